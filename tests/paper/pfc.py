@@ -1,0 +1,106 @@
+"""Priority flow control with a dynamic threshold on a shared buffer (HPCC, SIGCOMM 2019, section 5.1: "PFC is triggered
+when an ingress queue consumes more than 11 % of the free buffer"), and the accounting of the HPCC simulator.
+
+Buffer = reserve of every port + headroom of every port + shared. A packet goes to its ingress port's reserve, then to
+the shared buffer while the port stays within the threshold, then to its headroom; it is dropped when the headroom is
+full as well. free = shared buffer not in use by any port. A port is an ingress port, or a pair (port, priority).
+Resume: headroom empty and (shared use 0, or shared use + 3 KiB <= threshold), looked at when a packet of it leaves.
+"""
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+
+class Frame(NamedTuple):
+    kind: str  # "pause" | "resume"
+    port: int
+
+
+@dataclass
+class Port:
+    headroom: int  # bytes
+    alpha: tuple[int, int]  # threshold = free * alpha[0] // alpha[1]
+    reserve_bytes: int = 0
+    shared_bytes: int = 0
+    headroom_bytes: int = 0
+    paused: bool = False
+
+
+def headroom(ps_per_byte, delay_ps):
+    """3 x rate x delay."""
+    return 3 * delay_ps // ps_per_byte
+
+
+def paper(buffer, headrooms, ports=None):
+    """11 % of the free buffer, no reserve, paused when the use is *more than* the threshold."""
+    return Switch(buffer, [Port(h, (11, 100)) for h in headrooms], reserve=0, pause_at_threshold=False)
+
+
+def ns3(buffer, headrooms, rate_ratios=None):
+    """Shift 3 (one less per doubling of the port's rate over the NIC's), 4 KiB reserve, paused *at* the threshold."""
+    ratios = rate_ratios or [1] * len(headrooms)
+    shifts = [max(0, 3 - (ratio.bit_length() - 1)) for ratio in ratios]
+    ports = [Port(h, (1, 1 << shift)) for h, shift in zip(headrooms, shifts, strict=True)]
+    return Switch(buffer, ports, reserve=4096, pause_at_threshold=True)
+
+
+class Switch:
+    def __init__(self, buffer, ports, reserve, pause_at_threshold, resume_offset=3072):
+        self.ports = ports
+        self.reserve = reserve
+        self.pause_at_threshold = pause_at_threshold
+        self.resume_offset = resume_offset
+        self.shared = buffer - sum(p.headroom for p in ports) - reserve * len(ports)
+        if self.shared <= 0:
+            raise ValueError("headroom and reserve leave no shared buffer")
+
+    def threshold(self, port):
+        free = max(0, self.shared - sum(p.shared_bytes for p in self.ports))
+        return free * port.alpha[0] // port.alpha[1]
+
+    def on_enqueue(self, i, size):
+        """-> (where, frames sent); `where` is how the packet's bytes are spread: (reserve, shared, headroom), or None
+        for a packet that is dropped."""
+        port = self.ports[i]
+        to_reserve = min(size, self.reserve - port.reserve_bytes)
+        to_shared = size - to_reserve
+        over = to_shared > 0 and port.shared_bytes + to_shared > self.threshold(port)
+        if over and port.headroom_bytes + size > port.headroom:
+            return None, []
+        if over:
+            port.headroom_bytes += size
+            where = (0, 0, size)
+        else:
+            port.reserve_bytes += to_reserve
+            port.shared_bytes += to_shared
+            where = (to_reserve, to_shared, 0)
+        if not port.paused and self.should_pause(port):
+            port.paused = True
+            return where, [Frame("pause", i)]
+        return where, []
+
+    def on_dequeue(self, i, size):
+        """-> frames sent. Bytes leave the headroom first, then the shared buffer, then the reserve."""
+        port = self.ports[i]
+        from_headroom = min(size, port.headroom_bytes)
+        from_shared = min(size - from_headroom, port.shared_bytes)
+        port.headroom_bytes -= from_headroom
+        port.shared_bytes -= from_shared
+        port.reserve_bytes -= size - from_headroom - from_shared
+        assert port.reserve_bytes >= 0
+        if port.paused and self.should_resume(port):
+            port.paused = False
+            return [Frame("resume", i)]
+        return []
+
+    def should_pause(self, port):
+        if port.headroom_bytes > 0:
+            return True
+        if self.pause_at_threshold:
+            return port.shared_bytes >= self.threshold(port)
+        return port.shared_bytes > self.threshold(port)
+
+    def should_resume(self, port):
+        if port.headroom_bytes > 0:
+            return False
+        return port.shared_bytes == 0 or port.shared_bytes + self.resume_offset <= self.threshold(port)
