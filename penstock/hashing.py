@@ -23,7 +23,7 @@ def flow_hash(numbers: np.ndarray | int, seed: int) -> np.ndarray:
 
 def node_seed(nodes: np.ndarray | int, seed: int) -> np.ndarray:
     """31-bit ECMP seed of a switch, int32."""
-    return flow_hash(np.asarray(nodes) + (1 << 40), seed)
+    return flow_hash(np.asarray(nodes, dtype=np.int64) + (1 << 40), seed)
 
 
 def choice(hashes: np.ndarray, seeds: np.ndarray, n: np.ndarray | int) -> np.ndarray:

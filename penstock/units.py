@@ -1,5 +1,6 @@
 """Numbers with units at the door, integers inside: bit/s, picoseconds, bytes."""
 
+import bisect
 import math
 import re
 from fractions import Fraction
@@ -20,7 +21,7 @@ def _parse(value: str | int | float, units: dict[str, int], default: str, what: 
     if isinstance(value, (int, float)):
         if not math.isfinite(value):
             raise SpecError(f'{what} = {value!r}: expected a finite number, such as "{example}"')
-        return Fraction(value) * units[default]
+        return Fraction(repr(float(value)) if isinstance(value, float) else value) * units[default]
     match = _NUMBER.match(value)
     if not match:
         raise SpecError(f'{what} = "{value}": expected a number with a unit, such as "{example}"')
@@ -60,10 +61,19 @@ def ps_per_byte(rate: str | int | float, what: str = "rate") -> int:
     bits = parse_rate(rate, what)
     exact = Fraction(8 * PS_PER_S, bits)
     if exact.denominator != 1:
-        low, high = math.ceil(exact), math.floor(exact)
-        near = ", ".join(format_rate(Fraction(8 * PS_PER_S, n)) for n in sorted({low, high} - {0}))
-        raise SpecError(f"{what} = {rate}: one byte would take {float(exact):.3f} ps, not a whole number; nearest rates: {near}")
+        near = ", ".join(format_rate(r) for r in _whole_rates(bits))
+        raise SpecError(
+            f"{what} = {rate}: one byte would take {float(exact):.3f} ps, not a whole number; nearest rates: {near}"
+        )
     return int(exact)
+
+
+def _whole_rates(bits: int) -> list[int]:
+    """The rates below and above that take a whole number of picoseconds per byte and can be written in full."""
+    rates = sorted(2**i * 5**j for i in range(16) for j in range(13))  # what divides 8e12
+    rates = [rate for rate in rates if parse_rate(format_rate(rate)) == rate]
+    at = bisect.bisect(rates, bits)
+    return rates[max(at - 1, 0) : at + 1]
 
 
 def _format(value: Fraction | int | float, units: dict[str, int], keep: tuple[str, ...]) -> str:

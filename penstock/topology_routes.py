@@ -1,0 +1,329 @@
+"""Equal-cost shortest paths over a network's links, and what a flow meets on the way: arithmetic on whole arrays.
+
+Paths are shortest in hops and never pass through a host, so everything is computed between *attachment switches* (the
+switches that have hosts) and shared by all hosts of a switch. `topology_graph.Topology` is the user's door to all this.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from penstock.errors import SpecError
+from penstock.hashing import choice, flow_hash, node_seed
+
+CHUNK = 1 << 20  # flows handled at once: bounds the memory of temporaries
+
+
+@dataclass(frozen=True)
+class Routes:
+    """Next hops on equal-cost shortest paths.
+
+    offsets:   int32[nodes, hosts], of the group of next hops in `next_hops[node]`; -1: unreachable (or the host itself)
+    next_hops: one int16 array per node: [count, port, port, ..., count, port, ...], ports ascending
+    """
+
+    offsets: np.ndarray
+    next_hops: list[np.ndarray]
+
+    def ports(self, node: int, host: int) -> list[int]:
+        """The ports of `node` on shortest paths to `host`; empty: unreachable."""
+        at = int(self.offsets[node, host])
+        if at < 0:
+            return []
+        group = self.next_hops[node]
+        return [int(p) for p in group[at + 1 : at + 1 + int(group[at])]]
+
+
+class Fabric:
+    """The switches, counted from 0, and the live links between them, as directed edges sorted by (switch, port)."""
+
+    def __init__(self, hosts: int, switches: int, links: np.ndarray, down: frozenset[int] = frozenset()):
+        alive = np.ones(len(links), dtype=bool)
+        alive[list(down)] = False
+        a, b = links["a"], links["b"]
+        self.hosts, self.switches = hosts, switches
+        self._attach(links, alive)
+        between = np.flatnonzero((a >= hosts) & (b >= hosts) & alive)
+        tail = np.concatenate((a[between], b[between])) - hosts
+        head = np.concatenate((b[between], a[between])) - hosts
+        port = np.concatenate((links["port_a"][between], links["port_b"][between]))
+        order = np.lexsort((port, tail))
+        self.tail, self.head, self.port = tail[order], head[order], port[order]
+        self.link = np.concatenate((between, between))[order]
+        self.first = np.searchsorted(self.tail, np.arange(switches + 1))  # edges of switch s: first[s] .. first[s+1]
+        self.distance = np.stack([self._distances(root) for root in self.roots])
+
+    def _attach(self, links: np.ndarray, alive: np.ndarray) -> None:
+        """Where each host hangs: its link, its switch, the switch's port towards it."""
+        a, b = links["a"], links["b"]
+        at_a, at_b = np.flatnonzero(a < self.hosts), np.flatnonzero(b < self.hosts)
+        self.host_link = np.empty(self.hosts, dtype=np.int64)
+        self.host_link[a[at_a]], self.host_link[b[at_b]] = at_a, at_b
+        self.host_switch = np.empty(self.hosts, dtype=np.int64)
+        self.host_switch[a[at_a]], self.host_switch[b[at_b]] = b[at_a] - self.hosts, a[at_b] - self.hosts
+        self.host_port = np.empty(self.hosts, dtype=np.int64)
+        self.host_port[a[at_a]], self.host_port[b[at_b]] = links["port_b"][at_a], links["port_a"][at_b]
+        self.host_up = alive[self.host_link]
+        self.roots, self.root_of = np.unique(self.host_switch, return_inverse=True)  # root_of[host] indexes roots
+
+    def _distances(self, root: int) -> np.ndarray:
+        """Hops from every switch to `root`, -1: unreachable."""
+        distance = np.full(self.switches, -1, dtype=np.int32)
+        distance[root] = 0
+        for hops in range(1, self.switches + 1):
+            reached = self.head[distance[self.tail] == hops - 1]
+            reached = reached[distance[reached] < 0]
+            if not len(reached):
+                break
+            distance[reached] = hops
+        return distance
+
+    def levels(self, root: int) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+        """(edges, starts) on shortest paths to roots[root], nearest switches first; each start begins a switch."""
+        distance = self.distance[root]
+        away = distance[self.tail]
+        useful = np.flatnonzero((away > 0) & (distance[self.head] == away - 1))
+        useful = useful[np.argsort(away[useful], kind="stable")]
+        hops = away[useful]
+        for level in np.split(useful, np.flatnonzero(np.diff(hops)) + 1):
+            if len(level):
+                yield level, np.flatnonzero(np.diff(self.tail[level], prepend=-1))
+
+
+def routes(fabric: Fabric) -> Routes:
+    """The tables of every node, from the distances to the attachment switches."""
+    hosts, distance = fabric.hosts, fabric.distance
+    offsets = np.full((hosts + fabric.switches, hosts), -1, dtype=np.int32)
+    reachable = distance[:, fabric.host_switch] >= 0  # [root, source host]
+    for source in np.flatnonzero(fabric.host_up).tolist():
+        offsets[source] = np.where(reachable[fabric.root_of, source] & fabric.host_up, 0, -1)
+        offsets[source, source] = -1
+    next_hops = [np.array([1, 0], dtype=np.int16)] * hosts
+    local: list[list[int]] = [[] for _ in range(fabric.switches)]
+    for host in np.flatnonzero(fabric.host_up).tolist():
+        local[fabric.host_switch[host]].append(host)
+    for switch in range(fabric.switches):
+        groups, of_root = _groups(fabric, switch)
+        row = np.where(fabric.host_up, of_root[fabric.root_of], -1)
+        for host in local[switch]:
+            row[host] = len(groups)
+            groups += [1, int(fabric.host_port[host])]
+        offsets[hosts + switch] = row
+        next_hops.append(np.array(groups, dtype=np.int16))
+    return Routes(offsets, next_hops)
+
+
+def _groups(fabric: Fabric, switch: int) -> tuple[list[int], np.ndarray]:
+    """The distinct groups of next hops to other attachment switches, flat, and each root's offset in them."""
+    edges = slice(fabric.first[switch], fabric.first[switch + 1])
+    ports, away = fabric.port[edges], fabric.distance[:, switch]
+    of_root = np.full(len(fabric.roots), -1, dtype=np.int32)
+    groups: list[int] = []
+    if not len(ports):
+        return groups, of_root
+    closer = (fabric.distance[:, fabric.head[edges]] == away[:, None] - 1) & (away > 0)[:, None]
+    seen: dict[bytes, int] = {}
+    for root, bits in enumerate(np.packbits(closer, axis=1)):
+        if away[root] <= 0:
+            continue
+        at = seen.setdefault(bits.tobytes(), len(groups))
+        if at == len(groups):
+            members = ports[closer[root]].tolist()
+            groups += [len(members), *members]
+        of_root[root] = at
+    return groups, of_root
+
+
+def base_rtt_ps(fabric: Fabric, links: np.ndarray, data: int, ack: int) -> int:
+    """Largest over host pairs and their equal-cost paths: a frame of `data` bytes there, one of `ack` bytes back."""
+    cost = np.stack([links["ps_per_byte"] * size + links["delay_ps"] for size in (data, ack)])
+    access = np.full(fabric.switches, -1, dtype=np.int64)  # the costliest host of each switch, there and back
+    round_trip = cost.sum(axis=0)[fabric.host_link]
+    np.maximum.at(access, fabric.host_switch, round_trip)
+    best = _largest_within_one_switch(fabric, round_trip)
+    for root in range(len(fabric.roots)):
+        path = np.zeros((2, fabric.switches), dtype=np.int64)
+        for edges, starts in fabric.levels(root):
+            costs = cost[:, fabric.link[edges]] + path[:, fabric.head[edges]]
+            path[:, fabric.tail[edges[starts]]] = np.maximum.reduceat(costs, starts, axis=1)
+        there = path.sum(axis=0) + access + access[fabric.roots[root]]
+        there[(access < 0) | (fabric.distance[root] <= 0)] = 0
+        best = max(best, int(there.max()))
+    return best
+
+
+def _largest_within_one_switch(fabric: Fabric, round_trip: np.ndarray) -> int:
+    order = np.lexsort((-round_trip, fabric.host_switch))
+    same = np.flatnonzero(np.diff(fabric.host_switch[order]) == 0)
+    return int((round_trip[order][same] + round_trip[order][same + 1]).max(initial=0))
+
+
+class Profiles:
+    """What a path between two attachment switches is like, where all equal-cost paths are alike.
+
+    of[source root, destination root] is a profile, or -1: the paths differ. Profile p has the rates `rates[:, p]`
+    (ps per byte, link by link, then zeros) and the delay `delay[p]`.
+    """
+
+    def __init__(self, fabric: Fabric, links: np.ndarray):
+        rate_delay = np.stack((links["ps_per_byte"], links["delay_ps"]), axis=1)
+        kinds, kind_of = np.unique(rate_delay, axis=0, return_inverse=True)
+        self._kinds = [(int(rate), int(delay)) for rate, delay in kinds]
+        self._known: dict[tuple[tuple[int, ...], int], int] = {((), 0): 0}
+        self._paths: list[tuple[tuple[int, ...], int]] = [((), 0)]
+        self._extended: dict[tuple[int, int], int] = {}
+        self.of = np.empty((len(fabric.roots), len(fabric.roots)), dtype=np.int32)
+        for root in range(len(fabric.roots)):
+            self.of[:, root] = self._towards(fabric, root, kind_of.ravel())[fabric.roots]
+        hops = max(len(rates) for rates, _ in self._paths)
+        self.rates = np.zeros((hops, len(self._paths)), dtype=np.int64)
+        for p, (rates, _) in enumerate(self._paths):
+            self.rates[: len(rates), p] = rates
+        self.delay = np.array([delay for _, delay in self._paths], dtype=np.int64)
+
+    def _towards(self, fabric: Fabric, root: int, kind_of: np.ndarray) -> np.ndarray:
+        profile = np.zeros(fabric.switches, dtype=np.int64)
+        for edges, starts in fabric.levels(root):
+            width = 1 + len(self._paths)
+            onward = kind_of[fabric.link[edges]] * width + profile[fabric.head[edges]] + 1
+            distinct, inverse = np.unique(onward, return_inverse=True)
+            extended = np.array([self._extend(key // width, key % width - 1) for key in distinct.tolist()])[inverse]
+            low, high = np.minimum.reduceat(extended, starts), np.maximum.reduceat(extended, starts)
+            profile[fabric.tail[edges[starts]]] = np.where(low == high, low, -1)
+        return profile
+
+    def _extend(self, kind: int, rest: int) -> int:
+        """The profile of a link of this kind followed by the path `rest`."""
+        if rest < 0:
+            return -1
+        if (kind, rest) not in self._extended:
+            rate, delay = self._kinds[kind]
+            path = ((rate, *self._paths[rest][0]), delay + self._paths[rest][1])
+            if path not in self._known:
+                self._known[path] = len(self._paths)
+                self._paths.append(path)
+            self._extended[kind, rest] = self._known[path]
+        return self._extended[kind, rest]
+
+
+class Tracer:
+    """Follows flows hop by hop as the switches forward them: ECMP with the flow's hash and the switch's seed."""
+
+    def __init__(self, table: Routes, fabric: Fabric, links: np.ndarray, seed: int):
+        nodes = fabric.hosts + fabric.switches
+        sizes = [len(group) for group in table.next_hops]
+        self.hosts = fabric.hosts
+        self.offsets, self.flat = table.offsets, np.concatenate(table.next_hops)
+        self.start = np.concatenate(([0], np.cumsum(sizes)[:-1])).astype(np.int64)
+        self.links, self.seed = links, seed
+        self.seeds = node_seed(np.arange(nodes, dtype=np.int64), seed)
+        width = 1 + int(max(links["port_a"].max(), links["port_b"].max()))
+        ends = ((links["a"], links["port_a"]), (links["b"], links["port_b"]))
+        key = np.concatenate([node.astype(np.int64) * width + port for node, port in ends])
+        order = np.argsort(key)
+        self.width, self.key = width, key[order]
+        self.key_link = np.concatenate((np.arange(len(links)),) * 2)[order]
+        self.key_peer = np.concatenate((links["b"], links["a"])).astype(np.int64)[order]
+
+    def steps(self, hashes: np.ndarray, src: np.ndarray, dst: np.ndarray) -> Iterator[tuple[np.ndarray, ...]]:
+        """(flows, node, port, link) of each hop, for the flows that are not there yet; the first hop leaves `src`."""
+        flows, node = np.arange(len(src)), np.asarray(src, dtype=np.int64)
+        while len(flows):
+            at = self.start[node] + self.offsets[node, dst[flows]]
+            count = self.flat[at].astype(np.int64)
+            taken = np.where(count > 1, choice(hashes[flows], self.seeds[node], count), 0)
+            port = self.flat[at + 1 + taken].astype(np.int64)
+            entry = np.searchsorted(self.key, node * self.width + port)
+            yield flows, node, port, self.key_link[entry]
+            there = self.key_peer[entry]
+            going = there >= self.hosts
+            flows, node = flows[going], there[going]
+
+
+def lone_fct_ps(rates: list[np.ndarray], delay: np.ndarray, sizes: np.ndarray, mtu: int, header: int) -> np.ndarray:
+    """Completion time of a flow alone, store and forward, per flow; rates[i] is ps per byte of link i, 0: no such link.
+
+    With m full frames of s bytes and a last one of l: the largest over links i of
+    s*sum(r_1..r_i) + (m-1)*s*max(r_1..r_i) + l*sum(r_i..r_h), plus the delays: a permutation flow shop whose jobs are
+    alike except for a shorter last one.
+    """
+    full = (sizes - 1) // mtu
+    last = sizes - full * mtu + header
+    frame = mtu + header
+    total = np.zeros(len(sizes), dtype=np.int64)
+    for rate in rates:
+        total += rate
+    done, slowest = np.zeros_like(total), np.zeros_like(total)
+    busy = (full - 1) * frame
+    worst = last * total
+    many = full > 0
+    for rate in rates:
+        left = total - done
+        done += rate
+        np.maximum(slowest, rate, out=slowest)
+        np.maximum(worst, frame * done + busy * slowest + last * left, out=worst, where=many)
+    return worst + delay
+
+
+class LoneFlows:
+    """Exact completion times of flows alone in the empty network, each on the very path that it takes."""
+
+    def __init__(self, table: Routes, fabric: Fabric, links: np.ndarray):
+        self.table, self.fabric, self.links = table, fabric, links
+        self.profiles = Profiles(fabric, links)
+
+    def fct_ps(
+        self, numbers: np.ndarray, src: np.ndarray, dst: np.ndarray, sizes: np.ndarray, seed: int, mtu: int, header: int
+    ) -> np.ndarray:
+        """By profile where all equal-cost paths are alike, hop by hop where they differ."""
+        self._check(src, dst, sizes, mtu, header)
+        roots = self.fabric.root_of
+        tracer: Tracer | None = None
+        fct = np.empty(len(sizes), dtype=np.int64)
+        for begin in range(0, len(sizes), CHUNK):
+            part = slice(begin, begin + CHUNK)
+            profile = self.profiles.of[roots[src[part]], roots[dst[part]]]
+            fct[part] = lone_fct_ps(*self._alike(profile, src[part], dst[part]), sizes[part], mtu, header)
+            odd = np.flatnonzero(profile < 0) + begin
+            if len(odd):
+                tracer = tracer or Tracer(self.table, self.fabric, self.links, seed)
+                fct[odd] = lone_fct_ps(*self._traced(tracer, numbers[odd], src[odd], dst[odd]), sizes[odd], mtu, header)
+        return fct
+
+    def _alike(self, profile: np.ndarray, src: np.ndarray, dst: np.ndarray) -> tuple[list[np.ndarray], np.ndarray]:
+        access = self.links[self.fabric.host_link]
+        rate, delay = access["ps_per_byte"], access["delay_ps"]
+        rates = [rate[src], *(hop[profile] for hop in self.profiles.rates), rate[dst]]
+        return rates, delay[src] + self.profiles.delay[profile] + delay[dst]
+
+    def _traced(
+        self, tracer: Tracer, numbers: np.ndarray, src: np.ndarray, dst: np.ndarray
+    ) -> tuple[list[np.ndarray], np.ndarray]:
+        rates: list[np.ndarray] = []
+        delay = np.zeros(len(src), dtype=np.int64)
+        for flows, _, _, link in tracer.steps(flow_hash(numbers, tracer.seed), src, dst):
+            rate = np.zeros(len(src), dtype=np.int64)
+            rate[flows] = self.links["ps_per_byte"][link]
+            delay[flows] += self.links["delay_ps"][link]
+            rates.append(rate)
+        return rates, delay
+
+    def _check(self, src: np.ndarray, dst: np.ndarray, sizes: np.ndarray, mtu: int, header: int) -> None:
+        hosts = self.fabric.hosts
+        for name, ends in (("src", src), ("dst", dst)):
+            wrong = np.flatnonzero((ends < 0) | (ends >= hosts))
+            if len(wrong):
+                raise SpecError(f"flow {wrong[0]}: {name} = {ends[wrong[0]]} is not a host; hosts are 0 to {hosts - 1}")
+        wrong = np.flatnonzero(src == dst)
+        if len(wrong):
+            both = src[wrong[0]]
+            raise SpecError(f"flow {wrong[0]}: src and dst are both {both}; a flow goes from one host to another")
+        wrong = np.flatnonzero(sizes <= 0)
+        if len(wrong):
+            raise SpecError(f"flow {wrong[0]}: {sizes[wrong[0]]} bytes; a flow has at least one byte")
+        largest = int(sizes.max(initial=0))
+        on_wire = largest + header * (largest // mtu + 1)
+        hops = 2 + int(self.fabric.distance.max())
+        if on_wire * hops * int(self.links["ps_per_byte"].max()) >= 1 << 62:
+            raise SpecError(f"a flow of {largest} bytes would take longer than the clock can count; split it up")

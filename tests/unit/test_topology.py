@@ -1,0 +1,769 @@
+"""Topologies: shapes, routes against networkx, exact times against a packet by packet recursion, and every refusal."""
+
+import dataclasses
+import itertools
+import pickle
+import random
+from collections import Counter
+
+import networkx as nx
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penstock import topology
+from penstock.errors import SpecError
+from penstock.hashing import choice, flow_hash, node_seed
+from penstock.topology import (
+    KINDS,
+    LinkChange,
+    Topology,
+    build,
+    clos,
+    dumbbell,
+    fat_tree,
+    from_file,
+    leaf_spine,
+    make_links,
+    parking_lot,
+    star,
+)
+
+SMALL = {
+    "leaf_spine": lambda: leaf_spine(hosts=8, tors=4, spines=3, rate="40Gbps", uplink_rate="100Gbps"),
+    "fat_tree": lambda: fat_tree(k=4, uplink_rate="400Gbps"),
+    "clos": lambda: clos(pods=3, tors=2, aggs=2, cores=4, hosts_per_tor=2),
+    "dumbbell": lambda: dumbbell(left=3, right=2, bottleneck_rate="10Gbps"),
+    "star": lambda: star(hosts=5),
+    "parking_lot": lambda: parking_lot(hops=3, cross=2, bottleneck_rate="40Gbps"),
+}
+
+
+@pytest.fixture(params=SMALL)
+def small(request):
+    return SMALL[request.param]()
+
+
+@st.composite
+def networks(draw, alike=False):
+    """A connected random graph of switches, hosts here and there; rates and delays at random or alike."""
+    rng = random.Random(draw(st.integers(0, 2**32)))
+    hosts, switches = rng.randint(2, 7), rng.randint(1, 8)
+    pairs = {(rng.randrange(new), new) for new in range(1, switches)}  # a tree, and some more links
+    pairs |= {tuple(sorted(rng.sample(range(switches), 2))) for _ in range(rng.randint(0, 12)) if switches > 1}
+    ends = [(host, hosts + rng.randrange(switches)) for host in range(hosts)]
+    ends += [(hosts + a, hosts + b) for a, b in sorted(pairs)]
+    ends = [end if rng.random() < 0.5 else end[::-1] for end in ends]
+    rng.shuffle(ends)
+    kinds = [(80, 10**6)] if alike else [(80, 10**6), (20, 10**6), (200, 500_000), (320, 1)]
+    rates, delays = zip(*(rng.choice(kinds) for _ in ends))
+    return Topology(
+        kind="random",
+        hosts=hosts,
+        switches=switches,
+        links=make_links([a for a, _ in ends], [b for _, b in ends], rates, delays),
+        buffer_bytes=np.zeros(switches),
+        names=[f"n{i}" for i in range(hosts + switches)],
+        tier=[0] * hosts + [1] * switches,
+        params={},
+    )
+
+
+# Twins in plain Python
+
+
+def ports_of(topo):
+    """{node: {port: (peer, link)}}, straight from the links."""
+    ports = {node: {} for node in range(topo.nodes)}
+    for index, link in enumerate(topo.links.tolist()):
+        a, b, port_a, port_b = link[:4]
+        ports[a][port_a], ports[b][port_b] = (b, index), (a, index)
+    return ports
+
+
+def graph_of(topo, down=frozenset()):
+    """Directed, hosts only at the ends of paths."""
+    graph = nx.Graph()
+    graph.add_nodes_from(range(topo.nodes))
+    graph.add_edges_from((int(k["a"]), int(k["b"])) for i, k in enumerate(topo.links) if i not in down)
+    return graph
+
+
+def check_routes(topo, down=frozenset()):
+    table, graph, ports = topo.routes(down), graph_of(topo, down), ports_of(topo)
+    for node, host in itertools.product(range(topo.nodes), range(topo.hosts)):
+        expected = set()
+        if node != host and nx.has_path(graph, node, host):
+            expected = {path[1] for path in nx.all_shortest_paths(graph, node, host)}
+        found = table.ports(node, host)
+        assert found == sorted(found)
+        assert {ports[node][port][0] for port in found} == expected
+        assert all(ports[node][port][1] not in down for port in found)
+        assert (table.offsets[node, host] < 0) == (not expected)
+
+
+def packet_by_packet(rates, delays, size, mtu, header):
+    """When the last byte of a lone flow arrives: each frame is sent when it is there and the link is free."""
+    frames = [mtu + header] * (size // mtu) + ([size % mtu + header] if size % mtu else [])
+    free = [0] * len(rates)
+    for frame in frames:
+        there = 0
+        for i, (rate, delay) in enumerate(zip(rates, delays)):
+            free[i] = max(there, free[i]) + frame * rate
+            there = free[i] + delay
+    return there
+
+
+def walk(topo, number, src, dst, seed, ack=False):
+    """(node, port, link) by the tables, one switch at a time."""
+    table, ports, node, hops = topo.routes(), ports_of(topo), dst if ack else src, []
+    goal = src if ack else dst
+    while node != goal:
+        options = table.ports(node, goal)
+        hashes = flow_hash(np.array([number]), seed)
+        taken = choice(~hashes if ack else hashes, node_seed(np.array([node]), seed), len(options))
+        port = options[int(taken[0])] if len(options) > 1 else options[0]
+        peer, link = ports[node][port]
+        hops.append((node, port, link))
+        node = peer
+    return hops
+
+
+def walked_fct(topo, number, src, dst, size, seed, mtu=1000, header=48):
+    links = topo.links[[link for _, _, link in walk(topo, number, src, dst, seed)]]
+    return packet_by_packet(links["ps_per_byte"].tolist(), links["delay_ps"].tolist(), size, mtu, header)
+
+
+# Shapes
+
+
+def test_leaf_spine():
+    topo = leaf_spine()
+    assert (topo.kind, topo.hosts, topo.switches, len(topo.links)) == ("leaf_spine", 128, 16, 128 + 64)
+    assert topo.names[0] == "host0" and topo.names[128] == "tor0" and topo.names[143] == "spine7"
+    assert Counter(topo.tier.tolist()) == {0: 128, 1: 8, 2: 8}
+    assert (
+        set(topo.port_count[:128]) == {1}
+        and set(topo.port_count[128:136]) == {24}
+        and set(topo.port_count[136:]) == {8}
+    )
+    assert topo.host_switches.tolist() == [128 + host // 16 for host in range(128)]
+    assert set(topo.links["ps_per_byte"]) == {80} and set(topo.links["delay_ps"]) == {10**6}
+    assert set(topo.buffer_bytes) == {12 * 10**6}
+    assert topo.host_capacity_bps == 128 * 100e9 and topo.core_capacity_bps == 64 * 100e9
+    assert len(topo.core_links) == 64 and topo.min_delay_ps == 10**6
+
+
+def test_leaf_spine_uplinks():
+    topo = leaf_spine(hosts=4, tors=2, spines=1, rate="10Gbps", uplink_rate="40Gbps", delay="1us", uplink_delay="3us")
+    assert set(topo.links["ps_per_byte"][topo.core_links]) == {200} and set(
+        topo.links["delay_ps"][topo.core_links]
+    ) == {3 * 10**6}
+    assert set(topo.links["ps_per_byte"][topo.host_links]) == {800} and set(
+        topo.links["delay_ps"][topo.host_links]
+    ) == {10**6}
+
+
+@pytest.mark.parametrize(("k", "hosts"), [(2, 2), (4, 16), (8, 128), (16, 1024)])
+def test_fat_tree(k, hosts):
+    topo = fat_tree(k=k)
+    assert topo == fat_tree(hosts=hosts) and topo.params == fat_tree(hosts=hosts).params
+    assert (topo.hosts, topo.switches, len(topo.links)) == (hosts, 5 * k * k // 4, 3 * hosts)
+    assert set(topo.port_count[hosts:]) == {k}
+    assert Counter(topo.tier[hosts:].tolist()) == {1: k * k // 2, 2: k * k // 2, 3: k * k // 4}
+    assert topo.core_capacity_bps == topo.host_capacity_bps
+
+
+def test_clos_is_the_hpcc_network():
+    topo = clos()
+    assert topo.hosts == 320 and Counter(topo.tier[320:].tolist()) == {1: 20, 2: 20, 3: 16}
+    degrees = {tier: set(topo.port_count[topo.tier == tier]) for tier in (1, 2, 3)}
+    assert degrees == {1: {16 + 4}, 2: {4 + 4}, 3: {5}}
+    assert set(topo.links["ps_per_byte"][topo.core_links]) == {20}
+    assert topo.core_capacity_bps == topo.host_capacity_bps == 320 * 100e9
+
+
+def test_fat_tree_is_a_clos():
+    assert fat_tree(k=4) == clos(pods=4, tors=2, aggs=2, cores=4, hosts_per_tor=2, uplink_rate=None, buffer="12MB")
+
+
+def test_dumbbell():
+    topo = dumbbell(left=3, right=2, rate="100Gbps", bottleneck_rate="40Gbps")
+    assert topo.host_switches.tolist() == [5, 5, 5, 6, 6]
+    assert topo.core_capacity_bps == 40e9 and len(topo.core_links) == 1
+
+
+def test_star():
+    topo = star(hosts=5, buffer="0B")
+    assert topo.port_count.tolist() == [1] * 5 + [5] and topo.buffer_bytes.tolist() == [0]
+    assert topo.core_capacity_bps == 0 and topo.capacity_bps("host") == 500e9
+    with pytest.raises(SpecError, match=r'load_on = "core": topology "star" has no links between switches .* "host"'):
+        topo.capacity_bps("core")
+    with pytest.raises(SpecError, match='load_on = "both": must be "core" or "host"'):
+        topo.capacity_bps("both")
+
+
+def test_parking_lot():
+    topo = parking_lot(hops=3, cross=1)
+    assert (topo.hosts, topo.switches) == (8, 4)
+    assert (topo.host_switches - topo.hosts).tolist() == [0, 3, 0, 1, 1, 2, 2, 3]
+    assert len(topo.path_links(0, 0, 1, seed=1)) == 5
+    assert all(len(topo.path_links(0, src, src + 1, seed=1)) == 3 for src in (2, 4, 6))
+    assert topo.capacity_bps("core") == 300e9
+
+
+def test_ports_are_numbered_in_the_order_of_the_links(small):
+    used = Counter()
+    for link in small.links.tolist():
+        for node, port in ((link[0], link[2]), (link[1], link[3])):
+            assert port == used[node]
+            used[node] += 1
+    assert [used[node] for node in range(small.nodes)] == small.port_count.tolist()
+
+
+# Routes
+
+
+def test_routes_of_each_kind(small):
+    check_routes(small)
+
+
+@settings(deadline=None, max_examples=60)
+@given(topo=networks(), data=st.data())
+def test_routes_of_any_network(topo, data):
+    check_routes(topo)
+    check_routes(topo, frozenset(data.draw(st.sets(st.integers(0, len(topo.links) - 1), max_size=4))))
+
+
+def test_routes_share_groups():
+    topo = leaf_spine(hosts=64, tors=4, spines=4)
+    group = topo.routes().next_hops[64]
+    assert group.dtype == np.int16 and topo.routes().offsets.dtype == np.int32
+    assert group[:5].tolist() == [4, 16, 17, 18, 19] and len(group) == 5 + 2 * 16
+
+
+def test_a_link_down_cuts_off_what_is_behind_it():
+    topo = dumbbell(left=2, right=2)
+    table = topo.routes(frozenset([topo.link("switch0", "switch1")]))
+    assert (table.offsets[:2, 2:4] == -1).all() and (table.offsets[2:4, :2] == -1).all()
+    assert table.ports(0, 1) and table.ports(4, 1) and not table.ports(4, 2)
+    table = topo.routes(frozenset([topo.link("host0", "switch0")]))
+    assert (table.offsets[:, 0] == -1).all() and (table.offsets[0] == -1).all() and table.ports(1, 2)
+
+
+# Times
+
+
+def test_base_rtt_of_a_leaf_spine_by_hand():
+    assert leaf_spine().base_rtt_ps() == 4 * 80 * (1048 + 60) + 8 * 10**6
+    assert leaf_spine().base_rtt_ps(mtu=4000, header=90, ack=102) == 4 * 80 * (4090 + 102) + 8 * 10**6
+
+
+@settings(deadline=None, max_examples=60)
+@given(topo=networks())
+def test_base_rtt_of_any_network(topo):
+    graph, worst = graph_of(topo), 0
+    cost = {size: {} for size in (1048, 60)}
+    for link, size in itertools.product(topo.links, cost):
+        for pair in itertools.permutations((int(link["a"]), int(link["b"]))):
+            cost[size][pair] = int(link["ps_per_byte"]) * size + int(link["delay_ps"])
+    for src, dst in itertools.combinations(range(topo.hosts), 2):
+        paths = list(nx.all_shortest_paths(graph, src, dst))
+        one_way = [max(sum(of[pair] for pair in itertools.pairwise(path)) for path in paths) for of in cost.values()]
+        worst = max(worst, sum(one_way))
+    assert topo.base_rtt_ps() == worst
+
+
+@settings(deadline=None)
+@given(
+    links=st.lists(st.tuples(st.integers(1, 2000), st.integers(1, 10**7)), min_size=1, max_size=6),
+    size=st.integers(1, 60_000),
+    mtu=st.integers(1, 4000),
+    header=st.integers(0, 100),
+)
+def test_ideal_fct_over_any_path(links, size, mtu, header):
+    size = min(size, 60 * mtu)
+    rates, delays = zip(*links)
+    switches = len(links)  # two hosts at the ends; the last rate serves both last links
+    chain = make_links(
+        [0, *range(2, 1 + switches), 1 + switches], [*range(2, 2 + switches), 1], [*rates, rates[-1]], [*delays, 1]
+    )
+    topo = Topology(
+        "chain",
+        2,
+        switches,
+        chain,
+        np.zeros(switches),
+        [f"n{i}" for i in range(2 + switches)],
+        np.ones(2 + switches),
+        {},
+    )
+    ours = topo.ideal_fct_ps(0, 0, 1, size, seed=3, mtu=mtu, header=header)
+    assert ours.tolist() == [packet_by_packet([*rates, rates[-1]], [*delays, 1], size, mtu, header)]
+
+
+@pytest.mark.parametrize("alike", [True, False])
+@settings(deadline=None, max_examples=40)
+@given(data=st.data())
+def test_ideal_fct_follows_the_path_that_the_flow_takes(alike, data):
+    topo, seed = data.draw(networks(alike)), data.draw(st.integers(0, 2**40))
+    src, dst = np.array(list(itertools.permutations(range(topo.hosts), 2))).T
+    numbers = np.arange(len(src)) * 1_000_003
+    sizes = np.array([1, 999, 1000, 1001, 2000, 34_567])[np.arange(len(src)) % 6]
+    ours = topo.ideal_fct_ps(numbers, src, dst, sizes, seed)
+    assert ours.dtype == np.int64
+    assert ours.tolist() == [walked_fct(topo, *flow, seed) for flow in zip(numbers.tolist(), src, dst, sizes.tolist())]
+
+
+def uneven_leaf_spine():
+    """Two spines, one with slow and long links: the equal-cost paths between two racks differ."""
+    topo = leaf_spine(hosts=4, tors=2, spines=2)
+    links = topo.links.copy()
+    slow = [topo.link(tor, "spine1") for tor in ("tor0", "tor1")]
+    links["ps_per_byte"][slow], links["delay_ps"][slow] = 800, 5 * 10**6
+    return dataclasses.replace(topo, links=links)
+
+
+def test_ideal_fct_where_equal_cost_paths_differ():
+    topo, n = uneven_leaf_spine(), 200
+    ours = topo.ideal_fct_ps(np.arange(n), np.zeros(n, int), np.full(n, 3), np.full(n, 50_000), seed=1)
+    assert ours.tolist() == [walked_fct(topo, number, 0, 3, 50_000, 1) for number in range(n)]
+    assert 70 < (ours == ours.min()).sum() < 130  # about half the flows meet the slow spine
+    assert topo.ideal_fct_ps(5, 0, 1, 50_000, seed=1)[0] < ours.min()
+
+
+def test_ideal_fct_in_parts(monkeypatch):
+    topo, n = uneven_leaf_spine(), 50
+    flows = (np.arange(n), np.arange(n) % 2, 2 + np.arange(n) % 2, 1 + 1000 * np.arange(n))
+    whole = topo.ideal_fct_ps(*flows, seed=9)
+    monkeypatch.setattr("penstock.topology_routes.CHUNK", 7)
+    assert (topo.ideal_fct_ps(*flows, seed=9) == whole).all()
+
+
+def test_path_links(small):
+    for number, (src, dst), ack in itertools.product(range(5), itertools.permutations(range(5), 2), (False, True)):
+        expected = [(node, port) for node, port, _ in walk(small, number, src, dst, 7, ack)]
+        assert small.path_links(number, src, dst, 7, ack=ack) == expected
+
+
+@pytest.mark.parametrize(
+    ("flow", "message"),
+    [
+        ((0, 0, 8, 100), "flow 0: dst = 8 is not a host; hosts are 0 to 7"),
+        ((0, -1, 1, 100), "flow 0: src = -1 is not a host; hosts are 0 to 7"),
+        ((0, 3, 3, 100), "flow 0: src and dst are both 3; a flow goes from one host to another"),
+        ((0, 0, 1, 0), "flow 0: 0 bytes; a flow has at least one byte"),
+        ((0, 0, 1, 2**60), f"a flow of {2**60} bytes would take longer than the clock can count; split it up"),
+    ],
+)
+def test_flows_that_cannot_be(flow, message):
+    with pytest.raises(SpecError) as refused:
+        SMALL["leaf_spine"]().ideal_fct_ps(*flow, seed=1)
+    assert str(refused.value) == message
+
+
+def test_no_path_to_itself():
+    with pytest.raises(SpecError, match="no path from 0 to 0: a flow goes from one host to another; hosts are 0 to 4"):
+        star(hosts=5).path_links(0, 0, 0, 1)
+
+
+# Changes, loss, identity
+
+
+def test_changes_and_loss_come_back_from_the_spec(small):
+    a, b = (small.names[small.links[end][-1]] for end in ("a", "b"))
+    changes = [
+        {"time": "1ms", "a": b, "b": a, "up": True},
+        {"time": "2us", "a": a, "b": b, "up": False, "rate": "40Gbps"},
+    ]
+    topo = small.with_changes(changes).with_loss(0.01)
+    last = len(small.links) - 1
+    assert topo.changes == (LinkChange(2 * 10**6, last, False, 200), LinkChange(10**9, last, True, None))
+    assert set(topo.links["loss"]) == {0.01}
+    assert build(topo.spec) == topo and build(topo.spec).spec == topo.spec
+    assert topo != small and small.changes == () and not small.links["loss"].any()
+    assert (
+        small.with_changes([LinkChange(2 * 10**6, last, False, 200)]).with_changes(changes[:1]).with_loss(0.01) == topo
+    )
+
+
+def test_identity(small):
+    again = build(small.spec)
+    assert again == small and hash(again) == hash(small) and again.key() == small.key() and again is not small
+    assert small.with_loss(0.5) != small and small != "something else"
+    assert len(small.key()) == 64
+
+
+def test_pickle(small):
+    small.routes()
+    again = pickle.loads(pickle.dumps(small))
+    assert again == small and again.params == small.params
+    assert not again.links.flags.writeable
+
+
+def test_it_is_immutable(small):
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        small.hosts = 3
+    with pytest.raises(ValueError, match="read-only"):
+        small.links["loss"] = 0.5
+    small.spec["kind"] = "other"
+    assert small.spec["kind"] == small.kind
+
+
+def test_texts():
+    topo = leaf_spine().with_loss(0.001).with_changes([{"time": "1ms", "a": "tor0", "b": "spine1", "up": False}])
+    assert repr(topo) == "<Topology leaf_spine: 128 hosts, 16 switches, 192 links>"
+    assert topo.describe().splitlines() == [
+        "leaf_spine: 128 hosts, 16 switches (8 ToR, 8 spine/aggregation), 192 links",
+        "host links    100Gbps 1us",
+        "switch links  100Gbps 1us; host : core capacity 2 : 1",
+        "buffer        12MB per switch",
+        "base RTT      8.35456us (1000 B of payload there, an ACK back)",
+        "loss          up to 0.001 per frame and link",
+        "changes       1, the first at 1ms",
+    ]
+    assert "unbounded per switch" in star(buffer=0).describe()
+    assert all(builder.__doc__ for builder in KINDS.values())
+
+
+def test_names_and_links():
+    topo = leaf_spine()
+    assert topo.node("spine0") == 136 and topo.node(3) == 3
+    assert topo.link("tor0", "spine1") == topo.link(137, 128)
+    for call, message in [
+        (lambda: topo.node("spine9"), '"spine9" is not a node of topology "leaf_spine"; did you mean "spine7"?'),
+        (lambda: topo.node(999), 'node 999 is not in topology "leaf_spine"; nodes are 0 to 143'),
+        (
+            lambda: topo.link("spine0", "spine1"),
+            "no link between spine0 and spine1; spine0 is linked to tor0, tor1, tor2",
+        ),
+    ]:
+        with pytest.raises(SpecError) as refused:
+            call()
+        assert str(refused.value).startswith(message)
+
+
+# Refusals
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (
+            lambda: leaf_spine(hosts=100),
+            "hosts = 100 with tors = 8: every ToR has as many hosts; choose hosts = 96 or 104",
+        ),
+        (lambda: leaf_spine(hosts=3), "hosts = 3 with tors = 8: every ToR has as many hosts; choose hosts = 8"),
+        (lambda: leaf_spine(hosts=0), "hosts = 0: must be at least 1"),
+        (lambda: leaf_spine(hosts=40_000), "hosts = 40000: at most 32767; choose a smaller network"),
+        (lambda: leaf_spine(hosts="128"), "hosts = '128': must be a whole number, such as 2"),
+        (lambda: leaf_spine(spines=1.5), "spines = 1.5: must be a whole number, such as 2"),
+        (lambda: leaf_spine(tors=True), "tors = True: must be a whole number, such as 2"),
+        (lambda: leaf_spine(hosts=4096, tors=1, spines=1), "tor0 has 4097 ports: at most 2000; use more switches"),
+        (lambda: leaf_spine(delay="0us"), "delay = 0us: must be greater than zero"),
+        (lambda: leaf_spine(uplink_delay="-1us"), "uplink_delay = -1us: must be greater than zero"),
+        (lambda: leaf_spine(rate="99Gbps"), "rate = 99Gbps: one byte would take 80.808 ps, not a whole number"),
+        (
+            lambda: leaf_spine(uplink_rate="fast"),
+            'uplink_rate = "fast": expected a number with a unit, such as "100Gbps"',
+        ),
+        (lambda: leaf_spine(buffer="-1MB"), "buffer = -1MB: must be zero or more"),
+        (lambda: fat_tree(k=5), "k = 5: a fat tree's switches have an even number of ports; choose k = 4 or 6"),
+        (
+            lambda: fat_tree(hosts=100),
+            "hosts = 100: a fat tree of k-port switches has k^3/4 hosts; choose 54 (k = 6) or 128 (k = 8)",
+        ),
+        (lambda: fat_tree(k=4, hosts=128), "k = 4 makes 16 hosts, not hosts = 128; give one of the two"),
+        (lambda: fat_tree(k=64), "hosts = 65536: at most 32767; choose a smaller network"),
+        (
+            lambda: clos(cores=10),
+            "cores = 10 with aggs = 4: every aggregation switch has as many cores; choose cores = 8 or 12",
+        ),
+        (lambda: clos(pods=0), "pods = 0: must be at least 1"),
+        (lambda: dumbbell(left=0), "left = 0: must be at least 1"),
+        (lambda: dumbbell(bottleneck_rate="0bps"), "bottleneck_rate = 0bps: must be greater than zero"),
+        (lambda: star(hosts=1), "hosts = 1: a network has 2 to 32767 hosts"),
+        (lambda: parking_lot(hops=0), "hops = 0: must be at least 1"),
+        (lambda: parking_lot(cross=-1), "cross = -1: must be at least 0"),
+        (lambda: star().with_loss(1), "link host0 - switch0: loss = 1; must be at least 0 and less than 1"),
+        (lambda: star().with_loss(-0.1), "link host0 - switch0: loss = -0.1; must be at least 0 and less than 1"),
+        (
+            lambda: star().with_loss(float("nan")),
+            "link host0 - switch0: loss = nan; must be at least 0 and less than 1",
+        ),
+        (lambda: star().with_loss("much"), "loss = 'much': expected a probability, such as 0.001"),
+    ],
+)
+def test_builders_refuse(make, message):
+    with pytest.raises(SpecError) as refused:
+        make()
+    assert str(refused.value).startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("table", "message"),
+    [
+        ({}, "topology: no kind; give one of leaf_spine, fat_tree,"),
+        ({"kind": "leafspine"}, 'topology: kind = "leafspine" is unknown; did you mean "leaf_spine"?'),
+        ({"kind": 7}, 'topology: kind = "7" is unknown; known: clos,'),
+        ({"kind": "star", "host": 3}, 'topology: unknown key "host" for kind "star"; did you mean "hosts"?'),
+        ({"file": "x", "rates": 3}, 'topology: unknown key "rates" for kind "file"; did you mean "rate"?'),
+        ({"kind": "file"}, 'topology: kind = "file" needs file = "network.graphml"'),
+        ({"kind": "star", "loss": 2}, "link host0 - switch0: loss = 2; must be at least 0 and less than 1"),
+        ({"kind": "star", "changes": "never"}, "topology: changes: expected a list such as [{time"),
+    ],
+)
+def test_build_refuses(table, message):
+    with pytest.raises(SpecError) as refused:
+        build(table)
+    assert str(refused.value).startswith(message)
+
+
+ENDS = {"a": "host0", "b": "switch0"}
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"time": "1ms", "at": 3, **ENDS}, 'changes: unknown key "at"'),
+        (
+            {"time": "1ms", "a": "host0", "up": True},
+            "changes: {'time': '1ms', 'a': 'host0', 'up': True} has no \"b\"; write for",
+        ),
+        ({"time": "1ms", **ENDS}, "changes: nothing changes; give up = true or false, or a rate"),
+        ({"time": "1ms", "up": 1, **ENDS}, "changes: up = 1; must be true or false"),
+        ({"time": "-1ms", "up": True, **ENDS}, "changes: time = -1ms: must be zero or more"),
+        ({"time": "1ms", "rate": "0bps", **ENDS}, "changes: rate = 0bps: must be greater than zero"),
+        (
+            {"time": "1ms", "a": "host0", "b": "host1", "up": True},
+            "no link between host0 and host1; host0 is linked to switch0",
+        ),
+        (
+            {"time": "1ms", "a": "hots0", "b": "switch0", "up": True},
+            '"hots0" is not a node of topology "star"; did you mean',
+        ),
+        (LinkChange(0, 99, True), "changes: link 99 does not exist; links are 0 to 7"),
+        (LinkChange(-5, 0, True), "changes: time = -5 ps; must be zero or more"),
+        (LinkChange(0, 0, None, -8), "changes: -8 ps per byte; must be greater than zero, or up = false"),
+    ],
+)
+def test_changes_refused(change, message):
+    with pytest.raises(SpecError) as refused:
+        star().with_changes([change])
+    assert str(refused.value).startswith(message)
+
+
+def raw(links, hosts=2, switches=1, **kwargs):
+    columns = [list(column) for column in zip(*links)] or [[], []]
+    given = {
+        "links": make_links(*columns[:2], kwargs.pop("ps_per_byte", 80), kwargs.pop("delay_ps", 10**6)),
+        "buffer_bytes": [0] * switches,
+        "names": [f"n{i}" for i in range(hosts + switches)],
+        "tier": [0] * hosts + [1] * switches,
+    }
+    return Topology(kind="raw", hosts=hosts, switches=switches, params={}, **{**given, **kwargs})
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: raw([(0, 2), (1, 2)], delay_ps=0), "link n0 - n2: delay = 0 ps; must be greater than zero"),
+        (lambda: raw([(0, 2), (1, 2)], delay_ps=-1), "link n0 - n2: delay = -1 ps; must be greater than zero"),
+        (lambda: raw([(0, 2), (1, 2)], ps_per_byte=0), "link n0 - n2: 0 ps per byte; must be greater than zero"),
+        (lambda: raw([(0, 2), (1, 2), (2, 2)]), "link n2 - n2: a link joins two different nodes; remove it"),
+        (lambda: raw([(0, 2), (1, 2), (2, 1)]), "link n2 - n1 is given twice: links are full duplex"),
+        (lambda: raw([(0, 2)]), "n1 has 0 links: a host has exactly one; link it to a switch"),
+        (
+            lambda: raw([(0, 2), (1, 2), (1, 3), (2, 3)], switches=2),
+            "n1 has 2 links: a host has exactly one; make it a switch or remove links",
+        ),
+        (lambda: raw([(0, 1)], switches=1), "n0 and n1 are hosts linked to each other: a host links to a switch"),
+        (lambda: raw([(0, 2), (1, 3)], switches=2), "n0 and n1 are not connected: paths lead through switches only"),
+        (lambda: raw([(0, 2), (1, 2)], switches=2), "n0 and n3 are not connected: paths lead through switches only"),
+        (lambda: raw([(0, 2), (1, 9)]), "links: node 9 does not exist; nodes are 0 to 2"),
+        (lambda: raw([]), "links is empty: hosts need links to a switch; add them"),
+        (lambda: raw([(0, 1)], switches=0), "switches = 0: hosts need a switch between them; add one"),
+        (lambda: raw([(0, 2), (1, 2)], names=["a", "b"]), "names has 2 entries; give 3, one per node"),
+        (lambda: raw([(0, 2), (1, 2)], names=["a", "b", "a"]), 'nodes 0 and 2 are both named "a"; names must differ'),
+        (lambda: raw([(0, 2), (1, 2)], buffer_bytes=[-1]), "buffer = -1: must be zero (unbounded) or more bytes"),
+        (lambda: raw([(0, 2), (1, 2)], buffer_bytes=[1, 1]), "buffer_bytes has 2 entries; give 1, one per switch"),
+    ],
+)
+def test_networks_refused(make, message):
+    with pytest.raises(SpecError) as refused:
+        make()
+    assert str(refused.value).startswith(message)
+
+
+# Files
+
+
+EDGES = """\
+# two racks and a spine
+h10  left   100Gbps  1us
+h2   left   100Gbps  1us     # numbered before h10
+left spine  400Gbps  2us  0.01
+right spine 400Gbps 2us
+
+h1   right  100Gbps  1us
+h3   right
+"""
+CSV = """\
+b,a,delay,rate,loss
+left,h10,1us,100Gbps,
+left,h2,1us,100Gbps,0
+spine,left,2us,400Gbps,0.01
+right,spine,2us,400Gbps,
+right,h1,1us,100Gbps,
+right,h3,,,
+"""
+GRAPHML = """\
+<?xml version="1.0" encoding="utf-8"?>
+<graphml xmlns="http://graphml.graphdrawing.org/xmlns">
+  <key id="kind" for="node" attr.name="kind" attr.type="string"/>
+  <key id="tier" for="node" attr.name="tier" attr.type="int"/>
+  <key id="buffer" for="node" attr.name="buffer" attr.type="string"/>
+  <key id="rate" for="edge" attr.name="rate" attr.type="string"/>
+  <key id="delay" for="edge" attr.name="delay" attr.type="string"/>
+  <key id="loss" for="edge" attr.name="loss" attr.type="double"/>
+  <graph edgedefault="undirected">
+    <node id="left"/> <node id="right"/>
+    <node id="spine"><data key="tier">2</data></node>
+    <node id="h1"><data key="kind">host</data></node>
+    <node id="h2"/> <node id="h3"/> <node id="h10"/>
+    <edge source="h10" target="left"/>
+    <edge source="h2" target="left"/>
+    <edge source="left" target="spine">
+      <data key="rate">400Gbps</data><data key="delay">2us</data><data key="loss">0.01</data></edge>
+    <edge source="right" target="spine"><data key="rate">400Gbps</data><data key="delay">2us</data></edge>
+    <edge source="h1" target="right"/>
+    <edge source="h3" target="right"/>
+  </graph>
+</graphml>
+"""
+
+
+def written(tmp_path, text, name="net.txt"):
+    path = tmp_path / name
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+@pytest.mark.parametrize(("name", "text"), [("net.txt", EDGES), ("net.csv", CSV), ("net.graphml", GRAPHML)])
+def test_files(tmp_path, name, text):
+    path = written(tmp_path, text, name)
+    topo = from_file(path, rate="100Gbps", delay="1us", buffer="9MB")
+    assert topo.names == ("h1", "h2", "h3", "h10", "left", "right", "spine")
+    assert topo.tier.tolist() == [0, 0, 0, 0, 1, 1, 2]
+    assert [topo.names[switch] for switch in topo.host_switches] == ["right", "left", "right", "left"]
+    assert topo.host_links.max() == 3  # host links first
+    link = topo.links[topo.link("left", "spine")]
+    assert (link["ps_per_byte"], link["delay_ps"], link["loss"]) == (20, 2 * 10**6, 0.01)
+    assert set(topo.links["ps_per_byte"][:4]) == {80} and topo.links["loss"][:4].sum() == 0
+    assert set(topo.buffer_bytes) == {9 * 10**6}
+    assert topo.core_capacity_bps == 800e9
+    check_routes(topo)
+    assert topo.spec == {"file": str(path), "rate": "100Gbps", "delay": "1us", "buffer": "9MB"}
+    assert build(topo.spec) == topo == build({"kind": "file", **topo.spec})
+
+
+def test_the_same_network_from_each_kind_of_file(tmp_path):
+    files = [written(tmp_path, text, name) for name, text in [("n.txt", EDGES), ("n.graphml", GRAPHML)]]
+    one, two = (from_file(path, rate="100Gbps", delay="1us") for path in files)
+    assert one == two and one.spec != two.spec
+
+
+def test_graphml_attributes(tmp_path):
+    text = GRAPHML.replace('<node id="left"/>', '<node id="left"><data key="buffer">1MB</data></node>')
+    topo = from_file(written(tmp_path, text, "net.graphml"), rate="100Gbps", delay="1us")
+    assert topo.buffer_bytes.tolist() == [10**6, 12 * 10**6, 12 * 10**6]
+    assert pickle.loads(pickle.dumps(topo)) == topo
+
+
+def test_graphml_tiers_are_checked(tmp_path):
+    path = written(tmp_path, GRAPHML.replace(">2<", ">4<"), "net.graphml")
+    with pytest.raises(SpecError) as refused:
+        from_file(path, rate="100Gbps", delay="1us")
+    assert str(refused.value) == f"{path}:11: tier = 4: must be 1 (ToR), 2 (aggregation) or 3 (core)"
+
+
+def test_kind_wins_over_the_number_of_links(tmp_path):
+    text = GRAPHML.replace('<node id="h3"/>', '<node id="h3"><data key="kind">switch</data></node>')
+    topo = from_file(written(tmp_path, text, "net.graphml"), rate="100Gbps", delay="1us")
+    assert topo.hosts == 3 and topo.switches == 4 and topo.tier[topo.node("h3")] == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "message"),
+    [
+        ("n.txt", "", "{path}: has no links; write one per line, such as: host0 tor0 100Gbps 1us"),
+        ("n.txt", "a b 1Gbps 1us\n\na", '{path}:3: "a" has 1 columns; write a b rate delay loss'),
+        ("n.txt", "a b 1Gbps 1us 0 x", '{path}:1: "a b 1Gbps 1us 0 x" has 6 columns; write a b rate delay loss'),
+        ("n.txt", "a s 1Gb 1us", '{path}:1: rate = "1Gb": unknown unit "Gb"'),
+        ("n.txt", "a s 1Gbps 1us\nb s 99Gbps 1us", "{path}:2: rate = 99Gbps: one byte would take 80.808 ps"),
+        ("n.txt", "a s 1Gbps 0us", "{path}:1: delay = 0us: must be greater than zero"),
+        (
+            "n.txt",
+            "a s 1Gbps 1us 1.0",
+            "{path}:1: loss = 1.0: must be a number, at least 0 and less than 1, such as 0.001",
+        ),
+        ("n.txt", "a s 1Gbps 1us no", "{path}:1: loss = no: must be a number"),
+        ("n.txt", "a s", '{path}:1: link a - s has no rate; add it, or give rate = "100Gbps" for such links'),
+        ("n.txt", "a s 1Gbps", '{path}:1: link a - s has no delay; add it, or give delay = "1us" for such links'),
+        ("n.txt", "a a 1Gbps 1us", "{path}:1: a is linked to itself; a link joins two different nodes: remove it"),
+        (
+            "n.txt",
+            "a s 1Gbps 1us\ns a 1Gbps 1us",
+            "{path}:2: s - a was given at {path}:1 already; links are full duplex",
+        ),
+        ("n.txt", "a b 1Gbps 1us", "{path}: switches = 0: hosts need a switch between them; add one"),
+        (
+            "n.txt",
+            "a s 1Gbps 1us\nb s 1Gbps 1us\nc t 1Gbps 1us\nd t 1Gbps 1us",
+            "{path}: a and c are not connected: paths lead through switches only",
+        ),
+        ("n.csv", "a,b,speed\n", '{path}:1: unknown column "speed"; known: a, b, delay, loss, rate'),
+        ("n.csv", "a,rate\nx,1Gbps", '{path}:1: no column "b"; the header is a,b,rate,delay[,loss]'),
+        ("n.csv", "a,b\nx,", '{path}:2: "x," names no two nodes; write a and b'),
+        ("n.graphml", "<graphml", "{path}:1: is not readable GraphML ("),
+        (
+            "n.graphml",
+            GRAPHML.replace(">host<", ">server<"),
+            '{path}:12: node h1 has kind = "server"; must be "host" or "switch"',
+        ),
+        (
+            "n.graphml",
+            GRAPHML,
+            '{path}:14: link h10 - left has no rate; add it, or give rate = "100Gbps" for such links',
+        ),
+        (
+            "n.graphml",
+            GRAPHML.replace('<edge source="h3" target="right"/>', '<edge source="spine" target="h1"/>'),
+            '{path}:20: host h1 has a second link; a host has exactly one: remove it, or make h1 a "switch"',
+        ),
+        (
+            "n.graphml",
+            GRAPHML.replace('source="h3" target="right"', 'source="left" target="h2"'),
+            "{path}:20: left - h2 was given at {path}:15 already; links are full duplex",
+        ),
+    ],
+)
+def test_files_refused(tmp_path, name, text, message):
+    path = written(tmp_path, text, name)
+    with pytest.raises(SpecError) as refused:
+        from_file(path)
+    assert str(refused.value).startswith(message.format(path=path))
+
+
+def test_no_such_file(tmp_path):
+    with pytest.raises(SpecError, match=r"cannot be read \(No such file or directory\); give the path of a graph"):
+        from_file(tmp_path / "nothing.txt")
+    (tmp_path / "noise.txt").write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(SpecError, match="is not text; give GraphML, an edge list or CSV"):
+        from_file(tmp_path / "noise.txt")
+
+
+def test_everything_public_is_there():
+    assert all(hasattr(topology, name) for name in topology.__all__)
+    assert set(SMALL) | {"file"} == set(KINDS)

@@ -1,0 +1,140 @@
+"""Numbers with units: what is read, what is written, what is refused and with which words."""
+
+import math
+from fractions import Fraction
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from penstock import units
+from penstock.errors import SpecError
+from penstock.units import format_rate, format_size, format_time, parse_rate, parse_size, parse_time, ps_per_byte
+
+
+@pytest.mark.parametrize(
+    ("text", "ps"),
+    [
+        ("1ps", 1),
+        ("1ns", 10**3),
+        ("1us", 10**6),
+        ("1µs", 10**6),
+        ("2 ms", 2 * 10**9),
+        (" 0.5s ", 5 * 10**11),
+        ("1e3ps", 1000),
+    ],
+)
+def test_time(text, ps):
+    assert parse_time(text) == ps
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [
+        ("12MB", 12 * 10**6),
+        ("12MiB", 12 * 2**20),
+        ("1KB", 1000),
+        ("1kB", 1000),
+        ("1KiB", 1024),
+        ("1.5GB", 15 * 10**8),
+        ("0B", 0),
+    ],
+)
+def test_size(text, size):
+    assert parse_size(text) == size
+
+
+@pytest.mark.parametrize(
+    ("text", "ps"), [("100Gbps", 80), ("400Gbps", 20), ("40Gbps", 200), ("1Tbps", 8), ("10Mbps", 800_000)]
+)
+def test_ps_per_byte(text, ps):
+    assert ps_per_byte(text) == ps
+
+
+def test_bare_numbers_have_the_base_unit():
+    assert parse_time(5e-6) == 5 * 10**6  # seconds, as written: not the nearest binary fraction
+    assert parse_time(0.1) == 10**11
+    assert parse_size(1500) == 1500
+    assert parse_rate(1e11) == parse_rate(10**11) == 10**11
+
+
+@pytest.mark.parametrize("table", [units.TIME, units.SIZE, units.RATE])
+@given(data=st.data())
+def test_any_number_with_any_unit(table, data):
+    parse = {"ps": parse_time, "B": parse_size, "bps": parse_rate}[next(iter(table))]
+    unit = data.draw(st.sampled_from(sorted(table)))
+    tenths = data.draw(st.integers(1, 10**9)) * (1 if table[unit] > 1 and table[unit] % 10 == 0 else 10)
+    assert parse(f"{tenths // 10}.{tenths % 10}{unit}") == Fraction(tenths, 10) * table[unit]
+
+
+@given(digits=st.integers(1, 999_999), zeros=st.integers(0, 9))
+def test_six_digits_survive_writing_and_reading(digits, zeros):
+    value = digits * 10**zeros
+    assert parse_time(format_time(value)) == value
+    assert parse_size(format_size(value)) == value
+    assert parse_rate(format_rate(value)) == value
+
+
+@given(i=st.integers(0, 15), j=st.integers(0, 12))
+def test_a_rate_that_divides_the_clock_is_taken(i, j):
+    rate = 2**i * 5**j
+    assert ps_per_byte(rate) * rate == 8 * 10**12
+
+
+@given(rate=st.integers(1, 10**13))
+def test_a_rate_that_does_not_divide_the_clock_is_refused_with_rates_that_do(rate):
+    if 8 * 10**12 % rate == 0:
+        assert ps_per_byte(rate) == 8 * 10**12 // rate
+        return
+    with pytest.raises(SpecError) as refused:
+        ps_per_byte(rate)
+    near = str(refused.value).partition("nearest rates: ")[2].split(", ")
+    assert near
+    for text in near:
+        assert ps_per_byte(text)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (
+            lambda: parse_time("1 fortnight"),
+            'time = "1 fortnight": unknown unit "fortnight"; known: ps, ns, us, µs, ms, s',
+        ),
+        (
+            lambda: parse_time("10", "delay"),
+            'delay = "10": the unit is missing; write it as "1us" (ps, ns, us, µs, ms, s)',
+        ),
+        (lambda: parse_time("soon"), 'time = "soon": expected a number with a unit, such as "1us"'),
+        (lambda: parse_time(""), 'time = "": expected a number with a unit, such as "1us"'),
+        (lambda: parse_time(None), 'time = None: expected a number with a unit, such as "1us"'),
+        (lambda: parse_time(True), 'time = True: expected a number with a unit, such as "1us"'),
+        (lambda: parse_time(math.nan), 'time = nan: expected a finite number, such as "1us"'),
+        (lambda: parse_time(math.inf), 'time = inf: expected a finite number, such as "1us"'),
+        (lambda: parse_time("-1us"), "time = -1us: must be zero or more"),
+        (lambda: parse_time("0us", positive=True), "time = 0us: must be greater than zero"),
+        (lambda: parse_time("0.5ps"), "time = 0.5ps: is not a whole number of ps; nearest: 0 ps"),
+        (lambda: parse_size("1.7B", "buffer"), "buffer = 1.7B: is not a whole number of B; nearest: 2 B"),
+        (lambda: parse_size("12Mb"), 'size = "12Mb": unknown unit "Mb"; known: B, KB, kB, MB, GB, TB, KiB, MiB, GiB'),
+        (lambda: parse_size("0B", positive=True), "size = 0B: must be greater than zero"),
+        (lambda: parse_rate("0Gbps"), "rate = 0Gbps: must be greater than zero"),
+        (lambda: parse_rate("100 GB"), 'rate = "100 GB": unknown unit "GB"; known: bps, Kbps, kbps, Mbps, Gbps, Tbps'),
+        (
+            lambda: ps_per_byte("300Gbps"),
+            "rate = 300Gbps: one byte would take 26.667 ps, not a whole number; nearest rates: 250Gbps, 320Gbps",
+        ),
+    ],
+)
+def test_what_is_refused(call, message):
+    with pytest.raises(SpecError) as refused:
+        call()
+    assert str(refused.value) == message
+    assert refused.value.exit_status == 2
+
+
+def test_formats():
+    assert format_time(0) == "0ps"
+    assert format_time(8_354_560) == "8.35456us"
+    assert format_size(12 * 10**6) == "12MB"
+    assert format_rate(10**11) == "100Gbps"
+    assert format_rate(5 * 10**12) == "5000Gbps"
