@@ -1,0 +1,99 @@
+"""Paced flows of a host: a binary heap by the time of the next packet; ties go to the lower flow number."""
+
+import cython
+
+if not cython.compiled:
+    from penstock.fabric.queueing import *
+    from penstock.fabric.state import *
+
+
+def sooner(a, b):
+    if a.next_send < b.next_send or (a.next_send == b.next_send and a.number < b.number):
+        return True
+    return False
+
+
+def put_flow(host, i, flow):
+    host.heap[i] = flow
+    flow.heap_at = i
+
+
+def sift_up(host, i):
+    flow = host.heap[i]
+    while i > 0 and sooner(flow, host.heap[(i - 1) >> 1]):
+        put_flow(host, i, host.heap[(i - 1) >> 1])
+        i = (i - 1) >> 1
+    put_flow(host, i, flow)
+
+
+def sift_down(host, i):
+    flow = host.heap[i]
+    child = 2 * i + 1
+    while child < host.heap_size:
+        if child + 1 < host.heap_size and sooner(host.heap[child + 1], host.heap[child]):
+            child += 1
+        if not sooner(host.heap[child], flow):
+            break
+        put_flow(host, i, host.heap[child])
+        i = child
+        child = 2 * i + 1
+    put_flow(host, i, flow)
+
+
+def grow_heap(node):
+    host = node.host
+    heap = new_flow_refs(node.worker.arena, 2 * host.heap_capacity)
+    for i in range(host.heap_size):
+        heap[i] = host.heap[i]
+    host.heap = heap
+    host.heap_capacity *= 2
+
+
+def set_pace_timer(node):
+    host = node.host
+    set_node_event(node, PACE, host.heap[0].next_send if host.heap_size else NEVER)
+
+
+def add_paced(node, flow):
+    host = node.host
+    if host.heap_size == host.heap_capacity:
+        grow_heap(node)
+    flow.state = PACED
+    host.heap_size += 1
+    put_flow(host, host.heap_size - 1, flow)
+    sift_up(host, host.heap_size - 1)
+    if flow.heap_at == 0:
+        set_pace_timer(node)
+
+
+def remove_paced(node, flow):
+    host = node.host
+    i = flow.heap_at
+    host.heap_size -= 1
+    last = host.heap[host.heap_size]
+    flow.heap_at = -1
+    flow.state = IDLE
+    if i < host.heap_size:
+        put_flow(host, i, last)
+        sift_down(host, i)
+        sift_up(host, last.heap_at)
+
+
+def fix_paced(node, flow):
+    """The time of a flow's next packet has changed."""
+    host = node.host
+    sift_down(host, flow.heap_at)
+    sift_up(host, flow.heap_at)
+    set_pace_timer(node)
+
+
+def set_rate(flow, bits_per_second):
+    """Pace a flow; a packet whose time is already set keeps it, unless repace() follows."""
+    flow.gap = 8e12 / bits_per_second
+
+
+def repace(node, flow):
+    """Let a new rate move the time of the next packet as well."""
+    if flow.state == PACED:
+        flow.next_send = flow.last_send + whole(flow.last_size * flow.gap)
+        fix_paced(node, flow)

@@ -1,0 +1,128 @@
+/* What Cython cannot say: memory arenas, index checks, atomics, bit tricks.  The only C in the package. */
+#ifndef PENSTOCK_STATE_H
+#define PENSTOCK_STATE_H
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sched.h>
+#include <sys/mman.h>
+
+/* ---- Arena: zeroed, 64-byte aligned memory that lives as long as one simulation. ---- */
+typedef struct ArenaBlock { struct ArenaBlock *next; size_t bytes; } ArenaBlock;
+typedef struct Arena { char *next, *end; ArenaBlock *blocks; int64_t reserved; int32_t failed, busy; } Arena;
+
+static inline void *arena_map(Arena *arena, size_t bytes, int huge) {
+  bytes = (bytes + 64 + 4095) & ~(size_t)4095;
+  char *p = (char *)mmap(0, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (p == MAP_FAILED) { arena->failed = 1; return NULL; }
+#ifdef MADV_HUGEPAGE
+  if (huge) madvise(p, bytes, MADV_HUGEPAGE);
+#else
+  (void)huge;
+#endif
+  ArenaBlock *block = (ArenaBlock *)p;
+  block->next = arena->blocks;
+  block->bytes = bytes;
+  arena->blocks = block;
+  arena->reserved += (int64_t)bytes;
+  return p + 64;
+}
+
+#define ARENA_CHUNK ((size_t)16 << 20)
+#define ARENA_LAZY ((size_t)128 << 10)   /* larger tables: small pages of their own, touched on demand */
+
+static inline void *zeroed(Arena *arena, size_t count, size_t size) {
+  size_t bytes = (count * size + 63) & ~(size_t)63;
+  if (!bytes) bytes = 64;
+#ifdef PENSTOCK_CHECK                    /* separate blocks, so that AddressSanitizer sees their ends */
+  (void)arena;
+  void *p = NULL;
+  if (posix_memalign(&p, 64, bytes)) abort();
+  return memset(p, 0, bytes);
+#else
+  while (__atomic_exchange_n(&arena->busy, 1, __ATOMIC_ACQUIRE)) sched_yield();
+  char *p = NULL;
+  if (bytes > ARENA_LAZY) p = (char *)arena_map(arena, bytes, 0);
+  else {
+    if ((size_t)(arena->end - arena->next) < bytes) {
+      char *chunk = (char *)arena_map(arena, ARENA_CHUNK, 1);
+      if (chunk) { arena->next = chunk; arena->end = chunk - 64 + ARENA_CHUNK; }
+    }
+    if ((size_t)(arena->end - arena->next) >= bytes) { p = arena->next; arena->next += bytes; }
+  }
+  __atomic_store_n(&arena->busy, 0, __ATOMIC_RELEASE);
+  if (!p) { fprintf(stderr, "penstock: out of memory\n"); abort(); }
+  return p;
+#endif
+}
+
+static inline Arena *new_arena(void) { return (Arena *)calloc(1, sizeof(Arena)); }
+static inline void free_arena(Arena *arena) {
+  if (!arena) return;
+  for (ArenaBlock *b = arena->blocks, *next; b; b = next) { next = b->next; munmap(b, b->bytes); }
+  free(arena);
+}
+
+/* ---- Logs: rows that grow. ---- */
+typedef struct Log { char *rows; int64_t count, capacity; } Log;
+static inline void *next_row(Log *log, size_t size) {
+  if (log->count == log->capacity) {
+    log->capacity = log->capacity ? 2 * log->capacity : 1024;
+    log->rows = (char *)realloc(log->rows, (size_t)log->capacity * size);
+    if (!log->rows) { fprintf(stderr, "penstock: out of memory for a log\n"); abort(); }
+  }
+  return memset(log->rows + (size_t)log->count++ * size, 0, size);
+}
+static inline void free_log(Log *log) { free(log->rows); log->rows = NULL; log->count = log->capacity = 0; }
+
+/* ---- at(index, count): the index, checked when built with -DPENSTOCK_CHECK: counted, reported by Python, clamped to 0. ---- */
+#ifdef PENSTOCK_CHECK
+extern const char *penstock_bad_table; extern long penstock_bad_index, penstock_bad_count;
+__attribute__((weak)) const char *penstock_bad_table = 0;
+__attribute__((weak)) long penstock_bad_index = 0, penstock_bad_count = 0;
+static inline long at(long i, long n, const char *what) {
+  if (i < 0 || i >= n) {
+    if (!penstock_bad_table) { penstock_bad_table = what; penstock_bad_index = i; penstock_bad_count = n; }
+    fprintf(stderr, "penstock: index %ld of %s is not in 0..%ld\n", i, what, n - 1);
+    abort();
+  }
+  return i;
+}
+#else
+#define at(i, n, what) (i)
+#endif
+
+/* Element of a table whose elements are `size` bytes long. */
+#define step(table, index, size) ((void *)((char *)(table) + (int64_t)(index) * (size)))
+#define clear(p, size) memset((void *)(p), 0, (size_t)(size))
+
+/* Macros take the variable itself, so callers need no address-of. */
+#define load_relaxed(x) __atomic_load_n(&(x), __ATOMIC_RELAXED)
+#define load_acquire(x) __atomic_load_n(&(x), __ATOMIC_ACQUIRE)
+#define store_release(x, v) __atomic_store_n(&(x), (v), __ATOMIC_RELEASE)
+#define fetch_add(x, v) __atomic_fetch_add(&(x), (v), __ATOMIC_ACQ_REL)
+#if defined(__x86_64__)
+#define cpu_pause() __builtin_ia32_pause()
+#else
+#define cpu_pause() ((void)0)
+#endif
+#define prefetch(p) __builtin_prefetch(p)
+#define lowest_bit(x) __builtin_ctzll(x)
+#define bits_set(x) __builtin_popcountll(x)
+#define whole(x) ((int64_t)(x))
+#define bit(i) ((uint64_t)1 << (i))
+
+/* The arithmetic of penstock/hashing.py. */
+static inline uint64_t mix64(uint64_t x) {
+  x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9u;
+  x = (x ^ (x >> 27)) * 0x94D049BB133111EBu;
+  return x ^ (x >> 31);
+}
+static inline int32_t hash31(int64_t number, int64_t seed) {
+  return (int32_t)(mix64(((uint64_t)(uint32_t)seed << 32) + (uint64_t)number * 0x9E3779B97F4A7C15u) & 0x7fffffff);
+}
+static inline int32_t pick(int32_t hash, int32_t seed, int32_t n) {   /* hashing.choice */
+  return (int32_t)(((((uint64_t)(uint32_t)(hash ^ seed) * 0x9E3779B97F4A7C15u) >> 33) * (uint64_t)n) >> 31);
+}
+#endif

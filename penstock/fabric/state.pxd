@@ -1,0 +1,400 @@
+"""Types of the fabric.  Every number is signed, except bit masks; every time is int64 picoseconds."""
+from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint64_t
+
+cdef extern from "state.h" nogil:
+    ctypedef struct Arena:
+        int64_t reserved
+    ctypedef struct Log:
+        char* rows
+        int64_t count, capacity
+
+cdef enum:
+    DATA = 0                # kinds of packet
+    ACK = 1
+    CONTROL = 2             # and up: one kind of control frame per scheme
+    KINDS = 18
+    CONTROL_LANE = 0        # lanes: strictly first and not accounted; or queued with the data
+    DATA_LANE = 1
+    LAST = 1                # flags: carries the flow's last byte
+    RETRANSMITTED = 2
+    NACK = 4
+    RESUME = 0              # commands of control frames
+    PAUSE = 1
+    REFRESH = 2
+    LEVELS = 8              # strict priorities; 0 is the highest
+    CONTROL_SIZE = 64
+    KEY_BITS = 12           # an event key is time << KEY_BITS | leaf
+    TIMER = 0               # leaves behind those of the ports
+    SAMPLE = 1
+    FLOW_BINS = 1024
+    START = 2
+    PACE = 3
+    TICK = 4
+    DROP_BUFFER = 0         # reasons
+    DROP_ADMISSION = 1
+    DROP_LOSS = 2
+    DROP_DOWN = 3
+    DROP_NO_ROUTE = 4
+    DROP_REASONS = 5
+    IDLE = 0                # where a flow is: nowhere (window shut or all sent), in the round robin, paced, parked by a pause
+    READY = 1
+    PACED = 2
+    PARKED = 3
+
+# The state of schemes lies behind each struct; see Places.
+cdef struct Packet:         # 56 bytes: 8 are left for schemes in the first cache line
+    int64_t time, seq
+    Packet* next
+    int32_t number, slot    # of the flow, and of its place at the sender
+    int32_t hash
+    int16_t src, dst
+    int16_t size, payload
+    int16_t in_port, queue
+    int8_t kind, ecn, lane, flags
+    int8_t priority, spare1, spare2, spare3
+
+cdef struct Queue:
+    Packet* head
+    Packet* tail
+    Queue* next             # round robin of its level
+    int64_t bytes
+    int32_t length, deficit
+    int32_t paused          # one bit per scheme
+    int16_t index, level, listed, spare
+
+cdef struct Ring:
+    Queue* head
+    Queue* tail
+
+cdef struct Port:
+    int64_t free_at, delay, ps_per_byte
+    Packet* control_head
+    Packet* control_tail
+    int64_t bytes           # queued on the data lane
+    int32_t active, levels  # queues with data that are not paused; mask of levels that list queues
+    int32_t paused          # one bit per scheme
+    int16_t armed, slot
+    Packet* in_head         # packets on the wire towards this port
+    Packet* in_tail
+    Queue* queues
+    int32_t queue_size, queue_count, peer_queues, spare
+    int32_t peer_node, peer_port
+    int16_t peer_slot, down
+    int32_t flows           # distinct flows queued here, where a scheme or observer counts them; else -1
+    int64_t loss, control_loss  # chance that a packet or control frame is lost on the wire towards this port, of 2^31
+    int64_t tx_bytes, tx_packets, max_bytes
+    int64_t pauses_sent, pauses_received, paused_since, paused_ps, ecn_marks
+    int64_t drops[5]
+    int64_t dropped_bytes, rx_bytes, cut_bytes
+    int64_t* flow_samples   # how often the port had so many active flows; nothing: not counted
+    Ring rings[8]
+
+cdef struct Outbox:
+    Packet* head
+    Packet* tail
+
+cdef struct Flow:           # sending side
+    int64_t sent, acked, size
+    int64_t window          # bytes that may be unacknowledged
+    int64_t next_send       # pacing
+    double gap              # ps per byte; 0 = not paced
+    Flow* next              # round robin or parking list
+    int32_t number, slot
+    int32_t hash, heap_at
+    int16_t src, dst, queue, state
+    int8_t priority, backoff, spare1, spare2
+    int32_t last_size       # wire bytes of the last packet
+    int64_t last_send
+    int64_t high            # bytes ever sent once
+    int64_t progress_at, start
+    int64_t retransmitted, paused_ps, paused_since
+    Flow* previous_active
+    Flow* next_active
+
+cdef struct FlowRing:
+    Flow* head
+    Flow* tail
+
+cdef struct Sink:           # receiving side; number is stored plus one
+    int32_t number, nacks
+    int64_t expected, nack_seq, nack_at
+
+cdef struct Start:          # a flow to come
+    int64_t time, size
+    int32_t number, following
+    int16_t src, dst
+    int8_t priority, spare1, spare2, spare3
+
+cdef struct Host:
+    FlowRing rings[8]
+    int32_t levels, heap_size, heap_capacity, nic_queues
+    Flow** heap             # by next_send
+    Flow* active            # all unfinished flows
+    Sink* sinks             # open addressing by flow number
+    int32_t sink_count, sink_bits
+    int32_t next_start, last_start
+    int32_t delayed         # first of the dependent flows that wait for their start time, plus one
+    int32_t free_head, free_queues  # NIC queues that no flow uses: the longest unused one comes first
+    int32_t* finished       # numbers of flows received in full, direct mapped
+    FlowRing* parked        # by NIC queue
+    int32_t* queue_flows    # by NIC queue
+    int32_t* free_queue
+    int64_t delayed_until
+
+ctypedef struct Node
+ctypedef struct World
+
+cdef struct Places:         # a scheme's share: offsets of its state, its bit, its kind of control frame
+    int32_t packet, port, queue, flow, node
+    int32_t index, bit, kind
+    World* world
+
+# Hooks of one event point, in the order in which the schemes were named.  No hook: no list.
+ctypedef struct QueueHook:
+    int32_t (*call)(void* me, Node* node, Port* port, Packet* pkt) noexcept nogil
+    void* me
+    QueueHook* next
+
+ctypedef struct PacketHook:
+    void (*call)(void* me, Node* node, Port* port, Queue* queue, Packet* pkt) noexcept nogil
+    void* me
+    PacketHook* next
+
+ctypedef struct FrameHook:
+    void (*call)(void* me, Node* node, Port* port, Packet* pkt) noexcept nogil
+    void* me
+
+ctypedef struct FlowHook:
+    void (*call)(void* me, Node* node, Flow* flow, Packet* pkt) noexcept nogil
+    void* me
+    FlowHook* next
+
+ctypedef struct TimerHook:
+    void (*call)(void* me, Node* node) noexcept nogil
+    void* me
+
+ctypedef struct SendHook:
+    void (*call)(Node* node, Port* port) noexcept nogil
+
+ctypedef struct WakeHook:
+    void (*call)(Node* node, Port* port, Queue* queue) noexcept nogil
+
+ctypedef struct Ops:        # one for the hosts, one for the switches
+    QueueHook* choose_queue
+    QueueHook* admit
+    PacketHook* on_enqueue
+    PacketHook* on_dequeue
+    FlowHook* on_start
+    FlowHook* on_send
+    FlowHook* on_ack
+    FlowHook* on_finish
+    FrameHook* on_control[18]   # by kind of frame
+    TimerHook* on_timer[16]     # by scheme
+    SendHook transmit
+    WakeHook wake               # a queue was resumed
+
+cdef struct SwitchRow:
+    int64_t time, buffer_bytes, max_queue_bytes
+    int32_t node, flows
+
+cdef struct PortRow:
+    int64_t time, bytes, tx_bytes
+    int32_t node, port, active, flows
+
+cdef struct QueueRow:
+    int64_t time, bytes
+    int32_t node, port, queue, paused
+
+cdef struct FlowRow:
+    int64_t time, acked, window
+    int32_t number, node
+
+cdef struct PauseRow:
+    int64_t time
+    int32_t node, port, queue, command   # queue -1: the whole port
+
+cdef struct TraceRow:
+    int64_t time, seq
+    int32_t node, number
+    int16_t event, port, in_port, queue, upstream_q, size
+    int8_t kind, ecn, flags, spare
+    int64_t queue_bytes, port_bytes
+
+ctypedef struct Worker:
+    int64_t window_end, limit
+    int64_t window_start, windows
+    int32_t parity, id, sent, finished, node_count, spare
+    Packet* free
+    Packet* pool            # of the current block
+    int64_t pool_used, pool_size, packet_size, flow_size
+    int64_t packets         # ever taken from blocks
+    int64_t next_window[2]
+    int64_t done_by[2]      # flows done, as of the window's end
+    int64_t done
+    World* world
+    Arena* arena
+    Outbox* outboxes[2]
+    uint64_t* mail[2]       # written by this worker
+    Flow* free_flow
+    Flow* flows             # address space for all flows that may be active at once
+    int64_t flows_used, flow_limit
+    Node** nodes
+    Log switch_rows
+    Log port_rows
+    Log queue_rows
+    Log flow_rows
+    Log pause_rows
+    Log trace_rows
+    int64_t error, reactions    # reactions: times that a window or rate was changed by an acknowledgement
+    char padding[64]
+
+ctypedef struct Node:
+    int64_t now
+    int64_t* tree           # tournament of event keys; tree[1] is the earliest
+    Port* ports
+    Ops* ops
+    Worker* worker
+    int32_t* routes         # by destination host: where its group of next hops begins; -1: none
+    int16_t* next_hops      # count, port, port, ...
+    int32_t port_count, leaf_count, is_host, id, first_port, hash_seed
+    int64_t buffer_used, buffer_size
+    int64_t port_size
+    int64_t buffer_max
+    Host* host
+    int64_t events, hops, control_frames, control_received
+    int64_t draws[4]        # random numbers drawn, by purpose
+    int64_t random_seed
+    int64_t deadlines[16]   # by scheme
+
+ctypedef struct World:
+    Arena* arena
+    int32_t host_count, node_count, port_count, worker_count, mail_words, scheme_count
+    Node* nodes
+    Worker* workers
+    int64_t* next_times     # of the nodes
+    int64_t node_size
+    int64_t horizon         # windows end here
+    int64_t window          # the smallest link delay
+    int64_t flow_count      # flows of the whole run
+    int32_t mtu, header, ack_header, ack_min
+    int32_t ack_lane, log_pauses
+    int64_t quantum, rto, base_rtt, bdp, nack_interval, line_ps_per_byte
+    int64_t sample, seed
+    int32_t sample_ports, sample_queues, sample_flows, trace
+    Start* starts           # of this chunk, by host and time
+    Start* waiting          # dependent flows, by their place in this table
+    int32_t* pending        # parents that a waiting flow still waits for
+    int32_t* child_offsets  # by flow number, into children; nothing: no flow waits
+    int32_t* children
+    int64_t* finish         # results by flow number: -1 = unfinished
+    int64_t* retransmitted
+    int64_t* paused
+    Ops host_ops
+    Ops switch_ops
+    char padding1[64]
+    int32_t arrived         # the barrier
+    char padding2[64]
+    int32_t generation
+    char padding3[64]
+
+cdef extern from "state.h" nogil:
+    const int64_t NEVER "INT64_MAX"
+    const int64_t FAILED "(-INT64_MAX / 128)"
+    Packet* NO_PACKET "NULL"
+    Queue* NO_QUEUE "NULL"
+    Flow* NO_FLOW "NULL"
+    Sink* NO_SINK "NULL"
+    Port* NO_PORT "NULL"
+    void* zeroed(Arena* arena, size_t count, size_t size)
+    Arena* new_arena()
+    void free_arena(Arena* arena)
+    void* next_row(Log* log, size_t size)
+    void free_log(Log* log)
+    void* step(void* table, long index, long size)
+    void clear(void* p, long size)
+    long at(long index, long count, const char* what)
+    int32_t load_relaxed(int32_t x)
+    int32_t load_acquire(int32_t x)
+    void store_release(int32_t x, int32_t value)
+    int32_t fetch_add(int32_t x, int32_t value)
+    void cpu_pause()
+    int sched_yield()
+    void prefetch(void* p)
+    int lowest_bit(uint64_t x)
+    int bits_set(uint64_t x)
+    uint64_t bit(int i)
+    int64_t whole(double x)
+    int32_t hash31(int64_t number, int64_t seed)
+    int32_t pick(int32_t hash, int32_t seed, int32_t n)
+
+# Element of a table, by reference.
+cdef inline Port* port_at(Node* node, int slot) noexcept nogil:
+    return <Port*>step(node.ports, at(slot, node.port_count, b"port"), node.port_size)
+cdef inline Queue* queue_at(Port* port, int index) noexcept nogil:
+    return <Queue*>step(port.queues, at(index, port.queue_count, b"queue"), port.queue_size)
+cdef inline Ring* ring_at(Port* port, int level) noexcept nogil:
+    return &port.rings[at(level, LEVELS, b"ring")]
+cdef inline FlowRing* flow_ring_at(Host* host, int level) noexcept nogil:
+    return &host.rings[at(level, LEVELS, b"ring")]
+cdef inline FlowRing* parked_at(Host* host, int queue) noexcept nogil:
+    return &host.parked[at(queue, host.nic_queues, b"parked")]
+cdef inline Flow* flow_at(Worker* worker, long slot) noexcept nogil:
+    return <Flow*>step(worker.flows, at(slot, worker.flow_limit, b"flow"), worker.flow_size)
+cdef inline Sink* sink_at(Host* host, long i) noexcept nogil:
+    return &host.sinks[at(i, 1 << host.sink_bits, b"sink")]
+cdef inline Start* start_at(World* world, long i) noexcept nogil:
+    return &world.starts[i]
+cdef inline Start* waiting_at(World* world, long i) noexcept nogil:
+    return &world.waiting[i]
+cdef inline Outbox* outbox_at(Worker* worker, int parity, int port) noexcept nogil:
+    return &worker.outboxes[parity][at(port, worker.world.port_count, b"outbox")]
+cdef inline Packet* pool_at(Worker* worker, long i) noexcept nogil:
+    return <Packet*>step(worker.pool, at(i, worker.pool_size, b"pool"), worker.packet_size)
+cdef inline Worker* worker_at(World* world, int i) noexcept nogil:
+    return &world.workers[at(i, world.worker_count, b"worker")]
+cdef inline Node* node_at(World* world, int i) noexcept nogil:
+    return <Node*>step(world.nodes, at(i, world.node_count, b"node"), world.node_size)
+cdef inline Ops* host_ops(World* world) noexcept nogil:
+    return &world.host_ops
+cdef inline Ops* switch_ops(World* world) noexcept nogil:
+    return &world.switch_ops
+
+# Rows of logs.
+cdef inline SwitchRow* new_switch_row(Worker* worker) noexcept nogil:
+    return <SwitchRow*>next_row(&worker.switch_rows, sizeof(SwitchRow))
+cdef inline PortRow* new_port_row(Worker* worker) noexcept nogil:
+    return <PortRow*>next_row(&worker.port_rows, sizeof(PortRow))
+cdef inline QueueRow* new_queue_row(Worker* worker) noexcept nogil:
+    return <QueueRow*>next_row(&worker.queue_rows, sizeof(QueueRow))
+cdef inline FlowRow* new_flow_row(Worker* worker) noexcept nogil:
+    return <FlowRow*>next_row(&worker.flow_rows, sizeof(FlowRow))
+cdef inline PauseRow* new_pause_row(Worker* worker) noexcept nogil:
+    return <PauseRow*>next_row(&worker.pause_rows, sizeof(PauseRow))
+cdef inline TraceRow* new_trace_row(Worker* worker) noexcept nogil:
+    return <TraceRow*>next_row(&worker.trace_rows, sizeof(TraceRow))
+
+# Tables.
+cdef inline Packet* new_packets(Arena* arena, long n, long size) noexcept nogil: return <Packet*>zeroed(arena, n, size)
+cdef inline Queue* new_queues(Arena* arena, long n, long size) noexcept nogil: return <Queue*>zeroed(arena, n, size)
+cdef inline Port* new_ports(Arena* arena, long n, long size) noexcept nogil: return <Port*>zeroed(arena, n, size)
+cdef inline Outbox* new_outboxes(Arena* arena, long n) noexcept nogil: return <Outbox*>zeroed(arena, n, sizeof(Outbox))
+cdef inline Flow* new_flows(Arena* arena, long n, long size) noexcept nogil: return <Flow*>zeroed(arena, n, size)
+cdef inline Flow** new_flow_refs(Arena* arena, long n) noexcept nogil: return <Flow**>zeroed(arena, n, sizeof(Flow*))
+cdef inline Sink* new_sinks(Arena* arena, long n) noexcept nogil: return <Sink*>zeroed(arena, n, sizeof(Sink))
+cdef inline Host* new_host(Arena* arena) noexcept nogil: return <Host*>zeroed(arena, 1, sizeof(Host))
+cdef inline FlowRing* new_flow_rings(Arena* arena, long n) noexcept nogil: return <FlowRing*>zeroed(arena, n, sizeof(FlowRing))
+cdef inline Node* new_nodes(Arena* arena, long n, long size) noexcept nogil: return <Node*>zeroed(arena, n, size)
+cdef inline Node** new_node_refs(Arena* arena, long n) noexcept nogil: return <Node**>zeroed(arena, n, sizeof(Node*))
+cdef inline Worker* new_workers(Arena* arena, long n) noexcept nogil: return <Worker*>zeroed(arena, n, sizeof(Worker))
+cdef inline World* new_world(Arena* arena) noexcept nogil: return <World*>zeroed(arena, 1, sizeof(World))
+cdef inline int64_t* new_int64(Arena* arena, long n) noexcept nogil: return <int64_t*>zeroed(arena, n, sizeof(int64_t))
+cdef inline int32_t* new_int32(Arena* arena, long n) noexcept nogil: return <int32_t*>zeroed(arena, n, sizeof(int32_t))
+cdef inline int16_t* new_int16(Arena* arena, long n) noexcept nogil: return <int16_t*>zeroed(arena, n, sizeof(int16_t))
+cdef inline uint64_t* new_masks(Arena* arena, long n) noexcept nogil: return <uint64_t*>zeroed(arena, n, sizeof(uint64_t))
+
+# Sizes of the fabric's own part.
+cdef inline long packet_bytes() noexcept: return sizeof(Packet)
+cdef inline long queue_bytes() noexcept: return sizeof(Queue)
+cdef inline long port_bytes() noexcept: return sizeof(Port)
+cdef inline long flow_bytes() noexcept: return sizeof(Flow)
+cdef inline long node_bytes() noexcept: return sizeof(Node)

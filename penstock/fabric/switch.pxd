@@ -1,0 +1,29 @@
+from penstock.fabric.state cimport *
+from penstock.fabric.queueing_inline cimport *
+
+cdef void arm(Node* node, Port* port) noexcept nogil
+cdef void disarm(Node* node, Port* port) noexcept nogil
+cdef void send(Node* node, Port* port, Packet* pkt) noexcept nogil
+cdef void drop(Node* node, Port* port, Packet* pkt, int reason) noexcept nogil
+cdef void trace(Node* node, Port* port, Queue* queue, Packet* pkt, int event) noexcept nogil
+cdef Packet* dequeue(Node* node, Port* port) noexcept nogil
+cdef bint may_transmit(Port* port) noexcept nogil
+cdef void transmit(Node* node, Port* port) noexcept nogil
+cdef void kick(Node* node, Port* port) noexcept nogil
+cdef bint admitted(Node* node, Port* port, Packet* pkt) noexcept nogil
+cdef void enqueue(Node* node, Port* port, Packet* pkt) noexcept nogil
+cdef void receive(Node* node, int slot, Packet* pkt) noexcept nogil
+cdef void receive_control(Node* node, int slot, Packet* pkt) noexcept nogil
+cdef void log_pause(Node* node, Port* port, int queue, int command) noexcept nogil
+cdef void pause_queue(Node* node, Port* port, int index, int bit) noexcept nogil
+cdef void resume_queue(Node* node, Port* port, int index, int bit) noexcept nogil
+cdef void wake(Node* node, Port* port, Queue* queue) noexcept nogil
+cdef void pause_port(Node* node, Port* port, int bit) noexcept nogil
+cdef void resume_port(Node* node, Port* port, int bit) noexcept nogil
+cdef void send_control(Node* node, int slot, int kind, int command, int value, int64_t mask) noexcept nogil
+cdef void set_timer(Node* node, int index, int64_t when) noexcept nogil
+cdef void run_timers(Node* node) noexcept nogil
+cdef void sample(Node* node) noexcept nogil
+cdef void sample_port(Node* node, Port* port) noexcept nogil
+cdef void sample_queues(Node* node, Port* port) noexcept nogil
+cdef void sample_flows(Node* node) noexcept nogil

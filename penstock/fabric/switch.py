@@ -1,0 +1,376 @@
+"""Output-queued switch: route, admit, enqueue, transmit; the control lane; pausing and resuming."""
+
+import cython
+
+if not cython.compiled:
+    from penstock.fabric.queueing import *
+    from penstock.fabric.state import *
+
+
+def arm(node, port):
+    """Wake the port when its line is free."""
+    leaf = node.port_count + port.slot
+    port.armed = 1
+    set_event(node, leaf, port.free_at << KEY_BITS | leaf)
+
+
+def disarm(node, port):
+    if port.armed:
+        port.armed = 0
+        set_event(node, node.port_count + port.slot, NEVER)
+
+
+def send(node, port, pkt):
+    """Put a packet on the line: into the outbox that the peer reads in the next window."""
+    worker = node.worker
+    port.free_at = node.now + pkt.size * port.ps_per_byte
+    port.tx_bytes += pkt.size
+    port.tx_packets += 1
+    pkt.time = port.free_at + port.delay
+    pkt.next = NO_PACKET
+    outbox = outbox_at(worker, worker.parity, node.first_port + port.slot)
+    if outbox.head:
+        outbox.tail.next = pkt
+    else:
+        outbox.head = pkt
+        word = port.peer_node * worker.world.mail_words + (port.peer_slot >> 6)
+        worker.mail[worker.parity][word] |= bit(port.peer_slot & 63)
+        worker.sent = 1
+    outbox.tail = pkt
+
+
+def drop(node, port, pkt, reason):
+    """Count and free a packet that goes no further; `port` is where it would have been sent or came in."""
+    port.drops[reason] += 1
+    port.dropped_bytes += pkt.size
+    if node.worker.world.trace:
+        trace(node, port, NO_QUEUE, pkt, 2)
+    give_packet(node.worker, pkt)
+
+
+def trace(node, port, queue, pkt, event):
+    """One row of the packet trace: event 0 enqueue, 1 dequeue, 2 drop, 3 control frame received."""
+    row = new_trace_row(node.worker)
+    row.time = node.now
+    row.node = node.id
+    row.event = event
+    row.port = port.slot
+    row.in_port = pkt.in_port
+    row.number = pkt.number
+    row.seq = pkt.seq
+    row.size = pkt.size
+    row.kind = pkt.kind
+    row.ecn = pkt.ecn
+    row.flags = pkt.flags
+    row.upstream_q = pkt.queue
+    row.port_bytes = port.bytes
+    row.queue = -1
+    if queue:
+        row.queue = queue.index
+        row.queue_bytes = queue.bytes
+
+
+def dequeue(node, port):
+    """The next data packet of a port, or nothing; its hooks run after it has left its queue."""
+    queue = next_queue(port, node.worker.world.quantum)
+    if not queue:
+        return NO_PACKET
+    pkt = pop(queue)
+    port.bytes -= pkt.size
+    node.buffer_used -= pkt.size
+    if queue.length == 0:
+        port.active -= 1
+        unlist_first(port, queue.level)
+    hook = node.ops.on_dequeue
+    while hook:
+        hook.call(hook.me, node, port, queue, pkt)
+        hook = hook.next
+    if node.worker.world.trace:
+        trace(node, port, queue, pkt, 1)
+    return pkt
+
+
+def may_transmit(port):
+    if port.control_head:
+        return True
+    if port.active and not port.paused:
+        return True
+    return False
+
+
+def transmit(node, port):
+    """The line of a switch is free: send from the control lane, else the next data packet."""
+    if port.down:
+        disarm(node, port)
+        return
+    if port.control_head:
+        pkt = port.control_head
+        port.control_head = pkt.next
+        send(node, port, pkt)
+    elif not port.paused:
+        pkt = dequeue(node, port)
+        if pkt:
+            send(node, port, pkt)
+    if may_transmit(port):
+        arm(node, port)
+    else:
+        disarm(node, port)
+
+
+def kick(node, port):
+    """There is something to send: start now if the line is free."""
+    if not port.armed:
+        if node.now >= port.free_at:
+            node.ops.transmit.call(node, port)
+        else:
+            arm(node, port)
+
+
+def admitted(node, port, pkt):
+    """Whether the shared buffer and every scheme take the packet; if not it has been dropped and counted."""
+    if node.buffer_used + pkt.size > node.buffer_size:
+        drop(node, port, pkt, DROP_BUFFER)
+        return False
+    hook = node.ops.admit
+    while hook:
+        if not hook.call(hook.me, node, port, pkt):
+            drop(node, port, pkt, DROP_ADMISSION)
+            return False
+        hook = hook.next
+    return True
+
+
+def enqueue(node, port, pkt):
+    """Queue a packet.  Until its hooks have run, pkt.queue is the queue it came from upstream."""
+    ops = node.ops
+    if pkt.lane == CONTROL_LANE:
+        push_control(port, pkt)
+        kick(node, port)
+        return
+    if not admitted(node, port, pkt):
+        return
+    index = pkt.priority
+    if ops.choose_queue:
+        index = ops.choose_queue.call(ops.choose_queue.me, node, port, pkt)
+    queue = queue_at(port, index)
+    if queue.length == 0:
+        queue.index = index
+        queue.level = pkt.priority
+        if not queue.paused:
+            port.active += 1
+    push(queue, pkt)
+    port.bytes += pkt.size
+    if port.bytes > port.max_bytes:
+        port.max_bytes = port.bytes
+    node.buffer_used += pkt.size
+    if node.buffer_used > node.buffer_max:
+        node.buffer_max = node.buffer_used
+    if not queue.listed and not queue.paused:
+        list_queue(port, queue, node.worker.world.quantum)
+    hook = ops.on_enqueue
+    while hook:
+        hook.call(hook.me, node, port, queue, pkt)
+        hook = hook.next
+    if node.worker.world.trace:
+        trace(node, port, queue, pkt, 0)
+    pkt.queue = index
+    kick(node, port)
+
+
+def receive(node, slot, pkt):
+    """Forward a packet that came in on `slot`: equal-cost next hops are chosen by the flow's hash."""
+    group = node.routes[pkt.dst]
+    pkt.in_port = slot
+    if group < 0:
+        drop(node, port_at(node, slot), pkt, DROP_NO_ROUTE)
+        return
+    hops = node.next_hops
+    count = hops[group]
+    if count > 1:
+        group += pick(pkt.hash, node.hash_seed, count)
+    enqueue(node, port_at(node, hops[group + 1]), pkt)
+
+
+def receive_control(node, slot, pkt):
+    """Hand a control frame to the scheme that owns its kind."""
+    hook = node.ops.on_control[pkt.kind]
+    if node.worker.world.trace:
+        pkt.in_port = slot
+        trace(node, port_at(node, slot), NO_QUEUE, pkt, 3)
+    node.control_received += 1
+    if hook:
+        hook.call(hook.me, node, port_at(node, slot), pkt)
+    give_packet(node.worker, pkt)
+
+
+def log_pause(node, port, queue, command):
+    row = new_pause_row(node.worker)
+    row.time = node.now
+    row.node = node.id
+    row.port = port.slot
+    row.queue = queue
+    row.command = command
+
+
+def pause_queue(node, port, index, bit):
+    """Stop one of our queues; `bit` tells the schemes apart, so that one does not undo another's pause."""
+    queue = queue_at(port, index)
+    if not queue.paused:
+        if queue.length > 0:
+            port.active -= 1
+        port.pauses_received += 1
+        if node.worker.world.log_pauses:
+            log_pause(node, port, index, PAUSE)
+    queue.paused |= bit
+
+
+def resume_queue(node, port, index, bit):
+    queue = queue_at(port, index)
+    if not queue.paused & bit:
+        return
+    queue.paused &= ~bit
+    if queue.paused:
+        return
+    if node.worker.world.log_pauses:
+        log_pause(node, port, index, RESUME)
+    node.ops.wake.call(node, port, queue)
+
+
+def wake(node, port, queue):
+    """A queue of a switch may send again."""
+    if queue.length > 0:
+        port.active += 1
+        if not queue.listed:
+            list_queue(port, queue, node.worker.world.quantum)
+        kick(node, port)
+
+
+def pause_port(node, port, bit):
+    """Stop the whole data lane of one of our ports."""
+    if not port.paused:
+        port.paused_since = node.now
+        port.pauses_received += 1
+        if node.worker.world.log_pauses:
+            log_pause(node, port, -1, PAUSE)
+    port.paused |= bit
+
+
+def resume_port(node, port, bit):
+    if not port.paused & bit:
+        return
+    port.paused &= ~bit
+    if port.paused:
+        return
+    port.paused_ps += node.now - port.paused_since
+    if node.worker.world.log_pauses:
+        log_pause(node, port, -1, RESUME)
+    kick(node, port)
+
+
+def send_control(node, slot, kind, command, value, mask):
+    """Append a frame to the control lane; it carries two small numbers and a mask.  Never transmits at once: may be
+    called from a transmit."""
+    port = port_at(node, slot)
+    pkt = take_packet(node.worker)
+    pkt.size = CONTROL_SIZE
+    pkt.payload = 0
+    pkt.kind = kind
+    pkt.lane = CONTROL_LANE
+    pkt.flags = 0
+    pkt.ecn = 0
+    pkt.queue = 0
+    pkt.number = command
+    pkt.slot = value
+    pkt.seq = mask
+    push_control(port, pkt)
+    node.control_frames += 1
+    if command == PAUSE:
+        port.pauses_sent += 1
+    if not port.armed:
+        port.free_at = max(port.free_at, node.now)
+        arm(node, port)
+
+
+def set_timer(node, index, when):
+    """Wake a scheme (by its index) at a node at `when`; NEVER cancels."""
+    node.deadlines[index] = when
+    soonest = NEVER
+    for i in range(node.worker.world.scheme_count):
+        soonest = min(soonest, node.deadlines[i])
+    set_node_event(node, TIMER, soonest)
+
+
+def run_timers(node):
+    """Call every scheme whose deadline has come, in the order in which they were named."""
+    for i in range(node.worker.world.scheme_count):
+        if node.deadlines[i] <= node.now:
+            set_timer(node, i, NEVER)
+            hook = node.ops.on_timer[i]
+            if hook:
+                hook.call(hook.me, node)
+
+
+def sample(node):
+    """Rows of the time series, at multiples of the sampling period."""
+    worker = node.worker
+    world = worker.world
+    set_node_event(node, SAMPLE, node.now + world.sample)
+    largest = 0
+    flows = -1
+    for slot in range(node.port_count):
+        port = port_at(node, slot)
+        largest = max(largest, port.bytes)
+        flows = max(flows, port.flows)
+        if port.flow_samples:
+            port.flow_samples[min(port.flows, FLOW_BINS - 1)] += 1
+        if world.sample_ports:
+            sample_port(node, port)
+        if world.sample_queues and not node.is_host:
+            sample_queues(node, port)
+    if not node.is_host:
+        row = new_switch_row(worker)
+        row.time = node.now
+        row.node = node.id
+        row.buffer_bytes = node.buffer_used
+        row.max_queue_bytes = largest
+        row.flows = flows
+    elif world.sample_flows:
+        sample_flows(node)
+
+
+def sample_port(node, port):
+    row = new_port_row(node.worker)
+    row.time = node.now
+    row.node = node.id
+    row.port = port.slot
+    row.bytes = port.bytes
+    row.tx_bytes = port.tx_bytes
+    row.active = port.active
+    row.flows = port.flows
+
+
+def sample_queues(node, port):
+    if port.bytes == 0:
+        return
+    for i in range(port.queue_count):
+        queue = queue_at(port, i)
+        if queue.length > 0:
+            row = new_queue_row(node.worker)
+            row.time = node.now
+            row.node = node.id
+            row.port = port.slot
+            row.queue = i
+            row.bytes = queue.bytes
+            row.paused = queue.paused
+
+
+def sample_flows(node):
+    flow = node.host.active
+    while flow:
+        row = new_flow_row(node.worker)
+        row.time = node.now
+        row.node = node.id
+        row.number = flow.number
+        row.acked = flow.acked
+        row.window = flow.window
+        flow = flow.next_active

@@ -1,0 +1,92 @@
+"""What to write down during a run (`Measure`) and what the hosts are like (`HostConfig`)."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from penstock.errors import SpecError, nearest
+from penstock.units import parse_time
+
+ACK_PRIORITIES = ("control", "data")
+
+
+def _flag(value: object, what: str) -> None:
+    if not isinstance(value, bool):
+        raise SpecError(f"{what} = {value!r}: must be true or false")
+
+
+def _whole(value: object, what: str, least: int) -> None:
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise SpecError(f"{what} = {value!r}: must be a whole number")
+    if value < least:
+        raise SpecError(f"{what} = {value}: must be {least} or more")
+
+
+@dataclass(frozen=True)
+class Measure:
+    """What a run writes down; what is off costs nothing.
+
+    sample   time between two samples of every switch (switches.parquet); "0us" takes none
+    flows    count active flows, in the samples and per port (active_flows.parquet)
+    ports    counters of every port (ports.parquet)
+    pauses   every pause and resume (pauses.parquet)
+    queues   every queue that is not empty, at each sample (queues.parquet: large)
+    packets  every packet at every hop (packets.parquet: very large)
+    port_series  queue and bytes sent of every port, at each sample (port_series.parquet: large)
+    flow_series  bytes acknowledged and window of every unfinished flow, at each sample (flow_series.parquet: large)
+    """
+
+    sample: str | int | float = "2us"
+    flows: bool = True
+    ports: bool = True
+    pauses: bool = False
+    queues: bool = False
+    packets: bool = False
+    port_series: bool = False
+    flow_series: bool = False
+
+    def __post_init__(self) -> None:
+        parse_time(self.sample, "measure.sample")
+        for name in ("flows", "ports", "pauses", "queues", "packets", "port_series", "flow_series"):
+            _flag(getattr(self, name), f"measure.{name}")
+
+    @property
+    def sample_ps(self) -> int:
+        """Picoseconds between two samples; 0: none are taken."""
+        return parse_time(self.sample, "measure.sample")
+
+
+@dataclass(frozen=True)
+class HostConfig:
+    """The hosts: sizes in bytes, times with a unit.
+
+    mtu           payload bytes of a full packet
+    header        bytes that every data packet carries on top of its payload
+    ack           bytes of an acknowledgement
+    rto           a sender that heard nothing for this long sends again from the first unacknowledged byte
+    ack_priority  "control": acknowledgements ride the strict-priority control queue; "data": they queue behind data
+    nic_queues    data queues of a NIC, which a hop-by-hop pause can hold one by one; 0: as many as the scheme asks for
+    """
+
+    mtu: int = 1000
+    header: int = 48
+    ack: int = 60
+    rto: str | int | float = "4ms"
+    ack_priority: Literal["control", "data"] = "control"
+    nic_queues: int = 0
+
+    def __post_init__(self) -> None:
+        _whole(self.mtu, "host.mtu", 1)
+        _whole(self.header, "host.header", 0)
+        _whole(self.ack, "host.ack", 1)
+        _whole(self.nic_queues, "host.nic_queues", 0)
+        parse_time(self.rto, "host.rto", positive=True)
+        if self.mtu + self.header > 65535:
+            raise SpecError(f"host.mtu = {self.mtu}: mtu + header must be 65535 bytes or less")
+        if self.ack_priority not in ACK_PRIORITIES:
+            raise SpecError(f'host.ack_priority = "{self.ack_priority}": must be one of {", ".join(ACK_PRIORITIES)}'
+                            + nearest(str(self.ack_priority), ACK_PRIORITIES))
+
+    @property
+    def rto_ps(self) -> int:
+        """Retransmission timeout, ps."""
+        return parse_time(self.rto, "host.rto", positive=True)

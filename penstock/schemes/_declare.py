@@ -1,0 +1,219 @@
+"""From a scheme's plain file to its types: what it declares as data becomes structs, accessors and signatures.
+
+    parameters   = {"eta": ("float64", 0.95, "target utilisation (section 3.3)")}   what a user may set: type, default, meaning
+    presets      = {"ns3": {"eta": 0.9, "pfc.alpha": 0.125, "host.ack_priority": "data"}}
+    includes     = ["pfc"]                                          parts that come with it
+    fabric       = {"queues": "queues", "buffer": "unbounded"}      what it asks of the switches: numbers or expressions
+    structs      = {"entry": {"expires": "time", "queue": "int32"}}                 record types
+    port_state   = {"empty": "mask[4]", "flow_table": "entry[queues * table]"}      also packet_, queue_, flow_, node_, scheme_state
+    LIMIT = 3                                                       constants: upper case
+
+An array of more than 256 bytes, or one whose length is an expression of parameters, becomes a pointer to a table that the
+fabric allocates.  Elements of a record array are reached through NAME_at(owner, index).
+"""
+
+import ast
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+C_TYPES = {
+    "int8": ("int8_t", 1),
+    "int16": ("int16_t", 2),
+    "int32": ("int32_t", 4),
+    "int64": ("int64_t", 8),
+    "time": ("int64_t", 8),
+    "bytes": ("int64_t", 8),
+    "rate": ("double", 8),
+    "bool": ("int32_t", 4),
+    "mask": ("uint64_t", 8),
+    "float64": ("double", 8),
+}
+OWNERS = {"packet": "Packet* pkt", "port": "Port* port", "queue": "Queue* queue", "flow": "Flow* flow", "node": "Node* node"}
+HOOKS = {
+    "choose_queue": "node port pkt",
+    "admit": "node port pkt",
+    "on_enqueue": "node port queue pkt",
+    "on_dequeue": "node port queue pkt",
+    "on_control": "node port pkt",
+    "on_timer": "node",
+    "on_start": "node flow pkt",
+    "on_send": "node flow pkt",
+    "on_ack": "node flow pkt",
+    "on_finish": "node flow pkt",
+    "set_up": "",
+    "set_up_node": "node",
+    "set_up_port": "node port",
+}
+RETURNS = {"choose_queue": "int32_t", "admit": "int32_t"}
+ANNOTATED = {"int": "int64_t", "float": "double"}
+INLINE_LIMIT = 256
+IMPORTS = """from penstock.fabric.state cimport *
+from penstock.fabric.queueing_inline cimport draw
+from penstock.fabric.pacing cimport set_rate, repace
+from penstock.fabric.switch cimport pause_queue, resume_queue, pause_port, resume_port, send_control, set_timer
+"""
+
+
+class DeclarationError(Exception):
+    """What a scheme file declares cannot be used; `line` is 0 when unknown."""
+
+    def __init__(self, message: str, line: int = 0) -> None:
+        super().__init__(message)
+        self.line = line
+
+
+def class_of(name: str) -> str:
+    return "".join(word.capitalize() for word in name.split("_"))
+
+
+def c_type(kind: str) -> str:
+    """The declared type behind a parameter's: "int32 1..256" is an int32 with a range, "choice a b" an int32 as well."""
+    word = kind.split()[0]
+    return "int32" if word == "choice" else word
+
+
+class Field:
+    """One field of a record: `size` is that of one element; a table lies elsewhere and is reached by a pointer."""
+
+    def __init__(self, name: str, text: str, records: Mapping[str, "Record"]) -> None:
+        match = re.fullmatch(r"(\w+)(\*?)(?:\[(.+)\])?", text)
+        if not match or (match[1] not in C_TYPES and match[1] not in records):
+            raise DeclarationError(f'{name}: unknown type "{text}"; known: {", ".join([*C_TYPES, *records])}')
+        self.name, self.element, self.star, self.length = name, match[1], bool(match[2]), match[3]
+        record = records.get(self.element)
+        self.is_record = record is not None
+        self.size = record.size if record else C_TYPES[self.element][1]
+        fixed = self.length.isdigit() if self.length else True
+        self.table = bool(self.length) and (not fixed or self.size * int(self.length or 1) > INLINE_LIMIT)
+        self.at = 0
+
+    def c(self) -> str:
+        kind = class_of(self.element) if self.is_record else C_TYPES[self.element][0]
+        if self.table:
+            return f"    {kind}* {self.name}\n    int64_t {self.name}_count"
+        return f"    {kind}{'*' if self.star else ''} {self.name}" + (f"[{self.length}]" if self.length else "")
+
+    def space(self) -> tuple[int, int]:
+        """Bytes and alignment inside the record."""
+        if self.table:
+            return 16, 8
+        size, align = (8, 8) if self.star else (self.size, 8 if self.is_record else self.size)
+        return size * int(self.length or 1), align
+
+
+class Record:
+    """C layout of {"field": "type"}: natural alignment, as the compiler does it."""
+
+    def __init__(self, fields: Mapping[str, str], records: Mapping[str, "Record"], pad: int = 8) -> None:
+        self.fields: list[Field] = []
+        at, widest = 0, 1
+        for name, text in fields.items():
+            field = Field(name, text, records)
+            size, align = field.space()
+            field.at = -(-at // align) * align
+            at, widest = field.at + size, max(widest, align)
+            self.fields.append(field)
+        self.size = -(-at // widest) * widest if self.fields else 0
+        self.align = widest
+
+    def c(self, name: str, first: str = "") -> str:
+        return f"cdef struct {name}:\n" + first + "\n".join(f.c() for f in self.fields) + "\n"
+
+
+class Declarations:
+    """What one scheme file declares."""
+
+    def __init__(self, path: Path, source: str | None = None) -> None:
+        self.path, self.name = path, path.stem
+        self.source = path.read_text() if source is None else source
+        tree = ast.parse(self.source)
+        self.doc = ast.get_docstring(tree) or ""
+        self.functions = [n for n in tree.body if isinstance(n, ast.FunctionDef)]
+        values: dict[str, ast.expr] = {}
+        for n in tree.body:
+            if isinstance(n, ast.Assign) and isinstance(n.targets[0], ast.Name):
+                values[n.targets[0].id] = n.value
+        self._values = values
+        self.constants = {}
+        for name, value in values.items():
+            if name.isupper():
+                self.constants[name] = "double" if isinstance(self._literal(name, value), float) else "int64_t"
+        self.records: dict[str, Record] = {}
+        for name, fields in self._read("structs", {}).items():
+            self.records[name] = Record(fields, self.records)
+        self.state = {owner: Record(self._read(owner + "_state", {}), self.records) for owner in OWNERS}
+        self.parameters: dict[str, tuple[str, Any, str]] = self._read("parameters", {})
+        for name, declared in self.parameters.items():
+            if not (isinstance(declared, tuple) and len(declared) == 3):
+                raise DeclarationError(f'parameters: {name} must be ("type", default, "meaning")')
+        own = {name: c_type(kind) for name, (kind, _, _) in self.parameters.items()}
+        self.own = Record({**own, **self._read("scheme_state", {})}, self.records)
+        self.presets: dict[str, dict[str, Any]] = self._read("presets", {})
+        self.includes: list[str] = self._read("includes", [])
+        self.fabric: dict[str, Any] = self._read("fabric", {})
+        self.me = next((f.args.args[0].arg for f in self.functions if f.name in HOOKS and f.args.args), "me")
+        self.hooks = {f.name for f in self.functions if f.name in HOOKS}
+
+    @staticmethod
+    def _literal(name: str, value: ast.expr) -> Any:
+        try:
+            return ast.literal_eval(value)
+        except ValueError:
+            raise DeclarationError(f"{name} must be a literal value", value.lineno) from None
+
+    def _read(self, name: str, default: Any) -> Any:
+        return self._literal(name, self._values[name]) if name in self._values else default
+
+    def tables(self, owner: str) -> list[Field]:
+        """Fields of one owner whose memory the fabric allocates."""
+        record = self.own if owner == "scheme" else self.state[owner]
+        return [f for f in record.fields if f.table]
+
+    def types(self) -> dict[str, str]:
+        kinds = {name: class_of(name) + "* " + name for name in self.records}
+        kinds.update({text.split()[1]: text for text in OWNERS.values()})
+        kinds[self.me] = f"Me* {self.me}"
+        return kinds
+
+    def pxd(self) -> str:
+        """The whole .pxd of the scheme."""
+        out = [f"# Generated from {self.name}.py", IMPORTS]
+        out += [record.c(class_of(name)) for name, record in self.records.items()]
+        out += [record.c("My" + owner.capitalize()) for owner, record in self.state.items() if record.fields]
+        out += [self.own.c("Me", "    Places at\n")]
+        out += [f"cdef {kind} {name}" for name, kind in self.constants.items()]
+        for owner, record in self.state.items():
+            if record.fields:
+                kind, variable = OWNERS[owner].split()
+                mine = "My" + owner.capitalize()
+                out.append(
+                    f"cdef inline {mine}* my_{owner}(Me* me, {kind} {variable}) noexcept nogil:\n"
+                    f"    return <{mine}*>(<char*>{variable} + me.at.{owner})"
+                )
+        for struct, record in [("Me", self.own), *(("My" + o.capitalize(), r) for o, r in self.state.items())]:
+            for f in record.fields:
+                if f.length and f.is_record:
+                    count = f"owner.{f.name}_count" if f.table else f.length
+                    out.append(
+                        f"cdef inline {class_of(f.element)}* {f.name}_at({struct}* owner, int64_t index) noexcept nogil:\n"
+                        f'    return &owner.{f.name}[at(index, {count}, b"{f.name}")]'
+                    )
+        out += [self.signature(f) for f in self.functions]
+        return "\n".join(out) + "\n"
+
+    def signature(self, function: ast.FunctionDef) -> str:
+        names, known = [a.arg for a in function.args.args], self.types()
+        if function.name in HOOKS and names[1:] != HOOKS[function.name].split():
+            wanted = ", ".join([self.me, *HOOKS[function.name].split()])
+            raise DeclarationError(f"{function.name} takes ({wanted})", function.lineno)
+        returns = any(isinstance(n, ast.Return) and n.value for n in ast.walk(function))
+        kind = RETURNS.get(function.name, "int64_t" if returns and function.name not in HOOKS else "void")
+        if function.returns:
+            kind = ANNOTATED[ast.unparse(function.returns)]
+        arguments = [
+            known.get(a.arg) or f"{ANNOTATED[ast.unparse(a.annotation)] if a.annotation else 'int64_t'} {a.arg}"
+            for a in function.args.args
+        ]
+        return f"cdef {kind} {function.name}({', '.join(arguments)}) noexcept nogil"

@@ -1,0 +1,109 @@
+"""Backpressure Flow Control (Goyal et al., NSDI 2022): the backpressure of section 3.3.2; its queue assignment is dqa.py.
+
+A packet that finds its queue longer than Th = HRTT * mu / N_active raises the pause counter of <ingress, upstreamQ>; when it
+leaves it lowers it.  0 -> 1 pauses that queue at the upstream switch or NIC, 1 -> 0 resumes it.  A bitmap of the queues that
+should be paused is sent again every `refresh`, so that a lost pause or resume does no lasting harm.
+"""
+
+includes = ["dqa"]
+packet_state = {"counter_incr": "int16", "upstream_q": "int16"}
+port_state = {"pause_counter": "int32[upstreams]", "one_hop_bdp": "int64", "quiet": "int32"}
+parameters = {
+    "th": ("float64", 1.0, "pause threshold in one-hop bandwidth-delay products per active queue (section 3.3.2)"),
+    "th_bytes": ("bytes", 0, "a fixed pause threshold instead; 0 = none (figure 7)"),
+    "nic_queues": ("int32 1..256", 128, "NIC queues, given to flows as they start; NICs obey pauses (section 3.3.2)"),
+    "upstreams": ("int32 32..1024", 256, "pause counters per ingress port: no fewer than the queues of any neighbour"),
+    "refresh": ("time", "10us", "period of the pause bitmap; 0 = never send it"),
+}
+fabric = {"nic_queues": "nic_queues"}
+
+PERIODS = 64        # refreshes that still go out after the last pause of a port was lifted
+
+
+def set_up_node(bfc, node):
+    """HRTT is the largest over the ingresses, since a queue may hold packets from each of them."""
+    hrtt = 0
+    for slot in range(node.port_count):
+        hrtt = max(hrtt, 2 * port_at(node, slot).delay)
+    for slot in range(node.port_count):
+        port = port_at(node, slot)
+        my_port(bfc, port).one_hop_bdp = whole(bfc.th * hrtt / port.ps_per_byte)
+
+
+def exceeds_threshold(bfc, port, queue):
+    if bfc.th_bytes:
+        return queue.bytes > bfc.th_bytes
+    return queue.bytes * max(port.active, 1) > my_port(bfc, port).one_hop_bdp
+
+
+def on_enqueue(bfc, node, port, queue, pkt):
+    mine = my_packet(bfc, pkt)
+    mine.counter_incr = 0
+    if exceeds_threshold(bfc, port, queue):
+        mine.counter_incr = 1
+        mine.upstream_q = pkt.queue
+        ingress = my_port(bfc, port_at(node, pkt.in_port))
+        ingress.pause_counter[mine.upstream_q] += 1
+        if ingress.pause_counter[mine.upstream_q] == 1:
+            send_control(node, pkt.in_port, bfc.at.kind, PAUSE, mine.upstream_q, 0)
+            expect_refresh(bfc, node, port_at(node, pkt.in_port))
+
+
+def on_dequeue(bfc, node, port, queue, pkt):
+    mine = my_packet(bfc, pkt)
+    if mine.counter_incr:
+        ingress = my_port(bfc, port_at(node, pkt.in_port))
+        ingress.pause_counter[mine.upstream_q] -= 1
+        if ingress.pause_counter[mine.upstream_q] == 0:
+            send_control(node, pkt.in_port, bfc.at.kind, RESUME, mine.upstream_q, 0)
+
+
+def on_control(bfc, node, port, pkt):
+    if pkt.number == PAUSE:
+        pause_queue(node, port, pkt.slot, bfc.at.bit)
+    elif pkt.number == RESUME:
+        resume_queue(node, port, pkt.slot, bfc.at.bit)
+    else:
+        obey_bitmap(bfc, node, port, pkt.slot, pkt.seq)
+
+
+def obey_bitmap(bfc, node, port, first, mask):
+    """Set 32 queues to what the bitmap says."""
+    for i in range(32):
+        if first + i < port.queue_count:
+            if mask >> i & 1:
+                pause_queue(node, port, first + i, bfc.at.bit)
+            else:
+                resume_queue(node, port, first + i, bfc.at.bit)
+
+
+def expect_refresh(bfc, node, port):
+    """Bitmaps go out at multiples of the period while a port has, or lately had, something paused upstream."""
+    my_port(bfc, port).quiet = PERIODS
+    if bfc.refresh and node.deadlines[bfc.at.index] == NEVER:
+        set_timer(node, bfc.at.index, (node.now // bfc.refresh + 1) * bfc.refresh)
+
+
+def send_bitmap(bfc, node, slot):
+    port = port_at(node, slot)
+    ingress = my_port(bfc, port)
+    ingress.quiet -= 1
+    for first in range(0, bfc.upstreams, 32):
+        mask = 0
+        for i in range(32):
+            if ingress.pause_counter[first + i] > 0:
+                mask |= bit(i)
+        if mask:
+            ingress.quiet = PERIODS
+        if first < port.peer_queues:
+            send_control(node, slot, bfc.at.kind, REFRESH, first, mask)
+
+
+def on_timer(bfc, node):
+    again = 0
+    for slot in range(node.port_count):
+        if my_port(bfc, port_at(node, slot)).quiet > 0:
+            send_bitmap(bfc, node, slot)
+            again = 1
+    if again:
+        set_timer(node, bfc.at.index, node.now + bfc.refresh)

@@ -1,0 +1,81 @@
+"""Queue assignment of BFC (Goyal et al., NSDI 2022, section 3.3.1): a queue to each active flow, while there are some.
+
+`dynamic` gives a flow that has no packets here an empty queue, a random one when none is empty, and keeps it for a sticky
+time after its last packet; `stochastic` hashes flows to queues (stochastic fair queueing); `single` puts all into one.
+On Enqueue / On Dequeue are the paper's; flow_table is indexed by egress port and the hash of the flow.
+"""
+
+structs = {"entry": {"expires": "time", "size": "int32", "q_assignment": "int32"}}
+packet_state = {"entry": "int32"}
+port_state = {"empty": "mask[4]", "flow_table": "entry[queues * table]", "cursor": "int64"}
+parameters = {
+    "queues": ("int32 1..256", 32, "physical queues per port, beside the control queue (section 6.2.1: 32; Tofino2 400G: 128)"),
+    "table": ("int32 1..10000", 100, "flow-table entries per queue (section 3.3.1)"),
+    "sticky": ("float64", 2.0, "sticky threshold in one-hop round trips (section 3.3.2)"),
+    "assignment": ("choice dynamic stochastic single", "dynamic", "how flows get their queues (sections 3.3.1, 6.1)"),
+}
+presets = {"stochastic": {"assignment": "stochastic"}, "single": {"assignment": "single"}}
+fabric = {"queues": "queues"}
+scheme_state = {"words": "int64"}
+
+DYNAMIC = 0
+STOCHASTIC = 1
+SINGLE = 2
+
+
+def set_up(dqa):
+    dqa.words = (dqa.queues + 63) >> 6
+
+
+def set_up_port(dqa, node, port):
+    mine = my_port(dqa, port)
+    port.flows = 0
+    for q in range(dqa.queues):
+        mine.empty[q >> 6] |= bit(q & 63)
+
+
+def empty_queue(dqa, port):
+    """An empty queue, searched from a starting point that rotates (section 4); -1 when there is none."""
+    mine = my_port(dqa, port)
+    word = mine.cursor >> 6
+    ahead = mine.empty[word] & ~(bit(mine.cursor & 63) - 1)
+    found = -1
+    if ahead:
+        found = (word << 6) + lowest_bit(ahead)
+    else:
+        for i in range(1, dqa.words + 1):
+            w = (word + i) % dqa.words
+            if found < 0 and mine.empty[w]:
+                found = (w << 6) + lowest_bit(mine.empty[w])
+    if found >= 0:
+        mine.cursor = (found + 1) % dqa.queues
+    return found
+
+
+def choose_queue(dqa, node, port, pkt):
+    mine = my_port(dqa, port)
+    index = pick(pkt.hash, node.hash_seed + 1, dqa.queues * dqa.table)
+    my_packet(dqa, pkt).entry = index
+    entry = flow_table_at(mine, index)
+    if entry.size == 0:
+        port.flows += 1
+        if dqa.assignment == DYNAMIC:
+            if node.now > entry.expires:
+                q = empty_queue(dqa, port)
+                entry.q_assignment = q if q >= 0 else draw(node, 0) % dqa.queues
+        elif dqa.assignment == STOCHASTIC:
+            entry.q_assignment = pick(pkt.hash, node.hash_seed + 2, dqa.queues)
+    entry.size += 1
+    mine.empty[entry.q_assignment >> 6] &= ~bit(entry.q_assignment & 63)
+    return entry.q_assignment
+
+
+def on_dequeue(dqa, node, port, queue, pkt):
+    mine = my_port(dqa, port)
+    entry = flow_table_at(mine, my_packet(dqa, pkt).entry)
+    entry.size -= 1
+    if entry.size == 0:
+        port.flows -= 1
+        entry.expires = node.now + whole(dqa.sticky * 2 * port.delay)
+    if queue.length == 0:
+        mine.empty[queue.index >> 6] |= bit(queue.index & 63)

@@ -1,0 +1,84 @@
+"""Priority flow control (IEEE 802.1Qbb) on a shared buffer with dynamic thresholds, one lossless class.
+
+An ingress port may hold `alpha` of the free shared buffer (HPCC section 5.1 and BFC section 6.2.1: 11 %).  Beyond that it pauses
+the upstream port and what still arrives goes into its headroom; it resumes when its headroom is empty and its share is `xon`
+below the threshold.  A packet is refused only when the headroom is full too.
+"""
+
+port_state = {"shared": "int64", "headroom": "int64", "headroom_size": "int64", "pausing": "int32"}
+node_state = {"shared_used": "int64", "shared_size": "int64"}
+parameters = {
+    "alpha": ("float64 0..16", 0.11, "share of the free buffer that one ingress may hold (BFC section 6.2.1)"),
+    "xon": ("bytes", 3072, "resume this far below the threshold (reference simulator)"),
+    "headroom": ("float64", 3.0, "headroom in rate x delay of the link (reference simulator); never less than what can arrive"),
+    "reserve": ("bytes", 0, "buffer of each ingress that no other can use"),
+}
+presets = {"ns3": {"alpha": 0.125, "reserve": 4096}}
+fabric = {"lossless": 1}
+
+
+def set_up_node(pfc, node):
+    mine = my_node(pfc, node)
+    frame = node.worker.world.quantum + 64
+    mine.shared_size = node.buffer_size
+    if node.buffer_size == NEVER:
+        return
+    for slot in range(node.port_count):
+        port = port_at(node, slot)
+        bdp = port.delay // port.ps_per_byte + 1
+        size = max(whole(pfc.headroom * bdp), 2 * bdp + 3 * frame)
+        my_port(pfc, port).headroom_size = size
+        mine.shared_size -= size + pfc.reserve
+
+
+def threshold(pfc, node):
+    mine = my_node(pfc, node)
+    return whole(pfc.alpha * max(mine.shared_size - mine.shared_used, 0))
+
+
+def admit(pfc, node, port, pkt):
+    """Charge a packet to its ingress: its reserve and share of the buffer, or its headroom."""
+    ingress = my_port(pfc, port_at(node, pkt.in_port))
+    if ingress.shared + pkt.size <= pfc.reserve + threshold(pfc, node) and ingress.headroom == 0:
+        charge(pfc, node, port_at(node, pkt.in_port), pkt.size)
+    elif ingress.headroom + pkt.size <= ingress.headroom_size:
+        ingress.headroom += pkt.size
+    else:
+        return 0
+    return 1
+
+
+def charge(pfc, node, port, size):
+    """Add to (or take from) what an ingress port holds of its reserve and of the shared buffer."""
+    mine = my_node(pfc, node)
+    ingress = my_port(pfc, port)
+    before = max(ingress.shared - pfc.reserve, 0)
+    ingress.shared += size
+    mine.shared_used += max(ingress.shared - pfc.reserve, 0) - before
+
+
+def on_enqueue(pfc, node, port, queue, pkt):
+    ingress = my_port(pfc, port_at(node, pkt.in_port))
+    if not ingress.pausing:
+        if ingress.headroom > 0 or ingress.shared >= pfc.reserve + threshold(pfc, node):
+            ingress.pausing = 1
+            send_control(node, pkt.in_port, pfc.at.kind, PAUSE, 0, 0)
+
+
+def on_dequeue(pfc, node, port, queue, pkt):
+    """What leaves frees the headroom first."""
+    ingress = my_port(pfc, port_at(node, pkt.in_port))
+    from_headroom = min(ingress.headroom, pkt.size)
+    ingress.headroom -= from_headroom
+    charge(pfc, node, port_at(node, pkt.in_port), from_headroom - pkt.size)
+    if ingress.pausing and ingress.headroom == 0:
+        if ingress.shared == 0 or ingress.shared + pfc.xon <= pfc.reserve + threshold(pfc, node):
+            ingress.pausing = 0
+            send_control(node, pkt.in_port, pfc.at.kind, RESUME, 0, 0)
+
+
+def on_control(pfc, node, port, pkt):
+    if pkt.number == PAUSE:
+        pause_port(node, port, pfc.at.bit)
+    else:
+        resume_port(node, port, pfc.at.bit)

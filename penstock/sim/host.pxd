@@ -1,0 +1,47 @@
+from penstock.fabric.state cimport *
+from penstock.fabric.queueing_inline cimport *
+from penstock.fabric.switch cimport arm, disarm, kick, send
+from penstock.fabric.pacing cimport add_paced, remove_paced, set_pace_timer
+
+cdef inline Sink* sink_of(Sink* sinks, long i) noexcept nogil: return &sinks[i]
+
+cdef void append_flow(FlowRing* ring, Flow* flow) noexcept nogil
+cdef Flow* take_first(FlowRing* ring) noexcept nogil
+cdef void unlink_flow(FlowRing* ring, Flow* flow) noexcept nogil
+cdef void make_ready(Host* host, Flow* flow) noexcept nogil
+cdef bint may_send(Flow* flow) noexcept nogil
+cdef void settle(Node* node, Flow* flow) noexcept nogil
+cdef void park(Node* node, Flow* flow) noexcept nogil
+cdef void wake_flows(Node* node, Port* port, Queue* queue) noexcept nogil
+cdef Flow* next_flow(Node* node, Port* port) noexcept nogil
+cdef Packet* make_packet(Node* node, Flow* flow) noexcept nogil
+cdef bint may_acknowledge(Port* port) noexcept nogil
+cdef bint may_transmit_host(Node* node, Port* port) noexcept nogil
+cdef void serve(Node* node, Port* port, Flow* flow) noexcept nogil
+cdef void transmit_host(Node* node, Port* port) noexcept nogil
+cdef void run_pacer(Node* node) noexcept nogil
+cdef void claim_queue(Node* node, Flow* flow) noexcept nogil
+cdef void release_queue(Host* host, Flow* flow) noexcept nogil
+cdef Flow* take_flow(Worker* worker) noexcept nogil
+cdef void admit_flow(Node* node, Start* start) noexcept nogil
+cdef void finish_flow(Node* node, Flow* flow) noexcept nogil
+cdef void withdraw(Node* node, Flow* flow) noexcept nogil
+cdef void set_start_timer(Node* node) noexcept nogil
+cdef void run_starts(Node* node) noexcept nogil
+cdef void run_delayed(Node* node) noexcept nogil
+cdef void delay_start(Host* host, int i, Start* start) noexcept nogil
+cdef void release_children(Node* node, int64_t number) noexcept nogil
+cdef void go_back(Node* node, Flow* flow, int64_t seq) noexcept nogil
+cdef void receive_ack(Node* node, Packet* pkt) noexcept nogil
+cdef void arm_tick(Node* node) noexcept nogil
+cdef void run_tick(Node* node) noexcept nogil
+cdef int64_t sink_slot(Host* host, int64_t number) noexcept nogil
+cdef Sink* find_sink(Host* host, int64_t number) noexcept nogil
+cdef void copy_sink(Sink* to, Sink* sink) noexcept nogil
+cdef Sink* place_sink(Host* host, int64_t number) noexcept nogil
+cdef void grow_sinks(Node* node) noexcept nogil
+cdef Sink* add_sink(Node* node, int64_t number) noexcept nogil
+cdef void remove_sink(Host* host, int64_t number) noexcept nogil
+cdef void record_arrival(Node* node, int64_t number) noexcept nogil
+cdef void receive_data(Node* node, Packet* pkt) noexcept nogil
+cdef void acknowledge(Node* node, Packet* pkt, int64_t seq, int flags) noexcept nogil

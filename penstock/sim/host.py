@@ -1,0 +1,578 @@
+"""Hosts: flows start, the NIC makes packets when it serves a flow, every packet is acknowledged, go-back-N repairs losses."""
+
+import cython
+
+if not cython.compiled:
+    from penstock.fabric.pacing import add_paced, remove_paced, set_pace_timer
+    from penstock.fabric.queueing import *
+    from penstock.fabric.state import *
+    from penstock.fabric.switch import arm, disarm, kick, send
+
+
+# ---- The NIC: ready flows in round robin, one ring per priority ----
+
+
+def append_flow(ring, flow):
+    flow.next = NO_FLOW
+    if ring.head:
+        ring.tail.next = flow
+    else:
+        ring.head = flow
+    ring.tail = flow
+
+
+def take_first(ring):
+    flow = ring.head
+    ring.head = flow.next
+    return flow
+
+
+def unlink_flow(ring, flow):
+    """Take a flow out of the middle of a ring (rare: it finished while it waited to retransmit)."""
+    before = NO_FLOW
+    current = ring.head
+    while current != flow:
+        before = current
+        current = current.next
+    if before:
+        before.next = flow.next
+    else:
+        ring.head = flow.next
+    if ring.tail == flow:
+        ring.tail = before
+
+
+def make_ready(host, flow):
+    flow.state = READY
+    append_flow(flow_ring_at(host, flow.priority), flow)
+    host.levels |= bit(flow.priority)
+
+
+def may_send(flow):
+    if flow.sent < flow.size and flow.sent - flow.acked < flow.window:
+        return True
+    return False
+
+
+def settle(node, flow):
+    """Put a flow that waits nowhere where it belongs: ready, paced, or idle."""
+    if not may_send(flow):
+        flow.state = IDLE
+        return
+    port = port_at(node, 0)
+    if flow.next_send <= max(node.now, port.free_at):
+        make_ready(node.host, flow)
+    else:
+        add_paced(node, flow)
+
+
+def park(node, flow):
+    """Its NIC queue is paused: wait for the resume."""
+    flow.state = PARKED
+    flow.paused_since = node.now
+    append_flow(parked_at(node.host, flow.queue), flow)
+
+
+def wake_flows(node, port, queue):
+    """A NIC queue was resumed."""
+    ring = parked_at(node.host, queue.index)
+    while ring.head:
+        flow = take_first(ring)
+        flow.paused_ps += node.now - flow.paused_since
+        settle(node, flow)
+    kick(node, port)
+
+
+def next_flow(node, port):
+    """The flow whose turn it is, or nothing."""
+    host = node.host
+    while host.levels:
+        level = lowest_bit(host.levels)
+        ring = flow_ring_at(host, level)
+        flow = take_first(ring)
+        if not ring.head:
+            host.levels &= ~bit(level)
+        if queue_at(port, flow.queue).paused:
+            park(node, flow)
+        elif may_send(flow):
+            return flow
+        else:
+            flow.state = IDLE
+    return NO_FLOW
+
+
+def make_packet(node, flow):
+    world = node.worker.world
+    pkt = take_packet(node.worker)
+    payload = min(flow.size - flow.sent, world.mtu)
+    pkt.payload = payload
+    pkt.size = payload + world.header
+    pkt.seq = flow.sent
+    pkt.number = flow.number
+    pkt.slot = flow.slot
+    pkt.hash = flow.hash
+    pkt.src = flow.src
+    pkt.dst = flow.dst
+    pkt.kind = DATA
+    pkt.lane = DATA_LANE
+    pkt.ecn = 0
+    pkt.priority = flow.priority
+    pkt.queue = flow.queue
+    pkt.flags = 0
+    if flow.sent == flow.acked:
+        flow.progress_at = node.now
+    flow.sent += payload
+    if flow.sent == flow.size:
+        pkt.flags = LAST
+    if flow.sent > flow.high:
+        flow.high = flow.sent
+    else:
+        pkt.flags |= RETRANSMITTED
+        flow.retransmitted += payload
+    hook = node.ops.on_send
+    while hook:
+        hook.call(hook.me, node, flow, pkt)
+        hook = hook.next
+    return pkt
+
+
+def may_acknowledge(port):
+    """Whether an ACK may leave; one that rides with the data is paused with the data."""
+    if not port.control_head:
+        return False
+    if port.paused and port.control_head.lane == DATA_LANE:
+        return False
+    return True
+
+
+def may_transmit_host(node, port):
+    if may_acknowledge(port):
+        return True
+    if node.host.levels and not port.paused:
+        return True
+    return False
+
+
+def transmit_host(node, port):
+    """The line of a host is free: send an ACK, else a packet of the next flow."""
+    if port.down:
+        disarm(node, port)
+        return
+    if may_acknowledge(port):
+        pkt = port.control_head
+        port.control_head = pkt.next
+        send(node, port, pkt)
+    elif not port.paused:
+        flow = next_flow(node, port)
+        if flow:
+            serve(node, port, flow)
+    if may_transmit_host(node, port):
+        arm(node, port)
+    else:
+        disarm(node, port)
+
+
+def serve(node, port, flow):
+    """Send one packet of a flow and note when its next one may go."""
+    pkt = make_packet(node, flow)
+    flow.last_send = node.now
+    flow.last_size = pkt.size
+    flow.next_send = node.now
+    if flow.gap > port.ps_per_byte:
+        flow.next_send = node.now + whole(pkt.size * flow.gap)
+    send(node, port, pkt)
+    settle(node, flow)
+
+
+def run_pacer(node):
+    """Flows whose time has come join the round robin."""
+    host = node.host
+    while host.heap_size and host.heap[0].next_send <= node.now:
+        flow = host.heap[0]
+        remove_paced(node, flow)
+        make_ready(host, flow)
+    set_pace_timer(node)
+    kick(node, port_at(node, 0))
+
+
+# ---- Starting and finishing flows ----
+
+
+def claim_queue(node, flow):
+    """A NIC queue for a new flow: the one longest unused, or a random one when all are taken."""
+    host = node.host
+    if host.free_queues:
+        flow.queue = host.free_queue[host.free_head]
+        host.free_head = (host.free_head + 1) % host.nic_queues
+        host.free_queues -= 1
+    else:
+        flow.queue = draw(node, 0) % host.nic_queues
+    host.queue_flows[flow.queue] += 1
+
+
+def release_queue(host, flow):
+    host.queue_flows[flow.queue] -= 1
+    if host.queue_flows[flow.queue] == 0:
+        host.free_queue[(host.free_head + host.free_queues) % host.nic_queues] = flow.queue
+        host.free_queues += 1
+
+
+def take_flow(worker):
+    flow = worker.free_flow
+    if flow:
+        worker.free_flow = flow.next
+        slot = flow.slot
+        clear(flow, worker.flow_size)
+        flow.slot = slot
+        return flow
+    if worker.flows_used == worker.flow_limit:
+        worker.error = 1
+        return NO_FLOW
+    flow = flow_at(worker, worker.flows_used)
+    flow.slot = worker.flows_used
+    worker.flows_used += 1
+    return flow
+
+
+def admit_flow(node, start):
+    """A flow is handed to the NIC."""
+    worker = node.worker
+    host = node.host
+    flow = take_flow(worker)
+    if not flow:
+        return
+    flow.number = start.number
+    flow.size = start.size
+    flow.src = start.src
+    flow.dst = start.dst
+    flow.priority = start.priority
+    flow.hash = hash31(start.number, worker.world.seed)
+    flow.start = node.now
+    flow.progress_at = node.now
+    flow.window = NEVER
+    flow.heap_at = -1
+    flow.next_active = host.active
+    flow.previous_active = NO_FLOW
+    if host.active:
+        host.active.previous_active = flow
+    else:
+        arm_tick(node)
+    host.active = flow
+    if host.nic_queues > 1:
+        claim_queue(node, flow)
+    hook = node.ops.on_start
+    while hook:
+        hook.call(hook.me, node, flow, NO_PACKET)
+        hook = hook.next
+    settle(node, flow)
+    kick(node, port_at(node, 0))
+
+
+def finish_flow(node, flow):
+    """Everything is acknowledged."""
+    worker = node.worker
+    host = node.host
+    withdraw(node, flow)
+    if flow.retransmitted:
+        worker.world.retransmitted[flow.number] = flow.retransmitted
+    if flow.paused_ps:
+        worker.world.paused[flow.number] = flow.paused_ps
+    hook = node.ops.on_finish
+    while hook:
+        hook.call(hook.me, node, flow, NO_PACKET)
+        hook = hook.next
+    if host.nic_queues > 1:
+        release_queue(host, flow)
+    if flow.previous_active:
+        flow.previous_active.next_active = flow.next_active
+    else:
+        host.active = flow.next_active
+    if flow.next_active:
+        flow.next_active.previous_active = flow.previous_active
+    flow.number = -1
+    flow.next = worker.free_flow
+    worker.free_flow = flow
+    worker.done += 1
+
+
+def withdraw(node, flow):
+    """Take a flow out of whatever list it waits in."""
+    host = node.host
+    if flow.state == PACED:
+        remove_paced(node, flow)
+        set_pace_timer(node)
+    elif flow.state == PARKED:
+        flow.paused_ps += node.now - flow.paused_since
+        unlink_flow(parked_at(host, flow.queue), flow)
+    elif flow.state == READY:
+        ring = flow_ring_at(host, flow.priority)
+        unlink_flow(ring, flow)
+        if not ring.head:
+            host.levels &= ~bit(flow.priority)
+    flow.state = IDLE
+
+
+def set_start_timer(node):
+    """Wake the host for the next flow of this chunk, or for a dependent flow whose time has not come."""
+    host = node.host
+    soonest = NEVER
+    if host.next_start < host.last_start:
+        soonest = start_at(node.worker.world, host.next_start).time
+    if host.delayed:
+        soonest = min(soonest, host.delayed_until)
+    set_node_event(node, START, soonest)
+
+
+def run_starts(node):
+    world = node.worker.world
+    host = node.host
+    while host.next_start < host.last_start and start_at(world, host.next_start).time <= node.now:
+        host.next_start += 1
+        admit_flow(node, start_at(world, host.next_start - 1))
+    if host.delayed and host.delayed_until <= node.now:
+        run_delayed(node)
+    set_start_timer(node)
+
+
+def run_delayed(node):
+    """Admit the dependent flows whose start time has come; keep the others listed."""
+    world = node.worker.world
+    host = node.host
+    i = host.delayed
+    host.delayed = 0
+    host.delayed_until = NEVER
+    while i:
+        start = waiting_at(world, i - 1)
+        following = start.following
+        if start.time <= node.now:
+            admit_flow(node, start)
+        else:
+            delay_start(host, i - 1, start)
+        i = following
+
+
+def delay_start(host, i, start):
+    start.following = host.delayed
+    if not host.delayed:
+        host.delayed_until = start.time
+    host.delayed = i + 1
+    host.delayed_until = min(host.delayed_until, start.time)
+
+
+def release_children(node, number):
+    """A flow has arrived in full: start the flows of this host that waited for it."""
+    world = node.worker.world
+    for k in range(world.child_offsets[number], world.child_offsets[number + 1]):
+        i = world.children[k]
+        world.pending[i] -= 1
+        if world.pending[i] == 0:
+            start = waiting_at(world, i)
+            if start.time <= node.now:
+                admit_flow(node, start)
+            else:
+                delay_start(node.host, i, start)
+                set_start_timer(node)
+
+
+# ---- The sender: acknowledgements and timeouts ----
+
+
+def go_back(node, flow, seq):
+    """Go-back-N: send again from `seq`."""
+    if seq < flow.acked:
+        flow.acked = seq
+    if seq < flow.sent:
+        flow.sent = seq
+        if flow.state == IDLE:
+            settle(node, flow)
+
+
+def receive_ack(node, pkt):
+    worker = node.worker
+    flow = flow_at(worker, pkt.slot)
+    if flow.number != pkt.number:
+        give_packet(worker, pkt)
+        return
+    if pkt.seq > flow.acked:
+        flow.acked = pkt.seq
+        flow.sent = max(flow.sent, flow.acked)
+        flow.progress_at = node.now
+        flow.backoff = 0
+    if pkt.flags & NACK:
+        go_back(node, flow, pkt.seq)
+    window = flow.window
+    gap = flow.gap
+    hook = node.ops.on_ack
+    while hook:
+        hook.call(hook.me, node, flow, pkt)
+        hook = hook.next
+    if flow.window != window or flow.gap != gap:
+        worker.reactions += 1
+    give_packet(worker, pkt)
+    if flow.acked >= flow.size:
+        finish_flow(node, flow)
+    elif flow.state == IDLE:
+        settle(node, flow)
+    if node.host.levels:
+        kick(node, port_at(node, 0))
+
+
+def arm_tick(node):
+    """Next look at the timeouts: at the next multiple of a quarter of the RTO."""
+    period = node.worker.world.rto // 4
+    set_node_event(node, TICK, (node.now // period + 1) * period)
+
+
+def run_tick(node):
+    """Retransmission timeouts: a flow that waits for an ACK and got none for one RTO goes back."""
+    flow = node.host.active
+    while flow:
+        following = flow.next_active
+        if flow.sent > flow.acked and node.now - flow.progress_at >= node.worker.world.rto << flow.backoff:
+            flow.progress_at = node.now
+            flow.backoff = min(flow.backoff + 1, 6)
+            go_back(node, flow, flow.acked)
+        flow = following
+    if node.host.active:
+        arm_tick(node)
+    else:
+        set_node_event(node, TICK, NEVER)
+    if node.host.levels:
+        kick(node, port_at(node, 0))
+
+
+# ---- The receiver ----
+
+
+def sink_slot(host, number):
+    return ((number * 1640531527) & 0x7FFFFFFF) >> (31 - host.sink_bits)
+
+
+def find_sink(host, number):
+    mask = (1 << host.sink_bits) - 1
+    i = sink_slot(host, number)
+    while sink_at(host, i).number:
+        if sink_at(host, i).number == number + 1:
+            return sink_at(host, i)
+        i = (i + 1) & mask
+    return NO_SINK
+
+
+def copy_sink(to, sink):
+    to.number = sink.number
+    to.nacks = sink.nacks
+    to.expected = sink.expected
+    to.nack_seq = sink.nack_seq
+    to.nack_at = sink.nack_at
+
+
+def place_sink(host, number):
+    """An empty place for a number that is not in the table."""
+    mask = (1 << host.sink_bits) - 1
+    i = sink_slot(host, number)
+    while sink_at(host, i).number:
+        i = (i + 1) & mask
+    return sink_at(host, i)
+
+
+def grow_sinks(node):
+    host = node.host
+    count = 1 << host.sink_bits
+    old = host.sinks
+    host.sink_bits += 1
+    host.sinks = new_sinks(node.worker.arena, 2 * count)
+    for i in range(count):
+        sink = sink_of(old, i)
+        if sink.number:
+            copy_sink(place_sink(host, sink.number - 1), sink)
+
+
+def add_sink(node, number):
+    host = node.host
+    if 2 * (host.sink_count + 1) > 1 << host.sink_bits:
+        grow_sinks(node)
+    host.sink_count += 1
+    sink = place_sink(host, number)
+    sink.number = number + 1
+    sink.nacks = 0
+    sink.expected = 0
+    sink.nack_seq = -1
+    sink.nack_at = 0
+    return sink
+
+
+def remove_sink(host, number):
+    """Empty a place and move back those behind it (linear probing without tombstones)."""
+    mask = (1 << host.sink_bits) - 1
+    i = sink_slot(host, number)
+    while sink_at(host, i).number != number + 1:
+        i = (i + 1) & mask
+    host.sink_count -= 1
+    j = (i + 1) & mask
+    while sink_at(host, j).number:
+        home = sink_slot(host, sink_at(host, j).number - 1)
+        if ((j - home) & mask) >= ((j - i) & mask):
+            copy_sink(sink_at(host, i), sink_at(host, j))
+            i = j
+        j = (j + 1) & mask
+    sink_at(host, i).number = 0
+
+
+def record_arrival(node, number):
+    """The last byte of a flow is here."""
+    world = node.worker.world
+    node.host.finished[number & 4095] = number + 1
+    if world.finish[number] < 0:
+        world.finish[number] = node.now
+        if world.child_offsets:
+            release_children(node, number)
+
+
+def receive_data(node, pkt):
+    """In-order data advances; a gap is answered by a NACK; what came before is acknowledged again."""
+    host = node.host
+    number = pkt.number
+    if pkt.seq == 0 and pkt.flags == LAST:
+        record_arrival(node, number)
+        acknowledge(node, pkt, pkt.payload, 0)
+        return
+    sink = find_sink(host, number)
+    if not sink:
+        if pkt.flags & RETRANSMITTED and host.finished[number & 4095] == number + 1:
+            acknowledge(node, pkt, pkt.seq + pkt.payload, 0)
+            return
+        sink = add_sink(node, number)
+    if pkt.seq == sink.expected:
+        sink.expected += pkt.payload
+        seq = sink.expected
+        if pkt.flags & LAST:
+            record_arrival(node, number)
+            remove_sink(host, number)
+        acknowledge(node, pkt, seq, 0)
+    elif pkt.seq < sink.expected:
+        acknowledge(node, pkt, sink.expected, 0)
+    elif sink.nack_seq != sink.expected or node.now - sink.nack_at >= node.worker.world.nack_interval:
+        sink.nack_seq = sink.expected
+        sink.nack_at = node.now
+        acknowledge(node, pkt, sink.expected, NACK)
+    else:
+        give_packet(node.worker, pkt)
+
+
+def acknowledge(node, pkt, seq, flags):
+    """The data packet turns round as its own ACK: what switches wrote into it is echoed."""
+    world = node.worker.world
+    source = pkt.src
+    pkt.src = pkt.dst
+    pkt.dst = source
+    pkt.size = max(world.ack_min, world.ack_header + pkt.size - pkt.payload - world.header)
+    pkt.payload = 0
+    pkt.seq = seq
+    pkt.hash = ~pkt.hash
+    pkt.kind = ACK
+    pkt.lane = world.ack_lane
+    pkt.flags = flags
+    pkt.queue = 0
+    port = port_at(node, 0)
+    push_control(port, pkt)
+    kick(node, port)
