@@ -1,0 +1,337 @@
+"""What is to be sent: the columns of all flows, how to check, merge, measure, save and read them.
+
+Load counts payload bytes per second, without headers and acknowledgements:
+
+* "core" is relative to the sum of ToR uplink rates, one direction, and counts *all* flows, whether they leave their
+  rack or not, as the BFC paper's simulator does. With uniform pairs the links of the core therefore see less
+  than nominal: on 128 hosts under 8 ToRs 15 of 127 destinations are in the source's rack, so 88 % of it.
+* "host" is relative to the sum of host link rates, one direction (HPCC, Floodgate).
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+
+from penstock.errors import SpecError, nearest
+from penstock.inputs import MAX_FLOW_BYTES, MAX_TIME_PS, whole
+
+if TYPE_CHECKING:
+    from penstock.topology import Topology
+
+PRIORITIES = 8
+_CLASS_NAME = re.compile(r"[\w.+:/-](?:[\w.+:/ -]*[\w.+:/-])?", re.ASCII)
+_COLUMNS = {"start_ps": np.int64, "src": np.int32, "dst": np.int32, "bytes": np.int64, "class_id": np.int8,
+            "priority": np.int8}
+After = tuple[np.ndarray, np.ndarray]
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Flows:
+    """Flows as numpy columns of equal length (read-only), sorted by start; unsorted columns are sorted, stably.
+
+    start_ps   int64, picoseconds: when the flow is handed to the NIC        src, dst   int32, numbers of hosts
+    bytes      int64, payload, >= 1                                          priority   int8, 0 is the highest of 8
+    class_id   int8, index into `classes`, such as ("poisson", "incast")
+    after      None, or (offsets int64[n + 1], parents int32): flow i starts when all of
+               parents[offsets[i]:offsets[i + 1]] have been received in full, not before start_ps[i]; a parent's dst
+               must be the child's src
+    nominal    one dict per source: what was asked for (JSON types)
+
+    SpecError on columns of unequal length or an unknown class; `check` tests everything else.
+    """
+
+    start_ps: np.ndarray
+    src: np.ndarray
+    dst: np.ndarray
+    bytes: np.ndarray
+    class_id: np.ndarray
+    priority: np.ndarray
+    classes: tuple[str, ...]
+    after: After | None = None
+    nominal: list[dict[str, Any]] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        for name, dtype in _COLUMNS.items():
+            self._set(name, _exactly(getattr(self, name), name, dtype))
+            if getattr(self, name).shape != (len(self.start_ps),):
+                raise SpecError(f"flows: column {name} has shape {getattr(self, name).shape}, start_ps has "
+                                f"{self.start_ps.shape}; give one value per flow")
+        object.__setattr__(self, "classes", tuple(class_name(name) for name in self.classes))
+        object.__setattr__(self, "nominal", list(self.nominal))
+        self._check_classes()
+        if self.after is not None:
+            self._check_after(*self.after)
+        if not np.all(self.start_ps[1:] >= self.start_ps[:-1]):
+            self._sort()
+
+    def _set(self, name: str, column: np.ndarray) -> None:
+        column = column.view()
+        column.flags.writeable = False
+        object.__setattr__(self, name, column)
+
+    def _check_classes(self) -> None:
+        if len(set(self.classes)) != len(self.classes) or len(self.classes) > 127:
+            raise SpecError(f"flows: classes = {self.classes}: must be at most 127 distinct names")
+        if len(self) and not 0 <= self.class_id.min() <= self.class_id.max() < len(self.classes):
+            raise SpecError(f"flows: class_id = {self.class_id.max()}: there are {len(self.classes)} classes")
+
+    def _check_after(self, offsets: np.ndarray, parents: np.ndarray) -> None:
+        offsets, parents = np.asarray(offsets, dtype=np.int64), np.asarray(parents, dtype=np.int32)
+        if offsets.shape != (len(self) + 1,) or offsets[0] != 0 or offsets[-1] != len(parents) \
+                or np.any(np.diff(offsets) < 0):
+            raise SpecError(f"flows: after: offsets must rise from 0 to {len(parents)} in {len(self) + 1} steps (CSR)")
+        if len(parents) and not 0 <= parents.min() <= parents.max() < len(self):
+            raise SpecError(f"flows: after: parent {parents.max()} is not one of the {len(self)} flows")
+        for column in (offsets, parents):
+            column.flags.writeable = False
+        object.__setattr__(self, "after", (offsets, parents) if len(parents) else None)
+
+    def _sort(self) -> None:
+        order = np.argsort(self.start_ps, kind="stable")
+        for name in _COLUMNS:
+            self._set(name, getattr(self, name)[order])
+        if self.after is not None:
+            number = np.empty(len(order), dtype=np.int64)
+            number[order] = np.arange(len(order))
+            child, parent = self.edges()
+            object.__setattr__(self, "after", csr(number[child], number[parent], len(self)))
+
+    def edges(self) -> tuple[np.ndarray, np.ndarray]:
+        """(child, parent) numbers of every dependency, int64, ordered by child."""
+        if self.after is None:
+            return np.empty(0, np.int64), np.empty(0, np.int64)
+        offsets, parents = self.after
+        return np.repeat(np.arange(len(self)), np.diff(offsets)), parents.astype(np.int64)
+
+    @classmethod
+    def empty(cls) -> "Flows":
+        """No flow at all."""
+        none = np.empty(0, dtype=np.int64)
+        return cls(none, none, none, none, none, none, classes=())
+
+    def __len__(self) -> int:
+        return len(self.start_ps)
+
+    def __repr__(self) -> str:
+        last = f", the last at {self.start_ps[-1] / 1e9:.6g} ms" if len(self) else ""
+        return f"Flows({len(self)} of {int(self.bytes.sum())} B, classes={', '.join(self.classes)}{last})"
+
+    def __add__(self, other: "Flows") -> "Flows":
+        """Both, merged by start; at equal starts those of the left come first."""
+        if not isinstance(other, Flows):
+            return NotImplemented
+        n = len(self) + len(other)
+        theirs = np.searchsorted(self.start_ps, other.start_ps, side="right") + np.arange(len(other))
+        is_mine = np.ones(n, dtype=bool)
+        is_mine[theirs] = False
+        classes = self.classes + tuple(name for name in other.classes if name not in self.classes)
+        columns = {}
+        for name, dtype in _COLUMNS.items():
+            columns[name] = np.empty(n, dtype)
+            columns[name][is_mine] = getattr(self, name)
+            columns[name][theirs] = getattr(other, name)
+        lookup = np.array([classes.index(name) for name in other.classes], dtype=np.int8)
+        columns["class_id"][theirs] = lookup[other.class_id]
+        after = None
+        if self.after is not None or other.after is not None:
+            mine = np.flatnonzero(is_mine)
+            child, parent = (np.concatenate([mine[here], theirs[there]])
+                             for here, there in zip(self.edges(), other.edges()))
+            after = csr(child, parent, n)
+        return Flows(**columns, classes=classes, after=after, nominal=self.nominal + other.nominal)
+
+    def __radd__(self, other: Any) -> "Flows":
+        return self if other == 0 else NotImplemented       # so that sum([...]) works
+
+    def check(self, topo: "Topology") -> "Flows":
+        """Itself, if every flow can be sent on `topo`; otherwise a SpecError that names the first one that cannot."""
+        self._refuse((self.src < 0) | (self.src >= topo.hosts), "src", f"hosts are 0..{topo.hosts - 1}")
+        self._refuse((self.dst < 0) | (self.dst >= topo.hosts), "dst", f"hosts are 0..{topo.hosts - 1}")
+        self._refuse(self.src == self.dst, "dst", "must differ from src")
+        self._refuse((self.bytes < 1) | (self.bytes > MAX_FLOW_BYTES), "bytes", f"must be 1..{MAX_FLOW_BYTES}")
+        self._refuse((self.start_ps < 0) | (self.start_ps > MAX_TIME_PS), "start_ps", "must not be negative")
+        self._refuse((self.priority < 0) | (self.priority >= PRIORITIES), "priority", "must be 0 (highest) to 7")
+        if self.after is not None:
+            self._check_dependencies()
+        return self
+
+    def _refuse(self, bad: np.ndarray, column: str, rule: str) -> None:
+        if bad.any():
+            i = int(np.argmax(bad))
+            raise SpecError(f"flow {i}: {column} = {getattr(self, column)[i]}: {rule}")
+
+    def _check_dependencies(self) -> None:
+        child, parent = self.edges()
+        strange = self.dst[parent] != self.src[child]
+        if strange.any():
+            i = int(np.argmax(strange))
+            raise SpecError(f"flow {child[i]}: src = {self.src[child[i]]} waits for flow {parent[i]}, which ends at "
+                            f"host {self.dst[parent[i]]}; a flow can only wait for flows that its own host receives")
+        stuck = _in_a_circle(child, parent, len(self))
+        if stuck is not None:
+            raise SpecError(f"flow {stuck}: waits for itself through `after`; remove the circle")
+
+    def to_frame(self) -> pl.DataFrame:
+        """flow_id, src, dst, bytes, class, priority, start_ns (Float64, exact below 75 min), after if flows wait."""
+        class_of = pl.Series(self.classes, dtype=pl.Enum(self.classes)).gather(self.class_id)
+        frame = pl.DataFrame({"flow_id": np.arange(len(self), dtype=np.int64), "src": self.src, "dst": self.dst,
+                              "bytes": self.bytes, "class": class_of, "priority": self.priority,
+                              "start_ns": self.start_ps / 1000})
+        if self.after is None:
+            return frame
+        offsets, parents = self.after
+        lists = np.split(parents, offsets[1:-1])
+        return frame.with_columns(pl.Series("after", lists, dtype=pl.List(pl.Int32)))
+
+    @classmethod
+    def from_frame(cls, frame: pl.DataFrame, nominal: Sequence[dict[str, Any]] = ()) -> "Flows":
+        """The flows of a frame with src, dst, bytes, start_ns and perhaps class, priority, after (row numbers)."""
+        for name in ("src", "dst", "bytes", "start_ns"):
+            if name not in frame.columns:
+                raise SpecError(f'flows: column "{name}" is missing; there are {", ".join(frame.columns)}')
+        try:
+            labels, classes = _labels(frame)
+            start = np.rint(frame["start_ns"].cast(pl.Float64).to_numpy() * 1000).astype(np.int64)
+            columns = {name: frame[name].to_numpy() for name in ("src", "dst", "bytes")}
+            class_id = labels.replace_strict(list(classes), list(range(len(classes))), return_dtype=pl.Int8).to_numpy()
+            priority = frame["priority"].to_numpy() if "priority" in frame.columns else np.zeros(len(frame), np.int8)
+            after = None
+            if "after" in frame.columns:
+                counts = frame["after"].list.len().fill_null(0).to_numpy()
+                offsets = np.concatenate([[0], np.cumsum(counts)])
+                after = offsets, frame["after"].explode().drop_nulls().to_numpy()
+            return cls(start, columns["src"], columns["dst"], columns["bytes"], class_id, priority, classes, after,
+                       list(nominal))
+        except (pl.exceptions.PolarsError, TypeError, ValueError) as error:
+            first_line = str(error).split("\n", 1)[0]
+            raise SpecError(f"flows: the frame holds a value of the wrong kind: {first_line}") from None
+
+    def key(self) -> str:
+        """A hash of the content, 32 hex digits, the same on every machine: for caches."""
+        digest = hashlib.blake2b(digest_size=16)
+        columns = [getattr(self, name) for name in _COLUMNS] + list(self.after or ())
+        for column in columns:
+            digest.update(f"{column.dtype.str[1:]}{len(column)};".encode())
+            digest.update(np.ascontiguousarray(column, dtype=column.dtype.newbyteorder("<")).data)
+        digest.update(json.dumps([self.classes, self.nominal], sort_keys=True, default=str).encode())
+        return digest.hexdigest()
+
+    def realised(self, topo: "Topology", duration_ps: int) -> dict[str, Any]:
+        """The load that the flows starting before `duration_ps` offer, and what was asked for.
+
+        {"duration_ps", "flows", "bytes", "load_core", "load_host", "load_crossing", "classes": {name: the same},
+        "nominal"}: loads as the module says (None where the topology has no such links); load_crossing counts only the
+        flows between racks, relative to the core: what the uplinks really carry.
+        """
+        duration_ps = whole(duration_ps, "duration_ps", 1, MAX_TIME_PS)
+        n = int(np.searchsorted(self.start_ps, duration_ps))
+        rack = topo.host_switches
+        crosses = rack[self.src[:n]] != rack[self.dst[:n]]
+        per_class = {name: self._offered(topo, duration_ps, crosses, self.class_id[:n] == i)
+                     for i, name in enumerate(self.classes)}
+        total = self._offered(topo, duration_ps, crosses, np.ones(n, dtype=bool))
+        return {"duration_ps": duration_ps, **total, "classes": per_class, "nominal": list(self.nominal)}
+
+    def _offered(self, topo: "Topology", duration_ps: int, crosses: np.ndarray, chosen: np.ndarray) -> dict[str, Any]:
+        size = self.bytes[:len(chosen)]
+        total = int(np.sum(size, where=chosen))
+        crossing = int(np.sum(size, where=chosen & crosses))
+        seconds = duration_ps / 1e12
+
+        def load(of: int, capacity: float) -> float | None:
+            return 8 * of / seconds / capacity if capacity else None
+
+        core, host = topo.core_capacity_bps, topo.host_capacity_bps
+        return {"flows": int(np.count_nonzero(chosen)), "bytes": total, "load_core": load(total, core),
+                "load_host": load(total, host), "load_crossing": load(crossing, core)}
+
+
+def _exactly(values: Any, name: str, dtype: type) -> np.ndarray:
+    """The values as this dtype; SpecError if that would change one of them."""
+    given = np.asarray(values)
+    with np.errstate(invalid="ignore"):
+        column: np.ndarray = given.astype(dtype, copy=False)
+    if column.dtype != given.dtype and not np.array_equal(column, given):
+        wrong = given[column != given][0]
+        raise SpecError(f"flows: {name} = {wrong}: does not fit into {np.dtype(dtype).name}")
+    return column
+
+
+def csr(child: np.ndarray, parent: np.ndarray, n: int) -> After:
+    """(offsets, parents) of (child, parent) pairs of n flows; a child's parents keep their order."""
+    order = np.argsort(child, kind="stable")
+    offsets = np.concatenate([[0], np.cumsum(np.bincount(child, minlength=n))]).astype(np.int64)
+    return offsets, parent[order].astype(np.int32)
+
+
+def _in_a_circle(child: np.ndarray, parent: np.ndarray, n: int) -> int | None:
+    """A flow that waits, through others, for itself; None if there is none."""
+    if np.all(parent < child):
+        return None
+    waits_for = np.bincount(child, minlength=n)
+    offsets, children = csr(parent, child, n)
+    free = list(np.flatnonzero(waits_for == 0))
+    while free:
+        done = free.pop()
+        for i in children[offsets[done]:offsets[done + 1]]:
+            waits_for[i] -= 1
+            if waits_for[i] == 0:
+                free.append(i)
+    stuck = np.flatnonzero(waits_for)
+    return int(stuck[0]) if len(stuck) else None
+
+
+def _labels(frame: pl.DataFrame) -> tuple[pl.Series, tuple[str, ...]]:
+    """The class of every flow, and all classes: the categories of an Enum, or in order of appearance."""
+    if "class" not in frame.columns:
+        return pl.Series(["flows"] * len(frame), dtype=pl.String), ("flows",)
+    labels, dtype = frame["class"].cast(pl.String), frame["class"].dtype
+    return labels, tuple(dtype.categories if isinstance(dtype, pl.Enum) else labels.unique(maintain_order=True))
+
+
+def class_name(name: Any) -> str:
+    """The name of a class of flows: letters, digits, spaces inside and _ . + : / -."""
+    if not isinstance(name, str) or not _CLASS_NAME.fullmatch(name) or len(name) > 64:
+        raise SpecError(f"class = {name!r}: must be 1 to 64 letters, digits or _.+:/- (spaces inside)")
+    return name
+
+
+def host_number(topo: "Topology", host: Any, what: str = "host") -> int:
+    """The number of a host given by name or by number ("3" and 3 alike); a name goes before a number."""
+    if isinstance(host, str):
+        found = _host_names(topo).get(host)
+        if found is not None:
+            return found
+        if not (host.isascii() and host.isdecimal() and len(host) < 10):
+            raise SpecError(f'{what} = "{host[:60]}": no such host{nearest(host, list(_host_names(topo))[:1000])}')
+        host = int(host)
+    number = whole(host, what, -(2**63))
+    if not 0 <= number < topo.hosts:
+        raise SpecError(f"{what} = {number}: hosts are 0..{topo.hosts - 1}")
+    return number
+
+
+def _host_names(topo: "Topology") -> dict[str, int]:
+    return {name: number for number, name in enumerate(topo.names[:topo.hosts])}
+
+
+def host_numbers(topo: "Topology", hosts: Any, what: str = "hosts", least: int = 2) -> np.ndarray:
+    """int32: None is all hosts, a number the first so many, a list those named in it; SpecError below `least`."""
+    if hosts is None or (not isinstance(hosts, (str, bytes)) and not hasattr(hosts, "__len__")):
+        chosen = np.arange(topo.hosts if hosts is None else whole(hosts, what, least, topo.hosts), dtype=np.int32)
+    elif isinstance(hosts, (str, bytes)):
+        raise SpecError(f"{what} = {hosts!r}: expected a number of hosts or a list of hosts")
+    else:
+        chosen = np.array([host_number(topo, host, f"{what}[{i}]") for i, host in enumerate(hosts)], dtype=np.int32)
+        values, counts = np.unique(chosen, return_counts=True)
+        if np.any(counts > 1):
+            raise SpecError(f"{what}: host {values[np.argmax(counts)]} occurs twice; name each host once")
+    if len(chosen) < least:
+        raise SpecError(f"{what}: {len(chosen)} hosts, but at least {least} are needed")
+    return chosen

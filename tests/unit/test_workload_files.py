@@ -1,0 +1,114 @@
+"""Flows as CSV: round trips, and every malformed input with its line."""
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penstock.errors import SpecError
+from penstock.flows import Flows
+from penstock.topology import leaf_spine
+from penstock.workload import flow_list, flows_from_csv, flows_to_csv
+
+TOPO = leaf_spine(hosts=16, tors=4, spines=2)
+HEADER = "src,dst,bytes,start_ns\n"
+
+
+def read(tmp_path, text):
+    path = tmp_path / "f.csv"
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return flows_from_csv(path, TOPO)
+
+
+def test_columns_in_any_order_names_and_numbers_fractions_and_defaults(tmp_path):
+    flows = read(tmp_path, "# made by hand\nstart_ns,src,dst,bytes,class,priority\n"
+                           "10.5,0,host7,1000,rpc,3\n\n0.001,host2,3,1e6,,\n")
+    assert flows.start_ps.tolist() == [1, 10500]
+    assert flows.src.tolist() == [2, 0]
+    assert flows.dst.tolist() == [3, 7]
+    assert flows.bytes.tolist() == [1_000_000, 1000]
+    assert [flows.classes[i] for i in flows.class_id] == ["flows", "rpc"]
+    assert flows.priority.tolist() == [0, 3]
+
+
+@pytest.mark.parametrize(("text", "line", "says"), [
+    (HEADER + "0,1,10,0\n3,3,10,0\n", 3, "src = dst = 3"),
+    (HEADER + "0,16,10,0\n", 2, "dst = 16: hosts are 0..15"),
+    (HEADER + "-1,1,10,0\n", 2, 'src = "-1": no such host'),
+    (HEADER + "hots3,1,10,0\n", 2, 'did you mean "host3"?'),
+    (HEADER + "tor0,1,10,0\n", 2, "no such host"),
+    (HEADER + "0,1,0,0\n", 2, "bytes = 0: must be between 1"),
+    (HEADER + "0,1,-10,0\n", 2, "bytes = -10: must be between 1"),
+    (HEADER + "0,1,1.5,0\n", 2, "bytes = 1.5: must be a whole number"),
+    (HEADER + "0,1,1e30,0\n", 2, "must be between 1"),
+    (HEADER + "0,1,many,0\n", 2, "is not a number"),
+    (HEADER + "0,1,10,-1\n", 2, "start_ns = -1: must not be negative"),
+    (HEADER + "0,1,10,0.0005\n", 2, "not a whole number of ps"),
+    (HEADER + "0,1,10,1e30\n", 2, "is more than"),
+    (HEADER + "0,1,10,inf\n", 2, "finite"),
+    (HEADER + "0,1,10,\n", 2, "start_ns is empty"),
+    (HEADER + "0,1,10,0\n0,1,10\n", 3, "is the file truncated?"),
+    (HEADER + "0,1,10,0,9\n", 2, "5 columns"),
+    ("src,dst,bytes\n0,1,10\n", 1, 'column "start_ns" is missing'),
+    ("src,dst,byte,start_ns\n0,1,10,0\n", 1, 'unknown column "byte"; did you mean "bytes"?'),
+    ("src,src,dst,bytes,start_ns\n", 1, 'column "src" occurs twice'),
+    ("0,1,10,0\n", 1, "header line is missing"),
+    ("src,dst,bytes,start_ns,priority\n0,1,10,0,8\n", 2, "priority = 8: must be between 0 and 7"),
+    ('src,dst,bytes,start_ns,class\n0,1,10,0,"a,b"\n', 2, "class = 'a,b'"),
+    (HEADER.encode() + b"0,1,10,\xfe\n", 2, "UTF-8"),
+])
+def test_malformed_files_are_refused_with_the_line(tmp_path, text, line, says):
+    with pytest.raises(SpecError) as error:
+        read(tmp_path, text)
+    assert f"f.csv:{line}:" in str(error.value)
+    assert says in str(error.value)
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("text", ["", "# nothing\n", HEADER])
+def test_empty_files_are_refused(tmp_path, text):
+    with pytest.raises(SpecError, match=r"f\.csv"):
+        read(tmp_path, text)
+
+
+def test_too_many_classes(tmp_path):
+    rows = "".join(f"0,1,10,0,c{i}\n" for i in range(128))
+    with pytest.raises(SpecError, match=r"f\.csv:129: class = c127: the 128th class"):
+        read(tmp_path, "src,dst,bytes,start_ns,class\n" + rows)
+
+
+def test_what_csv_cannot_say(tmp_path):
+    waiting = flow_list(TOPO, [(0, 1, 5), {"src": 1, "dst": 2, "bytes": 5, "after": 0}])
+    with pytest.raises(SpecError, match="wait for one another"):
+        flows_to_csv(waiting, tmp_path / "f.csv")
+    with pytest.raises(SpecError, match="cannot be written"):
+        flows_to_csv(flow_list(TOPO, [(0, 1, 5)]), tmp_path / "no" / "f.csv")
+
+
+one_flow = st.tuples(st.integers(0, 2**62), st.integers(0, 15), st.integers(1, 15), st.integers(1, 10**12),
+                     st.integers(0, 2), st.integers(0, 7))
+
+
+@given(st.lists(one_flow, min_size=1, max_size=20))
+@settings(deadline=None)
+def test_round_trip_is_exact_to_the_picosecond(tmp_path_factory, rows):
+    start, src, shift, size, class_id, priority = (np.array(column) for column in zip(*rows))
+    flows = Flows(start, src, (src + shift) % 16, size, class_id, priority, ("rpc", "bulk data", "x+y/z"))
+    path = tmp_path_factory.getbasetemp() / "round_trip.csv"
+    flows_to_csv(flows, path)
+    back = flows_from_csv(path, TOPO)
+    for name in ("start_ps", "src", "dst", "bytes", "priority"):
+        assert np.array_equal(getattr(back, name), getattr(flows, name))
+    assert [back.classes[i] for i in back.class_id] == [flows.classes[i] for i in flows.class_id]
+
+
+@given(st.one_of(st.binary(max_size=200), st.text("0123456789.,-+e#\"\n host", max_size=200).map(
+    lambda text: (HEADER + text).encode())))
+@settings(max_examples=400, deadline=None)
+def test_arbitrary_bytes_give_flows_or_a_spec_error(tmp_path_factory, content):
+    path = tmp_path_factory.getbasetemp() / "fuzz.csv"
+    path.write_bytes(content)
+    try:
+        assert len(flows_from_csv(path, TOPO).check(TOPO)) > 0
+    except SpecError as error:
+        assert "fuzz.csv" in str(error)
