@@ -113,7 +113,7 @@ def test_round_up_makes_whole_packets_above_the_limit():
 
 
 def test_byte_weighted_cdf_of_google_as_in_the_bfc_paper():
-    """Flows shorter than 100 KB carry about 40 % of the bytes (BFC, NSDI 2022, figure 2)."""
+    """Flows shorter than 100 KB carry "nearly half of all bytes" (BFC, NSDI 2022, section 2); exactly 42 % of them."""
     google = SizeDistribution.load("google")
     assert google.byte_weighted_cdf(100_000) == pytest.approx(0.424, abs=0.002)
     assert google.byte_weighted_cdf([0, 20_000_000]).tolist() == [0, 1]
