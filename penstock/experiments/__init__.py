@@ -1,0 +1,25 @@
+"""The papers' figures, each reproduced by one file named after it: what to run, what must hold, what to draw.
+
+    from penstock.experiments import EXPERIMENTS, reproduce
+    reproduce("bfc/fig04", scale="paper", out="fig04")
+
+A new figure is a new file in its paper's folder, for example bfc/fig09.py, with a docstring that gives the set-up and
+its sources, and these names:
+
+    TITLE = "FCT slowdown with incast"                 PAPER = "BFC, NSDI 2022, figure 9"
+    def specs(scale) -> dict[label, spec as a dict]    only if it simulates; several [[scheme]]s give runs label/SCHEME
+    def measure(runs, scale) -> polars.DataFrame       series, x, y, and whatever claims and plot need
+    def claims(data, scale) -> list[Claim]             made with within(), ascending() and holds()
+    def plot(data) -> matplotlib Figure                made with penstock.experiments.style
+    DIFFERS = {"claim-id": Differs(reason, anchor)}    only if a claim is known to lie outside its band, and why
+"""
+
+from penstock.experiments.cache import Runs
+from penstock.experiments.claims import Claim, Differs, ascending, holds, within
+from penstock.experiments.framework import Outcome, State, reproduce, state
+from penstock.experiments.registry import EXPERIMENTS, Experiment
+
+__all__ = [
+    "EXPERIMENTS", "Claim", "Differs", "Experiment", "Outcome", "Runs", "State", "ascending", "holds", "reproduce",
+    "state", "within",
+]  # fmt: skip

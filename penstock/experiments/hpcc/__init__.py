@@ -1,0 +1,1 @@
+"""HPCC: High Precision Congestion Control (Li et al., SIGCOMM 2019), figure by figure."""

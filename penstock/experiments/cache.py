@@ -1,0 +1,134 @@
+"""Simulation runs kept by content: a second scheme, another claim or a new figure costs only what is not there yet.
+
+The key is a hash of the spec, of the package version and of the package's own sources and compiled modules as far as
+they can change a result; experiments, reports and commands cannot. The number of threads is not part of it.
+"""
+
+import functools
+import hashlib
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from penstock.errors import SpecError, nearest
+from penstock.run import Run
+from penstock.rundir import is_run
+from penstock.spec import Spec as CheckedSpec
+from penstock.spec import parse_spec
+
+Progress = Callable[[str, float], None]
+Spec = dict[str, Any]
+
+PACKAGE = Path(__file__).resolve().parents[1]
+SOURCES = (".py", ".pxd", ".pyx", ".h", ".so", ".pyd", ".csv", ".toml")
+NO_RESULT_DEPENDS_ON = ("experiments", "report", "cli", "testing")
+
+
+def home() -> Path:
+    """`$XDG_CACHE_HOME/penstock`, or `~/.cache/penstock`."""
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "penstock"
+
+
+@functools.lru_cache(maxsize=1)
+def source_hash() -> str:
+    """A hash of every file of the package that can change the result of a run."""
+    digest = hashlib.sha256()
+    for path in sorted(PACKAGE.rglob("*")):
+        parts = path.relative_to(PACKAGE).parts
+        if path.suffix in SOURCES and parts[0] not in NO_RESULT_DEPENDS_ON and path.is_file():
+            digest.update("/".join(parts).encode() + b"\0")
+            digest.update(hashlib.sha256(path.read_bytes()).digest())
+    return digest.hexdigest()[:16]
+
+
+def key(spec: CheckedSpec) -> str:
+    """The name under which the run of a spec with one scheme is kept."""
+    return hashlib.sha256(f"{spec.key()} {source_hash()}".encode()).hexdigest()[:32]
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One run in the cache: where it lies, and whether it had to be simulated just now."""
+
+    label: str
+    key: str
+    path: Path
+    cached: bool
+    wall_s: float
+
+
+def run_spec(spec: Spec, label: str, cache: Path, threads: int = 1, progress: Progress | None = None) -> list[Entry]:
+    """The runs of one spec, simulated unless the cache has them. The only way from an experiment to the simulator.
+
+    A spec with one scheme gives one entry, `label`; one with several `label/SCHEME` for each, over the same flows.
+    """
+    checked = parse_spec(spec, name=f"spec {label}")
+    labels = [label] if len(checked.schemes) == 1 else [f"{label}/{scheme}" for scheme in checked.labels()]
+    network = functools.cache(lambda: _network(checked))
+    return [
+        _one_run(checked, table, name, network, cache, threads, progress)
+        for table, name in zip(checked.schemes, labels)
+    ]
+
+
+def _network(spec: CheckedSpec) -> tuple[Any, Any]:
+    topo = spec.build_topology()
+    return topo, spec.build_flows(topo)
+
+
+def _one_run(
+    spec: CheckedSpec,
+    scheme: Any,
+    label: str,
+    network: Callable[[], tuple[Any, Any]],
+    cache: Path,
+    threads: int,
+    progress: Progress | None,
+) -> Entry:
+    name = key(spec.only(scheme))
+    path = cache / name
+    if is_run(path):
+        return Entry(label, name, path, True, 0.0)
+    started = time.perf_counter()
+    run = spec.simulate(scheme, *network(), threads=threads, progress=_telling(progress, label))
+    try:
+        run.save(path)
+    except SpecError:
+        if not is_run(path):  # if it is, another process was faster, and the two runs are the same
+            raise
+    return Entry(label, name, path, False, time.perf_counter() - started)
+
+
+def _telling(progress: Progress | None, label: str) -> Callable[[Any], None] | None:
+    """The simulator's report of its simulated time as (what, fraction)."""
+    if progress is None:
+        return None
+    return lambda report: progress(label, min(1.0, report.time_ps / max(1, report.end_ps)))
+
+
+class Runs(Mapping[str, Run]):
+    """The runs of an experiment by label. Each access reads the run from disk: keep what you need, not the run."""
+
+    def __init__(self, entries: Mapping[str, Entry], progress: Progress | None = None) -> None:
+        self.entries = dict(entries)
+        self._progress = progress
+
+    def __getitem__(self, label: str) -> Run:
+        if label not in self.entries:
+            raise SpecError(f'run "{label}": the experiment has no spec of that label{nearest(label, self.entries)}')
+        return Run.load(self.entries[label].path)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.entries)
+
+    def __len__(self) -> int:
+        return len(self.entries)
+
+    def report(self, what: str, fraction: float) -> None:
+        """Tell the user how far a long measurement is (0 to 1)."""
+        if self._progress:
+            self._progress(what, fraction)

@@ -1,0 +1,209 @@
+"""Reproducing a figure: run what is not cached, measure, judge the claims, draw, and leave it all in a directory.
+
+    outcome = reproduce("bfc/fig04", scale="paper", out="reproductions/bfc/fig04")
+
+leaves claims.json, data.parquet, figure.png, figure.pdf, summary.json and the spec files that `penstock run` accepts.
+"""
+
+import json
+import time
+from collections import Counter
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+from rich.console import Console
+from rich.table import Table
+
+from penstock.errors import ClaimFailed, SpecError, nearest
+from penstock.experiments import cache as store
+from penstock.experiments.cache import Entry, Progress, Runs, Spec
+from penstock.experiments.claims import DIFFERS, FAIL, OPEN, SCALES, Claim, judge
+from penstock.experiments.registry import EXPERIMENTS, Experiment
+from penstock.experiments.style import save
+from penstock.run import version
+from penstock.spec import parse_spec
+
+COLUMNS = ("series", "x", "y")
+COLOURS = {"PASS": "green", "FAIL": "bold red", "DIFFERS": "yellow", OPEN: "dim"}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a reproduction found; the same lies in `out`."""
+
+    id: str
+    scale: str
+    out: Path
+    claims: list[Claim]
+    data: pl.DataFrame
+    summary: dict[str, Any]
+
+
+def reproduce(
+    id: str,
+    scale: str = "quick",
+    out: str | Path | None = None,
+    threads: int = 1,
+    progress: Progress | None = None,
+    cache: str | Path | None = None,
+    console: Console | None = None,
+    experiments: Mapping[str, Experiment] = EXPERIMENTS,
+) -> Outcome:
+    """Reproduce one figure and print its claims. Raises ClaimFailed, after everything has been written, when one fails.
+
+    `out` is reproductions/ID by default; `progress(what, fraction)` is called now and then; `cache` keeps the runs.
+    """
+    if scale not in SCALES:
+        raise SpecError(f'scale = "{scale}": there are two{nearest(scale, SCALES)}; known: {", ".join(SCALES)}')
+    experiment = experiments[id]
+    started = time.perf_counter()
+    out = Path(out) if out else Path("reproductions") / id
+    runs = run_all(experiment, scale, Path(cache) if cache else store.home() / "runs", threads, progress)
+    data = measured(experiment, runs, scale)
+    runs.report(id, 1.0)
+    claims = judge(experiment.claims(data, scale), scale, experiment.differs)
+    write(experiment, out, scale, data, claims)
+    summary = summarise(experiment, scale, claims, runs, time.perf_counter() - started)
+    (out / "summary.json").write_text(json.dumps(summary, indent=2) + "\n")
+    remember(id, out)
+    (console or Console()).print(table(experiment, claims))
+    fail_if_any(id, claims, out)
+    return Outcome(id, scale, out, claims, data, summary)
+
+
+def run_all(experiment: Experiment, scale: str, cache: Path, threads: int, progress: Progress | None) -> Runs:
+    """Every spec of the experiment, from the cache or simulated now, one after another."""
+    specs = experiment.specs(scale) if experiment.specs else {}
+    entries: dict[str, Entry] = {}
+    for label, spec in specs.items():
+        for entry in store.run_spec(spec, label, cache, threads, progress):
+            entries[entry.label] = entry
+    return Runs(entries, progress)
+
+
+def measured(experiment: Experiment, runs: Runs, scale: str) -> pl.DataFrame:
+    """The plotted points, refused if they could not be redrawn."""
+    data = experiment.measure(runs, scale)
+    missing = [name for name in COLUMNS if name not in data.columns]
+    if missing or data.is_empty():
+        what = f"lack the column {', '.join(missing)}" if missing else "are empty"
+        raise SpecError(f"experiment {experiment.id}: its data {what}; measure() must return series, x and y")
+    return data
+
+
+def write(experiment: Experiment, out: Path, scale: str, data: pl.DataFrame, claims: list[Claim]) -> None:
+    """claims.json, data.parquet, the specs, and the figure drawn from what was written."""
+    out.mkdir(parents=True, exist_ok=True)
+    judged = [claim.record() for claim in claims if claim.verdict != OPEN]
+    (out / "claims.json").write_text(json.dumps(judged, indent=2) + "\n")
+    data.write_parquet(out / "data.parquet")
+    write_specs(experiment.specs(scale) if experiment.specs else {}, out)
+    save(experiment.draw(pl.read_parquet(out / "data.parquet")), out)
+
+
+def write_specs(specs: Mapping[str, Spec], out: Path) -> None:
+    """spec.toml, or spec.LABEL.toml for each of several."""
+    for stale in out.glob("spec*.toml"):
+        stale.unlink()
+    for label, spec in specs.items():
+        name = "spec.toml" if len(specs) == 1 else f"spec.{slug(label)}.toml"
+        (out / name).write_text(parse_spec(spec, name=f"spec {label}").to_toml())
+
+
+def slug(label: str) -> str:
+    """A label as part of a file name."""
+    return "".join(char if char.isalnum() or char in "+-_." else "_" for char in label)
+
+
+def summarise(experiment: Experiment, scale: str, claims: list[Claim], runs: Runs, wall_s: float) -> dict[str, Any]:
+    """What summary.json says. Nothing in it but wall_s depends on the machine."""
+    return {
+        "id": experiment.id,
+        "title": experiment.title,
+        "paper": experiment.paper,
+        "scale": scale,
+        "penstock": version(),
+        "source": store.source_hash(),
+        "wall_s": round(wall_s, 3),
+        "verdicts": dict(Counter(claim.verdict for claim in claims if claim.verdict != OPEN)),
+        "not_judged": [claim.record() for claim in claims if claim.verdict == OPEN],
+        "differs": {claim.id: experiment.differs[claim.id].record() for claim in claims if claim.verdict == DIFFERS},
+        "runs": {
+            label: {"key": entry.key, "cached": entry.cached, "wall_s": round(entry.wall_s, 3)}
+            for label, entry in runs.entries.items()
+        },
+    }
+
+
+def table(experiment: Experiment, claims: list[Claim]) -> Table:
+    """claim | paper | ours | band | verdict."""
+    shown = Table(title=f"{experiment.id}: {experiment.title}", caption=experiment.paper, title_justify="left")
+    for name in ("claim", "paper", "ours", "band", "verdict"):
+        shown.add_column(name, overflow="fold")
+    for claim in claims:
+        ours = f"{claim.ours:.4g}" if isinstance(claim.ours, float) else claim.ours
+        colour = COLOURS[claim.verdict]
+        shown.add_row(claim.claim, claim.paper, ours, claim.band, f"[{colour}]{claim.verdict}[/]")
+    return shown
+
+
+def fail_if_any(id: str, claims: list[Claim], out: Path) -> None:
+    """Raise ClaimFailed with the first failed claim and the number of all."""
+    failed = [claim for claim in claims if claim.verdict == FAIL]
+    if failed:
+        first = failed[0]
+        raise ClaimFailed(
+            f"{id}: {len(failed)} of {len(claims)} claims failed; {first.id}: {first.claim}: ours {first.ours}, "
+            f"band {first.band}. Everything is in {out}; a known difference belongs in the experiment's DIFFERS table"
+        )
+
+
+@dataclass(frozen=True)
+class State:
+    """How the last reproduction of a figure ended, as far as it is known."""
+
+    id: str
+    out: Path
+    scale: str
+    penstock: str
+    current: bool
+    verdicts: dict[str, int]
+
+    def __str__(self) -> str:
+        counts = " ".join(f"{count} {verdict}" for verdict, count in sorted(self.verdicts.items()))
+        return f"{counts or 'nothing judged'} ({self.scale}{'' if self.current else ', by other code'})"
+
+
+def state(id: str, results: str | Path | None = None) -> State | None:
+    """The state of a figure for `--list`: from RESULTS/ID, or from where it was last reproduced; None: never."""
+    out = Path(results) / id if results else _remembered(id)
+    if out is None:
+        return None
+    try:
+        summary = json.loads((out / "summary.json").read_text())
+        if summary["id"] != id:
+            return None
+        current = summary["source"] == store.source_hash()
+        return State(id, out, summary["scale"], summary["penstock"], current, summary["verdicts"])
+    except (OSError, ValueError, KeyError):
+        return None
+
+
+def remember(id: str, out: Path) -> None:
+    """Note where a figure was last reproduced. A cache folder that cannot be written is no reason to fail."""
+    note = store.home() / "reproductions" / f"{id}.path"
+    try:
+        note.parent.mkdir(parents=True, exist_ok=True)
+        note.write_text(f"{out.resolve()}\n")
+    except OSError:
+        pass
+
+
+def _remembered(id: str) -> Path | None:
+    try:
+        return Path((store.home() / "reproductions" / f"{id}.path").read_text().strip())
+    except OSError:
+        return None

@@ -1,0 +1,103 @@
+"""Every experiment there is: the files of the paper folders, found by listing and imported when asked for."""
+
+import importlib
+import inspect
+import pkgutil
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import polars as pl
+
+from penstock.errors import SpecError, nearest
+from penstock.experiments.cache import Runs, Spec
+from penstock.experiments.claims import Claim, Differs
+from penstock.experiments.style import active
+
+FOLDER = Path(__file__).resolve().parent
+REQUIRED = ("TITLE", "PAPER", "measure", "claims", "plot")
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One figure of one paper: what to run, what to measure, what must hold, what to draw."""
+
+    id: str
+    title: str
+    paper: str
+    measure: Callable[[Runs, str], pl.DataFrame]
+    claims: Callable[[pl.DataFrame, str], list[Claim]]
+    plot: Callable[[pl.DataFrame], Any]
+    specs: Callable[[str], dict[str, Spec]] | None = None
+    differs: Mapping[str, Differs] = field(default_factory=dict)
+    about: str = ""
+
+    def draw(self, data: pl.DataFrame) -> Any:
+        """The figure, in our style."""
+        with active():
+            return self.plot(data)
+
+    @classmethod
+    def of(cls, id: str, module: ModuleType) -> "Experiment":
+        """The experiment that a module's names make up."""
+        missing = [name for name in REQUIRED if not hasattr(module, name)]
+        if missing:
+            raise SpecError(f"experiment {id}: its file has no {', '.join(missing)}; every experiment needs them")
+        return cls(
+            id=id,
+            title=module.TITLE,
+            paper=module.PAPER,
+            measure=module.measure,
+            claims=module.claims,
+            plot=module.plot,
+            specs=getattr(module, "specs", None),
+            differs=getattr(module, "DIFFERS", {}),
+            about=inspect.getdoc(module) or "",
+        )
+
+
+class Experiments(Mapping[str, Experiment]):
+    """`bfc/fig09` -> Experiment. Every file of a paper's folder is one, unless its name starts with an underscore."""
+
+    def __init__(self, folder: Path = FOLDER, package: str = "penstock.experiments") -> None:
+        self._folder, self._package = folder, package
+        self._loaded: dict[str, Experiment] = {}
+
+    def ids(self) -> list[str]:
+        """All ids, papers by name and figures in the order of their numbers."""
+        papers = [path for path in sorted(self._folder.iterdir()) if (path / "__init__.py").exists()]
+        found = [
+            f"{paper.name}/{module.name}"
+            for paper in papers
+            for module in pkgutil.iter_modules([str(paper)])
+            if not module.ispkg and not module.name.startswith("_")
+        ]
+        return sorted(found, key=_natural)
+
+    def __getitem__(self, id: str) -> Experiment:
+        if id not in self._loaded:
+            if id not in self.ids():
+                raise SpecError(f'experiment "{id}": there is no such figure{nearest(id, self.ids())}')
+            module = importlib.import_module(f"{self._package}.{id.replace('/', '.')}")
+            self._loaded[id] = Experiment.of(id, module)
+        return self._loaded[id]
+
+    def __contains__(self, id: object) -> bool:
+        return id in self.ids()
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.ids())
+
+    def __len__(self) -> int:
+        return len(self.ids())
+
+
+def _natural(id: str) -> list[tuple[int, str]]:
+    """fig9 before fig10."""
+    return [(int(part), "") if part.isdigit() else (0, part) for part in re.split(r"(\d+)", id)]
+
+
+EXPERIMENTS = Experiments()

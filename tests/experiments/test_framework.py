@@ -1,0 +1,320 @@
+"""The reproduction framework with made-up experiments: verdicts, outputs, the cache, the registry."""
+
+import io
+import json
+import re
+import tomllib
+from pathlib import Path
+from types import SimpleNamespace
+
+import numpy as np
+import polars as pl
+import pytest
+from rich.console import Console
+
+from penstock.errors import ClaimFailed, SpecError
+from penstock.experiments import EXPERIMENTS, Differs, Experiment, ascending, holds, reproduce, state, within
+from penstock.experiments import cache as store
+from penstock.experiments.claims import DIFFERS, FAIL, OPEN, PASS, judge
+from penstock.experiments.registry import Experiments, _natural
+from penstock.experiments.style import figure
+from penstock.run import Run
+from penstock.spec import Spec, parse_spec
+
+DOCUMENTED = Path(__file__).parents[2] / "docs" / "differences.md"
+SPEC = {
+    "run": {"duration": "1ms", "seed": 3},
+    "topology": {"kind": "star", "hosts": 4, "rate": "100Gbps", "delay": "1us"},
+    "scheme": [{"name": "bfc"}, {"name": "hpcc"}],
+    "workload": [{"kind": "poisson", "sizes": "google", "load": 0.5}],
+}
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+
+
+@pytest.fixture
+def simulated(monkeypatch):
+    """Instead of the simulator: the names of the schemes it was asked for."""
+    asked = []
+
+    def simulate(spec, table, topo, flows, *, threads=None, progress=None):
+        asked.append(table.name)
+        if progress:
+            progress(SimpleNamespace(time_ps=5, end_ps=10))
+        zero = np.zeros(1, np.int64)
+        flows = {"start_ps": zero, "finish_ps": zero + 10 * len(table.name), "ideal_ps": zero + 10, "src": zero,
+                 "dst": zero + 1, "bytes": zero + 100, "class_id": zero, "classes": ["poisson"], "priority": zero}
+        return Run.from_arrays(flows, summary={"spec": spec.only(table).to_toml()})
+
+    monkeypatch.setattr(Spec, "simulate", simulate)
+    monkeypatch.setattr(Spec, "build_topology", lambda spec: None)
+    monkeypatch.setattr(Spec, "build_flows", lambda spec, topo, force=False: None)
+    return asked
+
+
+def draw(data):
+    made, axes = figure()
+    axes.plot(data["x"], data["y"])
+    return made
+
+
+def experiment(claims, **kwargs):
+    defaults = {"measure": lambda runs, scale: pl.DataFrame({"series": ["a"], "x": [1.0], "y": [2.0]}),
+                "claims": lambda data, scale: claims, "plot": draw}
+    return {"fake/fig01": Experiment("fake/fig01", "A title", "A paper, figure 1", **{**defaults, **kwargs})}
+
+
+def run(experiments, out, **kwargs):
+    return reproduce("fake/fig01", out=out, experiments=experiments, console=Console(quiet=True), **kwargs)
+
+
+def with_runs(specs=None, **kwargs):
+    """An experiment that plots the slowdown of each run's only flow."""
+    def measure(runs, scale):
+        return pl.DataFrame([(label, 1.0, runs[label].flows["slowdown"][0]) for label in runs],
+                            schema=["series", "x", "y"], orient="row")
+    return experiment([], specs=specs or (lambda scale: {"base": SPEC}), measure=measure, **kwargs)
+
+
+# -- claims
+
+def test_a_number_within_its_band_passes():
+    assert within("a", "b", "c", 0.5, 0.4, 0.6).ok
+    assert not within("a", "b", "c", 0.7, 0.4, 0.6).ok
+    assert within("a", "b", "c", 5, None, 6).band == "<= 6"
+    assert within("a", "b", "c", 5, 4).band == ">= 4"
+
+
+@pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
+def test_a_number_that_is_none_never_passes(value):
+    claim = within("a", "b", "c", value)
+    assert not claim.ok
+    json.dumps(claim.record(), allow_nan=False)
+
+
+def test_an_order_must_be_strict_unless_it_has_slack():
+    assert ascending("a", "b", "c", {"x": 1, "y": 2, "z": 3}).ok
+    assert not ascending("a", "b", "c", {"x": 1, "y": 1}).ok
+    assert ascending("a", "b", "c", {"x": 100, "y": 96}, slack=0.05).ok
+    assert not ascending("a", "b", "c", {"x": 100, "y": 94}, slack=0.05).ok
+    assert not ascending("a", "b", "c", {"x": 1, "y": float("nan")}).ok
+
+
+def test_quick_judges_order_only():
+    claims = [within("number", "", "", 9, 0, 1), within("any-scale", "", "", 9, 0, 1, quick=True),
+              ascending("order", "", "", {"x": 2, "y": 1}), holds("condition", "", "", 1.0, True)]
+    assert [c.verdict for c in judge(claims, "quick", {})] == [OPEN, FAIL, FAIL, PASS]
+    assert [c.verdict for c in judge(claims, "paper", {})] == [FAIL, FAIL, FAIL, PASS]
+
+
+def test_a_documented_difference_is_no_failure_and_no_excuse_for_others():
+    claims = [within("known", "", "", 9, 0, 1), within("fine", "", "", 0.5, 0, 1), within("new", "", "", 9, 0, 1)]
+    table = {"known": Differs("because", "here"), "fine": Differs("because", "here")}
+    assert [c.verdict for c in judge(claims, "paper", table)] == [DIFFERS, PASS, FAIL]
+
+
+# -- a reproduction directory
+
+def test_reproduce_leaves_everything(tmp_path, simulated):
+    outcome = run(with_runs(), tmp_path / "out")
+    assert {path.name for path in (tmp_path / "out").iterdir()} == {
+        "claims.json", "data.parquet", "figure.png", "figure.pdf", "spec.toml", "summary.json"}
+    assert outcome.data["series"].to_list() == ["base/bfc", "base/hpcc"]
+    summary = json.loads((tmp_path / "out" / "summary.json").read_text())
+    assert summary["id"] == "fake/fig01" and summary["scale"] == "quick" and summary["wall_s"] >= 0
+    assert set(summary["runs"]) == {"base/bfc", "base/hpcc"}
+
+
+def test_claims_json_has_the_six_columns_of_judged_claims(tmp_path):
+    claims = [within("a", "claim", "about 1", 1.0, 0.9, 1.1, quick=True), within("b", "claim", "2", 9, 1, 3)]
+    run(experiment(claims), tmp_path)
+    written = json.loads((tmp_path / "claims.json").read_text())
+    assert written == [{"id": "a", "claim": "claim", "paper": "about 1", "ours": 1.0, "band": "0.9 .. 1.1",
+                        "verdict": "PASS"}]
+    assert [c["id"] for c in json.loads((tmp_path / "summary.json").read_text())["not_judged"]] == ["b"]
+
+
+def test_a_failed_claim_raises_after_everything_was_written(tmp_path):
+    claims = [within("low", "it is large", "1", 0.1, 0.9, 1.1)]
+    with pytest.raises(ClaimFailed, match=r"low: it is large: ours 0\.1") as caught:
+        run(experiment(claims), tmp_path, scale="paper")
+    assert caught.value.exit_status == 1
+    assert json.loads((tmp_path / "claims.json").read_text())[0]["verdict"] == "FAIL"
+    assert (tmp_path / "figure.pdf").exists() and (tmp_path / "summary.json").exists()
+
+
+def test_a_difference_is_reported_with_its_reason(tmp_path):
+    claims = [within("low", "it is large", "1", 0.1, 0.9, 1.1)]
+    run(experiment(claims, differs={"low": Differs("the paper rounds", "fake")}), tmp_path, scale="paper")
+    summary = json.loads((tmp_path / "summary.json").read_text())
+    assert summary["differs"] == {"low": {"reason": "the paper rounds", "see": "docs/differences.md#fake"}}
+    assert summary["verdicts"] == {"DIFFERS": 1}
+
+
+def test_the_table_shows_claim_paper_ours_band_and_verdict(tmp_path):
+    console = Console(record=True, width=160, file=io.StringIO())
+    claims = [within("a", "the claim", "about 1", 1.02, 0.9, 1.1, quick=True)]
+    reproduce("fake/fig01", out=tmp_path, experiments=experiment(claims), console=console)
+    shown = console.export_text()
+    for text in ("the claim", "about 1", "1.02", "0.9 .. 1.1", "PASS"):
+        assert text in shown
+
+
+def test_every_spec_file_is_a_spec(tmp_path, simulated):
+    specs = {"with incast": SPEC, "plain": {**SPEC, "scheme": {"name": "bfc"}}}
+    run(with_runs(lambda scale: specs), tmp_path)
+    assert sorted(path.name for path in tmp_path.glob("*.toml")) == ["spec.plain.toml", "spec.with_incast.toml"]
+    for path in tmp_path.glob("*.toml"):
+        assert parse_spec(path.read_text()).duration_ps == 10**9
+        assert tomllib.loads(path.read_text())["run"]["seed"] == 3
+
+
+def test_the_figure_is_drawn_from_the_written_data_and_always_the_same(tmp_path):
+    seen = []
+    run(experiment([], plot=lambda data: seen.append(data) or draw(data)), tmp_path / "a")
+    run(experiment([]), tmp_path / "b")
+    assert seen[0].equals(pl.read_parquet(tmp_path / "a" / "data.parquet"))
+    for name in ("figure.png", "figure.pdf"):
+        assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
+
+
+# -- the cache
+
+def test_a_second_time_nothing_is_simulated(tmp_path, simulated):
+    first = run(with_runs(), tmp_path / "a")
+    again = run(with_runs(), tmp_path / "b", threads=2)
+    assert simulated == ["bfc", "hpcc"]
+    assert again.data.equals(first.data)
+    assert [entry["cached"] for entry in again.summary["runs"].values()] == [True, True]
+
+
+def test_a_further_scheme_costs_only_itself(tmp_path, simulated):
+    run(with_runs(), tmp_path)
+    more = {**SPEC, "scheme": [*SPEC["scheme"], {"name": "dctcp"}]}
+    run(with_runs(lambda scale: {"base": more}), tmp_path)
+    assert simulated == ["bfc", "hpcc", "dctcp"]
+
+
+def test_another_value_or_other_code_is_another_run(tmp_path, simulated, monkeypatch):
+    run(with_runs(), tmp_path)
+    run(with_runs(lambda scale: {"base": {**SPEC, "run": {"duration": "1ms", "seed": 4}}}), tmp_path)
+    assert simulated == ["bfc", "hpcc"] * 2
+    monkeypatch.setattr(store, "source_hash", lambda: "other")
+    run(with_runs(), tmp_path)
+    assert simulated == ["bfc", "hpcc"] * 3
+
+
+def test_the_order_of_the_keys_and_the_label_are_not_part_of_the_name(tmp_path, simulated):
+    one = {**SPEC, "scheme": {"name": "bfc"}}
+    run(with_runs(lambda scale: {"one": one}), tmp_path)
+    run(with_runs(lambda scale: {"two": dict(reversed(one.items()))}), tmp_path)
+    assert simulated == ["bfc"]
+
+
+def test_an_interrupted_run_is_not_kept(tmp_path, simulated, monkeypatch):
+    def fail(spec, table, topo, flows, **kwargs):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(Spec, "simulate", fail)
+    with pytest.raises(KeyboardInterrupt):
+        run(with_runs(), tmp_path, cache=tmp_path / "runs")
+    assert not (tmp_path / "runs").exists() or not list((tmp_path / "runs").iterdir())
+
+
+def test_progress_names_the_run(tmp_path, simulated):
+    heard = []
+    run(with_runs(), tmp_path, progress=lambda what, fraction: heard.append((what, fraction)))
+    assert heard == [("base/bfc", 0.5), ("base/hpcc", 0.5), ("fake/fig01", 1.0)]
+
+
+def test_experiments_and_reports_are_not_part_of_the_source_hash(tmp_path, monkeypatch):
+    def hashed():
+        store.source_hash.cache_clear()
+        return store.source_hash()
+
+    for folder in ("sim", "experiments"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "a.py").write_text("1")
+    monkeypatch.setattr(store, "PACKAGE", tmp_path)
+    before = hashed()
+    (tmp_path / "experiments" / "a.py").write_text("2")
+    assert hashed() == before
+    (tmp_path / "sim" / "a.py").write_text("2")
+    assert hashed() != before
+    store.source_hash.cache_clear()
+
+
+# -- bad input
+
+def test_unknown_names_are_refused_with_the_nearest(tmp_path):
+    with pytest.raises(SpecError, match='did you mean "bfc/fig04"'):
+        EXPERIMENTS["bfc/fig4"]
+    with pytest.raises(SpecError, match='did you mean "paper"'):
+        run(experiment([]), tmp_path, scale="papers")
+
+
+def test_a_label_that_is_not_there_is_refused(tmp_path, simulated):
+    def measure(runs, scale):
+        return runs["base/bcf"]
+
+    with pytest.raises(SpecError, match='did you mean "base/bfc"'):
+        run(experiment([], specs=lambda scale: {"base": SPEC}, measure=measure), tmp_path)
+
+
+@pytest.mark.parametrize("data", [pl.DataFrame({"x": [1], "y": [1]}), pl.DataFrame({"series": [], "x": [], "y": []})])
+def test_data_that_cannot_be_redrawn_is_refused(tmp_path, data):
+    with pytest.raises(SpecError, match="series"):
+        run(experiment([], measure=lambda runs, scale: data), tmp_path)
+
+
+# -- the registry
+
+def test_the_state_of_a_figure(tmp_path):
+    assert state("fake/fig01") is None
+    run(experiment([holds("a", "", "", 1.0, True)]), tmp_path / "fake" / "fig01")
+    for found in (state("fake/fig01"), state("fake/fig01", tmp_path)):
+        assert found.verdicts == {"PASS": 1} and found.scale == "quick" and found.current
+    assert str(found) == "1 PASS (quick)"
+    (tmp_path / "fake" / "fig01" / "summary.json").write_text("{")
+    assert state("fake/fig01") is None
+
+
+def test_experiments_are_found_by_listing(tmp_path, monkeypatch):
+    (tmp_path / "listed" / "paper").mkdir(parents=True)
+    for name in ("__init__", "paper/__init__", "paper/_shared", "paper/fig02", "paper/fig10"):
+        (tmp_path / "listed" / f"{name}.py").write_text("")
+    monkeypatch.syspath_prepend(tmp_path)
+    found = Experiments(tmp_path / "listed", "listed")
+    assert list(found) == ["paper/fig02", "paper/fig10"] and len(found) == 2 and "paper/fig02" in found
+    with pytest.raises(SpecError, match="paper/fig02: its file has no TITLE, PAPER, measure, claims, plot"):
+        found["paper/fig02"]
+
+
+def test_figures_come_in_the_order_of_their_numbers():
+    ids = ["bfc/fig10", "bfc/table1", "bfc/fig9", "hpcc/a1", "bfc/deadlock"]
+    assert sorted(ids, key=_natural) == ["bfc/deadlock", "bfc/fig9", "bfc/fig10", "bfc/table1", "hpcc/a1"]
+
+
+@pytest.mark.parametrize("id", list(EXPERIMENTS))
+def test_every_experiment_is_complete(id):
+    found = EXPERIMENTS[id]
+    assert found.title and found.paper and found.about
+    for scale in ("quick", "paper"):
+        for label, spec in (found.specs(scale) if found.specs else {}).items():
+            parse_spec(spec, name=f"{id} {label}")
+
+
+@pytest.mark.parametrize("id", list(EXPERIMENTS))
+def test_every_difference_is_documented(id):
+    differs = EXPERIMENTS[id].differs
+    if differs and not DOCUMENTED.exists():
+        pytest.skip("docs/differences.md is not written yet")
+    text = DOCUMENTED.read_text() if differs else ""
+    anchors = {re.sub(r"[^\w -]", "", line.lstrip("# ").lower()).replace(" ", "-") for line in text.splitlines()
+               if line.startswith("#")} | set(re.findall(r'(?:id|name)="([^"]+)"', text))  # fmt: skip
+    for claim, difference in differs.items():
+        assert difference.reason, claim
+        assert difference.anchor in anchors, f"{claim}: docs/differences.md has no #{difference.anchor}"
