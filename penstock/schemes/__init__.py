@@ -54,7 +54,9 @@ def convert(where: str, kind: str, value: Any) -> int | float:
             raise SpecError(f"{where} = {value!r}: must be true or false")
         return int(value)
     number: int | float
-    if word in ("time", "bytes", "rate"):
+    if word == "rate" and not isinstance(value, bool) and value == 0:
+        number = 0                      # no rate: what the parameter's meaning says of 0
+    elif word in ("time", "bytes", "rate"):
         number = {"time": parse_time, "bytes": parse_size, "rate": parse_rate}[word](value, where)
     elif isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
         raise SpecError(f"{where} = {value!r}: must be a number")

@@ -1,0 +1,170 @@
+"""HPCC: High Precision Congestion Control (Li et al., SIGCOMM 2019), sections 3.2, 3.3, 4.1 and 5.4.
+
+Every switch writes into every data packet what it knows of the link that the packet leaves by: ts, txBytes, qLen and B.  The ACK
+brings that home, and Algorithm 1 (on_ack and what it calls; the comments give its lines) makes of it a window W and a pacing
+rate R = W / T.  W and W^c are payload bytes, times are picoseconds, a link's B is 1 / ps_per_byte.
+
+What the paper leaves open: the first ACK, and the first one of another path, is only remembered; U starts at 1; W stays within
+R_min T and B_NIC T; txBytes does not count the packet that carries it, qLen is what it leaves behind.  The header of 42 bytes
+is there at any number of hops, the first five of which write into it.
+"""
+
+includes = ["pfc"]
+structs = {"link": {"ts": "time", "tx_bytes": "int64", "qlen": "int32", "ps_per_byte": "int32"}}
+packet_state = {"hops": "int32", "path": "int32", "ack_l": "link[5]"}
+flow_state = {"w": "float64", "wc": "float64", "u": "float64", "w_init": "float64", "last_update_seq": "int64",
+              "inc_stage": "int32", "hops": "int32", "path": "int32", "l": "link[5]"}
+scheme_state = {"base_rtt": "float64", "step": "float64"}
+parameters = {
+    "eta": ("float64 0.01..1", 0.95, "target utilisation (section 3.3)"),
+    "max_stage": ("int32", 5, "rounds of additive increase before a multiplicative one (section 3.3; the simulations ran 0)"),
+    "w_ai": ("bytes", "80B", "additive increase W_AI of the window (section 5.1)"),
+    "r_ai": ("rate", 0, "the additive increase as a rate, W_AI = r_ai T, instead; 0 = as w_ai says"),
+    "t": ("time", 0, "base RTT T that all flows share; 0 = the network's own, the largest of any pair"),
+    "int_bytes": ("bytes 0..1000", 42, "telemetry on every data packet and ACK (section 4.1: 5 hops of 8 B and 2 B)"),
+    "min_rate": ("rate 1..1e15", "100Mbps", "no flow is paced below it"),
+    "reaction": ("choice hpcc per_ack per_rtt", "hpcc", "to every ACK from a reference window, or one of the simple ways (section 5.4)"),
+    "rate": ("choice tx rx", "tx", "what u' takes for a link's load: bytes sent, or bytes that came for it (section 3.4)"),
+}
+presets = {
+    # the authors' simulator: ACKs queue behind data; 50 Mbit/s is the paper's 80 bytes per 13 us
+    "ns3": {"max_stage": 0, "r_ai": "50Mbps", "min_rate": "1Gbps", "pfc.alpha": 0.125, "pfc.reserve": 4096,
+            "host.ack_priority": "data"},
+    # the BFC paper's baseline
+    "bfc": {"max_stage": 0, "r_ai": "50Mbps", "min_rate": "100Mbps", "pfc.alpha": 0.125, "pfc.reserve": 4096,
+            "host.ack_priority": "control"},
+}
+
+MAX_HOP = 5
+PER_ACK = 1         # reactions
+PER_RTT = 2
+RX = 1
+
+
+def set_up(hpcc):
+    hpcc.base_rtt = hpcc.t if hpcc.t > 0 else hpcc.at.world.base_rtt
+    hpcc.step = hpcc.r_ai * hpcc.base_rtt / 8e12 if hpcc.r_ai > 0 else hpcc.w_ai
+
+
+# ---- INT (section 4.1) ----
+
+
+def on_send(hpcc, node, flow, pkt):
+    mine = my_packet(hpcc, pkt)
+    mine.hops = 0
+    mine.path = 0
+    pkt.size += hpcc.int_bytes
+
+
+def on_dequeue(hpcc, node, port, queue, pkt):
+    """A packet has left its queue and is about to be sent."""
+    if pkt.kind != DATA:
+        return
+    mine = my_packet(hpcc, pkt)
+    mine.path ^= node.id
+    if mine.hops < MAX_HOP:
+        link = ack_l_at(mine, mine.hops)
+        mine.hops += 1
+        link.ts = node.now
+        link.tx_bytes = port.tx_bytes
+        link.qlen = port.bytes
+        link.ps_per_byte = port.ps_per_byte
+        if hpcc.rate == RX:                                         # what came = what was sent + what is here
+            link.tx_bytes += pkt.size + port.bytes
+
+
+# ---- Algorithm 1 ----
+
+
+def on_start(hpcc, node, flow, pkt):
+    mine = my_flow(hpcc, flow)
+    mine.w_init = hpcc.base_rtt / port_at(node, 0).ps_per_byte      # B_NIC T
+    mine.w = mine.w_init
+    mine.wc = mine.w_init
+    mine.u = 1.0
+    mine.hops = -1
+    set_window(hpcc, node, flow)
+
+
+def set_window(hpcc, node, flow):
+    """W and R = W / T; the time of a packet that waits for its turn moves as well."""
+    mine = my_flow(hpcc, flow)
+    flow.window = max(whole(mine.w), 1)
+    set_rate(flow, mine.w * 8e12 / hpcc.base_rtt)
+    repace(node, flow)
+
+
+def bound(hpcc, flow, w: float) -> float:
+    return min(max(w, hpcc.min_rate * hpcc.base_rtt / 8e12), my_flow(hpcc, flow).w_init)
+
+
+def measure_inflight(hpcc, flow, pkt) -> float:
+    """Lines 1 to 10: U, the inflight bytes of the busiest link relative to B T."""
+    mine = my_flow(hpcc, flow)
+    ack = my_packet(hpcc, pkt)
+    u = 0.0
+    tau = 0.0
+    for i in range(ack.hops):
+        new = ack_l_at(ack, i)
+        old = l_at(mine, i)
+        if new.ts > old.ts:
+            tx_rate = float(new.tx_bytes - old.tx_bytes) / float(new.ts - old.ts)
+            u_link = (min(new.qlen, old.qlen) / hpcc.base_rtt + tx_rate) * new.ps_per_byte
+            if u_link > u:
+                u = u_link
+                tau = float(new.ts - old.ts)
+    weight = min(tau, hpcc.base_rtt) / hpcc.base_rtt                # lines 8 and 9
+    mine.u = (1 - weight) * mine.u + weight * u
+    return mine.u
+
+
+def compute_wind(hpcc, flow, u: float, update_wc) -> float:
+    """Lines 11 to 20."""
+    mine = my_flow(hpcc, flow)
+    if u >= hpcc.eta or mine.inc_stage >= hpcc.max_stage:
+        w = bound(hpcc, flow, mine.wc / (u / hpcc.eta) + hpcc.step)
+        if update_wc:
+            mine.inc_stage = 0
+            mine.wc = w
+    else:
+        w = bound(hpcc, flow, mine.wc + hpcc.step)
+        if update_wc:
+            mine.inc_stage += 1
+            mine.wc = w
+    return w
+
+
+def remember(hpcc, flow, pkt):
+    """L = ack.L (line 27)."""
+    mine = my_flow(hpcc, flow)
+    ack = my_packet(hpcc, pkt)
+    for i in range(ack.hops):
+        new = ack_l_at(ack, i)
+        old = l_at(mine, i)
+        old.ts = new.ts
+        old.tx_bytes = new.tx_bytes
+        old.qlen = new.qlen
+        old.ps_per_byte = new.ps_per_byte
+
+
+def on_ack(hpcc, node, flow, pkt):
+    """NewAck, lines 21 to 27."""
+    mine = my_flow(hpcc, flow)
+    ack = my_packet(hpcc, pkt)
+    if ack.hops != mine.hops or ack.path != mine.path:              # there is no L to compare with
+        mine.hops = ack.hops
+        mine.path = ack.path
+        mine.last_update_seq = flow.sent
+        remember(hpcc, flow, pkt)
+        return
+    if hpcc.reaction == PER_ACK:                                    # equation (3)
+        mine.w = bound(hpcc, flow, mine.w / (measure_inflight(hpcc, flow, pkt) / hpcc.eta) + hpcc.step)
+    elif pkt.seq > mine.last_update_seq:
+        mine.w = compute_wind(hpcc, flow, measure_inflight(hpcc, flow, pkt), 1)
+        mine.last_update_seq = flow.sent
+    elif hpcc.reaction == PER_RTT:
+        return
+    else:
+        mine.w = compute_wind(hpcc, flow, measure_inflight(hpcc, flow, pkt), 0)
+    set_window(hpcc, node, flow)
+    remember(hpcc, flow, pkt)
