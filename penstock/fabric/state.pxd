@@ -342,6 +342,8 @@ cdef inline Flow* flow_at(Worker* worker, long slot) noexcept nogil:
     return <Flow*>step(worker.flows, at(slot, worker.flow_limit, b"flow"), worker.flow_size)
 cdef inline Sink* sink_at(Host* host, long i) noexcept nogil:
     return &host.sinks[at(i, 1 << host.sink_bits, b"sink")]
+cdef inline Sink* sink_of(Sink* sinks, long i) noexcept nogil:
+    return &sinks[i]
 cdef inline Start* start_at(World* world, long i) noexcept nogil:
     return &world.starts[i]
 cdef inline Start* waiting_at(World* world, long i) noexcept nogil:

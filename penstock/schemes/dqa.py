@@ -35,21 +35,20 @@ def set_up_port(dqa, node, port):
 
 
 def empty_queue(dqa, port):
-    """An empty queue, searched from a starting point that rotates (section 4); -1 when there is none."""
+    """An empty queue that no pause holds, searched from a starting point that rotates (section 4); -1 when there is none."""
     mine = my_port(dqa, port)
-    word = mine.cursor >> 6
-    ahead = mine.empty[word] & ~(bit(mine.cursor & 63) - 1)
-    found = -1
-    if ahead:
-        found = (word << 6) + lowest_bit(ahead)
-    else:
-        for i in range(1, dqa.words + 1):
-            w = (word + i) % dqa.words
-            if found < 0 and mine.empty[w]:
-                found = (w << 6) + lowest_bit(mine.empty[w])
-    if found >= 0:
-        mine.cursor = (found + 1) % dqa.queues
-    return found
+    for i in range(dqa.words + 1):
+        w = ((mine.cursor >> 6) + i) % dqa.words
+        candidates = mine.empty[w]
+        if i == 0:
+            candidates &= ~(bit(mine.cursor & 63) - 1)
+        while candidates:
+            q = (w << 6) + lowest_bit(candidates)
+            if not queue_at(port, q).paused:
+                mine.cursor = (q + 1) % dqa.queues
+                return q
+            candidates &= candidates - 1
+    return -1
 
 
 def choose_queue(dqa, node, port, pkt):

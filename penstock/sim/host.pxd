@@ -3,8 +3,6 @@ from penstock.fabric.queueing_inline cimport *
 from penstock.fabric.switch cimport arm, disarm, kick, send
 from penstock.fabric.pacing cimport add_paced, remove_paced, set_pace_timer
 
-cdef inline Sink* sink_of(Sink* sinks, long i) noexcept nogil: return &sinks[i]
-
 cdef void append_flow(FlowRing* ring, Flow* flow) noexcept nogil
 cdef Flow* take_first(FlowRing* ring) noexcept nogil
 cdef void unlink_flow(FlowRing* ring, Flow* flow) noexcept nogil

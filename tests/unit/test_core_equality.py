@@ -1,0 +1,59 @@
+"""The compiled core, on one, two and three threads, and the same files as plain Python give the same bits."""
+
+import json
+import os
+import random
+import subprocess
+import sys
+
+import pytest
+
+from penstock.testing.cases import digest, run_case
+
+SMALL = {"kind": "leaf_spine", "hosts": 8, "tors": 2, "spines": 2, "buffer": "500KB"}
+
+
+def incast_flows(seed=3, n=40, largest=60000):
+    r = random.Random(seed)
+    flows = []
+    for i in range(n):
+        dst = 0 if i < 3 * n // 4 else 5
+        src = r.choice([h for h in range(8) if h != dst])
+        flows.append([src, dst, r.randint(1000, largest), f"{r.randint(0, 20000)}ns"])
+    return flows
+
+
+LONG = [[i, (i + 4) % 8, 300000, f"{i}us"] for i in range(4)] + [[4, 1, 200000, "9us"]]
+# name, parameters, what the scheme must have done for the comparison to mean something
+CASES = [
+    ("fifo", {}, lambda d: d["drops"] > 0 and d["retransmissions"] > 0),
+    ("bfc", {}, lambda d: d["pauses_sent"] > 0),
+    ("bfc", {"queues": 4, "assignment": "stochastic"}, lambda d: d["pauses_sent"] > 0),
+    ("pfc", {}, lambda d: d["pauses_sent"] > 0),
+    ("ideal_fq", {"queues": 32}, lambda d: not d["drops"]),
+    ("hpcc", {}, lambda d: not d["warnings"]),
+    ("hpcc:ns3", {}, lambda d: not d["warnings"]),
+    ("hpcc+dqa", {}, lambda d: not d["warnings"]),
+    ("dcqcn", {"k_min": "5KB", "k_max": "20KB"}, lambda d: d["ecn_marks"] > 0 and not d["warnings"]),
+    ("dcqcn:ns3", {"k_min": "5KB", "k_max": "20KB"}, lambda d: d["ecn_marks"] > 0),
+    ("dctcp", {"k_min": "5KB", "k_max": "20KB"}, lambda d: d["ecn_marks"] > 0 and not d["warnings"]),
+    ("fifo+window_cap", {"cap": "30KB"}, lambda d: d["flows_finished"] == 45),
+]
+
+
+@pytest.mark.parametrize("lossy", [False, True], ids=["clean", "lossy"])
+@pytest.mark.parametrize("scheme, parameters, acted", CASES, ids=[f"{c[0]}{len(c[1])}" for c in CASES])
+def test_interpreted_equals_compiled_on_any_threads(tmp_path, scheme, parameters, acted, lossy):
+    topology = {**SMALL, "loss": 0.005} if lossy else SMALL
+    case = {"topology": topology, "flows": incast_flows() + LONG, "scheme": scheme, "parameters": parameters}
+    file = tmp_path / "case.json"
+    file.write_text(json.dumps(case))
+    one = digest(run_case(case))
+    assert acted(one) or lossy, f"the case does not exercise {scheme}: {one}"
+    assert one["flows_finished"] == len(case["flows"])
+    assert digest(run_case(case, threads=2)) == one
+    assert digest(run_case(case, threads=3)) == one
+    done = subprocess.run([sys.executable, "-m", "penstock.interpreted", str(file)], capture_output=True, text=True,
+                          timeout=300, env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"})
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert json.loads(done.stdout) == json.loads(json.dumps(one))
