@@ -2,19 +2,23 @@
 
 An ingress port may hold `alpha` of the free shared buffer (HPCC section 5.1 and BFC section 6.2.1: 11 %).  Beyond that it pauses
 the upstream port and what still arrives goes into its headroom; it resumes when its headroom is empty and its share is `xon`
-below the threshold.  A packet is refused only when the headroom is full too.
+below the threshold.  A packet is refused only when the headroom is full too.  A pause lasts until the resume; what a port should
+be is said again every `refresh`, so that a frame lost on a bad link does not stop the port for ever.
 """
 
-port_state = {"shared": "int64", "headroom": "int64", "headroom_size": "int64", "pausing": "int32"}
+port_state = {"shared": "int64", "headroom": "int64", "headroom_size": "int64", "pausing": "int32", "quiet": "int32"}
 node_state = {"shared_used": "int64", "shared_size": "int64"}
 parameters = {
     "alpha": ("float64 0..16", 0.11, "share of the free buffer that one ingress may hold (BFC section 6.2.1)"),
     "xon": ("bytes", 3072, "resume this far below the threshold (reference simulator)"),
     "headroom": ("float64", 3.0, "headroom in rate x delay of the link (reference simulator); never less than what can arrive"),
     "reserve": ("bytes", 0, "buffer of each ingress that no other can use"),
+    "refresh": ("time", "50us", "period in which the state of a port is sent again; 0 = never"),
 }
 presets = {"ns3": {"alpha": 0.125, "reserve": 4096}}
 fabric = {"lossless": 1}
+
+PERIODS = 64        # refreshes that still go out after a resume
 
 
 def set_up_node(pfc, node):
@@ -62,7 +66,10 @@ def on_enqueue(pfc, node, port, queue, pkt):
     if not ingress.pausing:
         if ingress.headroom > 0 or ingress.shared >= pfc.reserve + threshold(pfc, node):
             ingress.pausing = 1
+            ingress.quiet = PERIODS
             send_control(node, pkt.in_port, pfc.at.kind, PAUSE, 0, 0)
+            if pfc.refresh and node.deadlines[pfc.at.index] == NEVER:
+                set_timer(node, pfc.at.index, (node.now // pfc.refresh + 1) * pfc.refresh)
 
 
 def on_dequeue(pfc, node, port, queue, pkt):
@@ -78,7 +85,21 @@ def on_dequeue(pfc, node, port, queue, pkt):
 
 
 def on_control(pfc, node, port, pkt):
-    if pkt.number == PAUSE:
+    if pkt.number == PAUSE or (pkt.number == REFRESH and pkt.slot):
         pause_port(node, port, pfc.at.bit)
     else:
         resume_port(node, port, pfc.at.bit)
+
+
+def on_timer(pfc, node):
+    again = 0
+    for slot in range(node.port_count):
+        ingress = my_port(pfc, port_at(node, slot))
+        if ingress.pausing:
+            ingress.quiet = PERIODS
+        if ingress.quiet > 0:
+            ingress.quiet -= 1
+            send_control(node, slot, pfc.at.kind, REFRESH, ingress.pausing, 0)
+            again = 1
+    if again:
+        set_timer(node, pfc.at.index, node.now + pfc.refresh)
