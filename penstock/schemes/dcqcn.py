@@ -1,0 +1,159 @@
+"""DCQCN (Zhu et al., SIGCOMM 2015) as the HPCC paper's simulator runs it: the reaction point of section 3, driven by timers alone.
+
+The echo of a mark rides on every ACK; there are no notification packets.  Every `alpha_interval` alpha moves towards 1 if an echo
+came in that slot, else towards 0.  Every `decrease_interval` in which one came cuts the rate by alpha / 2.  Every `increase_interval`
+since the last cut raises it: F times half way back to the target, then by R_AI and at last by R_HAI.  The first echo only starts
+alpha, at 1, and the two clocks.  There is no byte counter.  Flows start at line rate; a new rate holds from the next packet on.
+
+No timer runs.  What would have happened since is done when a packet of the flow is sent or acknowledged, in the order in which the
+timers would have fired (at one instant: alpha, increase, decrease, then the packet), so that rates are the same at every packet.
+
+The defaults are those of the DCQCN paper, with the BFC paper's marking; BFC's own settings are not published.
+"""
+
+includes = ["ecn", "pfc"]
+flow_state = {"rate": "float64", "target": "float64", "line": "float64", "alpha": "float64", "alpha_at": "time",
+              "decrease_at": "time", "increase_at": "time", "stage": "int32", "started": "int16", "alpha_echo": "int8",
+              "decrease_echo": "int8"}
+parameters = {
+    "g": ("float64 0..1", 0.00390625, "weight of a slot in alpha (DCQCN: 1/256)"),
+    "alpha_interval": ("time 1..1e18", "55us", "slot of alpha"),
+    "decrease_interval": ("time 1..1e18", "50us", "slot of the cuts: at most one in each (the DCQCN paper's interval of notifications)"),
+    "increase_interval": ("time 1..1e18", "55us", "time between two increases"),
+    "fast_recovery": ("int32", 5, "increases F that go half way to the target, before the additive one"),
+    "r_ai": ("rate", "40Mbps", "additive increase R_AI of the target"),
+    "r_hai": ("rate", "200Mbps", "hyper increase R_HAI of the target"),
+    "min_rate": ("rate 1..1e15", "100Mbps", "no flow is paced below it"),
+    "clamp_target": ("bool", True, "the target follows every cut; else only the first one after an increase"),
+    "first_cut": ("float64 0.01..1", 1.0, "factor of the rate at the first echo"),
+    "window": ("bool", False, "DCQCN+win (HPCC section 5.1): a window of one bandwidth-delay product, in proportion to the rate"),
+}
+presets = {
+    # the HPCC paper's simulator at 100 Gbit/s; ns3_paper: with the DCQCN paper's intervals; config: its shipped configuration file
+    "ns3": {"alpha_interval": "1us", "decrease_interval": "4us", "increase_interval": "300us", "fast_recovery": 1,
+            "r_ai": "20Mbps", "r_hai": "200Mbps", "min_rate": "1Gbps", "clamp_target": False, "ecn.k_min": "400KB",
+            "ecn.k_max": "1600KB", "ecn.p_max": 0.2, "ecn.per": "100Gbps", "pfc.alpha": 0.125, "pfc.reserve": 4096,
+            "host.ack_priority": "data"},
+    "ns3_paper": {"alpha_interval": "50us", "decrease_interval": "50us", "increase_interval": "55us", "fast_recovery": 1,
+                  "r_ai": "20Mbps", "r_hai": "200Mbps", "min_rate": "1Gbps", "clamp_target": False, "ecn.k_min": "400KB",
+                  "ecn.k_max": "1600KB", "ecn.p_max": 0.2, "ecn.per": "100Gbps", "pfc.alpha": 0.125, "pfc.reserve": 4096,
+                  "host.ack_priority": "data"},
+    "config": {"alpha_interval": "1us", "decrease_interval": "4us", "increase_interval": "900us", "fast_recovery": 1,
+               "r_ai": "50Mbps", "r_hai": "100Mbps", "min_rate": "100Mbps", "clamp_target": False, "ecn.k_min": "400KB",
+               "ecn.k_max": "1600KB", "ecn.p_max": 0.2, "ecn.per": "100Gbps", "pfc.alpha": 0.125, "pfc.reserve": 4096,
+               "host.ack_priority": "data"},
+}
+
+PHASE = 1000        # the clock of the cuts starts 1 ns after that of alpha
+
+
+def on_start(dcqcn, node, flow, pkt):
+    mine = my_flow(dcqcn, flow)
+    mine.line = 8e12 / port_at(node, 0).ps_per_byte
+    mine.rate = mine.line
+    mine.target = mine.line
+    mine.increase_at = NEVER
+    apply_rate(dcqcn, flow)
+
+
+def apply_rate(dcqcn, flow):
+    mine = my_flow(dcqcn, flow)
+    set_rate(flow, mine.rate)
+    if dcqcn.window:
+        flow.window = max(whole(dcqcn.at.world.bdp * (mine.rate / mine.line)), 1)
+
+
+def on_ack(dcqcn, node, flow, pkt):
+    mine = my_flow(dcqcn, flow)
+    catch_up(dcqcn, node, flow)
+    if pkt.ecn:
+        mine.decrease_echo = 1
+        if mine.started:
+            mine.alpha_echo = 1
+        else:
+            start(dcqcn, node, flow)
+
+
+def on_send(dcqcn, node, flow, pkt):
+    catch_up(dcqcn, node, flow)
+
+
+def start(dcqcn, node, flow):
+    """The first echo."""
+    mine = my_flow(dcqcn, flow)
+    mine.started = 1
+    mine.alpha = 1.0
+    mine.alpha_at = node.now + dcqcn.alpha_interval
+    mine.decrease_at = node.now + dcqcn.decrease_interval + PHASE
+    mine.rate *= dcqcn.first_cut
+    mine.target = mine.rate
+    apply_rate(dcqcn, flow)
+
+
+def catch_up(dcqcn, node, flow):
+    """What the timers would have done until now.  No echo has come meanwhile, so that at most one slot can cut."""
+    mine = my_flow(dcqcn, flow)
+    if not mine.started:
+        return
+    if mine.decrease_at <= node.now:
+        if mine.decrease_echo:
+            update_alpha(dcqcn, flow, mine.decrease_at)
+            increase(dcqcn, flow, mine.decrease_at)
+            decrease(dcqcn, flow)
+        mine.decrease_at += ((node.now - mine.decrease_at) // dcqcn.decrease_interval + 1) * dcqcn.decrease_interval
+    update_alpha(dcqcn, flow, node.now)
+    increase(dcqcn, flow, node.now)
+
+
+def power(base: float, n) -> float:
+    """base ** n by repeated squaring: the same on every machine."""
+    result = 1.0
+    while n > 0:
+        if n & 1:
+            result *= base
+        base *= base
+        n >>= 1
+    return result
+
+
+def update_alpha(dcqcn, flow, until):
+    """The slots of alpha that end by then; only the first of them can hold an echo."""
+    mine = my_flow(dcqcn, flow)
+    if mine.alpha_at > until:
+        return
+    slots = (until - mine.alpha_at) // dcqcn.alpha_interval + 1
+    mine.alpha_at += slots * dcqcn.alpha_interval
+    mine.alpha = (1 - dcqcn.g) * mine.alpha
+    if mine.alpha_echo:
+        mine.alpha += dcqcn.g
+        mine.alpha_echo = 0
+    if slots > 1:
+        mine.alpha *= power(1 - dcqcn.g, slots - 1)
+
+
+def increase(dcqcn, flow, until):
+    """Fast recovery, one additive increase, hyper increases."""
+    mine = my_flow(dcqcn, flow)
+    if mine.increase_at > until:
+        return
+    while mine.increase_at <= until:
+        mine.increase_at += dcqcn.increase_interval
+        if mine.stage == dcqcn.fast_recovery:
+            mine.target += dcqcn.r_ai
+        elif mine.stage > dcqcn.fast_recovery:
+            mine.target += dcqcn.r_hai
+        mine.target = min(mine.target, mine.line)
+        mine.rate = (mine.rate + mine.target) / 2
+        mine.stage += 1
+    apply_rate(dcqcn, flow)
+
+
+def decrease(dcqcn, flow):
+    mine = my_flow(dcqcn, flow)
+    mine.decrease_echo = 0
+    if mine.stage > 0 or dcqcn.clamp_target:
+        mine.target = mine.rate
+    mine.rate = max(mine.rate * (1 - mine.alpha / 2), dcqcn.min_rate)
+    mine.stage = 0
+    mine.increase_at = mine.decrease_at + dcqcn.increase_interval
+    apply_rate(dcqcn, flow)

@@ -1,0 +1,112 @@
+"""DCTCP (Alizadeh et al., SIGCOMM 2010), section 3.3: alpha = (1 - g) alpha + g F, and W = W (1 - alpha / 2).
+
+F is the share of the ACKs of the last window of data that echoed a mark.  A window of data ends with the first ACK beyond what had
+been sent when the one before it ended.  W is cut at the first echo, at most once per window of data, and grows by one packet
+in each other one.  As in the BFC paper (section 6.1) flows start at line rate, with a window of one bandwidth-delay product, and
+never have more; ACKs clock the packets, nothing is paced.  `slow_start` starts with a few packets instead and doubles
+until the first mark.
+
+form = "rate" is the HPCC paper's simulator: the same law moves a pacing rate, by r_ai instead of a packet, and the window follows it.
+There F is estimated as echoes / (bytes on their way when the window began / MTU + 1), and the very first ACK is an increase too.
+"""
+
+includes = ["ecn", "pfc"]
+flow_state = {"w": "float64", "rate": "float64", "line": "float64", "alpha": "float64", "window_end": "int64", "cwr_end": "int64",
+              "acks": "int32", "marked": "int32", "packets": "int32", "growing": "int32"}
+parameters = {
+    "form": ("choice window rate", "window", "what the law moves: the DCTCP paper's window, or the HPCC simulator's rate"),
+    "g": ("float64 0..1", 0.0625, "weight of a window in alpha (DCTCP: 1/16)"),
+    "alpha": ("float64 0..1", 1.0, "at the start"),
+    "slow_start": ("int32 0..100000", 0, "packets in the first window of a slow start (TCP: 10); 0 = start at line rate"),
+    "w_max": ("bytes", 0, "largest window; 0 = one bandwidth-delay product"),
+    "r_ai": ("rate", "615Mbps", "form rate: increase in each window (one packet per 13 us)"),
+    "min_rate": ("rate 1..1e15", "100Mbps", "form rate: no flow is paced below it"),
+}
+presets = {
+    # the HPCC paper's simulator, 30 KB x Bw / 10 Gbit/s (section 5.1)
+    "ns3": {"form": "rate", "min_rate": "1Gbps", "ecn.k_min": "300KB", "ecn.k_max": "300KB", "ecn.per": "100Gbps",
+            "pfc.alpha": 0.125, "pfc.reserve": 4096, "host.ack_priority": "data"},
+    # the BFC paper's baseline
+    "bfc": {"form": "rate", "g": 0.00390625, "r_ai": "500Mbps", "pfc.alpha": 0.125, "pfc.reserve": 4096},
+    "slow_start": {"slow_start": 10},
+}
+scheme_state = {"most": "int64"}
+
+WINDOW = 0          # forms
+RATE = 1
+NONE = -1           # no window of data has begun, or none has been cut
+
+
+def set_up(dctcp):
+    dctcp.most = dctcp.w_max if dctcp.w_max > 0 else dctcp.at.world.bdp
+
+
+def on_start(dctcp, node, flow, pkt):
+    mine = my_flow(dctcp, flow)
+    mine.alpha = dctcp.alpha
+    mine.window_end = NONE
+    mine.cwr_end = NONE
+    mine.line = 8e12 / port_at(node, 0).ps_per_byte
+    mine.rate = mine.line
+    mine.w = dctcp.most
+    if dctcp.slow_start > 0 and dctcp.form == WINDOW:
+        mine.growing = 1
+        mine.w = min(dctcp.slow_start * dctcp.at.world.mtu, dctcp.most)
+    set_window(dctcp, flow)
+
+
+def set_window(dctcp, flow):
+    mine = my_flow(dctcp, flow)
+    if dctcp.form == RATE:
+        mine.w = dctcp.most * (mine.rate / mine.line)
+        set_rate(flow, mine.rate)
+    flow.window = max(whole(mine.w), 1)
+
+
+def end_window(dctcp, flow, pkt):
+    """Count an ACK; whether it ends a window of data: then alpha has moved and the next window has begun."""
+    mine = my_flow(dctcp, flow)
+    mine.acks += 1
+    if pkt.ecn:
+        mine.marked += 1
+        mine.growing = 0
+    if pkt.seq <= mine.window_end:
+        return 0
+    if mine.window_end == NONE:                     # the very first ACK
+        mine.window_end = flow.sent
+        mine.packets = flow.sent // dctcp.at.world.mtu + 1
+        return dctcp.form == RATE
+    if dctcp.form == WINDOW:
+        mine.packets = mine.acks
+    mine.alpha = (1 - dctcp.g) * mine.alpha + dctcp.g * min(float(mine.marked) / mine.packets, 1.0)
+    mine.acks = 0
+    mine.marked = 0
+    mine.packets = (flow.sent - pkt.seq) // dctcp.at.world.mtu + 1
+    mine.window_end = flow.sent
+    return 1
+
+
+def cut(dctcp, flow):
+    mine = my_flow(dctcp, flow)
+    mine.w = max(mine.w * (1 - mine.alpha / 2), dctcp.at.world.mtu)
+    mine.rate = max(mine.rate * (1 - mine.alpha / 2), dctcp.min_rate)
+
+
+def grow(dctcp, flow):
+    mine = my_flow(dctcp, flow)
+    mine.w = min(mine.w + dctcp.at.world.mtu, dctcp.most)
+    mine.rate = min(mine.rate + dctcp.r_ai, mine.line)
+
+
+def on_ack(dctcp, node, flow, pkt):
+    mine = my_flow(dctcp, flow)
+    ended = end_window(dctcp, flow, pkt)
+    if pkt.seq > mine.cwr_end:
+        mine.cwr_end = NONE
+    if mine.cwr_end == NONE:
+        if pkt.ecn:
+            cut(dctcp, flow)
+            mine.cwr_end = flow.sent
+        elif ended or mine.growing:
+            grow(dctcp, flow)
+        set_window(dctcp, flow)

@@ -1,0 +1,16 @@
+"""A cap on every flow's window, for any congestion control or none (BFC section 6.1, Ideal-FQ): named last, it has the last word."""
+
+parameters = {"cap": ("bytes", 0, "bytes that a flow may have unacknowledged; 0 = one bandwidth-delay product of the network")}
+scheme_state = {"bytes": "int64"}
+
+
+def set_up(window_cap):
+    window_cap.bytes = window_cap.cap if window_cap.cap > 0 else window_cap.at.world.bdp
+
+
+def on_start(window_cap, node, flow, pkt):
+    flow.window = min(flow.window, window_cap.bytes)
+
+
+def on_ack(window_cap, node, flow, pkt):
+    flow.window = min(flow.window, window_cap.bytes)
