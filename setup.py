@@ -18,7 +18,7 @@ ROOT = Path("penstock")
 INLINE = [ROOT / "fabric/queueing"]
 DIRECTIVES = {"infer_types": True, "boundscheck": False, "wraparound": False, "cdivision": True, "initializedcheck": False,
               "annotation_typing": False}
-FLAGS = os.environ.get("PENSTOCK_CFLAGS", "-O3 -march=native -ffp-contract=off -fno-math-errno -g0 -w").split()
+FLAGS = os.environ.get("PENSTOCK_CFLAGS", "-O3 -ffp-contract=off -fno-math-errno -g0 -w").split()
 
 
 def write_if_changed(path: Path, text: str) -> None:

@@ -67,6 +67,9 @@ def compose(parts: list[Part], core: dict[str, int], levels: int) -> Composition
     if len(parts) > MOST:
         raise SchemeError(f"{len(parts)} parts in one composition; at most {MOST} are possible")
     for part in parts:
+        built = set(getattr(part.module, "__pyx_capi__", part.declared.hooks))
+        if part.declared.hooks - built:
+            raise SchemeError(f"{part.name} was built without {', '.join(sorted(part.declared.hooks - built))}: build it again")
         for name in part.declared.hooks & set(getattr(part.module, "__pyx_capi__", ())):
             check_hook(part.name, name, repr(part.module.__pyx_capi__[name]))
     choosers = [p.name for p in parts if "choose_queue" in p.declared.hooks]

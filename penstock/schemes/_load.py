@@ -22,7 +22,7 @@ from penstock.errors import SchemeError
 from penstock.schemes._declare import DeclarationError, Declarations
 
 PACKAGE = Path(__file__).parents[1]
-FLAGS = "-shared -fPIC -O3 -march=native -ffp-contract=off -fno-math-errno -w"
+FLAGS = "-shared -fPIC -O3 -ffp-contract=off -fno-math-errno -w"
 DIRECTIVES = {"infer_types": True, "boundscheck": False, "wraparound": False, "cdivision": True, "annotation_typing": False}
 KINDER = [
     (r"Cannot convert '(\w+) \*' to Python object", r"this is not a field or a name that the fabric knows"),

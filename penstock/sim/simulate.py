@@ -246,6 +246,11 @@ class Runner:
     # ---- running ----
 
     def run(self) -> Run:
+        self.loop()
+        return results.collect(self)
+
+    def loop(self) -> None:
+        """Run the core to its end, or to Ctrl-C."""
         previous = None
         if threading.current_thread() is threading.main_thread():
             previous = signal.signal(signal.SIGINT, self.interrupt)
@@ -255,7 +260,6 @@ class Runner:
         finally:
             if previous is not None:
                 signal.signal(signal.SIGINT, previous)
-        return results.collect(self)
 
     def interrupt(self, *_: Any) -> None:
         self.stop = True
@@ -319,6 +323,3 @@ class Runner:
         flows = self.flows
         return self.topo.ideal_fct_ps(np.arange(len(flows)), flows.src, flows.dst, flows.bytes, self.seed, self.host.mtu,
                                       self.host.header)
-
-    def describe_time(self, ps: int) -> str:
-        return format_time(ps)
