@@ -1,0 +1,26 @@
+"""penstock report"""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def command(
+    runs: Annotated[list[str], typer.Argument(metavar="RUN...", help="Run directories.", show_default=False)],
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="The page.")] = Path("report.html"),
+    title: Annotated[str, typer.Option(help="Heading of the page.")] = "penstock report",
+) -> None:
+    """Write one self-contained HTML page: comparison, figures, warnings, specs.
+
+    Example:
+
+        penstock report runs/quickstart -o report.html
+    """
+    from penstock.cli._runs import load
+    from penstock.errors import SpecError
+    from penstock.report import html
+    if out.suffix.lower() not in (".html", ".htm"):
+        raise SpecError(f"{out}: a report must end in .html")
+    html.write(load(runs), out, title)
+    typer.echo(f"written to {out}")

@@ -1,0 +1,60 @@
+"""penstock reproduce"""
+
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+
+def command(
+    figure: Annotated[str | None, typer.Argument(metavar="FIGURE", help="Such as bfc/fig09.",
+                                                 show_default=False)] = None,
+    scale: Annotated[str, typer.Option(metavar="quick|paper", help="Little traffic and orderings only, or the "
+                                       "paper's set-up.")] = "quick",
+    out: Annotated[Path | None, typer.Option("--out", "-o", metavar="DIR", help="Default: reproductions/FIGURE.",
+                                             show_default=False)] = None,
+    threads: Annotated[int, typer.Option(min=1, help="Threads of the simulator.")] = 1,
+    list_: Annotated[bool, typer.Option("--list", help="All figures with their state.")] = False,
+) -> None:
+    """Reproduce a figure of a paper and judge its claims.
+
+    Examples:
+
+        penstock reproduce --list
+
+        penstock reproduce bfc/fig09 --scale paper --out fig09
+
+    Exit status 1 when a claim fails; the figure and claims.json are written all the same.
+    """
+    from penstock import experiments
+    from penstock.errors import SpecError, nearest
+    if list_:
+        _list(experiments)
+        return
+    if figure is None:
+        raise SpecError("give a figure, such as bfc/fig09; penstock reproduce --list shows all")
+    if figure not in experiments.EXPERIMENTS:
+        raise SpecError(f'figure "{figure}": there is none of that name{nearest(figure, experiments.EXPERIMENTS)}')
+    experiments.reproduce(figure, scale=scale, out=out, threads=threads, progress=_Lines())
+
+
+def _list(experiments: Any) -> None:
+    for id, experiment in experiments.EXPERIMENTS.items():
+        state = experiments.state(id)
+        typer.echo(f"{id:<20} {experiment.title:<72} {state or 'not reproduced yet'}")
+
+
+class _Lines:
+    """Progress: one changing line on a terminal, nothing but the names of the runs elsewhere."""
+
+    def __init__(self) -> None:
+        self.what = ""
+
+    def __call__(self, what: str, fraction: float) -> None:
+        if sys.stderr.isatty():
+            end = "\n" if fraction >= 1 else ""
+            print(f"\r\x1b[K{what}: {100 * fraction:.0f} %", end=end, file=sys.stderr, flush=True)
+        elif what != self.what:
+            print(what, file=sys.stderr, flush=True)
+        self.what = what

@@ -1,0 +1,16 @@
+"""penstock topologies"""
+
+import typer
+
+
+def command() -> None:
+    """List the kinds of network for [topology], with their keys and defaults.
+
+    Example:
+
+        penstock topologies
+    """
+    from penstock.cli._listing import builders
+    from penstock.topology import KINDS
+    typer.echo(builders(KINDS, renamed={"path": "file"}))
+    typer.echo("every kind: loss = 0.01, and changes: links that fail, come back or change their rate")

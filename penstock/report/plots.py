@@ -1,0 +1,285 @@
+"""Figures of runs, fit for a column of a paper: vector-safe fonts, colours that colour-blind readers can tell apart.
+
+Every function takes runs and gives a matplotlib Figure:
+
+    slowdown(bfc, hpcc).savefig("fct.pdf")          save(buffer_cdf(bfc, hpcc), "buffer.pdf")
+
+A scheme family keeps its colour in every figure; a second run of the same family gets other dashes and markers.
+"""
+
+import io
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import polars as pl
+
+from penstock.errors import SpecError, nearest
+from penstock.run import Run
+from penstock.rundir import write_file
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+WIDTH, HEIGHT = 3.4, 2.4  # inches: one column of a two-column paper
+RC: Any = {
+    "font.family": "sans-serif", "font.size": 8.5, "axes.labelsize": 9, "axes.linewidth": 0.7, "axes.grid": True,
+    "axes.axisbelow": True, "axes.spines.top": False, "axes.spines.right": False, "grid.color": "#dddddd",
+    "grid.linewidth": 0.5, "legend.fontsize": 8, "legend.frameon": False, "lines.linewidth": 1.5,
+    "lines.markersize": 4, "xtick.labelsize": 8, "ytick.labelsize": 8, "pdf.fonttype": 42, "ps.fonttype": 42,
+    "svg.fonttype": "path", "svg.hashsalt": "penstock", "savefig.dpi": 300, "savefig.bbox": "tight",
+    "savefig.pad_inches": 0.03,
+}
+
+# Okabe and Ito's palette (2008), and three darker tints of it.
+COLOURS = {
+    "bfc": "#0072B2", "hpcc": "#D55E00", "dcqcn": "#E69F00", "dctcp": "#CC79A7", "ideal_fq": "#000000",
+    "floodgate": "#009E73", "backdraft": "#56B4E9", "timely": "#8C564B", "swift": "#7F7F00", "expresspass": "#6A3D9A",
+    "homa": "#B22222", "ndp": "#A6761D", "pfc": "#999999", "fifo": "#5A5A5A",
+}
+OTHERS = ("#117733", "#882255", "#44AA99", "#332288", "#AA4499", "#661100")
+DASHES: tuple[Any, ...] = ("-", (0, (4, 1.5)), (0, (1.2, 1.2)), (0, (5, 1.5, 1.2, 1.5)), (0, (8, 2)))
+MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+POINTS = 1000  # of a curve: more cannot be seen
+
+
+def family(scheme: str) -> str:
+    """ "bfc" of "bfc:ns3", "hpcc" of "hpcc+pfc", "floodgate" of "dcqcn+floodgate": what the colour stands for."""
+    parts = [re.split(r"[:,(]", part)[0].lower() for part in scheme.split("+")]
+    for special in ("floodgate", "backdraft", "bfc"):
+        if special in parts:
+            return special
+    return parts[0]
+
+
+def styles(runs: tuple[Run, ...]) -> list[dict[str, Any]]:
+    """Colour, dashes and marker per run: the colour by family, the rest tells runs of one family apart."""
+    others: list[str] = []
+    seen: dict[str, int] = {}
+    result = []
+    for run in runs:
+        name = family(run.scheme)
+        if name not in COLOURS and name not in others:
+            others.append(name)
+        colour = COLOURS.get(name) or OTHERS[others.index(name) % len(OTHERS)]
+        count = seen[colour] = seen.get(colour, -1) + 1
+        dash = (0, (4, 1.5)) if name.startswith("ideal") and not count else DASHES[count % len(DASHES)]
+        marker = MARKERS[(list(COLOURS).index(name) + count if name in COLOURS else len(seen) + count) % len(MARKERS)]
+        result.append({"color": colour, "linestyle": dash, "marker": marker})
+    return result
+
+
+def _figure(runs: tuple[Run, ...], draw: Callable[["Axes", list[dict[str, Any]]], None], *, legend: bool = True,
+            height: float = HEIGHT) -> "Figure":
+    if not runs:
+        raise SpecError("nothing to plot: give at least one run")
+    import matplotlib
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+    with matplotlib.rc_context(RC):
+        columns = _legend_columns(runs)
+        rows = -(-len(runs) // columns) if legend and len(runs) > 1 else 0
+        figure = Figure(figsize=(WIDTH, height + 0.17 * rows), layout="constrained")
+        FigureCanvasAgg(figure)
+        axes = figure.subplots()
+        draw(axes, styles(runs))
+        if rows:
+            handles, labels = axes.get_legend_handles_labels()
+            figure.legend(handles, labels, loc="outside upper center", ncols=columns, handlelength=1.9,
+                          columnspacing=1.1, handletextpad=0.5, borderaxespad=0.2)
+    return figure
+
+
+def _legend_columns(runs: tuple[Run, ...]) -> int:
+    longest = max(len(run.label) for run in runs)
+    return max(1, min(4, len(runs), 54 // (longest + 5)))
+
+
+def slowdown(*runs: Run, percentile: float = 99, statistic: Any = "percentile", class_: Any = "background",
+             bins: Any = None) -> "Figure":
+    """FCT slowdown against flow size, both axes logarithmic. Incast flows are left out unless class_ says otherwise."""
+    def draw(axes: "Axes", looks: list[dict[str, Any]]) -> None:
+        for run, look in zip(runs, looks):
+            chosen = run.background() if class_ == "background" else class_
+            table = run.slowdown(percentile, class_=chosen, bins=bins, statistic=statistic).drop_nulls("slowdown")
+            axes.plot(table["bytes"], table["slowdown"], label=run.label, **look)
+        what = {"mean": "mean", "max": "worst"}.get(statistic, f"{_ordinal(percentile)} pct.")
+        axes.set(xlabel="Flow size", ylabel=f"FCT slowdown ({what})")
+        _log(axes.xaxis, _bytes)
+        axes.set_yscale("log")
+        axes.set_ylim(bottom=min(1, axes.get_ylim()[0]))
+        low, high = axes.get_ylim()
+        _log(axes.yaxis, lambda value, _: f"{value:g}", (1, 2, 5) if high / low > 6 else (1, 1.5, 2, 3, 4, 5, 7))
+    return _figure(runs, draw)
+
+
+def buffer_cdf(*runs: Run) -> "Figure":
+    """Share of the samples of all switches in which the buffer held at most so much."""
+    def draw(axes: "Axes", looks: list[dict[str, Any]]) -> None:
+        top = 0.0
+        for run, look in zip(runs, looks):
+            values = run.switches["buffer_bytes"].to_numpy() / 1e6
+            _need(run, len(values), "samples of its switches", 'measure.sample=2us')
+            x, y = _cdf(values)
+            top = max(top, float(x[-1]))
+            axes.plot(x, y, label=run.label, **{**look, "marker": None}, drawstyle="steps-post")
+        axes.set(xlabel="Buffer in use at a switch (MB)", ylabel="CDF", ylim=(0, 1.02), xlim=(0, top * 1.03 or 1))
+    return _figure(runs, draw)
+
+
+def timeseries(*runs: Run, column: str = "buffer_bytes", switch: int | None = None) -> "Figure":
+    """Buffer, longest queue or active flows over time: of one switch, or the largest over all of them."""
+    labels = {"buffer_bytes": ("Buffer in use", 1e6), "max_queue_bytes": ("Longest queue", 1e6),
+              "active_flows": ("Active flows at a port", 1)}
+    if column not in labels:
+        raise SpecError(f'column = "{column}": cannot be drawn over time{nearest(column, labels)}')
+    text, unit = labels[column]
+
+    def draw(axes: "Axes", looks: list[dict[str, Any]]) -> None:
+        top = 0.0
+        for run, look in zip(runs, looks):
+            frame = run.switches if switch is None else run.switches.filter(pl.col("switch") == switch)
+            what = "samples" if switch is None else f"samples of switch {switch}"
+            _need(run, frame.height, what, "measure.sample=2us")
+            series = frame.group_by("time_ns").agg(pl.col(column).max()).sort("time_ns")
+            step = -(-series.height // POINTS)
+            series = series.group_by(pl.int_range(pl.len()) // step, maintain_order=True).agg(
+                pl.col("time_ns").first(), pl.col(column).max())
+            y = series[column].to_numpy() / unit
+            top = max(top, float(y.max()))
+            axes.plot(series["time_ns"].to_numpy() / 1e6, y, label=run.label,
+                      **{**look, "marker": None, "linewidth": 1, "linestyle": _solid(look)})
+        where = "largest of all switches" if switch is None else f"switch {switch}"
+        axes.set(xlabel="Time (ms)", ylabel=f"{text}{' (MB)' if unit > 1 else ''},\n{where}", ylim=(0, top * 1.05 or 1))
+        axes.set_xlim(left=0)
+    return _figure(runs, draw)
+
+
+def active_flows(*runs: Run) -> "Figure":
+    """Share of the samples in which a port had at most so many flows waiting; a dotted line marks its queues."""
+    def draw(axes: "Axes", looks: list[dict[str, Any]]) -> None:
+        top = 1.0
+        for run, look in zip(runs, looks):
+            if "active_flows" in run.frames:
+                frame = run.frame("active_flows").group_by("active_flows").agg(pl.col("samples").sum())
+                frame = frame.sort("active_flows")
+                x, weight = frame["active_flows"].to_numpy(), frame["samples"].to_numpy().astype(float)
+                _need(run, len(x), "counts of active flows", "measure.flows=true")
+                y = np.cumsum(weight) / weight.sum()
+            else:
+                _need(run, run.switches.height, "samples of its switches", "measure.sample=2us")
+                x, y = _cdf(run.switches["active_flows"].to_numpy())
+            top = max(top, float(x[-1]))
+            axes.plot(x, y, label=run.label, **{**look, "marker": None}, drawstyle="steps-post")
+        queues = {value for run in runs for key, value in (run.summary.get("scheme_parameters") or {}).items()
+                  if key.split(".")[-1] == "queues" and isinstance(value, int)}
+        for number in sorted(q for q in queues if 0 < q <= 2 * top):
+            axes.axvline(number, color="#666666", linewidth=0.9, linestyle=(0, (1, 2)))
+            axes.annotate(f"{number} queues", (number, 0.03), rotation=90, fontsize=7, color="#666666", ha="right",
+                          va="bottom", xytext=(-1, 0), textcoords="offset points")
+        axes.set(xlabel="Active flows at a port", ylabel="CDF", ylim=(0, 1.02), xlim=(0, None))
+    return _figure(runs, draw)
+
+
+def pause_time(*runs: Run) -> "Figure":
+    """Share of all port time held by PFC, a bar per run."""
+    def draw(axes: "Axes", looks: list[dict[str, Any]]) -> None:
+        values = [100 * float(run.summary.get("pfc_pause_fraction") or 0) for run in runs]
+        places = np.arange(len(runs))[::-1]
+        axes.barh(places, values, color=[look["color"] for look in looks], height=0.62)
+        for place, value in zip(places, values):
+            axes.annotate(f"{value:.2g} %" if value else "0", (value, place), xytext=(3, 0), va="center", fontsize=8,
+                          textcoords="offset points")
+        axes.set_yticks(places, [run.label for run in runs])
+        axes.tick_params(axis="y", length=0)
+        axes.grid(visible=False, axis="y")
+        axes.set(xlabel="Port time paused by PFC (%)", xlim=(0, max(values) * 1.18 or 1), ylim=(-0.6, len(runs) - 0.4))
+    return _figure(runs, draw, legend=False, height=0.75 + 0.26 * len(runs))
+
+
+KINDS: dict[str, Callable[..., "Figure"]] = {"slowdown": slowdown, "buffer_cdf": buffer_cdf, "timeseries": timeseries,
+                                             "active_flows": active_flows, "pause_time": pause_time}
+FORMATS = ("pdf", "png", "svg", "eps")
+
+
+def draw(kind: str, *runs: Run, **options: Any) -> "Figure":
+    """The figure of that kind; SpecError names the nearest."""
+    return KINDS[check_kind(kind)](*runs, **options)
+
+
+def check_kind(kind: str) -> str:
+    """The name of a kind of figure as KINDS has it."""
+    name = kind.replace("-", "_")
+    if name not in KINDS:
+        raise SpecError(f'plot "{kind}": no such kind{nearest(name, KINDS)}')
+    return name
+
+
+def check_format(path: str | Path) -> str:
+    """The format that the suffix of a file name asks for."""
+    form = Path(path).suffix.lower().removeprefix(".")
+    if form not in FORMATS:
+        raise SpecError(f"{path}: a figure must end in {', '.join('.' + known for known in FORMATS)}")
+    return form
+
+
+def render(figure: "Figure", form: str) -> bytes:
+    """The figure as a file's content; the same figure gives the same bytes."""
+    import matplotlib
+    clean = {"png": {"Software": None}, "svg": {"Date": None, "Creator": None},
+             "pdf": {"CreationDate": None, "Creator": None, "Producer": None}}.get(form)
+    out = io.BytesIO()
+    with matplotlib.rc_context(RC):
+        figure.savefig(out, format=form, metadata=clean)
+    return out.getvalue()
+
+
+def save(figure: "Figure", path: str | Path) -> Path:
+    """Write a figure in the format of the suffix, whole or not at all."""
+    return write_file(Path(path), render(figure, check_format(path)))
+
+
+# -- details
+
+def _need(run: Run, count: int, what: str, setting: str) -> None:
+    if not count:
+        raise SpecError(f'run "{run.label}": has no {what}; run it again with --set {setting}')
+
+
+def _cdf(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Points of the empirical CDF, at most POINTS of them, the last at the maximum."""
+    values = np.sort(values)
+    share = np.arange(1, len(values) + 1) / len(values)
+    keep = np.unique(np.linspace(0, len(values) - 1, min(POINTS, len(values))).round().astype(np.int64))
+    x, y = values[keep], share[keep]
+    last = np.append(x[1:] != x[:-1], True)
+    return np.append(x[0], x[last]), np.append(0.0, y[last])
+
+
+def _solid(look: dict[str, Any]) -> Any:
+    return "-" if look["color"] == COLOURS["ideal_fq"] else look["linestyle"]
+
+
+def _ordinal(percentile: float) -> str:
+    whole = int(percentile) if percentile == int(percentile) and percentile not in (11, 12, 13) else 0
+    suffix = {1: "st", 2: "nd", 3: "rd"}.get(whole % 10, "th")
+    return f"{percentile:g}{suffix}"
+
+
+def _bytes(value: float, _: Any = None) -> str:
+    for unit, size in (("GB", 1e9), ("MB", 1e6), ("KB", 1e3)):
+        if value >= size:
+            return f"{value / size:g} {unit}"
+    return f"{value:g} B"
+
+
+def _log(axis: Any, text: Callable[..., str], subs: tuple[float, ...] = (1,)) -> None:
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+    axes = axis.axes
+    (axes.set_xscale if axis is axes.xaxis else axes.set_yscale)("log")
+    axis.set_major_locator(LogLocator(base=10, subs=subs, numticks=7 if subs == (1,) else 20))
+    axis.set_major_formatter(FuncFormatter(text))
+    axis.set_minor_formatter(NullFormatter())

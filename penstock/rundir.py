@@ -1,0 +1,147 @@
+"""Folders that results are written to: checked before the work, written whole or not at all."""
+
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterable
+from contextlib import suppress
+from pathlib import Path
+
+from penstock.errors import SpecError
+from penstock.units import format_size
+
+BYTES_PER_FLOW = 64  # of a run directory, roughly
+OURS = (".parquet", ".json", ".toml", ".csv", ".html", ".png", ".pdf", ".svg")
+
+
+def is_run(path: Path) -> bool:
+    """Whether a folder holds a finished run."""
+    return (path / "summary.json").is_file() and (path / "flows.parquet").is_file()
+
+
+def runs_below(path: Path) -> list[Path]:
+    """The folder itself if it is a run, else the runs right below it, by name."""
+    if is_run(path):
+        return [path]
+    return sorted(p for p in path.iterdir() if p.is_dir() and is_run(p)) if path.is_dir() else []
+
+
+def one_run(path: Path) -> Path:
+    """The folder, if it is a run."""
+    if is_run(path):
+        return path
+    if not path.exists():
+        raise SpecError(f"{path}: no such folder")
+    below = [p.name for p in runs_below(path)]
+    if below:
+        raise SpecError(f"{path}: holds several runs; give one of them: {', '.join(below)}")
+    raise SpecError(f"{path}: is not a run directory (no summary.json in it)")
+
+
+def all_runs(paths: Iterable[str | Path]) -> list[Path]:
+    """Every run of the folders given; a folder of several schemes stands for all of them."""
+    found: list[Path] = []
+    for path in map(Path, paths):
+        found += runs_below(path) or [one_run(path)]
+    return found
+
+
+def reason(error: BaseException) -> str:
+    """Why a file could not be written, in a few words."""
+    text = getattr(error, "strerror", None) or str(error).strip() or type(error).__name__
+    for known in ("No space left on device", "Disk quota exceeded", "Read-only file system", "Input/output error"):
+        if known in text:
+            return known
+    return str(text).splitlines()[0]
+
+
+def _refuse(path: Path, error: BaseException) -> SpecError:
+    why = reason(error)
+    remedy = "free some, or give" if "space" in why or "quota" in why else "give"
+    return SpecError(f"{path}: cannot be written ({why}); {remedy} another folder with --out")
+
+
+def check_writable(path: Path, *, overwrite: bool = False, flows: int = 0) -> None:
+    """SpecError unless a run of about that many flows can be written to `path`. Leaves nothing behind."""
+    _check_free(path, overwrite)
+    made: list[Path] = []
+    try:
+        for parent in reversed([p for p in [path.parent, *path.parent.parents] if not p.exists()]):
+            parent.mkdir()
+            made.append(parent)
+        with tempfile.TemporaryDirectory(prefix=f".{path.name}.", dir=path.parent) as probe:
+            (Path(probe) / "probe").write_bytes(b"x" * 4096)
+            free = shutil.disk_usage(probe).free
+    except OSError as error:
+        raise _refuse(path, error) from error
+    finally:
+        for parent in reversed(made):
+            parent.rmdir()
+    if free < flows * BYTES_PER_FLOW:
+        raise SpecError(f"{path}: the results of {flows:,} flows need about {format_size(flows * BYTES_PER_FLOW)}, "
+                        f"{format_size(free)} are free; give another folder with --out")
+
+
+def _check_free(path: Path, overwrite: bool) -> None:
+    try:
+        if path.is_symlink() or path.exists():
+            if not path.is_dir():
+                raise SpecError(f"{path}: is a file; give a folder with --out")
+            if any(path.iterdir()):
+                if not is_run(path):
+                    raise SpecError(f"{path}: is not empty and not a run; give another folder with --out")
+                if not overwrite:
+                    raise SpecError(f"{path}: holds a run already; give another --out, or --force to replace it")
+    except OSError as error:
+        raise _refuse(path, error) from error
+
+
+def write_directory(path: Path, write: Callable[[Path], None], *, overwrite: bool = False) -> Path:
+    """Let `write(folder)` fill a hidden sibling, then rename it to `path`. On failure nothing is left."""
+    _check_free(path, overwrite)
+    partial = path.parent / f".{path.name}.partial-{os.getpid()}"
+    old = path.parent / f".{path.name}.old-{os.getpid()}"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        shutil.rmtree(partial, ignore_errors=True)
+        partial.mkdir()
+        write(partial)
+        if path.exists():
+            path.rename(old)
+        partial.rename(path)
+    except KeyboardInterrupt:
+        _undo(path, partial, old)
+        raise
+    except Exception as error:
+        _undo(path, partial, old)
+        if isinstance(error, OSError) or type(error).__module__.startswith("polars"):
+            raise _refuse(path, error) from error
+        raise
+    if old.exists():
+        for left in old.iterdir():
+            if left.suffix not in OURS and not (path / left.name).exists():
+                left.rename(path / left.name)
+        shutil.rmtree(old, ignore_errors=True)
+    return path
+
+
+def _undo(path: Path, partial: Path, old: Path) -> None:
+    shutil.rmtree(partial, ignore_errors=True)
+    if old.exists() and not path.exists():
+        old.rename(path)
+
+
+def write_file(path: Path, content: bytes) -> Path:
+    """Write one file, whole or not at all; SpecError when it cannot be."""
+    partial = path.parent / f".{path.name}.partial-{os.getpid()}"
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if path.is_dir():
+            raise SpecError(f"{path}: is a folder; give a file name with -o")
+        partial.write_bytes(content)
+        partial.rename(path)
+    except OSError as error:
+        with suppress(OSError):
+            partial.unlink()
+        raise SpecError(f"{path}: cannot be written ({reason(error)}); give another name with -o") from error
+    return path

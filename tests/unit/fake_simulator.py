@@ -1,0 +1,201 @@
+"""A stand-in for the compiled simulator: it makes plausible runs out of random numbers, at once.
+
+`install(monkeypatch)` puts it in the place of penstock.sim.simulate, penstock.schemes, topology and workload.
+"""
+
+import sys
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import numpy as np
+
+from penstock.errors import SpecError, nearest
+from penstock.run import Run
+
+SCHEMES = {"bfc": 1.2, "hpcc": 2.0, "dcqcn": 6.0, "ideal_fq": 1.0, "dctcp": 4.0, "floodgate": 1.5}
+HOSTS, SWITCHES = 16, 4
+calls: list[dict[str, Any]] = []
+interrupt_at: list[str] = []  # names of schemes that a Ctrl-C meets half-way
+
+
+def topology_build(params: dict[str, Any]) -> Any:
+    if params.get("kind") not in ("leaf_spine", "star"):
+        kind = str(params.get("kind"))
+        raise SpecError(f'kind = "{kind}": unknown{nearest(kind, ["leaf_spine", "star"])}')
+    return SimpleNamespace(hosts=HOSTS, switches=SWITCHES, kind=params["kind"], params=params)
+
+
+def workload_build(params: Any, topo: Any, duration_ps: int, seed: int, force: bool) -> Any:
+    tables = [params] if isinstance(params, dict) else params
+    load = sum(table.get("load", 0) for table in tables)
+    if load > 1 and not force:
+        raise SpecError(f"load = {load}: more than the network carries; --force runs it all the same")
+    return Flows(2000)
+
+
+class Flows(SimpleNamespace):
+    def __init__(self, count: int) -> None:
+        super().__init__(count=count)
+
+    def __len__(self) -> int:
+        return self.count
+
+
+def parse(text: str, overrides: dict[str, Any] | None = None) -> Any:
+    for part in text.split("+"):
+        name = part.split(":")[0]
+        if name not in SCHEMES and not name.endswith(".py"):
+            raise SpecError(f'scheme "{name}" is unknown{nearest(name, SCHEMES)}')
+    for key in overrides or {}:
+        if key not in ("queues", "eta"):
+            raise SpecError(f'unknown key "{key}" for scheme {text}{nearest(key, ["queues", "eta"])}')
+    return SimpleNamespace(name=text, parameters=lambda: {"queues": 32, **(overrides or {})})
+
+
+def simulate(
+    topo: Any,
+    flows: Any,
+    *,
+    scheme: Any,
+    seed: int = 1,
+    threads: int = 1,
+    duration_ps: int = 10**9,
+    drain: bool = True,
+    measure: Any = None,
+    host: Any = None,
+    progress: Any = None,
+) -> Run:
+    calls.append(
+        {
+            "scheme": scheme,
+            "seed": seed,
+            "threads": threads,
+            "duration_ps": duration_ps,
+            "drain": drain,
+            "measure": measure,
+            "host": host,
+        }
+    )
+    interrupted = False
+    try:
+        for i in range(1, 11):
+            if progress:
+                progress(
+                    SimpleNamespace(
+                        time_ps=duration_ps * i // 10,
+                        end_ps=duration_ps,
+                        packet_hops=i * 10**6,
+                        flows_done=i * len(flows) // 10,
+                        flows_total=len(flows),
+                        wall_s=i * 0.1,
+                    )
+                )
+            if i == 5 and scheme.name in interrupt_at:
+                raise KeyboardInterrupt
+    except KeyboardInterrupt:
+        interrupted = True
+    run = synthetic(scheme.name, len(flows), seed, duration_ps)
+    run.summary |= {"threads": threads, "scheme_parameters": scheme.parameters()}
+    if interrupted:
+        run.summary["interrupted"] = True
+        run.summary["warnings"] = ["interrupted at half the time"]
+    return run
+
+
+def synthetic(name: str, count: int = 20000, seed: int = 1, duration_ps: int = 2 * 10**9) -> Run:
+    """A run with the look of a real one."""
+    rng = np.random.default_rng([seed, sum(map(ord, name))])
+    bad = SCHEMES.get(name.split("+")[0].split(":")[0], 2.5)
+    size = np.clip((10 ** rng.normal(3.8, 1.1, count)).astype(np.int64), 1, 30_000_000)
+    start = np.sort(rng.integers(0, duration_ps, count))
+    ideal = 8_000_000 + size * 84
+    incast = rng.random(count) < 0.05
+    delay = rng.exponential(bad - 0.9, count) * np.where(size < 1e5, 1.5, 1) * (1 + incast * 5)
+    fct = (ideal * (1 + delay)).astype(int)
+    finish = np.where(rng.random(count) < 0.999, start + fct, -1)
+    samples = duration_ps // 2_000_000
+    times = np.repeat(np.arange(samples) * 2_000_000, SWITCHES)
+    level = np.abs(np.sin(times / 3e8)) * rng.exponential(bad * 3e5, len(times))
+    ports = np.arange(SWITCHES * 8)
+    zero = np.zeros(len(ports), dtype=int)
+    return Run.from_arrays(
+        {
+            "start_ps": start,
+            "finish_ps": finish,
+            "ideal_ps": ideal,
+            "src": rng.integers(0, HOSTS, count),
+            "dst": rng.integers(0, HOSTS, count),
+            "bytes": size,
+            "class_id": incast.astype(int),
+            "classes": ("poisson", "incast"),
+            "priority": np.zeros(count, dtype=int),
+        },
+        switches={
+            "time_ps": times,
+            "switch": np.tile(HOSTS + np.arange(SWITCHES), samples),
+            "buffer_bytes": level.astype(int),
+            "max_queue_bytes": (level / 3).astype(int),
+            "active_flows": rng.geometric(0.3, len(times)),
+        },
+        ports={
+            "node": HOSTS + ports // 8,
+            "port": ports % 8,
+            "peer": ports % HOSTS,
+            "tx_bytes": zero + 10**9,
+            "tx_packets": zero + 10**6,
+            "drops": zero,
+            "drop_reason": [None] * len(ports),
+            "ecn_marks": zero,
+            "pauses_sent": zero,
+            "pauses_received": zero,
+            "paused_ps": zero,
+            "max_queue_bytes": zero + 10**5,
+            "utilization": zero + 0.6,
+        },
+        active_flows={
+            "node": np.repeat(HOSTS + ports // 8, 60),
+            "port": np.repeat(ports % 8, 60),
+            "active_flows": np.tile(np.arange(60), len(ports)),
+            "samples": np.tile((1000 * 0.85 ** np.arange(60)).astype(int), len(ports)),
+        },
+        summary={
+            "scheme": name,
+            "seed": seed,
+            "duration_ns": duration_ps / 1000,
+            "wall_s": 1.5 * bad,
+            "packet_hops": 40_000_000,
+            "pfc_pause_fraction": max(0.0, (bad - 1.5) / 100),
+            "retransmissions": 0,
+            "scheme_parameters": {"queues": 32},
+        },
+    )
+
+
+def install(monkeypatch: Any = None) -> None:
+    """Replace the simulator, and forget earlier calls."""
+    calls.clear()
+    interrupt_at.clear()
+    schemes = ModuleType("penstock.schemes")
+    schemes.parse = parse
+    topology = ModuleType("penstock.topology")
+    topology.build, topology.KINDS = topology_build, {"leaf_spine": topology_build, "star": topology_build}
+    workload = ModuleType("penstock.workload")
+    workload.build, workload.KINDS = workload_build, {"poisson": workload_build}
+    engine = ModuleType("penstock.sim.simulate")
+    engine.simulate = simulate
+    import penstock
+    import penstock.sim
+
+    for package, name, module in (
+        (penstock, "schemes", schemes),
+        (penstock, "topology", topology),
+        (penstock, "workload", workload),
+        (penstock.sim, "simulate", engine),
+    ):
+        full = f"{package.__name__}.{name}"
+        if monkeypatch is None:
+            sys.modules[full] = module
+            setattr(package, name, module)
+        else:
+            monkeypatch.setitem(sys.modules, full, module)
+            monkeypatch.setattr(package, name, module, raising=False)

@@ -1,0 +1,442 @@
+"""The command line over a fake simulator: what it writes, what it refuses, how it stops."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+
+import fake_simulator
+import polars as pl
+import pytest
+
+from penstock.cli import COMMANDS, main
+from penstock.run import Run
+
+HERE = Path(__file__).parent
+
+
+@pytest.fixture(autouse=True)
+def fake(monkeypatch, tmp_path: Path):
+    fake_simulator.install(monkeypatch)
+    monkeypatch.chdir(tmp_path)
+    before = signal.getsignal(signal.SIGTERM)
+    yield
+    signal.signal(signal.SIGTERM, before)
+
+
+def program(*arguments: str) -> list[str]:
+    return [sys.executable, str(HERE / "fake_cli.py"), *arguments]
+
+
+def fails(capsys, *arguments: str, status: int = 2) -> str:
+    assert main(list(arguments)) == status
+    error = capsys.readouterr().err
+    assert "Traceback" not in error
+    message = error[error.index("error: ") :].strip()
+    assert len(message.splitlines()) <= 2
+    return message
+
+
+def test_help_is_quick_and_shows_examples(capsys):
+    started = time.perf_counter()
+    subprocess.run(
+        [sys.executable, "-c", "from penstock.cli import main; main(['--help'])"], check=True, capture_output=True
+    )
+    assert time.perf_counter() - started < 1.5  # 0.15 s on an idle machine
+    for name in COMMANDS:
+        assert main([name, "--help"]) == 0
+        text = capsys.readouterr().out
+        assert "Example" in text and f"penstock {name}" in text
+    loaded = subprocess.run(
+        [sys.executable, "-c", "import sys, penstock.cli; print(*sys.modules)"],
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout.split()
+    assert not {"numpy", "polars", "matplotlib", "pydantic", "networkx"} & set(loaded)
+
+
+def test_version(capsys):
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out.startswith("penstock ")
+
+
+def test_one_scheme_lies_in_the_folder_itself(capsys):
+    assert (
+        main(
+            [
+                "run",
+                "quickstart",
+                "--scheme",
+                "bfc",
+                "--set",
+                "scheme.queues=64",
+                "--seed",
+                "7",
+                "--threads",
+                "2",
+                "--out",
+                "out",
+            ]
+        )
+        == 0
+    )
+    run = Run.load("out")
+    assert run.summary["seed"] == 7 and run.label == "bfc"
+    call = fake_simulator.calls[0]
+    assert (call["seed"], call["threads"], call["duration_ps"], call["drain"]) == (7, 2, 2 * 10**9, True)
+    assert call["measure"].sample_ps == 2_000_000 and call["host"].rto_ps == 4 * 10**9
+    assert call["scheme"].parameters() == {"queues": 64}
+    shown = capsys.readouterr()
+    assert "short" in shown.out and "bfc" in shown.out and "written to out" in shown.out
+    assert main(["run", "out", "--out", "again"]) == 0  # a run directory is a spec
+    assert Path("again/spec.toml").read_text() == Path("out/spec.toml").read_text()
+
+
+def test_several_schemes_lie_side_by_side_with_a_comparison():
+    assert main(["run", "quickstart", "--out", "out"]) == 0
+    assert sorted(os.listdir("out")) == [
+        "bfc",
+        "comparison.csv",
+        "dcqcn",
+        "hpcc",
+        "ideal_fq",
+        "slowdown.pdf",
+        "slowdown.png",
+        "spec.toml",
+    ]
+    assert pl.read_csv("out/comparison.csv")["scheme"].to_list() == ["bfc", "hpcc", "dcqcn", "ideal_fq"]
+    assert Run.load("out/hpcc").scheme == "hpcc"
+
+
+def test_without_out_no_run_is_ever_replaced():
+    for _ in range(3):
+        assert main(["run", "quickstart", "--scheme", "bfc"]) == 0
+    assert sorted(os.listdir("runs")) == ["quickstart", "quickstart-2", "quickstart-3"]
+
+
+def test_force(capsys):
+    assert main(["run", "quickstart", "--scheme", "bfc", "--out", "out"]) == 0
+    assert "--force" in fails(capsys, "run", "quickstart", "--scheme", "bfc", "--out", "out")
+    assert len(fake_simulator.calls) == 1  # refused before the work
+    assert main(["run", "quickstart", "--scheme", "hpcc", "--out", "out", "--force"]) == 0
+    assert Run.load("out").scheme == "hpcc"
+    assert "several schemes" in fails(capsys, "run", "quickstart", "--out", "out", "--force")
+
+
+def test_dry_run_prints_a_spec_that_loads(capsys):
+    assert main(["run", "quickstart", "--dry-run", "--seed", "5"]) == 0
+    text = capsys.readouterr().out
+    Path("my.toml").write_text(text)
+    assert main(["run", "my.toml", "--dry-run"]) == 0
+    assert capsys.readouterr().out == text and "seed = 5" in text
+    assert not Path("runs").exists()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "rule"),
+    [
+        ("run nope.toml", "no such file"),
+        ("run quikstart", 'did you mean "quickstart"?'),
+        ("run quickstart --scheme bfcc", '--scheme bfcc: scheme "bfcc" is unknown; did you mean "bfc"?'),
+        ("run quickstart --set scheme.0.qeues=3", 'did you mean "queues"?'),
+        ("run quickstart --set topology.kind=str", 'did you mean "star"?'),
+        ("run quickstart --set run.duration=-1ms", "greater than zero"),
+        ("run quickstart --set run.duration=1parsec", "unknown unit"),
+        ("run quickstart --set workload.0.load=3", "more than the network carries"),
+        ("run quickstart --threads 0", "--threads"),
+        ("run quickstart --threads x", "--threads"),
+        ("run quickstart --seed -1", "--seed"),
+        ("run quickstart --frob", "--frob"),
+        ("run", "Missing argument"),
+        ("frob", 'no such command "frob"'),
+        ("rnu", 'did you mean "run"?'),
+        ("run quickstart --out file", "cannot be written"),
+        ("run quickstart --scheme bfc --out file", "is a file"),
+        ("run quickstart --out /proc/x", "cannot be written"),
+        ("plot slowdwn run -o a.pdf", 'did you mean "slowdown"?'),
+        ("plot slowdown nope -o a.pdf", "no such folder"),
+        ("plot slowdown run -o a.doc", "must end in"),
+        ("plot slowdown run", "--out"),
+        ("plot slowdown run --switch 3 -o a.pdf", "belongs to penstock plot timeseries"),
+        ("plot slowdown run --percentile 200 -o a.pdf", "between 0 and 100"),
+        ("plot slowdown run -o file/a.pdf", "cannot be written"),
+        ("report nope", "no such folder"),
+        ("report run -o a.pdf", "must end in .html"),
+        ("explain nope", "no such folder"),
+        ("explain file", "not a run directory"),
+        ("reproduce", "give a figure"),
+        ("reproduce bfc/fig999", "there is none of that name"),
+        ("check nope.py", "no such file"),
+        ("sweep quickstart --param run.seed", "expected KEY=V1,V2"),
+        ("sweep quickstart", "--param"),
+        ("sweep quickstart --param run.seed=1,,2", "expected KEY=V1,V2"),
+        ("sweep quickstart --param run.seed=1,1", "the same run"),
+        ("sweep quickstart --param run.seed=1 --param run.seed=2", "given twice"),
+        ("sweep quickstart --param run.seed=1 --on moon", "must be local or dask://"),
+        ("sweep quickstart --param scheme=bfc,bfcc", 'did you mean "bfc"?'),
+        ("sweep quickstart --param run.seed=1 --out file", "cannot be written"),
+    ],
+)
+def test_bad_input_is_one_or_two_lines_and_status_2(capsys, arguments: str, rule: str):
+    Path("file").write_text("x")
+    fake_simulator.synthetic("bfc", 10).save("run")
+    assert rule in fails(capsys, *arguments.split())
+    assert not fake_simulator.calls and not Path("runs").exists()
+
+
+def test_a_syntax_error_gives_line_and_column(capsys):
+    Path("bad.toml").write_text("[run]\nduration = 5ms\n")
+    assert fails(capsys, "run", "bad.toml").startswith("error: bad.toml:2:13: not valid TOML")
+
+
+def test_a_full_disk_at_the_end(capsys, monkeypatch):
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(pl.DataFrame, "write_parquet", full)
+    assert "No space left on device" in fails(capsys, "run", "quickstart", "--scheme", "bfc", "--out", "out")
+    assert os.listdir(".") == []
+
+
+def test_an_interrupted_run_is_kept(capsys):
+    fake_simulator.interrupt_at.append("hpcc")
+    assert main(["run", "quickstart", "--out", "out"]) == 130
+    assert sorted(p.name for p in Path("out").iterdir() if p.is_dir()) == ["bfc", "hpcc"]
+    assert Run.load("out/hpcc").summary["interrupted"] is True
+    assert len(pl.read_csv("out/comparison.csv")) == 2
+    shown = capsys.readouterr()
+    assert "interrupted; what there is lies in out" in shown.err and "warning: hpcc" in shown.err
+
+
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
+def test_signals_of_the_real_world(name: str, tmp_path: Path):
+    with subprocess.Popen(
+        program("--slow", "run", "quickstart", "--scheme", "bfc", "--out", "out"),
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stdout and process.stdout.readline() == "simulating\n"
+        process.send_signal(getattr(signal, name))
+        _, error = process.communicate(timeout=30)
+    assert process.returncode == 130 and "Traceback" not in error
+    assert Run.load(tmp_path / "out").summary["interrupted"] is True
+
+
+def test_interrupted_outside_the_simulator(monkeypatch, capsys):
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(sys.modules["penstock.topology"], "build", stop)
+    assert main(["run", "quickstart"]) == 130
+    assert "Traceback" not in capsys.readouterr().err
+
+
+def test_a_closed_pipe_is_no_error(tmp_path: Path):
+    done = subprocess.run(
+        f"{' '.join(program('explain'))} | head -1; echo ${{PIPESTATUS[0]}}",
+        shell=True,
+        text=True,
+        executable="/bin/bash",
+        capture_output=True,
+        cwd=tmp_path,
+    )
+    assert "Traceback" not in done.stderr and done.stdout.splitlines()[-1] == "0"
+
+
+def test_plot_report_and_explain(capsys):
+    assert main(["run", "quickstart", "--out", "out"]) == 0
+    for kind in ("slowdown", "buffer-cdf", "timeseries", "active_flows", "pause_time"):
+        assert main(["plot", kind, "out", "-o", f"{kind}.png"]) == 0
+        assert Path(f"{kind}.png").stat().st_size > 5000
+    assert main(["plot", "timeseries", "out/bfc", "--column", "max_queue_bytes", "--switch", "17", "-o", "q.pdf"]) == 0
+    assert main(["report", "out", "-o", "report.html"]) == 0
+    assert "ideal_fq" in Path("report.html").read_text()
+    assert main(["run", "quickstart", "--scheme", "bfc", "--out", "second"]) == 0
+    assert main(["report", "out", "second", "-o", "report.html"]) == 0
+    assert "bfc second" in Path("report.html").read_text() and "bfc out" in Path("report.html").read_text()
+    capsys.readouterr()
+    assert main(["explain", "out/bfc"]) == 0
+    assert "retransmitted_bytes" in capsys.readouterr().out
+
+
+# -- sweep
+
+
+def sweep(*more: str) -> int:
+    return main(
+        [
+            "sweep",
+            "quickstart",
+            "--param",
+            "workload.0.load=0.5,0.6",
+            "--param",
+            "scheme=bfc,hpcc",
+            "--out",
+            "out",
+            "--workers",
+            "1",
+            *more,
+        ]
+    )
+
+
+def test_a_sweep_and_its_resumption(capsys):
+    assert sweep() == 0
+    table = pl.read_parquet("out/sweep.parquet")
+    assert table["workload.0.load"].to_list() == [0.5, 0.5, 0.6, 0.6]
+    assert table["scheme"].to_list() == ["bfc", "hpcc", "bfc", "hpcc"]
+    assert all(Run.load(Path("out") / key).scheme == scheme for key, scheme in zip(table["key"], table["scheme"]))
+    assert len(fake_simulator.calls) == 4
+    assert sweep("--param", "run.seed=1,2") == 0
+    assert len(fake_simulator.calls) == 8 and len(pl.read_parquet("out/sweep.parquet")) == 8
+    assert "4 of them finished before" in capsys.readouterr().err
+
+
+def test_an_interrupted_sweep_goes_on_where_it_was():
+    fake_simulator.interrupt_at.append("hpcc")
+    assert sweep() == 130
+    assert len(pl.read_parquet("out/sweep.parquet")) == 1
+    fake_simulator.interrupt_at.clear()
+    assert sweep() == 0
+    assert len(pl.read_parquet("out/sweep.parquet")) == 4 and len(fake_simulator.calls) == 5
+
+
+def test_a_point_that_fails_does_not_end_the_sweep(capsys):
+    assert (
+        main(
+            [
+                "sweep",
+                "quickstart",
+                "--param",
+                "workload.0.load=0.5,0.9,3",
+                "--param",
+                "scheme=bfc",
+                "--out",
+                "out",
+                "--workers",
+                "1",
+            ]
+        )
+        == 1
+    )
+    assert "1 of 3 runs failed, the first with: " in capsys.readouterr().err
+    assert len(pl.read_parquet("out/sweep.parquet")) == 2
+
+
+def test_a_sweep_in_processes(tmp_path: Path):
+    done = subprocess.run(
+        program(
+            "sweep",
+            "quickstart",
+            "--param",
+            "run.seed=1,2,3",
+            "--param",
+            "scheme=bfc",
+            "--workers",
+            "2",
+            "--out",
+            "out",
+        ),
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    assert pl.read_parquet(tmp_path / "out" / "sweep.parquet")["run.seed"].to_list() == [1, 2, 3]
+
+
+def test_dask_that_is_not_installed(capsys, monkeypatch):
+    monkeypatch.setitem(sys.modules, "distributed", None)
+    assert "pip install distributed" in fails(
+        capsys, "sweep", "quickstart", "--param", "run.seed=1", "--on", "dask://a:1"
+    )
+
+
+# -- commands that stand for others
+
+
+def module(monkeypatch, name: str, **names: object) -> None:
+    import penstock
+
+    made = ModuleType(f"penstock.{name}")
+    made.__dict__.update(names)
+    monkeypatch.setitem(sys.modules, f"penstock.{name}", made)
+    monkeypatch.setattr(penstock, name, made, raising=False)
+
+
+def test_bench(capsys, monkeypatch):
+    module(monkeypatch, "bench", run=lambda: [{"scenario": "bfc", "packet_hops_per_s": 1.2e7}])
+    assert main(["bench", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out) == [{"scenario": "bfc", "packet_hops_per_s": 1.2e7}]
+    assert main(["bench"]) == 0
+    assert capsys.readouterr().out.split() == ["scenario", "packet_hops_per_s", "bfc", "1.2e+07"]
+
+
+def test_check(capsys, monkeypatch):
+    Path("mine.py").write_text("")
+    found = [
+        SimpleNamespace(name="compiles", passed=True, message=""),
+        SimpleNamespace(name="repeats itself", passed=False, message="seed 3 differs"),
+    ]
+    module(monkeypatch, "testing", check_scheme=lambda path: found)
+    assert main(["check", "mine.py"]) == 1
+    assert "FAILED repeats itself: seed 3 differs" in capsys.readouterr().out
+    found.pop()
+    assert main(["check", "mine.py"]) == 0
+
+
+def test_reproduce(capsys, monkeypatch):
+    calls = []
+    experiment = SimpleNamespace(title="FCT slowdown")
+    module(
+        monkeypatch,
+        "experiments",
+        EXPERIMENTS={"bfc/fig09": experiment},
+        state=lambda id: None,
+        reproduce=lambda id, **options: calls.append((id, options["scale"], options["out"])),
+    )
+    assert main(["reproduce", "--list"]) == 0
+    assert "not reproduced yet" in capsys.readouterr().out
+    assert main(["reproduce", "bfc/fig09", "--scale", "paper", "--out", "o"]) == 0
+    assert calls == [("bfc/fig09", "paper", Path("o"))]
+    assert 'did you mean "bfc/fig09"?' in fails(capsys, "reproduce", "bfc/fig9")
+
+
+def test_lists(capsys, monkeypatch):
+    scheme = SimpleNamespace(
+        doc="Backpressure.\n\nLong.",
+        includes=["dqa"],
+        presets={"ns3": {"queues": 8}},
+        parameters={"queues": ("int32", 32, "physical queues")},
+    )
+    sys.modules["penstock.schemes"].available = lambda: {"bfc": scheme}  # type: ignore[attr-defined]
+    assert main(["schemes"]) == 0
+    assert "bfc: Backpressure." in capsys.readouterr().out
+    assert main(["schemes", "bfc"]) == 0
+    assert "physical queues" in capsys.readouterr().out
+    assert 'did you mean "bfc"?' in fails(capsys, "schemes", "bfcc")
+    assert main(["topologies"]) == 0 and main(["workloads"]) == 0
+    assert "google" in capsys.readouterr().out
+
+
+def test_plain_progress_is_sparse(capsys):
+    from penstock.cli import _progress
+
+    report = SimpleNamespace(
+        time_ps=5 * 10**8, end_ps=10**12, packet_hops=10**7, flows_done=10, flows_total=20, wall_s=2.0
+    )
+    with _progress.Progress("bfc", 10**9) as progress:
+        progress(report)
+        assert capsys.readouterr().err == ""
+        progress.last -= _progress.PLAIN_EVERY_S
+        progress(report)
+    assert capsys.readouterr().err == "bfc: 500us of 1ms   5 M hops/s   10/20 flows   0:02 left\n"
+    report.time_ps = 2 * 10**9
+    assert _progress.describe(report, 10**9).endswith("draining")
