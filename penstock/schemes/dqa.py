@@ -7,7 +7,7 @@ On Enqueue / On Dequeue are the paper's; flow_table is indexed by egress port an
 
 structs = {"entry": {"expires": "time", "size": "int32", "q_assignment": "int32"}}
 packet_state = {"entry": "int32"}
-port_state = {"empty": "mask[4]", "flow_table": "entry[queues * table]", "cursor": "int64"}
+port_state = {"empty": "mask[4]", "flow_table": "entry[queues * table]"}
 parameters = {
     "queues": ("int32 1..256", 32, "physical queues per port, beside the control queue (section 6.2.1: 32; Tofino2 400G: 128)"),
     "table": ("int32 1..10000", 100, "flow-table entries per queue (section 3.3.1)"),
@@ -35,17 +35,13 @@ def set_up_port(dqa, node, port):
 
 
 def empty_queue(dqa, port):
-    """An empty queue that no pause holds, searched from a starting point that rotates (section 4); -1 when there is none."""
+    """The empty queue with the lowest index that no pause holds; -1 when there is none."""
     mine = my_port(dqa, port)
-    for i in range(dqa.words + 1):
-        w = ((mine.cursor >> 6) + i) % dqa.words
+    for w in range(dqa.words):
         candidates = mine.empty[w]
-        if i == 0:
-            candidates &= ~(bit(mine.cursor & 63) - 1)
         while candidates:
             q = (w << 6) + lowest_bit(candidates)
             if not queue_at(port, q).paused:
-                mine.cursor = (q + 1) % dqa.queues
                 return q
             candidates &= candidates - 1
     return -1
