@@ -1,0 +1,155 @@
+"""Checks of one scheme: does it compile, repeat itself, lose nothing, get by with lost control frames, and cost a bounded effort?"""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from penstock.errors import InvariantError, PenstockError, SchemeError
+from penstock.testing.cases import digest, run_case
+
+SMALL = {"kind": "leaf_spine", "hosts": 8, "tors": 2, "spines": 2, "buffer": "2MB"}
+HOPS_AT_MOST = 5.0      # times the instructions (here: time) of fifo on the same traffic
+GIVE_UP_S = 300
+
+
+@dataclass(frozen=True)
+class Check:
+    """One check of a scheme."""
+
+    name: str
+    passed: bool
+    message: str = ""
+
+
+def incast_case(scheme: str, **more: Any) -> dict[str, Any]:
+    """Fifty flows, most of them to one host, a few long ones across."""
+    r = random.Random(3)
+    flows = []
+    for i in range(45):
+        dst = 0 if i < 30 else 5
+        flows.append([r.choice([h for h in range(8) if h != dst]), dst, r.randint(1, 60000), f"{r.randint(0, 20000)}ns"])
+    flows += [[i, (i + 4) % 8, 300_000, f"{i}us"] for i in range(5)]
+    return {"topology": SMALL, "flows": flows, "scheme": scheme, **more}
+
+
+def check_scheme(scheme: str | Path) -> Iterator[Check]:
+    """Check a scheme by name or file, one result after the other; stops after a check without which the rest is pointless."""
+    name = str(Path(scheme).resolve()) if str(scheme).endswith(".py") else str(scheme)
+    built = attempt("compiles and composes", lambda: build(name))
+    yield built
+    if not built.passed:
+        return
+    ran = attempt("runs, finishes every flow, and conserves bytes", lambda: finishes(incast_case(name)))
+    yield ran
+    if not ran.passed:
+        return
+    yield attempt("gives the same results twice and on 1, 2 and 3 threads", lambda: repeats(name))
+    yield attempt("gives the same results as plain Python, with every index and integer checked", lambda: as_python(name))
+    yield attempt("delivers everything when links lose packets", lambda: finishes(incast_case(name, topology={**SMALL, "loss": 0.01})))
+    yield attempt("never gets stuck when control frames are lost", lambda: finishes(incast_case(name, control_loss=0.1)))
+    yield attempt("leaves a lone flow alone", lambda: lone_flow(name))
+    yield attempt("calls no Python from its hooks", lambda: no_python(name))
+    yield attempt("does a bounded amount of work per packet", lambda: bounded(name))
+
+
+def attempt(name: str, action: Callable[[], str | None]) -> Check:
+    """A check that passes when its action returns nothing or a remark starting with "note: "."""
+    try:
+        message = action() or ""
+    except (PenstockError, InvariantError) as error:
+        return Check(name, False, str(error))
+    return Check(name, not message or message.startswith("note: "), message)
+
+
+def build(name: str) -> str | None:
+    from penstock.schemes import parse
+    from penstock.sim.simulate import LEVELS, core_sizes
+
+    parse(name).compose(core_sizes(), LEVELS)
+    return None
+
+
+def finishes(case: dict[str, Any]) -> str | None:
+    run = run_case(case)
+    left = run.flows.height - run.summary["flows_finished"]
+    if left:
+        return f"{left} of {run.flows.height} flows never finished: something is paused or waits for ever"
+    reasons = [r for r in run.ports["drop_reason"].drop_nulls() if "link loss" not in r]
+    return f"note: packets were dropped and sent again ({reasons[0]})" if reasons else None
+
+
+def repeats(name: str) -> str | None:
+    case = incast_case(name)
+    first = digest(run_case(case))
+    for threads in (1, 2, 3):
+        other = digest(run_case(case, threads=threads))
+        if other != first:
+            return f"{differing(first, other)} differ on {threads} threads: state is read before it is written, or shared between nodes"
+    if any("never acted" in w for w in first["warnings"]):
+        return f"note: {first['warnings'][0]}; the comparison says little"
+    return None
+
+
+def differing(a: dict[str, Any], b: dict[str, Any]) -> str:
+    return ", ".join(k for k in a if a[k] != b.get(k))
+
+
+def as_python(name: str) -> str | None:
+    case = incast_case(name)
+    with tempfile.TemporaryDirectory() as folder:
+        file = Path(folder) / "case.json"
+        file.write_text(json.dumps(case))
+        try:
+            done = subprocess.run([sys.executable, "-m", "penstock.interpreted", str(file)], capture_output=True, text=True,
+                                  timeout=GIVE_UP_S, env=dict(os.environ))
+        except subprocess.TimeoutExpired:
+            return f"the interpreted run took more than {GIVE_UP_S} s"
+    if done.returncode:
+        lines = [line.strip() for line in done.stderr.strip().splitlines()]
+        where = next((line for line in reversed(lines) if name in line), "")
+        return f"{lines[-1] if lines else 'it failed'} {where}".strip()
+    compiled = json.loads(json.dumps(digest(run_case(case))))
+    interpreted = json.loads(done.stdout)
+    if compiled != interpreted:
+        return (f"{differing(compiled, interpreted)} differ: C arithmetic is not Python's (int / int, a shift of 1 by more than 30 bits, "
+                f"a negative number divided, a struct copied)")
+    return None
+
+
+def lone_flow(name: str) -> str | None:
+    case = {"topology": SMALL, "flows": [[0, 7, 500_000, "0s"]], "scheme": name}
+    slowdown = float(run_case(case).flows["slowdown"][0])
+    return None if slowdown == 1.0 else f"note: slowdown {slowdown:.4f} (1 without headers or limits of the scheme's own)"
+
+
+def no_python(name: str) -> str | None:
+    from penstock.schemes import declared
+    from penstock.schemes._load import cache_folder, content_key
+    from penstock.testing.hot_code import python_calls
+
+    if not name.endswith(".py"):
+        return None
+    found = declared(name)
+    source = cache_folder() / "schemes" / content_key(found) / f"{found.name}.c"
+    if not source.exists():
+        raise SchemeError(f"{source}: the generated C is missing; empty the cache and try again")
+    calls = python_calls(source.read_text())
+    return f"{calls[0].function} calls {calls[0].names}" if calls else None
+
+
+def bounded(name: str) -> str | None:
+    from penstock.bench import measure
+
+    ours, plain = (min(measure("ls128", s, 1, 150)["cpu_s"] for _ in range(3)) for s in (name, "fifo"))
+    if ours > HOPS_AT_MOST * plain:
+        return f"{ours / plain:.1f} times the time of fifo on the same traffic; at most {HOPS_AT_MOST:g} is reasonable: is there a loop over flows?"
+    return f"note: {ours / plain:.2f} times the time of fifo"

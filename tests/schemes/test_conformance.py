@@ -1,0 +1,60 @@
+"""Every scheme of the package passes the public conformance kit, and the kit finds what is wrong with a bad one."""
+
+import pytest
+
+from penstock.schemes import available
+from penstock.testing import check_scheme
+
+COMPOSITIONS = [*available(), "hpcc+dqa", "hpcc:ns3", "dcqcn:ns3+window_cap", "dctcp:ns3", "bfc+pfc"]
+
+
+@pytest.mark.parametrize("name", COMPOSITIONS)
+def test_every_scheme_conforms(name):
+    parameters = [f"{c.name}: {c.message}" for c in check_scheme(name) if not c.passed]
+    assert not parameters
+
+
+def failures(tmp_path, text):
+    file = tmp_path / "mine.py"
+    file.write_text(text)
+    return {c.name: c.message for c in check_scheme(file) if not c.passed}
+
+
+def test_a_lost_resume_is_found(tmp_path):
+    found = failures(tmp_path, '''
+port_state = {"held": "int64"}
+def on_enqueue(me, node, port, queue, pkt):
+    mine = my_port(me, port_at(node, pkt.in_port))
+    mine.held += 1
+    if mine.held == 20:
+        send_control(node, pkt.in_port, me.at.kind, PAUSE, 0, 0)
+def on_dequeue(me, node, port, queue, pkt):
+    mine = my_port(me, port_at(node, pkt.in_port))
+    mine.held -= 1
+    if mine.held == 19:
+        send_control(node, pkt.in_port, me.at.kind, RESUME, 0, 0)
+def on_control(me, node, port, pkt):
+    if pkt.number == PAUSE:
+        pause_port(node, port, me.at.bit)
+    else:
+        resume_port(node, port, me.at.bit)
+''')
+    assert "never gets stuck when control frames are lost" in found
+
+
+def test_c_arithmetic_is_found(tmp_path):
+    found = failures(tmp_path, '''
+flow_state = {"n": "int64"}
+def on_start(me, node, flow, pkt):
+    flow.window = 20000
+def on_ack(me, node, flow, pkt):
+    mine = my_flow(me, flow)
+    mine.n += 1
+    flow.window = 10000 + whole(mine.n / 2 * 1000)
+''')
+    assert "gives the same results as plain Python, with every index and integer checked" in found
+
+
+def test_a_syntax_error_names_file_and_line(tmp_path):
+    found = failures(tmp_path, "def on_ack(me, node, flow, pkt)\n    pass\n")
+    assert "mine.py:1" in found["compiles and composes"]
