@@ -1,0 +1,212 @@
+"""Runs that write down every packet at every hop, and what a sender can be told to have seen and done from that alone."""
+
+from collections import defaultdict
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+import pytest
+from paper import drr
+
+from penstock.errors import SpecError
+from penstock.measure import HostConfig, Measure
+from penstock.schemes import parse
+from penstock.sim.simulate import simulate
+from penstock.topology import leaf_spine, star
+from penstock.workload import flow_list
+
+US = 1_000_000
+DATA, ACK, CONTROL = 0, 1, 2
+PAUSE = 1
+QUANTUM = 1048
+QUEUED_ACKS = HostConfig(ack_priority="data")       # so that the trace shows every packet but the control frames
+EVERYTHING = Measure(sample="0s", flows=False, packets=True, pauses=True)
+
+
+class Row(NamedTuple):
+    at: int  # ps
+    node: int
+    port: int
+    in_port: int
+    queue: int
+    upstream_q: int
+    event: str
+    kind: int
+    flow: int
+    offset: int
+    size: int
+    ecn: bool
+    queue_bytes: int
+    port_bytes: int
+
+
+def network(hosts=16, tors=4, spines=2, **more):
+    return leaf_spine(hosts=hosts, tors=tors, spines=spines, **more)
+
+
+def incast(topo, senders, dst=0, size=60_000, every_ns=0, more=()):
+    """Flows of all senders to one host, and some others: (src, dst, bytes, start)."""
+    sizes = size if isinstance(size, list) else [size] * len(senders)
+    flows = [(src, dst, s, f"{1000 + i * every_ns}ns") for i, (src, s) in enumerate(zip(senders, sizes))]
+    return flow_list(topo, [*flows, *more])
+
+
+def traced(topo, flows, scheme, parameters=None, measure=EVERYTHING, **more):
+    """A run under a scheme -> the run and its packets, in the order in which they happened at each node."""
+    run = simulate(topo, flows, parse(scheme, parameters), measure=measure, **more)
+    assert run.summary["flows_finished"] == len(flows)
+    return run, rows_of(run)
+
+
+def rows_of(run):
+    frame = run.extra["packets"]
+    at = np.round(frame["time_ns"].to_numpy() * 1000).astype(np.int64).tolist()
+    return [Row(t, *values) for t, values in zip(at, frame.drop("time_ns").iter_rows())]
+
+
+def pauses_of(run):
+    """(node, port) -> pauses and resumes as they took effect: (time, queue, whether paused)."""
+    out = defaultdict(list)
+    for t, node, port, queue, paused in run.pauses.iter_rows():
+        out[node, port].append((round(t * 1000), queue, paused))
+    return out
+
+
+def peers_of(topo):
+    """(node, port) -> (peer, its port, delay, ps per byte)."""
+    out = {}
+    for link in topo.links:
+        a, b, port_a, port_b, ps_per_byte, delay, _ = link.tolist()
+        out[a, port_a] = (b, port_b, delay, ps_per_byte)
+        out[b, port_b] = (a, port_a, delay, ps_per_byte)
+    return out
+
+
+def switch_rows(topo, rows):
+    """Switch -> its rows."""
+    out = {node: [] for node in range(topo.hosts, topo.hosts + topo.switches)}
+    for row in rows:
+        if row.node >= topo.hosts:
+            out[row.node].append(row)
+    return out
+
+
+def check_frames(run, topo, sent):
+    """`sent`: (switch, ingress port) -> (time, queue, whether a pause) of each frame decided on.  The neighbours obeyed
+    exactly these, in this order, no sooner than the wire allows; the last ones may still have been on their way."""
+    obeyed, peers, count = pauses_of(run), peers_of(topo), 0
+    assert set(obeyed) <= {peers[key][:2] for key in sent}
+    for key, frames in sent.items():
+        node, port, delay, ps_per_byte = peers[key]
+        got = obeyed[node, port]
+        assert [f[1:] for f in got] == [f[1:] for f in frames[: len(got)]], f"what {node} obeyed on port {port}"
+        assert len(frames) - len(got) <= 2
+        for (decided, _, _), (effective, _, _) in zip(frames, got):
+            assert delay + 64 * ps_per_byte <= effective - decided <= delay + (64 + 2200) * ps_per_byte
+        count += len(got)
+    return count
+
+
+class LazyDRR(drr.DRR):
+    """A paused queue keeps its place until its turn comes; only then it leaves the round."""
+
+    def pause(self, i):
+        self.paused[i] = True
+
+    def next_visit(self):
+        while self.active_list:
+            i = self.active_list.popleft()
+            if self.eligible(i):
+                return i
+            self.DC[i] = 0
+        return None
+
+
+# ---- a sender, from the trace ----
+
+
+@dataclass
+class Acknowledgement:
+    at: int  # when it reached the sender
+    seq: int
+    snd_nxt: int  # of the sender then
+    ecn: bool
+    offset: int  # of the packet that it answers
+    links: list  # of that packet: rows of its departures
+
+
+@dataclass
+class Sent:
+    at: int
+    offset: int
+    size: int
+
+
+def senders(topo, flows, rows, mtu=1000):
+    """Flow -> what its host sent and which ACKs came home, when; needs ACKs in the data lane and no losses."""
+    peers = peers_of(topo)
+    sent, acks = defaultdict(list), defaultdict(list)
+    links = defaultdict(list)
+    sizes, sources = flows.bytes.tolist(), flows.src.tolist()
+    for row in rows:
+        node, _, delay, ps_per_byte = peers[row.node, row.in_port if row.event == "enqueue" else row.port]
+        wire = delay + row.size * ps_per_byte
+        if row.event == "enqueue" and row.kind == DATA and node == sources[row.flow]:
+            sent[row.flow].append(Sent(row.at - wire, row.offset, row.size))
+        elif row.event == "dequeue" and row.kind == DATA:
+            links[row.flow, row.offset].append(row)
+        elif row.event == "dequeue" and row.kind == ACK and node == sources[row.flow]:
+            acks[row.flow].append(Acknowledgement(row.at + wire, row.offset, 0, row.ecn, -1, []))
+    for flow, got in acks.items():
+        mine, k, snd_nxt = sent[flow], 0, 0
+        for ack in got:
+            while k < len(mine) and mine[k].at < ack.at:        # at one instant the ACK comes first
+                snd_nxt = min(mine[k].offset + mtu, sizes[flow])
+                k += 1
+            ack.snd_nxt = snd_nxt
+            ack.offset = (ack.seq - 1) // mtu * mtu
+            ack.links = links[flow, ack.offset]
+    return sent, acks
+
+
+def check_windows(run, flow, trajectory, slack=1):
+    """trajectory: (time, W) after each ACK.  The window at every sample is the last of them, in whole bytes."""
+    frame = run.extra["flow_series"]
+    frame = frame.filter(frame["flow_id"] == flow)
+    times, windows = np.array([t for t, _ in trajectory]), [w for _, w in trajectory]
+    compared = set()
+    for t, window in zip(frame["time_ns"].to_numpy(), frame["window_bytes"].to_list()):
+        k = int(np.searchsorted(times, round(t * 1000), side="right")) - 1
+        if k >= 0:
+            assert windows[k] - slack - 1e-6 * slack <= window <= max(windows[k], 1) + 1e-6, f"flow {flow}, {t} ns, ACK {k}"
+            compared.add(k)
+    return len(compared)
+
+
+# ---- what every scheme must do ----
+
+
+def outcome(run):
+    """All that must not depend on threads."""
+    return run.flows.write_csv(), run.ports.write_csv(), run.switches.write_csv(), run.summary["packet_hops"]
+
+
+def check_threads(scheme, parameters=None, topo=None, **more):
+    topo = topo or network()
+    flows = incast(topo, range(4, 16), size=80_000, every_ns=150, more=[(0, 9, 300_000, "0us"), (1, 13, 200_000, "2us")])
+    runs = [simulate(topo, flows, parse(scheme, parameters), threads=n, measure=Measure(sample="5us"), **more) for n in (1, 2)]
+    assert outcome(runs[0]) == outcome(runs[1])
+    return runs[0]
+
+
+def check_alone(scheme, parameters=None, sizes=(1, 1000, 5500, 2_000_000)):
+    """Flows that meet no other finish in the ideal time, to the picosecond."""
+    topo = network()
+    flows = flow_list(topo, [(i, 15 - i, size, f"{i * 500}us") for i, size in enumerate(sizes)])
+    run = simulate(topo, flows, parse(scheme, parameters))
+    assert run.flows["slowdown"].to_list() == [1.0] * len(sizes)
+
+
+def check_bad(scheme, parameters, message):
+    with pytest.raises(SpecError, match=message):
+        simulate(star(hosts=2), flow_list(star(hosts=2), [(0, 1, 1000, "0us")]), parse(scheme, parameters))

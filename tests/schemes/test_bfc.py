@@ -1,0 +1,104 @@
+"""Backpressure against the transcription of the paper: every pause, every resume, every choice of a queue and a packet."""
+
+from collections import defaultdict
+
+import pytest
+from helpers import (PAUSE, QUANTUM, QUEUED_ACKS, LazyDRR, check_alone, check_bad, check_frames, check_threads, incast, network, pauses_of,
+                     switch_rows, traced)
+from paper import bfc
+from test_dqa import entry_of, model_of
+
+from penstock.measure import Measure
+from penstock.schemes import parse
+from penstock.sim.simulate import simulate
+
+
+def replay(topo, run, rows, scheme, parameters=None):
+    """-> (switch, ingress) -> frames that the transcription sends: (time, upstream queue, whether a pause)."""
+    values, obeyed, sent = parse(scheme, parameters).values("dqa"), pauses_of(run), defaultdict(list)
+    for node, mine in switch_rows(topo, rows).items():
+        model, packets, frames = model_of(topo, node, values), {}, []
+        arriving = {key: iter(got) for key, got in obeyed.items()}
+        links = [LazyDRR(values["queues"], QUANTUM) for _ in range(int(topo.port_count[node]))]
+        for row in mine:
+            key = row.flow, row.offset, row.kind
+            if row.event == "receive":
+                at, queue, paused = next(arriving[node, row.port])
+                assert (at, paused) == (row.at, row.flow == PAUSE)
+                (model.on_pause if paused else model.on_resume)(row.port, queue)
+                (links[row.port].pause if paused else links[row.port].resume)(queue)
+                continue
+            if row.event == "enqueue":
+                p = packets[key] = bfc.Packet(row.in_port, row.port, entry_of(row, values), row.upstream_q, row.size)
+                q, frames = model.on_enqueue(row.at, p, row.queue)
+                assert q == row.queue, row
+                links[row.port].enqueue(row.queue, row.size)
+            elif row.event == "dequeue":
+                frames = model.on_dequeue(row.at, packets.pop(key))
+                assert links[row.port].dequeue() == (row.queue, row.size), row
+            for frame in frames:
+                sent[node, frame.ingress_port].append((row.at, frame.upstream_q, frame.kind == "pause"))
+    return sent
+
+
+def crowd(topo):
+    return incast(topo, range(3, 16), size=[60_000 + 1700 * i for i in range(13)], every_ns=400,
+                  more=[(i, 15 - i, 90_000, f"{3 * i}us") for i in range(8)])
+
+
+@pytest.mark.parametrize("parameters", [{}, {"queues": 4}, {"queues": 100, "nic_queues": 2}, {"assignment": "stochastic"}],
+                         ids=["32 queues", "4 queues", "100 queues", "stochastic"])
+def test_every_decision_is_the_paper_s(parameters):
+    topo, parameters = network(), {**parameters, "refresh": 0}
+    run, rows = traced(topo, crowd(topo), "bfc", parameters)
+    sent = replay(topo, run, rows, "bfc", parameters)
+    assert check_frames(run, topo, sent) > 100
+    nodes = {node for node, _ in pauses_of(run)}
+    assert min(nodes) < topo.hosts <= max(nodes)        # NICs were paused, and switches
+
+
+def test_acknowledgements_in_the_data_queues():
+    topo = network()
+    run, rows = traced(topo, crowd(topo), "bfc", {"refresh": 0}, host=QUEUED_ACKS)
+    assert check_frames(run, topo, replay(topo, run, rows, "bfc", {"refresh": 0})) > 100
+
+
+def test_bitmaps_change_nothing_when_no_frame_is_lost():
+    """The pauses that took effect are those of the counters alone."""
+    topo = network()
+    runs = [traced(topo, crowd(topo), "bfc", {"refresh": period})[0] for period in (0, "10us")]
+    assert set(pauses_of(runs[0])) == set(pauses_of(runs[1]))
+    counts = [int(run.ports["pauses_sent"].sum()) for run in runs]
+    assert counts[0] > 50 and abs(counts[0] - counts[1]) < 0.1 * counts[0]
+
+
+def test_bitmaps_repair_what_was_lost():
+    topo = network()
+    run = simulate(topo, crowd(topo), parse("bfc"), control_loss=0.2, measure=Measure(sample="5us", pauses=True))
+    assert run.summary["flows_finished"] == len(run.flows) and run.pauses.height > 100
+
+
+def test_queues_stay_about_a_one_hop_bdp():
+    """Section 3.3.2: what a queue holds is bounded by Th and what comes in one HRTT after the pause."""
+    topo = network()
+    run, rows = traced(topo, crowd(topo), "bfc")
+    fifo, _ = traced(topo, crowd(topo), "fifo")
+    assert max(row.queue_bytes for row in rows) < 25_000 + 2 * 25_000 + 3000
+    assert run.summary["max_buffer_bytes"] < 0.5 * fifo.summary["max_buffer_bytes"]
+    assert run.summary["drops"] == 0
+
+
+def test_the_threshold_is_a_parameter():
+    topo = network()
+    pauses = [traced(topo, crowd(topo), "bfc", p)[0].ports["pauses_sent"].sum() for p in ({"th": 4.0}, {}, {"th_bytes": "3KB"})]
+    assert pauses[0] < pauses[1] < pauses[2]
+
+
+def test_the_rest():
+    check_alone("bfc")
+    run = check_threads("bfc", {"queues": 8})
+    assert run.ports["pauses_sent"].sum() > 0
+    check_bad("bfc", {"nic_queues": 0}, "1..256")
+    check_bad("bfc", {"refresh": "10 parsecs"}, "unit")
+    check_bad("bfc", {"tickle": 1}, "no parameter")
+    assert list(parse("bfc").parts) == ["dqa", "bfc"] and list(parse("bfc", {"dqa": False}).parts) == ["bfc"]
