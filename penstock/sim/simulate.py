@@ -125,6 +125,11 @@ class Runner:
         self.changes = [c for c in topo.changes if c.time_ps < self.end_ps]
         self.down: frozenset[int] = frozenset()
 
+    @property
+    def pauses_may_be_lost(self) -> bool:
+        """Whether a lossless scheme cannot keep its promise: wires lose frames, or links fail."""
+        return bool(self.control_loss or self.topo.changes or self.topo.links["loss"].any())
+
     def check_buffers(self) -> None:
         """A lossless scheme needs room for its headroom."""
         frame = self.host.mtu + self.host.header
