@@ -139,6 +139,7 @@ def record_class(name: str, record: Any, classes: dict[str, type], types_of: dic
         zero = (lambda: None) if field.star else classes.get(field.element) or (float if _c(types_of, field) == "double" else int)
         if field.table:
             initial[field.name] = lambda: None
+            initial[field.name + "_count"] = int
         else:
             initial[field.name] = (lambda z=zero, n=int(field.length): [z() for _ in range(n)]) if field.length else zero
         if not field.star and not field.length and _c(types_of, field) in BITS:
@@ -226,6 +227,7 @@ def set_parameter(me: Any, offset: int, kind: str, value: Any) -> None:
 def put_table(world: Any, owner: Any, offset: int, count: int, size: int) -> None:
     name, make = owner.fields[offset]
     setattr(owner, name, [make() for _ in range(count)])
+    setattr(owner, name + "_count", count)
 
 
 put_own_table = put_table

@@ -117,13 +117,13 @@ class Scheme:
         """Text that changes whenever a result may: names, parameters and the sources of the parts."""
         return repr((sorted(self.parts.items(), key=str), [declared(p).source for p in self.parts], sorted(self.host.items())))
 
-    def compose(self, core: dict[str, int], levels: int) -> Composition:
+    def compose(self, core: dict[str, int], levels: int, nic_queues: int = 0) -> Composition:
         """Load every part and lay their state behind the fabric's structs."""
         parts = []
         for index, name in enumerate(self.parts):
             found = declared(name)
             parts.append(Part(load(found), found, self.values(name), index))
-        return compose(parts, core, levels)
+        return compose(parts, core, levels, nic_queues)
 
 
 def _add(parts: dict[str, dict[str, Any]], name: str, without: set[str]) -> None:

@@ -29,14 +29,19 @@ class Part:
     values: dict[str, Any]
     index: int
     places: dict[str, int] = field(default_factory=dict)
+    upstreams: int = 0      # queues that a neighbour may have, a multiple of 32
 
     @property
     def name(self) -> str:
         return self.declared.name
 
     def evaluate(self, expression: str | int) -> int:
-        """A table's length or a fabric request: a number or an expression of the scheme's parameters."""
-        return int(eval(str(expression), {"__builtins__": {}}, dict(self.values)))
+        """A table's length or a fabric request: a number or an expression of the scheme's parameters and of `upstreams`."""
+        names = {**self.values, "upstreams": self.upstreams, "max": max, "min": min}
+        try:
+            return int(eval(str(expression), {"__builtins__": {}}, names))
+        except Exception as error:
+            raise SchemeError(f'{self.name}: "{expression}" is no number: {error}') from None
 
     def tables(self, owner: str) -> list[tuple[str, int, int, int]]:
         """(name, offset in the owner's area, count, bytes of one element) of each table."""
@@ -62,8 +67,11 @@ class Composition:
     lossless: bool
 
 
-def compose(parts: list[Part], core: dict[str, int], levels: int) -> Composition:
-    """Lay the areas of the parts behind the fabric's structs (`core`: their bytes); small areas share the first line."""
+def compose(parts: list[Part], core: dict[str, int], levels: int, nic_queues: int = 0) -> Composition:
+    """Lay the areas of the parts behind the fabric's structs (`core`: their bytes); small areas share the first line.
+
+    nic_queues: of the hosts; 0 = as many as the parts ask for.
+    """
     if len(parts) > MOST:
         raise SchemeError(f"{len(parts)} parts in one composition; at most {MOST} are possible")
     for part in parts:
@@ -89,4 +97,7 @@ def compose(parts: list[Part], core: dict[str, int], levels: int) -> Composition
     ask = lambda key, default: max([default, *(p.evaluate(r[key]) for p, r in requests if key in r)])  # noqa: E731
     unbounded = any(r.get("buffer") == "unbounded" for _, r in requests)
     lossless = any(r.get("lossless") for _, r in requests)
-    return Composition(tuple(parts), sizes, ask("queues", levels), ask("nic_queues", 1), unbounded, lossless)
+    queues, nics = ask("queues", levels), nic_queues or ask("nic_queues", 1)
+    for part in parts:
+        part.upstreams = -(-max(queues, nics) // 32) * 32
+    return Composition(tuple(parts), sizes, queues, nics, unbounded, lossless)

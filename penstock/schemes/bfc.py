@@ -12,7 +12,6 @@ parameters = {
     "th": ("float64", 1.0, "pause threshold in one-hop bandwidth-delay products per active queue (section 3.3.2)"),
     "th_bytes": ("bytes", 0, "a fixed pause threshold instead; 0 = none (figure 7)"),
     "nic_queues": ("int32 1..256", 128, "NIC queues, given to flows as they start; NICs obey pauses (section 3.3.2)"),
-    "upstreams": ("int32 32..1024", 256, "pause counters per ingress port: no fewer than the queues of any neighbour"),
     "refresh": ("time", "10us", "period of the pause bitmap; 0 = never send it"),
 }
 fabric = {"nic_queues": "nic_queues"}
@@ -88,7 +87,7 @@ def send_bitmap(bfc, node, slot):
     port = port_at(node, slot)
     ingress = my_port(bfc, port)
     ingress.quiet -= 1
-    for first in range(0, bfc.upstreams, 32):
+    for first in range(0, ingress.pause_counter_count, 32):
         mask = 0
         for i in range(32):
             if ingress.pause_counter[first + i] > 0:

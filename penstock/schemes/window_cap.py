@@ -2,6 +2,7 @@
 
 parameters = {"cap": ("bytes", 0, "bytes that a flow may have unacknowledged; 0 = one bandwidth-delay product of the network")}
 scheme_state = {"bytes": "int64"}
+fabric = {"acts": 0}
 
 
 def set_up(window_cap):

@@ -164,7 +164,7 @@ def summary(runner: Runner, state: dict[str, Any], nodes: list[dict[str, Any]], 
 def warnings(runner: Runner, state: dict[str, Any], ports: list[dict[str, Any]]) -> list[str]:
     """What to know before one trusts the numbers."""
     out = []
-    hooks = set().union(*(p.declared.hooks for p in runner.composition.parts)) if runner.composition.parts else set()
+    hooks: set[str] = set().union(*(p.declared.hooks for p in runner.composition.parts if p.declared.fabric.get("acts", 1)))
     if "on_ack" in hooks and not state["reactions"]:
         out.append("the congestion control never acted: no acknowledgement changed a window or a rate")
     if "on_control" in hooks and "on_ack" not in hooks and not any(p["pauses_sent"] for p in ports):

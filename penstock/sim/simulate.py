@@ -114,7 +114,7 @@ class Runner:
         self.control_loss = control_loss
         self.began = time.perf_counter()
         self.stop = False
-        self.composition: Composition = scheme.compose(core_sizes(), LEVELS)
+        self.composition: Composition = scheme.compose(core_sizes(), LEVELS, self.host.nic_queues)
         self.check_buffers()
         self.sim = Simulation(self.shape(), self.settings(), self.composition)
         self.finish = np.full(len(flows), -1, dtype=np.int64)
