@@ -93,7 +93,9 @@ def set_rate(flow, bits_per_second):
 
 
 def repace(node, flow):
-    """Let a new rate move the time of the next packet as well."""
+    """Let a new rate move the time of the next packet as well, but not into the past; one that is ready stays ready."""
+    if flow.state == READY:
+        return
+    flow.next_send = max(flow.last_send + whole(flow.last_size * flow.gap), node.now)
     if flow.state == PACED:
-        flow.next_send = flow.last_send + whole(flow.last_size * flow.gap)
         fix_paced(node, flow)

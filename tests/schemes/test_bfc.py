@@ -1,10 +1,23 @@
-"""Backpressure against the transcription of the paper: every pause, every resume, every choice of a queue and a packet."""
+"""Backpressure against the paper's transcription: every pause and resume, every choice of a queue and of a packet."""
 
 from collections import defaultdict
 
 import pytest
-from helpers import (PAUSE, QUANTUM, QUEUED_ACKS, LazyDRR, check_alone, check_bad, check_frames, check_threads, incast, network, pauses_of,
-                     switch_rows, traced)
+from helpers import (
+    PAUSE,
+    QUANTUM,
+    QUEUED_ACKS,
+    LazyDRR,
+    check_alone,
+    check_bad,
+    check_frames,
+    check_threads,
+    incast,
+    network,
+    pauses_of,
+    switch_rows,
+    traced,
+)
 from paper import bfc
 from test_dqa import entry_of, model_of
 
@@ -46,8 +59,8 @@ def crowd(topo):
                   more=[(i, 15 - i, 90_000, f"{3 * i}us") for i in range(8)])
 
 
-@pytest.mark.parametrize("parameters", [{}, {"queues": 4}, {"queues": 100, "nic_queues": 2}, {"assignment": "stochastic"}],
-                         ids=["32 queues", "4 queues", "100 queues", "stochastic"])
+@pytest.mark.parametrize("parameters", [{}, {"queues": 4}, {"queues": 100, "nic_queues": 2},
+                                        {"assignment": "stochastic"}], ids=["32", "4", "100", "stochastic"])
 def test_every_decision_is_the_paper_s(parameters):
     topo, parameters = network(), {**parameters, "refresh": 0}
     run, rows = traced(topo, crowd(topo), "bfc", parameters)
@@ -90,7 +103,8 @@ def test_queues_stay_about_a_one_hop_bdp():
 
 def test_the_threshold_is_a_parameter():
     topo = network()
-    pauses = [traced(topo, crowd(topo), "bfc", p)[0].ports["pauses_sent"].sum() for p in ({"th": 4.0}, {}, {"th_bytes": "3KB"})]
+    thresholds = {"th": 4.0}, {}, {"th_bytes": "3KB"}
+    pauses = [traced(topo, crowd(topo), "bfc", p)[0].ports["pauses_sent"].sum() for p in thresholds]
     assert pauses[0] < pauses[1] < pauses[2]
 
 

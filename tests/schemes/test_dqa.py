@@ -6,7 +6,19 @@ from dataclasses import replace
 import numpy as np
 import polars as pl
 import pytest
-from helpers import QUANTUM, QUEUED_ACKS, LazyDRR, check_alone, check_bad, check_threads, incast, network, peers_of, switch_rows, traced
+from helpers import (
+    QUANTUM,
+    QUEUED_ACKS,
+    LazyDRR,
+    check_alone,
+    check_bad,
+    check_threads,
+    incast,
+    network,
+    peers_of,
+    switch_rows,
+    traced,
+)
 from paper import bfc, drr
 
 from penstock.hashing import choice, flow_hash, node_seed
@@ -18,18 +30,18 @@ from penstock.workload import flow_list
 
 class Switch(bfc.Switch):
     """As the fabric decides where the transcription chooses otherwise:
-    * any empty queue will do, not only the first;
+    * an empty queue is taken only if no pause holds it;
     * N_active counts the arriving packet's queue only if no pause holds it."""
 
     def assign_queue(self, now_ps, packet, random_queue):
-        """`random_queue` is the one that was taken: right if it is empty, or if none is."""
+        """`random_queue` is the one that was taken: right if there was no other choice."""
         if self.assignment == "stochastic":     # by a hash function of its own: see test_stochastic_and_single
             self.entry(packet).size += 1
             self.entry(packet).q_assignment = packet.q_assignment = random_queue
             return
         at, empty = packet.egress_port, self.empty[packet.egress_port]
-        self.empty[at] = [e and q == random_queue for q, e in enumerate(empty)]
-        super().assign_queue(now_ps, packet, -1 if any(empty) else random_queue)
+        self.empty[at] = [e and not p for e, p in zip(empty, self.paused[at])]
+        super().assign_queue(now_ps, packet, random_queue)
         self.empty[at] = empty
 
     def n_active(self, egress, arriving_q):
@@ -63,7 +75,8 @@ def replay(topo, run, rows, scheme, parameters=None):
                 none_empty = not any(model.empty[row.port])
                 q, _ = model.on_enqueue(row.at, p, row.queue)
                 assert q == row.queue, row
-                assert row.queue_bytes == model.q_length[row.port][q] and row.port_bytes == sum(model.q_length[row.port])
+                assert row.queue_bytes == model.q_length[row.port][q]
+                assert row.port_bytes == sum(model.q_length[row.port])
                 seen["assigned" if q != before else "kept"] += 1
                 seen["none empty"] += none_empty and q != before
                 links[row.port].enqueue(row.queue, row.size)
@@ -94,9 +107,10 @@ def test_acknowledgements_are_flows_too():
 
 @pytest.mark.parametrize("gap, kept", [(36, True), (46, True), (50, False), (70, False)])
 def test_a_flow_keeps_its_queue_for_the_sticky_time(gap, kept):
-    """2 HRTT = 4 us = 47.7 packets.  Between a flow's two packets its NIC sends `gap` others; its queue is somebody else's by then."""
+    """2 HRTT = 4 us = 47.7 packets.  Between a flow's two packets its NIC sends `gap` others, and its queue is given away."""
     topo = star(hosts=5)
-    flows = flow_list(topo, [(1, 0, 2000, "0us"), (1, 4, 1000 * gap, "0.05us"), (2, 0, 200_000, "1us"), (3, 0, 200_000, "1us")])
+    flows = flow_list(topo, [(1, 0, 2000, "0us"), (1, 4, 1000 * gap, "0.05us"),
+                             (2, 0, 200_000, "1us"), (3, 0, 200_000, "1us")])
     flows = replace(flows, priority=np.array([1, 0, 1, 1], dtype="int8"))
     run, rows = traced(topo, flows, "dqa")
     first, second = (row.queue for row in rows if row.flow == 0 and row.event == "enqueue")
@@ -108,7 +122,7 @@ def test_a_flow_keeps_its_queue_for_the_sticky_time(gap, kept):
 def test_stochastic_and_single(assignment):
     topo = network()
     flows = incast(topo, range(3, 16), size=20_000, every_ns=300)
-    run, rows = traced(topo, flows, f"dqa:{assignment}", {"table": 10_000})     # so that no two flows share an entry
+    _, rows = traced(topo, flows, f"dqa:{assignment}", {"table": 10_000})     # so that no two flows share an entry
     for row in rows:
         if row.event == "enqueue":
             hashed = int(choice(flow_hash(row.flow, 1), node_seed(row.node, 1) + 2, 32))

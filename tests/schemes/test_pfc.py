@@ -1,9 +1,22 @@
 """Priority flow control against the transcription of the reference simulator's accounting: every pause and resume."""
 
 from collections import defaultdict
+from itertools import pairwise
 
 import pytest
-from helpers import QUEUED_ACKS, check_alone, check_bad, check_frames, check_threads, incast, network, pauses_of, peers_of, switch_rows, traced
+from helpers import (
+    QUEUED_ACKS,
+    check_alone,
+    check_bad,
+    check_frames,
+    check_threads,
+    incast,
+    network,
+    pauses_of,
+    peers_of,
+    switch_rows,
+    traced,
+)
 from paper import pfc
 
 from penstock.errors import SpecError
@@ -17,16 +30,13 @@ class Switch(pfc.Switch):
 
     def on_enqueue(self, i, size):
         port = self.ports[i]
-        saved, port.alpha = port.alpha, (-1, 1) if port.headroom_bytes else port.alpha
-        threshold, port.alpha = port.alpha, saved
-        if threshold == saved:
+        if port.headroom_bytes == 0:
             return super().on_enqueue(i, size)
+        assert port.paused
         if port.headroom_bytes + size > port.headroom:
             return None, []
         port.headroom_bytes += size
-        frames = [] if port.paused else [pfc.Frame("pause", i)]
-        port.paused = True
-        return (0, 0, size), frames
+        return (0, 0, size), []
 
 
 def model_of(topo, node, values):
@@ -64,8 +74,8 @@ def crowd(topo):
                   more=[(i, 15 - i, 60_000, f"{3 * i}us") for i in range(8)])
 
 
-@pytest.mark.parametrize("parameters", [{}, {"reserve": 4096, "alpha": 0.125}, {"alpha": 0.5, "xon": 0}, {"headroom": 8.0}],
-                         ids=["paper", "ns3", "alpha", "headroom"])
+@pytest.mark.parametrize("parameters", [{}, {"reserve": 4096, "alpha": 0.125}, {"alpha": 0.5, "xon": 0},
+                                        {"headroom": 8.0}], ids=["paper", "ns3", "alpha", "headroom"])
 def test_every_decision_is_the_transcription_s(parameters):
     topo, parameters = network(buffer="1MB"), {**parameters, "refresh": 0}
     run, rows = traced(topo, crowd(topo), "pfc", parameters)
@@ -95,7 +105,7 @@ def test_a_paused_port_sends_nothing():
             departures[row.node, row.port].append(row.at)
     looked_at = 0
     for key, events in pauses_of(run).items():
-        for (since, _, paused), (until, _, _) in zip(events, events[1:]):
+        for (since, _, paused), (until, _, _) in pairwise(events):
             if paused:
                 looked_at += 1
                 assert not [t for t in departures[key] if since < t < until]
@@ -108,7 +118,7 @@ def test_lossless_with_little_buffer_and_time_adds_up():
     assert run.summary["drops"] == 0 and run.summary["max_buffer_bytes"] <= 1_000_000
     held = defaultdict(int)
     for (node, port), events in pauses_of(run).items():
-        held[node, port] = sum(until - since for (since, _, paused), (until, _, _) in zip(events, events[1:]) if paused)
+        held[node, port] = sum(until - since for (since, _, paused), (until, _, _) in pairwise(events) if paused)
         if events[-1][2]:
             held[node, port] += round(run.summary["end_ns"] * 1000) - events[-1][0]
     for row in run.ports.iter_rows(named=True):
@@ -125,7 +135,8 @@ def test_without_it_the_same_crowd_loses_packets():
 def test_lost_frames_do_not_stop_a_port_for_ever():
     """What is lost is said again; with headroom for that long nothing is dropped."""
     topo = network(buffer="12MB")
-    run = simulate(topo, crowd(topo), parse("pfc", {"alpha": 0.005, "headroom": 8.0, "refresh": "2us"}), control_loss=0.1)
+    scheme = parse("pfc", {"alpha": 0.005, "headroom": 8.0, "refresh": "2us"})
+    run = simulate(topo, crowd(topo), scheme, control_loss=0.1)
     assert run.summary["flows_finished"] == len(run.flows) and run.ports["pauses_sent"].sum() > 50
     assert run.ports["drops"].sum() > 0         # the lost frames
 

@@ -1,0 +1,174 @@
+"""HPCC's senders against Algorithm 1 as transcribed: what they saw is put together again from the trace of packets."""
+
+
+import pytest
+from helpers import (
+    QUEUED_ACKS,
+    check_bad,
+    check_sending,
+    check_threads,
+    check_windows,
+    incast,
+    network,
+    senders,
+    traced,
+)
+from paper import hpcc
+
+from penstock.measure import Measure
+from penstock.schemes import parse
+from penstock.sim.simulate import simulate
+from penstock.topology import parking_lot, star
+from penstock.workload import flow_list
+
+LINE = 80
+SAMPLES = Measure(sample="0.1us", packets=True, flow_series=True, flows=False)
+REACTIONS = ["hpcc", "per-ack", "per-rtt"]
+
+
+def counters(rows):
+    """Of every departure: bytes that its port had sent before it, and bytes that had come for it."""
+    sent, came, out = {}, {}, {}
+    for row in rows:
+        key = row.node, row.port
+        if row.event == "enqueue":
+            came[key] = came.get(key, 0) + row.size
+        elif row.event == "dequeue":
+            out[*key, row.at] = sent.get(key, 0), came[key]
+            sent[key] = sent.get(key, 0) + row.size
+    return out
+
+
+def model_of(topo, values):
+    T = values["t"] or topo.base_rtt_ps()
+    W_AI = values["r_ai"] * T / 8e12 if values["r_ai"] else values["w_ai"]
+    return hpcc.Sender(T, T / LINE, values["eta"], values["max_stage"], W_AI, values["min_rate"] * T / 8e12, T / LINE,
+                       reaction=REACTIONS[values["reaction"]], rate=["txBytes", "rxBytes"][values["rate"]])
+
+
+def crowd(topo):
+    return incast(topo, range(4, 12), size=[150_000 + 9000 * i for i in range(8)], every_ns=1100,
+                  more=[(12, 3, 200_000, "3us"), (13, 0, 2500, "9us"), (14, 0, 700, "9us"), (15, 2, 180_000, "2us")])
+
+
+def trajectories(topo, flows, rows, scheme, parameters=None):
+    """Flow -> (time, W) after each ACK, by the transcription."""
+    values, out = parse(scheme, parameters).values("hpcc"), {}
+    sent, acks = senders(topo, flows, rows)
+    count = counters(rows)
+    for flow, got in acks.items():
+        model = model_of(topo, values)
+        out[flow] = [(0, model.W)]
+        for ack in got:
+            links = [hpcc.Link(r.port_bytes, count[r.node, r.port, r.at][0], r.at, 1 / LINE, count[r.node, r.port, r.at][1])
+                     for r in ack.links]
+            model.new_ack(hpcc.Ack(ack.seq, ack.snd_nxt, tuple(links)))
+            out[flow].append((ack.at, model.W))
+    return sent, acks, out
+
+
+CASES = {
+    "paper": ("hpcc", {}),
+    "ns3": ("hpcc:ns3", {}),
+    "bfc": ("hpcc:bfc", {"host.ack_priority": "data"}),
+    "per ack": ("hpcc", {"reaction": "per_ack"}),
+    "per rtt": ("hpcc", {"reaction": "per_rtt"}),
+    "rx": ("hpcc", {"rate": "rx"}),
+    "others": ("hpcc", {"eta": 0.8, "max_stage": 1, "w_ai": "500B", "t": "13us", "min_rate": "5Gbps", "int_bytes": 0}),
+}
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_every_window_and_every_departure(case):
+    scheme, parameters = CASES[case]
+    topo = network()
+    flows = crowd(topo)
+    run, rows = traced(topo, flows, scheme, parameters, measure=SAMPLES, host=QUEUED_ACKS)
+    assert run.ports["pauses_sent"].sum() == 0 and run.ports["drops"].sum() == 0     # all that a port sent is in the trace
+    sent, acks, windows = trajectories(topo, flows, rows, scheme, parameters)
+    T = parse(scheme, parameters).values("hpcc")["t"] or topo.base_rtt_ps()
+    compared, cut = 0, 0
+    for flow in range(len(flows)):
+        compared += check_windows(run, flow, windows[flow])
+        check_sending(sent[flow], acks[flow], windows[flow], lambda w: T / w)
+        cut += min(w for _, w in windows[flow]) < 0.3 * T / LINE
+    assert compared > 300 and cut >= (1 if case == "per rtt" else 6)
+
+
+def test_several_bottlenecks():
+    topo = parking_lot(hops=4, cross=1)
+    flows = flow_list(topo, [(i, j, 200_000, f"{i}us") for i, j in zip(range(topo.hosts // 2), reversed(range(topo.hosts)))])
+    run, rows = traced(topo, flows, "hpcc", measure=SAMPLES, host=QUEUED_ACKS)
+    sent, acks, windows = trajectories(topo, flows, rows, "hpcc")
+    assert max(len(ack.links) for got in acks.values() for ack in got) >= 4
+    assert sum(check_windows(run, flow, windows[flow]) for flow in windows) > 300
+    assert sent
+
+
+def test_telemetry_is_on_data_and_on_acknowledgements():
+    topo = network()
+    _, rows = traced(topo, crowd(topo), "hpcc", host=QUEUED_ACKS)
+    assert {row.size for row in rows if row.kind == 1} == {60 + 28}         # 46 + 42
+    assert max(row.size for row in rows if row.kind == 0) == 1090
+    _, rows = traced(topo, crowd(topo), "hpcc", {"int_bytes": 0}, host=QUEUED_ACKS)
+    assert {row.size for row in rows if row.kind == 1} == {60} and max(row.size for row in rows) == 1048
+
+
+def test_two_flows_share_a_link_with_hardly_a_queue():
+    """Sections 3.2 and 5.2: 95 % of the link, half of it each, next to no queue."""
+    topo = star(hosts=3)
+    flows = flow_list(topo, [(1, 0, 4_000_000, "0us"), (2, 0, 4_000_000, "30us")])
+    run = simulate(topo, flows, "hpcc", measure=Measure(sample="1us", port_series=True))
+    series = run.extra["port_series"]
+    series = series.filter((series["node"] == 3) & (series["port"] == 0) & series["time_ns"].is_between(100e3, 500e3))
+    rate = 8 * (series["tx_bytes"][-1] - series["tx_bytes"][0]) / (series["time_ns"][-1] - series["time_ns"][0])
+    assert 93 < rate < 97 and series["queue_bytes"].quantile(0.95) < 5000
+    fct = run.flows["fct_ns"].to_list()
+    assert 0.85 < fct[0] / fct[1] < 1.15
+
+
+def test_reactions_as_in_figure_13():
+    """16 to 1: per-RTT holds the queue longer, per-ACK starves the link; HPCC does neither."""
+    topo = star(hosts=17)
+    flows = flow_list(topo, [(i, 0, 500_000, "0us") for i in range(1, 17)])
+    queue, sent = {}, {}
+    for reaction in ("hpcc", "per_ack", "per_rtt"):
+        measure = Measure(sample="0.5us", port_series=True)
+        run = simulate(topo, flows, parse("hpcc", {"reaction": reaction, "w_ai": "25B"}), measure=measure)
+        series = run.extra["port_series"]
+        series = series.filter((series["node"] == 17) & (series["port"] == 0))
+        queue[reaction] = series.filter(series["time_ns"].is_between(5e3, 60e3))["queue_bytes"].mean()
+        sent[reaction] = series.filter(series["time_ns"] <= 200e3)["tx_bytes"].max()
+    assert queue["hpcc"] < 0.8 * queue["per_rtt"] and sent["per_ack"] < 0.9 * sent["hpcc"]
+
+
+def test_a_lone_flow_loses_what_the_header_and_eta_cost():
+    topo = network()
+    flows = flow_list(topo, [(0, 15, 5_000_000, "0us")])
+    run = simulate(topo, flows, "hpcc")
+    assert 1090 / 1048 < run.flows["slowdown"][0] < 1.05 * 1090 / 1048 / 0.95
+    assert run.summary["drops"] == 0 and run.ports["pauses_sent"].sum() == 0
+
+
+def test_a_new_path_starts_a_new_record():
+    """A link on the way fails and comes back: the first ACK over each new path is only remembered."""
+    topo = network()
+    down, up = {"time": "60us", "a": "tor0", "b": "spine0", "up": False}, {"time": "120us", "a": "tor0", "b": "spine0", "up": True}
+    flows = flow_list(topo, [(i, 8 + i, 1_000_000, "0us") for i in range(4)])
+    run = simulate(topo.with_changes([down, up]), flows, "hpcc")
+    assert run.summary["flows_finished"] == 4
+
+
+def test_the_rest():
+    run = check_threads("hpcc")
+    assert not run.summary["warnings"]
+    check_threads("hpcc:ns3")
+    check_threads("hpcc+dqa", {"queues": 8})
+    assert list(parse("hpcc").parts) == ["pfc", "hpcc"] and list(parse("hpcc", {"pfc": False}).parts) == ["hpcc"]
+    assert parse("hpcc:ns3").values("pfc")["reserve"] == 4096 and parse("hpcc:ns3").host == {"ack_priority": "data"}
+    assert parse("hpcc:bfc").values("hpcc")["max_stage"] == 0 and parse("hpcc").values("hpcc")["max_stage"] == 5
+    check_bad("hpcc", {"eta": 1.5}, "0.01..1")
+    check_bad("hpcc", {"reaction": "never"}, "hpcc, per_ack, per_rtt")
+    check_bad("hpcc", {"w_ai": "80"}, "unit")
+    check_bad("hpcc", {"min_rate": 0}, "1..1e15")
+    check_bad("hpcc:bcf", None, 'preset "bcf"')
