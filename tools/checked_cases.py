@@ -1,0 +1,54 @@
+"""The small cases of every scheme in one process, for tools/checked_build.sh; fails when a case does not end as it should."""
+
+import importlib.util
+import sys
+import tempfile
+from pathlib import Path
+
+from penstock.schemes import available
+from penstock.testing.cases import digest, run_case
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+def core_cases():
+    """The module of the equality test: its CASES and flows."""
+    spec = importlib.util.spec_from_file_location("core_equality", ROOT / "tests/unit/test_core_equality.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def cases(users_scheme: Path):
+    """(what, case): every scheme, clean, with losses, and with acknowledgements that queue behind the data; a user's file."""
+    core = core_cases()
+    chosen = [(scheme, parameters) for scheme, parameters, _ in core.CASES]
+    named = {part.partition(":")[0] for scheme, _ in chosen for part in scheme.split("+")}
+    chosen += [(scheme, {}) for scheme in available() if scheme not in named]
+    chosen += [(f"{scheme}:{preset}", {}) for scheme, found in available().items() for preset in found.presets]
+    chosen += [(str(users_scheme), {})]
+    for scheme, parameters in chosen:
+        case = {"topology": core.SMALL, "flows": core.incast_flows() + core.LONG, "scheme": scheme, "parameters": parameters}
+        name = f"{scheme} {parameters or ''}"
+        yield name, case
+        yield f"{name} losses", {**case, "topology": {**core.SMALL, "loss": 0.005}, "control_loss": 0.05}
+        yield f"{name} queued acknowledgements", {**case, "host": {"ack_priority": "data"}}
+
+
+def main() -> int:
+    failed = 0
+    with tempfile.TemporaryDirectory() as folder:
+        users_scheme = Path(folder) / "my_pfc.py"
+        users_scheme.write_text((ROOT / "penstock/schemes/pfc.py").read_text())
+        for name, case in cases(users_scheme):
+            print(f"case {name}", flush=True)
+            one, two = digest(run_case(case)), digest(run_case(case, threads=2))
+            if one != two or one["flows_finished"] != len(case["flows"]):
+                failed += 1
+                print(f"{name}: {one['flows_finished']} of {len(case['flows'])} flows finished, "
+                      f"{'same' if one == two else 'other'} results on two threads", flush=True)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
