@@ -6,12 +6,15 @@ they can change a result; experiments, reports and commands cannot. The number o
 
 import functools
 import hashlib
+import json
 import os
 import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+import polars as pl
 
 from penstock.errors import SpecError, nearest
 from penstock.run import Run
@@ -95,6 +98,8 @@ def _one_run(
         return Entry(label, name, path, True, 0.0)
     started = time.perf_counter()
     run = spec.simulate(scheme, *network(), threads=threads, progress=_telling(progress, label))
+    if run.summary.get("interrupted"):  # a partial run is no result: Ctrl-C ends the reproduction
+        raise KeyboardInterrupt
     try:
         run.save(path)
     except SpecError:
@@ -118,9 +123,21 @@ class Runs(Mapping[str, Run]):
         self._progress = progress
 
     def __getitem__(self, label: str) -> Run:
+        return Run.load(self.path(label))
+
+    def path(self, label: str) -> Path:
+        """The run directory in the cache."""
         if label not in self.entries:
             raise SpecError(f'run "{label}": the experiment has no spec of that label{nearest(label, self.entries)}')
-        return Run.load(self.entries[label].path)
+        return self.entries[label].path
+
+    def scan(self, label: str, frame: str) -> pl.LazyFrame:
+        """One frame of a run, of which polars reads only the columns that are used: for runs of millions of flows."""
+        return pl.scan_parquet(self.path(label) / f"{frame}.parquet")
+
+    def summary(self, label: str) -> dict[str, Any]:
+        """summary.json of a run."""
+        return dict(json.loads((self.path(label) / "summary.json").read_text()))
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.entries)

@@ -1,47 +1,31 @@
-"""How our figures look: small sans-serif type, light grids, and colours that colour-blind readers can tell apart.
+"""How the reproduced figures are made: the look of penstock.palette, several panels, one legend above them."""
 
-The palette is Okabe and Ito's (2008). Lines differ in dash or marker as well as in colour, so that a black-and-white
-print can be read.
-"""
-
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-BLUE, ORANGE, GREEN, RED, PURPLE, SKY, YELLOW, BLACK = (
-    "#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", "#F0E442", "#000000",
-)  # fmt: skip
-PALETTE = (BLUE, RED, GREEN, ORANGE, PURPLE, SKY, BLACK)
-DASHES: tuple[Any, ...] = (
-    "-", (0, (5, 1.5)), (0, (1.2, 1.2)), (0, (5, 1.5, 1.2, 1.5)), (0, (3, 1, 1, 1, 1, 1)), (0, (8, 2)), "-",
-)  # fmt: skip
-MARKERS = ("o", "s", "^", "D", "v", "P", "X")
-COLUMN, PAGE = 3.4, 7.0  # inches: one column, and the whole page, of a two-column paper
+from penstock.palette import (
+    BLACK,
+    BLUE,
+    COLUMN,
+    DASHES,
+    GREEN,
+    MARKERS,
+    ORANGE,
+    PAGE,
+    PURPLE,
+    RC,
+    RED,
+    SKY,
+    YELLOW,
+    family,
+    look,
+)
 
-RC: dict[str, Any] = {
-    "font.family": "sans-serif",
-    "font.size": 8.5,
-    "axes.titlesize": 9,
-    "axes.labelsize": 9,
-    "axes.linewidth": 0.7,
-    "axes.grid": True,
-    "axes.axisbelow": True,
-    "grid.color": "#d9d9d9",
-    "grid.linewidth": 0.5,
-    "legend.fontsize": 8,
-    "legend.frameon": False,
-    "lines.linewidth": 1.5,
-    "lines.markersize": 4,
-    "xtick.labelsize": 8,
-    "ytick.labelsize": 8,
-    "xtick.direction": "in",
-    "ytick.direction": "in",
-    "pdf.fonttype": 42,
-    "ps.fonttype": 42,
-    "savefig.dpi": 300,
-    "savefig.bbox": "tight",
-    "savefig.pad_inches": 0.03,
-}
+__all__ = [
+    "BLACK", "BLUE", "COLUMN", "DASHES", "GREEN", "MARKERS", "ORANGE", "PAGE", "PURPLE", "RC", "RED", "SKY", "YELLOW",
+    "active", "family", "figure", "legend_above", "lettered", "log_axis", "look", "save", "size_text",
+]  # fmt: skip
 
 
 def figure(
@@ -62,7 +46,7 @@ def active() -> Any:
     """The context in which an experiment's `plot` is called, so that what it draws later is in style, too."""
     import matplotlib
 
-    return matplotlib.rc_context(RC)  # type: ignore[arg-type]
+    return matplotlib.rc_context(RC)
 
 
 def save(made: Any, out: Path) -> None:
@@ -84,3 +68,21 @@ def lettered(axes: Iterable[Any], titles: Iterable[str]) -> None:
     """Titles (a), (b), ... over the panels."""
     for letter, (panel, title) in zip("abcdefghijklmnop", zip(axes, titles)):
         panel.set_title(f"({letter}) {title}")
+
+
+def size_text(value: float, _: Any = None) -> str:
+    """1500 as "1.5 KB": for the ticks of an axis in bytes."""
+    for unit, size in (("GB", 1e9), ("MB", 1e6), ("KB", 1e3)):
+        if value >= size:
+            return f"{value / size:g} {unit}"
+    return f"{value:g} B"
+
+
+def log_axis(axis: Any, text: Callable[..., str] | None = None, subs: tuple[float, ...] = (1,)) -> None:
+    """Make an axis logarithmic, with ticks at `subs` of every decade in plain numbers or as `text` writes them."""
+    from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
+    (axis.axes.set_xscale if axis is axis.axes.xaxis else axis.axes.set_yscale)("log")
+    axis.set_major_locator(LogLocator(base=10, subs=subs, numticks=12))
+    axis.set_major_formatter(FuncFormatter(text or (lambda value, _: f"{value:g}")))
+    axis.set_minor_formatter(NullFormatter())

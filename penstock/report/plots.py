@@ -8,7 +8,6 @@ A scheme family keeps its colour in every figure; a second run of the same famil
 """
 
 import io
-import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -17,6 +16,8 @@ import numpy as np
 import polars as pl
 
 from penstock.errors import SpecError, nearest
+from penstock.palette import COLUMN, FAMILIES, OTHERS, RC, family
+from penstock.palette import look as look_of
 from penstock.run import Run
 from penstock.rundir import write_file
 
@@ -24,35 +25,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-WIDTH, HEIGHT = 3.4, 2.4  # inches: one column of a two-column paper
-RC: Any = {
-    "font.family": "sans-serif", "font.size": 8.5, "axes.labelsize": 9, "axes.linewidth": 0.7, "axes.grid": True,
-    "axes.axisbelow": True, "axes.spines.top": False, "axes.spines.right": False, "grid.color": "#dddddd",
-    "grid.linewidth": 0.5, "legend.fontsize": 8, "legend.frameon": False, "lines.linewidth": 1.5,
-    "lines.markersize": 4, "xtick.labelsize": 8, "ytick.labelsize": 8, "pdf.fonttype": 42, "ps.fonttype": 42,
-    "svg.fonttype": "path", "svg.hashsalt": "penstock", "savefig.dpi": 300, "savefig.bbox": "tight",
-    "savefig.pad_inches": 0.03,
-}
-
-# Okabe and Ito's palette (2008), and three darker tints of it.
-COLOURS = {
-    "bfc": "#0072B2", "hpcc": "#D55E00", "dcqcn": "#E69F00", "dctcp": "#CC79A7", "ideal_fq": "#000000",
-    "floodgate": "#009E73", "backdraft": "#56B4E9", "timely": "#8C564B", "swift": "#7F7F00", "expresspass": "#6A3D9A",
-    "homa": "#B22222", "ndp": "#A6761D", "pfc": "#999999", "fifo": "#5A5A5A",
-}
-OTHERS = ("#117733", "#882255", "#44AA99", "#332288", "#AA4499", "#661100")
-DASHES: tuple[Any, ...] = ("-", (0, (4, 1.5)), (0, (1.2, 1.2)), (0, (5, 1.5, 1.2, 1.5)), (0, (8, 2)))
-MARKERS = ("o", "s", "^", "D", "v", "P", "X")
+COLOURS = FAMILIES
+WIDTH, HEIGHT = COLUMN, 2.4  # inches
 POINTS = 1000  # of a curve: more cannot be seen
-
-
-def family(scheme: str) -> str:
-    """ "bfc" of "bfc:ns3", "hpcc" of "hpcc+pfc", "floodgate" of "dcqcn+floodgate": what the colour stands for."""
-    parts = [re.split(r"[:,(]", part)[0].lower() for part in scheme.split("+")]
-    for special in ("floodgate", "backdraft", "bfc"):
-        if special in parts:
-            return special
-    return parts[0]
 
 
 def styles(runs: tuple[Run, ...]) -> list[dict[str, Any]]:
@@ -66,9 +41,7 @@ def styles(runs: tuple[Run, ...]) -> list[dict[str, Any]]:
             others.append(name)
         colour = COLOURS.get(name) or OTHERS[others.index(name) % len(OTHERS)]
         count = seen[colour] = seen.get(colour, -1) + 1
-        dash = (0, (4, 1.5)) if name.startswith("ideal") and not count else DASHES[count % len(DASHES)]
-        marker = MARKERS[(list(COLOURS).index(name) + count if name in COLOURS else len(seen) + count) % len(MARKERS)]
-        result.append({"color": colour, "linestyle": dash, "marker": marker})
+        result.append(look_of(run.scheme, count if name in COLOURS else len(seen) + count, colour))
     return result
 
 
