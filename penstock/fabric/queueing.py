@@ -18,9 +18,9 @@ def set_event(node, leaf, key):
 
 
 def set_node_event(node, which, time):
-    """Set one of the leaves behind those of the ports; `time` may be NEVER."""
+    """Set one of the leaves behind those of the ports; `time` may be NEVER, and is when a key cannot hold it (37 minutes)."""
     leaf = 2 * node.port_count + which
-    set_event(node, leaf, NEVER if time == NEVER else time << KEY_BITS | leaf)
+    set_event(node, leaf, NEVER if time >> 51 else time << KEY_BITS | leaf)
 
 
 def take_packet(worker):

@@ -36,6 +36,9 @@ cdef enum:
     DROP_DOWN = 3
     DROP_NO_ROUTE = 4
     DROP_REASONS = 5
+    TOO_MANY_FLOWS = 1      # errors
+    NO_SUCH_QUEUE = 2
+    NO_SUCH_PORT = 3
     IDLE = 0                # where a flow is: nowhere (window shut or all sent), in the round robin, paced, parked by a pause
     READY = 1
     PACED = 2
@@ -245,7 +248,8 @@ ctypedef struct Worker:
     Log flow_rows
     Log pause_rows
     Log trace_rows
-    int64_t error, reactions    # reactions: times that a window or rate was changed by an acknowledgement
+    int64_t error, error_node, error_value  # the first thing that went wrong
+    int64_t reactions       # times that a window or rate was changed by an acknowledgement
     char padding[64]
 
 ctypedef struct Node:

@@ -6,6 +6,8 @@ cdef void disarm(Node* node, Port* port) noexcept nogil
 cdef void send(Node* node, Port* port, Packet* pkt) noexcept nogil
 cdef void drop(Node* node, Port* port, Packet* pkt, int reason) noexcept nogil
 cdef void trace(Node* node, Port* port, Queue* queue, Packet* pkt, int event) noexcept nogil
+cdef void fail(Node* node, int error, int value) noexcept nogil
+cdef bint has_queue(Node* node, Port* port, int index) noexcept nogil
 cdef Packet* dequeue(Node* node, Port* port) noexcept nogil
 cdef bint may_transmit(Port* port) noexcept nogil
 cdef void transmit(Node* node, Port* port) noexcept nogil
@@ -20,6 +22,7 @@ cdef void resume_queue(Node* node, Port* port, int index, int bit) noexcept nogi
 cdef void wake(Node* node, Port* port, Queue* queue) noexcept nogil
 cdef void pause_port(Node* node, Port* port, int bit) noexcept nogil
 cdef void resume_port(Node* node, Port* port, int bit) noexcept nogil
+cdef void push_frame(Port* port, Packet* pkt) noexcept nogil
 cdef void send_control(Node* node, int slot, int kind, int command, int value, int64_t mask) noexcept nogil
 cdef void set_timer(Node* node, int index, int64_t when) noexcept nogil
 cdef void run_timers(Node* node) noexcept nogil

@@ -70,6 +70,23 @@ def trace(node, port, queue, pkt, event):
         row.queue_bytes = queue.bytes
 
 
+def fail(node, error, value):
+    """Something that a scheme did cannot be: the run ends with this window."""
+    worker = node.worker
+    if not worker.error:
+        worker.error = error
+        worker.error_node = node.id
+        worker.error_value = value
+
+
+def has_queue(node, port, index):
+    """Whether a port has such a queue; a scheme may be wrong about it."""
+    if 0 <= index < port.queue_count:
+        return True
+    fail(node, NO_SUCH_QUEUE, index)
+    return False
+
+
 def dequeue(node, port):
     """The next data packet of a port, or nothing; its hooks run after it has left its queue."""
     queue = next_queue(port, node.worker.world.quantum)
@@ -152,6 +169,8 @@ def enqueue(node, port, pkt):
     index = pkt.priority
     if ops.choose_queue:
         index = ops.choose_queue.call(ops.choose_queue.me, node, port, pkt)
+        if not has_queue(node, port, index):
+            index = 0
     queue = queue_at(port, index)
     if queue.length == 0:
         queue.index = index
@@ -180,7 +199,6 @@ def enqueue(node, port, pkt):
 def receive(node, slot, pkt):
     """Forward a packet that came in on `slot`: equal-cost next hops are chosen by the flow's hash."""
     group = node.routes[pkt.dst]
-    pkt.in_port = slot
     if group < 0:
         drop(node, port_at(node, slot), pkt, DROP_NO_ROUTE)
         return
@@ -195,7 +213,6 @@ def receive_control(node, slot, pkt):
     """Hand a control frame to the scheme that owns its kind."""
     hook = node.ops.on_control[pkt.kind]
     if node.worker.world.trace:
-        pkt.in_port = slot
         trace(node, port_at(node, slot), NO_QUEUE, pkt, 3)
     node.control_received += 1
     if hook:
@@ -214,6 +231,8 @@ def log_pause(node, port, queue, command):
 
 def pause_queue(node, port, index, bit):
     """Stop one of our queues; `bit` tells the schemes apart, so that one does not undo another's pause."""
+    if not has_queue(node, port, index):
+        return
     queue = queue_at(port, index)
     if not queue.paused:
         if queue.length > 0:
@@ -225,6 +244,8 @@ def pause_queue(node, port, index, bit):
 
 
 def resume_queue(node, port, index, bit):
+    if not has_queue(node, port, index):
+        return
     queue = queue_at(port, index)
     if not queue.paused & bit:
         return
@@ -267,9 +288,28 @@ def resume_port(node, port, bit):
     kick(node, port)
 
 
+def push_frame(port, pkt):
+    """Control frames keep their order and go before the acknowledgements: a pause that waited would come too late."""
+    before = NO_PACKET
+    current = port.control_head
+    while current and current.kind > ACK:
+        before = current
+        current = current.next
+    pkt.next = current
+    if before:
+        before.next = pkt
+    else:
+        port.control_head = pkt
+    if not current:
+        port.control_tail = pkt
+
+
 def send_control(node, slot, kind, command, value, mask):
     """Append a frame to the control lane; it carries two small numbers and a mask.  Never transmits at once: may be
     called from a transmit."""
+    if slot < 0 or slot >= node.port_count:
+        fail(node, NO_SUCH_PORT, slot)
+        return
     port = port_at(node, slot)
     pkt = take_packet(node.worker)
     pkt.size = CONTROL_SIZE
@@ -282,7 +322,7 @@ def send_control(node, slot, kind, command, value, mask):
     pkt.number = command
     pkt.slot = value
     pkt.seq = mask
-    push_control(port, pkt)
+    push_frame(port, pkt)
     node.control_frames += 1
     if command == PAUSE:
         port.pauses_sent += 1

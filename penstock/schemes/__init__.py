@@ -16,7 +16,7 @@ from typing import Any
 
 from penstock.errors import SchemeError, SpecError, nearest
 from penstock.schemes._compose import Composition, Part, compose
-from penstock.schemes._declare import Declarations
+from penstock.schemes._declare import HOOKS, Declarations
 from penstock.schemes._load import declarations_of, load
 from penstock.units import parse_rate, parse_size, parse_time
 
@@ -36,7 +36,10 @@ def declared(name: str) -> Declarations:
         path = Path(name)
         if not path.is_file():
             raise SpecError(f'scheme "{name}": there is no such file')
-        return declarations_of(path.resolve())
+        found = declarations_of(path.resolve())
+        if not found.hooks:
+            raise SchemeError(f"{path}: defines no hook; a scheme needs at least one of {', '.join(HOOKS)}")
+        return found
     if name not in available():
         raise SpecError(f'unknown scheme "{name}"{nearest(name, available())}; a file of your own is named by its path, ./my_scheme.py')
     return available()[name]

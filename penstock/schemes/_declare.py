@@ -13,6 +13,7 @@ fabric allocates.  Elements of a record array are reached through NAME_at(owner,
 """
 
 import ast
+import difflib
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -46,6 +47,7 @@ HOOKS = {
     "set_up_node": "node",
     "set_up_port": "node port",
 }
+COMPANIONS = {"send_control": "on_control", "set_timer": "on_timer"}     # who uses the verb needs the hook
 RETURNS = {"choose_queue": "int32_t", "admit": "int32_t"}
 ANNOTATED = {"int": "int64_t", "float": "double"}
 INLINE_LIMIT = 256
@@ -78,7 +80,7 @@ class Field:
     """One field of a record: `size` is that of one element; a table lies elsewhere and is reached by a pointer."""
 
     def __init__(self, name: str, text: str, records: Mapping[str, "Record"]) -> None:
-        match = re.fullmatch(r"(\w+)(\*?)(?:\[(.+)\])?", text)
+        match = re.fullmatch(r"(\w+)(\*?)(?:\[(.+)\])?", str(text))
         if not match or (match[1] not in C_TYPES and match[1] not in records):
             raise DeclarationError(f'{name}: unknown type "{text}"; known: {", ".join([*C_TYPES, *records])}')
         self.name, self.element, self.star, self.length = name, match[1], bool(match[2]), match[3]
@@ -141,6 +143,7 @@ class Declarations:
             if name.isupper():
                 self.constants[name] = "double" if isinstance(self._literal(name, value), float) else "int64_t"
         self.records: dict[str, Record] = {}
+        self._check_tables()
         for name, fields in self._read("structs", {}).items():
             self.records[name] = Record(fields, self.records)
         self.state = {owner: Record(self._read(owner + "_state", {}), self.records) for owner in OWNERS}
@@ -155,6 +158,26 @@ class Declarations:
         self.fabric: dict[str, Any] = self._read("fabric", {})
         self.me = next((f.args.args[0].arg for f in self.functions if f.name in HOOKS and f.args.args), "me")
         self.hooks = {f.name for f in self.functions if f.name in HOOKS}
+        self._check_hooks(tree)
+
+    def _check_tables(self) -> None:
+        for name in [*(f"{o}_state" for o in OWNERS), "scheme_state", "structs", "parameters", "presets", "fabric"]:
+            if not isinstance(self._read(name, {}), dict):
+                raise DeclarationError(f'{name} must be a table {{"field": "type"}}', self._values[name].lineno)
+        if not isinstance(self._read("includes", []), list):
+            raise DeclarationError('includes must be a list of names, such as ["pfc"]', self._values["includes"].lineno)
+
+    def _check_hooks(self, tree: ast.Module) -> None:
+        """A misspelt hook would never be called, a frame without a receiver never be obeyed."""
+        for f in self.functions:
+            if f.name not in HOOKS and re.match(r"(on|set_up)_|(choose_queue|admit)", f.name):
+                near = difflib.get_close_matches(f.name, HOOKS, n=1)
+                raise DeclarationError(f'no event calls "{f.name}"' + (f'; did you mean "{near[0]}"?' if near else
+                                       f"; hooks are {', '.join(HOOKS)}"), f.lineno)
+        for call in ast.walk(tree):
+            verb = call.func.id if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) else ""
+            if verb in COMPANIONS and COMPANIONS[verb] not in self.hooks:
+                raise DeclarationError(f"{verb} is of no use without the hook {COMPANIONS[verb]}", call.lineno)
 
     @staticmethod
     def _literal(name: str, value: ast.expr) -> Any:

@@ -90,6 +90,7 @@ def arrive(node, slot):
     else:
         set_event(node, slot, NEVER)
     port.rx_bytes += pkt.size
+    pkt.in_port = slot
     if port.control_loss:
         if lost(node, port, pkt):
             drop(node, port, pkt, DROP_LOSS)
@@ -158,9 +159,8 @@ def has_work(worker, node):
 def run_window(worker):
     """Run our nodes that have something to do; returns when the next window may start."""
     world = worker.world
-    worker.window_end = min(worker.window_start + world.window, world.horizon)
+    worker.window_end = min((worker.window_start // world.window + 1) * world.window, world.horizon)
     worker.limit = worker.window_end << KEY_BITS
-    worker.sent = 0
     worker.windows += 1
     soonest = NEVER
     for i in range(worker.node_count):
@@ -170,6 +170,7 @@ def run_window(worker):
         soonest = min(soonest, world.next_times[node.id])
     if worker.sent:
         soonest = min(soonest, worker.window_end)
+    worker.sent = 0
     return soonest
 
 

@@ -226,7 +226,7 @@ def take_flow(worker):
         flow.slot = slot
         return flow
     if worker.flows_used == worker.flow_limit:
-        worker.error = 1
+        worker.error = TOO_MANY_FLOWS
         return NO_FLOW
     flow = flow_at(worker, worker.flows_used)
     flow.slot = worker.flows_used

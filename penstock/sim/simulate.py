@@ -32,7 +32,10 @@ START = np.dtype([("time", "i8"), ("size", "i8"), ("number", "i4"), ("following"
 FLOWS_AT_ONCE = 200_000     # flows handed to the core in one chunk
 ACTIVE_AT_ONCE = 4_000_000  # flows that may be unfinished at the same time, per thread
 CHUNK_S = 0.08              # wall time between two looks at the clock, the progress bar and Ctrl-C
+MAX_END_PS = 2 * 10**15     # an event's key holds 51 bits of time, 2251 s
+MAX_FRAME = 32_000          # packet sizes are 16 bits, and a scheme may add telemetry
 NACK_INTERVAL_PS = 500_000_000
+TOO_MANY_FLOWS, NO_SUCH_QUEUE = 1, 2    # errors of the core (fabric/state.pxd)
 ACK_HEADER = 46             # an ACK is padded to HostConfig.ack; telemetry comes on top of this
 
 
@@ -115,6 +118,7 @@ class Runner:
         self.began = time.perf_counter()
         self.stop = False
         self.composition: Composition = scheme.compose(core_sizes(), LEVELS, self.host.nic_queues)
+        self.check_numbers()
         self.check_buffers()
         self.sim = Simulation(self.shape(), self.settings(), self.composition)
         self.finish = np.full(len(flows), -1, dtype=np.int64)
@@ -129,6 +133,23 @@ class Runner:
     def pauses_may_be_lost(self) -> bool:
         """Whether a lossless scheme cannot keep its promise: wires lose frames, or links fail."""
         return bool(self.control_loss or self.topo.changes or self.topo.links["loss"].any())
+
+    def check_numbers(self) -> None:
+        """Refuse what the core's integers cannot hold."""
+        host, links = self.host, self.topo.links
+        if self.end_ps > MAX_END_PS:
+            raise SpecError(f"simulated time = {format_time(self.end_ps)}: at most {format_time(MAX_END_PS)} are possible; "
+                            f"let flows start earlier, or set a lower max_time")
+        if host.mtu + host.header > MAX_FRAME:
+            raise SpecError(f"host.mtu = {host.mtu}: mtu + header must be {MAX_FRAME} bytes or less")
+        if host.ack > MAX_FRAME:
+            raise SpecError(f"host.ack = {host.ack}: must be {MAX_FRAME} bytes or less")
+        if host.rto_ps < 1000:
+            raise SpecError(f"host.rto = {host.rto}: must be 1ns or more")
+        hop = int((links["delay_ps"] + MAX_FRAME * links["ps_per_byte"]).max())
+        if hop > MAX_END_PS // 10:
+            raise SpecError(f"topology: a link takes {format_time(hop)} for a packet of {MAX_FRAME} B; at most "
+                            f"{format_time(MAX_END_PS // 10)} are possible")
 
     def check_buffers(self) -> None:
         """A lossless scheme needs room for its headroom."""
@@ -197,7 +218,7 @@ class Runner:
     def settings(self) -> dict[str, int]:
         m, h = self.measure, self.host
         return {
-            "threads": self.threads, "seed": self.seed & 0x7FFFFFFF, "mtu": h.mtu, "header": h.header, "ack": h.ack,
+            "threads": self.threads, "seed": self.seed & 0xFFFFFFFF, "mtu": h.mtu, "header": h.header, "ack": h.ack,
             "ack_header": min(ACK_HEADER, h.ack), "ack_lane": int(h.ack_priority == "data"), "rto": h.rto_ps,
             "nack_interval": NACK_INTERVAL_PS, "sample": m.sample_ps, "sample_ports": int(m.port_series),
             "sample_queues": int(m.queues), "sample_flows": int(m.flow_series), "log_pauses": int(m.pauses),
@@ -303,9 +324,17 @@ class Runner:
                 self.report()
         if self.progress:
             self.report()
-        if self.sim.state()["error"]:
+        self.check_errors(self.sim.state())
+
+    def check_errors(self, state: dict[str, Any]) -> None:
+        """What the core stopped for."""
+        if state["error"] == TOO_MANY_FLOWS:
             raise InvariantError(f"more than {ACTIVE_AT_ONCE} flows were unfinished at the same time; the network is overloaded: "
                                  f"lower the load or the duration")
+        if state["error"]:
+            what, known = ("queue", self.composition.queues) if state["error"] == NO_SUCH_QUEUE else ("port", "its own")
+            raise InvariantError(f"{self.topo.names[state['error_node']]}, at {format_time(state['time'])}: the scheme {self.scheme.name} "
+                                 f"named {what} {state['error_value']}; a switch has {known} ports or queues, counted from 0")
 
     def report(self) -> None:
         state = self.sim.state()

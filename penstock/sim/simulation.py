@@ -362,7 +362,10 @@ class Simulation:
         for i in range(world.worker_count):
             out["done"] += worker_at(world, i).done
             out["reactions"] += worker_at(world, i).reactions
-            out["error"] = max(out["error"], worker_at(world, i).error)
+            if worker_at(world, i).error:
+                out["error"] = worker_at(world, i).error
+                out["error_node"] = worker_at(world, i).error_node
+                out["error_value"] = worker_at(world, i).error_value
         for number in range(world.node_count):
             out["hops"] += node_at(world, number).hops
         return out
