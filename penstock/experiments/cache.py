@@ -133,11 +133,17 @@ class Runs(Mapping[str, Run]):
 
     def scan(self, label: str, frame: str) -> pl.LazyFrame:
         """One frame of a run, of which polars reads only the columns that are used: for runs of millions of flows."""
-        return pl.scan_parquet(self.path(label) / f"{frame}.parquet")
+        file = self.path(label) / f"{frame}.parquet"
+        if not file.exists():
+            raise SpecError(f'run "{label}": has no {frame}; its [measure] or its scheme does not make them')
+        return pl.scan_parquet(file)
 
     def summary(self, label: str) -> dict[str, Any]:
         """summary.json of a run."""
         return dict(json.loads((self.path(label) / "summary.json").read_text()))
+
+    def __contains__(self, label: object) -> bool:
+        return label in self.entries
 
     def __iter__(self) -> Iterator[str]:
         return iter(self.entries)

@@ -6,6 +6,7 @@ leaves claims.json, data.parquet, figure.png, figure.pdf, summary.json and the s
 """
 
 import json
+import sys
 import time
 from collections import Counter
 from collections.abc import Mapping
@@ -78,9 +79,13 @@ def run_all(experiment: Experiment, scale: str, cache: Path, threads: int, progr
     """Every spec of the experiment, from the cache or simulated now, one after another."""
     specs = experiment.specs(scale) if experiment.specs else {}
     entries: dict[str, Entry] = {}
-    for label, spec in specs.items():
-        for entry in store.run_spec(spec, label, cache, threads, progress):
-            entries[entry.label] = entry
+    try:
+        for label, spec in specs.items():
+            for entry in store.run_spec(spec, label, cache, threads, progress):
+                entries[entry.label] = entry
+    except KeyboardInterrupt:
+        print("\nthe runs that had ended are kept; the same command goes on from there", file=sys.stderr)
+        raise
     return Runs(entries, progress)
 
 

@@ -1,0 +1,243 @@
+"""What figures 9 to 12 of BFC (NSDI 2022) share: the fabric and traffic of section 6.2.1, the schemes, the statistics.
+
+Fabric: leaf-spine, 128 hosts, 8 ToR and 8 spine switches, 100 Gbit/s, 1 us, 12 MB per switch. Traffic: one lognormal
+arrival process with sigma 2, uniform pairs of hosts, load relative to the ToR uplinks; 5 % of it may be incast: 100
+flows to one host, 20 MB in all, every 500 us. 50 ms, as in the authors' simulator, without a drain: what has not
+finished by then is in no statistic, as there.
+
+Baselines are those of the authors' simulator (presets hpcc:bfc and dctcp:bfc): HPCC with maxStage 0 instead of the 5
+of the text, W_AI of 50 Mbit/s, 42 B of INT; DCTCP marking between 100 and 400 KB, g 1/256, 500 Mbit/s per window. DCQCN
+has the parameters of its own paper and BFC's marking, since the BFC authors' are not public. HPCC-PFC and ExpressPass
+are not covered yet.
+
+The slowdown is the paper's, which its simulator takes when the last ACK reaches the sender: the time of an ACK's way
+back through idle control queues is added to a flow's completion time as well as to its ideal one. (`slowdown` of
+flows.parquet ends when the last byte reaches the receiver, which makes short flows' slowdowns about twice as large.)
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from penstock.experiments.cache import Runs, Spec
+from penstock.experiments.style import log_axis, look, size_text
+from penstock.run import FACEBOOK_BINS, GOOGLE_BINS, LONG_BYTES, SHORT_BYTES
+
+FABRIC = {"kind": "leaf_spine", "hosts": 128, "tors": 8, "spines": 8, "rate": "100Gbps", "delay": "1us",
+          "buffer": "12MB"}  # fmt: skip
+INCAST = {"kind": "incast", "fan_in": 100, "total": "20MB", "every": "500us", "replace": True}
+SIZES = {"google": GOOGLE_BINS, "facebook_hadoop": FACEBOOK_BINS}
+HOP_NS = 1000 + 60 * 0.08  # an ACK's propagation and transmission
+PERCENTILES = (95, 99)
+MEDIUM = (200_000, 1_000_000)  # "medium flows (200-1000KB)", section 6.2.2
+POINTS = 400  # of a CDF
+LINKS = ("host to ToR", "ToR to spine", "spine to ToR")
+
+
+@dataclass(frozen=True)
+class Scheme:
+    """A scheme of the figures: the label of its run, its legend, its [[scheme]] table."""
+
+    label: str
+    legend: str
+    table: dict[str, Any]
+    nth: int = 0
+
+    @property
+    def style(self) -> dict[str, Any]:
+        """Colour, dashes and marker."""
+        return look(self.table["name"], self.nth)
+
+
+BFC = Scheme("bfc", "BFC", {"name": "bfc"})
+IDEAL = Scheme("ideal_fq", "Ideal-FQ", {"name": "ideal_fq"})
+HPCC = Scheme("hpcc", "HPCC", {"name": "hpcc:bfc"})
+DCTCP = Scheme("dctcp", "DCTCP", {"name": "dctcp:bfc"})
+DCQCN = Scheme("dcqcn", "DCQCN", {"name": "dcqcn"})
+BFC_64 = Scheme("bfc64", "BFC, 64 queues", {"name": "bfc", "queues": 64}, nth=1)
+BFC_128 = Scheme("bfc128", "BFC, 128 queues", {"name": "bfc", "queues": 128}, nth=2)
+SCHEMES = (DCQCN, DCTCP, HPCC, BFC, IDEAL)
+KNOWN = {scheme.label: scheme for scheme in (*SCHEMES, BFC_64, BFC_128)}
+
+
+def spec(
+    schemes: Iterable[Scheme],
+    duration: str,
+    sizes: str = "google",
+    load: float = 0.6,
+    incast: float = 0.0,
+    fabric: dict[str, Any] | None = None,
+) -> Spec:
+    """The spec of one traffic and several schemes; `incast` is the part of the load that comes as incast: 0.05 or 0."""
+    poisson = {"kind": "poisson", "sizes": sizes, "load": round(load - incast, 4), "arrivals": "lognormal"}
+    return {
+        "run": {"duration": duration, "seed": 1, "drain": False},
+        "topology": fabric or FABRIC,
+        "scheme": [{**scheme.table, "label": scheme.label} for scheme in schemes],
+        "workload": [{**poisson, "sigma": 2.0}, *([INCAST] if incast else [])],
+    }
+
+
+# -- statistics of a run
+
+def of(runs: Runs, traffic: str, scheme: Scheme) -> str:
+    """The label of a run: that of the spec alone where the spec has but one scheme."""
+    both = f"{traffic}/{scheme.label}"
+    return both if both in runs else traffic
+
+
+def statistics(runs: Runs, traffic: str, scheme: Scheme, sizes: str) -> pl.DataFrame:
+    """Slowdown by size, and of short, medium and long flows, of all but incast flows: panels avg, p95, p99, class."""
+    flows = finished(runs, of(runs, traffic, scheme))
+    by_size = _by_size(flows, SIZES[sizes])
+    parts = [
+        points(traffic, scheme, panel, by_size["bytes"], by_size[panel], by_size["flows"])
+        for panel in ("avg", "p95", "p99")
+    ]
+    for group, (low, high) in {"short": (0, SHORT_BYTES), "medium": MEDIUM, "long": (LONG_BYTES + 1, None)}.items():
+        inside = flows.filter(pl.col("bytes") >= low)
+        inside = inside if high is None else inside.filter(pl.col("bytes") < high)
+        row = inside.select(*_aggregates()).collect()
+        parts += [points(traffic, scheme, f"{group} {p}", [low], row[p], row["flows"]) for p in ("avg", "p95", "p99")]
+    return pl.concat(parts)
+
+
+def finished(runs: Runs, label: str, incast: bool = False) -> pl.LazyFrame:
+    """Bytes and the paper's slowdown of the finished flows, without (or of) the incast flows."""
+    nodes = runs.scan(label, "nodes").collect()
+    per_rack = nodes.filter(pl.col("tier") == 0).height // nodes.filter(pl.col("tier") == 1).height
+    hops = pl.when(pl.col("src") // per_rack == pl.col("dst") // per_rack).then(2).otherwise(4)
+    back = hops * HOP_NS
+    of_incast = pl.col("class").cast(pl.String) == "incast"
+    return (
+        runs.scan(label, "flows")
+        .filter(pl.col("fct_ns").is_not_null() & (of_incast if incast else ~of_incast))
+        .select("bytes", ((pl.col("fct_ns") + back) / (pl.col("ideal_fct_ns") + back)).alias("slowdown"))
+    )
+
+
+def _by_size(flows: pl.LazyFrame, bounds: Sequence[int]) -> pl.DataFrame:
+    """A row per size bin: median size, number and statistics."""
+    place = pl.lit(0)
+    for bound in bounds:
+        place = place + (pl.col("bytes") > bound).cast(pl.Int32)
+    grouped = flows.with_columns(place.alias("bin")).group_by("bin")
+    return grouped.agg(pl.col("bytes").median(), *_aggregates()).sort("bin").collect()
+
+
+def _aggregates() -> list[pl.Expr]:
+    value = pl.col("slowdown")
+    tails = [value.quantile(p / 100, "linear").alias(f"p{p}") for p in PERCENTILES]
+    return [pl.len().alias("flows"), value.mean().alias("avg"), *tails]
+
+
+def points(traffic: str, scheme: Scheme, panel: str, x: Any, y: Any, flows: Any = None) -> pl.DataFrame:
+    """Rows of data.parquet."""
+    x, y = np.asarray(x, float), np.asarray(y, float)
+    count = np.full(len(x), -1) if flows is None else np.asarray(flows)
+    frame = pl.DataFrame({"x": x, "y": y, "flows": count.astype(np.int64)})
+    what = {"series": scheme.legend, "scheme": scheme.label, "traffic": traffic, "panel": panel}
+    return frame.with_columns(*(pl.lit(value).alias(name) for name, value in what.items())).fill_nan(None)
+
+
+def buffers(runs: Runs, traffic: str, scheme: Scheme) -> pl.DataFrame:
+    """Panel buffer: the CDF of the buffer in use, MB, over samples of every switch every 2 us."""
+    used = runs.scan(of(runs, traffic, scheme), "switches").select("buffer_bytes").collect()["buffer_bytes"]
+    share = np.concatenate([np.linspace(0, 0.99, POINTS), 1 - np.geomspace(0.01, 1e-5, POINTS // 2)])
+    return points(traffic, scheme, "buffer", np.quantile(used.to_numpy() / 1e6, share), share)
+
+
+def pauses(runs: Runs, traffic: str, scheme: Scheme) -> pl.DataFrame:
+    """Panel pfc: per cent of time that the links of each kind (x: place in LINKS) were held by PFC."""
+    label = of(runs, traffic, scheme)
+    tier = runs.scan(label, "nodes").select("node", "tier").collect()
+    ports = runs.scan(label, "ports").select("node", "peer", "paused_ns").collect()
+    ports = ports.join(tier, on="node").join(tier.rename({"node": "peer", "tier": "to"}), on="peer")
+    end = runs.summary(label)["end_ns"]
+    kinds = ((0, 1), (1, 2), (2, 1))
+    held = [ports.filter((pl.col("tier") == a) & (pl.col("to") == b))["paused_ns"].mean() / end for a, b in kinds]
+    return points(traffic, scheme, "pfc", range(len(kinds)), [100 * share for share in held])
+
+
+def active_flows(runs: Runs, traffic: str, scheme: Scheme) -> pl.DataFrame:
+    """Panel active: the CDF of the flows with packets waiting at a port, over samples of every port of every switch."""
+    counts = runs.scan(of(runs, traffic, scheme), "active_flows").group_by("active_flows").agg(pl.col("samples").sum())
+    table = counts.sort("active_flows").collect()
+    return points(traffic, scheme, "active", table["active_flows"], table["samples"].cum_sum() / table["samples"].sum())
+
+
+def totals(runs: Runs, traffic: str, scheme: Scheme) -> pl.DataFrame:
+    """Panels drops, unfinished, wall and memory: one number each, beside what the figure needs."""
+    said = runs.summary(of(runs, traffic, scheme))
+    numbers = {"drops": said["drops"], "unfinished": said["flows_started"] - said["flows_finished"]}
+    return pl.concat([points(traffic, scheme, panel, [0], [value]) for panel, value in numbers.items()])
+
+
+# -- reading data.parquet
+
+def value(data: pl.DataFrame, traffic: str, scheme: Scheme | str, panel: str) -> float:
+    """The one number of a panel (the largest, if it has several)."""
+    label = scheme if isinstance(scheme, str) else scheme.label
+    found = curve(data, traffic, label, panel)["y"].drop_nulls()
+    return float(found.max()) if len(found) else float("nan")  # type: ignore[arg-type]
+
+
+def curve(data: pl.DataFrame, traffic: str, label: str, panel: str) -> pl.DataFrame:
+    """The points of one line."""
+    kept = (pl.col("traffic") == traffic) & (pl.col("scheme") == label) & (pl.col("panel") == panel)
+    return data.filter(kept)
+
+
+def labels(data: pl.DataFrame, traffic: str, panel: str) -> list[str]:
+    """The schemes of a panel in the order of the data."""
+    kept = data.filter((pl.col("traffic") == traffic) & (pl.col("panel") == panel))
+    return kept["scheme"].unique(maintain_order=True).to_list()
+
+
+# -- panels
+
+def draw_slowdown(axes: Any, data: pl.DataFrame, traffic: str, panel: str) -> None:
+    """FCT slowdown by flow size, both axes logarithmic."""
+    for label in labels(data, traffic, panel):
+        line = curve(data, traffic, label, panel).drop_nulls()
+        axes.plot(line["x"], line["y"], label=line["series"][0], **KNOWN[label].style)
+    log_axis(axes.xaxis, size_text)
+    log_axis(axes.yaxis, None, (1, 2, 5) if axes.get_ylim()[1] < 60 else (1,))
+    axes.set_ylim(bottom=0.9)
+    axes.set(xlabel="Flow size", ylabel="FCT slowdown")
+
+
+def draw_buffer(axes: Any, data: pl.DataFrame, traffic: str, limit: float | None = None) -> None:
+    """The CDF of the buffer in use at a switch."""
+    for label in labels(data, traffic, "buffer"):
+        line = curve(data, traffic, label, "buffer")
+        axes.plot(line["x"], line["y"], label=line["series"][0], **{**KNOWN[label].style, "marker": None})
+    axes.set(xlabel="Buffer in use at a switch (MB)", ylabel="CDF", ylim=(0, 1.02), xlim=(0, limit))
+
+
+def draw_pauses(axes: Any, data: pl.DataFrame, traffic: str) -> None:
+    """Time paused by PFC per kind of link, a bar per scheme that has PFC."""
+    shown = [label for label in labels(data, traffic, "pfc") if KNOWN[label] in (DCQCN, DCTCP, HPCC, BFC)]
+    width = 0.8 / max(1, len(shown))
+    for i, label in enumerate(shown):
+        bars = curve(data, traffic, label, "pfc")
+        place = bars["x"].to_numpy() + (i - (len(shown) - 1) / 2) * width
+        axes.bar(place, bars["y"], width * 0.92, color=KNOWN[label].style["color"], label=bars["series"][0])
+    axes.set_xticks(range(len(LINKS)), [kind.replace(" to ", " to\n") for kind in LINKS])
+    axes.tick_params(axis="x", length=0)
+    axes.grid(visible=False, axis="x")
+    axes.set(ylabel="Time paused by PFC (%)")
+
+
+def draw_active(axes: Any, data: pl.DataFrame, lines: dict[str, tuple[str, Any]], queues: int = 32) -> None:
+    """CDF of active flows at a port for BFC; `lines`: traffic -> legend and dashes. The bar marks the queues."""
+    for traffic, (legend, dash) in lines.items():
+        line = curve(data, traffic, BFC.label, "active")
+        axes.plot(line["x"], line["y"], ds="steps-post", color=BFC.style["color"], ls=dash, label=legend)
+    axes.axvline(queues, color="0.35", lw=1.2)
+    axes.annotate(f"{queues} queues", (queues, 0.82), rotation=90, fontsize=7.5, color="0.35", ha="right", va="center",
+                  xytext=(-1, 0), textcoords="offset points")  # fmt: skip
+    axes.set(xlabel="Active flows at a port", ylabel="CDF", xlim=(0, 4 * queues))

@@ -1,0 +1,104 @@
+"""BFC (NSDI 2022), figure 10: FCT slowdown and buffer occupancy for the Google distribution at 60 % load, no incast.
+
+Section 6.2.2 on the set-up of section 6.2.1, see `_fabric`: average, 95th and 99th percentile of the slowdown by flow
+size, the buffer in use at the switches, and how many flows are active at a port of BFC, with the traffic of figure 9
+(5 % incast) beside it. HPCC-PFC and ExpressPass, which the paper shows as well, are not covered yet.
+"""
+
+from typing import Any
+
+import polars as pl
+
+from penstock.experiments.bfc import _fabric as fabric
+from penstock.experiments.bfc._fabric import BFC, DCQCN, DCTCP, HPCC, IDEAL, SCHEMES, value
+from penstock.experiments.cache import Runs, Spec
+from penstock.experiments.claims import Claim, ascending, holds, within
+from penstock.experiments.style import DASHES, PAGE, figure, legend_above, lettered
+
+TITLE = "FCT slowdown and buffer without incast, Google at 60 %"
+PAPER = "BFC, NSDI 2022, figure 10"
+DURATION = {"quick": "1ms", "paper": "50ms"}
+QUEUES = 32
+
+
+def specs(scale: str) -> dict[str, Spec]:
+    """All schemes without incast; BFC with it, for the active flows."""
+    return {
+        "plain": fabric.spec(SCHEMES, DURATION[scale]),
+        "incast": fabric.spec([BFC], DURATION[scale], incast=0.05),
+    }
+
+
+def measure(runs: Runs, scale: str) -> pl.DataFrame:
+    """x: flow size, buffer or active flows; y: slowdown or CDF, by panel."""
+    frames = []
+    for scheme in SCHEMES:
+        frames += [fabric.statistics(runs, "plain", scheme, "google"), fabric.buffers(runs, "plain", scheme),
+                   fabric.pauses(runs, "plain", scheme), fabric.totals(runs, "plain", scheme)]  # fmt: skip
+    return pl.concat([*frames, *(fabric.active_flows(runs, traffic, BFC) for traffic in ("plain", "incast"))])
+
+
+def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
+    """HPCC's tail against BFC's, BFC against Ideal-FQ, no PFC, enough queues."""
+    short = {scheme.legend: value(data, "plain", scheme, "short p99") for scheme in SCHEMES}
+    mean = {scheme.legend: value(data, "plain", scheme, "short avg") for scheme in SCHEMES}
+    over_all = {p: _mean_ratio(data, p) for p in ("avg", "p99")}
+    return [
+        within("hpcc", "short flows (< 3 KB), p99: HPCC / BFC", "2.3 .. 3", short["HPCC"] / short["BFC"], 2, 4),
+        within("ideal-p99", "short flows, p99: BFC / Ideal-FQ", "closely tracks optimal",
+               short["BFC"] / short["Ideal-FQ"], 0.85, 1.15, quick=True),
+        within("ideal-avg", "short flows, average: BFC / Ideal-FQ", "closely tracks optimal",
+               mean["BFC"] / mean["Ideal-FQ"], 0.85, 1.15, quick=True),
+        within("ideal-sizes", "average slowdown, mean over the size bins: BFC / Ideal-FQ", "closely tracks optimal",
+               over_all["avg"], None, 1.3),
+        ascending("order-p99", "short flows, p99: order of the schemes", "DCQCN worst, then DCTCP, HPCC",
+                  {name: short[name] for name in ("BFC", "HPCC", "DCTCP", "DCQCN")}),
+        ascending("order-avg", "short flows, average: order of the schemes", "DCQCN worst, then DCTCP, HPCC",
+                  {name: mean[name] for name in ("BFC", "HPCC", "DCTCP", "DCQCN")}),
+        *_buffers(data),
+        *_active(data),
+    ]  # fmt: skip
+
+
+def _mean_ratio(data: pl.DataFrame, panel: str) -> float:
+    ours, ideal = (fabric.curve(data, "plain", scheme.label, panel)["y"].to_numpy() for scheme in (BFC, IDEAL))
+    return float((ours / ideal).mean())
+
+
+def _buffers(data: pl.DataFrame) -> list[Claim]:
+    paused = max(value(data, "plain", scheme, "pfc") for scheme in (DCQCN, DCTCP, HPCC))
+    drops = sum(value(data, "plain", scheme, "drops") for scheme in SCHEMES)
+    return [
+        holds("pfc", "time paused by PFC, the most of any scheme and kind of link (%)", "never triggered", paused,
+              paused == 0, "0"),
+        holds("drops", "packets dropped under any scheme", "none", drops, drops == 0, "0"),
+    ]  # fmt: skip
+
+
+def _active(data: pl.DataFrame) -> list[Claim]:
+    below = {
+        traffic: float(fabric.curve(data, traffic, BFC.label, "active").filter(pl.col("x") < QUEUES)["y"].max())  # type: ignore[arg-type]
+        for traffic in ("plain", "incast")
+    }
+    return [
+        within("active", "no incast: share of time with fewer than 32 active flows at a port", "99 %", below["plain"],
+               0.99, 1.0, quick=True),
+        ascending("active-incast", "share of time with fewer than 32 active flows", "increases with incast",
+                  {"with incast": below["incast"], "without": below["plain"]}),
+    ]  # fmt: skip
+
+
+def plot(data: pl.DataFrame) -> Any:
+    """Slowdowns above; buffer and active flows below."""
+    made, grid = figure(2, 3, width=PAGE, height=4.4)
+    for panel, statistic in zip(grid[0], ("avg", "p95", "p99")):
+        fabric.draw_slowdown(panel, data, "plain", statistic)
+    fabric.draw_buffer(grid[1, 0], data, "plain")
+    fabric.draw_buffer(grid[1, 1], data, "plain")
+    grid[1, 1].set(ylim=(0.99, 1.0001), title="tail")
+    fabric.draw_active(grid[1, 2], data, {"plain": ("no incast", DASHES[0]), "incast": ("5 % incast", DASHES[1])})
+    grid[1, 2].legend(loc="lower right")
+    titles = ("average", "95th percentile", "99th percentile", "buffer", "buffer, tail", "active flows, BFC")
+    lettered(grid.flat, titles)
+    legend_above(made, grid[0, 0], columns=len(SCHEMES))
+    return made

@@ -1,0 +1,95 @@
+"""BFC (NSDI 2022), figure 11: 99th percentile of the slowdown for the Facebook distribution, with and without incast.
+
+Section 6.2.2, "Another workload", on the set-up of section 6.2.1, see `_fabric`: (a) 55 % load and 5 % 100-to-1 incast,
+(b) 60 % load. Averages and 95th percentiles are in data.parquet. HPCC-PFC and ExpressPass, which the paper shows as
+well, are not covered yet.
+"""
+
+from typing import Any
+
+import polars as pl
+
+from penstock.experiments.bfc import _fabric as fabric
+from penstock.experiments.bfc._fabric import BFC, DCQCN, DCTCP, HPCC, IDEAL, SCHEMES, value
+from penstock.experiments.cache import Runs, Spec
+from penstock.experiments.claims import Claim, ascending, holds, within
+from penstock.experiments.style import PAGE, figure, legend_above, lettered
+
+TITLE = "FCT slowdown (p99) with and without incast, Facebook"
+PAPER = "BFC, NSDI 2022, figure 11"
+DURATION = {"quick": "2ms", "paper": "50ms"}
+SIZES = "facebook_hadoop"
+TRAFFIC = {"incast": 0.05, "plain": 0.0}
+NAMES = {"incast": "55 % + 5 % incast", "plain": "60 %"}
+
+
+def specs(scale: str) -> dict[str, Spec]:
+    """Two traffics, all schemes."""
+    return {name: fabric.spec(SCHEMES, DURATION[scale], SIZES, incast=incast) for name, incast in TRAFFIC.items()}
+
+
+def measure(runs: Runs, scale: str) -> pl.DataFrame:
+    """x: flow size or buffer; y: slowdown or CDF, by traffic and panel."""
+    frames = []
+    for traffic in TRAFFIC:
+        for scheme in SCHEMES:
+            frames += [fabric.statistics(runs, traffic, scheme, SIZES), fabric.buffers(runs, traffic, scheme),
+                       fabric.pauses(runs, traffic, scheme), fabric.totals(runs, traffic, scheme)]  # fmt: skip
+    return pl.concat(frames)
+
+
+def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
+    """The trends of figures 9 and 10 on this distribution."""
+    return [
+        claim
+        for traffic, low, high, paper in (("incast", 5, 30, "5 .. 30"), ("plain", 2, 4, "2.3 .. 3"))
+        for claim in _trends(data, traffic, low, high, f"similar to Google's: {paper}")
+    ] + _without_incast(data)
+
+
+def _trends(data: pl.DataFrame, traffic: str, low: float, high: float, paper: str) -> list[Claim]:
+    tail = {scheme.legend: value(data, traffic, scheme, "short p99") for scheme in SCHEMES}
+    long = {scheme.legend: value(data, traffic, scheme, "long avg") for scheme in (DCTCP, DCQCN, HPCC, BFC)}
+    drops = value(data, traffic, BFC, "drops")
+    where = NAMES[traffic]
+    return [
+        within(f"{traffic}-hpcc", f"{where}: short flows (< 3 KB), p99: HPCC / BFC", paper,
+               tail["HPCC"] / tail["BFC"], low, high),
+        holds(f"{traffic}-best", f"{where}: short flows, p99: BFC below HPCC, DCTCP and DCQCN",
+              "the best FCTs among all the schemes", _text(tail),
+              tail["BFC"] < min(tail[name] for name in ("HPCC", "DCTCP", "DCQCN")), "BFC smallest"),
+        ascending(f"{traffic}-order", f"{where}: short flows, p99: order of the schemes",
+                  "DCQCN worst, then DCTCP, HPCC, BFC",
+                  {name: tail[name] for name in ("BFC", "HPCC", "DCTCP", "DCQCN")}, quick=False),
+        holds(f"{traffic}-long", f"{where}: flows > 3 MB, average: BFC best, HPCC worse than DCQCN and DCTCP",
+              "long flows do worse with HPCC", _text(long),
+              long["BFC"] < min(long[name] for name in ("DCQCN", "DCTCP"))
+              and long["HPCC"] > max(long[name] for name in ("DCQCN", "DCTCP")),
+              "BFC smallest, HPCC largest", quick=False),
+        holds(f"{traffic}-drops", f"{where}: packets dropped under BFC", "none", drops, drops == 0, "0"),
+    ]  # fmt: skip
+
+
+def _without_incast(data: pl.DataFrame) -> list[Claim]:
+    tail = {scheme.legend: value(data, "plain", scheme, "short p99") for scheme in (BFC, IDEAL)}
+    paused = max(value(data, "plain", scheme, "pfc") for scheme in (DCQCN, DCTCP, HPCC))
+    return [
+        within("plain-ideal", "60 %: short flows, p99: BFC / Ideal-FQ", "closely tracks optimal",
+               tail["BFC"] / tail["Ideal-FQ"], 0.85, 1.15, quick=True),
+        holds("plain-pfc", "60 %: time paused by PFC, the most of any scheme and kind of link (%)", "never triggered",
+              paused, paused == 0, "0", quick=False),
+    ]  # fmt: skip
+
+
+def _text(numbers: dict[str, float]) -> str:
+    return ", ".join(f"{name} {number:.3g}" for name, number in numbers.items())
+
+
+def plot(data: pl.DataFrame) -> Any:
+    """Slowdown by size, with incast and without."""
+    made, axes = figure(1, 2, width=PAGE, height=2.7)
+    for panel, traffic in zip(axes, TRAFFIC):
+        fabric.draw_slowdown(panel, data, traffic, "p99")
+    lettered(axes, NAMES.values())
+    legend_above(made, axes[0], columns=len(SCHEMES))
+    return made

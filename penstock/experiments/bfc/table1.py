@@ -1,0 +1,154 @@
+"""BFC (NSDI 2022), table 1: a long flow against bursty cross-traffic on one 100 Gbit/s link.
+
+A long-lived flow shares a link with Facebook Hadoop cross-traffic at 60 % average load; the minimum round trip is 8 us
+(section 2.1). HPCC+SFQ is in table 1 of the longer version (arXiv 1909.09923).
+
+Set-up: two racks of 16 hosts (section 6.2.1) under one spine, 100 Gbit/s and 1 us per link, so that the round trip is
+8 us and the one-hop round trip 2 us. Host 0 sends the long flow, the 15 others of its rack the cross-traffic, all to
+the other rack: the ToR's uplink is the only link that is short. Flow arrivals are lognormal with sigma 2, as everywhere
+in the paper, stretched so that they offer exactly 60 %.
+
+Units: the ideal of 40 % is what 60 % leave, so both are shares of the link with the headers that every packet has
+(48 B per 1000 B); what only HPCC adds to a packet counts for neither. The delay is that of flows of one packet: their
+completion time less the one they would have alone.
+"""
+
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from penstock.distributions import SizeDistribution
+from penstock.experiments import fluid
+from penstock.experiments.cache import Runs, Spec
+from penstock.experiments.claims import Claim, ascending, within
+from penstock.experiments.style import BLACK, BLUE, GREEN, ORANGE, PAGE, PURPLE, RED, figure, legend_above, lettered
+
+TITLE = "Throughput of a long flow and queueing delay of single packets"
+PAPER = "BFC, NSDI 2022, table 1; HPCC+SFQ: arXiv 1909.09923, table 1"
+MTU, HEADER, PS_PER_BYTE = 1000, 48, 80
+HOSTS, LOAD, SIGMA = 16, 0.6, 2.0
+DURATION_MS = {"quick": 10.0, "paper": 100.0}
+SEEDS = {"quick": (1,), "paper": tuple(range(1, 9))}
+WARM_UP = 0.1
+SCHEMES = {
+    "BFC": {"name": "bfc"},
+    "HPCC": {"name": "hpcc:bfc"},
+    "HPCC+SFQ": {"name": "hpcc:bfc+dqa:stochastic"},
+    "DCQCN": {"name": "dcqcn"},
+    "Ideal-FQ": {"name": "ideal_fq"},
+}
+THROUGHPUT = {"BFC": 37.3, "HPCC": 22.9, "HPCC+SFQ": 21.9, "DCQCN": 10.0, "Ideal-FQ": 40.0}
+DELAY_US = {"BFC": 1.2, "HPCC": 23.9, "HPCC+SFQ": 15.9, "DCQCN": 30.4}
+COLOURS = dict(zip(SCHEMES, (BLUE, RED, PURPLE, ORANGE, GREEN)))
+
+
+def specs(scale: str) -> dict[str, Spec]:
+    """One spec per seed of the traffic, with all schemes."""
+    return {f"seed{seed}": _spec(seed, DURATION_MS[scale]) for seed in SEEDS[scale]}
+
+
+def _spec(seed: int, duration_ms: float) -> Spec:
+    flows, end_ps = cross_traffic(seed, duration_ms)
+    return {
+        "run": {"duration": f"{end_ps}ps", "drain": False, "seed": seed},
+        "topology": {"kind": "leaf_spine", "hosts": 2 * HOSTS, "tors": 2, "spines": 1, "delay": "1us"},
+        "scheme": [{**scheme, "label": label} for label, scheme in SCHEMES.items()],
+        "workload": [
+            {"kind": "list", "class": "long", "flows": [[0, HOSTS, "100GB", "0s"]]},
+            {"kind": "list", "class": "cross", "flows": flows},
+        ],
+        "measure": {"sample": "100us", "flow_series": True},
+    }
+
+
+def cross_traffic(seed: int, duration_ms: float) -> tuple[list[list[Any]], int]:
+    """Flows of rack 0 to rack 1, the long one's hosts left out, and the time of the last arrival."""
+    rng = np.random.default_rng([1, seed])
+    sizes = SizeDistribution.load("facebook_hadoop")
+    count = round(duration_ms * 1e9 * LOAD / (sizes.mean() * (MTU + HEADER) / MTU * PS_PER_BYTE))
+    drawn = np.asarray(sizes.sample(rng, count))
+    work_ps = (drawn + HEADER * np.ceil(drawn / MTU)) * PS_PER_BYTE
+    starts = fluid.offered(fluid.lognormal_gaps(rng, count, SIGMA), work_ps, LOAD)
+    src, dst = rng.integers(1, HOSTS, count), rng.integers(HOSTS + 1, 2 * HOSTS, count)
+    flows = [[int(a), int(b), int(size), f"{int(start)}ps"] for a, b, size, start in zip(src, dst, drawn, starts)]
+    return flows, int(starts[-1]) + 1
+
+
+def measure(runs: Runs, scale: str) -> pl.DataFrame:
+    """x: throughput of the long flow in percent of the link, y: 99th percentile of the delay in us; a row per scheme.
+
+    Throughputs are averaged over the seeds, delays pooled.
+    """
+    rows = []
+    for label in SCHEMES:
+        throughputs, delays = zip(*(_one_run(runs[f"seed{seed}/{label}"]) for seed in SEEDS[scale]))
+        pooled = np.concatenate(delays)
+        rows.append((label, float(np.mean(throughputs)), float(np.percentile(pooled, 99)), float(np.std(throughputs)),
+                     float(np.median(pooled)), len(pooled)))  # fmt: skip
+    return pl.DataFrame(rows, schema=["series", "x", "y", "x_sd", "median_us", "packets"], orient="row")
+
+
+def _one_run(run: Any) -> tuple[float, np.ndarray]:
+    """Throughput in percent, and the queueing delays in us of the flows of one packet."""
+    flow = run.selected("long")["flow_id"][0]
+    acked = run.frame("flow_series").filter(pl.col("flow_id") == flow).sort("time_ns")
+    acked = acked.filter(pl.col("time_ns") >= WARM_UP * acked["time_ns"][-1])
+    sent = (acked["acked_bytes"][-1] - acked["acked_bytes"][0]) * (MTU + HEADER) / MTU
+    busy_ns = sent * PS_PER_BYTE / 1000
+    single = run.selected("cross").filter((pl.col("bytes") <= MTU) & pl.col("fct_ns").is_not_null())
+    delays = (single["fct_ns"] - single["ideal_fct_ns"]).to_numpy() / 1000
+    return 100 * busy_ns / (acked["time_ns"][-1] - acked["time_ns"][0]), delays
+
+
+def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
+    """The table: two orders, BFC's absolute numbers, and bands of 30 % for the others."""
+    throughput = dict(zip(data["series"], data["x"]))
+    delay = dict(zip(data["series"], data["y"]))
+    others = ("HPCC", "HPCC+SFQ", "DCQCN")
+    bands = [
+        within(f"{what}-{label.lower()}", f"{label}: {text}", f"{paper[label]}", found[label], 0.7 * paper[label],
+               1.3 * paper[label])
+        for what, text, paper, found in (
+            ("throughput", "throughput of the long flow, %", THROUGHPUT, throughput),
+            ("delay", "p99 queueing delay of single packets, us", DELAY_US, delay),
+        )
+        for label in others
+    ]  # fmt: skip
+    return [
+        within("ideal", "Ideal-FQ: throughput of the long flow, %", "40", throughput["Ideal-FQ"], 39, 41),
+        within("throughput-bfc", "BFC: throughput of the long flow, %", "37.3", throughput["BFC"], 35, 40),
+        within("delay-bfc", "BFC: p99 queueing delay of single packets, us", "1.2", delay["BFC"], None, 3, quick=True),
+        ascending("order-throughput", "throughput of the long flow, %", "10.0 < 22.9 < 37.3",
+                  {label: throughput[label] for label in ("DCQCN", "HPCC", "BFC")}),
+        ascending("order-delay", "p99 queueing delay of single packets, us", "1.2 < 15.9 < 23.9 < 30.4",
+                  {label: delay[label] for label in ("BFC", "HPCC+SFQ", "HPCC", "DCQCN")}),
+        *bands,
+    ]  # fmt: skip
+
+
+def plot(data: pl.DataFrame) -> Any:
+    """The two columns of the table as bars, with the paper's numbers as diamonds."""
+    made, (left, right) = figure(1, 2, width=PAGE, height=2.2, sharey=True)
+    names = list(SCHEMES)
+    _bars(left, dict(zip(data["series"], data["x"])), THROUGHPUT, names)
+    _bars(right, dict(zip(data["series"], data["y"])), DELAY_US, names)
+    left.set_yticks(range(len(names)), names)
+    left.invert_yaxis()
+    left.set(xlabel="Throughput of the long flow (% of the link)", xlim=(0, 48))
+    right.set(xlabel="p99 queueing delay of single packets (us)", xscale="log", xlim=(0.5, 1500))
+    right.set_xticks([1, 10, 100, 1000], ["1", "10", "100", "1000"])
+    lettered((left, right), ("long flow", "single packets"))
+    legend_above(made, left, columns=2)
+    return made
+
+
+def _bars(panel: Any, ours: dict[str, float], paper: dict[str, float], names: list[str]) -> None:
+    panel.grid(visible=False, axis="y")
+    panel.barh(range(len(names)), [ours[name] for name in names], height=0.6, color=[COLOURS[name] for name in names],
+               alpha=0.85, label="penstock")  # fmt: skip
+    known = [(paper[name], row) for row, name in enumerate(names) if name in paper]
+    panel.plot(*zip(*known), "D", color="white", mec=BLACK, ms=5, label="paper")
+    for row, name in enumerate(names):
+        where = max(ours[name], paper.get(name, 0))
+        panel.annotate(f"{ours[name]:.3g}", (where, row), (6, 0), textcoords="offset points", va="center", fontsize=8)

@@ -1,0 +1,104 @@
+"""Figures 9 to 12 of BFC on a small fabric and for a moment: specs, statistics, claims and panels, not the numbers."""
+
+import json
+
+import numpy as np
+import polars as pl
+import pytest
+
+from penstock.experiments import EXPERIMENTS, Runs, framework
+from penstock.experiments import cache as store
+from penstock.experiments.bfc import _fabric as fabric
+from penstock.experiments.bfc import fig09, fig10, fig11, fig12
+from penstock.experiments.claims import SCALES, judge
+from penstock.run import Run
+from penstock.spec import parse_spec
+
+MACRO = {"bfc/fig09": fig09, "bfc/fig10": fig10, "bfc/fig11": fig11, "bfc/fig12": fig12}
+SMALL = {"kind": "leaf_spine", "hosts": 32, "tors": 4, "spines": 4, "rate": "100Gbps", "delay": "1us", "buffer": "6MB"}
+FEW = {"kind": "incast", "fan_in": 20, "total": "500KB", "every": "50us", "replace": True}
+
+
+@pytest.fixture
+def small(monkeypatch):
+    """The experiments on 32 hosts for 0.1 ms."""
+    monkeypatch.setattr(fabric, "FABRIC", SMALL)
+    monkeypatch.setattr(fabric, "INCAST", FEW)
+    for module in MACRO.values():
+        monkeypatch.setattr(module, "DURATION", dict.fromkeys(SCALES, "100us"))
+
+
+@pytest.mark.parametrize("id", MACRO)
+def test_every_step_of_a_figure(id, small, tmp_path):
+    experiment = EXPERIMENTS[id]
+    runs = framework.run_all(experiment, "paper", tmp_path / "runs", 1, None)
+    data = framework.measured(experiment, runs, "paper")
+    claims = judge(experiment.claims(data, "paper"), "paper", experiment.differs)
+    ids = [claim.id for claim in claims]
+    assert len(set(ids)) == len(ids) and set(experiment.differs) <= set(ids)
+    json.dumps([claim.record() for claim in claims], allow_nan=False)
+    slowdowns = data.filter(pl.col("panel").is_in(["avg", "p95", "p99"]))["y"].drop_nulls()
+    assert slowdowns.min() > 0.999
+    assert set(data["scheme"]) <= set(fabric.KNOWN)
+    framework.write(experiment, tmp_path / "out", "paper", data, claims)
+    assert {path.suffix for path in (tmp_path / "out").iterdir()} == {".json", ".parquet", ".png", ".pdf", ".toml"}
+    for panel in experiment.draw(data).axes:
+        assert panel.get_ylabel() and (panel.get_lines() or panel.patches)
+
+
+@pytest.mark.parametrize("id", MACRO)
+@pytest.mark.parametrize("scale", SCALES)
+def test_specs_are_the_paper_s_and_quick_is_shorter(id, scale):
+    for label, table in EXPERIMENTS[id].specs(scale).items():
+        spec = parse_spec(table, name=label)
+        assert spec.topology.model_dump() == {"file": None, **fabric.FABRIC}
+        assert spec.duration_ps == 50_000_000_000 or scale == "quick" and spec.duration_ps <= 4_000_000_000
+        nominal = sum(source.extra.get("load", 0.05) for source in spec.workload)
+        assert nominal == pytest.approx(int(label.removeprefix("load")) / 100 if "load" in label else 0.6)
+
+
+def test_the_figures_share_their_runs():
+    """Figure 10's active flows under incast are those of figure 9's run of BFC."""
+    keys = [
+        {store.key(spec.only(table)) for spec in [parse_spec(module.specs("paper")["incast"])] for table in spec.schemes}
+        for module in (fig09, fig10)
+    ]
+    assert keys[1] < keys[0]
+
+
+def runs_of(tmp_path, **columns):
+    """A run of two racks of two hosts and a spine with these flows."""
+    n = len(columns["src"])
+    flows = {"start_ps": np.zeros(n, np.int64), "bytes": np.full(n, 1000), "class_id": np.zeros(n, np.int64),
+             "classes": ["poisson", "incast"], "priority": np.zeros(n, np.int64), **columns}
+    nodes = {"node": np.arange(7), "name": list("abcdxyz"), "tier": np.array([0, 0, 0, 0, 1, 1, 2])}
+    Run.from_arrays(flows, nodes=nodes, summary={"duration_ns": 1000.0}).save(tmp_path / "run")
+    return Runs({"traffic": store.Entry("traffic", "", tmp_path / "run", True, 0.0)})
+
+
+def test_the_paper_s_slowdown_counts_the_way_of_the_last_ack(tmp_path):
+    """A flow that took twice its ideal 4000 ns: an ACK over 4 hops takes 4019.2 ns, within a rack half of that."""
+    ps = np.array([8_000_000, 8_000_000, -1, 8_000_000])
+    runs = runs_of(tmp_path, src=[0, 0, 0, 0], dst=[2, 1, 3, 3], finish_ps=ps, ideal_ps=np.full(4, 4_000_000),
+                   class_id=[0, 0, 0, 1])
+    found = fabric.finished(runs, "traffic").collect()["slowdown"].to_list()
+    assert found == pytest.approx([(8000 + 4019.2) / 8019.2, (8000 + 2009.6) / 6009.6])
+    assert fabric.finished(runs, "traffic", incast=True).collect().height == 1
+
+
+def test_bins_are_those_of_the_simulator(tmp_path):
+    """An upper bound belongs to its bin."""
+    n = 4
+    runs = runs_of(tmp_path, src=[0] * n, dst=[2] * n, bytes=[1, 1000, 1001, 5_000_000], ideal_ps=np.full(n, 10**6),
+                   finish_ps=np.full(n, 10**6))
+    table = fabric._by_size(fabric.finished(runs, "traffic"), fabric.SIZES["google"])
+    assert table["bin"].to_list() == [0, 1, 8] and table["flows"].to_list() == [2, 1, 1]
+
+
+def test_outstanding_flows_and_their_growth(tmp_path):
+    """Four flows start, at 0, 250, 500 and 750 ns; the first ends at 600 ns."""
+    runs = runs_of(tmp_path, src=[0] * 4, dst=[2] * 4, start_ps=np.arange(4) * 250_000, ideal_ps=np.full(4, 10**6),
+                   finish_ps=np.array([600_000, -1, -1, -1]))
+    times, flows = fig12.outstanding(runs, "traffic", fabric.BFC)
+    assert dict(zip((1e6 * times).round(), flows))[500.0] == 3 and flows[-1] == 3 and len(flows) == fig12.INSTANTS
+    assert fig12.growth(np.full(200, 7.0)) == 1 and fig12.growth(np.arange(200.0)) > 2
