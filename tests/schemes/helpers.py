@@ -184,29 +184,28 @@ def check_windows(run, flow, trajectory):
     return len(compared)
 
 
-def check_sending(sent, acks, trajectory, gap_of, line=80):
+def check_sending(sent, acks, windows, gap_of, moves=False, line=80):
     """A flow alone on its NIC: each packet leaves when line, window and pace allow, no sooner and no later.
 
-    trajectory: (time, W) from the start and after each ACK; gap_of(W): ps per byte of the pace (no slower than the line: none).
-    A packet that only waits for the line is not held by a new pace any more.
+    windows: at the start and after each ACK; gap_of(k, at): ps per byte of the pace after k ACKs, at a time.
+    A new pace holds from the next packet on, or `moves` one that waits too, unless it only waits for the line.
     """
     acked, k = 0, 0
     for last, packet in pairwise(sent):
         while k < len(acks) and acks[k].at <= last.at:
             acked, k = max(acked, acks[k].seq), k + 1
         free = last.at + last.size * line
-        gap = gap_of(trajectory[k][1])
-        due = last.at + int(last.size * gap) if gap > line else last.at
-        waits_for_line = due <= free and packet.offset - acked < max(int(trajectory[k][1]), 1)
+        due = last.at + int(last.size * gap_of(k, last.at))
+        ready = due <= free and packet.offset - acked < windows[k]
         now = last.at
         while True:
-            if packet.offset - acked < max(int(trajectory[k][1]), 1):
-                expected = max(free, now) if waits_for_line else max(free, due, now)
+            if packet.offset - acked < max(int(windows[k]), 1):
+                expected = max(free, now) if ready else max(free, due, now)
                 if k == len(acks) or expected < acks[k].at:
                     break
             now, acked, k = acks[k].at, max(acked, acks[k].seq), k + 1
-            if not waits_for_line:
-                due = last.at + int(last.size * gap_of(trajectory[k][1]))
+            if moves and not ready:
+                due = last.at + int(last.size * gap_of(k, now))
         assert abs(packet.at - expected) <= 1, f"packet at {packet.offset}: sent at {packet.at}, not at {expected}"
 
 

@@ -107,7 +107,7 @@ def test_acknowledgements_are_flows_too():
 
 @pytest.mark.parametrize("gap, kept", [(36, True), (46, True), (50, False), (70, False)])
 def test_a_flow_keeps_its_queue_for_the_sticky_time(gap, kept):
-    """2 HRTT = 4 us = 47.7 packets.  Between a flow's two packets its NIC sends `gap` others, and its queue is given away."""
+    """2 HRTT = 4 us = 47.7 packets.  Between a flow's packets its NIC sends `gap` others; its queue is given away."""
     topo = star(hosts=5)
     flows = flow_list(topo, [(1, 0, 2000, "0us"), (1, 4, 1000 * gap, "0.05us"),
                              (2, 0, 200_000, "1us"), (3, 0, 200_000, "1us")])

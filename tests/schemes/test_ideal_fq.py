@@ -1,0 +1,109 @@
+"""Ideal-FQ: a queue for every active flow, served one packet each in turn, close to the fluid it stands for."""
+
+from collections import defaultdict
+
+import pytest
+from helpers import (
+    QUANTUM,
+    LazyDRR,
+    check_alone,
+    check_bad,
+    check_threads,
+    incast,
+    network,
+    switch_rows,
+    traced,
+)
+from paper import ideal_fq
+
+from penstock.measure import HostConfig, Measure
+from penstock.schemes import parse
+from penstock.sim.simulate import simulate
+from penstock.topology import star
+from penstock.workload import flow_list
+
+
+def crowd(topo):
+    return incast(topo, range(3, 16), size=[20_000 + 3000 * i for i in range(13)], every_ns=200,
+                  more=[*((i, 15 - i, 50_000, f"{2 * i}us") for i in range(8)),
+                        *((7, 0, 900, f"{i}us") for i in range(30))])
+
+
+def replay(topo, rows, queues):
+    """Assert that flows and queues belong together, and the order of service -> most flows at a port, shared queues."""
+    most, shared = 0, 0
+    for mine in switch_rows(topo, rows).values():
+        links, holders, left = defaultdict(lambda: LazyDRR(queues, QUANTUM)), defaultdict(dict), defaultdict(int)
+        for row in mine:
+            link = links[row.port]
+            key, held = (row.flow, row.kind), holders[row.port]
+            if row.event == "enqueue":
+                if key not in held:
+                    taken = set(held.values())
+                    assert row.queue not in taken or len(taken) == queues, "shared while there were others"
+                    shared += row.queue in taken
+                    held[key] = row.queue
+                assert row.queue == held[key]
+                left[row.port, key] += 1
+                link.enqueue(row.queue, row.size)
+                most = max(most, len(held))
+            elif row.event == "dequeue":
+                assert row.queue == held[key] and link.dequeue() == (row.queue, row.size)
+                left[row.port, key] -= 1
+                if not left[row.port, key]:
+                    del held[key]
+    return most, shared
+
+
+@pytest.mark.parametrize("queues", [64, 2, 1])
+@pytest.mark.parametrize("acks", ["control", "data"])
+def test_a_queue_for_every_flow(queues, acks):
+    topo = network()
+    run, rows = traced(topo, crowd(topo), "ideal_fq", {"queues": queues}, host=HostConfig(ack_priority=acks))
+    most, shared = replay(topo, rows, queues)
+    assert most >= 13 and (shared > 0) == (queues < 13)
+    assert run.summary["drops"] == 0
+
+
+def test_thousands_of_flows_at_one_port():
+    """The table of active flows under load, with places taken and given back in any order."""
+    topo = star(hosts=40)
+    flows = flow_list(topo, [(1 + i % 39, 0, 1000 + i % 1700, f"{i // 1500}us") for i in range(6000)])
+    run, rows = traced(topo, flows, "ideal_fq")
+    most, shared = replay(topo, rows, 8192)
+    assert most > 3000 and not shared and run.summary["drops"] == 0
+
+
+def test_active_flows_are_counted():
+    topo = network()
+    run = simulate(topo, crowd(topo), "ideal_fq", measure=Measure(sample="0.5us"))
+    assert 10 <= run.switches["active_flows"].max() <= 44
+    assert run.extra["active_flows"]["active_flows"].max() == run.switches["active_flows"].max()
+
+
+def test_close_to_the_fluid():
+    """Finishing times are those of generalised processor sharing, to a few packets."""
+    topo = star(hosts=9)
+    flows = flow_list(topo, [(i, 0, 40_000 * i, f"{10 * i}us") for i in range(1, 9)])
+    run = simulate(topo, flows, "ideal_fq")
+    wire = [(int(s), int(b) // 1000 * 1048) for s, b in zip(flows.start_ps, flows.bytes)]
+    fluid = ideal_fq.fluid(wire, 1 / 80)
+    latency = 2_000_000 + 1048 * 80
+    for got, ideal in zip(run.flows["finish_ns"], fluid.finish):
+        assert abs(got * 1000 - latency - ideal) <= 10 * 1048 * 80
+
+
+def test_the_buffer_has_no_limit():
+    topo = network(buffer="50KB")
+    run = simulate(topo, crowd(topo), "ideal_fq")
+    assert run.summary["drops"] == 0 and run.summary["max_buffer_bytes"] > 50_000
+
+
+def test_the_rest():
+    check_alone("ideal_fq")
+    check_threads("ideal_fq")
+    check_threads("ideal_fq", {"queues": 3})
+    assert list(parse("ideal_fq").parts) == ["window_cap", "ideal_fq"]
+    assert list(parse("ideal_fq", {"window_cap": False}).parts) == ["ideal_fq"]
+    check_bad("ideal_fq", {"queues": 0}, "1..16384")
+    check_bad("ideal_fq+dqa", None, "both choose the queue")
