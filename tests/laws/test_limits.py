@@ -1,0 +1,87 @@
+"""What the core's integers cannot hold is refused before the run, and what is asked for is what happens."""
+
+import dataclasses
+
+import polars as pl
+import pytest
+from networks import BFC, HostConfig, Measure, flow_list, simulate
+
+from penstock.errors import SpecError
+from penstock.topology import leaf_spine, star
+
+
+def one_flow(size="10KB", start="0s"):
+    topo = star(hosts=2)
+    return topo, flow_list(topo, [(0, 1, size, start)])
+
+
+def test_long_simulated_times():
+    """Times are kept in 51 bits: 37 minutes of simulated time."""
+    topo, flows = one_flow(start="1900s")
+    assert simulate(topo, flows, measure=Measure(sample="0s")).flows["slowdown"][0] == 1.0
+    topo, flows = one_flow(start="3000s")
+    with pytest.raises(SpecError, match="time"):
+        simulate(topo, flows, measure=Measure(sample="0s"))
+    with pytest.raises(SpecError, match="time"):
+        simulate(*one_flow(), max_time_ps=2**52)
+
+
+@pytest.mark.parametrize("mtu", [31_900, 31_952, 31_953, 40_000, 65_000])
+def test_large_packets_work_or_are_refused(mtu):
+    topo, flows = one_flow("1MB")
+    if mtu + 48 <= 32_000:
+        assert simulate(topo, flows, host=HostConfig(mtu=mtu)).flows["slowdown"][0] == 1.0
+    else:
+        with pytest.raises(SpecError, match="mtu"):
+            simulate(topo, flows, host=HostConfig(mtu=mtu))
+
+
+@pytest.mark.parametrize("ack", [32_000, 32_768, 70_000])
+def test_large_acknowledgements_work_or_are_refused(ack):
+    topo, flows = one_flow("1MB")
+    if ack < 2**15:
+        run = simulate(topo, flows, host=HostConfig(ack=ack))
+        assert run.ports.filter(pl.col("node") == 1)["tx_bytes"].item() >= 50 * ack
+    else:
+        with pytest.raises(SpecError, match="ack"):
+            simulate(topo, flows, host=HostConfig(ack=ack))
+
+
+@pytest.mark.parametrize("rto", ["1ps", "3ps", "4ps", "1ns"])
+def test_tiny_timeouts_do_not_crash(rto):
+    topo, flows = one_flow("1KB")
+    try:
+        assert simulate(topo, flows, host=HostConfig(rto=rto), max_time_ps=10**8).summary["flows_finished"] == 1
+    except SpecError as error:
+        assert "rto" in str(error)
+
+
+def test_nic_queues_of_the_host():
+    """HostConfig.nic_queues: with one queue, one pause holds all flows of a NIC."""
+    topo = star(hosts=9)
+    flows = flow_list(topo, [(h, 0, 200_000) for h in range(1, 9) for _ in range(3)])
+    run = simulate(topo, flows, "bfc", host=HostConfig(nic_queues=1), measure=Measure(pauses=True))
+    assert run.pauses.filter(pl.col("node") < topo.hosts)["queue"].unique().to_list() == [0]
+
+
+@pytest.mark.parametrize("queues, nic_queues", [(1, 256), (256, 1), (2, 200)])
+def test_pause_counters_for_every_queue_of_a_neighbour(queues, nic_queues):
+    """More queues upstream than downstream and the other way round: every pause finds its counter, all flows finish."""
+    topo = leaf_spine(hosts=8, tors=2, spines=2)
+    flows = flow_list(topo, [(h, (h + k) % 8, 20_000) for h in range(8) for k in range(1, 8) for _ in range(12)])
+    run = simulate(topo, flows, BFC(queues=queues, nic_queues=nic_queues), measure=Measure(pauses=True))
+    assert run.summary["flows_finished"] == len(flows) and run.summary["drops"] == 0
+    nic = run.pauses.filter(pl.col("node") < topo.hosts)["queue"]
+    assert nic.n_unique() >= min(nic_queues, 40) and nic.max() < nic_queues
+
+
+@pytest.mark.parametrize("seed", [0, 2**31, 2**32 - 1, -1])
+def test_any_seed(seed):
+    """Seeds beyond 31 bits choose the same paths in the switches and in the ideal times."""
+    topo = leaf_spine(hosts=8, tors=2, spines=4)
+    fast = topo.links["b"] == topo.node("spine0")
+    links = topo.links.copy()
+    links["ps_per_byte"][fast] = 20
+    topo = dataclasses.replace(topo, links=links)
+    flows = flow_list(topo, [(i % 4, 4 + i % 3, 5000, f"{20 * i}us") for i in range(40)])
+    assert (simulate(topo, flows, seed=seed).flows["slowdown"] == 1.0).all()

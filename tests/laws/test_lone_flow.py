@@ -1,0 +1,122 @@
+"""A flow that meets no other takes exactly the ideal time: slowdown 1.0, to the last picosecond."""
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from networks import (
+    BFC,
+    SHAPES,
+    HostConfig,
+    Measure,
+    Topology,
+    available,
+    examples,
+    flow_list,
+    networks,
+    simulate,
+    unbounded,
+)
+
+SCHEMES = [
+    s for s in ("fifo", "dqa", "dqa:stochastic", "dqa:single", "pfc", "ideal_fq") if s.split(":")[0] in available()
+]
+SIZES = [1, 2, 999, 1000, 1001, 1460, 8191, 65_536, 1_000_000, 4_321_987]
+
+
+def in_turn(topo: Topology, pairs, sizes, host: HostConfig):
+    """Flows that start one after another, each long after the one before has been acknowledged."""
+    at, items = 0, []
+    for (src, dst), size in zip(pairs, sizes):
+        items.append((src, dst, size, f"{at}ps"))
+        slowest = int(topo.links["ps_per_byte"].max())
+        packets = -(-size // host.mtu)
+        at += (size + packets * (host.header + host.ack)) * slowest * 8 + 4 * topo.base_rtt_ps(
+            host.mtu, host.header, host.ack
+        )
+    return flow_list(topo, items)
+
+
+def check_alone(topo: Topology, flows, scheme, host: HostConfig, seed: int, threads: int = 1) -> None:
+    run = simulate(topo, flows, scheme, seed=seed, host=host, threads=threads, measure=Measure(sample="0s"))
+    for row in run.flows.iter_rows(named=True):
+        assert row["slowdown"] == 1.0, (
+            f"{scheme}, seed {seed}, {host}: a lone flow of {row['bytes']} B from {row['src']} to {row['dst']} took "
+            f"{row['fct_ns']} ns, ideal {row['ideal_fct_ns']} ns, on {topo.links.tolist()}"
+        )
+    assert run.summary["drops"] == 0 and run.summary["retransmissions"] == 0
+
+
+def some_pairs(topo: Topology, count: int, seed: int = 0):
+    rng = np.random.default_rng(seed)
+    src = rng.integers(0, topo.hosts, count)
+    return list(zip(src.tolist(), ((src + rng.integers(1, topo.hosts, count)) % topo.hosts).tolist()))
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("shape", SHAPES)
+def test_every_shape_and_size(shape, scheme):
+    topo, host = unbounded(SHAPES[shape]()), HostConfig()
+    check_alone(topo, in_turn(topo, some_pairs(topo, len(SIZES)), SIZES, host), scheme, host, seed=3)
+
+
+@pytest.mark.parametrize("shape", ["leaf_spine", "fat_tree", "clos"])
+def test_backpressure_leaves_a_lone_flow_alone(shape):
+    """No link is slower than the one before it, and one packet is no backlog: bfc pauses nothing."""
+    topo, host = SHAPES[shape](), HostConfig()
+    if shape != "leaf_spine":  # down from faster links: stay within what one packet may queue
+        topo = type(topo)(
+            **{
+                **{f: getattr(topo, f) for f in topo.__dataclass_fields__},
+                "links": np.array([(*l.tolist()[:4], 80, *l.tolist()[5:]) for l in topo.links], topo.links.dtype),
+            }
+        )
+    flows = in_turn(topo, some_pairs(topo, len(SIZES)), SIZES, host)
+    for scheme in ("bfc", BFC(queues=1, nic_queues=1), "bfc+pfc"):
+        check_alone(topo, flows, scheme, host, seed=5, threads=2)
+
+
+@pytest.mark.parametrize(
+    "host",
+    [
+        HostConfig(mtu=1),
+        HostConfig(mtu=64, header=0),
+        HostConfig(mtu=256, header=98, ack=1),
+        HostConfig(mtu=1460, header=40, ack=84),
+        HostConfig(mtu=9000, header=48),
+        HostConfig(mtu=31_900, header=48),
+        HostConfig(ack_priority="data"),
+    ],
+    ids=str,
+)
+def test_every_kind_of_host(host):
+    sizes = [s for s in SIZES if s <= 2000 * host.mtu]
+    for shape in ("oversubscribed", "parking_lot"):
+        topo = unbounded(SHAPES[shape]())
+        check_alone(topo, in_turn(topo, some_pairs(topo, len(sizes)), sizes, host), "fifo", host, seed=1)
+
+
+@examples(250)
+@given(networks(), st.data())
+def test_every_random_network(topo, data):
+    """Any rates that are whole ps per byte, delays from 10 ns to 20 us, any packet size."""
+    host = HostConfig(
+        mtu=data.draw(st.sampled_from([1000, 100, 1460, 4096])),
+        header=data.draw(st.integers(0, 100)),
+        ack=data.draw(st.integers(1, 100)),
+        rto="1s",
+    )
+    sizes = data.draw(st.lists(st.integers(1, 60_000), min_size=1, max_size=6))
+    seed = data.draw(st.integers(0, 2**31 - 1))
+    pairs = some_pairs(topo, len(sizes), seed)
+    flows = in_turn(topo, pairs, sizes, host)
+    check_alone(topo, flows, data.draw(st.sampled_from(SCHEMES)), host, seed, data.draw(st.integers(1, 2)))
+
+
+@examples(80)
+@given(networks(ps_per_byte=(10, 800), delay_ps=(1_000_000, 5_000_000), alike=True), st.data())
+def test_bfc_on_every_random_network_of_equal_links(topo, data):
+    sizes = data.draw(st.lists(st.integers(1, 100_000), min_size=1, max_size=6))
+    host = HostConfig(rto="1s")
+    seed = data.draw(st.integers(0, 2**31 - 1))
+    check_alone(topo, in_turn(topo, some_pairs(topo, len(sizes), seed), sizes, host), "bfc", host, seed)
