@@ -52,18 +52,16 @@ def test_specs_are_the_paper_s_and_quick_is_shorter(id, scale):
     for label, table in EXPERIMENTS[id].specs(scale).items():
         spec = parse_spec(table, name=label)
         assert spec.topology.model_dump() == {"file": None, **fabric.FABRIC}
-        assert spec.duration_ps == 50_000_000_000 or scale == "quick" and spec.duration_ps <= 4_000_000_000
+        assert spec.duration_ps == 50_000_000_000 or (scale == "quick" and spec.duration_ps <= 4_000_000_000)
         nominal = sum(source.extra.get("load", 0.05) for source in spec.workload)
         assert nominal == pytest.approx(int(label.removeprefix("load")) / 100 if "load" in label else 0.6)
 
 
 def test_the_figures_share_their_runs():
     """Figure 10's active flows under incast are those of figure 9's run of BFC."""
-    keys = [
-        {store.key(spec.only(table)) for spec in [parse_spec(module.specs("paper")["incast"])] for table in spec.schemes}
-        for module in (fig09, fig10)
-    ]
-    assert keys[1] < keys[0]
+    both = [parse_spec(module.specs("paper")["incast"]) for module in (fig09, fig10)]
+    of_9, of_10 = ({store.key(spec.only(table)) for table in spec.schemes} for spec in both)
+    assert of_10 < of_9
 
 
 def runs_of(tmp_path, **columns):

@@ -43,7 +43,7 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
     """Short flows' tail, the order of the schemes, long flows, the buffer, PFC and drops."""
     numbers = {
         panel: {scheme.legend: value(data, "incast", scheme, panel) for scheme in SHOWN}
-        for panel in ("short avg", "short p95", "short p99", "long avg")
+        for panel in ("short avg", "short p95", "short p99")
     }
     tail, p95 = numbers["short p99"], numbers["short p95"]
     return [
@@ -58,10 +58,7 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
         *_nearest_to_ideal(data),
         ascending("queues", "short flows, p99: BFC by the number of its queues", "collisions for want of queues",
                   {name: tail[name] for name in ("BFC, 128 queues", "BFC, 64 queues", "BFC")}, quick=False),
-        holds("long", "flows > 3 MB, average: HPCC, DCQCN, DCTCP", "HPCC does worse than DCQCN and DCTCP",
-              ", ".join(f"{name} {numbers['long avg'][name]:.3g}" for name in ("HPCC", "DCQCN", "DCTCP")),
-              numbers["long avg"]["HPCC"] > max(numbers["long avg"][name] for name in ("DCQCN", "DCTCP")),
-              "HPCC largest", quick=False),
+        *fabric.long_flows(data, "incast"),
         *_switches(data),
     ]  # fmt: skip
 
@@ -71,9 +68,8 @@ def _best(numbers: dict[str, dict[str, float]]) -> list[Claim]:
     found = []
     for panel, what in (("avg", "average"), ("p95", "p95"), ("p99", "p99")):
         of = {name: numbers[f"short {panel}"][name] for name in ("BFC", "HPCC", "DCTCP", "DCQCN")}
-        text = ", ".join(f"{name} {number:.3g}" for name, number in of.items())
         found.append(holds(f"best-{panel}", f"short flows, {what}: BFC below HPCC, DCTCP and DCQCN",
-                           "BFC achieves the best FCTs (both average and tail)", text,
+                           "BFC achieves the best FCTs (both average and tail)", fabric.text(of),
                            min(of, key=of.__getitem__) == "BFC", "BFC smallest"))  # fmt: skip
     return found
 
@@ -87,7 +83,7 @@ def _nearest_to_ideal(data: pl.DataFrame) -> list[Claim]:
             scheme.legend: float((fabric.curve(data, "incast", scheme.label, panel)["y"].log() - ideal).mean())  # type: ignore[arg-type]
             for scheme in (BFC, HPCC, DCTCP, DCQCN)
         }
-        text = ", ".join(f"{name} {math.exp(distance):.3g}" for name, distance in far.items())
+        text = fabric.text({name: math.exp(distance) for name, distance in far.items()})
         found.append(holds(f"nearest-{panel}", f"slowdown over Ideal-FQ's, mean of the size bins, {what}",
                            "BFC closest to Ideal-FQ", text, min(far, key=far.__getitem__) == "BFC",
                            "BFC smallest"))  # fmt: skip

@@ -10,7 +10,7 @@ from typing import Any
 import polars as pl
 
 from penstock.experiments.bfc import _fabric as fabric
-from penstock.experiments.bfc._fabric import BFC, DCQCN, DCTCP, HPCC, IDEAL, SCHEMES, value
+from penstock.experiments.bfc._fabric import BFC, IDEAL, SCHEMES, value
 from penstock.experiments.cache import Runs, Spec
 from penstock.experiments.claims import Claim, ascending, holds, within
 from penstock.experiments.style import DASHES, PAGE, figure, legend_above, lettered
@@ -55,7 +55,9 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
                   {name: short[name] for name in ("BFC", "HPCC", "DCTCP", "DCQCN")}),
         ascending("order-avg", "short flows, average: order of the schemes", "DCQCN worst, then DCTCP, HPCC",
                   {name: mean[name] for name in ("BFC", "HPCC", "DCTCP", "DCQCN")}),
-        *_buffers(data),
+        *fabric.long_flows(data, "plain"),
+        *fabric.no_pfc(data, "plain"),
+        _drops(data),
         *_active(data),
     ]  # fmt: skip
 
@@ -65,14 +67,9 @@ def _mean_ratio(data: pl.DataFrame, panel: str) -> float:
     return float((ours / ideal).mean())
 
 
-def _buffers(data: pl.DataFrame) -> list[Claim]:
-    paused = max(value(data, "plain", scheme, "pfc") for scheme in (DCQCN, DCTCP, HPCC))
+def _drops(data: pl.DataFrame) -> Claim:
     drops = sum(value(data, "plain", scheme, "drops") for scheme in SCHEMES)
-    return [
-        holds("pfc", "time paused by PFC, the most of any scheme and kind of link (%)", "never triggered", paused,
-              paused == 0, "0"),
-        holds("drops", "packets dropped under any scheme", "none", drops, drops == 0, "0"),
-    ]  # fmt: skip
+    return holds("drops", "packets dropped under any scheme", "none", drops, drops == 0, "0")
 
 
 def _active(data: pl.DataFrame) -> list[Claim]:

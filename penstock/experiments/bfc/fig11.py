@@ -10,7 +10,7 @@ from typing import Any
 import polars as pl
 
 from penstock.experiments.bfc import _fabric as fabric
-from penstock.experiments.bfc._fabric import BFC, DCQCN, DCTCP, HPCC, IDEAL, SCHEMES, value
+from penstock.experiments.bfc._fabric import BFC, IDEAL, SCHEMES, value
 from penstock.experiments.cache import Runs, Spec
 from penstock.experiments.claims import Claim, ascending, holds, within
 from penstock.experiments.style import PAGE, figure, legend_above, lettered
@@ -49,40 +49,29 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
 
 def _trends(data: pl.DataFrame, traffic: str, low: float, high: float, paper: str) -> list[Claim]:
     tail = {scheme.legend: value(data, traffic, scheme, "short p99") for scheme in SCHEMES}
-    long = {scheme.legend: value(data, traffic, scheme, "long avg") for scheme in (DCTCP, DCQCN, HPCC, BFC)}
     drops = value(data, traffic, BFC, "drops")
     where = NAMES[traffic]
     return [
         within(f"{traffic}-hpcc", f"{where}: short flows (< 3 KB), p99: HPCC / BFC", paper,
                tail["HPCC"] / tail["BFC"], low, high),
         holds(f"{traffic}-best", f"{where}: short flows, p99: BFC below HPCC, DCTCP and DCQCN",
-              "the best FCTs among all the schemes", _text(tail),
+              "the best FCTs among all the schemes", fabric.text(tail),
               tail["BFC"] < min(tail[name] for name in ("HPCC", "DCTCP", "DCQCN")), "BFC smallest"),
         ascending(f"{traffic}-order", f"{where}: short flows, p99: order of the schemes",
                   "DCQCN worst, then DCTCP, HPCC, BFC",
                   {name: tail[name] for name in ("BFC", "HPCC", "DCTCP", "DCQCN")}, quick=False),
-        holds(f"{traffic}-long", f"{where}: flows > 3 MB, average: BFC best, HPCC worse than DCQCN and DCTCP",
-              "long flows do worse with HPCC", _text(long),
-              long["BFC"] < min(long[name] for name in ("DCQCN", "DCTCP"))
-              and long["HPCC"] > max(long[name] for name in ("DCQCN", "DCTCP")),
-              "BFC smallest, HPCC largest", quick=False),
+        *fabric.long_flows(data, traffic, f"{traffic}-"),
         holds(f"{traffic}-drops", f"{where}: packets dropped under BFC", "none", drops, drops == 0, "0"),
     ]  # fmt: skip
 
 
 def _without_incast(data: pl.DataFrame) -> list[Claim]:
     tail = {scheme.legend: value(data, "plain", scheme, "short p99") for scheme in (BFC, IDEAL)}
-    paused = max(value(data, "plain", scheme, "pfc") for scheme in (DCQCN, DCTCP, HPCC))
     return [
         within("plain-ideal", "60 %: short flows, p99: BFC / Ideal-FQ", "closely tracks optimal",
                tail["BFC"] / tail["Ideal-FQ"], 0.85, 1.15, quick=True),
-        holds("plain-pfc", "60 %: time paused by PFC, the most of any scheme and kind of link (%)", "never triggered",
-              paused, paused == 0, "0", quick=False),
+        *fabric.no_pfc(data, "plain", "plain-"),
     ]  # fmt: skip
-
-
-def _text(numbers: dict[str, float]) -> str:
-    return ", ".join(f"{name} {number:.3g}" for name, number in numbers.items())
 
 
 def plot(data: pl.DataFrame) -> Any:

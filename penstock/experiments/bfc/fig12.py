@@ -92,9 +92,8 @@ def _ordering(data: pl.DataFrame) -> list[Claim]:
     found = []
     for load in (0.6, 0.9):
         tail = {scheme.legend: _at(data, load, scheme, "short") for scheme in (BFC_128, HPCC, DCTCP, DCQCN)}
-        text = ", ".join(f"{legend} {number:.3g}" for legend, number in tail.items())
         found.append(holds(f"best-{100 * load:.0f}", f"{load:.0%}: short flows, p99: BFC 128 below HPCC, DCTCP, DCQCN",
-                           "lower tail latency", text, min(tail, key=tail.__getitem__) == BFC_128.legend,
+                           "lower tail latency", fabric.text(tail), min(tail, key=tail.__getitem__) == BFC_128.legend,
                            "BFC smallest"))  # fmt: skip
     return found
 
