@@ -25,6 +25,7 @@ from penstock.experiments.claims import DIFFERS, FAIL, OPEN, SCALES, Claim, judg
 from penstock.experiments.registry import EXPERIMENTS, Experiment
 from penstock.experiments.style import save
 from penstock.run import version
+from penstock.rundir import reason
 from penstock.spec import parse_spec
 
 COLUMNS = ("series", "x", "y")
@@ -62,6 +63,7 @@ def reproduce(
     experiment = experiments[id]
     started = time.perf_counter()
     out = Path(out) if out else Path("reproductions") / id
+    check_out(out)
     runs = run_all(experiment, scale, Path(cache) if cache else store.home() / "runs", threads, progress)
     data = measured(experiment, runs, scale)
     runs.report(id, 1.0)
@@ -73,6 +75,18 @@ def reproduce(
     (console or Console()).print(table(experiment, claims))
     fail_if_any(id, claims, out)
     return Outcome(id, scale, out, claims, data, summary)
+
+
+def check_out(out: Path) -> None:
+    """Make the directory, before the work: SpecError if it cannot be written or holds something else."""
+    try:
+        if out.is_dir() and any(out.iterdir()) and not (out / "claims.json").exists():
+            raise SpecError(f"{out}: is not empty and not a reproduction; give another folder with --out")
+        out.mkdir(parents=True, exist_ok=True)
+        (out / ".probe").write_bytes(b"")
+        (out / ".probe").unlink()
+    except OSError as error:
+        raise SpecError(f"{out}: cannot be written ({reason(error)}); give another folder with --out") from error
 
 
 def run_all(experiment: Experiment, scale: str, cache: Path, threads: int, progress: Progress | None) -> Runs:

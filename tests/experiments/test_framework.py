@@ -181,6 +181,16 @@ def test_the_figure_is_drawn_from_the_written_data_and_always_the_same(tmp_path)
         assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
 
 
+def test_a_folder_that_cannot_hold_the_results_is_refused_before_the_work(tmp_path, simulated):
+    (tmp_path / "file").write_text("mine")
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "spec.toml").write_text("mine")
+    for out, why in (("file", "be written"), ("file/below", "be written"), ("other", "not a reproduction")):
+        with pytest.raises(SpecError, match=why):
+            run(with_runs(), tmp_path / out)
+    assert not simulated and (tmp_path / "other" / "spec.toml").read_text() == "mine"
+
+
 # -- the cache
 
 def test_a_second_time_nothing_is_simulated(tmp_path, simulated):
@@ -222,6 +232,36 @@ def test_an_interrupted_run_is_not_kept(tmp_path, simulated, monkeypatch):
     with pytest.raises(KeyboardInterrupt):
         run(with_runs(), tmp_path, cache=tmp_path / "runs")
     assert not (tmp_path / "runs").exists() or not list((tmp_path / "runs").iterdir())
+
+
+def test_a_run_that_ctrl_c_cut_short_is_not_kept(tmp_path, simulated, monkeypatch, capsys):
+    def cut(spec, table, topo, flows, **kwargs):
+        partial = whole(spec, table, topo, flows)
+        partial.summary["interrupted"] = table.name == "hpcc"
+        return partial
+
+    whole = Spec.simulate
+    monkeypatch.setattr(Spec, "simulate", cut)
+    with pytest.raises(KeyboardInterrupt):
+        run(with_runs(), tmp_path / "out", cache=tmp_path / "runs")
+    assert len(list((tmp_path / "runs").iterdir())) == 1
+    assert "goes on from there" in capsys.readouterr().err
+
+
+def test_frames_are_read_by_column(tmp_path, simulated):
+    found = []
+
+    def measure(runs, scale):
+        assert "base/bfc" in runs and "base" not in runs
+        found.append(runs.scan("base/bfc", "flows").select("bytes").collect()["bytes"].to_list())
+        with pytest.raises(SpecError, match="has no queues"):
+            runs.scan("base/bfc", "queues")
+        with pytest.raises(SpecError, match="no spec of that label"):
+            runs.summary("base/bcf")
+        return pl.DataFrame({"series": ["a"], "x": [1.0], "y": [runs.summary("base/bfc")["flows_started"]]})
+
+    run(experiment([], specs=lambda scale: {"base": SPEC}, measure=measure), tmp_path)
+    assert found == [[100]]
 
 
 def test_progress_names_the_run(tmp_path, simulated):
