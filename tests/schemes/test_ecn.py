@@ -43,7 +43,7 @@ def check_marks(topo, rows, values):
     {"k_min": "10KB", "k_max": "40KB"},
     {"k_min": "10KB", "k_max": "40KB", "p_max": 0.2},
     {"k_min": "2500B", "k_max": "20KB", "p_max": 0.5, "per": "25Gbps"},
-    {"k_min": "30KB", "k_max": "30KB"},
+    {"k_min": "31440B", "k_max": "31440B"},
     {"k_min": "50KB", "k_max": "2MB", "p_max": 0.01},
 ], ids=["bfc", "p_max", "per", "step", "rare"])
 def test_every_mark(parameters):

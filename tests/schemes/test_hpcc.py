@@ -1,6 +1,8 @@
 """HPCC's senders against Algorithm 1 as transcribed: what they saw is put together again from the trace of packets."""
 
 
+from itertools import pairwise
+
 import pytest
 from helpers import (
     QUEUED_ACKS,
@@ -78,6 +80,18 @@ CASES = {
     "rx": ("hpcc", {"rate": "rx"}),
     "others": ("hpcc", {"eta": 0.8, "max_stage": 1, "w_ai": "500B", "t": "13us", "min_rate": "5Gbps", "int_bytes": 0}),
 }
+
+
+def test_stages_begin_again_after_a_multiplicative_step():
+    """A long flow that is left alone: additive steps, a multiplicative one, additive steps."""
+    topo = network()
+    flows = incast(topo, [4, 8, 12], size=[2_000_000, 150_000, 100_000])
+    parameters = {"max_stage": 3, "w_ai": "300B"}
+    run, rows = traced(topo, flows, "hpcc", parameters, measure=SAMPLES, host=QUEUED_ACKS)
+    _, _, windows = trajectories(topo, flows, rows, "hpcc", parameters)
+    assert check_windows(run, 0, windows[0]) > 300
+    steps = [b - a for (_, a), (_, b) in pairwise(windows[0]) if b != a]
+    assert sum(s == pytest.approx(300) for s in steps) > 4 and max(steps) > 3000
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -17,7 +17,7 @@ from helpers import (
 from paper import ideal_fq
 
 from penstock.measure import HostConfig, Measure
-from penstock.schemes import parse
+from penstock.schemes import FOLDER, parse
 from penstock.sim.simulate import simulate
 from penstock.topology import star
 from penstock.workload import flow_list
@@ -72,6 +72,21 @@ def test_thousands_of_flows_at_one_port():
     run, rows = traced(topo, flows, "ideal_fq")
     most, shared = replay(topo, rows, 8192)
     assert most > 3000 and not shared and run.summary["drops"] == 0
+
+
+def test_a_table_that_is_nearly_full(tmp_path):
+    """The same scheme with 64 places for its active flows: most are not where their hash says."""
+    source = (FOLDER / "ideal_fq.py").read_text()
+    tight = tmp_path / "tight.py"
+    for old, new in [("BITS = 16 ", "BITS = 6 "), ("MASK = 65535", "MASK = 63"), ("MOST = 60000", "MOST = 62")]:
+        assert old in source
+        source = source.replace(old, new)
+    tight.write_text(source)
+    topo = star(hosts=40)
+    flows = flow_list(topo, [(1 + 7 * i % 39, 0, 1000 + 997 * i % 3000, f"{i * 90}ns") for i in range(400)])
+    _, rows = traced(topo, flows, str(tight), {"queues": 256})
+    most, shared = replay(topo, rows, 256)
+    assert 40 < most <= 62 and not shared
 
 
 def test_active_flows_are_counted():
