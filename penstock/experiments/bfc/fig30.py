@@ -3,6 +3,12 @@
 A flow is enqueued at x times its dequeue rate mu. Its queue grows to Th, overshoots for one HRTT, drains, and is empty
 for the HRTT that the resume takes; the fraction of time in that last phase is E_f(x, Th), equation 4. Everything scales
 with HRTT * mu (the one-hop BDP at the drain rate), so `th` below is in units of it.
+
+Simulated points: one flow from a host at rate x mu over a switch and a link at rate mu (kind dumbbell with one host a
+side), so that the upstream is a NIC that always has more to send; 20 us per link and packets of 100 B without headers,
+so that the one-hop BDP of 50 to 62.5 KB is hundreds of packets, nearly a fluid; no bitmap, since nothing is lost. The
+fraction is the time in which the link at rate mu does not send, over whole cycles after the first ones. The ratios are
+exact: a spec's rates are whole numbers of bit/s and of picoseconds per byte, which allows 1.024 and 1.25 but not 1.1.
 """
 
 from typing import Any
@@ -10,7 +16,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from penstock.experiments.cache import Runs
+from penstock.experiments.cache import Runs, Spec
 from penstock.experiments.claims import Claim, within
 from penstock.experiments.style import BLUE, DASHES, GREEN, PAGE, RED, figure, lettered
 
@@ -18,6 +24,14 @@ TITLE = "Worst-case fraction of time without packets by pause threshold"
 PAPER = "BFC, NSDI 2022, figure 30"
 BFC_TH = 1.0  # BFC pauses at one one-hop BDP
 RATIOS = (1.1, 2.0)  # the two x the text gives numbers for
+RATES = {  # x: picoseconds per byte of the host's link and of the bottleneck
+    1.024: (625, 640), 1.25: (512, 640), 1.5625: (512, 800), 2.0: (320, 640), 2.5: (256, 640), 3.125: (256, 800),
+    4.0: (160, 640),
+}  # fmt: skip
+POINTS = {0.5: (1.25, 2.0, 4.0), 1.0: tuple(RATES), 2.0: (1.25, 2.0, 4.0)}  # Th: x
+WORST = {0.25: 1.5625, 1.0: 2.0, 2.25: 2.5, 4.0: 3.125}  # Th: a ratio next to sqrt(Th) + 1
+DELAY_US, PACKET = 20, 100
+ROUND_TRIPS = {"quick": 150, "paper": 400}
 
 
 def inefficiency(x: np.ndarray | float, th: np.ndarray | float) -> np.ndarray:
@@ -41,9 +55,57 @@ def cycle(x: float, th: float) -> tuple[float, float, float]:
     return th / (x - 1) + 1, th + x - 1, 1.0
 
 
+def cases() -> list[tuple[float, float]]:
+    """(Th, x) of every simulated point."""
+    return sorted({(th, x) for th, ratios in POINTS.items() for x in ratios} | set(WORST.items()))
+
+
+def specs(scale: str) -> dict[str, Spec]:
+    """One spec per ratio of rates, with the thresholds as schemes."""
+    grouped: dict[float, list[float]] = {}
+    for th, x in cases():
+        grouped.setdefault(x, []).append(th)
+    return {f"x{x:g}": _spec(x, thresholds, ROUND_TRIPS[scale]) for x, thresholds in grouped.items()}
+
+
+def _spec(x: float, thresholds: list[float], round_trips: int) -> Spec:
+    fast, slow = RATES[x]
+    schemes = [{"name": "bfc", "th": th, "refresh": "0us", "label": f"th{th:g}"} for th in thresholds]
+    return {
+        "run": {"duration": f"{2 * DELAY_US * round_trips}us", "drain": False},
+        "topology": {"kind": "dumbbell", "left": 1, "right": 1, "rate": 8 * 10**12 // fast,
+                     "bottleneck_rate": 8 * 10**12 // slow, "delay": f"{DELAY_US}us"},
+        "scheme": schemes if len(schemes) > 1 else schemes[0],
+        "workload": [{"kind": "list", "flows": [[0, 1, "10GB", "0s"]]}],
+        "measure": {"sample": "1us", "port_series": True},
+        "host": {"mtu": PACKET, "header": 0},
+    }  # fmt: skip
+
+
 def simulated(runs: Runs, scale: str) -> pl.DataFrame:
-    """Points measured in the packet simulator: columns series, x, y, panel, th as in `measure`. None yet."""
-    return formula_curves().clear()
+    """Points measured in the packet simulator: columns series, x, y, panel, th as in `measure`."""
+    frames = []
+    for th, x in cases():
+        shared = sum(other == x for _, other in cases()) > 1
+        idle = idle_fraction(runs[f"x{x:g}/th{th:g}" if shared else f"x{x:g}"], x, th)
+        frames.append(_points("simulated", np.array([x]), np.array([idle]), "x", th))
+        if WORST.get(th) == x:
+            frames.append(_points("simulated", np.array([th]), np.array([idle]), "max", th))
+    return pl.concat(frames)
+
+
+def idle_fraction(run: Any, x: float, th: float) -> float:
+    """The share of time in which the bottleneck does not send, over as many whole cycles as fit after two of them."""
+    sender, receiver = 2, 3  # the dumbbell's two switches
+    port = run.ports.filter((pl.col("node") == sender) & (pl.col("peer") == receiver))["port"].item()
+    series = run.frame("port_series").filter((pl.col("node") == sender) & (pl.col("port") == port)).sort("time_ns")
+    times, sent = series["time_ns"].to_numpy(), series["tx_bytes"].to_numpy()
+    period = sum(cycle(x, th)) * 2 * DELAY_US * 1e3
+    first = 2 * period
+    last = first + (times[-1] - first) // period * period
+    inside = (times >= first) & (times <= last)
+    times, sent = times[inside], sent[inside]
+    return float(1 - (sent[-1] - sent[0]) * RATES[x][1] / 1e3 / (times[-1] - times[0]))
 
 
 def formula_curves() -> pl.DataFrame:
@@ -74,7 +136,27 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
         within("max", "Th = one-hop BDP: largest E_f", "0.2", peak["y"], 0.195, 0.205, quick=True),
         within("argmax", "Th = one-hop BDP: x of the largest E_f", "2", peak["x"], 1.95, 2.05, quick=True),
         within("x-1.1", "Th = one-hop BDP: E_f at x = 1.1", "0.076", at[1.1], 0.0755, 0.0765, quick=True),
+        *_simulated_claims(data),
     ]
+
+
+def _simulated_claims(data: pl.DataFrame) -> list[Claim]:
+    """The simulator against equations 4 and 5, in points of 1 %."""
+    points = data.filter((pl.col("series") == "simulated") & (pl.col("panel") == "x"))
+    away = np.abs(points["y"].to_numpy() - inefficiency(points["x"].to_numpy(), points["th"].to_numpy()))
+    own = points.filter(pl.col("th") == BFC_TH)
+    largest = own.sort("y", descending=True).row(0, named=True)
+    return [
+        within("simulated", f"largest distance of {len(points)} simulated points from equation 4", "0", away.max(),
+               None, 0.02, quick=True),
+        within("simulated-max", "simulated, Th = one-hop BDP: largest fraction without packets", "0.2", largest["y"],
+               0.18, 0.22, quick=True),
+        within("simulated-argmax", "simulated, Th = one-hop BDP: x of the largest", "2", largest["x"], 2, 2,
+               quick=True),
+        within("simulated-small", "simulated, Th = one-hop BDP, x = 1.024: fraction without packets",
+               f"{float(inefficiency(1.024, 1.0)):.3g} (0.076 at 1.1)", own.filter(pl.col("x") == 1.024)["y"].item(),
+               0.0, 0.0424, quick=True),
+    ]  # fmt: skip
 
 
 def plot(data: pl.DataFrame) -> Any:
@@ -83,24 +165,22 @@ def plot(data: pl.DataFrame) -> Any:
     worst = data.filter(pl.col("panel") == "max")
     formula = worst.filter(pl.col("series") == "formula")
     left.plot(formula["x"], formula["y"], color=BLUE, label="Equation 5")
-    left.plot([BFC_TH], [float(worst_case(BFC_TH))], "o", color=RED, label="BFC: one-hop BDP")
+    left.plot([BFC_TH], [float(worst_case(BFC_TH))], "o", color=RED, ms=9, alpha=0.6, mew=0, label="BFC: one-hop BDP")
     left.set(xlabel="Pause threshold $Th\\,/\\,(HRTT\\cdot\\mu_f)$", ylabel="$\\max_x\\,E_f(x, Th)$")
     left.set(ylim=(0, 0.5), xlim=(0, 5))
-    left.legend(loc="upper right")
     curves = data.filter((pl.col("panel") == "x") & pl.col("series").str.starts_with("Th"))
     for (th, curve), colour, dash in zip(curves.group_by("th", maintain_order=True), (GREEN, BLUE, RED), DASHES):
         right.plot(curve["x"], curve["y"], color=colour, ls=dash, label=f"$Th$ = {th[0]:g} one-hop BDP")
     right.set(xlabel="Enqueue rate / dequeue rate, $x$", ylabel="$E_f(x, Th)$", xlim=(1, 5), ylim=(0, 0.4))
-    right.legend(loc="upper right", handlelength=2.6)
     _draw_simulated(left, right, data)
     lettered((left, right), ("worst case over $x$", "by $x$"))
     return made
 
 
 def _draw_simulated(left: Any, right: Any, data: pl.DataFrame) -> None:
-    """Markers for what `simulated` returned."""
+    """Markers for what `simulated` returned, as far as the curve of their threshold is drawn."""
     for panel, name in ((left, "max"), (right, "x")):
         points = data.filter((pl.col("panel") == name) & (pl.col("series") == "simulated"))
-        if not points.is_empty():
-            panel.plot(points["x"], points["y"], "s", color="black", ms=4, label="Simulated")
-            panel.legend(loc="upper right", handlelength=2.6)
+        drawn = points if name == "max" else points.filter(pl.col("th").is_in(list(POINTS)))
+        panel.plot(drawn["x"], drawn["y"], "s", color="black", ms=3.5, mfc="white", label="simulated")
+        panel.legend(loc="upper right", handlelength=2.6)

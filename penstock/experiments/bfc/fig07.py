@@ -1,0 +1,164 @@
+"""BFC (NSDI 2022), figure 7: queue length and under-utilisation of a link with two flows, by pause threshold.
+
+Testbed of figure 6 (section 6.1): a group-2 flow (switch 1 to switch 2) and a group-3 flow (switch 3 to switch 2) meet
+at the link from switch 2 to receiver 2; all ports 100 Gbit/s with 16 queues; no end-to-end control. The pause threshold
+Th is fixed, in us of line rate (12.5 KB per us).
+
+Set-up: three switches in a row (kind parking_lot, whose middle switch is switch 2), a host per flow. The testbed's
+one-hop round trip is not published: it loops packets back on one switch, so there is no cable, and footnote 4 gives a
+switch 500 ns; hence 500 ns per link, 1 us for the round trip. The second flow starts 0 to 10 us after the first, spread
+evenly over the runs, because two flows can lock into step (docs/differences.md); shown is the mean over the runs.
+"""
+
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from penstock.experiments.cache import Runs, Spec
+from penstock.experiments.claims import Claim, Differs, holds, within
+from penstock.experiments.style import BLACK, BLUE, DASHES, PAGE, RED, figure, lettered
+
+TITLE = "Queue length and under-utilisation of two flows at one link"
+PAPER = "BFC, NSDI 2022, figure 7"
+BYTES_PER_US, PS_PER_BYTE, FRAME = 12_500, 80, 1048
+QUEUES = 16
+HRTT_US = 1.0
+THRESHOLDS_US = (0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 4.0)
+SHOWN_US = 2.0
+OFFSETS_US = {"quick": (2.5,), "paper": tuple(float(offset) for offset in np.linspace(0, 10, 9))}
+DURATION_US = {"quick": 500, "paper": 1000}
+SETTLED_US = 100
+PANELS = ("mean", "peak", "empty", "idle", "queues")
+SENDER_2, SENDER_3, RECEIVER = 2, 5, 3  # hosts at switches 1, 3 and 2
+SWITCH_2 = 7
+WINDOW_US = (100, 160)  # what panel (a) shows
+DIFFERS = {
+    "utilised": Differs("the flows run in step, and no hardware queues follow the egress pipeline", "bfc-fig07"),
+}
+
+
+def specs(scale: str) -> dict[str, Spec]:
+    """One spec per offset of the second flow's start, each with all thresholds."""
+    return {f"offset{offset:g}us": _spec(offset, DURATION_US[scale]) for offset in OFFSETS_US[scale]}
+
+
+def _spec(offset_us: float, duration_us: float) -> Spec:
+    schemes = [
+        {"name": "bfc", "queues": QUEUES, "th_bytes": round(th * BYTES_PER_US), "label": f"{th:g}us"}
+        for th in THRESHOLDS_US
+    ]
+    flows = [[SENDER_2, RECEIVER, "1GB", "0s"], [SENDER_3, RECEIVER, "1GB", f"{round(offset_us * 1e6)}ps"]]
+    return {
+        "run": {"duration": f"{duration_us}us", "drain": False},
+        "topology": {"kind": "parking_lot", "hops": 2, "cross": 1, "delay": "500ns"},
+        "scheme": schemes,
+        "workload": [{"kind": "list", "flows": flows}],
+        "measure": {"sample": "100ns", "port_series": True, "queues": True},
+    }
+
+
+def measure(runs: Runs, scale: str) -> pl.DataFrame:
+    """Panel "time": x us, y KB of the first flow's queue. The other panels: by Th, over the runs.
+
+    `mean` and `peak` are in KB per flow, `empty` is the fraction of time without packets of a flow, `idle` that without
+    anything to send on the link, in percent, and `queues` the number of queues in use.
+    """
+    frames = []
+    for th in THRESHOLDS_US:
+        found = [_one_run(runs[f"offset{offset:g}us/{th:g}us"]) for offset in OFFSETS_US[scale]]
+        for panel in PANELS:
+            values = [each[panel] for each in found]
+            frames.append(_points(panel, [th], [float(np.mean(values))], th, float(min(values)), float(max(values))))
+    shown = runs[f"offset{OFFSETS_US[scale][-1]:g}us/{SHOWN_US:g}us"]
+    times, lengths = queue_of(shown)[0]
+    kept = (times >= WINDOW_US[0]) & (times <= WINDOW_US[1])
+    frames.append(_points("time", times[kept], lengths[kept] / 1e3, SHOWN_US))
+    return pl.concat(frames)
+
+
+def _points(panel: str, x: Any, y: Any, th: float, low: float = np.nan, high: float = np.nan) -> pl.DataFrame:
+    frame = pl.DataFrame({"series": f"Th = {th:g} us", "x": x, "y": y, "panel": panel, "th": th})
+    return frame.with_columns(pl.lit(low).alias("low"), pl.lit(high).alias("high"))
+
+
+def _bottleneck(run: Any) -> tuple[pl.DataFrame, int]:
+    """The samples of the port from switch 2 to the receiver, once settled, and the port's number."""
+    port = run.ports.filter((pl.col("node") == SWITCH_2) & (pl.col("peer") == RECEIVER))["port"].item()
+    series = run.frame("port_series").filter((pl.col("node") == SWITCH_2) & (pl.col("port") == port))
+    return series.filter(pl.col("time_ns") >= SETTLED_US * 1e3).sort("time_ns"), port
+
+
+def queue_of(run: Any) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Times in us and bytes of every queue that was in use at the bottleneck; samples at which it was empty are 0."""
+    series, port = _bottleneck(run)
+    waiting = run.frame("queues").filter((pl.col("node") == SWITCH_2) & (pl.col("port") == port))
+    found = []
+    for number in waiting.filter(pl.col("time_ns") >= SETTLED_US * 1e3)["queue"].unique().sort():
+        one = waiting.filter(pl.col("queue") == number).select("time_ns", "bytes")
+        whole = series.select("time_ns").join(one, on="time_ns", how="left").fill_null(0)
+        found.append((whole["time_ns"].to_numpy() / 1e3, whole["bytes"].to_numpy()))
+    return found
+
+
+def _one_run(run: Any) -> dict[str, float]:
+    """Mean, peak and share of empty samples of the queues, a queue per flow, and the idle share of the link."""
+    series, _ = _bottleneck(run)
+    lengths = [length for _, length in queue_of(run)]
+    busy_ns = (series["tx_bytes"][-1] - series["tx_bytes"][0]) * PS_PER_BYTE / 1e3
+    return {
+        "mean": float(np.sum([np.mean(length) for length in lengths])) / 2e3,
+        "peak": float(np.max(lengths)) / 1e3,
+        "empty": float(np.mean([np.mean(length == 0) for length in lengths])),
+        "queues": len(lengths),
+        "idle": 100 * (1 - busy_ns / (series["time_ns"][-1] - series["time_ns"][0])),
+    }
+
+
+def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
+    """The queue's ups and downs at Th = 2 us, the two numbers of the text, and what a larger threshold does."""
+    of = {panel: dict(zip(part["th"], part["y"])) for (panel,), part in data.group_by("panel") if panel != "time"}
+    line = data.filter(pl.col("panel") == "time")["y"].to_numpy()
+    th_kb = SHOWN_US * BYTES_PER_US / 1e3
+    crossings = int(np.sum((line[:-1] < th_kb) & (line[1:] >= th_kb)))
+    overshoot = HRTT_US * BYTES_PER_US / 2e3  # half the line rate more comes in than goes out, for a one-hop round trip
+    steady = [of["idle"][th] for th in THRESHOLDS_US if th >= 2 * HRTT_US]
+    means = [of["mean"][th] for th in THRESHOLDS_US]
+    used = [of["queues"][th] for th in THRESHOLDS_US]
+    return [
+        within("queues", "fewest queues in use at the link", "a queue for each flow", min(used), 2, 2, quick=True),
+        holds("oscillates", f"Th = 2 us: the queue rises through Th in {WINDOW_US[1] - WINDOW_US[0]} us",
+              "limited near Th, goes to 0", f"{crossings} times", crossings >= 3, "3 or more"),
+        within("peak", "Th = 2 us: longest queue, KB", "near Th (25 KB)", of["peak"][SHOWN_US], th_kb,
+               th_kb + overshoot + 4 * FRAME / 1e3, quick=True),
+        within("touches-0", "Th = 2 us: fraction of time at which a flow has no packets", "goes to 0 temporarily",
+               of["empty"][SHOWN_US], 0.005, 0.25, quick=True),
+        within("mean", "Th = 2 us: mean queue of a flow, KB", "15", of["mean"][SHOWN_US], 7, 25, quick=True),
+        within("utilised", "Th = 2 us: utilisation of the link, %", "close to 100", 100 - of["idle"][SHOWN_US], 95),
+        holds("falls", "under-utilisation from Th = 2 us on, %", "falls with Th",
+              ", ".join(f"{idle:.3g}" for idle in steady), np.all(np.diff(steady) < 0), "falls"),
+        holds("grows", "mean queue of a flow, KB", "grows with Th",
+              ", ".join(f"{mean:.3g}" for mean in means), np.all(np.diff(means) > 0), "grows"),
+    ]  # fmt: skip
+
+
+def plot(data: pl.DataFrame) -> Any:
+    """(a) the queue of one flow over time, (b) its mean and the under-utilisation by threshold."""
+    made, (left, right) = figure(1, 2, width=PAGE, height=2.4)
+    line = data.filter(pl.col("panel") == "time")
+    left.plot(line["x"] - WINDOW_US[0], line["y"], color=BLUE, lw=1.2)
+    left.axhline(SHOWN_US * BYTES_PER_US / 1e3, color=BLACK, lw=1.2, ls=DASHES[1])
+    left.text(0.8, SHOWN_US * BYTES_PER_US / 1e3 + 0.8, "$Th$")
+    left.set(xlabel="Time (us)", ylabel="Queue of one flow (KB)", xlim=(0, WINDOW_US[1] - WINDOW_US[0]), ylim=(0, 42))
+    mean, idle = (data.filter(pl.col("panel") == panel).sort("x") for panel in ("mean", "idle"))
+    other = right.twinx()
+    (first,) = right.plot(mean["x"], mean["y"], color=BLUE, marker="o", label="mean queue of a flow")
+    other.fill_between(idle["x"], idle["low"], idle["high"], color=RED, alpha=0.15, lw=0)
+    (second,) = other.plot(idle["x"], idle["y"], color=RED, ls=DASHES[1], marker="s", label="under-utilisation")
+    (paper,) = right.plot([2.0], [15.0], "D", color="white", mec=BLACK, ms=5, label="paper: 15 KB")
+    right.set(xlabel="Pause threshold $Th$ (us)", ylabel="Mean queue (KB)", xlim=(0, 4.2), ylim=(0, 42))
+    other.set(ylabel="Under-utilisation (%)", ylim=(0, 42))
+    other.grid(visible=False)
+    right.legend(handles=[first, second, paper], loc="upper left", handlelength=2.6)
+    lettered((left, right), (f"$Th$ = {SHOWN_US:g} us", "by threshold"))
+    return made

@@ -1,0 +1,104 @@
+"""HPCC (SIGCOMM 2019), figure 13: ways of reacting to ACKs in a 16-to-1 incast.
+
+Section 5.4: 16 senders and one receiver at a single switch, 100 Gbit/s and 1 us per link. HPCC against reacting to
+every ACK from the current window (equation 3, "per-ACK") and to the first ACK of each round trip only ("per-RTT"). All
+flows start at the same time and go on. Parameters of the text: eta 95 %, maxStage 5; W_AI 25 bytes, which the same
+section sets for this network. Queue and throughput of the receiver's port are sampled every 1 us.
+"""
+
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from penstock.experiments.cache import Runs, Spec
+from penstock.experiments.claims import Claim, ascending, holds, within
+from penstock.experiments.style import BLUE, DASHES, GREEN, PAGE, RED, figure, legend_above, lettered
+
+TITLE = "Ways of reacting to ACKs, 16-to-1"
+PAPER = "HPCC, SIGCOMM 2019, figure 13"
+SENDERS, RECEIVER, SWITCH = 16, 16, 17
+PER_ACK, PER_RTT, HPCC = "per-ACK", "per-RTT", "HPCC"
+REACTIONS = {PER_ACK: "per_ack", PER_RTT: "per_rtt", HPCC: "hpcc"}
+LOOKS = {PER_ACK: (RED, DASHES[2]), PER_RTT: (GREEN, DASHES[1]), HPCC: (BLUE, DASHES[0])}
+SHOWN_US, END_US, SMOOTH_US = 300, 500, 4  # throughput is averaged over about one round trip
+LONG_QUEUE_KB = 50.0  # one bandwidth-delay product
+SETTLED_US = 150  # twice what the first queue takes to drain at line rate
+
+
+def specs(scale: str) -> dict[str, Spec]:
+    """One run each, at both scales."""
+    flows = [[sender, RECEIVER, "1GB", "0s"] for sender in range(SENDERS)]
+    return {
+        "16-to-1": {
+            "run": {"duration": f"{END_US}us", "drain": False},
+            "topology": {"kind": "star", "hosts": SENDERS + 1, "rate": "100Gbps", "delay": "1us"},
+            "scheme": [{"name": "hpcc", "reaction": how, "w_ai": "25B", "label": how} for how in REACTIONS.values()],
+            "workload": [{"kind": "list", "flows": flows}],
+            "measure": {"sample": "1us", "port_series": True},
+        }
+    }
+
+
+def measure(runs: Runs, scale: str) -> pl.DataFrame:
+    """x: time in us; panel "throughput": y Gbit/s over the last round trip; panel "queue": y KB."""
+    frames = []
+    for series, how in REACTIONS.items():
+        run = runs[f"16-to-1/{how}"]
+        port = run.ports.filter((pl.col("node") == SWITCH) & (pl.col("peer") == RECEIVER))["port"].item()
+        samples = run.frame("port_series").filter((pl.col("node") == SWITCH) & (pl.col("port") == port)).sort("time_ns")
+        sent = samples["tx_bytes"] - samples["tx_bytes"].shift(SMOOTH_US, fill_value=0)
+        panels = {"throughput": sent * 8 / (SMOOTH_US * 1e3), "queue": samples["queue_bytes"] / 1e3}
+        for panel, values in panels.items():
+            frames.append(pl.DataFrame({"series": series, "x": samples["time_ns"] / 1e3, "y": values, "panel": panel}))
+    return pl.concat(frames)
+
+
+def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
+    """Collapse and oscillation of per-ACK, the long queue of per-RTT, and neither with HPCC."""
+    parts = {name: part.sort("x") for name, part in data.partition_by("series", "panel", as_dict=True).items()}
+    queue = {name: parts[name, "queue"]["y"].to_numpy() for name in REACTIONS}
+    drained = {name: _drained_us(lengths) for name, lengths in queue.items()}
+    after = {name: parts[name, "throughput"]["y"].to_numpy()[drained[name] + SMOOTH_US :] for name in REACTIONS}
+    again = {name: lengths[SETTLED_US:].max() for name, lengths in queue.items()}
+    low = {name: float(values.min()) for name, values in after.items()}
+    mean = {name: float(values.mean()) for name, values in after.items()}
+    turns = int(np.sum(np.diff((queue[PER_ACK] > LONG_QUEUE_KB).astype(int)) > 0)) - 1
+    return [
+        within("per-ack-collapse", "per-ACK: lowest aggregate throughput once the queue has drained, Gbit/s",
+               "drops to almost 0", low[PER_ACK], 0, 5, quick=True),
+        within("per-ack-oscillates", f"per-ACK: times that the queue exceeds {LONG_QUEUE_KB:.0f} KB again",
+               "then oscillates", turns, 3, quick=True),
+        within("hpcc-steady", "HPCC: lowest aggregate throughput once the queue has drained, Gbit/s", "no overreaction",
+               low[HPCC], 60, quick=True),
+        ascending("throughput", "mean aggregate throughput after that, Gbit/s", "per-ACK loses throughput",
+                  {name: mean[name] for name in (PER_ACK, HPCC)}),
+        holds("per-rtt-queue", f"time until the queue is below {LONG_QUEUE_KB:.0f} KB, us",
+              "per-RTT: the long queue persists", ", ".join(f"{name} {time}" for name, time in drained.items()),
+              drained[PER_RTT] > 1.5 * drained[HPCC], "per-RTT > 1.5 x HPCC"),
+        within("hpcc-no-queue", f"HPCC: longest queue after {SETTLED_US} us, KB", "neither", again[HPCC], 0, 10,
+               quick=True),
+        within("per-ack-queue", f"per-ACK: longest queue after {SETTLED_US} us, KB", "oscillates", again[PER_ACK],
+               2 * LONG_QUEUE_KB, quick=True),
+    ]  # fmt: skip
+
+
+def _drained_us(queue: np.ndarray) -> int:
+    """When the queue, sampled every 1 us, is first short after its first peak."""
+    peak = int(np.argmax(queue > LONG_QUEUE_KB))
+    return peak + int(np.argmax(queue[peak:] < LONG_QUEUE_KB))
+
+
+def plot(data: pl.DataFrame) -> Any:
+    """Aggregate throughput and queue length over time."""
+    made, (left, right) = figure(1, 2, width=PAGE, height=2.4)
+    for panel, name in ((left, "throughput"), (right, "queue")):
+        for series, (colour, dash) in LOOKS.items():
+            line = data.filter((pl.col("panel") == name) & (pl.col("series") == series) & (pl.col("x") <= SHOWN_US))
+            panel.plot(line["x"], line["y"], color=colour, ls=dash, label=series)
+        panel.set(xlabel="Time (us)", xlim=(0, SHOWN_US), ylim=(0, None))
+    left.set(ylabel="Throughput (Gbit/s)")
+    right.set(ylabel="Queue length (KB)")
+    lettered((left, right), ("aggregate throughput", "queue length"))
+    legend_above(made, left, columns=3)
+    return made
