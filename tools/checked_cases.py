@@ -1,4 +1,4 @@
-"""The small cases of every scheme in one process, for tools/checked_build.sh; fails when a case does not end as it should."""
+"""The small cases of every scheme, for tools/checked_build.sh; fails when one ends as it should not."""
 
 import importlib.util
 import sys
@@ -20,7 +20,7 @@ def core_cases():
 
 
 def cases(users_scheme: Path):
-    """(what, case): every scheme, clean, with losses, and with acknowledgements that queue behind the data; a user's file."""
+    """(what, case): every scheme, clean, with losses, and with acknowledgements behind the data; a user's file."""
     core = core_cases()
     chosen = [(scheme, parameters) for scheme, parameters, _ in core.CASES]
     named = {part.partition(":")[0] for scheme, _ in chosen for part in scheme.split("+")}
@@ -28,7 +28,8 @@ def cases(users_scheme: Path):
     chosen += [(f"{scheme}:{preset}", {}) for scheme, found in available().items() for preset in found.presets]
     chosen += [(str(users_scheme), {})]
     for scheme, parameters in chosen:
-        case = {"topology": core.SMALL, "flows": core.incast_flows() + core.LONG, "scheme": scheme, "parameters": parameters}
+        case = {"topology": core.SMALL, "flows": core.incast_flows() + core.LONG, "scheme": scheme,
+                "parameters": parameters}
         name = f"{scheme} {parameters or ''}"
         yield name, case
         yield f"{name} losses", {**case, "topology": {**core.SMALL, "loss": 0.005}, "control_loss": 0.05}

@@ -1,10 +1,10 @@
-"""Gate: hot functions touch no Python object.  One forgotten `noexcept` costs a factor of nine and nothing else shows it.
+"""Gate: hot functions touch no Python object.  A forgotten `noexcept` costs a factor of nine and nothing else shows it.
 
     python tools/no_python_calls.py [FOLDER or FILE.c ...]      # default: the package, built in place
 
-Reads the C that Cython made.  A function is hot when the .pxd beside its module (or the one it was inlined from) declares it
-`nogil`; the set-up functions of sim/simulation.py, which hold the GIL on purpose, are not.  Exit status 1 when a hot function calls
-the Python API, or when there is nothing to check.
+Reads the C that Cython made.  A function is hot when the .pxd of its module (or of the one it was inlined from) says
+`nogil`; the set-up functions of sim/simulation.py, which hold the GIL on purpose, are not.  Exit status 1 when a hot
+function calls the Python API, or when there is nothing to check.
 """
 
 import re
@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 ROOT = Path(__file__).resolve().parents[1]
-FUNCTION = re.compile(r"^static (?:CYTHON_INLINE |CYTHON_UNUSED )*[^\n;{]*\b(__pyx_f_\w+)\([^\n;{]*\) \{\n(.*?)^\}", re.M | re.S)
+FUNCTION = re.compile(r"^static [^\n;{]*\b(__pyx_f_\w+)\([^\n;{]*\) \{\n(.*?)^\}", re.M | re.S)
 PYTHON = re.compile(r"\b(Py[A-Z]\w+|__Pyx_(?!RefNanny|ctuple)\w+)\b")
 DECLARED = re.compile(r"^cdef (?:inline )?(?!struct|enum|class|extern)[^\n=(]*?\b(\w+)\(.*?\)([^\n]*)", re.M)
 
@@ -67,7 +67,7 @@ def check(c_files: Iterable[Path], package: Path = ROOT / "penstock") -> Report:
             checked += 1
             if calls := sorted(set(PYTHON.findall(body))):
                 module, name = split_name(symbol)
-                found.append(f"{path}: {module}.{name} calls {', '.join(calls)}; is its `noexcept nogil` missing in the .pxd?")
+                found.append(f"{path}: {module}.{name} calls {', '.join(calls)}; does its .pxd say `noexcept nogil`?")
     return Report(checked, found)
 
 
@@ -79,7 +79,8 @@ def sources(arguments: list[str]) -> Iterator[Path]:
 def main(arguments: list[str]) -> int:
     files = list(sources(arguments))
     report = check(files)
-    print(f"{report.checked} hot functions in {len(files)} files, {len(report.found)} with Python calls", *report.found, sep="\n")
+    print(f"{report.checked} hot functions in {len(files)} files, {len(report.found)} with Python calls")
+    print(*report.found, sep="\n", end="\n" * bool(report.found))
     if not report.checked:
         print("nothing to check: build the package first, python setup.py build_ext --inplace")
     return 1 if report.found or not report.checked else 0

@@ -45,7 +45,7 @@ PY = "def inner(x):\n    return x + 1\n\ndef outer(x):\n    return inner(x)\n\nd
 
 @pytest.mark.parametrize("promise, hot, found", [("noexcept nogil", 2, 0), ("nogil", 2, 2)])
 def test_a_forgotten_noexcept_is_found(gate, tmp_path, promise, hot, found):
-    pxd = "\n".join([f"cdef long inner(long x) {promise}", f"cdef long outer(long x) {promise}", "cdef long set_up(object x)", ""])
+    pxd = f"cdef long inner(long x) {promise}\ncdef long outer(long x) {promise}\ncdef long set_up(object x)\n"
     report = gate.check([compiled(tmp_path, pxd, PY)], package=tmp_path)
     assert report.checked == hot        # set_up holds the GIL on purpose
     assert bool(report.found) == bool(found)

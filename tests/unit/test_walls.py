@@ -24,7 +24,7 @@ LAYERS = [
     ["bench", "experiments", "report", "testing"],
     ["cli"],
 ]
-# Stands in for fabric/state.pxd, simulation.pxd and the schemes when the core runs as plain Python; `python -m` prints a case.
+# `python -m penstock.interpreted` runs a case of the conformance kit.
 EXCEPTIONS = {("interpreted", "testing")}
 CLOCKS = {"time", "random", "datetime", "secrets"}
 LONGEST = 600
@@ -42,8 +42,8 @@ CORE = [p for p in PACKAGE.rglob("*.py") if p.with_suffix(".pxd").exists()]
 def imported(path: Path) -> set[str]:
     """Everything that a file imports, functions included, except for its annotations."""
     tree = ast.parse(path.read_text())
-    hidden = {id(inner) for node in ast.walk(tree) if isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
-              for statement in node.body for inner in ast.walk(statement)}
+    annotations = [n for n in ast.walk(tree) if isinstance(n, ast.If) and "TYPE_CHECKING" in ast.unparse(n.test)]
+    hidden = {id(inner) for node in annotations for statement in node.body for inner in ast.walk(statement)}
     out: set[str] = set()
     for node in ast.walk(tree):
         if id(node) in hidden:

@@ -1,0 +1,171 @@
+"""Writes what the documentation can be told from the code: docs/schemes.md and the table of figures in README.md.
+
+    python tools/docs.py                        # write both again
+    python tools/docs.py record reproductions   # and note how the reproductions in that folder ended
+    python tools/docs.py quickstart runs/quickstart  # and take the picture and the table of README.md from that run
+    python tools/docs.py outputs                # and what the Python blocks of README.md print
+"""
+
+import contextlib
+import json
+import re
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from penstock.experiments.registry import EXPERIMENTS
+from penstock.schemes import available
+from penstock.schemes._declare import OWNERS, Declarations
+
+ROOT = Path(__file__).resolve().parents[1]
+RECORD = ROOT / "docs/reproductions.json"
+GENERATED = "<!-- everything below is written by tools/docs.py from the declarations of the schemes -->"
+FIGURES = "<!-- figures: written by tools/docs.py -->", "<!-- end of figures -->"
+
+
+def toml(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f'"{value}"' if isinstance(value, str) else str(value)
+
+
+def cell(text: str) -> str:
+    return " ".join(text.split()).replace("|", "\\|")
+
+
+# ---- docs/schemes.md ----
+
+
+def parameters_of(scheme: Declarations) -> Iterator[str]:
+    if not scheme.parameters:
+        yield "No parameters."
+        return
+    yield "| parameter | type | default | meaning |"
+    yield "|---|---|---|---|"
+    for name, (kind, default, text) in scheme.parameters.items():
+        kind = " or ".join(kind.split()[1:]) if kind.startswith("choice") else kind
+        yield f"| `{name}` | {cell(kind)} | `{toml(default)}` | {cell(text)} |"
+
+
+def facts_of(scheme: Declarations) -> Iterator[str]:
+    """What it brings along, where it runs, what it adds to packets and ports, what it asks of the fabric."""
+    if scheme.includes:
+        left_out = " and ".join(f"`{part} = false`" for part in scheme.includes)
+        yield f"* Brings along {' and '.join(f'[`{p}`](#{p})' for p in scheme.includes)}; {left_out} leaves it out."
+    if scheme.hooks:
+        hooks = ", ".join(f"`{h}`" for h in sorted(scheme.hooks) if not h.startswith("set_up"))
+        yield f"* Hooks: {hooks}."
+    state = ", ".join(f"{owner} {scheme.state[owner].size} B" for owner in OWNERS if scheme.state[owner].size)
+    if state:
+        yield f"* State, tables apart: {state}."
+    if asks := ", ".join(f"`{key} = {value}`" for key, value in scheme.fabric.items()):
+        yield f"* Asks of the fabric: {asks}."
+
+
+def section(name: str, scheme: Declarations) -> str:
+    text = re.sub(r"<(?=\w)", r"\<", scheme.doc.strip())      # not a tag
+    lines = [f"## {name}", "", text, "", *parameters_of(scheme), ""]
+    if scheme.presets:
+        lines += ["| preset | sets |", "|---|---|"]
+        for preset, values in scheme.presets.items():
+            lines.append(f"| `{name}:{preset}` | {', '.join(f'`{k} = {toml(v)}`' for k, v in values.items())} |")
+        lines.append("")
+    facts = list(facts_of(scheme))
+    return "\n".join(lines + facts + [""] * bool(facts))
+
+
+def schemes_page() -> str:
+    """docs/schemes.md as it should be: its head is written by hand."""
+    head = (ROOT / "docs/schemes.md").read_text().split(GENERATED)[0]
+    return head + GENERATED + "\n\n" + "\n".join(section(name, s) for name, s in available().items())
+
+
+# ---- README.md ----
+
+
+def recorded() -> dict[str, Any]:
+    return json.loads(RECORD.read_text()) if RECORD.exists() else {}
+
+
+def state(entry: dict[str, Any] | None) -> str:
+    if not entry:
+        return "not yet judged"
+    counts = ", ".join(f"{n} {verdict}" for verdict, n in sorted(entry["verdicts"].items(), key=lambda v: -v[1]))
+    return f"{counts or 'nothing judged'} ({entry['scale']} scale)"
+
+
+def figures() -> str:
+    """A row per figure."""
+    record = recorded()
+    lines = ["| figure | what it shows | reproduced by | claims |", "|---|---|---|---|"]
+    for id, experiment in EXPERIMENTS.items():
+        cells = cell(experiment.paper), cell(experiment.title), f"`penstock reproduce {id}`", state(record.get(id))
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join(lines)
+
+
+def readme() -> str:
+    """README.md as it should be."""
+    text = (ROOT / "README.md").read_text()
+    before, rest = text.split(FIGURES[0])
+    return f"{before}{FIGURES[0]}\n{figures()}\n{FIGURES[1]}{rest.split(FIGURES[1])[1]}"
+
+
+def record(folder: Path) -> None:
+    """Take over the verdicts of every reproduction below a folder."""
+    known = recorded()
+    for path in sorted(folder.rglob("summary.json")):
+        summary = json.loads(path.read_text())
+        if "verdicts" in summary:
+            known[summary["id"]] = {key: summary[key] for key in ("scale", "penstock", "verdicts")}
+    RECORD.write_text(json.dumps({id: known[id] for id in sorted(known)}, indent=1) + "\n")
+
+
+def quickstart(folder: Path) -> None:
+    """The picture and the table of `penstock run quickstart`."""
+    from penstock.report import tables
+    from penstock.run import Run
+
+    runs = [Run.load(folder / row) for row in ("bfc", "hpcc", "dcqcn", "ideal_fq")]
+    shutil.copy(folder / "slowdown.png", ROOT / "docs/images/quickstart.png")
+    text = (ROOT / "README.md").read_text()
+    table = f"$ penstock run quickstart\n{tables.text(runs)}\n{tables.NOTE}\n"
+    made = re.sub(r"\$ penstock run quickstart\n.*?\n(?=written to)", lambda _: table, text, count=1, flags=re.S)
+    (ROOT / "README.md").write_text(made)
+
+
+def outputs() -> None:
+    """The blocks of README.md that say what the block before them prints."""
+    sys.path.insert(0, str(ROOT / "tests/docs"))
+    from blocks import blocks, run_python
+
+    text, names, printed = (ROOT / "README.md").read_text(), {}, ""
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+        for block in blocks(ROOT / "README.md"):
+            if block.option("output") is not None:
+                text = text.replace(block.text, printed)
+            elif block.kind == "python":
+                printed = run_python(block, names, "README.md")
+    (ROOT / "README.md").write_text(text)
+
+
+def main(arguments: list[str]) -> int:
+    if arguments[:1] == ["record"] and len(arguments) == 2:
+        record(Path(arguments[1]))
+    elif arguments[:1] == ["quickstart"] and len(arguments) == 2:
+        quickstart(Path(arguments[1]))
+    elif arguments == ["outputs"]:
+        outputs()
+    elif arguments:
+        print(__doc__)
+        return 2
+    for path, text in ((ROOT / "docs/schemes.md", schemes_page()), (ROOT / "README.md", readme())):
+        path.write_text(text)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
