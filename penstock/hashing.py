@@ -30,4 +30,4 @@ def choice(hashes: np.ndarray, seeds: np.ndarray, n: np.ndarray | int) -> np.nda
     """Index of the next hop that a switch takes among n, int64."""
     with np.errstate(over="ignore"):
         x = (np.asarray(hashes, dtype=np.int32) ^ np.asarray(seeds, dtype=np.int32)).view(np.uint32).astype(np.uint64)
-        return (((x * GOLDEN) >> np.uint64(33)) * np.asarray(n).astype(np.uint64) >> np.uint64(31)).astype(np.int64)
+        return ((mix64(x + GOLDEN) >> np.uint64(33)) * np.asarray(n).astype(np.uint64) >> np.uint64(31)).astype(np.int64)

@@ -40,7 +40,7 @@ def hash31(number: int, seed: int) -> int:
 
 
 def pick(hash: int, seed: int, n: int) -> int:
-    return ((((hash ^ seed) & 0xFFFFFFFF) * 0x9E3779B97F4A7C15 & MASK) >> 33) * n >> 31
+    return (mix64((((hash ^ seed) & 0xFFFFFFFF) + 0x9E3779B97F4A7C15) & MASK) >> 33) * n >> 31
 
 
 class Struct:

@@ -123,6 +123,6 @@ static inline int32_t hash31(int64_t number, int64_t seed) {
   return (int32_t)(mix64(((uint64_t)(uint32_t)seed << 32) + (uint64_t)number * 0x9E3779B97F4A7C15u) & 0x7fffffff);
 }
 static inline int32_t pick(int32_t hash, int32_t seed, int32_t n) {   /* hashing.choice */
-  return (int32_t)(((((uint64_t)(uint32_t)(hash ^ seed) * 0x9E3779B97F4A7C15u) >> 33) * (uint64_t)n) >> 31);
+  return (int32_t)(((mix64((uint64_t)(uint32_t)(hash ^ seed) + 0x9E3779B97F4A7C15u) >> 33) * (uint64_t)n) >> 31);
 }
 #endif

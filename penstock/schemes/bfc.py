@@ -30,9 +30,13 @@ def set_up_node(bfc, node):
 
 
 def exceeds_threshold(bfc, port, queue):
+    """Th = HRTT mu / N_active, compared without a division; the arriving packet and its queue are counted."""
     if bfc.th_bytes:
         return queue.bytes > bfc.th_bytes
-    return queue.bytes * max(port.active, 1) > my_port(bfc, port).one_hop_bdp
+    n_active = port.active
+    if queue.paused:
+        n_active += 1
+    return queue.bytes * n_active > my_port(bfc, port).one_hop_bdp
 
 
 def on_enqueue(bfc, node, port, queue, pkt):

@@ -1,12 +1,14 @@
-"""DCQCN (Zhu et al., SIGCOMM 2015) as the HPCC paper's simulator runs it: the reaction point of section 3, driven by timers alone.
+"""DCQCN (Zhu et al., SIGCOMM 2015), its reaction point as the HPCC paper's simulator runs it: by timers alone.
 
-The echo of a mark rides on every ACK; there are no notification packets.  Every `alpha_interval` alpha moves towards 1 if an echo
-came in that slot, else towards 0.  Every `decrease_interval` in which one came cuts the rate by alpha / 2.  Every `increase_interval`
-since the last cut raises it: F times half way back to the target, then by R_AI and at last by R_HAI.  The first echo only starts
-alpha, at 1, and the two clocks.  There is no byte counter.  Flows start at line rate; a new rate holds from the next packet on.
+The echo of a mark rides on every ACK; there are no notification packets.  Every `alpha_interval` alpha moves towards
+1 if an echo came in that slot, else towards 0.  Every `decrease_interval` in which one came cuts the rate by alpha / 2.
+Every `increase_interval` since the last cut raises it: F times half way back to the target, then by R_AI and at
+last by R_HAI.  The first echo only starts alpha, at 1, and the two clocks.  There is no byte counter.  Flows start at
+line rate; a new rate holds from the next packet on.
 
-No timer runs.  What would have happened since is done when a packet of the flow is sent or acknowledged, in the order in which the
-timers would have fired (at one instant: alpha, increase, decrease, then the packet), so that rates are the same at every packet.
+No timer runs.  What would have happened since is done when a packet of the flow is sent or acknowledged, in the order
+in which the timers would have fired (at one instant: alpha, increase, decrease, then the packet), so that rates are
+the same at every packet.
 
 The defaults are those of the DCQCN paper, with the BFC paper's marking; BFC's own settings are not published.
 """
@@ -18,26 +20,26 @@ flow_state = {"rate": "float64", "target": "float64", "line": "float64", "alpha"
 parameters = {
     "g": ("float64 0..1", 0.00390625, "weight of a slot in alpha (DCQCN: 1/256)"),
     "alpha_interval": ("time 1..1e18", "55us", "slot of alpha"),
-    "decrease_interval": ("time 1..1e18", "50us", "slot of the cuts: at most one in each (the DCQCN paper's interval of notifications)"),
+    "decrease_interval": ("time 1..1e18", "50us", "slot of the cuts: at most one in each (DCQCN: of notifications)"),
     "increase_interval": ("time 1..1e18", "55us", "time between two increases"),
     "fast_recovery": ("int32", 5, "increases F that go half way to the target, before the additive one"),
     "r_ai": ("rate", "40Mbps", "additive increase R_AI of the target"),
     "r_hai": ("rate", "200Mbps", "hyper increase R_HAI of the target"),
     "min_rate": ("rate 1..1e15", "100Mbps", "no flow is paced below it"),
-    "clamp_target": ("bool", True, "the target follows every cut; else only the first one after an increase"),
+    "clamp_target": ("bool", True, "the target follows every cut, not only the first after an increase"),
     "first_cut": ("float64 0.01..1", 1.0, "factor of the rate at the first echo"),
-    "window": ("bool", False, "DCQCN+win (HPCC section 5.1): a window of one bandwidth-delay product, in proportion to the rate"),
+    "window": ("bool", False, "DCQCN+win (HPCC section 5.1): a window of rate x base RTT"),
 }
 presets = {
-    # the HPCC paper's simulator at 100 Gbit/s; ns3_paper: with the DCQCN paper's intervals; config: its shipped configuration file
+    # the HPCC paper's simulator at 100 Gbit/s; with the DCQCN paper's intervals; its shipped configuration file
     "ns3": {"alpha_interval": "1us", "decrease_interval": "4us", "increase_interval": "300us", "fast_recovery": 1,
             "r_ai": "20Mbps", "r_hai": "200Mbps", "min_rate": "1Gbps", "clamp_target": False, "ecn.k_min": "400KB",
             "ecn.k_max": "1600KB", "ecn.p_max": 0.2, "ecn.per": "100Gbps", "pfc.alpha": 0.125, "pfc.reserve": 4096,
             "host.ack_priority": "data"},
-    "ns3_paper": {"alpha_interval": "50us", "decrease_interval": "50us", "increase_interval": "55us", "fast_recovery": 1,
-                  "r_ai": "20Mbps", "r_hai": "200Mbps", "min_rate": "1Gbps", "clamp_target": False, "ecn.k_min": "400KB",
-                  "ecn.k_max": "1600KB", "ecn.p_max": 0.2, "ecn.per": "100Gbps", "pfc.alpha": 0.125, "pfc.reserve": 4096,
-                  "host.ack_priority": "data"},
+    "ns3_paper": {"alpha_interval": "50us", "decrease_interval": "50us", "increase_interval": "55us",
+                  "fast_recovery": 1, "r_ai": "20Mbps", "r_hai": "200Mbps", "min_rate": "1Gbps", "clamp_target": False,
+                  "ecn.k_min": "400KB", "ecn.k_max": "1600KB", "ecn.p_max": 0.2, "ecn.per": "100Gbps",
+                  "pfc.alpha": 0.125, "pfc.reserve": 4096, "host.ack_priority": "data"},
     "config": {"alpha_interval": "1us", "decrease_interval": "4us", "increase_interval": "900us", "fast_recovery": 1,
                "r_ai": "50Mbps", "r_hai": "100Mbps", "min_rate": "100Mbps", "clamp_target": False, "ecn.k_min": "400KB",
                "ecn.k_max": "1600KB", "ecn.p_max": 0.2, "ecn.per": "100Gbps", "pfc.alpha": 0.125, "pfc.reserve": 4096,

@@ -1,23 +1,24 @@
 """DCTCP (Alizadeh et al., SIGCOMM 2010), section 3.3: alpha = (1 - g) alpha + g F, and W = W (1 - alpha / 2).
 
-F is the share of the ACKs of the last window of data that echoed a mark.  A window of data ends with the first ACK beyond what had
-been sent when the one before it ended.  W is cut at the first echo, at most once per window of data, and grows by one packet
-in each other one.  As in the BFC paper (section 6.1) flows start at line rate, with a window of one bandwidth-delay product, and
-never have more; ACKs clock the packets, nothing is paced.  `slow_start` starts with a few packets instead and doubles
-until the first mark.
+F is the share of the ACKs of the last window of data that echoed a mark.  A window of data ends with the first ACK
+beyond what had been sent when the one before it ended.  W is cut at the first echo, at most once per window of data,
+and grows by one packet in each other one.  As in the BFC paper (sections 6.2.1, A.6) flows start at line rate, with a
+window of one bandwidth-delay product, and never have more; ACKs clock the packets, nothing is paced.  `slow_start`
+starts with a few packets instead and doubles until the first mark.
 
-form = "rate" is the HPCC paper's simulator: the same law moves a pacing rate, by r_ai instead of a packet, and the window follows it.
-There F is estimated as echoes / (bytes on their way when the window began / MTU + 1), and the very first ACK is an increase too.
+form = "rate" is the HPCC paper's simulator: the same law moves a pacing rate, by r_ai instead of a packet, and the
+window follows it.  There F is estimated as echoes / (bytes on their way when the window began / MTU + 1), and the
+very first ACK is an increase too.
 """
 
 includes = ["ecn", "pfc"]
-flow_state = {"w": "float64", "rate": "float64", "line": "float64", "alpha": "float64", "window_end": "int64", "cwr_end": "int64",
-              "acks": "int32", "marked": "int32", "packets": "int32", "growing": "int32"}
+flow_state = {"w": "float64", "rate": "float64", "line": "float64", "alpha": "float64", "window_end": "int64",
+              "cwr_end": "int64", "acks": "int32", "marked": "int32", "packets": "int32", "growing": "int32"}
 parameters = {
-    "form": ("choice window rate", "window", "what the law moves: the DCTCP paper's window, or the HPCC simulator's rate"),
+    "form": ("choice window rate", "window", "what the law moves: the paper's window, or the HPCC simulator's rate"),
     "g": ("float64 0..1", 0.0625, "weight of a window in alpha (DCTCP: 1/16)"),
     "alpha": ("float64 0..1", 1.0, "at the start"),
-    "slow_start": ("int32 0..100000", 0, "packets in the first window of a slow start (TCP: 10); 0 = start at line rate"),
+    "slow_start": ("int32 0..100000", 0, "packets in the first window, to be doubled (BFC A.6: 10); 0 = line rate"),
     "w_max": ("bytes", 0, "largest window; 0 = one bandwidth-delay product"),
     "r_ai": ("rate", "615Mbps", "form rate: increase in each window (one packet per 13 us)"),
     "min_rate": ("rate 1..1e15", "100Mbps", "form rate: no flow is paced below it"),

@@ -7,7 +7,8 @@ On Enqueue / On Dequeue are the paper's; flow_table is indexed by egress port an
 
 structs = {"entry": {"expires": "time", "size": "int32", "q_assignment": "int32"}}
 packet_state = {"entry": "int32"}
-port_state = {"empty": "mask[4]", "flow_table": "entry[queues * table]"}
+node_state = {"sticky": "time"}
+port_state = {"empty": "mask[4]", "flow_table": "entry[queues * table]", "kept_until": "time[queues]"}
 parameters = {
     "queues": ("int32 1..256", 32, "physical queues per port, beside the control queue (section 6.2.1: 32; Tofino2 400G: 128)"),
     "table": ("int32 1..10000", 100, "flow-table entries per queue (section 3.3.1)"),
@@ -27,6 +28,14 @@ def set_up(dqa):
     dqa.words = (dqa.queues + 63) >> 6
 
 
+def set_up_node(dqa, node):
+    """HRTT is the largest over the ports, as for the threshold of BFC."""
+    hrtt = 0
+    for slot in range(node.port_count):
+        hrtt = max(hrtt, 2 * port_at(node, slot).delay)
+    my_node(dqa, node).sticky = whole(dqa.sticky * hrtt)
+
+
 def set_up_port(dqa, node, port):
     mine = my_port(dqa, port)
     port.flows = 0
@@ -34,17 +43,21 @@ def set_up_port(dqa, node, port):
         mine.empty[q >> 6] |= bit(q & 63)
 
 
-def empty_queue(dqa, port):
-    """The empty queue with the lowest index that no pause holds; -1 when there is none."""
+def empty_queue(dqa, node, port):
+    """The first empty queue that no pause holds and no flow sticks to; else one that a flow does stick to; else -1."""
     mine = my_port(dqa, port)
+    second = -1
     for w in range(dqa.words):
         candidates = mine.empty[w]
         while candidates:
             q = (w << 6) + lowest_bit(candidates)
             if not queue_at(port, q).paused:
-                return q
+                if node.now > mine.kept_until[q]:
+                    return q
+                if second < 0:
+                    second = q
             candidates &= candidates - 1
-    return -1
+    return second
 
 
 def choose_queue(dqa, node, port, pkt):
@@ -56,7 +69,7 @@ def choose_queue(dqa, node, port, pkt):
         port.flows += 1
         if dqa.assignment == DYNAMIC:
             if node.now > entry.expires:
-                q = empty_queue(dqa, port)
+                q = empty_queue(dqa, node, port)
                 entry.q_assignment = q if q >= 0 else draw(node, 0) % dqa.queues
         elif dqa.assignment == STOCHASTIC:
             entry.q_assignment = pick(pkt.hash, node.hash_seed + 2, dqa.queues)
@@ -71,6 +84,7 @@ def on_dequeue(dqa, node, port, queue, pkt):
     entry.size -= 1
     if entry.size == 0:
         port.flows -= 1
-        entry.expires = node.now + whole(dqa.sticky * 2 * port.delay)
+        entry.expires = node.now + my_node(dqa, node).sticky
     if queue.length == 0:
         mine.empty[queue.index >> 6] |= bit(queue.index & 63)
+        mine.kept_until[queue.index] = node.now + my_node(dqa, node).sticky

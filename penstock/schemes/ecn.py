@@ -1,14 +1,14 @@
 """ECN marking at egress, as DCQCN (Zhu et al., SIGCOMM 2015) and DCTCP (Alizadeh et al., SIGCOMM 2010) need it.
 
-RED on the instantaneous length of the packet's own queue, when a data packet leaves it and without that packet: never up to
-K_min, with a chance that rises linearly to P_max at K_max, always beyond.  The mark comes home on the ACK.
+RED on the instantaneous length of the packet's own queue, when a data packet leaves it and without that packet: never
+up to K_min, with a chance that rises linearly to P_max at K_max, always beyond.  The mark comes home on the ACK.
 """
 
 parameters = {
-    "k_min": ("bytes", "100KB", "no packet is marked up to this queue length (BFC section 6.1)"),
-    "k_max": ("bytes", "400KB", "every packet is marked beyond this queue length (BFC section 6.1)"),
+    "k_min": ("bytes", "100KB", "no packet is marked up to this queue length (BFC section 6.2.1)"),
+    "k_max": ("bytes", "400KB", "every packet is marked beyond this queue length (BFC section 6.2.1)"),
     "p_max": ("float64 0..1", 1.0, "chance of a mark at k_max (the BFC authors' simulator; 0.2 in HPCC's)"),
-    "per": ("rate", 0, "link rate for which the lengths hold, others in proportion (HPCC section 5.1); 0 = all links alike"),
+    "per": ("rate", 0, "rate for which the lengths hold, others in proportion (HPCC section 5.1); 0 = all alike"),
 }
 presets = {"ns3": {"k_min": "400KB", "k_max": "1600KB", "p_max": 0.2, "per": "100Gbps"}}
 scheme_state = {"low": "float64", "high": "float64"}

@@ -1,12 +1,12 @@
 """HPCC: High Precision Congestion Control (Li et al., SIGCOMM 2019), sections 3.2, 3.3, 4.1 and 5.4.
 
-Every switch writes into every data packet what it knows of the link that the packet leaves by: ts, txBytes, qLen and B.  The ACK
-brings that home, and Algorithm 1 (on_ack and what it calls; the comments give its lines) makes of it a window W and a pacing
-rate R = W / T.  W and W^c are payload bytes, times are picoseconds, a link's B is 1 / ps_per_byte.
+Every switch writes into every data packet what it knows of the link that the packet leaves by: ts, txBytes, qLen and
+B.  The ACK brings that home, and Algorithm 1 (on_ack and what it calls; the comments give its lines) makes of it a
+window W and a pacing rate R = W / T.  W and W^c are payload bytes, times are picoseconds, B is 1 / ps_per_byte.
 
-What the paper leaves open: the first ACK, and the first one of another path, is only remembered; U starts at 1; W stays within
-R_min T and B_NIC T; txBytes does not count the packet that carries it, qLen is what it leaves behind.  The header of 42 bytes
-is there at any number of hops, the first five of which write into it.
+What the paper leaves open: the first ACK, and the first one of another path, is only remembered; U starts at 1; W
+stays within R_min T and B_NIC T; txBytes does not count the packet that carries it, qLen is what it leaves behind.
+The header of 42 bytes is there at any number of hops, the first five of which write into it.
 """
 
 includes = ["pfc"]
@@ -17,14 +17,14 @@ flow_state = {"w": "float64", "wc": "float64", "u": "float64", "w_init": "float6
 scheme_state = {"base_rtt": "float64", "step": "float64"}
 parameters = {
     "eta": ("float64 0.01..1", 0.95, "target utilisation (section 3.3)"),
-    "max_stage": ("int32", 5, "rounds of additive increase before a multiplicative one (section 3.3; the simulations ran 0)"),
+    "max_stage": ("int32", 5, "additive rounds before a multiplicative one (section 3.3; the simulations ran 0)"),
     "w_ai": ("bytes", "80B", "additive increase W_AI of the window (section 5.1)"),
     "r_ai": ("rate", 0, "the additive increase as a rate, W_AI = r_ai T, instead; 0 = as w_ai says"),
     "t": ("time", 0, "base RTT T that all flows share; 0 = the network's own, the largest of any pair"),
     "int_bytes": ("bytes 0..1000", 42, "telemetry on every data packet and ACK (section 4.1: 5 hops of 8 B and 2 B)"),
     "min_rate": ("rate 1..1e15", "100Mbps", "no flow is paced below it"),
-    "reaction": ("choice hpcc per_ack per_rtt", "hpcc", "to every ACK from a reference window, or one of the simple ways (section 5.4)"),
-    "rate": ("choice tx rx", "tx", "what u' takes for a link's load: bytes sent, or bytes that came for it (section 3.4)"),
+    "reaction": ("choice hpcc per_ack per_rtt", "hpcc", "its own, or one of the simple ways (section 5.4)"),
+    "rate": ("choice tx rx", "tx", "a link's load: bytes sent, or bytes that came for it (section 3.4)"),
 }
 presets = {
     # the authors' simulator: ACKs queue behind data; 50 Mbit/s is the paper's 80 bytes per 13 us

@@ -1,9 +1,9 @@
-"""Ideal-FQ (BFC, NSDI 2022, section 6.1): fair queueing with a queue for every flow at every port and no limit on the buffer.
+"""Ideal-FQ (BFC, NSDI 2022, section 6.2.1): a queue for every flow at every port, and no limit on the buffer.
 
-A port gives a queue to a flow with its first packet and takes it back with its last one; the fabric serves the queues by
-deficit round robin.  Flows have a window of one bandwidth-delay product (window_cap), so that NICs do not fill the buffers.
-Acknowledgements that ride with the data are a flow of their own.  A port that runs out of queues lets flows share one; one that
-has 60000 active flows takes no more packets.
+A port gives a queue to a flow with its first packet and takes it back with its last one; the fabric serves the queues
+by deficit round robin.  Flows have a window of one bandwidth-delay product (window_cap), so that NICs do not fill the
+buffers.  Acknowledgements that ride with the data are a flow of their own.  A port that runs out of queues lets flows
+share one; one that has 60000 active flows takes no more packets.
 """
 
 includes = ["window_cap"]

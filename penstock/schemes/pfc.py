@@ -26,6 +26,7 @@ def set_up_node(pfc, node):
     frame = node.worker.world.quantum + 64
     mine.shared_size = node.buffer_size
     if node.buffer_size == NEVER:
+        mine.shared_size = bit(56)
         return
     for slot in range(node.port_count):
         port = port_at(node, slot)

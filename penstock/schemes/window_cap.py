@@ -1,6 +1,6 @@
-"""A cap on every flow's window, for any congestion control or none (BFC section 6.1, Ideal-FQ): named last, it has the last word."""
+"""A cap on every flow's window, for any congestion control or none.  Named last, it has the last word."""
 
-parameters = {"cap": ("bytes", 0, "bytes that a flow may have unacknowledged; 0 = one bandwidth-delay product of the network")}
+parameters = {"cap": ("bytes", 0, "bytes that a flow may have unacknowledged; 0 = one bandwidth-delay product")}
 scheme_state = {"bytes": "int64"}
 fabric = {"acts": 0}
 

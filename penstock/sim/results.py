@@ -138,9 +138,23 @@ def port_frame(runner: Runner, ports: list[dict[str, Any]], end: int) -> dict[st
     columns = {c: [p[c] for p in ports] for c in ("node", "port", "peer", "tx_bytes", "tx_packets", "ecn_marks", "pauses_sent",
                                                   "pauses_received", "max_queue_bytes")}
     reasons = [", ".join(f"{r}: {n}" for r, n in zip(REASONS, p["drops"]) if n) or None for p in ports]
-    busy = np.array([p["tx_bytes"] * p["ps_per_byte"] for p in ports], dtype=float)
+    busy = np.array([busy_ps(runner, p) for p in ports], dtype=float)
     return {**columns, "drops": [sum(p["drops"]) for p in ports], "drop_reason": reasons,
             "paused_ps": np.array([p["paused_ps"] for p in ports], dtype=np.int64), "utilization": busy / max(end, 1)}
+
+
+def busy_ps(runner: Runner, port: dict[str, Any]) -> int:
+    """Time that a port spent sending, each byte at the rate of its moment."""
+    marks = runner.spent.get((port["node"], port["port"]), [])
+    if not marks:
+        return int(port["tx_bytes"] * port["ps_per_byte"])
+    links = runner.topo.links
+    at = ((links["a"] == port["node"]) & (links["port_a"] == port["port"])) | ((links["b"] == port["node"])
+                                                                              & (links["port_b"] == port["port"]))
+    link = int(np.flatnonzero(at)[0])
+    rates = [int(links["ps_per_byte"][link])] + [c.ps_per_byte for c in runner.topo.changes if c.link == link and c.ps_per_byte]
+    bounds = [0, *marks, port["tx_bytes"]]
+    return sum(rate * (high - low) for rate, low, high in zip(rates, bounds, bounds[1:]))
 
 
 def summary(runner: Runner, state: dict[str, Any], nodes: list[dict[str, Any]], ports: list[dict[str, Any]],

@@ -128,6 +128,7 @@ class Runner:
         self.order, self.loaded = self.arrange_starts(), 0
         self.changes = [c for c in topo.changes if c.time_ps < self.end_ps]
         self.down: frozenset[int] = frozenset()
+        self.spent: dict[tuple[int, int], list[int]] = {}   # bytes that a port had sent at each change of its rate
 
     @property
     def pauses_may_be_lost(self) -> bool:
@@ -345,6 +346,9 @@ class Runner:
 
     def change_link(self, change: Any) -> None:
         link = self.topo.links[change.link]
+        if change.ps_per_byte:
+            for node, port in ((link["a"], link["port_a"]), (link["b"], link["port_b"])):
+                self.spent.setdefault((int(node), int(port)), []).append(self.sim.tx_bytes(int(node), int(port)))
         up = -1 if change.up is None else int(change.up)
         if change.up is not None:
             self.down = self.down - {change.link} if change.up else self.down | {change.link}

@@ -144,7 +144,7 @@ cdef void cut(World* world, Node* node, int slot) noexcept
 
 cdef class Simulation:
     cdef World* world
-    cdef object kept, kept_starts
+    cdef object kept, kept_starts, installed
 
 cdef inline size_t me_of(void* me) noexcept: return <size_t>me
 cdef inline void* me_at(object me): return <void*><size_t>me

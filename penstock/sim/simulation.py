@@ -123,6 +123,7 @@ class Simulation:
         self.world = world
         self.kept = []
         self.kept_starts = None
+        self.installed = []
         world.arena = arena
         world.host_count = shape["hosts"]
         world.node_count = shape["nodes"]
@@ -247,6 +248,7 @@ class Simulation:
                 add_flow_hook(world, name, hook_of(part.module, name), me)
         if "set_up" in part.declared.hooks:
             call_set_up(hook_of(part.module, "set_up"), me)
+        self.installed.append((part, me_of(me)))
         for number in range(world.node_count):
             self.install_at(node_at(world, number).is_host, number, part, me_of(me))
 
@@ -327,6 +329,7 @@ class Simulation:
             node.now = time
             if ps_per_byte:
                 port.ps_per_byte = ps_per_byte
+                self.set_up_again(number)
             if up == 0:
                 port.down = 1
                 cut(world, node, slot)
@@ -336,6 +339,18 @@ class Simulation:
                 port_at(node, slot).down = 0
                 kick(node, port_at(node, slot))
             self.refresh_time(number)
+
+    def set_up_again(self, number):
+        """What schemes derive from the rates of a switch has changed."""
+        node = node_at(self.world, number)
+        if node.is_host:
+            return
+        for part, me in self.installed:
+            if "set_up_node" in part.declared.hooks:
+                call_set_up_node(hook_of(part.module, "set_up_node"), me_at(me), node)
+
+    def tx_bytes(self, number, slot):
+        return port_at(node_at(self.world, number), slot).tx_bytes
 
     def refresh_time(self, number):
         node = node_at(self.world, number)

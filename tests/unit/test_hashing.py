@@ -25,7 +25,7 @@ def flow_hash_twin(number, seed):
 
 
 def choice_twin(hash_, seed, n):
-    return ((((hash_ ^ seed) & 0xFFFFFFFF) * GOLDEN & MASK) >> 33) * n >> 31
+    return (mix64_twin((((hash_ ^ seed) & 0xFFFFFFFF) + GOLDEN) & MASK) >> 33) * n >> 31
 
 
 @given(x=st.integers(0, MASK))
