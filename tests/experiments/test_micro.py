@@ -5,7 +5,6 @@ import pytest
 from rich.console import Console
 
 from penstock.distributions import SizeDistribution
-from penstock.errors import ClaimFailed
 from penstock.experiments import EXPERIMENTS, reproduce
 from penstock.experiments.bfc import fig08, fig30, table1
 from penstock.experiments.claims import OPEN, PASS
@@ -13,10 +12,6 @@ from penstock.experiments.hpcc import fig06, fig14
 from penstock.spec import parse_spec
 from penstock.units import ps_per_byte
 
-ROTATION = pytest.mark.xfail(
-    reason="two flows share queue 0 if the search for an empty one starts there", raises=ClaimFailed, strict=False
-)
-SEPARATE = ("bfc/fig07", "bfc/fig08")  # what these claim needs a queue for each flow
 MICRO = ["bfc/table1", "bfc/fig07", "bfc/fig08", "bfc/fig30", "hpcc/fig06", "hpcc/fig13", "hpcc/fig14"]
 
 
@@ -26,7 +21,7 @@ def cache(tmp_path_factory):
     return tmp_path_factory.mktemp("cache")
 
 
-@pytest.mark.parametrize("id", [pytest.param(id, marks=ROTATION) if id in SEPARATE else id for id in MICRO])
+@pytest.mark.parametrize("id", MICRO)
 def test_quick_claims_pass(id, tmp_path, cache, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(cache))
     outcome = reproduce(id, out=tmp_path, console=Console(quiet=True))
