@@ -204,6 +204,7 @@ def check_sending(sent, acks, windows, gap_of, moves=False, line=80):
                 if k == len(acks) or expected < acks[k].at:
                     break
             now, acked, k = acks[k].at, max(acked, acks[k].seq), k + 1
+            ready = ready and now <= free           # when the line was free the window was shut
             if moves and not ready:
                 due = last.at + int(last.size * gap_of(k, now))
         assert abs(packet.at - expected) <= 1, f"packet at {packet.offset}: sent at {packet.at}, not at {expected}"

@@ -29,9 +29,11 @@ from penstock.workload import flow_list
 
 
 class Switch(bfc.Switch):
-    """As the fabric decides where the transcription chooses otherwise:
-    * an empty queue is taken only if no pause holds it;
-    * N_active counts the arriving packet's queue only if no pause holds it."""
+    """As the fabric chooses among empty queues: none that a pause holds, and rather one to which no flow sticks."""
+
+    def __post_init__(self):
+        super().__post_init__()
+        self.kept_until = [[-1] * self.queues for _ in self.empty]
 
     def assign_queue(self, now_ps, packet, random_queue):
         """`random_queue` is the one that was taken: right if there was no other choice."""
@@ -40,12 +42,17 @@ class Switch(bfc.Switch):
             self.entry(packet).q_assignment = packet.q_assignment = random_queue
             return
         at, empty = packet.egress_port, self.empty[packet.egress_port]
-        self.empty[at] = [e and not p for e, p in zip(empty, self.paused[at])]
+        free = [e and not p for e, p in zip(empty, self.paused[at])]
+        unclaimed = [e and now_ps > until for e, until in zip(free, self.kept_until[at])]
+        self.empty[at] = unclaimed if any(unclaimed) else free
         super().assign_queue(now_ps, packet, random_queue)
         self.empty[at] = empty
 
-    def n_active(self, egress, arriving_q):
-        return max(1, len(self.eligible(egress)))
+    def on_dequeue(self, now_ps, packet):
+        frames = super().on_dequeue(now_ps, packet)
+        if self.empty[packet.egress_port][packet.q_assignment]:
+            self.kept_until[packet.egress_port][packet.q_assignment] = now_ps + self.sticky_hrtts * self.hrtt
+        return frames
 
 
 def model_of(topo, node, values):
@@ -108,14 +115,14 @@ def test_acknowledgements_are_flows_too():
 @pytest.mark.parametrize("gap, kept", [(36, True), (46, True), (50, False), (70, False)])
 def test_a_flow_keeps_its_queue_for_the_sticky_time(gap, kept):
     """2 HRTT = 4 us = 47.7 packets.  Between a flow's packets its NIC sends `gap` others; its queue is given away."""
-    topo = star(hosts=5)
-    flows = flow_list(topo, [(1, 0, 2000, "0us"), (1, 4, 1000 * gap, "0.05us"),
-                             (2, 0, 200_000, "1us"), (3, 0, 200_000, "1us")])
-    flows = replace(flows, priority=np.array([1, 0, 1, 1], dtype="int8"))
-    run, rows = traced(topo, flows, "dqa")
+    topo = star(hosts=6)
+    flows = flow_list(topo, [(1, 0, 2000, "0us"), (1, 5, 1000 * gap, "0.05us"), (2, 0, 10_000, "1us"),
+                             (3, 0, 200_000, "1us"), (4, 0, 200_000, "1.2us")])
+    flows = replace(flows, priority=np.array([1, 0, 1, 1, 1], dtype="int8"))
+    run, rows = traced(topo, flows, "dqa", {"queues": 3})
     first, second = (row.queue for row in rows if row.flow == 0 and row.event == "enqueue")
     assert (second == first) == kept
-    replay(topo, run, rows, "dqa")
+    replay(topo, run, rows, "dqa", {"queues": 3})
 
 
 @pytest.mark.parametrize("assignment", ["stochastic", "single"])

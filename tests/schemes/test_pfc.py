@@ -137,7 +137,7 @@ def test_lost_frames_do_not_stop_a_port_for_ever():
     topo = network(buffer="12MB")
     scheme = parse("pfc", {"alpha": 0.005, "headroom": 8.0, "refresh": "2us"})
     run = simulate(topo, crowd(topo), scheme, control_loss=0.1)
-    assert run.summary["flows_finished"] == len(run.flows) and run.ports["pauses_sent"].sum() > 50
+    assert run.summary["flows_finished"] == len(run.flows) and run.ports["pauses_sent"].sum() > 20
     assert run.ports["drops"].sum() > 0         # the lost frames
 
 
