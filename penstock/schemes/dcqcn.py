@@ -3,8 +3,8 @@
 The echo of a mark rides on every ACK; there are no notification packets.  Every `alpha_interval` alpha moves towards
 1 if an echo came in that slot, else towards 0.  Every `decrease_interval` in which one came cuts the rate by alpha / 2.
 Every `increase_interval` since the last cut raises it: F times half way back to the target, then by R_AI and at
-last by R_HAI.  The first echo only starts alpha, at 1, and the two clocks.  There is no byte counter.  Flows start at
-line rate; a new rate holds from the next packet on.
+last by R_HAI.  The first echo starts alpha, at 1, and the two clocks, and cuts the rate by half at once (`cut_at_once`).
+There is no byte counter.  Flows start at line rate; a new rate holds from the next packet on.
 
 No timer runs.  What would have happened since is done when a packet of the flow is sent or acknowledged, in the order
 in which the timers would have fired (at one instant: alpha, increase, decrease, then the packet), so that rates are
@@ -27,13 +27,13 @@ parameters = {
     "r_hai": ("rate", "200Mbps", "hyper increase R_HAI of the target"),
     "min_rate": ("rate 1..1e15", "100Mbps", "no flow is paced below it"),
     "clamp_target": ("bool", True, "the target follows every cut, not only the first after an increase"),
-    "first_cut": ("float64 0.01..1", 1.0, "factor of the rate at the first echo"),
+    "cut_at_once": ("bool", True, "the first echo cuts the rate (DCQCN), not only starts the clocks (HPCC's simulator)"),
     "window": ("bool", False, "DCQCN+win (HPCC section 5.1): a window of rate x base RTT"),
 }
 presets = {
     # the HPCC paper's simulator at 100 Gbit/s; with the DCQCN paper's intervals; its shipped configuration file
     "ns3": {"alpha_interval": "1us", "decrease_interval": "4us", "increase_interval": "300us", "fast_recovery": 1,
-            "r_ai": "20Mbps", "r_hai": "200Mbps", "min_rate": "1Gbps", "clamp_target": False, "ecn.k_min": "400KB",
+            "r_ai": "20Mbps", "r_hai": "200Mbps", "min_rate": "1Gbps", "clamp_target": False, "cut_at_once": False, "ecn.k_min": "400KB",
             "ecn.k_max": "1600KB", "ecn.p_max": 0.2, "ecn.per": "100Gbps", "pfc.alpha": 0.125, "pfc.reserve": 4096,
             "host.ack_priority": "data"},
     "ns3_paper": {"alpha_interval": "50us", "decrease_interval": "50us", "increase_interval": "55us",
@@ -41,7 +41,7 @@ presets = {
                   "ecn.k_min": "400KB", "ecn.k_max": "1600KB", "ecn.p_max": 0.2, "ecn.per": "100Gbps",
                   "pfc.alpha": 0.125, "pfc.reserve": 4096, "host.ack_priority": "data"},
     "config": {"alpha_interval": "1us", "decrease_interval": "4us", "increase_interval": "900us", "fast_recovery": 1,
-               "r_ai": "50Mbps", "r_hai": "100Mbps", "min_rate": "100Mbps", "clamp_target": False, "ecn.k_min": "400KB",
+               "r_ai": "50Mbps", "r_hai": "100Mbps", "min_rate": "100Mbps", "clamp_target": False, "cut_at_once": False, "ecn.k_min": "400KB",
                "ecn.k_max": "1600KB", "ecn.p_max": 0.2, "ecn.per": "100Gbps", "pfc.alpha": 0.125, "pfc.reserve": 4096,
                "host.ack_priority": "data"},
 }
@@ -87,8 +87,11 @@ def start(dcqcn, node, flow):
     mine.alpha = 1.0
     mine.alpha_at = node.now + dcqcn.alpha_interval
     mine.decrease_at = node.now + dcqcn.decrease_interval + PHASE
-    mine.rate *= dcqcn.first_cut
     mine.target = mine.rate
+    if dcqcn.cut_at_once:
+        mine.rate = max(mine.rate * (1 - mine.alpha / 2), dcqcn.min_rate)
+        mine.decrease_echo = 0
+        mine.increase_at = node.now + dcqcn.increase_interval
     apply_rate(dcqcn, flow)
 
 

@@ -164,7 +164,11 @@ class Runner:
 
     def check_headroom(self, values: dict[str, Any], frame: int) -> None:
         links = self.topo.links
-        bdp = links["delay_ps"] // links["ps_per_byte"] + 1
+        fastest = links["ps_per_byte"].copy()
+        for change in self.topo.changes:
+            if change.ps_per_byte:
+                fastest[change.link] = min(fastest[change.link], change.ps_per_byte)
+        bdp = links["delay_ps"] // fastest + 1
         room = np.maximum(values["headroom"] * bdp, 2 * bdp + 3 * (frame + 64)) + values.get("reserve", 0)
         need = np.zeros(self.topo.hosts + self.topo.switches)
         np.add.at(need, links["a"], room)

@@ -61,18 +61,7 @@ def test_all_paths_are_used_evenly():
     assert len(counts) == 4 and all(abs(c - 1000) < 4 * 1000**0.5 for c in counts), counts
 
 
-@pytest.mark.parametrize(
-    "port",
-    [
-        pytest.param(
-            "uplink",
-            marks=pytest.mark.xfail(
-                reason="queues and next hops are chosen by almost the same hash: seeds that differ in their lowest bits"
-            ),
-        ),
-        "downlink",
-    ],
-)
+@pytest.mark.parametrize("port", ["uplink", "downlink"])
 def test_hashing_to_queues_is_independent_of_the_path(port):
     """Stochastic fair queueing at a ToR's uplink: flows that ECMP sends there still spread over all queues."""
     topo = SHAPES["leaf_spine"]()

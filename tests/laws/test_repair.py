@@ -20,6 +20,7 @@ from networks import (
     trace,
 )
 
+from penstock.errors import SpecError
 from penstock.topology import dumbbell, leaf_spine, star
 
 TRACE = Measure(sample="0s", packets=True)
@@ -226,7 +227,6 @@ def test_pfc_survives_a_link_that_fails_at_the_wrong_moment():
         assert run.summary["flows_finished"] == 3, f"link down at {at_ns} ns: {run.summary['warnings']}"
 
 
-@pytest.mark.xfail(reason="utilization takes all bytes at the rate that the link has in the end")
 def test_utilization_of_a_link_that_gets_slower():
     topo = star(hosts=2).with_changes(
         [{"time": "50us", "a": f"host{i}", "b": "switch0", "rate": "10Gbps"} for i in (0, 1)]
@@ -235,10 +235,13 @@ def test_utilization_of_a_link_that_gets_slower():
     assert run.ports["utilization"].max() <= 1.0, f"a port was busy {run.ports['utilization'].max():.3f} of the time"
 
 
-@pytest.mark.xfail(reason="headroom and pause thresholds are those of the rate at the start")
 def test_pfc_when_a_link_gets_faster():
-    topo = headroom_buffer(star(hosts=17, rate="10Gbps", delay="20us"), 20_000).with_changes(
-        [{"time": "1us", "a": f"host{i}", "b": "switch0", "rate": "100Gbps"} for i in range(1, 17)]
-    )
+    """Headroom grows with the rate, and the buffer must have room for that from the start."""
+    slow = star(hosts=17, rate="10Gbps", delay="20us")
+    changes = [{"time": "1us", "a": f"host{i}", "b": "switch0", "rate": "100Gbps"} for i in range(1, 17)]
+    topo = star(hosts=17, rate="10Gbps", delay="20us", buffer="14MB").with_changes(changes)
     run = simulate(topo, one_dst(topo, 10**6), PFC(), measure=Measure(sample="0s"))
     assert run.summary["drops"] == 0, reasons(run)
+    assert run.ports["pauses_sent"].sum() > 0
+    with pytest.raises(SpecError, match="headroom of switch0"):
+        simulate(headroom_buffer(slow, 20_000).with_changes(changes), one_dst(topo, 10**6), PFC())

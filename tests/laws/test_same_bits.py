@@ -200,11 +200,11 @@ GOLDEN_SCENARIOS = {
     "ring": lambda: (t := star(hosts=5, rate="40Gbps"), ring_all_reduce(t, bytes="123456B"), "dqa:stochastic", {}),
 }
 GOLDEN = {
-    "incast under bfc": "6fa1c69bb62639c6",
-    "incast under pfc": "5238d0ccbb39b9ef",
+    "incast under bfc": "40abd5c58dddf3e2",
+    "incast under pfc": "85800e071d56c9ed",
     "overflow under fifo": "e5add6b296d0a9aa",
-    "loss": "6474753cf2c16d7a",
-    "ring": "b6d1cd3a4c65dcf6",
+    "loss": "b77ba0483e18bcb2",
+    "ring": "509373b85e5fc4cf",
 }
 
 

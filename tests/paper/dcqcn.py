@@ -26,7 +26,7 @@ class Parameters:
     R_AI: float = 20e6
     R_HAI: float = 200e6
     R_min: float = 1e9
-    rate_on_first_cnp: float = 1.0
+    cut_at_once: bool = False  # the DCQCN paper: alpha is 1, so the first notification halves the rate
     clamp_target_rate: bool = False
 
 
@@ -105,8 +105,11 @@ class Sender:
             self.alpha = 1.0
             self.timers["alpha"] = now + self.p.alpha_interval
             self.timers["decrease"] = now + self.p.decrease_interval + 1 * NS
-            self.rate *= self.p.rate_on_first_cnp
             self.target = self.rate
+            if self.p.cut_at_once:
+                self.rate = max(self.p.R_min, self.rate * (1 - self.alpha / 2))
+                self.decrease_echo = False
+                self.timers["increase"] = now + self.p.increase_interval
         else:
             self.alpha_echo = True
 

@@ -18,8 +18,8 @@ MARKS = {"k_min": "10KB", "k_max": "60KB", "per": 0}
 def model_of(values, start):
     return dcqcn.Sender(start, dcqcn.Parameters(
         1e11, values["g"], values["alpha_interval"], values["decrease_interval"], values["increase_interval"],
-        values["fast_recovery"], values["r_ai"], values["r_hai"], values["min_rate"], values["first_cut"],
-        bool(values["clamp_target"])))
+        values["fast_recovery"], values["r_ai"], values["r_hai"], values["min_rate"],
+        bool(values["cut_at_once"]), bool(values["clamp_target"])))
 
 
 def crowd(topo, senders=4, size=400_000):
@@ -53,7 +53,7 @@ CASES = {
                              "r_hai": "2Gbps", "alpha_interval": "3us", "decrease_interval": "60us", "g": 0.1}),
     "one instant": ("dcqcn", {**MARKS, "alpha_interval": "1us", "decrease_interval": "5us", "increase_interval": "5us",
                               "clamp_target": False, "g": 0.03}),
-    "first cut": ("dcqcn", {**MARKS, "first_cut": 0.5, "min_rate": "2Gbps"}),
+    "no cut at once": ("dcqcn", {**MARKS, "cut_at_once": False, "min_rate": "2Gbps"}),
 }
 
 
