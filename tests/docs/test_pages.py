@@ -42,7 +42,7 @@ def test_notes_and_links(page):
     for block in blocks(page):
         assert not block.note or block.note.split(":")[0].strip() in NOTES or block.note.startswith("/"), block.note
     text = re.sub(r"```.*?```", "", page.read_text(), flags=re.S)
-    for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", text):
+    for target in re.findall(r"\]\(([^)#\s]+)[^)]*\)", text) + re.findall(r'src="([^"]+)"', text):
         if not re.match(r"[a-z]+:", target):
             assert (page.parent / target).exists(), f"{page.name}: {target} does not exist"
 
