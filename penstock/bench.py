@@ -1,7 +1,7 @@
 """Packet-hops per second on fixed scenarios: what docs/performance.md is made of.
 
-A packet-hop is one data packet or ACK that crosses one link.  Every measurement is a process of its own, so that peak memory is that
-of one run; the time is that of the event loop, without building the network or collecting results.
+A packet-hop is one data packet or ACK that crosses one link.  Every measurement is a process of its own, so that peak memory is
+that of one run; the time is that of the event loop, without building the network or collecting results.
 """
 
 import json
@@ -23,7 +23,8 @@ from penstock.errors import SpecError, nearest
 FLOW_BYTES = 1_000_000
 # hosts, flows, load of the core links (ls128) or of the host links (ft1024); schemes in the order of the table
 SCENARIOS: dict[str, dict[str, Any]] = {
-    "ls128": {"topology": {"kind": "leaf_spine", "hosts": 128, "tors": 8, "spines": 8}, "flows": 2000, "load_of": 64, "load": 0.6},
+    "ls128": {"topology": {"kind": "leaf_spine", "hosts": 128, "tors": 8, "spines": 8}, "flows": 2000, "load_of": 64,
+              "load": 0.6},
     "ft1024": {"topology": {"kind": "fat_tree", "k": 16}, "flows": 3000, "load_of": 1024, "load": 0.4},
 }
 SCHEMES = ("fifo", "pfc", "bfc", "hpcc", "dcqcn", "dctcp", "ideal_fq")
@@ -76,7 +77,7 @@ def in_process(arguments: Iterable[Any], prefix: Iterable[str] = ()) -> dict[str
 
 
 def instructions_per_hop(scenario: str, scheme: str) -> float | None:
-    """Instructions per packet-hop: two runs of different length under callgrind, so that set-up cancels; None without valgrind."""
+    """Instructions per packet-hop: two runs of different length under callgrind, so that set-up cancels; None: no valgrind."""
     if not shutil.which("valgrind"):
         return None
     counted = []

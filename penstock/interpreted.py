@@ -13,7 +13,7 @@ import re
 import sys
 import types
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 ROOT = Path(__file__).parent
 BITS = {"int8_t": 7, "int16_t": 15, "int32_t": 31, "int64_t": 63, "uint64_t": 64}
@@ -47,7 +47,7 @@ class Struct:
     """A C struct: zeroed fields, no others, integers within their C type."""
 
     __slots__ = ("areas",)  # of schemes, by offset
-    bits: dict[str, int] = {}
+    bits: ClassVar[dict[str, int]] = {}
 
     def __setattr__(self, name: str, value: Any) -> None:
         bits = self.bits.get(name)

@@ -41,7 +41,8 @@ def declared(name: str) -> Declarations:
             raise SchemeError(f"{path}: defines no hook; a scheme needs at least one of {', '.join(HOOKS)}")
         return found
     if name not in available():
-        raise SpecError(f'unknown scheme "{name}"{nearest(name, available())}; a file of your own is named by its path, ./my_scheme.py')
+        raise SpecError(f'unknown scheme "{name}"{nearest(name, available())}; a file of your own is named by its path, '
+                        f'./my_scheme.py')
     return available()[name]
 
 
@@ -152,7 +153,8 @@ def _assign(where: str, parts: dict[str, dict[str, Any]], host: dict[str, Any], 
             convert(f"{where}: {key}", declared(part).parameters[name][0], value)
             parts[part][name] = value
             return
-    known = [n for p in parts for n in declared(p).parameters] + [f"{Path(p).stem}.{n}" for p in parts for n in declared(p).parameters]
+    pairs = [(Path(p).stem, n) for p in parts for n in declared(p).parameters]
+    known = [n for _, n in pairs] + [f"{p}.{n}" for p, n in pairs]
     raise SpecError(f'{where} has no parameter "{key}"{nearest(key, known) if known else ""}')
 
 

@@ -90,7 +90,8 @@ def to_library(py: Path, library: Path, user: Path) -> None:
     command = [*compiler, *flags.split(), str(py.with_suffix(".c")), "-o", str(temporary)]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
-        raise SchemeError(f"{user}: the C compiler failed: {done.stderr.strip().splitlines()[0] if done.stderr else 'no message'}")
+        said = done.stderr.strip().splitlines() or ["it said nothing"]
+        raise SchemeError(f"{user}: the C compiler failed: {said[0]}")
     temporary.rename(library)
 
 

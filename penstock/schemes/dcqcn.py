@@ -33,7 +33,8 @@ parameters = {
 presets = {
     # the HPCC paper's simulator at 100 Gbit/s; with the DCQCN paper's intervals; its shipped configuration file
     "ns3": {"alpha_interval": "1us", "decrease_interval": "4us", "increase_interval": "300us", "fast_recovery": 1,
-            "r_ai": "20Mbps", "r_hai": "200Mbps", "min_rate": "1Gbps", "clamp_target": False, "cut_at_once": False, "ecn.k_min": "400KB",
+            "r_ai": "20Mbps", "r_hai": "200Mbps", "min_rate": "1Gbps", "clamp_target": False, "cut_at_once": False,
+            "ecn.k_min": "400KB",
             "ecn.k_max": "1600KB", "ecn.p_max": 0.2, "ecn.per": "100Gbps", "pfc.alpha": 0.125, "pfc.reserve": 4096,
             "host.ack_priority": "data"},
     "ns3_paper": {"alpha_interval": "50us", "decrease_interval": "50us", "increase_interval": "55us",
@@ -41,7 +42,8 @@ presets = {
                   "ecn.k_min": "400KB", "ecn.k_max": "1600KB", "ecn.p_max": 0.2, "ecn.per": "100Gbps",
                   "pfc.alpha": 0.125, "pfc.reserve": 4096, "host.ack_priority": "data"},
     "config": {"alpha_interval": "1us", "decrease_interval": "4us", "increase_interval": "900us", "fast_recovery": 1,
-               "r_ai": "50Mbps", "r_hai": "100Mbps", "min_rate": "100Mbps", "clamp_target": False, "cut_at_once": False, "ecn.k_min": "400KB",
+               "r_ai": "50Mbps", "r_hai": "100Mbps", "min_rate": "100Mbps", "clamp_target": False, "cut_at_once": False,
+            "ecn.k_min": "400KB",
                "ecn.k_max": "1600KB", "ecn.p_max": 0.2, "ecn.per": "100Gbps", "pfc.alpha": 0.125, "pfc.reserve": 4096,
                "host.ack_priority": "data"},
 }

@@ -338,7 +338,8 @@ class Runner:
                                  f"lower the load or the duration")
         if state["error"]:
             what, known = ("queue", self.composition.queues) if state["error"] == NO_SUCH_QUEUE else ("port", "its own")
-            raise InvariantError(f"{self.topo.names[state['error_node']]}, at {format_time(state['time'])}: the scheme {self.scheme.name} "
+            where = self.topo.names[state["error_node"]]
+            raise InvariantError(f"{where}, at {format_time(state['time'])}: the scheme {self.scheme.name} "
                                  f"named {what} {state['error_value']}; a switch has {known} ports or queues, counted from 0")
 
     def report(self) -> None:

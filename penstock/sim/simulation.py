@@ -5,10 +5,10 @@ import cython
 if not cython.compiled:
     from penstock.fabric.queueing import set_event, set_node_event
     from penstock.fabric.state import *
-    from penstock.fabric.switch import drop, kick, transmit, wake
+    from penstock.fabric.switch import drop, kick
     from penstock.interpreted import *
     from penstock.sim.engine import run_windows as run_released
-    from penstock.sim.host import set_start_timer, transmit_host, wake_flows
+    from penstock.sim.host import set_start_timer
 
 
 def new_node(world, number, degree, node, port_size, queue_size, queue_count):
@@ -231,9 +231,9 @@ class Simulation:
         world = self.world
         me = new_me(world, part)
         set_places(world, me, part.places, part.index, CONTROL + part.index)
-        for offset, name, kind, value in part.settings():
+        for offset, _, kind, value in part.settings():
             set_parameter(me, offset, kind, value)
-        for name, at, count, size in part.tables("scheme"):
+        for _, at, count, size in part.tables("scheme"):
             put_own_table(world, me, at, count, size)
         for name in sorted(part.declared.hooks):
             if name == "on_control":
@@ -256,13 +256,13 @@ class Simulation:
         """A scheme's tables and set-up at one node; ports and set-up only at switches."""
         world = self.world
         node = node_at(world, number)
-        for name, at, count, size in part.tables("node"):
+        for _, at, count, size in part.tables("node"):
             put_table(world, node_area(node, part.places["node"]), at, count, size)
         if is_host:
             return
         for slot in range(node.port_count):
             port = port_at(node, slot)
-            for name, at, count, size in part.tables("port"):
+            for _, at, count, size in part.tables("port"):
                 put_table(world, port_area(port, part.places["port"]), at, count, size)
         if "set_up_node" in part.declared.hooks:
             call_set_up_node(hook_of(part.module, "set_up_node"), me_at(me), node)
@@ -372,7 +372,8 @@ class Simulation:
     def state(self):
         """Progress: simulated time, packet-hops, flows done, whether all is over, an error."""
         world = self.world
-        out = {"time": worker_at(world, 0).window_start, "hops": 0, "done": 0, "finished": worker_at(world, 0).finished, "error": 0, "reactions": 0}
+        out = {"time": worker_at(world, 0).window_start, "hops": 0, "done": 0, "error": 0, "reactions": 0}
+        out["finished"] = worker_at(world, 0).finished
         out["windows"] = worker_at(world, 0).windows
         for i in range(world.worker_count):
             out["done"] += worker_at(world, i).done
@@ -422,7 +423,8 @@ class Simulation:
                     "tx_bytes": port.tx_bytes, "tx_packets": port.tx_packets, "rx_bytes": port.rx_bytes,
                     "max_queue_bytes": port.max_bytes, "queued_bytes": port.bytes, "control_bytes": control, "wire_bytes": wire,
                     "pauses_sent": port.pauses_sent, "pauses_received": port.pauses_received, "paused_ps": paused,
-                    "cut_bytes": port.cut_bytes, "ecn_marks": port.ecn_marks, "dropped_bytes": port.dropped_bytes, "ps_per_byte": port.ps_per_byte,
+                    "cut_bytes": port.cut_bytes, "ecn_marks": port.ecn_marks, "dropped_bytes": port.dropped_bytes,
+                    "ps_per_byte": port.ps_per_byte,
                     "drops": [port.drops[i] for i in range(DROP_REASONS)], "paused": port.paused,
                     "paused_queues": sum([1 for i in range(port.queue_count) if queue_at(port, i).paused]),
                 })

@@ -1,4 +1,4 @@
-"""Checks of one scheme: does it compile, repeat itself, lose nothing, get by with lost control frames, and cost a bounded effort?"""
+"""Checks of one scheme: does it compile, repeat itself, lose nothing, get by with lost control frames, cost a bounded effort?"""
 
 from __future__ import annotations
 
@@ -54,7 +54,8 @@ def check_scheme(scheme: str | Path) -> Iterator[Check]:
         return
     yield attempt("gives the same results twice and on 1, 2 and 3 threads", lambda: repeats(name))
     yield attempt("gives the same results as plain Python, with every index and integer checked", lambda: as_python(name))
-    yield attempt("delivers everything when links lose packets", lambda: finishes(incast_case(name, topology={**SMALL, "loss": 0.01})))
+    lossy = incast_case(name, topology={**SMALL, "loss": 0.01})
+    yield attempt("delivers everything when links lose packets", lambda: finishes(lossy))
     yield attempt("never gets stuck when control frames are lost", lambda: finishes(incast_case(name, control_loss=0.1)))
     yield attempt("leaves a lone flow alone", lambda: lone_flow(name))
     yield attempt("calls no Python from its hooks", lambda: no_python(name))
@@ -93,7 +94,8 @@ def repeats(name: str) -> str | None:
     for threads in (1, 2, 3):
         other = digest(run_case(case, threads=threads))
         if other != first:
-            return f"{differing(first, other)} differ on {threads} threads: state is read before it is written, or shared between nodes"
+            return (f"{differing(first, other)} differ on {threads} threads: state is read before it is written, or shared "
+                    f"between nodes")
     if any("never acted" in w for w in first["warnings"]):
         return f"note: {first['warnings'][0]}; the comparison says little"
     return None
@@ -120,8 +122,8 @@ def as_python(name: str) -> str | None:
     compiled = json.loads(json.dumps(digest(run_case(case))))
     interpreted = json.loads(done.stdout)
     if compiled != interpreted:
-        return (f"{differing(compiled, interpreted)} differ: C arithmetic is not Python's (int / int, a shift of 1 by more than 30 bits, "
-                f"a negative number divided, a struct copied)")
+        return (f"{differing(compiled, interpreted)} differ: C arithmetic is not Python's (int / int, a shift of 1 by more than "
+                f"30 bits, a negative number divided, a struct copied)")
     return None
 
 
@@ -151,5 +153,6 @@ def bounded(name: str) -> str | None:
 
     ours, plain = (min(measure("ls128", s, 1, 150)["cpu_s"] for _ in range(3)) for s in (name, "fifo"))
     if ours > HOPS_AT_MOST * plain:
-        return f"{ours / plain:.1f} times the time of fifo on the same traffic; at most {HOPS_AT_MOST:g} is reasonable: is there a loop over flows?"
+        return (f"{ours / plain:.1f} times the time of fifo on the same traffic; at most {HOPS_AT_MOST:g} is reasonable: is there "
+                f"a loop over flows?")
     return f"note: {ours / plain:.2f} times the time of fifo"

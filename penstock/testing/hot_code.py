@@ -1,4 +1,4 @@
-"""Finds calls of the Python API in generated C: a hot function must have none (one forgotten `noexcept` costs a factor of nine)."""
+"""Finds calls of the Python API in generated C: a hot function must have none (a forgotten `noexcept` costs a factor of nine)."""
 
 import re
 from typing import NamedTuple
