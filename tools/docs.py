@@ -53,8 +53,9 @@ def parameters_of(scheme: Declarations) -> Iterator[str]:
 def facts_of(scheme: Declarations) -> Iterator[str]:
     """What it brings along, where it runs, what it adds to packets and ports, what it asks of the fabric."""
     if scheme.includes:
-        left_out = " and ".join(f"`{part} = false`" for part in scheme.includes)
-        yield f"* Brings along {' and '.join(f'[`{p}`](#{p})' for p in scheme.includes)}; {left_out} leaves it out."
+        along = " and ".join(f"[`{part}`](#{part})" for part in scheme.includes)
+        left_out = " or ".join(f"`{part} = false`" for part in scheme.includes)
+        yield f"* Brings along {along}; {left_out} leaves it out."
     if scheme.hooks:
         hooks = ", ".join(f"`{h}`" for h in sorted(scheme.hooks) if not h.startswith("set_up"))
         yield f"* Hooks: {hooks}."
