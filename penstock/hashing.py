@@ -1,5 +1,7 @@
 """The hash functions of flows and switches, as numpy arithmetic equal to the compiled code's (fabric/state.h)."""
 
+from typing import Any
+
 import numpy as np
 
 GOLDEN = np.uint64(0x9E3779B97F4A7C15)
@@ -8,10 +10,10 @@ GOLDEN = np.uint64(0x9E3779B97F4A7C15)
 def mix64(x: np.ndarray | int) -> np.ndarray:
     """The finalizer of splitmix64 (Steele, Lea, Flood 2014), element by element."""
     with np.errstate(over="ignore"):
-        x = np.asarray(x, dtype=np.uint64)
-        x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-        x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-        return x ^ (x >> np.uint64(31))
+        mixed: Any = np.asarray(x, dtype=np.uint64)
+        mixed = (mixed ^ (mixed >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+        mixed = (mixed ^ (mixed >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+        return np.asarray(mixed ^ (mixed >> np.uint64(31)))
 
 
 def flow_hash(numbers: np.ndarray | int, seed: int) -> np.ndarray:

@@ -76,7 +76,7 @@ def _whole_rates(bits: int) -> list[int]:
     return rates[max(at - 1, 0) : at + 1]
 
 
-def _format(value: Fraction | int | float, units: dict[str, int], keep: tuple[str, ...]) -> str:
+def _format(value: Fraction, units: dict[str, int], keep: tuple[str, ...]) -> str:
     for unit in reversed(keep):
         if abs(value) >= units[unit]:
             return f"{float(value / Fraction(units[unit])):.6g}{unit}"

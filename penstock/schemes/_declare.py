@@ -84,9 +84,8 @@ class Field:
         if not match or (match[1] not in C_TYPES and match[1] not in records):
             raise DeclarationError(f'{name}: unknown type "{text}"; known: {", ".join([*C_TYPES, *records])}')
         self.name, self.element, self.star, self.length = name, match[1], bool(match[2]), match[3]
-        record = records.get(self.element)
-        self.is_record = record is not None
-        self.size = record.size if record else C_TYPES[self.element][1]
+        self.is_record = self.element in records
+        self.size = int(records[self.element].size if self.is_record else C_TYPES[self.element][1])
         fixed = self.length.isdigit() if self.length else True
         self.table = bool(self.length) and (not fixed or self.size * int(self.length or 1) > INLINE_LIMIT)
         self.at = 0
@@ -117,7 +116,7 @@ class Record:
             field.at = -(-at // align) * align
             at, widest = field.at + size, max(widest, align)
             self.fields.append(field)
-        self.size = -(-at // widest) * widest if self.fields else 0
+        self.size: int = -(-at // widest) * widest if self.fields else 0
         self.align = widest
 
     def c(self, name: str, first: str = "") -> str:
@@ -175,9 +174,10 @@ class Declarations:
                 raise DeclarationError(f'no event calls "{f.name}"' + (f'; did you mean "{near[0]}"?' if near else
                                        f"; hooks are {', '.join(HOOKS)}"), f.lineno)
         for call in ast.walk(tree):
-            verb = call.func.id if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) else ""
-            if verb in COMPANIONS and COMPANIONS[verb] not in self.hooks:
-                raise DeclarationError(f"{verb} is of no use without the hook {COMPANIONS[verb]}", call.lineno)
+            if isinstance(call, ast.Call) and isinstance(call.func, ast.Name):
+                hook = COMPANIONS.get(call.func.id)
+                if hook and hook not in self.hooks:
+                    raise DeclarationError(f"{call.func.id} is of no use without the hook {hook}", call.lineno)
 
     @staticmethod
     def _literal(name: str, value: ast.expr) -> Any:

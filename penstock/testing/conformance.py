@@ -153,6 +153,6 @@ def bounded(name: str) -> str | None:
 
     ours, plain = (min(measure("ls128", s, 1, 150)["cpu_s"] for _ in range(3)) for s in (name, "fifo"))
     if ours > HOPS_AT_MOST * plain:
-        return (f"{ours / plain:.1f} times the time of fifo on the same traffic; at most {HOPS_AT_MOST:g} is reasonable: is there "
-                f"a loop over flows?")
+        return (f"{ours / plain:.1f} times the time of fifo on the same traffic; at most {HOPS_AT_MOST:g} is reasonable: is "
+                f"there a loop over flows?")
     return f"note: {ours / plain:.2f} times the time of fifo"
