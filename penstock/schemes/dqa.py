@@ -13,6 +13,8 @@ parameters = {
     "queues": ("int32 1..256", 32, "physical queues per port, beside the control queue (section 6.2.1: 32; Tofino2 400G: 128)"),
     "table": ("int32 1..10000", 100, "flow-table entries per queue (section 3.3.1)"),
     "sticky": ("float64", 2.0, "sticky threshold in one-hop round trips (section 3.3.2)"),
+    "kept_queues": ("choice last alike", "last",
+                    "an empty queue that a flow sticks to is taken if there is no other, or like any other (open in 3.3.1)"),
     "assignment": ("choice dynamic stochastic single", "dynamic", "how flows get their queues (sections 3.3.1, 6.1)"),
 }
 presets = {"stochastic": {"assignment": "stochastic"}, "single": {"assignment": "single"}}
@@ -22,6 +24,7 @@ scheme_state = {"words": "int64"}
 DYNAMIC = 0
 STOCHASTIC = 1
 SINGLE = 2
+ALIKE = 1           # kept_queues
 
 
 def set_up(dqa):
@@ -52,7 +55,7 @@ def empty_queue(dqa, node, port):
         while candidates:
             q = (w << 6) + lowest_bit(candidates)
             if not queue_at(port, q).paused:
-                if node.now > mine.kept_until[q]:
+                if node.now > mine.kept_until[q] or dqa.kept_queues == ALIKE:
                     return q
                 if second < 0:
                     second = q
