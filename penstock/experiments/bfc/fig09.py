@@ -14,7 +14,7 @@ import polars as pl
 from penstock.experiments.bfc import _fabric as fabric
 from penstock.experiments.bfc._fabric import BFC, BFC_64, BFC_128, DCQCN, DCTCP, HPCC, IDEAL, SCHEMES, value
 from penstock.experiments.cache import Runs, Spec
-from penstock.experiments.claims import Claim, ascending, holds, within
+from penstock.experiments.claims import Claim, Differs, ascending, holds, within
 from penstock.experiments.style import PAGE, figure, legend_above, lettered
 
 TITLE = "FCT slowdown, buffer and PFC with incast, Google at 55 + 5 %"
@@ -23,6 +23,10 @@ DURATION = {"quick": "2ms", "paper": "50ms"}
 SHOWN = (*SCHEMES, BFC_64, BFC_128)
 ORDER = ("Ideal-FQ", "BFC", "HPCC", "DCTCP", "DCQCN")
 BUFFER_MB = 12
+DIFFERS = {
+    "hpcc-p99": Differs("at the edge of running out of queues: it depends on the choice among empty ones", "bfc-fig09"),
+    "long-dcqcn": fabric.DCQCN_DIFFERS,
+}
 
 
 def specs(scale: str) -> dict[str, Spec]:
@@ -114,6 +118,8 @@ def plot(data: pl.DataFrame) -> Any:
     fabric.draw_buffer(grid[1, 1], data, "incast")
     grid[1, 1].set(ylim=(0.99, 1.0001))
     grid[1, 1].axvline(BUFFER_MB, color="0.35", lw=1.2)
+    grid[1, 1].annotate(f"{BUFFER_MB} MB", (BUFFER_MB, 0.9915), fontsize=7.5, color="0.35", xytext=(3, 0),
+                        textcoords="offset points")  # fmt: skip
     fabric.draw_pauses(grid[1, 2], data, "incast")
     titles = ("average", "95th percentile", "99th percentile", "buffer", "buffer, tail", "PFC pauses")
     lettered(grid.flat, titles)

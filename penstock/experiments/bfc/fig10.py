@@ -19,6 +19,7 @@ TITLE = "FCT slowdown and buffer without incast, Google at 60 %"
 PAPER = "BFC, NSDI 2022, figure 10"
 DURATION = {"quick": "1ms", "paper": "50ms"}
 QUEUES = 32
+DIFFERS = {"long-dcqcn": fabric.DCQCN_DIFFERS, "pfc-dcqcn": fabric.DCQCN_DIFFERS}
 
 
 def specs(scale: str) -> dict[str, Spec]:

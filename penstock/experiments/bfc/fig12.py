@@ -26,6 +26,7 @@ DURATION = {"quick": "2ms", "paper": "50ms"}
 SIZES = "facebook_hadoop"
 BFC_32 = replace(BFC, legend="BFC, 32 queues")
 SHOWN = (DCQCN, DCTCP, HPCC, BFC_32, BFC_128, IDEAL)
+DIFFERS = {"dcqcn-stable": fabric.DCQCN_DIFFERS}
 INSTANTS = 200  # of the number of outstanding flows
 
 
