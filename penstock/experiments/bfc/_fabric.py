@@ -241,7 +241,7 @@ def draw_slowdown(axes: Any, data: pl.DataFrame, traffic: str, panel: str) -> No
         line = curve(data, traffic, label, panel).drop_nulls()
         axes.plot(line["x"], line["y"], label=line["series"][0], **KNOWN[label].style)
     log_axis(axes.xaxis, size_text)
-    log_axis(axes.yaxis, None, (1, 2, 5) if axes.get_ylim()[1] < 60 else (1,))
+    log_axis(axes.yaxis, None, (1, 2, 5) if axes.get_ylim()[1] < 100 else (1,))
     axes.set_ylim(bottom=0.9)
     axes.set(xlabel="Flow size", ylabel="FCT slowdown")
 
@@ -274,6 +274,6 @@ def draw_active(axes: Any, data: pl.DataFrame, lines: dict[str, tuple[str, Any]]
         line = curve(data, traffic, BFC.label, "active")
         axes.plot(line["x"], line["y"], ds="steps-post", color=BFC.style["color"], ls=dash, label=legend)
     axes.axvline(queues, color="0.35", lw=1.2)
-    axes.annotate(f"{queues} queues", (queues, 0.82), rotation=90, fontsize=7.5, color="0.35", ha="right", va="center",
-                  xytext=(-1, 0), textcoords="offset points")  # fmt: skip
+    axes.annotate(f"{queues} queues", (queues, 0.04), xycoords=("data", "axes fraction"), rotation=90, fontsize=7.5,
+                  color="0.35", ha="right", va="bottom", xytext=(-1, 0), textcoords="offset points")  # fmt: skip
     axes.set(xlabel="Active flows at a port", ylabel="CDF", xlim=(0, 4 * queues))
