@@ -17,6 +17,7 @@ h1{font-size:1.5rem;margin-bottom:.2rem} h2{font-size:1.15rem;margin-top:2rem;bo
 table{border-collapse:collapse;font-variant-numeric:tabular-nums;margin:.6rem 0} .wide{overflow-x:auto}
 th,td{padding:.25rem .6rem;text-align:right;border-bottom:1px solid #e4e4e4;white-space:nowrap}
 th:first-child,td:first-child{text-align:left} td.text{text-align:left;white-space:normal}
+td:nth-child(2){white-space:normal;overflow-wrap:anywhere;max-width:32rem}
 .figures{display:flex;flex-wrap:wrap;gap:1rem 1.6rem} figure{margin:0} figcaption{font-size:.85rem;color:#555}
 img{width:26rem;max-width:100%}
 .warning{background:#fff4d6;border-left:4px solid #e69f00;padding:.4rem .8rem;margin:.4rem 0}

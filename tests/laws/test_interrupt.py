@@ -49,7 +49,7 @@ def interrupted(tmp_path, threads):
 def check(tmp_path, threads):
     told, code, took = interrupted(tmp_path, threads)
     assert code == 0 and told["interrupted"] is True, f"exit code {code}"
-    assert took < 10, f"{took:.1f} s from Ctrl-C to the end"
+    assert took < 30, f"{took:.1f} s from Ctrl-C to the end"
     run = Run.load(tmp_path / "run")
     done = run.summary["flows_finished"]
     assert (

@@ -88,7 +88,7 @@ def test_one_scheme_lies_in_the_folder_itself(capsys):
     run = Run.load("out")
     assert run.summary["seed"] == 7 and run.label == "bfc"
     call = fake_simulator.calls[0]
-    assert (call["seed"], call["threads"], call["duration_ps"], call["drain"]) == (7, 2, 2 * 10**9, True)
+    assert (call["seed"], call["threads"], call["duration_ps"], call["drain"]) == (7, 2, 10 * 10**9, True)
     assert call["measure"].sample_ps == 2_000_000 and call["host"].rto_ps == 4 * 10**9
     assert call["scheme"].parameters() == {"queues": 64}
     shown = capsys.readouterr()
