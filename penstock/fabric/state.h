@@ -76,14 +76,10 @@ static inline void *next_row(Log *log, size_t size) {
 }
 static inline void free_log(Log *log) { free(log->rows); log->rows = NULL; log->count = log->capacity = 0; }
 
-/* ---- at(index, count): the index, checked when built with -DPENSTOCK_CHECK: counted, reported by Python, clamped to 0. ---- */
+/* ---- at(index, count): the index; built with -DPENSTOCK_CHECK, one out of range says so and aborts. ---- */
 #ifdef PENSTOCK_CHECK
-extern const char *penstock_bad_table; extern long penstock_bad_index, penstock_bad_count;
-__attribute__((weak)) const char *penstock_bad_table = 0;
-__attribute__((weak)) long penstock_bad_index = 0, penstock_bad_count = 0;
 static inline long at(long i, long n, const char *what) {
   if (i < 0 || i >= n) {
-    if (!penstock_bad_table) { penstock_bad_table = what; penstock_bad_index = i; penstock_bad_count = n; }
     fprintf(stderr, "penstock: index %ld of %s is not in 0..%ld\n", i, what, n - 1);
     abort();
   }

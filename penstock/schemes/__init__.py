@@ -213,9 +213,3 @@ def scheme_type(name: str) -> Any:
     make.__name__ = make.__qualname__ = name
     make.__doc__ = found.doc + ("\n\nParameters:\n" + "\n".join(lines) if lines else "")
     return make
-
-
-def check_composition(scheme: Scheme) -> None:
-    """Refuse what cannot run before anything else is built."""
-    if not scheme.parts:
-        raise SchemeError("a scheme needs at least one part")

@@ -208,7 +208,6 @@ class Runner:
         """Worker of each node: switches are dealt out by weight, in order, and take their hosts along."""
         topo = self.topo
         weight = topo.port_count[topo.hosts:].astype(float)
-        share = np.cumsum(weight) - weight / 2
         worker = np.zeros(topo.hosts + topo.switches, dtype=int)
         tiers = topo.tier[topo.hosts:]
         for tier in np.unique(tiers):
