@@ -6,6 +6,8 @@ Thousands of times slower than the compiled core and meant for that comparison a
 ordinary traceback.  Call `install()` before anything else of the core is imported.
 """
 
+import __future__
+
 import importlib.abc
 import importlib.machinery
 import importlib.util
@@ -176,7 +178,8 @@ def scheme_module(declared: Any) -> types.ModuleType:
             names[field.name + "_at"] = accessor(field.name)
     for field in declared.own.fields:
         names[field.name + "_at"] = accessor(field.name)
-    exec(compile(declared.source, str(declared.path), "exec"), names)
+    flags = __future__.annotations.compiler_flag
+    exec(compile(declared.source, str(declared.path), "exec", flags), names)
     return module
 
 
@@ -267,8 +270,8 @@ def add_timer_hook(world: Any, function: Any, me: Any, index: int) -> None:
     world.host_ops.on_timer[index] = world.switch_ops.on_timer[index] = new_hook("TimerHook", function, me)
 
 
-def add_queue_hook(world: Any, admit: bool, function: Any, me: Any) -> None:
-    append_hook(world.switch_ops, "admit" if admit else "choose_queue", new_hook("QueueHook", function, me))
+def add_queue_hook(world: Any, name: str, function: Any, me: Any) -> None:
+    append_hook(world.switch_ops, name, new_hook("QueueHook", function, me))
 
 
 def add_packet_hook(world: Any, enqueue: bool, function: Any, me: Any) -> None:
@@ -305,6 +308,10 @@ def me_of(me: Any) -> Any:
 
 def me_at(me: Any) -> Any:
     return me
+
+
+def int8_table(array: Any) -> Any:
+    return array.tolist()
 
 
 def int16_table(array: Any) -> Any:

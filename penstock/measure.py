@@ -32,6 +32,7 @@ class Measure:
     queues   every queue that is not empty, at each sample (queues.parquet: large)
     packets  every packet at every hop (packets.parquet: very large)
     port_series  queue and bytes sent of every port, at each sample (port_series.parquet: large)
+    queueing     queueing time of data at every port of a switch, by class of flow (queueing.parquet)
     flow_series  bytes acknowledged and window of every unfinished flow, at each sample (flow_series.parquet: large)
     """
 
@@ -43,10 +44,11 @@ class Measure:
     packets: bool = False
     port_series: bool = False
     flow_series: bool = False
+    queueing: bool = False
 
     def __post_init__(self) -> None:
         parse_time(self.sample, "measure.sample")
-        for name in ("flows", "ports", "pauses", "queues", "packets", "port_series", "flow_series"):
+        for name in ("flows", "ports", "pauses", "queues", "packets", "port_series", "flow_series", "queueing"):
             _flag(getattr(self, name), f"measure.{name}")
 
     @property

@@ -60,6 +60,8 @@ COLUMNS: dict[str, dict[str, Column]] = {
         "port": Column(I32, "", "number of the port within the node"),
         "peer": Column(I32, "node", "node at the other end of the link"),
         "tx_bytes": Column(I64, "B", "bytes sent, headers, acknowledgements and control frames included"),
+        "ack_bytes": Column(I64, "B", "the acknowledgements among them"),
+        "control_bytes": Column(I64, "B", "the control frames among them (pauses, credits), and those that wait to be sent"),
         "tx_packets": Column(I64, "packets", "packets sent, acknowledgements and control frames included"),
         "drops": Column(I64, "packets", "packets lost at this egress or on its link"),
         "drop_reason": Column(TEXT, "", "why, with counts, as in 'buffer full: 12, link loss: 3'; null: none"),
@@ -67,7 +69,8 @@ COLUMNS: dict[str, dict[str, Column]] = {
         "pauses_sent": Column(I64, "frames", "pause frames that this node sent out of this port, to hold its peer"),
         "pauses_received": Column(I64, "frames", "pause frames that came in on this port, to hold this egress"),
         "paused_ns": Column(F64, "ns", "time during which the whole egress was held by a pause (PFC)"),
-        "max_queue_bytes": Column(I64, "B", "longest that one queue of this port has been"),
+        "max_queue_bytes": Column(I64, "B", "most that was stored for this port, in its queues or held back in virtual output "
+                                            "queues"),
         "utilization": Column(F64, "", "time spent sending / simulated time"),
     },
     "pauses": {
@@ -98,7 +101,7 @@ COLUMNS: dict[str, dict[str, Column]] = {
         "in_port": Column(I32, "", "the port on which it came in"),
         "queue": Column(I32, "", "the egress queue; -1: none"),
         "upstream_q": Column(I32, "", "before it was queued here: the queue it came from; after: the egress queue"),
-        "event": Column(TEXT, "", "enqueue, dequeue, drop or receive (a control frame)"),
+        "event": Column(TEXT, "", "enqueue, dequeue, drop, hold (in a virtual output queue) or receive (a control frame)"),
         "kind": Column(I8, "", "0 data, 1 acknowledgement, 2 control frame"),
         "flow_id": Column(I64, "", "the flow, as in flows.parquet"),
         "offset_bytes": Column(I64, "B", "position of the packet's first payload byte in the flow"),
@@ -113,6 +116,8 @@ COLUMNS: dict[str, dict[str, Column]] = {
         "port": Column(I32, "", "the egress port"),
         "queue_bytes": Column(I64, "B", "data waiting at the port"),
         "tx_bytes": Column(I64, "B", "sent so far, everything counted"),
+        "ack_bytes": Column(I64, "B", "the acknowledgements among them"),
+        "control_bytes": Column(I64, "B", "the control frames among them"),
         "active_queues": Column(I32, "", "queues with data that no pause holds"),
         "active_flows": Column(I32, "flows", "flows with packets waiting; -1: this scheme does not count them"),
     },
@@ -122,10 +127,19 @@ COLUMNS: dict[str, dict[str, Column]] = {
         "acked_bytes": Column(I64, "B", "acknowledged so far"),
         "window_bytes": Column(I64, "B", "its window; -1: none"),
     },
+    "queueing": {
+        "node": Column(I32, "node", "the switch"),
+        "port": Column(I32, "", "the egress port"),
+        "class": Column(TEXT, "", "class of the flows, as in flows.parquet"),
+        "packets": Column(I64, "packets", "data packets of the class sent by this port"),
+        "queueing_ns": Column(F64, "ns", "sum of their times from arrival to the start of transmission"),
+    },
     "nodes": {
         "node": Column(I32, "node", "number of the host or switch"),
         "name": Column(TEXT, "", "its name"),
         "tier": Column(I8, "", "0 host, 1 ToR, 2 aggregation or spine, 3 core"),
+        "max_buffer_bytes": Column(I64, "B", "most of its buffer that the switch used; 0 for a host"),
+        "max_voqs": Column(I32, "queues", "most virtual output queues of the switch that held packets at the same time"),
     },
 }
 
@@ -137,6 +151,7 @@ FILES = {
     "packets": "a row per packet and hop; when [measure] packets = true",
     "port_series": "a row per sample and port; when [measure] port_series = true",
     "flow_series": "a row per sample and unfinished flow; when [measure] flow_series = true",
+    "queueing": "queueing time by switch, port and class of flow; when [measure] queueing = true",
     "nodes": "a row per node, in the order of their numbers",
 }
 

@@ -4,6 +4,8 @@ cdef void set_event(Node* node, int leaf, int64_t key) noexcept nogil
 cdef void set_node_event(Node* node, int which, int64_t time) noexcept nogil
 cdef Packet* take_packet(Worker* worker) noexcept nogil
 cdef void give_packet(Worker* worker, Packet* pkt) noexcept nogil
+cdef Packet* take_frame(Worker* worker) noexcept nogil
+cdef void give_frame(Worker* worker, Packet* frame) noexcept nogil
 cdef void push(Queue* queue, Packet* pkt) noexcept nogil
 cdef Packet* pop(Queue* queue) noexcept nogil
 cdef void push_control(Port* port, Packet* pkt) noexcept nogil

@@ -42,6 +42,20 @@ def give_packet(worker, pkt):
     worker.free = pkt
 
 
+def take_frame(worker):
+    """Memory for a control frame."""
+    frame = worker.free_frames
+    if not frame:
+        return first_of(new_packets(worker.arena, 1, worker.frame_size))
+    worker.free_frames = frame.next
+    return frame
+
+
+def give_frame(worker, frame):
+    frame.next = worker.free_frames
+    worker.free_frames = frame
+
+
 def push(queue, pkt):
     pkt.next = NO_PACKET
     if queue.length == 0:

@@ -54,7 +54,8 @@ cdef struct Packet:         # 56 bytes: 8 are left for schemes in the first cach
     int16_t size, payload
     int16_t in_port, queue
     int8_t kind, ecn, lane, flags
-    int8_t priority, spare1, spare2, spare3
+    int8_t priority, held   # held: it went through a virtual output queue of the switch that it is in
+    int16_t out_port        # where it will leave, while it is held
 
 cdef struct Queue:
     Packet* head
@@ -73,14 +74,16 @@ cdef struct Port:
     int64_t free_at, delay, ps_per_byte
     Packet* control_head
     Packet* control_tail
-    int64_t bytes           # queued on the data lane
+    int64_t bytes           # stored for this port: queued on the data lane or held
+    int64_t held            # the part of it that waits in virtual output queues
     int32_t active, levels  # queues with data that are not paused; mask of levels that list queues
     int32_t paused          # one bit per scheme
     int16_t armed, slot
     Packet* in_head         # packets on the wire towards this port
     Packet* in_tail
     Queue* queues
-    int32_t queue_size, queue_count, peer_queues, spare
+    int32_t queue_size, queue_count, peer_queues
+    int32_t up              # towards a higher tier 1, a lower one -1, the same 0
     int32_t peer_node, peer_port
     int16_t peer_slot, down
     int32_t flows           # distinct flows queued here, where a scheme or observer counts them; else -1
@@ -89,6 +92,8 @@ cdef struct Port:
     int64_t pauses_sent, pauses_received, paused_since, paused_ps, ecn_marks
     int64_t drops[5]
     int64_t dropped_bytes, rx_bytes, cut_bytes
+    int64_t ack_bytes, frame_bytes          # parts of what was sent
+    int64_t* waits          # by class of flow: packets, queueing time; nothing: not counted
     int64_t* flow_samples   # how often the port had so many active flows; nothing: not counted
     Ring rings[8]
 
@@ -148,7 +153,7 @@ ctypedef struct Node
 ctypedef struct World
 
 cdef struct Places:         # a scheme's share: offsets of its state, its bit, its kind of control frame
-    int32_t packet, port, queue, flow, node
+    int32_t packet, port, queue, flow, node, frame
     int32_t index, bit, kind
     World* world
 
@@ -183,6 +188,8 @@ ctypedef struct WakeHook:
     void (*call)(Node* node, Port* port, Queue* queue) noexcept nogil
 
 ctypedef struct Ops:        # one for the hosts, one for the switches
+    QueueHook* choose_path
+    QueueHook* choose_voq
     QueueHook* choose_queue
     QueueHook* admit
     PacketHook* on_enqueue
@@ -201,7 +208,7 @@ cdef struct SwitchRow:
     int32_t node, flows
 
 cdef struct PortRow:
-    int64_t time, bytes, tx_bytes
+    int64_t time, bytes, tx_bytes, ack_bytes, frame_bytes
     int32_t node, port, active, flows
 
 cdef struct QueueRow:
@@ -229,7 +236,8 @@ ctypedef struct Worker:
     int32_t parity, id, sent, finished, node_count, spare
     Packet* free
     Packet* pool            # of the current block
-    int64_t pool_used, pool_size, packet_size, flow_size
+    Packet* free_frames     # control frames have room for what schemes write into them
+    int64_t pool_used, pool_size, packet_size, flow_size, frame_size
     int64_t packets         # ever taken from blocks
     int64_t next_window[2]
     int64_t done_by[2]      # flows done, as of the window's end
@@ -264,8 +272,11 @@ ctypedef struct Node:
     int64_t buffer_used, buffer_size
     int64_t port_size
     int64_t buffer_max
+    Queue* voqs             # virtual output queues: packets that a scheme holds back from their egress queue
+    int64_t voq_size
+    int32_t voq_count, voqs_used, voqs_max, spare
     Host* host
-    int64_t events, hops, control_frames, control_received
+    int64_t events, hops, control_frames, frame_bytes, frame_bytes_received
     int64_t draws[4]        # random numbers drawn, by purpose
     int64_t random_seed
     int64_t deadlines[16]   # by scheme
@@ -281,8 +292,9 @@ ctypedef struct World:
     int64_t window          # the smallest link delay
     int64_t flow_count      # flows of the whole run
     int32_t mtu, header, ack_header, ack_min
-    int32_t ack_lane, log_pauses
+    int32_t ack_lane, log_pauses, nic_by_destination, class_count
     int64_t quantum, rto, base_rtt, bdp, nack_interval, line_ps_per_byte
+    int8_t* classes         # of flows by number; nothing: not needed
     int64_t sample, seed
     int32_t sample_ports, sample_queues, sample_flows, trace
     Start* starts           # of this chunk, by host and time
@@ -336,6 +348,8 @@ cdef inline Port* port_at(Node* node, int slot) noexcept nogil:
     return <Port*>step(node.ports, at(slot, node.port_count, b"port"), node.port_size)
 cdef inline Queue* queue_at(Port* port, int index) noexcept nogil:
     return <Queue*>step(port.queues, at(index, port.queue_count, b"queue"), port.queue_size)
+cdef inline Queue* voq_at(Node* node, int index) noexcept nogil:
+    return <Queue*>step(node.voqs, at(index, node.voq_count, b"voq"), node.voq_size)
 cdef inline Ring* ring_at(Port* port, int level) noexcept nogil:
     return &port.rings[at(level, LEVELS, b"ring")]
 cdef inline FlowRing* flow_ring_at(Host* host, int level) noexcept nogil:
@@ -356,6 +370,8 @@ cdef inline Outbox* outbox_at(Worker* worker, int parity, int port) noexcept nog
     return &worker.outboxes[parity][at(port, worker.world.port_count, b"outbox")]
 cdef inline Packet* pool_at(Worker* worker, long i) noexcept nogil:
     return <Packet*>step(worker.pool, at(i, worker.pool_size, b"pool"), worker.packet_size)
+cdef inline Packet* first_of(Packet* packets) noexcept nogil:
+    return <Packet*>step(packets, 0, 0)
 cdef inline Worker* worker_at(World* world, int i) noexcept nogil:
     return &world.workers[at(i, world.worker_count, b"worker")]
 cdef inline Node* node_at(World* world, int i) noexcept nogil:

@@ -26,6 +26,8 @@ def send(node, port, pkt):
     port.free_at = node.now + pkt.size * port.ps_per_byte
     port.tx_bytes += pkt.size
     port.tx_packets += 1
+    if pkt.kind == ACK:
+        port.ack_bytes += pkt.size
     pkt.time = port.free_at + port.delay
     pkt.next = NO_PACKET
     outbox = outbox_at(worker, worker.parity, node.first_port + port.slot)
@@ -45,11 +47,14 @@ def drop(node, port, pkt, reason):
     port.dropped_bytes += pkt.size
     if node.worker.world.trace:
         trace(node, port, NO_QUEUE, pkt, 2)
-    give_packet(node.worker, pkt)
+    if pkt.kind > ACK:
+        give_frame(node.worker, pkt)
+    else:
+        give_packet(node.worker, pkt)
 
 
 def trace(node, port, queue, pkt, event):
-    """One row of the packet trace: event 0 enqueue, 1 dequeue, 2 drop, 3 control frame received."""
+    """One row of the packet trace: event 0 enqueue, 1 dequeue, 2 drop, 3 control frame received, 4 hold."""
     row = new_trace_row(node.worker)
     row.time = node.now
     row.node = node.id
@@ -79,6 +84,14 @@ def fail(node, error, value):
         worker.error_value = value
 
 
+def has_voq(node, index):
+    """Whether a switch has such a virtual output queue."""
+    if 0 <= index < node.voq_count:
+        return True
+    fail(node, NO_SUCH_QUEUE, index)
+    return False
+
+
 def has_queue(node, port, index):
     """Whether a port has such a queue; a scheme may be wrong about it."""
     if 0 <= index < port.queue_count:
@@ -104,7 +117,16 @@ def dequeue(node, port):
         hook = hook.next
     if node.worker.world.trace:
         trace(node, port, queue, pkt, 1)
+    if port.waits and pkt.kind == DATA:
+        count_wait(node, port, pkt)
     return pkt
+
+
+def count_wait(node, port, pkt):
+    """Queueing time by class of flow: from its arrival, which pkt.time still is, to the start of its transmission."""
+    i = 2 * node.worker.world.classes[pkt.number]
+    port.waits[i] += 1
+    port.waits[i + 1] += node.now - pkt.time
 
 
 def may_transmit(port):
@@ -158,14 +180,65 @@ def admitted(node, port, pkt):
 
 
 def enqueue(node, port, pkt):
-    """Queue a packet.  Until its hooks have run, pkt.queue is the queue it came from upstream."""
-    ops = node.ops
+    """Store a packet for a port: in the egress queue, or held back in a virtual output queue if a scheme says so."""
     if pkt.lane == CONTROL_LANE:
         push_control(port, pkt)
         kick(node, port)
         return
     if not admitted(node, port, pkt):
         return
+    port.bytes += pkt.size
+    if port.bytes > port.max_bytes:
+        port.max_bytes = port.bytes
+    node.buffer_used += pkt.size
+    if node.buffer_used > node.buffer_max:
+        node.buffer_max = node.buffer_used
+    choose = node.ops.choose_voq
+    if choose:
+        pkt.held = 0
+        index = choose.call(choose.me, node, port, pkt)
+        if index >= 0:
+            hold(node, port, pkt, index)
+            return
+    place(node, port, pkt)
+
+
+def hold(node, port, pkt, index):
+    """Keep a packet back in a virtual output queue, until release()."""
+    if not has_voq(node, index):
+        place(node, port, pkt)
+        return
+    voq = voq_at(node, index)
+    if voq.length == 0:
+        voq.index = index
+        node.voqs_used += 1
+        node.voqs_max = max(node.voqs_max, node.voqs_used)
+    pkt.held = 1
+    pkt.out_port = port.slot
+    port.held += pkt.size
+    push(voq, pkt)
+    if node.worker.world.trace:
+        trace(node, port, voq, pkt, 4)
+
+
+def release(node, index):
+    """The first packet of a virtual output queue goes on to its egress queue.  Not from within a transmit."""
+    if not has_voq(node, index):
+        return
+    voq = voq_at(node, index)
+    if voq.length == 0:
+        return
+    pkt = pop(voq)
+    if voq.length == 0:
+        node.voqs_used -= 1
+    port = port_at(node, pkt.out_port)
+    port.held -= pkt.size
+    place(node, port, pkt)
+
+
+def place(node, port, pkt):
+    """Put a packet into an egress queue.  Until its hooks have run, pkt.queue is the queue it came from upstream."""
+    ops = node.ops
     index = pkt.priority
     if ops.choose_queue:
         index = ops.choose_queue.call(ops.choose_queue.me, node, port, pkt)
@@ -178,12 +251,6 @@ def enqueue(node, port, pkt):
         if not queue.paused:
             port.active += 1
     push(queue, pkt)
-    port.bytes += pkt.size
-    if port.bytes > port.max_bytes:
-        port.max_bytes = port.bytes
-    node.buffer_used += pkt.size
-    if node.buffer_used > node.buffer_max:
-        node.buffer_max = node.buffer_used
     if not queue.listed and not queue.paused:
         list_queue(port, queue, node.worker.world.quantum)
     hook = ops.on_enqueue
@@ -197,7 +264,7 @@ def enqueue(node, port, pkt):
 
 
 def receive(node, slot, pkt):
-    """Forward a packet that came in on `slot`: equal-cost next hops are chosen by the flow's hash."""
+    """Forward a packet that came in on `slot`: equal-cost next hops are chosen by the flow's hash, unless a scheme chooses."""
     group = node.routes[pkt.dst]
     if group < 0:
         drop(node, port_at(node, slot), pkt, DROP_NO_ROUTE)
@@ -205,7 +272,11 @@ def receive(node, slot, pkt):
     hops = node.next_hops
     count = hops[group]
     if count > 1:
-        group += pick(pkt.hash, node.hash_seed, count)
+        choose = node.ops.choose_path
+        if choose:
+            group += choose.call(choose.me, node, port_at(node, slot), pkt)
+        else:
+            group += pick(pkt.hash, node.hash_seed, count)
     enqueue(node, port_at(node, hops[group + 1]), pkt)
 
 
@@ -214,10 +285,10 @@ def receive_control(node, slot, pkt):
     hook = node.ops.on_control[pkt.kind]
     if node.worker.world.trace:
         trace(node, port_at(node, slot), NO_QUEUE, pkt, 3)
-    node.control_received += 1
+    node.frame_bytes_received += pkt.size
     if hook:
         hook.call(hook.me, node, port_at(node, slot), pkt)
-    give_packet(node.worker, pkt)
+    give_frame(node.worker, pkt)
 
 
 def log_pause(node, port, queue, command):
@@ -234,6 +305,7 @@ def pause_queue(node, port, index, bit):
     if not has_queue(node, port, index):
         return
     queue = queue_at(port, index)
+    queue.index = index
     if not queue.paused:
         if queue.length > 0:
             port.active -= 1
@@ -305,13 +377,16 @@ def push_frame(port, pkt):
 
 
 def send_control(node, slot, kind, command, value, mask):
-    """Append a frame to the control lane; it carries two small numbers and a mask.  Never transmits at once: may be
-    called from a transmit."""
-    if slot < 0 or slot >= node.port_count:
-        fail(node, NO_SUCH_PORT, slot)
-        return
-    port = port_at(node, slot)
-    pkt = take_packet(node.worker)
+    """Send a frame that carries two small numbers and a mask."""
+    pkt = new_frame(node, kind, command)
+    pkt.slot = value
+    pkt.seq = mask
+    send_frame(node, slot, pkt)
+
+
+def new_frame(node, kind, command):
+    """A control frame to be filled in: pkt.slot, pkt.seq, what the scheme declares, and its size if it is a long one."""
+    pkt = take_frame(node.worker)
     pkt.size = CONTROL_SIZE
     pkt.payload = 0
     pkt.kind = kind
@@ -320,11 +395,23 @@ def send_control(node, slot, kind, command, value, mask):
     pkt.ecn = 0
     pkt.queue = 0
     pkt.number = command
-    pkt.slot = value
-    pkt.seq = mask
+    pkt.slot = 0
+    pkt.seq = 0
+    return pkt
+
+
+def send_frame(node, slot, pkt):
+    """Append a frame to the control lane of a port.  Never transmits at once: may be called from a transmit."""
+    if slot < 0 or slot >= node.port_count:
+        fail(node, NO_SUCH_PORT, slot)
+        give_frame(node.worker, pkt)
+        return
+    port = port_at(node, slot)
     push_frame(port, pkt)
     node.control_frames += 1
-    if command == PAUSE:
+    node.frame_bytes += pkt.size
+    port.frame_bytes += pkt.size
+    if pkt.number == PAUSE:
         port.pauses_sent += 1
     if not port.armed:
         port.free_at = max(port.free_at, node.now)
@@ -385,6 +472,8 @@ def sample_port(node, port):
     row.port = port.slot
     row.bytes = port.bytes
     row.tx_bytes = port.tx_bytes
+    row.ack_bytes = port.ack_bytes
+    row.frame_bytes = port.frame_bytes
     row.active = port.active
     row.flows = port.flows
 

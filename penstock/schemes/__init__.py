@@ -121,12 +121,12 @@ class Scheme:
         """Text that changes whenever a result may: names, parameters and the sources of the parts."""
         return repr((sorted(self.parts.items(), key=str), [declared(p).source for p in self.parts], sorted(self.host.items())))
 
-    def compose(self, core: dict[str, int], levels: int, nic_queues: int = 0) -> Composition:
-        """Load every part and lay their state behind the fabric's structs."""
+    def compose(self, core: dict[str, int], levels: int, nic_queues: int = 0, hosts: int = 1) -> Composition:
+        """Load every part and lay their state behind the fabric's structs; `hosts` is the size of the network."""
         parts = []
         for index, name in enumerate(self.parts):
             found = declared(name)
-            parts.append(Part(load(found), found, self.values(name), index))
+            parts.append(Part(load(found), found, self.values(name), index, hosts=hosts))
         return compose(parts, core, levels, nic_queues)
 
 

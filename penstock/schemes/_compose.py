@@ -29,24 +29,25 @@ class Part:
     values: dict[str, Any]
     index: int
     places: dict[str, int] = field(default_factory=dict)
+    hosts: int = 0          # of the network
     upstreams: int = 0      # queues that a neighbour may have, a multiple of 32
 
     @property
     def name(self) -> str:
         return self.declared.name
 
-    def evaluate(self, expression: str | int) -> int:
-        """A table's length or a fabric request: a number or an expression of the scheme's parameters and of `upstreams`."""
-        names = {**self.values, "upstreams": self.upstreams, "max": max, "min": min}
+    def evaluate(self, expression: str | int, **more: int) -> int:
+        """A table's length or a fabric request: a number or an expression of the scheme's parameters, `hosts` and `upstreams`;
+        for the table of a node also of its number of `ports`, and `switch`, which is 0 at a host."""
+        names = {**self.values, "hosts": self.hosts, "upstreams": self.upstreams, **more, "max": max, "min": min}
         try:
             return int(eval(str(expression), {"__builtins__": {}}, names))
         except Exception as error:
             raise SchemeError(f'{self.name}: "{expression}" is no number: {error}') from None
 
-    def tables(self, owner: str) -> list[tuple[str, int, int, int]]:
+    def tables(self, owner: str, **more: int) -> list[tuple[str, int, int, int]]:
         """(name, offset in the owner's area, count, bytes of one element) of each table."""
-        return [(f.name, f.at, self.evaluate(f.length), f.size) for f in self.declared.tables(owner)]
-
+        return [(f.name, f.at, self.evaluate(f.length, **more), f.size) for f in self.declared.tables(owner)]
 
     def settings(self) -> list[tuple[int, str, str, Any]]:
         """(offset, name, C type, value) of the parameters, in the form in which the compiled scheme holds them."""
@@ -63,6 +64,8 @@ class Composition:
     sizes: dict[str, int]
     queues: int
     nic_queues: int
+    nic_by_destination: bool
+    voqs: int
     unbounded: bool
     lossless: bool
 
@@ -80,24 +83,30 @@ def compose(parts: list[Part], core: dict[str, int], levels: int, nic_queues: in
             raise SchemeError(f"{part.name} was built without {', '.join(sorted(part.declared.hooks - built))}: build it again")
         for name in part.declared.hooks & set(getattr(part.module, "__pyx_capi__", ())):
             check_hook(part.name, name, repr(part.module.__pyx_capi__[name]))
-    choosers = [p.name for p in parts if "choose_queue" in p.declared.hooks]
-    if len(choosers) > 1:
-        raise SchemeError(f"{' and '.join(choosers)} both choose the queue; keep one of them")
+    for hook, what in (("choose_queue", "the queue"), ("choose_voq", "what is held back"), ("choose_path", "the path")):
+        choosers = [p.name for p in parts if hook in p.declared.hooks]
+        if len(choosers) > 1:
+            raise SchemeError(f"{' and '.join(choosers)} both choose {what}; keep one of them")
     sizes = {}
     for owner in OWNERS:
         at = core[owner]
+        end = at
         for part in sorted(parts, key=lambda p: p.declared.state[owner].size):
             record = part.declared.state[owner]
-            at = -(-at // record.align) * record.align
-            part.places[owner] = at
-            at += record.size
+            part.places[owner] = at = -(-at // record.align) * record.align
+            end = max(end, at + record.size)
+            if owner != "frame":                    # a control frame belongs to one scheme
+                at = end
         line = LINE if owner in ("packet", "port", "node") else 8
-        sizes[owner] = -(-at // line) * line
+        sizes[owner] = -(-end // line) * line
     requests = [(p, p.declared.fabric) for p in parts]
     ask = lambda key, default: max([default, *(p.evaluate(r[key]) for p, r in requests if key in r)])  # noqa: E731
     unbounded = any(r.get("buffer") == "unbounded" for _, r in requests)
     lossless = any(r.get("lossless") for _, r in requests)
-    queues, nics = ask("queues", levels), nic_queues or ask("nic_queues", 1)
+    by_destination = bool(ask("nic_by_destination", 0))
+    if by_destination and nic_queues:
+        raise SchemeError(f"host.nic_queues = {nic_queues}: this scheme needs a NIC queue for each destination; leave it 0")
+    queues, nics = ask("queues", levels), parts[0].hosts if by_destination else nic_queues or ask("nic_queues", 1)
     for part in parts:
         part.upstreams = -(-max(queues, nics) // 32) * 32
-    return Composition(tuple(parts), sizes, queues, nics, unbounded, lossless)
+    return Composition(tuple(parts), sizes, queues, nics, by_destination, ask("voqs", 0), unbounded, lossless)

@@ -5,7 +5,8 @@
     includes     = ["pfc"]                                          parts that come with it
     fabric       = {"queues": "queues", "buffer": "unbounded"}      what it asks of the switches: numbers or expressions
     structs      = {"entry": {"expires": "time", "queue": "int32"}}                 record types
-    port_state   = {"empty": "mask[4]", "flow_table": "entry[queues * table]"}    also packet_, queue_, flow_, node_, scheme_state
+    port_state   = {"empty": "mask[4]", "flow_table": "entry[queues * table]"}    also packet_, queue_, flow_, node_, scheme_state;
+                   frame_state: what the control frames of the scheme carry
     LIMIT = 3                                                       constants: upper case
 
 An array of more than 256 bytes, or one whose length is an expression of parameters, becomes a pointer to a table that the
@@ -31,8 +32,11 @@ C_TYPES = {
     "mask": ("uint64_t", 8),
     "float64": ("double", 8),
 }
-OWNERS = {"packet": "Packet* pkt", "port": "Port* port", "queue": "Queue* queue", "flow": "Flow* flow", "node": "Node* node"}
+OWNERS = {"packet": "Packet* pkt", "port": "Port* port", "queue": "Queue* queue", "flow": "Flow* flow", "node": "Node* node",
+          "frame": "Packet* pkt"}
 HOOKS = {
+    "choose_path": "node port pkt",
+    "choose_voq": "node port pkt",
     "choose_queue": "node port pkt",
     "admit": "node port pkt",
     "on_enqueue": "node port queue pkt",
@@ -47,14 +51,16 @@ HOOKS = {
     "set_up_node": "node",
     "set_up_port": "node port",
 }
-COMPANIONS = {"send_control": "on_control", "set_timer": "on_timer"}     # who uses the verb needs the hook
-RETURNS = {"choose_queue": "int32_t", "admit": "int32_t"}
+COMPANIONS = {"send_control": "on_control", "send_frame": "on_control", "set_timer": "on_timer", "release": "choose_voq"}   # who uses the
+# verb needs the hook
+RETURNS = {"choose_path": "int32_t", "choose_voq": "int32_t", "choose_queue": "int32_t", "admit": "int32_t"}
 ANNOTATED = {"int": "int64_t", "float": "double"}
 INLINE_LIMIT = 256
 IMPORTS = """from penstock.fabric.state cimport *
 from penstock.fabric.queueing_inline cimport draw
 from penstock.fabric.pacing cimport set_rate, repace
-from penstock.fabric.switch cimport pause_queue, resume_queue, pause_port, resume_port, send_control, set_timer
+from penstock.fabric.switch cimport pause_queue, resume_queue, pause_port, resume_port
+from penstock.fabric.switch cimport send_control, new_frame, send_frame, set_timer, release
 """
 
 
@@ -146,6 +152,10 @@ class Declarations:
         for name, fields in self._read("structs", {}).items():
             self.records[name] = Record(fields, self.records)
         self.state = {owner: Record(self._read(owner + "_state", {}), self.records) for owner in OWNERS}
+        for f in self.state["frame"].fields:
+            if f.table:
+                raise DeclarationError(f"frame_state: {f.name} takes {f.length} elements; a field of a frame has at most {INLINE_LIMIT} bytes",
+                                       self._values["frame_state"].lineno)
         self.parameters: dict[str, tuple[str, Any, str]] = self._read("parameters", {})
         for name, declared in self.parameters.items():
             if not (isinstance(declared, tuple) and len(declared) == 3):
@@ -169,7 +179,7 @@ class Declarations:
     def _check_hooks(self, tree: ast.Module) -> None:
         """A misspelt hook would never be called, a frame without a receiver never be obeyed."""
         for f in self.functions:
-            if f.name not in HOOKS and re.match(r"(on|set_up)_|(choose_queue|admit)", f.name):
+            if f.name not in HOOKS and re.match(r"(on|set_up)_|(choose_queue|choose_voq|choose_path|admit)", f.name):
                 near = difflib.get_close_matches(f.name, HOOKS, n=1)
                 raise DeclarationError(f'no event calls "{f.name}"' + (f'; did you mean "{near[0]}"?' if near else
                                        f"; hooks are {', '.join(HOOKS)}"), f.lineno)
@@ -234,7 +244,8 @@ class Declarations:
         returns = any(isinstance(n, ast.Return) and n.value for n in ast.walk(function))
         kind = RETURNS.get(function.name, "int64_t" if returns and function.name not in HOOKS else "void")
         if function.returns:
-            kind = ANNOTATED[ast.unparse(function.returns)]
+            name = ast.unparse(function.returns)
+            kind = class_of(name) + "*" if name in self.records or name == "packet" else ANNOTATED[name]
         arguments = [
             known.get(a.arg) or f"{ANNOTATED[ast.unparse(a.annotation)] if a.annotation else 'int64_t'} {a.arg}"
             for a in function.args.args

@@ -2,6 +2,7 @@
 
 RED on the instantaneous length of the packet's own queue, when a data packet leaves it and without that packet: never
 up to K_min, with a chance that rises linearly to P_max at K_max, always beyond.  The mark comes home on the ACK.
+What another scheme holds back from the port counts as queued there.
 """
 
 parameters = {
@@ -25,7 +26,7 @@ def set_up(ecn):
 
 def chance(ecn, port, queue) -> float:
     """Of a mark, out of 2^31."""
-    length = float(queue.bytes)
+    length = float(queue.bytes + port.held)
     if ecn.per > 0:
         length *= port.ps_per_byte
     if length > ecn.high:

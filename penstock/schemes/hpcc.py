@@ -68,6 +68,8 @@ def on_dequeue(hpcc, node, port, queue, pkt):
         link.ts = node.now
         link.tx_bytes = port.tx_bytes
         link.qlen = port.bytes
+        if not pkt.held:                                            # Floodgate section 8: it does not see what is held back
+            link.qlen -= port.held
         link.ps_per_byte = port.ps_per_byte
         if hpcc.rate == RX:                                         # what came = what was sent + what is here
             link.tx_bytes += pkt.size + port.bytes

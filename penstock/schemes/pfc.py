@@ -42,7 +42,7 @@ def threshold(pfc, node):
 
 
 def admit(pfc, node, port, pkt):
-    """Charge a packet to its ingress: its reserve and share of the buffer, or its headroom."""
+    """Charge a packet to its ingress: its reserve and share of the buffer, or its headroom; pause beyond the threshold."""
     ingress = my_port(pfc, port_at(node, pkt.in_port))
     if ingress.shared + pkt.size <= pfc.reserve + threshold(pfc, node) and ingress.headroom == 0:
         charge(pfc, node, port_at(node, pkt.in_port), pkt.size)
@@ -50,7 +50,19 @@ def admit(pfc, node, port, pkt):
         ingress.headroom += pkt.size
     else:
         return 0
+    if not ingress.pausing:
+        if ingress.headroom > 0 or ingress.shared >= pfc.reserve + threshold(pfc, node):
+            pause(pfc, node, pkt.in_port)
     return 1
+
+
+def pause(pfc, node, slot):
+    ingress = my_port(pfc, port_at(node, slot))
+    ingress.pausing = 1
+    ingress.quiet = PERIODS
+    send_control(node, slot, pfc.at.kind, PAUSE, 0, 0)
+    if pfc.refresh and node.deadlines[pfc.at.index] == NEVER:
+        set_timer(node, pfc.at.index, (node.now // pfc.refresh + 1) * pfc.refresh)
 
 
 def charge(pfc, node, port, size):
@@ -60,17 +72,6 @@ def charge(pfc, node, port, size):
     before = max(ingress.shared - pfc.reserve, 0)
     ingress.shared += size
     mine.shared_used += max(ingress.shared - pfc.reserve, 0) - before
-
-
-def on_enqueue(pfc, node, port, queue, pkt):
-    ingress = my_port(pfc, port_at(node, pkt.in_port))
-    if not ingress.pausing:
-        if ingress.headroom > 0 or ingress.shared >= pfc.reserve + threshold(pfc, node):
-            ingress.pausing = 1
-            ingress.quiet = PERIODS
-            send_control(node, pkt.in_port, pfc.at.kind, PAUSE, 0, 0)
-            if pfc.refresh and node.deadlines[pfc.at.index] == NEVER:
-                set_timer(node, pfc.at.index, (node.now // pfc.refresh + 1) * pfc.refresh)
 
 
 def on_dequeue(pfc, node, port, queue, pkt):

@@ -258,7 +258,9 @@ def admit_flow(node, start):
     else:
         arm_tick(node)
     host.active = flow
-    if host.nic_queues > 1:
+    if worker.world.nic_by_destination:
+        flow.queue = flow.dst
+    elif host.nic_queues > 1:
         claim_queue(node, flow)
     hook = node.ops.on_start
     while hook:
@@ -281,7 +283,7 @@ def finish_flow(node, flow):
     while hook:
         hook.call(hook.me, node, flow, NO_PACKET)
         hook = hook.next
-    if host.nic_queues > 1:
+    if host.nic_queues > 1 and not worker.world.nic_by_destination:
         release_queue(host, flow)
     if flow.previous_active:
         flow.previous_active.next_active = flow.next_active

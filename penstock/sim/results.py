@@ -16,13 +16,12 @@ from penstock.units import format_time
 if TYPE_CHECKING:
     from penstock.sim.simulate import Runner
 
-CONTROL_FRAME = 64
 REASONS = ("buffer full", "refused by the scheme", "link loss", "link down", "no route")
-EVENTS = ("enqueue", "dequeue", "drop", "receive")
+EVENTS = ("enqueue", "dequeue", "drop", "receive", "hold")
 ROWS = {
     "switch": np.dtype([("time", "i8"), ("buffer", "i8"), ("longest", "i8"), ("node", "i4"), ("flows", "i4")]),
-    "port": np.dtype([("time", "i8"), ("bytes", "i8"), ("tx_bytes", "i8"), ("node", "i4"), ("port", "i4"), ("active", "i4"),
-                      ("flows", "i4")]),
+    "port": np.dtype([("time", "i8"), ("bytes", "i8"), ("tx_bytes", "i8"), ("ack_bytes", "i8"), ("frame_bytes", "i8"),
+                      ("node", "i4"), ("port", "i4"), ("active", "i4"), ("flows", "i4")]),
     "queue": np.dtype([("time", "i8"), ("bytes", "i8"), ("node", "i4"), ("port", "i4"), ("queue", "i4"), ("paused", "i4")]),
     "flow": np.dtype([("time", "i8"), ("acked", "i8"), ("window", "i8"), ("number", "i4"), ("node", "i4")]),
     "pause": np.dtype([("time", "i8"), ("node", "i4"), ("port", "i4"), ("queue", "i4"), ("command", "i4")]),
@@ -48,7 +47,7 @@ def collect(runner: Runner) -> Run:
     nodes = runner.sim.node_counters()
     check_laws(runner, nodes, ports)
     measure = runner.measure
-    frames: dict[str, Any] = {"nodes": node_frame(runner)}
+    frames: dict[str, Any] = {"nodes": node_frame(runner, nodes)}
     if measure.pauses:
         frames["pauses"] = pause_frame(rows(runner, "pause"))
     if measure.queues:
@@ -59,6 +58,8 @@ def collect(runner: Runner) -> Run:
         frames["port_series"] = port_series(rows(runner, "port"))
     if measure.flow_series:
         frames["flow_series"] = flow_series(rows(runner, "flow"))
+    if measure.queueing:
+        frames["queueing"] = queueing_frame(runner)
     samples = runner.sim.flow_samples()
     if samples:
         columns = np.array(samples, dtype=np.int64).T
@@ -95,9 +96,18 @@ def flow_starts(runner: Runner) -> np.ndarray:
     return start
 
 
-def node_frame(runner: Runner) -> dict[str, Any]:
+def node_frame(runner: Runner, nodes: list[dict[str, Any]]) -> dict[str, Any]:
     topo = runner.topo
-    return {"node": np.arange(topo.hosts + topo.switches), "name": list(topo.names), "tier": topo.tier}
+    most = np.array([n["buffer_max"] for n in nodes], dtype=np.int64)
+    most[:topo.hosts] = 0
+    return {"node": np.arange(topo.hosts + topo.switches), "name": list(topo.names), "tier": topo.tier,
+            "max_buffer_bytes": most, "max_voqs": [n["voqs_max"] for n in nodes]}
+
+
+def queueing_frame(runner: Runner) -> dict[str, Any]:
+    columns = np.array(runner.sim.waits(), dtype=np.int64).reshape(-1, 5).T
+    classes = [runner.flows.classes[i] for i in columns[2]]
+    return {"node": columns[0], "port": columns[1], "class": classes, "packets": columns[3], "queueing_ps": columns[4]}
 
 
 def switch_frame(table: np.ndarray) -> dict[str, Any]:
@@ -107,7 +117,7 @@ def switch_frame(table: np.ndarray) -> dict[str, Any]:
 
 def port_series(table: np.ndarray) -> dict[str, Any]:
     return {"time_ps": table["time"], "node": table["node"], "port": table["port"], "queue_bytes": table["bytes"],
-            "tx_bytes": table["tx_bytes"], "active_queues": table["active"], "active_flows": table["flows"]}
+            "tx_bytes": table["tx_bytes"], "ack_bytes": table["ack_bytes"], "control_bytes": table["frame_bytes"], "active_queues": table["active"], "active_flows": table["flows"]}
 
 
 def flow_series(table: np.ndarray) -> dict[str, Any]:
@@ -135,8 +145,9 @@ def packet_frame(table: np.ndarray) -> dict[str, Any]:
 
 
 def port_frame(runner: Runner, ports: list[dict[str, Any]], end: int) -> dict[str, Any]:
-    columns = {c: [p[c] for p in ports] for c in ("node", "port", "peer", "tx_bytes", "tx_packets", "ecn_marks", "pauses_sent",
-                                                  "pauses_received", "max_queue_bytes")}
+    columns = {c: [p[c] for p in ports] for c in ("node", "port", "peer", "tx_bytes", "ack_bytes", "tx_packets", "ecn_marks",
+                                                  "pauses_sent", "pauses_received", "max_queue_bytes")}
+    columns["control_bytes"] = [p["frame_bytes"] for p in ports]
     reasons = [", ".join(f"{r}: {n}" for r, n in zip(REASONS, p["drops"]) if n) or None for p in ports]
     busy = np.array([busy_ps(runner, p) for p in ports], dtype=float)
     return {**columns, "drops": [sum(p["drops"]) for p in ports], "drop_reason": reasons,
@@ -205,9 +216,9 @@ def check_laws(runner: Runner, nodes: list[dict[str, Any]], ports: list[dict[str
     for node in nodes[runner.topo.hosts:]:
         mine = by_node[node["node"]]
         total = lambda key, mine=mine: sum(p[key] for p in mine)  # noqa: E731
-        came = total("rx_bytes") + CONTROL_FRAME * node["control_frames"]
+        came = total("rx_bytes") + node["frame_bytes"]
         went = (total("tx_bytes") + total("control_bytes") + total("dropped_bytes") - total("cut_bytes") + node["buffer_used"]
-                + CONTROL_FRAME * node["control_received"])
+                + node["frame_bytes_received"])
         _law(runner, node["node"], None, came == went, f"{came} B came in or were made here, {went} B left or are still here")
         _law(runner, node["node"], None, node["buffer_used"] == total("queued_bytes") >= 0,
              f"buffer {node['buffer_used']} B, queues {total('queued_bytes')} B")

@@ -117,7 +117,7 @@ class Runner:
         self.control_loss = control_loss
         self.began = time.perf_counter()
         self.stop = False
-        self.composition: Composition = scheme.compose(core_sizes(), LEVELS, self.host.nic_queues)
+        self.composition: Composition = scheme.compose(core_sizes(), LEVELS, self.host.nic_queues, topo.hosts)
         self.check_numbers()
         self.check_buffers()
         self.sim = Simulation(self.shape(), self.settings(), self.composition)
@@ -125,6 +125,8 @@ class Runner:
         self.retransmitted = np.zeros(len(flows), dtype=np.int64)
         self.paused = np.zeros(len(flows), dtype=np.int64)
         self.sim.set_results(len(flows), self.finish, self.retransmitted, self.paused)
+        if measure.queueing:
+            self.sim.count_waits(flows.class_id, len(flows.classes))
         self.order, self.loaded = self.arrange_starts(), 0
         self.changes = [c for c in topo.changes if c.time_ps < self.end_ps]
         self.down: frozenset[int] = frozenset()
@@ -196,7 +198,7 @@ class Runner:
             "node_seeds": node_seed(nodes, self.seed).tolist(),
             "random_seeds": (flow_hash(nodes + (1 << 41), self.seed).astype(np.int64) * 4).tolist(),
             "buffers": topo.buffer_bytes.tolist(), "links": list(zip(*columns, chance.tolist(), control.tolist())),
-            "worker_of": self.partition(), "offsets": self.offsets, "next_hops": self.next_hops,
+            "tiers": topo.tier.tolist(), "worker_of": self.partition(), "offsets": self.offsets, "next_hops": self.next_hops,
         }
 
     @staticmethod

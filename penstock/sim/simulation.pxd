@@ -21,6 +21,7 @@ cdef inline void* new_me(World* world, part) noexcept:
 cdef inline void set_places(World* world, void* me, dict places, int index, int kind) except *:
     at = <Places*>me
     at.packet, at.port, at.queue, at.flow, at.node = places["packet"], places["port"], places["queue"], places["flow"], places["node"]
+    at.frame = places["frame"]
     at.index, at.bit, at.kind = index, 1 << index, kind
     at.world = world
 
@@ -54,8 +55,14 @@ cdef inline void add_timer_hook(World* world, void* function, void* me, int inde
     world.host_ops.on_timer[index] = hook
     world.switch_ops.on_timer[index] = hook
 
-cdef inline void add_queue_hook(World* world, bint admit, void* function, void* me) noexcept:
-    cdef QueueHook** end = &world.switch_ops.admit if admit else &world.switch_ops.choose_queue
+cdef inline void add_queue_hook(World* world, str name, void* function, void* me) noexcept:
+    cdef QueueHook** end = &world.switch_ops.admit
+    if name == "choose_queue":
+        end = &world.switch_ops.choose_queue
+    elif name == "choose_voq":
+        end = &world.switch_ops.choose_voq
+    elif name == "choose_path":
+        end = &world.switch_ops.choose_path
     while end[0]:
         end = &end[0].next
     end[0] = <QueueHook*>zeroed(world.arena, 1, sizeof(QueueHook))
@@ -100,6 +107,7 @@ cdef inline void call_set_up_port(void* function, void* me, Node* node, Port* po
     (<void (*)(void*, Node*, Port*) noexcept nogil>function)(me, node, port)
 
 # numpy arrays as tables; the caller keeps them alive.
+cdef inline int8_t* int8_table(array): return <int8_t*><size_t>array.ctypes.data
 cdef inline int16_t* int16_table(array): return <int16_t*><size_t>array.ctypes.data
 cdef inline int32_t* int32_table(array): return <int32_t*><size_t>array.ctypes.data
 cdef inline int64_t* int64_table(array): return <int64_t*><size_t>array.ctypes.data
@@ -135,7 +143,7 @@ cdef inline void run_released(Worker* worker, long count) noexcept:
     with nogil:
         run_windows(worker, count)
 
-cdef void new_node(World* world, int number, int degree, Node* node, long port_size, long queue_size, int queue_count) noexcept
+cdef void new_node(World* world, int number, int degree, Node* node, long port_size, long queue_size, int queue_count, int voq_count) noexcept
 cdef void new_nic(World* world, Node* node, int nic_queues) noexcept
 cdef void link(World* world, int a, int slot_a, int b, int slot_b, int64_t ps_per_byte, int64_t delay) noexcept
 cdef void set_lines(Port* port, int64_t loss, int64_t control_loss) noexcept

@@ -11,7 +11,7 @@ if not cython.compiled:
     from penstock.sim.host import set_start_timer
 
 
-def new_node(world, number, degree, node, port_size, queue_size, queue_count):
+def new_node(world, number, degree, node, port_size, queue_size, queue_count, voq_count):
     """Node `number` gets its ports, queues and event tree."""
     node.worker = worker_at(world, 0)
     node.id = number
@@ -27,6 +27,9 @@ def new_node(world, number, degree, node, port_size, queue_size, queue_count):
         node.tree[i] = NEVER
     for i in range(16):
         node.deadlines[i] = NEVER
+    node.voq_count = voq_count
+    node.voq_size = queue_size
+    node.voqs = new_queues(world.arena, voq_count, queue_size)
     node.ports = new_ports(world.arena, degree, port_size)
     node.port_size = port_size
     for slot in range(degree):
@@ -36,9 +39,6 @@ def new_node(world, number, degree, node, port_size, queue_size, queue_count):
         port.queue_size = queue_size
         port.queue_count = queue_count
         port.queues = new_queues(world.arena, queue_count, queue_size)
-        if node.is_host:
-            for i in range(queue_count):
-                queue_at(port, i).index = i
     world.port_count += degree
 
 
@@ -139,6 +139,7 @@ class Simulation:
         world.ack_min = settings["ack"]
         world.ack_header = settings["ack_header"]
         world.ack_lane = settings["ack_lane"]
+        world.nic_by_destination = composition.nic_by_destination
         world.rto = settings["rto"]
         world.nack_interval = settings["nack_interval"]
         world.seed = settings["seed"]
@@ -158,7 +159,8 @@ class Simulation:
         for number in range(world.node_count):
             queues = composition.nic_queues if number < world.host_count else composition.queues
             node = node_at(world, number)
-            new_node(world, number, shape["degrees"][number], node, sizes["port"], sizes["queue"], queues)
+            voqs = 0 if number < world.host_count else composition.voqs
+            new_node(world, number, shape["degrees"][number], node, sizes["port"], sizes["queue"], queues, voqs)
             node.hash_seed = shape["node_seeds"][number]
             node.random_seed = shape["random_seeds"][number]
             node.buffer_size = NEVER
@@ -171,6 +173,9 @@ class Simulation:
             link(world, a, slot_a, b, slot_b, ps_per_byte, delay)
             set_lines(port_at(node_at(world, a), slot_a), loss, control_loss)
             set_lines(port_at(node_at(world, b), slot_b), loss, control_loss)
+            tiers = shape["tiers"]
+            port_at(node_at(world, a), slot_a).up = (tiers[b] > tiers[a]) - (tiers[b] < tiers[a])
+            port_at(node_at(world, b), slot_b).up = (tiers[a] > tiers[b]) - (tiers[a] < tiers[b])
         self.set_workers(shape["worker_of"], settings["flow_limit"], sizes)
         self.set_routes(shape["offsets"], shape["next_hops"])
         for part in composition.parts:
@@ -202,6 +207,7 @@ class Simulation:
             worker.arena = world.arena
             worker.packet_size = sizes["packet"]
             worker.flow_size = sizes["flow"]
+            worker.frame_size = sizes["frame"]
             worker.pool_size = max(16, 131072 // sizes["packet"])
             worker.pool_used = worker.pool_size
             worker.flow_limit = flow_limit
@@ -240,8 +246,8 @@ class Simulation:
                 add_frame_hook(world, hook_of(part.module, name), me, CONTROL + part.index)
             elif name == "on_timer":
                 add_timer_hook(world, hook_of(part.module, name), me, part.index)
-            elif name == "choose_queue" or name == "admit":
-                add_queue_hook(world, name == "admit", hook_of(part.module, name), me)
+            elif name == "admit" or name.startswith("choose_"):
+                add_queue_hook(world, name, hook_of(part.module, name), me)
             elif name == "on_enqueue" or name == "on_dequeue":
                 add_packet_hook(world, name == "on_enqueue", hook_of(part.module, name), me)
             elif not name.startswith("set_up"):
@@ -256,7 +262,7 @@ class Simulation:
         """A scheme's tables and set-up at one node; ports and set-up only at switches."""
         world = self.world
         node = node_at(world, number)
-        for _, at, count, size in part.tables("node"):
+        for _, at, count, size in part.tables("node", ports=node.port_count, switch=1 - is_host):
             put_table(world, node_area(node, part.places["node"]), at, count, size)
         if is_host:
             return
@@ -278,6 +284,29 @@ class Simulation:
         world.finish = int64_table(finish)
         world.retransmitted = int64_table(retransmitted)
         world.paused = int64_table(paused)
+
+    def count_waits(self, classes, class_count):
+        """Count queueing times at every port of a switch by class of flow: `classes` int8, by flow number."""
+        world = self.world
+        self.kept.append(classes)
+        world.classes = int8_table(classes)
+        world.class_count = class_count
+        for number in range(world.host_count, world.node_count):
+            node = node_at(world, number)
+            for slot in range(node.port_count):
+                port_at(node, slot).waits = new_int64(world.arena, 2 * class_count)
+
+    def waits(self):
+        """(node, port, class, packets, ps) of every port of a switch and class of flow that it has sent."""
+        world = self.world
+        out = []
+        for number in range(world.host_count, world.node_count):
+            node = node_at(world, number)
+            for slot in range(node.port_count):
+                port = port_at(node, slot)
+                out += [(number, slot, i, port.waits[2 * i], port.waits[2 * i + 1])
+                        for i in range(world.class_count) if port.waits[2 * i]]
+        return out
 
     def set_dependencies(self, waiting, pending, child_offsets, children):
         world = self.world
@@ -368,6 +397,10 @@ class Simulation:
                 other = worker_at(world, i + 1)
                 worker.free = other.free
                 other.free = NO_PACKET
+            if not worker.free_frames and i + 1 < world.worker_count:
+                other = worker_at(world, i + 1)
+                worker.free_frames = other.free_frames
+                other.free_frames = NO_PACKET
 
     def state(self):
         """Progress: simulated time, packet-hops, flows done, whether all is over, an error."""
@@ -398,7 +431,7 @@ class Simulation:
             node = node_at(world, number)
             out.append({
                 "node": number, "events": node.events, "hops": node.hops, "control_frames": node.control_frames,
-                "control_received": node.control_received,
+                "frame_bytes": node.frame_bytes, "frame_bytes_received": node.frame_bytes_received, "voqs_max": node.voqs_max,
                 "buffer_used": node.buffer_used, "buffer_max": node.buffer_max, "buffer_size": node.buffer_size,
             })
         return out
@@ -424,7 +457,8 @@ class Simulation:
                     "max_queue_bytes": port.max_bytes, "queued_bytes": port.bytes, "control_bytes": control, "wire_bytes": wire,
                     "pauses_sent": port.pauses_sent, "pauses_received": port.pauses_received, "paused_ps": paused,
                     "cut_bytes": port.cut_bytes, "ecn_marks": port.ecn_marks, "dropped_bytes": port.dropped_bytes,
-                    "ps_per_byte": port.ps_per_byte,
+                    "ps_per_byte": port.ps_per_byte, "held_bytes": port.held, "ack_bytes": port.ack_bytes,
+                    "frame_bytes": port.frame_bytes,
                     "drops": [port.drops[i] for i in range(DROP_REASONS)], "paused": port.paused,
                     "paused_queues": sum([1 for i in range(port.queue_count) if queue_at(port, i).paused]),
                 })
@@ -460,4 +494,5 @@ class Simulation:
 
 def struct_sizes():
     """Bytes of the fabric's own part of each struct that schemes extend."""
-    return {"packet": packet_bytes(), "port": port_bytes(), "queue": queue_bytes(), "flow": flow_bytes(), "node": node_bytes()}
+    return {"packet": packet_bytes(), "frame": packet_bytes(), "port": port_bytes(), "queue": queue_bytes(), "flow": flow_bytes(),
+            "node": node_bytes()}

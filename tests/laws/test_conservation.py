@@ -93,7 +93,7 @@ def test_one_wrong_byte_at_a_port_is_noticed(busy, counter, by):
             results.check_laws(runner, nodes, doctored)
 
 
-@pytest.mark.parametrize("counter", ["buffer_used", "control_frames", "control_received"])
+@pytest.mark.parametrize("counter", ["buffer_used", "frame_bytes", "frame_bytes_received"])
 @pytest.mark.parametrize("by", [1, -1])
 def test_one_wrong_count_at_a_switch_is_noticed(busy, counter, by):
     runner, _, nodes, ports = busy

@@ -200,11 +200,11 @@ GOLDEN_SCENARIOS = {
     "ring": lambda: (t := star(hosts=5, rate="40Gbps"), ring_all_reduce(t, bytes="123456B"), "dqa:stochastic", {}),
 }
 GOLDEN = {
-    "incast under bfc": "40abd5c58dddf3e2",
-    "incast under pfc": "85800e071d56c9ed",
-    "overflow under fifo": "e5add6b296d0a9aa",
-    "loss": "b77ba0483e18bcb2",
-    "ring": "509373b85e5fc4cf",
+    "incast under bfc": "8cebf3533e784ee0",
+    "incast under pfc": "9f28057a43ad8125",
+    "overflow under fifo": "e530aa19a0fdbbb4",
+    "loss": "4cc082a95ae85af3",
+    "ring": "e900627595541845",
 }
 
 

@@ -1,0 +1,438 @@
+"""Floodgate: per-destination windows between switches against incast (Liu et al., CoNEXT 2021), sections 3.2, 4 and 8.
+
+A switch may have so many bytes under way to a destination; what exceeds that waits in a virtual output queue of its own,
+until the next switch has sent some on and said so by a credit.  Credits are cumulative: next_psn counts what was put on
+the wire for a destination, a packet carries it (psn), and a credit returns the last psn received less what is still
+stored.  So lost packets and lost credits are made good by the next ones, the last ones by a switchSYN (section 4.3).
+
+Windows, thresholds and sequence numbers are in bytes on the wire; a window is the whole switch's, whatever the port.
+The last hop has none (section 3.2).  A credit is earned when the packet leaves the switch (section 7.2): at the last hop
+nothing else could hold the others back.  `t` = 0 is the ideal design (section 3.2): a credit for every packet, at once,
+and none delayed.  `host_pause` is the optional support of hosts (section 4.3); a pause is a lease, which is renewed.
+"""
+
+includes = ["pfc"]
+structs = {"cell": {"next_psn": "int64", "last_credit": "int64",                                # towards a destination
+                    "received": "int64", "stored": "int64", "credited": "int64"},               # on its way from upstream
+           "destination": {"inflight": "int64", "held": "int64", "heard": "time", "voq": "int32", "pausing": "int32"}}
+packet_state = {"psn": "int64"}
+frame_state = {"psns": "int64[32]", "dsts": "int16[32]", "count": "int32"}
+port_state = {"window": "int64", "hop_bdp": "int64", "owed": "int64", "due": "time", "phase": "time",
+              "pending": "mask[hosts // 64 + 1]", "paused": "mask[hosts // 64 + 1]"}
+node_state = {"cells": "cell[hosts * ports * switch]", "destinations": "destination[hosts * switch]", "open": "mask[(hosts // 64 + 1) * switch]",
+              "lease": "time[hosts * host_pause * (1 - switch)]", "leased": "mask[(hosts // 64 + 1) * (1 - switch)]", "syn_due": "time", "renew_due": "time",
+              "thre": "int64", "middle": "int32"}
+parameters = {
+    "m": ("float64 0.01..1000", 1.0, "window in BDP_nextHop, beside C_out T (sections 3.2, 4.2; ideal: 1.5)"),
+    "t": ("time", "10us", "credit timer T of each ingress (section 4.1); 0 = a credit for every packet (section 3.2)"),
+    "thre_credit": ("float64", 10.0, "VOQ of a destination in BDP_nextHop beyond which its credits wait (section 4.1)"),
+    "credit_bytes": ("bytes", 0, "an ingress that owes so much does not wait for T (authors' code: 10240); 0 = it does"),
+    "voqs": ("int32 1..4096", 100, "virtual output queues of a switch (section 6)"),
+    "groups": ("int32 1..2", 2, "groups of them where traffic goes up and down: 2 apart, 1 mixed (section 4.2)"),
+    "down": ("bool", True, "windows also down from the middle of three tiers (the authors' code has none there)"),
+    "syn_timeout": ("time 1..1e15", "1ms", "without a credit for so long, ask for one: switchSYN (section 4.3)"),
+    "host_pause": ("bool", False, "per-dst PAUSE of the hosts by their first switch (section 4.3)"),
+    "thre_off": ("float64", 1.0, "VOQ of a destination in one-hop BDPs of a host beyond which hosts pause (section 4.3)"),
+    "thre_on": ("float64", 1.0, "and up to which they go on"),
+    "lease": ("time 1..1e15", "50us", "how long a dstPause holds; renewed at half of it"),
+    "entry": ("bytes", 8, "of a frame, beside 58 B, for each destination (the authors' code counts 22)"),
+}
+presets = {
+    "ideal": {"m": 1.5, "t": 0, "host_pause": True},
+    # the authors' simulator
+    "ns3": {"m": 1.5, "thre_credit": 1.5, "credit_bytes": "10240B", "down": False, "entry": 22},
+    "ns3_ideal": {"m": 1.5, "t": 0, "host_pause": True, "thre_off": 1.5, "thre_on": 1.3, "down": False, "entry": 0},
+}
+fabric = {"voqs": "voqs", "nic_by_destination": "host_pause"}
+
+CREDIT = 3          # commands of frames, beside PAUSE and RESUME for dstPause and dstResume
+SYN = 4
+HEADER = 58
+ENTRIES = 32        # of a frame
+
+
+# ---- Set-up ----
+
+
+def bdp_of(port):
+    return 2 * port.delay // port.ps_per_byte
+
+
+def set_up_node(floodgate, node):
+    """BDP_nextHop is propagation alone; thre_credit is in that of the largest port."""
+    mine = my_node(floodgate, node)
+    up = 0
+    down = 0
+    largest = 0
+    for slot in range(node.port_count):
+        port = port_at(node, slot)
+        largest = max(largest, bdp_of(port))
+        if port.peer_node >= floodgate.at.world.host_count:
+            if port.up >= 0:
+                up = 1
+            else:
+                down = 1
+    mine.middle = up * down
+    mine.thre = whole(floodgate.thre_credit * largest)
+    for slot in range(node.port_count):
+        port = port_at(node, slot)
+        ours = my_port(floodgate, port)
+        ours.hop_bdp = bdp_of(port)
+        ours.window = 0
+        if port.peer_node >= floodgate.at.world.host_count and (floodgate.down or port.up >= 0 or not mine.middle):
+            ours.window = whole(floodgate.m * ours.hop_bdp) + floodgate.t // port.ps_per_byte + 1
+
+
+def set_up_port(floodgate, node, port):
+    mine = my_port(floodgate, port)
+    mine.due = NEVER
+    if floodgate.t > 0:
+        mine.phase = hash31(port.slot, node.random_seed) % floodgate.t
+    my_node(floodgate, node).syn_due = NEVER
+    my_node(floodgate, node).renew_due = NEVER
+
+
+def cell_of(floodgate, node, slot, dst) -> cell:
+    return cells_at(my_node(floodgate, node), dst * node.port_count + slot)
+
+
+def wake_at(floodgate, node, when):
+    if when < node.deadlines[floodgate.at.index]:
+        set_timer(node, floodgate.at.index, when)
+
+
+# ---- Upstream switch (section 4.2) ----
+
+
+def on_send(floodgate, node, flow, pkt):
+    my_packet(floodgate, pkt).psn = 0                   # hosts have no window
+
+
+def fits(floodgate, node, port, pkt):
+    """Whether the window has room; what is larger than a whole window goes alone."""
+    to = destinations_at(my_node(floodgate, node), pkt.dst)
+    return to.inflight == 0 or to.inflight + pkt.size <= my_port(floodgate, port).window
+
+
+def choose_voq(floodgate, node, port, pkt):
+    """A data packet has come in: note its psn; hold it back if its destination has a VOQ, or no window left."""
+    if pkt.kind != DATA:
+        return -1
+    psn = my_packet(floodgate, pkt).psn
+    if psn > 0:
+        cell = cell_of(floodgate, node, pkt.in_port, pkt.dst)
+        cell.received = psn
+        cell.stored += pkt.size
+    if my_port(floodgate, port).window == 0:
+        return -1
+    to = destinations_at(my_node(floodgate, node), pkt.dst)
+    if to.voq == 0:
+        if fits(floodgate, node, port, pkt):
+            return -1
+        to.voq = allocate(floodgate, node, port, pkt.dst) + 1
+    to.held += pkt.size
+    if floodgate.host_pause:
+        pause_host(floodgate, node, pkt)
+    return to.voq - 1
+
+
+def allocate(floodgate, node, port, dst):
+    """An empty VOQ of the packet's group; when there is none, the one that the destination hashes to."""
+    first = 0
+    count = floodgate.voqs
+    if floodgate.groups == 2 and my_node(floodgate, node).middle:
+        first = floodgate.voqs // 2 if port.up < 0 else 0
+        count = floodgate.voqs - floodgate.voqs // 2 if port.up < 0 else floodgate.voqs // 2
+    if count == 0:
+        return 0
+    for i in range(first, first + count):
+        if voq_at(node, i).length == 0:
+            return i
+    return first + pick(dst, 0, count)
+
+
+def on_enqueue(floodgate, node, port, queue, pkt):
+    """A packet is forwarded to its egress queue."""
+    if pkt.kind != DATA or my_port(floodgate, port).window == 0:
+        return
+    mine = my_node(floodgate, node)
+    to = destinations_at(mine, pkt.dst)
+    if to.inflight == 0:
+        to.heard = node.now
+        mine.open[pkt.dst >> 6] |= bit(pkt.dst & 63)
+        if mine.syn_due == NEVER:
+            mine.syn_due = node.now + floodgate.syn_timeout
+            wake_at(floodgate, node, mine.syn_due)
+    to.inflight += pkt.size
+
+
+def on_dequeue(floodgate, node, port, queue, pkt):
+    """A packet leaves the switch: it earns a credit for the switch before, and is counted for the next one."""
+    if pkt.kind != DATA:
+        return
+    mine = my_packet(floodgate, pkt)
+    if mine.psn > 0:
+        cell_of(floodgate, node, pkt.in_port, pkt.dst).stored -= pkt.size
+        owe(floodgate, node, port_at(node, pkt.in_port), pkt.dst, pkt.size)
+    mine.psn = 0
+    if my_port(floodgate, port).window > 0:
+        cell = cell_of(floodgate, node, port.slot, pkt.dst)
+        cell.next_psn += pkt.size
+        mine.psn = cell.next_psn
+
+
+def close(floodgate, node, dst, amount):
+    """So much is no longer under way to a destination."""
+    mine = my_node(floodgate, node)
+    to = destinations_at(mine, dst)
+    to.inflight -= amount
+    to.heard = node.now
+    if to.inflight == 0:
+        mine.open[dst >> 6] &= ~bit(dst & 63)
+
+
+def take_credit(floodgate, node, slot, dst, psn):
+    cell = cell_of(floodgate, node, slot, dst)
+    if cell.last_credit < psn and psn <= cell.next_psn:
+        close(floodgate, node, dst, psn - cell.last_credit)
+        cell.last_credit = psn
+
+
+def drain(floodgate, node, pkt):
+    """Forward what the credits of a frame allow: a packet of each VOQ in turn."""
+    frame = my_frame(floodgate, pkt)
+    again = 1
+    while again:
+        again = 0
+        for i in range(frame.count):
+            voq = destinations_at(my_node(floodgate, node), frame.dsts[i]).voq
+            if voq > 0:
+                again |= forward(floodgate, node, voq - 1)
+
+
+def forward(floodgate, node, index):
+    """The first packet of a VOQ, if its destination has the window; whether it went."""
+    pkt = voq_at(node, index).head
+    if not fits(floodgate, node, port_at(node, pkt.out_port), pkt):
+        return 0
+    to = destinations_at(my_node(floodgate, node), pkt.dst)
+    dst = pkt.dst
+    to.held -= pkt.size
+    if to.held == 0:
+        to.voq = 0
+    release(node, index)
+    if to.pausing > 0:
+        resume_hosts(floodgate, node, dst)
+    return 1
+
+
+# ---- Downstream switch (section 4.1) ----
+
+
+def owe(floodgate, node, port, dst, size):
+    """The switch before, by this port, has earned a credit."""
+    mine = my_port(floodgate, port)
+    mine.pending[dst >> 6] |= bit(dst & 63)
+    mine.owed += size
+    if floodgate.t == 0 or (floodgate.credit_bytes > 0 and mine.owed >= floodgate.credit_bytes):
+        send_credits(floodgate, node, port)
+    elif mine.due == NEVER:
+        mine.due = (node.now + floodgate.t - mine.phase) // floodgate.t * floodgate.t + mine.phase
+        wake_at(floodgate, node, mine.due)
+
+
+def send_credits(floodgate, node, port):
+    """All credits that this ingress owes, but those of destinations with a long VOQ (delayCredit)."""
+    mine = my_port(floodgate, port)
+    mine.owed = 0
+    frame = NO_PACKET
+    for w in range(floodgate.at.world.host_count // 64 + 1):
+        waiting = mine.pending[w]
+        while waiting:
+            dst = (w << 6) + lowest_bit(waiting)
+            waiting &= waiting - 1
+            if floodgate.t == 0 or destinations_at(my_node(floodgate, node), dst).held <= my_node(floodgate, node).thre:
+                mine.pending[w] &= ~bit(dst & 63)
+                cell = cell_of(floodgate, node, port.slot, dst)
+                if cell.credited != cell.received - cell.stored:
+                    cell.credited = cell.received - cell.stored
+                    frame = add_entry(floodgate, node, port, frame, CREDIT, dst, cell.credited)
+    post(floodgate, node, port, frame)
+
+
+def add_entry(floodgate, node, port, pkt, command, dst, psn) -> packet:
+    """<destination, psn>, in this frame or, when it is full or there is none, in a new one."""
+    if pkt and my_frame(floodgate, pkt).count == ENTRIES:
+        post(floodgate, node, port, pkt)
+        pkt = NO_PACKET
+    if not pkt:
+        pkt = new_frame(node, floodgate.at.kind, command)
+        my_frame(floodgate, pkt).count = 0
+    frame = my_frame(floodgate, pkt)
+    frame.dsts[frame.count] = dst
+    frame.psns[frame.count] = psn
+    frame.count += 1
+    return pkt
+
+
+def post(floodgate, node, port, pkt):
+    if pkt:
+        pkt.size = max(HEADER + floodgate.entry * my_frame(floodgate, pkt).count, CONTROL_SIZE)
+        send_frame(node, port.slot, pkt)
+
+
+# ---- Loss: switchSYN (section 4.3) ----
+
+
+def send_syns(floodgate, node):
+    """Ask about every destination that got no credit for a while; what went by a link that is down is given up."""
+    mine = my_node(floodgate, node)
+    mine.syn_due = NEVER
+    for w in range(floodgate.at.world.host_count // 64 + 1):
+        waiting = mine.open[w]
+        while waiting:
+            dst = (w << 6) + lowest_bit(waiting)
+            waiting &= waiting - 1
+            heard = destinations_at(mine, dst).heard
+            if heard + floodgate.syn_timeout <= node.now:
+                ask(floodgate, node, dst)
+                heard = node.now
+            if destinations_at(mine, dst).inflight > 0:
+                destinations_at(mine, dst).heard = heard
+                mine.syn_due = min(mine.syn_due, heard + floodgate.syn_timeout)
+
+
+def ask(floodgate, node, dst):
+    for slot in range(node.port_count):
+        cell = cell_of(floodgate, node, slot, dst)
+        if cell.last_credit < cell.next_psn:
+            port = port_at(node, slot)
+            if port.down:
+                close(floodgate, node, dst, cell.next_psn - cell.last_credit)
+                cell.last_credit = cell.next_psn
+            else:
+                post(floodgate, node, port, add_entry(floodgate, node, port, NO_PACKET, SYN, dst, cell.next_psn))
+    to = destinations_at(my_node(floodgate, node), dst)
+    again = 1
+    while again and to.voq > 0:
+        again = forward(floodgate, node, to.voq - 1)
+
+
+def answer_syn(floodgate, node, port, pkt):
+    """Wires keep the order: what was sent before the SYN is here or lost."""
+    frame = my_frame(floodgate, pkt)
+    cell = cell_of(floodgate, node, port.slot, frame.dsts[0])
+    cell.received = frame.psns[0]
+    cell.credited = cell.received - cell.stored
+    post(floodgate, node, port, add_entry(floodgate, node, port, NO_PACKET, CREDIT, frame.dsts[0], cell.credited))
+
+
+# ---- Hosts' support: per-dst PAUSE (section 4.3) ----
+
+
+def pause_host(floodgate, node, pkt):
+    """A packet of a host joins a VOQ that is long enough."""
+    port = port_at(node, pkt.in_port)
+    mine = my_port(floodgate, port)
+    if port.peer_node >= floodgate.at.world.host_count or mine.paused[pkt.dst >> 6] & bit(pkt.dst & 63):
+        return
+    ours = my_node(floodgate, node)
+    to = destinations_at(ours, pkt.dst)
+    if to.held > floodgate.thre_off * mine.hop_bdp:
+        mine.paused[pkt.dst >> 6] |= bit(pkt.dst & 63)
+        to.pausing += 1
+        send_control(node, port.slot, floodgate.at.kind, PAUSE, pkt.dst, 0)
+        if ours.renew_due == NEVER:
+            ours.renew_due = node.now + floodgate.lease // 2
+            wake_at(floodgate, node, ours.renew_due)
+
+
+def resume_hosts(floodgate, node, dst):
+    to = destinations_at(my_node(floodgate, node), dst)
+    for slot in range(node.port_count):
+        mine = my_port(floodgate, port_at(node, slot))
+        if mine.paused[dst >> 6] & bit(dst & 63) and to.held <= floodgate.thre_on * mine.hop_bdp:
+            mine.paused[dst >> 6] &= ~bit(dst & 63)
+            to.pausing -= 1
+            send_control(node, slot, floodgate.at.kind, RESUME, dst, 0)
+
+
+def renew_pauses(floodgate, node):
+    ours = my_node(floodgate, node)
+    ours.renew_due = NEVER
+    for slot in range(node.port_count):
+        mine = my_port(floodgate, port_at(node, slot))
+        for w in range(mine.paused_count):
+            held = mine.paused[w]
+            while held:
+                send_control(node, slot, floodgate.at.kind, PAUSE, (w << 6) + lowest_bit(held), 0)
+                held &= held - 1
+                ours.renew_due = node.now + max(floodgate.lease // 2, 1)
+
+
+def obey_pause(floodgate, node, port, pkt):
+    """At a host: the NIC has a queue for each destination."""
+    mine = my_node(floodgate, node)
+    dst = pkt.slot
+    if pkt.number == PAUSE:
+        mine.lease[dst] = node.now + floodgate.lease
+        mine.leased[dst >> 6] |= bit(dst & 63)
+        pause_queue(node, port, dst, floodgate.at.bit)
+        wake_at(floodgate, node, mine.lease[dst])
+    else:
+        mine.leased[dst >> 6] &= ~bit(dst & 63)
+        resume_queue(node, port, dst, floodgate.at.bit)
+
+
+def end_leases(floodgate, node):
+    """At a host: nobody renewed them."""
+    mine = my_node(floodgate, node)
+    soonest = NEVER
+    for w in range(mine.leased_count):
+        held = mine.leased[w]
+        while held:
+            dst = (w << 6) + lowest_bit(held)
+            held &= held - 1
+            if mine.lease[dst] <= node.now:
+                mine.leased[w] &= ~bit(dst & 63)
+                resume_queue(node, port_at(node, 0), dst, floodgate.at.bit)
+            else:
+                soonest = min(soonest, mine.lease[dst])
+    wake_at(floodgate, node, soonest)
+
+
+# ---- Frames and timers ----
+
+
+def on_control(floodgate, node, port, pkt):
+    if pkt.number == CREDIT:
+        frame = my_frame(floodgate, pkt)
+        for i in range(frame.count):
+            take_credit(floodgate, node, port.slot, frame.dsts[i], frame.psns[i])
+        drain(floodgate, node, pkt)
+    elif pkt.number == SYN:
+        answer_syn(floodgate, node, port, pkt)
+    elif node.is_host:
+        obey_pause(floodgate, node, port, pkt)
+
+
+def on_timer(floodgate, node):
+    if node.is_host:
+        end_leases(floodgate, node)
+        return
+    mine = my_node(floodgate, node)
+    soonest = NEVER
+    for slot in range(node.port_count):
+        ingress = my_port(floodgate, port_at(node, slot))
+        if ingress.due <= node.now:
+            send_credits(floodgate, node, port_at(node, slot))
+            ingress.due = NEVER
+            for w in range(ingress.pending_count):
+                if ingress.pending[w]:                      # some are delayed
+                    ingress.due = node.now + floodgate.t
+        soonest = min(soonest, ingress.due)
+    if mine.syn_due <= node.now:
+        send_syns(floodgate, node)
+    if mine.renew_due <= node.now:
+        renew_pauses(floodgate, node)
+    wake_at(floodgate, node, min(soonest, min(mine.syn_due, mine.renew_due)))
