@@ -59,8 +59,10 @@ def bdp_of(port):
 
 
 def set_up_node(floodgate, node):
-    """BDP_nextHop is propagation alone; thre_credit is in that of the largest port."""
+    """BDP_nextHop is propagation alone, so a window is a little more: a packet, another one that the credit may wait for on its
+    way back, the credit, and the packet that asks.  thre_credit is in BDPs of the largest port."""
     mine = my_node(floodgate, node)
+    slack = 3 * floodgate.at.world.quantum + HEADER + floodgate.entry
     up = 0
     down = 0
     largest = 0
@@ -80,7 +82,7 @@ def set_up_node(floodgate, node):
         ours.hop_bdp = bdp_of(port)
         ours.window = 0
         if port.peer_node >= floodgate.at.world.host_count and (floodgate.down or port.up >= 0 or not mine.middle):
-            ours.window = whole(floodgate.m * ours.hop_bdp) + floodgate.t // port.ps_per_byte + 1
+            ours.window = whole(floodgate.m * ours.hop_bdp) + floodgate.t // port.ps_per_byte + slack
 
 
 def set_up_port(floodgate, node, port):
