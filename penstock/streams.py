@@ -6,7 +6,8 @@ import numpy as np
 
 from penstock.inputs import whole
 
-PURPOSES = ("gaps", "sizes", "src", "dst", "permutation", "incast gaps", "incast dst", "incast src", "incast jitter")
+PURPOSES = ("gaps", "sizes", "src", "dst", "permutation", "incast gaps", "incast dst", "incast src", "incast jitter",
+            "incast sizes")
 
 
 def stream(seed: Any, index: Any, purpose: str) -> np.random.Generator:

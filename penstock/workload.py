@@ -31,16 +31,18 @@ __all__ = ["KINDS", "Flows", "SizeDistribution", "all_to_all", "build", "flow_li
            "incast", "long_flows", "permutation", "poisson", "ring_all_reduce", "tree_all_reduce"]
 
 LOAD_ON = ("core", "host")
+PAIRS = ("any", "inter_rack")
 
 _CHUNK = 1 << 16            # flows drawn at a time; the result does not depend on it
 _MANY_FLOWS = 2**28         # 7 GB of columns
 _MAX_FLOWS = 2**31 - 1
+_PACKETS = re.compile(r"\s*(\d{1,13})\s*\.\.\s*(\d{1,13})\s*x\s*(\d.*)", re.ASCII)
 _GRID = 16                  # gaps are rounded to 1/16 ps, so that the last bit of a machine's exp() does not show
 
 
 def poisson(topo: "Topology", *, sizes: str | SizeDistribution = "google", load: float = 0.6, load_on: str = "core",
             arrivals: str = "exponential", sigma: float = 2.0, duration: str = "5ms", seed: int = 1, start: str = "0s",
-            class_name: str = "poisson", priority: int = 0, pairs: str = "any", hosts: Any = None,
+            class_name: str = "poisson", priority: int = 0, pairs: str = "any", hosts: Any = None, exclude: Any = None,
             interpolate: bool = True, round_up: int | None = None, force: bool = False, index: int = 0) -> Flows:
     """Flows of random size between random hosts: one arrival process for the fabric, in [start, start + duration).
 
@@ -49,6 +51,7 @@ def poisson(topo: "Topology", *, sizes: str | SizeDistribution = "google", load:
     arrivals   gaps of mean 1/lambda: "exponential", or "lognormal" with `sigma` and mu = -sigma**2 / 2 - ln(lambda)
     pairs      "any": src uniform, dst uniform over the others; "inter_rack": dst uniform over the hosts of other racks
     hosts      None: all; a number: the first so many; a list. The load stays relative to the whole fabric
+    exclude    hosts whose flows are left out once all are drawn: the others, and what load refers to, stay as they were
     seed, index   key the random streams: sources of different index are independent
     force      admits load > 1 and more than 268 million flows
 
@@ -62,18 +65,22 @@ def poisson(topo: "Topology", *, sizes: str | SizeDistribution = "google", load:
     _check_count(window[1] / gap_ps, force)
     one_of(arrivals, "arrivals", ("exponential", "lognormal"))
     sigma = positive(sigma, "sigma") if arrivals == "lognormal" else 0.0
-    draw_pairs = _Pairs(topo, host_numbers(topo, hosts), one_of(pairs, "pairs", ("any", "inter_rack")))
+    draw_pairs = _Pairs(topo, host_numbers(topo, hosts), one_of(pairs, "pairs", PAIRS))
+    left_out = np.zeros(topo.hosts, dtype=bool)
+    if exclude is not None:
+        left_out[host_numbers(topo, exclude, "exclude", least=0)] = True
     rng = {purpose: stream(seed, index, purpose) for purpose in ("gaps", "sizes", "src", "dst")}
     chunks: dict[str, list[np.ndarray]] = {"start": [], "src": [], "dst": [], "bytes": []}
     for times in _arrivals(rng["gaps"], gap_ps, sigma, window[1]):
         src, dst = draw_pairs(rng["src"], rng["dst"], len(times))
-        chunks["start"].append(times + window[0])
-        chunks["bytes"].append(dist.sample(rng["sizes"], len(times)))
-        chunks["src"].append(src)
-        chunks["dst"].append(dst)
+        drawn = {"start": times + window[0], "src": src, "dst": dst, "bytes": dist.sample(rng["sizes"], len(times))}
+        keep = slice(None) if exclude is None else ~(left_out[src] | left_out[dst])
+        for key, column in drawn.items():
+            chunks[key].append(column[keep])
     nominal = {"kind": "poisson", "class": class_name, "sizes": dist.name, "mean_bytes": dist.mean(),
                "load": float(load), "load_on": load_on, "arrivals": arrivals, "sigma": sigma or None, "pairs": pairs,
-               "flows_per_s": rate, "start_ps": window[0], "duration_ps": window[1], "seed": seed, "index": index}
+               "exclude": None if exclude is None else np.flatnonzero(left_out).tolist(), "flows_per_s": rate,
+               "start_ps": window[0], "duration_ps": window[1], "seed": seed, "index": index}
     start_ps, src, dst, size = (np.concatenate(chunks.pop(key)) for key in list(chunks))
     return _one_class(start_ps, src, dst, size, class_name, priority, nominal)
 
@@ -81,44 +88,53 @@ def poisson(topo: "Topology", *, sizes: str | SizeDistribution = "google", load:
 def incast(topo: "Topology", *, fan_in: int = 100, total: str | int | None = None, size: str | int | None = None,
            every: str | None = None, load: float | None = None, load_on: str = "core", duration: str = "5ms",
            seed: int = 1, start: str = "0s", arrivals: str = "periodic", replace: bool = False, jitter: str = "0s",
-           receivers: Any = None, hosts: Any = None, class_name: str = "incast", priority: int = 0,
-           force: bool = False, index: int = 0) -> Flows:
+           receivers: Any = None, order: str = "random", hosts: Any = None, pairs: str = "any",
+           class_name: str = "incast", priority: int = 0, force: bool = False, index: int = 0) -> Flows:
     """Events at which `fan_in` hosts send to one host at the same instant, in [start, start + duration).
 
-    total | size   bytes of an event (default "20MB"; shared out evenly, the first senders a byte more) or of each flow
-    every | load   time between events (default "500us"), or the load they add, of the core or the hosts (`load_on`)
+    total | size   bytes of an event (default "20MB"; shared out evenly, the first senders a byte more) or of each flow;
+                   size = "30..40 x 1460B": each flow has 30 to 40 packets of 1460 B, uniformly
+    every | load   time between events (default "500us"), or the load they add: of the core or the hosts (`load_on`), or
+                   of the link of a receiver ("receiver"), as if there were no other receivers
     arrivals       "periodic": the first event at `start`; "exponential": a Poisson process of that mean gap
     replace        draw senders with replacement, so that one may send several flows (the BFC paper's simulator);
                    without it all senders differ, unless fan_in exceeds the hosts there are: then some send several
     jitter         each flow starts up to this much later, uniformly
-    receivers      hosts to draw the destination from, uniformly; None: all of `hosts`
+    receivers      hosts that the destination is one of; None: all of `hosts`
+    order          of the receivers: "random", uniformly; "in_turn": the first of them, the second ..., and round again
     hosts          hosts that send; None: all
+    pairs          "any", or "inter_rack": only hosts of other racks than the receiver's send to it
 
     The BFC paper's: the defaults with replace=True. HPCC's: fan_in=60, size="500KB", load=0.02, load_on="host",
-    arrivals="exponential". SpecError names whatever is out of range.
+    arrivals="exponential". Floodgate's: fan_in=720, size="30..40 x 1460B", load=0.5, load_on="receiver", replace=True,
+    jitter="99ns", receivers=[0, 16, ...], order="in_turn", pairs="inter_rack". SpecError names whatever is out of range.
     """
     senders = host_numbers(topo, hosts)
     targets = senders if receivers is None else host_numbers(topo, receivers, "receivers", least=1)
     fan_in = whole(fan_in, "fan_in", 1, 10**6)
-    sizes = _event_sizes(fan_in, total, size)
+    sizes = _EventSizes(fan_in, total, size)
     start_ps, duration_ps = _window(start, duration)
-    gap_ps = _event_gap(topo, int(sizes.sum()), every, load, load_on, force)
+    gap_ps = _event_gap(topo, targets, sizes.event_bytes, every, load, load_on, force)
     _check_count(duration_ps / gap_ps * fan_in, force)
     one_of(arrivals, "arrivals", ("periodic", "exponential"))
     events = _periodic(gap_ps, duration_ps) if arrivals == "periodic" else np.concatenate(
         list(_arrivals(stream(seed, index, "incast gaps"), gap_ps, 0.0, duration_ps)))
-    to = targets[stream(seed, index, "incast dst").integers(0, len(targets), len(events))]
-    src = _draw_senders(stream(seed, index, "incast src"), senders, to, fan_in, boolean(replace, "replace"))
+    if one_of(order, "order", ("random", "in_turn")) == "in_turn":
+        to = targets[np.arange(len(events)) % len(targets)]
+    else:
+        to = targets[stream(seed, index, "incast dst").integers(0, len(targets), len(events))]
+    draw_senders = _Senders(topo, senders, targets, one_of(pairs, "pairs", PAIRS))
+    src = draw_senders(stream(seed, index, "incast src"), to, fan_in, boolean(replace, "replace"))
     times = np.repeat(events + start_ps, fan_in)
     jitter_ps = time_ps(jitter, "jitter")
     if jitter_ps:
         times += stream(seed, index, "incast jitter").integers(0, jitter_ps, len(times), endpoint=True)
-    nominal = {"kind": "incast", "class": class_name, "fan_in": fan_in, "event_bytes": int(sizes.sum()),
+    nominal = {"kind": "incast", "class": class_name, "fan_in": fan_in, "event_bytes": sizes.event_bytes, "size": size,
                "every_ps": gap_ps, "load": load, "load_on": None if load is None else load_on, "arrivals": arrivals,
-               "replace": replace, "events": len(events), "start_ps": start_ps, "duration_ps": duration_ps,
-               "seed": seed, "index": index}
-    dst, size_of = np.repeat(to, fan_in), np.tile(sizes, len(events))
-    return _one_class(times, src.ravel(), dst, size_of, class_name, priority, nominal)
+               "replace": replace, "order": order, "pairs": pairs, "events": len(events), "start_ps": start_ps,
+               "duration_ps": duration_ps, "seed": seed, "index": index}
+    size_of = sizes.draw(stream(seed, index, "incast sizes"), len(events))
+    return _one_class(times, src.ravel(), np.repeat(to, fan_in), size_of, class_name, priority, nominal)
 
 
 # -- parts of the two -------------------------------------------------------------------------------------------------
@@ -189,11 +205,48 @@ def _one_class(start_ps: np.ndarray, src: np.ndarray, dst: np.ndarray, size: np.
     return Flows(start_ps, src, dst, size, class_id, class_id + np.int8(priority), (class_name(name),), None, [nominal])
 
 
-def _event_sizes(fan_in: int, total: str | int | None, size: str | int | None) -> np.ndarray:
+class _EventSizes:
+    """Bytes of the flows of an event: the same at every event, or drawn. `event_bytes` is what an event has on average."""
+
+    def __init__(self, fan_in: int, total: str | int | None, size: str | int | None) -> None:
+        if size is not None and total is not None:
+            raise SpecError(f"total = {total} and size = {size}: give one of them, bytes of an event or of each flow")
+        self.fan_in, self.packets = fan_in, _packets(size)
+        if self.packets:
+            low, high, packet = self.packets
+            twice = fan_in * (low + high) * packet
+            self.event_bytes: int | float = twice / 2 if twice % 2 else twice // 2
+        else:
+            self.fixed = _fixed_sizes(fan_in, total, size)
+            self.event_bytes = int(self.fixed.sum())
+
+    def draw(self, rng: np.random.Generator, events: int) -> np.ndarray:
+        """int64[events * fan_in]; takes nothing from rng where sizes are fixed."""
+        if not self.packets:
+            return np.tile(self.fixed, events)
+        low, high, packet = self.packets
+        return packet * rng.integers(low, high, events * self.fan_in, endpoint=True)
+
+
+def _packets(size: Any) -> tuple[int, int, int] | None:
+    """(fewest, most, bytes of each) of "30..40 x 1460B"; None of anything without dots."""
+    if not isinstance(size, str) or ".." not in size:
+        return None
+    match = _PACKETS.fullmatch(size)
+    if not match:
+        raise SpecError(f'size = {size[:60]!r}: is not a range of whole packets; write it as "30..40 x 1460B"')
+    low, high, packet = int(match[1]), int(match[2]), parse_size(match[3], "size", positive=True)
+    if not 1 <= low <= high:
+        raise SpecError(f"size = {size}: must go from 1 or more packets up to as many or more; "
+                        f'write "{max(min(low, high), 1)}..{max(low, high, 1)} x {match[3]}"')
+    if high * packet > MAX_FLOW_BYTES:
+        raise SpecError(f"size = {size}: more than {MAX_FLOW_BYTES} B per flow; make it smaller")
+    return low, high, packet
+
+
+def _fixed_sizes(fan_in: int, total: str | int | None, size: str | int | None) -> np.ndarray:
     """Bytes of each sender's flow."""
     if size is not None:
-        if total is not None:
-            raise SpecError(f"total = {total} and size = {size}: give one of them, bytes of an event or of each flow")
         each = parse_size(size, "size", positive=True)
         sizes = np.full(fan_in, min(each, MAX_FLOW_BYTES + 1), dtype=np.int64)
     else:
@@ -207,15 +260,24 @@ def _event_sizes(fan_in: int, total: str | int | None, size: str | int | None) -
     return sizes
 
 
-def _event_gap(topo: "Topology", event_bytes: int, every: str | None, load: float | None, load_on: str,
-               force: bool) -> float:
+def _event_gap(topo: "Topology", targets: np.ndarray, event_bytes: float, every: str | None, load: float | None,
+               load_on: str, force: bool) -> float:
     """Mean time between events, ps."""
-    one_of(load_on, "load_on", LOAD_ON)
+    one_of(load_on, "load_on", (*LOAD_ON, "receiver"))
     if load is None:
         return float(time_ps("500us" if every is None else every, "every", positive=True))
     if every is not None:
         raise SpecError(f"every = {every} and load = {load}: give one of them; the other follows")
-    return 8 * event_bytes * PS_PER_S / (_checked_load(load, force) * topo.capacity_bps(load_on))
+    capacity = _receiver_bps(topo, targets) if load_on == "receiver" else topo.capacity_bps(load_on)
+    return 8 * event_bytes * PS_PER_S / (_checked_load(load, force) * capacity)
+
+
+def _receiver_bps(topo: "Topology", targets: np.ndarray) -> float:
+    """The rate that the links of all receivers have."""
+    ps_per_byte = np.unique(topo.links["ps_per_byte"][topo.host_links[targets]])
+    if len(ps_per_byte) > 1:
+        raise SpecError('load_on = "receiver": the links of the receivers have different rates; name receivers of one rate')
+    return 8 * PS_PER_S / int(ps_per_byte[0])
 
 
 def _periodic(gap_ps: float, duration_ps: int) -> np.ndarray:
@@ -223,18 +285,31 @@ def _periodic(gap_ps: float, duration_ps: int) -> np.ndarray:
     return times[times < duration_ps]
 
 
-def _draw_senders(rng: np.random.Generator, senders: np.ndarray, to: np.ndarray, fan_in: int,
-                  replace: bool) -> np.ndarray:
-    """int32[events, fan_in]: hosts that send to each event's destination."""
-    position = np.full(int(max(senders.max(), to.max(initial=0))) + 1, -1)
-    position[senders] = np.arange(len(senders))
-    result = np.empty((len(to), fan_in), dtype=np.int32)
-    for event, skip in enumerate(position[to]):
-        others = len(senders) - (skip >= 0)
-        again = replace or fan_in > others
-        drawn = rng.integers(0, others, fan_in) if again else rng.choice(others, fan_in, replace=False)
-        result[event] = senders[drawn + (drawn >= skip) if skip >= 0 else drawn]
-    return result
+class _Senders:
+    """Draws the hosts that send to an event's destination: those that are not in its block (itself, or its rack)."""
+
+    def __init__(self, topo: "Topology", senders: np.ndarray, targets: np.ndarray, pairs: str) -> None:
+        self.block, self.senders = np.arange(topo.hosts), senders
+        if pairs == "inter_rack":
+            self.block = topo.host_switches
+            self.senders = senders[np.argsort(self.block[senders], kind="stable")]
+        found, first, size = np.unique(self.block[self.senders], return_index=True, return_counts=True)
+        self.first, self.size = (np.zeros(int(self.block.max()) + 1, dtype=np.int64) for _ in range(2))
+        self.first[found], self.size[found] = first, size
+        alone = targets[self.size[self.block[targets]] == len(senders)]
+        if len(alone):
+            raise SpecError(f'pairs = "inter_rack": all senders are in the rack of host {alone[0]}; use pairs = "any"')
+
+    def __call__(self, rng: np.random.Generator, to: np.ndarray, fan_in: int, replace: bool) -> np.ndarray:
+        """int32[events, fan_in]"""
+        result = np.empty((len(to), fan_in), dtype=np.int32)
+        for event, block in enumerate(self.block[to]):
+            first, size = self.first[block], self.size[block]
+            others = len(self.senders) - size
+            again = replace or fan_in > others
+            drawn = rng.integers(0, others, fan_in) if again else rng.choice(others, fan_in, replace=False)
+            result[event] = self.senders[np.where(drawn >= first, drawn + size, drawn)]
+        return result
 
 
 # -- from a specification ---------------------------------------------------------------------------------------------
