@@ -129,6 +129,6 @@ def next_queue(port, quantum):
 
 
 def draw(node, purpose):
-    """31 random bits: a counter-based stream per node and purpose (0 queues, 1 marking, 2 loss, 3 a user's scheme)."""
+    """31 random bits: a counter-based stream per node and purpose (0 queues, 1 marking, 2 loss, 3 a user's scheme, 4 paths)."""
     node.draws[purpose] += 1
     return hash31(node.draws[purpose], node.random_seed + purpose)

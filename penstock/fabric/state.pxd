@@ -27,6 +27,7 @@ cdef enum:
     TIMER = 0               # leaves behind those of the ports
     SAMPLE = 1
     FLOW_BINS = 1024
+    RING_WORDS = 64         # a packet may be so many times 64 packets ahead
     START = 2
     PACE = 3
     TICK = 4
@@ -124,8 +125,9 @@ cdef struct FlowRing:
     Flow* tail
 
 cdef struct Sink:           # receiving side; number is stored plus one
-    int32_t number, nacks
+    int32_t number, ring    # ring: of packets that came before their turn, plus one
     int64_t expected, nack_seq, nack_at
+    int64_t end             # size of the flow, once its last byte is here
 
 cdef struct Start:          # a flow to come
     int64_t time, size
@@ -147,6 +149,9 @@ cdef struct Host:
     FlowRing* parked        # by NIC queue
     int32_t* queue_flows    # by NIC queue
     int32_t* free_queue
+    uint64_t* rings_of_bits # packets that are ahead of their turn: RING_WORDS words for each flow that has some
+    int32_t* free_ring
+    int32_t free_rings, ring_count
     int64_t delayed_until
 
 ctypedef struct Node
@@ -277,7 +282,7 @@ ctypedef struct Node:
     int32_t voq_count, voqs_used, voqs_max, spare
     Host* host
     int64_t events, hops, control_frames, frame_bytes, frame_bytes_received
-    int64_t draws[4]        # random numbers drawn, by purpose
+    int64_t draws[5]        # random numbers drawn, by purpose
     int64_t random_seed
     int64_t deadlines[16]   # by scheme
 
@@ -292,7 +297,7 @@ ctypedef struct World:
     int64_t window          # the smallest link delay
     int64_t flow_count      # flows of the whole run
     int32_t mtu, header, ack_header, ack_min
-    int32_t ack_lane, log_pauses, nic_by_destination, class_count
+    int32_t ack_lane, log_pauses, nic_by_destination, class_count, reordering, spare
     int64_t quantum, rto, base_rtt, bdp, nack_interval, line_ps_per_byte
     int8_t* classes         # of flows by number; nothing: not needed
     int64_t sample, seed
@@ -372,6 +377,10 @@ cdef inline Packet* pool_at(Worker* worker, long i) noexcept nogil:
     return <Packet*>step(worker.pool, at(i, worker.pool_size, b"pool"), worker.packet_size)
 cdef inline Packet* first_of(Packet* packets) noexcept nogil:
     return <Packet*>step(packets, 0, 0)
+cdef inline int32_t path_count(Node* node, Packet* pkt) noexcept nogil:
+    return node.next_hops[node.routes[pkt.dst]]
+cdef inline Port* path_at(Node* node, Packet* pkt, int i) noexcept nogil:
+    return port_at(node, node.next_hops[node.routes[pkt.dst] + 1 + i])
 cdef inline Worker* worker_at(World* world, int i) noexcept nogil:
     return &world.workers[at(i, world.worker_count, b"worker")]
 cdef inline Node* node_at(World* world, int i) noexcept nogil:

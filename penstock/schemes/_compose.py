@@ -65,6 +65,7 @@ class Composition:
     queues: int
     nic_queues: int
     nic_by_destination: bool
+    reordering: bool
     voqs: int
     unbounded: bool
     lossless: bool
@@ -109,4 +110,5 @@ def compose(parts: list[Part], core: dict[str, int], levels: int, nic_queues: in
     queues, nics = ask("queues", levels), parts[0].hosts if by_destination else nic_queues or ask("nic_queues", 1)
     for part in parts:
         part.upstreams = -(-max(queues, nics) // 32) * 32
-    return Composition(tuple(parts), sizes, queues, nics, by_destination, ask("voqs", 0), unbounded, lossless)
+    return Composition(tuple(parts), sizes, queues, nics, by_destination, bool(ask("reordering", 0)), ask("voqs", 0),
+                       unbounded, lossless)

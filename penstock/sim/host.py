@@ -6,7 +6,7 @@ if not cython.compiled:
     from penstock.fabric.pacing import add_paced, remove_paced, set_pace_timer
     from penstock.fabric.queueing import *
     from penstock.fabric.state import *
-    from penstock.fabric.switch import arm, disarm, kick, send
+    from penstock.fabric.switch import arm, disarm, drop, kick, send
 
 
 # ---- The NIC: ready flows in round robin, one ring per priority ----
@@ -462,7 +462,8 @@ def find_sink(host, number):
 
 def copy_sink(to, sink):
     to.number = sink.number
-    to.nacks = sink.nacks
+    to.ring = sink.ring
+    to.end = sink.end
     to.expected = sink.expected
     to.nack_seq = sink.nack_seq
     to.nack_at = sink.nack_at
@@ -496,7 +497,8 @@ def add_sink(node, number):
     host.sink_count += 1
     sink = place_sink(host, number)
     sink.number = number + 1
-    sink.nacks = 0
+    sink.ring = 0
+    sink.end = 0
     sink.expected = 0
     sink.nack_seq = -1
     sink.nack_at = 0
@@ -544,7 +546,9 @@ def receive_data(node, pkt):
             acknowledge(node, pkt, pkt.seq + pkt.payload, 0)
             return
         sink = add_sink(node, number)
-    if pkt.seq == sink.expected:
+    if node.worker.world.reordering:
+        receive_in_any_order(node, sink, pkt)
+    elif pkt.seq == sink.expected:
         sink.expected += pkt.payload
         seq = sink.expected
         if pkt.flags & LAST:
@@ -559,6 +563,81 @@ def receive_data(node, pkt):
         acknowledge(node, pkt, sink.expected, NACK)
     else:
         give_packet(node.worker, pkt)
+
+
+def receive_in_any_order(node, sink, pkt):
+    """Packets of a flow take several paths: what comes before its turn is noted, and acknowledged without an advance."""
+    number = pkt.number
+    if pkt.flags & RETRANSMITTED and sink.expected == 0 and pkt.seq > 0:        # perhaps a flow that ended long ago: from the start
+        acknowledge(node, pkt, 0, NACK)
+        return
+    if pkt.flags & LAST:
+        sink.end = pkt.seq + pkt.payload
+    if pkt.seq == sink.expected:
+        sink.expected += pkt.payload
+        if sink.ring:
+            advance(node, sink)
+    elif pkt.seq > sink.expected and not note_ahead(node, sink, pkt):
+        drop(node, port_at(node, 0), pkt, DROP_ADMISSION)
+        return
+    seq = sink.expected
+    if sink.end and seq == sink.end:
+        if sink.ring:
+            node.host.free_ring[node.host.free_rings] = sink.ring
+            node.host.free_rings += 1
+        record_arrival(node, number)
+        remove_sink(node.host, number)
+    acknowledge(node, pkt, seq, 0)
+
+
+def note_ahead(node, sink, pkt):
+    """Whether there is room to note a packet that came before its turn."""
+    mtu = node.worker.world.mtu
+    if pkt.seq - sink.expected >= (64 * RING_WORDS - 1) * mtu:
+        return False
+    if sink.ring == 0:
+        sink.ring = take_ring(node)
+    i = pkt.seq // mtu % (64 * RING_WORDS)
+    node.host.rings_of_bits[(sink.ring - 1) * RING_WORDS + (i >> 6)] |= bit(i & 63)
+    return True
+
+
+def advance(node, sink):
+    """Go on to the first packet that is missing."""
+    mtu = node.worker.world.mtu
+    base = (sink.ring - 1) * RING_WORDS
+    bits = node.host.rings_of_bits
+    i = sink.expected // mtu % (64 * RING_WORDS)
+    while bits[base + (i >> 6)] & bit(i & 63):
+        bits[base + (i >> 6)] &= ~bit(i & 63)
+        sink.expected += mtu
+        if sink.end and sink.expected > sink.end:
+            sink.expected = sink.end
+        i = sink.expected // mtu % (64 * RING_WORDS)
+
+
+def take_ring(node):
+    """An empty ring; one more than its place."""
+    host = node.host
+    if host.free_rings == 0:
+        grow_rings(node)
+    host.free_rings -= 1
+    return host.free_ring[host.free_rings]
+
+
+def grow_rings(node):
+    """Twice as many rings, all of them in use so far."""
+    host = node.host
+    count = max(2 * host.ring_count, 16)
+    bits = new_masks(node.worker.arena, count * RING_WORDS)
+    for i in range(host.ring_count * RING_WORDS):
+        bits[i] = host.rings_of_bits[i]
+    host.free_ring = new_int32(node.worker.arena, count)
+    for i in range(count - host.ring_count):
+        host.free_ring[i] = count - i
+    host.free_rings = count - host.ring_count
+    host.rings_of_bits = bits
+    host.ring_count = count
 
 
 def acknowledge(node, pkt, seq, flags):

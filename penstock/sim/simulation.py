@@ -140,6 +140,7 @@ class Simulation:
         world.ack_header = settings["ack_header"]
         world.ack_lane = settings["ack_lane"]
         world.nic_by_destination = composition.nic_by_destination
+        world.reordering = composition.reordering
         world.rto = settings["rto"]
         world.nack_interval = settings["nack_interval"]
         world.seed = settings["seed"]

@@ -1,0 +1,184 @@
+"""PFC with a destination tag ("PFC w/ tag", Floodgate, CoNEXT 2021, appendix B): pauses for one destination, hop by hop.
+
+When the egress queue of a last hop exceeds a threshold, the switch pauses the destination at the neighbour whose packet
+that was; the neighbour puts what comes for it into a virtual output queue, and when that is too long pauses the next one.
+A switch remembers whom it paused for which destination and resumes them all when the queue is short again.
+
+Open in the paper: the thresholds (here one BDP of its network), whether hosts are paused (`host_pause`), lost frames: a
+pause is a lease here, renewed at half of it.  What a resumed destination has in its virtual output queue goes on at once.
+"""
+
+includes = ["pfc"]
+structs = {"cell": {"lease": "time"},                                                               # by destination and port
+           "destination": {"held": "int64", "voq": "int32", "paused": "int32", "pausing": "int32"}}
+port_state = {"pausing": "mask[hosts // 64 + 1]"}
+node_state = {"cells": "cell[hosts * ports]", "leased": "mask[hosts * ports // 64 + 1]", "destinations": "destination[hosts]",
+              "renew_due": "time"}
+parameters = {
+    "xoff": ("bytes", "64KB", "egress queue of a last hop, or VOQ, beyond which a destination is paused"),
+    "xon": ("bytes", "32KB", "and up to which it is resumed"),
+    "voqs": ("int32 1..4096", 1000, "virtual output queues of a switch; when they run out destinations share"),
+    "host_pause": ("bool", False, "hosts are paused as well; their NICs have a queue for each destination then"),
+    "lease": ("time 1..1e15", "50us", "how long a pause holds; renewed at half of it"),
+}
+fabric = {"voqs": "voqs", "nic_by_destination": "host_pause"}
+
+
+def set_up_node(pfc_tagged, node):
+    my_node(pfc_tagged, node).renew_due = NEVER
+
+
+def destination_of(pfc_tagged, node, dst) -> destination:
+    return destinations_at(my_node(pfc_tagged, node), dst)
+
+
+def wake_at(pfc_tagged, node, when):
+    if when < node.deadlines[pfc_tagged.at.index]:
+        set_timer(node, pfc_tagged.at.index, when)
+
+
+# ---- The one who pauses ----
+
+
+def pause_upstream(pfc_tagged, node, pkt):
+    """Whoever sent this packet stops what goes to its destination."""
+    port = port_at(node, pkt.in_port)
+    mine = my_port(pfc_tagged, port)
+    if mine.pausing[pkt.dst >> 6] & bit(pkt.dst & 63):
+        return
+    if port.peer_node < pfc_tagged.at.world.host_count and not pfc_tagged.host_pause:
+        return
+    mine.pausing[pkt.dst >> 6] |= bit(pkt.dst & 63)
+    destination_of(pfc_tagged, node, pkt.dst).pausing += 1
+    send_control(node, port.slot, pfc_tagged.at.kind, PAUSE, pkt.dst, 0)
+    ours = my_node(pfc_tagged, node)
+    if ours.renew_due == NEVER:
+        ours.renew_due = node.now + pfc_tagged.lease // 2
+        wake_at(pfc_tagged, node, ours.renew_due)
+
+
+def resume_upstream(pfc_tagged, node, dst):
+    for slot in range(node.port_count):
+        mine = my_port(pfc_tagged, port_at(node, slot))
+        if mine.pausing[dst >> 6] & bit(dst & 63):
+            mine.pausing[dst >> 6] &= ~bit(dst & 63)
+            send_control(node, slot, pfc_tagged.at.kind, RESUME, dst, 0)
+    destination_of(pfc_tagged, node, dst).pausing = 0
+
+
+def on_enqueue(pfc_tagged, node, port, queue, pkt):
+    """The last hop watches the queue towards the destination itself."""
+    if pkt.kind == DATA and port.peer_node == pkt.dst and port.bytes > pfc_tagged.xoff:
+        pause_upstream(pfc_tagged, node, pkt)
+
+
+def on_dequeue(pfc_tagged, node, port, queue, pkt):
+    if port.peer_node == pkt.dst and port.bytes <= pfc_tagged.xon:
+        if destination_of(pfc_tagged, node, pkt.dst).pausing > 0:
+            resume_upstream(pfc_tagged, node, pkt.dst)
+
+
+def renew(pfc_tagged, node):
+    ours = my_node(pfc_tagged, node)
+    ours.renew_due = NEVER
+    for slot in range(node.port_count):
+        mine = my_port(pfc_tagged, port_at(node, slot))
+        for w in range(mine.pausing_count):
+            held = mine.pausing[w]
+            while held:
+                send_control(node, slot, pfc_tagged.at.kind, PAUSE, (w << 6) + lowest_bit(held), 0)
+                held &= held - 1
+                ours.renew_due = node.now + max(pfc_tagged.lease // 2, 1)
+
+
+# ---- The one who is paused ----
+
+
+def choose_voq(pfc_tagged, node, port, pkt):
+    if pkt.kind != DATA or port.peer_node == pkt.dst:
+        return -1
+    to = destination_of(pfc_tagged, node, pkt.dst)
+    if to.voq == 0:
+        if to.paused == 0:
+            return -1
+        to.voq = allocate(pfc_tagged, node, pkt.dst) + 1
+    to.held += pkt.size
+    if to.held > pfc_tagged.xoff:
+        pause_upstream(pfc_tagged, node, pkt)
+    return to.voq - 1
+
+
+def allocate(pfc_tagged, node, dst):
+    """An empty VOQ; when there is none, the one that the destination hashes to."""
+    for i in range(pfc_tagged.voqs):
+        if voq_at(node, i).length == 0:
+            return i
+    return pick(dst, 0, pfc_tagged.voqs)
+
+
+def drain(pfc_tagged, node, index):
+    """Forward a VOQ up to the first packet whose destination is still paused."""
+    while voq_at(node, index).length > 0:
+        dst = voq_at(node, index).head.dst
+        to = destination_of(pfc_tagged, node, dst)
+        if to.paused > 0:
+            return
+        to.held -= voq_at(node, index).head.size
+        if to.held == 0:
+            to.voq = 0
+        release(node, index)
+        if to.pausing > 0 and to.held <= pfc_tagged.xon:
+            resume_upstream(pfc_tagged, node, dst)
+
+
+def on_control(pfc_tagged, node, port, pkt):
+    i = pkt.slot * node.port_count + port.slot
+    if pkt.number == RESUME:
+        end_pause(pfc_tagged, node, i)
+        return
+    mine = my_node(pfc_tagged, node)
+    cells_at(mine, i).lease = node.now + pfc_tagged.lease
+    wake_at(pfc_tagged, node, node.now + pfc_tagged.lease)
+    if mine.leased[i >> 6] & bit(i & 63):
+        return
+    mine.leased[i >> 6] |= bit(i & 63)
+    destination_of(pfc_tagged, node, pkt.slot).paused += 1
+    if node.is_host:
+        pause_queue(node, port, pkt.slot, pfc_tagged.at.bit)
+
+
+def end_pause(pfc_tagged, node, i):
+    """Of a destination and the port on which the pause came."""
+    mine = my_node(pfc_tagged, node)
+    if not mine.leased[i >> 6] & bit(i & 63):
+        return
+    mine.leased[i >> 6] &= ~bit(i & 63)
+    to = destination_of(pfc_tagged, node, i // node.port_count)
+    to.paused -= 1
+    if node.is_host:
+        resume_queue(node, port_at(node, 0), i, pfc_tagged.at.bit)
+    elif to.paused == 0 and to.voq > 0:
+        drain(pfc_tagged, node, to.voq - 1)
+
+
+def expire(pfc_tagged, node):
+    """End the pauses that nobody renewed; when the next one would end."""
+    mine = my_node(pfc_tagged, node)
+    soonest = NEVER
+    for w in range(mine.leased_count):
+        held = mine.leased[w]
+        while held:
+            i = (w << 6) + lowest_bit(held)
+            held &= held - 1
+            if cells_at(mine, i).lease <= node.now:
+                end_pause(pfc_tagged, node, i)
+            else:
+                soonest = min(soonest, cells_at(mine, i).lease)
+    return soonest
+
+
+def on_timer(pfc_tagged, node):
+    mine = my_node(pfc_tagged, node)
+    if mine.renew_due <= node.now:
+        renew(pfc_tagged, node)
+    wake_at(pfc_tagged, node, min(mine.renew_due, expire(pfc_tagged, node)))
