@@ -50,7 +50,7 @@ _HOMES = {
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 _SCHEMES = {"BFC": "bfc", "DCQCN": "dcqcn", "DCTCP": "dctcp", "DQA": "dqa", "ECN": "ecn", "FIFO": "fifo", "HPCC": "hpcc",
-            "IdealFQ": "ideal_fq", "PFC": "pfc", "WindowCap": "window_cap"}
+            "IdealFQ": "ideal_fq", "PFC": "pfc", "TIMELY": "timely", "WindowCap": "window_cap"}
 __all__ = sorted([*_HOME_OF, *_SCHEMES, "__version__", "plot", "scheme"])
 
 
