@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from . import bfc, dcqcn, dctcp, drr, gobackn, hpcc, ideal_fq, pfc
+from . import bfc, dcqcn, dctcp, drr, gobackn, hpcc, ideal_fq, pfc, timely
 
 US = 1_000_000
 
@@ -672,6 +672,99 @@ def test_dctcp_rate():
     assert s.alpha == pytest.approx(15 / 16 + 1 / 16 * 2 / 101)
     assert s.on_ack(0, 102_000, 150_000, False) == LINE / 2  # CWR is over, but no window ends
     assert s.on_ack(0, 151_000, 200_000, False) == LINE / 2 + 1e9
+
+
+# TIMELY ---------------------------------------------------------------------------------------------------------------
+
+
+def timely_after(rtts, law=timely.Paper, rate=40e9, **options):
+    """The law after these RTTs, in us; from the first on at this rate."""
+    s = law(timely.Parameters(LINE, **options))
+    s.on_completion(rtts[0] * US)
+    s.rate = rate
+    rates = [s.on_completion(rtt * US) for rtt in rtts[1:]]
+    return s, rates
+
+
+def test_timely_the_first_rtt_is_only_remembered():
+    s = timely.Paper(timely.Parameters(LINE))
+    assert s.on_completion(900 * US) == LINE
+    assert (s.prev_rtt, s.rtt_diff, s.branches) == (900 * US, 0, [])
+
+
+def test_timely_the_gradient_is_a_moving_average_over_min_rtt():
+    s, rates = timely_after([100, 108, 104])
+    # differences 8 and -4: rtt_diff = 7, then 7 / 8 - 3.5 = -2.625; minRTT is 20
+    assert s.gradients == pytest.approx([7 / 20, -2.625 / 20])
+    assert rates == pytest.approx([40e9 * (1 - 0.8 * 7 / 20), 40e9 * (1 - 0.8 * 7 / 20) + 100e6])
+
+
+def test_timely_below_t_low_the_gradient_does_not_matter():
+    s, rates = timely_after([10, 49, 50])
+    assert s.branches == ["below", "gradient"]  # 50 us is not below it
+    assert rates[0] == pytest.approx(40.1e9)
+
+
+def test_timely_above_t_high_the_gradient_does_not_matter():
+    s, rates = timely_after([3000, 1000, 500])
+    assert s.branches == ["above", "additive"]  # 500 us is not above it
+    assert rates == pytest.approx([40e9 * (1 - 0.8 * 0.5), 40e9 * (1 - 0.8 * 0.5) + 100e6])
+
+
+def test_timely_a_gradient_of_zero_increases():
+    s, rates = timely_after([100, 100, 100])
+    assert s.branches == ["additive"] * 2
+    assert rates == pytest.approx([40.1e9, 40.2e9])
+
+
+def test_timely_hai_from_the_fifth_negative_gradient_on():
+    s, rates = timely_after([200, 195, 190, 185, 180, 175, 170])
+    assert s.branches == ["additive"] * 4 + ["hai"] * 2
+    assert rates[-1] == pytest.approx(40e9 + 4 * 100e6 + 2 * 500e6)
+    s, _ = timely_after([200, 195, 190, 185, 180, 200, 195, 190])
+    assert s.branches == ["additive"] * 4 + ["gradient"] + ["additive"] * 2  # one that is not ends the row
+    s, _ = timely_after([100, 100, 99, 98, 97, 96, 95])
+    assert s.branches == ["additive"] * 5 + ["hai"]  # zero is not negative
+
+
+def test_timely_hai_counts_events_of_all_branches_but_acts_in_one():
+    s, _ = timely_after([600, 590, 580, 570, 560, 499])
+    assert s.branches == ["above"] * 4 + ["hai"]
+    s, _ = timely_after([60, 40, 39, 38, 37, 36, 35])
+    assert s.branches == ["below"] * 6
+
+
+def test_timely_the_simulator_counts_increases():
+    s, rates = timely_after([10] * 9, timely.Simulator, hai=400e6)
+    assert s.branches == ["additive"] * 5 + ["hai"] * 3  # below T_low, too, and constant
+    assert rates[-1] == pytest.approx(40e9 + 5 * 100e6 + 3 * 400e6)
+    s, _ = timely_after([10] * 7 + [60] + [10] * 2, timely.Simulator)
+    assert s.branches == ["additive"] * 5 + ["hai", "gradient", "additive", "additive"]  # a cut starts anew
+    s, _ = timely_after([600, 590, 580, 570, 560, 499], timely.Simulator)
+    assert s.branches == ["above"] * 4 + ["additive"]
+
+
+@pytest.mark.parametrize("law", [timely.Paper, timely.Simulator])
+def test_timely_limits(law):
+    _, rates = timely_after([60, 400, 20], law)  # a gradient of 14.9: 1 - 0.8 * 14.9 is negative
+    assert rates == [100e6, 200e6]
+    assert timely_after([20] * 9, law, 99.95e9)[1][-1] == LINE
+
+
+def test_timely_one_completion_event_per_rtt():
+    s = timely.Sender(timely.Paper(timely.Parameters(LINE)))
+    s.on_ack(60 * US, 0, 1_000, 50_000)  # the first ACK is one: it only remembers
+    s.law.rate = 40e9
+    assert s.on_ack(61 * US, 0, 2_000, 51_000) == 40e9
+    assert s.on_ack(62 * US, 0, 50_000, 99_000) == 40e9  # not beyond 50000 yet
+    s.on_ack(63 * US, 20 * US, 51_000, 100_000)
+    assert s.law.branches == ["below"]
+    assert (s.law.prev_rtt, s.last_update_seq) == (43 * US, 100_000)
+
+
+def test_timely_variable_window():
+    assert timely.variable_window(104_000, 25e9, LINE) == 26_000
+    assert timely.variable_window(104_000, 1, LINE) == 1
 
 
 # Ideal fair queueing --------------------------------------------------------------------------------------------------

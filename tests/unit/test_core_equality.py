@@ -37,6 +37,8 @@ CASES = [
     ("dcqcn", {"k_min": "5KB", "k_max": "20KB"}, lambda d: d["ecn_marks"] > 0 and not d["warnings"]),
     ("dcqcn:ns3", {"k_min": "5KB", "k_max": "20KB"}, lambda d: d["ecn_marks"] > 0),
     ("dctcp", {"k_min": "5KB", "k_max": "20KB"}, lambda d: d["ecn_marks"] > 0 and not d["warnings"]),
+    ("timely", {"t_low": "6us", "min_rtt": "5us"}, lambda d: not d["warnings"]),
+    ("timely:floodgate", {"t_low": "6us", "min_rtt": "5us", "t_high": "20us"}, lambda d: not d["warnings"]),
     ("fifo+window_cap", {"cap": "30KB"}, lambda d: d["flows_finished"] == 45),
 ]
 
