@@ -19,8 +19,9 @@ packet_state = {"psn": "int64"}
 frame_state = {"psns": "int64[32]", "dsts": "int16[32]", "count": "int32"}
 port_state = {"window": "int64", "hop_bdp": "int64", "owed": "int64", "due": "time", "phase": "time",
               "pending": "mask[hosts // 64 + 1]", "paused": "mask[hosts // 64 + 1]"}
-node_state = {"cells": "cell[hosts * ports * switch]", "destinations": "destination[hosts * switch]", "open": "mask[(hosts // 64 + 1) * switch]",
-              "lease": "time[hosts * host_pause * (1 - switch)]", "leased": "mask[(hosts // 64 + 1) * (1 - switch)]", "syn_due": "time", "renew_due": "time",
+node_state = {"cells": "cell[hosts * ports * switch]", "destinations": "destination[hosts * switch]",
+              "open": "mask[(hosts // 64 + 1) * switch]", "lease": "time[hosts * host_pause * (1 - switch)]",
+              "leased": "mask[(hosts // 64 + 1) * (1 - switch)]", "syn_due": "time", "renew_due": "time",
               "thre": "int64", "middle": "int32"}
 parameters = {
     "m": ("float64 0.01..1000", 1.0, "window in BDP_nextHop, beside C_out T (sections 3.2, 4.2; ideal: 1.5)"),

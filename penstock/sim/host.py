@@ -568,7 +568,7 @@ def receive_data(node, pkt):
 def receive_in_any_order(node, sink, pkt):
     """Packets of a flow take several paths: what comes before its turn is noted, and acknowledged without an advance."""
     number = pkt.number
-    if pkt.flags & RETRANSMITTED and sink.expected == 0 and pkt.seq > 0:        # perhaps a flow that ended long ago: from the start
+    if pkt.flags & RETRANSMITTED and sink.expected == 0 and pkt.seq > 0:        # perhaps its flow ended long ago
         acknowledge(node, pkt, 0, NACK)
         return
     if pkt.flags & LAST:

@@ -8,8 +8,7 @@ Traffic (incast mix): Poisson flows between racks at 80 % of the hosts' links, a
 at load 0.5 of its link, that is every 5.9 ms; the receiver is the first host of each rack in turn, and takes no part in the
 Poisson traffic. The paper says nothing of how long its runs are; in its simulator 50000 flows are drawn. We run as long as that
 takes (2, 4 and 80 ms), but Memcached, where it would be 6 us, for 0.3 ms. Poisson flows begin 30 us after the first incast, as
-there. So there is one incast, at the very start,
-but for Web Search, which sees 14. The flows are the same for all schemes.
+there. So there is one incast, at the very start, but for Web Search, which sees 14. The flows are the same for all schemes.
 
 Congestion control has a window, as section 6 says. DCQCN and TIMELY have the parameters of the authors' configuration, HPCC those
 of its paper, which are theirs too (maxStage 5). PFC: dynamic thresholds with alpha = 2.
@@ -114,8 +113,8 @@ def of(runs: Runs, traffic: str, scheme: Scheme) -> str:
 
 
 def flows(runs: Runs, label: str, kind: str = "poisson") -> pl.DataFrame:
-    """fct (us), src, dst, bytes of the finished flows: "poisson", "incast", or of the Poisson flows those that are "victims of incast"
-    (to the rack of a receiver that has had its turn) or "victims of PFC" (all others)."""
+    """fct (us), src, dst, bytes, start_ns, finish_ns of the finished flows: "poisson", "incast", or of the Poisson flows the "victims
+    of incast" (to the rack of a receiver that has had its turn) or the "victims of PFC" (all others)."""
     table = runs.scan(label, "flows").filter(pl.col("fct_ns").is_not_null())
     is_incast = pl.col("class").cast(pl.String) == "incast"
     wanted = table.filter(is_incast if kind == "incast" else ~is_incast)
@@ -155,12 +154,13 @@ def queueing(runs: Runs, label: str, kind: str = "poisson", hops: dict[str, tupl
     tier = runs.scan(label, "nodes").select("node", "tier").collect()
     peers = runs.scan(label, "ports").select("node", "port", "peer").collect()
     table = runs.scan(label, "queueing").filter(pl.col("class") == kind).collect()
-    table = table.join(peers, on=["node", "port"]).join(tier, on="node").join(tier.rename({"node": "peer", "tier": "to"}), on="peer")
+    table = table.join(peers, on=["node", "port"]).join(tier, on="node")
+    table = table.join(tier.rename({"node": "peer", "tier": "to"}), on="peer")
     found = {}
     for name, (at, to) in (hops or HOPS).items():
         part = table.filter((pl.col("tier") == at) & (pl.col("to") == to))
-        packets = part["packets"].sum()
-        found[name] = part["queueing_ns"].sum() / packets / 1000 if packets else 0.0
+        packets = int(part["packets"].sum())
+        found[name] = float(part["queueing_ns"].sum()) / packets / 1000 if packets else 0.0
     return found
 
 
