@@ -50,8 +50,8 @@ _HOMES = {
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 _SCHEMES = {"BFC": "bfc", "DCQCN": "dcqcn", "DCTCP": "dctcp", "DQA": "dqa", "ECN": "ecn", "FIFO": "fifo",
-            "Floodgate": "floodgate", "HPCC": "hpcc", "IdealFQ": "ideal_fq", "PFC": "pfc", "PFCTagged": "pfc_tagged", "Spray": "spray",
-            "TIMELY": "timely", "WindowCap": "window_cap"}
+            "Floodgate": "floodgate", "HPCC": "hpcc", "IdealFQ": "ideal_fq", "PFC": "pfc", "PFCTagged": "pfc_tagged",
+            "Spray": "spray", "TIMELY": "timely", "WindowCap": "window_cap"}
 __all__ = sorted([*_HOME_OF, *_SCHEMES, "__version__", "plot", "scheme"])
 
 

@@ -113,8 +113,8 @@ def of(runs: Runs, traffic: str, scheme: Scheme) -> str:
 
 
 def flows(runs: Runs, label: str, kind: str = "poisson") -> pl.DataFrame:
-    """fct (us), src, dst, bytes, start_ns, finish_ns of the finished flows: "poisson", "incast", or of the Poisson flows the "victims
-    of incast" (to the rack of a receiver that has had its turn) or the "victims of PFC" (all others)."""
+    """fct (us), src, dst, bytes, start_ns, finish_ns of the finished flows: "poisson", "incast", or of the Poisson flows the
+    "victims of incast" (to the rack of a receiver that has had its turn) or the "victims of PFC" (all others)."""
     table = runs.scan(label, "flows").filter(pl.col("fct_ns").is_not_null())
     is_incast = pl.col("class").cast(pl.String) == "incast"
     wanted = table.filter(is_incast if kind == "incast" else ~is_incast)
