@@ -142,6 +142,8 @@ def transmit(node, port):
     if port.down:
         disarm(node, port)
         return
+    armed = port.armed
+    port.armed = 1                  # what a hook adds to this port meanwhile does not start it again
     if port.control_head:
         pkt = port.control_head
         port.control_head = pkt.next
@@ -153,6 +155,7 @@ def transmit(node, port):
     if may_transmit(port):
         arm(node, port)
     else:
+        port.armed = armed
         disarm(node, port)
 
 
@@ -222,7 +225,7 @@ def hold(node, port, pkt, index):
 
 
 def release(node, index):
-    """The first packet of a virtual output queue goes on to its egress queue.  Not from within a transmit."""
+    """The first packet of a virtual output queue goes on to its egress queue."""
     if not has_voq(node, index):
         return
     voq = voq_at(node, index)

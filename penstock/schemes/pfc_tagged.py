@@ -4,8 +4,9 @@ When the egress queue of a last hop exceeds a threshold, the switch pauses the d
 that was; the neighbour puts what comes for it into a virtual output queue, and when that is too long pauses the next one.
 A switch remembers whom it paused for which destination and resumes them all when the queue is short again.
 
+Virtual output queues send in turn, and only when the egress queue is empty (section 7.2 has other traffic go first).
 Open in the paper: the thresholds (here one BDP of its network), whether hosts are paused (`host_pause`), lost frames: a
-pause is a lease here, renewed at half of it.  What a resumed destination has in its virtual output queue goes on at once.
+pause is a lease here, renewed at half of it.
 """
 
 includes = ["pfc"]
@@ -13,7 +14,7 @@ structs = {"cell": {"lease": "time"},                                           
            "destination": {"held": "int64", "voq": "int32", "paused": "int32", "pausing": "int32"}}
 port_state = {"pausing": "mask[hosts // 64 + 1]"}
 node_state = {"cells": "cell[hosts * ports]", "leased": "mask[hosts * ports // 64 + 1]", "destinations": "destination[hosts]",
-              "renew_due": "time"}
+              "used": "mask[voqs // 64 + 1]", "turn": "int32", "renew_due": "time"}
 parameters = {
     "xoff": ("bytes", "64KB", "egress queue of a last hop, or VOQ, beyond which a destination is paused"),
     "xon": ("bytes", "32KB", "and up to which it is resumed"),
@@ -76,6 +77,8 @@ def on_dequeue(pfc_tagged, node, port, queue, pkt):
     if port.peer_node == pkt.dst and port.bytes <= pfc_tagged.xon:
         if destination_of(pfc_tagged, node, pkt.dst).pausing > 0:
             resume_upstream(pfc_tagged, node, pkt.dst)
+    if port.held > 0 and port.held == port.bytes:
+        serve(pfc_tagged, node, port)
 
 
 def renew(pfc_tagged, node):
@@ -110,25 +113,60 @@ def choose_voq(pfc_tagged, node, port, pkt):
 
 def allocate(pfc_tagged, node, dst):
     """An empty VOQ; when there is none, the one that the destination hashes to."""
+    chosen = pick(dst, 0, pfc_tagged.voqs)
     for i in range(pfc_tagged.voqs):
         if voq_at(node, i).length == 0:
-            return i
-    return pick(dst, 0, pfc_tagged.voqs)
+            chosen = i
+            break
+    my_node(pfc_tagged, node).used[chosen >> 6] |= bit(chosen & 63)
+    return chosen
 
 
-def drain(pfc_tagged, node, index):
-    """Forward a VOQ up to the first packet whose destination is still paused."""
+def serve(pfc_tagged, node, port):
+    """One packet of the next VOQ in turn that may send by this port."""
+    mine = my_node(pfc_tagged, node)
+    first = mine.turn + 1
+    words = mine.used_count
+    for k in range(words + 1):
+        w = ((first >> 6) + k) % words
+        candidates = mine.used[w]
+        if k == 0:
+            candidates &= ~(bit(first & 63) - 1)
+        while candidates:
+            i = (w << 6) + lowest_bit(candidates)
+            candidates &= candidates - 1
+            if may_go(pfc_tagged, node, port, i):
+                mine.turn = i % pfc_tagged.voqs
+                start(pfc_tagged, node, i)
+                return
+
+
+def may_go(pfc_tagged, node, port, index):
+    pkt = voq_at(node, index).head
+    return pkt.out_port == port.slot and destination_of(pfc_tagged, node, pkt.dst).paused == 0
+
+
+def go(pfc_tagged, node, index):
+    """Forward the first packet of a VOQ."""
+    dst = voq_at(node, index).head.dst
+    to = destination_of(pfc_tagged, node, dst)
+    to.held -= voq_at(node, index).head.size
+    if to.held == 0:
+        to.voq = 0
+    if voq_at(node, index).length == 1:
+        my_node(pfc_tagged, node).used[index >> 6] &= ~bit(index & 63)
+    release(node, index)
+    if to.pausing > 0 and to.held <= pfc_tagged.xon:
+        resume_upstream(pfc_tagged, node, dst)
+
+
+def start(pfc_tagged, node, index):
+    """Forward what may go where the egress queue is empty; the packets of one VOQ may leave by several ports."""
     while voq_at(node, index).length > 0:
-        dst = voq_at(node, index).head.dst
-        to = destination_of(pfc_tagged, node, dst)
-        if to.paused > 0:
+        port = port_at(node, voq_at(node, index).head.out_port)
+        if port.held < port.bytes or not may_go(pfc_tagged, node, port, index):
             return
-        to.held -= voq_at(node, index).head.size
-        if to.held == 0:
-            to.voq = 0
-        release(node, index)
-        if to.pausing > 0 and to.held <= pfc_tagged.xon:
-            resume_upstream(pfc_tagged, node, dst)
+        go(pfc_tagged, node, index)
 
 
 def on_control(pfc_tagged, node, port, pkt):
@@ -158,7 +196,7 @@ def end_pause(pfc_tagged, node, i):
     if node.is_host:
         resume_queue(node, port_at(node, 0), i, pfc_tagged.at.bit)
     elif to.paused == 0 and to.voq > 0:
-        drain(pfc_tagged, node, to.voq - 1)
+        start(pfc_tagged, node, to.voq - 1)
 
 
 def expire(pfc_tagged, node):

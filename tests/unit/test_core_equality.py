@@ -40,6 +40,8 @@ CASES = [
     ("timely", {"t_low": "6us", "min_rtt": "5us"}, lambda d: not d["warnings"]),
     ("timely:floodgate", {"t_low": "6us", "min_rtt": "5us", "t_high": "20us"}, lambda d: not d["warnings"]),
     ("fifo+window_cap", {"cap": "30KB"}, lambda d: d["flows_finished"] == 45),
+    ("pfc_tagged", {"xoff": "20KB", "xon": "10KB", "host_pause": True}, lambda d: d["pauses_sent"] > 0),
+    ("spray", {"policy": "shortest"}, lambda d: d["flows_finished"] == 45),
 ]
 
 

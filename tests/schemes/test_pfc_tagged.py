@@ -1,0 +1,92 @@
+"""PFC with a destination tag: who is paused for whom, what is held back, and when it goes on."""
+
+from collections import defaultdict
+
+import polars as pl
+import pytest
+from helpers import DATA, QUEUED_ACKS, check_bad, check_threads, incast, network, traced
+
+from penstock.measure import HostConfig, Measure
+from penstock.sim.simulate import simulate
+from penstock.topology import leaf_spine
+from penstock.workload import flow_list
+
+VICTIM = [(4, 1, 100_000, "20us"), (8, 2, 100_000, "20us")]
+
+
+def crowd(topo, size=150_000):
+    return incast(topo, range(4, 16), size=size, more=VICTIM)
+
+
+def test_only_the_crowded_destination_is_held_back():
+    topo = network()
+    run, rows = traced(topo, crowd(topo), "pfc_tagged", host=QUEUED_ACKS)
+    held = {r.flow for r in rows if r.event == "hold"}
+    assert held and {int(run.flows["dst"][f]) for f in held} == {0}
+    assert run.ports["pauses_sent"].sum() > 0 and run.summary["drops"] == 0
+    assert run.frame("nodes")["max_voqs"].max() == 1
+    assert run.ports["paused_ns"].sum() == 0, "no port was paused as a whole"
+
+
+def test_thresholds_are_obeyed():
+    """The last hop asks for a pause when the queue to the destination exceeds xoff; pauses and resumes follow each other."""
+    topo = network()
+    run, rows = traced(topo, crowd(topo), "pfc_tagged", {"xoff": "50KB", "xon": "20KB", "lease": "1ms"}, host=QUEUED_ACKS)
+    last_hop = 16
+    length = [(r.at, r.port_bytes) for r in rows if r.node == last_hop and r.port == 0 and r.kind == DATA
+              and r.event in ("enqueue", "dequeue")]
+    first = next(at for at, b in length if b > 50_000)
+    came = sorted(r.at for r in rows if r.node > 19 and r.event == "receive")
+    assert came and came[0] > first + 1_000_000
+    assert run.summary["max_buffer_bytes"] > 50_000
+
+
+def test_order_within_a_flow_is_kept():
+    topo = network()
+    run, rows = traced(topo, crowd(topo), "pfc_tagged", {"voqs": 1}, host=QUEUED_ACKS)
+    assert any(r.event == "hold" for r in rows)
+    seen = defaultdict(int)
+    for r in rows:
+        if r.event == "dequeue" and r.kind == DATA:
+            assert r.offset >= seen[r.node, r.flow]
+            seen[r.node, r.flow] = r.offset
+    assert run.flows["retransmitted_bytes"].sum() == 0
+
+
+def test_hosts_are_paused_for_that_destination_alone():
+    topo = network()
+    flows = incast(topo, range(4, 16), size=600_000, more=[(i, 1 + i % 3, 50_000, "60us") for i in range(4, 16)])
+    calm = {}
+    for pause in (False, True):
+        run, _ = traced(topo, flows, "pfc_tagged", {"host_pause": pause}, host=QUEUED_ACKS)
+        others = run.flows.filter(pl.col("dst") > 0)
+        calm[pause] = run.summary["max_buffer_bytes"]
+        assert others["slowdown"].max() < 6, "the others pass"
+        assert others["paused_ns"].sum() == 0
+        paused = run.flows.filter(pl.col("dst") == 0)["paused_ns"].sum()
+        assert (paused > 0) == pause
+    assert calm[True] < calm[False]
+
+
+@pytest.mark.parametrize("control_loss", [0.1, 0.5])
+@pytest.mark.parametrize("host_pause", [False, True])
+def test_a_lost_resume_is_no_prison(control_loss, host_pause):
+    topo = leaf_spine(hosts=16, tors=4, spines=2, buffer="4MB")
+    from penstock.schemes import parse
+
+    run = simulate(topo, crowd(topo), parse("pfc_tagged", {"host_pause": host_pause}), control_loss=control_loss,
+                   measure=Measure(sample="0s"), host=HostConfig(rto="1ms"))
+    assert run.summary["flows_finished"] == run.flows.height
+
+
+def test_quiet_networks_are_left_alone():
+    topo = network()
+    flows = flow_list(topo, [(4, 0, 500_000)])
+    run, rows = traced(topo, flows, "pfc_tagged")
+    assert run.flows["slowdown"][0] == 1 and not any(r.event == "hold" for r in rows)
+
+
+def test_the_rest():
+    check_threads("pfc_tagged", {"xoff": "20KB", "xon": "10KB"})
+    check_threads("hpcc+pfc_tagged", {"host_pause": True})
+    check_bad("pfc_tagged", {"voqs": 0}, "1..4096")

@@ -1,0 +1,109 @@
+"""Packet spraying: where packets go, and hosts that take them in any order."""
+
+from collections import Counter, defaultdict
+
+import pytest
+from helpers import DATA, QUEUED_ACKS, check_alone, check_bad, check_threads, network, rows_of, traced
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from penstock.measure import HostConfig, Measure
+from penstock.sim.simulate import simulate
+from penstock.topology import leaf_spine
+from penstock.workload import flow_list
+
+CROSSING = [(i, (i + 4 * k) % 16, 200_000 + 7 * i, f"{i}us") for i in range(16) for k in (1, 2, 3)]
+
+
+def arrivals(topo, flows, rows):
+    """Data packets as they reach their hosts: time (ps), flow, offset, payload."""
+    last = {int(topo.host_switches[h]) for h in range(topo.hosts)}
+    found = []
+    for r in rows:
+        if r.kind == DATA and r.event == "dequeue" and r.node in last and int(topo.host_switches[flows.dst[r.flow]]) == r.node:
+            found.append((r.at + r.size * 80 + 1_000_000, r.flow, r.offset, r.size - 48))
+    return sorted(found)
+
+
+def complete(flows, came):
+    """When each flow had all its bytes, told from the arrivals alone; how many packets came before their turn."""
+    missing = [set(range(0, int(size), 1000)) for size in flows.bytes]
+    at, early = {}, 0
+    for time, flow, offset, _ in came:
+        early += bool(missing[flow]) and offset > min(missing[flow])
+        missing[flow].discard(offset)
+        if not missing[flow]:
+            at.setdefault(flow, time)
+    return at, early
+
+
+@pytest.mark.parametrize("policy", ["random", "shortest"])
+@pytest.mark.parametrize("loss", [0.0, 0.01])
+def test_a_flow_ends_with_its_last_missing_byte(policy, loss):
+    topo = network(spines=4).with_loss(loss)
+    flows = flow_list(topo, CROSSING)
+    run, rows = traced(topo, flows, "spray", {"policy": policy}, host=HostConfig(ack_priority="data", rto="300us"))
+    at, early = complete(flows, arrivals(topo, flows, rows)) if not loss else (None, 1)
+    assert early, "nothing was out of order: the test says nothing"
+    if at:
+        finish = {f: round(t * 1000) for f, t in enumerate(run.flows["finish_ns"])}
+        assert finish == at
+        assert run.flows["retransmitted_bytes"].sum() == 0, "no packet is sent twice because it was overtaken"
+    else:
+        assert run.flows["retransmitted_bytes"].sum() > 0
+
+
+@settings(max_examples=25, deadline=None)
+@given(seed=st.integers(1, 10**6), loss=st.sampled_from([0.0, 0.02, 0.1]), size=st.integers(1, 400_000), mtu=st.sampled_from([100, 1000, 1460]))
+def test_everything_arrives(seed, loss, size, mtu):
+    topo = leaf_spine(hosts=8, tors=2, spines=4, buffer="300KB").with_loss(loss)
+    flows = flow_list(topo, [(i, 7 - i, max(1, size - 999 * i)) for i in range(8)])
+    run = simulate(topo, flows, "spray", seed=seed, host=HostConfig(mtu=mtu, rto="200us"), measure=Measure(sample="0s", flows=False))
+    assert run.summary["flows_finished"] == 8, run.summary["warnings"]
+
+
+def test_random_uses_all_paths_alike():
+    topo = network(spines=4)
+    flows = flow_list(topo, CROSSING)
+    _, rows = traced(topo, flows, "spray", host=QUEUED_ACKS)
+    per_port = defaultdict(Counter)
+    for r in rows:
+        if r.event == "enqueue" and r.port >= 4 and r.node < 16 + 4:
+            per_port[r.node][r.port] += 1
+    for ports in per_port.values():
+        total = sum(ports.values())
+        assert len(ports) == 4
+        for count in ports.values():
+            assert abs(count - total / 4) < 5 * (total * 3 / 16) ** 0.5
+
+
+def test_shortest_is_never_far_from_the_best():
+    """DRILL(2, 1): the queue that was taken is the shortest of three of four, so never the strictly longest one."""
+    topo = network(spines=4, uplink_rate="25Gbps")
+    flows = flow_list(topo, CROSSING)
+    lengths = defaultdict(lambda: [0] * 8)
+    longest = taken = 0
+    for r in rows_of(traced(topo, flows, "spray", {"policy": "shortest", "d": 4}, host=QUEUED_ACKS)[0]):
+        if 16 <= r.node < 20 and r.event in ("enqueue", "dequeue"):
+            if r.event == "enqueue" and r.port >= 4:
+                before = list(lengths[r.node][4:])
+                taken += 1
+                longest += before[r.port - 4] > min(before) and before[r.port - 4] == max(before)
+            lengths[r.node][r.port] = r.port_bytes
+    assert taken > 1000 and longest < 0.25 * taken, f"{longest} of {taken}"
+
+
+def test_go_back_n_would_not_do():
+    """The same packets under ECMP never come out of order; hosts tell them apart by what the scheme asks for."""
+    topo = network(spines=4)
+    flows = flow_list(topo, CROSSING)
+    _, rows = traced(topo, flows, "fifo", host=QUEUED_ACKS)
+    assert complete(flows, arrivals(topo, flows, rows))[1] == 0
+
+
+def test_the_rest():
+    check_alone("spray")
+    check_threads("spray")
+    check_threads("bfc+spray")
+    check_threads("floodgate+spray")
+    check_bad("spray", {"d": 0}, "1..64")
