@@ -5,7 +5,7 @@
     includes     = ["pfc"]                                          parts that come with it
     fabric       = {"queues": "queues", "buffer": "unbounded"}      what it asks of the switches: numbers or expressions
     structs      = {"entry": {"expires": "time", "queue": "int32"}}                 record types
-    port_state   = {"empty": "mask[4]", "flow_table": "entry[queues * table]"}    also packet_, queue_, flow_, node_, scheme_state
+    port_state   = {"empty": "mask[16]", "flow_table": "entry[queues * table]"}   also packet_, queue_, flow_, node_, scheme_state
     frame_state  = {"dsts": "int16[32]"}                            what the control frames of the scheme carry
     LIMIT = 3                                                       constants: upper case
 

@@ -11,7 +11,7 @@ port_state = {"pause_counter": "int32[upstreams]", "one_hop_bdp": "int64", "quie
 parameters = {
     "th": ("float64", 1.0, "pause threshold in one-hop bandwidth-delay products per active queue (section 3.3.2)"),
     "th_bytes": ("bytes", 0, "a fixed pause threshold instead; 0 = none (figure 7)"),
-    "nic_queues": ("int32 1..256", 128, "NIC queues, given to flows as they start; NICs obey pauses (section 3.3.2)"),
+    "nic_queues": ("int32 1..1024", 128, "NIC queues, given to flows as they start; NICs obey pauses (section 3.3.2)"),
     "refresh": ("time", "10us", "period of the pause bitmap; 0 = never send it"),
 }
 presets = {"paper": {"dqa.kept_queues": "alike"}}      # section 3.3.1 to the letter: empty is empty

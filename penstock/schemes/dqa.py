@@ -8,9 +8,9 @@ On Enqueue / On Dequeue are the paper's; flow_table is indexed by egress port an
 structs = {"entry": {"expires": "time", "size": "int32", "q_assignment": "int32"}}
 packet_state = {"entry": "int32"}
 node_state = {"sticky": "time"}
-port_state = {"empty": "mask[4]", "flow_table": "entry[queues * table]", "kept_until": "time[queues]"}
+port_state = {"empty": "mask[16]", "flow_table": "entry[queues * table]", "kept_until": "time[queues]"}
 parameters = {
-    "queues": ("int32 1..256", 32, "physical queues per port, beside the control queue (section 6.2.1: 32; Tofino2 400G: 128)"),
+    "queues": ("int32 1..1024", 32, "physical queues per port, beside the control queue (section 6.2.1: 32; Tofino2 400G: 128)"),
     "table": ("int32 1..10000", 100, "flow-table entries per queue (section 3.3.1)"),
     "sticky": ("float64", 2.0, "sticky threshold in one-hop round trips (section 3.3.2)"),
     "kept_queues": ("choice last alike", "last",

@@ -193,8 +193,8 @@ def warnings(runner: Runner, state: dict[str, Any], ports: list[dict[str, Any]])
     hooks: set[str] = set().union(*(p.declared.hooks for p in runner.composition.parts if p.declared.fabric.get("acts", 1)))
     if "on_ack" in hooks and not state["reactions"]:
         out.append("the congestion control never acted: no acknowledgement changed a window or a rate")
-    if "on_control" in hooks and "on_ack" not in hooks and not any(p["pauses_sent"] for p in ports):
-        out.append("the flow control never acted: no pause was sent")
+    if "on_control" in hooks and "on_ack" not in hooks and not any(p["frame_bytes"] for p in ports):
+        out.append("the flow control never acted: no control frame was sent")
     unfinished = int((runner.finish < 0).sum())
     if unfinished and runner.drain and not runner.stop:
         out.append(f"{unfinished} flows had not finished at {format_time(runner.end_ps)}, where the drain is cut off")

@@ -112,7 +112,7 @@ def test_the_rest():
     check_alone("bfc")
     run = check_threads("bfc", {"queues": 8})
     assert run.ports["pauses_sent"].sum() > 0
-    check_bad("bfc", {"nic_queues": 0}, "1..256")
+    check_bad("bfc", {"nic_queues": 0}, "1..1024")
     check_bad("bfc", {"refresh": "10 parsecs"}, "unit")
     check_bad("bfc", {"tickle": 1}, "no parameter")
     assert list(parse("bfc").parts) == ["dqa", "bfc"] and list(parse("bfc", {"dqa": False}).parts) == ["bfc"]

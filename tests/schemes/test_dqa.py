@@ -166,6 +166,6 @@ def test_strict_priorities_above_the_round_robin(scheme):
 def test_the_rest():
     check_alone("dqa")
     check_threads("dqa", {"queues": 4})
-    check_bad("dqa", {"queues": 0}, "1..256")
+    check_bad("dqa", {"queues": 0}, "1..1024")
     check_bad("dqa", {"assignment": "dynamical"}, "dynamic, stochastic, single")
     check_bad("dqa:stochastik", None, "stochastic")

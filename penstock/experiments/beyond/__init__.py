@@ -1,0 +1,1 @@
+"""Beyond the papers: comparisons that none of them has."""

@@ -1,0 +1,153 @@
+"""Beyond the papers: Floodgate against BFC, and each with HPCC and with packet spraying, on the same traffic.
+
+The network and the incast mixes of Floodgate (section 6: 160 hosts, 100 / 400 Gbit/s, 600 ns, 20 MB; see `floodgate/_setup`),
+the same traffic without incasts, and twelve incasts within 12 us, to different hosts. PFC with alpha = 2 under all, so that
+nothing is dropped. Where nothing else limits a flow it has a window of one bandwidth-delay product; BFC's NICs obey its pauses instead.
+
+BFC "ideal" has 1024 queues per port. HPCC needs a path that stays, so it is not sprayed.
+docs/comparison.md is written from these numbers by tools/comparison.py.
+"""
+
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from penstock.experiments.cache import Runs, Spec
+from penstock.experiments.claims import Claim, Differs, ascending, holds
+from penstock.experiments.floodgate import _setup as setup
+from penstock.experiments.floodgate._setup import PER_RACK, Scheme, value
+from penstock.experiments.style import PAGE, figure, lettered, log_axis
+
+TITLE = "Floodgate against BFC, with HPCC and with packet spraying"
+PAPER = "Beyond the papers: Floodgate and BFC compared"
+ALPHA = {"pfc": {"alpha": 2}}
+MANY = {"dqa": {"queues": 1024, "table": 20}, "bfc": {"nic_queues": 1024, "refresh": 0}}
+Q128 = {"dqa": {"queues": 128}}
+SCHEMES = (
+    Scheme("DCQCN", setup.CONTROLS["DCQCN"]),
+    Scheme("HPCC", setup.CONTROLS["HPCC"]),
+    setup.scheme("DCQCN", "Floodgate"),
+    setup.scheme("HPCC", "Floodgate"),
+    Scheme("Floodgate", {"name": "floodgate+window_cap", **ALPHA}),
+    Scheme("Floodgate+spray", {"name": "floodgate+window_cap+spray", **ALPHA}),
+    Scheme("Floodgate ideal", {"name": "floodgate:ideal+window_cap", **ALPHA}),
+    Scheme("BFC 32", {"name": "bfc+pfc", **ALPHA}),
+    Scheme("BFC 128", {"name": "bfc+pfc", **Q128, **ALPHA}, 1),
+    Scheme("BFC 128+spray", {"name": "bfc+pfc+spray", **Q128, **ALPHA}, 2),
+    Scheme("HPCC+BFC 128", {"name": "hpcc+bfc", **Q128, **ALPHA}, 3),
+    Scheme("Floodgate+BFC 128", {"name": "bfc+floodgate", **Q128, **ALPHA}, 4),
+    Scheme("BFC ideal", {"name": "bfc+pfc", **MANY, **ALPHA}, 5),
+)
+IDEALS = ("Floodgate ideal", "BFC ideal")      # what no switch has: credits for every packet and hosts that obey, 1024 queues
+TRAFFICS = {
+    "memcached": "Memcached at 80 % and an incast",
+    "web_server": "Web Server at 80 % and an incast",
+    "web_search": "Web Search at 80 % and an incast every 5.9 ms",
+    "calm": "Web Server at 80 %, no incast",
+    "successive": "Twelve incasts in 12 us, nothing else",
+}
+DURATION = {"quick": {"memcached": "40us", "web_server": "300us", "web_search": "500us", "calm": "100us"},
+            "paper": {"memcached": "300us", "web_server": "2ms", "web_search": "20ms", "calm": "1ms"}}  # fmt: skip
+METRICS = {
+    "average": "slowdown, average",
+    "p99": "slowdown, p99",
+    "victims": "slowdown, p99, to the incast's rack",
+    "incast": "incast flows, p99 FCT (us)",
+    "buffer": "largest buffer in use (MB)",
+    "pfc": "time paused by PFC, all ports (us)",
+    "control": "control frames (% of bytes)",
+}
+DIFFERS: dict[str, Differs] = {}
+
+
+def specs(scale: str) -> dict[str, Spec]:
+    """One traffic, all schemes."""
+    mixes = {name: [setup.poisson(name), setup.incast()] for name in ("memcached", "web_server", "web_search")}
+    made = {name: setup.spec(SCHEMES, parts, DURATION[scale][name]) for name, parts in mixes.items()}
+    made["calm"] = setup.spec(SCHEMES, [setup.poisson("web_server", exclude=())], DURATION[scale]["calm"])
+    receivers = [PER_RACK * (i % 10) + i // 10 for i in range(12)]
+    crowd = {"kind": "incast", "fan_in": 159, "size": setup.INCAST_SIZE, "receivers": receivers, "order": "in_turn",
+             "every": "1us"}  # fmt: skip
+    made["successive"] = setup.spec(SCHEMES, [crowd], "12us")
+    return made
+
+
+def measure(runs: Runs, scale: str) -> pl.DataFrame:
+    """A number for every traffic, metric (panel) and scheme (series)."""
+    frames = []
+    for traffic in TRAFFICS:
+        for one in SCHEMES:
+            label = setup.of(runs, traffic, one)
+            frames += [setup.rows(metric, one.legend, [0], [number], traffic) for metric, number in numbers(runs, label).items()]
+    return pl.concat(frames)
+
+
+def numbers(runs: Runs, label: str) -> dict[str, float]:
+    """The metrics of one run; those that its traffic does not have are left out."""
+    flows = runs.scan(label, "flows").with_columns(pl.col("class").cast(pl.String)).collect()
+    crowd, others = flows.filter(pl.col("class") == "incast"), flows.filter(pl.col("class") != "incast")
+    found: dict[str, float] = {}
+    if others.height:
+        found["average"] = mean(others["slowdown"])
+        found["p99"] = p99(others["slowdown"])
+    if others.height and crowd.height:
+        racks = (crowd["dst"] // PER_RACK).unique()
+        found["victims"] = p99(others.filter((pl.col("dst") // PER_RACK).is_in(racks.implode()))["slowdown"])
+    if crowd.height:
+        found["incast"] = p99(crowd["fct_ns"]) / 1000
+    table = setup.ports(runs, label)
+    at_switches = table.filter(pl.col("tier") > 0)
+    found["buffer"] = setup.max_buffer_mb(runs, label)
+    found["pfc"] = sum(setup.pfc_us(runs, label).values())
+    found["control"] = 100 * float(at_switches["control_bytes"].sum()) / float(at_switches["tx_bytes"].sum())
+    return found
+
+
+def mean(values: pl.Series) -> float:
+    return float(values.mean())  # type: ignore[arg-type]
+
+
+def p99(values: pl.Series) -> float:
+    return float(values.quantile(0.99, "linear"))  # type: ignore[arg-type]
+
+
+def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
+    """What one can build on: who is better where there is an incast, where there is none, and what spraying does."""
+    of = lambda metric, traffic: {s.legend: value(data, metric, s.legend, traffic) for s in SCHEMES}  # noqa: E731
+    found = []
+    for traffic in ("memcached", "web_server", "web_search"):
+        tail = of("victims", traffic)
+        found.append(ascending(f"{traffic}-32", f"{TRAFFICS[traffic]}: Floodgate below BFC with 32 queues, p99 of the victims",
+                               "figure 20: BFC-32Q performs poorer",
+                               {n: tail[n] for n in ("DCQCN+Floodgate", "BFC 32")}, quick=False))
+        found.append(holds(f"{traffic}-alone", f"{TRAFFICS[traffic]}: congestion control alone is worst for the victims, p99",
+                           "section 2.3", setup.text(tail), min(tail["DCQCN"], tail["HPCC"]) > tail["DCQCN+Floodgate"],
+                           "DCQCN and HPCC above DCQCN+Floodgate", quick=False))  # fmt: skip
+    calm, paused = of("average", "calm"), of("pfc", "web_server")
+    found.append(holds("calm", "no incast: Floodgate changes the average slowdown of DCQCN by less than 2 %", "appendix A.2",
+                       calm["DCQCN+Floodgate"] / calm["DCQCN"],
+                       abs(calm["DCQCN+Floodgate"] / calm["DCQCN"] - 1) < 0.02, "0.98 .. 1.02", quick=False))  # fmt: skip
+    found.append(holds("pfc", "Web Server with an incast: PFC never acts under Floodgate", "section 6.1",
+                       setup.text({n: paused[n] for n in paused if "Floodgate" in n}),
+                       not any(paused[n] for n in paused if "Floodgate" in n), "0", quick=False))  # fmt: skip
+    return found
+
+
+def plot(data: pl.DataFrame) -> Any:
+    """The tail of the victims by scheme, and the buffer that it takes, for each traffic with an incast."""
+    mixes = ("memcached", "web_server", "web_search")
+    made, grid = figure(2, 3, width=PAGE, height=5.6, sharey=True)
+    names = [s.legend for s in SCHEMES]
+    for row, metric in zip(grid, ("victims", "buffer")):
+        for axes, traffic in zip(row, mixes):
+            heights = [value(data, metric, name, traffic) for name in names]
+            axes.barh(np.arange(len(names)), heights, 0.7, color=[s.style["color"] for s in SCHEMES])
+            axes.set_yticks(range(len(names)), names)
+            axes.invert_yaxis() if axes is row[0] and metric == "victims" else None
+            axes.grid(visible=False, axis="y")
+            axes.set_xlabel("Slowdown of the victims, p99" if metric == "victims" else METRICS[metric].capitalize())
+            if metric == "victims":
+                log_axis(axes.xaxis)
+    lettered(grid.flat, [setup.WORKLOADS[t] + suffix for suffix in ("", ": buffer") for t in mixes])
+    return made
