@@ -21,13 +21,19 @@ import numpy as np
 from penstock.errors import SpecError, nearest
 
 FLOW_BYTES = 1_000_000
-# hosts, flows, load of the core links (ls128) or of the host links (ft1024); schemes in the order of the table
+# flows of 1 MB, load of the core links (ls128) or of the host links (the others); fg160 is Floodgate's network and begins with
+# an incast of 720 flows; schemes in the order of the table
 SCENARIOS: dict[str, dict[str, Any]] = {
     "ls128": {"topology": {"kind": "leaf_spine", "hosts": 128, "tors": 8, "spines": 8}, "flows": 2000, "load_of": 64,
               "load": 0.6},
     "ft1024": {"topology": {"kind": "fat_tree", "k": 16}, "flows": 3000, "load_of": 1024, "load": 0.4},
+    "fg160": {"topology": {"kind": "leaf_spine", "hosts": 160, "tors": 10, "spines": 4, "uplink_rate": "400Gbps",
+                           "delay": "600ns", "buffer": "20MB"}, "flows": 3000, "load_of": 160, "load": 0.8, "incast": 720},
 }
-SCHEMES = ("fifo", "pfc", "bfc", "hpcc", "dcqcn", "dctcp", "ideal_fq")
+GENERAL = ("fifo", "pfc", "bfc", "hpcc", "dcqcn", "dctcp", "ideal_fq")
+SCHEMES = {"ls128": GENERAL, "ft1024": GENERAL,
+           "fg160": ("dcqcn", "dcqcn+floodgate", "dcqcn+floodgate:ideal", "hpcc+floodgate", "dcqcn+pfc_tagged", "bfc")}
+INCAST_BYTES = 51_100
 
 
 def flows_of(scenario: str, count: int | None = None) -> tuple[Any, Any]:
@@ -41,9 +47,13 @@ def flows_of(scenario: str, count: int | None = None) -> tuple[Any, Any]:
     rng = np.random.default_rng(1)
     span = n * FLOW_BYTES * 80 / (spec["load"] * spec["load_of"])
     src = rng.integers(0, topo.hosts, n)
+    start, dst = np.sort(rng.integers(0, int(span), n)), (src + 1 + rng.integers(0, topo.hosts - 1, n)) % topo.hosts
+    size = np.full(n, FLOW_BYTES)
+    crowd = slice(0, spec.get("incast", 0) if count is None else 0)
+    src[crowd] = src[crowd] // 2 + topo.hosts // 2
+    dst[crowd], start[crowd], size[crowd] = 0, 0, INCAST_BYTES
     return topo, Flows(
-        start_ps=np.sort(rng.integers(0, int(span), n)), src=src, dst=(src + 1 + rng.integers(0, topo.hosts - 1, n)) % topo.hosts,
-        bytes=np.full(n, FLOW_BYTES), class_id=np.zeros(n, np.int8), priority=np.zeros(n, np.int8), classes=("poisson",),
+        start_ps=start, src=src, dst=dst, bytes=size, class_id=np.zeros(n, np.int8), priority=np.zeros(n, np.int8), classes=("poisson",),
         after=None, nominal=[],
     )
 
@@ -93,14 +103,14 @@ def instructions_per_hop(scenario: str, scheme: str) -> float | None:
     return (i1 - i0) / (h1 - h0)
 
 
-def run(scenarios: Iterable[str] = ("ls128", "ft1024"), schemes: Iterable[str] = SCHEMES, threads: Iterable[int] = (1, 2),
+def run(scenarios: Iterable[str] = tuple(SCENARIOS), schemes: Iterable[str] | None = None, threads: Iterable[int] = (1, 2),
         repeat: int = 3, instructions: bool = False) -> list[dict[str, Any]]:
-    """The median run of each scenario, scheme and number of threads."""
+    """The median run of each scenario, scheme (None: those that the scenario is for) and number of threads."""
     rows = []
     for scenario in scenarios:
         if scenario not in SCENARIOS:
             raise SpecError(f'unknown scenario "{scenario}"{nearest(scenario, SCENARIOS)}')
-        for scheme in schemes:
+        for scheme in schemes or SCHEMES[scenario]:
             for n in threads:
                 runs = sorted((in_process((scenario, scheme, n)) for _ in range(repeat)), key=lambda r: r["wall_s"])
                 row = runs[len(runs) // 2]

@@ -72,8 +72,8 @@ def page(folder: Path) -> str:
              f"Made by `python tools/comparison.py` with penstock {said['penstock']}, at scale {said['scale']}.", "",
              *[paragraph.replace("\n", " ") for block in about[1:3] for paragraph in (block, "")],
              "## Which to use when", "",
-             "Of what can be built: BFC ideal (1024 queues per port) and Floodgate ideal (a credit per packet, hosts that obey) are "
-             "left out.", "",
+             "Of what can be built: BFC ideal (1024 queues per port) and Floodgate ideal (a credit per packet, hosts that obey) "
+             "are left out.", "",
              "| you want | measured by | best | within 10 % | worst |", "|---|---|---|---|---|",
              *[choice(data, *goal) for goal in GOALS], "",
              "![tail of the victims and buffer](comparison.png)", ""]
