@@ -201,19 +201,23 @@ def take_credit(floodgate, node, slot, dst, psn):
 
 
 def drain(floodgate, node, pkt):
-    """Forward what the credits of a frame allow: a packet of each VOQ in turn."""
+    """Forward what the credits of a frame allow: a packet of each VOQ in turn.  Also those behind a destination that is
+    through with a VOQ that it shared: their own credits may have come long ago, so psns now has the VOQs."""
     frame = my_frame(floodgate, pkt)
+    for i in range(frame.count):
+        frame.psns[i] = destinations_at(my_node(floodgate, node), frame.dsts[i]).voq
     again = 1
     while again:
         again = 0
         for i in range(frame.count):
-            voq = destinations_at(my_node(floodgate, node), frame.dsts[i]).voq
-            if voq > 0:
-                again |= forward(floodgate, node, voq - 1)
+            if frame.psns[i] > 0:
+                again |= forward(floodgate, node, frame.psns[i] - 1)
 
 
 def forward(floodgate, node, index):
     """The first packet of a VOQ, if its destination has the window; whether it went."""
+    if voq_at(node, index).length == 0:
+        return 0
     pkt = voq_at(node, index).head
     if not fits(floodgate, node, port_at(node, pkt.out_port), pkt):
         return 0
@@ -314,10 +318,10 @@ def ask(floodgate, node, dst):
                 cell.last_credit = cell.next_psn
             else:
                 post(floodgate, node, port, add_entry(floodgate, node, port, NO_PACKET, SYN, dst, cell.next_psn))
-    to = destinations_at(my_node(floodgate, node), dst)
-    again = 1
-    while again and to.voq > 0:
-        again = forward(floodgate, node, to.voq - 1)
+    voq = destinations_at(my_node(floodgate, node), dst).voq
+    again = voq
+    while again:
+        again = forward(floodgate, node, voq - 1)
 
 
 def answer_syn(floodgate, node, port, pkt):
