@@ -12,9 +12,10 @@ and none delayed.  `host_pause` is the optional support of hosts (section 4.3); 
 """
 
 includes = ["pfc"]
-structs = {"cell": {"next_psn": "int64", "last_credit": "int64",                                # towards a destination
+structs = {"cell": {"next_psn": "int64", "last_credit": "int64", "heard": "time",               # towards a destination
+                    "queued": "int64", "apart": "int64",                                        # waits for the wire, or for the link
                     "received": "int64", "stored": "int64", "credited": "int64"},               # on its way from upstream
-           "destination": {"inflight": "int64", "held": "int64", "heard": "time", "voq": "int32", "pausing": "int32"}}
+           "destination": {"inflight": "int64", "held": "int64", "voq": "int32", "pausing": "int32"}}
 packet_state = {"psn": "int64"}
 frame_state = {"psns": "int64[32]", "dsts": "int16[32]", "count": "int32"}
 port_state = {"window": "int64", "hop_bdp": "int64", "owed": "int64", "due": "time", "phase": "time",
@@ -110,10 +111,19 @@ def on_send(floodgate, node, flow, pkt):
     my_packet(floodgate, pkt).psn = 0                   # hosts have no window
 
 
+def window_of(floodgate, node, port, pkt):
+    """The window that a packet needs; 0 = none.  What came down and goes up again, round a link that is down, is not held:
+    those above would wait for this switch, and this one for them."""
+    if port.up > 0 and port_at(node, pkt.in_port).up > 0:
+        return 0
+    return my_port(floodgate, port).window
+
+
 def fits(floodgate, node, port, pkt):
-    """Whether the window has room; what is larger than a whole window goes alone."""
+    """Whether the window has room; what is larger than a whole window goes alone.  What waits for a link that is down
+    is not under way."""
     to = destinations_at(my_node(floodgate, node), pkt.dst)
-    return to.inflight == 0 or to.inflight + pkt.size <= my_port(floodgate, port).window
+    return port.down or to.inflight == 0 or to.inflight + pkt.size <= my_port(floodgate, port).window
 
 
 def choose_voq(floodgate, node, port, pkt):
@@ -125,7 +135,7 @@ def choose_voq(floodgate, node, port, pkt):
         cell = cell_of(floodgate, node, pkt.in_port, pkt.dst)
         cell.received = psn
         cell.stored += pkt.size
-    if my_port(floodgate, port).window == 0:
+    if window_of(floodgate, node, port, pkt) == 0:
         return -1
     to = destinations_at(my_node(floodgate, node), pkt.dst)
     if to.voq == 0:
@@ -155,17 +165,14 @@ def allocate(floodgate, node, port, dst):
 
 def on_enqueue(floodgate, node, port, queue, pkt):
     """A packet is forwarded to its egress queue."""
-    if pkt.kind != DATA or my_port(floodgate, port).window == 0:
+    if pkt.kind != DATA or window_of(floodgate, node, port, pkt) == 0:
         return
-    mine = my_node(floodgate, node)
-    to = destinations_at(mine, pkt.dst)
-    if to.inflight == 0:
-        to.heard = node.now
-        mine.open[pkt.dst >> 6] |= bit(pkt.dst & 63)
-        if mine.syn_due == NEVER:
-            mine.syn_due = node.now + floodgate.syn_timeout
-            wake_at(floodgate, node, mine.syn_due)
-    to.inflight += pkt.size
+    cell = cell_of(floodgate, node, port.slot, pkt.dst)
+    if port.down:
+        cell.apart += pkt.size
+    else:
+        cell.queued += pkt.size
+        spend(floodgate, node, pkt.dst, pkt.size)
 
 
 def on_dequeue(floodgate, node, port, queue, pkt):
@@ -177,10 +184,27 @@ def on_dequeue(floodgate, node, port, queue, pkt):
         cell_of(floodgate, node, pkt.in_port, pkt.dst).stored -= pkt.size
         owe(floodgate, node, port_at(node, pkt.in_port), pkt.dst, pkt.size)
     mine.psn = 0
-    if my_port(floodgate, port).window > 0:
+    if window_of(floodgate, node, port, pkt) > 0:
         cell = cell_of(floodgate, node, port.slot, pkt.dst)
+        late = min(cell.apart, pkt.size)                # the link was down
+        if late > 0:
+            cell.apart -= late
+            spend(floodgate, node, pkt.dst, late)
+        cell.queued -= pkt.size - late
+        if cell.last_credit == cell.next_psn:
+            cell.heard = node.now
         cell.next_psn += pkt.size
         mine.psn = cell.next_psn
+
+
+def spend(floodgate, node, dst, amount):
+    """So much more is under way to a destination."""
+    mine = my_node(floodgate, node)
+    destinations_at(mine, dst).inflight += amount
+    mine.open[dst >> 6] |= bit(dst & 63)
+    if mine.syn_due == NEVER:
+        mine.syn_due = node.now + floodgate.syn_timeout
+        wake_at(floodgate, node, mine.syn_due)
 
 
 def close(floodgate, node, dst, amount):
@@ -188,7 +212,6 @@ def close(floodgate, node, dst, amount):
     mine = my_node(floodgate, node)
     to = destinations_at(mine, dst)
     to.inflight -= amount
-    to.heard = node.now
     if to.inflight == 0:
         mine.open[dst >> 6] &= ~bit(dst & 63)
 
@@ -198,6 +221,7 @@ def take_credit(floodgate, node, slot, dst, psn):
     if cell.last_credit < psn and psn <= cell.next_psn:
         close(floodgate, node, dst, psn - cell.last_credit)
         cell.last_credit = psn
+        cell.heard = node.now
 
 
 def drain(floodgate, node, pkt):
@@ -240,11 +264,11 @@ def owe(floodgate, node, port, dst, size):
     mine = my_port(floodgate, port)
     mine.pending[dst >> 6] |= bit(dst & 63)
     mine.owed += size
-    if floodgate.t == 0 or (floodgate.credit_bytes > 0 and mine.owed >= floodgate.credit_bytes):
-        send_credits(floodgate, node, port)
-    elif mine.due == NEVER:
+    if floodgate.t > 0 and mine.due == NEVER:
         mine.due = (node.now + floodgate.t - mine.phase) // floodgate.t * floodgate.t + mine.phase
         wake_at(floodgate, node, mine.due)
+    if floodgate.t == 0 or (floodgate.credit_bytes > 0 and mine.owed >= floodgate.credit_bytes):
+        send_credits(floodgate, node, port)
 
 
 def send_credits(floodgate, node, port):
@@ -291,46 +315,67 @@ def post(floodgate, node, port, pkt):
 
 
 def send_syns(floodgate, node):
-    """Ask about every destination that got no credit for a while; what went by a link that is down is given up."""
+    """Look after every destination with packets under way."""
     mine = my_node(floodgate, node)
     mine.syn_due = NEVER
+    soonest = NEVER
     for w in range(floodgate.at.world.host_count // 64 + 1):
         waiting = mine.open[w]
         while waiting:
             dst = (w << 6) + lowest_bit(waiting)
             waiting &= waiting - 1
-            heard = destinations_at(mine, dst).heard
-            if heard + floodgate.syn_timeout <= node.now:
-                ask(floodgate, node, dst)
-                heard = node.now
-            if destinations_at(mine, dst).inflight > 0:
-                destinations_at(mine, dst).heard = heard
-                mine.syn_due = min(mine.syn_due, heard + floodgate.syn_timeout)
+            for slot in range(node.port_count):
+                soonest = min(soonest, look_after(floodgate, node, port_at(node, slot), dst))
+            voq = destinations_at(mine, dst).voq
+            again = voq
+            while again:
+                again = forward(floodgate, node, voq - 1)
+    mine.syn_due = min(mine.syn_due, soonest)
 
 
-def ask(floodgate, node, dst):
-    for slot in range(node.port_count):
-        cell = cell_of(floodgate, node, slot, dst)
-        if cell.last_credit < cell.next_psn:
-            port = port_at(node, slot)
-            if port.down:
-                close(floodgate, node, dst, cell.next_psn - cell.last_credit)
-                cell.last_credit = cell.next_psn
-            else:
-                post(floodgate, node, port, add_entry(floodgate, node, port, NO_PACKET, SYN, dst, cell.next_psn))
-    voq = destinations_at(my_node(floodgate, node), dst).voq
-    again = voq
-    while again:
-        again = forward(floodgate, node, voq - 1)
+def look_after(floodgate, node, port, dst):
+    """Ask about what got no credit for a while, give up what went by a link that is down; -> when to look again."""
+    cell = cell_of(floodgate, node, port.slot, dst)
+    if cell.queued == 0 and cell.last_credit == cell.next_psn:
+        return NEVER
+    if port.down:
+        close(floodgate, node, dst, cell.queued + cell.next_psn - cell.last_credit)
+        cell.apart += cell.queued
+        cell.queued = 0
+        cell.last_credit = cell.next_psn
+        return NEVER
+    if cell.last_credit == cell.next_psn:
+        return node.now + floodgate.syn_timeout
+    if cell.heard + floodgate.syn_timeout <= node.now:
+        post(floodgate, node, port, add_entry(floodgate, node, port, NO_PACKET, SYN, dst, cell.next_psn))
+        cell.heard = node.now
+    return cell.heard + floodgate.syn_timeout
 
 
 def answer_syn(floodgate, node, port, pkt):
-    """Wires keep the order: what was sent before the SYN is here or lost."""
+    """Wires keep the order: what was sent before the SYN is here or lost.  What waits for a link that is down may stay for
+    ever, and the switch before may know another way."""
     frame = my_frame(floodgate, pkt)
-    cell = cell_of(floodgate, node, port.slot, frame.dsts[0])
+    dst = frame.dsts[0]
+    cell = cell_of(floodgate, node, port.slot, dst)
     cell.received = frame.psns[0]
     cell.credited = cell.received - cell.stored
-    post(floodgate, node, port, add_entry(floodgate, node, port, NO_PACKET, CREDIT, frame.dsts[0], cell.credited))
+    for slot in range(node.port_count):
+        if port_at(node, slot).down:
+            for i in range(port_at(node, slot).queue_count):
+                cell.credited += bytes_of(floodgate, queue_at(port_at(node, slot), i), port.slot, dst)
+    post(floodgate, node, port, add_entry(floodgate, node, port, NO_PACKET, CREDIT, dst, cell.credited))
+
+
+def bytes_of(floodgate, queue, slot, dst):
+    """What is in a queue for a destination, from one ingress."""
+    total = 0
+    pkt = queue.head if queue.length > 0 else NO_PACKET
+    while pkt:
+        if pkt.kind == DATA and pkt.in_port == slot and pkt.dst == dst:
+            total += pkt.size
+        pkt = pkt.next
+    return total
 
 
 # ---- Hosts' support: per-dst PAUSE (section 4.3) ----
