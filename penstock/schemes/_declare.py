@@ -5,7 +5,7 @@
     includes     = ["pfc"]                                          parts that come with it
     fabric       = {"queues": "queues", "buffer": "unbounded"}      what it asks of the switches: numbers or expressions
     structs      = {"entry": {"expires": "time", "queue": "int32"}}                 record types
-    port_state   = {"empty": "mask[4]", "flow_table": "entry[queues * table]"}    also packet_, queue_, flow_, node_, scheme_state;
+    port_state   = {"empty": "mask[4]", "flow_table": "entry[queues * table]"}   also packet_, queue_, flow_, node_, scheme_state;
                    frame_state: what the control frames of the scheme carry
     LIMIT = 3                                                       constants: upper case
 
@@ -51,8 +51,8 @@ HOOKS = {
     "set_up_node": "node",
     "set_up_port": "node port",
 }
-COMPANIONS = {"send_control": "on_control", "send_frame": "on_control", "set_timer": "on_timer", "release": "choose_voq"}   # who uses the
-# verb needs the hook
+# Who uses the verb needs the hook.
+COMPANIONS = {"send_control": "on_control", "send_frame": "on_control", "set_timer": "on_timer", "release": "choose_voq"}
 RETURNS = {"choose_path": "int32_t", "choose_voq": "int32_t", "choose_queue": "int32_t", "admit": "int32_t"}
 ANNOTATED = {"int": "int64_t", "float": "double"}
 INLINE_LIMIT = 256
@@ -154,7 +154,8 @@ class Declarations:
         self.state = {owner: Record(self._read(owner + "_state", {}), self.records) for owner in OWNERS}
         for f in self.state["frame"].fields:
             if f.table:
-                raise DeclarationError(f"frame_state: {f.name} takes {f.length} elements; a field of a frame has at most {INLINE_LIMIT} bytes",
+                raise DeclarationError(f"frame_state: {f.name} takes {f.length} elements; "
+                                       f"a field of a frame has at most {INLINE_LIMIT} bytes",
                                        self._values["frame_state"].lineno)
         self.parameters: dict[str, tuple[str, Any, str]] = self._read("parameters", {})
         for name, declared in self.parameters.items():

@@ -9,20 +9,21 @@ Windows, thresholds and sequence numbers are in bytes on the wire; a window is t
 The last hop has none (section 3.2).  A credit is earned when the packet leaves the switch (section 7.2): at the last hop
 nothing else could hold the others back.  `t` = 0 is the ideal design (section 3.2): a credit for every packet, at once,
 and none delayed.  `host_pause` is the optional support of hosts (section 4.3); a pause is a lease, which is renewed.
+What waits for a link that is down, or came down and goes up again round it, is not held and fills no window.
 """
 
 includes = ["pfc"]
 structs = {"cell": {"next_psn": "int64", "last_credit": "int64", "heard": "time",               # towards a destination
-                    "queued": "int64", "apart": "int64",                                        # waits for the wire, or for the link
+                    "queued": "int64", "apart": "int64",                                     # waits for the wire; for a dead link
                     "received": "int64", "stored": "int64", "credited": "int64"},               # on its way from upstream
            "destination": {"inflight": "int64", "held": "int64", "voq": "int32", "pausing": "int32"}}
 packet_state = {"psn": "int64"}
 frame_state = {"psns": "int64[32]", "dsts": "int16[32]", "count": "int32"}
 port_state = {"window": "int64", "hop_bdp": "int64", "owed": "int64", "due": "time", "phase": "time",
               "pending": "mask[hosts // 64 + 1]", "paused": "mask[hosts // 64 + 1]"}
-node_state = {"cells": "cell[hosts * ports * switch]", "destinations": "destination[hosts * switch]", "open": "mask[(hosts // 64 + 1) * switch]",
-              "lease": "time[hosts * host_pause * (1 - switch)]", "leased": "mask[(hosts // 64 + 1) * (1 - switch)]", "syn_due": "time", "renew_due": "time",
-              "thre": "int64", "middle": "int32"}
+node_state = {"cells": "cell[hosts * ports * switch]", "destinations": "destination[hosts * switch]",
+              "open": "mask[(hosts // 64 + 1) * switch]", "syn_due": "time", "renew_due": "time", "thre": "int64",
+              "middle": "int32", "lease": "time[hosts * host_pause * (1 - switch)]", "leased": "mask[(hosts // 64 + 1) * (1 - switch)]"}
 parameters = {
     "m": ("float64 0.01..1000", 1.0, "window in BDP_nextHop, beside C_out T (sections 3.2, 4.2; ideal: 1.5)"),
     "t": ("time", "10us", "credit timer T of each ingress (section 4.1); 0 = a credit for every packet (section 3.2)"),

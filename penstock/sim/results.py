@@ -117,7 +117,8 @@ def switch_frame(table: np.ndarray) -> dict[str, Any]:
 
 def port_series(table: np.ndarray) -> dict[str, Any]:
     return {"time_ps": table["time"], "node": table["node"], "port": table["port"], "queue_bytes": table["bytes"],
-            "tx_bytes": table["tx_bytes"], "ack_bytes": table["ack_bytes"], "control_bytes": table["frame_bytes"], "active_queues": table["active"], "active_flows": table["flows"]}
+            "tx_bytes": table["tx_bytes"], "ack_bytes": table["ack_bytes"], "control_bytes": table["frame_bytes"],
+            "active_queues": table["active"], "active_flows": table["flows"]}
 
 
 def flow_series(table: np.ndarray) -> dict[str, Any]:
