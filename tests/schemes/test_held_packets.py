@@ -15,7 +15,8 @@ from penstock.workload import flow_list
 
 HOLD = '''
 """Every k-th packet waits in a virtual output queue by its ingress, until a timer lets go one of each."""
-parameters = {"k": ("int32 1..100", 3, "one in so many"), "period": ("time", "2us", "of the timer"), "first": ("int32 0..100", 0, "VOQ")}
+parameters = {"k": ("int32 1..100", 3, "one in so many"), "period": ("time", "2us", "of the timer"),
+              "first": ("int32 0..100", 0, "VOQ")}
 node_state = {"seen": "int32"}
 fabric = {"voqs": 4}
 def choose_voq(me, node, port, pkt):
@@ -90,7 +91,8 @@ def test_held_packets_are_stored_keep_their_order_and_are_counted(scheme):
 def test_queueing_times_are_those_of_the_trace(scheme):
     """From the arrival, held or not, to the start of its transmission."""
     topo = network()
-    run = simulate(topo, singles(topo), parse(scheme(HOLD), {"k": 4}), measure=Measure(sample="0s", flows=False, packets=True, queueing=True))
+    measure = Measure(sample="0s", flows=False, packets=True, queueing=True)
+    run = simulate(topo, singles(topo), parse(scheme(HOLD), {"k": 4}), measure=measure)
     arrived, sums = {}, defaultdict(lambda: [0, 0])
     for row in rows_of(run):
         key = row.node, row.flow, row.offset
@@ -106,7 +108,7 @@ def test_queueing_times_are_those_of_the_trace(scheme):
 
 
 def test_a_virtual_output_queue_that_is_not_there(scheme):
-    with pytest.raises(InvariantError, match="virtual output queue [4-7]; a switch has 4 virtual output queues"):
+    with pytest.raises(InvariantError, match=r"virtual output queue [4-7]; a switch has 4 virtual output queues"):
         simulate(network(), incast(network(), range(4, 16)), parse(scheme(HOLD), {"first": 4}))
 
 

@@ -37,6 +37,10 @@ CASES = [
     ("dcqcn", {"k_min": "5KB", "k_max": "20KB"}, lambda d: d["ecn_marks"] > 0 and not d["warnings"]),
     ("dcqcn:ns3", {"k_min": "5KB", "k_max": "20KB"}, lambda d: d["ecn_marks"] > 0),
     ("dctcp", {"k_min": "5KB", "k_max": "20KB"}, lambda d: d["ecn_marks"] > 0 and not d["warnings"]),
+    ("floodgate", {"m": 0.2, "t": "1us", "thre_credit": 0.3, "syn_timeout": "50us"},
+     lambda d: d["max_voqs"] > 1 and d["control_bytes"] > 1000),
+    ("floodgate:ideal", {"m": 0.3, "voqs": 1, "lease": "10us"}, lambda d: d["max_voqs"] == 1 and d["pauses_sent"] > 0),
+    ("hpcc+floodgate", {"floodgate.m": 0.2, "floodgate.t": "1us"}, lambda d: d["max_voqs"] > 1 and not d["warnings"]),
     ("fifo+window_cap", {"cap": "30KB"}, lambda d: d["flows_finished"] == 45),
 ]
 
