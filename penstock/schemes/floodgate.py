@@ -22,8 +22,9 @@ frame_state = {"psns": "int64[32]", "dsts": "int16[32]", "count": "int32"}
 port_state = {"window": "int64", "hop_bdp": "int64", "owed": "int64", "due": "time", "phase": "time",
               "pending": "mask[hosts // 64 + 1]", "paused": "mask[hosts // 64 + 1]"}
 node_state = {"cells": "cell[hosts * ports * switch]", "destinations": "destination[hosts * switch]",
-              "open": "mask[(hosts // 64 + 1) * switch]", "syn_due": "time", "renew_due": "time", "thre": "int64",
-              "middle": "int32", "lease": "time[hosts * host_pause * (1 - switch)]", "leased": "mask[(hosts // 64 + 1) * (1 - switch)]"}
+              "open": "mask[(hosts // 64 + 1) * switch]", "lease": "time[hosts * host_pause * (1 - switch)]",
+              "leased": "mask[(hosts // 64 + 1) * (1 - switch)]", "syn_due": "time", "renew_due": "time",
+              "thre": "int64", "middle": "int32"}
 parameters = {
     "m": ("float64 0.01..1000", 1.0, "window in BDP_nextHop, beside C_out T (sections 3.2, 4.2; ideal: 1.5)"),
     "t": ("time", "10us", "credit timer T of each ingress (section 4.1); 0 = a credit for every packet (section 3.2)"),
@@ -121,10 +122,9 @@ def window_of(floodgate, node, port, pkt):
 
 
 def fits(floodgate, node, port, pkt):
-    """Whether the window has room; what is larger than a whole window goes alone.  What waits for a link that is down
-    is not under way."""
+    """Whether the window has room; what is larger than a whole window goes alone."""
     to = destinations_at(my_node(floodgate, node), pkt.dst)
-    return port.down or to.inflight == 0 or to.inflight + pkt.size <= my_port(floodgate, port).window
+    return to.inflight == 0 or to.inflight + pkt.size <= my_port(floodgate, port).window
 
 
 def choose_voq(floodgate, node, port, pkt):
