@@ -1,0 +1,77 @@
+"""What the figures of the incast mix (section 6.1, appendix A) share: DCQCN and its two variants, a number per workload, bars."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from penstock.experiments.cache import Runs, Spec
+from penstock.experiments.floodgate import _setup as setup
+from penstock.experiments.floodgate._setup import DCQCN, FLOODGATE, IDEAL, VARIANTS, WORKLOADS, Scheme, value
+from penstock.experiments.style import GREEN, ORANGE, SKY
+
+TRIO = (DCQCN, FLOODGATE, IDEAL)
+STATISTICS = ("average", "99th percentile")
+COLOURS = dict(zip(VARIANTS, (ORANGE, GREEN, SKY)))
+SHORT = ("Mem-\ncached", "Web\nServer", "Hadoop", "Web\nSearch")
+
+
+def specs(scale: str, schemes: Sequence[Scheme] = TRIO) -> dict[str, Spec]:
+    """The incast mix of every workload."""
+    return {workload: setup.mix(schemes, workload, scale) for workload in WORKLOADS}
+
+
+def numbers(runs: Runs, panel: str, of: Callable[[Runs, str], float]) -> pl.DataFrame:
+    """`of` each run as a row of data.parquet: x is 0."""
+    return pl.concat(
+        setup.rows(panel, scheme.legend, [0], [of(runs, setup.of(runs, workload, scheme))], workload)
+        for workload in WORKLOADS for scheme in TRIO
+    )  # fmt: skip
+
+
+def times(runs: Runs, kind: str, schemes: Iterable[Scheme] = TRIO) -> pl.DataFrame:
+    """Average and 99th percentile of the completion times of one kind of flow in every workload, us."""
+    frames = []
+    for scheme in schemes:
+        for workload in WORKLOADS:
+            both = setup.fct(runs, setup.of(runs, workload, scheme), kind)
+            frames += [setup.rows(panel, scheme.legend, [0], [y], workload) for panel, y in zip(STATISTICS, both)]
+    return pl.concat(frames)
+
+
+def ratios(data: pl.DataFrame, panel: str, of: Scheme, to: Scheme, traffics: Iterable[str] = WORKLOADS) -> dict[str, float]:
+    """What one scheme has over what another has, by workload."""
+    return {
+        WORKLOADS.get(name, name): value(data, panel, of.legend, name) / value(data, panel, to.legend, name) for name in traffics
+    }
+
+
+def bars(axes: Any, groups: Sequence[str], heights: Mapping[str, Sequence[float]], colours: Iterable[str]) -> None:
+    """A bar for every series in every group."""
+    width = 0.82 / len(heights)
+    for i, ((name, values), colour) in enumerate(zip(heights.items(), colours)):
+        places = np.arange(len(values)) + width * (i - (len(heights) - 1) / 2)
+        axes.bar(places, values, 0.93 * width, color=colour, label=name)
+    axes.set_xticks(range(len(groups)), groups)
+    axes.grid(visible=False, axis="x")
+
+
+def workload_bars(axes: Any, data: pl.DataFrame, panel: str, control: str = "DCQCN", legends: Sequence[str] = ()) -> None:
+    """The bars of one control, alone and with Floodgate, over the workloads."""
+    series = [f"{control}+{variant}" if variant else control for variant in VARIANTS]
+    heights = {
+        legend: [value(data, panel, name, workload) for workload in WORKLOADS] for legend, name in zip(legends or series, series)
+    }
+    bars(axes, SHORT, heights, COLOURS.values())
+    axes.tick_params(axis="x", labelsize=7)
+
+
+def draw_cdf(axes: Any, data: pl.DataFrame, traffic: str, schemes: Iterable[Scheme], legends: Sequence[str] = ()) -> None:
+    """The distributions of completion times in the panel "cdf"."""
+    schemes = list(schemes)
+    for scheme, legend in zip(schemes, legends or [scheme.legend for scheme in schemes]):
+        kept = (pl.col("panel") == "cdf") & (pl.col("series") == scheme.legend) & (pl.col("traffic") == traffic)
+        curve = data.filter(kept).sort("y", "x")
+        axes.plot(curve["x"], curve["y"], label=legend, **{**scheme.style, "marker": ""})
+    axes.set(xlabel="FCT (us)", ylim=(0, 1.01))
