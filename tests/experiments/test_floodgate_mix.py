@@ -11,7 +11,7 @@ from penstock.experiments import cache as store
 from penstock.experiments.claims import SCALES, judge
 from penstock.experiments.floodgate import _setup as setup
 from penstock.experiments.floodgate import fig02, fig08, fig09, fig11, fig22, table2
-from penstock.experiments.floodgate._mix import STATISTICS, TRIO
+from penstock.experiments.floodgate._mix import ALPHA_1, STATISTICS, TRIO
 from penstock.experiments.floodgate._setup import DCQCN, FLOODGATE, HOPS, WORKLOADS
 from penstock.spec import parse_spec
 
@@ -60,12 +60,12 @@ def test_specs_are_the_paper_s_and_quick_is_shorter(id, scale):
 
 
 def test_the_figures_share_their_runs():
-    """Those of figures 9, 10, 11, 21 and of table 2 are all among figure 8's."""
+    """Those of figures 9, 10, 11, 21 and of table 2 are all among figure 8's, but for one that has other thresholds."""
     keys = {}
     for id in MIX[1:-1]:
         specs = [parse_spec(table) for table in EXPERIMENTS[f"floodgate/{id}"].specs("paper").values()]
         keys[id] = {store.key(spec.only(scheme)) for spec in specs for scheme in spec.schemes}
-    assert all(keys[id] <= keys["fig08"] for id in keys) and len(keys["fig08"]) == 36
+    assert all(len(keys[id] - keys["fig08"]) == (id == "table2") for id in keys) and len(keys["fig08"]) == 36
 
 
 def made_up(panels):
@@ -90,13 +90,13 @@ def test_figure_2_tells_who_starves():
 
     def data(begin, dip, held):
         frames = [setup.rows("pfc", DCQCN.legend, [0], [5.0]), setup.rows("pfc", FLOODGATE.legend, [0], [held])]
-        for name, start, level in ((DCQCN.legend, 1.8, 30.0), (FLOODGATE.legend, begin, dip)):
+        for name, start, level in ((DCQCN.legend, 1.8, 30.0), (ALPHA_1.legend, 1.8, 30.0), (FLOODGATE.legend, begin, dip)):
             times, both = lines(start, level)
             frames += [setup.rows("throughput", name, times, y, kind) for kind, y in both.items()]
         return pl.concat(frames)
 
     assert failed(fig02, data(0.04, 80.0, 0.0)) == set()
-    assert failed(fig02, data(2.5, 20.0, 7.0)) == {"order", "at-once", "starved", "downgrade", "steady", "pfc"}
+    assert failed(fig02, data(2.5, 20.0, 7.0)) == {"order", "at-once", "starved", "downgrade", "downgrade-alpha", "steady", "pfc"}
 
 
 def test_figure_8_names_whom_floodgate_harms():
@@ -135,6 +135,7 @@ def test_table_2_is_judged_cell_by_cell():
         for i, tier in enumerate(table2.TIERS):
             frames[tier] = {name: dict.fromkeys(WORKLOADS, with_it) for name in WITH}
             frames[tier][DCQCN.legend] = {workload: float(cells[i]) for workload, cells in printed.items()}
+            frames[tier][ALPHA_1.legend] = {"web_server": 1.0}
         return made_up(frames)
 
     assert failed(table2, data(table2.PRINTED, 0.0)) == set()

@@ -8,13 +8,14 @@ import polars as pl
 
 from penstock.experiments.cache import Runs, Spec
 from penstock.experiments.floodgate import _setup as setup
-from penstock.experiments.floodgate._setup import DCQCN, FLOODGATE, IDEAL, VARIANTS, WORKLOADS, Scheme, value
+from penstock.experiments.floodgate._setup import CONTROLS, DCQCN, FLOODGATE, IDEAL, VARIANTS, WORKLOADS, Scheme, value
 from penstock.experiments.style import GREEN, ORANGE, SKY
 
 TRIO = (DCQCN, FLOODGATE, IDEAL)
+# as switches pause each other in the authors' simulator, where the text has alpha = 2 (docs/differences.md, floodgate-alpha)
+ALPHA_1 = Scheme("DCQCN, alpha = 1", {**CONTROLS["DCQCN"], "pfc": {"alpha": 1, "reserve": 4096, "headroom": 8}}, nth=1)
 STATISTICS = ("average", "99th percentile")
 COLOURS = dict(zip(VARIANTS, (ORANGE, GREEN, SKY)))
-SHORT = ("Mem-\ncached", "Web\nServer", "Hadoop", "Web\nSearch")
 
 
 def specs(scale: str, schemes: Sequence[Scheme] = TRIO) -> dict[str, Spec]:
@@ -47,13 +48,16 @@ def ratios(data: pl.DataFrame, panel: str, of: Scheme, to: Scheme, traffics: Ite
     }
 
 
-def bars(axes: Any, groups: Sequence[str], heights: Mapping[str, Sequence[float]], colours: Iterable[str]) -> None:
-    """A bar for every series in every group."""
+def bars(
+    axes: Any, groups: Sequence[str], heights: Mapping[str, Sequence[float]], colours: Iterable[str], slant: bool = False
+) -> None:
+    """A bar for every series in every group; slanting names need less room."""
     width = 0.82 / len(heights)
     for i, ((name, values), colour) in enumerate(zip(heights.items(), colours)):
         places = np.arange(len(values)) + width * (i - (len(heights) - 1) / 2)
         axes.bar(places, values, 0.93 * width, color=colour, label=name)
-    axes.set_xticks(range(len(groups)), groups)
+    axes.set_xticks(range(len(groups)), groups, **({"rotation": 30, "ha": "right", "rotation_mode": "anchor"} if slant else {}))
+    axes.tick_params(axis="x", labelsize=7, length=0)
     axes.grid(visible=False, axis="x")
 
 
@@ -63,15 +67,14 @@ def workload_bars(axes: Any, data: pl.DataFrame, panel: str, control: str = "DCQ
     heights = {
         legend: [value(data, panel, name, workload) for workload in WORKLOADS] for legend, name in zip(legends or series, series)
     }
-    bars(axes, SHORT, heights, COLOURS.values())
-    axes.tick_params(axis="x", labelsize=7)
+    bars(axes, list(WORKLOADS.values()), heights, COLOURS.values(), slant=True)
 
 
 def draw_cdf(axes: Any, data: pl.DataFrame, traffic: str, schemes: Iterable[Scheme], legends: Sequence[str] = ()) -> None:
-    """The distributions of completion times in the panel "cdf"."""
+    """The distributions of completion times in the panel "cdf" of a control alone, with Floodgate, and with its ideal design."""
     schemes = list(schemes)
-    for scheme, legend in zip(schemes, legends or [scheme.legend for scheme in schemes]):
+    for scheme, legend, colour in zip(schemes, legends or [scheme.legend for scheme in schemes], COLOURS.values()):
         kept = (pl.col("panel") == "cdf") & (pl.col("series") == scheme.legend) & (pl.col("traffic") == traffic)
         curve = data.filter(kept).sort("y", "x")
-        axes.plot(curve["x"], curve["y"], label=legend, **{**scheme.style, "marker": ""})
+        axes.plot(curve["x"], curve["y"], label=legend, **{**scheme.style, "color": colour, "marker": ""})
     axes.set(xlabel="FCT (us)", ylim=(0, 1.01))

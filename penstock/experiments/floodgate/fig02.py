@@ -2,7 +2,7 @@
 
 Section 2.2, with the traffic of section 6.1, see `_setup`: data that the ToRs send to the receiving hosts, in bins of 10 us.
 Victims of incast go to the rack of the incast's receiver, victims of PFC to other racks; hosts that ever receive an incast are in
-neither.
+neither. DCQCN also with the PFC thresholds of the authors' simulator.
 """
 
 from typing import Any
@@ -13,13 +13,14 @@ import polars as pl
 from penstock.experiments.cache import Runs, Spec
 from penstock.experiments.claims import Claim, Differs, ascending, holds, within
 from penstock.experiments.floodgate import _setup as setup
-from penstock.experiments.floodgate._setup import DCQCN, FLOODGATE, PER_RACK, RECEIVERS
+from penstock.experiments.floodgate._mix import ALPHA_1
+from penstock.experiments.floodgate._setup import DCQCN, FLOODGATE, PER_RACK, RECEIVERS, Scheme
 from penstock.experiments.style import PAGE, figure, legend_above, lettered
 
 TITLE = "Throughput of victims over time, Web Server"
 PAPER = "Floodgate, CoNEXT 2021, figure 2"
 KINDS = ("victims of incast", "victims of PFC")
-SHOWN = (DCQCN, FLOODGATE)
+SHOWN = (DCQCN, FLOODGATE, ALPHA_1)
 LOAD = 80.0                 # Gbit/s of a host
 ARRIVALS = (0.1, 2.0)       # ms, when flows arrive and have had time to
 DIFFERS: dict[str, Differs] = {}
@@ -60,9 +61,9 @@ def curve(data: pl.DataFrame, series: str, kind: str, begin: float = 0.0, end: f
     return data.filter(kept, pl.col("x").is_between(begin, end)).sort("x")
 
 
-def share(data: pl.DataFrame, kind: str, begin: float, end: float) -> float:
-    """Throughput under DCQCN over that with Floodgate between two times."""
-    alone, ours = (curve(data, scheme.legend, kind, begin, end)["y"].sum() for scheme in SHOWN)
+def share(data: pl.DataFrame, scheme: Scheme, kind: str, begin: float, end: float) -> float:
+    """Throughput over that with Floodgate between two times."""
+    alone, ours = (curve(data, name, kind, begin, end)["y"].sum() for name in (scheme.legend, FLOODGATE.legend))
     return float(alone) / float(ours) if ours else float("nan")
 
 
@@ -93,9 +94,13 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
         within("at-once", "Floodgate: when victims of incast start to be received (ms)", "at once",
                starts[FLOODGATE.legend], None, 0.1, quick=True),
         within("starved", "victims of incast from 0.1 to 1.5 ms: DCQCN over Floodgate", "nothing until 1.8 ms",
-               share(data, near, 0.1, 1.5), None, 0.1),
+               share(data, DCQCN, near, 0.1, 1.5), None, 0.1),
         within("downgrade", "victims of PFC between 1 and 2 ms: DCQCN over Floodgate", "a significant downgrade",
-               share(data, far, 1, 2), None, 0.8),
+               share(data, DCQCN, far, 1, 2), None, 0.8),
+        within("start-alpha", f"{ALPHA_1.legend}: when victims of incast start to be received (ms)", "1.8",
+               first(data, ALPHA_1.legend, near), 0.9, 3.6),
+        within("downgrade-alpha", f"victims of PFC between 1 and 2 ms: {ALPHA_1.legend} over Floodgate",
+               "a significant downgrade", share(data, ALPHA_1, far, 1, 2), None, 0.8),
         holds("steady", "Floodgate: worst 0.1 ms of the throughput over its average", "throughput is not hurt",
               setup.text(both), all(low >= 0.5 for low in both.values()), "both >= 0.5", quick=False),
         holds("pfc", "time that PFC held ports (us): none with Floodgate", "PFCs are not triggered", setup.text(pauses),
@@ -109,9 +114,9 @@ def plot(data: pl.DataFrame) -> Any:
     for panel, kind in zip(axes, KINDS):
         for scheme in SHOWN:
             line = curve(data, scheme.legend, kind)
-            panel.plot(line["x"], line["y"], lw=1.1, label=scheme.legend, color=scheme.style["color"])
+            panel.plot(line["x"], line["y"], label=scheme.legend, **{**scheme.style, "marker": "", "lw": 1.1})
         panel.set_xlabel("time (ms)")
     axes[0].set(ylabel="throughput of a host\n(Gbit/s)", ylim=(0, None), xlim=(0, None))
     lettered(axes, KINDS)
-    legend_above(made, axes[0], columns=2)
+    legend_above(made, axes[0], columns=3)
     return made

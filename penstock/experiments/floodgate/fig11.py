@@ -103,7 +103,6 @@ def plot(data: pl.DataFrame) -> Any:
     for panel, (what, workload) in zip(axes, panels):
         heights = {scheme.legend: list(by_hop(data, what, scheme, workload).values()) for scheme in TRIO}
         mix.bars(panel, list(HOPS), heights, mix.COLOURS.values())
-        panel.tick_params(axis="x", labelsize=7)
         panel.set_ylabel("maximum buffer (MB)" if what == "buffer" else "queueing time (us)")
     lettered(axes, [f"{WORKLOADS[workload]}" for _, workload in panels])
     legend_above(made, axes[0], columns=3)
