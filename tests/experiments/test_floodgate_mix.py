@@ -55,14 +55,14 @@ def test_specs_are_the_paper_s_and_quick_is_shorter(id, scale):
     for label, table in EXPERIMENTS[f"floodgate/{id}"].specs(scale).items():
         spec = parse_spec(table, name=label)
         assert spec.topology.model_dump() == {"file": None, **setup.FABRIC}
-        assert table["run"]["duration"] == setup.DURATION[scale][label]
+        assert table["run"]["duration"] == setup.DURATION[scale][label.split("-")[0]]
         assert [source["kind"] for source in table["workload"]] == (["poisson"] if id == "fig22" else ["poisson", "incast"])
 
 
 def test_the_figures_share_their_runs():
-    """Those of figures 9, 10, 11, 21 and of table 2 are all among figure 8's, but for one that has other thresholds."""
+    """Those of figures 9, 10, 11 and of table 2 are all among figure 8's, but for one that has other thresholds."""
     keys = {}
-    for id in MIX[1:-1]:
+    for id in MIX[1:-2]:
         specs = [parse_spec(table) for table in EXPERIMENTS[f"floodgate/{id}"].specs("paper").values()]
         keys[id] = {store.key(spec.only(scheme)) for spec in specs for scheme in spec.schemes}
     assert all(len(keys[id] - keys["fig08"]) == (id == "table2") for id in keys) and len(keys["fig08"]) == 36
@@ -101,7 +101,7 @@ def test_figure_2_tells_who_starves():
 
 def test_figure_8_names_whom_floodgate_harms():
     def data(factor):
-        frames = {panel: {} for panel in (*STATISTICS, fig08.VICTIMS)}
+        frames = {panel: {} for panel in (*STATISTICS, fig08.AVERAGE, fig08.MEDIAN)}
         for panel, lines in frames.items():
             for control in setup.CONTROLS:
                 times = dict(zip(WORKLOADS, (100.0, 100.0, 100.0, 100.0)))
@@ -112,7 +112,7 @@ def test_figure_8_names_whom_floodgate_harms():
         return made_up(frames)
 
     assert failed(fig08, data(1.0)) == set()
-    assert {"never-worse-avg", "never-worse-p99", "victims-web_search", "best-avg"} <= failed(fig08, data(2.0))
+    assert {"never-worse-avg", "never-worse-p99", "victims-ave-web_search", "best-avg"} <= failed(fig08, data(2.0))
 
 
 def test_figure_9_compares_distributions():

@@ -31,16 +31,6 @@ def numbers(runs: Runs, panel: str, of: Callable[[Runs, str], float]) -> pl.Data
     )  # fmt: skip
 
 
-def times(runs: Runs, kind: str, schemes: Iterable[Scheme] = TRIO) -> pl.DataFrame:
-    """Average and 99th percentile of the completion times of one kind of flow in every workload, us."""
-    frames = []
-    for scheme in schemes:
-        for workload in WORKLOADS:
-            both = setup.fct(runs, setup.of(runs, workload, scheme), kind)
-            frames += [setup.rows(panel, scheme.legend, [0], [y], workload) for panel, y in zip(STATISTICS, both)]
-    return pl.concat(frames)
-
-
 def ratios(data: pl.DataFrame, panel: str, of: Scheme, to: Scheme, traffics: Iterable[str] = WORKLOADS) -> dict[str, float]:
     """What one scheme has over what another has, by workload."""
     return {

@@ -23,7 +23,7 @@ KINDS = ("victims of incast", "victims of PFC")
 SHOWN = (DCQCN, FLOODGATE, ALPHA_1)
 LOAD = 80.0                 # Gbit/s of a host
 ARRIVALS = (0.1, 2.0)       # ms, when flows arrive and have had time to
-DIFFERS: dict[str, Differs] = {}
+DIFFERS = {"downgrade": Differs("PFC spreads further with the thresholds of the authors' simulator", "floodgate-alpha")}
 
 
 def specs(scale: str) -> dict[str, Spec]:

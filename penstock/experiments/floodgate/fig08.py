@@ -22,8 +22,12 @@ TITLE = "Completion time of Poisson flows in the incast mix"
 PAPER = "Floodgate, CoNEXT 2021, figure 8"
 SMALL, LARGE = ("memcached", "web_server"), ("hadoop", "web_search")
 VICTIMS = "victims of incast"
+AVERAGE, MEDIAN = f"average of {VICTIMS}", f"median of {VICTIMS}"
 LEGENDS = ("without", "with Floodgate", "with its ideal design")
-DIFFERS: dict[str, Differs] = {}
+DIFFERS = {
+    "victims-ave-web_search": Differs("large flows dominate the average of victims, too; their median is much better",
+                                      "floodgate-victims"),
+}
 
 
 def workloads(scale: str) -> tuple[str, ...]:
@@ -50,19 +54,21 @@ def measure(runs: Runs, scale: str) -> pl.DataFrame:
                 if control == "HPCC":
                     frames.append(setup.rows("cdf", one.legend, *setup.cdf(setup.flows(runs, label)["fct"]), workload))
         for one in TRIO:
-            frames.append(setup.rows(VICTIMS, one.legend, [0], [victims(runs, setup.of(runs, workload, one))], workload))
+            hit = victims(runs, setup.of(runs, workload, one))
+            frames += [setup.rows(AVERAGE, one.legend, [0], [hit.mean()], workload),
+                       setup.rows(MEDIAN, one.legend, [0], [hit.median()], workload)]  # fmt: skip
     return pl.concat(frames)
 
 
-def victims(runs: Runs, label: str) -> float:
-    """Average completion time of the flows to the rack of an incast's receiver that start before the incast has ended, us."""
+def victims(runs: Runs, label: str) -> pl.Series:
+    """Completion times of the flows to the rack of an incast's receiver that start before the incast has ended, us."""
     rack = (pl.col("dst") // setup.PER_RACK).alias("rack")
-    event = (pl.col("start_ns") // 1000).alias("event")
+    event = (pl.col("start_ns") // 1e6).alias("event")
     incasts = setup.flows(runs, label, "incast").group_by(rack, event).agg(
         pl.col("start_ns").min().alias("begin"), pl.col("finish_ns").max().alias("end"))  # fmt: skip
     flows = setup.flows(runs, label, VICTIMS).select("fct", "start_ns", rack).sort("start_ns")
     hit = flows.join_asof(incasts.sort("begin"), left_on="start_ns", right_on="begin", by="rack", check_sortedness=False)
-    return float(hit.filter(pl.col("start_ns") <= pl.col("end"))["fct"].mean() or "nan")  # type: ignore[arg-type]
+    return hit.filter(pl.col("start_ns") <= pl.col("end"))["fct"]
 
 
 def gains(data: pl.DataFrame, panel: str, scale: str) -> dict[str, float]:
@@ -100,9 +106,10 @@ def _large(data: pl.DataFrame, average: dict[str, float]) -> list[Claim]:
                            f"{control}: gain of Memcached and Web Server over that of Hadoop and Web Search",
                            "the improvement is less obvious for large flows", f"{small:.3g} against {large:.3g}",
                            small > large, "larger"))  # fmt: skip
-    for workload, gain in zip(LARGE, mix.ratios(data, VICTIMS, DCQCN, FLOODGATE, LARGE).values()):
-        found.append(within(f"victims-{workload}", f"{WORKLOADS[workload]}, average of victims of incast: DCQCN / Floodgate",
-                            "greatly reduced", gain, 1.5))  # fmt: skip
+    for panel in (AVERAGE, MEDIAN):
+        for workload, gain in zip(LARGE, mix.ratios(data, panel, DCQCN, FLOODGATE, LARGE).values()):
+            found.append(within(f"victims-{panel[:3]}-{workload}", f"{WORKLOADS[workload]}, {panel}: DCQCN / Floodgate",
+                                "greatly reduced", gain, 1.5))  # fmt: skip
     return found
 
 

@@ -21,7 +21,9 @@ TITLE = "Distribution of completion times, Web Server"
 PAPER = "Floodgate, CoNEXT 2021, figure 9"
 KINDS = ("victims of incast", "victims of PFC", "incast")
 DECILES = np.arange(0.1, 1, 0.1)
-DIFFERS: dict[str, Differs] = {}
+DIFFERS = {
+    "victims-of-PFC-deciles": Differs("what DCQCN starves leaves room at the senders for other flows", "floodgate-room"),
+}
 
 
 def specs(scale: str) -> dict[str, Spec]:

@@ -20,7 +20,14 @@ from penstock.experiments.style import PAGE, figure, legend_above, lettered
 TITLE = "Buffer and queueing time per hop"
 PAPER = "Floodgate, CoNEXT 2021, figure 11"
 SHOWN = ("web_server", "hadoop")
-DIFFERS: dict[str, Differs] = {}
+ALPHA = "floodgate-alpha"
+DIFFERS = {
+    "wait-web-server": Differs("PFC spreads further with the thresholds of the authors' simulator", ALPHA),
+    "wait-hadoop": Differs("the core waits longer for a ToR that pauses earlier, and ToR-Down has a queue of its own", ALPHA),
+    "sum-hadoop": Differs("the core waits longer for a ToR that pauses earlier, and ToR-Down has a queue of its own", ALPHA),
+    "hops-web_server": Differs("what DCQCN starves leaves room at the last hops of other racks", "floodgate-room"),
+    "hops-hadoop": Differs("packets wait 0.2 us at ToR-Up either way; other seeds have less with Floodgate", "floodgate-room"),
+}
 
 
 def specs(scale: str) -> dict[str, Spec]:

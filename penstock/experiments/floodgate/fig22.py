@@ -17,7 +17,10 @@ from penstock.experiments.style import PAGE, figure, legend_above, lettered, log
 
 TITLE = "Completion time without incast"
 PAPER = "Floodgate, CoNEXT 2021, figure 22"
-DIFFERS: dict[str, Differs] = {}
+DIFFERS = {
+    "voqs": Differs("bursts of more than a window for one host through one core, by chance", "floodgate-poisson"),
+    "ideal-99t": Differs("the ideal design keeps the last hop's queue below the marking threshold", "floodgate-poisson"),
+}
 
 
 def specs(scale: str) -> dict[str, Spec]:
@@ -27,8 +30,12 @@ def specs(scale: str) -> dict[str, Spec]:
 
 def measure(runs: Runs, scale: str) -> pl.DataFrame:
     """x: 0; y: us, or virtual output queues in use; a row per workload, scheme and statistic."""
-    voqs = mix.numbers(runs, "VOQs", lambda runs, label: float(setup.max_voqs(runs, label)))
-    return pl.concat([mix.times(runs, "poisson"), voqs])
+    frames = [mix.numbers(runs, "VOQs", lambda runs, label: float(setup.max_voqs(runs, label)))]
+    for workload in WORKLOADS:
+        for scheme in TRIO:
+            times = setup.fct(runs, setup.of(runs, workload, scheme))
+            frames += [setup.rows(panel, scheme.legend, [0], [y], workload) for panel, y in zip(STATISTICS, times)]
+    return pl.concat(frames)
 
 
 def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
