@@ -23,18 +23,26 @@ def specs(scale: str, schemes: Sequence[Scheme] = TRIO) -> dict[str, Spec]:
     return {workload: setup.mix(schemes, workload, scale) for workload in WORKLOADS}
 
 
-def numbers(runs: Runs, panel: str, of: Callable[[Runs, str], float]) -> pl.DataFrame:
+def known(data: pl.DataFrame) -> list[str]:
+    """The workloads that were run: at scale quick some figures leave out the long ones."""
+    return [workload for workload in WORKLOADS if workload in set(data["traffic"])]
+
+
+def numbers(
+    runs: Runs, panel: str, of: Callable[[Runs, str], float], workloads: Iterable[str] = tuple(WORKLOADS)
+) -> pl.DataFrame:
     """`of` each run as a row of data.parquet: x is 0."""
     return pl.concat(
         setup.rows(panel, scheme.legend, [0], [of(runs, setup.of(runs, workload, scheme))], workload)
-        for workload in WORKLOADS for scheme in TRIO
+        for workload in workloads for scheme in TRIO
     )  # fmt: skip
 
 
-def ratios(data: pl.DataFrame, panel: str, of: Scheme, to: Scheme, traffics: Iterable[str] = WORKLOADS) -> dict[str, float]:
-    """What one scheme has over what another has, by workload."""
+def ratios(data: pl.DataFrame, panel: str, of: Scheme, to: Scheme, traffics: Iterable[str] = ()) -> dict[str, float]:
+    """What one scheme has over what another has, by workload or other traffic."""
     return {
-        WORKLOADS.get(name, name): value(data, panel, of.legend, name) / value(data, panel, to.legend, name) for name in traffics
+        WORKLOADS.get(name, name): value(data, panel, of.legend, name) / value(data, panel, to.legend, name)
+        for name in traffics or known(data)
     }
 
 
@@ -54,10 +62,11 @@ def bars(
 def workload_bars(axes: Any, data: pl.DataFrame, panel: str, control: str = "DCQCN", legends: Sequence[str] = ()) -> None:
     """The bars of one control, alone and with Floodgate, over the workloads."""
     series = [f"{control}+{variant}" if variant else control for variant in VARIANTS]
+    shown = known(data)
     heights = {
-        legend: [value(data, panel, name, workload) for workload in WORKLOADS] for legend, name in zip(legends or series, series)
+        legend: [value(data, panel, name, workload) for workload in shown] for legend, name in zip(legends or series, series)
     }
-    bars(axes, list(WORKLOADS.values()), heights, COLOURS.values(), slant=True)
+    bars(axes, [WORKLOADS[workload] for workload in shown], heights, COLOURS.values(), slant=True)
 
 
 def draw_cdf(axes: Any, data: pl.DataFrame, traffic: str, schemes: Iterable[Scheme], legends: Sequence[str] = ()) -> None:

@@ -120,7 +120,9 @@ def plot(data: pl.DataFrame) -> Any:
     for axes, (control, panel) in zip(grid[0], bars):
         mix.workload_bars(axes, data, panel, control, LEGENDS)
         log_axis(axes.yaxis)
-    for axes, workload in zip(grid[1], WORKLOADS):
+    for axes in grid[1, len(mix.known(data)):]:
+        axes.set_visible(False)
+    for axes, workload in zip(grid[1], mix.known(data)):
         mix.draw_cdf(axes, data, workload, [scheme("HPCC", variant) for variant in VARIANTS], LEGENDS)
         log_axis(axes.xaxis, lambda us, _: f"$10^{{{np.log10(us):.0f}}}$")
     grid[0, 0].set_ylabel("FCT (us)")
