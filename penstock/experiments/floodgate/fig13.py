@@ -98,21 +98,24 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
 
 def plot(data: pl.DataFrame) -> Any:
     """Completion times of the workloads above; buffers by hop below."""
+    workloads = [workload for workload in WORKLOADS if workload in set(data["traffic"])]
     made, grid = figure(2, 2, width=PAGE, height=4)
     for axes, panel in zip(grid[0], ("average", "99th percentile")):
         for i, scheme in enumerate(SCHEMES):
-            heights = [value(data, panel, scheme.legend, workload) for workload in WORKLOADS]
-            axes.bar(np.arange(4) + 0.27 * (i - 1), heights, 0.25, color=setup.COLOURS[scheme.legend], label=scheme.legend)
-        axes.set_xticks(range(4), list(WORKLOADS.values()))
+            heights = [value(data, panel, scheme.legend, workload) for workload in workloads]
+            axes.bar(np.arange(len(workloads)) + 0.27 * (i - 1), heights, 0.25, color=setup.COLOURS[scheme.legend],
+                     label=scheme.legend)  # fmt: skip
+        axes.set_xticks(range(len(workloads)), [WORKLOADS[workload] for workload in workloads])
         axes.set_ylabel("FCT (us)")
         log_axis(axes.yaxis)
+        axes.set_ylim(bottom=1)
         axes.grid(visible=False, axis="x")
     for axes, workload in zip(grid[1], SHOWN):
         for i, scheme in enumerate(SCHEMES):
             heights = [value(data, "buffer", scheme.legend, workload, x) for x in range(len(HOPS))]
             axes.bar(np.arange(len(HOPS)) + 0.27 * (i - 1), heights, 0.25, color=setup.COLOURS[scheme.legend])
         axes.set_xticks(range(len(HOPS)), [hop.replace("-", "-\n") for hop in HOPS])
-        axes.set_ylabel("Most stored for a port (MB)")
+        axes.set_ylabel("Port buffer (MB)")
         axes.grid(visible=False, axis="x")
     lettered(grid.flat, ["average", "99th percentile", *(f"buffers, {WORKLOADS[workload]}" for workload in SHOWN)])
     legend_above(made, grid[0, 0], columns=3)

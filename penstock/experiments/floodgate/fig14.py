@@ -84,10 +84,10 @@ def plot(data: pl.DataFrame) -> Any:
     """A panel per hop."""
     made, panels = figure(1, 3, width=PAGE, height=2.4)
     for axes, hop in zip(panels, ("ToR-Up", "Core", "ToR-Down")):
-        for scheme in SCHEMES:
+        for scheme, dash in zip(SCHEMES, ("-", "--")):
             line = curve(data, hop, scheme.legend)
-            axes.plot(list(line), list(line.values()), **scheme.style, label=scheme.legend)
-        axes.set(xlabel="ToRs", ylabel="Most stored for a port (MB)", xlim=(0, None), ylim=(0, None))
+            axes.plot(list(line), list(line.values()), **{**scheme.style, "linestyle": dash}, label=scheme.legend)
+        axes.set(xlabel="ToRs", ylabel="Port buffer (MB)", xlim=(0, None), ylim=(0, None))
     lettered(panels, ("ToR-Up", "Core", "ToR-Down"))
     legend_above(made, panels[0], columns=2)
     return made

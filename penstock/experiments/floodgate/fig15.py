@@ -107,7 +107,7 @@ def plot(data: pl.DataFrame) -> Any:
         for name, style in zip(LEGENDS.values(), styles):
             line = curve(data, hop, name)
             axes.plot(list(line), list(line.values()), **style, label=name)
-        axes.set(xlabel="Incasts", ylabel="Most stored for a port (MB)", xlim=(0, None), ylim=(0, None))
+        axes.set(xlabel="Incasts", ylabel="Port buffer (MB)", xlim=(0, None), ylim=(0, None))
     lettered(panels, ("ToR-Up", "Core", "ToR-Down"))
     legend_above(made, panels[0], columns=3)
     return made
