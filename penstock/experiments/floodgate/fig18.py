@@ -99,6 +99,7 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
             acks[FLOODGATE.legend] / acks[IDEAL.legend],
             1 / 1.1,
             1.1,
+            quick=True,
         ),
         within(
             "acks-dcqcn",

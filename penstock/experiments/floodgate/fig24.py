@@ -86,7 +86,6 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
             ratio("VOQs", "blocking"),
             ratio("VOQs", "blocking") > 1,
             "> 1",
-            quick=False,
         ),
         within("blocking-avg", f"blocking, average FCT: {what}", "Floodgate is better", ratio("average", "blocking"), 1.02),
         within("blocking-p99", f"blocking, p99 FCT: {what}", "Floodgate is better", ratio("99th percentile", "blocking"), 1.02),
