@@ -139,9 +139,10 @@ def plot(data: pl.DataFrame) -> Any:
     for axes in (grid[0], grid[2]):
         log_axis(axes.yaxis)
     for axes in (grid[1], grid[3]):
-        axes.set(ylim=(0, None))
+        axes.margins(y=0.08)
+        axes.set_ylim(bottom=0)
     grid[2].set(ylim=(None, 9000))
-    grid[2].legend(loc="upper left", handlelength=1.6)
+    grid[2].legend(loc="upper left", handlelength=1.4, fontsize=7, borderaxespad=0.1)
     grid[3].set(xlabel="$thre_{credit}$ (BDP)")
     grid[3].axvspan(*RANGE, color="0.93", zorder=0)
     lettered(grid, ("overhead", "buffer", "completion time", "delayed credits"))
