@@ -25,8 +25,6 @@ SCHEMES = (DCQCN, FLOODGATE, IDEAL)
 SHOWN = ("memcached", "web_server")    # whose buffers are drawn, and which are run at scale quick
 DIFFERS: dict[str, Differs] = {
     "tail": Differs("Hadoop's is that of DCQCN within what seeds differ, 0.98 to 1.04 of it", "floodgate-fig13"),
-    "memcached-gain": Differs("headers and ACKs overload the links, so that in 0.3 ms all wait for them, with and without it",
-                              "floodgate-fig13"),
 }  # fmt: skip
 
 
