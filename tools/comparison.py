@@ -69,7 +69,7 @@ def page(folder: Path) -> str:
     about = (comparison.__doc__ or "").strip().split("\n\n")
     lines = ["# Floodgate or BFC: which to use when", "",
              "<!-- written by tools/comparison.py; do not edit -->", "",
-             f"Made by `python tools/comparison.py` with penstock {said['penstock']}, at scale {said['scale']}.", "",
+             f"Made by `python tools/comparison.py`, at scale {said['scale']}.", "",
              *[paragraph.replace("\n", " ") for block in about[1:3] for paragraph in (block, "")],
              "## Which to use when", "",
              "Of what can be built: BFC ideal (1024 queues per port) and Floodgate ideal (a credit per packet, hosts that obey) "
