@@ -29,6 +29,9 @@ presets = {
             "pfc.alpha": 0.125, "pfc.reserve": 4096, "host.ack_priority": "data"},
     # the BFC paper's baseline
     "bfc": {"form": "rate", "g": 0.00390625, "r_ai": "500Mbps", "pfc.alpha": 0.125, "pfc.reserve": 4096},
+    # the Floodgate authors' simulator: DCQCN's marking instead of a step
+    "floodgate": {"form": "rate", "g": 0.00390625, "r_ai": "1Gbps", "ecn.k_min": "400KB", "ecn.k_max": "1600KB", "ecn.p_max": 0.2,
+                  "ecn.per": "100Gbps", "pfc.alpha": 0.25, "pfc.reserve": 4096, "host.ack_priority": "data"},
     "slow_start": {"slow_start": 10},
 }
 scheme_state = {"most": "int64"}

@@ -43,17 +43,13 @@ def with_alpha(one: Scheme, alpha: float) -> Scheme:
 
 
 ALPHAS = {alpha: (with_alpha(DCQCN, alpha), with_alpha(FLOODGATE, alpha)) for alpha in (1, 0.25)}
-MARKS = {
-    "ecn": {"k_min": "400KB", "k_max": "1600KB", "p_max": 0.2, "per": "100Gbps"},
-    "dctcp": {"form": "rate", "g": 1 / 256, "r_ai": "1Gbps"},
-}
-DCTCPS = {
-    "DCTCP": {"name": "dctcp:ns3", "pfc": {"alpha": 2}},
-    "DCTCP, DCQCN's marks": {"name": "dctcp:ns3", "pfc": {"alpha": 2}, **MARKS},
-}
+DCTCPS = {"DCTCP": "dctcp:ns3", "DCTCP, DCQCN's marks": "dctcp:floodgate"}
 OF_DCTCP = {
-    legend: (Scheme(legend, table), Scheme(f"{legend}, Floodgate", {**table, "name": "dctcp:ns3+floodgate"}))
-    for legend, table in DCTCPS.items()
+    legend: tuple(
+        Scheme(f"{legend}{more}", {"name": f"{name}{part}", "pfc": {"alpha": 2}})
+        for more, part in (("", ""), (", Floodgate", "+floodgate"))
+    )
+    for legend, name in DCTCPS.items()
 }
 IN_RACKS = (DCQCN, *FLOODGATES, *(one for pair in (*ALPHAS.values(), *OF_DCTCP.values()) for one in pair))
 IN_TREE = (DCQCN, FLOODGATE, NO_DOWN, NS3)
