@@ -160,7 +160,7 @@ def test_presets():
         frames = []
         for fabric, schemes in presets.SHOWN.items():
             for i, scheme in enumerate(schemes):
-                on = "floodgate" in scheme.table["name"]
+                on = "+floodgate" in scheme.table["name"]
                 credits = {presets.ENTRY.legend: 2, presets.CREDIT_BYTES.legend: 3}.get(scheme.legend, 1)
                 numbers = (with_floodgate if on else 100, with_floodgate if on else 100, 5, 0 if on else 1 + i, credits)
                 frames += [setup.rows(panel, scheme.legend, [0], [y], fabric) for panel, y in zip(presets.PANELS, numbers)]

@@ -57,7 +57,7 @@ class Scheme:
     @property
     def style(self) -> dict[str, Any]:
         """Colour, dashes and marker: the colour says whether Floodgate is on, the dashes of which kind."""
-        if "floodgate" not in self.table["name"]:
+        if "floodgate" not in self.table["name"].replace(":floodgate", ""):
             return look(self.table["name"], self.nth)
         ideal = "ideal" in self.table["name"]
         return {**look("floodgate"), "color": SKY if ideal else GREEN, "linestyle": DASHES[2 if ideal else 0]}

@@ -188,7 +188,7 @@ def plot(data: pl.DataFrame) -> Any:
 
 def _colour(one: Scheme) -> str:
     """By congestion control, and whether Floodgate is on."""
-    on = "floodgate" in one.table["name"]
+    on = "+floodgate" in one.table["name"]
     if "dctcp" in one.table["name"]:
         return SKY if on else PURPLE
     return GREEN if on else ORANGE
