@@ -221,6 +221,7 @@ def test_signals_of_the_real_world(name: str, tmp_path: Path):
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell's background job ignores it
     ) as process:
         assert process.stdout and process.stdout.readline() == "simulating\n"
         process.send_signal(getattr(signal, name))
