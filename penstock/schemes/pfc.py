@@ -22,6 +22,7 @@ PERIODS = 64        # refreshes that still go out after a resume
 
 
 def set_up_node(pfc, node):
+    """A link that gets slower keeps its headroom: its other direction may be as fast as before."""
     mine = my_node(pfc, node)
     frame = node.worker.world.quantum + 64
     mine.shared_size = node.buffer_size
@@ -32,6 +33,7 @@ def set_up_node(pfc, node):
         port = port_at(node, slot)
         bdp = port.delay // port.ps_per_byte + 1
         size = max(whole(pfc.headroom * bdp), 2 * bdp + 3 * frame)
+        size = max(size, my_port(pfc, port).headroom_size)
         my_port(pfc, port).headroom_size = size
         mine.shared_size -= size + pfc.reserve
 
