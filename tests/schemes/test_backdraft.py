@@ -12,7 +12,7 @@ from paper import backdraft
 from penstock.measure import HostConfig, Measure
 from penstock.schemes import parse
 from penstock.sim.simulate import simulate
-from penstock.topology import behind_vswitches, leaf_spine, star, with_receivers
+from penstock.topology import behind_vswitches, leaf_spine, with_receivers
 from penstock.workload import flow_list
 
 QUIET = Measure(sample="0s", flows=False)
