@@ -23,7 +23,7 @@ PERIODS = 64        # refreshes that still go out after a resume
 
 
 def set_up_node(pfc, node):
-    """A link that gets slower needs more headroom: if only our direction does, a pause waits behind a slow packet."""
+    """A link that gets slower needs more headroom from then on: if only our direction does, a pause waits for a slow packet."""
     mine = my_node(pfc, node)
     frame = node.worker.world.quantum + 64
     mine.shared_size = node.buffer_size
@@ -37,6 +37,7 @@ def set_up_node(pfc, node):
             ingress.line = port.ps_per_byte
         bdp = port.delay // ingress.line + 1
         size = max(whole(pfc.headroom * bdp), 2 * bdp + 3 * frame) + frame * (port.ps_per_byte // ingress.line - 1)
+        size = max(size, ingress.headroom_size)
         ingress.headroom_size = size
         mine.shared_size -= size + pfc.reserve
 
