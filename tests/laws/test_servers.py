@@ -75,6 +75,16 @@ def test_everything_arrives_and_threads_change_nothing(tables, scheme, seed, dat
     assert frames(run)["packets"].height > 0
 
 
+@pytest.mark.parametrize("course", [{}, {"on": "300us", "off": "200us", "until": "30ms"}], ids=["slow", "on and off"])
+def test_pfc_has_headroom_for_a_pause_that_waits_behind_a_slow_packet(course):
+    """Slow applications fill an uplink of 10 Gbit/s at 100."""
+    topo = behind_vswitches(star(hosts=3, rate="10Gbps", buffer="2MB"), apps=4, delay="5us", buffer="12MB")
+    topo = with_receivers(topo, [{"host": host, "rate": "200Mbps", **course} for host in range(4)])
+    run = simulate(topo, flow_list(topo, [(i, 4 + i, 3_000_000, "0s") for i in range(4)]), "pfc", measure=QUIET,
+                   host=HostConfig(rto="50ms"))
+    assert not reasons(run) and run.ports["pauses_sent"].sum() > 10
+
+
 @examples(40)
 @given(receivers(SERVERS.hosts), st.integers(0, 7), st.data())
 def test_pfc_loses_nothing_to_receivers_that_vary(tables, dst, data):
