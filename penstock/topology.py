@@ -18,6 +18,8 @@ from penstock import topology_files
 from penstock.errors import SpecError, nearest
 from penstock.topology_graph import CHANGE_EXAMPLE, LINK, MAX_HOSTS, LinkChange, Topology, make_links
 from penstock.topology_routes import Routes
+from penstock.topology_virtual import EXAMPLE as RECEIVER_EXAMPLE
+from penstock.topology_virtual import behind_vswitches, with_receivers
 from penstock.units import parse_size, parse_time, ps_per_byte
 
 __all__ = [
@@ -26,6 +28,7 @@ __all__ = [
     "LinkChange",
     "Routes",
     "Topology",
+    "behind_vswitches",
     "build",
     "clos",
     "dumbbell",
@@ -35,6 +38,7 @@ __all__ = [
     "make_links",
     "parking_lot",
     "star",
+    "with_receivers",
 ]
 
 Rate = str | int | float
@@ -217,7 +221,8 @@ KINDS: dict[str, Callable[..., Topology]] = {
 
 
 def build(params: Mapping[str, Any]) -> Topology:
-    """The network of a spec's [topology] table: `kind` (or `file`), the kind's own keys, `loss` and `changes`."""
+    """The network of a spec's [topology] table: `kind` (or `file`), the kind's own keys, `vswitches`, `loss`, `receivers` and
+    `changes`."""
     table = dict(params)
     kind = table.pop("kind", "file" if "file" in table else None)
     if kind is None:
@@ -225,11 +230,12 @@ def build(params: Mapping[str, Any]) -> Topology:
     if not isinstance(kind, str) or kind not in KINDS:
         raise SpecError(f'topology: kind = "{kind}" is unknown{nearest(kind, KINDS)}')
     loss, changes = table.pop("loss", None), table.pop("changes", ())
+    vswitches, receivers = table.pop("vswitches", None), table.pop("receivers", ())
     builder = KINDS[kind]
     known = ["file" if name == "path" else name for name in inspect.signature(builder).parameters]
     for key in table:
         if key not in known:
-            remedy = nearest(key, [*known, "kind", "loss", "changes"])
+            remedy = nearest(key, [*known, "kind", "loss", "changes", "vswitches", "receivers"])
             raise SpecError(f'topology: unknown key "{key}" for kind "{kind}"{remedy}')
     if kind == "file":
         if not isinstance(table.get("file"), (str, Path)):
@@ -237,10 +243,25 @@ def build(params: Mapping[str, Any]) -> Topology:
         topo = from_file(table.pop("file"), **table)
     else:
         topo = builder(**table)
+    if vswitches is not None:
+        topo = behind_vswitches(topo, **_table(vswitches, "vswitches", ("apps", "rate", "delay", "buffer")))
     topo = topo if loss is None else topo.with_loss(loss)
+    if not isinstance(receivers, (list, tuple)) or not all(isinstance(receiver, Mapping) for receiver in receivers):
+        raise SpecError(f"topology: receivers: expected a list such as [{RECEIVER_EXAMPLE}]")
+    topo = with_receivers(topo, receivers) if receivers else topo
     if not isinstance(changes, (list, tuple)) or not all(isinstance(change, Mapping) for change in changes):
         raise SpecError(f"topology: changes: expected a list such as [{CHANGE_EXAMPLE}]")
     return topo.with_changes(changes) if changes else topo
+
+
+def _table(value: Any, what: str, known: tuple[str, ...]) -> dict[str, Any]:
+    """A table with known keys."""
+    if not isinstance(value, Mapping):
+        raise SpecError(f"topology: {what} = {value!r}: expected a table such as {what} = {{apps = 2}}")
+    for key in value:
+        if key not in known:
+            raise SpecError(f'topology: {what}: unknown key "{key}"{nearest(key, known)}')
+    return dict(value)
 
 
 def _three_tiers(

@@ -28,16 +28,17 @@ LINK = np.dtype(
 MAX_HOSTS = 32767
 MAX_PORTS = 2000
 CHANGE_EXAMPLE = '{time = "1ms", a = "tor0", b = "spine1", up = false}'
-TIERS = ("host", "ToR", "spine/aggregation", "core")
+TIERS = ("virtual", "ToR", "spine/aggregation", "core")   # of switches
 
 
 class LinkChange(NamedTuple):
-    """From `time_ps` on, `link` is up or down, or has another rate; None: as before."""
+    """From `time_ps` on, `link` is up or down, or has another rate; None: as before. `node`: only what that end sends."""
 
     time_ps: int
     link: int
     up: bool | None = None
     ps_per_byte: int | None = None
+    node: int | None = None
 
 
 def make_links(a: Any, b: Any, ps_per_byte: Any, delay_ps: Any, loss: Any = 0.0) -> np.ndarray:
@@ -55,7 +56,7 @@ class Topology:
     links         array of LINK; ports of a node are numbered 0.. in the order of its links, by this class
     buffer_bytes  int64 per switch; 0 = unbounded
     names         one per node
-    tier          int8 per node: 0 host, 1 ToR, 2 aggregation or spine, 3 core
+    tier          int8 per node: 0 host, or virtual switch in a server, 1 ToR, 2 aggregation or spine, 3 core
     params        the keyword arguments that made it, so that a spec can be written back: build(topo.spec) == topo
     changes       LinkChange, sorted by time
     """
@@ -131,6 +132,7 @@ class Topology:
         Without an upper tier, of all switch-to-switch links (dumbbell: the bottleneck); 0 if there are none.
         """
         core = self.links[self.core_links]
+        core = core[(self.tier[core["a"]] > 0) & (self.tier[core["b"]] > 0)]
         low, high = np.sort((self.tier[core["a"]], self.tier[core["b"]]), axis=0)
         uplinks = core[(low == 1) & (high > 1)]
         return _bits_per_second(uplinks if len(uplinks) else core)
@@ -181,23 +183,23 @@ class Topology:
 
     def with_changes(self, changes: Iterable[LinkChange | Mapping[str, Any]]) -> "Topology":
         """With these link changes in addition: LinkChange, or as in TOML
-        `{time = "1ms", a = "tor0", b = "spine1", up = false}` and `{..., rate = "40Gbps"}`."""
+        `{time = "1ms", a = "tor0", b = "spine1", up = false}` and `{..., rate = "40Gbps"}`; with `of = "tor0"`
+        what that end alone sends."""
         added = [change if isinstance(change, LinkChange) else self._change(change) for change in changes]
         everything = tuple(sorted((*self.changes, *added), key=lambda change: change.time_ps))
-        written = [self._written(change) for change in everything]
-        params = {key: value for key, value in self.params.items() if key != "changes"}
-        return replace(self, changes=everything, params={**params, "changes": written} if written else params)
+        written = [*self.params.get("changes", ()), *map(self._written, added)]
+        return replace(self, changes=everything, params={**self.params, "changes": written} if written else self.params)
 
     def with_loss(self, loss: float) -> "Topology":
-        """With this probability of losing a frame on each link and direction."""
+        """With this probability of losing a frame on each link and direction; those within a server lose none."""
         if isinstance(loss, bool) or not isinstance(loss, (int, float, np.integer, np.floating)):
             raise SpecError(f"loss = {loss!r}: expected a probability, such as 0.001")
         links = self.links.copy()
-        links["loss"] = loss
+        links["loss"] = np.where((self.tier[links["a"]] == 0) & (self.tier[links["b"]] == 0), 0.0, loss)
         return replace(self, links=links, params={**self.params, "loss": float(loss)})
 
     def _change(self, table: Mapping[str, Any]) -> LinkChange:
-        known = ("time", "a", "b", "up", "rate")
+        known = ("time", "a", "b", "up", "rate", "of")
         for key in table:
             if key not in known:
                 raise SpecError(f'changes: unknown key "{key}"{nearest(key, known)}')
@@ -206,7 +208,8 @@ class Topology:
                 raise SpecError(f'changes: {dict(table)} has no "{key}"; write for example {CHANGE_EXAMPLE}')
         time = parse_time(table["time"], "changes: time")
         rate = ps_per_byte(table["rate"], "changes: rate") if "rate" in table else None
-        return LinkChange(time, self.link(table["a"], table["b"]), table.get("up"), rate)
+        node = self.node(table["of"]) if "of" in table else None
+        return LinkChange(time, self.link(table["a"], table["b"]), table.get("up"), rate, node)
 
     def _written(self, change: LinkChange) -> dict[str, Any]:
         """A change as in TOML; times and rates exact."""
@@ -218,6 +221,8 @@ class Topology:
             table["up"] = change.up
         if change.ps_per_byte:
             table["rate"] = f"{8 * PS_PER_S // change.ps_per_byte}bps"
+        if change.node is not None:
+            table["of"] = self.names[change.node]
         return table
 
     # Paths
@@ -272,7 +277,7 @@ class Topology:
 
     def describe(self) -> str:
         """A few lines for people."""
-        of_tier = [f"{n} {TIERS[t]}" for t, n in enumerate(np.bincount(self.tier)) if t and n]
+        of_tier = [f"{n} {TIERS[t]}" for t, n in enumerate(np.bincount(self.tier[self.hosts:])) if n]
         lines = [
             f"{self.kind}: {self.hosts} hosts, {self.switches} switches ({', '.join(of_tier)}), "
             f"{len(self.links)} links",
@@ -429,6 +434,9 @@ def _check_changes(topo: Topology) -> None:
             raise SpecError(f"changes: up = {change.up!r}; must be true or false")
         if change.ps_per_byte is not None and change.ps_per_byte <= 0:
             raise SpecError(f"changes: {change.ps_per_byte} ps per byte; must be greater than zero, or up = false")
+        link = topo.links[change.link]
+        if change.node is not None and (change.node not in (link["a"], link["b"]) or change.up is not None):
+            raise SpecError("changes: of = a node: it must be one end of the link, and it has a rate of its own, not a state")
 
 
 def _check_connected(topo: Topology) -> None:

@@ -12,3 +12,5 @@ cdef void remove_paced(Node* node, Flow* flow) noexcept nogil
 cdef void fix_paced(Node* node, Flow* flow) noexcept nogil
 cdef void set_rate(Flow* flow, double bits_per_second) noexcept nogil
 cdef void repace(Node* node, Flow* flow) noexcept nogil
+cdef Flow* flow_of(Node* node, Packet* pkt) noexcept nogil
+cdef void hold_flow(Node* node, Flow* flow, int64_t until) noexcept nogil

@@ -96,6 +96,25 @@ def repace(node, flow):
     """Let a new rate move the time of the next packet as well, but not into the past; one that is ready stays ready."""
     if flow.state == READY:
         return
-    flow.next_send = max(flow.last_send + whole(flow.last_size * flow.gap), node.now)
+    gap = max(flow.gap, flow.least_gap)
+    flow.next_send = max(max(flow.last_send + whole(flow.last_size * gap), node.now), flow.held_until)
+    if flow.state == PACED:
+        fix_paced(node, flow)
+
+
+def flow_of(node, pkt):
+    """The flow of this host that a frame is about, by pkt.seq as its number and pkt.slot; nothing: it has ended."""
+    if pkt.slot < 0 or pkt.slot >= node.worker.flow_limit:
+        return NO_FLOW
+    flow = flow_at(node.worker, pkt.slot)
+    if flow.number == pkt.seq and flow.src == node.id:
+        return flow
+    return NO_FLOW
+
+
+def hold_flow(node, flow, until):
+    """Send nothing of a flow before then."""
+    flow.held_until = until
+    flow.next_send = max(flow.next_send, until)
     if flow.state == PACED:
         fix_paced(node, flow)

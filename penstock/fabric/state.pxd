@@ -18,6 +18,7 @@ cdef enum:
     LAST = 1                # flags: carries the flow's last byte
     RETRANSMITTED = 2
     NACK = 4
+    ADDRESSED = 8           # a control frame on its way to a host
     RESUME = 0              # commands of control frames
     PAUSE = 1
     REFRESH = 2
@@ -109,6 +110,8 @@ cdef struct Flow:           # sending side
     int64_t window          # bytes that may be unacknowledged
     int64_t next_send       # pacing
     double gap              # ps per byte; 0 = not paced
+    double least_gap        # the same, set by flow control: no rate lifts it
+    int64_t held_until      # by flow control
     Flow* next              # round robin or parking list
     int32_t number, slot
     int32_t hash, heap_at
@@ -281,7 +284,8 @@ ctypedef struct Node:
     int64_t buffer_max
     Queue* voqs             # virtual output queues: packets that a scheme holds back from their egress queue
     int64_t voq_size
-    int32_t voq_count, voqs_used, voqs_max, spare
+    int32_t voq_count, voqs_used, voqs_max
+    int32_t tier            # 0 host or virtual switch, 1 ToR, ...
     Host* host
     int64_t events, hops, control_frames, frame_bytes, frame_bytes_received
     int64_t draws[5]        # random numbers drawn, by purpose

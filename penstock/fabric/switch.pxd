@@ -30,6 +30,7 @@ cdef void resume_port(Node* node, Port* port, int bit) noexcept nogil
 cdef void push_frame(Port* port, Packet* pkt) noexcept nogil
 cdef void send_control(Node* node, int slot, int kind, int command, int value, int64_t mask) noexcept nogil
 cdef Packet* new_frame(Node* node, int kind, int command) noexcept nogil
+cdef void send_to_host(Node* node, int dst, Packet* pkt) noexcept nogil
 cdef void send_frame(Node* node, int slot, Packet* pkt) noexcept nogil
 cdef void set_timer(Node* node, int index, int64_t when) noexcept nogil
 cdef void run_timers(Node* node) noexcept nogil

@@ -407,6 +407,18 @@ def new_frame(node, kind, command):
     return pkt
 
 
+def send_to_host(node, dst, pkt):
+    """Send a frame to a host, whatever lies between; its on_control gets it."""
+    pkt.dst = dst
+    pkt.hash = hash31(dst, pkt.number)
+    pkt.flags = ADDRESSED
+    group = node.routes[dst]
+    if group < 0:
+        give_frame(node.worker, pkt)
+        return
+    send_frame(node, node.next_hops[group + 1 + pick(pkt.hash, node.hash_seed, node.next_hops[group])], pkt)
+
+
 def send_frame(node, slot, pkt):
     """Append a frame to the control lane of a port.  Never transmits at once: may be called from a transmit."""
     if slot < 0 or slot >= node.port_count:

@@ -52,15 +52,16 @@ HOOKS = {
     "set_up_port": "node port",
 }
 # who uses a verb needs the hook
-COMPANIONS = {"send_control": "on_control", "send_frame": "on_control", "set_timer": "on_timer", "release": "choose_voq"}
+COMPANIONS = {"send_control": "on_control", "send_frame": "on_control", "send_to_host": "on_control",
+              "set_timer": "on_timer", "release": "choose_voq"}
 RETURNS = {"choose_path": "int32_t", "choose_voq": "int32_t", "choose_queue": "int32_t", "admit": "int32_t"}
 ANNOTATED = {"int": "int64_t", "float": "double"}
 INLINE_LIMIT = 256
 IMPORTS = """from penstock.fabric.state cimport *
 from penstock.fabric.queueing_inline cimport draw
-from penstock.fabric.pacing cimport set_rate, repace
+from penstock.fabric.pacing cimport set_rate, repace, flow_of, hold_flow
 from penstock.fabric.switch cimport pause_queue, resume_queue, pause_port, resume_port
-from penstock.fabric.switch cimport send_control, new_frame, send_frame, set_timer, release
+from penstock.fabric.switch cimport send_control, new_frame, send_frame, send_to_host, set_timer, release
 """
 
 

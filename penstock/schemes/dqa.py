@@ -7,10 +7,12 @@ On Enqueue / On Dequeue are the paper's; flow_table is indexed by egress port an
 
 structs = {"entry": {"expires": "time", "size": "int32", "q_assignment": "int32"}}
 packet_state = {"entry": "int32"}
-node_state = {"sticky": "time"}
-port_state = {"empty": "mask[16]", "flow_table": "entry[queues * table]", "kept_until": "time[queues]"}
+node_state = {"sticky": "time", "queues": "int32", "words": "int32"}
+port_state = {"empty": "mask[16]", "flow_table": "entry[max(queues, edge_queues) * table]",
+              "kept_until": "time[max(queues, edge_queues)]"}
 parameters = {
     "queues": ("int32 1..1024", 32, "physical queues per port, beside the control queue (section 6.2.1: 32; Tofino2 400G: 128)"),
+    "edge_queues": ("int32 0..1024", 0, "the same at virtual switches, which have more memory (Backdraft section 3); 0 = same"),
     "table": ("int32 1..10000", 100, "flow-table entries per queue (section 3.3.1)"),
     "sticky": ("float64", 2.0, "sticky threshold in one-hop round trips (section 3.3.2)"),
     "kept_queues": ("choice last alike", "last",
@@ -18,8 +20,7 @@ parameters = {
     "assignment": ("choice dynamic stochastic single", "dynamic", "how flows get their queues (sections 3.3.1, 6.1)"),
 }
 presets = {"stochastic": {"assignment": "stochastic"}, "single": {"assignment": "single"}}
-fabric = {"queues": "queues"}
-scheme_state = {"words": "int64"}
+fabric = {"queues": "max(queues, edge_queues)"}
 
 DYNAMIC = 0
 STOCHASTIC = 1
@@ -27,22 +28,23 @@ SINGLE = 2
 ALIKE = 1           # kept_queues
 
 
-def set_up(dqa):
-    dqa.words = (dqa.queues + 63) >> 6
-
-
 def set_up_node(dqa, node):
     """HRTT is the largest over the ports, as for the threshold of BFC."""
+    mine = my_node(dqa, node)
+    mine.queues = dqa.queues
+    if node.tier == 0 and dqa.edge_queues > 0:
+        mine.queues = dqa.edge_queues
+    mine.words = (mine.queues + 63) >> 6
     hrtt = 0
     for slot in range(node.port_count):
         hrtt = max(hrtt, 2 * port_at(node, slot).delay)
-    my_node(dqa, node).sticky = whole(dqa.sticky * hrtt)
+    mine.sticky = whole(dqa.sticky * hrtt)
 
 
 def set_up_port(dqa, node, port):
     mine = my_port(dqa, port)
     port.flows = 0
-    for q in range(dqa.queues):
+    for q in range(my_node(dqa, node).queues):
         mine.empty[q >> 6] |= bit(q & 63)
 
 
@@ -50,7 +52,7 @@ def empty_queue(dqa, node, port):
     """The first empty queue that no pause holds and no flow sticks to; else one that a flow does stick to; else -1."""
     mine = my_port(dqa, port)
     second = -1
-    for w in range(dqa.words):
+    for w in range(my_node(dqa, node).words):
         candidates = mine.empty[w]
         while candidates:
             q = (w << 6) + lowest_bit(candidates)
@@ -65,7 +67,8 @@ def empty_queue(dqa, node, port):
 
 def choose_queue(dqa, node, port, pkt):
     mine = my_port(dqa, port)
-    index = pick(pkt.hash, node.hash_seed + 1, dqa.queues * dqa.table)
+    queues = my_node(dqa, node).queues
+    index = pick(pkt.hash, node.hash_seed + 1, queues * dqa.table)
     my_packet(dqa, pkt).entry = index
     entry = flow_table_at(mine, index)
     if entry.size == 0:
@@ -73,9 +76,9 @@ def choose_queue(dqa, node, port, pkt):
         if dqa.assignment == DYNAMIC:
             if node.now > entry.expires:
                 q = empty_queue(dqa, node, port)
-                entry.q_assignment = q if q >= 0 else draw(node, 0) % dqa.queues
+                entry.q_assignment = q if q >= 0 else draw(node, 0) % queues
         elif dqa.assignment == STOCHASTIC:
-            entry.q_assignment = pick(pkt.hash, node.hash_seed + 2, dqa.queues)
+            entry.q_assignment = pick(pkt.hash, node.hash_seed + 2, queues)
     entry.size += 1
     mine.empty[entry.q_assignment >> 6] &= ~bit(entry.q_assignment & 63)
     return entry.q_assignment

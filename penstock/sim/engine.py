@@ -97,7 +97,10 @@ def arrive(node, slot):
             drop(node, port, pkt, DROP_LOSS)
             return
     if pkt.kind > ACK:
-        receive_control(node, slot, pkt)
+        if pkt.flags == ADDRESSED and not node.is_host:
+            receive(node, slot, pkt)
+        else:
+            receive_control(node, slot, pkt)
         return
     node.hops += 1
     if not node.is_host:

@@ -94,10 +94,12 @@ def next_flow(node, port):
             host.levels &= ~bit(level)
         if queue_at(port, flow.queue).paused:
             park(node, flow)
-        elif may_send(flow):
-            return flow
-        else:
+        elif not may_send(flow):
             flow.state = IDLE
+        elif flow.next_send > node.now:         # held since it became ready
+            add_paced(node, flow)
+        else:
+            return flow
     return NO_FLOW
 
 
@@ -178,8 +180,9 @@ def serve(node, port, flow):
     flow.last_send = node.now
     flow.last_size = pkt.size
     flow.next_send = node.now
-    if flow.gap > port.ps_per_byte:
-        flow.next_send = node.now + whole(pkt.size * flow.gap)
+    gap = max(flow.gap, flow.least_gap)
+    if gap > port.ps_per_byte:
+        flow.next_send = node.now + whole(pkt.size * gap)
     send(node, port, pkt)
     settle(node, flow)
 

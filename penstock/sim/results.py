@@ -164,7 +164,8 @@ def busy_ps(runner: Runner, port: dict[str, Any]) -> int:
     at = ((links["a"] == port["node"]) & (links["port_a"] == port["port"])) | ((links["b"] == port["node"])
                                                                               & (links["port_b"] == port["port"]))
     link = int(np.flatnonzero(at)[0])
-    rates = [int(links["ps_per_byte"][link])] + [c.ps_per_byte for c in runner.topo.changes if c.link == link and c.ps_per_byte]
+    rates = [int(links["ps_per_byte"][link])] + [c.ps_per_byte for c in runner.topo.changes
+                                                  if c.link == link and c.ps_per_byte and c.node in (None, port["node"])]
     bounds = [0, *marks, port["tx_bytes"]]
     return sum(rate * (high - low) for rate, low, high in zip(rates, bounds, bounds[1:]))
 

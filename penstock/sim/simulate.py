@@ -136,7 +136,8 @@ class Runner:
     @property
     def pauses_may_be_lost(self) -> bool:
         """Whether a lossless scheme cannot keep its promise: wires lose frames, or links fail."""
-        return bool(self.control_loss or self.topo.changes or self.topo.links["loss"].any())
+        fails = any(c.up is not None for c in self.topo.changes)
+        return bool(self.control_loss or fails or self.topo.links["loss"].any())
 
     def check_numbers(self) -> None:
         """Refuse what the core's integers cannot hold."""
@@ -358,6 +359,8 @@ class Runner:
         link = self.topo.links[change.link]
         if change.ps_per_byte:
             for node, port in ((link["a"], link["port_a"]), (link["b"], link["port_b"])):
+                if change.node not in (None, node):
+                    continue
                 self.spent.setdefault((int(node), int(port)), []).append(self.sim.tx_bytes(int(node), int(port)))
         up = -1 if change.up is None else int(change.up)
         if change.up is not None:
@@ -365,7 +368,7 @@ class Runner:
             self.offsets, self.next_hops = self.plain_routes(self.topo.routes(self.down))
             self.sim.set_routes(self.offsets, self.next_hops)
         self.sim.change_link(change.time_ps, int(link["a"]), int(link["port_a"]), int(link["b"]), int(link["port_b"]), up,
-                             int(change.ps_per_byte or 0))
+                             int(change.ps_per_byte or 0), -1 if change.node is None else change.node)
 
     def ideal_ps(self) -> np.ndarray:
         flows = self.flows

@@ -164,6 +164,7 @@ class Simulation:
             new_node(world, number, shape["degrees"][number], node, sizes["port"], sizes["queue"], queues, voqs)
             node.hash_seed = shape["node_seeds"][number]
             node.random_seed = shape["random_seeds"][number]
+            node.tier = shape["tiers"][number]
             node.buffer_size = NEVER
             if node.is_host:
                 new_nic(world, node, composition.nic_queues)
@@ -349,15 +350,16 @@ class Simulation:
         run_released(worker_at(self.world, worker), windows)
         return not worker_at(self.world, worker).finished and worker_at(self.world, worker).window_start < self.world.horizon
 
-    def change_link(self, time, a, slot_a, b, slot_b, up, ps_per_byte):
-        """A link goes up (1), down (0) or keeps its state (-1); a rate of 0 keeps the rate.  Call when time has come."""
+    def change_link(self, time, a, slot_a, b, slot_b, up, ps_per_byte, only):
+        """A link goes up (1), down (0) or keeps its state (-1); a rate of 0 keeps the rate.  `only` one node sends at the new
+        rate; -1: both.  Call when time has come."""
         world = self.world
         ends = [(a, slot_a), (b, slot_b)]
         for number, slot in ends:
             node = node_at(world, number)
             port = port_at(node, slot)
             node.now = time
-            if ps_per_byte:
+            if ps_per_byte and (only < 0 or only == number):
                 port.ps_per_byte = ps_per_byte
                 self.set_up_again(number)
             if up == 0:
