@@ -1,10 +1,10 @@
 """What the figures of Backdraft (NSDI 2022) share: servers with virtual switches behind one switch, schemes, counters.
 
 Every server has a virtual switch and `apps` applications behind it. A UDP-like flow is one without congestion control: it sends
-at the rate of its application until it ends, whatever is lost; what is lost is sent again (go-back-N), which UDP would not do, so
-throughput is what the virtual switch hands to an application. Packets are of 1000 B payload and 48 B of headers; the paper does
-not give the size of its UDP packets, so what it counts per second is compared in proportion. The lossy virtual switch is BESS's:
-one queue of 1024 packets for each application, and no more.
+at the rate of its application until it ends, whatever is lost; what is lost is sent again (go-back-N), which UDP would not do,
+so throughput is what the virtual switch hands to an application. Packets are of 1000 B payload and 48 B of headers; the paper
+does not give the size of its UDP packets, so what it counts per second is compared in proportion. The lossy virtual switch is
+BESS's: one queue of 1024 packets for each application, and no more.
 """
 
 from collections.abc import Iterable, Sequence
@@ -15,10 +15,9 @@ import numpy as np
 import polars as pl
 
 from penstock.experiments.cache import Runs, Spec
-from penstock.experiments.style import GREEN, MARKERS, ORANGE, RED, SKY
+from penstock.experiments.style import look
 
 APPLICATION, VSWITCH, SWITCH = "application", "virtual switch", "switch"
-COLOURS = (ORANGE, SKY, RED, GREEN)
 
 
 @dataclass(frozen=True)
@@ -60,23 +59,24 @@ class Scheme:
 
     legend: str
     table: dict[str, Any]
-    nth: int
+    like: str
+    nth: int = 0
 
     @property
     def style(self) -> dict[str, Any]:
-        """Colour and marker."""
-        return {"color": COLOURS[self.nth], "marker": MARKERS[self.nth]}
+        """Colour, dashes and marker: those of the family of schemes that it is like."""
+        return look(self.like, self.nth)
 
 
 SLOTS = "1073152B"      # 1024 slots of BESS's queue, full of packets
-LOSSY = Scheme("lossy", {"name": "backdraft", "overlay": False, "most": SLOTS, "dqa": {"assignment": "single"}}, 0)
-BACKDRAFT = Scheme("Backdraft", {"name": "backdraft"}, 1)
-LOSSLESS = Scheme("lossless (PFC)", {"name": "pfc"}, 2)
-OVER_PFC = Scheme("Backdraft", {"name": "backdraft+pfc"}, 1)
+LOSSY = Scheme("lossy", {"name": "backdraft", "overlay": False, "most": SLOTS, "dqa": {"assignment": "single"}}, "fifo")
+BACKDRAFT = Scheme("Backdraft", {"name": "backdraft"}, "backdraft")
+LOSSLESS = Scheme("lossless (PFC)", {"name": "pfc"}, "pfc")
+OVER_PFC = Scheme("Backdraft", {"name": "backdraft+pfc"}, "backdraft")
 
 
-def spec(schemes: Iterable[Scheme], topology: dict[str, Any], workload: Sequence[dict[str, Any]], duration: str, drain: bool = False,
-         sample: str = "100us", host: dict[str, Any] | None = None, **measure: Any) -> Spec:
+def spec(schemes: Iterable[Scheme], topology: dict[str, Any], workload: Sequence[dict[str, Any]], duration: str,
+         drain: bool = False, sample: str = "100us", host: dict[str, Any] | None = None, **measure: Any) -> Spec:
     """The spec of one traffic and several schemes."""
     return {
         "run": {"duration": duration, "seed": 1, "drain": drain},
@@ -102,7 +102,7 @@ def ports(runs: Runs, label: str, servers: Servers) -> pl.DataFrame:
 
 def delivered(runs: Runs, label: str, app: int) -> float:
     """Data handed to an application by its virtual switch, Gbit/s over the whole run, headers included."""
-    port = runs.scan(label, "ports").filter((pl.col("peer") == app)).collect().row(0, named=True)
+    port = runs.scan(label, "ports").filter(pl.col("peer") == app).collect().row(0, named=True)
     return (port["tx_bytes"] - port["ack_bytes"] - port["control_bytes"]) * 8 / runs.summary(label)["end_ns"]
 
 
@@ -118,9 +118,10 @@ def rates(runs: Runs, label: str, app: int) -> pl.DataFrame:
 def port_pauses(runs: Runs, label: str, servers: Servers) -> dict[str, int]:
     """How often PFC held an egress of the network to a server, and of a server to the network: frames of the server's virtual
     switch, and frames of the switch. Overlay pauses are not among them: they hold flows."""
-    table = runs.scan(label, "pauses").filter(pl.col("paused") & (pl.col("queue") == -1)).with_columns(servers.place().alias("place"))
-    held = table.filter((pl.col("place") == SWITCH) | (pl.col("port") == servers.apps)).collect()
-    return {VSWITCH: held.filter(pl.col("place") == SWITCH).height, SWITCH: held.filter(pl.col("place") == VSWITCH).height}
+    table = runs.scan(label, "pauses").filter(pl.col("paused") & (pl.col("queue") == -1))
+    held = table.with_columns(servers.place().alias("place")).collect()
+    from_network = held.filter((pl.col("place") == VSWITCH) & (pl.col("port") == servers.apps))
+    return {VSWITCH: held.filter(pl.col("place") == SWITCH).height, SWITCH: from_network.height}
 
 
 def total(table: pl.DataFrame, column: str, place: str | None = None) -> float:
