@@ -63,6 +63,7 @@ SWAPPED = [
     ("table3", "lossless (PFC)", "Backdraft", {"overlay-drops", "overlay-pauses", "overlay-fast", "lossless-drops", "reduced"}),
     ("table3", "lossy", "Backdraft", {"overlay-drops"}),
     ("fig15", "Backdraft without rates", "Backdraft", {"fewer"}),
+    ("fig15", "lossless (PFC)", "Backdraft", {"no-frames", "fewer"}),
     ("fig11", fig11.STATIC, fig11.DYNAMIC, {"dynamic", "memory"}),
     ("bfc", "BFC", "BFC + Backdraft", {"spreads-same-server", "prevents-same-server", "queues", "unfinished"}),
 ]  # fmt: skip
@@ -125,3 +126,8 @@ def test_pfc_of_virtual_switches_alone():
     assert ports.filter(pl.col("node") == 6)["drops"].sum() > 0 == ports.filter(pl.col("node") < 6)["drops"].sum()
     run, ports = two_flows(ps.PFC())
     assert ports["drops"].sum() == 0 and {4, 6} <= set(run.pauses.filter(pl.col("queue") == -1)["node"].to_list())
+
+
+def test_busy_time_counts_overlaps_once():
+    flows = pl.DataFrame({"start_ns": [0.0, 1.0, 10.0, 12.0], "finish_ns": [5.0, 3.0, 11.0, 20.0]})
+    assert fig04.busy_ns(flows) == 5 + 1 + 8

@@ -43,7 +43,8 @@ def specs(scale: str) -> dict[str, Spec]:
 
 def measure(runs: Runs, scale: str) -> pl.DataFrame:
     """Panel "rate": x ms, y Gbit/s; "settles": y ms from the change until the receiver has 95 % of its speed; "before", "after",
-    "settled": y share of the receiver's speed used in the first half, in the second, in its last quarter; "pauses", "drops"."""
+    "settled": y share of the receiver's speed used in the first half, in the second, in its last quarter; "PFC": y frames that
+    held a link; "pauses": all frames; "drops"."""
     frames, half = [], DURATION_MS[scale] / 2
     for scheme in SCHEMES:
         label = f"two/{scheme.legend}"
@@ -52,6 +53,7 @@ def measure(runs: Runs, scale: str) -> pl.DataFrame:
         frame = setup.ports(runs, label, NETWORK)
         found = {"settles": there[0] - half if there else float("nan"), "after": mean(rate, half + 0.02, 2 * half) / AFTER,
                  "before": mean(rate, half / 2, half) / BEFORE, "settled": mean(rate, 1.75 * half, 2 * half) / AFTER,
+                 "PFC": sum(setup.port_pauses(runs, label, NETWORK).values()),
                  "pauses": setup.total(frame, "pauses_sent"), "drops": setup.total(frame, "drops")}  # fmt: skip
         frames += [setup.rows("rate", scheme.legend, rate["ms"], rate["rate"]),
                    *(setup.rows(panel, scheme.legend, [0], [y]) for panel, y in found.items())]  # fmt: skip
@@ -67,6 +69,7 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
     """Backdraft adapts; PFC is said to starve."""
     pfc, overlay, blunt = (scheme.legend for scheme in SCHEMES)
     drops = sum(value(data, "drops", scheme.legend) for scheme in SCHEMES)
+    frames = value(data, "PFC", overlay) + value(data, "PFC", blunt)
     return [
         within("before", "share of its speed that the receiver uses before, Backdraft", "all of it",
                value(data, "before", overlay), 0.95, 1.01, quick=True),
@@ -78,6 +81,7 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
               value(data, "after", pfc), value(data, "after", pfc) < 0.95, "< 0.95"),
         within("fewer", "overlay pauses without rates / with", "a rate avoids on/off bursts (section 4.3)",
                value(data, "pauses", blunt) / value(data, "pauses", overlay), 2.0, quick=True),
+        holds("no-frames", "PFC frames with Backdraft, with rates and without", "none", frames, frames == 0, "0"),
         holds("no-drops", "packets dropped, of all three", "0", drops, drops == 0, "0"),
     ]  # fmt: skip
 
