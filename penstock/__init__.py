@@ -55,15 +55,15 @@ _HOMES = {
     "penstock.schemes": ("Scheme",),
     "penstock.sim.simulate": ("simulate",),
     "penstock.spec": ("load_spec",),
-    "penstock.topology": ("Topology", "behind_vswitches", "clos", "dumbbell", "fat_tree", "from_file", "leaf_spine", "parking_lot",
-                          "star", "with_receivers"),
+    "penstock.topology": ("Topology", "behind_vswitches", "clos", "dumbbell", "fat_tree", "from_file", "leaf_spine",
+                          "parking_lot", "star", "with_receivers"),
     "penstock.workload": ("Flows", "SizeDistribution", "all_to_all", "flow_list", "flows_from_csv", "incast", "long_flows",
                           "permutation", "poisson", "ring_all_reduce", "tree_all_reduce"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
-_SCHEMES = {"Backdraft": "backdraft", "BFC": "bfc", "DPFQ": "dpfq", "DCQCN": "dcqcn", "DCTCP": "dctcp", "DQA": "dqa", "ECN": "ecn", "FIFO": "fifo",
-            "Floodgate": "floodgate", "HPCC": "hpcc", "IdealFQ": "ideal_fq", "PFC": "pfc", "PFCTagged": "pfc_tagged",
-            "Spray": "spray", "TIMELY": "timely", "WindowCap": "window_cap"}
+_SCHEMES = {"Backdraft": "backdraft", "BFC": "bfc", "DCQCN": "dcqcn", "DCTCP": "dctcp", "DQA": "dqa", "ECN": "ecn",
+            "FIFO": "fifo", "Floodgate": "floodgate", "HPCC": "hpcc", "IdealFQ": "ideal_fq", "PFC": "pfc",
+            "PFCTagged": "pfc_tagged", "Spray": "spray", "TIMELY": "timely", "WindowCap": "window_cap"}
 __all__ = sorted([*_HOME_OF, *_SCHEMES, "__version__", "plot", "scheme"])
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 
 def _is_file_name(key: str, value: Any) -> bool:
-    return isinstance(value, str) and (key == "file" or value.startswith(("./", "../", "~/")))
+    return isinstance(value, str) and (key in ("file", "trace") or value.startswith(("./", "../", "~/")))
 
 
 def absolute(value: Any, base: Path, key: str = "") -> Any:
@@ -31,7 +31,7 @@ def hash_files(value: Any, key: str = "") -> Any:
         return [hash_files(v, key) for v in value]
     if key == "name" and isinstance(value, str) and ".py" in value:
         return [hash_files(part, "file") if part.endswith(".py") else part for part in value.split("+")]
-    if isinstance(value, str) and (key == "file" or value.startswith("/")) and Path(value).is_file():
+    if isinstance(value, str) and (key in ("file", "trace") or value.startswith("/")) and Path(value).is_file():
         return hashlib.sha256(Path(value).read_bytes()).hexdigest()
     return value
 

@@ -132,6 +132,7 @@ class Topology:
         Without an upper tier, of all switch-to-switch links (dumbbell: the bottleneck); 0 if there are none.
         """
         core = self.links[self.core_links]
+        core = core[(self.tier[core["a"]] > 0) & (self.tier[core["b"]] > 0)]
         low, high = np.sort((self.tier[core["a"]], self.tier[core["b"]]), axis=0)
         uplinks = core[(low == 1) & (high > 1)]
         return _bits_per_second(uplinks if len(uplinks) else core)
@@ -182,18 +183,19 @@ class Topology:
 
     def with_changes(self, changes: Iterable[LinkChange | Mapping[str, Any]]) -> "Topology":
         """With these link changes in addition: LinkChange, or as in TOML
-        `{time = "1ms", a = "tor0", b = "spine1", up = false}` and `{..., rate = "40Gbps"}`."""
+        `{time = "1ms", a = "tor0", b = "spine1", up = false}` and `{..., rate = "40Gbps"}`; with `of = "tor0"`
+        what that end alone sends."""
         added = [change if isinstance(change, LinkChange) else self._change(change) for change in changes]
         everything = tuple(sorted((*self.changes, *added), key=lambda change: change.time_ps))
         written = [*self.params.get("changes", ()), *map(self._written, added)]
         return replace(self, changes=everything, params={**self.params, "changes": written} if written else self.params)
 
     def with_loss(self, loss: float) -> "Topology":
-        """With this probability of losing a frame on each link and direction."""
+        """With this probability of losing a frame on each link and direction; those within a server lose none."""
         if isinstance(loss, bool) or not isinstance(loss, (int, float, np.integer, np.floating)):
             raise SpecError(f"loss = {loss!r}: expected a probability, such as 0.001")
         links = self.links.copy()
-        links["loss"] = loss
+        links["loss"] = np.where((self.tier[links["a"]] == 0) & (self.tier[links["b"]] == 0), 0.0, loss)
         return replace(self, links=links, params={**self.params, "loss": float(loss)})
 
     def _change(self, table: Mapping[str, Any]) -> LinkChange:

@@ -37,6 +37,8 @@ def behind_vswitches(topo: Topology, *, apps: int = 1, rate: str | int | float =
     if (topo.tier[topo.hosts:] == 0).any():
         raise SpecError("vswitches: this network has virtual switches already; give them once")
     hosts = topo.hosts * apps
+    if "receivers" in topo.params:
+        raise SpecError("vswitches: receivers are named before the applications that they are; give the virtual switches first")
     links = topo.links.copy()
     for end in ("a", "b"):
         links[end] += hosts                     # a server is now the virtual switch of its number, switches follow
@@ -44,11 +46,14 @@ def behind_vswitches(topo: Topology, *, apps: int = 1, rate: str | int | float =
                        parse_time(delay, "vswitches.delay", positive=True))
     names = (*(f"host{i}" for i in range(hosts)), *(f"vswitch{i}" for i in range(topo.hosts)), *topo.names[topo.hosts:])
     changes = tuple(c._replace(link=c.link + hosts, node=None if c.node is None else c.node + hosts) for c in topo.changes)
+    params = {**topo.params, "vswitches": given}
+    if "changes" in params:
+        new = dict(zip(topo.names, names[hosts:]))
+        params["changes"] = [{k: new[v] if k in ("a", "b", "of") else v for k, v in c.items()} for c in params["changes"]]
     return Topology(
         kind=topo.kind, hosts=hosts, switches=topo.nodes, links=np.concatenate([inner, links]), names=names,
         buffer_bytes=np.concatenate([np.full(topo.hosts, parse_size(buffer, "vswitches.buffer")), topo.buffer_bytes]),
-        tier=np.concatenate([np.zeros(hosts, dtype=np.int8), topo.tier]), params={**topo.params, "vswitches": given},
-        changes=changes,
+        tier=np.concatenate([np.zeros(hosts, dtype=np.int8), topo.tier]), params=params, changes=changes,
     )
 
 
@@ -67,8 +72,9 @@ def with_receivers(topo: Topology, receivers: Iterable[Mapping[str, Any]]) -> To
         changes += _changes(topo, table, f"receivers.{i}")
         if len(changes) > MOST_CHANGES:
             raise SpecError(f"receivers.{i}: {len(changes)} changes of speed; at most {MOST_CHANGES}: let it vary more slowly")
+    everybody = [*topo.params.get("receivers", ()), *receivers]
     everything = tuple(sorted((*topo.changes, *changes), key=lambda change: change.time_ps))
-    return replace(topo, changes=everything, params={**topo.params, "receivers": receivers})
+    return replace(topo, changes=everything, params={**topo.params, "receivers": everybody})
 
 
 def _changes(topo: Topology, table: Mapping[str, Any], where: str) -> list[LinkChange]:
@@ -88,6 +94,8 @@ def _changes(topo: Topology, table: Mapping[str, Any], where: str) -> list[LinkC
     if "on" not in table:
         return [LinkChange(start, link, None, slow, node)]
     on, off, until = (parse_time(table[key], f"{where}.{key}", positive=True) for key in ("on", "off", "until"))
+    if until <= start:
+        raise SpecError(f"{where}: until = {table['until']}: must be after start, or it never takes packets at this rate")
     if (until - start) // (on + off) > MOST_CHANGES // 2:
         raise SpecError(f"{where}: on + off = {(on + off) / 1e6:g} us until {until / 1e9:g} ms: at most {MOST_CHANGES} changes")
     beginnings = range(start, until, on + off)
@@ -99,8 +107,8 @@ def _trace(file: str, where: str) -> list[tuple[int, int]]:
     try:
         with Path(file).open(newline="") as text:
             rows = list(csv.DictReader(text))
-    except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise SpecError(f"{where}.trace: {file} cannot be read ({error}); give a CSV file with the columns time and rate") from None
+    except (OSError, ValueError, csv.Error) as error:
+        raise SpecError(f"{where}.trace: {file} cannot be read ({error}); it has the columns time and rate") from None
     if not rows or any(row.get(key) in (None, "") for row in rows for key in ("time", "rate")):
         raise SpecError(f'{where}.trace: {file} needs the columns time and rate in every row, such as "1ms,3Gbps"')
     return [(parse_time(row["time"], f"{where}.trace time"), _pace(row["rate"], f"{where}.trace rate")) for row in rows]

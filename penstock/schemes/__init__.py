@@ -167,11 +167,11 @@ def _single(text: str, parameters: Mapping[str, Any]) -> Scheme:
     parts: dict[str, dict[str, Any]] = {}
     host: dict[str, Any] = {}
     _add(parts, name, without)
-    if preset:
-        if preset not in found.presets and preset not in ("", "paper"):
-            raise SpecError(f'scheme "{text}": {name} has no preset "{preset}"{nearest(preset, [*found.presets, "paper"])}')
+    if preset and preset not in found.presets and preset != "paper":
+        raise SpecError(f'scheme "{text}": {name} has no preset "{preset}"{nearest(preset, [*found.presets, "paper"])}')
     for key, value in found.presets.get(preset or "default", {}).items():
-        _assign(f"{text} (preset)", parts, host, name, key, value)
+        if key.partition(".")[0] not in without:
+            _assign(f"{text} (preset)", parts, host, name, key, value)
     for key, value in own.items():
         if key not in without:
             _assign(f'scheme "{name}"', parts, host, name, key, value)

@@ -1,27 +1,32 @@
-"""Backdraft (Sanaee et al., NSDI 2022), sections 3 and 4: virtual switches that lose nothing to slow receivers.
+"""Backdraft (Sanaee et al., NSDI 2022), sections 3 and 4.3: virtual switches that lose nothing to slow receivers.
 
 At a virtual switch (a switch in a server, tier 0) every flow has a queue of its own towards the application (DPFQ: dqa with
 `edge_queues`).  When it exceeds th_over, an overlay pause frame goes to the virtual switch of the sender: the flow, a pause
 time, (Th_curr - Th_goal) / R_recv, and a rate, R_recv, an average of what the receiver took while it had a backlog.  The sender
 holds the flow for that time and then paces it.  The next frame goes out when that time is over, if it is still needed.
+A queue that runs empty all the same raises Th_goal and Th_over of its application.
 
-A queue that is full (`most`) drops: the overlay's promise is that none is.  Doorbells cost the CPU of real switches, not time
-on the wires here.  Open in the paper: how a sender gets faster again; here its rate doubles in every `recovery`.
+What an application has beyond `most` is dropped: the overlay's promise is that nothing is.  Doorbells cost the CPU of real
+switches, not time on the wires here.  Rates are kept as their inverse, a gap in ps per byte.
 """
 
 includes = ["dqa"]
-queue_state = {"last": "time", "gap": "float64", "quiet_until": "time"}
+queue_state = {"last": "time", "taken": "int64", "gap": "float64", "quiet_until": "time", "told_at": "int64"}
+port_state = {"raised": "int64"}
 flow_state = {"told": "time", "gap": "float64"}
 frame_state = {"pause": "time", "gap": "float64"}
 parameters = {
     "overlay": ("bool", True, "overlay pause frames (section 4.3); without: queues for each flow alone"),
     "th_goal": ("bytes", "32KB", "queue that a pause aims at (section 4.3: a batch of the receiver)"),
     "th_over": ("bytes", "64KB", "queue beyond which the overlay pauses (section 4.3: at least a batch more)"),
-    "most": ("bytes", "4MB", "queue beyond which packets are dropped"),
+    "adapt": ("bool", True, "a queue that runs empty soon after a pause raises both by th_goal (section 6.3; the step is open)"),
+    "most": ("bytes", "4MB", "queue of an application beyond which packets are dropped"),
     "weight": ("float64 0.001..1", 0.1, "of a new sample in R_recv (section 4.3: an EWMA; the value is open)"),
     "longest": ("time", "5ms", "no pause is longer (authors' code)"),
+    "repeat": ("float64 0..1000", 1.0, "a queue that grew by so many BDPs in a pause says it again: the frame was lost (not in "
+               "the paper); 0 = never"),
     "with_rate": ("bool", True, "frames carry the rate as well as the time"),
-    "recovery": ("time 1000..1e15", "1ms", "time in which the rate of a sender doubles that heard nothing more"),
+    "recovery": ("time 1000..1e15", "1ms", "time in which the rate of a sender doubles that heard nothing more (open)"),
 }
 presets = {"default": {"dqa.edge_queues": 1024}}
 
@@ -37,42 +42,72 @@ def admit(backdraft, node, port, pkt):
 
 
 def on_enqueue(backdraft, node, port, queue, pkt):
-    if backdraft.overlay and pkt.kind == DATA and queue.bytes > backdraft.th_over and to_application(backdraft, node, port):
-        mine = my_queue(backdraft, queue)
-        if queue.length == 1:
-            mine.last = node.now
-        if node.now >= mine.quiet_until:
+    if not to_application(backdraft, node, port):
+        return
+    mine = my_queue(backdraft, queue)
+    if queue.length == 1:                           # the first one: how long it waits says little before it is taken
+        mine.last = node.now
+        mine.taken = 0
+    if backdraft.overlay and pkt.kind == DATA and queue.bytes > backdraft.th_over + my_port(backdraft, port).raised:
+        if node.now >= mine.quiet_until or unheard(backdraft, queue):
             send_pause(backdraft, node, port, queue, pkt)
 
 
+def unheard(backdraft, queue):
+    """More has come in the pause than can have been on its way: the frame was lost, or another flow shares the queue."""
+    grown = queue.bytes - my_queue(backdraft, queue).told_at
+    return backdraft.repeat > 0.0 and grown > backdraft.repeat * backdraft.at.world.bdp
+
+
+def receive_gap(backdraft, node, queue, size) -> float:
+    """1 / R_recv.  A packet that has been waited for longer than the average counts as if it were taken now."""
+    mine = my_queue(backdraft, queue)
+    waited = float(node.now - mine.last) / max(mine.taken, size)
+    if mine.gap == 0.0:
+        return waited
+    return mine.gap + backdraft.weight * max(waited - mine.gap, 0.0)
+
+
 def send_pause(backdraft, node, port, queue, pkt):
-    """An overlay pause frame to the sender of this packet; R_recv is the line's before anything was taken."""
+    """An overlay pause frame to the sender of this packet."""
     mine = my_queue(backdraft, queue)
     frame = new_frame(node, backdraft.at.kind, PAUSE)
     frame.slot = pkt.slot
     frame.seq = pkt.number
     what = my_frame(backdraft, frame)
-    what.gap = max(mine.gap, float(port.ps_per_byte))
-    what.pause = min(whole((queue.bytes - backdraft.th_goal) * what.gap), backdraft.longest)
+    what.gap = receive_gap(backdraft, node, queue, pkt.size)
+    th_goal = backdraft.th_goal + my_port(backdraft, port).raised
+    what.pause = min(whole(max(queue.bytes - th_goal, 0) * what.gap), backdraft.longest)
     mine.quiet_until = node.now + what.pause
+    mine.told_at = queue.bytes
     send_to_host(node, pkt.src, frame)
 
 
 def on_dequeue(backdraft, node, port, queue, pkt):
-    """R_recv: bytes over time, between packets that left one after the other."""
-    if pkt.kind != DATA or not to_application(backdraft, node, port):
+    """R_recv: the bytes of a packet over the time until the one behind it is taken."""
+    if not to_application(backdraft, node, port):
         return
     mine = my_queue(backdraft, queue)
-    if mine.last > 0:
-        sample = float(node.now - mine.last) / pkt.size
+    if mine.taken > 0:
+        sample = float(node.now - mine.last) / mine.taken
         if mine.gap == 0.0:
             mine.gap = sample
         else:
             mine.gap = (1 - backdraft.weight) * mine.gap + backdraft.weight * sample
     mine.last = node.now
-    if queue.length == 0:                           # what comes later was not waiting
-        mine.last = 0
+    mine.taken = pkt.size
+    if queue.length == 0:                           # what comes later was not waiting, and may be another flow
+        if backdraft.adapt and mine.quiet_until > 0 and not pkt.flags & LAST:
+            if node.now < mine.quiet_until + backdraft.at.world.base_rtt + backdraft.recovery:
+                raise_thresholds(backdraft, port)
         mine.quiet_until = 0
+
+
+def raise_thresholds(backdraft, port):
+    """An application starves: its sender still waits, or is no faster than it was told.  (Before `recovery` is over.)"""
+    mine = my_port(backdraft, port)
+    if 2 * (backdraft.th_over + mine.raised + backdraft.th_goal) <= backdraft.most:
+        mine.raised += backdraft.th_goal
 
 
 def on_control(backdraft, node, port, pkt):
@@ -90,8 +125,14 @@ def on_control(backdraft, node, port, pkt):
 
 
 def on_send(backdraft, node, flow, pkt):
+    """The rate rises from the end of the pause on, evenly until it has doubled, and so on up to the line's."""
+    if flow.least_gap == 0.0:
+        return
     mine = my_flow(backdraft, flow)
-    if flow.least_gap > 0.0 and node.now > mine.told:
-        flow.least_gap = mine.gap / (1.0 + float(node.now - mine.told) / backdraft.recovery)
-        if flow.least_gap < port_at(node, 0).ps_per_byte:
-            flow.least_gap = 0.0
+    line = port_at(node, 0).ps_per_byte
+    while node.now - mine.told >= backdraft.recovery and mine.gap > line:
+        mine.told += backdraft.recovery
+        mine.gap = mine.gap / 2
+    flow.least_gap = mine.gap / (1.0 + float(max(node.now - mine.told, 0)) / backdraft.recovery)
+    if flow.least_gap <= line:
+        flow.least_gap = 0.0

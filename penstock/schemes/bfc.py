@@ -11,6 +11,7 @@ port_state = {"pause_counter": "int32[upstreams]", "one_hop_bdp": "int64", "quie
 parameters = {
     "th": ("float64", 1.0, "pause threshold in one-hop bandwidth-delay products per active queue (section 3.3.2)"),
     "th_bytes": ("bytes", 0, "a fixed pause threshold instead; 0 = none (figure 7)"),
+    "edge_th_bytes": ("bytes", 0, "the same from a virtual switch to its applications (Backdraft's Th_net); 0 = as elsewhere"),
     "nic_queues": ("int32 1..1024", 128, "NIC queues, given to flows as they start; NICs obey pauses (section 3.3.2)"),
     "refresh": ("time", "10us", "period of the pause bitmap; 0 = never send it"),
 }
@@ -30,8 +31,10 @@ def set_up_node(bfc, node):
         my_port(bfc, port).one_hop_bdp = whole(bfc.th * hrtt / port.ps_per_byte)
 
 
-def exceeds_threshold(bfc, port, queue):
+def exceeds_threshold(bfc, node, port, queue):
     """Th = HRTT mu / N_active, compared without a division; the arriving packet and its queue are counted."""
+    if bfc.edge_th_bytes and node.tier == 0 and port.peer_node < bfc.at.world.host_count:
+        return queue.bytes > bfc.edge_th_bytes
     if bfc.th_bytes:
         return queue.bytes > bfc.th_bytes
     n_active = port.active
@@ -43,7 +46,7 @@ def exceeds_threshold(bfc, port, queue):
 def on_enqueue(bfc, node, port, queue, pkt):
     mine = my_packet(bfc, pkt)
     mine.counter_incr = 0
-    if exceeds_threshold(bfc, port, queue):
+    if exceeds_threshold(bfc, node, port, queue):
         mine.counter_incr = 1
         mine.upstream_q = pkt.queue
         ingress = my_port(bfc, port_at(node, pkt.in_port))

@@ -12,7 +12,7 @@ port_state = {"empty": "mask[16]", "flow_table": "entry[max(queues, edge_queues)
               "kept_until": "time[max(queues, edge_queues)]"}
 parameters = {
     "queues": ("int32 1..1024", 32, "physical queues per port, beside the control queue (section 6.2.1: 32; Tofino2 400G: 128)"),
-    "edge_queues": ("int32 0..1024", 0, "the same at virtual switches, which have memory for more (Backdraft section 3); 0 = alike"),
+    "edge_queues": ("int32 0..1024", 0, "the same at virtual switches, which have more memory (Backdraft section 3); 0 = same"),
     "table": ("int32 1..10000", 100, "flow-table entries per queue (section 3.3.1)"),
     "sticky": ("float64", 2.0, "sticky threshold in one-hop round trips (section 3.3.2)"),
     "kept_queues": ("choice last alike", "last",

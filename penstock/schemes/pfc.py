@@ -6,7 +6,8 @@ below the threshold.  A packet is refused only when the headroom is full too.  A
 be is said again every `refresh`, so that a frame lost on a bad link does not stop the port for ever.
 """
 
-port_state = {"shared": "int64", "headroom": "int64", "headroom_size": "int64", "pausing": "int32", "quiet": "int32"}
+port_state = {"shared": "int64", "headroom": "int64", "headroom_size": "int64", "line": "int64", "pausing": "int32",
+              "quiet": "int32"}
 node_state = {"shared_used": "int64", "shared_size": "int64"}
 parameters = {
     "alpha": ("float64 0..16", 0.11, "share of the free buffer that one ingress may hold (BFC section 6.2.1)"),
@@ -24,6 +25,7 @@ PERIODS = 64        # refreshes that still go out after a resume
 
 
 def set_up_node(pfc, node):
+    """A link that gets slower needs more headroom from then on: if only our direction does, a pause waits for a slow packet."""
     mine = my_node(pfc, node)
     frame = node.worker.world.quantum + 64
     mine.shared_size = node.buffer_size
@@ -32,9 +34,13 @@ def set_up_node(pfc, node):
         return
     for slot in range(node.port_count):
         port = port_at(node, slot)
-        bdp = port.delay // port.ps_per_byte + 1
-        size = max(whole(pfc.headroom * bdp), 2 * bdp + 3 * frame)
-        my_port(pfc, port).headroom_size = size
+        ingress = my_port(pfc, port)
+        if ingress.line == 0 or port.ps_per_byte < ingress.line:
+            ingress.line = port.ps_per_byte
+        bdp = port.delay // ingress.line + 1
+        size = max(whole(pfc.headroom * bdp), 2 * bdp + 3 * frame) + frame * (port.ps_per_byte // ingress.line - 1)
+        size = max(size, ingress.headroom_size)
+        ingress.headroom_size = size
         mine.shared_size -= size + pfc.reserve
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from . import bfc, dcqcn, dctcp, drr, floodgate, gobackn, hpcc, ideal_fq, pfc, timely
+from . import backdraft, bfc, dcqcn, dctcp, drr, floodgate, gobackn, hpcc, ideal_fq, pfc, timely
 
 US = 1_000_000
 
@@ -1057,3 +1057,137 @@ def test_floodgate_hosts_are_paused_by_destination():
     assert names_of(s.on_credit(2, [(9, 1000)])) == ["d"]
     assert s.dst_resume(9) == []
     assert s.dst_resume(9, 500) == [0, 1] and s.dst_resume(9, 0) == []
+
+
+# Backdraft ------------------------------------------------------------------------------------------------------------
+
+
+def application(**options):
+    """Th_goal 2000, Th_over 4000, the average moves by a half; times are Fractions of a microsecond."""
+    return backdraft.Application(**{"Th_goal": 2000, "Th_over": 4000, "weight": Fraction(1, 2), "longest": 1000} | options)
+
+
+def fill(app, now, count, queue=0, flow="f"):
+    return [opf for _ in range(count) if (opf := app.on_enqueue(Fraction(now), queue, flow, 1000))]
+
+
+def backlog(**options):
+    """Four packets at 0; one is taken at 0, one at 10: R_recv = 100 bytes per unit of time."""
+    app = application(**options)
+    assert not fill(app, 0, 4)
+    app.on_dequeue(Fraction(0), 0)
+    app.on_dequeue(Fraction(10), 0)
+    assert app.queues[0].R_recv == 100
+    return app
+
+
+def test_backdraft_pause_is_what_is_too_much_over_the_receivers_rate():
+    app = backlog()
+    assert not fill(app, 10, 2)                         # Th_curr = 4000 does not exceed Th_over
+    assert fill(app, 10, 1) == [("f", 30, 100)]         # (5000 - 2000) / 100
+
+
+def test_backdraft_no_other_frame_before_the_pause_is_over_and_then_only_if_still_needed():
+    app = backlog()
+    assert len(fill(app, 10, 3)) == 1
+    assert not fill(app, 39, 3)
+    assert [f.pause for f in fill(app, 40, 1)] == [140]   # (9000 - 2000) / 50: half of 10 and half of 30
+    app = backlog()
+    fill(app, 10, 3)
+    for now in (20, 30, 40):
+        app.on_dequeue(Fraction(now), 0)
+    assert not fill(app, 45, 2)                         # 4000 again
+    assert len(fill(app, 45, 1)) == 1
+
+
+def test_backdraft_the_average_is_of_the_time_per_byte():
+    app = backlog()
+    fill(app, 10, 1)
+    app.on_dequeue(Fraction(40), 0)                     # 30 for 1000 bytes; before 10
+    assert app.queues[0].R_recv == 50
+    app.on_dequeue(Fraction(50), 0)
+    assert app.queues[0].R_recv == Fraction(1000, 15)
+
+
+def test_backdraft_a_receiver_that_stands_still_is_noticed_before_it_takes_anything():
+    app = backlog()
+    assert fill(app, 40, 3)[0].rate == 50               # half of 10 and half of 30 per 1000 bytes
+    assert app.queues[0].R_recv == 100                  # which is no sample yet
+    app = application()
+    fill(app, 0, 4)
+    assert fill(app, 8, 1) == [("f", 24, 125)]          # nothing taken at all: 8 for the first 1000 bytes
+
+
+def test_backdraft_time_without_a_backlog_says_nothing():
+    app = backlog()
+    app.on_dequeue(Fraction(20), 0)
+    app.on_dequeue(Fraction(30), 0)
+    assert app.queues[0].R_recv == 100
+    fill(app, 500, 1)
+    app.on_dequeue(Fraction(500), 0)
+    fill(app, 501, 1)
+    app.on_dequeue(Fraction(510), 0)                    # 10 after the one before it
+    assert app.queues[0].R_recv == 100
+
+
+def test_backdraft_sizes_count_with_the_packet_that_was_taken_then():
+    app = application()
+    app.on_enqueue(Fraction(0), 0, "f", 1000)
+    app.on_enqueue(Fraction(0), 0, "f", 10)
+    app.on_dequeue(Fraction(0), 0)
+    app.on_dequeue(Fraction(20), 0)
+    assert app.queues[0].R_recv == 50
+
+
+def test_backdraft_no_pause_is_longer_than_the_longest():
+    assert fill(backlog(longest=12), 10, 3)[0].pause == 12
+
+
+def test_backdraft_a_lost_frame_is_said_again_when_more_comes_than_was_on_its_way():
+    app = backlog(in_flight=2000)
+    assert len(fill(app, 10, 3)) == 1
+    assert not fill(app, 12, 2)
+    assert len(fill(app, 12, 1)) == 1                   # 3000 more
+    assert not fill(app, 12, 2)                         # counted from there
+
+
+def test_backdraft_queues_of_an_application_are_paused_one_by_one():
+    app = backlog()
+    assert [f.flow for f in fill(app, 10, 3) + fill(app, 10, 5, queue=1, flow="g")] == ["f", "g"]
+
+
+def drained(at, **options):
+    """A frame at 10, with 5000 bytes there; then everything is taken, the last packet at `at`."""
+    app = backlog(patience=20, **options)
+    assert len(fill(app, 10, 3)) == 1
+    for _ in range(4):
+        app.on_dequeue(Fraction(30), 0)
+    app.on_dequeue(Fraction(at), 0)
+    return app.Th_goal, app.Th_over
+
+
+def test_backdraft_starvation_raises_the_thresholds_by_a_batch():
+    assert drained(59) == (4000, 6000)                  # the pause ends at 40, patience at 60
+    assert drained(60) == (2000, 4000)
+    assert drained(59, most=11_999) == (2000, 4000)
+    assert drained(59, most=12_000) == (4000, 6000)
+
+
+def test_backdraft_a_flow_that_ends_does_not_starve():
+    app = backlog(patience=20)
+    fill(app, 10, 2)
+    assert app.on_enqueue(Fraction(10), 0, "f", 1000, last=True)
+    for now in (15, 16, 17, 18, 19):
+        app.on_dequeue(Fraction(now), 0)
+    assert app.Th_goal == 2000 and app.queues[0].paused_until is None
+
+
+def test_backdraft_sender_waits_and_then_doubles_its_rate_in_every_recovery():
+    sender = backdraft.Sender(line=1000, recovery=Fraction(100))
+    assert sender.rate_at(5) == 1000
+    sender.on_opf(10, 30, 100)
+    assert sender.paused_until == 40
+    assert [sender.rate_at(Fraction(t)) for t in (40, 65, 140, 190, 240)] == [100, 125, 200, 300, 400]
+    assert sender.rate_at(Fraction(10_000)) == 1000
+    sender.on_opf(500, 0, 50)
+    assert sender.rate_at(Fraction(500)) == 50

@@ -13,6 +13,12 @@ from penstock.testing.cases import digest, run_case
 SMALL = {"kind": "leaf_spine", "hosts": 8, "tors": 2, "spines": 2, "buffer": "500KB"}
 
 
+# The same with a virtual switch and a slow application, or one that comes and goes, in every server.
+SERVERS = {**SMALL, "kind": "leaf_spine", "hosts": 4, "vswitches": {"apps": 2, "buffer": "700KB"},
+           "receivers": [{"host": 0, "rate": "6Gbps"}, {"host": 0, "rate": "12Gbps", "start": "70us"},
+                         {"host": 5, "rate": "900Mbps", "on": "20us", "off": "15us", "until": "300us"}]}
+
+
 def incast_flows(seed=3, n=40, largest=60000):
     r = random.Random(seed)
     flows = []
@@ -46,13 +52,17 @@ CASES = [
     ("fifo+window_cap", {"cap": "30KB"}, lambda d: d["flows_finished"] == 45),
     ("pfc_tagged", {"xoff": "20KB", "xon": "10KB", "host_pause": True}, lambda d: d["pauses_sent"] > 0),
     ("spray", {"policy": "shortest"}, lambda d: d["flows_finished"] == 45),
+    ("backdraft", {"th_goal": "5KB", "th_over": "10KB", "recovery": "20us"}, lambda d: d["pauses_sent"] > 20),
+    ("hpcc+backdraft", {"th_goal": "2KB", "th_over": "4KB"}, lambda d: d["pauses_sent"] > 2 and not d["warnings"]),
+    ("bfc+backdraft", {"th_over": "10KB", "edge_th_bytes": "200KB"}, lambda d: d["pauses_sent"] > 20),
 ]
 
 
 @pytest.mark.parametrize("lossy", [False, True], ids=["clean", "lossy"])
 @pytest.mark.parametrize("scheme, parameters, acted", CASES, ids=[f"{c[0]}{len(c[1])}" for c in CASES])
 def test_interpreted_equals_compiled_on_any_threads(tmp_path, scheme, parameters, acted, lossy):
-    topology = {**SMALL, "loss": 0.005} if lossy else SMALL
+    topology = SERVERS if "backdraft" in scheme else SMALL
+    topology = {**topology, "loss": 0.005} if lossy else topology
     case = {"topology": topology, "flows": incast_flows() + LONG, "scheme": scheme, "parameters": parameters}
     file = tmp_path / "case.json"
     file.write_text(json.dumps(case))
