@@ -7,12 +7,12 @@ has shown it.
 
 Network: 16 servers in 4 racks, 4 spines, 100 Gbit/s, 1 us, 32 queues at each port; two applications behind each server's
 virtual switch. One application of every server sends 8 endless flows to an application in each rack, 10 Gbit/s in all: a
-receiver is sent 40 Gbit/s by 120 flows. It takes all of that (fast), or 2 Gbit/s. Victims are Poisson flows (the Google
-sizes) among the other applications at 30 % of the servers' links, so that no link is full. Those to the server of a slow
-application share its link.
+receiver is sent 40 Gbit/s by 120 flows. It takes all of that (fast), or 2 Gbit/s. Victims are Poisson flows (the Google sizes)
+among the other applications at 30 % of the servers' links, so that no link is full. Those to the server of a slow application
+share its link.
 
-BFC's threshold is one round trip of its hop, or 300 KB everywhere: at virtual switches it must exceed Backdraft's 64 KB, as
-PFC's would (Th_net), or BFC holds the queues first. Virtual switches with Backdraft have 256 queues.
+BFC's threshold is one round trip of its hop; at virtual switches, towards applications, it may be 300 KB (Th_net): there it
+must exceed Backdraft's 64 KB, or BFC holds the queues first. Virtual switches with Backdraft have 256 queues.
 """
 
 from typing import Any
@@ -37,8 +37,8 @@ SPEED, SENDERS, EACH = "2Gbps", [2 * server for server in range(SERVERS)], 8
 DURATION = {"quick": "1ms", "paper": "10ms"}
 TH_NET = "300KB"
 ALONE = Scheme("BFC", {"name": "bfc"}, "bfc")
-RAISED = Scheme("BFC, 300 KB", {"name": "bfc", "th_bytes": TH_NET}, "bfc", 1)
-BOTH = Scheme("BFC + Backdraft", {"name": "bfc+backdraft", "bfc": {"th_bytes": TH_NET}, "dqa": {"edge_queues": 256},
+RAISED = Scheme("BFC, 300 KB", {"name": "bfc", "edge_th_bytes": TH_NET}, "bfc", 1)
+BOTH = Scheme("BFC + Backdraft", {"name": "bfc+backdraft", "bfc": {"edge_th_bytes": TH_NET}, "dqa": {"edge_queues": 256},
                                   "backdraft": {"most": "16MB"}}, "backdraft")  # fmt: skip
 SCHEMES = (ALONE, RAISED, BOTH)
 REFERENCE = "BFC, all fast"
