@@ -103,7 +103,7 @@ def compose(parts: list[Part], core: dict[str, int], levels: int, nic_queues: in
     requests = [(p, p.declared.fabric) for p in parts]
     ask = lambda key, default: max([default, *(p.evaluate(r[key]) for p, r in requests if key in r)])  # noqa: E731
     unbounded = any(r.get("buffer") == "unbounded" for _, r in requests)
-    lossless = any(r.get("lossless") for _, r in requests)
+    lossless = any(p.evaluate(r.get("lossless", 0)) for p, r in requests)
     by_destination = bool(ask("nic_by_destination", 0))
     if by_destination and nic_queues:
         raise SchemeError(f"host.nic_queues = {nic_queues}: this scheme needs a NIC queue for each destination; leave it 0")

@@ -15,10 +15,12 @@ parameters = {
     "headroom": ("float64", 3.0, "headroom in rate x delay of the link (reference simulator); never less than what can arrive"),
     "reserve": ("bytes", 0, "buffer of each ingress that no other can use"),
     "refresh": ("time", "50us", "period in which the state of a port is sent again; 0 = never"),
+    "senders": ("choice all edge", "all", "edge: only virtual switches pause, others drop what has no room (Backdraft table 3)"),
 }
 presets = {"ns3": {"alpha": 0.125, "reserve": 4096}}
-fabric = {"lossless": 1}
+fabric = {"lossless": "senders == 0"}
 
+EDGE = 1            # senders
 PERIODS = 64        # refreshes that still go out after a resume
 
 
@@ -49,6 +51,8 @@ def threshold(pfc, node):
 
 def admit(pfc, node, port, pkt):
     """Charge a packet to its ingress: its reserve and share of the buffer, or its headroom; pause beyond the threshold."""
+    if pfc.senders == EDGE and node.tier > 0:
+        return 1
     ingress = my_port(pfc, port_at(node, pkt.in_port))
     if ingress.shared + pkt.size <= pfc.reserve + threshold(pfc, node) and ingress.headroom == 0:
         charge(pfc, node, port_at(node, pkt.in_port), pkt.size)
@@ -82,6 +86,8 @@ def charge(pfc, node, port, size):
 
 def on_dequeue(pfc, node, port, queue, pkt):
     """What leaves frees the headroom first."""
+    if pfc.senders == EDGE and node.tier > 0:
+        return
     ingress = my_port(pfc, port_at(node, pkt.in_port))
     from_headroom = min(ingress.headroom, pkt.size)
     ingress.headroom -= from_headroom

@@ -54,6 +54,7 @@ CASES = [
     ("spray", {"policy": "shortest"}, lambda d: d["flows_finished"] == 45),
     ("backdraft", {"th_goal": "5KB", "th_over": "10KB", "recovery": "20us"}, lambda d: d["pauses_sent"] > 20),
     ("hpcc+backdraft", {"th_goal": "2KB", "th_over": "4KB"}, lambda d: d["pauses_sent"] > 2 and not d["warnings"]),
+    ("pfc", {"senders": "edge"}, lambda d: d["pauses_sent"] > 0),
     ("bfc+backdraft", {"th_over": "10KB", "edge_th_bytes": "200KB"}, lambda d: d["pauses_sent"] > 20),
 ]
 
@@ -61,7 +62,7 @@ CASES = [
 @pytest.mark.parametrize("lossy", [False, True], ids=["clean", "lossy"])
 @pytest.mark.parametrize("scheme, parameters, acted", CASES, ids=[f"{c[0]}{len(c[1])}" for c in CASES])
 def test_interpreted_equals_compiled_on_any_threads(tmp_path, scheme, parameters, acted, lossy):
-    topology = SERVERS if "backdraft" in scheme else SMALL
+    topology = SERVERS if "backdraft" in scheme or "senders" in parameters else SMALL
     topology = {**topology, "loss": 0.005} if lossy else topology
     case = {"topology": topology, "flows": incast_flows() + LONG, "scheme": scheme, "parameters": parameters}
     file = tmp_path / "case.json"

@@ -1,0 +1,152 @@
+"""What the figures of Backdraft (NSDI 2022) share: servers with virtual switches behind one switch, schemes, counters.
+
+Every server has a virtual switch and `apps` applications behind it. A UDP-like flow is one without congestion control: it sends
+at the rate of its application until it ends, whatever is lost; what is lost is sent again (go-back-N), which UDP would not do,
+so throughput is what the virtual switch hands to an application. Packets are of 1000 B payload and 48 B of headers; the paper
+does not give the size of its UDP packets, so what it counts per second is compared in proportion. The lossy virtual switch is
+BESS's: one queue of 1024 packets for each application, and no more.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from penstock.experiments.cache import Runs, Spec
+from penstock.experiments.style import look
+
+APPLICATION, VSWITCH, SWITCH = "application", "virtual switch", "switch"
+
+
+@dataclass(frozen=True)
+class Servers:
+    """So many servers at one switch, so many applications in each; how fast applications send, and take, their packets."""
+
+    servers: int
+    apps: int = 1
+    rate: str = "100Gbps"
+    app_rate: str = "100Gbps"
+    delay: str = "1us"
+    vswitch_buffer: str = "4MB"
+
+    def app(self, server: int, which: int = 0) -> int:
+        """The node of an application."""
+        return server * self.apps + which
+
+    def table(self, slow: dict[int, str] | None = None, paced: dict[int, str] | None = None) -> dict[str, Any]:
+        """[topology]: `slow` applications take packets at this rate, `paced` ones send at this rate."""
+        changes = [{"time": "0s", "a": f"host{app}", "b": f"vswitch{app // self.apps}", "rate": rate, "of": f"host{app}"}
+                   for app, rate in (paced or {}).items()]  # fmt: skip
+        return {
+            "kind": "star", "hosts": self.servers, "rate": self.rate, "delay": self.delay, "buffer": "12MB",
+            "vswitches": {"apps": self.apps, "rate": self.app_rate, "delay": "500ns", "buffer": self.vswitch_buffer},
+            **({"receivers": [{"host": app, "rate": rate} for app, rate in slow.items()]} if slow else {}),
+            **({"changes": changes} if changes else {}),
+        }  # fmt: skip
+
+    def place(self) -> pl.Expr:
+        """What kind of node `node` is."""
+        apps = self.servers * self.apps
+        return pl.when(pl.col("node") < apps).then(pl.lit(APPLICATION)).when(
+            pl.col("node") < apps + self.servers).then(pl.lit(VSWITCH)).otherwise(pl.lit(SWITCH))  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Scheme:
+    """A scheme of the figures: its legend, which is the label of its run, and its [[scheme]] table."""
+
+    legend: str
+    table: dict[str, Any]
+    like: str
+    nth: int = 0
+
+    @property
+    def style(self) -> dict[str, Any]:
+        """Colour, dashes and marker: those of the family of schemes that it is like."""
+        return look(self.like, self.nth)
+
+
+SLOTS = "1073152B"      # 1024 slots of BESS's queue, full of packets
+LOSSY = Scheme("lossy", {"name": "backdraft", "overlay": False, "most": SLOTS, "dqa": {"assignment": "single"}}, "fifo")
+BACKDRAFT = Scheme("Backdraft", {"name": "backdraft"}, "backdraft")
+LOSSLESS = Scheme("lossless (PFC)", {"name": "pfc"}, "pfc")
+OVER_PFC = Scheme("Backdraft", {"name": "backdraft+pfc"}, "backdraft")
+
+
+def spec(schemes: Iterable[Scheme], topology: dict[str, Any], workload: Sequence[dict[str, Any]], duration: str,
+         drain: bool = False, sample: str = "100us", host: dict[str, Any] | None = None, **measure: Any) -> Spec:
+    """The spec of one traffic and several schemes."""
+    return {
+        "run": {"duration": duration, "seed": 1, "drain": drain},
+        "topology": topology,
+        "host": host or {},
+        "scheme": [{**scheme.table, "label": scheme.legend} for scheme in schemes],
+        "workload": list(workload),
+        "measure": {"sample": sample, "pauses": True, **measure},
+    }
+
+
+def endless(flows: Sequence[tuple[int, int]], name: str) -> dict[str, Any]:
+    """A [[workload]] of flows from application to application that outlast the run."""
+    return {"kind": "list", "flows": [[src, dst, "10GB"] for src, dst in flows], "class": name}
+
+
+# -- statistics of a run
+
+def ports(runs: Runs, label: str, servers: Servers) -> pl.DataFrame:
+    """Every port with the place of its node."""
+    return runs.scan(label, "ports").with_columns(servers.place().alias("place")).collect()
+
+
+def delivered(runs: Runs, label: str, app: int) -> float:
+    """Data handed to an application by its virtual switch, Gbit/s over the whole run, headers included."""
+    port = runs.scan(label, "ports").filter(pl.col("peer") == app).collect().row(0, named=True)
+    return (port["tx_bytes"] - port["ack_bytes"] - port["control_bytes"]) * 8 / runs.summary(label)["end_ns"]
+
+
+def rates(runs: Runs, label: str, app: int) -> pl.DataFrame:
+    """ms, rate: data handed to an application between two samples, Gbit/s."""
+    port = runs.scan(label, "ports").filter(pl.col("peer") == app).select("node", "port")
+    series = runs.scan(label, "port_series").join(port, on=["node", "port"]).sort("time_ns")
+    data = pl.col("tx_bytes") - pl.col("ack_bytes") - pl.col("control_bytes")
+    rate = data.diff() * 8 / pl.col("time_ns").diff()
+    return series.select((pl.col("time_ns") / 1e6).alias("ms"), rate.alias("rate")).drop_nulls().collect()
+
+
+def port_pauses(runs: Runs, label: str, servers: Servers) -> dict[str, int]:
+    """How often PFC held an egress of the network to a server, and of a server to the network: frames of the server's virtual
+    switch, and frames of the switch. Overlay pauses are not among them: they hold flows."""
+    table = runs.scan(label, "pauses").filter(pl.col("paused") & (pl.col("queue") == -1))
+    held = table.with_columns(servers.place().alias("place")).collect()
+    from_network = held.filter((pl.col("place") == VSWITCH) & (pl.col("port") == servers.apps))
+    return {VSWITCH: held.filter(pl.col("place") == SWITCH).height, SWITCH: from_network.height}
+
+
+def total(table: pl.DataFrame, column: str, place: str | None = None) -> float:
+    """Sum of a counter of ports, of all nodes or those of one kind."""
+    kept = table if place is None else table.filter(pl.col("place") == place)
+    return float(kept[column].sum())
+
+
+def rows(panel: str, series: str, x: Any, y: Any) -> pl.DataFrame:
+    """Rows of data.parquet."""
+    frame = pl.DataFrame({"x": np.asarray(x, float), "y": np.asarray(y, float)})
+    return frame.with_columns(pl.lit(series).alias("series"), pl.lit(panel).alias("panel")).fill_nan(None)
+
+
+def line(data: pl.DataFrame, panel: str, series: str) -> pl.DataFrame:
+    """The rows of one series in one panel by x."""
+    return data.filter((pl.col("panel") == panel) & (pl.col("series") == series)).sort("x")
+
+
+def value(data: pl.DataFrame, panel: str, series: str, x: float = 0.0) -> float:
+    """One number of data.parquet."""
+    found = line(data, panel, series).filter(pl.col("x") == x)["y"].drop_nulls()
+    return float(found[0]) if len(found) else float("nan")
+
+
+def text(numbers: dict[Any, float]) -> str:
+    """ "lossy 18, Backdraft 58": what a claim measured."""
+    return ", ".join(f"{name} {number:.3g}" for name, number in numbers.items())

@@ -1,0 +1,148 @@
+"""Backdraft and BFC: slow receivers in a network with per-hop backpressure (argued in section 2.2 of Backdraft, NSDI 2022).
+
+BFC counts on flows being short, so that few queues are held at any time. A slow application breaks that: its flows hold queues
+hop by hop as far as their senders, and when all queues of a port are held, flows to others must share one and wait at the slow
+receiver's speed. With Backdraft senders hold these flows before they fill queues in the network. The paper argues so; nobody
+has shown it.
+
+Network: 16 servers in 4 racks, 4 spines, 100 Gbit/s, 1 us, 32 queues at each port; two applications behind each server's
+virtual switch. One application of every server sends 8 endless flows to an application in each rack, 10 Gbit/s in all: a
+receiver is sent 40 Gbit/s by 120 flows. It takes all of that (fast), or 2 Gbit/s. Victims are Poisson flows (the Google sizes)
+among the other applications at 30 % of the servers' links, so that no link is full. Those to the server of a slow application
+share its link.
+
+BFC's threshold is one round trip of its hop; at virtual switches, towards applications, it may be 300 KB (Th_net): there it
+must exceed Backdraft's 64 KB, or BFC holds the queues first. Virtual switches with Backdraft have 256 queues.
+"""
+
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from penstock.experiments.backdraft import _setup as setup
+from penstock.experiments.backdraft._setup import Scheme, value
+from penstock.experiments.cache import Runs, Spec
+from penstock.experiments.claims import Claim, Differs, holds, within
+from penstock.experiments.style import BLACK, PAGE, figure, legend_above, lettered, log_axis
+
+TITLE = "Slow receivers under BFC, with and without Backdraft"
+PAPER = "Backdraft, NSDI 2022, section 2.2 (no figure)"
+SERVERS, RACKS, QUEUES = 16, 4, 32
+NETWORK = {"kind": "leaf_spine", "hosts": SERVERS, "tors": RACKS, "spines": 4, "rate": "100Gbps", "delay": "1us",
+           "buffer": "12MB", "vswitches": {"apps": 2, "rate": "100Gbps", "delay": "500ns", "buffer": "16MB"}}  # fmt: skip
+SLOW = [2 * server for server in range(0, SERVERS, SERVERS // RACKS)]
+FAST = [2 * server + 1 for server in range(SERVERS)]
+SPEED, SENDERS, EACH = "2Gbps", [2 * server for server in range(SERVERS)], 8
+DURATION = {"quick": "1ms", "paper": "10ms"}
+TH_NET = "300KB"
+ALONE = Scheme("BFC", {"name": "bfc"}, "bfc")
+RAISED = Scheme("BFC, 300 KB", {"name": "bfc", "edge_th_bytes": TH_NET}, "bfc", 1)
+BOTH = Scheme("BFC + Backdraft", {"name": "bfc+backdraft", "bfc": {"edge_th_bytes": TH_NET}, "dqa": {"edge_queues": 256},
+                                  "backdraft": {"most": "16MB"}}, "backdraft")  # fmt: skip
+SCHEMES = (ALONE, RAISED, BOTH)
+REFERENCE = "BFC, all fast"
+GROUPS = ("same server", "other servers")
+DIFFERS: dict[str, Differs] = {}
+
+
+def specs(scale: str) -> dict[str, Spec]:
+    """Slow receivers, and fast ones, with the same traffic."""
+    steady = setup.endless([(src, dst) for dst in SLOW for src in SENDERS if src != dst for _ in range(EACH)], "steady")
+    victims = {"kind": "poisson", "sizes": "google", "load": 0.15, "load_on": "host", "hosts": FAST, "class": "victims",
+               "start": "50us"}  # fmt: skip
+    paces = [{"time": "0s", "a": f"host{src}", "b": f"vswitch{src // 2}", "rate": "10Gbps", "of": f"host{src}"}
+             for src in SENDERS]  # fmt: skip
+    paced = {**NETWORK, "changes": paces}
+    slow = {**paced, "receivers": [{"host": host, "rate": SPEED} for host in SLOW]}
+    return {"slow": setup.spec(SCHEMES, slow, [steady, victims], DURATION[scale], flows=False),
+            "fast": setup.spec([ALONE], paced, [steady, victims], DURATION[scale], flows=False)}  # fmt: skip
+
+
+def measure(runs: Runs, scale: str) -> pl.DataFrame:
+    """Panel "cdf": x slowdown of victims, y share; by group of victims "p50", "p99": y; "unfinished": y share of the victims;
+    "held": y queues."""
+    frames = []
+    for series, label in ((REFERENCE, "fast"), *((scheme.legend, f"slow/{scheme.legend}") for scheme in SCHEMES)):
+        found = victims(runs, label)
+        share = np.linspace(0, 1, 500)
+        frames.append(setup.rows("cdf", series, np.quantile(found["slowdown"].to_numpy(), share), share))
+        for group in (*GROUPS, "all"):
+            part = found if group == "all" else found.filter(pl.col("group") == group)
+            frames += [setup.rows(f"{name}, {group}", series, [0], [part["slowdown"].quantile(q, "linear")])
+                       for name, q in (("p50", 0.5), ("p99", 0.99))]  # fmt: skip
+        frames += [setup.rows("unfinished", series, [0], [found["late"].mean()]),
+                   setup.rows("drops", series, [0], [runs.summary(label)["drops"]]),
+                   setup.rows("held", series, [0], [held_queues(runs, label)])]  # fmt: skip
+    return pl.concat(frames)
+
+
+def victims(runs: Runs, label: str) -> pl.DataFrame:
+    """slowdown, late, group of the victims that start in the first 80 % of the run; one that never ended has waited till then."""
+    end, per_rack = runs.summary(label)["end_ns"], SERVERS // RACKS
+    is_victim = pl.col("class").cast(pl.String) == "victims"
+    flows = runs.scan(label, "flows").filter(is_victim & (pl.col("start_ns") < 0.8 * end)).collect()
+    server = pl.col("dst") // 2
+    group = pl.when(server % per_rack == 0).then(pl.lit(GROUPS[0])).otherwise(pl.lit(GROUPS[1]))
+    return flows.select(
+        pl.coalesce("slowdown", (end - pl.col("start_ns")) / pl.col("ideal_fct_ns")).alias("slowdown"),
+        pl.col("finish_ns").is_null().alias("late"), group.alias("group"))  # fmt: skip
+
+
+def held_queues(runs: Runs, label: str) -> float:
+    """Most queues of one port of a physical switch that were held at the same time."""
+    table = runs.scan(label, "pauses").filter((pl.col("node") >= 3 * SERVERS) & (pl.col("queue") >= 0)).sort("time_ns")
+    step = pl.when(pl.col("paused")).then(1).otherwise(-1)
+    held = table.select("node", "port", step.cum_sum().over("node", "port").alias("held")).collect()["held"].max()
+    return float(held or 0)  # type: ignore[arg-type]
+
+
+def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
+    """BFC spreads the congestion to victims everywhere; with Backdraft they do not notice."""
+    found = []
+    for group in GROUPS:
+        alone = value(data, f"p99, {group}", REFERENCE)
+        p99 = {scheme.legend: value(data, f"p99, {group}", scheme.legend) / alone for scheme in SCHEMES}
+        name = group.replace(" ", "-")
+        found += [
+            within(f"spreads-{name}", f"victims to {group}: p99 slowdown, BFC: slow receivers / fast", "congestion spreads",
+                   p99[ALONE.legend], 3.0, quick=True),
+            within(f"raised-{name}", f"the same with a threshold of {TH_NET}", "congestion spreads", p99[RAISED.legend], 3.0),
+            within(f"prevents-{name}", f"victims to {group}: p99 slowdown, BFC + Backdraft: slow / BFC, fast",
+                   "no congestion spreading", p99[BOTH.legend], 0.5, 1.5, quick=True),
+        ]  # fmt: skip
+    held = {series: value(data, "held", series) for series in (ALONE.legend, BOTH.legend)}
+    unfinished = {series: value(data, "unfinished", series) for series in (ALONE.legend, REFERENCE, BOTH.legend)}
+    drops = value(data, "drops", BOTH.legend)
+    return [
+        *found,
+        holds("queues", "most queues of a port in the network that are held at once, of 32", "all, without Backdraft",
+              setup.text(held), held[ALONE.legend] == QUEUES and held[BOTH.legend] <= QUEUES / 2, "32, and at most 16"),
+        holds("unfinished", "share of victims that have not ended when the run does", "-", setup.text(unfinished),
+              unfinished[BOTH.legend] <= unfinished[REFERENCE] + 0.001 < unfinished[ALONE.legend],
+              "at most 0.1 % more than where all are fast, and fewer than BFC's"),
+        holds("no-drops", "packets dropped, BFC + Backdraft", "0", drops, drops == 0, "0"),
+    ]  # fmt: skip
+
+
+def plot(data: pl.DataFrame) -> Any:
+    """Distribution of the victims' slowdown, and its 99th percentile by place."""
+    made, (left, right) = figure(1, 2, width=PAGE, height=2.4)
+    looks = {REFERENCE: (BLACK, ":"), **{s.legend: (s.style["color"], s.style["linestyle"]) for s in SCHEMES}}
+    for nth, (series, (colour, dash)) in enumerate(looks.items()):
+        points = setup.line(data, "cdf", series)
+        left.plot(points["x"], points["y"], color=colour, linestyle=dash, label=series)
+        heights = [value(data, f"p99, {group}", series) for group in GROUPS]
+        right.bar([x + (nth - 1.5) * 0.2 for x in range(len(GROUPS))], heights, 0.18, color=colour,
+                  alpha=0.5 if series == RAISED.legend else 1)  # fmt: skip
+    log_axis(left.xaxis)
+    log_axis(right.yaxis)
+    left.set_xlabel("slowdown of victims")
+    left.set_ylabel("CDF")
+    left.set_ylim(0, 1)
+    right.set_xticks(range(len(GROUPS)), [f"to the {GROUPS[0]}", f"to {GROUPS[1]}"])
+    right.set_ylabel("p99 slowdown")
+    right.grid(False, axis="x")
+    lettered((left, right), ("victims", "by place"))
+    legend_above(made, left, columns=4)
+    return made

@@ -1,0 +1,120 @@
+"""Backdraft (NSDI 2022), figures 4 and 17: throughput, loss and completion time over the receiver's speed.
+
+Section 2.1: clients send requests to a server that cannot keep up, with Homa (figure 4) or DCTCP (figure 17); losses in the
+virtual switch reach 10 %, and completion times grow. There is no Homa here: the hosts send as they please (lossy) or have
+DCTCP, whose marks are set at virtual switches, too; section A.1.1 says that this does not help. Every 3.2 ms 32 requests of 125
+KB go to the same server, 10 Gbit/s on average, from eight servers by chance, each server at 12.5 Gbit/s, so that the network is
+never the bottleneck. The receiver takes 12.5 to 100 Gbit/s. Hosts send again when nothing was heard for 1 ms.
+
+DCTCP loses nothing then, as with up to 128 requests of the same total: its hosts react within a round trip, and their first
+windows fit into the virtual switch's queue. Those of 256 do not: "many", at the slowest receiver. There Backdraft keeps what it
+is sent in its larger memory; no queue is long enough for a pause. How many connections the paper's clients have is open.
+"""
+
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from penstock.experiments.backdraft import _setup as setup
+from penstock.experiments.backdraft._setup import BACKDRAFT, LOSSY, SWITCH, VSWITCH, Scheme, Servers, value
+from penstock.experiments.cache import Runs, Spec
+from penstock.experiments.claims import Claim, Differs, ascending, holds, within
+from penstock.experiments.style import PAGE, figure, legend_above, lettered, log_axis
+
+TITLE = "Loss and completion time over the speed of the receiver"
+PAPER = "Backdraft, NSDI 2022, figures 4 and 17"
+CLIENTS = 8
+NETWORK = Servers(CLIENTS + 1, app_rate="12.5Gbps")
+FAN_IN = 4 * CLIENTS
+EVENT_BYTES, EVERY_US = 4_000_000, 3200
+SPEEDS = {"quick": (12.5, 100.0), "paper": (12.5, 25.0, 50.0, 75.0, 100.0)}
+EVENTS = {"quick": 2, "paper": 20}
+MARKED = Scheme("lossy, DCTCP", {**LOSSY.table, "name": "dctcp+backdraft", "pfc": False}, "dctcp")
+SCHEMES = (LOSSY, MARKED, BACKDRAFT)
+DIFFERS = {
+    "p99-growth": Differs("what is sent again makes the slowest receiver lose more than it gains, so that requests pile up "
+                          "for as long as clients go on", "backdraft-repetition"),
+}
+
+
+def specs(scale: str) -> dict[str, Spec]:
+    """One for each speed of the receiver, and one of many small requests."""
+    slowest, many = min(SPEEDS[scale]), 256
+    return {**{f"{speed:g}Gbps": requests(speed, FAN_IN, EVENTS[scale]) for speed in SPEEDS[scale]},
+            "many": requests(slowest, many, EVENTS[scale])}  # fmt: skip
+
+
+def requests(speed: float, fan_in: int, events: int) -> Spec:
+    """So many requests at a time, of the same total, to a receiver of this speed."""
+    traffic = {"kind": "incast", "fan_in": fan_in, "size": EVENT_BYTES // fan_in, "hosts": list(range(1, CLIENTS + 1)),
+               "every": f"{EVERY_US}us", "receivers": [0], "jitter": "1us"}  # fmt: skip
+    return setup.spec(SCHEMES, NETWORK.table({0: f"{speed:g}Gbps"}), [traffic], f"{events * EVERY_US - 1}us", drain=True,
+                      host={"rto": "1ms"})  # fmt: skip
+
+
+def measure(runs: Runs, scale: str) -> pl.DataFrame:
+    """x: speed of the receiver, Gbit/s; y: goodput while requests are under way (Gbit/s), lost packets (share of those that came
+    to the virtual switch), 99th percentile of completion (ms), packets lost in the network. x: 0: of many requests."""
+    frames = []
+    for x, name in ((0, "many"), *((speed, f"{speed:g}Gbps") for speed in SPEEDS[scale])):
+        for scheme in SCHEMES:
+            label = f"{name}/{scheme.legend}"
+            table, flows = setup.ports(runs, label, NETWORK), runs.scan(label, "flows")
+            lost = setup.total(table, "drops", VSWITCH)
+            to_app = table.filter(pl.col("peer") == 0).row(0, named=True)
+            passed = (to_app["tx_bytes"] - to_app["control_bytes"] - to_app["ack_bytes"]) / 1048
+            done = flows.select("start_ns", "finish_ns", "bytes").sort("start_ns").collect()
+            p99 = flows.select(pl.col("fct_ns").quantile(0.99, "linear")).collect().item() / 1e6
+            found = {"goodput": float(done["bytes"].sum()) * 8 / busy_ns(done), "p99": p99,
+                     "loss": lost / (lost + passed), "lost in the network": setup.total(table, "drops", SWITCH)}  # fmt: skip
+            frames += [setup.rows(panel, scheme.legend, [x], [y]) for panel, y in found.items()]
+    return pl.concat(frames)
+
+
+def busy_ns(flows: pl.DataFrame) -> float:
+    """Time in which any of the flows, in the order of their starts, is under way."""
+    start, end = flows["start_ns"].to_numpy(), np.maximum.accumulate(flows["finish_ns"].to_numpy())
+    return float(end[-1] - start[0] - np.maximum(start[1:] - end[:-1], 0).sum())
+
+
+def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
+    """The lossy switch loses a tenth and more of the packets, Backdraft none, and the tail shows it."""
+    lossy, marked, overlay = (scheme.legend for scheme in SCHEMES)
+    slowest, fastest = min(SPEEDS[scale]), max(SPEEDS[scale])
+    core = float(data.filter(pl.col("panel") == "lost in the network")["y"].sum())
+    everywhere = float(data.filter((pl.col("panel") == "loss") & (pl.col("series") == overlay))["y"].sum())
+    return [
+        within("loss", "share of packets lost at the slowest receiver, lossy", "10 %",
+               value(data, "loss", lossy, slowest), 0.1, 1.0, quick=True),
+        within("loss-dctcp", "share of packets lost with DCTCP and 256 requests at a time",
+               "DCTCP is unable to prevent packet loss", value(data, "loss", marked), 0.01, 1.0, quick=True),
+        holds("no-loss", "packets lost with Backdraft, at any speed", "0", everywhere, everywhere == 0, "0"),
+        holds("edge", "packets lost in the network, of all", "all loss is at the end host", core, core == 0, "0"),
+        within("p99", "99th percentile at the slowest receiver: lossy / Backdraft", "9.3 (Homa, slow core / fast core)",
+               value(data, "p99", lossy, slowest) / value(data, "p99", overlay, slowest), 1.0, quick=True),
+        within("p99-growth", "99th percentile, lossy: slowest receiver / fastest", "9.3",
+               value(data, "p99", lossy, slowest) / value(data, "p99", lossy, fastest), 4.65, 18.6),
+        ascending("goodput", "goodput at the slowest receiver, Gbit/s", "loss costs throughput",
+                  {name: value(data, "goodput", name, slowest) for name in (lossy, overlay)}),
+        within("full", "goodput of Backdraft at the slowest receiver over what it can take", "no throughput lost",
+               value(data, "goodput", overlay, slowest) * 1.048 / slowest, 0.95, 1.01, quick=True),
+    ]  # fmt: skip
+
+
+def plot(data: pl.DataFrame) -> Any:
+    """Throughput, loss and completion time."""
+    made, grid = figure(1, 3, width=PAGE, height=2.3)
+    texts = {"goodput": "goodput (Gbit/s)", "loss": "lost packets (%)", "p99": "p99 of requests (ms)"}
+    for axes, (panel, text) in zip(grid, texts.items()):
+        for scheme in SCHEMES:
+            points = setup.line(data, panel, scheme.legend).filter(pl.col("x") > 0)
+            axes.plot(points["x"], points["y"] * (100 if panel == "loss" else 1), label=scheme.legend, **scheme.style)
+        axes.set_xlabel("speed of the receiver (Gbit/s)")
+        axes.set_ylabel(text)
+    grid[0].set_ylim(bottom=0)
+    grid[1].set_ylim(-2, 100)
+    log_axis(grid[2].yaxis)
+    lettered(grid, ("throughput", "loss", "completion time"))
+    legend_above(made, grid[0], columns=3)
+    return made

@@ -1,0 +1,137 @@
+"""Backdraft (NSDI 2022), figures 5 (a, b) and 18: what uniform packet loss costs.
+
+Section 2.1: a virtual switch drops packets at random; the highest rate of requests with Homa halves at a loss probability of 1
+%, and the throughput of TCP falls too. Instead of Homa the hosts here send again from the lost packet (go-back-N), when the
+receiver says that one is missing or after a timeout. A request is a packet of 200 B, which has only the timeout: so its length
+decides, and there are two, 100 us and 4 ms (Homa asks again after 2 us, in software). The stream is one of 25 MB without
+congestion control, which has a round trip to repeat for each loss, and a timeout when what is repeated is lost again. Two
+servers, 100 Gbit/s; the loss is in the two links of the way, half in each.
+
+Requests are closed-loop: each of 8 clients sends the next when it has the answer, and the rate is the sum of the clients'
+rates.
+"""
+
+import itertools
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from penstock.experiments.backdraft import _setup as setup
+from penstock.experiments.backdraft._setup import value
+from penstock.experiments.cache import Runs, Spec
+from penstock.experiments.claims import Claim, Differs, holds, within
+from penstock.experiments.style import BLUE, ORANGE, PAGE, RED, SKY, figure, legend_above, lettered, log_axis
+
+TITLE = "What packet loss costs requests and streams"
+PAPER = "Backdraft, NSDI 2022, figures 5 and 18"
+LOSSES = (0.0, 1e-4, 1e-3, 1e-2, 1e-1)
+CLIENTS = 8
+TIMEOUTS = {"requests, timeout 100 us": "100us", "requests, timeout 4 ms": "4ms"}
+STREAMS = {"stream, timeout 100 us": "100us", "stream, timeout 4 ms": "4ms"}
+SHORT, LONG = TIMEOUTS
+STREAM = next(iter(STREAMS))
+REQUESTS = {"quick": 40, "paper": 400}
+LOOKS = dict(zip((*TIMEOUTS, *STREAMS), ((BLUE, "o"), (RED, "s"), (SKY, "^"), (ORANGE, "D"))))
+DIFFERS: dict[str, Differs] = {}
+
+
+def specs(scale: str) -> dict[str, Spec]:
+    """For each loss probability the requests and the stream, with either timeout."""
+    made = {}
+    for loss in LOSSES:
+        network = {"kind": "star", "hosts": 2, "rate": "100Gbps", "delay": "1us", "buffer": "12MB", "loss": 1 - (1 - loss) ** 0.5}
+        for name, timeout in TIMEOUTS.items():
+            made[f"{loss:g}, {name}"] = spec(network, {"kind": "list", "flows": rounds(REQUESTS[scale])}, timeout)
+        for name, timeout in STREAMS.items():
+            made[f"{loss:g}, {name}"] = spec(network, {"kind": "list", "flows": [[0, 1, "25MB"]]}, timeout)
+    return made
+
+
+def spec(network: dict[str, Any], traffic: dict[str, Any], timeout: str) -> Spec:
+    """One traffic, no flow control at all."""
+    return {"run": {"duration": "1us", "seed": 1, "max_time": "20s"}, "topology": network, "scheme": {"name": "fifo"},
+            "workload": [traffic], "measure": {"sample": "0us"}, "host": {"rto": timeout}}  # fmt: skip
+
+
+def rounds(requests: int) -> list[dict[str, Any]]:
+    """Request and answer, by turns, of every client: flow i waits for flow i - 1 of the same client."""
+    flows: list[dict[str, Any]] = []
+    for client in range(CLIENTS):
+        for i in range(2 * requests):
+            flow = {"src": i % 2, "dst": 1 - i % 2, "bytes": 200, "class": f"client{client}"}
+            flows.append(flow if i == 0 else {**flow, "after": len(flows) - 1})
+    return flows
+
+
+def measure(runs: Runs, scale: str) -> pl.DataFrame:
+    """Panel "rate": x loss, y rate relative to that without loss; "absolute": y thousand requests/s, or Gbit/s; "p99": y us."""
+    frames = []
+    for series in (*TIMEOUTS, *STREAMS):
+        labels = [f"{loss:g}, {series}" for loss in LOSSES]
+        rate = np.array([rate_of(runs, label, series) for label in labels])
+        frames += [setup.rows("rate", series, LOSSES, rate / rate[0]), setup.rows("absolute", series, LOSSES, rate)]
+        if series in TIMEOUTS:
+            frames.append(setup.rows("p99", series, LOSSES, [tail(runs, label) for label in labels]))
+    return pl.concat(frames)
+
+
+def rate_of(runs: Runs, label: str, series: str) -> float:
+    """Requests a millisecond of all clients, or Gbit/s."""
+    flows = runs.scan(label, "flows")
+    if series in STREAMS:
+        row = flows.collect().row(0, named=True)
+        return float(row["bytes"] * 8 / row["fct_ns"])
+    clients = flows.group_by("class").agg(pl.len().alias("flows"), pl.col("finish_ns").max()).collect()
+    return float((clients["flows"] / 2 / clients["finish_ns"] * 1e6).sum())
+
+
+def tail(runs: Runs, label: str) -> float:
+    """99th percentile of the time between the beginning of a request and its answer, us."""
+    flows = runs.scan(label, "flows").sort("class", "flow_id").collect()
+    begin, end = flows["start_ns"].to_numpy()[::2], flows["finish_ns"].to_numpy()[1::2]
+    return float(np.quantile(end - begin, 0.99)) / 1000
+
+
+def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
+    """One per cent halves what gets through, and moves the tail to the timeout."""
+    relative = {series: value(data, "rate", series, 0.01) for series in (*TIMEOUTS, *STREAMS)}
+    found = [
+        within("requests", "rate of requests at 1 % loss over that without, timeout 100 us", "halved: 0.5", relative[SHORT], 0.25,
+               0.75),
+        within("requests-slow", "the same, timeout 4 ms", "at most half", relative[LONG], 0.0, 0.5),
+        within("stream", "throughput of a stream at 1 % loss over that without, timeout 100 us", "halved: 0.5",
+               relative[STREAM], 0.25, 0.75),
+        within("tail", "99th percentile of a request at 1 % loss over that without, timeout 100 us", "5 (figure 18)",
+               value(data, "p99", SHORT, 0.01) / value(data, "p99", SHORT, 0.0), 2.5, 50),
+        within("milliseconds", "99th percentile at 1 % loss, timeout 4 ms, us", "milliseconds",
+               value(data, "p99", LONG, 0.01), 1000, 100_000),
+    ]  # fmt: skip
+    for series in (*TIMEOUTS, *STREAMS):
+        rates = setup.line(data, "rate", series)["y"].to_list()
+        falls = all(later <= 1.02 * rate for rate, later in itertools.pairwise(rates)) and rates[-1] < 0.5
+        name = series.replace(", timeout ", "-").replace(" ", "-")
+        found.append(holds(f"falls-{name}", f"{series}: relative rate from 0 to 10 % loss", "falls",
+                           ", ".join(f"{rate:.3g}" for rate in rates), falls, "falls (within 2 %), below half"))  # fmt: skip
+    return found
+
+
+def plot(data: pl.DataFrame) -> Any:
+    """Relative rate and tail over the loss probability."""
+    made, (left, right) = figure(1, 2, width=PAGE, height=2.3)
+    for panel, axes in (("rate", left), ("p99", right)):
+        for series in (*TIMEOUTS, *STREAMS):
+            points = setup.line(data, panel, series).filter(pl.col("x") > 0)
+            if len(points):
+                colour, marker = LOOKS[series]
+                axes.plot(points["x"], points["y"], label=series, color=colour, marker=marker)
+        axes.set_xscale("log")
+        axes.set_xlabel("probability of loss")
+    left.set_ylabel("rate / rate without loss")
+    left.set_ylim(0, 1.05)
+    left.axhline(0.5, color="#999999", linewidth=0.7, linestyle=":")
+    right.set_ylabel("p99 of requests (us)")
+    log_axis(right.yaxis)
+    lettered((left, right), ("throughput", "completion time"))
+    legend_above(made, left, columns=2)
+    return made

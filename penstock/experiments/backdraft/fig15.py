@@ -1,0 +1,102 @@
+"""Backdraft (NSDI 2022), figure 15: the receiver doubles its speed half way.
+
+Section 6.3: one machine sends to a slow receiver that takes 3 million packets per second, later 6 million. Of our packets that
+is 25 and 50 Gbit/s; the sender's link has 100 Gbit/s. The paper runs for a minute, we for a time that is long against what
+happens. PFC in all switches, with Backdraft as well. Two questions: how long until the receiver has all it can take, and how
+much of its new speed it uses from then on. A third scheme is Backdraft without the rate in its frames.
+"""
+
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from penstock.experiments.backdraft import _setup as setup
+from penstock.experiments.backdraft._setup import LOSSLESS, OVER_PFC, Scheme, Servers, value
+from penstock.experiments.cache import Runs, Spec
+from penstock.experiments.claims import Claim, Differs, holds, within
+from penstock.experiments.style import BLACK, COLUMN, figure, legend_above
+
+TITLE = "A receiver that doubles its speed"
+PAPER = "Backdraft, NSDI 2022, figure 15"
+NETWORK = Servers(2)
+RECEIVER = NETWORK.app(1)
+BEFORE, AFTER = 25.152, 50.304
+WITHOUT_RATE = Scheme("Backdraft without rates", {"name": "backdraft+pfc", "backdraft": {"with_rate": False}}, "backdraft", 1)
+SCHEMES = (LOSSLESS, OVER_PFC, WITHOUT_RATE)
+DURATION_MS = {"quick": 6, "paper": 40}
+SETTLED = 0.95
+DIFFERS = {
+    "starves": Differs("a virtual switch that sends PFC frames never runs empty here: it resumes its peer long before",
+                       "backdraft-starvation"),
+}
+
+
+def specs(scale: str) -> dict[str, Spec]:
+    """One flow, two speeds."""
+    half = DURATION_MS[scale] / 2
+    table = NETWORK.table({RECEIVER: f"{BEFORE}Gbps"})
+    table["receivers"].append({"host": RECEIVER, "rate": f"{AFTER}Gbps", "start": f"{half}ms"})
+    flow = setup.endless([(NETWORK.app(0), RECEIVER)], "UDP")
+    return {"two": setup.spec(SCHEMES, table, [flow], f"{DURATION_MS[scale]}ms", sample="20us", port_series=True)}
+
+
+def measure(runs: Runs, scale: str) -> pl.DataFrame:
+    """Panel "rate": x ms, y Gbit/s; "settles": y ms from the change until the receiver has 95 % of its speed; "before", "after",
+    "settled": y share of the receiver's speed used in the first half, in the second, in its last quarter; "PFC": y frames that
+    held a link; "pauses": all frames; "drops"."""
+    frames, half = [], DURATION_MS[scale] / 2
+    for scheme in SCHEMES:
+        label = f"two/{scheme.legend}"
+        rate = setup.rates(runs, label, RECEIVER)
+        there = rate.filter((pl.col("ms") > half + 0.02) & (pl.col("rate") >= SETTLED * AFTER))["ms"].to_list()
+        frame = setup.ports(runs, label, NETWORK)
+        found = {"settles": there[0] - half if there else float("nan"), "after": mean(rate, half + 0.02, 2 * half) / AFTER,
+                 "before": mean(rate, half / 2, half) / BEFORE, "settled": mean(rate, 1.75 * half, 2 * half) / AFTER,
+                 "PFC": sum(setup.port_pauses(runs, label, NETWORK).values()),
+                 "pauses": setup.total(frame, "pauses_sent"), "drops": setup.total(frame, "drops")}  # fmt: skip
+        frames += [setup.rows("rate", scheme.legend, rate["ms"], rate["rate"]),
+                   *(setup.rows(panel, scheme.legend, [0], [y]) for panel, y in found.items())]  # fmt: skip
+    return pl.concat(frames)
+
+
+def mean(rate: pl.DataFrame, begin: float, end: float) -> float:
+    """Average rate between two times, ms."""
+    return float(np.mean(rate.filter(pl.col("ms").is_between(begin, end))["rate"].to_numpy()))
+
+
+def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
+    """Backdraft adapts; PFC is said to starve."""
+    pfc, overlay, blunt = (scheme.legend for scheme in SCHEMES)
+    drops = sum(value(data, "drops", scheme.legend) for scheme in SCHEMES)
+    frames = value(data, "PFC", overlay) + value(data, "PFC", blunt)
+    return [
+        within("before", "share of its speed that the receiver uses before, Backdraft", "all of it",
+               value(data, "before", overlay), 0.95, 1.01, quick=True),
+        within("adapts", "share of its new speed that the receiver uses in the end, Backdraft", "it adapts: no starvation",
+               value(data, "settled", overlay), 0.95, 1.01, quick=True),
+        within("average", "share of its new speed that it uses in all of the second half, Backdraft", "it adapts at T = 30",
+               value(data, "after", overlay), 0.9, 1.01),
+        holds("starves", "share of its new speed that the receiver uses, PFC", "suffers from starvation",
+              value(data, "after", pfc), value(data, "after", pfc) < 0.95, "< 0.95"),
+        within("fewer", "overlay pauses without rates / with", "a rate avoids on/off bursts (section 4.3)",
+               value(data, "pauses", blunt) / value(data, "pauses", overlay), 2.0, quick=True),
+        holds("no-frames", "PFC frames with Backdraft, with rates and without", "none", frames, frames == 0, "0"),
+        holds("no-drops", "packets dropped, of all three", "0", drops, drops == 0, "0"),
+    ]  # fmt: skip
+
+
+def plot(data: pl.DataFrame) -> Any:
+    """What the receiver gets over time."""
+    made, axes = figure(width=COLUMN, height=2.4)
+    for scheme in SCHEMES:
+        points = setup.line(data, "rate", scheme.legend)
+        style = {**scheme.style, "marker": None, "linewidth": 2.5 if scheme is LOSSLESS else 1.2}
+        axes.plot(points["x"], points["y"], label=scheme.legend, **style)
+    half = float(np.max(data["x"].to_numpy())) / 2
+    axes.plot([0, half, half, 2 * half], [BEFORE, BEFORE, AFTER, AFTER], color=BLACK, linestyle=":", label="what it can take")
+    axes.set_xlabel("time (ms)")
+    axes.set_ylabel("received (Gbit/s)")
+    axes.set_ylim(bottom=0)
+    legend_above(made, axes, columns=2)
+    return made

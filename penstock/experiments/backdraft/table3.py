@@ -1,0 +1,104 @@
+"""Backdraft (NSDI 2022), table 3: two servers at a lossy switch, a slow receiver and a fast one.
+
+Section 6.3: one server sends a UDP flow to a slow receiver and one to a fast one in the other server, 100 Gbit/s. The paper's
+columns give (victim, non-victim), of which the first, 2.36 Gbit/s and all the losses, is the flow to the slow receiver. Its
+senders reach 22 Gbit/s each; here 20 Gbit/s, and a receiver of 2.4 Gbit/s. Virtual switches drop (lossy), send PFC frames to
+the switch, which obeys them but drops when it is full and pauses nobody (lossless), or have the overlay (Backdraft).
+"""
+
+from typing import Any
+
+import polars as pl
+
+from penstock.experiments.backdraft import _setup as setup
+from penstock.experiments.backdraft._setup import BACKDRAFT, LOSSY, SWITCH, VSWITCH, Scheme, Servers, value
+from penstock.experiments.cache import Runs, Spec
+from penstock.experiments.claims import Claim, Differs, holds, within
+from penstock.experiments.style import PAGE, figure, legend_above, lettered
+
+TITLE = "The overlay across a lossy network"
+PAPER = "Backdraft, NSDI 2022, table 3"
+NETWORK = Servers(2, apps=2, app_rate="20Gbps")
+SLOW, FAST = NETWORK.app(1), NETWORK.app(1, 1)
+SPEED, OFFERED = 2.4, 20.0
+EDGE = Scheme("lossless (PFC)", {"name": "pfc", "senders": "edge"}, "pfc")
+SCHEMES = (LOSSY, EDGE, BACKDRAFT)
+DURATION = {"quick": "5ms", "paper": "50ms"}
+DIFFERS = {
+    "lossless-fast": Differs("a held port lets the fast flow have no more than its share of what the slow one frees: it falls "
+                             "to the slow receiver's speed, not by 12 %", "backdraft-whole-port"),
+}
+
+
+def specs(scale: str) -> dict[str, Spec]:
+    """One traffic, three schemes."""
+    flows = setup.endless([(NETWORK.app(0), SLOW), (NETWORK.app(0, 1), FAST)], "UDP")
+    return {"two": setup.spec(SCHEMES, NETWORK.table({SLOW: f"{SPEED}Gbps"}), [flows], DURATION[scale])}
+
+
+def measure(runs: Runs, scale: str) -> pl.DataFrame:
+    """x: 0; y: Gbit/s of either flow, pause frames to the network a millisecond, packets dropped a microsecond (Mpps)."""
+    frames = []
+    for scheme in SCHEMES:
+        label = f"two/{scheme.legend}"
+        table, us = setup.ports(runs, label, NETWORK), runs.summary(label)["end_ns"] / 1e3
+        sent = setup.port_pauses(runs, label, NETWORK)
+        found = {"slow": setup.delivered(runs, label, SLOW), "fast": setup.delivered(runs, label, FAST),
+                 "pauses": sum(sent.values()) / us * 1e3,
+                 "drops at virtual switches": setup.total(table, "drops", VSWITCH) / us,
+                 "drops in the network": setup.total(table, "drops", SWITCH) / us}  # fmt: skip
+        frames += [setup.rows(panel, scheme.legend, [0], [y]) for panel, y in found.items()]
+    return pl.concat(frames)
+
+
+def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
+    """Lossy loses, PFC loses elsewhere and costs throughput, the overlay does neither."""
+    lossy, edge, overlay = (
+        {panel: value(data, panel, scheme.legend) for panel in data["panel"].unique()} for scheme in SCHEMES)  # fmt: skip
+    where = ("drops at virtual switches", "drops in the network")
+    fast = lambda row: row["fast"] / lossy["fast"]  # noqa: E731
+    return [
+        within("lossy-drops", "packets lost, of those to the slow receiver, lossy", "1.6 Mpps: two thirds and more",
+               share(lossy), 0.5, 1.0),
+        within("lossy-fast", "fast flow, lossy, over what it offers", "high", lossy["fast"] / OFFERED, 0.95, quick=True),
+        within("lossless-drops", "packets lost in the network with PFC at virtual switches, Mpps", "1.3 Mpps", edge[where[1]],
+               0.01, quick=True),
+        holds("lossless-edge", "packets lost at virtual switches with PFC, Mpps", "none there", edge[where[0]],
+              edge[where[0]] == 0, "0"),
+        within("lossless-pauses", "PFC frames a millisecond", "2.8", edge["pauses"], 0.1, quick=True),
+        within("lossless-fast", "fast flow: PFC at virtual switches / lossy", "19.29 / 21.85 = 0.88", fast(edge), 0.75, 0.97),
+        holds("reduced", "fast flow: PFC at virtual switches / lossy", "the throughput is reduced", fast(edge), fast(edge) < 0.97,
+              "< 0.97"),
+        holds("overlay-pauses", "PFC frames a millisecond with Backdraft", "0", overlay["pauses"], overlay["pauses"] == 0, "0"),
+        holds("overlay-drops", "packets lost with Backdraft, Mpps", "0", overlay[where[0]] + overlay[where[1]],
+              overlay[where[0]] + overlay[where[1]] == 0, "0"),
+        within("overlay-fast", "fast flow: Backdraft / lossy", "21.98 / 21.85 = 1.006", fast(overlay), 0.98, 1.05, quick=True),
+        within("overlay-slow", "slow flow: Backdraft / lossy", "2.3 / 2.36 = 0.97", overlay["slow"] / lossy["slow"], 0.95, 1.05),
+    ]  # fmt: skip
+
+
+def share(row: dict[str, float]) -> float:
+    """Lost packets of those that were sent to the slow receiver."""
+    lost = row["drops at virtual switches"] * 1048 * 8 / 1000
+    return lost / (lost + row["slow"])
+
+
+def plot(data: pl.DataFrame) -> Any:
+    """The table as bars."""
+    made, grid = figure(1, 3, width=PAGE, height=2.2)
+    panels = (("slow", "fast"), ("pauses",), ("drops at virtual switches", "drops in the network"))
+    names = (("slow", "fast"), ("all",), ("virtual\nswitches", "network"))
+    for axes, group, ticks in zip(grid, panels, names):
+        for i, scheme in enumerate(SCHEMES):
+            at = [x + (i - 1) * 0.27 for x in range(len(group))]
+            bars = axes.bar(at, [value(data, panel, scheme.legend) for panel in group], 0.25, color=scheme.style["color"],
+                            label=scheme.legend)  # fmt: skip
+            axes.bar_label(bars, fmt="%.3g", fontsize=7)
+        axes.set_xticks(range(len(group)), ticks)
+        axes.grid(False, axis="x")
+        axes.margins(y=0.15)
+    for axes, text in zip(grid, ("Gbit/s", "frames / ms", "Mpps")):
+        axes.set_ylabel(text)
+    lettered(grid, ("throughput by receiver", "PFC frames to the network", "lost packets"))
+    legend_above(made, grid[0], columns=3)
+    return made

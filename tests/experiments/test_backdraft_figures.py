@@ -1,0 +1,133 @@
+"""Backdraft's figures at scale quick: what they claim holds, and fails when the schemes change places."""
+
+import json
+
+import numpy as np
+import polars as pl
+import pytest
+
+import penstock as ps
+from penstock.experiments import EXPERIMENTS, framework
+from penstock.experiments.backdraft import _setup as setup
+from penstock.experiments.backdraft import bfc, fig04, fig05, fig11, fig13, fig15, table3
+from penstock.experiments.claims import SCALES, judge
+from penstock.spec import parse_spec
+
+FIGURES = {"bfc": bfc, "fig04": fig04, "fig05": fig05, "fig11": fig11, "fig13": fig13, "fig15": fig15, "table3": table3}
+
+
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory):
+    """Each figure's runs and data, made once."""
+    cache, found = tmp_path_factory.mktemp("runs"), {}
+
+    def of(id):
+        if id not in found:
+            experiment = EXPERIMENTS[f"backdraft/{id}"]
+            runs = framework.run_all(experiment, "quick", cache, 1, None)
+            found[id] = runs, framework.measured(experiment, runs, "quick")
+        return found[id]
+    return of
+
+
+def failed(id, data):
+    """The claims that are judged at scale quick and do not hold, nor are known to differ."""
+    experiment = EXPERIMENTS[f"backdraft/{id}"]
+    claims = judge(experiment.claims(data, "quick"), "quick", experiment.differs)
+    assert len({claim.id for claim in claims}) == len(claims) and set(experiment.differs) <= {claim.id for claim in claims}
+    json.dumps([claim.record() for claim in claims], allow_nan=False)
+    return {claim.id for claim in claims if claim.verdict == "FAIL"}
+
+
+@pytest.mark.parametrize("id", FIGURES)
+def test_a_figure_holds_and_is_drawn(id, measured, tmp_path):
+    _, data = measured(id)
+    assert failed(id, data) == set()
+    experiment = EXPERIMENTS[f"backdraft/{id}"]
+    framework.write(experiment, tmp_path / "out", "quick", data, experiment.claims(data, "quick"))
+    for panel in experiment.draw(data).axes:
+        assert panel.get_lines() or panel.patches
+
+
+@pytest.mark.parametrize("id", FIGURES)
+@pytest.mark.parametrize("scale", SCALES)
+def test_specs_are_accepted(id, scale):
+    for label, table in FIGURES[id].specs(scale).items():
+        spec = parse_spec(table, name=label)
+        assert len(set(spec.labels())) == len(spec.schemes)
+
+
+SWAPPED = [
+    ("fig04", "lossy", "Backdraft", {"no-loss", "loss", "goodput", "full", "p99"}),
+    ("fig13", "lossless (PFC)", "Backdraft", {"throughput", "victims", "no-frames", "receiver-frames", "spreading"}),
+    ("table3", "lossless (PFC)", "Backdraft", {"overlay-drops", "overlay-pauses", "overlay-fast", "lossless-drops", "reduced"}),
+    ("table3", "lossy", "Backdraft", {"overlay-drops"}),
+    ("fig15", "Backdraft without rates", "Backdraft", {"fewer"}),
+    ("fig15", "lossless (PFC)", "Backdraft", {"no-frames", "fewer"}),
+    ("fig11", fig11.STATIC, fig11.DYNAMIC, {"dynamic", "memory"}),
+    ("bfc", "BFC", "BFC + Backdraft", {"spreads-same-server", "prevents-same-server", "queues", "unfinished"}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("id", "one", "other", "expected"), SWAPPED)
+def test_claims_fail_when_schemes_change_places(id, one, other, expected, measured):
+    _, data = measured(id)
+    assert failed(id, data.with_columns(pl.col("series").replace({one: other, other: one}))) >= expected
+
+
+def test_loss_that_costs_nothing_fails(measured):
+    _, data = measured("fig05")
+    assert {f"falls-requests-{timeout}" for timeout in ("100-us", "4-ms")} <= failed("fig05", data.with_columns(y=pl.lit(1.0)))
+
+
+def test_collisions_are_those_of_random_hashing():
+    for queues in (64, 1000, 10_000):
+        expected = 1 - (1 - 1 / queues) ** (fig11.ACTIVE - 1)
+        assert fig11.collisions(queues) == pytest.approx(expected, abs=0.01)
+
+
+def test_counters_by_hand(measured):
+    """PFC holds egresses as often as the pauses say; what an application was handed is what its link carried."""
+    runs, data = measured("fig13")
+    label = "0.5Gbps/lossless (PFC)"
+    log = runs.scan(label, "pauses").collect().filter(pl.col("paused") & (pl.col("queue") == -1))
+    switch, ms = 12, runs.summary(label)["end_ns"] / 1e6
+    assert log.filter(pl.col("node") == switch).height == pytest.approx(
+        setup.value(data, "frames of the server", "lossless (PFC)", 0.5) * ms)  # fmt: skip
+    assert log.filter(pl.col("node").is_between(8, 11) & (pl.col("port") == 2)).height == pytest.approx(
+        setup.value(data, "frames of the switch", "lossless (PFC)", 0.5) * ms)  # fmt: skip
+    assert setup.delivered(runs, label, fig13.SLOW) == pytest.approx(0.5, rel=0.05)
+
+
+def test_a_victim_that_never_ended_has_waited(measured):
+    runs, _ = measured("bfc")
+    found, end = bfc.victims(runs, "slow/BFC"), runs.summary("slow/BFC")["end_ns"]
+    flows = runs.scan("slow/BFC", "flows").collect().filter(
+        (pl.col("class").cast(pl.String) == "victims") & (pl.col("start_ns") < 0.8 * end))  # fmt: skip
+    assert len(found) == len(flows) and found["late"].sum() == flows["finish_ns"].null_count() > 0
+    waited = ((end - flows["start_ns"]) / flows["ideal_fct_ns"]).to_numpy()
+    assert np.allclose(found["slowdown"].to_numpy()[found["late"].to_numpy()], waited[found["late"].to_numpy()])
+
+
+def two_flows(scheme, **parameters):
+    """A slow and a fast application in one server, sent to across a switch."""
+    topo = ps.behind_vswitches(ps.star(hosts=2, rate="100Gbps", delay="1us", buffer="2MB"), apps=2, rate="20Gbps", buffer="4MB")
+    topo = ps.with_receivers(topo, [{"host": 2, "rate": "1Gbps"}])
+    flows = ps.flow_list(topo, [(0, 2, "10MB"), (1, 3, "10MB")])
+    run = ps.simulate(topo, flows, scheme, duration="3ms", drain=False, measure=ps.Measure(pauses=True, sample="0us"))
+    return run, run.ports.with_columns(pl.col("drops").fill_null(0))
+
+
+def test_pfc_of_virtual_switches_alone():
+    """With senders = "edge" the switch between obeys, pauses nobody and drops; with "all" nothing is lost."""
+    run, ports = two_flows(ps.PFC(senders="edge"))
+    held = run.pauses.filter(pl.col("queue") == -1)["node"].unique().to_list()
+    assert held == [6]                                             # the switch, by the virtual switch of the receivers
+    assert ports.filter(pl.col("node") == 6)["drops"].sum() > 0 == ports.filter(pl.col("node") < 6)["drops"].sum()
+    run, ports = two_flows(ps.PFC())
+    assert ports["drops"].sum() == 0 and {4, 6} <= set(run.pauses.filter(pl.col("queue") == -1)["node"].to_list())
+
+
+def test_busy_time_counts_overlaps_once():
+    flows = pl.DataFrame({"start_ns": [0.0, 1.0, 10.0, 12.0], "finish_ns": [5.0, 3.0, 11.0, 20.0]})
+    assert fig04.busy_ns(flows) == 5 + 1 + 8
