@@ -1,0 +1,27 @@
+from penstock.vswitch.rings cimport *
+
+cdef extern from "stdlib.h":
+    void* calloc(size_t n, size_t size)
+    void free(void* p)
+cdef extern from "Python.h":
+    object PyBytes_FromStringAndSize(const char* text, Py_ssize_t size)
+    char* PyBytes_AS_STRING(object text)
+
+cdef inline End* end_at(End* ends, int64_t i) noexcept nogil: return &ends[i]
+cdef inline char* base_of(size_t address) noexcept nogil: return <char*>address
+cdef inline End* new_ends(int64_t n): return <End*>calloc(n, sizeof(End))
+cdef inline char* new_flags(int64_t n): return <char*>calloc(n, 1)
+
+cdef class Region:
+    cdef View view
+    cdef readonly int fd
+    cdef readonly dict shape
+    cdef object map, address
+    cdef End* out           # where we are in each queue that we fill
+    cdef End* into          # and in each that we empty
+    cdef char* known[2]     # whether it is open
+    cdef int32_t bell[2]
+    cdef int side           # on which we write: 0 an application, 1 the switch
+    cdef int64_t last, queue      # frames that the last doorbell announced and that are still to come, and their queue
+    cdef bint put(self, End* end, bytes frame) except -1
+    cdef uint64_t next_word(self, int side) noexcept

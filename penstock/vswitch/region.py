@@ -1,0 +1,187 @@
+"""A region of shared memory with both its ends, for Python: what the client library and the tests use.
+
+    region = Region.create(queues=64)                  # an application: a sealed memfd
+    region.send(3, [frame, frame])                     # frames (bytes) into queue 3, and a doorbell
+    other = Region.attach(fd, region.shape, switch=True)
+    other.receive(32)                                  # [(3, frame), (3, frame)]
+
+An application and the switch each attach once.  Frames are copied on both ways, so that neither holds memory of the other.
+"""
+
+import fcntl
+import mmap
+import os
+
+import cython
+import numpy as np
+
+from penstock.errors import SpecError
+
+if not cython.compiled:
+    raise ImportError("penstock.vswitch.region works compiled only: run python setup.py build_ext --inplace")
+
+SHAPE = {"rings": 256, "queues": 64, "bells": 1024, "buffers": 1024, "buffer_bytes": 2048}
+MOST = {"rings": 1 << 20, "queues": 1 << 20, "bells": 1 << 20, "buffers": 1 << 20, "buffer_bytes": 1 << 16}
+SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
+
+
+def checked(shape):
+    """A region's shape with every number in range: what comes from an application may be anything."""
+    out = {}
+    for key, default in SHAPE.items():
+        value = shape.get(key, default)
+        if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MOST[key]:
+            raise SpecError(f"region.{key} = {value!r}: must be a whole number from 1 to {MOST[key]}")
+        out[key] = value
+    if out["bells"] & (out["bells"] - 1):
+        raise SpecError(f"region.bells = {out['bells']}: must be a power of two, such as {1 << out['bells'].bit_length()}")
+    if unknown := set(shape) - set(SHAPE):
+        raise SpecError(f"region: unknown key {sorted(unknown)[0]!r}; known: {', '.join(SHAPE)}")
+    return out
+
+
+class Region:
+    """One side of a region of shared memory."""
+
+    def __init__(self, fd, shape, switch):
+        self.shape = checked(shape)
+        rings, queues, bells, buffers, buffer_bytes = self.shape.values()
+        length = size_of(rings, queues, bells, buffers, buffer_bytes)
+        if os.fstat(fd).st_size < length:
+            raise SpecError(f"region: the file has {os.fstat(fd).st_size} B, its shape needs {length} B")
+        if fcntl.fcntl(fd, fcntl.F_GET_SEALS) & fcntl.F_SEAL_SHRINK == 0:
+            raise SpecError("region: the file is not sealed against shrinking; make it with Region.create")
+        self.fd = os.dup(fd)
+        self.map = mmap.mmap(self.fd, length)
+        self.address = np.frombuffer(self.map, dtype=np.uint8)
+        lay_out(cython.address(self.view), base_of(self.address.ctypes.data), rings, queues, bells, buffers, buffer_bytes)
+        self.side = 1 if switch else 0
+        self.out = new_ends(self.shape["queues"])
+        self.into = new_ends(self.shape["queues"])
+        for i in range(2):
+            self.known[i] = new_flags(self.shape["queues"])
+
+    @staticmethod
+    def create(**shape):
+        """A new region, of an application."""
+        sizes = checked(shape)
+        fd = os.memfd_create("penstock", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        try:
+            rings, queues, bells, buffers, buffer_bytes = sizes.values()
+            os.ftruncate(fd, size_of(rings, queues, bells, buffers, buffer_bytes))
+            fcntl.fcntl(fd, fcntl.F_ADD_SEALS, SEALS)
+            region = Region(fd, sizes, False)
+        finally:
+            os.close(fd)
+        region.initialise()
+        return region
+
+    @staticmethod
+    def attach(fd, shape, switch=True):
+        """The other side of a region that came as a file descriptor."""
+        return Region(fd, shape, switch)
+
+    def __dealloc__(self):
+        free(self.out)
+        free(self.into)
+        for i in range(2):
+            free(self.known[i])
+        if self.fd > 2:
+            os.close(self.fd)
+
+    def initialise(self):
+        fill(cython.address(self.view))
+
+    @property
+    def broken(self):
+        """Nonsense that the other side wrote and that was passed over."""
+        return self.view.broken
+
+    @property
+    def linked(self):
+        """Rings that were added to queues on this side."""
+        return self.view.linked
+
+    def free_rings(self):
+        """Rings that no queue has; only to look at while both sides rest."""
+        count = 0
+        number = low(load64(self.view.ring_stack)) - 1
+        while 0 <= number < self.view.rings and count <= self.view.rings:
+            count += 1
+            number = load32(half_at(self.view.ring_next, number)) - 1
+        return count
+
+    def send(self, queue, frames):
+        """Put frames (bytes) into a queue and ring the doorbell; returns how many there was room for."""
+        view = cython.address(self.view)
+        if queue < 0 or queue >= view.queues:
+            raise SpecError(f"queue {queue}: the region has queues 0 to {view.queues - 1}")
+        if load64(word_at(view.bell[self.side], self.bell[self.side])):
+            return 0
+        end = end_at(self.out, queue)
+        if not self.known[self.side][queue]:
+            if not open_queue(view, end, self.side, queue):
+                return 0
+            self.known[self.side][queue] = 1
+        sent = 0
+        for frame in frames:
+            if not self.put(end, frame):
+                break
+            sent += 1
+        if sent:
+            ring_bell(view, cython.address(self.bell[self.side]), self.side, bell_of(queue, sent))
+        return sent
+
+    def put(self, end, frame):
+        """One frame into a queue; whether there was room."""
+        view = cython.address(self.view)
+        length = len(frame)
+        if not 0 < length <= view.buffer_bytes:
+            raise SpecError(f"a frame of {length} B: the region takes 1 to {view.buffer_bytes} B")
+        buffer = take_buffer(view, self.side)
+        if buffer < 0:
+            return False
+        memcpy(bytes_at(view.buffer[self.side], buffer * view.buffer_bytes), PyBytes_AS_STRING(frame), length)
+        if not push(view, end, descriptor(buffer, length)):
+            give_buffer(view, self.side, buffer)
+            return False
+        return True
+
+    def receive(self, most=32):
+        """Up to so many (queue, frame), as their doorbells say; nonsense is counted and passed over."""
+        view = cython.address(self.view)
+        side = 1 - self.side
+        found = []
+        while len(found) < most:
+            if self.last == 0:
+                bell = answer_bell(view, cython.address(self.bell[side]), side)
+                if bell == 0:
+                    break
+                self.last = count_of(bell)
+                self.queue = queue_of(bell)
+            word = self.next_word(side)
+            if word == 0:
+                self.last = 0
+                continue
+            self.last -= 1
+            buffer = buffer_of(word)
+            length = length_of(word)
+            if buffer < 0 or buffer >= view.buffers or length == 0 or length > view.buffer_bytes:
+                view.broken += 1
+                continue
+            found.append((self.queue, PyBytes_FromStringAndSize(bytes_at(view.buffer[side], buffer * view.buffer_bytes), length)))
+            give_buffer(view, side, buffer)
+        return found
+
+    def next_word(self, side):
+        """The next word of the queue whose doorbell was answered last; zero: there is none, or nonsense."""
+        view = cython.address(self.view)
+        if self.queue < 0 or self.queue >= view.queues:
+            view.broken += 1
+            return 0
+        end = end_at(self.into, self.queue)
+        if not self.known[side][self.queue]:
+            if not find_queue(view, end, side, self.queue):
+                return 0
+            self.known[side][self.queue] = 1
+        return pop(view, end)
