@@ -54,7 +54,8 @@ def flows_of(scenario: str, count: int | None = None) -> tuple[Any, Any]:
     src[crowd] = src[crowd] // 2 + topo.hosts // 2
     dst[crowd], start[crowd], size[crowd] = 0, 0, INCAST_BYTES
     return topo, Flows(
-        start_ps=start, src=src, dst=dst, bytes=size, class_id=np.zeros(n, np.int8), priority=np.zeros(n, np.int8), classes=("poisson",),
+        start_ps=start, src=src, dst=dst, bytes=size, class_id=np.zeros(n, np.int8), priority=np.zeros(n, np.int8),
+        classes=("poisson",),
         after=None, nominal=[],
     )
 

@@ -20,7 +20,7 @@ from typing import Any, ClassVar
 ROOT = Path(__file__).parent
 BITS = {"int8_t": 7, "int16_t": 15, "int32_t": 31, "int64_t": 63, "uint64_t": 64}
 FORMATS = {"int8_t": "i1", "int16_t": "i2", "int32_t": "i4", "int64_t": "i8"}
-COMPILED = ("fabric.queueing", "fabric.switch", "fabric.pacing", "sim.host", "sim.engine", "sim.simulation")
+COMPILED = ("fabric.queueing", "fabric.switch", "fabric.pacing", "sim.host", "sim.receiver", "sim.engine", "sim.simulation")
 MASK = 2**64 - 1
 AREAS: dict[tuple[str, int], type] = {}     # of the running composition: owner and offset -> class
 

@@ -60,8 +60,6 @@ COLUMNS: dict[str, dict[str, Column]] = {
         "port": Column(I32, "", "number of the port within the node"),
         "peer": Column(I32, "node", "node at the other end of the link"),
         "tx_bytes": Column(I64, "B", "bytes sent, headers, acknowledgements and control frames included"),
-        "ack_bytes": Column(I64, "B", "the acknowledgements among them"),
-        "control_bytes": Column(I64, "B", "the control frames among them (pauses, credits), and those that wait to be sent"),
         "tx_packets": Column(I64, "packets", "packets sent, acknowledgements and control frames included"),
         "drops": Column(I64, "packets", "packets lost at this egress or on its link"),
         "drop_reason": Column(TEXT, "", "why, with counts, as in 'buffer full: 12, link loss: 3'; null: none"),
@@ -72,6 +70,8 @@ COLUMNS: dict[str, dict[str, Column]] = {
         "max_queue_bytes": Column(I64, "B", "most that was stored for this port, in its queues or held back in virtual output "
                                             "queues"),
         "utilization": Column(F64, "", "time spent sending / simulated time"),
+        "ack_bytes": Column(I64, "B", "the acknowledgements in tx_bytes"),
+        "control_bytes": Column(I64, "B", "the control frames in tx_bytes (pauses, credits), and those that wait to be sent"),
     },
     "pauses": {
         "time_ns": Column(F64, "ns", "when the pause or resume took effect"),

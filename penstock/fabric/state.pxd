@@ -40,6 +40,8 @@ cdef enum:
     TOO_MANY_FLOWS = 1      # errors
     NO_SUCH_QUEUE = 2
     NO_SUCH_PORT = 3
+    NO_SUCH_VOQ = 4
+    NO_SUCH_PATH = 5
     IDLE = 0                # where a flow is: nowhere (window shut or all sent), in the round robin, paced, parked by a pause
     READY = 1
     PACED = 2

@@ -88,7 +88,7 @@ def has_voq(node, index):
     """Whether a switch has such a virtual output queue."""
     if 0 <= index < node.voq_count:
         return True
-    fail(node, NO_SUCH_QUEUE, index)
+    fail(node, NO_SUCH_VOQ, index)
     return False
 
 
@@ -277,7 +277,11 @@ def receive(node, slot, pkt):
     if count > 1:
         choose = node.ops.choose_path
         if choose:
-            group += choose.call(choose.me, node, port_at(node, slot), pkt)
+            index = choose.call(choose.me, node, port_at(node, slot), pkt)
+            if index < 0 or index >= count:
+                fail(node, NO_SUCH_PATH, index)
+                index = 0
+            group += index
         else:
             group += pick(pkt.hash, node.hash_seed, count)
     enqueue(node, port_at(node, hops[group + 1]), pkt)

@@ -154,8 +154,9 @@ class Declarations:
         self.state = {owner: Record(self._read(owner + "_state", {}), self.records) for owner in OWNERS}
         for f in self.state["frame"].fields:
             if f.table:
-                raise DeclarationError(f"frame_state: {f.name} has {f.length} elements; a field of a frame has at most "
-                                       f"{INLINE_LIMIT} bytes", self._values["frame_state"].lineno)
+                raise DeclarationError(f"frame_state: {f.name} takes {f.length} elements; "
+                                       f"a field of a frame has at most {INLINE_LIMIT} bytes",
+                                       self._values["frame_state"].lineno)
         self.parameters: dict[str, tuple[str, Any, str]] = self._read("parameters", {})
         for name, declared in self.parameters.items():
             if not (isinstance(declared, tuple) and len(declared) == 3):

@@ -9,12 +9,14 @@ Windows, thresholds and sequence numbers are in bytes on the wire; a window is t
 The last hop has none (section 3.2).  A credit is earned when the packet leaves the switch (section 7.2): at the last hop
 nothing else could hold the others back.  `t` = 0 is the ideal design (section 3.2): a credit for every packet, at once,
 and none delayed.  `host_pause` is the optional support of hosts (section 4.3); a pause is a lease, which is renewed.
+What waits for a link that is down, or came down and goes up again round it, is not held and fills no window.
 """
 
 includes = ["pfc"]
-structs = {"cell": {"next_psn": "int64", "last_credit": "int64",                                # towards a destination
+structs = {"cell": {"next_psn": "int64", "last_credit": "int64", "heard": "time",               # towards a destination
+                    "queued": "int64", "apart": "int64",                                     # waits for the wire; for a dead link
                     "received": "int64", "stored": "int64", "credited": "int64"},               # on its way from upstream
-           "destination": {"inflight": "int64", "held": "int64", "heard": "time", "voq": "int32", "pausing": "int32"}}
+           "destination": {"inflight": "int64", "held": "int64", "voq": "int32", "pausing": "int32"}}
 packet_state = {"psn": "int64"}
 frame_state = {"psns": "int64[32]", "dsts": "int16[32]", "count": "int32"}
 port_state = {"window": "int64", "hop_bdp": "int64", "owed": "int64", "due": "time", "phase": "time",
@@ -44,7 +46,7 @@ presets = {
     "ns3": {"m": 1.5, "thre_credit": 1.5, "credit_bytes": "10240B", "down": False, "entry": 22},
     "ns3_ideal": {"m": 1.5, "t": 0, "host_pause": True, "thre_off": 1.5, "thre_on": 1.3, "down": False, "entry": 0},
 }
-fabric = {"voqs": "voqs", "nic_by_destination": "host_pause"}
+fabric = {"voqs": "max(voqs, groups)", "nic_by_destination": "host_pause"}
 
 CREDIT = 3          # commands of frames, beside PAUSE and RESUME for dstPause and dstResume
 SYN = 4
@@ -111,6 +113,14 @@ def on_send(floodgate, node, flow, pkt):
     my_packet(floodgate, pkt).psn = 0                   # hosts have no window
 
 
+def window_of(floodgate, node, port, pkt):
+    """The window that a packet needs; 0 = none.  What came down and goes up again, round a link that is down, is not held:
+    those above would wait for this switch, and this one for them."""
+    if port.up > 0 and port_at(node, pkt.in_port).up > 0:
+        return 0
+    return my_port(floodgate, port).window
+
+
 def fits(floodgate, node, port, pkt):
     """Whether the window has room; what is larger than a whole window goes alone."""
     to = destinations_at(my_node(floodgate, node), pkt.dst)
@@ -126,7 +136,7 @@ def choose_voq(floodgate, node, port, pkt):
         cell = cell_of(floodgate, node, pkt.in_port, pkt.dst)
         cell.received = psn
         cell.stored += pkt.size
-    if my_port(floodgate, port).window == 0:
+    if window_of(floodgate, node, port, pkt) == 0:
         return -1
     to = destinations_at(my_node(floodgate, node), pkt.dst)
     if to.voq == 0:
@@ -144,10 +154,9 @@ def allocate(floodgate, node, port, dst):
     first = 0
     count = floodgate.voqs
     if floodgate.groups == 2 and my_node(floodgate, node).middle:
-        first = floodgate.voqs // 2 if port.up < 0 else 0
-        count = floodgate.voqs - floodgate.voqs // 2 if port.up < 0 else floodgate.voqs // 2
-    if count == 0:
-        return 0
+        half = max(floodgate.voqs // 2, 1)
+        first = half if port.up < 0 else 0
+        count = max(floodgate.voqs - half, 1) if port.up < 0 else half
     for i in range(first, first + count):
         if voq_at(node, i).length == 0:
             return i
@@ -156,17 +165,14 @@ def allocate(floodgate, node, port, dst):
 
 def on_enqueue(floodgate, node, port, queue, pkt):
     """A packet is forwarded to its egress queue."""
-    if pkt.kind != DATA or my_port(floodgate, port).window == 0:
+    if pkt.kind != DATA or window_of(floodgate, node, port, pkt) == 0:
         return
-    mine = my_node(floodgate, node)
-    to = destinations_at(mine, pkt.dst)
-    if to.inflight == 0:
-        to.heard = node.now
-        mine.open[pkt.dst >> 6] |= bit(pkt.dst & 63)
-        if mine.syn_due == NEVER:
-            mine.syn_due = node.now + floodgate.syn_timeout
-            wake_at(floodgate, node, mine.syn_due)
-    to.inflight += pkt.size
+    cell = cell_of(floodgate, node, port.slot, pkt.dst)
+    if port.down:
+        cell.apart += pkt.size
+    else:
+        cell.queued += pkt.size
+        spend(floodgate, node, pkt.dst, pkt.size)
 
 
 def on_dequeue(floodgate, node, port, queue, pkt):
@@ -178,10 +184,27 @@ def on_dequeue(floodgate, node, port, queue, pkt):
         cell_of(floodgate, node, pkt.in_port, pkt.dst).stored -= pkt.size
         owe(floodgate, node, port_at(node, pkt.in_port), pkt.dst, pkt.size)
     mine.psn = 0
-    if my_port(floodgate, port).window > 0:
+    if window_of(floodgate, node, port, pkt) > 0:
         cell = cell_of(floodgate, node, port.slot, pkt.dst)
+        late = min(cell.apart, pkt.size)                # the link was down
+        if late > 0:
+            cell.apart -= late
+            spend(floodgate, node, pkt.dst, late)
+        cell.queued -= pkt.size - late
+        if cell.last_credit == cell.next_psn:
+            cell.heard = node.now
         cell.next_psn += pkt.size
         mine.psn = cell.next_psn
+
+
+def spend(floodgate, node, dst, amount):
+    """So much more is under way to a destination."""
+    mine = my_node(floodgate, node)
+    destinations_at(mine, dst).inflight += amount
+    mine.open[dst >> 6] |= bit(dst & 63)
+    if mine.syn_due == NEVER:
+        mine.syn_due = node.now + floodgate.syn_timeout
+        wake_at(floodgate, node, mine.syn_due)
 
 
 def close(floodgate, node, dst, amount):
@@ -189,7 +212,6 @@ def close(floodgate, node, dst, amount):
     mine = my_node(floodgate, node)
     to = destinations_at(mine, dst)
     to.inflight -= amount
-    to.heard = node.now
     if to.inflight == 0:
         mine.open[dst >> 6] &= ~bit(dst & 63)
 
@@ -199,22 +221,27 @@ def take_credit(floodgate, node, slot, dst, psn):
     if cell.last_credit < psn and psn <= cell.next_psn:
         close(floodgate, node, dst, psn - cell.last_credit)
         cell.last_credit = psn
+        cell.heard = node.now
 
 
 def drain(floodgate, node, pkt):
-    """Forward what the credits of a frame allow: a packet of each VOQ in turn."""
+    """Forward what the credits of a frame allow: a packet of each VOQ in turn.  Also those behind a destination that is
+    through with a VOQ that it shared: their own credits may have come long ago, so psns now has the VOQs."""
     frame = my_frame(floodgate, pkt)
+    for i in range(frame.count):
+        frame.psns[i] = destinations_at(my_node(floodgate, node), frame.dsts[i]).voq
     again = 1
     while again:
         again = 0
         for i in range(frame.count):
-            voq = destinations_at(my_node(floodgate, node), frame.dsts[i]).voq
-            if voq > 0:
-                again |= forward(floodgate, node, voq - 1)
+            if frame.psns[i] > 0:
+                again |= forward(floodgate, node, frame.psns[i] - 1)
 
 
 def forward(floodgate, node, index):
     """The first packet of a VOQ, if its destination has the window; whether it went."""
+    if voq_at(node, index).length == 0:
+        return 0
     pkt = voq_at(node, index).head
     if not fits(floodgate, node, port_at(node, pkt.out_port), pkt):
         return 0
@@ -237,11 +264,11 @@ def owe(floodgate, node, port, dst, size):
     mine = my_port(floodgate, port)
     mine.pending[dst >> 6] |= bit(dst & 63)
     mine.owed += size
-    if floodgate.t == 0 or (floodgate.credit_bytes > 0 and mine.owed >= floodgate.credit_bytes):
-        send_credits(floodgate, node, port)
-    elif mine.due == NEVER:
+    if floodgate.t > 0 and mine.due == NEVER:
         mine.due = (node.now + floodgate.t - mine.phase) // floodgate.t * floodgate.t + mine.phase
         wake_at(floodgate, node, mine.due)
+    if floodgate.t == 0 or (floodgate.credit_bytes > 0 and mine.owed >= floodgate.credit_bytes):
+        send_credits(floodgate, node, port)
 
 
 def send_credits(floodgate, node, port):
@@ -288,46 +315,67 @@ def post(floodgate, node, port, pkt):
 
 
 def send_syns(floodgate, node):
-    """Ask about every destination that got no credit for a while; what went by a link that is down is given up."""
+    """Look after every destination with packets under way."""
     mine = my_node(floodgate, node)
     mine.syn_due = NEVER
+    soonest = NEVER
     for w in range(floodgate.at.world.host_count // 64 + 1):
         waiting = mine.open[w]
         while waiting:
             dst = (w << 6) + lowest_bit(waiting)
             waiting &= waiting - 1
-            heard = destinations_at(mine, dst).heard
-            if heard + floodgate.syn_timeout <= node.now:
-                ask(floodgate, node, dst)
-                heard = node.now
-            if destinations_at(mine, dst).inflight > 0:
-                destinations_at(mine, dst).heard = heard
-                mine.syn_due = min(mine.syn_due, heard + floodgate.syn_timeout)
+            for slot in range(node.port_count):
+                soonest = min(soonest, look_after(floodgate, node, port_at(node, slot), dst))
+            voq = destinations_at(mine, dst).voq
+            again = voq
+            while again:
+                again = forward(floodgate, node, voq - 1)
+    mine.syn_due = min(mine.syn_due, soonest)
 
 
-def ask(floodgate, node, dst):
-    for slot in range(node.port_count):
-        cell = cell_of(floodgate, node, slot, dst)
-        if cell.last_credit < cell.next_psn:
-            port = port_at(node, slot)
-            if port.down:
-                close(floodgate, node, dst, cell.next_psn - cell.last_credit)
-                cell.last_credit = cell.next_psn
-            else:
-                post(floodgate, node, port, add_entry(floodgate, node, port, NO_PACKET, SYN, dst, cell.next_psn))
-    to = destinations_at(my_node(floodgate, node), dst)
-    again = 1
-    while again and to.voq > 0:
-        again = forward(floodgate, node, to.voq - 1)
+def look_after(floodgate, node, port, dst):
+    """Ask about what got no credit for a while, give up what went by a link that is down; -> when to look again."""
+    cell = cell_of(floodgate, node, port.slot, dst)
+    if cell.queued == 0 and cell.last_credit == cell.next_psn:
+        return NEVER
+    if port.down:
+        close(floodgate, node, dst, cell.queued + cell.next_psn - cell.last_credit)
+        cell.apart += cell.queued
+        cell.queued = 0
+        cell.last_credit = cell.next_psn
+        return NEVER
+    if cell.last_credit == cell.next_psn:
+        return node.now + floodgate.syn_timeout
+    if cell.heard + floodgate.syn_timeout <= node.now:
+        post(floodgate, node, port, add_entry(floodgate, node, port, NO_PACKET, SYN, dst, cell.next_psn))
+        cell.heard = node.now
+    return cell.heard + floodgate.syn_timeout
 
 
 def answer_syn(floodgate, node, port, pkt):
-    """Wires keep the order: what was sent before the SYN is here or lost."""
+    """Wires keep the order: what was sent before the SYN is here or lost.  What waits for a link that is down may stay for
+    ever, and the switch before may know another way."""
     frame = my_frame(floodgate, pkt)
-    cell = cell_of(floodgate, node, port.slot, frame.dsts[0])
+    dst = frame.dsts[0]
+    cell = cell_of(floodgate, node, port.slot, dst)
     cell.received = frame.psns[0]
     cell.credited = cell.received - cell.stored
-    post(floodgate, node, port, add_entry(floodgate, node, port, NO_PACKET, CREDIT, frame.dsts[0], cell.credited))
+    for slot in range(node.port_count):
+        if port_at(node, slot).down:
+            for i in range(port_at(node, slot).queue_count):
+                cell.credited += bytes_of(floodgate, queue_at(port_at(node, slot), i), port.slot, dst)
+    post(floodgate, node, port, add_entry(floodgate, node, port, NO_PACKET, CREDIT, dst, cell.credited))
+
+
+def bytes_of(floodgate, queue, slot, dst):
+    """What is in a queue for a destination, from one ingress."""
+    total = 0
+    pkt = queue.head if queue.length > 0 else NO_PACKET
+    while pkt:
+        if pkt.kind == DATA and pkt.in_port == slot and pkt.dst == dst:
+            total += pkt.size
+        pkt = pkt.next
+    return total
 
 
 # ---- Hosts' support: per-dst PAUSE (section 4.3) ----

@@ -1,7 +1,8 @@
 from penstock.fabric.state cimport *
 from penstock.fabric.queueing_inline cimport *
 from penstock.fabric.switch cimport drop, receive, receive_control, run_timers, sample, transmit
-from penstock.sim.host cimport receive_ack, receive_data, run_pacer, run_starts, run_tick, transmit_host
+from penstock.sim.receiver cimport receive_data
+from penstock.sim.host cimport receive_ack, run_pacer, run_starts, run_tick, transmit_host
 
 cdef void wait_for_all(World* world) noexcept nogil
 cdef uint64_t mail_for(Worker* worker, int word) noexcept nogil

@@ -11,7 +11,8 @@ if not cython.compiled:
     from penstock.fabric.queueing import *
     from penstock.fabric.state import *
     from penstock.fabric.switch import drop, receive, receive_control, run_timers, sample, transmit
-    from penstock.sim.host import receive_ack, receive_data, run_pacer, run_starts, run_tick, transmit_host
+    from penstock.sim.host import receive_ack, run_pacer, run_starts, run_tick, transmit_host
+    from penstock.sim.receiver import receive_data
 
 
 def wait_for_all(world):

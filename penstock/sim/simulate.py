@@ -35,7 +35,8 @@ CHUNK_S = 0.08              # wall time between two looks at the clock, the prog
 MAX_END_PS = 2 * 10**15     # an event's key holds 51 bits of time, 2251 s
 MAX_FRAME = 32_000          # packet sizes are 16 bits, and a scheme may add telemetry
 NACK_INTERVAL_PS = 500_000_000
-TOO_MANY_FLOWS, NO_SUCH_QUEUE = 1, 2    # errors of the core (fabric/state.pxd)
+TOO_MANY_FLOWS = 1                      # errors of the core (fabric/state.pxd)
+NO_SUCH = {2: "queue", 3: "port", 4: "virtual output queue", 5: "path"}
 ACK_HEADER = 46             # an ACK is padded to HostConfig.ack; telemetry comes on top of this
 
 
@@ -338,10 +339,13 @@ class Runner:
             raise InvariantError(f"more than {ACTIVE_AT_ONCE} flows were unfinished at the same time; the network is overloaded: "
                                  f"lower the load or the duration")
         if state["error"]:
-            what, known = ("queue", self.composition.queues) if state["error"] == NO_SUCH_QUEUE else ("port", "its own")
+            what = NO_SUCH[state["error"]]
+            known = {"queue": f"{self.composition.queues} queues a port", "port": "its own ports",
+                     "virtual output queue": f"{self.composition.voqs} virtual output queues",
+                     "path": "the paths of a route"}[what]
             where = self.topo.names[state["error_node"]]
             raise InvariantError(f"{where}, at {format_time(state['time'])}: the scheme {self.scheme.name} "
-                                 f"named {what} {state['error_value']}; a switch has {known} ports or queues, counted from 0")
+                                 f"named {what} {state['error_value']}; a switch has {known}, counted from 0")
 
     def report(self) -> None:
         state = self.sim.state()

@@ -32,6 +32,8 @@ def digest(run: Run) -> dict[str, Any]:
         out[name] = hashlib.sha256(text.encode()).hexdigest()[:16]
     out |= {k: run.summary[k] for k in ("packet_hops", "drops", "flows_finished", "retransmissions", "max_buffer_bytes")}
     out["pauses_sent"] = int(run.ports["pauses_sent"].sum())
+    out["control_bytes"] = int(run.ports["control_bytes"].sum())
+    out["max_voqs"] = int(run.frame("nodes")["max_voqs"].max())  # type: ignore[arg-type]
     out["ecn_marks"] = int(run.ports["ecn_marks"].sum())
     out["warnings"] = run.summary["warnings"]
     return out

@@ -69,7 +69,8 @@ def runs_of(tmp_path, **columns):
     n = len(columns["src"])
     flows = {"start_ps": np.zeros(n, np.int64), "bytes": np.full(n, 1000), "class_id": np.zeros(n, np.int64),
              "classes": ["poisson", "incast"], "priority": np.zeros(n, np.int64), **columns}
-    nodes = {"node": np.arange(7), "name": list("abcdxyz"), "tier": np.array([0, 0, 0, 0, 1, 1, 2])}
+    nodes = {"node": np.arange(7), "name": list("abcdxyz"), "tier": np.array([0, 0, 0, 0, 1, 1, 2]),
+             "max_buffer_bytes": np.zeros(7), "max_voqs": np.zeros(7)}
     Run.from_arrays(flows, nodes=nodes, summary={"duration_ns": 1000.0}).save(tmp_path / "run")
     return Runs({"traffic": store.Entry("traffic", "", tmp_path / "run", True, 0.0)})
 

@@ -200,11 +200,11 @@ GOLDEN_SCENARIOS = {
     "ring": lambda: (t := star(hosts=5, rate="40Gbps"), ring_all_reduce(t, bytes="123456B"), "dqa:stochastic", {}),
 }
 GOLDEN = {
-    "incast under bfc": "8cebf3533e784ee0",
-    "incast under pfc": "9f28057a43ad8125",
-    "overflow under fifo": "e530aa19a0fdbbb4",
-    "loss": "4cc082a95ae85af3",
-    "ring": "e900627595541845",
+    "incast under bfc": "409b8f1db6a3ea34",
+    "incast under pfc": "4ab571c83230f3e4",
+    "overflow under fifo": "645d3d3ca46805c2",
+    "loss": "6303263a0e07cb3d",
+    "ring": "6fd166d1c471201b",
 }
 
 

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from . import bfc, dcqcn, dctcp, drr, gobackn, hpcc, ideal_fq, pfc, timely
+from . import bfc, dcqcn, dctcp, drr, floodgate, gobackn, hpcc, ideal_fq, pfc, timely
 
 US = 1_000_000
 
@@ -895,3 +895,165 @@ def test_gobackn_everything_arrives_over_a_lossy_path(size, seed):
             sender.on_rto(sender.rto_at)
     assert sender.finished()
     assert receiver.expected == size
+
+
+# Floodgate ------------------------------------------------------------------------------------------------------------
+
+
+def floodgate_switch(**options):
+    """Ports 0 and 1 below, 2 and 3 lead on with a window of 3000 bytes."""
+    return floodgate.Switch(**{"window": {2: 3000, 3: 3000}, "voqs": 4} | options)
+
+
+def arrive(switch, *names, dst=9, ingress=0, egress=2, size=1000, psns=None, hashed=None):
+    out = []
+    for i, name in enumerate(names):
+        psn = psns[i] if psns else None
+        out.append(switch.on_data(floodgate.Packet(name, ingress, egress, dst, size, psn), hashed))
+    return out
+
+
+def names_of(packets):
+    return [p.name for p in packets]
+
+
+def test_floodgate_a_window_per_destination_for_the_whole_switch():
+    s = floodgate_switch()
+    assert arrive(s, "a", "b") == [None, None]
+    assert arrive(s, "c", egress=3) == [None]  # 3000 in flight: all that is allowed
+    assert arrive(s, "d", egress=3) == [0]  # by whatever port
+    assert arrive(s, "e", dst=8) == [None]  # another destination
+    assert s.inflight(9) == 3000 and s.inflight(8) == 1000
+
+
+def test_floodgate_a_destination_with_a_voq_joins_it_though_the_window_has_room():
+    s = floodgate_switch()
+    assert arrive(s, "a", "b", size=1400) == [None, None]
+    assert arrive(s, "c", size=300) == [0]
+    assert arrive(s, "d", size=200) == [0]  # 200 would fit
+    assert arrive(s, "e", dst=8) == [None]
+
+
+def test_floodgate_empty_voqs_first_then_the_hash():
+    s = floodgate_switch(voqs=2)
+    for dst in (5, 6, 7):
+        arrive(s, *[(dst, i) for i in range(3)], dst=dst)
+    assert arrive(s, "x", dst=5) + arrive(s, "y", dst=6) == [0, 1]
+    assert arrive(s, "z", dst=7, hashed=1) == [1]
+    assert arrive(s, "w", dst=6) == [1]
+    assert s.voq_of == {5: 0, 6: 1, 7: 1}
+    for name in [(5, 0), (5, 1)]:
+        s.on_leave(name)
+    assert names_of(s.on_credit(2, [(5, 1000)])) == ["x"]
+    assert s.voq_of == {6: 1, 7: 1}  # its VOQ is free again
+
+
+def test_floodgate_groups_keep_up_and_down_apart():
+    s = floodgate_switch(voqs=4, group={2: range(2), 3: range(2, 4)})
+    arrive(s, "a", "b", "c", dst=9)
+    arrive(s, "d", "e", "f", dst=8, egress=3)
+    assert arrive(s, "g", dst=9) + arrive(s, "h", dst=8, egress=3) == [0, 2]
+
+
+def test_floodgate_credits_are_cumulative_so_that_what_is_lost_does_no_harm():
+    s = floodgate_switch()
+    arrive(s, "a", "b", "c", "d", "e")
+    assert [s.on_leave(n) for n in "abc"] == [1000, 2000, 3000]
+    assert names_of(s.on_credit(2, [(9, 2000)])) == ["d", "e"]  # the credit for 1000 was lost
+    assert s.inflight(9) == 3000
+    assert s.on_credit(2, [(9, 1000)]) == [] and s.inflight(9) == 3000  # one that comes late tells nothing
+    assert [s.on_leave(n) for n in "de"] == [4000, 5000]
+
+
+def test_floodgate_what_waits_in_the_egress_queue_is_in_flight():
+    s = floodgate_switch()
+    arrive(s, "a", "b", "c", "d")
+    assert s.inflight(9) == 3000 and s.on_the_wire[2, 9] == 0
+    assert s.switch_syn(2, 9) is None  # nothing was sent that could be lost
+    s.on_leave("a")
+    assert s.inflight(9) == 3000 and s.switch_syn(2, 9) == 1000
+
+
+def test_floodgate_a_voq_in_turn_and_what_is_behind_others():
+    s = floodgate_switch(voqs=2, window={2: 1000})
+    for dst in (5, 6, 7):
+        arrive(s, (dst, 0), dst=dst)
+        s.on_leave((dst, 0))
+    arrive(s, (5, 1), (5, 2), dst=5, size=500)
+    arrive(s, (6, 1), (6, 2), dst=6, size=500)
+    arrive(s, (7, 1), (7, 2), dst=7, size=500, hashed=1)
+    assert s.on_credit(2, [(7, 1000)]) == []  # 6 is before it
+    assert names_of(s.on_credit(2, [(5, 1000), (6, 1000)])) == [(5, 1), (6, 1), (5, 2), (6, 2), (7, 1), (7, 2)]
+    assert s.voq_of == {}
+
+
+def test_floodgate_a_packet_larger_than_the_window_goes_alone():
+    s = floodgate_switch(window={2: 500})
+    assert arrive(s, "a", "b") == [None, 0]
+    s.on_leave("a")
+    assert names_of(s.on_credit(2, [(9, 1000)])) == ["b"]
+
+
+def test_floodgate_the_last_hop_has_no_window_but_owes_credits():
+    s = floodgate_switch()
+    assert arrive(s, "a", "b", "c", "d", egress=1, ingress=2, psns=[1000, 2000, 3000, 4000]) == [None] * 4
+    assert s.credits(2) == []  # nothing has left
+    assert s.on_leave("a") is None and s.on_leave("b") is None  # no PSN for a host
+    assert s.credits(2) == [(9, 2000)]
+    assert s.credits(2) == []  # told
+
+
+def test_floodgate_credits_of_an_ingress_in_one_frame_and_none_for_hosts():
+    s = floodgate_switch()
+    arrive(s, "a", dst=9, egress=1, ingress=2, psns=[700])
+    arrive(s, "b", dst=8, egress=1, ingress=2, psns=[1000])
+    arrive(s, "c", dst=8, egress=1, ingress=3, psns=[900], size=900)
+    arrive(s, "d", dst=7, egress=2, ingress=0)
+    for name in "abcd":
+        s.on_leave(name)
+    assert s.credits(0) == []
+    assert s.credits(2) == [(8, 1000), (9, 700)]
+    assert s.credits(3) == [(8, 900)]
+
+
+def test_floodgate_delayed_credits():
+    s = floodgate_switch(thre_credit=1000)
+    arrive(s, *"abcde", ingress=3, psns=[1000, 2000, 3000, 4000, 5000])
+    s.on_leave("a")
+    assert s.voq_length(9) == 2000 and s.credits(3) == []
+    assert names_of(s.on_credit(2, [(9, 1000)])) == ["d"]
+    assert s.credits(3) == [(9, 1000)]  # the VOQ holds 1000: does not exceed
+    ideal = floodgate_switch(thre_credit=1000, delays=False)
+    arrive(ideal, *"abcde", ingress=3, psns=[1000, 2000, 3000, 4000, 5000])
+    ideal.on_leave("a")
+    assert ideal.credits(3) == [(9, 1000)]
+
+
+def test_floodgate_lost_data_are_credited_with_the_next_packet_or_by_a_syn():
+    s = floodgate_switch()
+    arrive(s, "b", egress=1, ingress=2, psns=[2000])  # the packet before it was lost
+    s.on_leave("b")
+    assert s.credits(2) == [(9, 2000)]
+    arrive(s, "d", egress=1, ingress=2, psns=[4000])  # "e", of psn 5000, is lost
+    assert s.on_switch_syn(2, 9, 5000) == 4000  # "d" is still here
+    s.on_leave("d")
+    assert s.credits(2) == [(9, 5000)]
+
+
+def test_floodgate_hosts_are_paused_by_destination():
+    s = floodgate_switch(thre_off={0: 1000, 1: 1000}, thre_on={0: 500, 1: 500})
+    arrive(s, "a", "b", "c", "d")
+    held = floodgate.Packet("e", 0, 2, 9, 1000)
+    assert not s.dst_pause(held)  # 1000 in the VOQ: not more
+    s.on_data(held)
+    assert s.dst_pause(held) and not s.dst_pause(held)  # once
+    other = floodgate.Packet("f", 1, 2, 9, 10)
+    s.on_data(other)
+    assert s.dst_pause(other)  # the other host when it sends, too
+    core = floodgate.Packet("g", 3, 2, 9, 10)
+    s.on_data(core)
+    assert not s.dst_pause(core)
+    s.on_leave("a")
+    assert names_of(s.on_credit(2, [(9, 1000)])) == ["d"]
+    assert s.dst_resume(9) == []
+    assert s.dst_resume(9, 500) == [0, 1] and s.dst_resume(9, 0) == []

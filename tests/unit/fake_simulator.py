@@ -142,6 +142,8 @@ def synthetic(name: str, count: int = 20000, seed: int = 1, duration_ps: int = 2
             "port": ports % 8,
             "peer": ports % HOSTS,
             "tx_bytes": zero + 10**9,
+            "ack_bytes": zero + 5 * 10**7,
+            "control_bytes": zero + 10**6,
             "tx_packets": zero + 10**6,
             "drops": zero,
             "drop_reason": [None] * len(ports),

@@ -1,0 +1,122 @@
+"""Floodgate (CoNEXT 2021), figure 2: throughput over time of flows that an incast harms, Web Server.
+
+Section 2.2, with the traffic of section 6.1, see `_setup`: data that the ToRs send to the receiving hosts, in bins of 10 us.
+Victims of incast go to the rack of the incast's receiver, victims of PFC to other racks; hosts that ever receive an incast are in
+neither. DCQCN also with the PFC thresholds of the authors' simulator.
+"""
+
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from penstock.experiments.cache import Runs, Spec
+from penstock.experiments.claims import Claim, Differs, ascending, holds, within
+from penstock.experiments.floodgate import _setup as setup
+from penstock.experiments.floodgate._mix import ALPHA_1
+from penstock.experiments.floodgate._setup import DCQCN, FLOODGATE, PER_RACK, RECEIVERS, Scheme
+from penstock.experiments.style import PAGE, figure, legend_above, lettered
+
+TITLE = "Throughput of victims over time, Web Server"
+PAPER = "Floodgate, CoNEXT 2021, figure 2"
+KINDS = ("victims of incast", "victims of PFC")
+SHOWN = (DCQCN, FLOODGATE, ALPHA_1)
+LOAD = 80.0                 # Gbit/s of a host
+ARRIVALS = (0.1, 2.0)       # ms, when flows arrive and have had time to
+DIFFERS = {"downgrade": Differs("PFC spreads further with the thresholds of the authors' simulator", "floodgate-alpha")}
+
+
+def specs(scale: str) -> dict[str, Spec]:
+    """The incast mix with what every port has sent."""
+    return {"web_server": setup.mix(SHOWN, "web_server", scale, port_series=True)}
+
+
+def measure(runs: Runs, scale: str) -> pl.DataFrame:
+    """x: ms, the middle of a bin; y: Gbit/s per host; and the time that PFC held ports, us."""
+    frames = []
+    for scheme in SHOWN:
+        label = setup.of(runs, "web_server", scheme)
+        frames += [throughput(runs, label, scheme.legend, kind) for kind in KINDS]
+        frames.append(setup.rows("pfc", scheme.legend, [0], [sum(setup.pfc_us(runs, label).values())]))
+    return pl.concat(frames)
+
+
+def throughput(runs: Runs, label: str, series: str, kind: str) -> pl.DataFrame:
+    """Data for the average host of this kind."""
+    hit = runs.scan(label, "flows").filter(pl.col("class").cast(pl.String) == "incast").select("dst").unique().collect()["dst"]
+    near = (pl.col("peer") // PER_RACK).is_in((hit // PER_RACK).implode())
+    peers = runs.scan(label, "ports").select("node", "port", "peer")
+    hosts = runs.scan(label, "nodes").filter(pl.col("tier") == 0).select(pl.col("node").alias("peer"))
+    ports = peers.join(hosts, on="peer").filter(near if kind == KINDS[0] else ~near, ~pl.col("peer").is_in(RECEIVERS))
+    data = pl.col("tx_bytes") - pl.col("ack_bytes") - pl.col("control_bytes")
+    sums = runs.scan(label, "port_series").join(ports, on=["node", "port"]).group_by("time_ns").agg(data.mean().alias("bytes"))
+    bins = sums.sort("time_ns").with_columns(pl.col("time_ns", "bytes").diff().name.suffix("_more")).drop_nulls().collect()
+    middle = (bins["time_ns"] - bins["time_ns_more"] / 2) / 1e6
+    return setup.rows("throughput", series, middle, bins["bytes_more"] * 8 / bins["time_ns_more"], kind)
+
+
+def curve(data: pl.DataFrame, series: str, kind: str, begin: float = 0.0, end: float = float("inf")) -> pl.DataFrame:
+    """One line, or a part of it."""
+    kept = (pl.col("panel") == "throughput") & (pl.col("series") == series) & (pl.col("traffic") == kind)
+    return data.filter(kept, pl.col("x").is_between(begin, end)).sort("x")
+
+
+def share(data: pl.DataFrame, scheme: Scheme, kind: str, begin: float, end: float) -> float:
+    """Throughput over that with Floodgate between two times."""
+    alone, ours = (curve(data, name, kind, begin, end)["y"].sum() for name in (scheme.legend, FLOODGATE.legend))
+    return float(alone) / float(ours) if ours else float("nan")
+
+
+def first(data: pl.DataFrame, series: str, kind: str) -> float:
+    """When the throughput first is a tenth of the load, ms."""
+    found = curve(data, series, kind).filter(pl.col("y") >= LOAD / 10)["x"]
+    return float(found[0]) if len(found) else float("nan")
+
+
+def lowest(data: pl.DataFrame, series: str, kind: str) -> float:
+    """The worst tenth of a millisecond while flows arrive, over the average."""
+    part = curve(data, series, kind, *ARRIVALS)["y"].to_numpy()
+    if len(part) < 10 or not part.any():
+        return float("nan")
+    return float(np.convolve(part, np.full(10, 0.1), "valid").min() / part.mean())
+
+
+def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
+    """DCQCN starves victims, Floodgate does not, and no PFC is triggered."""
+    near, far = KINDS
+    starts = {name: first(data, name, near) for name in (FLOODGATE.legend, DCQCN.legend)}
+    pauses = {name: setup.value(data, "pfc", name) for name in starts}
+    both = {kind: lowest(data, FLOODGATE.legend, kind) for kind in KINDS}
+    return [
+        ascending("order", "when victims of incast start to be received (ms): Floodgate before DCQCN",
+                  "DCQCN: after a long delay", starts),
+        within("start", "DCQCN: when victims of incast start to be received (ms)", "1.8", starts[DCQCN.legend], 0.9, 3.6),
+        within("at-once", "Floodgate: when victims of incast start to be received (ms)", "at once",
+               starts[FLOODGATE.legend], None, 0.1, quick=True),
+        within("starved", "victims of incast from 0.1 to 1.5 ms: DCQCN over Floodgate", "nothing until 1.8 ms",
+               share(data, DCQCN, near, 0.1, 1.5), None, 0.1),
+        within("downgrade", "victims of PFC between 1 and 2 ms: DCQCN over Floodgate", "a significant downgrade",
+               share(data, DCQCN, far, 1, 2), None, 0.8),
+        within("start-alpha", f"{ALPHA_1.legend}: when victims of incast start to be received (ms)", "1.8",
+               first(data, ALPHA_1.legend, near), 0.9, 3.6),
+        within("downgrade-alpha", f"victims of PFC between 1 and 2 ms: {ALPHA_1.legend} over Floodgate",
+               "a significant downgrade", share(data, ALPHA_1, far, 1, 2), None, 0.8),
+        holds("steady", "Floodgate: worst 0.1 ms of the throughput over its average", "throughput is not hurt",
+              setup.text(both), all(low >= 0.5 for low in both.values()), "both >= 0.5", quick=False),
+        holds("pfc", "time that PFC held ports (us): none with Floodgate", "PFCs are not triggered", setup.text(pauses),
+              pauses[FLOODGATE.legend] == 0 < pauses[DCQCN.legend], "0 with Floodgate only"),
+    ]  # fmt: skip
+
+
+def plot(data: pl.DataFrame) -> Any:
+    """A panel per kind of victim."""
+    made, axes = figure(1, 2, width=PAGE, height=2.3, sharey=True, sharex=True)
+    for panel, kind in zip(axes, KINDS):
+        for scheme in SHOWN:
+            line = curve(data, scheme.legend, kind)
+            panel.plot(line["x"], line["y"], label=scheme.legend, **{**scheme.style, "marker": "", "lw": 1.1})
+        panel.set_xlabel("time (ms)")
+    axes[0].set(ylabel="throughput of a host\n(Gbit/s)", ylim=(0, None), xlim=(0, None))
+    lettered(axes, KINDS)
+    legend_above(made, axes[0], columns=3)
+    return made

@@ -1,0 +1,145 @@
+"""Floodgate (CoNEXT 2021), figure 6: the testbed, DCQCN without and with Floodgate under an incast mix.
+
+Section 5.2: two servers at each of three ToRs, 10 Gbit/s, one core switch, 20 Gbit/s; the delay of a link is such that the
+base BDP is the paper's 45 KB. The four hosts of the other racks send 45 KB each to host 0 at once, again and again; Poisson
+flows go among all others. Open in the paper, and taken from its simulations: sizes (Web Server), load 0.8 of a host's link,
+incasts at load 0.5 of the receiver's (one in 288 us), 20 MB of buffer, thresholds in proportion to the rate, DCQCN with a
+window. At 0.8 the Poisson flows to one host are an incast of their own, so half of it is shown as well. Means of three seeds
+of 200 ms.
+
+The prototype is software on servers, whose switches have queues and delays of their own; ours has none of that.
+"""
+
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from penstock.experiments.cache import Runs, Spec
+from penstock.experiments.claims import Claim, Differs, holds, within
+from penstock.experiments.floodgate import _setup as setup
+from penstock.experiments.floodgate._setup import DCQCN, FLOODGATE, HOPS, rows, value
+from penstock.experiments.style import DASHES, PAGE, figure, legend_above, lettered, log_axis
+
+TITLE = "The testbed: completion time and buffer under an incast mix"
+PAPER = "Floodgate, CoNEXT 2021, figure 6"
+TESTBED = {
+    "kind": "leaf_spine",
+    "hosts": 6,
+    "tors": 3,
+    "spines": 1,
+    "rate": "10Gbps",
+    "uplink_rate": "20Gbps",
+    "delay": "4.062us",
+    "buffer": "20MB",
+}
+SHOWN = (DCQCN, FLOODGATE)
+DURATION = {"quick": "20ms", "paper": "200ms"}
+LOADS = (0.8, 0.4)
+SEEDS = {"quick": (1,), "paper": (1, 2, 3)}
+STATISTICS = ("average", "99th percentile")
+SMALL = Differs(
+    "the 180 KB of an incast hold another flow up for at most 36 us here, far less than 30 % of its time", "floodgate-fig06"
+)
+MARKS = Differs("what is held back counts for ECN (section 8), and so it slows down the flows beside it", "floodgate-fig06")
+HELD = Differs("at half of the load what the last hop is spared, and little else, waits in the core", "floodgate-fig06")
+UP = Differs("the first hop holds two packets without Floodgate here, more in the prototype's software", "floodgate-fig06")
+DIFFERS = {
+    "0.8-better": MARKS,
+    "0.8-better-p99": MARKS,
+    "0.8-average": MARKS,
+    "0.8-up": UP,
+    "0.4-average": SMALL,
+    "0.4-down": HELD,
+    "0.4-core-lower": HELD,
+    "0.4-up": UP,
+}
+
+
+def specs(scale: str) -> dict[str, Spec]:
+    """A traffic for each load and seed."""
+    incast = {
+        "kind": "incast",
+        "fan_in": 4,
+        "size": "45KB",
+        "load": 0.5,
+        "load_on": "receiver",
+        "receivers": [0],
+        "pairs": "inter_rack",
+    }
+    made = {}
+    for load in LOADS:
+        spec = setup.spec(SHOWN, [setup.poisson("web_server", exclude=[0], load=load), incast], DURATION[scale], TESTBED)
+        for seed in SEEDS[scale]:
+            made[f"{load}, seed {seed}"] = {**spec, "run": {**spec["run"], "seed": seed}}
+    return made
+
+
+def measure(runs: Runs, scale: str) -> pl.DataFrame:
+    """Panel "FCT": y us; "CDF": x us; "buffer": y MB, x the hop; series the scheme; traffic the load."""
+    frames = []
+    for load in LOADS:
+        for scheme in SHOWN:
+            labels = [setup.of(runs, f"{load}, seed {seed}", scheme) for seed in SEEDS[scale]]
+            times = [setup.fct(runs, label) for label in labels]
+            frames += [rows(name, scheme.legend, [0], [np.mean(y)], str(load)) for name, y in zip(STATISTICS, zip(*times))]
+            stored = [list(setup.hop_buffers(runs, label).values()) for label in labels]
+            frames.append(rows("buffer", scheme.legend, range(len(HOPS)), np.mean(stored, axis=0), str(load)))
+            flows = pl.concat([setup.flows(runs, label)["fct"] for label in labels])
+            frames.append(rows("CDF", scheme.legend, *setup.cdf(flows), str(load)))
+    return pl.concat(frames)
+
+
+def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
+    """Directions first, then the factors within 2x."""
+    found = []
+    for load in map(str, LOADS):
+        average, tail = ({s.legend: value(data, name, s.legend, load) for s in SHOWN} for name in STATISTICS)
+        cut = 100 * (1 - average[FLOODGATE.legend] / average[DCQCN.legend])
+        factor = tail[DCQCN.legend] / tail[FLOODGATE.legend]
+        without, with_it = ([value(data, "buffer", s.legend, load, x) for x in range(len(HOPS))] for s in SHOWN)
+        up, core, down = (a / b for a, b in zip(without, with_it))
+        what = f"load {load}, "
+        found += [
+            holds(
+                f"{load}-better",
+                what + "average FCT (us)",
+                "-30.6 %",
+                setup.text(average),
+                cut > 0,
+                "Floodgate lower",
+                quick=False,
+            ),
+            holds(
+                f"{load}-better-p99", what + "p99 FCT (us)", "1.6x", setup.text(tail), factor > 1, "Floodgate lower", quick=False
+            ),
+            within(f"{load}-average", what + "average FCT: reduction, %", "30.6", cut, 15.3, 61.2),
+            within(f"{load}-p99", what + "p99 FCT: DCQCN / Floodgate", "1.6", factor, 0.8, 3.2),
+            holds(f"{load}-down-lower", what + "ToR-Down buffer: DCQCN / Floodgate", "17.2", down, down > 1, "> 1"),
+            within(f"{load}-down", what + "ToR-Down buffer: DCQCN / Floodgate", "17.2", down, 8.6, 34.4),
+            holds(f"{load}-core-lower", what + "core buffer: DCQCN / Floodgate", "1.8", core, core > 1, "> 1", quick=False),
+            within(f"{load}-core", what + "core buffer: DCQCN / Floodgate", "1.8", core, 0.9, 3.6),
+            within(f"{load}-up", what + "ToR-Up buffer: Floodgate / DCQCN", "slightly larger", 1 / up, 1, 2),
+        ]
+    return found
+
+
+def plot(data: pl.DataFrame) -> Any:
+    """CDF of the completion times, and the buffer at each hop; a column pair per load."""
+    made, grid = figure(1, 4, width=PAGE, height=2.3)
+    for load, (left, right) in zip(map(str, LOADS), (grid[:2], grid[2:])):
+        for i, scheme in enumerate(SHOWN):
+            kept = (pl.col("panel") == "CDF") & (pl.col("series") == scheme.legend) & (pl.col("traffic") == load)
+            line = data.filter(kept).sort("y")
+            left.plot(line["x"] / 1000, line["y"], label=scheme.legend, color=scheme.style["color"], ls=DASHES[i])
+            heights = [1000 * value(data, "buffer", scheme.legend, load, x) for x in range(len(HOPS))]
+            bars = right.bar([x + 0.4 * (i - 0.5) for x in range(3)], heights, 0.37, color=scheme.style["color"])
+            right.bar_label(bars, [f"{height:.0f}" for height in heights], fontsize=6)
+        log_axis(left.xaxis)
+        left.set(xlabel="FCT (ms)", ylabel="CDF", ylim=(0, 1.01))
+        right.set_xticks(range(3), ["ToR-\nUp", "Core", "ToR-\nDown"])
+        right.set(ylabel="Most buffer (KB)")
+        right.grid(visible=False, axis="x")
+    lettered(grid, [f"load {load}" for load in LOADS for _ in range(2)])
+    legend_above(made, grid[0], columns=2)
+    return made

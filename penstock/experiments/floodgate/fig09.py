@@ -1,0 +1,84 @@
+"""Floodgate (CoNEXT 2021), figure 9: distribution of completion times in the Web Server incast mix, DCQCN.
+
+Section 6.1: Poisson flows to the rack of the incast's receiver (victims of incast), to other racks (victims of PFC), and the
+flows of the incast; see `_setup`.
+"""
+
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from penstock.experiments.cache import Runs, Spec
+from penstock.experiments.claims import Claim, Differs, holds, within
+from penstock.experiments.floodgate import _mix as mix
+from penstock.experiments.floodgate import _setup as setup
+from penstock.experiments.floodgate._mix import STATISTICS, TRIO
+from penstock.experiments.floodgate._setup import DCQCN, FLOODGATE, IDEAL
+from penstock.experiments.style import PAGE, figure, legend_above, lettered, log_axis
+
+TITLE = "Distribution of completion times, Web Server"
+PAPER = "Floodgate, CoNEXT 2021, figure 9"
+KINDS = ("victims of incast", "victims of PFC", "incast")
+DECILES = np.arange(0.1, 1, 0.1)
+DIFFERS = {
+    "victims-of-PFC-deciles": Differs("what DCQCN starves leaves room at the senders for other flows", "floodgate-room"),
+}
+
+
+def specs(scale: str) -> dict[str, Spec]:
+    """The incast mix of one workload."""
+    return {"web_server": setup.mix(TRIO, "web_server", scale)}
+
+
+def measure(runs: Runs, scale: str) -> pl.DataFrame:
+    """x: us; y: share of the flows; and the average and 99th percentile, by kind of flow (`traffic`)."""
+    frames = []
+    for scheme in TRIO:
+        for kind in KINDS:
+            label = setup.of(runs, "web_server", scheme)
+            frames.append(setup.rows("cdf", scheme.legend, *setup.cdf(setup.flows(runs, label, kind)["fct"]), kind))
+            both = setup.fct(runs, label, kind)
+            frames += [setup.rows(panel, scheme.legend, [0], [y], kind) for panel, y in zip(STATISTICS, both)]
+    return pl.concat(frames)
+
+
+def deciles(data: pl.DataFrame, series: str, kind: str) -> np.ndarray:
+    """The times below which 10 %, 20 %, ..., 90 % of the flows are."""
+    kept = (pl.col("panel") == "cdf") & (pl.col("series") == series) & (pl.col("traffic") == kind)
+    curve = data.filter(kept).sort("y")
+    return np.interp(DECILES, curve["y"], curve["x"])
+
+
+def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
+    """Victims are much better off, incast flows are not harmed."""
+    found = []
+    for kind, floor in (("victims of incast", 2.0), ("victims of PFC", 1.1)):
+        name = kind.replace(" ", "-")
+        for panel in STATISTICS:
+            for scheme in (FLOODGATE, IDEAL):
+                ratio = mix.ratios(data, panel, DCQCN, scheme, [kind])[kind]
+                found.append(within(f"{name}-{panel[:3]}-{scheme.legend[6:]}", f"{kind}, {panel}: DCQCN / {scheme.legend}",
+                                    "significantly improved", ratio, floor))  # fmt: skip
+        gain = deciles(data, DCQCN.legend, kind) / deciles(data, FLOODGATE.legend, kind)
+        found.append(holds(f"{name}-deciles", f"{kind}, every decile: DCQCN / Floodgate", "the distribution is improved",
+                           " ".join(f"{ratio:.2f}" for ratio in gain), gain.min() >= 0.98, "all >= 0.98",
+                           quick=kind == KINDS[0]))  # fmt: skip
+    for panel in STATISTICS:
+        ratio = mix.ratios(data, panel, FLOODGATE, DCQCN, ["incast"])["incast"]
+        found.append(within(f"incast-{panel[:3]}", f"incast flows, {panel}: Floodgate / DCQCN", "not compromised", ratio,
+                            None, 1.05, quick=True))  # fmt: skip
+    return found
+
+
+def plot(data: pl.DataFrame) -> Any:
+    """A panel per kind of flow."""
+    made, axes = figure(1, 3, width=PAGE, height=2.3, sharey=True)
+    for panel, kind in zip(axes, KINDS):
+        mix.draw_cdf(panel, data, kind, TRIO)
+        if kind != "incast":
+            log_axis(panel.xaxis)
+    axes[0].set_ylabel("CDF")
+    lettered(axes, ("victims of incast", "victims of PFC", "incast flows"))
+    legend_above(made, axes[0], columns=3)
+    return made

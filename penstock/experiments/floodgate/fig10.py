@@ -1,0 +1,55 @@
+"""Floodgate (CoNEXT 2021), figure 10: the most of its buffer that any switch used in the incast mix, DCQCN.
+
+Section 6.1, see `_setup`. What virtual output queues hold is included.
+"""
+
+from typing import Any
+
+import polars as pl
+
+from penstock.experiments.cache import Runs, Spec
+from penstock.experiments.claims import Claim, Differs, ascending, holds, within
+from penstock.experiments.floodgate import _mix as mix
+from penstock.experiments.floodgate import _setup as setup
+from penstock.experiments.floodgate._mix import TRIO
+from penstock.experiments.floodgate._setup import DCQCN, FLOODGATE, WORKLOADS, value
+from penstock.experiments.style import COLUMN, figure, legend_above
+
+TITLE = "Maximum buffer occupancy in the incast mix"
+PAPER = "Floodgate, CoNEXT 2021, figure 10"
+PANEL = "buffer"
+DIFFERS: dict[str, Differs] = {}
+
+
+def specs(scale: str) -> dict[str, Spec]:
+    """The incast mix of every workload."""
+    return mix.specs(scale)
+
+
+def measure(runs: Runs, scale: str) -> pl.DataFrame:
+    """x: 0; y: MB; a row per workload and scheme."""
+    return mix.numbers(runs, PANEL, setup.max_buffer_mb)
+
+
+def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
+    """Floodgate needs less, its ideal design still less; least with Memcached, which adds next to nothing."""
+    found = []
+    for workload, gain in zip(WORKLOADS, mix.ratios(data, PANEL, DCQCN, FLOODGATE).values()):
+        name = WORKLOADS[workload]
+        found.append(within(f"factor-{workload}", f"{name}: DCQCN / Floodgate", "2.4 .. 3.7", gain, 1.2, 7.4))
+        mb = {scheme.legend: value(data, PANEL, scheme.legend, workload) for scheme in reversed(TRIO)}
+        found.append(ascending(f"order-{workload}", f"{name}: order of the schemes (MB)", "ideal still less", mb))
+    with_it = {name: value(data, PANEL, FLOODGATE.legend, workload) for workload, name in WORKLOADS.items()}
+    found.append(holds("memcached-least", "Floodgate: Memcached needs less than the others (MB)", "a little less",
+                       setup.text(with_it), min(with_it, key=with_it.__getitem__) == "Memcached", "Memcached smallest",
+                       quick=False))  # fmt: skip
+    return found
+
+
+def plot(data: pl.DataFrame) -> Any:
+    """Three bars per workload."""
+    made, axes = figure(width=COLUMN, height=2.3)
+    mix.workload_bars(axes, data, PANEL)
+    axes.set_ylabel("maximum buffer (MB)")
+    legend_above(made, axes, columns=3)
+    return made

@@ -1,0 +1,116 @@
+"""Floodgate (CoNEXT 2021), figure 11: where packets are stored and where Poisson flows queue, Web Server and Hadoop, DCQCN.
+
+Section 6.1, see `_setup`: (a) the most that was stored for any port of a kind, virtual output queues included; (b) the average
+queueing time of the packets of Poisson flows at the ports of a kind. ToR-Up is the first hop, ToR-Down the last. And the most
+virtual output queues that any switch used at a time, in all workloads.
+"""
+
+from typing import Any
+
+import polars as pl
+
+from penstock.experiments.cache import Runs, Spec
+from penstock.experiments.claims import Claim, Differs, ascending, holds, within
+from penstock.experiments.floodgate import _mix as mix
+from penstock.experiments.floodgate import _setup as setup
+from penstock.experiments.floodgate._mix import TRIO
+from penstock.experiments.floodgate._setup import DCQCN, FLOODGATE, HOPS, IDEAL, WORKLOADS, Scheme, value
+from penstock.experiments.style import PAGE, figure, legend_above, lettered
+
+TITLE = "Buffer and queueing time per hop"
+PAPER = "Floodgate, CoNEXT 2021, figure 11"
+SHOWN = ("web_server", "hadoop")
+ALPHA = "floodgate-alpha"
+DIFFERS = {
+    "wait-web-server": Differs("PFC spreads further with the thresholds of the authors' simulator", ALPHA),
+    "wait-hadoop": Differs("the core waits longer for a ToR that pauses earlier, and ToR-Down has a queue of its own", ALPHA),
+    "sum-hadoop": Differs("the core waits longer for a ToR that pauses earlier, and ToR-Down has a queue of its own", ALPHA),
+    "hops-web_server": Differs("what DCQCN starves leaves room at the last hops of other racks", "floodgate-room"),
+    "hops-hadoop": Differs("packets wait 0.2 us at ToR-Up either way; other seeds have less with Floodgate", "floodgate-room"),
+}
+
+
+def specs(scale: str) -> dict[str, Spec]:
+    """The incast mix of every workload."""
+    return mix.specs(scale)
+
+
+def measure(runs: Runs, scale: str) -> pl.DataFrame:
+    """x: 0; y: MB or us by hop (`panel`: "buffer Core"), and the number of virtual output queues."""
+    frames = [mix.numbers(runs, "VOQs", lambda runs, label: float(setup.max_voqs(runs, label)))]
+    for workload in SHOWN:
+        for scheme in TRIO:
+            label = setup.of(runs, workload, scheme)
+            for what, hops in (("buffer", setup.hop_buffers(runs, label)), ("queueing", setup.queueing(runs, label))):
+                frames += [setup.rows(f"{what} {hop}", scheme.legend, [0], [y], workload) for hop, y in hops.items()]
+    return pl.concat(frames)
+
+
+def by_hop(data: pl.DataFrame, what: str, scheme: Scheme, workload: str) -> dict[str, float]:
+    """MB or us at each hop."""
+    return {hop: value(data, f"{what} {hop}", scheme.legend, workload) for hop in HOPS}
+
+
+def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
+    """Where DCQCN stores the incast and lets the others wait, what Floodgate moves, and what it gains."""
+    voqs = {name: value(data, "VOQs", FLOODGATE.legend, workload) for workload, name in WORKLOADS.items()}
+    return [
+        *_buffers(data),
+        *_queueing(data),
+        holds("voqs", "Floodgate: most virtual output queues in use at a switch", "at most one", setup.text(voqs),
+              max(voqs.values()) <= 1, "<= 1 in every workload"),
+    ]  # fmt: skip
+
+
+def _buffers(data: pl.DataFrame) -> list[Claim]:
+    alone, storm = by_hop(data, "buffer", DCQCN, "hadoop"), by_hop(data, "buffer", DCQCN, "web_server")
+    found = [
+        ascending("order", "DCQCN, Hadoop: buffer by hop (MB)", "most at ToR-Down, followed by the core", alone),
+        within("tor-up-empty", "DCQCN, Hadoop: buffer of ToR-Up over that of ToR-Down", "nearly zero",
+               alone["ToR-Up"] / alone["ToR-Down"], None, 0.1),
+        within("tor-up-storm", "DCQCN: buffer of ToR-Up, Web Server over Hadoop", "large because of the PFC frame storm",
+               storm["ToR-Up"] / alone["ToR-Up"], 3),
+    ]  # fmt: skip
+    for workload in SHOWN:
+        name = WORKLOADS[workload]
+        dcqcn, ours, ideal = (by_hop(data, "buffer", scheme, workload) for scheme in TRIO)
+        for hop in ("Core", "ToR-Down"):
+            found.append(within(f"less-{workload}-{hop.lower()}", f"{name}: buffer of {hop}, DCQCN / Floodgate",
+                                "reduced significantly", dcqcn[hop] / ours[hop], 2))  # fmt: skip
+        up = {IDEAL.legend: ideal["ToR-Up"], FLOODGATE.legend: ours["ToR-Up"]}
+        found.append(ascending(f"ideal-{workload}", f"{name}: buffer of ToR-Up (MB)", "ideal smaller than Floodgate", up))
+    up = {scheme.legend: by_hop(data, "buffer", scheme, "hadoop")["ToR-Up"] for scheme in (DCQCN, FLOODGATE)}
+    found.append(ascending("tamed", "Hadoop: buffer of ToR-Up (MB)", "relatively larger with Floodgate", up))
+    return found
+
+
+def _queueing(data: pl.DataFrame) -> list[Claim]:
+    storm, alone = by_hop(data, "queueing", DCQCN, "web_server"), by_hop(data, "queueing", DCQCN, "hadoop")
+    found = [
+        within("wait-web-server", "DCQCN, Web Server: share of ToR-Up in the queueing time", "much time on ToR-Up",
+               storm["ToR-Up"] / sum(storm.values()), 0.2),
+        within("wait-hadoop", "DCQCN, Hadoop: share of the core in the queueing time", "constitutes most",
+               alone["Core"] / sum(alone.values()), 0.5),
+    ]  # fmt: skip
+    for workload in SHOWN:
+        name = WORKLOADS[workload]
+        dcqcn, ours = (by_hop(data, "queueing", scheme, workload) for scheme in (DCQCN, FLOODGATE))
+        gains = {hop: dcqcn[hop] / ours[hop] for hop in HOPS}
+        found.append(within(f"sum-{workload}", f"{name}: queueing time of all hops, DCQCN / Floodgate", "greatly reduced",
+                            sum(dcqcn.values()) / sum(ours.values()), 2))
+        found.append(holds(f"hops-{workload}", f"{name}: queueing time by hop, DCQCN / Floodgate", "reduced among each hop",
+                           setup.text(gains), min(gains.values()) >= 0.95, "all >= 0.95", quick=False))  # fmt: skip
+    return found
+
+
+def plot(data: pl.DataFrame) -> Any:
+    """Buffers on the left, queueing times on the right."""
+    made, axes = figure(1, 4, width=PAGE, height=2.2)
+    panels = [(what, workload) for what in ("buffer", "queueing") for workload in SHOWN]
+    for panel, (what, workload) in zip(axes, panels):
+        heights = {scheme.legend: list(by_hop(data, what, scheme, workload).values()) for scheme in TRIO}
+        mix.bars(panel, list(HOPS), heights, mix.COLOURS.values())
+        panel.set_ylabel("maximum buffer (MB)" if what == "buffer" else "queueing time (us)")
+    lettered(axes, [f"{WORKLOADS[workload]}" for _, workload in panels])
+    legend_above(made, axes[0], columns=3)
+    return made

@@ -1,0 +1,93 @@
+"""Floodgate (CoNEXT 2021), figure 14: the most that is stored at every hop, by the number of ToRs, under one incast.
+
+Section 6.2: all hosts but the destination send one flow of 30 to 40 packets to it at the same time. A ToR has 16 hosts and is
+connected to the same 4 cores; so with their number the flows grow from 79 to 639.
+"""
+
+from typing import Any
+
+import polars as pl
+
+from penstock.experiments.cache import Runs, Spec
+from penstock.experiments.claims import Claim, Differs, holds, within
+from penstock.experiments.floodgate import _setup as setup
+from penstock.experiments.floodgate._setup import DCQCN, FLOODGATE, PER_RACK
+from penstock.experiments.style import PAGE, figure, legend_above, lettered
+
+TITLE = "Buffers by the number of ToRs under one incast of all hosts"
+PAPER = "Floodgate, CoNEXT 2021, figure 14"
+TORS = {"quick": (5, 10, 20), "paper": (5, 10, 15, 20, 25, 30, 35, 40)}
+SCHEMES = (DCQCN, FLOODGATE)
+DIFFERS: dict[str, Differs] = {
+    "dcqcn-pfc": Differs("20 ToRs fill the ToR to 15.9 MB, PFC of alpha 2 begins at 17.2, of the code's alpha 1 at 14.8",
+                         "floodgate-fig14"),
+    "floodgate-core": Differs("every ToR sends a window of 590 KB at once, before a credit could be delayed", "floodgate-fig14"),
+}  # fmt: skip
+
+
+def specs(scale: str) -> dict[str, Spec]:
+    """A network for each number of ToRs."""
+    return {str(tors): spec(tors) for tors in TORS[scale]}
+
+
+def spec(tors: int) -> Spec:
+    """All hosts send to host 0."""
+    hosts = tors * PER_RACK
+    one = {**setup.incast([0], hosts - 1), "every": "1us", "pairs": "any", "replace": False}
+    traffic = {key: value for key, value in one.items() if not key.startswith("load")}
+    return setup.spec(SCHEMES, [traffic], "1us", {**setup.FABRIC, "hosts": hosts, "tors": tors})
+
+
+def measure(runs: Runs, scale: str) -> pl.DataFrame:
+    """Panels of the hops: x ToRs, y MB; "pfc": y us that any port was held."""
+    frames = []
+    for tors in TORS[scale]:
+        for scheme in SCHEMES:
+            label = f"{tors}/{scheme.legend}"
+            frames += [setup.rows(hop, scheme.legend, [tors], [most]) for hop, most in setup.hop_buffers(runs, label).items()]
+            frames.append(setup.rows("pfc", scheme.legend, [tors], [sum(setup.pfc_us(runs, label).values())]))
+    return pl.concat(frames)
+
+
+def curve(data: pl.DataFrame, panel: str, series: str) -> dict[int, float]:
+    """MB (or us) by number of ToRs."""
+    kept = data.filter((pl.col("panel") == panel) & (pl.col("series") == series)).sort("x")
+    return {int(x): y for x, y in kept.select("x", "y").iter_rows()}
+
+
+def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
+    """DCQCN's last hop grows with the flows until PFC holds it; Floodgate's hops do not."""
+    last, held = curve(data, "ToR-Down", DCQCN.legend), curve(data, "pfc", DCQCN.legend)
+    most = max(last)
+    below, beyond = ([us for tors, us in held.items() if (tors >= 20) == late] for late in (False, True))
+    found = [
+        within("dcqcn-linear", "DCQCN, ToR-Down: 10 ToRs / 5", "proportional to the number of flows (159 / 79 = 2.01)",
+               last[10] / last[5], 1.6, 2.4, quick=True),
+        holds("dcqcn-pfc", "DCQCN: time held by PFC (us) by number of ToRs", "PFC is triggered from 20 ToRs on",
+              setup.text({str(tors): us for tors, us in held.items()}), max(below) == 0 and min(beyond) > 0,
+              "0 below 20, more than 0 from 20 on", quick=False),
+        within("dcqcn-maximum", f"DCQCN, ToR-Down: {most} ToRs / 20", "maximum reached at 20", last[most] / last[20], 0.8, 1.25),
+        within("floodgate-pfc", "Floodgate: time held by PFC (us)", "none",
+               max(curve(data, "pfc", FLOODGATE.legend).values()), 0, 0),
+    ]  # fmt: skip
+    for hop in ("ToR-Down", "Core"):
+        flood = curve(data, hop, FLOODGATE.legend)
+        found.append(within(f"floodgate-{hop.lower()}", f"Floodgate, {hop}: {most} ToRs / 5",
+                            "stable", flood[most] / flood[5], 0.5, 2))  # fmt: skip
+    low = curve(data, "ToR-Down", FLOODGATE.legend)
+    found.append(within("gain", f"ToR-Down, {most} ToRs: DCQCN / Floodgate", "Floodgate remains stable",
+                        last[most] / low[most], 2, quick=True))  # fmt: skip
+    return found
+
+
+def plot(data: pl.DataFrame) -> Any:
+    """A panel per hop."""
+    made, panels = figure(1, 3, width=PAGE, height=2.4)
+    for axes, hop in zip(panels, ("ToR-Up", "Core", "ToR-Down")):
+        for scheme, dash in zip(SCHEMES, ("-", "--")):
+            line = curve(data, hop, scheme.legend)
+            axes.plot(list(line), list(line.values()), **{**scheme.style, "linestyle": dash}, label=scheme.legend)
+        axes.set(xlabel="ToRs", ylabel="Port buffer (MB)", xlim=(0, None), ylim=(0, None))
+    lettered(panels, ("ToR-Up", "Core", "ToR-Down"))
+    legend_above(made, panels[0], columns=2)
+    return made

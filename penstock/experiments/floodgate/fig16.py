@@ -1,0 +1,168 @@
+"""Floodgate (CoNEXT 2021), figure 16: buffer of the last hop as flows to one receiver arrive, by DCQCN's marking thresholds.
+
+Section 6.4: long flows to one host arrive one every 7.7 ms; K_min, K_max are 40, 160 KB or 40, 40 KB (at 100 Gbit/s). From
+max(BW / Rate_min, K_max / MTU) flows on DCQCN cannot go slower, and each flow has a packet under way: the buffer grows by a
+packet with each. The paper says neither how many flows there are nor Rate_min: with 1 Gbit/s (the HPCC authors' script) that
+is 110 or 100 flows, and we let 400 arrive; with 100 Mbit/s (the Floodgate authors' file, our default) it is 1000, and we let
+1300 arrive. The 400 arrive once more every 0.77 ms, to show that the interval matters little to them. (The 1300 do need it: at
+0.77 ms DCQCN does not settle from 300 flows on.) The settled buffer is the median of the second half of an interval.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from penstock.experiments.cache import Runs, Spec
+from penstock.experiments.claims import Claim, Differs, ascending, within
+from penstock.experiments.floodgate import _setup as setup
+from penstock.experiments.floodgate._setup import DCQCN, IDEAL, PACKETS, Scheme, rows
+from penstock.experiments.style import PAGE, figure, legend_above, lettered
+
+TITLE = "Buffer of the last hop by marking thresholds as flows arrive"
+PAPER = "Floodgate, CoNEXT 2021, figure 16"
+MARKING = {"40, 160 KB": 160, "40, 40 KB": 40}  # K_max
+SCHEMES = (DCQCN, IDEAL)
+LAST_HOP = 160  # the ToR of host 0
+SAMPLES = 20  # of an interval
+PACKET_KB = (PACKETS["mtu"] + PACKETS["header"]) / 1000  # type: ignore[operator]
+WINDOWS_KB = 4 * 1.5 * 60 + 4 * 3 * PACKET_KB + 4  # of the four cores, with their slack: what may be under way to the last hop
+DIFFERS: dict[str, Differs] = {}
+
+
+@dataclass(frozen=True)
+class Case:
+    """So many flows, one every so often, with this lowest rate."""
+
+    flows: int
+    every_us: int
+    min_rate: str
+
+    def inflection(self, k_max: int) -> float:
+        """max(BW / Rate_min, K_max / MTU)."""
+        return max({"1Gbps": 100, "100Mbps": 1000}[self.min_rate], 1000 * k_max / PACKETS["mtu"])  # type: ignore[operator]
+
+
+CASES = {
+    "quick": {"400": Case(400, 100, "1Gbps")},
+    "paper": {"400": Case(400, 7700, "1Gbps"), "400, soon": Case(400, 770, "1Gbps"), "1300": Case(1300, 7700, "100Mbps")},
+}
+CALLED = {"400": "1 Gbit/s", "400, soon": "1 Gbit/s, 0.77 ms", "1300": "100 Mbit/s"}  # Rate_min, interval
+
+
+def scheme(one: Scheme, k_max: int, case: Case) -> dict[str, Any]:
+    """Its table with these thresholds and this lowest rate."""
+    marking = {"k_min": "40KB", "k_max": f"{k_max}KB"}
+    return {**one.table, "ecn": marking, "dcqcn": {"window": True, "min_rate": case.min_rate}}
+
+
+def specs(scale: str) -> dict[str, Spec]:
+    """A traffic for each case; schemes by thresholds."""
+    made = {}
+    for name, case in CASES[scale].items():
+        every, sample = f"{case.every_us}us", f"{case.every_us / SAMPLES:g}us"
+        traffic = {"kind": "incast", "fan_in": 1, "size": "20GB", "receivers": [0], "pairs": "inter_rack", "every": every}
+        spec = setup.spec((), [traffic], f"{case.flows * case.every_us}us", sample=sample, queueing=False)
+        table = [{**scheme(one, k, case), "label": f"{one.legend}, {text}"} for text, k in MARKING.items() for one in SCHEMES]
+        made[name] = {**spec, "scheme": table, "run": {**spec["run"], "drain": False}}
+    return made
+
+
+def measure(runs: Runs, scale: str) -> pl.DataFrame:
+    """Panels "settled", "least", "most": x the number of flows, y KB; series the scheme and its thresholds; traffic the case."""
+    frames = []
+    for name, case in CASES[scale].items():
+        for text in MARKING:
+            for one in SCHEMES:
+                legend = f"{one.legend}, {text}"
+                table = runs.scan(f"{name}/{legend}", "switches").filter(pl.col("switch") == LAST_HOP).sort("time_ns").collect()
+                lengths = table["max_queue_bytes"].to_numpy()[: SAMPLES * case.flows] / 1000
+                grid = lengths[: len(lengths) // SAMPLES * SAMPLES].reshape(-1, SAMPLES)
+                x = np.arange(1, len(grid) + 1)
+                frames += [
+                    rows("settled", legend, x, np.median(grid[:, SAMPLES // 2 :], axis=1), name),
+                    rows("least", legend, x, grid.min(axis=1), name),
+                    rows("most", legend, x, grid.max(axis=1), name),
+                ]
+    return pl.concat(frames)
+
+
+def curve(data: pl.DataFrame, name: str, legend: str, panel: str = "settled") -> np.ndarray:
+    """KB with 1, 2, ... flows."""
+    kept = (pl.col("panel") == panel) & (pl.col("series") == legend) & (pl.col("traffic") == name)
+    return data.filter(kept).sort("x")["y"].to_numpy()
+
+
+def knee(settled: np.ndarray, level: float) -> float:
+    """With how many flows the buffer goes beyond a level for good."""
+    below = np.flatnonzero(settled <= level)
+    return float(below[-1] + 2) if len(below) else 1.0
+
+
+def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
+    """DCQCN up to and from its inflection on; the ideal design at both thresholds."""
+    found = []
+    for name, case in CASES[scale].items():
+        ideal = {text: float(curve(data, name, f"{IDEAL.legend}, {text}", "most").max()) for text in MARKING}
+        among = ideal["40, 160 KB"] / ideal["40, 40 KB"]
+        numbers: list[tuple[str, str, str, float, float | None, float]] = [
+            ("bounded", "ideal: most buffer (KB), either threshold", "by the windows", max(ideal.values()), None, WINDOWS_KB),
+            ("insensitive", "ideal: most buffer, 40, 160 KB over 40, 40 KB", "insensitive", among, 0.8, 1.25),
+        ]
+        for text, k_max in MARKING.items():
+            settled, at = curve(data, name, f"{DCQCN.legend}, {text}"), case.inflection(k_max)
+            slope = (np.mean(settled[-10:]) - np.mean(settled[-40:-30])) / 30 / PACKET_KB
+            before = float(np.median(settled[: int(0.9 * at)])) / k_max
+            last, what = knee(settled, k_max), f"DCQCN {text}"
+            numbers += [
+                (f"{k_max}-before", f"{what}: settled buffer before the inflection over K_max, median", "<= 1", before, None, 1),
+                (f"{k_max}-knee", f"{what}: beyond K_max for good from so many flows on", f"{at:.0f}", last, at / 2, 2 * at),
+                (f"{k_max}-slope", f"{what}: growth at the end, packets per flow", "1", slope, 0.5, 2),
+            ]
+        for id, text, paper, ours, low, high in numbers:
+            found.append(within(f"{name}-{id}", f"{name} flows, {text}", paper, ours, low, high, quick=True))
+        ends = {one.legend: float(curve(data, name, f"{one.legend}, 40, 160 KB")[-1]) for one in reversed(SCHEMES)}
+        found.append(
+            ascending(f"{name}-far", f"{name} flows: settled buffer at the end (KB)", "DCQCN grows, ideal converges", ends)
+        )
+    return found + _interval(data) if scale == "paper" else found
+
+
+def _interval(data: pl.DataFrame) -> list[Claim]:
+    found = []
+    for text, k_max in MARKING.items():
+        slow, soon = (curve(data, name, f"{DCQCN.legend}, {text}")[-1] for name in ("400", "400, soon"))
+        what = f"400 flows, DCQCN {text}: settled buffer at the end, every 7.7 ms over every 0.77 ms"
+        found.append(within(f"interval-{k_max}", what, "(ours)", slow / soon, 0.8, 1.25))
+    return found
+
+
+def plot(data: pl.DataFrame) -> Any:
+    """A row per pair of thresholds, a panel per case; the bands are the extremes of an interval."""
+    cases = [name for name in CALLED if name in data["traffic"].unique()]
+    made, grid = figure(2, len(cases), width=PAGE, height=4.2, squeeze=False)
+    for row, (text, k_max) in zip(grid, MARKING.items()):
+        for axes, name in zip(row, cases):
+            for one in SCHEMES:
+                legend = f"{one.legend}, {text}"
+                least, settled, most = (curve(data, name, legend, panel) for panel in ("least", "settled", "most"))
+                x = np.arange(1, len(settled) + 1)
+                axes.fill_between(x, least, most, color=one.style["color"], alpha=0.25, lw=0)
+                axes.plot(
+                    x,
+                    settled,
+                    color=one.style["color"],
+                    ls=one.style["linestyle"],
+                    label=one.legend,
+                    lw=1.5 if len(x) < 500 else 0.7,
+                )
+            axes.axhline(k_max, color="0.35", lw=0.8)
+            axes.text(0.98, k_max, "$K_{max}$", transform=axes.get_yaxis_transform(), ha="right", va="bottom", fontsize=7.5)
+            axes.set(ylim=(0, None), xlim=(1, len(x)))
+        row[0].set(ylabel=f"Buffer (KB), $K$: {text}")
+    for axes in grid[-1]:
+        axes.set(xlabel="Flows")
+    lettered(grid.flat, [CALLED[name] for _ in MARKING for name in cases])
+    legend_above(made, grid[0, 0], columns=2)
+    return made

@@ -1,0 +1,150 @@
+"""Floodgate (CoNEXT 2021), figure 17: the credit timer T and the threshold thre_credit of delayed credits.
+
+Section 6.5. The paper does not say with which traffic: here the incast mix of Web Server with DCQCN+Floodgate (`_setup`), all
+other parameters at their defaults. The range of T is ours, a factor of 4 to 10 on either side of the paper's 10 us.
+thre_credit is in BDPs of a hop of 400 Gbit/s, 60 KB; we go below and beyond the paper's 1 to 38. Means of five seeds (paper:
+ten runs). Credits are in per cent of the capacity of the links between switches while flows arrive; the buffer is the most of
+any port, what is held back for it included.
+"""
+
+from collections.abc import Iterator
+from typing import Any
+
+import polars as pl
+
+from penstock.experiments.cache import Runs, Spec
+from penstock.experiments.claims import Claim, Differs, ascending, holds, within
+from penstock.experiments.floodgate import _hops as hops
+from penstock.experiments.floodgate import _setup as setup
+from penstock.experiments.floodgate._setup import FLOODGATE, HOPS, rows, value
+from penstock.experiments.style import BLACK, DASHES, GREEN, MARKERS, PAGE, RED, figure, legend_above, lettered, log_axis
+
+TITLE = "Credit timer T and delayed credits"
+PAPER = "Floodgate, CoNEXT 2021, figure 17"
+TIMERS = {"quick": (2, 10, 40), "paper": (1, 2, 5, 10, 20, 40, 100)}
+THRESHOLDS = {"quick": (1, 10, 38), "paper": (0.1, 0.3, 1, 3, 10, 20, 38, 100)}
+RANGE = (1, 38)
+SEEDS = {"quick": (1,), "paper": (1, 2, 3, 4, 5)}
+STATISTICS = ("average", "99th percentile")
+DIFFERS: dict[str, Differs] = {
+    "thre-core": Differs(
+        "the core's buffer grows with thre_credit throughout, so it is lower still below 1 BDP", "floodgate-fig17"
+    ),
+}
+
+
+def by_timer(scale: str) -> dict[float, setup.Scheme]:
+    """The schemes of (a) to (c)."""
+    return {float(t): hops.named(FLOODGATE, f"T = {t} us", t=f"{t}us") for t in TIMERS[scale]}
+
+
+def by_threshold(scale: str) -> dict[float, setup.Scheme]:
+    """The schemes of (d)."""
+    return {float(x): hops.named(FLOODGATE, f"thre_credit = {x}", thre_credit=x) for x in THRESHOLDS[scale]}
+
+
+def specs(scale: str) -> dict[str, Spec]:
+    """One traffic for each seed, a scheme for each value."""
+    schemes = [*by_timer(scale).values(), *by_threshold(scale).values()]
+    one = setup.mix(schemes, "web_server", scale, port_series=True)
+    return {f"seed {seed}": {**one, "run": {**one["run"], "seed": seed}} for seed in SEEDS[scale]}
+
+
+def measure(runs: Runs, scale: str) -> pl.DataFrame:
+    """x: T in us or thre_credit; y: per cent, MB or us, by panel."""
+    frames = [one for seed in SEEDS[scale] for one in _of_seed(runs, scale, f"seed {seed}")]
+    return pl.concat(frames).group_by("series", "traffic", "panel", "x", maintain_order=True).agg(pl.col("y").mean())
+
+
+def _of_seed(runs: Runs, scale: str, traffic: str) -> Iterator[pl.DataFrame]:
+    for t, scheme in by_timer(scale).items():
+        label = setup.of(runs, traffic, scheme)
+        yield rows("overhead", "credits", [t], [hops.overhead(runs, label)["credits"]])
+        yield from hops.buffer_rows(runs, label, "buffer", t)
+        yield from (rows("FCT", name, [t], [time]) for name, time in zip(STATISTICS, setup.fct(runs, label)))
+    for x, scheme in by_threshold(scale).items():
+        yield from hops.buffer_rows(runs, setup.of(runs, traffic, scheme), "thre_credit", x)
+
+
+def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
+    """What falls and what grows with T; what does not depend on thre_credit."""
+    timers = [float(t) for t in TIMERS[scale]]
+
+    def over(panel: str, series: str, down: bool = False) -> dict[str, float]:
+        return {f"T = {t:g}": value(data, panel, series, x=t) for t in (reversed(timers) if down else timers)}
+
+    spans = {hop: [value(data, "thre_credit", hop, x=x) for x in THRESHOLDS[scale] if RANGE[0] <= x <= RANGE[1]] for hop in HOPS}
+    outside = [value(data, "thre_credit", "Core", x=x) for x in THRESHOLDS[scale] if not RANGE[0] <= x <= RANGE[1]]
+    change = {hop: max(span) / min(span) for hop, span in spans.items()}
+    return [
+        ascending(
+            "overhead",
+            "credits (%), from the longest T to the shortest",
+            "the throughput used by credits decreases when T increases",
+            over("overhead", "credits", down=True),
+        ),
+        ascending(
+            "tor-up",
+            "ToR-Up buffer (MB), from the longest T to the shortest",
+            "decreases when T increases",
+            over("buffer", "ToR-Up", down=True),
+            slack=0.05,
+        ),
+        ascending("core", "core buffer (MB)", "larger when T increases", over("buffer", "Core"), slack=0.05),
+        ascending("tor-down", "ToR-Down buffer (MB)", "larger when T increases", over("buffer", "ToR-Down"), slack=0.05),
+        *(
+            ascending(
+                f"fct-{name[:3]}",
+                f"{name} of Poisson flows' FCT (us)",
+                "a larger T prolongs it",
+                over("FCT", name),
+                slack=0.05,
+                quick=False,
+            )
+            for name in STATISTICS
+        ),
+        holds(
+            "thre-core",
+            "core buffer (MB) with thre_credit of 1 to 38: largest, against the smallest outside",
+            "the lowest",
+            f"{max(spans['Core']):.3g} against {min(outside, default=float('nan')):.3g}",
+            bool(outside) and max(spans["Core"]) <= 1.05 * min(outside),
+            "no larger (within 5 %)",
+            quick=False,
+        ),
+        *(
+            within(
+                f"thre-{hop.lower()}",
+                f"{hop} buffer with thre_credit of 1 to 38: largest over smallest",
+                "almost unchanged",
+                change[hop],
+                high=1.2,
+                quick=True,
+            )
+            for hop in ("ToR-Up", "ToR-Down")
+        ),
+    ]
+
+
+def plot(data: pl.DataFrame) -> Any:
+    """Overhead, buffers and completion times over T; buffers over thre_credit."""
+    made, grid = figure(1, 4, width=PAGE, height=2.3)
+    hops.draw_lines(grid[0], data, "overhead", {"credits": (BLACK, DASHES[0], MARKERS[3])})
+    hops.draw_lines(grid[1], data, "buffer", hops.OF_HOP)
+    hops.draw_lines(grid[2], data, "FCT", dict(zip(STATISTICS, zip((GREEN, RED), DASHES, MARKERS[4:]))))
+    hops.draw_lines(grid[3], data, "thre_credit", hops.OF_HOP)
+    for axes, label in zip(grid, ("Credits (%)", "Buffer (MB)", "FCT (us)", "Buffer (MB)")):
+        log_axis(axes.xaxis)
+        axes.set(xlabel="T (us)", ylabel=label)
+    for axes in (grid[0], grid[2]):
+        log_axis(axes.yaxis)
+    for axes in (grid[1], grid[3]):
+        axes.margins(y=0.08)
+        axes.set_ylim(bottom=0)
+    grid[2].set(ylim=(None, 9000))
+    grid[2].legend(loc="upper left", handlelength=1.4, fontsize=7, borderaxespad=0.1)
+    grid[3].set(xlabel="$thre_{credit}$ (BDP)")
+    grid[3].axvspan(*RANGE, color="0.93", zorder=0)
+    lettered(grid, ("overhead", "buffer", "completion time", "delayed credits"))
+    legend_above(made, grid[1], columns=3)
+    return made

@@ -1,0 +1,137 @@
+"""Floodgate (CoNEXT 2021), figure 20: HPCC+Floodgate against BFC with 32, 128 and ideally many queues under an incast mix.
+
+Section 8, appendix B. The incast mix of Memcached and Web Server (`_setup`). The paper's BFC-ideal has a queue for each flow
+and no collisions; ours has 1024 queues, the most there are, at each port and NIC, takes one that a flow still sticks to only
+when there is no other, has 100 flow-table entries for each, and does not repeat the state of its queues. BFC-32Q and BFC-128Q
+are `bfc:paper`, empty is empty, as appendix B describes it ("non-incast flows could be pushed into it"). As in the authors'
+simulator PFC is below all of them, and ACKs queue behind data.
+"""
+
+from typing import Any
+
+import polars as pl
+
+from penstock.experiments.cache import Runs, Spec
+from penstock.experiments.claims import Claim, Differs, holds
+from penstock.experiments.floodgate import _setup as setup
+from penstock.experiments.floodgate._setup import Scheme, rows, scheme, value
+from penstock.experiments.style import BLACK, BLUE, DASHES, GREEN, PAGE, SKY, figure, legend_above, lettered, log_axis
+
+TITLE = "Against BFC under an incast mix"
+PAPER = "Floodgate, CoNEXT 2021, figure 20"
+FLOODGATE = scheme("HPCC", "Floodgate")
+PFC = {"pfc": {"alpha": 2}}
+BFC_32, BFC_128 = (Scheme(f"BFC-{n}Q", {"name": "bfc:paper+pfc", "dqa": {"queues": n}, **PFC}) for n in (32, 128))
+BFC_IDEAL = Scheme("BFC-ideal", {"name": "bfc+pfc", "bfc": {"nic_queues": 1024, "refresh": 0}, "dqa": {"queues": 1024}, **PFC})
+SHOWN = (FLOODGATE, BFC_IDEAL, BFC_128, BFC_32)
+LOOKS = dict(zip((s.legend for s in SHOWN), zip((GREEN, BLACK, BLUE, SKY), DASHES)))
+CASES = {"memcached": "Memcached", "web_server": "Web Server"}
+SHORT = 100_000  # bytes
+STATISTICS = ("average", "99th percentile")
+IDEAL_BETTER, OURS_BETTER = "BFC-ideal better", "Floodgate better"
+LONG = Differs(
+    "flows above 100 KB are slower under HPCC than under BFC, with or without Floodgate; all others are faster", "floodgate-fig20"
+)
+DIFFERS = {
+    "web_server-99t": LONG,
+    "web_server-ideal-ave": LONG,
+    "web_server-ideal-99t": LONG,
+}
+
+
+def specs(scale: str) -> dict[str, Spec]:
+    """One traffic per workload."""
+    return {workload: setup.mix(SHOWN, workload, scale) for workload in CASES}
+
+
+def measure(runs: Runs, scale: str) -> pl.DataFrame:
+    """Panel "CDF": x us; of a statistic: x 0, y us; traffic: the workload."""
+    frames = []
+    for workload in CASES:
+        for one in SHOWN:
+            label = setup.of(runs, workload, one)
+            frames += [rows(name, one.legend, [0], [t], workload) for name, t in zip(STATISTICS, setup.fct(runs, label))]
+            times = setup.flows(runs, label)
+            frames.append(rows("CDF", one.legend, *setup.cdf(times["fct"]), workload))
+            for name, kept in (("short", pl.col("bytes") <= SHORT), ("long", pl.col("bytes") > SHORT)):
+                frames.append(rows(name, one.legend, [0], [times.filter(kept)["fct"].mean()], workload))
+            frames.append(rows("drops", one.legend, [0], [runs.summary(label)["drops"]], workload))
+            frames.append(rows("buffer", one.legend, [0], [setup.max_buffer_mb(runs, label)], workload))
+    return pl.concat(frames)
+
+
+def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
+    """Floodgate ahead of what can be built; the ideal ahead on Memcached only."""
+    found = []
+    for workload in CASES:
+        for name in STATISTICS:
+            of = {s.legend: value(data, name, s.legend, workload) for s in SHOWN}
+            ours, ideal = of[FLOODGATE.legend], of.pop(BFC_IDEAL.legend)
+            what = f"{CASES[workload]}, {name} of the FCT (us)"
+            found.append(
+                holds(
+                    f"{workload}-{name[:3]}",
+                    f"{what}: Floodgate below BFC-32Q and BFC-128Q",
+                    "BFC performs poorer",
+                    setup.text(of),
+                    min(of, key=of.__getitem__) == FLOODGATE.legend,
+                    "smallest",
+                    quick=False,
+                )
+            )
+            better, ahead = (IDEAL_BETTER, ideal < ours) if workload == "memcached" else (OURS_BETTER, ours < ideal)
+            found.append(
+                holds(
+                    f"{workload}-ideal-{name[:3]}",
+                    f"{what}: Floodgate {ours:.4g}, BFC-ideal {ideal:.4g}",
+                    better,
+                    f"ratio {ours / ideal:.3g}",
+                    ahead,
+                    "> 1" if better == IDEAL_BETTER else "< 1",
+                    quick=False,
+                )
+            )
+    short = {s.legend: value(data, "short", s.legend, "web_server") for s in SHOWN}
+    found.append(
+        holds(
+            "short",
+            "Web Server, average of the FCT of flows up to 100 KB (us): Floodgate below BFC",
+            OURS_BETTER,
+            setup.text(short),
+            min(short, key=short.__getitem__) == FLOODGATE.legend,
+            "smallest",
+            quick=False,
+        )
+    )
+    queues = {s.legend: value(data, STATISTICS[1], s.legend, "web_server") for s in (BFC_IDEAL, BFC_128, BFC_32)}
+    found.append(
+        holds(
+            "queues",
+            "Web Server, p99 (us): BFC-32Q above BFC-ideal",
+            "flows share queues",
+            setup.text(queues),
+            queues[BFC_32.legend] > queues[BFC_IDEAL.legend],
+            "larger",
+        )
+    )
+    return found
+
+
+def plot(data: pl.DataFrame) -> Any:
+    """A CDF for each workload above its tail."""
+    made, grid = figure(2, len(CASES), width=PAGE, height=4.2)
+    for column, workload in zip(grid.T, CASES):
+        for legend, (colour, dash) in LOOKS.items():
+            kept = (pl.col("panel") == "CDF") & (pl.col("series") == legend) & (pl.col("traffic") == workload)
+            line = data.filter(kept).sort("y")
+            for axes in column:
+                axes.plot(line["x"], line["y"], color=colour, ls=dash, label=legend)
+        for axes, low, high in zip(column, (0, 0.95), (1.01, 1.0005)):
+            log_axis(axes.xaxis)
+            axes.set(ylim=(low, high))
+        column[1].set(xlabel="FCT (us)")
+    for axes in grid[:, 0]:
+        axes.set(ylabel="CDF")
+    lettered(grid.flat, [f"{name}{tail}" for tail in ("", ", tail") for name in CASES.values()])
+    legend_above(made, grid[0, 0], columns=4)
+    return made

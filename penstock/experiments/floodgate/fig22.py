@@ -1,0 +1,78 @@
+"""Floodgate (CoNEXT 2021), figure 22: completion time of Poisson flows when there is no incast, DCQCN.
+
+Appendix A.2: the Poisson flows of section 6.1 alone, between all hosts; see `_setup`. At scale
+quick without Web Search.
+"""
+
+from typing import Any
+
+import polars as pl
+
+from penstock.experiments.cache import Runs, Spec
+from penstock.experiments.claims import Claim, Differs, holds, within
+from penstock.experiments.floodgate import _mix as mix
+from penstock.experiments.floodgate import _setup as setup
+from penstock.experiments.floodgate._mix import STATISTICS, TRIO
+from penstock.experiments.floodgate._setup import DCQCN, FLOODGATE, IDEAL, WORKLOADS, value
+from penstock.experiments.style import PAGE, figure, legend_above, lettered, log_axis
+
+TITLE = "Completion time without incast"
+PAPER = "Floodgate, CoNEXT 2021, figure 22"
+DIFFERS = {
+    "voqs": Differs("bursts of more than a window for one host through one core, by chance", "floodgate-poisson"),
+    "ideal-99t": Differs("the ideal design keeps the last hop's queue below the marking threshold", "floodgate-poisson"),
+}
+
+
+def specs(scale: str) -> dict[str, Spec]:
+    """Poisson flows of every workload."""
+    return {w: setup.spec(TRIO, [setup.poisson(w, exclude=())], setup.DURATION[scale][w]) for w in workloads(scale)}
+
+
+def workloads(scale: str) -> list[str]:
+    """Those that are run at this scale."""
+    return list(WORKLOADS)[: 4 if scale == "paper" else 3]
+
+
+def measure(runs: Runs, scale: str) -> pl.DataFrame:
+    """x: 0; y: us, or virtual output queues in use; a row per workload, scheme and statistic."""
+    frames = [mix.numbers(runs, "VOQs", lambda runs, label: float(setup.max_voqs(runs, label)), workloads(scale))]
+    for workload in workloads(scale):
+        for scheme in TRIO:
+            times = setup.fct(runs, setup.of(runs, workload, scheme))
+            frames += [setup.rows(panel, scheme.legend, [0], [y], workload) for panel, y in zip(STATISTICS, times)]
+    return pl.concat(frames)
+
+
+def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
+    """Floodgate costs nothing, its ideal design a little."""
+    found = []
+    for panel in STATISTICS:
+        ours, ideal = (mix.ratios(data, panel, scheme, DCQCN) for scheme in (FLOODGATE, IDEAL))
+        found += [
+            holds(f"same-{panel[:3]}", f"{panel}: Floodgate / DCQCN", "almost the same", setup.text(ours),
+                  all(0.95 <= ratio <= 1.05 for ratio in ours.values()), "all 0.95 .. 1.05"),
+            holds(f"ideal-{panel[:3]}", f"{panel}: ideal / DCQCN", "slightly worse", setup.text(ideal),
+                  all(0.98 <= ratio <= 1.2 for ratio in ideal.values()), "all 0.98 .. 1.2", quick=False),
+        ]  # fmt: skip
+    ideal = mix.ratios(data, "average", IDEAL, DCQCN)
+    voqs = {WORKLOADS[workload]: value(data, "VOQs", FLOODGATE.legend, workload) for workload in mix.known(data)}
+    found += [
+        within("overhead", "average, mean of the workloads: ideal / DCQCN", "slightly worse, credits' overhead",
+               sum(ideal.values()) / len(ideal), 1.0, quick=True),
+        holds("voqs", "Floodgate: most virtual output queues in use at a switch", "no flows are wrongly recognized as incast",
+              setup.text(voqs), max(voqs.values()) == 0, "0 in every workload"),
+    ]  # fmt: skip
+    return found
+
+
+def plot(data: pl.DataFrame) -> Any:
+    """Three bars per workload."""
+    made, axes = figure(1, 2, width=PAGE, height=2.2, sharey=True)
+    for panel, statistic in zip(axes, STATISTICS):
+        mix.workload_bars(panel, data, statistic)
+        log_axis(panel.yaxis)
+    axes[0].set_ylabel("FCT (us)")
+    lettered(axes, STATISTICS)
+    legend_above(made, axes[0], columns=3)
+    return made

@@ -1,0 +1,123 @@
+"""Floodgate (CoNEXT 2021), figure 24: PFC with a destination tag against Floodgate, non-blocking and blocking.
+
+Appendix B; the incast mix of Web Server with DCQCN (`_setup`). Open in the paper: how much the blocking topology blocks, its
+load, and the thresholds of the tagged PFC. Ours has uplinks of 200 Gbit/s, 2 to 1, and Poisson flows at half the load, 0.4,
+so that the uplinks are as busy as without blocking; the incasts are the same. A destination is paused at 64 KB, the base BDP,
+and resumed at half of that; the figure shows 16 to 256 KB as well ("a smaller threshold should be set to detect incast
+quickly"). Hosts are not paused by either.
+"""
+
+from typing import Any
+
+import polars as pl
+
+from penstock.experiments.cache import Runs, Spec
+from penstock.experiments.claims import Claim, Differs, holds, within
+from penstock.experiments.floodgate import _setup as setup
+from penstock.experiments.floodgate._setup import CONTROLS, DCQCN, FLOODGATE, Scheme, rows, value
+from penstock.experiments.style import DASHES, GREEN, MARKERS, ORANGE, PAGE, PURPLE, figure, legend_above, lettered
+
+TITLE = "PFC with a destination tag, non-blocking and blocking"
+PAPER = "Floodgate, CoNEXT 2021, figure 24"
+BLOCKING = {**setup.FABRIC, "uplink_rate": "200Gbps"}
+CASES = {"non-blocking": (setup.FABRIC, 0.8), "blocking": (BLOCKING, 0.4)}
+XOFF_KB = (16, 32, 64, 128, 256)
+PANELS = ("average", "99th percentile", "VOQs", "buffer")
+LABELS = ("Average FCT (us)", "p99 FCT (us)", "Most VOQs in use", "Most buffer (MB)")
+DIFFERS = {
+    "voqs": Differs(
+        "the last hops' queues pass any such threshold without an incast, since DCQCN marks from 400 KB on", "floodgate-fig24"
+    ),
+    "spread": Differs(
+        "what is held back counts for ECN (section 8), and so the flows beside an incast are slowed down", "floodgate-fig24"
+    ),
+}
+
+
+def tagged(xoff_kb: int) -> Scheme:
+    """PFC w/ tag with one pair of thresholds."""
+    thresholds = {"xoff": f"{xoff_kb}KB", "xon": f"{xoff_kb // 2}KB"}
+    return Scheme(f"PFC w tag, {xoff_kb} KB", {**CONTROLS["DCQCN"], "name": "dcqcn:config+pfc_tagged", "pfc_tagged": thresholds})
+
+
+TAGGED = {kb: tagged(kb) for kb in XOFF_KB}
+CHOSEN = TAGGED[64]
+
+
+def specs(scale: str) -> dict[str, Spec]:
+    """One traffic per topology."""
+    schemes = (DCQCN, FLOODGATE, *TAGGED.values())
+    return {
+        case: setup.spec(
+            schemes, [setup.poisson("web_server", load=load), setup.incast()], setup.DURATION[scale]["web_server"], fabric
+        )
+        for case, (fabric, load) in CASES.items()
+    }
+
+
+def measure(runs: Runs, scale: str) -> pl.DataFrame:
+    """x: 0, or the threshold of the tagged PFC in KB; y: us, VOQs or MB, by panel; traffic: the topology."""
+    frames = []
+    for case in CASES:
+        for x, scheme in ((0, DCQCN), (0, FLOODGATE), *TAGGED.items()):
+            label = setup.of(runs, case, scheme)
+            numbers = (*setup.fct(runs, label), setup.max_voqs(runs, label), setup.max_buffer_mb(runs, label))
+            series = "PFC w/ tag" if x else scheme.legend
+            frames += [rows(panel, series, [x], [number], case) for panel, number in zip(PANELS, numbers)]
+    return pl.concat(frames)
+
+
+def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
+    """Comparable when nothing blocks, with ten times the VOQs; worse when something does."""
+
+    def ratio(panel: str, case: str, x: float = 64) -> float:
+        return value(data, panel, "PFC w/ tag", case, x) / value(data, panel, FLOODGATE.legend, case)
+
+    spread = {f"{kb} KB": ratio("99th percentile", "blocking", kb) for kb in XOFF_KB}
+    what = "PFC w/ tag / Floodgate"
+    return [
+        within("free-avg", f"non-blocking, average FCT: {what}", "comparable", ratio("average", "non-blocking"), 0.75, 1.33),
+        within("free-p99", f"non-blocking, p99 FCT: {what}", "comparable", ratio("99th percentile", "non-blocking"), 0.75, 1.33),
+        within("voqs", f"non-blocking, most VOQs in use: {what}", "an order of magnitude", ratio("VOQs", "non-blocking"), 5, 20),
+        holds(
+            "more-voqs",
+            f"blocking, most VOQs in use: {what}",
+            "larger",
+            ratio("VOQs", "blocking"),
+            ratio("VOQs", "blocking") > 1,
+            "> 1",
+        ),
+        within("blocking-avg", f"blocking, average FCT: {what}", "Floodgate is better", ratio("average", "blocking"), 1.02),
+        within("blocking-p99", f"blocking, p99 FCT: {what}", "Floodgate is better", ratio("99th percentile", "blocking"), 1.02),
+        holds(
+            "spread",
+            f"blocking, p99 FCT, by threshold: {what}",
+            "Floodgate is better",
+            setup.text(spread),
+            min(spread.values()) > 1,
+            "all > 1",
+            quick=False,
+        ),
+    ]
+
+
+def plot(data: pl.DataFrame) -> Any:
+    """A row per topology: everything over the threshold; Floodgate and DCQCN have none."""
+    made, grid = figure(2, 4, width=PAGE, height=4)
+    for row, case in zip(grid, CASES):
+        for axes, panel, label in zip(row, PANELS, LABELS):
+            for nth, (scheme, colour) in enumerate(((FLOODGATE, GREEN), (DCQCN, ORANGE))):
+                axes.axhline(value(data, panel, scheme.legend, case), color=colour, ls=DASHES[nth], label=scheme.legend)
+            line = data.filter(
+                (pl.col("panel") == panel) & (pl.col("series") == "PFC w/ tag") & (pl.col("traffic") == case)
+            ).sort("x")
+            axes.plot(line["x"], line["y"], color=PURPLE, marker=MARKERS[0], label="PFC w/ tag")
+            axes.set_xscale("log", base=2)
+            axes.set_xticks(XOFF_KB, [str(kb) for kb in XOFF_KB], minor=False)
+            axes.set(ylabel=label, ylim=(0, None))
+            axes.minorticks_off()
+    for axes in grid[1]:
+        axes.set(xlabel="Threshold (KB)")
+    lettered(grid.flat, [case for case in CASES for _ in PANELS])
+    legend_above(made, grid[0, 0], columns=3)
+    return made

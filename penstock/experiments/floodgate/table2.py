@@ -1,0 +1,85 @@
+"""Floodgate (CoNEXT 2021), table 2: how long PFC held ports in the incast mix, DCQCN.
+
+Section 6.1, see `_setup`: the times that egress ports were held, summed over the hosts, the ToRs and the core switches.
+Web Server also with the PFC thresholds of the authors' simulator.
+"""
+
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from penstock.experiments.cache import Runs, Spec
+from penstock.experiments.claims import Claim, Differs, holds, within
+from penstock.experiments.floodgate import _mix as mix
+from penstock.experiments.floodgate import _setup as setup
+from penstock.experiments.floodgate._mix import ALPHA_1, TRIO
+from penstock.experiments.floodgate._setup import DCQCN, WORKLOADS, value
+from penstock.experiments.style import BLACK, COLUMN, ORANGE, PURPLE, SKY, figure, legend_above, log_axis
+
+TITLE = "Time that PFC held ports in the incast mix"
+PAPER = "Floodgate, CoNEXT 2021, table 2"
+TIERS = ("Host", "ToR", "Core")
+PRINTED = {"memcached": (0, 0, 6253), "web_server": (10594, 3999.5, 6578.9), "hadoop": (0, 0, 6508.6),
+           "web_search": (0, 0, 37152.16)}  # fmt: skip
+DIFFERS = {
+    "web_server-host": Differs("PFC spreads further with the thresholds of the authors' simulator", "floodgate-alpha"),
+    "web_search-core": Differs("14 incasts in our 80 ms; the paper's figure is that of six", "floodgate-alpha"),
+}
+
+
+def specs(scale: str) -> dict[str, Spec]:
+    """The incast mix of every workload."""
+    return {**mix.specs(scale), "web_server": setup.mix((*TRIO, ALPHA_1), "web_server", scale)}
+
+
+def measure(runs: Runs, scale: str) -> pl.DataFrame:
+    """x: 0; y: us; a row per workload, scheme and kind of node."""
+    frames = []
+    for workload in WORKLOADS:
+        for scheme in (*TRIO, ALPHA_1) if workload == "web_server" else TRIO:
+            held = setup.pfc_us(runs, setup.of(runs, workload, scheme))
+            frames += [setup.rows(tier, scheme.legend, [0], [us], workload) for tier, us in held.items()]
+    return pl.concat(frames)
+
+
+def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
+    """None with Floodgate; without, the cells of the table."""
+    found = []
+    for scheme in TRIO[1:]:
+        held = {name: float(sum(value(data, tier, scheme.legend, w) for tier in TIERS)) for w, name in WORKLOADS.items()}
+        found.append(holds(f"none-{scheme.legend[6:]}", f"{scheme.legend}: time that PFC held ports (us)",
+                           "Floodgate does not trigger PFC", setup.text(held), max(held.values()) == 0,
+                           "0 in every workload"))  # fmt: skip
+    for workload, cells in PRINTED.items():
+        for tier, paper in zip(TIERS, cells):
+            us = value(data, tier, DCQCN.legend, workload)
+            id, what = f"{workload}-{tier.lower()}", f"DCQCN, {WORKLOADS[workload]}, {tier} (us)"
+            if paper:
+                found.append(within(id, what, f"{paper:g}", us, paper / 2, paper * 2))
+            else:
+                found.append(within(id, what, "0", us, 0, 0))
+    storm = {tier: value(data, tier, ALPHA_1.legend, "web_server") for tier in TIERS}
+    found.append(holds("storm-alpha", f"{ALPHA_1.legend}, Web Server (us)", "cores, source ToRs and hosts are all paused",
+                       setup.text(storm), min(storm.values()) > 0, "all > 0", quick=False))  # fmt: skip
+    cores = {name: value(data, "Core", DCQCN.legend, workload) for workload, name in WORKLOADS.items()}
+    found.append(holds("triggered", "DCQCN: time that core switches were held (us)", "PFC under all four workloads",
+                       setup.text(cores), min(cores.values()) > 0, "all > 0"))  # fmt: skip
+    return found
+
+
+def plot(data: pl.DataFrame) -> Any:
+    """The cells of the table as bars, what the paper printed as marks."""
+    made, axes = figure(width=COLUMN, height=2.4)
+    groups = [(DCQCN, workload) for workload in WORKLOADS] + [(ALPHA_1, "web_server")]
+    heights = {tier: [value(data, tier, scheme.legend, workload) for scheme, workload in groups] for tier in TIERS}
+    names = [WORKLOADS[workload].replace(" ", "\n") for _, workload in groups]
+    mix.bars(axes, [*names[:-1], "Web Server,\n$\\alpha$ = 1"], heights, (SKY, PURPLE, ORANGE))
+    for i, tier in enumerate(TIERS):
+        printed = [PRINTED[workload][i] or np.nan for _, workload in groups]
+        axes.plot(np.arange(5) + 0.82 / 3 * (i - 1), printed, "_", color=BLACK, ms=10, mew=1.6,
+                  label="paper" if tier == "Core" else None)  # fmt: skip
+    log_axis(axes.yaxis)
+    axes.set(ylim=(1, 3e5), ylabel="time held by PFC (us)")
+    legend_above(made, axes, columns=4)
+    return made
