@@ -1,4 +1,5 @@
 from penstock.vswitch.rings cimport *
+from penstock.vswitch.memory cimport *
 
 cdef extern from "stdlib.h":
     void* calloc(size_t n, size_t size)
@@ -17,11 +18,14 @@ cdef class Region:
     cdef readonly int fd
     cdef readonly dict shape
     cdef object map, address
+    cdef public bint doorbells      # whether we ring them; else the other side polls
+    cdef public int wakes           # a file descriptor that wakes the other side; -1: nobody sleeps there
     cdef End* out           # where we are in each queue that we fill
     cdef End* into          # and in each that we empty
     cdef char* known[2]     # whether it is open
     cdef int32_t bell[2]
     cdef int side           # on which we write: 0 an application, 1 the switch
     cdef int64_t last, queue      # frames that the last doorbell announced and that are still to come, and their queue
+    cdef bint wake_other(self) except -1
     cdef bint put(self, End* end, bytes frame) except -1
     cdef uint64_t next_word(self, int side) noexcept

@@ -35,6 +35,8 @@ def checked(shape):
         out[key] = value
     if out["bells"] & (out["bells"] - 1):
         raise SpecError(f"region.bells = {out['bells']}: must be a power of two, such as {1 << out['bells'].bit_length()}")
+    if out["buffer_bytes"] % 64:
+        raise SpecError(f"region.buffer_bytes = {out['buffer_bytes']}: must be a multiple of 64, such as {out['buffer_bytes'] // 64 * 64 + 64}")
     if unknown := set(shape) - set(SHAPE):
         raise SpecError(f"region: unknown key {sorted(unknown)[0]!r}; known: {', '.join(SHAPE)}")
     return out
@@ -56,6 +58,8 @@ class Region:
         self.address = np.frombuffer(self.map, dtype=np.uint8)
         lay_out(cython.address(self.view), base_of(self.address.ctypes.data), rings, queues, bells, buffers, buffer_bytes)
         self.side = 1 if switch else 0
+        self.doorbells = True
+        self.wakes = -1
         self.out = new_ends(self.shape["queues"])
         self.into = new_ends(self.shape["queues"])
         for i in range(2):
@@ -111,12 +115,17 @@ class Region:
             number = load32(half_at(self.view.ring_next, number)) - 1
         return count
 
-    def send(self, queue, frames):
-        """Put frames (bytes) into a queue and ring the doorbell; returns how many there was room for."""
+    def send(self, queue, frames, weight=0, priority=0):
+        """Put frames (bytes) into a queue and ring the doorbell; returns how many there was room for.
+
+        A weight (1 to 255) gives the queue that share among those of its priority (0 to 7, 0 goes first) from now on.
+        """
+        if not (0 <= weight <= 255 and 0 <= priority <= 7):
+            raise SpecError(f"weight {weight}, priority {priority}: a weight is 1 to 255 (0: as before), a priority 0 to 7")
         view = cython.address(self.view)
         if queue < 0 or queue >= view.queues:
             raise SpecError(f"queue {queue}: the region has queues 0 to {view.queues - 1}")
-        if load64(word_at(view.bell[self.side], self.bell[self.side])):
+        if self.doorbells and load64(word_at(view.bell[self.side], self.bell[self.side])):
             return 0
         end = end_at(self.out, queue)
         if not self.known[self.side][queue]:
@@ -129,8 +138,48 @@ class Region:
                 break
             sent += 1
         if sent:
-            ring_bell(view, cython.address(self.bell[self.side]), self.side, bell_of(queue, sent))
+            self.tell(queue, sent, weight, priority)
         return sent
+
+    def tell(self, queue, count, weight=0, priority=0):
+        """Ring the doorbell, and wake the other side if it sleeps."""
+        if self.doorbells:
+            word = bell_of(queue, count, weight, priority)
+            ring_bell(cython.address(self.view), cython.address(self.bell[self.side]), self.side, word)
+        self.wake_other()
+
+    def wake_other(self):
+        if self.wakes >= 0:
+            full_fence()
+            if load64(self.view.sleeps[1 - self.side]):
+                store64(self.view.sleeps[1 - self.side], 0)
+                wake(self.wakes)
+        return True
+
+    def close(self, queue):
+        """Give the ring of a queue back, if the other side has emptied it; whether that was so."""
+        if not 0 <= queue < self.view.queues:
+            raise SpecError(f"queue {queue}: the region has queues 0 to {self.view.queues - 1}")
+        end = end_at(self.out, queue)
+        if not self.known[self.side][queue] or not is_drained(cython.address(self.view), end):
+            return False
+        if self.doorbells and load64(word_at(self.view.bell[self.side], self.bell[self.side])):
+            return False
+        if not close_queue(cython.address(self.view), end, self.side, queue):
+            return False
+        self.known[self.side][queue] = 0
+        self.tell(queue, 1)
+        return True
+
+    def sleep(self):
+        """Say that this side sleeps until it is woken; False: there is news, so it had better not."""
+        side = 1 - self.side
+        store64(self.view.sleeps[self.side], 1)
+        full_fence()
+        if self.last or load64(word_at(self.view.bell[side], self.bell[side])):
+            store64(self.view.sleeps[self.side], 0)
+            return False
+        return True
 
     def put(self, end, frame):
         """One frame into a queue; whether there was room."""
@@ -164,6 +213,9 @@ class Region:
                 self.last = 0
                 continue
             self.last -= 1
+            if word == CLOSED:
+                self.known[side][self.queue] = 0
+                continue
             buffer = buffer_of(word)
             length = length_of(word)
             if buffer < 0 or buffer >= view.buffers or length == 0 or length > view.buffer_bytes:
@@ -171,6 +223,8 @@ class Region:
                 continue
             found.append((self.queue, PyBytes_FromStringAndSize(bytes_at(view.buffer[side], buffer * view.buffer_bytes), length)))
             give_buffer(view, side, buffer)
+            consumed = word_at(view.consumed[side], self.queue)
+            store64(consumed, load64(consumed) + length)
         return found
 
     def next_word(self, side):
@@ -185,3 +239,35 @@ class Region:
                 return 0
             self.known[side][self.queue] = 1
         return pop(view, end)
+
+    def extension_cycles(self, repeats):
+        """Of a region that nobody else has: cycles of appends within a ring, and of appends that link a new one: less the time stamp's own."""
+        view = cython.address(self.view)
+        plain, extended, clock = [], [], 1 << 30
+        for _ in range(1000):
+            start = cycles()
+            clock = min(clock, cycles() - start)
+        while len(extended) < repeats:
+            end = end_at(self.out, 0)
+            into = end_at(self.into, 0)
+            open_queue(view, end, 0, 0)
+            find_queue(view, into, 0, 0)
+            for _ in range(63 * 8):
+                linked = view.linked
+                start = cycles()
+                push(view, end, descriptor(1, 1))
+                took = cycles() - start - clock
+                if view.linked > linked:
+                    extended.append(took)
+                else:
+                    plain.append(took)
+            while pop(view, into):
+                pass
+            close_queue(view, end, 0, 0)
+            pop(view, into)
+        return plain, extended
+
+
+def cycle_count():
+    """The processor's time stamp."""
+    return cycles()

@@ -2,7 +2,8 @@
 
 A queue is a chain of rings of 64 slots from a lock-free pool.  A slot that is zero is empty, so that producer and consumer
 share no index: each keeps its own.  A producer about to fill its ring takes another one, and writes where to go on into the
-last slot; a consumer that follows gives the old ring back.  Doorbells are a ring of the same kind, of one size.
+last slot; a consumer that follows gives the old ring back.  A producer closes a queue that has been emptied with a last word;
+the consumer that finds it gives the last ring back.  Doorbells are a ring of the same kind, of one size.
 
 Whatever is read from a region may be anything.  Each word is read once; ring and buffer numbers are checked before use; every
 loop is bounded.  A lying neighbour can only harm its own region.
@@ -19,7 +20,7 @@ if not cython.compiled:
 
 def size_of(rings, queues, bells, buffers, buffer_bytes):
     """Bytes of a region."""
-    return (HEADER_BYTES + 4 * rings + 8 * SLOTS * rings + 2 * (8 * queues + 8 * bells + 4 * buffers + buffers * buffer_bytes) + 8 * 64)
+    return (HEADER_BYTES + 4 * rings + 8 * SLOTS * rings + 2 * (16 * queues + 8 * bells + 4 * buffers + buffers * buffer_bytes) + 8 * 64)
 
 
 def lay_out(view, base, rings, queues, bells, buffers, buffer_bytes):
@@ -40,6 +41,8 @@ def lay_out(view, base, rings, queues, bells, buffers, buffer_bytes):
     at += 8 * SLOTS * rings
     for side in range(2):
         view.first[side] = words(base, at)
+        at += 8 * queues
+        view.consumed[side] = words(base, at)
         at += 8 * queues
         view.bell[side] = words(base, at)
         at += 8 * bells
@@ -136,6 +139,21 @@ def find_queue(view, end, side, queue):
     return True
 
 
+def is_open(view, side, queue):
+    return load64(word_at(view.first[side], queue)) != 0
+
+
+def is_drained(view, end):
+    """Whether the consumer has taken everything, as its producer sees it."""
+    return load64(word_at(view.slots, SLOTS * end.ring + ((end.at - 1) & (SLOTS - 1)))) == 0
+
+
+def close_queue(view, end, side, queue):
+    """End a queue that is drained, as its producer: the consumer has found it, so the way to it can go."""
+    store64(word_at(view.first[side], queue), 0)
+    return push(view, end, CLOSED)
+
+
 def push(view, end, word):
     """Append a word that is neither zero nor a link; whether there was room."""
     following = (end.at + 1) & (SLOTS - 1)
@@ -155,7 +173,7 @@ def push(view, end, word):
 
 
 def pop(view, end):
-    """The first word, or zero: nothing is there, or nonsense."""
+    """The first word, or zero: nothing is there, or nonsense.  After CLOSED the queue is to be found anew."""
     for _ in range(4):
         slot = slot_of(view, end)
         word = load64(slot)
@@ -164,6 +182,8 @@ def pop(view, end):
         store64(slot, 0)
         if not is_link(word):
             end.at = (end.at + 1) & (SLOTS - 1)
+            if word == CLOSED:
+                give_ring(view, end.ring)
             return word
         ring = low(word)
         if ring >= view.rings or ring == end.ring:
