@@ -19,7 +19,7 @@ cdef class Region:
     cdef readonly dict shape
     cdef object map, address
     cdef public bint doorbells      # whether we ring them; else the other side polls
-    cdef public int wakes           # a file descriptor that wakes the other side; -1: nobody sleeps there
+    cdef public int wakes           # an eventfd that wakes the switch; -1: it does not sleep
     cdef End* out           # where we are in each queue that we fill
     cdef End* into          # and in each that we empty
     cdef char* known[2]     # whether it is open

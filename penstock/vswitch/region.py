@@ -149,11 +149,11 @@ class Region:
         self.wake_other()
 
     def wake_other(self):
-        if self.wakes >= 0:
+        if self.wakes >= 0:             # an application's side
             full_fence()
             if load64(self.view.sleeps[1 - self.side]):
                 store64(self.view.sleeps[1 - self.side], 0)
-                wake(self.wakes)
+                wake_switch(self.wakes)
         return True
 
     def close(self, queue):

@@ -6,6 +6,7 @@
 #include <time.h>
 #include <unistd.h>
 #include <sys/epoll.h>
+#include <sys/socket.h>
 #include <sys/syscall.h>
 
 static inline uint64_t load64(uint64_t *p) { return __atomic_load_n(p, __ATOMIC_ACQUIRE); }
@@ -41,10 +42,12 @@ static inline void sleep_on(int epoll, int64_t ns) {
   struct epoll_event news[8];
   syscall(SYS_epoll_pwait2, epoll, news, 8, &t, NULL, 0);
 }
-static inline void wake(int eventfd) {
+static inline void wake_switch(int eventfd) {
   uint64_t one = 1;
   if (write(eventfd, &one, 8) < 0) return; /* full: it wakes all the same */
 }
+/* An application could make a write to an eventfd block; a send like this one never does. */
+static inline void wake_application(int socket) { send(socket, "", 1, MSG_DONTWAIT | MSG_NOSIGNAL); }
 
 /* Words of the shared memory: heads of stacks, links to rings, packets, doorbells.  None of them is zero. */
 static inline int64_t low(uint64_t word) { return (int64_t)(word & 0xFFFFFFFFu); }

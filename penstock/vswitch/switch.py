@@ -83,7 +83,7 @@ class Switch:
 
     def __init__(self, **settings):
         self.settings = checked(settings)
-        self.regions, self.names, self.detached = {}, {}, []
+        self.regions, self.names, self.detached, self.fds = {}, {}, [], {}
         self.commands = collections.deque()
         self.control = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self.epoll = select.epoll()
@@ -143,11 +143,16 @@ class Switch:
         as_given = {**self.settings, "spin": f"{self.settings['spin']}ns", "idle": f"{self.settings['idle']}ns", **changes}
         self.settings = checked(as_given)
         self.set_limits()
+        return self.settings
 
     # ---- Ports ----
 
-    def attach(self, name, region, addresses, fd=-1, guarded=True):
-        """Take a region in as a port; returns its number. `fd` wakes the application; guarded: it sends from its addresses only."""
+    def attach(self, name, region, addresses, fds=(-1, -1), guarded=True):
+        """Take a region in as a port; returns its number.
+
+        `fds`, then owned by the switch, wake the application (a socket) and the switch (an eventfd); a guarded port sends from
+        its addresses only.
+        """
         w = self.w
         if name in self.names.values():
             raise SpecError(f"port {name!r}: there is one of that name; take another name")
@@ -162,6 +167,10 @@ class Switch:
         port = port_at(w, number)
         clear_port(port)
         set_view(port, region)
+        fd, bell = fds
+        if bell >= 0:
+            self.epoll.register(bell, select.EPOLLIN | select.EPOLLET)
+        self.fds[number] = fds
         self.serial = (self.serial + 1) & 0xFFFF
         port.number, port.fd, port.guarded, port.serial = number, fd, guarded, self.serial
         port.inputs = new_inputs(queues)
@@ -229,7 +238,21 @@ class Switch:
         free(port.news_queues)
         clear_port(port)
         del self.regions[number], self.names[number]
+        fd, bell = self.fds.pop(number)
+        if bell >= 0:
+            self.epoll.unregister(bell)
+            os.close(bell)
+        if fd >= 0:
+            os.close(fd)
         w.port_count = max(self.regions, default=-1) + 1
+
+    def detach_name(self, name):
+        """The same by name; whether there was such a port."""
+        for number, known in list(self.names.items()):
+            if known == name:
+                self.detach(number)
+                return True
+        return False
 
     def forget_flows(self, number):
         """Those to the port at once; those from it are idle from now on. The next port of that number has another serial."""
@@ -318,7 +341,7 @@ class Switch:
         return turns_released(self.w, count)
 
     def start(self, cpu=None, on_nonsense=None):
-        """Work in a thread of its own; `on_nonsense(numbers)` learns there which ports' applications wrote nonsense, else they are detached."""
+        """Work in a thread of its own; `on_nonsense(names)` learns there of ports detached for their nonsense."""
         self.thread = threading.Thread(target=self.work, args=(cpu, on_nonsense), name="worker", daemon=True)
         self.thread.start()
 
@@ -332,10 +355,11 @@ class Switch:
             if self.w.broken_off:
                 self.w.broken_off = 0
                 numbers = [i for i in self.regions if port_at(self.w, i).state == BROKEN_OFF]
+                names = [self.names[i] for i in numbers]
                 for number in numbers:
                     self.detach(number)
                 if on_nonsense:
-                    on_nonsense(numbers)
+                    on_nonsense(names)
             while self.commands:
                 function, answer, done = self.commands.popleft()
                 try:
@@ -351,8 +375,13 @@ class Switch:
         self.commands.append((function, answer, done))
         store32(wanted_of(self.w), 1)
         os.eventfd_write(self.control, 1)
-        if not done.wait(10):
-            raise RuntimeError("the worker has not answered for 10 s; it has ended, or the machine is overloaded")
+        for _ in range(200):
+            if done.wait(0.05):
+                break
+            if not self.thread.is_alive() and not done.is_set():
+                raise RuntimeError("the worker has ended")
+        else:
+            raise RuntimeError("the worker has not answered for 10 s: the machine is overloaded")
         if len(answer) > 1:
             raise answer[0]
         return answer[0]

@@ -167,7 +167,8 @@ def flush(port):
         full_fence()
         if load64(view.sleeps[0]):
             store64(view.sleeps[0], 0)
-            wake(port.fd)
+            if port.fd >= 0:
+                wake_application(port.fd)
 
 
 def set_sleeping(w, value):
