@@ -91,6 +91,10 @@ class Port:
                 wait = min(2 * wait, 0.002)
         return sent
 
+    def waiting(self, queue: int) -> int:
+        """Bytes of a queue that the switch has not taken: where its receiver is slow, better keep further frames than buffers."""
+        return int(self.region.waiting(queue))
+
     def close_queue(self, queue: int) -> bool:
         """Give an idle queue's memory back; False: the switch has not emptied it yet."""
         return bool(self.region.close(queue))

@@ -64,10 +64,11 @@ def deliver(w, port, input, word, now):
         return refuse(w, port, input, flow, buffer, NO_BUFFER, now)
     give_buffer(view, 0, buffer)
     flow.sent += length
+    to.outstanding += length
+    flow.longest = max(flow.longest, queued)
     flow.used_at = now
     flow.frames += 1
     flow.bytes += length
-    flow.longest = max(flow.longest, queued)
     port.received_frames += 1
     port.received_bytes += length
     to.sent_frames += 1
@@ -130,6 +131,7 @@ def measure(w, flow, view, now):
     read = load64(word_at(view.consumed[1], flow.queue)) - flow.base
     if 0 <= read - consumed <= flow.sent - consumed:
         consumed = read
+    port_at(w, flow.target).outstanding -= consumed - flow.consumed
     flow.consumed = consumed
     set_limits(w, flow, view)
     passed = now - flow.sampled_at
@@ -146,10 +148,13 @@ def measure(w, flow, view, now):
 
 
 def set_limits(w, flow, view):
-    """The thresholds of a flow: as configured, within its share of the receiver's buffers at the size of its frames."""
-    mean = flow.bytes // flow.frames if flow.frames else 64
-    share = max(32, view.buffers // (port_at(w, flow.target).flows + 1))
-    flow.net = min(w.th_net, share * mean)
+    """The thresholds of a flow: as configured, but no more than what is free of the receiver's buffers, at the mean size of its frames.
+
+    So one flow may take half of them, two stopped flows a third each, and there is always something left for another.
+    """
+    to = port_at(w, flow.target)
+    mean = to.sent_bytes // to.sent_frames if to.sent_frames else 64
+    flow.net = max(1, min(w.th_net, view.buffers * mean - to.outstanding))
     flow.over = min(w.th_over, flow.net // 2)
     flow.goal = min(w.th_goal, flow.over // 2)
 

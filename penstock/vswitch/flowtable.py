@@ -42,7 +42,7 @@ def new_flow(w, port, key, now):
     if w.free_flow_count == 0:
         return -1 - NO_FLOW
     to = port_at(w, target)
-    if to.free_count == 0:
+    if to.free_count <= to.flows_from[port.number]:     # no sender takes more than half, so that there is always one for another
         return -1 - NO_QUEUE
     w.free_flow_count -= 1
     number = w.free_flows[w.free_flow_count]
@@ -58,6 +58,7 @@ def new_flow(w, port, key, now):
     to.free_count -= 1
     flow.queue = to.free_queues[to.free_count]
     to.flows += 1
+    to.flows_from[port.number] += 1
     w.flow_count += 1
     w.flow_top = max(w.flow_top, number + 1)
     at = hash_of(w, key) & w.table_mask
@@ -86,6 +87,8 @@ def remove_flow(w, flow):
     to.free_queues[to.free_count] = flow.queue
     to.free_count += 1
     to.flows -= 1
+    to.flows_from[flow.source] -= 1
+    to.outstanding -= flow.sent - flow.consumed
     w.flow_count -= 1
     flow.used = 0
     w.free_flows[w.free_flow_count] = flow.number

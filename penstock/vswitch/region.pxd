@@ -11,6 +11,8 @@ cdef extern from "Python.h":
 cdef inline End* end_at(End* ends, int64_t i) noexcept nogil: return &ends[i]
 cdef inline char* base_of(size_t address) noexcept nogil: return <char*>address
 cdef inline End* new_ends(int64_t n): return <End*>calloc(n, sizeof(End))
+cdef inline int64_t* new_counts(int64_t n): return <int64_t*>calloc(n, 8)
+cdef inline int64_t signed_of(uint64_t word) noexcept nogil: return <int64_t>word
 cdef inline char* new_flags(int64_t n): return <char*>calloc(n, 1)
 
 cdef class Region:
@@ -21,6 +23,7 @@ cdef class Region:
     cdef public bint doorbells      # whether we ring them; else the other side polls
     cdef public int wakes           # an eventfd that wakes the switch; -1: it does not sleep
     cdef End* out           # where we are in each queue that we fill
+    cdef int64_t* sent      # bytes that we have put into each queue
     cdef End* into          # and in each that we empty
     cdef char* known[2]     # whether it is open
     cdef int32_t bell[2]

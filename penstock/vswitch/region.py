@@ -61,6 +61,7 @@ class Region:
         self.doorbells = True
         self.wakes = -1
         self.out = new_ends(self.shape["queues"])
+        self.sent = new_counts(self.shape["queues"])
         self.into = new_ends(self.shape["queues"])
         for i in range(2):
             self.known[i] = new_flags(self.shape["queues"])
@@ -88,6 +89,7 @@ class Region:
     def __dealloc__(self):
         free(self.out)
         free(self.into)
+        free(self.sent)
         for i in range(2):
             free(self.known[i])
         if self.fd > 2:
@@ -137,6 +139,7 @@ class Region:
             if not self.put(end, frame):
                 break
             sent += 1
+            self.sent[queue] += len(frame)
         if sent:
             self.tell(queue, sent, weight, priority)
         return sent
@@ -155,6 +158,12 @@ class Region:
                 store64(self.view.sleeps[1 - self.side], 0)
                 wake_switch(self.wakes)
         return True
+
+    def waiting(self, queue):
+        """Bytes in a queue of ours that the other side has not taken; many of them: its receiver is slow."""
+        if not 0 <= queue < self.view.queues:
+            raise SpecError(f"queue {queue}: the region has queues 0 to {self.view.queues - 1}")
+        return max(0, self.sent[queue] - signed_of(load64(word_at(self.view.consumed[self.side], queue))))
 
     def close(self, queue):
         """Give the ring of a queue back, if the other side has emptied it; whether that was so."""

@@ -87,6 +87,8 @@ cdef struct Port:
     int32_t* free_queues    # numbers of receive queues that no flow has
     int32_t free_count
     int32_t flows
+    int32_t flows_from[64]  # by port
+    int64_t outstanding     # bytes in its receive queues
     int32_t* news           # by receive queue: frames that no doorbell has announced
     int32_t* news_queues
     int32_t news_first, news_count

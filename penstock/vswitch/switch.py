@@ -290,7 +290,7 @@ class Switch:
     def flow_row(self, number):
         flow = flow_at(self.w, number)
         words = flow.key.words
-        ports = (words[4] >> 32).to_bytes(4, "little")
+        ports = (words[4] >> 32).to_bytes(4, "little") if words[0] != (1 << 64) - 1 else bytes(4)
         return {"source": address_text(words[0], words[1]), "source_port": int.from_bytes(ports[:2], "big"),
                 "target": address_text(words[2], words[3]), "target_port": int.from_bytes(ports[2:], "big"),
                 "protocol": words[4] >> 16 & 0xFF, "from": self.names.get(flow.source), "to": self.names[flow.target], "queue": flow.queue,
