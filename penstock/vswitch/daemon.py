@@ -196,6 +196,9 @@ class Daemon:
         if os.fstat(fds[0]).st_size > port["memory"]:
             raise SpecError(f"port {name!r}: a region of {os.fstat(fds[0]).st_size} B is too large; port.memory = {port['memory']} B: ask for fewer "
                             "buffers, or allow more")
+        end = time.monotonic() + 0.5        # the one before may be on its way out
+        while name in self.attached and time.monotonic() < end:
+            time.sleep(0.005)
         with self.lock:
             if name in self.attached:
                 raise SpecError(f"port {name!r}: an application is attached; there can be one")

@@ -187,7 +187,7 @@ def test_weights_and_priorities():
 
 
 def test_idle_flows_are_forgotten_and_their_rings_come_back():
-    switch, a, b = switch_of(A, B, mode="dpfq", idle="1ms", flows=256)
+    switch, a, b = switch_of(A, B, mode="dpfq", idle="1ms", flows=256, shape={"queues": 128})
     for _ in range(5):
         for q in range(40):
             a.send(q, [udp(A, B, 1 + q)] * 70)
