@@ -58,8 +58,9 @@ for name in INLINE:
 write_types()
 sources = sorted(p for p in ROOT.rglob("*.py") if p.with_suffix(".pxd").exists())
 extensions = [
-    Extension(".".join(p.with_suffix("").parts), [str(p)], include_dirs=[str(ROOT / "fabric"), str(ROOT / "vswitch")], extra_compile_args=FLAGS,
-              extra_link_args=FLAGS, depends=[str(ROOT / "fabric/state.h"), str(ROOT / "vswitch/shared.h")])
+    Extension(".".join(p.with_suffix("").parts), [str(p)], include_dirs=[str(ROOT / "fabric"), str(ROOT / "vswitch")],
+              extra_compile_args=FLAGS, extra_link_args=FLAGS,
+              depends=[str(ROOT / "fabric/state.h"), str(ROOT / "vswitch/shared.h")])
     for p in sources
 ]
 setup(

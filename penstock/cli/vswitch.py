@@ -8,7 +8,7 @@ import typer
 app = typer.Typer(no_args_is_help=True, context_settings={"help_option_names": ["-h", "--help"]},
                   help="The real switch: lossless, with a queue per flow, for applications on this machine.\n\n"
                        "Example:\n\n    penstock vswitch up switch.toml")
-Socket = Annotated[str | None, typer.Option("--socket", metavar="PATH", help="Where the switch listens, if not at the usual place.",
+Socket = Annotated[str | None, typer.Option("--socket", metavar="PATH", help="Where the switch listens.",
                                             show_default=False)]
 Json = Annotated[bool, typer.Option("--json", help="For a program.")]
 
@@ -85,7 +85,7 @@ def _cell(value: Any) -> str:
 
 @app.command("set")
 def set_(
-    changes: Annotated[list[str], typer.Argument(metavar="KEY=VALUE ...", help="mode, th_goal, th_over, th_net, burst, spin, idle.")],
+    changes: Annotated[list[str], typer.Argument(metavar="KEY=VALUE ...", help="mode, th_goal, th_over, th_net, burst....")],
     socket: Socket = None,
 ) -> None:
     """Change thresholds or the mode of a running switch; no frame is lost by it.

@@ -26,7 +26,7 @@ def frame(port: int, length: int = 64) -> bytes:
 def pair(queues: int, buffer_bytes: int = 64, **settings: object) -> tuple[Region, Region, Switch]:
     """A sender, a receiver and their switch, all driven from this thread."""
     shape = {**BIG, "queues": queues, "rings": max(4096, 2 * queues), "buffer_bytes": buffer_bytes}
-    sender, receiver = Region.create(**shape), Region.create(**shape)
+    sender, receiver = Region.create(**shape), Region.create(**{**shape, "queues": 2 * queues})  # one sender may have half
     switch = Switch(**{"mode": "dpfq", "th_net": "100MB", "flows": 65536, "idle": "100s", **settings})
     switch.attach("a", Region.attach(sender.fd, sender.shape), ["10.0.0.1"])
     switch.attach("b", Region.attach(receiver.fd, receiver.shape), ["10.0.0.2"])
@@ -62,7 +62,7 @@ def queues(count: int, doorbells: bool, repeats: int = 60) -> float:
     rng = np.random.default_rng(1)
     weights = 1 / np.arange(1, count + 1)
     best, hertz = 0.0, cycles_per_second()
-    for start in range(0, count, 512):      # every queue has been used, so that polling has to look into it
+    for start in range(0, count, 512):  # every queue has been used, so that polling has to look into it
         for q in range(start, min(count, start + 512)):
             sender.send(q, [frame(1000 + q % 60000)])
         switch.turns(40)
@@ -83,8 +83,12 @@ def queues(count: int, doorbells: bool, repeats: int = 60) -> float:
 def extension(repeats: int = 2000) -> dict[str, float]:
     """Cycles to append a frame that extends the queue by a ring; the clock's own cycles are taken off."""
     plain, extended = Region.create(rings=256).extension_cycles(repeats)
-    return {"push_median": float(np.median(plain)), "extend_median": float(np.median(extended)),
-            "extend_p90": float(np.percentile(extended, 90)), "extend_p99": float(np.percentile(extended, 99))}
+    return {
+        "push_median": float(np.median(plain)),
+        "extend_median": float(np.median(extended)),
+        "extend_p90": float(np.percentile(extended, 90)),
+        "extend_p99": float(np.percentile(extended, 99)),
+    }
 
 
 def main() -> None:

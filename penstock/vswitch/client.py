@@ -120,11 +120,11 @@ class Port:
             if self.gone:
                 break
             if self.sleep():
-                woken = loop.create_future()
+                woken = asyncio.Event()
                 for fd in (self.news, self.connection):
-                    loop.add_reader(fd, lambda: woken.done() or woken.set_result(None))
+                    loop.add_reader(fd, woken.set)
                 try:
-                    await woken
+                    await woken.wait()
                 finally:
                     for fd in (self.news, self.connection):
                         loop.remove_reader(fd)

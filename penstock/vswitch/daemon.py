@@ -173,7 +173,7 @@ class Daemon:
         try:
             pidfd = os.pidfd_open(pid)
             poll.register(pidfd, select.POLLIN)
-        except OSError:         # of another namespace, or gone already: then the connection tells
+        except OSError:  # of another namespace, or gone already: then the connection tells
             pass
         try:
             poll.poll()
@@ -194,9 +194,12 @@ class Daemon:
             raise SpecError("attach: must come with the shape of a region and its file descriptor")
         shape = checked_shape(message["shape"])
         if os.fstat(fds[0]).st_size > port["memory"]:
-            raise SpecError(f"port {name!r}: a region of {os.fstat(fds[0]).st_size} B is too large; port.memory = {port['memory']} B: ask for fewer "
-                            "buffers, or allow more")
-        end = time.monotonic() + 0.5        # the one before may be on its way out
+            raise SpecError(
+                f"port {name!r}: a region of {os.fstat(fds[0]).st_size} B is too large; port.memory = {port['memory']} B: "
+                "ask for fewer "
+                "buffers, or allow more"
+            )
+        end = time.monotonic() + 0.5  # the one before may be on its way out
         while name in self.attached and time.monotonic() < end:
             time.sleep(0.005)
         with self.lock:
@@ -226,16 +229,21 @@ class Daemon:
         return name
 
     def _detach(self, name: str) -> None:
-        with contextlib.suppress(RuntimeError):     # the switch has ended, and has let all ports go
+        with contextlib.suppress(RuntimeError):  # the switch has ended, and has let all ports go
             self.switch.call(lambda: self.switch.detach_name(name))
         self.attached.pop(name, None)
 
     def _answer(self, message: dict[str, Any], uid: int) -> dict[str, Any]:
         if "show" in message:
             what = message["show"]
-            shows: dict[str, Callable[[], Any]] = {"ports": self.switch.ports, "flows": self.switch.flows, "pauses": self.switch.pauses,
-                                                   "counters": self.switch.counters, "settings": lambda: self.switch.settings,
-                                                   "detached": lambda: list(self.switch.detached)}
+            shows: dict[str, Callable[[], Any]] = {
+                "ports": self.switch.ports,
+                "flows": self.switch.flows,
+                "pauses": self.switch.pauses,
+                "counters": self.switch.counters,
+                "settings": lambda: self.switch.settings,
+                "detached": lambda: list(self.switch.detached),
+            }
             if what not in shows:
                 raise SpecError(f"show {what!r}: unknown{nearest(str(what), shows)}")
             return {what: self.switch.call(shows[what])}
@@ -262,7 +270,5 @@ class Daemon:
 
 
 def _shut(connection: socket.socket) -> None:
-    try:
+    with contextlib.suppress(OSError):
         connection.shutdown(socket.SHUT_RDWR)
-    except OSError:
-        pass

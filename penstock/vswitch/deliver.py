@@ -148,9 +148,10 @@ def measure(w, flow, view, now):
 
 
 def set_limits(w, flow, view):
-    """The thresholds of a flow: as configured, but no more than what is free of the receiver's buffers, at the mean size of its frames.
+    """The thresholds of a flow: as configured, but no more than what is free of the receiver's buffers.
 
-    So one flow may take half of them, two stopped flows a third each, and there is always something left for another.
+    Free buffers count as frames of mean size.  So one flow may take half of them, two stopped flows a third each, and there is
+    always something left for another.
     """
     to = port_at(w, flow.target)
     mean = to.sent_bytes // to.sent_frames if to.sent_frames else 64

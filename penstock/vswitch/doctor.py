@@ -21,6 +21,7 @@ def examine() -> list[dict[str, Any]]:
     row("byte order", sys.byteorder == "little", True, f"{sys.byteorder}; addresses are compared as little-endian words")
     try:
         from penstock.vswitch.region import Region
+
         Region.create(rings=2, queues=1, bells=1, buffers=1, buffer_bytes=64)
         row("shared memory", True, True, "a sealed memfd")
     except (OSError, ImportError) as error:

@@ -26,7 +26,8 @@ def send(connection: socket.socket, message: dict[str, Any], fds: tuple[int, ...
 
 def receive(connection: socket.socket, longest: int = LONGEST) -> tuple[dict[str, Any] | None, list[int]]:
     """One message with its descriptors, which the caller must close; None: the other side has gone."""
-    data, fds = b"", []
+    data = b""
+    fds: list[int] = []
     size = socket.CMSG_SPACE(4 * array.array("i").itemsize)
     try:
         while not data.endswith(b"\n"):
@@ -72,7 +73,7 @@ def call(connection: socket.socket, path: str) -> None:
     try:
         connection.connect(path)
     except OSError as error:
-        raise SpecError(f"{path}: no switch answers there ({error.strerror}); start one with `penstock vswitch up SPEC.toml`") from None
+        raise SpecError(f"{path}: no switch answers ({error.strerror}); start one: `penstock vswitch up SPEC.toml`") from None
 
 
 def checked(answer: dict[str, Any] | None, path: str) -> dict[str, Any]:

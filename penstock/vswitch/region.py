@@ -36,7 +36,8 @@ def checked(shape):
     if out["bells"] & (out["bells"] - 1):
         raise SpecError(f"region.bells = {out['bells']}: must be a power of two, such as {1 << out['bells'].bit_length()}")
     if out["buffer_bytes"] % 64:
-        raise SpecError(f"region.buffer_bytes = {out['buffer_bytes']}: must be a multiple of 64, such as {out['buffer_bytes'] // 64 * 64 + 64}")
+        enough = out["buffer_bytes"] // 64 * 64 + 64
+        raise SpecError(f"region.buffer_bytes = {out['buffer_bytes']}: must be a multiple of 64, such as {enough}")
     if unknown := set(shape) - set(SHAPE):
         raise SpecError(f"region: unknown key {sorted(unknown)[0]!r}; known: {', '.join(SHAPE)}")
     return out
@@ -250,7 +251,7 @@ class Region:
         return pop(view, end)
 
     def extension_cycles(self, repeats):
-        """Of a region that nobody else has: cycles of appends within a ring, and of appends that link a new one: less the time stamp's own."""
+        """Cycles of appends within a ring, and of appends that link a new one, in a region that nobody else has."""
         view = cython.address(self.view)
         plain, extended, clock = [], [], 1 << 30
         for _ in range(1000):

@@ -15,12 +15,13 @@ if not cython.compiled:
     raise ImportError("penstock.vswitch.rings works compiled only: run python setup.py build_ext --inplace")
 
 
-# ---- Layout: header, stacks, rings, queues, doorbells, buffers; side 0 is the application's transmit side, side 1 its receive side ----
+# ---- Layout: header, rings, queues, doorbells, buffers; side 0 is what the application transmits, side 1 what it receives ----
 
 
 def size_of(rings, queues, bells, buffers, buffer_bytes):
     """Bytes of a region."""
-    return (HEADER_BYTES + 4 * rings + 8 * SLOTS * rings + 2 * (16 * queues + 8 * bells + 4 * buffers + buffers * buffer_bytes) + 8 * 64)
+    of_a_side = 16 * queues + 8 * bells + 4 * buffers + buffers * buffer_bytes
+    return HEADER_BYTES + 4 * rings + 8 * SLOTS * rings + 2 * of_a_side + 8 * SLOTS
 
 
 def lay_out(view, base, rings, queues, bells, buffers, buffer_bytes):

@@ -25,8 +25,17 @@ if not cython.compiled:
 
 MODES = ["lossy", "pfc", "dpfq", "backdraft"]
 REASON_NAMES = ["full", "no_buffer", "no_queue", "no_route", "no_flow", "malformed", "spoofed", "too_long", "bad_descriptor"]
-DEFAULTS = {"mode": "backdraft", "doorbells": True, "th_goal": "32KB", "th_over": "128KB", "th_net": "512KB", "burst": 32,
-            "flows": 65536, "spin": "20us", "idle": "100ms"}
+DEFAULTS = {
+    "mode": "backdraft",
+    "doorbells": True,
+    "th_goal": "32KB",
+    "th_over": "128KB",
+    "th_net": "512KB",
+    "burst": 32,
+    "flows": 65536,
+    "spin": "20us",
+    "idle": "100ms",
+}
 WHILE_RUNNING = ("mode", "th_goal", "th_over", "th_net", "burst", "spin", "idle")
 MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}", re.I)
 
@@ -53,8 +62,10 @@ def checked(settings):
             raise SpecError(f"switch.{key} = {value!r}: must be a whole number from 1 to {1 << 20}")
         out[key] = value
     if not out["th_goal"] < out["th_over"] < out["th_net"] < 1 << 40:
-        raise SpecError(f"switch: th_goal = {out['th_goal']} B, th_over = {out['th_over']} B, th_net = {out['th_net']} B: must rise in "
-                        "this order; the defaults are 32KB, 128KB, 512KB")
+        raise SpecError(
+            f"switch: th_goal = {out['th_goal']} B, th_over = {out['th_over']} B, th_net = {out['th_net']} B: must rise in "
+            "this order; the defaults are 32KB, 128KB, 512KB"
+        )
     return out
 
 
@@ -65,7 +76,9 @@ def address_words(text):
     try:
         address = ipaddress.ip_address(text)
     except ValueError:
-        raise SpecError(f"address {text!r}: must be an IPv4, IPv6 or Ethernet address, such as 10.0.0.1 or 02:00:00:00:00:01") from None
+        raise SpecError(
+            f"address {text!r}: must be an IPv4, IPv6 or Ethernet address, such as 10.0.0.1 or 02:00:00:00:00:01"
+        ) from None
     whole = (b"\0" * 10 + b"\xff\xff" if address.version == 4 else b"") + address.packed
     return int.from_bytes(whole[:8], "little"), int.from_bytes(whole[8:], "little")
 
@@ -131,7 +144,7 @@ class Switch:
         w.th_goal, w.th_over, w.th_net, w.burst = s["th_goal"], s["th_over"], s["th_net"], s["burst"]
         w.spin_ns, w.idle_ns = s["spin"], s["idle"]
         for i in range(w.flow_room):
-            if flow_at(w, i).used:      # the next frame sets them anew
+            if flow_at(w, i).used:  # the next frame sets them anew
                 flow_at(w, i).goal, flow_at(w, i).over, flow_at(w, i).net = 0, w.th_over, w.th_net
 
     def set(self, changes):
@@ -160,8 +173,11 @@ class Switch:
         if number < 0:
             raise SpecError(f"port {name!r}: the switch has {MOST_PORTS} ports already; detach one")
         if sum(r.shape["queues"] for r in self.regions.values()) + region.shape["queues"] > w.flow_room:
-            raise SpecError(f"port {name!r}: {region.shape['queues']} queues are too many; switch.flows = {w.flow_room} must hold those of all "
-                            "ports: ask for fewer, or start the switch with more flows")
+            raise SpecError(
+                f"port {name!r}: {region.shape['queues']} queues are too many; switch.flows = {w.flow_room} must hold "
+                "those of all "
+                "ports: ask for fewer, or start the switch with more flows"
+            )
         self.set_addresses(number, list(addresses))
         queues = region.shape["queues"]
         port = port_at(w, number)
@@ -274,14 +290,32 @@ class Switch:
             input = input_at(port, i)
             if found := {name: input.drops[k] for k, name in enumerate(REASON_NAMES) if input.drops[k]}:
                 queues[i] = found
-        return {"port": self.names[number], "number": number, "addresses": self.addresses(number), "state": ["absent", "up", "nonsense"][port.state],
-                "flows": port.flows, "received_frames": port.received_frames, "received_bytes": port.received_bytes,
-                "sent_frames": port.sent_frames, "sent_bytes": port.sent_bytes, "pauses": port.pauses, "paused_ns": port.paused_ns,
-                "bells_answered": port.bells_answered, "bells_rung": port.bells_rung, "nonsense": port.view.broken, "drops": drops, "drops_by_queue": queues}
+        return {
+            "port": self.names[number],
+            "number": number,
+            "addresses": self.addresses(number),
+            "state": ["absent", "up", "nonsense"][port.state],
+            "flows": port.flows,
+            "received_frames": port.received_frames,
+            "received_bytes": port.received_bytes,
+            "sent_frames": port.sent_frames,
+            "sent_bytes": port.sent_bytes,
+            "pauses": port.pauses,
+            "paused_ns": port.paused_ns,
+            "bells_answered": port.bells_answered,
+            "bells_rung": port.bells_rung,
+            "nonsense": port.view.broken,
+            "drops": drops,
+            "drops_by_queue": queues,
+        }
 
     def addresses(self, number):
         w = self.w
-        return [address_text(address_at(w, i).high, address_at(w, i).low) for i in range(w.address_count) if address_at(w, i).port == number]
+        return [
+            address_text(address_at(w, i).high, address_at(w, i).low)
+            for i in range(w.address_count)
+            if address_at(w, i).port == number
+        ]
 
     def ports(self):
         """One dict per port."""
@@ -291,11 +325,24 @@ class Switch:
         flow = flow_at(self.w, number)
         words = flow.key.words
         ports = (words[4] >> 32).to_bytes(4, "little") if words[0] != (1 << 64) - 1 else bytes(4)
-        return {"source": address_text(words[0], words[1]), "source_port": int.from_bytes(ports[:2], "big"),
-                "target": address_text(words[2], words[3]), "target_port": int.from_bytes(ports[2:], "big"),
-                "protocol": words[4] >> 16 & 0xFF, "from": self.names.get(flow.source), "to": self.names[flow.target], "queue": flow.queue,
-                "waiting_bytes": flow.sent - flow.consumed, "longest_bytes": flow.longest, "rate_bytes_per_s": round(flow.rate),
-                "frames": flow.frames, "bytes": flow.bytes, "dropped": flow.dropped, "pauses": flow.pauses, "paused_ns": flow.paused_ns}
+        return {
+            "source": address_text(words[0], words[1]),
+            "source_port": int.from_bytes(ports[:2], "big"),
+            "target": address_text(words[2], words[3]),
+            "target_port": int.from_bytes(ports[2:], "big"),
+            "protocol": words[4] >> 16 & 0xFF,
+            "from": self.names.get(flow.source),
+            "to": self.names[flow.target],
+            "queue": flow.queue,
+            "waiting_bytes": flow.sent - flow.consumed,
+            "longest_bytes": flow.longest,
+            "rate_bytes_per_s": round(flow.rate),
+            "frames": flow.frames,
+            "bytes": flow.bytes,
+            "dropped": flow.dropped,
+            "pauses": flow.pauses,
+            "paused_ns": flow.paused_ns,
+        }
 
     def flows(self):
         """One dict per flow."""
@@ -316,8 +363,14 @@ class Switch:
     def counters(self):
         """Of the worker itself."""
         w = self.w
-        return {"rounds": w.rounds, "rounds_with_work": w.worked_rounds, "naps": w.naps, "flows": w.flow_count, "ports": len(self.regions),
-                "free_flows": w.free_flow_count}
+        return {
+            "rounds": w.rounds,
+            "rounds_with_work": w.worked_rounds,
+            "naps": w.naps,
+            "flows": w.flow_count,
+            "ports": len(self.regions),
+            "free_flows": w.free_flow_count,
+        }
 
     def waiting(self):
         """Whether a transmit queue holds frames that the switch knows of."""

@@ -24,13 +24,21 @@ from penstock.vswitch.daemon import checked
 FORK = multiprocessing.get_context("fork")
 A, B, C = "10.0.0.1", "10.0.0.2", "10.0.0.3"
 SPEC = '[switch]\nmode = "{mode}"\nsocket = "{path}"\n' + "".join(
-    f'[[port]]\nname = "{n}"\naddresses = ["{a}"]\n' for n, a in (("a", A), ("b", B), ("c", C)))
+    f'[[port]]\nname = "{n}"\naddresses = ["{a}"]\n' for n, a in (("a", A), ("b", B), ("c", C))
+)
 
 
 def started(folder, mode="backdraft"):
     path = str(folder / "s.sock")
     (folder / "s.toml").write_text(SPEC.format(mode=mode, path=path))
-    command = [sys.executable, "-c", "import sys; from penstock.cli import main; sys.exit(main())", "vswitch", "up", str(folder / "s.toml")]
+    command = [
+        sys.executable,
+        "-c",
+        "import sys; from penstock.cli import main; sys.exit(main())",
+        "vswitch",
+        "up",
+        str(folder / "s.toml"),
+    ]
     process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert process.stdout.readline().startswith("up: "), "it says when it is ready"
     return process, path
@@ -109,7 +117,9 @@ def blast(path, seed):
     rng = random.Random(seed)
     with connect("c", path, buffers=256, queues=16) as port:
         while True:
-            port.send(rng.randrange(16), [udp(C, B, rng.randrange(1, 40), payload=bytes(rng.randrange(900)))] * rng.randrange(1, 20))
+            port.send(
+                rng.randrange(16), [udp(C, B, rng.randrange(1, 40), payload=bytes(rng.randrange(900)))] * rng.randrange(1, 20)
+            )
             port.receive(5)
             if rng.random() < 0.1:
                 port.close_queue(rng.randrange(16))
@@ -148,8 +158,10 @@ def mapped_regions(process):
 
 def test_nothing_is_left_of_those_who_have_gone(switch):
     process, path = switch
+
     def descriptors():
         return len(os.listdir(f"/proc/{process.pid}/fd"))
+
     with connect("a", path):
         pass
     gone(path, "a")
@@ -168,7 +180,7 @@ def test_admission(switch):
     with connect("a", path):
         with pytest.raises(SpecError, match="attached"):
             connect("a", path)
-        with pytest.raises(SpecError, match="did you mean|none of that name"):
+        with pytest.raises(SpecError, match="none of that name"):
             connect("z", path)
         with pytest.raises(SpecError, match="too large"):
             connect("b", path, buffers=1 << 16)
@@ -179,8 +191,23 @@ def test_admission(switch):
     gone(path, "a")
 
 
-@pytest.mark.parametrize("data", [b"\n", b"[]\n", b"{}\n", b'{"show": "x"}\n', b'{"attach": 3}\n', b'{"attach": "a", "shape": {"rings": -1}}\n', b"\xff\n",
-                                  b'{"attach": "a"}\n', b"[" * 60000 + b"\n", b"x" * 70000, b'{"set": {"th_goal": {}}}\n', b'{"set": {"mode": []}}\n'])
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"\n",
+        b"[]\n",
+        b"{}\n",
+        b'{"show": "x"}\n',
+        b'{"attach": 3}\n',
+        b'{"attach": "a", "shape": {"rings": -1}}\n',
+        b"\xff\n",
+        b'{"attach": "a"}\n',
+        b"[" * 60000 + b"\n",
+        b"x" * 70000,
+        b'{"set": {"th_goal": {}}}\n',
+        b'{"set": {"mode": []}}\n',
+    ],
+)
 def test_a_request_may_be_anything(switch, data):
     _, path = switch
     with socket.socket(socket.AF_UNIX) as connection:
@@ -227,7 +254,12 @@ def test_commands(switch, capsys):
     status, out, _ = run("show", "settings", "--json")
     assert status == 0 and json.loads(out)["mode"] == "backdraft"
     assert run("set", "th_goal=16KB", "burst=64")[:2] == (0, "th_goal=16000  burst=64\n")
-    for wrong, message in (("th_goal=16MB", "must rise"), ("th_gaol=1KB", 'did you mean "th_goal"'), ("burst", "KEY=VALUE"), ("mode=fast", "one of")):
+    for wrong, message in (
+        ("th_goal=16MB", "must rise"),
+        ("th_gaol=1KB", 'did you mean "th_goal"'),
+        ("burst", "KEY=VALUE"),
+        ("mode=fast", "one of"),
+    ):
         status, _, err = run("set", wrong)
         assert status == 2 and message in err and len(err.splitlines()) <= 2
     status, _, err = run("show", "port")
@@ -250,11 +282,19 @@ def test_drain_and_down(tmp_path, capsys):
         assert process.wait(20) == 0 and a.gone
 
 
-@pytest.mark.parametrize("content, message", [({}, "no \\[\\[port"), ({"swich": {}}, "did you mean"), ({"port": [{"name": 3}]}, "name"),
-                                              ({"port": [{"name": "a", "addresses": ["x"]}]}, "must be an IPv4"), ({"port": 3}, "tables"),
-                                              ({"port": [{"name": "a", "addresses": [A]}], "switch": {"cpu": 999}}, "cpu"),
-                                              ({"port": [{"name": "a", "addresses": [A], "uid": "me"}]}, "uid"),
-                                              ({"port": [{"name": "a", "addresses": [A], "memory": "x"}]}, "memory")])
+@pytest.mark.parametrize(
+    "content, message",
+    [
+        ({}, "no \\[\\[port"),
+        ({"swich": {}}, "did you mean"),
+        ({"port": [{"name": 3}]}, "name"),
+        ({"port": [{"name": "a", "addresses": ["x"]}]}, "must be an IPv4"),
+        ({"port": 3}, "tables"),
+        ({"port": [{"name": "a", "addresses": [A]}], "switch": {"cpu": 999}}, "cpu"),
+        ({"port": [{"name": "a", "addresses": [A], "uid": "me"}]}, "uid"),
+        ({"port": [{"name": "a", "addresses": [A], "memory": "x"}]}, "memory"),
+    ],
+)
 def test_specs_may_be_anything(content, message):
     with pytest.raises(SpecError, match=message):
         checked(content)
