@@ -64,7 +64,6 @@ def deliver(w, port, input, word, now):
         return refuse(w, port, input, flow, buffer, NO_BUFFER, now)
     give_buffer(view, 0, buffer)
     flow.sent += length
-    to.outstanding += length
     flow.longest = max(flow.longest, queued)
     flow.used_at = now
     flow.frames += 1
@@ -131,7 +130,6 @@ def measure(w, flow, view, now):
     read = load64(word_at(view.consumed[1], flow.queue)) - flow.base
     if 0 <= read - consumed <= flow.sent - consumed:
         consumed = read
-    port_at(w, flow.target).outstanding -= consumed - flow.consumed
     flow.consumed = consumed
     set_limits(w, flow, view)
     passed = now - flow.sampled_at
@@ -155,7 +153,8 @@ def set_limits(w, flow, view):
     """
     to = port_at(w, flow.target)
     mean = to.sent_bytes // to.sent_frames if to.sent_frames else 64
-    flow.net = max(1, min(w.th_net, view.buffers * mean - to.outstanding))
+    stored = to.sent_bytes - signed_of(load64(view.total[1]) - to.total_base)
+    flow.net = max(1, min(w.th_net, view.buffers * mean - max(stored, 0)))
     flow.over = min(w.th_over, flow.net // 2)
     flow.goal = min(w.th_goal, flow.over // 2)
 

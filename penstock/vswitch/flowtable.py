@@ -88,7 +88,6 @@ def remove_flow(w, flow):
     to.free_count += 1
     to.flows -= 1
     to.flows_from[flow.source] -= 1
-    to.outstanding -= flow.sent - flow.consumed
     w.flow_count -= 1
     flow.used = 0
     w.free_flows[w.free_flow_count] = flow.number

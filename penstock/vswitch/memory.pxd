@@ -54,6 +54,7 @@ cdef struct View:           # private: what one side knows of the region; nothin
     uint64_t* slots
     uint64_t* first[2]      # by queue: its first ring, plus one; 0: the queue is not open
     uint64_t* consumed[2]   # by queue: bytes that its consumer has taken out since the region was made
+    uint64_t* total[2]      # the same over all queues
     uint64_t* bell[2]
     uint64_t* buffer_stack[2]
     uint32_t* buffer_next[2]

@@ -235,6 +235,7 @@ class Region:
             give_buffer(view, side, buffer)
             consumed = word_at(view.consumed[side], self.queue)
             store64(consumed, load64(consumed) + length)
+            store64(view.total[side], load64(view.total[side]) + length)
         return found
 
     def next_word(self, side):

@@ -37,6 +37,7 @@ def lay_out(view, base, rings, queues, bells, buffers, buffer_bytes):
     for side in range(2):
         view.buffer_stack[side] = words(base, 384 + 128 * side)
         view.sleeps[side] = words(base, 640 + 128 * side)
+        view.total[side] = words(base, 896 + 128 * side)
     at = HEADER_BYTES
     view.slots = words(base, at)
     at += 8 * SLOTS * rings

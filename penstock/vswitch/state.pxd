@@ -88,7 +88,7 @@ cdef struct Port:
     int32_t free_count
     int32_t flows
     int32_t flows_from[64]  # by port
-    int64_t outstanding     # bytes in its receive queues
+    int64_t total_base      # what its application had taken out when it came
     int32_t* news           # by receive queue: frames that no doorbell has announced
     int32_t* news_queues
     int32_t news_first, news_count
@@ -137,6 +137,7 @@ cdef inline bint same_key(Key* a, Key* b) noexcept nogil:
 cdef inline int64_t byte_at(char* p, int64_t i) noexcept nogil: return <int64_t>(<unsigned char>p[i])
 cdef inline int64_t short_at(char* p, int64_t i) noexcept nogil: return byte_at(p, i) << 8 | byte_at(p, i + 1)
 cdef inline int64_t whole(double x) noexcept nogil: return <int64_t>x
+cdef inline int64_t signed_of(uint64_t word) noexcept nogil: return <int64_t>word
 cdef inline bint stopped(Worker* w) noexcept nogil: return load32(<uint32_t*>&w.wanted) != 0
 cdef inline uint32_t* wanted_of(Worker* w) noexcept nogil: return <uint32_t*>&w.wanted
 cdef inline void clear_flow(Flow* flow) noexcept nogil: memset(flow, 0, sizeof(Flow))

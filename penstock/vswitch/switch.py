@@ -189,6 +189,7 @@ class Switch:
         self.fds[number] = fds
         self.serial = (self.serial + 1) & 0xFFFF
         port.number, port.fd, port.guarded, port.serial = number, fd, guarded, self.serial
+        port.total_base = load64(port.view.total[1])
         port.inputs = new_inputs(queues)
         for i in range(queues):
             input_at(port, i).weight = 1
