@@ -34,8 +34,3 @@ cdef class Switch:
     cdef int control, serial
     cdef bint stopping
     cdef readonly dict settings
-    cdef dict port_row(self, int number)
-    cdef dict flow_row(self, int number)
-    cdef set_limits(self)
-    cdef set_addresses(self, int number, list addresses)
-    cdef forget_flows(self, int number)
