@@ -29,6 +29,6 @@ cdef class Region:
     cdef int32_t bell[2]
     cdef int side           # on which we write: 0 an application, 1 the switch
     cdef int64_t last, queue      # frames that the last doorbell announced and that are still to come, and their queue
-    cdef bint wake_other(self) except -1
-    cdef bint put(self, End* end, bytes frame) except -1
+    cdef bint wake_other(self) noexcept
+    cdef bint put(self, End* end, const char* frame, int64_t length) noexcept
     cdef uint64_t next_word(self, int side) noexcept

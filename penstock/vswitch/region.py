@@ -137,7 +137,10 @@ class Region:
             self.known[self.side][queue] = 1
         sent = 0
         for frame in frames:
-            if not self.put(end, frame):
+            if not isinstance(frame, bytes) or not 0 < len(frame) <= view.buffer_bytes:
+                what = f"{len(frame)} B" if isinstance(frame, bytes) else f"type {type(frame).__name__}"
+                raise SpecError(f"a frame of {what}: the region takes bytes, 1 to {view.buffer_bytes} B")
+            if not self.put(end, PyBytes_AS_STRING(frame), len(frame)):
                 break
             sent += 1
             self.sent[queue] += len(frame)
@@ -191,16 +194,13 @@ class Region:
             return False
         return True
 
-    def put(self, end, frame):
+    def put(self, end, frame, length):
         """One frame into a queue; whether there was room."""
         view = cython.address(self.view)
-        length = len(frame)
-        if not 0 < length <= view.buffer_bytes:
-            raise SpecError(f"a frame of {length} B: the region takes 1 to {view.buffer_bytes} B")
         buffer = take_buffer(view, self.side)
         if buffer < 0:
             return False
-        memcpy(bytes_at(view.buffer[self.side], buffer * view.buffer_bytes), PyBytes_AS_STRING(frame), length)
+        memcpy(bytes_at(view.buffer[self.side], buffer * view.buffer_bytes), frame, length)
         if not push(view, end, descriptor(buffer, length)):
             give_buffer(view, self.side, buffer)
             return False
