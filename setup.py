@@ -15,7 +15,7 @@ from setuptools import Extension, setup
 
 os.chdir(Path(__file__).parent)
 ROOT = Path("penstock")
-INLINE = [ROOT / "fabric/queueing"]
+INLINE = [ROOT / "fabric/queueing", ROOT / "vswitch/rings"]
 DIRECTIVES = {"infer_types": True, "boundscheck": False, "wraparound": False, "cdivision": True, "initializedcheck": False,
               "annotation_typing": False}
 FLAGS = os.environ.get("PENSTOCK_CFLAGS", "-O3 -ffp-contract=off -fno-math-errno -g0 -w").split()
@@ -58,8 +58,9 @@ for name in INLINE:
 write_types()
 sources = sorted(p for p in ROOT.rglob("*.py") if p.with_suffix(".pxd").exists())
 extensions = [
-    Extension(".".join(p.with_suffix("").parts), [str(p)], include_dirs=[str(ROOT / "fabric")], extra_compile_args=FLAGS,
-              extra_link_args=FLAGS, depends=[str(ROOT / "fabric/state.h")])
+    Extension(".".join(p.with_suffix("").parts), [str(p)], include_dirs=[str(ROOT / "fabric"), str(ROOT / "vswitch")],
+              extra_compile_args=FLAGS, extra_link_args=FLAGS,
+              depends=[str(ROOT / "fabric/state.h"), str(ROOT / "vswitch/shared.h")])
     for p in sources
 ]
 setup(

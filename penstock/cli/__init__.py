@@ -4,6 +4,7 @@ import importlib
 import os
 import re
 import sys
+from typing import Any
 
 import typer
 
@@ -34,6 +35,7 @@ def _top(version: bool = typer.Option(False, "--version", callback=_version, is_
 
 for _name in COMMANDS:
     app.command(_name)(importlib.import_module(f"penstock.cli.{_name}").command)
+app.add_typer(importlib.import_module("penstock.cli.vswitch").app, name="vswitch")
 
 
 def main(argv: list[str] | None = None) -> int:
@@ -58,13 +60,18 @@ def main(argv: list[str] | None = None) -> int:
         raise
 
 
+def _known(context: Any) -> tuple[str, ...]:
+    """The commands there are where one was mistyped."""
+    return tuple(getattr(context.command, "commands", COMMANDS)) if context else (*COMMANDS, "vswitch")
+
+
 def _usage(error: Exception) -> int:
     text = " ".join(error.format_message().split())  # type: ignore[attr-defined]
     context = getattr(error, "ctx", None)
     if not text:  # no arguments: the help has been printed
         return 2
     if missing := re.match(r"No such command '([^']*)'", text):
-        return _fail(f'no such command "{missing.group(1)}"{nearest(missing.group(1), COMMANDS)}', 2)
+        return _fail(f'no such command "{missing.group(1)}"{nearest(missing.group(1), _known(context))}', 2)
     where = f"; see {context.command_path} --help" if context else ""
     return _fail(text.rstrip(".") + where, 2)
 

@@ -17,7 +17,7 @@ LAYERS = [
     ["fabric"],
     ["schemes"],
     ["measure", "rundir", "run", "tomltext", "specfiles"],
-    ["sim", "interpreted"],
+    ["sim", "interpreted", "vswitch"],
     ["streams", "distributions", "topology", "topology_graph", "topology_routes", "topology_files", "topology_virtual", "flows",
      "flowfile", "collectives", "workload"],
     ["spec"],

@@ -1,0 +1,153 @@
+"""penstock vswitch"""
+
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+app = typer.Typer(no_args_is_help=True, context_settings={"help_option_names": ["-h", "--help"]},
+                  help="The real switch: lossless, with a queue per flow, for applications on this machine.\n\n"
+                       "Example:\n\n    penstock vswitch up switch.toml")
+Socket = Annotated[str | None, typer.Option("--socket", metavar="PATH", help="Where the switch listens.",
+                                            show_default=False)]
+Json = Annotated[bool, typer.Option("--json", help="For a program.")]
+
+
+def _ask(path: str | None, message: dict[str, Any]) -> dict[str, Any]:
+    from penstock.vswitch import messages
+    return messages.ask(path or messages.default_socket(), message)
+
+
+@app.command()
+def up(
+    spec: Annotated[Path, typer.Argument(metavar="SPEC.toml", help="Settings and ports.", show_default=False)],
+    socket: Socket = None,
+) -> None:
+    """Run a switch until `down` or Ctrl-C.
+
+    Example:
+
+        penstock vswitch up switch.toml
+    """
+    import signal
+    import tomllib
+
+    from penstock.errors import SpecError
+    from penstock.vswitch.daemon import Daemon
+    try:
+        content = tomllib.loads(spec.read_text())
+    except (OSError, UnicodeDecodeError) as error:
+        raise SpecError(f"{spec}: cannot be read ({getattr(error, 'strerror', None) or 'no text'})") from None
+    except tomllib.TOMLDecodeError as error:
+        raise SpecError(f"{spec}: not TOML: {error}") from None
+    daemon = Daemon(content, socket)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: daemon.over.set())
+    typer.echo(f"up: {daemon.path}, mode {daemon.switch.settings['mode']}, ports {', '.join(daemon.ports)}")
+    daemon.serve()
+    typer.echo("down")
+
+
+@app.command()
+def show(
+    what: Annotated[str, typer.Argument(metavar="ports|flows|pauses|counters|settings|detached")] = "ports",
+    socket: Socket = None,
+    json: Json = False,
+) -> None:
+    """What a running switch has: ports with every drop by queue and reason, flows with their queues and rates, who is paused.
+
+    Example:
+
+        penstock vswitch show flows --json
+    """
+    from json import dumps
+    found = _ask(socket, {"show": what})[what]
+    if json:
+        typer.echo(dumps(found, indent=2))
+        return
+    rows = found if isinstance(found, list) else [found]
+    if not rows:
+        typer.echo(f"no {what}")
+        return
+    cells = [list(rows[0])] + [[_cell(value) for value in row.values()] for row in rows]
+    widths = [max(map(len, column)) for column in zip(*cells)]
+    for line in cells:
+        typer.echo("  ".join(cell.ljust(width) for cell, width in zip(line, widths)).rstrip())
+
+
+def _cell(value: Any) -> str:
+    if isinstance(value, dict):
+        return ",".join(f"{k}={_cell(v)}" for k, v in value.items()) or "-"
+    if isinstance(value, list):
+        return ",".join(map(str, value))
+    return "-" if value is None else str(value)
+
+
+@app.command("set")
+def set_(
+    changes: Annotated[list[str], typer.Argument(metavar="KEY=VALUE ...", help="mode, th_goal, th_over, th_net, burst....")],
+    socket: Socket = None,
+) -> None:
+    """Change thresholds or the mode of a running switch; no frame is lost by it.
+
+    Example:
+
+        penstock vswitch set th_goal=16KB th_over=64KB
+    """
+    from penstock.errors import SpecError
+    values: dict[str, Any] = {}
+    for change in changes:
+        key, equals, value = change.partition("=")
+        if not equals:
+            raise SpecError(f"{change}: must be KEY=VALUE, such as th_over=64KB")
+        values[key] = int(value) if key == "burst" and value.isdigit() else value
+    settings = _ask(socket, {"set": values})["settings"]
+    typer.echo("  ".join(f"{key}={settings[key]}" for key in values))
+
+
+@app.command()
+def drain(socket: Socket = None) -> None:
+    """Admit no more applications and wait until nothing waits in the switch; exit status 1 if that takes over 10 s.
+
+    Example:
+
+        penstock vswitch drain
+    """
+    answer = _ask(socket, {"drain": True})
+    if not answer["drained"]:
+        typer.echo(f"still waiting: {', '.join(_cell(p) for p in answer['pauses']) or 'frames in transmit queues'}")
+        raise typer.Exit(1)
+    typer.echo("drained")
+
+
+@app.command()
+def down(socket: Socket = None) -> None:
+    """End a running switch; frames that still wait in it are lost (`drain` first).
+
+    Example:
+
+        penstock vswitch down
+    """
+    _ask(socket, {"down": True})
+    typer.echo("going down")
+
+
+@app.command()
+def doctor(json: Json = False) -> None:
+    """What this machine permits; exit status 1 if the switch cannot run here.
+
+    Example:
+
+        penstock vswitch doctor
+    """
+    from json import dumps
+
+    from penstock.vswitch.doctor import examine
+    found = examine()
+    if json:
+        typer.echo(dumps(found, indent=2))
+    else:
+        for row in found:
+            typer.echo(f"{'ok     ' if row['ok'] else 'MISSING' if row['needed'] else 'no     '} {row['what']}: {row['detail']}")
+    if any(row["needed"] and not row["ok"] for row in found):
+        raise typer.Exit(1)

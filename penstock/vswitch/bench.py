@@ -1,0 +1,108 @@
+"""Numbers of the data plane, by hand: `python -m penstock.vswitch.bench`. One core; the applications are not counted.
+
+Doorbells against polling uses one frame per queue that has any, chosen by Zipf's law, as in figure 16 of the Backdraft paper.
+"""
+
+import json
+import os
+import sys
+import time
+
+import numpy as np
+
+from penstock.vswitch.region import Region, cycle_count
+from penstock.vswitch.switch import Switch
+
+BIG = {"rings": 4096, "bells": 4096, "buffers": 4096, "buffer_bytes": 64}
+
+
+def frame(port: int, length: int = 64) -> bytes:
+    """UDP from 10.0.0.1 to 10.0.0.2, so long that the whole is `length` bytes."""
+    body = port.to_bytes(2, "big") + b"\x07\xd0" + (length - 34).to_bytes(2, "big") + bytes(length - 40)
+    ip = b"\x45\0" + (length - 14).to_bytes(2, "big") + b"\0\0\0\0\x40\x11\0\0" + bytes([10, 0, 0, 1, 10, 0, 0, 2])
+    return b"\2" * 6 + b"\4" * 6 + b"\x08\0" + ip + body
+
+
+def pair(queues: int, buffer_bytes: int = 64, **settings: object) -> tuple[Region, Region, Switch]:
+    """A sender, a receiver and their switch, all driven from this thread."""
+    shape = {**BIG, "queues": queues, "rings": max(4096, 2 * queues), "buffer_bytes": buffer_bytes}
+    sender, receiver = Region.create(**shape), Region.create(**{**shape, "queues": 2 * queues})  # one sender may have half
+    switch = Switch(**{"mode": "dpfq", "th_net": "100MB", "flows": 65536, "idle": "100s", **settings})
+    switch.attach("a", Region.attach(sender.fd, sender.shape), ["10.0.0.1"])
+    switch.attach("b", Region.attach(receiver.fd, receiver.shape), ["10.0.0.2"])
+    sender.doorbells = switch.settings["doorbells"]
+    return sender, receiver, switch
+
+
+def cycles_per_second() -> float:
+    start, at = time.perf_counter(), cycle_count()
+    time.sleep(0.05)
+    return float((cycle_count() - at) / (time.perf_counter() - start))
+
+
+def forward(length: int = 64, flows: int = 16, repeats: int = 300) -> float:
+    """Mpps through flow table and copy: the best of the rounds, for the machine is shared."""
+    sender, receiver, switch = pair(64, max(64, -(-length // 64) * 64))
+    frames = [[frame(1000 + q, length)] * 64 for q in range(flows)]
+    best, hertz = 0.0, cycles_per_second()
+    for _ in range(repeats):
+        sent = sum(sender.send(q, frames[q]) for q in range(flows))
+        took = 0
+        while switch.waiting():
+            took += switch.turns(8)
+        got = len(receiver.receive(2 * sent))
+        assert got == sent, (got, sent)
+        best = max(best, sent / took * hertz / 1e6)
+    return best
+
+
+def queues(count: int, doorbells: bool, repeats: int = 60) -> float:
+    """Mpps with so many transmit queues open, 512 frames outstanding."""
+    sender, receiver, switch = pair(count, doorbells=doorbells)
+    rng = np.random.default_rng(1)
+    weights = 1 / np.arange(1, count + 1)
+    best, hertz = 0.0, cycles_per_second()
+    for start in range(0, count, 512):  # every queue has been used, so that polling has to look into it
+        for q in range(start, min(count, start + 512)):
+            sender.send(q, [frame(1000 + q % 60000)])
+        switch.turns(40)
+        receiver.receive(5000)
+    for _ in range(repeats):
+        chosen = rng.choice(count, 512, p=weights / weights.sum())
+        total = 0
+        for q, n in zip(*np.unique(chosen, return_counts=True)):
+            total += sender.send(int(q), [frame(1000 + int(q) % 60000)] * int(n))
+        took = got = 0
+        while got < total:
+            took += switch.turns(1)
+            got += len(receiver.receive(5000))
+        best = max(best, total / took * hertz / 1e6)
+    return best
+
+
+def extension(repeats: int = 2000) -> dict[str, float]:
+    """Cycles to append a frame that extends the queue by a ring; the clock's own cycles are taken off."""
+    plain, extended = Region.create(rings=256).extension_cycles(repeats)
+    return {
+        "push_median": float(np.median(plain)),
+        "extend_median": float(np.median(extended)),
+        "extend_p90": float(np.percentile(extended, 90)),
+        "extend_p99": float(np.percentile(extended, 99)),
+    }
+
+
+def main() -> None:
+    results: dict[str, object] = {"load_average": os.getloadavg()[0]}
+    results["mpps_64"] = round(forward(64), 2)
+    results["mpps_1500"] = round(forward(1500), 2)
+    results["extension_cycles"] = extension()
+    results["queues"] = {}
+    for count in (8, 64, 256, 1024, 2048, 4096, 16384):
+        bell, poll = queues(count, True), queues(count, False)
+        results["queues"][count] = {"doorbell": round(bell, 2), "poll": round(poll, 3), "ratio": round(bell / poll, 2)}  # type: ignore[index]
+    json.dump(results, sys.stdout, indent=1)
+    print()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,190 @@
+"""One frame: from a transmit queue, through the flow table, into the receive queue of its flow; and what a slow receiver changes.
+
+Queue lengths are in bytes: what was put in, less what the receiver says it has taken out.  A receiver that lies about that
+changes only what it gets itself.
+"""
+
+import cython
+
+if not cython.compiled:
+    raise ImportError("penstock.vswitch.deliver works compiled only: run python setup.py build_ext --inplace")
+
+
+def deliver(w, port, input, word, now):
+    """What became of the frame: DELIVERED, DROPPED, or WAITS (as long as `until`, or the port's `paused_until`)."""
+    view = view_of(port)
+    buffer = buffer_of(word)
+    length = length_of(word)
+    if buffer < 0 or buffer >= view.buffers or length == 0 or length > view.buffer_bytes:
+        view.broken += 1
+        return drop(port, input, -1, BAD_DESCRIPTOR)
+    frame = bytes_at(view.buffer[0], buffer * view.buffer_bytes)
+    memcpy(w.header, frame, HEADER)     # a region is longer than its buffers; parse() keeps to the length
+    key = key_of(w)
+    if not parse(w.header, length, port.serial, key):
+        return drop(port, input, buffer, MALFORMED)
+    flow = find_flow(w, key)
+    if not flow:
+        number = new_flow(w, port, key, now)
+        if number == -1 - NO_QUEUE and w.mode != LOSSY:
+            input.until = now + UNKNOWN_NS
+            if w.mode == PFC:
+                port.paused_until = input.until
+            return WAITS
+        if number < 0:
+            return drop(port, input, buffer, -1 - number)
+        flow = flow_at(w, number)
+    to = port_at(w, flow.target)
+    into = view_of(to)
+    if length > into.buffer_bytes:
+        return drop(port, input, buffer, TOO_LONG)
+    if not flow.open:
+        if not open_queue(into, flow_end(flow), 1, flow.queue):
+            return refuse(w, port, input, flow, buffer, NO_BUFFER, now)
+        flow.open = 1
+        flow.sent = 0
+        flow.consumed = 0
+        flow.sampled = 0
+        set_limits(w, flow, into)
+        flow.base = load64(word_at(into.consumed[1], flow.queue))
+    if flow.sent + length - flow.consumed > flow.goal or now - flow.sampled_at > SAMPLE_NS:
+        measure(w, flow, into, now)
+    queued = flow.sent - flow.consumed + length
+    if queued > (flow.over if input.blocked or port.waiting == flow.number + 1 else flow.net) and queued > length:
+        return refuse(w, port, input, flow, buffer, FULL, now)
+    place = take_buffer(into, 1)
+    if place < 0:
+        return refuse(w, port, input, flow, buffer, NO_BUFFER, now)
+    to_frame = bytes_at(into.buffer[1], place * into.buffer_bytes)
+    memcpy(to_frame, w.header, min(length, HEADER))
+    if length > HEADER:
+        memcpy(to_frame + HEADER, frame + HEADER, length - HEADER)
+    if not push(into, flow_end(flow), descriptor(place, length)):
+        give_buffer(into, 1, place)
+        return refuse(w, port, input, flow, buffer, NO_BUFFER, now)
+    give_buffer(view, 0, buffer)
+    flow.sent += length
+    flow.longest = max(flow.longest, queued)
+    flow.used_at = now
+    flow.frames += 1
+    flow.bytes += length
+    port.received_frames += 1
+    port.received_bytes += length
+    to.sent_frames += 1
+    to.sent_bytes += length
+    announce(to, flow.queue)
+    input.blocked = 0
+    port.waiting = 0
+    if w.mode == BACKDRAFT:
+        pace(w, input, flow, length, now)
+    return DELIVERED
+
+
+def announce(port, queue):
+    """Remember that a receive queue has one more frame that no doorbell has told of."""
+    if port.news[queue] == 0:
+        at = port.news_first + port.news_count
+        port.news_queues[at - port.view.queues if at >= port.view.queues else at] = queue
+        port.news_count += 1
+    port.news[queue] += 1
+
+
+def drop(port, input, buffer, reason):
+    if buffer >= 0:
+        give_buffer(view_of(port), 0, buffer)
+    port.drops[reason] += 1
+    input.drops[reason] += 1
+    return DROPPED
+
+
+def refuse(w, port, input, flow, buffer, reason, now):
+    """There is no room for a frame: drop it, or let the port or the transmit queue wait."""
+    if w.mode == LOSSY:
+        flow.dropped += 1
+        return drop(port, input, buffer, reason)
+    ns = min(pause_time(w, flow) << input.blocked, 1000000)     # again and again in vain: more and more rarely
+    if w.mode == PFC:
+        if port.waiting != flow.number + 1:
+            flow.pauses += 1
+            port.pauses += 1
+        port.waiting = flow.number + 1
+        ns = min(ns, UNKNOWN_NS)
+        port.paused_until = now + ns
+        port.paused_ns += ns
+    else:
+        if not input.blocked:
+            flow.pauses += 1
+            port.pauses += 1
+        input.blocked = min(input.blocked + 1, 10)
+        input.until = now + ns
+    flow.paused_ns += ns
+    return WAITS
+
+
+def measure(w, flow, view, now):
+    """What the receiver has taken since, and its rate: a moving average over the times when frames were waiting for it.
+
+    Of a queue that is empty only the arrivals are known: they can raise the rate, not lower it.
+    """
+    consumed = flow.consumed
+    read = load64(word_at(view.consumed[1], flow.queue)) - flow.base
+    if 0 <= read - consumed <= flow.sent - consumed:
+        consumed = read
+    flow.consumed = consumed
+    set_limits(w, flow, view)
+    passed = now - flow.sampled_at
+    if passed < SAMPLE_NS:
+        return
+    gained = consumed - flow.sampled
+    if gained == 0 and passed < STALE_NS:
+        return
+    rate = 1e9 * gained / passed
+    if consumed < flow.sent or (flow.rate > 0 and rate > flow.rate):
+        flow.rate = flow.rate + (rate - flow.rate) / 4 if flow.rate > 0 else rate
+    flow.sampled = consumed
+    flow.sampled_at = now
+
+
+def set_limits(w, flow, view):
+    """The thresholds of a flow: as configured, but no more than what is free of the receiver's buffers.
+
+    Free buffers count as frames of mean size.  So one flow may take half of them, two stopped flows a third each, and there is
+    always something left for another.
+    """
+    to = port_at(w, flow.target)
+    mean = to.sent_bytes // to.sent_frames if to.sent_frames else 64
+    stored = to.sent_bytes - signed_of(load64(view.total[1]) - to.total_base)
+    flow.net = max(1, min(w.th_net, view.buffers * mean - max(stored, 0)))
+    flow.over = min(w.th_over, flow.net // 2)
+    flow.goal = min(w.th_goal, flow.over // 2)
+
+
+def pause_time(w, flow):
+    """(length - th_goal) / R_recv in ns."""
+    over = flow.sent - flow.consumed - flow.goal
+    if flow.rate < 1.0:
+        return UNKNOWN_NS
+    return max(LEAST_NS, min(MOST_NS, whole(min(1e9, 1e9 * over / flow.rate))))
+
+
+def pace(w, input, flow, length, now):
+    """Pause a transmit queue above th_over; afterwards let it go at the receiver's rate, steered so that th_goal bytes wait.
+
+    Half that rate at twice th_goal, twice the rate at an empty queue: a receiver that becomes faster is found out.
+    """
+    queued = flow.sent - flow.consumed
+    if queued > flow.over:
+        ns = pause_time(w, flow)
+        flow.pauses += 1
+        flow.paused_ns += ns
+        port_at(w, flow.source).pauses += 1
+        input.paced = 1
+        input.until = now + ns
+        input.next_at = input.until
+        return
+    if not input.paced or flow.rate < 1.0:
+        return
+    rate = flow.rate * max(0.5, min(2.0, 2.0 - 1.0 * queued / max(flow.goal, 1)))
+    input.next_at = max(input.next_at, now) + whole(1e9 * length / rate)
+    if input.next_at > now + LEAST_NS:
+        input.until = min(input.next_at, now + MOST_NS)

@@ -1,0 +1,85 @@
+"""Between daemon and clients: a JSON object per line over a unix socket, file descriptors beside the first bytes of a line."""
+
+import array
+import json
+import os
+import socket
+from pathlib import Path
+from typing import Any
+
+from penstock.errors import SpecError
+
+LONGEST = 1 << 24
+
+
+def default_socket() -> str:
+    """Where a switch listens unless told otherwise: below the user's own runtime folder."""
+    return str(Path(os.environ.get("XDG_RUNTIME_DIR") or "/tmp") / f"penstock-vswitch-{os.getuid()}.sock")
+
+
+def send(connection: socket.socket, message: dict[str, Any], fds: tuple[int, ...] = ()) -> None:
+    """Send one message."""
+    data = json.dumps(message).encode() + b"\n"
+    sent = socket.send_fds(connection, [data], list(fds)) if fds else 0
+    connection.sendall(data[sent:])
+
+
+def receive(connection: socket.socket, longest: int = LONGEST) -> tuple[dict[str, Any] | None, list[int]]:
+    """One message with its descriptors, which the caller must close; None: the other side has gone."""
+    data = b""
+    fds: list[int] = []
+    size = socket.CMSG_SPACE(4 * array.array("i").itemsize)
+    try:
+        while not data.endswith(b"\n"):
+            part, ancillary, _, _ = connection.recvmsg(65536, size, socket.MSG_CMSG_CLOEXEC)
+            for level, kind, content in ancillary:
+                if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+                    numbers = array.array("i")
+                    numbers.frombytes(content[: len(content) - len(content) % numbers.itemsize])
+                    fds += numbers
+            data += part
+            if not part or len(data) > longest or len(fds) > 4:
+                close(fds)
+                return None, []
+        message = json.loads(data)
+    except (OSError, ValueError, RecursionError):
+        close(fds)
+        return None, []
+    if not isinstance(message, dict):
+        close(fds)
+        return None, []
+    return message, fds
+
+
+def close(fds: list[int]) -> None:
+    """Close what a message brought and nobody wants."""
+    for fd in fds:
+        os.close(fd)
+
+
+def ask(path: str, message: dict[str, Any], timeout: float = 15.0) -> dict[str, Any]:
+    """One question to a running switch, and its answer."""
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(timeout)
+        call(connection, path)
+        send(connection, message)
+        answer, fds = receive(connection)
+        close(fds)
+    return checked(answer, path)
+
+
+def call(connection: socket.socket, path: str) -> None:
+    """Connect, or say why not."""
+    try:
+        connection.connect(path)
+    except OSError as error:
+        raise SpecError(f"{path}: no switch answers ({error.strerror}); start one: `penstock vswitch up SPEC.toml`") from None
+
+
+def checked(answer: dict[str, Any] | None, path: str) -> dict[str, Any]:
+    """An answer that is no refusal."""
+    if answer is None:
+        raise SpecError(f"{path}: the switch has hung up; is it going down?")
+    if "error" in answer:
+        raise SpecError(str(answer["error"]))
+    return answer

@@ -1,0 +1,34 @@
+from penstock.vswitch.rings cimport *
+from penstock.vswitch.memory cimport *
+
+cdef extern from "stdlib.h":
+    void* calloc(size_t n, size_t size)
+    void free(void* p)
+cdef extern from "Python.h":
+    object PyBytes_FromStringAndSize(const char* text, Py_ssize_t size)
+    char* PyBytes_AS_STRING(object text)
+
+cdef inline End* end_at(End* ends, int64_t i) noexcept nogil: return &ends[i]
+cdef inline char* base_of(size_t address) noexcept nogil: return <char*>address
+cdef inline End* new_ends(int64_t n): return <End*>calloc(n, sizeof(End))
+cdef inline int64_t* new_counts(int64_t n): return <int64_t*>calloc(n, 8)
+cdef inline int64_t signed_of(uint64_t word) noexcept nogil: return <int64_t>word
+cdef inline char* new_flags(int64_t n): return <char*>calloc(n, 1)
+
+cdef class Region:
+    cdef View view
+    cdef readonly int fd
+    cdef readonly dict shape
+    cdef object map, address
+    cdef public bint doorbells      # whether we ring them; else the other side polls
+    cdef public int wakes           # an eventfd that wakes the switch; -1: it does not sleep
+    cdef End* out           # where we are in each queue that we fill
+    cdef int64_t* sent      # bytes that we have put into each queue
+    cdef End* into          # and in each that we empty
+    cdef char* known[2]     # whether it is open
+    cdef int32_t bell[2]
+    cdef int side           # on which we write: 0 an application, 1 the switch
+    cdef int64_t last, queue      # frames that the last doorbell announced and that are still to come, and their queue
+    cdef bint wake_other(self) noexcept
+    cdef bint put(self, End* end, const char* frame, int64_t length) noexcept
+    cdef uint64_t next_word(self, int side) noexcept

@@ -1,0 +1,145 @@
+"""What a worker knows: ports, their transmit queues, flows, who waits until when.  All of it is private to the switch."""
+from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
+from penstock.vswitch.memory cimport *
+
+cdef extern from "stdlib.h":
+    void* calloc(size_t n, size_t size)
+    void free(void* p)
+cdef extern from "string.h" nogil:
+    int memcmp(const void* a, const void* b, size_t n)
+    void* memset(void* p, int value, size_t n)
+
+cdef enum:
+    HEADER = 128            # bytes of a frame that are copied before they are read
+    LEVELS = 8              # of priority; 0 goes first
+    QUANTUM = 2048          # bytes per turn and weight
+    MOST_PORTS = 64
+    MOST_ADDRESSES = 256
+    MOST_NONSENSE = 100     # then the application is detached
+
+cdef enum:                  # modes: what happens when a receive queue is full
+    LOSSY                   # the frame is dropped
+    PFC                     # the port that sent it waits, with all its queues
+    DPFQ                    # its transmit queue waits
+    BACKDRAFT               # its transmit queue waits earlier, and then goes on at the receiver's rate
+
+cdef enum:                  # why a frame is dropped
+    FULL
+    NO_BUFFER
+    NO_QUEUE
+    NO_ROUTE
+    NO_FLOW
+    MALFORMED
+    SPOOFED
+    TOO_LONG
+    BAD_DESCRIPTOR
+    REASONS
+
+cdef enum:                  # states of a transmit queue
+    IDLE
+    ACTIVE
+    PAUSED
+cdef enum:                  # what became of a frame
+    DELIVERED
+    DROPPED
+    WAITS
+cdef enum:                  # states of a port
+    ABSENT
+    UP
+    BROKEN_OFF              # its application wrote nonsense
+
+cdef struct Key:            # addresses (IPv4 as ::ffff:a.b.c.d), transport ports, protocol, and the switch's port it came in by
+    uint64_t words[5]
+
+cdef struct Flow:
+    Key key
+    int32_t number, used, source, target, queue
+    int32_t open            # whether its receive queue is
+    End end
+    int64_t sent            # bytes put into the receive queue since it was opened
+    int64_t base, consumed  # the receiver's count then, and since
+    int64_t used_at, sampled_at, sampled
+    double rate             # R_recv, bytes per second; 0: not known yet
+    int64_t goal, over, net # th_goal, th_over, th_net; less where the receiver's region is small
+    int64_t frames, bytes, dropped, pauses, paused_ns, longest
+
+cdef struct Input:          # a transmit queue of an application
+    End end
+    int32_t known, state, next, weight, priority
+    int32_t blocked         # has tried so often for room, at most 10 times
+    int32_t paced
+    int64_t deficit, until, next_at, taken
+    int32_t drops[9]        # by reason
+    uint64_t held           # a frame that waits
+
+cdef struct Port:
+    View view
+    int32_t state, number, serial
+    int32_t bell_in, bell_out
+    int32_t fd              # wakes the application
+    int32_t levels          # which priorities have active queues
+    int32_t head[8]
+    int32_t tail[8]
+    int32_t waiting         # for room, all of it, in mode PFC: the flow's number plus one
+    int32_t guarded         # whether it may only send from its own addresses
+    int64_t paused_until
+    Input* inputs
+    int32_t* free_queues    # numbers of receive queues that no flow has
+    int32_t free_count
+    int32_t flows
+    int32_t flows_from[64]  # by port
+    int64_t total_base      # what its application had taken out when it came
+    int32_t* news           # by receive queue: frames that no doorbell has announced
+    int32_t* news_queues
+    int32_t news_first, news_count
+    int64_t received_frames, received_bytes, sent_frames, sent_bytes, pauses, paused_ns, bells_answered, bells_rung
+    int64_t drops[9]
+
+cdef struct Address:
+    uint64_t high, low
+    int32_t port
+
+cdef struct Timer:
+    int64_t at
+    int32_t port, input
+
+cdef struct Worker:
+    int32_t wanted          # by Python: come back
+    int32_t mode, doorbells, burst, epoll
+    int64_t th_goal, th_over, th_net, spin_ns, idle_ns
+    int32_t port_count, address_count, timer_count, timer_room, broken_off
+    Port ports[64]
+    Address addresses[256]
+    Timer* timers           # a heap
+    Flow* flows
+    int32_t* table          # open addressing: flow number plus one
+    int32_t* free_flows
+    int32_t flow_room, free_flow_count, table_mask, age_at, flow_count, flow_top
+    uint64_t seed
+    int64_t next_age, naps, rounds, worked_rounds, frames
+    char header[128]
+    Key key
+
+cdef inline Flow* nothing() noexcept nogil: return NULL
+cdef inline Port* port_at(Worker* w, int64_t i) noexcept nogil: return &w.ports[i]
+cdef inline Flow* flow_at(Worker* w, int64_t i) noexcept nogil: return &w.flows[i]
+cdef inline Input* input_at(Port* port, int64_t i) noexcept nogil: return &port.inputs[i]
+cdef inline Address* address_at(Worker* w, int64_t i) noexcept nogil: return &w.addresses[i]
+cdef inline Timer* timer_at(Worker* w, int64_t i) noexcept nogil: return &w.timers[i]
+cdef inline View* view_of(Port* port) noexcept nogil: return &port.view
+cdef inline End* input_end(Input* input) noexcept nogil: return &input.end
+cdef inline End* flow_end(Flow* flow) noexcept nogil: return &flow.end
+cdef inline int32_t* bell_in_of(Port* port) noexcept nogil: return &port.bell_in
+cdef inline int32_t* bell_out_of(Port* port) noexcept nogil: return &port.bell_out
+cdef inline Key* key_of(Worker* w) noexcept nogil: return &w.key
+cdef inline bint same_key(Key* a, Key* b) noexcept nogil:
+    return (a.words[0] ^ b.words[0] | a.words[1] ^ b.words[1] | a.words[2] ^ b.words[2] | a.words[3] ^ b.words[3] | a.words[4] ^ b.words[4]) == 0
+cdef inline int64_t byte_at(char* p, int64_t i) noexcept nogil: return <int64_t>(<unsigned char>p[i])
+cdef inline int64_t short_at(char* p, int64_t i) noexcept nogil: return byte_at(p, i) << 8 | byte_at(p, i + 1)
+cdef inline int64_t whole(double x) noexcept nogil: return <int64_t>x
+cdef inline int64_t signed_of(uint64_t word) noexcept nogil: return <int64_t>word
+cdef inline bint stopped(Worker* w) noexcept nogil: return load32(<uint32_t*>&w.wanted) != 0
+cdef inline uint32_t* wanted_of(Worker* w) noexcept nogil: return <uint32_t*>&w.wanted
+cdef inline void clear_flow(Flow* flow) noexcept nogil: memset(flow, 0, sizeof(Flow))
+cdef inline void set_key(Flow* flow, Key* key) noexcept nogil: memcpy(&flow.key, key, sizeof(Key))
+cdef inline void copy_timers(Timer* to, Timer* source, int64_t n) noexcept nogil: memcpy(to, source, n * sizeof(Timer))

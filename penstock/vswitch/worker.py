@@ -1,0 +1,215 @@
+"""The loop of a worker: doorbells, frames, doorbells; and sleep when there are none.  The work of a turn is bounded."""
+
+import cython
+
+if not cython.compiled:
+    raise ImportError("penstock.vswitch.worker works compiled only: run python setup.py build_ext --inplace")
+
+
+def loop(w, until):
+    """Work until Python wants to be heard or until then."""
+    idle_since = now_ns()
+    while not stopped(w):
+        now = now_ns()
+        if now >= until:
+            return
+        w.rounds += 1
+        if turn(w, now):
+            w.worked_rounds += 1
+            idle_since = now
+        elif now - idle_since > w.spin_ns:
+            nap(w, now)
+        else:
+            relax()
+
+
+def turn(w, now):
+    """Give every port its turn; whether there was anything to do."""
+    release(w, now)
+    done = 0
+    for i in range(w.port_count):
+        port = port_at(w, i)
+        if port.state != UP or port.paused_until > now:
+            continue
+        done += answer(w, port) if w.doorbells else scan(port)
+        if port.levels:
+            done += serve(w, port, now)
+        if port.view.broken > MOST_NONSENSE:
+            port.state = BROKEN_OFF
+            w.broken_off = 1
+            store32(wanted_of(w), 1)
+    for i in range(w.port_count):
+        port = port_at(w, i)
+        if port.news_count and port.state == UP:
+            flush(port)
+    if now > w.next_age:
+        w.next_age = now + 1000000
+        if w.flow_count:
+            age(w, now, 512)
+    return done
+
+
+def answer(w, port):
+    """Read doorbells; those of queues that are waiting change their weight and priority only."""
+    view = view_of(port)
+    for i in range(32):
+        bell = answer_bell(view, bell_in_of(port), 0)
+        if bell == 0:
+            return i
+        port.bells_answered += 1
+        number = queue_of(bell)
+        if number >= view.queues or priority_of(bell) >= LEVELS:
+            view.broken += 1
+            continue
+        input = input_at(port, number)
+        if weight_of(bell):
+            input.weight = weight_of(bell)
+            input.priority = priority_of(bell)      # from when it next becomes active
+        if input.state == IDLE:
+            activate(port, number)
+    return 32
+
+
+def scan(port):
+    """Without doorbells: look at every transmit queue."""
+    view = view_of(port)
+    found = 0
+    for number in range(view.queues):
+        input = input_at(port, number)
+        if input.known:
+            if load64(slot_of(view, input_end(input))) == 0:
+                continue
+        elif not is_open(view, 0, number):
+            continue
+        if input.state == IDLE:
+            activate(port, number)
+            found += 1
+    return found
+
+
+def next_word(port, input, number):
+    view = view_of(port)
+    if not input.known:
+        if not is_open(view, 0, number):        # its last word has been answered already
+            return 0
+        if not find_queue(view, input_end(input), 0, number):
+            return 0
+        input.known = 1
+    return pop(view, input_end(input))
+
+
+def serve(w, port, now):
+    """Deficit round robin over the active transmit queues of the first priority that has any, for a burst of frames."""
+    budget = w.burst
+    view = view_of(port)
+    while budget > 0 and port.levels:
+        level = 0
+        while not port.levels >> level & 1:
+            level += 1
+        number = port.head[level]
+        input = input_at(port, number)
+        if input.deficit <= 0:
+            input.deficit += QUANTUM * input.weight
+        budget -= 1
+        listed = True
+        while budget >= 0 and input.deficit > 0:
+            word = input.held
+            if word == 0:
+                word = next_word(port, input, number)
+            if word == 0 or word == CLOSED:
+                if word:
+                    input.known = 0
+                input.deficit = 0
+                take_head(port, level)
+                listed = False
+                if word and is_open(view, 0, number):
+                    activate(port, number)
+                break
+            fate = deliver(w, port, input, word, now)
+            if fate == WAITS:
+                input.held = word
+                if w.mode == PFC:
+                    return w.burst - budget
+                take_head(port, level)
+                pause_input(w, port, number, input.until)
+                listed = False
+                break
+            input.held = 0
+            budget -= 1
+            input.deficit -= length_of(word)
+            input.taken += length_of(word)
+            store64(word_at(view.consumed[0], number), input.taken)
+            if input.until > now:
+                take_head(port, level)
+                pause_input(w, port, number, input.until)
+                listed = False
+                break
+        if listed and input.deficit <= 0:
+            take_head(port, level)
+            activate(port, number)
+    return w.burst - budget
+
+
+def flush(port):
+    """Ring the receive doorbells, one per queue that has news, and wake the application if it sleeps."""
+    view = view_of(port)
+    rung = False
+    while port.news_count > 0:
+        queue = port.news_queues[port.news_first]
+        if not ring_bell(view, bell_out_of(port), 1, bell_of(queue, port.news[queue], 0, 0)):
+            break                               # the next turn tries again
+        port.news[queue] = 0
+        port.news_first = port.news_first + 1 if port.news_first + 1 < view.queues else 0
+        port.news_count -= 1
+        port.bells_rung += 1
+        rung = True
+    if rung:
+        full_fence()
+        if load64(view.sleeps[0]):
+            store64(view.sleeps[0], 0)
+            if port.fd >= 0:
+                wake_application(port.fd)
+
+
+def set_sleeping(w, value):
+    for i in range(w.port_count):
+        if port_at(w, i).state == UP:
+            store64(view_of(port_at(w, i)).sleeps[1], value)
+
+
+def any_news(w, now):
+    """Whether an application has rung since it could have seen that the switch sleeps."""
+    for i in range(w.port_count):
+        port = port_at(w, i)
+        if port.state != UP or port.paused_until > now:
+            continue
+        if port.levels:
+            return True
+        if w.doorbells:
+            if load64(word_at(port.view.bell[0], port.bell_in)):
+                return True
+        elif scan(port):
+            return True
+    return False
+
+
+def nap(w, now):
+    """Sleep until an application rings, a pause is over, or idle flows are to be looked for."""
+    ns = 10000000 if w.flow_count else 500000000
+    if w.timer_count > 0:
+        ns = min(ns, timer_at(w, 0).at - now)
+    for i in range(w.port_count):
+        port = port_at(w, i)
+        if port.state == UP and port.paused_until > now:
+            ns = min(ns, port.paused_until - now)
+        elif port.state == UP and port.news_count:
+            ns = min(ns, 50000)
+    if ns < 20000:
+        relax()
+        return
+    set_sleeping(w, 1)
+    full_fence()
+    if not any_news(w, now) and not stopped(w):
+        w.naps += 1
+        sleep_on(w.epoll, ns)
+    set_sleeping(w, 0)

@@ -1,0 +1,300 @@
+"""A switch as a process of its own: applications attach, talk, die and lie; the command line sees and changes it."""
+
+import asyncio
+import json
+import multiprocessing
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from frames import payload_of, udp
+
+from penstock.cli import main
+from penstock.errors import SpecError
+from penstock.vswitch import messages
+from penstock.vswitch.client import connect
+from penstock.vswitch.daemon import checked
+
+FORK = multiprocessing.get_context("fork")
+A, B, C = "10.0.0.1", "10.0.0.2", "10.0.0.3"
+SPEC = '[switch]\nmode = "{mode}"\nsocket = "{path}"\n' + "".join(
+    f'[[port]]\nname = "{n}"\naddresses = ["{a}"]\n' for n, a in (("a", A), ("b", B), ("c", C))
+)
+
+
+def started(folder, mode="backdraft"):
+    path = str(folder / "s.sock")
+    (folder / "s.toml").write_text(SPEC.format(mode=mode, path=path))
+    command = [
+        sys.executable,
+        "-c",
+        "import sys; from penstock.cli import main; sys.exit(main())",
+        "vswitch",
+        "up",
+        str(folder / "s.toml"),
+    ]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert process.stdout.readline().startswith("up: "), "it says when it is ready"
+    return process, path
+
+
+@pytest.fixture(scope="module")
+def switch(tmp_path_factory):
+    process, path = started(tmp_path_factory.mktemp("switch"))
+    yield process, path
+    assert process.poll() is None, "the switch has died"
+    process.send_signal(signal.SIGTERM)
+    assert process.wait(20) == 0 and not Path(path).exists()
+
+
+def ports(path):
+    return {p["port"]: p for p in messages.ask(path, {"show": "ports"})["ports"]}
+
+
+def gone(path, name, within=5.0):
+    """Seconds until a port has been detached."""
+    start = time.monotonic()
+    while name in ports(path):
+        assert time.monotonic() - start < within
+        time.sleep(0.002)
+    return time.monotonic() - start
+
+
+def send_numbers(path, count):
+    with connect("a", path) as port:
+        assert port.send_all(0, [udp(A, B, payload=b"%d" % i) for i in range(count)], timeout=30) == count
+        while port.waiting(0) and not port.gone:
+            time.sleep(0.001)
+
+
+def test_two_processes_and_a_slow_receiver(switch):
+    """Nothing is lost, doubled or overtaken, though the receiver pauses now and then."""
+    _, path = switch
+    count = 20_000
+    with connect("b", path) as port:
+        child = FORK.Process(target=send_numbers, args=(path, count), daemon=True)
+        child.start()
+        found, end = [], time.monotonic() + 40
+        while len(found) < count and time.monotonic() < end:
+            found += [int(payload_of(f)) for _, f in port.receive(64, timeout=1)]
+            if len(found) % 5 == 0:
+                time.sleep(0.001)
+        child.join(10)
+        assert found == list(range(count)) and child.exitcode == 0
+        assert ports(path)["b"]["nonsense"] == 0
+    gone(path, "b"), gone(path, "a")
+    last = [p for p in messages.ask(path, {"show": "detached"})["detached"] if p["port"] == "a"][-1]
+    assert last["received_frames"] == count and last["drops"] == {}
+
+
+def test_asyncio(switch):
+    _, path = switch
+
+    async def answer(port):
+        for _ in range(50):
+            for _, frame in await port.receive_async():
+                assert port.send(0, [udp(B, A, payload=payload_of(frame))]) == 1
+
+    async def talk():
+        with connect("a", path) as a, connect("b", path) as b:
+            server = asyncio.create_task(answer(b))
+            for i in range(50):
+                assert a.send(0, [udp(A, B, payload=b"%d" % i)]) == 1
+                assert [payload_of(f) for _, f in await asyncio.wait_for(a.receive_async(), 10)] == [b"%d" % i]
+            await server
+
+    asyncio.run(talk())
+    gone(path, "a"), gone(path, "b")
+
+
+def blast(path, seed):
+    rng = random.Random(seed)
+    with connect("c", path, buffers=256, queues=16) as port:
+        while True:
+            port.send(
+                rng.randrange(16), [udp(C, B, rng.randrange(1, 40), payload=bytes(rng.randrange(900)))] * rng.randrange(1, 20)
+            )
+            port.receive(5)
+            if rng.random() < 0.1:
+                port.close_queue(rng.randrange(16))
+
+
+def test_an_application_killed_at_any_instant(switch):
+    """Its memory is given back at once, others lose nothing, and it can come again."""
+    _, path = switch
+    rng, times = random.Random(7), []
+    with connect("a", path) as a, connect("b", path) as b:
+        sent, found = 0, []
+        for seed in range(12):
+            child = FORK.Process(target=blast, args=(path, seed), daemon=True)
+            child.start()
+            while "c" not in ports(path):
+                time.sleep(0.001)
+            end = time.monotonic() + rng.uniform(0.0, 0.1)
+            while time.monotonic() < end:
+                sent += a.send(0, [udp(A, B, payload=b"%d" % sent)])
+                found += [int(payload_of(f)) for _, f in b.receive(64) if f[26:30] == bytes([10, 0, 0, 1])]
+            os.kill(child.pid, signal.SIGKILL)
+            child.join(10)
+            times.append(gone(path, "c"))
+        end = time.monotonic() + 20
+        while len(found) < sent and time.monotonic() < end:
+            found += [int(payload_of(f)) for _, f in b.receive(64, timeout=0.1) if f[26:30] == bytes([10, 0, 0, 1])]
+        assert found == list(range(sent)) and sent > 100
+        assert ports(path)["a"]["drops"] == {}
+    assert sorted(times)[len(times) // 2] < 0.1, times
+    gone(path, "a"), gone(path, "b")
+
+
+def mapped_regions(process):
+    return Path(f"/proc/{process.pid}/maps").read_text().count("memfd:penstock")
+
+
+def test_nothing_is_left_of_those_who_have_gone(switch):
+    process, path = switch
+
+    def descriptors():
+        return len(os.listdir(f"/proc/{process.pid}/fd"))
+
+    with connect("a", path):
+        pass
+    gone(path, "a")
+    time.sleep(0.3)
+    before = descriptors()
+    for _ in range(20):
+        with connect("a", path) as port:
+            port.send(0, [udp(A, B)])
+    gone(path, "a")
+    time.sleep(0.3)
+    assert mapped_regions(process) == 0 and descriptors() <= before + 2
+
+
+def test_admission(switch):
+    _, path = switch
+    with connect("a", path):
+        with pytest.raises(SpecError, match="attached"):
+            connect("a", path)
+        with pytest.raises(SpecError, match="none of that name"):
+            connect("z", path)
+        with pytest.raises(SpecError, match="too large"):
+            connect("b", path, buffers=1 << 16)
+        with pytest.raises(SpecError, match="too many"):
+            connect("b", path, queues=65536, buffers=16, buffer_bytes=64)
+    with pytest.raises(SpecError, match="no switch answers"):
+        connect("a", path + "x")
+    gone(path, "a")
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"\n",
+        b"[]\n",
+        b"{}\n",
+        b'{"show": "x"}\n',
+        b'{"attach": 3}\n',
+        b'{"attach": "a", "shape": {"rings": -1}}\n',
+        b"\xff\n",
+        b'{"attach": "a"}\n',
+        b"[" * 60000 + b"\n",
+        b"x" * 70000,
+        b'{"set": {"th_goal": {}}}\n',
+        b'{"set": {"mode": []}}\n',
+    ],
+)
+def test_a_request_may_be_anything(switch, data):
+    _, path = switch
+    with socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(5)
+        connection.connect(path)
+        try:
+            connection.sendall(data)
+            answer = connection.recv(4096)
+        except (BrokenPipeError, ConnectionResetError):
+            answer = b""
+        assert answer == b"" or "error" in json.loads(answer)
+    assert ports(path) == {}
+
+
+def cpu_seconds(process):
+    fields = Path(f"/proc/{process.pid}/stat").read_text().rsplit(")", 1)[1].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def test_idle_costs_nearly_nothing(switch):
+    process, path = switch
+    with connect("a", path) as a, connect("b", path) as b:
+        a.send(0, [udp(A, B)])
+        assert b.receive(1, timeout=2)
+        time.sleep(0.5)
+        before = cpu_seconds(process)
+        time.sleep(2)
+        assert (cpu_seconds(process) - before) / 2 < 0.03
+        a.send(0, [udp(A, B)])
+        start = time.monotonic()
+        assert b.receive(1, timeout=2) and time.monotonic() - start < 0.2, "and it wakes up at once"
+    gone(path, "a"), gone(path, "b")
+
+
+def test_commands(switch, capsys):
+    _, path = switch
+
+    def run(*arguments):
+        status = main(["vswitch", *arguments, "--socket", path])
+        out = capsys.readouterr()
+        return status, out.out, out.err
+
+    assert run("show", "ports") == (0, "no ports\n", "")
+    status, out, _ = run("show", "settings", "--json")
+    assert status == 0 and json.loads(out)["mode"] == "backdraft"
+    assert run("set", "th_goal=16KB", "burst=64")[:2] == (0, "th_goal=16000  burst=64\n")
+    for wrong, message in (
+        ("th_goal=16MB", "must rise"),
+        ("th_gaol=1KB", 'did you mean "th_goal"'),
+        ("burst", "KEY=VALUE"),
+        ("mode=fast", "one of"),
+    ):
+        status, _, err = run("set", wrong)
+        assert status == 2 and message in err and len(err.splitlines()) <= 2
+    status, _, err = run("show", "port")
+    assert status == 2 and 'did you mean "ports"' in err
+    assert main(["vswitch", "show", "--socket", path + "x"]) == 2
+    assert main(["vswitch", "shw"]) == 2 and 'did you mean "show"' in capsys.readouterr().err
+    assert main(["vswitch", "doctor"]) == 0
+    for name in ("up", "show", "set", "drain", "down", "doctor"):
+        assert main(["vswitch", name, "--help"]) == 0 and f"penstock vswitch {name}" in capsys.readouterr().out
+
+
+def test_drain_and_down(tmp_path, capsys):
+    process, path = started(tmp_path, "dpfq")
+    with connect("a", path) as a, connect("b", path):
+        a.send(0, [udp(A, B)] * 3)
+        assert main(["vswitch", "drain", "--socket", path]) == 0 and "drained" in capsys.readouterr().out
+        with pytest.raises(SpecError, match="drained"):
+            connect("c", path)
+        assert main(["vswitch", "down", "--socket", path]) == 0
+        assert process.wait(20) == 0 and a.gone
+
+
+@pytest.mark.parametrize(
+    "content, message",
+    [
+        ({}, "no \\[\\[port"),
+        ({"swich": {}}, "did you mean"),
+        ({"port": [{"name": 3}]}, "name"),
+        ({"port": [{"name": "a", "addresses": ["x"]}]}, "must be an IPv4"),
+        ({"port": 3}, "tables"),
+        ({"port": [{"name": "a", "addresses": [A]}], "switch": {"cpu": 999}}, "cpu"),
+        ({"port": [{"name": "a", "addresses": [A], "uid": "me"}]}, "uid"),
+        ({"port": [{"name": "a", "addresses": [A], "memory": "x"}]}, "memory"),
+    ],
+)
+def test_specs_may_be_anything(content, message):
+    with pytest.raises(SpecError, match=message):
+        checked(content)
