@@ -21,6 +21,7 @@ LAYERS = [
     ["streams", "distributions", "topology", "topology_graph", "topology_routes", "topology_files", "flows", "flowfile",
      "collectives", "workload"],
     ["spec"],
+    ["vswitch"],
     ["bench", "experiments", "report", "testing"],
     ["cli"],
 ]
