@@ -44,7 +44,10 @@ def device_losses(device: str, place: Place | None = None) -> dict[str, int]:
 
 
 def socket_losses(fd: int) -> int:
-    """Packets that the kernel dropped since the socket was opened, because nobody read them in time."""
+    """Packets that the kernel dropped since the socket was opened, because nobody read them in time.
+
+    A run of equal frames that came as one UDP message counts once.
+    """
     with socket.socket(fileno=fd) as sock:
         try:
             return int(struct.unpack("9I", sock.getsockopt(socket.SOL_SOCKET, SO_MEMINFO, 36))[8])

@@ -117,6 +117,7 @@ cdef class Port:
     cdef public str name
     cdef list memory        # what the pointers in `port` point to
     cdef object scratch, closing
+    cdef object lost_before         # what `losses` last said
     cdef public object losses       # a function: what the kernel lost for this port
     cdef public object report       # a function: what a wrapper has to tell
     cdef char* keep(self, block) except NULL

@@ -9,6 +9,7 @@ frames of up to 64 KB and check sums that are still to be computed can pass from
 exchange frames are opened alike.  One thread at a time uses a port.  Each kind is a file of its own, port_KIND.py.
 """
 
+import contextlib
 import threading
 
 import cython
@@ -230,9 +231,15 @@ class Port:
         values = (p.frames_in, p.bytes_in, p.frames_out, p.bytes_out, p.errors_in, p.errors_out, p.too_long, p.refused, p.lost,
                   p.no_room)
         out = dict(zip(COUNTERS, values))
-        if self.losses is not None:
-            out["kernel_lost"] = self.losses()
+        if (lost := self.kernel_lost()) is not None:
+            out["kernel_lost"] = lost
         return out
+
+    def kernel_lost(self):
+        """What the kernel lost for this port, until it was closed; None: there is no telling."""
+        if self.losses is not None and not self.closed:
+            self.lost_before = self.losses()
+        return self.lost_before
 
     @property
     def last_error(self):
@@ -243,6 +250,8 @@ class Port:
         """Send what is still to be sent, as far as there is room, and give everything back."""
         if not self.closed:
             port_flush(pointer_to(self))
+            with contextlib.suppress(PenstockError):
+                self.kernel_lost()
             forget(pointer_to(self))
             self.closed = True
         while self.closing:

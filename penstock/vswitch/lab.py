@@ -134,7 +134,7 @@ class Namespace:
                 port = stack.enter_context(open_port("tap", name=name, headers=headers))
             self.run("ip", "link", "set", name, "mtu", str(mtu), "txqueuelen", str(queue_frames), "gso_max_size", "60000", "up")
             self.run("ip", "address", "add", address, "dev", name)
-            port.losses = lambda: edge.device_losses(name, self)["tx_dropped"] if self.fd >= 0 else 0
+            port.losses = lambda: edge.device_losses(name, self)["tx_dropped"]
             yield port
 
     def slow(self, program: "subprocess.Popen[str]", work: float, rest: float) -> "DutyCycle":

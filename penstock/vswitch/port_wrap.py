@@ -114,11 +114,15 @@ def faults_send(port, frame, length):
             return False
         way.length = 0
     waited = way.length
+    duplicated = way.duplicated
+    corrupted = way.corrupted
     memcpy(faults.work, frame, length)
     size = changed(way, faults.work, length, port)
     if size and not port_send(port.inner, faults.work, size):
         if way.length and not waited:
-            way.length = 0          # the copy is made again when the frame comes again
+            way.length = 0          # what befell it is decided again when it comes again
+        way.duplicated = duplicated
+        way.corrupted = corrupted
         port.no_room += 1
         return False
     if waited:

@@ -93,7 +93,7 @@ def _packet(*, device: str, headers: bool = True, batch: int = BATCH, bypass: bo
             raise _refused(f"packet {device}", e) from None
         raise
     port.name = device
-    port.losses = lambda: 0 if port.closed else edge.socket_losses(port.fd)
+    port.losses = lambda: edge.socket_losses(port.fd)
     return port
 
 
@@ -148,7 +148,7 @@ def _udp(*, local: str, peer: str, headers: bool = True, batch: int = BATCH, seg
             raise SpecError(f"udp.local = {local!r}: {why}") from None
         raise _refused(f"udp {local}", e) from None
     port.name = f"{local}-{peer}"
-    port.losses = lambda: 0 if port.closed else edge.socket_losses(port.fd)
+    port.losses = lambda: edge.socket_losses(port.fd)
     return port
 
 
