@@ -86,6 +86,10 @@ cdef inline int64_t octet(char* base, int64_t i) noexcept nogil: return (<uint8_
 cdef inline void set_octet(char* base, int64_t i, int64_t value) noexcept nogil: base[i] = <char>value
 cdef inline uint64_t* stop_of(Crossing* crossing) noexcept nogil: return &crossing.stop
 cdef inline int wait_for(Crossing* crossing) noexcept nogil: return ppoll(crossing.fds, 2, &crossing.wait, NULL)
+# Memory that lives as long as the port.
+cdef inline char* keep(Port port, block) except NULL:
+    port.memory.append(block)
+    return PyByteArray_AS_STRING(block)
 cdef inline KernelPort* pointer_to(Port port) noexcept: return &port.port
 cdef inline int64_t* pointer_to_time(Clock clock) noexcept: return &clock.ns
 
@@ -103,6 +107,14 @@ cdef void complete_checksum(char* frame, int64_t length) noexcept nogil
 cdef void complete_copy(char* frame, char* to, int64_t size) noexcept nogil
 cdef int64_t move(KernelPort* source, KernelPort* to, Crossing* crossing, int way) noexcept nogil
 cdef void cross(KernelPort* a, KernelPort* b, Crossing* crossing) noexcept nogil
+cdef int64_t flood_port(KernelPort* port, char* frame, int64_t length, int64_t count) noexcept nogil
+cdef int64_t swallow_port(KernelPort* port, char* to, int64_t count) noexcept nogil
+cdef inline int64_t flood_released(KernelPort* port, char* frame, int64_t length, int64_t count):
+    with nogil:
+        return flood_port(port, frame, length, count)
+cdef inline int64_t swallow_released(KernelPort* port, char* to, int64_t count):
+    with nogil:
+        return swallow_port(port, to, count)
 cdef inline void cross_released(KernelPort* a, KernelPort* b, Crossing* crossing):
     with nogil:
         cross(a, b, crossing)
@@ -120,7 +132,6 @@ cdef class Port:
     cdef object lost_before         # what `losses` last said
     cdef public object losses       # a function: what the kernel lost for this port
     cdef public object report       # a function: what a wrapper has to tell
-    cdef char* keep(self, block) except NULL
 
 cdef class Bridge:
     cdef Crossing crossing

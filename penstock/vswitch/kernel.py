@@ -1,3 +1,4 @@
+# cython: auto_pickle=False
 """Ports of the kernel: one frame in, one frame out, and what became of those that were not.
 
     port_receive(port, to, room)        bytes of one frame; 0: none now; -1: an error, counted
@@ -154,6 +155,26 @@ def cross(a, b, crossing):
             wait_for(crossing)
 
 
+# ---- Many at once, to measure with ----
+
+
+def flood_port(port, frame, length, count):
+    """Send the same frame again and again; how often there was room before there was none."""
+    taken = 0
+    while taken < count and port_send(port, frame, length):
+        taken += 1
+    port_flush(port)
+    return taken
+
+
+def swallow_port(port, to, count):
+    """Receive up to so many frames until there is none."""
+    taken = 0
+    while taken < count and port_receive(port, to, FRAME_BYTES) > 0:
+        taken += 1
+    return taken
+
+
 # ---- Python's side ----
 
 
@@ -178,11 +199,6 @@ class Port:
         if clock is not None:
             self.port.clock = pointer_to_time(clock)
         self.scratch = bytearray(FRAME_BYTES)
-
-    def keep(self, block):
-        """Memory that lives as long as the port."""
-        self.memory.append(block)
-        return PyByteArray_AS_STRING(block)
 
     def on_close(self, action):
         self.closing.append(action)
@@ -214,6 +230,17 @@ class Port:
             raise SpecError(f"a frame of {len(frame)} B: a frame of this port has at least {self.port.header + ETHERNET_BYTES} B")
         text = bytes(frame)
         return bool(port_send(pointer_to(self), PyBytes_AS_STRING(text), len(text)))
+
+    def flood(self, frame, count):
+        """Send a frame up to so many times, until there is no room; how often it was taken."""
+        self.check_open()
+        text = bytes(frame)
+        return flood_released(pointer_to(self), PyBytes_AS_STRING(text), len(text), count)
+
+    def swallow(self, count):
+        """Receive and forget up to so many frames; how many there were."""
+        self.check_open()
+        return swallow_released(pointer_to(self), PyByteArray_AS_STRING(self.scratch), count)
 
     def flush(self):
         """Hand over what a batch still holds; whether all of it is gone."""

@@ -17,8 +17,8 @@ cdef struct Ends:
     Wire* into
 
 cdef inline Ends* ends_of(KernelPort* port) noexcept nogil: return <Ends*>port.own
-cdef inline Ends* new_ends(Port port) except NULL: return <Ends*>port.keep(bytearray(sizeof(Ends)))
-cdef inline Wire* new_wire(Port port) except NULL: return <Wire*>port.keep(bytearray(sizeof(Wire)))
+cdef inline Ends* new_ends(Port port) except NULL: return <Ends*>keep(port, bytearray(sizeof(Ends)))
+cdef inline Wire* new_wire(Port port) except NULL: return <Wire*>keep(port, bytearray(sizeof(Wire)))
 cdef inline uint64_t* head_of(Wire* wire) noexcept nogil: return &wire.head
 cdef inline uint64_t* tail_of(Wire* wire) noexcept nogil: return &wire.tail
 cdef inline int64_t* number_at(char* base, int64_t offset) noexcept nogil: return <int64_t*>(base + offset)

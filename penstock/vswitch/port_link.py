@@ -75,7 +75,7 @@ def connect(a, b, way_a, way_b):
 
 def make_wire(handle, ps_per_byte, delay_ps, burst, loss, seed, size):
     wire = new_wire(handle)
-    wire.bytes = handle.keep(bytearray(size))
+    wire.bytes = keep(handle, bytearray(size))
     wire.size = size
     wire.ps_per_byte = ps_per_byte
     wire.delay_ps = delay_ps

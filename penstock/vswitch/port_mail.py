@@ -109,8 +109,8 @@ def open_mail(handle, batch):
     port = pointer_to(handle)
     mail = new_mail(handle)
     port.own = mail
-    mail.taken = handle.keep(bytearray(MESSAGES * ROOM))
-    mail.waiting = handle.keep(bytearray(WAITING_BYTES))
+    mail.taken = keep(handle, bytearray(MESSAGES * ROOM))
+    mail.waiting = keep(handle, bytearray(WAITING_BYTES))
     mail.batch = batch
     mail.longest = ROOM
     port.send = mail_send

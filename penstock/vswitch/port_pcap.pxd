@@ -19,7 +19,7 @@ cdef enum:
     PAGE_BYTES = 262144
 
 cdef inline Tape* tape_of(KernelPort* port) noexcept nogil: return <Tape*>port.own
-cdef inline Tape* new_tape(Port port) except NULL: return <Tape*>port.keep(bytearray(sizeof(Tape)))
+cdef inline Tape* new_tape(Port port) except NULL: return <Tape*>keep(port, bytearray(sizeof(Tape)))
 cdef inline int64_t* number_at(char* base, int64_t offset) noexcept nogil: return <int64_t*>(base + offset)
 cdef inline void put32(Tape* tape, int64_t value) noexcept nogil:
     (<uint32_t*>(tape.page + tape.filled))[0] = <uint32_t>value

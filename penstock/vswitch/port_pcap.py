@@ -132,12 +132,12 @@ def connect(handle, frames, interval, rounds, fd, blocks, origin):
     port = pointer_to(handle)
     tape = new_tape(handle)
     port.own = tape
-    tape.bytes = handle.keep(frames)
+    tape.bytes = keep(handle, frames)
     tape.size = len(frames)
     tape.start = -1
     tape.interval = interval
     tape.rounds = rounds
-    tape.page = handle.keep(bytearray(PAGE_BYTES))
+    tape.page = keep(handle, bytearray(PAGE_BYTES))
     tape.fd = fd
     tape.blocks = blocks
     tape.origin = origin

@@ -16,7 +16,7 @@ cdef struct Spill:          # where the rest of a frame goes that is longer than
     char rest[8]
 
 cdef inline Spill* spill_of(KernelPort* port) noexcept nogil: return <Spill*>port.own
-cdef inline Spill* new_spill(Port port) except NULL: return <Spill*>port.keep(bytearray(sizeof(Spill)))
+cdef inline Spill* new_spill(Port port) except NULL: return <Spill*>keep(port, bytearray(sizeof(Spill)))
 cdef inline int set_interface(int fd, bytes name, int flags):
     cdef ifreq request
     for i in range(IFNAMSIZ):

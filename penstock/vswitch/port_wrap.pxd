@@ -30,13 +30,13 @@ cdef struct Trace:
     int64_t size, count
 
 cdef inline Faults* faults_of(KernelPort* port) noexcept nogil: return <Faults*>port.own
-cdef inline Faults* new_faults(Port port) except NULL: return <Faults*>port.keep(bytearray(sizeof(Faults)))
+cdef inline Faults* new_faults(Port port) except NULL: return <Faults*>keep(port, bytearray(sizeof(Faults)))
 cdef inline Way* way_of(Faults* faults, int i) noexcept nogil: return &faults.way[i]
 cdef inline bint chance(Way* way, uint64_t of) noexcept nogil: return of and next_random(&way.random) < of
 cdef inline uint64_t number(Way* way) noexcept nogil: return next_random(&way.random)
 cdef inline Trace* trace_of(KernelPort* port) noexcept nogil: return <Trace*>port.own
-cdef inline Trace* new_trace(Port port) except NULL: return <Trace*>port.keep(bytearray(sizeof(Trace)))
-cdef inline Passage* new_passages(Port port, int64_t n) except NULL: return <Passage*>port.keep(bytearray(n * sizeof(Passage)))
+cdef inline Trace* new_trace(Port port) except NULL: return <Trace*>keep(port, bytearray(sizeof(Trace)))
+cdef inline Passage* new_passages(Port port, int64_t n) except NULL: return <Passage*>keep(port, bytearray(n * sizeof(Passage)))
 cdef inline Passage* passage_at(Trace* trace, int64_t i) noexcept nogil: return &trace.passages[i % trace.size]
 
 cdef int64_t capture_receive(KernelPort* port, char* to, int64_t room) noexcept nogil

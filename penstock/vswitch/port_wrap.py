@@ -1,3 +1,4 @@
+# cython: auto_pickle=False
 """Ports around a port: one that writes down all frames, one that does harm to them, one that remembers the last of them."""
 
 import cython
@@ -211,10 +212,10 @@ def connect_faults(handle, inner, ways):
     port = pointer_to(handle)
     faults = new_faults(handle)
     port.own = faults
-    faults.work = handle.keep(bytearray(FRAME_BYTES))
+    faults.work = keep(handle, bytearray(FRAME_BYTES))
     for i in range(2):
         way = way_of(faults, i)
-        way.kept = handle.keep(bytearray(FRAME_BYTES))
+        way.kept = keep(handle, bytearray(FRAME_BYTES))
         way.random, way.drop, way.duplicate, way.corrupt, way.reorder, way.no_room = ways[i]
     port.receive = faults_receive
     port.send = faults_send
