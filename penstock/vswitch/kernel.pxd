@@ -43,7 +43,7 @@ cdef enum:
     HEADER_BYTES = 10       # struct virtio_net_hdr
     ETHERNET_BYTES = 14
     FRAME_BYTES = 65560     # the longest frame: an IP packet of 64 KB, its Ethernet header with a VLAN tag, a virtio_net_hdr
-    SPINS = 200             # polls without a frame before a bridge sleeps
+    SPINS = 10             # polls without a frame before a bridge sleeps
 
 cdef struct KernelPort:
     int64_t (*receive)(KernelPort* port, char* to, int64_t room) noexcept nogil

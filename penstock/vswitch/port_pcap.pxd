@@ -22,7 +22,8 @@ cdef inline Tape* tape_of(KernelPort* port) noexcept nogil: return <Tape*>port.o
 cdef inline Tape* new_tape(Port port) except NULL: return <Tape*>keep(port, bytearray(sizeof(Tape)))
 cdef inline int64_t* number_at(char* base, int64_t offset) noexcept nogil: return <int64_t*>(base + offset)
 cdef inline void put32(Tape* tape, int64_t value) noexcept nogil:
-    (<uint32_t*>(tape.page + tape.filled))[0] = <uint32_t>value
+    word = <uint32_t>value
+    memcpy(tape.page + tape.filled, &word, 4)      # a pcap file knows no alignment
     tape.filled += 4
 
 cdef int64_t pcap_receive(KernelPort* port, char* to, int64_t room) noexcept nogil
