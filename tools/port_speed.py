@@ -105,7 +105,8 @@ def ports() -> None:
 
 
 def row(kind: str, size: int, out: float, into: float) -> None:
-    print(f"| {kind} | {size} B | {out / 1e6:.2f} | {into / 1e6:.2f} | {8e-9 * size * out:.1f} | {8e-9 * size * into:.1f} |", flush=True)
+    bits = 8e-9 * size
+    print(f"| {kind} | {size} B | {out / 1e6:.2f} | {into / 1e6:.2f} | {bits * out:.1f} | {bits * into:.1f} |", flush=True)
 
 
 def tcp(left: Namespace, right: Namespace, address: str) -> float:
@@ -124,7 +125,8 @@ def applications(rounds: int = 3) -> None:
             with veth(left, right, ("10.78.0.1/24", "10.78.0.2/24")):
                 found["veth"].append(tcp(left, right, "10.78.0.2"))
             for headers in (True, False):
-                with left.tap("10.77.0.1/24", headers=headers) as a, right.tap("10.77.0.2/24", headers=headers) as b, Bridge(a, b):
+                with left.tap("10.77.0.1/24", headers=headers) as a, right.tap("10.77.0.2/24", headers=headers) as b, \
+                        Bridge(a, b):
                     found["tap" if headers else "tap, no headers"].append(tcp(left, right, "10.77.0.2"))
             with left.tap("10.77.0.1/24") as a, right.tap("10.77.0.2/24") as b, \
                     open_port("udp", local="127.0.0.1:47001", peer="127.0.0.1:47002", receive_buffer="64MB") as u, \

@@ -6,13 +6,10 @@ import socket
 import struct
 import subprocess
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any, Protocol
 
 from penstock.errors import PenstockError, SpecError
 from penstock.units import parse_rate, parse_size
-
-if TYPE_CHECKING:
-    from penstock.vswitch.kernel import Port
 
 SO_MEMINFO = 55  # linux/socket.h: nine numbers, of which the last are packets dropped because the receive buffer was full
 _COLUMNS = ("rx_bytes", "rx_packets", "rx_errors", "rx_dropped", "rx_fifo", "rx_frame", "rx_compressed", "rx_multicast",
@@ -169,8 +166,3 @@ class RateFeedback:
             done = subprocess.run(["tc", "qdisc", *words], capture_output=True, text=True)
         if done.returncode:
             raise PenstockError(f"tc qdisc {' '.join(words)}: {done.stderr.strip()}")
-
-
-def tap_losses(port: "Port", place: Place | None = None) -> int:
-    """Frames of applications that a TAP had no room for."""
-    return device_losses(port.name, place)["tx_dropped"]

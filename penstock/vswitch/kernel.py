@@ -225,16 +225,12 @@ class Port:
 
     def send(self, frame):
         """Whether the frame was taken; if not, send it again later."""
-        self.check_open()
-        if len(frame) < self.port.header + ETHERNET_BYTES:
-            raise SpecError(f"a frame of {len(frame)} B: a frame of this port has at least {self.port.header + ETHERNET_BYTES} B")
-        text = bytes(frame)
+        text = self.checked(frame)
         return bool(port_send(pointer_to(self), PyBytes_AS_STRING(text), len(text)))
 
     def flood(self, frame, count):
         """Send a frame up to so many times, until there is no room; how often it was taken."""
-        self.check_open()
-        text = bytes(frame)
+        text = self.checked(frame)
         return flood_released(pointer_to(self), PyBytes_AS_STRING(text), len(text), count)
 
     def swallow(self, count):
@@ -246,6 +242,12 @@ class Port:
         """Hand over what a batch still holds; whether all of it is gone."""
         self.check_open()
         return bool(port_flush(pointer_to(self)))
+
+    def checked(self, frame):
+        self.check_open()
+        if len(frame) < self.port.header + ETHERNET_BYTES:
+            raise SpecError(f"a frame of {len(frame)} B: a frame of this port has at least {self.port.header + ETHERNET_BYTES} B")
+        return bytes(frame)
 
     def check_open(self):
         if self.closed:

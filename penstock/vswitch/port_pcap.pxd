@@ -30,4 +30,4 @@ cdef int64_t pcap_receive(KernelPort* port, char* to, int64_t room) noexcept nog
 cdef bint pcap_send(KernelPort* port, char* frame, int64_t length) noexcept nogil
 cdef bint record(KernelPort* port, char* frame, int64_t length, int64_t direction) noexcept nogil
 cdef bint pcap_flush(KernelPort* port) noexcept nogil
-cdef void connect(Port handle, object frames, int64_t interval, int64_t rounds, int fd, bint blocks, int64_t origin) except *
+cdef void connect(Port handle, object frames, int64_t interval, int64_t rounds, int fd, bint blocks, int64_t origin, bytes beginning) except *

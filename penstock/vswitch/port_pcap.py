@@ -60,6 +60,9 @@ def pcap_send(port, frame, length):
 def record(port, frame, length, direction):
     """Write one frame; direction 0: unknown, 1: inbound, 2: outbound.  False: the file cannot be written."""
     tape = tape_of(port)
+    if length < port.header + ETHERNET_BYTES:
+        port.refused += 1
+        return False
     if tape.filled + length + 64 > PAGE_BYTES and not pcap_flush(port):
         return False
     now = time_of(port) + tape.origin
@@ -96,7 +99,7 @@ def record(port, frame, length, direction):
 
 
 def pcap_flush(port):
-    """Write what is still to be written; what cannot be written is lost, and an error is counted."""
+    """Write what is still to be written; what cannot be written is lost, and counts as one error."""
     tape = tape_of(port)
     done = 0
     while done < tape.filled and tape.fd >= 0:
@@ -119,16 +122,15 @@ def open_pcap(frames, interval, rounds, path, beginning, blocks, origin, headers
     closing = None
     if path is not None:
         fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
-        os.write(fd, beginning)
 
         def closing():
             os.close(fd)
     handle = Port("pcap", -1, headers, closing, clock)
-    connect(handle, frames, interval, rounds, fd, blocks, origin)
+    connect(handle, frames, interval, rounds, fd, blocks, origin, beginning)
     return handle
 
 
-def connect(handle, frames, interval, rounds, fd, blocks, origin):
+def connect(handle, frames, interval, rounds, fd, blocks, origin, beginning):
     port = pointer_to(handle)
     tape = new_tape(handle)
     port.own = tape
@@ -139,6 +141,8 @@ def connect(handle, frames, interval, rounds, fd, blocks, origin):
     tape.rounds = rounds
     tape.page = keep(handle, bytearray(PAGE_BYTES))
     tape.fd = fd
+    tape.filled = len(beginning)
+    memcpy(tape.page, PyBytes_AS_STRING(beginning), tape.filled)
     tape.blocks = blocks
     tape.origin = origin
     port.receive = pcap_receive

@@ -53,7 +53,7 @@ def changed(way, frame, length, port):
         way.dropped += 1
         port.lost += 1
         return 0
-    if chance(way, way.corrupt):
+    if length > port.header and chance(way, way.corrupt):
         way.corrupted += 1
         at = port.header + number(way) % (length - port.header)
         set_octet(frame, at, octet(frame, at) ^ (1 << (number(way) & 7)))

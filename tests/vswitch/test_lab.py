@@ -214,6 +214,15 @@ def test_lost_frames_on_the_way_are_counted_and_nothing_else_is_lost(two):
         assert 500 - got <= lossy.counters["lost"] <= 500 - got + 20        # beside it, the kernel's own frames
 
 
+def test_an_idle_bridge_sleeps(two):
+    left, right = two
+    with left.tap("10.77.0.1/24") as a, right.tap("10.77.0.2/24") as b, Bridge(a, b):
+        time.sleep(0.3)
+        start = time.process_time()
+        time.sleep(1)
+        assert time.process_time() - start < 0.1
+
+
 def mac(namespace, device="tap0"):
     return json.loads(namespace.run("ip", "-j", "link", "show", device))[0]["address"]
 

@@ -330,13 +330,9 @@ def test_files_of_others_are_read(tmp_path):
 def test_a_full_disk_is_counted(tmp_path):
     path = tmp_path / "full.pcap"
     path.symlink_to("/dev/full")
-    try:
-        port = open_port("pcap", write=path, headers=False)
-    except (SpecError, OSError):
-        return                  # already the file's beginning did not fit
-    port.send(bytes(60))
-    assert not port.flush() and port.counters["errors_out"] == 1 and port.last_error == 28
-    port.close()
+    with open_port("pcap", write=path, headers=False) as port:
+        port.send(bytes(60))
+        assert not port.flush() and port.counters["errors_out"] == 1 and port.last_error == 28
 
 
 # ---- Wrappers ----
@@ -461,6 +457,8 @@ def test_more_mistakes():
     a, b = open_link()
     with pytest.raises(SpecError, match="at least 24 B"):
         a.send(bytes(23))
+    with pytest.raises(SpecError, match="at least 24 B"):
+        a.flood(bytes(9), 3)
     with pytest.raises(SpecError, match="direction"):
         faults(a, direction="up")
     plain, _ = open_link(headers=False)
@@ -480,3 +478,12 @@ def test_a_bridge_between_links_keeps_the_order_and_loses_nothing():
         assert pass_through(a, b, frames, 20, 10**6) == frames
         assert pass_through(b, a, frames, 20, 10**6) == frames
     assert bridge.moved == (2000, 2000)
+
+
+def test_many_at_once_stop_where_there_is_no_room():
+    clock = Clock()
+    a, b = open_link(rate="1Tbps", delay=0, headers=False, memory="256KiB", clock=clock)
+    taken = a.flood(bytes(1008), 1000)
+    assert taken == a.counters["frames_out"] == (1 << 18) // 1024 and a.counters["no_room"] == 1
+    clock.ns = 10**9
+    assert b.swallow(100) == 100 and b.swallow(1000) == taken - 100 and b.swallow(5) == 0
