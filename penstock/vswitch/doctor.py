@@ -1,51 +1,177 @@
-"""What this machine permits."""
+"""What this machine permits: each ability is tried, and left as it was."""
 
+import contextlib
+import ctypes
 import os
 import platform
+import shutil
+import socket
 import sys
-from pathlib import Path
-from typing import Any
+import threading
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
-CAP_NET_ADMIN, CAP_NET_RAW = 12, 13
+from penstock.errors import PenstockError
+
+
+class Ability(NamedTuple):
+    """One thing that a port or the laboratory needs."""
+
+    name: str
+    permitted: bool
+    detail: str     # what was found, or what to do
+    serves: str
+    needed: bool = False    # or the switch cannot run at all
+
+
+def _try(attempt: Callable[[], str | None]) -> tuple[bool, str]:
+    try:
+        return True, attempt() or "works"
+    except (OSError, PenstockError, ImportError) as e:
+        return False, str(e)
+
+
+def _tap() -> None:
+    from penstock.vswitch.port_tap import open_tap
+
+    with _somewhere_else(), open_tap("doctor0", True):
+        pass
+
+
+def _packet() -> None:
+    socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0).close()
+
+
+@contextlib.contextmanager
+def _somewhere_else():  # type: ignore[no-untyped-def]
+    """Inside a fresh network namespace where that is allowed; else here."""
+    from penstock.vswitch.lab import Namespace
+
+    try:
+        namespace = Namespace("doctor").__enter__()
+    except (OSError, PenstockError):
+        yield
+        return
+    try:
+        with namespace.inside():
+            yield
+    finally:
+        namespace.close()
+
+
+def _namespace() -> None:
+    from penstock.vswitch.lab import Namespace
+
+    with Namespace("doctor"):
+        pass
+
+
+def _user_namespace() -> None:
+    pid = os.fork()
+    if pid == 0:
+        os._exit(0 if ctypes.CDLL(None).unshare(0x10000000) == 0 else 1)
+    if os.waitpid(pid, 0)[1]:
+        raise OSError("unshare(CLONE_NEWUSER) is refused; see kernel.unprivileged_userns_clone, user.max_user_namespaces")
+
+
+def _kernel() -> str:
+    if tuple(int(n) for n in platform.release().split("-")[0].split(".")[:2]) < (5, 11):
+        raise PenstockError(f"{platform.release()}: 5.11 or later is needed to sleep for microseconds")
+    return platform.release()
+
+
+def _byte_order() -> str:
+    if sys.byteorder != "little":
+        raise PenstockError(f"{sys.byteorder}: addresses are compared as little-endian words")
+    return sys.byteorder
+
+
+def _shared_memory() -> None:
+    from penstock.vswitch.region import Region
+
+    Region.create(rings=2, queues=1, bells=1, buffers=1, buffer_bytes=64)
+
+
+def _pidfd() -> None:
+    os.close(os.pidfd_open(os.getpid()))
+
+
+def _quiet() -> str:
+    load, cores = os.getloadavg()[0], len(os.sched_getaffinity(0))
+    if load >= cores / 2:
+        raise PenstockError(f"load average {load:.1f} on {cores} cores; measure times on a quiet machine")
+    return f"load average {load:.1f}"
+
+
+def _udp_segments() -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        sock.setsockopt(17, 103, 1400)  # UDP_SEGMENT
+        sock.setsockopt(17, 104, 1)     # UDP_GRO
+
+
+def _tbf() -> None:
+    from penstock.vswitch.edge import RateFeedback
+    from penstock.vswitch.lab import Namespace
+
+    with Namespace("doctor") as there, RateFeedback("lo", there, rate="1Gbps"):
+        pass
+
+
+def _realtime() -> None:
+    problem: list[OSError] = []
+
+    def attempt() -> None:
+        try:
+            os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
+        except OSError as e:
+            problem.append(e)
+
+    thread = threading.Thread(target=attempt)  # its scheduling ends with it
+    thread.start()
+    thread.join()
+    if problem:
+        raise problem[0]
+
+
+def _program(name: str, package: str) -> Callable[[], str]:
+    def look() -> str:
+        if path := shutil.which(name):
+            return path
+        raise PenstockError(f"not found; install the package {package}")
+    return look
+
+
+def _cores() -> str:
+    count = len(os.sched_getaffinity(0))
+    if count < 2:
+        raise PenstockError("1 core: workers and applications share it; latencies mean little")
+    return f"{count} cores"
+
+
+def doctor() -> list[Ability]:
+    """Try everything; `permitted` of each says how it went."""
+    basic: list[tuple[str, Callable[[], str | None], str]] = [
+        ("kernel", _kernel, "short sleeps"),
+        ("byte order", _byte_order, "everything"),
+        ("shared memory", _shared_memory, "ports of native applications"),
+    ]
+    checks: list[tuple[str, Callable[[], str | None], str]] = [
+        ("pidfd", _pidfd, "the death of an application, at once"),
+        ("tap", _tap, "ports of unmodified applications"),
+        ("packet", _packet, "ports on existing interfaces"),
+        ("namespaces", _namespace, "the laboratory"),
+        ("user namespaces", _user_namespace, "a laboratory without root"),
+        ("udp segments", _udp_segments, "a fast overlay"),
+        ("tbf", _tbf, "rate feedback to unmodified applications"),
+        ("real-time priority", _realtime, "workers that are not interrupted"),
+        ("ip", _program("ip", "iproute2"), "the laboratory"),
+        ("cores", _cores, "pinned workers"),
+        ("quiet", _quiet, "measurements"),
+    ]
+    needed = [Ability(name, *_try(attempt), serves, True) for name, attempt, serves in basic]
+    return needed + [Ability(name, *_try(attempt), serves) for name, attempt, serves in checks]
 
 
 def examine() -> list[dict[str, Any]]:
-    """Rows of what was tried: what, ok, needed (else the switch cannot run), detail."""
-    rows: list[dict[str, Any]] = []
-
-    def row(what: str, ok: bool, needed: bool, detail: str) -> None:
-        rows.append({"what": what, "ok": ok, "needed": needed, "detail": detail})
-
-    version = tuple(int(n) for n in platform.release().split("-")[0].split(".")[:2])
-    row("kernel", version >= (5, 11), True, f"{platform.release()}; 5.11 or later is needed to sleep for microseconds")
-    row("byte order", sys.byteorder == "little", True, f"{sys.byteorder}; addresses are compared as little-endian words")
-    try:
-        from penstock.vswitch.region import Region
-
-        Region.create(rings=2, queues=1, bells=1, buffers=1, buffer_bytes=64)
-        row("shared memory", True, True, "a sealed memfd")
-    except (OSError, ImportError) as error:
-        row("shared memory", False, True, str(error))
-    try:
-        os.close(os.pidfd_open(os.getpid()))
-        row("pidfd", True, False, "the death of an application is seen at once")
-    except OSError as error:
-        row("pidfd", False, False, f"{error.strerror}; only the end of its connection is seen")
-    cpus = sorted(os.sched_getaffinity(0))
-    row("processors", len(cpus) > 1, False, f"{len(cpus)} ({', '.join(map(str, cpus))}); the worker wants one for itself")
-    load = os.getloadavg()[0]
-    row("quiet", load < len(cpus) / 2, False, f"load average {load:.1f}; measure times only on a quiet machine")
-    tun = Path("/dev/net/tun")
-    row("TAP", os.access(tun, os.R_OK | os.W_OK), False, f"{tun}: for unmodified applications")
-    capabilities = effective()
-    row("CAP_NET_ADMIN", bool(capabilities >> CAP_NET_ADMIN & 1), False, "for TAP and traffic control")
-    row("CAP_NET_RAW", bool(capabilities >> CAP_NET_RAW & 1), False, "for packet sockets")
-    return rows
-
-
-def effective() -> int:
-    """The capabilities of this process, as a bit mask."""
-    for line in Path("/proc/self/status").read_text().splitlines():
-        if line.startswith("CapEff:"):
-            return int(line.split()[1], 16)
-    return 0
+    """The same as rows for a table: what, ok, needed, detail."""
+    return [{"what": a.name, "ok": a.permitted, "needed": a.needed, "detail": f"{a.detail}; for {a.serves}"} for a in doctor()]

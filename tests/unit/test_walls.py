@@ -17,10 +17,11 @@ LAYERS = [
     ["fabric"],
     ["schemes"],
     ["measure", "rundir", "run", "tomltext", "specfiles"],
-    ["sim", "interpreted", "vswitch"],
+    ["sim", "interpreted"],
     ["streams", "distributions", "topology", "topology_graph", "topology_routes", "topology_files", "topology_virtual", "flows",
      "flowfile", "collectives", "workload"],
     ["spec"],
+    ["vswitch"],
     ["bench", "experiments", "report", "testing"],
     ["cli"],
 ]
