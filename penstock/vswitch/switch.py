@@ -248,7 +248,8 @@ class Switch:
                 kept += 1
         w.address_count = kept
         self.detached.append({**self.port_row(number), "state": "nonsense" if port.state == BROKEN_OFF else "detached"})
-        del self.detached[:-100]
+        if len(self.detached) > 100:
+            self.detached.pop(0)
         free(port.inputs)
         free(port.free_queues)
         free(port.news)
