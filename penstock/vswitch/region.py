@@ -128,6 +128,11 @@ class Region:
         view = cython.address(self.view)
         if queue < 0 or queue >= view.queues:
             raise SpecError(f"queue {queue}: the region has queues 0 to {view.queues - 1}")
+        frames = list(frames)
+        for frame in frames:
+            if not isinstance(frame, bytes) or not 0 < len(frame) <= view.buffer_bytes:
+                what = f"{len(frame)} B" if isinstance(frame, bytes) else f"type {type(frame).__name__}"
+                raise SpecError(f"a frame of {what}: the region takes bytes, 1 to {view.buffer_bytes} B")
         if self.doorbells and load64(word_at(view.bell[self.side], self.bell[self.side])):
             return 0
         end = end_at(self.out, queue)
@@ -137,9 +142,6 @@ class Region:
             self.known[self.side][queue] = 1
         sent = 0
         for frame in frames:
-            if not isinstance(frame, bytes) or not 0 < len(frame) <= view.buffer_bytes:
-                what = f"{len(frame)} B" if isinstance(frame, bytes) else f"type {type(frame).__name__}"
-                raise SpecError(f"a frame of {what}: the region takes bytes, 1 to {view.buffer_bytes} B")
             if not self.put(end, PyBytes_AS_STRING(frame), len(frame)):
                 break
             sent += 1

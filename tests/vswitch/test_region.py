@@ -185,3 +185,10 @@ def test_a_neighbour_that_writes_all_the_time_and_is_killed():
     for _ in range(1000):
         switch.receive(32)
     assert child.exitcode == -signal.SIGKILL
+
+
+def test_a_batch_with_a_wrong_frame_is_refused_whole():
+    app, switch = pair()
+    with pytest.raises(SpecError, match="1 to 64"):
+        app.send(0, [b"good", b"x" * 65])
+    assert app.send(0, iter([b"next"])) == 1 and switch.receive(8) == [(0, b"next")]
