@@ -133,6 +133,41 @@ def down(socket: Socket = None) -> None:
 
 
 @app.command()
+def plug(
+    port: Annotated[str, typer.Argument(metavar="PORT", help="A port of the switch.", show_default=False)],
+    tap: Annotated[str, typer.Option("--tap", metavar="DEVICE", help="The device, made here.")] = "tap0",
+    address: Annotated[str | None, typer.Option("--address", metavar="IP/BITS", help="Give it this address, and put it up.",
+                                                show_default=False)] = None,
+    socket: Socket = None,
+) -> None:
+    """Plug a TAP device into a port of a running switch until Ctrl-C: unmodified programs send and receive through it.
+
+    Example:
+
+        ip netns exec left penstock vswitch plug a --tap tap0 --address 10.0.0.1/24
+    """
+    import signal
+    import subprocess
+
+    from penstock.errors import SpecError
+    from penstock.vswitch.client import connect
+    from penstock.vswitch.gateway import Gateway
+    from penstock.vswitch.ports import open_port
+    with connect(port, socket) as application, open_port("tap", name=tap, headers=False) as device:
+        for command in (["address", "add", address, "dev", tap], ["link", "set", tap, "up"]) if address else ():
+            done = subprocess.run(["ip", *command], capture_output=True, text=True)
+            if done.returncode:
+                raise SpecError(f"--address {address}: {done.stderr.strip() or 'ip failed'}")
+        with Gateway(device, application) as gateway:
+            for number in (signal.SIGINT, signal.SIGTERM):
+                signal.signal(number, lambda *_: gateway.over.set())
+            typer.echo(f"{tap} is port {port} of the switch")
+            while not gateway.over.wait(0.2) and not application.gone:
+                pass
+        typer.echo(f"unplugged: {', '.join(f'{k} {v}' for k, v in (gateway.counters | device.counters).items() if v)}")
+
+
+@app.command()
 def doctor(json: Json = False) -> None:
     """What this machine permits; exit status 1 if the switch cannot run here.
 
