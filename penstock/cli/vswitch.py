@@ -83,6 +83,37 @@ def _cell(value: Any) -> str:
     return "-" if value is None else str(value)
 
 
+@app.command()
+def top(
+    interval: Annotated[float, typer.Option("--interval", metavar="S", min=0.01, help="Between two looks.")] = 1.0,
+    seconds: Annotated[float | None, typer.Option("--for", metavar="S", help="How long.", show_default="until Ctrl-C")] = None,
+    plot: Annotated[Path | None, typer.Option("--plot", metavar="FILE.png", help="In the end, draw what was seen.",
+                                              show_default=False)] = None,
+    socket: Socket = None,
+) -> None:
+    """Watch a running switch: what its ports carry, what waits for slow receivers, what is paused and dropped.
+
+    Example:
+
+        penstock vswitch top --for 10 --interval 0.1 --plot switch.png
+    """
+    from rich.console import Console
+    from rich.live import Live
+
+    from penstock.errors import SpecError
+    from penstock.vswitch import top as watching
+    if plot and plot.suffix not in (".png", ".pdf", ".svg"):
+        raise SpecError(f"--plot {plot}: must end in .png, .pdf or .svg")
+    with Live(console=Console(), auto_refresh=False) as live:
+        history = watching.watch(socket, interval, seconds, lambda h: live.update(watching.table(h), refresh=True))
+    if plot:
+        try:
+            watching.draw(history).savefig(plot)
+        except OSError as error:
+            raise SpecError(f"--plot {plot}: cannot be written ({error.strerror})") from None
+        typer.echo(f"{plot} drawn from {len(history.samples)} samples")
+
+
 @app.command("set")
 def set_(
     changes: Annotated[list[str], typer.Argument(metavar="KEY=VALUE ...", help="mode, th_goal, th_over, th_net, burst....")],

@@ -1,0 +1,70 @@
+"""Watching a switch: rates from counters, the longest queues, a picture; and what the command does with bad input."""
+
+import threading
+import time
+
+from frames import udp
+from test_daemon import A, B, started
+
+from penstock.cli import main
+from penstock.vswitch import top
+from penstock.vswitch.client import connect
+from penstock.vswitch.top import History, Sample
+
+
+def row(sent, waiting=0):
+    port = {"received_frames": 0, "received_bytes": 0, "sent_frames": sent, "sent_bytes": 1000 * sent, "pauses": 0, "flows": 1,
+            "drops": {}}
+    flow = {"waiting_bytes": waiting, "longest_bytes": waiting, "rate_bytes_per_s": 5, "pauses": 1, "dropped": 0}
+    return {"b": port}, {"x": flow}
+
+
+def test_rates_are_differences_over_time():
+    history = History([Sample(0.0, *row(10)), Sample(0.5, *row(20)), Sample(2.5, *row(120, 9)), Sample(3.0, {}, {})])
+    assert history.rates("b", "sent_frames") == ([0.5, 2.5], [20.0, 50.0])
+    assert history.rates("none", "sent_frames") == ([], []) and history.longest_flows() == ["x"]
+    assert len(top.draw(history).axes) == 2
+
+
+def test_a_slow_receiver_is_seen_and_drawn(tmp_path, capsys):
+    process, path = started(tmp_path)
+    over = threading.Event()
+    try:
+        with connect("a", path) as a, connect("b", path) as b:
+
+            def talk():
+                while not over.is_set():
+                    a.send(0, [udp(A, B, payload=bytes(1000))] * 8)
+                    time.sleep(0.001)
+
+            def take():
+                while not over.is_set():
+                    b.receive(2)
+                    time.sleep(0.002)
+
+            threads = [threading.Thread(target=work) for work in (talk, take)]
+            for thread in threads:
+                thread.start()
+            file = tmp_path / "switch.png"
+            assert main(["vswitch", "top", "--for", "0.6", "--interval", "0.1", "--plot", str(file), "--socket", path]) == 0
+            over.set()
+            for thread in threads:
+                thread.join()
+        said = capsys.readouterr().out
+        assert "waiting B" in said and f"{A}:" in said and "drawn from" in said
+        assert file.read_bytes()[:4] == b"\x89PNG"
+        assert main(["vswitch", "top", "--plot", str(tmp_path / "x.doc"), "--socket", path]) == 2
+        assert main(["vswitch", "top", "--for", "0.05", "--interval", "0.01", "--plot", "/nowhere/x.png", "--socket", path]) == 2
+    finally:
+        over.set()
+        process.terminate()
+        process.wait(20)
+    assert main(["vswitch", "top", "--socket", path]) == 2
+    assert "no switch answers" in capsys.readouterr().err
+
+
+def test_the_end_of_the_switch_ends_the_watch(tmp_path):
+    process, path = started(tmp_path)
+    threading.Timer(0.3, process.terminate).start()
+    history = top.watch(path, 0.05, 20)
+    assert process.wait(20) == 0 and history.samples[-1].at < 15
