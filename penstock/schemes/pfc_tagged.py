@@ -25,8 +25,8 @@ parameters = {
 fabric = {"voqs": "voqs", "nic_by_destination": "host_pause"}
 
 
-def set_up_node(pfc_tagged, node):
-    my_node(pfc_tagged, node).renew_due = NEVER
+def set_up_port(pfc_tagged, node, port):
+    my_node(pfc_tagged, node).renew_due = NEVER         # here: the set-up of a node is repeated when a rate changes
 
 
 def destination_of(pfc_tagged, node, dst) -> destination:

@@ -79,6 +79,17 @@ def test_a_lost_resume_is_no_prison(control_loss, host_pause):
     assert run.summary["flows_finished"] == run.flows.height
 
 
+def test_pauses_are_renewed_after_a_link_has_changed_its_rate():
+    """What a switch has paused stays paused, though its set-up is repeated: the changes are those of a link that nobody uses."""
+    topo, stored = network(), {}
+    changes = [{"time": f"{t}us", "a": "tor0", "b": "host1", "rate": "50Gbps"} for t in range(20, 600, 3)]
+    for name, net in {"steady": topo, "changed": topo.with_changes(changes)}.items():
+        run, _ = traced(net, incast(net, range(4, 16), size=900_000), "pfc_tagged",
+                        {"lease": "6us", "xoff": "200KB", "xon": "1KB"}, host=QUEUED_ACKS)
+        stored[name] = run.ports["max_queue_bytes"].to_list(), run.ports["pauses_sent"].to_list()
+    assert sum(stored["steady"][1]) > 100 and stored["changed"] == stored["steady"]
+
+
 def test_quiet_networks_are_left_alone():
     topo = network()
     flows = flow_list(topo, [(4, 0, 500_000)])
