@@ -19,6 +19,8 @@ from typing import Any
 from penstock.vswitch import messages
 from penstock.vswitch.region import Region
 
+AT_ONCE = 256       # frames that send_all hands over in one call: each call copies and checks what it is given
+
 
 def connect(name: str, path: str | None = None, **shape: int) -> "Port":
     """Attach to a port of a running switch; `shape` as of `Region.create`: rings, queues, bells, buffers, buffer_bytes."""
@@ -27,10 +29,7 @@ def connect(name: str, path: str | None = None, **shape: int) -> "Port":
     connection = socket.socket(socket.AF_UNIX)
     connection.settimeout(15)
     try:
-        messages.call(connection, path)
-        messages.send(connection, {"attach": name, "shape": region.shape}, (region.fd,))
-        answer, fds = messages.receive(connection)
-        answer = messages.checked(answer, path)
+        answer, fds = messages.converse(connection, path, {"attach": name, "shape": region.shape}, (region.fd,))
     except BaseException:
         connection.close()
         raise
@@ -80,7 +79,7 @@ class Port:
         """Send all, waiting for room; fewer than all only if the time is over or the switch has gone."""
         sent, wait, end = 0, 0.00005, None if timeout is None else time.monotonic() + timeout
         while sent < len(frames):
-            done = self.send(queue, frames[sent:])
+            done = self.send(queue, frames[sent : sent + AT_ONCE])
             sent += done
             if done:
                 wait = 0.00005

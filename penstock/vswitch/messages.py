@@ -1,6 +1,7 @@
 """Between daemon and clients: a JSON object per line over a unix socket, file descriptors beside the first bytes of a line."""
 
 import array
+import contextlib
 import json
 import os
 import socket
@@ -61,25 +62,26 @@ def ask(path: str, message: dict[str, Any], timeout: float = 15.0) -> dict[str, 
     """One question to a running switch, and its answer."""
     with socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(timeout)
-        call(connection, path)
-        send(connection, message)
-        answer, fds = receive(connection)
+        answer, fds = converse(connection, path, message)
         close(fds)
-    return checked(answer, path)
+    return answer
 
 
-def call(connection: socket.socket, path: str) -> None:
-    """Connect, or say why not."""
+def converse(connection: socket.socket, path: str, message: dict[str, Any],
+             fds: tuple[int, ...] = ()) -> tuple[dict[str, Any], list[int]]:
+    """Connect, send a message and get an answer that is no refusal, with its descriptors; or say why not."""
     try:
         connection.connect(path)
     except OSError as error:
         raise SpecError(f"{path}: no switch answers ({error.strerror}); start one: `penstock vswitch up SPEC.toml`") from None
-
-
-def checked(answer: dict[str, Any] | None, path: str) -> dict[str, Any]:
-    """An answer that is no refusal."""
+    answer: dict[str, Any] | None = None
+    came: list[int] = []
+    with contextlib.suppress(OSError):              # it goes down between two words
+        send(connection, message, fds)
+        answer, came = receive(connection)
     if answer is None:
         raise SpecError(f"{path}: the switch has hung up; is it going down?")
     if "error" in answer:
+        close(came)
         raise SpecError(str(answer["error"]))
-    return answer
+    return answer, came

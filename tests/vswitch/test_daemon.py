@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -298,3 +299,23 @@ def test_drain_and_down(tmp_path, capsys):
 def test_specs_may_be_anything(content, message):
     with pytest.raises(SpecError, match=message):
         checked(content)
+
+
+def test_a_switch_that_hangs_up_between_two_words(tmp_path):
+    """It is said in one line, whether the question or the answer is lost."""
+    for last_word in (b"", b"{"):
+        path = tmp_path / f"s{len(last_word)}"
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(str(path))
+            listener.listen()
+
+            def hang_up(listener=listener, last_word=last_word):
+                connection, _ = listener.accept()
+                connection.sendall(last_word)
+                connection.close()
+
+            thread = threading.Thread(target=hang_up)
+            thread.start()
+            with pytest.raises(SpecError, match="hung up"):
+                messages.ask(str(path), {"show": "x" * 4_000_000})
+            thread.join()
