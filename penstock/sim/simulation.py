@@ -175,9 +175,9 @@ class Simulation:
             link(world, a, slot_a, b, slot_b, ps_per_byte, delay)
             set_lines(port_at(node_at(world, a), slot_a), loss, control_loss)
             set_lines(port_at(node_at(world, b), slot_b), loss, control_loss)
-            tiers = shape["tiers"]
-            port_at(node_at(world, a), slot_a).up = (tiers[b] > tiers[a]) - (tiers[b] < tiers[a])
-            port_at(node_at(world, b), slot_b).up = (tiers[a] > tiers[b]) - (tiers[a] < tiers[b])
+            up = (shape["tiers"][b] > shape["tiers"][a]) - (shape["tiers"][b] < shape["tiers"][a])
+            port_at(node_at(world, a), slot_a).up = up
+            port_at(node_at(world, b), slot_b).up = -up
         self.set_workers(shape["worker_of"], settings["flow_limit"], sizes)
         self.set_routes(shape["offsets"], shape["next_hops"])
         for part in composition.parts:

@@ -11,10 +11,10 @@ lost is lost in the kernel's queue, where it is counted (`kernel_lost`) and wher
 
 import fcntl
 import select
-import struct
 import threading
 import zlib
 from collections import deque
+from itertools import islice
 from typing import Any
 
 from penstock.errors import SpecError
@@ -24,7 +24,6 @@ IPV4, ARP = b"\x08\x00", b"\x08\x06"
 GET_HARDWARE_ADDRESS = 0x8927
 BATCH = 32
 NAP_S = 0.001
-REASONS = ("not_ipv4", "answered")
 
 
 def mac_of(address: bytes) -> bytes:
@@ -59,8 +58,9 @@ class Gateway:
         self.kernel, self.app, self.most = kernel, app, most
         self.queues = int(app.region.shape["queues"])
         self.to_switch: dict[int, deque[bytes]] = {}
+        self.waiting = 0        # frames in it: those that the switch has had no room for
         self.to_kernel: deque[bytes] = deque()
-        self.counters = dict.fromkeys(REASONS, 0)
+        self.counters = {"not_ipv4": 0, "answered": 0}
         self.mac = self._hardware_address()
         self.over = threading.Event()
         self.thread = threading.Thread(target=self.run, daemon=True)
@@ -78,11 +78,6 @@ class Gateway:
             return b"\xff" * 6
         return bytes(fcntl.ioctl(self.kernel.fd, GET_HARDWARE_ADDRESS, bytes(40))[18:24])
 
-    @property
-    def waiting(self) -> int:
-        """Frames that the switch has had no room for."""
-        return sum(map(len, self.to_switch.values()))
-
     def run(self) -> None:
         """Move frames until told otherwise, or until the switch has gone."""
         while not self.over.is_set() and not self.app.gone:
@@ -96,6 +91,7 @@ class Gateway:
                 return count
             if frame[12:14] == IPV4 and len(frame) >= 34:
                 self.to_switch.setdefault(flow_of(frame, self.queues), deque()).append(frame)
+                self.waiting += 1
             elif (reply := answer(frame)) is not None:
                 self.counters["answered"] += 1
                 self.to_kernel.append(reply)
@@ -106,12 +102,13 @@ class Gateway:
     def out_to_switch(self) -> int:
         moved = 0
         for queue, frames in list(self.to_switch.items()):
-            sent = self.app.send(queue, list(frames)[:BATCH])
+            sent = self.app.send(queue, list(islice(frames, BATCH)))
             for _ in range(sent):
                 frames.popleft()
             moved += sent
             if not frames:
                 del self.to_switch[queue]
+        self.waiting -= moved
         return moved
 
     def in_from_switch(self) -> int:
@@ -132,10 +129,3 @@ class Gateway:
             readers = [self.app, self.app.connection, *([] if self.waiting >= self.most else [self.kernel.fd])]
             select.select(readers, [], [], NAP_S if stuck else 0.1)
             self.app.clear()
-
-
-def wire(source: str, target: str, payload: bytes, port: int = 7) -> bytes:
-    """A UDP frame between two addresses, for tests and examples."""
-    here, there = (bytes(map(int, address.split("."))) for address in (source, target))
-    ip = struct.pack("!BBHHHBBH", 0x45, 0, 28 + len(payload), 0, 0, 64, 17, 0) + here + there
-    return mac_of(there) + mac_of(here) + IPV4 + ip + struct.pack("!HHHH", port, port, 8 + len(payload), 0) + payload

@@ -10,11 +10,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from penstock.errors import SpecError
-from penstock.palette import DASHES, OTHERS, PAGE, RC
+from penstock.palette import BLUE, DASHES, GREEN, ORANGE, OTHERS, PAGE, PURPLE, RC, RED, SKY
 from penstock.vswitch import messages
 
 SHOWN = 8           # flows in a table or picture: those with the longest queues
-COLOURS = ("#0072B2", "#E69F00", "#009E73", "#D55E00", "#CC79A7", "#56B4E9", *OTHERS)
+COLOURS = (BLUE, ORANGE, GREEN, RED, PURPLE, SKY, *OTHERS)
 
 
 @dataclass

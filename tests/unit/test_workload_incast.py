@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
+from test_workload import says
 
 from penstock.errors import SpecError
 from penstock.spec import load_spec
@@ -21,13 +22,6 @@ MIX = {"fan_in": 720, "size": "30..40 x 1460B", "load": 0.5, "load_on": "receive
        "receivers": FIRSTS, "order": "in_turn", "pairs": "inter_rack"}
 BACKGROUND = {"sizes": "web_server", "load": 0.8, "load_on": "host", "pairs": "inter_rack"}
 EVERY = 5_886_720_000                   # ps: 8 * 720 * 35 * 1460 B / (0.5 * 100 Gbit/s)
-
-
-def says(text, function, *args, **kwargs):
-    with pytest.raises(SpecError) as error:
-        function(*args, **kwargs)
-    assert text in str(error.value)
-    assert "\n" not in str(error.value)
 
 
 @pytest.fixture(scope="module")

@@ -7,12 +7,13 @@ import threading
 import time
 
 import pytest
+from frames import udp
 from test_lab import FORBIDDEN, PONG
 
 from penstock.errors import SpecError
 from penstock.vswitch.client import connect
 from penstock.vswitch.daemon import Daemon
-from penstock.vswitch.gateway import Gateway, answer, flow_of, mac_of, wire
+from penstock.vswitch.gateway import Gateway, answer, flow_of, mac_of
 from penstock.vswitch.lab import Namespace
 from penstock.vswitch.messages import ask
 
@@ -102,14 +103,14 @@ def test_answers_to_address_requests():
     assert reply[:6] == b"\x0a" * 6 and reply[20:22] == b"\x00\x02" and reply[22:28] == mac_of(you) and reply[28:32] == you
     assert reply[32:38] == b"\x0a" * 6 and reply[38:42] == me and answer(reply) is None
     assert answer(ask[:28] + bytes(4) + ask[32:]) is None, "a probe for an address that is free"
-    assert answer(ask[:38] + me) is None and answer(ask[:40]) is None and answer(wire(HERE, THERE, b"x")) is None
+    assert answer(ask[:38] + me) is None and answer(ask[:40]) is None and answer(udp(HERE, THERE, payload=b"x")) is None
 
 
 def test_a_flow_keeps_its_queue():
-    assert flow_of(wire(HERE, THERE, b"x"), 64) == flow_of(wire(HERE, THERE, b"yy" * 50), 64)
-    assert len({flow_of(wire(HERE, THERE, b"", port=p), 64) for p in range(500)}) > 50
-    later = bytearray(wire(HERE, THERE, b"x" * 30, port=1))
+    assert flow_of(udp(HERE, THERE, payload=b"x"), 64) == flow_of(udp(HERE, THERE, payload=b"yy" * 50), 64)
+    assert len({flow_of(udp(HERE, THERE, p, p), 64) for p in range(500)}) > 50
+    later = bytearray(udp(HERE, THERE, 1, 1, b"x" * 30))
     later[21] = 5                   # a later fragment has no ports
-    other = bytearray(wire(HERE, THERE, b"x" * 30, port=2))
+    other = bytearray(udp(HERE, THERE, 2, 2, b"x" * 30))
     other[21] = 5
     assert flow_of(bytes(later), 64) == flow_of(bytes(other), 64)

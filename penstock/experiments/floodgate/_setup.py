@@ -23,7 +23,7 @@ import numpy as np
 import polars as pl
 
 from penstock.experiments.cache import Runs, Spec
-from penstock.experiments.style import BLACK, DASHES, GREEN, ORANGE, SKY, look
+from penstock.experiments.style import BLACK, DASHES, GREEN, ORANGE, SKY, family, look
 
 FABRIC = {"kind": "leaf_spine", "hosts": 160, "tors": 10, "spines": 4, "rate": "100Gbps", "uplink_rate": "400Gbps",
           "delay": "600ns", "buffer": "20MB"}  # fmt: skip
@@ -57,7 +57,7 @@ class Scheme:
     @property
     def style(self) -> dict[str, Any]:
         """Colour, dashes and marker: the colour says whether Floodgate is on, the dashes of which kind."""
-        if "floodgate" not in self.table["name"].replace(":floodgate", ""):
+        if family(self.table["name"]) != "floodgate":
             return look(self.table["name"], self.nth)
         ideal = "ideal" in self.table["name"]
         return {**look("floodgate"), "color": SKY if ideal else GREEN, "linestyle": DASHES[2 if ideal else 0]}

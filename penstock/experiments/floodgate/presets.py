@@ -18,7 +18,7 @@ from penstock.experiments.claims import Claim, Differs, ascending, holds, within
 from penstock.experiments.floodgate import _hops as hops
 from penstock.experiments.floodgate import _setup as setup
 from penstock.experiments.floodgate._setup import DCQCN, FLOODGATE, Scheme, rows, value
-from penstock.experiments.style import GREEN, ORANGE, PAGE, PURPLE, SKY, figure
+from penstock.experiments.style import GREEN, ORANGE, PAGE, PURPLE, SKY, family, figure
 
 TITLE = "Paper against authors' code, one difference at a time"
 PAPER = "Floodgate, CoNEXT 2021 (not a figure of the paper)"
@@ -188,7 +188,7 @@ def plot(data: pl.DataFrame) -> Any:
 
 def _colour(one: Scheme) -> str:
     """By congestion control, and whether Floodgate is on."""
-    on = "+floodgate" in one.table["name"]
+    on = family(one.table["name"]) == "floodgate"
     if "dctcp" in one.table["name"]:
         return SKY if on else PURPLE
     return GREEN if on else ORANGE
