@@ -2,6 +2,7 @@ from penstock.vswitch.state cimport *
 from penstock.vswitch.rings_inline cimport push, open_queue, take, give, take_ring, give_ring, take_buffer, give_buffer, slot_of
 from penstock.vswitch.frames cimport parse
 from penstock.vswitch.flowtable cimport find_flow, new_flow
+from penstock.vswitch.kernel cimport complete_copy
 
 cdef enum:
     SAMPLE_NS = 200000      # between measurements of a receive rate
@@ -18,3 +19,4 @@ cdef void set_limits(Worker* w, Flow* flow, View* view) noexcept nogil
 cdef int64_t pause_time(Worker* w, Flow* flow) noexcept nogil
 cdef void pace(Worker* w, Input* input, Flow* flow, int64_t length, int64_t now) noexcept nogil
 cdef void announce(Port* port, int64_t queue) noexcept nogil
+cdef void copy_frame(Worker* w, Port* port, Port* to, char* frame, char* to_frame, int64_t length) noexcept nogil

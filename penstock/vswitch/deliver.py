@@ -19,9 +19,9 @@ def deliver(w, port, input, word, now):
         view.broken += 1
         return drop(port, input, -1, BAD_DESCRIPTOR)
     frame = bytes_at(view.buffer[0], buffer * view.buffer_bytes)
-    memcpy(w.header, frame, HEADER)     # a region is longer than its buffers; parse() keeps to the length
+    memcpy(w.header, frame + port.prefix, HEADER)     # a region is longer than its buffers; parse() keeps to the length
     key = key_of(w)
-    if not parse(w.header, length, port.serial, key):
+    if not parse(w.header, length - port.prefix, port.serial, key):
         return drop(port, input, buffer, MALFORMED)
     flow = find_flow(w, key)
     if not flow:
@@ -36,7 +36,8 @@ def deliver(w, port, input, word, now):
         flow = flow_at(w, number)
     to = port_at(w, flow.target)
     into = view_of(to)
-    if length > into.buffer_bytes:
+    size = length - port.prefix + to.prefix
+    if size > into.buffer_bytes:
         return drop(port, input, buffer, TOO_LONG)
     if not flow.open:
         if not open_queue(into, flow_end(flow), 1, flow.queue):
@@ -47,37 +48,52 @@ def deliver(w, port, input, word, now):
         flow.sampled = 0
         set_limits(w, flow, into)
         flow.base = load64(word_at(into.consumed[1], flow.queue))
-    if flow.sent + length - flow.consumed > flow.goal or now - flow.sampled_at > SAMPLE_NS:
+    if flow.sent + size - flow.consumed > flow.goal or now - flow.sampled_at > SAMPLE_NS:
         measure(w, flow, into, now)
-    queued = flow.sent - flow.consumed + length
-    if queued > (flow.over if input.blocked or port.waiting == flow.number + 1 else flow.net) and queued > length:
+    queued = flow.sent - flow.consumed + size
+    if queued > (flow.over if input.blocked or port.waiting == flow.number + 1 else flow.net) and queued > size:
         return refuse(w, port, input, flow, buffer, FULL, now)
     place = take_buffer(into, 1)
     if place < 0:
         return refuse(w, port, input, flow, buffer, NO_BUFFER, now)
     to_frame = bytes_at(into.buffer[1], place * into.buffer_bytes)
-    memcpy(to_frame, w.header, min(length, HEADER))
-    if length > HEADER:
-        memcpy(to_frame + HEADER, frame + HEADER, length - HEADER)
-    if not push(into, flow_end(flow), descriptor(place, length)):
+    copy_frame(w, port, to, frame, to_frame, length)
+    if not push(into, flow_end(flow), descriptor(place, size)):
         give_buffer(into, 1, place)
         return refuse(w, port, input, flow, buffer, NO_BUFFER, now)
     give_buffer(view, 0, buffer)
-    flow.sent += length
+    flow.sent += size
     flow.longest = max(flow.longest, queued)
     flow.used_at = now
     flow.frames += 1
-    flow.bytes += length
+    flow.bytes += size
     port.received_frames += 1
     port.received_bytes += length
     to.sent_frames += 1
-    to.sent_bytes += length
+    to.sent_bytes += size
     announce(to, flow.queue)
     input.blocked = 0
     port.waiting = 0
     if w.mode == BACKDRAFT:
-        pace(w, input, flow, length, now)
+        pace(w, input, flow, size, now)
     return DELIVERED
+
+
+def copy_frame(w, port, to, frame, to_frame, length):
+    """Copy a frame of which the header has been copied; between ports with and without a virtio_net_hdr, put or resolve that."""
+    frame += port.prefix
+    if to.prefix:
+        if port.prefix:
+            memcpy(to_frame, frame - port.prefix, port.prefix)
+        else:
+            memset(to_frame, 0, to.prefix)
+        to_frame += to.prefix
+    length -= port.prefix
+    memcpy(to_frame, w.header, min(length, HEADER))
+    if length > HEADER:
+        memcpy(to_frame + HEADER, frame + HEADER, length - HEADER)
+    if port.prefix > to.prefix:
+        complete_copy(frame - port.prefix, to_frame, length)
 
 
 def announce(port, queue):

@@ -75,6 +75,7 @@ cdef struct Input:          # a transmit queue of an application
 cdef struct Port:
     View view
     int32_t state, number, serial
+    int32_t prefix          # bytes before the Ethernet header of its frames: a virtio_net_hdr, or none
     int32_t bell_in, bell_out
     int32_t fd              # wakes the application
     int32_t levels          # which priorities have active queues
@@ -103,6 +104,9 @@ cdef struct Timer:
     int64_t at
     int32_t port, input
 
+cdef struct Worker
+ctypedef int64_t (*Drives)(Worker* w, void* own, int64_t now) noexcept nogil
+
 cdef struct Worker:
     int32_t wanted          # by Python: come back
     int32_t mode, doorbells, burst, epoll
@@ -116,12 +120,19 @@ cdef struct Worker:
     int32_t* free_flows
     int32_t flow_room, free_flow_count, table_mask, age_at, flow_count, flow_top
     uint64_t seed
+    void* drivers[64]       # of the ports that the worker itself drives
+    Port* sides[64]         # the other sides of their regions, by port
+    Drives drive
+    int32_t driver_count
+    int64_t soon            # when a driver has something to do
     int64_t next_age, naps, rounds, worked_rounds, frames
     char header[128]
     Key key
 
 cdef inline Flow* nothing() noexcept nogil: return NULL
 cdef inline Port* port_at(Worker* w, int64_t i) noexcept nogil: return &w.ports[i]
+cdef inline Port* waiting_at(Worker* w, int64_t i) noexcept nogil: return &w.ports[i] if i < MOST_PORTS else w.sides[i - MOST_PORTS]
+cdef inline int64_t drive_at(Worker* w, int64_t i, int64_t now) noexcept nogil: return w.drive(w, w.drivers[i], now)
 cdef inline Flow* flow_at(Worker* w, int64_t i) noexcept nogil: return &w.flows[i]
 cdef inline Input* input_at(Port* port, int64_t i) noexcept nogil: return &port.inputs[i]
 cdef inline Address* address_at(Worker* w, int64_t i) noexcept nogil: return &w.addresses[i]

@@ -27,7 +27,7 @@ cdef inline void clear_input(Input* input): memset(input, 0, sizeof(Input))
 
 cdef class Switch:
     cdef Worker* w
-    cdef readonly dict regions, names, fds
+    cdef readonly dict regions, names, fds, drives
     cdef readonly list detached
     cdef readonly object epoll
     cdef object commands, thread

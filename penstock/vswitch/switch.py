@@ -96,7 +96,7 @@ class Switch:
 
     def __init__(self, **settings):
         self.settings = checked(settings)
-        self.regions, self.names, self.detached, self.fds = {}, {}, [], {}
+        self.regions, self.names, self.detached, self.fds, self.drives = {}, {}, [], {}, {}
         self.commands = collections.deque()
         self.control = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self.epoll = select.epoll()
@@ -209,7 +209,7 @@ class Switch:
     def make_timers(self):
         """Room in the heap for every transmit queue there is."""
         w = self.w
-        room = sum(r.shape["queues"] for r in self.regions.values()) + 1
+        room = 2 * sum(r.shape["queues"] for r in self.regions.values()) + 1    # of both sides, where the worker is both
         if room > w.timer_room:
             timers = new_timers(room)
             if w.timers:
@@ -238,6 +238,8 @@ class Switch:
         port = port_at(w, number)
         if number not in self.regions:
             return
+        if number in self.drives:
+            self.drives.pop(number).remove(self)
         self.forget_flows(number)
         forget_timers(w, number)
         kept = 0

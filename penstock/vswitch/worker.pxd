@@ -4,6 +4,9 @@ from penstock.vswitch.deliver cimport deliver
 from penstock.vswitch.flowtable cimport age
 from penstock.vswitch.schedule cimport activate, take_head, pause_input, release
 
+cdef enum:
+    MOST_SLEEP_NS = 500000000
+
 cdef void loop(Worker* w, int64_t until) noexcept nogil
 cdef int64_t turn(Worker* w, int64_t now) noexcept nogil
 cdef int64_t answer(Worker* w, Port* port) noexcept nogil

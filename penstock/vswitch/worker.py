@@ -27,6 +27,9 @@ def turn(w, now):
     """Give every port its turn; whether there was anything to do."""
     release(w, now)
     done = 0
+    w.soon = now + MOST_SLEEP_NS
+    for i in range(w.driver_count):
+        done += drive_at(w, i, now)
     for i in range(w.port_count):
         port = port_at(w, i)
         if port.state != UP or port.paused_until > now:
@@ -195,7 +198,7 @@ def any_news(w, now):
 
 def nap(w, now):
     """Sleep until an application rings, a pause is over, or idle flows are to be looked for."""
-    ns = 10000000 if w.flow_count else 500000000
+    ns = min(10000000 if w.flow_count else MOST_SLEEP_NS, w.soon - now)
     if w.timer_count > 0:
         ns = min(ns, timer_at(w, 0).at - now)
     for i in range(w.port_count):
