@@ -15,15 +15,17 @@ from pathlib import Path
 from typing import Any
 
 from penstock.errors import PenstockError, SpecError, nearest
+from penstock.inputs import whole
 from penstock.units import parse_size
-from penstock.vswitch import messages
+from penstock.vswitch import devices, messages
+from penstock.vswitch.driver import attach_device
 from penstock.vswitch.region import Region
 from penstock.vswitch.region import checked as checked_shape
 from penstock.vswitch.switch import Switch, address_words
 from penstock.vswitch.switch import checked as checked_settings
 
 MOST_CONNECTIONS = 128
-PORT_KEYS = ("name", "addresses", "uid", "memory", "guarded")
+PORT_KEYS = ("name", "addresses", "uid", "memory", "guarded", "kind")
 SWITCH_KEYS = ("socket", "cpu")
 
 
@@ -58,9 +60,11 @@ def checked(content: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, dict[
 
 
 def _port(table: Mapping[str, Any], where: str) -> dict[str, Any]:
+    device = devices.checked(table, where)
+    known = (*PORT_KEYS, *devices.OPTIONS.get(device.get("kind", ""), ()))
     for key in table:
-        if key not in PORT_KEYS:
-            raise SpecError(f"{where}.{key}: unknown key{nearest(key, PORT_KEYS)}")
+        if key not in known:
+            raise SpecError(f"{where}.{key}: unknown key{nearest(key, known)}")
     name, addresses, uid = table.get("name"), table.get("addresses"), table.get("uid")
     if not isinstance(name, str) or not name:
         raise SpecError(f'{where}.name = {name!r}: must be a name, such as "a"')
@@ -74,7 +78,7 @@ def _port(table: Mapping[str, Any], where: str) -> dict[str, Any]:
     if not isinstance(guarded, bool):
         raise SpecError(f"{where}.guarded = {guarded!r}: must be true or false")
     memory = parse_size(table.get("memory", "64MB"), f"{where}.memory", positive=True)
-    return {"name": name, "addresses": addresses, "uid": uid, "guarded": guarded, "memory": memory}
+    return {"name": name, "addresses": addresses, "uid": uid, "guarded": guarded, "memory": memory, "device": device}
 
 
 class Daemon:
@@ -87,6 +91,7 @@ class Daemon:
         self.over = threading.Event()
         self.draining = False
         self.attached: dict[str, socket.socket] = {}
+        self.plugged: dict[str, devices.Device] = {}
         self.connections = 0
         self.lock = threading.Lock()
         self.listener = socket.socket(socket.AF_UNIX)
@@ -110,6 +115,7 @@ class Daemon:
 
     def serve(self) -> None:
         """Run until `down`, or until `over` is set."""
+        opened = self._open_devices()
         self.switch.start(self.cpu, self._hang_up)
         self.listener.settimeout(0.2)
         try:
@@ -130,6 +136,26 @@ class Daemon:
             for each in list(self.attached.values()):
                 _shut(each)
             self.switch.stop()
+            for device in opened:
+                device.close()
+
+    def _open_devices(self) -> list[devices.Device]:
+        """The ports of the specification that are devices, attached."""
+        opened: list[devices.Device] = []
+        try:
+            for name, port in self.ports.items():
+                if port["device"]:
+                    device = devices.opened(port["device"], port["addresses"], f"port {name!r}")
+                    opened.append(device)
+                    attach_device(self.switch, name, device, port["addresses"], port["guarded"])
+        except BaseException:
+            self.switch.close()
+            for device in opened:
+                device.close()
+            self.listener.close()
+            Path(self.path).unlink(missing_ok=True)
+            raise
+        return opened
 
     def _hang_up(self, names: list[str]) -> None:
         """The worker has detached ports whose applications wrote nonsense."""
@@ -147,8 +173,9 @@ class Daemon:
                 if message is None:
                     return
                 try:
-                    if "attach" in message:
-                        name = self._attach(connection, message, fds, uid)
+                    if "attach" in message or "plug" in message:
+                        admit = self._attach if "attach" in message else self._plug
+                        name = admit(connection, message, fds, uid)
                         self._wait_for_end(connection, pid)
                         return
                     messages.send(connection, self._answer(message, uid))
@@ -181,15 +208,55 @@ class Daemon:
             if pidfd >= 0:
                 os.close(pidfd)
 
-    def _attach(self, connection: socket.socket, message: dict[str, Any], fds: list[int], uid: int) -> str:
-        name = message["attach"]
+    def _allowed(self, name: Any, uid: int) -> tuple[str, dict[str, Any]]:
         port = self.ports.get(name) if isinstance(name, str) else None
         if port is None:
             raise SpecError(f"port {name!r}: the switch has none of that name{nearest(str(name), self.ports)}")
+        if port["device"]:
+            raise SpecError(f"port {name!r}: it is a device, of kind {port['device']['kind']}; applications attach to others")
         if port["uid"] is not None and uid not in (port["uid"], 0):
             raise SpecError(f"port {name!r}: it belongs to user {port['uid']}, you are {uid}")
         if self.draining:
             raise SpecError("the switch is being drained and takes no more applications")
+        return name, port
+
+    def _reserve(self, name: str, connection: socket.socket) -> None:
+        end = time.monotonic() + 0.5  # the one before may be on its way out
+        while name in self.attached and time.monotonic() < end:
+            time.sleep(0.005)
+        with self.lock:
+            if name in self.attached:
+                raise SpecError(f"port {name!r}: an application is attached; there can be one")
+            self.attached[name] = connection
+
+    def _plug(self, connection: socket.socket, message: dict[str, Any], fds: list[int], uid: int) -> str:
+        """A TAP that another process has made, in whatever namespace, and whose descriptor it sends."""
+        if uid not in (0, os.getuid()):
+            raise SpecError(f"you are user {uid}: only the switch's own user may plug devices in")
+        name, port = self._allowed(message["plug"], uid)
+        if len(fds) != 1:
+            raise SpecError("plug: must come with one file descriptor, of a TAP")
+        device = devices.of_descriptor(os.dup(fds[0]))
+        try:
+            self._reserve(name, connection)
+            try:
+                self.switch.call(lambda: attach_device(self.switch, name, device, port["addresses"], port["guarded"]))
+            except (PenstockError, RuntimeError):
+                del self.attached[name]
+                raise
+        except BaseException:
+            device.close()
+            raise
+        self.plugged[name] = device
+        try:
+            messages.send(connection, {"plugged": name, "addresses": port["addresses"]})
+        except OSError:
+            self._detach(name)
+            raise
+        return name
+
+    def _attach(self, connection: socket.socket, message: dict[str, Any], fds: list[int], uid: int) -> str:
+        name, port = self._allowed(message["attach"], uid)
         if len(fds) != 1 or not isinstance(message.get("shape"), dict):
             raise SpecError("attach: must come with the shape of a region and its file descriptor")
         shape = checked_shape(message["shape"])
@@ -199,13 +266,7 @@ class Daemon:
                 "ask for fewer "
                 "buffers, or allow more"
             )
-        end = time.monotonic() + 0.5  # the one before may be on its way out
-        while name in self.attached and time.monotonic() < end:
-            time.sleep(0.005)
-        with self.lock:
-            if name in self.attached:
-                raise SpecError(f"port {name!r}: an application is attached; there can be one")
-            self.attached[name] = connection
+        self._reserve(name, connection)
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
         bell = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         try:
@@ -231,6 +292,8 @@ class Daemon:
     def _detach(self, name: str) -> None:
         with contextlib.suppress(RuntimeError):  # the switch has ended, and has let all ports go
             self.switch.call(lambda: self.switch.detach_name(name))
+        if name in self.plugged:
+            self.plugged.pop(name).close()
         self.attached.pop(name, None)
 
     def _answer(self, message: dict[str, Any], uid: int) -> dict[str, Any]:
@@ -251,12 +314,22 @@ class Daemon:
             raise SpecError(f"you are user {uid}: only the switch's own user may do that")
         if isinstance(message.get("set"), dict):
             return {"settings": self.switch.call(lambda: self.switch.set(message["set"]))}
+        if isinstance(message.get("hold"), list):
+            return self.switch.call(lambda: self._hold(message.get("port"), message["hold"]))
         if message.get("drain"):
             return self._drain()
         if message.get("down"):
             self.over.set()
             return {"down": True}
-        raise SpecError("unknown request; known: attach, show, set, drain, down")
+        raise SpecError("unknown request; known: attach, plug, show, set, hold, drain, down")
+
+    def _hold(self, name: Any, ports: list[Any]) -> dict[str, Any]:
+        """Let what goes to these UDP ports of a device wait: their sockets are full."""
+        for number, drive in self.switch.drives.items():
+            if self.switch.names[number] == name:
+                drive.hold([whole(p, "hold", 1, 65535) for p in ports])
+                return {"held": len(ports)}
+        raise SpecError(f"hold: port {name!r} is no device of this switch")
 
     def _drain(self) -> dict[str, Any]:
         """Admit nobody any more and wait until nothing waits in the switch, at most 10 s."""

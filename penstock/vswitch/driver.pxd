@@ -14,11 +14,13 @@ from penstock.vswitch.switch cimport Switch
 
 cdef enum:
     FRAMES_AT_ONCE = 32
+    BYTES_AT_ONCE = 262144
     UNREAD_NS = 5000        # an empty device is not read again before
     NO_ROOM_NS = 100000     # the same without buffers, or for a device without room
     HELD_NS = 500000        # frames to a full socket are tried again after
     ARP_BYTES = 42
-    NEVER = 0x3FFFFFFFFFFFFFFF
+    SOLICITATION_BYTES = 78  # without options
+    ADVERTISEMENT_BYTES = 86
 
 cdef int64_t drive(Worker* w, void* own, int64_t now) noexcept nogil
 cdef int64_t take_in(Worker* w, Driver* d, int64_t now) noexcept nogil
@@ -27,6 +29,8 @@ cdef int64_t lane_for(Worker* w, Driver* d, Key* key) noexcept nogil
 cdef bint put_in(Worker* w, Driver* d, int64_t number, uint64_t word) noexcept nogil
 cdef bint bells_have_room(View* view, int64_t at) noexcept nogil
 cdef void answer_address_request(Worker* w, Driver* d, char* frame, int64_t size) noexcept nogil
+cdef void answer_solicitation(Worker* w, Driver* d, char* frame, int64_t size) noexcept nogil
+cdef void send_reply(Driver* d, int64_t length) noexcept nogil
 cdef void learn(Driver* d, uint64_t high, uint64_t low_half, uint64_t mac) noexcept nogil
 cdef uint64_t mac_for(Driver* d, Key* key) noexcept nogil
 cdef void forget_idle_lanes(Worker* w, Driver* d, int64_t now) noexcept nogil

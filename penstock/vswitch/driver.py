@@ -2,15 +2,18 @@
 
 What comes from the device goes into a transmit queue per flow; what the switch delivers goes from its receive queues to the
 device, in turns.  The device is read as long as there are buffers: what it has no room for waits in the kernel, where it is
-counted when it is lost.  Requests for the Ethernet address of an IPv4 address that the switch knows are answered here.
+counted when it is lost.  Who asks for the Ethernet address of an address that the switch knows is answered here (ARP, and
+neighbour discovery of IPv6); other broadcasts are counted and not carried.
 """
 
+import select
 import socket
 import time
 
 import cython
 
 from penstock.errors import SpecError
+from penstock.vswitch.region import Region
 
 if not cython.compiled:
     raise ImportError("penstock.vswitch.driver works compiled only: run python setup.py build_ext --inplace")
@@ -47,7 +50,10 @@ def take_in(w, d, now):
         return 0
     if w.doorbells and not bells_have_room(view, d.side.bell_out):
         return 0
+    came = 0
     for i in range(FRAMES_AT_ONCE):
+        if came > BYTES_AT_ONCE:
+            return i
         if d.spare < 0:
             d.spare = take_buffer(view, 0)
             if d.spare < 0:
@@ -66,6 +72,7 @@ def take_in(w, d, now):
                     d.soon = min(d.soon, now + NO_ROOM_NS)
             return i
         if length > 0:
+            came += length
             admit(w, d, frame, length, now)
             if d.stalled:
                 return i + 1
@@ -88,6 +95,12 @@ def admit(w, d, frame, length, now):
         note_received(d, length)
     elif kind == 0x0806:
         answer_address_request(w, d, frame, size)
+        return
+    elif byte_at(frame, 0) & 1:
+        if kind == 0x86DD and size >= SOLICITATION_BYTES and byte_at(frame, 20) == 58 and byte_at(frame, 54) == 135:
+            answer_solicitation(w, d, frame, size)
+        else:
+            d.multicast += 1
         return
     if not parse(frame, size, 0, key):
         d.malformed += 1
@@ -182,7 +195,7 @@ def answer_address_request(w, d, frame, size):
         learn(d, 0, mapped(frame + 28), ethernet(frame + 22))
     header = d.kernel.header
     reply = d.reply + header
-    clear_bytes(d.reply, 64)
+    clear_bytes(d.reply, 128)
     memcpy(reply, frame + 22, 6)                # to the one that asked, from 02:00 and the address
     put_short(reply + 6, 0x0200)
     memcpy(reply + 8, frame + 38, 4)
@@ -191,7 +204,40 @@ def answer_address_request(w, d, frame, size):
     memcpy(reply + 22, reply + 6, 6)
     memcpy(reply + 28, frame + 38, 4)
     memcpy(reply + 32, frame + 22, 10)
-    if port_send(d.kernel, d.reply, header + ARP_BYTES):
+    send_reply(d, header + ARP_BYTES)
+
+
+def answer_solicitation(w, d, frame, size):
+    """The same of IPv6 (RFC 4861)."""
+    owner = owner_of(w, word_from(frame + 62), word_from(frame + 70))
+    if owner < 0 or owner == d.port or (word_from(frame + 22) == 0 and word_from(frame + 30) == 0):
+        return
+    if d.rewrites and d.mac == 0:
+        learn(d, word_from(frame + 22), word_from(frame + 30), ethernet(frame + 6))
+    header = d.kernel.header
+    reply = d.reply + header
+    clear_bytes(d.reply, 128)
+    memcpy(reply, frame + 6, 6)
+    put_short(reply + 6, 0x0200)
+    memcpy(reply + 8, frame + 74, 4)
+    memcpy(reply + 12, frame + 12, 10)          # type, version, class, label; length and hop limit follow
+    put_short(reply + 18, 32)
+    put_short(reply + 20, 58 << 8 | 255)
+    memcpy(reply + 22, frame + 62, 16)
+    memcpy(reply + 38, frame + 22, 16)
+    put_short(reply + 54, 136 << 8)
+    put_short(reply + 58, 0x6000)               # solicited, and it replaces what was known
+    memcpy(reply + 62, frame + 62, 16)
+    put_short(reply + 78, 2 << 8 | 1)
+    memcpy(reply + 80, reply + 6, 6)
+    total = internet_sum(reply + 22, 64) + 32 + 58
+    total = (total & 0xFFFF) + (total >> 16)
+    put_short(reply + 56, 0xFFFF - ((total & 0xFFFF) + (total >> 16)))
+    send_reply(d, header + ADVERTISEMENT_BYTES)
+
+
+def send_reply(d, length):
+    if port_send(d.kernel, d.reply, length):
         d.answered += 1
         port_flush(d.kernel)
 
@@ -340,6 +386,15 @@ def is_held(d, number):
 # ---- For Python ----
 
 
+def attach_device(switch, name, device, addresses, guarded=True):
+    """A device (penstock.vswitch.devices) as a port of a switch; returns its number."""
+    region = Region.create(**device.shape)
+    drive = Drive(region, device.port, device.mac, device.window, device.secret)
+    number = switch.attach(name, Region.attach(region.fd, region.shape), addresses, guarded=guarded)
+    drive.install(switch, number)
+    return number
+
+
 class Drive:
     """A kernel's port and the application's side of the region that it fills and empties.
 
@@ -393,6 +448,9 @@ class Drive:
     def install(self, switch, number):
         """Begin to drive port `number` of a switch, which has the other side of the region."""
         w = worker_of(switch)
+        if self.kernel.fd >= 0:
+            switch.epoll.register(self.kernel.fd, select.EPOLLIN | select.EPOLLET)
+        switch.drives[number] = self
         self.d.port = number
         self.d.side.number = MOST_PORTS + number
         port_at(w, number).prefix = self.d.kernel.header
@@ -401,8 +459,9 @@ class Drive:
 
     def remove(self, switch):
         """Stop driving; frames that are in the region are lost with it."""
-        w = worker_of(switch)
-        remove_driver(w, self.d.port)
+        remove_driver(worker_of(switch), self.d.port)
+        if self.kernel.fd >= 0:
+            switch.epoll.unregister(self.kernel.fd)
 
     def hold(self, ports):
         """Let frames to these UDP ports wait: their sockets are full."""
@@ -415,7 +474,8 @@ class Drive:
         """What passed the kernel and what did not."""
         d = self.d
         row = {"kind": self.kernel.kind, **self.kernel.counters, "malformed": d.malformed, "refused_out": d.refused,
-               "answered": d.answered, "waits_for_buffer": d.waits_for_buffer, "shared_queues": d.shared_lanes}
+               "answered": d.answered, "multicast": d.multicast, "waits_for_buffer": d.waits_for_buffer,
+               "shared_queues": d.shared_lanes}
         if d.overlay:
             o = d.overlay
             row["overlay"] = {

@@ -58,9 +58,9 @@ cdef struct Driver:
     Names outgoing          # receive queues
     Learned learned[64]
     int32_t held[64]        # UDP ports, as they stand in a frame, whose sockets are full
-    int64_t answered, malformed, waits_for_buffer, shared_lanes, refused
+    int64_t answered, malformed, waits_for_buffer, shared_lanes, refused, multicast
     Key key
-    char reply[64]
+    char reply[128]
 
 cdef inline Lane* lane_at(Driver* d, int64_t i) noexcept nogil: return &d.lanes[i]
 cdef inline Told* told_at(Driver* d, int64_t i) noexcept nogil: return &d.told[i]
@@ -79,4 +79,9 @@ cdef inline void put_mac(char* to, uint64_t mac) noexcept nogil: memcpy(to, &mac
 cdef inline void put_short(char* to, int64_t value) noexcept nogil:
     to[0] = <char>(value >> 8)
     to[1] = <char>value
+cdef inline int64_t internet_sum(char* p, int64_t n) noexcept nogil:
+    cdef int64_t total = 0, i
+    for i in range(n // 2):
+        total += short_at(p, 2 * i)
+    return total
 cdef inline void clear_bytes(char* to, int64_t n) noexcept nogil: memset(to, 0, n)

@@ -34,6 +34,7 @@ cdef extern from "shared.h" nogil:
     uint64_t mapped(const char* p)
     uint64_t ethernet(const char* p)
     const uint64_t NO_HIGH
+    const int64_t NEVER
 
 cdef enum:
     SLOTS = 64              # of a ring

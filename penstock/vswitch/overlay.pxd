@@ -12,8 +12,8 @@ cdef enum:
     PAUSE = 1               # a flow: how long, and at what rate then
     GRANT = 2               # what has been received, and how much may be under way
     SYNC = 3                # what has been sent: what has not arrived by now is lost
-    MOST_COST = 0x3FFFFFFFFFFFFFFF
     LEASE_NS = 1000000000   # what a peer was told of a rate is forgotten after
+    CORRECT_NS = 20000000
     ASK_NS = 2000000
     GREET_NS = 100000000
 

@@ -1,7 +1,8 @@
-"""What two switches say to each other over an overlay: Overlay Pause Frames, and how much may be under way (Backdraft, section 4).
+"""What two switches say to each other over an overlay: Overlay Pause Frames, and how much may be under way.
 
-A pause frame names a flow, how long it must rest and at what rate it may go on.  It is sent when what waits here of the flow is
-above th_over; while the flow goes at a rate it was told, another one follows when that rate has become wrong by a factor of two.
+A pause frame (Backdraft, section 4) names a flow, how long it must rest and at what rate it may go on.  It is sent when what
+waits here of the flow is above th_over; while the flow goes at a rate it was told, another one follows when that rate has become
+wrong by a factor of two, at most every 20 ms.
 A rate that was told is forgotten after a second, by both.
 
 So that no socket overflows, however late it is read, each side grants the other what it may have under way; what was lost on
@@ -126,9 +127,9 @@ def listen(w, d, frame, size, now):
         if o.granted < a <= o.sent:
             o.granted = a
             o.moved_at = now
-        o.peer_window = max(0, min(b, MOST_COST))
+        o.peer_window = max(0, min(b, NEVER))
     elif kind == SYNC:
-        o.received = max(o.received, min(a, MOST_COST))
+        o.received = max(o.received, min(a, NEVER))
         o.owes = not say(d, GRANT, own_key(d), o.received, o.window)
     elif kind == PAUSE:
         take_pause(w, d, words, now)
@@ -187,12 +188,11 @@ def tell(w, d, number, now):
         ns = UNKNOWN_NS
         if rate >= 1:
             ns = max(LEAST_NS, min(MOST_NS, whole(min(1e9, 1e9 * (queued - goal) / rate))))
-    else:
-        if lane.told < 1 or rate < 1:
-            return
-        rate *= max(0.5, min(2.0, 2.0 - 1.0 * queued / max(goal, 1)))
-        if 0.55 * lane.told < rate < 1.9 * lane.told:
-            return
+    elif lane.told < 1 or rate < 1 or now < lane.told_at + CORRECT_NS:
+        return
+    rate *= max(0.5, min(2.0, 2.0 - (queued - 1e-9 * ns * rate) / max(goal, 1)))
+    if ns == 0 and 0.55 * lane.told < rate < 1.9 * lane.told:
+        return
     if say(d, PAUSE, key_of_lane(lane), ns, whole(min(rate, 1e15))):
         d.overlay.pauses_out += 1
         lane.told = rate

@@ -67,6 +67,7 @@ static inline int64_t priority_of(uint64_t bell) { return (int64_t)(bell >> 20 &
 static inline int64_t weight_of(uint64_t bell) { return (int64_t)(bell >> 24 & 0xFF); }
 static inline int64_t count_of(uint64_t bell) { return (int64_t)(bell >> 32 & 0x3FFFFFFF); }
 #define CLOSED ((uint64_t)1 << 61) /* the last word of a queue: its ring is free */
+#define NEVER ((int64_t)1 << 62)
 #define NO_HIGH (~(uint64_t)0) /* the upper half of an address that is an Ethernet address */
 
 static inline uint64_t mixed(uint64_t hash, uint64_t word) {

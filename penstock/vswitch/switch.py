@@ -311,6 +311,7 @@ class Switch:
             "nonsense": port.view.broken,
             "drops": drops,
             "drops_by_queue": queues,
+            "device": self.drives[number].row() if number in self.drives else {},
         }
 
     def addresses(self, number):
