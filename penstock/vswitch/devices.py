@@ -18,6 +18,7 @@ import os
 import re
 import socket
 import struct
+import time
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -47,6 +48,7 @@ class Device:
     def __init__(self, port: Port, place: netns.Place | None = None, mac: bytes | str | None = None, window: int = 0,
                  secret: bytes = b"") -> None:
         self.port, self.place, self.mac, self.window, self.secret = port, place, mac, window, secret
+        self.epoch = time.time_ns()
 
     @property
     def shape(self) -> dict[str, int]:

@@ -8,7 +8,6 @@ neighbour discovery of IPv6); other broadcasts are counted and not carried.
 
 import select
 import socket
-import time
 
 import cython
 
@@ -389,7 +388,7 @@ def is_held(d, number):
 def attach_device(switch, name, device, addresses, guarded=True):
     """A device (penstock.vswitch.devices) as a port of a switch; returns its number."""
     region = Region.create(**device.shape)
-    drive = Drive(region, device.port, device.mac, device.window, device.secret)
+    drive = Drive(region, device.port, device.mac, device.window, device.secret, device.epoch)
     number = switch.attach(name, Region.attach(region.fd, region.shape), addresses, guarded=guarded)
     drive.install(switch, number)
     return number
@@ -399,10 +398,10 @@ class Drive:
     """A kernel's port and the application's side of the region that it fills and empties.
 
     `mac` is put into what goes to the device; "learn" puts there what the receiver's address was last seen with.  A port with
-    `window` leads to another switch, and `secret` (16 bytes) proves who speaks.
+    `window` leads to another switch, `secret` (16 bytes) proves who speaks, and `epoch` is larger than it was before a restart.
     """
 
-    def __init__(self, region, kernel, mac=None, window=0, secret=b""):
+    def __init__(self, region, kernel, mac=None, window=0, secret=b"", epoch=0):
         self.region = region
         self.kernel = kernel
         self.d = new_driver()
@@ -428,7 +427,7 @@ class Drive:
                 raise SpecError(f"secret of {len(secret)} B: must be 16 B, that is 32 hexadecimal digits")
             d.overlay = new_overlay()
             d.overlay.window = window
-            d.overlay.epoch = time.time_ns()
+            d.overlay.epoch = epoch
             d.overlay.authentic = len(secret) == 16
             if secret:
                 for i in range(2):
