@@ -9,6 +9,8 @@ cdef extern from "shared.h" nogil:
     void store32(uint32_t* p, uint32_t v)
     void full_fence()
     void relax()
+    void prefetch(void* p)
+    void* lines(size_t bytes)
     uint64_t cycles()
     int64_t now_ns()
     void sleep_on(int epoll, int64_t ns)
@@ -39,7 +41,7 @@ cdef enum:
     SLOTS = 64              # of a ring
     HEADER_BYTES = 4096
     MAGIC = 0x706E7374
-    VERSION = 2
+    VERSION = 3
     BROKEN = -2             # what the other side wrote makes no sense
     EMPTY = -1
 

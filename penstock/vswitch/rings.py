@@ -93,6 +93,36 @@ def give(stack, following, number):
         relax()
 
 
+def take_some(stack, following, count, found, most):
+    """Up to so many free numbers at once; how many, or BROKEN."""
+    for _ in range(1000):
+        head = load64(stack)
+        number = low(head) - 1
+        n = 0
+        while n < most and number >= 0:
+            if number >= count:
+                return BROKEN
+            found[n] = number
+            n += 1
+            number = low(load32(half_at(following, number))) - 1
+        if n == 0 or cas64(stack, head, tagged(head, number + 1)):
+            return n
+        relax()
+    return 0
+
+
+def give_some(stack, following, numbers, count):
+    """Give so many numbers back at once, at least one."""
+    for i in range(count - 1):
+        store32(half_at(following, numbers[i]), numbers[i + 1] + 1)
+    for _ in range(100000):
+        head = load64(stack)
+        store32(half_at(following, numbers[count - 1]), low(head))
+        if cas64(stack, head, tagged(head, numbers[0] + 1)):
+            return
+        relax()
+
+
 def take_ring(view):
     return take(view.ring_stack, view.ring_next, view.rings)
 

@@ -61,10 +61,10 @@ def checked(settings):
         elif isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= (1 << 20):
             raise SpecError(f"switch.{key} = {value!r}: must be a whole number from 1 to {1 << 20}")
         out[key] = value
-    if not out["th_goal"] < out["th_over"] < out["th_net"] < 1 << 40:
+    if not out["th_goal"] < out["th_over"] < out["th_net"] < 1 << 31:
         raise SpecError(
             f"switch: th_goal = {out['th_goal']} B, th_over = {out['th_over']} B, th_net = {out['th_net']} B: must rise in "
-            "this order; the defaults are 32KB, 128KB, 512KB"
+            "this order, to less than 2GB; the defaults are 32KB, 128KB, 512KB"
         )
     return out
 
@@ -114,6 +114,7 @@ class Switch:
         for i in range(w.flow_room):
             w.free_flows[i] = w.flow_room - 1 - i
         w.seed = int.from_bytes(os.urandom(8), "little")
+        w.reach = 4
         self.set_limits()
 
     def __dealloc__(self):
@@ -200,6 +201,7 @@ class Switch:
         for i in range(queues):
             port.free_queues[i] = queues - 1 - i
         port.free_count = queues
+        port.refill = 4
         self.regions[number], self.names[number] = region, name
         w.port_count = max(w.port_count, number + 1)
         self.make_timers()
@@ -340,7 +342,7 @@ class Switch:
             "longest_bytes": flow.longest,
             "rate_bytes_per_s": round(flow.rate),
             "frames": flow.frames,
-            "bytes": flow.bytes,
+            "bytes": flow.sent,
             "dropped": flow.dropped,
             "pauses": flow.pauses,
             "paused_ns": flow.paused_ns,

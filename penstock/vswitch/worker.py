@@ -42,6 +42,8 @@ def turn(w, now):
         port = port_at(w, i)
         if port.news_count and port.state == UP:
             flush(port)
+        if port.taken_count or port.emptied_count:
+            settle(port)
     if now > w.next_age:
         w.next_age = now + 1000000
         if w.flow_count:
@@ -52,11 +54,18 @@ def turn(w, now):
 def answer(w, port):
     """Read doorbells; those of queues that are waiting change their weight and priority only."""
     view = view_of(port)
-    for i in range(32):
+    count = 0
+    while count < 32:
         bell = answer_bell(view, bell_in_of(port), 0)
         if bell == 0:
-            return i
-        port.bells_answered += 1
+            break
+        w.bells[count] = bell
+        count += 1
+        if queue_of(bell) < view.queues:
+            prefetch(input_at(port, queue_of(bell)))
+    port.bells_answered += count
+    for i in range(count):
+        bell = w.bells[i]
         number = queue_of(bell)
         if number >= view.queues or priority_of(bell) >= LEVELS:
             view.broken += 1
@@ -67,7 +76,35 @@ def answer(w, port):
             input.priority = priority_of(bell)      # from when it next becomes active
         if input.state == IDLE:
             activate(port, number)
-    return 32
+    return count
+
+
+def look_ahead(w, port, level):
+    """Ask for the cache lines that the first active queues will need, so that they come together and not one after the other."""
+    view = view_of(port)
+    count = 0
+    number = port.head[level]
+    while count < w.reach and number >= 0:
+        input = input_at(port, number)
+        prefetch(slot_of(view, input_end(input)))
+        if input.last:
+            fetch_flow(flow_at(w, input.last - 1))
+        w.ahead[count] = number
+        count += 1
+        number = input.next
+    for i in range(count):
+        input = input_at(port, w.ahead[i])
+        prefetch(word_at(view.consumed[0], w.ahead[i]))
+        if input.known:
+            buffer = buffer_of(load64(slot_of(view, input_end(input))))
+            if buffer < view.buffers:
+                prefetch(bytes_at(view.buffer[0], buffer * view.buffer_bytes))
+        if input.last and flow_at(w, input.last - 1).used:
+            flow = flow_at(w, input.last - 1)
+            to = port_at(w, flow.target)
+            prefetch(slot_of(view_of(to), flow_end(flow)))
+            prefetch(word_at(to.view.consumed[1], flow.queue))
+            prefetch(news_at(to, flow.queue))
 
 
 def scan(port):
@@ -102,10 +139,14 @@ def serve(w, port, now):
     """Deficit round robin over the active transmit queues of the first priority that has any, for a burst of frames."""
     budget = w.burst
     view = view_of(port)
+    visits = 0
     while budget > 0 and port.levels:
         level = 0
         while not port.levels >> level & 1:
             level += 1
+        if visits == 0:
+            look_ahead(w, port, level)
+        visits += 1
         number = port.head[level]
         input = input_at(port, number)
         if input.deficit <= 0:
@@ -147,6 +188,7 @@ def serve(w, port, now):
         if listed and input.deficit <= 0:
             take_head(port, level)
             activate(port, number)
+    w.reach = min(visits + 2, 32)
     return w.burst - budget
 
 
