@@ -205,7 +205,9 @@ def set_limits(w, flow, view, now):
     if to.mean_at != now:
         to.mean_at = now
         to.mean = to.sent_bytes // to.sent_frames if to.sent_frames else 64
-    stored = to.sent_bytes - signed_of(load64(view.total[1]) - to.total_base)
+    stored = -signed_of(load64(view.total[1]) - to.total_base)
+    for i in range(w.workers):
+        stored += sent_to(w.peers[i], to.number)
     flow.net = max(1, min(w.th_net, view.buffers * to.mean - max(stored, 0)))
     flow.over = min(w.th_over, flow.net // 2)
     flow.goal = min(w.th_goal, flow.over // 2)

@@ -39,6 +39,7 @@ cdef extern from "shared.h" nogil:
 
 cdef enum:
     SLOTS = 64              # of a ring
+    MOST_WORKERS = 4        # each has a ring of doorbells to every application
     HEADER_BYTES = 4096
     MAGIC = 0x706E7374
     VERSION = 3

@@ -19,5 +19,6 @@ cdef uint64_t pop(View* view, End* end) noexcept nogil
 cdef bint is_open(View* view, int side, int64_t queue) noexcept nogil
 cdef bint is_drained(View* view, End* end) noexcept nogil
 cdef bint close_queue(View* view, End* end, int side, int64_t queue) noexcept nogil
+cdef int32_t next_place(View* view, int32_t at) noexcept nogil
 cdef bint ring_bell(View* view, int32_t* at, int side, uint64_t word) noexcept nogil
 cdef uint64_t answer_bell(View* view, int32_t* at, int side) noexcept nogil

@@ -16,12 +16,13 @@ if not cython.compiled:
 
 
 # ---- Layout: header, rings, queues, doorbells, buffers; side 0 is what the application transmits, side 1 what it receives ----
+# An application rings one worker; all workers ring an application, each in a ring of its own.
 
 
 def size_of(rings, queues, bells, buffers, buffer_bytes):
     """Bytes of a region."""
-    of_a_side = 16 * queues + 8 * bells + 4 * buffers + buffers * buffer_bytes
-    return HEADER_BYTES + 4 * rings + 8 * SLOTS * rings + 2 * of_a_side + 8 * SLOTS
+    of_a_side = 16 * queues + 4 * buffers + buffers * buffer_bytes
+    return HEADER_BYTES + 4 * rings + 8 * SLOTS * rings + 2 * of_a_side + 8 * bells * (1 + MOST_WORKERS) + 8 * SLOTS
 
 
 def lay_out(view, base, rings, queues, bells, buffers, buffer_bytes):
@@ -47,7 +48,7 @@ def lay_out(view, base, rings, queues, bells, buffers, buffer_bytes):
         view.consumed[side] = words(base, at)
         at += 8 * queues
         view.bell[side] = words(base, at)
-        at += 8 * bells
+        at += 8 * bells * (MOST_WORKERS if side else 1)
         view.buffer[side] = bytes_at(base, at)
         at += buffers * buffer_bytes
     view.ring_next = halves(base, at)
@@ -228,7 +229,11 @@ def pop(view, end):
     return 0
 
 
-# ---- Doorbells: which queue has news ----
+# ---- Doorbells: which queue has news; the ring in which `at` begins is the one it stays in ----
+
+
+def next_place(view, at):
+    return at & ~(view.bells - 1) | (at + 1) & (view.bells - 1)
 
 
 def ring_bell(view, at, side, word):
@@ -237,7 +242,7 @@ def ring_bell(view, at, side, word):
     if load64(slot) != 0:
         return False
     store64(slot, word)
-    at[0] = (at[0] + 1) & (view.bells - 1)
+    at[0] = next_place(view, at[0])
     return True
 
 
@@ -247,5 +252,5 @@ def answer_bell(view, at, side):
     word = load64(slot)
     if word:
         store64(slot, 0)
-        at[0] = (at[0] + 1) & (view.bells - 1)
+        at[0] = next_place(view, at[0])
     return word

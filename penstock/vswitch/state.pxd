@@ -84,6 +84,7 @@ cdef struct Input:          # a transmit queue of an application: one cache line
 cdef struct Port:
     View view
     int32_t state, number, serial
+    int32_t home            # the worker that serves its transmit queues; any may deliver to it
     int32_t bell_in, bell_out
     int32_t fd              # wakes the application
     int32_t levels          # which priorities have active queues
@@ -118,6 +119,8 @@ cdef struct Timer:
     int32_t port, input
 
 cdef struct Worker:
+    int32_t index, workers
+    Worker* peers[4]        # all, in order
     int32_t wanted          # by Python: come back
     int32_t mode, doorbells, burst, epoll
     int64_t th_goal, th_over, th_net, spin_ns, idle_ns
@@ -143,6 +146,7 @@ cdef inline Flow* flow_at(Worker* w, int64_t i) noexcept nogil: return &w.flows[
 cdef inline Input* input_at(Port* port, int64_t i) noexcept nogil: return &port.inputs[i]
 cdef inline Address* address_at(Worker* w, int64_t i) noexcept nogil: return &w.addresses[i]
 cdef inline Timer* timer_at(Worker* w, int64_t i) noexcept nogil: return &w.timers[i]
+cdef inline int64_t sent_to(Worker* w, int64_t port) noexcept nogil: return <int64_t>load64(<uint64_t*>&w.ports[port].sent_bytes)
 cdef inline View* view_of(Port* port) noexcept nogil: return &port.view
 cdef inline End* input_end(Input* input) noexcept nogil: return &input.end
 cdef inline End* flow_end(Flow* flow) noexcept nogil: return &flow.end

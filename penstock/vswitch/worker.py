@@ -1,4 +1,7 @@
-"""The loop of a worker: doorbells, frames, doorbells; and sleep when there are none.  The work of a turn is bounded."""
+"""The loop of a worker: doorbells, frames, doorbells; and sleep when there are none.  The work of a turn is bounded.
+
+A worker serves the transmit queues of the ports at home with it, and may deliver to any.
+"""
 
 import cython
 
@@ -29,21 +32,21 @@ def turn(w, now):
     done = 0
     for i in range(w.port_count):
         port = port_at(w, i)
-        if port.state != UP or port.paused_until > now:
+        if port.state != UP or port.home != w.index or port.paused_until > now:
             continue
         done += answer(w, port) if w.doorbells else scan(port)
         if port.levels:
             done += serve(w, port, now)
-        if port.view.broken > MOST_NONSENSE:
-            port.state = BROKEN_OFF
-            w.broken_off = 1
-            store32(wanted_of(w), 1)
     for i in range(w.port_count):
         port = port_at(w, i)
         if port.news_count and port.state == UP:
             flush(port)
         if port.taken_count or port.emptied_count:
             settle(port)
+        if port.state == UP and port.view.broken > MOST_NONSENSE:
+            port.state = BROKEN_OFF
+            w.broken_off = 1
+            store32(wanted_of(w), 1)
     if now > w.next_age:
         w.next_age = now + 1000000
         if w.flow_count:
@@ -215,7 +218,7 @@ def flush(port):
 
 def set_sleeping(w, value):
     for i in range(w.port_count):
-        if port_at(w, i).state == UP:
+        if port_at(w, i).state == UP and port_at(w, i).home == w.index:
             store64(view_of(port_at(w, i)).sleeps[1], value)
 
 
@@ -223,7 +226,7 @@ def any_news(w, now):
     """Whether an application has rung since it could have seen that the switch sleeps."""
     for i in range(w.port_count):
         port = port_at(w, i)
-        if port.state != UP or port.paused_until > now:
+        if port.state != UP or port.home != w.index or port.paused_until > now:
             continue
         if port.levels:
             return True
