@@ -26,11 +26,11 @@ from penstock.vswitch.switch import checked as checked_settings
 
 MOST_CONNECTIONS = 128
 PORT_KEYS = ("name", "addresses", "uid", "memory", "guarded", "kind")
-SWITCH_KEYS = ("socket", "cpu")
+SWITCH_KEYS = ("socket", "cpu", "cpus")
 
 
-def checked(content: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, dict[str, Any]], str, int | None]:
-    """A SPEC.toml: settings of the switch, ports by name, socket, CPU."""
+def checked(content: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, dict[str, Any]], str, list[int]]:
+    """A SPEC.toml: settings of the switch, ports by name, socket, CPUs."""
     for key in content:
         if key not in ("switch", "port"):
             raise SpecError(f"[{key}]: unknown table{nearest(key, ('switch', 'port'))}")
@@ -38,13 +38,10 @@ def checked(content: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, dict[
     if not isinstance(switch, Mapping):
         raise SpecError("switch: must be a table, [switch]")
     settings = {k: v for k, v in switch.items() if k not in SWITCH_KEYS}
-    checked_settings(settings)
-    path, cpu = switch.get("socket", messages.default_socket()), switch.get("cpu")
+    path = switch.get("socket", messages.default_socket())
     if not isinstance(path, str) or not 0 < len(path) < 108:
         raise SpecError(f"switch.socket = {path!r}: must be a path of at most 107 characters")
-    allowed = os.sched_getaffinity(0)
-    if cpu is not None and (isinstance(cpu, bool) or cpu not in allowed):
-        raise SpecError(f"switch.cpu = {cpu!r}: must be one of {sorted(allowed)}, or left out")
+    cpus = _cpus(switch, checked_settings(settings)["workers"])
     tables = content.get("port", [])
     if not isinstance(tables, list) or not all(isinstance(t, Mapping) for t in tables):
         raise SpecError("port: must be tables, [[port]]")
@@ -56,7 +53,21 @@ def checked(content: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, dict[
         ports[port["name"]] = port
     if not ports:
         raise SpecError('no [[port]]: applications attach to ports, such as name = "a", addresses = ["10.0.0.1"]')
-    return settings, ports, path, cpu
+    return settings, ports, path, cpus
+
+
+def _cpus(switch: Mapping[str, Any], workers: int) -> list[int]:
+    """Which CPUs the workers are pinned to: one each, or none at all."""
+    allowed = sorted(os.sched_getaffinity(0))
+    if "cpu" in switch and "cpus" in switch:
+        raise SpecError(f"switch.cpu = {switch['cpu']!r} and switch.cpus = {switch['cpus']!r}: leave one out")
+    key = "cpu" if "cpu" in switch else "cpus"
+    cpus = [switch["cpu"]] if key == "cpu" else switch.get("cpus", [])
+    if not isinstance(cpus, list) or any(isinstance(cpu, bool) or cpu not in allowed for cpu in cpus):
+        raise SpecError(f"switch.{key} = {switch[key]!r}: must be of {allowed}, or left out")
+    if cpus and (len(cpus) != workers or len(set(cpus)) != workers):
+        raise SpecError(f"switch.{key} = {switch[key]!r}: must name one CPU for each of {workers} workers")
+    return cpus
 
 
 def _port(table: Mapping[str, Any], where: str) -> dict[str, Any]:
@@ -85,7 +96,7 @@ class Daemon:
     """A running switch and its socket."""
 
     def __init__(self, content: Mapping[str, Any], path: str | None = None) -> None:
-        settings, self.ports, found, self.cpu = checked(content)
+        settings, self.ports, found, self.cpus = checked(content)
         self.path = path or found
         self.switch = Switch(**settings)
         self.over = threading.Event()
@@ -116,7 +127,7 @@ class Daemon:
     def serve(self) -> None:
         """Run until `down`, or until `over` is set."""
         opened = self._open_devices()
-        self.switch.start(self.cpu, self._hang_up)
+        self.switch.start(self.cpus, self._hang_up)
         self.listener.settimeout(0.2)
         try:
             while not self.over.is_set():

@@ -35,6 +35,7 @@ cdef void learn(Driver* d, uint64_t high, uint64_t low_half, uint64_t mac) noexc
 cdef uint64_t mac_for(Driver* d, Key* key) noexcept nogil
 cdef void forget_idle_lanes(Worker* w, Driver* d, int64_t now) noexcept nogil
 cdef int64_t hear(Driver* d) noexcept nogil
+cdef int64_t has_news(Worker* w, void* own, int64_t now) noexcept nogil
 cdef int64_t put_out(Worker* w, Driver* d, int64_t now) noexcept nogil
 cdef uint64_t next_out(Driver* d, Input* input, int64_t number) noexcept nogil
 cdef bint is_held(Driver* d, int64_t number) noexcept nogil
@@ -48,7 +49,9 @@ cdef inline Told* new_told(int64_t n): return <Told*>calloc(n, sizeof(Told))
 cdef inline int32_t* numbers(int64_t n): return <int32_t*>calloc(n, sizeof(int32_t))
 cdef inline KernelPort* pointer_to(KernelHandle port) noexcept: return &port.port
 cdef inline void set_side(Driver* d, Region region) noexcept: d.side.view = region.view
-cdef inline Worker* worker_of(Switch switch) noexcept: return switch.w
+cdef inline Worker* worker_of(Switch switch, int64_t k) noexcept: return switch.w.peers[k]
+cdef inline object epoll_of(Switch switch, int64_t k): return switch.epolls[k]
+cdef inline int control_of(Switch switch, int64_t k): return switch.controls[k]
 cdef inline void add_driver(Worker* w, int64_t number, Driver* d) noexcept:
     w.drivers[w.driver_count] = d
     w.driver_count += 1
@@ -66,3 +69,4 @@ cdef class Drive:
     cdef Driver* d
     cdef readonly Region region
     cdef readonly KernelHandle kernel
+    cdef int home

@@ -273,13 +273,25 @@ def mac_for(d, key):
 def hear(d):
     """Answer the switch's doorbells."""
     side = side_of(d)
-    for i in range(2 * FRAMES_AT_ONCE):
-        bell = answer_bell(own_view(d), bell_in_of(side), 1)
-        if bell == 0:
-            return i
-        if input_at(side, queue_of(bell)).state == IDLE:
-            activate(side, queue_of(bell))
-    return 2 * FRAMES_AT_ONCE
+    heard = 0
+    for k in range(d.bell_rings):
+        for _ in range(2 * FRAMES_AT_ONCE):
+            bell = answer_bell(own_view(d), ring_of(d, k), 1)
+            if bell == 0:
+                break
+            heard += 1
+            if input_at(side, queue_of(bell)).state == IDLE:
+                activate(side, queue_of(bell))
+    return heard
+
+
+def has_news(w, own, now):
+    """Whether a worker has rung since it could have seen that this one sleeps."""
+    d = driver_of(own)
+    for k in range(d.bell_rings):
+        if load64(word_at(d.side.view.bell[1], d.bell_in[k])):
+            return 1
+    return 0
 
 
 def next_out(d, input, number):
@@ -446,21 +458,28 @@ class Drive:
 
     def install(self, switch, number):
         """Begin to drive port `number` of a switch, which has the other side of the region."""
-        w = worker_of(switch)
+        d = self.d
+        self.home = port_at(worker_of(switch, 0), number).home
         if self.kernel.fd >= 0:
-            switch.epoll.register(self.kernel.fd, select.EPOLLIN | select.EPOLLET)
+            epoll_of(switch, self.home).register(self.kernel.fd, select.EPOLLIN | select.EPOLLET)
         switch.drives[number] = self
-        self.d.port = number
-        self.d.side.number = MOST_PORTS + number
-        port_at(w, number).prefix = self.d.kernel.header
-        add_driver(w, number, self.d)
+        d.port = number
+        d.side.number = MOST_PORTS + number
+        d.bell_rings = switch.count
+        for k in range(switch.count):
+            d.bell_in[k] = k * d.side.view.bells
+            port_at(worker_of(switch, k), number).prefix = d.kernel.header
+            port_at(worker_of(switch, k), number).wakes = control_of(switch, self.home) + 1
+        w = worker_of(switch, self.home)
         w.drive = drive
+        w.has_news = has_news
+        add_driver(w, number, d)
 
     def remove(self, switch):
         """Stop driving; frames that are in the region are lost with it."""
-        remove_driver(worker_of(switch), self.d.port)
+        remove_driver(worker_of(switch, self.home), self.d.port)
         if self.kernel.fd >= 0:
-            switch.epoll.unregister(self.kernel.fd)
+            epoll_of(switch, self.home).unregister(self.kernel.fd)
 
     def hold(self, ports):
         """Let frames to these UDP ports wait: their sockets are full."""

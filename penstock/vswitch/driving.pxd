@@ -46,6 +46,8 @@ cdef struct Driver:
     int32_t spare           # a buffer to read into; -1: none
     int32_t free_count, age_at, queues
     int32_t stalled_lane
+    int32_t bell_rings      # one of each worker
+    int32_t bell_in[4]
     int32_t rewrites        # puts the device's Ethernet address, or a learned one, into what it sends
     int32_t learned_count, held_count
     uint64_t stalled        # a frame for which there was no ring
@@ -64,6 +66,7 @@ cdef struct Driver:
 
 cdef inline Lane* lane_at(Driver* d, int64_t i) noexcept nogil: return &d.lanes[i]
 cdef inline Told* told_at(Driver* d, int64_t i) noexcept nogil: return &d.told[i]
+cdef inline int32_t* ring_of(Driver* d, int64_t i) noexcept nogil: return &d.bell_in[i]
 cdef inline Port* side_of(Driver* d) noexcept nogil: return &d.side
 cdef inline View* own_view(Driver* d) noexcept nogil: return &d.side.view
 cdef inline Names* incoming_of(Driver* d) noexcept nogil: return &d.incoming
