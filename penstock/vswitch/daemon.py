@@ -15,7 +15,6 @@ from pathlib import Path
 from typing import Any
 
 from penstock.errors import PenstockError, SpecError, nearest
-from penstock.inputs import whole
 from penstock.units import parse_size
 from penstock.vswitch import devices, messages
 from penstock.vswitch.driver import attach_device
@@ -325,22 +324,12 @@ class Daemon:
             raise SpecError(f"you are user {uid}: only the switch's own user may do that")
         if isinstance(message.get("set"), dict):
             return {"settings": self.switch.call(lambda: self.switch.set(message["set"]))}
-        if isinstance(message.get("hold"), list):
-            return self.switch.call(lambda: self._hold(message.get("port"), message["hold"]))
         if message.get("drain"):
             return self._drain()
         if message.get("down"):
             self.over.set()
             return {"down": True}
-        raise SpecError("unknown request; known: attach, plug, show, set, hold, drain, down")
-
-    def _hold(self, name: Any, ports: list[Any]) -> dict[str, Any]:
-        """Let what goes to these UDP ports of a device wait: their sockets are full."""
-        for number, drive in self.switch.drives.items():
-            if self.switch.names[number] == name:
-                drive.hold([whole(p, "hold", 1, 65535) for p in ports])
-                return {"held": len(ports)}
-        raise SpecError(f"hold: port {name!r} is no device of this switch")
+        raise SpecError("unknown request; known: attach, plug, show, set, drain, down")
 
     def _drain(self) -> dict[str, Any]:
         """Admit nobody any more and wait until nothing waits in the switch, at most 10 s."""

@@ -17,7 +17,7 @@ cdef enum:
     BYTES_AT_ONCE = 262144
     UNREAD_NS = 5000        # an empty device is not read again before
     NO_ROOM_NS = 100000     # the same without buffers, or for a device without room
-    HELD_NS = 500000        # frames to a full socket are tried again after
+    HELD_NS = 200000        # a frame for a full socket is tried again after
     ARP_BYTES = 42
     SOLICITATION_BYTES = 78  # without options
     ADVERTISEMENT_BYTES = 86
@@ -38,7 +38,7 @@ cdef int64_t hear(Driver* d) noexcept nogil
 cdef int64_t has_news(Worker* w, void* own, int64_t now) noexcept nogil
 cdef int64_t put_out(Worker* w, Driver* d, int64_t now) noexcept nogil
 cdef uint64_t next_out(Driver* d, Input* input, int64_t number) noexcept nogil
-cdef bint is_held(Driver* d, int64_t number) noexcept nogil
+cdef bint fits(Driver* d, int64_t number, int64_t length) noexcept nogil
 cdef bint send_out(Worker* w, Driver* d, Input* input, int64_t number, uint64_t word, int64_t now) noexcept nogil
 
 cdef inline Driver* new_driver(): return <Driver*>calloc(1, sizeof(Driver))
@@ -51,6 +51,9 @@ cdef inline KernelPort* pointer_to(KernelHandle port) noexcept: return &port.por
 cdef inline void set_side(Driver* d, Region region) noexcept: d.side.view = region.view
 cdef inline Worker* worker_of(Switch switch, int64_t k) noexcept: return switch.w.peers[k]
 cdef inline object epoll_of(Switch switch, int64_t k): return switch.epolls[k]
+cdef inline int64_t* numbers_at(size_t address) noexcept: return <int64_t*>address
+cdef inline int64_t load_signed(int64_t* p) noexcept nogil: return <int64_t>load64(<uint64_t*>p)
+cdef inline int64_t swapped(uint64_t port) noexcept nogil: return (port & 0xFF) << 8 | port >> 8
 cdef inline int control_of(Switch switch, int64_t k): return switch.controls[k]
 cdef inline void add_driver(Worker* w, int64_t number, Driver* d) noexcept:
     w.drivers[w.driver_count] = d
@@ -70,3 +73,4 @@ cdef class Drive:
     cdef readonly Region region
     cdef readonly KernelHandle kernel
     cdef int home
+    cdef object table

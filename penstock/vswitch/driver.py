@@ -7,7 +7,6 @@ neighbour discovery of IPv6); other broadcasts are counted and not carried.
 """
 
 import select
-import socket
 
 import cython
 
@@ -357,7 +356,8 @@ def send_out(w, d, input, number, word, now):
         if parse(frame, length - header, 0, key) and find_name(w, outgoing_of(d), key) < 0:
             add_name(w, outgoing_of(d), number, key)
             input.paced = 1
-    if d.held_count and input.paced and is_held(d, number):
+    if d.limited and input.paced and not fits(d, number, length):
+        d.full_sockets += 1
         input.until = now + HELD_NS
         return True
     if d.overlay and short_at(frame, 12) == OVERLAY_TYPE:       # nobody but us speaks to the other switch
@@ -383,15 +383,17 @@ def send_out(w, d, input, number, word, now):
     return True
 
 
-def is_held(d, number):
-    """Whether a queue's frames are for a UDP socket that is full."""
+def fits(d, number, length):
+    """Whether a frame certainly fits into the UDP socket that it is for; which is then counted."""
     words = name_at(outgoing_of(d), number).words
     if words[4] >> 16 & 0xFF != 17:
+        return True
+    port = swapped(words[4] >> 48)
+    cost = 2 * length + 1024
+    if spent_at(d, port)[0] + cost > load_signed(allowed_at(d, port)):
         return False
-    for i in range(d.held_count):
-        if d.held[i] == words[4] >> 48:
-            return True
-    return False
+    spent_at(d, port)[0] += cost
+    return True
 
 
 # ---- For Python ----
@@ -481,19 +483,19 @@ class Drive:
         if self.kernel.fd >= 0:
             epoll_of(switch, self.home).unregister(self.kernel.fd)
 
-    def hold(self, ports):
-        """Let frames to these UDP ports wait: their sockets are full."""
-        ports = sorted(ports)[:MOST_HELD]
-        self.d.held_count = len(ports)
-        for i, port in enumerate(ports):
-            self.d.held[i] = socket.htons(port)
+    def limit(self, table):
+        """Keep to what a table (penstock.vswitch.allowance) allows for each UDP port."""
+        self.table = table
+        self.d.spent = numbers_at(table.spent.ctypes.data)
+        self.d.allowed = numbers_at(table.allowed.ctypes.data)
+        self.d.limited = 1
 
     def row(self):
         """What passed the kernel and what did not."""
         d = self.d
         row = {"kind": self.kernel.kind, **self.kernel.counters, "malformed": d.malformed, "refused_out": d.refused,
                "answered": d.answered, "multicast": d.multicast, "waits_for_buffer": d.waits_for_buffer,
-               "shared_queues": d.shared_lanes}
+               "shared_queues": d.shared_lanes, "full_sockets": d.full_sockets}
         if d.overlay:
             o = d.overlay
             row["overlay"] = {

@@ -5,7 +5,6 @@ from penstock.vswitch.kernel cimport KernelPort
 
 cdef enum:
     LEARNED = 64
-    MOST_HELD = 64
     OVERLAY_TYPE = 0x88B5   # of an Ethernet frame between two switches
     CONTROL_WORDS = 11
 
@@ -49,7 +48,8 @@ cdef struct Driver:
     int32_t bell_rings      # one of each worker
     int32_t bell_in[4]
     int32_t rewrites        # puts the device's Ethernet address, or a learned one, into what it sends
-    int32_t learned_count, held_count
+    int32_t learned_count
+    int32_t limited         # whether somebody looks at the sockets behind the device
     uint64_t stalled        # a frame for which there was no ring
     uint64_t mac            # of the device; 0: learned ones
     int64_t read_at, try_at, soon, age_next
@@ -59,12 +59,15 @@ cdef struct Driver:
     Names incoming          # lanes
     Names outgoing          # receive queues
     Learned learned[64]
-    int32_t held[64]        # UDP ports, as they stand in a frame, whose sockets are full
-    int64_t answered, malformed, waits_for_buffer, shared_lanes, refused, multicast
+    int64_t* spent          # by UDP port: what the frames sent there have cost; and what they may
+    int64_t* allowed
+    int64_t answered, malformed, waits_for_buffer, shared_lanes, refused, multicast, full_sockets
     Key key
     char reply[128]
 
 cdef inline Lane* lane_at(Driver* d, int64_t i) noexcept nogil: return &d.lanes[i]
+cdef inline int64_t* spent_at(Driver* d, int64_t port) noexcept nogil: return &d.spent[port]
+cdef inline int64_t* allowed_at(Driver* d, int64_t port) noexcept nogil: return &d.allowed[port]
 cdef inline Told* told_at(Driver* d, int64_t i) noexcept nogil: return &d.told[i]
 cdef inline int32_t* ring_of(Driver* d, int64_t i) noexcept nogil: return &d.bell_in[i]
 cdef inline Port* side_of(Driver* d) noexcept nogil: return &d.side
