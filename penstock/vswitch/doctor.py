@@ -128,6 +128,23 @@ def _tbf() -> None:
         pass
 
 
+def _flow_rates() -> None:
+    from penstock.vswitch.htb import FiveTuple, Htb
+
+    with _somewhere_else() as there:
+        if not there:
+            raise PenstockError("it is tried on `lo` of a fresh network namespace only, which is not permitted")
+        with Htb("lo", there) as htb:
+            htb.set_class(2, 1_000_000)
+            htb.add_filter(2, FiveTuple(17, "127.0.0.1", 7, "127.0.0.2", 7))
+
+
+def _udp_sockets() -> None:
+    from penstock.vswitch.edge_out import SocketProbe
+
+    SocketProbe().close()
+
+
 def _realtime() -> None:
     problem: list[OSError] = []
 
@@ -175,6 +192,8 @@ def doctor() -> list[Ability]:
         ("user namespaces", _user_namespace, "a laboratory without root"),
         ("udp segments", _udp_segments, "a fast overlay"),
         ("tbf", _tbf, "rate feedback to unmodified applications"),
+        ("flow rates", _flow_rates, "rates of single flows of unmodified applications (HTB, u32)"),
+        ("udp sockets", _udp_sockets, "slow unmodified receivers of UDP (udp_diag)"),
         ("real-time priority", _realtime, "workers that are not interrupted"),
         ("ip", _program("ip", "iproute2"), "the laboratory"),
         ("cores", _cores, "pinned workers"),
