@@ -4,6 +4,7 @@
 """
 
 import contextlib
+import select
 import shutil
 import socket
 import struct
@@ -17,6 +18,7 @@ from penstock.errors import PenstockError, SpecError
 from penstock.units import parse_rate, parse_size, parse_time
 from penstock.vswitch.edge_in import FlowRates, Rows
 from penstock.vswitch.edge_out import SocketProbe, udp_sockets
+from penstock.vswitch.htb import UNLIMITED
 from penstock.vswitch.netlink import SOCK_DIAG, Netlink, Place, inside
 
 SO_MEMINFO = 55  # linux/socket.h: nine numbers, of which the last are packets dropped because the receive buffer was full
@@ -166,12 +168,13 @@ class Edge:
     """What keeps a TAP lossless, while the `with` lasts: rates for flows that the switch holds back, and waits for full sockets.
 
     `read_flows()` gives the rows of Switch.flows() of the flows that come in by this interface; None: nothing is held back there.
+    `fd` is the TAP: as long as it always has something to read, the switch reads too slowly, and all senders wait a little.
     `wait(port, on)` is told for which local UDP ports of `place` frames should wait in the switch; `takes(port, length)` may be
     asked for every frame, and then none is lost, however fast they come.  Each has its own thread; without `start`, call
     `step` and `look`.
     """
 
-    def __init__(self, device: str, place: Place | None = None, read_flows: Callable[[], Rows] | None = None, *,
+    def __init__(self, device: str, place: Place | None = None, read_flows: Callable[[], Rows] | None = None, *, fd: int = -1,
                  wait: Callable[[int, bool], None] | None = None, period: str | int = "20ms", look_period: str | int = "1ms",
                  idle_period: str | int = "5ms", high: float = 0.25, low: float = 0.125, **limits: Any) -> None:
         self.read_flows = read_flows
@@ -188,7 +191,10 @@ class Edge:
             self.rates.htb.route.close()
             raise
         self.takes = self.sockets.takes
-        self.lost_before = 0
+        self.ring = select.poll()
+        if fd >= 0:
+            self.ring.register(fd, select.POLLIN)
+        self.fd, self.standing, self.looks = fd, False, 0       # `standing` until a look finds nothing to read
         self.error: BaseException | None = None
         self.over = threading.Event()
         self.threads: list[threading.Thread] = []
@@ -200,10 +206,9 @@ class Edge:
     def open(self) -> None:
         """Without threads: for those who call `step` and `look` themselves."""
         self.rates.__enter__()
-        self.lost_before = self.rates.htb.lost()
 
     def start(self) -> "Edge":
-        works = [(self.look, "sockets")] + ([(self.step, "rates")] if self.read_flows else [])
+        works = [(self.look, "sockets")] + ([(self.step, "rates")] if self.read_flows or self.fd >= 0 else [])
         self.threads = [threading.Thread(target=self._repeat, args=(work,), name=name, daemon=True) for work, name in works]
         for thread in self.threads:
             thread.start()
@@ -226,11 +231,15 @@ class Edge:
 
     def step(self) -> float:
         """Set the rates of flows; how long it is until the next time."""
-        self.rates.step(self.read_flows() if self.read_flows else ())
+        standing, self.standing = self.standing and self.looks > 1, self.fd >= 0
+        self.looks = 0
+        self.rates.step(self.read_flows() if self.read_flows else (), standing)
         return self.period
 
     def look(self) -> float:
         """Look at the sockets; how long it is until the next time: longer while nothing waits in any."""
+        self.standing = self.standing and bool(self.ring.poll(0))
+        self.looks += 1
         asked = self.sockets.asked
         self.sockets.look()
         return self.look_period if asked or any(each.waiting for each in self.sockets.sockets) else self.idle_period
@@ -239,7 +248,8 @@ class Edge:
         """What the edge does, and what was lost in spite of it since it was opened."""
         return {
             "classes": len(self.rates.held), "classes_opened": self.rates.opened, "rate_changes": self.rates.changes,
-            "crowded": self.rates.crowded, "waiting_ports": len(self.sockets.waits), "looks": self.sockets.looks,
+            "crowded": self.rates.crowded, "rest_limited": int(self.rates.rest_rate < UNLIMITED),
+            "waiting_ports": len(self.sockets.waits), "looks": self.sockets.looks,
             "waits": self.sockets.changes, "socket_lost": self.sockets.lost,
-            "tx_dropped": self.rates.htb.lost() - self.lost_before,
+            "class_dropped": self.rates.dropped, "tx_dropped": self.rates.htb.outgoing()[1],
         }

@@ -17,6 +17,7 @@ from penstock.units import parse_size
 from penstock.vswitch.htb import REST, UNLIMITED, FiveTuple, Htb
 from penstock.vswitch.netlink import Place
 
+GROWTH = 1.25               # of a limit that is not needed any longer, each step
 LEAST_RATE = 64_000         # bytes per second, for a receiver that has stopped; a frame of 64 KB keeps its class busy for 1 s
 DRAIN_S = 1.1
 FIRST_RATE = 125_000        # while the switch does not know the receiver's
@@ -52,6 +53,9 @@ class FlowRates:
         self.rest_rate = UNLIMITED
         self.crowded = 0            # flows that should have a class, but there was none
         self.changes = self.opened = 0
+        self.dropped = self.dropped_before = 0      # by classes whose senders' sockets hold more than a class may
+        self.lost = 0               # by the interface: its ring was full
+        self.read_bytes, self.read_at = 0, time.monotonic()
 
     def __enter__(self) -> "FlowRates":
         self.htb.__enter__()
@@ -72,17 +76,22 @@ class FlowRates:
         while any(size for size, _, _ in self.htb.waiting().values()) and time.monotonic() < end:
             time.sleep(0.001)
 
-    def step(self, rows: Rows) -> None:
-        """Look at what the switch says, and change the rates that it takes to change."""
+    def step(self, rows: Rows, standing: bool = False) -> None:
+        """Look at what the switch says, and change the rates that it takes to change.
+
+        `standing`: the ring of the interface has not been empty since the last step, for the switch reads too slowly.
+        """
         found = {flow: row for row in rows if (flow := flow_of(row)) is not None}
         pressed = {flow for flow, row in found.items()
                    if row["pauses"] > self.pauses.get(flow, 0) or _waiting(row) > self.over}
         self.pauses = {flow: row["pauses"] for flow, row in found.items()}
-        waiting = self.htb.waiting() if self.held else {}
+        waiting = self.htb.waiting()
+        self.dropped = self.dropped_before + sum(dropped for _, _, dropped in waiting.values())
         for flow, held in list(self.held.items()):
             bytes_waiting = waiting[held.minor][0]
             if held.leaving:
                 if not bytes_waiting:
+                    self.dropped_before += waiting[held.minor][2]
                     self.htb.delete_class(held.minor)
                     del self.held[flow]
             else:
@@ -100,7 +109,7 @@ class FlowRates:
         for flow, minor in zip(without, free):
             self._hold(flow, minor, found[flow])
         self.crowded = max(0, len(without) - len(free))
-        self._limit_rest([row for flow, row in found.items() if flow not in self.held])
+        self._limit_rest([row for flow, row in found.items() if flow not in self.held], standing)
 
     def _free(self, most: int) -> list[int]:
         used = {held.minor for held in self.held.values()}
@@ -125,31 +134,35 @@ class FlowRates:
         short = max(-1.0, min(1.0, (self.goal - _waiting(row)) / self.goal))
         return max(LEAST_RATE, min(UNLIMITED, int(served * (1 + 0.5 * short))))
 
-    def _limit_rest(self, rows: list[Mapping[str, Any]]) -> None:
-        """While classes are lacking, the flows without one share a rate that the slowest of them bears."""
-        rate = float(self.rest_rate)
-        if self.crowded:
+    def _limit_rest(self, rows: list[Mapping[str, Any]], standing: bool) -> None:
+        """A rate for all flows without a class, while classes are lacking or the switch reads less than they send."""
+        read, before = self._read_rate(), float(self.rest_rate)
+        rate = min(before * GROWTH, UNLIMITED)
+        if self.crowded:            # a slow one holds up the others
             if self.rest_rate == UNLIMITED:
-                rate = sum(row["rate_bytes_per_s"] or FIRST_RATE for row in rows)
+                before = sum(row["rate_bytes_per_s"] or FIRST_RATE for row in rows)
             worst = max(map(_waiting, rows))
-            rate *= 1 + 0.3 * max(-1.0, min(1.0, (self.goal - worst) / self.goal))
-        elif rate < UNLIMITED:
-            rate *= 2
+            rate = before * (1 + 0.3 * max(-1.0, min(1.0, (self.goal - worst) / self.goal)))
+        if standing:
+            rate = min(rate, 0.9 * read)
         limit = max(LEAST_RATE, int(rate)) if rate < UNLIMITED / 10 else UNLIMITED
         if limit != self.rest_rate:
             self.htb.set_class(REST, limit)
             self.rest_rate = limit
             self.changes += 1
 
+    def _read_rate(self) -> float:
+        """Bytes per second that the switch has read since the last step."""
+        now, (read, self.lost) = time.monotonic(), self.htb.outgoing()
+        rate = (read - self.read_bytes) / (now - self.read_at)
+        self.read_bytes, self.read_at = read, now
+        return rate
+
     def rows(self) -> list[dict[str, Any]]:
         """One dict per class: the flow, its rate, what waits."""
         waiting = self.htb.waiting()
         return [{**flow._asdict(), "rate_bytes_per_s": held.rate, "waiting_bytes": waiting[held.minor][0],
                  "dropped": waiting[held.minor][2]} for flow, held in self.held.items()]
-
-    def dropped(self) -> int:
-        """Packets that the classes of now have dropped: none, as long as no socket has more than a class may hold."""
-        return sum(dropped for _, _, dropped in self.htb.waiting().values())
 
 
 def _waiting(row: Mapping[str, Any]) -> int:

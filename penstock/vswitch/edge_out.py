@@ -60,8 +60,8 @@ class SocketProbe:
     """Which UDP sockets should get no more frames for now.
 
     `look` asks the kernel and calls `wait(port, on)` for each local port whose answer has changed: on at `high` of its buffer,
-    off below `low`.  Of several sockets on one port the fullest counts.  Between two looks `takes(port, length)` says whether a frame
-    of that length certainly fits: who asks it for every frame loses none, however fast they come.
+    off below `low`.  Of several sockets on one port the fullest counts.  Between two looks `takes(port, length)` says whether a
+    frame of that length certainly fits: who asks it for every frame loses none, however fast they come.
     """
 
     def __init__(self, place: Place | None = None, wait: Callable[[int, bool], None] | None = None, *, high: float = 0.25,

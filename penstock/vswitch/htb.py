@@ -19,7 +19,7 @@ from penstock.vswitch.netlink import (
     attributes,
     inside,
     lengthen_queue,
-    tx_dropped,
+    outgoing,
 )
 
 NEW_QDISC, DELETE_QDISC, NEW_CLASS, DELETE_CLASS, GET_CLASS, NEW_FILTER, DELETE_FILTER = 36, 37, 40, 41, 42, 44, 45
@@ -64,10 +64,13 @@ def _priority(minor: int, flow: FiveTuple) -> int:
 
 
 class Htb:
-    """The classes of one interface, from `__enter__` to `__exit__`; class REST is always there, without a limit at first."""
+    """The classes of one interface, from `__enter__` to `__exit__`; class REST is always there, without a limit at first.
+
+    A packet that is sent in the very moment of either is dropped by the kernel: enter before applications send.
+    """
 
     def __init__(self, device: str, place: Place | None = None, queue_frames: int = 30_000) -> None:
-        self.device, self.queue_frames = device, queue_frames
+        self.device, self.queue_frames, self.lost_before = device, queue_frames, 0
         with inside(place):
             try:
                 self.index = socket.if_nametoindex(device)
@@ -83,6 +86,7 @@ class Htb:
             start = attribute(INIT, struct.pack("=5I", 3, 10, REST, 0, 0))
             self._do(NEW_QDISC, HANDLE, ROOT, attribute(KIND, b"htb\0"), attribute(OPTIONS, start), flags=CREATE | EXCLUSIVE)
             self.set_class(REST, UNLIMITED)
+            _, self.lost_before = outgoing(self.route, self.index)
         except OSError as e:
             self.route.close()
             if e.errno == errno.ENOENT:
@@ -141,6 +145,7 @@ class Htb:
         """Packets of the flow are as all others again."""
         self._do(DELETE_FILTER, 0, HANDLE, info=_priority(minor, flow) << 16 | socket.htons(_keys(flow)[0]))
 
-    def lost(self) -> int:
-        """Frames that the interface has dropped: its ring was full."""
-        return tx_dropped(self.route, self.index)
+    def outgoing(self) -> tuple[int, int]:
+        """Bytes that were read from the interface, and frames that it has dropped since: its ring was full."""
+        read, lost = outgoing(self.route, self.index)
+        return read, lost - self.lost_before

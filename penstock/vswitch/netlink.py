@@ -18,7 +18,7 @@ REQUEST, ACKNOWLEDGE, REPLACE, EXCLUSIVE, CREATE, DUMP = 1, 4, 0x100, 0x200, 0x4
 DONE, ERROR = 3, 2
 NEW_LINK, GET_LINK = 16, 18
 QUEUE_LENGTH, STATS64 = 13, 23      # attributes of an interface
-TX_DROPPED = 7                      # of struct rtnl_link_stats64
+TX_BYTES, TX_DROPPED = 3, 7         # of struct rtnl_link_stats64
 
 
 class Place(Protocol):
@@ -110,9 +110,10 @@ def _of_link(route: Netlink, index: int, wanted: int) -> bytes:
     raise PenstockError(f"interface {index}: the kernel does not say its attribute {wanted}")
 
 
-def tx_dropped(route: Netlink, index: int) -> int:
-    """Frames that an interface dropped on their way out: those of applications for which the ring of a TAP had no room."""
-    return int(struct.unpack_from("=Q", _of_link(route, index, STATS64), 8 * TX_DROPPED)[0])
+def outgoing(route: Netlink, index: int) -> tuple[int, int]:
+    """Bytes that left an interface, of a TAP: that were read; and frames dropped on their way out: its ring had no room."""
+    numbers = struct.unpack_from("=8Q", _of_link(route, index, STATS64))
+    return numbers[TX_BYTES], numbers[TX_DROPPED]
 
 
 def lengthen_queue(route: Netlink, index: int, frames: int) -> None:

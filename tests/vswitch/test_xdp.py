@@ -37,10 +37,9 @@ def test_frames_of_all_sizes_both_ways(two, other):
     options = {} if other == "xdp" else {"headers": False}
     with open_in(two[0]) as a, open_in(two[1], other, **options) as b:
         drain(a, b)
-        before = [p.counters["frames_in"] for p in (a, b)]
         for seed, (x, y) in enumerate(((a, b), (b, a), (a, b), (b, a))):
             check_same(x, y, random_frames(seed, 1500, SIZES))      # more than there are chunks, in the end
-        assert [p.counters["frames_in"] - n for p, n in zip((a, b), before)] == [3000, 3000]
+        assert a.counters["frames_out"] == b.counters["frames_out"] == 3000
         assert not any(port.counters[name] for port in (a, b) for name in TROUBLE)
 
 
