@@ -55,12 +55,12 @@ def pairs(kind: str, left: Namespace, right: Namespace) -> Iterator[tuple[Port, 
             with left.inside():
                 packet = stack.enter_context(open_port("packet", device="tap0"))
             yield packet, tap, None
-        elif kind == "packet":
+        elif kind in ("packet", "xdp"):
             stack.enter_context(veth(left, right))
             ends = []
             for side in (left, right):
                 with side.inside():
-                    ends.append(stack.enter_context(open_port("packet", device="veth0", batch=64)))
+                    ends.append(stack.enter_context(open_port(kind, device="veth0", batch=64)))
             yield ends[0], ends[1], None
         elif kind.startswith("udp"):
             many = {"segments": kind == "udp", "batch": 64}
@@ -82,10 +82,10 @@ def pairs(kind: str, left: Namespace, right: Namespace) -> Iterator[tuple[Port, 
 
 def ports() -> None:
     print("| port | frames of | out, Mpps | in, Mpps | out, Gbit/s | in, Gbit/s |\n|---|---|---|---|---|---|")
-    for kind in ("tap", "packet", "udp", "udp one by one", "udp veth", "link"):
+    for kind in ("tap", "packet", "xdp", "udp", "udp one by one", "udp veth", "link"):
         with Namespace("left") as left, Namespace("right") as right, pairs(kind, left, right) as (a, b, clock):
             for size in (64, 1500):
-                frame = frame_of(size, True)
+                frame = frame_of(size, a.headers)
                 out, into = speed(a, b, frame, clock)
                 if kind == "tap":
                     out, _ = speed(b, a, frame, None, True)

@@ -188,8 +188,8 @@ def plug(
         typer.echo(f"{tap} is port {port} of the switch: {', '.join(plugged.addresses)}")
         while not over.wait(0.2) and not plugged.gone:
             pass
-        lost = plugged.kernel_lost()
-    typer.echo(f"unplugged; the kernel lost {lost} frames" if lost else "unplugged; nothing was lost at the device")
+        lost = {where: count for where, count in plugged.losses().items() if count}
+    typer.echo(f"unplugged; the kernel lost {lost}" if lost else "unplugged; the kernel has lost nothing")
 
 
 @app.command()

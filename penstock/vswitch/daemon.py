@@ -4,6 +4,7 @@ An application is attached as long as its connection lives and its process does;
 """
 
 import contextlib
+import functools
 import os
 import select
 import socket
@@ -129,6 +130,9 @@ class Daemon:
         self.switch.start(self.cpus, self._hang_up)
         self.listener.settimeout(0.2)
         try:
+            for name, device in opened.items():
+                if device.table:
+                    device.guard(functools.partial(self._flows_from, name), self.switch.settings)
             while not self.over.is_set():
                 try:
                     connection, _ = self.listener.accept()
@@ -145,22 +149,30 @@ class Daemon:
             Path(self.path).unlink(missing_ok=True)
             for each in list(self.attached.values()):
                 _shut(each)
+            for device in opened.values():
+                device.release()
             self.switch.stop()
-            for device in opened:
+            for device in opened.values():
                 device.close()
 
-    def _open_devices(self) -> list[devices.Device]:
+    def _others(self, name: str) -> list[str]:
+        return [address for other, port in self.ports.items() if other != name for address in port["addresses"]]
+
+    def _flows_from(self, name: str) -> list[dict[str, Any]]:
+        return [row for row in self.switch.call(self.switch.flows) if row["from"] == name]
+
+    def _open_devices(self) -> dict[str, devices.Device]:
         """The ports of the specification that are devices, attached."""
-        opened: list[devices.Device] = []
+        opened: dict[str, devices.Device] = {}
         try:
             for name, port in self.ports.items():
                 if port["device"]:
-                    device = devices.opened(port["device"], port["addresses"], f"port {name!r}")
-                    opened.append(device)
+                    device = devices.opened(port["device"], port["addresses"], self._others(name), f"port {name!r}")
+                    opened[name] = device
                     attach_device(self.switch, name, device, port["addresses"], port["guarded"])
         except BaseException:
             self.switch.close()
-            for device in opened:
+            for device in opened.values():
                 device.close()
             self.listener.close()
             Path(self.path).unlink(missing_ok=True)
@@ -244,9 +256,9 @@ class Daemon:
         if uid not in (0, os.getuid()):
             raise SpecError(f"you are user {uid}: only the switch's own user may plug devices in")
         name, port = self._allowed(message["plug"], uid)
-        if len(fds) != 1:
-            raise SpecError("plug: must come with one file descriptor, of a TAP")
-        device = devices.of_descriptor(os.dup(fds[0]))
+        if len(fds) not in (1, 2):
+            raise SpecError("plug: must come with the file descriptor of a TAP, and perhaps that of an allowance")
+        device = devices.of_descriptor(os.dup(fds[0]), *fds[1:])
         try:
             self._reserve(name, connection)
             try:
@@ -259,7 +271,7 @@ class Daemon:
             raise
         self.plugged[name] = device
         try:
-            messages.send(connection, {"plugged": name, "addresses": port["addresses"]})
+            messages.send(connection, {"plugged": name, "addresses": port["addresses"], "others": self._others(name)})
         except OSError:
             self._detach(name)
             raise

@@ -19,17 +19,19 @@ import re
 import socket
 import struct
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from penstock.errors import SpecError, nearest
 from penstock.inputs import boolean, whole
 from penstock.vswitch import edge, netns
+from penstock.vswitch.allowance import Allowance
+from penstock.vswitch.edge import Edge
 from penstock.vswitch.kernel import Port
 from penstock.vswitch.ports import open_port
 
 OPTIONS = {
-    "tap": ("device", "netns", "prefix", "super_frames"),
+    "tap": ("device", "netns", "prefix", "super_frames", "edge"),
     "packet": ("device", "netns", "super_frames"),
     "xdp": ("device", "netns", "queue"),
     "udp": ("local", "peer", "secret", "netns", "super_frames"),
@@ -38,6 +40,7 @@ OPTIONS = {
 SHAPE = {"rings": 4096, "queues": 1024, "bells": 8192, "buffers": 512}
 LONGEST = {True: 65600, False: 9216}        # bytes of a buffer, with and without super-frames
 QUEUE_FRAMES, SEGMENTS_BYTES = 10_000, 60_000      # what fits one UDP datagram with all headers
+Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 GET_HARDWARE_ADDRESS, GET_TAP = 0x8927, 0x800454D2
 IFF_TAP, IFF_NO_PI, IFF_VNET_HDR = 0x0002, 0x1000, 0x4000
 
@@ -49,14 +52,34 @@ class Device:
                  secret: bytes = b"") -> None:
         self.port, self.place, self.mac, self.window, self.secret = port, place, mac, window, secret
         self.epoch = time.time_ns()
+        self.table: Allowance | None = None
+        self.edge: Edge | None = None
 
     @property
     def shape(self) -> dict[str, int]:
         """Of the region between it and the switch."""
         return {**SHAPE, "buffer_bytes": LONGEST[self.port.headers]}
 
+    def guard(self, read_flows: Callable[[], Iterable[Mapping[str, Any]]], settings: Mapping[str, Any]) -> None:
+        """Keep the kernel from losing anything at a TAP, in both directions, as long as it is open."""
+        self.table = self.table or Allowance()
+        edge = Edge(self.port.name, self.place, read_flows, table=self.table, fd=self.port.fd,
+                    goal=settings["th_goal"] // 2, over=settings["th_over"])
+        edge.open()
+        self.edge = edge.start()
+
+    def release(self) -> None:
+        """Let senders and receivers go: nobody looks after them any longer."""
+        if self.edge:
+            self.edge.__exit__()
+            self.edge = None
+
     def close(self) -> None:
         """Give everything back."""
+        self.release()
+        if self.table:
+            self.table.close()
+            self.table = None
         self.port.close()
         if self.place:
             self.place.close()
@@ -77,8 +100,9 @@ def checked(table: Mapping[str, Any], where: str) -> dict[str, Any]:
     for key in {"tap": ("device",), "packet": ("device",), "xdp": ("device",), "udp": ("local", "peer")}.get(kind, ()):
         if key not in found:
             raise SpecError(f"{where}: a port of kind {kind} needs {key!r}")
-    if "super_frames" in found:
-        boolean(found["super_frames"], f"{where}.super_frames")
+    for key in ("super_frames", "edge"):
+        if key in found:
+            boolean(found[key], f"{where}.{key}")
     if "prefix" in found:
         whole(found["prefix"], f"{where}.prefix", 0, 128)
     secret_of(found.get("secret", ""), where)
@@ -92,36 +116,32 @@ def secret_of(text: Any, where: str) -> bytes:
     return bytes.fromhex(text)
 
 
-@contextlib.contextmanager
-def _within(place: netns.Place | None) -> Iterator[None]:
-    with place.inside() if place else contextlib.nullcontext():
-        yield
-
-
-def opened(table: Mapping[str, Any], addresses: list[str], where: str = "port") -> Device:
-    """Open what `checked` has found good."""
+def opened(table: Mapping[str, Any], addresses: list[str], others: Iterable[str], where: str = "port") -> Device:
+    """Open what `checked` has found good, for a port with these addresses; the others are those of other ports."""
     options = dict(table)
     kind = options.pop("kind")
     place = netns.named(options.pop("netns")) if "netns" in options else None
     try:
         secret = secret_of(options.pop("secret", ""), where)
         prefix = options.pop("prefix", 24)
+        guarded = options.pop("edge", True) and kind == "tap"
         if kind in ("tap", "packet", "udp"):
             options["headers"] = options.pop("super_frames", True)
         elif kind == "pcap":
             options["headers"] = False
         if kind == "tap":
             options["name"] = options.pop("device")
-        with _within(place):
+        with netns.inside(place):
             port = open_port(kind, **options)
         try:
             device = Device(port, place, secret=secret)
             if kind == "tap":
-                with _within(place):
-                    set_up(port.name, [a for a in addresses if prefix], prefix)
+                with netns.inside(place):
+                    set_up(port.name, [a for a in addresses if prefix], prefix, others)
                 device.mac = mac_of(port.fd)
                 name = port.name
                 port.losses = lambda: edge.device_losses(name, place)["tx_dropped"]
+                device.table = Allowance() if guarded else None
             elif kind in ("packet", "xdp"):
                 device.mac = "learn"
             elif kind == "udp":
@@ -136,14 +156,33 @@ def opened(table: Mapping[str, Any], addresses: list[str], where: str = "port") 
     return device
 
 
-def set_up(name: str, addresses: list[str], prefix: int) -> None:
-    """Put a TAP up, with its addresses, and with room in its queue."""
-    netns.ip("link", "set", name, "txqueuelen", str(QUEUE_FRAMES), "gso_max_size", str(SEGMENTS_BYTES), "up")
+def set_up(name: str, addresses: list[str], prefix: int, others: Iterable[str] = ()) -> None:
+    """Put a TAP up with room in its queue, its addresses, and those of the other ports.
+
+    While an Ethernet address is asked for, the kernel keeps a few packets only; so programs that begin at full speed would
+    lose some.
+    """
+    lines = [f"link set {name} txqueuelen {QUEUE_FRAMES} gso_max_size {SEGMENTS_BYTES} up"]
+    for address in _internet(addresses):
+        bits = f"{prefix}" if address.version == 4 else "64 nodad"
+        lines.append(f"address replace {address}/{bits.split()[0]} dev {name} {' '.join(bits.split()[1:])}")
+    if addresses:
+        lines += [f"neighbour replace {a} dev {name} lladdr {stands_for(a)} nud permanent" for a in _internet(others)]
+    netns.ip("-batch", "-", text="\n".join(lines))
+
+
+def _internet(addresses: Iterable[str]) -> list[Address]:
+    """Those that are no Ethernet addresses."""
+    found = []
     for text in addresses:
-        with contextlib.suppress(ValueError):      # an Ethernet address
-            address = ipaddress.ip_address(text)
-            bits = prefix if address.version == 4 else 64
-            netns.ip("address", "replace", f"{address}/{bits}", "dev", name, *(["nodad"] if address.version == 6 else []))
+        with contextlib.suppress(ValueError):
+            found.append(ipaddress.ip_address(text))
+    return found
+
+
+def stands_for(address: Address) -> str:
+    """The Ethernet address that driver.py gives out for an address of the switch."""
+    return (b"\x02\0" + address.packed[-4:]).hex(":")
 
 
 def mac_of(fd: int) -> bytes:
@@ -160,8 +199,8 @@ def window_of(fd: int) -> int:
         sock.detach()
 
 
-def of_descriptor(fd: int) -> Device:
-    """A TAP that somebody else has opened and set up: the descriptor becomes ours."""
+def of_descriptor(fd: int, table: int | None = None) -> Device:
+    """A TAP that somebody else has opened and set up: the descriptor becomes ours; `table` limits what its sockets get."""
     from penstock.vswitch.port_tap import tap_on
 
     try:
@@ -171,6 +210,8 @@ def of_descriptor(fd: int) -> Device:
     name, flags = answer[:16].rstrip(b"\0").decode("ascii", "replace"), struct.unpack_from("H", answer, 16)[0]
     if not flags & IFF_TAP or not flags & IFF_NO_PI:
         raise SpecError(f"plug: {name} is no TAP without packet information; open it with IFF_TAP | IFF_NO_PI")
+    allowance = None if table is None else Allowance(table)
     os.set_blocking(fd, False)
-    port = tap_on(fd, name, bool(flags & IFF_VNET_HDR))
-    return Device(port, mac=mac_of(fd))
+    device = Device(tap_on(fd, name, bool(flags & IFF_VNET_HDR)), mac=mac_of(fd))
+    device.table = allowance
+    return device

@@ -42,6 +42,17 @@ def _packet() -> None:
     socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0).close()
 
 
+def _xdp() -> None:
+    from penstock.vswitch.port_xdp import open_xdp
+
+    with _somewhere_else() as there:
+        if not there:
+            raise PenstockError("it is tried on `lo` of a fresh network namespace only, which is not permitted")
+        there.run("ip", "link", "set", "lo", "mtu", "1500")
+        with there.inside(), open_xdp("lo", 0, 128, 1, 1514):
+            pass
+
+
 @contextlib.contextmanager
 def _somewhere_else():  # type: ignore[no-untyped-def]
     """Inside a fresh network namespace where that is allowed; else here."""
@@ -50,11 +61,11 @@ def _somewhere_else():  # type: ignore[no-untyped-def]
     try:
         namespace = Namespace("doctor").__enter__()
     except (OSError, PenstockError):
-        yield
+        yield None
         return
     try:
         with namespace.inside():
-            yield
+            yield namespace
     finally:
         namespace.close()
 
@@ -117,6 +128,23 @@ def _tbf() -> None:
         pass
 
 
+def _flow_rates() -> None:
+    from penstock.vswitch.htb import FiveTuple, Htb
+
+    with _somewhere_else() as there:
+        if not there:
+            raise PenstockError("it is tried on `lo` of a fresh network namespace only, which is not permitted")
+        with Htb("lo", there) as htb:
+            htb.set_class(2, 1_000_000)
+            htb.add_filter(2, FiveTuple(17, "127.0.0.1", 7, "127.0.0.2", 7))
+
+
+def _udp_sockets() -> None:
+    from penstock.vswitch.edge_out import SocketProbe
+
+    SocketProbe().close()
+
+
 def _realtime() -> None:
     problem: list[OSError] = []
 
@@ -159,10 +187,13 @@ def doctor() -> list[Ability]:
         ("pidfd", _pidfd, "the death of an application, at once"),
         ("tap", _tap, "ports of unmodified applications"),
         ("packet", _packet, "ports on existing interfaces"),
+        ("xdp", _xdp, "ports on existing interfaces, before the kernel's own stack"),
         ("namespaces", _namespace, "the laboratory"),
         ("user namespaces", _user_namespace, "a laboratory without root"),
         ("udp segments", _udp_segments, "a fast overlay"),
         ("tbf", _tbf, "rate feedback to unmodified applications"),
+        ("flow rates", _flow_rates, "rates of single flows of unmodified applications (HTB, u32)"),
+        ("udp sockets", _udp_sockets, "slow unmodified receivers of UDP (udp_diag)"),
         ("real-time priority", _realtime, "workers that are not interrupted"),
         ("ip", _program("ip", "iproute2"), "the laboratory"),
         ("cores", _cores, "pinned workers"),

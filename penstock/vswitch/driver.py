@@ -405,6 +405,8 @@ def attach_device(switch, name, device, addresses, guarded=True):
     drive = Drive(region, device.port, device.mac, device.window, device.secret, device.epoch)
     number = switch.attach(name, Region.attach(region.fd, region.shape), addresses, guarded=guarded)
     drive.install(switch, number)
+    if device.table:
+        drive.limit(device.table)
     return number
 
 
@@ -489,6 +491,16 @@ class Drive:
         self.d.spent = numbers_at(table.spent.ctypes.data)
         self.d.allowed = numbers_at(table.allowed.ctypes.data)
         self.d.limited = 1
+
+    def behind(self):
+        """Bytes that wait to get into the switch, by the words of a flow's key."""
+        found = {}
+        for i in range(self.d.queues):
+            lane = lane_at(self.d, i)
+            if lane.used:
+                waiting = lane.sent - signed_of(load64(word_at(self.d.side.view.consumed[0], i)))
+                found[tuple([lane.key.words[k] for k in range(5)])] = waiting
+        return found
 
     def row(self):
         """What passed the kernel and what did not."""

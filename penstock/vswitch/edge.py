@@ -1,29 +1,31 @@
-"""The kernel's edges without loss: what was lost there, how full an application's socket is, a rate that makes senders wait."""
+"""The kernel's edges without loss: what was lost there, how full applications' sockets are, rates that make senders wait.
+
+    with Edge("tap0", namespace, read_flows=rows_of_this_port, wait=hold): ...
+"""
 
 import contextlib
+import select
 import shutil
 import socket
 import struct
 import subprocess
+import threading
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from penstock.errors import PenstockError, SpecError
-from penstock.units import parse_rate, parse_size
+from penstock.units import parse_rate, parse_size, parse_time
+from penstock.vswitch.allowance import Allowance
+from penstock.vswitch.edge_in import FlowRates, Rows
+from penstock.vswitch.edge_out import SocketProbe, udp_sockets
+from penstock.vswitch.htb import UNLIMITED
+from penstock.vswitch.netlink import SOCK_DIAG, Netlink
+from penstock.vswitch.netns import Place, inside
 
 SO_MEMINFO = 55  # linux/socket.h: nine numbers, of which the last are packets dropped because the receive buffer was full
 _COLUMNS = ("rx_bytes", "rx_packets", "rx_errors", "rx_dropped", "rx_fifo", "rx_frame", "rx_compressed", "rx_multicast",
             "tx_bytes", "tx_packets", "tx_errors", "tx_dropped", "tx_fifo", "tx_collisions", "tx_carrier", "tx_compressed")
-
-
-class Place(Protocol):
-    """A network namespace that one can be inside of."""
-
-    def inside(self) -> contextlib.AbstractContextManager[None]: ...
-
-
-def _inside(place: Place | None) -> contextlib.AbstractContextManager[None]:
-    return place.inside() if place else contextlib.nullcontext()
 
 
 # ---- What the kernel lost ----
@@ -31,7 +33,7 @@ def _inside(place: Place | None) -> contextlib.AbstractContextManager[None]:
 
 def device_losses(device: str, place: Place | None = None) -> dict[str, int]:
     """The counters of an interface; tx_dropped of a TAP are frames of applications for which its ring had no room."""
-    with _inside(place):
+    with inside(place):
         lines = Path("/proc/thread-self/net/dev").read_text().splitlines()[2:]
     for line in lines:
         name, _, numbers = line.partition(":")
@@ -57,16 +59,9 @@ def socket_losses(fd: int) -> int:
 
 def occupancy(port: int, place: Place | None = None) -> tuple[int, int]:
     """Bytes that wait in the UDP sockets bound to this port (the kernel's count, overhead included), and packets they lost."""
-    waiting = lost = 0
-    with _inside(place):
-        for table in ("udp", "udp6"):
-            with contextlib.suppress(FileNotFoundError):
-                for line in Path(f"/proc/thread-self/net/{table}").read_text().splitlines()[1:]:
-                    fields = line.split()
-                    if int(fields[1].rpartition(":")[2], 16) == port:
-                        waiting += int(fields[4].partition(":")[2], 16)
-                        lost += int(fields[-1])
-    return waiting, lost
+    with Netlink(SOCK_DIAG, place) as diag:
+        found = [each for each in udp_sockets(diag) if each.port == port]
+    return sum(each.waiting for each in found), sum(each.lost for each in found)
 
 
 class OccupancyProbe:
@@ -117,7 +112,7 @@ class RateFeedback:
         with contextlib.suppress(ImportError):
             from pyroute2 import IPRoute  # type: ignore[import-untyped, unused-ignore]
 
-            with _inside(self.place):
+            with inside(self.place):
                 self.route = IPRoute()
                 self.index = self.route.link_lookup(ifname=self.device)[0]
         self.set(self.rate)
@@ -162,7 +157,108 @@ class RateFeedback:
     def _tc(self, *words: str) -> None:
         if not shutil.which("tc"):
             raise PenstockError("rate feedback needs pyroute2 (pip install penstock[vswitch]) or tc (package iproute2)")
-        with _inside(self.place):
+        with inside(self.place):
             done = subprocess.run(["tc", "qdisc", *words], capture_output=True, text=True)
         if done.returncode:
             raise PenstockError(f"tc qdisc {' '.join(words)}: {done.stderr.strip()}")
+
+
+# ---- Both ways of one interface ----
+
+
+class Edge:
+    """What keeps a TAP lossless, while the `with` lasts: rates for flows that the switch holds back, and waits for full sockets.
+
+    `read_flows()` gives the rows of Switch.flows() of the flows that come in by this interface; None: nothing is held back there.
+    `fd` is the TAP: as long as it always has something to read, the switch reads too slowly, and all senders wait a little.
+    `wait(port, on)` is told for which local UDP ports of `place` frames should wait in the switch; `takes(port, length)` may be
+    asked for every frame, and then none is lost, however fast they come; a `table` does the same for a worker.  Each has its own
+    thread; without `start`, call `step` and `look`.
+    """
+
+    def __init__(self, device: str, place: Place | None = None, read_flows: Callable[[], Rows] | None = None, *, fd: int = -1,
+                 wait: Callable[[int, bool], None] | None = None, table: Allowance | None = None,
+                 period: str | int = "20ms", look_period: str | int = "1ms",
+                 idle_period: str | int = "5ms", high: float = 0.25, low: float = 0.125, **limits: Any) -> None:
+        self.read_flows = read_flows
+        self.period, self.look_period, self.idle_period = (
+            parse_time(value, name) / 1e12 for value, name in ((period, "period"), (look_period, "look_period"),
+                                                               (idle_period, "idle_period")))
+        if not 0 < self.look_period <= self.idle_period or self.period <= 0:
+            raise SpecError(f"look_period = {look_period}, idle_period = {idle_period}, period = {period}: must be above 0, and "
+                            "the first at most the second")
+        self.rates = FlowRates(device, place, **limits)
+        try:
+            self.sockets = SocketProbe(place, wait, high=high, low=low)
+        except BaseException:
+            self.rates.htb.route.close()
+            raise
+        self.takes = self.sockets.takes
+        self.table, self.spent = table, dict[int, int]()
+        self.ring = select.poll()
+        if fd >= 0:
+            self.ring.register(fd, select.POLLIN)
+        self.fd, self.standing, self.looks = fd, False, 0       # `standing` until a look finds nothing to read
+        self.error: BaseException | None = None
+        self.over = threading.Event()
+        self.threads: list[threading.Thread] = []
+
+    def __enter__(self) -> "Edge":
+        self.open()
+        return self.start()
+
+    def open(self) -> None:
+        """Without threads: for those who call `step` and `look` themselves."""
+        self.rates.__enter__()
+
+    def start(self) -> "Edge":
+        works = [(self.look, "sockets")] + ([(self.step, "rates")] if self.read_flows or self.fd >= 0 else [])
+        self.threads = [threading.Thread(target=self._repeat, args=(work,), name=name, daemon=True) for work, name in works]
+        for thread in self.threads:
+            thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.over.set()
+        for thread in self.threads:
+            thread.join()
+        self.sockets.close()
+        self.rates.__exit__(*error)
+
+    def _repeat(self, work: Callable[[], float]) -> None:
+        """Until it is over; an interface that has gone ends it, and `error` says so."""
+        try:
+            while not self.over.wait(work()):
+                pass
+        except Exception as e:
+            self.error = e
+
+    def step(self) -> float:
+        """Set the rates of flows; how long it is until the next time."""
+        standing, self.standing = self.standing and self.looks > 1, self.fd >= 0
+        self.looks = 0
+        self.rates.step(self.read_flows() if self.read_flows else (), standing)
+        return self.period
+
+    def look(self) -> float:
+        """Look at the sockets; how long it is until the next time: longer while nothing waits in any."""
+        self.standing = self.standing and bool(self.ring.poll(0))
+        self.looks += 1
+        asked = self.sockets.asked
+        before = self.table.before() if self.table else {}
+        self.sockets.look()
+        if self.table:
+            asked, self.spent = before != self.spent, before
+            if not self.table.grant(before, self.sockets.credit, self.sockets.waits):
+                return 0.0
+        return self.look_period if asked or any(each.waiting for each in self.sockets.sockets) else self.idle_period
+
+    def counters(self) -> dict[str, int]:
+        """What the edge does, and what was lost in spite of it since it was opened."""
+        return {
+            "classes": len(self.rates.held), "classes_opened": self.rates.opened, "rate_changes": self.rates.changes,
+            "crowded": self.rates.crowded, "rest_limited": int(self.rates.rest_rate < UNLIMITED),
+            "waiting_ports": len(self.sockets.waits), "looks": self.sockets.looks,
+            "waits": self.sockets.changes, "socket_lost": self.sockets.lost,
+            "class_dropped": self.rates.dropped, "tx_dropped": self.rates.htb.outgoing()[1],
+        }

@@ -9,10 +9,13 @@ A namespace has no name that others could see and lives as long as its descripto
 """
 
 import contextlib
+import ctypes
+import fcntl
 import os
 import shutil
 import signal
 import socket
+import struct
 import subprocess
 import threading
 from collections.abc import Iterator
@@ -105,6 +108,13 @@ class Namespace(Place):
             self.run("ip", "address", "add", address, "dev", name)
             port.losses = lambda: edge.device_losses(name, self)["tx_dropped"]
             yield port
+
+    def without_offloads(self, device: str) -> None:
+        """Frames leave this interface as on a wire, check sums and all: what a port without headers at the other end needs."""
+        with self.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+            for setting in (0x17, 0x1F, 0x24):          # ETHTOOL_STXCSUM, _STSO, _SGSO
+                off = ctypes.create_string_buffer(struct.pack("=II", setting, 0), 8)
+                fcntl.ioctl(sock, 0x8946, struct.pack("16sQ16x", device.encode(), ctypes.addressof(off)))
 
     def slow(self, program: "subprocess.Popen[str]", work: float, rest: float) -> "DutyCycle":
         """Make an unmodified program slow: it works and is stopped in turns, so many seconds each."""

@@ -54,6 +54,16 @@ class Place:
             self.fd = -1
 
 
+def here() -> Place:
+    """The namespace that this thread is in."""
+    return Place("here", of_thread())
+
+
+def inside(place: Place | None) -> contextlib.AbstractContextManager[None]:
+    """Inside of a place, if there is one."""
+    return place.inside() if place else contextlib.nullcontext()
+
+
 def named(name: str) -> Place:
     """A namespace that `ip netns add` has made."""
     try:
@@ -64,10 +74,10 @@ def named(name: str) -> Place:
                         f"make it: ip netns add {name}") from None
 
 
-def ip(*words: str) -> None:
-    """The `ip` program, in the namespace of this thread."""
+def ip(*words: str, text: str | None = None) -> None:
+    """The `ip` program, in the namespace of this thread, with a text to read."""
     try:
-        done = subprocess.run(["ip", *words], capture_output=True, text=True, timeout=30)
+        done = subprocess.run(["ip", *words], input=text, capture_output=True, text=True, timeout=30)
     except FileNotFoundError:
         raise PenstockError("ip is not installed; it is in the package iproute2") from None
     if done.returncode:

@@ -2,6 +2,7 @@
 
     with open_port("tap", name="tap0") as port: ...
     open_port("packet", device="eth0")
+    open_port("xdp", device="eth0", queue=0)
     open_port("udp", local="10.0.0.1:7000", peer="10.0.0.2:7000")
     open_port("pcap", read="in.pcapng", timing="recorded", write="out.pcapng")
     left, right = open_link(rate="10Gbps", delay="50us")
@@ -30,15 +31,15 @@ from penstock.vswitch import edge, pcapfile
 from penstock.vswitch.kernel import Clock, Port
 
 ETH_P_ALL = 0x0003
-SIOCGIFFLAGS, IFF_UP = 0x8913, 1
+SIOCGIFFLAGS, SIOCGIFMTU, IFF_UP = 0x8913, 0x8921, 1
 BATCH = 32
 IP_MTU, IP_MTU_DISCOVER, IP_PMTUDISC_DONT = 14, 10, 0
-_RIGHTS = "run as root or with CAP_NET_ADMIN and CAP_NET_RAW (penstock.vswitch.doctor.doctor() says what this machine permits)"
+_DOCTOR = "(penstock.vswitch.doctor.doctor() says what this machine permits)"
 
 
-def _refused(what: str, error: OSError) -> SpecError:
+def _refused(what: str, error: OSError, rights: str = "CAP_NET_ADMIN and CAP_NET_RAW") -> SpecError:
     if error.errno in (errno.EPERM, errno.EACCES):
-        return SpecError(f"{what}: not permitted; {_RIGHTS}")
+        return SpecError(f"{what}: not permitted; run as root or with {rights} {_DOCTOR}")
     if error.errno == errno.ENOENT:
         return SpecError(f"{what}: {error.filename or 'it'} does not exist on this machine; load the kernel's module for it")
     if error.errno == errno.EBUSY:
@@ -74,15 +75,10 @@ def _packet(*, device: str, headers: bool = True, batch: int = BATCH, bypass: bo
     batch = whole(batch, "packet.batch", 1, 64)
     headers, bypass = boolean(headers, "packet.headers"), boolean(bypass, "packet.bypass")
     size = parse_size(receive_buffer, "packet.receive_buffer", positive=True)
-    names = [n for _, n in socket.if_nameindex()]
-    if device not in names:
-        raise SpecError(f"packet.device = {device!r}: there is no such interface{nearest(device, names)}")
+    _up_with_mtu(device, "packet.device")
     sock = None
     try:
         sock = socket.socket(socket.AF_PACKET, socket.SOCK_RAW | socket.SOCK_NONBLOCK, 0)  # 0: nothing until it is bound
-        answer = fcntl.ioctl(sock, SIOCGIFFLAGS, struct.pack("16sh14x", device.encode(), 0))
-        if not struct.unpack_from("16sh", answer)[1] & IFF_UP:
-            raise SpecError(f"packet.device = {device!r}: the interface is down; ip link set {device} up")
         _set_receive_buffer(sock, size)
         port = open_packet(sock, headers, batch, bypass)
         sock.bind((device, ETH_P_ALL))
@@ -95,6 +91,43 @@ def _packet(*, device: str, headers: bool = True, batch: int = BATCH, bypass: bo
     port.name = device
     port.losses = lambda: edge.socket_losses(port.fd)
     return port
+
+
+def _xdp(*, device: str, queue: int = 0, headers: bool = False, batch: int = BATCH, memory: str | int = "16MiB") -> Port:
+    from penstock.vswitch.port_xdp import open_xdp
+
+    _device_name(device, "xdp.device")
+    queue, batch = whole(queue, "xdp.queue", 0, 1023), whole(batch, "xdp.batch", 1, 64)
+    if boolean(headers, "xdp.headers"):
+        raise SpecError("xdp.headers = True: AF_XDP carries frames as they are on a wire; use headers = False, or a packet port")
+    chunks = parse_size(memory, "xdp.memory", positive=True) // 4096
+    if not 128 <= chunks <= 1 << 18 or chunks & (chunks - 1):
+        raise SpecError(f"xdp.memory = {memory}: must be a power of two from 512KiB to 1GiB")
+    mtu = _up_with_mtu(device, "xdp.device")
+    try:
+        port = open_xdp(device, queue, chunks, batch, min(mtu + 14, 4092))
+    except OSError as e:
+        if e.errno in (errno.EINVAL, errno.ERANGE, errno.EOPNOTSUPP):
+            raise SpecError(f"xdp {device}: the interface refuses it; it must have a queue {queue}, and an MTU of at most about "
+                            f"3500 (it is {mtu}; of a veth pair the other end's counts, too)") from None
+        if e.errno in (errno.EAFNOSUPPORT, errno.ENOSYS):
+            raise SpecError(f"xdp {device}: this kernel has no AF_XDP (CONFIG_XDP_SOCKETS); use a packet port") from None
+        raise _refused(f"xdp {device} queue {queue}", e, "CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF") from None
+    port.name = device
+    return port
+
+
+def _up_with_mtu(device: str, what: str) -> int:
+    """The MTU of an interface, which must be there and up."""
+    names = [n for _, n in socket.if_nameindex()]
+    if device not in names:
+        raise SpecError(f"{what} = {device!r}: there is no such interface{nearest(device, names)}")
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        flags, mtu = (struct.unpack_from(form, fcntl.ioctl(probe, call, struct.pack("16s24x", device.encode())), 16)[0]
+                      for call, form in ((SIOCGIFFLAGS, "H"), (SIOCGIFMTU, "i")))
+    if not flags & IFF_UP:
+        raise SpecError(f"{what} = {device!r}: the interface is down; ip link set {device} up")
+    return int(mtu)
 
 
 def _set_receive_buffer(sock: socket.socket, size: int) -> None:
@@ -194,14 +227,14 @@ def _pcap(*, read: str | Path | None = None, write: str | Path | None = None, ti
     return port
 
 
-KINDS: dict[str, Callable[..., Port]] = {"tap": _tap, "packet": _packet, "udp": _udp, "pcap": _pcap}
+KINDS: dict[str, Callable[..., Port]] = {"tap": _tap, "packet": _packet, "xdp": _xdp, "udp": _udp, "pcap": _pcap}
 
 
 def open_port(kind: str, **options: Any) -> Port:
     """A port of a kind; every kind takes `headers`.
 
-    tap: name. packet: device, batch, bypass, receive_buffer. udp: local, peer, batch, segments, receive_buffer.
-    pcap: read, write, timing ("recorded", "fast" or a time), rounds, clock.
+    tap: name. packet: device, batch, bypass, receive_buffer. xdp: device, queue, batch, memory (without headers).
+    udp: local, peer, batch, segments, receive_buffer. pcap: read, write, timing ("recorded", "fast" or a time), rounds, clock.
     """
     if kind not in KINDS:
         raise SpecError(f"port kind {kind!r} is not known{nearest(kind, KINDS)}")

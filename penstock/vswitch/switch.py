@@ -361,7 +361,7 @@ class Switch:
         """One dict per port."""
         return [self.port_row(i) for i in sorted(self.regions)]
 
-    def flow_row(self, k, number):
+    def flow_row(self, k, number, behind):
         flow = flow_at(worker_at(self.w, k), number)
         words = flow.key.words
         ports = (words[4] >> 32).to_bytes(4, "little") if words[0] != (1 << 64) - 1 else bytes(4)
@@ -375,6 +375,7 @@ class Switch:
             "to": self.names[flow.target],
             "queue": flow.queue,
             "waiting_bytes": flow.sent - flow.consumed,
+            "behind_bytes": behind.get((words[0], words[1], words[2], words[3], words[4] & ~0xFFFF), 0),
             "longest_bytes": flow.longest,
             "rate_bytes_per_s": round(flow.rate),
             "frames": flow.frames,
@@ -386,10 +387,11 @@ class Switch:
 
     def flows(self):
         """One dict per flow."""
+        behind = {number: drive.behind() for number, drive in self.drives.items()}
         return [
-            self.flow_row(k, i)
+            self.flow_row(k, i, behind.get(flow_at(worker_at(self.w, k), i).source, {}))
             for k in range(self.count)
-            for i in range(worker_at(self.w, k).flow_room)
+            for i in range(worker_at(self.w, k).flow_top)
             if flow_at(worker_at(self.w, k), i).used
         ]
 

@@ -83,7 +83,7 @@ def test_datagrams_there_and_back(tmp_path, mode, headers):
                 took.append(time.perf_counter() - began)
         found = rows(daemon)
         assert all(found[n]["received_frames"] == found[n]["sent_frames"] == 200 and not found[n]["drops"] for n in "ab")
-        assert found["a"]["device"]["answered"] >= 1 and found["a"]["device"]["malformed"] == 0
+        assert found["a"]["device"]["malformed"] == 0
         assert sorted(took)[100] < 0.1, "half of the round trips take less than 100 ms, on the busiest machine"
 
 
@@ -127,12 +127,20 @@ def test_a_program_and_a_native_application(tmp_path):
 
 
 def test_only_addresses_of_the_switch_are_answered_for(tmp_path):
-    with plugged(tmp_path) as (left, _, daemon):
+    with plugged(tmp_path) as (left, right, daemon):
+        pong = right.start("python3", "-c", PONG)
+        assert pong.stdout.readline().strip() == "ready"
+        left.run("ip", "neighbour", "flush", "all", "nud", "permanent")
+        with left.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+            s.settimeout(5)
+            s.sendto(b"x", (THERE, 9000))
+            assert s.recv(10) == b"x"
+        assert rows(daemon)["a"]["device"]["answered"] == 1
         with left.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
             s.sendto(b"x", ("10.77.0.99", 9))
             time.sleep(0.2)
         device = rows(daemon)["a"]["device"]
-        assert device["answered"] == 0 and device["frames_in"] > 0 and not rows(daemon)["a"]["drops"]
+        assert device["answered"] == 1 and device["frames_in"] > 0 and not rows(daemon)["a"]["drops"]
 
 
 def test_a_killed_plug_and_one_after_it(tmp_path):
@@ -153,7 +161,7 @@ def test_a_killed_plug_and_one_after_it(tmp_path):
 def test_what_is_no_tap_is_refused(tmp_path):
     with running(tmp_path, port=[{"name": "a", "addresses": [HERE]}]) as daemon:
         reader, writer = os.pipe()
-        for fds, match in (((reader,), "not a TAP"), ((), "one file descriptor"), ((reader, writer), "one file descriptor")):
+        for fds, match in (((reader,), "not a TAP"), ((), "the file descriptor of a TAP"), ((reader, writer), "not a TAP")):
             with socket.socket(socket.AF_UNIX) as connection, pytest.raises(SpecError, match=match):
                 messages.converse(connection, daemon.path, {"plug": "a"}, fds)
         os.close(reader)
