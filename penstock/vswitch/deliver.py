@@ -214,13 +214,14 @@ def measure(w, flow, view, now):
 def set_limits(w, flow, view, now):
     """The thresholds of a flow: as configured, but no more than what is free of the receiver's buffers.
 
-    Free buffers count as frames of mean size.  So one flow may take half of them, two stopped flows a third each, and there is
+    Free buffers count as frames of the size that the last ones had.  So one flow may take half of them, two stopped flows a third each, and there is
     always something left for another.
     """
     to = port_at(w, flow.target)
-    if to.mean_at != now:
-        to.mean_at = now
-        to.mean = to.sent_bytes // to.sent_frames if to.sent_frames else 64
+    if to.sent_frames >= to.mean_frames + MEAN_OF:
+        to.mean = (to.sent_bytes - to.mean_bytes) // (to.sent_frames - to.mean_frames)
+        to.mean_frames = to.sent_frames
+        to.mean_bytes = to.sent_bytes
     stored = -signed_of(load64(view.total[1]) - to.total_base)
     for i in range(w.workers):
         stored += sent_to(w.peers[i], to.number)
@@ -240,7 +241,8 @@ def pause_time(w, flow):
 def pace(w, input, flow, length, now):
     """Pause a transmit queue above th_over; afterwards let it go at the receiver's rate, steered so that th_goal bytes wait.
 
-    Half that rate at twice th_goal, twice the rate at an empty queue: a receiver that becomes faster is found out.
+    Half that rate at twice th_goal, twice the rate at an empty queue: a receiver that becomes faster is found out.  The frame
+    itself, which may be longer than th_goal, does not count.
     """
     queued = flow.sent - flow.consumed
     if queued > flow.over:
@@ -254,7 +256,7 @@ def pace(w, input, flow, length, now):
         return
     if not input.paced or flow.rate < 1.0:
         return
-    rate = flow.rate * max(0.5, min(2.0, 2.0 - 1.0 * queued / max(flow.goal, 1)))
+    rate = flow.rate * max(0.5, min(2.0, 2.0 - 1.0 * (queued - length) / max(flow.goal, 1)))
     input.next_at = max(input.next_at, now) + whole(1e9 * length / rate)
     if input.next_at > now + LEAST_NS:
         input.until = min(input.next_at, now + MOST_NS)

@@ -114,7 +114,7 @@ def admit(w, d, frame, length, now):
         d.stalled = word
         d.stalled_lane = number
     elif d.overlay and w.mode == BACKDRAFT:
-        tell(w, d, number, now)
+        tell(w, d, number, length, now)
 
 
 def lane_for(w, d, key):
@@ -360,6 +360,10 @@ def send_out(w, d, input, number, word, now):
         d.full_sockets += 1
         input.until = now + HELD_NS
         return True
+    told = told_at(d, number)
+    if d.overlay and told.next_at > now + LEAST_NS and now - told.at < LEASE_NS:
+        input.until = min(told.next_at, now + MOST_NS)          # and then it is looked at anew
+        return True
     if d.overlay and short_at(frame, 12) == OVERLAY_TYPE:       # nobody but us speaks to the other switch
         d.refused += 1
     else:
@@ -371,11 +375,8 @@ def send_out(w, d, input, number, word, now):
             return False
         if d.overlay:
             note_sent(d.overlay, length, now)
-            told = told_at(d, number)
-            if told.rate >= 1 and now - told.at < LEASE_NS:
+            if told.rate >= 1:
                 told.next_at = max(told.next_at, now) + whole(1e9 * length / told.rate)
-                if told.next_at > now + LEAST_NS:
-                    input.until = told.next_at
     input.held = 0
     give_buffer(view, 1, buffer_of(word))
     store64(word_at(view.consumed[1], number), load64(word_at(view.consumed[1], number)) + length)
@@ -444,6 +445,7 @@ class Drive:
             d.overlay = new_overlay()
             d.overlay.window = window
             d.overlay.epoch = epoch
+            d.overlay.limit = FIRST_LIMIT
             d.overlay.authentic = len(secret) == 16
             if secret:
                 for i in range(2):
@@ -513,6 +515,7 @@ class Drive:
             row["overlay"] = {
                 "pauses_sent": o.pauses_out, "pauses_received": o.pauses_in, "unknown_flow": o.unknown, "truncated": o.truncated,
                 "forged": o.forged, "replayed": o.replayed, "greeted": bool(o.greeted), "grants_sent": o.grants_out,
-                "grants_received": o.grants_in, "asked": o.asked, "under_way": o.sent - o.granted, "no_room": o.no_room,
+                "grants_received": o.grants_in, "asked": o.asked, "under_way": o.sent - o.granted, "limit": o.limit,
+                "lost_on_the_way": o.lost, "no_room": o.no_room,
             }
         return row

@@ -32,7 +32,9 @@ cdef struct Overlay:        # two switches over UDP
     int32_t owes            # a grant
     int64_t window          # what we let the peer have under way, in bytes of cost
     int64_t peer_window, sent, granted      # what the peer lets us have; what we have sent, and of that what it has received
+    int64_t limit           # what we put under way at most: less after losses
     int64_t received, said  # what we have received, and of that what the peer knows
+    int64_t lost, peer_lost # on the way to us, and what the peer has said of its own
     int64_t due, moved_at
     int64_t pauses_out, pauses_in, grants_out, grants_in, asked, unknown, truncated, forged, replayed, no_room, stops
     char frame[128]

@@ -14,6 +14,9 @@ cdef enum:
     SYNC = 3                # what has been sent: what has not arrived by now is lost
     LEASE_NS = 1000000000   # what a peer was told of a rate is forgotten after
     CORRECT_NS = 20000000
+    GRANT_EVERY = 131072    # bytes of cost
+    LEAST_LIMIT = 262144
+    FIRST_LIMIT = 4194304
     ASK_NS = 2000000
     GREET_NS = 100000000
 
@@ -28,9 +31,10 @@ cdef int64_t cost_of(int64_t length) noexcept nogil
 cdef bint may_send(Overlay* o) noexcept nogil
 cdef void note_sent(Overlay* o, int64_t length, int64_t now) noexcept nogil
 cdef void note_received(Driver* d, int64_t length) noexcept nogil
+cdef void grant(Driver* d) noexcept nogil
 cdef void overlay_turn(Driver* d, int64_t now) noexcept nogil
 cdef bint say(Driver* d, int64_t kind, Key* key, int64_t a, int64_t b) noexcept nogil
 cdef void listen(Worker* w, Driver* d, char* frame, int64_t size, int64_t now) noexcept nogil
 cdef void take_pause(Worker* w, Driver* d, uint64_t* words, int64_t now) noexcept nogil
-cdef void tell(Worker* w, Driver* d, int64_t number, int64_t now) noexcept nogil
+cdef void tell(Worker* w, Driver* d, int64_t number, int64_t length, int64_t now) noexcept nogil
 cdef uint64_t tag_of(uint64_t* secret, uint64_t* words) noexcept nogil

@@ -6,7 +6,7 @@ wrong by a factor of two, at most every 20 ms.
 A rate that was told is forgotten after a second, by both.
 
 So that no socket overflows, however late it is read, each side grants the other what it may have under way; what was lost on
-the way is found out by asking (SYNC) and then does not count any longer.
+the way is found out by asking (SYNC), and then does not count any longer, and halves what is put under way.
 
 A control frame is 88 bytes after an Ethernet header of type 0x88B5, little-endian words: kind, epoch and sequence number of the
 sender, the flow (5 words), two values, and a tag (SipHash-2-4 with the peers' secret, if they have one).  Frames with an old
@@ -28,7 +28,7 @@ def cost_of(length):
 
 
 def may_send(o):
-    return o.sent - o.granted < o.peer_window
+    return o.sent - o.granted < min(o.peer_window, o.limit)
 
 
 def note_sent(o, length, now):
@@ -41,8 +41,15 @@ def note_received(d, length):
     o = d.overlay
     o.received += cost_of(length)
     o.owes = 1
-    if o.received - o.said > o.window // 8:
-        o.owes = not say(d, GRANT, own_key(d), o.received, o.window)
+    if o.received - o.said > GRANT_EVERY:
+        grant(d)
+
+
+def grant(d):
+    """Tell the peer what has come, what was lost on the way, and what it may have under way."""
+    o = d.overlay
+    own_key(d).words[0] = unsigned_of(o.lost)
+    o.owes = not say(d, GRANT, own_key(d), o.received, o.window)
 
 
 def overlay_turn(d, now):
@@ -52,7 +59,7 @@ def overlay_turn(d, now):
         return
     o.due = now + (ASK_NS if o.greeted else GREET_NS)
     if o.owes:
-        o.owes = not say(d, GRANT, own_key(d), o.received, o.window)
+        grant(d)
     if not o.greeted or (o.sent > o.granted and now - o.moved_at > ASK_NS):
         o.asked += 1
         say(d, SYNC, own_key(d), o.sent, 0)
@@ -117,6 +124,8 @@ def listen(w, d, frame, size, now):
         o.granted = 0
         o.greeted = 0
         o.due = 0
+        o.lost = 0
+        o.peer_lost = 0
     o.peer_epoch = words[1]
     o.peer_sequence = words[2]
     a = signed_of(words[8])
@@ -124,13 +133,21 @@ def listen(w, d, frame, size, now):
     if kind == GRANT:
         o.grants_in += 1
         o.greeted = 1
+        lost = signed_of(words[3])
+        if lost > o.peer_lost:
+            o.limit = max(LEAST_LIMIT, o.limit // 2)
+        elif o.granted < a <= o.sent:
+            o.limit = min(o.limit + (a - o.granted) // 8, NEVER)
+        o.peer_lost = lost
         if o.granted < a <= o.sent:
             o.granted = a
             o.moved_at = now
         o.peer_window = max(0, min(b, NEVER))
     elif kind == SYNC:
+        if o.received and a > o.received:
+            o.lost += a - o.received
         o.received = max(o.received, min(a, NEVER))
-        o.owes = not say(d, GRANT, own_key(d), o.received, o.window)
+        grant(d)
     elif kind == PAUSE:
         take_pause(w, d, words, now)
     else:
@@ -162,13 +179,13 @@ def take_pause(w, d, words, now):
         d.side.paused_ns += ns
 
 
-def tell(w, d, number, now):
+def tell(w, d, number, length, now):
     """A frame of a flow has come in: whether the peer should send it more slowly, or may send it faster."""
     lane = lane_at(d, number)
     key = own_key(d)
     copy_key(key, key_of_lane(lane))
     key.words[4] |= port_at(w, d.port).serial
-    queued = lane.sent - signed_of(load64(word_at(d.side.view.consumed[0], number)))
+    queued = lane.sent - length - signed_of(load64(word_at(d.side.view.consumed[0], number)))
     goal = w.th_goal
     over = w.th_over
     rate = 0.0

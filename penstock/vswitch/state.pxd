@@ -104,7 +104,8 @@ cdef struct Port:
     int32_t taken_count, refill
     int32_t emptied[32]     # transmit buffers to be given back
     int32_t emptied_count
-    int64_t mean, mean_at   # size of a frame to it, and in which turn that was computed
+    int64_t mean            # size of a frame to it, and what had been sent when that was computed
+    int64_t mean_frames, mean_bytes
     int64_t total_base      # what its application had taken out when it came
     int32_t* news           # by receive queue: frames that no doorbell has announced
     int32_t* news_queues

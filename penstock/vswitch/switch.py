@@ -214,6 +214,7 @@ class Switch:
             port.bell_out = k * port.view.bells
             port.total_base = load64(port.view.total[1])
             port.refill = 4
+            port.mean = min(1500, port.view.buffer_bytes)
             port.news = numbers(queues)
             port.news_queues = numbers(queues)
             port.free_queues = numbers(queues)

@@ -49,7 +49,7 @@ def running(tmp_path, name="switch", **content):
 
 
 @contextlib.contextmanager
-def plugged(tmp_path, headers=True, **settings):
+def plugged(tmp_path, headers=True, guard=True, **settings):
     """Two namespaces, a TAP in each, and a switch between them."""
     ports = [{"name": "a", "addresses": [HERE, SIX_HERE]}, {"name": "b", "addresses": [THERE, SIX_THERE]},
              {"name": "c", "addresses": [NATIVE]}]
@@ -57,7 +57,7 @@ def plugged(tmp_path, headers=True, **settings):
         spaces = [stack.enter_context(Namespace(n)) for n in ("left", "right")]
         for name, space in zip("ab", spaces):
             with space.inside():
-                stack.enter_context(Plug(name, path=daemon.path, headers=headers))
+                stack.enter_context(Plug(name, path=daemon.path, headers=headers, guard=guard))
         yield (*spaces, daemon)
 
 

@@ -1,14 +1,19 @@
 """Programs as they are, over TAPs, through the switch: iperf3, redis, memcached, nginx; and a slow one among them."""
 
+import contextlib
 import json
 import re
 import shutil
 import socket
+import sys
 import time
 
 import pytest
-from test_devices import THERE, plugged, rows
+from test_devices import HERE, THERE, plugged, rows
 from test_lab import FORBIDDEN
+
+from penstock.vswitch import messages
+from penstock.vswitch.lab import Namespace, veth
 
 pytestmark = pytest.mark.skipif(bool(FORBIDDEN), reason="; ".join(FORBIDDEN))
 
@@ -126,3 +131,100 @@ def test_a_tcp_receiver_that_is_stopped_again_and_again(tmp_path):
             rates = [json.loads(each.communicate(timeout=40)[0])["end"]["sum_received"]["bits_per_second"] for each in ends]
         assert rates[1] > 2 * rates[0] > 0
         nothing_lost(daemon)
+
+
+def lost_by_a_stopped_udp_receiver(left, right, there, seconds="2"):
+    """Two UDP flows of iperf3, the first to a program that works one millisecond in ten: (sent, lost) of both."""
+    servers = [right.start("iperf3", "-s", "-p", port, "-1", "--forceflush") for port in ("5201", "5202")]
+    for server in servers:
+        while "listening" not in server.stdout.readline():
+            pass
+    with right.slow(servers[0], work=0.001, rest=0.009):
+        clients = [left.start("iperf3", "-u", "-c", there, "-p", port, "-b", rate, "-l", "1000", "-t", seconds, "-J")
+                   for port, rate in (("5201", "400M"), ("5202", "20M"))]
+        sums = [json.loads(each.communicate(timeout=60)[0])["end"]["sum"] for each in clients]
+    return [(each["packets"], each["lost_packets"]) for each in sums]
+
+
+@needs("iperf3")
+@pytest.mark.parametrize("guard", [True, False])
+def test_a_udp_receiver_that_is_stopped_again_and_again(tmp_path, guard):
+    """Nothing is lost, not even in the kernel; without somebody who looks at its sockets, the kernel loses most."""
+    with plugged(tmp_path, guard=guard) as (left, right, daemon):
+        (slow, slow_lost), (fast, fast_lost) = lost_by_a_stopped_udp_receiver(left, right, THERE)
+        print(f"slow {slow_lost} of {slow} lost, fast {fast_lost} of {fast}")
+        nothing_lost(daemon)
+        if guard:
+            assert slow > 1000 and slow_lost == fast_lost == 0 and fast > 4000
+            assert rows(daemon)["b"]["device"]["full_sockets"] > 0
+        else:
+            assert slow_lost > 1000
+
+
+SPEC = """
+[switch]
+socket = "{socket}"
+
+[[port]]
+name = "programs"
+kind = "tap"
+device = "tap0"
+addresses = ["{here}"]
+
+[[port]]
+name = "other"
+kind = "udp"
+local = "192.168.77.{mine}:7000"
+peer = "192.168.77.{other}:7000"
+secret = "000102030405060708090a0b0c0d0e0f"
+addresses = ["{there}"]
+"""
+UP = "import sys; from penstock.cli import main; sys.exit(main())"
+
+
+@contextlib.contextmanager
+def two_switches(tmp_path):
+    """A switch in each of two namespaces, and a plain pair of interfaces between them."""
+    with Namespace("left") as left, Namespace("right") as right, veth(left, right, ("192.168.77.1/24", "192.168.77.2/24")):
+        paths = []
+        for space, here, there, mine, other in ((left, HERE, THERE, 1, 2), (right, THERE, HERE, 2, 1)):
+            paths.append(str(tmp_path / f"{mine}.sock"))
+            spec = tmp_path / f"{mine}.toml"
+            spec.write_text(SPEC.format(socket=paths[-1], here=here, there=there, mine=mine, other=other))
+            switch = space.start(sys.executable, "-c", UP, "vswitch", "up", str(spec))
+            assert switch.stdout.readline().startswith("up: ")
+        yield left, right, paths
+
+
+def of_two(paths):
+    return [{row["port"]: row for row in messages.ask(path, {"show": "ports"})["ports"]} for path in paths]
+
+
+@needs("iperf3")
+def test_two_switches_and_a_udp_receiver_that_is_stopped_again_and_again(tmp_path):
+    """Nothing is lost anywhere: in the switches, between them, at the devices, in the sockets; and the other flow goes on."""
+    with two_switches(tmp_path) as (left, right, paths):
+        (slow, slow_lost), (fast, fast_lost) = lost_by_a_stopped_udp_receiver(left, right, THERE)
+        near, far = of_two(paths)
+        overlay = far["other"]["device"]["overlay"]
+        print(f"slow {slow_lost} of {slow} lost, fast {fast_lost} of {fast}, {overlay}")
+        assert slow_lost == fast_lost == 0 and slow > 1000 and fast > 4000
+        assert overlay["pauses_sent"] >= 1 and near["other"]["device"]["overlay"]["pauses_received"] >= 1
+        for switch in (near, far):
+            for row in switch.values():
+                assert not row["drops"] and not row["device"].get("kernel_lost"), row
+                assert row["device"].get("overlay", {}).get("forged", 0) == 0
+
+
+@needs("iperf3")
+def test_two_switches_and_a_stream(tmp_path):
+    with two_switches(tmp_path) as (left, right, paths):
+        server = right.start("iperf3", "-s", "-1", "--forceflush")
+        while "listening" not in server.stdout.readline():
+            pass
+        end = json.loads(left.run("iperf3", "-c", THERE, "-t", "2", "-J"))["end"]
+        print(f"iperf3 through two switches: {end['sum_received']['bits_per_second'] / 1e9:.1f} Gbit/s")
+        assert end["sum_received"]["bytes"] > 10_000_000
+        for switch in of_two(paths):
+            for row in switch.values():
+                assert not row["drops"] and not row["device"].get("kernel_lost"), row
