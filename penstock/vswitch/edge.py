@@ -168,7 +168,7 @@ class Edge:
     """What keeps a TAP lossless, while the `with` lasts: rates for flows that the switch holds back, and waits for full sockets.
 
     `read_flows()` gives the rows of Switch.flows() of the flows that come in by this interface; None: nothing is held back there.
-    `fd` is the TAP: as long as it always has something to read, the switch reads too slowly, and all senders wait a little.
+    `fd` is the TAP: while its ring fills, because the switch itself reads too slowly, all senders wait a little.
     `wait(port, on)` is told for which local UDP ports of `place` frames should wait in the switch; `takes(port, length)` may be
     asked for every frame, and then none is lost, however fast they come.  Each has its own thread; without `start`, call
     `step` and `look`.
@@ -251,5 +251,5 @@ class Edge:
             "crowded": self.rates.crowded, "rest_limited": int(self.rates.rest_rate < UNLIMITED),
             "waiting_ports": len(self.sockets.waits), "looks": self.sockets.looks,
             "waits": self.sockets.changes, "socket_lost": self.sockets.lost,
-            "class_dropped": self.rates.dropped, "tx_dropped": self.rates.htb.outgoing()[1],
+            "class_dropped": self.rates.dropped, "tx_dropped": self.rates.htb.outgoing().dropped,
         }

@@ -69,7 +69,7 @@ def test_the_filter_takes_one_flow_and_no_other(left):
         before = htb.waiting()
         assert before[2][1] > 10 and before[3][1] == 0
         assert blast(y, port=FAST) == 2000 and blast(z) == 2000, "another port, another sender: they go on"
-        assert htb.waiting()[3] == (0, 0, 0) and htb.waiting()[REST] == (0, 0, 0) and htb.outgoing()[1] == 0
+        assert htb.waiting()[3] == (0, 0, 0) and htb.waiting()[REST] == (0, 0, 0) and htb.outgoing().dropped == 0
         assert blast(y) < 500 and htb.waiting()[3][1] > 10
         with pytest.raises(OSError):
             htb.delete_class(2)             # a filter leads there
@@ -129,7 +129,7 @@ def test_a_flow_gets_a_class_when_the_switch_pauses_it_and_loses_it_when_it_is_c
             while rates.held and time.monotonic() < end:
                 rates.step([])
                 time.sleep(0.005)
-        assert not rates.held and rates.htb.outgoing()[1] == 0
+        assert not rates.held and rates.htb.outgoing().dropped == 0
         assert "flowid" not in left.run("tc", "filter", "show", "dev", "tap0", "parent", "1:")
         assert left.run("tc", "class", "show", "dev", "tap0").count("class htb") == 1
 
