@@ -240,9 +240,8 @@ class Edge:
         """Look at the sockets; how long it is until the next time: longer while nothing waits in any."""
         self.standing = self.standing and bool(self.ring.poll(0))
         self.looks += 1
-        asked = self.sockets.asked
         self.sockets.look()
-        return self.look_period if asked or any(each.waiting for each in self.sockets.sockets) else self.idle_period
+        return self.look_period if self.sockets.busy else self.idle_period
 
     def counters(self) -> dict[str, int]:
         """What the edge does, and what was lost in spite of it since it was opened."""
