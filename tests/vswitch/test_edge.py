@@ -508,3 +508,23 @@ def test_a_blaster_and_a_slow_application_of_the_switch(tmp_path, with_edge):
         assert got == list(range(sent)) and counters["classes_opened"] >= 1 and counters["tx_dropped"] == 0
     else:
         assert lost > 1000 and len(got) < sent
+
+
+def test_an_edge_tells_who_should_wait_and_ends_quietly_when_the_interface_has_gone():
+    told = []
+    with Namespace("left") as left, left.socket(socket.AF_INET, socket.SOCK_DGRAM) as slow, \
+            left.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+        slow.bind(("127.0.0.1", SLOW))
+        with left.tap(f"{HERE}/24", headers=False), \
+                Edge("tap0", left, list, wait=lambda port, on: told.append((port, on)), period="5ms") as edge:
+            for _ in range(200):
+                sender.sendto(bytes(1000), ("127.0.0.1", SLOW))
+            end = time.monotonic() + 5
+            while not told and time.monotonic() < end:
+                time.sleep(0.001)
+            assert told == [(SLOW, True)] and edge.error is None
+            left.run("ip", "link", "delete", "tap0")
+            while not edge.error and time.monotonic() < end:
+                time.sleep(0.001)
+            assert isinstance(edge.error, OSError), "it says why it does nothing any longer"
+        slow.close()
