@@ -167,35 +167,29 @@ def down(socket: Socket = None) -> None:
 def plug(
     port: Annotated[str, typer.Argument(metavar="PORT", help="A port of the switch.", show_default=False)],
     tap: Annotated[str, typer.Option("--tap", metavar="DEVICE", help="The device, made here.")] = "tap0",
-    address: Annotated[str | None, typer.Option("--address", metavar="IP/BITS", help="Give it this address, and put it up.",
-                                                show_default=False)] = None,
+    prefix: Annotated[int, typer.Option("--prefix", metavar="BITS", min=0, max=32,
+                                        help="Give it the port's addresses, with this prefix; 0: no addresses.")] = 24,
     socket: Socket = None,
 ) -> None:
-    """Plug a TAP device into a port of a running switch until Ctrl-C: unmodified programs send and receive through it.
+    """Plug a TAP device, made here, into a port of a running switch until Ctrl-C: unmodified programs use the switch by it.
 
     Example:
 
-        ip netns exec left penstock vswitch plug a --tap tap0 --address 10.0.0.1/24
+        ip netns exec left penstock vswitch plug a --tap tap0
     """
     import signal
-    import subprocess
+    import threading
 
-    from penstock.errors import SpecError
-    from penstock.vswitch.client import connect
-    from penstock.vswitch.gateway import Gateway
-    from penstock.vswitch.ports import open_port
-    with connect(port, socket) as application, open_port("tap", name=tap, headers=False) as device:
-        for command in (["address", "add", address, "dev", tap], ["link", "set", tap, "up"]) if address else ():
-            done = subprocess.run(["ip", *command], capture_output=True, text=True)
-            if done.returncode:
-                raise SpecError(f"--address {address}: {done.stderr.strip() or 'ip failed'}")
-        with Gateway(device, application) as gateway:
-            for number in (signal.SIGINT, signal.SIGTERM):
-                signal.signal(number, lambda *_: gateway.over.set())
-            typer.echo(f"{tap} is port {port} of the switch")
-            while not gateway.over.wait(0.2) and not application.gone:
-                pass
-        typer.echo(f"unplugged: {', '.join(f'{k} {v}' for k, v in (gateway.counters | device.counters).items() if v)}")
+    from penstock.vswitch.plug import Plug
+    over = threading.Event()
+    with Plug(port, tap, prefix, socket) as plugged:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda *_: over.set())
+        typer.echo(f"{tap} is port {port} of the switch: {', '.join(plugged.addresses)}")
+        while not over.wait(0.2) and not plugged.gone:
+            pass
+        lost = {where: count for where, count in plugged.losses().items() if count}
+    typer.echo(f"unplugged; the kernel lost {lost}" if lost else "unplugged; the kernel has lost nothing")
 
 
 @app.command()

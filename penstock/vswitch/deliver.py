@@ -19,11 +19,15 @@ def deliver(w, port, input, word, now):
         view.broken += 1
         return drop(port, input, -1, BAD_DESCRIPTOR)
     frame = bytes_at(view.buffer[0], buffer * view.buffer_bytes)
-    memcpy(w.header, frame, HEADER)     # a region is longer than its buffers; parse() keeps to the length
+    memcpy(w.header, frame + port.prefix, 64)         # a region is longer than its buffers; parse() keeps to the length
+    if length > 64:
+        memcpy(w.header + 64, frame + port.prefix + 64, HEADER - 64)
     key = key_of(w)
-    if not parse(w.header, length, port.serial, key):
+    if not parse(w.header, length - port.prefix, port.serial, key):
         return drop(port, input, buffer, MALFORMED)
-    flow = find_flow(w, key)
+    flow = expected(w, input, key)
+    if not flow:
+        flow = find_flow(w, key)
     if not flow:
         number = new_flow(w, port, key, now)
         if number == -1 - NO_QUEUE and w.mode != LOSSY:
@@ -34,9 +38,11 @@ def deliver(w, port, input, word, now):
         if number < 0:
             return drop(port, input, buffer, -1 - number)
         flow = flow_at(w, number)
+    input.last = flow.number + 1
     to = port_at(w, flow.target)
     into = view_of(to)
-    if length > into.buffer_bytes:
+    size = length - port.prefix + to.prefix
+    if size > into.buffer_bytes:
         return drop(port, input, buffer, TOO_LONG)
     if not flow.open:
         if not open_queue(into, flow_end(flow), 1, flow.queue):
@@ -45,39 +51,99 @@ def deliver(w, port, input, word, now):
         flow.sent = 0
         flow.consumed = 0
         flow.sampled = 0
-        set_limits(w, flow, into)
+        set_limits(w, flow, into, now)
         flow.base = load64(word_at(into.consumed[1], flow.queue))
-    if flow.sent + length - flow.consumed > flow.goal or now - flow.sampled_at > SAMPLE_NS:
+    if flow.sent + size - flow.consumed > flow.goal or now - flow.sampled_at > SAMPLE_NS:
         measure(w, flow, into, now)
-    queued = flow.sent - flow.consumed + length
-    if queued > (flow.over if input.blocked or port.waiting == flow.number + 1 else flow.net) and queued > length:
+    queued = flow.sent - flow.consumed + size
+    if queued > (flow.over if input.blocked or port.waiting == flow.number + 1 else flow.net) and queued > size:
         return refuse(w, port, input, flow, buffer, FULL, now)
-    place = take_buffer(into, 1)
+    place = receive_buffer(to)
     if place < 0:
         return refuse(w, port, input, flow, buffer, NO_BUFFER, now)
     to_frame = bytes_at(into.buffer[1], place * into.buffer_bytes)
-    memcpy(to_frame, w.header, min(length, HEADER))
-    if length > HEADER:
-        memcpy(to_frame + HEADER, frame + HEADER, length - HEADER)
-    if not push(into, flow_end(flow), descriptor(place, length)):
-        give_buffer(into, 1, place)
+    copy_frame(w, port, to, frame, to_frame, length)
+    if not push(into, flow_end(flow), descriptor(place, size)):
+        to.taken[to.taken_count] = place
+        to.taken_count += 1
         return refuse(w, port, input, flow, buffer, NO_BUFFER, now)
-    give_buffer(view, 0, buffer)
-    flow.sent += length
-    flow.longest = max(flow.longest, queued)
+    give_back(port, buffer)
+    flow.sent += size
+    if queued > flow.longest:
+        flow.longest = queued
     flow.used_at = now
     flow.frames += 1
-    flow.bytes += length
     port.received_frames += 1
     port.received_bytes += length
     to.sent_frames += 1
-    to.sent_bytes += length
+    to.sent_bytes += size
     announce(to, flow.queue)
     input.blocked = 0
     port.waiting = 0
     if w.mode == BACKDRAFT:
-        pace(w, input, flow, length, now)
+        pace(w, input, flow, size, now)
     return DELIVERED
+
+
+def copy_frame(w, port, to, frame, to_frame, length):
+    """Copy a frame of which the header has been copied; between ports with and without a virtio_net_hdr, put or resolve that."""
+    frame += port.prefix
+    if to.prefix:
+        if port.prefix:
+            memcpy(to_frame, frame - port.prefix, port.prefix)
+        else:
+            memset(to_frame, 0, to.prefix)
+        to_frame += to.prefix
+    length -= port.prefix
+    memcpy(to_frame, w.header, min(length, HEADER))
+    if length > HEADER:
+        memcpy(to_frame + HEADER, frame + HEADER, length - HEADER)
+    if port.prefix > to.prefix:
+        complete_copy(frame - port.prefix, to_frame, length)
+
+
+def expected(w, input, key):
+    """The flow of the last frame of a transmit queue, if this frame is of the same: a queue should carry one flow."""
+    if input.last == 0:
+        return nothing()
+    flow = flow_at(w, input.last - 1)
+    return flow if flow.used and same_key(cython.address(flow.key), key) else nothing()
+
+
+def receive_buffer(port):
+    """A free receive buffer.  Several are taken at once; those that are left at the end of the turn go back."""
+    if port.taken_count == 0:
+        view = view_of(port)
+        count = take_some(view.buffer_stack[1], view.buffer_next[1], view.buffers, port.taken, port.refill)
+        if count <= 0:
+            return EMPTY
+        for i in range(count):
+            prefetch(bytes_at(view.buffer[1], port.taken[i] * view.buffer_bytes))
+        port.taken_count = count
+        port.refill = min(2 * port.refill, AT_ONCE)
+    port.taken_count -= 1
+    return port.taken[port.taken_count]
+
+
+def give_back(port, buffer):
+    """A transmit buffer is empty; several are given back at once, at the end of the turn at the latest."""
+    port.emptied[port.emptied_count] = buffer
+    port.emptied_count += 1
+    if port.emptied_count == AT_ONCE:
+        settle(port)
+
+
+def settle(port):
+    """Give transmit buffers back, and receive buffers that were taken and not used."""
+    view = view_of(port)
+    if port.emptied_count:
+        give_some(view.buffer_stack[0], view.buffer_next[0], port.emptied, port.emptied_count)
+        port.emptied_count = 0
+    if port.taken_count:
+        give_some(view.buffer_stack[1], view.buffer_next[1], port.taken, port.taken_count)
+        if 2 * port.taken_count > port.refill:
+            port.refill = max(4, port.refill // 2)
+        port.taken_count = 0
 
 
 def announce(port, queue):
@@ -91,7 +157,7 @@ def announce(port, queue):
 
 def drop(port, input, buffer, reason):
     if buffer >= 0:
-        give_buffer(view_of(port), 0, buffer)
+        give_back(port, buffer)
     port.drops[reason] += 1
     input.drops[reason] += 1
     return DROPPED
@@ -131,7 +197,7 @@ def measure(w, flow, view, now):
     if 0 <= read - consumed <= flow.sent - consumed:
         consumed = read
     flow.consumed = consumed
-    set_limits(w, flow, view)
+    set_limits(w, flow, view, now)
     passed = now - flow.sampled_at
     if passed < SAMPLE_NS:
         return
@@ -145,16 +211,20 @@ def measure(w, flow, view, now):
     flow.sampled_at = now
 
 
-def set_limits(w, flow, view):
+def set_limits(w, flow, view, now):
     """The thresholds of a flow: as configured, but no more than what is free of the receiver's buffers.
 
     Free buffers count as frames of mean size.  So one flow may take half of them, two stopped flows a third each, and there is
     always something left for another.
     """
     to = port_at(w, flow.target)
-    mean = to.sent_bytes // to.sent_frames if to.sent_frames else 64
-    stored = to.sent_bytes - signed_of(load64(view.total[1]) - to.total_base)
-    flow.net = max(1, min(w.th_net, view.buffers * mean - max(stored, 0)))
+    if to.mean_at != now:
+        to.mean_at = now
+        to.mean = to.sent_bytes // to.sent_frames if to.sent_frames else 64
+    stored = -signed_of(load64(view.total[1]) - to.total_base)
+    for i in range(w.workers):
+        stored += sent_to(w.peers[i], to.number)
+    flow.net = max(1, min(w.th_net, view.buffers * to.mean - max(stored, 0)))
     flow.over = min(w.th_over, flow.net // 2)
     flow.goal = min(w.th_goal, flow.over // 2)
 

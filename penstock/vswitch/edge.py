@@ -16,10 +16,12 @@ from typing import Any
 
 from penstock.errors import PenstockError, SpecError
 from penstock.units import parse_rate, parse_size, parse_time
+from penstock.vswitch.allowance import Allowance
 from penstock.vswitch.edge_in import FlowRates, Rows
 from penstock.vswitch.edge_out import SocketProbe, udp_sockets
 from penstock.vswitch.htb import UNLIMITED
-from penstock.vswitch.netlink import SOCK_DIAG, Netlink, Place, inside
+from penstock.vswitch.netlink import SOCK_DIAG, Netlink
+from penstock.vswitch.netns import Place, inside
 
 SO_MEMINFO = 55  # linux/socket.h: nine numbers, of which the last are packets dropped because the receive buffer was full
 _COLUMNS = ("rx_bytes", "rx_packets", "rx_errors", "rx_dropped", "rx_fifo", "rx_frame", "rx_compressed", "rx_multicast",
@@ -170,12 +172,13 @@ class Edge:
     `read_flows()` gives the rows of Switch.flows() of the flows that come in by this interface; None: nothing is held back there.
     `fd` is the TAP: while its ring fills, because the switch itself reads too slowly, all senders wait a little.
     `wait(port, on)` is told for which local UDP ports of `place` frames should wait in the switch; `takes(port, length)` may be
-    asked for every frame, and then none is lost, however fast they come.  Each has its own thread; without `start`, call
-    `step` and `look`.
+    asked for every frame, and then none is lost, however fast they come; a `table` does the same for a worker.  Each has its own
+    thread; without `start`, call `step` and `look`.
     """
 
     def __init__(self, device: str, place: Place | None = None, read_flows: Callable[[], Rows] | None = None, *, fd: int = -1,
-                 wait: Callable[[int, bool], None] | None = None, period: str | int = "20ms", look_period: str | int = "1ms",
+                 wait: Callable[[int, bool], None] | None = None, table: Allowance | None = None,
+                 period: str | int = "20ms", look_period: str | int = "1ms",
                  idle_period: str | int = "5ms", high: float = 0.25, low: float = 0.125, **limits: Any) -> None:
         self.read_flows = read_flows
         self.period, self.look_period, self.idle_period = (
@@ -186,7 +189,7 @@ class Edge:
                             "the first at most the second")
         self.rates = FlowRates(device, place, **limits)
         try:
-            self.sockets = SocketProbe(place, wait, high=high, low=low)
+            self.sockets = SocketProbe(place, wait, high=high, low=low, table=table)
         except BaseException:
             self.rates.htb.route.close()
             raise
@@ -241,6 +244,8 @@ class Edge:
         self.standing = self.standing and bool(self.ring.poll(0))
         self.looks += 1
         self.sockets.look()
+        if self.sockets.new:
+            return 0.0
         return self.look_period if self.sockets.busy else self.idle_period
 
     def counters(self) -> dict[str, int]:

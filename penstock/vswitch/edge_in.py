@@ -15,7 +15,8 @@ from penstock.errors import SpecError
 from penstock.inputs import whole
 from penstock.units import parse_size
 from penstock.vswitch.htb import REST, UNLIMITED, FiveTuple, Htb
-from penstock.vswitch.netlink import Outgoing, Place
+from penstock.vswitch.netlink import Outgoing
+from penstock.vswitch.netns import Place
 
 GROWTH = 1.25               # of a limit that is not needed any longer, each step
 LEAST_RATE = 64_000         # bytes per second, for a receiver that has stopped; a frame of 64 KB keeps its class busy for 1 s
@@ -50,7 +51,7 @@ class FlowRates:
     """
 
     def __init__(self, device: str, place: Place | None = None, *, goal: str | int = "16KB", over: str | int = "128KB",
-                 classes: int = 64, rest: int = 10, queue_frames: int = 30_000) -> None:
+                 classes: int = 64, rest: int = 10, queue_frames: int = 100_000) -> None:
         self.goal, self.over = (parse_size(value, name, positive=True) for name, value in (("goal", goal), ("over", over)))
         if self.goal >= self.over:
             raise SpecError(f"goal = {self.goal} B: must be less than over = {self.over} B, which is th_over")

@@ -16,13 +16,12 @@ from penstock.vswitch.netlink import (
     REPLACE,
     Netlink,
     Outgoing,
-    Place,
     attribute,
     attributes,
-    inside,
     lengthen_queue,
     outgoing,
 )
+from penstock.vswitch.netns import Place, inside
 
 NEW_QDISC, DELETE_QDISC, GET_QDISC, NEW_CLASS, DELETE_CLASS, GET_CLASS, NEW_FILTER, DELETE_FILTER = 36, 37, 38, 40, 41, 42, 44, 45
 KIND, OPTIONS, STATS = 1, 2, 7
@@ -71,7 +70,7 @@ class Htb:
     A packet that is sent in the very moment of either is dropped by the kernel: enter before applications send.
     """
 
-    def __init__(self, device: str, place: Place | None = None, queue_frames: int = 30_000) -> None:
+    def __init__(self, device: str, place: Place | None = None, queue_frames: int = 100_000) -> None:
         self.device, self.queue_frames, self.lost_before = device, queue_frames, 0
         with inside(place):
             try:

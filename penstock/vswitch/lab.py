@@ -24,28 +24,15 @@ from typing import Any
 from penstock.errors import PenstockError, SpecError
 from penstock.vswitch import edge
 from penstock.vswitch.kernel import Port
+from penstock.vswitch.netns import CLONE_NEWNET, Place, check, libc, of_thread
 from penstock.vswitch.ports import open_port
 
-CLONE_NEWNET = 0x40000000
-_libc = ctypes.CDLL(None, use_errno=True)
 
-
-def _namespace_of_thread() -> int:
-    return os.open("/proc/thread-self/ns/net", os.O_RDONLY | os.O_CLOEXEC)
-
-
-def _check(result: int, what: str) -> None:
-    if result < 0:
-        code = ctypes.get_errno()
-        raise PenstockError(f"{what}: {os.strerror(code)}; it needs CAP_SYS_ADMIN, so run as root")
-
-
-class Namespace:
+class Namespace(Place):
     """A network namespace of its own; programs and ports are started inside of it."""
 
     def __init__(self, name: str = "namespace") -> None:
-        self.name = name
-        self.fd = -1
+        super().__init__(name)
         self.programs: list[subprocess.Popen[str]] = []
 
     def __enter__(self) -> "Namespace":
@@ -53,8 +40,8 @@ class Namespace:
 
         def make() -> None:  # in a thread of its own, which ends: the caller stays where it is
             try:
-                _check(_libc.unshare(CLONE_NEWNET), f"namespace {self.name}")
-                self.fd = _namespace_of_thread()
+                check(libc.unshare(CLONE_NEWNET), f"namespace {self.name}")
+                self.fd = of_thread()
             except (OSError, PenstockError) as e:
                 problem.append(e)
 
@@ -84,24 +71,7 @@ class Namespace:
             if program.stdout:
                 program.stdout.close()
         self.programs.clear()
-        if self.fd >= 0:
-            os.close(self.fd)
-            self.fd = -1
-
-    @contextlib.contextmanager
-    def inside(self) -> Iterator[None]:
-        """This thread is inside of it: what it opens or starts belongs there."""
-        if self.fd < 0:
-            raise PenstockError(f"namespace {self.name}: it is not open; use it in a `with`")
-        before = _namespace_of_thread()
-        try:
-            _check(_libc.setns(self.fd, CLONE_NEWNET), f"namespace {self.name}")
-            try:
-                yield
-            finally:
-                _check(_libc.setns(before, CLONE_NEWNET), "the former namespace")
-        finally:
-            os.close(before)
+        super().close()
 
     def run(self, *command: str, timeout: float = 30) -> str:
         """What a program says; an error if it fails."""

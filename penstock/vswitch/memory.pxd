@@ -9,6 +9,8 @@ cdef extern from "shared.h" nogil:
     void store32(uint32_t* p, uint32_t v)
     void full_fence()
     void relax()
+    void prefetch(void* p)
+    void* lines(size_t bytes)
     uint64_t cycles()
     int64_t now_ns()
     void sleep_on(int epoll, int64_t ns)
@@ -34,12 +36,14 @@ cdef extern from "shared.h" nogil:
     uint64_t mapped(const char* p)
     uint64_t ethernet(const char* p)
     const uint64_t NO_HIGH
+    const int64_t NEVER
 
 cdef enum:
     SLOTS = 64              # of a ring
+    MOST_WORKERS = 4        # each has a ring of doorbells to every application
     HEADER_BYTES = 4096
     MAGIC = 0x706E7374
-    VERSION = 2
+    VERSION = 3
     BROKEN = -2             # what the other side wrote makes no sense
     EMPTY = -1
 

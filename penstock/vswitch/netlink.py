@@ -3,15 +3,15 @@
 A netlink socket belongs to the network namespace in which it was opened, whoever asks later.
 """
 
-import contextlib
 import os
 import socket
 import struct
 import threading
 from collections.abc import Iterator
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
 from penstock.errors import PenstockError
+from penstock.vswitch.netns import Place, inside
 
 ROUTE, SOCK_DIAG = 0, 4
 REQUEST, ACKNOWLEDGE, ECHO, REPLACE, EXCLUSIVE, CREATE, DUMP = 1, 4, 8, 0x100, 0x200, 0x400, 0x300
@@ -19,16 +19,6 @@ DONE, ERROR = 3, 2
 NEW_LINK, GET_LINK = 16, 18
 QUEUE_LENGTH, STATS64 = 13, 23      # attributes of an interface
 TX_PACKETS, TX_BYTES, TX_DROPPED = 1, 3, 7      # of struct rtnl_link_stats64
-
-
-class Place(Protocol):
-    """A network namespace that one can be inside of."""
-
-    def inside(self) -> contextlib.AbstractContextManager[None]: ...
-
-
-def inside(place: Place | None) -> contextlib.AbstractContextManager[None]:
-    return place.inside() if place else contextlib.nullcontext()
 
 
 class Netlink:

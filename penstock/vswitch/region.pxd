@@ -26,9 +26,12 @@ cdef class Region:
     cdef int64_t* sent      # bytes that we have put into each queue
     cdef End* into          # and in each that we empty
     cdef char* known[2]     # whether it is open
-    cdef int32_t bell[2]
+    cdef int32_t bell_out           # our place in the ring that we ring
+    cdef int32_t bell_in[4]         # and in those of the other side: one of an application, one of each worker
+    cdef int bell_rings, bell_turn
     cdef int side           # on which we write: 0 an application, 1 the switch
     cdef int64_t last, queue      # frames that the last doorbell announced and that are still to come, and their queue
     cdef bint wake_other(self) noexcept
     cdef bint put(self, End* end, const char* frame, int64_t length) noexcept
+    cdef uint64_t next_bell(self, int side) noexcept
     cdef uint64_t next_word(self, int side) noexcept

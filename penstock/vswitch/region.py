@@ -21,7 +21,7 @@ if not cython.compiled:
     raise ImportError("penstock.vswitch.region works compiled only: run python setup.py build_ext --inplace")
 
 SHAPE = {"rings": 256, "queues": 64, "bells": 1024, "buffers": 1024, "buffer_bytes": 2048}
-MOST = {"rings": 1 << 20, "queues": 1 << 20, "bells": 1 << 20, "buffers": 1 << 20, "buffer_bytes": 1 << 16}
+MOST = {"rings": 1 << 20, "queues": 1 << 20, "bells": 1 << 20, "buffers": 1 << 20, "buffer_bytes": 1 << 17}
 SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
 
 
@@ -59,6 +59,9 @@ class Region:
         self.address = np.frombuffer(self.map, dtype=np.uint8)
         lay_out(cython.address(self.view), base_of(self.address.ctypes.data), rings, queues, bells, buffers, buffer_bytes)
         self.side = 1 if switch else 0
+        self.bell_rings = 1 if switch else MOST_WORKERS
+        for i in range(MOST_WORKERS):
+            self.bell_in[i] = i * self.view.bells
         self.doorbells = True
         self.wakes = -1
         self.out = new_ends(self.shape["queues"])
@@ -133,7 +136,7 @@ class Region:
             if not isinstance(frame, bytes) or not 0 < len(frame) <= view.buffer_bytes:
                 what = f"{len(frame)} B" if isinstance(frame, bytes) else f"type {type(frame).__name__}"
                 raise SpecError(f"a frame of {what}: the region takes bytes, 1 to {view.buffer_bytes} B")
-        if self.doorbells and load64(word_at(view.bell[self.side], self.bell[self.side])):
+        if self.doorbells and load64(word_at(view.bell[self.side], self.bell_out)):
             return 0
         end = end_at(self.out, queue)
         if not self.known[self.side][queue]:
@@ -154,7 +157,7 @@ class Region:
         """Ring the doorbell, and wake the other side if it sleeps."""
         if self.doorbells:
             word = bell_of(queue, count, weight, priority)
-            ring_bell(cython.address(self.view), cython.address(self.bell[self.side]), self.side, word)
+            ring_bell(cython.address(self.view), cython.address(self.bell_out), self.side, word)
         self.wake_other()
 
     def wake_other(self):
@@ -178,7 +181,7 @@ class Region:
         end = end_at(self.out, queue)
         if not self.known[self.side][queue] or not is_drained(cython.address(self.view), end):
             return False
-        if self.doorbells and load64(word_at(self.view.bell[self.side], self.bell[self.side])):
+        if self.doorbells and load64(word_at(self.view.bell[self.side], self.bell_out)):
             return False
         if not close_queue(cython.address(self.view), end, self.side, queue):
             return False
@@ -191,10 +194,23 @@ class Region:
         side = 1 - self.side
         store64(self.view.sleeps[self.side], 1)
         full_fence()
-        if self.last or load64(word_at(self.view.bell[side], self.bell[side])):
+        news = self.last != 0
+        for i in range(self.bell_rings):
+            if load64(word_at(self.view.bell[side], self.bell_in[i])):
+                news = True
+        if news:
             store64(self.view.sleeps[self.side], 0)
-            return False
-        return True
+        return not news
+
+    def next_bell(self, side):
+        """The next doorbell, of each ring in turn; zero: nobody has rung."""
+        for _ in range(self.bell_rings):
+            i = self.bell_turn
+            self.bell_turn = i + 1 if i + 1 < self.bell_rings else 0
+            bell = answer_bell(cython.address(self.view), cython.address(self.bell_in[i]), side)
+            if bell:
+                return bell
+        return 0
 
     def put(self, end, frame, length):
         """One frame into a queue; whether there was room."""
@@ -215,7 +231,7 @@ class Region:
         found = []
         while len(found) < most:
             if self.last == 0:
-                bell = answer_bell(view, cython.address(self.bell[side]), side)
+                bell = self.next_bell(side)
                 if bell == 0:
                     break
                 self.last = count_of(bell)

@@ -16,12 +16,13 @@ if not cython.compiled:
 
 
 # ---- Layout: header, rings, queues, doorbells, buffers; side 0 is what the application transmits, side 1 what it receives ----
+# An application rings one worker; all workers ring an application, each in a ring of its own.
 
 
 def size_of(rings, queues, bells, buffers, buffer_bytes):
     """Bytes of a region."""
-    of_a_side = 16 * queues + 8 * bells + 4 * buffers + buffers * buffer_bytes
-    return HEADER_BYTES + 4 * rings + 8 * SLOTS * rings + 2 * of_a_side + 8 * SLOTS
+    of_a_side = 16 * queues + 4 * buffers + buffers * buffer_bytes
+    return HEADER_BYTES + 4 * rings + 8 * SLOTS * rings + 2 * of_a_side + 8 * bells * (1 + MOST_WORKERS) + 8 * SLOTS
 
 
 def lay_out(view, base, rings, queues, bells, buffers, buffer_bytes):
@@ -47,7 +48,7 @@ def lay_out(view, base, rings, queues, bells, buffers, buffer_bytes):
         view.consumed[side] = words(base, at)
         at += 8 * queues
         view.bell[side] = words(base, at)
-        at += 8 * bells
+        at += 8 * bells * (MOST_WORKERS if side else 1)
         view.buffer[side] = bytes_at(base, at)
         at += buffers * buffer_bytes
     view.ring_next = halves(base, at)
@@ -89,6 +90,36 @@ def give(stack, following, number):
         head = load64(stack)
         store32(half_at(following, number), low(head))
         if cas64(stack, head, tagged(head, number + 1)):
+            return
+        relax()
+
+
+def take_some(stack, following, count, found, most):
+    """Up to so many free numbers at once; how many, or BROKEN."""
+    for _ in range(1000):
+        head = load64(stack)
+        number = low(head) - 1
+        n = 0
+        while n < most and number >= 0:
+            if number >= count:
+                return BROKEN
+            found[n] = number
+            n += 1
+            number = low(load32(half_at(following, number))) - 1
+        if n == 0 or cas64(stack, head, tagged(head, number + 1)):
+            return n
+        relax()
+    return 0
+
+
+def give_some(stack, following, numbers, count):
+    """Give so many numbers back at once, at least one."""
+    for i in range(count - 1):
+        store32(half_at(following, numbers[i]), numbers[i + 1] + 1)
+    for _ in range(100000):
+        head = load64(stack)
+        store32(half_at(following, numbers[count - 1]), low(head))
+        if cas64(stack, head, tagged(head, numbers[0] + 1)):
             return
         relax()
 
@@ -198,7 +229,11 @@ def pop(view, end):
     return 0
 
 
-# ---- Doorbells: which queue has news ----
+# ---- Doorbells: which queue has news; the ring in which `at` begins is the one it stays in ----
+
+
+def next_place(view, at):
+    return at & ~(view.bells - 1) | (at + 1) & (view.bells - 1)
 
 
 def ring_bell(view, at, side, word):
@@ -207,7 +242,7 @@ def ring_bell(view, at, side, word):
     if load64(slot) != 0:
         return False
     store64(slot, word)
-    at[0] = (at[0] + 1) & (view.bells - 1)
+    at[0] = next_place(view, at[0])
     return True
 
 
@@ -217,5 +252,5 @@ def answer_bell(view, at, side):
     word = load64(slot)
     if word:
         store64(slot, 0)
-        at[0] = (at[0] + 1) & (view.bells - 1)
+        at[0] = next_place(view, at[0])
     return word

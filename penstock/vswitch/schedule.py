@@ -84,7 +84,7 @@ def forget_timers(w, port):
     kept = 0
     for i in range(w.timer_count):
         timer = timer_at(w, i)
-        if timer.port != port:
+        if timer.port & (MOST_PORTS - 1) != port:
             set_timer(w, kept, timer.at, timer.port, timer.input)
             kept += 1
     w.timer_count = kept
@@ -95,7 +95,7 @@ def forget_timers(w, port):
 def release(w, now):
     """Let those go on whose pause is over."""
     while w.timer_count > 0 and timer_at(w, 0).at <= now:
-        port = port_at(w, timer_at(w, 0).port)
+        port = waiting_at(w, timer_at(w, 0).port)
         number = timer_at(w, 0).input
         take_timer(w)
         activate(port, number)

@@ -2,10 +2,12 @@
 #ifndef PENSTOCK_SHARED_H
 #define PENSTOCK_SHARED_H
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
 #include <sys/epoll.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 
@@ -28,6 +30,18 @@ static inline uint64_t cycles(void) {
   return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 #endif
+/* Ask for a cache line that will be written. */
+static inline void prefetch(void *p) { __builtin_prefetch(p, 1, 3); }
+/* Zeroed memory that begins a cache line; in huge pages if there is much of it and the system has them. */
+static inline void *lines(size_t bytes) {
+  const size_t huge = (size_t)1 << 21;
+  size_t align = bytes >= huge ? huge : 64;
+  void *p = NULL;
+  bytes = (bytes + align - 1) / align * align;
+  if (posix_memalign(&p, align, bytes)) return NULL;
+  if (align == huge) madvise(p, bytes, MADV_HUGEPAGE);
+  return memset(p, 0, bytes);
+}
 static inline int64_t now_ns(void) {
   struct timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);
@@ -67,6 +81,7 @@ static inline int64_t priority_of(uint64_t bell) { return (int64_t)(bell >> 20 &
 static inline int64_t weight_of(uint64_t bell) { return (int64_t)(bell >> 24 & 0xFF); }
 static inline int64_t count_of(uint64_t bell) { return (int64_t)(bell >> 32 & 0x3FFFFFFF); }
 #define CLOSED ((uint64_t)1 << 61) /* the last word of a queue: its ring is free */
+#define NEVER ((int64_t)1 << 62)
 #define NO_HIGH (~(uint64_t)0) /* the upper half of an address that is an Ethernet address */
 
 static inline uint64_t mixed(uint64_t hash, uint64_t word) {

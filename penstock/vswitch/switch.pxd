@@ -10,27 +10,38 @@ cdef inline void run_released(Worker* w, int64_t until):
 cdef inline uint64_t turns_released(Worker* w, int64_t count):
     cdef uint64_t start
     cdef int64_t i
+    cdef int k
     with nogil:
         start = cycles()
         for i in range(count):
-            turn(w, now_ns())
+            for k in range(w.workers):
+                turn(w.peers[k], now_ns())
         start = cycles() - start
     return start
-cdef inline Worker* new_worker(): return <Worker*>calloc(1, sizeof(Worker))
-cdef inline Flow* new_flows(int64_t n): return <Flow*>calloc(n, sizeof(Flow))
-cdef inline Input* new_inputs(int64_t n): return <Input*>calloc(n, sizeof(Input))
+cdef inline Worker* new_worker(): return <Worker*>lines(sizeof(Worker))
+cdef inline Flow* new_flows(int64_t n): return <Flow*>lines(n * sizeof(Flow))
+cdef inline Input* new_inputs(int64_t n): return <Input*>lines(n * sizeof(Input))
 cdef inline Timer* new_timers(int64_t n): return <Timer*>calloc(n, sizeof(Timer))
 cdef inline int32_t* numbers(int64_t n): return <int32_t*>calloc(n, sizeof(int32_t))
 cdef inline void set_view(Port* port, Region region): port.view = region.view
 cdef inline void clear_port(Port* port): memset(port, 0, sizeof(Port))
-cdef inline void clear_input(Input* input): memset(input, 0, sizeof(Input))
+cdef inline void free_port(Port* port):
+    free(port.inputs)
+    free(port.free_queues)
+    free(port.news)
+    free(port.news_queues)
+cdef inline Worker* worker_at(Worker* first, int64_t k): return first.peers[k]
+cdef inline void set_peer(Worker* w, int64_t k, Worker* peer): w.peers[k] = peer
+cdef inline void copy_addresses(Worker* to, Worker* source):
+    memcpy(to.addresses, source.addresses, sizeof(source.addresses))
+    to.address_count = source.address_count
 
 cdef class Switch:
-    cdef Worker* w
-    cdef readonly dict regions, names, fds
+    cdef Worker* w                  # the first
+    cdef readonly int count
+    cdef readonly dict regions, names, fds, drives
     cdef readonly list detached
-    cdef readonly object epoll
-    cdef object commands, thread
-    cdef int control, serial
-    cdef bint stopping
+    cdef list epolls, controls
+    cdef object crew
+    cdef int serial
     cdef readonly dict settings

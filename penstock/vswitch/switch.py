@@ -1,11 +1,12 @@
-"""A switch in this process: what Python sees of a worker.
+"""A switch in this process: what Python sees of its workers.
 
     switch = Switch(mode="backdraft")
     switch.attach("a", region, ["10.0.0.1"])        # the switch's side of a region
-    switch.start()                                  # a thread, without the interpreter's lock
-    switch.call(lambda: switch.ports())             # in that thread, between two turns of its loop
+    switch.start()                                  # a thread per worker, without the interpreter's lock
+    switch.call(lambda: switch.ports())             # in the first of them, while all rest between two turns of their loops
 
-Once it has been started, everything but `call` and `stop` belongs into a `call`.
+Once it has been started, everything but `call` and `stop` belongs into a `call`.  A port is at home with one worker, which
+serves what its application transmits; every worker has flows and receive queues of its own, so that none waits for another.
 """
 
 import collections
@@ -13,12 +14,12 @@ import ipaddress
 import os
 import re
 import select
-import threading
 
 import cython
 
 from penstock.errors import SpecError, nearest
 from penstock.units import parse_size, parse_time
+from penstock.vswitch.crew import Crew
 
 if not cython.compiled:
     raise ImportError("penstock.vswitch.switch works compiled only: run python setup.py build_ext --inplace")
@@ -27,6 +28,7 @@ MODES = ["lossy", "pfc", "dpfq", "backdraft"]
 REASON_NAMES = ["full", "no_buffer", "no_queue", "no_route", "no_flow", "malformed", "spoofed", "too_long", "bad_descriptor"]
 DEFAULTS = {
     "mode": "backdraft",
+    "workers": 1,
     "doorbells": True,
     "th_goal": "32KB",
     "th_over": "128KB",
@@ -58,13 +60,16 @@ def checked(settings):
             value = parse_size(value, f"switch.{key}", positive=True)
         elif key in ("spin", "idle"):
             value = parse_time(value, f"switch.{key}") // 1000
+        elif key == "workers":
+            if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MOST_WORKERS:
+                raise SpecError(f"switch.workers = {value!r}: must be a whole number from 1 to {MOST_WORKERS}")
         elif isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= (1 << 20):
             raise SpecError(f"switch.{key} = {value!r}: must be a whole number from 1 to {1 << 20}")
         out[key] = value
-    if not out["th_goal"] < out["th_over"] < out["th_net"] < 1 << 40:
+    if not out["th_goal"] < out["th_over"] < out["th_net"] < 1 << 31:
         raise SpecError(
             f"switch: th_goal = {out['th_goal']} B, th_over = {out['th_over']} B, th_net = {out['th_net']} B: must rise in "
-            "this order; the defaults are 32KB, 128KB, 512KB"
+            "this order, to less than 2GB; the defaults are 32KB, 128KB, 512KB"
         )
     return out
 
@@ -92,17 +97,31 @@ def address_text(high, low_half):
 
 
 class Switch:
-    """A worker with its ports."""
+    """Workers with their ports."""
 
     def __init__(self, **settings):
         self.settings = checked(settings)
-        self.regions, self.names, self.detached, self.fds = {}, {}, [], {}
-        self.commands = collections.deque()
-        self.control = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
-        self.epoll = select.epoll()
-        self.epoll.register(self.control, select.EPOLLIN | select.EPOLLET)
-        w = self.w = new_worker()
-        w.epoll = self.epoll.fileno()
+        self.regions, self.names, self.detached, self.fds, self.drives = {}, {}, [], {}, {}
+        self.epolls, self.controls, self.crew = [], [], None
+        self.count = self.settings["workers"]
+        seed = int.from_bytes(os.urandom(8), "little")
+        self.w = new_worker()
+        for k in range(self.count):
+            set_peer(self.w, k, self.w if k == 0 else new_worker())
+        for k in range(self.count):
+            self.prepare(k, seed)
+        self.set_limits()
+
+    def prepare(self, k, seed):
+        """A worker: its flow table, and what it sleeps on."""
+        w = worker_at(self.w, k)
+        self.controls.append(os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK))
+        self.epolls.append(select.epoll())
+        self.epolls[k].register(self.controls[k], select.EPOLLIN | select.EPOLLET)
+        w.epoll = self.epolls[k].fileno()
+        w.index, w.workers = k, self.count
+        for i in range(self.count):
+            set_peer(w, i, worker_at(self.w, i))
         w.doorbells = self.settings["doorbells"]
         w.flow_room = self.settings["flows"]
         size = 1 << (2 * w.flow_room - 1).bit_length()
@@ -113,39 +132,38 @@ class Switch:
         w.free_flow_count = w.flow_room
         for i in range(w.flow_room):
             w.free_flows[i] = w.flow_room - 1 - i
-        w.seed = int.from_bytes(os.urandom(8), "little")
-        self.set_limits()
+        w.seed = seed
+        w.reach = 4
 
     def __dealloc__(self):
-        if self.w:
-            for i in range(self.w.port_count):
-                port = port_at(self.w, i)
-                free(port.inputs)
-                free(port.free_queues)
-                free(port.news)
-                free(port.news_queues)
-            free(self.w.timers)
-            free(self.w.flows)
-            free(self.w.table)
-            free(self.w.free_flows)
-            free(self.w)
+        for k in range(self.count if self.w else 0):
+            w = worker_at(self.w, self.count - 1 - k)
+            for i in range(w.port_count):
+                free_port(port_at(w, i))
+            free(w.timers)
+            free(w.flows)
+            free(w.table)
+            free(w.free_flows)
+            free(w)
 
     def close(self):
         """Give the file descriptors back."""
         for number in list(self.regions):
             self.detach(number)
-        if not self.epoll.closed:
-            self.epoll.close()
-            os.close(self.control)
+        while self.epolls:
+            self.epolls.pop().close()
+            os.close(self.controls.pop())
 
     def set_limits(self):
-        w, s = self.w, self.settings
-        w.mode = MODES.index(s["mode"])
-        w.th_goal, w.th_over, w.th_net, w.burst = s["th_goal"], s["th_over"], s["th_net"], s["burst"]
-        w.spin_ns, w.idle_ns = s["spin"], s["idle"]
-        for i in range(w.flow_room):
-            if flow_at(w, i).used:  # the next frame sets them anew
-                flow_at(w, i).goal, flow_at(w, i).over, flow_at(w, i).net = 0, w.th_over, w.th_net
+        s = self.settings
+        for k in range(self.count):
+            w = worker_at(self.w, k)
+            w.mode = MODES.index(s["mode"])
+            w.th_goal, w.th_over, w.th_net, w.burst = s["th_goal"], s["th_over"], s["th_net"], s["burst"]
+            w.spin_ns, w.idle_ns = s["spin"], s["idle"]
+            for i in range(w.flow_room):
+                if flow_at(w, i).used:  # the next frame sets them anew
+                    flow_at(w, i).goal, flow_at(w, i).over, flow_at(w, i).net = 0, w.th_over, w.th_net
 
     def set(self, changes):
         """Change settings while running; what was accepted before stays when one is refused."""
@@ -167,49 +185,58 @@ class Switch:
         its addresses only.
         """
         w = self.w
+        queues = region.shape["queues"]
         if name in self.names.values():
             raise SpecError(f"port {name!r}: there is one of that name; take another name")
         number = next((i for i in range(MOST_PORTS) if i not in self.regions), -1)
         if number < 0:
             raise SpecError(f"port {name!r}: the switch has {MOST_PORTS} ports already; detach one")
-        if sum(r.shape["queues"] for r in self.regions.values()) + region.shape["queues"] > w.flow_room:
+        if queues < self.count:
+            raise SpecError(f"port {name!r}: {queues} queues are too few for {self.count} workers; ask for at least {self.count}")
+        if sum(r.shape["queues"] for r in self.regions.values()) + queues > w.flow_room:
             raise SpecError(
-                f"port {name!r}: {region.shape['queues']} queues are too many; switch.flows = {w.flow_room} must hold "
+                f"port {name!r}: {queues} queues are too many; switch.flows = {w.flow_room} must hold "
                 "those of all "
                 "ports: ask for fewer, or start the switch with more flows"
             )
         self.set_addresses(number, list(addresses))
-        queues = region.shape["queues"]
-        port = port_at(w, number)
-        clear_port(port)
-        set_view(port, region)
+        home = number % self.count
         fd, bell = fds
         if bell >= 0:
-            self.epoll.register(bell, select.EPOLLIN | select.EPOLLET)
+            self.epolls[home].register(bell, select.EPOLLIN | select.EPOLLET)
         self.fds[number] = fds
         self.serial = (self.serial + 1) & 0xFFFF
-        port.number, port.fd, port.guarded, port.serial = number, fd, guarded, self.serial
-        port.total_base = load64(port.view.total[1])
+        for k in range(self.count):
+            port = port_at(worker_at(self.w, k), number)
+            clear_port(port)
+            set_view(port, region)
+            port.number, port.fd, port.guarded, port.serial, port.home = number, fd, guarded, self.serial, home
+            port.bell_out = k * port.view.bells
+            port.total_base = load64(port.view.total[1])
+            port.refill = 4
+            port.news = numbers(queues)
+            port.news_queues = numbers(queues)
+            port.free_queues = numbers(queues)
+            for i in range(queues):  # dealt out to the workers
+                if (queues - 1 - i) % self.count == k:
+                    port.free_queues[port.free_count] = queues - 1 - i
+                    port.free_count += 1
+        port = port_at(worker_at(self.w, home), number)
         port.inputs = new_inputs(queues)
         for i in range(queues):
             input_at(port, i).weight = 1
             input_at(port, i).priority = 1
-        port.free_queues = numbers(queues)
-        port.news = numbers(queues)
-        port.news_queues = numbers(queues)
-        for i in range(queues):
-            port.free_queues[i] = queues - 1 - i
-        port.free_count = queues
         self.regions[number], self.names[number] = region, name
-        w.port_count = max(w.port_count, number + 1)
-        self.make_timers()
-        port.state = UP
+        for k in range(self.count):
+            worker_at(self.w, k).port_count = max(worker_at(self.w, k).port_count, number + 1)
+            self.make_timers(k)
+            port_at(worker_at(self.w, k), number).state = UP
         return number
 
-    def make_timers(self):
+    def make_timers(self, k):
         """Room in the heap for every transmit queue there is."""
-        w = self.w
-        room = sum(r.shape["queues"] for r in self.regions.values()) + 1
+        w = worker_at(self.w, k)
+        room = 2 * sum(r.shape["queues"] for r in self.regions.values()) + 1    # of both sides, where the worker is both
         if room > w.timer_room:
             timers = new_timers(room)
             if w.timers:
@@ -231,15 +258,22 @@ class Switch:
             address = address_at(w, w.address_count)
             address.high, address.low, address.port = high, low_half, number
             w.address_count += 1
+        self.share_addresses()
+
+    def share_addresses(self):
+        for k in range(1, self.count):
+            copy_addresses(worker_at(self.w, k), self.w)
 
     def detach(self, number):
         """Forget a port, its flows and its memory."""
         w = self.w
-        port = port_at(w, number)
         if number not in self.regions:
             return
-        self.forget_flows(number)
-        forget_timers(w, number)
+        if number in self.drives:
+            self.drives.pop(number).remove(self)
+        for k in range(self.count):
+            self.forget_flows(k, number)
+            forget_timers(worker_at(self.w, k), number)
         kept = 0
         for i in range(w.address_count):
             if address_at(w, i).port != number:
@@ -247,22 +281,24 @@ class Switch:
                 to.high, to.low, to.port = address.high, address.low, address.port
                 kept += 1
         w.address_count = kept
-        self.detached.append({**self.port_row(number), "state": "nonsense" if port.state == BROKEN_OFF else "detached"})
+        self.share_addresses()
+        row = self.port_row(number)
+        self.detached.append({**row, "state": "nonsense" if row["state"] == "nonsense" else "detached"})
         if len(self.detached) > 100:
             self.detached.pop(0)
-        free(port.inputs)
-        free(port.free_queues)
-        free(port.news)
-        free(port.news_queues)
-        clear_port(port)
+        home = port_at(w, number).home
+        for k in range(self.count):
+            free_port(port_at(worker_at(self.w, k), number))
+            clear_port(port_at(worker_at(self.w, k), number))
         del self.regions[number], self.names[number]
         fd, bell = self.fds.pop(number)
         if bell >= 0:
-            self.epoll.unregister(bell)
+            self.epolls[home].unregister(bell)
             os.close(bell)
         if fd >= 0:
             os.close(fd)
-        w.port_count = max(self.regions, default=-1) + 1
+        for k in range(self.count):
+            worker_at(self.w, k).port_count = max(self.regions, default=-1) + 1
 
     def detach_name(self, name):
         """The same by name; whether there was such a port."""
@@ -272,9 +308,9 @@ class Switch:
                 return True
         return False
 
-    def forget_flows(self, number):
+    def forget_flows(self, k, number):
         """Those to the port at once; those from it are idle from now on. The next port of that number has another serial."""
-        w = self.w
+        w = worker_at(self.w, k)
         for i in range(w.flow_room):
             flow = flow_at(w, i)
             if flow.used and flow.target == number:
@@ -285,31 +321,33 @@ class Switch:
     # ---- What there is ----
 
     def port_row(self, number):
-        port = port_at(self.w, number)
-        drops = {name: port.drops[i] for i, name in enumerate(REASON_NAMES) if port.drops[i]}
+        home = port_at(worker_at(self.w, port_at(self.w, number).home), number)
         queues = {}
-        for i in range(port.view.queues if port.inputs else 0):
-            input = input_at(port, i)
+        for i in range(home.view.queues):
+            input = input_at(home, i)
             if found := {name: input.drops[k] for k, name in enumerate(REASON_NAMES) if input.drops[k]}:
                 queues[i] = found
-        return {
-            "port": self.names[number],
-            "number": number,
-            "addresses": self.addresses(number),
-            "state": ["absent", "up", "nonsense"][port.state],
-            "flows": port.flows,
-            "received_frames": port.received_frames,
-            "received_bytes": port.received_bytes,
-            "sent_frames": port.sent_frames,
-            "sent_bytes": port.sent_bytes,
-            "pauses": port.pauses,
-            "paused_ns": port.paused_ns,
-            "bells_answered": port.bells_answered,
-            "bells_rung": port.bells_rung,
-            "nonsense": port.view.broken,
-            "drops": drops,
-            "drops_by_queue": queues,
-        }
+        row = {"port": self.names[number], "number": number, "addresses": self.addresses(number), "state": "up"}
+        sums = collections.Counter()
+        drops = {name: home.drops[i] for i, name in enumerate(REASON_NAMES) if home.drops[i]}
+        for k in range(self.count):
+            port = port_at(worker_at(self.w, k), number)
+            if port.state != UP:
+                row["state"] = ["absent", "up", "nonsense"][port.state]
+            sums.update(
+                flows=port.flows,
+                received_frames=port.received_frames,
+                received_bytes=port.received_bytes,
+                sent_frames=port.sent_frames,
+                sent_bytes=port.sent_bytes,
+                pauses=port.pauses,
+                paused_ns=port.paused_ns,
+                bells_answered=port.bells_answered,
+                bells_rung=port.bells_rung,
+                nonsense=port.view.broken,
+            )
+        device = self.drives[number].row() if number in self.drives else {}
+        return {**row, **sums, "drops": drops, "drops_by_queue": queues, "device": device}
 
     def addresses(self, number):
         w = self.w
@@ -323,8 +361,8 @@ class Switch:
         """One dict per port."""
         return [self.port_row(i) for i in sorted(self.regions)]
 
-    def flow_row(self, number):
-        flow = flow_at(self.w, number)
+    def flow_row(self, k, number, behind):
+        flow = flow_at(worker_at(self.w, k), number)
         words = flow.key.words
         ports = (words[4] >> 32).to_bytes(4, "little") if words[0] != (1 << 64) - 1 else bytes(4)
         return {
@@ -337,10 +375,11 @@ class Switch:
             "to": self.names[flow.target],
             "queue": flow.queue,
             "waiting_bytes": flow.sent - flow.consumed,
+            "behind_bytes": behind.get((words[0], words[1], words[2], words[3], words[4] & ~0xFFFF), 0),
             "longest_bytes": flow.longest,
             "rate_bytes_per_s": round(flow.rate),
             "frames": flow.frames,
-            "bytes": flow.bytes,
+            "bytes": flow.sent,
             "dropped": flow.dropped,
             "pauses": flow.pauses,
             "paused_ns": flow.paused_ns,
@@ -348,104 +387,92 @@ class Switch:
 
     def flows(self):
         """One dict per flow."""
-        return [self.flow_row(i) for i in range(self.w.flow_room) if flow_at(self.w, i).used]
+        behind = {number: drive.behind() for number, drive in self.drives.items()}
+        return [
+            self.flow_row(k, i, behind.get(flow_at(worker_at(self.w, k), i).source, {}))
+            for k in range(self.count)
+            for i in range(worker_at(self.w, k).flow_top)
+            if flow_at(worker_at(self.w, k), i).used
+        ]
 
     def pauses(self):
         """What waits now: whole ports, and transmit queues, with the ns that are left."""
-        w, now, found = self.w, now_ns(), []
-        for i in sorted(self.regions):
-            port = port_at(w, i)
-            if port.paused_until > now:
-                found.append({"port": self.names[i], "queue": None, "left_ns": port.paused_until - now})
-        for i in range(w.timer_count):
-            timer = timer_at(w, i)
-            found.append({"port": self.names[timer.port], "queue": timer.input, "left_ns": max(0, timer.at - now)})
+        now, found = now_ns(), []
+        for k in range(self.count):
+            w = worker_at(self.w, k)
+            for i in sorted(self.regions):
+                port = port_at(w, i)
+                if port.paused_until > now:
+                    found.append({"port": self.names[i], "queue": None, "left_ns": port.paused_until - now})
+            for i in range(w.timer_count):
+                timer = timer_at(w, i)
+                found.append({"port": self.names[timer.port], "queue": timer.input, "left_ns": max(0, timer.at - now)})
         return found
 
     def counters(self):
-        """Of the worker itself."""
-        w = self.w
-        return {
-            "rounds": w.rounds,
-            "rounds_with_work": w.worked_rounds,
-            "naps": w.naps,
-            "flows": w.flow_count,
-            "ports": len(self.regions),
-            "free_flows": w.free_flow_count,
-        }
+        """Of the workers themselves, all together."""
+        sums = collections.Counter(workers=self.count, ports=len(self.regions))
+        for k in range(self.count):
+            w = worker_at(self.w, k)
+            sums.update(
+                rounds=w.rounds,
+                rounds_with_work=w.worked_rounds,
+                naps=w.naps,
+                flows=w.flow_count,
+                free_flows=w.free_flow_count,
+            )
+        return dict(sums)
 
     def waiting(self):
         """Whether a transmit queue holds frames that the switch knows of."""
-        w = self.w
-        if w.timer_count:
-            return True
-        for i in self.regions:
-            port = port_at(w, i)
-            if port.levels or port.news_count or (w.doorbells and load64(word_at(port.view.bell[0], port.bell_in))):
+        for k in range(self.count):
+            w = worker_at(self.w, k)
+            if w.timer_count:
                 return True
+            for i in self.regions:
+                port = port_at(w, i)
+                if port.levels or port.news_count:
+                    return True
+                if w.doorbells and port.home == k and load64(word_at(port.view.bell[0], port.bell_in)):
+                    return True
         return False
 
     # ---- Running ----
 
-    def run(self, seconds):
-        """Work in this thread, so long or until a call comes."""
-        run_released(self.w, now_ns() + int(1e9 * seconds))
-
     def turns(self, count):
-        """So many turns of the loop, however busy: for tests and benchmarks. Returns how many cycles they took."""
+        """So many turns of the loops, however busy: for tests and benchmarks. Returns how many cycles they took."""
         return turns_released(self.w, count)
 
-    def start(self, cpu=None, on_nonsense=None):
-        """Work in a thread of its own; `on_nonsense(names)` learns there of ports detached for their nonsense."""
-        self.thread = threading.Thread(target=self.work, args=(cpu, on_nonsense), name="worker", daemon=True)
-        self.thread.start()
+    def run(self, k, seconds):
+        """A worker's loop in this thread, so long or until Python wants to be heard."""
+        run_released(worker_at(self.w, k), now_ns() + int(1e9 * seconds))
 
-    def work(self, cpu, on_nonsense):
-        if cpu is not None:
-            os.sched_setaffinity(0, {cpu})
-        self.stopping = False
-        while not self.stopping:
-            self.run(3600)
-            store32(wanted_of(self.w), 0)
-            if self.w.broken_off:
-                self.w.broken_off = 0
-                numbers = [i for i in self.regions if port_at(self.w, i).state == BROKEN_OFF]
-                names = [self.names[i] for i in numbers]
-                for number in numbers:
+    def want(self, k, wanted):
+        """Whether a worker has to come back to Python."""
+        store32(wanted_of(worker_at(self.w, k)), wanted)
+        if wanted and k < len(self.controls):
+            os.eventfd_write(self.controls[k], 1)
+
+    def detach_broken(self):
+        """Detach the ports whose applications wrote nonsense; their names."""
+        names = []
+        for k in range(self.count):
+            if worker_at(self.w, k).broken_off:
+                worker_at(self.w, k).broken_off = 0
+                for number in [i for i in self.regions if port_at(worker_at(self.w, k), i).state == BROKEN_OFF]:
+                    names.append(self.names[number])
                     self.detach(number)
-                if on_nonsense:
-                    on_nonsense(names)
-            while self.commands:
-                function, answer, done = self.commands.popleft()
-                try:
-                    answer.append(function())
-                except BaseException as error:
-                    answer.append(error)
-                    answer.append(True)
-                done.set()
+        return names
+
+    def start(self, cpus=(), on_nonsense=None):
+        """A thread per worker, pinned to its CPU if there is one; `on_nonsense(names)` learns of ports detached for nonsense."""
+        self.crew = Crew(self, self.count, cpus, on_nonsense)
 
     def call(self, function):
-        """Run a function in the worker's thread, between two turns; its answer, or what it raises."""
-        answer, done = [], threading.Event()
-        self.commands.append((function, answer, done))
-        store32(wanted_of(self.w), 1)
-        os.eventfd_write(self.control, 1)
-        for _ in range(200):
-            if done.wait(0.05):
-                break
-            if not self.thread.is_alive() and not done.is_set():
-                raise RuntimeError("the worker has ended")
-        else:
-            raise RuntimeError("the worker has not answered for 10 s: the machine is overloaded")
-        if len(answer) > 1:
-            raise answer[0]
-        return answer[0]
+        """Run a function in the first worker's thread, while all rest between two turns; its answer, or what it raises."""
+        return self.crew.call(function)
 
     def stop(self):
-        """End the thread and let all ports go."""
-        self.call(self.end)
-        self.thread.join(10)
+        """End the threads and let all ports go."""
+        self.crew.stop()
         self.close()
-
-    def end(self):
-        self.stopping = True

@@ -1,12 +1,16 @@
 from penstock.vswitch.state cimport *
 from penstock.vswitch.rings_inline cimport pop, find_queue, is_open, answer_bell, ring_bell, slot_of, give_ring, give
-from penstock.vswitch.deliver cimport deliver
+from penstock.vswitch.deliver cimport deliver, settle
 from penstock.vswitch.flowtable cimport age
 from penstock.vswitch.schedule cimport activate, take_head, pause_input, release
+
+cdef enum:
+    MOST_SLEEP_NS = 500000000
 
 cdef void loop(Worker* w, int64_t until) noexcept nogil
 cdef int64_t turn(Worker* w, int64_t now) noexcept nogil
 cdef int64_t answer(Worker* w, Port* port) noexcept nogil
+cdef void look_ahead(Worker* w, Port* port, int64_t level) noexcept nogil
 cdef int64_t scan(Port* port) noexcept nogil
 cdef int64_t serve(Worker* w, Port* port, int64_t now) noexcept nogil
 cdef uint64_t next_word(Port* port, Input* input, int64_t number) noexcept nogil

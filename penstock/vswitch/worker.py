@@ -1,4 +1,7 @@
-"""The loop of a worker: doorbells, frames, doorbells; and sleep when there are none.  The work of a turn is bounded."""
+"""The loop of a worker: doorbells, frames, doorbells; and sleep when there are none.  The work of a turn is bounded.
+
+A worker serves the transmit queues of the ports at home with it, and may deliver to any.
+"""
 
 import cython
 
@@ -27,21 +30,26 @@ def turn(w, now):
     """Give every port its turn; whether there was anything to do."""
     release(w, now)
     done = 0
+    w.soon = now + MOST_SLEEP_NS
+    for i in range(w.driver_count):
+        done += drive_at(w, i, now)
     for i in range(w.port_count):
         port = port_at(w, i)
-        if port.state != UP or port.paused_until > now:
+        if port.state != UP or port.home != w.index or port.paused_until > now:
             continue
         done += answer(w, port) if w.doorbells else scan(port)
         if port.levels:
             done += serve(w, port, now)
-        if port.view.broken > MOST_NONSENSE:
-            port.state = BROKEN_OFF
-            w.broken_off = 1
-            store32(wanted_of(w), 1)
     for i in range(w.port_count):
         port = port_at(w, i)
         if port.news_count and port.state == UP:
             flush(port)
+        if port.taken_count or port.emptied_count:
+            settle(port)
+        if port.state == UP and port.view.broken > MOST_NONSENSE:
+            port.state = BROKEN_OFF
+            w.broken_off = 1
+            store32(wanted_of(w), 1)
     if now > w.next_age:
         w.next_age = now + 1000000
         if w.flow_count:
@@ -52,11 +60,18 @@ def turn(w, now):
 def answer(w, port):
     """Read doorbells; those of queues that are waiting change their weight and priority only."""
     view = view_of(port)
-    for i in range(32):
+    count = 0
+    while count < 32:
         bell = answer_bell(view, bell_in_of(port), 0)
         if bell == 0:
-            return i
-        port.bells_answered += 1
+            break
+        w.bells[count] = bell
+        count += 1
+        if queue_of(bell) < view.queues:
+            prefetch(input_at(port, queue_of(bell)))
+    port.bells_answered += count
+    for i in range(count):
+        bell = w.bells[i]
         number = queue_of(bell)
         if number >= view.queues or priority_of(bell) >= LEVELS:
             view.broken += 1
@@ -67,7 +82,35 @@ def answer(w, port):
             input.priority = priority_of(bell)      # from when it next becomes active
         if input.state == IDLE:
             activate(port, number)
-    return 32
+    return count
+
+
+def look_ahead(w, port, level):
+    """Ask for the cache lines that the first active queues will need, so that they come together and not one after the other."""
+    view = view_of(port)
+    count = 0
+    number = port.head[level]
+    while count < w.reach and number >= 0:
+        input = input_at(port, number)
+        prefetch(slot_of(view, input_end(input)))
+        if input.last:
+            fetch_flow(flow_at(w, input.last - 1))
+        w.ahead[count] = number
+        count += 1
+        number = input.next
+    for i in range(count):
+        input = input_at(port, w.ahead[i])
+        prefetch(word_at(view.consumed[0], w.ahead[i]))
+        if input.known:
+            buffer = buffer_of(load64(slot_of(view, input_end(input))))
+            if buffer < view.buffers:
+                prefetch(bytes_at(view.buffer[0], buffer * view.buffer_bytes))
+        if input.last and flow_at(w, input.last - 1).used:
+            flow = flow_at(w, input.last - 1)
+            to = port_at(w, flow.target)
+            prefetch(slot_of(view_of(to), flow_end(flow)))
+            prefetch(word_at(to.view.consumed[1], flow.queue))
+            prefetch(news_at(to, flow.queue))
 
 
 def scan(port):
@@ -102,10 +145,14 @@ def serve(w, port, now):
     """Deficit round robin over the active transmit queues of the first priority that has any, for a burst of frames."""
     budget = w.burst
     view = view_of(port)
+    visits = 0
     while budget > 0 and port.levels:
         level = 0
         while not port.levels >> level & 1:
             level += 1
+        if visits == 0:
+            look_ahead(w, port, level)
+        visits += 1
         number = port.head[level]
         input = input_at(port, number)
         if input.deficit <= 0:
@@ -147,6 +194,7 @@ def serve(w, port, now):
         if listed and input.deficit <= 0:
             take_head(port, level)
             activate(port, number)
+    w.reach = min(visits + 2, 32)
     return w.burst - budget
 
 
@@ -167,21 +215,25 @@ def flush(port):
         full_fence()
         if load64(view.sleeps[0]):
             store64(view.sleeps[0], 0)
-            if port.fd >= 0:
+            if port.wakes:
+                wake_switch(port.wakes - 1)
+            elif port.fd >= 0:
                 wake_application(port.fd)
 
 
 def set_sleeping(w, value):
     for i in range(w.port_count):
-        if port_at(w, i).state == UP:
+        if port_at(w, i).state == UP and port_at(w, i).home == w.index:
             store64(view_of(port_at(w, i)).sleeps[1], value)
+            if driven_side(w, i):
+                store64(sleeps_of(driven_side(w, i)), value)
 
 
 def any_news(w, now):
     """Whether an application has rung since it could have seen that the switch sleeps."""
     for i in range(w.port_count):
         port = port_at(w, i)
-        if port.state != UP or port.paused_until > now:
+        if port.state != UP or port.home != w.index or port.paused_until > now:
             continue
         if port.levels:
             return True
@@ -190,12 +242,15 @@ def any_news(w, now):
                 return True
         elif scan(port):
             return True
+    for i in range(w.driver_count):
+        if driver_has_news(w, i, now):
+            return True
     return False
 
 
 def nap(w, now):
     """Sleep until an application rings, a pause is over, or idle flows are to be looked for."""
-    ns = 10000000 if w.flow_count else 500000000
+    ns = min(10000000 if w.flow_count else MOST_SLEEP_NS, w.soon - now)
     if w.timer_count > 0:
         ns = min(ns, timer_at(w, 0).at - now)
     for i in range(w.port_count):

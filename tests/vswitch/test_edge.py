@@ -16,9 +16,9 @@ from penstock.vswitch.daemon import Daemon
 from penstock.vswitch.edge import Edge
 from penstock.vswitch.edge_in import FIRST_RATE, LEAST_RATE, FlowRates
 from penstock.vswitch.edge_out import SocketProbe, cost
-from penstock.vswitch.gateway import Gateway
 from penstock.vswitch.htb import REST, UNLIMITED, FiveTuple, Htb
 from penstock.vswitch.lab import Namespace
+from penstock.vswitch.plug import Plug
 
 FORBIDDEN = FORBIDDEN + [f"{n}: {PERMITTED[n].detail}" for n in ("flow rates", "udp sockets") if not PERMITTED[n].permitted]
 pytestmark = pytest.mark.skipif(bool(FORBIDDEN), reason="; ".join(FORBIDDEN))
@@ -472,28 +472,22 @@ def slow_native_receiver(tmp_path, with_edge, seconds=1.0):
     thread = threading.Thread(target=daemon.serve)
     thread.start()
     try:
-        with Namespace("left") as left, left.tap(f"{HERE}/24", headers=False, queue_frames=1000) as tap, \
-                connect("a", daemon.path) as a, connect("b", daemon.path) as b, Gateway(tap, a, most=100_000) as gateway:
-            left.run("ip", "neighbour", "replace", THERE, "dev", "tap0", "lladdr", "02:00:00:00:00:09")
-
-            def rows():
-                return [flow for flow in daemon.switch.call(daemon.switch.flows) if flow["from"] == "a"]
-            edge = Edge("tap0", left, rows, goal="16KB", over="128KB").__enter__() if with_edge else None
+        with Namespace("left") as left, left.inside(), Plug("a", path=daemon.path, guard=with_edge) as plug, \
+                connect("b", daemon.path) as b:
             sender = left.start(sys.executable, "-c", BLASTER, str(SLOW), "0", str(seconds))
             got, quiet = [], 0
             while quiet < 300 and (with_edge or sender.poll() is None):
                 time.sleep(0.002)
                 frames = [frame for _, frame in b.receive(16)]
                 got += [int.from_bytes(frame[42:46], "big") for frame in frames if frame[23] == 17]
-                quiet = 0 if frames or gateway.waiting or sender.poll() is None else quiet + 1
+                quiet = 0 if frames or sender.poll() is None else quiet + 1
             sent = int(sender.stdout.readline())
             counters = {}
-            if edge:
-                counters = edge.counters()
-                assert edge.error is None
-                edge.__exit__()
+            if plug.device.edge:
+                counters = plug.device.edge.counters()
+                assert plug.device.edge.error is None
             port, = [each for each in daemon.switch.call(daemon.switch.ports) if each["port"] == "a"]
-            return sent, got, tap.counters["kernel_lost"], counters, port
+            return sent, got, plug.losses()["device"], counters, port
     finally:
         daemon.over.set()
         thread.join()

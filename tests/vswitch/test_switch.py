@@ -132,8 +132,9 @@ def push_through(switch, a, b, count, most=3, every=1):
 
 @pytest.mark.parametrize("mode", LOSSLESS)
 @pytest.mark.parametrize("doorbells", [True, False])
-def test_nothing_is_lost_with_a_slow_receiver(mode, doorbells):
-    switch, a, b = switch_of(A, B, mode=mode, doorbells=doorbells, th_goal="1KB", th_over="3KB", th_net="6KB")
+@pytest.mark.parametrize("workers", [1, 3])
+def test_nothing_is_lost_with_a_slow_receiver(mode, doorbells, workers):
+    switch, a, b = switch_of(A, B, mode=mode, doorbells=doorbells, workers=workers, th_goal="1KB", th_over="3KB", th_net="6KB")
     a.doorbells = doorbells
     assert push_through(switch, a, b, 5000) == list(range(5000))
     flow = switch.flows()[0]
@@ -346,13 +347,12 @@ def liar(app):
 
 
 @pytest.mark.parametrize("mode", ["lossy", *LOSSLESS])
-@pytest.mark.parametrize("seed", range(3))
-def test_an_application_that_lies_harms_itself_only(mode, seed):
+@pytest.mark.parametrize(("seed", "workers"), [(0, 1), (1, 1), (2, 1), (3, 2), (4, 2)])
+def test_an_application_that_lies_harms_itself_only(mode, seed, workers):
     """Random and plausible words all over its region, while two others talk: they lose nothing, and the liar goes."""
     rng = np.random.default_rng(seed)
-    switch, a, b, bad = switch_of(
-        A, B, C, mode=mode, idle="1ms", shape={"rings": 64, "queues": 8, "bells": 32, "buffers": 128, "buffer_bytes": 128}
-    )
+    shape = {"rings": 64, "queues": 8, "bells": 32, "buffers": 128, "buffer_bytes": 128}
+    switch, a, b, bad = switch_of(A, B, C, mode=mode, idle="1ms", workers=workers, shape=shape)
     region, sent, found, detached = liar(bad), 0, [], 0
     for i in range(4000):
         at = rng.integers(0, len(region), 30)
@@ -392,7 +392,7 @@ def test_an_application_that_lies_harms_itself_only(mode, seed):
         switch.turns(2)
         b.receive(1000)
         time.sleep(0.001)
-    assert switch.flows() == [] and switch.counters()["free_flows"] == switch.settings["flows"], "no flow has leaked"
+    assert switch.flows() == [] and switch.counters()["free_flows"] == workers * switch.settings["flows"], "no flow has leaked"
 
 
 def test_a_receiver_that_lies_about_what_it_took_fills_its_own_buffers_only():

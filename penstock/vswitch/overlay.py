@@ -1,0 +1,200 @@
+"""What two switches say to each other over an overlay: Overlay Pause Frames, and how much may be under way.
+
+A pause frame (Backdraft, section 4) names a flow, how long it must rest and at what rate it may go on.  It is sent when what
+waits here of the flow is above th_over; while the flow goes at a rate it was told, another one follows when that rate has become
+wrong by a factor of two, at most every 20 ms.
+A rate that was told is forgotten after a second, by both.
+
+So that no socket overflows, however late it is read, each side grants the other what it may have under way; what was lost on
+the way is found out by asking (SYNC) and then does not count any longer.
+
+A control frame is 88 bytes after an Ethernet header of type 0x88B5, little-endian words: kind, epoch and sequence number of the
+sender, the flow (5 words), two values, and a tag (SipHash-2-4 with the peers' secret, if they have one).  Frames with an old
+sequence number, a wrong tag or a wrong length are counted and dropped; the port has refused those that do not come from the peer.
+"""
+
+import cython
+
+if not cython.compiled:
+    raise ImportError("penstock.vswitch.overlay works compiled only: run python setup.py build_ext --inplace")
+
+
+# ---- How much may be under way ----
+
+
+def cost_of(length):
+    """What a frame takes of a socket's memory, at most."""
+    return 2 * length + 2304
+
+
+def may_send(o):
+    return o.sent - o.granted < o.peer_window
+
+
+def note_sent(o, length, now):
+    if o.sent == o.granted:
+        o.moved_at = now
+    o.sent += cost_of(length)
+
+
+def note_received(d, length):
+    o = d.overlay
+    o.received += cost_of(length)
+    o.owes = 1
+    if o.received - o.said > o.window // 8:
+        o.owes = not say(d, GRANT, own_key(d), o.received, o.window)
+
+
+def overlay_turn(d, now):
+    """Greet; grant what has been received lately; ask what has become of what was sent."""
+    o = d.overlay
+    if now < o.due:
+        return
+    o.due = now + (ASK_NS if o.greeted else GREET_NS)
+    if o.owes:
+        o.owes = not say(d, GRANT, own_key(d), o.received, o.window)
+    if not o.greeted or (o.sent > o.granted and now - o.moved_at > ASK_NS):
+        o.asked += 1
+        say(d, SYNC, own_key(d), o.sent, 0)
+
+
+# ---- Control frames ----
+
+
+def tag_of(secret, words):
+    return siphash(secret, words, CONTROL_WORDS - 1)
+
+
+def say(d, kind, key, a, b):
+    """Send a control frame; False: there is no room for it now."""
+    o = d.overlay
+    frame = frame_of(o) + d.kernel.header
+    words = control_of(frame)
+    clear_bytes(frame_of(o), 128)
+    put_mac(frame, 0xFFFFFFFFFFFF)
+    put_mac(frame + 6, 2)
+    put_short(frame + 12, OVERLAY_TYPE)
+    o.sequence += 1
+    words[0] = magic(kind)
+    words[1] = o.epoch
+    words[2] = o.sequence
+    for i in range(5):
+        words[3 + i] = key.words[i]
+    words[8] = unsigned_of(a)
+    words[9] = unsigned_of(b)
+    words[10] = tag_of(secret_of(o), words) if o.authentic else 0
+    if not port_send(d.kernel, frame_of(o), d.kernel.header + 14 + 8 * CONTROL_WORDS):
+        o.no_room += 1
+        return False
+    port_flush(d.kernel)
+    if kind == GRANT:
+        o.grants_out += 1
+        o.said = a
+    return True
+
+
+def listen(w, d, frame, size, now):
+    """A control frame has come in."""
+    o = d.overlay
+    if size < 14 + 8 * CONTROL_WORDS:
+        o.truncated += 1
+        return
+    words = control_of(frame)
+    if o.authentic and words[10] != tag_of(secret_of(o), words):
+        o.forged += 1
+        return
+    kind = words[0] & 0xFF
+    if words[0] != magic(kind):
+        o.forged += 1
+        return
+    if words[1] < o.peer_epoch or (words[1] == o.peer_epoch and words[2] <= o.peer_sequence):
+        o.replayed += 1
+        return
+    if words[1] > o.peer_epoch:     # the peer has begun anew, and knows nothing of what we have sent
+        o.received = 0
+        o.said = 0
+        o.sent = 0
+        o.granted = 0
+        o.greeted = 0
+        o.due = 0
+    o.peer_epoch = words[1]
+    o.peer_sequence = words[2]
+    a = signed_of(words[8])
+    b = signed_of(words[9])
+    if kind == GRANT:
+        o.grants_in += 1
+        o.greeted = 1
+        if o.granted < a <= o.sent:
+            o.granted = a
+            o.moved_at = now
+        o.peer_window = max(0, min(b, NEVER))
+    elif kind == SYNC:
+        o.received = max(o.received, min(a, NEVER))
+        o.owes = not say(d, GRANT, own_key(d), o.received, o.window)
+    elif kind == PAUSE:
+        take_pause(w, d, words, now)
+    else:
+        o.forged += 1
+
+
+# ---- Pause frames ----
+
+
+def take_pause(w, d, words, now):
+    """The peer wants a flow to rest, and then to go at a rate."""
+    o = d.overlay
+    key = own_key(d)
+    for i in range(5):
+        key.words[i] = words[3 + i]
+    number = find_name(w, outgoing_of(d), key)
+    if number < 0:
+        o.unknown += 1
+        return
+    o.pauses_in += 1
+    ns = max(0, min(signed_of(words[8]), MOST_NS))
+    told = told_at(d, number)
+    told.at = now
+    told.rate = rate_of(words[9])
+    told.next_at = now + ns
+    if ns:
+        input_at(side_of(d), number).until = now + ns
+        d.side.pauses += 1
+        d.side.paused_ns += ns
+
+
+def tell(w, d, number, now):
+    """A frame of a flow has come in: whether the peer should send it more slowly, or may send it faster."""
+    lane = lane_at(d, number)
+    key = own_key(d)
+    copy_key(key, key_of_lane(lane))
+    key.words[4] |= port_at(w, d.port).serial
+    queued = lane.sent - signed_of(load64(word_at(d.side.view.consumed[0], number)))
+    goal = w.th_goal
+    over = w.th_over
+    rate = 0.0
+    flow = find_flow(w, key)
+    if flow:
+        measure(w, flow, view_of(port_at(w, flow.target)), now)
+        queued += flow.sent - flow.consumed
+        goal = flow.goal
+        over = flow.over
+        rate = flow.rate
+    if now - lane.told_at > LEASE_NS:
+        lane.told = 0
+    ns = 0
+    if queued > over:
+        if now < lane.quiet_until:
+            return
+        ns = UNKNOWN_NS
+        if rate >= 1:
+            ns = max(LEAST_NS, min(MOST_NS, whole(min(1e9, 1e9 * (queued - goal) / rate))))
+    elif lane.told < 1 or rate < 1 or now < lane.told_at + CORRECT_NS:
+        return
+    rate *= max(0.5, min(2.0, 2.0 - (queued - 1e-9 * ns * rate) / max(goal, 1)))
+    if ns == 0 and 0.55 * lane.told < rate < 1.9 * lane.told:
+        return
+    if say(d, PAUSE, key_of_lane(lane), ns, whole(min(rate, 1e15))):
+        d.overlay.pauses_out += 1
+        lane.told = rate
+        lane.told_at = now
+        lane.quiet_until = now + ns

@@ -1,0 +1,203 @@
+"""Unmodified programs of network namespaces that talk through the switch; skipped where the machine forbids them."""
+
+import contextlib
+import hashlib
+import os
+import socket
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+from frames import payload_of, udp
+from test_lab import FORBIDDEN, PONG
+
+from penstock.errors import SpecError
+from penstock.vswitch import messages
+from penstock.vswitch.client import connect
+from penstock.vswitch.daemon import Daemon
+from penstock.vswitch.lab import Namespace
+from penstock.vswitch.plug import Plug
+
+HERE, THERE, NATIVE = "10.77.0.1", "10.77.0.2", "10.77.0.3"
+SIX_HERE, SIX_THERE = "fd77::1", "fd77::2"
+pytestmark = pytest.mark.skipif(bool(FORBIDDEN), reason="; ".join(FORBIDDEN))
+SINK = """
+import hashlib, socket, sys
+s = socket.create_server(("::", 9001), family=socket.AF_INET6, dualstack_ipv6=True)
+print("ready", flush=True)
+c, _ = s.accept()
+digest, count = hashlib.sha256(), 0
+while data := c.recv(1 << 16):
+    digest.update(data); count += len(data)
+c.close()
+print(count, digest.hexdigest(), flush=True)
+"""
+
+
+@contextlib.contextmanager
+def running(tmp_path, name="switch", **content):
+    daemon = Daemon(content, str(tmp_path / f"{name}.sock"))
+    thread = threading.Thread(target=daemon.serve)
+    thread.start()
+    try:
+        yield daemon
+    finally:
+        daemon.over.set()
+        thread.join()
+
+
+@contextlib.contextmanager
+def plugged(tmp_path, headers=True, **settings):
+    """Two namespaces, a TAP in each, and a switch between them."""
+    ports = [{"name": "a", "addresses": [HERE, SIX_HERE]}, {"name": "b", "addresses": [THERE, SIX_THERE]},
+             {"name": "c", "addresses": [NATIVE]}]
+    with running(tmp_path, switch=settings, port=ports) as daemon, contextlib.ExitStack() as stack:
+        spaces = [stack.enter_context(Namespace(n)) for n in ("left", "right")]
+        for name, space in zip("ab", spaces):
+            with space.inside():
+                stack.enter_context(Plug(name, path=daemon.path, headers=headers))
+        yield (*spaces, daemon)
+
+
+def rows(daemon):
+    return {row["port"]: row for row in messages.ask(daemon.path, {"show": "ports"})["ports"]}
+
+
+MODES = [("backdraft", True), ("backdraft", False), ("dpfq", True), ("pfc", True), ("lossy", True)]
+
+
+@pytest.mark.parametrize("mode, headers", MODES)
+def test_datagrams_there_and_back(tmp_path, mode, headers):
+    with plugged(tmp_path, mode=mode, headers=headers) as (left, right, daemon):
+        pong = right.start("python3", "-c", PONG)
+        assert pong.stdout.readline().strip() == "ready"
+        with left.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+            s.settimeout(5)
+            took = []
+            for i in range(200):
+                began = time.perf_counter()
+                s.sendto(b"%d" % i + bytes(i), (THERE, 9000))
+                assert s.recv(2000) == b"%d" % i + bytes(i)
+                took.append(time.perf_counter() - began)
+        found = rows(daemon)
+        assert all(found[n]["received_frames"] == found[n]["sent_frames"] == 200 and not found[n]["drops"] for n in "ab")
+        assert found["a"]["device"]["malformed"] == 0
+        assert sorted(took)[100] < 0.1, "half of the round trips take less than 100 ms, on the busiest machine"
+
+
+@pytest.mark.parametrize("family, address", [(socket.AF_INET, THERE), (socket.AF_INET6, SIX_THERE)])
+def test_a_stream_arrives_whole(tmp_path, family, address):
+    """TCP, of the kernel's own, 40 MB through the switch in super-frames."""
+    content = hashlib.shake_128(b"stream").digest(40_000_000)
+    with plugged(tmp_path) as (left, right, daemon):
+        sink = right.start("python3", "-c", SINK)
+        assert sink.stdout.readline().strip() == "ready"
+        with left.socket(family, socket.SOCK_STREAM) as s:
+            s.settimeout(20)
+            s.connect((address, 9001))
+            s.sendall(content)
+        count, digest = sink.stdout.readline().split()
+        assert int(count) == len(content) and digest == hashlib.sha256(content).hexdigest()
+        found = rows(daemon)
+        assert not any(row["drops"] for row in found.values())
+        assert found["a"]["received_bytes"] / found["a"]["received_frames"] > 3000, "super-frames"
+
+
+def test_a_program_and_a_native_application(tmp_path):
+    """Check sums that the kernel leaves open are complete in what a native application gets, and it may leave its own out."""
+    with plugged(tmp_path) as (left, _, daemon), connect("c", daemon.path) as native, \
+            left.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+        s.bind((HERE, 7000))
+        s.settimeout(5)
+        s.sendto(b"question", (NATIVE, 7001))
+        (_, frame), = native.receive(1, timeout=5)
+        assert payload_of(frame) == b"question" and len(frame) == 50
+        words = frame[26:34] + b"\0\x11" + frame[38:40] + frame[34:]
+        total = sum(int.from_bytes(words[i : i + 2].ljust(2, b"\0"), "big") for i in range(0, len(words), 2))
+        while total >> 16:
+            total = (total & 0xFFFF) + (total >> 16)
+        assert total == 0xFFFF
+        reply = bytearray(udp(NATIVE, HERE, 7001, 7000, b"answer"))
+        total = sum(int.from_bytes(reply[i : i + 2], "big") for i in range(14, 34, 2))
+        reply[24:26] = (0xFFFF - (total & 0xFFFF) - (total >> 16)).to_bytes(2, "big")
+        assert native.send(0, [bytes(reply)]) == 1
+        assert s.recv(100) == b"answer"
+
+
+def test_only_addresses_of_the_switch_are_answered_for(tmp_path):
+    with plugged(tmp_path) as (left, right, daemon):
+        pong = right.start("python3", "-c", PONG)
+        assert pong.stdout.readline().strip() == "ready"
+        left.run("ip", "neighbour", "flush", "all", "nud", "permanent")
+        with left.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+            s.settimeout(5)
+            s.sendto(b"x", (THERE, 9000))
+            assert s.recv(10) == b"x"
+        assert rows(daemon)["a"]["device"]["answered"] == 1
+        with left.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+            s.sendto(b"x", ("10.77.0.99", 9))
+            time.sleep(0.2)
+        device = rows(daemon)["a"]["device"]
+        assert device["answered"] == 1 and device["frames_in"] > 0 and not rows(daemon)["a"]["drops"]
+
+
+def test_a_killed_plug_and_one_after_it(tmp_path):
+    with plugged(tmp_path) as (_, _, daemon):
+        code = (f"import time; from penstock.vswitch.lab import Namespace; from penstock.vswitch.plug import Plug\n"
+                f"with Namespace() as n, n.inside(), Plug('c', path={daemon.path!r}): print('in', flush=True); time.sleep(60)")
+        for _ in range(3):
+            child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, env={**os.environ})
+            assert child.stdout.readline().strip() == "in" and "c" in rows(daemon)
+            child.kill()
+            child.wait()
+            child.stdout.close()
+            began = time.monotonic()
+            while "c" in rows(daemon):
+                assert time.monotonic() < began + 5
+
+
+def test_what_is_no_tap_is_refused(tmp_path):
+    with running(tmp_path, port=[{"name": "a", "addresses": [HERE]}]) as daemon:
+        reader, writer = os.pipe()
+        for fds, match in (((reader,), "not a TAP"), ((), "the file descriptor of a TAP"), ((reader, writer), "not a TAP")):
+            with socket.socket(socket.AF_UNIX) as connection, pytest.raises(SpecError, match=match):
+                messages.converse(connection, daemon.path, {"plug": "a"}, fds)
+        os.close(reader)
+        os.close(writer)
+        with Namespace() as space, space.inside(), pytest.raises(SpecError, match="none of that name"):
+            Plug("x", path=daemon.path)
+        assert rows(daemon) == {}
+
+
+def test_a_port_of_the_specification_is_a_device(tmp_path):
+    """A TAP in this process's namespace of its own: where the tests run, nothing is left behind."""
+    with Namespace() as space, space.inside():
+        spec = [{"name": "a", "addresses": [HERE], "kind": "tap", "device": "sw0"}, {"name": "b", "addresses": [THERE]}]
+        with running(tmp_path, port=spec) as daemon, connect("b", daemon.path) as b:
+            with space.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+                s.sendto(b"hello", (THERE, 9))
+                (_, frame), = b.receive(1, timeout=5)
+                assert payload_of(frame) == b"hello"
+            with pytest.raises(SpecError, match="it is a device"):
+                connect("a", daemon.path)
+        for wrong in ({"device": "lo"}, {"netns": "none-such"}):
+            with pytest.raises(SpecError):
+                Daemon({"port": [{**spec[0], **wrong}]}, str(tmp_path / "other.sock")).serve()
+            assert not (tmp_path / "other.sock").exists()
+
+
+def test_a_recording_is_replayed_through_the_switch(tmp_path):
+    from penstock.vswitch.ports import open_port
+    with open_port("pcap", write=tmp_path / "in.pcapng", headers=False) as out:
+        for i in range(50):
+            assert out.send(udp(HERE, THERE, payload=b"%d" % i))
+    spec = [{"name": "a", "addresses": [HERE], "kind": "pcap", "read": str(tmp_path / "in.pcapng"), "timing": "fast"},
+            {"name": "b", "addresses": [THERE], "kind": "pcap", "write": str(tmp_path / "out.pcapng")}]
+    with running(tmp_path, port=spec) as daemon:
+        end = time.monotonic() + 5
+        while rows(daemon)["b"]["device"]["frames_out"] < 50:
+            assert time.monotonic() < end
+    from penstock.vswitch.pcapfile import read_frames
+    assert len(read_frames(tmp_path / "out.pcapng")) == 50

@@ -1,0 +1,294 @@
+"""Two switches and the link between them, turn by turn: pause frames, grants, and control frames that nobody should believe."""
+
+import os
+import struct
+import time
+
+import pytest
+from frames import payload_of, udp
+
+from penstock.errors import SpecError
+from penstock.vswitch.devices import Device, checked
+from penstock.vswitch.driver import attach_device
+from penstock.vswitch.ports import open_link
+from penstock.vswitch.region import Region
+from penstock.vswitch.switch import Switch
+
+A, B, C = "10.0.0.1", "10.0.0.2", "10.0.0.3"
+SECRET = bytes(range(16))
+MASK = (1 << 64) - 1
+KIND = 0x4B4F5453 << 32 | 1 << 8
+PAUSE, GRANT, SYNC = 1, 2, 3
+
+
+def siphash(key, data):
+    """SipHash-2-4 as its authors describe it."""
+    def turned(x, n):
+        return (x << n | x >> (64 - n)) & MASK
+
+    def turns(v, n):
+        a, b, c, d = v
+        for _ in range(n):
+            a, c = (a + b) & MASK, (c + d) & MASK
+            b, d = turned(b, 13) ^ a, turned(d, 16) ^ c
+            a = turned(a, 32)
+            a, c = (a + d) & MASK, (c + b) & MASK
+            d, b = turned(d, 21) ^ a, turned(b, 17) ^ c
+            c = turned(c, 32)
+        return [a, b, c, d]
+
+    k0, k1 = struct.unpack("<2Q", key)
+    v = [k0 ^ 0x736F6D6570736575, k1 ^ 0x646F72616E646F6D, k0 ^ 0x6C7967656E657261, k1 ^ 0x7465646279746573]
+    padded = data + bytes(7 - len(data) % 8) + bytes([len(data) % 256])
+    for (m,) in struct.iter_unpack("<Q", padded):
+        v[3] ^= m
+        v = turns(v, 2)
+        v[0] ^= m
+    v[2] ^= 0xFF
+    a, b, c, d = turns(v, 4)
+    return a ^ b ^ c ^ d
+
+
+def test_the_hash_is_siphash():
+    assert siphash(SECRET, b"").to_bytes(8, "little").hex() == "310e0edd47db6f72"
+    assert siphash(SECRET, bytes(range(8))).to_bytes(8, "little").hex() == "6224939a79f5f593"
+
+
+class Pair:
+    """Applications a and b, a switch each, and a link."""
+
+    def __init__(self, secret=b"", loss=0.0, window=1 << 20, **settings):
+        self.ends = open_link(rate="10Gbps", delay="20us", loss=loss, headers=False, memory="16MiB")
+        self.switches, self.apps = [], []
+        for i, (mine, other) in enumerate(((A, B), (B, A))):
+            switch, app = Switch(**settings), Region.create(buffers=4096, rings=1024)
+            switch.attach("app", Region.attach(app.fd, app.shape), [mine])
+            attach_device(switch, "wire", Device(self.ends[i], window=window, secret=secret), [other])
+            self.switches.append(switch)
+            self.apps.append(app)
+
+    def turn(self, seconds=0.0):
+        end = time.monotonic() + seconds
+        while True:
+            for switch in self.switches:
+                switch.turns(4)
+            if time.monotonic() >= end:
+                return
+
+    def until(self, condition, seconds=10.0):
+        end = time.monotonic() + seconds
+        while not condition():
+            assert time.monotonic() < end, self.rows()
+            self.turn()
+
+    def rows(self):
+        return [switch.ports()[1]["device"]["overlay"] for switch in self.switches]
+
+    def drops(self):
+        return [port["drops"] for switch in self.switches for port in switch.ports() if port["drops"]]
+
+
+@pytest.mark.parametrize("secret", [b"", SECRET])
+def test_frames_cross_in_order(secret):
+    pair = Pair(secret)
+    sent, seen = 0, []
+
+    def done():
+        nonlocal sent
+        sent += pair.apps[0].send(0, [udp(A, B, payload=b"%d" % i) for i in range(sent, min(sent + 50, 3000))])
+        seen.extend(payload_of(f) for _, f in pair.apps[1].receive(1000))
+        return len(seen) == 3000
+    pair.until(done)
+    assert seen == [b"%d" % i for i in range(3000)] and not pair.drops()
+    pair.until(lambda: pair.rows()[0]["under_way"] == 0)
+    assert pair.rows()[0]["greeted"] and pair.rows()[1]["greeted"]
+
+
+def test_nothing_is_sent_to_a_peer_that_has_not_spoken():
+    pair = Pair()
+    pair.apps[0].send(0, [udp(A, B, payload=b"x")])
+    for _ in range(50):
+        pair.switches[0].turns(10)
+    row = pair.switches[0].ports()[1]["device"]
+    assert not row["overlay"]["greeted"] and row["overlay"]["asked"] >= 1 and row["frames_out"] == row["overlay"]["asked"]
+    pair.until(lambda: pair.apps[1].receive(10))
+
+
+def test_a_slow_receiver_far_away_pauses_its_flow_only():
+    """One port far away takes 2 MB/s, another everything at once: nothing is lost, few pause frames, the other never waits."""
+    pair = Pair(th_goal="16KB", th_over="64KB", th_net="256KB")
+    slow_app = Region.create(buffers=4096, rings=1024)
+    pair.switches[1].attach("slow", Region.attach(slow_app.fd, slow_app.shape), [C])
+    pair.switches[0].set_addresses(1, [C])
+    slow, fast = udp(A, C, 1, 1, bytes(958)), udp(A, B, 2, 2, bytes(958))
+    got, sent, took = 0, 0, []
+    start = time.monotonic()
+    while (now := time.monotonic() - start) < 2:
+        if pair.apps[0].waiting(0) < 1 << 20:
+            sent += pair.apps[0].send(0, [slow] * 20)
+        if got < 2000 * now:
+            got += len(slow_app.receive(int(2000 * now) - got))
+        began = time.monotonic()
+        assert pair.apps[0].send(1, [fast]) == 1
+        pair.until(lambda: pair.apps[1].receive(1))
+        took.append(time.monotonic() - began)
+    assert not pair.drops() and got > 3000, "the slow one was kept busy"
+    near, far = pair.rows()
+    assert 1 <= far["pauses_sent"] < 200 and far["pauses_sent"] <= near["pauses_received"] + 1
+    assert sorted(took)[len(took) // 2] < 0.01 and len(took) > 50
+    flows = {f["target"]: f for f in pair.switches[1].flows()}
+    assert flows[C]["longest_bytes"] < 256_000 and flows[B]["pauses"] == 0
+
+
+class Raw:
+    """A switch at one end of a link, and the other end in our hands."""
+
+    def __init__(self, secret=b""):
+        left, self.wire = open_link(rate="10Gbps", delay="1ns", headers=False)
+        self.switch, self.app = Switch(), Region.create()
+        self.switch.attach("app", Region.attach(self.app.fd, self.app.shape), [A])
+        attach_device(self.switch, "wire", Device(left, window=1 << 20, secret=secret), [B])
+        self.secret, self.sequence = secret, 0
+
+    def say(self, kind, a=0, b=0, key=(0,) * 5, epoch=10, sequence=None, tag=None, cut=None):
+        self.sequence = sequence = self.sequence + 1 if sequence is None else sequence
+        words = struct.pack("<10Q", KIND | kind, epoch, sequence, *key, a, b)
+        if tag is None:
+            tag = siphash(self.secret, words) if self.secret else 0
+        frame = b"\xff" * 6 + b"\2" + bytes(5) + b"\x88\xb5" + words + struct.pack("<Q", tag)
+        assert self.wire.send(frame[:cut])
+        time.sleep(0.00002)
+        self.switch.turns(20)
+
+    def heard(self):
+        time.sleep(0.00002)
+        self.switch.turns(5)
+        frames = []
+        while (frame := self.wire.receive()) is not None:
+            frames.append(frame)
+        return [f for f in frames if f[12:14] != b"\x88\xb5"]
+
+    @property
+    def row(self):
+        return self.switch.ports()[1]["device"]["overlay"]
+
+
+def flow_key(source=A, target=B, source_port=1000, target_port=2000):
+    def address(text):
+        return 0, int.from_bytes(b"\0\0\xff\xff" + bytes(map(int, text.split("."))), "little")
+    ports = int.from_bytes(struct.pack("!HH", source_port, target_port), "little")
+    return (*address(source), *address(target), ports << 32 | 17 << 16)
+
+
+@pytest.mark.parametrize("secret", [b"", SECRET])
+def test_control_frames_that_are_wrong_are_counted_and_change_nothing(secret):
+    raw = Raw(secret)
+    raw.say(GRANT, b=1 << 20)
+    raw.app.send(0, [udp(A, B, payload=b"first")])
+    assert len(raw.heard()) == 1 and raw.row["greeted"]
+    raw.say(PAUSE, a=4_000_000, b=1000, key=flow_key(), sequence=1)                 # again
+    raw.say(PAUSE, a=4_000_000, b=1000, key=flow_key(), epoch=9, sequence=100)      # of an earlier life
+    assert raw.row["replayed"] == 2
+    raw.sequence = 100
+    raw.say(PAUSE, a=4_000_000, b=1000, key=flow_key(), cut=60)
+    raw.say(PAUSE, a=4_000_000, b=1000, key=flow_key(), cut=101)
+    assert raw.row["truncated"] == 2
+    raw.say(7, key=flow_key())
+    raw.say(PAUSE | 1 << 34, key=flow_key())
+    assert raw.row["forged"] == 2
+    if secret:
+        raw.say(PAUSE, a=4_000_000, b=1000, key=flow_key(), tag=1)
+        assert raw.row["forged"] == 3
+    raw.say(PAUSE, a=4_000_000, b=1000, key=flow_key(source_port=9))
+    assert raw.row["unknown_flow"] == 1 and raw.row["pauses_received"] == 0
+    raw.app.send(0, [udp(A, B, payload=b"second")])
+    assert any(f.endswith(b"second") for f in raw.heard())
+    raw.say(PAUSE, a=1 << 63, b=MASK, key=flow_key())     # a negative time: at once, and as fast as can be
+    raw.app.send(0, [udp(A, B, payload=b"third")])
+    assert any(f.endswith(b"third") for f in raw.heard()) and raw.row["pauses_received"] == 1
+
+
+def test_a_pause_holds_a_flow_and_no_other():
+    raw = Raw()
+    raw.say(GRANT, b=1 << 20)
+    raw.app.send(0, [udp(A, B, payload=b"first")])
+    raw.app.send(1, [udp(A, B, 7, payload=b"other")])
+    raw.heard()
+    raw.say(PAUSE, a=5_000_000, key=flow_key())
+    began = time.monotonic()
+    raw.app.send(0, [udp(A, B, payload=b"second")])
+    raw.app.send(1, [udp(A, B, 7, payload=b"another")])
+    seen = {}
+    while b"second" not in seen:
+        for frame in raw.heard():
+            seen[frame[42:]] = time.monotonic() - began
+        assert time.monotonic() < began + 5
+    assert seen[b"second"] > 0.003 and seen[b"another"] < seen[b"second"]
+
+
+def test_a_rate_is_kept_and_forgotten_after_a_second():
+    raw = Raw()
+    raw.say(GRANT, b=1 << 30)
+    raw.app.send(0, [udp(A, B, payload=b"first")])
+    raw.heard()
+    raw.say(PAUSE, a=0, b=100_000, key=flow_key())          # 100 frames of 1000 B per second
+    assert raw.app.send(0, [udp(A, B, payload=bytes(958))] * 400) == 400
+    began, came = time.monotonic(), []
+    while len(came) < 400:
+        came.extend([time.monotonic() - began] * len(raw.heard()))
+        assert time.monotonic() < began + 8
+    assert 0.4 < came[60] < 1.2 and came[-1] - came[150] < 0.5, "slowly at first, all at once when the rate is forgotten"
+
+
+def test_applications_cannot_speak_to_the_other_switch():
+    raw = Raw()
+    raw.switch.set_addresses(1, ["02:00:00:00:00:02"])
+    raw.switch.set_addresses(0, ["02:00:00:00:00:01"])
+    raw.say(GRANT, b=1 << 20)
+    raw.heard()
+    raw.app.send(0, [bytes.fromhex("02000000000202000000000188b5") + bytes(88)])
+    assert raw.heard() == [] and raw.switch.ports()[1]["device"]["refused_out"] == 1
+
+
+def test_loss_on_the_way_does_not_use_up_the_window():
+    pair = Pair(loss=0.2, window=200_000)
+    frame, got, sent = udp(A, B, payload=os.urandom(900)), 0, 0
+
+    def done():
+        nonlocal got, sent
+        sent += pair.apps[0].send(0, [frame] * min(20, 4000 - sent))
+        got += len(pair.apps[1].receive(1000))
+        row = pair.rows()[0]
+        return sent == 4000 and row["under_way"] == 0 and pair.switches[0].ports()[1]["device"]["frames_out"] >= 4000
+    pair.until(done, 30)
+    pair.turn(0.01)
+    got += len(pair.apps[1].receive(5000))
+    assert 2800 < got < 3600 and pair.rows()[0]["asked"] > 1, "a fifth was lost, a multiple of the window got through"
+
+
+def test_a_peer_that_begins_anew():
+    raw = Raw()
+    raw.say(GRANT, b=20_000)
+    raw.app.send(0, [udp(A, B, payload=bytes(900))] * 30)
+    first = raw.heard()
+    assert 3 <= len(first) < 30, "no more than was granted"
+    raw.say(SYNC, epoch=11, sequence=1)
+    raw.say(GRANT, b=1 << 20, epoch=11, sequence=2)
+    rest = raw.heard()
+    assert len(first) + len(rest) == 30
+
+
+def test_what_a_specification_says_of_devices():
+    assert checked({}, "port 1") == {}
+    assert checked({"kind": "tap", "device": "tap0", "name": "a"}, "port 1") == {"kind": "tap", "device": "tap0"}
+    for wrong, match in (
+        ({"kind": "tab"}, "must be one of shm, tap.*did you mean 'tap'|must be one of"),
+        ({"kind": "tap"}, "needs 'device'"),
+        ({"kind": "udp", "local": "1.1.1.1:1"}, "needs 'peer'"),
+        ({"kind": "udp", "local": "a", "peer": "b", "secret": "12"}, "32 hexadecimal digits"),
+        ({"kind": "tap", "device": 3}, "must be a name"),
+        ({"kind": "tap", "device": "t", "netns": "../x"}, "must be a name"),
+        ({"kind": "tap", "device": "t", "prefix": 129}, "prefix"),
+    ):
+        with pytest.raises(SpecError, match=match):
+            checked(wrong, "port 1")
