@@ -55,6 +55,13 @@ class Allowance:
         self.limited = set(credit)
         return not new
 
+    def takes(self, port: int, cost: int) -> bool:
+        """Spend so much, if it is allowed; whether it was."""
+        if self.spent[port] + cost > self.allowed[port]:
+            return False
+        self.spent[port] += cost
+        return True
+
     def close(self) -> None:
         """Nobody looks any longer: there is no limit."""
         self.allowed[:] = UNLIMITED

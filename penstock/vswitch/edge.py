@@ -170,7 +170,7 @@ class Edge:
     """What keeps a TAP lossless, while the `with` lasts: rates for flows that the switch holds back, and waits for full sockets.
 
     `read_flows()` gives the rows of Switch.flows() of the flows that come in by this interface; None: nothing is held back there.
-    `fd` is the TAP: as long as it always has something to read, the switch reads too slowly, and all senders wait a little.
+    `fd` is the TAP: while its ring fills, because the switch itself reads too slowly, all senders wait a little.
     `wait(port, on)` is told for which local UDP ports of `place` frames should wait in the switch; `takes(port, length)` may be
     asked for every frame, and then none is lost, however fast they come; a `table` does the same for a worker.  Each has its own
     thread; without `start`, call `step` and `look`.
@@ -189,12 +189,11 @@ class Edge:
                             "the first at most the second")
         self.rates = FlowRates(device, place, **limits)
         try:
-            self.sockets = SocketProbe(place, wait, high=high, low=low)
+            self.sockets = SocketProbe(place, wait, high=high, low=low, table=table)
         except BaseException:
             self.rates.htb.route.close()
             raise
         self.takes = self.sockets.takes
-        self.table, self.spent = table, dict[int, int]()
         self.ring = select.poll()
         if fd >= 0:
             self.ring.register(fd, select.POLLIN)
@@ -244,14 +243,10 @@ class Edge:
         """Look at the sockets; how long it is until the next time: longer while nothing waits in any."""
         self.standing = self.standing and bool(self.ring.poll(0))
         self.looks += 1
-        asked = self.sockets.asked
-        before = self.table.before() if self.table else {}
         self.sockets.look()
-        if self.table:
-            asked, self.spent = before != self.spent, before
-            if not self.table.grant(before, self.sockets.credit, self.sockets.waits):
-                return 0.0
-        return self.look_period if asked or any(each.waiting for each in self.sockets.sockets) else self.idle_period
+        if self.sockets.new:
+            return 0.0
+        return self.look_period if self.sockets.busy else self.idle_period
 
     def counters(self) -> dict[str, int]:
         """What the edge does, and what was lost in spite of it since it was opened."""
@@ -260,5 +255,5 @@ class Edge:
             "crowded": self.rates.crowded, "rest_limited": int(self.rates.rest_rate < UNLIMITED),
             "waiting_ports": len(self.sockets.waits), "looks": self.sockets.looks,
             "waits": self.sockets.changes, "socket_lost": self.sockets.lost,
-            "class_dropped": self.rates.dropped, "tx_dropped": self.rates.htb.outgoing()[1],
+            "class_dropped": self.rates.dropped, "tx_dropped": self.rates.htb.outgoing().dropped,
         }

@@ -9,12 +9,13 @@ import contextlib
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from penstock.errors import SpecError
 from penstock.inputs import whole
 from penstock.units import parse_size
 from penstock.vswitch.htb import REST, UNLIMITED, FiveTuple, Htb
+from penstock.vswitch.netlink import Outgoing
 from penstock.vswitch.netns import Place
 
 GROWTH = 1.25               # of a limit that is not needed any longer, each step
@@ -22,6 +23,14 @@ LEAST_RATE = 64_000         # bytes per second, for a receiver that has stopped;
 DRAIN_S = 1.1
 FIRST_RATE = 125_000        # while the switch does not know the receiver's
 Rows = Iterable[Mapping[str, Any]]
+
+
+class Seen(NamedTuple):
+    """What has gone into the ring and out of it, at a time."""
+
+    at: float
+    passed: int
+    read: Outgoing
 
 
 @dataclass
@@ -42,7 +51,7 @@ class FlowRates:
     """
 
     def __init__(self, device: str, place: Place | None = None, *, goal: str | int = "16KB", over: str | int = "128KB",
-                 classes: int = 64, rest: int = 10, queue_frames: int = 30_000) -> None:
+                 classes: int = 64, rest: int = 10, queue_frames: int = 100_000) -> None:
         self.goal, self.over = (parse_size(value, name, positive=True) for name, value in (("goal", goal), ("over", over)))
         if self.goal >= self.over:
             raise SpecError(f"goal = {self.goal} B: must be less than over = {self.over} B, which is th_over")
@@ -54,8 +63,8 @@ class FlowRates:
         self.crowded = 0            # flows that should have a class, but there was none
         self.changes = self.opened = 0
         self.dropped = self.dropped_before = 0      # by classes whose senders' sockets hold more than a class may
-        self.lost = 0               # by the interface: its ring was full
-        self.read_bytes, self.read_at = 0, time.monotonic()
+        self.behind = 0             # frames in the ring, about; the kernel does not say
+        self.last = self.empty = Seen(0.0, 0, Outgoing(0, 0, 0))
 
     def __enter__(self) -> "FlowRates":
         self.htb.__enter__()
@@ -79,7 +88,7 @@ class FlowRates:
     def step(self, rows: Rows, standing: bool = False) -> None:
         """Look at what the switch says, and change the rates that it takes to change.
 
-        `standing`: the ring of the interface has not been empty since the last step, for the switch reads too slowly.
+        `standing`: the ring of the interface has not been seen empty since the last step.
         """
         found = {flow: row for row in rows if (flow := flow_of(row)) is not None}
         pressed = {flow for flow, row in found.items()
@@ -136,14 +145,14 @@ class FlowRates:
 
     def _limit_rest(self, rows: list[Mapping[str, Any]], standing: bool) -> None:
         """A rate for all flows without a class, while classes are lacking or the switch reads less than they send."""
-        read, before = self._read_rate(), float(self.rest_rate)
+        read, before = self._look_at_ring(standing), float(self.rest_rate)
         rate = min(before * GROWTH, UNLIMITED)
         if self.crowded:            # a slow one holds up the others
             if self.rest_rate == UNLIMITED:
                 before = sum(row["rate_bytes_per_s"] or FIRST_RATE for row in rows)
             worst = max(map(_waiting, rows))
             rate = before * (1 + 0.3 * max(-1.0, min(1.0, (self.goal - worst) / self.goal)))
-        if standing:
+        if self.behind > self.htb.queue_frames // 8:
             rate = min(rate, 0.9 * read)
         limit = max(LEAST_RATE, int(rate)) if rate < UNLIMITED / 10 else UNLIMITED
         if limit != self.rest_rate:
@@ -151,12 +160,20 @@ class FlowRates:
             self.rest_rate = limit
             self.changes += 1
 
-    def _read_rate(self) -> float:
-        """Bytes per second that the switch has read since the last step."""
-        now, (read, self.lost) = time.monotonic(), self.htb.outgoing()
-        rate = (read - self.read_bytes) / (now - self.read_at)
-        self.read_bytes, self.read_at = read, now
-        return rate
+    def _look_at_ring(self, standing: bool) -> float:
+        """Bytes per second that the switch has read since the last step.
+
+        `behind` is what has gone into the ring since it was last empty and was not read.  The kernel counts what goes in
+        with a header for each segment of a long TCP frame, which is up to 4 % more.
+        """
+        before, now = self.last, Seen(time.monotonic(), self.htb.passed(), self.htb.outgoing())
+        self.last = now
+        if not standing:
+            self.empty = now
+        size = now.read.size - self.empty.read.size
+        mean = max(60, size // max(1, now.read.frames - self.empty.read.frames))
+        self.behind = max(0, int(0.96 * (now.passed - self.empty.passed) - size) // mean)
+        return (now.read.size - before.read.size) / (now.at - before.at)
 
     def rows(self) -> list[dict[str, Any]]:
         """One dict per class: the flow, its rate, what waits."""

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from penstock.errors import PenstockError, SpecError
+from penstock.vswitch.allowance import Allowance
 from penstock.vswitch.netlink import DUMP, SOCK_DIAG, Netlink, attributes
 from penstock.vswitch.netns import Place
 
@@ -61,59 +62,62 @@ class SocketProbe:
     """Which UDP sockets should get no more frames for now.
 
     `look` asks the kernel and calls `wait(port, on)` for each local port whose answer has changed: on at `high` of its buffer,
-    off below `low`.  Of several sockets on one port the fullest counts.  Between two looks `takes(port, length)` says whether a
-    frame of that length certainly fits: who asks it for every frame loses none, however fast they come.
+    off below `low`.  Of several sockets on one port the fullest counts.  Each look also tells the `table` how much may be sent to
+    each port until the next: who keeps to it, a worker or by `takes`, loses none, however fast frames come.
     """
 
     def __init__(self, place: Place | None = None, wait: Callable[[int, bool], None] | None = None, *, high: float = 0.25,
-                 low: float = 0.125) -> None:
+                 low: float = 0.125, table: Allowance | None = None) -> None:
         if not 0 <= low < high <= 1:
             raise SpecError(f"low = {low}, high = {high}: must be shares of a socket's buffer, low less than high")
         self.wait, self.high, self.low = wait, high, low
         self.diag = Netlink(SOCK_DIAG, place)
+        self.table, self.own_table = table or Allowance(), table is None
+        self.spent: dict[int, int] = {}     # before the last look
         self.sockets: list[Socket] = []
         self.waits: set[int] = set()
-        self.credit: dict[int, int] = {}    # of memory, by port, until the next look
         self.lost_of: dict[Address, int] = {}
         self.lost = 0                       # since the probe began; of sockets that are gone, what was seen of them
         self.looks = self.changes = 0
-        self.asked = False                  # whether `takes` was, since the last look
+        self.new = self.busy = False        # whether a port was not seen before; whether frames came or wait
+        self.look()
         self.look()
         self.lost = 0
 
     def look(self) -> set[int]:
         """Ask the kernel; the local ports whose frames should wait."""
+        before = self.table.before()        # what is sent from here on may count twice, never not at all
         self.sockets = udp_sockets(self.diag)
         self.looks += 1
-        self.asked = False
-        credit: dict[int, int] = {}
+        waits = {s.port for s in self.sockets if s.waiting > s.room * (self.low if s.port in self.waits else self.high)}
+        room: dict[int, int] = {}
+        for each in self.sockets:
+            room[each.port] = min(each.room - each.waiting, room.get(each.port, each.room))
+        self.new = not self.table.grant(before, room, waits)
+        self.busy = before != self.spent or any(each.waiting for each in self.sockets)
+        self.spent = before
+        self._count_lost()
+        for port in waits ^ self.waits:
+            self.changes += 1
+            if self.wait:
+                self.wait(port, port in waits)
+        self.waits = waits
+        return waits
+
+    def _count_lost(self) -> None:
         lost_of: dict[Address, int] = {}
         for each in self.sockets:
-            credit[each.port] = min(each.room - each.waiting, credit.get(each.port, each.room))
             lost_of[each.address, each.port] = lost_of.get((each.address, each.port), 0) + each.lost
-        self.credit = credit
         for address, lost in lost_of.items():
             before = self.lost_of.get(address, 0)
             self.lost += lost - before if lost >= before else lost      # less: another socket has taken its place
         self.lost_of = lost_of
-        full = {s.port for s in self.sockets if s.waiting > s.room * (self.low if s.port in self.waits else self.high)}
-        for port in full ^ self.waits:
-            self.changes += 1
-            if self.wait:
-                self.wait(port, port in full)
-        self.waits = full
-        return full
 
     def takes(self, port: int, length: int) -> bool:
-        """Whether a frame for this port fits, which is then counted; a port without a socket takes all: nobody misses them."""
-        self.asked = True
-        left = self.credit.get(port)
-        if left is None:
-            return True
-        if port in self.waits or left < cost(length):
-            return False
-        self.credit[port] = left - cost(length)
-        return True
+        """Whether a frame for this port fits, which then counts; a port without a socket takes all: nobody misses them."""
+        return self.table.takes(port, cost(length))
 
     def close(self) -> None:
         self.diag.close()
+        if self.own_table:
+            self.table.close()

@@ -11,9 +11,11 @@ from penstock.errors import SpecError
 from penstock.vswitch.netlink import (
     CREATE,
     DUMP,
+    ECHO,
     EXCLUSIVE,
     REPLACE,
     Netlink,
+    Outgoing,
     attribute,
     attributes,
     lengthen_queue,
@@ -21,12 +23,12 @@ from penstock.vswitch.netlink import (
 )
 from penstock.vswitch.netns import Place, inside
 
-NEW_QDISC, DELETE_QDISC, NEW_CLASS, DELETE_CLASS, GET_CLASS, NEW_FILTER, DELETE_FILTER = 36, 37, 40, 41, 42, 44, 45
+NEW_QDISC, DELETE_QDISC, GET_QDISC, NEW_CLASS, DELETE_CLASS, GET_CLASS, NEW_FILTER, DELETE_FILTER = 36, 37, 38, 40, 41, 42, 44, 45
 KIND, OPTIONS, STATS = 1, 2, 7
 ROOT, HANDLE = 0xFFFFFFFF, 0x10000
 CLASS, INIT, RATE64, CEIL64 = 1, 2, 6, 7
 CLASSID, SELECTOR = 1, 5
-QUEUE_STATS = 3
+BASIC_STATS, QUEUE_STATS = 1, 3
 IPV4, IPV6 = 0x0800, 0x86DD
 UNLIMITED = 12_500_000_000      # bytes per second: more than any interface takes
 REST = 1                        # the class of all packets that no filter takes
@@ -68,7 +70,7 @@ class Htb:
     A packet that is sent in the very moment of either is dropped by the kernel: enter before applications send.
     """
 
-    def __init__(self, device: str, place: Place | None = None, queue_frames: int = 30_000) -> None:
+    def __init__(self, device: str, place: Place | None = None, queue_frames: int = 100_000) -> None:
         self.device, self.queue_frames, self.lost_before = device, queue_frames, 0
         with inside(place):
             try:
@@ -85,7 +87,7 @@ class Htb:
             start = attribute(INIT, struct.pack("=5I", 3, 10, REST, 0, 0))
             self._do(NEW_QDISC, HANDLE, ROOT, attribute(KIND, b"htb\0"), attribute(OPTIONS, start), flags=CREATE | EXCLUSIVE)
             self.set_class(REST, UNLIMITED)
-            _, self.lost_before = outgoing(self.route, self.index)
+            self.lost_before = outgoing(self.route, self.index).dropped
         except OSError as e:
             self.route.close()
             if e.errno == errno.ENOENT:
@@ -144,7 +146,13 @@ class Htb:
         """Packets of the flow are as all others again."""
         self._do(DELETE_FILTER, 0, HANDLE, info=_priority(minor, flow) << 16 | socket.htons(_keys(flow)[0]))
 
-    def outgoing(self) -> tuple[int, int]:
-        """Bytes that were read from the interface, and frames that it has dropped since: its ring was full."""
-        read, lost = outgoing(self.route, self.index)
-        return read, lost - self.lost_before
+    def outgoing(self) -> Outgoing:
+        """What was read from the interface, and what it has dropped since: its ring was full."""
+        found = outgoing(self.route, self.index)
+        return found._replace(dropped=found.dropped - self.lost_before)
+
+    def passed(self) -> int:
+        """Bytes that the classes have handed to the interface."""
+        (_, content), = self.route.ask(GET_QDISC, struct.pack("=BxxxiIII", 0, self.index, HANDLE, ROOT, 0), ECHO)
+        return sum(int(struct.unpack_from("=Q", numbers)[0]) for kind, value in attributes(content, 20) if kind == STATS
+                   for inner, numbers in attributes(value, 0) if inner == BASIC_STATS)

@@ -8,16 +8,17 @@ import socket
 import struct
 import threading
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from penstock.errors import PenstockError
 from penstock.vswitch.netns import Place, inside
 
 ROUTE, SOCK_DIAG = 0, 4
-REQUEST, ACKNOWLEDGE, REPLACE, EXCLUSIVE, CREATE, DUMP = 1, 4, 0x100, 0x200, 0x400, 0x300
+REQUEST, ACKNOWLEDGE, ECHO, REPLACE, EXCLUSIVE, CREATE, DUMP = 1, 4, 8, 0x100, 0x200, 0x400, 0x300
 DONE, ERROR = 3, 2
 NEW_LINK, GET_LINK = 16, 18
 QUEUE_LENGTH, STATS64 = 13, 23      # attributes of an interface
-TX_BYTES, TX_DROPPED = 3, 7         # of struct rtnl_link_stats64
+TX_PACKETS, TX_BYTES, TX_DROPPED = 1, 3, 7      # of struct rtnl_link_stats64
 
 
 class Netlink:
@@ -99,10 +100,17 @@ def _of_link(route: Netlink, index: int, wanted: int) -> bytes:
     raise PenstockError(f"interface {index}: the kernel does not say its attribute {wanted}")
 
 
-def outgoing(route: Netlink, index: int) -> tuple[int, int]:
-    """Bytes that left an interface, of a TAP: that were read; and frames dropped on their way out: its ring had no room."""
+class Outgoing(NamedTuple):
+    """What has left an interface, of a TAP: what was read; and what was dropped on its way out, for its ring had no room."""
+
+    frames: int
+    size: int
+    dropped: int
+
+
+def outgoing(route: Netlink, index: int) -> Outgoing:
     numbers = struct.unpack_from("=8Q", _of_link(route, index, STATS64))
-    return numbers[TX_BYTES], numbers[TX_DROPPED]
+    return Outgoing(numbers[TX_PACKETS], numbers[TX_BYTES], numbers[TX_DROPPED])
 
 
 def lengthen_queue(route: Netlink, index: int, frames: int) -> None:

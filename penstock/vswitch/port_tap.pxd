@@ -8,7 +8,7 @@ cdef extern from "net/if.h" nogil:
         short ifr_flags
     enum: IFNAMSIZ
 cdef extern from "linux/if_tun.h" nogil:
-    enum: IFF_TAP, IFF_NO_PI, IFF_VNET_HDR, TUN_F_CSUM, TUN_F_TSO4, TUN_F_TSO6, TUN_F_TSO_ECN
+    enum: IFF_TAP, IFF_NO_PI, IFF_VNET_HDR, IFF_MULTI_QUEUE, TUN_F_CSUM, TUN_F_TSO4, TUN_F_TSO6, TUN_F_TSO_ECN
     const unsigned long TUNSETIFF, TUNSETOFFLOAD, TUNSETVNETHDRSZ
 
 cdef struct Spill:          # where the rest of a frame goes that is longer than the caller's room

@@ -33,11 +33,12 @@ def tap_send(port, frame, length):
     return sent(port, length)
 
 
-def open_tap(name, headers):
+def open_tap(name, headers, shared=False):
     """Make or join a TAP of the current network namespace; OSError if the machine does not permit it."""
+    kind = IFF_TAP | IFF_NO_PI | (IFF_VNET_HDR if headers else 0) | (IFF_MULTI_QUEUE if shared else 0)
     fd = os.open("/dev/net/tun", os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
-        if set_interface(fd, name.encode(), IFF_TAP | IFF_NO_PI | (IFF_VNET_HDR if headers else 0)) < 0:
+        if set_interface(fd, name.encode(), kind) < 0:
             raise OSError(errno, os.strerror(errno))
         if headers and (set_header_bytes(fd, HEADER_BYTES) < 0
                         or set_offloads(fd, TUN_F_CSUM | TUN_F_TSO4 | TUN_F_TSO6 | TUN_F_TSO_ECN) < 0):

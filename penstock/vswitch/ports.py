@@ -53,15 +53,16 @@ def _device_name(name: Any, what: str) -> str:
     return name
 
 
-def _tap(*, name: str, headers: bool = True) -> Port:
+def _tap(*, name: str, headers: bool = True, shared: bool = False) -> Port:
     from penstock.vswitch.port_tap import open_tap
 
     _device_name(name, "tap.name")
     try:
-        port = open_tap(name, boolean(headers, "tap.headers"))
+        port = open_tap(name, boolean(headers, "tap.headers"), boolean(shared, "tap.shared"))
     except OSError as e:
         if e.errno == errno.EINVAL:
-            raise SpecError(f"tap {name}: there is an interface of that name that is no such TAP; choose another name") from None
+            raise SpecError(f"tap {name}: there is an interface of that name that is no such TAP, or it was opened with another "
+                            "`shared`; choose another name, or open all of its ports alike") from None
         raise _refused(f"tap {name}", e) from None
     port.losses = lambda: edge.device_losses(name)["tx_dropped"]
     return port
@@ -233,7 +234,7 @@ KINDS: dict[str, Callable[..., Port]] = {"tap": _tap, "packet": _packet, "xdp": 
 def open_port(kind: str, **options: Any) -> Port:
     """A port of a kind; every kind takes `headers`.
 
-    tap: name. packet: device, batch, bypass, receive_buffer. xdp: device, queue, batch, memory (without headers).
+    tap: name, shared. packet: device, batch, bypass, receive_buffer. xdp: device, queue, batch, memory (without headers).
     udp: local, peer, batch, segments, receive_buffer. pcap: read, write, timing ("recorded", "fast" or a time), rounds, clock.
     """
     if kind not in KINDS:

@@ -118,7 +118,7 @@ class Socket:
         bpf(MAP_UPDATE, struct.pack("<I4xQQQ", table, ctypes.addressof(key), ctypes.addressof(value), 0))
         code = self._hold(_load(table))
         self._hold(bpf(LINK_CREATE, struct.pack("<IIII", code, index, ATTACH_XDP, 0)))
-        self.index, self.lost_by_device = index, outgoing(self.route, index)[1]
+        self.index, self.lost_by_device = index, outgoing(self.route, index).dropped
 
     def _hold(self, fd: int) -> int:
         self.holds.callback(os.close, fd)
@@ -127,7 +127,7 @@ class Socket:
     def losses(self) -> int:
         """Frames that the kernel dropped: no chunk or no slot was free, it was too long, or the interface had no room."""
         dropped, _, invalid, full, _, _ = struct.unpack("<6Q", self.sock.getsockopt(SOL_XDP, STATISTICS, 48))
-        return int(dropped + invalid + full) + outgoing(self.route, self.index)[1] - self.lost_by_device
+        return int(dropped + invalid + full) + outgoing(self.route, self.index).dropped - self.lost_by_device
 
     def close(self) -> None:
         """Give everything back; the frames go to the kernel again."""

@@ -69,7 +69,7 @@ def test_the_filter_takes_one_flow_and_no_other(left):
         before = htb.waiting()
         assert before[2][1] > 10 and before[3][1] == 0
         assert blast(y, port=FAST) == 2000 and blast(z) == 2000, "another port, another sender: they go on"
-        assert htb.waiting()[3] == (0, 0, 0) and htb.waiting()[REST] == (0, 0, 0) and htb.outgoing()[1] == 0
+        assert htb.waiting()[3] == (0, 0, 0) and htb.waiting()[REST] == (0, 0, 0) and htb.outgoing().dropped == 0
         assert blast(y) < 500 and htb.waiting()[3][1] > 10
         with pytest.raises(OSError):
             htb.delete_class(2)             # a filter leads there
@@ -129,7 +129,7 @@ def test_a_flow_gets_a_class_when_the_switch_pauses_it_and_loses_it_when_it_is_c
             while rates.held and time.monotonic() < end:
                 rates.step([])
                 time.sleep(0.005)
-        assert not rates.held and rates.htb.outgoing()[1] == 0
+        assert not rates.held and rates.htb.outgoing().dropped == 0
         assert "flowid" not in left.run("tc", "filter", "show", "dev", "tap0", "parent", "1:")
         assert left.run("tc", "class", "show", "dev", "tap0").count("class htb") == 1
 
@@ -222,6 +222,42 @@ def frame_to(namespace, port, size):
         total = (total & 0xFFFF) + (total >> 16)
     return (bytes.fromhex(mac(namespace).replace(":", "")) + b"\x02\0\0\0\0\x09\x08\0" + head[:10]
             + struct.pack("!H", 0xFFFF - total) + head[12:] + struct.pack("!HHHH", 7, port, 8 + size, 0) + bytes(size))
+
+
+def test_what_is_sent_while_the_probe_looks_is_not_given_twice(monkeypatch):
+    """A driver in another thread uses all that it may just after the kernel has answered, and again once the limits are new."""
+    with Namespace("left") as left, left.tap(f"{HERE}/24", headers=False) as tap, \
+            left.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        sock.bind((HERE, SLOW))
+        sock.setblocking(False)
+        probe, frame = SocketProbe(left, high=1.0, low=0.5), frame_to(left, SLOW, 10)
+        ask, sent, got = probe.diag.ask, 0, 0
+
+        def send():
+            nonlocal sent
+            while probe.takes(SLOW, len(frame)):
+                assert tap.send(frame)
+                sent += 1
+
+        def ask_and_send(*question):
+            answer = ask(*question)
+            send()
+            return answer
+        monkeypatch.setattr(probe.diag, "ask", ask_and_send)
+        for _ in range(20):
+            probe.look()
+            send()
+            try:
+                while sock.recv(100):
+                    got += 1
+            except BlockingIOError:
+                pass
+        assert sent == got > 1000 and probe.lost == 0
+        sock.close()
+        monkeypatch.setattr(probe.diag, "ask", ask)
+        probe.look()
+        assert probe.takes(SLOW, 10**6), "whom nobody listens to has no limit"
+        probe.close()
 
 
 @pytest.mark.parametrize("size", [1, 100, 1000, 1472])
@@ -466,3 +502,23 @@ def test_a_blaster_and_a_slow_application_of_the_switch(tmp_path, with_edge):
         assert got == list(range(sent)) and counters["classes_opened"] >= 1 and counters["tx_dropped"] == 0
     else:
         assert lost > 1000 and len(got) < sent
+
+
+def test_an_edge_tells_who_should_wait_and_ends_quietly_when_the_interface_has_gone():
+    told = []
+    with Namespace("left") as left, left.socket(socket.AF_INET, socket.SOCK_DGRAM) as slow, \
+            left.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+        slow.bind(("127.0.0.1", SLOW))
+        with left.tap(f"{HERE}/24", headers=False), \
+                Edge("tap0", left, list, wait=lambda port, on: told.append((port, on)), period="5ms") as edge:
+            for _ in range(200):
+                sender.sendto(bytes(1000), ("127.0.0.1", SLOW))
+            end = time.monotonic() + 5
+            while not told and time.monotonic() < end:
+                time.sleep(0.001)
+            assert told == [(SLOW, True)] and edge.error is None
+            left.run("ip", "link", "delete", "tap0")
+            while not edge.error and time.monotonic() < end:
+                time.sleep(0.001)
+            assert isinstance(edge.error, OSError), "it says why it does nothing any longer"
+        slow.close()

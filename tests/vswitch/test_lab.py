@@ -141,6 +141,30 @@ def test_a_tap_that_is_in_use(two):
         open_port("tap", name="tap0")
 
 
+def test_a_shared_tap_has_a_queue_for_each_port(two):
+    """All frames of a flow come by one port, and the flows are spread over the ports."""
+    left, _ = two
+    with left.inside():
+        ports = [open_port("tap", name="tap0", shared=True, headers=False) for _ in range(4)]
+        with pytest.raises(SpecError, match="shared"):
+            open_port("tap", name="tap0")
+    left.run("ip", "link", "set", "tap0", "up")
+    left.run("ip", "address", "add", "10.77.0.1/24", "dev", "tap0")
+    left.run("ip", "neighbour", "replace", "10.77.0.9", "dev", "tap0", "lladdr", "02:00:00:00:00:09")
+    senders = [left.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(40)]
+    for _ in range(10):
+        for sock in senders:
+            sock.sendto(bytes(100), ("10.77.0.9", 9000))
+    found = []
+    for port in ports:
+        frames = [f for f in iter(port.receive, None) if f[12:14] == b"\x08\x00"]
+        found.append([f[34:36] for f in frames])
+        port.close()
+    assert sum(map(len, found)) == 400 and sum(len(set(flows)) for flows in found) == 40 and sum(map(bool, found)) >= 2
+    for sock in senders:
+        sock.close()
+
+
 def test_a_tap_refuses_what_is_no_frame_and_counts_it(two):
     left, _ = two
     with left.tap("10.77.0.1/24") as port:
