@@ -214,8 +214,8 @@ def measure(w, flow, view, now):
 def set_limits(w, flow, view, now):
     """The thresholds of a flow: as configured, but no more than what is free of the receiver's buffers.
 
-    Free buffers count as frames of the size that the last ones had.  So one flow may take half of them, two stopped flows a third each, and there is
-    always something left for another.
+    Free buffers count as frames of the size that the last ones had.  So one flow may take half of them, two stopped flows a third
+    each, and there is always something left for another.
     """
     to = port_at(w, flow.target)
     if to.sent_frames >= to.mean_frames + MEAN_OF:

@@ -24,7 +24,8 @@ from typing import Any
 
 from penstock.errors import SpecError, nearest
 from penstock.inputs import boolean, whole
-from penstock.vswitch import edge, netns
+from penstock.vswitch import edge as edges
+from penstock.vswitch import netns
 from penstock.vswitch.allowance import Allowance
 from penstock.vswitch.edge import Edge
 from penstock.vswitch.kernel import Port
@@ -67,6 +68,13 @@ class Device:
                     goal=settings["th_goal"] // 2, over=settings["th_over"])
         edge.open()
         self.edge = edge.start()
+        self.count_losses()
+
+    def count_losses(self) -> None:
+        """From now on: while an interface is being set up, the kernel may lose announcements of its own."""
+        name, place = self.port.name, self.place
+        before = edges.device_losses(name, place)["tx_dropped"]
+        self.port.losses = lambda: edges.device_losses(name, place)["tx_dropped"] - before
 
     def release(self) -> None:
         """Let senders and receivers go: nobody looks after them any longer."""
@@ -139,8 +147,7 @@ def opened(table: Mapping[str, Any], addresses: list[str], others: Iterable[str]
                 with netns.inside(place):
                     set_up(port.name, [a for a in addresses if prefix], prefix, others)
                 device.mac = mac_of(port.fd)
-                name = port.name
-                port.losses = lambda: edge.device_losses(name, place)["tx_dropped"]
+                device.count_losses()
                 device.table = Allowance() if guarded else None
             elif kind in ("packet", "xdp"):
                 device.mac = "learn"
@@ -162,7 +169,8 @@ def set_up(name: str, addresses: list[str], prefix: int, others: Iterable[str] =
     While an Ethernet address is asked for, the kernel keeps a few packets only; so programs that begin at full speed would
     lose some.
     """
-    lines = [f"link set {name} txqueuelen {QUEUE_FRAMES} gso_max_size {SEGMENTS_BYTES} up"]
+    silent = [] if any(a.version == 6 for a in _internet(addresses)) else [f"link set {name} addrgenmode none"]
+    lines = [*silent, f"link set {name} txqueuelen {QUEUE_FRAMES} gso_max_size {SEGMENTS_BYTES} up"]
     for address in _internet(addresses):
         bits = f"{prefix}" if address.version == 4 else "64 nodad"
         lines.append(f"address replace {address}/{bits.split()[0]} dev {name} {' '.join(bits.split()[1:])}")

@@ -6,6 +6,7 @@ on the way can overflow.  The class goes when it has been empty for a while.
 """
 
 import contextlib
+import socket
 import time
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -187,7 +188,7 @@ def _waiting(row: Mapping[str, Any]) -> int:
 
 
 def flow_of(row: Mapping[str, Any]) -> FiveTuple | None:
-    """The flow of a row; None: it is not of IP, and no filter finds it."""
-    if row["protocol"] == 0:
+    """The flow of a row; None: it is not of IP, and no filter finds it, or of TCP, which waits by itself."""
+    if row["protocol"] in (0, socket.IPPROTO_TCP):
         return None
     return FiveTuple(row["protocol"], row["source"], row["source_port"], row["target"], row["target_port"])

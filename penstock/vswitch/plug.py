@@ -4,7 +4,7 @@ import select
 import socket
 from typing import Any
 
-from penstock.vswitch import devices, edge, messages, netns
+from penstock.vswitch import devices, messages, netns
 from penstock.vswitch.allowance import Allowance
 from penstock.vswitch.ports import open_port
 
@@ -29,6 +29,7 @@ class Plug:
             messages.close(came)
             self.addresses: list[str] = answer["addresses"]
             devices.set_up(tap, self.addresses if prefix else [], prefix, answer["others"])
+            self.device.count_losses()
             if guard:
                 self.device.guard(self._flows, messages.ask(self.path, {"show": "settings"})["settings"])
         except BaseException:
@@ -45,7 +46,7 @@ class Plug:
 
     def losses(self) -> dict[str, int]:
         """What the kernel has lost behind the switch's back: at the device, and at sockets since it was plugged in."""
-        lost = {"device": edge.device_losses(self.device.port.name, self.device.place)["tx_dropped"]}
+        lost = {"device": self.device.port.kernel_lost() or 0}
         if self.device.edge:
             counters = self.device.edge.counters()
             lost |= {"classes": counters["class_dropped"], "sockets": counters["socket_lost"]}
