@@ -7,6 +7,7 @@ import json
 import os
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 
@@ -16,10 +17,10 @@ from penstock.vswitch.switch import Switch
 BIG = {"rings": 4096, "bells": 4096, "buffers": 4096, "buffer_bytes": 64}
 
 
-def frame(port: int, length: int = 64) -> bytes:
-    """UDP from 10.0.0.1 to 10.0.0.2, so long that the whole is `length` bytes."""
+def frame(port: int, length: int = 64, source: int = 1, target: int = 2) -> bytes:
+    """UDP from 10.0.0.1 to 10.0.0.2, or others, so long that the whole is `length` bytes."""
     body = port.to_bytes(2, "big") + b"\x07\xd0" + (length - 34).to_bytes(2, "big") + bytes(length - 40)
-    ip = b"\x45\0" + (length - 14).to_bytes(2, "big") + b"\0\0\0\0\x40\x11\0\0" + bytes([10, 0, 0, 1, 10, 0, 0, 2])
+    ip = b"\x45\0" + (length - 14).to_bytes(2, "big") + b"\0\0\0\0\x40\x11\0\0" + bytes([10, 0, 0, source, 10, 0, 0, target])
     return b"\2" * 6 + b"\4" * 6 + b"\x08\0" + ip + body
 
 
@@ -56,28 +57,56 @@ def forward(length: int = 64, flows: int = 16, repeats: int = 300) -> float:
     return best
 
 
-def queues(count: int, doorbells: bool, repeats: int = 60) -> float:
-    """Mpps with so many transmit queues open, 512 frames outstanding."""
-    sender, receiver, switch = pair(count, doorbells=doorbells)
+def queues(count: int, repeats: int = 60) -> dict[str, float]:
+    """Mpps with so many transmit queues open and 512 frames outstanding, doorbells and polling in alternating rounds."""
+    both = [pair(count, doorbells=doorbells) for doorbells in (True, False)]
     rng = np.random.default_rng(1)
     weights = 1 / np.arange(1, count + 1)
-    best, hertz = 0.0, cycles_per_second()
+    hertz = cycles_per_second()
     for start in range(0, count, 512):  # every queue has been used, so that polling has to look into it
-        for q in range(start, min(count, start + 512)):
-            sender.send(q, [frame(1000 + q % 60000)])
-        switch.turns(40)
-        receiver.receive(5000)
+        for sender, receiver, switch in both:
+            for q in range(start, min(count, start + 512)):
+                sender.send(q, [frame(1000 + q % 60000)])
+            switch.turns(40)
+            receiver.receive(5000)
+    speeds: list[list[float]] = [[], []]
     for _ in range(repeats):
-        chosen = rng.choice(count, 512, p=weights / weights.sum())
-        total = 0
-        for q, n in zip(*np.unique(chosen, return_counts=True)):
-            total += sender.send(int(q), [frame(1000 + int(q) % 60000)] * int(n))
-        took = got = 0
-        while got < total:
-            took += switch.turns(1)
-            got += len(receiver.receive(5000))
-        best = max(best, total / took * hertz / 1e6)
-    return best
+        chosen = np.unique(rng.choice(count, 512, p=weights / weights.sum()), return_counts=True)
+        for speed, (sender, receiver, switch) in zip(speeds, both, strict=True):
+            total = sum(sender.send(int(q), [frame(1000 + int(q) % 60000)] * int(n)) for q, n in zip(*chosen, strict=True))
+            took, before = 0, switch.delivered()
+            while switch.delivered() - before < total:
+                took += switch.turns(1)
+            assert len(receiver.receive(2 * total)) == total
+            speed.append(total / took * hertz / 1e6)
+    bell, poll = np.array(speeds)
+    return {
+        "doorbell": round(float(bell.max()), 2),
+        "poll": round(float(poll.max()), 3),
+        "ratio": round(float(bell.max() / poll.max()), 2),
+        "ratio_median": round(float(np.median(bell / poll)), 2),
+    }
+
+
+def workers(count: int, crossing: bool, repeats: int = 200) -> tuple[float, float]:
+    """Mpps, best and median, of two senders at once: `crossing`, half of their frames go to a receiver at home with the other."""
+    shape = {**BIG, "queues": 64}
+    switch = Switch(mode="dpfq", th_net="100MB", idle="100s", workers=count)
+    apps = [Region.create(**shape) for _ in range(4)]
+    for i, app in enumerate(apps):
+        switch.attach("abcd"[i], Region.attach(app.fd, app.shape), [f"10.0.0.{1 + i}"])
+    targets = [[2, 3], [3, 2]] if crossing else [[2], [3]]
+    frames = [[frame(1000 + q, source=1 + s, target=1 + targets[s][q % len(targets[s])]) for q in range(16)] for s in range(2)]
+    hertz, speeds = cycles_per_second(), []
+    with ThreadPoolExecutor(count) as pool:
+        for _ in range(repeats):
+            sent = [sum(apps[s].send(q, [frames[s][q]] * 120) for q in range(16)) for s in range(2)]
+            start = cycle_count() + int(hertz / 1000)
+            each = sent if count == 2 else [sum(sent)]
+            ends = list(pool.map(switch.race, range(count), each, [start] * count))
+            assert sum(len(app.receive(sum(sent))) for app in apps[2:]) == sum(sent)
+            speeds.append(sum(sent) / (max(ends) - start) * hertz / 1e6)
+    return round(max(speeds), 1), round(float(np.median(speeds)), 1)
 
 
 def extension(repeats: int = 2000) -> dict[str, float]:
@@ -96,10 +125,12 @@ def main() -> None:
     results["mpps_64"] = round(forward(64), 2)
     results["mpps_1500"] = round(forward(1500), 2)
     results["extension_cycles"] = extension()
-    results["queues"] = {}
-    for count in (8, 64, 256, 1024, 2048, 4096, 16384):
-        bell, poll = queues(count, True), queues(count, False)
-        results["queues"][count] = {"doorbell": round(bell, 2), "poll": round(poll, 3), "ratio": round(bell / poll, 2)}  # type: ignore[index]
+    results["queues"] = {count: queues(count) for count in (8, 64, 256, 1024, 2048, 4096, 16384)}
+    results["workers_best_and_median"] = {
+        f"{count}, {'crossing' if crossing else 'apart'}": workers(count, crossing)
+        for count in (1, 2)
+        for crossing in (False, True)
+    }
     json.dump(results, sys.stdout, indent=1)
     print()
 
