@@ -443,7 +443,7 @@ class Switch:
         return turns_released(self.w, count)
 
     def race(self, k, frames, start):
-        """For benchmarks: from a time stamp on, turns of one worker until it has delivered so many frames; the time stamp then."""
+        """For benchmarks: from a time stamp on, turns of a worker until it has delivered so many frames; the time stamp then."""
         return raced_released(worker_at(self.w, k), frames, start)
 
     def run(self, k, seconds):
