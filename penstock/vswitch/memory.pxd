@@ -32,6 +32,7 @@ cdef extern from "shared.h" nogil:
     const uint64_t CLOSED
     uint64_t mixed(uint64_t hash, uint64_t word)
     uint64_t word_from(const char* p)
+    int64_t short_from(const char* p)
     uint64_t half_from(const char* p)
     uint64_t mapped(const char* p)
     uint64_t ethernet(const char* p)

@@ -15,6 +15,7 @@ cdef uint64_t* slot_of(View* view, End* end) noexcept nogil
 cdef bint open_queue(View* view, End* end, int side, int64_t queue) noexcept nogil
 cdef bint find_queue(View* view, End* end, int side, int64_t queue) noexcept nogil
 cdef bint push(View* view, End* end, uint64_t word) noexcept nogil
+cdef uint64_t pop_special(View* view, End* end) noexcept nogil
 cdef uint64_t pop(View* view, End* end) noexcept nogil
 cdef bint is_open(View* view, int side, int64_t queue) noexcept nogil
 cdef bint is_drained(View* view, End* end) noexcept nogil

@@ -207,6 +207,19 @@ def push(view, end, word):
 
 def pop(view, end):
     """The first word, or zero: nothing is there, or nonsense.  After CLOSED the queue is to be found anew."""
+    slot = slot_of(view, end)
+    word = load64(slot)
+    if word == 0:
+        return 0
+    if word < CLOSED:               # a frame
+        store64(slot, 0)
+        end.at = (end.at + 1) & (SLOTS - 1)
+        return word
+    return pop_special(view, end)
+
+
+def pop_special(view, end):
+    """The same where a ring or a queue ends, or there is nonsense."""
     for _ in range(4):
         slot = slot_of(view, end)
         word = load64(slot)

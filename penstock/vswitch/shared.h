@@ -89,6 +89,8 @@ static inline uint64_t mixed(uint64_t hash, uint64_t word) {
   return (uint64_t)product ^ (uint64_t)(product >> 64);
 }
 static inline uint64_t word_from(const char *p) { uint64_t w; memcpy(&w, p, 8); return w; }
+/* A number of 16 bits as it is in packets. */
+static inline int64_t short_from(const char *p) { const unsigned char *b = (const unsigned char *)p; return b[0] << 8 | b[1]; }
 /* The lower halves of addresses: of ::ffff:a.b.c.d, and of an Ethernet address. */
 static inline uint64_t half_from(const char *p) { uint32_t w; memcpy(&w, p, 4); return w; }
 static inline uint64_t mapped(const char *p) { return half_from(p) << 32 | 0xFFFF0000u; }

@@ -173,7 +173,7 @@ cdef inline Key* key_of(Worker* w) noexcept nogil: return &w.key
 cdef inline bint same_key(Key* a, Key* b) noexcept nogil:
     return (a.words[0] ^ b.words[0] | a.words[1] ^ b.words[1] | a.words[2] ^ b.words[2] | a.words[3] ^ b.words[3] | a.words[4] ^ b.words[4]) == 0
 cdef inline int64_t byte_at(char* p, int64_t i) noexcept nogil: return <int64_t>(<unsigned char>p[i])
-cdef inline int64_t short_at(char* p, int64_t i) noexcept nogil: return byte_at(p, i) << 8 | byte_at(p, i + 1)
+cdef inline int64_t short_at(char* p, int64_t i) noexcept nogil: return short_from(p + i)
 cdef inline int64_t whole(double x) noexcept nogil: return <int64_t>x
 cdef inline int64_t signed_of(uint64_t word) noexcept nogil: return <int64_t>word
 cdef inline bint stopped(Worker* w) noexcept nogil: return load32(<uint32_t*>&w.wanted) != 0

@@ -18,6 +18,20 @@ cdef inline uint64_t turns_released(Worker* w, int64_t count):
                 turn(w.peers[k], now_ns())
         start = cycles() - start
     return start
+cdef inline int64_t delivered_by(Worker* w) noexcept nogil:
+    cdef int64_t i, sum = 0
+    for i in range(w.port_count):
+        sum += w.ports[i].sent_frames
+    return sum
+cdef inline uint64_t raced_released(Worker* w, int64_t frames, uint64_t start):
+    with nogil:
+        frames += delivered_by(w)
+        while cycles() < start:
+            relax()
+        while delivered_by(w) < frames:
+            turn(w, now_ns())
+        start = cycles()
+    return start
 cdef inline Worker* new_worker(): return <Worker*>lines(sizeof(Worker))
 cdef inline Flow* new_flows(int64_t n): return <Flow*>lines(n * sizeof(Flow))
 cdef inline Input* new_inputs(int64_t n): return <Input*>lines(n * sizeof(Input))

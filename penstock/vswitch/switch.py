@@ -438,11 +438,19 @@ class Switch:
                     return True
         return False
 
+    def delivered(self):
+        """Frames put into receive queues so far, of all ports."""
+        return sum(delivered_by(worker_at(self.w, k)) for k in range(self.count))
+
     # ---- Running ----
 
     def turns(self, count):
         """So many turns of the loops, however busy: for tests and benchmarks. Returns how many cycles they took."""
         return turns_released(self.w, count)
+
+    def race(self, k, frames, start):
+        """For benchmarks: from a time stamp on, turns of a worker until it has delivered so many frames; the time stamp then."""
+        return raced_released(worker_at(self.w, k), frames, start)
 
     def run(self, k, seconds):
         """A worker's loop in this thread, so long or until Python wants to be heard."""

@@ -10,6 +10,7 @@ cdef enum:
 cdef void loop(Worker* w, int64_t until) noexcept nogil
 cdef int64_t turn(Worker* w, int64_t now) noexcept nogil
 cdef int64_t answer(Worker* w, Port* port) noexcept nogil
+cdef void ask_for(Worker* w, View* view, Input* input) noexcept nogil
 cdef void look_ahead(Worker* w, Port* port, int64_t level) noexcept nogil
 cdef int64_t scan(Port* port) noexcept nogil
 cdef int64_t serve(Worker* w, Port* port, int64_t now) noexcept nogil

@@ -82,7 +82,15 @@ def answer(w, port):
             input.priority = priority_of(bell)      # from when it next becomes active
         if input.state == IDLE:
             activate(port, number)
+            ask_for(w, view, input)
     return count
+
+
+def ask_for(w, view, input):
+    """Ask for where a transmit queue goes on, and for the flow that it very likely carries."""
+    prefetch(slot_of(view, input_end(input)))
+    if input.last:
+        fetch_flow(flow_at(w, input.last - 1))
 
 
 def look_ahead(w, port, level):
@@ -91,13 +99,9 @@ def look_ahead(w, port, level):
     count = 0
     number = port.head[level]
     while count < w.reach and number >= 0:
-        input = input_at(port, number)
-        prefetch(slot_of(view, input_end(input)))
-        if input.last:
-            fetch_flow(flow_at(w, input.last - 1))
         w.ahead[count] = number
         count += 1
-        number = input.next
+        number = input_at(port, number).next
     for i in range(count):
         input = input_at(port, w.ahead[i])
         prefetch(word_at(view.consumed[0], w.ahead[i]))
