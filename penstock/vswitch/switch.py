@@ -350,9 +350,9 @@ class Switch:
         """One dict per flow."""
         return [self.flow_row(i) for i in range(self.w.flow_room) if flow_at(self.w, i).used]
 
-    def pauses(self):
-        """What waits now: whole ports, and transmit queues, with the ns that are left."""
-        w, now, found = self.w, now_ns(), []
+    def pauses(self, now=None):
+        """What waits now: whole ports, and transmit queues, with the ns that are left; `now` is that of `turn_at`, where it is used."""
+        w, now, found = self.w, now_ns() if now is None else now, []
         for i in sorted(self.regions):
             port = port_at(w, i)
             if port.paused_until > now:
@@ -394,6 +394,10 @@ class Switch:
     def turns(self, count):
         """So many turns of the loop, however busy: for tests and benchmarks. Returns how many cycles they took."""
         return turns_released(self.w, count)
+
+    def turn_at(self, now):
+        """One turn of the loop at this time, in ns of whatever clock: what was done."""
+        return turn(self.w, now)
 
     def start(self, cpu=None, on_nonsense=None):
         """Work in a thread of its own; `on_nonsense(names)` learns there of ports detached for their nonsense."""
