@@ -110,8 +110,10 @@ def send(app, now):
     """What is due, stream by stream in turns, and a doorbell for every run of frames; returns how many frames."""
     view = app_view(app)
     budget = AT_ONCE
-    for _ in range(app.stream_count):
-        stream = stream_at(app, app.stream_at)
+    first = app.stream_at
+    for i in range(app.stream_count):
+        at = first + i if first + i < app.stream_count else first + i - app.stream_count
+        stream = stream_at(app, at)
         count = 0
         while budget > 0 and count < 8 and begin_message(stream, now):
             if not send_one(app, stream, now):
@@ -119,11 +121,11 @@ def send(app, now):
                 break
             count += 1
             budget -= 1
-        if count and app.doorbells:
+        if count == 0:
+            continue
+        if app.doorbells:
             ring_bell(view, app_bell_out(app), 0, bell_of(stream.queue, count, 0, 0))
-        if budget <= 0 and count < 8:
-            break                   # it goes on with this stream
-        app.stream_at = app.stream_at + 1 if app.stream_at + 1 < app.stream_count else 0
+        app.stream_at = at + 1 if at + 1 < app.stream_count else 0      # behind the last that sent: others want room, too
         if budget <= 0:
             break
     return AT_ONCE - budget
@@ -142,8 +144,8 @@ def find(app, inbox, queue):
 
 def core_of(app, inbox):
     """The core that a queue's first frame is for."""
-    if app.core_count == 1:
-        return 0
+    if app.core_count == 1 or not inbox.known:
+        return inbox.core
     view = app_view(app)
     end = inbox.end
     for _ in range(2):
@@ -232,6 +234,7 @@ def serve(app, core, now, waited):
             store64(view.total[1], load64(view.total[1]) + length)
         core.free_at = start
         if inbox.news > 0:
+            inbox.core = core_of(app, inbox)    # one queue may hold frames for several cores, in their order
             list_queue(app, queue)
     return served
 

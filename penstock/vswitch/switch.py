@@ -351,7 +351,7 @@ class Switch:
         return [self.flow_row(i) for i in range(self.w.flow_room) if flow_at(self.w, i).used]
 
     def pauses(self, now=None):
-        """What waits now: whole ports, and transmit queues, with the ns that are left; `now` is that of `turn_at`, where it is used."""
+        """What waits now: whole ports, and transmit queues, with the ns that are left. `now`: the clock of `turn_at`."""
         w, now, found = self.w, now_ns() if now is None else now, []
         for i in sorted(self.regions):
             port = port_at(w, i)
