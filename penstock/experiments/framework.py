@@ -18,7 +18,7 @@ import polars as pl
 from rich.console import Console
 from rich.table import Table
 
-from penstock.errors import ClaimFailed, SpecError
+from penstock.errors import ClaimFailed, SpecError, nearest
 from penstock.experiments import cache as store
 from penstock.experiments.cache import Entry, Progress, Runs, Spec
 from penstock.experiments.claims import DIFFERS, FAIL, OPEN, Claim, judge
@@ -60,7 +60,7 @@ def reproduce(
     """
     experiment = experiments[id]
     if scale not in experiment.scales:
-        raise SpecError(f'scale = "{scale}": {id} has no such scale; known: {", ".join(experiment.scales)}')
+        raise SpecError(f'scale = "{scale}": {id} has no such scale{nearest(scale, experiment.scales)}')
     started = time.perf_counter()
     out = Path(out) if out else Path("reproductions") / id
     check_out(out)

@@ -15,6 +15,7 @@ from penstock.experiments.backdraft import _switch as real
 from penstock.experiments.backdraft import (
     bfc,
     fig04,
+    fig04_switch,
     fig05,
     fig09,
     fig10,
@@ -31,7 +32,8 @@ from penstock.experiments.claims import SCALES, judge
 from penstock.spec import parse_spec
 
 FIGURES = {"bfc": bfc, "fig04": fig04, "fig05": fig05, "fig11": fig11, "fig13": fig13, "fig15": fig15, "table3": table3}
-SWITCH = {"fig09": fig09, "fig10": fig10, "fig12": fig12, "fig14": fig14, "fig16": fig16, "fig19": fig19}
+SWITCH = {"fig04_switch": fig04_switch, "fig09": fig09, "fig10": fig10, "fig12": fig12, "fig14": fig14, "fig16": fig16,
+          "fig19": fig19}
 
 
 @pytest.fixture(scope="module")
@@ -84,6 +86,7 @@ SWAPPED = [
     ("fig15", "Backdraft without rates", "Backdraft", {"fewer"}),
     ("fig15", "lossless (PFC)", "Backdraft", {"no-frames", "fewer"}),
     ("fig11", fig11.STATIC, fig11.DYNAMIC, {"dynamic", "memory"}),
+    ("fig04_switch", "lossy", "Backdraft", {"loss", "speed", "no-loss", "goodput", "full"}),
     ("fig10", fig10.BP, fig10.DQ, {"no-loss", "loss", "dpfq"}),
     ("fig10", fig10.ON, fig10.LOSSY, {"no-loss", "loss", "slower"}),
     ("fig12", fig12.SHORT, fig12.DPFQ, {"no-pause", "pauses", "growth", "goodput", "tail-short"}),
@@ -174,6 +177,14 @@ def test_the_victim_of_fig09_waits_behind_the_others_in_one_queue(measured):
     for size in fig09.SIZES:
         tail = {series: [setup.value(data, f"p99, {size}", series, load) for load in (low, high)] for series in fig09.SERIES}
         assert tail[fig09.BESS][1] > 8 * tail[fig09.BACKDRAFT][1] and tail[fig09.BESS][1] > 10 * tail[fig09.BESS][0]
+
+
+def test_requests_on_the_real_switch_pay_for_loss(measured):
+    """A request that was lost costs its timeout, so the rate is that of a round trip and the timeouts in it."""
+    _, data = measured("fig04_switch")
+    for series, timeout in fig04_switch.TIMEOUTS.items():
+        again = 1 / 0.99**2 - 1
+        assert setup.value(data, "requests", series, 0.01) == pytest.approx(5600 / (5600 + again * timeout), rel=0.3)
 
 
 def test_bess_is_one_queue():

@@ -220,9 +220,12 @@ def test_real_time_delivers_too():
     bench, a, b = pair()
     bench.udp(a, b, 1000, gap=10_000)
     allowed = os.sched_getaffinity(0)
-    seen = quiet.drive(bench.switch, bench.world, 0.05, 0.2, careful=False)
-    assert os.sched_getaffinity(0) == allowed
-    frames, _, ns = bench.world.received(b)
+    for _ in range(50):                 # a busy machine may not let the switch run at all for a while
+        seen = quiet.drive(bench.switch, bench.world, 0.05, 0.2, careful=False)
+        assert os.sched_getaffinity(0) == allowed
+        frames, _, ns = bench.world.received(b)
+        if frames:
+            break
     assert frames > 0 and ns > 0 and bench.lost() == 0 and set(seen) == {"stolen", "others", "taken"}
 
 
