@@ -24,10 +24,6 @@ class Costs:
     bell: float = 2.5
     look: float = 0.85
 
-    def capacity(self, length: int = 64) -> float:
-        """Frames per second of this length, when every turn has plenty of them."""
-        return 1e9 / (self.frame + self.byte * length)
-
 
 def per_frame(length: int, bell_each: bool, rounds: int = 100) -> float:
     """Ns for a frame that is delivered; with a doorbell of its own, or 1 for 32."""

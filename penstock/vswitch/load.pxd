@@ -1,8 +1,5 @@
 from penstock.vswitch.state cimport *
 from penstock.vswitch.rings_inline cimport push, pop, open_queue, find_queue, answer_bell, ring_bell, take_buffer, give_buffer, slot_of, take, give, take_ring, give_ring
-from penstock.vswitch.region cimport Region
-from penstock.vswitch.switch cimport Switch
-from penstock.vswitch.worker cimport turn
 
 cdef extern from "math.h" nogil:
     double log(double x)
@@ -10,7 +7,7 @@ cdef extern from * nogil:
     int __builtin_clzll(unsigned long long x)
 
 cdef enum:
-    MOST_APPS = 16
+    MOST_CORES = 16
     KINDS = 8               # of traffic that are told apart in the results
     BINS = 2560             # of a histogram: 64 for each power of two, in ns
     AT_ONCE = 32            # frames that an application sends in a step
@@ -67,12 +64,6 @@ cdef struct App:
     int64_t bytes[8]
     int64_t* bins           # latencies by kind
 
-cdef struct Costs:          # of the switch, ns
-    double turn, frame, byte, drop, bell, look
-
-cdef struct Work:           # of the switch so far
-    int64_t frames, bytes, drops, bells, looks
-
 cdef inline Stream* stream_at(App* app, int64_t i) noexcept nogil: return &app.streams[i]
 cdef inline Inbox* inbox_at(App* app, int64_t i) noexcept nogil: return &app.inboxes[i]
 cdef inline Core* core_at(App* app, int64_t i) noexcept nogil: return &app.cores[i]
@@ -97,16 +88,6 @@ cdef inline int64_t log2_of(int64_t v) noexcept nogil: return 63 - __builtin_clz
 cdef inline double uniform(uint64_t r) noexcept nogil: return (<double>(r >> 11) + 0.5) / 9007199254740992.0
 cdef inline double real(int64_t v) noexcept nogil: return <double>v
 
-cdef inline Worker* worker_of(Switch switch): return switch.w
-cdef inline App* new_app(): return <App*>calloc(1, sizeof(App))
-cdef inline void set_app_view(App* app, Region region): app.view = region.view
-cdef inline End* new_places(int64_t n): return <End*>calloc(n, sizeof(End))
-cdef inline char* new_marks(int64_t n): return <char*>calloc(n, 1)
-cdef inline int64_t* new_totals(int64_t n): return <int64_t*>calloc(n, 8)
-cdef inline Inbox* new_inboxes(int64_t n): return <Inbox*>calloc(n, sizeof(Inbox))
-cdef inline Stream* new_streams(int64_t n): return <Stream*>calloc(n, sizeof(Stream))
-cdef inline void set_head(Stream* stream, bytes text): memcpy(stream.head, <const char*>text, HEAD)
-
 cdef uint64_t shuffled(uint64_t r) noexcept nogil
 cdef double interval(Stream* stream) noexcept nogil
 cdef void note(App* app, int64_t kind, double ns) noexcept nogil
@@ -123,30 +104,3 @@ cdef void handle(App* app, char* frame, int64_t length, double done) noexcept no
 cdef void answered(App* app, Stream* stream, char* frame, int64_t length, double done) noexcept nogil
 cdef void answer(App* app, Stream* stream, char* frame, double done) noexcept nogil
 cdef int64_t step(App* app, double now) noexcept nogil
-cdef void count_work(Worker* w, Work* work) noexcept nogil
-
-cdef class World:
-    cdef readonly object switch
-    cdef Worker* w
-    cdef App* apps[16]
-    cdef double ready[17]
-    cdef readonly int count
-    cdef public double now
-    cdef Costs costs
-    cdef Work work
-    cdef Work at_start
-    cdef double started
-    cdef readonly double working, wasted, looking
-    cdef readonly int64_t turns
-    cdef readonly list regions, names
-    cdef public bint over
-    cdef App* at(self, int64_t number) except NULL
-    cdef void run_virtual(self, double until) noexcept nogil
-    cdef void run_real(self, double until) noexcept nogil
-
-cdef inline void virtual_released(World world, double until):
-    with nogil:
-        world.run_virtual(until)
-cdef inline void real_released(World world, double until):
-    with nogil:
-        world.run_real(until)

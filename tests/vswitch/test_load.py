@@ -9,8 +9,8 @@ from penstock.errors import SpecError
 from penstock.experiments.backdraft._switch import Bench, head
 from penstock.vswitch import quiet
 from penstock.vswitch.costs import Costs
-from penstock.vswitch.load import World
 from penstock.vswitch.switch import Switch
+from penstock.vswitch.world import World
 
 
 def pair(mode="backdraft", service=(0,), **settings):
@@ -159,12 +159,34 @@ def test_pauses_follow_the_virtual_clock():
 
 
 @pytest.mark.parametrize("wrong", [
-    {"queue": 128}, {"length": 50}, {"length": 65}, {"queue": -1},
+    {"queue": 128}, {"length": 50}, {"length": 65}, {"queue": -1}, {"kind": 8}, {"kind": -1}, {"burst": 0},
+    {"gap": -1.0}, {"core": 16},
 ])  # fmt: skip
 def test_wrong_streams_are_refused(wrong):
     bench, a, b = pair()
     with pytest.raises(SpecError, match=r"must be|has queues"):
         bench.udp(a, b, 1000, **wrong)
+
+
+@pytest.mark.parametrize("wrong", [{"service": []}, {"service": [1] * 17}, {"batch": 0}, {"poll": 0}, {"loss": 1.0}])
+def test_wrong_applications_are_refused(wrong):
+    with pytest.raises(SpecError, match="must be"):
+        Bench({"mode": "dpfq"}).app("a", **wrong)
+
+
+def test_wrong_questions_are_refused():
+    bench, a, b = pair()
+    world = bench.world
+    for question in (lambda: world.received(b, 8), lambda: world.latencies(b, -1), lambda: world.service(a, 1, 5)):
+        with pytest.raises(SpecError, match=r"kinds 0 to 7|cores 0 to 0"):
+            question()
+
+
+def test_a_free_switch_ends_its_run_too():
+    bench, _, _ = pair()
+    world = World(bench.switch, Costs(turn=0, frame=0, byte=0, drop=0, bell=0, look=0))
+    world.run(1000)
+    assert world.now == 1e6 + 1000 and world.turns == 1000
 
 
 def test_an_unknown_application_is_refused():
@@ -226,6 +248,8 @@ def test_real_time_delivers_too():
         frames, _, ns = bench.world.received(b)
         if frames:
             break
+    with pytest.raises(SpecError, match="real time stays there"):
+        bench.world.run(1)
     assert frames > 0 and ns > 0 and bench.lost() == 0 and set(seen) == {"stolen", "others", "taken"}
 
 

@@ -1,8 +1,9 @@
 """What the figures on the real switch share: a switch with applications at its ports, under a virtual clock or in real time.
 
 The switch is the one that `penstock vswitch up` runs, with its shared memory, flow table and queues; applications are those of
-`penstock.vswitch.load`. In virtual time every frame, doorbell and look takes the switch what `penstock.vswitch.costs` has
-measured, so results are the same on each machine; scale "real" lets the switch and the applications work on two cores.
+`penstock.vswitch.load`, in a `penstock.vswitch.world`. In virtual time every frame, doorbell and look takes the switch what
+`penstock.vswitch.costs` has measured, so results are the same on each machine; scale "real" lets the switch and the
+applications work on two cores.
 
 BESS is the same switch with one transmit and one receive queue of 1024 slots for each application: its frames have the same
 addresses and ports, so that they are one flow to the switch. Doorbells stay on, which is cheaper for it than polling would be.
@@ -19,9 +20,9 @@ import polars as pl
 from penstock.experiments.backdraft import _setup as setup
 from penstock.vswitch import quiet
 from penstock.vswitch.costs import Costs
-from penstock.vswitch.load import World
 from penstock.vswitch.region import Region
 from penstock.vswitch.switch import Switch
+from penstock.vswitch.world import World
 
 CYCLE_NS = 1 / 2.445      # of the machine on which the costs were measured
 BESS_SLOTS = 1024         # of BESS's queues

@@ -118,8 +118,9 @@ def plot(data: pl.DataFrame) -> Any:
         axes.set_ylabel(text)
         axes.set_xlabel("receiver's speed (Gbit/s)")
         axes.set_ylim(bottom=0)
-    for axes in (grid[0], grid[2]):
-        axes.legend(loc="lower left", frameon=False)
+    grid[0].legend(loc="lower left", frameon=False)
+    grid[2].set_ylim(0, 1.45)
+    grid[2].legend(loc="upper right", frameon=False)
     grid[2].set_xlabel("probability of loss")
     log_axis(grid[2].xaxis)
     lettered(grid, ("throughput", "loss", "requests"))

@@ -33,7 +33,7 @@ MODES: dict[str, dict[str, Any]] = {
     LONG: real.bess("pfc", slots=1024),
     DPFQ: {"mode": "dpfq", "th_net": "2MB", "th_over": "1MB", "th_goal": "32KB"},
 }
-LOOKS = dict(zip(MODES, ((RED, "s", 8), (ORANGE, "^", 6), (SKY, "o", 4))))       # they may lie on one another
+LOOKS = dict(zip(MODES, ((RED, "s", 6.5), (ORANGE, "^", 5), (SKY, "o", 3))))       # they may lie on one another
 DIFFERS = {
     "goodput-slow": Differs("the short queue never runs empty in front of a receiver that is slower than its pauses",
                             "backdraft-bursts"),
