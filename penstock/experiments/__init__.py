@@ -11,6 +11,7 @@ its sources, and these names:
     def measure(runs, scale) -> polars.DataFrame       series, x, y, and whatever claims and plot need
     def claims(data, scale) -> list[Claim]             made with within(), ascending() and holds()
     def plot(data) -> matplotlib Figure                made with penstock.experiments.style
+    SCALES = ("quick", "paper", "real")                only if it can run in real time as well, on a quiet machine
     DIFFERS = {"claim-id": Differs(reason, anchor)}    only if a claim is known to lie outside its band, and why
 """
 

@@ -21,7 +21,7 @@ from rich.table import Table
 from penstock.errors import ClaimFailed, SpecError, nearest
 from penstock.experiments import cache as store
 from penstock.experiments.cache import Entry, Progress, Runs, Spec
-from penstock.experiments.claims import DIFFERS, FAIL, OPEN, SCALES, Claim, judge
+from penstock.experiments.claims import DIFFERS, FAIL, OPEN, Claim, judge
 from penstock.experiments.registry import EXPERIMENTS, Experiment
 from penstock.experiments.style import save
 from penstock.run import version
@@ -58,9 +58,9 @@ def reproduce(
 
     `out` is reproductions/ID by default; `progress(what, fraction)` is called now and then; `cache` keeps the runs.
     """
-    if scale not in SCALES:
-        raise SpecError(f'scale = "{scale}": there are two{nearest(scale, SCALES)}; known: {", ".join(SCALES)}')
     experiment = experiments[id]
+    if scale not in experiment.scales:
+        raise SpecError(f'scale = "{scale}": {id} has no such scale{nearest(scale, experiment.scales)}')
     started = time.perf_counter()
     out = Path(out) if out else Path("reproductions") / id
     check_out(out)

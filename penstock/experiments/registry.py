@@ -14,7 +14,7 @@ import polars as pl
 
 from penstock.errors import SpecError, nearest
 from penstock.experiments.cache import Runs, Spec
-from penstock.experiments.claims import Claim, Differs
+from penstock.experiments.claims import SCALES, Claim, Differs
 from penstock.experiments.style import active
 
 FOLDER = Path(__file__).resolve().parent
@@ -34,6 +34,7 @@ class Experiment:
     specs: Callable[[str], dict[str, Spec]] | None = None
     differs: Mapping[str, Differs] = field(default_factory=dict)
     about: str = ""
+    scales: tuple[str, ...] = SCALES
 
     def draw(self, data: pl.DataFrame) -> Any:
         """The figure, in our style."""
@@ -56,6 +57,7 @@ class Experiment:
             specs=getattr(module, "specs", None),
             differs=getattr(module, "DIFFERS", {}),
             about=inspect.getdoc(module) or "",
+            scales=getattr(module, "SCALES", SCALES),
         )
 
 

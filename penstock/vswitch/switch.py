@@ -396,18 +396,19 @@ class Switch:
             if flow_at(worker_at(self.w, k), i).used
         ]
 
-    def pauses(self):
-        """What waits now: whole ports, and transmit queues, with the ns that are left."""
-        now, found = now_ns(), []
+    def pauses(self, now=None):
+        """What waits now: ports, transmit queues, and queues to a device, with the ns that are left. `now`: as of `turn_at`."""
+        now, found = now_ns() if now is None else now, []
         for k in range(self.count):
             w = worker_at(self.w, k)
             for i in sorted(self.regions):
                 port = port_at(w, i)
                 if port.paused_until > now:
-                    found.append({"port": self.names[i], "queue": None, "left_ns": port.paused_until - now})
+                    found.append({"port": self.names[i], "queue": None, "to_device": False, "left_ns": port.paused_until - now})
             for i in range(w.timer_count):
                 timer = timer_at(w, i)
-                found.append({"port": self.names[timer.port], "queue": timer.input, "left_ns": max(0, timer.at - now)})
+                name, device = self.names[timer.port & (MOST_PORTS - 1)], timer.port >= MOST_PORTS
+                found.append({"port": name, "queue": timer.input, "to_device": device, "left_ns": max(0, timer.at - now)})
         return found
 
     def counters(self):
@@ -451,6 +452,10 @@ class Switch:
     def race(self, k, frames, start):
         """For benchmarks: from a time stamp on, turns of a worker until it has delivered so many frames; the time stamp then."""
         return raced_released(worker_at(self.w, k), frames, start)
+
+    def turn_at(self, now):
+        """One turn of each worker at this time, in ns of whatever clock: what was done."""
+        return sum(turn(worker_at(self.w, k), now) for k in range(self.count))
 
     def run(self, k, seconds):
         """A worker's loop in this thread, so long or until Python wants to be heard."""

@@ -6,7 +6,9 @@ flows 1000 k to 1000 k + 999 are active together, hashed by penstock's flow hash
 virtual switch to which two servers send 1000 flows in all, of two packets, that a stopped application leaves there; static
 queues are those of dqa:stochastic, up to 1024; dynamic ones are dqa's 1024, with the largest flow table there is. It tells
 flows apart by the hash that indexes it, so with its usual 100 entries for each queue five pairs of the thousand flows meet on
-average, with 10000 one in twenty runs. The memory is that of the paper's sum: 20 B for each ring.
+average, with 10000 one in twenty runs. "Real switch": the flow table of `penstock vswitch`, to which all 100 K flows send a
+frame, 1000 at a time, and are forgotten when they have been idle; what is counted are the receive queues that they got and the
+rings these hold, every time. The memory is that of the paper's sum: 20 B for each ring.
 """
 
 from typing import Any
@@ -15,11 +17,14 @@ import numpy as np
 import polars as pl
 
 from penstock.experiments.backdraft import _setup as setup
+from penstock.experiments.backdraft import _switch as real
 from penstock.experiments.backdraft._setup import Scheme, Servers, value
 from penstock.experiments.cache import Runs, Spec
 from penstock.experiments.claims import Claim, Differs, holds, within
-from penstock.experiments.style import COLUMN, SKY, figure, legend_above, log_axis
+from penstock.experiments.style import BLUE, COLUMN, SKY, figure, legend_above, log_axis
 from penstock.hashing import choice, flow_hash, node_seed
+from penstock.vswitch.region import Region
+from penstock.vswitch.switch import Switch
 
 TITLE = "Flows that share a queue: static and dynamic queues"
 PAPER = "Backdraft, NSDI 2022, figure 11"
@@ -29,7 +34,8 @@ SIMULATED = {"quick": (1024,), "paper": (64, 128, 256, 512, 1024)}
 MOST, PER_FLOW = 1024, 2 * 1048
 NETWORK = Servers(3, vswitch_buffer="0B")
 GREY = "#5A5A5A"
-STATIC, DYNAMIC, COUNTED = "static, simulated", "dynamic, simulated", "static, counted"
+STATIC, DYNAMIC, COUNTED, REAL = "static, simulated", "dynamic, simulated", "static, counted", "dynamic, real switch"
+REAL_QUEUES, BATCHES = 2048, {"quick": 5, "paper": FLOWS // ACTIVE}
 DIFFERS: dict[str, Differs] = {}
 
 
@@ -52,7 +58,39 @@ def measure(runs: Runs, scale: str) -> pl.DataFrame:
             flows, used, alone = in_queues(runs, f"two/{series if series == DYNAMIC else f'{queues} queues'}")
             found = {"collisions": 1 - alone / flows, "used": used, "flows": flows}
             frames += [setup.rows(panel, series, [queues], [y]) for panel, y in found.items()]
+    on_real = dict(zip(("collisions", "used", "flows"), on_switch(BATCHES[scale])))
+    for panel, y in on_real.items():
+        frames.append(setup.rows(panel, REAL, [REAL_QUEUES], [y]))
     return pl.concat(frames)
+
+
+def on_switch(batches: int) -> tuple[float, float, float]:
+    """Share of the active flows that are not alone in their receive queue, most rings in use, fewest flows at a time."""
+    sender = Region.create(queues=ACTIVE, rings=ACTIVE, bells=2048, buffer_bytes=64)
+    receiver = Region.create(queues=REAL_QUEUES, rings=REAL_QUEUES, bells=4096, buffers=2048, buffer_bytes=64)
+    switch = Switch(mode="backdraft", idle="1ms", flows=4096)
+    for name, region, address in (("a", sender, "10.0.0.1"), ("b", receiver, "10.0.0.2")):
+        switch.attach(name, Region.attach(region.fd, region.shape), [address])
+    now, shared, rings, fewest = 0, 0, 0, ACTIVE
+    for batch in range(batches):
+        for nth in range(ACTIVE):
+            head = real.head("10.0.0.1", "10.0.0.2", 1 + nth, 64, 1 + batch)
+            assert sender.send(nth, [head + bytes(64 - len(head))]) == 1
+        while switch.waiting():
+            now += 1000
+            switch.turn_at(now)
+        flows = [row for row in switch.flows() if row["target_port"] == 1 + batch]
+        queues = np.array([row["queue"] for row in switch.flows()])
+        alone = np.bincount(queues, minlength=REAL_QUEUES) == 1
+        shared += len(flows) - int(alone[[row["queue"] for row in flows]].sum())
+        rings, fewest = max(rings, REAL_QUEUES - receiver.free_rings()), min(fewest, len(flows))
+        assert len(receiver.receive(2 * ACTIVE)) == ACTIVE
+        for _ in range(16):                 # idle: forgotten a part at a time
+            now += 1_100_000
+            switch.turn_at(now)
+            receiver.receive(2 * ACTIVE)
+    switch.close()
+    return shared / (batches * ACTIVE), float(rings), float(fewest)
 
 
 def collisions(queues: int) -> float:
@@ -78,6 +116,7 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
     shared = value(data, "collisions", DYNAMIC, MOST)
     used, flows = (value(data, panel, DYNAMIC, MOST) for panel in ("used", "flows"))
     simulated = value(data, "collisions", STATIC, MOST)
+    on_real, rings, known = (value(data, panel, REAL, REAL_QUEUES) for panel in ("collisions", "used", "flows"))
     return [
         within("few", "active flows that share one of 2.5 K static queues", "high", counted[2500], 0.2, 1.0, quick=True),
         within("many", "active flows that share one of 10 K static queues", "still collisions", counted[10_000], 0.01, 0.2,
@@ -86,6 +125,11 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
         within("active", "flows that wait at once in the simulated switch", "1 K", flows, 990, 1000, quick=True),
         within("memory", "rings of 10 K static queues over those of the dynamic queues in use", "200 KB / 20 KB = 10",
                10_000 / used, 9, 11, quick=True),
+        holds("switch", "active flows that share a queue of the real switch", "0", on_real, on_real == 0, "0"),
+        within("switch-active", "flows that the real switch knows of those that are active", "1 K", known, ACTIVE, ACTIVE,
+               quick=True),
+        within("switch-memory", "rings of 10 K static queues over the most that the real switch holds", "200 KB / 20 KB = 10",
+               10_000 / rings, 9, 11, quick=True),
         within("alike", "1024 static queues: share of collisions simulated / expected", "-",
                simulated / (1 - (1 - 1 / MOST) ** (ACTIVE - 1)), 0.9, 1.1, quick=True),
     ]  # fmt: skip
@@ -94,11 +138,11 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
 def plot(data: pl.DataFrame) -> Any:
     """Share of flows that collide over the number of queues."""
     made, axes = figure(width=COLUMN, height=2.4)
-    for nth, (series, look) in enumerate(((COUNTED, "-"), (STATIC, ""), (DYNAMIC, ""))):
+    for nth, (series, look) in enumerate(((COUNTED, "-"), (STATIC, ""), (DYNAMIC, ""), (REAL, ""))):
         points = setup.line(data, "collisions", series)
-        colour, size = ((GREY, 3), (GREY, 6), (SKY, 6))[nth]
+        colour, size = ((GREY, 3), (GREY, 6), (SKY, 6), (BLUE, 5))[nth]
         axes.plot(points["x"], points["y"] * 100, label=series, linestyle=look or "none", clip_on=False, color=colour,
-                  marker="osD"[nth], markersize=size, markerfacecolor="none" if nth == 1 else None)
+                  marker="osD^"[nth], markersize=size, markerfacecolor="none" if nth == 1 else None)
     log_axis(axes.xaxis)
     axes.set_ylim(0, 100)
     axes.set_xlabel("queues")

@@ -1,0 +1,127 @@
+"""Backdraft (NSDI 2022), figures 4 and 5, on the real switch: loss over the receiver's speed, and what loss costs requests.
+
+Section 2.1. (a, b) As in backdraft/fig04: every 3.2 ms 32 messages of 125 KB go to the same application, 10 Gbit/s on average,
+from eight applications that send at 12.5 Gbit/s each; the receiver takes 12.5 to 100 Gbit/s. Frames are of 1500 B, nothing is
+sent again. BESS has one queue for each application, Backdraft one for each message's flow; the receiver has memory for 1024
+frames with either. (c) As in backdraft/fig05: eight clients send a request of 200 B, wait for its answer of 200 B and send the
+next; a server like Memcached takes 5.35 us on one of eight cores. Frames are lost at random in both directions, and a request
+is sent again after 100 us or 4 ms. Virtual time.
+"""
+
+import itertools
+from typing import Any
+
+import polars as pl
+
+from penstock.experiments.backdraft import _setup as setup
+from penstock.experiments.backdraft import _switch as real
+from penstock.experiments.backdraft._setup import value
+from penstock.experiments.backdraft._switch import Bench, Row
+from penstock.experiments.cache import Runs
+from penstock.experiments.claims import Claim, Differs, ascending, holds, within
+from penstock.experiments.style import ORANGE, PAGE, PURPLE, RED, SKY, figure, lettered, log_axis
+
+TITLE = "Loss over the receiver's speed, and what loss costs (real switch)"
+PAPER = "Backdraft, NSDI 2022, figures 4 and 5"
+CLIENTS, EACH, LENGTH, MESSAGE, EVERY_MS, SENDER_GBPS = 8, 4, 1500, 84, 3.2, 12.5
+OFFERED_GBPS = CLIENTS * EACH * MESSAGE * LENGTH * 8 / (EVERY_MS * 1e6)
+SPEEDS = {"quick": (12.5, 100.0), "paper": (12.5, 25.0, 50.0, 75.0, 100.0)}
+EVENTS = {"quick": 2, "paper": 10}
+LOSSY, BACKDRAFT = "lossy", "Backdraft"
+MODES: dict[str, dict[str, Any]] = {LOSSY: real.bess(length=LENGTH), BACKDRAFT: {"mode": "backdraft"}}
+LOSSES = (0.0, 1e-4, 1e-3, 1e-2, 1e-1)
+TIMEOUTS = {"timeout 100 us": 1e5, "timeout 4 ms": 4e6}
+SHORT, LONG = TIMEOUTS
+REQUESTS_MS = {"quick": 50, "paper": 500}
+DIFFERS: dict[str, Differs] = {}
+
+
+def measure(runs: Runs, scale: str) -> pl.DataFrame:
+    """Panels "loss" (share) and "goodput" (Gbit/s) over the receiver's speed; "requests": rate relative to that without loss."""
+    cases: list[tuple[Any, ...]] = [(messages, mode, speed, scale) for mode in MODES for speed in SPEEDS[scale]]
+    cases += [(requests, series, loss, scale) for series in TIMEOUTS for loss in LOSSES]
+    data = real.each(runs, "backdraft/fig04_switch", cases, lambda work, *case: work(*case))
+    base = {series: value(data, "requests", series) for series in TIMEOUTS}
+    relative = pl.col("y") / pl.col("series").replace_strict(base, default=1.0, return_dtype=pl.Float64)
+    return data.with_columns(pl.when(pl.col("panel") == "requests").then(relative).otherwise(pl.col("y")).alias("y"))
+
+
+def messages(mode: str, speed: float, scale: str) -> list[Row]:
+    """Events of 32 messages at once."""
+    bench = Bench(MODES[mode])
+    receiver = bench.app("receiver", queues=128, buffers=real.BESS_SLOTS, buffer_bytes=1536, service=[8 * LENGTH / speed])
+    for client in range(CLIENTS):
+        app = bench.app(f"client{client}", queues=8, buffers=1024, rings=64, buffer_bytes=1536, send=8 * LENGTH / SENDER_GBPS)
+        for i in range(EACH):
+            single = mode == LOSSY
+            bench.udp(app, receiver, 1000 if single else 1000 + i, queue=0 if single else i, length=LENGTH, burst=MESSAGE,
+                      gap=1e6 * EVERY_MS, most=1 << 20)  # fmt: skip
+    bench.run(0, EVERY_MS * EVENTS[scale])
+    found = {"loss": bench.lost(), "goodput": bench.goodput(receiver)}
+    bench.close()
+    return [(panel, mode, speed, y) for panel, y in found.items()]
+
+
+def requests(series: str, loss: float, scale: str) -> list[Row]:
+    """Requests a second, in thousands, and their tail in us."""
+    bench = Bench({"mode": "backdraft"})
+    clients = bench.app("clients", buffer_bytes=256, loss=loss)
+    server = bench.app("server", buffer_bytes=256, service=[1e6 / 187] * CLIENTS, loss=loss)
+    for i in range(CLIENTS):
+        bench.rpc(clients, server, 1000 + i, 200, 200, queue=i, answer_queue=i, core=i, timeout=TIMEOUTS[series],
+                  phase=i * 731.0)      # clients that begin together would go on in lockstep
+    bench.run(1, REQUESTS_MS[scale])
+    found = {"requests": 1e3 * bench.rate(clients), "p99": bench.p99(clients)}
+    bench.close()
+    return [(panel, series, loss, y) for panel, y in found.items()]
+
+
+def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
+    """A slow receiver loses a tenth of the frames or more, with Backdraft none; one per cent of loss halves the requests."""
+    slowest, fastest = min(SPEEDS[scale]), max(SPEEDS[scale])
+    lost = {mode: [value(data, "loss", mode, speed) for speed in SPEEDS[scale]] for mode in MODES}
+    goodput = {mode: value(data, "goodput", mode, slowest) for mode in MODES}
+    rate = {series: [value(data, "requests", series, loss) for loss in LOSSES] for series in TIMEOUTS}
+    at = LOSSES.index(0.01)
+    found = [
+        within("loss", f"share of frames lost at {slowest} Gbit/s, lossy", "10 %", lost[LOSSY][0], 0.1, 1.0, quick=True),
+        holds("speed", f"share of frames lost at {slowest} and {fastest} Gbit/s, lossy", "the slower, the more",
+              f"{lost[LOSSY][0]:.3g}, {lost[LOSSY][-1]:.3g}", lost[LOSSY][0] > lost[LOSSY][-1], "falls"),
+        holds("no-loss", "frames lost with Backdraft, at any speed", "0", max(lost[BACKDRAFT]), max(lost[BACKDRAFT]) == 0, "0"),
+        ascending("goodput", f"goodput at {slowest} Gbit/s (Gbit/s)", "loss costs throughput", goodput),
+        within("full", f"goodput of Backdraft at {slowest} Gbit/s over what is offered", "no throughput lost",
+               goodput[BACKDRAFT] / OFFERED_GBPS, 0.98, 1.02, quick=True),
+        within("requests", "rate of requests at 1 % loss over that without, timeout 100 us", "halved: 0.5", rate[SHORT][at], 0.25,
+               0.75),
+        within("requests-slow", "the same, timeout 4 ms", "at most half", rate[LONG][at], 0.0, 0.5),
+        within("tail", "p99 of a request at 1 % loss over that without, timeout 100 us", "5 (figure 18)",
+               value(data, "p99", SHORT, 0.01) / value(data, "p99", SHORT), 2.5, 50),
+    ]  # fmt: skip
+    for series, values in rate.items():
+        falls = all(later <= 1.02 * earlier for earlier, later in itertools.pairwise(values)) and values[-1] < 0.5
+        found.append(holds(f"falls-{series[8:].replace(' ', '-')}", f"{series}: relative rate from 0 to 10 % loss", "falls",
+                           ", ".join(f"{y:.3g}" for y in values), falls, "falls (within 2 %), below half"))  # fmt: skip
+    return found
+
+
+def plot(data: pl.DataFrame) -> Any:
+    """Goodput and loss over the receiver's speed; rate of requests over loss."""
+    made, grid = figure(1, 3, width=PAGE, height=2.3)
+    for mode, colour, marker in ((LOSSY, RED, "s"), (BACKDRAFT, SKY, "o")):
+        for axes, panel, scale in ((grid[0], "goodput", 1), (grid[1], "loss", 100)):
+            points = setup.line(data, panel, mode)
+            axes.plot(points["x"], scale * points["y"], label=mode, color=colour, marker=marker, clip_on=False)
+    for series, colour, marker in ((SHORT, ORANGE, "^"), (LONG, PURPLE, "D")):
+        points = setup.line(data, "requests", series).filter(pl.col("x") > 0)
+        grid[2].plot(points["x"], points["y"], label=series, color=colour, marker=marker, clip_on=False)
+    for axes, text in zip(grid, ("goodput (Gbit/s)", "lost frames (%)", "rate / rate without loss")):
+        axes.set_ylabel(text)
+        axes.set_xlabel("receiver's speed (Gbit/s)")
+        axes.set_ylim(bottom=0)
+    grid[0].legend(loc="lower left", frameon=False)
+    grid[2].set_ylim(0, 1.45)
+    grid[2].legend(loc="upper right", frameon=False)
+    grid[2].set_xlabel("probability of loss")
+    log_axis(grid[2].xaxis)
+    lettered(grid, ("throughput", "loss", "requests"))
+    return made

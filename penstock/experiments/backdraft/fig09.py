@@ -1,0 +1,99 @@
+"""Backdraft (NSDI 2022), figure 9: a victim's requests beside a growing load of others, on the real switch.
+
+Section 6.1: three clients on one machine; two send messages of fixed size to one server, the victim sends requests to another.
+BESS has one queue for each application, so all of them wait in one line for the switch's core; in Backdraft every RPC has a
+queue. There is no Homa here: messages of the competitors arrive by a Poisson process, of one frame of 200 B or four of 1280 B,
+in 2, 16 or 64 RPCs at a time, a number that the paper does not give; they are not answered. The victim has 16 streams of requests
+(64 B, answers of 200 B) with 200 us between them, and its latency counts from their arrival. Load is the share of the switch's
+core that the competitors' frames need by its price list (`penstock.vswitch.costs`), doorbells not counted. All are at one
+switch, clients at one port, as at a network card. Servers take 20 ns. Virtual time.
+"""
+
+from typing import Any
+
+import polars as pl
+
+from penstock.experiments.backdraft import _setup as setup
+from penstock.experiments.backdraft import _switch as real
+from penstock.experiments.backdraft._setup import value
+from penstock.experiments.backdraft._switch import COSTS, Bench, Row
+from penstock.experiments.cache import Runs
+from penstock.experiments.claims import Claim, Differs, holds, within
+from penstock.experiments.style import BLUE, GREEN, PAGE, RED, SKY, figure, legend_above, lettered, log_axis
+
+TITLE = "A victim's requests beside a growing load (real switch)"
+PAPER = "Backdraft, NSDI 2022, figure 9"
+SIZES = {"200 B": (200, 1), "5 KB": (1280, 4)}      # a frame, frames of a message
+LOADS = {"quick": (0.1, 1.1), "paper": (0.1, 0.3, 0.5, 0.7, 0.8, 0.9, 1.0, 1.1)}
+VICTIMS, VICTIM_NS = 16, 200_000.0
+MS = {"quick": 4, "paper": 20}
+BESS, BACKDRAFT = "BESS (lossy), 16 RPCs", "Backdraft, 16 RPCs"
+SERIES = {BESS: 16, "Backdraft, 2 RPCs": 2, BACKDRAFT: 16, "Backdraft, 64 RPCs": 64}
+LOOKS = dict(zip(SERIES, ((RED, "s"), (SKY, "v"), (BLUE, "o"), (GREEN, "^"))))
+DIFFERS = {
+    f"stable-{size}": Differs("at full load a request waits for one round of the competitors' queues, 2 KB of each; with two "
+                              "RPCs at a time it does not notice", "backdraft-rounds")
+    for size in ("200b", "5kb")
+}
+
+
+def measure(runs: Runs, scale: str) -> pl.DataFrame:
+    """Panel "p99, SIZE": x load, y us of the victim's requests; "lost, SIZE": y share of all frames."""
+    cases = [(size, mode, load, scale) for size in SIZES for mode in SERIES for load in LOADS[scale]]
+    return real.each(runs, "backdraft/fig09", cases, work)
+
+
+def work(size: str, mode: str, load: float, scale: str) -> list[Row]:
+    """One point."""
+    frame, frames = SIZES[size]
+    single, streams = mode == BESS, SERIES[mode]
+    bench = Bench(real.bess(length=frame) if single else {"mode": "backdraft"})
+    clients = bench.app("clients", queues=256, buffer_bytes=1280, buffers=8192, service=[20.0])
+    servers = [bench.app(name, queues=256, buffer_bytes=1280, service=[20.0]) for name in ("competitors'", "victim's")]
+    cost = COSTS.frame + frame * COSTS.byte
+    for i in range(streams):
+        bench.udp(clients, servers[0], 1000 if single else 1000 + i, length=frame, burst=frames, queue=0 if single else i,
+                  gap=frames * streams * cost / load, poisson=True, most=frame * (real.BESS_SLOTS if single else 64))  # fmt: skip
+    for i in range(VICTIMS):
+        queue = 0 if single else streams + i
+        bench.rpc(clients, servers[1], 3000 if single else 3000 + i, 64, 200, queue=queue, answer_queue=0 if single else i,
+                  gap=VICTIM_NS, poisson=True, kind=1, timeout=1e6, most=frame * real.BESS_SLOTS)  # fmt: skip
+    bench.run(1, MS[scale])
+    found = {"p99": bench.p99(clients, 1), "lost": bench.lost()}
+    bench.close()
+    return [(f"{panel}, {size}", mode, load, y) for panel, y in found.items()]
+
+
+def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
+    """BESS inflates the victim's tail, Backdraft does not."""
+    low, high = LOADS[scale][0], LOADS[scale][-1]
+    found = []
+    for size in SIZES:
+        tail = {mode: [value(data, f"p99, {size}", mode, load) for load in (low, high)] for mode in (BESS, BACKDRAFT)}
+        name = size.lower().replace(" ", "")
+        lost = max(value(data, f"lost, {size}", BACKDRAFT, load) for load in LOADS[scale])
+        found += [
+            within(f"inflates-{name}", f"{size}: the victim's p99 with BESS at load {high} over {low}", "over 20",
+                   tail[BESS][1] / tail[BESS][0], 10, None),
+            within(f"stable-{name}", f"{size}: the same with Backdraft", "remains stable: 1",
+                   tail[BACKDRAFT][1] / tail[BACKDRAFT][0], 0.5, 3),
+            within(f"better-{name}", f"{size}: the victim's p99 at load {high}, BESS over Backdraft", "20", tail[BESS][1] /
+                   tail[BACKDRAFT][1], 8, None),
+            holds(f"no-loss-{name}", f"{size}: frames that Backdraft drops", "0", lost, lost == 0, "0"),
+        ]  # fmt: skip
+    return found
+
+
+def plot(data: pl.DataFrame) -> Any:
+    """The victim's tail over the load, a panel for each size."""
+    made, grid = figure(1, 2, width=PAGE, height=2.4, sharey=True)
+    for axes, size in zip(grid, SIZES):
+        for mode, (colour, marker) in LOOKS.items():
+            points = setup.line(data, f"p99, {size}", mode)
+            axes.plot(100 * points["x"], points["y"], label=mode, color=colour, marker=marker, clip_on=False)
+        axes.set_xlabel("competing load (% of the core)")
+        log_axis(axes.yaxis)
+    grid[0].set_ylabel("p99 of requests (us)")
+    lettered(grid, SIZES)
+    legend_above(made, grid[0], columns=2)
+    return made

@@ -1,0 +1,124 @@
+"""Backdraft (NSDI 2022), figure 10: what each component is worth with a slow receiver, on the real switch.
+
+Section 6.2: 50 UDP flows to a receiver that spends 0, 500 or 5000 extra cycles on each frame, beside 10 flows of requests to
+Memcached, from the same port of one switch with one core. Lossy and BP (PFC) are BESS with one queue for each application. DPFQ
+gives every flow a transmit and a receive queue, and drops what does not fit, as the paper's does; it polls its queues. DQ are
+doorbells; ON is Backdraft. "DPFQ, waiting" is a step that the paper does not have: mode `dpfq`, whose transmit queues wait
+instead of losing frames. UDP sends 64 B frames as fast as its queues take them (64 KB in the one queue, 4 KB in each of many).
+A request is of 64 B, its answer of 200 B; Memcached takes 5.35 us for it on one of four cores (section 2: 187 thousand a second
+and core). There is no TCP: a request that was lost is sent again after 1 ms. Virtual time; a cycle is 1 / 2.445 ns.
+"""
+
+from typing import Any
+
+import polars as pl
+
+from penstock.experiments.backdraft import _setup as setup
+from penstock.experiments.backdraft import _switch as real
+from penstock.experiments.backdraft._setup import value
+from penstock.experiments.backdraft._switch import CYCLE_NS, Bench, Row
+from penstock.experiments.cache import Runs
+from penstock.experiments.claims import Claim, Differs, ascending, holds, within
+from penstock.experiments.style import GREEN, ORANGE, PAGE, PURPLE, RED, SKY, YELLOW, figure, legend_above, lettered, log_axis
+
+TITLE = "What each component is worth with a slow receiver (real switch)"
+PAPER = "Backdraft, NSDI 2022, figure 10"
+SCALES = ("quick", "paper", "real")
+UDP_FLOWS, REQUESTS, CORES, BASE_NS = 50, 10, 4, 20.0
+CYCLES = (0, 500, 5000)
+MS = {"quick": 4, "paper": 40}
+PER_FLOW = {"th_goal": "32KB", "th_over": "128KB", "th_net": "512KB"}
+LOSSY, BP, DPFQ, DQ, WAITING, ON = "lossy", "BP", "DPFQ", "DPFQ+DQ", "DPFQ+DQ, waiting", "DPFQ+DQ+ON (Backdraft)"
+MODES: dict[str, dict[str, Any]] = {
+    LOSSY: real.bess(),
+    BP: real.bess("pfc"),
+    DPFQ: {**PER_FLOW, "mode": "lossy", "doorbells": False},
+    DQ: {**PER_FLOW, "mode": "lossy"},
+    WAITING: {**PER_FLOW, "mode": "dpfq"},
+    ON: {**PER_FLOW, "mode": "backdraft"},
+}
+LOOKS = dict(zip(MODES, (RED, PURPLE, YELLOW, ORANGE, GREEN, SKY)))
+DIFFERS = {
+    "goodput-0": Differs("a receiver that spends no extra cycles is faster than the switch here, so nothing is lost that could "
+                         "be saved", "backdraft-components"),
+    "tail-bp": Differs("the tail is what 1024 slots last the slow receiver, 2.1 ms and more", "backdraft-components"),
+}
+
+
+def measure(runs: Runs, scale: str) -> pl.DataFrame:
+    """Panels "lost" (Mpps), "goodput" (Gbit/s, UDP and answers), "udp", "answers", "p50" and "p99" (us), over the cycles."""
+    return real.each(runs, "backdraft/fig10", [(mode, cycles, scale) for mode in MODES for cycles in CYCLES], work)
+
+
+def work(mode: str, cycles: int, scale: str) -> list[Row]:
+    """One bar of each panel."""
+    bench, single = Bench(MODES[mode]), mode in (LOSSY, BP)
+    client = bench.app("client", queues=64, buffer_bytes=256)
+    receiver = bench.app("udp", queues=128, buffer_bytes=256, service=[BASE_NS + cycles * CYCLE_NS])
+    memcached = bench.app("memcached", queues=32, buffer_bytes=256, service=[1e6 / 187] * CORES)
+    for i in range(UDP_FLOWS):
+        bench.udp(client, receiver, 1000 if single else 1000 + i, queue=0 if single else i, most=65536 if single else 4096)
+    for i in range(REQUESTS):
+        port, queue = (2000, 0) if single else (2000 + i, UDP_FLOWS + i)
+        bench.rpc(client, memcached, port, queue=queue, answer_queue=0 if single else i, answer_length=200, kind=1,
+                  core=i % CORES, timeout=1e6)  # fmt: skip
+    seen = bench.go(scale, 2, MS.get(scale, 0))
+    udp, answers = bench.goodput(receiver), bench.goodput(client, 1)
+    counters, ns = bench.world.counters(), bench.world.received(client)[2]
+    found = {"lost": 1e3 * counters["drops"] / ns, "goodput": udp + answers, "udp": udp, "answers": answers,
+             "p99": bench.p99(client, 1), "p50": bench.p99(client, 1, 0.5)}  # fmt: skip
+    bench.close()
+    return [(panel, mode, cycles, y) for panel, y in found.items()] + seen
+
+
+def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
+    """Only PFC and ON lose nothing; ON has the goodput and the tail."""
+    slowest = CYCLES[-1]
+    lost = {mode: max(value(data, "lost", mode, cycles) for cycles in CYCLES) for mode in MODES}
+    gain = {cycles: value(data, "goodput", ON, cycles) / value(data, "goodput", LOSSY, cycles) for cycles in CYCLES}
+    tail = {mode: {cycles: value(data, "p99", mode, cycles) for cycles in CYCLES} for mode in MODES}
+    made = [
+        holds("no-loss", "frames lost with BP and with ON", "0", setup.text({m: lost[m] for m in (BP, ON)}),
+              lost[BP] == lost[ON] == 0, "0"),
+        holds("loss", "frames lost without (Mpps)", "lost", setup.text({m: lost[m] for m in (LOSSY, DPFQ, DQ)}),
+              min(lost[LOSSY], lost[DPFQ], lost[DQ]) > 0, "> 0"),
+        ascending("dpfq", f"p99 of requests at {slowest} cycles (us)", "in contrast to BP, DPFQ keeps it low",
+                  {mode: tail[mode][slowest] for mode in (DPFQ, BP)}),
+    ]  # fmt: skip
+    if scale == "real":     # one core drives all applications there: what they offer is what it can
+        return made
+    return [
+        *made,
+        ascending("slower", "frames that the lossy switch loses (Mpps), over the cycles", "the more, the slower the receiver",
+                  {str(cycles): value(data, "lost", LOSSY, cycles) for cycles in CYCLES}),
+        ascending("more", f"frames lost at {slowest} cycles (Mpps)", "DQ forwards more, so it loses more",
+                  {mode: value(data, "lost", mode, slowest) for mode in (DPFQ, DQ)}),
+        within("goodput-0", "goodput of ON over lossy, 0 cycles", "1.22", gain[0], 1.0, 1.6),
+        within("goodput-500", "goodput of ON over lossy, 500 cycles", "1.10", gain[500], 1.0, 1.5),
+        within("goodput-5000", "goodput of ON over lossy, 5000 cycles", "1.9 (abstract), 200 % more (text)", gain[5000],
+               1.5, 4.0),
+        ascending("polling", "goodput at 0 cycles (Gbit/s)", "polling costs goodput",
+                  {mode: value(data, "goodput", mode, 0) for mode in (DPFQ, DQ)}),
+        within("tail-lossy", "p99 of requests, lossy over ON, largest of the cycles", "5.65",
+               max(tail[LOSSY][c] / tail[ON][c] for c in CYCLES), 2, 15),
+        within("tail-bp", "p99 of requests, BP over ON, largest of the cycles", "45.2",
+               max(tail[BP][c] / tail[ON][c] for c in CYCLES), 15, 150),
+    ]  # fmt: skip
+
+
+def plot(data: pl.DataFrame) -> Any:
+    """Loss, goodput and tail, a group of bars for each receiver."""
+    made, grid = figure(1, 3, width=PAGE, height=2.6)
+    for axes, panel in zip(grid, ("lost", "goodput", "p99")):
+        for nth, mode in enumerate(MODES):
+            points = setup.line(data, panel, mode)
+            places = [CYCLES.index(int(x)) + 0.14 * (nth - 2.5) for x in points["x"]]
+            axes.bar(places, points["y"], 0.13, label=mode, color=LOOKS[mode])
+        axes.set_xticks(range(len(CYCLES)), [str(cycles) for cycles in CYCLES])
+        axes.set_xlabel("extra cycles of the receiver")
+    for axes, text in zip(grid, ("lost (Mpps)", "goodput (Gbit/s)", "p99 of requests (us)")):
+        axes.set_ylabel(text)
+    log_axis(grid[2].yaxis)
+    lettered(grid, ("loss", "goodput", "completion time"))
+    legend_above(made, grid[0], columns=3)
+    return made

@@ -1,0 +1,112 @@
+"""Backdraft (NSDI 2022), figure 12: bursts against short, long and growing queues, on the real switch.
+
+Section 6.2: a sender pushes bursts of 64 to 1024 frames, the receiver takes up to 1024 at a time. Short and long queues are
+BESS's with PFC; their lengths are not given: 128 and 1024 slots here. DPFQ is mode `dpfq`, whose queues grow by rings of 64.
+Frames are of 64 B; the receiver takes 100 ns or 1 us for each, and is offered eight tenths of what it can take, in bursts at
+random times. A pause of the switch's PFC takes 10 to 50 us: longer than what waits in the short queue lasts the fast receiver,
+shorter than it lasts the slow one. Virtual time. Latency counts from the time at which a frame was meant to be sent: waiting in
+the sender is part of it.
+"""
+
+from typing import Any
+
+import polars as pl
+
+from penstock.experiments.backdraft import _setup as setup
+from penstock.experiments.backdraft import _switch as real
+from penstock.experiments.backdraft._setup import value
+from penstock.experiments.backdraft._switch import Bench, Row
+from penstock.experiments.cache import Runs
+from penstock.experiments.claims import Claim, Differs, ascending, holds, within
+from penstock.experiments.style import ORANGE, PAGE, RED, SKY, figure, legend_above, lettered, log_axis
+
+TITLE = "Bursts against short, long and growing queues (real switch)"
+PAPER = "Backdraft, NSDI 2022, figure 12"
+BURSTS = (64, 128, 256, 512, 1024)
+LOAD, BATCH = 0.8, 1024
+FAST, SLOW = "10 Mpps", "1 Mpps"
+RECEIVERS = {FAST: 100.0, SLOW: 1000.0}     # ns for a frame
+FRAMES = {"quick": 50_000, "paper": 500_000}    # that the receiver could take
+SHORT, LONG, DPFQ = "short queue, PFC", "long queue, PFC", "DPFQ"
+MODES: dict[str, dict[str, Any]] = {
+    SHORT: real.bess("pfc", slots=128),
+    LONG: real.bess("pfc", slots=1024),
+    DPFQ: {"mode": "dpfq", "th_net": "2MB", "th_over": "1MB", "th_goal": "32KB"},
+}
+LOOKS = dict(zip(MODES, ((RED, "s", 6.5), (ORANGE, "^", 5), (SKY, "o", 3))))       # they may lie on one another
+DIFFERS = {
+    "goodput-slow": Differs("the short queue never runs empty in front of a receiver that is slower than its pauses",
+                            "backdraft-bursts"),
+    "tail-long": Differs("latency counts the wait in the sender, too, so a long queue and a growing one are the same",
+                         "backdraft-bursts"),
+}
+
+
+def measure(runs: Runs, scale: str) -> pl.DataFrame:
+    """Panels "pauses, RECEIVER" (a ms), "goodput, ..." (Gbit/s) and "p99, ..." (us), over the size of a burst."""
+    cases = [(speed, mode, burst, scale) for speed in RECEIVERS for mode in MODES for burst in BURSTS]
+    return real.each(runs, "backdraft/fig12", cases, work)
+
+
+def work(speed: str, mode: str, burst: int, scale: str) -> list[Row]:
+    """One point of each panel."""
+    bench, service = Bench(MODES[mode]), RECEIVERS[speed]
+    sender = bench.app("sender", queues=4, buffers=8192, rings=512)
+    receiver = bench.app("receiver", queues=4, buffers=32768, rings=1024, service=[service], batch=BATCH)
+    bench.udp(sender, receiver, 1000, burst=burst, gap=burst * service / LOAD, poisson=True, most=1 << 20)
+    bench.run(0, FRAMES[scale] * service / 1e6)
+    ms = bench.world.received(receiver)[2] / 1e6
+    found = {"pauses": bench.pauses() / ms, "goodput": bench.goodput(receiver), "p99": bench.p99(receiver)}
+    bench.close()
+    return [(f"{panel}, {speed}", mode, burst, y) for panel, y in found.items()]
+
+
+def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
+    """Only growing queues need no pauses."""
+    def at(panel: str, speed: str, mode: str, burst: int = BURSTS[-1]) -> float:
+        return value(data, f"{panel}, {speed}", mode, burst)
+
+    big = BURSTS[-1]
+    paused = sum(at("pauses", speed, DPFQ, burst) for speed in RECEIVERS for burst in BURSTS)
+    return [
+        holds("no-pause", "pauses of DPFQ, all bursts and receivers", "0", paused, paused == 0, "0"),
+        ascending("pauses", f"pauses a ms at bursts of {big}, {SLOW}", "the short queue has the most, the long one some",
+                  {"none": 0.0, **{mode: at("pauses", SLOW, mode) for mode in (LONG, SHORT)}}),
+        ascending("growth", f"pauses a ms of the short queue at bursts of 64 and {big}, {SLOW}", "the more, the larger the burst",
+                  {str(burst): at("pauses", SLOW, SHORT, burst) for burst in (64, big)}),
+        within("goodput", f"goodput of the short queue over DPFQ, bursts of {big}, {FAST}", "less than 1",
+               at("goodput", FAST, SHORT) / at("goodput", FAST, DPFQ), 0, 0.95, quick=True),
+        within("goodput-slow", f"the same, {SLOW}", "less than 1", at("goodput", SLOW, SHORT) / at("goodput", SLOW, DPFQ), 0,
+               0.95),
+        within("kept", f"goodput of DPFQ at bursts of {big} over that at 64, {FAST}", "maintained: 1",
+               at("goodput", FAST, DPFQ) / at("goodput", FAST, DPFQ, 64), 0.9, 1.1),
+        within("tail-short", f"p99 of the short queue over DPFQ, bursts of {big}, {FAST}", "more than 1",
+               at("p99", FAST, SHORT) / at("p99", FAST, DPFQ), 1.1, None, quick=True),
+        within("tail-long", f"p99 of the long queue over DPFQ, bursts of {big}, {FAST}", "more than 1",
+               at("p99", FAST, LONG) / at("p99", FAST, DPFQ), 1.1, None),
+    ]  # fmt: skip
+
+
+def plot(data: pl.DataFrame) -> Any:
+    """Pauses, goodput and tail over the size of a burst, a row for each receiver."""
+    made, grid = figure(2, 3, width=PAGE, height=4.2, sharex=True)
+    texts = {"pauses": "pauses per ms", "goodput": "goodput (Gbit/s)", "p99": "p99 (us)"}
+    for row, speed in zip(grid, RECEIVERS):
+        for axes, (panel, text) in zip(row, texts.items()):
+            for mode, (colour, marker, size) in LOOKS.items():
+                points = setup.line(data, f"{panel}, {speed}", mode)
+                axes.plot(points["x"], points["y"], label=mode, color=colour, marker=marker, markersize=size, clip_on=False)
+            axes.set_xscale("log", base=2)
+            axes.set_xticks(BURSTS, [str(burst) for burst in BURSTS])
+            axes.minorticks_off()
+            axes.set_ylabel(text)
+            if panel == "p99":
+                log_axis(axes.yaxis)
+            else:
+                axes.set_ylim(bottom=0)
+    for axes in grid[1]:
+        axes.set_xlabel("frames of a burst")
+    titles = [f"{what}, receiver {speed}" for speed in RECEIVERS for what in ("pauses", "goodput", "latency")]
+    lettered([*grid[0], *grid[1]], titles)
+    legend_above(made, grid[0][0], columns=3)
+    return made

@@ -1,0 +1,120 @@
+"""Backdraft (NSDI 2022), figure 16: doorbells against polling over the number of queues, on the real switch.
+
+Section 6.5: an application sends in 8 to 16 K queues, chosen by Zipf's law, through a switch with one core. At scales quick and
+paper the work is counted: looks into transmit queues, and doorbells answered and rung, for each frame. That is the same on every
+machine, and it is not throughput: what a look costs depends on caches, which no price list has. Scale "real" measures throughput
+(`penstock.vswitch.bench`), on a quiet machine only.
+"""
+
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from penstock.experiments.backdraft import _setup as setup
+from penstock.experiments.backdraft import _switch as real
+from penstock.experiments.backdraft._setup import value
+from penstock.experiments.backdraft._switch import Row
+from penstock.experiments.cache import Runs
+from penstock.experiments.claims import Claim, Differs, holds, within
+from penstock.experiments.style import COLUMN, RED, SKY, figure, legend_above, log_axis
+from penstock.vswitch import quiet
+from penstock.vswitch.bench import frame, pair, queues
+
+TITLE = "Doorbells and polling over the number of queues (real switch)"
+PAPER = "Backdraft, NSDI 2022, figure 16"
+SCALES = ("quick", "paper", "real")
+COUNTS = {"quick": (8, 1024, 2048), "paper": (8, 64, 256, 1024, 2048, 4096, 16384), "real": (8, 64, 256, 1024, 2048, 4096, 16384)}
+DOORBELLS, POLLING = "doorbells (Backdraft)", "polling"
+ROUNDS, OUTSTANDING = 20, 512
+DIFFERS = {
+    "flat-real": Differs("each queue brings its own cache misses: its rings, its flow and its buffers", "backdraft-queues"),
+}
+
+
+def measure(runs: Runs, scale: str) -> pl.DataFrame:
+    """Panel "work": x queues, y looks and doorbells for each frame; "Mpps": y throughput, at scale real."""
+    if scale == "real":
+        return real.each(runs, "backdraft/fig16", [(count,) for count in COUNTS[scale]], speed)
+    cases = [(count, series) for count in COUNTS[scale] for series in (DOORBELLS, POLLING)]
+    return real.each(runs, "backdraft/fig16", cases, work)
+
+
+def work(count: int, series: str) -> list[Row]:
+    """Looks and doorbells for each frame, while 512 frames are outstanding."""
+    sender, receiver, switch = pair(count, doorbells=series == DOORBELLS)
+    rng = np.random.default_rng(1)
+    weights = 1 / np.arange(1, count + 1)
+    looked = frames = 0
+    before = bells(switch)
+    for _ in range(ROUNDS):
+        total = 0
+        for q, n in zip(*np.unique(rng.choice(count, OUTSTANDING, p=weights / weights.sum()), return_counts=True)):
+            total += sender.send(int(q), [frame(1000 + int(q) % 60000)] * int(n))
+        while total > 0:
+            switch.turns(1)
+            # polling looks at the transmit queues of both ports; the receiver's are not the application's
+            looked += count if series == POLLING else 0
+            got = len(receiver.receive(5000))
+            frames += got
+            total -= got
+    answered = bells(switch) - before
+    switch.close()
+    return [("work", series, count, (looked + answered) / frames)]
+
+
+def bells(switch: Any) -> int:
+    """Doorbells so far."""
+    return sum(row["bells_answered"] + row["bells_rung"] for row in switch.ports())
+
+
+def speed(count: int) -> list[Row]:
+    """Mpps of the switch's core alone: the best of alternating blocks."""
+    quiet.look_first("before the run")
+    with quiet.Watch() as watch:
+        found = queues(count)
+    watch.seen.check("real time")
+    both = [("Mpps", DOORBELLS, float(count), found["doorbell"]), ("Mpps", POLLING, float(count), found["poll"])]
+    return [*both, *(("machine", name, 0.0, y) for name, y in watch.seen.record().items())]
+
+
+def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
+    """Doorbells stay what they are, polling grows with the number of queues."""
+    counts = COUNTS[scale]
+    most, two = counts[-1], 2048
+    if scale == "real":
+        ratio = value(data, "Mpps", DOORBELLS, two) / value(data, "Mpps", POLLING, two)
+        flat = value(data, "Mpps", DOORBELLS, most) / value(data, "Mpps", DOORBELLS, 8)
+        alike = value(data, "Mpps", DOORBELLS, 8) / value(data, "Mpps", POLLING, 8)
+        return [
+            within("ratio-real", "throughput at 2 K queues, doorbells over polling", "9", ratio, 4, 30),
+            within("flat-real", "throughput with doorbells at 16 K queues over that at 8", "flat: 1", flat, 0.8, 1.2),
+            within("few-real", "throughput at 8 queues, doorbells over polling", "alike: 1", alike, 0.7, 1.3),
+        ]
+    grown = {series: value(data, "work", series, most) / value(data, "work", series, 1024) for series in (DOORBELLS, POLLING)}
+    few = value(data, "work", DOORBELLS, 8)
+    ratio = value(data, "work", POLLING, two) / value(data, "work", DOORBELLS, two)
+    return [
+        within("flat", f"work for a frame with doorbells at {most} queues over that at 1 K", "does not depend on them: 1",
+               grown[DOORBELLS], 0.5, 2, quick=True),
+        within("grows", f"work for a frame when polling, {most} queues over 1 K", "grows with them", grown[POLLING],
+               0.8 * most / 1024, None, quick=True),
+        within("ratio", "work for a frame at 2 K queues, polling over doorbells", "9 times the throughput", ratio, 9, None,
+               quick=True),
+        holds("few", "doorbells for each frame with 8 queues", "low overhead", few, few < 1, "< 1"),
+    ]  # fmt: skip
+
+
+def plot(data: pl.DataFrame) -> Any:
+    """Work for each frame, or throughput, over the number of queues."""
+    made, axes = figure(width=COLUMN, height=2.4)
+    panel = "Mpps" if data.filter(pl.col("panel") == "Mpps").height else "work"
+    for series, colour, marker in ((DOORBELLS, SKY, "o"), (POLLING, RED, "s")):
+        points = setup.line(data, panel, series)
+        axes.plot(points["x"], points["y"], label=series, color=colour, marker=marker)
+    log_axis(axes.xaxis)
+    log_axis(axes.yaxis)
+    axes.set_xlabel("transmit queues")
+    axes.set_ylabel("throughput (Mpps)" if panel == "Mpps" else "looks and doorbells per frame")
+    legend_above(made, axes, columns=2)
+    return made

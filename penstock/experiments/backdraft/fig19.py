@@ -1,0 +1,101 @@
+"""Backdraft (NSDI 2022), figure 19: a slow receiver costs another application's throughput, on the real switch.
+
+Section A.2: A sends to B and C to D, 20 Mpps each, through a switch with one core; D takes 1 Mpps. The lossy switch spends half
+of its core on frames that it drops; Backdraft pauses C and gives the time to A. Frames are of 64 B, each application has one
+queue. Virtual time: the switch's core could carry 24.7 Mpps (`penstock.vswitch.costs`), the paper's about 20. In real time one
+core drives all applications and cannot overload the switch's: there only the losses are judged.
+"""
+
+from typing import Any
+
+import polars as pl
+
+from penstock.experiments.backdraft import _setup as setup
+from penstock.experiments.backdraft import _switch as real
+from penstock.experiments.backdraft._setup import value
+from penstock.experiments.backdraft._switch import Bench, Row
+from penstock.experiments.cache import Runs
+from penstock.experiments.claims import Claim, Differs, holds, within
+from penstock.experiments.style import PAGE, RED, SKY, figure, lettered
+
+TITLE = "Two pairs of applications, one slow receiver, one core (real switch)"
+PAPER = "Backdraft, NSDI 2022, figure 19"
+SCALES = ("quick", "paper", "real")
+OFFERED, SLOW = 20.0, 1.0       # Mpps
+REAL_OFFERED = 1.0              # D takes a twentieth of that, too
+MS = {"quick": 2, "paper": 20}
+MODES = {"lossy": real.bess(), "Backdraft": {"mode": "backdraft"}}
+FAST, SLOWED = "A to B", "C to D"
+DIFFERS: dict[str, Differs] = {}
+
+
+def measure(runs: Runs, scale: str) -> pl.DataFrame:
+    """Panel "Mpps": x 0, A to B, 1, C to D; "time": share of the core's time, x 0 on frames delivered, 1 on dropped ones."""
+    return real.each(runs, "backdraft/fig19", [(mode, scale) for mode in MODES], work)
+
+
+def work(mode: str, scale: str) -> list[Row]:
+    """One mode."""
+    bench = Bench(MODES[mode])
+    a, b, c, d = (bench.app(name, queues=4, service=[1e3 / SLOW if name == "d" else 20]) for name in "abcd")
+    offered = OFFERED if scale != "real" else REAL_OFFERED
+    for source, target in ((a, b), (c, d)):
+        bench.udp(source, target, 1000, gap=1e3 / offered)
+    bench.world.service(d, 0, 1e3 / (SLOW * offered / OFFERED))
+    seen = bench.go(scale, 1, MS.get(scale, 0))
+    found = [("Mpps", mode, nth, bench.rate(app)) for nth, app in enumerate((b, d))]
+    found.append(("offered", mode, 0, offered))
+    if scale != "real":
+        counters, ns = bench.world.counters(), bench.world.received(b)[2]
+        found += [("time", mode, nth, counters[what] / ns) for nth, what in enumerate(("working_ns", "wasted_ns", "looking_ns"))]
+    found.append(("lost", mode, 0, bench.lost()))
+    bench.close()
+    return found + seen
+
+
+def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
+    """Backdraft gives A what the lossy switch wastes on D."""
+    lossy, ours = (value(data, "Mpps", mode) for mode in MODES)
+    offered, slow = (value(data, "offered", "Backdraft"), value(data, "Mpps", "Backdraft", 1))
+    dropped, lost = (value(data, "lost", mode) for mode in MODES)
+    made = [
+        holds("no-loss", "frames that Backdraft drops", "0", lost, lost == 0, "0"),
+        holds("loss", "share of the frames that the lossy switch drops", "it drops", dropped, dropped > 0, "> 0"),
+        within("slow", "C to D with Backdraft over what D can take", "D's speed: 1", slow / (offered * SLOW / OFFERED), 0.9, 1.01,
+               quick=True),
+    ]  # fmt: skip
+    if scale != "real":
+        wasted = value(data, "time", "lossy", 1)
+        made += [
+            within("twice", "A to B with Backdraft over lossy", "19 / 10 = 1.9", ours / lossy, 1.5, 2.5, quick=True),
+            within("full", "A to B with Backdraft over what A offers", "19 / 20 = 0.95", ours / offered, 0.9, 1.01, quick=True),
+            within("half", "A to B over what A offers, lossy", "10 / 20 = 0.5", lossy / offered, 0.4, 0.65, quick=True),
+            within("wasted", "share of the lossy switch's core spent on frames that it drops", "half", wasted, 0.3, 0.6,
+                   quick=True),
+        ]
+    return made
+
+
+def plot(data: pl.DataFrame) -> Any:
+    """Throughput of both pairs, and what the core's time went into."""
+    made, (left, right) = figure(1, 2, width=PAGE, height=2.4)
+    for nth, (mode, colour) in enumerate(zip(MODES, (RED, SKY))):
+        points = setup.line(data, "Mpps", mode)
+        left.bar(points["x"] + 0.36 * (nth - 0.5), points["y"], 0.34, label=mode, color=colour)
+        base = 0.0
+        for k, (text, shade) in enumerate(zip(("delivering", "dropping", "looking for work"), (SKY, RED, "#BBBBBB"))):
+            share = 100 * value(data, "time", mode, k)
+            if share == share:
+                right.barh(nth, share, 0.6, left=base, color=shade, label=text if nth == 0 else None)
+                base += share
+    left.set_xticks((0, 1), (FAST, SLOWED))
+    left.set_ylabel("throughput (Mpps)")
+    right.set_yticks((0, 1), list(MODES))
+    right.set_xlim(0, 100)
+    right.set_ylim(-0.5, 2.0)
+    right.set_xlabel("time of the switch's core (%)")
+    if right.patches:
+        right.legend(loc="upper center", ncols=3, frameon=False, handlelength=1.2, columnspacing=1.0)
+    lettered((left, right), ("throughput", "what the core does"))
+    left.legend(loc="upper right", frameon=False)
+    return made

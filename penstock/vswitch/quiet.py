@@ -1,0 +1,142 @@
+"""Whether the machine was quiet while something was measured: numbers of a busy machine are refused, not reported.
+
+    with Watch() as watch:
+        work()
+    watch.seen.check("switch")         # MachineBusy, or nothing
+
+Looked at are /proc/stat of the processors that we may use (time stolen by the hypervisor, time that others used) and how often
+the kernel took a processor away from one of our threads.
+"""
+
+import os
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from penstock.errors import PenstockError, SpecError
+
+STOLEN = 0.01           # of a processor's time
+OTHERS = 0.05           # of a processor's time, all processors that we may use together
+TAKEN = 100.0           # involuntary context switches of our threads a second
+BEFORE_S = 0.3          # how long we look before anything is started
+
+
+class MachineBusy(PenstockError):
+    """A measurement in real time was disturbed."""
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What disturbed a measurement: shares of a processor's time, and involuntary context switches a second."""
+
+    stolen: float
+    others: float
+    taken: float
+
+    def record(self) -> dict[str, float]:
+        """For a table of results."""
+        return asdict(self)
+
+    def reasons(self) -> list[str]:
+        """What is beyond its limit."""
+        found = []
+        for name, value, most in (("stolen by the hypervisor", self.stolen, STOLEN), ("used by others", self.others, OTHERS)):
+            if value > most:
+                found.append(f"{100 * value:.1f} % of a processor {name} (limit {100 * most:g} %)")
+        if self.taken > TAKEN:
+            found.append(f"{self.taken:.0f} involuntary context switches a second (limit {TAKEN:g})")
+        return found
+
+    def check(self, what: str) -> None:
+        """Raise MachineBusy if anything is beyond its limit."""
+        if reasons := self.reasons():
+            raise MachineBusy(
+                f"{what}: the machine is busy, so nothing is reported: {'; '.join(reasons)}. Stop other programs and try again"
+            )
+
+
+def processor_times(text: str, cpus: Sequence[int]) -> tuple[float, float]:
+    """Seconds that these processors were busy, and that were stolen from them, as /proc/stat says."""
+    busy = stolen = 0
+    names = {f"cpu{cpu}" for cpu in cpus}
+    for line in text.splitlines():
+        name, *numbers = line.split()
+        if name in names:
+            user, nice, system, _, _, irq, softirq, steal = (int(n) for n in numbers[:8])
+            busy += user + nice + system + irq + softirq
+            stolen += steal
+    tick = os.sysconf("SC_CLK_TCK")
+    return busy / tick, stolen / tick
+
+
+def involuntary() -> int:
+    """How often the kernel has taken a processor away from one of our threads."""
+    count = 0
+    for task in Path("/proc/self/task").iterdir():
+        try:
+            text = (task / "status").read_text()
+        except OSError:
+            continue
+        count += int(text.split("nonvoluntary_ctxt_switches:")[1].split()[0])
+    return count
+
+
+class Watch:
+    """Looks at the machine at its begin and its end; `seen` is what lay between."""
+
+    seen: Seen
+
+    def __enter__(self) -> "Watch":
+        self.cpus = sorted(os.sched_getaffinity(0))
+        self.before = self.look()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        at, busy, stolen, ours, taken = (b - a for a, b in zip(self.before, self.look()))
+        self.seen = Seen(stolen / at, max(0.0, busy - ours) / at, taken / at)
+
+    def look(self) -> tuple[float, float, float, float, float]:
+        """Now; busy and stolen seconds of the processors; our own; involuntary context switches."""
+        busy, stolen = processor_times(Path("/proc/stat").read_text(), self.cpus)
+        return time.monotonic(), busy, stolen, time.process_time(), float(involuntary())
+
+
+def look_first(what: str) -> None:
+    """Raise MachineBusy if the machine is busy before anything has begun."""
+    with Watch() as watch:
+        time.sleep(BEFORE_S)
+    watch.seen.check(what)
+
+
+def drive(switch: Any, world: Any, warm_s: float, s: float, cpus: Sequence[int] | None = None,
+          careful: bool = True) -> dict[str, float]:  # fmt: skip
+    """Run a switch and its applications in real time on a processor each; returns what disturbed them.
+
+    The switch has ended its thread afterwards, so that its counters can be read. `careful` refuses what a busy machine did.
+    """
+    allowed = os.sched_getaffinity(0)
+    known = list(cpus or sorted(allowed))
+    if len(known) < 2:
+        raise SpecError("real time needs two processors, one for the switch and one for its applications; use scale paper")
+    first, second = known[:2]
+    if careful:
+        look_first("before the run")
+    switch.start(cpu=first)
+    try:
+        os.sched_setaffinity(0, {second})
+        world.drive(warm_s)
+        world.reset()
+        os.sched_setaffinity(0, allowed)
+        with Watch() as watch:
+            os.sched_setaffinity(0, {second})
+            world.drive(s)
+            os.sched_setaffinity(0, allowed)
+    finally:
+        os.sched_setaffinity(0, allowed)
+        switch.call(switch.end)
+    if careful:
+        watch.seen.check("real time")
+    return watch.seen.record()
