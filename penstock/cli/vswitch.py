@@ -1,5 +1,9 @@
 """penstock vswitch"""
 
+import contextlib
+import signal
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,6 +20,18 @@ Json = Annotated[bool, typer.Option("--json", help="For a program.")]
 def _ask(path: str | None, message: dict[str, Any]) -> dict[str, Any]:
     from penstock.vswitch import messages
     return messages.ask(path or messages.default_socket(), message)
+
+
+@contextlib.contextmanager
+def _until_told() -> Iterator[threading.Event]:
+    """An event that is set by Ctrl-C or SIGTERM."""
+    over = threading.Event()
+    before = {number: signal.signal(number, lambda *_: over.set()) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield over
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 @app.command()
@@ -50,7 +66,7 @@ def up(
 
 @app.command()
 def show(
-    what: Annotated[str, typer.Argument(metavar="ports|flows|pauses|counters|settings|detached")] = "ports",
+    what: Annotated[str, typer.Argument(metavar="ports|flows|pauses|counters|settings|detached|captures")] = "ports",
     socket: Socket = None,
     json: Json = False,
 ) -> None:
@@ -112,6 +128,39 @@ def top(
         except OSError as error:
             raise SpecError(f"--plot {plot}: cannot be written ({error.strerror})") from None
         typer.echo(f"{plot} drawn from {len(history.samples)} samples")
+
+
+@app.command()
+def capture(
+    port: Annotated[list[str] | None, typer.Option("--port", metavar="PORT", help="Once or more.",
+                                                   show_default="all ports")] = None,
+    drops: Annotated[bool, typer.Option("--drops", help="Only frames that are dropped, with their reasons as comments.")] = False,
+    seconds: Annotated[float | None, typer.Option("--for", metavar="S", help="How long.", show_default="until Ctrl-C")] = None,
+    count: Annotated[int | None, typer.Option("--count", metavar="N", min=1, help="At most so many frames.",
+                                              show_default=False)] = None,
+    write: Annotated[str | None, typer.Option("--write", "-w", metavar="FILE.pcapng", help="- is the standard output.",
+                                              show_default="a line per frame")] = None,
+    snap: Annotated[str, typer.Option("--snap", metavar="SIZE", help="Keep so much of a frame.")] = "64KiB",
+    memory: Annotated[str, typer.Option("--memory", metavar="SIZE", help="Shared with the switch.")] = "16MiB",
+    socket: Socket = None,
+) -> None:
+    """Write down the frames that pass ports of a running switch: into it and out of it, with their queues.
+
+    The switch never waits for this: frames that it had no room for are counted as missed.
+
+    Example:
+
+        penstock vswitch capture --port a --drops --for 10 -w drops.pcapng
+    """
+    from penstock.units import parse_size
+    from penstock.vswitch import capturing
+    with _until_told() as over:
+        seen = capturing.capture(port or (), write, drops=drops, seconds=seconds, count=count, path=socket, over=over,
+                                 snap=parse_size(snap, "--snap"), memory=parse_size(memory, "--memory"),
+                                 tell=None if write else lambda each: typer.echo(capturing.line(each)))
+    where = f" in {write}" if write and write != "-" else ""
+    missed = f"; {seen['missed']:,} more were missed: capture fewer ports, or with more --memory" if seen["missed"] else ""
+    typer.echo(f"{seen['frames']:,} frames{where}{missed}", err=True)
 
 
 @app.command("set")

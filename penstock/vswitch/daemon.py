@@ -16,7 +16,7 @@ from typing import Any
 
 from penstock.errors import PenstockError, SpecError, nearest
 from penstock.units import parse_size
-from penstock.vswitch import messages
+from penstock.vswitch import messages, operating
 from penstock.vswitch.region import Region
 from penstock.vswitch.region import checked as checked_shape
 from penstock.vswitch.switch import Switch, address_words
@@ -151,6 +151,10 @@ class Daemon:
                         name = self._attach(connection, message, fds, uid)
                         self._wait_for_end(connection, pid)
                         return
+                    if "capture" in message:
+                        self._permit(uid)
+                        operating.capture(self, connection, message)
+                        return
                     messages.send(connection, self._answer(message, uid))
                 except PenstockError as error:
                     messages.send(connection, {"error": str(error)})
@@ -233,6 +237,10 @@ class Daemon:
             self.switch.call(lambda: self.switch.detach_name(name))
         self.attached.pop(name, None)
 
+    def _permit(self, uid: int) -> None:
+        if uid not in (0, os.getuid()):
+            raise SpecError(f"you are user {uid}: only the switch's own user may do that")
+
     def _answer(self, message: dict[str, Any], uid: int) -> dict[str, Any]:
         if "show" in message:
             what = message["show"]
@@ -243,12 +251,12 @@ class Daemon:
                 "counters": self.switch.counters,
                 "settings": lambda: self.switch.settings,
                 "detached": lambda: list(self.switch.detached),
+                "captures": lambda: [each.row() for each in self.switch.captures],
             }
             if what not in shows:
                 raise SpecError(f"show {what!r}: unknown{nearest(str(what), shows)}")
             return {what: self.switch.call(shows[what])}
-        if uid not in (0, os.getuid()):
-            raise SpecError(f"you are user {uid}: only the switch's own user may do that")
+        self._permit(uid)
         if isinstance(message.get("set"), dict):
             return {"settings": self.switch.call(lambda: self.switch.set(message["set"]))}
         if message.get("drain"):
@@ -256,7 +264,7 @@ class Daemon:
         if message.get("down"):
             self.over.set()
             return {"down": True}
-        raise SpecError("unknown request; known: attach, show, set, drain, down")
+        raise SpecError("unknown request; known: attach, show, set, capture, drain, down")
 
     def _drain(self) -> dict[str, Any]:
         """Admit nobody any more and wait until nothing waits in the switch, at most 10 s."""

@@ -103,6 +103,19 @@ cdef struct Timer:
     int64_t at
     int32_t port, input
 
+cdef struct Mirror:         # a capture: blocks of a pcapng file go into memory that somebody else reads
+    Mirror* next
+    char* base              # its bytes; nothing of that memory is believed but how far the reader is, within bounds
+    uint64_t* shared        # written, read, missed; 64 bytes apart
+    uint64_t size, written, missed, told
+    int64_t frames
+    int64_t clock           # to be added to our time
+    int64_t most            # bytes of a frame that are kept
+    int32_t only_drops
+    int32_t interfaces[64]  # by port; -1: not captured
+    uint32_t words[16]      # of the block in work
+    char comments[16][32]   # by reason of a drop: an option of a block
+
 cdef struct Worker:
     int32_t wanted          # by Python: come back
     int32_t mode, doorbells, burst, epoll
@@ -117,6 +130,7 @@ cdef struct Worker:
     int32_t flow_room, free_flow_count, table_mask, age_at, flow_count, flow_top
     uint64_t seed
     int64_t next_age, naps, rounds, worked_rounds, frames
+    Mirror* mirrors
     char header[128]
     Key key
 

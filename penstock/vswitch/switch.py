@@ -36,6 +36,7 @@ DEFAULTS = {
     "spin": "20us",
     "idle": "100ms",
 }
+MOST_CAPTURES = 8
 WHILE_RUNNING = ("mode", "th_goal", "th_over", "th_net", "burst", "spin", "idle")
 MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}", re.I)
 
@@ -96,7 +97,7 @@ class Switch:
 
     def __init__(self, **settings):
         self.settings = checked(settings)
-        self.regions, self.names, self.detached, self.fds = {}, {}, [], {}
+        self.regions, self.names, self.detached, self.fds, self.captures = {}, {}, [], {}, []
         self.commands = collections.deque()
         self.control = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self.epoll = select.epoll()
@@ -201,6 +202,7 @@ class Switch:
             port.free_queues[i] = queues - 1 - i
         port.free_count = queues
         self.regions[number], self.names[number] = region, name
+        self.follow(number, name)
         w.port_count = max(w.port_count, number + 1)
         self.make_timers()
         port.state = UP
@@ -256,6 +258,7 @@ class Switch:
         free(port.news_queues)
         clear_port(port)
         del self.regions[number], self.names[number]
+        self.follow(number, None)
         fd, bell = self.fds.pop(number)
         if bell >= 0:
             self.epoll.unregister(bell)
@@ -281,6 +284,30 @@ class Switch:
                 remove_flow(w, flow)
             elif flow.used and flow.source == number:
                 flow.used_at = 0
+
+    # ---- Captures ----
+
+    def start_capture(self, capture):
+        """From now on write down what passes its ports, also of those that come later."""
+        if len(self.captures) >= MOST_CAPTURES:
+            raise SpecError(f"{MOST_CAPTURES} captures are running; end one")
+        for number, name in self.names.items():
+            capture.follow(number, name)
+        self.captures.append(capture)
+        link_mirror(self.w, capture)
+
+    def end_capture(self, capture):
+        """No more; returns its last row."""
+        if capture in self.captures:
+            self.captures.remove(capture)
+            self.w.mirrors = no_mirrors()
+            for each in self.captures:
+                link_mirror(self.w, each)
+        return capture.row()
+
+    def follow(self, number, name):
+        for capture in self.captures:
+            capture.follow(number, name)
 
     # ---- What there is ----
 
