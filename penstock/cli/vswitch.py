@@ -17,9 +17,9 @@ Socket = Annotated[str | None, typer.Option("--socket", metavar="PATH", help="Wh
 Json = Annotated[bool, typer.Option("--json", help="For a program.")]
 
 
-def _ask(path: str | None, message: dict[str, Any]) -> dict[str, Any]:
+def _ask(path: str | None, message: dict[str, Any], timeout: float = 15.0) -> dict[str, Any]:
     from penstock.vswitch import messages
-    return messages.ask(path or messages.default_socket(), message)
+    return messages.ask(path or messages.default_socket(), message, timeout)
 
 
 @contextlib.contextmanager
@@ -45,10 +45,10 @@ def up(
 
         penstock vswitch up switch.toml
     """
-    import signal
     import tomllib
 
     from penstock.errors import SpecError
+    from penstock.vswitch import operating
     from penstock.vswitch.daemon import Daemon
     try:
         content = tomllib.loads(spec.read_text())
@@ -61,6 +61,8 @@ def up(
         signal.signal(number, lambda *_: daemon.over.set())
     typer.echo(f"up: {daemon.path}, mode {daemon.switch.settings['mode']}, ports {', '.join(daemon.ports)}")
     daemon.serve()
+    for line in operating.lost(daemon.left):
+        typer.echo(line)
     typer.echo("down")
 
 
@@ -186,30 +188,38 @@ def set_(
 
 
 @app.command()
-def drain(socket: Socket = None) -> None:
-    """Admit no more applications and wait until nothing waits in the switch; exit status 1 if that takes over 10 s.
+def drain(
+    seconds: Annotated[float, typer.Option("--for", metavar="S", min=0, help="How long to wait at most.")] = 10.0,
+    socket: Socket = None,
+) -> None:
+    """Admit no more applications and wait until the switch has taken all that was sent; exit status 1 if that takes too long.
 
     Example:
 
-        penstock vswitch drain
+        penstock vswitch drain && penstock vswitch down
     """
-    answer = _ask(socket, {"drain": True})
+    from penstock.vswitch import operating
+    answer = _ask(socket, {"drain": True, "seconds": seconds}, seconds + 15)
+    still = operating.waiting(answer["left"])
+    for line in [*still, *operating.not_taken(answer["left"])]:
+        typer.echo(line)
+    typer.echo("drained: the switch has taken all that was sent" if answer["drained"] else f"not drained in {seconds:g} s")
     if not answer["drained"]:
-        typer.echo(f"still waiting: {', '.join(_cell(p) for p in answer['pauses']) or 'frames in transmit queues'}")
         raise typer.Exit(1)
-    typer.echo("drained")
 
 
 @app.command()
 def down(socket: Socket = None) -> None:
-    """End a running switch; frames that still wait in it are lost (`drain` first).
+    """End a running switch and say what was lost: frames that applications have sent and it has not taken (`drain` first).
 
     Example:
 
         penstock vswitch down
     """
-    _ask(socket, {"down": True})
-    typer.echo("going down")
+    from penstock.vswitch import operating
+    for line in operating.lost(_ask(socket, {"down": True})["left"]):
+        typer.echo(line)
+    typer.echo("down")
 
 
 @app.command()

@@ -86,6 +86,9 @@ class Daemon:
         self.switch = Switch(**settings)
         self.over = threading.Event()
         self.draining = False
+        self.ended = threading.Event()
+        self.left: list[dict[str, Any]] = []    # what waited at each port when the switch went down
+        self.asked_down: list[threading.Thread] = []
         self.attached: dict[str, socket.socket] = {}
         self.connections = 0
         self.lock = threading.Lock()
@@ -127,9 +130,14 @@ class Daemon:
         finally:
             self.listener.close()
             Path(self.path).unlink(missing_ok=True)
+            names = list(self.attached)
+            self.switch.stop()
+            self.left = operating.last_rows(self.switch.detached, names)
+            self.ended.set()
             for each in list(self.attached.values()):
                 _shut(each)
-            self.switch.stop()
+            for thread in self.asked_down:
+                thread.join(2)
 
     def _hang_up(self, names: list[str]) -> None:
         """The worker has detached ports whose applications wrote nonsense."""
@@ -260,21 +268,13 @@ class Daemon:
         if isinstance(message.get("set"), dict):
             return {"settings": self.switch.call(lambda: self.switch.set(message["set"]))}
         if message.get("drain"):
-            return self._drain()
+            return operating.drain(self, message.get("seconds", 10))
         if message.get("down"):
+            self.asked_down.append(threading.current_thread())
             self.over.set()
-            return {"down": True}
+            self.ended.wait(12)
+            return {"down": True, "left": self.left}
         raise SpecError("unknown request; known: attach, show, set, capture, drain, down")
-
-    def _drain(self) -> dict[str, Any]:
-        """Admit nobody any more and wait until nothing waits in the switch, at most 10 s."""
-        self.draining = True
-        end = time.monotonic() + 10
-        while time.monotonic() < end:
-            if not self.switch.call(self.switch.waiting):
-                return {"drained": True}
-            time.sleep(0.01)
-        return {"drained": False, "pauses": self.switch.call(self.switch.pauses)[:20]}
 
 
 def _shut(connection: socket.socket) -> None:

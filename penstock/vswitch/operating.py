@@ -13,6 +13,8 @@ from penstock.vswitch.switch import REASON_NAMES
 if TYPE_CHECKING:
     from penstock.vswitch.daemon import Daemon
 
+LEFT = ("port", "waiting_frames", "waiting_bytes", "waiting_by_queue", "not_taken_frames", "not_taken_bytes")
+MOST_NAMED = 6
 CAPTURE_KEYS = ("capture", "drops", "snap", "memory")
 
 
@@ -45,3 +47,66 @@ def capture(daemon: "Daemon", connection: socket.socket, message: dict[str, Any]
         messages.send(connection, row)
     finally:
         mirror.close()
+
+
+def drain(daemon: "Daemon", seconds: Any = 10) -> dict[str, Any]:
+    """Admit nobody any more and wait until the switch has taken all that was sent; and say what receivers have not taken."""
+    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not 0 <= seconds <= 3600:
+        raise SpecError(f"drain: {seconds!r} seconds: must be a number from 0 to 3600")
+    daemon.draining = True
+    end, wait = time.monotonic() + seconds, 0.005
+
+    def look() -> tuple[list[dict[str, Any]], bool]:
+        rows = daemon.switch.left()
+        return rows, not daemon.switch.waiting() and not any(row["waiting_frames"] for row in rows)
+
+    while True:
+        rows, drained = daemon.switch.call(look)
+        if drained or time.monotonic() >= end:
+            return {"drained": drained, "left": rows, "pauses": daemon.switch.call(daemon.switch.pauses)[:20]}
+        time.sleep(wait)
+        wait = min(2 * wait, 0.1)
+
+
+def last_rows(detached: list[dict[str, Any]], names: list[str]) -> list[dict[str, Any]]:
+    """What was left at each of these ports when it was detached last."""
+    rows = {row["port"]: {key: row[key] for key in LEFT} for row in detached if row["port"] in names}
+    return [rows[name] for name in names if name in rows]
+
+
+def lost(rows: list[dict[str, Any]]) -> list[str]:
+    """What was lost with a switch that has gone down, in lines."""
+    return [f"lost: {line}" for line in waiting(rows)] + not_taken(rows)
+
+
+def waiting(rows: list[dict[str, Any]]) -> list[str]:
+    """Frames that applications have sent and the switch has not taken: by port, with the longest queues."""
+    lines = []
+    for row in rows:
+        if row["waiting_frames"]:
+            queues = [f"queue {number}: {q['frames']:,}" for number, q in row["waiting_by_queue"].items()]
+            more = ", ..." if len(queues) > MOST_NAMED else ""
+            lines.append(f"port {row['port']}: {row['waiting_frames']:,} frames, {size(row['waiting_bytes'])}, not taken by the "
+                         f"switch ({', '.join(queues[:MOST_NAMED])}{more})")  # fmt: skip
+    return lines
+
+
+def not_taken(rows: list[dict[str, Any]]) -> list[str]:
+    """Frames that are in the memory of their receivers, which have not taken them out."""
+    return [
+        f"port {row['port']}: {row['not_taken_frames']:,} frames, {size(row['not_taken_bytes'])}, delivered and not yet taken by "
+        "its application"
+        for row in rows
+        if row["not_taken_frames"]
+    ]
+
+
+def size(count: float) -> str:
+    """Bytes with a unit, in three figures."""
+    if count < 1000:
+        return f"{count:.0f} B"
+    for unit in ("KB", "MB"):
+        count /= 1000
+        if count < 999.5:
+            return f"{count:.3g} {unit}"
+    return f"{count / 1000:,.1f} GB"

@@ -4,6 +4,7 @@ from penstock.vswitch.flowtable cimport remove_flow
 from penstock.vswitch.schedule cimport forget_timers
 from penstock.vswitch.worker cimport loop, turn
 from penstock.vswitch.mirror cimport Capture
+from penstock.vswitch.remains cimport Remains, next_queue, not_taken
 
 cdef inline void run_released(Worker* w, int64_t until):
     with nogil:
@@ -38,4 +39,5 @@ cdef class Switch:
     cdef object commands, thread
     cdef int control, serial
     cdef bint stopping
+    cdef Remains remains
     cdef readonly dict settings

@@ -249,7 +249,8 @@ class Switch:
                 to.high, to.low, to.port = address.high, address.low, address.port
                 kept += 1
         w.address_count = kept
-        self.detached.append({**self.port_row(number), "state": "nonsense" if port.state == BROKEN_OFF else "detached"})
+        state = "nonsense" if port.state == BROKEN_OFF else "detached"
+        self.detached.append({**self.port_row(number), "state": state, **self.left_row(number)})
         if len(self.detached) > 100:
             self.detached.pop(0)
         free(port.inputs)
@@ -400,6 +401,32 @@ class Switch:
             "ports": len(self.regions),
             "free_flows": w.free_flow_count,
         }
+
+    def left_row(self, number, most=64):
+        """What waits at a port: frames that the switch has not taken, of the longest queues also by queue; and frames that
+        the application has not."""
+        port = port_at(self.w, number)
+        view = view_of(port)
+        found = cython.address(self.remains)
+        found.steps = 4 * (view.buffers + view.rings)
+        queues = {}
+        queue = next_queue(port, 0, found)
+        while queue >= 0:
+            queues[queue] = {"frames": found.frames, "bytes": found.bytes}
+            queue = next_queue(port, queue + 1, found)
+        longest = sorted(queues, key=lambda q: (-queues[q]["bytes"], q))[:most]
+        return {
+            "port": self.names[number],
+            "waiting_frames": sum(q["frames"] for q in queues.values()),
+            "waiting_bytes": sum(q["bytes"] for q in queues.values()),
+            "waiting_by_queue": {q: queues[q] for q in longest},
+            "not_taken_frames": not_taken(view),
+            "not_taken_bytes": max(0, port.sent_bytes - signed_of(load64(view.total[1]) - port.total_base)),
+        }
+
+    def left(self):
+        """What waits, one dict per port."""
+        return [self.left_row(i) for i in sorted(self.regions)]
 
     def waiting(self):
         """Whether a transmit queue holds frames that the switch knows of."""
