@@ -16,7 +16,6 @@ from test_switch import switch_of
 from penstock.cli import main
 from penstock.vswitch import messages, operating
 from penstock.vswitch.client import connect
-from penstock.vswitch.daemon import Daemon
 
 A, B, C = "10.0.0.1", "10.0.0.2", "10.0.0.3"
 
