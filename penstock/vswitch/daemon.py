@@ -16,7 +16,7 @@ from typing import Any
 
 from penstock.errors import PenstockError, SpecError, nearest
 from penstock.units import parse_size
-from penstock.vswitch import messages, operating
+from penstock.vswitch import messages, metrics, operating
 from penstock.vswitch.region import Region
 from penstock.vswitch.region import checked as checked_shape
 from penstock.vswitch.switch import Switch, address_words
@@ -24,7 +24,7 @@ from penstock.vswitch.switch import checked as checked_settings
 
 MOST_CONNECTIONS = 128
 PORT_KEYS = ("name", "addresses", "uid", "memory", "guarded")
-SWITCH_KEYS = ("socket", "cpu")
+SWITCH_KEYS = ("socket", "cpu", "metrics")
 
 
 def checked(content: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, dict[str, Any]], str, int | None]:
@@ -43,6 +43,8 @@ def checked(content: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, dict[
     allowed = os.sched_getaffinity(0)
     if cpu is not None and (isinstance(cpu, bool) or cpu not in allowed):
         raise SpecError(f"switch.cpu = {cpu!r}: must be one of {sorted(allowed)}, or left out")
+    if "metrics" in switch:
+        metrics.parse_address(switch["metrics"])
     tables = content.get("port", [])
     if not isinstance(tables, list) or not all(isinstance(t, Mapping) for t in tables):
         raise SpecError("port: must be tables, [[port]]")
@@ -84,6 +86,8 @@ class Daemon:
         settings, self.ports, found, self.cpu = checked(content)
         self.path = path or found
         self.switch = Switch(**settings)
+        at = content.get("switch", {}).get("metrics")
+        self.metrics = metrics.Server(at, self._metrics) if at else None
         self.over = threading.Event()
         self.draining = False
         self.ended = threading.Event()
@@ -114,6 +118,8 @@ class Daemon:
     def serve(self) -> None:
         """Run until `down`, or until `over` is set."""
         self.switch.start(self.cpu, self._hang_up)
+        if self.metrics:
+            self.metrics.start()
         self.listener.settimeout(0.2)
         try:
             while not self.over.is_set():
@@ -130,6 +136,8 @@ class Daemon:
         finally:
             self.listener.close()
             Path(self.path).unlink(missing_ok=True)
+            if self.metrics:
+                self.metrics.close()
             names = list(self.attached)
             self.switch.stop()
             self.left = operating.last_rows(self.switch.detached, names)
@@ -244,6 +252,9 @@ class Daemon:
         with contextlib.suppress(RuntimeError):  # the switch has ended, and has let all ports go
             self.switch.call(lambda: self.switch.detach_name(name))
         self.attached.pop(name, None)
+
+    def _metrics(self) -> str:
+        return metrics.page(self.switch.call(lambda: metrics.snapshot(self.switch)))
 
     def _permit(self, uid: int) -> None:
         if uid not in (0, os.getuid()):

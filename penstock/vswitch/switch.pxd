@@ -25,6 +25,7 @@ cdef inline Timer* new_timers(int64_t n): return <Timer*>calloc(n, sizeof(Timer)
 cdef inline int32_t* numbers(int64_t n): return <int32_t*>calloc(n, sizeof(int32_t))
 cdef inline void set_view(Port* port, Region region): port.view = region.view
 cdef inline void clear_port(Port* port): memset(port, 0, sizeof(Port))
+cdef inline int64_t* lengths_of(size_t address): return <int64_t*>address
 cdef inline Mirror* no_mirrors(): return NULL
 cdef inline void link_mirror(Worker* w, Capture capture):
     capture.mirror.next = w.mirrors

@@ -16,6 +16,7 @@ import select
 import threading
 
 import cython
+import numpy as np
 
 from penstock.errors import SpecError, nearest
 from penstock.units import parse_size, parse_time
@@ -316,7 +317,7 @@ class Switch:
         port = port_at(self.w, number)
         drops = {name: port.drops[i] for i, name in enumerate(REASON_NAMES) if port.drops[i]}
         queues = {}
-        for i in range(port.view.queues if port.inputs else 0):
+        for i in range(port.view.queues if port.inputs and len(drops) else 0):
             input = input_at(port, i)
             if found := {name: input.drops[k] for k, name in enumerate(REASON_NAMES) if input.drops[k]}:
                 queues[i] = found
@@ -377,6 +378,34 @@ class Switch:
     def flows(self):
         """One dict per flow."""
         return [self.flow_row(i) for i in range(self.w.flow_room) if flow_at(self.w, i).used]
+
+    def longest_flows(self, most):
+        """One dict per flow for which most waits, and one of the others: how many, the sum of each number, the longest queue."""
+        w = self.w
+        lengths = np.full(w.flow_top, -1, dtype=np.int64)
+        values = lengths_of(lengths.ctypes.data)
+        for i in range(w.flow_top):
+            if flow_at(w, i).used:
+                values[i] = flow_at(w, i).sent - flow_at(w, i).consumed
+        chosen = np.argsort(-lengths, kind="stable")[:most]
+        rows = [self.flow_row(i) for i in chosen.tolist() if values[i] >= 0]
+        lengths[chosen] = -1
+        count = waiting = longest = frames = total = dropped = pauses = paused = 0
+        rate = 0.0
+        for i in range(w.flow_top):
+            flow = flow_at(w, i)
+            if values[i] >= 0:
+                count += 1
+                waiting += values[i]
+                longest = max(longest, flow.longest)
+                rate += flow.rate
+                frames += flow.frames
+                total += flow.bytes
+                dropped += flow.dropped
+                pauses += flow.pauses
+                paused += flow.paused_ns
+        return rows, {"flows": count, "waiting_bytes": waiting, "longest_bytes": longest, "rate_bytes_per_s": round(rate),
+                      "frames": frames, "bytes": total, "dropped": dropped, "pauses": pauses, "paused_ns": paused}
 
     def pauses(self):
         """What waits now: whole ports, and transmit queues, with the ns that are left."""
