@@ -69,6 +69,8 @@ def up(
 @app.command()
 def show(
     what: Annotated[str, typer.Argument(metavar="ports|flows|pauses|counters|settings|detached|captures")] = "ports",
+    most: Annotated[int, typer.Option("--most", metavar="N", min=0, help="Flows in the table: those for which most waits.")] = 40,
+    wide: Annotated[bool, typer.Option("--wide", help="All columns, all flows, exact numbers.")] = False,
     socket: Socket = None,
     json: Json = False,
 ) -> None:
@@ -79,26 +81,21 @@ def show(
         penstock vswitch show flows --json
     """
     from json import dumps
-    found = _ask(socket, {"show": what})[what]
+    from shutil import get_terminal_size
+
+    from penstock.vswitch import tables
+    whole = json or wide
+    answer = _ask(socket, {"show": what} if whole or what != "flows" else {"show": what, "most": most})
+    found = answer[what]
     if json:
         typer.echo(dumps(found, indent=2))
         return
-    rows = found if isinstance(found, list) else [found]
-    if not rows:
-        typer.echo(f"no {what}")
-        return
-    cells = [list(rows[0])] + [[_cell(value) for value in row.values()] for row in rows]
-    widths = [max(map(len, column)) for column in zip(*cells)]
-    for line in cells:
-        typer.echo("  ".join(cell.ljust(width) for cell, width in zip(line, widths)).rstrip())
-
-
-def _cell(value: Any) -> str:
-    if isinstance(value, dict):
-        return ",".join(f"{k}={_cell(v)}" for k, v in value.items()) or "-"
-    if isinstance(value, list):
-        return ",".join(map(str, value))
-    return "-" if value is None else str(value)
+    lines = tables.wide(found) if wide and found else tables.shown(what, found, get_terminal_size((100, 24)).columns)
+    for line in lines:
+        typer.echo(line)
+    if others := answer.get("others", {}).get("flows"):
+        waiting = tables.size(answer["others"]["waiting_bytes"])
+        typer.echo(f"and {others:,} flows more, for which {waiting} wait (--most, --wide)")
 
 
 @app.command()

@@ -265,7 +265,7 @@ class Daemon:
             what = message["show"]
             shows: dict[str, Callable[[], Any]] = {
                 "ports": self.switch.ports,
-                "flows": self.switch.flows,
+                "flows": lambda: operating.flows(self.switch, message.get("most")),
                 "pauses": self.switch.pauses,
                 "counters": self.switch.counters,
                 "settings": lambda: self.switch.settings,
@@ -274,7 +274,8 @@ class Daemon:
             }
             if what not in shows:
                 raise SpecError(f"show {what!r}: unknown{nearest(str(what), shows)}")
-            return {what: self.switch.call(shows[what])}
+            found = self.switch.call(shows[what])
+            return found if what == "flows" else {what: found}
         self._permit(uid)
         if isinstance(message.get("set"), dict):
             return {"settings": self.switch.call(lambda: self.switch.set(message["set"]))}

@@ -20,8 +20,8 @@ PREFIX = "penstock_vswitch_"
 LABELS = ("source", "source_port", "target", "target_port", "protocol", "from", "to", "queue")
 STATES = ("absent", "up", "nonsense")
 # What only grows, as long as a port, a flow or the switch is there; other numbers are gauges.
-COUNTERS = {"received_frames", "received_bytes", "sent_frames", "sent_bytes", "pauses", "paused_ns", "bells_answered", "bells_rung",
-            "nonsense", "frames", "bytes", "dropped", "rounds", "rounds_with_work", "naps"}  # fmt: skip
+COUNTERS = {"received_frames", "received_bytes", "sent_frames", "sent_bytes", "pauses", "paused_ns", "bells_answered",
+            "bells_rung", "nonsense", "frames", "bytes", "dropped", "rounds", "rounds_with_work", "naps"}  # fmt: skip
 HELP = {
     "port_received_frames": "Frames that came into the switch by a port and were delivered.",
     "port_received_bytes": "Their bytes.",

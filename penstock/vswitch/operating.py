@@ -9,6 +9,7 @@ from penstock.errors import SpecError, nearest
 from penstock.vswitch import messages
 from penstock.vswitch.mirror import Capture
 from penstock.vswitch.switch import REASON_NAMES
+from penstock.vswitch.tables import size
 
 if TYPE_CHECKING:
     from penstock.vswitch.daemon import Daemon
@@ -47,6 +48,16 @@ def capture(daemon: "Daemon", connection: socket.socket, message: dict[str, Any]
         messages.send(connection, row)
     finally:
         mirror.close()
+
+
+def flows(switch: Any, most: Any = None) -> dict[str, Any]:
+    """All flows, which takes the worker long if there are many; or those for which most waits, and the sum of the others."""
+    if most is None:
+        return {"flows": switch.flows()}
+    if isinstance(most, bool) or not isinstance(most, int) or not 0 <= most <= 1 << 20:
+        raise SpecError(f"show.most = {most!r}: must be a whole number from 0 to {1 << 20}")
+    rows, others = switch.longest_flows(most)
+    return {"flows": rows, "others": others}
 
 
 def drain(daemon: "Daemon", seconds: Any = 10) -> dict[str, Any]:
@@ -99,14 +110,3 @@ def not_taken(rows: list[dict[str, Any]]) -> list[str]:
         for row in rows
         if row["not_taken_frames"]
     ]
-
-
-def size(count: float) -> str:
-    """Bytes with a unit, in three figures."""
-    if count < 1000:
-        return f"{count:.0f} B"
-    for unit in ("KB", "MB"):
-        count /= 1000
-        if count < 999.5:
-            return f"{count:.3g} {unit}"
-    return f"{count / 1000:,.1f} GB"

@@ -188,7 +188,9 @@ def test_the_page_is_served(tmp_path):
         get(port)
 
 
-@pytest.mark.parametrize("wrong", ["", "9464", ":9464", "localhost:9464", "127.0.0.1", "127.0.0.1:x", "127.0.0.1:70000", "::1:9464", 3, None])
+@pytest.mark.parametrize(
+    "wrong", ["", "9464", ":9464", "localhost:9464", "127.0.0.1", "127.0.0.1:x", "127.0.0.1:70000", "::1:9464", 3, None]
+)
 def test_addresses(wrong):
     with pytest.raises(SpecError, match=r"switch\.metrics = .*must be an address"):
         metrics.parse_address(wrong)

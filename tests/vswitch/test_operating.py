@@ -121,9 +121,3 @@ def test_drain_waits(tmp_path, capsys):
         assert "lost" not in (out := capsys.readouterr().out) and "port b: 2 frames, 2 KB, delivered" in out
         assert process.wait(20) == 0
         assert len(b.receive(64)) == 2, "the memory is the application's: what was delivered can still be taken"
-
-
-def test_sizes():
-    for count, text in ((0, "0 B"), (999, "999 B"), (1000, "1 KB"), (47_040, "47 KB"), (999_499, "999 KB"), (999_600, "1 MB"),
-                        (12_345_678, "12.3 MB"), (4_560_000_000, "4.6 GB"), (10**13, "10,000.0 GB")):  # fmt: skip
-        assert operating.size(count) == text
