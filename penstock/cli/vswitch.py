@@ -22,6 +22,18 @@ def _ask(path: str | None, message: dict[str, Any], timeout: float = 15.0) -> di
     return messages.ask(path or messages.default_socket(), message, timeout)
 
 
+def _read(spec: Path) -> dict[str, Any]:
+    import tomllib
+
+    from penstock.errors import SpecError
+    try:
+        return tomllib.loads(spec.read_text())
+    except (OSError, UnicodeDecodeError) as error:
+        raise SpecError(f"{spec}: cannot be read ({getattr(error, 'strerror', None) or 'no text'})") from None
+    except tomllib.TOMLDecodeError as error:
+        raise SpecError(f"{spec}: not TOML: {error}") from None
+
+
 @contextlib.contextmanager
 def _until_told() -> Iterator[threading.Event]:
     """An event that is set by Ctrl-C or SIGTERM."""
@@ -45,18 +57,9 @@ def up(
 
         penstock vswitch up switch.toml
     """
-    import tomllib
-
-    from penstock.errors import SpecError
     from penstock.vswitch import operating
     from penstock.vswitch.daemon import Daemon
-    try:
-        content = tomllib.loads(spec.read_text())
-    except (OSError, UnicodeDecodeError) as error:
-        raise SpecError(f"{spec}: cannot be read ({getattr(error, 'strerror', None) or 'no text'})") from None
-    except tomllib.TOMLDecodeError as error:
-        raise SpecError(f"{spec}: not TOML: {error}") from None
-    daemon = Daemon(content, socket)
+    daemon = Daemon(_read(spec), socket)
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: daemon.over.set())
     typer.echo(f"up: {daemon.path}, mode {daemon.switch.settings['mode']}, ports {', '.join(daemon.ports)}")
@@ -164,24 +167,54 @@ def capture(
 
 @app.command("set")
 def set_(
-    changes: Annotated[list[str], typer.Argument(metavar="KEY=VALUE ...", help="mode, th_goal, th_over, th_net, burst....")],
+    changes: Annotated[list[str], typer.Argument(metavar="KEY=VALUE ...",
+                                                 help="mode, th_goal, th_over, th_net, burst...; port.NAME.addresses....")],
     socket: Socket = None,
 ) -> None:
-    """Change thresholds or the mode of a running switch; no frame is lost by it.
+    """Change thresholds, the mode or ports of a running switch, all at once or nothing; no frame is lost by it.
 
     Example:
 
-        penstock vswitch set th_goal=16KB th_over=64KB
+        penstock vswitch set th_goal=16KB th_over=64KB port.b.addresses=10.0.0.2,10.0.0.9
     """
     from penstock.errors import SpecError
+    from penstock.vswitch import tables
     values: dict[str, Any] = {}
     for change in changes:
         key, equals, value = change.partition("=")
         if not equals:
             raise SpecError(f"{change}: must be KEY=VALUE, such as th_over=64KB")
-        values[key] = int(value) if key == "burst" and value.isdigit() else value
-    settings = _ask(socket, {"set": values})["settings"]
-    typer.echo("  ".join(f"{key}={settings[key]}" for key in values))
+        last = key.rpartition(".")[2]
+        values[key] = (int(value) if last in ("burst", "uid") and value.isdigit() else value.split(",") if last == "addresses"
+                       else value == "true" if value in ("true", "false") else value)  # fmt: skip
+    answer = _ask(socket, {"set": values})
+    said = []
+    for key in values:
+        if key.startswith("port."):
+            name, _, last = key.removeprefix("port.").rpartition(".")
+            said.append(f"{key}={tables.cell(answer['ports'][name][last])}")
+        else:
+            said.append(f"{key}={answer['settings'][key]}")
+    typer.echo("  ".join(said))
+
+
+@app.command()
+def reload(
+    spec: Annotated[Path, typer.Argument(metavar="SPEC.toml", help="What the switch shall become.", show_default=False)],
+    socket: Socket = None,
+) -> None:
+    """Let a running switch follow its changed specification: thresholds, mode, and ports; no frame is lost by it.
+
+    A port to which an application is attached stays; other keys take a new start.
+
+    Example:
+
+        penstock vswitch reload switch.toml
+    """
+    content = _read(spec)
+    path = socket or content.get("switch", {}).get("socket")
+    answer = _ask(path, {"reload": content})
+    typer.echo(f"reloaded: mode {answer['settings']['mode']}, ports {', '.join(answer['ports'])}")
 
 
 @app.command()

@@ -50,7 +50,7 @@ def checked(content: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, dict[
         raise SpecError("port: must be tables, [[port]]")
     ports = {}
     for i, table in enumerate(tables):
-        port = _port(table, f"port {i + 1}")
+        port = checked_port(table, f"port {i + 1}")
         if port["name"] in ports:
             raise SpecError(f"port {i + 1}: there is a {port['name']!r} already; take another name")
         ports[port["name"]] = port
@@ -59,7 +59,7 @@ def checked(content: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, dict[
     return settings, ports, path, cpu
 
 
-def _port(table: Mapping[str, Any], where: str) -> dict[str, Any]:
+def checked_port(table: Mapping[str, Any], where: str) -> dict[str, Any]:
     for key in table:
         if key not in PORT_KEYS:
             raise SpecError(f"{where}.{key}: unknown key{nearest(key, PORT_KEYS)}")
@@ -84,6 +84,7 @@ class Daemon:
 
     def __init__(self, content: Mapping[str, Any], path: str | None = None) -> None:
         settings, self.ports, found, self.cpu = checked(content)
+        self.fixed = {key: content.get("switch", {}).get(key) for key in SWITCH_KEYS}
         self.path = path or found
         self.switch = Switch(**settings)
         at = content.get("switch", {}).get("metrics")
@@ -232,7 +233,7 @@ class Daemon:
             region = Region.attach(fds[0], shape)
             pair = (os.dup(ours.fileno()), bell)
             try:
-                self.switch.call(lambda: self.switch.attach(name, region, port["addresses"], pair, port["guarded"]))
+                port = self.switch.call(lambda: self._take_in(name, region, pair))
             except (PenstockError, RuntimeError):
                 del self.attached[name]
                 messages.close(list(pair))
@@ -247,6 +248,12 @@ class Daemon:
             ours.close()
             theirs.close()
         return name
+
+    def _take_in(self, name: str, region: Region, pair: tuple[int, int]) -> dict[str, Any]:
+        """In the worker's thread, where ports are changed as well."""
+        port = self.ports[name]
+        self.switch.attach(name, region, port["addresses"], pair, port["guarded"])
+        return port
 
     def _detach(self, name: str) -> None:
         with contextlib.suppress(RuntimeError):  # the switch has ended, and has let all ports go
@@ -278,7 +285,9 @@ class Daemon:
             return found if what == "flows" else {what: found}
         self._permit(uid)
         if isinstance(message.get("set"), dict):
-            return {"settings": self.switch.call(lambda: self.switch.set(message["set"]))}
+            return operating.change(self, message["set"])
+        if isinstance(message.get("reload"), dict):
+            return operating.reload(self, message["reload"])
         if message.get("drain"):
             return operating.drain(self, message.get("seconds", 10))
         if message.get("down"):
@@ -286,7 +295,7 @@ class Daemon:
             self.over.set()
             self.ended.wait(12)
             return {"down": True, "left": self.left}
-        raise SpecError("unknown request; known: attach, show, set, capture, drain, down")
+        raise SpecError("unknown request; known: attach, show, set, reload, capture, drain, down")
 
 
 def _shut(connection: socket.socket) -> None:

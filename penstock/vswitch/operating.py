@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING, Any
 from penstock.errors import SpecError, nearest
 from penstock.vswitch import messages
 from penstock.vswitch.mirror import Capture
-from penstock.vswitch.switch import REASON_NAMES
+from penstock.vswitch.switch import DEFAULTS, REASON_NAMES, WHILE_RUNNING, address_words
+from penstock.vswitch.switch import checked as checked_settings
 from penstock.vswitch.tables import size
 
 if TYPE_CHECKING:
     from penstock.vswitch.daemon import Daemon
 
 LEFT = ("port", "waiting_frames", "waiting_bytes", "waiting_by_queue", "not_taken_frames", "not_taken_bytes")
+PORT_KEYS = ("addresses", "uid", "memory", "guarded")       # that can be changed while running
 MOST_NAMED = 6
 CAPTURE_KEYS = ("capture", "drops", "snap", "memory")
 
@@ -48,6 +50,69 @@ def capture(daemon: "Daemon", connection: socket.socket, message: dict[str, Any]
         messages.send(connection, row)
     finally:
         mirror.close()
+
+
+def change(daemon: "Daemon", changes: dict[str, Any]) -> dict[str, Any]:
+    """Settings (`th_over`) and keys of ports (`port.NAME.addresses`), all of them or none."""
+    settings, tables = {}, {name: dict(port) for name, port in daemon.ports.items()}
+    for key, value in changes.items():
+        if not key.startswith("port."):
+            settings[key] = value
+            continue
+        name, _, what = key.removeprefix("port.").rpartition(".")
+        if name not in tables:
+            raise SpecError(f"{key}: the switch has no port {name!r}{nearest(name, tables)}")
+        if what not in PORT_KEYS:
+            raise SpecError(f"{key}: cannot be set while running{nearest(what, PORT_KEYS)}; known: {', '.join(PORT_KEYS)}")
+        tables[name][what] = value
+    return _apply(daemon, settings, tables)
+
+
+def reload(daemon: "Daemon", content: dict[str, Any]) -> dict[str, Any]:
+    """Become what a specification says: thresholds, ports that are new, changed or gone; nothing that takes a new start."""
+    from penstock.vswitch.daemon import checked
+
+    given, tables, _, _ = checked(content)
+    for key, value in daemon.fixed.items():
+        if content.get("switch", {}).get(key) != value:
+            raise SpecError(f"switch.{key}: cannot be changed while running; it takes a new start")
+    settings = checked_settings(given)
+    now = daemon.switch.settings
+    for key in settings:
+        if settings[key] != now[key] and key not in WHILE_RUNNING:
+            raise SpecError(f"switch.{key}: cannot be changed while running; it takes a new start")
+    changes = {key: given.get(key, DEFAULTS[key]) for key in settings if settings[key] != now[key]}
+    return _apply(daemon, changes, tables)
+
+
+def _apply(daemon: "Daemon", settings: dict[str, Any], tables: dict[str, dict[str, Any]]) -> dict[str, Any]:
+    from penstock.vswitch.daemon import checked_port
+
+    ports = {name: checked_port(table, f"port.{name}") for name, table in tables.items()}
+    owners: dict[tuple[int, int], str] = {}
+    for name, port in ports.items():
+        for address in port["addresses"]:
+            if (owner := owners.setdefault(address_words(address), name)) != name:
+                raise SpecError(f"port.{name}.addresses: {address} is port {owner!r}'s; change both at once, or take another one")
+        if len(set(map(address_words, port["addresses"]))) < len(port["addresses"]):
+            raise SpecError(f"port.{name}.addresses: one of them stands there twice; leave one out")
+
+    def act() -> dict[str, Any]:
+        for name in list(daemon.attached):
+            if name not in ports:
+                raise SpecError(f"port {name!r}: an application is attached; let it detach, or keep the port")
+        before = {name: daemon.ports[name] for name in list(daemon.attached) if name in daemon.ports}
+        daemon.switch.readdress(ports)
+        try:
+            found: dict[str, Any] = daemon.switch.set(settings) if settings else daemon.switch.settings
+        except SpecError:
+            daemon.switch.readdress(before)
+            raise
+        daemon.ports = ports
+        return found
+
+    found = daemon.switch.call(act)
+    return {"settings": found, "ports": {name: {key: ports[name][key] for key in PORT_KEYS} for name in ports}}
 
 
 def flows(switch: Any, most: Any = None) -> dict[str, Any]:

@@ -1,6 +1,6 @@
 from penstock.vswitch.state cimport *
 from penstock.vswitch.region cimport Region
-from penstock.vswitch.flowtable cimport remove_flow
+from penstock.vswitch.flowtable cimport remove_flow, renew_flow, is_misled
 from penstock.vswitch.schedule cimport forget_timers
 from penstock.vswitch.worker cimport loop, turn
 from penstock.vswitch.mirror cimport Capture

@@ -235,6 +235,34 @@ class Switch:
             address.high, address.low, address.port = high, low_half, number
             w.address_count += 1
 
+    def readdress(self, ports):
+        """Give ports, by name, other addresses (`addresses`) and say whether they may only send from them (`guarded`).
+
+        Nothing is lost: a flow that now leads elsewhere begins anew, and what it has delivered stays where it is.
+        """
+        w = self.w
+        wanted = {number: ports[name]["addresses"] if name in ports else self.addresses(number)
+                  for number, name in self.names.items()}  # fmt: skip
+        if (count := sum(map(len, wanted.values()))) > MOST_ADDRESSES:
+            raise SpecError(f"{count} addresses: the switch holds {MOST_ADDRESSES}; take fewer")
+        before = {number: self.addresses(number) for number in wanted}
+        try:
+            w.address_count = 0
+            for number, addresses in wanted.items():
+                self.set_addresses(number, addresses)
+        except SpecError:
+            w.address_count = 0
+            for number, addresses in before.items():
+                self.set_addresses(number, addresses)
+            raise
+        for number, name in self.names.items():
+            if name in ports:
+                port_at(w, number).guarded = ports[name]["guarded"]
+        for i in range(w.flow_top):
+            flow = flow_at(w, i)
+            if flow.used and is_misled(w, flow):
+                renew_flow(w, flow)
+
     def detach(self, number):
         """Forget a port, its flows and its memory."""
         w = self.w
