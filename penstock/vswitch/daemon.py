@@ -17,6 +17,7 @@ from typing import Any
 from penstock.errors import PenstockError, SpecError, nearest
 from penstock.units import parse_size
 from penstock.vswitch import messages, metrics, operating
+from penstock.vswitch.notify import Pulse, notify
 from penstock.vswitch.region import Region
 from penstock.vswitch.region import checked as checked_shape
 from penstock.vswitch.switch import Switch, address_words
@@ -122,8 +123,11 @@ class Daemon:
         if self.metrics:
             self.metrics.start()
         self.listener.settimeout(0.2)
+        pulse = Pulse()
+        self._tell("READY=1")
         try:
             while not self.over.is_set():
+                pulse.beat(lambda: self.switch.call(lambda: True))
                 try:
                     connection, _ = self.listener.accept()
                 except TimeoutError:
@@ -135,6 +139,7 @@ class Daemon:
                     self.connections += 1
                 threading.Thread(target=self._converse, args=(connection,), daemon=True).start()
         finally:
+            notify("STOPPING=1")
             self.listener.close()
             Path(self.path).unlink(missing_ok=True)
             if self.metrics:
@@ -147,6 +152,11 @@ class Daemon:
                 _shut(each)
             for thread in self.asked_down:
                 thread.join(2)
+
+    def _tell(self, *lines: str) -> None:
+        """The service manager, which shows the status."""
+        attached = ", ".join(sorted(self.attached)) or "none"
+        notify(*lines, f"STATUS=mode {self.switch.settings['mode']}, {len(self.ports)} ports, attached: {attached}")
 
     def _hang_up(self, names: list[str]) -> None:
         """The worker has detached ports whose applications wrote nonsense."""
@@ -166,6 +176,7 @@ class Daemon:
                 try:
                     if "attach" in message:
                         name = self._attach(connection, message, fds, uid)
+                        self._tell()
                         self._wait_for_end(connection, pid)
                         return
                     if "capture" in message:
@@ -259,6 +270,7 @@ class Daemon:
         with contextlib.suppress(RuntimeError):  # the switch has ended, and has let all ports go
             self.switch.call(lambda: self.switch.detach_name(name))
         self.attached.pop(name, None)
+        self._tell()
 
     def _metrics(self) -> str:
         return metrics.page(self.switch.call(lambda: metrics.snapshot(self.switch)))

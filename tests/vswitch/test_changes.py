@@ -182,7 +182,8 @@ def test_reload(path, tmp_path, capsys):
             assert len(other.receive(1, timeout=5)) == 1
             assert "port 'd': an application is attached" in reload(same + a + b)[1]
         for wrong, message in (("flows = 7\n", "switch.flows"), ('socket = "/x"\n', "switch.socket"),
-                               ("doorbells = false\n", "new start"), ('mode = "fast"\n', "one of"), ('metrics = "127.0.0.1:1"\n', "switch.metrics")):  # fmt: skip
+                               ("doorbells = false\n", "new start"),
+                               ('mode = "fast"\n', "one of"), ('metrics = "127.0.0.1:1"\n', "switch.metrics")):  # fmt: skip
             status, said = reload(same + 'th_goal = "1KB"\n' + wrong + a + b + d)
             assert status == 2 and message in said and daemon.switch.settings["th_goal"] == 32000
         end = time.monotonic() + 5
