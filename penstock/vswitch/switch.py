@@ -131,14 +131,14 @@ class Switch:
             free(self.w.table)
             free(self.w.free_flows)
             free(self.w)
+            os.close(self.control)
 
     def close(self):
         """Give the file descriptors back."""
         for number in list(self.regions):
             self.detach(number)
         if not self.epoll.closed:
-            self.epoll.close()
-            os.close(self.control)
+            self.epoll.close()          # `control` stays: a late call() of another thread writes to it
 
     def set_limits(self):
         w, s = self.w, self.settings

@@ -204,3 +204,16 @@ def test_a_drop_in_has_the_least_capability(file, ability, capability):
         options = [f"--bounding-set={caps}", f"--inh-caps={caps}", "--no-new-privs"]
         done = subprocess.run(["setpriv", *options, sys.executable, "-c", code], capture_output=True, text=True)
         assert (done.returncode == 0) == works, done.stderr
+
+
+def test_the_doctor_says_what_each_kind_of_port_needs(monkeypatch):
+    """Every name that a kind needs is one that is tried; without it the kind cannot be used."""
+    found = doctor.doctor()
+    assert {name for names in doctor.KINDS.values() for name in names} <= {a.name for a in found}
+    without = [a._replace(permitted=a.name != "packet") for a in found]
+    assert doctor.kinds(without)["packet"] == ["packet"] and doctor.kinds(without)["udp"] == []
+    monkeypatch.setattr(doctor.resource, "getrlimit", lambda _: (256, 256))
+    monkeypatch.setenv("XDG_RUNTIME_DIR", "/nowhere")
+    rows = {row["what"]: row for row in doctor.examine()}
+    assert not rows["descriptors"]["ok"] and "ulimit -n 640" in rows["descriptors"]["detail"]
+    assert not rows["socket"]["ok"] and "not permitted: " in rows["port shm"]["detail"] and "socket" in rows["port shm"]["detail"]
