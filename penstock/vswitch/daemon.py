@@ -67,7 +67,7 @@ def checked_port(table: Mapping[str, Any], where: str) -> dict[str, Any]:
     name, addresses, uid = table.get("name"), table.get("addresses"), table.get("uid")
     if not isinstance(name, str) or not name:
         raise SpecError(f'{where}.name = {name!r}: must be a name, such as "a"')
-    if not isinstance(addresses, list) or not addresses:
+    if not isinstance(addresses, list) or not addresses or not all(isinstance(address, str) for address in addresses):
         raise SpecError(f'{where}.addresses = {addresses!r}: must be a list, such as ["10.0.0.1"]')
     for address in addresses:
         address_words(address)

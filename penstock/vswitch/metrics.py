@@ -104,6 +104,10 @@ def page(found: Mapping[str, Any], most: int = MOST) -> str:
         out.add("other_flows" if key == "flows" else f"other_flows_{key}", value, {},
                 help="Over all flows that are not shown: those with less waiting.")  # fmt: skip
     _pauses(out, found["pauses"], [row["port"] for row in found["ports"]], most)
+    for port, row in found["totals"].items():
+        for key, value in row.items():
+            out.add(f"detached_{key}", value, {"port": port}, "counter", "Of applications that have gone; lost: frames they had "
+                    "sent and the switch had not taken.")  # fmt: skip
     out.add("captures", len(found["captures"]), {}, help="Captures that are running.")
     out.add("capture_missed_frames", sum(row["missed"] for row in found["captures"]), {}, help="What they had no room for.")
     return out.text()
@@ -151,7 +155,8 @@ def snapshot(switch: Any, most: int = MOST) -> dict[str, Any]:
     """All that the page shows, of one moment; for the worker's thread."""
     flows, others = switch.longest_flows(most)
     return {"settings": switch.settings, "counters": switch.counters(), "ports": switch.ports(), "flows": flows,
-            "other_flows": others, "pauses": switch.pauses(), "captures": [each.row() for each in switch.captures]}  # fmt: skip
+            "other_flows": others, "pauses": switch.pauses(), "captures": [each.row() for each in switch.captures],
+            "totals": {port: dict(row) for port, row in switch.totals.items()}}  # fmt: skip
 
 
 def parse_address(text: Any) -> tuple[str, int]:

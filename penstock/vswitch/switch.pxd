@@ -1,10 +1,9 @@
 from penstock.vswitch.state cimport *
 from penstock.vswitch.region cimport Region
-from penstock.vswitch.flowtable cimport remove_flow, renew_flow, is_misled
+from penstock.vswitch.flowtable cimport remove_flow
 from penstock.vswitch.schedule cimport forget_timers
 from penstock.vswitch.worker cimport loop, turn
-from penstock.vswitch.mirror cimport Capture
-from penstock.vswitch.remains cimport Remains, next_queue, not_taken
+from penstock.vswitch.oversight cimport Oversight
 
 cdef inline void run_released(Worker* w, int64_t until):
     with nogil:
@@ -25,20 +24,13 @@ cdef inline Timer* new_timers(int64_t n): return <Timer*>calloc(n, sizeof(Timer)
 cdef inline int32_t* numbers(int64_t n): return <int32_t*>calloc(n, sizeof(int32_t))
 cdef inline void set_view(Port* port, Region region): port.view = region.view
 cdef inline void clear_port(Port* port): memset(port, 0, sizeof(Port))
-cdef inline int64_t* lengths_of(size_t address): return <int64_t*>address
-cdef inline Mirror* no_mirrors(): return NULL
-cdef inline void link_mirror(Worker* w, Capture capture):
-    capture.mirror.next = w.mirrors
-    w.mirrors = capture.mirror
 cdef inline void clear_input(Input* input): memset(input, 0, sizeof(Input))
 
-cdef class Switch:
-    cdef Worker* w
-    cdef readonly dict regions, names, fds
-    cdef readonly list detached, captures
+cdef class Switch(Oversight):
+    cdef readonly dict fds
+    cdef readonly list detached
     cdef readonly object epoll
     cdef object commands, thread
     cdef int control, serial
     cdef bint stopping
-    cdef Remains remains
     cdef readonly dict settings

@@ -16,10 +16,10 @@ import select
 import threading
 
 import cython
-import numpy as np
 
 from penstock.errors import SpecError, nearest
 from penstock.units import parse_size, parse_time
+from penstock.vswitch.oversight import Oversight
 
 if not cython.compiled:
     raise ImportError("penstock.vswitch.switch works compiled only: run python setup.py build_ext --inplace")
@@ -37,7 +37,6 @@ DEFAULTS = {
     "spin": "20us",
     "idle": "100ms",
 }
-MOST_CAPTURES = 8
 WHILE_RUNNING = ("mode", "th_goal", "th_over", "th_net", "burst", "spin", "idle")
 MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}", re.I)
 
@@ -93,12 +92,12 @@ def address_text(high, low_half):
     return str(address.ipv4_mapped or address)
 
 
-class Switch:
+class Switch(Oversight):
     """A worker with its ports."""
 
     def __init__(self, **settings):
         self.settings = checked(settings)
-        self.regions, self.names, self.detached, self.fds, self.captures = {}, {}, [], {}, []
+        self.regions, self.names, self.detached, self.fds = {}, {}, [], {}
         self.commands = collections.deque()
         self.control = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         self.epoll = select.epoll()
@@ -235,34 +234,6 @@ class Switch:
             address.high, address.low, address.port = high, low_half, number
             w.address_count += 1
 
-    def readdress(self, ports):
-        """Give ports, by name, other addresses (`addresses`) and say whether they may only send from them (`guarded`).
-
-        Nothing is lost: a flow that now leads elsewhere begins anew, and what it has delivered stays where it is.
-        """
-        w = self.w
-        wanted = {number: ports[name]["addresses"] if name in ports else self.addresses(number)
-                  for number, name in self.names.items()}  # fmt: skip
-        if (count := sum(map(len, wanted.values()))) > MOST_ADDRESSES:
-            raise SpecError(f"{count} addresses: the switch holds {MOST_ADDRESSES}; take fewer")
-        before = {number: self.addresses(number) for number in wanted}
-        try:
-            w.address_count = 0
-            for number, addresses in wanted.items():
-                self.set_addresses(number, addresses)
-        except SpecError:
-            w.address_count = 0
-            for number, addresses in before.items():
-                self.set_addresses(number, addresses)
-            raise
-        for number, name in self.names.items():
-            if name in ports:
-                port_at(w, number).guarded = ports[name]["guarded"]
-        for i in range(w.flow_top):
-            flow = flow_at(w, i)
-            if flow.used and is_misled(w, flow):
-                renew_flow(w, flow)
-
     def detach(self, number):
         """Forget a port, its flows and its memory."""
         w = self.w
@@ -279,7 +250,9 @@ class Switch:
                 kept += 1
         w.address_count = kept
         state = "nonsense" if port.state == BROKEN_OFF else "detached"
-        self.detached.append({**self.port_row(number), "state": state, **self.left_row(number)})
+        row = {**self.port_row(number), "state": state, **self.left_row(number)}
+        self.detached.append(row)
+        self.add_up(row)
         if len(self.detached) > 100:
             self.detached.pop(0)
         free(port.inputs)
@@ -314,30 +287,6 @@ class Switch:
                 remove_flow(w, flow)
             elif flow.used and flow.source == number:
                 flow.used_at = 0
-
-    # ---- Captures ----
-
-    def start_capture(self, capture):
-        """From now on write down what passes its ports, also of those that come later."""
-        if len(self.captures) >= MOST_CAPTURES:
-            raise SpecError(f"{MOST_CAPTURES} captures are running; end one")
-        for number, name in self.names.items():
-            capture.follow(number, name)
-        self.captures.append(capture)
-        link_mirror(self.w, capture)
-
-    def end_capture(self, capture):
-        """No more; returns its last row."""
-        if capture in self.captures:
-            self.captures.remove(capture)
-            self.w.mirrors = no_mirrors()
-            for each in self.captures:
-                link_mirror(self.w, each)
-        return capture.row()
-
-    def follow(self, number, name):
-        for capture in self.captures:
-            capture.follow(number, name)
 
     # ---- What there is ----
 
@@ -407,34 +356,6 @@ class Switch:
         """One dict per flow."""
         return [self.flow_row(i) for i in range(self.w.flow_room) if flow_at(self.w, i).used]
 
-    def longest_flows(self, most):
-        """One dict per flow for which most waits, and one of the others: how many, the sum of each number, the longest queue."""
-        w = self.w
-        lengths = np.full(w.flow_top, -1, dtype=np.int64)
-        values = lengths_of(lengths.ctypes.data)
-        for i in range(w.flow_top):
-            if flow_at(w, i).used:
-                values[i] = flow_at(w, i).sent - flow_at(w, i).consumed
-        chosen = np.argsort(-lengths, kind="stable")[:most]
-        rows = [self.flow_row(i) for i in chosen.tolist() if values[i] >= 0]
-        lengths[chosen] = -1
-        count = waiting = longest = frames = total = dropped = pauses = paused = 0
-        rate = 0.0
-        for i in range(w.flow_top):
-            flow = flow_at(w, i)
-            if values[i] >= 0:
-                count += 1
-                waiting += values[i]
-                longest = max(longest, flow.longest)
-                rate += flow.rate
-                frames += flow.frames
-                total += flow.bytes
-                dropped += flow.dropped
-                pauses += flow.pauses
-                paused += flow.paused_ns
-        return rows, {"flows": count, "waiting_bytes": waiting, "longest_bytes": longest, "rate_bytes_per_s": round(rate),
-                      "frames": frames, "bytes": total, "dropped": dropped, "pauses": pauses, "paused_ns": paused}
-
     def pauses(self):
         """What waits now: whole ports, and transmit queues, with the ns that are left."""
         w, now, found = self.w, now_ns(), []
@@ -458,32 +379,6 @@ class Switch:
             "ports": len(self.regions),
             "free_flows": w.free_flow_count,
         }
-
-    def left_row(self, number, most=64):
-        """What waits at a port: frames that the switch has not taken, of the longest queues also by queue; and frames that
-        the application has not."""
-        port = port_at(self.w, number)
-        view = view_of(port)
-        found = cython.address(self.remains)
-        found.steps = 4 * (view.buffers + view.rings)
-        queues = {}
-        queue = next_queue(port, 0, found)
-        while queue >= 0:
-            queues[queue] = {"frames": found.frames, "bytes": found.bytes}
-            queue = next_queue(port, queue + 1, found)
-        longest = sorted(queues, key=lambda q: (-queues[q]["bytes"], q))[:most]
-        return {
-            "port": self.names[number],
-            "waiting_frames": sum(q["frames"] for q in queues.values()),
-            "waiting_bytes": sum(q["bytes"] for q in queues.values()),
-            "waiting_by_queue": {q: queues[q] for q in longest},
-            "not_taken_frames": not_taken(view),
-            "not_taken_bytes": max(0, port.sent_bytes - signed_of(load64(view.total[1]) - port.total_base)),
-        }
-
-    def left(self):
-        """What waits, one dict per port."""
-        return [self.left_row(i) for i in sorted(self.regions)]
 
     def waiting(self):
         """Whether a transmit queue holds frames that the switch knows of."""

@@ -207,6 +207,17 @@ def test_admission(switch):
         b"x" * 70000,
         b'{"set": {"th_goal": {}}}\n',
         b'{"set": {"mode": []}}\n',
+        b'{"set": {"port.a.addresses": [3]}}\n',
+        b'{"set": {"port.": 3}}\n',
+        b'{"set": {"port.a.addresses": {"x": []}}}\n',
+        b'{"reload": {"port": [{}]}}\n',
+        b'{"reload": {}}\n',
+        b'{"capture": 3}\n',
+        b'{"capture": ["a"], "memory": -1}\n',
+        b'{"capture": ["a"], "snap": "x"}\n',
+        b'{"capture": [], "x": 1}\n',
+        b'{"drain": true, "seconds": "x"}\n',
+        b'{"show": "flows", "most": -1}\n',
     ],
 )
 def test_a_request_may_be_anything(switch, data):

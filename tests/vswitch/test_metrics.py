@@ -14,6 +14,7 @@ from penstock.errors import SpecError
 from penstock.vswitch import messages, metrics
 from penstock.vswitch.client import connect
 from penstock.vswitch.daemon import Daemon
+from penstock.vswitch.region import Region
 
 A, B, C = "10.0.0.1", "10.0.0.2", "10.0.0.3"
 P = metrics.PREFIX
@@ -125,6 +126,22 @@ def test_cardinality_is_bounded(most):
     assert samples[P + "other_pauses", frozenset()] == max(0, len(pauses) - most)
     assert len({dict(label)["queue"] for name, label in samples if name == P + "queue_dropped_frames_total"}) <= 2 * most
     assert samples[P + "port_dropped_frames_total", frozenset({"port": "a", "reason": "no_route"}.items())] == 15
+
+
+def test_what_has_gone_is_not_forgotten():
+    """An application that comes and goes leaves its numbers, and the frames that were lost with it."""
+    switch, a, *_ = busy()
+    row, left = switch.ports()[0], switch.left()[0]
+    assert left["waiting_frames"] > 5 and sum(row["drops"].values()) == 18
+    for times in (1, 2):
+        switch.detach_name("a")
+        samples = parsed(metrics.page(metrics.snapshot(switch)))
+        got = {name.removeprefix(P + "detached_"): v for (name, label), v in samples.items() if ("port", "a") in label}
+        assert got == {"applications_total": times, "received_frames_total": row["received_frames"], "sent_frames_total": 0,
+                       "received_bytes_total": row["received_bytes"], "sent_bytes_total": 0, "dropped_frames_total": 18,
+                       "lost_frames_total": left["waiting_frames"], "lost_bytes_total": left["waiting_bytes"]}  # fmt: skip
+        switch.attach("a", Region.attach((again := Region.create()).fd, again.shape), [A])
+    assert a.broken == 0
 
 
 def test_names_may_be_odd():
