@@ -147,9 +147,9 @@ class Daemon:
             names = list(self.attached)
             self.switch.stop()
             self.left = operating.last_rows(self.switch.detached, names)
-            self.ended.set()
             for each in list(self.attached.values()):
                 _shut(each)
+            self.ended.set()
             for thread in self.asked_down:
                 thread.join(2)
 

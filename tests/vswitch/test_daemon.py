@@ -279,7 +279,7 @@ def test_commands(switch, capsys):
     assert main(["vswitch", "show", "--socket", path + "x"]) == 2
     assert main(["vswitch", "shw"]) == 2 and 'did you mean "show"' in capsys.readouterr().err
     assert main(["vswitch", "doctor"]) == 0
-    for name in ("up", "show", "set", "drain", "down", "doctor"):
+    for name in ("up", "show", "capture", "set", "reload", "drain", "down", "doctor"):
         assert main(["vswitch", name, "--help"]) == 0 and f"penstock vswitch {name}" in capsys.readouterr().out
 
 
