@@ -1,5 +1,9 @@
 """penstock vswitch"""
 
+import contextlib
+import signal
+import threading
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -13,9 +17,33 @@ Socket = Annotated[str | None, typer.Option("--socket", metavar="PATH", help="Wh
 Json = Annotated[bool, typer.Option("--json", help="For a program.")]
 
 
-def _ask(path: str | None, message: dict[str, Any]) -> dict[str, Any]:
+def _ask(path: str | None, message: dict[str, Any], timeout: float = 15.0) -> dict[str, Any]:
     from penstock.vswitch import messages
-    return messages.ask(path or messages.default_socket(), message)
+    return messages.ask(path or messages.default_socket(), message, timeout)
+
+
+def _read(spec: Path) -> dict[str, Any]:
+    import tomllib
+
+    from penstock.errors import SpecError
+    try:
+        return tomllib.loads(spec.read_text())
+    except (OSError, UnicodeDecodeError) as error:
+        raise SpecError(f"{spec}: cannot be read ({getattr(error, 'strerror', None) or 'no text'})") from None
+    except tomllib.TOMLDecodeError as error:
+        raise SpecError(f"{spec}: not TOML: {error}") from None
+
+
+@contextlib.contextmanager
+def _until_told() -> Iterator[threading.Event]:
+    """An event that is set by Ctrl-C or SIGTERM."""
+    over = threading.Event()
+    before = {number: signal.signal(number, lambda *_: over.set()) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield over
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 @app.command()
@@ -29,28 +57,23 @@ def up(
 
         penstock vswitch up switch.toml
     """
-    import signal
-    import tomllib
-
-    from penstock.errors import SpecError
+    from penstock.vswitch import operating
     from penstock.vswitch.daemon import Daemon
-    try:
-        content = tomllib.loads(spec.read_text())
-    except (OSError, UnicodeDecodeError) as error:
-        raise SpecError(f"{spec}: cannot be read ({getattr(error, 'strerror', None) or 'no text'})") from None
-    except tomllib.TOMLDecodeError as error:
-        raise SpecError(f"{spec}: not TOML: {error}") from None
-    daemon = Daemon(content, socket)
+    daemon = Daemon(_read(spec), socket)
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: daemon.over.set())
     typer.echo(f"up: {daemon.path}, mode {daemon.switch.settings['mode']}, ports {', '.join(daemon.ports)}")
     daemon.serve()
+    for line in operating.lost(daemon.left):
+        typer.echo(line)
     typer.echo("down")
 
 
 @app.command()
 def show(
-    what: Annotated[str, typer.Argument(metavar="ports|flows|pauses|counters|settings|detached")] = "ports",
+    what: Annotated[str, typer.Argument(metavar="ports|flows|pauses|counters|settings|detached|captures")] = "ports",
+    most: Annotated[int, typer.Option("--most", metavar="N", min=0, help="Flows in the table: those for which most waits.")] = 40,
+    wide: Annotated[bool, typer.Option("--wide", help="All columns, all flows, exact numbers.")] = False,
     socket: Socket = None,
     json: Json = False,
 ) -> None:
@@ -61,26 +84,21 @@ def show(
         penstock vswitch show flows --json
     """
     from json import dumps
-    found = _ask(socket, {"show": what})[what]
+    from shutil import get_terminal_size
+
+    from penstock.vswitch import tables
+    whole = json or wide
+    answer = _ask(socket, {"show": what} if whole or what != "flows" else {"show": what, "most": most})
+    found = answer[what]
     if json:
         typer.echo(dumps(found, indent=2))
         return
-    rows = found if isinstance(found, list) else [found]
-    if not rows:
-        typer.echo(f"no {what}")
-        return
-    cells = [list(rows[0])] + [[_cell(value) for value in row.values()] for row in rows]
-    widths = [max(map(len, column)) for column in zip(*cells)]
-    for line in cells:
-        typer.echo("  ".join(cell.ljust(width) for cell, width in zip(line, widths)).rstrip())
-
-
-def _cell(value: Any) -> str:
-    if isinstance(value, dict):
-        return ",".join(f"{k}={_cell(v)}" for k, v in value.items()) or "-"
-    if isinstance(value, list):
-        return ",".join(map(str, value))
-    return "-" if value is None else str(value)
+    lines = tables.wide(found) if wide and found else tables.shown(what, found, get_terminal_size((100, 24)).columns)
+    for line in lines:
+        typer.echo(line)
+    if others := answer.get("others", {}).get("flows"):
+        waiting = tables.size(answer["others"]["waiting_bytes"])
+        typer.echo(f"and {others:,} flows more, for which {waiting} wait (--most, --wide)")
 
 
 @app.command()
@@ -114,53 +132,124 @@ def top(
         typer.echo(f"{plot} drawn from {len(history.samples)} samples")
 
 
-@app.command("set")
-def set_(
-    changes: Annotated[list[str], typer.Argument(metavar="KEY=VALUE ...", help="mode, th_goal, th_over, th_net, burst....")],
+@app.command()
+def capture(
+    port: Annotated[list[str] | None, typer.Option("--port", metavar="PORT", help="Once or more.",
+                                                   show_default="all ports")] = None,
+    drops: Annotated[bool, typer.Option("--drops", help="Only frames that are dropped, with their reasons as comments.")] = False,
+    seconds: Annotated[float | None, typer.Option("--for", metavar="S", help="How long.", show_default="until Ctrl-C")] = None,
+    count: Annotated[int | None, typer.Option("--count", metavar="N", min=1, help="At most so many frames.",
+                                              show_default=False)] = None,
+    write: Annotated[str | None, typer.Option("--write", "-w", metavar="FILE.pcapng", help="- is the standard output.",
+                                              show_default="a line per frame")] = None,
+    snap: Annotated[str, typer.Option("--snap", metavar="SIZE", help="Keep so much of a frame.")] = "64KiB",
+    memory: Annotated[str, typer.Option("--memory", metavar="SIZE", help="Shared with the switch.")] = "16MiB",
     socket: Socket = None,
 ) -> None:
-    """Change thresholds or the mode of a running switch; no frame is lost by it.
+    """Write down the frames that pass ports of a running switch: into it and out of it, with their queues.
+
+    The switch never waits for this: frames that it had no room for are counted as missed.
 
     Example:
 
-        penstock vswitch set th_goal=16KB th_over=64KB
+        penstock vswitch capture --port a --drops --for 10 -w drops.pcapng
+    """
+    from penstock.units import parse_size
+    from penstock.vswitch import capturing
+    with _until_told() as over:
+        seen = capturing.capture(port or (), write, drops=drops, seconds=seconds, count=count, path=socket, over=over,
+                                 snap=parse_size(snap, "--snap"), memory=parse_size(memory, "--memory"),
+                                 tell=None if write else lambda each: typer.echo(capturing.line(each)))
+    where = f" in {write}" if write and write != "-" else ""
+    missed = f"; {seen['missed']:,} more were missed: capture fewer ports, or with more --memory" if seen["missed"] else ""
+    typer.echo(f"{seen['frames']:,} frames{where}{missed}", err=True)
+
+
+@app.command("set")
+def set_(
+    changes: Annotated[list[str], typer.Argument(metavar="KEY=VALUE ...",
+                                                 help="mode, th_goal, th_over, th_net, burst...; port.NAME.addresses....")],
+    socket: Socket = None,
+) -> None:
+    """Change thresholds, the mode or ports of a running switch, all at once or nothing; no frame is lost by it.
+
+    Example:
+
+        penstock vswitch set th_goal=16KB th_over=64KB port.b.addresses=10.0.0.2,10.0.0.9
     """
     from penstock.errors import SpecError
+    from penstock.vswitch import tables
     values: dict[str, Any] = {}
     for change in changes:
         key, equals, value = change.partition("=")
         if not equals:
             raise SpecError(f"{change}: must be KEY=VALUE, such as th_over=64KB")
-        values[key] = int(value) if key == "burst" and value.isdigit() else value
-    settings = _ask(socket, {"set": values})["settings"]
-    typer.echo("  ".join(f"{key}={settings[key]}" for key in values))
+        last = key.rpartition(".")[2]
+        values[key] = (int(value) if last in ("burst", "uid") and value.isdigit() else value.split(",") if last == "addresses"
+                       else value == "true" if value in ("true", "false") else value)  # fmt: skip
+    answer = _ask(socket, {"set": values})
+    said = []
+    for key in values:
+        if key.startswith("port."):
+            name, _, last = key.removeprefix("port.").rpartition(".")
+            said.append(f"{key}={tables.cell(answer['ports'][name][last])}")
+        else:
+            said.append(f"{key}={answer['settings'][key]}")
+    typer.echo("  ".join(said))
 
 
 @app.command()
-def drain(socket: Socket = None) -> None:
-    """Admit no more applications and wait until nothing waits in the switch; exit status 1 if that takes over 10 s.
+def reload(
+    spec: Annotated[Path, typer.Argument(metavar="SPEC.toml", help="What the switch shall become.", show_default=False)],
+    socket: Socket = None,
+) -> None:
+    """Let a running switch follow its changed specification: thresholds, mode, and ports; no frame is lost by it.
+
+    A port to which an application is attached stays; other keys take a new start.
 
     Example:
 
-        penstock vswitch drain
+        penstock vswitch reload switch.toml
     """
-    answer = _ask(socket, {"drain": True})
+    content = _read(spec)
+    path = socket or content.get("switch", {}).get("socket")
+    answer = _ask(path, {"reload": content})
+    typer.echo(f"reloaded: mode {answer['settings']['mode']}, ports {', '.join(answer['ports'])}")
+
+
+@app.command()
+def drain(
+    seconds: Annotated[float, typer.Option("--for", metavar="S", min=0, help="How long to wait at most.")] = 10.0,
+    socket: Socket = None,
+) -> None:
+    """Admit no more applications and wait until the switch has taken all that was sent; exit status 1 if that takes too long.
+
+    Example:
+
+        penstock vswitch drain && penstock vswitch down
+    """
+    from penstock.vswitch import operating
+    answer = _ask(socket, {"drain": True, "seconds": seconds}, seconds + 15)
+    still = operating.waiting(answer["left"])
+    for line in [*still, *operating.not_taken(answer["left"])]:
+        typer.echo(line)
+    typer.echo("drained: the switch has taken all that was sent" if answer["drained"] else f"not drained in {seconds:g} s")
     if not answer["drained"]:
-        typer.echo(f"still waiting: {', '.join(_cell(p) for p in answer['pauses']) or 'frames in transmit queues'}")
         raise typer.Exit(1)
-    typer.echo("drained")
 
 
 @app.command()
 def down(socket: Socket = None) -> None:
-    """End a running switch; frames that still wait in it are lost (`drain` first).
+    """End a running switch and say what was lost: frames that applications have sent and it has not taken (`drain` first).
 
     Example:
 
         penstock vswitch down
     """
-    _ask(socket, {"down": True})
-    typer.echo("going down")
+    from penstock.vswitch import operating
+    for line in operating.lost(_ask(socket, {"down": True})["left"]):
+        typer.echo(line)
+    typer.echo("down")
 
 
 @app.command()

@@ -17,8 +17,9 @@ from typing import Any
 
 from penstock.errors import PenstockError, SpecError, nearest
 from penstock.units import parse_size
-from penstock.vswitch import devices, messages
+from penstock.vswitch import devices, messages, metrics, operating
 from penstock.vswitch.driver import attach_device
+from penstock.vswitch.notify import Pulse, notify
 from penstock.vswitch.region import Region
 from penstock.vswitch.region import checked as checked_shape
 from penstock.vswitch.switch import Switch, address_words
@@ -26,7 +27,7 @@ from penstock.vswitch.switch import checked as checked_settings
 
 MOST_CONNECTIONS = 128
 PORT_KEYS = ("name", "addresses", "uid", "memory", "guarded", "kind")
-SWITCH_KEYS = ("socket", "cpu", "cpus")
+SWITCH_KEYS = ("socket", "cpu", "cpus", "metrics")
 
 
 def checked(content: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, dict[str, Any]], str, list[int]]:
@@ -42,12 +43,14 @@ def checked(content: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, dict[
     if not isinstance(path, str) or not 0 < len(path) < 108:
         raise SpecError(f"switch.socket = {path!r}: must be a path of at most 107 characters")
     cpus = _cpus(switch, checked_settings(settings)["workers"])
+    if "metrics" in switch:
+        metrics.parse_address(switch["metrics"])
     tables = content.get("port", [])
     if not isinstance(tables, list) or not all(isinstance(t, Mapping) for t in tables):
         raise SpecError("port: must be tables, [[port]]")
     ports = {}
     for i, table in enumerate(tables):
-        port = _port(table, f"port {i + 1}")
+        port = checked_port(table, f"port {i + 1}")
         if port["name"] in ports:
             raise SpecError(f"port {i + 1}: there is a {port['name']!r} already; take another name")
         ports[port["name"]] = port
@@ -70,7 +73,8 @@ def _cpus(switch: Mapping[str, Any], workers: int) -> list[int]:
     return cpus
 
 
-def _port(table: Mapping[str, Any], where: str) -> dict[str, Any]:
+def checked_port(table: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """A [[port]] with every value understood and in range; the options of its device are as they were."""
     device = devices.checked(table, where)
     known = (*PORT_KEYS, *devices.OPTIONS.get(device.get("kind", ""), ()))
     for key in table:
@@ -79,7 +83,7 @@ def _port(table: Mapping[str, Any], where: str) -> dict[str, Any]:
     name, addresses, uid = table.get("name"), table.get("addresses"), table.get("uid")
     if not isinstance(name, str) or not name:
         raise SpecError(f'{where}.name = {name!r}: must be a name, such as "a"')
-    if not isinstance(addresses, list) or not addresses:
+    if not isinstance(addresses, list) or not addresses or not all(isinstance(address, str) for address in addresses):
         raise SpecError(f'{where}.addresses = {addresses!r}: must be a list, such as ["10.0.0.1"]')
     for address in addresses:
         address_words(address)
@@ -89,7 +93,7 @@ def _port(table: Mapping[str, Any], where: str) -> dict[str, Any]:
     if not isinstance(guarded, bool):
         raise SpecError(f"{where}.guarded = {guarded!r}: must be true or false")
     memory = parse_size(table.get("memory", "64MB"), f"{where}.memory", positive=True)
-    return {"name": name, "addresses": addresses, "uid": uid, "guarded": guarded, "memory": memory, "device": device}
+    return {"name": name, "addresses": addresses, "uid": uid, "guarded": guarded, "memory": memory, "kind": "shm", **device}
 
 
 class Daemon:
@@ -97,10 +101,16 @@ class Daemon:
 
     def __init__(self, content: Mapping[str, Any], path: str | None = None) -> None:
         settings, self.ports, found, self.cpus = checked(content)
+        self.fixed = {key: content.get("switch", {}).get(key) for key in SWITCH_KEYS}
         self.path = path or found
         self.switch = Switch(**settings)
+        at = content.get("switch", {}).get("metrics")
+        self.metrics = metrics.Server(at, self._metrics) if at else None
         self.over = threading.Event()
         self.draining = False
+        self.ended = threading.Event()
+        self.left: list[dict[str, Any]] = []    # what waited at each port when the switch went down
+        self.asked_down: list[threading.Thread] = []
         self.attached: dict[str, socket.socket] = {}
         self.plugged: dict[str, devices.Device] = {}
         self.connections = 0
@@ -128,12 +138,17 @@ class Daemon:
         """Run until `down`, or until `over` is set."""
         opened = self._open_devices()
         self.switch.start(self.cpus, self._hang_up)
+        if self.metrics:
+            self.metrics.start()
         self.listener.settimeout(0.2)
+        pulse = Pulse()
+        self._tell("READY=1")
         try:
             for name, device in opened.items():
                 if device.table:
                     device.guard(functools.partial(self._flows_from, name), self.switch.settings)
             while not self.over.is_set():
+                pulse.beat(lambda: self.switch.call(lambda: True))
                 try:
                     connection, _ = self.listener.accept()
                 except TimeoutError:
@@ -145,15 +160,26 @@ class Daemon:
                     self.connections += 1
                 threading.Thread(target=self._converse, args=(connection,), daemon=True).start()
         finally:
+            notify("STOPPING=1")
             self.listener.close()
             Path(self.path).unlink(missing_ok=True)
+            if self.metrics:
+                self.metrics.close()
+            names = list(self.attached)
+            self.switch.stop()
+            self.left = operating.last_rows(self.switch.detached, names)
             for each in list(self.attached.values()):
                 _shut(each)
             for device in opened.values():
-                device.release()
-            self.switch.stop()
-            for device in opened.values():
                 device.close()
+            self.ended.set()
+            for thread in self.asked_down:
+                thread.join(2)
+
+    def _tell(self, *lines: str) -> None:
+        """The service manager, which shows the status."""
+        attached = ", ".join(sorted(self.attached)) or "none"
+        notify(*lines, f"STATUS=mode {self.switch.settings['mode']}, {len(self.ports)} ports, attached: {attached}")
 
     def _others(self, name: str) -> list[str]:
         return [address for other, port in self.ports.items() if other != name for address in port["addresses"]]
@@ -166,8 +192,8 @@ class Daemon:
         opened: dict[str, devices.Device] = {}
         try:
             for name, port in self.ports.items():
-                if port["device"]:
-                    device = devices.opened(port["device"], port["addresses"], self._others(name), f"port {name!r}")
+                if port["kind"] != "shm":
+                    device = devices.opened(devices.checked(port, name), port["addresses"], self._others(name), f"port {name!r}")
                     opened[name] = device
                     attach_device(self.switch, name, device, port["addresses"], port["guarded"])
         except BaseException:
@@ -198,7 +224,12 @@ class Daemon:
                     if "attach" in message or "plug" in message:
                         admit = self._attach if "attach" in message else self._plug
                         name = admit(connection, message, fds, uid)
+                        self._tell()
                         self._wait_for_end(connection, pid)
+                        return
+                    if "capture" in message:
+                        self._permit(uid)
+                        operating.capture(self, connection, message)
                         return
                     messages.send(connection, self._answer(message, uid))
                 except PenstockError as error:
@@ -234,8 +265,8 @@ class Daemon:
         port = self.ports.get(name) if isinstance(name, str) else None
         if port is None:
             raise SpecError(f"port {name!r}: the switch has none of that name{nearest(str(name), self.ports)}")
-        if port["device"]:
-            raise SpecError(f"port {name!r}: it is a device, of kind {port['device']['kind']}; applications attach to others")
+        if port["kind"] != "shm":
+            raise SpecError(f"port {name!r}: it is a device, of kind {port['kind']}; applications attach to others")
         if port["uid"] is not None and uid not in (port["uid"], 0):
             raise SpecError(f"port {name!r}: it belongs to user {port['uid']}, you are {uid}")
         if self.draining:
@@ -253,8 +284,7 @@ class Daemon:
 
     def _plug(self, connection: socket.socket, message: dict[str, Any], fds: list[int], uid: int) -> str:
         """A TAP that another process has made, in whatever namespace, and whose descriptor it sends."""
-        if uid not in (0, os.getuid()):
-            raise SpecError(f"you are user {uid}: only the switch's own user may plug devices in")
+        self._permit(uid)
         name, port = self._allowed(message["plug"], uid)
         if len(fds) not in (1, 2):
             raise SpecError("plug: must come with the file descriptor of a TAP, and perhaps that of an allowance")
@@ -295,7 +325,7 @@ class Daemon:
             region = Region.attach(fds[0], shape)
             pair = (os.dup(ours.fileno()), bell)
             try:
-                self.switch.call(lambda: self.switch.attach(name, region, port["addresses"], pair, port["guarded"]))
+                port = self.switch.call(lambda: self._take_in(name, region, pair))
             except (PenstockError, RuntimeError):
                 del self.attached[name]
                 messages.close(list(pair))
@@ -311,47 +341,56 @@ class Daemon:
             theirs.close()
         return name
 
+    def _take_in(self, name: str, region: Region, pair: tuple[int, int]) -> dict[str, Any]:
+        """In the worker's thread, where ports are changed as well."""
+        port = self.ports[name]
+        self.switch.attach(name, region, port["addresses"], pair, port["guarded"])
+        return port
+
     def _detach(self, name: str) -> None:
         with contextlib.suppress(RuntimeError):  # the switch has ended, and has let all ports go
             self.switch.call(lambda: self.switch.detach_name(name))
         if name in self.plugged:
             self.plugged.pop(name).close()
         self.attached.pop(name, None)
+        self._tell()
+
+    def _metrics(self) -> str:
+        return metrics.page(self.switch.call(lambda: metrics.snapshot(self.switch)))
+
+    def _permit(self, uid: int) -> None:
+        if uid not in (0, os.getuid()):
+            raise SpecError(f"you are user {uid}: only the switch's own user may do that")
 
     def _answer(self, message: dict[str, Any], uid: int) -> dict[str, Any]:
         if "show" in message:
             what = message["show"]
             shows: dict[str, Callable[[], Any]] = {
                 "ports": self.switch.ports,
-                "flows": self.switch.flows,
+                "flows": lambda: operating.flows(self.switch, message.get("most")),
                 "pauses": self.switch.pauses,
                 "counters": self.switch.counters,
                 "settings": lambda: self.switch.settings,
                 "detached": lambda: list(self.switch.detached),
+                "captures": lambda: [each.row() for each in self.switch.captures],
             }
             if what not in shows:
                 raise SpecError(f"show {what!r}: unknown{nearest(str(what), shows)}")
-            return {what: self.switch.call(shows[what])}
-        if uid not in (0, os.getuid()):
-            raise SpecError(f"you are user {uid}: only the switch's own user may do that")
+            found = self.switch.call(shows[what])
+            return found if what == "flows" else {what: found}
+        self._permit(uid)
         if isinstance(message.get("set"), dict):
-            return {"settings": self.switch.call(lambda: self.switch.set(message["set"]))}
+            return operating.change(self, message["set"])
+        if isinstance(message.get("reload"), dict):
+            return operating.reload(self, message["reload"])
         if message.get("drain"):
-            return self._drain()
+            return operating.drain(self, message.get("seconds", 10))
         if message.get("down"):
+            self.asked_down.append(threading.current_thread())
             self.over.set()
-            return {"down": True}
-        raise SpecError("unknown request; known: attach, plug, show, set, drain, down")
-
-    def _drain(self) -> dict[str, Any]:
-        """Admit nobody any more and wait until nothing waits in the switch, at most 10 s."""
-        self.draining = True
-        end = time.monotonic() + 10
-        while time.monotonic() < end:
-            if not self.switch.call(self.switch.waiting):
-                return {"drained": True}
-            time.sleep(0.01)
-        return {"drained": False, "pauses": self.switch.call(self.switch.pauses)[:20]}
+            self.ended.wait(12)
+            return {"down": True, "left": self.left}
+        raise SpecError("unknown request; known: attach, plug, show, set, reload, capture, drain, down")
 
 
 def _shut(connection: socket.socket) -> None:

@@ -3,6 +3,7 @@ from penstock.vswitch.rings_inline cimport push, open_queue, take, give, take_ri
 from penstock.vswitch.frames cimport parse
 from penstock.vswitch.flowtable cimport find_flow, new_flow
 from penstock.vswitch.kernel cimport complete_copy
+from penstock.vswitch.mirror cimport mirror_frame, mirror_drop
 
 cdef enum:
     SAMPLE_NS = 200000      # between measurements of a receive rate
@@ -14,8 +15,8 @@ cdef enum:
     UNKNOWN_NS = 50000      # a pause while no rate is known
 
 cdef int64_t deliver(Worker* w, Port* port, Input* input, uint64_t word, int64_t now) noexcept nogil
-cdef int64_t drop(Port* port, Input* input, int64_t buffer, int64_t reason) noexcept nogil
-cdef int64_t refuse(Worker* w, Port* port, Input* input, Flow* flow, int64_t buffer, int64_t reason, int64_t now) noexcept nogil
+cdef int64_t drop(Worker* w, Port* port, Input* input, Flow* flow, uint64_t word, int64_t reason) noexcept nogil
+cdef int64_t refuse(Worker* w, Port* port, Input* input, Flow* flow, uint64_t word, int64_t reason, int64_t now) noexcept nogil
 cdef void measure(Worker* w, Flow* flow, View* view, int64_t now) noexcept nogil
 cdef void set_limits(Worker* w, Flow* flow, View* view, int64_t now) noexcept nogil
 cdef int64_t pause_time(Worker* w, Flow* flow) noexcept nogil

@@ -17,14 +17,14 @@ def deliver(w, port, input, word, now):
     length = length_of(word)
     if buffer < 0 or buffer >= view.buffers or length == 0 or length > view.buffer_bytes:
         view.broken += 1
-        return drop(port, input, -1, BAD_DESCRIPTOR)
+        return drop(w, port, input, nothing(), word, BAD_DESCRIPTOR)
     frame = bytes_at(view.buffer[0], buffer * view.buffer_bytes)
     memcpy(w.header, frame + port.prefix, 64)         # a region is longer than its buffers; parse() keeps to the length
     if length > 64:
         memcpy(w.header + 64, frame + port.prefix + 64, HEADER - 64)
     key = key_of(w)
     if not parse(w.header, length - port.prefix, port.serial, key):
-        return drop(port, input, buffer, MALFORMED)
+        return drop(w, port, input, nothing(), word, MALFORMED)
     flow = expected(w, input, key)
     if not flow:
         flow = find_flow(w, key)
@@ -36,17 +36,17 @@ def deliver(w, port, input, word, now):
                 port.paused_until = input.until
             return WAITS
         if number < 0:
-            return drop(port, input, buffer, -1 - number)
+            return drop(w, port, input, nothing(), word, -1 - number)
         flow = flow_at(w, number)
     input.last = flow.number + 1
     to = port_at(w, flow.target)
     into = view_of(to)
     size = length - port.prefix + to.prefix
     if size > into.buffer_bytes:
-        return drop(port, input, buffer, TOO_LONG)
+        return drop(w, port, input, flow, word, TOO_LONG)
     if not flow.open:
         if not open_queue(into, flow_end(flow), 1, flow.queue):
-            return refuse(w, port, input, flow, buffer, NO_BUFFER, now)
+            return refuse(w, port, input, flow, word, NO_BUFFER, now)
         flow.open = 1
         flow.sent = 0
         flow.consumed = 0
@@ -57,16 +57,18 @@ def deliver(w, port, input, word, now):
         measure(w, flow, into, now)
     queued = flow.sent - flow.consumed + size
     if queued > (flow.over if input.blocked or port.waiting == flow.number + 1 else flow.net) and queued > size:
-        return refuse(w, port, input, flow, buffer, FULL, now)
+        return refuse(w, port, input, flow, word, FULL, now)
     place = receive_buffer(to)
     if place < 0:
-        return refuse(w, port, input, flow, buffer, NO_BUFFER, now)
+        return refuse(w, port, input, flow, word, NO_BUFFER, now)
     to_frame = bytes_at(into.buffer[1], place * into.buffer_bytes)
     copy_frame(w, port, to, frame, to_frame, length)
     if not push(into, flow_end(flow), descriptor(place, size)):
         to.taken[to.taken_count] = place
         to.taken_count += 1
-        return refuse(w, port, input, flow, buffer, NO_BUFFER, now)
+        return refuse(w, port, input, flow, word, NO_BUFFER, now)
+    if w.mirrors:
+        mirror_frame(w, port, input, flow, frame + port.prefix, length - port.prefix)
     give_back(port, buffer)
     flow.sent += size
     if queued > flow.longest:
@@ -155,19 +157,22 @@ def announce(port, queue):
     port.news[queue] += 1
 
 
-def drop(port, input, buffer, reason):
-    if buffer >= 0:
-        give_back(port, buffer)
+def drop(w, port, input, flow, word, reason):
+    """Give the buffer back and count; of a frame that came no further than its header there is no flow."""
+    if w.mirrors:
+        mirror_drop(w, port, input, flow, word, reason)
+    if reason != BAD_DESCRIPTOR:
+        give_back(port, buffer_of(word))
     port.drops[reason] += 1
     input.drops[reason] += 1
     return DROPPED
 
 
-def refuse(w, port, input, flow, buffer, reason, now):
+def refuse(w, port, input, flow, word, reason, now):
     """There is no room for a frame: drop it, or let the port or the transmit queue wait."""
     if w.mode == LOSSY:
         flow.dropped += 1
-        return drop(port, input, buffer, reason)
+        return drop(w, port, input, flow, word, reason)
     ns = min(pause_time(w, flow) << input.blocked, 1000000)     # again and again in vain: more and more rarely
     if w.mode == PFC:
         if port.waiting != flow.number + 1:

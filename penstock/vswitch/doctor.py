@@ -4,6 +4,7 @@ import contextlib
 import ctypes
 import os
 import platform
+import resource
 import shutil
 import socket
 import sys
@@ -12,6 +13,16 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from penstock.errors import PenstockError
+
+DESCRIPTORS = 640
+# What must be permitted for each kind of port; what makes one better, but is not needed, is not here.
+KINDS = {
+    "shm": ("kernel", "byte order", "shared memory", "socket"),
+    "tap": ("tap",),
+    "packet": ("packet",),
+    "udp": (),
+    "pcap": (),
+}
 
 
 class Ability(NamedTuple):
@@ -169,6 +180,22 @@ def _program(name: str, package: str) -> Callable[[], str]:
     return look
 
 
+def _socket() -> str:
+    from penstock.vswitch.messages import default_socket
+
+    path = default_socket()
+    if not os.access(os.path.dirname(path), os.W_OK | os.X_OK):
+        raise PenstockError(f"{path}: its folder cannot be written; choose another switch.socket, or set XDG_RUNTIME_DIR")
+    return path
+
+
+def _descriptors() -> str:
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    if 0 <= limit < DESCRIPTORS:
+        raise PenstockError(f"at most {limit}; {DESCRIPTORS} are enough for all ports: ulimit -n {DESCRIPTORS}")
+    return "no limit" if limit < 0 else f"at most {limit}"
+
+
 def _cores() -> str:
     count = len(os.sched_getaffinity(0))
     if count < 2:
@@ -184,6 +211,8 @@ def doctor() -> list[Ability]:
         ("shared memory", _shared_memory, "ports of native applications"),
     ]
     checks: list[tuple[str, Callable[[], str | None], str]] = [
+        ("socket", _socket, "the switch's own socket"),
+        ("descriptors", _descriptors, "ports: 5 for each, and connections"),
         ("pidfd", _pidfd, "the death of an application, at once"),
         ("tap", _tap, "ports of unmodified applications"),
         ("packet", _packet, "ports on existing interfaces"),
@@ -203,6 +232,17 @@ def doctor() -> list[Ability]:
     return needed + [Ability(name, *_try(attempt), serves) for name, attempt, serves in checks]
 
 
+def kinds(found: list[Ability]) -> dict[str, list[str]]:
+    """By kind of port, what is missing for it."""
+    permitted = {ability.name for ability in found if ability.permitted}
+    return {kind: [name for name in names if name not in permitted] for kind, names in KINDS.items()}
+
+
 def examine() -> list[dict[str, Any]]:
     """The same as rows for a table: what, ok, needed, detail."""
-    return [{"what": a.name, "ok": a.permitted, "needed": a.needed, "detail": f"{a.detail}; for {a.serves}"} for a in doctor()]
+    found = doctor()
+    rows = [{"what": a.name, "ok": a.permitted, "needed": a.needed, "detail": f"{a.detail}; for {a.serves}"} for a in found]
+    for kind, missing in kinds(found).items():
+        detail = f"not permitted: {', '.join(missing)}" if missing else "can be used"
+        rows.append({"what": f"port {kind}", "ok": not missing, "needed": False, "detail": detail})
+    return rows

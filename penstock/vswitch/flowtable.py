@@ -61,15 +61,34 @@ def new_flow(w, port, key, now):
     to.flows_from[port.number] += 1
     w.flow_count += 1
     w.flow_top = max(w.flow_top, number + 1)
-    at = hash_of(w, key) & w.table_mask
-    while w.table[at]:
-        at = (at + 1) & w.table_mask
-    w.table[at] = number + 1
+    link_flow(w, flow)
     return number
 
 
-def remove_flow(w, flow):
-    """Forget a flow, whose queue is closed or whose receiver is gone; those behind it in the table move up."""
+def link_flow(w, flow):
+    at = hash_of(w, cython.address(flow.key)) & w.table_mask
+    while w.table[at]:
+        at = (at + 1) & w.table_mask
+    w.table[at] = flow.number + 1
+
+
+def renew_flow(w, flow):
+    """Leave a flow to age under a key that no frame has: the next frame of it begins a new flow, which may lead elsewhere."""
+    unlink_flow(w, flow)
+    flow.key.words[4] |= 1 << 30
+    link_flow(w, flow)
+
+
+def is_misled(w, flow):
+    """Whether its addresses are no longer those of its ports."""
+    key = cython.address(flow.key)
+    if owner_of(w, key.words[2], key.words[3]) != flow.target:
+        return True
+    return port_at(w, flow.source).guarded and owner_of(w, key.words[0], key.words[1]) != flow.source
+
+
+def unlink_flow(w, flow):
+    """Take a flow out of the table; those behind it move up."""
     at = hash_of(w, cython.address(flow.key)) & w.table_mask
     while w.table[at] != flow.number + 1:
         at = (at + 1) & w.table_mask
@@ -83,6 +102,11 @@ def remove_flow(w, flow):
             w.table[at] = 0
             hole = at
         at = (at + 1) & w.table_mask
+
+
+def remove_flow(w, flow):
+    """Forget a flow, whose queue is closed or whose receiver is gone."""
+    unlink_flow(w, flow)
     to = port_at(w, flow.target)
     to.free_queues[to.free_count] = flow.queue
     to.free_count += 1

@@ -124,7 +124,7 @@ def drive(switch: Any, world: Any, warm_s: float, s: float, cpus: Sequence[int] 
     first, second = known[:2]
     if careful:
         look_first("before the run")
-    switch.start(cpu=first)
+    switch.start([] if first is None else [first])
     try:
         os.sched_setaffinity(0, {second})
         world.drive(warm_s)
@@ -136,7 +136,7 @@ def drive(switch: Any, world: Any, warm_s: float, s: float, cpus: Sequence[int] 
             os.sched_setaffinity(0, allowed)
     finally:
         os.sched_setaffinity(0, allowed)
-        switch.call(switch.end)
+        switch.halt()
     if careful:
         watch.seen.check("real time")
     return watch.seen.record()

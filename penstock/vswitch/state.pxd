@@ -124,6 +124,20 @@ cdef struct Timer:
 cdef struct Worker
 ctypedef int64_t (*Drives)(Worker* w, void* own, int64_t now) noexcept nogil
 
+cdef struct Mirror:         # a capture: blocks of a pcapng file go into memory that somebody else reads
+    Mirror* next
+    char* base              # its bytes; nothing of that memory is believed but how far the reader is, within bounds
+    uint64_t* shared        # written, read, missed; 64 bytes apart
+    uint64_t size, written, missed, told
+    uint64_t taken          # by a worker that is writing
+    int64_t frames
+    int64_t clock           # to be added to our time
+    int64_t most            # bytes of a frame that are kept
+    int32_t only_drops
+    int32_t interfaces[64]  # by port; -1: not captured
+    uint32_t words[16]      # of the block in work
+    char comments[16][32]   # by reason of a drop: an option of a block
+
 cdef struct Worker:
     int32_t index, workers
     Worker* peers[4]        # all, in order
@@ -148,6 +162,7 @@ cdef struct Worker:
     int32_t ahead[32]
     uint64_t bells[32]
     int64_t next_age, naps, rounds, worked_rounds, frames
+    Mirror* mirrors
     char header[128]
     Key key
 

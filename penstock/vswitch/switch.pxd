@@ -3,6 +3,7 @@ from penstock.vswitch.region cimport Region
 from penstock.vswitch.flowtable cimport remove_flow
 from penstock.vswitch.schedule cimport forget_timers
 from penstock.vswitch.worker cimport loop, turn
+from penstock.vswitch.oversight cimport Oversight
 
 cdef inline void run_released(Worker* w, int64_t until):
     with nogil:
@@ -50,10 +51,8 @@ cdef inline void copy_addresses(Worker* to, Worker* source):
     memcpy(to.addresses, source.addresses, sizeof(source.addresses))
     to.address_count = source.address_count
 
-cdef class Switch:
-    cdef Worker* w                  # the first
-    cdef readonly int count
-    cdef readonly dict regions, names, fds, drives
+cdef class Switch(Oversight):
+    cdef readonly dict fds
     cdef readonly list detached
     cdef list epolls, controls
     cdef object crew

@@ -20,6 +20,7 @@ import cython
 from penstock.errors import SpecError, nearest
 from penstock.units import parse_size, parse_time
 from penstock.vswitch.crew import Crew
+from penstock.vswitch.oversight import Oversight
 
 if not cython.compiled:
     raise ImportError("penstock.vswitch.switch works compiled only: run python setup.py build_ext --inplace")
@@ -96,12 +97,12 @@ def address_text(high, low_half):
     return str(address.ipv4_mapped or address)
 
 
-class Switch:
+class Switch(Oversight):
     """Workers with their ports."""
 
     def __init__(self, **settings):
         self.settings = checked(settings)
-        self.regions, self.names, self.detached, self.fds, self.drives = {}, {}, [], {}, {}
+        self.regions, self.names, self.detached, self.fds = {}, {}, [], {}
         self.epolls, self.controls, self.crew = [], [], None
         self.count = self.settings["workers"]
         seed = int.from_bytes(os.urandom(8), "little")
@@ -228,6 +229,7 @@ class Switch:
             input_at(port, i).weight = 1
             input_at(port, i).priority = 1
         self.regions[number], self.names[number] = region, name
+        self.follow(number, name)
         for k in range(self.count):
             worker_at(self.w, k).port_count = max(worker_at(self.w, k).port_count, number + 1)
             self.make_timers(k)
@@ -283,8 +285,10 @@ class Switch:
                 kept += 1
         w.address_count = kept
         self.share_addresses()
-        row = self.port_row(number)
-        self.detached.append({**row, "state": "nonsense" if row["state"] == "nonsense" else "detached"})
+        row = {**self.port_row(number), **self.left_row(number)}
+        row["state"] = "nonsense" if row["state"] == "nonsense" else "detached"
+        self.detached.append(row)
+        self.add_up(row)
         if len(self.detached) > 100:
             self.detached.pop(0)
         home = port_at(w, number).home
@@ -292,6 +296,7 @@ class Switch:
             free_port(port_at(worker_at(self.w, k), number))
             clear_port(port_at(worker_at(self.w, k), number))
         del self.regions[number], self.names[number]
+        self.follow(number, None)
         fd, bell = self.fds.pop(number)
         if bell >= 0:
             self.epolls[home].unregister(bell)
@@ -323,14 +328,14 @@ class Switch:
 
     def port_row(self, number):
         home = port_at(worker_at(self.w, port_at(self.w, number).home), number)
+        drops = {name: home.drops[i] for i, name in enumerate(REASON_NAMES) if home.drops[i]}
         queues = {}
-        for i in range(home.view.queues):
+        for i in range(home.view.queues if len(drops) else 0):
             input = input_at(home, i)
             if found := {name: input.drops[k] for k, name in enumerate(REASON_NAMES) if input.drops[k]}:
                 queues[i] = found
         row = {"port": self.names[number], "number": number, "addresses": self.addresses(number), "state": "up"}
         sums = collections.Counter()
-        drops = {name: home.drops[i] for i, name in enumerate(REASON_NAMES) if home.drops[i]}
         for k in range(self.count):
             port = port_at(worker_at(self.w, k), number)
             if port.state != UP:
@@ -486,7 +491,11 @@ class Switch:
         """Run a function in the first worker's thread, while all rest between two turns; its answer, or what it raises."""
         return self.crew.call(function)
 
+    def halt(self):
+        """End the threads; what there is stays."""
+        self.crew.stop()
+
     def stop(self):
         """End the threads and let all ports go."""
-        self.crew.stop()
+        self.halt()
         self.close()

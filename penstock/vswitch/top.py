@@ -14,6 +14,7 @@ from penstock.palette import BLUE, DASHES, GREEN, ORANGE, OTHERS, PAGE, PURPLE, 
 from penstock.vswitch import messages
 
 SHOWN = 8           # flows in a table or picture: those with the longest queues
+MOST = 64           # flows that are asked for
 COLOURS = (BLUE, ORANGE, GREEN, RED, PURPLE, SKY, *OTHERS)
 
 
@@ -58,7 +59,7 @@ def look(path: str, began: float) -> Sample:
     """Ask the switch."""
     at = time.monotonic() - began
     ports = messages.ask(path, {"show": "ports"})["ports"]
-    flows = messages.ask(path, {"show": "flows"})["flows"]
+    flows = messages.ask(path, {"show": "flows", "most": MOST})["flows"]
     return Sample(at, {row["port"]: row for row in ports}, {name_of(row): row for row in flows})
 
 

@@ -207,6 +207,17 @@ def test_admission(switch):
         b"x" * 70000,
         b'{"set": {"th_goal": {}}}\n',
         b'{"set": {"mode": []}}\n',
+        b'{"set": {"port.a.addresses": [3]}}\n',
+        b'{"set": {"port.": 3}}\n',
+        b'{"set": {"port.a.addresses": {"x": []}}}\n',
+        b'{"reload": {"port": [{}]}}\n',
+        b'{"reload": {}}\n',
+        b'{"capture": 3}\n',
+        b'{"capture": ["a"], "memory": -1}\n',
+        b'{"capture": ["a"], "snap": "x"}\n',
+        b'{"capture": [], "x": 1}\n',
+        b'{"drain": true, "seconds": "x"}\n',
+        b'{"show": "flows", "most": -1}\n',
     ],
 )
 def test_a_request_may_be_anything(switch, data):
@@ -268,7 +279,7 @@ def test_commands(switch, capsys):
     assert main(["vswitch", "show", "--socket", path + "x"]) == 2
     assert main(["vswitch", "shw"]) == 2 and 'did you mean "show"' in capsys.readouterr().err
     assert main(["vswitch", "doctor"]) == 0
-    for name in ("up", "show", "set", "drain", "down", "doctor"):
+    for name in ("up", "show", "capture", "set", "reload", "drain", "down", "doctor"):
         assert main(["vswitch", name, "--help"]) == 0 and f"penstock vswitch {name}" in capsys.readouterr().out
 
 

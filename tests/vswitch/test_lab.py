@@ -419,7 +419,7 @@ def test_a_duty_cycle_slows_a_program_down_and_lets_it_go():
 def test_what_the_doctor_says():
     for ability in doctor():
         assert ability.detail and ability.serves and isinstance(ability.permitted, bool)
-    assert len(PERMITTED) == len(doctor()) == 17
+    assert len(PERMITTED) == len(doctor()) == 19
 
 
 def test_udp_pairs_are_checked_both_ways_in_a_namespace(two):

@@ -1,0 +1,41 @@
+"""What a service manager is told: that the switch is up, how it is, that its worker is alive, that it goes."""
+
+import os
+import socket
+import time
+from collections.abc import Callable
+
+
+def notify(*lines: str) -> bool:
+    """Send lines such as READY=1 to the service manager; False: there is none, or it does not listen."""
+    path = os.environ.get("NOTIFY_SOCKET", "")
+    if not path.startswith(("/", "@")):
+        return False
+    try:
+        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sock:
+            sock.connect(path.replace("@", "\0", 1) if path.startswith("@") else path)
+            sock.send("\n".join(lines).encode())
+    except OSError:
+        return False
+    return True
+
+
+class Pulse:
+    """Tells the manager twice per WatchdogSec= that the switch is alive, if it is."""
+
+    def __init__(self) -> None:
+        ours = os.environ.get("WATCHDOG_PID", str(os.getpid())) == str(os.getpid())
+        number = os.environ.get("WATCHDOG_USEC", "")
+        self.period = int(number) / 2e6 if ours and number.isdigit() else 0.0
+        self.next = time.monotonic()
+
+    def beat(self, alive: Callable[[], object]) -> None:
+        """`alive` raises RuntimeError if it is not; then the manager is not told and does what it was told to do."""
+        if not self.period or time.monotonic() < self.next:
+            return
+        try:
+            alive()
+        except RuntimeError:
+            return
+        self.next = time.monotonic() + self.period
+        notify("WATCHDOG=1")

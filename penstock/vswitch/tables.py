@@ -1,0 +1,160 @@
+"""What `show` prints: tables no wider than the terminal; exact numbers in all columns are in `--wide` and `--json`."""
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+NAME = 20           # characters of a port's name
+
+
+def size(count: float) -> str:
+    """Bytes with a unit, in three figures."""
+    if count < 1000:
+        return f"{count:.0f} B"
+    for unit in ("KB", "MB"):
+        count /= 1000
+        if count < 999.5:
+            return f"{count:.3g} {unit}"
+    return f"{count / 1000:,.1f} GB"
+
+
+def count(number: int) -> str:
+    """Exact up to six figures."""
+    if number < 10**6:
+        return f"{number:,}"
+    scale, unit = next(((s, u) for s, u in ((10**6, "M"), (10**9, "G")) if number < 999.95 * s), (10**12, "T"))
+    return f"{number / scale:,.1f} {unit}"
+
+
+def duration(ns: float) -> str:
+    """With a unit, in three figures."""
+    if ns < 1:
+        return "0"
+    for unit in ("ns", "us", "ms"):
+        if ns < 999.5:
+            return f"{ns:.3g} {unit}"
+        ns /= 1000
+    return f"{ns:.3g} s" if ns < 99.5 else f"{ns:,.0f} s"
+
+
+def rate(bytes_per_s: float) -> str:
+    """In bit/s; nothing while it is not known."""
+    return size(8 * bytes_per_s).replace("B", "bit/s") if bytes_per_s else "-"
+
+
+def short(text: Any, most: int = NAME) -> str:
+    text = "-" if text is None else str(text)
+    return text if len(text) <= most else text[: most - 1] + "…"
+
+
+def end_of(address: str, port: int) -> str:
+    if not port:
+        return address
+    return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"
+
+
+def flow_text(row: dict[str, Any]) -> str:
+    """Who sends what to whom."""
+    protocol = {6: "TCP", 17: "UDP", 1: "ICMP", 58: "ICMPv6", 0: "Ethernet"}.get(row["protocol"], row["protocol"])
+    return f"{end_of(row['source'], row['source_port'])} > {end_of(row['target'], row['target_port'])} {protocol}"
+
+
+def reasons(drops: dict[str, int]) -> str:
+    """The most frequent first."""
+    return ", ".join(f"{reason} {number:,}" for reason, number in sorted(drops.items(), key=lambda item: (-item[1], item[0])))
+
+
+Column = tuple[str, Callable[[dict[str, Any]], str]]
+PORTS: list[Column] = [
+    ("port", lambda r: short(r["port"])),
+    ("state", lambda r: r["state"]),
+    ("flows", lambda r: count(r["flows"])),
+    ("frames in", lambda r: count(r["received_frames"])),
+    ("in", lambda r: size(r["received_bytes"])),
+    ("frames out", lambda r: count(r["sent_frames"])),
+    ("out", lambda r: size(r["sent_bytes"])),
+    ("pauses", lambda r: count(r["pauses"])),
+    ("dropped", lambda r: count(sum(r["drops"].values()))),
+]
+FLOWS: list[Column] = [
+    ("to", lambda r: short(r["to"])),
+    ("queue", lambda r: str(r["queue"])),
+    ("waiting", lambda r: size(r["waiting_bytes"])),
+    ("longest", lambda r: size(r["longest_bytes"])),
+    ("taken at", lambda r: rate(r["rate_bytes_per_s"])),
+    ("frames", lambda r: count(r["frames"])),
+    ("pauses", lambda r: count(r["pauses"])),
+    ("dropped", lambda r: count(r["dropped"])),
+    ("flow", flow_text),
+]
+PAUSES: list[Column] = [
+    ("port", lambda r: short(r["port"])),
+    ("queue", lambda r: "all" if r["queue"] is None else str(r["queue"])),
+    ("left", lambda r: duration(r["left_ns"])),
+]
+DETACHED: list[Column] = [
+    *PORTS[:2],
+    *PORTS[3:7],
+    ("lost", lambda r: count(r.get("waiting_frames", 0))),
+    ("not taken", lambda r: count(r.get("not_taken_frames", 0))),
+    PORTS[8],
+]
+CAPTURES: list[Column] = [
+    ("frames", lambda r: count(r["frames"])),
+    ("bytes", lambda r: size(r["bytes"])),
+    ("missed", lambda r: count(r["missed"])),
+    ("what", lambda r: "drops" if r["only_drops"] else "all"),
+    ("ports", lambda r: ", ".join(r["ports"])),
+]
+COLUMNS = {"ports": PORTS, "flows": FLOWS, "pauses": PAUSES, "detached": DETACHED, "captures": CAPTURES}
+LEFT_ALIGNED = ("port", "state", "to", "flow", "what", "ports")
+
+
+def table(heads: Sequence[str], rows: Iterable[Sequence[str]], width: int | None = None) -> list[str]:
+    """Lines; what is beyond the width is cut."""
+    cells = [list(heads), *map(list, rows)]
+    widths = [max(map(len, column)) for column in zip(*cells)]
+    lines = ["  ".join(cell.ljust(size) if head in LEFT_ALIGNED else cell.rjust(size)
+                       for head, cell, size in zip(heads, row, widths)).rstrip() for row in cells]  # fmt: skip
+    return [short(line, width) for line in lines] if width else lines
+
+
+def shown(what: str, found: Any, width: int = 100) -> list[str]:
+    """A table of rows; names and values of a single one."""
+    if isinstance(found, dict):
+        keys = max(map(len, found))
+        return [f"{key.ljust(keys)}  {value_text(key, value)}" for key, value in found.items()]
+    if not found:
+        return [f"no {what}"]
+    if what not in COLUMNS or not isinstance(found[0], dict):
+        return wide(found)
+    columns = COLUMNS[what]
+    lines = table([head for head, _ in columns], [[text(row) for _, text in columns] for row in found], width)
+    for row in found:
+        if row.get("drops"):
+            worst = sorted(row["drops_by_queue"].items(), key=lambda item: -sum(item[1].values()))[:3]
+            queues = ", ".join(f"queue {queue}: {sum(drops.values()):,}" for queue, drops in worst)
+            lines.append(f"dropped, port {row['port']}: {reasons(row['drops'])}" + (f" (most: {queues})" if queues else ""))
+    return lines
+
+
+def value_text(key: str, value: Any) -> str:
+    if key.startswith("th_"):
+        return size(value)
+    if key in ("spin", "idle"):
+        return duration(value)
+    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else cell(value)
+
+
+def wide(found: Any) -> list[str]:
+    """All columns, exact."""
+    rows = found if isinstance(found, list) else [found]
+    heads = list(dict.fromkeys(key for row in rows for key in row))
+    return table(heads, [[cell(row.get(key)) for key in heads] for row in rows])
+
+
+def cell(value: Any) -> str:
+    if isinstance(value, dict):
+        return ",".join(f"{k}={cell(v)}" for k, v in value.items()) or "-"
+    if isinstance(value, list):
+        return ",".join(map(str, value))
+    return "-" if value is None else str(value)

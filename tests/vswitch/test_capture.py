@@ -1,0 +1,219 @@
+"""Captures: what passes a port, from both sides, with its queue; drops with their reasons; and what the capture itself missed."""
+
+import shutil
+import struct
+import subprocess
+import threading
+import time
+
+import pytest
+from frames import payload_of, udp
+
+from penstock.cli import main
+from penstock.errors import SpecError
+from penstock.vswitch import capturing, messages, pcapfile
+from penstock.vswitch.client import connect
+from penstock.vswitch.daemon import Daemon
+from penstock.vswitch.mirror import Capture
+from penstock.vswitch.region import Region
+from penstock.vswitch.switch import REASON_NAMES, Switch
+
+A, B, C = "10.0.0.1", "10.0.0.2", "10.0.0.3"
+NAMES = {"a": A, "b": B, "c": C}
+
+
+@pytest.fixture
+def switch(tmp_path):
+    path = str(tmp_path / "s.sock")
+    daemon = Daemon({"port": [{"name": n, "addresses": [a]} for n, a in NAMES.items()]}, path)
+    thread = threading.Thread(target=daemon.serve)
+    thread.start()
+    yield path
+    daemon.over.set()
+    thread.join(20)
+    assert not thread.is_alive()
+
+
+def capturing_in_background(path, file, **options):
+    """A capture that is running; call what is returned to end it and get what it says."""
+    over, said = threading.Event(), {}
+    thread = threading.Thread(target=lambda: said.update(capturing.capture(file=file, path=path, over=over, **options)))
+    before = len(messages.ask(path, {"show": "captures"})["captures"])
+    thread.start()
+    while len(messages.ask(path, {"show": "captures"})["captures"]) == before:
+        time.sleep(0.002)
+
+    def end():
+        over.set()
+        thread.join(10)
+        return said
+
+    return end
+
+
+def exchange(path, frames, queue=0):
+    with connect("a", path) as a, connect("b", path) as b:
+        assert a.send_all(queue, frames, timeout=10) == len(frames)
+        got, end = [], time.monotonic() + 10
+        while len(got) < len(frames) and time.monotonic() < end:
+            got += b.receive(64, timeout=0.2)
+        return got
+
+
+def test_both_ends_of_what_passes(switch, tmp_path):
+    """Bytes, directions, queues, times: as sent and as received, of frames shorter and longer than the copied header."""
+    frames = [udp(A, B, 1000 + i % 3, payload=bytes([i]) * (7 * i)) for i in range(100)]
+    end = capturing_in_background(switch, tmp_path / "x.pcapng")
+    start = time.time_ns()
+    got = exchange(switch, frames, queue=5)
+    assert end() == {"ports": ["a", "b", "c"], "frames": 200, "missed": 0}
+    seen = list(capturing.read_capture((tmp_path / "x.pcapng").read_bytes()))
+    into, out = ([s for s in seen if s.direction == d] for d in ("in", "out"))
+    assert [s.frame for s in into] == frames and {(s.interface, s.queue) for s in into} == {("a", 5)}
+    by_queue = {q: [f for k, f in got if k == q] for q in {k for k, _ in got}}
+    assert {q: [s.frame for s in out if s.queue == q] for q in by_queue} == by_queue and {s.interface for s in out} == {"b"}
+    assert all(start <= s.ns <= time.time_ns() and s.comment == "" and s.missed == 0 for s in seen)
+    assert [frame for _, frame in pcapfile.read_frames(tmp_path / "x.pcapng")] == [s.frame for s in seen]
+    assert messages.ask(switch, {"show": "captures"})["captures"] == []
+
+
+@pytest.mark.skipif(not shutil.which("tcpdump"), reason="no tcpdump")
+def test_others_can_read_it(switch, tmp_path):
+    end = capturing_in_background(switch, tmp_path / "x.pcapng", ports=["b"], snap=60)
+    exchange(switch, [udp(A, B, 7, 9, payload=bytes(300))] * 5)
+    assert end()["frames"] == 5
+    done = subprocess.run(["tcpdump", "-nr", str(tmp_path / "x.pcapng")], capture_output=True, text=True)
+    assert done.returncode == 0 and done.stdout.count(f"IP {A}.7 > {B}.9: UDP, length 300") == 5, done.stdout + done.stderr
+
+
+def test_drops_have_their_reasons(switch, tmp_path, capsys):
+    end = capturing_in_background(switch, tmp_path / "x.pcapng", drops=True)
+    with connect("a", switch) as a, connect("b", switch):
+        a.send(2, [udp(A, B), udp(A, "10.9.9.9"), b"x", udp(C, B), udp(A, B)])
+        while sum(messages.ask(switch, {"show": "ports"})["ports"][0]["drops"].values()) < 3:
+            time.sleep(0.002)
+    end()
+    seen = list(capturing.read_capture((tmp_path / "x.pcapng").read_bytes()))
+    assert [(s.interface, s.direction, s.queue, s.comment, s.frame) for s in seen] == [
+        ("a", "in", 2, "dropped: no_route", udp(A, "10.9.9.9")),
+        ("a", "in", 2, "dropped: malformed", b"x"),
+        ("a", "in", 2, "dropped: spoofed", udp(C, B)),
+    ]
+    assert "a in  queue 2  10.0.0.3:1000 > 10.0.0.2:2000 UDP" in capturing.line(seen[2])
+    assert "dropped: malformed" in capturing.line(seen[1])
+
+
+def test_drops_at_the_port_that_they_were_meant_for(switch, tmp_path):
+    """Whoever watches a slow receiver in mode lossy sees what it does not get."""
+    messages.ask(switch, {"set": {"mode": "lossy", "th_goal": "1KB", "th_over": "2KB", "th_net": "3KB"}})
+    end = capturing_in_background(switch, tmp_path / "x.pcapng", ports=["b"], drops=True)
+    with connect("a", switch) as a, connect("b", switch):
+        a.send_all(0, [udp(A, B, payload=b"%04d" % i + bytes(996)) for i in range(20)])
+        while a.waiting(0):
+            time.sleep(0.002)
+        dropped = messages.ask(switch, {"show": "ports"})["ports"][0]["drops"]["full"]
+        assert dropped == 18
+    assert end()["frames"] == dropped
+    seen = list(capturing.read_capture((tmp_path / "x.pcapng").read_bytes()))
+    assert [payload_of(s.frame)[:4] for s in seen] == [b"%04d" % i for i in range(2, 20)]
+    assert {(s.interface, s.direction, s.comment) for s in seen} == {("b", "out", "dropped: full")}
+
+
+def direct(memory=1 << 17, **options):
+    """A switch in this thread with a capture whose memory we hold."""
+    switch, apps = Switch(), []
+    capture = Capture(["a", "b"], REASON_NAMES, 0, memory=memory, **options)
+    switch.start_capture(capture)
+    for name in "ab":
+        app = Region.create()
+        switch.attach(name, Region.attach(app.fd, app.shape), [NAMES[name]])
+        apps.append(app)
+    return switch, capture, capturing.Ring(capture.fd), *apps
+
+
+def send(switch, a, b, payloads):
+    for payload in payloads:
+        assert a.send(0, [udp(A, B, payload=payload)]) == 1
+        switch.turns(1)
+        assert len(b.receive()) == 1, "a frame was lost because of a capture"
+
+
+def test_what_is_missed_is_counted_and_said():
+    """A reader that sleeps costs the traffic nothing; the next block says how many are not there, also around the ring's end."""
+    switch, capture, ring, a, b = direct()
+    missed = told = 0
+    for round_ in range(12):
+        send(switch, a, b, [bytes([i]) * (11 * i + round_) for i in range(150)])
+        seen = list(capturing.read_capture(capturing.beginning("ab") + ring.take()))
+        row = capture.row()
+        assert ring.missed == row["missed"] and row["frames"] + row["missed"] == 300 * (round_ + 1)
+        assert 100 < len(seen) < 300 and row["missed"] > 0
+        assert seen[0].missed == missed - told
+        for s in seen:
+            assert len(set(payload_of(s.frame))) <= 1, "bytes of two frames"
+        told += sum(s.missed for s in seen)
+        missed = row["missed"]
+    switch.end_capture(capture)
+    before = capture.row()
+    send(switch, a, b, [b"x"])
+    assert capture.row() == before
+
+
+@pytest.mark.parametrize("read", [1 << 63, (1 << 64) - 1, 1, 12345, 0])
+def test_a_reader_may_say_anything(read):
+    """It gets nonsense or nothing; frames pass."""
+    switch, _, ring, a, b = direct()
+    for i in range(64):
+        ring.words[8] = read + i & (1 << 64) - 1
+        ring.words[0] = read
+        send(switch, a, b, [bytes(1500)] * 5)
+    ring.map[:] = b"\xff" * len(ring.map)
+    send(switch, a, b, [bytes(1500)] * 5)
+
+
+def test_ports_that_come_and_go():
+    switch, capture, ring, a, _ = direct()
+    switch.detach_name("b")
+    app = Region.create()
+    switch.attach("z", Region.attach(app.fd, app.shape), [B])      # the number is b's, the name is not
+    send(switch, a, app, [b"1"])
+    assert [s.interface for s in capturing.read_capture(capturing.beginning("ab") + ring.take())] == ["a"]
+    switch.end_capture(capture)
+
+
+def test_several_at_a_time():
+    switch, first, ring, a, b = direct()
+    second = Capture(["b"], REASON_NAMES, 0, most=50)
+    switch.start_capture(second)
+    other = capturing.Ring(second.fd)
+    send(switch, a, b, [bytes(100)])
+    assert len(list(capturing.read_capture(capturing.beginning("ab") + ring.take()))) == 2
+    (seen,) = capturing.read_capture(capturing.beginning("b") + other.take())
+    assert len(seen.frame) == 50 and seen.length == 142
+    switch.end_capture(first)
+    send(switch, a, b, [bytes(100)])
+    assert ring.take() == b"" and len(other.take()) > 0
+    with pytest.raises(SpecError, match="captures are running"):
+        for _ in range(10):
+            switch.start_capture(Capture(["a"], REASON_NAMES, 0))
+
+
+def test_the_command(switch, tmp_path, capsys):
+    file = str(tmp_path / "x.pcapng")
+    assert main(["vswitch", "capture", "--for", "0.05", "-w", file, "--socket", switch]) == 0
+    assert f"0 frames in {file}" in capsys.readouterr().err
+    assert struct.unpack_from("<I", (tmp_path / "x.pcapng").read_bytes())[0] == 0x0A0D0D0A
+    for wrong, message in ((["--port", "aa"], 'did you mean "a"'), (["-w", str(tmp_path)], "cannot be written"),
+                           (["--snap", "1B"], "capture.snap"), (["--memory", "1TB"], "capture.memory")):  # fmt: skip
+        assert main(["vswitch", "capture", "--for", "0.05", *wrong, "--socket", switch]) == 2
+        assert message in capsys.readouterr().err
+
+
+def test_one_who_hangs_up_leaves_nothing(switch):
+    with connect("a", switch) as a, connect("b", switch) as b:
+        end = capturing_in_background(switch, None, ports=["a"], count=3)
+        a.send_all(0, [udp(A, B)] * 10)
+        while messages.ask(switch, {"show": "captures"})["captures"]:
+            time.sleep(0.01)
+        assert end()["frames"] == 3
+        assert len(b.receive(32, timeout=1)) > 0

@@ -1,0 +1,194 @@
+"""Changes while frames flow: thresholds, modes, addresses that move from port to port; none of them loses a frame."""
+
+import contextlib
+import random
+import threading
+import time
+
+import pytest
+from frames import payload_of, udp
+from test_switch import switch_of
+
+from penstock.cli import main
+from penstock.errors import SpecError
+from penstock.vswitch import messages
+from penstock.vswitch.client import connect
+from penstock.vswitch.daemon import Daemon
+
+A, B, C, D = "10.0.0.1", "10.0.0.2", "10.0.0.3", "10.0.0.4"
+CONTENT = {
+    "switch": {"th_goal": "4KB", "th_over": "16KB", "th_net": "64KB", "idle": "5ms"},
+    "port": [{"name": n, "addresses": a} for n, a in (("a", [A]), ("b", [B, D]), ("c", [C]))],
+}
+
+
+@contextlib.contextmanager
+def running(path, content=CONTENT):
+    daemon = Daemon(content, path)
+    thread = threading.Thread(target=daemon.serve)
+    thread.start()
+    try:
+        yield daemon
+    finally:
+        daemon.over.set()
+        thread.join(20)
+        assert not thread.is_alive()
+
+
+@pytest.fixture
+def path(tmp_path):
+    return str(tmp_path / "s.sock")
+
+
+def test_a_thousand_changes_lose_no_frame(path):
+    """Two flows, the receiver of one of them moving all the time; whoever has its address gets it, in order."""
+    rng, over = random.Random(5), threading.Event()
+    sent, got = {B: 0, D: 0}, {name: {B: [], D: []} for name in "bc"}
+
+    def send(port):
+        while not over.is_set():
+            for queue, to in enumerate((B, D)):
+                if port.waiting(queue) < 20_000:
+                    frames = [udp(A, to, payload=b"%d" % (sent[to] + i)) for i in range(20)]
+                    sent[to] += port.send(queue, frames)
+            time.sleep(0.0005)
+
+    def receive(name, port):
+        while not over.is_set() or not quiet.is_set():
+            for _, frame in port.receive(64, timeout=0.02):
+                got[name][{2: B, 4: D}[frame[33]]].append(int(payload_of(frame)))
+
+    quiet = threading.Event()
+    with running(path), connect("a", path) as a, connect("b", path) as b, connect("c", path) as c:
+        threads = [threading.Thread(target=send, args=(a,)), threading.Thread(target=receive, args=("b", b)),
+                   threading.Thread(target=receive, args=("c", c))]  # fmt: skip
+        for thread in threads:
+            thread.start()
+        for i in range(1000):
+            goal = rng.choice([1, 4, 16])
+            change = {"th_goal": f"{goal}KB", "th_over": f"{4 * goal}KB", "th_net": f"{16 * goal}KB",
+                      "mode": rng.choice(["pfc", "dpfq", "backdraft"]), "burst": rng.choice([1, 7, 64])}  # fmt: skip
+            if i % 3 == 0:
+                moves = rng.random() < 0.5
+                change |= {"port.b.addresses": [B] if moves else [D, B], "port.c.addresses": [C, D] if moves else [C]}
+            if i % 5 == 0:
+                change["port.a.guarded"] = rng.random() < 0.5
+            messages.ask(path, {"set": change})
+        over.set()
+        threads[0].join(10)
+        end = time.monotonic() + 20
+        while sum(len(f) for by in got.values() for f in by.values()) < sum(sent.values()) and time.monotonic() < end:
+            time.sleep(0.01)
+        quiet.set()
+        for thread in threads[1:]:
+            thread.join(10)
+        rows = {p["port"]: p for p in messages.ask(path, {"show": "ports"})["ports"]}
+    assert all(row["drops"] == {} and row["nonsense"] == 0 for row in rows.values())
+    assert min(sent.values()) > 1000 and got["b"][D] and got["c"][D], "both have had the address"
+    assert got["b"][B] == list(range(sent[B])) and got["c"][B] == []
+    assert sorted(got["b"][D] + got["c"][D]) == list(range(sent[D]))
+    assert all(found == sorted(found) for by in got.values() for found in by.values())
+
+
+def test_a_flow_follows_its_address():
+    """What is delivered stays; the next frame goes to the new owner; the old queue is given back."""
+    switch, a, b, c = switch_of(A, [B, D], C, idle="1ms")
+    a.send(0, [udp(A, D, payload=b"1")])
+    switch.turns(1)
+    switch.readdress({"b": {"addresses": [B], "guarded": True}, "c": {"addresses": [C, D], "guarded": True}})
+    a.send(0, [udp(A, D, payload=b"2")])
+    switch.turns(1)
+    assert [payload_of(f) for _, f in c.receive()] == [b"2"] and len(switch.flows()) == 2
+    assert [payload_of(f) for _, f in b.receive()] == [b"1"]
+    for _ in range(5):
+        time.sleep(0.002)
+        switch.turns(2)
+        b.receive(), c.receive()
+    assert switch.flows() == [] and b.free_rings() == c.free_rings() == 256
+
+
+def test_who_loses_an_address_may_not_send_from_it():
+    switch, a, b = switch_of([A, D], B)
+    a.send(0, [udp(D, B)])
+    switch.turns(1)
+    switch.readdress({"a": {"addresses": [A], "guarded": True}})
+    a.send(0, [udp(D, B), udp(A, B)])
+    switch.turns(2)
+    assert switch.ports()[0]["drops"] == {"spoofed": 1} and len(b.receive()) == 2
+    switch.readdress({"a": {"addresses": [A], "guarded": False}})
+    a.send(0, [udp(D, B)])
+    switch.turns(2)
+    assert len(b.receive()) == 1
+
+
+def test_addresses_that_cannot_be_change_nothing():
+    switch, a, b, _ = switch_of(A, B, C)
+    before = {row["port"]: row["addresses"] for row in switch.ports()}
+    for wrong, message in (([C], "has it"), (["x"], "IPv4"), ([f"10.1.{i // 250}.{i % 250}" for i in range(300)], "holds 256")):
+        with pytest.raises(SpecError, match=message):
+            switch.readdress({"b": {"addresses": wrong, "guarded": True}})
+        assert {row["port"]: row["addresses"] for row in switch.ports()} == before
+    a.send(0, [udp(A, B)])
+    switch.turns(1)
+    assert len(b.receive()) == 1
+
+
+def test_all_changes_or_none(path):
+    with running(path) as daemon, connect("b", path):
+        for change, message in (
+            ({"port.b.addresses": [B], "th_over": "1TB"}, "must rise"),
+            ({"port.b.addresses": [C]}, "port 'c'|port 'b'"),
+            ({"port.b.addresses": [B, B]}, "twice"),
+            ({"port.b.addresses": "x"}, "must be a list"),
+            ({"port.z.addresses": [B]}, "no port 'z'"),
+            ({"port.b.name": "x"}, "cannot be set while running"),
+            ({"port.b.guarded": 1}, "true or false"),
+            ({"port.b.memory": "x", "th_goal": "1KB"}, "memory"),
+            ({"flows": 3}, "new start"),
+        ):
+            with pytest.raises(SpecError, match=message):
+                messages.ask(path, {"set": change})
+            assert daemon.ports["b"]["addresses"] == [B, D] and daemon.switch.settings["th_goal"] == 4000
+            assert messages.ask(path, {"show": "ports"})["ports"][0]["addresses"] == [B, D]
+
+
+def test_set_from_the_command_line(path, capsys):
+    with running(path) as daemon:
+        what = ["port.b.addresses=10.0.0.2,fd00::2", "port.b.guarded=false", "port.c.memory=8MB", "port.c.uid=7", "burst=5"]
+        assert main(["vswitch", "set", *what, "--socket", path]) == 0
+        said = "port.b.addresses=10.0.0.2,fd00::2  port.b.guarded=False  port.c.memory=8000000  port.c.uid=7  burst=5\n"
+        assert capsys.readouterr().out == said
+        with connect("b", path) as b:
+            assert b.addresses == [B, "fd00::2"] and daemon.ports["c"]["uid"] == 7
+
+
+def test_reload(path, tmp_path, capsys):
+    """New ports come, unused ones go, thresholds and addresses change; what takes a new start is refused as a whole."""
+    spec = tmp_path / "s.toml"
+
+    def reload(text):
+        spec.write_text(text)
+        status = main(["vswitch", "reload", str(spec), "--socket", path])
+        out = capsys.readouterr()
+        return status, out.out + out.err
+
+    a, b, d = (f'[[port]]\nname = "{n}"\naddresses = ["{x}"]\n' for n, x in (("a", A), ("b", B), ("d", C)))
+    same = '[switch]\nidle = "5ms"\n'
+    with running(path) as daemon, connect("a", path) as app:
+        assert reload(same + a + b + d) == (0, "reloaded: mode backdraft, ports a, b, d\n")
+        assert daemon.switch.settings["th_goal"] == 32000, "a key that is left out has its default"
+        with connect("d", path) as other:
+            app.send(0, [udp(A, C)])
+            assert len(other.receive(1, timeout=5)) == 1
+            assert "port 'd': an application is attached" in reload(same + a + b)[1]
+        for wrong, message in (("flows = 7\n", "switch.flows"), ('socket = "/x"\n', "switch.socket"),
+                               ("doorbells = false\n", "new start"),
+                               ('mode = "fast"\n', "one of"), ('metrics = "127.0.0.1:1"\n', "switch.metrics")):  # fmt: skip
+            status, said = reload(same + 'th_goal = "1KB"\n' + wrong + a + b + d)
+            assert status == 2 and message in said and daemon.switch.settings["th_goal"] == 32000
+        end = time.monotonic() + 5
+        while "d" in daemon.attached and time.monotonic() < end:
+            time.sleep(0.005)
+        assert reload(same + 'mode = "dpfq"\n' + a)[1] == "reloaded: mode dpfq, ports a\n"
+        with pytest.raises(SpecError, match="none of that name"):
+            connect("d", path)

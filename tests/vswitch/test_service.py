@@ -1,0 +1,219 @@
+"""The switch as a service: what it tells the manager, and that it works with everything taken away that the unit takes away."""
+
+import configparser
+import ctypes
+import os
+import re
+import shutil
+import socket
+import subprocess
+import sys
+import threading
+import time
+import urllib.request
+from pathlib import Path
+
+import pytest
+from frames import udp
+from prometheus_client.openmetrics.parser import text_string_to_metric_families
+
+from penstock.vswitch import capturing, doctor, messages
+from penstock.vswitch.client import connect
+from penstock.vswitch.daemon import Daemon
+from penstock.vswitch.notify import Pulse, notify
+
+A, B = "10.0.0.1", "10.0.0.2"
+ROOT = Path(__file__).parents[2]
+UNIT = ROOT / "packaging/penstock-vswitch@.service"
+PORTS = [{"name": "a", "addresses": [A]}, {"name": "b", "addresses": [B]}]
+
+
+@pytest.fixture
+def manager(tmp_path, monkeypatch):
+    """A socket as systemd's; calling it gives the next message."""
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sock:
+        path = str(tmp_path / "notify")
+        sock.bind(path)
+        sock.settimeout(10)
+        monkeypatch.setenv("NOTIFY_SOCKET", path)
+        yield lambda: sock.recv(4096).decode().split("\n")
+
+
+def test_what_the_manager_is_told(manager, tmp_path):
+    path = str(tmp_path / "s.sock")
+    daemon = Daemon({"port": PORTS}, path)
+    thread = threading.Thread(target=daemon.serve)
+    thread.start()
+    assert manager() == ["READY=1", "STATUS=mode backdraft, 2 ports, attached: none"]
+    with connect("b", path):
+        assert manager() == ["STATUS=mode backdraft, 2 ports, attached: b"]
+    assert manager() == ["STATUS=mode backdraft, 2 ports, attached: none"]
+    daemon.over.set()
+    assert manager() == ["STOPPING=1"]
+    thread.join(10)
+
+
+def test_the_watchdog_asks_the_worker(manager, monkeypatch):
+    monkeypatch.setenv("WATCHDOG_USEC", "20000")
+    pulse, alive = Pulse(), []
+    pulse.beat(lambda: alive.append(1))
+    assert manager() == ["WATCHDOG=1"]
+    pulse.beat(lambda: alive.append(2))
+    time.sleep(0.011)
+
+    def dead():
+        raise RuntimeError("the worker has ended")
+
+    pulse.beat(dead)
+    assert alive == [1] and notify("X=1") and manager() == ["X=1"], "nothing was said of a dead worker"
+    for name, value in (("WATCHDOG_PID", "1"), ("WATCHDOG_USEC", "")):
+        monkeypatch.setenv(name, value)
+        assert Pulse().period == 0
+
+
+def test_without_a_manager(monkeypatch):
+    for path in ("", "relative", "/nowhere/at/all", "@nobody-listens-there"):
+        monkeypatch.setenv("NOTIFY_SOCKET", path)
+        assert not notify("READY=1")
+
+
+def unit():
+    parser = configparser.ConfigParser(strict=False, interpolation=None)
+    parser.optionxform = str
+    parser.read(UNIT)
+    return parser["Service"]
+
+
+@pytest.mark.skipif(not shutil.which("systemd-analyze"), reason="no systemd-analyze")
+def test_systemd_understands_the_units(tmp_path):
+    """Also with each of the drop-ins."""
+    text = re.sub(r"^(Exec\w+=-?)penstock\b", rf"\1{sys.executable}", UNIT.read_text(), flags=re.M)
+    (tmp_path / "penstock-vswitch@.service").write_text(text)
+    for extra in (None, "tap.conf", "packet.conf"):
+        folder = tmp_path / "penstock-vswitch@x.service.d"
+        shutil.rmtree(folder, ignore_errors=True)
+        if extra:
+            folder.mkdir()
+            shutil.copy(ROOT / "packaging" / extra, folder)
+        command = ["systemd-analyze", "verify", "--man=no", "./penstock-vswitch@x.service"]
+        done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+        assert done.returncode == 0 and not done.stderr, done.stderr
+
+
+def syscalls(group, seen=()):
+    """Names of a group such as @system-service."""
+    done = subprocess.run(["systemd-analyze", "syscall-filter", group], capture_output=True, text=True)
+    names = [line.strip() for line in done.stdout.splitlines()[1:] if line.strip() and not line.strip().startswith("#")]
+    for name in names:
+        if name.startswith("@") and name not in seen:
+            yield from syscalls(name, (*seen, name))
+        elif not name.startswith("@"):
+            yield name
+
+
+def can_confine():
+    try:
+        ctypes.CDLL("libseccomp.so.2")
+    except OSError:
+        return False
+    return os.getuid() == 0 and all(map(shutil.which, ("setpriv", "systemd-analyze")))
+
+
+@pytest.mark.skipif(not can_confine(), reason="needs root, setpriv, libseccomp and systemd-analyze")
+def test_all_works_with_what_the_unit_leaves(tmp_path):
+    """Without capabilities, with the unit's system calls and address families: attach, send, look, capture, change, die."""
+    service = unit()
+    assert service["CapabilityBoundingSet"] == service["AmbientCapabilities"] == ""
+    assert [service[key] for key in ("MemoryDenyWriteExecute", "NoNewPrivileges")] == ["yes", "yes"]
+    allowed = sorted(set(syscalls(service["SystemCallFilter"])))
+    families = {int(getattr(socket, name)) for name in service["RestrictAddressFamilies"].split()}
+    assert len(allowed) > 200 and "memfd_create" in allowed
+    folder = tmp_path / "run"
+    folder.mkdir()
+    path = str(folder / "s.sock")
+    code = f"""
+import signal, socket, sys
+sys.path[:0] = [{str(ROOT)!r}, {str(ROOT / "tests/vswitch")!r}]
+from confinement import confine
+from penstock.vswitch.daemon import Daemon
+confine({allowed!r}, {families!r})
+daemon = Daemon({{"switch": {{"metrics": "127.0.0.1:0"}}, "port": {PORTS!r}}}, {path!r})
+signal.signal(signal.SIGTERM, lambda *_: daemon.over.set())
+try:
+    socket.socket(socket.AF_NETLINK, socket.SOCK_RAW)
+except OSError as error:
+    print(error.errno, daemon.metrics.port, flush=True)
+daemon.serve()
+print("down", flush=True)
+"""
+    command = ["setpriv", "--bounding-set=-all", "--inh-caps=-all", "--no-new-privs", sys.executable, "-c", code]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    try:
+        said = process.stdout.readline().split()
+        assert said and said[0] == "97", process.communicate(timeout=10)
+        until = time.monotonic() + 10
+        while time.monotonic() < until:
+            try:
+                messages.ask(path, {"show": "ports"})
+                break
+            except Exception:
+                time.sleep(0.05)
+        with connect("a", path) as a, connect("b", path) as b:
+            done = {}
+            thread = threading.Thread(target=lambda: done.update(capturing.capture(["a"], None, count=20, path=path, seconds=10)))
+            thread.start()
+            while not messages.ask(path, {"show": "captures"})["captures"]:
+                time.sleep(0.005)
+            assert a.send_all(0, [udp(A, B)] * 50, timeout=5) == 50
+            got = 0
+            while got < 50 and (found := b.receive(64, timeout=5)):
+                got += len(found)
+            thread.join(10)
+            assert got == 50 and done["frames"] == 20
+            change = {"th_net": "1MB", "port.a.addresses": [A, "10.9.0.1"]}
+            assert messages.ask(path, {"set": change})["settings"]["th_net"] == 10**6
+            text = urllib.request.urlopen(f"http://127.0.0.1:{said[1]}/metrics", timeout=10).read().decode()
+            assert len(list(text_string_to_metric_families(text))) > 20
+        code = f"from penstock.vswitch.client import connect as c\np = c('a', {path!r}); print(1, flush=True); p.receive(1, 60)"
+        child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
+        child.stdout.readline()
+        child.kill()
+        child.wait()
+        until = time.monotonic() + 5
+        while messages.ask(path, {"show": "ports"})["ports"]:
+            assert time.monotonic() < until, "the death of an application is not seen"
+            time.sleep(0.01)
+        assert messages.ask(path, {"drain": True})["drained"]
+        process.terminate()
+        assert process.wait(20) == 0 and process.stdout.read() == "down\n"
+    finally:
+        process.kill()
+        process.wait()
+
+
+@pytest.mark.skipif(os.getuid() != 0 or not shutil.which("setpriv"), reason="needs root and setpriv")
+@pytest.mark.parametrize("file, ability, capability", [("tap.conf", "tap", "net_admin"), ("packet.conf", "packet", "net_raw")])
+def test_a_drop_in_has_the_least_capability(file, ability, capability):
+    """With it the port can be opened, without it not."""
+    if not {a.name: a for a in doctor.doctor()}[ability].permitted:
+        pytest.skip(f"{ability} ports are not permitted here")
+    text = (ROOT / "packaging" / file).read_text()
+    assert re.search(rf"^AmbientCapabilities=CAP_{capability.upper()}$", text, re.M)
+    code = f"from penstock.vswitch import doctor; doctor._{ability}()"
+    for caps, works in ((f"-all,+{capability}", True), ("-all", False)):
+        options = [f"--bounding-set={caps}", f"--inh-caps={caps}", "--no-new-privs"]
+        done = subprocess.run(["setpriv", *options, sys.executable, "-c", code], capture_output=True, text=True)
+        assert (done.returncode == 0) == works, done.stderr
+
+
+def test_the_doctor_says_what_each_kind_of_port_needs(monkeypatch):
+    """Every name that a kind needs is one that is tried; without it the kind cannot be used."""
+    found = doctor.doctor()
+    assert {name for names in doctor.KINDS.values() for name in names} <= {a.name for a in found}
+    without = [a._replace(permitted=a.name != "packet") for a in found]
+    assert doctor.kinds(without)["packet"] == ["packet"] and doctor.kinds(without)["udp"] == []
+    monkeypatch.setattr(doctor.resource, "getrlimit", lambda _: (256, 256))
+    monkeypatch.setenv("XDG_RUNTIME_DIR", "/nowhere")
+    rows = {row["what"]: row for row in doctor.examine()}
+    assert not rows["descriptors"]["ok"] and "ulimit -n 640" in rows["descriptors"]["detail"]
+    assert not rows["socket"]["ok"] and "not permitted: " in rows["port shm"]["detail"] and "socket" in rows["port shm"]["detail"]
