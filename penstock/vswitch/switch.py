@@ -233,11 +233,11 @@ class Switch:
             w.address_count += 1
 
     def detach(self, number):
-        """Forget a port, its flows and its memory."""
+        """Forget a port and its flows. Returns its region: to unmap it takes time, which need not be the worker's."""
         w = self.w
         port = port_at(w, number)
         if number not in self.regions:
-            return
+            return None
         self.forget_flows(number)
         forget_timers(w, number)
         kept = 0
@@ -255,7 +255,8 @@ class Switch:
         free(port.news)
         free(port.news_queues)
         clear_port(port)
-        del self.regions[number], self.names[number]
+        region = self.regions.pop(number)
+        del self.names[number]
         fd, bell = self.fds.pop(number)
         if bell >= 0:
             self.epoll.unregister(bell)
@@ -263,14 +264,14 @@ class Switch:
         if fd >= 0:
             os.close(fd)
         w.port_count = max(self.regions, default=-1) + 1
+        return region
 
     def detach_name(self, name):
-        """The same by name; whether there was such a port."""
+        """The same by name; None: there is no such port."""
         for number, known in list(self.names.items()):
             if known == name:
-                self.detach(number)
-                return True
-        return False
+                return self.detach(number)
+        return None
 
     def forget_flows(self, number):
         """Those to the port at once; those from it are idle from now on. The next port of that number has another serial."""
@@ -396,7 +397,7 @@ class Switch:
         return turns_released(self.w, count)
 
     def start(self, cpu=None, on_nonsense=None):
-        """Work in a thread of its own; `on_nonsense(names)` learns there of ports detached for their nonsense."""
+        """Work in a thread of its own; `on_nonsense(names, regions)` learns there of ports detached for their nonsense."""
         self.thread = threading.Thread(target=self.work, args=(cpu, on_nonsense), name="worker", daemon=True)
         self.thread.start()
 
@@ -411,10 +412,10 @@ class Switch:
                 self.w.broken_off = 0
                 numbers = [i for i in self.regions if port_at(self.w, i).state == BROKEN_OFF]
                 names = [self.names[i] for i in numbers]
-                for number in numbers:
-                    self.detach(number)
+                regions = [self.detach(number) for number in numbers]
                 if on_nonsense:
-                    on_nonsense(names)
+                    on_nonsense(names, regions)
+                del regions
             while self.commands:
                 function, answer, done = self.commands.popleft()
                 try:
