@@ -86,7 +86,7 @@ def announce(port, queue):
         at = port.news_first + port.news_count
         port.news_queues[at - port.view.queues if at >= port.view.queues else at] = queue
         port.news_count += 1
-    port.news[queue] += 1
+    add_news(port, queue)
 
 
 def drop(port, input, buffer, reason):
@@ -153,7 +153,7 @@ def set_limits(w, flow, view):
     """
     to = port_at(w, flow.target)
     mean = to.sent_bytes // to.sent_frames if to.sent_frames else 64
-    stored = to.sent_bytes - signed_of(load64(view.total[1]) - to.total_base)
+    stored = signed_of(to.sent_bytes - (load64(view.total[1]) - to.total_base))     # of unsigned numbers: it may be anything
     flow.net = max(1, min(w.th_net, view.buffers * mean - max(stored, 0)))
     flow.over = min(w.th_over, flow.net // 2)
     flow.goal = min(w.th_goal, flow.over // 2)
