@@ -169,8 +169,9 @@ def frames_of(rng):
     return out
 
 
-def hostile_process(connection, seed):
+def hostile_process(connection, others_end, seed):
     """Takes region after region (a byte each says which shape) until it is killed."""
+    others_end.close()                          # so that it ends with the other side
     rng, hostile = random.Random(seed), None
     frames = frames_of(rng)
     connection.setblocking(False)
@@ -217,8 +218,8 @@ class Run:
     def spawn(self):
         self.kill()
         self.connection, theirs = socket.socketpair()
-        context = multiprocessing.get_context("fork")
-        self.child = context.Process(target=hostile_process, args=(theirs, self.rng.getrandbits(32)), daemon=True)
+        arguments = (theirs, self.connection, self.rng.getrandbits(32))
+        self.child = multiprocessing.get_context("fork").Process(target=hostile_process, args=arguments, daemon=True)
         self.child.start()
         theirs.close()
 
