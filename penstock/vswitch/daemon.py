@@ -47,7 +47,7 @@ def checked(content: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, dict[
     if not isinstance(path, str) or not 0 < len(path) < 108:
         raise SpecError(f"switch.socket = {path!r}: must be a path of at most 107 characters")
     allowed = os.sched_getaffinity(0)
-    if cpu is not None and (isinstance(cpu, bool) or cpu not in allowed):
+    if cpu is not None and (isinstance(cpu, bool) or not isinstance(cpu, int) or cpu not in allowed):
         raise SpecError(f"switch.cpu = {cpu!r}: must be one of {sorted(allowed)}, or left out")
     tables = content.get("port", [])
     if not isinstance(tables, list) or not all(isinstance(t, Mapping) for t in tables):
