@@ -23,6 +23,12 @@ cdef inline Timer* new_timers(int64_t n): return <Timer*>calloc(n, sizeof(Timer)
 cdef inline int32_t* numbers(int64_t n): return <int32_t*>calloc(n, sizeof(int32_t))
 cdef inline void set_view(Port* port, Region region): port.view = region.view
 cdef inline void clear_port(Port* port): memset(port, 0, sizeof(Port))
+cdef inline bint has_drops(Input* input) noexcept nogil:
+    cdef int i
+    for i in range(REASONS):
+        if input.drops[i]:
+            return True
+    return False
 cdef inline void clear_input(Input* input): memset(input, 0, sizeof(Input))
 
 cdef class Switch:

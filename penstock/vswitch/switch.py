@@ -37,6 +37,7 @@ DEFAULTS = {
     "idle": "100ms",
 }
 WHILE_RUNNING = ("mode", "th_goal", "th_over", "th_net", "burst", "spin", "idle")
+QUEUES_KEPT = 64            # whose drops are remembered of a port that has gone
 MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}", re.I)
 
 
@@ -247,7 +248,8 @@ class Switch:
                 to.high, to.low, to.port = address.high, address.low, address.port
                 kept += 1
         w.address_count = kept
-        self.detached.append({**self.port_row(number), "state": "nonsense" if port.state == BROKEN_OFF else "detached"})
+        row = self.port_row(number, QUEUES_KEPT)
+        self.detached.append({**row, "state": "nonsense" if port.state == BROKEN_OFF else "detached"})
         if len(self.detached) > 100:
             self.detached.pop(0)
         free(port.inputs)
@@ -285,14 +287,16 @@ class Switch:
 
     # ---- What there is ----
 
-    def port_row(self, number):
+    def port_row(self, number, most_queues=1 << 20):
         port = port_at(self.w, number)
         drops = {name: port.drops[i] for i, name in enumerate(REASON_NAMES) if port.drops[i]}
         queues = {}
         for i in range(port.view.queues if port.inputs else 0):
             input = input_at(port, i)
-            if found := {name: input.drops[k] for k, name in enumerate(REASON_NAMES) if input.drops[k]}:
-                queues[i] = found
+            if has_drops(input):
+                queues[i] = {name: input.drops[k] for k, name in enumerate(REASON_NAMES) if input.drops[k]}
+                if len(queues) == most_queues:
+                    break
         return {
             "port": self.names[number],
             "number": number,

@@ -137,3 +137,15 @@ def test_pauses_that_end_at_once_end_in_bounded_steps():
         pytest.skip(f"turns are so slow here that only {before} pauses are on at a time")
     switch.turns(1)
     assert before - 1024 <= len(switch.pauses()) < before
+
+
+def test_what_is_remembered_of_those_who_have_gone_is_little():
+    """Of 100 ports with 20 000 queues, each with a drop, it was hundreds of megabytes, and the worker collected it."""
+    shape = {"queues": 2000, "rings": 2010, "buffers": 2048, "buffer_bytes": 64}
+    switch, c = switch_of(C, shapes={0: shape})
+    for queue in range(2000):
+        assert c.send(queue, [b"x"])
+        switch.turns(1)
+    assert len(switch.ports()[0]["drops_by_queue"]) == 2000
+    switch.detach(0)
+    assert len(switch.detached[-1]["drops_by_queue"]) == 64 and switch.detached[-1]["drops"] == {"malformed": 2000}
