@@ -75,8 +75,16 @@ def ask(path: str, message: dict[str, Any], timeout: float = 15.0) -> dict[str, 
 def converse(connection: socket.socket, path: str, message: dict[str, Any],
              fds: tuple[int, ...] = ()) -> tuple[dict[str, Any], list[int]]:
     """Connect, send a message and get an answer that is no refusal, with its descriptors; or say why not."""
+    end = time.monotonic() + (connection.gettimeout() or 0.0)
     try:
-        connection.connect(path)
+        while True:
+            try:
+                connection.connect(path)
+                break
+            except BlockingIOError:                 # others are connecting, and are admitted first
+                if time.monotonic() > end:
+                    raise
+                time.sleep(0.005)
     except OSError as error:
         raise SpecError(f"{path}: no switch answers ({error.strerror}); start one: `penstock vswitch up SPEC.toml`") from None
     answer: dict[str, Any] | None = None

@@ -135,8 +135,11 @@ class Run:
     def report(self):
         times = sorted(self.times)
         how = f"after {self.instructions} single steps in all" if self.step else "at random instants"
-        return (f"{len(times)} applications killed {how}; reclaimed within {1e3 * times[len(times) // 2]:.1f} ms (median), "
-                f"{1e3 * times[-1]:.1f} ms (longest), {sum(t < 0.1 for t in times)} within 100 ms; {self.received} honest frames in order, {self.foreign} of the dead")
+        return (
+            f"{len(times)} applications killed {how}; reclaimed within {1e3 * times[len(times) // 2]:.1f} ms (median), "
+            f"{1e3 * times[-1]:.1f} ms (longest), {sum(t < 0.1 for t in times)} of them within 100 ms; {self.received} honest "
+            f"frames in order, {self.foreign} of the dead"
+        )
 
 
 def run(seed, kills, step=False):
