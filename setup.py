@@ -60,7 +60,7 @@ sources = sorted(p for p in ROOT.rglob("*.py") if p.with_suffix(".pxd").exists()
 extensions = [
     Extension(".".join(p.with_suffix("").parts), [str(p)], include_dirs=[str(ROOT / "fabric"), str(ROOT / "vswitch")],
               extra_compile_args=FLAGS, extra_link_args=FLAGS,
-              depends=[str(ROOT / "fabric/state.h"), str(ROOT / "vswitch/shared.h")])
+              depends=[str(ROOT / "fabric/state.h"), str(ROOT / "vswitch/shared.h"), str(ROOT / "vswitch/guard.h")])
     for p in sources
 ]
 setup(

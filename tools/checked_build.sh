@@ -1,6 +1,7 @@
 #!/bin/sh
-# Builds the core with index checks, AddressSanitizer and UndefinedBehaviorSanitizer in a folder of its own and runs the small
-# cases of every scheme there, on one and two threads. Any report of a sanitizer fails.
+# Builds the core with index checks, AddressSanitizer and UndefinedBehaviorSanitizer in a folder of its own and runs there the
+# small cases of every scheme, on one and two threads, the tests of the real switch's data plane, and for a while its fuzzer.
+# Any report of a sanitizer fails.
 #
 #     tools/checked_build.sh [FOLDER]       PYTHON=... with penstock's dependencies and pytest; default: python3
 #
@@ -14,21 +15,33 @@ sanitize="-fsanitize=address,undefined"
 flags="-O1 -g -w -fno-wrapv -ffp-contract=off -DPENSTOCK_CHECK $sanitize"
 
 mkdir -p "$folder"
-(cd "$root" && tar --exclude='*.so' --exclude='*.c' --exclude=__pycache__ -cf - penstock setup.py pyproject.toml README.md tools tests/unit) |
+(cd "$root" && tar --exclude='*.so' --exclude='*.c' --exclude=__pycache__ -cf - penstock setup.py pyproject.toml README.md tools tests) |
     tar -xf - -C "$folder"
 cd "$folder"
 PENSTOCK_CFLAGS=$flags "$python" setup.py -q build_ext --inplace -j "$(nproc 2>/dev/null || echo 2)" >build.log 2>&1 ||
     { tail -30 build.log; exit 1; }
 
 status=0
+export PYTHONPATH=$folder UBSAN_OPTIONS=print_stacktrace=1 XDG_CACHE_HOME=$folder/cache
+checked() {
+    LD_PRELOAD="$(gcc -print-file-name=libasan.so) $(gcc -print-file-name=libubsan.so)" "$@"
+}
+
 # A user's scheme is compiled when it is loaded, by $CC.
-PYTHONPATH=$folder \
-LD_PRELOAD="$(gcc -print-file-name=libasan.so) $(gcc -print-file-name=libubsan.so)" \
-ASAN_OPTIONS=detect_leaks=0:abort_on_error=0 UBSAN_OPTIONS=print_stacktrace=1 \
-CC="gcc -fno-wrapv -DPENSTOCK_CHECK $sanitize" XDG_CACHE_HOME=$folder/cache \
-    "$python" tools/checked_cases.py >checked.log 2>&1 || status=1
-grep -q -e 'runtime error:' -e 'ERROR: AddressSanitizer' -e 'penstock: index' checked.log && status=1
+export ASAN_OPTIONS=detect_leaks=0:abort_on_error=0
+checked env CC="gcc -fno-wrapv -DPENSTOCK_CHECK $sanitize" "$python" tools/checked_cases.py >checked.log 2>&1 || status=1
+
+# An access to a guard page has to end the process, as it does without the sanitizer.
+export ASAN_OPTIONS=detect_leaks=0:handle_segv=0
+(cd tests/vswitch &&
+    checked "$python" -m pytest -s -n0 -p no:cacheprovider \
+        test_region.py test_switch.py test_hostile.py test_safety.py test_parsers.py &&
+    checked "$python" fuzz_region.py --seconds "${FUZZ_SECONDS:-16}" --turns 100000) >vswitch.log 2>&1 || status=1
+
+grep -q -e 'runtime error:' -e 'ERROR: AddressSanitizer' -e 'penstock: index' checked.log vswitch.log && status=1
 grep -v '^case ' checked.log | head -100
-echo "$(grep -c '^case ' checked.log) runs; the whole log: $folder/checked.log"
+grep -A8 -e 'runtime error:' -e 'ERROR: AddressSanitizer' vswitch.log | head -100
+tail -12 vswitch.log
+echo "$(grep -c '^case ' checked.log) runs; the whole logs: $folder/checked.log, $folder/vswitch.log"
 [ $status = 0 ] && echo "no report" || echo "FAILED"
 exit $status

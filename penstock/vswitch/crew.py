@@ -13,7 +13,8 @@ Answer = tuple[Any, BaseException | None]
 class Crew:
     """A thread per worker.  The first runs what Python asks for, while the others rest."""
 
-    def __init__(self, switch: Any, count: int, cpus: Sequence[int], on_nonsense: Callable[[list[str]], None] | None) -> None:
+    def __init__(self, switch: Any, count: int, cpus: Sequence[int],
+                 on_nonsense: Callable[[list[str], list[Any]], None] | None) -> None:
         self.switch, self.on_nonsense = switch, on_nonsense
         self.commands: collections.deque[tuple[Callable[[], Any], list[Answer], threading.Event]] = collections.deque()
         self.gate = threading.Condition()
@@ -59,8 +60,10 @@ class Crew:
             while not self.gate.wait_for(self._all_rest, 1.0):
                 pass
         try:
-            if (names := self.switch.detach_broken()) and self.on_nonsense:
-                self.on_nonsense(names)
+            names, regions = self.switch.detach_broken()
+            if names and self.on_nonsense:
+                self.on_nonsense(names, regions)
+            del regions
             while self.commands:
                 function, answer, done = self.commands.popleft()
                 try:

@@ -3,6 +3,7 @@
 An application is attached as long as its connection lives and its process does; the control thread sees either end.
 """
 
+import collections
 import contextlib
 import functools
 import os
@@ -25,7 +26,13 @@ from penstock.vswitch.region import checked as checked_shape
 from penstock.vswitch.switch import Switch, address_words
 from penstock.vswitch.switch import checked as checked_settings
 
-MOST_CONNECTIONS = 128
+MOST_CONNECTIONS = 128      # of other users, beside those that have attached
+MOST_OF_A_USER = 32
+REQUEST_BYTES = 1 << 13     # of other users; a specification may be longer
+OWN_REQUEST_BYTES = 1 << 16
+REQUEST_S = 5.0             # for a whole request to come in, and for an answer to be taken
+AGAIN_S = 0.02              # between two attachments to a port; each costs the worker some time
+AGAIN_AFTER_NONSENSE_S = 1.0
 PORT_KEYS = ("name", "addresses", "uid", "memory", "guarded", "kind")
 SWITCH_KEYS = ("socket", "cpu", "cpus", "metrics")
 
@@ -113,7 +120,9 @@ class Daemon:
         self.asked_down: list[threading.Thread] = []
         self.attached: dict[str, socket.socket] = {}
         self.plugged: dict[str, devices.Device] = {}
-        self.connections = 0
+        self.asking: collections.Counter[int] = collections.Counter()   # connections that have not attached, by user
+        self.again: dict[str, float] = {}       # when a port may next be attached to
+        self.leaving: list[Any] = []            # regions to unmap, which takes time
         self.lock = threading.Lock()
         self.listener = socket.socket(socket.AF_UNIX)
         self._bind()
@@ -153,12 +162,10 @@ class Daemon:
                     connection, _ = self.listener.accept()
                 except TimeoutError:
                     continue
-                if self.connections >= MOST_CONNECTIONS:
-                    connection.close()
+                except OSError:         # no descriptor is left; there will be, when a connection ends
+                    time.sleep(0.01)
                     continue
-                with self.lock:
-                    self.connections += 1
-                threading.Thread(target=self._converse, args=(connection,), daemon=True).start()
+                self._admit(connection)
         finally:
             notify("STOPPING=1")
             self.listener.close()
@@ -166,6 +173,8 @@ class Daemon:
             if self.metrics:
                 self.metrics.close()
             names = list(self.attached)
+            for device in opened.values():
+                device.release()
             self.switch.stop()
             self.left = operating.last_rows(self.switch.detached, names)
             for each in list(self.attached.values()):
@@ -205,28 +214,49 @@ class Daemon:
             raise
         return opened
 
-    def _hang_up(self, names: list[str]) -> None:
+    def _admit(self, connection: socket.socket) -> None:
+        """A thread for a connection, unless its user has many, or others than the switch's own user have."""
+        pid, uid, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+        with self.lock:
+            others = sum(n for user, n in self.asking.items() if not _is_owner(user))
+            if self.asking[uid] >= MOST_OF_A_USER or (others >= MOST_CONNECTIONS and not _is_owner(uid)):
+                connection.close()
+                return
+            self.asking[uid] += 1
+        try:
+            threading.Thread(target=self._converse, args=(connection, pid, uid), daemon=True).start()
+        except RuntimeError:            # no thread is left
+            connection.close()
+            self._asks_no_more(uid)
+
+    def _asks_no_more(self, uid: int) -> None:
+        with self.lock:
+            self.asking[uid] -= 1
+            if not self.asking[uid]:
+                del self.asking[uid]
+
+    def _hang_up(self, names: list[str], regions: list[Any]) -> None:
         """The worker has detached ports whose applications wrote nonsense."""
+        self.leaving += regions
         for name in names:
+            self.again[name] = time.monotonic() + AGAIN_AFTER_NONSENSE_S
             if name in self.attached:
                 _shut(self.attached[name])
 
-    def _converse(self, connection: socket.socket) -> None:
-        pid, uid, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+    def _converse(self, connection: socket.socket, pid: int, uid: int) -> None:
         name = None
-        connection.settimeout(10)
         try:
             while not self.over.is_set():
-                message, fds = messages.receive(connection, 1 << 16)
+                message, fds = messages.receive(connection, OWN_REQUEST_BYTES if _is_owner(uid) else REQUEST_BYTES, 2, REQUEST_S)
                 if message is None:
                     return
+                connection.settimeout(REQUEST_S)
                 try:
                     if "attach" in message or "plug" in message:
                         admit = self._attach if "attach" in message else self._plug
                         name = admit(connection, message, fds, uid)
                         self._tell()
-                        self._wait_for_end(connection, pid)
-                        return
+                        break
                     if "capture" in message:
                         self._permit(uid)
                         operating.capture(self, connection, message)
@@ -239,11 +269,14 @@ class Daemon:
         except (OSError, RuntimeError):
             pass
         finally:
-            if name is not None:
-                self._detach(name)
-            connection.close()
-            with self.lock:
-                self.connections -= 1
+            self._asks_no_more(uid)
+            try:
+                if name is not None:
+                    self._wait_for_end(connection, pid)
+            finally:
+                if name is not None:
+                    self._detach(name)
+                connection.close()
 
     def _wait_for_end(self, connection: socket.socket, pid: int) -> None:
         """Until the application hangs up or dies; it has nothing more to say."""
@@ -273,15 +306,6 @@ class Daemon:
             raise SpecError("the switch is being drained and takes no more applications")
         return name, port
 
-    def _reserve(self, name: str, connection: socket.socket) -> None:
-        end = time.monotonic() + 0.5  # the one before may be on its way out
-        while name in self.attached and time.monotonic() < end:
-            time.sleep(0.005)
-        with self.lock:
-            if name in self.attached:
-                raise SpecError(f"port {name!r}: an application is attached; there can be one")
-            self.attached[name] = connection
-
     def _plug(self, connection: socket.socket, message: dict[str, Any], fds: list[int], uid: int) -> str:
         """A TAP that another process has made, in whatever namespace, and whose descriptor it sends."""
         self._permit(uid)
@@ -290,7 +314,7 @@ class Daemon:
             raise SpecError("plug: must come with the file descriptor of a TAP, and perhaps that of an allowance")
         device = devices.of_descriptor(os.dup(fds[0]), *fds[1:])
         try:
-            self._reserve(name, connection)
+            self._claim(name, connection)
             try:
                 self.switch.call(lambda: attach_device(self.switch, name, device, port["addresses"], port["guarded"]))
             except (PenstockError, RuntimeError):
@@ -318,30 +342,46 @@ class Daemon:
                 "ask for fewer "
                 "buffers, or allow more"
             )
-        self._reserve(name, connection)
-        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
-        bell = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+        most = self.switch.settings["flows"] // len(self.ports)
+        if shape["queues"] > most:
+            raise SpecError(
+                f"port {name!r}: {shape['queues']} queues are too many; switch.flows = {self.switch.settings['flows']} are for "
+                f"{len(self.ports)} ports, {most} each: ask for fewer, or start the switch with more flows"
+            )
+        region = Region.attach(fds[0], shape)
+        self._claim(name, connection)
         try:
-            region = Region.attach(fds[0], shape)
-            pair = (os.dup(ours.fileno()), bell)
-            try:
-                port = self.switch.call(lambda: self._take_in(name, region, pair))
-            except (PenstockError, RuntimeError):
-                del self.attached[name]
-                messages.close(list(pair))
-                raise
-            try:
-                answer = {"attached": name, "doorbells": self.switch.settings["doorbells"], "addresses": port["addresses"]}
-                messages.send(connection, answer, (bell, theirs.fileno()))
-            except OSError:
-                self._detach(name)
-                raise
-        finally:
-            ours.close()
-            theirs.close()
+            self._take_in(name, region, connection)
+        except BaseException:
+            self._detach(name)
+            raise
         return name
 
-    def _take_in(self, name: str, region: Region, pair: tuple[int, int]) -> dict[str, Any]:
+    def _claim(self, name: str, connection: socket.socket) -> None:
+        """Have a port for oneself; the application before may be on its way out."""
+        end = max(time.monotonic(), self.again.get(name, 0.0)) + 0.5
+        while time.monotonic() < end:
+            with self.lock:
+                if name not in self.attached and time.monotonic() >= self.again.get(name, 0.0):
+                    self.attached[name] = connection
+                    self.again[name] = time.monotonic() + AGAIN_S
+                    return
+            time.sleep(0.005)
+        raise SpecError(f"port {name!r}: an application is attached; there can be one")
+
+    def _take_in(self, name: str, region: Any, connection: socket.socket) -> None:
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
+        with ours, theirs, contextlib.ExitStack() as unless_taken:
+            bell = os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+            unless_taken.callback(os.close, bell)
+            fd = os.dup(ours.fileno())
+            unless_taken.callback(os.close, fd)
+            port = self.switch.call(lambda: self._attach_region(name, region, (fd, bell)))
+            unless_taken.pop_all()
+            answer = {"attached": name, "doorbells": self.switch.settings["doorbells"], "addresses": port["addresses"]}
+            messages.send(connection, answer, (bell, theirs.fileno()))
+
+    def _attach_region(self, name: str, region: Any, pair: tuple[int, int]) -> dict[str, Any]:
         """In the worker's thread, where ports are changed as well."""
         port = self.ports[name]
         self.switch.attach(name, region, port["addresses"], pair, port["guarded"])
@@ -349,7 +389,8 @@ class Daemon:
 
     def _detach(self, name: str) -> None:
         with contextlib.suppress(RuntimeError):  # the switch has ended, and has let all ports go
-            self.switch.call(lambda: self.switch.detach_name(name))
+            self.switch.call(lambda: self.leaving.append(self.switch.detach_name(name)))
+        self.leaving.clear()
         if name in self.plugged:
             self.plugged.pop(name).close()
         self.attached.pop(name, None)
@@ -363,6 +404,8 @@ class Daemon:
             raise SpecError(f"you are user {uid}: only the switch's own user may do that")
 
     def _answer(self, message: dict[str, Any], uid: int) -> dict[str, Any]:
+        if not _is_owner(uid):
+            raise SpecError(f"you are user {uid}: only the switch's own user may do that; others may attach")
         if "show" in message:
             what = message["show"]
             shows: dict[str, Callable[[], Any]] = {
@@ -374,11 +417,10 @@ class Daemon:
                 "detached": lambda: list(self.switch.detached),
                 "captures": lambda: [each.row() for each in self.switch.captures],
             }
-            if what not in shows:
+            if not isinstance(what, str) or what not in shows:
                 raise SpecError(f"show {what!r}: unknown{nearest(str(what), shows)}")
             found = self.switch.call(shows[what])
             return found if what == "flows" else {what: found}
-        self._permit(uid)
         if isinstance(message.get("set"), dict):
             return operating.change(self, message["set"])
         if isinstance(message.get("reload"), dict):
@@ -391,6 +433,10 @@ class Daemon:
             self.ended.wait(12)
             return {"down": True, "left": self.left}
         raise SpecError("unknown request; known: attach, plug, show, set, reload, capture, drain, down")
+
+
+def _is_owner(uid: int) -> bool:
+    return uid in (0, os.getuid())
 
 
 def _shut(connection: socket.socket) -> None:

@@ -154,7 +154,7 @@ def announce(port, queue):
         at = port.news_first + port.news_count
         port.news_queues[at - port.view.queues if at >= port.view.queues else at] = queue
         port.news_count += 1
-    port.news[queue] += 1
+    add_news(port, queue)
 
 
 def drop(w, port, input, flow, word, reason):
@@ -223,13 +223,16 @@ def set_limits(w, flow, view, now):
     each, and there is always something left for another.
     """
     to = port_at(w, flow.target)
-    if to.sent_frames >= to.mean_frames + MEAN_OF:
-        to.mean = (to.sent_bytes - to.mean_bytes) // (to.sent_frames - to.mean_frames)
+    if to.sent_frames > to.mean_frames:
+        mean = (to.sent_bytes - to.mean_bytes) // (to.sent_frames - to.mean_frames)
+        to.mean = to.mean + (mean - to.mean) // 4 if to.mean_frames else mean
         to.mean_frames = to.sent_frames
         to.mean_bytes = to.sent_bytes
-    stored = -signed_of(load64(view.total[1]) - to.total_base)
+    taken = load64(view.total[1]) - to.total_base       # of unsigned numbers: it may be anything
+    sent = 0
     for i in range(w.workers):
-        stored += sent_to(w.peers[i], to.number)
+        sent += sent_to(w.peers[i], to.number)
+    stored = signed_of(unsigned_of(sent) - taken)
     flow.net = max(1, min(w.th_net, view.buffers * to.mean - max(stored, 0)))
     flow.over = min(w.th_over, flow.net // 2)
     flow.goal = min(w.th_goal, flow.over // 2)

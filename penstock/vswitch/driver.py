@@ -475,6 +475,7 @@ class Drive:
         for k in range(switch.count):
             d.bell_in[k] = k * d.side.view.bells
             port_at(worker_of(switch, k), number).prefix = d.kernel.header
+            port_at(worker_of(switch, k), number).mean = 1500
             port_at(worker_of(switch, k), number).wakes = control_of(switch, self.home) + 1
         w = worker_of(switch, self.home)
         w.drive = drive

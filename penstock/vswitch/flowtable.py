@@ -131,7 +131,7 @@ def close_flow(w, flow):
     if to.news[flow.queue] == 0:
         to.news_queues[(to.news_first + to.news_count) % view.queues] = flow.queue
         to.news_count += 1
-    to.news[flow.queue] += 1
+    add_news(to, flow.queue)
     return True
 
 

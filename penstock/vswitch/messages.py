@@ -5,6 +5,7 @@ import contextlib
 import json
 import os
 import socket
+import time
 from pathlib import Path
 from typing import Any
 
@@ -25,13 +26,17 @@ def send(connection: socket.socket, message: dict[str, Any], fds: tuple[int, ...
     connection.sendall(data[sent:])
 
 
-def receive(connection: socket.socket, longest: int = LONGEST) -> tuple[dict[str, Any] | None, list[int]]:
-    """One message with its descriptors, which the caller must close; None: the other side has gone."""
+def receive(connection: socket.socket, longest: int = LONGEST, most_fds: int = 4,
+            within: float | None = None) -> tuple[dict[str, Any] | None, list[int]]:
+    """One message with its descriptors, which the caller must close; None: the other side has gone, or is not done within."""
     data = b""
     fds: list[int] = []
-    size = socket.CMSG_SPACE(4 * array.array("i").itemsize)
+    size = socket.CMSG_SPACE(most_fds * array.array("i").itemsize)
+    end = None if within is None else time.monotonic() + within
     try:
         while not data.endswith(b"\n"):
+            if end is not None:
+                connection.settimeout(max(0.0, end - time.monotonic()))
             part, ancillary, _, _ = connection.recvmsg(65536, size, socket.MSG_CMSG_CLOEXEC)
             for level, kind, content in ancillary:
                 if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
@@ -39,7 +44,7 @@ def receive(connection: socket.socket, longest: int = LONGEST) -> tuple[dict[str
                     numbers.frombytes(content[: len(content) - len(content) % numbers.itemsize])
                     fds += numbers
             data += part
-            if not part or len(data) > longest or len(fds) > 4:
+            if not part or len(data) > longest or len(fds) > most_fds:
                 close(fds)
                 return None, []
         message = json.loads(data)
@@ -70,8 +75,16 @@ def ask(path: str, message: dict[str, Any], timeout: float = 15.0) -> dict[str, 
 def converse(connection: socket.socket, path: str, message: dict[str, Any],
              fds: tuple[int, ...] = ()) -> tuple[dict[str, Any], list[int]]:
     """Connect, send a message and get an answer that is no refusal, with its descriptors; or say why not."""
+    end = time.monotonic() + (connection.gettimeout() or 0.0)
     try:
-        connection.connect(path)
+        while True:
+            try:
+                connection.connect(path)
+                break
+            except BlockingIOError:                 # others are connecting, and are admitted first
+                if time.monotonic() > end:
+                    raise
+                time.sleep(0.005)
     except OSError as error:
         raise SpecError(f"{path}: no switch answers ({error.strerror}); start one: `penstock vswitch up SPEC.toml`") from None
     answer: dict[str, Any] | None = None

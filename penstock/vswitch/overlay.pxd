@@ -23,7 +23,6 @@ cdef enum:
 cdef inline uint64_t* control_of(char* frame) noexcept nogil: return <uint64_t*>(frame + 14)
 cdef inline uint64_t* secret_of(Overlay* o) noexcept nogil: return o.secret
 cdef inline double rate_of(uint64_t word) noexcept nogil: return <double>word
-cdef inline uint64_t unsigned_of(int64_t number) noexcept nogil: return <uint64_t>number
 cdef inline char* frame_of(Overlay* o) noexcept nogil: return o.frame
 cdef inline uint64_t magic(int64_t kind) noexcept nogil: return CONTROL_MAGIC | <uint64_t>kind
 

@@ -4,12 +4,15 @@ from penstock.vswitch.memory cimport *
 cdef extern from "stdlib.h":
     void* calloc(size_t n, size_t size)
     void free(void* p)
+cdef extern from "guard.h":
+    char* map_guarded(int fd, int64_t length, char** reserved)
+    void unmap_guarded(char* reserved, int64_t length)
 cdef extern from "Python.h":
     object PyBytes_FromStringAndSize(const char* text, Py_ssize_t size)
     char* PyBytes_AS_STRING(object text)
 
 cdef inline End* end_at(End* ends, int64_t i) noexcept nogil: return &ends[i]
-cdef inline char* base_of(size_t address) noexcept nogil: return <char*>address
+cdef inline size_t base_of(char* base) noexcept nogil: return <size_t>base
 cdef inline End* new_ends(int64_t n): return <End*>calloc(n, sizeof(End))
 cdef inline int64_t* new_counts(int64_t n): return <int64_t*>calloc(n, 8)
 cdef inline int64_t signed_of(uint64_t word) noexcept nogil: return <int64_t>word
@@ -19,7 +22,7 @@ cdef class Region:
     cdef View view
     cdef readonly int fd
     cdef readonly dict shape
-    cdef object map, address
+    cdef char* reserved     # the mapping with its guard pages
     cdef public bint doorbells      # whether we ring them; else the other side polls
     cdef public int wakes           # an eventfd that wakes the switch; -1: it does not sleep
     cdef End* out           # where we are in each queue that we fill

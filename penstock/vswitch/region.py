@@ -9,11 +9,9 @@ An application and the switch each attach once.  Frames are copied on both ways,
 """
 
 import fcntl
-import mmap
 import os
 
 import cython
-import numpy as np
 
 from penstock.errors import SpecError
 
@@ -43,8 +41,16 @@ def checked(shape):
     return out
 
 
+def sealed(fd):
+    """Whether a file can no longer become shorter; what has no seals can."""
+    try:
+        return fcntl.fcntl(fd, fcntl.F_GET_SEALS) & fcntl.F_SEAL_SHRINK
+    except OSError:
+        return False
+
+
 class Region:
-    """One side of a region of shared memory."""
+    """One side of a region of shared memory, between guard pages."""
 
     def __init__(self, fd, shape, switch):
         self.shape = checked(shape)
@@ -52,12 +58,13 @@ class Region:
         length = size_of(rings, queues, bells, buffers, buffer_bytes)
         if os.fstat(fd).st_size < length:
             raise SpecError(f"region: the file has {os.fstat(fd).st_size} B, its shape needs {length} B")
-        if fcntl.fcntl(fd, fcntl.F_GET_SEALS) & fcntl.F_SEAL_SHRINK == 0:
+        if not sealed(fd):
             raise SpecError("region: the file is not sealed against shrinking; make it with Region.create")
+        base = map_guarded(fd, length, cython.address(self.reserved))
+        if not base:
+            raise SpecError("region: its file cannot be mapped for reading and writing; make it with Region.create")
+        lay_out(cython.address(self.view), base, rings, queues, bells, buffers, buffer_bytes)
         self.fd = os.dup(fd)
-        self.map = mmap.mmap(self.fd, length)
-        self.address = np.frombuffer(self.map, dtype=np.uint8)
-        lay_out(cython.address(self.view), base_of(self.address.ctypes.data), rings, queues, bells, buffers, buffer_bytes)
         self.side = 1 if switch else 0
         self.bell_rings = 1 if switch else MOST_WORKERS
         for i in range(MOST_WORKERS):
@@ -96,11 +103,17 @@ class Region:
         free(self.sent)
         for i in range(2):
             free(self.known[i])
+        unmap_guarded(self.reserved, self.view.length)
         if self.fd > 2:
             os.close(self.fd)
 
     def initialise(self):
         fill(cython.address(self.view))
+
+    @property
+    def place(self):
+        """Address and length of this side's mapping."""
+        return base_of(self.view.base), self.view.length
 
     @property
     def broken(self):

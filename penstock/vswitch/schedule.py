@@ -94,7 +94,9 @@ def forget_timers(w, port):
 
 def release(w, now):
     """Let those go on whose pause is over."""
-    while w.timer_count > 0 and timer_at(w, 0).at <= now:
+    for _ in range(MOST_RELEASED):
+        if w.timer_count == 0 or timer_at(w, 0).at > now:
+            break
         port = waiting_at(w, timer_at(w, 0).port)
         number = timer_at(w, 0).input
         take_timer(w)

@@ -16,6 +16,8 @@ cdef enum:
     MOST_PORTS = 64
     MOST_ADDRESSES = 256
     MOST_NONSENSE = 100     # then the application is detached
+    MOST_NEWS = 1 << 20     # frames that one doorbell announces; no honest receiver has more
+    MOST_RELEASED = 1024    # pauses that end in one turn
 
 cdef enum:                  # modes: what happens when a receive queue is full
     LOSSY                   # the frame is dropped
@@ -189,7 +191,9 @@ cdef inline bint same_key(Key* a, Key* b) noexcept nogil:
     return (a.words[0] ^ b.words[0] | a.words[1] ^ b.words[1] | a.words[2] ^ b.words[2] | a.words[3] ^ b.words[3] | a.words[4] ^ b.words[4]) == 0
 cdef inline int64_t byte_at(char* p, int64_t i) noexcept nogil: return <int64_t>(<unsigned char>p[i])
 cdef inline int64_t short_at(char* p, int64_t i) noexcept nogil: return short_from(p + i)
+cdef inline void add_news(Port* port, int64_t queue) noexcept nogil: port.news[queue] += 1 if port.news[queue] < MOST_NEWS else 0
 cdef inline int64_t whole(double x) noexcept nogil: return <int64_t>x
+cdef inline uint64_t unsigned_of(int64_t number) noexcept nogil: return <uint64_t>number
 cdef inline int64_t signed_of(uint64_t word) noexcept nogil: return <int64_t>word
 cdef inline bint stopped(Worker* w) noexcept nogil: return load32(<uint32_t*>&w.wanted) != 0
 cdef inline uint32_t* wanted_of(Worker* w) noexcept nogil: return <uint32_t*>&w.wanted

@@ -50,6 +50,12 @@ cdef inline void set_peer(Worker* w, int64_t k, Worker* peer): w.peers[k] = peer
 cdef inline void copy_addresses(Worker* to, Worker* source):
     memcpy(to.addresses, source.addresses, sizeof(source.addresses))
     to.address_count = source.address_count
+cdef inline bint has_drops(Input* input) noexcept nogil:
+    cdef int i
+    for i in range(REASONS):
+        if input.drops[i]:
+            return True
+    return False
 
 cdef class Switch(Oversight):
     cdef readonly dict fds

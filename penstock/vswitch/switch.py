@@ -40,6 +40,7 @@ DEFAULTS = {
     "idle": "100ms",
 }
 WHILE_RUNNING = ("mode", "th_goal", "th_over", "th_net", "burst", "spin", "idle")
+QUEUES_KEPT = 64            # whose drops are remembered of a port that has gone
 MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}", re.I)
 
 
@@ -215,7 +216,7 @@ class Switch(Oversight):
             port.bell_out = k * port.view.bells
             port.total_base = load64(port.view.total[1])
             port.refill = 4
-            port.mean = min(1500, port.view.buffer_bytes)
+            port.mean = 64
             port.news = numbers(queues)
             port.news_queues = numbers(queues)
             port.free_queues = numbers(queues)
@@ -268,10 +269,10 @@ class Switch(Oversight):
             copy_addresses(worker_at(self.w, k), self.w)
 
     def detach(self, number):
-        """Forget a port, its flows and its memory."""
+        """Forget a port and its flows. Returns its region: to unmap it takes time, which need not be the worker's."""
         w = self.w
         if number not in self.regions:
-            return
+            return None
         if number in self.drives:
             self.drives.pop(number).remove(self)
         for k in range(self.count):
@@ -285,7 +286,7 @@ class Switch(Oversight):
                 kept += 1
         w.address_count = kept
         self.share_addresses()
-        row = {**self.port_row(number), **self.left_row(number)}
+        row = {**self.port_row(number, QUEUES_KEPT), **self.left_row(number)}
         row["state"] = "nonsense" if row["state"] == "nonsense" else "detached"
         self.detached.append(row)
         self.add_up(row)
@@ -295,7 +296,8 @@ class Switch(Oversight):
         for k in range(self.count):
             free_port(port_at(worker_at(self.w, k), number))
             clear_port(port_at(worker_at(self.w, k), number))
-        del self.regions[number], self.names[number]
+        region = self.regions.pop(number)
+        del self.names[number]
         self.follow(number, None)
         fd, bell = self.fds.pop(number)
         if bell >= 0:
@@ -305,14 +307,14 @@ class Switch(Oversight):
             os.close(fd)
         for k in range(self.count):
             worker_at(self.w, k).port_count = max(self.regions, default=-1) + 1
+        return region
 
     def detach_name(self, name):
-        """The same by name; whether there was such a port."""
+        """The same by name; None: there is no such port."""
         for number, known in list(self.names.items()):
             if known == name:
-                self.detach(number)
-                return True
-        return False
+                return self.detach(number)
+        return None
 
     def forget_flows(self, k, number):
         """Those to the port at once; those from it are idle from now on. The next port of that number has another serial."""
@@ -326,14 +328,16 @@ class Switch(Oversight):
 
     # ---- What there is ----
 
-    def port_row(self, number):
+    def port_row(self, number, most_queues=1 << 20):
         home = port_at(worker_at(self.w, port_at(self.w, number).home), number)
         drops = {name: home.drops[i] for i, name in enumerate(REASON_NAMES) if home.drops[i]}
         queues = {}
         for i in range(home.view.queues if len(drops) else 0):
             input = input_at(home, i)
-            if found := {name: input.drops[k] for k, name in enumerate(REASON_NAMES) if input.drops[k]}:
-                queues[i] = found
+            if has_drops(input):
+                queues[i] = {name: input.drops[k] for k, name in enumerate(REASON_NAMES) if input.drops[k]}
+                if len(queues) == most_queues:
+                    break
         row = {"port": self.names[number], "number": number, "addresses": self.addresses(number), "state": "up"}
         sums = collections.Counter()
         for k in range(self.count):
@@ -473,18 +477,19 @@ class Switch(Oversight):
             os.eventfd_write(self.controls[k], 1)
 
     def detach_broken(self):
-        """Detach the ports whose applications wrote nonsense; their names."""
-        names = []
+        """Detach the ports whose applications wrote nonsense; their names and regions."""
+        names, regions = [], []
         for k in range(self.count):
             if worker_at(self.w, k).broken_off:
                 worker_at(self.w, k).broken_off = 0
                 for number in [i for i in self.regions if port_at(worker_at(self.w, k), i).state == BROKEN_OFF]:
                     names.append(self.names[number])
-                    self.detach(number)
-        return names
+                    regions.append(self.detach(number))
+        return names, regions
 
     def start(self, cpus=(), on_nonsense=None):
-        """A thread per worker, pinned to its CPU if there is one; `on_nonsense(names)` learns of ports detached for nonsense."""
+        """A thread per worker, pinned to its CPU if there is one; `on_nonsense(names, regions)` learns of ports detached
+        for nonsense."""
         self.crew = Crew(self, self.count, cpus, on_nonsense)
 
     def call(self, function):

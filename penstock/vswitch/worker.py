@@ -186,7 +186,7 @@ def serve(w, port, now):
                 listed = False
                 break
             input.held = 0
-            budget -= 1
+            budget -= 1 + length_of(word) // QUANTUM    # nobody has more of the worker's time for longer frames
             input.deficit -= length_of(word)
             input.taken += length_of(word)
             store64(word_at(view.consumed[0], number), input.taken)

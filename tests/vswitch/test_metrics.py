@@ -157,10 +157,10 @@ def test_names_may_be_odd():
 def test_what_others_add_to_a_row_is_there_too():
     switch, *_ = busy()
     found = metrics.snapshot(switch)
-    found["ports"][0] |= {"kind": "tap", "kernel_lost": 7, "by_kind": 2.5}
+    found["ports"][0] |= {"kind": "tap", "made_up": 7, "by_kind": 2.5}
     found["counters"] = [found["counters"], found["counters"]]
     samples = parsed(metrics.page(found))
-    assert samples[P + "port_kernel_lost", frozenset({"port": "a"}.items())] == 7
+    assert samples[P + "port_made_up", frozenset({"port": "a"}.items())] == 7
     assert (P + "port_info", frozenset({"port": "a", "kind": "tap", "addresses": A}.items())) in samples
     assert (P + "rounds_total", frozenset({"worker": "1"}.items())) in samples
 

@@ -180,7 +180,7 @@ def test_nonsense_told_to_the_second_worker_detaches():
     """It is the first that detaches, while all rest."""
     switch, apps = switch_of()
     named = []
-    switch.start(on_nonsense=named.extend)
+    switch.start(on_nonsense=lambda names, _: named.extend(names))
     liar = apps["d"]  # at home with the second worker
     for _ in range(200):
         liar.tell(1 << 19, 1)
@@ -204,7 +204,7 @@ def test_a_liar_while_both_run(name):
     switch, apps = switch_of(mode="dpfq", shape=shape, idle="1ms")
     others = [other for other in apps if other != name]
     gone = []
-    switch.start(on_nonsense=gone.extend)
+    switch.start(on_nonsense=lambda names, _: gone.extend(names))
     talk = Talk({other: apps[other] for other in others})
     number = list(ADDRESSES).index(name)
     region = np.frombuffer(mmap.mmap(apps[name].fd, os.fstat(apps[name].fd).st_size), dtype=np.uint64)

@@ -1,0 +1,290 @@
+"""The control socket as an attacker sees it: what is refused leaves nothing behind, and nobody can keep others away."""
+
+import contextlib
+import fcntl
+import json
+import os
+import resource
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from frames import udp
+
+from penstock.errors import SpecError
+from penstock.vswitch import daemon as daemon_module
+from penstock.vswitch import messages
+from penstock.vswitch.client import connect
+from penstock.vswitch.daemon import Daemon
+from penstock.vswitch.region import Region
+from penstock.vswitch.switch import Switch
+
+A, B, C = "10.0.0.1", "10.0.0.2", "10.0.0.3"
+CONTENT = {"port": [{"name": n, "addresses": [a]} for n, a in (("a", A), ("b", B), ("c", C))]}
+NOBODY = 65534
+as_root = pytest.mark.skipif(os.getuid() != 0, reason="only root can become another user")
+
+
+@contextlib.contextmanager
+def running():
+    folder = Path(tempfile.mkdtemp())
+    folder.chmod(0o755)
+    path = str(folder / "s.sock")
+    daemon = Daemon(CONTENT, path)
+    os.chmod(path, 0o777)
+    thread = threading.Thread(target=daemon.serve)
+    thread.start()
+    try:
+        yield daemon, path
+    finally:
+        daemon.over.set()
+        thread.join(10)
+        folder.rmdir()
+    assert not thread.is_alive()
+
+
+def descriptors():
+    return len(os.listdir("/proc/self/fd"))
+
+
+def talk(path):
+    """Two honest applications exchange a frame."""
+    with connect("a", path) as a, connect("b", path) as b:
+        assert a.send(0, [udp(A, B, payload=b"hello")]) == 1
+        assert b.receive(1, timeout=5)[0][1].endswith(b"hello")
+
+
+def unsealed(shape):
+    """A file that is large enough, and could become shorter at any time."""
+    fd = os.memfd_create("unsealed", os.MFD_ALLOW_SEALING)
+    os.ftruncate(fd, 8 << 20)
+    return fd, shape
+
+
+def sealed(shape, length=8 << 20):
+    fd, _ = unsealed(shape)
+    os.ftruncate(fd, length)
+    fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK)
+    return fd, shape
+
+
+REFUSED = {
+    "not sealed": lambda: unsealed({}),
+    "too short": lambda: sealed({"buffers": 16384}),
+    "too large": lambda: sealed({}, 128 << 20),
+    "a shape out of range": lambda: sealed({"bells": 3}),
+    "a socket": lambda: (socket.socket().detach(), {}),
+    "a directory": lambda: (os.open("/", os.O_RDONLY), {}),
+    "a file": lambda: (os.open(__file__, os.O_RDONLY), {}),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_what_was_refused_leaves_nothing_behind(what):
+    """Neither descriptors nor a port that nobody can attach to any more."""
+    with running() as (daemon, path):
+        talk(path)
+        time.sleep(0.1)
+        before = descriptors()
+        for _ in range(10):
+            fd, shape = REFUSED[what]()
+            with socket.socket(socket.AF_UNIX) as connection, pytest.raises(SpecError):
+                messages.converse(connection, path, {"attach": "a", "shape": shape}, (fd,))
+            os.close(fd)
+        end = time.monotonic() + 5
+        while descriptors() > before and time.monotonic() < end:
+            time.sleep(0.01)
+        assert descriptors() <= before and not daemon.attached
+        talk(path)
+
+
+def test_a_flood_of_descriptors():
+    """A message brings at most one; more are closed, and the connection with them."""
+    with running() as (_, path):
+        talk(path)
+        time.sleep(0.1)
+        before = descriptors()
+        for count in (2, 3, 100, 250):
+            with socket.socket(socket.AF_UNIX) as connection:
+                connection.connect(path)
+                with contextlib.suppress(OSError):
+                    for _ in range(5):
+                        socket.send_fds(connection, [b'{"x": '], [0] * count)
+        end = time.monotonic() + 5
+        while descriptors() > before and time.monotonic() < end:
+            time.sleep(0.01)
+        assert descriptors() <= before
+        talk(path)
+
+
+def test_no_application_takes_the_queues_of_others():
+    """Each port has its share of the flows; before, one application could ask for nearly all."""
+    with running() as (_, path):
+        with pytest.raises(SpecError, match="21845 each"):
+            connect("c", path, queues=60000, buffers=64, buffer_bytes=64)
+        most = {"queues": 21845, "rings": 64, "buffers": 64, "buffer_bytes": 64}
+        with connect("c", path, **most), connect("b", path, **most):
+            connect("a", path, **most).close()
+
+
+def test_a_request_must_come_within_its_time(monkeypatch):
+    """A word now and then does not keep a connection."""
+    monkeypatch.setattr(daemon_module, "REQUEST_S", 0.3)
+    with running() as (daemon, path), socket.socket(socket.AF_UNIX) as connection:
+        connection.connect(path)
+        start = time.monotonic()
+        with pytest.raises(OSError):
+            while time.monotonic() - start < 5:
+                connection.sendall(b" ")
+                time.sleep(0.02)
+        assert 0.2 < time.monotonic() - start < 3
+        end = time.monotonic() + 5
+        while daemon.asking and time.monotonic() < end:
+            time.sleep(0.01)
+        assert not daemon.asking
+
+
+HOLD = """
+import os, socket, sys, time
+os.setuid(int(sys.argv[2]))
+held = []
+for _ in range(300):
+    s = socket.socket(socket.AF_UNIX)
+    s.connect(sys.argv[1])
+    s.setblocking(False)
+    held.append(s)
+print("held", flush=True)
+while True:
+    for s in held:
+        try: s.send(b" ")
+        except OSError: pass
+    time.sleep(0.1)
+"""
+
+
+@as_root
+def test_another_user_with_many_slow_connections():
+    with running() as (daemon, path):
+        child = subprocess.Popen([sys.executable, "-c", HOLD, path, str(NOBODY)], stdout=subprocess.PIPE, text=True)
+        try:
+            assert child.stdout.readline() == "held\n"
+            end = time.monotonic() + 5
+            while daemon.asking[NOBODY] < daemon_module.MOST_OF_A_USER and time.monotonic() < end:
+                time.sleep(0.01)
+            assert daemon.asking[NOBODY] <= daemon_module.MOST_OF_A_USER
+            talk(path)
+            assert "mode" in messages.ask(path, {"show": "settings"})["settings"]
+        finally:
+            child.kill()
+            child.wait()
+
+
+ASK = """
+import json, os, socket, sys
+os.setuid(int(sys.argv[2]))
+for request in ({"show": "flows"}, {"show": "ports"}, {"set": {"burst": 1}}, {"down": True}, {"drain": True}):
+    s = socket.socket(socket.AF_UNIX)
+    s.settimeout(5)
+    s.connect(sys.argv[1])
+    s.sendall(json.dumps(request).encode() + b"\\n")
+    print(s.recv(65536).decode(), end="")
+"""
+
+
+ATTACH = """
+import os, sys
+from penstock.vswitch.client import connect
+os.setuid(int(sys.argv[2]))
+connect("a", sys.argv[1])
+print("in")
+"""
+
+
+@as_root
+def test_another_user_may_attach_and_nothing_else():
+    """Not even look: flows and rates are other people's business, and the worker waits while they are collected."""
+    with running() as (daemon, path):
+        done = subprocess.run([sys.executable, "-c", ASK, path, str(NOBODY)], capture_output=True, text=True, timeout=20)
+        answers = [json.loads(line) for line in done.stdout.splitlines()]
+        assert len(answers) == 5 and all(set(a) == {"error"} and f"user {NOBODY}" in a["error"] for a in answers), done
+        assert not daemon.draining and not daemon.over.is_set()
+        done = subprocess.run([sys.executable, "-c", ATTACH, path, str(NOBODY)], capture_output=True, text=True, timeout=20)
+        assert done.stdout == "in\n", done.stderr
+
+
+def test_without_descriptors_the_switch_goes_on(tmp_path):
+    """Connections take all that it may have; when they have gone it answers again."""
+    path = str(tmp_path / "s.sock")
+    (tmp_path / "s.toml").write_text(f'[switch]\nsocket = "{path}"\n[[port]]\nname = "a"\naddresses = ["{A}"]\n'
+                                     f'[[port]]\nname = "b"\naddresses = ["{B}"]\n')
+    command = [sys.executable, "-c", "import sys; from penstock.cli import main; sys.exit(main())", "vswitch", "up"]
+    process = subprocess.Popen([*command, str(tmp_path / "s.toml")], stdout=subprocess.PIPE, text=True)
+    try:
+        assert process.stdout.readline().startswith("up: ")
+        held = len(os.listdir(f"/proc/{process.pid}/fd"))
+        soft, hard = resource.prlimit(process.pid, resource.RLIMIT_NOFILE)
+        resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (held + 10, hard))
+        connections = [socket.socket(socket.AF_UNIX) for _ in range(31)]
+        for connection in connections:
+            connection.connect(path)
+        time.sleep(0.5)
+        assert process.poll() is None and len(os.listdir(f"/proc/{process.pid}/fd")) == held + 10
+        for connection in connections:
+            connection.close()
+        time.sleep(0.3)
+        resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (soft, hard))
+        talk(path)
+    finally:
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(20) == 0
+
+
+def test_regions_are_given_back_without_the_worker():
+    """Nonsense or not: when an application has gone, nothing of it is mapped any more."""
+    with running() as (daemon, path):
+        for nonsense in (False, True):
+            with connect("c", path) as c:
+                if nonsense:
+                    for _ in range(200):
+                        c.region.tell(1 << 19, 1)
+                        time.sleep(0.0002)
+                    end = time.monotonic() + 5
+                    while not c.gone and time.monotonic() < end:
+                        time.sleep(0.001)
+                    assert c.gone
+            end = time.monotonic() + 5
+            while (daemon.attached or mapped()) and time.monotonic() < end:
+                c = None
+                time.sleep(0.01)
+            assert not daemon.attached and not mapped() and not daemon.leaving
+        assert daemon.switch.detached[-1]["state"] == "nonsense"
+
+
+def mapped():
+    return Path("/proc/self/maps").read_text().count("memfd:penstock")
+
+
+def test_who_wrote_nonsense_waits_before_he_comes_again():
+    with running() as (_, path):
+        start = time.monotonic()
+        with connect("c", path) as c:
+            while not c.gone:
+                c.region.tell(1 << 19, 1)
+                time.sleep(0.0002)
+        with connect("c", path):
+            assert time.monotonic() - start > daemon_module.AGAIN_AFTER_NONSENSE_S
+        talk(path)
+
+
+def test_a_region_is_handed_back_and_not_unmapped_by_the_worker():
+    app, switch = Region.create(), Switch()
+    region = Region.attach(app.fd, app.shape)
+    number = switch.attach("a", region, [A])
+    assert switch.detach(number) is region and switch.detach(number) is None
+    switch.close()
