@@ -194,7 +194,7 @@ class Daemon:
         return [address for other, port in self.ports.items() if other != name for address in port["addresses"]]
 
     def _flows_from(self, name: str) -> list[dict[str, Any]]:
-        return [row for row in self.switch.call(self.switch.flows) if row["from"] == name]
+        return list(self.switch.call(lambda: self.switch.held_flows(name)))
 
     def _open_devices(self) -> dict[str, devices.Device]:
         """The ports of the specification that are devices, attached."""
@@ -411,6 +411,7 @@ class Daemon:
             shows: dict[str, Callable[[], Any]] = {
                 "ports": self.switch.ports,
                 "flows": lambda: operating.flows(self.switch, message.get("most")),
+                "held": lambda: self.switch.held_flows(message.get("port")),
                 "pauses": self.switch.pauses,
                 "counters": self.switch.counters,
                 "settings": lambda: self.switch.settings,

@@ -37,7 +37,7 @@ class Plug:
             raise
 
     def _flows(self) -> list[dict[str, Any]]:
-        return [row for row in messages.ask(self.path, {"show": "flows"})["flows"] if row["from"] == self.name]
+        return list(messages.ask(self.path, {"show": "held", "port": self.name})["held"])
 
     @property
     def gone(self) -> bool:

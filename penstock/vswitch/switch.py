@@ -405,6 +405,19 @@ class Switch(Oversight):
             if flow_at(worker_at(self.w, k), i).used
         ]
 
+    def held_flows(self, name):
+        """The same of those that came in by a port and were paused at some time: quick, however many flows there are."""
+        number = next((n for n, known in self.names.items() if known == name), -1)
+        behind = self.drives[number].behind() if number in self.drives else {}
+        return [
+            self.flow_row(k, i, behind)
+            for k in range(self.count)
+            for i in range(worker_at(self.w, k).flow_top)
+            if flow_at(worker_at(self.w, k), i).pauses
+            and flow_at(worker_at(self.w, k), i).used
+            and flow_at(worker_at(self.w, k), i).source == number
+        ]
+
     def pauses(self, now=None):
         """What waits now: ports, transmit queues, and queues to a device, with the ns that are left. `now`: as of `turn_at`."""
         now, found = now_ns() if now is None else now, []

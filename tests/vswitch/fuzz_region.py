@@ -51,7 +51,8 @@ class Hostile:
         self.slots = range(512, at)
         self.places = {"heads": [32, 48, 64], "sleeps": [80, 96], "totals": [112, 128]}
         for side in range(2):
-            for name, count in (("first", queues), ("consumed", queues), ("bell", (1, 4)[side] * bells), ("buffer", buffers * size // 8)):
+            rung = (bells, 4 * bells)[side]             # by each worker in a ring of its own
+            for name, count in (("first", queues), ("consumed", queues), ("bell", rung), ("buffer", buffers * size // 8)):
                 self.places[f"{name}{side}"] = range(at, at + count)
                 at += count
         self.nexts = range(2 * at, 2 * at + rings + 2 * buffers)

@@ -475,12 +475,16 @@ def slow_native_receiver(tmp_path, with_edge, seconds=1.0):
         with Namespace("left") as left, left.inside(), Plug("a", path=daemon.path, guard=with_edge) as plug, \
                 connect("b", daemon.path) as b:
             sender = left.start(sys.executable, "-c", BLASTER, str(SLOW), "0", str(seconds))
-            got, quiet = [], 0
+            got, quiet, held = [], 0, []
             while quiet < 300 and (with_edge or sender.poll() is None):
                 time.sleep(0.002)
                 frames = [frame for _, frame in b.receive(16)]
                 got += [int.from_bytes(frame[42:46], "big") for frame in frames if frame[23] == 17]
                 quiet = 0 if frames or sender.poll() is None else quiet + 1
+                if not held and len(got) > 500:
+                    held = daemon.switch.call(lambda: [daemon.switch.held_flows(name) for name in ("a", "b", "c")])
+            (row,), back, unknown = held
+            assert row["from"] == "a" and row["pauses"] and row["target_port"] == SLOW and back == unknown == []
             sent = int(sender.stdout.readline())
             counters = {}
             if plug.device.edge:
