@@ -17,26 +17,30 @@ from typing import Any
 from penstock.errors import PenstockError, SpecError, nearest
 from penstock.units import parse_size
 from penstock.vswitch import messages
+from penstock.vswitch.choose import LINE_KEYS, check_no_lines, switch_of
 from penstock.vswitch.region import Region
 from penstock.vswitch.region import checked as checked_shape
-from penstock.vswitch.switch import Switch, address_words
+from penstock.vswitch.switch import address_words
 from penstock.vswitch.switch import checked as checked_settings
 
 MOST_CONNECTIONS = 128
 PORT_KEYS = ("name", "addresses", "uid", "memory", "guarded")
+TABLES = ("switch", "port", "scheme", "link")
 SWITCH_KEYS = ("socket", "cpu")
 
 
 def checked(content: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, dict[str, Any]], str, int | None]:
     """A SPEC.toml: settings of the switch, ports by name, socket, CPU."""
     for key in content:
-        if key not in ("switch", "port"):
-            raise SpecError(f"[{key}]: unknown table{nearest(key, ('switch', 'port'))}")
+        if key not in TABLES:
+            raise SpecError(f"[{key}]: unknown table{nearest(key, TABLES)}")
     switch = content.get("switch", {})
     if not isinstance(switch, Mapping):
         raise SpecError("switch: must be a table, [switch]")
     settings = {k: v for k, v in switch.items() if k not in SWITCH_KEYS}
-    checked_settings(settings)
+    if "scheme" not in settings:
+        checked_settings(settings)
+        check_no_lines(content)
     path, cpu = switch.get("socket", messages.default_socket()), switch.get("cpu")
     if not isinstance(path, str) or not 0 < len(path) < 108:
         raise SpecError(f"switch.socket = {path!r}: must be a path of at most 107 characters")
@@ -59,8 +63,8 @@ def checked(content: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, dict[
 
 def _port(table: Mapping[str, Any], where: str) -> dict[str, Any]:
     for key in table:
-        if key not in PORT_KEYS:
-            raise SpecError(f"{where}.{key}: unknown key{nearest(key, PORT_KEYS)}")
+        if key not in (*PORT_KEYS, *LINE_KEYS):
+            raise SpecError(f"{where}.{key}: unknown key{nearest(key, (*PORT_KEYS, *LINE_KEYS))}")
     name, addresses, uid = table.get("name"), table.get("addresses"), table.get("uid")
     if not isinstance(name, str) or not name:
         raise SpecError(f'{where}.name = {name!r}: must be a name, such as "a"')
@@ -74,7 +78,8 @@ def _port(table: Mapping[str, Any], where: str) -> dict[str, Any]:
     if not isinstance(guarded, bool):
         raise SpecError(f"{where}.guarded = {guarded!r}: must be true or false")
     memory = parse_size(table.get("memory", "64MB"), f"{where}.memory", positive=True)
-    return {"name": name, "addresses": addresses, "uid": uid, "guarded": guarded, "memory": memory}
+    lines = {key: table[key] for key in LINE_KEYS if key in table}
+    return {"name": name, "addresses": addresses, "uid": uid, "guarded": guarded, "memory": memory, **lines}
 
 
 class Daemon:
@@ -83,7 +88,7 @@ class Daemon:
     def __init__(self, content: Mapping[str, Any], path: str | None = None) -> None:
         settings, self.ports, found, self.cpu = checked(content)
         self.path = path or found
-        self.switch = Switch(**settings)
+        self.switch = switch_of(content, settings, self.ports)
         self.over = threading.Event()
         self.draining = False
         self.attached: dict[str, socket.socket] = {}
