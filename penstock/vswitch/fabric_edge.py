@@ -63,6 +63,8 @@ def unpark(edge, port, line):
 
 
 def has_memory(f):
+    if f.closed:
+        return False
     if f.engine.free:
         return True
     return f.engine.packets < f.most_packets
@@ -127,7 +129,30 @@ def address(f, port, pkt, length):
         return -1 - MALFORMED
     carried.length = length
     carried.source = port.number
-    return flow_number(f, port, key)
+    host = far_host(f, key)
+    if host < 0:
+        return flow_number(f, port, key)
+    if port.guarded and owner_of(f.w, key.words[0], key.words[1]) != port.number:
+        return -1 - SPOOFED
+    pkt.dst = host
+    return FAR_FLOW
+
+
+def far_host(f, key):
+    """The host of an address that is at another switch, or -1."""
+    for i in range(f.far_count):
+        far = far_at(f, i)
+        if far.low == key.words[3] and far.high == key.words[2]:
+            return far.host
+    return -1
+
+
+def far_name(f, key):
+    """A number of 31 bits for a flow that goes to another switch."""
+    hash = mixed(f.world.seed, key.words[4])
+    for i in range(4):
+        hash = mixed(hash, key.words[i])
+    return low(hash) >> 1
 
 
 def flow_number(f, port, key):
@@ -143,16 +168,20 @@ def flow_number(f, port, key):
 
 def describe(f, edge, input, number, pkt, flow):
     """What the fabric and its schemes may know of a frame: as a host of the simulator fills it in."""
-    found = flow_at(f.w, flow)
-    found.used_at = f.now
+    if flow == FAR_FLOW:
+        pkt.number = far_name(f, carried_key(carried_by(f, pkt)))
+        pkt.seq = 0
+    else:
+        found = flow_at(f.w, flow)
+        found.used_at = f.now
+        pkt.number = f.names[flow]
+        pkt.seq = found.bytes
+        pkt.dst = f.edge_of[found.target] - 1
     pkt.size = carried_by(f, pkt).length
     pkt.payload = max(pkt.size - f.world.header, 0)
-    pkt.seq = found.bytes
-    pkt.number = f.names[flow]
     pkt.slot = number
     pkt.hash = hash31(pkt.number, f.world.seed)
     pkt.src = edge.node.id
-    pkt.dst = f.edge_of[found.target] - 1
     pkt.kind = DATA
     pkt.lane = DATA_LANE
     pkt.ecn = 0

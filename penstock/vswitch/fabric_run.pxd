@@ -3,6 +3,7 @@ from penstock.fabric.queueing_inline cimport set_event
 from penstock.fabric.switch cimport receive_control, run_timers
 from penstock.sim.engine cimport collect_mail, has_work, process
 from penstock.vswitch.fabric_edge cimport begin, note_next, relieve, take_in, transmit
+from penstock.vswitch.fabric_trunk cimport collect_out, pull_in, push_out
 from penstock.vswitch.flowtable cimport age
 from penstock.vswitch.worker cimport answer, flush, scan, set_sleeping
 

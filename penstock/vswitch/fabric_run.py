@@ -21,11 +21,13 @@ def advance(f, until):
         engine.limit = end << KEY_BITS
         for i in range(world.node_count):
             node = node_at(world, i)
-            if has_work(engine, node):
+            if f.mine[i] and has_work(engine, node):
                 if node.is_host:
                     run_edge(f, edge_at(f, i))
                 else:
                     process(node)
+        if f.trunk_count:
+            collect_out(f)
         engine.parity ^= 1
         f.time = end
         if engine.sent:
@@ -81,9 +83,13 @@ def turn(f, now, until):
     w = f.w
     f.now = now
     done = hear(f)
+    if f.trunk_count:
+        done += pull_in(f)
     if soonest(f.world) < until or f.engine.sent:
         done += 1
     advance(f, until)
+    if f.trunk_count:
+        done += push_out(f)
     for i in range(f.edge_count):
         edge = edge_at(f, i)
         if is_held(edge):
@@ -155,6 +161,11 @@ def nap(f, now):
         edge = edge_at(f, i)
         if is_held(edge) or has_news(f, edge):
             ns = min(ns, 50000)
+    for i in range(f.trunk_count):
+        if trunk_at(f, i).out:
+            ns = 0
+        elif trunk_at(f, i).port.fd < 0:
+            ns = min(ns, 50000)             # nothing wakes us
     if ns < 20000:
         relax()
         return
@@ -205,5 +216,8 @@ def is_empty(f):
                 return False
     for i in range(f.edge_count):
         if edge_at(f, i).late:
+            return False
+    for i in range(f.trunk_count):
+        if trunk_at(f, i).out:
             return False
     return True

@@ -3,6 +3,7 @@ from penstock.fabric.queueing_inline cimport give_packet, take_packet
 from penstock.sim.simulation cimport Simulation
 from penstock.vswitch.fabric_edge cimport begin, relieve, woken
 from penstock.vswitch.fabric_run cimport is_empty, loop, turn
+from penstock.vswitch.kernel cimport Port as KernelHandle, pointer_to
 from penstock.vswitch.schedule cimport activate
 from penstock.vswitch.switch cimport Switch
 
@@ -14,6 +15,11 @@ cdef inline Fabric* new_fabric(): return <Fabric*>calloc(1, sizeof(Fabric))
 cdef inline Edge* new_edges(int64_t n): return <Edge*>calloc(n, sizeof(Edge))
 cdef inline int32_t* numbers(int64_t n): return <int32_t*>calloc(n, sizeof(int32_t))
 cdef inline Packet** new_hands(int64_t n): return <Packet**>calloc(n, sizeof(Packet*))
+cdef inline char* flags(int64_t n): return <char*>calloc(n, 1)
+cdef inline Trunk* new_trunks(int64_t n): return <Trunk*>calloc(n, sizeof(Trunk))
+cdef inline Far* new_fars(int64_t n): return <Far*>calloc(n, sizeof(Far))
+cdef inline Node* no_node(): return NULL
+cdef inline void set_kernel_port(Trunk* trunk, KernelHandle port): trunk.port = pointer_to(port)
 cdef inline Packet** no_hands(): return NULL
 cdef inline long carried_bytes(): return sizeof(Carried)
 cdef inline void set_world(Fabric* f, Simulation sim):
@@ -37,18 +43,6 @@ cdef inline uint64_t turns_of_fabric(Fabric* f, int64_t count):
             turn(f, now, 1000 * (now - f.origin))
         start = cycles() - start
     return start
-cdef inline size_t hide_free(Fabric* f):
-    packets = <size_t>f.engine.free
-    f.engine.free = NULL
-    return packets
-cdef inline void show_free(Fabric* f, size_t packets):
-    cdef Packet* last = <Packet*>packets
-    if last == NULL:
-        return
-    while last.next:
-        last = last.next
-    last.next = f.engine.free
-    f.engine.free = <Packet*>packets
 cdef inline bytes bytes_of_packet(Packet* pkt, int64_t size): return PyBytes_FromStringAndSize(<char*>pkt, size)
 cdef inline Packet* packet_of(Fabric* f, bytes data):
     pkt = take_packet(f.engine)
@@ -59,6 +53,8 @@ cdef class SchemeSwitch(Switch):
     cdef Fabric* f
     cdef Simulation sim
     cdef int64_t lost_bytes
+    cdef readonly int node
+    cdef readonly dict peers
     cdef readonly object scheme, network, topo
     cdef readonly dict ours, place, totals
     cdef readonly list left_out

@@ -8,18 +8,23 @@ Ports have rates and delays, as links of the simulator have; what a port may be,
 ours, `to(ps)` instead of `start()`, everything happens exactly as it would in the simulator.
 """
 
+import hashlib
+import select
+import time
+
 import cython
 
 from penstock.errors import SpecError, nearest
 from penstock.sim import results
+from penstock.sim.simulation import struct_sizes
 from penstock.units import parse_size
 from penstock.vswitch.fabric_world import Network, network, usable
-from penstock.vswitch.switch import DEFAULTS
+from penstock.vswitch.switch import DEFAULTS, address_words
 
 if not cython.compiled:
     raise ImportError("penstock.vswitch.fabric_switch works compiled only: run python setup.py build_ext --inplace")
 
-OWN = {"scheme": None, "buffer": "12MB", "frame": 2048, "packets": 32768, "seed": 1, "trace": False}
+OWN = {"scheme": None, "buffer": "12MB", "frame": 2048, "packets": 32768, "seed": 1, "trace": False, "node": None, "secret": ""}
 MODE = "lossy"              # of the worker, which does not use it
 DROP_NAMES = ["buffer", "refused", "line", "line_down", "no_route"]
 RENEW_PS = 1000 * 10**12    # the keys of events hold 2251 s: after 1000 s a new world is begun when this one is empty,
@@ -66,6 +71,11 @@ class SchemeSwitch(Switch):
         f.most_packets = ours["packets"]
         f.renew_at = RENEW_PS
         f.origin = now_ns()
+        f.mine = flags(self.topo.nodes)
+        f.trunks = new_trunks(self.topo.nodes)
+        f.fars = new_fars(MOST_ADDRESSES)
+        self.peers = {}
+        self.take_node(ours["node"], places)
         self.totals = {}
         for i in range(f.edge_count):
             edge_at(f, i).port = -1
@@ -83,6 +93,11 @@ class SchemeSwitch(Switch):
             free(self.f.edges)
             free(self.f.edge_of)
             free(self.f.names)
+            free(self.f.mine)
+            for i in range(self.f.trunk_count):
+                free(trunk_at(self.f, i).scratch)
+            free(self.f.trunks)
+            free(self.f.fars)
             free(self.f)
 
     def begin_world(self):
@@ -92,6 +107,12 @@ class SchemeSwitch(Switch):
         self.sim = self.network.sim
         set_world(f, self.sim)
         f.at = self.network.carried_at
+        f.packet_state = f.at - struct_sizes()["packet"]
+        f.frame_state = self.network.composition.sizes["frame"] - struct_sizes()["frame"]
+        for i in range(f.trunk_count):
+            trunk = trunk_at(f, i)
+            trunk.node = node_at(f.world, self.topo.hosts + self.node)
+            trunk.out = NO_PACKET
         f.by_destination = self.network.composition.nic_by_destination
         f.time = 0
         nic_queues, queues = self.network.composition.nic_queues, self.network.composition.queues
@@ -117,6 +138,8 @@ class SchemeSwitch(Switch):
         """Take a region in as one of the ports that were named at the beginning; returns its number."""
         if name not in self.place:
             raise SpecError(f"port {name!r}: the switch has none of that name{nearest(str(name), self.place)}")
+        if not self.f.mine[self.place[name]]:
+            raise SpecError(f"port {name!r}: it is at another node; this switch is node {self.node}")
         number = Switch.attach(self, name, region, addresses, fds, guarded)
         edge = edge_at(self.f, self.place[name])
         edge.hand = new_hands(region.shape["queues"])
@@ -143,6 +166,69 @@ class SchemeSwitch(Switch):
         Switch.detach(self, number)
         relieve(f, edge)                # nobody is slow any more
         f.edge_of[number] = 0
+
+    # ---- Other switches ----
+
+    def take_node(self, node, places):
+        """Run one node of the world, for which others are somewhere else; or all of them."""
+        f, nodes = self.f, self.topo.switches
+        if node is not None and (isinstance(node, bool) or not isinstance(node, int) or not 0 <= node < nodes):
+            raise SpecError(f"switch.node = {node!r}: must be one of the nodes, 0 to {nodes - 1}, or left out: all of them")
+        if node is not None and self.topo.hosts >= MOST_PORTS:
+            raise SpecError(f"{self.topo.hosts} ports: a switch with others has at most {MOST_PORTS - 1}")
+        self.node = -1 if node is None else node
+        for i, place in enumerate(places):
+            f.mine[i] = node is None or place.get("node", 0) == node
+        for i in range(nodes):
+            f.mine[self.topo.hosts + i] = node is None or i == node
+        said = repr((self.scheme.key(), sorted(self.scheme.parameters().items()), self.topo.links.tolist(), self.topo.hosts,
+                     self.topo.buffer_bytes.tolist(), self.ours["frame"], self.ours["seed"]))
+        f.digest = int.from_bytes(hashlib.blake2b(said.encode(), digest_size=8).digest(), "little")
+        f.secret = int.from_bytes(hashlib.blake2b(str(self.ours["secret"]).encode(), digest_size=8).digest(), "little")
+        far = port_at(self.w, FAR)
+        if node is not None:
+            far.state, far.number = UP, FAR
+
+    def know(self, name, addresses):
+        """The addresses of a port that is at another node."""
+        f = self.f
+        if name not in self.place or f.mine[self.place[name]]:
+            raise SpecError(f"port {name!r}: it is not one at another node")
+        for high, low_half in [address_words(text) for text in addresses]:
+            if f.far_count == MOST_ADDRESSES:
+                raise SpecError(f"{name}: a switch knows {MOST_ADDRESSES} addresses of others; take fewer")
+            far = far_at(f, f.far_count)
+            far.high, far.low, far.host = high, low_half, self.place[name]
+            f.far_count += 1
+
+    def join(self, node, port):
+        """Frames for a neighbouring node go by this port of the kernel (a KernelPort, see ports.py), and come from it."""
+        f, hosts = self.f, self.topo.hosts
+        ours = node_at(f.world, hosts + self.node) if self.node >= 0 else no_node()
+        slots = [k for k in range(ours.port_count) if line_at(ours, k).peer_node == hosts + node] if ours else []
+        if not slots or node in self.peers:
+            raise SpecError(f"node {node}: this switch has no link to it that is still to be joined")
+        trunk = trunk_at(f, f.trunk_count)
+        trunk.node, trunk.slot = ours, slots[0]
+        set_kernel_port(trunk, port)
+        trunk.room = 256 + carried_bytes() + f.packet_state + f.frame_state + f.longest
+        trunk.scratch = flags(trunk.room)
+        trunk.sequence = time.time_ns()
+        trunk.heard = 0
+        if trunk.port.fd >= 0:
+            self.epoll.register(trunk.port.fd, select.EPOLLIN | select.EPOLLET)
+        self.peers[node] = port
+        f.trunk_count += 1
+
+    def links(self):
+        """Counters of the links to other switches, by node."""
+        found = []
+        for i, node in enumerate(self.peers):
+            trunk = trunk_at(self.f, i)
+            found.append({"node": node, "sent": trunk.sent_frames, "came": trunk.came_frames, "lost": trunk.lost,
+                          "malformed": trunk.malformed - trunk.replayed, "replayed": trunk.replayed, "restarts": trunk.restarts,
+                          "no_memory": trunk.no_memory})
+        return found
 
     # ---- What there is ----
 
@@ -195,6 +281,7 @@ class SchemeSwitch(Switch):
         row = Switch.counters(self)
         row["stored_bytes"] = sum([node_at(f.world, i).buffer_used for i in range(f.edge_count, f.world.node_count)])
         row["lost_bytes"] = self.lost_bytes         # at the end of a world that did not run empty
+        row["links"] = self.links()
         row["packets"] = f.engine.packets
         row["error_of_scheme"] = f.engine.error
         return row
@@ -263,13 +350,11 @@ class SchemeSwitch(Switch):
     def renew(self):
         """Begin a new world, because time gets too large: let the fabric run empty first, for as long as that takes 10 ms."""
         f = self.f
-        most, f.most_packets = f.most_packets, 0
-        free_packets = hide_free(f)
+        f.closed = 1
         until = now_ns() + 10**7
         while now_ns() < until and not is_empty(f):
             turns_of_fabric(f, 1)
-        show_free(f, free_packets)
-        f.most_packets = most
+        f.closed = 0
         if not is_empty(f) and f.time < LAST_PS:
             f.renew_at = f.time + SECOND_PS
             return False
