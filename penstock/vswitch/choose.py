@@ -5,6 +5,7 @@ from typing import Any
 
 from penstock.errors import SpecError
 from penstock.vswitch.fabric_switch import SchemeSwitch
+from penstock.vswitch.ports import open_port
 from penstock.vswitch.switch import Switch
 
 LINE_KEYS = ("rate", "delay", "node")       # of a port
@@ -30,4 +31,27 @@ def switch_of(content: Mapping[str, Any], settings: Mapping[str, Any], ports: Ma
         raise SpecError("scheme: must be a table, [scheme], of its parameters")
     if not isinstance(links, list) or not all(isinstance(link, Mapping) for link in links):
         raise SpecError("link: must be tables, [[link]], such as between = [0, 1]")
-    return SchemeSwitch(places, links, parameters, **settings)
+    switch = SchemeSwitch(places, links, parameters, **settings)
+    if switch.node >= 0:
+        join(switch, ports, links)
+    return switch
+
+
+def join(switch: Any, ports: Mapping[str, Mapping[str, Any]], links: Any) -> None:
+    """The other nodes' addresses, and a UDP port for each link to one of them."""
+    for name, port in ports.items():
+        if port.get("node", 0) != switch.node:
+            switch.know(name, port["addresses"])
+    for i, link in enumerate(links):
+        if switch.node not in link["between"]:
+            continue
+        ends, here = link.get("ends"), link["between"].index(switch.node)
+        if not isinstance(ends, list) or len(ends) != 2 or not all(isinstance(end, str) for end in ends):
+            raise SpecError(f'link {i + 1}.ends = {ends!r}: must be the addresses of both nodes, such as ["10.0.0.1:4800", '
+                            f'"10.0.0.2:4800"], since [switch] node = {switch.node} runs one of them')
+        port = open_port("udp", local=ends[here], peer=ends[1 - here], headers=False)
+        try:
+            switch.join(link["between"][1 - here], port)
+        except SpecError:
+            port.close()
+            raise

@@ -10,7 +10,6 @@ ours, `to(ps)` instead of `start()`, everything happens exactly as it would in t
 
 import hashlib
 import select
-import time
 
 import cython
 
@@ -18,7 +17,7 @@ from penstock.errors import SpecError, nearest
 from penstock.sim import results
 from penstock.sim.simulation import struct_sizes
 from penstock.units import parse_size
-from penstock.vswitch.fabric_world import Network, network, usable
+from penstock.vswitch.fabric_world import Network, first_number, network, usable
 from penstock.vswitch.switch import DEFAULTS, address_words
 
 if not cython.compiled:
@@ -213,12 +212,24 @@ class SchemeSwitch(Switch):
         set_kernel_port(trunk, port)
         trunk.room = 256 + carried_bytes() + f.packet_state + f.frame_state + f.longest
         trunk.scratch = flags(trunk.room)
-        trunk.sequence = time.time_ns()
+        trunk.sequence = first_number()
         trunk.heard = 0
         if trunk.port.fd >= 0:
             self.epoll.register(trunk.port.fd, select.EPOLLIN | select.EPOLLET)
         self.peers[node] = port
         f.trunk_count += 1
+
+    def close(self):
+        """Give the file descriptors back."""
+        for i in range(self.f.trunk_count):
+            if not self.epoll.closed and trunk_at(self.f, i).port.fd >= 0:
+                self.epoll.unregister(trunk_at(self.f, i).port.fd)
+            free(trunk_at(self.f, i).scratch)
+        self.f.trunk_count = 0
+        for port in self.peers.values():
+            port.close()
+        self.peers = {}
+        Switch.close(self)
 
     def links(self):
         """Counters of the links to other switches, by node."""

@@ -1,6 +1,7 @@
 """The network that a switch with a scheme of the simulator is: a host for every port, and the switch, or several of them."""
 
 import re
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -16,7 +17,7 @@ from penstock.units import parse_size, parse_time, ps_per_byte
 
 HEADER = 48             # of the simulator's packets; only schemes that look at payloads care
 PLACE_KEYS = ("name", "rate", "delay", "node")
-LINK_KEYS = ("between", "rate", "delay")
+LINK_KEYS = ("between", "rate", "delay", "ends")
 SWITCH_HOOKS = {"admit", "choose_path", "choose_queue", "choose_voq", "on_control", "on_dequeue", "on_enqueue", "on_timer"}
 SENDER_HOOKS = {"on_ack", "on_finish", "on_start"}
 SENDER_VERBS = re.compile(r"\b(flow_of|hold_flow|repace|set_rate)\(")
@@ -88,6 +89,11 @@ def line(table: Mapping[str, Any], where: str) -> tuple[int, int]:
     """(ps per byte, ps of delay) of a line."""
     return (ps_per_byte(table.get("rate", "10Gbps"), f"{where}.rate"),
             parse_time(table.get("delay", "1us"), f"{where}.delay", positive=True))
+
+
+def first_number() -> int:
+    """Of the frames on a link to another switch: later starts begin with larger ones."""
+    return time.time_ns()
 
 
 class Network(Runner):

@@ -1,11 +1,17 @@
 """Two switches with a scheme of the simulator, each as in a process of its own, and a link of real frames between them."""
 
 import random
+import socket
+import threading
+import time
 
 import pytest
 from test_schemes import address, numbered, numbers_of
 
 from penstock.errors import SpecError
+from penstock.vswitch import messages
+from penstock.vswitch.client import connect
+from penstock.vswitch.daemon import Daemon
 from penstock.vswitch.fabric_switch import SchemeSwitch
 from penstock.vswitch.kernel import Clock
 from penstock.vswitch.ports import faults, open_link
@@ -145,3 +151,68 @@ def test_what_cannot_be_joined():
         near.attach("p3", pair.apps[3], ["10.0.0.9"])
     with pytest.raises(SpecError, match="not one at another node"):
         near.know("p0", ["10.0.0.9"])
+
+
+def free_ports(count):
+    """UDP ports of this machine that nobody has."""
+    sockets = [socket.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(count)]
+    for each in sockets:
+        each.bind(("127.0.0.1", 0))
+    numbers = [each.getsockname()[1] for each in sockets]
+    for each in sockets:
+        each.close()
+    return numbers
+
+
+def test_two_processes_over_udp(tmp_path):
+    """By the machine's clock: a slow receiver at one switch pauses the sender at the other; nothing is lost."""
+    ends = [f"127.0.0.1:{number}" for number in free_ports(2)]
+    ports = [{"name": f"p{i}", "addresses": [address(i)], "rate": "1Gbps", "delay": "50us", "node": int(i > 0)} for i in range(3)]
+    link = {"between": [0, 1], "rate": "1Gbps", "delay": "50us", "ends": ends}
+    daemons, threads = [], []
+    for node in range(2):
+        switch = {"scheme": "bfc", "node": node, "secret": "s"}
+        spec = {"switch": switch, "scheme": {"refresh": "1ms"}, "port": ports, "link": [link]}
+        daemons.append(Daemon(spec, str(tmp_path / f"{node}.sock")))
+        threads.append(threading.Thread(target=daemons[-1].serve))
+        threads[-1].start()
+    paths = [daemon.path for daemon in daemons]
+    try:
+        with pytest.raises(SpecError, match="at another node"):
+            connect("p1", paths[0])
+        with connect("p0", paths[0], buffers=2048) as a, connect("p1", paths[1]) as b, connect("p2", paths[1]) as c:
+            slow, fast = numbered(0, 1, 4000), numbered(0, 2, 500, source_port=9)
+            got, end = [], time.monotonic() + 30
+            while time.monotonic() < end and len(got) < 500:
+                del slow[: a.send(0, slow[:32])]
+                del fast[: a.send(1, fast[:32])]
+                got += c.receive(64, timeout=0.001)
+            assert numbers_of(got) == list(range(500))
+            paused = {"port": "p0", "queue": 0, "left_ns": None, "by": "scheme"}
+            while time.monotonic() < end and paused not in ask(paths[0], show="pauses")["pauses"]:
+                del slow[: a.send(0, slow[:32])]
+            assert {(p["port"], p["by"]) for p in ask(paths[1], show="pauses")["pauses"]} == {("p1", "receiver")}
+            got = []
+            while time.monotonic() < end and len(got) < 4000:
+                del slow[: a.send(0, slow[:32])]
+                got += b.receive(64, timeout=0.001)
+            assert numbers_of(got) == list(range(4000))
+            time.sleep(0.1)                 # what BFC repeats, it repeats for a while
+            rows = [ask(path, show="counters")["counters"]["links"][0] for path in paths]
+            assert rows[1]["came"] == rows[0]["sent"] >= 4500 and rows[1]["sent"] == rows[0]["came"] > 0
+            assert not any(row["malformed"] or row["lost"] or row["replayed"] for row in rows)
+    finally:
+        for daemon, thread in zip(daemons, threads):
+            daemon.over.set()
+            thread.join(10)
+            assert not thread.is_alive()
+
+
+def ask(path, **message):
+    return messages.ask(path, message)
+
+
+def test_a_link_to_another_process_has_two_ends(tmp_path):
+    ports = [{"name": f"p{i}", "addresses": [address(i)], "node": i} for i in range(2)]
+    with pytest.raises(SpecError, match=r"link 1\.ends = None"):
+        Daemon({"switch": {"scheme": "bfc", "node": 0}, "port": ports, "link": [{"between": [0, 1]}]}, str(tmp_path / "s"))

@@ -1,5 +1,8 @@
 """The simulator's schemes on real frames: the same decisions as in the simulator, losslessness, slow receivers, refusals."""
 
+import contextlib
+import mmap
+import random
 import threading
 import time
 
@@ -249,6 +252,32 @@ def test_applications_come_and_go():
     assert switch.counters()["packets"] < 1000
     with pytest.raises(SpecError, match="none of that name"):
         switch.attach("p9", apps[0], ["10.0.0.9"])
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_an_application_that_writes_nonsense_harms_nobody_else(seed):
+    """Random words anywhere in its region, while it sends, is paused and receives; two others lose nothing."""
+    draw = random.Random(seed)
+    switch, apps = switch_of(["10Gbps"] * 4, scheme=["bfc", "pfc", "dqa+pfc", "floodgate:ideal"][seed], buffer="1MB")
+    memory = mmap.mmap(apps[0].fd, 0)
+    others, got = numbered(1, 2, 3000, source_port=5), []
+    for turn in range(3000):
+        for _ in range(draw.randrange(4)):
+            at = draw.randrange(len(memory) // 8 if draw.random() < 0.3 else 8192) * 8
+            memory[at : at + 8] = draw.choice([0, 1, 5, 2**31 - 1, 2**64 - 1, draw.getrandbits(64)]).to_bytes(8, "little")
+        with contextlib.suppress(SpecError):
+            apps[0].send(draw.randrange(128), numbered(0, draw.choice([0, 2, 3]), 3, draw.randrange(60, 1500)))
+            apps[3].send(1, numbered(3, 0, 3, source_port=turn % 100))
+        del others[: apps[1].send(0, others[:4])]
+        switch.to(switch.time + 3 * US)
+        got += [frame for _, frame in apps[2].receive(64) if frame[26:30] == bytes([10, 0, 0, 2])]
+    for _ in range(200):
+        switch.to(switch.time + 100 * US)
+        got += [frame for _, frame in apps[2].receive(256) if frame[26:30] == bytes([10, 0, 0, 2])]
+        del others[: apps[1].send(0, others[:32])]
+    assert [int(payload_of(frame)[:6]) for frame in got] == list(range(3000))
+    switch.detach(0)
+    assert switch.counters()["error_of_scheme"] == 0
 
 
 def test_a_new_world_begins_without_a_loss():
