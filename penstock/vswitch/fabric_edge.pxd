@@ -22,6 +22,7 @@ cdef void describe(Fabric* f, Edge* edge, Input* input, int64_t number, Packet* 
 cdef Packet* next_packet(Fabric* f, Edge* edge, Port* port, Line* line) noexcept nogil
 cdef void transmit(Fabric* f, Edge* edge) noexcept nogil
 cdef bint discard(Fabric* f, Edge* edge, Packet* pkt) noexcept nogil
+cdef void mark(char* frame) noexcept nogil
 cdef bint store(Fabric* f, Edge* edge, Packet* pkt) noexcept nogil
 cdef void stop(Fabric* f, Edge* edge, Flow* flow, Packet* pkt) noexcept nogil
 cdef void take_in(Fabric* f, Edge* edge, Packet* pkt) noexcept nogil

@@ -259,6 +259,23 @@ def discard(f, edge, pkt):
     return True
 
 
+def mark(frame):
+    """Congestion experienced (RFC 3168), in a frame of IP whose sender says that it understands that; parse() has seen it."""
+    at = 14
+    if short_at(frame, 12) == 0x8100:
+        at = 18
+    kind = short_at(frame, at - 2)
+    word = short_at(frame, at)
+    if kind == 0x0800 and (word & 3) in (1, 2):
+        set_short(frame, at, word | 3)
+        total = (short_at(frame, at + 10) ^ 0xFFFF) + (word ^ 0xFFFF) + (word | 3)     # RFC 1624
+        total = (total & 0xFFFF) + (total >> 16)
+        total = (total & 0xFFFF) + (total >> 16)
+        set_short(frame, at + 10, total ^ 0xFFFF)
+    elif kind == 0x86DD and (word >> 4 & 3) in (1, 2):
+        set_short(frame, at, word | 0x30)
+
+
 def store(f, edge, pkt):
     """Bring a packet's frame to its receiver, or drop it if that has gone; False: there is no room for it now."""
     w = f.w
@@ -292,6 +309,8 @@ def store(f, edge, pkt):
     place = take_buffer(into, 1)
     if place < 0:
         return False
+    if pkt.ecn:
+        mark(bytes_of(f, pkt))
     memcpy(bytes_at(into.buffer[1], place * into.buffer_bytes), bytes_of(f, pkt), length)
     if not push(into, flow_end(flow), descriptor(place, length)):
         give_buffer(into, 1, place)

@@ -106,5 +106,8 @@ cdef inline void set_type(Wire* wire) noexcept nogil:
     wire.ethernet[12] = <char>0x88
     wire.ethernet[13] = <char>0xB5
 cdef inline bint has_type(Wire* wire) noexcept nogil: return wire.ethernet[12] == <char>0x88 and wire.ethernet[13] == <char>0xB5
+cdef inline void set_short(char* p, int64_t i, int64_t value) noexcept nogil:
+    p[i] = <char>(value >> 8)
+    p[i + 1] = <char>value
 cdef inline Sender* sender_of(Fabric* f) noexcept nogil: return &f.sender
 cdef inline Queue* no_queue() noexcept nogil: return NULL

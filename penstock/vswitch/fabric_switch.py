@@ -258,7 +258,7 @@ class SchemeSwitch(Switch):
         row = {f"dropped_{name}": ours.drops[k] for k, name in enumerate(DROP_NAMES)}
         row |= {"pauses": line.pauses_received, "paused_ns": line.paused_ps // 1000, "frames_of_scheme": ours.frame_bytes // 64,
                 "pauses_sent": ours.pauses_sent, "held_late": edge.held_frames, "stops": edge.stop_total, "lost": edge.lost,
-                "longest_bytes": ours.max_bytes}
+                "longest_bytes": ours.max_bytes, "ecn_marks": ours.ecn_marks}
         return row
 
     def port_row(self, number):

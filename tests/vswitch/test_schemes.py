@@ -32,13 +32,13 @@ def address(i):
     return f"10.0.0.{i + 1}"
 
 
-def switch_of(ports, links=(), shape=None, delay="1us", **settings):
+def switch_of(ports, links=(), shape=None, delay="1us", parameters=None, **settings):
     """A switch whose ports are (rate, node), or rates, and the applications' regions."""
     places = []
     for i, port in enumerate(ports):
         rate, node = port if isinstance(port, tuple) else (port, 0)
         places.append({"name": f"p{i}", "rate": rate, "delay": delay, "node": node})
-    switch, apps = SchemeSwitch(places, links, **settings), []
+    switch, apps = SchemeSwitch(places, links, parameters, **settings), []
     for i in range(len(ports)):
         app = Region.create(**(shape or {"queues": 128, "buffers": 4096, "rings": 1024}))
         switch.attach(f"p{i}", Region.attach(app.fd, app.shape), [address(i)])
@@ -196,6 +196,52 @@ def test_every_frame_is_delivered_or_counted():
     row = switch.ports()[2]
     assert len(got[2]) == row["sent_frames"] and 0 < row["drops"]["buffer"] == 600 - len(got[2])
     assert row["line"]["longest_bytes"] <= 50_000
+
+
+def checksum_is_right(frame, at=14):
+    total = sum(int.from_bytes(frame[at + k : at + k + 2], "big") for k in range(0, 20, 2))
+    return (total & 0xFFFF) + (total >> 16) == 0xFFFF
+
+
+def with_ecn(frame, ecn):
+    """The frame with its ECN field, and a check sum where there is one."""
+    raw = bytearray(frame)
+    if raw[12:14] == b"\x86\xdd":
+        raw[15] |= ecn << 4
+        return bytes(raw)
+    raw[15], raw[24:26] = 0xB8 | ecn, b"\0\0"
+    total = sum(int.from_bytes(raw[k : k + 2], "big") for k in range(14, 34, 2))
+    raw[24:26] = (~((total & 0xFFFF) + (total >> 16)) & 0xFFFF).to_bytes(2, "big")
+    assert checksum_is_right(raw)
+    return bytes(raw)
+
+
+@pytest.mark.parametrize("six", [False, True])
+def test_marks_of_a_scheme_are_in_the_frames(six):
+    """DCTCP's switches mark beyond a length: frames that can carry it say so, their check sums hold, others are untouched."""
+    switch, apps = switch_of(["10Gbps", "10Gbps", "1Gbps"], scheme="dctcp", parameters={"k_min": "30KB", "k_max": "31KB"})
+    assert switch.left_out == ["dctcp"]
+    if six:
+        for i in (0, 1, 2):
+            switch.detach(i)
+            apps[i] = Region.create(queues=128, buffers=4096, rings=1024)
+            switch.attach(f"p{i}", Region.attach(apps[i].fd, apps[i].shape), [f"fd00::{i + 1}"])
+    frames = []
+    for ecn in range(4):
+        for i in range(60):
+            ends = ("fd00::1", "fd00::3") if six else (address(0), address(2))
+            frames.append(with_ecn(udp(*ends, 7, ecn, bytes([i]) * 900), ecn))
+    sent = sorted(frames, key=lambda frame: frame[-1])
+    got = [frame for _, frame in pump(switch, apps, [2], 4000, [(0, 0, list(sent))])[2]]
+    field = (lambda frame: frame[15] >> 4 & 3) if six else (lambda frame: frame[15] & 3)
+    changed = {ecn: 0 for ecn in range(4)}
+    for before, after in zip(sent, got, strict=True):
+        if before != after:
+            assert field(after) == 3 and before[26:] == after[26:] and before[16:24] == after[16:24] and before[:15] == after[:15]
+            assert six or checksum_is_right(after)
+            changed[field(before)] += 1
+    assert changed[0] == changed[3] == 0 and 20 < changed[1] < 60 and 20 < changed[2] < 60
+    assert switch.ports()[2]["line"]["ecn_marks"] > changed[1] + changed[2]
 
 
 def test_what_may_not_enter_does_not():
