@@ -162,7 +162,7 @@ def flow_number(f, port, key):
     number = new_flow(f.w, port, key, f.now)
     if number >= 0:
         f.names[number] = f.next_name
-        f.next_name += 1
+        f.next_name = 0 if f.next_name == MOST_NAMES else f.next_name + 1
     return number
 
 

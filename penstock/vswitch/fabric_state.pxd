@@ -14,6 +14,7 @@ cdef enum:
     FULL_BIT = 1 << 24      # of pauses for a receiver that is slow: no scheme has it
     FAR = 63                # the port of what comes from other switches; it has no application
     FAR_FLOW = 1 << 30      # instead of the number of a flow: its receiver is at another switch
+    MOST_NAMES = 2147483647
     RETRY_PS = 50000000     # until one tries again for whom there was no memory
 
 cdef struct Carried:        # behind a packet and what schemes keep in it; the frame's bytes follow

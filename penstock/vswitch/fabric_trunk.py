@@ -37,6 +37,7 @@ def push_out(f):
             if not port_send(trunk.port, trunk.scratch, length):
                 trunk.sequence -= 1
                 if not line.paused & FULL_BIT:
+                    trunk.node.now = max(trunk.node.now, f.time)
                     pause_port(trunk.node, line, FULL_BIT)
                 break
             trunk.out = pkt.next
