@@ -177,7 +177,7 @@ def test_what_a_stopped_receiver_does(scheme):
     if scheme == "bfc":
         assert ("p0", "scheme") in waits and [p["queue"] for p in switch.pauses() if p["by"] == "scheme"] == [0]
         assert numbers_of(got[2]) == list(range(1500)) and not fast
-        assert switch.ports()[0]["line"]["pauses_sent"] > 0
+        assert switch.ports()[0]["line"]["pauses_sent"] > 0 == switch.ports()[2]["line"]["stops"]
     elif "pfc" in scheme:
         assert {"port": "p0", "queue": None, "left_ns": None, "by": "scheme"} in switch.pauses()
         assert len(got[2]) < 600
@@ -266,12 +266,24 @@ def test_memory_is_bounded_and_no_reason_to_drop(count):
 
 def test_a_receiver_without_memory_holds_frames_and_loses_none():
     """A region of few buffers: they are full before a threshold is reached."""
-    switch, apps = switch_of(["10Gbps"] * 2, scheme="bfc", shape={"queues": 4, "buffers": 8, "rings": 8})
-    sends, got = [(0, 0, numbered(0, 1, 200))], []
-    for _ in range(400):
+    switch, apps = switch_of(["10Gbps"] * 3, scheme="bfc")
+    switch.detach(1)
+    apps[1] = Region.create(queues=4, buffers=4, rings=8)
+    switch.attach("p1", Region.attach(apps[1].fd, apps[1].shape), [address(1)])
+    sends, got = [(0, 0, numbered(0, 1, 200)), (0, 1, numbered(0, 1, 200, source_port=7))], []
+    pump(switch, apps, [], 500, sends[:1])
+    pump(switch, apps, [], 500, sends[1:])
+    sends.append((2, 0, numbered(2, 1, 200, source_port=9)))
+    pump(switch, apps, [], 500, sends[2:])
+    assert switch.waiting() and switch.counters()["packets"] < 100      # most of them wait where they were
+    assert {"port": "p1", "queue": None, "left_ns": None, "by": "receiver"} in switch.pauses()
+    for _ in range(1200):
         pump(switch, apps, [], 20, sends)
         got += apps[1].receive(3)
-    assert numbers_of(got) == list(range(200)) and switch.ports()[1]["line"]["held_late"] + switch.ports()[1]["line"]["stops"] > 0
+    for port in (b"\x03\xe8", b"\0\7", b"\0\t"):
+        assert numbers_of([each for each in got if each[1][34:36] == port]) == list(range(200))
+    line = switch.ports()[1]["line"]
+    assert line["held_late"] > 0 < line["stops"]
 
 
 def test_applications_come_and_go():
