@@ -91,7 +91,7 @@ static inline long at(long i, long n, const char *what) {
 
 /* Element of a table whose elements are `size` bytes long. */
 #define step(table, index, size) ((void *)((char *)(table) + (int64_t)(index) * (size)))
-#define clear(p, size) memset((void *)(p), 0, (size_t)(size))
+static inline void clear(void *p, long size) { memset(p, 0, (size_t)size); }
 
 /* Macros take the variable itself, so callers need no address-of. */
 #define load_relaxed(x) __atomic_load_n(&(x), __ATOMIC_RELAXED)

@@ -118,7 +118,7 @@ class Runner:
         self.control_loss = control_loss
         self.began = time.perf_counter()
         self.stop = False
-        self.composition: Composition = scheme.compose(core_sizes(), LEVELS, self.host.nic_queues, topo.hosts)
+        self.composition = self.compose()
         self.check_numbers()
         self.check_buffers()
         self.sim = Simulation(self.shape(), self.settings(), self.composition)
@@ -132,6 +132,10 @@ class Runner:
         self.changes = [c for c in topo.changes if c.time_ps < self.end_ps]
         self.down: frozenset[int] = frozenset()
         self.spent: dict[tuple[int, int], list[int]] = {}   # bytes that a port had sent at each change of its rate
+
+    def compose(self) -> Composition:
+        """The scheme's parts, each with its share of the core's structs."""
+        return self.scheme.compose(core_sizes(), LEVELS, self.host.nic_queues, self.topo.hosts)
 
     @property
     def pauses_may_be_lost(self) -> bool:

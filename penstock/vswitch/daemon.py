@@ -19,11 +19,12 @@ from typing import Any
 from penstock.errors import PenstockError, SpecError, nearest
 from penstock.units import parse_size
 from penstock.vswitch import devices, messages, metrics, operating
+from penstock.vswitch.choose import LINE_KEYS, check_no_lines, switch_of
 from penstock.vswitch.driver import attach_device
 from penstock.vswitch.notify import Pulse, notify
 from penstock.vswitch.region import Region
 from penstock.vswitch.region import checked as checked_shape
-from penstock.vswitch.switch import Switch, address_words
+from penstock.vswitch.switch import address_words
 from penstock.vswitch.switch import checked as checked_settings
 
 MOST_CONNECTIONS = 128      # of other users, beside those that have attached
@@ -34,22 +35,26 @@ REQUEST_S = 5.0             # for a whole request to come in, and for an answer 
 AGAIN_S = 0.02              # between two attachments to a port; each costs the worker some time
 AGAIN_AFTER_NONSENSE_S = 1.0
 PORT_KEYS = ("name", "addresses", "uid", "memory", "guarded", "kind")
+TABLES = ("switch", "port", "scheme", "link")
 SWITCH_KEYS = ("socket", "cpu", "cpus", "metrics")
 
 
 def checked(content: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, dict[str, Any]], str, list[int]]:
     """A SPEC.toml: settings of the switch, ports by name, socket, CPUs."""
     for key in content:
-        if key not in ("switch", "port"):
-            raise SpecError(f"[{key}]: unknown table{nearest(key, ('switch', 'port'))}")
+        if key not in TABLES:
+            raise SpecError(f"[{key}]: unknown table{nearest(key, TABLES)}")
     switch = content.get("switch", {})
     if not isinstance(switch, Mapping):
         raise SpecError("switch: must be a table, [switch]")
     settings = {k: v for k, v in switch.items() if k not in SWITCH_KEYS}
+    if "scheme" not in settings:
+        checked_settings(settings)
+        check_no_lines(content)
     path = switch.get("socket", messages.default_socket())
     if not isinstance(path, str) or not 0 < len(path) < 108:
         raise SpecError(f"switch.socket = {path!r}: must be a path of at most 107 characters")
-    cpus = _cpus(switch, checked_settings(settings)["workers"])
+    cpus = _cpus(switch, settings.get("workers", 1))
     if "metrics" in switch:
         metrics.parse_address(switch["metrics"])
     tables = content.get("port", [])
@@ -83,7 +88,7 @@ def _cpus(switch: Mapping[str, Any], workers: int) -> list[int]:
 def checked_port(table: Mapping[str, Any], where: str) -> dict[str, Any]:
     """A [[port]] with every value understood and in range; the options of its device are as they were."""
     device = devices.checked(table, where)
-    known = (*PORT_KEYS, *devices.OPTIONS.get(device.get("kind", ""), ()))
+    known = (*PORT_KEYS, *LINE_KEYS, *devices.OPTIONS.get(device.get("kind", ""), ()))
     for key in table:
         if key not in known:
             raise SpecError(f"{where}.{key}: unknown key{nearest(key, known)}")
@@ -100,7 +105,9 @@ def checked_port(table: Mapping[str, Any], where: str) -> dict[str, Any]:
     if not isinstance(guarded, bool):
         raise SpecError(f"{where}.guarded = {guarded!r}: must be true or false")
     memory = parse_size(table.get("memory", "64MB"), f"{where}.memory", positive=True)
-    return {"name": name, "addresses": addresses, "uid": uid, "guarded": guarded, "memory": memory, "kind": "shm", **device}
+    lines = {key: table[key] for key in LINE_KEYS if key in table}
+    port = {"name": name, "addresses": addresses, "uid": uid, "guarded": guarded, "memory": memory, "kind": "shm"}
+    return {**port, **device, **lines}
 
 
 class Daemon:
@@ -110,7 +117,7 @@ class Daemon:
         settings, self.ports, found, self.cpus = checked(content)
         self.fixed = {key: content.get("switch", {}).get(key) for key in SWITCH_KEYS}
         self.path = path or found
-        self.switch = Switch(**settings)
+        self.switch = switch_of(content, settings, self.ports)
         at = content.get("switch", {}).get("metrics")
         self.metrics = metrics.Server(at, self._metrics) if at else None
         self.over = threading.Event()

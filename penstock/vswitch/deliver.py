@@ -120,7 +120,7 @@ def receive_buffer(port):
         if count <= 0:
             return EMPTY
         for i in range(count):
-            prefetch(bytes_at(view.buffer[1], port.taken[i] * view.buffer_bytes))
+            bring_line(bytes_at(view.buffer[1], port.taken[i] * view.buffer_bytes))
         port.taken_count = count
         port.refill = min(2 * port.refill, AT_ONCE)
     port.taken_count -= 1

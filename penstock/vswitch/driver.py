@@ -20,7 +20,7 @@ if not cython.compiled:
 def drive(w, own, now):
     """Take frames in and put frames out; how many of both."""
     d = driver_of(own)
-    d.soon = NEVER
+    d.soon = ENDLESS
     if d.overlay:
         overlay_turn(d, now)
         d.soon = d.overlay.due
@@ -402,6 +402,8 @@ def fits(d, number, length):
 
 def attach_device(switch, name, device, addresses, guarded=True):
     """A device (penstock.vswitch.devices) as a port of a switch; returns its number."""
+    if device.port.headers and not switch.takes_headers:
+        raise SpecError(f"port {name!r}: a switch that runs a scheme takes frames as on a wire; super_frames = false")
     region = Region.create(**device.shape)
     drive = Drive(region, device.port, device.mac, device.window, device.secret, device.epoch)
     number = switch.attach(name, Region.attach(region.fd, region.shape), addresses, guarded=guarded)

@@ -9,7 +9,7 @@ cdef extern from "shared.h" nogil:
     void store32(uint32_t* p, uint32_t v)
     void full_fence()
     void relax()
-    void prefetch(void* p)
+    void bring_line(void* p)
     void* lines(size_t bytes)
     uint64_t cycles()
     int64_t now_ns()
@@ -37,7 +37,7 @@ cdef extern from "shared.h" nogil:
     uint64_t mapped(const char* p)
     uint64_t ethernet(const char* p)
     const uint64_t NO_HIGH
-    const int64_t NEVER
+    const int64_t ENDLESS
 
 cdef enum:
     SLOTS = 64              # of a ring

@@ -154,12 +154,12 @@ def _pauses(out: Page, rows: list[dict[str, Any]], ports: list[str], most: int) 
     for port in ports:
         out.add("port_paused_queues", sum(row["port"] == port and row["queue"] is not None for row in rows), {"port": port},
                 help="Transmit queues of a port that wait now.")  # fmt: skip
-    rows = sorted(rows, key=lambda row: (-row["left_ns"], row["port"], -1 if row["queue"] is None else row["queue"]))
+    rows = sorted(rows, key=lambda row: (-(row["left_ns"] or 0), row["port"], -1 if row["queue"] is None else row["queue"]))
     for row in rows[:most]:
-        out.add("pause_left_ns", row["left_ns"], {"port": row["port"], "queue": _queue(row)},
+        out.add("pause_left_ns", row["left_ns"] or 0, {"port": row["port"], "queue": _queue(row)},
                 help="How long a transmit queue, a queue to a device, or all of a port, still waits.")  # fmt: skip
     out.add("other_pauses", len(rows[most:]), {}, help="Pauses that are not shown: those that end earlier.")
-    out.add("other_pauses_left_ns", sum(row["left_ns"] for row in rows[most:]), {}, help="How long these last, added up.")
+    out.add("other_pauses_left_ns", sum(row["left_ns"] or 0 for row in rows[most:]), {}, help="How long these last, added up.")
 
 
 def snapshot(switch: Any, most: int = MOST) -> dict[str, Any]:

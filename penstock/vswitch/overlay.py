@@ -137,16 +137,16 @@ def listen(w, d, frame, size, now):
         if lost > o.peer_lost:
             o.limit = max(LEAST_LIMIT, o.limit // 2)
         elif o.granted < a <= o.sent:
-            o.limit = min(o.limit + (a - o.granted) // 8, NEVER)
+            o.limit = min(o.limit + (a - o.granted) // 8, ENDLESS)
         o.peer_lost = lost
         if o.granted < a <= o.sent:
             o.granted = a
             o.moved_at = now
-        o.peer_window = max(0, min(b, NEVER))
+        o.peer_window = max(0, min(b, ENDLESS))
     elif kind == SYNC:
         if o.received and a > o.received:
             o.lost += a - o.received
-        o.received = max(o.received, min(a, NEVER))
+        o.received = max(o.received, min(a, ENDLESS))
         grant(d)
     elif kind == PAUSE:
         take_pause(w, d, words, now)

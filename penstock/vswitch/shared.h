@@ -31,7 +31,7 @@ static inline uint64_t cycles(void) {
 }
 #endif
 /* Ask for a cache line that will be written. */
-static inline void prefetch(void *p) { __builtin_prefetch(p, 1, 3); }
+static inline void bring_line(void *p) { __builtin_prefetch(p, 1, 3); }
 /* Zeroed memory that begins a cache line; in huge pages if there is much of it and the system has them. */
 static inline void *lines(size_t bytes) {
   const size_t huge = (size_t)1 << 21;
@@ -81,7 +81,7 @@ static inline int64_t priority_of(uint64_t bell) { return (int64_t)(bell >> 20 &
 static inline int64_t weight_of(uint64_t bell) { return (int64_t)(bell >> 24 & 0xFF); }
 static inline int64_t count_of(uint64_t bell) { return (int64_t)(bell >> 32 & 0x3FFFFFFF); }
 #define CLOSED ((uint64_t)1 << 61) /* the last word of a queue: its ring is free */
-#define NEVER ((int64_t)1 << 62)
+#define ENDLESS ((int64_t)1 << 62)
 #define NO_HIGH (~(uint64_t)0) /* the upper half of an address that is an Ethernet address */
 
 static inline uint64_t mixed(uint64_t hash, uint64_t word) {

@@ -198,8 +198,8 @@ cdef inline int64_t signed_of(uint64_t word) noexcept nogil: return <int64_t>wor
 cdef inline bint stopped(Worker* w) noexcept nogil: return load32(<uint32_t*>&w.wanted) != 0
 cdef inline uint32_t* wanted_of(Worker* w) noexcept nogil: return <uint32_t*>&w.wanted
 cdef inline void fetch_flow(Flow* flow) noexcept nogil:
-    prefetch(flow)
-    prefetch(<char*>flow + 64)
+    bring_line(flow)
+    bring_line(<char*>flow + 64)
 cdef inline void clear_flow(Flow* flow) noexcept nogil: memset(flow, 0, sizeof(Flow))
 cdef inline void set_key(Flow* flow, Key* key) noexcept nogil: memcpy(&flow.key, key, sizeof(Key))
 cdef inline void copy_timers(Timer* to, Timer* source, int64_t n) noexcept nogil: memcpy(to, source, n * sizeof(Timer))

@@ -101,6 +101,11 @@ def address_text(high, low_half):
 class Switch(Oversight):
     """Workers with their ports."""
 
+    @property
+    def takes_headers(self):
+        """Whether frames may have a virtio_net_hdr, as super-frames do."""
+        return True
+
     def __init__(self, **settings):
         self.settings = checked(settings)
         self.regions, self.names, self.detached, self.fds = {}, {}, [], {}

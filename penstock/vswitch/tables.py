@@ -89,7 +89,7 @@ FLOWS: list[Column] = [
 PAUSES: list[Column] = [
     ("port", lambda r: short(r["port"])),
     ("queue", lambda r: "all" if r["queue"] is None else str(r["queue"])),
-    ("left", lambda r: duration(r["left_ns"])),
+    ("left", lambda r: "-" if r["left_ns"] is None else duration(r["left_ns"])),
 ]
 DETACHED: list[Column] = [
     *PORTS[:2],

@@ -68,7 +68,7 @@ def answer(w, port):
         w.bells[count] = bell
         count += 1
         if queue_of(bell) < view.queues:
-            prefetch(input_at(port, queue_of(bell)))
+            bring_line(input_at(port, queue_of(bell)))
     port.bells_answered += count
     for i in range(count):
         bell = w.bells[i]
@@ -88,7 +88,7 @@ def answer(w, port):
 
 def ask_for(w, view, input):
     """Ask for where a transmit queue goes on, and for the flow that it very likely carries."""
-    prefetch(slot_of(view, input_end(input)))
+    bring_line(slot_of(view, input_end(input)))
     if input.last:
         fetch_flow(flow_at(w, input.last - 1))
 
@@ -104,17 +104,17 @@ def look_ahead(w, port, level):
         number = input_at(port, number).next
     for i in range(count):
         input = input_at(port, w.ahead[i])
-        prefetch(word_at(view.consumed[0], w.ahead[i]))
+        bring_line(word_at(view.consumed[0], w.ahead[i]))
         if input.known:
             buffer = buffer_of(load64(slot_of(view, input_end(input))))
             if buffer < view.buffers:
-                prefetch(bytes_at(view.buffer[0], buffer * view.buffer_bytes))
+                bring_line(bytes_at(view.buffer[0], buffer * view.buffer_bytes))
         if input.last and flow_at(w, input.last - 1).used:
             flow = flow_at(w, input.last - 1)
             to = port_at(w, flow.target)
-            prefetch(slot_of(view_of(to), flow_end(flow)))
-            prefetch(word_at(to.view.consumed[1], flow.queue))
-            prefetch(news_at(to, flow.queue))
+            bring_line(slot_of(view_of(to), flow_end(flow)))
+            bring_line(word_at(to.view.consumed[1], flow.queue))
+            bring_line(news_at(to, flow.queue))
 
 
 def scan(port):
