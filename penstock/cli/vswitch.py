@@ -282,6 +282,40 @@ def plug(
 
 
 @app.command()
+def slow(
+    pid: Annotated[int, typer.Argument(metavar="PID", min=2, help="The program.", show_default=False)],
+    work: Annotated[str, typer.Option("--work", metavar="TIME", help="It works so long,")] = "1ms",
+    rest: Annotated[str, typer.Option("--rest", metavar="TIME", help="then it is stopped so long.")] = "9ms",
+    seconds: Annotated[float | None, typer.Option("--for", metavar="S", help="How long.", show_default="until Ctrl-C")] = None,
+) -> None:
+    """Make a program slow, to see what its senders suffer: it is stopped again and again (SIGSTOP, SIGCONT).
+
+    Example:
+
+        penstock vswitch slow $(pgrep -f 'iperf3 -s -p 5201') --work 1ms --rest 9ms
+    """
+    import os
+    import signal
+    import threading
+
+    from penstock.errors import SpecError
+    from penstock.units import parse_time
+    from penstock.vswitch.lab import DutyCycle
+    try:
+        os.kill(pid, 0)
+    except OSError as error:
+        raise SpecError(f"process {pid}: {error.strerror}") from None
+    over = threading.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: over.set())
+    with DutyCycle(pid, parse_time(work, "--work") / 1e12, parse_time(rest, "--rest") / 1e12) as cycle:
+        while not over.wait(0.1) and cycle.thread.is_alive():
+            seconds = None if seconds is None else seconds - 0.1
+            if seconds is not None and seconds <= 0:
+                break
+
+
+@app.command()
 def doctor(json: Json = False) -> None:
     """What this machine permits; exit status 1 if the switch cannot run here.
 

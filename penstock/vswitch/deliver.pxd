@@ -7,6 +7,7 @@ from penstock.vswitch.mirror cimport mirror_frame, mirror_drop
 
 cdef enum:
     SAMPLE_NS = 200000      # between measurements of a receive rate
+    MEMORY_NS = 5000000     # of the moving average of a rate
     STALE_NS = 5000000      # then nothing received counts as a measurement
     LEAST_NS = 10000        # of a pause, and the unevenness that pacing may have
     MOST_NS = 5000000

@@ -195,7 +195,8 @@ def refuse(w, port, input, flow, word, reason, now):
 def measure(w, flow, view, now):
     """What the receiver has taken since, and its rate: a moving average over the times when frames were waiting for it.
 
-    Of a queue that is empty only the arrivals are known: they can raise the rate, not lower it.
+    A sample counts for as long as it took: of a receiver that works in bursts the rests count, too.  Of a queue that is empty
+    only the arrivals are known: they can raise the rate, not lower it.
     """
     consumed = flow.consumed
     read = load64(word_at(view.consumed[1], flow.queue)) - flow.base
@@ -211,7 +212,8 @@ def measure(w, flow, view, now):
         return
     rate = 1e9 * gained / passed
     if consumed < flow.sent or (flow.rate > 0 and rate > flow.rate):
-        flow.rate = flow.rate + (rate - flow.rate) / 4 if flow.rate > 0 else rate
+        weight = 1.0 * passed / (passed + MEMORY_NS)
+        flow.rate = flow.rate + (rate - flow.rate) * weight if flow.rate > 0 else rate
     flow.sampled = consumed
     flow.sampled_at = now
 

@@ -38,7 +38,7 @@ OPTIONS = {
     "udp": ("local", "peer", "secret", "netns", "super_frames"),
     "pcap": ("read", "write", "timing", "rounds"),
 }
-SHAPE = {"rings": 4096, "queues": 1024, "bells": 8192, "buffers": 512}
+SHAPE = {"rings": 4096, "queues": 1024, "bells": 8192, "buffers": 2048}
 LONGEST = {True: 65600, False: 9216}        # bytes of a buffer, with and without super-frames
 QUEUE_FRAMES, SEGMENTS_BYTES = 10_000, 60_000      # what fits one UDP datagram with all headers
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address

@@ -4,6 +4,7 @@
     draw(history).savefig("switch.png")
 """
 
+import itertools
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -42,13 +43,28 @@ class History:
                 rates.append((now.ports[port][column] - before.ports[port][column]) / (now.at - before.at))
         return times, rates
 
-    def longest_flows(self) -> list[str]:
-        """The flows whose queues were longest, the longest first."""
+    def largest_flows(self) -> list[str]:
+        """The flows of which most came or waited, the largest first; not those that are tiny beside it."""
         most: dict[str, int] = {}
         for sample in self.samples:
             for name, row in sample.flows.items():
-                most[name] = max(most.get(name, 0), row["waiting_bytes"])
-        return sorted(most, key=lambda name: (-most[name], name))[:SHOWN]
+                most[name] = max(most.get(name, 0), row["bytes"])
+        names = sorted(most, key=lambda name: (-most[name], name))[:SHOWN]
+        return [name for name in names if most[name] * 100 >= most[names[0]]]
+
+    def taken(self, flow: str) -> tuple[list[float], list[float]]:
+        """Times and, since the sample before, the Mbit/s that the receiver of a flow took."""
+        times, rates = [], []
+        seen = [(s.at, s.flows[flow]["bytes"] - s.flows[flow]["waiting_bytes"]) for s in self.samples if flow in s.flows]
+        for (before, old), (now, new) in itertools.pairwise(seen):
+            times.append(now)
+            rates.append(max(0.0, 8e-6 * (new - old) / (now - before)))    # it may have begun anew
+        return times, rates
+
+    def losses(self) -> tuple[int, int]:
+        """Frames dropped by the switch, and lost by the kernel at its devices, as far as the last sample knows."""
+        rows = self.samples[-1].ports.values()
+        return sum(sum(row["drops"].values()) for row in rows), sum(row["device"].get("kernel_lost") or 0 for row in rows)
 
 
 def name_of(row: dict[str, Any]) -> str:
@@ -109,7 +125,7 @@ def table(history: History) -> Any:
 
 
 def draw(history: History) -> Any:
-    """A matplotlib Figure: what each port delivered, and what waited for the receivers of the longest queues."""
+    """A matplotlib Figure: what the receivers of the largest flows took, and what waited for them; and what was lost."""
     import matplotlib
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -118,18 +134,14 @@ def draw(history: History) -> Any:
         made = Figure(figsize=(PAGE, 4.4), layout="constrained")
         FigureCanvasAgg(made)
         above, below = made.subplots(2, 1, sharex=True)
-        names = sorted({name for sample in history.samples for name in sample.ports})
-        for i, name in enumerate(names):
-            times, rates = history.rates(name, "sent_bytes")
-            above.plot(times, [8e-6 * rate for rate in rates], label=f"to {name}", color=COLOURS[i % len(COLOURS)])
-        for i, name in enumerate(history.longest_flows()):
-            seen = [(s.at, s.flows[name]["waiting_bytes"] / 1000) for s in history.samples if name in s.flows]
-            dashes = DASHES[i // len(COLOURS) % len(DASHES)]
-            below.plot(*zip(*seen), label=name, color=COLOURS[i % len(COLOURS)], linestyle=dashes)
-        drops = sum(sum(row["drops"].values()) for row in history.samples[-1].ports.values())
-        above.set(ylabel="Delivered (Mbit/s)", title=f"{drops:,} frames dropped", ylim=(0, None))
+        for i, name in enumerate(history.largest_flows()):
+            look = {"color": COLOURS[i % len(COLOURS)], "linestyle": DASHES[i // len(COLOURS) % len(DASHES)]}
+            above.plot(*history.taken(name), label=name, **look)
+            below.plot(*zip(*[(s.at, s.flows[name]["waiting_bytes"] / 1000) for s in history.samples if name in s.flows]), **look)
+        dropped, lost = history.losses()
+        above.set(ylabel="Taken (Mbit/s)", ylim=(0, None),
+                  title=f"{dropped:,} frames dropped by the switch, {lost:,} lost by the kernel at its devices")
         below.set(ylabel="Waiting (KB)", xlabel="Time (s)", ylim=(0, None))
-        for axes in (above, below):
-            if axes.lines:
-                axes.legend(loc="upper left", bbox_to_anchor=(1.01, 1))
+        if above.lines:
+            made.legend(*above.get_legend_handles_labels(), loc="outside lower center", ncols=2)
     return made

@@ -3,6 +3,7 @@
 import threading
 import time
 
+import pytest
 from frames import udp
 from test_daemon import A, B, started
 
@@ -14,15 +15,19 @@ from penstock.vswitch.top import History, Sample
 
 def row(sent, waiting=0):
     port = {"received_frames": 0, "received_bytes": 0, "sent_frames": sent, "sent_bytes": 1000 * sent, "pauses": 0, "flows": 1,
-            "drops": {}}
-    flow = {"waiting_bytes": waiting, "longest_bytes": waiting, "rate_bytes_per_s": 5, "pauses": 1, "dropped": 0}
+            "drops": {"full": 3}, "device": {"kernel_lost": 4}}
+    flow = {"bytes": 1000 * sent, "waiting_bytes": waiting, "longest_bytes": waiting, "rate_bytes_per_s": 5, "pauses": 1,
+            "dropped": 0}
     return {"b": port}, {"x": flow}
 
 
 def test_rates_are_differences_over_time():
-    history = History([Sample(0.0, *row(10)), Sample(0.5, *row(20)), Sample(2.5, *row(120, 9)), Sample(3.0, {}, {})])
+    history = History([Sample(0.0, *row(10)), Sample(0.5, *row(20)), Sample(2.5, *row(120, 9))])
+    assert history.losses() == (3, 4)
+    history.samples.append(Sample(3.0, {}, {}))
     assert history.rates("b", "sent_frames") == ([0.5, 2.5], [20.0, 50.0])
-    assert history.rates("none", "sent_frames") == ([], []) and history.longest_flows() == ["x"]
+    assert history.rates("none", "sent_frames") == ([], []) and history.largest_flows() == ["x"]
+    assert history.taken("x") == ([0.5, 2.5], [pytest.approx(0.16), pytest.approx(8e-6 * 99_991 / 2)])
     assert len(top.draw(history).axes) == 2
 
 
