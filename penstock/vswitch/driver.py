@@ -480,6 +480,9 @@ class Drive:
             port_at(worker_of(switch, k), number).mean = 1500
             port_at(worker_of(switch, k), number).wakes = control_of(switch, self.home) + 1
         w = worker_of(switch, self.home)
+        if d.kernel.header:                     # a turn is worth a super-frame
+            for i in range(d.queues):
+                input_at(port_at(w, number), i).weight = 32
         w.drive = drive
         w.has_news = has_news
         add_driver(w, number, d)

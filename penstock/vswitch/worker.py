@@ -186,7 +186,9 @@ def serve(w, port, now):
                 listed = False
                 break
             input.held = 0
-            budget -= 1 + length_of(word) // QUANTUM    # nobody has more of the worker's time for longer frames
+            budget -= 1
+            if not port.wakes:                          # a driver has bounded what it took in; of applications nobody
+                budget -= length_of(word) // QUANTUM    # has more of the worker's time for longer frames
             input.deficit -= length_of(word)
             input.taken += length_of(word)
             store64(word_at(view.consumed[0], number), input.taken)
