@@ -62,8 +62,7 @@ def up(
     daemon = Daemon(_read(spec), socket)
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: daemon.over.set())
-    typer.echo(f"up: {daemon.path}, mode {daemon.switch.settings['mode']}, ports {', '.join(daemon.ports)}")
-    daemon.serve()
+    daemon.serve(lambda: typer.echo(f"up: {daemon.path}, mode {daemon.switch.settings['mode']}, ports {', '.join(daemon.ports)}"))
     for line in operating.lost(daemon.left):
         typer.echo(line)
     typer.echo("down")
@@ -258,6 +257,7 @@ def plug(
     tap: Annotated[str, typer.Option("--tap", metavar="DEVICE", help="The device, made here.")] = "tap0",
     prefix: Annotated[int, typer.Option("--prefix", metavar="BITS", min=0, max=32,
                                         help="Give it the port's addresses, with this prefix; 0: no addresses.")] = 24,
+    super_frames: Annotated[bool, typer.Option(help="TCP frames of up to 64 KB pass in one piece.")] = True,
     socket: Socket = None,
 ) -> None:
     """Plug a TAP device, made here, into a port of a running switch until Ctrl-C: unmodified programs use the switch by it.
@@ -271,7 +271,7 @@ def plug(
 
     from penstock.vswitch.plug import Plug
     over = threading.Event()
-    with Plug(port, tap, prefix, socket) as plugged:
+    with Plug(port, tap, prefix, socket, super_frames) as plugged:
         for number in (signal.SIGINT, signal.SIGTERM):
             signal.signal(number, lambda *_: over.set())
         typer.echo(f"{tap} is port {port} of the switch: {', '.join(plugged.addresses)}")

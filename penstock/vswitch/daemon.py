@@ -150,8 +150,8 @@ class Daemon:
             raise SpecError(f"{self.path}: cannot listen there ({error.strerror}); choose another switch.socket") from None
         self.listener.listen(64)
 
-    def serve(self) -> None:
-        """Run until `down`, or until `over` is set."""
+    def serve(self, ready: Callable[[], None] = lambda: None) -> None:
+        """Run until `down`, or until `over` is set; `ready` is called when everything is open."""
         opened = self._open_devices()
         self.switch.start(self.cpus, self._hang_up)
         if self.metrics:
@@ -159,6 +159,7 @@ class Daemon:
         self.listener.settimeout(0.2)
         pulse = Pulse()
         self._tell("READY=1")
+        ready()
         try:
             for name, device in opened.items():
                 if device.table:

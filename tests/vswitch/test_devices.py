@@ -201,3 +201,24 @@ def test_a_recording_is_replayed_through_the_switch(tmp_path):
             assert time.monotonic() < end
     from penstock.vswitch.pcapfile import read_frames
     assert len(read_frames(tmp_path / "out.pcapng")) == 50
+
+
+@pytest.mark.parametrize("scheme", ["bfc", "pfc"])
+def test_programs_through_a_scheme_of_the_simulator(tmp_path, scheme):
+    """TCP of the kernel's own through BFC's or PFC's queues: it arrives whole."""
+    content = hashlib.shake_128(b"scheme").digest(4_000_000)
+    with plugged(tmp_path, headers=False, scheme=scheme) as (left, right, daemon):
+        sink = right.start("python3", "-c", SINK)
+        assert sink.stdout.readline().strip() == "ready"
+        with left.socket(socket.AF_INET, socket.SOCK_STREAM) as s:
+            s.settimeout(20)
+            s.connect((THERE, 9001))
+            s.sendall(content)
+        count, digest = sink.stdout.readline().split()
+        assert int(count) == len(content) and digest == hashlib.sha256(content).hexdigest()
+        assert not any(row["drops"] for row in rows(daemon).values())
+
+
+def test_super_frames_and_a_scheme_do_not_go_together(tmp_path):
+    with pytest.raises(SpecError, match="super_frames = false"), plugged(tmp_path, scheme="bfc"):
+        pass
