@@ -1,6 +1,7 @@
 """Two switches and the link between them, turn by turn: pause frames, grants, and control frames that nobody should believe."""
 
 import os
+import random
 import struct
 import time
 
@@ -292,3 +293,35 @@ def test_what_a_specification_says_of_devices():
     ):
         with pytest.raises(SpecError, match=match):
             checked(wrong, "port 1")
+
+
+@pytest.mark.parametrize("secret", [b"", SECRET])
+def test_anything_may_come_over_the_wire(secret):
+    """Control frames with any words and of any length, frames with any bytes: counted, and honest traffic goes on."""
+    rng, raw = random.Random(5), Raw(secret)
+    raw.say(GRANT, b=1 << 30)
+    base = bytearray(udp(B, A, payload=bytes(40)))
+    for _ in range(4000):
+        if rng.random() < 0.5:
+            frame = bytearray(b"\xff" * 12 + b"\x88\xb5" + struct.pack("<Q", KIND | rng.randrange(5)) + rng.randbytes(80))
+            if rng.random() < 0.5:
+                frame[22:38] = struct.pack("<QQ", 10, rng.choice([rng.getrandbits(64), raw.sequence + 1]))
+        else:
+            frame = bytearray(base)
+        for _ in range(rng.choice([0, 1, 3, 10])):
+            frame[rng.randrange(len(frame))] = rng.randrange(256)
+        raw.wire.send(bytes(frame[: rng.choice([len(frame)] * 3 + [rng.randrange(14, len(frame) + 1)])]))
+        if rng.random() < 0.05:
+            raw.switch.turns(5)
+            raw.app.receive(1000)
+            raw.heard()
+    raw.switch.turns(50)
+    device, row = raw.switch.ports()[1]["device"], raw.row
+    assert row["truncated"] > 10 and row["forged"] > 100 and device["malformed"] > 10
+    if secret:
+        assert row["pauses_received"] == 0 and row["grants_received"] == 1, "nobody without the secret is believed"
+    raw.say(SYNC, epoch=MASK, sequence=1)
+    raw.say(GRANT, b=1 << 30, epoch=MASK, sequence=2)
+    raw.app.send(9, [udp(A, B, 4242, payload=b"still there")])
+    if secret:
+        assert any(f.endswith(b"still there") for f in raw.heard())
