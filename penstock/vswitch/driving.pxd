@@ -37,6 +37,7 @@ cdef struct Overlay:        # two switches over UDP
     int64_t lost, peer_lost # on the way to us, and what the peer has said of its own
     int64_t due, moved_at
     int64_t pauses_out, pauses_in, grants_out, grants_in, asked, unknown, truncated, forged, replayed, no_room, stops
+    uint64_t words[11]      # of the control frame in work
     char frame[128]
 
 cdef struct Driver:

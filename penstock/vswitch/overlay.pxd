@@ -20,7 +20,7 @@ cdef enum:
     ASK_NS = 2000000
     GREET_NS = 100000000
 
-cdef inline uint64_t* control_of(char* frame) noexcept nogil: return <uint64_t*>(frame + 14)
+cdef inline uint64_t* words_of(Overlay* o) noexcept nogil: return o.words
 cdef inline uint64_t* secret_of(Overlay* o) noexcept nogil: return o.secret
 cdef inline double rate_of(uint64_t word) noexcept nogil: return <double>word
 cdef inline char* frame_of(Overlay* o) noexcept nogil: return o.frame

@@ -76,7 +76,7 @@ def say(d, kind, key, a, b):
     """Send a control frame; False: there is no room for it now."""
     o = d.overlay
     frame = frame_of(o) + d.kernel.header
-    words = control_of(frame)
+    words = words_of(o)
     clear_bytes(frame_of(o), 128)
     put_mac(frame, 0xFFFFFFFFFFFF)
     put_mac(frame + 6, 2)
@@ -90,6 +90,7 @@ def say(d, kind, key, a, b):
     words[8] = unsigned_of(a)
     words[9] = unsigned_of(b)
     words[10] = tag_of(secret_of(o), words) if o.authentic else 0
+    memcpy(frame + 14, words, 8 * CONTROL_WORDS)
     if not port_send(d.kernel, frame_of(o), d.kernel.header + 14 + 8 * CONTROL_WORDS):
         o.no_room += 1
         return False
@@ -106,7 +107,8 @@ def listen(w, d, frame, size, now):
     if size < 14 + 8 * CONTROL_WORDS:
         o.truncated += 1
         return
-    words = control_of(frame)
+    words = words_of(o)
+    memcpy(words, frame + 14, 8 * CONTROL_WORDS)
     if o.authentic and words[10] != tag_of(secret_of(o), words):
         o.forged += 1
         return
@@ -128,7 +130,7 @@ def listen(w, d, frame, size, now):
         o.peer_lost = 0
     o.peer_epoch = words[1]
     o.peer_sequence = words[2]
-    a = signed_of(words[8])
+    a = min(signed_of(words[8]), ENDLESS)
     b = signed_of(words[9])
     if kind == GRANT:
         o.grants_in += 1
@@ -146,7 +148,7 @@ def listen(w, d, frame, size, now):
     elif kind == SYNC:
         if o.received and a > o.received:
             o.lost += a - o.received
-        o.received = max(o.received, min(a, ENDLESS))
+        o.received = max(o.received, a)
         grant(d)
     elif kind == PAUSE:
         take_pause(w, d, words, now)
