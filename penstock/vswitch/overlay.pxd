@@ -35,5 +35,6 @@ cdef void overlay_turn(Driver* d, int64_t now) noexcept nogil
 cdef bint say(Driver* d, int64_t kind, Key* key, int64_t a, int64_t b) noexcept nogil
 cdef void listen(Worker* w, Driver* d, char* frame, int64_t size, int64_t now) noexcept nogil
 cdef void take_pause(Worker* w, Driver* d, uint64_t* words, int64_t now) noexcept nogil
+cdef int64_t taken_from(Port* port) noexcept nogil
 cdef void tell(Worker* w, Driver* d, int64_t number, int64_t length, int64_t now) noexcept nogil
 cdef uint64_t tag_of(uint64_t* secret, uint64_t* words) noexcept nogil
