@@ -13,7 +13,8 @@ cdef enum:
     GRANT = 2               # what has been received, and how much may be under way
     SYNC = 3                # what has been sent: what has not arrived by now is lost
     LEASE_NS = 1000000000   # what a peer was told of a rate is forgotten after
-    CORRECT_NS = 20000000
+    CORRECT_NS = 20000000   # between two rates told; and when the receiver's queue is nearly empty
+    STARVING_NS = 1000000
     GRANT_EVERY = 131072    # bytes of cost
     LEAST_LIMIT = 262144
     FIRST_LIMIT = 4194304

@@ -2,7 +2,7 @@
 
 A pause frame (Backdraft, section 4) names a flow, how long it must rest and at what rate it may go on.  It is sent when what
 waits here of the flow is above th_over, or leaves too few buffers to others; while the flow goes at a rate it was told, another
-one follows when that rate has become wrong by a factor of two, at most every 20 ms.
+one follows when that rate has become wrong by a factor of two, at most every 20 ms (1 ms while next to nothing waits).
 A rate that was told is forgotten after a second, by both.
 
 So that no socket overflows, however late it is read, each side grants the other what it may have under way; what was lost on
@@ -216,7 +216,7 @@ def tell(w, d, number, length, now):
     much = 1 if queued > over or behind > free * length // 2 else 0
     if much and now < lane.quiet_until:
         return
-    if not much and (lane.told < 1 or rate < 1 or now < lane.told_at + CORRECT_NS):
+    if not much and (lane.told < 1 or rate < 1 or now < lane.told_at + (CORRECT_NS if queued > goal // 4 else STARVING_NS)):
         return
     excess = max(queued - goal, behind if much else 0)
     if much or excess > 0:
