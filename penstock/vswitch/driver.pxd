@@ -5,7 +5,7 @@ from penstock.vswitch.frames cimport parse
 from penstock.vswitch.flowtable cimport hash_of, owner_of
 from penstock.vswitch.schedule cimport activate, take_head, pause_input
 from penstock.vswitch.names cimport Names, add_name, copy_key, find_name, free_names, make_names, name_at, remove_name
-from penstock.vswitch.overlay cimport listen, may_send, note_received, note_sent, overlay_turn, tell, FIRST_LIMIT, LEASE_NS
+from penstock.vswitch.overlay cimport listen, may_send, note_received, note_sent, overlay_turn, taken_from, tell, FIRST_LIMIT, LEASE_NS
 from penstock.vswitch.deliver cimport LEAST_NS, MOST_NS
 from penstock.vswitch.kernel cimport port_flush, port_receive, port_send
 from penstock.vswitch.kernel cimport Port as KernelHandle

@@ -151,6 +151,7 @@ def put_in(w, d, number, word):
     if not push(view, end_of_lane(lane), word):
         return False
     lane.sent += length_of(word)
+    d.put += 1
     if w.doorbells:
         ring_bell(view, bell_out_of(side_of(d)), 0, bell_of(number, 1, 0, 0))
     return True
@@ -376,7 +377,7 @@ def send_out(w, d, input, number, word, now):
         if d.overlay:
             note_sent(d.overlay, length, now)
             if told.rate >= 1:
-                told.next_at = max(told.next_at, now) + whole(1e9 * length / told.rate)
+                told.next_at = max(told.next_at, now - LEAST_NS) + whole(1e9 * length / told.rate)   # who is late makes up for it
     input.held = 0
     give_buffer(view, 1, buffer_of(word))
     store64(word_at(view.consumed[1], number), load64(word_at(view.consumed[1], number)) + length)
@@ -473,6 +474,7 @@ class Drive:
         switch.drives[number] = self
         d.port = number
         d.side.number = MOST_PORTS + number
+        d.put = taken_from(port_at(worker_of(switch, self.home), number))
         d.bell_rings = switch.count
         for k in range(switch.count):
             d.bell_in[k] = k * d.side.view.bells

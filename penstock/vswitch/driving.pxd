@@ -56,6 +56,7 @@ cdef struct Driver:
     uint64_t stalled        # a frame for which there was no ring
     uint64_t mac            # of the device; 0: learned ones
     int64_t read_at, try_at, soon, age_next
+    int64_t put             # frames that were put into transmit queues
     Lane* lanes
     Told* told              # by receive queue
     int32_t* free_lanes

@@ -13,7 +13,8 @@ cdef enum:
     GRANT = 2               # what has been received, and how much may be under way
     SYNC = 3                # what has been sent: what has not arrived by now is lost
     LEASE_NS = 1000000000   # what a peer was told of a rate is forgotten after
-    CORRECT_NS = 20000000
+    CORRECT_NS = 20000000   # between two rates told; and when the receiver's queue is nearly empty
+    STARVING_NS = 1000000
     GRANT_EVERY = 131072    # bytes of cost
     LEAST_LIMIT = 262144
     FIRST_LIMIT = 4194304
@@ -35,5 +36,6 @@ cdef void overlay_turn(Driver* d, int64_t now) noexcept nogil
 cdef bint say(Driver* d, int64_t kind, Key* key, int64_t a, int64_t b) noexcept nogil
 cdef void listen(Worker* w, Driver* d, char* frame, int64_t size, int64_t now) noexcept nogil
 cdef void take_pause(Worker* w, Driver* d, uint64_t* words, int64_t now) noexcept nogil
+cdef int64_t taken_from(Port* port) noexcept nogil
 cdef void tell(Worker* w, Driver* d, int64_t number, int64_t length, int64_t now) noexcept nogil
 cdef uint64_t tag_of(uint64_t* secret, uint64_t* words) noexcept nogil

@@ -1,8 +1,8 @@
 """What two switches say to each other over an overlay: Overlay Pause Frames, and how much may be under way.
 
 A pause frame (Backdraft, section 4) names a flow, how long it must rest and at what rate it may go on.  It is sent when what
-waits here of the flow is above th_over; while the flow goes at a rate it was told, another one follows when that rate has become
-wrong by a factor of two, at most every 20 ms.
+waits here of the flow is above th_over, or leaves too few buffers to others; while the flow goes at a rate it was told, another
+one follows when that rate has become wrong by a factor of two, at most every 20 ms (1 ms while next to nothing waits).
 A rate that was told is forgotten after a second, by both.
 
 So that no socket overflows, however late it is read, each side grants the other what it may have under way; what was lost on
@@ -181,13 +181,27 @@ def take_pause(w, d, words, now):
         d.side.paused_ns += ns
 
 
+def taken_from(port):
+    """Frames that the switch has taken out of a port's transmit queues."""
+    count = port.received_frames
+    for i in range(REASONS):
+        count += port.drops[i]
+    return count
+
+
 def tell(w, d, number, length, now):
-    """A frame of a flow has come in: whether the peer should send it more slowly, or may send it faster."""
+    """A frame of a flow has come in: whether the peer should send it more slowly, or may send it faster.
+
+    Too much of it waits when that is more than th_over, or when it has more of our buffers than it leaves to others: half of
+    those that are free, as frames of this length.  A pause lasts until th_goal is left, and nothing of it here.
+    """
     lane = lane_at(d, number)
     key = own_key(d)
     copy_key(key, key_of_lane(lane))
     key.words[4] |= port_at(w, d.port).serial
-    queued = lane.sent - length - signed_of(load64(word_at(d.side.view.consumed[0], number)))
+    behind = lane.sent - length - signed_of(load64(word_at(d.side.view.consumed[0], number)))
+    free = d.side.view.buffers - d.put + taken_from(port_at(w, d.port))
+    queued = behind
     goal = w.th_goal
     over = w.th_over
     rate = 0.0
@@ -201,16 +215,18 @@ def tell(w, d, number, length, now):
     if now - lane.told_at > LEASE_NS:
         lane.told = 0
     ns = 0
-    if queued > over:
-        if now < lane.quiet_until:
-            return
+    much = 1 if queued > over or behind > free * length // 2 else 0
+    if much and now < lane.quiet_until:
+        return
+    if not much and (lane.told < 1 or rate < 1 or now < lane.told_at + (CORRECT_NS if queued > goal // 4 else STARVING_NS)):
+        return
+    excess = max(queued - goal, behind if much else 0)
+    if much or excess > 0:
         ns = UNKNOWN_NS
         if rate >= 1:
-            ns = max(LEAST_NS, min(MOST_NS, whole(min(1e9, 1e9 * (queued - goal) / rate))))
-    elif lane.told < 1 or rate < 1 or now < lane.told_at + CORRECT_NS:
-        return
+            ns = max(LEAST_NS, min(MOST_NS, whole(min(1e9, 1e9 * excess / rate))))
     rate *= max(0.5, min(2.0, 2.0 - (queued - 1e-9 * ns * rate) / max(goal, 1)))
-    if ns == 0 and 0.55 * lane.told < rate < 1.9 * lane.told:
+    if not much and 0.55 * lane.told < rate < 1.9 * lane.told:
         return
     if say(d, PAUSE, key_of_lane(lane), ns, whole(min(rate, 1e15))):
         d.overlay.pauses_out += 1

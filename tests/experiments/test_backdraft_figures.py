@@ -10,6 +10,7 @@ import pytest
 import penstock as ps
 from penstock.errors import SpecError
 from penstock.experiments import EXPERIMENTS, framework
+from penstock.experiments.backdraft import _overlay as overlay
 from penstock.experiments.backdraft import _setup as setup
 from penstock.experiments.backdraft import _switch as real
 from penstock.experiments.backdraft import (
@@ -22,8 +23,10 @@ from penstock.experiments.backdraft import (
     fig11,
     fig12,
     fig13,
+    fig13_switch,
     fig14,
     fig15,
+    fig15_switch,
     fig16,
     fig19,
     table3,
@@ -32,8 +35,8 @@ from penstock.experiments.claims import SCALES, judge
 from penstock.spec import parse_spec
 
 FIGURES = {"bfc": bfc, "fig04": fig04, "fig05": fig05, "fig11": fig11, "fig13": fig13, "fig15": fig15, "table3": table3}
-SWITCH = {"fig04_switch": fig04_switch, "fig09": fig09, "fig10": fig10, "fig12": fig12, "fig14": fig14, "fig16": fig16,
-          "fig19": fig19}
+SWITCH = {"fig04_switch": fig04_switch, "fig09": fig09, "fig10": fig10, "fig12": fig12,
+          "fig13_switch": fig13_switch, "fig14": fig14, "fig15_switch": fig15_switch, "fig16": fig16, "fig19": fig19}
 
 
 @pytest.fixture(scope="module")
@@ -90,6 +93,11 @@ SWAPPED = [
     ("fig10", fig10.BP, fig10.DQ, {"no-loss", "loss", "dpfq"}),
     ("fig10", fig10.ON, fig10.LOSSY, {"no-loss", "loss", "slower"}),
     ("fig12", fig12.SHORT, fig12.DPFQ, {"no-pause", "pauses", "growth", "goodput", "tail-short"}),
+    ("fig13_switch", fig13_switch.PFC, fig13_switch.BACKDRAFT, {"throughput", "victims", "no-frames", "receiver-frames",
+     "spreading", "tail", "lossless-pauses", "reduced", "overlay-pauses", "overlay-drops", "overlay-fast"}),
+    ("fig13_switch", fig13_switch.DPFQ, fig13_switch.BACKDRAFT, {"victims", "no-frames", "alone", "overlay-drops"}),
+    ("fig13_switch", fig13_switch.LOSSY, fig13_switch.BACKDRAFT, {"no-drops", "lossy", "lossy-drops", "overlay-drops"}),
+    ("fig15_switch", fig15_switch.PFC, fig15_switch.BACKDRAFT, {"no-frames"}),
     ("fig14", "lossy", "Backdraft", {"full", "no-loss", "victims", "range"}),
     ("fig16", fig16.DOORBELLS, fig16.POLLING, {"flat", "grows", "ratio"}),
     ("fig19", "lossy", "Backdraft", {"twice", "no-loss", "loss", "full", "half", "wasted"}),
@@ -165,7 +173,7 @@ def test_busy_time_counts_overlaps_once():
 
 
 def test_figures_in_virtual_time_are_the_same_each_time(measured):
-    for id in ("fig10", "fig19"):
+    for id in ("fig10", "fig13_switch", "fig15_switch", "fig19"):
         again = framework.measured(EXPERIMENTS[f"backdraft/{id}"], framework.Runs({}), "quick")
         assert again.equals(measured(id)[1])
 
@@ -196,6 +204,39 @@ def test_bess_is_one_queue():
     bench.run(1, 10)
     assert len(bench.switch.flows()) == 1
     assert bench.rate(b, 0) < 0.2 and bench.lost() > 0.8
+
+
+def test_two_switches_by_hand(measured):
+    """What the lossy switch drops is what is too much for the receiver; a held link carries no more than the slow one takes."""
+    _, data = measured("fig13_switch")
+    too_much = (fig13_switch.TABLE_OFFERED - fig13_switch.TABLE_SPEED) / (8 * fig13_switch.LENGTH) * 1e3
+    assert setup.value(data, "table drops", "lossy") == pytest.approx(too_much, rel=0.01)
+    assert setup.value(data, "fast", "lossless (PFC)") == pytest.approx(fig13_switch.TABLE_SPEED, rel=0.15)
+    for speed in (2.0, 0.5):
+        slow = setup.value(data, "all", "lossy", speed) - setup.value(data, "victim", "lossy", speed)
+        assert slow == pytest.approx(speed, rel=0.02)
+
+
+@pytest.mark.parametrize("lossless", [False, True])
+def test_the_network_between_two_switches_waits_or_drops(lossless):
+    """Nobody reads at first: a lossless network fills up to the sender, the other one drops behind it."""
+    network = overlay.Network("10Gbps", lossless, overlay.Clock(), buffer="256KiB")
+    (near, far), accepted, seen = network.servers, [], []
+    for number in range(1000):
+        if near.send(number.to_bytes(4, "big") + bytes(1496)):
+            accepted.append(number)
+        network.clock.ns += 2000
+        network.forward()
+    for _ in range(1000):
+        network.clock.ns += 2000
+        network.forward()
+        while frame := far.receive():
+            seen.append(int.from_bytes(frame[:4], "big"))
+    assert len(seen) + network.drops == len(accepted) and seen == sorted(set(seen))
+    if lossless:
+        assert network.drops == 0 and seen == accepted and 300 < len(accepted) < 400, "two buffers of 173 frames"
+    else:
+        assert len(accepted) == 1000 and network.drops > 600
 
 
 def test_polling_and_doorbells_by_hand():

@@ -9,8 +9,10 @@ import pytest
 from frames import payload_of, udp
 
 from penstock.errors import SpecError
+from penstock.experiments.backdraft._overlay import Servers
 from penstock.vswitch.devices import Device, checked
 from penstock.vswitch.driver import attach_device
+from penstock.vswitch.kernel import Clock
 from penstock.vswitch.ports import open_link
 from penstock.vswitch.region import Region
 from penstock.vswitch.switch import Switch
@@ -144,8 +146,9 @@ def test_a_slow_receiver_far_away_pauses_its_flow_only():
 class Raw:
     """A switch at one end of a link, and the other end in our hands."""
 
-    def __init__(self, secret=b""):
-        left, self.wire = open_link(rate="10Gbps", delay="1ns", headers=False)
+    def __init__(self, secret=b"", clock=None):
+        left, self.wire = open_link(rate="10Gbps", delay="1ns", headers=False, clock=clock)
+        self.clock = clock
         self.switch, self.app = Switch(), Region.create()
         self.switch.attach("app", Region.attach(self.app.fd, self.app.shape), [A])
         attach_device(self.switch, "wire", Device(left, window=1 << 20, secret=secret), [B])
@@ -158,12 +161,19 @@ class Raw:
             tag = siphash(self.secret, words) if self.secret else 0
         frame = b"\xff" * 6 + b"\2" + bytes(5) + b"\x88\xb5" + words + struct.pack("<Q", tag)
         assert self.wire.send(frame[:cut])
-        time.sleep(0.00002)
-        self.switch.turns(20)
+        self.turn(20)
+
+    def turn(self, turns):
+        if self.clock is None:
+            time.sleep(0.00002)
+            self.switch.turns(turns)
+            return
+        for _ in range(turns):
+            self.clock.ns += 1000
+            self.switch.turn_at(self.clock.ns)
 
     def heard(self):
-        time.sleep(0.00002)
-        self.switch.turns(5)
+        self.turn(5)
         frames = []
         while (frame := self.wire.receive()) is not None:
             frames.append(frame)
@@ -239,6 +249,64 @@ def test_a_rate_is_kept_and_forgotten_after_a_second():
         came.extend([time.monotonic() - began] * len(raw.heard()))
         assert time.monotonic() < began + 8
     assert 0.4 < came[60] < 1.2 and came[-1] - came[150] < 0.5, "slowly at first, all at once when the rate is forgotten"
+
+
+def test_a_rate_is_kept_however_late_the_switch_looks():
+    """A switch that looks every 7 us sends what the time allowed, not less."""
+    raw = Raw(clock=Clock(1_000_000))
+    raw.say(GRANT, b=1 << 30)
+    raw.app.send(0, [udp(A, B, payload=b"first")])
+    raw.heard()
+    raw.say(PAUSE, a=0, b=200_000_000, key=flow_key())      # 200 frames of 1000 B in a millisecond
+    frames, came = [udp(A, B, payload=bytes(958))] * 20, []
+    for _ in range(600):
+        raw.app.send(0, frames)
+        raw.clock.ns += 7000
+        raw.switch.turn_at(raw.clock.ns)
+        while (frame := raw.wire.receive()) is not None:
+            came.append(len(frame) == 1000)
+    assert sum(came) == pytest.approx(200 * 4.2, rel=0.02)
+
+
+def test_a_slow_flow_of_small_frames_leaves_buffers_to_others_and_finds_out_that_it_may_go_faster():
+    """512 frames of 64 B are less than th_over, yet all that there is for frames from the other switch."""
+    servers = Servers({"mode": "backdraft"}, "10Gbps", overlay=True)
+    sender = servers.near.app("sender", queues=4)
+    receiver = servers.far.app("receiver", queues=64, service=[1000 / 3])
+    servers.connect()
+    servers.udp(sender, receiver, 1000, 64, gap=100, most=1 << 20)
+    servers.run(5)                                          # less than the 20 ms between two rates that are told
+    servers.far.world.service(receiver, 0, 1000 / 6)
+    servers.run(3)
+    rates = []
+    for _ in range(40):
+        servers.reset()
+        servers.run(1)
+        rates.append(servers.far.rate(receiver))
+    counts = servers.totals()
+    servers.close()
+    assert counts["server frames"] == counts["network frames"] == 0, "the link was read all the time"
+    assert min(rates) > 0.9 * 6 and sum(rates[-15:]) > 0.98 * 6 * 15, "and the receiver was busy"
+    assert 2 <= counts["overlay pauses"] < 100
+
+
+@pytest.mark.parametrize(("length", "gbps"), [(500, 2.0), (1500, 4.0)])
+def test_a_queue_above_its_goal_is_no_reason_to_send_at_half_the_rate(length, gbps):
+    """A rate is kept for 20 ms, a queue of 50 KB lasts 0.1 to 0.2: a pause for the queue, and then the receiver's rate."""
+    servers = Servers({"mode": "backdraft"}, "10Gbps", overlay=True)
+    sender = servers.near.app("sender", queues=4, buffers=1024, buffer_bytes=1536)
+    receiver = servers.far.app("receiver", queues=64, buffers=1024, buffer_bytes=1536, service=[8 * length / gbps])
+    servers.connect()
+    servers.udp(sender, receiver, 1000, length, gap=8 * length / 8, most=1 << 20)
+    servers.run(5)
+    rates = []
+    for _ in range(60):
+        servers.reset()
+        servers.run(1)
+        rates.append(servers.far.goodput(receiver))
+    pauses = servers.totals()["overlay pauses"]
+    servers.close()
+    assert min(rates) > 0.95 * gbps and pauses < 40
 
 
 def test_applications_cannot_speak_to_the_other_switch():

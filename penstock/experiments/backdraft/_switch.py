@@ -49,6 +49,7 @@ class Bench:
     """A switch with a world of applications: one region, port and address for each."""
 
     settings: dict[str, Any]
+    first: int = 0              # the address of the first application is that of this number
     world: Any = None
     switch: Any = None
     regions: list[Any] = field(default_factory=list)
@@ -59,22 +60,27 @@ class Bench:
 
     def app(self, name: str, queues: int = 128, buffers: int = 4096, rings: int = 1024, buffer_bytes: int = 64,
             **options: Any) -> int:
-        """An application; its address is 10.0.0.NUMBER + 1."""
+        """An application; the first has the address 10.0.0.1, the next 10.0.0.2."""
         region = Region.create(queues=queues, buffers=buffers, rings=rings, buffer_bytes=buffer_bytes, bells=4096)
         number = self.world.app(name, region, **options)
-        self.switch.attach(name, Region.attach(region.fd, region.shape), [address(number)])
+        self.switch.attach(name, Region.attach(region.fd, region.shape), [self.address(number)])
         self.regions.append(region)
         return int(number)
 
+    def address(self, number: int) -> str:
+        """Of the port of an application."""
+        number += self.first
+        return f"10.0.{number // 200}.{number % 200 + 1}"
+
     def udp(self, source: int, target: int, port: int, length: int = 64, **options: Any) -> int:
         """A stream of frames."""
-        return int(self.world.stream(source, head(address(source), address(target), port, length), length=length,
+        return int(self.world.stream(source, head(self.address(source), self.address(target), port, length), length=length,
                                      seed=port, **options))  # fmt: skip
 
     def rpc(self, client: int, server: int, port: int, length: int = 64, answer_length: int = 64, **options: Any) -> int:
         """Requests and answers, one request at a time."""
-        there = head(address(client), address(server), port, length)
-        back = head(address(server), address(client), 2000, answer_length, port)
+        there = head(self.address(client), self.address(server), port, length)
+        back = head(self.address(server), self.address(client), 2000, answer_length, port)
         return int(self.world.rpc(client, server, there, back, length=length, answer_length=answer_length, seed=port, **options))
 
     def run(self, warm_ms: float, ms: float) -> None:
@@ -128,11 +134,6 @@ class Bench:
         self.switch.close()
         self.world = self.switch = None
         self.regions.clear()
-
-
-def address(number: int) -> str:
-    """Of the port of an application."""
-    return f"10.0.{number // 200}.{number % 200 + 1}"
 
 
 def table(points: Sequence[Row]) -> pl.DataFrame:

@@ -1,0 +1,183 @@
+"""Backdraft (NSDI 2022), figure 13 and table 3, on real switches: overlay pauses against PFC, in two servers.
+
+Section 6.3. Figure 13 as in backdraft/fig13, with as many servers as there are switches here: three applications of one server
+send 2 Gbit/s each to a slow application of the other (background), a fourth 3.2 Gbit/s to a fast one there (victim); links of
+10 Gbit/s, a lossless network. Table 3: one application sends 21.85 Gbit/s to a receiver of 2.36 Gbit/s, another as much to a
+fast one; links of 100 Gbit/s, a network that drops. Frames are of 1500 B, as the paper's drops of 1.6 Mpps are for what is
+missing of 21.85 Gbit/s. BESS, lossy and with PFC, has one queue for each application; DPFQ alone is Backdraft without the
+overlay; with the overlay, what the switches send each other crosses the same links. Virtual time.
+"""
+
+from typing import Any
+
+import polars as pl
+
+from penstock.experiments.backdraft import _setup as setup
+from penstock.experiments.backdraft import _switch as real
+from penstock.experiments.backdraft._overlay import Servers
+from penstock.experiments.backdraft._setup import value
+from penstock.experiments.backdraft._switch import Row
+from penstock.experiments.cache import Runs
+from penstock.experiments.claims import Claim, Differs, holds, within
+from penstock.experiments.style import GREEN, ORANGE, PAGE, RED, SKY, figure, legend_above, lettered
+
+TITLE = "Overlay pauses between two real switches, with a slow receiver"
+PAPER = "Backdraft, NSDI 2022, figure 13 and table 3"
+LENGTH = 1500
+LOSSY, PFC, DPFQ, BACKDRAFT = "lossy", "lossless (PFC)", "DPFQ alone", "Backdraft"
+MODES: dict[str, dict[str, Any]] = {LOSSY: real.bess(length=LENGTH), PFC: real.bess("pfc", LENGTH), DPFQ: {"mode": "dpfq"},
+                                    BACKDRAFT: {"mode": "backdraft"}}
+STYLES = {LOSSY: (RED, "s"), PFC: (ORANGE, "^"), DPFQ: (GREEN, "D"), BACKDRAFT: (SKY, "o")}
+BACKGROUND, EACH, VICTIM = 3, 2.0, 3.2          # flows, Gbit/s
+SPEEDS = {"quick": (6.0, 2.0, 0.5), "paper": (6.0, 5.0, 4.0, 3.0, 2.0, 1.0, 0.5)}
+TABLE_SPEED, TABLE_OFFERED = 2.36, 21.85
+WARM_MS, MS = {"quick": 5, "paper": 50}, {"quick": 10, "paper": 200}
+SERVER, NETWORK = "frames of the server", "frames of the network"
+WHERE = ("drops at switches", "drops in the network")
+HELD = "a held port lets the fast flow have no more than the slow one, so that more is lost and its throughput falls further"
+DIFFERS = {claim: Differs(HELD, "backdraft-held-link") for claim in ("lossless-drops", "lossless-fast")}
+
+
+def measure(runs: Runs, scale: str) -> pl.DataFrame:
+    """Figure 13: x, speed of the receiver, Gbit/s; y, Gbit/s of all and of the victim, its p99 in us, PFC frames a millisecond,
+    overlay pauses by thousand frames sent, drops. Table 3, x 0: "slow", "fast" in Gbit/s, "table" PFC frames a millisecond,
+    "table drops" in Mpps."""
+    cases: list[tuple[Any, ...]] = [(spread, mode, speed, scale) for mode in MODES for speed in SPEEDS[scale]]
+    cases += [(table, mode, scale) for mode in MODES]
+    return real.each(runs, "backdraft/fig13_switch", cases, lambda work, *case: work(*case))
+
+
+def servers(mode: str, rate: str, lossless: bool, speed: float, flows: list[tuple[float, int]]) -> Servers:
+    """Two servers: an application for each flow (Gbit/s, to which receiver), a slow receiver and a fast one."""
+    made = Servers(MODES[mode], rate, lossless, mode == BACKDRAFT)
+    for nth in range(len(flows)):
+        made.near.app(f"sender{nth}", queues=4, buffers=1024, buffer_bytes=1536)
+    for name, ns in (("slow", 8 * LENGTH / speed), ("fast", 20)):
+        made.far.app(name, queues=64, buffers=real.BESS_SLOTS, buffer_bytes=1536, service=[ns])
+    made.connect()
+    for nth, (offered, receiver) in enumerate(flows):
+        made.udp(nth, receiver, 1000 + nth, LENGTH, gap=8 * LENGTH / offered, most=1 << 20, phase=nth * 731.0)
+    return made
+
+
+def measured(made: Servers, scale: str) -> tuple[float, float, dict[str, float]]:
+    """Gbit/s of both receivers, and what was counted."""
+    made.run(WARM_MS[scale])
+    made.reset()
+    made.run(MS[scale])
+    return made.far.goodput(0), made.far.goodput(1), made.counts()
+
+
+def spread(mode: str, speed: float, scale: str) -> list[Row]:
+    """Figure 13 at one speed of the receiver."""
+    made = servers(mode, "10Gbps", True, speed, [(EACH, 0)] * BACKGROUND + [(VICTIM, 1)])
+    slow, fast, counts = measured(made, scale)
+    total = made.totals()
+    found = {"all": slow + fast, "victim": fast, "p99": made.far.p99(1), SERVER: counts["server frames"] / MS[scale],
+             NETWORK: counts["network frames"] / MS[scale], "overlay": 1e3 * total["overlay pauses"] / total["sent"],
+             "drops": sum(total[place] for place in WHERE)}  # fmt: skip
+    made.close()
+    return [(panel, mode, speed, y) for panel, y in found.items()]
+
+
+def table(mode: str, scale: str) -> list[Row]:
+    """Table 3."""
+    made = servers(mode, "100Gbps", False, TABLE_SPEED, [(TABLE_OFFERED, 0), (TABLE_OFFERED, 1)])
+    slow, fast, counts = measured(made, scale)
+    made.close()
+    found = [("slow", mode, 0, slow), ("fast", mode, 0, fast), ("table", mode, 0, counts["server frames"] / MS[scale])]
+    return [*found, *(("table drops", mode, nth, counts[place] / MS[scale] / 1e3) for nth, place in enumerate(WHERE))]
+
+
+def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
+    """Only Backdraft loses nothing, holds no link and leaves the victim alone."""
+    speeds, slowest = SPEEDS[scale], min(SPEEDS[scale])
+    offered = BACKGROUND * EACH
+    gain = {f"{x:g} Gbit/s": value(data, "all", BACKDRAFT, x) / value(data, "all", PFC, x) for x in speeds}
+    victims = {f"{x:g} Gbit/s": value(data, "victim", BACKDRAFT, x) / VICTIM for x in speeds}
+    slow = {x: (value(data, "all", BACKDRAFT, x) - value(data, "victim", BACKDRAFT, x)) / min(x, offered) for x in speeds}
+    held = {mode: value(data, SERVER, mode, slowest) for mode in MODES}
+    sent = sum(float(setup.line(data, panel, BACKDRAFT)["y"].sum()) for panel in (SERVER, NETWORK))
+    drops = {mode: float(setup.line(data, "drops", mode)["y"].sum()) for mode in MODES}
+    tails = [value(data, "p99", BACKDRAFT, x) for x in (slowest, max(speeds))]
+    told = float(setup.line(data, "overlay", BACKDRAFT)["y"].max())       # type: ignore[arg-type]
+    return [
+        holds("throughput", "total throughput, Backdraft over PFC, at every speed below the background's", "higher",
+              setup.text(gain), min(ratio for x, ratio in zip(speeds, gain.values()) if x < offered) > 1, "all > 1"),
+        holds("victims", "throughput of the victim with Backdraft over what it offers", "no congestion spreading",
+              setup.text(victims), min(victims.values()) >= 0.98, "all >= 0.98"),
+        holds("slow", "smallest throughput of the slow receiver with Backdraft over what it can take", "no starvation",
+              min(slow.values()), min(slow.values()) >= 0.95, ">= 0.95"),
+        holds("no-frames", "PFC frames with Backdraft, at any speed", "none", sent, sent == 0, "0"),
+        within("receiver-frames", "PFC frames a millisecond of the receiving server at the slowest, PFC", "many", held[PFC], 0.1,
+               quick=True),
+        within("spreading", "PFC frames a millisecond of the network at the slowest, PFC",
+               "the physical switch generates PAUSE frames, too", value(data, NETWORK, PFC, slowest), 0.1, quick=True),
+        within("alone", "PFC frames a millisecond of the receiving server at the slowest, DPFQ alone",
+               "queues of flows do not bound what is on the way: the overlay does (section 4.3)", held[DPFQ], 0.1, quick=True),
+        holds("no-drops", "frames dropped with Backdraft, PFC and DPFQ alone", "0",
+              drops[BACKDRAFT] + drops[PFC] + drops[DPFQ], drops[BACKDRAFT] + drops[PFC] + drops[DPFQ] == 0, "0"),
+        holds("lossy", "frames dropped by the lossy switches", "it drops", drops[LOSSY], drops[LOSSY] > 0, "> 0"),
+        within("few", "most overlay pauses for a thousand frames", "few", told, 0, 10, quick=True),
+        within("tail", f"p99 of the victim with Backdraft, at {slowest} over {max(speeds)} Gbit/s", "the victim is not affected",
+               tails[0] / tails[1], 0, 2, quick=True),
+        *table_claims(data),
+    ]  # fmt: skip
+
+
+def table_claims(data: pl.DataFrame) -> list[Claim]:
+    """Table 3, row by row."""
+    fast = {mode: value(data, "fast", mode) for mode in MODES}
+    slow = {mode: value(data, "slow", mode) for mode in MODES}
+    at_switch, inside = ({mode: value(data, "table drops", mode, x) for mode in MODES} for x in (0, 1))
+    frames = {mode: value(data, "table", mode) for mode in MODES}
+    lost = at_switch[BACKDRAFT] + inside[BACKDRAFT]
+    return [
+        within("lossy-drops", "table 3: frames lost at virtual switches, lossy, Mpps", "1.6", at_switch[LOSSY], 1.4, 1.8,
+               quick=True),
+        within("lossy-fast", "table 3: fast flow, lossy, Gbit/s", "21.85", fast[LOSSY], 21.4, 22.3, quick=True),
+        within("lossless-drops", "table 3: frames lost in the network with PFC at virtual switches, Mpps", "1.3", inside[PFC],
+               0.65, 2.6),
+        holds("lossless-edge", "table 3: frames lost at virtual switches with PFC, Mpps", "none there", at_switch[PFC],
+              at_switch[PFC] == 0, "0"),
+        within("lossless-pauses", "table 3: PFC frames a millisecond with PFC", "2.8", frames[PFC], 0.1, quick=True),
+        within("lossless-fast", "table 3: fast flow, PFC / lossy", "19.29 / 21.85 = 0.88", fast[PFC] / fast[LOSSY], 0.75, 0.97),
+        holds("reduced", "table 3: fast flow, PFC / lossy", "the throughput is reduced", fast[PFC] / fast[LOSSY],
+              fast[PFC] / fast[LOSSY] < 0.97, "< 0.97"),
+        holds("overlay-pauses", "table 3: PFC frames a millisecond with Backdraft", "0", frames[BACKDRAFT],
+              frames[BACKDRAFT] == 0, "0"),
+        holds("overlay-drops", "table 3: frames lost with Backdraft, Mpps", "0", lost, lost == 0, "0"),
+        within("overlay-fast", "table 3: fast flow, Backdraft / lossy", "21.98 / 21.85 = 1.006", fast[BACKDRAFT] / fast[LOSSY],
+               0.98, 1.05, quick=True),
+        within("overlay-slow", "table 3: slow flow, Backdraft / lossy", "2.3 / 2.36 = 0.97", slow[BACKDRAFT] / slow[LOSSY], 0.95,
+               1.05, quick=True),
+    ]  # fmt: skip
+
+
+def plot(data: pl.DataFrame) -> Any:
+    """Figure 13 above, table 3 below."""
+    made, (upper, lower) = figure(2, 3, width=PAGE, height=4.4)
+    for axes, panel, title in zip(upper, ("all", "victim", SERVER), ("all flows (Gbit/s)", "victim (Gbit/s)", "PFC frames / ms")):
+        for mode, (colour, marker) in STYLES.items():
+            points = setup.line(data, panel, mode)
+            wide = {"linewidth": 3.5, "markersize": 8} if mode == LOSSY else {}     # others lie on it
+            axes.plot(points["x"], points["y"], label=mode, color=colour, marker=marker, clip_on=False, **wide)
+        axes.set_xlabel("speed of the receiver (Gbit/s)")
+        axes.set_ylabel(title)
+        axes.set_ylim(bottom=0)
+    panels = ((("slow", 0), ("fast", 0)), (("table", 0),), (("table drops", 0), ("table drops", 1)))
+    names = (("slow", "fast"), ("server",), ("virtual\nswitches", "network"))
+    for axes, group, ticks, title in zip(lower, panels, names, ("Gbit/s", "PFC frames / ms", "Mpps")):
+        for nth, (mode, (colour, _)) in enumerate(STYLES.items()):
+            at = [x + (nth - 1.5) * 0.22 for x in range(len(group))]
+            bars = axes.bar(at, [value(data, panel, mode, x) for panel, x in group], 0.2, color=colour)
+            axes.bar_label(bars, fmt="%.2g", fontsize=6)
+        axes.set_xticks(range(len(group)), ticks)
+        axes.grid(False, axis="x")
+        axes.margins(y=0.15)
+        axes.set_ylabel(title)
+    titles = ("total throughput", "the victim", "PFC frames of the server", "table 3: throughput", "table 3: PFC frames",
+              "table 3: lost frames")
+    lettered((*upper, *lower), titles)
+    legend_above(made, upper[0], columns=4)
+    return made

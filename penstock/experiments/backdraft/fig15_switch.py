@@ -1,0 +1,117 @@
+"""Backdraft (NSDI 2022), figure 15, on real switches: the receiver doubles its speed half way.
+
+Section 6.3: an application of one server sends to one of another, which takes 3 million packets per second, later 6 million, by
+way of a lossless network. Frames are of 64 B, the sender offers 10 Mpps, links have 10 Gbit/s. The paper runs for a minute, we
+for a time that is long against the 20 ms between two rates that a switch tells the other. A receiver is idle when its queue is
+empty and only then, so what it does not use of its speed is its empty-queue time. BESS has PFC and a queue of 1024 slots.
+Virtual time.
+"""
+
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from penstock.experiments.backdraft import _setup as setup
+from penstock.experiments.backdraft import _switch as real
+from penstock.experiments.backdraft._overlay import Servers
+from penstock.experiments.backdraft._setup import value
+from penstock.experiments.backdraft._switch import Row
+from penstock.experiments.cache import Runs
+from penstock.experiments.claims import Claim, Differs, holds, within
+from penstock.experiments.style import BLACK, ORANGE, PAGE, SKY, figure, legend_above, lettered
+
+TITLE = "A receiver behind another real switch that doubles its speed"
+PAPER = "Backdraft, NSDI 2022, figure 15"
+LENGTH, BEFORE, AFTER, OFFERED = 64, 3.0, 6.0, 10.0        # bytes, Mpps
+PFC, BACKDRAFT = "lossless (PFC)", "Backdraft"
+MODES: dict[str, dict[str, Any]] = {PFC: real.bess("pfc", LENGTH), BACKDRAFT: {"mode": "backdraft"}}
+HALF_MS = {"quick": 100, "paper": 1000}
+BIN_MS = 1
+SETTLED, CORRECTIONS_MS = 0.95, 20
+DIFFERS = {"starves": Differs("a queue of 1024 slots lasts longer than any pause of this switch's PFC; one of 128 slots does not",
+                              "backdraft-far-starvation")}  # fmt: skip
+
+
+def measure(runs: Runs, scale: str) -> pl.DataFrame:
+    """Panels "received", "sent" (at the sender's switch): x ms, y Mpps; "overlay": x ms, y pause frames so far; "PFC", "drops":
+    y total."""
+    return real.each(runs, "backdraft/fig15_switch", [(mode, scale) for mode in MODES], work)
+
+
+def work(mode: str, scale: str) -> list[Row]:
+    """One mode, a millisecond after the other."""
+    made = Servers(MODES[mode], "10Gbps", overlay=mode == BACKDRAFT)
+    sender = made.near.app("sender", queues=4)
+    receiver = made.far.app("receiver", queues=64, service=[1e3 / BEFORE])
+    made.connect()
+    made.udp(sender, receiver, 1000, LENGTH, gap=1e3 / OFFERED, most=1 << 20)
+    found: list[Row] = []
+    for nth in range(2 * HALF_MS[scale] // BIN_MS):
+        if nth * BIN_MS == HALF_MS[scale]:
+            made.far.world.service(receiver, 0, 1e3 / AFTER)
+        made.reset()
+        made.run(BIN_MS)
+        ms = (nth + 0.5) * BIN_MS
+        found += [("received", mode, ms, made.far.rate(receiver)), ("sent", mode, ms, made.counts()["sent"] / BIN_MS / 1e3),
+                  ("overlay", mode, ms, made.totals()["overlay pauses"])]  # fmt: skip
+    total = made.totals()
+    made.close()
+    found.append(("PFC", mode, 0, total["server frames"] + total["network frames"]))
+    return [*found, ("drops", mode, 0, total["drops at switches"] + total["drops in the network"])]
+
+
+def mean(data: pl.DataFrame, panel: str, mode: str, begin: float, end: float) -> float:
+    """Average rate between two times, ms."""
+    rates = setup.line(data, panel, mode).filter(pl.col("x").is_between(begin, end))["y"]
+    return float(rates.sum()) / len(rates) if len(rates) else float("nan")
+
+
+def settles(data: pl.DataFrame, panel: str, half: float) -> float:
+    """Ms from the change until the rate reaches 95 % of the new speed, with Backdraft; nan: never."""
+    rate = setup.line(data, panel, BACKDRAFT).filter((pl.col("x") > half) & (pl.col("y") >= SETTLED * AFTER))
+    return float(rate["x"].min()) + BIN_MS / 2 - half if len(rate) else float("nan")      # type: ignore[arg-type]
+
+
+def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
+    """Backdraft adapts; PFC is said to starve."""
+    half = HALF_MS[scale]
+    drops = sum(value(data, "drops", mode) for mode in MODES)
+    frames, pauses = value(data, "PFC", BACKDRAFT), float(setup.line(data, "overlay", BACKDRAFT)["y"].max())   # type: ignore
+    sent = 1e3 * float(setup.line(data, "sent", BACKDRAFT)["y"].sum())
+    starved = mean(data, "received", PFC, half, 2 * half) / AFTER
+    return [
+        within("before", "share of its speed that the receiver uses before, Backdraft", "all of it",
+               mean(data, "received", BACKDRAFT, half / 2, half) / BEFORE, 0.95, 1.01, quick=True),
+        within("adapts", "share of its new speed that the receiver uses in the end, Backdraft", "it adapts: no starvation",
+               mean(data, "received", BACKDRAFT, 1.75 * half, 2 * half) / AFTER, 0.95, 1.01, quick=True),
+        within("average", "share of its new speed that it uses in all of the second half, Backdraft", "it adapts at T = 30",
+               mean(data, "received", BACKDRAFT, half, 2 * half) / AFTER, 0.9, 1.01),
+        within("follows", "ms until the receiver takes 95 % of its new speed, Backdraft", "at once, on a scale of a minute",
+               settles(data, "received", half), 0, 2 * CORRECTIONS_MS, quick=True),
+        within("sender", "what the sender's switch sends in the end over what the receiver takes, Backdraft", "the rate is told",
+               mean(data, "sent", BACKDRAFT, 1.75 * half, 2 * half) / AFTER, 0.95, 1.05, quick=True),
+        holds("starves", "share of its new speed that the receiver uses, PFC", "suffers from starvation", starved, starved < 0.95,
+              "< 0.95"),
+        within("few", "overlay pauses for a thousand frames", "few", 1e3 * pauses / sent, 0, 1, quick=True),
+        holds("no-frames", "PFC frames with Backdraft", "none", frames, frames == 0, "0"),
+        holds("no-drops", "frames dropped, of both", "0", drops, drops == 0, "0"),
+    ]  # fmt: skip
+
+
+def plot(data: pl.DataFrame) -> Any:
+    """What the receiver takes, what its sender's switch sends, and pause frames, over time."""
+    made, grid = figure(1, 3, width=PAGE, height=2.3)
+    for mode, colour in ((PFC, ORANGE), (BACKDRAFT, SKY)):
+        for axes, panel in zip(grid, ("received", "sent", "overlay")):
+            points = setup.line(data, panel, mode)
+            axes.plot(points["x"], points["y"], label=mode, color=colour, linewidth=2.5 if mode == PFC else 1.2)
+    end = float(np.max(data["x"].to_numpy())) + BIN_MS / 2
+    grid[0].plot([0, end / 2, end / 2, end], [BEFORE, BEFORE, AFTER, AFTER], color=BLACK, linestyle=":", label="what it can take")
+    for axes, title in zip(grid, ("received (Mpps)", "sent (Mpps)", "pause frames so far")):
+        axes.set_xlabel("time (ms)")
+        axes.set_ylabel(title)
+        axes.set_ylim(bottom=0)
+    lettered(grid, ("receiver", "sender's switch", "overlay pauses"))
+    legend_above(made, grid[0], columns=3)
+    return made
