@@ -1,7 +1,7 @@
 """What the figures with two real switches share: two servers and the network between them, under one virtual clock.
 
 Each server has a switch with applications, as in `_switch`, and a port that leads over the network to the other one: two links
-and a physical switch between them. A server does not read its link while all 512 buffers behind it are taken; frames then wait
+and a physical switch between them. A server does not read its link while all 2048 buffers behind it are taken; frames then wait
 in the physical switch. That one is lossless, so that its own buffer fills and the sending server finds no room, or it drops.
 Where hardware would send PFC frames the reader, or the writer, tries again after 100 us: the frames counted here last as long.
 
