@@ -62,7 +62,12 @@ def deliver(w, port, input, word, now):
     if place < 0:
         return refuse(w, port, input, flow, word, NO_BUFFER, now)
     to_frame = bytes_at(into.buffer[1], place * into.buffer_bytes)
-    copy_frame(w, port, to, frame, to_frame, length)
+    if port.prefix or to.prefix:
+        copy_with_prefix(w, port, to, frame, to_frame, length)
+    else:
+        memcpy(to_frame, w.header, min(length, HEADER))
+        if length > HEADER:
+            memcpy(to_frame + HEADER, frame + HEADER, length - HEADER)
     if not push(into, flow_end(flow), descriptor(place, size)):
         to.taken[to.taken_count] = place
         to.taken_count += 1
@@ -87,8 +92,8 @@ def deliver(w, port, input, word, now):
     return DELIVERED
 
 
-def copy_frame(w, port, to, frame, to_frame, length):
-    """Copy a frame of which the header has been copied; between ports with and without a virtio_net_hdr, put or resolve that."""
+def copy_with_prefix(w, port, to, frame, to_frame, length):
+    """The same with a virtio_net_hdr before the frame, which is copied, put or resolved."""
     frame += port.prefix
     if to.prefix:
         if port.prefix:
