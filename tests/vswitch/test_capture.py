@@ -7,13 +7,13 @@ import threading
 import time
 
 import pytest
+from daemons import running
 from frames import payload_of, udp
 
 from penstock.cli import main
 from penstock.errors import SpecError
 from penstock.vswitch import capturing, messages, pcapfile
 from penstock.vswitch.client import connect
-from penstock.vswitch.daemon import Daemon
 from penstock.vswitch.mirror import Capture
 from penstock.vswitch.region import Region
 from penstock.vswitch.switch import REASON_NAMES, Switch
@@ -25,13 +25,8 @@ NAMES = {"a": A, "b": B, "c": C}
 @pytest.fixture
 def switch(tmp_path):
     path = str(tmp_path / "s.sock")
-    daemon = Daemon({"port": [{"name": n, "addresses": [a]} for n, a in NAMES.items()]}, path)
-    thread = threading.Thread(target=daemon.serve)
-    thread.start()
-    yield path
-    daemon.over.set()
-    thread.join(20)
-    assert not thread.is_alive()
+    with running(path, {"port": [{"name": n, "addresses": [a]} for n, a in NAMES.items()]}):
+        yield path
 
 
 def capturing_in_background(path, file, **options):

@@ -1,11 +1,11 @@
 """Changes while frames flow: thresholds, modes, addresses that move from port to port; none of them loses a frame."""
 
-import contextlib
 import random
 import threading
 import time
 
 import pytest
+from daemons import running
 from frames import payload_of, udp
 from test_switch import switch_of
 
@@ -13,26 +13,12 @@ from penstock.cli import main
 from penstock.errors import SpecError
 from penstock.vswitch import messages
 from penstock.vswitch.client import connect
-from penstock.vswitch.daemon import Daemon
 
 A, B, C, D = "10.0.0.1", "10.0.0.2", "10.0.0.3", "10.0.0.4"
 CONTENT = {
     "switch": {"th_goal": "4KB", "th_over": "16KB", "th_net": "64KB", "idle": "5ms"},
     "port": [{"name": n, "addresses": a} for n, a in (("a", [A]), ("b", [B, D]), ("c", [C]))],
 }
-
-
-@contextlib.contextmanager
-def running(path, content=CONTENT):
-    daemon = Daemon(content, path)
-    thread = threading.Thread(target=daemon.serve)
-    thread.start()
-    try:
-        yield daemon
-    finally:
-        daemon.over.set()
-        thread.join(20)
-        assert not thread.is_alive()
 
 
 @pytest.fixture
@@ -59,7 +45,7 @@ def test_a_thousand_changes_lose_no_frame(path):
                 got[name][{2: B, 4: D}[frame[33]]].append(int(payload_of(frame)))
 
     quiet = threading.Event()
-    with running(path), connect("a", path) as a, connect("b", path) as b, connect("c", path) as c:
+    with running(path, CONTENT), connect("a", path) as a, connect("b", path) as b, connect("c", path) as c:
         threads = [threading.Thread(target=send, args=(a,)), threading.Thread(target=receive, args=("b", b)),
                    threading.Thread(target=receive, args=("c", c))]  # fmt: skip
         for thread in threads:
@@ -134,7 +120,7 @@ def test_addresses_that_cannot_be_change_nothing():
 
 
 def test_all_changes_or_none(path):
-    with running(path) as daemon, connect("b", path):
+    with running(path, CONTENT) as daemon, connect("b", path):
         for change, message in (
             ({"port.b.addresses": [B], "th_over": "1TB"}, "must rise"),
             ({"port.b.addresses": [C]}, "port 'c'|port 'b'"),
@@ -153,7 +139,7 @@ def test_all_changes_or_none(path):
 
 
 def test_set_from_the_command_line(path, capsys):
-    with running(path) as daemon:
+    with running(path, CONTENT) as daemon:
         what = ["port.b.addresses=10.0.0.2,fd00::2", "port.b.guarded=false", "port.c.memory=8MB", "port.c.uid=7", "burst=5"]
         assert main(["vswitch", "set", *what, "--socket", path]) == 0
         said = "port.b.addresses=10.0.0.2,fd00::2  port.b.guarded=False  port.c.memory=8000000  port.c.uid=7  burst=5\n"
@@ -174,7 +160,7 @@ def test_reload(path, tmp_path, capsys):
 
     a, b, d = (f'[[port]]\nname = "{n}"\naddresses = ["{x}"]\n' for n, x in (("a", A), ("b", B), ("d", C)))
     same = '[switch]\nidle = "5ms"\n'
-    with running(path) as daemon, connect("a", path) as app:
+    with running(path, CONTENT) as daemon, connect("a", path) as app:
         assert reload(same + a + b + d) == (0, "reloaded: mode backdraft, ports a, b, d\n")
         assert daemon.switch.settings["th_goal"] == 32000, "a key that is left out has its default"
         with connect("d", path) as other:

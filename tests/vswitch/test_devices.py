@@ -6,10 +6,10 @@ import os
 import socket
 import subprocess
 import sys
-import threading
 import time
 
 import pytest
+from daemons import running
 from frames import payload_of, udp
 from test_lab import FORBIDDEN, PONG
 
@@ -37,23 +37,11 @@ print(count, digest.hexdigest(), flush=True)
 
 
 @contextlib.contextmanager
-def running(tmp_path, name="switch", **content):
-    daemon = Daemon(content, str(tmp_path / f"{name}.sock"))
-    thread = threading.Thread(target=daemon.serve)
-    thread.start()
-    try:
-        yield daemon
-    finally:
-        daemon.over.set()
-        thread.join()
-
-
-@contextlib.contextmanager
 def plugged(tmp_path, headers=True, guard=True, **settings):
     """Two namespaces, a TAP in each, and a switch between them."""
     ports = [{"name": "a", "addresses": [HERE, SIX_HERE]}, {"name": "b", "addresses": [THERE, SIX_THERE]},
              {"name": "c", "addresses": [NATIVE]}]
-    with running(tmp_path, switch=settings, port=ports) as daemon, contextlib.ExitStack() as stack:
+    with running(tmp_path / "switch.sock", {"switch": settings, "port": ports}) as daemon, contextlib.ExitStack() as stack:
         spaces = [stack.enter_context(Namespace(n)) for n in ("left", "right")]
         for name, space in zip("ab", spaces):
             with space.inside():
@@ -159,7 +147,7 @@ def test_a_killed_plug_and_one_after_it(tmp_path):
 
 
 def test_what_is_no_tap_is_refused(tmp_path):
-    with running(tmp_path, port=[{"name": "a", "addresses": [HERE]}]) as daemon:
+    with running(tmp_path / "switch.sock", {"port": [{"name": "a", "addresses": [HERE]}]}) as daemon:
         reader, writer = os.pipe()
         for fds, match in (((reader,), "not a TAP"), ((), "the file descriptor of a TAP"), ((reader, writer), "not a TAP")):
             with socket.socket(socket.AF_UNIX) as connection, pytest.raises(SpecError, match=match):
@@ -175,7 +163,7 @@ def test_a_port_of_the_specification_is_a_device(tmp_path):
     """A TAP in this process's namespace of its own: where the tests run, nothing is left behind."""
     with Namespace() as space, space.inside():
         spec = [{"name": "a", "addresses": [HERE], "kind": "tap", "device": "sw0"}, {"name": "b", "addresses": [THERE]}]
-        with running(tmp_path, port=spec) as daemon, connect("b", daemon.path) as b:
+        with running(tmp_path / "switch.sock", {"port": spec}) as daemon, connect("b", daemon.path) as b:
             with space.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
                 s.sendto(b"hello", (THERE, 9))
                 (_, frame), = b.receive(1, timeout=5)
@@ -195,7 +183,7 @@ def test_a_recording_is_replayed_through_the_switch(tmp_path):
             assert out.send(udp(HERE, THERE, payload=b"%d" % i))
     spec = [{"name": "a", "addresses": [HERE], "kind": "pcap", "read": str(tmp_path / "in.pcapng"), "timing": "fast"},
             {"name": "b", "addresses": [THERE], "kind": "pcap", "write": str(tmp_path / "out.pcapng")}]
-    with running(tmp_path, port=spec) as daemon:
+    with running(tmp_path / "switch.sock", {"port": spec}) as daemon:
         end = time.monotonic() + 5
         while rows(daemon)["b"]["device"]["frames_out"] < 50:
             assert time.monotonic() < end

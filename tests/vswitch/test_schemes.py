@@ -3,11 +3,11 @@
 import contextlib
 import mmap
 import random
-import threading
 import time
 
 import numpy as np
 import pytest
+from daemons import running
 from frames import payload_of, udp
 
 import penstock as ps
@@ -374,13 +374,8 @@ def test_what_cannot_be_is_refused(settings, says):
 def daemon(tmp_path):
     """A switch process's insides, in a thread: two fast ports and a slow one, under BFC."""
     ports = [{"name": f"p{i}", "addresses": [address(i)], "rate": "1Gbps", "delay": "20us"} for i in range(3)]
-    made = Daemon({"switch": {"scheme": "bfc"}, "scheme": {"queues": 16}, "port": ports}, str(tmp_path / "switch.sock"))
-    thread = threading.Thread(target=made.serve)
-    thread.start()
-    yield made
-    made.over.set()
-    thread.join(10)
-    assert not thread.is_alive()
+    with running(tmp_path / "switch.sock", {"switch": {"scheme": "bfc"}, "scheme": {"queues": 16}, "port": ports}) as made:
+        yield made
 
 
 def test_a_process_with_a_scheme(daemon):
