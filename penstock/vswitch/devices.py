@@ -55,6 +55,7 @@ class Device:
         self.epoch = time.time_ns()
         self.table: Allowance | None = None
         self.edge: Edge | None = None
+        self.drive: Any = None              # set when a switch has it
 
     @property
     def shape(self) -> dict[str, int]:
@@ -68,6 +69,8 @@ class Device:
                     goal=settings["th_goal"] // 2, over=settings["th_over"])
         edge.open()
         self.edge = edge.start()
+        if self.drive:
+            self.drive.edge = self.edge
         self.count_losses()
 
     def count_losses(self) -> None:
@@ -79,6 +82,8 @@ class Device:
     def release(self) -> None:
         """Let senders and receivers go: nobody looks after them any longer."""
         if self.edge:
+            if self.drive:
+                self.drive.edge = None
             self.edge.__exit__()
             self.edge = None
 

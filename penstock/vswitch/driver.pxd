@@ -74,3 +74,4 @@ cdef class Drive:
     cdef readonly KernelHandle kernel
     cdef int home
     cdef object table
+    cdef public object edge     # who looks after the kernel's side of the device

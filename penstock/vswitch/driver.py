@@ -103,7 +103,7 @@ def admit(w, d, frame, length, now):
     if not parse(frame, size, 0, key):
         d.malformed += 1
         return
-    if d.rewrites and d.mac == 0:
+    if d.rewrites and d.mac == 0 and owner_of(w, key.words[0], key.words[1]) == d.port:
         learn(d, key.words[0], key.words[1], ethernet(frame + 6))
     number = lane_for(w, d, key)
     lane = lane_at(d, number)
@@ -190,7 +190,7 @@ def answer_address_request(w, d, frame, size):
     owner = owner_of(w, 0, target)
     if owner < 0 or owner == d.port:
         return
-    if d.rewrites and d.mac == 0:
+    if d.rewrites and d.mac == 0 and owner_of(w, 0, mapped(frame + 28)) == d.port:
         learn(d, 0, mapped(frame + 28), ethernet(frame + 22))
     header = d.kernel.header
     reply = d.reply + header
@@ -211,7 +211,7 @@ def answer_solicitation(w, d, frame, size):
     owner = owner_of(w, word_from(frame + 62), word_from(frame + 70))
     if owner < 0 or owner == d.port or (word_from(frame + 22) == 0 and word_from(frame + 30) == 0):
         return
-    if d.rewrites and d.mac == 0:
+    if d.rewrites and d.mac == 0 and owner_of(w, word_from(frame + 22), word_from(frame + 30)) == d.port:
         learn(d, word_from(frame + 22), word_from(frame + 30), ethernet(frame + 6))
     header = d.kernel.header
     reply = d.reply + header
@@ -409,6 +409,7 @@ def attach_device(switch, name, device, addresses, guarded=True):
     drive = Drive(region, device.port, device.mac, device.window, device.secret, device.epoch)
     number = switch.attach(name, Region.attach(region.fd, region.shape), addresses, guarded=guarded)
     drive.install(switch, number)
+    device.drive = drive
     if device.table:
         drive.limit(device.table)
     return number
@@ -518,6 +519,8 @@ class Drive:
         row = {"kind": self.kernel.kind, **self.kernel.counters, "malformed": d.malformed, "refused_out": d.refused,
                "answered": d.answered, "multicast": d.multicast, "waits_for_buffer": d.waits_for_buffer,
                "shared_queues": d.shared_lanes, "full_sockets": d.full_sockets}
+        if self.edge is not None:
+            row["edge"] = {**self.edge.counters(), "failed": int(self.edge.error is not None)}
         if d.overlay:
             o = d.overlay
             row["overlay"] = {

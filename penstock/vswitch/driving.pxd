@@ -4,7 +4,7 @@ from penstock.vswitch.names cimport Names
 from penstock.vswitch.kernel cimport KernelPort
 
 cdef enum:
-    LEARNED = 64
+    LEARNED = 256
     OVERLAY_TYPE = 0x88B5   # of an Ethernet frame between two switches
     CONTROL_WORDS = 11
 
@@ -62,7 +62,7 @@ cdef struct Driver:
     int32_t* free_lanes
     Names incoming          # lanes
     Names outgoing          # receive queues
-    Learned learned[64]
+    Learned learned[256]    # of the addresses of the port
     int64_t* spent          # by UDP port: what the frames sent there have cost; and what they may
     int64_t* allowed
     int64_t answered, malformed, waits_for_buffer, shared_lanes, refused, multicast, full_sockets

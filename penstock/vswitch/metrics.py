@@ -135,7 +135,8 @@ def _port(out: Page, row: Mapping[str, Any], most: int) -> None:
         out.add("port_state", state == row["state"], {**label, PREFIX + "port_state": state}, "stateset", "How a port is.")
     _numbers(out, "port_", row, label)
     _numbers(out, "device_", row.get("device", {}), label)
-    _numbers(out, "overlay_", row.get("device", {}).get("overlay", {}), label)
+    for part in ("overlay", "edge"):
+        _numbers(out, f"{part}_", row.get("device", {}).get(part, {}), label)
     for reason in dict.fromkeys((*REASON_NAMES, *row["drops"])):
         out.add("port_dropped_frames", row["drops"].get(reason, 0), {**label, "reason": reason}, "counter",
                 "Frames that came by a port and were dropped.")  # fmt: skip

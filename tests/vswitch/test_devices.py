@@ -17,7 +17,7 @@ from penstock.errors import SpecError
 from penstock.vswitch import messages
 from penstock.vswitch.client import connect
 from penstock.vswitch.daemon import Daemon
-from penstock.vswitch.lab import Namespace
+from penstock.vswitch.lab import Namespace, veth
 from penstock.vswitch.plug import Plug
 
 HERE, THERE, NATIVE = "10.77.0.1", "10.77.0.2", "10.77.0.3"
@@ -107,10 +107,7 @@ def test_a_program_and_a_native_application(tmp_path):
         while total >> 16:
             total = (total & 0xFFFF) + (total >> 16)
         assert total == 0xFFFF
-        reply = bytearray(udp(NATIVE, HERE, 7001, 7000, b"answer"))
-        total = sum(int.from_bytes(reply[i : i + 2], "big") for i in range(14, 34, 2))
-        reply[24:26] = (0xFFFF - (total & 0xFFFF) - (total >> 16)).to_bytes(2, "big")
-        assert native.send(0, [bytes(reply)]) == 1
+        assert native.send(0, [with_checksum(udp(NATIVE, HERE, 7001, 7000, b"answer"))]) == 1
         assert s.recv(100) == b"answer"
 
 
@@ -168,6 +165,8 @@ def test_a_port_of_the_specification_is_a_device(tmp_path):
                 s.sendto(b"hello", (THERE, 9))
                 (_, frame), = b.receive(1, timeout=5)
                 assert payload_of(frame) == b"hello"
+            edge = rows(daemon)["a"]["device"]["edge"]
+            assert edge["looks"] > 0 == edge["failed"] == edge["socket_lost"]
             with pytest.raises(SpecError, match="it is a device"):
                 connect("a", daemon.path)
         for wrong in ({"device": "lo"}, {"netns": "none-such"}):
@@ -210,3 +209,31 @@ def test_programs_through_a_scheme_of_the_simulator(tmp_path, scheme):
 def test_super_frames_and_a_scheme_do_not_go_together(tmp_path):
     with pytest.raises(SpecError, match="super_frames = false"), plugged(tmp_path, scheme="bfc"):
         pass
+
+
+@pytest.mark.parametrize("kind", ["packet", "xdp"])
+def test_an_interface_that_is_there(tmp_path, kind):
+    """A program behind a veth pair, and a native application: addresses are asked for, answered and learned."""
+    with Namespace("left") as left, Namespace("right") as right, veth(left, right, (f"{HERE}/24", "10.99.0.1/24")):
+        if kind == "xdp":
+            left.without_offloads("veth0")
+        spec = [{"name": "a", "addresses": [HERE], "kind": kind, "device": "veth0"}, {"name": "b", "addresses": [THERE]}]
+        with right.inside(), running(tmp_path / "switch.sock", {"port": spec}) as daemon, connect("b", daemon.path) as b:
+            with left.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+                s.bind((HERE, 7000))
+                s.settimeout(5)
+                s.sendto(b"question", (THERE, 7001))
+                (_, frame), = b.receive(1, timeout=5)
+                assert payload_of(frame)[:8] == b"question"
+                assert b.send(0, [with_checksum(udp(THERE, HERE, 7001, 7000, b"answer"))]) == 1
+                assert s.recv(100) == b"answer"
+            device = rows(daemon)["a"]["device"]
+            assert device["kind"] == kind and device["answered"] >= 1 and not rows(daemon)["a"]["drops"]
+
+
+def with_checksum(frame):
+    """The same with the check sum of its IPv4 header."""
+    reply = bytearray(frame)
+    total = sum(int.from_bytes(reply[i : i + 2], "big") for i in range(14, 34, 2))
+    reply[24:26] = (0xFFFF - (total & 0xFFFF) - (total >> 16)).to_bytes(2, "big")
+    return bytes(reply)
