@@ -226,7 +226,8 @@ def tell(w, d, number, length, now):
         if rate >= 1:
             ns = max(LEAST_NS, min(MOST_NS, whole(min(1e9, 1e9 * excess / rate))))
     rate *= max(0.5, min(2.0, 2.0 - (queued - 1e-9 * ns * rate) / max(goal, 1)))
-    if not much and 0.55 * lane.told < rate < 1.9 * lane.told:
+    enough = 1.2 if now > lane.told_at + CORRECT_NS else 1.9        # a rate that was told in bad times does not last
+    if not much and 0.55 * lane.told < rate < enough * lane.told:
         return
     if say(d, PAUSE, key_of_lane(lane), ns, whole(min(rate, 1e15))):
         d.overlay.pauses_out += 1

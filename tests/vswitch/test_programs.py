@@ -12,8 +12,13 @@ import pytest
 from test_devices import HERE, THERE, plugged, rows
 from test_lab import FORBIDDEN
 
+from penstock.experiments.backdraft._switch import head
 from penstock.vswitch import messages
+from penstock.vswitch.client import connect
+from penstock.vswitch.costs import Costs
 from penstock.vswitch.lab import Namespace, veth
+from penstock.vswitch.switch import Switch
+from penstock.vswitch.world import World
 
 pytestmark = pytest.mark.skipif(bool(FORBIDDEN), reason="; ".join(FORBIDDEN))
 
@@ -177,8 +182,14 @@ kind = "udp"
 local = "192.168.77.{mine}:7000"
 peer = "192.168.77.{other}:7000"
 secret = "000102030405060708090a0b0c0d0e0f"
-addresses = ["{there}"]
+addresses = {theirs}
 """
+NATIVE = """
+[[port]]
+name = "{name}"
+addresses = ["{address}"]
+"""
+CLIENT, SLOW, FAST = "10.77.0.11", "10.77.0.12", "10.77.0.13"
 UP = "import sys; from penstock.cli import main; sys.exit(main())"
 
 
@@ -187,10 +198,13 @@ def two_switches(tmp_path):
     """A switch in each of two namespaces, and a plain pair of interfaces between them."""
     with Namespace("left") as left, Namespace("right") as right, veth(left, right, ("192.168.77.1/24", "192.168.77.2/24")):
         paths = []
+        natives = {1: [("client", CLIENT)], 2: [("slow", SLOW), ("fast", FAST)]}
         for space, here, there, mine, other in ((left, HERE, THERE, 1, 2), (right, THERE, HERE, 2, 1)):
             paths.append(str(tmp_path / f"{mine}.sock"))
             spec = tmp_path / f"{mine}.toml"
-            spec.write_text(SPEC.format(socket=paths[-1], here=here, there=there, mine=mine, other=other))
+            theirs = json.dumps([there, *(address for _, address in natives[other])])
+            text = SPEC.format(socket=paths[-1], here=here, theirs=theirs, mine=mine, other=other)
+            spec.write_text(text + "".join(NATIVE.format(name=name, address=address) for name, address in natives[mine]))
             switch = space.start(sys.executable, "-c", UP, "vswitch", "up", str(spec))
             assert switch.stdout.readline().startswith("up: ")
         yield left, right, paths
@@ -214,6 +228,35 @@ def test_two_switches_and_a_udp_receiver_that_is_stopped_again_and_again(tmp_pat
             for row in switch.values():
                 assert not row["drops"] and not row["device"].get("kernel_lost"), row
                 assert row["device"].get("overlay", {}).get("forged", 0) == 0
+
+
+@pytest.mark.parametrize("cycles", [0, 500, 5000])
+def test_two_switches_and_a_native_receiver_with_so_many_cycles_per_packet(tmp_path, cycles):
+    """300 000 frames/s are for a receiver that spends so long on each; with 5000 cycles it takes fewer. Nothing is lost."""
+    shape = {"buffers": 4096, "rings": 1024, "buffer_bytes": 256}
+    with two_switches(tmp_path) as (_, _, paths), connect("client", paths[0], **shape) as client, \
+            connect("slow", paths[1], **shape) as slow, connect("fast", paths[1], **shape) as fast:
+        world = World(Switch(), Costs())
+        sender = world.app("client", client.region)
+        victims = world.app("fast", fast.region)
+        receiver = world.app("slow", slow.region, service=[cycles / 2.4])
+        world.stream(sender, head(CLIENT, SLOW, 1000, 200), queue=0, length=200, gap=3333)
+        world.stream(sender, head(CLIENT, FAST, 1001, 200), queue=1, length=200, gap=50_000)
+        world.drive(2.0)
+        sent = [each["sent"] for each in world.streams(sender)]
+        end = time.monotonic() + 20
+        while world.received(victims)[0] < sent[1] and time.monotonic() < end:      # what it offered until then, at least
+            world.drive(0.05)
+        got = world.received(receiver)[0], world.received(victims)[0]
+        near, far = of_two(paths)
+        overlay = far["other"]["device"]["overlay"]
+        print(f"{cycles} cycles: sent {sent}, received {got}, {overlay['pauses_sent']} pause frames")
+        assert got[1] >= sent[1] > 20_000 and got[0] > 5000, "the victim goes on at its rate"
+        assert overlay["pauses_sent"] < 0.01 * got[0]
+        for switch in (near, far):
+            for row in switch.values():
+                assert not row["drops"] and not row["device"].get("kernel_lost"), row
+        assert near["other"]["device"]["overlay"]["lost_on_the_way"] == overlay["lost_on_the_way"] == 0
 
 
 @needs("iperf3")
