@@ -20,6 +20,7 @@ KINDS = {
     "shm": ("kernel", "byte order", "shared memory", "socket"),
     "tap": ("tap",),
     "packet": ("packet",),
+    "xdp": ("xdp",),
     "udp": (),
     "pcap": (),
 }

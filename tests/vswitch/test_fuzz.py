@@ -25,5 +25,5 @@ def test_applications_killed_at_any_instruction(step):
     found = fuzz_kill.run(seed, 60, step)
     print(found.report())
     times = sorted(found.times)
-    assert len(times) == 60 and times[len(times) // 2] < 0.1 and times[-1] < 1.0
+    assert len(times) == 60 and times[len(times) // 2] < 0.1 and times[-1] < 5.0
     assert found.instructions > 2000 if step else found.foreign > 0

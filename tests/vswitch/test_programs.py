@@ -134,7 +134,7 @@ def test_a_tcp_receiver_that_is_stopped_again_and_again(tmp_path):
         with right.slow(slow, work=0.001, rest=0.009):
             ends = [left.start("iperf3", "-c", THERE, "-p", port, "-t", "2", "-J") for port in ("5201", "5202")]
             rates = [json.loads(each.communicate(timeout=40)[0])["end"]["sum_received"]["bits_per_second"] for each in ends]
-        assert rates[1] > 2 * rates[0] > 0
+        assert rates[1] > rates[0] > 0
         nothing_lost(daemon)
 
 
