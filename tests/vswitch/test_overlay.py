@@ -332,7 +332,9 @@ def test_loss_on_the_way_does_not_use_up_the_window():
     pair.until(done, 30)
     pair.turn(0.01)
     got += len(pair.apps[1].receive(5000))
-    assert 2800 < got < 3600 and pair.rows()[0]["asked"] > 1, "a fifth was lost, a multiple of the window got through"
+    near, far = pair.rows()
+    assert 2800 < got < 3600 and near["asked"] > 1, "a fifth was lost, a multiple of the window got through"
+    assert far["lost_on_the_way"] > 0 and near["limit"] < 1 << 22, "and less is put under way"
 
 
 def test_a_peer_that_begins_anew():
@@ -393,3 +395,41 @@ def test_anything_may_come_over_the_wire(secret):
     raw.app.send(9, [udp(A, B, 4242, payload=b"still there")])
     if secret:
         assert any(f.endswith(b"still there") for f in raw.heard())
+
+
+class Small(Device):
+    """A device with eight queues to the switch."""
+
+    @property
+    def shape(self):
+        return {**Device.shape.fget(self), "queues": 8}
+
+
+def test_queues_of_flows_that_have_gone_are_given_to_others():
+    """Hundreds of flows one after another through eight queues; and more than eight at a time share them."""
+    left, wire = open_link(rate="10Gbps", delay="1ns", headers=False)
+    switch, app = Switch(idle="1ms"), Region.create(queues=64)
+    switch.attach("app", Region.attach(app.fd, app.shape), [A])
+    attach_device(switch, "wire", Small(left), [B])
+
+    def come(ports):
+        for port in ports:
+            assert wire.send(udp(B, A, port, payload=b"%d" % port))
+        end, found = time.monotonic() + 5, []
+        while len(found) < len(ports):
+            switch.turns(20)
+            found += [payload_of(frame) for _, frame in app.receive(100)]
+            assert time.monotonic() < end, (ports, found)
+        return found
+
+    for k in range(60):
+        ports = range(1000 + 6 * k, 1006 + 6 * k)
+        assert sorted(come(ports)) == sorted(b"%d" % port for port in ports)
+        assert switch.ports()[1]["device"]["shared_queues"] == 0
+        end = time.monotonic() + 5
+        while switch.flows() or any(switch.drives[1].behind()):     # until all of them are forgotten
+            app.receive(1)
+            switch.turns(20)
+            assert time.monotonic() < end
+    assert len(come(range(5000, 5020))) == 20
+    assert switch.ports()[1]["device"]["shared_queues"] > 0

@@ -411,3 +411,21 @@ def test_a_receiver_that_lies_about_what_it_took_fills_its_own_buffers_only():
         assert [number(f) for _, f in c.receive()] == [i]
     frames = {f["to"]: f["frames"] for f in switch.flows()}
     assert frames["b"] == 256 and frames["c"] == 100 and not drops(switch), frames
+
+
+def test_the_rate_of_a_receiver_that_works_in_bursts():
+    """A millisecond in ten: what the switch takes for its rate stays near what it takes on the average, whenever one looks."""
+    switch, a, b = switch_of(A, B, mode="dpfq", th_goal="8KB", th_over="24KB", th_net="32KB", shape={"buffers": 4096})
+    batch, now, seen, taken = [udp(A, B, payload=bytes(100))] * 16, 10**9, [], 0
+    for ms in range(300):
+        for step in range(200):                     # 5 us each
+            if a.waiting(0) < 100_000:
+                a.send(0, batch)
+            switch.turn_at(now)
+            now += 5000
+            if ms % 10 == 0 and step % 2 == 0:
+                taken += sum(len(frame) for _, frame in b.receive(1))
+        if ms >= 100:
+            seen.append(switch.flows()[0]["rate_bytes_per_s"] / (taken / (ms + 10 - ms % 10) * 1000))
+    print(min(seen), max(seen))
+    assert min(seen) > 0.5 and max(seen) < 2
