@@ -433,3 +433,37 @@ def test_queues_of_flows_that_have_gone_are_given_to_others():
             assert time.monotonic() < end
     assert len(come(range(5000, 5020))) == 20
     assert switch.ports()[1]["device"]["shared_queues"] > 0
+
+
+def test_a_rate_that_was_told_in_bad_times_does_not_last():
+    """The receiver is slow, then fast; a peer that sends a bit less than it was told hears soon that it may send more."""
+    clock = Clock(10**9)
+    left, wire = open_link(rate="10Gbps", delay="1ns", headers=False, clock=clock)
+    switch, app = Switch(), Region.create(buffers=2048)
+    switch.attach("app", Region.attach(app.fd, app.shape), [A])
+    attach_device(switch, "wire", Device(left, window=1 << 30), [B])
+    frame, told = udp(B, A, payload=bytes(958)), []
+
+    def pass_by(us, every, takes):
+        """So many us, a frame every so many, and the application takes so many of each 100 us."""
+        for now in range(0, us, 5):
+            if now % every == 0:
+                assert wire.send(frame)
+            if now % 100 == 0:
+                app.receive(takes)
+            clock.ns += 5000
+            switch.turn_at(clock.ns)
+            while (said := wire.receive()) is not None:
+                words = struct.unpack("<11Q", said[14:])
+                if words[0] & 0xFF == PAUSE:
+                    told.append((clock.ns, words[9]))
+
+    while not told:
+        pass_by(100, 10, 4)                     # 100 MB/s come, 40 MB/s are taken
+    rate = told[-1][1]
+    assert 20e6 < rate < 60e6, "it is told the receiver's rate"
+    pass_by(5_000, 10**9, 4)                    # it rests, and what waits is taken
+    gap, before, start = round(1000 / (0.75 * rate / 1e6) / 5) * 5, len(told), clock.ns
+    pass_by(3_000, gap, 2)                      # slower still, for a moment
+    pass_by(60_000, gap, 100)
+    assert told[before:] and told[-1][1] > 1.2 * rate and told[before][0] - start < 40_000_000
