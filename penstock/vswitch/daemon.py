@@ -320,7 +320,7 @@ class Daemon:
         name, port = self._allowed(message["plug"], uid)
         if len(fds) not in (1, 2):
             raise SpecError("plug: must come with the file descriptor of a TAP, and perhaps that of an allowance")
-        device = devices.of_descriptor(os.dup(fds[0]), *fds[1:])
+        device = devices.of_descriptor(*fds)
         try:
             self._claim(name, connection)
             try:

@@ -213,7 +213,7 @@ def window_of(fd: int) -> int:
 
 
 def of_descriptor(fd: int, table: int | None = None) -> Device:
-    """A TAP that somebody else has opened and set up: the descriptor becomes ours; `table` limits what its sockets get."""
+    """A TAP that somebody else has opened and set up: we get a descriptor of our own; `table` limits what its sockets get."""
     from penstock.vswitch.port_tap import tap_on
 
     try:
@@ -225,6 +225,7 @@ def of_descriptor(fd: int, table: int | None = None) -> Device:
         raise SpecError(f"plug: {name} is no TAP without packet information; open it with IFF_TAP | IFF_NO_PI")
     allowance = None if table is None else Allowance(table)
     os.set_blocking(fd, False)
-    device = Device(tap_on(fd, name, bool(flags & IFF_VNET_HDR)), mac=mac_of(fd))
+    mac = mac_of(fd)
+    device = Device(tap_on(os.dup(fd), name, bool(flags & IFF_VNET_HDR)), mac=mac)
     device.table = allowance
     return device
