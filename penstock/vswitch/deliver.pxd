@@ -25,5 +25,4 @@ cdef Flow* expected(Worker* w, Input* input, Key* key) noexcept nogil
 cdef int64_t receive_buffer(Port* port) noexcept nogil
 cdef void give_back(Port* port, int64_t buffer) noexcept nogil
 cdef void settle(Port* port) noexcept nogil
-cdef void announce(Port* port, int64_t queue) noexcept nogil
 cdef void copy_with_prefix(Worker* w, Port* port, Port* to, char* frame, char* to_frame, int64_t length) noexcept nogil

@@ -153,15 +153,6 @@ def settle(port):
         port.taken_count = 0
 
 
-def announce(port, queue):
-    """Remember that a receive queue has one more frame that no doorbell has told of."""
-    if port.news[queue] == 0:
-        at = port.news_first + port.news_count
-        port.news_queues[at - port.view.queues if at >= port.view.queues else at] = queue
-        port.news_count += 1
-    add_news(port, queue)
-
-
 def drop(w, port, input, flow, word, reason):
     """Give the buffer back and count; of a frame that came no further than its header there is no flow."""
     if w.mirrors:

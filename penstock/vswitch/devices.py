@@ -64,7 +64,6 @@ class Device:
 
     def guard(self, read_flows: Callable[[], Iterable[Mapping[str, Any]]], settings: Mapping[str, Any]) -> None:
         """Keep the kernel from losing anything at a TAP, in both directions, as long as it is open."""
-        self.table = self.table or Allowance()
         edge = Edge(self.port.name, self.place, read_flows, table=self.table, fd=self.port.fd,
                     goal=settings["th_goal"] // 2, over=settings["th_over"])
         edge.open()

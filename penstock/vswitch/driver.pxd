@@ -4,6 +4,7 @@ from penstock.vswitch.rings_inline cimport (push, pop, open_queue, find_queue, c
 from penstock.vswitch.frames cimport parse
 from penstock.vswitch.flowtable cimport hash_of, owner_of
 from penstock.vswitch.schedule cimport activate, take_head, pause_input
+from penstock.vswitch.worker cimport next_word
 from penstock.vswitch.names cimport Names, add_name, copy_key, find_name, free_names, make_names, name_at, remove_name
 from penstock.vswitch.overlay cimport listen, may_send, note_received, note_sent, overlay_turn, taken_from, tell, FIRST_LIMIT, LEASE_NS
 from penstock.vswitch.deliver cimport LEAST_NS, MOST_NS
@@ -37,16 +38,13 @@ cdef void forget_idle_lanes(Worker* w, Driver* d, int64_t now) noexcept nogil
 cdef int64_t hear(Driver* d) noexcept nogil
 cdef int64_t has_news(Worker* w, void* own, int64_t now) noexcept nogil
 cdef int64_t put_out(Worker* w, Driver* d, int64_t now) noexcept nogil
-cdef uint64_t next_out(Driver* d, Input* input, int64_t number) noexcept nogil
 cdef bint fits(Driver* d, int64_t number, int64_t length) noexcept nogil
 cdef bint send_out(Worker* w, Driver* d, Input* input, int64_t number, uint64_t word, int64_t now) noexcept nogil
 
 cdef inline Driver* new_driver(): return <Driver*>calloc(1, sizeof(Driver))
 cdef inline Overlay* new_overlay(): return <Overlay*>calloc(1, sizeof(Overlay))
-cdef inline Input* new_inputs(int64_t n): return <Input*>calloc(n, sizeof(Input))
 cdef inline Lane* new_lanes(int64_t n): return <Lane*>calloc(n, sizeof(Lane))
 cdef inline Told* new_told(int64_t n): return <Told*>calloc(n, sizeof(Told))
-cdef inline int32_t* numbers(int64_t n): return <int32_t*>calloc(n, sizeof(int32_t))
 cdef inline KernelPort* pointer_to(KernelHandle port) noexcept: return &port.port
 cdef inline void set_side(Driver* d, Region region) noexcept: d.side.view = region.view
 cdef inline Worker* worker_of(Switch switch, int64_t k) noexcept: return switch.w.peers[k]

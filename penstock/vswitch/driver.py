@@ -55,8 +55,6 @@ def take_in(w, d, now):
         if d.spare < 0:
             d.spare = take_buffer(view, 0)
             if d.spare < 0:
-                if d.overlay:
-                    d.overlay.stops += 1
                 d.waits_for_buffer += 1
                 d.read_at = now + NO_ROOM_NS
                 d.soon = min(d.soon, d.read_at)
@@ -294,16 +292,6 @@ def has_news(w, own, now):
     return 0
 
 
-def next_out(d, input, number):
-    view = own_view(d)
-    if not input.known:
-        if not is_open(view, 1, number) or not find_queue(view, input_end(input), 1, number):
-            return 0
-        input.known = 1
-        input.paced = 0                         # here: whether its flow is known
-    return pop(view, input_end(input))
-
-
 def put_out(w, d, now):
     """One frame of each receive queue in turn, as long as the device has room."""
     if now < d.try_at:
@@ -322,14 +310,13 @@ def put_out(w, d, now):
             continue
         word = input.held
         if word == 0:
-            word = next_out(d, input, number)
+            word = next_word(own_view(d), input, 1, number)
         if word == 0 or word == CLOSED:
             take_head(side, 0)
             if word:
                 input.known = 0
-                if input.paced:
+                if told_at(d, number).named:
                     remove_name(w, outgoing_of(d), number)
-                    input.paced = 0
                 clear_told(told_at(d, number))
                 if is_open(own_view(d), 1, number):
                     activate(side, number)
@@ -352,16 +339,16 @@ def send_out(w, d, input, number, word, now):
     whole_frame = bytes_at(view.buffer[1], buffer_of(word) * view.buffer_bytes)
     frame = whole_frame + header
     length = length_of(word)
-    if not input.paced:
+    told = told_at(d, number)
+    if not told.named:
         key = own_key(d)
         if parse(frame, length - header, 0, key) and find_name(w, outgoing_of(d), key) < 0:
             add_name(w, outgoing_of(d), number, key)
-            input.paced = 1
-    if d.limited and input.paced and not fits(d, number, length):
+            told.named = 1
+    if d.limited and told.named and not fits(d, number, length):
         d.full_sockets += 1
         input.until = now + HELD_NS
         return True
-    told = told_at(d, number)
     if d.overlay and told.next_at > now + LEAST_NS and now - told.at < LEASE_NS:
         input.until = min(told.next_at, now + MOST_NS)          # and then it is looked at anew
         return True

@@ -17,9 +17,10 @@ cdef struct Lane:           # a transmit queue that the driver fills: one flow, 
     int64_t told_at
     double told             # the rate it was told, bytes per second; 0: none
 
-cdef struct Told:           # a receive queue, as the switch at the other end of an overlay wants it sent
+cdef struct Told:           # a receive queue: its flow, and how the switch at the other end of an overlay wants it sent
     int64_t at, next_at
     double rate             # bytes per second; 0: none
+    int32_t named           # whether its flow is known by its key
 
 cdef struct Learned:        # the Ethernet address that an address was last seen with
     uint64_t high, low, mac
@@ -36,7 +37,7 @@ cdef struct Overlay:        # two switches over UDP
     int64_t received, said  # what we have received, and of that what the peer knows
     int64_t lost, peer_lost # on the way to us, and what the peer has said of its own
     int64_t due, moved_at
-    int64_t pauses_out, pauses_in, grants_out, grants_in, asked, unknown, truncated, forged, replayed, no_room, stops
+    int64_t pauses_out, pauses_in, grants_out, grants_in, asked, unknown, truncated, forged, replayed, no_room
     uint64_t words[11]      # of the control frame in work
     char frame[128]
 

@@ -1,7 +1,7 @@
 from penstock.vswitch.fabric_state cimport *
 from penstock.fabric.queueing_inline cimport give_packet, set_event, take_packet
 from penstock.fabric.switch cimport arm, pause_port, pause_queue, resume_port, resume_queue, send
-from penstock.vswitch.deliver cimport SAMPLE_NS, announce, drop, measure, set_limits
+from penstock.vswitch.deliver cimport SAMPLE_NS, drop, measure, set_limits
 from penstock.vswitch.flowtable cimport find_flow, new_flow, owner_of
 from penstock.vswitch.frames cimport parse
 from penstock.vswitch.rings_inline cimport push, open_queue, take, give, take_ring, give_ring, take_buffer, give_buffer, slot_of

@@ -82,7 +82,7 @@ def fetch(f, edge, port, number):
         word = input.held
         input.held = 0
         if word == 0:
-            word = next_word(port, input, number)
+            word = next_word(view, input, 0, number)
         if word == 0:
             return NO_PACKET
         if word == CLOSED:

@@ -13,7 +13,6 @@ cdef extern from "Python.h":
 
 cdef inline Fabric* new_fabric(): return <Fabric*>calloc(1, sizeof(Fabric))
 cdef inline Edge* new_edges(int64_t n): return <Edge*>calloc(n, sizeof(Edge))
-cdef inline int32_t* numbers(int64_t n): return <int32_t*>calloc(n, sizeof(int32_t))
 cdef inline Packet** new_hands(int64_t n): return <Packet**>calloc(n, sizeof(Packet*))
 cdef inline char* flags(int64_t n): return <char*>calloc(n, 1)
 cdef inline Trunk* new_trunks(int64_t n): return <Trunk*>calloc(n, sizeof(Trunk))

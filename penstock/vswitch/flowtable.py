@@ -128,10 +128,7 @@ def close_flow(w, flow):
         return False
     if not close_queue(view, flow_end(flow), 1, flow.queue):
         return False
-    if to.news[flow.queue] == 0:
-        to.news_queues[(to.news_first + to.news_count) % view.queues] = flow.queue
-        to.news_count += 1
-    add_news(to, flow.queue)
+    announce(to, flow.queue)
     return True
 
 

@@ -98,8 +98,8 @@ class Namespace(Place):
             return socket.socket(*kind)
 
     @contextlib.contextmanager
-    def tap(self, address: str, *, name: str = "tap0", headers: bool = True, queue_frames: int = 10_000, mtu: int = 1500,
-            peer_mac: str | None = None) -> Iterator[Port]:
+    def tap(self, address: str, *, name: str = "tap0", headers: bool = True, queue_frames: int = 10_000,
+            mtu: int = 1500) -> Iterator[Port]:
         """A TAP with this address, up; the port is our end of it."""
         with contextlib.ExitStack() as stack:
             with self.inside():

@@ -57,8 +57,6 @@ class Plug:
         self.device.release()
         self.connection.close()
         self.device.close()
-        if self.device.place:
-            self.device.place.close()
 
     def __enter__(self) -> "Plug":
         return self

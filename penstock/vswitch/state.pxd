@@ -169,6 +169,8 @@ cdef struct Worker:
     Key key
 
 cdef inline Flow* nothing() noexcept nogil: return NULL
+cdef inline Input* new_inputs(int64_t n) noexcept: return <Input*>lines(n * sizeof(Input))
+cdef inline int32_t* numbers(int64_t n) noexcept: return <int32_t*>calloc(n, sizeof(int32_t))
 cdef inline Port* port_at(Worker* w, int64_t i) noexcept nogil: return &w.ports[i]
 cdef inline Port* waiting_at(Worker* w, int64_t i) noexcept nogil: return &w.ports[i] if i < MOST_PORTS else w.sides[i - MOST_PORTS]
 cdef inline bint driver_has_news(Worker* w, int64_t i, int64_t now) noexcept nogil: return w.has_news(w, w.drivers[i], now) != 0
@@ -191,7 +193,14 @@ cdef inline bint same_key(Key* a, Key* b) noexcept nogil:
     return (a.words[0] ^ b.words[0] | a.words[1] ^ b.words[1] | a.words[2] ^ b.words[2] | a.words[3] ^ b.words[3] | a.words[4] ^ b.words[4]) == 0
 cdef inline int64_t byte_at(char* p, int64_t i) noexcept nogil: return <int64_t>(<unsigned char>p[i])
 cdef inline int64_t short_at(char* p, int64_t i) noexcept nogil: return short_from(p + i)
-cdef inline void add_news(Port* port, int64_t queue) noexcept nogil: port.news[queue] += 1 if port.news[queue] < MOST_NEWS else 0
+# Remember that a receive queue has one more word that no doorbell has told of.
+cdef inline void announce(Port* port, int64_t queue) noexcept nogil:
+    cdef int64_t at
+    if port.news[queue] == 0:
+        at = port.news_first + port.news_count
+        port.news_queues[at - port.view.queues if at >= port.view.queues else at] = queue
+        port.news_count += 1
+    port.news[queue] += 1 if port.news[queue] < MOST_NEWS else 0
 cdef inline int64_t whole(double x) noexcept nogil: return <int64_t>x
 cdef inline uint64_t unsigned_of(int64_t number) noexcept nogil: return <uint64_t>number
 cdef inline int64_t signed_of(uint64_t word) noexcept nogil: return <int64_t>word

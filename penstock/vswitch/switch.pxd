@@ -35,9 +35,7 @@ cdef inline uint64_t raced_released(Worker* w, int64_t frames, uint64_t start):
     return start
 cdef inline Worker* new_worker(): return <Worker*>lines(sizeof(Worker))
 cdef inline Flow* new_flows(int64_t n): return <Flow*>lines(n * sizeof(Flow))
-cdef inline Input* new_inputs(int64_t n): return <Input*>lines(n * sizeof(Input))
 cdef inline Timer* new_timers(int64_t n): return <Timer*>calloc(n, sizeof(Timer))
-cdef inline int32_t* numbers(int64_t n): return <int32_t*>calloc(n, sizeof(int32_t))
 cdef inline void set_view(Port* port, Region region): port.view = region.view
 cdef inline void clear_port(Port* port): memset(port, 0, sizeof(Port))
 cdef inline void free_port(Port* port):

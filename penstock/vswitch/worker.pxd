@@ -14,7 +14,7 @@ cdef void ask_for(Worker* w, View* view, Input* input) noexcept nogil
 cdef void look_ahead(Worker* w, Port* port, int64_t level) noexcept nogil
 cdef int64_t scan(Port* port) noexcept nogil
 cdef int64_t serve(Worker* w, Port* port, int64_t now) noexcept nogil
-cdef uint64_t next_word(Port* port, Input* input, int64_t number) noexcept nogil
+cdef uint64_t next_word(View* view, Input* input, int side, int64_t number) noexcept nogil
 cdef void flush(Port* port) noexcept nogil
 cdef void nap(Worker* w, int64_t now) noexcept nogil
 cdef bint any_news(Worker* w, int64_t now) noexcept nogil

@@ -134,12 +134,12 @@ def scan(port):
     return found
 
 
-def next_word(port, input, number):
-    view = view_of(port)
+def next_word(view, input, side, number):
+    """The next word of a queue that the other side fills; zero: there is none."""
     if not input.known:
-        if not is_open(view, 0, number):        # its last word has been answered already
+        if not is_open(view, side, number):     # its last word has been answered already
             return 0
-        if not find_queue(view, input_end(input), 0, number):
+        if not find_queue(view, input_end(input), side, number):
             return 0
         input.known = 1
     return pop(view, input_end(input))
@@ -166,7 +166,7 @@ def serve(w, port, now):
         while budget >= 0 and input.deficit > 0:
             word = input.held
             if word == 0:
-                word = next_word(port, input, number)
+                word = next_word(view, input, 0, number)
             if word == 0 or word == CLOSED:
                 if word:
                     input.known = 0
