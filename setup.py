@@ -12,10 +12,11 @@ from pathlib import Path
 
 from Cython.Build import cythonize
 from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
 
 os.chdir(Path(__file__).parent)
 ROOT = Path("penstock")
-INLINE = [ROOT / "fabric/queueing", ROOT / "vswitch/rings"]
+INLINE = [ROOT / "fabric/queueing", ROOT / "vswitch/memory/rings"]
 DIRECTIVES = {"infer_types": True, "boundscheck": False, "wraparound": False, "cdivision": True, "initializedcheck": False,
               "annotation_typing": False}
 FLAGS = os.environ.get("PENSTOCK_CFLAGS", "-O3 -ffp-contract=off -fno-math-errno -g0 -w").split()
@@ -40,8 +41,8 @@ def write_inline(module: Path) -> None:
 
 
 def declarations():
-    """penstock.schemes._declare, loaded alone: the package itself is not built yet."""
-    spec = importlib.util.spec_from_file_location("_declare", ROOT / "schemes/_declare.py")
+    """penstock.composition.declare, loaded alone: the package itself is not built yet."""
+    spec = importlib.util.spec_from_file_location("declare", ROOT / "composition/declare.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     return module.Declarations
@@ -53,17 +54,26 @@ def write_types() -> None:
         write_if_changed(path.with_suffix(".pxd"), Declarations(path).pxd())
 
 
+class ParallelBuild(build_ext):
+    """Compiles on all cores unless told otherwise."""
+
+    def finalize_options(self) -> None:
+        super().finalize_options()
+        self.parallel = self.parallel or os.cpu_count()
+
+
 for name in INLINE:
     write_inline(name)
 write_types()
 sources = sorted(p for p in ROOT.rglob("*.py") if p.with_suffix(".pxd").exists())
 extensions = [
-    Extension(".".join(p.with_suffix("").parts), [str(p)], include_dirs=[str(ROOT / "fabric"), str(ROOT / "vswitch")],
+    Extension(".".join(p.with_suffix("").parts), [str(p)], include_dirs=[str(ROOT / "fabric"), str(ROOT / "vswitch/memory"), str(ROOT / "vswitch/dataplane")],
               extra_compile_args=FLAGS, extra_link_args=FLAGS,
-              depends=[str(ROOT / "fabric/state.h"), str(ROOT / "vswitch/shared.h"), str(ROOT / "vswitch/guard.h")])
+              depends=[str(ROOT / "fabric/state.h"), str(ROOT / "vswitch/memory/shared.h"), str(ROOT / "vswitch/memory/guard.h")])
     for p in sources
 ]
 setup(
+    cmdclass={"build_ext": ParallelBuild},
     ext_modules=cythonize(extensions, language_level=3, compiler_directives=DIRECTIVES, nthreads=os.cpu_count() or 1,
                           emit_linenums="-g" in FLAGS, quiet=True)
 )

@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from penstock.errors import ClaimFailed, InvariantError, PenstockError, SchemeError, SpecError
-    from penstock.measure import HostConfig, Measure
+    from penstock.sim.config import HostConfig, Measure
     from penstock.report import plots as plot
-    from penstock.run import Run
-    from penstock.schemes import Scheme
-    from penstock.schemes import parse as scheme
+    from penstock.results.run import Run
+    from penstock.composition import Scheme
+    from penstock.composition import parse as scheme
     from penstock.sim.simulate import simulate
     from penstock.spec import load_spec
     from penstock.topology import (
@@ -50,9 +50,9 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "penstock.errors": ("ClaimFailed", "InvariantError", "PenstockError", "SchemeError", "SpecError"),
-    "penstock.measure": ("HostConfig", "Measure"),
-    "penstock.run": ("Run",),
-    "penstock.schemes": ("Scheme",),
+    "penstock.sim.config": ("HostConfig", "Measure"),
+    "penstock.results.run": ("Run",),
+    "penstock.composition": ("Scheme",),
     "penstock.sim.simulate": ("simulate",),
     "penstock.spec": ("load_spec",),
     "penstock.topology": ("Topology", "behind_vswitches", "clos", "dumbbell", "fat_tree", "from_file", "leaf_spine",
@@ -71,13 +71,13 @@ def __getattr__(name: str) -> Any:
     if name in _HOME_OF:
         return getattr(importlib.import_module(_HOME_OF[name]), name)
     if name in _SCHEMES:
-        return importlib.import_module("penstock.schemes").scheme_type(_SCHEMES[name])
+        return importlib.import_module("penstock.composition").scheme_type(_SCHEMES[name])
     if name == "scheme":
-        return importlib.import_module("penstock.schemes").parse
+        return importlib.import_module("penstock.composition").parse
     if name == "plot":
         return importlib.import_module("penstock.report.plots")
     if name == "__version__":
-        return importlib.import_module("penstock.run").version()
+        return importlib.import_module("penstock.results.run").version()
     raise AttributeError(f"module 'penstock' has no attribute {name!r}")
 
 

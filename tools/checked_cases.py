@@ -5,7 +5,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from penstock.schemes import available
+from penstock.composition import available
 from penstock.testing.cases import digest, run_case
 
 ROOT = Path(__file__).resolve().parents[1]

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 from penstock.experiments.registry import EXPERIMENTS
-from penstock.schemes import available
-from penstock.schemes._declare import OWNERS, Declarations
+from penstock.composition import available
+from penstock.composition.declare import OWNERS, Declarations
 
 ROOT = Path(__file__).resolve().parents[1]
 RECORD = ROOT / "docs/reproductions.json"
@@ -128,7 +128,7 @@ def record(folder: Path) -> None:
 def quickstart(folder: Path) -> None:
     """The picture and the table of `penstock run quickstart`."""
     from penstock.report import tables
-    from penstock.run import Run
+    from penstock.results.run import Run
 
     runs = [Run.load(folder / row) for row in ("bfc", "hpcc", "dcqcn", "ideal_fq")]
     shutil.copy(folder / "slowdown.png", ROOT / "docs/images/quickstart.png")

@@ -15,9 +15,9 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from penstock.vswitch.kernel import Bridge, Clock, Port
-from penstock.vswitch.lab import Namespace, veth
-from penstock.vswitch.ports import open_link, open_port
+from penstock.vswitch.ports.base import Bridge, Clock, Port
+from penstock.vswitch.attach.lab import Namespace, veth
+from penstock.vswitch.attach.open import open_link, open_port
 
 ETHERTYPE = b"\x88\xb5"  # an experimental one: the kernel lets go of it at once
 SECONDS = 0.3

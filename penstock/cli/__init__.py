@@ -19,7 +19,7 @@ app = typer.Typer(name="penstock", no_args_is_help=True, add_completion=True, pr
 
 def _version(asked: bool) -> None:
     if asked:
-        from penstock.run import version
+        from penstock.results.run import version
         typer.echo(f"penstock {version()}")
         raise typer.Exit
 

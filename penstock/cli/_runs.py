@@ -4,13 +4,13 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from penstock.run import Run
+    from penstock.results.run import Run
 
 
 def load(paths: Iterable[str]) -> list["Run"]:
     """All of them; a folder of several schemes stands for all its runs. Folders tell equal labels apart."""
-    from penstock.run import Run
-    from penstock.rundir import all_runs
+    from penstock.results.run import Run
+    from penstock.results.rundir import all_runs
     folders = all_runs(paths)
     runs = [Run.load(folder) for folder in folders]
     labels = [run.label for run in runs]

@@ -17,8 +17,8 @@ def command(
         penstock explain runs/quickstart/bfc
     """
     from penstock.report import dictionary
-    from penstock.run import Run
-    from penstock.rundir import all_runs
+    from penstock.results.run import Run
+    from penstock.results.rundir import all_runs
     if run is None or markdown:
         typer.echo(dictionary.markdown(), nl=False)
         return

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 if TYPE_CHECKING:
-    from penstock.run import Run
+    from penstock.results.run import Run
     from penstock.spec import Spec
 
 
@@ -93,7 +93,7 @@ def _unused(path: Path) -> Path:
 
 def _check(folders: list[Path], force: bool, flows: int) -> None:
     from penstock.errors import SpecError
-    from penstock.rundir import check_writable, is_run
+    from penstock.results.rundir import check_writable, is_run
     if len(folders) > 1 and is_run(folders[0].parent):
         raise SpecError(f"{folders[0].parent}: holds one run already; give another --out for several schemes")
     for folder in folders:
@@ -112,7 +112,7 @@ def _undisturbed() -> Iterator[None]:
 
 def _slim(run: "Run") -> "Run":
     """What the comparison needs, so that several large runs fit into memory."""
-    from penstock.run import Run, empty_frame
+    from penstock.results.run import Run, empty_frame
     flows = run.flows.select("bytes", "class", "priority", "slowdown")
     return Run(flows, empty_frame("switches"), empty_frame("ports"), summary=run.summary)
 
@@ -133,7 +133,7 @@ def _tell(spec: "Spec", runs: list["Run"], out: Path, interrupted: bool) -> None
 def compare(runs: list["Run"], out: Path, spec: str) -> None:
     """comparison.csv, slowdown.pdf and slowdown.png across the runs, and the spec of them all."""
     from penstock.report import plots, tables
-    from penstock.rundir import write_file
+    from penstock.results.rundir import write_file
     write_file(out / "comparison.csv", tables.comparison(runs).write_csv().encode())
     write_file(out / "spec.toml", spec.encode())
     figure = plots.slowdown(*runs)

@@ -19,7 +19,7 @@ def command(
     """
     from penstock.cli._listing import first_line, listing, value
     from penstock.errors import SpecError, nearest
-    from penstock.schemes import available
+    from penstock.composition import available
     found = available()
     if name is not None and name not in found:
         raise SpecError(f'scheme "{name}": there is none of that name{nearest(name, found)}')

@@ -16,7 +16,7 @@ import typer
 from penstock.errors import PenstockError, SpecError
 
 if TYPE_CHECKING:
-    from penstock.run import Run
+    from penstock.results.run import Run
 
 
 def command(
@@ -43,7 +43,7 @@ def command(
     Each run lies in DIR/KEY, where KEY is a hash of its content; sweep.parquet has a row per run. Start the same
     command again to go on after an interruption.
     """
-    from penstock.rundir import check_writable, is_run
+    from penstock.results.rundir import check_writable, is_run
     from penstock.spec import load_spec
     name = load_spec(spec).name
     out = out or Path("runs") / f"{name}-sweep"
@@ -233,8 +233,8 @@ def summarise(points: list[Point], out: Path) -> Any:
     import polars as pl
 
     from penstock.report import tables
-    from penstock.run import Run
-    from penstock.rundir import is_run, write_file
+    from penstock.results.run import Run
+    from penstock.results.rundir import is_run, write_file
     rows = []
     for point in points:
         if is_run(out / point.key):

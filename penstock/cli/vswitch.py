@@ -18,7 +18,7 @@ Json = Annotated[bool, typer.Option("--json", help="For a program.")]
 
 
 def _ask(path: str | None, message: dict[str, Any], timeout: float = 15.0) -> dict[str, Any]:
-    from penstock.vswitch import messages
+    from penstock.vswitch.daemon import protocol as messages
     return messages.ask(path or messages.default_socket(), message, timeout)
 
 
@@ -57,8 +57,8 @@ def up(
 
         penstock vswitch up switch.toml
     """
-    from penstock.vswitch import operating
-    from penstock.vswitch.daemon import Daemon
+    from penstock.vswitch.daemon import operations as operating
+    from penstock.vswitch.daemon.server import Daemon
     daemon = Daemon(_read(spec), socket)
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: daemon.over.set())
@@ -85,7 +85,7 @@ def show(
     from json import dumps
     from shutil import get_terminal_size
 
-    from penstock.vswitch import tables
+    from penstock.vswitch.client import tables
     whole = json or wide
     answer = _ask(socket, {"show": what} if whole or what != "flows" else {"show": what, "most": most})
     found = answer[what]
@@ -118,7 +118,7 @@ def top(
     from rich.live import Live
 
     from penstock.errors import SpecError
-    from penstock.vswitch import top as watching
+    from penstock.vswitch.client import top as watching
     if plot and plot.suffix not in (".png", ".pdf", ".svg"):
         raise SpecError(f"--plot {plot}: must end in .png, .pdf or .svg")
     with Live(console=Console(), auto_refresh=False) as live:
@@ -154,7 +154,7 @@ def capture(
         penstock vswitch capture --port a --drops --for 10 -w drops.pcapng
     """
     from penstock.units import parse_size
-    from penstock.vswitch import capturing
+    from penstock.vswitch.client import capture as capturing
     with _until_told() as over:
         seen = capturing.capture(port or (), write, drops=drops, seconds=seconds, count=count, path=socket, over=over,
                                  snap=parse_size(snap, "--snap"), memory=parse_size(memory, "--memory"),
@@ -177,7 +177,7 @@ def set_(
         penstock vswitch set th_goal=16KB th_over=64KB port.b.addresses=10.0.0.2,10.0.0.9
     """
     from penstock.errors import SpecError
-    from penstock.vswitch import tables
+    from penstock.vswitch.client import tables
     values: dict[str, Any] = {}
     for change in changes:
         key, equals, value = change.partition("=")
@@ -227,7 +227,7 @@ def drain(
 
         penstock vswitch drain && penstock vswitch down
     """
-    from penstock.vswitch import operating
+    from penstock.vswitch.daemon import operations as operating
     answer = _ask(socket, {"drain": True, "seconds": seconds}, seconds + 15)
     still = operating.waiting(answer["left"])
     for line in [*still, *operating.not_taken(answer["left"])]:
@@ -245,7 +245,7 @@ def down(socket: Socket = None) -> None:
 
         penstock vswitch down
     """
-    from penstock.vswitch import operating
+    from penstock.vswitch.daemon import operations as operating
     for line in operating.lost(_ask(socket, {"down": True})["left"]):
         typer.echo(line)
     typer.echo("down")
@@ -269,7 +269,7 @@ def plug(
     import signal
     import threading
 
-    from penstock.vswitch.plug import Plug
+    from penstock.vswitch.client.plug import Plug
     over = threading.Event()
     with Plug(port, tap, prefix, socket, super_frames) as plugged:
         for number in (signal.SIGINT, signal.SIGTERM):
@@ -300,7 +300,7 @@ def slow(
 
     from penstock.errors import SpecError
     from penstock.units import parse_time
-    from penstock.vswitch.lab import DutyCycle
+    from penstock.vswitch.attach.lab import DutyCycle
     try:
         os.kill(pid, 0)
     except OSError as error:
@@ -325,7 +325,7 @@ def doctor(json: Json = False) -> None:
     """
     from json import dumps
 
-    from penstock.vswitch.doctor import examine
+    from penstock.vswitch.daemon.doctor import examine
     found = examine()
     if json:
         typer.echo(dumps(found, indent=2))

@@ -11,7 +11,7 @@ def command() -> None:
         penstock workloads
     """
     from penstock.cli._listing import builders
-    from penstock.distributions import catalogue
+    from penstock.workload.distributions import catalogue
     from penstock.workload import KINDS
     typer.echo(builders(KINDS, hidden=("topo", "force", "index")))
     typer.echo("\nsizes:")

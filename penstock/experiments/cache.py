@@ -17,8 +17,8 @@ from typing import Any
 import polars as pl
 
 from penstock.errors import SpecError, nearest
-from penstock.run import Run
-from penstock.rundir import is_run
+from penstock.results.run import Run
+from penstock.results.rundir import is_run
 from penstock.spec import Spec as CheckedSpec
 from penstock.spec import parse_spec
 

@@ -24,8 +24,8 @@ from penstock.experiments.cache import Entry, Progress, Runs, Spec
 from penstock.experiments.claims import DIFFERS, FAIL, OPEN, Claim, judge
 from penstock.experiments.registry import EXPERIMENTS, Experiment
 from penstock.experiments.style import save
-from penstock.run import version
-from penstock.rundir import reason
+from penstock.results.run import version
+from penstock.results.rundir import reason
 from penstock.spec import parse_spec
 
 COLUMNS = ("series", "x", "y")

@@ -1,13 +1,13 @@
 """The output dictionary: what every file and column of a run directory means. docs/outputs.md is made here."""
 
-from penstock.run import COLUMNS, FILES, SUMMARY, Run, version
+from penstock.results.run import COLUMNS, FILES, SUMMARY, Run, version
 
 
 def markdown() -> str:
     """The page docs/outputs.md (`penstock explain --markdown`)."""
     lines = [
         "# What a run directory holds", "",
-        "<!-- made by `penstock explain --markdown`; change the tables in penstock/run.py instead -->", "",
+        "<!-- made by `penstock explain --markdown`; change the tables in penstock/results/run.py instead -->", "",
         "`penstock run` with one scheme writes these files into the folder given with `--out`; with several schemes "
         "it writes them into a folder per scheme, and `comparison.csv`, `slowdown.pdf` and `slowdown.png` beside them.",
         "`penstock explain RUN` prints this page for a run. The unit and meaning of every column are also in the "

@@ -8,8 +8,8 @@ from typing import Any
 
 from penstock.errors import SpecError
 from penstock.report import plots, tables
-from penstock.run import SUMMARY, Run, version
-from penstock.rundir import write_file
+from penstock.results.run import SUMMARY, Run, version
+from penstock.results.rundir import write_file
 
 STYLE = """
 body{font:15px/1.5 system-ui,sans-serif;color:#1b1f24;max-width:62rem;margin:2rem auto;padding:0 1rem}

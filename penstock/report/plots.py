@@ -18,8 +18,8 @@ import polars as pl
 from penstock.errors import SpecError, nearest
 from penstock.palette import COLUMN, FAMILIES, OTHERS, RC, family
 from penstock.palette import look as look_of
-from penstock.run import Run
-from penstock.rundir import write_file
+from penstock.results.run import Run
+from penstock.results.rundir import write_file
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

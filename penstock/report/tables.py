@@ -5,7 +5,7 @@ from typing import Any
 
 import polars as pl
 
-from penstock.run import LONG_BYTES, SHORT_BYTES, Run
+from penstock.results.run import LONG_BYTES, SHORT_BYTES, Run
 from penstock.units import format_size, format_time
 
 HEADINGS = {

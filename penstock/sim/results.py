@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from penstock.errors import InvariantError
-from penstock.run import Run
+from penstock.results.run import Run
 from penstock.units import format_time
 
 if TYPE_CHECKING:

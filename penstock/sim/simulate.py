@@ -14,15 +14,15 @@ import numpy as np
 
 from penstock.errors import InvariantError, SpecError
 from penstock.hashing import flow_hash, node_seed
-from penstock.measure import HostConfig, Measure
-from penstock.run import Run
-from penstock.schemes import Composition, Scheme, parse
+from penstock.sim.config import HostConfig, Measure
+from penstock.results.run import Run
+from penstock.composition import Composition, Scheme, parse
 from penstock.sim import results
-from penstock.sim.simulation import Simulation
+from penstock.sim.core.build import Simulation
 from penstock.units import format_size, format_time, parse_time
 
 if TYPE_CHECKING:
-    from penstock.flows import Flows
+    from penstock.workload.flows import Flows
     from penstock.topology import Topology
 
 NEVER = 2**63 - 1
@@ -54,7 +54,7 @@ class Progress:
 
 def core_sizes() -> dict[str, int]:
     """Bytes of the fabric's own structs."""
-    from penstock.sim.simulation import struct_sizes
+    from penstock.sim.core.build import struct_sizes
 
     return struct_sizes()
 

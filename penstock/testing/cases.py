@@ -5,9 +5,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from penstock.measure import HostConfig, Measure
-from penstock.run import Run
-from penstock.schemes import parse
+from penstock.sim.config import HostConfig, Measure
+from penstock.results.run import Run
+from penstock.composition import parse
 from penstock.sim.simulate import simulate
 from penstock.topology import build
 from penstock.workload import flow_list
@@ -40,5 +40,5 @@ def digest(run: Run) -> dict[str, Any]:
 
 
 def print_digest(path: str) -> None:
-    """For `python -m penstock.interpreted CASE.json`."""
+    """For `python -m penstock.sim.interpreted CASE.json`."""
     print(json.dumps(digest(run_case(json.loads(Path(path).read_text())))))

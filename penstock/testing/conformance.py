@@ -72,7 +72,7 @@ def attempt(name: str, action: Callable[[], str | None]) -> Check:
 
 
 def build(name: str) -> str | None:
-    from penstock.schemes import parse
+    from penstock.composition import parse
     from penstock.sim.simulate import LEVELS, core_sizes
 
     parse(name).compose(core_sizes(), LEVELS)
@@ -111,7 +111,7 @@ def as_python(name: str) -> str | None:
         file = Path(folder) / "case.json"
         file.write_text(json.dumps(case))
         try:
-            done = subprocess.run([sys.executable, "-m", "penstock.interpreted", str(file)], capture_output=True, text=True,
+            done = subprocess.run([sys.executable, "-m", "penstock.sim.interpreted", str(file)], capture_output=True, text=True,
                                   timeout=GIVE_UP_S, env=dict(os.environ))
         except subprocess.TimeoutExpired:
             return f"the interpreted run took more than {GIVE_UP_S} s"
@@ -134,8 +134,8 @@ def lone_flow(name: str) -> str | None:
 
 
 def no_python(name: str) -> str | None:
-    from penstock.schemes import declared
-    from penstock.schemes._load import cache_folder, content_key
+    from penstock.composition import declared
+    from penstock.composition.load import cache_folder, content_key
     from penstock.testing.hot_code import python_calls
 
     if not name.endswith(".py"):
@@ -149,7 +149,7 @@ def no_python(name: str) -> str | None:
 
 
 def bounded(name: str) -> str | None:
-    from penstock.bench import measure
+    from penstock.testing.bench import measure
 
     ours, plain = (min(measure("ls128", s, 1, 150)["cpu_s"] for _ in range(3)) for s in (name, "fifo"))
     if ours > HOPS_AT_MOST * plain:

@@ -10,27 +10,10 @@ import pytest
 import penstock as ps
 from penstock.errors import SpecError
 from penstock.experiments import EXPERIMENTS, framework
-from penstock.experiments.backdraft import _overlay as overlay
+from penstock.vswitch.bench import two_switches as overlay
 from penstock.experiments.backdraft import _setup as setup
-from penstock.experiments.backdraft import _switch as real
-from penstock.experiments.backdraft import (
-    bfc,
-    fig04,
-    fig04_switch,
-    fig05,
-    fig09,
-    fig10,
-    fig11,
-    fig12,
-    fig13,
-    fig13_switch,
-    fig14,
-    fig15,
-    fig15_switch,
-    fig16,
-    fig19,
-    table3,
-)
+from penstock.vswitch.bench import rig as real
+from penstock.experiments.backdraft import bfc, fig04, fig04_switch, fig05, fig09, fig10, fig11, fig12, fig13, fig13_switch, fig14, fig15, fig15_switch, fig16, fig19, table3
 from penstock.experiments.claims import SCALES, judge
 from penstock.spec import parse_spec
 

@@ -18,7 +18,7 @@ from penstock.experiments import cache as store
 from penstock.experiments.claims import DIFFERS, FAIL, OPEN, PASS, judge
 from penstock.experiments.registry import Experiments, _natural
 from penstock.experiments.style import figure
-from penstock.run import Run
+from penstock.results.run import Run
 from penstock.spec import Spec, parse_spec
 
 DOCUMENTED = Path(__file__).parents[2] / "docs" / "differences.md"

@@ -11,7 +11,7 @@ from penstock.experiments import cache as store
 from penstock.experiments.bfc import _fabric as fabric
 from penstock.experiments.bfc import fig09, fig10, fig11, fig12
 from penstock.experiments.claims import SCALES, judge
-from penstock.run import Run
+from penstock.results.run import Run
 from penstock.spec import parse_spec
 
 MACRO = {"bfc/fig09": fig09, "bfc/fig10": fig10, "bfc/fig11": fig11, "bfc/fig12": fig12}

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from penstock.distributions import SizeDistribution
+from penstock.workload.distributions import SizeDistribution
 from penstock.experiments import EXPERIMENTS, reproduce
 from penstock.experiments.bfc import fig08, fig30, table1
 from penstock.experiments.claims import OPEN, PASS

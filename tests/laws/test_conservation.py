@@ -25,8 +25,8 @@ from networks import (
 )
 
 from penstock.errors import InvariantError
-from penstock.measure import HostConfig as Host
-from penstock.schemes import parse
+from penstock.sim.config import HostConfig as Host
+from penstock.composition import parse
 from penstock.sim import results
 from penstock.sim.simulate import Runner
 from penstock.topology import leaf_spine, star

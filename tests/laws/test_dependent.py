@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from networks import HostConfig, Measure, flow_list, simulate
 
-from penstock.collectives import ring_all_reduce, tree_all_reduce
+from penstock.workload.collectives import ring_all_reduce, tree_all_reduce
 from penstock.sim import simulate as core
 from penstock.topology import leaf_spine, star
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from networks import HostConfig, Measure, examples, flow_list, incasts, networks, reasons, simulate, trace
 
-from penstock.schemes import parse
+from penstock.composition import parse
 from penstock.topology import clos, leaf_spine
 
 QUIET = Measure(sample="0s", flows=False)

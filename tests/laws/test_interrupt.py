@@ -9,11 +9,11 @@ import time
 from pathlib import Path
 
 import penstock
-from penstock.run import Run
+from penstock.results.run import Run
 
 PROGRAM = textwrap.dedent("""
     import json, sys
-    from penstock.measure import Measure
+    from penstock.sim.config import Measure
     from penstock.sim.simulate import simulate
     from penstock.topology import leaf_spine
     from penstock.workload import poisson

@@ -29,7 +29,7 @@ from networks import (
     simulate,
 )
 
-from penstock.collectives import ring_all_reduce
+from penstock.workload.collectives import ring_all_reduce
 from penstock.sim import simulate as core
 from penstock.topology import dumbbell, fat_tree, leaf_spine, star
 from penstock.workload import incast, poisson

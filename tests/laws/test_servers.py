@@ -6,8 +6,8 @@ from hypothesis import strategies as st
 from networks import SHAPES, Measure, examples, flow_list, frames, incasts, reasons, same, simulate, unbounded
 from test_lone_flow import SIZES, check_alone, in_turn, some_pairs
 
-from penstock.measure import HostConfig
-from penstock.schemes import parse
+from penstock.sim.config import HostConfig
+from penstock.composition import parse
 from penstock.sim import results
 from penstock.sim.simulate import Runner
 from penstock.topology import behind_vswitches, leaf_spine, star, with_receivers

@@ -10,8 +10,8 @@ import pytest
 from paper import drr
 
 from penstock.errors import SpecError
-from penstock.measure import HostConfig, Measure
-from penstock.schemes import parse
+from penstock.sim.config import HostConfig, Measure
+from penstock.composition import parse
 from penstock.sim.simulate import simulate
 from penstock.topology import leaf_spine, star
 from penstock.workload import flow_list

@@ -9,8 +9,8 @@ import pytest
 from helpers import EVERYTHING, check_bad, incast, peers_of, traced
 from paper import backdraft
 
-from penstock.measure import HostConfig, Measure
-from penstock.schemes import parse
+from penstock.sim.config import HostConfig, Measure
+from penstock.composition import parse
 from penstock.sim.simulate import simulate
 from penstock.topology import behind_vswitches, leaf_spine, with_receivers
 from penstock.workload import flow_list

@@ -21,8 +21,8 @@ from helpers import (
 from paper import bfc
 from test_dqa import entry_of, model_of
 
-from penstock.measure import Measure
-from penstock.schemes import parse
+from penstock.sim.config import Measure
+from penstock.composition import parse
 from penstock.sim.simulate import simulate
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.schemes import available
+from penstock.composition import available
 from penstock.testing import check_scheme
 
 COMPOSITIONS = [*available(), "hpcc+dqa", "hpcc:ns3", "dcqcn:ns3+window_cap", "dctcp:ns3", "bfc+pfc"]

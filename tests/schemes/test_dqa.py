@@ -22,7 +22,7 @@ from helpers import (
 from paper import bfc, drr
 
 from penstock.hashing import choice, flow_hash, node_seed
-from penstock.schemes import parse
+from penstock.composition import parse
 from penstock.sim.simulate import simulate
 from penstock.topology import star
 from penstock.workload import flow_list

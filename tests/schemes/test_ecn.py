@@ -5,7 +5,7 @@ from helpers import DATA, QUEUED_ACKS, check_alone, check_bad, check_threads, in
 from paper.dcqcn import mark_probability
 
 from penstock.hashing import flow_hash
-from penstock.schemes import parse
+from penstock.composition import parse
 
 
 def crowd(topo):

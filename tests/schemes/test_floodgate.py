@@ -24,8 +24,8 @@ from helpers import (
 from paper import floodgate
 
 from penstock.hashing import flow_hash
-from penstock.measure import HostConfig, Measure
-from penstock.schemes import parse
+from penstock.sim.config import HostConfig, Measure
+from penstock.composition import parse
 from penstock.sim.simulate import simulate
 from penstock.topology import clos, leaf_spine
 from penstock.workload import flow_list

@@ -7,8 +7,8 @@ import pytest
 from helpers import EVERYTHING, US, incast, network, rows_of, switch_rows, traced
 
 from penstock.errors import InvariantError, PenstockError
-from penstock.measure import HostConfig, Measure
-from penstock.schemes import parse
+from penstock.sim.config import HostConfig, Measure
+from penstock.composition import parse
 from penstock.sim.simulate import simulate
 from penstock.topology import star
 from penstock.workload import flow_list

@@ -17,8 +17,8 @@ from helpers import (
 )
 from paper import hpcc
 
-from penstock.measure import Measure
-from penstock.schemes import parse
+from penstock.sim.config import Measure
+from penstock.composition import parse
 from penstock.sim.simulate import simulate
 from penstock.topology import parking_lot, star
 from penstock.workload import flow_list

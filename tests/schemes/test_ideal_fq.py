@@ -16,8 +16,8 @@ from helpers import (
 )
 from paper import ideal_fq
 
-from penstock.measure import HostConfig, Measure
-from penstock.schemes import FOLDER, parse
+from penstock.sim.config import HostConfig, Measure
+from penstock.composition import FOLDER, parse
 from penstock.sim.simulate import simulate
 from penstock.topology import star
 from penstock.workload import flow_list

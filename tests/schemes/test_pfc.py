@@ -20,8 +20,8 @@ from helpers import (
 from paper import pfc
 
 from penstock.errors import SpecError
-from penstock.measure import Measure
-from penstock.schemes import parse
+from penstock.sim.config import Measure
+from penstock.composition import parse
 from penstock.sim.simulate import simulate
 
 

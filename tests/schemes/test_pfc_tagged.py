@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 from helpers import DATA, QUEUED_ACKS, check_bad, check_threads, incast, network, traced
 
-from penstock.measure import HostConfig, Measure
+from penstock.sim.config import HostConfig, Measure
 from penstock.sim.simulate import simulate
 from penstock.topology import leaf_spine
 from penstock.workload import flow_list
@@ -72,7 +72,7 @@ def test_hosts_are_paused_for_that_destination_alone():
 @pytest.mark.parametrize("host_pause", [False, True])
 def test_a_lost_resume_is_no_prison(control_loss, host_pause):
     topo = leaf_spine(hosts=16, tors=4, spines=2, buffer="4MB")
-    from penstock.schemes import parse
+    from penstock.composition import parse
 
     run = simulate(topo, crowd(topo), parse("pfc_tagged", {"host_pause": host_pause}), control_loss=control_loss,
                    measure=Measure(sample="0s"), host=HostConfig(rto="1ms"))

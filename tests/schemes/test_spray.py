@@ -7,7 +7,7 @@ from helpers import DATA, QUEUED_ACKS, check_alone, check_bad, check_threads, ne
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.measure import HostConfig, Measure
+from penstock.sim.config import HostConfig, Measure
 from penstock.sim.simulate import simulate
 from penstock.topology import leaf_spine
 from penstock.workload import flow_list

@@ -21,9 +21,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from paper import timely
 
-from penstock import schemes
-from penstock.measure import Measure
-from penstock.schemes import parse
+from penstock import composition as schemes
+from penstock.sim.config import Measure
+from penstock.composition import parse
 from penstock.sim.simulate import simulate
 from penstock.topology import star
 from penstock.workload import flow_list

@@ -1,6 +1,6 @@
 """A stand-in for the compiled simulator: it makes plausible runs out of random numbers, at once.
 
-`install(monkeypatch)` puts it in the place of penstock.sim.simulate, penstock.schemes, topology and workload.
+`install(monkeypatch)` puts it in the place of penstock.sim.simulate, penstock.composition, topology and workload.
 """
 
 import sys
@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from penstock.errors import SpecError, nearest
-from penstock.run import Run
+from penstock.results.run import Run
 
 SCHEMES = {"bfc": 1.2, "hpcc": 2.0, "dcqcn": 6.0, "ideal_fq": 1.0, "dctcp": 4.0, "floodgate": 1.5}
 HOSTS, SWITCHES = 16, 4
@@ -177,7 +177,7 @@ def install(monkeypatch: Any = None) -> None:
     """Replace the simulator, and forget earlier calls."""
     calls.clear()
     interrupt_at.clear()
-    schemes = ModuleType("penstock.schemes")
+    schemes = ModuleType("penstock.composition")
     schemes.parse = parse
     topology = ModuleType("penstock.topology")
     topology.build, topology.KINDS = topology_build, {"leaf_spine": topology_build, "star": topology_build}

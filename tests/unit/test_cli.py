@@ -14,7 +14,7 @@ import polars as pl
 import pytest
 
 from penstock.cli import COMMANDS, main
-from penstock.run import Run
+from penstock.results.run import Run
 
 HERE = Path(__file__).parent
 
@@ -417,7 +417,7 @@ def test_lists(capsys, monkeypatch):
         presets={"ns3": {"queues": 8}},
         parameters={"queues": ("int32", 32, "physical queues")},
     )
-    sys.modules["penstock.schemes"].available = lambda: {"bfc": scheme}  # type: ignore[attr-defined]
+    sys.modules["penstock.composition"].available = lambda: {"bfc": scheme}  # type: ignore[attr-defined]
     assert main(["schemes"]) == 0
     assert "bfc: Backpressure." in capsys.readouterr().out
     assert main(["schemes", "bfc"]) == 0

@@ -72,7 +72,7 @@ def test_interpreted_equals_compiled_on_any_threads(tmp_path, scheme, parameters
     assert one["flows_finished"] == len(case["flows"])
     assert digest(run_case(case, threads=2)) == one
     assert digest(run_case(case, threads=3)) == one
-    done = subprocess.run([sys.executable, "-m", "penstock.interpreted", str(file)], capture_output=True, text=True,
+    done = subprocess.run([sys.executable, "-m", "penstock.sim.interpreted", str(file)], capture_output=True, text=True,
                           timeout=300, env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"})
     assert done.returncode == 0, done.stderr[-2000:]
     assert json.loads(done.stdout) == json.loads(json.dumps(one))

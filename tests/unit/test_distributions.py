@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from penstock.distributions import SizeDistribution, catalogue, names
+from penstock.workload.distributions import SizeDistribution, catalogue, names
 from penstock.errors import SpecError
 
 # Means of the linear and of the step sampler and p50, p90, p99, computed apart from this code (trapezoids and sums).

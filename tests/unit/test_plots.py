@@ -11,7 +11,7 @@ from fake_simulator import synthetic
 
 from penstock.errors import SpecError
 from penstock.report import html, plots, tables
-from penstock.run import Run
+from penstock.results.run import Run
 
 RUNS = [synthetic(name, 3000) for name in ("bfc", "hpcc", "dcqcn", "ideal_fq")]
 

@@ -13,10 +13,10 @@ from fake_simulator import synthetic
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock import rundir
+from penstock.results import rundir
 from penstock.errors import SpecError
 from penstock.report import dictionary
-from penstock.run import COLUMNS, FACEBOOK_BINS, FILES, GOOGLE_BINS, SUMMARY, Run, empty_frame, flow_frame, make_frame
+from penstock.results.run import COLUMNS, FACEBOOK_BINS, FILES, GOOGLE_BINS, SUMMARY, Run, empty_frame, flow_frame, make_frame
 
 CONTRACT = {
     "flows": "flow_id, src, dst, bytes, class, priority, start_ns, finish_ns, fct_ns, ideal_fct_ns, slowdown, "

@@ -8,9 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from penstock.errors import SpecError
-from penstock.measure import HostConfig, Measure
+from penstock.sim.config import HostConfig, Measure
 from penstock.spec import Spec, load_spec, parse_spec, presets
-from penstock.tomltext import write_toml
+from penstock.spec.toml import write_toml
 
 TEXT = """
 [run]

@@ -54,7 +54,7 @@ def test_a_forgotten_noexcept_is_found(gate, tmp_path, promise, hot, found):
 
 def test_names_are_taken_apart(gate):
     assert gate.split_name("__pyx_f_8penstock_6fabric_5state_port_at") == ("penstock.fabric.state", "port_at")
-    assert gate.split_name("__pyx_f_8penstock_7schemes_4hpcc_on_ack") == ("penstock.schemes.hpcc", "on_ack")
+    assert gate.split_name("__pyx_f_8penstock_7schemes_4hpcc_on_ack") == ("penstock.composition.hpcc", "on_ack")
 
 
 def test_nothing_to_check_is_a_failure(gate, tmp_path, capsys):

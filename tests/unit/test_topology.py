@@ -337,7 +337,7 @@ def test_ideal_fct_in_parts(monkeypatch):
     topo, n = uneven_leaf_spine(), 50
     flows = (np.arange(n), np.arange(n) % 2, 2 + np.arange(n) % 2, 1 + 1000 * np.arange(n))
     whole = topo.ideal_fct_ps(*flows, seed=9)
-    monkeypatch.setattr("penstock.topology_routes.CHUNK", 7)
+    monkeypatch.setattr("penstock.topology.routes.CHUNK", 7)
     assert (topo.ideal_fct_ps(*flows, seed=9) == whole).all()
 
 

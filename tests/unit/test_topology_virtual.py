@@ -8,9 +8,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from penstock.errors import SpecError
-from penstock.schemes import parse
+from penstock.composition import parse
 from penstock.sim.simulate import simulate
-from penstock.specfiles import absolute, hash_files
+from penstock.spec.files import absolute, hash_files
 from penstock.topology import LinkChange, behind_vswitches, build, fat_tree, leaf_spine, star, with_receivers
 from penstock.workload import flow_list
 

@@ -25,7 +25,7 @@ LAYERS = [
     ["bench", "experiments", "report", "testing"],
     ["cli"],
 ]
-# `python -m penstock.interpreted` runs a case of the conformance kit.
+# `python -m penstock.sim.interpreted` runs a case of the conformance kit.
 EXCEPTIONS = {("interpreted", "testing")}
 CLOCKS = {"time", "random", "datetime", "secrets"}
 LONGEST = 600

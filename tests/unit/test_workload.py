@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 from scipy import stats
 
-from penstock.distributions import SizeDistribution
+from penstock.workload.distributions import SizeDistribution
 from penstock.errors import SpecError
 from penstock.topology import leaf_spine, star
 from penstock.workload import KINDS, Flows, build, flow_list, incast, poisson

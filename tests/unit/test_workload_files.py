@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.errors import SpecError
-from penstock.flows import Flows
+from penstock.workload.flows import Flows
 from penstock.topology import leaf_spine
 from penstock.workload import flow_list, flows_from_csv, flows_to_csv
 

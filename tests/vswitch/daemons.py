@@ -3,7 +3,7 @@
 import contextlib
 import threading
 
-from penstock.vswitch.daemon import Daemon
+from penstock.vswitch.daemon.server import Daemon
 
 
 @contextlib.contextmanager

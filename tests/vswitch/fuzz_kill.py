@@ -18,8 +18,8 @@ from pathlib import Path
 
 from frames import payload_of, udp
 
-from penstock.vswitch import messages
-from penstock.vswitch.client import connect
+from penstock.vswitch.daemon import protocol as messages
+from penstock.vswitch.client.client import connect
 
 A, B, C = "10.0.0.1", "10.0.0.2", "10.0.0.3"
 FORK = multiprocessing.get_context("fork")

@@ -21,8 +21,8 @@ import time
 import numpy as np
 from frames import udp
 
-from penstock.vswitch.region import Region
-from penstock.vswitch.switch import Switch
+from penstock.vswitch.memory.region import Region
+from penstock.vswitch.dataplane.switch import Switch
 
 A, B, C = "10.0.0.1", "10.0.0.2", "10.0.0.3"
 SIX_B, SIX_C = "fd00::2", "fd00::3"

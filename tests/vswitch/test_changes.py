@@ -11,8 +11,8 @@ from test_switch import switch_of
 
 from penstock.cli import main
 from penstock.errors import SpecError
-from penstock.vswitch import messages
-from penstock.vswitch.client import connect
+from penstock.vswitch.daemon import protocol as messages
+from penstock.vswitch.client.client import connect
 
 A, B, C, D = "10.0.0.1", "10.0.0.2", "10.0.0.3", "10.0.0.4"
 CONTENT = {

@@ -18,12 +18,12 @@ import pytest
 from frames import udp
 
 from penstock.errors import SpecError
-from penstock.vswitch import daemon as daemon_module
-from penstock.vswitch import messages
-from penstock.vswitch.client import connect
-from penstock.vswitch.daemon import Daemon
-from penstock.vswitch.region import Region
-from penstock.vswitch.switch import Switch
+from penstock.vswitch.daemon import server as daemon_module
+from penstock.vswitch.daemon import protocol as messages
+from penstock.vswitch.client.client import connect
+from penstock.vswitch.daemon.server import Daemon
+from penstock.vswitch.memory.region import Region
+from penstock.vswitch.dataplane.switch import Switch
 
 A, B, C = "10.0.0.1", "10.0.0.2", "10.0.0.3"
 CONTENT = {"port": [{"name": n, "addresses": [a]} for n, a in (("a", A), ("b", B), ("c", C))]}
@@ -199,7 +199,7 @@ for request in ({"show": "flows"}, {"show": "ports"}, {"set": {"burst": 1}}, {"d
 
 ATTACH = """
 import os, sys
-from penstock.vswitch.client import connect
+from penstock.vswitch.client.client import connect
 os.setuid(int(sys.argv[2]))
 connect("a", sys.argv[1])
 print("in")

@@ -18,9 +18,9 @@ from frames import payload_of, udp
 
 from penstock.cli import main
 from penstock.errors import SpecError
-from penstock.vswitch import messages
-from penstock.vswitch.client import connect
-from penstock.vswitch.daemon import checked
+from penstock.vswitch.daemon import protocol as messages
+from penstock.vswitch.client.client import connect
+from penstock.vswitch.daemon.server import checked
 
 FORK = multiprocessing.get_context("fork")
 A, B, C = "10.0.0.1", "10.0.0.2", "10.0.0.3"

@@ -15,11 +15,11 @@ from frames import payload_of, udp
 from test_lab import FORBIDDEN, PONG
 
 from penstock.errors import SpecError
-from penstock.vswitch import messages
-from penstock.vswitch.client import connect
-from penstock.vswitch.daemon import Daemon
-from penstock.vswitch.lab import Namespace, veth
-from penstock.vswitch.plug import Plug
+from penstock.vswitch.daemon import protocol as messages
+from penstock.vswitch.client.client import connect
+from penstock.vswitch.daemon.server import Daemon
+from penstock.vswitch.attach.lab import Namespace, veth
+from penstock.vswitch.client.plug import Plug
 
 HERE, THERE, NATIVE = "10.77.0.1", "10.77.0.2", "10.77.0.3"
 SIX_HERE, SIX_THERE = "fd77::1", "fd77::2"
@@ -131,7 +131,7 @@ def test_only_addresses_of_the_switch_are_answered_for(tmp_path):
 
 def test_a_killed_plug_and_one_after_it(tmp_path):
     with plugged(tmp_path) as (_, _, daemon):
-        code = (f"import time; from penstock.vswitch.lab import Namespace; from penstock.vswitch.plug import Plug\n"
+        code = (f"import time; from penstock.vswitch.attach.lab import Namespace; from penstock.vswitch.client.plug import Plug\n"
                 f"with Namespace() as n, n.inside(), Plug('c', path={daemon.path!r}): print('in', flush=True); time.sleep(60)")
         for _ in range(3):
             child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, env={**os.environ})
@@ -190,7 +190,7 @@ def test_a_port_of_the_specification_is_a_device(tmp_path):
 
 
 def test_a_recording_is_replayed_through_the_switch(tmp_path):
-    from penstock.vswitch.ports import open_port
+    from penstock.vswitch.attach.open import open_port
     with open_port("pcap", write=tmp_path / "in.pcapng", headers=False) as out:
         for i in range(50):
             assert out.send(udp(HERE, THERE, payload=b"%d" % i))
@@ -200,7 +200,7 @@ def test_a_recording_is_replayed_through_the_switch(tmp_path):
         end = time.monotonic() + 5
         while rows(daemon)["b"]["device"]["frames_out"] < 50:
             assert time.monotonic() < end
-    from penstock.vswitch.pcapfile import read_frames
+    from penstock.vswitch.attach.pcapfile import read_frames
     assert len(read_frames(tmp_path / "out.pcapng")) == 50
 
 

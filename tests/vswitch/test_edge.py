@@ -11,14 +11,14 @@ import pytest
 from test_lab import FORBIDDEN, PERMITTED, mac
 
 from penstock.errors import PenstockError, SpecError
-from penstock.vswitch.client import connect
-from penstock.vswitch.daemon import Daemon
-from penstock.vswitch.edge import Edge
-from penstock.vswitch.edge_in import FIRST_RATE, LEAST_RATE, FlowRates
-from penstock.vswitch.edge_out import SocketProbe, cost
-from penstock.vswitch.htb import REST, UNLIMITED, FiveTuple, Htb
-from penstock.vswitch.lab import Namespace
-from penstock.vswitch.plug import Plug
+from penstock.vswitch.client.client import connect
+from penstock.vswitch.daemon.server import Daemon
+from penstock.vswitch.attach.edge import Edge
+from penstock.vswitch.attach.ingress_rates import FIRST_RATE, LEAST_RATE, FlowRates
+from penstock.vswitch.attach.socket_watch import SocketProbe, cost
+from penstock.vswitch.linux.htb import REST, UNLIMITED, FiveTuple, Htb
+from penstock.vswitch.attach.lab import Namespace
+from penstock.vswitch.client.plug import Plug
 
 FORBIDDEN = FORBIDDEN + [f"{n}: {PERMITTED[n].detail}" for n in ("flow rates", "udp sockets") if not PERMITTED[n].permitted]
 pytestmark = pytest.mark.skipif(bool(FORBIDDEN), reason="; ".join(FORBIDDEN))

@@ -16,11 +16,11 @@ import pytest
 from test_ports import SIZES, check_both_ways, random_frames
 
 from penstock.errors import PenstockError, SpecError
-from penstock.vswitch import edge, pcapfile
-from penstock.vswitch.doctor import doctor
-from penstock.vswitch.kernel import Bridge
-from penstock.vswitch.lab import DutyCycle, Namespace, veth
-from penstock.vswitch.ports import capture, faults, open_port
+from penstock.vswitch.attach import edge, pcapfile
+from penstock.vswitch.daemon.doctor import doctor
+from penstock.vswitch.ports.base import Bridge
+from penstock.vswitch.attach.lab import DutyCycle, Namespace, veth
+from penstock.vswitch.attach.open import capture, faults, open_port
 
 PERMITTED = {ability.name: ability for ability in doctor()}
 NEEDED = ("tap", "packet", "namespaces", "ip")

@@ -6,11 +6,11 @@ import time
 import pytest
 
 from penstock.errors import SpecError
-from penstock.experiments.backdraft._switch import Bench, head
-from penstock.vswitch import quiet
-from penstock.vswitch.costs import Costs
-from penstock.vswitch.switch import Switch
-from penstock.vswitch.world import World
+from penstock.vswitch.bench.rig import Bench, head
+from penstock.vswitch.bench import noise as quiet
+from penstock.vswitch.bench.costs import Costs
+from penstock.vswitch.dataplane.switch import Switch
+from penstock.vswitch.loadgen.harness import World
 
 
 def pair(mode="backdraft", service=(0,), **settings):

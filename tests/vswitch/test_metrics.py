@@ -11,10 +11,10 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from test_switch import switch_of
 
 from penstock.errors import SpecError
-from penstock.vswitch import messages, metrics
-from penstock.vswitch.client import connect
-from penstock.vswitch.daemon import Daemon
-from penstock.vswitch.region import Region
+from penstock.vswitch.daemon import protocol as messages, metrics
+from penstock.vswitch.client.client import connect
+from penstock.vswitch.daemon.server import Daemon
+from penstock.vswitch.memory.region import Region
 
 A, B, C = "10.0.0.1", "10.0.0.2", "10.0.0.3"
 P = metrics.PREFIX

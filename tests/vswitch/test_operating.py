@@ -14,8 +14,8 @@ from test_daemon import started
 from test_switch import switch_of
 
 from penstock.cli import main
-from penstock.vswitch import messages, operating
-from penstock.vswitch.client import connect
+from penstock.vswitch.daemon import protocol as messages, operations as operating
+from penstock.vswitch.client.client import connect
 
 A, B, C = "10.0.0.1", "10.0.0.2", "10.0.0.3"
 

@@ -9,13 +9,13 @@ import pytest
 from frames import payload_of, udp
 
 from penstock.errors import SpecError
-from penstock.experiments.backdraft._overlay import Servers
-from penstock.vswitch.devices import Device, checked
-from penstock.vswitch.driver import attach_device
-from penstock.vswitch.kernel import Clock
-from penstock.vswitch.ports import open_link
-from penstock.vswitch.region import Region
-from penstock.vswitch.switch import Switch
+from penstock.vswitch.bench.two_switches import Servers
+from penstock.vswitch.attach.devices import Device, checked
+from penstock.vswitch.dataplane.driver import attach_device
+from penstock.vswitch.ports.base import Clock
+from penstock.vswitch.attach.open import open_link
+from penstock.vswitch.memory.region import Region
+from penstock.vswitch.dataplane.switch import Switch
 
 A, B, C = "10.0.0.1", "10.0.0.2", "10.0.0.3"
 SECRET = bytes(range(16))

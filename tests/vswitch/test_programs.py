@@ -12,13 +12,13 @@ import pytest
 from test_devices import HERE, THERE, plugged, rows
 from test_lab import FORBIDDEN
 
-from penstock.experiments.backdraft._switch import head
-from penstock.vswitch import messages
-from penstock.vswitch.client import connect
-from penstock.vswitch.costs import Costs
-from penstock.vswitch.lab import Namespace, veth
-from penstock.vswitch.switch import Switch
-from penstock.vswitch.world import World
+from penstock.vswitch.bench.rig import head
+from penstock.vswitch.daemon import protocol as messages
+from penstock.vswitch.client.client import connect
+from penstock.vswitch.bench.costs import Costs
+from penstock.vswitch.attach.lab import Namespace, veth
+from penstock.vswitch.dataplane.switch import Switch
+from penstock.vswitch.loadgen.harness import World
 
 pytestmark = pytest.mark.skipif(bool(FORBIDDEN), reason="; ".join(FORBIDDEN))
 

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.errors import SpecError
-from penstock.vswitch.region import Region
+from penstock.vswitch.memory.region import Region
 
 FORK = multiprocessing.get_context("fork")
 SMALL = {"rings": 32, "queues": 4, "bells": 16, "buffers": 512, "buffer_bytes": 64}

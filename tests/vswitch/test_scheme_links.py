@@ -9,13 +9,13 @@ import pytest
 from test_schemes import address, numbered, numbers_of
 
 from penstock.errors import SpecError
-from penstock.vswitch import messages
-from penstock.vswitch.client import connect
-from penstock.vswitch.daemon import Daemon
-from penstock.vswitch.fabric_switch import SchemeSwitch
-from penstock.vswitch.kernel import Clock
-from penstock.vswitch.ports import faults, open_link
-from penstock.vswitch.region import Region
+from penstock.vswitch.daemon import protocol as messages
+from penstock.vswitch.client.client import connect
+from penstock.vswitch.daemon.server import Daemon
+from penstock.vswitch.schemes.switch import SchemeSwitch
+from penstock.vswitch.ports.base import Clock
+from penstock.vswitch.attach.open import faults, open_link
+from penstock.vswitch.memory.region import Region
 
 PLACES = [{"name": f"p{i}", "rate": "10Gbps", "node": int(i >= 2)} for i in range(4)]
 LINKS = [{"between": [0, 1], "rate": "10Gbps", "delay": "2us"}]

@@ -12,15 +12,15 @@ from frames import payload_of, udp
 
 import penstock as ps
 from penstock.errors import SpecError
-from penstock.measure import HostConfig, Measure
-from penstock.schemes import parse
+from penstock.sim.config import HostConfig, Measure
+from penstock.composition import parse
 from penstock.sim import results
 from penstock.sim.simulate import Runner
-from penstock.vswitch import messages
-from penstock.vswitch.client import connect
-from penstock.vswitch.daemon import Daemon
-from penstock.vswitch.fabric_switch import SchemeSwitch
-from penstock.vswitch.region import Region
+from penstock.vswitch.daemon import protocol as messages
+from penstock.vswitch.client.client import connect
+from penstock.vswitch.daemon.server import Daemon
+from penstock.vswitch.schemes.switch import SchemeSwitch
+from penstock.vswitch.memory.region import Region
 
 FRAME = 1048
 COLUMNS = ["event", "port", "in_port", "queue", "upstream_q", "size", "queue_bytes", "port_bytes"]

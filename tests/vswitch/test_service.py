@@ -17,10 +17,12 @@ import pytest
 from frames import udp
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
-from penstock.vswitch import capturing, doctor, messages
-from penstock.vswitch.client import connect
-from penstock.vswitch.daemon import Daemon
-from penstock.vswitch.notify import Pulse, notify
+from penstock.vswitch.client import capture as capturing
+
+from penstock.vswitch.daemon import doctor, protocol as messages
+from penstock.vswitch.client.client import connect
+from penstock.vswitch.daemon.server import Daemon
+from penstock.vswitch.daemon.systemd import Pulse, notify
 
 A, B = "10.0.0.1", "10.0.0.2"
 ROOT = Path(__file__).parents[2]
@@ -135,7 +137,7 @@ def test_all_works_with_what_the_unit_leaves(tmp_path):
 import signal, socket, sys
 sys.path[:0] = [{str(ROOT)!r}, {str(ROOT / "tests/vswitch")!r}]
 from confinement import confine
-from penstock.vswitch.daemon import Daemon
+from penstock.vswitch.daemon.server import Daemon
 confine({allowed!r}, {families!r})
 daemon = Daemon({{"switch": {{"metrics": "127.0.0.1:0"}}, "port": {PORTS!r}}}, {path!r})
 signal.signal(signal.SIGTERM, lambda *_: daemon.over.set())
@@ -174,7 +176,7 @@ print("down", flush=True)
             assert messages.ask(path, {"set": change})["settings"]["th_net"] == 10**6
             text = urllib.request.urlopen(f"http://127.0.0.1:{said[1]}/metrics", timeout=10).read().decode()
             assert len(list(text_string_to_metric_families(text))) > 20
-        code = f"from penstock.vswitch.client import connect as c\np = c('a', {path!r}); print(1, flush=True); p.receive(1, 60)"
+        code = f"from penstock.vswitch.client.client import connect as c\np = c('a', {path!r}); print(1, flush=True); p.receive(1, 60)"
         child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
         child.stdout.readline()
         child.kill()

@@ -9,8 +9,8 @@ import pytest
 from frames import payload_of, udp
 
 from penstock.errors import SpecError
-from penstock.vswitch.region import Region
-from penstock.vswitch.switch import DEFAULTS, Switch, address_text, address_words, checked
+from penstock.vswitch.memory.region import Region
+from penstock.vswitch.dataplane.switch import DEFAULTS, Switch, address_text, address_words, checked
 
 A, B, C = "10.0.0.1", "10.0.0.2", "10.0.0.3"
 LOSSLESS = ["pfc", "dpfq", "backdraft"]

@@ -5,7 +5,7 @@ from frames import udp
 from test_metrics import busy
 from test_switch import switch_of
 
-from penstock.vswitch import tables
+from penstock.vswitch.client import tables
 
 
 def test_what_is_shown_of_a_busy_switch():

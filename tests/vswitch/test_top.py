@@ -8,9 +8,9 @@ from frames import udp
 from test_daemon import A, B, started
 
 from penstock.cli import main
-from penstock.vswitch import top
-from penstock.vswitch.client import connect
-from penstock.vswitch.top import History, Sample
+from penstock.vswitch.client import top
+from penstock.vswitch.client.client import connect
+from penstock.vswitch.client.top import History, Sample
 
 
 def row(sent, waiting=0):

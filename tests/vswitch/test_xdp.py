@@ -8,10 +8,10 @@ from test_lab import FORBIDDEN, PERMITTED, PONG, check_same, drain, ping
 from test_ports import SIZES, random_frames
 
 from penstock.errors import SpecError
-from penstock.vswitch import xdp
-from penstock.vswitch.kernel import Bridge
-from penstock.vswitch.lab import Namespace, veth
-from penstock.vswitch.ports import capture, open_port
+from penstock.vswitch.linux import xdp_setup as xdp
+from penstock.vswitch.ports.base import Bridge
+from penstock.vswitch.attach.lab import Namespace, veth
+from penstock.vswitch.attach.open import capture, open_port
 
 FORBIDDEN = FORBIDDEN + ([] if PERMITTED["xdp"].permitted else [f"xdp: {PERMITTED['xdp'].detail}"])
 pytestmark = pytest.mark.skipif(bool(FORBIDDEN), reason="; ".join(FORBIDDEN))

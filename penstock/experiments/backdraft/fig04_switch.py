@@ -14,9 +14,9 @@ from typing import Any
 import polars as pl
 
 from penstock.experiments.backdraft import _setup as setup
-from penstock.experiments.backdraft import _switch as real
+from penstock.vswitch.bench import rig as real
 from penstock.experiments.backdraft._setup import value
-from penstock.experiments.backdraft._switch import Bench, Row
+from penstock.vswitch.bench.rig import Bench, Row
 from penstock.experiments.cache import Runs
 from penstock.experiments.claims import Claim, Differs, ascending, holds, within
 from penstock.experiments.style import ORANGE, PAGE, PURPLE, RED, SKY, figure, lettered, log_axis

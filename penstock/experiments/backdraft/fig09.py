@@ -5,7 +5,7 @@ BESS has one queue for each application, so all of them wait in one line for the
 queue. There is no Homa here: messages of the competitors arrive by a Poisson process, of one frame of 200 B or four of 1280 B,
 in 2, 16 or 64 RPCs at a time, a number that the paper does not give; they are not answered. The victim has 16 streams of requests
 (64 B, answers of 200 B) with 200 us between them, and its latency counts from their arrival. Load is the share of the switch's
-core that the competitors' frames need by its price list (`penstock.vswitch.costs`), doorbells not counted. All are at one
+core that the competitors' frames need by its price list (`penstock.vswitch.bench.costs`), doorbells not counted. All are at one
 switch, clients at one port, as at a network card. Servers take 20 ns. Virtual time.
 """
 
@@ -14,9 +14,9 @@ from typing import Any
 import polars as pl
 
 from penstock.experiments.backdraft import _setup as setup
-from penstock.experiments.backdraft import _switch as real
+from penstock.vswitch.bench import rig as real
 from penstock.experiments.backdraft._setup import value
-from penstock.experiments.backdraft._switch import COSTS, Bench, Row
+from penstock.vswitch.bench.rig import COSTS, Bench, Row
 from penstock.experiments.cache import Runs
 from penstock.experiments.claims import Claim, Differs, holds, within
 from penstock.experiments.style import BLUE, GREEN, PAGE, RED, SKY, figure, legend_above, lettered, log_axis

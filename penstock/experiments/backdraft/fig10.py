@@ -14,9 +14,9 @@ from typing import Any
 import polars as pl
 
 from penstock.experiments.backdraft import _setup as setup
-from penstock.experiments.backdraft import _switch as real
+from penstock.vswitch.bench import rig as real
 from penstock.experiments.backdraft._setup import value
-from penstock.experiments.backdraft._switch import CYCLE_NS, Bench, Row
+from penstock.vswitch.bench.rig import CYCLE_NS, Bench, Row
 from penstock.experiments.cache import Runs
 from penstock.experiments.claims import Claim, Differs, ascending, holds, within
 from penstock.experiments.style import GREEN, ORANGE, PAGE, PURPLE, RED, SKY, YELLOW, figure, legend_above, lettered, log_axis

@@ -17,14 +17,14 @@ import numpy as np
 import polars as pl
 
 from penstock.experiments.backdraft import _setup as setup
-from penstock.experiments.backdraft import _switch as real
+from penstock.vswitch.bench import rig as real
 from penstock.experiments.backdraft._setup import Scheme, Servers, value
 from penstock.experiments.cache import Runs, Spec
 from penstock.experiments.claims import Claim, Differs, holds, within
 from penstock.experiments.style import BLUE, COLUMN, SKY, figure, legend_above, log_axis
 from penstock.hashing import choice, flow_hash, node_seed
-from penstock.vswitch.region import Region
-from penstock.vswitch.switch import Switch
+from penstock.vswitch.memory.region import Region
+from penstock.vswitch.dataplane.switch import Switch
 
 TITLE = "Flows that share a queue: static and dynamic queues"
 PAPER = "Backdraft, NSDI 2022, figure 11"

@@ -1,7 +1,7 @@
 """Backdraft (NSDI 2022), figure 14: one slow flow of twelve, on the real switch.
 
 Section 6.4: 12 flows, their rates by Zipf's law, to a receiver with 8 cores, one of which is slow; 11 flows are fast. Together
-they offer 95 Gbit/s in frames of 1500 B, which the switch's core can just carry (`penstock.vswitch.costs`; the paper's switch
+they offer 95 Gbit/s in frames of 1500 B, which the switch's core can just carry (`penstock.vswitch.bench.costs`; the paper's switch
 has several cores). Flow 6 of 12 has the slow core to itself; each of the other cores has one or two flows and takes 300 ns for
 a frame. How slow the slow core is the paper does not say: it takes a tenth to all of what its flow offers here. BESS has one
 receive queue of 1024 descriptors, which the cores share in order; Backdraft's regions have as many buffers. Senders
@@ -13,9 +13,9 @@ from typing import Any
 import polars as pl
 
 from penstock.experiments.backdraft import _setup as setup
-from penstock.experiments.backdraft import _switch as real
+from penstock.vswitch.bench import rig as real
 from penstock.experiments.backdraft._setup import value
-from penstock.experiments.backdraft._switch import Bench, Row
+from penstock.vswitch.bench.rig import Bench, Row
 from penstock.experiments.cache import Runs
 from penstock.experiments.claims import Claim, Differs, holds, within
 from penstock.experiments.style import PAGE, RED, SKY, figure, legend_above, lettered

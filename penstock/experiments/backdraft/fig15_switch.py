@@ -13,10 +13,10 @@ import numpy as np
 import polars as pl
 
 from penstock.experiments.backdraft import _setup as setup
-from penstock.experiments.backdraft import _switch as real
-from penstock.experiments.backdraft._overlay import Servers
+from penstock.vswitch.bench import rig as real
+from penstock.vswitch.bench.two_switches import Servers
 from penstock.experiments.backdraft._setup import value
-from penstock.experiments.backdraft._switch import Row
+from penstock.vswitch.bench.rig import Row
 from penstock.experiments.cache import Runs
 from penstock.experiments.claims import Claim, Differs, holds, within
 from penstock.experiments.style import BLACK, ORANGE, PAGE, SKY, figure, legend_above, lettered

@@ -3,7 +3,7 @@
 Section 6.5: an application sends in 8 to 16 K queues, chosen by Zipf's law, through a switch with one core. At scales quick and
 paper the work is counted: looks into transmit queues, and doorbells answered and rung, for each frame. That is the same on every
 machine, and it is not throughput: what a look costs depends on caches, which no price list has. Scale "real" measures throughput
-(`penstock.vswitch.bench`), on a quiet machine only.
+(`penstock.vswitch.bench.bench`), on a quiet machine only.
 """
 
 from typing import Any
@@ -12,14 +12,14 @@ import numpy as np
 import polars as pl
 
 from penstock.experiments.backdraft import _setup as setup
-from penstock.experiments.backdraft import _switch as real
+from penstock.vswitch.bench import rig as real
 from penstock.experiments.backdraft._setup import value
-from penstock.experiments.backdraft._switch import Row
+from penstock.vswitch.bench.rig import Row
 from penstock.experiments.cache import Runs
 from penstock.experiments.claims import Claim, Differs, holds, within
 from penstock.experiments.style import COLUMN, RED, SKY, figure, legend_above, log_axis
-from penstock.vswitch import quiet
-from penstock.vswitch.bench import frame, pair, queues
+from penstock.vswitch.bench import noise as quiet
+from penstock.vswitch.bench.bench import frame, pair, queues
 
 TITLE = "Doorbells and polling over the number of queues (real switch)"
 PAPER = "Backdraft, NSDI 2022, figure 16"

@@ -2,7 +2,7 @@
 
 Section A.2: A sends to B and C to D, 20 Mpps each, through a switch with one core; D takes 1 Mpps. The lossy switch spends half
 of its core on frames that it drops; Backdraft pauses C and gives the time to A. Frames are of 64 B, each application has one
-queue. Virtual time: the switch's core could carry 24.7 Mpps (`penstock.vswitch.costs`), the paper's about 20. In real time one
+queue. Virtual time: the switch's core could carry 24.7 Mpps (`penstock.vswitch.bench.costs`), the paper's about 20. In real time one
 core drives all applications and cannot overload the switch's: there only the losses are judged.
 """
 
@@ -11,9 +11,9 @@ from typing import Any
 import polars as pl
 
 from penstock.experiments.backdraft import _setup as setup
-from penstock.experiments.backdraft import _switch as real
+from penstock.vswitch.bench import rig as real
 from penstock.experiments.backdraft._setup import value
-from penstock.experiments.backdraft._switch import Bench, Row
+from penstock.vswitch.bench.rig import Bench, Row
 from penstock.experiments.cache import Runs
 from penstock.experiments.claims import Claim, Differs, holds, within
 from penstock.experiments.style import PAGE, RED, SKY, figure, lettered

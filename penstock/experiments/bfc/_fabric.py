@@ -28,7 +28,7 @@ import polars as pl
 from penstock.experiments.cache import Runs, Spec
 from penstock.experiments.claims import Claim, Differs, ascending, holds
 from penstock.experiments.style import log_axis, look, size_text
-from penstock.run import FACEBOOK_BINS, GOOGLE_BINS, LONG_BYTES, SHORT_BYTES
+from penstock.results.run import FACEBOOK_BINS, GOOGLE_BINS, LONG_BYTES, SHORT_BYTES
 
 FABRIC = {"kind": "leaf_spine", "hosts": 128, "tors": 8, "spines": 8, "rate": "100Gbps", "delay": "1us",
           "buffer": "12MB"}  # fmt: skip

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from penstock.distributions import SizeDistribution
+from penstock.workload.distributions import SizeDistribution
 from penstock.experiments.style import BLUE, DASHES, GREEN, RED
 
 GBPS = (10, 40, 100)

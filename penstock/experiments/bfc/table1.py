@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from penstock.distributions import SizeDistribution
+from penstock.workload.distributions import SizeDistribution
 from penstock.experiments import fluid
 from penstock.experiments.cache import Runs, Spec
 from penstock.experiments.claims import Claim, Differs, ascending, within

@@ -1,0 +1,215 @@
+"""Schemes are values: `BFC(queues=32)`, `HPCC(eta=0.95) + PFC()`, `parse("hpcc:ns3+dqa")`.
+
+One file per scheme lies in this folder; its docstring names the paper.  A name may bring other parts along (HPCC was published
+on a lossless fabric, so `hpcc` includes `pfc`); `HPCC(pfc=False)` leaves one out, naming it again (`+ PFC(alpha=0.2)`) sets its
+parameters.  A user's own file is named by its path.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+from penstock.errors import SchemeError, SpecError, nearest
+from penstock.composition.places import Composition, Part, compose
+from penstock.composition.declare import HOOKS, Declarations
+from penstock.composition.load import declarations_of, load
+from penstock.units import parse_rate, parse_size, parse_time
+
+FOLDER = Path(__file__).parents[1] / "schemes"
+__all__ = ["Composition", "Scheme", "available", "compose", "parse", "scheme_type"]
+
+
+@lru_cache
+def available() -> dict[str, Declarations]:
+    """Every scheme of the package by name."""
+    return {p.stem: declarations_of(p) for p in sorted(FOLDER.glob("[!_]*.py"))}
+
+
+def declared(name: str) -> Declarations:
+    """Declarations of a built-in scheme or of a user's file."""
+    if name.endswith(".py"):
+        path = Path(name)
+        if not path.is_file():
+            raise SpecError(f'scheme "{name}": there is no such file')
+        found = declarations_of(path.resolve())
+        if not found.hooks:
+            raise SchemeError(f"{path}: defines no hook; a scheme needs at least one of {', '.join(HOOKS)}")
+        return found
+    if name not in available():
+        raise SpecError(f'unknown scheme "{name}"{nearest(name, available())}; a file of your own is named by its path, '
+                        f'./my_scheme.py')
+    return available()[name]
+
+
+def convert(where: str, kind: str, value: Any) -> int | float:
+    """A parameter's value in the form in which the compiled scheme holds it."""
+    word, *rest = kind.split()
+    if word == "choice":
+        if value not in rest:
+            raise SpecError(f"{where} = {value!r}: must be one of {', '.join(rest)}{nearest(str(value), rest)}")
+        return rest.index(value)
+    if word == "bool":
+        if not isinstance(value, bool):
+            raise SpecError(f"{where} = {value!r}: must be true or false")
+        return int(value)
+    number: int | float
+    if word == "rate" and not isinstance(value, bool) and value == 0:
+        number = 0                      # no rate: what the parameter's meaning says of 0
+    elif word in ("time", "bytes", "rate"):
+        number = {"time": parse_time, "bytes": parse_size, "rate": parse_rate}[word](value, where)
+    elif isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        raise SpecError(f"{where} = {value!r}: must be a number")
+    elif word == "float64":
+        number = float(value)
+    elif value != int(value) or abs(value) >= 2**31:
+        raise SpecError(f"{where} = {value!r}: must be a whole number; nearest: {round(value)}")
+    else:
+        number = int(value)
+    low, high = (float(x) for x in rest[0].split("..")) if rest else (0.0, math.inf)
+    if not low <= number <= high:
+        near = max(low, min(high, number))
+        raise SpecError(f"{where} = {value}: must be {rest[0] if rest else 'zero or more'}; nearest: {near:g}")
+    return float(number) if word == "rate" else number
+
+
+@dataclass(frozen=True)
+class Scheme:
+    """A composition of schemes with their parameters; the text of `name` makes it again, together with `set_by_user`."""
+
+    name: str
+    parts: dict[str, dict[str, Any]]
+    host: dict[str, Any] = field(default_factory=dict)
+    set_by_user: dict[str, Any] = field(default_factory=dict)
+
+    def __add__(self, other: Scheme) -> Scheme:
+        parts = {name: dict(values) for name, values in self.parts.items()}
+        for name, values in other.parts.items():
+            parts[name] = {**parts.get(name, {}), **values}
+        name = f"{self.name}+{other.name}"
+        return Scheme(name, parts, {**self.host, **other.host}, {**self.set_by_user, **other.set_by_user})
+
+    def __repr__(self) -> str:
+        return f"<Scheme {self.name}{''.join(f' {k}={v}' for k, v in self.set_by_user.items())}>"
+
+    @property
+    def label(self) -> str:
+        """The name as part of a folder's name."""
+        text = "+".join(Path(n).stem if n.endswith(".py") else n for n in self.name.split("+"))
+        return text.replace(":", "-").replace("/", "-")
+
+    def values(self, part: str) -> dict[str, int | float]:
+        """All parameters of one part, defaults filled in, as the compiled scheme holds them."""
+        out = {}
+        for name, (kind, default, _) in declared(part).parameters.items():
+            out[name] = convert(f"{Path(part).stem}.{name}", kind, self.parts[part].get(name, default))
+        return out
+
+    def parameters(self) -> dict[str, Any]:
+        """"part.parameter" -> value as a user would write it, for every parameter."""
+        out = {}
+        for part, values in self.parts.items():
+            for name, (_, default, _) in declared(part).parameters.items():
+                out[f"{Path(part).stem}.{name}"] = values.get(name, default)
+        return out
+
+    def key(self) -> str:
+        """Text that changes whenever a result may: names, parameters and the sources of the parts."""
+        return repr((sorted(self.parts.items(), key=str), [declared(p).source for p in self.parts], sorted(self.host.items())))
+
+    def compose(self, core: dict[str, int], levels: int, nic_queues: int = 0, hosts: int = 1) -> Composition:
+        """Load every part and lay their state behind the fabric's structs; `hosts` is the size of the network."""
+        parts = []
+        for index, name in enumerate(self.parts):
+            found = declared(name)
+            parts.append(Part(load(found), found, self.values(name), index, hosts=hosts))
+        return compose(parts, core, levels, nic_queues)
+
+
+def _add(parts: dict[str, dict[str, Any]], name: str, without: set[str]) -> None:
+    """A part and, before it, what it includes."""
+    found = declared(name)
+    for included in found.includes:
+        if included not in without:
+            _add(parts, included, without)
+    parts.setdefault(name, {})
+
+
+def _assign(where: str, parts: dict[str, dict[str, Any]], host: dict[str, Any], main: str, key: str, value: Any) -> None:
+    """Set "parameter" or "part.parameter" of a composition; the named part's own parameters come first."""
+    owner, _, name = key.rpartition(".")
+    if owner == "host":
+        host[name] = value
+        return
+    owners = [owner] if owner else [main, *(p for p in parts if p != main)]
+    stems = {Path(p).stem: p for p in parts}
+    for candidate in owners:
+        part = stems.get(Path(candidate).stem)
+        if part and name in declared(part).parameters:
+            convert(f"{where}: {key}", declared(part).parameters[name][0], value)
+            parts[part][name] = value
+            return
+    pairs = [(Path(p).stem, n) for p in parts for n in declared(p).parameters]
+    known = [n for _, n in pairs] + [f"{p}.{n}" for p, n in pairs]
+    raise SpecError(f'{where} has no parameter "{key}"{nearest(key, known) if known else ""}')
+
+
+def _single(text: str, parameters: Mapping[str, Any]) -> Scheme:
+    """One name, `bfc`, `hpcc:ns3` or `./my_scheme.py`, with parameters of its own or of the parts that it includes."""
+    name, _, preset = text.partition(":")
+    found = declared(name)
+    own = {**parameters}
+    without = {part for part in found.includes if own.get(part) is False}
+    parts: dict[str, dict[str, Any]] = {}
+    host: dict[str, Any] = {}
+    _add(parts, name, without)
+    if preset and preset not in found.presets and preset != "paper":
+        raise SpecError(f'scheme "{text}": {name} has no preset "{preset}"{nearest(preset, [*found.presets, "paper"])}')
+    for key, value in found.presets.get(preset or "default", {}).items():
+        if key.partition(".")[0] not in without:
+            _assign(f"{text} (preset)", parts, host, name, key, value)
+    for key, value in own.items():
+        if key not in without:
+            _assign(f'scheme "{name}"', parts, host, name, key, value)
+    return Scheme(text, parts, host, {f"{Path(name).stem}.{k}" if "." not in k else k: v for k, v in own.items()})
+
+
+def parse(scheme: str | Scheme, parameters: Mapping[str, Any] | None = None) -> Scheme:
+    """A scheme by name, preset and composition: "bfc", "hpcc:ns3", "dcqcn+window_cap", "./my_scheme.py".
+
+    `parameters` are set in the first part that knows them; "part.parameter" names the part.  Raises SpecError.
+    """
+    parameters = dict(parameters or {})
+    if isinstance(scheme, Scheme):
+        made = scheme
+    else:
+        names = [n.strip() for n in str(scheme).split("+")]
+        if not all(names):
+            raise SpecError(f'scheme "{scheme}": an empty name; write it as "hpcc+dqa"')
+        first = {k: v for k, v in parameters.items() if v is False and k in declared(names[0].partition(":")[0]).includes}
+        made = _single(names[0], first)
+        parameters = {k: v for k, v in parameters.items() if k not in first}
+        for name in names[1:]:
+            made = made + _single(name, {})
+    parts = {name: dict(values) for name, values in made.parts.items()}
+    host = dict(made.host)
+    for key, value in parameters.items():
+        _assign(f'scheme "{made.name}"', parts, host, next(reversed(parts)) if "+" not in made.name else "", key, value)
+    return Scheme(made.name, parts, host, {**made.set_by_user, **parameters})
+
+
+def scheme_type(name: str) -> Any:
+    """The constructor of a built-in scheme: keyword arguments are its parameters and those of its included parts."""
+
+    def make(**parameters: Any) -> Scheme:
+        return _single(name, parameters)
+
+    found = available()[name]
+    lines = [f"    {n}: {doc} (default {default!r})" for n, (_, default, doc) in found.parameters.items()]
+    make.__name__ = make.__qualname__ = name
+    make.__doc__ = found.doc + ("\n\nParameters:\n" + "\n".join(lines) if lines else "")
+    return make

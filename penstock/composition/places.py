@@ -1,0 +1,114 @@
+"""A composition of schemes: checks it, gives each its share behind the fabric's structs, names its tables."""
+
+import re
+from dataclasses import dataclass, field
+from types import ModuleType
+from typing import Any
+
+from penstock.errors import SchemeError
+from penstock.composition.declare import C_TYPES, HOOKS, OWNERS, Declarations, c_type
+
+LINE = 64
+MOST = 14
+
+
+def check_hook(scheme: str, name: str, signature: str) -> None:
+    """A compiled hook must have been built for these structs; signature: its C type, as Cython exports it."""
+    found = re.findall(r"_(\w+?) \*", re.sub(r"\w*_(?=[A-Z])", "_", signature))
+    wanted = ["Me", *(OWNERS[{"pkt": "packet"}.get(a, a)].split("*")[0] for a in HOOKS[name].split())]
+    if found != wanted:
+        raise SchemeError(f"{scheme}.{name} was compiled for ({', '.join(found)}), not ({', '.join(wanted)}): build it again")
+
+
+@dataclass
+class Part:
+    """One scheme of a composition: its compiled module, its parameters and its places."""
+
+    module: ModuleType
+    declared: Declarations
+    values: dict[str, Any]
+    index: int
+    places: dict[str, int] = field(default_factory=dict)
+    hosts: int = 0          # of the network
+    upstreams: int = 0      # queues that a neighbour may have, a multiple of 32
+
+    @property
+    def name(self) -> str:
+        return self.declared.name
+
+    def evaluate(self, expression: str | int, **more: int) -> int:
+        """A table's length or a fabric request: a number or an expression of the scheme's parameters, `hosts` and `upstreams`;
+        for the table of a node also of its number of `ports`, and `switch`, which is 0 at a host."""
+        names = {**self.values, "hosts": self.hosts, "upstreams": self.upstreams, **more, "max": max, "min": min}
+        try:
+            return int(eval(str(expression), {"__builtins__": {}}, names))
+        except Exception as error:
+            raise SchemeError(f'{self.name}: "{expression}" is no number: {error}') from None
+
+    def tables(self, owner: str, **more: int) -> list[tuple[str, int, int, int]]:
+        """(name, offset in the owner's area, count, bytes of one element) of each table."""
+        return [(f.name, f.at, self.evaluate(f.length, **more), f.size) for f in self.declared.tables(owner)]
+
+    def settings(self) -> list[tuple[int, str, str, Any]]:
+        """(offset, name, C type, value) of the parameters, in the form in which the compiled scheme holds them."""
+        fields = {f.name: f for f in self.declared.own.fields}
+        kinds = {name: c_type(kind) for name, (kind, _, _) in self.declared.parameters.items()}
+        return [(fields[n].at, n, C_TYPES[k][0], self.values[n]) for n, k in kinds.items()]
+
+
+@dataclass(frozen=True)
+class Composition:
+    """Parts in hook order, the full size of each struct, and what they ask of the fabric."""
+
+    parts: tuple[Part, ...]
+    sizes: dict[str, int]
+    queues: int
+    nic_queues: int
+    nic_by_destination: bool
+    reordering: bool
+    voqs: int
+    unbounded: bool
+    lossless: bool
+
+
+def compose(parts: list[Part], core: dict[str, int], levels: int, nic_queues: int = 0) -> Composition:
+    """Lay the areas of the parts behind the fabric's structs (`core`: their bytes); small areas share the first line.
+
+    nic_queues: of the hosts; 0 = as many as the parts ask for.
+    """
+    if len(parts) > MOST:
+        raise SchemeError(f"{len(parts)} parts in one composition; at most {MOST} are possible")
+    for part in parts:
+        built = set(getattr(part.module, "__pyx_capi__", part.declared.hooks))
+        if part.declared.hooks - built:
+            raise SchemeError(f"{part.name} was built without {', '.join(sorted(part.declared.hooks - built))}: build it again")
+        for name in part.declared.hooks & set(getattr(part.module, "__pyx_capi__", ())):
+            check_hook(part.name, name, repr(part.module.__pyx_capi__[name]))
+    for hook, what in (("choose_queue", "the queue"), ("choose_voq", "what is held back"), ("choose_path", "the path")):
+        choosers = [p.name for p in parts if hook in p.declared.hooks]
+        if len(choosers) > 1:
+            raise SchemeError(f"{' and '.join(choosers)} both choose {what}; keep one of them")
+    sizes = {}
+    for owner in OWNERS:
+        at = core[owner]
+        end = at
+        for part in sorted(parts, key=lambda p: p.declared.state[owner].size):
+            record = part.declared.state[owner]
+            part.places[owner] = at = -(-at // record.align) * record.align
+            end = max(end, at + record.size)
+            if owner != "frame":                    # a control frame belongs to one scheme
+                at = end
+        line = LINE if owner in ("packet", "port", "node") else 8
+        sizes[owner] = -(-end // line) * line
+    requests = [(p, p.declared.fabric) for p in parts]
+    ask = lambda key, default: max([default, *(p.evaluate(r[key]) for p, r in requests if key in r)])  # noqa: E731
+    unbounded = any(r.get("buffer") == "unbounded" for _, r in requests)
+    lossless = any(p.evaluate(r.get("lossless", 0)) for p, r in requests)
+    by_destination = bool(ask("nic_by_destination", 0))
+    if by_destination and nic_queues:
+        raise SchemeError(f"host.nic_queues = {nic_queues}: this scheme needs a NIC queue for each destination; leave it 0")
+    queues, nics = ask("queues", levels), parts[0].hosts if by_destination else nic_queues or ask("nic_queues", 1)
+    for part in parts:
+        part.upstreams = -(-max(queues, nics) // 32) * 32
+    return Composition(tuple(parts), sizes, queues, nics, by_destination, bool(ask("reordering", 0)), ask("voqs", 0),
+                       unbounded, lossless)

@@ -1,0 +1,501 @@
+"""Builds the world of one run from plain arrays and runs it in chunks.  The only module of the core that Python code calls."""
+
+import cython
+
+if not cython.compiled:
+    from penstock.fabric.queueing import set_event, set_node_event
+    from penstock.fabric.state import *
+    from penstock.fabric.switch import drop, kick
+    from penstock.sim.interpreted import *
+    from penstock.sim.core.engine import run_windows as run_released
+    from penstock.sim.core.sender import set_start_timer
+
+
+def new_node(world, number, degree, node, port_size, queue_size, queue_count, voq_count):
+    """Node `number` gets its ports, queues and event tree."""
+    node.worker = worker_at(world, 0)
+    node.id = number
+    node.first_port = world.port_count
+    node.port_count = degree
+    node.is_host = 1 if number < world.host_count else 0
+    node.ops = host_ops(world) if node.is_host else switch_ops(world)
+    node.leaf_count = 2
+    while node.leaf_count < 2 * degree + 5:
+        node.leaf_count *= 2
+    node.tree = new_int64(world.arena, 2 * node.leaf_count)
+    for i in range(2 * node.leaf_count):
+        node.tree[i] = NEVER
+    for i in range(16):
+        node.deadlines[i] = NEVER
+    node.voq_count = voq_count
+    node.voq_size = queue_size
+    node.voqs = new_queues(world.arena, voq_count, queue_size)
+    node.ports = new_ports(world.arena, degree, port_size)
+    node.port_size = port_size
+    for slot in range(degree):
+        port = port_at(node, slot)
+        port.slot = slot
+        port.flows = -1
+        port.queue_size = queue_size
+        port.queue_count = queue_count
+        port.queues = new_queues(world.arena, queue_count, queue_size)
+    world.port_count += degree
+
+
+def new_nic(world, node, nic_queues):
+    """The host part of a node: round robin, pacer, receiver."""
+    host = new_host(world.arena)
+    node.host = host
+    host.nic_queues = nic_queues
+    host.parked = new_flow_rings(world.arena, nic_queues)
+    host.queue_flows = new_int32(world.arena, nic_queues)
+    host.free_queue = new_int32(world.arena, nic_queues)
+    for i in range(nic_queues):
+        host.free_queue[i] = i
+    host.free_queues = nic_queues
+    host.heap_capacity = 16
+    host.heap = new_flow_refs(world.arena, 16)
+    host.sink_bits = 4
+    host.sinks = new_sinks(world.arena, 16)
+    host.finished = new_int32(world.arena, 4096)
+    host.delayed_until = NEVER
+
+
+def link(world, a, slot_a, b, slot_b, ps_per_byte, delay):
+    port_a = port_at(node_at(world, a), slot_a)
+    port_b = port_at(node_at(world, b), slot_b)
+    port_a.peer_node = b
+    port_a.peer_slot = slot_b
+    port_a.peer_port = node_at(world, b).first_port + slot_b
+    port_a.peer_queues = port_b.queue_count
+    port_b.peer_node = a
+    port_b.peer_slot = slot_a
+    port_b.peer_port = node_at(world, a).first_port + slot_a
+    port_b.peer_queues = port_a.queue_count
+    port_a.ps_per_byte = ps_per_byte
+    port_b.ps_per_byte = ps_per_byte
+    port_a.delay = delay
+    port_b.delay = delay
+
+
+def set_lines(port, loss, control_loss):
+    port.loss = loss
+    port.control_loss = control_loss
+
+
+def cut(world, node, slot):
+    """A link goes down: what is on the wire towards this port is lost."""
+    port = port_at(node, slot)
+    while port.in_head:
+        pkt = port.in_head
+        port.in_head = pkt.next
+        port.cut_bytes += pkt.size
+        drop(node, port, pkt, DROP_DOWN)
+    set_event(node, slot, NEVER)
+    for parity in range(2):
+        outbox = outbox_at(node.worker, parity, port.peer_port)
+        while outbox.head:
+            pkt = outbox.head
+            outbox.head = pkt.next
+            port.cut_bytes += pkt.size
+            drop(node, port, pkt, DROP_DOWN)
+    for i in range(world.worker_count):
+        for parity in range(2):
+            word = node.id * world.mail_words + (slot >> 6)
+            worker_at(world, i).mail[parity][word] &= ~bit(slot & 63)
+
+
+def chain_bytes(pkt):
+    """Bytes of a list of packets."""
+    total = 0
+    while pkt:
+        total += pkt.size
+        pkt = pkt.next
+    return total
+
+
+class Simulation:
+    """One run.  `shape` and `settings` are dicts of integers (see simulate.py); `composition` comes from Scheme.compose."""
+
+    def __init__(self, shape, settings, composition):
+        arena = new_arena()
+        world = new_world(arena)
+        self.world = world
+        self.kept = []
+        self.kept_starts = None
+        self.installed = []
+        world.arena = arena
+        world.host_count = shape["hosts"]
+        world.node_count = shape["nodes"]
+        world.worker_count = settings["threads"]
+        world.mail_words = (int(max(shape["degrees"])) + 63) // 64
+        world.window = shape["window"]
+        world.base_rtt = shape["base_rtt"]
+        world.bdp = shape["bdp"]
+        world.line_ps_per_byte = shape["line_ps_per_byte"]
+        world.mtu = settings["mtu"]
+        world.header = settings["header"]
+        world.quantum = settings["mtu"] + settings["header"]
+        world.ack_min = settings["ack"]
+        world.ack_header = settings["ack_header"]
+        world.ack_lane = settings["ack_lane"]
+        world.nic_by_destination = composition.nic_by_destination
+        world.reordering = composition.reordering
+        world.rto = settings["rto"]
+        world.nack_interval = settings["nack_interval"]
+        world.seed = settings["seed"]
+        world.sample = settings["sample"]
+        world.sample_ports = settings["sample_ports"]
+        world.sample_queues = settings["sample_queues"]
+        world.sample_flows = settings["sample_flows"]
+        world.log_pauses = settings["log_pauses"]
+        world.trace = settings["trace"]
+        world.scheme_count = len(composition.parts)
+        sizes = composition.sizes
+        world.workers = new_workers(arena, world.worker_count)
+        world.node_size = sizes["node"]
+        world.nodes = new_nodes(arena, world.node_count, world.node_size)
+        world.next_times = new_int64(arena, world.node_count)
+        set_fabric_hooks(world)
+        for number in range(world.node_count):
+            queues = composition.nic_queues if number < world.host_count else composition.queues
+            node = node_at(world, number)
+            voqs = 0 if number < world.host_count else composition.voqs
+            new_node(world, number, shape["degrees"][number], node, sizes["port"], sizes["queue"], queues, voqs)
+            node.hash_seed = shape["node_seeds"][number]
+            node.random_seed = shape["random_seeds"][number]
+            node.tier = shape["tiers"][number]
+            node.buffer_size = NEVER
+            if node.is_host:
+                new_nic(world, node, composition.nic_queues)
+            elif not composition.unbounded and shape["buffers"][number - world.host_count]:
+                node.buffer_size = shape["buffers"][number - world.host_count]
+            world.next_times[number] = NEVER
+        for a, slot_a, b, slot_b, ps_per_byte, delay, loss, control_loss in shape["links"]:
+            link(world, a, slot_a, b, slot_b, ps_per_byte, delay)
+            set_lines(port_at(node_at(world, a), slot_a), loss, control_loss)
+            set_lines(port_at(node_at(world, b), slot_b), loss, control_loss)
+            up = (shape["tiers"][b] > shape["tiers"][a]) - (shape["tiers"][b] < shape["tiers"][a])
+            port_at(node_at(world, a), slot_a).up = up
+            port_at(node_at(world, b), slot_b).up = -up
+        self.set_workers(shape["worker_of"], settings["flow_limit"], sizes)
+        self.set_routes(shape["offsets"], shape["next_hops"])
+        for part in composition.parts:
+            self.install(part)
+        if world.sample:
+            for number in range(world.node_count):
+                self.start_sampling(number, settings["count_flows"])
+
+    def __dealloc__(self):
+        free_world(self.world)
+
+    def start_sampling(self, number, count_flows):
+        node = node_at(self.world, number)
+        for slot in range(node.port_count):
+            if count_flows and port_at(node, slot).flows >= 0:
+                port_at(node, slot).flow_samples = new_int64(self.world.arena, FLOW_BINS)
+        if not node.is_host or self.world.sample_ports or self.world.sample_flows:
+            set_node_event(node, SAMPLE, 0)
+            self.world.next_times[number] = 0
+
+    def set_workers(self, worker_of, flow_limit, sizes):
+        world = self.world
+        even = new_outboxes(world.arena, world.port_count)
+        odd = new_outboxes(world.arena, world.port_count)
+        for i in range(world.worker_count):
+            worker = worker_at(world, i)
+            worker.id = i
+            worker.world = world
+            worker.arena = world.arena
+            worker.packet_size = sizes["packet"]
+            worker.flow_size = sizes["flow"]
+            worker.frame_size = sizes["frame"]
+            worker.pool_size = max(16, 131072 // sizes["packet"])
+            worker.pool_used = worker.pool_size
+            worker.flow_limit = flow_limit
+            worker.flows = new_flows(world.arena, flow_limit, sizes["flow"])
+            worker.outboxes[0] = even
+            worker.outboxes[1] = odd
+            worker.mail[0] = new_masks(world.arena, world.node_count * world.mail_words)
+            worker.mail[1] = new_masks(world.arena, world.node_count * world.mail_words)
+            worker.nodes = new_node_refs(world.arena, world.node_count)
+        for number in range(world.node_count):
+            worker = worker_at(world, worker_of[number])
+            node = node_at(world, number)
+            node.worker = worker
+            worker.nodes[worker.node_count] = node
+            worker.node_count += 1
+
+    def set_routes(self, offsets, next_hops):
+        """Routing tables: `offsets` int32[nodes, hosts], `next_hops` one int16 array per node."""
+        self.kept.append((offsets, next_hops))
+        for number in range(self.world.node_count):
+            node = node_at(self.world, number)
+            node.routes = int32_table(offsets[number])
+            node.next_hops = int16_table(next_hops[number])
+
+    def install(self, part):
+        """Give a scheme its places, parameters, tables and hooks."""
+        world = self.world
+        me = new_me(world, part)
+        set_places(world, me, part.places, part.index, CONTROL + part.index)
+        for offset, _, kind, value in part.settings():
+            set_parameter(me, offset, kind, value)
+        for _, at, count, size in part.tables("scheme"):
+            put_own_table(world, me, at, count, size)
+        for name in sorted(part.declared.hooks):
+            if name == "on_control":
+                add_frame_hook(world, hook_of(part.module, name), me, CONTROL + part.index)
+            elif name == "on_timer":
+                add_timer_hook(world, hook_of(part.module, name), me, part.index)
+            elif name == "admit" or name.startswith("choose_"):
+                add_queue_hook(world, name, hook_of(part.module, name), me)
+            elif name == "on_enqueue" or name == "on_dequeue":
+                add_packet_hook(world, name == "on_enqueue", hook_of(part.module, name), me)
+            elif not name.startswith("set_up"):
+                add_flow_hook(world, name, hook_of(part.module, name), me)
+        if "set_up" in part.declared.hooks:
+            call_set_up(hook_of(part.module, "set_up"), me)
+        self.installed.append((part, me_of(me)))
+        for number in range(world.node_count):
+            self.install_at(node_at(world, number).is_host, number, part, me_of(me))
+
+    def install_at(self, is_host, number, part, me):
+        """A scheme's tables and set-up at one node; ports and set-up only at switches."""
+        world = self.world
+        node = node_at(world, number)
+        for _, at, count, size in part.tables("node", ports=node.port_count, switch=1 - is_host):
+            put_table(world, node_area(node, part.places["node"]), at, count, size)
+        if is_host:
+            return
+        for slot in range(node.port_count):
+            port = port_at(node, slot)
+            for _, at, count, size in part.tables("port"):
+                put_table(world, port_area(port, part.places["port"]), at, count, size)
+        if "set_up_node" in part.declared.hooks:
+            call_set_up_node(hook_of(part.module, "set_up_node"), me_at(me), node)
+        if "set_up_port" in part.declared.hooks:
+            for slot in range(node.port_count):
+                call_set_up_port(hook_of(part.module, "set_up_port"), me_at(me), node, port_at(node, slot))
+
+    def set_results(self, flow_count, finish, retransmitted, paused):
+        """Where results go, by flow number: int64 arrays; `finish` is -1 for what has not finished."""
+        world = self.world
+        self.kept.append((finish, retransmitted, paused))
+        world.flow_count = flow_count
+        world.finish = int64_table(finish)
+        world.retransmitted = int64_table(retransmitted)
+        world.paused = int64_table(paused)
+
+    def count_waits(self, classes, class_count):
+        """Count queueing times at every port of a switch by class of flow: `classes` int8, by flow number."""
+        world = self.world
+        self.kept.append(classes)
+        world.classes = int8_table(classes)
+        world.class_count = class_count
+        for number in range(world.host_count, world.node_count):
+            node = node_at(world, number)
+            for slot in range(node.port_count):
+                port_at(node, slot).waits = new_int64(world.arena, 2 * class_count)
+
+    def waits(self):
+        """(node, port, class, packets, ps) of every port of a switch and class of flow that it has sent."""
+        world = self.world
+        out = []
+        for number in range(world.host_count, world.node_count):
+            node = node_at(world, number)
+            for slot in range(node.port_count):
+                port = port_at(node, slot)
+                out += [(number, slot, i, port.waits[2 * i], port.waits[2 * i + 1])
+                        for i in range(world.class_count) if port.waits[2 * i]]
+        return out
+
+    def set_dependencies(self, waiting, pending, child_offsets, children):
+        world = self.world
+        self.kept.append((waiting, pending, child_offsets, children))
+        world.waiting = start_table(waiting)
+        world.pending = int32_table(pending)
+        world.child_offsets = int32_table(child_offsets)
+        world.children = int32_table(children)
+
+    def load_starts(self, starts, firsts):
+        """The flows of the next stretch of time, by host and time; `firsts[h]:firsts[h + 1]` are those of host h."""
+        world = self.world
+        self.kept_starts = starts
+        world.starts = start_table(starts)
+        for number in range(world.host_count):
+            host = node_at(world, number).host
+            host.next_start = firsts[number]
+            host.last_start = firsts[number + 1]
+            self.refresh_start(number)
+
+    def refresh_start(self, number):
+        node = node_at(self.world, number)
+        set_start_timer(node)
+        self.world.next_times[number] = NEVER if node.tree[1] == NEVER else node.tree[1] >> KEY_BITS
+
+    def run_until(self, horizon):
+        """Set the time at which windows must end; whatever happens before it is done, nothing at or after it."""
+        world = self.world
+        world.horizon = horizon
+        soonest = worker_at(world, 0).window_start
+        for number in range(world.node_count):
+            soonest = min(soonest, world.next_times[number])
+        for i in range(world.worker_count):
+            worker_at(world, i).window_start = soonest
+            worker_at(world, i).finished = 0
+
+    def run(self, worker, windows):
+        """Run some windows of one worker, without the GIL; returns whether it has more to do before the horizon."""
+        run_released(worker_at(self.world, worker), windows)
+        return not worker_at(self.world, worker).finished and worker_at(self.world, worker).window_start < self.world.horizon
+
+    def change_link(self, time, a, slot_a, b, slot_b, up, ps_per_byte, only):
+        """A link goes up (1), down (0) or keeps its state (-1); a rate of 0 keeps the rate.  `only` one node sends at the new
+        rate; -1: both.  Call when time has come."""
+        world = self.world
+        ends = [(a, slot_a), (b, slot_b)]
+        for number, slot in ends:
+            node = node_at(world, number)
+            port = port_at(node, slot)
+            node.now = time
+            if ps_per_byte and (only < 0 or only == number):
+                port.ps_per_byte = ps_per_byte
+                self.set_up_again(number)
+            if up == 0:
+                port.down = 1
+                cut(world, node, slot)
+        for number, slot in ends:
+            if up == 1:
+                node = node_at(world, number)
+                port_at(node, slot).down = 0
+                kick(node, port_at(node, slot))
+            self.refresh_time(number)
+
+    def set_up_again(self, number):
+        """What schemes derive from the rates of a switch has changed."""
+        node = node_at(self.world, number)
+        if node.is_host:
+            return
+        for part, me in self.installed:
+            if "set_up_node" in part.declared.hooks:
+                call_set_up_node(hook_of(part.module, "set_up_node"), me_at(me), node)
+
+    def tx_bytes(self, number, slot):
+        return port_at(node_at(self.world, number), slot).tx_bytes
+
+    def refresh_time(self, number):
+        node = node_at(self.world, number)
+        self.world.next_times[number] = NEVER if node.tree[1] == NEVER else node.tree[1] >> KEY_BITS
+        if node.worker.sent:
+            for i in range(self.world.worker_count):
+                worker_at(self.world, i).window_start = min(worker_at(self.world, i).window_start, self.world.horizon)
+
+    def balance_packets(self):
+        """Share out free packets between workers: they migrate with the traffic."""
+        world = self.world
+        for i in range(world.worker_count):
+            worker = worker_at(world, i)
+            if not worker.free and i + 1 < world.worker_count:
+                other = worker_at(world, i + 1)
+                worker.free = other.free
+                other.free = NO_PACKET
+            if not worker.free_frames and i + 1 < world.worker_count:
+                other = worker_at(world, i + 1)
+                worker.free_frames = other.free_frames
+                other.free_frames = NO_PACKET
+
+    def state(self):
+        """Progress: simulated time, packet-hops, flows done, whether all is over, an error."""
+        world = self.world
+        out = {"time": worker_at(world, 0).window_start, "hops": 0, "done": 0, "error": 0, "reactions": 0}
+        out["finished"] = worker_at(world, 0).finished
+        out["windows"] = worker_at(world, 0).windows
+        for i in range(world.worker_count):
+            out["done"] += worker_at(world, i).done
+            out["reactions"] += worker_at(world, i).reactions
+            if worker_at(world, i).error:
+                out["error"] = worker_at(world, i).error
+                out["error_node"] = worker_at(world, i).error_node
+                out["error_value"] = worker_at(world, i).error_value
+        for number in range(world.node_count):
+            out["hops"] += node_at(world, number).hops
+        return out
+
+    def rows(self, name):
+        """The rows of one log, worker by worker, as bytes."""
+        return [rows_of(worker_at(self.world, i), name) for i in range(self.world.worker_count)]
+
+    def node_counters(self):
+        """One dict per node."""
+        world = self.world
+        out = []
+        for number in range(world.node_count):
+            node = node_at(world, number)
+            out.append({
+                "node": number, "events": node.events, "hops": node.hops, "control_frames": node.control_frames,
+                "frame_bytes": node.frame_bytes, "frame_bytes_received": node.frame_bytes_received, "voqs_max": node.voqs_max,
+                "buffer_used": node.buffer_used, "buffer_max": node.buffer_max, "buffer_size": node.buffer_size,
+            })
+        return out
+
+    def port_counters(self, end):
+        """One dict per port; a pause that still lasts counts until `end`."""
+        world = self.world
+        out = []
+        for number in range(world.node_count):
+            node = node_at(world, number)
+            for slot in range(node.port_count):
+                port = port_at(node, slot)
+                wire = chain_bytes(port.in_head)
+                for parity in range(2):
+                    wire += chain_bytes(outbox_at(node.worker, parity, port.peer_port).head)
+                control = chain_bytes(port.control_head)
+                paused = port.paused_ps
+                if port.paused:
+                    paused += end - port.paused_since
+                out.append({
+                    "node": number, "port": slot, "peer": port.peer_node, "peer_port": port.peer_slot,
+                    "tx_bytes": port.tx_bytes, "tx_packets": port.tx_packets, "rx_bytes": port.rx_bytes,
+                    "max_queue_bytes": port.max_bytes, "queued_bytes": port.bytes, "control_bytes": control, "wire_bytes": wire,
+                    "pauses_sent": port.pauses_sent, "pauses_received": port.pauses_received, "paused_ps": paused,
+                    "cut_bytes": port.cut_bytes, "ecn_marks": port.ecn_marks, "dropped_bytes": port.dropped_bytes,
+                    "ps_per_byte": port.ps_per_byte, "held_bytes": port.held, "ack_bytes": port.ack_bytes,
+                    "frame_bytes": port.frame_bytes,
+                    "drops": [port.drops[i] for i in range(DROP_REASONS)], "paused": port.paused,
+                    "paused_queues": sum([1 for i in range(port.queue_count) if queue_at(port, i).paused]),
+                })
+        return out
+
+    def flow_samples(self):
+        """(node, port, active flows, samples) of every port that counts its flows."""
+        world = self.world
+        out = []
+        for number in range(world.host_count, world.node_count):
+            node = node_at(world, number)
+            for slot in range(node.port_count):
+                if port_at(node, slot).flow_samples:
+                    out += [(number, slot, i, port_at(node, slot).flow_samples[i])
+                            for i in range(FLOW_BINS) if port_at(node, slot).flow_samples[i]]
+        return out
+
+    def memory(self):
+        """Packets ever made, by worker."""
+        return [worker_at(self.world, i).packets for i in range(self.world.worker_count)]
+
+    def active_flows(self):
+        """(number, acknowledged bytes, size) of the flows that are not finished."""
+        world = self.world
+        out = []
+        for number in range(world.host_count):
+            flow = node_at(world, number).host.active
+            while flow:
+                out.append((flow.number, flow.acked, flow.size, flow.retransmitted, flow.paused_ps, flow.window))
+                flow = flow.next_active
+        return out
+
+
+def struct_sizes():
+    """Bytes of the fabric's own part of each struct that schemes extend."""
+    return {"packet": packet_bytes(), "frame": packet_bytes(), "port": port_bytes(), "queue": queue_bytes(), "flow": flow_bytes(),
+            "node": node_bytes()}

@@ -1,0 +1,199 @@
+"""Windows of one link delay: every worker runs its nodes up to the window's end, then all wait once.
+
+Whatever can arrive at a node within a window was sent in an earlier one, so nodes are independent for that long.  Inside a
+node events run in the order (time, leaf): arrivals by port, transmissions by port, then scheme timers, samples, flow
+starts, pacing, timeouts.  That order knows nothing of windows, chunks or threads, and so neither do the results.
+"""
+
+import cython
+
+if not cython.compiled:
+    from penstock.fabric.queueing import *
+    from penstock.fabric.state import *
+    from penstock.fabric.switch import drop, receive, receive_control, run_timers, sample, transmit
+    from penstock.sim.core.sender import receive_ack, run_pacer, run_starts, run_tick, transmit_host
+    from penstock.sim.core.receiver import receive_data
+
+
+def wait_for_all(world):
+    """Barrier: spin for a while, then let others run."""
+    if world.worker_count == 1:
+        return
+    generation = load_relaxed(world.generation)
+    if fetch_add(world.arrived, 1) == world.worker_count - 1:
+        store_release(world.arrived, 0)
+        store_release(world.generation, generation + 1)
+    else:
+        spins = 0
+        while load_acquire(world.generation) == generation:
+            cpu_pause()
+            spins += 1
+            if spins > 2000:
+                sched_yield()
+                spins = 0
+
+
+def mail_for(worker, word):
+    """Ports of one node (a word of the mask) that got packets in the last window."""
+    world = worker.world
+    mask = worker_at(world, 0).mail[worker.parity ^ 1][word]
+    for i in range(1, world.worker_count):
+        mask |= worker_at(world, i).mail[worker.parity ^ 1][word]
+    return mask
+
+
+def collect(node, slot, parity):
+    """Move the packets that our peer sent in the last window to our end of the wire."""
+    port = port_at(node, slot)
+    outbox = outbox_at(node.worker, parity, port.peer_port)
+    if port.in_head:
+        port.in_tail.next = outbox.head
+    else:
+        port.in_head = outbox.head
+        set_event(node, slot, outbox.head.time << KEY_BITS | slot)
+    port.in_tail = outbox.tail
+    outbox.head = NO_PACKET
+
+
+def collect_mail(node):
+    worker = node.worker
+    world = worker.world
+    parity = worker.parity ^ 1
+    for word in range(world.mail_words):
+        index = node.id * world.mail_words + word
+        mask = mail_for(worker, index)
+        if mask:
+            for i in range(world.worker_count):
+                worker_at(world, i).mail[parity][index] = 0
+        while mask:
+            collect(node, word * 64 + lowest_bit(mask), parity)
+            mask &= mask - 1
+
+
+def lost(node, port, pkt):
+    """Whether the wire loses a packet."""
+    chance = port.loss
+    if pkt.kind > ACK:
+        chance = port.control_loss
+    if draw(node, 2) < chance:
+        return True
+    return False
+
+
+def arrive(node, slot):
+    port = port_at(node, slot)
+    pkt = port.in_head
+    following = pkt.next
+    port.in_head = following
+    if following:
+        set_event(node, slot, following.time << KEY_BITS | slot)
+        prefetch(following.next)
+    else:
+        set_event(node, slot, NEVER)
+    port.rx_bytes += pkt.size
+    pkt.in_port = slot
+    if port.control_loss:
+        if lost(node, port, pkt):
+            drop(node, port, pkt, DROP_LOSS)
+            return
+    if pkt.kind > ACK:
+        if pkt.flags == ADDRESSED and not node.is_host:
+            receive(node, slot, pkt)
+        else:
+            receive_control(node, slot, pkt)
+        return
+    node.hops += 1
+    if not node.is_host:
+        receive(node, slot, pkt)
+    elif pkt.kind == DATA:
+        receive_data(node, pkt)
+    else:
+        receive_ack(node, pkt)
+
+
+def run_leaf(node, which):
+    """An event that is neither an arrival nor a transmission."""
+    if which == PACE:
+        run_pacer(node)
+    elif which == START:
+        run_starts(node)
+    elif which == TIMER:
+        run_timers(node)
+    elif which == SAMPLE:
+        sample(node)
+    else:
+        run_tick(node)
+
+
+def process(node):
+    """Run one node to the end of the window."""
+    collect_mail(node)
+    tree = node.tree
+    limit = node.worker.limit
+    ports = node.port_count
+    key = tree[1]
+    while key < limit:
+        node.now = key >> KEY_BITS
+        node.events += 1
+        leaf = key & ((1 << KEY_BITS) - 1)
+        if leaf < ports:
+            arrive(node, leaf)
+        elif leaf < 2 * ports:
+            if node.is_host:
+                transmit_host(node, port_at(node, leaf - ports))
+            else:
+                transmit(node, port_at(node, leaf - ports))
+        else:
+            run_leaf(node, leaf - 2 * ports)
+        key = tree[1]
+    node.worker.world.next_times[node.id] = NEVER if key == NEVER else key >> KEY_BITS
+
+
+def has_work(worker, node):
+    """Whether a node has an event in this window, or mail."""
+    world = worker.world
+    if world.next_times[node.id] < worker.window_end:
+        return True
+    for word in range(world.mail_words):
+        if mail_for(worker, node.id * world.mail_words + word):
+            return True
+    return False
+
+
+def run_window(worker):
+    """Run our nodes that have something to do; returns when the next window may start."""
+    world = worker.world
+    worker.window_end = min((worker.window_start // world.window + 1) * world.window, world.horizon)
+    worker.limit = worker.window_end << KEY_BITS
+    worker.windows += 1
+    soonest = NEVER
+    for i in range(worker.node_count):
+        node = worker.nodes[i]
+        if has_work(worker, node):
+            process(node)
+        soonest = min(soonest, world.next_times[node.id])
+    if worker.sent:
+        soonest = min(soonest, worker.window_end)
+    worker.sent = 0
+    return soonest
+
+
+def run_windows(worker, count):
+    """Up to `count` windows, the horizon, the last flow or the last event, whichever comes first."""
+    world = worker.world
+    for _ in range(count):
+        if worker.finished or worker.window_start >= world.horizon:
+            return
+        worker.next_window[worker.parity] = run_window(worker)
+        worker.done_by[worker.parity] = FAILED if worker.error else worker.done
+        wait_for_all(world)
+        soonest = NEVER
+        done = 0
+        for i in range(world.worker_count):
+            other = worker_at(world, i)
+            soonest = min(soonest, other.next_window[worker.parity])
+            done += other.done_by[worker.parity]
+        worker.window_start = soonest
+        worker.parity ^= 1
+        if soonest == NEVER or done == world.flow_count or done < 0:
+            worker.finished = 1

@@ -1,0 +1,222 @@
+"""Hosts, as receivers: every packet is acknowledged; in order only, or, where packets take several paths, in any order."""
+
+import cython
+
+if not cython.compiled:
+    from penstock.fabric.queueing import *
+    from penstock.fabric.state import *
+    from penstock.fabric.switch import drop, kick
+    from penstock.sim.core.sender import release_children
+
+
+def sink_slot(host, number):
+    return ((number * 1640531527) & 0x7FFFFFFF) >> (31 - host.sink_bits)
+
+
+def find_sink(host, number):
+    mask = (1 << host.sink_bits) - 1
+    i = sink_slot(host, number)
+    while sink_at(host, i).number:
+        if sink_at(host, i).number == number + 1:
+            return sink_at(host, i)
+        i = (i + 1) & mask
+    return NO_SINK
+
+
+def copy_sink(to, sink):
+    to.number = sink.number
+    to.ring = sink.ring
+    to.end = sink.end
+    to.expected = sink.expected
+    to.nack_seq = sink.nack_seq
+    to.nack_at = sink.nack_at
+
+
+def place_sink(host, number):
+    """An empty place for a number that is not in the table."""
+    mask = (1 << host.sink_bits) - 1
+    i = sink_slot(host, number)
+    while sink_at(host, i).number:
+        i = (i + 1) & mask
+    return sink_at(host, i)
+
+
+def grow_sinks(node):
+    host = node.host
+    count = 1 << host.sink_bits
+    old = host.sinks
+    host.sink_bits += 1
+    host.sinks = new_sinks(node.worker.arena, 2 * count)
+    for i in range(count):
+        sink = sink_of(old, i)
+        if sink.number:
+            copy_sink(place_sink(host, sink.number - 1), sink)
+
+
+def add_sink(node, number):
+    host = node.host
+    if 2 * (host.sink_count + 1) > 1 << host.sink_bits:
+        grow_sinks(node)
+    host.sink_count += 1
+    sink = place_sink(host, number)
+    sink.number = number + 1
+    sink.ring = 0
+    sink.end = 0
+    sink.expected = 0
+    sink.nack_seq = -1
+    sink.nack_at = 0
+    return sink
+
+
+def remove_sink(host, number):
+    """Empty a place and move back those behind it (linear probing without tombstones)."""
+    mask = (1 << host.sink_bits) - 1
+    i = sink_slot(host, number)
+    while sink_at(host, i).number != number + 1:
+        i = (i + 1) & mask
+    host.sink_count -= 1
+    j = (i + 1) & mask
+    while sink_at(host, j).number:
+        home = sink_slot(host, sink_at(host, j).number - 1)
+        if ((j - home) & mask) >= ((j - i) & mask):
+            copy_sink(sink_at(host, i), sink_at(host, j))
+            i = j
+        j = (j + 1) & mask
+    sink_at(host, i).number = 0
+
+
+def record_arrival(node, number):
+    """The last byte of a flow is here."""
+    world = node.worker.world
+    node.host.finished[number & 4095] = number + 1
+    if world.finish[number] < 0:
+        world.finish[number] = node.now
+        if world.child_offsets:
+            release_children(node, number)
+
+
+def receive_data(node, pkt):
+    """In-order data advances; a gap is answered by a NACK; what came before is acknowledged again."""
+    host = node.host
+    number = pkt.number
+    if pkt.seq == 0 and pkt.flags == LAST:
+        record_arrival(node, number)
+        acknowledge(node, pkt, pkt.payload, 0)
+        return
+    sink = find_sink(host, number)
+    if not sink:
+        if pkt.flags & RETRANSMITTED and host.finished[number & 4095] == number + 1:
+            acknowledge(node, pkt, pkt.seq + pkt.payload, 0)
+            return
+        sink = add_sink(node, number)
+    if node.worker.world.reordering:
+        receive_in_any_order(node, sink, pkt)
+    elif pkt.seq == sink.expected:
+        sink.expected += pkt.payload
+        seq = sink.expected
+        if pkt.flags & LAST:
+            record_arrival(node, number)
+            remove_sink(host, number)
+        acknowledge(node, pkt, seq, 0)
+    elif pkt.seq < sink.expected:
+        acknowledge(node, pkt, sink.expected, 0)
+    elif sink.nack_seq != sink.expected or node.now - sink.nack_at >= node.worker.world.nack_interval:
+        sink.nack_seq = sink.expected
+        sink.nack_at = node.now
+        acknowledge(node, pkt, sink.expected, NACK)
+    else:
+        give_packet(node.worker, pkt)
+
+
+def receive_in_any_order(node, sink, pkt):
+    """Packets of a flow take several paths: what comes before its turn is noted, and acknowledged without an advance."""
+    number = pkt.number
+    if pkt.flags & RETRANSMITTED and sink.expected == 0 and pkt.seq > 0:        # perhaps its flow ended long ago
+        acknowledge(node, pkt, 0, NACK)
+        return
+    if pkt.flags & LAST:
+        sink.end = pkt.seq + pkt.payload
+    if pkt.seq == sink.expected:
+        sink.expected += pkt.payload
+        if sink.ring:
+            advance(node, sink)
+    elif pkt.seq > sink.expected and not note_ahead(node, sink, pkt):
+        drop(node, port_at(node, 0), pkt, DROP_ADMISSION)
+        return
+    seq = sink.expected
+    if sink.end and seq == sink.end:
+        if sink.ring:
+            node.host.free_ring[node.host.free_rings] = sink.ring
+            node.host.free_rings += 1
+        record_arrival(node, number)
+        remove_sink(node.host, number)
+    acknowledge(node, pkt, seq, 0)
+
+
+def note_ahead(node, sink, pkt):
+    """Whether there is room to note a packet that came before its turn."""
+    mtu = node.worker.world.mtu
+    if pkt.seq - sink.expected >= (64 * RING_WORDS - 1) * mtu:
+        return False
+    if sink.ring == 0:
+        sink.ring = take_ring(node)
+    i = pkt.seq // mtu % (64 * RING_WORDS)
+    node.host.rings_of_bits[(sink.ring - 1) * RING_WORDS + (i >> 6)] |= bit(i & 63)
+    return True
+
+
+def advance(node, sink):
+    """Go on to the first packet that is missing."""
+    mtu = node.worker.world.mtu
+    base = (sink.ring - 1) * RING_WORDS
+    bits = node.host.rings_of_bits
+    i = sink.expected // mtu % (64 * RING_WORDS)
+    while bits[base + (i >> 6)] & bit(i & 63):
+        bits[base + (i >> 6)] &= ~bit(i & 63)
+        sink.expected += mtu
+        if sink.end and sink.expected > sink.end:
+            sink.expected = sink.end
+        i = sink.expected // mtu % (64 * RING_WORDS)
+
+
+def take_ring(node):
+    """An empty ring; one more than its place."""
+    host = node.host
+    if host.free_rings == 0:
+        grow_rings(node)
+    host.free_rings -= 1
+    return host.free_ring[host.free_rings]
+
+
+def grow_rings(node):
+    """Twice as many rings, all of them in use so far."""
+    host = node.host
+    count = max(2 * host.ring_count, 16)
+    bits = new_masks(node.worker.arena, count * RING_WORDS)
+    for i in range(host.ring_count * RING_WORDS):
+        bits[i] = host.rings_of_bits[i]
+    host.free_ring = new_int32(node.worker.arena, count)
+    for i in range(count - host.ring_count):
+        host.free_ring[i] = count - i
+    host.free_rings = count - host.ring_count
+    host.rings_of_bits = bits
+    host.ring_count = count
+
+
+def acknowledge(node, pkt, seq, flags):
+    """The data packet turns round as its own ACK: what switches wrote into it is echoed."""
+    world = node.worker.world
+    source = pkt.src
+    pkt.src = pkt.dst
+    pkt.dst = source
+    pkt.size = max(world.ack_min, world.ack_header + pkt.size - pkt.payload - world.header)
+    pkt.payload = 0
+    pkt.seq = seq
+    pkt.hash = ~pkt.hash
+    pkt.kind = ACK
+    pkt.lane = world.ack_lane
+    pkt.flags = flags
+    pkt.queue = 0
+    port = port_at(node, 0)
+    push_control(port, pkt)
+    kick(node, port)

@@ -1,0 +1,470 @@
+"""The description of an experiment: a TOML file, checked in full before anything runs.
+
+    spec = load_spec("quickstart", sets=["workload.0.load=0.7"], schemes=["bfc"], seed=2)
+    spec.duration_ps, spec.schemes[0].parameters, spec.to_toml(), spec.key()
+    topo = spec.build_topology(); flows = spec.build_flows(topo); run = spec.simulate(spec.schemes[0], topo, flows)
+
+Precedence: defaults < file < --set < options of the command line. Bad input raises SpecError, in one or two lines:
+where (file and line, or the option), key = value, the rule, the nearest valid value.
+"""
+
+import hashlib
+import json
+import re
+import tomllib
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import asdict, fields
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    InstanceOf,
+    PrivateAttr,
+    ValidationError,
+)
+
+from penstock.errors import SpecError, nearest
+from penstock.sim.config import HostConfig, Measure
+from penstock.spec.files import absolute, hash_files, stem_of, without_none
+from penstock.spec.toml import line_of, syntax_error, write_toml
+from penstock.units import parse_time
+
+if TYPE_CHECKING:
+    from penstock.results.run import Run
+    from penstock.topology import Topology
+    from penstock.workload import Flows
+
+PRESETS = Path(__file__).parent / "presets"
+SECTIONS = ("run", "topology", "scheme", "workload", "measure", "host")
+
+
+# -- the tables of the file -------------------------------------------------------------------------------------------
+
+def _time(path: str, positive: bool = False) -> BeforeValidator:
+    def check(value: Any) -> Any:
+        parse_time(value, path, positive=positive)
+        return value
+    return BeforeValidator(check)
+
+
+def _table(path: str, kind: type) -> BeforeValidator:
+    def check(value: Any) -> Any:
+        if isinstance(value, kind):
+            return value
+        if not isinstance(value, dict):
+            raise SpecError(f"{path} = {_show(value)}: must be a table, [{path}]")
+        known = [field.name for field in fields(kind)]
+        for key in value:
+            if key not in known:
+                raise SpecError(f"{path}.{key}: unknown key{nearest(key, known)}")
+        return kind(**value)
+    return BeforeValidator(check)
+
+
+def _plain_name(value: str | None) -> str | None:
+    if value is not None and not re.fullmatch(r"[^\W_][^/\\\x00-\x1f]{0,99}", value):
+        raise ValueError("must be a plain name: a letter or digit first, no / in it, at most 100 characters")
+    return value
+
+
+def _as_list(value: Any) -> Any:
+    return [value] if isinstance(value, dict) else value
+
+
+class _Closed(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class _Open(BaseModel):
+    model_config = ConfigDict(extra="allow", strict=True)
+
+    @property
+    def extra(self) -> dict[str, Any]:
+        """The keys that are not penstock's own: they belong to the topology, workload or scheme."""
+        return dict(self.__pydantic_extra__ or {})
+
+
+class RunTable(_Closed):
+    """[run]: how long flows arrive, the seed of every random stream, and how many threads to use.
+
+    drain: go on after `duration` until every flow has finished, at most until `max_time` (simulated).
+    """
+
+    duration: Annotated[str | int | float, _time("run.duration", positive=True)]
+    seed: int = Field(default=1, ge=0, lt=2**63)
+    drain: bool = True
+    max_time: Annotated[str | int | float | None, _time("run.max_time", positive=True)] = None
+    threads: int = Field(default=1, ge=1, le=1024)
+
+
+class TopologyTable(_Open):
+    """[topology]: `kind` or `file`, and the keys of that kind."""
+
+    kind: str | None = None
+    file: str | None = None
+
+
+class SchemeTable(_Open):
+    """[scheme] or [[scheme]]: `name`, the scheme's parameters, and a `label` for its folder and legend."""
+
+    name: str
+    label: Annotated[str | None, AfterValidator(_plain_name)] = None
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """What was set, "part.parameter" for a nested table; everything else keeps the scheme's default."""
+        nested = {f"{k}.{n}": v for k, table in self.extra.items() if isinstance(table, dict) for n, v in table.items()}
+        return {k: v for k, v in self.extra.items() if not isinstance(v, dict)} | nested
+
+
+class WorkloadTable(_Open):
+    """[[workload]]: `kind` and the keys of that kind."""
+
+    kind: str
+
+
+class Spec(_Closed):
+    """A checked experiment. Make one with `load_spec` (a file or preset) or `parse_spec` (text or a dict)."""
+
+    run: RunTable
+    topology: TopologyTable
+    scheme: Annotated[list[SchemeTable], BeforeValidator(_as_list)] = Field(default_factory=list)
+    workload: Annotated[list[WorkloadTable], BeforeValidator(_as_list), Field(min_length=1)]
+    measure: Annotated[InstanceOf[Measure], _table("measure", Measure)] = Field(default_factory=Measure)
+    host: Annotated[InstanceOf[HostConfig], _table("host", HostConfig)] = Field(default_factory=HostConfig)
+    _where: "_Source" = PrivateAttr()
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Spec) and self.to_dict() == other.to_dict()
+
+    @property
+    def name(self) -> str:
+        """Of the file or preset, without its suffix."""
+        return self._where.stem
+
+    @property
+    def duration_ps(self) -> int:
+        """Picoseconds during which flows arrive."""
+        return parse_time(self.run.duration, "run.duration", positive=True)
+
+    @property
+    def max_time_ps(self) -> int | None:
+        """Picoseconds at which draining gives up; None: the simulator's own bound."""
+        return None if self.run.max_time is None else parse_time(self.run.max_time, "run.max_time", positive=True)
+
+    @property
+    def schemes(self) -> list[SchemeTable]:
+        """At least one; SpecError when the file names none."""
+        if not self.scheme:
+            raise SpecError(f'{self._where.name}: no scheme; add [scheme] name = "bfc" or give --scheme bfc')
+        return self.scheme
+
+    def labels(self) -> list[str]:
+        """A distinct name per scheme, fit for a folder: "bfc", "hpcc-ns3", "bfc,queues=128"."""
+        plain = [s.label or re.sub(r"[:/\\\s]+", "-", "+".join(stem_of(part) for part in s.name.split("+")))
+                 for s in self.schemes]
+        names: list[str] = []
+        for table, label in zip(self.schemes, plain):
+            if plain.count(label) > 1 and not table.label:
+                given = (f"{k}={_show(v)}".replace('"', "") for k, v in sorted(table.parameters.items()))
+                label = re.sub(r"[/\\\s]+", "-", ",".join([label, *given]))
+            if label in names:
+                raise SpecError(f'{self._where.name}: two schemes are both called "{label}"; give one a label = "..."')
+            names.append(label)
+        return names
+
+    def label(self, table: SchemeTable) -> str:
+        """The name of one of the schemes."""
+        return dict(zip(map(id, self.schemes), self.labels())).get(id(table), table.label or table.name)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Every key with its value, defaults filled in, None left out."""
+        out: dict[str, Any] = {"run": self.run.model_dump(), "topology": self.topology.model_dump(),
+                               "scheme": [s.model_dump() for s in self.scheme],
+                               "workload": [w.model_dump() for w in self.workload],
+                               "measure": asdict(self.measure), "host": asdict(self.host)}
+        if len(out["scheme"]) == 1:
+            out["scheme"] = out["scheme"][0]
+        return without_none(out)
+
+    def to_toml(self) -> str:
+        """TOML text that loads to an equal Spec."""
+        return write_toml(self.to_dict())
+
+    def only(self, scheme: SchemeTable) -> "Spec":
+        """This experiment with one scheme."""
+        copy = self.model_copy(update={"scheme": [scheme]})
+        copy._where = self._where
+        return copy
+
+    def key(self) -> str:
+        """16 hex digits of everything that decides the results: values, files they name, penstock's version."""
+        from penstock.results.run import version
+        content = self.to_dict()
+        content["run"] = {"duration_ps": self.duration_ps, "max_time_ps": self.max_time_ps,
+                          "seed": self.run.seed, "drain": self.run.drain}
+        content["measure"]["sample"] = self.measure.sample_ps
+        content["host"]["rto"] = self.host.rto_ps
+        content["scheme"] = [{k: v for k, v in s.model_dump().items() if k != "label"} for s in self.scheme]
+        hashed = hash_files({k: content[k] for k in ("topology", "scheme", "workload")})
+        text = json.dumps({**content, **hashed, "version": version()}, sort_keys=True, default=str)
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+    # -- from the description to a run
+
+    def build_topology(self) -> "Topology":
+        """The network; SpecError names the key."""
+        from penstock import topology
+        with self._where.context("topology"):
+            return topology.build({k: v for k, v in self.topology.model_dump().items() if v is not None})
+
+    def build_flows(self, topo: "Topology", force: bool = False) -> "Flows":
+        """All flows of all [[workload]] tables; `force` admits what would be refused, such as a load above 1."""
+        from penstock import workload
+        with self._where.context("workload"):
+            tables = [w.model_dump() for w in self.workload]
+            return workload.build(tables, topo, self.duration_ps, self.run.seed, force)
+
+    def build_scheme(self, table: SchemeTable) -> Any:
+        """The scheme as a value; SchemeError names it."""
+        from penstock import composition as schemes
+        index = next((i for i, other in enumerate(self.scheme) if other is table), 0)
+        with self._where.context(f"scheme.{index}" if len(self.scheme) > 1 else "scheme"):
+            return schemes.parse(table.name, table.parameters)
+
+    def simulate(self, table: SchemeTable, topo: "Topology", flows: "Flows", *, threads: int | None = None,
+                 progress: Callable[[Any], None] | None = None) -> "Run":
+        """One scheme on this experiment; the spec travels in the run."""
+        from penstock.sim import simulate as engine
+        scheme = self.build_scheme(table)
+        bound = {} if self.max_time_ps is None else {"max_time_ps": self.max_time_ps}
+        run = engine.simulate(topo, flows, scheme=scheme, seed=self.run.seed, threads=threads or self.run.threads,
+                              duration_ps=self.duration_ps, drain=self.run.drain, measure=self.measure, host=self.host,
+                              progress=progress, **bound)
+        if hasattr(flows, "realised"):
+            run.summary["realised"] = flows.realised(topo, self.duration_ps)
+            run.summary["nominal"] = run.summary["realised"].pop("nominal", None)
+        run.summary["spec"] = self.only(table).to_toml()
+        run.summary["label"] = self.label(table)
+        return run
+
+
+# -- where a value came from ------------------------------------------------------------------------------------------
+
+class _Source:
+    """The file's text and the options, to say where a bad value stands."""
+
+    def __init__(self, name: str, text: str = "", stem: str = "spec") -> None:
+        self.name, self.text, self.stem = name, text, stem
+        self.sets: dict[str, str] = {}
+
+    def of(self, path: str) -> str:
+        """ "file:line", "--set key=value" or "--seed 3" of a dotted path."""
+        for key, given in sorted(self.sets.items(), key=lambda item: -len(item[0])):
+            if path == key or path.startswith(key + "."):
+                return given
+        line = line_of(self.text, path.split("."))
+        return f"{self.name}:{line}" if line else self.name
+
+    def error(self, message: str, kind: type[SpecError] = SpecError) -> SpecError:
+        """The message, which starts with its dotted path, behind its place."""
+        match = re.match(r"[A-Za-z0-9_.-]+", message)
+        return kind(f"{self.of(match.group(0).rstrip('.') if match else '')}: {message}")
+
+    @contextmanager
+    def context(self, section: str) -> Iterator[None]:
+        """Puts the place before a SpecError that comes from the builder of a section ("scheme", "workload.1")."""
+        try:
+            yield
+        except SpecError as error:
+            head = section.split(".")[0]
+            message = str(error).removeprefix(f"[{head}] ")
+            own = re.match(rf"{head}\.[\w.]+", message)
+            key = re.match(r'(?:scheme "[^"]*": )?([\w.]+) = |.*(?:unknown key|no parameter) "([\w.]+)"', message)
+            path = own.group(0) if own else ".".join([section, *([key.group(1) or key.group(2)] if key else [])])
+            shown = message if message.startswith(head) else f"[{head}] {message}"
+            raise type(error)(f"{self.of(path)}: {shown}") from error
+
+
+def _show(value: Any) -> str:
+    return f'"{value}"' if isinstance(value, str) else str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _explain(error: Any, lists: Mapping[str, int]) -> str:
+    """One line for one pydantic error: dotted path, value, rule, nearest valid."""
+    where, kind, context = list(error["loc"]), error["type"], error.get("ctx", {})
+    if len(where) > 1 and where[0] in lists and isinstance(where[1], int) and lists[where[0]] == 1:
+        del where[1]
+    where = [str(part) for part in where if str(part) not in ("str", "int", "float")]
+    path, value = ".".join(where), error["input"]
+    if kind == "extra_forbidden":
+        known = SECTIONS if len(where) == 1 else list(RunTable.model_fields)
+        return f"{path}: unknown key{nearest(where[-1], known)}"
+    if kind == "missing":
+        return f"{path}: is missing" + {"run.duration": '; for example duration = "5ms"'}.get(path, "")
+    rule = {"int_type": "must be a whole number", "bool_type": "must be true or false",
+            "string_type": "must be a text", "model_type": f"must be a table, [{path}]",
+            "list_type": f"must be a table, [{path}] or [[{path}]]",
+            "too_short": "needs at least one table",
+            "greater_than_equal": f"must be {context.get('ge')} or more",
+            "less_than": f"must be below {context.get('lt')}",
+            "less_than_equal": f"must be {context.get('le')} or less"}.get(kind, error["msg"])
+    return f"{path} = {_show(value)}: {rule.removeprefix('Value error, ')}"
+
+
+# -- reading ----------------------------------------------------------------------------------------------------------
+
+def presets() -> list[str]:
+    """Names of the specs that come with penstock."""
+    return sorted(path.stem for path in PRESETS.glob("*.toml"))
+
+
+def load_spec(source: str | Path, *, sets: Iterable[str] = (), schemes: Iterable[str] = (), seed: int | None = None,
+              threads: int | None = None, duration: str | None = None) -> Spec:
+    """The spec of a TOML file, a run directory or a preset, with overrides.
+
+    sets      "KEY=VALUE" with dotted keys: "run.duration=1ms", "scheme.queues=64", "workload.0.load=0.7"
+    schemes   replace the file's schemes; one that the file also names keeps its parameters
+    """
+    path, known = Path(source), nearest("", presets())
+    if path.is_dir():
+        path = path / "spec.toml"
+        if not path.exists():
+            raise SpecError(f"{source}: a folder without a spec.toml; give a TOML file or a preset{known}")
+    if not path.exists():
+        if path.suffix or len(path.parts) > 1:
+            raise SpecError(f"{source}: no such file; give a TOML file or a preset{known}")
+        if str(source) not in presets():
+            raise SpecError(f"{source}: no such file or preset{nearest(str(source), presets())}")
+        path, name = PRESETS / f"{source}.toml", f"preset {source}"
+    else:
+        name = str(path)
+    try:
+        text = path.read_bytes().decode()
+    except UnicodeDecodeError as error:
+        raise SpecError(f"{name}: is not a text in UTF-8 (byte {error.start}); is it a TOML file?") from error
+    except OSError as error:
+        raise SpecError(f"{name}: cannot be read ({error.strerror})") from error
+    options = {"run.seed": seed, "run.threads": threads, "run.duration": duration}
+    stem = path.parent.resolve().name if path.name == "spec.toml" else path.stem
+    return parse_spec(text, name=name, stem=stem, base=path.parent, sets=sets, schemes=schemes, options=options)
+
+
+def parse_spec(content: str | Mapping[str, Any], *, name: str = "spec", stem: str = "spec", base: str | Path = ".",
+               sets: Iterable[str] = (), schemes: Iterable[str] = (), options: Mapping[str, Any] | None = None) -> Spec:
+    """The spec of TOML text or a dict; file names in it are relative to `base`."""
+    source = _Source(name, content if isinstance(content, str) else "", stem)
+    if isinstance(content, str):
+        try:
+            data = tomllib.loads(content)
+        except tomllib.TOMLDecodeError as error:
+            raise SpecError(syntax_error(name, content, str(error))) from error
+    else:
+        data = json.loads(json.dumps(content, default=str))
+    data = absolute(data, Path(base))
+    schemes, sets = list(schemes), list(sets)
+    if schemes:
+        _choose(data, schemes, source)
+    for given in sets:
+        _override(data, given, source, bool(schemes))
+    for key, value in (options or {}).items():
+        if value is not None:
+            section, field = key.split(".")
+            data.setdefault(section, {})
+            if isinstance(data[section], dict):
+                data[section][field] = value
+                source.sets[key] = f"--{field} {value}"
+    lists = {key: len(_as_list(data[key])) for key in ("scheme", "workload") if isinstance(data.get(key), (dict, list))}
+    try:
+        spec = Spec.model_validate(data)
+    except ValidationError as error:
+        raise source.error(_explain(min(error.errors(), key=lambda e: e["type"] != "extra_forbidden"), lists)) from None
+    except SpecError as error:
+        raise source.error(str(error)) from None
+    spec._where = source
+    if not spec.topology.kind and not spec.topology.file:
+        raise source.error('topology: needs a kind, such as kind = "leaf_spine", or a file = "x.graphml"')
+    if spec.scheme:
+        spec.labels()
+    return spec
+
+
+def _choose(data: dict[str, Any], names: list[str], source: _Source) -> None:
+    listed = _as_list(data.get("scheme", []))
+    known = [table for table in listed if isinstance(table, dict)] if isinstance(listed, list) else []
+    here = Path.cwd()
+    data["scheme"] = []
+    for name in names:
+        same = [table for table in known if name in (table.get("label"), table.get("name"))]
+        data["scheme"] += same or [absolute({"name": name}, here)]
+        if not same:
+            source.sets["scheme" if len(names) == 1 else f"scheme.{len(data['scheme']) - 1}"] = f"--scheme {name}"
+
+
+def _override(data: dict[str, Any], given: str, source: _Source, chosen: bool) -> None:
+    key, equals, text = given.partition("=")
+    head, *rest = [part.strip() for part in key.split(".")]
+    if not equals or not all([head, *rest]):
+        raise SpecError(f"--set {given}: expected KEY=VALUE, such as run.duration=1ms or workload.0.load=0.7")
+    if head not in SECTIONS:
+        raise SpecError(f'--set {given}: unknown section "{head}"{nearest(head, SECTIONS)}')
+    if not rest:
+        raise SpecError(f"--set {given}: names a whole table; give one of its keys, such as {head}.KEY=VALUE")
+    path = [head]
+    if head in ("scheme", "workload"):
+        tables = data[head] = _as_list(data.get(head, []))
+        index, rest = _pick(tables, rest, head, given)
+        table = tables[index]
+        path.append(str(index))
+    else:
+        table = data.setdefault(head, {})
+    if chosen and head == "scheme" and rest == ["name"]:
+        raise SpecError(f"--set {given}: the scheme is also chosen with --scheme; give one of the two")
+    for part in rest[:-1]:
+        path.append(part)
+        table = table.setdefault(part, {}) if isinstance(table, dict) else None
+    if not isinstance(table, dict):
+        raise SpecError(f"--set {given}: {'.'.join(path)} is not a table")
+    table[rest[-1]] = absolute({rest[-1]: _value(text)}, Path.cwd())[rest[-1]]
+    source.sets[".".join([*path, rest[-1]])] = f"--set {given}"
+    if head in ("scheme", "workload") and len(data[head]) == 1:
+        source.sets[".".join([head, *path[2:], rest[-1]])] = f"--set {given}"
+
+
+def _value(text: str) -> Any:
+    """The TOML value of a text; what is not TOML is the text itself."""
+    try:
+        value = tomllib.loads(f"value = {text}")
+    except tomllib.TOMLDecodeError:
+        return text
+    return value["value"] if len(value) == 1 and isinstance(value["value"], (str, int, float, list, dict)) else text
+
+
+def _pick(tables: Any, rest: list[str], head: str, given: str) -> tuple[int, list[str]]:
+    """Which of several tables a key means, by number or by name; with one table neither is needed."""
+    if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
+        raise SpecError(f"--set {given}: {head} must be a table, [{head}] or [[{head}]]")
+    if not tables:
+        raise SpecError(f"--set {given}: the spec has no [{head}] table to change")
+    names = [str(table.get("label") or table.get("name") or table.get("kind")) for table in tables]
+    first, more = rest[0], rest[1:]
+    if first.isdigit():
+        if int(first) >= len(tables):
+            raise SpecError(f"--set {given}: {head} has {len(tables)} tables, numbered from 0: {', '.join(names)}")
+        index, rest = int(first), more
+    elif more and names.count(first) == 1:
+        index, rest = names.index(first), more
+    elif len(tables) == 1:
+        index = 0
+    else:
+        raise SpecError(f"--set {given}: which of the {len(tables)} {head} tables? write {head}.0.{first} "
+                        f"(0 is {names[0]}, {len(tables) - 1} is {names[-1]})")
+    if not rest:
+        raise SpecError(f"--set {given}: names a whole table; give one of its keys, such as {head}.{first}.KEY=VALUE")
+    return index, rest

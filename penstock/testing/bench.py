@@ -1,0 +1,139 @@
+"""Packet-hops per second on fixed scenarios: what docs/performance.md is made of.
+
+A packet-hop is one data packet or ACK that crosses one link.  Every measurement is a process of its own, so that peak memory is
+that of one run; the time is that of the event loop, without building the network or collecting results.
+"""
+
+import json
+import os
+import platform
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from penstock.errors import SpecError, nearest
+
+FLOW_BYTES = 1_000_000
+# flows of 1 MB, load of the core links (ls128) or of the host links (the others); fg160 is Floodgate's network and begins with
+# an incast of 720 flows; schemes in the order of the table
+SCENARIOS: dict[str, dict[str, Any]] = {
+    "ls128": {"topology": {"kind": "leaf_spine", "hosts": 128, "tors": 8, "spines": 8}, "flows": 2000, "load_of": 64,
+              "load": 0.6},
+    "ft1024": {"topology": {"kind": "fat_tree", "k": 16}, "flows": 3000, "load_of": 1024, "load": 0.4},
+    "fg160": {"topology": {"kind": "leaf_spine", "hosts": 160, "tors": 10, "spines": 4, "uplink_rate": "400Gbps",
+                           "delay": "600ns", "buffer": "20MB"}, "flows": 3000, "load_of": 160, "load": 0.8, "incast": 720},
+}
+GENERAL = ("fifo", "pfc", "bfc", "hpcc", "dcqcn", "dctcp", "ideal_fq")
+SCHEMES = {"ls128": GENERAL, "ft1024": GENERAL,
+           "fg160": ("dcqcn", "dcqcn+floodgate", "dcqcn+floodgate:ideal", "hpcc+floodgate", "dcqcn+pfc_tagged", "bfc")}
+INCAST_BYTES = 51_100
+
+
+def flows_of(scenario: str, count: int | None = None) -> tuple[Any, Any]:
+    """The topology and the flows of a scenario: uniform pairs and start times."""
+    from penstock.topology import build
+    from penstock.workload import Flows
+
+    spec = SCENARIOS[scenario]
+    topo = build(spec["topology"])
+    n = count or spec["flows"]
+    rng = np.random.default_rng(1)
+    span = n * FLOW_BYTES * 80 / (spec["load"] * spec["load_of"])
+    src = rng.integers(0, topo.hosts, n)
+    start = np.sort(rng.integers(0, int(span), n))
+    dst = (src + 1 + rng.integers(0, topo.hosts - 1, n)) % topo.hosts
+    size = np.full(n, FLOW_BYTES)
+    crowd = slice(0, spec.get("incast", 0) if count is None else 0)
+    src[crowd] = src[crowd] // 2 + topo.hosts // 2
+    dst[crowd], start[crowd], size[crowd] = 0, 0, INCAST_BYTES
+    return topo, Flows(
+        start_ps=start, src=src, dst=dst, bytes=size, class_id=np.zeros(n, np.int8), priority=np.zeros(n, np.int8),
+        classes=("poisson",),
+        after=None, nominal=[],
+    )
+
+
+def measure(scenario: str, scheme: str, threads: int, count: int | None = None) -> dict[str, Any]:
+    """One run in this process."""
+    from penstock.sim.config import HostConfig, Measure
+    from penstock.composition import parse
+    from penstock.sim import results
+    from penstock.sim.simulate import Runner
+
+    topo, flows = flows_of(scenario, count)
+    runner = Runner(topo, flows, parse(scheme), 1, threads, int(flows.start_ps[-1]) + 1, True, None, Measure(sample="0us"),
+                    HostConfig(), 0.0, None)
+    began = time.perf_counter(), time.process_time()
+    runner.loop()
+    wall, cpu = time.perf_counter() - began[0], time.process_time() - began[1]
+    summary = results.collect(runner).summary
+    hops = summary["packet_hops"]
+    return {"scenario": scenario, "scheme": scheme, "threads": threads, "packet_hops": hops, "wall_s": wall, "cpu_s": cpu,
+            "packet_hops_per_s": hops / wall, "peak_memory_MB": summary["peak_memory_bytes"] / 1e6,
+            "flows_finished": summary["flows_finished"]}
+
+
+def in_process(arguments: Iterable[Any], prefix: Iterable[str] = ()) -> dict[str, Any]:
+    command = [*prefix, sys.executable, "-m", "penstock.testing.bench", *map(str, arguments)]
+    done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "PYTHONHASHSEED": "0"})
+    if done.returncode:
+        raise SpecError(f"the benchmark {' '.join(map(str, arguments))} failed: {done.stderr.strip()[-300:]}")
+    return dict(json.loads(done.stdout.strip().splitlines()[-1]))
+
+
+def instructions_per_hop(scenario: str, scheme: str) -> float | None:
+    """Instructions per packet-hop: two runs of different length under callgrind, so that set-up cancels; None: no valgrind."""
+    if not shutil.which("valgrind"):
+        return None
+    counted = []
+    for flows in (40, 120):
+        with tempfile.NamedTemporaryFile() as log:
+            prefix = ("valgrind", "--tool=callgrind", "--callgrind-out-file=/dev/null", f"--log-file={log.name}")
+            hops = in_process((scenario, scheme, 1, flows), prefix)["packet_hops"]
+            found = re.search(r"Collected : (\d+)", log.read().decode())
+        if not found:
+            return None
+        counted.append((int(found[1]), hops))
+    (i0, h0), (i1, h1) = counted
+    return (i1 - i0) / (h1 - h0)
+
+
+def run(scenarios: Iterable[str] = tuple(SCENARIOS), schemes: Iterable[str] | None = None, threads: Iterable[int] = (1, 2),
+        repeat: int = 3, instructions: bool = False) -> list[dict[str, Any]]:
+    """The median run of each scenario, scheme (None: those that the scenario is for) and number of threads."""
+    rows = []
+    for scenario in scenarios:
+        if scenario not in SCENARIOS:
+            raise SpecError(f'unknown scenario "{scenario}"{nearest(scenario, SCENARIOS)}')
+        for scheme in schemes or SCHEMES[scenario]:
+            for n in threads:
+                runs = sorted((in_process((scenario, scheme, n)) for _ in range(repeat)), key=lambda r: r["wall_s"])
+                row = runs[len(runs) // 2]
+                row["fastest"] = runs[0]["packet_hops_per_s"]
+                if instructions and n == 1:
+                    row["instructions_per_hop"] = instructions_per_hop(scenario, scheme)
+                rows.append(row)
+    return rows
+
+
+def machine() -> str:
+    """Processor and Python, for the record."""
+    name = platform.processor() or platform.machine()
+    try:
+        with open("/proc/cpuinfo") as file:
+            name = next((line.split(":")[1].strip() for line in file if line.startswith("model name")), name)
+    except OSError:
+        pass
+    return f"{name}, {os.cpu_count()} processors, Python {platform.python_version()}"
+
+
+if __name__ == "__main__":
+    scenario, scheme, threads, *count = sys.argv[1:]
+    print(json.dumps(measure(scenario, scheme, int(threads), int(count[0]) if count else None)))

@@ -1,0 +1,452 @@
+"""The network as it is: hosts, switches, full-duplex links, and what happens to the links during a run."""
+
+import copy
+import hashlib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from penstock.errors import SpecError, nearest
+from penstock.hashing import flow_hash
+from penstock.topology.routes import Fabric, LoneFlows, Routes, Tracer, base_rtt_ps, routes
+from penstock.units import PS_PER_S, format_rate, format_size, format_time, parse_time, ps_per_byte
+
+LINK = np.dtype(
+    [
+        ("a", "i4"),
+        ("b", "i4"),
+        ("port_a", "i4"),
+        ("port_b", "i4"),
+        ("ps_per_byte", "i8"),
+        ("delay_ps", "i8"),
+        ("loss", "f8"),
+    ]
+)
+MAX_HOSTS = 32767
+MAX_PORTS = 2000
+CHANGE_EXAMPLE = '{time = "1ms", a = "tor0", b = "spine1", up = false}'
+TIERS = ("virtual", "ToR", "spine/aggregation", "core")   # of switches
+
+
+class LinkChange(NamedTuple):
+    """From `time_ps` on, `link` is up or down, or has another rate; None: as before. `node`: only what that end sends."""
+
+    time_ps: int
+    link: int
+    up: bool | None = None
+    ps_per_byte: int | None = None
+    node: int | None = None
+
+
+def make_links(a: Any, b: Any, ps_per_byte: Any, delay_ps: Any, loss: Any = 0.0) -> np.ndarray:
+    """A LINK array of links between nodes a[i] and b[i] (`Topology` numbers the ports)."""
+    links = np.zeros(len(a), dtype=LINK)
+    links["a"], links["b"] = a, b
+    links["ps_per_byte"], links["delay_ps"], links["loss"] = ps_per_byte, delay_ps, loss
+    return links
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Topology:
+    """Hosts (nodes 0 .. hosts-1), switches (the nodes after them) and full-duplex links; immutable and checked.
+
+    links         array of LINK; ports of a node are numbered 0.. in the order of its links, by this class
+    buffer_bytes  int64 per switch; 0 = unbounded
+    names         one per node
+    tier          int8 per node: 0 host, or virtual switch in a server, 1 ToR, 2 aggregation or spine, 3 core
+    params        the keyword arguments that made it, so that a spec can be written back: build(topo.spec) == topo
+    changes       LinkChange, sorted by time
+    """
+
+    kind: str
+    hosts: int
+    switches: int
+    links: np.ndarray
+    buffer_bytes: np.ndarray
+    names: tuple[str, ...]
+    tier: np.ndarray
+    params: dict[str, Any]
+    changes: tuple[LinkChange, ...] = ()
+
+    def __post_init__(self) -> None:
+        fix = object.__setattr__
+        fix(self, "names", tuple(self.names))
+        fix(self, "params", copy.deepcopy(dict(self.params)))
+        fix(self, "changes", tuple(sorted(self.changes, key=lambda change: change.time_ps)))
+        fix(self, "links", np.array(self.links, dtype=LINK))
+        fix(self, "buffer_bytes", np.array(self.buffer_bytes, dtype=np.int64))
+        fix(self, "tier", np.array(self.tier, dtype=np.int8))
+        _check(self)
+        _number_ports(self.links, self.nodes)
+        for array in (self.links, self.buffer_bytes, self.tier):
+            array.flags.writeable = False
+        _check_connected(self)
+
+    @property
+    def nodes(self) -> int:
+        """Hosts and switches together."""
+        return self.hosts + self.switches
+
+    @property
+    def spec(self) -> dict[str, Any]:
+        """The [topology] table that makes this network."""
+        return copy.deepcopy(self.params if "file" in self.params else {"kind": self.kind, **self.params})
+
+    @cached_property
+    def port_count(self) -> np.ndarray:
+        """Links of each node, int32."""
+        return _ends(self.links, self.nodes).astype(np.int32)
+
+    @cached_property
+    def core_links(self) -> np.ndarray:
+        """Indices of the switch-to-switch links."""
+        return np.flatnonzero((self.links["a"] >= self.hosts) & (self.links["b"] >= self.hosts))
+
+    @cached_property
+    def host_links(self) -> np.ndarray:
+        """The link of each host, as indices."""
+        return self._fabric.host_link
+
+    @cached_property
+    def host_switches(self) -> np.ndarray:
+        """The node number of the switch of each host."""
+        return self._fabric.host_switch + self.hosts
+
+    @property
+    def min_delay_ps(self) -> int:
+        """The shortest delay of any link: what the simulator may compute ahead without looking."""
+        return int(self.links["delay_ps"].min())
+
+    @cached_property
+    def host_capacity_bps(self) -> float:
+        """Sum of the host links' rates, one direction."""
+        return _bits_per_second(self.links[self.host_links])
+
+    @cached_property
+    def core_capacity_bps(self) -> float:
+        """Sum of the rates of the links from ToRs upwards, one direction.
+
+        Without an upper tier, of all switch-to-switch links (dumbbell: the bottleneck); 0 if there are none.
+        """
+        core = self.links[self.core_links]
+        core = core[(self.tier[core["a"]] > 0) & (self.tier[core["b"]] > 0)]
+        low, high = np.sort((self.tier[core["a"]], self.tier[core["b"]]), axis=0)
+        uplinks = core[(low == 1) & (high > 1)]
+        return _bits_per_second(uplinks if len(uplinks) else core)
+
+    def capacity_bps(self, load_on: str) -> float:
+        """What a load of 1 on "core" or "host" is; SpecError where there is no core."""
+        if load_on not in ("core", "host"):
+            raise SpecError(f'load_on = "{load_on}": must be "core" or "host"')
+        if load_on == "core" and not self.core_capacity_bps:
+            raise SpecError(
+                f'load_on = "core": topology "{self.kind}" has no links between switches to relate a load to; '
+                'use load_on = "host"'
+            )
+        return self.core_capacity_bps if load_on == "core" else self.host_capacity_bps
+
+    # What is where
+
+    def node(self, name: str | int) -> int:
+        """The number of the node of this name (a number is checked and returned)."""
+        if isinstance(name, str):
+            if name not in self._numbers:
+                raise SpecError(f'"{name}" is not a node of topology "{self.kind}"{nearest(name, self.names[-2000:])}')
+            return self._numbers[name]
+        if not 0 <= name < self.nodes:
+            raise SpecError(f'node {name} is not in topology "{self.kind}"; nodes are 0 to {self.nodes - 1}')
+        return int(name)
+
+    def link(self, a: str | int, b: str | int) -> int:
+        """The index of the link between two nodes, given by name or number."""
+        ends = {self.node(a), self.node(b)}
+        here = self.node(a)
+        for index in np.flatnonzero((self.links["a"] == here) | (self.links["b"] == here)):
+            if {int(self.links["a"][index]), int(self.links["b"][index])} == ends:
+                return int(index)
+        peers = [self.names[peer] for peer in self.peers(here)]
+        raise SpecError(
+            f"no link between {self.names[here]} and {self.names[self.node(b)]}; {self.names[here]} is linked to "
+            + ", ".join(peers[:8])
+            + (", ..." if len(peers) > 8 else "")
+        )
+
+    def peers(self, node: int) -> list[int]:
+        """The nodes at the other end of the links of `node`, by port."""
+        links = self.links[(self.links["a"] == node) | (self.links["b"] == node)]
+        return [int(peer) for peer in np.where(links["a"] == node, links["b"], links["a"])]
+
+    # Variations
+
+    def with_changes(self, changes: Iterable[LinkChange | Mapping[str, Any]]) -> "Topology":
+        """With these link changes in addition: LinkChange, or as in TOML
+        `{time = "1ms", a = "tor0", b = "spine1", up = false}` and `{..., rate = "40Gbps"}`; with `of = "tor0"`
+        what that end alone sends."""
+        added = [change if isinstance(change, LinkChange) else self._change(change) for change in changes]
+        everything = tuple(sorted((*self.changes, *added), key=lambda change: change.time_ps))
+        written = [*self.params.get("changes", ()), *map(self._written, added)]
+        return replace(self, changes=everything, params={**self.params, "changes": written} if written else self.params)
+
+    def with_loss(self, loss: float) -> "Topology":
+        """With this probability of losing a frame on each link and direction; those within a server lose none."""
+        if isinstance(loss, bool) or not isinstance(loss, (int, float, np.integer, np.floating)):
+            raise SpecError(f"loss = {loss!r}: expected a probability, such as 0.001")
+        links = self.links.copy()
+        links["loss"] = np.where((self.tier[links["a"]] == 0) & (self.tier[links["b"]] == 0), 0.0, loss)
+        return replace(self, links=links, params={**self.params, "loss": float(loss)})
+
+    def _change(self, table: Mapping[str, Any]) -> LinkChange:
+        known = ("time", "a", "b", "up", "rate", "of")
+        for key in table:
+            if key not in known:
+                raise SpecError(f'changes: unknown key "{key}"{nearest(key, known)}')
+        for key in ("time", "a", "b"):
+            if key not in table:
+                raise SpecError(f'changes: {dict(table)} has no "{key}"; write for example {CHANGE_EXAMPLE}')
+        time = parse_time(table["time"], "changes: time")
+        rate = ps_per_byte(table["rate"], "changes: rate") if "rate" in table else None
+        node = self.node(table["of"]) if "of" in table else None
+        return LinkChange(time, self.link(table["a"], table["b"]), table.get("up"), rate, node)
+
+    def _written(self, change: LinkChange) -> dict[str, Any]:
+        """A change as in TOML; times and rates exact."""
+        if not 0 <= change.link < len(self.links):
+            raise SpecError(f"changes: link {change.link} does not exist; links are 0 to {len(self.links) - 1}")
+        a, b = (self.names[self.links[end][change.link]] for end in ("a", "b"))
+        table: dict[str, Any] = {"time": f"{change.time_ps}ps", "a": a, "b": b}
+        if change.up is not None:
+            table["up"] = change.up
+        if change.ps_per_byte:
+            table["rate"] = f"{8 * PS_PER_S // change.ps_per_byte}bps"
+        if change.node is not None:
+            table["of"] = self.names[change.node]
+        return table
+
+    # Paths
+
+    def routes(self, down: frozenset[int] = frozenset()) -> Routes:
+        """Equal-cost shortest paths (in hops) that avoid the links in `down` and never pass through a host."""
+        return routes(Fabric(self.hosts, self.switches, self.links, frozenset(down))) if down else self._routes
+
+    def base_rtt_ps(self, mtu: int = 1000, header: int = 48, ack: int = 60) -> int:
+        """Largest over host pairs: one full data frame there, one ACK back, store and forward."""
+        return base_rtt_ps(self._fabric, self.links, mtu + header, ack)
+
+    def ideal_fct_ps(
+        self, numbers: Any, src: Any, dst: Any, bytes: Any, seed: int, mtu: int = 1000, header: int = 48
+    ) -> np.ndarray:
+        """Exact completion time of each flow alone in the empty network, on the ECMP path that it takes; int64.
+
+        Of the network before any of its changes, without loss. Numbers may stand for arrays.
+        """
+        columns = (np.atleast_1d(np.asarray(column)) for column in (numbers, src, dst, bytes))
+        numbers, src, dst, sizes = np.broadcast_arrays(*columns)
+        return self._lone_flows.fct_ps(numbers, src, dst, sizes.astype(np.int64), seed, mtu, header)
+
+    def path_links(self, number: int, src: int, dst: int, seed: int, *, ack: bool = False) -> list[tuple[int, int]]:
+        """(node, port) of each hop of flow `number`, from its host on; `ack`: of its ACKs, from dst to src."""
+        if self.node(src) == self.node(dst) or max(src, dst) >= self.hosts:
+            last = self.hosts - 1
+            raise SpecError(f"no path from {src} to {dst}: a flow goes from one host to another; hosts are 0 to {last}")
+        hashes = flow_hash(np.array([number]), seed)
+        ends = np.array([[dst], [src]] if ack else [[src], [dst]])
+        tracer = Tracer(self._routes, self._fabric, self.links, seed)
+        return [(int(node[0]), int(port[0])) for _, node, port, _ in tracer.steps(~hashes if ack else hashes, *ends)]
+
+    # Identity
+
+    def key(self) -> str:
+        """Stable hash of the content (not of how it was made), to cache by."""
+        return self._key
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Topology) and self._key == other._key
+
+    def __hash__(self) -> int:
+        return hash(self._key)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        fields = (self.kind, self.hosts, self.switches, self.links, self.buffer_bytes, self.names, self.tier)
+        return Topology, (*fields, self.params, self.changes)
+
+    def __repr__(self) -> str:
+        return f"<Topology {self.kind}: {self.hosts} hosts, {self.switches} switches, {len(self.links)} links>"
+
+    def describe(self) -> str:
+        """A few lines for people."""
+        of_tier = [f"{n} {TIERS[t]}" for t, n in enumerate(np.bincount(self.tier[self.hosts:])) if n]
+        lines = [
+            f"{self.kind}: {self.hosts} hosts, {self.switches} switches ({', '.join(of_tier)}), "
+            f"{len(self.links)} links",
+            f"host links    {_kinds(self.links[self.host_links])}",
+        ]
+        if len(self.core_links):
+            ratio = self.host_capacity_bps / self.core_capacity_bps
+            lines.append(f"switch links  {_kinds(self.links[self.core_links])}; host : core capacity {ratio:.4g} : 1")
+        buffers = [format_size(size) if size else "unbounded" for size in np.unique(self.buffer_bytes).tolist()]
+        lines.append(f"buffer        {', '.join(buffers)} per switch")
+        lines.append(f"base RTT      {format_time(self.base_rtt_ps())} (1000 B of payload there, an ACK back)")
+        if self.links["loss"].any():
+            lines.append(f"loss          up to {self.links['loss'].max():g} per frame and link")
+        if self.changes:
+            lines.append(f"changes       {len(self.changes)}, the first at {format_time(self.changes[0].time_ps)}")
+        return "\n".join(lines)
+
+    @cached_property
+    def _fabric(self) -> Fabric:
+        return Fabric(self.hosts, self.switches, self.links)
+
+    @cached_property
+    def _routes(self) -> Routes:
+        return routes(self._fabric)
+
+    @cached_property
+    def _lone_flows(self) -> LoneFlows:
+        return LoneFlows(self._routes, self._fabric, self.links)
+
+    @cached_property
+    def _numbers(self) -> dict[str, int]:
+        return {name: number for number, name in enumerate(self.names)}
+
+    @cached_property
+    def _key(self) -> str:
+        digest = hashlib.sha256(repr((self.hosts, self.switches, self.names, self.changes)).encode())
+        for array in (self.links, self.buffer_bytes, self.tier):
+            digest.update(array.tobytes())
+        return digest.hexdigest()
+
+
+def _bits_per_second(links: np.ndarray) -> float:
+    return float((8 * PS_PER_S / links["ps_per_byte"]).sum())
+
+
+def _kinds(links: np.ndarray) -> str:
+    """ "100Gbps 1us, 400Gbps 1us" of links."""
+    kinds = np.unique(links[["ps_per_byte", "delay_ps"]]).tolist()
+    shown = [f"{format_rate(8 * PS_PER_S / rate)} {format_time(delay)}" for rate, delay in kinds[:4]]
+    return ", ".join(shown) + (f" and {len(kinds) - 4} more kinds" if len(kinds) > 4 else "")
+
+
+def _ends(links: np.ndarray, nodes: int) -> np.ndarray:
+    return np.bincount(np.concatenate((links["a"], links["b"])), minlength=nodes)
+
+
+def _number_ports(links: np.ndarray, nodes: int) -> None:
+    """Ports 0.. at every node, in the order of its links."""
+    ends = np.stack((links["a"], links["b"]), axis=1).ravel()
+    order = np.argsort(ends, kind="stable")
+    first = np.concatenate(([0], np.cumsum(np.bincount(ends, minlength=nodes))))
+    ports = np.empty(len(ends), dtype=np.int64)
+    ports[order] = np.arange(len(ends)) - first[ends[order]]
+    links["port_a"], links["port_b"] = ports[0::2], ports[1::2]
+
+
+# Checks, loud: every message names the value, the rule and the remedy
+
+
+def _check(topo: Topology) -> None:
+    if not 2 <= topo.hosts <= MAX_HOSTS:
+        raise SpecError(f"hosts = {topo.hosts}: a network has 2 to {MAX_HOSTS} hosts; choose a number between")
+    if topo.switches < 1:
+        raise SpecError(f"switches = {topo.switches}: hosts need a switch between them; add one")
+    for field, length in (("names", topo.nodes), ("tier", topo.nodes), ("buffer_bytes", topo.switches)):
+        if len(getattr(topo, field)) != length:
+            each = "switch" if length < topo.nodes else "node"
+            raise SpecError(f"{field} has {len(getattr(topo, field))} entries; give {length}, one per {each}")
+    _check_names(topo)
+    if not len(topo.links):
+        raise SpecError("links is empty: hosts need links to a switch; add them")
+    ends = np.stack((topo.links["a"], topo.links["b"]))
+    if ends.min() < 0 or ends.max() >= topo.nodes:
+        wrong = int(ends.max() if ends.max() >= topo.nodes else ends.min())
+        raise SpecError(f"links: node {wrong} does not exist; nodes are 0 to {topo.nodes - 1}")
+    if topo.buffer_bytes.min() < 0:
+        raise SpecError(f"buffer = {topo.buffer_bytes.min()}: must be zero (unbounded) or more bytes")
+    _check_links(topo)
+    _check_degrees(topo)
+    _check_changes(topo)
+
+
+def _check_names(topo: Topology) -> None:
+    seen: dict[str, int] = {}
+    for number, name in enumerate(topo.names):
+        if seen.setdefault(name, number) != number:
+            raise SpecError(f'nodes {seen[name]} and {number} are both named "{name}"; names must differ')
+
+
+def _check_links(topo: Topology) -> None:
+    links = topo.links
+
+    def first(wrong: np.ndarray) -> tuple[str, int] | None:
+        if not wrong.any():
+            return None
+        at = int(wrong.argmax())
+        return f"link {topo.names[links['a'][at]]} - {topo.names[links['b'][at]]}", at
+
+    if found := first(links["a"] == links["b"]):
+        raise SpecError(f"{found[0]}: a link joins two different nodes; remove it")
+    pair = np.minimum(links["a"], links["b"]) * np.int64(topo.nodes) + np.maximum(links["a"], links["b"])
+    order = np.argsort(pair, kind="stable")
+    again = np.zeros(len(links), dtype=bool)
+    again[order[1:]] = np.diff(pair[order]) == 0
+    if found := first(again):
+        raise SpecError(f"{found[0]} is given twice: links are full duplex, at most one between two nodes; keep one")
+    if found := first(links["ps_per_byte"] <= 0):
+        raise SpecError(f"{found[0]}: {links['ps_per_byte'][found[1]]} ps per byte; must be greater than zero")
+    if found := first(links["delay_ps"] <= 0):
+        delay = links["delay_ps"][found[1]]
+        raise SpecError(
+            f"{found[0]}: delay = {delay} ps; must be greater than zero, the simulator's windows rest on it"
+        )
+    if found := first(~((links["loss"] >= 0) & (links["loss"] < 1))):
+        raise SpecError(f"{found[0]}: loss = {links['loss'][found[1]]:g}; must be at least 0 and less than 1")
+
+
+def _check_degrees(topo: Topology) -> None:
+    degree = _ends(topo.links, topo.nodes)
+    wrong = np.flatnonzero(degree[: topo.hosts] != 1)
+    if len(wrong):
+        raise SpecError(
+            f"{topo.names[wrong[0]]} has {degree[wrong[0]]} links: a host has exactly one; "
+            f"{'make it a switch or remove links' if degree[wrong[0]] else 'link it to a switch'}"
+        )
+    both = np.flatnonzero((topo.links["a"] < topo.hosts) & (topo.links["b"] < topo.hosts))
+    if len(both):
+        a, b = (topo.names[topo.links[end][both[0]]] for end in ("a", "b"))
+        raise SpecError(f"{a} and {b} are hosts linked to each other: a host links to a switch; put one between them")
+    wrong = np.flatnonzero(degree > MAX_PORTS)
+    if len(wrong):
+        raise SpecError(f"{topo.names[wrong[0]]} has {degree[wrong[0]]} ports: at most {MAX_PORTS}; use more switches")
+
+
+def _check_changes(topo: Topology) -> None:
+    for change in topo.changes:
+        if not 0 <= change.link < len(topo.links):
+            raise SpecError(f"changes: link {change.link} does not exist; links are 0 to {len(topo.links) - 1}")
+        if change.time_ps < 0:
+            raise SpecError(f"changes: time = {change.time_ps} ps; must be zero or more")
+        if change.up is None and change.ps_per_byte is None:
+            raise SpecError("changes: nothing changes; give up = true or false, or a rate")
+        if change.up is not None and not isinstance(change.up, (bool, np.bool_)):
+            raise SpecError(f"changes: up = {change.up!r}; must be true or false")
+        if change.ps_per_byte is not None and change.ps_per_byte <= 0:
+            raise SpecError(f"changes: {change.ps_per_byte} ps per byte; must be greater than zero, or up = false")
+        link = topo.links[change.link]
+        if change.node is not None and (change.node not in (link["a"], link["b"]) or change.up is not None):
+            raise SpecError("changes: of = a node: it must be one end of the link, and it has a rate of its own, not a state")
+
+
+def _check_connected(topo: Topology) -> None:
+    distance = topo._fabric.distance[topo._fabric.root_of[0]]
+    unreached = np.flatnonzero(distance < 0)
+    if not len(unreached):
+        return
+    behind = np.flatnonzero(topo._fabric.host_switch == unreached[0])
+    other = int(behind[0]) if len(behind) else topo.hosts + int(unreached[0])
+    raise SpecError(
+        f"{topo.names[0]} and {topo.names[other]} are not connected: paths lead through switches only; "
+        "link them or remove the part that is cut off"
+    )

@@ -1,0 +1,194 @@
+"""Into the switch: a rate for each flow that the switch holds back, so that its sender waits in its own socket.
+
+A flow that the switch pauses gets a class of the interface with the receiver's rate; all others go on as they are.  Packets that
+wait in a class are charged to their socket, so its sender blocks (or is told EAGAIN) when its send buffer is full, and no queue
+on the way can overflow.  The class goes when it has been empty for a while.
+"""
+
+import contextlib
+import socket
+import time
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from penstock.errors import SpecError
+from penstock.inputs import whole
+from penstock.units import parse_size
+from penstock.vswitch.linux.htb import REST, UNLIMITED, FiveTuple, Htb
+from penstock.vswitch.linux.netlink import Outgoing
+from penstock.vswitch.linux.netns import Place
+
+GROWTH = 1.25               # of a limit that is not needed any longer, each step
+LEAST_RATE = 64_000         # bytes per second, for a receiver that has stopped; a frame of 64 KB keeps its class busy for 1 s
+DRAIN_S = 1.1
+FIRST_RATE = 125_000        # while the switch does not know the receiver's
+Rows = Iterable[Mapping[str, Any]]
+
+
+class Seen(NamedTuple):
+    """What has gone into the ring and out of it, at a time."""
+
+    at: float
+    passed: int
+    read: Outgoing
+
+
+@dataclass
+class Held:
+    """A flow with a class of its own."""
+
+    minor: int
+    rate: int
+    quiet: int = 0          # steps in a row in which its sender did not want more than its rate
+    leaving: bool = False   # no filter any longer
+
+
+class FlowRates:
+    """The classes of one interface; `step` with the rows of Switch.flows() of the flows that come in by it.
+
+    `goal` is what should wait in the switch for a flow's receiver: half of th_goal, or the switch's own pauses would keep
+    what has already come in from ever draining.  A row may have `behind_bytes`: what waits elsewhere in the switch.
+    """
+
+    def __init__(self, device: str, place: Place | None = None, *, goal: str | int = "16KB", over: str | int = "128KB",
+                 classes: int = 64, rest: int = 10, queue_frames: int = 100_000) -> None:
+        self.goal, self.over = (parse_size(value, name, positive=True) for name, value in (("goal", goal), ("over", over)))
+        if self.goal >= self.over:
+            raise SpecError(f"goal = {self.goal} B: must be less than over = {self.over} B, which is th_over")
+        self.most, self.rest = whole(classes, "classes", 1, 1024), whole(rest, "rest", 1, 10**6)
+        self.htb = Htb(device, place, queue_frames)
+        self.held: dict[FiveTuple, Held] = {}
+        self.pauses: dict[FiveTuple, int] = {}
+        self.rest_rate = UNLIMITED
+        self.crowded = 0            # flows that should have a class, but there was none
+        self.changes = self.opened = 0
+        self.dropped = self.dropped_before = 0      # by classes whose senders' sockets hold more than a class may
+        self.behind = 0             # frames in the ring, about; the kernel does not say
+        self.last = self.empty = Seen(0.0, 0, Outgoing(0, 0, 0))
+
+    def __enter__(self) -> "FlowRates":
+        self.htb.__enter__()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        try:
+            with contextlib.suppress(OSError):      # the interface may be gone by then
+                self._let_all_go()
+        finally:
+            self.htb.__exit__(*error)
+
+    def _let_all_go(self) -> None:
+        """Whatever waits goes on its way before its class goes."""
+        for minor in (REST, *(held.minor for held in self.held.values())):
+            self.htb.set_class(minor, UNLIMITED)
+        end = time.monotonic() + DRAIN_S
+        while any(size for size, _, _ in self.htb.waiting().values()) and time.monotonic() < end:
+            time.sleep(0.001)
+
+    def step(self, rows: Rows, standing: bool = False) -> None:
+        """Look at what the switch says, and change the rates that it takes to change.
+
+        `standing`: the ring of the interface has not been seen empty since the last step.
+        """
+        found = {flow: row for row in rows if (flow := flow_of(row)) is not None}
+        pressed = {flow for flow, row in found.items()
+                   if row["pauses"] > self.pauses.get(flow, 0) or _waiting(row) > self.over}
+        self.pauses = {flow: row["pauses"] for flow, row in found.items()}
+        waiting = self.htb.waiting()
+        self.dropped = self.dropped_before + sum(dropped for _, _, dropped in waiting.values())
+        for flow, held in list(self.held.items()):
+            bytes_waiting = waiting[held.minor][0]
+            if held.leaving:
+                if not bytes_waiting:
+                    self.dropped_before += waiting[held.minor][2]
+                    self.htb.delete_class(held.minor)
+                    del self.held[flow]
+            else:
+                held.quiet = 0 if bytes_waiting or flow in pressed else held.quiet + 1
+                row = found.get(flow)
+                if row is None or held.quiet > self.rest:       # the one after the other, so that no packet overtakes another
+                    self._set(held, UNLIMITED)
+                    if not bytes_waiting:
+                        self.htb.delete_filter(held.minor, flow)
+                        held.leaving = True
+                else:
+                    self._set(held, self._rate(row))
+        without = sorted(pressed - self.held.keys(), key=lambda flow: -_waiting(found[flow]))
+        free = self._free(len(without))
+        for flow, minor in zip(without, free):
+            self._hold(flow, minor, found[flow])
+        self.crowded = max(0, len(without) - len(free))
+        self._limit_rest([row for flow, row in found.items() if flow not in self.held], standing)
+
+    def _free(self, most: int) -> list[int]:
+        used = {held.minor for held in self.held.values()}
+        return [minor for minor in range(REST + 1, REST + 1 + self.most) if minor not in used][:most]
+
+    def _hold(self, flow: FiveTuple, minor: int, row: Mapping[str, Any]) -> None:
+        held = Held(minor, self._rate(row))
+        self.htb.set_class(minor, held.rate)
+        self.held[flow] = held
+        self.htb.add_filter(minor, flow)
+        self.opened += 1
+
+    def _set(self, held: Held, rate: int) -> None:
+        if abs(rate - held.rate) * 50 > held.rate:      # a change below 2 % is not worth a system call
+            self.htb.set_class(held.minor, rate)
+            held.rate = rate
+            self.changes += 1
+
+    def _rate(self, row: Mapping[str, Any]) -> int:
+        """R_recv at the goal, one and a half of it where nothing waits, half of it where twice the goal does."""
+        served = row["rate_bytes_per_s"] or FIRST_RATE
+        short = max(-1.0, min(1.0, (self.goal - _waiting(row)) / self.goal))
+        return max(LEAST_RATE, min(UNLIMITED, int(served * (1 + 0.5 * short))))
+
+    def _limit_rest(self, rows: list[Mapping[str, Any]], standing: bool) -> None:
+        """A rate for all flows without a class, while classes are lacking or the switch reads less than they send."""
+        read, before = self._look_at_ring(standing), float(self.rest_rate)
+        rate = min(before * GROWTH, UNLIMITED)
+        if self.crowded:            # a slow one holds up the others
+            if self.rest_rate == UNLIMITED:
+                before = sum(row["rate_bytes_per_s"] or FIRST_RATE for row in rows)
+            worst = max(map(_waiting, rows))
+            rate = before * (1 + 0.3 * max(-1.0, min(1.0, (self.goal - worst) / self.goal)))
+        if self.behind > self.htb.queue_frames // 8:
+            rate = min(rate, 0.9 * read)
+        limit = max(LEAST_RATE, int(rate)) if rate < UNLIMITED / 10 else UNLIMITED
+        if limit != self.rest_rate:
+            self.htb.set_class(REST, limit)
+            self.rest_rate = limit
+            self.changes += 1
+
+    def _look_at_ring(self, standing: bool) -> float:
+        """Bytes per second that the switch has read since the last step.
+
+        `behind` is what has gone into the ring since it was last empty and was not read.  The kernel counts what goes in
+        with a header for each segment of a long TCP frame, which is up to 4 % more.
+        """
+        before, now = self.last, Seen(time.monotonic(), self.htb.passed(), self.htb.outgoing())
+        self.last = now
+        if not standing:
+            self.empty = now
+        size = now.read.size - self.empty.read.size
+        mean = max(60, size // max(1, now.read.frames - self.empty.read.frames))
+        self.behind = max(0, int(0.96 * (now.passed - self.empty.passed) - size) // mean)
+        return (now.read.size - before.read.size) / (now.at - before.at)
+
+    def rows(self) -> list[dict[str, Any]]:
+        """One dict per class: the flow, its rate, what waits."""
+        waiting = self.htb.waiting()
+        return [{**flow._asdict(), "rate_bytes_per_s": held.rate, "waiting_bytes": waiting[held.minor][0],
+                 "dropped": waiting[held.minor][2]} for flow, held in self.held.items()]
+
+
+def _waiting(row: Mapping[str, Any]) -> int:
+    return int(row["waiting_bytes"]) + int(row.get("behind_bytes", 0))
+
+
+def flow_of(row: Mapping[str, Any]) -> FiveTuple | None:
+    """The flow of a row; None: it is not of IP, and no filter finds it, or of TCP, which waits by itself."""
+    if row["protocol"] in (0, socket.IPPROTO_TCP):
+        return None
+    return FiveTuple(row["protocol"], row["source"], row["source_port"], row["target"], row["target_port"])

@@ -1,0 +1,161 @@
+"""A laboratory on one machine: network namespaces with TAPs or a veth pair, gone when the `with` ends or the process dies.
+
+    with Namespace("left") as left, Namespace("right") as right:
+        with left.tap("10.77.0.1/24") as a, right.tap("10.77.0.2/24") as b, Bridge(a, b):
+            right.start("iperf3", "-s")
+            print(left.run("iperf3", "-c", "10.77.0.2"))
+
+A namespace has no name that others could see and lives as long as its descriptor is open, so nothing is left behind.
+"""
+
+import contextlib
+import ctypes
+import fcntl
+import os
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import threading
+from collections.abc import Iterator
+from typing import Any
+
+from penstock.errors import PenstockError, SpecError
+from penstock.vswitch.attach import edge
+from penstock.vswitch.ports.base import Port
+from penstock.vswitch.linux.netns import CLONE_NEWNET, Place, check, libc, of_thread
+from penstock.vswitch.attach.open import open_port
+
+
+class Namespace(Place):
+    """A network namespace of its own; programs and ports are started inside of it."""
+
+    def __init__(self, name: str = "namespace") -> None:
+        super().__init__(name)
+        self.programs: list[subprocess.Popen[str]] = []
+
+    def __enter__(self) -> "Namespace":
+        problem: list[Exception] = []
+
+        def make() -> None:  # in a thread of its own, which ends: the caller stays where it is
+            try:
+                check(libc.unshare(CLONE_NEWNET), f"namespace {self.name}")
+                self.fd = of_thread()
+            except (OSError, PenstockError) as e:
+                problem.append(e)
+
+        thread = threading.Thread(target=make)
+        thread.start()
+        thread.join()
+        if problem:
+            raise problem[0]
+        try:
+            self.run("ip", "link", "set", "lo", "up")
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End its programs and let go of it."""
+        for program in self.programs:
+            if program.poll() is None:
+                with contextlib.suppress(ProcessLookupError):
+                    program.send_signal(signal.SIGCONT)
+                    program.kill()
+            program.wait()
+            if program.stdout:
+                program.stdout.close()
+        self.programs.clear()
+        super().close()
+
+    def run(self, *command: str, timeout: float = 30) -> str:
+        """What a program says; an error if it fails."""
+        if not shutil.which(command[0]):
+            raise PenstockError(f"{command[0]} is not installed; the laboratory needs it")
+        with self.inside():
+            done = subprocess.run(command, capture_output=True, text=True, timeout=timeout)
+        if done.returncode:
+            raise PenstockError(f"{' '.join(command)}: {(done.stderr or done.stdout).strip() or 'failed'}")
+        return done.stdout
+
+    def start(self, *command: str) -> "subprocess.Popen[str]":
+        """A program in the background, ended with the namespace."""
+        if not shutil.which(command[0]):
+            raise PenstockError(f"{command[0]} is not installed; the laboratory needs it")
+        with self.inside():
+            program = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        self.programs.append(program)
+        return program
+
+    def socket(self, *kind: Any) -> socket.socket:
+        """A socket inside of it."""
+        with self.inside():
+            return socket.socket(*kind)
+
+    @contextlib.contextmanager
+    def tap(self, address: str, *, name: str = "tap0", headers: bool = True, queue_frames: int = 10_000,
+            mtu: int = 1500) -> Iterator[Port]:
+        """A TAP with this address, up; the port is our end of it."""
+        with contextlib.ExitStack() as stack:
+            with self.inside():
+                port = stack.enter_context(open_port("tap", name=name, headers=headers))
+            self.run("ip", "link", "set", name, "mtu", str(mtu), "txqueuelen", str(queue_frames), "gso_max_size", "60000", "up")
+            self.run("ip", "address", "add", address, "dev", name)
+            port.losses = lambda: edge.device_losses(name, self)["tx_dropped"]
+            yield port
+
+    def without_offloads(self, device: str) -> None:
+        """Frames leave this interface as on a wire, check sums and all: what a port without headers at the other end needs."""
+        with self.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+            for setting in (0x17, 0x1F, 0x24):          # ETHTOOL_STXCSUM, _STSO, _SGSO
+                off = ctypes.create_string_buffer(struct.pack("=II", setting, 0), 8)
+                fcntl.ioctl(sock, 0x8946, struct.pack("16sQ16x", device.encode(), ctypes.addressof(off)))
+
+    def slow(self, program: "subprocess.Popen[str]", work: float, rest: float) -> "DutyCycle":
+        """Make an unmodified program slow: it works and is stopped in turns, so many seconds each."""
+        return DutyCycle(program.pid, work, rest)
+
+
+class DutyCycle:
+    """A program that is stopped again and again (SIGSTOP, SIGCONT) while the `with` lasts."""
+
+    def __init__(self, pid: int, work: float, rest: float) -> None:
+        if work <= 0 or rest <= 0:
+            raise SpecError(f"duty cycle {work} s, {rest} s: both must be greater than zero")
+        self.pid, self.work, self.rest = pid, work, rest
+        self.end = threading.Event()
+        self.thread = threading.Thread(target=self._cycle)
+
+    def _cycle(self) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            while not self.end.wait(self.work):
+                os.kill(self.pid, signal.SIGSTOP)
+                self.end.wait(self.rest)
+                os.kill(self.pid, signal.SIGCONT)
+
+    def __enter__(self) -> "DutyCycle":
+        self.thread.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.end.set()
+        self.thread.join()
+
+
+@contextlib.contextmanager
+def veth(left: Namespace, right: Namespace, addresses: tuple[str, str] | None = None) -> Iterator[tuple[str, str]]:
+    """A plain pair of interfaces between two namespaces: what everything is compared with."""
+    left.run("ip", "link", "add", "veth0", "type", "veth", "peer", "name", "veth0", "netns", f"/proc/{os.getpid()}/fd/{right.fd}")
+    try:
+        for i, side in enumerate((left, right)):
+            if addresses:
+                side.run("ip", "address", "add", addresses[i], "dev", "veth0")
+            side.run("ip", "link", "set", "veth0", "up")
+        yield "veth0", "veth0"
+    finally:
+        left.run("ip", "link", "delete", "veth0")

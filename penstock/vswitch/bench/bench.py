@@ -1,0 +1,167 @@
+"""Numbers of the data plane, by hand: `python -m penstock.vswitch.bench.bench`. One core; the applications are not counted.
+
+Doorbells against polling uses one frame per queue that has any, chosen by Zipf's law, as in figure 16 of the Backdraft paper.
+"""
+
+import json
+import os
+import sys
+import time
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+
+from penstock.vswitch.memory.region import Region, cycle_count
+from penstock.vswitch.dataplane.switch import Switch
+
+BIG = {"rings": 4096, "bells": 4096, "buffers": 4096, "buffer_bytes": 64}
+
+
+def frame(port: int, length: int = 64, source: int = 1, target: int = 2) -> bytes:
+    """UDP from 10.0.0.1 to 10.0.0.2, or others, so long that the whole is `length` bytes."""
+    body = port.to_bytes(2, "big") + b"\x07\xd0" + (length - 34).to_bytes(2, "big") + bytes(length - 40)
+    ip = b"\x45\0" + (length - 14).to_bytes(2, "big") + b"\0\0\0\0\x40\x11\0\0" + bytes([10, 0, 0, source, 10, 0, 0, target])
+    return b"\2" * 6 + b"\4" * 6 + b"\x08\0" + ip + body
+
+
+def pair(queues: int, buffer_bytes: int = 64, **settings: object) -> tuple[Region, Region, Switch]:
+    """A sender, a receiver and their switch, all driven from this thread."""
+    shape = {**BIG, "queues": queues, "rings": max(4096, 2 * queues), "buffer_bytes": buffer_bytes}
+    sender, receiver = Region.create(**shape), Region.create(**{**shape, "queues": 2 * queues})  # one sender may have half
+    switch = Switch(**{"mode": "dpfq", "th_net": "100MB", "flows": 65536, "idle": "100s", **settings})
+    switch.attach("a", Region.attach(sender.fd, sender.shape), ["10.0.0.1"])
+    switch.attach("b", Region.attach(receiver.fd, receiver.shape), ["10.0.0.2"])
+    sender.doorbells = switch.settings["doorbells"]
+    return sender, receiver, switch
+
+
+def cycles_per_second() -> float:
+    start, at = time.perf_counter(), cycle_count()
+    time.sleep(0.05)
+    return float((cycle_count() - at) / (time.perf_counter() - start))
+
+
+def forward(length: int = 64, flows: int = 16, repeats: int = 300) -> float:
+    """Mpps through flow table and copy: the best of the rounds, for the machine is shared."""
+    sender, receiver, switch = pair(64, max(64, -(-length // 64) * 64))
+    frames = [[frame(1000 + q, length)] * 64 for q in range(flows)]
+    best, hertz = 0.0, cycles_per_second()
+    for _ in range(repeats):
+        sent = sum(sender.send(q, frames[q]) for q in range(flows))
+        took = 0
+        while switch.waiting():
+            took += switch.turns(8)
+        got = len(receiver.receive(2 * sent))
+        assert got == sent, (got, sent)
+        best = max(best, sent / took * hertz / 1e6)
+    return best
+
+
+def drained(count: int, rig: tuple[Region, Region, Switch], weights: Any, rng: np.random.Generator, hertz: float) -> float:
+    """Mpps of 512 frames over so many queues, from when they wait until the last is delivered."""
+    sender, receiver, switch = rig
+    chosen = np.unique(rng.choice(count, 512, p=weights), return_counts=True)
+    total = sum(sender.send(int(q), [frame(1000 + int(q) % 60000)] * int(n)) for q, n in zip(*chosen, strict=True))
+    took, before = 0, switch.delivered()
+    while switch.delivered() - before < total:
+        took += switch.turns(1)
+    assert len(receiver.receive(2 * total)) == total
+    return total / took * hertz / 1e6
+
+
+def queues(count: int, blocks: int = 5, rounds: int = 16) -> dict[str, float]:
+    """Mpps with so many transmit queues open, doorbells and polling in alternating blocks: each must have the caches alone."""
+    both = [pair(count, doorbells=doorbells) for doorbells in (True, False)]
+    rng, weights, hertz = np.random.default_rng(1), 1 / np.arange(1, count + 1), cycles_per_second()
+    for start in range(0, count, 512):  # every queue has been used, so that polling has to look into it
+        for sender, receiver, switch in both:
+            for q in range(start, min(count, start + 512)):
+                sender.send(q, [frame(1000 + q % 60000)])
+            switch.turns(40)
+            receiver.receive(5000)
+    best = [
+        [max(drained(count, rig, weights / weights.sum(), rng, hertz) for _ in range(rounds)) for rig in both]
+        for _ in range(blocks)
+    ]
+    bell, poll = np.array(best).T
+    return {
+        "doorbell": round(float(bell.max()), 2),
+        "poll": round(float(poll.max()), 3),
+        "ratio": round(float(bell.max() / poll.max()), 2),
+        "ratio_median": round(float(np.median(bell / poll)), 2),
+    }
+
+
+class Rig:
+    """Two senders and two receivers, each with a thread on the CPU of the worker that its port is at home with."""
+
+    def __init__(self, count: int, crossing: bool) -> None:
+        self.switch = Switch(mode="dpfq", th_net="100MB", idle="100s", workers=count)
+        self.apps = [Region.create(**{**BIG, "queues": 64}) for _ in range(4)]
+        for i, app in enumerate(self.apps):
+            self.switch.attach("abcd"[i], Region.attach(app.fd, app.shape), [f"10.0.0.{1 + i}"])
+        targets = [[2, 3], [3, 2]] if crossing else [[2], [3]]
+        self.frames = [
+            [frame(1000 + q, source=1 + s, target=1 + targets[s][q % len(targets[s])]) for q in range(16)] for s in range(2)
+        ]
+        cpus = sorted(os.sched_getaffinity(0))
+        self.threads = [
+            ThreadPoolExecutor(1, initializer=os.sched_setaffinity, initargs=(0, {cpus[k % len(cpus)]})) for k in range(count)
+        ]
+
+    def fill(self, s: int) -> int:
+        return sum(self.apps[s].send(q, [self.frames[s][q]] * 120) for q in range(16))
+
+    def round(self, hertz: float) -> float:
+        """Mpps."""
+        count = len(self.threads)
+        fills = [self.threads[s % count].submit(self.fill, s) for s in range(2)]
+        sent = [fill.result() for fill in fills]
+        shares, start = sent if count == 2 else [sum(sent)], cycle_count() + int(hertz / 1000)
+        ends = [self.threads[k].submit(self.switch.race, k, shares[k], start) for k in range(count)]
+        took = max(end.result() for end in ends) - start
+        found = [self.threads[k % count].submit(self.apps[2 + k].receive, sum(sent)) for k in range(2)]
+        assert sum(len(frames.result()) for frames in found) == sum(sent)
+        return sum(sent) / took * hertz / 1e6
+
+
+def workers(crossing: bool, repeats: int = 300) -> dict[str, float]:
+    """Mpps of two senders with one worker and with two, in alternating rounds.
+
+    Each sender has a receiver that is at home with the same worker; `crossing`, half of its frames go to the other receiver.
+    """
+    rigs, hertz = [Rig(1, crossing), Rig(2, crossing)], cycles_per_second()
+    one, two = np.array([[rig.round(hertz) for rig in rigs] for _ in range(repeats)]).T
+    return {
+        "one": round(float(one.max()), 1),
+        "two": round(float(two.max()), 1),
+        "ratio": round(float(two.max() / one.max()), 2),
+        "ratio_median": round(float(np.median(two / one)), 2),
+    }
+
+
+def extension(repeats: int = 2000) -> dict[str, float]:
+    """Cycles to append a frame that extends the queue by a ring; the clock's own cycles are taken off."""
+    plain, extended = Region.create(rings=256).extension_cycles(repeats)
+    return {
+        "push_median": float(np.median(plain)),
+        "extend_median": float(np.median(extended)),
+        "extend_p90": float(np.percentile(extended, 90)),
+        "extend_p99": float(np.percentile(extended, 99)),
+    }
+
+
+def main() -> None:
+    results: dict[str, object] = {"load_average": os.getloadavg()[0]}
+    results["mpps_64"] = round(forward(64), 2)
+    results["mpps_1500"] = round(forward(1500), 2)
+    results["extension_cycles"] = extension()
+    results["queues"] = {count: queues(count) for count in (8, 64, 256, 1024, 2048, 4096, 16384)}
+    results["workers"] = {"apart": workers(False), "crossing": workers(True)}
+    json.dump(results, sys.stdout, indent=1)
+    print()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,157 @@
+"""What the figures on the real switch share: a switch with applications at its ports, under a virtual clock or in real time.
+
+The switch is the one that `penstock vswitch up` runs, with its shared memory, flow table and queues; applications are those of
+`penstock.vswitch.loadgen.apps`, in a `penstock.vswitch.loadgen.harness`. In virtual time every frame, doorbell and look takes the switch what
+`penstock.vswitch.bench.costs` has measured, so results are the same on each machine; scale "real" lets the switch and the
+applications work on two cores.
+
+BESS is the same switch with one transmit and one receive queue of 1024 slots for each application: its frames have the same
+addresses and ports, so that they are one flow to the switch. Doorbells stay on, which is cheaper for it than polling would be.
+"""
+
+import socket
+import struct
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import polars as pl
+
+from penstock.experiments.backdraft import _setup as setup
+from penstock.vswitch.bench import noise as quiet
+from penstock.vswitch.bench.costs import Costs
+from penstock.vswitch.memory.region import Region
+from penstock.vswitch.dataplane.switch import Switch
+from penstock.vswitch.loadgen.harness import World
+
+CYCLE_NS = 1 / 2.445      # of the machine on which the costs were measured
+BESS_SLOTS = 1024         # of BESS's queues
+COSTS = Costs()
+TRIES = 8                 # of a measurement in real time, on a machine that is busy now and then
+REAL_S = 0.25             # one of them
+Row = tuple[str, str, float, float]     # panel, series, x, y
+
+
+def bess(mode: str = "lossy", length: int = 64, slots: int = BESS_SLOTS) -> dict[str, Any]:
+    """Settings of a switch whose queues have so many slots for frames of this length."""
+    return {"mode": mode, "th_goal": f"{slots * length // 4}B", "th_over": f"{slots * length // 2}B",
+            "th_net": f"{slots * length}B"}  # fmt: skip
+
+
+def head(source: str, target: str, port: int, length: int, back: int = 2000) -> bytes:
+    """Ethernet, IPv4 and UDP of a frame of this length."""
+    ip = struct.pack("!BBHHHBBH4s4s", 0x45, 0, length - 14, 0, 0, 64, 17, 0, socket.inet_aton(source), socket.inet_aton(target))
+    return b"\2" * 6 + b"\4" * 6 + b"\x08\0" + ip + struct.pack("!HHHH", port, back, length - 34, 0)
+
+
+@dataclass
+class Bench:
+    """A switch with a world of applications: one region, port and address for each."""
+
+    settings: dict[str, Any]
+    first: int = 0              # the address of the first application is that of this number
+    world: Any = None
+    switch: Any = None
+    regions: list[Any] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.switch = Switch(**{"idle": "1s", "flows": 16384, "spin": "1s", **self.settings})
+        self.world = World(self.switch, COSTS)
+
+    def app(self, name: str, queues: int = 128, buffers: int = 4096, rings: int = 1024, buffer_bytes: int = 64,
+            **options: Any) -> int:
+        """An application; the first has the address 10.0.0.1, the next 10.0.0.2."""
+        region = Region.create(queues=queues, buffers=buffers, rings=rings, buffer_bytes=buffer_bytes, bells=4096)
+        number = self.world.app(name, region, **options)
+        self.switch.attach(name, Region.attach(region.fd, region.shape), [self.address(number)])
+        self.regions.append(region)
+        return int(number)
+
+    def address(self, number: int) -> str:
+        """Of the port of an application."""
+        number += self.first
+        return f"10.0.{number // 200}.{number % 200 + 1}"
+
+    def udp(self, source: int, target: int, port: int, length: int = 64, **options: Any) -> int:
+        """A stream of frames."""
+        return int(self.world.stream(source, head(self.address(source), self.address(target), port, length), length=length,
+                                     seed=port, **options))  # fmt: skip
+
+    def rpc(self, client: int, server: int, port: int, length: int = 64, answer_length: int = 64, **options: Any) -> int:
+        """Requests and answers, one request at a time."""
+        there = head(self.address(client), self.address(server), port, length)
+        back = head(self.address(server), self.address(client), 2000, answer_length, port)
+        return int(self.world.rpc(client, server, there, back, length=length, answer_length=answer_length, seed=port, **options))
+
+    def run(self, warm_ms: float, ms: float) -> None:
+        """Virtual time: some that does not count, and some that does."""
+        self.world.run(1e6 * warm_ms)
+        self.world.reset()
+        self.world.run(1e6 * ms)
+
+    def go(self, scale: str, warm_ms: float, ms: float) -> list[Row]:
+        """The run, by the clock of the scale; rows that say what disturbed one in real time. Raises MachineBusy."""
+        if scale != "real":
+            self.run(warm_ms, ms)
+            return []
+        seen = quiet.drive(self.switch, self.world, REAL_S / 5, REAL_S)
+        return [("machine", name, 0.0, amount) for name, amount in seen.items()]
+
+    def pauses(self) -> int:
+        """Pauses of transmit queues and ports so far."""
+        return sum(row["pauses"] for row in self.switch.ports())
+
+    def drops(self, name: str | None = None) -> int:
+        """Frames dropped so far, of those that came in by one port or by all."""
+        return sum(sum(row["drops"].values()) for row in self.switch.ports() if name in (None, row["port"]))
+
+    def dropped_flows(self) -> dict[int, int]:
+        """Frames of each flow, by its source port, that were dropped for want of room."""
+        return {row["source_port"]: row["dropped"] for row in self.switch.flows()}
+
+    def rate(self, number: int, kind: int = 0) -> float:
+        """Mpps of one kind that an application has received."""
+        frames, _, ns = self.world.received(number, kind)
+        return 1e3 * frames / ns
+
+    def goodput(self, number: int, kind: int = 0) -> float:
+        """The same in Gbit/s."""
+        _, size, ns = self.world.received(number, kind)
+        return 8 * size / ns
+
+    def p99(self, number: int, kind: int = 0, share: float = 0.99) -> float:
+        """A quantile of the latency in us, requests without an answer counted as they stand."""
+        self.world.finish(number)
+        return float(self.world.quantile(number, share, kind)) / 1e3
+
+    def lost(self) -> float:
+        """Share of the frames that the switch dropped since the results count."""
+        found = self.world.counters()
+        return found["drops"] / max(1, found["drops"] + found["frames"])
+
+    def close(self) -> None:
+        """Give the memory back."""
+        self.switch.close()
+        self.world = self.switch = None
+        self.regions.clear()
+
+
+def table(points: Sequence[Row]) -> pl.DataFrame:
+    """The rows as data.parquet has them."""
+    return pl.concat([setup.rows(panel, series, [x], [y]) for panel, series, x, y in points])
+
+
+def each(runs: Any, id: str, cases: Sequence[Any], work: Callable[..., list[Row]]) -> pl.DataFrame:
+    """The rows of every case, with progress; what a busy machine has disturbed is tried again a few times."""
+    found: list[Row] = []
+    for nth, case in enumerate(cases):
+        runs.report(id, nth / len(cases))
+        for left in reversed(range(TRIES)):
+            try:
+                made = work(*case)
+                break
+            except quiet.MachineBusy:
+                if not left:
+                    raise
+        found += [(panel, series, float(nth) if panel == "machine" else x, y) for panel, series, x, y in made]
+    return table(found)

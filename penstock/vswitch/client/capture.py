@@ -1,0 +1,197 @@
+"""The reader's side of a capture: a pcapng file of what passes the ports of a running switch.
+
+    seen = capture(["a"], "x.pcapng", drops=True, seconds=10)
+    seen["frames"], seen["missed"]
+
+The worker writes blocks into shared memory and never waits; this process copies them into the file.
+"""
+
+import contextlib
+import ipaddress
+import mmap
+import os
+import select
+import socket
+import struct
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from penstock.errors import SpecError
+from penstock.vswitch.daemon import protocol as messages
+
+SHARED_BYTES = 4096             # before the ring: written, read and missed, 64 bytes apart
+PROTOCOLS = {6: "TCP", 17: "UDP"}
+WAIT = 0.002                    # between two looks into an empty ring
+SECTION = struct.pack("<IIIHHqI", 0x0A0D0D0A, 28, 0x1A2B3C4D, 1, 0, -1, 28)
+
+
+class Seen(NamedTuple):
+    """A frame of a capture file."""
+
+    ns: int                     # since 1970
+    interface: str              # the port
+    direction: str              # in: into the switch
+    queue: int
+    frame: bytes
+    length: int                 # of the whole frame
+    missed: int                 # frames that the capture has missed just before
+    comment: str                # "dropped: full"
+
+
+def beginning(names: Sequence[str]) -> bytes:
+    """A section, and an interface per port whose times are in nanoseconds."""
+    out = SECTION
+    for name in names:
+        text = name.encode()
+        options = struct.pack("<HH", 2, len(text)) + text + bytes(-len(text) % 4) + struct.pack("<HHB3xHH", 9, 1, 9, 0, 0)
+        size = 20 + len(options)
+        out += struct.pack("<IIHHI", 1, size, 1, 0, 0) + options + struct.pack("<I", size)
+    return out
+
+
+def read_capture(data: bytes) -> Iterator[Seen]:
+    """What `capture` wrote, with all that stands beside the frames."""
+    at, names = 0, []
+    while at < len(data):
+        kind, size = struct.unpack_from("<II", data, at)
+        body = data[at + 8 : at + size - 4]
+        if kind == 1:
+            names.append(_options(body[8:]).get(2, b"").decode())
+        elif kind == 6:
+            interface, high, low, kept, length = struct.unpack_from("<5I", body)
+            options = _options(body[20 + kept + -kept % 4 :])
+            yield Seen(high << 32 | low, names[interface], "in" if options[2][0] & 3 == 1 else "out",
+                       int.from_bytes(options[6], "little"), body[20 : 20 + kept], length,
+                       int.from_bytes(options.get(4, b""), "little"), options.get(1, b"").decode())
+        at += size
+
+
+def _options(data: bytes) -> dict[int, bytes]:
+    found, at = {}, 0
+    while at + 4 <= len(data):
+        code, size = struct.unpack_from("<HH", data, at)
+        if code == 0:
+            break
+        found[code] = data[at + 4 : at + 4 + size]
+        at += 4 + size + -size % 4
+    return found
+
+
+def line(seen: Seen) -> str:
+    """A frame in one line: time of the day, port, direction, queue, who sends what to whom."""
+    frame, at = seen.frame, 18 if seen.frame[12:14] == b"\x81\x00" else 14
+    kind, start, what = frame[at - 2 : at], -1, "a frame"
+    if kind == b"\x08\x00" and len(frame) >= at + 20:
+        protocol, start = frame[at + 9], at + 4 * (frame[at] & 15)
+        ends = [str(ipaddress.ip_address(frame[k : k + 4])) for k in (at + 12, at + 16)]
+    elif kind == b"\x86\xdd" and len(frame) >= at + 40:
+        protocol, start = frame[at + 6], at + 40
+        ends = [str(ipaddress.ip_address(frame[k : k + 16])) for k in (at + 8, at + 24)]
+    elif len(frame) >= 14:
+        what = f"{frame[6:12].hex(':')} > {frame[:6].hex(':')} type {kind.hex()}"
+    if start >= 0:
+        if protocol in PROTOCOLS and len(frame) >= start + 4:
+            ends = [f"{end}:{int.from_bytes(frame[start + 2 * i : start + 2 * i + 2])}" for i, end in enumerate(ends)]
+        what = f"{' > '.join(ends)} {PROTOCOLS.get(protocol, f'protocol {protocol}')}"
+    clock = time.strftime("%H:%M:%S", time.localtime(seen.ns // 10**9)) + f".{seen.ns % 10**9 // 1000:06d}"
+    before = f"  ({seen.missed} missed before)" if seen.missed else ""
+    comment = f"  {seen.comment}" if seen.comment else ""
+    return f"{clock}  {seen.interface} {seen.direction:3} queue {seen.queue}  {what}  {seen.length} B{comment}{before}"
+
+
+class Ring:
+    """Shared memory that a worker fills; what it says of it is checked all the same."""
+
+    def __init__(self, fd: int) -> None:
+        self.map = mmap.mmap(fd, os.fstat(fd).st_size)
+        self.size = len(self.map) - SHARED_BYTES
+        self.words = memoryview(self.map)[:SHARED_BYTES].cast("Q")
+        self.read = 0
+
+    def take(self) -> bytes:
+        """Whole blocks that have come since."""
+        written = self.words[0]
+        count = written - self.read
+        if not 0 <= count <= self.size:
+            raise SpecError("the capture's memory makes no sense; is the switch of another version?")
+        at = self.read % self.size
+        first = min(count, self.size - at)
+        data = self.map[SHARED_BYTES + at : SHARED_BYTES + at + first] + self.map[SHARED_BYTES : SHARED_BYTES + count - first]
+        self.read = self.words[8] = written
+        return data
+
+    @property
+    def missed(self) -> int:
+        return self.words[16]
+
+    def close(self) -> None:
+        self.words.release()
+        self.map.close()
+
+
+def capture(ports: Sequence[str] = (), file: str | Path | None = None, *, drops: bool = False, seconds: float | None = None,
+            count: int | None = None, snap: int = 65536, memory: int = 1 << 24, path: str | None = None,
+            tell: Callable[[Seen], None] | None = None, over: threading.Event | None = None) -> dict[str, Any]:  # fmt: skip
+    """Write down what passes ports (none named: all) until the time, the count or the switch is over, or `over` is set.
+
+    With `drops` only frames that are dropped, their reasons as comments; `tell` is called with each frame. The answer says
+    how many frames there were and how many were missed, because this process was too slow.
+    """
+    path, over, seen = path or messages.default_socket(), over or threading.Event(), 0
+    with contextlib.ExitStack() as stack:
+        out = _open(file, stack)
+        connection = stack.enter_context(socket.socket(socket.AF_UNIX))
+        connection.settimeout(15)
+        wish = {"capture": list(ports), "drops": drops, "snap": snap, "memory": memory}
+        answer, fds = messages.converse(connection, path, wish)
+        ring = Ring(fds[0])
+        stack.callback(ring.close)
+        messages.close(fds)
+        start = beginning(answer["ports"])
+        out.write(start)
+        end = None if seconds is None else time.monotonic() + seconds
+        ending = False
+        while True:
+            data = ring.take()
+            ends = _ends(data)[: None if count is None else count - seen]
+            seen += len(ends)
+            data = data[: ends[-1] if ends else 0]
+            out.write(data)
+            for each in read_capture(start + data) if tell else ():
+                tell(each)  # type: ignore[misc]
+            if ending or seen == count:
+                break
+            if over.is_set() or (end is not None and time.monotonic() >= end):
+                with contextlib.suppress(OSError):
+                    messages.send(connection, {"enough": True})
+                    messages.receive(connection)
+                ending = True           # what was written until the worker stopped
+            elif not data:
+                out.flush()
+                ending = bool(select.select([connection], [], [], WAIT)[0])
+        out.flush()
+        return {"ports": answer["ports"], "frames": seen, "missed": ring.missed}
+
+
+def _open(file: str | Path | None, stack: contextlib.ExitStack) -> Any:
+    if file is None:
+        return stack.enter_context(open(os.devnull, "wb"))
+    if str(file) == "-":
+        return sys.stdout.buffer
+    try:
+        return stack.enter_context(open(file, "wb"))
+    except OSError as error:
+        raise SpecError(f"-w {file}: cannot be written ({error.strerror})") from None
+
+
+def _ends(data: bytes) -> list[int]:
+    """Where each block ends."""
+    ends, at = [], 0
+    while at < len(data):
+        at += max(12, struct.unpack_from("<I", data, at + 4)[0])
+        ends.append(at)
+    return ends

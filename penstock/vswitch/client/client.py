@@ -1,0 +1,143 @@
+"""An application's side of a switch.
+
+    with connect("a") as port:
+        port.send(0, [frame, frame])            # how many there was room for; queue 0 should carry one flow
+        port.receive(32, timeout=1.0)           # [(queue, frame), ...]
+        await port.receive_async(32)
+
+A port belongs to one thread.  Frames are bytes, beginning with the Ethernet header.
+"""
+
+import asyncio
+import os
+import select
+import socket
+import time
+from collections.abc import Sequence
+from typing import Any
+
+from penstock.vswitch.daemon import protocol as messages
+from penstock.vswitch.memory.region import Region
+
+AT_ONCE = 256       # frames that send_all hands over in one call: each call copies and checks what it is given
+
+
+def connect(name: str, path: str | None = None, **shape: int) -> "Port":
+    """Attach to a port of a running switch; `shape` as of `Region.create`: rings, queues, bells, buffers, buffer_bytes."""
+    path = path or messages.default_socket()
+    region = Region.create(**shape)
+    connection = socket.socket(socket.AF_UNIX)
+    connection.settimeout(15)
+    try:
+        answer, fds = messages.converse(connection, path, {"attach": name, "shape": region.shape}, (region.fd,))
+    except BaseException:
+        connection.close()
+        raise
+    return Port(region, connection, answer, fds)
+
+
+class Port:
+    """An attached region."""
+
+    def __init__(self, region: Any, connection: socket.socket, answer: dict[str, Any], fds: list[int]) -> None:
+        self.region, self.connection, self.addresses = region, connection, answer["addresses"]
+        region.doorbells = answer["doorbells"]
+        self.bell = fds[0]
+        region.wakes = self.bell
+        self.news = socket.socket(fileno=fds[1])
+        self.news.setblocking(False)
+
+    def __enter__(self) -> "Port":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Detach; frames that the switch has not taken yet are lost."""
+        if self.bell >= 0:
+            self.region.wakes = -1
+            os.close(self.bell)
+            self.bell = -1
+            self.news.close()
+            self.connection.close()
+
+    def fileno(self) -> int:
+        """Readable when the switch has rung after `sleep()` said True."""
+        return self.news.fileno()
+
+    @property
+    def gone(self) -> bool:
+        """Whether the switch has hung up: it is down, or has detached us."""
+        return bool(select.select([self.connection], [], [], 0)[0])
+
+    def send(self, queue: int, frames: Sequence[bytes], weight: int = 0, priority: int = 0) -> int:
+        """Send as many frames as there is room for; returns how many. A weight holds from now on, with its priority."""
+        return int(self.region.send(queue, frames, weight, priority))
+
+    def send_all(self, queue: int, frames: Sequence[bytes], timeout: float | None = None) -> int:
+        """Send all, waiting for room; fewer than all only if the time is over or the switch has gone."""
+        sent, wait, end = 0, 0.00005, None if timeout is None else time.monotonic() + timeout
+        while sent < len(frames):
+            done = self.send(queue, frames[sent : sent + AT_ONCE])
+            sent += done
+            if done:
+                wait = 0.00005
+            elif (end is not None and time.monotonic() > end) or self.gone:
+                break
+            else:
+                time.sleep(wait)
+                wait = min(2 * wait, 0.002)
+        return sent
+
+    def waiting(self, queue: int) -> int:
+        """Bytes of a queue that the switch has not taken: where its receiver is slow, better keep further frames than buffers."""
+        return int(self.region.waiting(queue))
+
+    def close_queue(self, queue: int) -> bool:
+        """Give an idle queue's memory back; False: the switch has not emptied it yet."""
+        return bool(self.region.close(queue))
+
+    def receive(self, most: int = 32, timeout: float = 0.0) -> list[tuple[int, bytes]]:
+        """Up to so many (queue, frame); none: the time is over, or the switch has gone."""
+        end = time.monotonic() + timeout
+        while not (found := self.region.receive(most)):
+            left = end - time.monotonic()
+            if left <= 0:
+                break
+            if self.sleep():
+                ready, _, _ = select.select([self.news, self.connection], [], [], left)
+                self.clear()
+                if self.connection in ready:
+                    return list(self.region.receive(most))
+        return list(found)
+
+    async def receive_async(self, most: int = 32) -> list[tuple[int, bytes]]:
+        """Up to so many (queue, frame), at least one; an empty list: the switch has gone."""
+        loop = asyncio.get_running_loop()
+        while not (found := self.region.receive(most)):
+            if self.gone:
+                break
+            if self.sleep():
+                woken = asyncio.Event()
+                for fd in (self.news, self.connection):
+                    loop.add_reader(fd, woken.set)
+                try:
+                    await woken.wait()
+                finally:
+                    for fd in (self.news, self.connection):
+                        loop.remove_reader(fd)
+                    self.clear()
+        return list(found)
+
+    def sleep(self) -> bool:
+        """Ask to be woken by `fileno()`; False: there is something to receive already."""
+        return bool(self.region.sleep())
+
+    def clear(self) -> None:
+        """Forget that we were woken."""
+        try:
+            while self.news.recv(4096):
+                pass
+        except BlockingIOError:
+            pass

@@ -1,0 +1,249 @@
+"""What this machine permits: each ability is tried, and left as it was."""
+
+import contextlib
+import ctypes
+import os
+import platform
+import resource
+import shutil
+import socket
+import sys
+import threading
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from penstock.errors import PenstockError
+
+DESCRIPTORS = 640
+# What must be permitted for each kind of port; what makes one better, but is not needed, is not here.
+KINDS = {
+    "shm": ("kernel", "byte order", "shared memory", "socket"),
+    "tap": ("tap",),
+    "packet": ("packet",),
+    "xdp": ("xdp",),
+    "udp": (),
+    "pcap": (),
+}
+
+
+class Ability(NamedTuple):
+    """One thing that a port or the laboratory needs."""
+
+    name: str
+    permitted: bool
+    detail: str     # what was found, or what to do
+    serves: str
+    needed: bool = False    # or the switch cannot run at all
+
+
+def _try(attempt: Callable[[], str | None]) -> tuple[bool, str]:
+    try:
+        return True, attempt() or "works"
+    except (OSError, PenstockError, ImportError) as e:
+        return False, str(e)
+
+
+def _tap() -> None:
+    from penstock.vswitch.ports.tap import open_tap
+
+    with _somewhere_else(), open_tap("doctor0", True):
+        pass
+
+
+def _packet() -> None:
+    socket.socket(socket.AF_PACKET, socket.SOCK_RAW, 0).close()
+
+
+def _xdp() -> None:
+    from penstock.vswitch.ports.xdp import open_xdp
+
+    with _somewhere_else() as there:
+        if not there:
+            raise PenstockError("it is tried on `lo` of a fresh network namespace only, which is not permitted")
+        there.run("ip", "link", "set", "lo", "mtu", "1500")
+        with there.inside(), open_xdp("lo", 0, 128, 1, 1514):
+            pass
+
+
+@contextlib.contextmanager
+def _somewhere_else():  # type: ignore[no-untyped-def]
+    """Inside a fresh network namespace where that is allowed; else here."""
+    from penstock.vswitch.attach.lab import Namespace
+
+    try:
+        namespace = Namespace("doctor").__enter__()
+    except (OSError, PenstockError):
+        yield None
+        return
+    try:
+        with namespace.inside():
+            yield namespace
+    finally:
+        namespace.close()
+
+
+def _namespace() -> None:
+    from penstock.vswitch.attach.lab import Namespace
+
+    with Namespace("doctor"):
+        pass
+
+
+def _user_namespace() -> None:
+    pid = os.fork()
+    if pid == 0:
+        os._exit(0 if ctypes.CDLL(None).unshare(0x10000000) == 0 else 1)
+    if os.waitpid(pid, 0)[1]:
+        raise OSError("unshare(CLONE_NEWUSER) is refused; see kernel.unprivileged_userns_clone, user.max_user_namespaces")
+
+
+def _kernel() -> str:
+    if tuple(int(n) for n in platform.release().split("-")[0].split(".")[:2]) < (5, 11):
+        raise PenstockError(f"{platform.release()}: 5.11 or later is needed to sleep for microseconds")
+    return platform.release()
+
+
+def _byte_order() -> str:
+    if sys.byteorder != "little":
+        raise PenstockError(f"{sys.byteorder}: addresses are compared as little-endian words")
+    return sys.byteorder
+
+
+def _shared_memory() -> None:
+    from penstock.vswitch.memory.region import Region
+
+    Region.create(rings=2, queues=1, bells=1, buffers=1, buffer_bytes=64)
+
+
+def _pidfd() -> None:
+    os.close(os.pidfd_open(os.getpid()))
+
+
+def _quiet() -> str:
+    load, cores = os.getloadavg()[0], len(os.sched_getaffinity(0))
+    if load >= cores / 2:
+        raise PenstockError(f"load average {load:.1f} on {cores} cores; measure times on a quiet machine")
+    return f"load average {load:.1f}"
+
+
+def _udp_segments() -> None:
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        sock.setsockopt(17, 103, 1400)  # UDP_SEGMENT
+        sock.setsockopt(17, 104, 1)     # UDP_GRO
+
+
+def _tbf() -> None:
+    from penstock.vswitch.attach.edge import RateFeedback
+    from penstock.vswitch.attach.lab import Namespace
+
+    with Namespace("doctor") as there, RateFeedback("lo", there, rate="1Gbps"):
+        pass
+
+
+def _flow_rates() -> None:
+    from penstock.vswitch.linux.htb import FiveTuple, Htb
+
+    with _somewhere_else() as there:
+        if not there:
+            raise PenstockError("it is tried on `lo` of a fresh network namespace only, which is not permitted")
+        with Htb("lo", there) as htb:
+            htb.set_class(2, 1_000_000)
+            htb.add_filter(2, FiveTuple(17, "127.0.0.1", 7, "127.0.0.2", 7))
+
+
+def _udp_sockets() -> None:
+    from penstock.vswitch.attach.socket_watch import SocketProbe
+
+    SocketProbe().close()
+
+
+def _realtime() -> None:
+    problem: list[OSError] = []
+
+    def attempt() -> None:
+        try:
+            os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1))
+        except OSError as e:
+            problem.append(e)
+
+    thread = threading.Thread(target=attempt)  # its scheduling ends with it
+    thread.start()
+    thread.join()
+    if problem:
+        raise problem[0]
+
+
+def _program(name: str, package: str) -> Callable[[], str]:
+    def look() -> str:
+        if path := shutil.which(name):
+            return path
+        raise PenstockError(f"not found; install the package {package}")
+    return look
+
+
+def _socket() -> str:
+    from penstock.vswitch.daemon.protocol import default_socket
+
+    path = default_socket()
+    if not os.access(os.path.dirname(path), os.W_OK | os.X_OK):
+        raise PenstockError(f"{path}: its folder cannot be written; choose another switch.socket, or set XDG_RUNTIME_DIR")
+    return path
+
+
+def _descriptors() -> str:
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    if 0 <= limit < DESCRIPTORS:
+        raise PenstockError(f"at most {limit}; {DESCRIPTORS} are enough for all ports: ulimit -n {DESCRIPTORS}")
+    return "no limit" if limit < 0 else f"at most {limit}"
+
+
+def _cores() -> str:
+    count = len(os.sched_getaffinity(0))
+    if count < 2:
+        raise PenstockError("1 core: workers and applications share it; latencies mean little")
+    return f"{count} cores"
+
+
+def doctor() -> list[Ability]:
+    """Try everything; `permitted` of each says how it went."""
+    basic: list[tuple[str, Callable[[], str | None], str]] = [
+        ("kernel", _kernel, "short sleeps"),
+        ("byte order", _byte_order, "everything"),
+        ("shared memory", _shared_memory, "ports of native applications"),
+    ]
+    checks: list[tuple[str, Callable[[], str | None], str]] = [
+        ("socket", _socket, "the switch's own socket"),
+        ("descriptors", _descriptors, "ports: 5 for each, and connections"),
+        ("pidfd", _pidfd, "the death of an application, at once"),
+        ("tap", _tap, "ports of unmodified applications"),
+        ("packet", _packet, "ports on existing interfaces"),
+        ("xdp", _xdp, "ports on existing interfaces, before the kernel's own stack"),
+        ("namespaces", _namespace, "the laboratory"),
+        ("user namespaces", _user_namespace, "a laboratory without root"),
+        ("udp segments", _udp_segments, "a fast overlay"),
+        ("tbf", _tbf, "rate feedback to unmodified applications"),
+        ("flow rates", _flow_rates, "rates of single flows of unmodified applications (HTB, u32)"),
+        ("udp sockets", _udp_sockets, "slow unmodified receivers of UDP (udp_diag)"),
+        ("real-time priority", _realtime, "workers that are not interrupted"),
+        ("ip", _program("ip", "iproute2"), "the laboratory"),
+        ("cores", _cores, "pinned workers"),
+        ("quiet", _quiet, "measurements"),
+    ]
+    needed = [Ability(name, *_try(attempt), serves, True) for name, attempt, serves in basic]
+    return needed + [Ability(name, *_try(attempt), serves) for name, attempt, serves in checks]
+
+
+def kinds(found: list[Ability]) -> dict[str, list[str]]:
+    """By kind of port, what is missing for it."""
+    permitted = {ability.name for ability in found if ability.permitted}
+    return {kind: [name for name in names if name not in permitted] for kind, names in KINDS.items()}
+
+
+def examine() -> list[dict[str, Any]]:
+    """The same as rows for a table: what, ok, needed, detail."""
+    found = doctor()
+    rows = [{"what": a.name, "ok": a.permitted, "needed": a.needed, "detail": f"{a.detail}; for {a.serves}"} for a in found]
+    for kind, missing in kinds(found).items():
+        detail = f"not permitted: {', '.join(missing)}" if missing else "can be used"
+        rows.append({"what": f"port {kind}", "ok": not missing, "needed": False, "detail": detail})
+    return rows

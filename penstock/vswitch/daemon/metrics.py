@@ -1,0 +1,235 @@
+"""All numbers of a switch as OpenMetrics text, and the page that serves it.
+
+The text is made here: the format is small, and a client library would keep the numbers a second time. Cardinality is bounded:
+of flows, pauses and queues with drops the greatest are shown one by one, of the others the sum.
+"""
+
+import contextlib
+import http.server
+import ipaddress
+import socket
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from penstock.errors import PenstockError, SpecError
+
+MOST = 50                       # flows, pauses, and queues per port that are shown one by one
+CONTENT_TYPE = "application/openmetrics-text; version=1.0.0; charset=utf-8"
+PREFIX = "penstock_vswitch_"
+LABELS = ("source", "source_port", "target", "target_port", "protocol", "from", "to", "queue")
+STATES = ("absent", "up", "nonsense")
+# What only grows, as long as a port, a flow or the switch is there; other numbers are gauges.
+COUNTERS = {"received_frames", "received_bytes", "sent_frames", "sent_bytes", "pauses", "paused_ns", "bells_answered",
+            "bells_rung", "nonsense", "frames", "bytes", "dropped", "rounds", "rounds_with_work", "naps",
+            "frames_in", "bytes_in", "frames_out", "bytes_out", "errors_in", "errors_out", "too_long", "refused", "lost",
+            "no_room", "kernel_lost", "malformed", "refused_out", "answered", "multicast", "waits_for_buffer", "shared_queues",
+            "full_sockets",
+            "pauses_sent", "pauses_received", "unknown_flow", "truncated", "forged", "replayed", "grants_sent", "grants_received",
+            "asked", "lost_on_the_way"}  # fmt: skip
+HELP = {
+    "port_received_frames": "Frames that came into the switch by a port and were delivered.",
+    "port_received_bytes": "Their bytes.",
+    "port_sent_frames": "Frames that were brought to the application of a port.",
+    "port_sent_bytes": "Their bytes.",
+    "port_pauses": "How often transmit queues of a port, or all of it, had to wait for a receiver.",
+    "port_paused": "For how long, added up over queues.",
+    "port_nonsense": "Words of an application that made no sense.",
+    "port_flows": "Flows to a port.",
+    "flow_waiting_bytes": "Put into the receive queue of a flow and not yet taken by its application.",
+    "flow_longest_bytes": "The most that ever waited.",
+    "flow_rate_bytes_per_second": "What the application takes, as the switch has measured it; 0: not known.",
+    "rounds": "Turns of the worker's loop.",
+    "rounds_with_work": "Turns with something to do.",
+    "naps": "How often the worker went to sleep.",
+}
+
+
+class Page:
+    """Families in the order in which they are first spoken of."""
+
+    def __init__(self) -> None:
+        self.families: dict[str, tuple[str, str, str, list[str]]] = {}
+
+    def add(self, name: str, value: float, labels: Mapping[str, Any], kind: str = "gauge", help: str = "") -> None:
+        """A sample; a name that ends with _ns becomes seconds."""
+        unit = "bytes" if name.endswith("bytes") else ""
+        if name.endswith("_ns"):
+            name, unit = name[:-3], "seconds"
+        elif name.endswith("_per_s"):
+            name += "econd"
+        text = HELP.get(name, help) or name.replace("_", " ").capitalize() + "."
+        if unit == "seconds":
+            name += "_seconds"
+        suffix = {"counter": "_total", "info": "_info"}.get(kind, "")
+        _, _, _, lines = self.families.setdefault(PREFIX + name, (kind, unit, text, []))
+        shown = ",".join(f'{key}="{escaped(value)}"' for key, value in labels.items())
+        number = seconds(value) if unit == "seconds" else str(int(value) if isinstance(value, bool) else value)
+        lines.append(f"{PREFIX}{name}{suffix}{{{shown}}} {number}" if shown else f"{PREFIX}{name}{suffix} {number}")
+
+    def text(self) -> str:
+        out = []
+        for name, (kind, unit, help, lines) in self.families.items():
+            out.append(f"# TYPE {name} {kind}")
+            out += [f"# UNIT {name} {unit}"] * bool(unit)
+            out.append(f"# HELP {name} {escaped(help)}")
+            out += lines
+        return "\n".join([*out, "# EOF\n"])
+
+
+def escaped(value: Any) -> str:
+    """Inside of quotation marks."""
+    text = "" if value is None else str(value)
+    return text.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')
+
+
+def seconds(ns: float) -> str:
+    """Without losing a nanosecond, for counters may grow beyond what a float of seconds holds."""
+    whole, rest = divmod(int(ns), 10**9)
+    return f"{whole}.{rest:09d}"
+
+
+def page(found: Mapping[str, Any], most: int = MOST) -> str:
+    """OpenMetrics text of what `snapshot` has found."""
+    out = Page()
+    out.add("switch", 1, {key: value for key, value in found["settings"].items() if isinstance(value, str)}, "info",
+            "What was set.")  # fmt: skip
+    for key, value in found["settings"].items():
+        if not isinstance(value, str):
+            name = f"{key}_bytes" if key.startswith("th_") else f"{key}_ns" if key in ("spin", "idle") else key
+            out.add(f"setting_{name}", value, {}, help=f"The setting {key}.")
+    counters = found["counters"]
+    for i, row in enumerate(counters if isinstance(counters, list) else [counters]):
+        _numbers(out, "", row, {"worker": i} if isinstance(counters, list) else {})
+    for row in found["ports"]:
+        _port(out, row, most)
+    for row in found["flows"]:
+        _numbers(out, "flow_", row, {key: row[key] for key in LABELS})
+    for key, value in found["other_flows"].items():
+        out.add("other_flows" if key == "flows" else f"other_flows_{key}", value, {},
+                help="Over all flows that are not shown: those with less waiting.")  # fmt: skip
+    _pauses(out, found["pauses"], [row["port"] for row in found["ports"]], most)
+    for port, row in found["totals"].items():
+        for key, value in row.items():
+            out.add(f"detached_{key}", value, {"port": port}, "counter", "Of applications that have gone; lost: frames they had "
+                    "sent and the switch had not taken.")  # fmt: skip
+    out.add("captures", len(found["captures"]), {}, help="Captures that are running.")
+    out.add("capture_missed_frames", sum(row["missed"] for row in found["captures"]), {}, help="What they had no room for.")
+    return out.text()
+
+
+def _numbers(out: Page, prefix: str, row: Mapping[str, Any], labels: Mapping[str, Any]) -> None:
+    for key, value in row.items():
+        if isinstance(value, (int, float)) and key not in labels:
+            out.add(prefix + key, value, labels, "counter" if key in COUNTERS else "gauge")
+
+
+def _port(out: Page, row: Mapping[str, Any], most: int) -> None:
+    from penstock.vswitch.dataplane.switch import REASON_NAMES
+
+    label = {"port": row["port"]}
+    texts = {key: ",".join(map(str, value)) if isinstance(value, list) else value
+             for key, value in row.items() if isinstance(value, (str, list)) and key not in ("port", "state")}  # fmt: skip
+    out.add("port", 1, {**label, **texts}, "info", "A port to which an application is attached.")
+    for state in (*STATES, *([] if row["state"] in STATES else [row["state"]])):
+        out.add("port_state", state == row["state"], {**label, PREFIX + "port_state": state}, "stateset", "How a port is.")
+    _numbers(out, "port_", row, label)
+    _numbers(out, "device_", row.get("device", {}), label)
+    for part in ("overlay", "edge"):
+        _numbers(out, f"{part}_", row.get("device", {}).get(part, {}), label)
+    for reason in dict.fromkeys((*REASON_NAMES, *row["drops"])):
+        out.add("port_dropped_frames", row["drops"].get(reason, 0), {**label, "reason": reason}, "counter",
+                "Frames that came by a port and were dropped.")  # fmt: skip
+    queues = sorted(row["drops_by_queue"].items(), key=lambda item: (-sum(item[1].values()), item[0]))
+    for queue, drops in queues[:most]:
+        for reason, count in drops.items():
+            out.add("queue_dropped_frames", count, {**label, "queue": queue, "reason": reason}, "counter",
+                    "The same of a transmit queue, if it is one of those with the most drops.")  # fmt: skip
+
+
+def _queue(row: Mapping[str, Any]) -> str:
+    return "all" if row["queue"] is None else f"{'device ' if row.get('to_device') else ''}{row['queue']}"
+
+
+def _pauses(out: Page, rows: list[dict[str, Any]], ports: list[str], most: int) -> None:
+    for port in ports:
+        out.add("port_paused_queues", sum(row["port"] == port and row["queue"] is not None for row in rows), {"port": port},
+                help="Transmit queues of a port that wait now.")  # fmt: skip
+    rows = sorted(rows, key=lambda row: (-(row["left_ns"] or 0), row["port"], -1 if row["queue"] is None else row["queue"]))
+    for row in rows[:most]:
+        out.add("pause_left_ns", row["left_ns"] or 0, {"port": row["port"], "queue": _queue(row)},
+                help="How long a transmit queue, a queue to a device, or all of a port, still waits.")  # fmt: skip
+    out.add("other_pauses", len(rows[most:]), {}, help="Pauses that are not shown: those that end earlier.")
+    out.add("other_pauses_left_ns", sum(row["left_ns"] or 0 for row in rows[most:]), {}, help="How long these last, added up.")
+
+
+def snapshot(switch: Any, most: int = MOST) -> dict[str, Any]:
+    """All that the page shows, of one moment; for the worker's thread."""
+    flows, others = switch.longest_flows(most)
+    return {"settings": switch.settings, "counters": switch.counters(), "ports": switch.ports(), "flows": flows,
+            "other_flows": others, "pauses": switch.pauses(), "captures": [each.row() for each in switch.captures],
+            "totals": {port: dict(row) for port, row in switch.totals.items()}}  # fmt: skip
+
+
+def parse_address(text: Any) -> tuple[str, int]:
+    """ "127.0.0.1:9464" or "[::1]:9464"."""
+    host, colon, port = text.rpartition(":") if isinstance(text, str) else ("", "", "")
+    with contextlib.suppress(ValueError):
+        address = ipaddress.ip_address(host.removeprefix("[").removesuffix("]"))
+        if colon and port.isdigit() and int(port) < 65536 and (address.version == 6) == host.startswith("["):
+            return str(address), int(port)
+    raise SpecError(f'switch.metrics = {text!r}: must be an address and a port, such as "127.0.0.1:9464" or "[::1]:9464"')
+
+
+class Server:
+    """Serves /metrics in a thread of its own, to one at a time."""
+
+    def __init__(self, address: str, text: Callable[[], str]) -> None:
+        host, port = parse_address(address)
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            timeout = 2
+            server_version = "penstock"
+            sys_version = ""
+
+            def do_GET(self) -> None:
+                if self.path.split("?")[0] != "/metrics":
+                    self.send_error(404, "only /metrics is here")
+                    return
+                try:
+                    body = text().encode()
+                except (PenstockError, RuntimeError) as error:
+                    self.send_error(503, str(error))
+                    return
+                self.send_response(200)
+                self.send_header("Content-Type", CONTENT_TYPE)
+                self.send_header("Content-Length", str(len(body)))
+                self.end_headers()
+                if self.command == "GET":
+                    self.wfile.write(body)
+
+            do_HEAD = do_GET
+
+            def log_message(self, format: str, *values: Any) -> None:
+                pass
+
+        class Listener(http.server.HTTPServer):
+            address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
+
+            def handle_error(self, request: Any, client_address: Any) -> None:
+                pass            # one who hangs up in the middle
+
+        try:
+            self.listener = Listener((host, port), Handler)
+        except OSError as error:
+            raise SpecError(f'switch.metrics = "{address}": cannot listen there ({error.strerror}); choose another') from None
+        self.port = self.listener.server_address[1]
+        self.thread = threading.Thread(target=self.listener.serve_forever, name="metrics", daemon=True)
+
+    def start(self) -> None:
+        self.thread.start()
+
+    def close(self) -> None:
+        self.listener.shutdown()
+        self.thread.join(5)
+        self.listener.server_close()

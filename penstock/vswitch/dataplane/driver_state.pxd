@@ -1,0 +1,98 @@
+"""What a worker knows of a port that it drives itself, and of the switch at the other end of an overlay."""
+from penstock.vswitch.dataplane.state cimport *
+from penstock.vswitch.dataplane.flowmap cimport Names
+from penstock.vswitch.ports.base cimport KernelPort
+
+cdef enum:
+    LEARNED = 256
+    OVERLAY_TYPE = 0x88B5   # of an Ethernet frame between two switches
+    CONTROL_WORDS = 11
+
+cdef struct Lane:           # a transmit queue that the driver fills: one flow, as long as there are enough
+    Key key
+    End end
+    int32_t open, used
+    int64_t sent, used_at
+    int64_t quiet_until     # overlay: the pause that the peer was told of last
+    int64_t told_at
+    double told             # the rate it was told, bytes per second; 0: none
+
+cdef struct Told:           # a receive queue: its flow, and how the switch at the other end of an overlay wants it sent
+    int64_t at, next_at
+    double rate             # bytes per second; 0: none
+    int32_t named           # whether its flow is known by its key
+
+cdef struct Learned:        # the Ethernet address that an address was last seen with
+    uint64_t high, low, mac
+
+cdef struct Overlay:        # two switches over UDP
+    uint64_t epoch, sequence, peer_epoch, peer_sequence
+    uint64_t secret[2]
+    int32_t authentic       # whether there is a secret
+    int32_t greeted         # the peer has granted something
+    int32_t owes            # a grant
+    int64_t window          # what we let the peer have under way, in bytes of cost
+    int64_t peer_window, sent, granted      # what the peer lets us have; what we have sent, and of that what it has received
+    int64_t limit           # what we put under way at most: less after losses
+    int64_t received, said  # what we have received, and of that what the peer knows
+    int64_t lost, peer_lost # on the way to us, and what the peer has said of its own
+    int64_t due, moved_at
+    int64_t pauses_out, pauses_in, grants_out, grants_in, asked, unknown, truncated, forged, replayed, no_room
+    uint64_t words[11]      # of the control frame in work
+    char frame[128]
+
+cdef struct Driver:
+    Port side               # the application's side of the region: its inputs are the receive queues
+    KernelPort* kernel
+    Overlay* overlay        # NULL: none
+    int32_t port            # of the switch
+    int32_t spare           # a buffer to read into; -1: none
+    int32_t free_count, age_at, queues
+    int32_t stalled_lane
+    int32_t bell_rings      # one of each worker
+    int32_t bell_in[4]
+    int32_t rewrites        # puts the device's Ethernet address, or a learned one, into what it sends
+    int32_t learned_count
+    int32_t limited         # whether somebody looks at the sockets behind the device
+    uint64_t stalled        # a frame for which there was no ring
+    uint64_t mac            # of the device; 0: learned ones
+    int64_t read_at, try_at, soon, age_next
+    int64_t put             # frames that were put into transmit queues
+    Lane* lanes
+    Told* told              # by receive queue
+    int32_t* free_lanes
+    Names incoming          # lanes
+    Names outgoing          # receive queues
+    Learned learned[256]    # of the addresses of the port
+    int64_t* spent          # by UDP port: what the frames sent there have cost; and what they may
+    int64_t* allowed
+    int64_t answered, malformed, waits_for_buffer, shared_lanes, refused, multicast, full_sockets
+    Key key
+    char reply[128]
+
+cdef inline Lane* lane_at(Driver* d, int64_t i) noexcept nogil: return &d.lanes[i]
+cdef inline int64_t* spent_at(Driver* d, int64_t port) noexcept nogil: return &d.spent[port]
+cdef inline int64_t* allowed_at(Driver* d, int64_t port) noexcept nogil: return &d.allowed[port]
+cdef inline Told* told_at(Driver* d, int64_t i) noexcept nogil: return &d.told[i]
+cdef inline int32_t* ring_of(Driver* d, int64_t i) noexcept nogil: return &d.bell_in[i]
+cdef inline Port* side_of(Driver* d) noexcept nogil: return &d.side
+cdef inline View* own_view(Driver* d) noexcept nogil: return &d.side.view
+cdef inline Names* incoming_of(Driver* d) noexcept nogil: return &d.incoming
+cdef inline Names* outgoing_of(Driver* d) noexcept nogil: return &d.outgoing
+cdef inline Key* own_key(Driver* d) noexcept nogil: return &d.key
+cdef inline Key* key_of_lane(Lane* lane) noexcept nogil: return &lane.key
+cdef inline End* end_of_lane(Lane* lane) noexcept nogil: return &lane.end
+cdef inline void clear_lane(Lane* lane) noexcept nogil: memset(lane, 0, sizeof(Lane))
+cdef inline void clear_told(Told* told) noexcept nogil: memset(told, 0, sizeof(Told))
+cdef inline Learned* learned_at(Driver* d, int64_t i) noexcept nogil: return &d.learned[i]
+cdef inline Driver* driver_of(void* own) noexcept nogil: return <Driver*>own
+cdef inline void put_mac(char* to, uint64_t mac) noexcept nogil: memcpy(to, &mac, 6)
+cdef inline void put_short(char* to, int64_t value) noexcept nogil:
+    to[0] = <char>(value >> 8)
+    to[1] = <char>value
+cdef inline int64_t internet_sum(char* p, int64_t n) noexcept nogil:
+    cdef int64_t total = 0, i
+    for i in range(n // 2):
+        total += short_at(p, 2 * i)
+    return total
+cdef inline void clear_bytes(char* to, int64_t n) noexcept nogil: memset(to, 0, n)

@@ -1,0 +1,214 @@
+"""What a worker knows: ports, their transmit queues, flows, who waits until when.  All of it is private to the switch."""
+from libc.stdint cimport int16_t, int32_t, int64_t, uint32_t, uint64_t
+from penstock.vswitch.memory.layout cimport *
+
+cdef extern from "stdlib.h":
+    void* calloc(size_t n, size_t size)
+    void free(void* p)
+cdef extern from "string.h" nogil:
+    int memcmp(const void* a, const void* b, size_t n)
+    void* memset(void* p, int value, size_t n)
+
+cdef enum:
+    HEADER = 128            # bytes of a frame that are copied before they are read
+    LEVELS = 8              # of priority; 0 goes first
+    QUANTUM = 2048          # bytes per turn and weight
+    MOST_PORTS = 64
+    MOST_ADDRESSES = 256
+    MOST_NONSENSE = 100     # then the application is detached
+    MOST_NEWS = 1 << 20     # frames that one doorbell announces; no honest receiver has more
+    MOST_RELEASED = 1024    # pauses that end in one turn
+
+cdef enum:                  # modes: what happens when a receive queue is full
+    LOSSY                   # the frame is dropped
+    PFC                     # the port that sent it waits, with all its queues
+    DPFQ                    # its transmit queue waits
+    BACKDRAFT               # its transmit queue waits earlier, and then goes on at the receiver's rate
+
+cdef enum:                  # why a frame is dropped
+    FULL
+    NO_BUFFER
+    NO_QUEUE
+    NO_ROUTE
+    NO_FLOW
+    MALFORMED
+    SPOOFED
+    TOO_LONG
+    BAD_DESCRIPTOR
+    REASONS
+
+cdef enum:                  # states of a transmit queue
+    IDLE
+    ACTIVE
+    PAUSED
+cdef enum:                  # what became of a frame
+    DELIVERED
+    DROPPED
+    WAITS
+cdef enum:                  # states of a port
+    ABSENT
+    UP
+    BROKEN_OFF              # its application wrote nonsense
+
+cdef struct Key:            # addresses (IPv4 as ::ffff:a.b.c.d), transport ports, protocol, and the switch's port it came in by
+    uint64_t words[5]
+
+cdef struct Flow:           # two cache lines that every frame needs, and one that few do
+    Key key
+    End end
+    int32_t number, queue
+    int16_t source, target, used
+    int16_t open            # whether its receive queue is
+    int64_t sent            # bytes put into the receive queue since it was opened
+    int64_t consumed        # bytes that the receiver has taken since
+    int64_t used_at, sampled_at
+    int32_t goal, over, net # th_goal, th_over, th_net; less where the receiver's region is small
+    int32_t longest
+    double rate             # R_recv, bytes per second; 0: not known yet
+    int64_t frames
+    int64_t base            # the receiver's count when the queue was opened
+    int64_t sampled, dropped, pauses, paused_ns, spare[3]
+
+cdef struct Input:          # a transmit queue of an application: one cache line that every frame needs, and another
+    End end
+    uint64_t held           # a frame that waits
+    int64_t deficit, until, taken
+    int32_t next
+    int32_t last            # the number of the flow of its last frame, plus one: very likely the flow of the next
+    int16_t known, state, weight, priority
+    int16_t blocked         # has tried so often for room, at most 10 times
+    int16_t paced
+    int32_t spare
+    int64_t next_at
+    int32_t drops[9]        # by reason
+    int32_t more[5]
+
+cdef struct Port:
+    View view
+    int32_t state, number, serial
+    int32_t prefix          # bytes before the Ethernet header of its frames: a virtio_net_hdr, or none
+    int32_t home            # the worker that serves its transmit queues; any may deliver to it
+    int32_t bell_in, bell_out
+    int32_t fd              # wakes the application
+    int32_t wakes           # the eventfd of the worker that drives the port, plus one; 0: nobody does
+    int32_t levels          # which priorities have active queues
+    int32_t head[8]
+    int32_t tail[8]
+    int32_t waiting         # for room, all of it, in mode PFC: the flow's number plus one
+    int32_t guarded         # whether it may only send from its own addresses
+    int64_t paused_until
+    Input* inputs
+    int32_t* free_queues    # numbers of receive queues that no flow has
+    int32_t free_count
+    int32_t flows
+    int32_t flows_from[64]  # by port
+    int32_t taken[32]       # receive buffers taken in this turn and not used yet
+    int32_t taken_count, refill
+    int32_t emptied[32]     # transmit buffers to be given back
+    int32_t emptied_count
+    int64_t mean            # size of a frame to it, and what had been sent when that was computed
+    int64_t mean_frames, mean_bytes
+    int64_t total_base      # what its application had taken out when it came
+    int32_t* news           # by receive queue: frames that no doorbell has announced
+    int32_t* news_queues
+    int32_t news_first, news_count
+    int64_t received_frames, received_bytes, sent_frames, sent_bytes, pauses, paused_ns, bells_answered, bells_rung
+    int64_t drops[9]
+
+cdef struct Address:
+    uint64_t high, low
+    int32_t port
+
+cdef struct Timer:
+    int64_t at
+    int32_t port, input
+
+cdef struct Worker
+ctypedef int64_t (*Drives)(Worker* w, void* own, int64_t now) noexcept nogil
+
+cdef struct Mirror:         # a capture: blocks of a pcapng file go into memory that somebody else reads
+    Mirror* next
+    char* base              # its bytes; nothing of that memory is believed but how far the reader is, within bounds
+    uint64_t* shared        # written, read, missed; 64 bytes apart
+    uint64_t size, written, missed, told
+    uint64_t taken          # by a worker that is writing
+    int64_t frames
+    int64_t clock           # to be added to our time
+    int64_t most            # bytes of a frame that are kept
+    int32_t only_drops
+    int32_t interfaces[64]  # by port; -1: not captured
+    uint32_t words[16]      # of the block in work
+    char comments[16][32]   # by reason of a drop: an option of a block
+
+cdef struct Worker:
+    int32_t index, workers
+    Worker* peers[4]        # all, in order
+    int32_t wanted          # by Python: come back
+    int32_t mode, doorbells, burst, epoll
+    int64_t th_goal, th_over, th_net, spin_ns, idle_ns
+    int32_t port_count, address_count, timer_count, timer_room, broken_off
+    Port ports[64]
+    Address addresses[256]
+    Timer* timers           # a heap
+    Flow* flows
+    int32_t* table          # open addressing: flow number plus one
+    int32_t* free_flows
+    int32_t flow_room, free_flow_count, table_mask, age_at, flow_count, flow_top
+    uint64_t seed
+    void* drivers[64]       # of the ports that the worker itself drives
+    Port* sides[64]         # the other sides of their regions, by port
+    Drives drive, has_news
+    int32_t driver_count
+    int64_t soon            # when a driver has something to do
+    int32_t reach           # transmit queues that a turn will get to, judging by the last one
+    int32_t ahead[32]
+    uint64_t bells[32]
+    int64_t next_age, naps, rounds, worked_rounds, frames
+    Mirror* mirrors
+    char header[128]
+    Key key
+
+cdef inline Flow* nothing() noexcept nogil: return NULL
+cdef inline Input* new_inputs(int64_t n) noexcept: return <Input*>lines(n * sizeof(Input))
+cdef inline int32_t* numbers(int64_t n) noexcept: return <int32_t*>calloc(n, sizeof(int32_t))
+cdef inline Port* port_at(Worker* w, int64_t i) noexcept nogil: return &w.ports[i]
+cdef inline Port* waiting_at(Worker* w, int64_t i) noexcept nogil: return &w.ports[i] if i < MOST_PORTS else w.sides[i - MOST_PORTS]
+cdef inline bint driver_has_news(Worker* w, int64_t i, int64_t now) noexcept nogil: return w.has_news(w, w.drivers[i], now) != 0
+cdef inline uint64_t* sleeps_of(Port* port) noexcept nogil: return port.view.sleeps[0]
+cdef inline Port* driven_side(Worker* w, int64_t i) noexcept nogil: return w.sides[i]
+cdef inline int64_t drive_at(Worker* w, int64_t i, int64_t now) noexcept nogil: return w.drive(w, w.drivers[i], now)
+cdef inline Flow* flow_at(Worker* w, int64_t i) noexcept nogil: return &w.flows[i]
+cdef inline Input* input_at(Port* port, int64_t i) noexcept nogil: return &port.inputs[i]
+cdef inline Address* address_at(Worker* w, int64_t i) noexcept nogil: return &w.addresses[i]
+cdef inline Timer* timer_at(Worker* w, int64_t i) noexcept nogil: return &w.timers[i]
+cdef inline int64_t sent_to(Worker* w, int64_t port) noexcept nogil: return <int64_t>load64(<uint64_t*>&w.ports[port].sent_bytes)
+cdef inline View* view_of(Port* port) noexcept nogil: return &port.view
+cdef inline End* input_end(Input* input) noexcept nogil: return &input.end
+cdef inline End* flow_end(Flow* flow) noexcept nogil: return &flow.end
+cdef inline int32_t* news_at(Port* port, int64_t queue) noexcept nogil: return &port.news[queue]
+cdef inline int32_t* bell_in_of(Port* port) noexcept nogil: return &port.bell_in
+cdef inline int32_t* bell_out_of(Port* port) noexcept nogil: return &port.bell_out
+cdef inline Key* key_of(Worker* w) noexcept nogil: return &w.key
+cdef inline bint same_key(Key* a, Key* b) noexcept nogil:
+    return (a.words[0] ^ b.words[0] | a.words[1] ^ b.words[1] | a.words[2] ^ b.words[2] | a.words[3] ^ b.words[3] | a.words[4] ^ b.words[4]) == 0
+cdef inline int64_t byte_at(char* p, int64_t i) noexcept nogil: return <int64_t>(<unsigned char>p[i])
+cdef inline int64_t short_at(char* p, int64_t i) noexcept nogil: return short_from(p + i)
+# Remember that a receive queue has one more word that no doorbell has told of.
+cdef inline void announce(Port* port, int64_t queue) noexcept nogil:
+    cdef int64_t at
+    if port.news[queue] == 0:
+        at = port.news_first + port.news_count
+        port.news_queues[at - port.view.queues if at >= port.view.queues else at] = queue
+        port.news_count += 1
+    port.news[queue] += 1 if port.news[queue] < MOST_NEWS else 0
+cdef inline int64_t whole(double x) noexcept nogil: return <int64_t>x
+cdef inline uint64_t unsigned_of(int64_t number) noexcept nogil: return <uint64_t>number
+cdef inline int64_t signed_of(uint64_t word) noexcept nogil: return <int64_t>word
+cdef inline bint stopped(Worker* w) noexcept nogil: return load32(<uint32_t*>&w.wanted) != 0
+cdef inline uint32_t* wanted_of(Worker* w) noexcept nogil: return <uint32_t*>&w.wanted
+cdef inline void fetch_flow(Flow* flow) noexcept nogil:
+    bring_line(flow)
+    bring_line(<char*>flow + 64)
+cdef inline void clear_flow(Flow* flow) noexcept nogil: memset(flow, 0, sizeof(Flow))
+cdef inline void set_key(Flow* flow, Key* key) noexcept nogil: memcpy(&flow.key, key, sizeof(Key))
+cdef inline void copy_timers(Timer* to, Timer* source, int64_t n) noexcept nogil: memcpy(to, source, n * sizeof(Timer))

@@ -1,0 +1,524 @@
+"""A switch in this process: what Python sees of its workers.
+
+    switch = Switch(mode="backdraft")
+    switch.attach("a", region, ["10.0.0.1"])        # the switch's side of a region
+    switch.start()                                  # a thread per worker, without the interpreter's lock
+    switch.call(lambda: switch.ports())             # in the first of them, while all rest between two turns of their loops
+
+Once it has been started, everything but `call` and `stop` belongs into a `call`.  A port is at home with one worker, which
+serves what its application transmits; every worker has flows and receive queues of its own, so that none waits for another.
+"""
+
+import collections
+import ipaddress
+import os
+import re
+import select
+
+import cython
+
+from penstock.errors import SpecError, nearest
+from penstock.units import parse_size, parse_time
+from penstock.vswitch.support.threads import Crew
+from penstock.vswitch.dataplane.inspect import Oversight
+
+if not cython.compiled:
+    raise ImportError("penstock.vswitch.dataplane.switch works compiled only: run python setup.py build_ext --inplace")
+
+MODES = ["lossy", "pfc", "dpfq", "backdraft"]
+REASON_NAMES = ["full", "no_buffer", "no_queue", "no_route", "no_flow", "malformed", "spoofed", "too_long", "bad_descriptor"]
+DEFAULTS = {
+    "mode": "backdraft",
+    "workers": 1,
+    "doorbells": True,
+    "th_goal": "32KB",
+    "th_over": "128KB",
+    "th_net": "512KB",
+    "burst": 32,
+    "flows": 65536,
+    "spin": "20us",
+    "idle": "100ms",
+}
+WHILE_RUNNING = ("mode", "th_goal", "th_over", "th_net", "burst", "spin", "idle")
+QUEUES_KEPT = 64            # whose drops are remembered of a port that has gone
+MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}", re.I)
+
+
+def checked(settings):
+    """Settings with every value understood and in range."""
+    out = {}
+    for key in settings:
+        if key not in DEFAULTS:
+            raise SpecError(f"switch.{key}: unknown key{nearest(key, DEFAULTS)}")
+    for key, default in DEFAULTS.items():
+        value = settings.get(key, default)
+        if key == "mode":
+            if value not in MODES:
+                raise SpecError(f"switch.mode = {value!r}: must be one of {', '.join(MODES)}{nearest(str(value), MODES)}")
+        elif key == "doorbells":
+            if not isinstance(value, bool):
+                raise SpecError(f"switch.doorbells = {value!r}: must be true or false")
+        elif key.startswith("th_"):
+            value = parse_size(value, f"switch.{key}", positive=True)
+        elif key in ("spin", "idle"):
+            value = parse_time(value, f"switch.{key}") // 1000
+        elif key == "workers":
+            if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MOST_WORKERS:
+                raise SpecError(f"switch.workers = {value!r}: must be a whole number from 1 to {MOST_WORKERS}")
+        elif isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= (1 << 20):
+            raise SpecError(f"switch.{key} = {value!r}: must be a whole number from 1 to {1 << 20}")
+        out[key] = value
+    if not out["th_goal"] < out["th_over"] < out["th_net"] < 1 << 31:
+        raise SpecError(
+            f"switch: th_goal = {out['th_goal']} B, th_over = {out['th_over']} B, th_net = {out['th_net']} B: must rise in "
+            "this order, to less than 2GB; the defaults are 32KB, 128KB, 512KB"
+        )
+    return out
+
+
+def address_words(text):
+    """An IPv4, IPv6 or Ethernet address as the two words of a flow's key."""
+    if isinstance(text, str) and MAC.fullmatch(text):
+        return (1 << 64) - 1, int.from_bytes(bytes.fromhex(text.replace(":", "")), "little")
+    try:
+        address = ipaddress.ip_address(text)
+    except ValueError:
+        raise SpecError(
+            f"address {text!r}: must be an IPv4, IPv6 or Ethernet address, such as 10.0.0.1 or 02:00:00:00:00:01"
+        ) from None
+    whole = (b"\0" * 10 + b"\xff\xff" if address.version == 4 else b"") + address.packed
+    return int.from_bytes(whole[:8], "little"), int.from_bytes(whole[8:], "little")
+
+
+def address_text(high, low_half):
+    raw = high.to_bytes(8, "little") + low_half.to_bytes(8, "little")
+    if high == (1 << 64) - 1:
+        return ":".join(f"{b:02x}" for b in raw[8:14])
+    address = ipaddress.IPv6Address(raw)
+    return str(address.ipv4_mapped or address)
+
+
+class Switch(Oversight):
+    """Workers with their ports."""
+
+    @property
+    def takes_headers(self):
+        """Whether frames may have a virtio_net_hdr, as super-frames do."""
+        return True
+
+    def __init__(self, **settings):
+        self.settings = checked(settings)
+        self.regions, self.names, self.detached, self.fds = {}, {}, [], {}
+        self.epolls, self.controls, self.crew = [], [], None
+        self.count = self.settings["workers"]
+        seed = int.from_bytes(os.urandom(8), "little")
+        self.w = new_worker()
+        for k in range(self.count):
+            set_peer(self.w, k, self.w if k == 0 else new_worker())
+        for k in range(self.count):
+            self.prepare(k, seed)
+        self.set_limits()
+
+    def prepare(self, k, seed):
+        """A worker: its flow table, and what it sleeps on."""
+        w = worker_at(self.w, k)
+        self.controls.append(os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK))
+        self.epolls.append(select.epoll())
+        self.epolls[k].register(self.controls[k], select.EPOLLIN | select.EPOLLET)
+        w.epoll = self.epolls[k].fileno()
+        w.index, w.workers = k, self.count
+        for i in range(self.count):
+            set_peer(w, i, worker_at(self.w, i))
+        w.doorbells = self.settings["doorbells"]
+        w.flow_room = self.settings["flows"]
+        size = 1 << (2 * w.flow_room - 1).bit_length()
+        w.table_mask = size - 1
+        w.table = numbers(size)
+        w.flows = new_flows(w.flow_room)
+        w.free_flows = numbers(w.flow_room)
+        w.free_flow_count = w.flow_room
+        for i in range(w.flow_room):
+            w.free_flows[i] = w.flow_room - 1 - i
+        w.seed = seed
+        w.reach = 4
+
+    def __dealloc__(self):
+        for k in range(self.count if self.w else 0):
+            w = worker_at(self.w, self.count - 1 - k)
+            for i in range(w.port_count):
+                free_port(port_at(w, i))
+            free(w.timers)
+            free(w.flows)
+            free(w.table)
+            free(w.free_flows)
+            free(w)
+
+    def close(self):
+        """Give the file descriptors back."""
+        for number in list(self.regions):
+            self.detach(number)
+        while self.epolls:
+            self.epolls.pop().close()
+            os.close(self.controls.pop())
+
+    def set_limits(self):
+        s = self.settings
+        for k in range(self.count):
+            w = worker_at(self.w, k)
+            w.mode = MODES.index(s["mode"])
+            w.th_goal, w.th_over, w.th_net, w.burst = s["th_goal"], s["th_over"], s["th_net"], s["burst"]
+            w.spin_ns, w.idle_ns = s["spin"], s["idle"]
+            for i in range(w.flow_room):
+                if flow_at(w, i).used:  # the next frame sets them anew
+                    flow_at(w, i).goal, flow_at(w, i).over, flow_at(w, i).net = 0, w.th_over, w.th_net
+
+    def set(self, changes):
+        """Change settings while running; what was accepted before stays when one is refused."""
+        for key in changes:
+            if key not in WHILE_RUNNING:
+                known = "; it takes a new start" if key in DEFAULTS else nearest(key, WHILE_RUNNING)
+                raise SpecError(f"{key}: cannot be set while running{known}")
+        as_given = {**self.settings, "spin": f"{self.settings['spin']}ns", "idle": f"{self.settings['idle']}ns", **changes}
+        self.settings = checked(as_given)
+        self.set_limits()
+        return self.settings
+
+    # ---- Ports ----
+
+    def attach(self, name, region, addresses, fds=(-1, -1), guarded=True):
+        """Take a region in as a port; returns its number.
+
+        `fds`, then owned by the switch, wake the application (a socket) and the switch (an eventfd); a guarded port sends from
+        its addresses only.
+        """
+        w = self.w
+        queues = region.shape["queues"]
+        if name in self.names.values():
+            raise SpecError(f"port {name!r}: there is one of that name; take another name")
+        number = next((i for i in range(MOST_PORTS) if i not in self.regions), -1)
+        if number < 0:
+            raise SpecError(f"port {name!r}: the switch has {MOST_PORTS} ports already; detach one")
+        if queues < self.count:
+            raise SpecError(f"port {name!r}: {queues} queues are too few for {self.count} workers; ask for at least {self.count}")
+        if sum(r.shape["queues"] for r in self.regions.values()) + queues > w.flow_room:
+            raise SpecError(
+                f"port {name!r}: {queues} queues are too many; switch.flows = {w.flow_room} must hold "
+                "those of all "
+                "ports: ask for fewer, or start the switch with more flows"
+            )
+        self.set_addresses(number, list(addresses))
+        home = number % self.count
+        fd, bell = fds
+        if bell >= 0:
+            self.epolls[home].register(bell, select.EPOLLIN | select.EPOLLET)
+        self.fds[number] = fds
+        self.serial = (self.serial + 1) & 0xFFFF
+        for k in range(self.count):
+            port = port_at(worker_at(self.w, k), number)
+            clear_port(port)
+            set_view(port, region)
+            port.number, port.fd, port.guarded, port.serial, port.home = number, fd, guarded, self.serial, home
+            port.bell_out = k * port.view.bells
+            port.total_base = load64(port.view.total[1])
+            port.refill = 4
+            port.mean = 64
+            port.news = numbers(queues)
+            port.news_queues = numbers(queues)
+            port.free_queues = numbers(queues)
+            for i in range(queues):  # dealt out to the workers
+                if (queues - 1 - i) % self.count == k:
+                    port.free_queues[port.free_count] = queues - 1 - i
+                    port.free_count += 1
+        port = port_at(worker_at(self.w, home), number)
+        port.inputs = new_inputs(queues)
+        for i in range(queues):
+            input_at(port, i).weight = 1
+            input_at(port, i).priority = 1
+        self.regions[number], self.names[number] = region, name
+        self.follow(number, name)
+        for k in range(self.count):
+            worker_at(self.w, k).port_count = max(worker_at(self.w, k).port_count, number + 1)
+            self.make_timers(k)
+            port_at(worker_at(self.w, k), number).state = UP
+        return number
+
+    def make_timers(self, k):
+        """Room in the heap for every transmit queue there is."""
+        w = worker_at(self.w, k)
+        room = 2 * sum(r.shape["queues"] for r in self.regions.values()) + 1    # of both sides, where the worker is both
+        if room > w.timer_room:
+            timers = new_timers(room)
+            if w.timers:
+                copy_timers(timers, w.timers, w.timer_count)
+                free(w.timers)
+            w.timers = timers
+            w.timer_room = room
+
+    def set_addresses(self, number, addresses):
+        w = self.w
+        found = [address_words(text) for text in addresses]
+        for (high, low_half), text in zip(found, addresses):
+            for i in range(w.address_count):
+                if address_at(w, i).high == high and address_at(w, i).low == low_half:
+                    raise SpecError(f"address {text}: port {self.names[address_at(w, i).port]!r} has it; take another one")
+        if w.address_count + len(found) > MOST_ADDRESSES:
+            raise SpecError(f"{len(found)} more addresses: the switch holds {MOST_ADDRESSES}; take fewer")
+        for high, low_half in found:
+            address = address_at(w, w.address_count)
+            address.high, address.low, address.port = high, low_half, number
+            w.address_count += 1
+        self.share_addresses()
+
+    def share_addresses(self):
+        for k in range(1, self.count):
+            copy_addresses(worker_at(self.w, k), self.w)
+
+    def detach(self, number):
+        """Forget a port and its flows. Returns its region: to unmap it takes time, which need not be the worker's."""
+        w = self.w
+        if number not in self.regions:
+            return None
+        if number in self.drives:
+            self.drives.pop(number).remove(self)
+        for k in range(self.count):
+            self.forget_flows(k, number)
+            forget_timers(worker_at(self.w, k), number)
+        kept = 0
+        for i in range(w.address_count):
+            if address_at(w, i).port != number:
+                address, to = address_at(w, i), address_at(w, kept)
+                to.high, to.low, to.port = address.high, address.low, address.port
+                kept += 1
+        w.address_count = kept
+        self.share_addresses()
+        row = {**self.port_row(number, QUEUES_KEPT), **self.left_row(number)}
+        row["state"] = "nonsense" if row["state"] == "nonsense" else "detached"
+        self.detached.append(row)
+        self.add_up(row)
+        if len(self.detached) > 100:
+            self.detached.pop(0)
+        home = port_at(w, number).home
+        for k in range(self.count):
+            free_port(port_at(worker_at(self.w, k), number))
+            clear_port(port_at(worker_at(self.w, k), number))
+        region = self.regions.pop(number)
+        del self.names[number]
+        self.follow(number, None)
+        fd, bell = self.fds.pop(number)
+        if bell >= 0:
+            self.epolls[home].unregister(bell)
+            os.close(bell)
+        if fd >= 0:
+            os.close(fd)
+        for k in range(self.count):
+            worker_at(self.w, k).port_count = max(self.regions, default=-1) + 1
+        return region
+
+    def detach_name(self, name):
+        """The same by name; None: there is no such port."""
+        for number, known in list(self.names.items()):
+            if known == name:
+                return self.detach(number)
+        return None
+
+    def forget_flows(self, k, number):
+        """Those to the port at once; those from it are idle from now on. The next port of that number has another serial."""
+        w = worker_at(self.w, k)
+        for i in range(w.flow_room):
+            flow = flow_at(w, i)
+            if flow.used and flow.target == number:
+                remove_flow(w, flow)
+            elif flow.used and flow.source == number:
+                flow.used_at = 0
+
+    # ---- What there is ----
+
+    def port_row(self, number, most_queues=1 << 20):
+        home = port_at(worker_at(self.w, port_at(self.w, number).home), number)
+        drops = {name: home.drops[i] for i, name in enumerate(REASON_NAMES) if home.drops[i]}
+        queues = {}
+        for i in range(home.view.queues if len(drops) else 0):
+            input = input_at(home, i)
+            if has_drops(input):
+                queues[i] = {name: input.drops[k] for k, name in enumerate(REASON_NAMES) if input.drops[k]}
+                if len(queues) == most_queues:
+                    break
+        row = {"port": self.names[number], "number": number, "addresses": self.addresses(number), "state": "up"}
+        sums = collections.Counter()
+        for k in range(self.count):
+            port = port_at(worker_at(self.w, k), number)
+            if port.state != UP:
+                row["state"] = ["absent", "up", "nonsense"][port.state]
+            sums.update(
+                flows=port.flows,
+                received_frames=port.received_frames,
+                received_bytes=port.received_bytes,
+                sent_frames=port.sent_frames,
+                sent_bytes=port.sent_bytes,
+                pauses=port.pauses,
+                paused_ns=port.paused_ns,
+                bells_answered=port.bells_answered,
+                bells_rung=port.bells_rung,
+                nonsense=port.view.broken,
+            )
+        device = self.drives[number].row() if number in self.drives else {}
+        return {**row, **sums, "drops": drops, "drops_by_queue": queues, "device": device}
+
+    def addresses(self, number):
+        w = self.w
+        return [
+            address_text(address_at(w, i).high, address_at(w, i).low)
+            for i in range(w.address_count)
+            if address_at(w, i).port == number
+        ]
+
+    def ports(self):
+        """One dict per port."""
+        return [self.port_row(i) for i in sorted(self.regions)]
+
+    def flow_row(self, k, number, behind):
+        flow = flow_at(worker_at(self.w, k), number)
+        words = flow.key.words
+        ports = (words[4] >> 32).to_bytes(4, "little") if words[0] != (1 << 64) - 1 else bytes(4)
+        return {
+            "source": address_text(words[0], words[1]),
+            "source_port": int.from_bytes(ports[:2], "big"),
+            "target": address_text(words[2], words[3]),
+            "target_port": int.from_bytes(ports[2:], "big"),
+            "protocol": words[4] >> 16 & 0xFF,
+            "from": self.names.get(flow.source),
+            "to": self.names[flow.target],
+            "queue": flow.queue,
+            "waiting_bytes": flow.sent - flow.consumed,
+            "behind_bytes": behind.get((words[0], words[1], words[2], words[3], words[4] & ~0xFFFF), 0),
+            "longest_bytes": flow.longest,
+            "rate_bytes_per_s": round(flow.rate),
+            "frames": flow.frames,
+            "bytes": flow.sent,
+            "dropped": flow.dropped,
+            "pauses": flow.pauses,
+            "paused_ns": flow.paused_ns,
+        }
+
+    def flows(self):
+        """One dict per flow."""
+        behind = {number: drive.behind() for number, drive in self.drives.items()}
+        return [
+            self.flow_row(k, i, behind.get(flow_at(worker_at(self.w, k), i).source, {}))
+            for k in range(self.count)
+            for i in range(worker_at(self.w, k).flow_top)
+            if flow_at(worker_at(self.w, k), i).used
+        ]
+
+    def held_flows(self, name):
+        """The same of those that came in by a port and were paused at some time: quick, however many flows there are."""
+        number = next((n for n, known in self.names.items() if known == name), -1)
+        behind = self.drives[number].behind() if number in self.drives else {}
+        return [
+            self.flow_row(k, i, behind)
+            for k in range(self.count)
+            for i in range(worker_at(self.w, k).flow_top)
+            if flow_at(worker_at(self.w, k), i).pauses
+            and flow_at(worker_at(self.w, k), i).used
+            and flow_at(worker_at(self.w, k), i).source == number
+        ]
+
+    def pauses(self, now=None):
+        """What waits now: ports, transmit queues, and queues to a device, with the ns that are left. `now`: as of `turn_at`."""
+        now, found = now_ns() if now is None else now, []
+        for k in range(self.count):
+            w = worker_at(self.w, k)
+            for i in sorted(self.regions):
+                port = port_at(w, i)
+                if port.paused_until > now:
+                    found.append({"port": self.names[i], "queue": None, "to_device": False, "left_ns": port.paused_until - now})
+            for i in range(w.timer_count):
+                timer = timer_at(w, i)
+                name, device = self.names[timer.port & (MOST_PORTS - 1)], timer.port >= MOST_PORTS
+                found.append({"port": name, "queue": timer.input, "to_device": device, "left_ns": max(0, timer.at - now)})
+        return found
+
+    def counters(self):
+        """Of the workers themselves, all together."""
+        sums = collections.Counter(workers=self.count, ports=len(self.regions))
+        for k in range(self.count):
+            w = worker_at(self.w, k)
+            sums.update(
+                rounds=w.rounds,
+                rounds_with_work=w.worked_rounds,
+                naps=w.naps,
+                flows=w.flow_count,
+                free_flows=w.free_flow_count,
+            )
+        return dict(sums)
+
+    def waiting(self):
+        """Whether a transmit queue holds frames that the switch knows of."""
+        for k in range(self.count):
+            w = worker_at(self.w, k)
+            if w.timer_count:
+                return True
+            for i in self.regions:
+                port = port_at(w, i)
+                if port.levels or port.news_count:
+                    return True
+                if w.doorbells and port.home == k and load64(word_at(port.view.bell[0], port.bell_in)):
+                    return True
+        return False
+
+    def delivered(self):
+        """Frames put into receive queues so far, of all ports."""
+        return sum(delivered_by(worker_at(self.w, k)) for k in range(self.count))
+
+    # ---- Running ----
+
+    def turns(self, count):
+        """So many turns of the loops, however busy: for tests and benchmarks. Returns how many cycles they took."""
+        return turns_released(self.w, count)
+
+    def race(self, k, frames, start):
+        """For benchmarks: from a time stamp on, turns of a worker until it has delivered so many frames; the time stamp then."""
+        return raced_released(worker_at(self.w, k), frames, start)
+
+    def turn_at(self, now):
+        """One turn of each worker at this time, in ns of whatever clock: what was done."""
+        return sum(turn(worker_at(self.w, k), now) for k in range(self.count))
+
+    def run(self, k, seconds):
+        """A worker's loop in this thread, so long or until Python wants to be heard."""
+        run_released(worker_at(self.w, k), now_ns() + int(1e9 * seconds))
+
+    def want(self, k, wanted):
+        """Whether a worker has to come back to Python."""
+        store32(wanted_of(worker_at(self.w, k)), wanted)
+        if wanted and k < len(self.controls):
+            os.eventfd_write(self.controls[k], 1)
+
+    def detach_broken(self):
+        """Detach the ports whose applications wrote nonsense; their names and regions."""
+        names, regions = [], []
+        for k in range(self.count):
+            if worker_at(self.w, k).broken_off:
+                worker_at(self.w, k).broken_off = 0
+                for number in [i for i in self.regions if port_at(worker_at(self.w, k), i).state == BROKEN_OFF]:
+                    names.append(self.names[number])
+                    regions.append(self.detach(number))
+        return names, regions
+
+    def start(self, cpus=(), on_nonsense=None):
+        """A thread per worker, pinned to its CPU if there is one; `on_nonsense(names, regions)` learns of ports detached
+        for nonsense."""
+        self.crew = Crew(self, self.count, cpus, on_nonsense)
+
+    def call(self, function):
+        """Run a function in the first worker's thread, while all rest between two turns; its answer, or what it raises."""
+        return self.crew.call(function)
+
+    def halt(self):
+        """End the threads; what there is stays."""
+        self.crew.stop()
+
+    def stop(self):
+        """End the threads and let all ports go."""
+        self.halt()
+        self.close()

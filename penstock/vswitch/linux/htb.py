@@ -1,0 +1,158 @@
+"""Classes of an interface, each with a rate (HTB), and filters that put a flow's packets into one; by netlink messages."""
+
+import contextlib
+import errno
+import ipaddress
+import socket
+import struct
+from typing import NamedTuple
+
+from penstock.errors import SpecError
+from penstock.vswitch.linux.netlink import (
+    CREATE,
+    DUMP,
+    ECHO,
+    EXCLUSIVE,
+    REPLACE,
+    Netlink,
+    Outgoing,
+    attribute,
+    attributes,
+    lengthen_queue,
+    outgoing,
+)
+from penstock.vswitch.linux.netns import Place, inside
+
+NEW_QDISC, DELETE_QDISC, GET_QDISC, NEW_CLASS, DELETE_CLASS, GET_CLASS, NEW_FILTER, DELETE_FILTER = 36, 37, 38, 40, 41, 42, 44, 45
+KIND, OPTIONS, STATS = 1, 2, 7
+ROOT, HANDLE = 0xFFFFFFFF, 0x10000
+CLASS, INIT, RATE64, CEIL64 = 1, 2, 6, 7
+CLASSID, SELECTOR = 1, 5
+BASIC_STATS, QUEUE_STATS = 1, 3
+IPV4, IPV6 = 0x0800, 0x86DD
+UNLIMITED = 12_500_000_000      # bytes per second: more than any interface takes
+REST = 1                        # the class of all packets that no filter takes
+
+
+class FiveTuple(NamedTuple):
+    """A flow; without ports it is all fragments and other packets from the one address to the other."""
+
+    protocol: int
+    source: str
+    source_port: int
+    target: str
+    target_port: int
+
+
+def _keys(flow: FiveTuple) -> tuple[int, list[tuple[int, int, int]]]:
+    """The Ethernet type, and (offset, mask, value) of the words of an IP header that are this flow's."""
+    source, target = ipaddress.ip_address(flow.source), ipaddress.ip_address(flow.target)
+    ports = flow.source_port << 16 | flow.target_port
+    if source.version == 4:
+        keys = [(8, 0x00FF0000, flow.protocol << 16), (12, 0xFFFFFFFF, int(source)), (16, 0xFFFFFFFF, int(target))]
+        if ports:               # of a header without options, of no fragment
+            keys += [(0, 0x0F000000, 0x05000000), (4, 0x3FFF, 0), (20, 0xFFFFFFFF, ports)]
+        return IPV4, keys
+    keys = [(4, 0x0000FF00, flow.protocol << 8)]
+    for at, address in ((8, source), (24, target)):
+        keys += [(at + i, 0xFFFFFFFF, int.from_bytes(address.packed[i : i + 4], "big")) for i in range(0, 16, 4)]
+    return IPV6, keys + ([(40, 0xFFFFFFFF, ports)] if ports else [])
+
+
+def _priority(minor: int, flow: FiveTuple) -> int:
+    """Filters are asked in this order: those with ports first."""
+    return minor if flow.source_port or flow.target_port else 0x4000 + minor
+
+
+class Htb:
+    """The classes of one interface, from `__enter__` to `__exit__`; class REST is always there, without a limit at first.
+
+    A packet that is sent in the very moment of either is dropped by the kernel: enter before applications send.
+    """
+
+    def __init__(self, device: str, place: Place | None = None, queue_frames: int = 100_000) -> None:
+        self.device, self.queue_frames, self.lost_before = device, queue_frames, 0
+        with inside(place):
+            try:
+                self.index = socket.if_nametoindex(device)
+            except OSError:
+                raise SpecError(f"device {device!r}: there is none here; make it first (open_port, or ip tuntap add)") from None
+            self.route = Netlink()
+
+    def __enter__(self) -> "Htb":
+        try:
+            lengthen_queue(self.route, self.index, self.queue_frames)
+            with contextlib.suppress(OSError):          # there is nothing but the kernel's own
+                self._do(DELETE_QDISC, 0, ROOT)
+            start = attribute(INIT, struct.pack("=5I", 3, 10, REST, 0, 0))
+            self._do(NEW_QDISC, HANDLE, ROOT, attribute(KIND, b"htb\0"), attribute(OPTIONS, start), flags=CREATE | EXCLUSIVE)
+            self.set_class(REST, UNLIMITED)
+            self.lost_before = outgoing(self.route, self.index).dropped
+        except OSError as e:
+            self.route.close()
+            if e.errno == errno.ENOENT:
+                raise SpecError(f"device {self.device}: this kernel has no HTB (CONFIG_NET_SCH_HTB); use RateFeedback") from None
+            raise SpecError(f"device {self.device}: {e.strerror}; rates of flows need CAP_NET_ADMIN") from None
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        try:
+            with contextlib.suppress(OSError):          # the interface may be gone by then
+                self._do(DELETE_QDISC, HANDLE, ROOT)
+        finally:
+            self.route.close()
+
+    def _do(self, kind: int, handle: int, parent: int, *content: bytes, info: int = 0, flags: int = 0) -> None:
+        self.route.do(kind, struct.pack("=BxxxiIII", 0, self.index, handle, parent, info) + b"".join(content), flags)
+
+    def set_class(self, minor: int, rate: int) -> None:
+        """Make a class, or change its rate, in bytes per second; what waits in it goes on waiting."""
+        ticks = max(2000, rate // 500) * 10**9 // rate >> 6     # a burst of 2 ms; a tick is 64 ns
+        spec = struct.pack("=BBHhHI", 0, 1, 0, -1, 0, min(rate, 0xFFFFFFFF))
+        burst = min(ticks, 0xFFFFFFFF)
+        content = attribute(CLASS, spec + spec + struct.pack("=5I", burst, burst, 60_000, 0, 0))
+        exact = struct.pack("=Q", rate)
+        self._do(NEW_CLASS, HANDLE + minor, HANDLE, attribute(KIND, b"htb\0"),
+                 attribute(OPTIONS, content, attribute(RATE64, exact), attribute(CEIL64, exact)), flags=CREATE | REPLACE)
+
+    def delete_class(self, minor: int) -> None:
+        """What waits in it is lost: look at `waiting` first."""
+        self._do(DELETE_CLASS, HANDLE + minor, HANDLE)
+
+    def waiting(self) -> dict[int, tuple[int, int, int]]:
+        """Bytes and packets that wait in each class, and packets that it has dropped."""
+        found = {}
+        for _, content in self.route.ask(GET_CLASS, struct.pack("=BxxxiIII", 0, self.index, 0, 0, 0), DUMP):
+            handle, = struct.unpack_from("=I", content, 8)
+            for kind, value in attributes(content, 20):
+                if kind == STATS:
+                    for inner, numbers in attributes(value, 0):
+                        if inner == QUEUE_STATS:
+                            frames, size, dropped = struct.unpack_from("=3I", numbers)
+                            found[handle & 0xFFFF] = (size, frames, dropped)
+        return found
+
+    def add_filter(self, minor: int, flow: FiveTuple) -> None:
+        """Packets of the flow go to the class from now on."""
+        kind, keys = _keys(flow)
+        selector = struct.pack("=BBBxHHhhI", 1, 0, len(keys), 0, 0, 0, 0, 0)
+        for offset, mask, value in keys:
+            selector += struct.pack(">II", mask, value) + struct.pack("=ii", offset, 0)
+        content = attribute(CLASSID, struct.pack("=I", HANDLE + minor)) + attribute(SELECTOR, selector)
+        self._do(NEW_FILTER, 0, HANDLE, attribute(KIND, b"u32\0"), attribute(OPTIONS, content),
+                 info=_priority(minor, flow) << 16 | socket.htons(kind), flags=CREATE | EXCLUSIVE)
+
+    def delete_filter(self, minor: int, flow: FiveTuple) -> None:
+        """Packets of the flow are as all others again."""
+        self._do(DELETE_FILTER, 0, HANDLE, info=_priority(minor, flow) << 16 | socket.htons(_keys(flow)[0]))
+
+    def outgoing(self) -> Outgoing:
+        """What was read from the interface, and what it has dropped since: its ring was full."""
+        found = outgoing(self.route, self.index)
+        return found._replace(dropped=found.dropped - self.lost_before)
+
+    def passed(self) -> int:
+        """Bytes that the classes have handed to the interface."""
+        (_, content), = self.route.ask(GET_QDISC, struct.pack("=BxxxiIII", 0, self.index, HANDLE, ROOT, 0), ECHO)
+        return sum(int(struct.unpack_from("=Q", numbers)[0]) for kind, value in attributes(content, 20) if kind == STATS
+                   for inner, numbers in attributes(value, 0) if inner == BASIC_STATS)

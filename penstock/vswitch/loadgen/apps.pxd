@@ -1,0 +1,106 @@
+from penstock.vswitch.dataplane.state cimport *
+from penstock.vswitch.memory.rings_inline cimport push, pop, open_queue, find_queue, answer_bell, ring_bell, take_buffer, give_buffer, slot_of, take, give, take_ring, give_ring
+
+cdef extern from "math.h" nogil:
+    double log(double x)
+cdef extern from * nogil:
+    int __builtin_clzll(unsigned long long x)
+
+cdef enum:
+    MOST_CORES = 16
+    KINDS = 8               # of traffic that are told apart in the results
+    BINS = 2560             # of a histogram: 64 for each power of two, in ns
+    AT_ONCE = 32            # frames that an application sends in a step
+    HEAD = 42               # Ethernet, IPv4, UDP
+    STAMP = 42              # in a frame: when it was meant to be sent
+    WHOSE = 50              # ... the stream of the receiving application that it belongs to
+    WHAT = 54               # ... its kind, what it is, the receiver's core
+
+cdef enum:                  # what a frame is
+    DATA = 1
+    REQUEST = 2
+    ANSWER = 3
+
+cdef struct Stream:         # what an application sends in one transmit queue
+    char head[64]
+    int32_t queue, length, what, kind, core
+    int32_t burst           # frames of a message
+    int32_t left            # ... that are still to be sent
+    int32_t peer            # the stream of the other application that a request or an answer belongs to
+    int32_t answers         # frames that a request is answered with
+    int32_t got, waiting, poisson
+    int64_t most            # bytes that may wait in the transmit queue
+    double gap              # ns between messages; 0: as fast as possible, or as the answers come
+    double due              # when the next message is meant to be sent
+    double began            # when this one was
+    double tried_at, timeout
+    uint64_t random
+    int64_t sent, finished, repeated
+
+cdef struct Inbox:          # a receive queue
+    End end
+    int32_t known, listed, next, core
+    int64_t news            # frames that doorbells have told of
+
+cdef struct Core:           # of an application that receives
+    double free_at, service
+    int32_t head, tail
+
+cdef struct App:
+    View view
+    int32_t bell_out, bell_in, doorbells, stream_count, stream_at, core_count, batch
+    End* out
+    char* opened
+    int64_t* put
+    Inbox* inboxes
+    Stream* streams
+    Core cores[16]
+    double send_ns, poll_ns
+    double since            # results count from here
+    double loss             # share of the frames that it throws away, as if lost on the way
+    uint64_t random
+    int64_t lost, blocked
+    int64_t frames[8]
+    int64_t bytes[8]
+    int64_t* bins           # latencies by kind
+
+cdef inline Stream* stream_at(App* app, int64_t i) noexcept nogil: return &app.streams[i]
+cdef inline Inbox* inbox_at(App* app, int64_t i) noexcept nogil: return &app.inboxes[i]
+cdef inline Core* core_at(App* app, int64_t i) noexcept nogil: return &app.cores[i]
+cdef inline End* inbox_end(Inbox* inbox) noexcept nogil: return &inbox.end
+cdef inline End* out_at(App* app, int64_t i) noexcept nogil: return &app.out[i]
+cdef inline View* app_view(App* app) noexcept nogil: return &app.view
+cdef inline int32_t* app_bell_out(App* app) noexcept nogil: return &app.bell_out
+cdef inline int32_t* app_bell_in(App* app) noexcept nogil: return &app.bell_in
+cdef inline int64_t* bin_at(App* app, int64_t i) noexcept nogil: return &app.bins[i]
+cdef inline void put64(char* p, int64_t v) noexcept nogil: memcpy(p, &v, 8)
+cdef inline int64_t get64(char* p) noexcept nogil:
+    cdef int64_t v
+    memcpy(&v, p, 8)
+    return v
+cdef inline void put32(char* p, int32_t v) noexcept nogil: memcpy(p, &v, 4)
+cdef inline int64_t get32(char* p) noexcept nogil:
+    cdef int32_t v
+    memcpy(&v, p, 4)
+    return v
+cdef inline void put8(char* p, int64_t v) noexcept nogil: p[0] = <char>v
+cdef inline int64_t log2_of(int64_t v) noexcept nogil: return 63 - __builtin_clzll(<unsigned long long>v)
+cdef inline double uniform(uint64_t r) noexcept nogil: return (<double>(r >> 11) + 0.5) / 9007199254740992.0
+cdef inline double real(int64_t v) noexcept nogil: return <double>v
+
+cdef uint64_t shuffled(uint64_t r) noexcept nogil
+cdef double interval(Stream* stream) noexcept nogil
+cdef void note(App* app, int64_t kind, double ns) noexcept nogil
+cdef bint send_one(App* app, Stream* stream, double now) noexcept nogil
+cdef bint begin_message(Stream* stream, double now) noexcept nogil
+cdef int64_t send(App* app, double now) noexcept nogil
+cdef void take_bells(App* app, double now) noexcept nogil
+cdef void list_queue(App* app, int64_t queue) noexcept nogil
+cdef int64_t core_of(App* app, Inbox* inbox) noexcept nogil
+cdef bint find(App* app, Inbox* inbox, int64_t queue) noexcept nogil
+cdef int64_t serve(App* app, Core* core, double now, bint waited) noexcept nogil
+cdef uint64_t next_frame(App* app, Inbox* inbox, int64_t queue) noexcept nogil
+cdef void handle(App* app, char* frame, int64_t length, double done) noexcept nogil
+cdef void answered(App* app, Stream* stream, char* frame, int64_t length, double done) noexcept nogil
+cdef void answer(App* app, Stream* stream, char* frame, double done) noexcept nogil
+cdef int64_t step(App* app, double now) noexcept nogil

@@ -1,0 +1,287 @@
+"""Sources and sinks that drive the application's side of regions without the interpreter.
+
+`step(app, now)` is to an application what `turn(w, now)` is to the switch: both run by a virtual clock and in real time.
+Arrivals are open-loop: a frame carries the time at which it was meant to be sent, and latency counts from there, however long
+it waited in the application. penstock.vswitch.loadgen.harness has what Python sees of it.
+"""
+
+import cython
+
+if not cython.compiled:
+    raise ImportError("penstock.vswitch.loadgen.apps works compiled only: run python setup.py build_ext --inplace")
+
+
+def shuffled(r):
+    r ^= r << 13
+    r ^= r >> 7
+    r ^= r << 17
+    return r
+
+
+def interval(stream):
+    """Ns between this message and the next."""
+    if not stream.poisson:
+        return stream.gap
+    stream.random = shuffled(stream.random)
+    return -log(uniform(stream.random)) * stream.gap
+
+
+def note(app, kind, ns):
+    """One latency more."""
+    v = whole(max(ns, 0.0))
+    e = log2_of(v | 1)
+    i = v
+    if e >= 6:
+        i = min((e - 5) * 64 + (v >> (e - 6) & 63), BINS - 1)
+    app.bins[kind * BINS + i] += 1
+
+
+# ---- Sending ----
+
+
+def send_one(app, stream, now):
+    """One frame into its transmit queue; whether there was room."""
+    view = app_view(app)
+    queue = stream.queue
+    if app.put[queue] + stream.length - signed_of(load64(word_at(view.consumed[0], queue))) > stream.most:
+        return False
+    if app.doorbells and load64(word_at(view.bell[0], app.bell_out)):
+        return False
+    end = out_at(app, queue)
+    if not app.opened[queue]:
+        if not open_queue(view, end, 0, queue):
+            return False
+        app.opened[queue] = 1
+    buffer = take_buffer(view, 0)
+    if buffer < 0:
+        return False
+    frame = bytes_at(view.buffer[0], buffer * view.buffer_bytes)
+    memcpy(frame, stream.head, HEAD)
+    put64(frame + STAMP, whole(stream.began))
+    put32(frame + WHOSE, stream.peer)
+    put8(frame + WHAT, stream.kind)
+    put8(frame + WHAT + 1, stream.what)
+    put8(frame + WHAT + 2, stream.core)
+    if not push(view, end, descriptor(buffer, stream.length)):
+        give_buffer(view, 0, buffer)
+        return False
+    app.put[queue] += stream.length
+    stream.sent += 1
+    stream.left -= 1
+    return True
+
+
+def begin_message(stream, now):
+    """Whether a message is to be sent now; an answer begins when its request is served."""
+    if stream.left > 0:
+        return stream.what != ANSWER or stream.due <= now
+    if stream.what == ANSWER:
+        return False
+    if stream.waiting:
+        if stream.timeout > 0 and now - stream.tried_at > stream.timeout:
+            stream.repeated += 1
+            stream.tried_at = now
+            stream.got = 0
+            stream.left = stream.burst
+            return True
+        return False
+    if stream.due > now:
+        return False
+    stream.began = stream.due if stream.gap > 0 else now
+    if stream.gap > 0:
+        stream.due += interval(stream)
+    stream.left = stream.burst
+    stream.got = 0
+    stream.tried_at = now
+    stream.waiting = 1 if stream.what == REQUEST else 0
+    return True
+
+
+def send(app, now):
+    """What is due, stream by stream in turns, and a doorbell for every run of frames; returns how many frames."""
+    view = app_view(app)
+    budget = AT_ONCE
+    first = app.stream_at
+    for i in range(app.stream_count):
+        at = first + i if first + i < app.stream_count else first + i - app.stream_count
+        stream = stream_at(app, at)
+        count = 0
+        while budget > 0 and count < 8 and begin_message(stream, now):
+            if not send_one(app, stream, now):
+                app.blocked += 1
+                break
+            count += 1
+            budget -= 1
+        if count == 0:
+            continue
+        if app.doorbells:
+            ring_bell(view, app_bell_out(app), 0, bell_of(stream.queue, count, 0, 0))
+        app.stream_at = at + 1 if at + 1 < app.stream_count else 0      # behind the last that sent: others want room, too
+        if budget <= 0:
+            break
+    return AT_ONCE - budget
+
+
+# ---- Receiving ----
+
+
+def find(app, inbox, queue):
+    if not inbox.known:
+        if not find_queue(app_view(app), inbox_end(inbox), 1, queue):
+            return False
+        inbox.known = 1
+    return True
+
+
+def core_of(app, inbox):
+    """The core that a queue's first frame is for."""
+    if app.core_count == 1 or not inbox.known:
+        return inbox.core
+    view = app_view(app)
+    end = inbox.end
+    for _ in range(2):
+        word = load64(slot_of(view, cython.address(end)))
+        if is_link(word):
+            end.ring = low(word)
+            end.at = 0
+    if word == 0 or word == CLOSED or is_link(word):
+        return inbox.core
+    frame = bytes_at(view.buffer[1], buffer_of(word) * view.buffer_bytes)
+    return byte_at(frame, WHAT + 2) % app.core_count
+
+
+def list_queue(app, queue):
+    """Append a queue that has news to the list of its core."""
+    inbox = inbox_at(app, queue)
+    core = core_at(app, inbox.core)
+    inbox.next = -1
+    inbox.listed = 1
+    if core.head < 0:
+        core.head = queue
+    else:
+        inbox_at(app, core.tail).next = queue
+    core.tail = queue
+
+
+def take_bells(app, now):
+    view = app_view(app)
+    for _ in range(256):
+        bell = answer_bell(view, app_bell_in(app), 1)
+        if bell == 0:
+            return
+        queue = queue_of(bell)
+        inbox = inbox_at(app, queue)
+        inbox.news += count_of(bell)
+        if not inbox.listed and find(app, inbox, queue):
+            inbox.core = core_of(app, inbox)
+            list_queue(app, queue)
+
+
+def next_frame(app, inbox, queue):
+    """The descriptor of the next frame of a queue, or zero; the end of the queue is seen to."""
+    while inbox.news > 0:
+        if not find(app, inbox, queue):
+            inbox.news = 0
+            return 0
+        word = pop(app_view(app), inbox_end(inbox))
+        if word == 0:
+            inbox.news = 0
+            return 0
+        inbox.news -= 1
+        if word != CLOSED:
+            return word
+        inbox.known = 0
+    return 0
+
+
+def serve(app, core, now, waited):
+    """Let a core take the frames that it has time for, a batch from one queue after the other."""
+    view = app_view(app)
+    served = 0
+    start = core.free_at if waited else max(core.free_at, now)
+    while core.free_at <= now and core.head >= 0 and served < 256:
+        queue = core.head
+        inbox = inbox_at(app, queue)
+        core.head = inbox.next
+        inbox.listed = 0
+        for _ in range(app.batch):
+            word = next_frame(app, inbox, queue)
+            if word == 0:
+                break
+            served += 1
+            buffer = buffer_of(word)
+            length = length_of(word)
+            frame = bytes_at(view.buffer[1], buffer * view.buffer_bytes)
+            start += core.service
+            if app.loss > 0:
+                app.random = shuffled(app.random)
+            if app.loss > 0 and uniform(app.random) < app.loss:
+                app.lost += 1
+            else:
+                handle(app, frame, length, max(start, now))
+            give_buffer(view, 1, buffer)
+            consumed = word_at(view.consumed[1], queue)
+            store64(consumed, load64(consumed) + length)
+            store64(view.total[1], load64(view.total[1]) + length)
+        core.free_at = start
+        if inbox.news > 0:
+            inbox.core = core_of(app, inbox)    # one queue may hold frames for several cores, in their order
+            list_queue(app, queue)
+    return served
+
+
+def handle(app, frame, length, done):
+    what = byte_at(frame, WHAT + 1)
+    if what == DATA:
+        if done >= app.since:
+            kind = byte_at(frame, WHAT) % KINDS
+            app.frames[kind] += 1
+            app.bytes[kind] += length
+            note(app, kind, done - real(get64(frame + STAMP)))
+        return
+    which = get32(frame + WHOSE)
+    if which < 0 or which >= app.stream_count:
+        return
+    if what == REQUEST:
+        answer(app, stream_at(app, which), frame, done)
+    elif what == ANSWER:
+        answered(app, stream_at(app, which), frame, length, done)
+
+
+def answer(app, stream, frame, done):
+    """A request has been served: its answer may go. One that was asked for twice starts again."""
+    stream.began = real(get64(frame + STAMP))
+    stream.due = done
+    stream.left = stream.burst
+
+
+def answered(app, stream, frame, length, done):
+    """A frame of an answer: with the last one its request is over."""
+    if not stream.waiting or get64(frame + STAMP) != whole(stream.began):
+        return
+    stream.got += 1
+    if done >= app.since:
+        app.frames[stream.kind] += 1
+        app.bytes[stream.kind] += length
+    if stream.got < stream.answers:
+        return
+    stream.waiting = 0
+    stream.finished += 1
+    if stream.gap <= 0:
+        stream.due = done
+    if done >= app.since:
+        note(app, stream.kind, done - stream.began)
+
+
+def step(app, now):
+    """Take what there is to take and send what is due; returns how many frames were sent."""
+    waited = 0
+    for i in range(app.core_count):
+        if core_at(app, i).head >= 0:
+            waited |= 1 << i
+    take_bells(app, now)
+    for i in range(app.core_count):
+        core = core_at(app, i)
+        if core.head >= 0 and core.free_at <= now:
+            serve(app, core, now, waited >> i & 1)
+    return send(app, now) if app.stream_count else 0

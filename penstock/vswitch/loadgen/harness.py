@@ -1,0 +1,308 @@
+"""A switch, the applications at its ports, and the clock that all of them follow.
+
+    world = World(switch, costs)
+    client = world.app("client", client_region)
+    server = world.app("server", server_region, service=[1000])             # ns per frame, by core
+    world.stream(client, head, queue=0, length=64, gap=100)                 # the head of its frames: Ethernet, IPv4, UDP
+    world.run(10_000_000)                                                   # ns of a virtual clock, in this thread
+
+In virtual time one thread calls the turns of the switch and the steps of the applications in the order of their times, and each
+takes what its work costs; in real time `drive` calls the steps in a thread of its own, beside the switch's.
+"""
+
+import cython
+
+from penstock.errors import SpecError
+
+if not cython.compiled:
+    raise ImportError("penstock.vswitch.loadgen.harness works compiled only: run python setup.py build_ext --inplace")
+
+
+def count_work(w, work):
+    """What the switch has done since it began, as its counters say."""
+    work.frames = work.bytes = work.drops = work.bells = 0
+    for i in range(w.port_count):
+        port = port_at(w, i)
+        work.frames += port.received_frames
+        work.bytes += port.received_bytes
+        work.bells += port.bells_answered + port.bells_rung
+        for k in range(REASONS):
+            work.drops += port.drops[k]
+
+
+def check_kind(kind):
+    if not 0 <= kind < KINDS:
+        raise SpecError(f"kind {kind}: there are kinds 0 to {KINDS - 1}")
+
+
+class World:
+    """A switch, the applications at its ports, and their time."""
+
+    def __init__(self, switch, costs):
+        if switch.count != 1:
+            raise SpecError(f"a world has a switch of one worker, this one has {switch.count}")
+        self.switch = switch
+        self.w = worker_of(switch)
+        self.regions, self.names = [], []
+        c = cython.address(self.costs)
+        c.turn, c.frame, c.byte = costs.turn, costs.frame, costs.byte
+        c.drop, c.bell, c.look = costs.drop, costs.bell, costs.look
+        self.now = 1e6
+
+    def __dealloc__(self):
+        for i in range(self.count):
+            app = self.apps[i]
+            free(app.out)
+            free(app.opened)
+            free(app.put)
+            free(app.inboxes)
+            free(app.streams)
+            free(app.bins)
+            free(app)
+
+    # ---- What there is ----
+
+    def app(self, name, region, service=(0,), send=20, poll=100, batch=1, loss=0.0, streams=256, seed=1):
+        """Take an application in: its cores' ns per received frame, its ns per sent frame; returns its number."""
+        if self.count == MOST_APPS:
+            raise SpecError(f"application {name!r}: the world has {MOST_APPS} applications already")
+        if not 1 <= len(service) <= MOST_CORES or batch < 1 or poll < 1 or send < 0 or not 0 <= loss < 1:
+            raise SpecError(
+                f"application {name!r}: {len(service)} cores, batch = {batch}, poll = {poll} ns, send = {send} ns, "
+                f"loss = {loss}: must be 1 to {MOST_CORES} cores, at least 1, 1 and 0, and a share below 1"
+            )
+        app = new_app()
+        self.apps[self.count] = app
+        set_app_view(app, region)
+        queues = region.shape["queues"]
+        app.doorbells = self.w.doorbells
+        app.out = new_places(queues)
+        app.opened = new_marks(queues)
+        app.put = new_totals(queues)
+        app.inboxes = new_inboxes(queues)
+        app.streams = new_streams(streams)
+        app.bins = new_totals(KINDS * BINS)
+        app.core_count, app.batch = len(service), batch
+        for i, ns in enumerate(service):
+            core = core_at(app, i)
+            core.service, core.head = ns, -1
+        app.send_ns, app.poll_ns, app.loss = send, poll, loss
+        app.random = 0x9E3779B97F4A7C15 ^ (seed << 32) ^ (self.count + 1)
+        self.regions.append((region, streams))
+        self.names.append(name)
+        self.count += 1
+        return self.count - 1
+
+    def known(self, number):
+        """The number of an application, if there is one."""
+        if not 0 <= number < self.count:
+            raise SpecError(f"application {number}: there are {self.count}")
+        return number
+
+    def room_for(self, number, queue, length):
+        """The number of a new stream of an application."""
+        region, streams = self.regions[number]
+        app = app_of(self, self.known(number))
+        if app.stream_count == streams:
+            raise SpecError(f"{self.names[number]}: it has {streams} streams; take it in with more")
+        if not 0 <= queue < region.shape["queues"]:
+            raise SpecError(f"{self.names[number]}: queue {queue}: its region has queues 0 to {region.shape['queues'] - 1}")
+        if not 64 <= length <= region.shape["buffer_bytes"]:
+            raise SpecError(f"{self.names[number]}: a frame of {length} B: must be 64 to {region.shape['buffer_bytes']} B")
+        app.stream_count += 1
+        return app.stream_count - 1
+
+    def stream(self, number, head, queue=0, length=64, gap=0.0, poisson=False, burst=1, most=65536, kind=0, core=0, phase=0.0,
+               seed=1):  # fmt: skip
+        """Frames whose first 42 bytes are `head`: messages of `burst` frames every `gap` ns (0: as fast as there is room)."""
+        if not 0 <= kind < KINDS or burst < 1 or gap < 0 or not 0 <= core < MOST_CORES:
+            raise SpecError(
+                f"{self.names[number]}: kind = {kind}, burst = {burst}, gap = {gap} ns, core = {core}: must be a kind from 0 to "
+                f"{KINDS - 1}, at least 1, at least 0, and a core from 0 to {MOST_CORES - 1}"
+            )
+        which = self.room_for(number, queue, length)
+        stream = stream_at(app_of(self, self.known(number)), which)
+        text = bytes(head)
+        if len(text) < HEAD:
+            raise SpecError(f"a head of {len(text)} B: must be {HEAD} B: Ethernet, IPv4, UDP")
+        set_head(stream, text)
+        stream.queue, stream.length, stream.what, stream.kind, stream.core = queue, length, DATA, kind, core
+        stream.gap, stream.poisson, stream.burst, stream.most = gap, poisson, burst, most
+        stream.random = (0x9E3779B97F4A7C15 * (2 * seed + 1) + (number + 1) * 7919 + which * 104729) & 0xFFFFFFFFFFFFFFFF
+        stream.due = self.now + phase
+        stream.peer = -1
+        return which
+
+    def rpc(self, client, server, head, back, queue=0, answer_queue=0, length=64, answer_length=64, answers=1, timeout=0.0,
+            **options):  # fmt: skip
+        """Requests of one frame, one at a time, each answered with `answers` frames; a timeout repeats one."""
+        asks = self.stream(client, head, queue, length, **options)
+        says = self.stream(server, back, answer_queue, answer_length, burst=answers, kind=options.get("kind", 0))
+        one, other = stream_at(app_of(self, self.known(client)), asks), stream_at(app_of(self, self.known(server)), says)
+        one.what, one.answers, one.timeout, one.peer = REQUEST, answers, timeout, says
+        other.what, other.peer, other.left = ANSWER, asks, 0
+        return asks
+
+    def service(self, number, core, ns):
+        """Change how long a core of an application takes for a frame, from now on."""
+        app = app_of(self, self.known(number))
+        if not 0 <= core < app.core_count:
+            raise SpecError(f"{self.names[number]}: core {core}: it has cores 0 to {app.core_count - 1}")
+        core_at(app, core).service = ns
+
+    # ---- Running ----
+
+    def run(self, ns):
+        """Go on for so many ns of virtual time, the switch and every application at its times."""
+        if self.real_time:
+            raise SpecError("a world that has run in real time stays there; make another one for virtual time")
+        virtual_released(self, self.now + ns)
+
+    def run_virtual(self, until):
+        work = cython.address(self.work)
+        w = self.w
+        cost = cython.address(self.costs)
+        while True:
+            next = 0
+            for i in range(1, self.count + 1):
+                if self.ready[i] < self.ready[next]:
+                    next = i
+            at = max(self.ready[next], self.now)
+            if at >= until:
+                self.now = until
+                return
+            self.now = at
+            if next > 0:
+                app = self.apps[next - 1]
+                self.ready[next] = at + max(app.poll_ns, app.send_ns * step(app, at))
+                continue
+            frames, bytes, drops, bells = work.frames, work.bytes, work.drops, work.bells
+            looks = 0
+            if not w.doorbells:
+                for i in range(w.port_count):
+                    if port_at(w, i).state == UP and port_at(w, i).paused_until <= at:
+                        looks += port_at(w, i).view.queues
+            turn(w, whole(at))
+            count_work(w, work)
+            work.looks += looks
+            useful = cost.frame * (work.frames - frames) + cost.byte * (work.bytes - bytes)
+            wasted = cost.drop * (work.drops - drops)
+            looked = cost.turn + cost.bell * (work.bells - bells) + cost.look * looks
+            self.turns += 1
+            self.working += useful
+            self.wasted += wasted
+            self.looking += looked
+            self.ready[0] = at + max(1.0, useful + wasted + looked)
+
+    def begin(self, now):
+        """Real time begins: what was due at the virtual clock's beginning is due from now on."""
+        for i in range(self.count):
+            app = self.apps[i]
+            for k in range(app.stream_count):
+                stream_at(app, k).due += now - self.now
+        self.now = now
+
+    def drive(self, seconds):
+        """Drive all applications from this thread in real time, while the switch works in its own."""
+        if not self.real_time:
+            self.real_time = True
+            self.begin(now_ns())
+        real_released(self, now_ns() + 1e9 * seconds)
+
+    def run_real(self, until):
+        now = real(now_ns())
+        while now < until:
+            for i in range(self.count):
+                step(self.apps[i], now)
+                now = real(now_ns())
+        self.now = now
+
+    # ---- Results ----
+
+    def reset(self):
+        """Results count from now on."""
+        for i in range(self.count):
+            app = self.apps[i]
+            app.since = self.now
+            app.lost = app.blocked = 0
+            for k in range(KINDS):
+                app.frames[k] = app.bytes[k] = 0
+            memset(app.bins, 0, KINDS * BINS * 8)
+            for k in range(app.stream_count):
+                stream = stream_at(app, k)
+                stream.sent = stream.finished = stream.repeated = 0
+        looks = self.work.looks
+        count_work(self.w, cython.address(self.at_start))
+        self.at_start.looks = looks
+        self.started = self.now
+        self.working = self.wasted = self.looking = 0.0
+        self.turns = 0
+
+    def finish(self, number):
+        """Requests that have no answer yet have waited until now: they count with that, so that none is left out."""
+        app = app_of(self, self.known(number))
+        for k in range(app.stream_count):
+            stream = stream_at(app, k)
+            if stream.what != REQUEST or self.now < app.since:
+                continue
+            if stream.waiting and self.now > stream.began:
+                note(app, stream.kind, self.now - stream.began)
+            while stream.gap > 0 and stream.due < self.now:
+                note(app, stream.kind, self.now - stream.due)
+                stream.due += interval(stream)
+
+    def latencies(self, number, kind=0):
+        """(ns, count) of every bin that is not empty; ns is the middle of the bin."""
+        found, app = [], app_of(self, self.known(number))
+        check_kind(kind)
+        for i in range(BINS):
+            count = bin_at(app, kind * BINS + i)[0]
+            if count:
+                low_end = i if i < 64 else (64 + i % 64) << (i // 64 - 1)
+                width = 1 if i < 64 else 1 << (i // 64 - 1)
+                found.append((low_end + width / 2, count))
+        return found
+
+    def quantile(self, number, share, kind=0):
+        """A quantile of the latencies in ns; nan without any."""
+        found = self.latencies(number, kind)
+        left = share * sum(count for _, count in found)
+        for ns, count in found:
+            left -= count
+            if left <= 0:
+                return ns
+        return float("nan")
+
+    def received(self, number, kind=0):
+        """Frames and bytes of a kind that an application has received, and the ns since `reset`."""
+        app = app_of(self, self.known(number))
+        check_kind(kind)
+        return app.frames[kind], app.bytes[kind], self.now - self.started
+
+    def streams(self, number):
+        """One dict per stream of an application."""
+        out, app = [], app_of(self, self.known(number))
+        for k in range(app.stream_count):
+            stream = stream_at(app, k)
+            out.append({
+                "queue": stream.queue, "kind": stream.kind, "sent": stream.sent, "finished": stream.finished,
+                "repeated": stream.repeated, "due": stream.due,
+            })  # fmt: skip
+        return out
+
+    def counters(self):
+        """Of the switch since `reset`: frames, bytes, drops, bells, looks into queues, and its time by what it was spent on."""
+        now, at = cython.address(self.work), cython.address(self.at_start)
+        count_work(self.w, now)
+        return {
+            "frames": now.frames - at.frames,
+            "bytes": now.bytes - at.bytes,
+            "drops": now.drops - at.drops,
+            "bells": now.bells - at.bells,
+            "looks": now.looks - at.looks,
+            "working_ns": self.working,
+            "wasted_ns": self.wasted,
+            "looking_ns": self.looking,
+            "lost": sum(self.apps[i].lost for i in range(self.count)),
+            "blocked": sum(self.apps[i].blocked for i in range(self.count)),
+        }

@@ -1,0 +1,315 @@
+"""A region of shared memory with both its ends, for Python: what the client library and the tests use.
+
+    region = Region.create(queues=64)                  # an application: a sealed memfd
+    region.send(3, [frame, frame])                     # frames (bytes) into queue 3, and a doorbell
+    other = Region.attach(fd, region.shape, switch=True)
+    other.receive(32)                                  # [(3, frame), (3, frame)]
+
+An application and the switch each attach once.  Frames are copied on both ways, so that neither holds memory of the other.
+"""
+
+import fcntl
+import os
+
+import cython
+
+from penstock.errors import SpecError
+
+if not cython.compiled:
+    raise ImportError("penstock.vswitch.memory.region works compiled only: run python setup.py build_ext --inplace")
+
+SHAPE = {"rings": 256, "queues": 64, "bells": 1024, "buffers": 1024, "buffer_bytes": 2048}
+MOST = {"rings": 1 << 20, "queues": 1 << 20, "bells": 1 << 20, "buffers": 1 << 20, "buffer_bytes": 1 << 17}
+SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
+
+
+def checked(shape):
+    """A region's shape with every number in range: what comes from an application may be anything."""
+    out = {}
+    for key, default in SHAPE.items():
+        value = shape.get(key, default)
+        if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MOST[key]:
+            raise SpecError(f"region.{key} = {value!r}: must be a whole number from 1 to {MOST[key]}")
+        out[key] = value
+    if out["bells"] & (out["bells"] - 1):
+        raise SpecError(f"region.bells = {out['bells']}: must be a power of two, such as {1 << out['bells'].bit_length()}")
+    if out["buffer_bytes"] % 64:
+        enough = out["buffer_bytes"] // 64 * 64 + 64
+        raise SpecError(f"region.buffer_bytes = {out['buffer_bytes']}: must be a multiple of 64, such as {enough}")
+    if unknown := set(shape) - set(SHAPE):
+        raise SpecError(f"region: unknown key {sorted(unknown)[0]!r}; known: {', '.join(SHAPE)}")
+    return out
+
+
+def sealed(fd):
+    """Whether a file can no longer become shorter; what has no seals can."""
+    try:
+        return fcntl.fcntl(fd, fcntl.F_GET_SEALS) & fcntl.F_SEAL_SHRINK
+    except OSError:
+        return False
+
+
+class Region:
+    """One side of a region of shared memory, between guard pages."""
+
+    def __init__(self, fd, shape, switch):
+        self.shape = checked(shape)
+        rings, queues, bells, buffers, buffer_bytes = self.shape.values()
+        length = size_of(rings, queues, bells, buffers, buffer_bytes)
+        if os.fstat(fd).st_size < length:
+            raise SpecError(f"region: the file has {os.fstat(fd).st_size} B, its shape needs {length} B")
+        if not sealed(fd):
+            raise SpecError("region: the file is not sealed against shrinking; make it with Region.create")
+        base = map_guarded(fd, length, cython.address(self.reserved))
+        if not base:
+            raise SpecError("region: its file cannot be mapped for reading and writing; make it with Region.create")
+        lay_out(cython.address(self.view), base, rings, queues, bells, buffers, buffer_bytes)
+        self.fd = os.dup(fd)
+        self.side = 1 if switch else 0
+        self.bell_rings = 1 if switch else MOST_WORKERS
+        for i in range(MOST_WORKERS):
+            self.bell_in[i] = i * self.view.bells
+        self.doorbells = True
+        self.wakes = -1
+        self.out = new_ends(self.shape["queues"])
+        self.sent = new_counts(self.shape["queues"])
+        self.into = new_ends(self.shape["queues"])
+        for i in range(2):
+            self.known[i] = new_flags(self.shape["queues"])
+
+    @staticmethod
+    def create(**shape):
+        """A new region, of an application."""
+        sizes = checked(shape)
+        fd = os.memfd_create("penstock", os.MFD_CLOEXEC | os.MFD_ALLOW_SEALING)
+        try:
+            rings, queues, bells, buffers, buffer_bytes = sizes.values()
+            os.ftruncate(fd, size_of(rings, queues, bells, buffers, buffer_bytes))
+            fcntl.fcntl(fd, fcntl.F_ADD_SEALS, SEALS)
+            region = Region(fd, sizes, False)
+        finally:
+            os.close(fd)
+        region.initialise()
+        return region
+
+    @staticmethod
+    def attach(fd, shape, switch=True):
+        """The other side of a region that came as a file descriptor."""
+        return Region(fd, shape, switch)
+
+    def __dealloc__(self):
+        free(self.out)
+        free(self.into)
+        free(self.sent)
+        for i in range(2):
+            free(self.known[i])
+        unmap_guarded(self.reserved, self.view.length)
+        if self.fd > 2:
+            os.close(self.fd)
+
+    def initialise(self):
+        fill(cython.address(self.view))
+
+    @property
+    def place(self):
+        """Address and length of this side's mapping."""
+        return base_of(self.view.base), self.view.length
+
+    @property
+    def broken(self):
+        """Nonsense that the other side wrote and that was passed over."""
+        return self.view.broken
+
+    @property
+    def linked(self):
+        """Rings that were added to queues on this side."""
+        return self.view.linked
+
+    def free_rings(self):
+        """Rings that no queue has; only to look at while both sides rest."""
+        count = 0
+        number = low(load64(self.view.ring_stack)) - 1
+        while 0 <= number < self.view.rings and count <= self.view.rings:
+            count += 1
+            number = load32(half_at(self.view.ring_next, number)) - 1
+        return count
+
+    def send(self, queue, frames, weight=0, priority=0):
+        """Put frames (bytes) into a queue and ring the doorbell; returns how many there was room for.
+
+        A weight (1 to 255) gives the queue that share among those of its priority (0 to 7, 0 goes first) from now on.
+        """
+        if not (0 <= weight <= 255 and 0 <= priority <= 7):
+            raise SpecError(f"weight {weight}, priority {priority}: a weight is 1 to 255 (0: as before), a priority 0 to 7")
+        view = cython.address(self.view)
+        if queue < 0 or queue >= view.queues:
+            raise SpecError(f"queue {queue}: the region has queues 0 to {view.queues - 1}")
+        frames = list(frames)
+        for frame in frames:
+            if not isinstance(frame, bytes) or not 0 < len(frame) <= view.buffer_bytes:
+                what = f"{len(frame)} B" if isinstance(frame, bytes) else f"type {type(frame).__name__}"
+                raise SpecError(f"a frame of {what}: the region takes bytes, 1 to {view.buffer_bytes} B")
+        if self.doorbells and load64(word_at(view.bell[self.side], self.bell_out)):
+            return 0
+        end = end_at(self.out, queue)
+        if not self.known[self.side][queue]:
+            if not open_queue(view, end, self.side, queue):
+                return 0
+            self.known[self.side][queue] = 1
+        sent = 0
+        for frame in frames:
+            if not self.put(end, PyBytes_AS_STRING(frame), len(frame)):
+                break
+            sent += 1
+            self.sent[queue] += len(frame)
+        if sent:
+            self.tell(queue, sent, weight, priority)
+        return sent
+
+    def tell(self, queue, count, weight=0, priority=0):
+        """Ring the doorbell, and wake the other side if it sleeps."""
+        if self.doorbells:
+            word = bell_of(queue, count, weight, priority)
+            ring_bell(cython.address(self.view), cython.address(self.bell_out), self.side, word)
+        self.wake_other()
+
+    def wake_other(self):
+        if self.wakes >= 0:             # an application's side
+            full_fence()
+            if load64(self.view.sleeps[1 - self.side]):
+                store64(self.view.sleeps[1 - self.side], 0)
+                wake_switch(self.wakes)
+        return True
+
+    def waiting(self, queue):
+        """Bytes in a queue of ours that the other side has not taken; many of them: its receiver is slow."""
+        if not 0 <= queue < self.view.queues:
+            raise SpecError(f"queue {queue}: the region has queues 0 to {self.view.queues - 1}")
+        return max(0, self.sent[queue] - signed_of(load64(word_at(self.view.consumed[self.side], queue))))
+
+    def close(self, queue):
+        """Give the ring of a queue back, if the other side has emptied it; whether that was so."""
+        if not 0 <= queue < self.view.queues:
+            raise SpecError(f"queue {queue}: the region has queues 0 to {self.view.queues - 1}")
+        end = end_at(self.out, queue)
+        if not self.known[self.side][queue] or not is_drained(cython.address(self.view), end):
+            return False
+        if self.doorbells and load64(word_at(self.view.bell[self.side], self.bell_out)):
+            return False
+        if not close_queue(cython.address(self.view), end, self.side, queue):
+            return False
+        self.known[self.side][queue] = 0
+        self.tell(queue, 1)
+        return True
+
+    def sleep(self):
+        """Say that this side sleeps until it is woken; False: there is news, so it had better not."""
+        side = 1 - self.side
+        store64(self.view.sleeps[self.side], 1)
+        full_fence()
+        news = self.last != 0
+        for i in range(self.bell_rings):
+            if load64(word_at(self.view.bell[side], self.bell_in[i])):
+                news = True
+        if news:
+            store64(self.view.sleeps[self.side], 0)
+        return not news
+
+    def next_bell(self, side):
+        """The next doorbell, of each ring in turn; zero: nobody has rung."""
+        for _ in range(self.bell_rings):
+            i = self.bell_turn
+            self.bell_turn = i + 1 if i + 1 < self.bell_rings else 0
+            bell = answer_bell(cython.address(self.view), cython.address(self.bell_in[i]), side)
+            if bell:
+                return bell
+        return 0
+
+    def put(self, end, frame, length):
+        """One frame into a queue; whether there was room."""
+        view = cython.address(self.view)
+        buffer = take_buffer(view, self.side)
+        if buffer < 0:
+            return False
+        memcpy(bytes_at(view.buffer[self.side], buffer * view.buffer_bytes), frame, length)
+        if not push(view, end, descriptor(buffer, length)):
+            give_buffer(view, self.side, buffer)
+            return False
+        return True
+
+    def receive(self, most=32):
+        """Up to so many (queue, frame), as their doorbells say; nonsense is counted and passed over."""
+        view = cython.address(self.view)
+        side = 1 - self.side
+        found = []
+        while len(found) < most:
+            if self.last == 0:
+                bell = self.next_bell(side)
+                if bell == 0:
+                    break
+                self.last = count_of(bell)
+                self.queue = queue_of(bell)
+            word = self.next_word(side)
+            if word == 0:
+                self.last = 0
+                continue
+            self.last -= 1
+            if word == CLOSED:
+                self.known[side][self.queue] = 0
+                continue
+            buffer = buffer_of(word)
+            length = length_of(word)
+            if buffer < 0 or buffer >= view.buffers or length == 0 or length > view.buffer_bytes:
+                view.broken += 1
+                continue
+            found.append((self.queue, PyBytes_FromStringAndSize(bytes_at(view.buffer[side], buffer * view.buffer_bytes), length)))
+            give_buffer(view, side, buffer)
+            consumed = word_at(view.consumed[side], self.queue)
+            store64(consumed, load64(consumed) + length)
+            store64(view.total[side], load64(view.total[side]) + length)
+        return found
+
+    def next_word(self, side):
+        """The next word of the queue whose doorbell was answered last; zero: there is none, or nonsense."""
+        view = cython.address(self.view)
+        if self.queue < 0 or self.queue >= view.queues:
+            view.broken += 1
+            return 0
+        end = end_at(self.into, self.queue)
+        if not self.known[side][self.queue]:
+            if not find_queue(view, end, side, self.queue):
+                return 0
+            self.known[side][self.queue] = 1
+        return pop(view, end)
+
+    def extension_cycles(self, repeats):
+        """Cycles of appends within a ring, and of appends that link a new one, in a region that nobody else has."""
+        view = cython.address(self.view)
+        plain, extended, clock = [], [], 1 << 30
+        for _ in range(1000):
+            start = cycles()
+            clock = min(clock, cycles() - start)
+        while len(extended) < repeats:
+            end = end_at(self.out, 0)
+            into = end_at(self.into, 0)
+            open_queue(view, end, 0, 0)
+            find_queue(view, into, 0, 0)
+            for _ in range(63 * 8):
+                linked = view.linked
+                start = cycles()
+                push(view, end, descriptor(1, 1))
+                took = cycles() - start - clock
+                if view.linked > linked:
+                    extended.append(took)
+                else:
+                    plain.append(took)
+            while pop(view, into):
+                pass
+            close_queue(view, end, 0, 0)
+            pop(view, into)
+        return plain, extended
+
+
+def cycle_count():
+    """The processor's time stamp."""
+    return cycles()

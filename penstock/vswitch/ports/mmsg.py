@@ -1,0 +1,118 @@
+"""What the ports made of sockets share: many messages per system call, and runs of equal frames as one message.
+
+Frames to be sent wait, end to end, until a batch is full, or until port_flush or port_receive.  A run of frames of equal
+length, of which the last may be shorter, becomes one message that the kernel cuts into segments.
+"""
+
+import cython
+
+if not cython.compiled:
+    raise ImportError("penstock.vswitch.ports.mmsg works compiled only: run python setup.py build_ext --inplace")
+
+
+def mail_pack(mail):
+    """Messages out of the frames that wait; how many there are."""
+    messages = 0
+    at = mail.start
+    i = mail.first
+    while i < mail.count and messages < MESSAGES:
+        segment = mail.length[i]
+        length = segment
+        frames = 1
+        while segment <= mail.segment_most and i + frames < mail.count and mail.length[i + frames] <= segment:
+            following = mail.length[i + frames]
+            if length + following > MOST_SEGMENTED:
+                break
+            length += following
+            frames += 1
+            if following < segment:
+                break
+        prepare_out(mail, messages, bytes_from(mail.waiting, at), length)
+        if frames > 1:
+            say_segment(mail, messages, segment)
+        mail.frames_of[messages] = frames
+        messages += 1
+        at += length
+        i += frames
+    return messages
+
+
+def mail_leave(port, mail, frames, taken):
+    """The first frames do not wait any longer."""
+    for _ in range(frames):
+        length = mail.length[mail.first]
+        if taken:
+            sent(port, length - mail.added)
+        mail.start += length
+        mail.first += 1
+    if mail.first == mail.count:
+        mail.first = 0
+        mail.count = 0
+        mail.start = 0
+        mail.end = 0
+
+
+def mail_flush(port):
+    """Send what waits; whether nothing waits any longer."""
+    mail = mail_of(port)
+    while mail.count > 0:
+        messages = mail_pack(mail)
+        done = sendmmsg(port.fd, goes_out(mail, 0), messages, MSG_DONTWAIT)
+        if done < 0:
+            if errno == EINTR:
+                continue
+            if errno != EAGAIN and errno != ENOBUFS and mail.frames_of[0] > 1:
+                mail.segment_most = 0          # this path takes no segments
+                continue
+            if not send_failed(port):
+                return False
+            mail_leave(port, mail, 1, False)
+            continue
+        for i in range(done):
+            mail_leave(port, mail, mail.frames_of[i], True)
+    return True
+
+
+def mail_send(port, frame, length):
+    mail = mail_of(port)
+    if length > mail.longest:
+        return sent_too_long(port)
+    if mail.count == FRAMES or mail.end + length > WAITING_BYTES:
+        if not mail_flush(port):
+            return False
+    memcpy(bytes_from(mail.waiting, mail.end), frame, length)
+    mail.length[mail.count] = length
+    mail.count += 1
+    mail.end += length
+    if mail.count >= mail.batch:
+        mail_flush(port)
+    return True
+
+
+def mail_fetch(port, mail):
+    """The next messages that came in: how many, 0, or -1."""
+    if mail.count > 0:
+        mail_flush(port)
+    for i in range(MESSAGES):
+        prepare_in(mail, i)
+    mail.reading = 0
+    mail.read = 0
+    mail.came = 0
+    came = recvmmsg(port.fd, came_in(mail, 0), MESSAGES, MSG_DONTWAIT, NOBODY_WAITS)
+    if came < 0:
+        return receive_failed(port)
+    mail.came = came
+    return came
+
+
+def open_mail(handle, batch):
+    port = pointer_to(handle)
+    mail = new_mail(handle)
+    port.own = mail
+    mail.taken = keep(handle, bytearray(MESSAGES * ROOM))
+    mail.waiting = keep(handle, bytearray(WAITING_BYTES))
+    mail.batch = batch
+    mail.longest = ROOM
+    port.send = mail_send
+    port.flush = mail_flush
+    return mail

@@ -1,0 +1,94 @@
+"""An existing interface, all of whose frames come to us (AF_PACKET); the queueing discipline is passed by.
+
+The socket always speaks virtio_net_hdr to the kernel.  Without `headers` check sums that were left open are completed, and
+frames longer than the interface's MTU, which a segmenting card would have cut, are counted as too long.
+"""
+
+import cython
+
+from penstock.vswitch.ports.base import Port
+
+if not cython.compiled:
+    raise ImportError("penstock.vswitch.ports.packet works compiled only: run python setup.py build_ext --inplace")
+
+
+def packet_receive(port, to, room):
+    mail = mail_of(port)
+    for _ in range(2 * MESSAGES):
+        if mail.reading == mail.came:
+            came = mail_fetch(port, mail)
+            if came <= 0:
+                return came
+        i = mail.reading
+        mail.reading += 1
+        frame = bytes_from(mail.taken, i * ROOM)
+        length = came_in(mail, i).msg_len
+        if length < HEADER_BYTES + ETHERNET_BYTES:
+            port.refused += 1
+            continue
+        header = header_of(frame)
+        said = auxiliary(mail, i)
+        tagged = said.tp_status & TP_STATUS_VLAN_VALID if said else 0
+        if tagged and length + 4 <= ROOM:       # the kernel took the tag out
+            tag = HEADER_BYTES + 12
+            memmove(bytes_from(frame, tag + 4), bytes_from(frame, tag), length - tag)
+            set_octet(frame, tag, said.tp_vlan_tpid >> 8)
+            set_octet(frame, tag + 1, said.tp_vlan_tpid & 0xFF)
+            set_octet(frame, tag + 2, said.tp_vlan_tci >> 8)
+            set_octet(frame, tag + 3, said.tp_vlan_tci & 0xFF)
+            length += 4
+            if header.flags & VIRTIO_NET_HDR_F_NEEDS_CSUM:
+                header.csum_start += 4
+            if header.gso_type:
+                header.hdr_len += 4
+        if port.header == 0:
+            if header.gso_type:
+                return received_too_long(port)
+            complete_checksum(frame, length)
+            frame = bytes_from(frame, HEADER_BYTES)
+            length -= HEADER_BYTES
+        if length > room:
+            return received_too_long(port)
+        memcpy(to, frame, length)
+        return received(port, length)
+    return 0
+
+
+def packet_send(port, frame, length):
+    """As mail_send, with an empty header before frames that have none."""
+    mail = mail_of(port)
+    header = mail.added
+    if length + header > mail.longest:
+        return sent_too_long(port)
+    if mail.count == FRAMES or mail.end + length + header > WAITING_BYTES:
+        if not mail_flush(port):
+            return False
+    for i in range(header):
+        set_octet(mail.waiting, mail.end + i, 0)
+    memcpy(bytes_from(mail.waiting, mail.end + header), frame, length)
+    mail.length[mail.count] = length + header
+    mail.count += 1
+    mail.end += length + header
+    if mail.count >= mail.batch:
+        mail_flush(port)
+    return True
+
+
+def open_packet(sock, headers, batch, bypass):
+    """A port on a bound packet socket."""
+    sock.setsockopt(SOL_PACKET, PACKET_IGNORE_OUTGOING, 1)
+    sock.setsockopt(SOL_PACKET, PACKET_AUXDATA, 1)
+    sock.setsockopt(SOL_PACKET, PACKET_VNET_HDR, 1)
+    if bypass:
+        sock.setsockopt(SOL_PACKET, PACKET_QDISC_BYPASS, 1)
+    handle = Port("packet", sock.fileno(), headers, sock.close)
+    connect(handle, batch)
+    return handle
+
+
+def connect(handle, batch):
+    port = pointer_to(handle)
+    mail = open_mail(handle, batch)
+    mail.added = HEADER_BYTES - port.header
+    port.receive = packet_receive
+    port.send = packet_send

@@ -1,0 +1,161 @@
+"""One queue of an existing interface, by AF_XDP: frames come before the kernel's own network stack sees them.
+
+Frames lie in memory that is shared with the kernel, in chunks, and rings say whose they are: of the chunks of one half the
+kernel fills some and returns them through `receive`; those of the other half go out through `transmit` and come back through
+`completion`.  No ring can overflow, since there are no more chunks than it has slots.
+"""
+
+import cython
+
+from penstock.vswitch.ports.base import Port
+from penstock.vswitch.linux.xdp_setup import Socket
+
+if not cython.compiled:
+    raise ImportError("penstock.vswitch.ports.xdp works compiled only: run python setup.py build_ext --inplace")
+
+
+def there(ring):
+    """Entries that the kernel has put into a ring."""
+    if ring.seen == ring.mine:
+        ring.seen += index_ahead(ring.producer, ring.mine)
+    return ring.seen - ring.mine
+
+
+def xdp_receive(port, to, room):
+    xdp = xdp_of(port)
+    ring, fill = receive_of(xdp), fill_of(xdp)
+    for _ in range(SHORT_FRAMES):
+        if there(ring) == 0:
+            xdp_flush(port)
+            return 0
+        frame = next_frame(ring)
+        length = 0 + frame.len
+        start = start_of(frame)
+        if ETHERNET_BYTES <= length <= room:
+            memcpy(to, bytes_from(xdp.memory, start), length)
+        put_chunk(fill, start & -CHUNK_BYTES)
+        ring.mine += 1
+        publish(ring.consumer, ring.mine)
+        fill.mine += 1
+        publish(fill.producer, fill.mine)
+        if length > room:
+            return received_too_long(port)
+        if length >= ETHERNET_BYTES:
+            return received(port, length)
+        port.refused += 1
+    return 0
+
+
+def take_back(xdp):
+    """Chunks whose frames the kernel has sent are free again."""
+    ring = completion_of(xdp)
+    while there(ring) > 0:
+        xdp.free[xdp.free_count] = got_chunk(ring)
+        xdp.free_count += 1
+        ring.mine += 1
+    publish(ring.consumer, ring.mine)
+
+
+def xdp_send(port, frame, length):
+    xdp = xdp_of(port)
+    tag = 4 if length > 14 and octet(frame, 12) == 0x81 and octet(frame, 13) == 0 else 0
+    if length > xdp.longest + tag:
+        return sent_too_long(port)
+    if xdp.free_count == 0:
+        take_back(xdp)
+    if xdp.free_count == 0:
+        port.last_error = 0
+        xdp_flush(port)
+        take_back(xdp)
+        if xdp.free_count == 0:
+            if port.last_error:
+                port.errors_out += 1
+                return True
+            port.no_room += 1
+            return False
+    xdp.free_count -= 1
+    chunk = xdp.free[xdp.free_count]
+    memcpy(bytes_from(xdp.memory, chunk), frame, length)
+    ring = transmit_of(xdp)
+    entry = next_frame(ring)
+    entry.addr = chunk
+    entry.len = length
+    entry.options = 0
+    ring.mine += 1
+    xdp.unsent += 1
+    sent(port, length)
+    if xdp.unsent >= xdp.batch:
+        xdp_flush(port)
+    return True
+
+
+def xdp_flush(port):
+    """Tell the kernel, which sends some 32 frames at a time; whether it has taken all."""
+    xdp = xdp_of(port)
+    ring = transmit_of(xdp)
+    if xdp.unsent:
+        publish(ring.producer, ring.mine)
+        xdp.unsent = 0
+    ahead = ring.mine - ring.seen
+    if ahead == 0:
+        return True
+    ring.seen += index_ahead(ring.consumer, ring.seen)
+    while ring.seen < ring.mine:
+        if flags_now(ring.flags) & XDP_RING_NEED_WAKEUP == 0:
+            return False
+        done = sendto(port.fd, NOTHING, 0, MSG_DONTWAIT, NOTHING, 0)
+        if done < 0 and errno not in (EAGAIN, EBUSY, ENOBUFS, EINTR):
+            port.last_error = errno
+            return False
+        ahead = index_ahead(ring.consumer, ring.seen)
+        if ahead == 0:
+            return False
+        ring.seen += ahead
+    return True
+
+
+def open_xdp(device, queue, chunks, batch, longest):
+    """A port on a queue of an interface; OSError if the machine does not permit it."""
+    sock = Socket(chunks, CHUNK_BYTES)
+    try:
+        handle = Port("xdp", sock.fd, False, sock.close)
+        connect(handle, sock.rings, sock.memory_at, chunks, longest, batch)
+        handle.on_close(lambda: give_up(handle))        # comes before sock.close
+        handle.losses = sock.losses
+        sock.bind(device, queue)
+    except BaseException:
+        sock.close()
+        raise
+    return handle
+
+
+def connect(handle, rings, memory, chunks, longest, batch):
+    port = pointer_to(handle)
+    xdp = new_xdp(handle, chunks)
+    port.own = xdp
+    set_memory(xdp, memory)
+    fill = fill_of(xdp)
+    set_ring(fill, rings["fill"])
+    set_ring(completion_of(xdp), rings["completion"])
+    set_ring(receive_of(xdp), rings["receive"])
+    set_ring(transmit_of(xdp), rings["transmit"])
+    for i in range(chunks // 2):
+        put_chunk(fill, i * CHUNK_BYTES)
+        fill.mine += 1
+        xdp.free[i] = (chunks // 2 + i) * CHUNK_BYTES
+    publish(fill.producer, fill.mine)
+    xdp.free_count = chunks // 2
+    xdp.longest = longest
+    xdp.batch = batch
+    port.receive = xdp_receive
+    port.send = xdp_send
+    port.flush = xdp_flush
+
+
+def give_up(handle):
+    """What the kernel has not sent by the end is lost."""
+    port = pointer_to(handle)
+    ring = transmit_of(xdp_of(port))
+    left = ring.mine - ring.seen
+    port.frames_out -= left
+    port.errors_out += left

@@ -1,0 +1,406 @@
+"""Where applications meet the fabric: frames become packets that carry them, and packets become frames in the receiver's memory.
+
+An application's transmit queue is the upstream queue of its flow, as a queue of a NIC is in the simulator: when the scheme
+pauses it, the switch takes nothing out of it.  A receiver that is too slow stops the queue of the switch that feeds it, and
+only what the scheme then does reaches the senders.
+"""
+
+import cython
+
+if not cython.compiled:
+    raise ImportError("penstock.vswitch.schemes.edge works compiled only: run python setup.py build_ext --inplace")
+
+
+# ---- In: from a transmit queue onto the line ----
+
+
+def begin(node, line):
+    """The fabric's hook: a line of an application may go on."""
+    line.free_at = max(line.free_at, node.now)
+    arm(node, line)
+
+
+def woken(node, line, queue):
+    """The fabric's hook: a queue of an application was resumed; `unpark` finds it in this list."""
+    if not queue.listed:
+        queue.listed = 1
+        queue.next = no_queue()
+        ring = ring_at(line, 0)
+        if ring.head:
+            ring.tail.next = queue
+        else:
+            ring.head = queue
+        ring.tail = queue
+    if not line.armed:
+        begin(node, line)
+
+
+def park(edge, port, number, queue):
+    """A transmit queue waits until the scheme resumes its queue."""
+    input = input_at(port, number)
+    input.state = PAUSED
+    input.next = -1
+    if edge.parked[queue]:
+        input_at(port, edge.last_parked[queue] - 1).next = number
+    else:
+        edge.parked[queue] = number + 1
+    edge.last_parked[queue] = number + 1
+
+
+def unpark(edge, port, line):
+    """Those whose queue was resumed join the active lists."""
+    ring = ring_at(line, 0)
+    while ring.head:
+        queue = ring.head
+        ring.head = queue.next
+        queue.listed = 0
+        number = edge.parked[queue.index] - 1
+        edge.parked[queue.index] = 0
+        while number >= 0:
+            following = input_at(port, number).next
+            activate(port, number)
+            number = following
+
+
+def has_memory(f):
+    if f.closed:
+        return False
+    if f.engine.free:
+        return True
+    return f.engine.packets < f.most_packets
+
+
+def fetch(f, edge, port, number):
+    """The first frame of a transmit queue as a packet, or nothing; what makes no sense is dropped and counted."""
+    input = input_at(port, number)
+    view = view_of(port)
+    w = f.w
+    for _ in range(w.burst):
+        if not has_memory(f):
+            edge.retry = 1
+            return NO_PACKET
+        word = input.held
+        input.held = 0
+        if word == 0:
+            word = next_word(view, input, 0, number)
+        if word == 0:
+            return NO_PACKET
+        if word == CLOSED:
+            input.known = 0
+            continue
+        buffer = buffer_of(word)
+        length = length_of(word)
+        if buffer < 0 or buffer >= view.buffers or length == 0 or length > view.buffer_bytes:
+            view.broken += 1
+            drop(f.w, port, input, nothing(), word, BAD_DESCRIPTOR)
+            continue
+        if length > f.longest:
+            drop(f.w, port, input, nothing(), word, TOO_LONG)
+            continue
+        pkt = take_packet(f.engine)
+        frame = bytes_of(f, pkt)
+        memcpy(frame, bytes_at(view.buffer[0], buffer * view.buffer_bytes), length)
+        fate = address(f, port, pkt, length)
+        if fate == -1 - NO_QUEUE:               # its receiver has no queue for one more flow
+            give_packet(f.engine, pkt)
+            input.held = word
+            edge.retry = 1
+            return NO_PACKET
+        if fate < 0:
+            give_packet(f.engine, pkt)
+            drop(f.w, port, input, nothing(), word, -1 - fate)
+            continue
+        give_buffer(view, 0, buffer)
+        input.taken += length
+        store64(word_at(view.consumed[0], number), input.taken)
+        port.received_frames += 1
+        port.received_bytes += length
+        describe(f, edge, input, number, pkt, fate)
+        return pkt
+    edge.retry = 1
+    return NO_PACKET
+
+
+def address(f, port, pkt, length):
+    """The number of the flow that a frame belongs to; or, less than zero, -1 minus the reason to drop it."""
+    carried = carried_by(f, pkt)
+    key = carried_key(carried)
+    if not parse(bytes_of(f, pkt), length, port.serial, key):
+        return -1 - MALFORMED
+    carried.length = length
+    carried.source = port.number
+    host = far_host(f, key)
+    if host < 0:
+        return flow_number(f, port, key)
+    if port.guarded and owner_of(f.w, key.words[0], key.words[1]) != port.number:
+        return -1 - SPOOFED
+    pkt.dst = host
+    return FAR_FLOW
+
+
+def far_host(f, key):
+    """The host of an address that is at another switch, or -1."""
+    for i in range(f.far_count):
+        far = far_at(f, i)
+        if far.low == key.words[3] and far.high == key.words[2]:
+            return far.host
+    return -1
+
+
+def far_name(f, key):
+    """A number of 31 bits for a flow that goes to another switch."""
+    hash = mixed(f.world.seed, key.words[4])
+    for i in range(4):
+        hash = mixed(hash, key.words[i])
+    return low(hash) >> 1
+
+
+def flow_number(f, port, key):
+    flow = find_flow(f.w, key)
+    if flow:
+        return flow.number
+    number = new_flow(f.w, port, key, f.now)
+    if number >= 0:
+        f.names[number] = f.next_name
+        f.next_name = 0 if f.next_name == MOST_NAMES else f.next_name + 1
+    return number
+
+
+def describe(f, edge, input, number, pkt, flow):
+    """What the fabric and its schemes may know of a frame: as a host of the simulator fills it in."""
+    if flow == FAR_FLOW:
+        pkt.number = far_name(f, carried_key(carried_by(f, pkt)))
+        pkt.seq = 0
+    else:
+        found = flow_at(f.w, flow)
+        found.used_at = f.now
+        pkt.number = f.names[flow]
+        pkt.seq = found.sent
+        pkt.dst = f.edge_of[found.target] - 1
+    pkt.size = carried_by(f, pkt).length
+    pkt.payload = max(pkt.size - f.world.header, 0)
+    pkt.slot = number
+    pkt.hash = hash31(pkt.number, f.world.seed)
+    pkt.src = edge.node.id
+    pkt.kind = DATA
+    pkt.lane = DATA_LANE
+    pkt.ecn = 0
+    pkt.priority = input.priority
+    pkt.queue = pkt.dst if f.by_destination else number % edge.queues
+    pkt.flags = 0
+
+
+def next_packet(f, edge, port, line):
+    """The packet whose turn it is: by priority, then as many frames of each transmit queue as it has weight, in turn."""
+    while port.levels:
+        level = 0
+        while not port.levels >> level & 1:
+            level += 1
+        number = port.head[level]
+        input = input_at(port, number)
+        pkt = edge.hand[number]
+        if not pkt:
+            pkt = fetch(f, edge, port, number)
+            if not pkt:
+                if edge.retry:
+                    return NO_PACKET
+                take_head(port, level)
+                input.deficit = 0
+                continue
+            edge.hand[number] = pkt
+        queue = pkt.queue
+        if queue_at(line, queue).paused:
+            take_head(port, level)
+            park(edge, port, number, queue)
+            continue
+        edge.hand[number] = NO_PACKET
+        if input.deficit <= 0:
+            input.deficit = input.weight
+        input.deficit -= 1
+        if input.deficit <= 0:
+            take_head(port, level)
+            activate(port, number)
+        return pkt
+    return NO_PACKET
+
+
+def transmit(f, edge):
+    """The line of an application is free: one frame of it sets out."""
+    node = edge.node
+    line = line_at(node, 0)
+    line.armed = 0
+    set_event(node, 1, NEVER)
+    if edge.port < 0 or line.paused:
+        return
+    port = port_at(f.w, edge.port)
+    if port.state != UP:
+        return
+    unpark(edge, port, line)
+    edge.retry = 0
+    pkt = next_packet(f, edge, port, line)
+    if pkt:
+        hook = node.ops.on_send
+        while hook:
+            hook.call(hook.me, node, sender_of(f), pkt)
+            hook = hook.next
+        send(node, line, pkt)
+    elif edge.retry:
+        line.free_at = node.now + RETRY_PS
+    if port.levels or edge.retry:
+        arm(node, line)
+
+
+# ---- Out: into the receiver's memory ----
+
+
+def discard(f, edge, pkt):
+    edge.lost += 1
+    give_packet(f.engine, pkt)
+    return True
+
+
+def mark(frame):
+    """Congestion experienced (RFC 3168), in a frame of IP whose sender says that it understands that; parse() has seen it."""
+    at = 14
+    if short_at(frame, 12) == 0x8100:
+        at = 18
+    kind = short_at(frame, at - 2)
+    word = short_at(frame, at)
+    if kind == 0x0800 and (word & 3) in (1, 2):
+        set_short(frame, at, word | 3)
+        total = (short_at(frame, at + 10) ^ 0xFFFF) + (word ^ 0xFFFF) + (word | 3)     # RFC 1624
+        total = (total & 0xFFFF) + (total >> 16)
+        total = (total & 0xFFFF) + (total >> 16)
+        set_short(frame, at + 10, total ^ 0xFFFF)
+    elif kind == 0x86DD and (word >> 4 & 3) in (1, 2):
+        set_short(frame, at, word | 0x30)
+
+
+def store(f, edge, pkt):
+    """Bring a packet's frame to its receiver, or drop it if that has gone; False: there is no room for it now."""
+    w = f.w
+    carried = carried_by(f, pkt)
+    if edge.port < 0:
+        return discard(f, edge, pkt)
+    flow = find_flow(w, carried_key(carried))
+    if not flow:                                # forgotten while this frame was on its way
+        source = port_at(w, carried.source)
+        number = flow_number(f, source, carried_key(carried)) if source.state == UP else -1
+        if number < 0:
+            return discard(f, edge, pkt)
+        flow = flow_at(w, number)
+    if flow.target != edge.port:
+        return discard(f, edge, pkt)
+    to = port_at(w, edge.port)
+    into = view_of(to)
+    length = carried.length
+    if length > into.buffer_bytes:
+        to.drops[TOO_LONG] += 1
+        return discard(f, edge, pkt)
+    if not flow.open:
+        if not open_queue(into, flow_end(flow), 1, flow.queue):
+            return False
+        flow.open = 1
+        flow.sent = 0
+        flow.consumed = 0
+        flow.sampled = 0
+        set_limits(w, flow, into, f.now)
+        flow.base = load64(word_at(into.consumed[1], flow.queue))
+    place = take_buffer(into, 1)
+    if place < 0:
+        return False
+    if pkt.ecn:
+        mark(bytes_of(f, pkt))
+    memcpy(bytes_at(into.buffer[1], place * into.buffer_bytes), bytes_of(f, pkt), length)
+    if not push(into, flow_end(flow), descriptor(place, length)):
+        give_buffer(into, 1, place)
+        return False
+    flow.sent += length
+    if flow.sent - flow.consumed > flow.goal or f.now - flow.sampled_at > SAMPLE_NS:
+        measure(w, flow, into, f.now)
+    queued = flow.sent - flow.consumed
+    flow.longest = max(flow.longest, queued)
+    flow.used_at = f.now
+    flow.frames += 1
+    to.sent_frames += 1
+    to.sent_bytes += length
+    announce(to, flow.queue)
+    if queued > flow.over:
+        stop(f, edge, flow, pkt)
+    give_packet(f.engine, pkt)
+    return True
+
+
+def stop(f, edge, flow, pkt):
+    """A receiver has more than th_over to take: the queue of the switch that this packet came from waits."""
+    line = line_at(edge.node, 0)
+    queue = pkt.queue
+    if edge.stopped[queue] or queue >= edge.stop_room:
+        return
+    edge.stopped[queue] = flow.number + 1
+    edge.stops[edge.stop_count] = queue
+    edge.stop_count += 1
+    edge.stop_total += 1
+    flow.pauses += 1
+    node = node_at(f.world, line.peer_node)
+    node.now = max(node.now, edge.node.now)
+    pause_queue(node, line_at(node, line.peer_slot), queue, FULL_BIT)
+
+
+def take_in(f, edge, pkt):
+    """A packet has come to its receiver."""
+    if not edge.late:
+        if store(f, edge, pkt):
+            return
+        line = line_at(edge.node, 0)
+        node = node_at(f.world, line.peer_node)
+        node.now = max(node.now, edge.node.now)
+        pause_port(node, line_at(node, line.peer_slot), FULL_BIT)
+        edge.late = pkt
+    else:
+        edge.last_late.next = pkt
+    pkt.next = NO_PACKET
+    edge.last_late = pkt
+    edge.held_frames += 1
+
+
+def relieve(f, edge):
+    """See whether the receiver has taken what stopped the switch; whether it has."""
+    line = line_at(edge.node, 0)
+    node = node_at(f.world, line.peer_node)
+    node.now = max(node.now, f.time)
+    changed = 0
+    while edge.late:
+        pkt = edge.late
+        following = pkt.next
+        if not store(f, edge, pkt):
+            break
+        edge.late = following
+        changed = 1
+        if not following:
+            resume_port(node, line_at(node, line.peer_slot), FULL_BIT)
+    i = 0
+    while i < edge.stop_count:
+        queue = edge.stops[i]
+        flow = flow_at(f.w, edge.stopped[queue] - 1)
+        waits = 0
+        if flow.used and flow.open and flow.target == edge.port:
+            measure(f.w, flow, view_of(port_at(f.w, edge.port)), f.now)
+            waits = 1 if flow.sent - flow.consumed > flow.goal else 0
+        if waits:
+            i += 1
+            continue
+        edge.stopped[queue] = 0
+        edge.stop_count -= 1
+        edge.stops[i] = edge.stops[edge.stop_count]
+        resume_queue(node, line_at(node, line.peer_slot), queue, FULL_BIT)
+        changed = 1
+    if changed:
+        note_next(f, node)
+    return changed > 0
+
+
+def note_next(f, node):
+    """When a node has something to do next, after it was touched from outside."""
+    key = node.tree[1]
+    f.world.next_times[node.id] = NEVER if key == NEVER else key >> KEY_BITS

@@ -1,0 +1,408 @@
+"""A switch in this process that runs a scheme of the simulator on real frames; for the rest it is a Switch.
+
+    switch = SchemeSwitch([{"name": "a", "rate": "10Gbps"}, {"name": "b", "rate": "1Gbps"}], scheme="bfc")
+    switch.attach("a", region, ["10.0.0.1"])
+    switch.start()
+
+Ports have rates and delays, as links of the simulator have; what a port may be, is said at the beginning.  Under a clock of
+ours, `to(ps)` instead of `start()`, everything happens exactly as it would in the simulator.
+"""
+
+import hashlib
+import select
+
+import cython
+
+from penstock.errors import SpecError, nearest
+from penstock.sim import results
+from penstock.sim.core.build import struct_sizes
+from penstock.units import parse_size
+from penstock.vswitch.support.scheme_network import Network, first_number, network, usable
+from penstock.vswitch.dataplane.switch import DEFAULTS, address_words
+
+if not cython.compiled:
+    raise ImportError("penstock.vswitch.schemes.switch works compiled only: run python setup.py build_ext --inplace")
+
+OWN = {"scheme": None, "buffer": "12MB", "frame": 2048, "packets": 32768, "seed": 1, "trace": False, "node": None, "secret": ""}
+MODE = "lossy"              # of the worker, which does not use it
+DROP_NAMES = ["buffer", "refused", "line", "line_down", "no_route"]
+RENEW_PS = 1000 * 10**12    # the keys of events hold 2251 s: after 1000 s a new world is begun when this one is empty,
+LAST_PS = 2200 * 10**12     # and after 2200 s in any case
+SECOND_PS = 10**12
+
+
+def split(settings):
+    """What is ours of the settings, and the rest; checked, but for the scheme."""
+    ours = {key: settings.get(key, default) for key, default in OWN.items()}
+    rest = {key: value for key, value in settings.items() if key not in OWN}
+    for key in rest:
+        if key not in DEFAULTS:
+            raise SpecError(f"switch.{key}: unknown key{nearest(key, [*DEFAULTS, *OWN])}")
+    if "mode" in rest:
+        raise SpecError(f"switch.mode = {rest['mode']!r}: a scheme takes the place of the modes; give mode or scheme")
+    if rest.get("workers", 1) != 1:
+        raise SpecError(f"switch.workers = {rest['workers']!r}: a switch that runs a scheme has one")
+    ours["frame"] = parse_size(ours["frame"], "switch.frame", positive=True)
+    for key in ("packets", "seed"):
+        if isinstance(ours[key], bool) or not isinstance(ours[key], int) or not 1 <= ours[key] <= (1 << 24):
+            raise SpecError(f"switch.{key} = {ours[key]!r}: must be a whole number from 1 to {1 << 24}")
+    return ours, rest
+
+
+class SchemeSwitch(Switch):
+    """A worker with its ports, and the fabric between them."""
+
+    @property
+    def takes_headers(self):
+        return False
+
+    def __init__(self, places, links=(), parameters=None, **settings):
+        ours, rest = split(settings)
+        Switch.__init__(self, **rest)
+        self.scheme, self.left_out = usable(ours["scheme"], parameters)
+        self.ours = {**ours, "scheme": self.scheme.name}
+        self.settings = self.described()
+        self.topo = network(places, links, ours["buffer"])
+        if self.topo.hosts > MOST_PORTS:
+            raise SpecError(f"{self.topo.hosts} ports: a switch has at most {MOST_PORTS}")
+        self.place = {str(place["name"]): i for i, place in enumerate(places)}
+        f = self.f = new_fabric()
+        f.w = self.w
+        f.edge_count = self.topo.hosts
+        f.edges = new_edges(f.edge_count)
+        f.edge_of = numbers(MOST_PORTS)
+        f.names = numbers(self.w.flow_room)
+        f.longest = ours["frame"]
+        f.most_packets = ours["packets"]
+        f.renew_at = RENEW_PS
+        f.origin = now_ns()
+        f.mine = flags(self.topo.nodes)
+        f.trunks = new_trunks(self.topo.nodes)
+        f.fars = new_fars(MOST_ADDRESSES)
+        self.peers = {}
+        self.take_node(ours["node"], places)
+        self.before = {}
+        for i in range(f.edge_count):
+            edge_at(f, i).port = -1
+        self.begin_world()
+
+    def __dealloc__(self):
+        if self.f:
+            for i in range(self.f.edge_count):
+                edge = edge_at(self.f, i)
+                free(edge.hand)
+                free(edge.parked)
+                free(edge.last_parked)
+                free(edge.stopped)
+                free(edge.stops)
+            free(self.f.edges)
+            free(self.f.edge_of)
+            free(self.f.names)
+            free(self.f.mine)
+            for i in range(self.f.trunk_count):
+                free(trunk_at(self.f, i).scratch)
+            free(self.f.trunks)
+            free(self.f.fars)
+            free(self.f)
+
+    def begin_world(self):
+        """A new world: nothing is under way in it."""
+        f = self.f
+        self.network = Network(self.topo, self.scheme, self.ours["frame"], carried_bytes(), self.ours["seed"], self.ours["trace"])
+        self.sim = self.network.sim
+        set_world(f, self.sim)
+        f.at = self.network.carried_at
+        f.packet_state = f.at - struct_sizes()["packet"]
+        f.frame_state = self.network.composition.sizes["frame"] - struct_sizes()["frame"]
+        for i in range(f.trunk_count):
+            trunk = trunk_at(f, i)
+            trunk.node = node_at(f.world, self.topo.hosts + self.node)
+            trunk.out = NO_PACKET
+        f.by_destination = self.network.composition.nic_by_destination
+        f.time = 0
+        nic_queues, queues = self.network.composition.nic_queues, self.network.composition.queues
+        for i in range(f.edge_count):
+            edge = edge_at(f, i)
+            edge.node = node_at(f.world, i)
+            edge.queues = nic_queues
+            edge.stop_count = 0
+            edge.stop_room = queues
+            edge.late = NO_PACKET
+            free(edge.parked)
+            free(edge.last_parked)
+            free(edge.stopped)
+            free(edge.stops)
+            edge.parked = numbers(nic_queues)
+            edge.last_parked = numbers(nic_queues)
+            edge.stopped = numbers(queues)
+            edge.stops = numbers(queues)
+
+    # ---- Ports ----
+
+    def attach(self, name, region, addresses, fds=(-1, -1), guarded=True):
+        """Take a region in as one of the ports that were named at the beginning; returns its number."""
+        if name not in self.place:
+            raise SpecError(f"port {name!r}: the switch has none of that name{nearest(str(name), self.place)}")
+        if not self.f.mine[self.place[name]]:
+            raise SpecError(f"port {name!r}: it is at another node; this switch is node {self.node}")
+        number = Switch.attach(self, name, region, addresses, fds, guarded)
+        edge = edge_at(self.f, self.place[name])
+        edge.hand = new_hands(region.shape["queues"])
+        edge.hand_count = region.shape["queues"]
+        edge.port = number
+        self.f.edge_of[number] = self.place[name] + 1
+        return number
+
+    def detach(self, number):
+        """Forget a port; frames for it that are under way are lost, and counted."""
+        f = self.f
+        if number not in self.regions:
+            return None
+        edge = edge_of_port(f, number)
+        for i in range(edge.hand_count):
+            if edge.hand[i]:
+                give_packet(f.engine, edge.hand[i])
+        free(edge.hand)
+        edge.hand = no_hands()
+        edge.hand_count = 0
+        for i in range(edge.queues):
+            edge.parked[i] = 0
+        edge.port = -1
+        region = Switch.detach(self, number)
+        relieve(f, edge)                # nobody is slow any more
+        f.edge_of[number] = 0
+        return region
+
+    # ---- Other switches ----
+
+    def take_node(self, node, places):
+        """Run one node of the world, for which others are somewhere else; or all of them."""
+        f, nodes = self.f, self.topo.switches
+        if node is not None and (isinstance(node, bool) or not isinstance(node, int) or not 0 <= node < nodes):
+            raise SpecError(f"switch.node = {node!r}: must be one of the nodes, 0 to {nodes - 1}, or left out: all of them")
+        if node is not None and self.topo.hosts >= MOST_PORTS:
+            raise SpecError(f"{self.topo.hosts} ports: a switch with others has at most {MOST_PORTS - 1}")
+        self.node = -1 if node is None else node
+        for i, place in enumerate(places):
+            f.mine[i] = node is None or place.get("node", 0) == node
+        for i in range(nodes):
+            f.mine[self.topo.hosts + i] = node is None or i == node
+        said = repr((self.scheme.key(), sorted(self.scheme.parameters().items()), self.topo.links.tolist(), self.topo.hosts,
+                     self.topo.buffer_bytes.tolist(), self.ours["frame"], self.ours["seed"]))
+        f.digest = int.from_bytes(hashlib.blake2b(said.encode(), digest_size=8).digest(), "little")
+        f.secret = int.from_bytes(hashlib.blake2b(str(self.ours["secret"]).encode(), digest_size=8).digest(), "little")
+        far = port_at(self.w, FAR)
+        if node is not None:
+            far.state, far.number = UP, FAR
+
+    def know(self, name, addresses):
+        """The addresses of a port that is at another node."""
+        f = self.f
+        if name not in self.place or f.mine[self.place[name]]:
+            raise SpecError(f"port {name!r}: it is not one at another node")
+        for high, low_half in [address_words(text) for text in addresses]:
+            if f.far_count == MOST_ADDRESSES:
+                raise SpecError(f"{name}: a switch knows {MOST_ADDRESSES} addresses of others; take fewer")
+            far = far_at(f, f.far_count)
+            far.high, far.low, far.host = high, low_half, self.place[name]
+            f.far_count += 1
+
+    def join(self, node, port):
+        """Frames for a neighbouring node go by this port of the kernel (a KernelPort, see ports.py), and come from it."""
+        f, hosts = self.f, self.topo.hosts
+        ours = node_at(f.world, hosts + self.node) if self.node >= 0 else no_node()
+        slots = [k for k in range(ours.port_count) if line_at(ours, k).peer_node == hosts + node] if ours else []
+        if not slots or node in self.peers:
+            raise SpecError(f"node {node}: this switch has no link to it that is still to be joined")
+        trunk = trunk_at(f, f.trunk_count)
+        trunk.node, trunk.slot = ours, slots[0]
+        set_kernel_port(trunk, port)
+        trunk.room = 256 + carried_bytes() + f.packet_state + f.frame_state + f.longest
+        trunk.scratch = flags(trunk.room)
+        trunk.sequence = first_number()
+        trunk.heard = 0
+        if trunk.port.fd >= 0:
+            self.epolls[0].register(trunk.port.fd, select.EPOLLIN | select.EPOLLET)
+        self.peers[node] = port
+        f.trunk_count += 1
+
+    def close(self):
+        """Give the file descriptors back."""
+        for i in range(self.f.trunk_count):
+            if self.epolls and trunk_at(self.f, i).port.fd >= 0:
+                self.epolls[0].unregister(trunk_at(self.f, i).port.fd)
+            free(trunk_at(self.f, i).scratch)
+        self.f.trunk_count = 0
+        for port in self.peers.values():
+            port.close()
+        self.peers = {}
+        Switch.close(self)
+
+    def links(self):
+        """Counters of the links to other switches, by node."""
+        found = []
+        for i, node in enumerate(self.peers):
+            trunk = trunk_at(self.f, i)
+            found.append({"node": node, "sent": trunk.sent_frames, "came": trunk.came_frames, "lost": trunk.lost,
+                          "malformed": trunk.malformed - trunk.replayed, "replayed": trunk.replayed, "restarts": trunk.restarts,
+                          "no_memory": trunk.no_memory})
+        return found
+
+    # ---- What there is ----
+
+    def line_row(self, i):
+        """Counters of the fabric at the place of a port, since the beginning."""
+        row = self.line_now(i)
+        before = self.before.get(i, {})
+        return {key: value + before.get(key, 0) if isinstance(value, int) else value for key, value in row.items()}
+
+    def line_now(self, i):
+        f = self.f
+        edge = edge_at(f, i)
+        line = line_at(edge.node, 0)
+        node = node_at(f.world, line.peer_node)
+        ours = line_at(node, line.peer_slot)
+        row = {f"dropped_{name}": ours.drops[k] for k, name in enumerate(DROP_NAMES)}
+        row |= {"pauses": line.pauses_received, "paused_ns": line.paused_ps // 1000, "frames_of_scheme": ours.frame_bytes // 64,
+                "pauses_sent": ours.pauses_sent, "held_late": edge.held_frames, "stops": edge.stop_total, "lost": edge.lost,
+                "longest_bytes": ours.max_bytes, "ecn_marks": ours.ecn_marks}
+        return row
+
+    def port_row(self, number, most_queues=1 << 20):
+        row = Switch.port_row(self, number, most_queues)
+        i = self.place[self.names[number]]
+        line = self.line_row(i)
+        row["pauses"], row["paused_ns"] = line.pop("pauses"), line.pop("paused_ns")
+        row["drops"] |= {name: line.pop(f"dropped_{name}") for name in DROP_NAMES if line[f"dropped_{name}"]}
+        if line["lost"]:
+            row["drops"]["gone"] = line["lost"]
+        row["line"] = {key: value for key, value in line.items() if not key.startswith("dropped_")}
+        return row
+
+    def start_capture(self, capture):
+        raise SpecError(f"a capture: not of a switch that runs a scheme ({self.scheme.name}); its trace has every packet")
+
+    def pauses(self, now=None):
+        """What the scheme pauses of the applications' queues now, and what slow receivers stop in the switch, `by` whom."""
+        f, found = self.f, []
+        for name, i in self.place.items():
+            edge = edge_at(f, i)
+            line = line_at(edge.node, 0)
+            by_scheme = [None] if line.paused else []
+            by_scheme += [k for k in range(edge.queues) if queue_at(line, k).paused]
+            by_receiver = ([None] if edge.late else []) + [edge.stops[k] for k in range(edge.stop_count)]
+            for by, queues in (("scheme", by_scheme), ("receiver", by_receiver)):
+                found += [{"port": name, "queue": k, "to_device": False, "left_ns": None, "by": by} for k in queues]
+        return found
+
+    def counters(self):
+        f = self.f
+        row = Switch.counters(self)
+        row["stored_bytes"] = sum([node_at(f.world, i).buffer_used for i in range(f.edge_count, f.world.node_count)])
+        row["lost_bytes"] = self.lost_bytes         # at the end of a world that did not run empty
+        row["links"] = self.links()
+        row["packets"] = f.engine.packets
+        row["error_of_scheme"] = f.engine.error
+        return row
+
+    def described(self):
+        """All settings: the worker's, ours, and the scheme's parameters."""
+        more = {"mode": f"scheme {self.scheme.name}", "parameters": self.scheme.parameters(), "left_out": self.left_out}
+        return {**self.settings, **self.ours, **more}
+
+    def set(self, changes):
+        """Change settings of the worker while running; those of the fabric take a new start."""
+        for key in changes:
+            if key in OWN or key == "mode":
+                raise SpecError(f"{key}: cannot be set while a scheme runs; it takes a new start")
+        before = self.settings
+        self.settings = {key: before[key] if key != "mode" else MODE for key in DEFAULTS}
+        try:
+            Switch.set(self, changes)
+        except SpecError:
+            self.settings = before
+            raise
+        self.settings = self.described()
+        return self.settings
+
+    def waiting(self):
+        """Whether a frame is in a transmit queue that the switch knows of, or under way."""
+        f = self.f
+        if not is_empty(f) or Switch.waiting(self):
+            return True
+        for i in range(f.edge_count):
+            edge = edge_at(f, i)
+            for k in range(edge.hand_count):
+                if edge.hand[k]:
+                    return True
+        return False
+
+    def log(self, name):
+        """With trace: the simulator's logs so far, "trace" of packets at every hop or "pause" (numpy, see sim/results.py)."""
+        return results.rows(self.network, name)
+
+    # ---- Running ----
+
+    def run(self, k, seconds):
+        until = now_ns() + int(1e9 * seconds)
+        while now_ns() < until and not stopped(self.w):
+            loop_released(self.f, until)
+            if self.f.time >= self.f.renew_at:
+                self.renew()
+
+    def turns(self, count):
+        """So many turns of the loop, by the machine's clock; returns how many cycles they took."""
+        return turns_of_fabric(self.f, count)
+
+    def to(self, ps):
+        """By a clock of ours: hear the applications, then let everything happen before `ps`."""
+        if ps < self.f.time:
+            raise SpecError(f"{ps} ps: it is {self.f.time} ps already; time goes forward")
+        turn_to(self.f, self.f.time)
+        turn_to(self.f, ps)
+
+    @property
+    def time(self):
+        """ps; by the machine's clock, what should have happened before has happened."""
+        return self.f.time
+
+    def renew(self):
+        """Begin a new world, because time gets too large: let the fabric run empty first, for as long as that takes 10 ms."""
+        f = self.f
+        f.closed = 1
+        until = now_ns() + 10**7
+        while now_ns() < until and not is_empty(f):
+            turns_of_fabric(f, 1)
+        f.closed = 0
+        if not is_empty(f) and f.time < LAST_PS:
+            f.renew_at = f.time + SECOND_PS
+            return False
+        self.take_over()
+        return True
+
+    def take_over(self):
+        """What applications have in hand goes over to the new world; what the old one counted is kept."""
+        f = self.f
+        self.before = {i: self.line_row(i) for i in range(f.edge_count)}
+        self.lost_bytes += sum([node_at(f.world, i).buffer_used for i in range(f.edge_count, f.world.node_count)])
+        old, engine = self.sim, f.engine
+        f.origin += f.time // 1000
+        hands = {}
+        for i in range(f.edge_count):
+            edge = edge_at(f, i)
+            edge.held_frames, edge.stop_total, edge.lost = 0, 0, 0
+            for k in range(edge.hand_count):
+                if edge.hand[k]:
+                    hands[i, k] = bytes_of_packet(edge.hand[k], engine.packet_size)
+        self.begin_world()
+        f.renew_at = RENEW_PS
+        for (i, k), data in hands.items():
+            edge = edge_at(f, i)
+            edge.hand[k] = packet_of(f, data)
+        for i in range(f.edge_count):
+            edge = edge_at(f, i)
+            for k in range(edge.hand_count):
+                port = port_at(self.w, edge.port)
+                if input_at(port, k).state == PAUSED:
+                    activate(port, k)
+        del old

@@ -1,0 +1,205 @@
+"""Links between switches that run the same scheme, each in a process of its own: packets and control frames as real frames.
+
+Both build the same world, and each runs one node of it.  What that node sends to another one goes out by a port of the kernel,
+with what the scheme keeps in the packet, as a frame of Ethernet type 0x88B5; what comes in is checked, and counted when it is
+not what the other end of this link can have sent.
+"""
+
+import cython
+
+if not cython.compiled:
+    raise ImportError("penstock.vswitch.schemes.trunk works compiled only: run python setup.py build_ext --inplace")
+
+
+def collect_out(f):
+    """Take what our node has sent to others in this window out of its outboxes."""
+    for i in range(f.trunk_count):
+        trunk = trunk_at(f, i)
+        outbox = outbox_at(f.engine, f.engine.parity, trunk.node.first_port + trunk.slot)
+        if outbox.head:
+            if trunk.out:
+                trunk.last_out.next = outbox.head
+            else:
+                trunk.out = outbox.head
+            trunk.last_out = outbox.tail
+            outbox.head = NO_PACKET
+
+
+def push_out(f):
+    """Send what has left our line by now; whether there was anything.  If the port has no room for long, our line waits."""
+    done = 0
+    for i in range(f.trunk_count):
+        trunk = trunk_at(f, i)
+        line = line_at(trunk.node, trunk.slot)
+        while trunk.out and trunk.out.time - line.delay <= f.time:
+            pkt = trunk.out
+            length = encode(f, trunk, pkt)
+            if not port_send(trunk.port, trunk.scratch, length):
+                trunk.sequence -= 1
+                if not line.paused & FULL_BIT:
+                    trunk.node.now = max(trunk.node.now, f.time)
+                    pause_port(trunk.node, line, FULL_BIT)
+                break
+            trunk.out = pkt.next
+            trunk.sent_frames += 1
+            give(f, pkt)
+            done += 1
+        if line.paused & FULL_BIT:
+            if not trunk.out or trunk.out.time - line.delay > f.time:
+                trunk.node.now = max(trunk.node.now, f.time)
+                resume_port(trunk.node, line, FULL_BIT)
+                note_next(f, trunk.node)
+        if done:
+            port_flush(trunk.port)
+    return done
+
+
+def give(f, pkt):
+    if pkt.kind >= CONTROL:
+        give_frame(f.engine, pkt)
+    else:
+        give_packet(f.engine, pkt)
+
+
+def encode(f, trunk, pkt):
+    """Write a packet or control frame to the trunk's scratch; its length."""
+    start = trunk.port.header
+    wire = wire_at(trunk.scratch, start)
+    trunk.sequence += 1
+    clear_wire(trunk.scratch, start)
+    set_type(wire)
+    wire.sequence = trunk.sequence
+    wire.digest = f.digest
+    wire.number = pkt.number
+    wire.slot = pkt.slot
+    wire.seq = pkt.seq
+    wire.hash = pkt.hash
+    wire.src = pkt.src
+    wire.dst = pkt.dst
+    wire.size = pkt.size
+    wire.payload = pkt.payload
+    wire.queue = pkt.queue
+    wire.kind = pkt.kind
+    wire.lane = pkt.lane
+    wire.flags = pkt.flags
+    wire.ecn = pkt.ecn
+    wire.priority = pkt.priority
+    body = state_of(f, pkt)
+    at = start + wire_bytes()
+    state = f.frame_state if pkt.kind >= CONTROL else f.packet_state
+    memcpy(bytes_at(trunk.scratch, at), body, state)
+    at += state
+    if pkt.kind < CONTROL:
+        memcpy(bytes_at(trunk.scratch, at), bytes_of(f, pkt), carried_by(f, pkt).length)
+        at += carried_by(f, pkt).length
+    wire.seal = 0
+    wire.seal = sealed(bytes_at(trunk.scratch, start), at - start, f.secret)
+    return at
+
+
+def sealed(frame, length, secret):
+    """A sum over all bytes that only those can make who know the secret: against accidents and strangers who guess."""
+    hash = mixed(secret, length)
+    at = 0
+    while at + 8 <= length:
+        hash = mixed(hash, word_from(bytes_at(frame, at)))
+        at += 8
+    while at < length:
+        hash = mixed(hash, byte_at(frame, at))
+        at += 1
+    return mixed(hash, secret)
+
+
+def pull_in(f):
+    """Take in what has come from other switches; how many frames."""
+    done = 0
+    for i in range(f.trunk_count):
+        trunk = trunk_at(f, i)
+        for _ in range(f.w.burst):
+            length = port_receive(trunk.port, trunk.scratch, trunk.room)
+            if length <= 0:
+                break
+            done += 1
+            if not accept(f, trunk, length):
+                trunk.malformed += 1
+        if done:
+            note_next(f, trunk.node)
+    return done
+
+
+def accept(f, trunk, length):
+    """Make a packet of a frame from the other switch; False: it cannot have sent that."""
+    start = trunk.port.header
+    wire = wire_at(trunk.scratch, start)
+    length -= start
+    if length < wire_bytes() or not has_type(wire) or wire.digest != f.digest:
+        return False
+    seal = wire.seal
+    wire.seal = 0
+    if sealed(bytes_at(trunk.scratch, start), length, f.secret) != seal:
+        return False
+    if wire.sequence <= trunk.heard:
+        trunk.replayed += 1
+        return False
+    control = 1 if wire.kind >= CONTROL else 0
+    state = f.frame_state if control else f.packet_state
+    body = length - wire_bytes() - state
+    line = line_at(trunk.node, trunk.slot)
+    if wire.kind < 0 or wire.kind == ACK or wire.kind >= CONTROL + f.world.scheme_count or wire.size < 1 or body < 0:
+        return False
+    if control == 0:
+        if body != wire.size or body > f.longest or wire.lane != DATA_LANE or wire.flags != 0:
+            return False
+        if wire.src < 0 or wire.src >= f.world.host_count or wire.queue < 0 or wire.queue >= line.peer_queues:
+            return False
+        if wire.priority < 0 or wire.priority >= LEVELS or wire.slot < 0:
+            return False
+    elif body > 0 or wire.lane != 0 or (wire.flags != 0 and wire.flags != ADDRESSED):
+        return False
+    if control == 0 or wire.flags == ADDRESSED:
+        if wire.dst < 0 or wire.dst >= f.world.host_count:
+            return False
+    if control == 0 and not f.engine.free and f.engine.packets >= 2 * f.most_packets:
+        trunk.no_memory += 1
+        trunk.heard = wire.sequence
+        return True
+    missing = wire.sequence - trunk.heard - 1
+    if missing < FEW:
+        trunk.lost += missing
+    else:
+        trunk.restarts += 1                     # numbers begin at the time of the start
+    trunk.heard = wire.sequence
+    pkt = take_frame(f.engine) if control else take_packet(f.engine)
+    pkt.number = wire.number
+    pkt.slot = wire.slot
+    pkt.seq = wire.seq
+    pkt.hash = wire.hash
+    pkt.src = wire.src
+    pkt.dst = wire.dst
+    pkt.size = wire.size
+    pkt.payload = wire.payload
+    pkt.queue = wire.queue
+    pkt.kind = wire.kind
+    pkt.lane = wire.lane
+    pkt.flags = wire.flags
+    pkt.ecn = wire.ecn
+    pkt.priority = wire.priority
+    memcpy(state_of(f, pkt), bytes_at(trunk.scratch, start + wire_bytes()), state)
+    if control == 0:
+        carried = carried_by(f, pkt)
+        memcpy(bytes_of(f, pkt), bytes_at(trunk.scratch, start + wire_bytes() + state), body)
+        carried.length = body
+        carried.source = FAR
+        if not parse(bytes_of(f, pkt), body, 0, carried_key(carried)):
+            give_packet(f.engine, pkt)
+            return False
+    trunk.came_frames += 1
+    pkt.time = f.time
+    pkt.next = NO_PACKET
+    if line.in_head:
+        line.in_tail.next = pkt
+    else:
+        line.in_head = pkt
+        set_event(trunk.node, trunk.slot, pkt.time << KEY_BITS | trunk.slot)
+    line.in_tail = pkt
+    return True

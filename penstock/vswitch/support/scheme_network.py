@@ -1,0 +1,117 @@
+"""The network that a switch with a scheme of the simulator is: a host for every port, and the switch, or several of them."""
+
+import re
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from penstock.errors import SpecError, nearest
+from penstock.workload.flows import Flows
+from penstock.sim.config import HostConfig, Measure
+from penstock.composition import Composition, Scheme, declared, parse
+from penstock.sim.simulate import Runner
+from penstock.topology.graph import Topology, make_links
+from penstock.units import parse_size, parse_time, ps_per_byte
+
+HEADER = 48             # of the simulator's packets; only schemes that look at payloads care
+PLACE_KEYS = ("name", "rate", "delay", "node")
+LINK_KEYS = ("between", "rate", "delay", "ends")
+SWITCH_HOOKS = {"admit", "choose_path", "choose_queue", "choose_voq", "on_control", "on_dequeue", "on_enqueue", "on_timer"}
+SENDER_HOOKS = {"on_ack", "on_finish", "on_start"}
+SENDER_VERBS = re.compile(r"\b(flow_of|hold_flow|repace|set_rate)\(")
+
+
+def usable(scheme: str | Scheme, parameters: Mapping[str, Any] | None = None) -> tuple[Scheme, list[str]]:
+    """What of a scheme runs at a switch, and the parts that are left out, since they run at senders only.
+
+    A part whose switches and senders need each other cannot run: an application sends no acknowledgements.
+    """
+    made = parse(scheme, parameters)
+    left_out = []
+    for name in made.parts:
+        found = declared(name)
+        at_switch, needs = found.hooks & SWITCH_HOOKS, sorted(found.hooks & SENDER_HOOKS)
+        needs += sorted(set(SENDER_VERBS.findall(found.source)))
+        if at_switch and needs:
+            asked = ", ".join(needs)
+            raise SpecError(f'scheme "{made.name}": {name} needs its senders ({asked}), and applications at a switch are none of '
+                            f"its; take one that acts between switches, such as bfc, dqa, pfc or floodgate")
+        if needs:
+            left_out.append(name)
+    parts = {name: values for name, values in made.parts.items() if name not in left_out}
+    if not parts:
+        raise SpecError(f'scheme "{made.name}": nothing of it runs at a switch; take bfc, dqa, ecn, pfc or floodgate')
+    return Scheme(made.name, parts, made.host, made.set_by_user), left_out
+
+
+def network(places: Sequence[Mapping[str, Any]], links: Sequence[Mapping[str, Any]], buffer: str | int) -> Topology:
+    """A host for every place, in their order, and the switches that they and the links name."""
+    if not places:
+        raise SpecError("a switch with a scheme needs its ports from the beginning: give at least one [[port]]")
+    hosts, rows, nodes = len(places), [], {0}
+    for i, place in enumerate(places):
+        known(place, PLACE_KEYS, f"port {i + 1}")
+        node = number(place.get("node", 0), f"port {i + 1}.node")
+        nodes.add(node)
+        rows.append((i, hosts + node, *line(place, f"port {i + 1}")))
+    for i, link in enumerate(links):
+        known(link, LINK_KEYS, f"link {i + 1}")
+        ends = link.get("between")
+        if not isinstance(ends, (list, tuple)) or len(ends) != 2:
+            raise SpecError(f"link {i + 1}.between = {ends!r}: must be two nodes, such as [0, 1]")
+        a, b = (number(end, f"link {i + 1}.between") for end in ends)
+        nodes |= {a, b}
+        rows.append((hosts + a, hosts + b, *line(link, f"link {i + 1}")))
+    if nodes != set(range(len(nodes))):
+        raise SpecError(f"nodes {sorted(nodes)}: must be numbered from 0 without a gap")
+    switches = len(nodes)
+    names = (*(str(place["name"]) for place in places), *(f"node{i}" for i in range(switches)))
+    return Topology(kind="file", hosts=hosts, switches=switches, links=make_links(*(np.array(c) for c in zip(*rows))),
+                    buffer_bytes=np.full(switches, parse_size(buffer, "switch.buffer")), names=names,
+                    tier=np.repeat([0, 1], [hosts, switches]), params={"file": "switch"})
+
+
+def known(table: Mapping[str, Any], keys: tuple[str, ...], where: str) -> None:
+    for key in table:
+        if key not in keys:
+            raise SpecError(f"{where}.{key}: unknown key{nearest(key, keys)}")
+
+
+def number(value: Any, where: str) -> int:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 64:
+        raise SpecError(f"{where} = {value!r}: must be a whole number from 0 to 63")
+    return value
+
+
+def line(table: Mapping[str, Any], where: str) -> tuple[int, int]:
+    """(ps per byte, ps of delay) of a line."""
+    return (ps_per_byte(table.get("rate", "10Gbps"), f"{where}.rate"),
+            parse_time(table.get("delay", "1us"), f"{where}.delay", positive=True))
+
+
+def first_number() -> int:
+    """Of the frames on a link to another switch: later starts begin with larger ones."""
+    return time.time_ns()
+
+
+class Network(Runner):
+    """The simulator's world without flows of its own; behind each packet there is room for a frame."""
+
+    def __init__(self, topo: Topology, scheme: Scheme, frame: int, carried: int, seed: int, trace: bool) -> None:
+        self.room = carried + frame
+        columns = {name: np.zeros(0, dtype=kind) for name, kind in
+                   (("start_ps", "i8"), ("src", "i4"), ("dst", "i4"), ("bytes", "i8"), ("class_id", "i1"), ("priority", "i1"))}
+        flows = Flows(**columns, classes=("frames",))  # type: ignore[arg-type]
+        if frame <= HEADER:
+            raise SpecError(f"switch.frame = {frame}: must be more than {HEADER}")
+        measure = Measure(sample="0us", flows=False, packets=trace, pauses=trace)
+        host = HostConfig(mtu=frame - HEADER, header=HEADER)
+        super().__init__(topo, flows, scheme, seed, 1, 1, False, None, measure, host, 0.0, None)
+
+    def compose(self) -> Composition:
+        made = super().compose()
+        self.carried_at = made.sizes["packet"]
+        made.sizes["packet"] += -(-self.room // 64) * 64
+        return made
