@@ -17,8 +17,14 @@ from setuptools.command.build_ext import build_ext
 os.chdir(Path(__file__).parent)
 ROOT = Path("penstock")
 INLINE = [ROOT / "fabric/queueing", ROOT / "vswitch/memory/rings"]
-DIRECTIVES = {"infer_types": True, "boundscheck": False, "wraparound": False, "cdivision": True, "initializedcheck": False,
-              "annotation_typing": False}
+DIRECTIVES = {
+    "infer_types": True,
+    "boundscheck": False,
+    "wraparound": False,
+    "cdivision": True,
+    "initializedcheck": False,
+    "annotation_typing": False,
+}
 FLAGS = os.environ.get("PENSTOCK_CFLAGS", "-O3 -ffp-contract=off -fno-math-errno -g0 -w").split()
 
 
@@ -67,13 +73,24 @@ for name in INLINE:
 write_types()
 sources = sorted(p for p in ROOT.rglob("*.py") if p.with_suffix(".pxd").exists())
 extensions = [
-    Extension(".".join(p.with_suffix("").parts), [str(p)], include_dirs=[str(ROOT / "fabric"), str(ROOT / "vswitch/memory"), str(ROOT / "vswitch/dataplane")],
-              extra_compile_args=FLAGS, extra_link_args=FLAGS,
-              depends=[str(ROOT / "fabric/state.h"), str(ROOT / "vswitch/memory/shared.h"), str(ROOT / "vswitch/memory/guard.h")])
+    Extension(
+        ".".join(p.with_suffix("").parts),
+        [str(p)],
+        include_dirs=[str(ROOT / "fabric"), str(ROOT / "vswitch/memory"), str(ROOT / "vswitch/dataplane")],
+        extra_compile_args=FLAGS,
+        extra_link_args=FLAGS,
+        depends=[str(ROOT / "fabric/state.h"), str(ROOT / "vswitch/memory/shared.h"), str(ROOT / "vswitch/memory/guard.h")],
+    )
     for p in sources
 ]
 setup(
     cmdclass={"build_ext": ParallelBuild},
-    ext_modules=cythonize(extensions, language_level=3, compiler_directives=DIRECTIVES, nthreads=os.cpu_count() or 1,
-                          emit_linenums="-g" in FLAGS, quiet=True)
+    ext_modules=cythonize(
+        extensions,
+        language_level=3,
+        compiler_directives=DIRECTIVES,
+        nthreads=os.cpu_count() or 1,
+        emit_linenums="-g" in FLAGS,
+        quiet=True,
+    ),
 )

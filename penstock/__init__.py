@@ -14,12 +14,12 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from penstock.errors import ClaimFailed, InvariantError, PenstockError, SchemeError, SpecError
-    from penstock.sim.config import HostConfig, Measure
-    from penstock.report import plots as plot
-    from penstock.results.run import Run
     from penstock.composition import Scheme
     from penstock.composition import parse as scheme
+    from penstock.errors import ClaimFailed, InvariantError, PenstockError, SchemeError, SpecError
+    from penstock.report import plots as plot
+    from penstock.results.run import Run
+    from penstock.sim.config import HostConfig, Measure
     from penstock.sim.simulate import simulate
     from penstock.spec import load_spec
     from penstock.topology import (
@@ -55,15 +55,50 @@ _HOMES = {
     "penstock.composition": ("Scheme",),
     "penstock.sim.simulate": ("simulate",),
     "penstock.spec": ("load_spec",),
-    "penstock.topology": ("Topology", "behind_vswitches", "clos", "dumbbell", "fat_tree", "from_file", "leaf_spine",
-                          "parking_lot", "star", "with_receivers"),
-    "penstock.workload": ("Flows", "SizeDistribution", "all_to_all", "flow_list", "flows_from_csv", "incast", "long_flows",
-                          "permutation", "poisson", "ring_all_reduce", "tree_all_reduce"),
+    "penstock.topology": (
+        "Topology",
+        "behind_vswitches",
+        "clos",
+        "dumbbell",
+        "fat_tree",
+        "from_file",
+        "leaf_spine",
+        "parking_lot",
+        "star",
+        "with_receivers",
+    ),
+    "penstock.workload": (
+        "Flows",
+        "SizeDistribution",
+        "all_to_all",
+        "flow_list",
+        "flows_from_csv",
+        "incast",
+        "long_flows",
+        "permutation",
+        "poisson",
+        "ring_all_reduce",
+        "tree_all_reduce",
+    ),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
-_SCHEMES = {"Backdraft": "backdraft", "BFC": "bfc", "DCQCN": "dcqcn", "DCTCP": "dctcp", "DQA": "dqa", "ECN": "ecn",
-            "FIFO": "fifo", "Floodgate": "floodgate", "HPCC": "hpcc", "IdealFQ": "ideal_fq", "PFC": "pfc",
-            "PFCTagged": "pfc_tagged", "Spray": "spray", "TIMELY": "timely", "WindowCap": "window_cap"}
+_SCHEMES = {
+    "Backdraft": "backdraft",
+    "BFC": "bfc",
+    "DCQCN": "dcqcn",
+    "DCTCP": "dctcp",
+    "DQA": "dqa",
+    "ECN": "ecn",
+    "FIFO": "fifo",
+    "Floodgate": "floodgate",
+    "HPCC": "hpcc",
+    "IdealFQ": "ideal_fq",
+    "PFC": "pfc",
+    "PFCTagged": "pfc_tagged",
+    "Spray": "spray",
+    "TIMELY": "timely",
+    "WindowCap": "window_cap",
+}
 __all__ = sorted([*_HOME_OF, *_SCHEMES, "__version__", "plot", "scheme"])
 
 

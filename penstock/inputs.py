@@ -60,7 +60,7 @@ def one_of(value: Any, what: str, known: Iterable[str]) -> str:
     """`value` if it is one of the known words."""
     known = list(known)
     if not isinstance(value, str) or value not in known:
-        raise SpecError(f'{what} = {value!r}: expected one of {", ".join(known)}' + _suggestion(value, known))
+        raise SpecError(f"{what} = {value!r}: expected one of {', '.join(known)}" + _suggestion(value, known))
     return value
 
 

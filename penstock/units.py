@@ -62,9 +62,7 @@ def ps_per_byte(rate: str | int | float, what: str = "rate") -> int:
     exact = Fraction(8 * PS_PER_S, bits)
     if exact.denominator != 1:
         near = ", ".join(format_rate(r) for r in _whole_rates(bits))
-        raise SpecError(
-            f"{what} = {rate}: one byte would take {float(exact):.3f} ps, not a whole number; nearest rates: {near}"
-        )
+        raise SpecError(f"{what} = {rate}: one byte would take {float(exact):.3f} ps, not a whole number; nearest rates: {near}")
     return int(exact)
 
 

@@ -28,8 +28,7 @@ def cases(users_scheme: Path):
     chosen += [(f"{scheme}:{preset}", {}) for scheme, found in available().items() for preset in found.presets]
     chosen += [(str(users_scheme), {})]
     for scheme, parameters in chosen:
-        case = {"topology": core.SMALL, "flows": core.incast_flows() + core.LONG, "scheme": scheme,
-                "parameters": parameters}
+        case = {"topology": core.SMALL, "flows": core.incast_flows() + core.LONG, "scheme": scheme, "parameters": parameters}
         name = f"{scheme} {parameters or ''}"
         yield name, case
         yield f"{name} losses", {**case, "topology": {**core.SMALL, "loss": 0.005}, "control_loss": 0.05}
@@ -46,8 +45,11 @@ def main() -> int:
             one, two = digest(run_case(case)), digest(run_case(case, threads=2))
             if one != two or one["flows_finished"] != len(case["flows"]):
                 failed += 1
-                print(f"{name}: {one['flows_finished']} of {len(case['flows'])} flows finished, "
-                      f"{'same' if one == two else 'other'} results on two threads", flush=True)
+                print(
+                    f"{name}: {one['flows_finished']} of {len(case['flows'])} flows finished, "
+                    f"{'same' if one == two else 'other'} results on two threads",
+                    flush=True,
+                )
     return 1 if failed else 0
 
 

@@ -1,7 +1,7 @@
 """Writes docs/comparison.md: runs beyond/comparison, or takes what a cache or an earlier reproduction has of it.
 
-    python tools/comparison.py                       # run it (about ten minutes) and write the page
-    python tools/comparison.py FOLDER                # write the page from a reproduction
+python tools/comparison.py                       # run it (about ten minutes) and write the page
+python tools/comparison.py FOLDER                # write the page from a reproduction
 """
 
 import json
@@ -16,7 +16,7 @@ from penstock.experiments.floodgate._setup import value
 from penstock.experiments.framework import reproduce
 
 ROOT = Path(__file__).resolve().parents[1]
-NEAR = 1.1          # as good as the best: within so much of it
+NEAR = 1.1  # as good as the best: within so much of it
 GOALS = (
     ("Short tail for everybody else when a crowd sends to one host, small messages", "victims", "memcached"),
     ("The same, medium flows", "victims", "web_server"),
@@ -58,8 +58,10 @@ def choice(data: pl.DataFrame, goal: str, metric: str, traffic: str) -> str:
     ranked = sorted(all_of, key=all_of.__getitem__)
     best = all_of[ranked[0]]
     near = [f"{n} ({shown(all_of[n])})" for n in ranked[1:] if all_of[n] <= NEAR * best]
-    return (f"| {goal} | {METRICS[metric]} | {ranked[0]} ({shown(best)}) | {', '.join(near) or 'none'} | "
-            f"{ranked[-1]} ({shown(all_of[ranked[-1]])}) |")
+    return (
+        f"| {goal} | {METRICS[metric]} | {ranked[0]} ({shown(best)}) | {', '.join(near) or 'none'} | "
+        f"{ranked[-1]} ({shown(all_of[ranked[-1]])}) |"
+    )
 
 
 def page(folder: Path) -> str:
@@ -67,16 +69,26 @@ def page(folder: Path) -> str:
     said = json.loads((folder / "summary.json").read_text())
     judged = json.loads((folder / "claims.json").read_text())
     about = (comparison.__doc__ or "").strip().split("\n\n")
-    lines = ["# Floodgate or BFC: which to use when", "",
-             "<!-- written by tools/comparison.py; do not edit -->", "",
-             f"Made by `python tools/comparison.py`, at scale {said['scale']}.", "",
-             *[paragraph.replace("\n", " ") for block in about[1:3] for paragraph in (block, "")],
-             "## Which to use when", "",
-             "Of what can be built: BFC ideal (1024 queues per port) and Floodgate ideal (a credit per packet, hosts that obey) "
-             "are left out.", "",
-             "| you want | measured by | best | within 10 % | worst |", "|---|---|---|---|---|",
-             *[choice(data, *goal) for goal in GOALS], "",
-             "![tail of the victims and buffer](comparison.png)", ""]
+    lines = [
+        "# Floodgate or BFC: which to use when",
+        "",
+        "<!-- written by tools/comparison.py; do not edit -->",
+        "",
+        f"Made by `python tools/comparison.py`, at scale {said['scale']}.",
+        "",
+        *[paragraph.replace("\n", " ") for block in about[1:3] for paragraph in (block, "")],
+        "## Which to use when",
+        "",
+        "Of what can be built: BFC ideal (1024 queues per port) and Floodgate ideal (a credit per packet, hosts that obey) "
+        "are left out.",
+        "",
+        "| you want | measured by | best | within 10 % | worst |",
+        "|---|---|---|---|---|",
+        *[choice(data, *goal) for goal in GOALS],
+        "",
+        "![tail of the victims and buffer](comparison.png)",
+        "",
+    ]
     for traffic, name in TRAFFICS.items():
         lines += [f"## {name}", "", *table(data, traffic), ""]
     lines += ["## What was checked", "", "| claim | ours | verdict |", "|---|---|---|"]

@@ -1,9 +1,9 @@
 """Writes what the documentation can be told from the code: docs/schemes.md and the table of figures in README.md.
 
-    python tools/docs.py                        # write both again
-    python tools/docs.py record reproductions   # and note how the reproductions in that folder ended
-    python tools/docs.py quickstart runs/quickstart  # and take the picture and the table of README.md from that run
-    python tools/docs.py outputs                # and what the Python blocks of README.md print
+python tools/docs.py                        # write both again
+python tools/docs.py record reproductions   # and note how the reproductions in that folder ended
+python tools/docs.py quickstart runs/quickstart  # and take the picture and the table of README.md from that run
+python tools/docs.py outputs                # and what the Python blocks of README.md print
 """
 
 import contextlib
@@ -16,9 +16,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from penstock.experiments.registry import EXPERIMENTS
 from penstock.composition import available
 from penstock.composition.declare import OWNERS, Declarations
+from penstock.experiments.registry import EXPERIMENTS
 
 ROOT = Path(__file__).resolve().parents[1]
 RECORD = ROOT / "docs/reproductions.json"
@@ -67,7 +67,7 @@ def facts_of(scheme: Declarations) -> Iterator[str]:
 
 
 def section(name: str, scheme: Declarations) -> str:
-    text = re.sub(r"<(?=\w)", r"\<", scheme.doc.strip())      # not a tag
+    text = re.sub(r"<(?=\w)", r"\<", scheme.doc.strip())  # not a tag
     lines = [f"## {name}", "", text, "", *parameters_of(scheme), ""]
     if scheme.presets:
         lines += ["| preset | sets |", "|---|---|"]

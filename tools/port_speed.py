@@ -15,9 +15,9 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from penstock.vswitch.ports.base import Bridge, Clock, Port
 from penstock.vswitch.attach.lab import Namespace, veth
 from penstock.vswitch.attach.open import open_link, open_port
+from penstock.vswitch.ports.base import Bridge, Clock, Port
 
 ETHERTYPE = b"\x88\xb5"  # an experimental one: the kernel lets go of it at once
 SECONDS = 0.3
@@ -125,13 +125,20 @@ def applications(rounds: int = 3) -> None:
             with veth(left, right, ("10.78.0.1/24", "10.78.0.2/24")):
                 found["veth"].append(tcp(left, right, "10.78.0.2"))
             for headers in (True, False):
-                with left.tap("10.77.0.1/24", headers=headers) as a, right.tap("10.77.0.2/24", headers=headers) as b, \
-                        Bridge(a, b):
+                with (
+                    left.tap("10.77.0.1/24", headers=headers) as a,
+                    right.tap("10.77.0.2/24", headers=headers) as b,
+                    Bridge(a, b),
+                ):
                     found["tap" if headers else "tap, no headers"].append(tcp(left, right, "10.77.0.2"))
-            with left.tap("10.77.0.1/24") as a, right.tap("10.77.0.2/24") as b, \
-                    open_port("udp", local="127.0.0.1:47001", peer="127.0.0.1:47002", receive_buffer="64MB") as u, \
-                    open_port("udp", local="127.0.0.1:47002", peer="127.0.0.1:47001", receive_buffer="64MB") as v, \
-                    Bridge(a, u), Bridge(v, b):
+            with (
+                left.tap("10.77.0.1/24") as a,
+                right.tap("10.77.0.2/24") as b,
+                open_port("udp", local="127.0.0.1:47001", peer="127.0.0.1:47002", receive_buffer="64MB") as u,
+                open_port("udp", local="127.0.0.1:47002", peer="127.0.0.1:47001", receive_buffer="64MB") as v,
+                Bridge(a, u),
+                Bridge(v, b),
+            ):
                 found["tap, udp, tap"].append(tcp(left, right, "10.77.0.2"))
     print("\n| between two namespaces | TCP, Gbit/s, best | median | median beside veth |\n|---|---|---|---|")
     middle = {name: sorted(rates)[rounds // 2] for name, rates in found.items()}

@@ -10,23 +10,28 @@ import typer
 
 from penstock.errors import PenstockError, nearest
 
-COMMANDS = ("run", "reproduce", "sweep", "plot", "report", "explain", "schemes", "topologies", "workloads", "bench",
-            "check")
+COMMANDS = ("run", "reproduce", "sweep", "plot", "report", "explain", "schemes", "topologies", "workloads", "bench", "check")
 
-app = typer.Typer(name="penstock", no_args_is_help=True, add_completion=True, pretty_exceptions_enable=False,
-                  rich_markup_mode="markdown", context_settings={"help_option_names": ["-h", "--help"]})
+app = typer.Typer(
+    name="penstock",
+    no_args_is_help=True,
+    add_completion=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="markdown",
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
 
 
 def _version(asked: bool) -> None:
     if asked:
         from penstock.results.run import version
+
         typer.echo(f"penstock {version()}")
         raise typer.Exit
 
 
 @app.callback()
-def _top(version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Print the version.")
-         ) -> None:
+def _top(version: bool = typer.Option(False, "--version", callback=_version, is_eager=True, help="Print the version.")) -> None:
     """Per-hop, per-flow flow control for data-centre networks: simulate it packet by packet and reproduce the papers.
 
     Example: `penstock run quickstart --out runs/first`

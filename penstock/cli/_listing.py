@@ -10,8 +10,9 @@ def first_line(text: str | None) -> str:
     return " ".join((inspect.cleandoc(text or "").split("\n\n")[0]).split())
 
 
-def builders(kinds: Mapping[str, Callable[..., Any]], hidden: Iterable[str] = (),
-             renamed: Mapping[str, str] | None = None) -> str:
+def builders(
+    kinds: Mapping[str, Callable[..., Any]], hidden: Iterable[str] = (), renamed: Mapping[str, str] | None = None
+) -> str:
     """What the functions of a KINDS table take."""
     entries = []
     for name, function in kinds.items():
@@ -35,10 +36,16 @@ def listing(entries: Iterable[tuple[str, str, str]]) -> str:
     """Name and description, parameters below, wrapped to the terminal."""
     import shutil
     import textwrap
+
     width = min(120, shutil.get_terminal_size((100, 20)).columns)
     lines = []
     for name, what, keys in entries:
         lines += textwrap.wrap(f"{name}: {what}" if what else name, width, subsequent_indent="    ")
-        lines += textwrap.wrap(keys, width, initial_indent="    ", subsequent_indent="    ", break_long_words=False,
-                               break_on_hyphens=False) if keys else []
+        lines += (
+            textwrap.wrap(
+                keys, width, initial_indent="    ", subsequent_indent="    ", break_long_words=False, break_on_hyphens=False
+            )
+            if keys
+            else []
+        )
     return "\n".join(lines)

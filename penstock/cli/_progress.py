@@ -22,10 +22,14 @@ class Report(Protocol):
 def describe(report: Report, duration_ps: int = 0) -> str:
     """Simulated time, speed, flows done, time left until the last flow has started."""
     from penstock.units import format_time
+
     speed = report.packet_hops / report.wall_s if report.wall_s > 0 else 0.0
     end = duration_ps or report.end_ps
-    parts = [f"{format_time(report.time_ps)} of {format_time(end)}", f"{speed / 1e6:.3g} M hops/s",
-             f"{report.flows_done:,}/{report.flows_total:,} flows"]
+    parts = [
+        f"{format_time(report.time_ps)} of {format_time(end)}",
+        f"{speed / 1e6:.3g} M hops/s",
+        f"{report.flows_done:,}/{report.flows_total:,} flows",
+    ]
     done = fraction(report, duration_ps)
     if report.time_ps >= end:
         parts.append("draining")
@@ -59,21 +63,20 @@ class Progress:
             from rich.console import Console
             from rich.progress import BarColumn, TextColumn
             from rich.progress import Progress as Bar
+
             columns = TextColumn("{task.fields[label]}"), BarColumn(bar_width=20), TextColumn("{task.fields[text]}")
             self.bar = Bar(*columns, console=Console(stderr=True), transient=True)
             self.task = self.bar.add_task("", total=1.0, label=self.label, text="starting")
             self.bar.start()
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None,
-                 trace: TracebackType | None) -> None:
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         if self.bar:
             self.bar.stop()
 
     def __call__(self, report: Report) -> None:
         if self.bar:
-            self.bar.update(self.task, completed=fraction(report, self.duration_ps),
-                            text=describe(report, self.duration_ps))
+            self.bar.update(self.task, completed=fraction(report, self.duration_ps), text=describe(report, self.duration_ps))
         elif time.monotonic() - self.last >= PLAIN_EVERY_S:
             self.last = time.monotonic()
             print(f"{self.label}: {describe(report, self.duration_ps)}", file=sys.stderr, flush=True)

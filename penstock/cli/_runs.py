@@ -11,6 +11,7 @@ def load(paths: Iterable[str]) -> list["Run"]:
     """All of them; a folder of several schemes stands for all its runs. Folders tell equal labels apart."""
     from penstock.results.run import Run
     from penstock.results.rundir import all_runs
+
     folders = all_runs(paths)
     runs = [Run.load(folder) for folder in folders]
     labels = [run.label for run in runs]

@@ -17,6 +17,7 @@ def command(
     from json import dumps
 
     from penstock.testing import bench
+
     results = bench.run()
     if json:
         typer.echo(dumps(results, indent=2))

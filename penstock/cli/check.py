@@ -16,9 +16,11 @@ def command(
         penstock check my_scheme.py
     """
     from penstock.errors import SpecError
+
     if not scheme.is_file():
         raise SpecError(f"{scheme}: no such file")
     from penstock.testing import check_scheme
+
     failed = 0
     for found in check_scheme(scheme) or ():
         verdict = "ok    " if found.passed else "FAILED"

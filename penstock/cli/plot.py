@@ -7,15 +7,16 @@ import typer
 
 
 def command(
-    kind: Annotated[str, typer.Argument(metavar="KIND", show_default=False, help="slowdown, buffer_cdf, timeseries, "
-                                        "active_flows or pause_time.")],
+    kind: Annotated[
+        str,
+        typer.Argument(metavar="KIND", show_default=False, help="slowdown, buffer_cdf, timeseries, active_flows or pause_time."),
+    ],
     runs: Annotated[list[str], typer.Argument(metavar="RUN...", help="Run directories.", show_default=False)],
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="figure.pdf, .png, .svg or .eps.",
-                                      show_default=False)],
-    percentile: Annotated[float | None, typer.Option(help="slowdown: which percentile (99).",
-                                                     show_default=False)] = None,
-    column: Annotated[str | None, typer.Option(help="timeseries: buffer_bytes, max_queue_bytes or active_flows.",
-                                               show_default=False)] = None,
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="figure.pdf, .png, .svg or .eps.", show_default=False)],
+    percentile: Annotated[float | None, typer.Option(help="slowdown: which percentile (99).", show_default=False)] = None,
+    column: Annotated[
+        str | None, typer.Option(help="timeseries: buffer_bytes, max_queue_bytes or active_flows.", show_default=False)
+    ] = None,
     switch: Annotated[int | None, typer.Option(help="timeseries: one switch, by number.", show_default=False)] = None,
 ) -> None:
     """Draw one figure of one or several runs, at the width of a paper's column.
@@ -29,9 +30,11 @@ def command(
     from penstock.cli._runs import load
     from penstock.errors import SpecError
     from penstock.report import plots
+
     plots.check_format(out)
-    options = {name: value for name, value in
-               (("percentile", percentile), ("column", column), ("switch", switch)) if value is not None}
+    options = {
+        name: value for name, value in (("percentile", percentile), ("column", column), ("switch", switch)) if value is not None
+    }
     for name in options:
         owner = "slowdown" if name == "percentile" else "timeseries"
         if kind.replace("-", "_") != owner:

@@ -20,6 +20,7 @@ def command(
     from penstock.cli._runs import load
     from penstock.errors import SpecError
     from penstock.report import html
+
     if out.suffix.lower() not in (".html", ".htm"):
         raise SpecError(f"{out}: a report must end in .html")
     html.write(load(runs), out, title)

@@ -8,12 +8,18 @@ import typer
 
 
 def command(
-    figure: Annotated[str | None, typer.Argument(metavar="FIGURE", help="Such as bfc/fig09.",
-                                                 show_default=False)] = None,
-    scale: Annotated[str, typer.Option(metavar="quick|paper|real", help="Little traffic and orderings only; the "
-                                       "paper's set-up; or the real switch by the wall clock, where a figure has it.")] = "quick",
-    out: Annotated[Path | None, typer.Option("--out", "-o", metavar="DIR", help="Default: reproductions/FIGURE.",
-                                             show_default=False)] = None,
+    figure: Annotated[str | None, typer.Argument(metavar="FIGURE", help="Such as bfc/fig09.", show_default=False)] = None,
+    scale: Annotated[
+        str,
+        typer.Option(
+            metavar="quick|paper|real",
+            help="Little traffic and orderings only; the "
+            "paper's set-up; or the real switch by the wall clock, where a figure has it.",
+        ),
+    ] = "quick",
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", metavar="DIR", help="Default: reproductions/FIGURE.", show_default=False)
+    ] = None,
     threads: Annotated[int, typer.Option(min=1, help="Threads of the simulator.")] = 1,
     list_: Annotated[bool, typer.Option("--list", help="All figures with their state.")] = False,
 ) -> None:
@@ -29,6 +35,7 @@ def command(
     """
     from penstock import experiments
     from penstock.errors import SpecError, nearest
+
     if list_:
         _list(experiments)
         return

@@ -15,17 +15,30 @@ if TYPE_CHECKING:
 
 
 def command(
-    spec: Annotated[str, typer.Argument(metavar="SPEC.toml|PRESET", help="A TOML file, a run directory or a preset.",
-                                        show_default=False)],
-    scheme: Annotated[list[str], typer.Option("--scheme", metavar="NAME", default_factory=list, show_default=False,
-                                              help="Instead of the file's schemes; repeatable.")],
-    set_: Annotated[list[str], typer.Option("--set", metavar="KEY=VALUE", help="Change one key; repeatable.",
-                                            default_factory=list, show_default=False)],
-    threads: Annotated[int | None, typer.Option(min=1, help="Threads of the simulator; the results do not change.",
-                                                show_default=False)] = None,
+    spec: Annotated[
+        str, typer.Argument(metavar="SPEC.toml|PRESET", help="A TOML file, a run directory or a preset.", show_default=False)
+    ],
+    scheme: Annotated[
+        list[str],
+        typer.Option(
+            "--scheme",
+            metavar="NAME",
+            default_factory=list,
+            show_default=False,
+            help="Instead of the file's schemes; repeatable.",
+        ),
+    ],
+    set_: Annotated[
+        list[str],
+        typer.Option("--set", metavar="KEY=VALUE", help="Change one key; repeatable.", default_factory=list, show_default=False),
+    ],
+    threads: Annotated[
+        int | None, typer.Option(min=1, help="Threads of the simulator; the results do not change.", show_default=False)
+    ] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Seed of every random stream.", show_default=False)] = None,
-    out: Annotated[Path | None, typer.Option("--out", "-o", metavar="DIR", help="Default: runs/NAME, not used before.",
-                                             show_default=False)] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", metavar="DIR", help="Default: runs/NAME, not used before.", show_default=False)
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Replace an earlier run; admit a load above 1.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Check everything and print the full spec only.")] = False,
 ) -> None:
@@ -41,6 +54,7 @@ def command(
     been simulated so far. `penstock explain DIR` says what is in the files.
     """
     from penstock.spec import load_spec
+
     loaded = load_spec(spec, sets=set_, schemes=scheme, seed=seed, threads=threads)
     for table in loaded.schemes:
         loaded.build_scheme(table)
@@ -75,6 +89,7 @@ def command(
 def simulate(spec: "Spec", table: Any, topo: Any, flows: Any) -> "Run":
     """One scheme, with a progress bar."""
     from penstock.cli._progress import Progress
+
     with Progress(spec.label(table), spec.duration_ps) as progress:
         return spec.simulate(table, topo, flows, progress=progress)
 
@@ -94,6 +109,7 @@ def _unused(path: Path) -> Path:
 def _check(folders: list[Path], force: bool, flows: int) -> None:
     from penstock.errors import SpecError
     from penstock.results.rundir import check_writable, is_run
+
     if len(folders) > 1 and is_run(folders[0].parent):
         raise SpecError(f"{folders[0].parent}: holds one run already; give another --out for several schemes")
     for folder in folders:
@@ -113,12 +129,14 @@ def _undisturbed() -> Iterator[None]:
 def _slim(run: "Run") -> "Run":
     """What the comparison needs, so that several large runs fit into memory."""
     from penstock.results.run import Run, empty_frame
+
     flows = run.flows.select("bytes", "class", "priority", "slowdown")
     return Run(flows, empty_frame("switches"), empty_frame("ports"), summary=run.summary)
 
 
 def _tell(spec: "Spec", runs: list["Run"], out: Path, interrupted: bool) -> None:
     from penstock.report import tables
+
     if len(spec.schemes) > 1:
         compare(runs, out, spec.to_toml())
     typer.echo(tables.text(runs))
@@ -134,6 +152,7 @@ def compare(runs: list["Run"], out: Path, spec: str) -> None:
     """comparison.csv, slowdown.pdf and slowdown.png across the runs, and the spec of them all."""
     from penstock.report import plots, tables
     from penstock.results.rundir import write_file
+
     write_file(out / "comparison.csv", tables.comparison(runs).write_csv().encode())
     write_file(out / "spec.toml", spec.encode())
     figure = plots.slowdown(*runs)

@@ -6,8 +6,9 @@ import typer
 
 
 def command(
-    name: Annotated[str | None, typer.Argument(metavar="NAME", show_default=False,
-                                               help="One scheme, with what its parameters mean.")] = None,
+    name: Annotated[
+        str | None, typer.Argument(metavar="NAME", show_default=False, help="One scheme, with what its parameters mean.")
+    ] = None,
 ) -> None:
     """List the schemes, their presets and parameters; compose them with +.
 
@@ -18,14 +19,23 @@ def command(
         penstock schemes bfc
     """
     from penstock.cli._listing import first_line, listing, value
-    from penstock.errors import SpecError, nearest
     from penstock.composition import available
+    from penstock.errors import SpecError, nearest
+
     found = available()
     if name is not None and name not in found:
         raise SpecError(f'scheme "{name}": there is none of that name{nearest(name, found)}')
     if name is None:
-        typer.echo(listing((key, first_line(s.doc), _with_presets(key, s, ", ".join(
-            f"{p} = {value(default)}" for p, (_, default, _) in s.parameters.items()))) for key, s in found.items()))
+        typer.echo(
+            listing(
+                (
+                    key,
+                    first_line(s.doc),
+                    _with_presets(key, s, ", ".join(f"{p} = {value(default)}" for p, (_, default, _) in s.parameters.items())),
+                )
+                for key, s in found.items()
+            )
+        )
         return
     scheme = found[name]
     typer.echo(f"{name}: {scheme.doc}\n")

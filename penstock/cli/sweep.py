@@ -21,15 +21,25 @@ if TYPE_CHECKING:
 
 def command(
     spec: Annotated[str, typer.Argument(metavar="SPEC.toml|PRESET", help="The experiment.", show_default=False)],
-    param: Annotated[list[str], typer.Option("--param", metavar="KEY=V1,V2", show_default=False,
-                                             help="Values of one key, or scheme=NAME,NAME; repeatable.")],
-    set_: Annotated[list[str], typer.Option("--set", metavar="KEY=VALUE", default_factory=list,
-                                            show_default=False, help="Change one key in all; repeatable.")],
+    param: Annotated[
+        list[str],
+        typer.Option(
+            "--param", metavar="KEY=V1,V2", show_default=False, help="Values of one key, or scheme=NAME,NAME; repeatable."
+        ),
+    ],
+    set_: Annotated[
+        list[str],
+        typer.Option(
+            "--set", metavar="KEY=VALUE", default_factory=list, show_default=False, help="Change one key in all; repeatable."
+        ),
+    ],
     on: Annotated[str, typer.Option("--on", metavar="local|dask://HOST:PORT", help="Where to simulate.")] = "local",
-    workers: Annotated[int | None, typer.Option(min=1, help="local: processes. Default: one per core.",
-                                                show_default=False)] = None,
-    out: Annotated[Path | None, typer.Option("--out", "-o", metavar="DIR", help="Default: runs/NAME-sweep.",
-                                             show_default=False)] = None,
+    workers: Annotated[
+        int | None, typer.Option(min=1, help="local: processes. Default: one per core.", show_default=False)
+    ] = None,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", metavar="DIR", help="Default: runs/NAME-sweep.", show_default=False)
+    ] = None,
     force: Annotated[bool, typer.Option("--force", help="Admit a load above 1.")] = False,
 ) -> None:
     """Simulate every combination of some values; what is finished is not run again.
@@ -45,6 +55,7 @@ def command(
     """
     from penstock.results.rundir import check_writable, is_run
     from penstock.spec import load_spec
+
     name = load_spec(spec).name
     out = out or Path("runs") / f"{name}-sweep"
     points = list(_points(spec, param, set_))
@@ -93,6 +104,7 @@ class Point:
 def _points(spec: str, params: list[str], sets: list[str]) -> Iterator[Point]:
     """All combinations, each checked as far as that is quick: spec, schemes, topology."""
     from penstock.spec import load_spec
+
     axes = [_axis(given) for given in params]
     keys = [key for key, _ in axes]
     if len(set(keys)) < len(keys):
@@ -146,12 +158,13 @@ def _backend(on: str, workers: int) -> Backend:
         except ImportError:
             raise SpecError(f"--on {on}: needs dask; install it with: pip install distributed") from None
         return lambda points, out, force: _dask(points, out, force, on.removeprefix("dask://"))
-    raise SpecError(f'--on {on}: must be local or dask://HOST:PORT, such as dask://head:8786')
+    raise SpecError(f"--on {on}: must be local or dask://HOST:PORT, such as dask://head:8786")
 
 
 def compute(toml: str, force: bool) -> "Run":
     """The run of a spec with one scheme, in whatever process this is."""
     from penstock.spec import parse_spec
+
     spec = parse_spec(toml)
     topo = spec.build_topology()
     return spec.simulate(spec.schemes[0], topo, spec.build_flows(topo, force))
@@ -176,6 +189,7 @@ def _here(points: list[Point], out: Path, force: bool) -> Iterator[tuple[Point, 
 
 def _processes(points: list[Point], out: Path, force: bool, workers: int) -> Iterator[tuple[Point, str | None]]:
     from multiprocessing import get_context
+
     pool = ProcessPoolExecutor(min(workers, len(points)) or 1, get_context("spawn"), _ignore_ctrl_c)
     futures: dict[Future[str | None], Point] = {}
     try:
@@ -208,6 +222,7 @@ def _outcome(future: Any) -> str | None:
 def _dask(points: list[Point], out: Path, force: bool, address: str) -> Iterator[tuple[Point, str | None]]:
     """Workers need penstock, not a common file system: runs come back over the network and are saved here."""
     from distributed import Client, as_completed
+
     try:
         client = Client(f"tcp://{address}", timeout="10s")
     except (OSError, ValueError) as error:
@@ -235,14 +250,22 @@ def summarise(points: list[Point], out: Path) -> Any:
     from penstock.report import tables
     from penstock.results.run import Run
     from penstock.results.rundir import is_run, write_file
+
     rows = []
     for point in points:
         if is_run(out / point.key):
-            rows.append({**{k: _typed(v) for k, v in point.values.items()}, **tables.row(Run.load(out / point.key)),
-                         "scheme": point.scheme, "key": point.key})
+            rows.append(
+                {
+                    **{k: _typed(v) for k, v in point.values.items()},
+                    **tables.row(Run.load(out / point.key)),
+                    "scheme": point.scheme,
+                    "key": point.key,
+                }
+            )
     table = pl.DataFrame(rows, infer_schema_length=None, strict=False)
     if rows:
         import io
+
         content = io.BytesIO()
         table.write_parquet(content)
         write_file(out / "sweep.parquet", content.getvalue())

@@ -12,5 +12,6 @@ def command() -> None:
     """
     from penstock.cli._listing import builders
     from penstock.topology import KINDS
+
     typer.echo(builders(KINDS, renamed={"path": "file"}))
     typer.echo("every kind: loss = 0.01, and changes: links that fail, come back or change their rate")

@@ -9,16 +9,19 @@ from typing import Annotated, Any
 
 import typer
 
-app = typer.Typer(no_args_is_help=True, context_settings={"help_option_names": ["-h", "--help"]},
-                  help="The real switch: lossless, with a queue per flow, for applications on this machine.\n\n"
-                       "Example:\n\n    penstock vswitch up switch.toml")
-Socket = Annotated[str | None, typer.Option("--socket", metavar="PATH", help="Where the switch listens.",
-                                            show_default=False)]
+app = typer.Typer(
+    no_args_is_help=True,
+    context_settings={"help_option_names": ["-h", "--help"]},
+    help="The real switch: lossless, with a queue per flow, for applications on this machine.\n\n"
+    "Example:\n\n    penstock vswitch up switch.toml",
+)
+Socket = Annotated[str | None, typer.Option("--socket", metavar="PATH", help="Where the switch listens.", show_default=False)]
 Json = Annotated[bool, typer.Option("--json", help="For a program.")]
 
 
 def _ask(path: str | None, message: dict[str, Any], timeout: float = 15.0) -> dict[str, Any]:
     from penstock.vswitch.daemon import protocol as messages
+
     return messages.ask(path or messages.default_socket(), message, timeout)
 
 
@@ -26,6 +29,7 @@ def _read(spec: Path) -> dict[str, Any]:
     import tomllib
 
     from penstock.errors import SpecError
+
     try:
         return tomllib.loads(spec.read_text())
     except (OSError, UnicodeDecodeError) as error:
@@ -59,6 +63,7 @@ def up(
     """
     from penstock.vswitch.daemon import operations as operating
     from penstock.vswitch.daemon.server import Daemon
+
     daemon = Daemon(_read(spec), socket)
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: daemon.over.set())
@@ -86,6 +91,7 @@ def show(
     from shutil import get_terminal_size
 
     from penstock.vswitch.client import tables
+
     whole = json or wide
     answer = _ask(socket, {"show": what} if whole or what != "flows" else {"show": what, "most": most})
     found = answer[what]
@@ -104,8 +110,9 @@ def show(
 def top(
     interval: Annotated[float, typer.Option("--interval", metavar="S", min=0.01, help="Between two looks.")] = 1.0,
     seconds: Annotated[float | None, typer.Option("--for", metavar="S", help="How long.", show_default="until Ctrl-C")] = None,
-    plot: Annotated[Path | None, typer.Option("--plot", metavar="FILE.png", help="In the end, draw what was seen.",
-                                              show_default=False)] = None,
+    plot: Annotated[
+        Path | None, typer.Option("--plot", metavar="FILE.png", help="In the end, draw what was seen.", show_default=False)
+    ] = None,
     socket: Socket = None,
 ) -> None:
     """Watch a running switch: what its ports carry, what waits for slow receivers, what is paused and dropped.
@@ -119,6 +126,7 @@ def top(
 
     from penstock.errors import SpecError
     from penstock.vswitch.client import top as watching
+
     if plot and plot.suffix not in (".png", ".pdf", ".svg"):
         raise SpecError(f"--plot {plot}: must end in .png, .pdf or .svg")
     with Live(console=Console(), auto_refresh=False) as live:
@@ -133,14 +141,18 @@ def top(
 
 @app.command()
 def capture(
-    port: Annotated[list[str] | None, typer.Option("--port", metavar="PORT", help="Once or more.",
-                                                   show_default="all ports")] = None,
+    port: Annotated[
+        list[str] | None, typer.Option("--port", metavar="PORT", help="Once or more.", show_default="all ports")
+    ] = None,
     drops: Annotated[bool, typer.Option("--drops", help="Only frames that are dropped, with their reasons as comments.")] = False,
     seconds: Annotated[float | None, typer.Option("--for", metavar="S", help="How long.", show_default="until Ctrl-C")] = None,
-    count: Annotated[int | None, typer.Option("--count", metavar="N", min=1, help="At most so many frames.",
-                                              show_default=False)] = None,
-    write: Annotated[str | None, typer.Option("--write", "-w", metavar="FILE.pcapng", help="- is the standard output.",
-                                              show_default="a line per frame")] = None,
+    count: Annotated[
+        int | None, typer.Option("--count", metavar="N", min=1, help="At most so many frames.", show_default=False)
+    ] = None,
+    write: Annotated[
+        str | None,
+        typer.Option("--write", "-w", metavar="FILE.pcapng", help="- is the standard output.", show_default="a line per frame"),
+    ] = None,
     snap: Annotated[str, typer.Option("--snap", metavar="SIZE", help="Keep so much of a frame.")] = "64KiB",
     memory: Annotated[str, typer.Option("--memory", metavar="SIZE", help="Shared with the switch.")] = "16MiB",
     socket: Socket = None,
@@ -155,10 +167,20 @@ def capture(
     """
     from penstock.units import parse_size
     from penstock.vswitch.client import capture as capturing
+
     with _until_told() as over:
-        seen = capturing.capture(port or (), write, drops=drops, seconds=seconds, count=count, path=socket, over=over,
-                                 snap=parse_size(snap, "--snap"), memory=parse_size(memory, "--memory"),
-                                 tell=None if write else lambda each: typer.echo(capturing.line(each)))
+        seen = capturing.capture(
+            port or (),
+            write,
+            drops=drops,
+            seconds=seconds,
+            count=count,
+            path=socket,
+            over=over,
+            snap=parse_size(snap, "--snap"),
+            memory=parse_size(memory, "--memory"),
+            tell=None if write else lambda each: typer.echo(capturing.line(each)),
+        )
     where = f" in {write}" if write and write != "-" else ""
     missed = f"; {seen['missed']:,} more were missed: capture fewer ports, or with more --memory" if seen["missed"] else ""
     typer.echo(f"{seen['frames']:,} frames{where}{missed}", err=True)
@@ -166,8 +188,10 @@ def capture(
 
 @app.command("set")
 def set_(
-    changes: Annotated[list[str], typer.Argument(metavar="KEY=VALUE ...",
-                                                 help="mode, th_goal, th_over, th_net, burst...; port.NAME.addresses....")],
+    changes: Annotated[
+        list[str],
+        typer.Argument(metavar="KEY=VALUE ...", help="mode, th_goal, th_over, th_net, burst...; port.NAME.addresses...."),
+    ],
     socket: Socket = None,
 ) -> None:
     """Change thresholds, the mode or ports of a running switch, all at once or nothing; no frame is lost by it.
@@ -178,14 +202,22 @@ def set_(
     """
     from penstock.errors import SpecError
     from penstock.vswitch.client import tables
+
     values: dict[str, Any] = {}
     for change in changes:
         key, equals, value = change.partition("=")
         if not equals:
             raise SpecError(f"{change}: must be KEY=VALUE, such as th_over=64KB")
         last = key.rpartition(".")[2]
-        values[key] = (int(value) if last in ("burst", "uid") and value.isdigit() else value.split(",") if last == "addresses"
-                       else value == "true" if value in ("true", "false") else value)  # fmt: skip
+        values[key] = (
+            int(value)
+            if last in ("burst", "uid") and value.isdigit()
+            else value.split(",")
+            if last == "addresses"
+            else value == "true"
+            if value in ("true", "false")
+            else value
+        )
     answer = _ask(socket, {"set": values})
     said = []
     for key in values:
@@ -228,6 +260,7 @@ def drain(
         penstock vswitch drain && penstock vswitch down
     """
     from penstock.vswitch.daemon import operations as operating
+
     answer = _ask(socket, {"drain": True, "seconds": seconds}, seconds + 15)
     still = operating.waiting(answer["left"])
     for line in [*still, *operating.not_taken(answer["left"])]:
@@ -246,6 +279,7 @@ def down(socket: Socket = None) -> None:
         penstock vswitch down
     """
     from penstock.vswitch.daemon import operations as operating
+
     for line in operating.lost(_ask(socket, {"down": True})["left"]):
         typer.echo(line)
     typer.echo("down")
@@ -255,8 +289,12 @@ def down(socket: Socket = None) -> None:
 def plug(
     port: Annotated[str, typer.Argument(metavar="PORT", help="A port of the switch.", show_default=False)],
     tap: Annotated[str, typer.Option("--tap", metavar="DEVICE", help="The device, made here.")] = "tap0",
-    prefix: Annotated[int, typer.Option("--prefix", metavar="BITS", min=0, max=32,
-                                        help="Give it the port's addresses, with this prefix; 0: no addresses.")] = 24,
+    prefix: Annotated[
+        int,
+        typer.Option(
+            "--prefix", metavar="BITS", min=0, max=32, help="Give it the port's addresses, with this prefix; 0: no addresses."
+        ),
+    ] = 24,
     super_frames: Annotated[bool, typer.Option(help="TCP frames of up to 64 KB pass in one piece.")] = True,
     socket: Socket = None,
 ) -> None:
@@ -270,6 +308,7 @@ def plug(
     import threading
 
     from penstock.vswitch.client.plug import Plug
+
     over = threading.Event()
     with Plug(port, tap, prefix, socket, super_frames) as plugged:
         for number in (signal.SIGINT, signal.SIGTERM):
@@ -301,6 +340,7 @@ def slow(
     from penstock.errors import SpecError
     from penstock.units import parse_time
     from penstock.vswitch.attach.lab import DutyCycle
+
     try:
         os.kill(pid, 0)
     except OSError as error:
@@ -326,6 +366,7 @@ def doctor(json: Json = False) -> None:
     from json import dumps
 
     from penstock.vswitch.daemon.doctor import examine
+
     found = examine()
     if json:
         typer.echo(dumps(found, indent=2))

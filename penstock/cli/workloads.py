@@ -11,8 +11,9 @@ def command() -> None:
         penstock workloads
     """
     from penstock.cli._listing import builders
-    from penstock.workload.distributions import catalogue
     from penstock.workload import KINDS
+    from penstock.workload.distributions import catalogue
+
     typer.echo(builders(KINDS, hidden=("topo", "force", "index")))
     typer.echo("\nsizes:")
     for entry in catalogue():
@@ -22,6 +23,7 @@ def command() -> None:
 def describe(entry: dict[str, object]) -> str:
     """A line per distribution: name, mean, what it stands for."""
     from penstock.units import format_size
+
     mean = entry.get("mean") or entry.get("mean_bytes")
     shown = f"mean {format_size(float(f'{mean:.3g}'))}" if isinstance(mean, (int, float)) else ""
     return f"{entry.get('name', ''):<26} {shown:<14} {entry.get('paper') or entry.get('origin') or ''}".rstrip()

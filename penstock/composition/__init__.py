@@ -14,10 +14,10 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from penstock.errors import SchemeError, SpecError, nearest
-from penstock.composition.places import Composition, Part, compose
 from penstock.composition.declare import HOOKS, Declarations
 from penstock.composition.load import declarations_of, load
+from penstock.composition.places import Composition, Part, compose
+from penstock.errors import SchemeError, SpecError, nearest
 from penstock.units import parse_rate, parse_size, parse_time
 
 FOLDER = Path(__file__).parents[1] / "schemes"
@@ -41,8 +41,9 @@ def declared(name: str) -> Declarations:
             raise SchemeError(f"{path}: defines no hook; a scheme needs at least one of {', '.join(HOOKS)}")
         return found
     if name not in available():
-        raise SpecError(f'unknown scheme "{name}"{nearest(name, available())}; a file of your own is named by its path, '
-                        f'./my_scheme.py')
+        raise SpecError(
+            f'unknown scheme "{name}"{nearest(name, available())}; a file of your own is named by its path, ./my_scheme.py'
+        )
     return available()[name]
 
 
@@ -59,7 +60,7 @@ def convert(where: str, kind: str, value: Any) -> int | float:
         return int(value)
     number: int | float
     if word == "rate" and not isinstance(value, bool) and value == 0:
-        number = 0                      # no rate: what the parameter's meaning says of 0
+        number = 0  # no rate: what the parameter's meaning says of 0
     elif word in ("time", "bytes", "rate"):
         number = {"time": parse_time, "bytes": parse_size, "rate": parse_rate}[word](value, where)
     elif isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
@@ -110,7 +111,7 @@ class Scheme:
         return out
 
     def parameters(self) -> dict[str, Any]:
-        """"part.parameter" -> value as a user would write it, for every parameter."""
+        """ "part.parameter" -> value as a user would write it, for every parameter."""
         out = {}
         for part, values in self.parts.items():
             for name, (_, default, _) in declared(part).parameters.items():

@@ -32,8 +32,14 @@ C_TYPES = {
     "mask": ("uint64_t", 8),
     "float64": ("double", 8),
 }
-OWNERS = {"packet": "Packet* pkt", "port": "Port* port", "queue": "Queue* queue", "flow": "Flow* flow", "node": "Node* node",
-          "frame": "Packet* pkt"}
+OWNERS = {
+    "packet": "Packet* pkt",
+    "port": "Port* port",
+    "queue": "Queue* queue",
+    "flow": "Flow* flow",
+    "node": "Node* node",
+    "frame": "Packet* pkt",
+}
 HOOKS = {
     "choose_path": "node port pkt",
     "choose_voq": "node port pkt",
@@ -52,8 +58,13 @@ HOOKS = {
     "set_up_port": "node port",
 }
 # who uses a verb needs the hook
-COMPANIONS = {"send_control": "on_control", "send_frame": "on_control", "send_to_host": "on_control",
-              "set_timer": "on_timer", "release": "choose_voq"}
+COMPANIONS = {
+    "send_control": "on_control",
+    "send_frame": "on_control",
+    "send_to_host": "on_control",
+    "set_timer": "on_timer",
+    "release": "choose_voq",
+}
 RETURNS = {"choose_path": "int32_t", "choose_voq": "int32_t", "choose_queue": "int32_t", "admit": "int32_t"}
 ANNOTATED = {"int": "int64_t", "float": "double"}
 INLINE_LIMIT = 256
@@ -155,9 +166,10 @@ class Declarations:
         self.state = {owner: Record(self._read(owner + "_state", {}), self.records) for owner in OWNERS}
         for f in self.state["frame"].fields:
             if f.table:
-                raise DeclarationError(f"frame_state: {f.name} takes {f.length} elements; "
-                                       f"a field of a frame has at most {INLINE_LIMIT} bytes",
-                                       self._values["frame_state"].lineno)
+                raise DeclarationError(
+                    f"frame_state: {f.name} takes {f.length} elements; a field of a frame has at most {INLINE_LIMIT} bytes",
+                    self._values["frame_state"].lineno,
+                )
         self.parameters: dict[str, tuple[str, Any, str]] = self._read("parameters", {})
         for name, declared in self.parameters.items():
             if not (isinstance(declared, tuple) and len(declared) == 3):
@@ -183,8 +195,11 @@ class Declarations:
         for f in self.functions:
             if f.name not in HOOKS and re.match(r"(on|set_up)_|(choose_queue|choose_voq|choose_path|admit)", f.name):
                 near = difflib.get_close_matches(f.name, HOOKS, n=1)
-                raise DeclarationError(f'no event calls "{f.name}"' + (f'; did you mean "{near[0]}"?' if near else
-                                       f"; hooks are {', '.join(HOOKS)}"), f.lineno)
+                raise DeclarationError(
+                    f'no event calls "{f.name}"'
+                    + (f'; did you mean "{near[0]}"?' if near else f"; hooks are {', '.join(HOOKS)}"),
+                    f.lineno,
+                )
         for call in ast.walk(tree):
             if isinstance(call, ast.Call) and isinstance(call.func, ast.Name):
                 hook = COMPANIONS.get(call.func.id)

@@ -18,16 +18,18 @@ import sysconfig
 from pathlib import Path
 from types import ModuleType
 
-from penstock.errors import SchemeError
 from penstock.composition.declare import DeclarationError, Declarations
+from penstock.errors import SchemeError
 
 PACKAGE = Path(__file__).parents[1]
 FLAGS = "-shared -fPIC -O3 -ffp-contract=off -fno-math-errno -w"
 DIRECTIVES = {"infer_types": True, "boundscheck": False, "wraparound": False, "cdivision": True, "annotation_typing": False}
 KINDER = [
     (r"Cannot convert '(\w+) \*' to Python object", r"this is not a field or a name that the fabric knows"),
-    (r"Assignment of Python object not allowed without gil|Operation not allowed without gil|.*Python object.*without gil",
-     "this needs a Python object; a scheme may use numbers, the fabric's structs and what it declares"),
+    (
+        r"Assignment of Python object not allowed without gil|Operation not allowed without gil|.*Python object.*without gil",
+        "this needs a Python object; a scheme may use numbers, the fabric's structs and what it declares",
+    ),
     (r"undeclared name not builtin: (\w+)", r"unknown name \1"),
 ]
 

@@ -5,8 +5,8 @@ from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any
 
-from penstock.errors import SchemeError
 from penstock.composition.declare import C_TYPES, HOOKS, OWNERS, Declarations, c_type
+from penstock.errors import SchemeError
 
 LINE = 64
 MOST = 14
@@ -29,8 +29,8 @@ class Part:
     values: dict[str, Any]
     index: int
     places: dict[str, int] = field(default_factory=dict)
-    hosts: int = 0          # of the network
-    upstreams: int = 0      # queues that a neighbour may have, a multiple of 32
+    hosts: int = 0  # of the network
+    upstreams: int = 0  # queues that a neighbour may have, a multiple of 32
 
     @property
     def name(self) -> str:
@@ -96,7 +96,7 @@ def compose(parts: list[Part], core: dict[str, int], levels: int, nic_queues: in
             record = part.declared.state[owner]
             part.places[owner] = at = -(-at // record.align) * record.align
             end = max(end, at + record.size)
-            if owner != "frame":                    # a control frame belongs to one scheme
+            if owner != "frame":  # a control frame belongs to one scheme
                 at = end
         line = LINE if owner in ("packet", "port", "node") else 8
         sizes[owner] = -(-end // line) * line
@@ -110,5 +110,6 @@ def compose(parts: list[Part], core: dict[str, int], levels: int, nic_queues: in
     queues, nics = ask("queues", levels), parts[0].hosts if by_destination else nic_queues or ask("nic_queues", 1)
     for part in parts:
         part.upstreams = -(-max(queues, nics) // 32) * 32
-    return Composition(tuple(parts), sizes, queues, nics, by_destination, bool(ask("reordering", 0)), ask("voqs", 0),
-                       unbounded, lossless)
+    return Composition(
+        tuple(parts), sizes, queues, nics, by_destination, bool(ask("reordering", 0)), ask("voqs", 0), unbounded, lossless
+    )

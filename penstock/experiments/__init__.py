@@ -21,6 +21,16 @@ from penstock.experiments.framework import Outcome, State, reproduce, state
 from penstock.experiments.registry import EXPERIMENTS, Experiment
 
 __all__ = [
-    "EXPERIMENTS", "Claim", "Differs", "Experiment", "Outcome", "Runs", "State", "ascending", "holds", "reproduce",
-    "state", "within",
-]  # fmt: skip
+    "EXPERIMENTS",
+    "Claim",
+    "Differs",
+    "Experiment",
+    "Outcome",
+    "Runs",
+    "State",
+    "ascending",
+    "holds",
+    "reproduce",
+    "state",
+    "within",
+]

@@ -72,10 +72,7 @@ def run_spec(spec: Spec, label: str, cache: Path, threads: int = 1, progress: Pr
     checked = parse_spec(spec, name=f"spec {label}")
     labels = [label] if len(checked.schemes) == 1 else [f"{label}/{scheme}" for scheme in checked.labels()]
     network = functools.cache(lambda: _network(checked))
-    return [
-        _one_run(checked, table, name, network, cache, threads, progress)
-        for table, name in zip(checked.schemes, labels)
-    ]
+    return [_one_run(checked, table, name, network, cache, threads, progress) for table, name in zip(checked.schemes, labels)]
 
 
 def _network(spec: CheckedSpec) -> tuple[Any, Any]:

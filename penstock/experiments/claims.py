@@ -61,9 +61,7 @@ def within(
     return Claim(id, claim, paper, _rounded(ours), _band(low, high), ok, quick)
 
 
-def ascending(
-    id: str, claim: str, paper: str, values: Mapping[str, Any], slack: float = 0.0, quick: bool = True
-) -> Claim:
+def ascending(id: str, claim: str, paper: str, values: Mapping[str, Any], slack: float = 0.0, quick: bool = True) -> Claim:
     """Several numbers that must come in this order. Each may fall short of the one before by `slack` (0.05: 5 %)."""
     names, numbers = list(values), [float(value) for value in values.values()]
     pairs = list(itertools.pairwise(numbers))
@@ -73,9 +71,7 @@ def ascending(
     return Claim(id, claim, paper, ours, band, ok, quick)
 
 
-def holds(
-    id: str, claim: str, paper: str, ours: float | str, ok: Any, band: str = "holds", quick: bool = True
-) -> Claim:
+def holds(id: str, claim: str, paper: str, ours: float | str, ok: Any, band: str = "holds", quick: bool = True) -> Claim:
     """A condition that the experiment has worked out itself."""
     return Claim(id, claim, paper, _rounded(ours) if isinstance(ours, float) else str(ours), band, bool(ok), quick)
 

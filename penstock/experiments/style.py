@@ -23,14 +23,32 @@ from penstock.palette import (
 )
 
 __all__ = [
-    "BLACK", "BLUE", "COLUMN", "DASHES", "GREEN", "MARKERS", "ORANGE", "PAGE", "PURPLE", "RC", "RED", "SKY", "YELLOW",
-    "active", "family", "figure", "legend_above", "lettered", "log_axis", "look", "save", "size_text",
-]  # fmt: skip
+    "BLACK",
+    "BLUE",
+    "COLUMN",
+    "DASHES",
+    "GREEN",
+    "MARKERS",
+    "ORANGE",
+    "PAGE",
+    "PURPLE",
+    "RC",
+    "RED",
+    "SKY",
+    "YELLOW",
+    "active",
+    "family",
+    "figure",
+    "legend_above",
+    "lettered",
+    "log_axis",
+    "look",
+    "save",
+    "size_text",
+]
 
 
-def figure(
-    rows: int = 1, columns: int = 1, width: float = COLUMN, height: float = 2.4, **kwargs: Any
-) -> tuple[Any, Any]:
+def figure(rows: int = 1, columns: int = 1, width: float = COLUMN, height: float = 2.4, **kwargs: Any) -> tuple[Any, Any]:
     """A matplotlib Figure in our style and its axes, as `plt.subplots` gives them, without touching global state."""
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -60,8 +78,7 @@ def legend_above(made: Any, axes: Any, columns: int, title: str | None = None) -
     """One legend for all panels, above them, where it covers nothing."""
     with active():
         handles, labels = axes.get_legend_handles_labels()
-        made.legend(handles, labels, loc="outside upper center", ncols=columns, title=title, handlelength=2.4,
-                    columnspacing=1.2)  # fmt: skip
+        made.legend(handles, labels, loc="outside upper center", ncols=columns, title=title, handlelength=2.4, columnspacing=1.2)
 
 
 def lettered(axes: Iterable[Any], titles: Iterable[str]) -> None:

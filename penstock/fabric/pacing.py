@@ -3,8 +3,8 @@
 import cython
 
 if not cython.compiled:
-    from penstock.fabric.queueing import *
-    from penstock.fabric.state import *
+    from penstock.fabric.queueing import set_node_event
+    from penstock.fabric.state import IDLE, NEVER, NO_FLOW, PACE, PACED, READY, flow_at, new_flow_refs, whole
 
 
 def sooner(a, b):

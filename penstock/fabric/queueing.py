@@ -3,7 +3,19 @@
 import cython
 
 if not cython.compiled:
-    from penstock.fabric.state import *
+    from penstock.fabric.state import (
+        KEY_BITS,
+        NEVER,
+        NO_PACKET,
+        NO_QUEUE,
+        bit,
+        first_of,
+        hash31,
+        lowest_bit,
+        new_packets,
+        pool_at,
+        ring_at,
+    )
 
 
 def set_event(node, leaf, key):

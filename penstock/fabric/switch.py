@@ -3,8 +3,55 @@
 import cython
 
 if not cython.compiled:
-    from penstock.fabric.queueing import *
-    from penstock.fabric.state import *
+    from penstock.fabric.queueing import (
+        give_frame,
+        give_packet,
+        list_queue,
+        next_queue,
+        pop,
+        push,
+        push_control,
+        set_event,
+        set_node_event,
+        take_frame,
+        unlist_first,
+    )
+    from penstock.fabric.state import (
+        ACK,
+        ADDRESSED,
+        CONTROL_LANE,
+        CONTROL_SIZE,
+        DATA,
+        DROP_ADMISSION,
+        DROP_BUFFER,
+        DROP_NO_ROUTE,
+        FLOW_BINS,
+        KEY_BITS,
+        NEVER,
+        NO_PACKET,
+        NO_QUEUE,
+        NO_SUCH_PATH,
+        NO_SUCH_PORT,
+        NO_SUCH_QUEUE,
+        NO_SUCH_VOQ,
+        PAUSE,
+        RESUME,
+        SAMPLE,
+        TIMER,
+        bit,
+        hash31,
+        new_flow_row,
+        new_pause_row,
+        new_port_row,
+        new_queue_row,
+        new_switch_row,
+        new_trace_row,
+        outbox_at,
+        pick,
+        port_at,
+        queue_at,
+        voq_at,
+    )
 
 
 def arm(node, port):
@@ -143,7 +190,7 @@ def transmit(node, port):
         disarm(node, port)
         return
     armed = port.armed
-    port.armed = 1                  # what a hook adds to this port meanwhile does not start it again
+    port.armed = 1  # what a hook adds to this port meanwhile does not start it again
     if port.control_head:
         pkt = port.control_head
         port.control_head = pkt.next

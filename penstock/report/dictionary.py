@@ -6,24 +6,38 @@ from penstock.results.run import COLUMNS, FILES, SUMMARY, Run, version
 def markdown() -> str:
     """The page docs/outputs.md (`penstock explain --markdown`)."""
     lines = [
-        "# What a run directory holds", "",
-        "<!-- made by `penstock explain --markdown`; change the tables in penstock/results/run.py instead -->", "",
+        "# What a run directory holds",
+        "",
+        "<!-- made by `penstock explain --markdown`; change the tables in penstock/results/run.py instead -->",
+        "",
         "`penstock run` with one scheme writes these files into the folder given with `--out`; with several schemes "
         "it writes them into a folder per scheme, and `comparison.csv`, `slowdown.pdf` and `slowdown.png` beside them.",
         "`penstock explain RUN` prints this page for a run. The unit and meaning of every column are also in the "
-        "metadata of each Parquet file, under the key `columns`.", "",
-        "Times are nanoseconds as Float64, exact to the picosecond for an hour. Nodes are numbered hosts first, then "
-        "switches.", ""]
+        "metadata of each Parquet file, under the key `columns`.",
+        "",
+        "Times are nanoseconds as Float64, exact to the picosecond for an hour. Nodes are numbered hosts first, then switches.",
+        "",
+    ]
     for name, columns in COLUMNS.items():
-        lines += [f"## {name}.parquet", "", f"{_sentence(FILES[name])}", "", "| column | type | unit | meaning |",
-                  "|---|---|---|---|"]
-        lines += [f"| `{name}` | {type_name(column.dtype)} | {column.unit} | {column.text} |"
-                  for name, column in columns.items()]
+        lines += [
+            f"## {name}.parquet",
+            "",
+            f"{_sentence(FILES[name])}",
+            "",
+            "| column | type | unit | meaning |",
+            "|---|---|---|---|",
+        ]
+        lines += [f"| `{name}` | {type_name(column.dtype)} | {column.unit} | {column.text} |" for name, column in columns.items()]
         lines.append("")
     lines += ["## summary.json", "", "| key | unit | meaning |", "|---|---|---|"]
     lines += [f"| `{key}` | {unit} | {text} |" for key, (unit, text) in SUMMARY.items()]
-    lines += ["", "## spec.toml", "", "The whole experiment, every default filled in: `penstock run` accepts it and "
-              "makes the same run again.", ""]
+    lines += [
+        "",
+        "## spec.toml",
+        "",
+        "The whole experiment, every default filled in: `penstock run` accepts it and makes the same run again.",
+        "",
+    ]
     return "\n".join(lines)
 
 

@@ -36,12 +36,22 @@ def page(runs: Sequence[Run], title: str = "penstock report") -> str:
     """The page as text."""
     if not runs:
         raise SpecError("nothing to report: give at least one run")
-    parts = ['<!doctype html><html lang="en"><head><meta charset="utf-8">',
-             '<meta name="viewport" content="width=device-width, initial-scale=1">',
-             f"<title>{escape(title)}</title><style>{STYLE}</style></head><body>", f"<h1>{escape(title)}</h1>",
-             f'<p class="quiet">{len(runs)} run{"s" * (len(runs) > 1)}; report by penstock {escape(version())}</p>',
-             *_warnings(runs), "<h2>Comparison</h2>", _comparison(runs), f'<p class="quiet">{escape(tables.NOTE)}</p>',
-             "<h2>Figures</h2>", '<div class="figures">', *_figures(runs), "</div>", "<h2>Slowdown by flow size</h2>"]
+    parts = [
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">',
+        '<meta name="viewport" content="width=device-width, initial-scale=1">',
+        f"<title>{escape(title)}</title><style>{STYLE}</style></head><body>",
+        f"<h1>{escape(title)}</h1>",
+        f'<p class="quiet">{len(runs)} run{"s" * (len(runs) > 1)}; report by penstock {escape(version())}</p>',
+        *_warnings(runs),
+        "<h2>Comparison</h2>",
+        _comparison(runs),
+        f'<p class="quiet">{escape(tables.NOTE)}</p>',
+        "<h2>Figures</h2>",
+        '<div class="figures">',
+        *_figures(runs),
+        "</div>",
+        "<h2>Slowdown by flow size</h2>",
+    ]
     for run in runs:
         parts += [f"<h3>{escape(run.label)}</h3>", _slowdown(run)]
     parts.append("<h2>Runs</h2>")
@@ -58,13 +68,15 @@ def write(runs: Sequence[Run], path: str | Path, title: str = "penstock report")
 
 
 def _warnings(runs: Sequence[Run]) -> list[str]:
-    return [f'<p class="warning"><b>{escape(run.label)}</b>: {escape(str(warning))}</p>'
-            for run in runs for warning in run.summary.get("warnings") or []]
+    return [
+        f'<p class="warning"><b>{escape(run.label)}</b>: {escape(str(warning))}</p>'
+        for run in runs
+        for warning in run.summary.get("warnings") or []
+    ]
 
 
 def _comparison(runs: Sequence[Run]) -> str:
-    rows = [[tables.show(key, cells[key]) for key in tables.HEADINGS]
-            for cells in tables.comparison(runs).iter_rows(named=True)]
+    rows = [[tables.show(key, cells[key]) for key in tables.HEADINGS] for cells in tables.comparison(runs).iter_rows(named=True)]
     return _table(list(tables.HEADINGS.values()), rows)
 
 
@@ -77,16 +89,24 @@ def _figures(runs: Sequence[Run]) -> list[str]:
             made.append(f"<figure><figcaption>{escape(caption)}: {escape(str(error))}</figcaption></figure>")
             continue
         data = base64.b64encode(svg).decode()
-        made.append(f'<figure><img alt="{escape(caption)}" src="data:image/svg+xml;base64,{data}">'
-                    f"<figcaption>{escape(caption)}</figcaption></figure>")
+        made.append(
+            f'<figure><img alt="{escape(caption)}" src="data:image/svg+xml;base64,{data}">'
+            f"<figcaption>{escape(caption)}</figcaption></figure>"
+        )
     return made
 
 
 def _slowdown(run: Run) -> str:
     table = run.slowdown([50, 95, 99], class_=run.background())
-    rows = [[_size(r["above_bytes"], r["to_bytes"]), f"{r['flows']:,}", f"{r['unfinished']:,}",
-             *("-" if r[p] is None else f"{r[p]:.2f}" for p in ("p50", "p95", "p99"))]
-            for r in table.iter_rows(named=True)]
+    rows = [
+        [
+            _size(r["above_bytes"], r["to_bytes"]),
+            f"{r['flows']:,}",
+            f"{r['unfinished']:,}",
+            *("-" if r[p] is None else f"{r[p]:.2f}" for p in ("p50", "p95", "p99")),
+        ]
+        for r in table.iter_rows(named=True)
+    ]
     return _table(["flow size", "flows", "not done", "p50", "p95", "p99"], rows)
 
 
@@ -99,8 +119,10 @@ def _summary(run: Run) -> str:
     for key, (unit, what) in SUMMARY.items():
         value = run.summary.get(key)
         if value is not None and key not in ("spec", "warnings") and value != []:
-            rows.append(f"<tr><td>{escape(key)}</td><td>{escape(_plain(value))}</td><td>{escape(unit)}</td>"
-                        f'<td class="text">{escape(what)}</td></tr>')
+            rows.append(
+                f"<tr><td>{escape(key)}</td><td>{escape(_plain(value))}</td><td>{escape(unit)}</td>"
+                f'<td class="text">{escape(what)}</td></tr>'
+            )
     return f'<div class="wide"><table>{"".join(rows)}</table></div>'
 
 

@@ -45,13 +45,15 @@ def styles(runs: tuple[Run, ...]) -> list[dict[str, Any]]:
     return result
 
 
-def _figure(runs: tuple[Run, ...], draw: Callable[["Axes", list[dict[str, Any]]], None], *, legend: bool = True,
-            height: float = HEIGHT) -> "Figure":
+def _figure(
+    runs: tuple[Run, ...], draw: Callable[["Axes", list[dict[str, Any]]], None], *, legend: bool = True, height: float = HEIGHT
+) -> "Figure":
     if not runs:
         raise SpecError("nothing to plot: give at least one run")
     import matplotlib
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
+
     with matplotlib.rc_context(RC):
         columns = _legend_columns(runs)
         rows = -(-len(runs) // columns) if legend and len(runs) > 1 else 0
@@ -61,8 +63,16 @@ def _figure(runs: tuple[Run, ...], draw: Callable[["Axes", list[dict[str, Any]]]
         draw(axes, styles(runs))
         if rows:
             handles, labels = axes.get_legend_handles_labels()
-            figure.legend(handles, labels, loc="outside upper center", ncols=columns, handlelength=1.9,
-                          columnspacing=1.1, handletextpad=0.5, borderaxespad=0.2)
+            figure.legend(
+                handles,
+                labels,
+                loc="outside upper center",
+                ncols=columns,
+                handlelength=1.9,
+                columnspacing=1.1,
+                handletextpad=0.5,
+                borderaxespad=0.2,
+            )
     return figure
 
 
@@ -71,9 +81,11 @@ def _legend_columns(runs: tuple[Run, ...]) -> int:
     return max(1, min(4, len(runs), 54 // (longest + 5)))
 
 
-def slowdown(*runs: Run, percentile: float = 99, statistic: Any = "percentile", class_: Any = "background",
-             bins: Any = None) -> "Figure":
+def slowdown(
+    *runs: Run, percentile: float = 99, statistic: Any = "percentile", class_: Any = "background", bins: Any = None
+) -> "Figure":
     """FCT slowdown against flow size, both axes logarithmic. Incast flows are left out unless class_ says otherwise."""
+
     def draw(axes: "Axes", looks: list[dict[str, Any]]) -> None:
         for run, look in zip(runs, looks):
             chosen = run.background() if class_ == "background" else class_
@@ -86,27 +98,33 @@ def slowdown(*runs: Run, percentile: float = 99, statistic: Any = "percentile", 
         axes.set_ylim(bottom=min(1, axes.get_ylim()[0]))
         low, high = axes.get_ylim()
         _log(axes.yaxis, lambda value, _: f"{value:g}", (1, 2, 5) if high / low > 6 else (1, 1.5, 2, 3, 4, 5, 7))
+
     return _figure(runs, draw)
 
 
 def buffer_cdf(*runs: Run) -> "Figure":
     """Share of the samples of all switches in which the buffer held at most so much."""
+
     def draw(axes: "Axes", looks: list[dict[str, Any]]) -> None:
         top = 0.0
         for run, look in zip(runs, looks):
             values = run.switches["buffer_bytes"].to_numpy() / 1e6
-            _need(run, len(values), "samples of its switches", 'measure.sample=2us')
+            _need(run, len(values), "samples of its switches", "measure.sample=2us")
             x, y = _cdf(values)
             top = max(top, float(x[-1]))
             axes.plot(x, y, label=run.label, **{**look, "marker": None}, drawstyle="steps-post")
         axes.set(xlabel="Buffer in use at a switch (MB)", ylabel="CDF", ylim=(0, 1.02), xlim=(0, top * 1.03 or 1))
+
     return _figure(runs, draw)
 
 
 def timeseries(*runs: Run, column: str = "buffer_bytes", switch: int | None = None) -> "Figure":
     """Buffer, longest queue or active flows over time: of one switch, or the largest over all of them."""
-    labels = {"buffer_bytes": ("Buffer in use", 1e6), "max_queue_bytes": ("Longest queue", 1e6),
-              "active_flows": ("Active flows at a port", 1)}
+    labels = {
+        "buffer_bytes": ("Buffer in use", 1e6),
+        "max_queue_bytes": ("Longest queue", 1e6),
+        "active_flows": ("Active flows at a port", 1),
+    }
     if column not in labels:
         raise SpecError(f'column = "{column}": cannot be drawn over time{nearest(column, labels)}')
     text, unit = labels[column]
@@ -120,19 +138,26 @@ def timeseries(*runs: Run, column: str = "buffer_bytes", switch: int | None = No
             series = frame.group_by("time_ns").agg(pl.col(column).max()).sort("time_ns")
             step = -(-series.height // POINTS)
             series = series.group_by(pl.int_range(pl.len()) // step, maintain_order=True).agg(
-                pl.col("time_ns").first(), pl.col(column).max())
+                pl.col("time_ns").first(), pl.col(column).max()
+            )
             y = series[column].to_numpy() / unit
             top = max(top, float(y.max()))
-            axes.plot(series["time_ns"].to_numpy() / 1e6, y, label=run.label,
-                      **{**look, "marker": None, "linewidth": 1, "linestyle": _solid(look)})
+            axes.plot(
+                series["time_ns"].to_numpy() / 1e6,
+                y,
+                label=run.label,
+                **{**look, "marker": None, "linewidth": 1, "linestyle": _solid(look)},
+            )
         where = "largest of all switches" if switch is None else f"switch {switch}"
         axes.set(xlabel="Time (ms)", ylabel=f"{text}{' (MB)' if unit > 1 else ''},\n{where}", ylim=(0, top * 1.05 or 1))
         axes.set_xlim(left=0)
+
     return _figure(runs, draw)
 
 
 def active_flows(*runs: Run) -> "Figure":
     """Share of the samples in which a port had at most so many flows waiting; a dotted line marks its queues."""
+
     def draw(axes: "Axes", looks: list[dict[str, Any]]) -> None:
         top = 1.0
         for run, look in zip(runs, looks):
@@ -147,34 +172,61 @@ def active_flows(*runs: Run) -> "Figure":
                 x, y = _cdf(run.switches["active_flows"].to_numpy())
             top = max(top, float(x[-1]))
             axes.plot(x, y, label=run.label, **{**look, "marker": None}, drawstyle="steps-post")
-        queues = {value for run in runs for key, value in (run.summary.get("scheme_parameters") or {}).items()
-                  if key.split(".")[-1] == "queues" and isinstance(value, int)}
+        queues = {
+            value
+            for run in runs
+            for key, value in (run.summary.get("scheme_parameters") or {}).items()
+            if key.split(".")[-1] == "queues" and isinstance(value, int)
+        }
         for number in sorted(q for q in queues if 0 < q <= 2 * top):
             axes.axvline(number, color="#666666", linewidth=0.9, linestyle=(0, (1, 2)))
-            axes.annotate(f"{number} queues", (number, 0.03), rotation=90, fontsize=7, color="#666666", ha="right",
-                          va="bottom", xytext=(-1, 0), textcoords="offset points")
+            axes.annotate(
+                f"{number} queues",
+                (number, 0.03),
+                rotation=90,
+                fontsize=7,
+                color="#666666",
+                ha="right",
+                va="bottom",
+                xytext=(-1, 0),
+                textcoords="offset points",
+            )
         axes.set(xlabel="Active flows at a port", ylabel="CDF", ylim=(0, 1.02), xlim=(0, None))
+
     return _figure(runs, draw)
 
 
 def pause_time(*runs: Run) -> "Figure":
     """Share of all port time held by PFC, a bar per run."""
+
     def draw(axes: "Axes", looks: list[dict[str, Any]]) -> None:
         values = [100 * float(run.summary.get("pfc_pause_fraction") or 0) for run in runs]
         places = np.arange(len(runs))[::-1]
         axes.barh(places, values, color=[look["color"] for look in looks], height=0.62)
         for place, value in zip(places, values):
-            axes.annotate(f"{value:.2g} %" if value else "0", (value, place), xytext=(3, 0), va="center", fontsize=8,
-                          textcoords="offset points")
+            axes.annotate(
+                f"{value:.2g} %" if value else "0",
+                (value, place),
+                xytext=(3, 0),
+                va="center",
+                fontsize=8,
+                textcoords="offset points",
+            )
         axes.set_yticks(places, [run.label for run in runs])
         axes.tick_params(axis="y", length=0)
         axes.grid(visible=False, axis="y")
         axes.set(xlabel="Port time paused by PFC (%)", xlim=(0, max(values) * 1.18 or 1), ylim=(-0.6, len(runs) - 0.4))
+
     return _figure(runs, draw, legend=False, height=0.75 + 0.26 * len(runs))
 
 
-KINDS: dict[str, Callable[..., "Figure"]] = {"slowdown": slowdown, "buffer_cdf": buffer_cdf, "timeseries": timeseries,
-                                             "active_flows": active_flows, "pause_time": pause_time}
+KINDS: dict[str, Callable[..., "Figure"]] = {
+    "slowdown": slowdown,
+    "buffer_cdf": buffer_cdf,
+    "timeseries": timeseries,
+    "active_flows": active_flows,
+    "pause_time": pause_time,
+}
 FORMATS = ("pdf", "png", "svg", "eps")
 
 
@@ -202,8 +254,12 @@ def check_format(path: str | Path) -> str:
 def render(figure: "Figure", form: str) -> bytes:
     """The figure as a file's content; the same figure gives the same bytes."""
     import matplotlib
-    clean = {"png": {"Software": None}, "svg": {"Date": None, "Creator": None},
-             "pdf": {"CreationDate": None, "Creator": None, "Producer": None}}.get(form)
+
+    clean = {
+        "png": {"Software": None},
+        "svg": {"Date": None, "Creator": None},
+        "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
+    }.get(form)
     out = io.BytesIO()
     with matplotlib.rc_context(RC):
         figure.savefig(out, format=form, metadata=clean)
@@ -216,6 +272,7 @@ def save(figure: "Figure", path: str | Path) -> Path:
 
 
 # -- details
+
 
 def _need(run: Run, count: int, what: str, setting: str) -> None:
     if not count:
@@ -251,6 +308,7 @@ def _bytes(value: float, _: Any = None) -> str:
 
 def _log(axis: Any, text: Callable[..., str], subs: tuple[float, ...] = (1,)) -> None:
     from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
+
     axes = axis.axes
     (axes.set_xscale if axis is axes.xaxis else axes.set_yscale)("log")
     axis.set_major_locator(LogLocator(base=10, subs=subs, numticks=7 if subs == (1,) else 20))

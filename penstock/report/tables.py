@@ -9,20 +9,37 @@ from penstock.results.run import LONG_BYTES, SHORT_BYTES, Run
 from penstock.units import format_size, format_time
 
 HEADINGS = {
-    "scheme": "scheme", "short_p50": "short p50", "short_p99": "short p99", "long_p50": "long p50",
-    "long_p99": "long p99", "all_p99": "all p99", "max_buffer_bytes": "max buffer", "pfc_pause_fraction": "PFC paused",
-    "drops": "drops", "flows": "flows", "unfinished": "not done", "packet_hops_per_s": "hops /s", "wall_s": "wall",
+    "scheme": "scheme",
+    "short_p50": "short p50",
+    "short_p99": "short p99",
+    "long_p50": "long p50",
+    "long_p99": "long p99",
+    "all_p99": "all p99",
+    "max_buffer_bytes": "max buffer",
+    "pfc_pause_fraction": "PFC paused",
+    "drops": "drops",
+    "flows": "flows",
+    "unfinished": "not done",
+    "packet_hops_per_s": "hops /s",
+    "wall_s": "wall",
 }
-NOTE = ("slowdown = FCT / FCT alone in the empty network; "
-        f"short: below {format_size(SHORT_BYTES)}, "
-        f"long: above {format_size(LONG_BYTES)}, both without incast; all: every flow")
+NOTE = (
+    "slowdown = FCT / FCT alone in the empty network; "
+    f"short: below {format_size(SHORT_BYTES)}, "
+    f"long: above {format_size(LONG_BYTES)}, both without incast; all: every flow"
+)
 
 
 def comparison(runs: Sequence[Run]) -> pl.DataFrame:
     """A row per run: slowdown of short and long flows (without incast), buffer (B), pauses, drops, hops/s, wall (s)."""
-    schema = {key: pl.String if key == "scheme" else pl.Int64 if key in ("drops", "flows", "unfinished",
-                                                                         "max_buffer_bytes") else pl.Float64
-              for key in HEADINGS}
+    schema = {
+        key: pl.String
+        if key == "scheme"
+        else pl.Int64
+        if key in ("drops", "flows", "unfinished", "max_buffer_bytes")
+        else pl.Float64
+        for key in HEADINGS
+    }
     return pl.DataFrame([row(run) for run in runs], schema=schema)
 
 
@@ -30,17 +47,24 @@ def row(run: Run) -> dict[str, Any]:
     """The numbers of one run by the names of HEADINGS; None where it has none."""
     flows = run.selected(run.background()).filter(pl.col("slowdown").is_not_null())
     everything = run.flows["slowdown"].drop_nulls()
-    parts = {"short": flows.filter(pl.col("bytes") < SHORT_BYTES)["slowdown"],
-             "long": flows.filter(pl.col("bytes") > LONG_BYTES)["slowdown"]}
+    parts = {
+        "short": flows.filter(pl.col("bytes") < SHORT_BYTES)["slowdown"],
+        "long": flows.filter(pl.col("bytes") > LONG_BYTES)["slowdown"],
+    }
     slowdowns = {f"{name}_p{p}": part.quantile(p / 100, "linear") for name, part in parts.items() for p in (50, 99)}
     summary = run.summary
     started, finished = summary.get("flows_started"), summary.get("flows_finished")
     return {
-        "scheme": run.label, **slowdowns, "all_p99": everything.quantile(0.99, "linear"),
+        "scheme": run.label,
+        **slowdowns,
+        "all_p99": everything.quantile(0.99, "linear"),
         "max_buffer_bytes": summary.get("max_buffer_bytes"),
-        "pfc_pause_fraction": summary.get("pfc_pause_fraction"), "drops": summary.get("drops"), "flows": finished,
+        "pfc_pause_fraction": summary.get("pfc_pause_fraction"),
+        "drops": summary.get("drops"),
+        "flows": finished,
         "unfinished": None if started is None or finished is None else started - finished,
-        "packet_hops_per_s": summary.get("packet_hops_per_s"), "wall_s": summary.get("wall_s"),
+        "packet_hops_per_s": summary.get("packet_hops_per_s"),
+        "wall_s": summary.get("wall_s"),
     }
 
 

@@ -17,8 +17,8 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 import polars as pl
 
-from penstock.results import rundir
 from penstock.errors import SpecError, nearest
+from penstock.results import rundir
 
 
 class Column(NamedTuple):
@@ -42,8 +42,12 @@ COLUMNS: dict[str, dict[str, Column]] = {
         "start_ns": Column(F64, "ns", "when the flow is handed to the NIC; null: it never was"),
         "finish_ns": Column(F64, "ns", "when its last byte reached the receiver; null: unfinished"),
         "fct_ns": Column(F64, "ns", "flow completion time, finish_ns - start_ns"),
-        "ideal_fct_ns": Column(F64, "ns", "exact completion time of this flow alone in the empty network, data headers "
-                                          "included, headers that only this scheme needs not"),
+        "ideal_fct_ns": Column(
+            F64,
+            "ns",
+            "exact completion time of this flow alone in the empty network, data headers "
+            "included, headers that only this scheme needs not",
+        ),
         "slowdown": Column(F64, "", "fct / ideal fct, from picoseconds; 1 for a flow that met no other"),
         "retransmitted_bytes": Column(I64, "B", "payload sent more than once"),
         "paused_ns": Column(F64, "ns", "time during which the sender had data of this flow and a pause held it"),
@@ -67,8 +71,9 @@ COLUMNS: dict[str, dict[str, Column]] = {
         "pauses_sent": Column(I64, "frames", "pause frames that this node sent out of this port, to hold its peer"),
         "pauses_received": Column(I64, "frames", "pause frames that came in on this port, to hold this egress"),
         "paused_ns": Column(F64, "ns", "time during which the whole egress was held by a pause (PFC)"),
-        "max_queue_bytes": Column(I64, "B", "most that was stored for this port, in its queues or held back in virtual output "
-                                            "queues"),
+        "max_queue_bytes": Column(
+            I64, "B", "most that was stored for this port, in its queues or held back in virtual output queues"
+        ),
         "utilization": Column(F64, "", "time spent sending / simulated time"),
         "ack_bytes": Column(I64, "B", "the acknowledgements in tx_bytes"),
         "control_bytes": Column(I64, "B", "the control frames in tx_bytes (pauses, credits), and those that wait to be sent"),
@@ -144,7 +149,9 @@ COLUMNS: dict[str, dict[str, Column]] = {
 }
 
 FILES = {
-    "flows": "a row per flow", "switches": "a row per sample and switch", "ports": "a row per egress port",
+    "flows": "a row per flow",
+    "switches": "a row per sample and switch",
+    "ports": "a row per egress port",
     "pauses": "a row per pause and resume; when [measure] pauses = true",
     "queues": "a row per sample and queue that is not empty; when [measure] queues = true",
     "active_flows": "how often each port had how many active flows; when [measure] flows = true",
@@ -191,6 +198,7 @@ SHORT_BYTES, LONG_BYTES = 3_000, 3_000_000  # the papers' "short" is below, "lon
 def version() -> str:
     """Of the installed package."""
     from importlib import metadata
+
     try:
         return metadata.version("penstock")
     except metadata.PackageNotFoundError:
@@ -222,9 +230,21 @@ def make_frame(name: str, data: Mapping[str, Any], *, null_below_zero: Sequence[
     return pl.DataFrame(series)
 
 
-def flow_frame(*, start_ps: Any, finish_ps: Any, ideal_ps: Any, src: Any, dst: Any, bytes: Any, class_id: Any,
-               classes: Sequence[str], priority: Any, retransmitted_bytes: Any = None, paused_ps: Any = None,
-               flow_id: Any = None) -> pl.DataFrame:
+def flow_frame(
+    *,
+    start_ps: Any,
+    finish_ps: Any,
+    ideal_ps: Any,
+    src: Any,
+    dst: Any,
+    bytes: Any,
+    class_id: Any,
+    classes: Sequence[str],
+    priority: Any,
+    retransmitted_bytes: Any = None,
+    paused_ps: Any = None,
+    flow_id: Any = None,
+) -> pl.DataFrame:
     """The flows frame of numpy columns in ps and bytes; start_ps and finish_ps of -1 mean "never".
 
     Takes about 90 bytes per flow, and 16 more while it works.
@@ -238,14 +258,25 @@ def flow_frame(*, start_ps: Any, finish_ps: Any, ideal_ps: Any, src: Any, dst: A
     fct[never] = -1
     names = pl.Series(list(classes), dtype=pl.Enum(list(classes)))
     zeros = np.zeros(count, dtype=np.int64)
-    return make_frame("flows", {
-        "flow_id": np.arange(count) if flow_id is None else flow_id, "src": src, "dst": dst, "bytes": bytes,
-        "class": names.gather(np.asarray(class_id).astype(np.uint32)), "priority": priority,
-        "start_ps": start, "finish_ps": finish, "fct_ps": fct, "ideal_fct_ps": ideal,
-        "slowdown": pl.Series(slowdown, nan_to_null=True),
-        "retransmitted_bytes": zeros if retransmitted_bytes is None else retransmitted_bytes,
-        "paused_ps": zeros if paused_ps is None else paused_ps,
-    }, null_below_zero=("start_ns", "finish_ns", "fct_ns"))
+    return make_frame(
+        "flows",
+        {
+            "flow_id": np.arange(count) if flow_id is None else flow_id,
+            "src": src,
+            "dst": dst,
+            "bytes": bytes,
+            "class": names.gather(np.asarray(class_id).astype(np.uint32)),
+            "priority": priority,
+            "start_ps": start,
+            "finish_ps": finish,
+            "fct_ps": fct,
+            "ideal_fct_ps": ideal,
+            "slowdown": pl.Series(slowdown, nan_to_null=True),
+            "retransmitted_bytes": zeros if retransmitted_bytes is None else retransmitted_bytes,
+            "paused_ps": zeros if paused_ps is None else paused_ps,
+        },
+        null_below_zero=("start_ns", "finish_ns", "fct_ns"),
+    )
 
 
 @dataclass
@@ -261,19 +292,34 @@ class Run:
     summary: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def from_arrays(cls, flows: Mapping[str, Any], *, switches: Mapping[str, Any] | None = None,
-                    ports: Mapping[str, Any] | None = None, summary: Mapping[str, Any] | None = None,
-                    **optional: Mapping[str, Any]) -> "Run":
+    def from_arrays(
+        cls,
+        flows: Mapping[str, Any],
+        *,
+        switches: Mapping[str, Any] | None = None,
+        ports: Mapping[str, Any] | None = None,
+        summary: Mapping[str, Any] | None = None,
+        **optional: Mapping[str, Any],
+    ) -> "Run":
         """A run from numpy columns: `flows` as `flow_frame` takes them, the others as `make_frame` does.
 
         optional: frames by name (pauses, queues, active_flows, packets, nodes). Fills in what the summary can be told
         from the frames.
         """
+
         def frame(name: str, data: Mapping[str, Any] | None) -> pl.DataFrame:
             return empty_frame(name) if data is None else make_frame(name, data)
+
         frames = {name: frame(name, data) for name, data in optional.items() if data is not None}
-        run = cls(flow_frame(**flows), frame("switches", switches), frame("ports", ports), frames.pop("pauses", None),
-                  frames.pop("queues", None), frames, dict(summary or {}))
+        run = cls(
+            flow_frame(**flows),
+            frame("switches", switches),
+            frame("ports", ports),
+            frames.pop("pauses", None),
+            frames.pop("queues", None),
+            frames,
+            dict(summary or {}),
+        )
         run._complete()
         return run
 
@@ -305,8 +351,14 @@ class Run:
     @property
     def frames(self) -> dict[str, pl.DataFrame]:
         """All frames by name."""
-        named = {"flows": self.flows, "switches": self.switches, "ports": self.ports, "pauses": self.pauses,
-                 "queues": self.queues, **self.extra}
+        named = {
+            "flows": self.flows,
+            "switches": self.switches,
+            "ports": self.ports,
+            "pauses": self.pauses,
+            "queues": self.queues,
+            **self.extra,
+        }
         return {name: frame for name, frame in named.items() if frame is not None}
 
     def frame(self, name: str) -> pl.DataFrame:
@@ -341,9 +393,14 @@ class Run:
         other = [name for name in known if not name.startswith("incast")]
         return other if other and other != known else None
 
-    def slowdown(self, percentile: float | Sequence[float] = 99, by: Literal["size", "class", "priority"] = "size",
-                 bins: str | Sequence[int] | None = None, class_: str | Sequence[str] | None = None,
-                 statistic: Literal["percentile", "mean", "max"] = "percentile") -> pl.DataFrame:
+    def slowdown(
+        self,
+        percentile: float | Sequence[float] = 99,
+        by: Literal["size", "class", "priority"] = "size",
+        bins: str | Sequence[int] | None = None,
+        class_: str | Sequence[str] | None = None,
+        statistic: Literal["percentile", "mean", "max"] = "percentile",
+    ) -> pl.DataFrame:
         """FCT slowdown of the finished flows, a row per size bin (or class, or priority) that has flows.
 
         percentile  0 to 100, linear interpolation; several give a column each (p50, p99) instead of `slowdown`
@@ -362,14 +419,23 @@ class Run:
             flows = flows.with_columns(pl.Series("bin", index.astype(np.int32)))
         key = "bin" if by == "size" else by
         done = pl.col("slowdown").is_not_null()
-        table = flows.group_by(key).agg(
-            pl.col("bytes").filter(done).median().alias("bytes"), done.sum().cast(I64).alias("flows"),
-            (~done).sum().cast(I64).alias("unfinished"), *values).sort(key)
+        table = (
+            flows.group_by(key)
+            .agg(
+                pl.col("bytes").filter(done).median().alias("bytes"),
+                done.sum().cast(I64).alias("flows"),
+                (~done).sum().cast(I64).alias("unfinished"),
+                *values,
+            )
+            .sort(key)
+        )
         if by == "size":
             table = table.with_columns(
                 pl.col("bin").map_elements(lambda i: bounds[i - 1] if i else 0, return_dtype=I64).alias("above_bytes"),
-                pl.col("bin").map_elements(lambda i: bounds[i] if i < len(bounds) else None, return_dtype=I64,
-                                           skip_nulls=False).alias("to_bytes"))
+                pl.col("bin")
+                .map_elements(lambda i: bounds[i] if i < len(bounds) else None, return_dtype=I64, skip_nulls=False)
+                .alias("to_bytes"),
+            )
             table = table.select("above_bytes", "to_bytes", pl.exclude("above_bytes", "to_bytes", "bin"))
         return table
 
@@ -420,14 +486,15 @@ class Run:
 
         overwrite: replace an earlier run there; files that penstock did not make stay.
         """
+
         def write(folder: Path) -> None:
             for name, frame in self.frames.items():
                 about = {column: {"unit": c.unit, "description": c.text} for column, c in COLUMNS.get(name, {}).items()}
-                frame.write_parquet(folder / f"{name}.parquet",
-                                    metadata={"penstock": version(), "columns": json.dumps(about)})
+                frame.write_parquet(folder / f"{name}.parquet", metadata={"penstock": version(), "columns": json.dumps(about)})
             if self.summary.get("spec"):
                 (folder / "spec.toml").write_text(str(self.summary["spec"]))
             (folder / "summary.json").write_text(json.dumps(self.summary, indent=2, default=_plain) + "\n")
+
         return rundir.write_directory(Path(path), write, overwrite=overwrite)
 
     @classmethod
@@ -448,8 +515,15 @@ class Run:
         for name in ("flows", "switches", "ports"):
             if name not in frames:
                 raise SpecError(f"{folder}: {name}.parquet is missing; run the simulation again")
-        return cls(frames.pop("flows"), frames.pop("switches"), frames.pop("ports"), frames.pop("pauses", None),
-                   frames.pop("queues", None), frames, summary)
+        return cls(
+            frames.pop("flows"),
+            frames.pop("switches"),
+            frames.pop("ports"),
+            frames.pop("pauses", None),
+            frames.pop("queues", None),
+            frames,
+            summary,
+        )
 
 
 def empty_frame(name: str) -> pl.DataFrame:

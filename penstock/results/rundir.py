@@ -78,8 +78,10 @@ def check_writable(path: Path, *, overwrite: bool = False, flows: int = 0) -> No
         for parent in reversed(made):
             parent.rmdir()
     if free < flows * BYTES_PER_FLOW:
-        raise SpecError(f"{path}: the results of {flows:,} flows need about {format_size(flows * BYTES_PER_FLOW)}, "
-                        f"{format_size(free)} are free; give another folder with --out")
+        raise SpecError(
+            f"{path}: the results of {flows:,} flows need about {format_size(flows * BYTES_PER_FLOW)}, "
+            f"{format_size(free)} are free; give another folder with --out"
+        )
 
 
 def _check_free(path: Path, overwrite: bool) -> None:

@@ -23,8 +23,11 @@ parameters = {
     "most": ("bytes", "4MB", "queue of an application beyond which packets are dropped"),
     "weight": ("float64 0.001..1", 0.1, "of a new sample in R_recv (section 4.3: an EWMA; the value is open)"),
     "longest": ("time", "5ms", "no pause is longer (authors' code)"),
-    "repeat": ("float64 0..1000", 1.0, "a queue that grew by so many BDPs in a pause says it again: the frame was lost (not in "
-               "the paper); 0 = never"),
+    "repeat": (
+        "float64 0..1000",
+        1.0,
+        "a queue that grew by so many BDPs in a pause says it again: the frame was lost (not in the paper); 0 = never",
+    ),
     "with_rate": ("bool", True, "frames carry the rate as well as the time"),
     "recovery": ("time 1000..1e15", "1ms", "time in which the rate of a sender doubles that heard nothing more (open)"),
 }
@@ -45,7 +48,7 @@ def on_enqueue(backdraft, node, port, queue, pkt):
     if not to_application(backdraft, node, port):
         return
     mine = my_queue(backdraft, queue)
-    if queue.length == 1:                           # the first one: how long it waits says little before it is taken
+    if queue.length == 1:  # the first one: how long it waits says little before it is taken
         mine.last = node.now
         mine.taken = 0
     if backdraft.overlay and pkt.kind == DATA and queue.bytes > backdraft.th_over + my_port(backdraft, port).raised:
@@ -96,7 +99,7 @@ def on_dequeue(backdraft, node, port, queue, pkt):
             mine.gap = (1 - backdraft.weight) * mine.gap + backdraft.weight * sample
     mine.last = node.now
     mine.taken = pkt.size
-    if queue.length == 0:                           # what comes later was not waiting, and may be another flow
+    if queue.length == 0:  # what comes later was not waiting, and may be another flow
         if backdraft.adapt and mine.quiet_until > 0 and not pkt.flags & LAST:
             if node.now < mine.quiet_until + backdraft.at.world.base_rtt + backdraft.recovery:
                 raise_thresholds(backdraft, port)

@@ -14,9 +14,19 @@ The defaults are those of the DCQCN paper, with the BFC paper's marking; BFC's o
 """
 
 includes = ["ecn", "pfc"]
-flow_state = {"rate": "float64", "target": "float64", "line": "float64", "alpha": "float64", "alpha_at": "time",
-              "decrease_at": "time", "increase_at": "time", "stage": "int32", "started": "int16", "alpha_echo": "int8",
-              "decrease_echo": "int8"}
+flow_state = {
+    "rate": "float64",
+    "target": "float64",
+    "line": "float64",
+    "alpha": "float64",
+    "alpha_at": "time",
+    "decrease_at": "time",
+    "increase_at": "time",
+    "stage": "int32",
+    "started": "int16",
+    "alpha_echo": "int8",
+    "decrease_echo": "int8",
+}
 parameters = {
     "g": ("float64 0..1", 0.00390625, "weight of a slot in alpha (DCQCN: 1/256)"),
     "alpha_interval": ("time 1..1e18", "55us", "slot of alpha"),
@@ -32,23 +42,62 @@ parameters = {
 }
 presets = {
     # the HPCC paper's simulator at 100 Gbit/s; with the DCQCN paper's intervals; its shipped configuration file
-    "ns3": {"alpha_interval": "1us", "decrease_interval": "4us", "increase_interval": "300us", "fast_recovery": 1,
-            "r_ai": "20Mbps", "r_hai": "200Mbps", "min_rate": "1Gbps", "clamp_target": False, "cut_at_once": False,
-            "ecn.k_min": "400KB",
-            "ecn.k_max": "1600KB", "ecn.p_max": 0.2, "ecn.per": "100Gbps", "pfc.alpha": 0.125, "pfc.reserve": 4096,
-            "host.ack_priority": "data"},
-    "ns3_paper": {"alpha_interval": "50us", "decrease_interval": "50us", "increase_interval": "55us",
-                  "fast_recovery": 1, "r_ai": "20Mbps", "r_hai": "200Mbps", "min_rate": "1Gbps", "clamp_target": False,
-                  "ecn.k_min": "400KB", "ecn.k_max": "1600KB", "ecn.p_max": 0.2, "ecn.per": "100Gbps",
-                  "pfc.alpha": 0.125, "pfc.reserve": 4096, "host.ack_priority": "data"},
-    "config": {"alpha_interval": "1us", "decrease_interval": "4us", "increase_interval": "900us", "fast_recovery": 1,
-               "r_ai": "50Mbps", "r_hai": "100Mbps", "min_rate": "100Mbps", "clamp_target": False, "cut_at_once": False,
-            "ecn.k_min": "400KB",
-               "ecn.k_max": "1600KB", "ecn.p_max": 0.2, "ecn.per": "100Gbps", "pfc.alpha": 0.125, "pfc.reserve": 4096,
-               "host.ack_priority": "data"},
+    "ns3": {
+        "alpha_interval": "1us",
+        "decrease_interval": "4us",
+        "increase_interval": "300us",
+        "fast_recovery": 1,
+        "r_ai": "20Mbps",
+        "r_hai": "200Mbps",
+        "min_rate": "1Gbps",
+        "clamp_target": False,
+        "cut_at_once": False,
+        "ecn.k_min": "400KB",
+        "ecn.k_max": "1600KB",
+        "ecn.p_max": 0.2,
+        "ecn.per": "100Gbps",
+        "pfc.alpha": 0.125,
+        "pfc.reserve": 4096,
+        "host.ack_priority": "data",
+    },
+    "ns3_paper": {
+        "alpha_interval": "50us",
+        "decrease_interval": "50us",
+        "increase_interval": "55us",
+        "fast_recovery": 1,
+        "r_ai": "20Mbps",
+        "r_hai": "200Mbps",
+        "min_rate": "1Gbps",
+        "clamp_target": False,
+        "ecn.k_min": "400KB",
+        "ecn.k_max": "1600KB",
+        "ecn.p_max": 0.2,
+        "ecn.per": "100Gbps",
+        "pfc.alpha": 0.125,
+        "pfc.reserve": 4096,
+        "host.ack_priority": "data",
+    },
+    "config": {
+        "alpha_interval": "1us",
+        "decrease_interval": "4us",
+        "increase_interval": "900us",
+        "fast_recovery": 1,
+        "r_ai": "50Mbps",
+        "r_hai": "100Mbps",
+        "min_rate": "100Mbps",
+        "clamp_target": False,
+        "cut_at_once": False,
+        "ecn.k_min": "400KB",
+        "ecn.k_max": "1600KB",
+        "ecn.p_max": 0.2,
+        "ecn.per": "100Gbps",
+        "pfc.alpha": 0.125,
+        "pfc.reserve": 4096,
+        "host.ack_priority": "data",
+    },
 }
 
-PHASE = 1000        # the clock of the cuts starts 1 ns after that of alpha
+PHASE = 1000  # the clock of the cuts starts 1 ns after that of alpha
 
 
 def on_start(dcqcn, node, flow, pkt):

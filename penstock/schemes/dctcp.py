@@ -12,8 +12,18 @@ very first ACK is an increase too.
 """
 
 includes = ["ecn", "pfc"]
-flow_state = {"w": "float64", "rate": "float64", "line": "float64", "alpha": "float64", "window_end": "int64",
-              "cwr_end": "int64", "acks": "int32", "marked": "int32", "packets": "int32", "growing": "int32"}
+flow_state = {
+    "w": "float64",
+    "rate": "float64",
+    "line": "float64",
+    "alpha": "float64",
+    "window_end": "int64",
+    "cwr_end": "int64",
+    "acks": "int32",
+    "marked": "int32",
+    "packets": "int32",
+    "growing": "int32",
+}
 parameters = {
     "form": ("choice window rate", "window", "what the law moves: the paper's window, or the HPCC simulator's rate"),
     "g": ("float64 0..1", 0.0625, "weight of a window in alpha (DCTCP: 1/16)"),
@@ -25,20 +35,38 @@ parameters = {
 }
 presets = {
     # the HPCC paper's simulator, 30 KB x Bw / 10 Gbit/s (section 5.1)
-    "ns3": {"form": "rate", "min_rate": "1Gbps", "ecn.k_min": "300KB", "ecn.k_max": "300KB", "ecn.per": "100Gbps",
-            "pfc.alpha": 0.125, "pfc.reserve": 4096, "host.ack_priority": "data"},
+    "ns3": {
+        "form": "rate",
+        "min_rate": "1Gbps",
+        "ecn.k_min": "300KB",
+        "ecn.k_max": "300KB",
+        "ecn.per": "100Gbps",
+        "pfc.alpha": 0.125,
+        "pfc.reserve": 4096,
+        "host.ack_priority": "data",
+    },
     # the BFC paper's baseline
     "bfc": {"form": "rate", "g": 0.00390625, "r_ai": "500Mbps", "pfc.alpha": 0.125, "pfc.reserve": 4096},
     # the Floodgate authors' simulator: DCQCN's marking instead of a step
-    "floodgate": {"form": "rate", "g": 0.00390625, "r_ai": "1Gbps", "ecn.k_min": "400KB", "ecn.k_max": "1600KB", "ecn.p_max": 0.2,
-                  "ecn.per": "100Gbps", "pfc.alpha": 0.25, "pfc.reserve": 4096, "host.ack_priority": "data"},
+    "floodgate": {
+        "form": "rate",
+        "g": 0.00390625,
+        "r_ai": "1Gbps",
+        "ecn.k_min": "400KB",
+        "ecn.k_max": "1600KB",
+        "ecn.p_max": 0.2,
+        "ecn.per": "100Gbps",
+        "pfc.alpha": 0.25,
+        "pfc.reserve": 4096,
+        "host.ack_priority": "data",
+    },
     "slow_start": {"slow_start": 10},
 }
 scheme_state = {"most": "int64"}
 
-WINDOW = 0          # forms
+WINDOW = 0  # forms
 RATE = 1
-NONE = -1           # no window of data has begun, or none has been cut
+NONE = -1  # no window of data has begun, or none has been cut
 
 
 def set_up(dctcp):
@@ -76,7 +104,7 @@ def end_window(dctcp, flow, pkt):
         mine.growing = 0
     if pkt.seq <= mine.window_end:
         return 0
-    if mine.window_end == NONE:                     # the very first ACK
+    if mine.window_end == NONE:  # the very first ACK
         mine.window_end = flow.sent
         mine.packets = flow.sent // dctcp.at.world.mtu + 1
         return dctcp.form == RATE

@@ -8,15 +8,21 @@ On Enqueue / On Dequeue are the paper's; flow_table is indexed by egress port an
 structs = {"entry": {"expires": "time", "size": "int32", "q_assignment": "int32"}}
 packet_state = {"entry": "int32"}
 node_state = {"sticky": "time", "queues": "int32", "words": "int32"}
-port_state = {"empty": "mask[16]", "flow_table": "entry[max(queues, edge_queues) * table]",
-              "kept_until": "time[max(queues, edge_queues)]"}
+port_state = {
+    "empty": "mask[16]",
+    "flow_table": "entry[max(queues, edge_queues) * table]",
+    "kept_until": "time[max(queues, edge_queues)]",
+}
 parameters = {
     "queues": ("int32 1..1024", 32, "physical queues per port, beside the control queue (section 6.2.1: 32; Tofino2 400G: 128)"),
     "edge_queues": ("int32 0..1024", 0, "the same at virtual switches, which have more memory (Backdraft section 3); 0 = same"),
     "table": ("int32 1..10000", 100, "flow-table entries per queue (section 3.3.1)"),
     "sticky": ("float64", 2.0, "sticky threshold in one-hop round trips (section 3.3.2)"),
-    "kept_queues": ("choice last alike", "last",
-                    "an empty queue that a flow sticks to is taken if there is no other, or like any other (open in 3.3.1)"),
+    "kept_queues": (
+        "choice last alike",
+        "last",
+        "an empty queue that a flow sticks to is taken if there is no other, or like any other (open in 3.3.1)",
+    ),
     "assignment": ("choice dynamic stochastic single", "dynamic", "how flows get their queues (sections 3.3.1, 6.1)"),
 }
 presets = {"stochastic": {"assignment": "stochastic"}, "single": {"assignment": "single"}}
@@ -25,7 +31,7 @@ fabric = {"queues": "max(queues, edge_queues)"}
 DYNAMIC = 0
 STOCHASTIC = 1
 SINGLE = 2
-ALIKE = 1           # kept_queues
+ALIKE = 1  # kept_queues
 
 
 def set_up_node(dqa, node):

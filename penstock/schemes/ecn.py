@@ -14,7 +14,7 @@ parameters = {
 presets = {"ns3": {"k_min": "400KB", "k_max": "1600KB", "p_max": 0.2, "per": "100Gbps"}}
 scheme_state = {"low": "float64", "high": "float64"}
 
-ALWAYS = 2147483648.0       # draws are below it
+ALWAYS = 2147483648.0  # draws are below it
 
 
 def set_up(ecn):

@@ -13,18 +13,41 @@ What waits for a link that is down, or came down and goes up again round it, is 
 """
 
 includes = ["pfc"]
-structs = {"cell": {"next_psn": "int64", "last_credit": "int64", "heard": "time",               # towards a destination
-                    "queued": "int64", "apart": "int64",                                     # waits for the wire; for a dead link
-                    "received": "int64", "stored": "int64", "credited": "int64"},               # on its way from upstream
-           "destination": {"inflight": "int64", "held": "int64", "voq": "int32", "pausing": "int32"}}
+structs = {
+    "cell": {
+        "next_psn": "int64",
+        "last_credit": "int64",
+        "heard": "time",  # towards a destination
+        "queued": "int64",
+        "apart": "int64",  # waits for the wire; for a dead link
+        "received": "int64",
+        "stored": "int64",
+        "credited": "int64",
+    },  # on its way from upstream
+    "destination": {"inflight": "int64", "held": "int64", "voq": "int32", "pausing": "int32"},
+}
 packet_state = {"psn": "int64"}
 frame_state = {"psns": "int64[32]", "dsts": "int16[32]", "count": "int32"}
-port_state = {"window": "int64", "hop_bdp": "int64", "owed": "int64", "due": "time", "phase": "time",
-              "pending": "mask[hosts // 64 + 1]", "paused": "mask[hosts // 64 + 1]"}
-node_state = {"cells": "cell[hosts * ports * switch]", "destinations": "destination[hosts * switch]",
-              "open": "mask[(hosts // 64 + 1) * switch]", "lease": "time[hosts * host_pause * (1 - switch)]",
-              "leased": "mask[(hosts // 64 + 1) * (1 - switch)]", "syn_due": "time", "renew_due": "time",
-              "thre": "int64", "middle": "int32"}
+port_state = {
+    "window": "int64",
+    "hop_bdp": "int64",
+    "owed": "int64",
+    "due": "time",
+    "phase": "time",
+    "pending": "mask[hosts // 64 + 1]",
+    "paused": "mask[hosts // 64 + 1]",
+}
+node_state = {
+    "cells": "cell[hosts * ports * switch]",
+    "destinations": "destination[hosts * switch]",
+    "open": "mask[(hosts // 64 + 1) * switch]",
+    "lease": "time[hosts * host_pause * (1 - switch)]",
+    "leased": "mask[(hosts // 64 + 1) * (1 - switch)]",
+    "syn_due": "time",
+    "renew_due": "time",
+    "thre": "int64",
+    "middle": "int32",
+}
 parameters = {
     "m": ("float64 0.01..1000", 1.0, "window in BDP_nextHop, beside C_out T (sections 3.2, 4.2; ideal: 1.5)"),
     "t": ("time", "10us", "credit timer T of each ingress (section 4.1); 0 = a credit for every packet (section 3.2)"),
@@ -48,10 +71,10 @@ presets = {
 }
 fabric = {"voqs": "max(voqs, groups)", "nic_by_destination": "host_pause"}
 
-CREDIT = 3          # commands of frames, beside PAUSE and RESUME for dstPause and dstResume
+CREDIT = 3  # commands of frames, beside PAUSE and RESUME for dstPause and dstResume
 SYN = 4
 HEADER = 58
-ENTRIES = 32        # of a frame
+ENTRIES = 32  # of a frame
 
 
 # ---- Set-up ----
@@ -110,7 +133,7 @@ def wake_at(floodgate, node, when):
 
 
 def on_send(floodgate, node, flow, pkt):
-    my_packet(floodgate, pkt).psn = 0                   # hosts have no window
+    my_packet(floodgate, pkt).psn = 0  # hosts have no window
 
 
 def window_of(floodgate, node, port, pkt):
@@ -186,7 +209,7 @@ def on_dequeue(floodgate, node, port, queue, pkt):
     mine.psn = 0
     if window_of(floodgate, node, port, pkt) > 0:
         cell = cell_of(floodgate, node, port.slot, pkt.dst)
-        late = min(cell.apart, pkt.size)                # the link was down
+        late = min(cell.apart, pkt.size)  # the link was down
         if late > 0:
             cell.apart -= late
             spend(floodgate, node, pkt.dst, late)
@@ -479,7 +502,7 @@ def on_timer(floodgate, node):
             send_credits(floodgate, node, port_at(node, slot))
             ingress.due = NEVER
             for w in range(ingress.pending_count):
-                if ingress.pending[w]:                      # some are delayed
+                if ingress.pending[w]:  # some are delayed
                     ingress.due = node.now + floodgate.t
         soonest = min(soonest, ingress.due)
     if mine.syn_due <= node.now:

@@ -12,8 +12,17 @@ The header of 42 bytes is there at any number of hops, the first five of which w
 includes = ["pfc"]
 structs = {"link": {"ts": "time", "tx_bytes": "int64", "qlen": "int32", "ps_per_byte": "int32"}}
 packet_state = {"hops": "int32", "path": "int32", "ack_l": "link[5]"}
-flow_state = {"w": "float64", "wc": "float64", "u": "float64", "w_init": "float64", "last_update_seq": "int64",
-              "inc_stage": "int32", "hops": "int32", "path": "int32", "l": "link[5]"}
+flow_state = {
+    "w": "float64",
+    "wc": "float64",
+    "u": "float64",
+    "w_init": "float64",
+    "last_update_seq": "int64",
+    "inc_stage": "int32",
+    "hops": "int32",
+    "path": "int32",
+    "l": "link[5]",
+}
 scheme_state = {"base_rtt": "float64", "step": "float64"}
 parameters = {
     "eta": ("float64 0.01..1", 0.95, "target utilisation (section 3.3)"),
@@ -28,15 +37,27 @@ parameters = {
 }
 presets = {
     # the authors' simulator: ACKs queue behind data; 50 Mbit/s is the paper's 80 bytes per 13 us
-    "ns3": {"max_stage": 0, "r_ai": "50Mbps", "min_rate": "1Gbps", "pfc.alpha": 0.125, "pfc.reserve": 4096,
-            "host.ack_priority": "data"},
+    "ns3": {
+        "max_stage": 0,
+        "r_ai": "50Mbps",
+        "min_rate": "1Gbps",
+        "pfc.alpha": 0.125,
+        "pfc.reserve": 4096,
+        "host.ack_priority": "data",
+    },
     # the BFC paper's baseline
-    "bfc": {"max_stage": 0, "r_ai": "50Mbps", "min_rate": "100Mbps", "pfc.alpha": 0.125, "pfc.reserve": 4096,
-            "host.ack_priority": "control"},
+    "bfc": {
+        "max_stage": 0,
+        "r_ai": "50Mbps",
+        "min_rate": "100Mbps",
+        "pfc.alpha": 0.125,
+        "pfc.reserve": 4096,
+        "host.ack_priority": "control",
+    },
 }
 
 MAX_HOP = 5
-PER_ACK = 1         # reactions
+PER_ACK = 1  # reactions
 PER_RTT = 2
 RX = 1
 
@@ -68,10 +89,10 @@ def on_dequeue(hpcc, node, port, queue, pkt):
         link.ts = node.now
         link.tx_bytes = port.tx_bytes
         link.qlen = port.bytes
-        if not pkt.held:                                            # Floodgate section 8: it does not see what is held back
+        if not pkt.held:  # Floodgate section 8: it does not see what is held back
             link.qlen -= port.held
         link.ps_per_byte = port.ps_per_byte
-        if hpcc.rate == RX:                                         # what came = what was sent + what is here
+        if hpcc.rate == RX:  # what came = what was sent + what is here
             link.tx_bytes += pkt.size + port.bytes
 
 
@@ -80,7 +101,7 @@ def on_dequeue(hpcc, node, port, queue, pkt):
 
 def on_start(hpcc, node, flow, pkt):
     mine = my_flow(hpcc, flow)
-    mine.w_init = hpcc.base_rtt / port_at(node, 0).ps_per_byte      # B_NIC T
+    mine.w_init = hpcc.base_rtt / port_at(node, 0).ps_per_byte  # B_NIC T
     mine.w = mine.w_init
     mine.wc = mine.w_init
     mine.u = 1.0
@@ -115,7 +136,7 @@ def measure_inflight(hpcc, flow, pkt) -> float:
             if u_link > u:
                 u = u_link
                 tau = float(new.ts - old.ts)
-    weight = min(tau, hpcc.base_rtt) / hpcc.base_rtt                # lines 8 and 9
+    weight = min(tau, hpcc.base_rtt) / hpcc.base_rtt  # lines 8 and 9
     mine.u = (1 - weight) * mine.u + weight * u
     return mine.u
 
@@ -153,13 +174,13 @@ def on_ack(hpcc, node, flow, pkt):
     """NewAck, lines 21 to 27."""
     mine = my_flow(hpcc, flow)
     ack = my_packet(hpcc, pkt)
-    if ack.hops != mine.hops or ack.path != mine.path:              # there is no L to compare with
+    if ack.hops != mine.hops or ack.path != mine.path:  # there is no L to compare with
         mine.hops = ack.hops
         mine.path = ack.path
         mine.last_update_seq = flow.sent
         remember(hpcc, flow, pkt)
         return
-    if hpcc.reaction == PER_ACK:                                    # equation (3)
+    if hpcc.reaction == PER_ACK:  # equation (3)
         mine.w = bound(hpcc, flow, mine.w / (measure_inflight(hpcc, flow, pkt) / hpcc.eta) + hpcc.step)
     elif pkt.seq > mine.last_update_seq:
         mine.w = compute_wind(hpcc, flow, measure_inflight(hpcc, flow, pkt), 1)

@@ -8,12 +8,11 @@ share one; one that has 60000 active flows takes no more packets.
 
 includes = ["window_cap"]
 structs = {"entry": {"key": "int32", "packets": "int32", "queue": "int32"}}
-port_state = {"active": "entry[65536]", "free": "int16[queues]", "spare": "int32",
-              "unused": "int32", "shared": "int64"}
+port_state = {"active": "entry[65536]", "free": "int16[queues]", "spare": "int32", "unused": "int32", "shared": "int64"}
 parameters = {"queues": ("int32 1..16384", 8192, "queues per port; each takes memory only once it is used")}
 fabric = {"queues": "queues", "buffer": "unbounded"}
 
-BITS = 16           # of the table of active flows
+BITS = 16  # of the table of active flows
 MASK = 65535
 MOST = 60000
 

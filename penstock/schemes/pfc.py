@@ -6,8 +6,14 @@ below the threshold.  A packet is refused only when the headroom is full too.  A
 be is said again every `refresh`, so that a frame lost on a bad link does not stop the port for ever.
 """
 
-port_state = {"shared": "int64", "headroom": "int64", "headroom_size": "int64", "line": "int64", "pausing": "int32",
-              "quiet": "int32"}
+port_state = {
+    "shared": "int64",
+    "headroom": "int64",
+    "headroom_size": "int64",
+    "line": "int64",
+    "pausing": "int32",
+    "quiet": "int32",
+}
 node_state = {"shared_used": "int64", "shared_size": "int64"}
 parameters = {
     "alpha": ("float64 0..16", 0.11, "share of the free buffer that one ingress may hold (BFC section 6.2.1)"),
@@ -20,8 +26,8 @@ parameters = {
 presets = {"ns3": {"alpha": 0.125, "reserve": 4096}}
 fabric = {"lossless": "senders == 0"}
 
-EDGE = 1            # senders
-PERIODS = 64        # refreshes that still go out after a resume
+EDGE = 1  # senders
+PERIODS = 64  # refreshes that still go out after a resume
 
 
 def set_up_node(pfc, node):

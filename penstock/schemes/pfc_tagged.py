@@ -10,11 +10,19 @@ pause is a lease here, renewed at half of it.
 """
 
 includes = ["pfc"]
-structs = {"cell": {"lease": "time"},                                                               # by destination and port
-           "destination": {"held": "int64", "voq": "int32", "paused": "int32", "pausing": "int32"}}
+structs = {
+    "cell": {"lease": "time"},  # by destination and port
+    "destination": {"held": "int64", "voq": "int32", "paused": "int32", "pausing": "int32"},
+}
 port_state = {"pausing": "mask[hosts // 64 + 1]"}
-node_state = {"cells": "cell[hosts * ports]", "leased": "mask[hosts * ports // 64 + 1]", "destinations": "destination[hosts]",
-              "used": "mask[voqs // 64 + 1]", "turn": "int32", "renew_due": "time"}
+node_state = {
+    "cells": "cell[hosts * ports]",
+    "leased": "mask[hosts * ports // 64 + 1]",
+    "destinations": "destination[hosts]",
+    "used": "mask[voqs // 64 + 1]",
+    "turn": "int32",
+    "renew_due": "time",
+}
 parameters = {
     "xoff": ("bytes", "64KB", "egress queue of a last hop, or VOQ, beyond which a destination is paused"),
     "xon": ("bytes", "32KB", "and up to which it is resumed"),
@@ -26,7 +34,7 @@ fabric = {"voqs": "voqs", "nic_by_destination": "host_pause"}
 
 
 def set_up_port(pfc_tagged, node, port):
-    my_node(pfc_tagged, node).renew_due = NEVER         # here: the set-up of a node is repeated when a rate changes
+    my_node(pfc_tagged, node).renew_due = NEVER  # here: the set-up of a node is repeated when a rate changes
 
 
 def destination_of(pfc_tagged, node, dst) -> destination:

@@ -16,8 +16,14 @@ paper's, whatever the network's RTT.  There alpha, the weight of the *new* sampl
 
 includes = ["pfc"]
 packet_state = {"stamp": "time"}
-flow_state = {"rate": "float64", "line": "float64", "rtt_diff": "float64", "prev_rtt": "time", "last_update_seq": "int64",
-              "in_a_row": "int32"}
+flow_state = {
+    "rate": "float64",
+    "line": "float64",
+    "rtt_diff": "float64",
+    "prev_rtt": "time",
+    "last_update_seq": "int64",
+    "in_a_row": "int32",
+}
 scheme_state = {"hai_step": "float64"}
 parameters = {
     "alpha": ("float64 0..1", 0.875, "EWMA weight of the new sample in rtt_diff (as HPCC's simulator has it)"),
@@ -36,16 +42,42 @@ parameters = {
 }
 presets = {
     # the HPCC paper's simulator at 100 Gbit/s, without and with a window; five increases, then HAI
-    "ns3": {"delta": "100Mbps", "r_hai": "500Mbps", "hai": "increases", "hai_from": 6, "min_rate": "1Gbps",
-            "pfc.alpha": 0.125, "pfc.reserve": 4096, "host.ack_priority": "data"},
-    "ns3_win": {"delta": "100Mbps", "r_hai": "500Mbps", "hai": "increases", "hai_from": 6, "min_rate": "1Gbps",
-                "window": True, "pfc.alpha": 0.125, "pfc.reserve": 4096, "host.ack_priority": "data"},
+    "ns3": {
+        "delta": "100Mbps",
+        "r_hai": "500Mbps",
+        "hai": "increases",
+        "hai_from": 6,
+        "min_rate": "1Gbps",
+        "pfc.alpha": 0.125,
+        "pfc.reserve": 4096,
+        "host.ack_priority": "data",
+    },
+    "ns3_win": {
+        "delta": "100Mbps",
+        "r_hai": "500Mbps",
+        "hai": "increases",
+        "hai_from": 6,
+        "min_rate": "1Gbps",
+        "window": True,
+        "pfc.alpha": 0.125,
+        "pfc.reserve": 4096,
+        "host.ack_priority": "data",
+    },
     # the Floodgate authors' simulator
-    "floodgate": {"delta": "50Mbps", "r_hai": "100Mbps", "hai": "increases", "hai_from": 6, "min_rate": "100Mbps",
-                  "window": True, "pfc.alpha": 0.25, "pfc.reserve": 4096, "host.ack_priority": "data"},
+    "floodgate": {
+        "delta": "50Mbps",
+        "r_hai": "100Mbps",
+        "hai": "increases",
+        "hai_from": 6,
+        "min_rate": "100Mbps",
+        "window": True,
+        "pfc.alpha": 0.25,
+        "pfc.reserve": 4096,
+        "host.ack_priority": "data",
+    },
 }
 
-GRADIENT = 0        # what counts for HAI mode
+GRADIENT = 0  # what counts for HAI mode
 INCREASES = 1
 
 

@@ -85,8 +85,10 @@ class HostConfig:
         if self.mtu + self.header > 65535:
             raise SpecError(f"host.mtu = {self.mtu}: mtu + header must be 65535 bytes or less")
         if self.ack_priority not in ACK_PRIORITIES:
-            raise SpecError(f'host.ack_priority = "{self.ack_priority}": must be one of {", ".join(ACK_PRIORITIES)}'
-                            + nearest(str(self.ack_priority), ACK_PRIORITIES))
+            raise SpecError(
+                f'host.ack_priority = "{self.ack_priority}": must be one of {", ".join(ACK_PRIORITIES)}'
+                + nearest(str(self.ack_priority), ACK_PRIORITIES)
+            )
 
     @property
     def rto_ps(self) -> int:

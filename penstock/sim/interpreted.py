@@ -20,9 +20,17 @@ from typing import Any, ClassVar
 ROOT = Path(__file__).parents[1]
 BITS = {"int8_t": 7, "int16_t": 15, "int32_t": 31, "int64_t": 63, "uint64_t": 64}
 FORMATS = {"int8_t": "i1", "int16_t": "i2", "int32_t": "i4", "int64_t": "i8"}
-COMPILED = ("fabric.queueing", "fabric.switch", "fabric.pacing", "sim.core.sender", "sim.core.receiver", "sim.core.engine", "sim.core.build")
+COMPILED = (
+    "fabric.queueing",
+    "fabric.switch",
+    "fabric.pacing",
+    "sim.core.sender",
+    "sim.core.receiver",
+    "sim.core.engine",
+    "sim.core.build",
+)
 MASK = 2**64 - 1
-AREAS: dict[tuple[str, int], type] = {}     # of the running composition: owner and offset -> class
+AREAS: dict[tuple[str, int], type] = {}  # of the running composition: owner and offset -> class
 
 
 def at(index: int, count: int, what: bytes) -> int:
@@ -112,13 +120,30 @@ def load_types(path: Path) -> dict[str, Any]:
     """The names of state.pxd."""
     text = path.read_text()
     names: dict[str, Any] = {
-        "at": at, "hash31": hash31, "pick": pick, "NEVER": 2**63 - 1, "FAILED": -(2**63 - 1) // 128,
+        "at": at,
+        "hash31": hash31,
+        "pick": pick,
+        "NEVER": 2**63 - 1,
+        "FAILED": -(2**63 - 1) // 128,
+        **dict.fromkeys(("fetch_add", "store_release")),  # of the barrier, which one thread never meets
         **dict.fromkeys(("NO_PACKET", "NO_QUEUE", "NO_FLOW", "NO_SINK", "NO_PORT")),
-        "step": lambda table, index, size: table[index], "sizeof": lambda kind: 64, "whole": int,
-        "load_relaxed": lambda x: x, "load_acquire": lambda x: x, "cpu_pause": lambda: None, "sched_yield": lambda: None,
-        "prefetch": lambda pkt: None, "bit": lambda i: 1 << i, "lowest_bit": lambda x: (x & -x).bit_length() - 1,
-        "bits_set": lambda x: bin(x).count("1"), "clear": lambda thing, size: thing.__init__(), "new_arena": lambda: None,
-        "zeroed": zeroed, "Log": list, "double": float, **dict.fromkeys(BITS, int),
+        "step": lambda table, index, size: table[index],
+        "sizeof": lambda kind: 64,
+        "whole": int,
+        "load_relaxed": lambda x: x,
+        "load_acquire": lambda x: x,
+        "cpu_pause": lambda: None,
+        "sched_yield": lambda: None,
+        "prefetch": lambda pkt: None,
+        "bit": lambda i: 1 << i,
+        "lowest_bit": lambda x: (x & -x).bit_length() - 1,
+        "bits_set": lambda x: bin(x).count("1"),
+        "clear": lambda thing, size: thing.__init__(),
+        "new_arena": lambda: None,
+        "zeroed": zeroed,
+        "Log": list,
+        "double": float,
+        **dict.fromkeys(BITS, int),
     }
     for body in re.findall(r"^cdef enum:\n((?:    .*\n)+)", text, re.M):
         exec(re.sub("^    ", "", body, flags=re.M), names)
@@ -147,8 +172,10 @@ def record_class(name: str, record: Any, classes: dict[str, type], types_of: dic
         if not field.star and not field.length and _c(types_of, field) in BITS:
             bits[field.name] = BITS[_c(types_of, field)]
     made = make_class(name, initial, bits)
-    made.fields = {f.at: (f.name, classes.get(f.element) or (float if _c(types_of, f) == "double" else int))  # type: ignore[attr-defined]
-                   for f in record.fields}
+    made.fields = {
+        f.at: (f.name, classes.get(f.element) or (float if _c(types_of, f) == "double" else int))  # type: ignore[attr-defined]
+        for f in record.fields
+    }
     return made
 
 
@@ -158,8 +185,8 @@ def _c(types_of: dict[str, Any], field: Any) -> str:
 
 def scheme_module(declared: Any) -> types.ModuleType:
     """A scheme file, built in or a user's, as a module of plain Python."""
-    from penstock.fabric import pacing, queueing, state, switch
     from penstock.composition.declare import C_TYPES, class_of
+    from penstock.fabric import pacing, queueing, state, switch
 
     module = types.ModuleType(declared.name)
     names = vars(module)
@@ -351,8 +378,23 @@ def rows_of(worker: Any, name: str) -> bytes:
     return bytes(table.tobytes())
 
 
+def run_released(worker: Any, count: int) -> None:
+    from penstock.sim.core.engine import run_windows
+
+    run_windows(worker, count)
+
+
 def free_world(world: Any) -> None:
     pass
+
+
+class CoreLoader(importlib.machinery.SourceFileLoader):
+    """A module of the core from its .py; what its .pxd does with pointers is there before it runs."""
+
+    def exec_module(self, module: types.ModuleType) -> None:
+        if module.__name__ == "penstock.sim.core.build":
+            vars(module).update({name: globals()[name] for name in __all__})
+        super().exec_module(module)
 
 
 class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
@@ -362,7 +404,8 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
         if name == "penstock.fabric.state":
             return importlib.util.spec_from_loader(name, self)
         if name.removeprefix("penstock.") in COMPILED:
-            return importlib.util.spec_from_file_location(name, ROOT / (name.removeprefix("penstock.").replace(".", "/") + ".py"))
+            file = ROOT / (name.removeprefix("penstock.").replace(".", "/") + ".py")
+            return importlib.util.spec_from_file_location(name, file, loader=CoreLoader(name, str(file)))
         return None
 
     def exec_module(self, module: types.ModuleType) -> None:
@@ -379,9 +422,32 @@ def install() -> None:
 
 
 __all__ = [
-    "add_flow_hook", "add_frame_hook", "add_packet_hook", "add_queue_hook", "add_timer_hook", "call_set_up", "call_set_up_node",
-    "call_set_up_port", "free_world", "hook_of", "int16_table", "int32_table", "int64_table", "me_at", "me_of", "new_me",
-    "node_area", "port_area", "put_own_table", "put_table", "rows_of", "set_fabric_hooks", "set_parameter", "set_places",
+    "add_flow_hook",
+    "add_frame_hook",
+    "add_packet_hook",
+    "add_queue_hook",
+    "add_timer_hook",
+    "call_set_up",
+    "call_set_up_node",
+    "call_set_up_port",
+    "free_world",
+    "hook_of",
+    "int8_table",
+    "int16_table",
+    "int32_table",
+    "int64_table",
+    "me_at",
+    "me_of",
+    "new_me",
+    "node_area",
+    "port_area",
+    "put_own_table",
+    "put_table",
+    "rows_of",
+    "run_released",
+    "set_fabric_hooks",
+    "set_parameter",
+    "set_places",
     "start_table",
 ]
 

@@ -20,14 +20,42 @@ REASONS = ("buffer full", "refused by the scheme", "link loss", "link down", "no
 EVENTS = ("enqueue", "dequeue", "drop", "receive", "hold")
 ROWS = {
     "switch": np.dtype([("time", "i8"), ("buffer", "i8"), ("longest", "i8"), ("node", "i4"), ("flows", "i4")]),
-    "port": np.dtype([("time", "i8"), ("bytes", "i8"), ("tx_bytes", "i8"), ("ack_bytes", "i8"), ("frame_bytes", "i8"),
-                      ("node", "i4"), ("port", "i4"), ("active", "i4"), ("flows", "i4")]),
+    "port": np.dtype(
+        [
+            ("time", "i8"),
+            ("bytes", "i8"),
+            ("tx_bytes", "i8"),
+            ("ack_bytes", "i8"),
+            ("frame_bytes", "i8"),
+            ("node", "i4"),
+            ("port", "i4"),
+            ("active", "i4"),
+            ("flows", "i4"),
+        ]
+    ),
     "queue": np.dtype([("time", "i8"), ("bytes", "i8"), ("node", "i4"), ("port", "i4"), ("queue", "i4"), ("paused", "i4")]),
     "flow": np.dtype([("time", "i8"), ("acked", "i8"), ("window", "i8"), ("number", "i4"), ("node", "i4")]),
     "pause": np.dtype([("time", "i8"), ("node", "i4"), ("port", "i4"), ("queue", "i4"), ("command", "i4")]),
-    "trace": np.dtype([("time", "i8"), ("seq", "i8"), ("node", "i4"), ("number", "i4"), ("event", "i2"), ("port", "i2"),
-                       ("in_port", "i2"), ("queue", "i2"), ("upstream_q", "i2"), ("size", "i2"), ("kind", "i1"), ("ecn", "i1"),
-                       ("flags", "i1"), ("spare", "i1"), ("queue_bytes", "i8"), ("port_bytes", "i8")]),
+    "trace": np.dtype(
+        [
+            ("time", "i8"),
+            ("seq", "i8"),
+            ("node", "i4"),
+            ("number", "i4"),
+            ("event", "i2"),
+            ("port", "i2"),
+            ("in_port", "i2"),
+            ("queue", "i2"),
+            ("upstream_q", "i2"),
+            ("size", "i2"),
+            ("kind", "i1"),
+            ("ecn", "i1"),
+            ("flags", "i1"),
+            ("spare", "i1"),
+            ("queue_bytes", "i8"),
+            ("port_bytes", "i8"),
+        ]
+    ),
 }
 
 
@@ -64,8 +92,13 @@ def collect(runner: Runner) -> Run:
     if samples:
         columns = np.array(samples, dtype=np.int64).T
         frames["active_flows"] = dict(zip(("node", "port", "active_flows", "samples"), columns))
-    return Run.from_arrays(flow_columns(runner, end), switches=switch_frame(rows(runner, "switch")),
-                           ports=port_frame(runner, ports, end), summary=summary(runner, state, nodes, ports, end), **frames)
+    return Run.from_arrays(
+        flow_columns(runner, end),
+        switches=switch_frame(rows(runner, "switch")),
+        ports=port_frame(runner, ports, end),
+        summary=summary(runner, state, nodes, ports, end),
+        **frames,
+    )
 
 
 def flow_columns(runner: Runner, end: int) -> dict[str, Any]:
@@ -77,9 +110,17 @@ def flow_columns(runner: Runner, end: int) -> dict[str, Any]:
     for number, _, _, retransmitted, paused, _ in runner.sim.active_flows():
         runner.retransmitted[number], runner.paused[number] = retransmitted, paused
     return {
-        "start_ps": start, "finish_ps": finish, "ideal_ps": runner.ideal_ps(), "src": flows.src, "dst": flows.dst,
-        "bytes": flows.bytes, "class_id": flows.class_id, "classes": flows.classes, "priority": flows.priority,
-        "retransmitted_bytes": runner.retransmitted, "paused_ps": runner.paused,
+        "start_ps": start,
+        "finish_ps": finish,
+        "ideal_ps": runner.ideal_ps(),
+        "src": flows.src,
+        "dst": flows.dst,
+        "bytes": flows.bytes,
+        "class_id": flows.class_id,
+        "classes": flows.classes,
+        "priority": flows.priority,
+        "retransmitted_bytes": runner.retransmitted,
+        "paused_ps": runner.paused,
     }
 
 
@@ -99,9 +140,14 @@ def flow_starts(runner: Runner) -> np.ndarray:
 def node_frame(runner: Runner, nodes: list[dict[str, Any]]) -> dict[str, Any]:
     topo = runner.topo
     most = np.array([n["buffer_max"] for n in nodes], dtype=np.int64)
-    most[:topo.hosts] = 0
-    return {"node": np.arange(topo.hosts + topo.switches), "name": list(topo.names), "tier": topo.tier,
-            "max_buffer_bytes": most, "max_voqs": [n["voqs_max"] for n in nodes]}
+    most[: topo.hosts] = 0
+    return {
+        "node": np.arange(topo.hosts + topo.switches),
+        "name": list(topo.names),
+        "tier": topo.tier,
+        "max_buffer_bytes": most,
+        "max_voqs": [n["voqs_max"] for n in nodes],
+    }
 
 
 def queueing_frame(runner: Runner) -> dict[str, Any]:
@@ -111,14 +157,27 @@ def queueing_frame(runner: Runner) -> dict[str, Any]:
 
 
 def switch_frame(table: np.ndarray) -> dict[str, Any]:
-    return {"time_ps": table["time"], "switch": table["node"], "buffer_bytes": table["buffer"],
-            "max_queue_bytes": table["longest"], "active_flows": table["flows"]}
+    return {
+        "time_ps": table["time"],
+        "switch": table["node"],
+        "buffer_bytes": table["buffer"],
+        "max_queue_bytes": table["longest"],
+        "active_flows": table["flows"],
+    }
 
 
 def port_series(table: np.ndarray) -> dict[str, Any]:
-    return {"time_ps": table["time"], "node": table["node"], "port": table["port"], "queue_bytes": table["bytes"],
-            "tx_bytes": table["tx_bytes"], "ack_bytes": table["ack_bytes"], "control_bytes": table["frame_bytes"],
-            "active_queues": table["active"], "active_flows": table["flows"]}
+    return {
+        "time_ps": table["time"],
+        "node": table["node"],
+        "port": table["port"],
+        "queue_bytes": table["bytes"],
+        "tx_bytes": table["tx_bytes"],
+        "ack_bytes": table["ack_bytes"],
+        "control_bytes": table["frame_bytes"],
+        "active_queues": table["active"],
+        "active_flows": table["flows"],
+    }
 
 
 def flow_series(table: np.ndarray) -> dict[str, Any]:
@@ -127,32 +186,71 @@ def flow_series(table: np.ndarray) -> dict[str, Any]:
 
 
 def pause_frame(table: np.ndarray) -> dict[str, Any]:
-    return {"time_ps": table["time"], "node": table["node"], "port": table["port"], "queue": table["queue"],
-            "paused": table["command"] == 1}
+    return {
+        "time_ps": table["time"],
+        "node": table["node"],
+        "port": table["port"],
+        "queue": table["queue"],
+        "paused": table["command"] == 1,
+    }
 
 
 def queue_frame(table: np.ndarray) -> dict[str, Any]:
-    return {"time_ps": table["time"], "node": table["node"], "port": table["port"], "queue": table["queue"],
-            "bytes": table["bytes"], "paused": table["paused"] != 0}
+    return {
+        "time_ps": table["time"],
+        "node": table["node"],
+        "port": table["port"],
+        "queue": table["queue"],
+        "bytes": table["bytes"],
+        "paused": table["paused"] != 0,
+    }
 
 
 def packet_frame(table: np.ndarray) -> dict[str, Any]:
     return {
-        "time_ps": table["time"], "node": table["node"], "port": table["port"], "in_port": table["in_port"],
-        "queue": table["queue"], "upstream_q": table["upstream_q"], "event": np.array(EVENTS)[table["event"]].tolist(),
-        "kind": np.minimum(table["kind"], 2), "flow_id": table["number"], "offset_bytes": table["seq"], "bytes": table["size"],
-        "ecn": table["ecn"] != 0, "queue_bytes": table["queue_bytes"], "port_bytes": table["port_bytes"],
+        "time_ps": table["time"],
+        "node": table["node"],
+        "port": table["port"],
+        "in_port": table["in_port"],
+        "queue": table["queue"],
+        "upstream_q": table["upstream_q"],
+        "event": np.array(EVENTS)[table["event"]].tolist(),
+        "kind": np.minimum(table["kind"], 2),
+        "flow_id": table["number"],
+        "offset_bytes": table["seq"],
+        "bytes": table["size"],
+        "ecn": table["ecn"] != 0,
+        "queue_bytes": table["queue_bytes"],
+        "port_bytes": table["port_bytes"],
     }
 
 
 def port_frame(runner: Runner, ports: list[dict[str, Any]], end: int) -> dict[str, Any]:
-    columns = {c: [p[c] for p in ports] for c in ("node", "port", "peer", "tx_bytes", "ack_bytes", "tx_packets", "ecn_marks",
-                                                  "pauses_sent", "pauses_received", "max_queue_bytes")}
+    columns = {
+        c: [p[c] for p in ports]
+        for c in (
+            "node",
+            "port",
+            "peer",
+            "tx_bytes",
+            "ack_bytes",
+            "tx_packets",
+            "ecn_marks",
+            "pauses_sent",
+            "pauses_received",
+            "max_queue_bytes",
+        )
+    }
     columns["control_bytes"] = [p["frame_bytes"] for p in ports]
     reasons = [", ".join(f"{r}: {n}" for r, n in zip(REASONS, p["drops"]) if n) or None for p in ports]
     busy = np.array([busy_ps(runner, p) for p in ports], dtype=float)
-    return {**columns, "drops": [sum(p["drops"]) for p in ports], "drop_reason": reasons,
-            "paused_ps": np.array([p["paused_ps"] for p in ports], dtype=np.int64), "utilization": busy / max(end, 1)}
+    return {
+        **columns,
+        "drops": [sum(p["drops"]) for p in ports],
+        "drop_reason": reasons,
+        "paused_ps": np.array([p["paused_ps"] for p in ports], dtype=np.int64),
+        "utilization": busy / max(end, 1),
+    }
 
 
 def busy_ps(runner: Runner, port: dict[str, Any]) -> int:
@@ -161,29 +259,42 @@ def busy_ps(runner: Runner, port: dict[str, Any]) -> int:
     if not marks:
         return int(port["tx_bytes"] * port["ps_per_byte"])
     links = runner.topo.links
-    at = ((links["a"] == port["node"]) & (links["port_a"] == port["port"])) | ((links["b"] == port["node"])
-                                                                              & (links["port_b"] == port["port"]))
+    at = ((links["a"] == port["node"]) & (links["port_a"] == port["port"])) | (
+        (links["b"] == port["node"]) & (links["port_b"] == port["port"])
+    )
     link = int(np.flatnonzero(at)[0])
-    rates = [int(links["ps_per_byte"][link])] + [c.ps_per_byte for c in runner.topo.changes
-                                                  if c.link == link and c.ps_per_byte and c.node in (None, port["node"])]
+    rates = [int(links["ps_per_byte"][link])] + [
+        c.ps_per_byte for c in runner.topo.changes if c.link == link and c.ps_per_byte and c.node in (None, port["node"])
+    ]
     bounds = [0, *marks, port["tx_bytes"]]
     return sum(rate * (high - low) for rate, low, high in zip(rates, bounds, bounds[1:]))
 
 
-def summary(runner: Runner, state: dict[str, Any], nodes: list[dict[str, Any]], ports: list[dict[str, Any]],
-            end: int) -> dict[str, Any]:
+def summary(
+    runner: Runner, state: dict[str, Any], nodes: list[dict[str, Any]], ports: list[dict[str, Any]], end: int
+) -> dict[str, Any]:
     wall = time.perf_counter() - runner.began
     flows = runner.flows
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
     return {
-        "scheme": runner.scheme.name, "scheme_parameters": runner.scheme.parameters(), "label": runner.scheme.label,
-        "seed": runner.seed, "threads": runner.threads, "duration_ns": runner.duration_ps / 1000, "end_ns": end / 1000,
-        "wall_s": wall, "packet_hops": state["hops"], "packet_hops_per_s": state["hops"] / wall,
-        "peak_memory_bytes": memory, "drops": sum(sum(p["drops"]) for p in ports),
+        "scheme": runner.scheme.name,
+        "scheme_parameters": runner.scheme.parameters(),
+        "label": runner.scheme.label,
+        "seed": runner.seed,
+        "threads": runner.threads,
+        "duration_ns": runner.duration_ps / 1000,
+        "end_ns": end / 1000,
+        "wall_s": wall,
+        "packet_hops": state["hops"],
+        "packet_hops_per_s": state["hops"] / wall,
+        "peak_memory_bytes": memory,
+        "drops": sum(sum(p["drops"]) for p in ports),
         "pfc_pause_fraction": sum(p["paused_ps"] for p in ports) / max(1, end * len(ports)),
         "retransmissions": -(-int(runner.retransmitted.sum()) // runner.host.mtu),
-        "max_buffer_bytes": max((n["buffer_max"] for n in nodes[runner.topo.hosts:]), default=0),
-        "nominal": flows.nominal, "realised": flows.realised(runner.topo, runner.duration_ps), "interrupted": runner.stop,
+        "max_buffer_bytes": max((n["buffer_max"] for n in nodes[runner.topo.hosts :]), default=0),
+        "nominal": flows.nominal,
+        "realised": flows.realised(runner.topo, runner.duration_ps),
+        "interrupted": runner.stop,
         "warnings": warnings(runner, state, ports),
     }
 
@@ -209,21 +320,37 @@ def check_laws(runner: Runner, nodes: list[dict[str, Any]], ports: list[dict[str
     for p in ports:
         by_node.setdefault(p["node"], []).append(p)
         sent = index[p["peer"], p["peer_port"]]["tx_bytes"]
-        _law(runner, p["node"], p["port"], sent == p["rx_bytes"] + p["wire_bytes"] + p["cut_bytes"],
-             f"{sent} B were sent towards it, {p['rx_bytes']} B came in, {p['wire_bytes']} B are on the wire")
+        _law(
+            runner,
+            p["node"],
+            p["port"],
+            sent == p["rx_bytes"] + p["wire_bytes"] + p["cut_bytes"],
+            f"{sent} B were sent towards it, {p['rx_bytes']} B came in, {p['wire_bytes']} B are on the wire",
+        )
         _law(runner, p["node"], p["port"], p["queued_bytes"] >= 0, f"queue of {p['queued_bytes']} B")
         if runner.composition.lossless and not runner.pauses_may_be_lost:
             refused = p["drops"][0] + p["drops"][1]
             _law(runner, p["node"], p["port"], refused == 0, f"{refused} packets were dropped under a lossless scheme")
-    for node in nodes[runner.topo.hosts:]:
+    for node in nodes[runner.topo.hosts :]:
         mine = by_node[node["node"]]
         total = lambda key, mine=mine: sum(p[key] for p in mine)  # noqa: E731
         came = total("rx_bytes") + node["frame_bytes"]
-        went = (total("tx_bytes") + total("control_bytes") + total("dropped_bytes") - total("cut_bytes") + node["buffer_used"]
-                + node["frame_bytes_received"])
+        went = (
+            total("tx_bytes")
+            + total("control_bytes")
+            + total("dropped_bytes")
+            - total("cut_bytes")
+            + node["buffer_used"]
+            + node["frame_bytes_received"]
+        )
         _law(runner, node["node"], None, came == went, f"{came} B came in or were made here, {went} B left or are still here")
-        _law(runner, node["node"], None, node["buffer_used"] == total("queued_bytes") >= 0,
-             f"buffer {node['buffer_used']} B, queues {total('queued_bytes')} B")
+        _law(
+            runner,
+            node["node"],
+            None,
+            node["buffer_used"] == total("queued_bytes") >= 0,
+            f"buffer {node['buffer_used']} B, queues {total('queued_bytes')} B",
+        )
 
 
 def _law(runner: Runner, node: int, port: int | None, holds: bool, text: str) -> None:

@@ -12,32 +12,42 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from penstock.composition import Composition, Scheme, parse
 from penstock.errors import InvariantError, SpecError
 from penstock.hashing import flow_hash, node_seed
-from penstock.sim.config import HostConfig, Measure
 from penstock.results.run import Run
-from penstock.composition import Composition, Scheme, parse
 from penstock.sim import results
+from penstock.sim.config import HostConfig, Measure
 from penstock.sim.core.build import Simulation
 from penstock.units import format_size, format_time, parse_time
 
 if TYPE_CHECKING:
-    from penstock.workload.flows import Flows
     from penstock.topology import Topology
+    from penstock.workload.flows import Flows
 
 NEVER = 2**63 - 1
 LEVELS = 8
-START = np.dtype([("time", "i8"), ("size", "i8"), ("number", "i4"), ("following", "i4"), ("src", "i2"), ("dst", "i2"),
-                  ("priority", "i1"), ("pad", "V3")])
-FLOWS_AT_ONCE = 200_000     # flows handed to the core in one chunk
+START = np.dtype(
+    [
+        ("time", "i8"),
+        ("size", "i8"),
+        ("number", "i4"),
+        ("following", "i4"),
+        ("src", "i2"),
+        ("dst", "i2"),
+        ("priority", "i1"),
+        ("pad", "V3"),
+    ]
+)
+FLOWS_AT_ONCE = 200_000  # flows handed to the core in one chunk
 ACTIVE_AT_ONCE = 4_000_000  # flows that may be unfinished at the same time, per thread
-CHUNK_S = 0.08              # wall time between two looks at the clock, the progress bar and Ctrl-C
-MAX_END_PS = 2 * 10**15     # an event's key holds 51 bits of time, 2251 s
-MAX_FRAME = 32_000          # packet sizes are 16 bits, and a scheme may add telemetry
+CHUNK_S = 0.08  # wall time between two looks at the clock, the progress bar and Ctrl-C
+MAX_END_PS = 2 * 10**15  # an event's key holds 51 bits of time, 2251 s
+MAX_FRAME = 32_000  # packet sizes are 16 bits, and a scheme may add telemetry
 NACK_INTERVAL_PS = 500_000_000
-TOO_MANY_FLOWS = 1                      # errors of the core (fabric/state.pxd)
+TOO_MANY_FLOWS = 1  # errors of the core (fabric/state.pxd)
 NO_SUCH = {2: "queue", 3: "port", 4: "virtual output queue", 5: "path"}
-ACK_HEADER = 46             # an ACK is padded to HostConfig.ack; telemetry comes on top of this
+ACK_HEADER = 46  # an ACK is padded to HostConfig.ack; telemetry comes on top of this
 
 
 @dataclass(frozen=True)
@@ -87,8 +97,20 @@ def simulate(
     Ctrl-C ends the run early: the Run then holds what was done so far and summary["interrupted"] is True.
     Raises SpecError for bad input and InvariantError when a law was broken.
     """
-    return Runner(topo, flows, parse(scheme), seed, threads, _end(flows, duration, duration_ps), drain, max_time_ps,
-                  measure or Measure(), host or HostConfig(), control_loss, progress).run()
+    return Runner(
+        topo,
+        flows,
+        parse(scheme),
+        seed,
+        threads,
+        _end(flows, duration, duration_ps),
+        drain,
+        max_time_ps,
+        measure or Measure(),
+        host or HostConfig(),
+        control_loss,
+        progress,
+    ).run()
 
 
 def _end(flows: Flows, duration: str | int | float | None, duration_ps: int | None) -> int:
@@ -102,9 +124,21 @@ def _end(flows: Flows, duration: str | int | float | None, duration_ps: int | No
 class Runner:
     """One call of simulate(): checks the input, builds the core, runs it in chunks, collects the results."""
 
-    def __init__(self, topo: Topology, flows: Flows, scheme: Scheme, seed: int, threads: int, duration_ps: int, drain: bool,
-                 max_time_ps: int | None, measure: Measure, host: HostConfig, control_loss: float,
-                 progress: Callable[[Progress], None] | None) -> None:
+    def __init__(
+        self,
+        topo: Topology,
+        flows: Flows,
+        scheme: Scheme,
+        seed: int,
+        threads: int,
+        duration_ps: int,
+        drain: bool,
+        max_time_ps: int | None,
+        measure: Measure,
+        host: HostConfig,
+        control_loss: float,
+        progress: Callable[[Progress], None] | None,
+    ) -> None:
         if threads < 1:
             raise SpecError(f"threads = {threads}: must be 1 or more")
         if not 0 <= control_loss < 1:
@@ -131,7 +165,7 @@ class Runner:
         self.order, self.loaded = self.arrange_starts(), 0
         self.changes = [c for c in topo.changes if c.time_ps < self.end_ps]
         self.down: frozenset[int] = frozenset()
-        self.spent: dict[tuple[int, int], list[int]] = {}   # bytes that a port had sent at each change of its rate
+        self.spent: dict[tuple[int, int], list[int]] = {}  # bytes that a port had sent at each change of its rate
 
     def compose(self) -> Composition:
         """The scheme's parts, each with its share of the core's structs."""
@@ -147,8 +181,10 @@ class Runner:
         """Refuse what the core's integers cannot hold."""
         host, links = self.host, self.topo.links
         if self.end_ps > MAX_END_PS:
-            raise SpecError(f"simulated time = {format_time(self.end_ps)}: at most {format_time(MAX_END_PS)} are possible; "
-                            f"let flows start earlier, or set a lower max_time")
+            raise SpecError(
+                f"simulated time = {format_time(self.end_ps)}: at most {format_time(MAX_END_PS)} are possible; "
+                f"let flows start earlier, or set a lower max_time"
+            )
         if host.mtu + host.header > MAX_FRAME:
             raise SpecError(f"host.mtu = {host.mtu}: mtu + header must be {MAX_FRAME} bytes or less")
         if host.ack > MAX_FRAME:
@@ -157,8 +193,10 @@ class Runner:
             raise SpecError(f"host.rto = {host.rto}: must be 1ns or more")
         hop = int((links["delay_ps"] + MAX_FRAME * links["ps_per_byte"]).max())
         if hop > MAX_END_PS // 10:
-            raise SpecError(f"topology: a link takes {format_time(hop)} for a packet of {MAX_FRAME} B; at most "
-                            f"{format_time(MAX_END_PS // 10)} are possible")
+            raise SpecError(
+                f"topology: a link takes {format_time(hop)} for a packet of {MAX_FRAME} B; at most "
+                f"{format_time(MAX_END_PS // 10)} are possible"
+            )
 
     def check_buffers(self) -> None:
         """A lossless scheme needs room for its headroom."""
@@ -184,8 +222,10 @@ class Runner:
         for i, size in enumerate(self.topo.buffer_bytes):
             if size and need[self.topo.hosts + i] + frame > size:
                 name, least = self.topo.names[self.topo.hosts + i], need[self.topo.hosts + i] + frame
-                raise SpecError(f"topology.buffer = {format_size(int(size))}: the lossless headroom of {name} alone takes "
-                                f"{format_size(int(least))}; give it more buffer, or less headroom")
+                raise SpecError(
+                    f"topology.buffer = {format_size(int(size))}: the lossless headroom of {name} alone takes "
+                    f"{format_size(int(least))}; give it more buffer, or less headroom"
+                )
 
     def shape(self) -> dict[str, Any]:
         topo, nodes = self.topo, np.arange(self.topo.hosts + self.topo.switches)
@@ -199,25 +239,36 @@ class Runner:
         columns = [links[c].tolist() for c in ("a", "port_a", "b", "port_b", "ps_per_byte", "delay_ps")]
         self.offsets, self.next_hops = self.plain_routes(routes)
         return {
-            "hosts": topo.hosts, "nodes": len(nodes), "degrees": topo.port_count.tolist(),
-            "window": int(links["delay_ps"].min()), "base_rtt": base_rtt, "bdp": -(-base_rtt // line), "line_ps_per_byte": line,
+            "hosts": topo.hosts,
+            "nodes": len(nodes),
+            "degrees": topo.port_count.tolist(),
+            "window": int(links["delay_ps"].min()),
+            "base_rtt": base_rtt,
+            "bdp": -(-base_rtt // line),
+            "line_ps_per_byte": line,
             "node_seeds": node_seed(nodes, self.seed).tolist(),
             "random_seeds": (flow_hash(nodes + (1 << 41), self.seed).astype(np.int64) * 4).tolist(),
-            "buffers": topo.buffer_bytes.tolist(), "links": list(zip(*columns, chance.tolist(), control.tolist())),
-            "tiers": topo.tier.tolist(), "worker_of": self.partition(), "offsets": self.offsets, "next_hops": self.next_hops,
+            "buffers": topo.buffer_bytes.tolist(),
+            "links": list(zip(*columns, chance.tolist(), control.tolist())),
+            "tiers": topo.tier.tolist(),
+            "worker_of": self.partition(),
+            "offsets": self.offsets,
+            "next_hops": self.next_hops,
         }
 
     @staticmethod
     def plain_routes(routes: Any) -> tuple[np.ndarray, list[np.ndarray]]:
-        return (np.ascontiguousarray(routes.offsets, dtype=np.int32),
-                [np.ascontiguousarray(h, dtype=np.int16) for h in routes.next_hops])
+        return (
+            np.ascontiguousarray(routes.offsets, dtype=np.int32),
+            [np.ascontiguousarray(h, dtype=np.int16) for h in routes.next_hops],
+        )
 
     def partition(self) -> list[int]:
         """Worker of each node: switches are dealt out by weight, in order, and take their hosts along."""
         topo = self.topo
-        weight = topo.port_count[topo.hosts:].astype(float)
+        weight = topo.port_count[topo.hosts :].astype(float)
         worker = np.zeros(topo.hosts + topo.switches, dtype=int)
-        tiers = topo.tier[topo.hosts:]
+        tiers = topo.tier[topo.hosts :]
         for tier in np.unique(tiers):
             members = np.flatnonzero(tiers == tier)
             share = np.cumsum(weight[members]) - weight[members] / 2
@@ -230,11 +281,23 @@ class Runner:
     def settings(self) -> dict[str, int]:
         m, h = self.measure, self.host
         return {
-            "threads": self.threads, "seed": self.seed & 0xFFFFFFFF, "mtu": h.mtu, "header": h.header, "ack": h.ack,
-            "ack_header": min(ACK_HEADER, h.ack), "ack_lane": int(h.ack_priority == "data"), "rto": h.rto_ps,
-            "nack_interval": NACK_INTERVAL_PS, "sample": m.sample_ps, "sample_ports": int(m.port_series),
-            "sample_queues": int(m.queues), "sample_flows": int(m.flow_series), "log_pauses": int(m.pauses),
-            "trace": int(m.packets), "count_flows": int(m.flows), "flow_limit": max(1, min(len(self.flows), ACTIVE_AT_ONCE)),
+            "threads": self.threads,
+            "seed": self.seed & 0xFFFFFFFF,
+            "mtu": h.mtu,
+            "header": h.header,
+            "ack": h.ack,
+            "ack_header": min(ACK_HEADER, h.ack),
+            "ack_lane": int(h.ack_priority == "data"),
+            "rto": h.rto_ps,
+            "nack_interval": NACK_INTERVAL_PS,
+            "sample": m.sample_ps,
+            "sample_ports": int(m.port_series),
+            "sample_queues": int(m.queues),
+            "sample_flows": int(m.flow_series),
+            "log_pauses": int(m.pauses),
+            "trace": int(m.packets),
+            "count_flows": int(m.flows),
+            "flow_limit": max(1, min(len(self.flows), ACTIVE_AT_ONCE)),
         }
 
     # ---- flows to come ----
@@ -253,8 +316,9 @@ class Runner:
         by_parent = np.argsort(parents, kind="stable")
         child_offsets = np.zeros(len(flows) + 1, dtype=np.int32)
         np.cumsum(np.bincount(parents, minlength=len(flows)), out=child_offsets[1:])
-        self.sim.set_dependencies(self.start_table(numbers), waits[numbers].astype(np.int32), child_offsets,
-                                  place[child[by_parent]].astype(np.int32))
+        self.sim.set_dependencies(
+            self.start_table(numbers), waits[numbers].astype(np.int32), child_offsets, place[child[by_parent]].astype(np.int32)
+        )
         return np.flatnonzero(waits == 0)
 
     def start_table(self, numbers: np.ndarray) -> np.ndarray:
@@ -341,16 +405,23 @@ class Runner:
     def check_errors(self, state: dict[str, Any]) -> None:
         """What the core stopped for."""
         if state["error"] == TOO_MANY_FLOWS:
-            raise InvariantError(f"more than {ACTIVE_AT_ONCE} flows were unfinished at the same time; the network is overloaded: "
-                                 f"lower the load or the duration")
+            raise InvariantError(
+                f"more than {ACTIVE_AT_ONCE} flows were unfinished at the same time; the network is overloaded: "
+                f"lower the load or the duration"
+            )
         if state["error"]:
             what = NO_SUCH[state["error"]]
-            known = {"queue": f"{self.composition.queues} queues a port", "port": "its own ports",
-                     "virtual output queue": f"{self.composition.voqs} virtual output queues",
-                     "path": "the paths of a route"}[what]
+            known = {
+                "queue": f"{self.composition.queues} queues a port",
+                "port": "its own ports",
+                "virtual output queue": f"{self.composition.voqs} virtual output queues",
+                "path": "the paths of a route",
+            }[what]
             where = self.topo.names[state["error_node"]]
-            raise InvariantError(f"{where}, at {format_time(state['time'])}: the scheme {self.scheme.name} "
-                                 f"named {what} {state['error_value']}; a switch has {known}, counted from 0")
+            raise InvariantError(
+                f"{where}, at {format_time(state['time'])}: the scheme {self.scheme.name} "
+                f"named {what} {state['error_value']}; a switch has {known}, counted from 0"
+            )
 
     def report(self) -> None:
         state = self.sim.state()
@@ -371,10 +442,19 @@ class Runner:
             self.down = self.down - {change.link} if change.up else self.down | {change.link}
             self.offsets, self.next_hops = self.plain_routes(self.topo.routes(self.down))
             self.sim.set_routes(self.offsets, self.next_hops)
-        self.sim.change_link(change.time_ps, int(link["a"]), int(link["port_a"]), int(link["b"]), int(link["port_b"]), up,
-                             int(change.ps_per_byte or 0), -1 if change.node is None else change.node)
+        self.sim.change_link(
+            change.time_ps,
+            int(link["a"]),
+            int(link["port_a"]),
+            int(link["b"]),
+            int(link["port_b"]),
+            up,
+            int(change.ps_per_byte or 0),
+            -1 if change.node is None else change.node,
+        )
 
     def ideal_ps(self) -> np.ndarray:
         flows = self.flows
-        return self.topo.ideal_fct_ps(np.arange(len(flows)), flows.src, flows.dst, flows.bytes, self.seed, self.host.mtu,
-                                      self.host.header)
+        return self.topo.ideal_fct_ps(
+            np.arange(len(flows)), flows.src, flows.dst, flows.bytes, self.seed, self.host.mtu, self.host.header
+        )

@@ -46,10 +46,12 @@ SECTIONS = ("run", "topology", "scheme", "workload", "measure", "host")
 
 # -- the tables of the file -------------------------------------------------------------------------------------------
 
+
 def _time(path: str, positive: bool = False) -> BeforeValidator:
     def check(value: Any) -> Any:
         parse_time(value, path, positive=positive)
         return value
+
     return BeforeValidator(check)
 
 
@@ -64,6 +66,7 @@ def _table(path: str, kind: type) -> BeforeValidator:
             if key not in known:
                 raise SpecError(f"{path}.{key}: unknown key{nearest(key, known)}")
         return kind(**value)
+
     return BeforeValidator(check)
 
 
@@ -167,8 +170,9 @@ class Spec(_Closed):
 
     def labels(self) -> list[str]:
         """A distinct name per scheme, fit for a folder: "bfc", "hpcc-ns3", "bfc,queues=128"."""
-        plain = [s.label or re.sub(r"[:/\\\s]+", "-", "+".join(stem_of(part) for part in s.name.split("+")))
-                 for s in self.schemes]
+        plain = [
+            s.label or re.sub(r"[:/\\\s]+", "-", "+".join(stem_of(part) for part in s.name.split("+"))) for s in self.schemes
+        ]
         names: list[str] = []
         for table, label in zip(self.schemes, plain):
             if plain.count(label) > 1 and not table.label:
@@ -185,10 +189,14 @@ class Spec(_Closed):
 
     def to_dict(self) -> dict[str, Any]:
         """Every key with its value, defaults filled in, None left out."""
-        out: dict[str, Any] = {"run": self.run.model_dump(), "topology": self.topology.model_dump(),
-                               "scheme": [s.model_dump() for s in self.scheme],
-                               "workload": [w.model_dump() for w in self.workload],
-                               "measure": asdict(self.measure), "host": asdict(self.host)}
+        out: dict[str, Any] = {
+            "run": self.run.model_dump(),
+            "topology": self.topology.model_dump(),
+            "scheme": [s.model_dump() for s in self.scheme],
+            "workload": [w.model_dump() for w in self.workload],
+            "measure": asdict(self.measure),
+            "host": asdict(self.host),
+        }
         if len(out["scheme"]) == 1:
             out["scheme"] = out["scheme"][0]
         return without_none(out)
@@ -206,9 +214,14 @@ class Spec(_Closed):
     def key(self) -> str:
         """16 hex digits of everything that decides the results: values, files they name, penstock's version."""
         from penstock.results.run import version
+
         content = self.to_dict()
-        content["run"] = {"duration_ps": self.duration_ps, "max_time_ps": self.max_time_ps,
-                          "seed": self.run.seed, "drain": self.run.drain}
+        content["run"] = {
+            "duration_ps": self.duration_ps,
+            "max_time_ps": self.max_time_ps,
+            "seed": self.run.seed,
+            "drain": self.run.drain,
+        }
         content["measure"]["sample"] = self.measure.sample_ps
         content["host"]["rto"] = self.host.rto_ps
         content["scheme"] = [{k: v for k, v in s.model_dump().items() if k != "label"} for s in self.scheme]
@@ -221,12 +234,14 @@ class Spec(_Closed):
     def build_topology(self) -> "Topology":
         """The network; SpecError names the key."""
         from penstock import topology
+
         with self._where.context("topology"):
             return topology.build({k: v for k, v in self.topology.model_dump().items() if v is not None})
 
     def build_flows(self, topo: "Topology", force: bool = False) -> "Flows":
         """All flows of all [[workload]] tables; `force` admits what would be refused, such as a load above 1."""
         from penstock import workload
+
         with self._where.context("workload"):
             tables = [w.model_dump() for w in self.workload]
             return workload.build(tables, topo, self.duration_ps, self.run.seed, force)
@@ -234,19 +249,38 @@ class Spec(_Closed):
     def build_scheme(self, table: SchemeTable) -> Any:
         """The scheme as a value; SchemeError names it."""
         from penstock import composition as schemes
+
         index = next((i for i, other in enumerate(self.scheme) if other is table), 0)
         with self._where.context(f"scheme.{index}" if len(self.scheme) > 1 else "scheme"):
             return schemes.parse(table.name, table.parameters)
 
-    def simulate(self, table: SchemeTable, topo: "Topology", flows: "Flows", *, threads: int | None = None,
-                 progress: Callable[[Any], None] | None = None) -> "Run":
+    def simulate(
+        self,
+        table: SchemeTable,
+        topo: "Topology",
+        flows: "Flows",
+        *,
+        threads: int | None = None,
+        progress: Callable[[Any], None] | None = None,
+    ) -> "Run":
         """One scheme on this experiment; the spec travels in the run."""
         from penstock.sim import simulate as engine
+
         scheme = self.build_scheme(table)
         bound = {} if self.max_time_ps is None else {"max_time_ps": self.max_time_ps}
-        run = engine.simulate(topo, flows, scheme=scheme, seed=self.run.seed, threads=threads or self.run.threads,
-                              duration_ps=self.duration_ps, drain=self.run.drain, measure=self.measure, host=self.host,
-                              progress=progress, **bound)
+        run = engine.simulate(
+            topo,
+            flows,
+            scheme=scheme,
+            seed=self.run.seed,
+            threads=threads or self.run.threads,
+            duration_ps=self.duration_ps,
+            drain=self.run.drain,
+            measure=self.measure,
+            host=self.host,
+            progress=progress,
+            **bound,
+        )
         if hasattr(flows, "realised"):
             run.summary["realised"] = flows.realised(topo, self.duration_ps)
             run.summary["nominal"] = run.summary["realised"].pop("nominal", None)
@@ -256,6 +290,7 @@ class Spec(_Closed):
 
 
 # -- where a value came from ------------------------------------------------------------------------------------------
+
 
 class _Source:
     """The file's text and the options, to say where a bad value stands."""
@@ -308,25 +343,37 @@ def _explain(error: Any, lists: Mapping[str, int]) -> str:
         return f"{path}: unknown key{nearest(where[-1], known)}"
     if kind == "missing":
         return f"{path}: is missing" + {"run.duration": '; for example duration = "5ms"'}.get(path, "")
-    rule = {"int_type": "must be a whole number", "bool_type": "must be true or false",
-            "string_type": "must be a text", "model_type": f"must be a table, [{path}]",
-            "list_type": f"must be a table, [{path}] or [[{path}]]",
-            "too_short": "needs at least one table",
-            "greater_than_equal": f"must be {context.get('ge')} or more",
-            "less_than": f"must be below {context.get('lt')}",
-            "less_than_equal": f"must be {context.get('le')} or less"}.get(kind, error["msg"])
+    rule = {
+        "int_type": "must be a whole number",
+        "bool_type": "must be true or false",
+        "string_type": "must be a text",
+        "model_type": f"must be a table, [{path}]",
+        "list_type": f"must be a table, [{path}] or [[{path}]]",
+        "too_short": "needs at least one table",
+        "greater_than_equal": f"must be {context.get('ge')} or more",
+        "less_than": f"must be below {context.get('lt')}",
+        "less_than_equal": f"must be {context.get('le')} or less",
+    }.get(kind, error["msg"])
     return f"{path} = {_show(value)}: {rule.removeprefix('Value error, ')}"
 
 
 # -- reading ----------------------------------------------------------------------------------------------------------
+
 
 def presets() -> list[str]:
     """Names of the specs that come with penstock."""
     return sorted(path.stem for path in PRESETS.glob("*.toml"))
 
 
-def load_spec(source: str | Path, *, sets: Iterable[str] = (), schemes: Iterable[str] = (), seed: int | None = None,
-              threads: int | None = None, duration: str | None = None) -> Spec:
+def load_spec(
+    source: str | Path,
+    *,
+    sets: Iterable[str] = (),
+    schemes: Iterable[str] = (),
+    seed: int | None = None,
+    threads: int | None = None,
+    duration: str | None = None,
+) -> Spec:
     """The spec of a TOML file, a run directory or a preset, with overrides.
 
     sets      "KEY=VALUE" with dotted keys: "run.duration=1ms", "scheme.queues=64", "workload.0.load=0.7"
@@ -356,8 +403,16 @@ def load_spec(source: str | Path, *, sets: Iterable[str] = (), schemes: Iterable
     return parse_spec(text, name=name, stem=stem, base=path.parent, sets=sets, schemes=schemes, options=options)
 
 
-def parse_spec(content: str | Mapping[str, Any], *, name: str = "spec", stem: str = "spec", base: str | Path = ".",
-               sets: Iterable[str] = (), schemes: Iterable[str] = (), options: Mapping[str, Any] | None = None) -> Spec:
+def parse_spec(
+    content: str | Mapping[str, Any],
+    *,
+    name: str = "spec",
+    stem: str = "spec",
+    base: str | Path = ".",
+    sets: Iterable[str] = (),
+    schemes: Iterable[str] = (),
+    options: Mapping[str, Any] | None = None,
+) -> Spec:
     """The spec of TOML text or a dict; file names in it are relative to `base`."""
     source = _Source(name, content if isinstance(content, str) else "", stem)
     if isinstance(content, str):
@@ -463,8 +518,10 @@ def _pick(tables: Any, rest: list[str], head: str, given: str) -> tuple[int, lis
     elif len(tables) == 1:
         index = 0
     else:
-        raise SpecError(f"--set {given}: which of the {len(tables)} {head} tables? write {head}.0.{first} "
-                        f"(0 is {names[0]}, {len(tables) - 1} is {names[-1]})")
+        raise SpecError(
+            f"--set {given}: which of the {len(tables)} {head} tables? write {head}.0.{first} "
+            f"(0 is {names[0]}, {len(tables) - 1} is {names[-1]})"
+        )
     if not rest:
         raise SpecError(f"--set {given}: names a whole table; give one of its keys, such as {head}.{first}.KEY=VALUE")
     return index, rest

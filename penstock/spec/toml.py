@@ -63,8 +63,12 @@ def line_of(text: str, path: Sequence[str]) -> int | None:
             if path in (full, [part for part in full if part != "0"]):
                 return number
             continue
-        if found is None and table and path[:1] == table[:1] and (len(table) == 1 or path[:2] == table[:2] or
-                                                                  not path[1:2] or not path[1].isdigit()):
+        if (
+            found is None
+            and table
+            and path[:1] == table[:1]
+            and (len(table) == 1 or path[:2] == table[:2] or not path[1:2] or not path[1].isdigit())
+        ):
             found = number
     return found
 

@@ -24,15 +24,35 @@ FLOW_BYTES = 1_000_000
 # flows of 1 MB, load of the core links (ls128) or of the host links (the others); fg160 is Floodgate's network and begins with
 # an incast of 720 flows; schemes in the order of the table
 SCENARIOS: dict[str, dict[str, Any]] = {
-    "ls128": {"topology": {"kind": "leaf_spine", "hosts": 128, "tors": 8, "spines": 8}, "flows": 2000, "load_of": 64,
-              "load": 0.6},
+    "ls128": {
+        "topology": {"kind": "leaf_spine", "hosts": 128, "tors": 8, "spines": 8},
+        "flows": 2000,
+        "load_of": 64,
+        "load": 0.6,
+    },
     "ft1024": {"topology": {"kind": "fat_tree", "k": 16}, "flows": 3000, "load_of": 1024, "load": 0.4},
-    "fg160": {"topology": {"kind": "leaf_spine", "hosts": 160, "tors": 10, "spines": 4, "uplink_rate": "400Gbps",
-                           "delay": "600ns", "buffer": "20MB"}, "flows": 3000, "load_of": 160, "load": 0.8, "incast": 720},
+    "fg160": {
+        "topology": {
+            "kind": "leaf_spine",
+            "hosts": 160,
+            "tors": 10,
+            "spines": 4,
+            "uplink_rate": "400Gbps",
+            "delay": "600ns",
+            "buffer": "20MB",
+        },
+        "flows": 3000,
+        "load_of": 160,
+        "load": 0.8,
+        "incast": 720,
+    },
 }
 GENERAL = ("fifo", "pfc", "bfc", "hpcc", "dcqcn", "dctcp", "ideal_fq")
-SCHEMES = {"ls128": GENERAL, "ft1024": GENERAL,
-           "fg160": ("dcqcn", "dcqcn+floodgate", "dcqcn+floodgate:ideal", "hpcc+floodgate", "dcqcn+pfc_tagged", "bfc")}
+SCHEMES = {
+    "ls128": GENERAL,
+    "ft1024": GENERAL,
+    "fg160": ("dcqcn", "dcqcn+floodgate", "dcqcn+floodgate:ideal", "hpcc+floodgate", "dcqcn+pfc_tagged", "bfc"),
+}
 INCAST_BYTES = 51_100
 
 
@@ -54,30 +74,56 @@ def flows_of(scenario: str, count: int | None = None) -> tuple[Any, Any]:
     src[crowd] = src[crowd] // 2 + topo.hosts // 2
     dst[crowd], start[crowd], size[crowd] = 0, 0, INCAST_BYTES
     return topo, Flows(
-        start_ps=start, src=src, dst=dst, bytes=size, class_id=np.zeros(n, np.int8), priority=np.zeros(n, np.int8),
+        start_ps=start,
+        src=src,
+        dst=dst,
+        bytes=size,
+        class_id=np.zeros(n, np.int8),
+        priority=np.zeros(n, np.int8),
         classes=("poisson",),
-        after=None, nominal=[],
+        after=None,
+        nominal=[],
     )
 
 
 def measure(scenario: str, scheme: str, threads: int, count: int | None = None) -> dict[str, Any]:
     """One run in this process."""
-    from penstock.sim.config import HostConfig, Measure
     from penstock.composition import parse
     from penstock.sim import results
+    from penstock.sim.config import HostConfig, Measure
     from penstock.sim.simulate import Runner
 
     topo, flows = flows_of(scenario, count)
-    runner = Runner(topo, flows, parse(scheme), 1, threads, int(flows.start_ps[-1]) + 1, True, None, Measure(sample="0us"),
-                    HostConfig(), 0.0, None)
+    runner = Runner(
+        topo,
+        flows,
+        parse(scheme),
+        1,
+        threads,
+        int(flows.start_ps[-1]) + 1,
+        True,
+        None,
+        Measure(sample="0us"),
+        HostConfig(),
+        0.0,
+        None,
+    )
     began = time.perf_counter(), time.process_time()
     runner.loop()
     wall, cpu = time.perf_counter() - began[0], time.process_time() - began[1]
     summary = results.collect(runner).summary
     hops = summary["packet_hops"]
-    return {"scenario": scenario, "scheme": scheme, "threads": threads, "packet_hops": hops, "wall_s": wall, "cpu_s": cpu,
-            "packet_hops_per_s": hops / wall, "peak_memory_MB": summary["peak_memory_bytes"] / 1e6,
-            "flows_finished": summary["flows_finished"]}
+    return {
+        "scenario": scenario,
+        "scheme": scheme,
+        "threads": threads,
+        "packet_hops": hops,
+        "wall_s": wall,
+        "cpu_s": cpu,
+        "packet_hops_per_s": hops / wall,
+        "peak_memory_MB": summary["peak_memory_bytes"] / 1e6,
+        "flows_finished": summary["flows_finished"],
+    }
 
 
 def in_process(arguments: Iterable[Any], prefix: Iterable[str] = ()) -> dict[str, Any]:
@@ -105,8 +151,13 @@ def instructions_per_hop(scenario: str, scheme: str) -> float | None:
     return (i1 - i0) / (h1 - h0)
 
 
-def run(scenarios: Iterable[str] = tuple(SCENARIOS), schemes: Iterable[str] | None = None, threads: Iterable[int] = (1, 2),
-        repeat: int = 3, instructions: bool = False) -> list[dict[str, Any]]:
+def run(
+    scenarios: Iterable[str] = tuple(SCENARIOS),
+    schemes: Iterable[str] | None = None,
+    threads: Iterable[int] = (1, 2),
+    repeat: int = 3,
+    instructions: bool = False,
+) -> list[dict[str, Any]]:
     """The median run of each scenario, scheme (None: those that the scenario is for) and number of threads."""
     rows = []
     for scenario in scenarios:

@@ -5,9 +5,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from penstock.sim.config import HostConfig, Measure
-from penstock.results.run import Run
 from penstock.composition import parse
+from penstock.results.run import Run
+from penstock.sim.config import HostConfig, Measure
 from penstock.sim.simulate import simulate
 from penstock.topology import build
 from penstock.workload import flow_list
@@ -18,8 +18,16 @@ def run_case(case: dict[str, Any], threads: int = 1) -> Run:
     topo = build(case["topology"])
     flows = flow_list(topo, [tuple(f) for f in case["flows"]])
     scheme = parse(case["scheme"], case.get("parameters"))
-    return simulate(topo, flows, scheme, seed=case.get("seed", 1), threads=threads, control_loss=case.get("control_loss", 0.0),
-                    measure=Measure(sample="5us", pauses=True), host=HostConfig(**case.get("host", {})))
+    return simulate(
+        topo,
+        flows,
+        scheme,
+        seed=case.get("seed", 1),
+        threads=threads,
+        control_loss=case.get("control_loss", 0.0),
+        measure=Measure(sample="5us", pauses=True),
+        host=HostConfig(**case.get("host", {})),
+    )
 
 
 def digest(run: Run) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from penstock.errors import InvariantError, PenstockError, SchemeError
 from penstock.testing.cases import digest, run_case
 
 SMALL = {"kind": "leaf_spine", "hosts": 8, "tors": 2, "spines": 2, "buffer": "2MB"}
-HOPS_AT_MOST = 5.0      # times the instructions (here: time) of fifo on the same traffic
+HOPS_AT_MOST = 5.0  # times the instructions (here: time) of fifo on the same traffic
 GIVE_UP_S = 300
 
 
@@ -94,8 +94,10 @@ def repeats(name: str) -> str | None:
     for threads in (1, 2, 3):
         other = digest(run_case(case, threads=threads))
         if other != first:
-            return (f"{differing(first, other)} differ on {threads} threads: state is read before it is written, or shared "
-                    f"between nodes")
+            return (
+                f"{differing(first, other)} differ on {threads} threads: state is read before it is written, or shared "
+                f"between nodes"
+            )
     if any("never acted" in w for w in first["warnings"]):
         return f"note: {first['warnings'][0]}; the comparison says little"
     return None
@@ -111,8 +113,13 @@ def as_python(name: str) -> str | None:
         file = Path(folder) / "case.json"
         file.write_text(json.dumps(case))
         try:
-            done = subprocess.run([sys.executable, "-m", "penstock.sim.interpreted", str(file)], capture_output=True, text=True,
-                                  timeout=GIVE_UP_S, env=dict(os.environ))
+            done = subprocess.run(
+                [sys.executable, "-m", "penstock.sim.interpreted", str(file)],
+                capture_output=True,
+                text=True,
+                timeout=GIVE_UP_S,
+                env=dict(os.environ),
+            )
         except subprocess.TimeoutExpired:
             return f"the interpreted run took more than {GIVE_UP_S} s"
     if done.returncode:
@@ -122,8 +129,10 @@ def as_python(name: str) -> str | None:
     compiled = json.loads(json.dumps(digest(run_case(case))))
     interpreted = json.loads(done.stdout)
     if compiled != interpreted:
-        return (f"{differing(compiled, interpreted)} differ: C arithmetic is not Python's (int / int, a shift of 1 by more than "
-                f"30 bits, a negative number divided, a struct copied)")
+        return (
+            f"{differing(compiled, interpreted)} differ: C arithmetic is not Python's (int / int, a shift of 1 by more than "
+            f"30 bits, a negative number divided, a struct copied)"
+        )
     return None
 
 
@@ -153,6 +162,8 @@ def bounded(name: str) -> str | None:
 
     ours, plain = (min(measure("ls128", s, 1, 150)["cpu_s"] for _ in range(3)) for s in (name, "fifo"))
     if ours > HOPS_AT_MOST * plain:
-        return (f"{ours / plain:.1f} times the time of fifo on the same traffic; at most {HOPS_AT_MOST:g} is reasonable: is "
-                f"there a loop over flows?")
+        return (
+            f"{ours / plain:.1f} times the time of fifo on the same traffic; at most {HOPS_AT_MOST:g} is reasonable: is "
+            f"there a loop over flows?"
+        )
     return f"note: {ours / plain:.2f} times the time of fifo"

@@ -14,8 +14,8 @@ from typing import Any
 
 import numpy as np
 
-from penstock.topology import files as topology_files
 from penstock.errors import SpecError, nearest
+from penstock.topology import files as topology_files
 from penstock.topology.graph import CHANGE_EXAMPLE, LINK, MAX_HOSTS, LinkChange, Topology, make_links
 from penstock.topology.routes import Routes
 from penstock.topology.servers import EXAMPLE as RECEIVER_EXAMPLE
@@ -194,9 +194,7 @@ def parking_lot(
     return _assemble("parking_lot", given, [("host", hosts, 0), ("switch", hops + 1, 1)], links)
 
 
-def from_file(
-    path: str | Path, *, rate: Rate | None = None, delay: Time | None = None, buffer: Size = "12MB"
-) -> Topology:
+def from_file(path: str | Path, *, rate: Rate | None = None, delay: Time | None = None, buffer: Size = "12MB") -> Topology:
     """Any graph from a file: GraphML (.graphml, .xml), an edge list or CSV.
 
     Edge list: `a b rate delay [loss]` per line, # comments. CSV: a header with a, b and any of rate, delay, loss.
@@ -287,9 +285,7 @@ def _links(a: Any, b: Any, *, rate: Rate, delay: Time, prefix: str = "") -> np.n
     return make_links(a, b, ps_per_byte(rate, f"{prefix}rate"), parse_time(delay, f"{prefix}delay", positive=True))
 
 
-def _assemble(
-    kind: str, given: Mapping[str, Any], nodes: list[tuple[str, int, int]], links: list[np.ndarray]
-) -> Topology:
+def _assemble(kind: str, given: Mapping[str, Any], nodes: list[tuple[str, int, int]], links: list[np.ndarray]) -> Topology:
     """A topology of (name, how many, tier) nodes, hosts first."""
     hosts, switches = nodes[0][1], sum(count for _, count, _ in nodes[1:])
     return Topology(

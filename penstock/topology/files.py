@@ -95,8 +95,7 @@ def _count_links(nodes: dict[str, _Node], links: list[_Link]) -> None:
             node.links += 1
             if node.given.get("kind") == "host" and node.links > 1:
                 raise SpecError(
-                    f"{link.where}: host {name} has a second link; a host has exactly one: remove it, "
-                    f'or make {name} a "switch"'
+                    f'{link.where}: host {name} has a second link; a host has exactly one: remove it, or make {name} a "switch"'
                 )
 
 

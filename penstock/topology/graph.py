@@ -28,7 +28,7 @@ LINK = np.dtype(
 MAX_HOSTS = 32767
 MAX_PORTS = 2000
 CHANGE_EXAMPLE = '{time = "1ms", a = "tor0", b = "spine1", up = false}'
-TIERS = ("virtual", "ToR", "spine/aggregation", "core")   # of switches
+TIERS = ("virtual", "ToR", "spine/aggregation", "core")  # of switches
 
 
 class LinkChange(NamedTuple):
@@ -277,10 +277,9 @@ class Topology:
 
     def describe(self) -> str:
         """A few lines for people."""
-        of_tier = [f"{n} {TIERS[t]}" for t, n in enumerate(np.bincount(self.tier[self.hosts:])) if n]
+        of_tier = [f"{n} {TIERS[t]}" for t, n in enumerate(np.bincount(self.tier[self.hosts :])) if n]
         lines = [
-            f"{self.kind}: {self.hosts} hosts, {self.switches} switches ({', '.join(of_tier)}), "
-            f"{len(self.links)} links",
+            f"{self.kind}: {self.hosts} hosts, {self.switches} switches ({', '.join(of_tier)}), {len(self.links)} links",
             f"host links    {_kinds(self.links[self.host_links])}",
         ]
         if len(self.core_links):
@@ -398,9 +397,7 @@ def _check_links(topo: Topology) -> None:
         raise SpecError(f"{found[0]}: {links['ps_per_byte'][found[1]]} ps per byte; must be greater than zero")
     if found := first(links["delay_ps"] <= 0):
         delay = links["delay_ps"][found[1]]
-        raise SpecError(
-            f"{found[0]}: delay = {delay} ps; must be greater than zero, the simulator's windows rest on it"
-        )
+        raise SpecError(f"{found[0]}: delay = {delay} ps; must be greater than zero, the simulator's windows rest on it")
     if found := first(~((links["loss"] >= 0) & (links["loss"] < 1))):
         raise SpecError(f"{found[0]}: loss = {links['loss'][found[1]]:g}; must be at least 0 and less than 1")
 

@@ -25,8 +25,14 @@ EXAMPLE = '{host = 3, rate = "3Gbps"}'
 KEYS = ("host", "rate", "start", "on", "off", "until", "trace")
 
 
-def behind_vswitches(topo: Topology, *, apps: int = 1, rate: str | int | float = "100Gbps", delay: str | int | float = "500ns",
-                     buffer: str | int = "4MB") -> Topology:
+def behind_vswitches(
+    topo: Topology,
+    *,
+    apps: int = 1,
+    rate: str | int | float = "100Gbps",
+    delay: str | int | float = "500ns",
+    buffer: str | int = "4MB",
+) -> Topology:
     """The same network with a virtual switch in every server and `apps` applications behind each.
 
     rate, delay   of the way between an application and its virtual switch, one direction
@@ -34,26 +40,36 @@ def behind_vswitches(topo: Topology, *, apps: int = 1, rate: str | int | float =
     """
     given = {"apps": apps, "rate": rate, "delay": delay, "buffer": buffer}
     apps = whole(apps, "vswitches.apps", 1, 1000)
-    if (topo.tier[topo.hosts:] == 0).any():
+    if (topo.tier[topo.hosts :] == 0).any():
         raise SpecError("vswitches: this network has virtual switches already; give them once")
     hosts = topo.hosts * apps
     if "receivers" in topo.params:
         raise SpecError("vswitches: receivers are named before the applications that they are; give the virtual switches first")
     links = topo.links.copy()
     for end in ("a", "b"):
-        links[end] += hosts                     # a server is now the virtual switch of its number, switches follow
-    inner = make_links(np.arange(hosts), hosts + np.repeat(np.arange(topo.hosts), apps), ps_per_byte(rate, "vswitches.rate"),
-                       parse_time(delay, "vswitches.delay", positive=True))
-    names = (*(f"host{i}" for i in range(hosts)), *(f"vswitch{i}" for i in range(topo.hosts)), *topo.names[topo.hosts:])
+        links[end] += hosts  # a server is now the virtual switch of its number, switches follow
+    inner = make_links(
+        np.arange(hosts),
+        hosts + np.repeat(np.arange(topo.hosts), apps),
+        ps_per_byte(rate, "vswitches.rate"),
+        parse_time(delay, "vswitches.delay", positive=True),
+    )
+    names = (*(f"host{i}" for i in range(hosts)), *(f"vswitch{i}" for i in range(topo.hosts)), *topo.names[topo.hosts :])
     changes = tuple(c._replace(link=c.link + hosts, node=None if c.node is None else c.node + hosts) for c in topo.changes)
     params = {**topo.params, "vswitches": given}
     if "changes" in params:
         new = dict(zip(topo.names, names[hosts:]))
         params["changes"] = [{k: new[v] if k in ("a", "b", "of") else v for k, v in c.items()} for c in params["changes"]]
     return Topology(
-        kind=topo.kind, hosts=hosts, switches=topo.nodes, links=np.concatenate([inner, links]), names=names,
+        kind=topo.kind,
+        hosts=hosts,
+        switches=topo.nodes,
+        links=np.concatenate([inner, links]),
+        names=names,
         buffer_bytes=np.concatenate([np.full(topo.hosts, parse_size(buffer, "vswitches.buffer")), topo.buffer_bytes]),
-        tier=np.concatenate([np.zeros(hosts, dtype=np.int8), topo.tier]), params=params, changes=changes,
+        tier=np.concatenate([np.zeros(hosts, dtype=np.int8), topo.tier]),
+        params=params,
+        changes=changes,
     )
 
 

@@ -2,8 +2,8 @@
 
     flows = poisson(topo, sizes="google", load=0.6, duration="5ms", seed=1) + incast(topo, fan_in=100, seed=2)
 
-What load means is said in penstock.workload.flows; size distributions in penstock.workload.distributions; collectives and lists in
-penstock.workload.collectives. Everything public there can be had from here.
+What load means is said in penstock.workload.flows; size distributions in penstock.workload.distributions; collectives and
+lists in penstock.workload.collectives. Everything public there can be had from here.
 """
 
 import functools
@@ -15,35 +15,66 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from penstock.errors import SpecError
+from penstock.inputs import MAX_FLOW_BYTES, MAX_TIME_PS, boolean, known_keys, one_of, positive, time_ps, whole
+from penstock.units import PS_PER_S, format_time, parse_size
 from penstock.workload.collectives import all_to_all, flow_list, long_flows, permutation, ring_all_reduce, tree_all_reduce
 from penstock.workload.distributions import SizeDistribution
-from penstock.errors import SpecError
 from penstock.workload.flowfile import flows_from_csv, flows_to_csv
 from penstock.workload.flows import PRIORITIES, Flows, class_name, host_numbers
-from penstock.inputs import MAX_FLOW_BYTES, MAX_TIME_PS, boolean, known_keys, one_of, positive, time_ps, whole
 from penstock.workload.streams import stream
-from penstock.units import PS_PER_S, format_time, parse_size
 
 if TYPE_CHECKING:
     from penstock.topology import Topology
 
-__all__ = ["KINDS", "Flows", "SizeDistribution", "all_to_all", "build", "flow_list", "flows_from_csv", "flows_to_csv",
-           "incast", "long_flows", "permutation", "poisson", "ring_all_reduce", "tree_all_reduce"]
+__all__ = [
+    "KINDS",
+    "Flows",
+    "SizeDistribution",
+    "all_to_all",
+    "build",
+    "flow_list",
+    "flows_from_csv",
+    "flows_to_csv",
+    "incast",
+    "long_flows",
+    "permutation",
+    "poisson",
+    "ring_all_reduce",
+    "tree_all_reduce",
+]
 
 LOAD_ON = ("core", "host")
 PAIRS = ("any", "inter_rack")
 
-_CHUNK = 1 << 16            # flows drawn at a time; the result does not depend on it
-_MANY_FLOWS = 2**28         # 7 GB of columns
+_CHUNK = 1 << 16  # flows drawn at a time; the result does not depend on it
+_MANY_FLOWS = 2**28  # 7 GB of columns
 _MAX_FLOWS = 2**31 - 1
 _PACKETS = re.compile(r"\s*(\d{1,13})\s*\.\.\s*(\d{1,13})\s*x\s*(\d.*)", re.ASCII)
-_GRID = 16                  # gaps are rounded to 1/16 ps, so that the last bit of a machine's exp() does not show
+_GRID = 16  # gaps are rounded to 1/16 ps, so that the last bit of a machine's exp() does not show
 
 
-def poisson(topo: "Topology", *, sizes: str | SizeDistribution = "google", load: float = 0.6, load_on: str = "core",
-            arrivals: str = "exponential", sigma: float = 2.0, duration: str = "5ms", seed: int = 1, start: str = "0s",
-            class_name: str = "poisson", priority: int = 0, pairs: str = "any", hosts: Any = None, exclude: Any = None,
-            interpolate: bool = True, round_up: int | None = None, force: bool = False, index: int = 0) -> Flows:
+def poisson(
+    topo: "Topology",
+    *,
+    sizes: str | SizeDistribution = "google",
+    load: float = 0.6,
+    load_on: str = "core",
+    arrivals: str = "exponential",
+    sigma: float = 2.0,
+    duration: str = "5ms",
+    seed: int = 1,
+    start: str = "0s",
+    class_name: str = "poisson",
+    priority: int = 0,
+    pairs: str = "any",
+    hosts: Any = None,
+    exclude: Any = None,
+    interpolate: bool = True,
+    round_up: int | None = None,
+    force: bool = False,
+    index: int = 0,
+) -> Flows:
     """Flows of random size between random hosts: one arrival process for the fabric, in [start, start + duration).
 
     sizes      a bundled distribution, a CSV file or a SizeDistribution; `interpolate` and `round_up` as there
@@ -77,19 +108,51 @@ def poisson(topo: "Topology", *, sizes: str | SizeDistribution = "google", load:
         keep = slice(None) if exclude is None else ~(left_out[src] | left_out[dst])
         for key, column in drawn.items():
             chunks[key].append(column[keep])
-    nominal = {"kind": "poisson", "class": class_name, "sizes": dist.name, "mean_bytes": dist.mean(),
-               "load": float(load), "load_on": load_on, "arrivals": arrivals, "sigma": sigma or None, "pairs": pairs,
-               "exclude": None if exclude is None else np.flatnonzero(left_out).tolist(), "flows_per_s": rate,
-               "start_ps": window[0], "duration_ps": window[1], "seed": seed, "index": index}
+    nominal = {
+        "kind": "poisson",
+        "class": class_name,
+        "sizes": dist.name,
+        "mean_bytes": dist.mean(),
+        "load": float(load),
+        "load_on": load_on,
+        "arrivals": arrivals,
+        "sigma": sigma or None,
+        "pairs": pairs,
+        "exclude": None if exclude is None else np.flatnonzero(left_out).tolist(),
+        "flows_per_s": rate,
+        "start_ps": window[0],
+        "duration_ps": window[1],
+        "seed": seed,
+        "index": index,
+    }
     start_ps, src, dst, size = (np.concatenate(chunks.pop(key)) for key in list(chunks))
     return _one_class(start_ps, src, dst, size, class_name, priority, nominal)
 
 
-def incast(topo: "Topology", *, fan_in: int = 100, total: str | int | None = None, size: str | int | None = None,
-           every: str | None = None, load: float | None = None, load_on: str = "core", duration: str = "5ms",
-           seed: int = 1, start: str = "0s", arrivals: str = "periodic", replace: bool = False, jitter: str = "0s",
-           receivers: Any = None, order: str = "random", hosts: Any = None, pairs: str = "any",
-           class_name: str = "incast", priority: int = 0, force: bool = False, index: int = 0) -> Flows:
+def incast(
+    topo: "Topology",
+    *,
+    fan_in: int = 100,
+    total: str | int | None = None,
+    size: str | int | None = None,
+    every: str | None = None,
+    load: float | None = None,
+    load_on: str = "core",
+    duration: str = "5ms",
+    seed: int = 1,
+    start: str = "0s",
+    arrivals: str = "periodic",
+    replace: bool = False,
+    jitter: str = "0s",
+    receivers: Any = None,
+    order: str = "random",
+    hosts: Any = None,
+    pairs: str = "any",
+    class_name: str = "incast",
+    priority: int = 0,
+    force: bool = False,
+    index: int = 0,
+) -> Flows:
     """Events at which `fan_in` hosts send to one host at the same instant, in [start, start + duration).
 
     total | size   bytes of an event (default "20MB"; shared out evenly, the first senders a byte more) or of each flow;
@@ -117,8 +180,11 @@ def incast(topo: "Topology", *, fan_in: int = 100, total: str | int | None = Non
     gap_ps = _event_gap(topo, targets, sizes.event_bytes, every, load, load_on, force)
     _check_count(duration_ps / gap_ps * fan_in, force)
     one_of(arrivals, "arrivals", ("periodic", "exponential"))
-    events = _periodic(gap_ps, duration_ps) if arrivals == "periodic" else np.concatenate(
-        list(_arrivals(stream(seed, index, "incast gaps"), gap_ps, 0.0, duration_ps)))
+    events = (
+        _periodic(gap_ps, duration_ps)
+        if arrivals == "periodic"
+        else np.concatenate(list(_arrivals(stream(seed, index, "incast gaps"), gap_ps, 0.0, duration_ps)))
+    )
     if one_of(order, "order", ("random", "in_turn")) == "in_turn":
         to = targets[np.arange(len(events)) % len(targets)]
     else:
@@ -129,15 +195,31 @@ def incast(topo: "Topology", *, fan_in: int = 100, total: str | int | None = Non
     jitter_ps = time_ps(jitter, "jitter")
     if jitter_ps:
         times += stream(seed, index, "incast jitter").integers(0, jitter_ps, len(times), endpoint=True)
-    nominal = {"kind": "incast", "class": class_name, "fan_in": fan_in, "event_bytes": sizes.event_bytes, "size": size,
-               "every_ps": gap_ps, "load": load, "load_on": None if load is None else load_on, "arrivals": arrivals,
-               "replace": replace, "order": order, "pairs": pairs, "events": len(events), "start_ps": start_ps,
-               "duration_ps": duration_ps, "seed": seed, "index": index}
+    nominal = {
+        "kind": "incast",
+        "class": class_name,
+        "fan_in": fan_in,
+        "event_bytes": sizes.event_bytes,
+        "size": size,
+        "every_ps": gap_ps,
+        "load": load,
+        "load_on": None if load is None else load_on,
+        "arrivals": arrivals,
+        "replace": replace,
+        "order": order,
+        "pairs": pairs,
+        "events": len(events),
+        "start_ps": start_ps,
+        "duration_ps": duration_ps,
+        "seed": seed,
+        "index": index,
+    }
     size_of = sizes.draw(stream(seed, index, "incast sizes"), len(events))
     return _one_class(times, src.ravel(), np.repeat(to, fan_in), size_of, class_name, priority, nominal)
 
 
 # -- parts of the two -------------------------------------------------------------------------------------------------
+
 
 def _window(start: str, duration: str) -> tuple[int, int]:
     start_ps, duration_ps = time_ps(start, "start"), time_ps(duration, "duration", positive=True)
@@ -155,8 +237,10 @@ def _checked_load(load: Any, force: bool) -> float:
 
 def _check_count(expected: float, force: bool) -> None:
     if expected > _MAX_FLOWS or (expected > _MANY_FLOWS and not force):
-        raise SpecError(f"duration: about {expected:.3g} flows would start; shorten it, lower the load"
-                        + ("" if expected > _MAX_FLOWS else ", or force it (26 B of memory per flow)"))
+        raise SpecError(
+            f"duration: about {expected:.3g} flows would start; shorten it, lower the load"
+            + ("" if expected > _MAX_FLOWS else ", or force it (26 B of memory per flow)")
+        )
 
 
 def _arrivals(rng: np.random.Generator, gap_ps: float, sigma: float, duration_ps: int) -> Iterator[np.ndarray]:
@@ -172,7 +256,7 @@ def _arrivals(rng: np.random.Generator, gap_ps: float, sigma: float, duration_ps
         times = now + np.cumsum(np.rint(gaps * _GRID) / _GRID)
         now = float(times[-1])
         if now >= duration_ps:
-            yield times[:np.searchsorted(times, duration_ps)].astype(np.int64)
+            yield times[: np.searchsorted(times, duration_ps)].astype(np.int64)
             return
         yield times.astype(np.int64)
 
@@ -189,8 +273,7 @@ class _Pairs:
             raise SpecError('pairs = "inter_rack": all hosts are in one rack; use pairs = "any"')
         self.first, self.size = first[member].astype(np.int32), size[member].astype(np.int32)
 
-    def __call__(self, src_rng: np.random.Generator, dst_rng: np.random.Generator,
-                 n: int) -> tuple[np.ndarray, np.ndarray]:
+    def __call__(self, src_rng: np.random.Generator, dst_rng: np.random.Generator, n: int) -> tuple[np.ndarray, np.ndarray]:
         src = src_rng.integers(0, len(self.hosts), n, dtype=np.int32)
         size = self.size[src]
         dst = (dst_rng.random(n) * (len(self.hosts) - size)).astype(np.int32)
@@ -198,8 +281,9 @@ class _Pairs:
         return self.hosts[src], self.hosts[dst]
 
 
-def _one_class(start_ps: np.ndarray, src: np.ndarray, dst: np.ndarray, size: np.ndarray, name: str, priority: int,
-               nominal: dict[str, Any]) -> Flows:
+def _one_class(
+    start_ps: np.ndarray, src: np.ndarray, dst: np.ndarray, size: np.ndarray, name: str, priority: int, nominal: dict[str, Any]
+) -> Flows:
     priority = whole(priority, "priority", 0, PRIORITIES - 1)
     class_id = np.zeros(len(src), dtype=np.int8)
     return Flows(start_ps, src, dst, size, class_id, class_id + np.int8(priority), (class_name(name),), None, [nominal])
@@ -237,8 +321,10 @@ def _packets(size: Any) -> tuple[int, int, int] | None:
         raise SpecError(f'size = {size[:60]!r}: is not a range of whole packets; write it as "30..40 x 1460B"')
     low, high, packet = int(match[1]), int(match[2]), parse_size(match[3], "size", positive=True)
     if not 1 <= low <= high:
-        raise SpecError(f"size = {size}: must go from 1 or more packets up to as many or more; "
-                        f'write "{max(min(low, high), 1)}..{max(low, high, 1)} x {match[3]}"')
+        raise SpecError(
+            f"size = {size}: must go from 1 or more packets up to as many or more; "
+            f'write "{max(min(low, high), 1)}..{max(low, high, 1)} x {match[3]}"'
+        )
     if high * packet > MAX_FLOW_BYTES:
         raise SpecError(f"size = {size}: more than {MAX_FLOW_BYTES} B per flow; make it smaller")
     return low, high, packet
@@ -260,8 +346,9 @@ def _fixed_sizes(fan_in: int, total: str | int | None, size: str | int | None) -
     return sizes
 
 
-def _event_gap(topo: "Topology", targets: np.ndarray, event_bytes: float, every: str | None, load: float | None,
-               load_on: str, force: bool) -> float:
+def _event_gap(
+    topo: "Topology", targets: np.ndarray, event_bytes: float, every: str | None, load: float | None, load_on: str, force: bool
+) -> float:
     """Mean time between events, ps."""
     one_of(load_on, "load_on", (*LOAD_ON, "receiver"))
     if load is None:
@@ -314,6 +401,7 @@ class _Senders:
 
 # -- from a specification ---------------------------------------------------------------------------------------------
 
+
 def _from_file(topo: "Topology", *, file: str, class_name: str = "flows", priority: int = 0) -> Flows:
     """The flows of a CSV file."""
     return flows_from_csv(file, topo, class_name=class_name, priority=priority)
@@ -327,14 +415,26 @@ def _from_list(topo: "Topology", *, flows: Sequence[Any], class_name: str = "flo
 
 
 KINDS: dict[str, Callable[..., Flows]] = {
-    "poisson": poisson, "incast": incast, "flows": _from_file, "list": _from_list, "permutation": permutation,
-    "all_to_all": all_to_all, "ring_all_reduce": ring_all_reduce, "tree_all_reduce": tree_all_reduce,
+    "poisson": poisson,
+    "incast": incast,
+    "flows": _from_file,
+    "list": _from_list,
+    "permutation": permutation,
+    "all_to_all": all_to_all,
+    "ring_all_reduce": ring_all_reduce,
+    "tree_all_reduce": tree_all_reduce,
 }
 _NOT_FROM_A_TABLE = ("topo", "force", "index")
 
 
-def build(params: Mapping[str, Any] | Sequence[Mapping[str, Any]], topo: "Topology", duration_ps: int, seed: int,
-          force: bool = False, index: int = 0) -> Flows:
+def build(
+    params: Mapping[str, Any] | Sequence[Mapping[str, Any]],
+    topo: "Topology",
+    duration_ps: int,
+    seed: int,
+    force: bool = False,
+    index: int = 0,
+) -> Flows:
     """The flows of one [[workload]] table, or of a list of them merged, checked against `topo`.
 
     A table's keys are its kind's keyword arguments ("class" may stand for class_name). Where it does not say,
@@ -353,8 +453,7 @@ def build(params: Mapping[str, Any] | Sequence[Mapping[str, Any]], topo: "Topolo
         raise type(error)(f"{where}{joint}{error}") from None
 
 
-def _arguments(kind: str, params: Mapping[str, Any], duration_ps: int, seed: int, force: bool,
-               index: int) -> dict[str, Any]:
+def _arguments(kind: str, params: Mapping[str, Any], duration_ps: int, seed: int, force: bool, index: int) -> dict[str, Any]:
     signature = inspect.signature(KINDS[kind]).parameters
     keys = [key for key in signature if key not in _NOT_FROM_A_TABLE]
     given = {"class_name" if key == "class" else key: value for key, value in params.items() if key != "kind"}

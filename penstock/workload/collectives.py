@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from penstock.errors import SpecError
-from penstock.workload.flows import PRIORITIES, After, Flows, class_name, csr, host_number, host_numbers
 from penstock.inputs import MAX_FLOW_BYTES, known_keys, time_ps, whole
-from penstock.workload.streams import stream
 from penstock.units import parse_size
+from penstock.workload.flows import PRIORITIES, After, Flows, class_name, csr, host_number, host_numbers
+from penstock.workload.streams import stream
 
 if TYPE_CHECKING:
     from penstock.topology import Topology
@@ -18,8 +18,9 @@ _MAX_FLOWS = 2**28
 _ITEM = ("src", "dst", "bytes", "start", "class", "priority", "after")
 
 
-def flow_list(topo: "Topology", flows: Iterable[Sequence[Any] | Mapping[str, Any]], *, class_name: str = "flows",
-              priority: int = 0) -> Flows:
+def flow_list(
+    topo: "Topology", flows: Iterable[Sequence[Any] | Mapping[str, Any]], *, class_name: str = "flows", priority: int = 0
+) -> Flows:
     """Exactly these flows: (src, dst, "1MB") or (src, dst, "1MB", "10us"), or dicts of src, dst, bytes and perhaps
     start, class, priority and after (the positions in the list of the flows to wait for). Hosts by number or by name.
 
@@ -29,14 +30,24 @@ def flow_list(topo: "Topology", flows: Iterable[Sequence[Any] | Mapping[str, Any
     if not items:
         raise SpecError("flows: the list is empty; give at least one (src, dst, bytes, start)")
     classes = tuple(dict.fromkeys(item["class"] for item in items))
-    edges = [(i, whole(parent, f"flows[{i}].after", 0, len(items) - 1)) for i, item in enumerate(items)
-             for parent in item["after"]]
+    edges = [
+        (i, whole(parent, f"flows[{i}].after", 0, len(items) - 1)) for i, item in enumerate(items) for parent in item["after"]
+    ]
     child, parent = np.array(edges, dtype=np.int64).reshape(-1, 2).T
     after = csr(child, parent, len(items)) if edges else None
     column = {key: np.array([item[key] for item in items]) for key in ("start", "src", "dst", "bytes", "priority")}
     class_id = np.array([classes.index(item["class"]) for item in items])
-    return Flows(column["start"], column["src"], column["dst"], column["bytes"], class_id, column["priority"], classes,
-                 after, [{"kind": "list", "flows": len(items)}]).check(topo)
+    return Flows(
+        column["start"],
+        column["src"],
+        column["dst"],
+        column["bytes"],
+        class_id,
+        column["priority"],
+        classes,
+        after,
+        [{"kind": "list", "flows": len(items)}],
+    ).check(topo)
 
 
 def _item(topo: "Topology", given: Any, where: str, default_class: str, default_priority: int) -> dict[str, Any]:
@@ -52,35 +63,63 @@ def _item(topo: "Topology", given: Any, where: str, default_class: str, default_
     if src == dst:
         raise SpecError(f"{where}: src = dst = {given['src']}: a flow needs two hosts")
     after = given.get("after", ())
-    return {"src": src, "dst": dst, "bytes": _size(given["bytes"], f"{where}.bytes"),
-            "start": time_ps(given.get("start", "0s"), f"{where}.start"),
-            "class": class_name(given.get("class", default_class)),
-            "priority": _priority(given.get("priority", default_priority), f"{where}.priority"),
-            "after": after if isinstance(after, (list, tuple)) else [after]}
+    return {
+        "src": src,
+        "dst": dst,
+        "bytes": _size(given["bytes"], f"{where}.bytes"),
+        "start": time_ps(given.get("start", "0s"), f"{where}.start"),
+        "class": class_name(given.get("class", default_class)),
+        "priority": _priority(given.get("priority", default_priority), f"{where}.priority"),
+        "after": after if isinstance(after, (list, tuple)) else [after],
+    }
 
 
-def long_flows(topo: "Topology", pairs: Iterable[tuple[Any, Any]], *, bytes: str | int = "100MB", start: str = "0s",
-               every: str = "0s", class_name: str = "long", priority: int = 0) -> Flows:
+def long_flows(
+    topo: "Topology",
+    pairs: Iterable[tuple[Any, Any]],
+    *,
+    bytes: str | int = "100MB",
+    start: str = "0s",
+    every: str = "0s",
+    class_name: str = "long",
+    priority: int = 0,
+) -> Flows:
     """One flow per (src, dst), the i-th starting at start + i * every: to watch flows share links, join and leave."""
     start_ps, every_ps = time_ps(start, "start"), time_ps(every, "every")
     items = [(src, dst, bytes, f"{start_ps + i * every_ps}ps") for i, (src, dst) in enumerate(pairs)]
     return flow_list(topo, items, class_name=class_name, priority=priority)
 
 
-def permutation(topo: "Topology", *, bytes: str | int = "1MB", hosts: Any = None, start: str = "0s", seed: int = 1,
-                index: int = 0, class_name: str = "permutation", priority: int = 0) -> Flows:
+def permutation(
+    topo: "Topology",
+    *,
+    bytes: str | int = "1MB",
+    hosts: Any = None,
+    start: str = "0s",
+    seed: int = 1,
+    index: int = 0,
+    class_name: str = "permutation",
+    priority: int = 0,
+) -> Flows:
     """Every host sends `bytes` to one other host and receives from one: a uniform permutation without fixed points."""
     ranks = host_numbers(topo, hosts)
     rng = stream(seed, index, "permutation")
     to = rng.permutation(len(ranks))
-    while np.any(to == np.arange(len(ranks))):       # one try in e succeeds
+    while np.any(to == np.arange(len(ranks))):  # one try in e succeeds
         to = rng.permutation(len(ranks))
     nominal = {"kind": "permutation", "bytes": _size(bytes), "hosts": len(ranks), "seed": seed}
     return _flows(ranks, np.arange(len(ranks)), to, _size(bytes), start, class_name, priority, nominal)
 
 
-def all_to_all(topo: "Topology", *, bytes: str | int = "1MB", hosts: Any = None, start: str = "0s",
-               class_name: str = "all_to_all", priority: int = 0) -> Flows:
+def all_to_all(
+    topo: "Topology",
+    *,
+    bytes: str | int = "1MB",
+    hosts: Any = None,
+    start: str = "0s",
+    class_name: str = "all_to_all",
+    priority: int = 0,
+) -> Flows:
     """Every host sends `bytes` to every other one, all at once: n (n - 1) flows, those from i to i + 1 first."""
     ranks = host_numbers(topo, hosts)
     n = len(ranks)
@@ -90,8 +129,16 @@ def all_to_all(topo: "Topology", *, bytes: str | int = "1MB", hosts: Any = None,
     return _flows(ranks, src, (src + shift) % n, _size(bytes), start, class_name, priority, nominal)
 
 
-def ring_all_reduce(topo: "Topology", *, bytes: str | int = "10MB", hosts: Any = None, start: str = "0s",
-                    chunks: int = 1, class_name: str = "ring_all_reduce", priority: int = 0) -> Flows:
+def ring_all_reduce(
+    topo: "Topology",
+    *,
+    bytes: str | int = "10MB",
+    hosts: Any = None,
+    start: str = "0s",
+    chunks: int = 1,
+    class_name: str = "ring_all_reduce",
+    priority: int = 0,
+) -> Flows:
     """All-reduce of `bytes` per rank around a ring: n - 1 steps of reduce-scatter, n - 1 of all-gather.
 
     The buffer is cut into n segments of bytes/n (sizes differ by at most one byte), each into `chunks` pieces that
@@ -104,7 +151,7 @@ def ring_all_reduce(topo: "Topology", *, bytes: str | int = "10MB", hosts: Any =
     if size < n * chunks:
         raise SpecError(f"bytes = {size}: fewer than one per piece; {n} ranks of {chunks} chunks need {n * chunks}")
     _limit(2 * (n - 1) * n * chunks)
-    step, rank, piece = (a.ravel() for a in np.mgrid[0:2 * (n - 1), 0:n, 0:chunks])
+    step, rank, piece = (a.ravel() for a in np.mgrid[0 : 2 * (n - 1), 0:n, 0:chunks])
     sizes = _cut(size, n * chunks)[(rank - step) % n * chunks + piece]
     number = np.arange(len(step))
     waits = step > 0
@@ -114,8 +161,16 @@ def ring_all_reduce(topo: "Topology", *, bytes: str | int = "10MB", hosts: Any =
     return _flows(ranks, rank, (rank + 1) % n, sizes, start, class_name, priority, nominal, after)
 
 
-def tree_all_reduce(topo: "Topology", *, bytes: str | int = "10MB", hosts: Any = None, start: str = "0s",
-                    chunks: int = 1, class_name: str = "tree_all_reduce", priority: int = 0) -> Flows:
+def tree_all_reduce(
+    topo: "Topology",
+    *,
+    bytes: str | int = "10MB",
+    hosts: Any = None,
+    start: str = "0s",
+    chunks: int = 1,
+    class_name: str = "tree_all_reduce",
+    priority: int = 0,
+) -> Flows:
     """All-reduce of `bytes` per rank over a binary tree: reduced up to rank 0, then broadcast down.
 
     Rank r hangs on rank (r - 1) // 2. Going up, a rank sends to its parent when it has received from all its children
@@ -156,14 +211,32 @@ def _cut(size: int, pieces: int) -> np.ndarray:
     return size // pieces + (np.arange(pieces) < size % pieces)
 
 
-def _flows(ranks: np.ndarray, src: np.ndarray, dst: np.ndarray, size: np.ndarray | int, start: str, name: str,
-           priority: int, nominal: dict[str, Any], after: After | None = None) -> Flows:
+def _flows(
+    ranks: np.ndarray,
+    src: np.ndarray,
+    dst: np.ndarray,
+    size: np.ndarray | int,
+    start: str,
+    name: str,
+    priority: int,
+    nominal: dict[str, Any],
+    after: After | None = None,
+) -> Flows:
     n = len(src)
     zeros = np.zeros(n, dtype=np.int8)
     start_ps = time_ps(start, "start")
     nominal = {**nominal, "class": name, "start_ps": start_ps}
-    return Flows(np.full(n, start_ps), ranks[src], ranks[dst], np.broadcast_to(size, n), zeros,
-                 np.full(n, _priority(priority)), (class_name(name),), after, [nominal])
+    return Flows(
+        np.full(n, start_ps),
+        ranks[src],
+        ranks[dst],
+        np.broadcast_to(size, n),
+        zeros,
+        np.full(n, _priority(priority)),
+        (class_name(name),),
+        after,
+        [nominal],
+    )
 
 
 def _limit(flows: int) -> None:

@@ -52,15 +52,25 @@ class SizeDistribution:
     only stand where the cdf is 0, as the origin of the first straight line. The cdf ends at 1. Otherwise SpecError.
     """
 
-    def __init__(self, name: str, bytes: Sequence[int] | np.ndarray, cdf: Sequence[float] | np.ndarray, *,
-                 paper: str = "", origin: str = "", interpolate: bool = True, round_up: int | None = None) -> None:
+    def __init__(
+        self,
+        name: str,
+        bytes: Sequence[int] | np.ndarray,
+        cdf: Sequence[float] | np.ndarray,
+        *,
+        paper: str = "",
+        origin: str = "",
+        interpolate: bool = True,
+        round_up: int | None = None,
+    ) -> None:
         rows = [(f"{name}, point {i}", str(size), str(p)) for i, (size, p) in enumerate(zip(bytes, cdf))]
         if len(bytes) != len(cdf):
             raise SpecError(f"{name}: {len(bytes)} sizes but {len(cdf)} cdf values; give one for each")
         self._set(name, _points(rows, name), paper, origin, interpolate, round_up)
 
-    def _set(self, name: str, points: tuple[np.ndarray, np.ndarray], paper: str, origin: str, interpolate: bool,
-             round_up: int | None) -> None:
+    def _set(
+        self, name: str, points: tuple[np.ndarray, np.ndarray], paper: str, origin: str, interpolate: bool, round_up: int | None
+    ) -> None:
         self.name, self.paper, self.origin = name, paper, origin
         self.bytes, self.cdf_points = points
         self.interpolate = boolean(interpolate, "interpolate")
@@ -69,8 +79,9 @@ class SizeDistribution:
         self._mean = float(self._moments(sizes=True)[-1])
 
     @classmethod
-    def load(cls, source: "str | os.PathLike[str] | SizeDistribution", *, interpolate: bool = True,
-             round_up: int | None = None) -> "SizeDistribution":
+    def load(
+        cls, source: "str | os.PathLike[str] | SizeDistribution", *, interpolate: bool = True, round_up: int | None = None
+    ) -> "SizeDistribution":
         """A bundled distribution by name, or a CSV file by path (ending in .csv, or containing a slash).
 
         A SizeDistribution is returned as it is, with its own `interpolate` and `round_up`.
@@ -80,7 +91,7 @@ class SizeDistribution:
         if isinstance(source, SizeDistribution):
             return source
         if not isinstance(source, (str, os.PathLike)):
-            raise SpecError(f"sizes = {source!r}: expected a name such as \"google\" or the path of a CSV file")
+            raise SpecError(f'sizes = {source!r}: expected a name such as "google" or the path of a CSV file')
         text = os.fspath(source)
         bundled = text in names()
         if not bundled and isinstance(source, str) and not text.endswith(".csv") and os.sep not in text:
@@ -127,9 +138,19 @@ class SizeDistribution:
         """name, paper, origin, points; min, mean, p50, p90, p99, max bytes; mean_step_bytes, of the step sampler."""
         low, p50, p90, p99, high = (int(v) for v in self.quantile(np.array([0, 0.5, 0.9, 0.99, 1])))
         step = SizeDistribution(self.name, self.bytes, self.cdf_points, interpolate=False, round_up=self.round_up)
-        return {"name": self.name, "paper": self.paper, "origin": self.origin, "points": len(self.bytes),
-                "min_bytes": low, "mean_bytes": self._mean, "mean_step_bytes": step.mean(), "p50_bytes": p50,
-                "p90_bytes": p90, "p99_bytes": p99, "max_bytes": high}
+        return {
+            "name": self.name,
+            "paper": self.paper,
+            "origin": self.origin,
+            "points": len(self.bytes),
+            "min_bytes": low,
+            "mean_bytes": self._mean,
+            "mean_step_bytes": step.mean(),
+            "p50_bytes": p50,
+            "p90_bytes": p90,
+            "p99_bytes": p99,
+            "max_bytes": high,
+        }
 
     # -- exact moments: the distribution is a sum of lines (uniform on [low, high], rounded) and atoms (low == high) ---
 
@@ -164,7 +185,7 @@ class SizeDistribution:
         if low == high:
             return mass * (self._final(low) if sizes else 1)
         count = self._sum_final(k) - self._sum_final(low - 1) if sizes else k - low + 1
-        ends = [low] + [high] * (k == high)       # uniform on [low, high], rounded: the two ends get half a byte's mass
+        ends = [low] + [high] * (k == high)  # uniform on [low, high], rounded: the two ends get half a byte's mass
         return mass * (2 * count - sum(self._final(end) if sizes else 1 for end in ends)) / (2 * (high - low))
 
     def _moments(self, sizes: bool) -> np.ndarray:

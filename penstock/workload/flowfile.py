@@ -11,8 +11,8 @@ import numpy as np
 import polars as pl
 
 from penstock.errors import SpecError, nearest
-from penstock.workload.flows import PRIORITIES, Flows, class_name, host_number
 from penstock.inputs import MAX_FLOW_BYTES, MAX_TIME_PS, Table, decimal, whole, whole_cell
+from penstock.workload.flows import PRIORITIES, Flows, class_name, host_number
 
 if TYPE_CHECKING:
     from penstock.topology import Topology
@@ -22,8 +22,7 @@ OPTIONAL = ("class", "priority")
 EXAMPLE = "src,dst,bytes,start_ns"
 
 
-def flows_from_csv(path: str | os.PathLike[str], topo: "Topology", *, class_name: str = "flows",
-                   priority: int = 0) -> Flows:
+def flows_from_csv(path: str | os.PathLike[str], topo: "Topology", *, class_name: str = "flows", priority: int = 0) -> Flows:
     """The flows of a file; `class_name` and `priority` for rows that do not say.
 
     SpecError with file:line on anything that is wrong: columns, hosts, src = dst, sizes, starts, a truncated file.
@@ -44,8 +43,9 @@ def flows_from_csv(path: str | os.PathLike[str], topo: "Topology", *, class_name
 def flows_to_csv(flows: Flows, path: str | os.PathLike[str]) -> None:
     """Writes what `flows_from_csv` reads. SpecError if flows wait for others: a CSV file cannot say so."""
     if flows.after is not None:
-        raise SpecError(f"{os.fspath(path)}: these flows wait for one another, which CSV cannot say; "
-                        "save flows.to_frame() as Parquet")
+        raise SpecError(
+            f"{os.fspath(path)}: these flows wait for one another, which CSV cannot say; save flows.to_frame() as Parquet"
+        )
     frame = flows.to_frame().drop("flow_id", "start_ns").with_columns(start_ps=pl.Series(flows.start_ps))
     fraction = (pl.col("start_ps") % 1000).cast(pl.String).str.zfill(3)
     exact = pl.concat_str((pl.col("start_ps") // 1000).cast(pl.String), pl.lit("."), fraction)
@@ -102,8 +102,14 @@ class _Reader:
 
     def flows(self, path: str) -> Flows:
         """All rows; rows of equal start keep their order."""
-        columns = {"start_ps": self.start, "src": self.src, "dst": self.dst, "bytes": self.bytes,
-                   "class_id": self.class_id, "priority": self.priority}
+        columns = {
+            "start_ps": self.start,
+            "src": self.src,
+            "dst": self.dst,
+            "bytes": self.bytes,
+            "class_id": self.class_id,
+            "priority": self.priority,
+        }
         nominal = {"kind": "flows", "file": path, "flows": len(self.start)}
         arrays: dict[str, Any] = {name: np.array(values) for name, values in columns.items()}
         return Flows(**arrays, classes=tuple(self.classes), nominal=[nominal])

@@ -26,8 +26,7 @@ if TYPE_CHECKING:
 
 PRIORITIES = 8
 _CLASS_NAME = re.compile(r"[\w.+:/-](?:[\w.+:/ -]*[\w.+:/-])?", re.ASCII)
-_COLUMNS = {"start_ps": np.int64, "src": np.int32, "dst": np.int32, "bytes": np.int64, "class_id": np.int8,
-            "priority": np.int8}
+_COLUMNS = {"start_ps": np.int64, "src": np.int32, "dst": np.int32, "bytes": np.int64, "class_id": np.int8, "priority": np.int8}
 After = tuple[np.ndarray, np.ndarray]
 
 
@@ -60,8 +59,10 @@ class Flows:
         for name, dtype in _COLUMNS.items():
             self._set(name, _exactly(getattr(self, name), name, dtype))
             if getattr(self, name).shape != (len(self.start_ps),):
-                raise SpecError(f"flows: column {name} has shape {getattr(self, name).shape}, start_ps has "
-                                f"{self.start_ps.shape}; give one value per flow")
+                raise SpecError(
+                    f"flows: column {name} has shape {getattr(self, name).shape}, start_ps has "
+                    f"{self.start_ps.shape}; give one value per flow"
+                )
         object.__setattr__(self, "classes", tuple(class_name(name) for name in self.classes))
         object.__setattr__(self, "nominal", list(self.nominal))
         self._check_classes()
@@ -83,8 +84,7 @@ class Flows:
 
     def _check_after(self, offsets: np.ndarray, parents: np.ndarray) -> None:
         offsets, parents = np.asarray(offsets, dtype=np.int64), np.asarray(parents, dtype=np.int32)
-        if offsets.shape != (len(self) + 1,) or offsets[0] != 0 or offsets[-1] != len(parents) \
-                or np.any(np.diff(offsets) < 0):
+        if offsets.shape != (len(self) + 1,) or offsets[0] != 0 or offsets[-1] != len(parents) or np.any(np.diff(offsets) < 0):
             raise SpecError(f"flows: after: offsets must rise from 0 to {len(parents)} in {len(self) + 1} steps (CSR)")
         if len(parents) and not 0 <= parents.min() <= parents.max() < len(self):
             raise SpecError(f"flows: after: parent {parents.max()} is not one of the {len(self)} flows")
@@ -141,13 +141,12 @@ class Flows:
         after = None
         if self.after is not None or other.after is not None:
             mine = np.flatnonzero(is_mine)
-            child, parent = (np.concatenate([mine[here], theirs[there]])
-                             for here, there in zip(self.edges(), other.edges()))
+            child, parent = (np.concatenate([mine[here], theirs[there]]) for here, there in zip(self.edges(), other.edges()))
             after = csr(child, parent, n)
         return Flows(**columns, classes=classes, after=after, nominal=self.nominal + other.nominal)
 
     def __radd__(self, other: Any) -> "Flows":
-        return self if other == 0 else NotImplemented       # so that sum([...]) works
+        return self if other == 0 else NotImplemented  # so that sum([...]) works
 
     def check(self, topo: "Topology") -> "Flows":
         """Itself, if every flow can be sent on `topo`; otherwise a SpecError that names the first one that cannot."""
@@ -171,8 +170,10 @@ class Flows:
         strange = self.dst[parent] != self.src[child]
         if strange.any():
             i = int(np.argmax(strange))
-            raise SpecError(f"flow {child[i]}: src = {self.src[child[i]]} waits for flow {parent[i]}, which ends at "
-                            f"host {self.dst[parent[i]]}; a flow can only wait for flows that its own host receives")
+            raise SpecError(
+                f"flow {child[i]}: src = {self.src[child[i]]} waits for flow {parent[i]}, which ends at "
+                f"host {self.dst[parent[i]]}; a flow can only wait for flows that its own host receives"
+            )
         stuck = _in_a_circle(child, parent, len(self))
         if stuck is not None:
             raise SpecError(f"flow {stuck}: waits for itself through `after`; remove the circle")
@@ -180,9 +181,17 @@ class Flows:
     def to_frame(self) -> pl.DataFrame:
         """flow_id, src, dst, bytes, class, priority, start_ns (Float64, exact below 75 min), after if flows wait."""
         class_of = pl.Series(self.classes, dtype=pl.Enum(self.classes)).gather(self.class_id)
-        frame = pl.DataFrame({"flow_id": np.arange(len(self), dtype=np.int64), "src": self.src, "dst": self.dst,
-                              "bytes": self.bytes, "class": class_of, "priority": self.priority,
-                              "start_ns": self.start_ps / 1000})
+        frame = pl.DataFrame(
+            {
+                "flow_id": np.arange(len(self), dtype=np.int64),
+                "src": self.src,
+                "dst": self.dst,
+                "bytes": self.bytes,
+                "class": class_of,
+                "priority": self.priority,
+                "start_ns": self.start_ps / 1000,
+            }
+        )
         if self.after is None:
             return frame
         offsets, parents = self.after
@@ -206,8 +215,7 @@ class Flows:
                 counts = frame["after"].list.len().fill_null(0).to_numpy()
                 offsets = np.concatenate([[0], np.cumsum(counts)])
                 after = offsets, frame["after"].explode().drop_nulls().to_numpy()
-            return cls(start, columns["src"], columns["dst"], columns["bytes"], class_id, priority, classes, after,
-                       list(nominal))
+            return cls(start, columns["src"], columns["dst"], columns["bytes"], class_id, priority, classes, after, list(nominal))
         except (pl.exceptions.PolarsError, TypeError, ValueError) as error:
             first_line = str(error).split("\n", 1)[0]
             raise SpecError(f"flows: the frame holds a value of the wrong kind: {first_line}") from None
@@ -233,13 +241,14 @@ class Flows:
         n = int(np.searchsorted(self.start_ps, duration_ps))
         rack = topo.host_switches
         crosses = rack[self.src[:n]] != rack[self.dst[:n]]
-        per_class = {name: self._offered(topo, duration_ps, crosses, self.class_id[:n] == i)
-                     for i, name in enumerate(self.classes)}
+        per_class = {
+            name: self._offered(topo, duration_ps, crosses, self.class_id[:n] == i) for i, name in enumerate(self.classes)
+        }
         total = self._offered(topo, duration_ps, crosses, np.ones(n, dtype=bool))
         return {"duration_ps": duration_ps, **total, "classes": per_class, "nominal": list(self.nominal)}
 
     def _offered(self, topo: "Topology", duration_ps: int, crosses: np.ndarray, chosen: np.ndarray) -> dict[str, Any]:
-        size = self.bytes[:len(chosen)]
+        size = self.bytes[: len(chosen)]
         total = int(np.sum(size, where=chosen))
         crossing = int(np.sum(size, where=chosen & crosses))
         seconds = duration_ps / 1e12
@@ -248,8 +257,13 @@ class Flows:
             return 8 * of / seconds / capacity if capacity else None
 
         core, host = topo.core_capacity_bps, topo.host_capacity_bps
-        return {"flows": int(np.count_nonzero(chosen)), "bytes": total, "load_core": load(total, core),
-                "load_host": load(total, host), "load_crossing": load(crossing, core)}
+        return {
+            "flows": int(np.count_nonzero(chosen)),
+            "bytes": total,
+            "load_core": load(total, core),
+            "load_host": load(total, host),
+            "load_crossing": load(crossing, core),
+        }
 
 
 def _exactly(values: Any, name: str, dtype: type) -> np.ndarray:
@@ -279,7 +293,7 @@ def _in_a_circle(child: np.ndarray, parent: np.ndarray, n: int) -> int | None:
     free = list(np.flatnonzero(waits_for == 0))
     while free:
         done = free.pop()
-        for i in children[offsets[done]:offsets[done + 1]]:
+        for i in children[offsets[done] : offsets[done + 1]]:
             waits_for[i] -= 1
             if waits_for[i] == 0:
                 free.append(i)
@@ -318,7 +332,7 @@ def host_number(topo: "Topology", host: Any, what: str = "host") -> int:
 
 
 def _host_names(topo: "Topology") -> dict[str, int]:
-    return {name: number for number, name in enumerate(topo.names[:topo.hosts])}
+    return {name: number for number, name in enumerate(topo.names[: topo.hosts])}
 
 
 def host_numbers(topo: "Topology", hosts: Any, what: str = "hosts", least: int = 2) -> np.ndarray:

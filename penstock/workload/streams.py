@@ -6,8 +6,18 @@ import numpy as np
 
 from penstock.inputs import whole
 
-PURPOSES = ("gaps", "sizes", "src", "dst", "permutation", "incast gaps", "incast dst", "incast src", "incast jitter",
-            "incast sizes")
+PURPOSES = (
+    "gaps",
+    "sizes",
+    "src",
+    "dst",
+    "permutation",
+    "incast gaps",
+    "incast dst",
+    "incast src",
+    "incast jitter",
+    "incast sizes",
+)
 
 
 def stream(seed: Any, index: Any, purpose: str) -> np.random.Generator:

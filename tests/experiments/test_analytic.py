@@ -31,6 +31,7 @@ def test_quick_claims_pass(id, tmp_path, monkeypatch):
 
 # -- one link
 
+
 def slowly(discipline, arrivals, sizes, permanent=0):
     """Departures by following every flow from event to event in exact arithmetic."""
     left, departures, now = {}, {}, Fraction(0)
@@ -101,8 +102,7 @@ def test_occupancy_is_weighted_by_time():
 def test_processor_sharing_is_geometric_whatever_the_sizes(sizes):
     """M/G/1-PS: P(n) = (1 - rho) rho^n (BFC, section 2.3, and its [37, 39])."""
     rng, n, load = np.random.default_rng(7), 400_000, 0.7
-    draw = {"exponential": lambda: rng.exponential(1, n), "constant": lambda: np.ones(n),
-            "pareto": lambda: rng.pareto(2.5, n)}  # fmt: skip
+    draw = {"exponential": lambda: rng.exponential(1, n), "constant": lambda: np.ones(n), "pareto": lambda: rng.pareto(2.5, n)}
     work = draw[sizes]()
     arrivals = fluid.offered(fluid.lognormal_gaps(rng, n, 0), work, load)
     weights = fluid.occupancy(*fluid.population(arrivals, fluid.fair_queueing(arrivals, work)), 0, arrivals[-1])
@@ -138,6 +138,7 @@ def test_the_offered_load_is_exact():
 
 # -- BFC
 
+
 def test_change_of_fair_share_by_hand():
     """N is 2 for 10 us, then 4: f falls by half if the interval spans the step, and rises by 100 % the other way."""
     times, flows = np.array([0.0, 10.0, 20.0]), np.array([2, 4, 2])
@@ -160,6 +161,7 @@ def test_inefficiency_is_the_third_phase_s_share(x, th):
 
 
 # -- HPCC
+
 
 def test_overreaction_window_by_window():
     assert fig05.windows(fig05.PER_ACK, [2.0, 2.0, 2.0]) == [1, 0.5, 0.25, 0.125]

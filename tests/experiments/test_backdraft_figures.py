@@ -10,16 +10,42 @@ import pytest
 import penstock as ps
 from penstock.errors import SpecError
 from penstock.experiments import EXPERIMENTS, framework
-from penstock.vswitch.bench import two_switches as overlay
 from penstock.experiments.backdraft import _setup as setup
-from penstock.vswitch.bench import rig as real
-from penstock.experiments.backdraft import bfc, fig04, fig04_switch, fig05, fig09, fig10, fig11, fig12, fig13, fig13_switch, fig14, fig15, fig15_switch, fig16, fig19, table3
+from penstock.experiments.backdraft import (
+    bfc,
+    fig04,
+    fig04_switch,
+    fig05,
+    fig09,
+    fig10,
+    fig11,
+    fig12,
+    fig13,
+    fig13_switch,
+    fig14,
+    fig15,
+    fig15_switch,
+    fig16,
+    fig19,
+    table3,
+)
 from penstock.experiments.claims import SCALES, judge
 from penstock.spec import parse_spec
+from penstock.vswitch.bench import rig as real
+from penstock.vswitch.bench import two_switches as overlay
 
 FIGURES = {"bfc": bfc, "fig04": fig04, "fig05": fig05, "fig11": fig11, "fig13": fig13, "fig15": fig15, "table3": table3}
-SWITCH = {"fig04_switch": fig04_switch, "fig09": fig09, "fig10": fig10, "fig12": fig12,
-          "fig13_switch": fig13_switch, "fig14": fig14, "fig15_switch": fig15_switch, "fig16": fig16, "fig19": fig19}
+SWITCH = {
+    "fig04_switch": fig04_switch,
+    "fig09": fig09,
+    "fig10": fig10,
+    "fig12": fig12,
+    "fig13_switch": fig13_switch,
+    "fig14": fig14,
+    "fig15_switch": fig15_switch,
+    "fig16": fig16,
+    "fig19": fig19,
+}
 
 
 @pytest.fixture(scope="module")
@@ -33,6 +59,7 @@ def measured(tmp_path_factory):
             runs = framework.run_all(experiment, "quick", cache, 1, None)
             found[id] = runs, framework.measured(experiment, runs, "quick")
         return found[id]
+
     return of
 
 
@@ -76,8 +103,24 @@ SWAPPED = [
     ("fig10", fig10.BP, fig10.DQ, {"no-loss", "loss", "dpfq"}),
     ("fig10", fig10.ON, fig10.LOSSY, {"no-loss", "loss", "slower"}),
     ("fig12", fig12.SHORT, fig12.DPFQ, {"no-pause", "pauses", "growth", "goodput", "tail-short"}),
-    ("fig13_switch", fig13_switch.PFC, fig13_switch.BACKDRAFT, {"throughput", "victims", "no-frames", "receiver-frames",
-     "spreading", "tail", "lossless-pauses", "reduced", "overlay-pauses", "overlay-drops", "overlay-fast"}),
+    (
+        "fig13_switch",
+        fig13_switch.PFC,
+        fig13_switch.BACKDRAFT,
+        {
+            "throughput",
+            "victims",
+            "no-frames",
+            "receiver-frames",
+            "spreading",
+            "tail",
+            "lossless-pauses",
+            "reduced",
+            "overlay-pauses",
+            "overlay-drops",
+            "overlay-fast",
+        },
+    ),
     ("fig13_switch", fig13_switch.DPFQ, fig13_switch.BACKDRAFT, {"victims", "no-frames", "alone", "overlay-drops"}),
     ("fig13_switch", fig13_switch.LOSSY, fig13_switch.BACKDRAFT, {"no-drops", "lossy", "lossy-drops", "overlay-drops"}),
     ("fig15_switch", fig15_switch.PFC, fig15_switch.BACKDRAFT, {"no-frames"}),
@@ -85,7 +128,7 @@ SWAPPED = [
     ("fig16", fig16.DOORBELLS, fig16.POLLING, {"flat", "grows", "ratio"}),
     ("fig19", "lossy", "Backdraft", {"twice", "no-loss", "loss", "full", "half", "wasted"}),
     ("bfc", "BFC", "BFC + Backdraft", {"spreads-same-server", "prevents-same-server", "queues", "unfinished"}),
-]  # fmt: skip
+]
 
 
 @pytest.mark.parametrize(("id", "one", "other", "expected"), SWAPPED)
@@ -112,17 +155,22 @@ def test_counters_by_hand(measured):
     log = runs.scan(label, "pauses").collect().filter(pl.col("paused") & (pl.col("queue") == -1))
     switch, ms = 12, runs.summary(label)["end_ns"] / 1e6
     assert log.filter(pl.col("node") == switch).height == pytest.approx(
-        setup.value(data, "frames of the server", "lossless (PFC)", 0.5) * ms)  # fmt: skip
+        setup.value(data, "frames of the server", "lossless (PFC)", 0.5) * ms
+    )
     assert log.filter(pl.col("node").is_between(8, 11) & (pl.col("port") == 2)).height == pytest.approx(
-        setup.value(data, "frames of the switch", "lossless (PFC)", 0.5) * ms)  # fmt: skip
+        setup.value(data, "frames of the switch", "lossless (PFC)", 0.5) * ms
+    )
     assert setup.delivered(runs, label, fig13.SLOW) == pytest.approx(0.5, rel=0.05)
 
 
 def test_a_victim_that_never_ended_has_waited(measured):
     runs, _ = measured("bfc")
     found, end = bfc.victims(runs, "slow/BFC"), runs.summary("slow/BFC")["end_ns"]
-    flows = runs.scan("slow/BFC", "flows").collect().filter(
-        (pl.col("class").cast(pl.String) == "victims") & (pl.col("start_ns") < 0.8 * end))  # fmt: skip
+    flows = (
+        runs.scan("slow/BFC", "flows")
+        .collect()
+        .filter((pl.col("class").cast(pl.String) == "victims") & (pl.col("start_ns") < 0.8 * end))
+    )
     assert len(found) == len(flows) and found["late"].sum() == flows["finish_ns"].null_count() > 0
     waited = ((end - flows["start_ns"]) / flows["ideal_fct_ns"]).to_numpy()
     assert np.allclose(found["slowdown"].to_numpy()[found["late"].to_numpy()], waited[found["late"].to_numpy()])
@@ -141,7 +189,7 @@ def test_pfc_of_virtual_switches_alone():
     """With senders = "edge" the switch between obeys, pauses nobody and drops; with "all" nothing is lost."""
     run, ports = two_flows(ps.PFC(senders="edge"))
     held = run.pauses.filter(pl.col("queue") == -1)["node"].unique().to_list()
-    assert held == [6]                                             # the switch, by the virtual switch of the receivers
+    assert held == [6]  # the switch, by the virtual switch of the receivers
     assert ports.filter(pl.col("node") == 6)["drops"].sum() > 0 == ports.filter(pl.col("node") < 6)["drops"].sum()
     run, ports = two_flows(ps.PFC())
     assert ports["drops"].sum() == 0 and {4, 6} <= set(run.pauses.filter(pl.col("queue") == -1)["node"].to_list())

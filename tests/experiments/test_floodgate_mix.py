@@ -72,8 +72,10 @@ def made_up(panels):
     """data.parquet of {panel: {series: {traffic: y}}}."""
     return pl.concat(
         setup.rows(panel, series, [0], [y], traffic)
-        for panel, lines in panels.items() for series, values in lines.items() for traffic, y in values.items()
-    )  # fmt: skip
+        for panel, lines in panels.items()
+        for series, values in lines.items()
+        for traffic, y in values.items()
+    )
 
 
 def failed(module, data, scale="paper"):
@@ -145,10 +147,16 @@ def test_table_2_is_judged_cell_by_cell():
 
 def test_figure_11_finds_where_packets_are():
     both = functools.partial(dict.fromkeys, fig11.SHOWN)
-    buffers = {"DCQCN": {"web_server": (5.0, 6.0, 12.0), "hadoop": (0.1, 5.0, 12.0)},
-               WITH[0]: both((2.0, 1.0, 2.0)), WITH[1]: both((0.2, 0.1, 0.2))}  # fmt: skip
-    waits = {"DCQCN": {"web_server": (20.0, 20.0, 20.0), "hadoop": (1.0, 20.0, 5.0)},
-             WITH[0]: both((1.0, 1.0, 5.0)), WITH[1]: both((1.0, 1.0, 5.0))}  # fmt: skip
+    buffers = {
+        "DCQCN": {"web_server": (5.0, 6.0, 12.0), "hadoop": (0.1, 5.0, 12.0)},
+        WITH[0]: both((2.0, 1.0, 2.0)),
+        WITH[1]: both((0.2, 0.1, 0.2)),
+    }
+    waits = {
+        "DCQCN": {"web_server": (20.0, 20.0, 20.0), "hadoop": (1.0, 20.0, 5.0)},
+        WITH[0]: both((1.0, 1.0, 5.0)),
+        WITH[1]: both((1.0, 1.0, 5.0)),
+    }
 
     def data(voqs):
         panels = {"VOQs": {scheme.legend: dict.fromkeys(WORKLOADS, voqs) for scheme in TRIO}}

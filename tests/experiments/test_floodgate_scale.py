@@ -51,8 +51,11 @@ def failed(module, data, scale="paper"):
 
 def curves(**panels):
     """rows() of {panel: {series: {x: y}}}."""
-    return pl.concat(rows(panel.replace("_", " "), series, list(line), list(line.values()))
-                     for panel, of in panels.items() for series, line in of.items())  # fmt: skip
+    return pl.concat(
+        rows(panel.replace("_", " "), series, list(line), list(line.values()))
+        for panel, of in panels.items()
+        for series, line in of.items()
+    )
 
 
 # -- figure 12
@@ -87,8 +90,10 @@ def trees(gain=2.0, of_memcached=5.0, buffer=1.0):
         faster = of_memcached if workload == "memcached" else gain
         for panel, better in (("average", faster), ("99th percentile", faster), ("leaf-spine average", 1.1 * faster)):
             frames += [rows(panel, "DCQCN", [0], [100.0], workload), rows(panel, FLOODGATE, [0], [100 / better], workload)]
-        frames += [rows("buffer", "DCQCN", range(5), [0, 0, 2, 6, 18], workload),
-                   rows("buffer", FLOODGATE, range(5), [1, 1, 1, buffer, 0.5], workload)]  # fmt: skip
+        frames += [
+            rows("buffer", "DCQCN", range(5), [0, 0, 2, 6, 18], workload),
+            rows("buffer", FLOODGATE, range(5), [1, 1, 1, buffer, 0.5], workload),
+        ]
     return pl.concat(frames)
 
 
@@ -105,12 +110,14 @@ def test_gains_of_the_fat_tree():
 def tors(core=1.0, pfc_from=20, top=17.0):
     numbers = fig14.TORS["paper"]
     flat = dict.fromkeys(numbers, 2.0)
-    return curves(**{
-        "ToR-Up": {"DCQCN": flat, FLOODGATE: flat},
-        "Core": {"DCQCN": flat, FLOODGATE: {n: 1 + (core - 1) * n / 40 for n in numbers}},
-        "ToR-Down": {"DCQCN": {n: min(0.8 * n, top) for n in numbers}, FLOODGATE: flat},
-        "pfc": {"DCQCN": {n: 100.0 * (n >= pfc_from) for n in numbers}, FLOODGATE: dict.fromkeys(numbers, 0.0)},
-    })  # fmt: skip
+    return curves(
+        **{
+            "ToR-Up": {"DCQCN": flat, FLOODGATE: flat},
+            "Core": {"DCQCN": flat, FLOODGATE: {n: 1 + (core - 1) * n / 40 for n in numbers}},
+            "ToR-Down": {"DCQCN": {n: min(0.8 * n, top) for n in numbers}, FLOODGATE: flat},
+            "pfc": {"DCQCN": {n: 100.0 * (n >= pfc_from) for n in numbers}, FLOODGATE: dict.fromkeys(numbers, 0.0)},
+        }
+    )
 
 
 def test_buffers_by_the_number_of_tors():
@@ -134,14 +141,19 @@ def incasts(storm=16, up=1.0, pause=0.3, core=1.0):
     dcqcn, flood, paused = fig15.LEGENDS.values()
     numbers = fig15.TIMES["paper"]
     flat = dict.fromkeys(numbers, 1.0)
-    return curves(**{
-        "ToR-Up": {dcqcn: {n: 0.3 + max(0, n - storm) for n in numbers}, flood: {n: 0.2 * n**up for n in numbers},
-                   paused: {n: pause for n in numbers}},
-        "Core": {dcqcn: flat, flood: {n: 1 + (core - 1) * n / 24 for n in numbers}, paused: flat},
-        "ToR-Down": {dcqcn: dict.fromkeys(numbers, 16.0), flood: flat, paused: flat},
-        "switch_Core": {dcqcn: dict.fromkeys(numbers, 18.0), flood: flat, paused: flat},
-        "pfc_ToR": {dcqcn: {n: 5.0 * (n >= storm) for n in numbers}, flood: flat, paused: flat},
-    })  # fmt: skip
+    return curves(
+        **{
+            "ToR-Up": {
+                dcqcn: {n: 0.3 + max(0, n - storm) for n in numbers},
+                flood: {n: 0.2 * n**up for n in numbers},
+                paused: {n: pause for n in numbers},
+            },
+            "Core": {dcqcn: flat, flood: {n: 1 + (core - 1) * n / 24 for n in numbers}, paused: flat},
+            "ToR-Down": {dcqcn: dict.fromkeys(numbers, 16.0), flood: flat, paused: flat},
+            "switch_Core": {dcqcn: dict.fromkeys(numbers, 18.0), flood: flat, paused: flat},
+            "pfc_ToR": {dcqcn: {n: 5.0 * (n >= storm) for n in numbers}, flood: flat, paused: flat},
+        }
+    )
 
 
 def test_buffers_by_the_number_of_incasts():
@@ -167,8 +179,12 @@ def test_an_incast_goes_to_the_next_rack():
 def pods(mixed=2560.0, apart=0.0, last=0.14):
     frames = []
     for name, left, used in zip(deadlock.SCHEMES, (mixed, apart, 0.0), (4, 4, 16)):
-        frames += [rows("unfinished", name, [0], [left]), rows("last", name, [0], [last]), rows("voqs", name, [0], [used]),
-                   rows("drops", name, [0], [0])]  # fmt: skip
+        frames += [
+            rows("unfinished", name, [0], [left]),
+            rows("last", name, [0], [last]),
+            rows("voqs", name, [0], [used]),
+            rows("drops", name, [0], [0]),
+        ]
     return pl.concat(frames)
 
 

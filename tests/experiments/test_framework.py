@@ -45,8 +45,17 @@ def simulated(monkeypatch):
         if progress:
             progress(SimpleNamespace(time_ps=5, end_ps=10))
         zero = np.zeros(1, np.int64)
-        flows = {"start_ps": zero, "finish_ps": zero + 10 * len(table.name), "ideal_ps": zero + 10, "src": zero,
-                 "dst": zero + 1, "bytes": zero + 100, "class_id": zero, "classes": ["poisson"], "priority": zero}
+        flows = {
+            "start_ps": zero,
+            "finish_ps": zero + 10 * len(table.name),
+            "ideal_ps": zero + 10,
+            "src": zero,
+            "dst": zero + 1,
+            "bytes": zero + 100,
+            "class_id": zero,
+            "classes": ["poisson"],
+            "priority": zero,
+        }
         return Run.from_arrays(flows, summary={"spec": spec.only(table).to_toml()})
 
     monkeypatch.setattr(Spec, "simulate", simulate)
@@ -62,8 +71,11 @@ def draw(data):
 
 
 def experiment(claims, **kwargs):
-    defaults = {"measure": lambda runs, scale: pl.DataFrame({"series": ["a"], "x": [1.0], "y": [2.0]}),
-                "claims": lambda data, scale: claims, "plot": draw}
+    defaults = {
+        "measure": lambda runs, scale: pl.DataFrame({"series": ["a"], "x": [1.0], "y": [2.0]}),
+        "claims": lambda data, scale: claims,
+        "plot": draw,
+    }
     return {"fake/fig01": Experiment("fake/fig01", "A title", "A paper, figure 1", **{**defaults, **kwargs})}
 
 
@@ -73,13 +85,17 @@ def run(experiments, out, **kwargs):
 
 def with_runs(specs=None, **kwargs):
     """An experiment that plots the slowdown of each run's only flow."""
+
     def measure(runs, scale):
-        return pl.DataFrame([(label, 1.0, runs[label].flows["slowdown"][0]) for label in runs],
-                            schema=["series", "x", "y"], orient="row")
+        return pl.DataFrame(
+            [(label, 1.0, runs[label].flows["slowdown"][0]) for label in runs], schema=["series", "x", "y"], orient="row"
+        )
+
     return experiment([], specs=specs or (lambda scale: {"base": SPEC}), measure=measure, **kwargs)
 
 
 # -- claims
+
 
 def test_a_number_within_its_band_passes():
     assert within("a", "b", "c", 0.5, 0.4, 0.6).ok
@@ -104,8 +120,12 @@ def test_an_order_must_be_strict_unless_it_has_slack():
 
 
 def test_quick_judges_order_only():
-    claims = [within("number", "", "", 9, 0, 1), within("any-scale", "", "", 9, 0, 1, quick=True),
-              ascending("order", "", "", {"x": 2, "y": 1}), holds("condition", "", "", 1.0, True)]
+    claims = [
+        within("number", "", "", 9, 0, 1),
+        within("any-scale", "", "", 9, 0, 1, quick=True),
+        ascending("order", "", "", {"x": 2, "y": 1}),
+        holds("condition", "", "", 1.0, True),
+    ]
     assert [c.verdict for c in judge(claims, "quick", {})] == [OPEN, FAIL, FAIL, PASS]
     assert [c.verdict for c in judge(claims, "paper", {})] == [FAIL, FAIL, FAIL, PASS]
 
@@ -118,10 +138,17 @@ def test_a_documented_difference_is_no_failure_and_no_excuse_for_others():
 
 # -- a reproduction directory
 
+
 def test_reproduce_leaves_everything(tmp_path, simulated):
     outcome = run(with_runs(), tmp_path / "out")
     assert {path.name for path in (tmp_path / "out").iterdir()} == {
-        "claims.json", "data.parquet", "figure.png", "figure.pdf", "spec.toml", "summary.json"}
+        "claims.json",
+        "data.parquet",
+        "figure.png",
+        "figure.pdf",
+        "spec.toml",
+        "summary.json",
+    }
     assert outcome.data["series"].to_list() == ["base/bfc", "base/hpcc"]
     summary = json.loads((tmp_path / "out" / "summary.json").read_text())
     assert summary["id"] == "fake/fig01" and summary["scale"] == "quick" and summary["wall_s"] >= 0
@@ -132,8 +159,7 @@ def test_claims_json_has_the_six_columns_of_judged_claims(tmp_path):
     claims = [within("a", "claim", "about 1", 1.0, 0.9, 1.1, quick=True), within("b", "claim", "2", 9, 1, 3)]
     run(experiment(claims), tmp_path)
     written = json.loads((tmp_path / "claims.json").read_text())
-    assert written == [{"id": "a", "claim": "claim", "paper": "about 1", "ours": 1.0, "band": "0.9 .. 1.1",
-                        "verdict": "PASS"}]
+    assert written == [{"id": "a", "claim": "claim", "paper": "about 1", "ours": 1.0, "band": "0.9 .. 1.1", "verdict": "PASS"}]
     assert [c["id"] for c in json.loads((tmp_path / "summary.json").read_text())["not_judged"]] == ["b"]
 
 
@@ -192,6 +218,7 @@ def test_a_folder_that_cannot_hold_the_results_is_refused_before_the_work(tmp_pa
 
 
 # -- the cache
+
 
 def test_a_second_time_nothing_is_simulated(tmp_path, simulated):
     first = run(with_runs(), tmp_path / "a")
@@ -289,6 +316,7 @@ def test_experiments_and_reports_are_not_part_of_the_source_hash(tmp_path, monke
 
 # -- bad input
 
+
 def test_unknown_names_are_refused_with_the_nearest(tmp_path):
     with pytest.raises(SpecError, match='did you mean "bfc/fig04"'):
         EXPERIMENTS["bfc/fig4"]
@@ -311,6 +339,7 @@ def test_data_that_cannot_be_redrawn_is_refused(tmp_path, data):
 
 
 # -- the registry
+
 
 def test_the_state_of_a_figure(tmp_path):
     assert state("fake/fig01") is None
@@ -353,8 +382,9 @@ def test_every_difference_is_documented(id):
     if differs and not DOCUMENTED.exists():
         pytest.skip("docs/differences.md is not written yet")
     text = DOCUMENTED.read_text() if differs else ""
-    anchors = {re.sub(r"[^\w -]", "", line.lstrip("# ").lower()).replace(" ", "-") for line in text.splitlines()
-               if line.startswith("#")} | set(re.findall(r'(?:id|name)="([^"]+)"', text))  # fmt: skip
+    anchors = {
+        re.sub(r"[^\w -]", "", line.lstrip("# ").lower()).replace(" ", "-") for line in text.splitlines() if line.startswith("#")
+    } | set(re.findall(r'(?:id|name)="([^"]+)"', text))
     for claim, difference in differs.items():
         assert difference.reason, claim
         assert difference.anchor in anchors, f"{claim}: docs/differences.md has no #{difference.anchor}"

@@ -67,10 +67,21 @@ def test_the_figures_share_their_runs():
 def runs_of(tmp_path, **columns):
     """A run of two racks of two hosts and a spine with these flows."""
     n = len(columns["src"])
-    flows = {"start_ps": np.zeros(n, np.int64), "bytes": np.full(n, 1000), "class_id": np.zeros(n, np.int64),
-             "classes": ["poisson", "incast"], "priority": np.zeros(n, np.int64), **columns}
-    nodes = {"node": np.arange(7), "name": list("abcdxyz"), "tier": np.array([0, 0, 0, 0, 1, 1, 2]),
-             "max_buffer_bytes": np.zeros(7), "max_voqs": np.zeros(7)}
+    flows = {
+        "start_ps": np.zeros(n, np.int64),
+        "bytes": np.full(n, 1000),
+        "class_id": np.zeros(n, np.int64),
+        "classes": ["poisson", "incast"],
+        "priority": np.zeros(n, np.int64),
+        **columns,
+    }
+    nodes = {
+        "node": np.arange(7),
+        "name": list("abcdxyz"),
+        "tier": np.array([0, 0, 0, 0, 1, 1, 2]),
+        "max_buffer_bytes": np.zeros(7),
+        "max_voqs": np.zeros(7),
+    }
     Run.from_arrays(flows, nodes=nodes, summary={"duration_ns": 1000.0}).save(tmp_path / "run")
     return Runs({"traffic": store.Entry("traffic", "", tmp_path / "run", True, 0.0)})
 
@@ -78,8 +89,9 @@ def runs_of(tmp_path, **columns):
 def test_the_paper_s_slowdown_counts_the_way_of_the_last_ack(tmp_path):
     """A flow that took twice its ideal 4000 ns: an ACK over 4 hops takes 4019.2 ns, within a rack half of that."""
     ps = np.array([8_000_000, 8_000_000, -1, 8_000_000])
-    runs = runs_of(tmp_path, src=[0, 0, 0, 0], dst=[2, 1, 3, 3], finish_ps=ps, ideal_ps=np.full(4, 4_000_000),
-                   class_id=[0, 0, 0, 1])
+    runs = runs_of(
+        tmp_path, src=[0, 0, 0, 0], dst=[2, 1, 3, 3], finish_ps=ps, ideal_ps=np.full(4, 4_000_000), class_id=[0, 0, 0, 1]
+    )
     found = fabric.finished(runs, "traffic").collect()["slowdown"].to_list()
     assert found == pytest.approx([(8000 + 4019.2) / 8019.2, (8000 + 2009.6) / 6009.6])
     assert fabric.finished(runs, "traffic", incast=True).collect().height == 1
@@ -88,16 +100,28 @@ def test_the_paper_s_slowdown_counts_the_way_of_the_last_ack(tmp_path):
 def test_bins_are_those_of_the_simulator(tmp_path):
     """An upper bound belongs to its bin."""
     n = 4
-    runs = runs_of(tmp_path, src=[0] * n, dst=[2] * n, bytes=[1, 1000, 1001, 5_000_000], ideal_ps=np.full(n, 10**6),
-                   finish_ps=np.full(n, 10**6))
+    runs = runs_of(
+        tmp_path,
+        src=[0] * n,
+        dst=[2] * n,
+        bytes=[1, 1000, 1001, 5_000_000],
+        ideal_ps=np.full(n, 10**6),
+        finish_ps=np.full(n, 10**6),
+    )
     table = fabric._by_size(fabric.finished(runs, "traffic"), fabric.SIZES["google"])
     assert table["bin"].to_list() == [0, 1, 8] and table["flows"].to_list() == [2, 1, 1]
 
 
 def test_outstanding_flows_and_their_growth(tmp_path):
     """Four flows start, at 0, 250, 500 and 750 ns; the first ends at 600 ns."""
-    runs = runs_of(tmp_path, src=[0] * 4, dst=[2] * 4, start_ps=np.arange(4) * 250_000, ideal_ps=np.full(4, 10**6),
-                   finish_ps=np.array([600_000, -1, -1, -1]))
+    runs = runs_of(
+        tmp_path,
+        src=[0] * 4,
+        dst=[2] * 4,
+        start_ps=np.arange(4) * 250_000,
+        ideal_ps=np.full(4, 10**6),
+        finish_ps=np.array([600_000, -1, -1, -1]),
+    )
     times, flows = fig12.outstanding(runs, "traffic", fabric.BFC)
     assert dict(zip((1e6 * times).round(), flows))[500.0] == 3 and flows[-1] == 3 and len(flows) == fig12.INSTANTS
     assert fig12.growth(np.full(200, 7.0)) == 1 and fig12.growth(np.arange(200.0)) > 2

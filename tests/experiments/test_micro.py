@@ -4,13 +4,13 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from penstock.workload.distributions import SizeDistribution
 from penstock.experiments import EXPERIMENTS, reproduce
 from penstock.experiments.bfc import fig08, fig30, table1
 from penstock.experiments.claims import OPEN, PASS
 from penstock.experiments.hpcc import fig06, fig14
 from penstock.spec import parse_spec
 from penstock.units import ps_per_byte
+from penstock.workload.distributions import SizeDistribution
 
 MICRO = ["bfc/table1", "bfc/fig07", "bfc/fig08", "bfc/fig30", "hpcc/fig06", "hpcc/fig13", "hpcc/fig14"]
 
@@ -79,9 +79,15 @@ def test_worst_cases_are_nearly_the_worst():
         assert float(fig30.worst_case(th)) - float(fig30.inefficiency(x, th)) < 0.001
 
 
-@pytest.mark.parametrize("queue, expected", [
-    ([0, 50, 20, 0, 0, 1, 0], 0), ([0, 50, 0, 9, 0, 6, 1, 4, 0], 2), ([0, 50, 9, 40, 0], 0), ([50, 0, 5, 5, 5], 1),
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "queue, expected",
+    [
+        ([0, 50, 20, 0, 0, 1, 0], 0),
+        ([0, 50, 0, 9, 0, 6, 1, 4, 0], 2),
+        ([0, 50, 9, 40, 0], 0),
+        ([50, 0, 5, 5, 5], 1),
+    ],
+)
 def test_swings(queue, expected):
     assert fig06.swings(np.array(queue, float)) == expected
 

@@ -9,9 +9,9 @@ import polars as pl
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from penstock.sim.config import HostConfig, Measure
-from penstock.results.run import Run
 from penstock.composition import available, scheme_type
+from penstock.results.run import Run
+from penstock.sim.config import HostConfig, Measure
 from penstock.sim.simulate import simulate
 from penstock.topology import Topology, clos, dumbbell, fat_tree, leaf_spine, make_links, parking_lot, star
 from penstock.workload import Flows, flow_list

@@ -28,9 +28,7 @@ def test_no_pause_lasts_for_ever(control_loss, queues):
     assert run.summary["flows_finished"] == len(flows), run.summary["warnings"]
     lost = run.ports["drop_reason"].drop_nulls().str.contains("link loss").sum()
     assert lost and run.pauses["paused"].sum() > 100, "without lost pauses this proves nothing"
-    assert run.flows["retransmitted_bytes"].sum() == 0, (
-        "only control frames are lost here, and no flow waits for an RTO"
-    )
+    assert run.flows["retransmitted_bytes"].sum() == 0, "only control frames are lost here, and no flow waits for an RTO"
 
 
 def paused_for_ever(run) -> int:
@@ -72,9 +70,7 @@ def test_pfc_repeats_itself_too(control_loss):
 
 def test_every_pause_is_lifted_in_the_end():
     topo = leaf_spine(hosts=16, tors=4, spines=2)
-    flows = one_dst(topo, 200_000) + flow_list(
-        topo, [(0, 15, 10, "2ms")]
-    )  # the last one gives the resumes time to arrive
+    flows = one_dst(topo, 200_000) + flow_list(topo, [(0, 15, 10, "2ms")])  # the last one gives the resumes time to arrive
     run = simulate(topo, flows, "bfc", measure=Measure(sample="0s", pauses=True))
     assert run.pauses["paused"].sum() > 0 and paused_for_ever(run) == 0
 

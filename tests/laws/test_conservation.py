@@ -24,10 +24,10 @@ from networks import (
     trace,
 )
 
-from penstock.errors import InvariantError
-from penstock.sim.config import HostConfig as Host
 from penstock.composition import parse
+from penstock.errors import InvariantError
 from penstock.sim import results
+from penstock.sim.config import HostConfig as Host
 from penstock.sim.simulate import Runner
 from penstock.topology import leaf_spine, star
 
@@ -66,14 +66,8 @@ def test_a_busy_network_obeys(busy):
     runner, _, nodes, ports = busy
     results.check_laws(runner, nodes, ports)
     switches = nodes[runner.topo.hosts :]
-    assert (
-        sum(n["buffer_used"] for n in switches)
-        and sum(p["wire_bytes"] for p in ports)
-        and sum(p["cut_bytes"] for p in ports)
-    )
-    assert sum(n["control_frames"] for n in nodes) and sum(p["drops"][2] for p in ports), (
-        "the test wants some of everything"
-    )
+    assert sum(n["buffer_used"] for n in switches) and sum(p["wire_bytes"] for p in ports) and sum(p["cut_bytes"] for p in ports)
+    assert sum(n["control_frames"] for n in nodes) and sum(p["drops"][2] for p in ports), "the test wants some of everything"
 
 
 LINK_COUNTERS = ["tx_bytes", "rx_bytes", "wire_bytes", "cut_bytes"]
@@ -166,9 +160,7 @@ def test_the_trace_tells_the_same_story(scheme):
     for node, port, size in sent.iter_rows():
         out = run.ports.row(by_predicate=(pl.col("node") == node) & (pl.col("port") == port), named=True)["tx_bytes"]
         assert out >= size, f"switch {node} port {port}: {size} B of data were dequeued, {out} B sent"
-    delivered = (
-        trace(run).filter(pl.col("node") >= topo.hosts).group_by("flow_id").agg(pl.col("offset_bytes").n_unique())
-    )
+    delivered = trace(run).filter(pl.col("node") >= topo.hosts).group_by("flow_id").agg(pl.col("offset_bytes").n_unique())
     assert delivered["offset_bytes"].to_list() and delivered.height == len(flows)
 
 

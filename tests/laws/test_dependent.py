@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from networks import HostConfig, Measure, flow_list, simulate
 
-from penstock.workload.collectives import ring_all_reduce, tree_all_reduce
 from penstock.sim import simulate as core
 from penstock.topology import leaf_spine, star
+from penstock.workload.collectives import ring_all_reduce, tree_all_reduce
 
 SCHEMES = ["fifo", "dqa", "pfc", "bfc"]
 RATE, DELAY, ACK = 80, 1_000_000, 60 * 80  # of a star, in ps per byte and ps
@@ -81,9 +81,7 @@ def test_tree_takes_its_exact_time(scheme, hosts):
 def test_order_under_congestion(monkeypatch, chunks, flows_at_once):
     monkeypatch.setattr(core, "FLOWS_AT_ONCE", flows_at_once)
     topo = leaf_spine(hosts=8, tors=4, spines=2, uplink_rate="40Gbps")
-    flows = ring_all_reduce(topo, bytes="400KB", chunks=chunks) + tree_all_reduce(
-        topo, bytes="200KB", chunks=chunks, start="7us"
-    )
+    flows = ring_all_reduce(topo, bytes="400KB", chunks=chunks) + tree_all_reduce(topo, bytes="200KB", chunks=chunks, start="7us")
     for threads in (1, 2):
         run = simulate(topo, flows, "bfc", threads=threads, measure=Measure(sample="0s"))
         assert run.summary["flows_finished"] == len(flows)

@@ -14,10 +14,16 @@ QUIET = Measure(sample="0s", flows=False)
 
 @st.composite
 def parameters(draw):
-    return {"m": draw(st.sampled_from([0.1, 1.0])), "t": draw(st.sampled_from([0, "1us", "10us"])),
-            "voqs": draw(st.sampled_from([2, 3, 100])), "thre_credit": draw(st.sampled_from([0.2, 10.0])),
-            "credit_bytes": draw(st.sampled_from([0, 5000])), "syn_timeout": draw(st.sampled_from(["20us", "200us"])),
-            "lease": "20us", "host_pause": draw(st.booleans())}
+    return {
+        "m": draw(st.sampled_from([0.1, 1.0])),
+        "t": draw(st.sampled_from([0, "1us", "10us"])),
+        "voqs": draw(st.sampled_from([2, 3, 100])),
+        "thre_credit": draw(st.sampled_from([0.2, 10.0])),
+        "credit_bytes": draw(st.sampled_from([0, 5000])),
+        "syn_timeout": draw(st.sampled_from(["20us", "200us"])),
+        "lease": "20us",
+        "host_pause": draw(st.booleans()),
+    }
 
 
 SHAPES = {
@@ -75,18 +81,27 @@ def test_links_that_come_and_go(shape, data):
     chosen = {**data.draw(parameters()), "m": 1.0}
     run = simulate(net, flows, parse("floodgate", chosen), measure=QUIET, host=HostConfig(rto="200us"), max_time_ps=10**12)
     assert run.summary["flows_finished"] == len(flows), run.summary["warnings"]
-    assert run.flows["slowdown"][len(storm):].to_list() == [1.0] * 3
+    assert run.flows["slowdown"][len(storm) :].to_list() == [1.0] * 3
     assert set(reasons(run)) <= {"link down", "no route"}
 
 
 @pytest.mark.parametrize("scheme", ["floodgate", "floodgate:ideal", "floodgate:ns3"])
 def test_links_that_stay_away(scheme):
     topo = leaf_spine(hosts=12, tors=4, spines=3)
-    cuts = [{"time": "30us", "a": "tor0", "b": "spine0", "up": False}, {"time": "45us", "a": "tor2", "b": "spine1", "up": False},
-            {"time": "50us", "a": "tor0", "b": "spine1", "up": False}]
+    cuts = [
+        {"time": "30us", "a": "tor0", "b": "spine0", "up": False},
+        {"time": "45us", "a": "tor2", "b": "spine1", "up": False},
+        {"time": "50us", "a": "tor0", "b": "spine1", "up": False},
+    ]
     flows = flow_list(topo, [(s, d, 200_000, f"{s}us") for s in range(3, 12) for d in (0, 1)])
-    run = simulate(topo.with_changes(cuts), flows, scheme, measure=Measure(sample="0s", flows=False, packets=True),
-                   host=HostConfig(rto="200us"), max_time_ps=10**11)
+    run = simulate(
+        topo.with_changes(cuts),
+        flows,
+        scheme,
+        measure=Measure(sample="0s", flows=False, packets=True),
+        host=HostConfig(rto="200us"),
+        max_time_ps=10**11,
+    )
     assert run.summary["flows_finished"] == len(flows)
     last = trace(run).filter(pl.col("node") == topo.node("tor0"))["time_ns"].max()
     assert last < 10e6

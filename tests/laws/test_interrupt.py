@@ -52,16 +52,9 @@ def check(tmp_path, threads):
     assert took < 30, f"{took:.1f} s from Ctrl-C to the end"
     run = Run.load(tmp_path / "run")
     done = run.summary["flows_finished"]
-    assert (
-        run.summary["interrupted"] is True
-        and 100 < done <= run.summary["flows_started"] < told["of"] == run.flows.height
-    )
+    assert run.summary["interrupted"] is True and 100 < done <= run.summary["flows_started"] < told["of"] == run.flows.height
     end = run.summary["end_ns"]
-    assert (
-        run.flows["finish_ns"].max() <= end
-        and run.flows["start_ns"].max() < end
-        and run.switches["time_ns"].max() <= end
-    )
+    assert run.flows["finish_ns"].max() <= end and run.flows["start_ns"].max() < end and run.switches["time_ns"].max() <= end
     assert run.flows["slowdown"].drop_nulls().min() >= 1.0
     assert run.slowdown(99).height > 0 and run.ports["tx_bytes"].sum() > 0
 

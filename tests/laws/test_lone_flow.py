@@ -18,9 +18,7 @@ from networks import (
     unbounded,
 )
 
-SCHEMES = [
-    s for s in ("fifo", "dqa", "dqa:stochastic", "dqa:single", "pfc", "ideal_fq") if s.split(":")[0] in available()
-]
+SCHEMES = [s for s in ("fifo", "dqa", "dqa:stochastic", "dqa:single", "pfc", "ideal_fq") if s.split(":")[0] in available()]
 SIZES = [1, 2, 999, 1000, 1001, 1460, 8191, 65_536, 1_000_000, 4_321_987]
 
 
@@ -31,9 +29,7 @@ def in_turn(topo: Topology, pairs, sizes, host: HostConfig):
         items.append((src, dst, size, f"{at}ps"))
         slowest = int(topo.links["ps_per_byte"].max())
         packets = -(-size // host.mtu)
-        at += (size + packets * (host.header + host.ack)) * slowest * 8 + 4 * topo.base_rtt_ps(
-            host.mtu, host.header, host.ack
-        )
+        at += (size + packets * (host.header + host.ack)) * slowest * 8 + 4 * topo.base_rtt_ps(host.mtu, host.header, host.ack)
     return flow_list(topo, items)
 
 

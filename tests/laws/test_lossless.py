@@ -112,9 +112,7 @@ def full(run, topo) -> None:
     assert set(reasons(run)) <= {"buffer full"}, reasons(run)
     if run.summary["drops"]:
         size = int(topo.buffer_bytes.max())
-        assert size - 1048 < run.summary["max_buffer_bytes"] <= size, (
-            f"dropped at {run.summary['max_buffer_bytes']} of {size} B"
-        )
+        assert size - 1048 < run.summary["max_buffer_bytes"] <= size, f"dropped at {run.summary['max_buffer_bytes']} of {size} B"
 
 
 @pytest.mark.parametrize("queues", [1, 4, 32])
@@ -131,10 +129,7 @@ def test_bfc_drops_only_when_the_buffer_is_full(queues, buffer):
 def test_bfc_needs_little_buffer():
     """Pauses hold a long incast to about two one-hop bandwidth-delay products per queue, however much is sent."""
     topo = star(hosts=9, buffer="0B")
-    deep = [
-        simulate(topo, one_dst(topo, size), "bfc", measure=QUIET).summary["max_buffer_bytes"]
-        for size in (10**6, 4 * 10**6)
-    ]
+    deep = [simulate(topo, one_dst(topo, size), "bfc", measure=QUIET).summary["max_buffer_bytes"] for size in (10**6, 4 * 10**6)]
     assert deep[0] == deep[1] < 8 * 2 * 25_000 + 8 * 25_000, deep
 
 
@@ -146,9 +141,7 @@ def test_bfc_on_random_networks(topo, data):
         **{**{f: getattr(topo, f) for f in topo.__dataclass_fields__}, "buffer_bytes": np.full(topo.switches, size)}
     )
     flows = data.draw(incasts(topo, 0))
-    run = simulate(
-        topo, flows, BFC(queues=data.draw(st.sampled_from([1, 2, 32]))), measure=QUIET, max_time_ps=100 * 10**12
-    )
+    run = simulate(topo, flows, BFC(queues=data.draw(st.sampled_from([1, 2, 32]))), measure=QUIET, max_time_ps=100 * 10**12)
     full(run, topo)
     assert run.summary["flows_finished"] == len(flows), run.summary["warnings"]
 

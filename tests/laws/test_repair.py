@@ -52,9 +52,7 @@ def test_every_flow_survives_link_loss(loss, scheme):
     check_delivery(run, flows, topo)
     assert run.flows["retransmitted_bytes"].sum() > 0 and set(reasons(run)) == {"link loss"}
     rate = run.summary["drops"] / run.ports["tx_packets"].sum()
-    assert abs(rate - loss) < 4 * (loss / run.ports["tx_packets"].sum()) ** 0.5, (
-        f"{rate:.4f} of the frames were lost, not {loss}"
-    )
+    assert abs(rate - loss) < 4 * (loss / run.ports["tx_packets"].sum()) ** 0.5, f"{rate:.4f} of the frames were lost, not {loss}"
 
 
 def test_retransmissions_are_counted_exactly():
@@ -130,9 +128,7 @@ def test_a_link_goes_down_and_comes_back(scheme, where, sample):
 
 
 def test_traffic_moves_to_the_other_spine_at_once():
-    topo = leaf_spine(hosts=4, tors=2, spines=2).with_changes(
-        [{"time": "10us", "a": "tor0", "b": "spine0", "up": False}]
-    )
+    topo = leaf_spine(hosts=4, tors=2, spines=2).with_changes([{"time": "10us", "a": "tor0", "b": "spine0", "up": False}])
     flows = flow_list(topo, [(0, 2, 100_000, f"{i * 20}us") for i in range(1, 30)])
     run = simulate(topo, flows, "fifo", measure=TRACE)
     assert run.summary["drops"] == 0 and (run.flows["slowdown"] == 1.0).all()
@@ -144,9 +140,7 @@ def test_traffic_moves_to_the_other_spine_at_once():
 def test_a_packet_that_waited_for_the_link_leaves_when_it_is_up(rto, sample):
     """Nothing else happens in the network: the packet sent at the very moment of the change must not be forgotten."""
     topo = down(star(hosts=2), "host0", "switch0", 0, 10_000)
-    run = simulate(
-        topo, flow_list(topo, [(0, 1, 500, "1us")]), "fifo", host=HostConfig(rto=rto), measure=Measure(sample=sample)
-    )
+    run = simulate(topo, flow_list(topo, [(0, 1, 500, "1us")]), "fifo", host=HostConfig(rto=rto), measure=Measure(sample=sample))
     assert run.flows["finish_ns"][0] == 10_000 + 2 * 548 * 0.08 + 2000
 
 
@@ -228,9 +222,7 @@ def test_pfc_survives_a_link_that_fails_at_the_wrong_moment():
 
 
 def test_utilization_of_a_link_that_gets_slower():
-    topo = star(hosts=2).with_changes(
-        [{"time": "50us", "a": f"host{i}", "b": "switch0", "rate": "10Gbps"} for i in (0, 1)]
-    )
+    topo = star(hosts=2).with_changes([{"time": "50us", "a": f"host{i}", "b": "switch0", "rate": "10Gbps"} for i in (0, 1)])
     run = simulate(topo, flow_list(topo, [(0, 1, 700_000)]), "fifo")
     assert run.ports["utilization"].max() <= 1.0, f"a port was busy {run.ports['utilization'].max():.3f} of the time"
 

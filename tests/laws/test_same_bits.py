@@ -29,10 +29,10 @@ from networks import (
     simulate,
 )
 
-from penstock.workload.collectives import ring_all_reduce
 from penstock.sim import simulate as core
 from penstock.topology import dumbbell, fat_tree, leaf_spine, star
 from penstock.workload import incast, poisson
+from penstock.workload.collectives import ring_all_reduce
 
 EVERYTHING = Measure(sample="700ns", pauses=True, queues=True, packets=True, port_series=True, flow_series=True)
 

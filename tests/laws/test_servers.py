@@ -6,9 +6,9 @@ from hypothesis import strategies as st
 from networks import SHAPES, Measure, examples, flow_list, frames, incasts, reasons, same, simulate, unbounded
 from test_lone_flow import SIZES, check_alone, in_turn, some_pairs
 
-from penstock.sim.config import HostConfig
 from penstock.composition import parse
 from penstock.sim import results
+from penstock.sim.config import HostConfig
 from penstock.sim.simulate import Runner
 from penstock.topology import behind_vswitches, leaf_spine, star, with_receivers
 
@@ -21,8 +21,11 @@ def receivers(draw, hosts):
     """Some applications that are slow, change, or come and go."""
     out = []
     for _ in range(draw(st.integers(1, 4))):
-        table = {"host": draw(st.integers(0, hosts - 1)), "rate": f"{draw(st.integers(300, 60_000))}Mbps",
-                 "start": f"{draw(st.integers(0, 60))}us"}
+        table = {
+            "host": draw(st.integers(0, hosts - 1)),
+            "rate": f"{draw(st.integers(300, 60_000))}Mbps",
+            "start": f"{draw(st.integers(0, 60))}us",
+        }
         if draw(st.booleans()):
             table |= {"on": f"{draw(st.integers(1, 40))}us", "off": f"{draw(st.integers(1, 40))}us", "until": "400us"}
         out.append(table)
@@ -58,8 +61,20 @@ def test_bytes_are_conserved_whenever_one_looks(tables, scheme, end_us, loss, da
     topo = with_receivers(SERVERS, tables).with_loss(loss)
     flows = data.draw(incasts(topo, None, most_bytes=400_000, flows=(5, 30)))
     small = {"backdraft.th_goal": "3KB", "backdraft.th_over": "6KB"} if "backdraft" in scheme else {}
-    runner = Runner(topo, flows, parse(scheme, small), 1, data.draw(st.integers(1, 3)), end_us * 1_000_000, False, None, QUIET,
-                    HostConfig(), loss, None)
+    runner = Runner(
+        topo,
+        flows,
+        parse(scheme, small),
+        1,
+        data.draw(st.integers(1, 3)),
+        end_us * 1_000_000,
+        False,
+        None,
+        QUIET,
+        HostConfig(),
+        loss,
+        None,
+    )
     runner.run()
     results.check_laws(runner, runner.sim.node_counters(), runner.sim.port_counters(end_us * 1_000_000))
 
@@ -80,8 +95,9 @@ def test_pfc_has_headroom_for_a_pause_that_waits_behind_a_slow_packet(course):
     """Slow applications fill an uplink of 10 Gbit/s at 100."""
     topo = behind_vswitches(star(hosts=3, rate="10Gbps", buffer="2MB"), apps=4, delay="5us", buffer="12MB")
     topo = with_receivers(topo, [{"host": host, "rate": "200Mbps", **course} for host in range(4)])
-    run = simulate(topo, flow_list(topo, [(i, 4 + i, 3_000_000, "0s") for i in range(4)]), "pfc", measure=QUIET,
-                   host=HostConfig(rto="50ms"))
+    run = simulate(
+        topo, flow_list(topo, [(i, 4 + i, 3_000_000, "0s") for i in range(4)]), "pfc", measure=QUIET, host=HostConfig(rto="50ms")
+    )
     assert not reasons(run) and run.ports["pauses_sent"].sum() > 10
 
 

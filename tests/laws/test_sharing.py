@@ -43,14 +43,10 @@ def most_apart(shares: np.ndarray) -> int:
 def backlogged_shares(flows: int) -> tuple[np.ndarray, int]:
     """Cumulative bytes that each flow got while all of them were backlogged; the number of queues used."""
     topo = bottleneck(flows)
-    items = [
-        (i + 1, 0, 400_000, f"{i * 100}ns") for i in range(flows)
-    ]  # apart, so that each finds the others' queues taken
+    items = [(i + 1, 0, 400_000, f"{i * 100}ns") for i in range(flows)]  # apart, so that each finds the others' queues taken
     run = simulate(topo, flow_list(topo, items), DQA(), measure=Measure(sample="0s", packets=True))
     rows = run.frame("packets").filter((pl.col("kind") == 0) & (pl.col("port") == 0))
-    started = (
-        rows.filter(pl.col("event") == "enqueue").group_by("flow_id").agg(pl.col("time_ns").min())["time_ns"].max()
-    )
+    started = rows.filter(pl.col("event") == "enqueue").group_by("flow_id").agg(pl.col("time_ns").min())["time_ns"].max()
     emptied = rows.filter((pl.col("event") == "dequeue") & (pl.col("queue_bytes") == 0) & (pl.col("time_ns") > started))
     sent = rows.filter(
         (pl.col("event") == "dequeue") & (pl.col("time_ns") > started) & (pl.col("time_ns") < emptied["time_ns"].min())

@@ -19,19 +19,19 @@ class OPF(NamedTuple):
 
     flow: object
     pause: float
-    rate: float | None     # None: the receiver has not been waited for
+    rate: float | None  # None: the receiver has not been waited for
 
 
 @dataclass
 class Queue:
     """A receive queue: one flow of one application."""
 
-    packets: list = field(default_factory=list)     # (flow, size, whether its flow's last)
+    packets: list = field(default_factory=list)  # (flow, size, whether its flow's last)
     R_recv: float | None = None
-    waits_since: float = 0                          # for its next packet to be taken
-    in_service: int | None = None                   # size of the packet taken last, while others wait
+    waits_since: float = 0  # for its next packet to be taken
+    in_service: int | None = None  # size of the packet taken last, while others wait
     paused_until: float | None = None
-    Th_then: int = 0                                # its length when it was said
+    Th_then: int = 0  # its length when it was said
 
     @property
     def Th_curr(self):
@@ -46,8 +46,8 @@ class Application:
     Th_over: int
     weight: float
     longest: float
-    in_flight: float | None = None       # beyond this a frame is taken for lost; None: never
-    patience: float | None = None        # a round trip and `recovery`: an empty queue is starved for so long; None: never
+    in_flight: float | None = None  # beyond this a frame is taken for lost; None: never
+    patience: float | None = None  # a round trip and `recovery`: an empty queue is starved for so long; None: never
     most: int | None = None
     batch: int = 0
     queues: dict = field(default_factory=dict)
@@ -101,10 +101,10 @@ class Application:
 class Sender:
     """One flow at the upstream virtual switch."""
 
-    line: float                     # bytes per unit of time
+    line: float  # bytes per unit of time
     recovery: float
     paused_until: float = 0
-    rate: float | None = None       # as told; None: it is free
+    rate: float | None = None  # as told; None: it is free
 
     def on_opf(self, now, pause, rate):
         self.paused_until, self.rate = now + int(pause), rate

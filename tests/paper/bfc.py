@@ -84,10 +84,7 @@ class Switch:
         packet.q_assignment = entry.q_assignment
 
     def n_active(self, egress, arriving_q):
-        return sum(
-            q == arriving_q or (self.q_packets[egress][q] > 0 and not self.paused[egress][q])
-            for q in range(self.queues)
-        )
+        return sum(q == arriving_q or (self.q_packets[egress][q] > 0 and not self.paused[egress][q]) for q in range(self.queues))
 
     def exceeds_th(self, egress, q):
         """qLength > Th = HRTT * (mu / N_active), in whole numbers."""

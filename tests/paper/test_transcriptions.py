@@ -302,10 +302,7 @@ T, B, BDP = 10.0, 100.0, 1000.0  # time units, bytes per unit, bytes
 
 def feed(sender, *reports):
     """reports: (seq, snd_nxt, qLen, txBytes, ts), of a path of one link."""
-    return [
-        sender.new_ack(hpcc.Ack(seq, nxt, (hpcc.Link(q, tx, ts, B, rxBytes=tx + q),)))
-        for seq, nxt, q, tx, ts in reports
-    ]
+    return [sender.new_ack(hpcc.Ack(seq, nxt, (hpcc.Link(q, tx, ts, B, rxBytes=tx + q),))) for seq, nxt, q, tx, ts in reports]
 
 
 def test_hpcc_the_first_ack_only_stores():
@@ -330,9 +327,7 @@ def test_hpcc_takes_the_most_congested_link_and_its_tau():
     two = lambda a, b: (hpcc.Link(*a), hpcc.Link(*b))  # noqa: E731
     s.new_ack(hpcc.Ack(100, 1000, two((0, 0, 0, B), (0, 0, 0, 4 * B))))
     # link 0: 90 / 100 over 5 units; link 1: 380 / 400 over 2 units: u = 0.95, tau = 2
-    assert s.MeasureInflight(hpcc.Ack(200, 1000, two((0, 450, 5, B), (0, 760, 2, 4 * B)))) == pytest.approx(
-        0.8 + 0.2 * 0.95
-    )
+    assert s.MeasureInflight(hpcc.Ack(200, 1000, two((0, 450, 5, B), (0, 760, 2, 4 * B)))) == pytest.approx(0.8 + 0.2 * 0.95)
 
 
 def figure_5(**options):
@@ -1083,27 +1078,27 @@ def backlog(**options):
 
 def test_backdraft_pause_is_what_is_too_much_over_the_receivers_rate():
     app = backlog()
-    assert not fill(app, 10, 2)                         # Th_curr = 4000 does not exceed Th_over
-    assert fill(app, 10, 1) == [("f", 30, 100)]         # (5000 - 2000) / 100
+    assert not fill(app, 10, 2)  # Th_curr = 4000 does not exceed Th_over
+    assert fill(app, 10, 1) == [("f", 30, 100)]  # (5000 - 2000) / 100
 
 
 def test_backdraft_no_other_frame_before_the_pause_is_over_and_then_only_if_still_needed():
     app = backlog()
     assert len(fill(app, 10, 3)) == 1
     assert not fill(app, 39, 3)
-    assert [f.pause for f in fill(app, 40, 1)] == [140]   # (9000 - 2000) / 50: half of 10 and half of 30
+    assert [f.pause for f in fill(app, 40, 1)] == [140]  # (9000 - 2000) / 50: half of 10 and half of 30
     app = backlog()
     fill(app, 10, 3)
     for now in (20, 30, 40):
         app.on_dequeue(Fraction(now), 0)
-    assert not fill(app, 45, 2)                         # 4000 again
+    assert not fill(app, 45, 2)  # 4000 again
     assert len(fill(app, 45, 1)) == 1
 
 
 def test_backdraft_the_average_is_of_the_time_per_byte():
     app = backlog()
     fill(app, 10, 1)
-    app.on_dequeue(Fraction(40), 0)                     # 30 for 1000 bytes; before 10
+    app.on_dequeue(Fraction(40), 0)  # 30 for 1000 bytes; before 10
     assert app.queues[0].R_recv == 50
     app.on_dequeue(Fraction(50), 0)
     assert app.queues[0].R_recv == Fraction(1000, 15)
@@ -1111,11 +1106,11 @@ def test_backdraft_the_average_is_of_the_time_per_byte():
 
 def test_backdraft_a_receiver_that_stands_still_is_noticed_before_it_takes_anything():
     app = backlog()
-    assert fill(app, 40, 3)[0].rate == 50               # half of 10 and half of 30 per 1000 bytes
-    assert app.queues[0].R_recv == 100                  # which is no sample yet
+    assert fill(app, 40, 3)[0].rate == 50  # half of 10 and half of 30 per 1000 bytes
+    assert app.queues[0].R_recv == 100  # which is no sample yet
     app = application()
     fill(app, 0, 4)
-    assert fill(app, 8, 1) == [("f", 24, 125)]          # nothing taken at all: 8 for the first 1000 bytes
+    assert fill(app, 8, 1) == [("f", 24, 125)]  # nothing taken at all: 8 for the first 1000 bytes
 
 
 def test_backdraft_time_without_a_backlog_says_nothing():
@@ -1126,7 +1121,7 @@ def test_backdraft_time_without_a_backlog_says_nothing():
     fill(app, 500, 1)
     app.on_dequeue(Fraction(500), 0)
     fill(app, 501, 1)
-    app.on_dequeue(Fraction(510), 0)                    # 10 after the one before it
+    app.on_dequeue(Fraction(510), 0)  # 10 after the one before it
     assert app.queues[0].R_recv == 100
 
 
@@ -1147,8 +1142,8 @@ def test_backdraft_a_lost_frame_is_said_again_when_more_comes_than_was_on_its_wa
     app = backlog(in_flight=2000)
     assert len(fill(app, 10, 3)) == 1
     assert not fill(app, 12, 2)
-    assert len(fill(app, 12, 1)) == 1                   # 3000 more
-    assert not fill(app, 12, 2)                         # counted from there
+    assert len(fill(app, 12, 1)) == 1  # 3000 more
+    assert not fill(app, 12, 2)  # counted from there
 
 
 def test_backdraft_queues_of_an_application_are_paused_one_by_one():
@@ -1167,7 +1162,7 @@ def drained(at, **options):
 
 
 def test_backdraft_starvation_raises_the_thresholds_by_a_batch():
-    assert drained(59) == (4000, 6000)                  # the pause ends at 40, patience at 60
+    assert drained(59) == (4000, 6000)  # the pause ends at 40, patience at 60
     assert drained(60) == (2000, 4000)
     assert drained(59, most=11_999) == (2000, 4000)
     assert drained(59, most=12_000) == (4000, 6000)

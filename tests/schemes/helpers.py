@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from paper import drr
 
+from penstock.composition import parse
 from penstock.errors import SpecError
 from penstock.sim.config import HostConfig, Measure
-from penstock.composition import parse
 from penstock.sim.simulate import simulate
 from penstock.topology import leaf_spine, star
 from penstock.workload import flow_list
@@ -20,7 +20,7 @@ US = 1_000_000
 DATA, ACK, CONTROL = 0, 1, 2
 PAUSE = 1
 QUANTUM = 1048
-QUEUED_ACKS = HostConfig(ack_priority="data")       # so that the trace shows every packet but the control frames
+QUEUED_ACKS = HostConfig(ack_priority="data")  # so that the trace shows every packet but the control frames
 EVERYTHING = Measure(sample="0s", flows=False, packets=True, pauses=True)
 
 
@@ -161,7 +161,7 @@ def senders(topo, flows, rows, mtu=1000):
     for flow, got in acks.items():
         mine, k, snd_nxt = sent[flow], 0, 0
         for ack in got:
-            while k < len(mine) and mine[k].at < ack.at:        # at one instant the ACK comes first
+            while k < len(mine) and mine[k].at < ack.at:  # at one instant the ACK comes first
                 snd_nxt = min(mine[k].offset + mtu, sizes[flow])
                 k += 1
             ack.snd_nxt = snd_nxt
@@ -204,7 +204,7 @@ def check_sending(sent, acks, windows, gap_of, moves=False, line=80):
                 if k == len(acks) or expected < acks[k].at:
                     break
             now, acked, k = acks[k].at, max(acked, acks[k].seq), k + 1
-            ready = ready and now <= free           # when the line was free the window was shut
+            ready = ready and now <= free  # when the line was free the window was shut
             if moves and not ready:
                 due = last.at + int(last.size * gap_of(k, now))
         assert abs(packet.at - expected) <= 1, f"packet at {packet.offset}: sent at {packet.at}, not at {expected}"
@@ -220,8 +220,7 @@ def outcome(run):
 
 def check_threads(scheme, parameters=None, topo=None, **more):
     topo = topo or network()
-    flows = incast(topo, range(4, 16), size=80_000, every_ns=150,
-                   more=[(0, 9, 300_000, "0us"), (1, 13, 200_000, "2us")])
+    flows = incast(topo, range(4, 16), size=80_000, every_ns=150, more=[(0, 9, 300_000, "0us"), (1, 13, 200_000, "2us")])
     scheme, measure = parse(scheme, parameters), Measure(sample="5us")
     runs = [simulate(topo, flows, scheme, threads=n, measure=measure, **more) for n in (1, 2)]
     assert outcome(runs[0]) == outcome(runs[1])

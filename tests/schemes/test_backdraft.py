@@ -9,15 +9,15 @@ import pytest
 from helpers import EVERYTHING, check_bad, incast, peers_of, traced
 from paper import backdraft
 
-from penstock.sim.config import HostConfig, Measure
 from penstock.composition import parse
+from penstock.sim.config import HostConfig, Measure
 from penstock.sim.simulate import simulate
 from penstock.topology import behind_vswitches, leaf_spine, with_receivers
 from penstock.workload import flow_list
 
 QUIET = Measure(sample="0s", flows=False)
-PATIENT = HostConfig(rto="1s")      # nothing is sent twice unless it was dropped
-LINE = 1 / 80                       # bytes per ps of 100 Gbit/s
+PATIENT = HostConfig(rto="1s")  # nothing is sent twice unless it was dropped
+LINE = 1 / 80  # bytes per ps of 100 Gbit/s
 
 
 def servers(apps=2, receivers=({"host": 0, "rate": "4Gbps"},), buffer="8MB", hosts=8, **more):
@@ -46,10 +46,17 @@ def victims_of(run):
 def applications(topo, scheme, parameters):
     values = parse(scheme, parameters).values("backdraft")
     rtt = topo.base_rtt_ps()
-    return defaultdict(lambda: backdraft.Application(
-        Th_goal=values["th_goal"], Th_over=values["th_over"], weight=values["weight"], longest=values["longest"],
-        in_flight=values["repeat"] * (rtt // 80) if values["repeat"] else None,
-        patience=rtt + values["recovery"] if values["adapt"] else None, most=values["most"]))
+    return defaultdict(
+        lambda: backdraft.Application(
+            Th_goal=values["th_goal"],
+            Th_over=values["th_over"],
+            weight=values["weight"],
+            longest=values["longest"],
+            in_flight=values["repeat"] * (rtt // 80) if values["repeat"] else None,
+            patience=rtt + values["recovery"] if values["adapt"] else None,
+            most=values["most"],
+        )
+    )
 
 
 def decided(topo, flows, rows, scheme, parameters):
@@ -110,16 +117,26 @@ CASES = {
     "short": ({"longest": "20us", "repeat": 0}, {}),
     "one queue": ({"dqa.edge_queues": 1}, {}),
     "on and off": ({}, {"receivers": [{"host": 0, "rate": "1Gbps", "on": "200us", "off": "100us", "until": "4ms"}]}),
-    "faster and faster": ({"th_goal": "5KB", "th_over": "15KB"},
-                          {"receivers": [{"host": 0, "rate": "2Gbps"}, {"host": 0, "rate": "20Gbps", "start": "700us"}]}),
-    "up to the line": ({"recovery": "30us"},
-                       {"receivers": [{"host": 0, "rate": "2Gbps"}, {"host": 0, "rate": "100Gbps", "start": "400us"}]}),
-    "it stops": ({}, {"receivers": [{"host": 0, "rate": "20Mbps", "start": "25us"},
-                                    {"host": 0, "rate": "100Gbps", "start": "3ms"}]}),
-    "quick": ({"th_goal": "4KB", "th_over": "9KB", "recovery": "10us", "most": "1MB"},
-              {"receivers": [{"host": 0, "rate": "2Gbps", "on": "60us", "off": "40us", "until": "4ms"}]}),
-    "quick and small": ({"th_goal": "4KB", "th_over": "9KB", "most": "1MB", "longest": "300us"},
-                        {"receivers": [{"host": 0, "rate": "1Gbps", "on": "150us", "off": "30us", "until": "4ms"}]}),
+    "faster and faster": (
+        {"th_goal": "5KB", "th_over": "15KB"},
+        {"receivers": [{"host": 0, "rate": "2Gbps"}, {"host": 0, "rate": "20Gbps", "start": "700us"}]},
+    ),
+    "up to the line": (
+        {"recovery": "30us"},
+        {"receivers": [{"host": 0, "rate": "2Gbps"}, {"host": 0, "rate": "100Gbps", "start": "400us"}]},
+    ),
+    "it stops": (
+        {},
+        {"receivers": [{"host": 0, "rate": "20Mbps", "start": "25us"}, {"host": 0, "rate": "100Gbps", "start": "3ms"}]},
+    ),
+    "quick": (
+        {"th_goal": "4KB", "th_over": "9KB", "recovery": "10us", "most": "1MB"},
+        {"receivers": [{"host": 0, "rate": "2Gbps", "on": "60us", "off": "40us", "until": "4ms"}]},
+    ),
+    "quick and small": (
+        {"th_goal": "4KB", "th_over": "9KB", "most": "1MB", "longest": "300us"},
+        {"receivers": [{"host": 0, "rate": "1Gbps", "on": "150us", "off": "30us", "until": "4ms"}]},
+    ),
 }
 STARVED = ("on and off", "faster and faster", "up to the line", "it stops", "quick", "quick and small")
 
@@ -134,7 +151,7 @@ def test_every_frame_and_every_packet_of_the_senders(name):
     told = arrived(topo, flows, rows)
     assert {f: len(v) for f, v in frames.items()} == {f: len(v) for f, v in told.items()}
     assert sum(map(len, frames.values())) == ended.ports["pauses_sent"].sum() >= 4
-    least, most = 2_500_000, topo.base_rtt_ps()     # from the next server at least; there may be a packet in front at each hop
+    least, most = 2_500_000, topo.base_rtt_ps()  # from the next server at least; there may be a packet in front at each hop
     for flow, sent in frames.items():
         assert all(least < there - at < most for (at, _), there in zip(sent, told[flow]))
     values, held = parse("backdraft", parameters).values("backdraft"), 0
@@ -186,8 +203,9 @@ def test_frames_are_few_and_rates_make_them_fewer():
     """One long flow: a pause alone is followed by a burst each time, a rate by a slow rise."""
     topo = servers()
     flows = flow_list(topo, [(8, 0, 10_000_000, "0s")])
-    pauses, rates, slow_rise = (int(run(topo, flows, parameters=p).ports["pauses_sent"].sum())
-                                for p in ({"with_rate": False}, {}, {"recovery": "20ms"}))
+    pauses, rates, slow_rise = (
+        int(run(topo, flows, parameters=p).ports["pauses_sent"].sum()) for p in ({"with_rate": False}, {}, {"recovery": "20ms"})
+    )
     assert 4 * slow_rise < 2 * rates < 1.5 * pauses < 10_000 / 50, "of 10 000 packets"
 
 
@@ -201,10 +219,13 @@ def test_one_queue_stays_near_its_thresholds():
 
 def rates(ended, topo, bins):
     """Gbit/s to application 0 between these times in us."""
-    frame = ended.extra["packets"].filter((pl.col("node") == topo.hosts) & (pl.col("port") == 0) & (pl.col("kind") == 0)
-                                          & (pl.col("event") == "dequeue"))
-    return [frame.filter(pl.col("time_ns").is_between(a * 1000, b * 1000))["bytes"].sum() * 8 / 1000 / (b - a)
-            for a, b in pairwise(bins)]
+    frame = ended.extra["packets"].filter(
+        (pl.col("node") == topo.hosts) & (pl.col("port") == 0) & (pl.col("kind") == 0) & (pl.col("event") == "dequeue")
+    )
+    return [
+        frame.filter(pl.col("time_ns").is_between(a * 1000, b * 1000))["bytes"].sum() * 8 / 1000 / (b - a)
+        for a, b in pairwise(bins)
+    ]
 
 
 def test_it_follows_a_receiver_that_doubles_its_rate():
@@ -224,8 +245,9 @@ def test_it_follows_a_receiver_that_comes_and_goes():
 
 def lost_in_switches(ended):
     """Packets dropped for want of room, that is not on the wires."""
-    return sum(ended.ports["drops"]) - sum(int(n) for text in ended.ports["drop_reason"].drop_nulls()
-                                           for n in re.findall(r"link loss: (\d+)", text))
+    return sum(ended.ports["drops"]) - sum(
+        int(n) for text in ended.ports["drop_reason"].drop_nulls() for n in re.findall(r"link loss: (\d+)", text)
+    )
 
 
 @pytest.mark.parametrize("rate", ["4Gbps", "500Mbps"])
@@ -259,7 +281,7 @@ def test_flows_of_one_server_are_paused_locally():
     ended = run(topo, flow_list(topo, [(1, 0, 2_000_000, "0s"), (1, 8, 200_000, "10us")]))
     sent = ended.ports.filter(pl.col("pauses_sent") > 0)
     assert set(sent["node"]) == {16} and set(sent["port"]) == {1} and ended.summary["drops"] == 0
-    assert ended.flows.filter(pl.col("dst") == 8)["slowdown"][0] < 2.1      # it shares its host's line, and then has it
+    assert ended.flows.filter(pl.col("dst") == 8)["slowdown"][0] < 2.1  # it shares its host's line, and then has it
 
 
 def test_it_does_nothing_without_virtual_switches():
@@ -287,8 +309,11 @@ def test_bfc_spreads_congestion_alone_and_not_above_backdraft():
         return Counter((n, p) for _, n, p, _, paused in ended.pauses.iter_rows() if paused and n >= topo.hosts + 8)
 
     assert sum(held(alone).values()) > 10
-    towards = [(int(topo.links["b"][i]), int(topo.links["port_b"][i])) for i, l in enumerate(topo.links) if l["a"] == topo.hosts
-               and l["b"] >= topo.hosts + 8]
+    towards = [
+        (int(topo.links["b"][i]), int(topo.links["port_b"][i]))
+        for i, l in enumerate(topo.links)
+        if l["a"] == topo.hosts and l["b"] >= topo.hosts + 8
+    ]
     assert towards and not [key for key in held(above) if key in towards]
     assert above.summary["drops"] == 0
 
@@ -314,8 +339,11 @@ def test_a_pace_of_the_sender_s_own_does_not_end_a_pause():
         told, seen = arrived(topo, flows, rows), 0
         for flow, sent in frames.items():
             spans = [(at, at + int(f.pause)) for at, (_, f) in zip(told[flow], sent)]
-            leaves = [r.at - 500_000 - r.size * 80 for r in rows if r.flow == flow and r.kind == 0 and r.event == "enqueue"
-                      and r.node - topo.hosts == flows.src[flow] // 2]
+            leaves = [
+                r.at - 500_000 - r.size * 80
+                for r in rows
+                if r.flow == flow and r.kind == 0 and r.event == "enqueue" and r.node - topo.hosts == flows.src[flow] // 2
+            ]
             for (begin, end), (following, _) in zip(spans, [*spans[1:], (1 << 62, 0)]):
                 assert not [at for at in leaves if begin < at < min(end, following)], scheme
                 seen += bool([at for at in leaves if at >= end])

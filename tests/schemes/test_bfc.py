@@ -21,8 +21,8 @@ from helpers import (
 from paper import bfc
 from test_dqa import entry_of, model_of
 
-from penstock.sim.config import Measure
 from penstock.composition import parse
+from penstock.sim.config import Measure
 from penstock.sim.simulate import simulate
 
 
@@ -55,19 +55,27 @@ def replay(topo, run, rows, scheme, parameters=None):
 
 
 def crowd(topo):
-    return incast(topo, range(3, 16), size=[60_000 + 1700 * i for i in range(13)], every_ns=400,
-                  more=[(i, 15 - i, 90_000, f"{3 * i}us") for i in range(8)])
+    return incast(
+        topo,
+        range(3, 16),
+        size=[60_000 + 1700 * i for i in range(13)],
+        every_ns=400,
+        more=[(i, 15 - i, 90_000, f"{3 * i}us") for i in range(8)],
+    )
 
 
-@pytest.mark.parametrize("parameters", [{}, {"queues": 4}, {"queues": 100, "nic_queues": 2},
-                                        {"assignment": "stochastic"}], ids=["32", "4", "100", "stochastic"])
+@pytest.mark.parametrize(
+    "parameters",
+    [{}, {"queues": 4}, {"queues": 100, "nic_queues": 2}, {"assignment": "stochastic"}],
+    ids=["32", "4", "100", "stochastic"],
+)
 def test_every_decision_is_the_paper_s(parameters):
     topo, parameters = network(), {**parameters, "refresh": 0}
     run, rows = traced(topo, crowd(topo), "bfc", parameters)
     sent = replay(topo, run, rows, "bfc", parameters)
     assert check_frames(run, topo, sent) > 100
     nodes = {node for node, _ in pauses_of(run)}
-    assert min(nodes) < topo.hosts <= max(nodes)        # NICs were paused, and switches
+    assert min(nodes) < topo.hosts <= max(nodes)  # NICs were paused, and switches
 
 
 def test_acknowledgements_in_the_data_queues():

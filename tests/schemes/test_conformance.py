@@ -21,7 +21,9 @@ def failures(tmp_path, text):
 
 
 def test_a_lost_resume_is_found(tmp_path):
-    found = failures(tmp_path, '''
+    found = failures(
+        tmp_path,
+        """
 port_state = {"held": "int64"}
 def on_enqueue(me, node, port, queue, pkt):
     mine = my_port(me, port_at(node, pkt.in_port))
@@ -38,12 +40,15 @@ def on_control(me, node, port, pkt):
         pause_port(node, port, me.at.bit)
     else:
         resume_port(node, port, me.at.bit)
-''')
+""",
+    )
     assert "never gets stuck when control frames are lost" in found
 
 
 def test_c_arithmetic_is_found(tmp_path):
-    found = failures(tmp_path, '''
+    found = failures(
+        tmp_path,
+        """
 flow_state = {"n": "int64"}
 def on_start(me, node, flow, pkt):
     flow.window = 20000
@@ -51,7 +56,8 @@ def on_ack(me, node, flow, pkt):
     mine = my_flow(me, flow)
     mine.n += 1
     flow.window = 10000 + whole(mine.n / 2 * 1000)
-''')
+""",
+    )
     assert "gives the same results as plain Python, with every index and integer checked" in found
 
 

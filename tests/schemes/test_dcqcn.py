@@ -6,8 +6,8 @@ import pytest
 from helpers import QUEUED_ACKS, check_alone, check_bad, check_sending, check_threads, check_windows, senders, traced
 from paper import dcqcn
 
-from penstock.sim.config import Measure
 from penstock.composition import parse
+from penstock.sim.config import Measure
 from penstock.topology import star
 from penstock.workload import flow_list
 
@@ -16,10 +16,22 @@ MARKS = {"k_min": "10KB", "k_max": "60KB", "per": 0}
 
 
 def model_of(values, start):
-    return dcqcn.Sender(start, dcqcn.Parameters(
-        1e11, values["g"], values["alpha_interval"], values["decrease_interval"], values["increase_interval"],
-        values["fast_recovery"], values["r_ai"], values["r_hai"], values["min_rate"],
-        bool(values["cut_at_once"]), bool(values["clamp_target"])))
+    return dcqcn.Sender(
+        start,
+        dcqcn.Parameters(
+            1e11,
+            values["g"],
+            values["alpha_interval"],
+            values["decrease_interval"],
+            values["increase_interval"],
+            values["fast_recovery"],
+            values["r_ai"],
+            values["r_hai"],
+            values["min_rate"],
+            bool(values["cut_at_once"]),
+            bool(values["clamp_target"]),
+        ),
+    )
 
 
 def crowd(topo, senders=4, size=400_000):
@@ -49,10 +61,30 @@ CASES = {
     "ns3": ("dcqcn:ns3", MARKS),
     "ns3_paper": ("dcqcn:ns3_paper", MARKS),
     "config": ("dcqcn:config", MARKS),
-    "all phases": ("dcqcn", {**MARKS, "increase_interval": "9us", "fast_recovery": 2, "r_ai": "300Mbps",
-                             "r_hai": "2Gbps", "alpha_interval": "3us", "decrease_interval": "60us", "g": 0.1}),
-    "one instant": ("dcqcn", {**MARKS, "alpha_interval": "1us", "decrease_interval": "5us", "increase_interval": "5us",
-                              "clamp_target": False, "g": 0.03}),
+    "all phases": (
+        "dcqcn",
+        {
+            **MARKS,
+            "increase_interval": "9us",
+            "fast_recovery": 2,
+            "r_ai": "300Mbps",
+            "r_hai": "2Gbps",
+            "alpha_interval": "3us",
+            "decrease_interval": "60us",
+            "g": 0.1,
+        },
+    ),
+    "one instant": (
+        "dcqcn",
+        {
+            **MARKS,
+            "alpha_interval": "1us",
+            "decrease_interval": "5us",
+            "increase_interval": "5us",
+            "clamp_target": False,
+            "g": 0.03,
+        },
+    ),
     "no cut at once": ("dcqcn", {**MARKS, "cut_at_once": False, "min_rate": "2Gbps"}),
 }
 
@@ -91,8 +123,9 @@ def test_pauses_and_clocks():
     """A flow that a pause held for many slots has caught up with all of them."""
     topo = star(hosts=9, buffer="700KB")
     flows = crowd(topo, 8, 150_000)
-    run, rows = traced(topo, flows, "dcqcn:ns3", {**MARKS, "pfc.reserve": 0, "pfc.alpha": 0.05}, measure=MEASURE,
-                       host=QUEUED_ACKS)
+    run, rows = traced(
+        topo, flows, "dcqcn:ns3", {**MARKS, "pfc.reserve": 0, "pfc.alpha": 0.05}, measure=MEASURE, host=QUEUED_ACKS
+    )
     assert run.ports["pauses_sent"].sum() > 3
     sent, _, rate, _ = rates(topo, flows, rows, parse("dcqcn:ns3").values("dcqcn"))
     late = 0

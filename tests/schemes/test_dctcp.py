@@ -4,8 +4,8 @@ import pytest
 from helpers import QUEUED_ACKS, check_alone, check_bad, check_sending, check_threads, check_windows, senders, traced
 from paper import dctcp
 
-from penstock.sim.config import Measure
 from penstock.composition import parse
+from penstock.sim.config import Measure
 from penstock.sim.simulate import simulate
 from penstock.topology import star
 from penstock.workload import flow_list

@@ -21,8 +21,8 @@ from helpers import (
 )
 from paper import bfc, drr
 
-from penstock.hashing import choice, flow_hash, node_seed
 from penstock.composition import parse
+from penstock.hashing import choice, flow_hash, node_seed
 from penstock.sim.simulate import simulate
 from penstock.topology import star
 from penstock.workload import flow_list
@@ -37,7 +37,7 @@ class Switch(bfc.Switch):
 
     def assign_queue(self, now_ps, packet, random_queue):
         """`random_queue` is the one that was taken: right if there was no other choice."""
-        if self.assignment == "stochastic":     # by a hash function of its own: see test_stochastic_and_single
+        if self.assignment == "stochastic":  # by a hash function of its own: see test_stochastic_and_single
             self.entry(packet).size += 1
             self.entry(packet).q_assignment = packet.q_assignment = random_queue
             return
@@ -57,9 +57,14 @@ class Switch(bfc.Switch):
 
 def model_of(topo, node, values):
     ports = [peers_of(topo)[node, p] for p in range(int(topo.port_count[node]))]
-    return Switch(values["queues"], [2 * delay for _, _, delay, _ in ports], [rate for *_, rate in ports],
-                  table_size=values["queues"] * values["table"], sticky_hrtts=values["sticky"],
-                  assignment=["dynamic", "stochastic", "single"][values["assignment"]])
+    return Switch(
+        values["queues"],
+        [2 * delay for _, _, delay, _ in ports],
+        [rate for *_, rate in ports],
+        table_size=values["queues"] * values["table"],
+        sticky_hrtts=values["sticky"],
+        assignment=["dynamic", "stochastic", "single"][values["assignment"]],
+    )
 
 
 def entry_of(row, values, seed=1):
@@ -97,8 +102,13 @@ def replay(topo, run, rows, scheme, parameters=None):
 @pytest.mark.parametrize("queues", [4, 32, 100])
 def test_dynamic_assignment_and_round_robin(queues):
     topo, parameters = network(), {"queues": queues}
-    flows = incast(topo, range(3, 16), size=[3000 * i + 500 for i in range(13)], every_ns=700,
-                   more=[(i, 15 - i, 40_000, f"{5 * i}us") for i in range(8)])
+    flows = incast(
+        topo,
+        range(3, 16),
+        size=[3000 * i + 500 for i in range(13)],
+        every_ns=700,
+        more=[(i, 15 - i, 40_000, f"{5 * i}us") for i in range(8)],
+    )
     run, rows = traced(topo, flows, "dqa", parameters)
     seen = replay(topo, run, rows, "dqa", parameters)
     assert seen["assigned"] > 50 and seen["served"] > 1500 and (seen["none empty"] > 0) == (queues == 4), seen
@@ -116,8 +126,16 @@ def test_acknowledgements_are_flows_too():
 def test_a_flow_keeps_its_queue_for_the_sticky_time(gap, kept):
     """2 HRTT = 4 us = 47.7 packets.  Between a flow's packets its NIC sends `gap` others; its queue is given away."""
     topo = star(hosts=6)
-    flows = flow_list(topo, [(1, 0, 2000, "0us"), (1, 5, 1000 * gap, "0.05us"), (2, 0, 10_000, "1us"),
-                             (3, 0, 200_000, "1us"), (4, 0, 200_000, "1.2us")])
+    flows = flow_list(
+        topo,
+        [
+            (1, 0, 2000, "0us"),
+            (1, 5, 1000 * gap, "0.05us"),
+            (2, 0, 10_000, "1us"),
+            (3, 0, 200_000, "1us"),
+            (4, 0, 200_000, "1.2us"),
+        ],
+    )
     flows = replace(flows, priority=np.array([1, 0, 1, 1, 1], dtype="int8"))
     run, rows = traced(topo, flows, "dqa", {"queues": 3})
     first, second = (row.queue for row in rows if row.flow == 0 and row.event == "enqueue")
@@ -129,13 +147,14 @@ def test_a_flow_keeps_its_queue_for_the_sticky_time(gap, kept):
 def test_stochastic_and_single(assignment):
     topo = network()
     flows = incast(topo, range(3, 16), size=20_000, every_ns=300)
-    _, rows = traced(topo, flows, f"dqa:{assignment}", {"table": 10_000})     # so that no two flows share an entry
+    _, rows = traced(topo, flows, f"dqa:{assignment}", {"table": 10_000})  # so that no two flows share an entry
     for row in rows:
         if row.event == "enqueue":
             hashed = int(choice(flow_hash(row.flow, 1), node_seed(row.node, 1) + 2, 32))
             assert row.queue == (hashed if assignment == "stochastic" else 0)
-    assert len({row.queue for row in rows}) == (1 if assignment == "single" else len({
-        int(choice(flow_hash(r.flow, 1), node_seed(r.node, 1) + 2, 32)) for r in rows}))
+    assert len({row.queue for row in rows}) == (
+        1 if assignment == "single" else len({int(choice(flow_hash(r.flow, 1), node_seed(r.node, 1) + 2, 32)) for r in rows})
+    )
 
 
 @pytest.mark.parametrize("scheme", ["fifo", "dqa"])

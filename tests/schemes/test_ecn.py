@@ -4,8 +4,8 @@ import pytest
 from helpers import DATA, QUEUED_ACKS, check_alone, check_bad, check_threads, incast, network, peers_of, traced
 from paper.dcqcn import mark_probability
 
-from penstock.hashing import flow_hash
 from penstock.composition import parse
+from penstock.hashing import flow_hash
 
 
 def crowd(topo):
@@ -39,13 +39,17 @@ def check_marks(topo, rows, values):
     return seen, marks
 
 
-@pytest.mark.parametrize("parameters", [
-    {"k_min": "10KB", "k_max": "40KB"},
-    {"k_min": "10KB", "k_max": "40KB", "p_max": 0.2},
-    {"k_min": "2500B", "k_max": "20KB", "p_max": 0.5, "per": "25Gbps"},
-    {"k_min": "31440B", "k_max": "31440B"},
-    {"k_min": "50KB", "k_max": "2MB", "p_max": 0.01},
-], ids=["bfc", "p_max", "per", "step", "rare"])
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"k_min": "10KB", "k_max": "40KB"},
+        {"k_min": "10KB", "k_max": "40KB", "p_max": 0.2},
+        {"k_min": "2500B", "k_max": "20KB", "p_max": 0.5, "per": "25Gbps"},
+        {"k_min": "31440B", "k_max": "31440B"},
+        {"k_min": "50KB", "k_max": "2MB", "p_max": 0.01},
+    ],
+    ids=["bfc", "p_max", "per", "step", "rare"],
+)
 def test_every_mark(parameters):
     topo = network(uplink_rate="400Gbps")
     run, rows = traced(topo, crowd(topo), "ecn", parameters, host=QUEUED_ACKS)
@@ -53,7 +57,8 @@ def test_every_mark(parameters):
     assert seen[0] > 300 and sum(seen[1:]) > 300
     counted = run.ports.filter(run.ports["ecn_marks"] > 0)
     assert {(r["node"], r["port"]): r["ecn_marks"] for r in counted.iter_rows(named=True)} == {
-        k: v for k, v in marks.items() if v}
+        k: v for k, v in marks.items() if v
+    }
 
 
 def test_the_rest():

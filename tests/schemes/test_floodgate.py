@@ -23,9 +23,9 @@ from helpers import (
 )
 from paper import floodgate
 
+from penstock.composition import parse
 from penstock.hashing import flow_hash
 from penstock.sim.config import HostConfig, Measure
-from penstock.composition import parse
 from penstock.sim.simulate import simulate
 from penstock.topology import clos, leaf_spine
 from penstock.workload import flow_list
@@ -44,13 +44,13 @@ class Replay:
         self.values, self.topo, self.flows, self.peers = values, topo, flows, peers_of(topo)
         self.T = values["t"]
         self.models, self.ticks, self.owed = {}, {}, defaultdict(int)
-        self.frames = defaultdict(deque)    # (switch, port) -> frames on their way out of it: (sent at, credits)
+        self.frames = defaultdict(deque)  # (switch, port) -> frames on their way out of it: (sent at, credits)
         self.expected = defaultdict(deque)  # switch -> packets that a credit let go
-        self.psn = {}                       # (flow, offset) -> on the packet
-        self.hash = {}                      # (switch, group, destination) -> VOQ when there was no empty one
-        self.pauses = defaultdict(list)     # (switch, port) -> (time, destination, whether a pause)
+        self.psn = {}  # (flow, offset) -> on the packet
+        self.hash = {}  # (switch, group, destination) -> VOQ when there was no empty one
+        self.pauses = defaultdict(list)  # (switch, port) -> (time, destination, whether a pause)
         self.count = defaultdict(int)
-        self.sizes = []                     # of credit frames
+        self.sizes = []  # of credit frames
         for node in range(topo.hosts, topo.hosts + topo.switches):
             self.models[node] = self.model(node)
             random_seed = int(flow_hash(node + (1 << 41), seed)) * 4
@@ -76,9 +76,15 @@ class Replay:
         if values["groups"] == 2 and middle and half:
             group = {p: range(half) if up[p] else range(half, values["voqs"]) for p in up}
         hosts = [p for p in ports if p not in up] if values["host_pause"] else []
-        return floodgate.Switch(window, values["voqs"], group, values["thre_credit"] * max(bdp.values()), delays=self.T > 0,
-                                thre_off={p: values["thre_off"] * bdp[p] for p in hosts},
-                                thre_on={p: values["thre_on"] * bdp[p] for p in hosts})
+        return floodgate.Switch(
+            window,
+            values["voqs"],
+            group,
+            values["thre_credit"] * max(bdp.values()),
+            delays=self.T > 0,
+            thre_off={p: values["thre_off"] * bdp[p] for p in hosts},
+            thre_on={p: values["thre_on"] * bdp[p] for p in hosts},
+        )
 
     def tell(self, node, port, at):
         """A credit frame, if there is something to tell."""
@@ -184,7 +190,7 @@ def replayed(topo, scheme, parameters=None, flows=None, **more):
 
 
 SMALL = {"m": 0.5, "t": "2us"}
-TIGHT = {"m": 0.2, "t": "1us", "thre_credit": 0.16768}     # four packets
+TIGHT = {"m": 0.2, "t": "1us", "thre_credit": 0.16768}  # four packets
 CASES = {
     "paper": ("floodgate", {}, 2),
     "small windows": ("floodgate", SMALL, 2),
@@ -219,14 +225,14 @@ def test_every_decision_is_the_paper_s(case):
     assert (count["shared"] > 100) == (case in ("one VOQ", "two VOQs", "mixed", "ideal, three tiers"))
     assert (count["delayed"] > 5) == (case in ("delayed", "ns3, three tiers"))
     most = run.frame("nodes")["max_voqs"].to_list()
-    assert {n: m.most for n, m in replay.models.items()} == dict(enumerate(most[topo.hosts:], topo.hosts))
+    assert {n: m.most for n, m in replay.models.items()} == dict(enumerate(most[topo.hosts :], topo.hosts))
     if replay.values["host_pause"]:
         assert check_frames(run, topo, replay.pauses) > 60
         to_host = run.ports["peer"].is_between(0, topo.hosts - 1)
         assert run.ports.filter(~to_host)["pauses_sent"].sum() == 0
     elif "with" not in case:
         assert not pauses_of(run)
-    frames = sum(size for size in replay.sizes)             # the overhead that the ports report
+    frames = sum(size for size in replay.sizes)  # the overhead that the ports report
     if "with" not in case and not replay.values["host_pause"]:
         assert run.ports["control_bytes"].sum() - frames in range(6 * 100)
 
@@ -235,7 +241,7 @@ def test_what_is_under_way_never_exceeds_the_window():
     """From the trace alone: bytes for a destination that one switch has sent on and the next one has not."""
     topo = network()
     run, rows = traced(topo, crowd(topo), "floodgate", SMALL)
-    window = 12_500 + 25_000 + 3 * QUANTUM + HEADER + 8    # 0.5 x 25 kB, 2 us of 100 Gbit/s, and the slack
+    window = 12_500 + 25_000 + 3 * QUANTUM + HEADER + 8  # 0.5 x 25 kB, 2 us of 100 Gbit/s, and the slack
     peers, under, most, flows = peers_of(topo), defaultdict(int), defaultdict(int), crowd(topo)
     for row in sorted(rows, key=lambda r: (r.at, r.event != "dequeue")):
         if row.kind or row.node < topo.hosts or row.event not in ("enqueue", "dequeue"):
@@ -270,7 +276,7 @@ def test_credits_are_aggregated():
     packets = sum(r.event == "dequeue" and r.kind == 0 and min(r.node, peers[r.node, r.in_port][0]) >= topo.hosts for r in rows)
     assert packets - 5 <= sum(map(len, credits_of(ideal, topo).values())) <= packets
     share = [r.ports["control_bytes"].sum() / r.ports["tx_bytes"].sum() for r in (run, ideal)]
-    assert share[0] < 0.005 < 0.01 < share[1] < 0.06        # figure 18: 0.175 % and 3 %
+    assert share[0] < 0.005 < 0.01 < share[1] < 0.06  # figure 18: 0.175 % and 3 %
 
 
 def test_delayed_credits_keep_the_spines_empty():
@@ -316,8 +322,13 @@ def test_ecn_counts_what_is_held():
 def test_hpcc_does_not_see_what_is_held_unless_it_was_held():
     """Section 8: INT's qlen leaves out what is held, but not in packets that were held.  Its windows tell."""
     topo = network()
-    flows = incast(topo, range(4, 16), size=[150_000 + 9000 * i for i in range(12)], every_ns=1100,
-                   more=[(s, 1, 100_000, "40us") for s in (4, 5)])
+    flows = incast(
+        topo,
+        range(4, 16),
+        size=[150_000 + 9000 * i for i in range(12)],
+        every_ns=1100,
+        more=[(s, 1, 100_000, "40us") for s in (4, 5)],
+    )
     parameters = {"floodgate.m": 0.2, "floodgate.t": "1us", "host.ack_priority": "data"}
     run, rows = traced(topo, flows, "hpcc+floodgate", parameters, measure=test_hpcc.SAMPLES)
     held, once, adapted, hidden = defaultdict(int), set(), [], 0
@@ -354,7 +365,7 @@ def test_a_host_paused_for_one_destination_sends_to_others():
     run = simulate(topo, flows, parse("floodgate:ideal"), measure=Measure(sample="0s", pauses=True))
     paused = run.pauses.filter((pl.col("node") == 4) & pl.col("paused"))
     assert set(paused["queue"].to_list()) == {0} and run.flows["paused_ns"][0] > 100_000
-    assert run.flows["slowdown"][-1] < 2.2 and run.flows["paused_ns"][-1] == 0     # it shares its NIC, no more
+    assert run.flows["slowdown"][-1] < 2.2 and run.flows["paused_ns"][-1] == 0  # it shares its NIC, no more
     nodes = run.frame("nodes")
     without = simulate(topo, flows, parse("floodgate:ideal", {"host_pause": False}), measure=QUIET).frame("nodes")
     assert nodes["max_buffer_bytes"].max() < 0.2 * without["max_buffer_bytes"].max()
@@ -368,7 +379,7 @@ def test_a_lease_ends_when_nobody_renews_it():
     whole = simulate(topo, flows, parse("floodgate:ideal"), measure=told)
     lost = simulate(topo, flows, parse("floodgate:ideal", {"lease": "20us"}), control_loss=0.3, measure=told, max_time_ps=10**11)
     assert lost.summary["flows_finished"] == len(flows) and lost.summary["end_ns"] < 2 * whole.summary["end_ns"]
-    for node in range(4, 16):                               # the last word is always a resume
+    for node in range(4, 16):  # the last word is always a resume
         assert not lost.pauses.filter(pl.col("node") == node)["paused"].to_list()[-1]
 
 
@@ -376,8 +387,10 @@ def test_a_lease_is_renewed_as_long_as_the_voq_is_long():
     """A lease of 4 us, pauses of some 100 us: nobody goes on before his time."""
     topo = network()
     flows = incast(topo, range(4, 16), size=200_000)
-    runs = [simulate(topo, flows, parse("floodgate:ideal", {"lease": lease}), measure=Measure(sample="0s", pauses=True))
-            for lease in ("10ms", "8us")]
+    runs = [
+        simulate(topo, flows, parse("floodgate:ideal", {"lease": lease}), measure=Measure(sample="0s", pauses=True))
+        for lease in ("10ms", "8us")
+    ]
     of = [sum(len(got) for got in pauses_of(run).values()) for run in runs]
     assert of[0] == of[1] > 20
     assert runs[0].flows["finish_ns"].to_list() == pytest.approx(runs[1].flows["finish_ns"].to_list(), rel=0.01)
@@ -401,7 +414,7 @@ def test_up_and_down_in_one_voq_lock_up_for_ever(t):
     run = simulate(topo, flows, mixed, measure=EVERYTHING, max_time_ps=5 * 10**10, host=host)
     assert run.summary["flows_finished"] == 0
     moved = [r.at for r in rows_of(run) if r.kind == 0 and r.node >= topo.hosts]
-    assert max(moved) < 10**9                               # nothing in the other 49 ms
+    assert max(moved) < 10**9  # nothing in the other 49 ms
     run = simulate(topo, flows, parse("floodgate", {**small, "groups": 2, "voqs": 2}), measure=QUIET, host=host)
     assert run.summary["flows_finished"] == len(flows) and run.summary["retransmissions"] == 0
     assert run.frame("nodes").filter(pl.col("tier") == 2)["max_voqs"].max() == 2
@@ -419,8 +432,16 @@ def test_windows_are_whole_again_after_a_storm(scheme, lasting):
     topo = network()
     lost = (20, "tor0", "spine0"), (40, "tor1", "spine1"), (60, "tor2", "spine0"), (90, "tor0", "spine1"), (120, "tor3", "spine1")
     cuts = [{"time": f"{at + lasting * k}us", "a": tor, "b": spine, "up": bool(k)} for at, tor, spine in lost for k in (0, 1)]
-    whole, cut = (simulate(net, flow_list(net, storm + later), parse(scheme, {"syn_timeout": "30us"}), measure=QUIET,
-                           host=HostConfig(rto="500us")) for net in (topo, topo.with_changes(cuts)))
+    whole, cut = (
+        simulate(
+            net,
+            flow_list(net, storm + later),
+            parse(scheme, {"syn_timeout": "30us"}),
+            measure=QUIET,
+            host=HostConfig(rto="500us"),
+        )
+        for net in (topo, topo.with_changes(cuts))
+    )
     assert cut.summary["drops"] > 10 and cut.summary["flows_finished"] == 25
     times = [(run.flows["finish_ns"] - run.flows["start_ns"])[12:].to_list() for run in (whole, cut)]
     assert times[0] == times[1]
@@ -441,8 +462,10 @@ def test_throughput_with_lost_data(loss):
     topo = network().with_loss(loss)
     flows = incast(topo, range(4, 16), size=100_000)
     host = HostConfig(rto="200us")
-    ends = [simulate(topo, flows, parse(*s), measure=QUIET, host=host).summary["end_ns"] for s in
-            (("pfc", {}), ("floodgate", {"syn_timeout": "100us"}))]
+    ends = [
+        simulate(topo, flows, parse(*s), measure=QUIET, host=host).summary["end_ns"]
+        for s in (("pfc", {}), ("floodgate", {"syn_timeout": "100us"}))
+    ]
     assert ends[1] < 1.5 * ends[0]
 
 
@@ -453,8 +476,10 @@ def test_what_a_dead_link_lost_does_not_narrow_the_other_paths():
     cut = [{"time": "100us", "a": "tor1", "b": "spine0", "up": False}, {"time": "101us", "a": "tor1", "b": "spine0", "up": True}]
     host = HostConfig(rto="200us")
     parameters = {"t": 0, "m": 1.0, "syn_timeout": "50us"}
-    ends = [simulate(net, flows, parse("floodgate", parameters), measure=QUIET, host=host).summary["end_ns"]
-            for net in (topo, topo.with_changes(cut))]
+    ends = [
+        simulate(net, flows, parse("floodgate", parameters), measure=QUIET, host=host).summary["end_ns"]
+        for net in (topo, topo.with_changes(cut))
+    ]
     assert ends[1] < 1.15 * ends[0] + 400_000
 
 
@@ -486,7 +511,7 @@ def test_a_window_that_waits_for_a_dead_link_is_given_back():
     flows = flow_list(topo, [(s, 0, 200_000, "1us") for s in range(4, 16)])
     scheme = parse("floodgate", {"syn_timeout": "100us", "t": "1us", "m": 0.1, "thre_credit": 1000})
     run = simulate(topo, flows, scheme, measure=QUIET, host=HostConfig(rto="1ms"), max_time_ps=10**11)
-    assert run.summary["flows_finished"] == len(flows) and run.summary["end_ns"] < 5.2e6      # 5.7 ms if it were not
+    assert run.summary["flows_finished"] == len(flows) and run.summary["end_ns"] < 5.2e6  # 5.7 ms if it were not
 
 
 def test_delayed_credits_are_sent_though_nothing_more_comes_from_that_ingress():

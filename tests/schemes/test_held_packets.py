@@ -6,9 +6,9 @@ import polars as pl
 import pytest
 from helpers import EVERYTHING, US, incast, network, rows_of, switch_rows, traced
 
+from penstock.composition import parse
 from penstock.errors import InvariantError, PenstockError
 from penstock.sim.config import HostConfig, Measure
-from penstock.composition import parse
 from penstock.sim.simulate import simulate
 from penstock.topology import star
 from penstock.workload import flow_list
@@ -49,12 +49,13 @@ def scheme(tmp_path):
         file = tmp_path / f"{name}.py"
         file.write_text(text)
         return str(file)
+
     return write
 
 
 def test_held_packets_are_stored_keep_their_order_and_are_counted(scheme):
     topo = network()
-    run, rows = traced(topo, singles(topo), scheme(HOLD), {"k": 2})                 # bytes are balanced at the end: check_laws
+    run, rows = traced(topo, singles(topo), scheme(HOLD), {"k": 2})  # bytes are balanced at the end: check_laws
     holds = 0
     for mine in switch_rows(topo, rows).values():
         voqs, stored, waiting, where = defaultdict(list), defaultdict(int), defaultdict(int), {}
@@ -73,9 +74,9 @@ def test_held_packets_are_stored_keep_their_order_and_are_counted(scheme):
                 assert row.queue_bytes == waiting[row.queue]
                 assert row.port_bytes == stored[row.port]
             elif row.event == "enqueue" and key in where:
-                assert voqs[where[key]].pop(0) == key                       # first in, first out
+                assert voqs[where[key]].pop(0) == key  # first in, first out
                 waiting[where.pop(key)] -= row.size
-                assert row.port_bytes == stored[row.port]                   # it was there before
+                assert row.port_bytes == stored[row.port]  # it was there before
             elif row.event == "enqueue":
                 stored[row.port] += row.size
                 assert row.port_bytes == stored[row.port]
@@ -114,11 +115,14 @@ def test_a_virtual_output_queue_that_is_not_there(scheme):
 
 def test_a_held_packet_knows_it(scheme):
     """Packet.held is set at a switch that held it, and not at the next one that did not."""
-    text = HOLD + '''
+    text = (
+        HOLD
+        + """
 def on_dequeue(me, node, port, queue, pkt):
     if pkt.kind == DATA:
         pkt.ecn = 1 if pkt.held else 0
-'''
+"""
+    )
     topo = network()
     _, rows = traced(topo, singles(topo), scheme(text), {"k": 5})
     held = {(r.node, r.flow, r.offset) for r in rows if r.event == "hold"}
@@ -127,7 +131,7 @@ def on_dequeue(me, node, port, queue, pkt):
     assert all(r.ecn == ((r.node, r.flow, r.offset) in held) for r in sent)
 
 
-LONG = '''
+LONG = """
 frame_state = {"numbers": "int64[20]", "last": "int32"}
 def on_dequeue(me, node, port, queue, pkt):
     if pkt.kind != DATA or pkt.number % 2:
@@ -145,7 +149,7 @@ def on_control(me, node, port, pkt):
     for i in range(20):
         if frame.numbers[i] != pkt.seq + i or frame.last != port.peer_node:
             pause_port(node, port, me.at.bit)
-'''
+"""
 
 
 def test_long_frames_arrive_whole_and_are_counted(scheme):
@@ -188,11 +192,11 @@ def test_nic_queues_by_destination_leave_no_choice():
     simulate(topo, flows, "floodgate", host=HostConfig(nic_queues=4))
 
 
-PATH = '''
+PATH = """
 parameters = {"which": ("int32 -9..9", 1, "path")}
 def choose_path(me, node, port, pkt):
     return me.which
-'''
+"""
 
 
 def test_a_path_is_chosen_and_one_that_is_not_there_is_refused(scheme):

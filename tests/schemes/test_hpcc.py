@@ -1,6 +1,5 @@
 """HPCC's senders against Algorithm 1 as transcribed: what they saw is put together again from the trace of packets."""
 
-
 from itertools import pairwise
 
 import pytest
@@ -17,8 +16,8 @@ from helpers import (
 )
 from paper import hpcc
 
-from penstock.sim.config import Measure
 from penstock.composition import parse
+from penstock.sim.config import Measure
 from penstock.sim.simulate import simulate
 from penstock.topology import parking_lot, star
 from penstock.workload import flow_list
@@ -44,13 +43,27 @@ def counters(rows):
 def model_of(topo, values):
     T = values["t"] or topo.base_rtt_ps()
     W_AI = values["r_ai"] * T / 8e12 if values["r_ai"] else values["w_ai"]
-    return hpcc.Sender(T, T / LINE, values["eta"], values["max_stage"], W_AI, values["min_rate"] * T / 8e12, T / LINE,
-                       reaction=REACTIONS[values["reaction"]], rate=["txBytes", "rxBytes"][values["rate"]])
+    return hpcc.Sender(
+        T,
+        T / LINE,
+        values["eta"],
+        values["max_stage"],
+        W_AI,
+        values["min_rate"] * T / 8e12,
+        T / LINE,
+        reaction=REACTIONS[values["reaction"]],
+        rate=["txBytes", "rxBytes"][values["rate"]],
+    )
 
 
 def crowd(topo):
-    return incast(topo, range(4, 12), size=[150_000 + 9000 * i for i in range(8)], every_ns=1100,
-                  more=[(12, 3, 200_000, "3us"), (13, 0, 2500, "9us"), (14, 0, 700, "9us"), (15, 2, 180_000, "2us")])
+    return incast(
+        topo,
+        range(4, 12),
+        size=[150_000 + 9000 * i for i in range(8)],
+        every_ns=1100,
+        more=[(12, 3, 200_000, "3us"), (13, 0, 2500, "9us"), (14, 0, 700, "9us"), (15, 2, 180_000, "2us")],
+    )
 
 
 def trajectories(topo, flows, rows, scheme, parameters=None):
@@ -100,7 +113,7 @@ def test_every_window_and_every_departure(case):
     topo = network()
     flows = crowd(topo)
     run, rows = traced(topo, flows, scheme, parameters, measure=SAMPLES, host=QUEUED_ACKS)
-    assert run.ports["pauses_sent"].sum() == 0      # so that all that a port sent is in the trace
+    assert run.ports["pauses_sent"].sum() == 0  # so that all that a port sent is in the trace
     sent, acks, windows = trajectories(topo, flows, rows, scheme, parameters)
     T = parse(scheme, parameters).values("hpcc")["t"] or topo.base_rtt_ps()
     compared, cut = 0, 0
@@ -125,7 +138,7 @@ def test_several_bottlenecks():
 def test_telemetry_is_on_data_and_on_acknowledgements():
     topo = network()
     _, rows = traced(topo, crowd(topo), "hpcc", host=QUEUED_ACKS)
-    assert {row.size for row in rows if row.kind == 1} == {60 + 28}         # 46 + 42
+    assert {row.size for row in rows if row.kind == 1} == {60 + 28}  # 46 + 42
     assert max(row.size for row in rows if row.kind == 0) == 1090
     _, rows = traced(topo, crowd(topo), "hpcc", {"int_bytes": 0}, host=QUEUED_ACKS)
     assert {row.size for row in rows if row.kind == 1} == {60} and max(row.size for row in rows) == 1048

@@ -16,17 +16,21 @@ from helpers import (
 )
 from paper import ideal_fq
 
-from penstock.sim.config import HostConfig, Measure
 from penstock.composition import FOLDER, parse
+from penstock.sim.config import HostConfig, Measure
 from penstock.sim.simulate import simulate
 from penstock.topology import star
 from penstock.workload import flow_list
 
 
 def crowd(topo):
-    return incast(topo, range(3, 16), size=[20_000 + 3000 * i for i in range(13)], every_ns=200,
-                  more=[*((i, 15 - i, 50_000, f"{2 * i}us") for i in range(8)),
-                        *((7, 0, 900, f"{i}us") for i in range(30))])
+    return incast(
+        topo,
+        range(3, 16),
+        size=[20_000 + 3000 * i for i in range(13)],
+        every_ns=200,
+        more=[*((i, 15 - i, 50_000, f"{2 * i}us") for i in range(8)), *((7, 0, 900, f"{i}us") for i in range(30))],
+    )
 
 
 def replay(topo, rows, queues):

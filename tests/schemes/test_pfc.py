@@ -19,9 +19,9 @@ from helpers import (
 )
 from paper import pfc
 
+from penstock.composition import parse
 from penstock.errors import SpecError
 from penstock.sim.config import Measure
-from penstock.composition import parse
 from penstock.sim.simulate import simulate
 
 
@@ -47,8 +47,9 @@ def model_of(topo, node, values):
         _, _, delay, ps_per_byte = peers_of(topo)[node, p]
         bdp = delay // ps_per_byte + 1
         ports.append(pfc.Port(max(int(values["headroom"] * bdp), 2 * bdp + 3 * (1048 + 64)), alpha))
-    return Switch(int(topo.buffer_bytes[node - topo.hosts]), ports, values["reserve"], pause_at_threshold=True,
-                  resume_offset=values["xon"])
+    return Switch(
+        int(topo.buffer_bytes[node - topo.hosts]), ports, values["reserve"], pause_at_threshold=True, resume_offset=values["xon"]
+    )
 
 
 def replay(topo, rows, scheme, parameters=None):
@@ -70,12 +71,20 @@ def replay(topo, rows, scheme, parameters=None):
 
 
 def crowd(topo):
-    return incast(topo, range(1, 16), size=[90_000 + 1300 * i for i in range(15)], every_ns=100,
-                  more=[(i, 15 - i, 60_000, f"{3 * i}us") for i in range(8)])
+    return incast(
+        topo,
+        range(1, 16),
+        size=[90_000 + 1300 * i for i in range(15)],
+        every_ns=100,
+        more=[(i, 15 - i, 60_000, f"{3 * i}us") for i in range(8)],
+    )
 
 
-@pytest.mark.parametrize("parameters", [{}, {"reserve": 4096, "alpha": 0.125}, {"alpha": 0.5, "xon": 0},
-                                        {"headroom": 8.0}], ids=["paper", "ns3", "alpha", "headroom"])
+@pytest.mark.parametrize(
+    "parameters",
+    [{}, {"reserve": 4096, "alpha": 0.125}, {"alpha": 0.5, "xon": 0}, {"headroom": 8.0}],
+    ids=["paper", "ns3", "alpha", "headroom"],
+)
 def test_every_decision_is_the_transcription_s(parameters):
     topo, parameters = network(buffer="1MB"), {**parameters, "refresh": 0}
     run, rows = traced(topo, crowd(topo), "pfc", parameters)
@@ -85,7 +94,7 @@ def test_every_decision_is_the_transcription_s(parameters):
     nodes = {node for node, _ in pauses_of(run)}
     assert max(nodes) >= topo.hosts and headroom > 0
     if parameters.get("alpha") != 0.5:
-        assert min(nodes) < topo.hosts      # NICs were paused, too
+        assert min(nodes) < topo.hosts  # NICs were paused, too
 
 
 def test_acknowledgements_in_the_data_lane():
@@ -138,7 +147,7 @@ def test_lost_frames_do_not_stop_a_port_for_ever():
     scheme = parse("pfc", {"alpha": 0.005, "headroom": 8.0, "refresh": "2us"})
     run = simulate(topo, crowd(topo), scheme, control_loss=0.1)
     assert run.summary["flows_finished"] == len(run.flows) and run.ports["pauses_sent"].sum() > 20
-    assert run.ports["drops"].sum() > 0         # the lost frames
+    assert run.ports["drops"].sum() > 0  # the lost frames
 
 
 def test_the_rest():

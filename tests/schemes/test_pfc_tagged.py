@@ -33,8 +33,11 @@ def test_thresholds_are_obeyed():
     topo = network()
     run, rows = traced(topo, crowd(topo), "pfc_tagged", {"xoff": "50KB", "xon": "20KB", "lease": "1ms"}, host=QUEUED_ACKS)
     last_hop = 16
-    length = [(r.at, r.port_bytes) for r in rows if r.node == last_hop and r.port == 0 and r.kind == DATA
-              and r.event in ("enqueue", "dequeue")]
+    length = [
+        (r.at, r.port_bytes)
+        for r in rows
+        if r.node == last_hop and r.port == 0 and r.kind == DATA and r.event in ("enqueue", "dequeue")
+    ]
     first = next(at for at, b in length if b > 50_000)
     came = sorted(r.at for r in rows if r.node > 19 and r.event == "receive")
     assert came and came[0] > first + 1_000_000
@@ -74,8 +77,14 @@ def test_a_lost_resume_is_no_prison(control_loss, host_pause):
     topo = leaf_spine(hosts=16, tors=4, spines=2, buffer="4MB")
     from penstock.composition import parse
 
-    run = simulate(topo, crowd(topo), parse("pfc_tagged", {"host_pause": host_pause}), control_loss=control_loss,
-                   measure=Measure(sample="0s"), host=HostConfig(rto="1ms"))
+    run = simulate(
+        topo,
+        crowd(topo),
+        parse("pfc_tagged", {"host_pause": host_pause}),
+        control_loss=control_loss,
+        measure=Measure(sample="0s"),
+        host=HostConfig(rto="1ms"),
+    )
     assert run.summary["flows_finished"] == run.flows.height
 
 
@@ -84,8 +93,13 @@ def test_pauses_are_renewed_after_a_link_has_changed_its_rate():
     topo, stored = network(), {}
     changes = [{"time": f"{t}us", "a": "tor0", "b": "host1", "rate": "50Gbps"} for t in range(20, 600, 3)]
     for name, net in {"steady": topo, "changed": topo.with_changes(changes)}.items():
-        run, _ = traced(net, incast(net, range(4, 16), size=900_000), "pfc_tagged",
-                        {"lease": "6us", "xoff": "200KB", "xon": "1KB"}, host=QUEUED_ACKS)
+        run, _ = traced(
+            net,
+            incast(net, range(4, 16), size=900_000),
+            "pfc_tagged",
+            {"lease": "6us", "xoff": "200KB", "xon": "1KB"},
+            host=QUEUED_ACKS,
+        )
         stored[name] = run.ports["max_queue_bytes"].to_list(), run.ports["pauses_sent"].to_list()
     assert sum(stored["steady"][1]) > 100 and stored["changed"] == stored["steady"]
 

@@ -54,13 +54,18 @@ def test_a_flow_ends_with_its_last_missing_byte(policy, loss):
 
 
 @settings(max_examples=25, deadline=None)
-@given(seed=st.integers(1, 10**6), loss=st.sampled_from([0.0, 0.02, 0.1]), size=st.integers(1, 400_000),
-       mtu=st.sampled_from([100, 1000, 1460]))
+@given(
+    seed=st.integers(1, 10**6),
+    loss=st.sampled_from([0.0, 0.02, 0.1]),
+    size=st.integers(1, 400_000),
+    mtu=st.sampled_from([100, 1000, 1460]),
+)
 def test_everything_arrives(seed, loss, size, mtu):
     topo = leaf_spine(hosts=8, tors=2, spines=4, buffer="300KB").with_loss(loss)
     flows = flow_list(topo, [(i, 7 - i, max(1, size - 999 * i)) for i in range(8)])
-    run = simulate(topo, flows, "spray", seed=seed, host=HostConfig(mtu=mtu, rto="200us"),
-                   measure=Measure(sample="0s", flows=False))
+    run = simulate(
+        topo, flows, "spray", seed=seed, host=HostConfig(mtu=mtu, rto="200us"), measure=Measure(sample="0s", flows=False)
+    )
     assert run.summary["flows_finished"] == 8, run.summary["warnings"]
 
 

@@ -22,22 +22,32 @@ from hypothesis import strategies as st
 from paper import timely
 
 from penstock import composition as schemes
-from penstock.sim.config import Measure
 from penstock.composition import parse
+from penstock.sim.config import Measure
 from penstock.sim.simulate import simulate
 from penstock.topology import star
 from penstock.workload import flow_list
 
 MEASURE = Measure(sample="0.2us", packets=True, flow_series=True, flows=False)
-CLOSE = {"t_low": "12us", "t_high": "60us", "min_rtt": "8us"}   # thresholds that this network's RTTs, of 4 us and more, meet
-SHORT = {"t_low": "5us", "t_high": "15us", "min_rtt": "3us"}    # the RTTs of flows with a window
+CLOSE = {"t_low": "12us", "t_high": "60us", "min_rtt": "8us"}  # thresholds that this network's RTTs, of 4 us and more, meet
+SHORT = {"t_low": "5us", "t_high": "15us", "min_rtt": "3us"}  # the RTTs of flows with a window
 
 
 def model_of(values):
     law = timely.Simulator if values["hai"] else timely.Paper
-    return law(timely.Parameters(
-        1e11, values["delta"], values["r_hai"] or values["n"] * values["delta"], values["min_rate"], values["alpha"],
-        values["beta"], values["t_low"], values["t_high"], values["min_rtt"]))
+    return law(
+        timely.Parameters(
+            1e11,
+            values["delta"],
+            values["r_hai"] or values["n"] * values["delta"],
+            values["min_rate"],
+            values["alpha"],
+            values["beta"],
+            values["t_low"],
+            values["t_high"],
+            values["min_rtt"],
+        )
+    )
 
 
 def crowd(topo, senders=4, size=700_000):
@@ -67,7 +77,7 @@ CASES = {
     "ns3 as it is": ("timely:ns3", {}),
     "floodgate": ("timely:floodgate", {**CLOSE, "window": False}),
 }
-HAI = ("gradient alone", "steep", "ns3", "ns3 as it is", "floodgate")   # the others have most increases below T_low
+HAI = ("gradient alone", "steep", "ns3", "ns3 as it is", "floodgate")  # the others have most increases below T_low
 
 
 @pytest.mark.parametrize("case", CASES)
@@ -114,14 +124,16 @@ def test_hyperactive_increase():
     """A flow that is alone again gets the line back below T_low: by delta, and in the simulators by more after five steps."""
     topo = star(hosts=3, buffer="100MB")
     flows = flow_list(topo, [(1, 0, 4_000_000, "0us"), (2, 0, 1_000_000, "0us")])
-    for scheme, parameters, steps in (("timely:ns3", {"t_low": "20us"}, [100e6] * 5 + [500e6] * 5),
-                                      ("timely", {"t_low": "20us"}, [100e6] * 10),
-                                      ("timely:floodgate", {"t_low": "20us", "window": False}, [50e6] * 5 + [100e6] * 5)):
+    for scheme, parameters, steps in (
+        ("timely:ns3", {"t_low": "20us"}, [100e6] * 5 + [500e6] * 5),
+        ("timely", {"t_low": "20us"}, [100e6] * 10),
+        ("timely:floodgate", {"t_low": "20us", "window": False}, [50e6] * 5 + [100e6] * 5),
+    ):
         _, rows = traced(topo, flows, scheme, parameters, measure=MEASURE, host=QUEUED_ACKS)
         _, _, rate, _ = rates(topo, flows, rows, parse(scheme, parameters).values("timely"))
         values = list(dict.fromkeys(r for _, r in rate[0]))
         lowest = values.index(min(values))
-        got = [b - a for a, b in zip(values[lowest:], values[lowest + 1:])][:10]
+        got = [b - a for a, b in zip(values[lowest:], values[lowest + 1 :])][:10]
         assert got == pytest.approx(steps), scheme
 
 
@@ -142,7 +154,7 @@ def test_a_lone_flow_pays_for_the_stamps_alone():
     flows = flow_list(topo, [(i, 15 - i, size, f"{i * 500}us") for i, size in enumerate(sizes)])
     for scheme in ("timely", "timely:ns3", "timely:ns3_win"):
         for slowdown in simulate(topo, flows, parse(scheme)).flows["slowdown"]:
-            assert 1 < slowdown < 1056 / 1048 + 0.0065     # of one byte: 8 of 49 bytes, four times, on 8 us of delays
+            assert 1 < slowdown < 1056 / 1048 + 0.0065  # of one byte: 8 of 49 bytes, four times, on 8 us of delays
     free = simulate(topo, flows, parse("timely", {"stamp_bytes": 0}))
     assert free.flows["slowdown"].to_list() == [1.0] * len(sizes)
 
@@ -159,9 +171,13 @@ class Alone(dict):
         self.mine = SimpleNamespace(rate=0.0, line=0.0, rtt_diff=0.0, prev_rtt=0, last_update_seq=0, in_a_row=0)
         self.me = SimpleNamespace(**parse(scheme, parameters).values("timely"))
         self.node, self.stamped = SimpleNamespace(now=0), SimpleNamespace(stamp=0)
-        self.update(my_flow=lambda *_: self.mine, my_packet=lambda *_: self.stamped, whole=int,
-                    port_at=lambda *_: SimpleNamespace(ps_per_byte=80),
-                    set_rate=lambda flow, rate: setattr(flow, "pace", rate))
+        self.update(
+            my_flow=lambda *_: self.mine,
+            my_packet=lambda *_: self.stamped,
+            whole=int,
+            port_at=lambda *_: SimpleNamespace(ps_per_byte=80),
+            set_rate=lambda flow, rate: setattr(flow, "pace", rate),
+        )
         exec(Path(schemes.__file__).with_name("timely.py").read_text(), self)
         self["set_up"](self.me)
         self["on_start"](self.me, self.node, self.flow, None)
@@ -176,9 +192,8 @@ walks = st.lists(st.integers(-40 * US, 40 * US), min_size=20, max_size=120)
 
 
 @settings(max_examples=150, deadline=None)
-@given(walks, st.sampled_from(["timely", "timely:ns3", "timely:floodgate"]), st.sampled_from([20, 60, 300, 600]),
-       st.booleans())
-@example([0] * 10 + [-30 * US] * 6, "timely", 600, False)     # no gradient is not a negative one
+@given(walks, st.sampled_from(["timely", "timely:ns3", "timely:floodgate"]), st.sampled_from([20, 60, 300, 600]), st.booleans())
+@example([0] * 10 + [-30 * US] * 6, "timely", 600, False)  # no gradient is not a negative one
 def test_any_rtts(walk, scheme, start, falling):
     parameters = {"window": False, "min_rate": "2Gbps"}
     scheme_, values = Alone(scheme, parameters), parse(scheme, parameters).values("timely")
@@ -187,7 +202,7 @@ def test_any_rtts(walk, scheme, start, falling):
     for k, step in enumerate(walk):
         rtt = min(max(rtt - abs(step) // 8 if falling and k % 9 else rtt + step, 1 * US), 900 * US)
         now, seq = now + rtt, seq + 1000
-        snd_nxt = seq + 1000 * (k % 3)      # some ACKs are no completion events
+        snd_nxt = seq + 1000 * (k % 3)  # some ACKs are no completion events
         assert scheme_.ack(now, now - rtt, seq, snd_nxt) == model.on_ack(now, now - rtt, seq, snd_nxt)
 
 

@@ -3,8 +3,8 @@
 import pytest
 from helpers import QUEUED_ACKS, check_alone, check_bad, check_sending, check_threads, senders, traced
 
-from penstock.sim.config import Measure
 from penstock.composition import parse
+from penstock.sim.config import Measure
 from penstock.topology import star
 from penstock.workload import flow_list
 

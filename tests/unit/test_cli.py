@@ -43,9 +43,7 @@ def fails(capsys, *arguments: str, status: int = 2) -> str:
 
 def test_help_is_quick_and_shows_examples(capsys):
     started = time.perf_counter()
-    subprocess.run(
-        [sys.executable, "-c", "from penstock.cli import main; main(['--help'])"], check=True, capture_output=True
-    )
+    subprocess.run([sys.executable, "-c", "from penstock.cli import main; main(['--help'])"], check=True, capture_output=True)
     assert time.perf_counter() - started < 1.5  # 0.15 s on an idle machine
     for name in COMMANDS:
         assert main([name, "--help"]) == 0
@@ -355,9 +353,7 @@ def test_a_sweep_in_processes(tmp_path: Path):
 
 def test_dask_that_is_not_installed(capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "distributed", None)
-    assert "pip install distributed" in fails(
-        capsys, "sweep", "quickstart", "--param", "run.seed=1", "--on", "dask://a:1"
-    )
+    assert "pip install distributed" in fails(capsys, "sweep", "quickstart", "--param", "run.seed=1", "--on", "dask://a:1")
 
 
 # -- commands that stand for others
@@ -430,9 +426,7 @@ def test_lists(capsys, monkeypatch):
 def test_plain_progress_is_sparse(capsys):
     from penstock.cli import _progress
 
-    report = SimpleNamespace(
-        time_ps=5 * 10**8, end_ps=10**12, packet_hops=10**7, flows_done=10, flows_total=20, wall_s=2.0
-    )
+    report = SimpleNamespace(time_ps=5 * 10**8, end_ps=10**12, packet_hops=10**7, flows_done=10, flows_total=20, wall_s=2.0)
     with _progress.Progress("bfc", 10**9) as progress:
         progress(report)
         assert capsys.readouterr().err == ""

@@ -14,9 +14,17 @@ SMALL = {"kind": "leaf_spine", "hosts": 8, "tors": 2, "spines": 2, "buffer": "50
 
 
 # The same with a virtual switch and a slow application, or one that comes and goes, in every server.
-SERVERS = {**SMALL, "kind": "leaf_spine", "hosts": 4, "vswitches": {"apps": 2, "buffer": "700KB"},
-           "receivers": [{"host": 0, "rate": "6Gbps"}, {"host": 0, "rate": "12Gbps", "start": "70us"},
-                         {"host": 5, "rate": "900Mbps", "on": "20us", "off": "15us", "until": "300us"}]}
+SERVERS = {
+    **SMALL,
+    "kind": "leaf_spine",
+    "hosts": 4,
+    "vswitches": {"apps": 2, "buffer": "700KB"},
+    "receivers": [
+        {"host": 0, "rate": "6Gbps"},
+        {"host": 0, "rate": "12Gbps", "start": "70us"},
+        {"host": 5, "rate": "900Mbps", "on": "20us", "off": "15us", "until": "300us"},
+    ],
+}
 
 
 def incast_flows(seed=3, n=40, largest=60000):
@@ -45,8 +53,11 @@ CASES = [
     ("dctcp", {"k_min": "5KB", "k_max": "20KB"}, lambda d: d["ecn_marks"] > 0 and not d["warnings"]),
     ("timely", {"t_low": "6us", "min_rtt": "5us"}, lambda d: not d["warnings"]),
     ("timely:floodgate", {"t_low": "6us", "min_rtt": "5us", "t_high": "20us"}, lambda d: not d["warnings"]),
-    ("floodgate", {"m": 0.2, "t": "1us", "thre_credit": 0.3, "syn_timeout": "50us"},
-     lambda d: d["max_voqs"] > 1 and d["control_bytes"] > 1000),
+    (
+        "floodgate",
+        {"m": 0.2, "t": "1us", "thre_credit": 0.3, "syn_timeout": "50us"},
+        lambda d: d["max_voqs"] > 1 and d["control_bytes"] > 1000,
+    ),
     ("floodgate:ideal", {"m": 0.3, "voqs": 1, "lease": "10us"}, lambda d: d["max_voqs"] == 1 and d["pauses_sent"] > 0),
     ("hpcc+floodgate", {"floodgate.m": 0.2, "floodgate.t": "1us"}, lambda d: d["max_voqs"] > 1 and not d["warnings"]),
     ("fifo+window_cap", {"cap": "30KB"}, lambda d: d["flows_finished"] == 45),
@@ -72,7 +83,12 @@ def test_interpreted_equals_compiled_on_any_threads(tmp_path, scheme, parameters
     assert one["flows_finished"] == len(case["flows"])
     assert digest(run_case(case, threads=2)) == one
     assert digest(run_case(case, threads=3)) == one
-    done = subprocess.run([sys.executable, "-m", "penstock.sim.interpreted", str(file)], capture_output=True, text=True,
-                          timeout=300, env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"})
+    done = subprocess.run(
+        [sys.executable, "-m", "penstock.sim.interpreted", str(file)],
+        capture_output=True,
+        text=True,
+        timeout=300,
+        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
+    )
     assert done.returncode == 0, done.stderr[-2000:]
     assert json.loads(done.stdout) == json.loads(json.dumps(one))

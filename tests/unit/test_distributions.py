@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from penstock.workload.distributions import SizeDistribution, catalogue, names
 from penstock.errors import SpecError
+from penstock.workload.distributions import SizeDistribution, catalogue, names
 
 # Means of the linear and of the step sampler and p50, p90, p99, computed apart from this code (trapezoids and sums).
 TABLE = {
@@ -70,13 +70,12 @@ def test_samples_follow_the_cdf_of_the_file(name):
     empirical = np.searchsorted(np.sort(sample), at, side="right") / len(sample)
     distance = np.abs(empirical - dist.cdf(at)).max()
     assert distance < stats.kstwobign.ppf(1 - 1e-4) / np.sqrt(len(sample))
-    linear = np.interp(at, dist.bytes, dist.cdf_points)        # cdf() against the file; rounding moves half a byte
+    linear = np.interp(at, dist.bytes, dist.cdf_points)  # cdf() against the file; rounding moves half a byte
     steep = np.abs(np.interp(at + 0.5, dist.bytes, dist.cdf_points) - linear)
     assert np.all(np.abs(dist.cdf(at) - linear) <= steep + 1e-9)
 
 
-@pytest.mark.parametrize("options", [{}, {"round_up": 1000}, {"interpolate": False},
-                                     {"interpolate": False, "round_up": 7}])
+@pytest.mark.parametrize("options", [{}, {"round_up": 1000}, {"interpolate": False}, {"interpolate": False, "round_up": 7}])
 def test_mean_and_weights_are_exactly_those_of_the_sampler(options):
     """Against the sampler itself, on a fine grid of u: a midpoint sum over 2 million quantiles."""
     dist = SizeDistribution("d", [0, 3, 3, 1500, 4000], [0, 0.1, 0.2, 0.7, 1], **options)
@@ -88,8 +87,11 @@ def test_mean_and_weights_are_exactly_those_of_the_sampler(options):
     assert dist.byte_weighted_cdf(at) == pytest.approx(weighted, abs=2e-6)
 
 
-@given(st.lists(st.tuples(st.integers(0, 5000), st.floats(0, 1)), min_size=1, max_size=8), st.booleans(),
-       st.sampled_from([None, 1, 10, 1000]))
+@given(
+    st.lists(st.tuples(st.integers(0, 5000), st.floats(0, 1)), min_size=1, max_size=8),
+    st.booleans(),
+    st.sampled_from([None, 1, 10, 1000]),
+)
 @settings(max_examples=100, deadline=None)
 def test_mean_is_that_of_the_sampler_whatever_the_points(points, interpolate, round_up):
     sizes = sorted(size + 1 for size, _ in points)
@@ -127,28 +129,31 @@ def test_a_file_of_ones_own(tmp_path):
     assert SizeDistribution.load(dist) is dist
 
 
-@pytest.mark.parametrize(("text", "line", "says"), [
-    ("bytes,cdf\n100,0\n200,abc\n", 3, "is not a number"),
-    ("bytes,cdf\n100,0\n200,\n", 3, "empty"),
-    ("bytes,cdf\n100,0\n200\n", 3, "truncated"),
-    ("bytes,cdf\n100,0\n200,0.5,9\n", 3, "3 columns"),
-    ("bytes,cdf\n200,0\n100,1\n", 3, "must not decrease"),
-    ("bytes,cdf\n100,0.5\n200,0.4\n", 3, "must not decrease"),
-    ("bytes,cdf\n100,0\n200,0.9\n", 3, "must be 1"),
-    ("bytes,cdf\n100,0\n200,100\n", 3, "per cent"),
-    ("bytes,cdf\n-5,0\n200,1\n", 2, "between 0"),
-    ("bytes,cdf\n0,0.5\n200,1\n", 2, "no flow has 0 bytes"),
-    ("bytes,cdf\n0,1\n", 2, "no flow has 0 bytes"),
-    ("bytes,cdf\n1.5,0\n200,1\n", 2, "whole number, such as 2"),
-    ("bytes,cdf\ninf,0\n", 2, "finite"),
-    ("bytes,cdf\n10,nan\n", 2, "finite"),
-    ("bytes,cdf\n1e99,1\n", 2, "between 0 and"),
-    ("bytes,cdf\n1_000,1\n", 2, "is not a number"),
-    ("size,cdf\n10,1\n", 1, '"bytes,cdf"'),
-    ("10,0.5\n20,1\n", 1, "header line is missing"),
-    ('bytes,cdf\n"10,1\n', 2, "not CSV"),
-    (b"bytes,cdf\n10,1\n\xff\n", 3, "UTF-8"),
-])
+@pytest.mark.parametrize(
+    ("text", "line", "says"),
+    [
+        ("bytes,cdf\n100,0\n200,abc\n", 3, "is not a number"),
+        ("bytes,cdf\n100,0\n200,\n", 3, "empty"),
+        ("bytes,cdf\n100,0\n200\n", 3, "truncated"),
+        ("bytes,cdf\n100,0\n200,0.5,9\n", 3, "3 columns"),
+        ("bytes,cdf\n200,0\n100,1\n", 3, "must not decrease"),
+        ("bytes,cdf\n100,0.5\n200,0.4\n", 3, "must not decrease"),
+        ("bytes,cdf\n100,0\n200,0.9\n", 3, "must be 1"),
+        ("bytes,cdf\n100,0\n200,100\n", 3, "per cent"),
+        ("bytes,cdf\n-5,0\n200,1\n", 2, "between 0"),
+        ("bytes,cdf\n0,0.5\n200,1\n", 2, "no flow has 0 bytes"),
+        ("bytes,cdf\n0,1\n", 2, "no flow has 0 bytes"),
+        ("bytes,cdf\n1.5,0\n200,1\n", 2, "whole number, such as 2"),
+        ("bytes,cdf\ninf,0\n", 2, "finite"),
+        ("bytes,cdf\n10,nan\n", 2, "finite"),
+        ("bytes,cdf\n1e99,1\n", 2, "between 0 and"),
+        ("bytes,cdf\n1_000,1\n", 2, "is not a number"),
+        ("size,cdf\n10,1\n", 1, '"bytes,cdf"'),
+        ("10,0.5\n20,1\n", 1, "header line is missing"),
+        ('bytes,cdf\n"10,1\n', 2, "not CSV"),
+        (b"bytes,cdf\n10,1\n\xff\n", 3, "UTF-8"),
+    ],
+)
 def test_malformed_files_are_refused_with_the_line(tmp_path, text, line, says):
     message = refused(tmp_path, text)
     assert f"my.csv:{line}:" in message
@@ -163,10 +168,17 @@ def test_empty_files_are_refused(tmp_path, text):
     assert "bytes,cdf" in message
 
 
-@pytest.mark.parametrize(("source", "says"), [
-    ("gogle", 'did you mean "google"?'), ("nowhere.csv", "cannot be read"), ("no\0such.csv", "cannot be read"),
-    ("", "no such distribution"), (5, "expected a name"), ("/tmp", "cannot be read"),
-])
+@pytest.mark.parametrize(
+    ("source", "says"),
+    [
+        ("gogle", 'did you mean "google"?'),
+        ("nowhere.csv", "cannot be read"),
+        ("no\0such.csv", "cannot be read"),
+        ("", "no such distribution"),
+        (5, "expected a name"),
+        ("/tmp", "cannot be read"),
+    ],
+)
 def test_unknown_sources_are_refused(source, says):
     with pytest.raises(SpecError, match=says.replace("?", r"\?")):
         SizeDistribution.load(source)
@@ -181,8 +193,12 @@ def test_bad_options_are_refused():
         SizeDistribution("d", [1, 2], [1.0])
 
 
-@given(st.one_of(st.binary(max_size=200), st.text("0123456789.,-+eEinfa#\"\n\r bytescdf", max_size=200).map(
-    lambda text: ("bytes,cdf\n" + text).encode())))
+@given(
+    st.one_of(
+        st.binary(max_size=200),
+        st.text('0123456789.,-+eEinfa#"\n\r bytescdf', max_size=200).map(lambda text: ("bytes,cdf\n" + text).encode()),
+    )
+)
 @settings(max_examples=400, deadline=None)
 def test_arbitrary_bytes_give_a_distribution_or_a_spec_error(tmp_path_factory, content):
     path = tmp_path_factory.getbasetemp() / "fuzz.csv"

@@ -32,9 +32,7 @@ def test_every_figure_has_labels_and_fits_a_column(kind: str, count: int):
     assert plots.render(figure, "png")[:4] == b"\x89PNG"
 
 
-@pytest.mark.parametrize(
-    ("form", "start"), [("pdf", b"%PDF"), ("svg", b"<?xml"), ("eps", b"%!PS"), ("png", b"\x89PNG")]
-)
+@pytest.mark.parametrize(("form", "start"), [("pdf", b"%PDF"), ("svg", b"<?xml"), ("eps", b"%!PS"), ("png", b"\x89PNG")])
 def test_formats_and_repeatable_bytes(tmp_path: Path, form: str, start: bytes):
     path = plots.save(plots.slowdown(*RUNS), tmp_path / f"a.{form}")
     assert path.read_bytes().startswith(start)

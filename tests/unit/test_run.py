@@ -13,9 +13,9 @@ from fake_simulator import synthetic
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.results import rundir
 from penstock.errors import SpecError
 from penstock.report import dictionary
+from penstock.results import rundir
 from penstock.results.run import COLUMNS, FACEBOOK_BINS, FILES, GOOGLE_BINS, SUMMARY, Run, empty_frame, flow_frame, make_frame
 
 CONTRACT = {
@@ -119,9 +119,9 @@ def test_slowdown_matches_numpy():
         done = inside["slowdown"].drop_nulls().to_numpy()
         assert row["flows"] == len(done)
         assert row["slowdown"] == pytest.approx(np.percentile(done, 99))
-    assert run.slowdown(statistic="mean", by="class").filter(pl.col("class") == "incast")["slowdown"][
-        0
-    ] == pytest.approx(frame.filter(pl.col("class") == "incast")["slowdown"].mean())
+    assert run.slowdown(statistic="mean", by="class").filter(pl.col("class") == "incast")["slowdown"][0] == pytest.approx(
+        frame.filter(pl.col("class") == "incast")["slowdown"].mean()
+    )
     assert run.slowdown([50, 99.9]).columns[-2:] == ["p50", "p99.9"]
     assert run.slowdown(statistic="max")["slowdown"].max() == frame["slowdown"].max()
 

@@ -66,8 +66,7 @@ def test_values_and_defaults():
 
 def test_one_scheme_and_one_workload_may_be_plain_tables():
     spec = parse_spec(
-        '[run]\nduration = 1\n[topology]\nkind = "star"\n[scheme]\nname = "bfc"\ndqa.queues = 8\n'
-        '[workload]\nkind = "poisson"\n'
+        '[run]\nduration = 1\n[topology]\nkind = "star"\n[scheme]\nname = "bfc"\ndqa.queues = 8\n[workload]\nkind = "poisson"\n'
     )
     assert spec.schemes[0].parameters == {"dqa.queues": 8}
     assert spec.duration_ps == 10**12
@@ -130,9 +129,7 @@ def test_a_file_cut_off():
 def test_no_workload_no_scheme():
     assert "workload" in refused('[run]\nduration = "1ms"\n[topology]\nkind = "star"\n[scheme]\nname = "bfc"\n')
     assert "at least one" in refused('workload = []\n[run]\nduration = "1ms"\n[topology]\nkind = "star"\n')
-    spec = parse_spec(
-        '[run]\nduration = "1ms"\n[topology]\nkind = "star"\n[workload]\nkind = "poisson"\n', name="my.toml"
-    )
+    spec = parse_spec('[run]\nduration = "1ms"\n[topology]\nkind = "star"\n[workload]\nkind = "poisson"\n', name="my.toml")
     with pytest.raises(SpecError, match="no scheme"):
         _ = spec.schemes
 
@@ -235,22 +232,15 @@ def test_file_names_become_absolute(tmp_path: Path):
 
 
 def test_round_trip():
-    spec = parse_spec(
-        TEXT, sets=['topology.odd key="a\\"b\\\\ü"'.replace("odd key", "odd_key"), "workload.0.list=[1, 2.5]"]
-    )
+    spec = parse_spec(TEXT, sets=['topology.odd key="a\\"b\\\\ü"'.replace("odd key", "odd_key"), "workload.0.list=[1, 2.5]"])
     again = parse_spec(spec.to_toml())
     assert again == spec and again.to_toml() == spec.to_toml() and again.key() == spec.key()
     assert "None" not in spec.to_toml()
 
 
 VALUES = st.recursive(
-    st.booleans()
-    | st.integers(-(2**63), 2**63 - 1)
-    | st.floats(allow_nan=False)
-    | st.text(st.characters(codec="utf-8")),
-    lambda inner: (
-        st.lists(inner, max_size=3) | st.dictionaries(st.text(st.characters(codec="utf-8")), inner, max_size=3)
-    ),
+    st.booleans() | st.integers(-(2**63), 2**63 - 1) | st.floats(allow_nan=False) | st.text(st.characters(codec="utf-8")),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(st.characters(codec="utf-8")), inner, max_size=3),
     max_leaves=8,
 )
 

@@ -16,5 +16,9 @@ def test_ruff():
     run("ruff", "check", ".")
 
 
+def test_format():
+    run("ruff", "format", "--check", ".")
+
+
 def test_mypy():
     run("mypy")

@@ -143,11 +143,7 @@ def test_leaf_spine():
     assert (topo.kind, topo.hosts, topo.switches, len(topo.links)) == ("leaf_spine", 128, 16, 128 + 64)
     assert topo.names[0] == "host0" and topo.names[128] == "tor0" and topo.names[143] == "spine7"
     assert Counter(topo.tier.tolist()) == {0: 128, 1: 8, 2: 8}
-    assert (
-        set(topo.port_count[:128]) == {1}
-        and set(topo.port_count[128:136]) == {24}
-        and set(topo.port_count[136:]) == {8}
-    )
+    assert set(topo.port_count[:128]) == {1} and set(topo.port_count[128:136]) == {24} and set(topo.port_count[136:]) == {8}
     assert topo.host_switches.tolist() == [128 + host // 16 for host in range(128)]
     assert set(topo.links["ps_per_byte"]) == {80} and set(topo.links["delay_ps"]) == {10**6}
     assert set(topo.buffer_bytes) == {12 * 10**6}
@@ -157,12 +153,10 @@ def test_leaf_spine():
 
 def test_leaf_spine_uplinks():
     topo = leaf_spine(hosts=4, tors=2, spines=1, rate="10Gbps", uplink_rate="40Gbps", delay="1us", uplink_delay="3us")
-    assert set(topo.links["ps_per_byte"][topo.core_links]) == {200} and set(
-        topo.links["delay_ps"][topo.core_links]
-    ) == {3 * 10**6}
-    assert set(topo.links["ps_per_byte"][topo.host_links]) == {800} and set(
-        topo.links["delay_ps"][topo.host_links]
-    ) == {10**6}
+    assert set(topo.links["ps_per_byte"][topo.core_links]) == {200} and set(topo.links["delay_ps"][topo.core_links]) == {
+        3 * 10**6
+    }
+    assert set(topo.links["ps_per_byte"][topo.host_links]) == {800} and set(topo.links["delay_ps"][topo.host_links]) == {10**6}
 
 
 @pytest.mark.parametrize(("k", "hosts"), [(2, 2), (4, 16), (8, 128), (16, 1024)])
@@ -383,9 +377,7 @@ def test_changes_and_loss_come_back_from_the_spec(small):
     assert set(topo.links["loss"]) == {0.01}
     assert build(topo.spec) == topo and build(topo.spec).spec == topo.spec
     assert topo != small and small.changes == () and not small.links["loss"].any()
-    assert (
-        small.with_changes([LinkChange(2 * 10**6, last, False, 200)]).with_changes(changes[:1]).with_loss(0.01) == topo
-    )
+    assert small.with_changes([LinkChange(2 * 10**6, last, False, 200)]).with_changes(changes[:1]).with_loss(0.01) == topo
 
 
 def test_identity(small):

@@ -7,16 +7,19 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from penstock.errors import SpecError
 from penstock.composition import parse
+from penstock.errors import SpecError
 from penstock.sim.simulate import simulate
 from penstock.spec.files import absolute, hash_files
 from penstock.topology import LinkChange, behind_vswitches, build, fat_tree, leaf_spine, star, with_receivers
 from penstock.workload import flow_list
 
 US = 1_000_000
-PLAIN = {"leaf_spine": lambda: leaf_spine(hosts=8, tors=2, spines=2), "star": lambda: star(hosts=3),
-         "fat_tree": lambda: fat_tree(k=4, uplink_rate="400Gbps")}
+PLAIN = {
+    "leaf_spine": lambda: leaf_spine(hosts=8, tors=2, spines=2),
+    "star": lambda: star(hosts=3),
+    "fat_tree": lambda: fat_tree(k=4, uplink_rate="400Gbps"),
+}
 
 
 def servers(receivers=(), apps=2, **more):
@@ -40,12 +43,12 @@ def test_applications_servers_and_the_network_above_them(kind, apps):
         for app in range(server * apps, (server + 1) * apps):
             link = topo.links[topo.host_links[app]]
             assert (topo.host_switches[app], link["ps_per_byte"], link["delay_ps"]) == (vswitch, 200, 300_000)
-    above = topo.links[topo.hosts:]
+    above = topo.links[topo.hosts :]
     for field in ("ps_per_byte", "delay_ps"):
         assert (above[field] == plain.links[field]).all()
-    assert topo.names[topo.hosts + plain.hosts:] == plain.names[plain.hosts:]
-    assert (topo.tier[topo.hosts + plain.hosts:] == plain.tier[plain.hosts:]).all()
-    assert (topo.buffer_bytes[plain.hosts:] == plain.buffer_bytes).all()
+    assert topo.names[topo.hosts + plain.hosts :] == plain.names[plain.hosts :]
+    assert (topo.tier[topo.hosts + plain.hosts :] == plain.tier[plain.hosts :]).all()
+    assert (topo.buffer_bytes[plain.hosts :] == plain.buffer_bytes).all()
     assert build(topo.spec) == topo and build(topo.spec).spec == topo.spec
 
 
@@ -61,7 +64,7 @@ def test_the_network_may_have_changes_and_losses_of_its_own():
     topo = behind_vswitches(plain, apps=2)
     link = topo.link("vswitch1", "switch0")
     assert topo.changes == (LinkChange(1000 * US, link, None, 200, topo.node("switch0")),)
-    assert topo.links["loss"].tolist() == [0] * 4 + [0.01] * 2      # a server loses nothing on the way to its applications
+    assert topo.links["loss"].tolist() == [0] * 4 + [0.01] * 2  # a server loses nothing on the way to its applications
     assert build(topo.spec) == topo
     other = servers().with_loss(0.01)
     assert (other.links["loss"] == topo.links["loss"]).all() and build(other.spec) == other
@@ -74,16 +77,19 @@ def test_a_load_of_the_core_leaves_the_servers_out():
         servers().capacity_bps("core")
 
 
-@pytest.mark.parametrize("vswitches, message", [
-    (3, "topology: vswitches = 3: expected a table such as vswitches = {apps = 2}"),
-    ({"app": 2}, 'topology: vswitches: unknown key "app"; did you mean "apps"?'),
-    ({"apps": 0}, "vswitches.apps = 0: must be between 1 and 1000"),
-    ({"apps": 1.5}, "vswitches.apps = 1.5"),
-    ({"rate": "3Gbit"}, "vswitches.rate"),
-    ({"rate": "0bps"}, "vswitches.rate"),
-    ({"delay": "0s"}, "vswitches.delay"),
-    ({"buffer": "-1B"}, "vswitches.buffer"),
-])
+@pytest.mark.parametrize(
+    "vswitches, message",
+    [
+        (3, "topology: vswitches = 3: expected a table such as vswitches = {apps = 2}"),
+        ({"app": 2}, 'topology: vswitches: unknown key "app"; did you mean "apps"?'),
+        ({"apps": 0}, "vswitches.apps = 0: must be between 1 and 1000"),
+        ({"apps": 1.5}, "vswitches.apps = 1.5"),
+        ({"rate": "3Gbit"}, "vswitches.rate"),
+        ({"rate": "0bps"}, "vswitches.rate"),
+        ({"delay": "0s"}, "vswitches.delay"),
+        ({"buffer": "-1B"}, "vswitches.buffer"),
+    ],
+)
 def test_virtual_switches_refused(vswitches, message):
     with pytest.raises(SpecError, match=re.escape(message)):
         build({"kind": "star", "hosts": 2, "vswitches": vswitches})
@@ -148,9 +154,11 @@ def test_a_trace_lies_beside_its_spec_and_counts_by_content(tmp_path):
 
 GOOD = st.fixed_dictionaries(
     {"host": st.integers(0, 3), "rate": st.integers(1_000_000, 400_000_000_000).map(lambda r: f"{r}bps")},
-    optional={"start": st.integers(0, 9).map(lambda t: f"{t}us")})
-PERIODS = st.fixed_dictionaries({
-    key: st.integers(low, 50 * low).map(lambda t: f"{t}us") for key, low in (("on", 1), ("off", 1), ("until", 10))})
+    optional={"start": st.integers(0, 9).map(lambda t: f"{t}us")},
+)
+PERIODS = st.fixed_dictionaries(
+    {key: st.integers(low, 50 * low).map(lambda t: f"{t}us") for key, low in (("on", 1), ("off", 1), ("until", 10))}
+)
 
 
 @settings(deadline=None, max_examples=60)
@@ -167,9 +175,15 @@ def test_every_receiver_comes_back_from_the_spec(receivers):
         assert {p for _, p in paces(topo, host)} <= slow | {80} and len(paces(topo, host)) >= len(asked)
 
 
-ANYTHING = st.one_of(st.none(), st.booleans(), st.integers(), st.floats(), st.text(max_size=8),
-                     st.lists(st.integers(), max_size=2),
-                     st.sampled_from(["1us", "-1us", "3Gbps", "0bps", "1e400bps", "nan", "1h", "5"]))
+ANYTHING = st.one_of(
+    st.none(),
+    st.booleans(),
+    st.integers(),
+    st.floats(),
+    st.text(max_size=8),
+    st.lists(st.integers(), max_size=2),
+    st.sampled_from(["1us", "-1us", "3Gbps", "0bps", "1e400bps", "nan", "1h", "5"]),
+)
 KEYS = st.sampled_from(["host", "rate", "start", "on", "off", "until", "trace", "Host", "x"])
 
 
@@ -188,34 +202,45 @@ def test_whatever_is_given_is_taken_or_refused(table):
         assert all(c.ps_per_byte >= 1 and c.time_ps >= 0 for c in topo.changes) and build(topo.spec) == topo
 
 
-@pytest.mark.parametrize("table, message", [
-    ({"rate": "1Gbps"}, 'receivers.0: needs a host, and either a rate or a trace, such as {host = 3, rate = "3Gbps"}'),
-    ({"host": 1}, "receivers.0: needs a host, and either a rate or a trace"),
-    ({"host": 1, "rate": "1Gbps", "trace": "x.csv"}, "receivers.0: needs a host, and either a rate or a trace"),
-    ({"host": 4, "rate": "1Gbps"}, "receivers.0.host = 4: must be between 0 and 3"),
-    ({"host": 1, "rat": "1Gbps"}, 'receivers.0: unknown key "rat"; did you mean "rate"?'),
-    ({"host": 1, "rate": "0bps"}, "receivers.0.rate = 0bps: must be greater than zero"),
-    ({"host": 1, "rate": "1Gbps", "on": "1us"}, "receivers.0: on, off and until belong together; give all three or none"),
-    ({"host": 1, "rate": "1Gbps", "on": "0s", "off": "1us", "until": "1ms"}, "receivers.0.on = 0s: must be greater than zero"),
-    ({"host": 1, "rate": "1Gbps", "start": "2ms", "on": "1us", "off": "1us", "until": "1ms"},
-     "receivers.0: until = 1ms: must be after start"),
-    ({"host": 1, "rate": "1Gbps", "on": "1us", "off": "1us", "until": "1s"}, "at most 100000 changes"),
-    ({"host": 1, "trace": "/nowhere/x.csv"}, "receivers.0.trace: /nowhere/x.csv cannot be read"),
-])
+@pytest.mark.parametrize(
+    "table, message",
+    [
+        ({"rate": "1Gbps"}, 'receivers.0: needs a host, and either a rate or a trace, such as {host = 3, rate = "3Gbps"}'),
+        ({"host": 1}, "receivers.0: needs a host, and either a rate or a trace"),
+        ({"host": 1, "rate": "1Gbps", "trace": "x.csv"}, "receivers.0: needs a host, and either a rate or a trace"),
+        ({"host": 4, "rate": "1Gbps"}, "receivers.0.host = 4: must be between 0 and 3"),
+        ({"host": 1, "rat": "1Gbps"}, 'receivers.0: unknown key "rat"; did you mean "rate"?'),
+        ({"host": 1, "rate": "0bps"}, "receivers.0.rate = 0bps: must be greater than zero"),
+        ({"host": 1, "rate": "1Gbps", "on": "1us"}, "receivers.0: on, off and until belong together; give all three or none"),
+        (
+            {"host": 1, "rate": "1Gbps", "on": "0s", "off": "1us", "until": "1ms"},
+            "receivers.0.on = 0s: must be greater than zero",
+        ),
+        (
+            {"host": 1, "rate": "1Gbps", "start": "2ms", "on": "1us", "off": "1us", "until": "1ms"},
+            "receivers.0: until = 1ms: must be after start",
+        ),
+        ({"host": 1, "rate": "1Gbps", "on": "1us", "off": "1us", "until": "1s"}, "at most 100000 changes"),
+        ({"host": 1, "trace": "/nowhere/x.csv"}, "receivers.0.trace: /nowhere/x.csv cannot be read"),
+    ],
+)
 def test_receivers_refused(table, message):
     with pytest.raises(SpecError, match=re.escape(message)):
         servers([table])
 
 
-@pytest.mark.parametrize("text, message", [
-    ("", "needs the columns time and rate in every row"),
-    ("time,rate\n", "needs the columns time and rate in every row"),
-    ("time,pace\n1us,3Gbps\n", "needs the columns time and rate in every row"),
-    ("time,rate\n1us,\n", "needs the columns time and rate in every row"),
-    ("time,rate\n1us,fast\n", "receivers.0.trace rate"),
-    ("time,rate\nsoon,1Gbps\n", "receivers.0.trace time"),
-    ("time,rate\n-1us,1Gbps\n", "receivers.0.trace time"),
-])
+@pytest.mark.parametrize(
+    "text, message",
+    [
+        ("", "needs the columns time and rate in every row"),
+        ("time,rate\n", "needs the columns time and rate in every row"),
+        ("time,pace\n1us,3Gbps\n", "needs the columns time and rate in every row"),
+        ("time,rate\n1us,\n", "needs the columns time and rate in every row"),
+        ("time,rate\n1us,fast\n", "receivers.0.trace rate"),
+        ("time,rate\nsoon,1Gbps\n", "receivers.0.trace time"),
+        ("time,rate\n-1us,1Gbps\n", "receivers.0.trace time"),
+    ],
+)
 def test_traces_refused(tmp_path, text, message):
     file = tmp_path / "course.csv"
     file.write_text(text)

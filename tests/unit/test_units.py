@@ -44,9 +44,7 @@ def test_size(text, size):
     assert parse_size(text) == size
 
 
-@pytest.mark.parametrize(
-    ("text", "ps"), [("100Gbps", 80), ("400Gbps", 20), ("40Gbps", 200), ("1Tbps", 8), ("10Mbps", 800_000)]
-)
+@pytest.mark.parametrize(("text", "ps"), [("100Gbps", 80), ("400Gbps", 20), ("40Gbps", 200), ("1Tbps", 8), ("10Mbps", 800_000)])
 def test_ps_per_byte(text, ps):
     assert ps_per_byte(text) == ps
 

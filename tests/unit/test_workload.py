@@ -7,10 +7,10 @@ import polars as pl
 import pytest
 from scipy import stats
 
-from penstock.workload.distributions import SizeDistribution
 from penstock.errors import SpecError
 from penstock.topology import leaf_spine, star
 from penstock.workload import KINDS, Flows, build, flow_list, incast, poisson
+from penstock.workload.distributions import SizeDistribution
 
 MS = 10**9
 TOPO = leaf_spine(hosts=128, tors=8, spines=8, rate="100Gbps", delay="1us", buffer="12MB")
@@ -31,6 +31,7 @@ def google():
 
 # -- poisson ----------------------------------------------------------------------------------------------------------
 
+
 def test_rate_is_load_times_capacity_over_the_mean_size(google):
     expected = 2e-3 * 0.6 * 6400e9 / (8 * SizeDistribution.load("google").mean())
     assert abs(len(google) - expected) < 4 * np.sqrt(expected)
@@ -50,10 +51,10 @@ def test_gaps_are_lognormal_with_the_sigma_and_mean_asked_for(sigma):
     flows = poisson(TOPO, load=0.6, duration="4ms", arrivals="lognormal", sigma=sigma, seed=5)
     mean = 1e12 / flows.nominal[0]["flows_per_s"]
     gaps = np.diff(flows.start_ps).astype(float)
-    log = np.log(gaps[gaps > 50])                          # the clock's picosecond shows below
+    log = np.log(gaps[gaps > 50])  # the clock's picosecond shows below
     beyond = stats.norm.sf((np.log(50 / mean) + sigma**2 / 2) / sigma)
     assert len(log) / len(gaps) == pytest.approx(beyond, abs=2e-3)
-    mu = -sigma**2 / 2 + np.log(mean)
+    mu = -(sigma**2) / 2 + np.log(mean)
     truncated = stats.truncnorm((np.log(50) - mu) / sigma, np.inf, loc=mu, scale=sigma)
     assert stats.kstest(log[:50_000], truncated.cdf).pvalue > 1e-3
     spread = np.sqrt(np.exp(sigma**2) - 1)
@@ -97,8 +98,9 @@ def test_a_subset_of_hosts():
 @pytest.mark.parametrize("sizes", ["facebook_hadoop", "google", "memcached"])
 @pytest.mark.parametrize("load_on", ["core", "host"])
 def test_realised_load_is_the_nominal_one(sizes, load_on):
-    loads = [poisson(TOPO, sizes=sizes, load=0.4, load_on=load_on, duration="1ms", seed=seed).realised(TOPO, MS)
-             for seed in range(8)]
+    loads = [
+        poisson(TOPO, sizes=sizes, load=0.4, load_on=load_on, duration="1ms", seed=seed).realised(TOPO, MS) for seed in range(8)
+    ]
     realised = np.array([load[f"load_{load_on}"] for load in loads])
     assert realised.mean() == pytest.approx(0.4, abs=4 * realised.std(ddof=1) / np.sqrt(8) + 0.002)
 
@@ -138,7 +140,7 @@ def test_same_seed_same_flows_and_other_streams_are_apart(google):
     assert np.corrcoef(other.src[:n], google.src[:n])[0, 1] == pytest.approx(0, abs=4 / np.sqrt(n))
     lognormal = poisson(TOPO, sizes="google", load=0.3, duration="2ms", seed=3, arrivals="lognormal")
     n = min(len(lognormal), len(google))
-    assert np.array_equal(lognormal.bytes[:n], google.bytes[:n])      # sizes are drawn from their own stream
+    assert np.array_equal(lognormal.bytes[:n], google.bytes[:n])  # sizes are drawn from their own stream
 
 
 def test_known_values_of_a_seed():
@@ -149,8 +151,11 @@ def test_known_values_of_a_seed():
     assert list(zip(flows.src[:4].tolist(), flows.dst[:4].tolist())) == KNOWN["pairs"]
 
 
-KNOWN = {"start": [2280, 16674, 18761, 18980], "bytes": [109, 59740, 284, 519],
-         "pairs": [(57, 39), (96, 62), (95, 101), (122, 2)]}
+KNOWN = {
+    "start": [2280, 16674, 18761, 18980],
+    "bytes": [109, 59740, 284, 519],
+    "pairs": [(57, 39), (96, 62), (95, 101), (122, 2)],
+}
 
 
 def test_memory_is_little_more_than_the_columns():
@@ -161,29 +166,32 @@ def test_memory_is_little_more_than_the_columns():
     assert peak < 1.4 * 26 * len(flows) + 10e6
 
 
-@pytest.mark.parametrize(("options", "text"), [
-    ({"load": 1.2}, "load = 1.2: more than the links can carry"),
-    ({"load": 0}, "load = 0: expected a finite number greater than zero"),
-    ({"load": -0.5}, "load = -0.5"),
-    ({"load": float("nan")}, "load = nan"),
-    ({"load": "60%"}, "load = '60%'"),
-    ({"load_on": "cor"}, 'did you mean "core"?'),
-    ({"arrivals": "poisson"}, "arrivals = 'poisson': expected one of exponential, lognormal"),
-    ({"arrivals": "lognormal", "sigma": 0}, "sigma = 0"),
-    ({"pairs": "interrack"}, 'did you mean "inter_rack"?'),
-    ({"duration": "0s"}, "duration = 0s: must be greater than zero"),
-    ({"duration": "5"}, "the unit is missing"),
-    ({"duration": "1e9s"}, "duration = 1e9s: more than"),
-    ({"duration": "100s"}, "flows would start"),
-    ({"start": "-1us"}, "start = -1us"),
-    ({"sizes": "gogle"}, 'did you mean "google"?'),
-    ({"seed": -1}, "seed = -1"),
-    ({"seed": 1.5}, "seed = 1.5: expected a whole number"),
-    ({"priority": 8}, "priority = 8: must be between 0 and 7"),
-    ({"class_name": "a,b"}, "class = 'a,b'"),
-    ({"hosts": 1}, "hosts = 1: must be between 2 and 16"),
-    ({"hosts": "all"}, "hosts = 'all'"),
-])
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"load": 1.2}, "load = 1.2: more than the links can carry"),
+        ({"load": 0}, "load = 0: expected a finite number greater than zero"),
+        ({"load": -0.5}, "load = -0.5"),
+        ({"load": float("nan")}, "load = nan"),
+        ({"load": "60%"}, "load = '60%'"),
+        ({"load_on": "cor"}, 'did you mean "core"?'),
+        ({"arrivals": "poisson"}, "arrivals = 'poisson': expected one of exponential, lognormal"),
+        ({"arrivals": "lognormal", "sigma": 0}, "sigma = 0"),
+        ({"pairs": "interrack"}, 'did you mean "inter_rack"?'),
+        ({"duration": "0s"}, "duration = 0s: must be greater than zero"),
+        ({"duration": "5"}, "the unit is missing"),
+        ({"duration": "1e9s"}, "duration = 1e9s: more than"),
+        ({"duration": "100s"}, "flows would start"),
+        ({"start": "-1us"}, "start = -1us"),
+        ({"sizes": "gogle"}, 'did you mean "google"?'),
+        ({"seed": -1}, "seed = -1"),
+        ({"seed": 1.5}, "seed = 1.5: expected a whole number"),
+        ({"priority": 8}, "priority = 8: must be between 0 and 7"),
+        ({"class_name": "a,b"}, "class = 'a,b'"),
+        ({"hosts": 1}, "hosts = 1: must be between 2 and 16"),
+        ({"hosts": "all"}, "hosts = 'all'"),
+    ],
+)
 def test_bad_poisson_parameters(options, text):
     says(text, poisson, SMALL, **options)
 
@@ -196,6 +204,7 @@ def test_overload_by_force_and_core_load_without_a_core():
 
 
 # -- incast -----------------------------------------------------------------------------------------------------------
+
 
 def test_incast_as_in_the_bfc_paper():
     flows = incast(TOPO, fan_in=100, total="20MB", every="500us", duration="50ms", seed=4).check(TOPO)
@@ -223,10 +232,10 @@ def test_incast_senders_are_uniform_over_the_others():
 
 def test_incast_with_replacement():
     always = incast(SMALL, fan_in=15, total="15KB", duration="5ms", replace=True)
-    assert any(len(set(always.src[i:i + 15])) < 15 for i in range(0, len(always), 15))
+    assert any(len(set(always.src[i : i + 15])) < 15 for i in range(0, len(always), 15))
     once = incast(SMALL, fan_in=15, total="15KB", duration="5ms")
-    assert all(len(set(once.src[i:i + 15])) == 15 for i in range(0, len(once), 15))
-    many = incast(SMALL, fan_in=40, size="1KB", duration="5ms").check(SMALL)        # more senders than hosts
+    assert all(len(set(once.src[i : i + 15])) == 15 for i in range(0, len(once), 15))
+    many = incast(SMALL, fan_in=40, size="1KB", duration="5ms").check(SMALL)  # more senders than hosts
     assert len(many) == 400
 
 
@@ -246,25 +255,29 @@ def test_incast_shares_out_every_byte_and_may_jitter():
     assert 2 * MS <= flows.start_ps.min() <= flows.start_ps.max() <= 2 * MS + 10**5
 
 
-@pytest.mark.parametrize(("options", "text"), [
-    ({"total": "1MB", "size": "1KB"}, "give one of them"),
-    ({"every": "1us", "load": 0.1}, "give one of them"),
-    ({"fan_in": 0}, "fan_in = 0: must be between"),
-    ({"fan_in": 2.5}, "fan_in = 2.5: expected a whole number"),
-    ({"total": 5, "fan_in": 10}, "fewer bytes than senders"),
-    ({"size": "2TB"}, "more than 1000000000000 B per flow"),
-    ({"every": "0s"}, "every = 0s"),
-    ({"load": 2.0}, "more than the links can carry"),
-    ({"arrivals": "lognormal"}, "expected one of periodic, exponential"),
-    ({"replace": "no"}, "replace = 'no': expected true or false"),
-    ({"receivers": []}, "receivers: 0 hosts"),
-    ({"every": "1ps", "duration": "1s"}, "flows would start"),
-])
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"total": "1MB", "size": "1KB"}, "give one of them"),
+        ({"every": "1us", "load": 0.1}, "give one of them"),
+        ({"fan_in": 0}, "fan_in = 0: must be between"),
+        ({"fan_in": 2.5}, "fan_in = 2.5: expected a whole number"),
+        ({"total": 5, "fan_in": 10}, "fewer bytes than senders"),
+        ({"size": "2TB"}, "more than 1000000000000 B per flow"),
+        ({"every": "0s"}, "every = 0s"),
+        ({"load": 2.0}, "more than the links can carry"),
+        ({"arrivals": "lognormal"}, "expected one of periodic, exponential"),
+        ({"replace": "no"}, "replace = 'no': expected true or false"),
+        ({"receivers": []}, "receivers: 0 hosts"),
+        ({"every": "1ps", "duration": "1s"}, "flows would start"),
+    ],
+)
 def test_bad_incast_parameters(options, text):
     says(text, incast, SMALL, **options)
 
 
 # -- flows ------------------------------------------------------------------------------------------------------------
+
 
 def test_merging_keeps_order_classes_and_both_sources(google):
     events = incast(TOPO, duration="2ms", every="100us")
@@ -289,8 +302,7 @@ def test_equal_starts_keep_the_order_of_the_sum():
 
 
 def test_merging_renumbers_dependencies():
-    chain = [{"src": 0, "dst": 1, "bytes": 5, "start": "2us"},
-             {"src": 1, "dst": 2, "bytes": 6, "start": "2us", "after": [0]}]
+    chain = [{"src": 0, "dst": 1, "bytes": 5, "start": "2us"}, {"src": 1, "dst": 2, "bytes": 6, "start": "2us", "after": [0]}]
     a, b = flow_list(SMALL, chain), flow_list(SMALL, [(3, 4, 7, "1us"), (3, 4, 8, "9us")])
     for merged in (a + b, b + a, a + b + a):
         merged.check(SMALL)
@@ -310,8 +322,15 @@ def test_columns_are_sorted_with_their_dependencies_and_read_only():
 
 def test_check_names_the_flow():
     def columns(**changes):
-        base = {"start_ps": [0, 1], "src": [0, 1], "dst": [1, 2], "bytes": [10, 10], "class_id": [0, 0],
-                "priority": [0, 0], "classes": ("x",)}
+        base = {
+            "start_ps": [0, 1],
+            "src": [0, 1],
+            "dst": [1, 2],
+            "bytes": [10, 10],
+            "class_id": [0, 0],
+            "priority": [0, 0],
+            "classes": ("x",),
+        }
         return Flows(**{**base, **changes})
 
     columns().check(SMALL)
@@ -334,15 +353,18 @@ def test_check_names_the_flow():
 
 def test_key_depends_on_all_there_is(google):
     base = flow_list(SMALL, [(0, 1, 10, "1us"), (1, 2, 10, "1us")])
-    others = [flow_list(SMALL, [(0, 1, 10, "1us"), (1, 2, 11, "1us")]),
-              flow_list(SMALL, [(0, 1, 10, "1us"), (1, 2, 10, "1us")], class_name="other"),
-              flow_list(SMALL, [(0, 1, 10, "1us"), {"src": 1, "dst": 2, "bytes": 10, "start": "1us", "after": [0]}])]
+    others = [
+        flow_list(SMALL, [(0, 1, 10, "1us"), (1, 2, 11, "1us")]),
+        flow_list(SMALL, [(0, 1, 10, "1us"), (1, 2, 10, "1us")], class_name="other"),
+        flow_list(SMALL, [(0, 1, 10, "1us"), {"src": 1, "dst": 2, "bytes": 10, "start": "1us", "after": [0]}]),
+    ]
     assert len({flows.key() for flows in [base, *others]}) == 4
 
 
 def test_frames_there_and_back(google):
-    both = google + flow_list(TOPO, [(0, 1, 9, "1.234567us"),
-                                     {"src": 1, "dst": 0, "bytes": 8, "start": "1us", "after": 0, "class": "b"}])
+    both = google + flow_list(
+        TOPO, [(0, 1, 9, "1.234567us"), {"src": 1, "dst": 0, "bytes": 8, "start": "1us", "after": 0, "class": "b"}]
+    )
     frame = both.to_frame()
     assert frame.columns == ["flow_id", "src", "dst", "bytes", "class", "priority", "start_ns", "after"]
     back = Flows.from_frame(frame, both.nominal)
@@ -354,11 +376,13 @@ def test_frames_there_and_back(google):
 
 # -- [[workload]] tables ----------------------------------------------------------------------------------------------
 
+
 def test_tables_build_what_the_functions_do():
     tables = [{"kind": "poisson", "sizes": "google", "load": 0.6}, {"kind": "incast", "every": "200us", "fan_in": 10}]
     built = build(tables, TOPO, MS, 7)
-    by_hand = (poisson(TOPO, load=0.6, duration="1ms", seed=7, index=0)
-               + incast(TOPO, fan_in=10, every="200us", duration="1ms", seed=7, index=1))
+    by_hand = poisson(TOPO, load=0.6, duration="1ms", seed=7, index=0) + incast(
+        TOPO, fan_in=10, every="200us", duration="1ms", seed=7, index=1
+    )
     assert built.key() == by_hand.key()
     assert build(tables[0], TOPO, MS, 7).key() == build(tables[:1], TOPO, MS, 7).key()
 
@@ -385,23 +409,26 @@ def test_every_kind_can_be_built(tmp_path):
     assert len(build([], SMALL, MS, 1)) == 0
 
 
-@pytest.mark.parametrize(("table", "text"), [
-    ({"kind": "poison"}, 'workload.0.kind = \'poison\': expected one of'),
-    ({}, "workload.0.kind = None"),
-    ({"kind": "poisson", "lod": 0.5}, 'workload.0.lod: unknown key; did you mean "load"?'),
-    ({"kind": "poisson", "force": True}, "workload.0.force: unknown key"),
-    ({"kind": "incast", "fanin": 5}, 'workload.0.fanin: unknown key; did you mean "fan_in"?'),
-    ({"kind": "poisson", "load": 3}, "workload.0.load = 3"),
-    ({"kind": "flows"}, 'workload.0.file: is missing; kind = "flows" needs it'),
-    ({"kind": "flows", "file": "gone.csv"}, "workload.0: 'gone.csv': cannot be read"),
-    ({"kind": "flows", "file": 5}, "file = 5"),
-    ({"kind": "list", "flows": 5}, "workload.0.flows = 5"),
-    ({"kind": "list", "flows": []}, "workload.0.flows: the list is empty"),
-    ({"kind": "list", "flows": [[0, 0, 5]]}, "workload.0.flows[0]: src = dst = 0"),
-    ({"kind": "list", "flows": [{"src": 0, "dst": 1, "byte": 5}]}, "workload.0.flows[0].byte: unknown key"),
-    ({"kind": "ring_all_reduce", "bytes": 3}, "workload.0.bytes = 3: fewer than one per piece"),
-    ({"kind": "permutation", "hosts": 99}, "workload.0.hosts = 99: must be between 2 and 16"),
-])
+@pytest.mark.parametrize(
+    ("table", "text"),
+    [
+        ({"kind": "poison"}, "workload.0.kind = 'poison': expected one of"),
+        ({}, "workload.0.kind = None"),
+        ({"kind": "poisson", "lod": 0.5}, 'workload.0.lod: unknown key; did you mean "load"?'),
+        ({"kind": "poisson", "force": True}, "workload.0.force: unknown key"),
+        ({"kind": "incast", "fanin": 5}, 'workload.0.fanin: unknown key; did you mean "fan_in"?'),
+        ({"kind": "poisson", "load": 3}, "workload.0.load = 3"),
+        ({"kind": "flows"}, 'workload.0.file: is missing; kind = "flows" needs it'),
+        ({"kind": "flows", "file": "gone.csv"}, "workload.0: 'gone.csv': cannot be read"),
+        ({"kind": "flows", "file": 5}, "file = 5"),
+        ({"kind": "list", "flows": 5}, "workload.0.flows = 5"),
+        ({"kind": "list", "flows": []}, "workload.0.flows: the list is empty"),
+        ({"kind": "list", "flows": [[0, 0, 5]]}, "workload.0.flows[0]: src = dst = 0"),
+        ({"kind": "list", "flows": [{"src": 0, "dst": 1, "byte": 5}]}, "workload.0.flows[0].byte: unknown key"),
+        ({"kind": "ring_all_reduce", "bytes": 3}, "workload.0.bytes = 3: fewer than one per piece"),
+        ({"kind": "permutation", "hosts": 99}, "workload.0.hosts = 99: must be between 2 and 16"),
+    ],
+)
 def test_bad_tables(table, text):
     says(text, build, table, SMALL, MS, 1)
 

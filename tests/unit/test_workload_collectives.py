@@ -45,7 +45,7 @@ def test_ring_all_reduce(n, chunks):
 def test_ring_all_reduce_reduces_and_gathers_every_segment(n):
     """Replayed with sets: at the end every rank holds the sum of all ranks for every segment."""
     flows = ring_all_reduce(TOPO, bytes=10 * n, hosts=n)
-    held = [[{rank} for _ in range(n)] for rank in range(n)]          # held[rank][segment]: whose values are summed
+    held = [[{rank} for _ in range(n)] for rank in range(n)]  # held[rank][segment]: whose values are summed
     for wave in replay(flows):
         sent = []
         for i in wave:
@@ -53,7 +53,7 @@ def test_ring_all_reduce_reduces_and_gathers_every_segment(n):
             segment = (rank - step) % n
             sent.append((int(flows.dst[i]), segment, set(held[flows.src[i]][segment]), step < n - 1))
         for dst, segment, values, reducing in sent:
-            assert not reducing or not held[dst][segment] & values    # nothing is added twice
+            assert not reducing or not held[dst][segment] & values  # nothing is added twice
             held[dst][segment] = held[dst][segment] | values if reducing else values
     assert all(values == set(range(n)) for rank in held for values in rank)
 
@@ -100,8 +100,14 @@ def test_all_to_all_is_every_pair_once():
 
 
 def test_lists_and_long_flows():
-    flows = flow_list(TOPO, [(0, 1, "1MB", "5us"), ("host2", "3", 500), {"src": 1, "dst": 0, "bytes": 7, "start": "9us",
-                                                                          "class": "reply", "priority": 2, "after": 0}])
+    flows = flow_list(
+        TOPO,
+        [
+            (0, 1, "1MB", "5us"),
+            ("host2", "3", 500),
+            {"src": 1, "dst": 0, "bytes": 7, "start": "9us", "class": "reply", "priority": 2, "after": 0},
+        ],
+    )
     flows.check(TOPO)
     assert flows.start_ps.tolist() == [0, 5 * 10**6, 9 * 10**6]
     assert flows.bytes.tolist() == [500, 10**6, 7]
@@ -111,23 +117,26 @@ def test_lists_and_long_flows():
     assert long.start_ps.tolist() == [10**6, 11 * 10**6]
 
 
-@pytest.mark.parametrize(("make", "says"), [
-    (lambda: flow_list(TOPO, [(0, 1, "1MB"), (5, 5, "1MB")]), "flows[1]: src = dst = 5"),
-    (lambda: flow_list(TOPO, [(0, 99, "1MB")]), "flows[0].dst = 99: hosts are 0..15"),
-    (lambda: flow_list(TOPO, [(0, 1, "0B")]), "flows[0].bytes = 0B: must be greater than zero"),
-    (lambda: flow_list(TOPO, [(0, 1, "1MB", "-1us")]), "flows[0].start = -1us"),
-    (lambda: flow_list(TOPO, [(0, 1)]), "flows[0] = (0, 1): expected (src, dst, bytes, start)"),
-    (lambda: flow_list(TOPO, [{"src": 0, "dst": 1}]), "flows[0]: bytes is missing"),
-    (lambda: flow_list(TOPO, [{"src": 0, "dst": 1, "bytes": 1, "strat": 0}]), 'did you mean "start"?'),
-    (lambda: flow_list(TOPO, [{"src": 0, "dst": 1, "bytes": 1, "after": 4}]), "flows[0].after = 4: must be between"),
-    (lambda: flow_list(TOPO, [(0, 1, 1), {"src": 0, "dst": 2, "bytes": 1, "after": 0}]), "its own host receives"),
-    (lambda: flow_list(TOPO, [(0, 1, "2TB")]), "split the flow"),
-    (lambda: ring_all_reduce(TOPO, hosts=1), "hosts = 1: must be between 2 and 16"),
-    (lambda: ring_all_reduce(TOPO, chunks=0), "chunks = 0"),
-    (lambda: tree_all_reduce(TOPO, bytes=3, chunks=4), "bytes = 3"),
-    (lambda: all_to_all(TOPO, start="1e12s"), "start = 1e12s: more than"),
-    (lambda: ring_all_reduce(TOPO, bytes="1TB", chunks=10**9), "flows are more than"),
-])
+@pytest.mark.parametrize(
+    ("make", "says"),
+    [
+        (lambda: flow_list(TOPO, [(0, 1, "1MB"), (5, 5, "1MB")]), "flows[1]: src = dst = 5"),
+        (lambda: flow_list(TOPO, [(0, 99, "1MB")]), "flows[0].dst = 99: hosts are 0..15"),
+        (lambda: flow_list(TOPO, [(0, 1, "0B")]), "flows[0].bytes = 0B: must be greater than zero"),
+        (lambda: flow_list(TOPO, [(0, 1, "1MB", "-1us")]), "flows[0].start = -1us"),
+        (lambda: flow_list(TOPO, [(0, 1)]), "flows[0] = (0, 1): expected (src, dst, bytes, start)"),
+        (lambda: flow_list(TOPO, [{"src": 0, "dst": 1}]), "flows[0]: bytes is missing"),
+        (lambda: flow_list(TOPO, [{"src": 0, "dst": 1, "bytes": 1, "strat": 0}]), 'did you mean "start"?'),
+        (lambda: flow_list(TOPO, [{"src": 0, "dst": 1, "bytes": 1, "after": 4}]), "flows[0].after = 4: must be between"),
+        (lambda: flow_list(TOPO, [(0, 1, 1), {"src": 0, "dst": 2, "bytes": 1, "after": 0}]), "its own host receives"),
+        (lambda: flow_list(TOPO, [(0, 1, "2TB")]), "split the flow"),
+        (lambda: ring_all_reduce(TOPO, hosts=1), "hosts = 1: must be between 2 and 16"),
+        (lambda: ring_all_reduce(TOPO, chunks=0), "chunks = 0"),
+        (lambda: tree_all_reduce(TOPO, bytes=3, chunks=4), "bytes = 3"),
+        (lambda: all_to_all(TOPO, start="1e12s"), "start = 1e12s: more than"),
+        (lambda: ring_all_reduce(TOPO, bytes="1TB", chunks=10**9), "flows are more than"),
+    ],
+)
 def test_bad_lists_and_collectives(make, says):
     with pytest.raises(SpecError) as error:
         make()

@@ -6,9 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.errors import SpecError
-from penstock.workload.flows import Flows
 from penstock.topology import leaf_spine
 from penstock.workload import flow_list, flows_from_csv, flows_to_csv
+from penstock.workload.flows import Flows
 
 TOPO = leaf_spine(hosts=16, tors=4, spines=2)
 HEADER = "src,dst,bytes,start_ns\n"
@@ -21,8 +21,9 @@ def read(tmp_path, text):
 
 
 def test_columns_in_any_order_names_and_numbers_fractions_and_defaults(tmp_path):
-    flows = read(tmp_path, "# made by hand\nstart_ns,src,dst,bytes,class,priority\n"
-                           "10.5,0,host7,1000,rpc,3\n\n0.001,host2,3,1e6,,\n")
+    flows = read(
+        tmp_path, "# made by hand\nstart_ns,src,dst,bytes,class,priority\n10.5,0,host7,1000,rpc,3\n\n0.001,host2,3,1e6,,\n"
+    )
     assert flows.start_ps.tolist() == [1, 10500]
     assert flows.src.tolist() == [2, 0]
     assert flows.dst.tolist() == [3, 7]
@@ -31,32 +32,35 @@ def test_columns_in_any_order_names_and_numbers_fractions_and_defaults(tmp_path)
     assert flows.priority.tolist() == [0, 3]
 
 
-@pytest.mark.parametrize(("text", "line", "says"), [
-    (HEADER + "0,1,10,0\n3,3,10,0\n", 3, "src = dst = 3"),
-    (HEADER + "0,16,10,0\n", 2, "dst = 16: hosts are 0..15"),
-    (HEADER + "-1,1,10,0\n", 2, 'src = "-1": no such host'),
-    (HEADER + "hots3,1,10,0\n", 2, 'did you mean "host3"?'),
-    (HEADER + "tor0,1,10,0\n", 2, "no such host"),
-    (HEADER + "0,1,0,0\n", 2, "bytes = 0: must be between 1"),
-    (HEADER + "0,1,-10,0\n", 2, "bytes = -10: must be between 1"),
-    (HEADER + "0,1,1.5,0\n", 2, "bytes = 1.5: must be a whole number"),
-    (HEADER + "0,1,1e30,0\n", 2, "must be between 1"),
-    (HEADER + "0,1,many,0\n", 2, "is not a number"),
-    (HEADER + "0,1,10,-1\n", 2, "start_ns = -1: must not be negative"),
-    (HEADER + "0,1,10,0.0005\n", 2, "not a whole number of ps"),
-    (HEADER + "0,1,10,1e30\n", 2, "is more than"),
-    (HEADER + "0,1,10,inf\n", 2, "finite"),
-    (HEADER + "0,1,10,\n", 2, "start_ns is empty"),
-    (HEADER + "0,1,10,0\n0,1,10\n", 3, "is the file truncated?"),
-    (HEADER + "0,1,10,0,9\n", 2, "5 columns"),
-    ("src,dst,bytes\n0,1,10\n", 1, 'column "start_ns" is missing'),
-    ("src,dst,byte,start_ns\n0,1,10,0\n", 1, 'unknown column "byte"; did you mean "bytes"?'),
-    ("src,src,dst,bytes,start_ns\n", 1, 'column "src" occurs twice'),
-    ("0,1,10,0\n", 1, "header line is missing"),
-    ("src,dst,bytes,start_ns,priority\n0,1,10,0,8\n", 2, "priority = 8: must be between 0 and 7"),
-    ('src,dst,bytes,start_ns,class\n0,1,10,0,"a,b"\n', 2, "class = 'a,b'"),
-    (HEADER.encode() + b"0,1,10,\xfe\n", 2, "UTF-8"),
-])
+@pytest.mark.parametrize(
+    ("text", "line", "says"),
+    [
+        (HEADER + "0,1,10,0\n3,3,10,0\n", 3, "src = dst = 3"),
+        (HEADER + "0,16,10,0\n", 2, "dst = 16: hosts are 0..15"),
+        (HEADER + "-1,1,10,0\n", 2, 'src = "-1": no such host'),
+        (HEADER + "hots3,1,10,0\n", 2, 'did you mean "host3"?'),
+        (HEADER + "tor0,1,10,0\n", 2, "no such host"),
+        (HEADER + "0,1,0,0\n", 2, "bytes = 0: must be between 1"),
+        (HEADER + "0,1,-10,0\n", 2, "bytes = -10: must be between 1"),
+        (HEADER + "0,1,1.5,0\n", 2, "bytes = 1.5: must be a whole number"),
+        (HEADER + "0,1,1e30,0\n", 2, "must be between 1"),
+        (HEADER + "0,1,many,0\n", 2, "is not a number"),
+        (HEADER + "0,1,10,-1\n", 2, "start_ns = -1: must not be negative"),
+        (HEADER + "0,1,10,0.0005\n", 2, "not a whole number of ps"),
+        (HEADER + "0,1,10,1e30\n", 2, "is more than"),
+        (HEADER + "0,1,10,inf\n", 2, "finite"),
+        (HEADER + "0,1,10,\n", 2, "start_ns is empty"),
+        (HEADER + "0,1,10,0\n0,1,10\n", 3, "is the file truncated?"),
+        (HEADER + "0,1,10,0,9\n", 2, "5 columns"),
+        ("src,dst,bytes\n0,1,10\n", 1, 'column "start_ns" is missing'),
+        ("src,dst,byte,start_ns\n0,1,10,0\n", 1, 'unknown column "byte"; did you mean "bytes"?'),
+        ("src,src,dst,bytes,start_ns\n", 1, 'column "src" occurs twice'),
+        ("0,1,10,0\n", 1, "header line is missing"),
+        ("src,dst,bytes,start_ns,priority\n0,1,10,0,8\n", 2, "priority = 8: must be between 0 and 7"),
+        ('src,dst,bytes,start_ns,class\n0,1,10,0,"a,b"\n', 2, "class = 'a,b'"),
+        (HEADER.encode() + b"0,1,10,\xfe\n", 2, "UTF-8"),
+    ],
+)
 def test_malformed_files_are_refused_with_the_line(tmp_path, text, line, says):
     with pytest.raises(SpecError) as error:
         read(tmp_path, text)
@@ -85,8 +89,9 @@ def test_what_csv_cannot_say(tmp_path):
         flows_to_csv(flow_list(TOPO, [(0, 1, 5)]), tmp_path / "no" / "f.csv")
 
 
-one_flow = st.tuples(st.integers(0, 2**62), st.integers(0, 15), st.integers(1, 15), st.integers(1, 10**12),
-                     st.integers(0, 2), st.integers(0, 7))
+one_flow = st.tuples(
+    st.integers(0, 2**62), st.integers(0, 15), st.integers(1, 15), st.integers(1, 10**12), st.integers(0, 2), st.integers(0, 7)
+)
 
 
 @given(st.lists(one_flow, min_size=1, max_size=20))
@@ -102,8 +107,11 @@ def test_round_trip_is_exact_to_the_picosecond(tmp_path_factory, rows):
     assert [back.classes[i] for i in back.class_id] == [flows.classes[i] for i in flows.class_id]
 
 
-@given(st.one_of(st.binary(max_size=200), st.text("0123456789.,-+e#\"\n host", max_size=200).map(
-    lambda text: (HEADER + text).encode())))
+@given(
+    st.one_of(
+        st.binary(max_size=200), st.text('0123456789.,-+e#"\n host', max_size=200).map(lambda text: (HEADER + text).encode())
+    )
+)
 @settings(max_examples=400, deadline=None)
 def test_arbitrary_bytes_give_flows_or_a_spec_error(tmp_path_factory, content):
     path = tmp_path_factory.getbasetemp() / "fuzz.csv"

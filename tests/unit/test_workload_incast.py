@@ -13,15 +13,31 @@ from penstock.topology import fat_tree, from_file, leaf_spine, star
 from penstock.workload import build, incast, long_flows, poisson
 
 MS = 10**9
-LEAF_SPINE = {"hosts": 160, "tors": 10, "spines": 4, "rate": "100Gbps", "uplink_rate": "400Gbps", "delay": "600ns",
-              "buffer": "20MB"}
+LEAF_SPINE = {
+    "hosts": 160,
+    "tors": 10,
+    "spines": 4,
+    "rate": "100Gbps",
+    "uplink_rate": "400Gbps",
+    "delay": "600ns",
+    "buffer": "20MB",
+}
 TOPO = leaf_spine(**LEAF_SPINE)
 SMALL = leaf_spine(hosts=16, tors=4, spines=2)
 FIRSTS = list(range(0, 160, 16))
-MIX = {"fan_in": 720, "size": "30..40 x 1460B", "load": 0.5, "load_on": "receiver", "replace": True, "jitter": "99ns",
-       "receivers": FIRSTS, "order": "in_turn", "pairs": "inter_rack"}
+MIX = {
+    "fan_in": 720,
+    "size": "30..40 x 1460B",
+    "load": 0.5,
+    "load_on": "receiver",
+    "replace": True,
+    "jitter": "99ns",
+    "receivers": FIRSTS,
+    "order": "in_turn",
+    "pairs": "inter_rack",
+}
 BACKGROUND = {"sizes": "web_server", "load": 0.8, "load_on": "host", "pairs": "inter_rack"}
-EVERY = 5_886_720_000                   # ps: 8 * 720 * 35 * 1460 B / (0.5 * 100 Gbit/s)
+EVERY = 5_886_720_000  # ps: 8 * 720 * 35 * 1460 B / (0.5 * 100 Gbit/s)
 
 
 @pytest.fixture(scope="module")
@@ -30,6 +46,7 @@ def events():
 
 
 # -- the incast mix (section 6) ---------------------------------------------------------------------------------------
+
 
 def test_sizes_are_whole_packets_uniform_over_the_range(events):
     packets, rest = np.divmod(events.bytes, 1460)
@@ -43,7 +60,7 @@ def test_senders_are_uniform_over_the_other_racks(events):
     assert np.all(events.src // 16 != events.dst // 16)
     to_first = np.bincount(events.src[events.dst == 0], minlength=160)
     assert stats.chisquare(to_first[16:]).pvalue > 1e-3
-    assert np.bincount(events.src[:720]).max() > 720 / 144      # with replacement
+    assert np.bincount(events.src[:720]).max() > 720 / 144  # with replacement
 
 
 def test_receivers_in_turn_at_the_period_that_the_load_of_one_link_gives(events):
@@ -82,8 +99,15 @@ def test_excluded_hosts_are_left_out_and_all_other_flows_stay():
 
 
 def test_realised_load_of_the_background():
-    loads = np.array([[poisson(TOPO, **BACKGROUND, duration="2ms", seed=seed, exclude=out).realised(TOPO, 2 * MS)["load_host"]
-                       for out in (None, FIRSTS)] for seed in range(8)])
+    loads = np.array(
+        [
+            [
+                poisson(TOPO, **BACKGROUND, duration="2ms", seed=seed, exclude=out).realised(TOPO, 2 * MS)["load_host"]
+                for out in (None, FIRSTS)
+            ]
+            for seed in range(8)
+        ]
+    )
     error = 4 * loads.std(axis=0, ddof=1) / np.sqrt(8)
     assert loads[:, 0].mean() == pytest.approx(0.8, abs=error[0] + 0.002)
     assert loads[:, 1].mean() == pytest.approx(0.8 * 150 / 160 * 135 / 144, abs=error[1] + 0.002)
@@ -114,6 +138,7 @@ KNOWN = [(2, 5), (8, 5), (1, 5), (4, 5), (13, 5), (9, 5), (11, 3), (2, 3), (4, 3
 
 # -- the other incasts ------------------------------------------------------------------------------------------------
 
+
 @pytest.mark.parametrize("tors", [5, 20, 40])
 def test_pure_incast(tors):
     """Figure 14: all hosts but the destination send it one flow, once; 16 hosts per ToR."""
@@ -127,8 +152,20 @@ def test_pure_incast(tors):
 def test_successive_incasts(times):
     """Figure 15: each host sends to one destination, then to another, and so on."""
     receivers = [16 * (i % 10) + i // 10 for i in range(24)]
-    flows = build({"kind": "incast", "fan_in": 159, "size": "30..40 x 1460B", "receivers": receivers, "order": "in_turn",
-                   "every": "1us", "duration": f"{times}us"}, TOPO, MS, 1)
+    flows = build(
+        {
+            "kind": "incast",
+            "fan_in": 159,
+            "size": "30..40 x 1460B",
+            "receivers": receivers,
+            "order": "in_turn",
+            "every": "1us",
+            "duration": f"{times}us",
+        },
+        TOPO,
+        MS,
+        1,
+    )
     assert len(flows) == 159 * times
     for i in range(times):
         event = slice(159 * i, 159 * i + 159)
@@ -147,6 +184,7 @@ def test_a_flow_every_7700_us():
 
 
 # -- networks ---------------------------------------------------------------------------------------------------------
+
 
 def paper_rtt_ps(topo, payload=1460):
     """Largest over pairs: twice the propagation delay, and what a packet's payload takes at each hop, one way."""
@@ -188,25 +226,29 @@ def test_blocking_leaf_spine():
 
 # -- bad input --------------------------------------------------------------------------------------------------------
 
-@pytest.mark.parametrize(("options", "text"), [
-    ({"size": "40..30 x 1460B"}, 'must go from 1 or more packets up to as many or more; write "30..40 x 1460B"'),
-    ({"size": "0..3 x 1460B"}, 'write "1..3 x 1460B"'),
-    ({"size": "30..40"}, "size = '30..40': is not a range of whole packets; write it as \"30..40 x 1460B\""),
-    ({"size": "30KB..40KB"}, "is not a range of whole packets"),
-    ({"size": "1.5..3 x 1460B"}, "is not a range of whole packets"),
-    ({"size": "-3..3 x 1460B"}, "is not a range of whole packets"),
-    ({"size": "30..40 x 1460"}, "the unit is missing"),
-    ({"size": "30..40 x 0B"}, "size = 0B: must be greater than zero"),
-    ({"size": "30..40 x 1.5B"}, "is not a whole number of B"),
-    ({"size": "1..2000 x 1GB"}, "more than 1000000000000 B per flow"),
-    ({"size": "30..40 x 1460B", "total": "1MB"}, "give one of them"),
-    ({"order": "inturn"}, 'did you mean "in_turn"?'),
-    ({"order": True}, "order = True: expected one of random, in_turn"),
-    ({"pairs": "other"}, "pairs = 'other': expected one of any, inter_rack"),
-    ({"load": 0.5, "load_on": "receivers"}, 'did you mean "receiver"?'),
-    ({"load": 1.5, "load_on": "receiver"}, "more than the links can carry"),
-    ({"hosts": [4, 5], "receivers": [0, 6], "pairs": "inter_rack"}, "all senders are in the rack of host 6"),
-])
+
+@pytest.mark.parametrize(
+    ("options", "text"),
+    [
+        ({"size": "40..30 x 1460B"}, 'must go from 1 or more packets up to as many or more; write "30..40 x 1460B"'),
+        ({"size": "0..3 x 1460B"}, 'write "1..3 x 1460B"'),
+        ({"size": "30..40"}, "size = '30..40': is not a range of whole packets; write it as \"30..40 x 1460B\""),
+        ({"size": "30KB..40KB"}, "is not a range of whole packets"),
+        ({"size": "1.5..3 x 1460B"}, "is not a range of whole packets"),
+        ({"size": "-3..3 x 1460B"}, "is not a range of whole packets"),
+        ({"size": "30..40 x 1460"}, "the unit is missing"),
+        ({"size": "30..40 x 0B"}, "size = 0B: must be greater than zero"),
+        ({"size": "30..40 x 1.5B"}, "is not a whole number of B"),
+        ({"size": "1..2000 x 1GB"}, "more than 1000000000000 B per flow"),
+        ({"size": "30..40 x 1460B", "total": "1MB"}, "give one of them"),
+        ({"order": "inturn"}, 'did you mean "in_turn"?'),
+        ({"order": True}, "order = True: expected one of random, in_turn"),
+        ({"pairs": "other"}, "pairs = 'other': expected one of any, inter_rack"),
+        ({"load": 0.5, "load_on": "receivers"}, 'did you mean "receiver"?'),
+        ({"load": 1.5, "load_on": "receiver"}, "more than the links can carry"),
+        ({"hosts": [4, 5], "receivers": [0, 6], "pairs": "inter_rack"}, "all senders are in the rack of host 6"),
+    ],
+)
 def test_bad_incasts(options, text):
     says(text, incast, SMALL, **options)
 
@@ -216,7 +258,7 @@ def test_other_refusals(tmp_path):
     says("exclude[1] = 16: hosts are 0..15", poisson, SMALL, exclude=[0, 16])
     says("exclude = 'host0'", poisson, SMALL, exclude="host0")
     says("exclude: host 3 occurs twice", poisson, SMALL, exclude=[3, "host3"])
-    says('expected one of core, host', poisson, SMALL, load_on="receiver")
+    says("expected one of core, host", poisson, SMALL, load_on="receiver")
     says('workload.0.ordr: unknown key; did you mean "order"?', build, {"kind": "incast", "ordr": "in_turn"}, SMALL, MS, 1)
     says("workload.0.size = 9..3 x 1KB", build, {"kind": "incast", "size": "9..3 x 1KB"}, SMALL, MS, 1)
     (tmp_path / "net.txt").write_text("h0 s 10Gbps 1us\nh1 s 10Gbps 1us\nh2 s 40Gbps 1us\n")

@@ -1,7 +1,7 @@
 """Applications killed while they send and receive: what was theirs is back within 100 ms, and others notice nothing.
 
-    python tests/vswitch/fuzz_kill.py --kills 2000              # at a random instant
-    python tests/vswitch/fuzz_kill.py --kills 2000 --step       # after 0, 1, 2, ... instructions of a send or a receive
+python tests/vswitch/fuzz_kill.py --kills 2000              # at a random instant
+python tests/vswitch/fuzz_kill.py --kills 2000 --step       # after 0, 1, 2, ... instructions of a send or a receive
 """
 
 import argparse
@@ -18,8 +18,8 @@ from pathlib import Path
 
 from frames import payload_of, udp
 
-from penstock.vswitch.daemon import protocol as messages
 from penstock.vswitch.client.client import connect
+from penstock.vswitch.daemon import protocol as messages
 
 A, B, C = "10.0.0.1", "10.0.0.2", "10.0.0.3"
 FORK = multiprocessing.get_context("fork")
@@ -67,8 +67,10 @@ class Run:
         self.rng, self.step, self.folder = random.Random(seed), step, tempfile.TemporaryDirectory()
         self.path = str(Path(self.folder.name) / "s.sock")
         spec = Path(self.folder.name) / "s.toml"
-        spec.write_text(f'[switch]\nsocket = "{self.path}"\nidle = "10ms"\n'
-                        + "".join(f'[[port]]\nname = "{n}"\naddresses = ["{a}"]\n' for n, a in (("a", A), ("b", B), ("c", C))))
+        spec.write_text(
+            f'[switch]\nsocket = "{self.path}"\nidle = "10ms"\n'
+            + "".join(f'[[port]]\nname = "{n}"\naddresses = ["{a}"]\n' for n, a in (("a", A), ("b", B), ("c", C)))
+        )
         code = "import sys; from penstock.cli import main; sys.exit(main())"
         command = [sys.executable, "-c", code, "vswitch", "up", str(spec)]
         self.switch = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)

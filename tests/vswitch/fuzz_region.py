@@ -21,8 +21,8 @@ import time
 import numpy as np
 from frames import udp
 
-from penstock.vswitch.memory.region import Region
 from penstock.vswitch.dataplane.switch import Switch
+from penstock.vswitch.memory.region import Region
 
 A, B, C = "10.0.0.1", "10.0.0.2", "10.0.0.3"
 SIX_B, SIX_C = "fd00::2", "fd00::3"
@@ -33,7 +33,7 @@ SHAPES = [
     {"rings": 64, "queues": 64, "bells": 64, "buffers": 256, "buffer_bytes": 192},
 ]
 MODES = ["lossy", "pfc", "dpfq", "backdraft"]
-MOST_STEPS = 8              # of 1 to 300 turns, that an honest frame may take
+MOST_STEPS = 8  # of 1 to 300 turns, that an honest frame may take
 
 
 # ---- The hostile one ----
@@ -51,13 +51,27 @@ class Hostile:
         self.slots = range(512, at)
         self.places = {"heads": [32, 48, 64], "sleeps": [80, 96], "totals": [112, 128]}
         for side in range(2):
-            rung = (bells, 4 * bells)[side]             # by each worker in a ring of its own
+            rung = (bells, 4 * bells)[side]  # by each worker in a ring of its own
             for name, count in (("first", queues), ("consumed", queues), ("bell", rung), ("buffer", buffers * size // 8)):
                 self.places[f"{name}{side}"] = range(at, at + count)
                 at += count
         self.nexts = range(2 * at, 2 * at + rings + 2 * buffers)
-        every = [self.anything, self.descriptors, self.links, self.counts, self.flips, self.bells, self.stacks, self.send,
-                 self.lie, self.receive, self.heads, self.firsts, self.closes, self.endless]
+        every = [
+            self.anything,
+            self.descriptors,
+            self.links,
+            self.counts,
+            self.flips,
+            self.bells,
+            self.stacks,
+            self.send,
+            self.lie,
+            self.receive,
+            self.heads,
+            self.firsts,
+            self.closes,
+            self.endless,
+        ]
         self.ways = [*rng.choices(every, k=rng.randint(1, 6)), self.send]
 
     def step(self):
@@ -67,10 +81,21 @@ class Hostile:
         """A word that may mean something."""
         r = self.rng
         number = r.choice([0, 1, 2, r.randrange(300), r.randrange(1 << 20), r.getrandbits(32), 0xFFFFFFFF])
-        return r.choice([
-            r.getrandbits(64), number, number | 1 << 63, number | 1 << 61, 1 << 61, number | r.randrange(0, 300) << 32,
-            number | r.getrandbits(31) << 32, 1 << 62 | number, 2**64 - 1, 2**63, number | r.getrandbits(32) << 32,
-        ])
+        return r.choice(
+            [
+                r.getrandbits(64),
+                number,
+                number | 1 << 63,
+                number | 1 << 61,
+                1 << 61,
+                number | r.randrange(0, 300) << 32,
+                number | r.getrandbits(31) << 32,
+                1 << 62 | number,
+                2**64 - 1,
+                2**63,
+                number | r.getrandbits(32) << 32,
+            ]
+        )
 
     def some(self, name):
         return self.rng.choice(self.places[name])
@@ -146,8 +171,12 @@ class Hostile:
 
     def send(self):
         size = self.shape["buffer_bytes"]
-        self.app.send(self.rng.randrange(self.shape["queues"]), [self.rng.choice(self.frames)[:size] for _ in range(8)],
-                      weight=self.rng.choice([0, 1, 255]), priority=self.rng.randrange(8))
+        self.app.send(
+            self.rng.randrange(self.shape["queues"]),
+            [self.rng.choice(self.frames)[:size] for _ in range(8)],
+            weight=self.rng.choice([0, 1, 255]),
+            priority=self.rng.randrange(8),
+        )
 
     def receive(self):
         self.app.receive(64)
@@ -155,8 +184,17 @@ class Hostile:
 
 def frames_of(rng):
     """Good frames, frames in another's name, frames whose inner lengths lie, headers behind headers."""
-    out = [udp(C, B, p, 9, b"bad") for p in range(40)] + [udp(C, C), udp(A, B), udp(B, A), udp(C, A), udp(C, "10.9.9.9"),
-           udp(SIX_C, SIX_B), udp(SIX_B, SIX_C), udp(f"::ffff:{C}", f"::ffff:{B}"), udp(f"::ffff:{A}", f"::ffff:{B}")]
+    out = [udp(C, B, p, 9, b"bad") for p in range(40)] + [
+        udp(C, C),
+        udp(A, B),
+        udp(B, A),
+        udp(C, A),
+        udp(C, "10.9.9.9"),
+        udp(SIX_C, SIX_B),
+        udp(SIX_B, SIX_C),
+        udp(f"::ffff:{C}", f"::ffff:{B}"),
+        udp(f"::ffff:{A}", f"::ffff:{B}"),
+    ]
     six = udp(SIX_C, SIX_B, payload=bytes(48))
     for header in (0, 43, 44, 50, 51, 58, 60, 59, 135):
         chain = bytes([header if rng.random() < 0.5 else 17, rng.randrange(256)]) + bytes(6)
@@ -172,7 +210,7 @@ def frames_of(rng):
 
 def hostile_process(connection, others_end, seed):
     """Takes region after region (a byte each says which shape) until it is killed."""
-    others_end.close()                          # so that it ends with the other side
+    others_end.close()  # so that it ends with the other side
     rng, hostile = random.Random(seed), None
     frames = frames_of(rng)
     connection.setblocking(False)
@@ -239,7 +277,7 @@ class Run:
             taken = self.a.send(0, frames)
             self.due += [self.steps] * taken
             self.sent += taken
-        if self.mode != "pfc" and self.a.waiting(2) < 4000:     # there, who does not take stops whoever sends to him
+        if self.mode != "pfc" and self.a.waiting(2) < 4000:  # there, who does not take stops whoever sends to him
             self.a.send(2, [udp(A, C, self.rng.randrange(50), payload=b"to c")] * 2)
         count = self.rng.choice([1, 2, 4, 40, 300])
         start = time.perf_counter()
@@ -311,7 +349,13 @@ class Run:
         self.switch.turns(20)
         self.a.receive(4096), self.b.receive(4096)
         assert (self.a.free_rings(), self.b.free_rings()) == self.free_rings, (
-            "rings are missing", self.a.free_rings(), self.b.free_rings(), self.free_rings, self.a.waiting(0), self.a.waiting(2))
+            "rings are missing",
+            self.a.free_rings(),
+            self.b.free_rings(),
+            self.free_rings,
+            self.a.waiting(0),
+            self.a.waiting(2),
+        )
 
     def report(self):
         return (

@@ -12,13 +12,13 @@ from frames import payload_of, udp
 
 from penstock.cli import main
 from penstock.errors import SpecError
-from penstock.vswitch.client import capture as capturing
-from penstock.vswitch.daemon import protocol as messages
 from penstock.vswitch.attach import pcapfile
+from penstock.vswitch.client import capture as capturing
 from penstock.vswitch.client.client import connect
+from penstock.vswitch.daemon import protocol as messages
 from penstock.vswitch.dataplane.mirror import Capture
-from penstock.vswitch.memory.region import Region
 from penstock.vswitch.dataplane.switch import REASON_NAMES, Switch
+from penstock.vswitch.memory.region import Region
 
 A, B, C = "10.0.0.1", "10.0.0.2", "10.0.0.3"
 NAMES = {"a": A, "b": B, "c": C}
@@ -172,7 +172,7 @@ def test_ports_that_come_and_go():
     switch, capture, ring, a, _ = direct()
     switch.detach_name("b")
     app = Region.create()
-    switch.attach("z", Region.attach(app.fd, app.shape), [B])      # the number is b's, the name is not
+    switch.attach("z", Region.attach(app.fd, app.shape), [B])  # the number is b's, the name is not
     send(switch, a, app, [b"1"])
     assert [s.interface for s in capturing.read_capture(capturing.beginning("ab") + ring.take())] == ["a"]
     switch.end_capture(capture)
@@ -200,8 +200,12 @@ def test_the_command(switch, tmp_path, capsys):
     assert main(["vswitch", "capture", "--for", "0.05", "-w", file, "--socket", switch]) == 0
     assert f"0 frames in {file}" in capsys.readouterr().err
     assert struct.unpack_from("<I", (tmp_path / "x.pcapng").read_bytes())[0] == 0x0A0D0D0A
-    for wrong, message in ((["--port", "aa"], 'did you mean "a"'), (["-w", str(tmp_path)], "cannot be written"),
-                           (["--snap", "1B"], "capture.snap"), (["--memory", "1TB"], "capture.memory")):  # fmt: skip
+    for wrong, message in (
+        (["--port", "aa"], 'did you mean "a"'),
+        (["-w", str(tmp_path)], "cannot be written"),
+        (["--snap", "1B"], "capture.snap"),
+        (["--memory", "1TB"], "capture.memory"),
+    ):
         assert main(["vswitch", "capture", "--for", "0.05", *wrong, "--socket", switch]) == 2
         assert message in capsys.readouterr().err
 

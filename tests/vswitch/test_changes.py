@@ -11,8 +11,8 @@ from test_switch import switch_of
 
 from penstock.cli import main
 from penstock.errors import SpecError
-from penstock.vswitch.daemon import protocol as messages
 from penstock.vswitch.client.client import connect
+from penstock.vswitch.daemon import protocol as messages
 
 A, B, C, D = "10.0.0.1", "10.0.0.2", "10.0.0.3", "10.0.0.4"
 CONTENT = {
@@ -46,14 +46,22 @@ def test_a_thousand_changes_lose_no_frame(path):
 
     quiet = threading.Event()
     with running(path, CONTENT), connect("a", path) as a, connect("b", path) as b, connect("c", path) as c:
-        threads = [threading.Thread(target=send, args=(a,)), threading.Thread(target=receive, args=("b", b)),
-                   threading.Thread(target=receive, args=("c", c))]  # fmt: skip
+        threads = [
+            threading.Thread(target=send, args=(a,)),
+            threading.Thread(target=receive, args=("b", b)),
+            threading.Thread(target=receive, args=("c", c)),
+        ]
         for thread in threads:
             thread.start()
         for i in range(1000):
             goal = rng.choice([1, 4, 16])
-            change = {"th_goal": f"{goal}KB", "th_over": f"{4 * goal}KB", "th_net": f"{16 * goal}KB",
-                      "mode": rng.choice(["pfc", "dpfq", "backdraft"]), "burst": rng.choice([1, 7, 64])}  # fmt: skip
+            change = {
+                "th_goal": f"{goal}KB",
+                "th_over": f"{4 * goal}KB",
+                "th_net": f"{16 * goal}KB",
+                "mode": rng.choice(["pfc", "dpfq", "backdraft"]),
+                "burst": rng.choice([1, 7, 64]),
+            }
             if i % 3 == 0:
                 moves = rng.random() < 0.5
                 change |= {"port.b.addresses": [B] if moves else [D, B], "port.c.addresses": [C, D] if moves else [C]}
@@ -167,9 +175,13 @@ def test_reload(path, tmp_path, capsys):
             app.send(0, [udp(A, C)])
             assert len(other.receive(1, timeout=5)) == 1
             assert "port 'd': an application is attached" in reload(same + a + b)[1]
-        for wrong, message in (("flows = 7\n", "switch.flows"), ('socket = "/x"\n', "switch.socket"),
-                               ("doorbells = false\n", "new start"),
-                               ('mode = "fast"\n', "one of"), ('metrics = "127.0.0.1:1"\n', "switch.metrics")):  # fmt: skip
+        for wrong, message in (
+            ("flows = 7\n", "switch.flows"),
+            ('socket = "/x"\n', "switch.socket"),
+            ("doorbells = false\n", "new start"),
+            ('mode = "fast"\n', "one of"),
+            ('metrics = "127.0.0.1:1"\n', "switch.metrics"),
+        ):
             status, said = reload(same + 'th_goal = "1KB"\n' + wrong + a + b + d)
             assert status == 2 and message in said and daemon.switch.settings["th_goal"] == 32000
         end = time.monotonic() + 5

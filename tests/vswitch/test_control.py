@@ -18,12 +18,12 @@ import pytest
 from frames import udp
 
 from penstock.errors import SpecError
-from penstock.vswitch.daemon import server as daemon_module
-from penstock.vswitch.daemon import protocol as messages
 from penstock.vswitch.client.client import connect
+from penstock.vswitch.daemon import protocol as messages
+from penstock.vswitch.daemon import server as daemon_module
 from penstock.vswitch.daemon.server import Daemon
-from penstock.vswitch.memory.region import Region
 from penstock.vswitch.dataplane.switch import Switch
+from penstock.vswitch.memory.region import Region
 
 A, B, C = "10.0.0.1", "10.0.0.2", "10.0.0.3"
 CONTENT = {"port": [{"name": n, "addresses": [a]} for n, a in (("a", A), ("b", B), ("c", C))]}
@@ -221,8 +221,9 @@ def test_another_user_may_attach_and_nothing_else():
 def test_without_descriptors_the_switch_goes_on(tmp_path):
     """Connections take all that it may have; when they have gone it answers again."""
     path = str(tmp_path / "s.sock")
-    (tmp_path / "s.toml").write_text(f'[switch]\nsocket = "{path}"\n[[port]]\nname = "a"\naddresses = ["{A}"]\n'
-                                     f'[[port]]\nname = "b"\naddresses = ["{B}"]\n')
+    (tmp_path / "s.toml").write_text(
+        f'[switch]\nsocket = "{path}"\n[[port]]\nname = "a"\naddresses = ["{A}"]\n[[port]]\nname = "b"\naddresses = ["{B}"]\n'
+    )
     command = [sys.executable, "-c", "import sys; from penstock.cli import main; sys.exit(main())", "vswitch", "up"]
     process = subprocess.Popen([*command, str(tmp_path / "s.toml")], stdout=subprocess.PIPE, text=True)
     try:

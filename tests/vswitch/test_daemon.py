@@ -18,8 +18,8 @@ from frames import payload_of, udp
 
 from penstock.cli import main
 from penstock.errors import SpecError
-from penstock.vswitch.daemon import protocol as messages
 from penstock.vswitch.client.client import connect
+from penstock.vswitch.daemon import protocol as messages
 from penstock.vswitch.daemon.server import checked
 
 FORK = multiprocessing.get_context("fork")

@@ -15,11 +15,11 @@ from frames import payload_of, udp
 from test_lab import FORBIDDEN, PONG
 
 from penstock.errors import SpecError
-from penstock.vswitch.daemon import protocol as messages
-from penstock.vswitch.client.client import connect
-from penstock.vswitch.daemon.server import Daemon
 from penstock.vswitch.attach.lab import Namespace, veth
+from penstock.vswitch.client.client import connect
 from penstock.vswitch.client.plug import Plug
+from penstock.vswitch.daemon import protocol as messages
+from penstock.vswitch.daemon.server import Daemon
 
 HERE, THERE, NATIVE = "10.77.0.1", "10.77.0.2", "10.77.0.3"
 SIX_HERE, SIX_THERE = "fd77::1", "fd77::2"
@@ -40,8 +40,11 @@ print(count, digest.hexdigest(), flush=True)
 @contextlib.contextmanager
 def plugged(tmp_path, headers=True, guard=True, **settings):
     """Two namespaces, a TAP in each, and a switch between them."""
-    ports = [{"name": "a", "addresses": [HERE, SIX_HERE]}, {"name": "b", "addresses": [THERE, SIX_THERE]},
-             {"name": "c", "addresses": [NATIVE]}]
+    ports = [
+        {"name": "a", "addresses": [HERE, SIX_HERE]},
+        {"name": "b", "addresses": [THERE, SIX_THERE]},
+        {"name": "c", "addresses": [NATIVE]},
+    ]
     with running(tmp_path / "switch.sock", {"switch": settings, "port": ports}) as daemon, contextlib.ExitStack() as stack:
         spaces = [stack.enter_context(Namespace(n)) for n in ("left", "right")]
         for name, space in zip("ab", spaces):
@@ -96,12 +99,15 @@ def test_a_stream_arrives_whole(tmp_path, family, address):
 
 def test_a_program_and_a_native_application(tmp_path):
     """Check sums that the kernel leaves open are complete in what a native application gets, and it may leave its own out."""
-    with plugged(tmp_path) as (left, _, daemon), connect("c", daemon.path) as native, \
-            left.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+    with (
+        plugged(tmp_path) as (left, _, daemon),
+        connect("c", daemon.path) as native,
+        left.socket(socket.AF_INET, socket.SOCK_DGRAM) as s,
+    ):
         s.bind((HERE, 7000))
         s.settimeout(5)
         s.sendto(b"question", (NATIVE, 7001))
-        (_, frame), = native.receive(1, timeout=5)
+        ((_, frame),) = native.receive(1, timeout=5)
         assert payload_of(frame) == b"question" and len(frame) == 50
         words = frame[26:34] + b"\0\x11" + frame[38:40] + frame[34:]
         total = sum(int.from_bytes(words[i : i + 2].ljust(2, b"\0"), "big") for i in range(0, len(words), 2))
@@ -131,8 +137,10 @@ def test_only_addresses_of_the_switch_are_answered_for(tmp_path):
 
 def test_a_killed_plug_and_one_after_it(tmp_path):
     with plugged(tmp_path) as (_, _, daemon):
-        code = (f"import time; from penstock.vswitch.attach.lab import Namespace; from penstock.vswitch.client.plug import Plug\n"
-                f"with Namespace() as n, n.inside(), Plug('c', path={daemon.path!r}): print('in', flush=True); time.sleep(60)")
+        code = (
+            f"import time; from penstock.vswitch.attach.lab import Namespace; from penstock.vswitch.client.plug import Plug\n"
+            f"with Namespace() as n, n.inside(), Plug('c', path={daemon.path!r}): print('in', flush=True); time.sleep(60)"
+        )
         for _ in range(3):
             child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, env={**os.environ})
             assert child.stdout.readline().strip() == "in" and "c" in rows(daemon)
@@ -161,7 +169,7 @@ def test_what_is_no_tap_is_refused(tmp_path):
             with socket.socket(socket.AF_UNIX) as connection, pytest.raises(SpecError, match=match):
                 messages.converse(connection, daemon.path, {"plug": "a"}, fds)
         end = time.monotonic() + 5
-        while pipes() != before:                        # the daemon is in this process; it lets go after its answer
+        while pipes() != before:  # the daemon is in this process; it lets go after its answer
             assert time.monotonic() < end, "what was refused is kept"
         os.close(reader)
         os.close(writer)
@@ -177,7 +185,7 @@ def test_a_port_of_the_specification_is_a_device(tmp_path):
         with running(tmp_path / "switch.sock", {"port": spec}) as daemon, connect("b", daemon.path) as b:
             with space.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
                 s.sendto(b"hello", (THERE, 9))
-                (_, frame), = b.receive(1, timeout=5)
+                ((_, frame),) = b.receive(1, timeout=5)
                 assert payload_of(frame) == b"hello"
             edge = rows(daemon)["a"]["device"]["edge"]
             assert edge["looks"] > 0 == edge["failed"] == edge["socket_lost"]
@@ -191,16 +199,20 @@ def test_a_port_of_the_specification_is_a_device(tmp_path):
 
 def test_a_recording_is_replayed_through_the_switch(tmp_path):
     from penstock.vswitch.attach.open import open_port
+
     with open_port("pcap", write=tmp_path / "in.pcapng", headers=False) as out:
         for i in range(50):
             assert out.send(udp(HERE, THERE, payload=b"%d" % i))
-    spec = [{"name": "a", "addresses": [HERE], "kind": "pcap", "read": str(tmp_path / "in.pcapng"), "timing": "fast"},
-            {"name": "b", "addresses": [THERE], "kind": "pcap", "write": str(tmp_path / "out.pcapng")}]
+    spec = [
+        {"name": "a", "addresses": [HERE], "kind": "pcap", "read": str(tmp_path / "in.pcapng"), "timing": "fast"},
+        {"name": "b", "addresses": [THERE], "kind": "pcap", "write": str(tmp_path / "out.pcapng")},
+    ]
     with running(tmp_path / "switch.sock", {"port": spec}) as daemon:
         end = time.monotonic() + 5
         while rows(daemon)["b"]["device"]["frames_out"] < 50:
             assert time.monotonic() < end
     from penstock.vswitch.attach.pcapfile import read_frames
+
     assert len(read_frames(tmp_path / "out.pcapng")) == 50
 
 
@@ -237,7 +249,7 @@ def test_an_interface_that_is_there(tmp_path, kind):
                 s.bind((HERE, 7000))
                 s.settimeout(5)
                 s.sendto(b"question", (THERE, 7001))
-                (_, frame), = b.receive(1, timeout=5)
+                ((_, frame),) = b.receive(1, timeout=5)
                 assert payload_of(frame)[:8] == b"question"
                 assert b.send(0, [with_checksum(udp(THERE, HERE, 7001, 7000, b"answer"))]) == 1
                 assert s.recv(100) == b"answer"

@@ -11,14 +11,14 @@ import pytest
 from test_lab import FORBIDDEN, PERMITTED, mac
 
 from penstock.errors import PenstockError, SpecError
-from penstock.vswitch.client.client import connect
-from penstock.vswitch.daemon.server import Daemon
 from penstock.vswitch.attach.edge import Edge
 from penstock.vswitch.attach.ingress_rates import FIRST_RATE, LEAST_RATE, FlowRates
-from penstock.vswitch.attach.socket_watch import SocketProbe, cost
-from penstock.vswitch.linux.htb import REST, UNLIMITED, FiveTuple, Htb
 from penstock.vswitch.attach.lab import Namespace
+from penstock.vswitch.attach.socket_watch import SocketProbe, cost
+from penstock.vswitch.client.client import connect
 from penstock.vswitch.client.plug import Plug
+from penstock.vswitch.daemon.server import Daemon
+from penstock.vswitch.linux.htb import REST, UNLIMITED, FiveTuple, Htb
 
 FORBIDDEN = FORBIDDEN + [f"{n}: {PERMITTED[n].detail}" for n in ("flow rates", "udp sockets") if not PERMITTED[n].permitted]
 pytestmark = pytest.mark.skipif(bool(FORBIDDEN), reason="; ".join(FORBIDDEN))
@@ -34,8 +34,17 @@ def left():
 
 
 def row(port=SLOW, source_port=7, pauses=0, waiting=0, rate=1_000_000, **others):
-    return {"protocol": 17, "source": HERE, "source_port": source_port, "target": THERE, "target_port": port, "pauses": pauses,
-            "waiting_bytes": waiting, "rate_bytes_per_s": rate, **others}
+    return {
+        "protocol": 17,
+        "source": HERE,
+        "source_port": source_port,
+        "target": THERE,
+        "target_port": port,
+        "pauses": pauses,
+        "waiting_bytes": waiting,
+        "rate_bytes_per_s": rate,
+        **others,
+    }
 
 
 def blocking_sender(namespace, source_port):
@@ -72,7 +81,7 @@ def test_the_filter_takes_one_flow_and_no_other(left):
         assert htb.waiting()[3] == (0, 0, 0) and htb.waiting()[REST] == (0, 0, 0) and htb.outgoing().dropped == 0
         assert blast(y) < 500 and htb.waiting()[3][1] > 10
         with pytest.raises(OSError):
-            htb.delete_class(2)             # a filter leads there
+            htb.delete_class(2)  # a filter leads there
         for source_port, (port, minor) in flows.items():
             htb.delete_filter(minor, FiveTuple(17, HERE, source_port, THERE, port))
             htb.set_class(minor, UNLIMITED)
@@ -86,8 +95,11 @@ def test_the_filter_takes_one_flow_and_no_other(left):
 
 def test_fragments_and_ipv6_have_filters_too(left):
     with Htb("tap0", left) as htb, blocking_sender(left, 7) as x:
-        for minor, flow in ((2, FiveTuple(17, HERE, 0, THERE, 0)), (3, FiveTuple(17, HERE, 7, THERE, FAST)),
-                            (4, FiveTuple(6, "fd00::1", 7, "fd00::2", 80))):
+        for minor, flow in (
+            (2, FiveTuple(17, HERE, 0, THERE, 0)),
+            (3, FiveTuple(17, HERE, 7, THERE, FAST)),
+            (4, FiveTuple(6, "fd00::1", 7, "fd00::2", 80)),
+        ):
             htb.set_class(minor, 2000)
             htb.add_filter(minor, flow)
         assert blast(x, size=4000) < 500 and htb.waiting()[2][1] > 10
@@ -103,7 +115,7 @@ def test_a_flow_gets_a_class_when_the_switch_pauses_it_and_loses_it_when_it_is_c
         rates.step([row(), row(FAST)])
         assert not rates.held, "nobody is held back yet"
         rates.step([row(pauses=2, waiting=10_000), row(FAST)])
-        (flow, held), = rates.held.items()
+        ((flow, held),) = rates.held.items()
         assert flow.target_port == SLOW and held.rate == 1_000_000, "at the goal it is the receiver's rate"
         rates.step([row(pauses=2, waiting=0)])
         assert held.rate == 1_500_000
@@ -124,7 +136,7 @@ def test_a_flow_gets_a_class_when_the_switch_pauses_it_and_loses_it_when_it_is_c
                 rates.step([row(pauses=4, rate=1000)])
             assert rates.held, "its sender wants more: it stays"
             assert rates.rows()[0]["waiting_bytes"] > 10_000 and rates.dropped == 0
-            rates.step([])                                  # the switch has forgotten the flow
+            rates.step([])  # the switch has forgotten the flow
             end = time.monotonic() + 2
             while rates.held and time.monotonic() < end:
                 rates.step([])
@@ -220,14 +232,24 @@ def frame_to(namespace, port, size):
     total = sum(struct.unpack("!10H", head))
     while total >> 16:
         total = (total & 0xFFFF) + (total >> 16)
-    return (bytes.fromhex(mac(namespace).replace(":", "")) + b"\x02\0\0\0\0\x09\x08\0" + head[:10]
-            + struct.pack("!H", 0xFFFF - total) + head[12:] + struct.pack("!HHHH", 7, port, 8 + size, 0) + bytes(size))
+    return (
+        bytes.fromhex(mac(namespace).replace(":", ""))
+        + b"\x02\0\0\0\0\x09\x08\0"
+        + head[:10]
+        + struct.pack("!H", 0xFFFF - total)
+        + head[12:]
+        + struct.pack("!HHHH", 7, port, 8 + size, 0)
+        + bytes(size)
+    )
 
 
 def test_what_is_sent_while_the_probe_looks_is_not_given_twice(monkeypatch):
     """A driver in another thread uses all that it may just after the kernel has answered, and again once the limits are new."""
-    with Namespace("left") as left, left.tap(f"{HERE}/24", headers=False) as tap, \
-            left.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+    with (
+        Namespace("left") as left,
+        left.tap(f"{HERE}/24", headers=False) as tap,
+        left.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock,
+    ):
         sock.bind((HERE, SLOW))
         sock.setblocking(False)
         probe, frame = SocketProbe(left, high=1.0, low=0.5), frame_to(left, SLOW, 10)
@@ -243,6 +265,7 @@ def test_what_is_sent_while_the_probe_looks_is_not_given_twice(monkeypatch):
             answer = ask(*question)
             send()
             return answer
+
         monkeypatch.setattr(probe.diag, "ask", ask_and_send)
         for _ in range(20):
             probe.look()
@@ -262,8 +285,11 @@ def test_what_is_sent_while_the_probe_looks_is_not_given_twice(monkeypatch):
 
 @pytest.mark.parametrize("size", [1, 100, 1000, 1472])
 def test_who_asks_for_every_frame_loses_none_at_any_speed(size):
-    with Namespace("left") as left, left.tap(f"{HERE}/24", headers=False) as tap, \
-            left.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+    with (
+        Namespace("left") as left,
+        left.tap(f"{HERE}/24", headers=False) as tap,
+        left.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock,
+    ):
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 30_000)
         sock.bind((HERE, SLOW))
         sock.setblocking(False)
@@ -295,6 +321,7 @@ def test_a_kernel_that_does_not_tell(left, monkeypatch):
 
     def refuse(*_):
         raise FileNotFoundError(2, "No such file or directory")
+
     monkeypatch.setattr(probe.diag, "ask", refuse)
     with pytest.raises(PenstockError, match="udp_diag"):
         probe.look()
@@ -350,8 +377,10 @@ class SmallSwitch:
         return self.flows[key]
 
     def rows(self):
-        return [row(port, source_port, flow["pauses"], flow["bytes"], int(flow["rate"]))
-                for (source_port, port), flow in list(self.flows.items())]
+        return [
+            row(port, source_port, flow["pauses"], flow["bytes"], int(flow["rate"]))
+            for (source_port, port), flow in list(self.flows.items())
+        ]
 
     def run(self):
         while not self.over_event.is_set():
@@ -376,7 +405,7 @@ class SmallSwitch:
                     moved += 1
                 if now - flow["at"] > 0.02:
                     rate = flow["passed"] / (now - flow["at"])
-                    if queue or rate > flow["rate"]:            # as R_recv of the switch
+                    if queue or rate > flow["rate"]:  # as R_recv of the switch
                         flow["rate"] += (rate - flow["rate"]) / 4 if flow["rate"] else rate
                     flow["passed"], flow["at"] = 0, now
             if not moved:
@@ -395,8 +424,13 @@ class SmallSwitch:
 
 
 def blaster_beside_a_fast_flow(with_edge, seconds=1.2):
-    with Namespace("left") as left, Namespace("right") as right, left.tap(f"{HERE}/24", headers=False, queue_frames=1000) as a, \
-            right.tap(f"{THERE}/24", headers=False) as b, SmallSwitch(a, b, mac(right)) as switch:
+    with (
+        Namespace("left") as left,
+        Namespace("right") as right,
+        left.tap(f"{HERE}/24", headers=False, queue_frames=1000) as a,
+        right.tap(f"{THERE}/24", headers=False) as b,
+        SmallSwitch(a, b, mac(right)) as switch,
+    ):
         left.run("ip", "neighbour", "replace", THERE, "dev", "tap0", "lladdr", "02:00:00:00:00:09")
         probe = SocketProbe(right)
         edges = [Edge("tap0", left, switch.rows, over="50KB", goal="10KB"), Edge("tap0", right)] if with_edge else []
@@ -406,8 +440,10 @@ def blaster_beside_a_fast_flow(with_edge, seconds=1.2):
         sinks = [right.start(sys.executable, "-c", SINK, str(port), pause) for port, pause in ((SLOW, "0.0005"), (FAST, "0"))]
         for sink in sinks:
             assert sink.stdout.readline() == "ready\n"
-        senders = [left.start(sys.executable, "-c", BLASTER, str(port), pause, str(seconds))
-                   for port, pause in ((SLOW, "0"), (FAST, "0.0005"))]
+        senders = [
+            left.start(sys.executable, "-c", BLASTER, str(port), pause, str(seconds))
+            for port, pause in ((SLOW, "0"), (FAST, "0.0005"))
+        ]
         sent = [int(sender.stdout.readline()) for sender in senders]
         switch.left = {port: len(flow["queue"]) for (_, port), flow in switch.flows.items()}
         end = time.monotonic() + 20
@@ -472,8 +508,12 @@ def slow_native_receiver(tmp_path, with_edge, seconds=1.0):
     thread = threading.Thread(target=daemon.serve)
     thread.start()
     try:
-        with Namespace("left") as left, left.inside(), Plug("a", path=daemon.path, guard=with_edge) as plug, \
-                connect("b", daemon.path) as b:
+        with (
+            Namespace("left") as left,
+            left.inside(),
+            Plug("a", path=daemon.path, guard=with_edge) as plug,
+            connect("b", daemon.path) as b,
+        ):
             sender = left.start(sys.executable, "-c", BLASTER, str(SLOW), "0", str(seconds))
             got, quiet, held = [], 0, []
             while quiet < 300 and (with_edge or sender.poll() is None):
@@ -490,7 +530,7 @@ def slow_native_receiver(tmp_path, with_edge, seconds=1.0):
             if plug.device.edge:
                 counters = plug.device.edge.counters()
                 assert plug.device.edge.error is None
-            port, = [each for each in daemon.switch.call(daemon.switch.ports) if each["port"] == "a"]
+            (port,) = [each for each in daemon.switch.call(daemon.switch.ports) if each["port"] == "a"]
             return sent, got, plug.losses()["device"], counters, port
     finally:
         daemon.over.set()
@@ -510,11 +550,16 @@ def test_a_blaster_and_a_slow_application_of_the_switch(tmp_path, with_edge):
 
 def test_an_edge_tells_who_should_wait_and_ends_quietly_when_the_interface_has_gone():
     told = []
-    with Namespace("left") as left, left.socket(socket.AF_INET, socket.SOCK_DGRAM) as slow, \
-            left.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
+    with (
+        Namespace("left") as left,
+        left.socket(socket.AF_INET, socket.SOCK_DGRAM) as slow,
+        left.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender,
+    ):
         slow.bind(("127.0.0.1", SLOW))
-        with left.tap(f"{HERE}/24", headers=False), \
-                Edge("tap0", left, list, wait=lambda port, on: told.append((port, on)), period="5ms") as edge:
+        with (
+            left.tap(f"{HERE}/24", headers=False),
+            Edge("tap0", left, list, wait=lambda port, on: told.append((port, on)), period="5ms") as edge,
+        ):
             for _ in range(200):
                 sender.sendto(bytes(1000), ("127.0.0.1", SLOW))
             end = time.monotonic() + 5

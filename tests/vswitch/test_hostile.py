@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from frames import udp
 
-from penstock.vswitch.memory.region import Region
 from penstock.vswitch.dataplane.switch import Switch
+from penstock.vswitch.memory.region import Region
 
 A, B, C = "10.0.0.1", "10.0.0.2", "10.0.0.3"
 SIDE_1 = 1
@@ -23,7 +23,7 @@ class Places:
         self.ring_stack, self.buffer_stack, self.total = 32, (48, 64), (112, 128)
         at, self.slots = 512 + 64 * rings, 512
         self.first, self.consumed, self.bell = [], [], []
-        for workers in (1, 4):          # each worker has a ring of doorbells to the application
+        for workers in (1, 4):  # each worker has a ring of doorbells to the application
             self.first.append(at)
             self.consumed.append(at + queues)
             self.bell.append(at + 2 * queues)
@@ -80,7 +80,7 @@ def test_endless_memory_does_not_overflow_a_doorbell():
     frame = udp(A, B)
     batch = [frame] * 512
     for n in range(b.shape["bells"]):
-        words[at.bell[1] + n] = 1           # no bell can be rung
+        words[at.bell[1] + n] = 1  # no bell can be rung
     sent = 0
     while sent < (1 << 20) + 4096:
         sent += a.send(0, batch)
@@ -133,7 +133,7 @@ def test_pauses_that_end_at_once_end_in_bounded_steps():
     for i in range(queues):
         assert a.send(i, [udp(A, B)])
         switch.turns(1)
-    switch.turns(20 * queues)               # they try again and again, each time after a longer pause
+    switch.turns(20 * queues)  # they try again and again, each time after a longer pause
     time.sleep(0.01)
     before = len(switch.pauses())
     if before <= 1100:

@@ -17,10 +17,10 @@ from test_ports import SIZES, check_both_ways, random_frames
 
 from penstock.errors import PenstockError, SpecError
 from penstock.vswitch.attach import edge, pcapfile
-from penstock.vswitch.daemon.doctor import doctor
-from penstock.vswitch.ports.base import Bridge
 from penstock.vswitch.attach.lab import DutyCycle, Namespace, veth
 from penstock.vswitch.attach.open import capture, faults, open_port
+from penstock.vswitch.daemon.doctor import doctor
+from penstock.vswitch.ports.base import Bridge
 
 PERMITTED = {ability.name: ability for ability in doctor()}
 NEEDED = ("tap", "packet", "namespaces", "ip")
@@ -117,12 +117,15 @@ def test_packet_ports_on_a_veth_pair(two, headers):
             drain(a, b)
             check_same(a, b, random_frames(3, 500, SIZES, headers))
             check_same(b, a, random_frames(4, 500, SIZES, headers))
-            tagged = [f[: len(f) - len(g) + 12] + b"\x81\x00\x60\x07" + b"\x88\xb5" + bytes(60)
-                      for f in random_frames(5, 3, [60], headers) for g in [f[10:] if headers else f]]
+            tagged = [
+                f[: len(f) - len(g) + 12] + b"\x81\x00\x60\x07" + b"\x88\xb5" + bytes(60)
+                for f in random_frames(5, 3, [60], headers)
+                for g in [f[10:] if headers else f]
+            ]
             for frame in tagged:
                 assert a.send(frame)
             a.flush()
-            offset = 10 if headers else 0     # the kernel speaks too, now and then
+            offset = 10 if headers else 0  # the kernel speaks too, now and then
             got = [f for _ in range(50) if (f := b.receive()) is not None and f[offset + 12 : offset + 14] == b"\x81\x00"]
             assert [f[offset:] for f in got] == [f[offset:] for f in tagged], "the VLAN tag that the kernel takes out is back"
             assert a.counters["kernel_lost"] == b.counters["kernel_lost"] == a.counters["errors_out"] == 0
@@ -168,7 +171,7 @@ def test_a_shared_tap_has_a_queue_for_each_port(two):
 def test_a_tap_refuses_what_is_no_frame_and_counts_it(two):
     left, _ = two
     with left.tap("10.77.0.1/24") as port:
-        header = struct.pack("=BBHHHH", 1, 1, 54, 1448, 60_000, 60_000)      # check sum beyond the frame
+        header = struct.pack("=BBHHHH", 1, 1, 54, 1448, 60_000, 60_000)  # check sum beyond the frame
         assert port.send(header + bytes(60)) and port.counters["errors_out"] == 1 and port.last_error == 22
         left.run("ip", "link", "set", "tap0", "down")
         assert port.send(bytes(70)) and port.counters["errors_out"] == 2 and port.last_error == 5
@@ -197,7 +200,7 @@ def test_two_namespaces_ping_through_two_taps(two, headers, tmp_path):
             pong = right.start(sys.executable, "-c", PONG)
             assert pong.stdout.readline() == "ready\n"
             assert ping(left, "10.77.0.2", 300)[150] < 0.1
-            ping(left, "10.77.0.2", 3, 5000)        # fragments
+            ping(left, "10.77.0.2", 3, 5000)  # fragments
         bridge.a.close()
         assert min(bridge.moved) >= 300 and a.counters["kernel_lost"] == b.counters["kernel_lost"] == 0
     checked = 0
@@ -235,7 +238,7 @@ def test_lost_frames_on_the_way_are_counted_and_nothing_else_is_lost(two):
             except TimeoutError:
                 pass
         assert lossy.report()["out"]["dropped"] > 60 and 350 < got < 440
-        assert 500 - got <= lossy.counters["lost"] <= 500 - got + 20        # beside it, the kernel's own frames
+        assert 500 - got <= lossy.counters["lost"] <= 500 - got + 20  # beside it, the kernel's own frames
 
 
 def test_an_idle_bridge_sleeps(two):
@@ -272,10 +275,14 @@ def test_iperf3_through_an_overlay_of_udp(two):
     if not shutil.which("iperf3"):
         pytest.skip("iperf3 is not installed")
     left, right = two
-    with left.tap("10.77.0.1/24") as a, right.tap("10.77.0.2/24") as b, \
-            open_port("udp", local="127.0.0.1:47001", peer="127.0.0.1:47002", receive_buffer="64MB") as u, \
-            open_port("udp", local="127.0.0.1:47002", peer="127.0.0.1:47001", receive_buffer="64MB") as v, \
-            Bridge(a, u), Bridge(v, b):
+    with (
+        left.tap("10.77.0.1/24") as a,
+        right.tap("10.77.0.2/24") as b,
+        open_port("udp", local="127.0.0.1:47001", peer="127.0.0.1:47002", receive_buffer="64MB") as u,
+        open_port("udp", local="127.0.0.1:47002", peer="127.0.0.1:47001", receive_buffer="64MB") as v,
+        Bridge(a, u),
+        Bridge(v, b),
+    ):
         server = right.start("iperf3", "-s", "-1", "--forceflush")
         while "listening" not in server.stdout.readline():
             pass
@@ -401,9 +408,11 @@ def test_the_occupancy_probe_sees_a_slow_application(two):
 def test_a_duty_cycle_slows_a_program_down_and_lets_it_go():
     program = subprocess.Popen([sys.executable, "-c", "while True: pass"])
     try:
+
         def used():
             fields = Path(f"/proc/{program.pid}/stat").read_text().rpartition(")")[2].split()
             return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
         time.sleep(0.2)
         start = used()
         with DutyCycle(program.pid, 0.005, 0.045):
@@ -430,4 +439,4 @@ def test_udp_pairs_are_checked_both_ways_in_a_namespace(two):
         with right.inside():
             b = open_port("udp", local="10.78.0.2:7000", peer="10.78.0.1:7000", headers=False)
         with a, b:
-            check_both_ways(a, b, random_frames(6, 300, [*SIZES, 9000]))     # below and above the MTU of 1500
+            check_both_ways(a, b, random_frames(6, 300, [*SIZES, 9000]))  # below and above the MTU of 1500

@@ -6,9 +6,9 @@ import time
 import pytest
 
 from penstock.errors import SpecError
-from penstock.vswitch.bench.rig import Bench, head
 from penstock.vswitch.bench import noise as quiet
 from penstock.vswitch.bench.costs import Costs
+from penstock.vswitch.bench.rig import Bench, head
 from penstock.vswitch.dataplane.switch import Switch
 from penstock.vswitch.loadgen.harness import World
 
@@ -44,7 +44,7 @@ def test_bursts_arrive_together_and_wait_for_each_other():
     bench.run(1, 20)
     waits = bench.world.latencies(b)
     assert sum(count for _, count in waits) == pytest.approx(2000, abs=10)
-    assert 10_000 <= waits[-1][0] < 12_000 and 1000 <= waits[0][0] < 2000      # the last of a burst, the first
+    assert 10_000 <= waits[-1][0] < 12_000 and 1000 <= waits[0][0] < 2000  # the last of a burst, the first
 
 
 def test_latency_counts_from_the_time_that_was_meant():
@@ -102,7 +102,7 @@ def test_polling_pays_for_every_look():
     bench.udp(a, b, 1000, gap=1000)
     bench.run(1, 2)
     found = bench.world.counters()
-    assert found["bells"] > 0 and found["looks"] == 256 * bench.world.turns        # the receiver's doorbells still ring
+    assert found["bells"] > 0 and found["looks"] == 256 * bench.world.turns  # the receiver's doorbells still ring
     assert found["looking_ns"] > 10 * found["working_ns"]
 
 
@@ -158,10 +158,20 @@ def test_pauses_follow_the_virtual_clock():
     assert bench.switch.flows()[0]["frames"] > 0
 
 
-@pytest.mark.parametrize("wrong", [
-    {"queue": 128}, {"length": 50}, {"length": 65}, {"queue": -1}, {"kind": 8}, {"kind": -1}, {"burst": 0},
-    {"gap": -1.0}, {"core": 16},
-])  # fmt: skip
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"queue": 128},
+        {"length": 50},
+        {"length": 65},
+        {"queue": -1},
+        {"kind": 8},
+        {"kind": -1},
+        {"burst": 0},
+        {"gap": -1.0},
+        {"core": 16},
+    ],
+)
 def test_wrong_streams_are_refused(wrong):
     bench, a, b = pair()
     with pytest.raises(SpecError, match=r"must be|has queues"):
@@ -212,8 +222,11 @@ def test_processor_times():
 
 def test_limits():
     quiet.Seen(0.0, 0.04, 50).check("x")
-    for seen, text in ((quiet.Seen(0.02, 0, 0), "stolen"), (quiet.Seen(0, 0.5, 0), "used by others"),
-                       (quiet.Seen(0, 0, 500), "involuntary")):  # fmt: skip
+    for seen, text in (
+        (quiet.Seen(0.02, 0, 0), "stolen"),
+        (quiet.Seen(0, 0.5, 0), "used by others"),
+        (quiet.Seen(0, 0, 500), "involuntary"),
+    ):
         with pytest.raises(quiet.MachineBusy, match=text):
             seen.check("x")
 
@@ -242,7 +255,7 @@ def test_real_time_delivers_too():
     bench, a, b = pair()
     bench.udp(a, b, 1000, gap=10_000)
     allowed = os.sched_getaffinity(0)
-    for _ in range(50):                 # a busy machine may not let the switch run at all for a while
+    for _ in range(50):  # a busy machine may not let the switch run at all for a while
         seen = quiet.drive(bench.switch, bench.world, 0.05, 0.2, careful=False)
         assert os.sched_getaffinity(0) == allowed
         frames, _, ns = bench.world.received(b)

@@ -11,8 +11,9 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from test_switch import switch_of
 
 from penstock.errors import SpecError
-from penstock.vswitch.daemon import protocol as messages, metrics
 from penstock.vswitch.client.client import connect
+from penstock.vswitch.daemon import metrics
+from penstock.vswitch.daemon import protocol as messages
 from penstock.vswitch.daemon.server import Daemon
 from penstock.vswitch.memory.region import Region
 
@@ -137,9 +138,16 @@ def test_what_has_gone_is_not_forgotten():
         switch.detach_name("a")
         samples = parsed(metrics.page(metrics.snapshot(switch)))
         got = {name.removeprefix(P + "detached_"): v for (name, label), v in samples.items() if ("port", "a") in label}
-        assert got == {"applications_total": times, "received_frames_total": row["received_frames"], "sent_frames_total": 0,
-                       "received_bytes_total": row["received_bytes"], "sent_bytes_total": 0, "dropped_frames_total": 18,
-                       "lost_frames_total": left["waiting_frames"], "lost_bytes_total": left["waiting_bytes"]}  # fmt: skip
+        assert got == {
+            "applications_total": times,
+            "received_frames_total": row["received_frames"],
+            "sent_frames_total": 0,
+            "received_bytes_total": row["received_bytes"],
+            "sent_bytes_total": 0,
+            "dropped_frames_total": 18,
+            "lost_frames_total": left["waiting_frames"],
+            "lost_bytes_total": left["waiting_bytes"],
+        }
         switch.attach("a", Region.attach((again := Region.create()).fd, again.shape), [A])
     assert a.broken == 0
 
@@ -194,7 +202,7 @@ def test_the_page_is_served(tmp_path):
     assert get(port, method="POST")[0].status == 501
     with socket.create_connection(("127.0.0.1", port)) as rude:
         rude.sendall(b"\xff\xfe\n\n")
-    with socket.create_connection(("127.0.0.1", port)):     # says nothing: others wait at most 2 s
+    with socket.create_connection(("127.0.0.1", port)):  # says nothing: others wait at most 2 s
         start = time.monotonic()
         assert get(port)[0].status == 200 and time.monotonic() - start < 9
     with pytest.raises(SpecError, match="cannot listen there"):

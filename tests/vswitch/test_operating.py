@@ -14,8 +14,9 @@ from test_daemon import started
 from test_switch import switch_of
 
 from penstock.cli import main
-from penstock.vswitch.daemon import protocol as messages, operations as operating
 from penstock.vswitch.client.client import connect
+from penstock.vswitch.daemon import operations as operating
+from penstock.vswitch.daemon import protocol as messages
 
 A, B, C = "10.0.0.1", "10.0.0.2", "10.0.0.3"
 
@@ -66,7 +67,7 @@ def test_memory_may_hold_anything(seed):
     rng = np.random.default_rng(seed)
     raw = np.frombuffer(mmap.mmap(a.fd, os.fstat(a.fd).st_size), dtype=np.uint64)
     raw[16:] = rng.integers(0, 1 << 64, len(raw) - 16, dtype=np.uint64)
-    if seed % 2:        # links in circles, and queues that all begin in the same ring
+    if seed % 2:  # links in circles, and queues that all begin in the same ring
         raw[16:] = np.where(rng.random(len(raw) - 16) < 0.7, (1 << 63) | (raw[16:] & np.uint64(15)), raw[16:] & np.uint64(7))
     start = time.monotonic()
     row = left(switch)["a"]

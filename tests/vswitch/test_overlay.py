@@ -9,13 +9,13 @@ import pytest
 from frames import payload_of, udp
 
 from penstock.errors import SpecError
-from penstock.vswitch.bench.two_switches import Servers
 from penstock.vswitch.attach.devices import Device, checked
-from penstock.vswitch.dataplane.driver import attach_device
-from penstock.vswitch.ports.base import Clock
 from penstock.vswitch.attach.open import open_link
-from penstock.vswitch.memory.region import Region
+from penstock.vswitch.bench.two_switches import Servers
+from penstock.vswitch.dataplane.driver import attach_device
 from penstock.vswitch.dataplane.switch import Switch
+from penstock.vswitch.memory.region import Region
+from penstock.vswitch.ports.base import Clock
 
 A, B, C = "10.0.0.1", "10.0.0.2", "10.0.0.3"
 SECRET = bytes(range(16))
@@ -26,6 +26,7 @@ PAUSE, GRANT, SYNC = 1, 2, 3
 
 def siphash(key, data):
     """SipHash-2-4 as its authors describe it."""
+
     def turned(x, n):
         return (x << n | x >> (64 - n)) & MASK
 
@@ -101,6 +102,7 @@ def test_frames_cross_in_order(secret):
         sent += pair.apps[0].send(0, [udp(A, B, payload=b"%d" % i) for i in range(sent, min(sent + 50, 3000))])
         seen.extend(payload_of(f) for _, f in pair.apps[1].receive(1000))
         return len(seen) == 3000
+
     pair.until(done)
     assert seen == [b"%d" % i for i in range(3000)] and not pair.drops()
     pair.until(lambda: pair.rows()[0]["under_way"] == 0)
@@ -187,6 +189,7 @@ class Raw:
 def flow_key(source=A, target=B, source_port=1000, target_port=2000):
     def address(text):
         return 0, int.from_bytes(b"\0\0\xff\xff" + bytes(map(int, text.split("."))), "little")
+
     ports = int.from_bytes(struct.pack("!HH", source_port, target_port), "little")
     return (*address(source), *address(target), ports << 32 | 17 << 16)
 
@@ -197,8 +200,8 @@ def test_control_frames_that_are_wrong_are_counted_and_change_nothing(secret):
     raw.say(GRANT, b=1 << 20)
     raw.app.send(0, [udp(A, B, payload=b"first")])
     assert len(raw.heard()) == 1 and raw.row["greeted"]
-    raw.say(PAUSE, a=4_000_000, b=1000, key=flow_key(), sequence=1)                 # again
-    raw.say(PAUSE, a=4_000_000, b=1000, key=flow_key(), epoch=9, sequence=100)      # of an earlier life
+    raw.say(PAUSE, a=4_000_000, b=1000, key=flow_key(), sequence=1)  # again
+    raw.say(PAUSE, a=4_000_000, b=1000, key=flow_key(), epoch=9, sequence=100)  # of an earlier life
     assert raw.row["replayed"] == 2
     raw.sequence = 100
     raw.say(PAUSE, a=4_000_000, b=1000, key=flow_key(), cut=60)
@@ -214,7 +217,7 @@ def test_control_frames_that_are_wrong_are_counted_and_change_nothing(secret):
     assert raw.row["unknown_flow"] == 1 and raw.row["pauses_received"] == 0
     raw.app.send(0, [udp(A, B, payload=b"second")])
     assert any(f.endswith(b"second") for f in raw.heard())
-    raw.say(PAUSE, a=1 << 63, b=MASK, key=flow_key())     # a negative time: at once, and as fast as can be
+    raw.say(PAUSE, a=1 << 63, b=MASK, key=flow_key())  # a negative time: at once, and as fast as can be
     raw.app.send(0, [udp(A, B, payload=b"third")])
     assert any(f.endswith(b"third") for f in raw.heard()) and raw.row["pauses_received"] == 1
 
@@ -242,7 +245,7 @@ def test_a_rate_is_kept_and_forgotten_after_a_second():
     raw.say(GRANT, b=1 << 30)
     raw.app.send(0, [udp(A, B, payload=b"first")])
     raw.heard()
-    raw.say(PAUSE, a=0, b=100_000, key=flow_key())          # 100 frames of 1000 B per second
+    raw.say(PAUSE, a=0, b=100_000, key=flow_key())  # 100 frames of 1000 B per second
     assert raw.app.send(0, [udp(A, B, payload=bytes(958))] * 400) == 400
     began, came = time.monotonic(), []
     while len(came) < 400:
@@ -257,7 +260,7 @@ def test_a_rate_is_kept_however_late_the_switch_looks():
     raw.say(GRANT, b=1 << 30)
     raw.app.send(0, [udp(A, B, payload=b"first")])
     raw.heard()
-    raw.say(PAUSE, a=0, b=200_000_000, key=flow_key())      # 200 frames of 1000 B in a millisecond
+    raw.say(PAUSE, a=0, b=200_000_000, key=flow_key())  # 200 frames of 1000 B in a millisecond
     frames, came = [udp(A, B, payload=bytes(958))] * 20, []
     for _ in range(600):
         raw.app.send(0, frames)
@@ -275,7 +278,7 @@ def test_a_slow_flow_of_small_frames_leaves_buffers_to_others_and_finds_out_that
     receiver = servers.far.app("receiver", queues=64, service=[1000 / 3])
     servers.connect()
     servers.udp(sender, receiver, 1000, 64, gap=100, most=1 << 20)
-    servers.run(5)                                          # less than the 20 ms between two rates that are told
+    servers.run(5)  # less than the 20 ms between two rates that are told
     servers.far.world.service(receiver, 0, 1000 / 6)
     servers.run(3)
     rates = []
@@ -329,6 +332,7 @@ def test_loss_on_the_way_does_not_use_up_the_window():
         got += len(pair.apps[1].receive(1000))
         row = pair.rows()[0]
         return sent == 4000 and row["under_way"] == 0 and pair.switches[0].ports()[1]["device"]["frames_out"] >= 4000
+
     pair.until(done, 30)
     pair.turn(0.01)
     got += len(pair.apps[1].receive(5000))
@@ -427,7 +431,7 @@ def test_queues_of_flows_that_have_gone_are_given_to_others():
         assert sorted(come(ports)) == sorted(b"%d" % port for port in ports)
         assert switch.ports()[1]["device"]["shared_queues"] == 0
         end = time.monotonic() + 5
-        while switch.flows() or any(switch.drives[1].behind()):     # until all of them are forgotten
+        while switch.flows() or any(switch.drives[1].behind()):  # until all of them are forgotten
             app.receive(1)
             switch.turns(20)
             assert time.monotonic() < end
@@ -459,11 +463,11 @@ def test_a_rate_that_was_told_in_bad_times_does_not_last():
                     told.append((clock.ns, words[9]))
 
     while not told:
-        pass_by(100, 10, 4)                     # 100 MB/s come, 40 MB/s are taken
+        pass_by(100, 10, 4)  # 100 MB/s come, 40 MB/s are taken
     rate = told[-1][1]
     assert 20e6 < rate < 60e6, "it is told the receiver's rate"
-    pass_by(5_000, 10**9, 4)                    # it rests, and what waits is taken
+    pass_by(5_000, 10**9, 4)  # it rests, and what waits is taken
     gap, before, start = round(1000 / (0.75 * rate / 1e6) / 5) * 5, len(told), clock.ns
-    pass_by(3_000, gap, 2)                      # slower still, for a moment
+    pass_by(3_000, gap, 2)  # slower still, for a moment
     pass_by(60_000, gap, 100)
     assert told[before:] and told[-1][1] > 1.2 * rate and told[before][0] - start < 40_000_000

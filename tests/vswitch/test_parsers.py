@@ -16,12 +16,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from penstock.errors import SpecError
+from penstock.vswitch.attach.open import open_port
+from penstock.vswitch.attach.pcapfile import PCAP_BEGINNING, PCAPNG_BEGINNING, as_records, parse_frames
 from penstock.vswitch.daemon import protocol as messages
 from penstock.vswitch.daemon.server import checked
-from penstock.vswitch.attach.pcapfile import PCAP_BEGINNING, PCAPNG_BEGINNING, as_records, parse_frames
-from penstock.vswitch.attach.open import open_port
-from penstock.vswitch.memory.region import Region
 from penstock.vswitch.dataplane.switch import Switch
+from penstock.vswitch.memory.region import Region
 
 A, B = "10.0.0.1", "10.0.0.2"
 ANYTHING = [A, B, fuzz_region.C, fuzz_region.SIX_B, fuzz_region.SIX_C, "02:02:02:02:02:02", "04:04:04:04:04:04"]
@@ -120,7 +120,8 @@ def test_recordings(kind):
 
 VALUES = st.recursive(
     st.booleans() | st.integers() | st.floats() | st.text(max_size=8) | st.sampled_from(["backdraft", "1KB", "1ms", A]),
-    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6), inner, max_size=3), max_leaves=8,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=6), inner, max_size=3),
+    max_leaves=8,
 )
 KEYS = ["mode", "th_goal", "th_net", "flows", "spin", "socket", "cpu", "burst", "doorbells", "x"]
 SWITCH = st.dictionaries(st.sampled_from(KEYS), VALUES)
@@ -152,8 +153,18 @@ def test_spec_files(tmp_path):
 def test_requests(halves):
     """Half lines, several in one, nesting, numbers and names beyond every limit: an object, or None; no descriptor is kept."""
     rng = random.Random(halves)
-    good = [json.dumps({"attach": "a", "shape": {"rings": 3}}).encode(), b'{"show": "ports"}', b"[" * 5000, b"1" * 5000,
-            b'"\\ud800"', b'{"x": 1e999}', b"{}", b"[]", b"null", b'{"attach": "\\u0000"}']
+    good = [
+        json.dumps({"attach": "a", "shape": {"rings": 3}}).encode(),
+        b'{"show": "ports"}',
+        b"[" * 5000,
+        b"1" * 5000,
+        b'"\\ud800"',
+        b'{"x": 1e999}',
+        b"{}",
+        b"[]",
+        b"null",
+        b'{"attach": "\\u0000"}',
+    ]
     for _ in range(300):
         ours, theirs = socket.socketpair()
         with ours, theirs:

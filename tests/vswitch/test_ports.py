@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 from penstock.errors import PenstockError, SpecError
 from penstock.vswitch.attach import pcapfile
-from penstock.vswitch.ports.base import Bridge, Clock
 from penstock.vswitch.attach.open import capture, faults, open_link, open_port, trace
+from penstock.vswitch.ports.base import Bridge, Clock
 
 SIZES = [14, 15, 59, 60, 61, 128, 1000, 1513, 1514]
 
@@ -27,8 +27,10 @@ def random_frames(seed, count, sizes=SIZES, headers=False):
     """Frames that no kernel has an opinion on: an experimental EtherType, and an empty header where there is one."""
     rng = random.Random(seed)
     start = bytes(10) if headers else b""
-    return [start + rng.randbytes(12)[:12].replace(b"\xff", b"\x02") + b"\x88\xb5" + rng.randbytes(rng.choice(sizes) - 14)
-            for _ in range(count)]
+    return [
+        start + rng.randbytes(12)[:12].replace(b"\xff", b"\x02") + b"\x88\xb5" + rng.randbytes(rng.choice(sizes) - 14)
+        for _ in range(count)
+    ]
 
 
 def pass_through(a, b, frames, most=5.0, window=64):
@@ -78,7 +80,7 @@ def test_udp_sends_runs_of_equal_frames_as_one_message():
     a, b = udp_pair(headers=False)
     with a, b:
         frames = random_frames(1, 31, [1000]) + random_frames(1, 1, [300])
-        assert all(a.send(f) for f in frames)       # the batch is full
+        assert all(a.send(f) for f in frames)  # the batch is full
         with socket.socket(fileno=os.dup(b.fd)) as raw:
             data, ancillary, _, _ = raw.recvmsg(1 << 16, 64, socket.MSG_PEEK)
         assert data == b"".join(frames), "one message on the receiving side, too"
@@ -89,7 +91,7 @@ def test_udp_sends_runs_of_equal_frames_as_one_message():
 def test_udp_waits_for_a_batch_until_it_is_told_to_send():
     a, b = udp_pair(headers=False)
     with a, b:
-        frame, = random_frames(1, 1)
+        (frame,) = random_frames(1, 1)
         assert a.send(frame) and b.receive() is None and a.counters["frames_out"] == 0
         assert a.flush() and b.receive() == frame and a.counters["frames_out"] == 1
         assert a.send(frame) and a.receive() is None and b.receive() == frame, "receiving sends what waits"
@@ -99,7 +101,7 @@ def test_udp_listens_to_its_peer_only_and_to_frames_only():
     a, b = udp_pair(headers=False)
     with a, b, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as stranger:
         address = ("127.0.0.1", int(b.name.split("-")[0].rpartition(":")[2]))
-        frame, = random_frames(1, 1)
+        (frame,) = random_frames(1, 1)
         for data in (frame, b"", b"x" * 20):
             stranger.sendto(data, address)
         assert b.receive() is None and b.counters["refused"] == 3
@@ -153,7 +155,7 @@ def test_udp_between_two_processes():
         time.sleep(0.1)
         frames = random_frames(5, 2000, [*SIZES, 9000])
         end = time.monotonic() + 30
-        while a.counters["frames_in"] == 0 and time.monotonic() < end:      # until the other is there
+        while a.counters["frames_in"] == 0 and time.monotonic() < end:  # until the other is there
             a.send(frames[0])
             a.flush()
             time.sleep(0.02)
@@ -176,7 +178,7 @@ def test_a_link_has_rate_delay_and_burst_to_the_nanosecond():
     clock = Clock()
     a, b = open_link(rate="1Gbps", delay="5us", headers=False, clock=clock)
     frame = bytes(1000)
-    for at in (8_000, 16_000):                       # one after the other: 8 us each
+    for at in (8_000, 16_000):  # one after the other: 8 us each
         assert a.send(frame)
         clock.ns = 0
         assert b.receive() is None, at
@@ -218,6 +220,7 @@ def test_a_link_between_two_threads():
         for frame in frames:
             while not a.send(frame):
                 time.sleep(0)
+
     thread = threading.Thread(target=sender)
     thread.start()
     end = time.monotonic() + 20
@@ -254,7 +257,7 @@ def test_loss_is_as_asked_for_and_the_same_every_time():
 @pytest.mark.parametrize("headers", [True, False])
 def test_what_is_recorded_is_replayed_with_its_times(tmp_path, suffix, headers):
     path, clock = tmp_path / f"x.{suffix}", Clock(5_000_000_000)
-    frames = random_frames(8, 2000, [*SIZES, 65_000], headers)      # more than one page
+    frames = random_frames(8, 2000, [*SIZES, 65_000], headers)  # more than one page
     with open_port("pcap", write=path, headers=headers, clock=clock) as port:
         for frame in frames:
             assert port.send(frame)
@@ -426,24 +429,27 @@ def test_trace_remembers_the_last_frames():
 # ---- What is refused ----
 
 
-@pytest.mark.parametrize(("kind", "options", "says"), [
-    ("tpa", {}, 'did you mean "tap"'),
-    ("tap", {"name": "a name"}, "1 to 15 characters"),
-    ("tap", {}, "'name' is missing"),
-    ("tap", {"name": "lo"}, "lo"),
-    ("tap", {"nam": "x"}, 'did you mean "name"'),
-    ("packet", {"device": "nowhere"}, "no such interface"),
-    ("packet", {"device": "lo", "batch": 0}, "between 1 and 64"),
-    ("udp", {"local": "127.0.0.1", "peer": "127.0.0.1:1"}, "udp.local"),
-    ("udp", {"local": "127.0.0.1:0", "peer": "127.0.0.1:0"}, "udp.peer"),
-    ("udp", {"local": "127.0.0.1:0", "peer": "0.0.0.0:5"}, "one machine"),
-    ("udp", {"local": "127.0.0.1:0", "peer": "[::1]:5"}, "IPv6"),
-    ("udp", {"local": "203.0.113.7:7000", "peer": "127.0.0.1:5"}, "not an address of this machine"),
-    ("pcap", {}, "read"),
-    ("pcap", {"read": "/nowhere.pcap"}, "No such file"),
-    ("pcap", {"write": "x.txt"}, ".pcapng"),
-    ("pcap", {"write": "/nowhere/x.pcap"}, "No such file"),
-])
+@pytest.mark.parametrize(
+    ("kind", "options", "says"),
+    [
+        ("tpa", {}, 'did you mean "tap"'),
+        ("tap", {"name": "a name"}, "1 to 15 characters"),
+        ("tap", {}, "'name' is missing"),
+        ("tap", {"name": "lo"}, "lo"),
+        ("tap", {"nam": "x"}, 'did you mean "name"'),
+        ("packet", {"device": "nowhere"}, "no such interface"),
+        ("packet", {"device": "lo", "batch": 0}, "between 1 and 64"),
+        ("udp", {"local": "127.0.0.1", "peer": "127.0.0.1:1"}, "udp.local"),
+        ("udp", {"local": "127.0.0.1:0", "peer": "127.0.0.1:0"}, "udp.peer"),
+        ("udp", {"local": "127.0.0.1:0", "peer": "0.0.0.0:5"}, "one machine"),
+        ("udp", {"local": "127.0.0.1:0", "peer": "[::1]:5"}, "IPv6"),
+        ("udp", {"local": "203.0.113.7:7000", "peer": "127.0.0.1:5"}, "not an address of this machine"),
+        ("pcap", {}, "read"),
+        ("pcap", {"read": "/nowhere.pcap"}, "No such file"),
+        ("pcap", {"write": "x.txt"}, ".pcapng"),
+        ("pcap", {"write": "/nowhere/x.pcap"}, "No such file"),
+    ],
+)
 def test_mistakes_are_named(kind, options, says):
     with pytest.raises(SpecError) as e:
         open_port(kind, **options)

@@ -12,11 +12,11 @@ import pytest
 from test_devices import HERE, THERE, plugged, rows
 from test_lab import FORBIDDEN
 
-from penstock.vswitch.bench.rig import head
-from penstock.vswitch.daemon import protocol as messages
-from penstock.vswitch.client.client import connect
-from penstock.vswitch.bench.costs import Costs
 from penstock.vswitch.attach.lab import Namespace, veth
+from penstock.vswitch.bench.costs import Costs
+from penstock.vswitch.bench.rig import head
+from penstock.vswitch.client.client import connect
+from penstock.vswitch.daemon import protocol as messages
 from penstock.vswitch.dataplane.switch import Switch
 from penstock.vswitch.loadgen.harness import World
 
@@ -63,11 +63,13 @@ def test_iperf3(tmp_path, workers):
 @needs("redis-server", "redis-benchmark")
 def test_redis(tmp_path):
     with plugged(tmp_path) as (left, right, daemon):
-        right.start("redis-server", "--port", "6379", "--bind", THERE, "--save", "", "--protected-mode", "no",
-                    "--dir", str(tmp_path))
+        right.start(
+            "redis-server", "--port", "6379", "--bind", THERE, "--save", "", "--protected-mode", "no", "--dir", str(tmp_path)
+        )
         listening(left, 6379)
-        out = left.run("redis-benchmark", "-h", THERE, "-t", "set,get", "-n", "20000", "-c", "20", "-d", "100", "--csv",
-                       timeout=60)
+        out = left.run(
+            "redis-benchmark", "-h", THERE, "-t", "set,get", "-n", "20000", "-c", "20", "-d", "100", "--csv", timeout=60
+        )
         rates = dict(re.findall(r'^"(SET|GET)","([\d.]+)"', out, re.M))
         assert set(rates) == {"SET", "GET"} and all(float(rate) > 0 for rate in rates.values())
         print(f"redis through the switch: {rates}")
@@ -105,7 +107,8 @@ def test_nginx_and_wrk(tmp_path):
     (tmp_path / "index.html").write_bytes(page)
     (tmp_path / "nginx.conf").write_text(
         f"daemon off; pid {tmp_path}/pid; error_log stderr crit; user root; worker_processes 1; events {{}}\n"
-        f"http {{ access_log off; server {{ listen 8080; root {tmp_path}; }} }}\n")
+        f"http {{ access_log off; server {{ listen 8080; root {tmp_path}; }} }}\n"
+    )
     with plugged(tmp_path) as (left, right, daemon):
         right.start("nginx", "-p", str(tmp_path), "-c", str(tmp_path / "nginx.conf"))
         listening(left, 8080)
@@ -145,8 +148,10 @@ def lost_by_a_stopped_udp_receiver(left, right, there, seconds="2"):
         while "listening" not in server.stdout.readline():
             pass
     with right.slow(servers[0], work=0.001, rest=0.009):
-        clients = [left.start("iperf3", "-u", "-c", there, "-p", port, "-b", rate, "-l", "1000", "-t", seconds, "-J")
-                   for port, rate in (("5201", "400M"), ("5202", "20M"))]
+        clients = [
+            left.start("iperf3", "-u", "-c", there, "-p", port, "-b", rate, "-l", "1000", "-t", seconds, "-J")
+            for port, rate in (("5201", "400M"), ("5202", "20M"))
+        ]
         sums = [json.loads(each.communicate(timeout=60)[0])["end"]["sum"] for each in clients]
     return [(each["packets"], each["lost_packets"]) for each in sums]
 
@@ -234,8 +239,12 @@ def test_two_switches_and_a_udp_receiver_that_is_stopped_again_and_again(tmp_pat
 def test_two_switches_and_a_native_receiver_with_so_many_cycles_per_packet(tmp_path, cycles):
     """300 000 frames/s are for a receiver that spends so long on each; with 5000 cycles it takes fewer. Nothing is lost."""
     shape = {"buffers": 4096, "rings": 1024, "buffer_bytes": 256}
-    with two_switches(tmp_path) as (_, _, paths), connect("client", paths[0], **shape) as client, \
-            connect("slow", paths[1], **shape) as slow, connect("fast", paths[1], **shape) as fast:
+    with (
+        two_switches(tmp_path) as (_, _, paths),
+        connect("client", paths[0], **shape) as client,
+        connect("slow", paths[1], **shape) as slow,
+        connect("fast", paths[1], **shape) as fast,
+    ):
         world = World(Switch(), Costs())
         sender = world.app("client", client.region)
         victims = world.app("fast", fast.region)
@@ -245,7 +254,7 @@ def test_two_switches_and_a_native_receiver_with_so_many_cycles_per_packet(tmp_p
         world.drive(2.0)
         sent = [each["sent"] for each in world.streams(sender)]
         end = time.monotonic() + 20
-        while world.received(victims)[0] < sent[1] and time.monotonic() < end:      # what it offered until then, at least
+        while world.received(victims)[0] < sent[1] and time.monotonic() < end:  # what it offered until then, at least
             world.drive(0.05)
         got = world.received(receiver)[0], world.received(victims)[0]
         near, far = of_two(paths)

@@ -110,8 +110,16 @@ def test_two_processes():
 
 
 def test_a_shape_may_be_anything():
-    for shape in ({"rings": 0}, {"queues": -1}, {"bells": 3}, {"buffers": 10**9}, {"rings": "many"}, {"colour": 3},
-                  {"queues": True}, {"buffer_bytes": 100}):
+    for shape in (
+        {"rings": 0},
+        {"queues": -1},
+        {"bells": 3},
+        {"buffers": 10**9},
+        {"rings": "many"},
+        {"colour": 3},
+        {"queues": True},
+        {"buffer_bytes": 100},
+    ):
         with pytest.raises(SpecError):
             Region.create(**shape)
     app = Region.create(**SMALL)
@@ -147,9 +155,9 @@ def test_nonsense_is_counted_and_passed_over(seed):
         at = rng.integers(0, len(region), 40)
         kind = rng.integers(0, 4)
         words = rng.integers(0, 2**63, 40, dtype=np.uint64) if kind == 0 else rng.integers(0, 40, 40, dtype=np.uint64)
-        if kind == 2:                           # links
+        if kind == 2:  # links
             words |= np.uint64(1 << 63)
-        if kind == 3:                           # packets and doorbells
+        if kind == 3:  # packets and doorbells
             words |= rng.integers(0, 100, 40, dtype=np.uint64) << np.uint64(32)
             words |= rng.integers(0, 2, 40, dtype=np.uint64) << np.uint64(62)
         region[at] = words

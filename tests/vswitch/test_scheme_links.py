@@ -9,13 +9,13 @@ import pytest
 from test_schemes import address, numbered, numbers_of
 
 from penstock.errors import SpecError
-from penstock.vswitch.daemon import protocol as messages
-from penstock.vswitch.client.client import connect
-from penstock.vswitch.daemon.server import Daemon
-from penstock.vswitch.schemes.switch import SchemeSwitch
-from penstock.vswitch.ports.base import Clock
 from penstock.vswitch.attach.open import faults, open_link
+from penstock.vswitch.client.client import connect
+from penstock.vswitch.daemon import protocol as messages
+from penstock.vswitch.daemon.server import Daemon
 from penstock.vswitch.memory.region import Region
+from penstock.vswitch.ports.base import Clock
+from penstock.vswitch.schemes.switch import SchemeSwitch
 
 PLACES = [{"name": f"p{i}", "rate": "10Gbps", "node": int(i >= 2)} for i in range(4)]
 LINKS = [{"between": [0, 1], "rate": "10Gbps", "delay": "2us"}]
@@ -60,18 +60,18 @@ def test_a_slow_receiver_behind_the_other_switch(scheme):
     got = pair.run(3000, sends, [3])
     near, far = pair.switches
     assert any(p["by"] == "receiver" for p in far.pauses())
-    if scheme == "bfc":             # a queue for each flow at both: the other flow has all of the link
+    if scheme == "bfc":  # a queue for each flow at both: the other flow has all of the link
         assert numbers_of(got[3]) == list(range(2500))
         assert any(p["port"] == "p0" and p["by"] == "scheme" for p in near.pauses())
         held = near.counters()["stored_bytes"], far.counters()["stored_bytes"]
         assert all(0 < x < 100_000 for x in held), held
-    elif scheme == "pfc":           # the link waits, with everything
+    elif scheme == "pfc":  # the link waits, with everything
         assert len(got[3]) < 1500
-    elif scheme.startswith("floodgate"):        # credits hold the slow flow back at the first switch, not the other one
+    elif scheme.startswith("floodgate"):  # credits hold the slow flow back at the first switch, not the other one
         assert numbers_of(got[3]) == list(range(2500))
         if scheme == "floodgate":
             assert near.counters()["stored_bytes"] > far.counters()["stored_bytes"]
-        else:                                       # and pauses its application
+        else:  # and pauses its application
             assert [p["by"] for p in near.pauses()] == ["scheme"] and near.counters()["stored_bytes"] < 50_000
     more = pair.run(6000, sends)
     assert numbers_of(more[2]) == list(range(2500)) and numbers_of(got[3] + more[3]) == list(range(2500))
@@ -101,7 +101,7 @@ def test_frames_that_the_other_end_cannot_have_sent():
         frame[random.randrange(10 + 12, len(frame))] ^= 1 << random.randrange(8)
         bad.append(bytes(frame))
     bad += [bytes(random.randrange(256) for _ in range(random.randrange(200))) for _ in range(200)]
-    bad = [frame for frame in bad if len(frame) >= 24]          # the link itself refuses shorter ones
+    bad = [frame for frame in bad if len(frame) >= 24]  # the link itself refuses shorter ones
 
     def tell(frames):
         for at in range(0, len(frames), 32):
@@ -197,7 +197,7 @@ def test_two_processes_over_udp(tmp_path):
                 del slow[: a.send(0, slow[:32])]
                 got += b.receive(64, timeout=0.001)
             assert numbers_of(got) == list(range(4000))
-            time.sleep(0.1)                 # what BFC repeats, it repeats for a while
+            time.sleep(0.1)  # what BFC repeats, it repeats for a while
             rows = [ask(path, show="counters")["counters"]["links"][0] for path in paths]
             assert rows[1]["came"] == rows[0]["sent"] >= 4500 and rows[1]["sent"] == rows[0]["came"] > 0
             assert not any(row["malformed"] or row["lost"] or row["replayed"] for row in rows)

@@ -11,20 +11,20 @@ from daemons import running
 from frames import payload_of, udp
 
 import penstock as ps
-from penstock.errors import SpecError
-from penstock.sim.config import HostConfig, Measure
 from penstock.composition import parse
+from penstock.errors import SpecError
 from penstock.sim import results
+from penstock.sim.config import HostConfig, Measure
 from penstock.sim.simulate import Runner
-from penstock.vswitch.daemon import protocol as messages
 from penstock.vswitch.client.client import connect
+from penstock.vswitch.daemon import protocol as messages
 from penstock.vswitch.daemon.server import Daemon
-from penstock.vswitch.schemes.switch import SchemeSwitch
 from penstock.vswitch.memory.region import Region
+from penstock.vswitch.schemes.switch import SchemeSwitch
 
 FRAME = 1048
 COLUMNS = ["event", "port", "in_port", "queue", "upstream_q", "size", "queue_bytes", "port_bytes"]
-ACK = 60 * 800              # ps that an ACK of the simulator takes
+ACK = 60 * 800  # ps that an ACK of the simulator takes
 US = 10**6
 
 
@@ -48,8 +48,20 @@ def switch_of(ports, links=(), shape=None, delay="1us", parameters=None, **setti
 
 def simulated(topo, flows, scheme):
     """The simulator's own run: its packet trace, and the pauses that its hosts got."""
-    runner = Runner(topo, flows, parse(scheme), 1, 1, int(flows.start_ps[-1]) + 1, True, None,
-                    Measure(packets=True, pauses=True, sample="0us", flows=False), HostConfig(), 0.0, None)
+    runner = Runner(
+        topo,
+        flows,
+        parse(scheme),
+        1,
+        1,
+        int(flows.start_ps[-1]) + 1,
+        True,
+        None,
+        Measure(packets=True, pauses=True, sample="0us", flows=False),
+        HostConfig(),
+        0.0,
+        None,
+    )
     runner.run()
     return results.rows(runner, "trace"), results.rows(runner, "pause")
 
@@ -62,7 +74,7 @@ def replayed(topo, flows, scheme, trace, ports, links=(), **settings):
     """The same frames to a switch by a clock of ours, each when the simulator's host began to send it; frames by receiver."""
     switch, apps = switch_of(ports, links, scheme=scheme, frame=FRAME, trace=True, **settings)
     came = trace[(trace["node"] == topo.hosts) & np.isin(trace["event"], (0, 4)) & (trace["kind"] == 0)]
-    _, first = np.unique(came[["number", "seq"]], return_index=True)        # what was held back is enqueued later
+    _, first = np.unique(came[["number", "seq"]], return_index=True)  # what was held back is enqueued later
     came = came[first]
     came = came[np.argsort(came["time"] - came["size"].astype(np.int64) * 800, kind="stable")]
     got = [0] * len(apps)
@@ -113,9 +125,18 @@ def incast(topo, count, size):
     return ps.flow_list(topo, chosen)
 
 
-@pytest.mark.parametrize("scheme, buffer, pauses", [
-    ("bfc", "12MB", True), ("bfc:paper", "12MB", True), ("dqa:stochastic+pfc", "300KB", True), ("pfc", "300KB", True),
-    ("pfc:ns3", "400KB", True), ("dqa", "12MB", False), ("ideal_fq", "12MB", False)])
+@pytest.mark.parametrize(
+    "scheme, buffer, pauses",
+    [
+        ("bfc", "12MB", True),
+        ("bfc:paper", "12MB", True),
+        ("dqa:stochastic+pfc", "300KB", True),
+        ("pfc", "300KB", True),
+        ("pfc:ns3", "400KB", True),
+        ("dqa", "12MB", False),
+        ("ideal_fq", "12MB", False),
+    ],
+)
 def test_decisions_are_the_simulators_packet_by_packet(scheme, buffer, pauses):
     """Times, queues, what they held, the upstream queue: equal to the picosecond for every packet in and out of the switch.
 
@@ -182,7 +203,7 @@ def test_what_a_stopped_receiver_does(scheme):
         assert {"port": "p0", "queue": None, "to_device": False, "left_ns": None, "by": "scheme"} in switch.pauses()
         assert len(got[2]) < 600
     held = switch.flows()[0]["waiting_bytes"]
-    assert 128_000 < held < 128_000 + 20_000            # th_over, and what was on the line
+    assert 128_000 < held < 128_000 + 20_000  # th_over, and what was on the line
     got2 = pump(switch, apps, [1, 2], 4000, [(0, 0, slow), (0, 1, fast)])
     assert numbers_of(got2[1]) == list(range(1500)) and numbers_of(got[2] + got2[2]) == list(range(1500))
     assert switch.pauses() == [] and not any(p["drops"] for p in switch.ports()) and not switch.waiting()
@@ -275,7 +296,7 @@ def test_a_receiver_without_memory_holds_frames_and_loses_none():
     pump(switch, apps, [], 500, sends[1:])
     sends.append((2, 0, numbered(2, 1, 200, source_port=9)))
     pump(switch, apps, [], 500, sends[2:])
-    assert switch.waiting() and switch.counters()["packets"] < 100      # most of them wait where they were
+    assert switch.waiting() and switch.counters()["packets"] < 100  # most of them wait where they were
     assert {"port": "p1", "queue": None, "to_device": False, "left_ns": None, "by": "receiver"} in switch.pauses()
     for _ in range(1200):
         pump(switch, apps, [], 20, sends)
@@ -348,10 +369,10 @@ def test_a_new_world_begins_without_a_loss():
             got[i] += frames
         pauses = switch.ports()[0]["pauses"]
         assert pauses > 0
-        assert not switch.renew()               # not while a receiver holds frames up
+        assert not switch.renew()  # not while a receiver holds frames up
         for i, frames in pump(switch, apps, [1, 2], 100).items():
             got[i] += frames
-        time.sleep(0.01)                        # it goes by the machine's clock, which ours must not be ahead of
+        time.sleep(0.01)  # it goes by the machine's clock, which ours must not be ahead of
         assert switch.waiting() and switch.renew() and switch.time == 0
         assert switch.ports()[0]["pauses"] >= pauses
     for i, frames in pump(switch, apps, [1, 2], 6000, sends).items():
@@ -360,11 +381,20 @@ def test_a_new_world_begins_without_a_loss():
     assert not any(p["drops"] for p in switch.ports())
 
 
-@pytest.mark.parametrize("settings, says", [
-    ({"scheme": "hpcc"}, "needs its senders"), ({"scheme": "backdraft"}, "needs its senders"), ({"scheme": "bcf"}, "unknown"),
-    ({"scheme": "window_cap"}, "nothing of it runs at a switch"), ({"scheme": "bfc", "mode": "lossy"}, "give mode or scheme"),
-    ({"scheme": "bfc", "bufer": 3}, "unknown key"), ({"scheme": "bfc", "packets": 0}, "must be a whole number"),
-    ({"scheme": "bfc", "frame": 40}, "must be more than"), ({"scheme": "pfc", "buffer": "10KB"}, "headroom")])
+@pytest.mark.parametrize(
+    "settings, says",
+    [
+        ({"scheme": "hpcc"}, "needs its senders"),
+        ({"scheme": "backdraft"}, "needs its senders"),
+        ({"scheme": "bcf"}, "unknown"),
+        ({"scheme": "window_cap"}, "nothing of it runs at a switch"),
+        ({"scheme": "bfc", "mode": "lossy"}, "give mode or scheme"),
+        ({"scheme": "bfc", "bufer": 3}, "unknown key"),
+        ({"scheme": "bfc", "packets": 0}, "must be a whole number"),
+        ({"scheme": "bfc", "frame": 40}, "must be more than"),
+        ({"scheme": "pfc", "buffer": "10KB"}, "headroom"),
+    ],
+)
 def test_what_cannot_be_is_refused(settings, says):
     with pytest.raises(SpecError, match=says):
         switch_of(["10Gbps"] * 2, **settings)
@@ -381,7 +411,7 @@ def daemon(tmp_path):
 def test_a_process_with_a_scheme(daemon):
     """By the machine's clock, with sockets and doorbells: a stopped receiver pauses one transmit queue, nothing is lost."""
     path = daemon.path
-    ask = lambda **message: messages.ask(path, message)     # noqa: E731
+    ask = lambda **message: messages.ask(path, message)  # noqa: E731
     with connect("p0", path, buffers=2048) as a, connect("p1", path) as b, connect("p2", path) as c:
         slow, fast = numbered(0, 1, 600), numbered(0, 2, 600, source_port=9)
         got, end = [], time.monotonic() + 20
@@ -404,15 +434,22 @@ def test_a_process_with_a_scheme(daemon):
         assert ask(drain=True)["drained"] and not any(p["drops"] for p in ask(show="ports")["ports"])
         before = ask(show="counters")["counters"]["rounds"]
         time.sleep(0.3)
-        assert ask(show="counters")["counters"]["rounds"] - before < 3000       # it sleeps
+        assert ask(show="counters")["counters"]["rounds"] - before < 3000  # it sleeps
 
 
-@pytest.mark.parametrize("content, says", [
-    ({"port": [{"name": "a", "addresses": ["10.0.0.1"], "rate": "1Gbps"}]}, "port.rate: it is for a switch that runs a scheme"),
-    ({"port": [{"name": "a", "addresses": ["10.0.0.1"]}], "link": []}, "link: it is for"),
-    ({"port": [{"name": "a", "addresses": ["10.0.0.1"]}], "switch": {"scheme": "bfc"}, "link": 3}, "must be tables"),
-    ({"port": [{"name": "a", "addresses": ["10.0.0.1"]}], "switch": {"scheme": "bfc"}, "scheme": {"queus": 3}}, "queues"),
-    ({"port": [{"name": "a", "addresses": ["10.0.0.1"]}], "switch": {"scheme": "bfc", "frame": 1 << 20}}, "bytes or less")])
+@pytest.mark.parametrize(
+    "content, says",
+    [
+        (
+            {"port": [{"name": "a", "addresses": ["10.0.0.1"], "rate": "1Gbps"}]},
+            "port.rate: it is for a switch that runs a scheme",
+        ),
+        ({"port": [{"name": "a", "addresses": ["10.0.0.1"]}], "link": []}, "link: it is for"),
+        ({"port": [{"name": "a", "addresses": ["10.0.0.1"]}], "switch": {"scheme": "bfc"}, "link": 3}, "must be tables"),
+        ({"port": [{"name": "a", "addresses": ["10.0.0.1"]}], "switch": {"scheme": "bfc"}, "scheme": {"queus": 3}}, "queues"),
+        ({"port": [{"name": "a", "addresses": ["10.0.0.1"]}], "switch": {"scheme": "bfc", "frame": 1 << 20}}, "bytes or less"),
+    ],
+)
 def test_what_a_spec_may_not_say(content, says, tmp_path):
     with pytest.raises(SpecError, match=says):
         Daemon({**content, "port": [*content["port"], {"name": "b", "addresses": ["10.0.0.2"]}]}, str(tmp_path / "s"))

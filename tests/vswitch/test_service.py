@@ -18,9 +18,9 @@ from frames import udp
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from penstock.vswitch.client import capture as capturing
-
-from penstock.vswitch.daemon import doctor, protocol as messages
 from penstock.vswitch.client.client import connect
+from penstock.vswitch.daemon import doctor
+from penstock.vswitch.daemon import protocol as messages
 from penstock.vswitch.daemon.server import Daemon
 from penstock.vswitch.daemon.systemd import Pulse, notify
 
@@ -176,7 +176,10 @@ print("down", flush=True)
             assert messages.ask(path, {"set": change})["settings"]["th_net"] == 10**6
             text = urllib.request.urlopen(f"http://127.0.0.1:{said[1]}/metrics", timeout=10).read().decode()
             assert len(list(text_string_to_metric_families(text))) > 20
-        code = f"from penstock.vswitch.client.client import connect as c\np = c('a', {path!r}); print(1, flush=True); p.receive(1, 60)"
+        code = (
+            f"from penstock.vswitch.client.client import connect\n"
+            f"p = connect('a', {path!r}); print(1, flush=True); p.receive(1, 60)"
+        )
         child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
         child.stdout.readline()
         child.kill()

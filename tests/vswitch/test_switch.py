@@ -9,8 +9,8 @@ import pytest
 from frames import payload_of, udp
 
 from penstock.errors import SpecError
-from penstock.vswitch.memory.region import Region
 from penstock.vswitch.dataplane.switch import DEFAULTS, Switch, address_text, address_words, checked
+from penstock.vswitch.memory.region import Region
 
 A, B, C = "10.0.0.1", "10.0.0.2", "10.0.0.3"
 LOSSLESS = ["pfc", "dpfq", "backdraft"]
@@ -285,7 +285,7 @@ def slow_run(mode, frames=6000, per_s=20_000):
     """A receiver that takes so many frames a second from a sender that wants to send many more; pauses and frames lost."""
     switch, a, b = switch_of(A, B, mode=mode, th_goal="8KB", th_over="24KB", th_net="32KB", shape={"buffers": 4096})
     batch = [udp(A, B, payload=bytes(100))] * 16
-    got, starved, now, due = 0, 0, 10**9, 0.0          # ns of a virtual clock; a turn takes 2 us
+    got, starved, now, due = 0, 0, 10**9, 0.0  # ns of a virtual clock; a turn takes 2 us
     while got < frames:
         if a.waiting(0) < 100_000:
             a.send(0, batch)
@@ -418,7 +418,7 @@ def test_the_rate_of_a_receiver_that_works_in_bursts():
     switch, a, b = switch_of(A, B, mode="dpfq", th_goal="8KB", th_over="24KB", th_net="32KB", shape={"buffers": 4096})
     batch, now, seen, taken = [udp(A, B, payload=bytes(100))] * 16, 10**9, [], 0
     for ms in range(300):
-        for step in range(200):                     # 5 us each
+        for step in range(200):  # 5 us each
             if a.waiting(0) < 100_000:
                 a.send(0, batch)
             switch.turn_at(now)

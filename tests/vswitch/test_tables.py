@@ -32,10 +32,24 @@ def test_a_hundred_columns_are_enough(what):
     switch, *_ = switch_of(["10.0.0.1", "fd00::1"], "fd00:1234:1234:1234:1234:1234:1234:1234")
     row = switch.ports()[0] | {"port": "x" * 200, "state": "nonsense", "waiting_frames": 10**7, "not_taken_frames": 10**7}
     row |= {key: 10**17 for key in row if key.endswith(("_frames", "_bytes"))} | {"flows": 10**5, "pauses": 10**11}
-    flow = {"source": "fd00:1234:1234:1234:1234:1234:1234:1234", "source_port": 65535, "target": "fd00::1", "target_port": 1,
-            "protocol": 17, "from": "a", "to": "y" * 99, "queue": 65535, "waiting_bytes": 10**9, "longest_bytes": 10**9,
-            "rate_bytes_per_s": 10**11, "frames": 10**14, "bytes": 10**17, "dropped": 10**9, "pauses": 10**9,
-            "paused_ns": 10**17}  # fmt: skip
+    flow = {
+        "source": "fd00:1234:1234:1234:1234:1234:1234:1234",
+        "source_port": 65535,
+        "target": "fd00::1",
+        "target_port": 1,
+        "protocol": 17,
+        "from": "a",
+        "to": "y" * 99,
+        "queue": 65535,
+        "waiting_bytes": 10**9,
+        "longest_bytes": 10**9,
+        "rate_bytes_per_s": 10**11,
+        "frames": 10**14,
+        "bytes": 10**17,
+        "dropped": 10**9,
+        "pauses": 10**9,
+        "paused_ns": 10**17,
+    }
     rows = {"flows": [flow], "pauses": [{"port": "x" * 99, "queue": 9, "left_ns": 10**9}]}.get(what, [row])
     lines = tables.shown(what, rows, 100)
     assert len(lines) == 2 and all(len(line) <= 100 for line in lines), lines
@@ -52,13 +66,35 @@ def test_everything_is_in_the_wide_table():
 
 
 def test_units():
-    for count, text in ((0, "0 B"), (999, "999 B"), (1000, "1 KB"), (47_040, "47 KB"), (999_499, "999 KB"), (999_600, "1 MB"),
-                        (12_345_678, "12.3 MB"), (4_560_000_000, "4.6 GB"), (10**13, "10,000.0 GB")):  # fmt: skip
+    for count, text in (
+        (0, "0 B"),
+        (999, "999 B"),
+        (1000, "1 KB"),
+        (47_040, "47 KB"),
+        (999_499, "999 KB"),
+        (999_600, "1 MB"),
+        (12_345_678, "12.3 MB"),
+        (4_560_000_000, "4.6 GB"),
+        (10**13, "10,000.0 GB"),
+    ):
         assert tables.size(count) == text
-    for count, text in ((0, "0"), (999_999, "999,999"), (1_234_567, "1.2 M"), (999_949_999, "999.9 M"), (999_950_000, "1.0 G"),
-                        (10**12, "1.0 T")):  # fmt: skip
+    for count, text in (
+        (0, "0"),
+        (999_999, "999,999"),
+        (1_234_567, "1.2 M"),
+        (999_949_999, "999.9 M"),
+        (999_950_000, "1.0 G"),
+        (10**12, "1.0 T"),
+    ):
         assert tables.count(count) == text
-    for ns, text in ((0, "0"), (5, "5 ns"), (999, "999 ns"), (1500, "1.5 us"), (2_340_000, "2.34 ms"), (10**10, "10 s"),
-                     (3_600 * 10**9, "3,600 s")):  # fmt: skip
+    for ns, text in (
+        (0, "0"),
+        (5, "5 ns"),
+        (999, "999 ns"),
+        (1500, "1.5 us"),
+        (2_340_000, "2.34 ms"),
+        (10**10, "10 s"),
+        (3_600 * 10**9, "3,600 s"),
+    ):
         assert tables.duration(ns) == text
     assert tables.rate(125_000_000) == "1.0 Gbit/s" and tables.rate(0) == "-" and tables.rate(1) == "8 bit/s"

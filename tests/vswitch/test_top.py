@@ -14,10 +14,24 @@ from penstock.vswitch.client.top import History, Sample
 
 
 def row(sent, waiting=0):
-    port = {"received_frames": 0, "received_bytes": 0, "sent_frames": sent, "sent_bytes": 1000 * sent, "pauses": 0, "flows": 1,
-            "drops": {"full": 3}, "device": {"kernel_lost": 4}}
-    flow = {"bytes": 1000 * sent, "waiting_bytes": waiting, "longest_bytes": waiting, "rate_bytes_per_s": 5, "pauses": 1,
-            "dropped": 0}
+    port = {
+        "received_frames": 0,
+        "received_bytes": 0,
+        "sent_frames": sent,
+        "sent_bytes": 1000 * sent,
+        "pauses": 0,
+        "flows": 1,
+        "drops": {"full": 3},
+        "device": {"kernel_lost": 4},
+    }
+    flow = {
+        "bytes": 1000 * sent,
+        "waiting_bytes": waiting,
+        "longest_bytes": waiting,
+        "rate_bytes_per_s": 5,
+        "pauses": 1,
+        "dropped": 0,
+    }
     return {"b": port}, {"x": flow}
 
 

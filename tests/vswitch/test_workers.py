@@ -15,8 +15,8 @@ from penstock.errors import SpecError
 from penstock.vswitch.client.client import connect
 from penstock.vswitch.daemon.server import Daemon
 from penstock.vswitch.daemon.server import checked as checked_spec
-from penstock.vswitch.memory.region import Region
 from penstock.vswitch.dataplane.switch import Switch, checked
+from penstock.vswitch.memory.region import Region
 
 FORK = multiprocessing.get_context("fork")
 ADDRESSES = {"a": "10.0.0.1", "b": "10.0.0.2", "c": "10.0.0.3", "d": "10.0.0.4"}

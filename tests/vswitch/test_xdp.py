@@ -8,10 +8,10 @@ from test_lab import FORBIDDEN, PERMITTED, PONG, check_same, drain, ping
 from test_ports import SIZES, random_frames
 
 from penstock.errors import SpecError
-from penstock.vswitch.linux import xdp_setup as xdp
-from penstock.vswitch.ports.base import Bridge
 from penstock.vswitch.attach.lab import Namespace, veth
 from penstock.vswitch.attach.open import capture, open_port
+from penstock.vswitch.linux import xdp_setup as xdp
+from penstock.vswitch.ports.base import Bridge
 
 FORBIDDEN = FORBIDDEN + ([] if PERMITTED["xdp"].permitted else [f"xdp: {PERMITTED['xdp'].detail}"])
 pytestmark = pytest.mark.skipif(bool(FORBIDDEN), reason="; ".join(FORBIDDEN))
@@ -38,7 +38,7 @@ def test_frames_of_all_sizes_both_ways(two, other):
     with open_in(two[0]) as a, open_in(two[1], other, **options) as b:
         drain(a, b)
         for seed, (x, y) in enumerate(((a, b), (b, a), (a, b), (b, a))):
-            check_same(x, y, random_frames(seed, 1500, SIZES))      # more than there are chunks, in the end
+            check_same(x, y, random_frames(seed, 1500, SIZES))  # more than there are chunks, in the end
         assert a.counters["frames_out"] == b.counters["frames_out"] == 3000
         assert not any(port.counters[name] for port in (a, b) for name in TROUBLE)
 
@@ -114,18 +114,21 @@ def test_wrappers_and_frames_that_are_too_long(two, tmp_path):
         a.close()
 
 
-@pytest.mark.parametrize(("options", "says"), [
-    ({"device": "nowhere"}, "no such interface"),
-    ({"device": "a name"}, "1 to 15 characters"),
-    ({}, "'device' is missing"),
-    ({"device": "veth0", "headers": True}, "xdp.headers = True"),
-    ({"device": "veth0", "queue": -1}, "xdp.queue"),
-    ({"device": "veth0", "queue": 77}, "must have a queue 77"),
-    ({"device": "veth0", "batch": 65}, "between 1 and 64"),
-    ({"device": "veth0", "memory": "3MiB"}, "power of two"),
-    ({"device": "veth0", "memory": "64KiB"}, "power of two"),
-    ({"device": "veth8"}, "ip link set veth8 up"),
-])
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        ({"device": "nowhere"}, "no such interface"),
+        ({"device": "a name"}, "1 to 15 characters"),
+        ({}, "'device' is missing"),
+        ({"device": "veth0", "headers": True}, "xdp.headers = True"),
+        ({"device": "veth0", "queue": -1}, "xdp.queue"),
+        ({"device": "veth0", "queue": 77}, "must have a queue 77"),
+        ({"device": "veth0", "batch": 65}, "between 1 and 64"),
+        ({"device": "veth0", "memory": "3MiB"}, "power of two"),
+        ({"device": "veth0", "memory": "64KiB"}, "power of two"),
+        ({"device": "veth8"}, "ip link set veth8 up"),
+    ],
+)
 def test_mistakes_are_named(two, options, says):
     two[0].run("ip", "link", "add", "veth8", "type", "veth", "peer", "name", "veth9")
     with two[0].inside(), pytest.raises(SpecError) as e:
@@ -136,6 +139,7 @@ def test_mistakes_are_named(two, options, says):
 def test_without_the_right_to_it(two, monkeypatch):
     def refuse(command, attributes):
         raise PermissionError(1, "Operation not permitted")
+
     monkeypatch.setattr(xdp, "bpf", refuse)
     with pytest.raises(SpecError, match="CAP_BPF"):
         open_in(two[0])

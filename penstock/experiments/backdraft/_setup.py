@@ -37,20 +37,31 @@ class Servers:
 
     def table(self, slow: dict[int, str] | None = None, paced: dict[int, str] | None = None) -> dict[str, Any]:
         """[topology]: `slow` applications take packets at this rate, `paced` ones send at this rate."""
-        changes = [{"time": "0s", "a": f"host{app}", "b": f"vswitch{app // self.apps}", "rate": rate, "of": f"host{app}"}
-                   for app, rate in (paced or {}).items()]  # fmt: skip
+        changes = [
+            {"time": "0s", "a": f"host{app}", "b": f"vswitch{app // self.apps}", "rate": rate, "of": f"host{app}"}
+            for app, rate in (paced or {}).items()
+        ]
         return {
-            "kind": "star", "hosts": self.servers, "rate": self.rate, "delay": self.delay, "buffer": "12MB",
+            "kind": "star",
+            "hosts": self.servers,
+            "rate": self.rate,
+            "delay": self.delay,
+            "buffer": "12MB",
             "vswitches": {"apps": self.apps, "rate": self.app_rate, "delay": "500ns", "buffer": self.vswitch_buffer},
             **({"receivers": [{"host": app, "rate": rate} for app, rate in slow.items()]} if slow else {}),
             **({"changes": changes} if changes else {}),
-        }  # fmt: skip
+        }
 
     def place(self) -> pl.Expr:
         """What kind of node `node` is."""
         apps = self.servers * self.apps
-        return pl.when(pl.col("node") < apps).then(pl.lit(APPLICATION)).when(
-            pl.col("node") < apps + self.servers).then(pl.lit(VSWITCH)).otherwise(pl.lit(SWITCH))  # fmt: skip
+        return (
+            pl.when(pl.col("node") < apps)
+            .then(pl.lit(APPLICATION))
+            .when(pl.col("node") < apps + self.servers)
+            .then(pl.lit(VSWITCH))
+            .otherwise(pl.lit(SWITCH))
+        )
 
 
 @dataclass(frozen=True)
@@ -68,15 +79,23 @@ class Scheme:
         return look(self.like, self.nth)
 
 
-SLOTS = "1073152B"      # 1024 slots of BESS's queue, full of packets
+SLOTS = "1073152B"  # 1024 slots of BESS's queue, full of packets
 LOSSY = Scheme("lossy", {"name": "backdraft", "overlay": False, "most": SLOTS, "dqa": {"assignment": "single"}}, "fifo")
 BACKDRAFT = Scheme("Backdraft", {"name": "backdraft"}, "backdraft")
 LOSSLESS = Scheme("lossless (PFC)", {"name": "pfc"}, "pfc")
 OVER_PFC = Scheme("Backdraft", {"name": "backdraft+pfc"}, "backdraft")
 
 
-def spec(schemes: Iterable[Scheme], topology: dict[str, Any], workload: Sequence[dict[str, Any]], duration: str,
-         drain: bool = False, sample: str = "100us", host: dict[str, Any] | None = None, **measure: Any) -> Spec:
+def spec(
+    schemes: Iterable[Scheme],
+    topology: dict[str, Any],
+    workload: Sequence[dict[str, Any]],
+    duration: str,
+    drain: bool = False,
+    sample: str = "100us",
+    host: dict[str, Any] | None = None,
+    **measure: Any,
+) -> Spec:
     """The spec of one traffic and several schemes."""
     return {
         "run": {"duration": duration, "seed": 1, "drain": drain},
@@ -94,6 +113,7 @@ def endless(flows: Sequence[tuple[int, int]], name: str) -> dict[str, Any]:
 
 
 # -- statistics of a run
+
 
 def ports(runs: Runs, label: str, servers: Servers) -> pl.DataFrame:
     """Every port with the place of its node."""

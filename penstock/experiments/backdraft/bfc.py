@@ -29,8 +29,16 @@ from penstock.experiments.style import BLACK, PAGE, figure, legend_above, letter
 TITLE = "Slow receivers under BFC, with and without Backdraft"
 PAPER = "Backdraft, NSDI 2022, section 2.2 (no figure)"
 SERVERS, RACKS, QUEUES = 16, 4, 32
-NETWORK = {"kind": "leaf_spine", "hosts": SERVERS, "tors": RACKS, "spines": 4, "rate": "100Gbps", "delay": "1us",
-           "buffer": "12MB", "vswitches": {"apps": 2, "rate": "100Gbps", "delay": "500ns", "buffer": "16MB"}}  # fmt: skip
+NETWORK = {
+    "kind": "leaf_spine",
+    "hosts": SERVERS,
+    "tors": RACKS,
+    "spines": 4,
+    "rate": "100Gbps",
+    "delay": "1us",
+    "buffer": "12MB",
+    "vswitches": {"apps": 2, "rate": "100Gbps", "delay": "500ns", "buffer": "16MB"},
+}
 SLOW = [2 * server for server in range(0, SERVERS, SERVERS // RACKS)]
 FAST = [2 * server + 1 for server in range(SERVERS)]
 SPEED, SENDERS, EACH = "2Gbps", [2 * server for server in range(SERVERS)], 8
@@ -38,8 +46,11 @@ DURATION = {"quick": "1ms", "paper": "10ms"}
 TH_NET = "300KB"
 ALONE = Scheme("BFC", {"name": "bfc"}, "bfc")
 RAISED = Scheme("BFC, 300 KB", {"name": "bfc", "edge_th_bytes": TH_NET}, "bfc", 1)
-BOTH = Scheme("BFC + Backdraft", {"name": "bfc+backdraft", "bfc": {"edge_th_bytes": TH_NET}, "dqa": {"edge_queues": 256},
-                                  "backdraft": {"most": "16MB"}}, "backdraft")  # fmt: skip
+BOTH = Scheme(
+    "BFC + Backdraft",
+    {"name": "bfc+backdraft", "bfc": {"edge_th_bytes": TH_NET}, "dqa": {"edge_queues": 256}, "backdraft": {"most": "16MB"}},
+    "backdraft",
+)
 SCHEMES = (ALONE, RAISED, BOTH)
 REFERENCE = "BFC, all fast"
 GROUPS = ("same server", "other servers")
@@ -49,14 +60,24 @@ DIFFERS: dict[str, Differs] = {}
 def specs(scale: str) -> dict[str, Spec]:
     """Slow receivers, and fast ones, with the same traffic."""
     steady = setup.endless([(src, dst) for dst in SLOW for src in SENDERS if src != dst for _ in range(EACH)], "steady")
-    victims = {"kind": "poisson", "sizes": "google", "load": 0.15, "load_on": "host", "hosts": FAST, "class": "victims",
-               "start": "50us"}  # fmt: skip
-    paces = [{"time": "0s", "a": f"host{src}", "b": f"vswitch{src // 2}", "rate": "10Gbps", "of": f"host{src}"}
-             for src in SENDERS]  # fmt: skip
+    victims = {
+        "kind": "poisson",
+        "sizes": "google",
+        "load": 0.15,
+        "load_on": "host",
+        "hosts": FAST,
+        "class": "victims",
+        "start": "50us",
+    }
+    paces = [
+        {"time": "0s", "a": f"host{src}", "b": f"vswitch{src // 2}", "rate": "10Gbps", "of": f"host{src}"} for src in SENDERS
+    ]
     paced = {**NETWORK, "changes": paces}
     slow = {**paced, "receivers": [{"host": host, "rate": SPEED} for host in SLOW]}
-    return {"slow": setup.spec(SCHEMES, slow, [steady, victims], DURATION[scale], flows=False),
-            "fast": setup.spec([ALONE], paced, [steady, victims], DURATION[scale], flows=False)}  # fmt: skip
+    return {
+        "slow": setup.spec(SCHEMES, slow, [steady, victims], DURATION[scale], flows=False),
+        "fast": setup.spec([ALONE], paced, [steady, victims], DURATION[scale], flows=False),
+    }
 
 
 def measure(runs: Runs, scale: str) -> pl.DataFrame:
@@ -69,11 +90,15 @@ def measure(runs: Runs, scale: str) -> pl.DataFrame:
         frames.append(setup.rows("cdf", series, np.quantile(found["slowdown"].to_numpy(), share), share))
         for group in (*GROUPS, "all"):
             part = found if group == "all" else found.filter(pl.col("group") == group)
-            frames += [setup.rows(f"{name}, {group}", series, [0], [part["slowdown"].quantile(q, "linear")])
-                       for name, q in (("p50", 0.5), ("p99", 0.99))]  # fmt: skip
-        frames += [setup.rows("unfinished", series, [0], [found["late"].mean()]),
-                   setup.rows("drops", series, [0], [runs.summary(label)["drops"]]),
-                   setup.rows("held", series, [0], [held_queues(runs, label)])]  # fmt: skip
+            frames += [
+                setup.rows(f"{name}, {group}", series, [0], [part["slowdown"].quantile(q, "linear")])
+                for name, q in (("p50", 0.5), ("p99", 0.99))
+            ]
+        frames += [
+            setup.rows("unfinished", series, [0], [found["late"].mean()]),
+            setup.rows("drops", series, [0], [runs.summary(label)["drops"]]),
+            setup.rows("held", series, [0], [held_queues(runs, label)]),
+        ]
     return pl.concat(frames)
 
 
@@ -86,7 +111,9 @@ def victims(runs: Runs, label: str) -> pl.DataFrame:
     group = pl.when(server % per_rack == 0).then(pl.lit(GROUPS[0])).otherwise(pl.lit(GROUPS[1]))
     return flows.select(
         pl.coalesce("slowdown", (end - pl.col("start_ns")) / pl.col("ideal_fct_ns")).alias("slowdown"),
-        pl.col("finish_ns").is_null().alias("late"), group.alias("group"))  # fmt: skip
+        pl.col("finish_ns").is_null().alias("late"),
+        group.alias("group"),
+    )
 
 
 def held_queues(runs: Runs, label: str) -> float:
@@ -105,24 +132,48 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
         p99 = {scheme.legend: value(data, f"p99, {group}", scheme.legend) / alone for scheme in SCHEMES}
         name = group.replace(" ", "-")
         found += [
-            within(f"spreads-{name}", f"victims to {group}: p99 slowdown, BFC: slow receivers / fast", "congestion spreads",
-                   p99[ALONE.legend], 3.0, quick=True),
+            within(
+                f"spreads-{name}",
+                f"victims to {group}: p99 slowdown, BFC: slow receivers / fast",
+                "congestion spreads",
+                p99[ALONE.legend],
+                3.0,
+                quick=True,
+            ),
             within(f"raised-{name}", f"the same with a threshold of {TH_NET}", "congestion spreads", p99[RAISED.legend], 3.0),
-            within(f"prevents-{name}", f"victims to {group}: p99 slowdown, BFC + Backdraft: slow / BFC, fast",
-                   "no congestion spreading", p99[BOTH.legend], 0.5, 1.5, quick=True),
-        ]  # fmt: skip
+            within(
+                f"prevents-{name}",
+                f"victims to {group}: p99 slowdown, BFC + Backdraft: slow / BFC, fast",
+                "no congestion spreading",
+                p99[BOTH.legend],
+                0.5,
+                1.5,
+                quick=True,
+            ),
+        ]
     held = {series: value(data, "held", series) for series in (ALONE.legend, BOTH.legend)}
     unfinished = {series: value(data, "unfinished", series) for series in (ALONE.legend, REFERENCE, BOTH.legend)}
     drops = value(data, "drops", BOTH.legend)
     return [
         *found,
-        holds("queues", "most queues of a port in the network that are held at once, of 32", "all, without Backdraft",
-              setup.text(held), held[ALONE.legend] == QUEUES and held[BOTH.legend] <= QUEUES / 2, "32, and at most 16"),
-        holds("unfinished", "share of victims that have not ended when the run does", "-", setup.text(unfinished),
-              unfinished[BOTH.legend] <= unfinished[REFERENCE] + 0.001 < unfinished[ALONE.legend],
-              "at most 0.1 % more than where all are fast, and fewer than BFC's"),
+        holds(
+            "queues",
+            "most queues of a port in the network that are held at once, of 32",
+            "all, without Backdraft",
+            setup.text(held),
+            held[ALONE.legend] == QUEUES and held[BOTH.legend] <= QUEUES / 2,
+            "32, and at most 16",
+        ),
+        holds(
+            "unfinished",
+            "share of victims that have not ended when the run does",
+            "-",
+            setup.text(unfinished),
+            unfinished[BOTH.legend] <= unfinished[REFERENCE] + 0.001 < unfinished[ALONE.legend],
+            "at most 0.1 % more than where all are fast, and fewer than BFC's",
+        ),
         holds("no-drops", "packets dropped, BFC + Backdraft", "0", drops, drops == 0, "0"),
-    ]  # fmt: skip
+    ]
 
 
 def plot(data: pl.DataFrame) -> Any:
@@ -133,8 +184,13 @@ def plot(data: pl.DataFrame) -> Any:
         points = setup.line(data, "cdf", series)
         left.plot(points["x"], points["y"], color=colour, linestyle=dash, label=series)
         heights = [value(data, f"p99, {group}", series) for group in GROUPS]
-        right.bar([x + (nth - 1.5) * 0.2 for x in range(len(GROUPS))], heights, 0.18, color=colour,
-                  alpha=0.5 if series == RAISED.legend else 1)  # fmt: skip
+        right.bar(
+            [x + (nth - 1.5) * 0.2 for x in range(len(GROUPS))],
+            heights,
+            0.18,
+            color=colour,
+            alpha=0.5 if series == RAISED.legend else 1,
+        )
     log_axis(left.xaxis)
     log_axis(right.yaxis)
     left.set_xlabel("slowdown of victims")

@@ -33,24 +33,37 @@ EVENTS = {"quick": 2, "paper": 20}
 MARKED = Scheme("lossy, DCTCP", {**LOSSY.table, "name": "dctcp+backdraft", "pfc": False}, "dctcp")
 SCHEMES = (LOSSY, MARKED, BACKDRAFT)
 DIFFERS = {
-    "p99-growth": Differs("what is sent again makes the slowest receiver lose more than it gains, so that requests pile up "
-                          "for as long as clients go on", "backdraft-repetition"),
+    "p99-growth": Differs(
+        "what is sent again makes the slowest receiver lose more than it gains, so that requests pile up "
+        "for as long as clients go on",
+        "backdraft-repetition",
+    ),
 }
 
 
 def specs(scale: str) -> dict[str, Spec]:
     """One for each speed of the receiver, and one of many small requests."""
     slowest, many = min(SPEEDS[scale]), 256
-    return {**{f"{speed:g}Gbps": requests(speed, FAN_IN, EVENTS[scale]) for speed in SPEEDS[scale]},
-            "many": requests(slowest, many, EVENTS[scale])}  # fmt: skip
+    return {
+        **{f"{speed:g}Gbps": requests(speed, FAN_IN, EVENTS[scale]) for speed in SPEEDS[scale]},
+        "many": requests(slowest, many, EVENTS[scale]),
+    }
 
 
 def requests(speed: float, fan_in: int, events: int) -> Spec:
     """So many requests at a time, of the same total, to a receiver of this speed."""
-    traffic = {"kind": "incast", "fan_in": fan_in, "size": EVENT_BYTES // fan_in, "hosts": list(range(1, CLIENTS + 1)),
-               "every": f"{EVERY_US}us", "receivers": [0], "jitter": "1us"}  # fmt: skip
-    return setup.spec(SCHEMES, NETWORK.table({0: f"{speed:g}Gbps"}), [traffic], f"{events * EVERY_US - 1}us", drain=True,
-                      host={"rto": "1ms"})  # fmt: skip
+    traffic = {
+        "kind": "incast",
+        "fan_in": fan_in,
+        "size": EVENT_BYTES // fan_in,
+        "hosts": list(range(1, CLIENTS + 1)),
+        "every": f"{EVERY_US}us",
+        "receivers": [0],
+        "jitter": "1us",
+    }
+    return setup.spec(
+        SCHEMES, NETWORK.table({0: f"{speed:g}Gbps"}), [traffic], f"{events * EVERY_US - 1}us", drain=True, host={"rto": "1ms"}
+    )
 
 
 def measure(runs: Runs, scale: str) -> pl.DataFrame:
@@ -66,8 +79,12 @@ def measure(runs: Runs, scale: str) -> pl.DataFrame:
             passed = (to_app["tx_bytes"] - to_app["control_bytes"] - to_app["ack_bytes"]) / 1048
             done = flows.select("start_ns", "finish_ns", "bytes").sort("start_ns").collect()
             p99 = flows.select(pl.col("fct_ns").quantile(0.99, "linear")).collect().item() / 1e6
-            found = {"goodput": float(done["bytes"].sum()) * 8 / busy_ns(done), "p99": p99,
-                     "loss": lost / (lost + passed), "lost in the network": setup.total(table, "drops", SWITCH)}  # fmt: skip
+            found = {
+                "goodput": float(done["bytes"].sum()) * 8 / busy_ns(done),
+                "p99": p99,
+                "loss": lost / (lost + passed),
+                "lost in the network": setup.total(table, "drops", SWITCH),
+            }
             frames += [setup.rows(panel, scheme.legend, [x], [y]) for panel, y in found.items()]
     return pl.concat(frames)
 
@@ -85,21 +102,58 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
     core = float(data.filter(pl.col("panel") == "lost in the network")["y"].sum())
     everywhere = float(data.filter((pl.col("panel") == "loss") & (pl.col("series") == overlay))["y"].sum())
     return [
-        within("loss", "share of packets lost at the slowest receiver, lossy", "10 %",
-               value(data, "loss", lossy, slowest), 0.1, 1.0, quick=True),
-        within("loss-dctcp", "share of packets lost with DCTCP and 256 requests at a time",
-               "DCTCP is unable to prevent packet loss", value(data, "loss", marked), 0.01, 1.0, quick=True),
+        within(
+            "loss",
+            "share of packets lost at the slowest receiver, lossy",
+            "10 %",
+            value(data, "loss", lossy, slowest),
+            0.1,
+            1.0,
+            quick=True,
+        ),
+        within(
+            "loss-dctcp",
+            "share of packets lost with DCTCP and 256 requests at a time",
+            "DCTCP is unable to prevent packet loss",
+            value(data, "loss", marked),
+            0.01,
+            1.0,
+            quick=True,
+        ),
         holds("no-loss", "packets lost with Backdraft, at any speed", "0", everywhere, everywhere == 0, "0"),
         holds("edge", "packets lost in the network, of all", "all loss is at the end host", core, core == 0, "0"),
-        within("p99", "99th percentile at the slowest receiver: lossy / Backdraft", "9.3 (Homa, slow core / fast core)",
-               value(data, "p99", lossy, slowest) / value(data, "p99", overlay, slowest), 1.0, quick=True),
-        within("p99-growth", "99th percentile, lossy: slowest receiver / fastest", "9.3",
-               value(data, "p99", lossy, slowest) / value(data, "p99", lossy, fastest), 4.65, 18.6),
-        ascending("goodput", "goodput at the slowest receiver, Gbit/s", "loss costs throughput",
-                  {name: value(data, "goodput", name, slowest) for name in (lossy, overlay)}),
-        within("full", "goodput of Backdraft at the slowest receiver over what it can take", "no throughput lost",
-               value(data, "goodput", overlay, slowest) * 1.048 / slowest, 0.95, 1.01, quick=True),
-    ]  # fmt: skip
+        within(
+            "p99",
+            "99th percentile at the slowest receiver: lossy / Backdraft",
+            "9.3 (Homa, slow core / fast core)",
+            value(data, "p99", lossy, slowest) / value(data, "p99", overlay, slowest),
+            1.0,
+            quick=True,
+        ),
+        within(
+            "p99-growth",
+            "99th percentile, lossy: slowest receiver / fastest",
+            "9.3",
+            value(data, "p99", lossy, slowest) / value(data, "p99", lossy, fastest),
+            4.65,
+            18.6,
+        ),
+        ascending(
+            "goodput",
+            "goodput at the slowest receiver, Gbit/s",
+            "loss costs throughput",
+            {name: value(data, "goodput", name, slowest) for name in (lossy, overlay)},
+        ),
+        within(
+            "full",
+            "goodput of Backdraft at the slowest receiver over what it can take",
+            "no throughput lost",
+            value(data, "goodput", overlay, slowest) * 1.048 / slowest,
+            0.95,
+            1.01,
+            quick=True,
+        ),
+    ]
 
 
 def plot(data: pl.DataFrame) -> Any:

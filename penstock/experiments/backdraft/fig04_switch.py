@@ -14,12 +14,12 @@ from typing import Any
 import polars as pl
 
 from penstock.experiments.backdraft import _setup as setup
-from penstock.vswitch.bench import rig as real
 from penstock.experiments.backdraft._setup import value
-from penstock.vswitch.bench.rig import Bench, Row
 from penstock.experiments.cache import Runs
 from penstock.experiments.claims import Claim, Differs, ascending, holds, within
 from penstock.experiments.style import ORANGE, PAGE, PURPLE, RED, SKY, figure, lettered, log_axis
+from penstock.vswitch.bench import rig as real
+from penstock.vswitch.bench.rig import Bench, Row
 
 TITLE = "Loss over the receiver's speed, and what loss costs (real switch)"
 PAPER = "Backdraft, NSDI 2022, figures 4 and 5"
@@ -54,8 +54,16 @@ def messages(mode: str, speed: float, scale: str) -> list[Row]:
         app = bench.app(f"client{client}", queues=8, buffers=1024, rings=64, buffer_bytes=1536, send=8 * LENGTH / SENDER_GBPS)
         for i in range(EACH):
             single = mode == LOSSY
-            bench.udp(app, receiver, 1000 if single else 1000 + i, queue=0 if single else i, length=LENGTH, burst=MESSAGE,
-                      gap=1e6 * EVERY_MS, most=1 << 20)  # fmt: skip
+            bench.udp(
+                app,
+                receiver,
+                1000 if single else 1000 + i,
+                queue=0 if single else i,
+                length=LENGTH,
+                burst=MESSAGE,
+                gap=1e6 * EVERY_MS,
+                most=1 << 20,
+            )
     bench.run(0, EVERY_MS * EVENTS[scale])
     found = {"loss": bench.lost(), "goodput": bench.goodput(receiver)}
     bench.close()
@@ -68,8 +76,9 @@ def requests(series: str, loss: float, scale: str) -> list[Row]:
     clients = bench.app("clients", buffer_bytes=256, loss=loss)
     server = bench.app("server", buffer_bytes=256, service=[1e6 / 187] * CLIENTS, loss=loss)
     for i in range(CLIENTS):
-        bench.rpc(clients, server, 1000 + i, 200, 200, queue=i, answer_queue=i, core=i, timeout=TIMEOUTS[series],
-                  phase=i * 731.0)      # clients that begin together would go on in lockstep
+        bench.rpc(
+            clients, server, 1000 + i, 200, 200, queue=i, answer_queue=i, core=i, timeout=TIMEOUTS[series], phase=i * 731.0
+        )  # clients that begin together would go on in lockstep
     bench.run(1, REQUESTS_MS[scale])
     found = {"requests": 1e3 * bench.rate(clients), "p99": bench.p99(clients)}
     bench.close()
@@ -85,22 +94,55 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
     at = LOSSES.index(0.01)
     found = [
         within("loss", f"share of frames lost at {slowest} Gbit/s, lossy", "10 %", lost[LOSSY][0], 0.1, 1.0, quick=True),
-        holds("speed", f"share of frames lost at {slowest} and {fastest} Gbit/s, lossy", "the slower, the more",
-              f"{lost[LOSSY][0]:.3g}, {lost[LOSSY][-1]:.3g}", lost[LOSSY][0] > lost[LOSSY][-1], "falls"),
+        holds(
+            "speed",
+            f"share of frames lost at {slowest} and {fastest} Gbit/s, lossy",
+            "the slower, the more",
+            f"{lost[LOSSY][0]:.3g}, {lost[LOSSY][-1]:.3g}",
+            lost[LOSSY][0] > lost[LOSSY][-1],
+            "falls",
+        ),
         holds("no-loss", "frames lost with Backdraft, at any speed", "0", max(lost[BACKDRAFT]), max(lost[BACKDRAFT]) == 0, "0"),
         ascending("goodput", f"goodput at {slowest} Gbit/s (Gbit/s)", "loss costs throughput", goodput),
-        within("full", f"goodput of Backdraft at {slowest} Gbit/s over what is offered", "no throughput lost",
-               goodput[BACKDRAFT] / OFFERED_GBPS, 0.98, 1.02, quick=True),
-        within("requests", "rate of requests at 1 % loss over that without, timeout 100 us", "halved: 0.5", rate[SHORT][at], 0.25,
-               0.75),
+        within(
+            "full",
+            f"goodput of Backdraft at {slowest} Gbit/s over what is offered",
+            "no throughput lost",
+            goodput[BACKDRAFT] / OFFERED_GBPS,
+            0.98,
+            1.02,
+            quick=True,
+        ),
+        within(
+            "requests",
+            "rate of requests at 1 % loss over that without, timeout 100 us",
+            "halved: 0.5",
+            rate[SHORT][at],
+            0.25,
+            0.75,
+        ),
         within("requests-slow", "the same, timeout 4 ms", "at most half", rate[LONG][at], 0.0, 0.5),
-        within("tail", "p99 of a request at 1 % loss over that without, timeout 100 us", "5 (figure 18)",
-               value(data, "p99", SHORT, 0.01) / value(data, "p99", SHORT), 2.5, 50),
-    ]  # fmt: skip
+        within(
+            "tail",
+            "p99 of a request at 1 % loss over that without, timeout 100 us",
+            "5 (figure 18)",
+            value(data, "p99", SHORT, 0.01) / value(data, "p99", SHORT),
+            2.5,
+            50,
+        ),
+    ]
     for series, values in rate.items():
         falls = all(later <= 1.02 * earlier for earlier, later in itertools.pairwise(values)) and values[-1] < 0.5
-        found.append(holds(f"falls-{series[8:].replace(' ', '-')}", f"{series}: relative rate from 0 to 10 % loss", "falls",
-                           ", ".join(f"{y:.3g}" for y in values), falls, "falls (within 2 %), below half"))  # fmt: skip
+        found.append(
+            holds(
+                f"falls-{series[8:].replace(' ', '-')}",
+                f"{series}: relative rate from 0 to 10 % loss",
+                "falls",
+                ", ".join(f"{y:.3g}" for y in values),
+                falls,
+                "falls (within 2 %), below half",
+            )
+        )
     return found
 
 

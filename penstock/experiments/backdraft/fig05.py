@@ -50,8 +50,14 @@ def specs(scale: str) -> dict[str, Spec]:
 
 def spec(network: dict[str, Any], traffic: dict[str, Any], timeout: str) -> Spec:
     """One traffic, no flow control at all."""
-    return {"run": {"duration": "1us", "seed": 1, "max_time": "20s"}, "topology": network, "scheme": {"name": "fifo"},
-            "workload": [traffic], "measure": {"sample": "0us"}, "host": {"rto": timeout}}  # fmt: skip
+    return {
+        "run": {"duration": "1us", "seed": 1, "max_time": "20s"},
+        "topology": network,
+        "scheme": {"name": "fifo"},
+        "workload": [traffic],
+        "measure": {"sample": "0us"},
+        "host": {"rto": timeout},
+    }
 
 
 def rounds(requests: int) -> list[dict[str, Any]]:
@@ -97,22 +103,54 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
     """One per cent halves what gets through, and moves the tail to the timeout."""
     relative = {series: value(data, "rate", series, 0.01) for series in (*TIMEOUTS, *STREAMS)}
     found = [
-        within("requests", "rate of requests at 1 % loss over that without, timeout 100 us", "halved: 0.5", relative[SHORT], 0.25,
-               0.75),
+        within(
+            "requests",
+            "rate of requests at 1 % loss over that without, timeout 100 us",
+            "halved: 0.5",
+            relative[SHORT],
+            0.25,
+            0.75,
+        ),
         within("requests-slow", "the same, timeout 4 ms", "at most half", relative[LONG], 0.0, 0.5),
-        within("stream", "throughput of a stream at 1 % loss over that without, timeout 100 us", "halved: 0.5",
-               relative[STREAM], 0.25, 0.75),
-        within("tail", "99th percentile of a request at 1 % loss over that without, timeout 100 us", "5 (figure 18)",
-               value(data, "p99", SHORT, 0.01) / value(data, "p99", SHORT, 0.0), 2.5, 50),
-        within("milliseconds", "99th percentile at 1 % loss, timeout 4 ms, us", "milliseconds",
-               value(data, "p99", LONG, 0.01), 1000, 100_000),
-    ]  # fmt: skip
+        within(
+            "stream",
+            "throughput of a stream at 1 % loss over that without, timeout 100 us",
+            "halved: 0.5",
+            relative[STREAM],
+            0.25,
+            0.75,
+        ),
+        within(
+            "tail",
+            "99th percentile of a request at 1 % loss over that without, timeout 100 us",
+            "5 (figure 18)",
+            value(data, "p99", SHORT, 0.01) / value(data, "p99", SHORT, 0.0),
+            2.5,
+            50,
+        ),
+        within(
+            "milliseconds",
+            "99th percentile at 1 % loss, timeout 4 ms, us",
+            "milliseconds",
+            value(data, "p99", LONG, 0.01),
+            1000,
+            100_000,
+        ),
+    ]
     for series in (*TIMEOUTS, *STREAMS):
         rates = setup.line(data, "rate", series)["y"].to_list()
         falls = all(later <= 1.02 * rate for rate, later in itertools.pairwise(rates)) and rates[-1] < 0.5
         name = series.replace(", timeout ", "-").replace(" ", "-")
-        found.append(holds(f"falls-{name}", f"{series}: relative rate from 0 to 10 % loss", "falls",
-                           ", ".join(f"{rate:.3g}" for rate in rates), falls, "falls (within 2 %), below half"))  # fmt: skip
+        found.append(
+            holds(
+                f"falls-{name}",
+                f"{series}: relative rate from 0 to 10 % loss",
+                "falls",
+                ", ".join(f"{rate:.3g}" for rate in rates),
+                falls,
+                "falls (within 2 %), below half",
+            )
+        )
     return found
 
 

@@ -14,16 +14,16 @@ from typing import Any
 import polars as pl
 
 from penstock.experiments.backdraft import _setup as setup
-from penstock.vswitch.bench import rig as real
 from penstock.experiments.backdraft._setup import value
-from penstock.vswitch.bench.rig import COSTS, Bench, Row
 from penstock.experiments.cache import Runs
 from penstock.experiments.claims import Claim, Differs, holds, within
 from penstock.experiments.style import BLUE, GREEN, PAGE, RED, SKY, figure, legend_above, lettered, log_axis
+from penstock.vswitch.bench import rig as real
+from penstock.vswitch.bench.rig import COSTS, Bench, Row
 
 TITLE = "A victim's requests beside a growing load (real switch)"
 PAPER = "Backdraft, NSDI 2022, figure 9"
-SIZES = {"200 B": (200, 1), "5 KB": (1280, 4)}      # a frame, frames of a message
+SIZES = {"200 B": (200, 1), "5 KB": (1280, 4)}  # a frame, frames of a message
 LOADS = {"quick": (0.1, 1.1), "paper": (0.1, 0.3, 0.5, 0.7, 0.8, 0.9, 1.0, 1.1)}
 VICTIMS, VICTIM_NS = 16, 200_000.0
 MS = {"quick": 4, "paper": 20}
@@ -31,8 +31,11 @@ BESS, BACKDRAFT = "BESS (lossy), 16 RPCs", "Backdraft, 16 RPCs"
 SERIES = {BESS: 16, "Backdraft, 2 RPCs": 2, BACKDRAFT: 16, "Backdraft, 64 RPCs": 64}
 LOOKS = dict(zip(SERIES, ((RED, "s"), (SKY, "v"), (BLUE, "o"), (GREEN, "^"))))
 DIFFERS = {
-    f"stable-{size}": Differs("at full load a request waits for one round of the competitors' queues, 2 KB of each; with two "
-                              "RPCs at a time it does not notice", "backdraft-rounds")
+    f"stable-{size}": Differs(
+        "at full load a request waits for one round of the competitors' queues, 2 KB of each; with two "
+        "RPCs at a time it does not notice",
+        "backdraft-rounds",
+    )
     for size in ("200b", "5kb")
 }
 
@@ -52,12 +55,33 @@ def work(size: str, mode: str, load: float, scale: str) -> list[Row]:
     servers = [bench.app(name, queues=256, buffer_bytes=1280, service=[20.0]) for name in ("competitors'", "victim's")]
     cost = COSTS.frame + frame * COSTS.byte
     for i in range(streams):
-        bench.udp(clients, servers[0], 1000 if single else 1000 + i, length=frame, burst=frames, queue=0 if single else i,
-                  gap=frames * streams * cost / load, poisson=True, most=frame * (real.BESS_SLOTS if single else 64))  # fmt: skip
+        bench.udp(
+            clients,
+            servers[0],
+            1000 if single else 1000 + i,
+            length=frame,
+            burst=frames,
+            queue=0 if single else i,
+            gap=frames * streams * cost / load,
+            poisson=True,
+            most=frame * (real.BESS_SLOTS if single else 64),
+        )
     for i in range(VICTIMS):
         queue = 0 if single else streams + i
-        bench.rpc(clients, servers[1], 3000 if single else 3000 + i, 64, 200, queue=queue, answer_queue=0 if single else i,
-                  gap=VICTIM_NS, poisson=True, kind=1, timeout=1e6, most=frame * real.BESS_SLOTS)  # fmt: skip
+        bench.rpc(
+            clients,
+            servers[1],
+            3000 if single else 3000 + i,
+            64,
+            200,
+            queue=queue,
+            answer_queue=0 if single else i,
+            gap=VICTIM_NS,
+            poisson=True,
+            kind=1,
+            timeout=1e6,
+            most=frame * real.BESS_SLOTS,
+        )
     bench.run(1, MS[scale])
     found = {"p99": bench.p99(clients, 1), "lost": bench.lost()}
     bench.close()
@@ -73,14 +97,32 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
         name = size.lower().replace(" ", "")
         lost = max(value(data, f"lost, {size}", BACKDRAFT, load) for load in LOADS[scale])
         found += [
-            within(f"inflates-{name}", f"{size}: the victim's p99 with BESS at load {high} over {low}", "over 20",
-                   tail[BESS][1] / tail[BESS][0], 10, None),
-            within(f"stable-{name}", f"{size}: the same with Backdraft", "remains stable: 1",
-                   tail[BACKDRAFT][1] / tail[BACKDRAFT][0], 0.5, 3),
-            within(f"better-{name}", f"{size}: the victim's p99 at load {high}, BESS over Backdraft", "20", tail[BESS][1] /
-                   tail[BACKDRAFT][1], 8, None),
+            within(
+                f"inflates-{name}",
+                f"{size}: the victim's p99 with BESS at load {high} over {low}",
+                "over 20",
+                tail[BESS][1] / tail[BESS][0],
+                10,
+                None,
+            ),
+            within(
+                f"stable-{name}",
+                f"{size}: the same with Backdraft",
+                "remains stable: 1",
+                tail[BACKDRAFT][1] / tail[BACKDRAFT][0],
+                0.5,
+                3,
+            ),
+            within(
+                f"better-{name}",
+                f"{size}: the victim's p99 at load {high}, BESS over Backdraft",
+                "20",
+                tail[BESS][1] / tail[BACKDRAFT][1],
+                8,
+                None,
+            ),
             holds(f"no-loss-{name}", f"{size}: frames that Backdraft drops", "0", lost, lost == 0, "0"),
-        ]  # fmt: skip
+        ]
     return found
 
 

@@ -14,12 +14,12 @@ from typing import Any
 import polars as pl
 
 from penstock.experiments.backdraft import _setup as setup
-from penstock.vswitch.bench import rig as real
 from penstock.experiments.backdraft._setup import value
-from penstock.vswitch.bench.rig import CYCLE_NS, Bench, Row
 from penstock.experiments.cache import Runs
 from penstock.experiments.claims import Claim, Differs, ascending, holds, within
 from penstock.experiments.style import GREEN, ORANGE, PAGE, PURPLE, RED, SKY, YELLOW, figure, legend_above, lettered, log_axis
+from penstock.vswitch.bench import rig as real
+from penstock.vswitch.bench.rig import CYCLE_NS, Bench, Row
 
 TITLE = "What each component is worth with a slow receiver (real switch)"
 PAPER = "Backdraft, NSDI 2022, figure 10"
@@ -39,8 +39,10 @@ MODES: dict[str, dict[str, Any]] = {
 }
 LOOKS = dict(zip(MODES, (RED, PURPLE, YELLOW, ORANGE, GREEN, SKY)))
 DIFFERS = {
-    "goodput-0": Differs("a receiver that spends no extra cycles is faster than the switch here, so nothing is lost that could "
-                         "be saved", "backdraft-components"),
+    "goodput-0": Differs(
+        "a receiver that spends no extra cycles is faster than the switch here, so nothing is lost that could be saved",
+        "backdraft-components",
+    ),
     "tail-bp": Differs("the tail is what 1024 slots last the slow receiver, 2.1 ms and more", "backdraft-components"),
 }
 
@@ -60,13 +62,28 @@ def work(mode: str, cycles: int, scale: str) -> list[Row]:
         bench.udp(client, receiver, 1000 if single else 1000 + i, queue=0 if single else i, most=65536 if single else 4096)
     for i in range(REQUESTS):
         port, queue = (2000, 0) if single else (2000 + i, UDP_FLOWS + i)
-        bench.rpc(client, memcached, port, queue=queue, answer_queue=0 if single else i, answer_length=200, kind=1,
-                  core=i % CORES, timeout=1e6)  # fmt: skip
+        bench.rpc(
+            client,
+            memcached,
+            port,
+            queue=queue,
+            answer_queue=0 if single else i,
+            answer_length=200,
+            kind=1,
+            core=i % CORES,
+            timeout=1e6,
+        )
     seen = bench.go(scale, 2, MS.get(scale, 0))
     udp, answers = bench.goodput(receiver), bench.goodput(client, 1)
     counters, ns = bench.world.counters(), bench.world.received(client)[2]
-    found = {"lost": 1e3 * counters["drops"] / ns, "goodput": udp + answers, "udp": udp, "answers": answers,
-             "p99": bench.p99(client, 1), "p50": bench.p99(client, 1, 0.5)}  # fmt: skip
+    found = {
+        "lost": 1e3 * counters["drops"] / ns,
+        "goodput": udp + answers,
+        "udp": udp,
+        "answers": answers,
+        "p99": bench.p99(client, 1),
+        "p50": bench.p99(client, 1, 0.5),
+    }
     bench.close()
     return [(panel, mode, cycles, y) for panel, y in found.items()] + seen
 
@@ -78,32 +95,73 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
     gain = {cycles: value(data, "goodput", ON, cycles) / value(data, "goodput", LOSSY, cycles) for cycles in CYCLES}
     tail = {mode: {cycles: value(data, "p99", mode, cycles) for cycles in CYCLES} for mode in MODES}
     made = [
-        holds("no-loss", "frames lost with BP and with ON", "0", setup.text({m: lost[m] for m in (BP, ON)}),
-              lost[BP] == lost[ON] == 0, "0"),
-        holds("loss", "frames lost without (Mpps)", "lost", setup.text({m: lost[m] for m in (LOSSY, DPFQ, DQ)}),
-              min(lost[LOSSY], lost[DPFQ], lost[DQ]) > 0, "> 0"),
-        ascending("dpfq", f"p99 of requests at {slowest} cycles (us)", "in contrast to BP, DPFQ keeps it low",
-                  {mode: tail[mode][slowest] for mode in (DPFQ, BP)}),
-    ]  # fmt: skip
-    if scale == "real":     # one core drives all applications there: what they offer is what it can
+        holds(
+            "no-loss",
+            "frames lost with BP and with ON",
+            "0",
+            setup.text({m: lost[m] for m in (BP, ON)}),
+            lost[BP] == lost[ON] == 0,
+            "0",
+        ),
+        holds(
+            "loss",
+            "frames lost without (Mpps)",
+            "lost",
+            setup.text({m: lost[m] for m in (LOSSY, DPFQ, DQ)}),
+            min(lost[LOSSY], lost[DPFQ], lost[DQ]) > 0,
+            "> 0",
+        ),
+        ascending(
+            "dpfq",
+            f"p99 of requests at {slowest} cycles (us)",
+            "in contrast to BP, DPFQ keeps it low",
+            {mode: tail[mode][slowest] for mode in (DPFQ, BP)},
+        ),
+    ]
+    if scale == "real":  # one core drives all applications there: what they offer is what it can
         return made
     return [
         *made,
-        ascending("slower", "frames that the lossy switch loses (Mpps), over the cycles", "the more, the slower the receiver",
-                  {str(cycles): value(data, "lost", LOSSY, cycles) for cycles in CYCLES}),
-        ascending("more", f"frames lost at {slowest} cycles (Mpps)", "DQ forwards more, so it loses more",
-                  {mode: value(data, "lost", mode, slowest) for mode in (DPFQ, DQ)}),
+        ascending(
+            "slower",
+            "frames that the lossy switch loses (Mpps), over the cycles",
+            "the more, the slower the receiver",
+            {str(cycles): value(data, "lost", LOSSY, cycles) for cycles in CYCLES},
+        ),
+        ascending(
+            "more",
+            f"frames lost at {slowest} cycles (Mpps)",
+            "DQ forwards more, so it loses more",
+            {mode: value(data, "lost", mode, slowest) for mode in (DPFQ, DQ)},
+        ),
         within("goodput-0", "goodput of ON over lossy, 0 cycles", "1.22", gain[0], 1.0, 1.6),
         within("goodput-500", "goodput of ON over lossy, 500 cycles", "1.10", gain[500], 1.0, 1.5),
-        within("goodput-5000", "goodput of ON over lossy, 5000 cycles", "1.9 (abstract), 200 % more (text)", gain[5000],
-               1.5, 4.0),
-        ascending("polling", "goodput at 0 cycles (Gbit/s)", "polling costs goodput",
-                  {mode: value(data, "goodput", mode, 0) for mode in (DPFQ, DQ)}),
-        within("tail-lossy", "p99 of requests, lossy over ON, largest of the cycles", "5.65",
-               max(tail[LOSSY][c] / tail[ON][c] for c in CYCLES), 2, 15),
-        within("tail-bp", "p99 of requests, BP over ON, largest of the cycles", "45.2",
-               max(tail[BP][c] / tail[ON][c] for c in CYCLES), 15, 150),
-    ]  # fmt: skip
+        within(
+            "goodput-5000", "goodput of ON over lossy, 5000 cycles", "1.9 (abstract), 200 % more (text)", gain[5000], 1.5, 4.0
+        ),
+        ascending(
+            "polling",
+            "goodput at 0 cycles (Gbit/s)",
+            "polling costs goodput",
+            {mode: value(data, "goodput", mode, 0) for mode in (DPFQ, DQ)},
+        ),
+        within(
+            "tail-lossy",
+            "p99 of requests, lossy over ON, largest of the cycles",
+            "5.65",
+            max(tail[LOSSY][c] / tail[ON][c] for c in CYCLES),
+            2,
+            15,
+        ),
+        within(
+            "tail-bp",
+            "p99 of requests, BP over ON, largest of the cycles",
+            "45.2",
+            max(tail[BP][c] / tail[ON][c] for c in CYCLES),
+            15,
+            150,
+        ),
+    ]
 
 
 def plot(data: pl.DataFrame) -> Any:

@@ -17,14 +17,14 @@ import numpy as np
 import polars as pl
 
 from penstock.experiments.backdraft import _setup as setup
-from penstock.vswitch.bench import rig as real
 from penstock.experiments.backdraft._setup import Scheme, Servers, value
 from penstock.experiments.cache import Runs, Spec
 from penstock.experiments.claims import Claim, Differs, holds, within
 from penstock.experiments.style import BLUE, COLUMN, SKY, figure, legend_above, log_axis
 from penstock.hashing import choice, flow_hash, node_seed
-from penstock.vswitch.memory.region import Region
+from penstock.vswitch.bench import rig as real
 from penstock.vswitch.dataplane.switch import Switch
+from penstock.vswitch.memory.region import Region
 
 TITLE = "Flows that share a queue: static and dynamic queues"
 PAPER = "Backdraft, NSDI 2022, figure 11"
@@ -42,8 +42,10 @@ DIFFERS: dict[str, Differs] = {}
 def specs(scale: str) -> dict[str, Spec]:
     """A thousand flows to a virtual switch whose application takes a packet in a while."""
     common = {"name": "backdraft", "overlay": False, "most": "1GB"}
-    schemes = [Scheme(f"{n} queues", {**common, "dqa": {"queues": n, "edge_queues": n, "assignment": "stochastic"}}, "fifo")
-               for n in SIMULATED[scale]]  # fmt: skip
+    schemes = [
+        Scheme(f"{n} queues", {**common, "dqa": {"queues": n, "edge_queues": n, "assignment": "stochastic"}}, "fifo")
+        for n in SIMULATED[scale]
+    ]
     schemes.append(Scheme(DYNAMIC, {**common, "dqa": {"queues": MOST, "edge_queues": MOST, "table": 10_000}}, "backdraft"))
     flows = {"kind": "list", "flows": [[1 + i % 2, 0, 2000, f"{i * 200}ns"] for i in range(ACTIVE)]}
     return {"two": setup.spec(schemes, NETWORK.table({0: "1Mbps"}), [flows], "260us", sample="250us", queues=True)}
@@ -85,7 +87,7 @@ def on_switch(batches: int) -> tuple[float, float, float]:
         shared += len(flows) - int(alone[[row["queue"] for row in flows]].sum())
         rings, fewest = max(rings, REAL_QUEUES - receiver.free_rings()), min(fewest, len(flows))
         assert len(receiver.receive(2 * ACTIVE)) == ACTIVE
-        for _ in range(16):                 # idle: forgotten a part at a time
+        for _ in range(16):  # idle: forgotten a part at a time
             now += 1_100_000
             switch.turn_at(now)
             receiver.receive(2 * ACTIVE)
@@ -119,20 +121,49 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
     on_real, rings, known = (value(data, panel, REAL, REAL_QUEUES) for panel in ("collisions", "used", "flows"))
     return [
         within("few", "active flows that share one of 2.5 K static queues", "high", counted[2500], 0.2, 1.0, quick=True),
-        within("many", "active flows that share one of 10 K static queues", "still collisions", counted[10_000], 0.01, 0.2,
-               quick=True),
+        within(
+            "many",
+            "active flows that share one of 10 K static queues",
+            "still collisions",
+            counted[10_000],
+            0.01,
+            0.2,
+            quick=True,
+        ),
         holds("dynamic", "active flows that share a dynamic queue, simulated", "0", shared, shared == 0, "0"),
         within("active", "flows that wait at once in the simulated switch", "1 K", flows, 990, 1000, quick=True),
-        within("memory", "rings of 10 K static queues over those of the dynamic queues in use", "200 KB / 20 KB = 10",
-               10_000 / used, 9, 11, quick=True),
+        within(
+            "memory",
+            "rings of 10 K static queues over those of the dynamic queues in use",
+            "200 KB / 20 KB = 10",
+            10_000 / used,
+            9,
+            11,
+            quick=True,
+        ),
         holds("switch", "active flows that share a queue of the real switch", "0", on_real, on_real == 0, "0"),
-        within("switch-active", "flows that the real switch knows of those that are active", "1 K", known, ACTIVE, ACTIVE,
-               quick=True),
-        within("switch-memory", "rings of 10 K static queues over the most that the real switch holds", "200 KB / 20 KB = 10",
-               10_000 / rings, 9, 11, quick=True),
-        within("alike", "1024 static queues: share of collisions simulated / expected", "-",
-               simulated / (1 - (1 - 1 / MOST) ** (ACTIVE - 1)), 0.9, 1.1, quick=True),
-    ]  # fmt: skip
+        within(
+            "switch-active", "flows that the real switch knows of those that are active", "1 K", known, ACTIVE, ACTIVE, quick=True
+        ),
+        within(
+            "switch-memory",
+            "rings of 10 K static queues over the most that the real switch holds",
+            "200 KB / 20 KB = 10",
+            10_000 / rings,
+            9,
+            11,
+            quick=True,
+        ),
+        within(
+            "alike",
+            "1024 static queues: share of collisions simulated / expected",
+            "-",
+            simulated / (1 - (1 - 1 / MOST) ** (ACTIVE - 1)),
+            0.9,
+            1.1,
+            quick=True,
+        ),
+    ]
 
 
 def plot(data: pl.DataFrame) -> Any:
@@ -141,8 +172,17 @@ def plot(data: pl.DataFrame) -> Any:
     for nth, (series, look) in enumerate(((COUNTED, "-"), (STATIC, ""), (DYNAMIC, ""), (REAL, ""))):
         points = setup.line(data, "collisions", series)
         colour, size = ((GREY, 3), (GREY, 6), (SKY, 6), (BLUE, 5))[nth]
-        axes.plot(points["x"], points["y"] * 100, label=series, linestyle=look or "none", clip_on=False, color=colour,
-                  marker="osD^"[nth], markersize=size, markerfacecolor="none" if nth == 1 else None)
+        axes.plot(
+            points["x"],
+            points["y"] * 100,
+            label=series,
+            linestyle=look or "none",
+            clip_on=False,
+            color=colour,
+            marker="osD^"[nth],
+            markersize=size,
+            markerfacecolor="none" if nth == 1 else None,
+        )
     log_axis(axes.xaxis)
     axes.set_ylim(0, 100)
     axes.set_xlabel("queues")

@@ -13,32 +13,34 @@ from typing import Any
 import polars as pl
 
 from penstock.experiments.backdraft import _setup as setup
-from penstock.vswitch.bench import rig as real
 from penstock.experiments.backdraft._setup import value
-from penstock.vswitch.bench.rig import Bench, Row
 from penstock.experiments.cache import Runs
 from penstock.experiments.claims import Claim, Differs, ascending, holds, within
 from penstock.experiments.style import ORANGE, PAGE, RED, SKY, figure, legend_above, lettered, log_axis
+from penstock.vswitch.bench import rig as real
+from penstock.vswitch.bench.rig import Bench, Row
 
 TITLE = "Bursts against short, long and growing queues (real switch)"
 PAPER = "Backdraft, NSDI 2022, figure 12"
 BURSTS = (64, 128, 256, 512, 1024)
 LOAD, BATCH = 0.8, 1024
 FAST, SLOW = "10 Mpps", "1 Mpps"
-RECEIVERS = {FAST: 100.0, SLOW: 1000.0}     # ns for a frame
-FRAMES = {"quick": 50_000, "paper": 500_000}    # that the receiver could take
+RECEIVERS = {FAST: 100.0, SLOW: 1000.0}  # ns for a frame
+FRAMES = {"quick": 50_000, "paper": 500_000}  # that the receiver could take
 SHORT, LONG, DPFQ = "short queue, PFC", "long queue, PFC", "DPFQ"
 MODES: dict[str, dict[str, Any]] = {
     SHORT: real.bess("pfc", slots=128),
     LONG: real.bess("pfc", slots=1024),
     DPFQ: {"mode": "dpfq", "th_net": "2MB", "th_over": "1MB", "th_goal": "32KB"},
 }
-LOOKS = dict(zip(MODES, ((RED, "s", 6.5), (ORANGE, "^", 5), (SKY, "o", 3))))       # they may lie on one another
+LOOKS = dict(zip(MODES, ((RED, "s", 6.5), (ORANGE, "^", 5), (SKY, "o", 3))))  # they may lie on one another
 DIFFERS = {
-    "goodput-slow": Differs("the short queue never runs empty in front of a receiver that is slower than its pauses",
-                            "backdraft-bursts"),
-    "tail-long": Differs("latency counts the wait in the sender, too, so a long queue and a growing one are the same",
-                         "backdraft-bursts"),
+    "goodput-slow": Differs(
+        "the short queue never runs empty in front of a receiver that is slower than its pauses", "backdraft-bursts"
+    ),
+    "tail-long": Differs(
+        "latency counts the wait in the sender, too, so a long queue and a growing one are the same", "backdraft-bursts"
+    ),
 }
 
 
@@ -63,6 +65,7 @@ def work(speed: str, mode: str, burst: int, scale: str) -> list[Row]:
 
 def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
     """Only growing queues need no pauses."""
+
     def at(panel: str, speed: str, mode: str, burst: int = BURSTS[-1]) -> float:
         return value(data, f"{panel}, {speed}", mode, burst)
 
@@ -70,21 +73,56 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
     paused = sum(at("pauses", speed, DPFQ, burst) for speed in RECEIVERS for burst in BURSTS)
     return [
         holds("no-pause", "pauses of DPFQ, all bursts and receivers", "0", paused, paused == 0, "0"),
-        ascending("pauses", f"pauses a ms at bursts of {big}, {SLOW}", "the short queue has the most, the long one some",
-                  {"none": 0.0, **{mode: at("pauses", SLOW, mode) for mode in (LONG, SHORT)}}),
-        ascending("growth", f"pauses a ms of the short queue at bursts of 64 and {big}, {SLOW}", "the more, the larger the burst",
-                  {str(burst): at("pauses", SLOW, SHORT, burst) for burst in (64, big)}),
-        within("goodput", f"goodput of the short queue over DPFQ, bursts of {big}, {FAST}", "less than 1",
-               at("goodput", FAST, SHORT) / at("goodput", FAST, DPFQ), 0, 0.95, quick=True),
-        within("goodput-slow", f"the same, {SLOW}", "less than 1", at("goodput", SLOW, SHORT) / at("goodput", SLOW, DPFQ), 0,
-               0.95),
-        within("kept", f"goodput of DPFQ at bursts of {big} over that at 64, {FAST}", "maintained: 1",
-               at("goodput", FAST, DPFQ) / at("goodput", FAST, DPFQ, 64), 0.9, 1.1),
-        within("tail-short", f"p99 of the short queue over DPFQ, bursts of {big}, {FAST}", "more than 1",
-               at("p99", FAST, SHORT) / at("p99", FAST, DPFQ), 1.1, None, quick=True),
-        within("tail-long", f"p99 of the long queue over DPFQ, bursts of {big}, {FAST}", "more than 1",
-               at("p99", FAST, LONG) / at("p99", FAST, DPFQ), 1.1, None),
-    ]  # fmt: skip
+        ascending(
+            "pauses",
+            f"pauses a ms at bursts of {big}, {SLOW}",
+            "the short queue has the most, the long one some",
+            {"none": 0.0, **{mode: at("pauses", SLOW, mode) for mode in (LONG, SHORT)}},
+        ),
+        ascending(
+            "growth",
+            f"pauses a ms of the short queue at bursts of 64 and {big}, {SLOW}",
+            "the more, the larger the burst",
+            {str(burst): at("pauses", SLOW, SHORT, burst) for burst in (64, big)},
+        ),
+        within(
+            "goodput",
+            f"goodput of the short queue over DPFQ, bursts of {big}, {FAST}",
+            "less than 1",
+            at("goodput", FAST, SHORT) / at("goodput", FAST, DPFQ),
+            0,
+            0.95,
+            quick=True,
+        ),
+        within(
+            "goodput-slow", f"the same, {SLOW}", "less than 1", at("goodput", SLOW, SHORT) / at("goodput", SLOW, DPFQ), 0, 0.95
+        ),
+        within(
+            "kept",
+            f"goodput of DPFQ at bursts of {big} over that at 64, {FAST}",
+            "maintained: 1",
+            at("goodput", FAST, DPFQ) / at("goodput", FAST, DPFQ, 64),
+            0.9,
+            1.1,
+        ),
+        within(
+            "tail-short",
+            f"p99 of the short queue over DPFQ, bursts of {big}, {FAST}",
+            "more than 1",
+            at("p99", FAST, SHORT) / at("p99", FAST, DPFQ),
+            1.1,
+            None,
+            quick=True,
+        ),
+        within(
+            "tail-long",
+            f"p99 of the long queue over DPFQ, bursts of {big}, {FAST}",
+            "more than 1",
+            at("p99", FAST, LONG) / at("p99", FAST, DPFQ),
+            1.1,
+            None,
+        ),
+    ]
 
 
 def plot(data: pl.DataFrame) -> Any:

@@ -35,8 +35,10 @@ DIFFERS: dict[str, Differs] = {}
 def specs(scale: str) -> dict[str, Spec]:
     """One for each speed of the receiver."""
     traffic = [setup.endless(BACKGROUND, "background"), setup.endless(VICTIMS, "victims")]
-    return {f"{speed:g}Gbps": setup.spec(SCHEMES, NETWORK.table({SLOW: f"{speed:g}Gbps"}, PACE), traffic, DURATION[scale])
-            for speed in SPEEDS[scale]}  # fmt: skip
+    return {
+        f"{speed:g}Gbps": setup.spec(SCHEMES, NETWORK.table({SLOW: f"{speed:g}Gbps"}, PACE), traffic, DURATION[scale])
+        for speed in SPEEDS[scale]
+    }
 
 
 def measure(runs: Runs, scale: str) -> pl.DataFrame:
@@ -48,9 +50,13 @@ def measure(runs: Runs, scale: str) -> pl.DataFrame:
             rate = {dst: setup.delivered(runs, label, dst) for dst in (SLOW, FAST, ELSEWHERE)}
             table, ms = setup.ports(runs, label, NETWORK), runs.summary(label)["end_ns"] / 1e6
             pauses = setup.port_pauses(runs, label, NETWORK)
-            found = {"all": sum(rate.values()), "same server": rate[FAST], "elsewhere": rate[ELSEWHERE],
-                     "drops": setup.total(table, "drops"),
-                     **{name: pauses[place] / ms for place, name in FRAMES.items()}}  # fmt: skip
+            found = {
+                "all": sum(rate.values()),
+                "same server": rate[FAST],
+                "elsewhere": rate[ELSEWHERE],
+                "drops": setup.total(table, "drops"),
+                **{name: pauses[place] / ms for place, name in FRAMES.items()},
+            }
             frames += [setup.rows(panel, scheme.legend, [speed], [y]) for panel, y in found.items()]
     return pl.concat(frames)
 
@@ -59,23 +65,50 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
     """More throughput, no frames at all, nothing lost, and PFC's frames spread."""
     speeds, (pfc, overlay) = SPEEDS[scale], (scheme.legend for scheme in SCHEMES)
     gain = {f"{x:g} Gbit/s": value(data, "all", overlay, x) / value(data, "all", pfc, x) for x in speeds}
-    victims = {f"{panel}, {x:g} Gbit/s": value(data, panel, overlay, x) / VICTIM_RATE
-               for panel in ("same server", "elsewhere") for x in speeds}  # fmt: skip
+    victims = {
+        f"{panel}, {x:g} Gbit/s": value(data, panel, overlay, x) / VICTIM_RATE
+        for panel in ("same server", "elsewhere")
+        for x in speeds
+    }
     sent = {panel: float(setup.line(data, panel, overlay)["y"].sum()) for panel in FRAMES.values()}
     drops = float(data.filter(pl.col("panel") == "drops")["y"].sum())
     slowest = min(speeds)
     return [
-        holds("throughput", "total throughput, Backdraft over PFC, at every speed below the background's", "higher",
-              setup.text(gain), min(ratio for x, ratio in zip(speeds, gain.values()) if x < OFFERED) > 1, "all > 1"),
-        holds("victims", "smallest throughput of a victim with Backdraft over what it offers", "no congestion spreading",
-              min(victims.values()), min(victims.values()) >= 0.98, ">= 0.98"),
+        holds(
+            "throughput",
+            "total throughput, Backdraft over PFC, at every speed below the background's",
+            "higher",
+            setup.text(gain),
+            min(ratio for x, ratio in zip(speeds, gain.values()) if x < OFFERED) > 1,
+            "all > 1",
+        ),
+        holds(
+            "victims",
+            "smallest throughput of a victim with Backdraft over what it offers",
+            "no congestion spreading",
+            min(victims.values()),
+            min(victims.values()) >= 0.98,
+            ">= 0.98",
+        ),
         holds("no-frames", "PFC frames with Backdraft, at any speed", "none", setup.text(sent), sum(sent.values()) == 0, "0"),
-        within("receiver-frames", "PFC frames a millisecond of the virtual switches at the slowest", "many",
-               value(data, FRAMES[VSWITCH], pfc, slowest), 0.1, quick=True),
-        within("spreading", "PFC frames a millisecond of the physical switch at the slowest, without Backdraft",
-               "the physical switch generates PAUSE frames, too", value(data, FRAMES[SWITCH], pfc, slowest), 0.1, quick=True),
+        within(
+            "receiver-frames",
+            "PFC frames a millisecond of the virtual switches at the slowest",
+            "many",
+            value(data, FRAMES[VSWITCH], pfc, slowest),
+            0.1,
+            quick=True,
+        ),
+        within(
+            "spreading",
+            "PFC frames a millisecond of the physical switch at the slowest, without Backdraft",
+            "the physical switch generates PAUSE frames, too",
+            value(data, FRAMES[SWITCH], pfc, slowest),
+            0.1,
+            quick=True,
+        ),
         holds("no-drops", "packets dropped, of both", "0", drops, drops == 0, "0"),
-    ]  # fmt: skip
+    ]
 
 
 def plot(data: pl.DataFrame) -> Any:

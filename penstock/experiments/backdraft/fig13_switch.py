@@ -13,22 +13,26 @@ from typing import Any
 import polars as pl
 
 from penstock.experiments.backdraft import _setup as setup
-from penstock.vswitch.bench import rig as real
-from penstock.vswitch.bench.two_switches import Servers
 from penstock.experiments.backdraft._setup import value
-from penstock.vswitch.bench.rig import Row
 from penstock.experiments.cache import Runs
 from penstock.experiments.claims import Claim, Differs, holds, within
 from penstock.experiments.style import GREEN, ORANGE, PAGE, RED, SKY, figure, legend_above, lettered
+from penstock.vswitch.bench import rig as real
+from penstock.vswitch.bench.rig import Row
+from penstock.vswitch.bench.two_switches import Servers
 
 TITLE = "Overlay pauses between two real switches, with a slow receiver"
 PAPER = "Backdraft, NSDI 2022, figure 13 and table 3"
 LENGTH = 1500
 LOSSY, PFC, DPFQ, BACKDRAFT = "lossy", "lossless (PFC)", "DPFQ alone", "Backdraft"
-MODES: dict[str, dict[str, Any]] = {LOSSY: real.bess(length=LENGTH), PFC: real.bess("pfc", LENGTH), DPFQ: {"mode": "dpfq"},
-                                    BACKDRAFT: {"mode": "backdraft"}}
+MODES: dict[str, dict[str, Any]] = {
+    LOSSY: real.bess(length=LENGTH),
+    PFC: real.bess("pfc", LENGTH),
+    DPFQ: {"mode": "dpfq"},
+    BACKDRAFT: {"mode": "backdraft"},
+}
 STYLES = {LOSSY: (RED, "s"), PFC: (ORANGE, "^"), DPFQ: (GREEN, "D"), BACKDRAFT: (SKY, "o")}
-BACKGROUND, EACH, VICTIM = 3, 2.0, 3.2          # flows, Gbit/s
+BACKGROUND, EACH, VICTIM = 3, 2.0, 3.2  # flows, Gbit/s
 SPEEDS = {"quick": (6.0, 2.0, 0.5), "paper": (6.0, 5.0, 4.0, 3.0, 2.0, 1.0, 0.5)}
 TABLE_SPEED, TABLE_OFFERED = 2.36, 21.85
 WARM_MS, MS = {"quick": 5, "paper": 50}, {"quick": 10, "paper": 200}
@@ -73,9 +77,15 @@ def spread(mode: str, speed: float, scale: str) -> list[Row]:
     made = servers(mode, "10Gbps", True, speed, [(EACH, 0)] * BACKGROUND + [(VICTIM, 1)])
     slow, fast, counts = measured(made, scale)
     total = made.totals()
-    found = {"all": slow + fast, "victim": fast, "p99": made.far.p99(1), SERVER: counts["server frames"] / MS[scale],
-             NETWORK: counts["network frames"] / MS[scale], "overlay": 1e3 * total["overlay pauses"] / total["sent"],
-             "drops": sum(total[place] for place in WHERE)}  # fmt: skip
+    found = {
+        "all": slow + fast,
+        "victim": fast,
+        "p99": made.far.p99(1),
+        SERVER: counts["server frames"] / MS[scale],
+        NETWORK: counts["network frames"] / MS[scale],
+        "overlay": 1e3 * total["overlay pauses"] / total["sent"],
+        "drops": sum(total[place] for place in WHERE),
+    }
     made.close()
     return [(panel, mode, speed, y) for panel, y in found.items()]
 
@@ -100,29 +110,78 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
     sent = sum(float(setup.line(data, panel, BACKDRAFT)["y"].sum()) for panel in (SERVER, NETWORK))
     drops = {mode: float(setup.line(data, "drops", mode)["y"].sum()) for mode in MODES}
     tails = [value(data, "p99", BACKDRAFT, x) for x in (slowest, max(speeds))]
-    told = float(setup.line(data, "overlay", BACKDRAFT)["y"].max())       # type: ignore[arg-type]
+    told = float(setup.line(data, "overlay", BACKDRAFT)["y"].max())  # type: ignore[arg-type]
     return [
-        holds("throughput", "total throughput, Backdraft over PFC, at every speed below the background's", "higher",
-              setup.text(gain), min(ratio for x, ratio in zip(speeds, gain.values()) if x < offered) > 1, "all > 1"),
-        holds("victims", "throughput of the victim with Backdraft over what it offers", "no congestion spreading",
-              setup.text(victims), min(victims.values()) >= 0.98, "all >= 0.98"),
-        holds("slow", "smallest throughput of the slow receiver with Backdraft over what it can take", "no starvation",
-              min(slow.values()), min(slow.values()) >= 0.95, ">= 0.95"),
+        holds(
+            "throughput",
+            "total throughput, Backdraft over PFC, at every speed below the background's",
+            "higher",
+            setup.text(gain),
+            min(ratio for x, ratio in zip(speeds, gain.values()) if x < offered) > 1,
+            "all > 1",
+        ),
+        holds(
+            "victims",
+            "throughput of the victim with Backdraft over what it offers",
+            "no congestion spreading",
+            setup.text(victims),
+            min(victims.values()) >= 0.98,
+            "all >= 0.98",
+        ),
+        holds(
+            "slow",
+            "smallest throughput of the slow receiver with Backdraft over what it can take",
+            "no starvation",
+            min(slow.values()),
+            min(slow.values()) >= 0.95,
+            ">= 0.95",
+        ),
         holds("no-frames", "PFC frames with Backdraft, at any speed", "none", sent, sent == 0, "0"),
-        within("receiver-frames", "PFC frames a millisecond of the receiving server at the slowest, PFC", "many", held[PFC], 0.1,
-               quick=True),
-        within("spreading", "PFC frames a millisecond of the network at the slowest, PFC",
-               "the physical switch generates PAUSE frames, too", value(data, NETWORK, PFC, slowest), 0.1, quick=True),
-        within("alone", "PFC frames a millisecond of the receiving server at the slowest, DPFQ alone",
-               "queues of flows do not bound what is on the way: the overlay does (section 4.3)", held[DPFQ], 0.1, quick=True),
-        holds("no-drops", "frames dropped with Backdraft, PFC and DPFQ alone", "0",
-              drops[BACKDRAFT] + drops[PFC] + drops[DPFQ], drops[BACKDRAFT] + drops[PFC] + drops[DPFQ] == 0, "0"),
+        within(
+            "receiver-frames",
+            "PFC frames a millisecond of the receiving server at the slowest, PFC",
+            "many",
+            held[PFC],
+            0.1,
+            quick=True,
+        ),
+        within(
+            "spreading",
+            "PFC frames a millisecond of the network at the slowest, PFC",
+            "the physical switch generates PAUSE frames, too",
+            value(data, NETWORK, PFC, slowest),
+            0.1,
+            quick=True,
+        ),
+        within(
+            "alone",
+            "PFC frames a millisecond of the receiving server at the slowest, DPFQ alone",
+            "queues of flows do not bound what is on the way: the overlay does (section 4.3)",
+            held[DPFQ],
+            0.1,
+            quick=True,
+        ),
+        holds(
+            "no-drops",
+            "frames dropped with Backdraft, PFC and DPFQ alone",
+            "0",
+            drops[BACKDRAFT] + drops[PFC] + drops[DPFQ],
+            drops[BACKDRAFT] + drops[PFC] + drops[DPFQ] == 0,
+            "0",
+        ),
         holds("lossy", "frames dropped by the lossy switches", "it drops", drops[LOSSY], drops[LOSSY] > 0, "> 0"),
         within("few", "most overlay pauses for a thousand frames", "few", told, 0, 10, quick=True),
-        within("tail", f"p99 of the victim with Backdraft, at {slowest} over {max(speeds)} Gbit/s", "the victim is not affected",
-               tails[0] / tails[1], 0, 2, quick=True),
+        within(
+            "tail",
+            f"p99 of the victim with Backdraft, at {slowest} over {max(speeds)} Gbit/s",
+            "the victim is not affected",
+            tails[0] / tails[1],
+            0,
+            2,
+            quick=True,
+        ),
         *table_claims(data),
-    ]  # fmt: skip
+    ]
 
 
 def table_claims(data: pl.DataFrame) -> list[Claim]:
@@ -133,25 +192,64 @@ def table_claims(data: pl.DataFrame) -> list[Claim]:
     frames = {mode: value(data, "table", mode) for mode in MODES}
     lost = at_switch[BACKDRAFT] + inside[BACKDRAFT]
     return [
-        within("lossy-drops", "table 3: frames lost at virtual switches, lossy, Mpps", "1.6", at_switch[LOSSY], 1.4, 1.8,
-               quick=True),
+        within(
+            "lossy-drops", "table 3: frames lost at virtual switches, lossy, Mpps", "1.6", at_switch[LOSSY], 1.4, 1.8, quick=True
+        ),
         within("lossy-fast", "table 3: fast flow, lossy, Gbit/s", "21.85", fast[LOSSY], 21.4, 22.3, quick=True),
-        within("lossless-drops", "table 3: frames lost in the network with PFC at virtual switches, Mpps", "1.3", inside[PFC],
-               0.65, 2.6),
-        holds("lossless-edge", "table 3: frames lost at virtual switches with PFC, Mpps", "none there", at_switch[PFC],
-              at_switch[PFC] == 0, "0"),
+        within(
+            "lossless-drops",
+            "table 3: frames lost in the network with PFC at virtual switches, Mpps",
+            "1.3",
+            inside[PFC],
+            0.65,
+            2.6,
+        ),
+        holds(
+            "lossless-edge",
+            "table 3: frames lost at virtual switches with PFC, Mpps",
+            "none there",
+            at_switch[PFC],
+            at_switch[PFC] == 0,
+            "0",
+        ),
         within("lossless-pauses", "table 3: PFC frames a millisecond with PFC", "2.8", frames[PFC], 0.1, quick=True),
         within("lossless-fast", "table 3: fast flow, PFC / lossy", "19.29 / 21.85 = 0.88", fast[PFC] / fast[LOSSY], 0.75, 0.97),
-        holds("reduced", "table 3: fast flow, PFC / lossy", "the throughput is reduced", fast[PFC] / fast[LOSSY],
-              fast[PFC] / fast[LOSSY] < 0.97, "< 0.97"),
-        holds("overlay-pauses", "table 3: PFC frames a millisecond with Backdraft", "0", frames[BACKDRAFT],
-              frames[BACKDRAFT] == 0, "0"),
+        holds(
+            "reduced",
+            "table 3: fast flow, PFC / lossy",
+            "the throughput is reduced",
+            fast[PFC] / fast[LOSSY],
+            fast[PFC] / fast[LOSSY] < 0.97,
+            "< 0.97",
+        ),
+        holds(
+            "overlay-pauses",
+            "table 3: PFC frames a millisecond with Backdraft",
+            "0",
+            frames[BACKDRAFT],
+            frames[BACKDRAFT] == 0,
+            "0",
+        ),
         holds("overlay-drops", "table 3: frames lost with Backdraft, Mpps", "0", lost, lost == 0, "0"),
-        within("overlay-fast", "table 3: fast flow, Backdraft / lossy", "21.98 / 21.85 = 1.006", fast[BACKDRAFT] / fast[LOSSY],
-               0.98, 1.05, quick=True),
-        within("overlay-slow", "table 3: slow flow, Backdraft / lossy", "2.3 / 2.36 = 0.97", slow[BACKDRAFT] / slow[LOSSY], 0.95,
-               1.05, quick=True),
-    ]  # fmt: skip
+        within(
+            "overlay-fast",
+            "table 3: fast flow, Backdraft / lossy",
+            "21.98 / 21.85 = 1.006",
+            fast[BACKDRAFT] / fast[LOSSY],
+            0.98,
+            1.05,
+            quick=True,
+        ),
+        within(
+            "overlay-slow",
+            "table 3: slow flow, Backdraft / lossy",
+            "2.3 / 2.36 = 0.97",
+            slow[BACKDRAFT] / slow[LOSSY],
+            0.95,
+            1.05,
+            quick=True,
+        ),
+    ]
 
 
 def plot(data: pl.DataFrame) -> Any:
@@ -160,7 +258,7 @@ def plot(data: pl.DataFrame) -> Any:
     for axes, panel, title in zip(upper, ("all", "victim", SERVER), ("all flows (Gbit/s)", "victim (Gbit/s)", "PFC frames / ms")):
         for mode, (colour, marker) in STYLES.items():
             points = setup.line(data, panel, mode)
-            wide = {"linewidth": 3.5, "markersize": 8} if mode == LOSSY else {}     # others lie on it
+            wide = {"linewidth": 3.5, "markersize": 8} if mode == LOSSY else {}  # others lie on it
             axes.plot(points["x"], points["y"], label=mode, color=colour, marker=marker, clip_on=False, **wide)
         axes.set_xlabel("speed of the receiver (Gbit/s)")
         axes.set_ylabel(title)
@@ -176,8 +274,14 @@ def plot(data: pl.DataFrame) -> Any:
         axes.grid(False, axis="x")
         axes.margins(y=0.15)
         axes.set_ylabel(title)
-    titles = ("total throughput", "the victim", "PFC frames of the server", "table 3: throughput", "table 3: PFC frames",
-              "table 3: lost frames")
+    titles = (
+        "total throughput",
+        "the victim",
+        "PFC frames of the server",
+        "table 3: throughput",
+        "table 3: PFC frames",
+        "table 3: lost frames",
+    )
     lettered((*upper, *lower), titles)
     legend_above(made, upper[0], columns=4)
     return made

@@ -1,9 +1,9 @@
 """Backdraft (NSDI 2022), figure 14: one slow flow of twelve, on the real switch.
 
 Section 6.4: 12 flows, their rates by Zipf's law, to a receiver with 8 cores, one of which is slow; 11 flows are fast. Together
-they offer 95 Gbit/s in frames of 1500 B, which the switch's core can just carry (`penstock.vswitch.bench.costs`; the paper's switch
-has several cores). Flow 6 of 12 has the slow core to itself; each of the other cores has one or two flows and takes 300 ns for
-a frame. How slow the slow core is the paper does not say: it takes a tenth to all of what its flow offers here. BESS has one
+they offer 95 Gbit/s in frames of 1500 B, which the switch's core can just carry (`penstock.vswitch.bench.costs`; the paper's
+switch has several cores). Flow 6 of 12 has the slow core to itself; each of the other cores has one or two flows and takes
+300 ns for a frame. How slow the slow core is the paper does not say: it takes a tenth to all of what its flow offers here. BESS has one
 receive queue of 1024 descriptors, which the cores share in order; Backdraft's regions have as many buffers. Senders
 offer on and on: what is held back in one queue delays no other. Virtual time.
 """
@@ -13,26 +13,29 @@ from typing import Any
 import polars as pl
 
 from penstock.experiments.backdraft import _setup as setup
-from penstock.vswitch.bench import rig as real
 from penstock.experiments.backdraft._setup import value
-from penstock.vswitch.bench.rig import Bench, Row
 from penstock.experiments.cache import Runs
 from penstock.experiments.claims import Claim, Differs, holds, within
 from penstock.experiments.style import PAGE, RED, SKY, figure, legend_above, lettered
+from penstock.vswitch.bench import rig as real
+from penstock.vswitch.bench.rig import Bench, Row
 
 TITLE = "One slow flow of twelve (real switch)"
 PAPER = "Backdraft, NSDI 2022, figure 14"
 FLOWS, CORES, SLOW_FLOW, LENGTH = 12, 8, 5, 1500
 OFFERED_GBPS, SERVICE_NS = 95.0, 300.0
-SPEEDS = (0.1, 0.25, 0.5, 0.75, 1.0)       # of the slow core, of what its flow offers
+SPEEDS = (0.1, 0.25, 0.5, 0.75, 1.0)  # of the slow core, of what its flow offers
 SLOWEST = SPEEDS[0]
 MS = {"quick": 5, "paper": 100}
 LOSSY, BACKDRAFT = "lossy", "Backdraft"
 MODES: dict[str, dict[str, Any]] = {LOSSY: real.bess(length=LENGTH), BACKDRAFT: {"mode": "backdraft"}}
 SHARES = [1 / k / sum(1 / i for i in range(1, FLOWS + 1)) for k in range(1, FLOWS + 1)]
 DIFFERS = {
-    "throughput": Differs("the slow core's speed is not given; where one queue serves all cores it sets that of all flows, "
-                          "and 1.33 is that of a core which takes three quarters", "backdraft-slow-core"),
+    "throughput": Differs(
+        "the slow core's speed is not given; where one queue serves all cores it sets that of all flows, "
+        "and 1.33 is that of a core which takes three quarters",
+        "backdraft-slow-core",
+    ),
 }
 
 
@@ -54,18 +57,32 @@ def work(mode: str, speed: float, scale: str) -> list[Row]:
         single = mode == LOSSY
         # the slow core is only the slow flow's: those that would share it go to the next
         core = flow % CORES if flow % CORES != SLOW_FLOW or flow == SLOW_FLOW else SLOW_FLOW + 1
-        bench.udp(sender, receiver, 1000 if single else 1000 + flow, queue=0 if single else flow, length=LENGTH, core=core,
-                  gap=8 * LENGTH / offered[flow], poisson=True, most=300 * LENGTH,
-                  kind=0 if flow == SLOW_FLOW else 1 + flow % 7)  # fmt: skip
+        bench.udp(
+            sender,
+            receiver,
+            1000 if single else 1000 + flow,
+            queue=0 if single else flow,
+            length=LENGTH,
+            core=core,
+            gap=8 * LENGTH / offered[flow],
+            poisson=True,
+            most=300 * LENGTH,
+            kind=0 if flow == SLOW_FLOW else 1 + flow % 7,
+        )
     bench.run(2, MS[scale])
     victims = sum(bench.goodput(receiver, kind) for kind in range(1, 8))
     sent = {kind: 0 for kind in range(8)}
     for row in bench.world.streams(sender):
         sent[row["kind"]] += row["sent"]
     got = sum(bench.world.received(receiver, kind)[0] for kind in range(1, 8))
-    found = {"total": victims + bench.goodput(receiver, 0), "victims": victims, "slow": bench.goodput(receiver, 0),
-             "offered": sum(offered) - offered[SLOW_FLOW], "lost": bench.lost(),
-             "lost of victims": max(0.0, 1 - got / sum(sent[kind] for kind in range(1, 8)))}  # fmt: skip
+    found = {
+        "total": victims + bench.goodput(receiver, 0),
+        "victims": victims,
+        "slow": bench.goodput(receiver, 0),
+        "offered": sum(offered) - offered[SLOW_FLOW],
+        "lost": bench.lost(),
+        "lost of victims": max(0.0, 1 - got / sum(sent[kind] for kind in range(1, 8))),
+    }
     bench.close()
     return [(panel, mode, speed, y) for panel, y in found.items()]
 
@@ -77,16 +94,34 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
     victims = value(data, "lost of victims", LOSSY, SLOWEST)
     offered = value(data, "offered", BACKDRAFT, SLOWEST)
     return [
-        within("throughput", f"throughput of all flows, Backdraft over lossy, slow core {SLOWEST}", "100 / 75 = 1.33",
-               total[SLOWEST], 1.1, 1.8),
-        holds("range", "the same for a slow core that takes a tenth to all of its flow", "1.33 for one of them",
-              ", ".join(f"{ratio:.3g}" for ratio in total.values()), min(total.values()) <= 4 / 3 <= max(total.values()),
-              "around 1.33"),
-        within("full", "throughput of the fast flows with Backdraft over what they offer", "line rate: 1",
-               min(value(data, "victims", BACKDRAFT, speed) for speed in SPEEDS) / offered, 0.97, 1.02, quick=True),
+        within(
+            "throughput",
+            f"throughput of all flows, Backdraft over lossy, slow core {SLOWEST}",
+            "100 / 75 = 1.33",
+            total[SLOWEST],
+            1.1,
+            1.8,
+        ),
+        holds(
+            "range",
+            "the same for a slow core that takes a tenth to all of its flow",
+            "1.33 for one of them",
+            ", ".join(f"{ratio:.3g}" for ratio in total.values()),
+            min(total.values()) <= 4 / 3 <= max(total.values()),
+            "around 1.33",
+        ),
+        within(
+            "full",
+            "throughput of the fast flows with Backdraft over what they offer",
+            "line rate: 1",
+            min(value(data, "victims", BACKDRAFT, speed) for speed in SPEEDS) / offered,
+            0.97,
+            1.02,
+            quick=True,
+        ),
         holds("no-loss", "frames that Backdraft drops", "0", lost, lost == 0, "0"),
         holds("victims", "share of the fast flows' frames that BESS drops", "high", victims, victims > 0.05, "> 0.05"),
-    ]  # fmt: skip
+    ]
 
 
 def plot(data: pl.DataFrame) -> Any:

@@ -27,8 +27,9 @@ SCHEMES = (LOSSLESS, OVER_PFC, WITHOUT_RATE)
 DURATION_MS = {"quick": 6, "paper": 40}
 SETTLED = 0.95
 DIFFERS = {
-    "starves": Differs("a virtual switch that sends PFC frames never runs empty here: it resumes its peer long before",
-                       "backdraft-starvation"),
+    "starves": Differs(
+        "a virtual switch that sends PFC frames never runs empty here: it resumes its peer long before", "backdraft-starvation"
+    ),
 }
 
 
@@ -51,12 +52,19 @@ def measure(runs: Runs, scale: str) -> pl.DataFrame:
         rate = setup.rates(runs, label, RECEIVER)
         there = rate.filter((pl.col("ms") > half + 0.02) & (pl.col("rate") >= SETTLED * AFTER))["ms"].to_list()
         frame = setup.ports(runs, label, NETWORK)
-        found = {"settles": there[0] - half if there else float("nan"), "after": mean(rate, half + 0.02, 2 * half) / AFTER,
-                 "before": mean(rate, half / 2, half) / BEFORE, "settled": mean(rate, 1.75 * half, 2 * half) / AFTER,
-                 "PFC": sum(setup.port_pauses(runs, label, NETWORK).values()),
-                 "pauses": setup.total(frame, "pauses_sent"), "drops": setup.total(frame, "drops")}  # fmt: skip
-        frames += [setup.rows("rate", scheme.legend, rate["ms"], rate["rate"]),
-                   *(setup.rows(panel, scheme.legend, [0], [y]) for panel, y in found.items())]  # fmt: skip
+        found = {
+            "settles": there[0] - half if there else float("nan"),
+            "after": mean(rate, half + 0.02, 2 * half) / AFTER,
+            "before": mean(rate, half / 2, half) / BEFORE,
+            "settled": mean(rate, 1.75 * half, 2 * half) / AFTER,
+            "PFC": sum(setup.port_pauses(runs, label, NETWORK).values()),
+            "pauses": setup.total(frame, "pauses_sent"),
+            "drops": setup.total(frame, "drops"),
+        }
+        frames += [
+            setup.rows("rate", scheme.legend, rate["ms"], rate["rate"]),
+            *(setup.rows(panel, scheme.legend, [0], [y]) for panel, y in found.items()),
+        ]
     return pl.concat(frames)
 
 
@@ -71,19 +79,51 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
     drops = sum(value(data, "drops", scheme.legend) for scheme in SCHEMES)
     frames = value(data, "PFC", overlay) + value(data, "PFC", blunt)
     return [
-        within("before", "share of its speed that the receiver uses before, Backdraft", "all of it",
-               value(data, "before", overlay), 0.95, 1.01, quick=True),
-        within("adapts", "share of its new speed that the receiver uses in the end, Backdraft", "it adapts: no starvation",
-               value(data, "settled", overlay), 0.95, 1.01, quick=True),
-        within("average", "share of its new speed that it uses in all of the second half, Backdraft", "it adapts at T = 30",
-               value(data, "after", overlay), 0.9, 1.01),
-        holds("starves", "share of its new speed that the receiver uses, PFC", "suffers from starvation",
-              value(data, "after", pfc), value(data, "after", pfc) < 0.95, "< 0.95"),
-        within("fewer", "overlay pauses without rates / with", "a rate avoids on/off bursts (section 4.3)",
-               value(data, "pauses", blunt) / value(data, "pauses", overlay), 2.0, quick=True),
+        within(
+            "before",
+            "share of its speed that the receiver uses before, Backdraft",
+            "all of it",
+            value(data, "before", overlay),
+            0.95,
+            1.01,
+            quick=True,
+        ),
+        within(
+            "adapts",
+            "share of its new speed that the receiver uses in the end, Backdraft",
+            "it adapts: no starvation",
+            value(data, "settled", overlay),
+            0.95,
+            1.01,
+            quick=True,
+        ),
+        within(
+            "average",
+            "share of its new speed that it uses in all of the second half, Backdraft",
+            "it adapts at T = 30",
+            value(data, "after", overlay),
+            0.9,
+            1.01,
+        ),
+        holds(
+            "starves",
+            "share of its new speed that the receiver uses, PFC",
+            "suffers from starvation",
+            value(data, "after", pfc),
+            value(data, "after", pfc) < 0.95,
+            "< 0.95",
+        ),
+        within(
+            "fewer",
+            "overlay pauses without rates / with",
+            "a rate avoids on/off bursts (section 4.3)",
+            value(data, "pauses", blunt) / value(data, "pauses", overlay),
+            2.0,
+            quick=True,
+        ),
         holds("no-frames", "PFC frames with Backdraft, with rates and without", "none", frames, frames == 0, "0"),
         holds("no-drops", "packets dropped, of all three", "0", drops, drops == 0, "0"),
-    ]  # fmt: skip
+    ]
 
 
 def plot(data: pl.DataFrame) -> Any:

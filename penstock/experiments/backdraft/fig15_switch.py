@@ -13,24 +13,28 @@ import numpy as np
 import polars as pl
 
 from penstock.experiments.backdraft import _setup as setup
-from penstock.vswitch.bench import rig as real
-from penstock.vswitch.bench.two_switches import Servers
 from penstock.experiments.backdraft._setup import value
-from penstock.vswitch.bench.rig import Row
 from penstock.experiments.cache import Runs
 from penstock.experiments.claims import Claim, Differs, holds, within
 from penstock.experiments.style import BLACK, ORANGE, PAGE, SKY, figure, legend_above, lettered
+from penstock.vswitch.bench import rig as real
+from penstock.vswitch.bench.rig import Row
+from penstock.vswitch.bench.two_switches import Servers
 
 TITLE = "A receiver behind another real switch that doubles its speed"
 PAPER = "Backdraft, NSDI 2022, figure 15"
-LENGTH, BEFORE, AFTER, OFFERED = 64, 3.0, 6.0, 10.0        # bytes, Mpps
+LENGTH, BEFORE, AFTER, OFFERED = 64, 3.0, 6.0, 10.0  # bytes, Mpps
 PFC, BACKDRAFT = "lossless (PFC)", "Backdraft"
 MODES: dict[str, dict[str, Any]] = {PFC: real.bess("pfc", LENGTH), BACKDRAFT: {"mode": "backdraft"}}
 HALF_MS = {"quick": 100, "paper": 1000}
 BIN_MS = 1
 SETTLED, CORRECTIONS_MS = 0.95, 20
-DIFFERS = {"starves": Differs("a queue of 1024 slots lasts longer than any pause of this switch's PFC; one of 128 slots does not",
-                              "backdraft-far-starvation")}  # fmt: skip
+DIFFERS = {
+    "starves": Differs(
+        "a queue of 1024 slots lasts longer than any pause of this switch's PFC; one of 128 slots does not",
+        "backdraft-far-starvation",
+    )
+}
 
 
 def measure(runs: Runs, scale: str) -> pl.DataFrame:
@@ -53,8 +57,11 @@ def work(mode: str, scale: str) -> list[Row]:
         made.reset()
         made.run(BIN_MS)
         ms = (nth + 0.5) * BIN_MS
-        found += [("received", mode, ms, made.far.rate(receiver)), ("sent", mode, ms, made.counts()["sent"] / BIN_MS / 1e3),
-                  ("overlay", mode, ms, made.totals()["overlay pauses"])]  # fmt: skip
+        found += [
+            ("received", mode, ms, made.far.rate(receiver)),
+            ("sent", mode, ms, made.counts()["sent"] / BIN_MS / 1e3),
+            ("overlay", mode, ms, made.totals()["overlay pauses"]),
+        ]
     total = made.totals()
     made.close()
     found.append(("PFC", mode, 0, total["server frames"] + total["network frames"]))
@@ -70,33 +77,73 @@ def mean(data: pl.DataFrame, panel: str, mode: str, begin: float, end: float) ->
 def settles(data: pl.DataFrame, panel: str, half: float) -> float:
     """Ms from the change until the rate reaches 95 % of the new speed, with Backdraft; nan: never."""
     rate = setup.line(data, panel, BACKDRAFT).filter((pl.col("x") > half) & (pl.col("y") >= SETTLED * AFTER))
-    return float(rate["x"].min()) + BIN_MS / 2 - half if len(rate) else float("nan")      # type: ignore[arg-type]
+    return float(rate["x"].min()) + BIN_MS / 2 - half if len(rate) else float("nan")  # type: ignore[arg-type]
 
 
 def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
     """Backdraft adapts; PFC is said to starve."""
     half = HALF_MS[scale]
     drops = sum(value(data, "drops", mode) for mode in MODES)
-    frames, pauses = value(data, "PFC", BACKDRAFT), float(setup.line(data, "overlay", BACKDRAFT)["y"].max())   # type: ignore
+    frames, pauses = value(data, "PFC", BACKDRAFT), float(setup.line(data, "overlay", BACKDRAFT)["y"].max())  # type: ignore
     sent = 1e3 * float(setup.line(data, "sent", BACKDRAFT)["y"].sum())
     starved = mean(data, "received", PFC, half, 2 * half) / AFTER
     return [
-        within("before", "share of its speed that the receiver uses before, Backdraft", "all of it",
-               mean(data, "received", BACKDRAFT, half / 2, half) / BEFORE, 0.95, 1.01, quick=True),
-        within("adapts", "share of its new speed that the receiver uses in the end, Backdraft", "it adapts: no starvation",
-               mean(data, "received", BACKDRAFT, 1.75 * half, 2 * half) / AFTER, 0.95, 1.01, quick=True),
-        within("average", "share of its new speed that it uses in all of the second half, Backdraft", "it adapts at T = 30",
-               mean(data, "received", BACKDRAFT, half, 2 * half) / AFTER, 0.9, 1.01),
-        within("follows", "ms until the receiver takes 95 % of its new speed, Backdraft", "at once, on a scale of a minute",
-               settles(data, "received", half), 0, 2 * CORRECTIONS_MS, quick=True),
-        within("sender", "what the sender's switch sends in the end over what the receiver takes, Backdraft", "the rate is told",
-               mean(data, "sent", BACKDRAFT, 1.75 * half, 2 * half) / AFTER, 0.95, 1.05, quick=True),
-        holds("starves", "share of its new speed that the receiver uses, PFC", "suffers from starvation", starved, starved < 0.95,
-              "< 0.95"),
+        within(
+            "before",
+            "share of its speed that the receiver uses before, Backdraft",
+            "all of it",
+            mean(data, "received", BACKDRAFT, half / 2, half) / BEFORE,
+            0.95,
+            1.01,
+            quick=True,
+        ),
+        within(
+            "adapts",
+            "share of its new speed that the receiver uses in the end, Backdraft",
+            "it adapts: no starvation",
+            mean(data, "received", BACKDRAFT, 1.75 * half, 2 * half) / AFTER,
+            0.95,
+            1.01,
+            quick=True,
+        ),
+        within(
+            "average",
+            "share of its new speed that it uses in all of the second half, Backdraft",
+            "it adapts at T = 30",
+            mean(data, "received", BACKDRAFT, half, 2 * half) / AFTER,
+            0.9,
+            1.01,
+        ),
+        within(
+            "follows",
+            "ms until the receiver takes 95 % of its new speed, Backdraft",
+            "at once, on a scale of a minute",
+            settles(data, "received", half),
+            0,
+            2 * CORRECTIONS_MS,
+            quick=True,
+        ),
+        within(
+            "sender",
+            "what the sender's switch sends in the end over what the receiver takes, Backdraft",
+            "the rate is told",
+            mean(data, "sent", BACKDRAFT, 1.75 * half, 2 * half) / AFTER,
+            0.95,
+            1.05,
+            quick=True,
+        ),
+        holds(
+            "starves",
+            "share of its new speed that the receiver uses, PFC",
+            "suffers from starvation",
+            starved,
+            starved < 0.95,
+            "< 0.95",
+        ),
         within("few", "overlay pauses for a thousand frames", "few", 1e3 * pauses / sent, 0, 1, quick=True),
         holds("no-frames", "PFC frames with Backdraft", "none", frames, frames == 0, "0"),
         holds("no-drops", "frames dropped, of both", "0", drops, drops == 0, "0"),
-    ]  # fmt: skip
+    ]
 
 
 def plot(data: pl.DataFrame) -> Any:

@@ -12,14 +12,14 @@ import numpy as np
 import polars as pl
 
 from penstock.experiments.backdraft import _setup as setup
-from penstock.vswitch.bench import rig as real
 from penstock.experiments.backdraft._setup import value
-from penstock.vswitch.bench.rig import Row
 from penstock.experiments.cache import Runs
 from penstock.experiments.claims import Claim, Differs, holds, within
 from penstock.experiments.style import COLUMN, RED, SKY, figure, legend_above, log_axis
 from penstock.vswitch.bench import noise as quiet
+from penstock.vswitch.bench import rig as real
 from penstock.vswitch.bench.bench import frame, pair, queues
+from penstock.vswitch.bench.rig import Row
 
 TITLE = "Doorbells and polling over the number of queues (real switch)"
 PAPER = "Backdraft, NSDI 2022, figure 16"
@@ -95,14 +95,35 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
     few = value(data, "work", DOORBELLS, 8)
     ratio = value(data, "work", POLLING, two) / value(data, "work", DOORBELLS, two)
     return [
-        within("flat", f"work for a frame with doorbells at {most} queues over that at 1 K", "does not depend on them: 1",
-               grown[DOORBELLS], 0.5, 2, quick=True),
-        within("grows", f"work for a frame when polling, {most} queues over 1 K", "grows with them", grown[POLLING],
-               0.8 * most / 1024, None, quick=True),
-        within("ratio", "work for a frame at 2 K queues, polling over doorbells", "9 times the throughput", ratio, 9, None,
-               quick=True),
+        within(
+            "flat",
+            f"work for a frame with doorbells at {most} queues over that at 1 K",
+            "does not depend on them: 1",
+            grown[DOORBELLS],
+            0.5,
+            2,
+            quick=True,
+        ),
+        within(
+            "grows",
+            f"work for a frame when polling, {most} queues over 1 K",
+            "grows with them",
+            grown[POLLING],
+            0.8 * most / 1024,
+            None,
+            quick=True,
+        ),
+        within(
+            "ratio",
+            "work for a frame at 2 K queues, polling over doorbells",
+            "9 times the throughput",
+            ratio,
+            9,
+            None,
+            quick=True,
+        ),
         holds("few", "doorbells for each frame with 8 queues", "low overhead", few, few < 1, "< 1"),
-    ]  # fmt: skip
+    ]
 
 
 def plot(data: pl.DataFrame) -> Any:

@@ -2,8 +2,8 @@
 
 Section A.2: A sends to B and C to D, 20 Mpps each, through a switch with one core; D takes 1 Mpps. The lossy switch spends half
 of its core on frames that it drops; Backdraft pauses C and gives the time to A. Frames are of 64 B, each application has one
-queue. Virtual time: the switch's core could carry 24.7 Mpps (`penstock.vswitch.bench.costs`), the paper's about 20. In real time one
-core drives all applications and cannot overload the switch's: there only the losses are judged.
+queue. Virtual time: the switch's core could carry 24.7 Mpps (`penstock.vswitch.bench.costs`), the paper's about 20. In real time
+one core drives all applications and cannot overload the switch's: there only the losses are judged.
 """
 
 from typing import Any
@@ -11,18 +11,18 @@ from typing import Any
 import polars as pl
 
 from penstock.experiments.backdraft import _setup as setup
-from penstock.vswitch.bench import rig as real
 from penstock.experiments.backdraft._setup import value
-from penstock.vswitch.bench.rig import Bench, Row
 from penstock.experiments.cache import Runs
 from penstock.experiments.claims import Claim, Differs, holds, within
 from penstock.experiments.style import PAGE, RED, SKY, figure, lettered
+from penstock.vswitch.bench import rig as real
+from penstock.vswitch.bench.rig import Bench, Row
 
 TITLE = "Two pairs of applications, one slow receiver, one core (real switch)"
 PAPER = "Backdraft, NSDI 2022, figure 19"
 SCALES = ("quick", "paper", "real")
-OFFERED, SLOW = 20.0, 1.0       # Mpps
-REAL_OFFERED = 1.0              # D takes a twentieth of that, too
+OFFERED, SLOW = 20.0, 1.0  # Mpps
+REAL_OFFERED = 1.0  # D takes a twentieth of that, too
 MS = {"quick": 2, "paper": 20}
 MODES = {"lossy": real.bess(), "Backdraft": {"mode": "backdraft"}}
 FAST, SLOWED = "A to B", "C to D"
@@ -61,17 +61,25 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
     made = [
         holds("no-loss", "frames that Backdraft drops", "0", lost, lost == 0, "0"),
         holds("loss", "share of the frames that the lossy switch drops", "it drops", dropped, dropped > 0, "> 0"),
-        within("slow", "C to D with Backdraft over what D can take", "D's speed: 1", slow / (offered * SLOW / OFFERED), 0.9, 1.01,
-               quick=True),
-    ]  # fmt: skip
+        within(
+            "slow",
+            "C to D with Backdraft over what D can take",
+            "D's speed: 1",
+            slow / (offered * SLOW / OFFERED),
+            0.9,
+            1.01,
+            quick=True,
+        ),
+    ]
     if scale != "real":
         wasted = value(data, "time", "lossy", 1)
         made += [
             within("twice", "A to B with Backdraft over lossy", "19 / 10 = 1.9", ours / lossy, 1.5, 2.5, quick=True),
             within("full", "A to B with Backdraft over what A offers", "19 / 20 = 0.95", ours / offered, 0.9, 1.01, quick=True),
             within("half", "A to B over what A offers, lossy", "10 / 20 = 0.5", lossy / offered, 0.4, 0.65, quick=True),
-            within("wasted", "share of the lossy switch's core spent on frames that it drops", "half", wasted, 0.3, 0.6,
-                   quick=True),
+            within(
+                "wasted", "share of the lossy switch's core spent on frames that it drops", "half", wasted, 0.3, 0.6, quick=True
+            ),
         ]
     return made
 

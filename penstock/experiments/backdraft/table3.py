@@ -25,8 +25,11 @@ EDGE = Scheme("lossless (PFC)", {"name": "pfc", "senders": "edge"}, "pfc")
 SCHEMES = (LOSSY, EDGE, BACKDRAFT)
 DURATION = {"quick": "5ms", "paper": "50ms"}
 DIFFERS = {
-    "lossless-fast": Differs("a held port lets the fast flow have no more than its share of what the slow one frees: it falls "
-                             "to the slow receiver's speed, not by 12 %", "backdraft-whole-port"),
+    "lossless-fast": Differs(
+        "a held port lets the fast flow have no more than its share of what the slow one frees: it falls "
+        "to the slow receiver's speed, not by 12 %",
+        "backdraft-whole-port",
+    ),
 }
 
 
@@ -43,38 +46,70 @@ def measure(runs: Runs, scale: str) -> pl.DataFrame:
         label = f"two/{scheme.legend}"
         table, us = setup.ports(runs, label, NETWORK), runs.summary(label)["end_ns"] / 1e3
         sent = setup.port_pauses(runs, label, NETWORK)
-        found = {"slow": setup.delivered(runs, label, SLOW), "fast": setup.delivered(runs, label, FAST),
-                 "pauses": sum(sent.values()) / us * 1e3,
-                 "drops at virtual switches": setup.total(table, "drops", VSWITCH) / us,
-                 "drops in the network": setup.total(table, "drops", SWITCH) / us}  # fmt: skip
+        found = {
+            "slow": setup.delivered(runs, label, SLOW),
+            "fast": setup.delivered(runs, label, FAST),
+            "pauses": sum(sent.values()) / us * 1e3,
+            "drops at virtual switches": setup.total(table, "drops", VSWITCH) / us,
+            "drops in the network": setup.total(table, "drops", SWITCH) / us,
+        }
         frames += [setup.rows(panel, scheme.legend, [0], [y]) for panel, y in found.items()]
     return pl.concat(frames)
 
 
 def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
     """Lossy loses, PFC loses elsewhere and costs throughput, the overlay does neither."""
-    lossy, edge, overlay = (
-        {panel: value(data, panel, scheme.legend) for panel in data["panel"].unique()} for scheme in SCHEMES)  # fmt: skip
+    lossy, edge, overlay = ({panel: value(data, panel, scheme.legend) for panel in data["panel"].unique()} for scheme in SCHEMES)
     where = ("drops at virtual switches", "drops in the network")
     fast = lambda row: row["fast"] / lossy["fast"]  # noqa: E731
     return [
-        within("lossy-drops", "packets lost, of those to the slow receiver, lossy", "1.6 Mpps: two thirds and more",
-               share(lossy), 0.5, 1.0),
+        within(
+            "lossy-drops",
+            "packets lost, of those to the slow receiver, lossy",
+            "1.6 Mpps: two thirds and more",
+            share(lossy),
+            0.5,
+            1.0,
+        ),
         within("lossy-fast", "fast flow, lossy, over what it offers", "high", lossy["fast"] / OFFERED, 0.95, quick=True),
-        within("lossless-drops", "packets lost in the network with PFC at virtual switches, Mpps", "1.3 Mpps", edge[where[1]],
-               0.01, quick=True),
-        holds("lossless-edge", "packets lost at virtual switches with PFC, Mpps", "none there", edge[where[0]],
-              edge[where[0]] == 0, "0"),
+        within(
+            "lossless-drops",
+            "packets lost in the network with PFC at virtual switches, Mpps",
+            "1.3 Mpps",
+            edge[where[1]],
+            0.01,
+            quick=True,
+        ),
+        holds(
+            "lossless-edge",
+            "packets lost at virtual switches with PFC, Mpps",
+            "none there",
+            edge[where[0]],
+            edge[where[0]] == 0,
+            "0",
+        ),
         within("lossless-pauses", "PFC frames a millisecond", "2.8", edge["pauses"], 0.1, quick=True),
         within("lossless-fast", "fast flow: PFC at virtual switches / lossy", "19.29 / 21.85 = 0.88", fast(edge), 0.75, 0.97),
-        holds("reduced", "fast flow: PFC at virtual switches / lossy", "the throughput is reduced", fast(edge), fast(edge) < 0.97,
-              "< 0.97"),
+        holds(
+            "reduced",
+            "fast flow: PFC at virtual switches / lossy",
+            "the throughput is reduced",
+            fast(edge),
+            fast(edge) < 0.97,
+            "< 0.97",
+        ),
         holds("overlay-pauses", "PFC frames a millisecond with Backdraft", "0", overlay["pauses"], overlay["pauses"] == 0, "0"),
-        holds("overlay-drops", "packets lost with Backdraft, Mpps", "0", overlay[where[0]] + overlay[where[1]],
-              overlay[where[0]] + overlay[where[1]] == 0, "0"),
+        holds(
+            "overlay-drops",
+            "packets lost with Backdraft, Mpps",
+            "0",
+            overlay[where[0]] + overlay[where[1]],
+            overlay[where[0]] + overlay[where[1]] == 0,
+            "0",
+        ),
         within("overlay-fast", "fast flow: Backdraft / lossy", "21.98 / 21.85 = 1.006", fast(overlay), 0.98, 1.05, quick=True),
         within("overlay-slow", "slow flow: Backdraft / lossy", "2.3 / 2.36 = 0.97", overlay["slow"] / lossy["slow"], 0.95, 1.05),
-    ]  # fmt: skip
+    ]
 
 
 def share(row: dict[str, float]) -> float:
@@ -91,8 +126,9 @@ def plot(data: pl.DataFrame) -> Any:
     for axes, group, ticks in zip(grid, panels, names):
         for i, scheme in enumerate(SCHEMES):
             at = [x + (i - 1) * 0.27 for x in range(len(group))]
-            bars = axes.bar(at, [value(data, panel, scheme.legend) for panel in group], 0.25, color=scheme.style["color"],
-                            label=scheme.legend)  # fmt: skip
+            bars = axes.bar(
+                at, [value(data, panel, scheme.legend) for panel in group], 0.25, color=scheme.style["color"], label=scheme.legend
+            )
             axes.bar_label(bars, fmt="%.3g", fontsize=7)
         axes.set_xticks(range(len(group)), ticks)
         axes.grid(False, axis="x")

@@ -40,7 +40,7 @@ SCHEMES = (
     Scheme("Floodgate+BFC 128", {"name": "bfc+floodgate", **Q128, **ALPHA}, 4),
     Scheme("BFC ideal", {"name": "bfc+pfc", **MANY, **ALPHA}, 5),
 )
-IDEALS = ("Floodgate ideal", "BFC ideal")      # what no switch has: credits for every packet and hosts that obey, 1024 queues
+IDEALS = ("Floodgate ideal", "BFC ideal")  # what no switch has: credits for every packet and hosts that obey, 1024 queues
 TRAFFICS = {
     "memcached": "Memcached at 40 % and an incast",
     "web_server": "Web Server at 80 % and an incast",
@@ -48,8 +48,10 @@ TRAFFICS = {
     "calm": "Web Server at 80 %, no incast",
     "successive": "Twelve incasts in 12 us, nothing else",
 }
-DURATION = {"quick": {"memcached": "40us", "web_server": "300us", "web_search": "500us", "calm": "100us"},
-            "paper": {"memcached": "300us", "web_server": "2ms", "web_search": "20ms", "calm": "1ms"}}  # fmt: skip
+DURATION = {
+    "quick": {"memcached": "40us", "web_server": "300us", "web_search": "500us", "calm": "100us"},
+    "paper": {"memcached": "300us", "web_server": "2ms", "web_search": "20ms", "calm": "1ms"},
+}
 METRICS = {
     "average": "slowdown, average",
     "p99": "slowdown, p99",
@@ -64,13 +66,19 @@ DIFFERS: dict[str, Differs] = {}
 
 def specs(scale: str) -> dict[str, Spec]:
     """One traffic, all schemes."""
-    loads = {"memcached": 0.4, "web_server": 0.8, "web_search": 0.8}    # Memcached's headers and ACKs are as much again
+    loads = {"memcached": 0.4, "web_server": 0.8, "web_search": 0.8}  # Memcached's headers and ACKs are as much again
     mixes = {name: [setup.poisson(name, load=load), setup.incast()] for name, load in loads.items()}
     made = {name: setup.spec(SCHEMES, parts, DURATION[scale][name]) for name, parts in mixes.items()}
     made["calm"] = setup.spec(SCHEMES, [setup.poisson("web_server", exclude=())], DURATION[scale]["calm"])
     receivers = [PER_RACK * (i % 10) + i // 10 for i in range(12)]
-    crowd = {"kind": "incast", "fan_in": 159, "size": setup.INCAST_SIZE, "receivers": receivers, "order": "in_turn",
-             "every": "1us"}  # fmt: skip
+    crowd = {
+        "kind": "incast",
+        "fan_in": 159,
+        "size": setup.INCAST_SIZE,
+        "receivers": receivers,
+        "order": "in_turn",
+        "every": "1us",
+    }
     made["successive"] = setup.spec(SCHEMES, [crowd], "12us")
     return made
 
@@ -120,20 +128,49 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
     found = []
     for traffic in ("memcached", "web_server", "web_search"):
         tail = of("victims", traffic)
-        found.append(ascending(f"{traffic}-32", f"{TRAFFICS[traffic]}: Floodgate below BFC with 32 queues, p99 of the victims",
-                               "figure 20: BFC-32Q performs poorer",
-                               {n: tail[n] for n in ("DCQCN+Floodgate", "BFC 32")}, quick=False))
-        found.append(holds(f"{traffic}-alone",
-                           f"{TRAFFICS[traffic]}: the victims better off than with congestion control alone, p99", "section 2.3",
-                           setup.text(tail), min(tail["DCQCN"], tail["HPCC"]) > tail["DCQCN+Floodgate"],
-                           "DCQCN and HPCC above DCQCN+Floodgate", quick=False))  # fmt: skip
+        found.append(
+            ascending(
+                f"{traffic}-32",
+                f"{TRAFFICS[traffic]}: Floodgate below BFC with 32 queues, p99 of the victims",
+                "figure 20: BFC-32Q performs poorer",
+                {n: tail[n] for n in ("DCQCN+Floodgate", "BFC 32")},
+                quick=False,
+            )
+        )
+        found.append(
+            holds(
+                f"{traffic}-alone",
+                f"{TRAFFICS[traffic]}: the victims better off than with congestion control alone, p99",
+                "section 2.3",
+                setup.text(tail),
+                min(tail["DCQCN"], tail["HPCC"]) > tail["DCQCN+Floodgate"],
+                "DCQCN and HPCC above DCQCN+Floodgate",
+                quick=False,
+            )
+        )
     calm, paused = of("average", "calm"), of("pfc", "web_server")
-    found.append(holds("calm", "no incast: Floodgate changes the average slowdown of DCQCN by less than 2 %", "appendix A.2",
-                       calm["DCQCN+Floodgate"] / calm["DCQCN"],
-                       abs(calm["DCQCN+Floodgate"] / calm["DCQCN"] - 1) < 0.02, "0.98 .. 1.02", quick=False))  # fmt: skip
-    found.append(holds("pfc", "Web Server with an incast: PFC never acts under Floodgate", "section 6.1",
-                       setup.text({n: paused[n] for n in paused if "Floodgate" in n}),
-                       not any(paused[n] for n in paused if "Floodgate" in n), "0", quick=False))  # fmt: skip
+    found.append(
+        holds(
+            "calm",
+            "no incast: Floodgate changes the average slowdown of DCQCN by less than 2 %",
+            "appendix A.2",
+            calm["DCQCN+Floodgate"] / calm["DCQCN"],
+            abs(calm["DCQCN+Floodgate"] / calm["DCQCN"] - 1) < 0.02,
+            "0.98 .. 1.02",
+            quick=False,
+        )
+    )
+    found.append(
+        holds(
+            "pfc",
+            "Web Server with an incast: PFC never acts under Floodgate",
+            "section 6.1",
+            setup.text({n: paused[n] for n in paused if "Floodgate" in n}),
+            not any(paused[n] for n in paused if "Floodgate" in n),
+            "0",
+            quick=False,
+        )
+    )
     return found
 
 

@@ -30,8 +30,7 @@ from penstock.experiments.claims import Claim, Differs, ascending, holds
 from penstock.experiments.style import log_axis, look, size_text
 from penstock.results.run import FACEBOOK_BINS, GOOGLE_BINS, LONG_BYTES, SHORT_BYTES
 
-FABRIC = {"kind": "leaf_spine", "hosts": 128, "tors": 8, "spines": 8, "rate": "100Gbps", "delay": "1us",
-          "buffer": "12MB"}  # fmt: skip
+FABRIC = {"kind": "leaf_spine", "hosts": 128, "tors": 8, "spines": 8, "rate": "100Gbps", "delay": "1us", "buffer": "12MB"}
 INCAST = {"kind": "incast", "fan_in": 100, "total": "20MB", "every": "500us", "replace": True}
 SIZES = {"google": GOOGLE_BINS, "facebook_hadoop": FACEBOOK_BINS}
 HOP_NS = 1000 + 60 * 0.08  # an ACK's propagation and transmission
@@ -87,6 +86,7 @@ def spec(
 
 # -- statistics of a run
 
+
 def of(runs: Runs, traffic: str, scheme: Scheme) -> str:
     """The label of a run: that of the spec alone where the spec has but one scheme."""
     both = f"{traffic}/{scheme.label}"
@@ -98,8 +98,7 @@ def statistics(runs: Runs, traffic: str, scheme: Scheme, sizes: str) -> pl.DataF
     flows = finished(runs, of(runs, traffic, scheme))
     by_size = _by_size(flows, SIZES[sizes])
     parts = [
-        points(traffic, scheme, panel, by_size["bytes"], by_size[panel], by_size["flows"])
-        for panel in ("avg", "p95", "p99")
+        points(traffic, scheme, panel, by_size["bytes"], by_size[panel], by_size["flows"]) for panel in ("avg", "p95", "p99")
     ]
     for group, (low, high) in {"short": (0, SHORT_BYTES), "medium": MEDIUM, "long": (LONG_BYTES + 1, None)}.items():
         inside = flows.filter(pl.col("bytes") >= low)
@@ -182,6 +181,7 @@ def totals(runs: Runs, traffic: str, scheme: Scheme) -> pl.DataFrame:
 
 # -- reading data.parquet
 
+
 def value(data: pl.DataFrame, traffic: str, scheme: Scheme | str, panel: str) -> float:
     """The one number of a panel (the largest, if it has several)."""
     label = scheme if isinstance(scheme, str) else scheme.label
@@ -206,13 +206,30 @@ def long_flows(data: pl.DataFrame, traffic: str, prefix: str = "", where: str = 
     mean = {scheme.legend: value(data, traffic, scheme, "long avg") for scheme in (BFC, DCTCP, HPCC, DCQCN)}
     which = f"{where}flows > 3 MB, average"
     return [
-        holds(f"{prefix}long-best", f"{which}: BFC below HPCC, DCTCP and DCQCN", "BFC achieves the best FCTs",
-              text(mean), min(mean, key=mean.__getitem__) == BFC.legend, "BFC smallest", quick=False),
-        ascending(f"{prefix}long-dctcp", f"{which}: HPCC worse than DCTCP", "long flows do worse with HPCC",
-                  {name: mean[name] for name in ("DCTCP", "HPCC")}, quick=False),
-        ascending(f"{prefix}long-dcqcn", f"{which}: HPCC worse than DCQCN", "long flows do worse with HPCC",
-                  {name: mean[name] for name in ("DCQCN", "HPCC")}, quick=False),
-    ]  # fmt: skip
+        holds(
+            f"{prefix}long-best",
+            f"{which}: BFC below HPCC, DCTCP and DCQCN",
+            "BFC achieves the best FCTs",
+            text(mean),
+            min(mean, key=mean.__getitem__) == BFC.legend,
+            "BFC smallest",
+            quick=False,
+        ),
+        ascending(
+            f"{prefix}long-dctcp",
+            f"{which}: HPCC worse than DCTCP",
+            "long flows do worse with HPCC",
+            {name: mean[name] for name in ("DCTCP", "HPCC")},
+            quick=False,
+        ),
+        ascending(
+            f"{prefix}long-dcqcn",
+            f"{which}: HPCC worse than DCQCN",
+            "long flows do worse with HPCC",
+            {name: mean[name] for name in ("DCQCN", "HPCC")},
+            quick=False,
+        ),
+    ]
 
 
 def no_pfc(data: pl.DataFrame, traffic: str, prefix: str = "", where: str = "") -> list[Claim]:
@@ -223,7 +240,7 @@ def no_pfc(data: pl.DataFrame, traffic: str, prefix: str = "", where: str = "") 
     return [
         holds(f"{prefix}pfc", f"{where}HPCC, DCTCP: {what}", "never triggered", end_to_end, end_to_end == 0, "0"),
         holds(f"{prefix}pfc-dcqcn", f"{where}DCQCN: {what}", "never triggered", dcqcn, dcqcn == 0, "0", quick=False),
-    ]  # fmt: skip
+    ]
 
 
 def text(numbers: dict[str, float]) -> str:
@@ -237,6 +254,7 @@ DCQCN_DIFFERS = Differs(
 
 
 # -- panels
+
 
 def draw_slowdown(axes: Any, data: pl.DataFrame, traffic: str, panel: str) -> None:
     """FCT slowdown by flow size, both axes logarithmic."""
@@ -277,6 +295,16 @@ def draw_active(axes: Any, data: pl.DataFrame, lines: dict[str, tuple[str, Any]]
         line = curve(data, traffic, BFC.label, "active")
         axes.plot(line["x"], line["y"], ds="steps-post", color=BFC.style["color"], ls=dash, label=legend)
     axes.axvline(queues, color="0.35", lw=1.2)
-    axes.annotate(f"{queues} queues", (queues, 0.04), xycoords=("data", "axes fraction"), rotation=90, fontsize=7.5,
-                  color="0.35", ha="right", va="bottom", xytext=(-1, 0), textcoords="offset points")  # fmt: skip
+    axes.annotate(
+        f"{queues} queues",
+        (queues, 0.04),
+        xycoords=("data", "axes fraction"),
+        rotation=90,
+        fontsize=7.5,
+        color="0.35",
+        ha="right",
+        va="bottom",
+        xytext=(-1, 0),
+        textcoords="offset points",
+    )
     axes.set(xlabel="Active flows at a port", ylabel="CDF", xlim=(0, 4 * queues))

@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from penstock.workload.distributions import SizeDistribution
 from penstock.experiments.style import BLUE, DASHES, GREEN, RED
+from penstock.workload.distributions import SizeDistribution
 
 GBPS = (10, 40, 100)
 RTT_US = 12.0  # figure 2: "assuming a 12 us RTT"

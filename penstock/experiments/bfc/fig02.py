@@ -37,13 +37,28 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
     """Half of Google's bytes are in short flows, and more of its bytes than of the others' are."""
     at_bdp = share(data, bdp_bytes(100))
     return [
-        within("google-short", "Google: share of bytes in flows < 100 KB", "nearly half", share(data, SHORT)["Google"],
-               0.4, 0.6, quick=True),
-        ascending("shorter-at-100g", "share of bytes in flows that fit into the BDP at 100 Gbit/s (150 KB)",
-                  "Google > Facebook > WebSearch", {name: at_bdp[name] for name in _longest_first()}),
-        ascending("faster-links", "Google: share of bytes in flows that fit into the BDP grows with link speed",
-                  "10G < 40G < 100G", {f"{gbps}G": share(data, bdp_bytes(gbps))["Google"] for gbps in GBPS}),
-    ]  # fmt: skip
+        within(
+            "google-short",
+            "Google: share of bytes in flows < 100 KB",
+            "nearly half",
+            share(data, SHORT)["Google"],
+            0.4,
+            0.6,
+            quick=True,
+        ),
+        ascending(
+            "shorter-at-100g",
+            "share of bytes in flows that fit into the BDP at 100 Gbit/s (150 KB)",
+            "Google > Facebook > WebSearch",
+            {name: at_bdp[name] for name in _longest_first()},
+        ),
+        ascending(
+            "faster-links",
+            "Google: share of bytes in flows that fit into the BDP grows with link speed",
+            "10G < 40G < 100G",
+            {f"{gbps}G": share(data, bdp_bytes(gbps))["Google"] for gbps in GBPS},
+        ),
+    ]
 
 
 def share(data: pl.DataFrame, size: float) -> dict[str, float]:

@@ -65,15 +65,23 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
     """At one round trip, faster links and shorter flows both make the fair share change more."""
     at = {(row["workload"], row["gbps"]): row["y"] for row in data.filter(pl.col("x") == RTT_US).iter_rows(named=True)}
     faster = [
-        ascending(f"faster-{load.name}", f"{load.legend}: change (%) over {RTT_US} us grows with link speed",
-                  "10G < 40G < 100G", {f"{gbps}G": at[load.name, gbps] for gbps in GBPS})
+        ascending(
+            f"faster-{load.name}",
+            f"{load.legend}: change (%) over {RTT_US} us grows with link speed",
+            "10G < 40G < 100G",
+            {f"{gbps}G": at[load.name, gbps] for gbps in GBPS},
+        )
         for load in WORKLOADS
-    ]  # fmt: skip
+    ]
     shorter = [
-        ascending(f"shorter-{gbps}g", f"{gbps}G: change (%) over {RTT_US} us grows as flows become shorter",
-                  "WebSearch < Facebook < Google", {load.legend: at[load.name, gbps] for load in reversed(WORKLOADS)})
+        ascending(
+            f"shorter-{gbps}g",
+            f"{gbps}G: change (%) over {RTT_US} us grows as flows become shorter",
+            "WebSearch < Facebook < Google",
+            {load.legend: at[load.name, gbps] for load in reversed(WORKLOADS)},
+        )
         for gbps in GBPS
-    ]  # fmt: skip
+    ]
     return [*faster, *shorter]
 
 

@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from penstock.workload.distributions import SizeDistribution
 from penstock.experiments import fluid
 from penstock.experiments.bfc._workloads import GBPS
 from penstock.experiments.cache import Runs
 from penstock.experiments.claims import Claim, ascending, holds, within
 from penstock.experiments.style import BLUE, DASHES, GREEN, ORANGE, PAGE, PURPLE, RED, figure, legend_above
+from penstock.workload.distributions import SizeDistribution
 
 TITLE = "Active flows at one link by load, link speed and scheduling"
 PAPER = "BFC, NSDI 2022, figure 4"
@@ -99,15 +99,25 @@ def _poisson(data: pl.DataFrame) -> list[Claim]:
     for load in POISSON_LOADS:
         curve = poisson.filter(pl.col("load") == load)
         ratio = curve["mean"][0] * (1 - load) / load
-        found.append(within(f"poisson-{100 * load:.0f}", f"Poisson, FQ, {load:.0%}: mean active flows / (rho/(1-rho))",
-                            "1 (M/G/1-PS)", ratio, 0.95, 1.05))  # fmt: skip
+        found.append(
+            within(
+                f"poisson-{100 * load:.0f}",
+                f"Poisson, FQ, {load:.0%}: mean active flows / (rho/(1-rho))",
+                "1 (M/G/1-PS)",
+                ratio,
+                0.95,
+                1.05,
+            )
+        )
     gap = max(
         float(np.abs(curve["y"] - (1 - load ** (curve["x"] + 1))).max())
         for load in POISSON_LOADS
         for curve in [poisson.filter(pl.col("load") == load)]
     )
-    return [*found, within("geometric", "Poisson, FQ: largest distance of a CDF from the geometric distribution",
-                           "0", gap, None, 0.02)]  # fmt: skip
+    return [
+        *found,
+        within("geometric", "Poisson, FQ: largest distance of a CDF from the geometric distribution", "0", gap, None, 0.02),
+    ]
 
 
 def _invariance(data: pl.DataFrame) -> list[Claim]:
@@ -116,8 +126,16 @@ def _invariance(data: pl.DataFrame) -> list[Claim]:
     for load in LOADS:
         curves = fair.filter(pl.col("load") == load).pivot("gbps", index="x", values="y").drop("x")
         gap = max(gap, (curves.max_horizontal() - curves.min_horizontal()).to_numpy().max())
-    return [within("invariant", "FQ: largest distance between the CDFs of 10G, 40G and 100G at the same load",
-                   "invariant to link speed", gap, None, 0.05)]  # fmt: skip
+    return [
+        within(
+            "invariant",
+            "FQ: largest distance between the CDFs of 10G, 40G and 100G at the same load",
+            "invariant to link speed",
+            gap,
+            None,
+            0.05,
+        )
+    ]
 
 
 def _order(data: pl.DataFrame) -> list[Claim]:
@@ -130,8 +148,16 @@ def _order(data: pl.DataFrame) -> list[Claim]:
         }
         text = ", ".join(f"{policy} {mean:.3g}" for policy, mean in means.items())
         ok = means["SRF"] < means["FQ"] and means["FIFO"] > 10 * means["FQ"]
-        found.append(holds(f"order-{100 * load:.0f}", f"{load:.0%} load: mean active flows by policy",
-                           "SRF < FQ << FIFO", text, ok, "SRF < FQ, 10 FQ < FIFO"))  # fmt: skip
+        found.append(
+            holds(
+                f"order-{100 * load:.0f}",
+                f"{load:.0%} load: mean active flows by policy",
+                "SRF < FQ << FIFO",
+                text,
+                ok,
+                "SRF < FQ, 10 FQ < FIFO",
+            )
+        )
     return found
 
 
@@ -141,16 +167,39 @@ def _queues(data: pl.DataFrame) -> list[Claim]:
     srf = data.filter((pl.col("policy") == "SRF") & (pl.col("gbps") == 100))["above"].to_numpy().max()
     median = fair.filter((pl.col("load") == 0.95) & (pl.col("y") >= 0.5))["x"].to_numpy().min()
     return [
-        within("few-to-85", "100G, FQ, loads to 85 %: fraction of time with more than 32 active flows",
-               "exceeded only above 85 %", max(over[load] for load in LOADS if load <= 0.85), None, 0.03),
-        within("more-at-95", "100G, FQ, 95 % load: fraction of time with more than 32 active flows",
-               "significantly exceeds", over[0.95], 0.1, 0.5),
+        within(
+            "few-to-85",
+            "100G, FQ, loads to 85 %: fraction of time with more than 32 active flows",
+            "exceeded only above 85 %",
+            max(over[load] for load in LOADS if load <= 0.85),
+            None,
+            0.03,
+        ),
+        within(
+            "more-at-95",
+            "100G, FQ, 95 % load: fraction of time with more than 32 active flows",
+            "significantly exceeds",
+            over[0.95],
+            0.1,
+            0.5,
+        ),
         within("modest-at-95", "100G, FQ, 95 % load: median number of active flows", "only modestly", median, None, 32),
-        ascending("grows", "100G, FQ: fraction of time with more than 32 active flows by load", "grows above 85 %",
-                  {"85 %": over[0.85], "90 %": over[0.9], "95 %": over[0.95]}),
-        within("srf", "100G, SRF, any load: fraction of time with more than 32 active flows",
-               "holds even more strongly", srf, None, 0.001, quick=True),
-    ]  # fmt: skip
+        ascending(
+            "grows",
+            "100G, FQ: fraction of time with more than 32 active flows by load",
+            "grows above 85 %",
+            {"85 %": over[0.85], "90 %": over[0.9], "95 %": over[0.95]},
+        ),
+        within(
+            "srf",
+            "100G, SRF, any load: fraction of time with more than 32 active flows",
+            "holds even more strongly",
+            srf,
+            None,
+            0.001,
+            quick=True,
+        ),
+    ]
 
 
 def plot(data: pl.DataFrame) -> Any:
@@ -160,9 +209,7 @@ def plot(data: pl.DataFrame) -> Any:
     for row, (policy, limit) in zip(grid, (("FQ", 100), ("SRF", 20), ("FIFO", 1e5))):
         for panel, gbps in zip(row, GBPS):
             for load, (colour, dash) in SHADES.items():
-                curve = bursty.filter(
-                    (pl.col("policy") == policy) & (pl.col("gbps") == gbps) & (pl.col("load") == load)
-                )
+                curve = bursty.filter((pl.col("policy") == policy) & (pl.col("gbps") == gbps) & (pl.col("load") == load))
                 steps = "steps-post" if policy == "SRF" else "default"
                 panel.plot(curve["x"], curve["y"], ds=steps, color=colour, ls=dash, label=f"{load:.0%}")
             panel.set(ylim=(0, 1.02), title=f"{policy}, {gbps} Gbit/s")

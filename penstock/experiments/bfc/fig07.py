@@ -45,8 +45,7 @@ def specs(scale: str) -> dict[str, Spec]:
 
 def _spec(offset_us: float, duration_us: float) -> Spec:
     schemes = [
-        {"name": "bfc", "queues": QUEUES, "th_bytes": round(th * BYTES_PER_US), "label": f"{th:g}us"}
-        for th in THRESHOLDS_US
+        {"name": "bfc", "queues": QUEUES, "th_bytes": round(th * BYTES_PER_US), "label": f"{th:g}us"} for th in THRESHOLDS_US
     ]
     flows = [[SENDER_2, RECEIVER, "1GB", "0s"], [SENDER_3, RECEIVER, "1GB", f"{round(offset_us * 1e6)}ps"]]
     return {
@@ -127,19 +126,51 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
     used = [of["queues"][th] for th in THRESHOLDS_US]
     return [
         within("queues", "fewest queues in use at the link", "a queue for each flow", min(used), 2, 2, quick=True),
-        holds("oscillates", f"Th = 2 us: the queue rises through Th in {WINDOW_US[1] - WINDOW_US[0]} us",
-              "limited near Th, goes to 0", f"{crossings} times", crossings >= 3, "3 or more"),
-        within("peak", "Th = 2 us: longest queue, KB", "near Th (25 KB)", of["peak"][SHOWN_US], th_kb,
-               th_kb + overshoot + 4 * FRAME / 1e3, quick=True),
-        within("touches-0", "Th = 2 us: fraction of time at which a flow has no packets", "goes to 0 temporarily",
-               of["empty"][SHOWN_US], 0.005, 0.25, quick=True),
+        holds(
+            "oscillates",
+            f"Th = 2 us: the queue rises through Th in {WINDOW_US[1] - WINDOW_US[0]} us",
+            "limited near Th, goes to 0",
+            f"{crossings} times",
+            crossings >= 3,
+            "3 or more",
+        ),
+        within(
+            "peak",
+            "Th = 2 us: longest queue, KB",
+            "near Th (25 KB)",
+            of["peak"][SHOWN_US],
+            th_kb,
+            th_kb + overshoot + 4 * FRAME / 1e3,
+            quick=True,
+        ),
+        within(
+            "touches-0",
+            "Th = 2 us: fraction of time at which a flow has no packets",
+            "goes to 0 temporarily",
+            of["empty"][SHOWN_US],
+            0.005,
+            0.25,
+            quick=True,
+        ),
         within("mean", "Th = 2 us: mean queue of a flow, KB", "15", of["mean"][SHOWN_US], 7, 25, quick=True),
         within("utilised", "Th = 2 us: utilisation of the link, %", "close to 100", 100 - of["idle"][SHOWN_US], 95),
-        holds("falls", "under-utilisation from Th = 2 us on, %", "falls with Th",
-              ", ".join(f"{idle:.3g}" for idle in steady), np.all(np.diff(steady) < 0), "falls"),
-        holds("grows", "mean queue of a flow, KB", "grows with Th",
-              ", ".join(f"{mean:.3g}" for mean in means), np.all(np.diff(means) > 0), "grows"),
-    ]  # fmt: skip
+        holds(
+            "falls",
+            "under-utilisation from Th = 2 us on, %",
+            "falls with Th",
+            ", ".join(f"{idle:.3g}" for idle in steady),
+            np.all(np.diff(steady) < 0),
+            "falls",
+        ),
+        holds(
+            "grows",
+            "mean queue of a flow, KB",
+            "grows with Th",
+            ", ".join(f"{mean:.3g}" for mean in means),
+            np.all(np.diff(means) > 0),
+            "grows",
+        ),
+    ]
 
 
 def plot(data: pl.DataFrame) -> Any:

@@ -39,8 +39,11 @@ def _spec(group_2: int, run: int) -> Spec:
     sender_1 = [2 + 2 * i for i in range(pairs)]
     sender_3 = [2 + 2 * (pairs + i) + 1 for i in range(pairs)]
     receiver_1, receiver_2 = sender_1[0] + 1, sender_1[1] + 1
-    groups = [("group1", sender_1[:GROUP_1], receiver_1), ("group2", sender_1[GROUP_1 : GROUP_1 + group_2], receiver_2),
-              ("group3", sender_3[:GROUP_3], receiver_2)]  # fmt: skip
+    groups = [
+        ("group1", sender_1[:GROUP_1], receiver_1),
+        ("group2", sender_1[GROUP_1 : GROUP_1 + group_2], receiver_2),
+        ("group3", sender_3[:GROUP_3], receiver_2),
+    ]
     rng = np.random.default_rng([8, group_2, run])
     workload = [
         {"kind": "list", "class": name, "flows": [[host, to, SIZE, f"{rng.integers(SPREAD_PS)}ps"] for host in hosts]}
@@ -77,15 +80,39 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
     beyond = data.filter((pl.col("series") == "dynamic") & (pl.col("x") + GROUP_1 > QUEUES))["sd"].to_numpy().max()
     return [
         ascending("order", "mean FCT of group 1 while flows <= queues, us", "dynamic < stochastic < single", means),
-        holds("never-worse", "numbers of flows at which dynamic is not better than single", "lowest average FCT",
-              f"{len(worst)}", len(worst) == 0, "none"),
-        holds("steady", "dynamic, flows <= queues: largest sd / mean of the FCT", "sd close to 0", f"{steady:.3g}",
-              steady <= 0.05, "<= 0.05"),
-        holds("scattered", "stochastic, flows <= queues: median sd of the FCT, us", "the standard deviation is high",
-              f"{scattered:.3g}", scattered > 5 * within_sd, "> 5 x dynamic's"),
-        holds("beyond", "dynamic: largest sd with more flows than queues, us", "increases when flows exceed queues",
-              f"{beyond:.3g} (up to there {within_sd:.3g})", beyond > 5 * within_sd, "> 5 x as large"),
-    ]  # fmt: skip
+        holds(
+            "never-worse",
+            "numbers of flows at which dynamic is not better than single",
+            "lowest average FCT",
+            f"{len(worst)}",
+            len(worst) == 0,
+            "none",
+        ),
+        holds(
+            "steady",
+            "dynamic, flows <= queues: largest sd / mean of the FCT",
+            "sd close to 0",
+            f"{steady:.3g}",
+            steady <= 0.05,
+            "<= 0.05",
+        ),
+        holds(
+            "scattered",
+            "stochastic, flows <= queues: median sd of the FCT, us",
+            "the standard deviation is high",
+            f"{scattered:.3g}",
+            scattered > 5 * within_sd,
+            "> 5 x dynamic's",
+        ),
+        holds(
+            "beyond",
+            "dynamic: largest sd with more flows than queues, us",
+            "increases when flows exceed queues",
+            f"{beyond:.3g} (up to there {within_sd:.3g})",
+            beyond > 5 * within_sd,
+            "> 5 x as large",
+        ),
+    ]
 
 
 def plot(data: pl.DataFrame) -> Any:
@@ -94,8 +121,17 @@ def plot(data: pl.DataFrame) -> Any:
     for shift, how in zip((-0.15, 0.15, 0), ASSIGNMENTS):
         colour, dash, marker = LOOKS[how]
         curve = data.filter(pl.col("series") == how).sort("x")
-        panel.errorbar(curve["x"] + shift, curve["y"] / 1e3, curve["sd"] / 1e3, color=colour, ls=dash, marker=marker,
-                       capsize=2.5, elinewidth=0.9, label=how)  # fmt: skip
+        panel.errorbar(
+            curve["x"] + shift,
+            curve["y"] / 1e3,
+            curve["sd"] / 1e3,
+            color=colour,
+            ls=dash,
+            marker=marker,
+            capsize=2.5,
+            elinewidth=0.9,
+            label=how,
+        )
     panel.axvline(QUEUES - GROUP_1 + 0.5, color=BLACK, lw=0.9, ls=":")
     panel.text(QUEUES - GROUP_1 + 0.3, 4.55, "16 flows at\nswitch 1", ha="right", va="top", fontsize=7.5)
     panel.set(xlabel="Group-2 flows", ylabel="FCT of group 1 (ms)", xlim=(3, 21), ylim=(0, 4.7))

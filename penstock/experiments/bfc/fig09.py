@@ -38,8 +38,12 @@ def measure(runs: Runs, scale: str) -> pl.DataFrame:
     """x: flow size, buffer or kind of link; y: slowdown, CDF or per cent of time, by panel."""
     frames = []
     for scheme in SHOWN:
-        frames += [fabric.statistics(runs, "incast", scheme, "google"), fabric.buffers(runs, "incast", scheme),
-                   fabric.pauses(runs, "incast", scheme), fabric.totals(runs, "incast", scheme)]  # fmt: skip
+        frames += [
+            fabric.statistics(runs, "incast", scheme, "google"),
+            fabric.buffers(runs, "incast", scheme),
+            fabric.pauses(runs, "incast", scheme),
+            fabric.totals(runs, "incast", scheme),
+        ]
     return pl.concat(frames)
 
 
@@ -54,17 +58,31 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
         within("hpcc-p99", "short flows (< 3 KB), p99: HPCC / BFC", "5 .. 30", tail["HPCC"] / tail["BFC"], 5, 30),
         within("hpcc-p95", "short flows, p95: HPCC / BFC", "5 .. 30", p95["HPCC"] / p95["BFC"], 5),
         *_best(numbers),
-        ascending("order-p99", "short flows, p99: order of the schemes", "DCQCN worst, then DCTCP, HPCC, BFC, Ideal-FQ",
-                  {name: tail[name] for name in ORDER}, quick=False),
-        ascending("order-avg", "short flows, average: order of the schemes",
-                  "DCQCN worst, then DCTCP, HPCC, BFC, Ideal-FQ",
-                  {name: numbers["short avg"][name] for name in ORDER}, quick=False),
+        ascending(
+            "order-p99",
+            "short flows, p99: order of the schemes",
+            "DCQCN worst, then DCTCP, HPCC, BFC, Ideal-FQ",
+            {name: tail[name] for name in ORDER},
+            quick=False,
+        ),
+        ascending(
+            "order-avg",
+            "short flows, average: order of the schemes",
+            "DCQCN worst, then DCTCP, HPCC, BFC, Ideal-FQ",
+            {name: numbers["short avg"][name] for name in ORDER},
+            quick=False,
+        ),
         *_nearest_to_ideal(data),
-        ascending("queues", "short flows, p99: BFC by the number of its queues", "collisions for want of queues",
-                  {name: tail[name] for name in ("BFC, 128 queues", "BFC, 64 queues", "BFC")}, quick=False),
+        ascending(
+            "queues",
+            "short flows, p99: BFC by the number of its queues",
+            "collisions for want of queues",
+            {name: tail[name] for name in ("BFC, 128 queues", "BFC, 64 queues", "BFC")},
+            quick=False,
+        ),
         *fabric.long_flows(data, "incast"),
         *_switches(data),
-    ]  # fmt: skip
+    ]
 
 
 def _best(numbers: dict[str, dict[str, float]]) -> list[Claim]:
@@ -72,9 +90,16 @@ def _best(numbers: dict[str, dict[str, float]]) -> list[Claim]:
     found = []
     for panel, what in (("avg", "average"), ("p95", "p95"), ("p99", "p99")):
         of = {name: numbers[f"short {panel}"][name] for name in ("BFC", "HPCC", "DCTCP", "DCQCN")}
-        found.append(holds(f"best-{panel}", f"short flows, {what}: BFC below HPCC, DCTCP and DCQCN",
-                           "BFC achieves the best FCTs (both average and tail)", fabric.text(of),
-                           min(of, key=of.__getitem__) == "BFC", "BFC smallest"))  # fmt: skip
+        found.append(
+            holds(
+                f"best-{panel}",
+                f"short flows, {what}: BFC below HPCC, DCTCP and DCQCN",
+                "BFC achieves the best FCTs (both average and tail)",
+                fabric.text(of),
+                min(of, key=of.__getitem__) == "BFC",
+                "BFC smallest",
+            )
+        )
     return found
 
 
@@ -88,9 +113,16 @@ def _nearest_to_ideal(data: pl.DataFrame) -> list[Claim]:
             for scheme in (BFC, HPCC, DCTCP, DCQCN)
         }
         text = fabric.text({name: math.exp(distance) for name, distance in far.items()})
-        found.append(holds(f"nearest-{panel}", f"slowdown over Ideal-FQ's, mean of the size bins, {what}",
-                           "BFC closest to Ideal-FQ", text, min(far, key=far.__getitem__) == "BFC",
-                           "BFC smallest"))  # fmt: skip
+        found.append(
+            holds(
+                f"nearest-{panel}",
+                f"slowdown over Ideal-FQ's, mean of the size bins, {what}",
+                "BFC closest to Ideal-FQ",
+                text,
+                min(far, key=far.__getitem__) == "BFC",
+                "BFC smallest",
+            )
+        )
     return found
 
 
@@ -100,13 +132,26 @@ def _switches(data: pl.DataFrame) -> list[Claim]:
     drops = sum(value(data, "incast", scheme, "drops") for scheme in (BFC, BFC_64, BFC_128))
     return [
         holds("drops", "packets dropped under BFC", "none", drops, drops == 0, "0"),
-        ascending("buffer", "largest buffer in use (MB): BFC below HPCC", "BFC reduces buffer occupancy",
-                  {name: top[name] for name in ("BFC", "HPCC")}),
-        within("unfeasible", "Ideal-FQ: largest buffer in use (MB)", "can grow to an unfeasible level (> 12 MB)",
-               top["Ideal-FQ"], BUFFER_MB),
-        ascending("pfc", "time paused by PFC, worst kind of link (%)", "HPCC reduces PFC pauses",
-                  {name: paused[name] for name in ("HPCC", "DCTCP", "DCQCN")}),
-    ]  # fmt: skip
+        ascending(
+            "buffer",
+            "largest buffer in use (MB): BFC below HPCC",
+            "BFC reduces buffer occupancy",
+            {name: top[name] for name in ("BFC", "HPCC")},
+        ),
+        within(
+            "unfeasible",
+            "Ideal-FQ: largest buffer in use (MB)",
+            "can grow to an unfeasible level (> 12 MB)",
+            top["Ideal-FQ"],
+            BUFFER_MB,
+        ),
+        ascending(
+            "pfc",
+            "time paused by PFC, worst kind of link (%)",
+            "HPCC reduces PFC pauses",
+            {name: paused[name] for name in ("HPCC", "DCTCP", "DCQCN")},
+        ),
+    ]
 
 
 def plot(data: pl.DataFrame) -> Any:
@@ -118,8 +163,9 @@ def plot(data: pl.DataFrame) -> Any:
     fabric.draw_buffer(grid[1, 1], data, "incast")
     grid[1, 1].set(ylim=(0.99, 1.0001))
     grid[1, 1].axvline(BUFFER_MB, color="0.35", lw=1.2)
-    grid[1, 1].annotate(f"{BUFFER_MB} MB", (BUFFER_MB, 0.9915), fontsize=7.5, color="0.35", xytext=(3, 0),
-                        textcoords="offset points")  # fmt: skip
+    grid[1, 1].annotate(
+        f"{BUFFER_MB} MB", (BUFFER_MB, 0.9915), fontsize=7.5, color="0.35", xytext=(3, 0), textcoords="offset points"
+    )
     fabric.draw_pauses(grid[1, 2], data, "incast")
     titles = ("average", "95th percentile", "99th percentile", "buffer", "buffer, tail", "PFC pauses")
     lettered(grid.flat, titles)

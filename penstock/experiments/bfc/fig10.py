@@ -34,8 +34,12 @@ def measure(runs: Runs, scale: str) -> pl.DataFrame:
     """x: flow size, buffer or active flows; y: slowdown or CDF, by panel."""
     frames = []
     for scheme in SCHEMES:
-        frames += [fabric.statistics(runs, "plain", scheme, "google"), fabric.buffers(runs, "plain", scheme),
-                   fabric.pauses(runs, "plain", scheme), fabric.totals(runs, "plain", scheme)]  # fmt: skip
+        frames += [
+            fabric.statistics(runs, "plain", scheme, "google"),
+            fabric.buffers(runs, "plain", scheme),
+            fabric.pauses(runs, "plain", scheme),
+            fabric.totals(runs, "plain", scheme),
+        ]
     return pl.concat([*frames, *(fabric.active_flows(runs, traffic, BFC) for traffic in ("plain", "incast"))])
 
 
@@ -46,21 +50,49 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
     over_all = {p: _mean_ratio(data, p) for p in ("avg", "p99")}
     return [
         within("hpcc", "short flows (< 3 KB), p99: HPCC / BFC", "2.3 .. 3", short["HPCC"] / short["BFC"], 2, 4),
-        within("ideal-p99", "short flows, p99: BFC / Ideal-FQ", "closely tracks optimal",
-               short["BFC"] / short["Ideal-FQ"], 0.85, 1.15, quick=True),
-        within("ideal-avg", "short flows, average: BFC / Ideal-FQ", "closely tracks optimal",
-               mean["BFC"] / mean["Ideal-FQ"], 0.85, 1.15, quick=True),
-        within("ideal-sizes", "average slowdown, mean over the size bins: BFC / Ideal-FQ", "closely tracks optimal",
-               over_all["avg"], None, 1.3),
-        ascending("order-p99", "short flows, p99: order of the schemes", "DCQCN worst, then DCTCP, HPCC",
-                  {name: short[name] for name in ("BFC", "HPCC", "DCTCP", "DCQCN")}),
-        ascending("order-avg", "short flows, average: order of the schemes", "DCQCN worst, then DCTCP, HPCC",
-                  {name: mean[name] for name in ("BFC", "HPCC", "DCTCP", "DCQCN")}),
+        within(
+            "ideal-p99",
+            "short flows, p99: BFC / Ideal-FQ",
+            "closely tracks optimal",
+            short["BFC"] / short["Ideal-FQ"],
+            0.85,
+            1.15,
+            quick=True,
+        ),
+        within(
+            "ideal-avg",
+            "short flows, average: BFC / Ideal-FQ",
+            "closely tracks optimal",
+            mean["BFC"] / mean["Ideal-FQ"],
+            0.85,
+            1.15,
+            quick=True,
+        ),
+        within(
+            "ideal-sizes",
+            "average slowdown, mean over the size bins: BFC / Ideal-FQ",
+            "closely tracks optimal",
+            over_all["avg"],
+            None,
+            1.3,
+        ),
+        ascending(
+            "order-p99",
+            "short flows, p99: order of the schemes",
+            "DCQCN worst, then DCTCP, HPCC",
+            {name: short[name] for name in ("BFC", "HPCC", "DCTCP", "DCQCN")},
+        ),
+        ascending(
+            "order-avg",
+            "short flows, average: order of the schemes",
+            "DCQCN worst, then DCTCP, HPCC",
+            {name: mean[name] for name in ("BFC", "HPCC", "DCTCP", "DCQCN")},
+        ),
         *fabric.long_flows(data, "plain"),
         *fabric.no_pfc(data, "plain"),
         _drops(data),
         *_active(data),
-    ]  # fmt: skip
+    ]
 
 
 def _mean_ratio(data: pl.DataFrame, panel: str) -> float:
@@ -79,11 +111,22 @@ def _active(data: pl.DataFrame) -> list[Claim]:
         for traffic in ("plain", "incast")
     }
     return [
-        within("active", "no incast: share of time with fewer than 32 active flows at a port", "99 %", below["plain"],
-               0.99, 1.0, quick=True),
-        ascending("active-incast", "share of time with fewer than 32 active flows", "increases with incast",
-                  {"with incast": below["incast"], "without": below["plain"]}),
-    ]  # fmt: skip
+        within(
+            "active",
+            "no incast: share of time with fewer than 32 active flows at a port",
+            "99 %",
+            below["plain"],
+            0.99,
+            1.0,
+            quick=True,
+        ),
+        ascending(
+            "active-incast",
+            "share of time with fewer than 32 active flows",
+            "increases with incast",
+            {"with incast": below["incast"], "without": below["plain"]},
+        ),
+    ]
 
 
 def plot(data: pl.DataFrame) -> Any:

@@ -39,8 +39,12 @@ def measure(runs: Runs, scale: str) -> pl.DataFrame:
     frames = []
     for traffic in TRAFFIC:
         for scheme in SCHEMES:
-            frames += [fabric.statistics(runs, traffic, scheme, SIZES), fabric.buffers(runs, traffic, scheme),
-                       fabric.pauses(runs, traffic, scheme), fabric.totals(runs, traffic, scheme)]  # fmt: skip
+            frames += [
+                fabric.statistics(runs, traffic, scheme, SIZES),
+                fabric.buffers(runs, traffic, scheme),
+                fabric.pauses(runs, traffic, scheme),
+                fabric.totals(runs, traffic, scheme),
+            ]
     return pl.concat(frames)
 
 
@@ -58,26 +62,43 @@ def _trends(data: pl.DataFrame, traffic: str, low: float, high: float | None, pa
     drops = value(data, traffic, BFC, "drops")
     where = NAMES[traffic]
     return [
-        within(f"{traffic}-hpcc", f"{where}: short flows (< 3 KB), p99: HPCC / BFC", paper,
-               tail["HPCC"] / tail["BFC"], low, high),
-        holds(f"{traffic}-best", f"{where}: short flows, p99: BFC below HPCC, DCTCP and DCQCN",
-              "the best FCTs among all the schemes", fabric.text(tail),
-              tail["BFC"] < min(tail[name] for name in ("HPCC", "DCTCP", "DCQCN")), "BFC smallest"),
-        ascending(f"{traffic}-order", f"{where}: short flows, p99: order of the schemes",
-                  "DCQCN worst, then DCTCP, HPCC, BFC",
-                  {name: tail[name] for name in ("BFC", "HPCC", "DCTCP", "DCQCN")}, quick=False),
+        within(
+            f"{traffic}-hpcc", f"{where}: short flows (< 3 KB), p99: HPCC / BFC", paper, tail["HPCC"] / tail["BFC"], low, high
+        ),
+        holds(
+            f"{traffic}-best",
+            f"{where}: short flows, p99: BFC below HPCC, DCTCP and DCQCN",
+            "the best FCTs among all the schemes",
+            fabric.text(tail),
+            tail["BFC"] < min(tail[name] for name in ("HPCC", "DCTCP", "DCQCN")),
+            "BFC smallest",
+        ),
+        ascending(
+            f"{traffic}-order",
+            f"{where}: short flows, p99: order of the schemes",
+            "DCQCN worst, then DCTCP, HPCC, BFC",
+            {name: tail[name] for name in ("BFC", "HPCC", "DCTCP", "DCQCN")},
+            quick=False,
+        ),
         *fabric.long_flows(data, traffic, f"{traffic}-", f"{where}: "),
         holds(f"{traffic}-drops", f"{where}: packets dropped under BFC", "none", drops, drops == 0, "0"),
-    ]  # fmt: skip
+    ]
 
 
 def _without_incast(data: pl.DataFrame) -> list[Claim]:
     tail = {scheme.legend: value(data, "plain", scheme, "short p99") for scheme in (BFC, IDEAL)}
     return [
-        within("plain-ideal", "60 %: short flows, p99: BFC / Ideal-FQ", "closely tracks optimal",
-               tail["BFC"] / tail["Ideal-FQ"], 0.85, 1.15, quick=True),
+        within(
+            "plain-ideal",
+            "60 %: short flows, p99: BFC / Ideal-FQ",
+            "closely tracks optimal",
+            tail["BFC"] / tail["Ideal-FQ"],
+            0.85,
+            1.15,
+            quick=True,
+        ),
         *fabric.no_pfc(data, "plain", "plain-", "60 %: "),
-    ]  # fmt: skip
+    ]
 
 
 def plot(data: pl.DataFrame) -> Any:

@@ -54,13 +54,15 @@ def _one(runs: Runs, load: float, scheme: fabric.Scheme) -> pl.DataFrame:
     traffic, x = name(load), [100 * load]
     numbers = fabric.statistics(runs, traffic, scheme, SIZES)
     times, flows = outstanding(runs, traffic, scheme)
-    return pl.concat([
-        numbers,
-        fabric.points(traffic, scheme, "long", x, [value(numbers, traffic, scheme, "long avg")]),
-        fabric.points(traffic, scheme, "short", x, [value(numbers, traffic, scheme, "short p99")]),
-        fabric.points(traffic, scheme, "outstanding", times, flows),
-        fabric.points(traffic, scheme, "growth", x, [growth(flows)]),
-    ])  # fmt: skip
+    return pl.concat(
+        [
+            numbers,
+            fabric.points(traffic, scheme, "long", x, [value(numbers, traffic, scheme, "long avg")]),
+            fabric.points(traffic, scheme, "short", x, [value(numbers, traffic, scheme, "short p99")]),
+            fabric.points(traffic, scheme, "outstanding", times, flows),
+            fabric.points(traffic, scheme, "growth", x, [growth(flows)]),
+        ]
+    )
 
 
 def outstanding(runs: Runs, traffic: str, scheme: fabric.Scheme) -> tuple[np.ndarray, np.ndarray]:
@@ -76,7 +78,7 @@ def outstanding(runs: Runs, traffic: str, scheme: fabric.Scheme) -> tuple[np.nda
 def growth(flows: np.ndarray) -> float:
     """Mean number of flows in the last quarter of the run over that in the second."""
     quarter = len(flows) // 4
-    return float(flows[-quarter:].mean() / max(1.0, flows[quarter:2 * quarter].mean()))
+    return float(flows[-quarter:].mean() / max(1.0, flows[quarter : 2 * quarter].mean()))
 
 
 def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
@@ -95,9 +97,16 @@ def _ordering(data: pl.DataFrame) -> list[Claim]:
     found = []
     for load in (0.6, 0.9):
         tail = {scheme.legend: _at(data, load, scheme, "short") for scheme in (BFC_128, HPCC, DCTCP, DCQCN)}
-        found.append(holds(f"best-{100 * load:.0f}", f"{load:.0%}: short flows, p99: BFC 128 below HPCC, DCTCP, DCQCN",
-                           "lower tail latency", fabric.text(tail), min(tail, key=tail.__getitem__) == BFC_128.legend,
-                           "BFC smallest"))  # fmt: skip
+        found.append(
+            holds(
+                f"best-{100 * load:.0f}",
+                f"{load:.0%}: short flows, p99: BFC 128 below HPCC, DCTCP, DCQCN",
+                "lower tail latency",
+                fabric.text(tail),
+                min(tail, key=tail.__getitem__) == BFC_128.legend,
+                "BFC smallest",
+            )
+        )
     return found
 
 
@@ -111,15 +120,34 @@ def _stability(data: pl.DataFrame) -> list[Claim]:
     loads = LOADS["paper"]
     others = max(relative(data, load, scheme) for load in loads for scheme in (DCTCP, BFC_32, BFC_128))
     return [
-        within("hpcc-stable", f"HPCC, 50 to 70 %, largest: {what}", "supports loads up to 70 %",
-               max(relative(data, load, HPCC) for load in loads if load <= 0.7), None, bound),
-        within("hpcc-unstable", f"HPCC, 80 to 95 %, smallest: {what}", "at higher loads grows without bound",
-               min(relative(data, load, HPCC) for load in loads if load >= 0.8), bound, None),
-        within("others-stable", f"DCTCP and BFC, all loads, largest: {what}", "stable across all load values", others,
-               None, bound),
-        within("dcqcn-stable", f"DCQCN, all loads, largest: {what}", "stable across all load values",
-               max(relative(data, load, DCQCN) for load in loads), None, bound),
-    ]  # fmt: skip
+        within(
+            "hpcc-stable",
+            f"HPCC, 50 to 70 %, largest: {what}",
+            "supports loads up to 70 %",
+            max(relative(data, load, HPCC) for load in loads if load <= 0.7),
+            None,
+            bound,
+        ),
+        within(
+            "hpcc-unstable",
+            f"HPCC, 80 to 95 %, smallest: {what}",
+            "at higher loads grows without bound",
+            min(relative(data, load, HPCC) for load in loads if load >= 0.8),
+            bound,
+            None,
+        ),
+        within(
+            "others-stable", f"DCTCP and BFC, all loads, largest: {what}", "stable across all load values", others, None, bound
+        ),
+        within(
+            "dcqcn-stable",
+            f"DCQCN, all loads, largest: {what}",
+            "stable across all load values",
+            max(relative(data, load, DCQCN) for load in loads),
+            None,
+            bound,
+        ),
+    ]
 
 
 def _tails(data: pl.DataFrame) -> list[Claim]:
@@ -132,21 +160,43 @@ def _tails(data: pl.DataFrame) -> list[Claim]:
     long = _at(data, 0.95, BFC_32, "long") / _at(data, 0.95, BFC_128, "long")
     return [
         within("short-80", "BFC 32 up to 80 %: short flows, p99", "close to the perfect value of 1", low, 1, 1.5),
-        holds("long-80", "up to 80 %: flows > 3 MB, average: BFC 32 below HPCC, DCTCP, DCQCN",
-              "higher throughput for long flows", "yes" if best else "no", best, "at every load", quick=False),
-        within("short-95", "short flows, p99: BFC 32 at 95 % / at 80 %", "degrades substantially at 95 %",
-               _at(data, 0.95, BFC_32, "short") / _at(data, 0.8, BFC_32, "short"), 1.5, None),
+        holds(
+            "long-80",
+            "up to 80 %: flows > 3 MB, average: BFC 32 below HPCC, DCTCP, DCQCN",
+            "higher throughput for long flows",
+            "yes" if best else "no",
+            best,
+            "at every load",
+            quick=False,
+        ),
+        within(
+            "short-95",
+            "short flows, p99: BFC 32 at 95 % / at 80 %",
+            "degrades substantially at 95 %",
+            _at(data, 0.95, BFC_32, "short") / _at(data, 0.8, BFC_32, "short"),
+            1.5,
+            None,
+        ),
         *(
-            ascending(f"order-{100 * load:.0f}", f"{load:.0%}: short flows, p99: BFC by its queues",
-                      "BFC 128 better at load >= 90 %",
-                      {q.legend: _at(data, load, q, "short") for q in (BFC_128, BFC_32)}, quick=False)
+            ascending(
+                f"order-{100 * load:.0f}",
+                f"{load:.0%}: short flows, p99: BFC by its queues",
+                "BFC 128 better at load >= 90 %",
+                {q.legend: _at(data, load, q, "short") for q in (BFC_128, BFC_32)},
+                quick=False,
+            )
             for load in (0.9, 0.95)
         ),
-        within("queues-95", "95 %: short flows, p99: BFC 32 / BFC 128", "BFC 32 degrades substantially", ratio,
-               1.2, None),
-        within("long-95", "95 %: flows > 3 MB, average: BFC 32 / BFC 128",
-               "impact of collisions limited for long flows", long, None, 1.5),
-    ]  # fmt: skip
+        within("queues-95", "95 %: short flows, p99: BFC 32 / BFC 128", "BFC 32 degrades substantially", ratio, 1.2, None),
+        within(
+            "long-95",
+            "95 %: flows > 3 MB, average: BFC 32 / BFC 128",
+            "impact of collisions limited for long flows",
+            long,
+            None,
+            1.5,
+        ),
+    ]
 
 
 def plot(data: pl.DataFrame) -> Any:
@@ -155,8 +205,12 @@ def plot(data: pl.DataFrame) -> Any:
     loads = [load for load in LOADS["paper"] if name(load) in set(data["traffic"])]
     for scheme in SHOWN:
         for panel, what in zip(axes, ("long", "short")):
-            panel.plot([100 * load for load in loads], [_at(data, load, scheme, what) for load in loads],
-                       label=scheme.legend, **scheme.style)  # fmt: skip
+            panel.plot(
+                [100 * load for load in loads],
+                [_at(data, load, scheme, what) for load in loads],
+                label=scheme.legend,
+                **scheme.style,
+            )
         axes[2].plot([100 * load for load in loads], [relative(data, load, scheme) for load in loads], **scheme.style)
     for panel, text in zip(axes, ("FCT slowdown, average", "FCT slowdown, p99", "Growth over Ideal-FQ's")):
         panel.set(xlabel="Load (%)", ylabel=text)

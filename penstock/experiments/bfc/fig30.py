@@ -25,9 +25,14 @@ PAPER = "BFC, NSDI 2022, figure 30"
 BFC_TH = 1.0  # BFC pauses at one one-hop BDP
 RATIOS = (1.1, 2.0)  # the two x the text gives numbers for
 RATES = {  # x: picoseconds per byte of the host's link and of the bottleneck
-    1.024: (625, 640), 1.25: (512, 640), 1.5625: (512, 800), 2.0: (320, 640), 2.5: (256, 640), 3.125: (256, 800),
+    1.024: (625, 640),
+    1.25: (512, 640),
+    1.5625: (512, 800),
+    2.0: (320, 640),
+    2.5: (256, 640),
+    3.125: (256, 800),
     4.0: (160, 640),
-}  # fmt: skip
+}
 POINTS = {0.5: (1.25, 2.0, 4.0), 1.0: tuple(RATES), 2.0: (1.25, 2.0, 4.0)}  # Th: x
 WORST = {0.25: 1.5625, 1.0: 2.0, 2.25: 2.5, 4.0: 3.125}  # Th: a ratio next to sqrt(Th) + 1
 DELAY_US, PACKET = 20, 100
@@ -73,13 +78,19 @@ def _spec(x: float, thresholds: list[float], round_trips: int) -> Spec:
     schemes = [{"name": "bfc", "th": th, "refresh": "0us", "label": f"th{th:g}"} for th in thresholds]
     return {
         "run": {"duration": f"{2 * DELAY_US * round_trips}us", "drain": False},
-        "topology": {"kind": "dumbbell", "left": 1, "right": 1, "rate": 8 * 10**12 // fast,
-                     "bottleneck_rate": 8 * 10**12 // slow, "delay": f"{DELAY_US}us"},
+        "topology": {
+            "kind": "dumbbell",
+            "left": 1,
+            "right": 1,
+            "rate": 8 * 10**12 // fast,
+            "bottleneck_rate": 8 * 10**12 // slow,
+            "delay": f"{DELAY_US}us",
+        },
         "scheme": schemes if len(schemes) > 1 else schemes[0],
         "workload": [{"kind": "list", "flows": [[0, 1, "10GB", "0s"]]}],
         "measure": {"sample": "1us", "port_series": True},
         "host": {"mtu": PACKET, "header": 0},
-    }  # fmt: skip
+    }
 
 
 def simulated(runs: Runs, scale: str) -> pl.DataFrame:
@@ -147,16 +158,35 @@ def _simulated_claims(data: pl.DataFrame) -> list[Claim]:
     own = points.filter(pl.col("th") == BFC_TH)
     largest = own.sort("y", descending=True).row(0, named=True)
     return [
-        within("simulated", f"largest distance of {len(points)} simulated points from equation 4", "0", away.max(),
-               None, 0.02, quick=True),
-        within("simulated-max", "simulated, Th = one-hop BDP: largest fraction without packets", "0.2", largest["y"],
-               0.18, 0.22, quick=True),
-        within("simulated-argmax", "simulated, Th = one-hop BDP: x of the largest", "2", largest["x"], 2, 2,
-               quick=True),
-        within("simulated-small", "simulated, Th = one-hop BDP, x = 1.024: fraction without packets",
-               f"{float(inefficiency(1.024, 1.0)):.3g} (0.076 at 1.1)", own.filter(pl.col("x") == 1.024)["y"].item(),
-               0.0, 0.0424, quick=True),
-    ]  # fmt: skip
+        within(
+            "simulated",
+            f"largest distance of {len(points)} simulated points from equation 4",
+            "0",
+            away.max(),
+            None,
+            0.02,
+            quick=True,
+        ),
+        within(
+            "simulated-max",
+            "simulated, Th = one-hop BDP: largest fraction without packets",
+            "0.2",
+            largest["y"],
+            0.18,
+            0.22,
+            quick=True,
+        ),
+        within("simulated-argmax", "simulated, Th = one-hop BDP: x of the largest", "2", largest["x"], 2, 2, quick=True),
+        within(
+            "simulated-small",
+            "simulated, Th = one-hop BDP, x = 1.024: fraction without packets",
+            f"{float(inefficiency(1.024, 1.0)):.3g} (0.076 at 1.1)",
+            own.filter(pl.col("x") == 1.024)["y"].item(),
+            0.0,
+            0.0424,
+            quick=True,
+        ),
+    ]
 
 
 def plot(data: pl.DataFrame) -> Any:

@@ -19,11 +19,11 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from penstock.workload.distributions import SizeDistribution
 from penstock.experiments import fluid
 from penstock.experiments.cache import Runs, Spec
 from penstock.experiments.claims import Claim, Differs, ascending, within
 from penstock.experiments.style import BLACK, BLUE, GREEN, ORANGE, PAGE, PURPLE, RED, figure, legend_above, lettered
+from penstock.workload.distributions import SizeDistribution
 
 TITLE = "Throughput of a long flow and queueing delay of single packets"
 PAPER = "BFC, NSDI 2022, table 1; HPCC+SFQ: arXiv 1909.09923, table 1"
@@ -89,8 +89,16 @@ def measure(runs: Runs, scale: str) -> pl.DataFrame:
     for label in SCHEMES:
         throughputs, delays = zip(*(_one_run(runs[f"seed{seed}/{label}"]) for seed in SEEDS[scale]))
         pooled = np.concatenate(delays)
-        rows.append((label, float(np.mean(throughputs)), float(np.percentile(pooled, 99)), float(np.std(throughputs)),
-                     float(np.median(pooled)), len(pooled)))  # fmt: skip
+        rows.append(
+            (
+                label,
+                float(np.mean(throughputs)),
+                float(np.percentile(pooled, 99)),
+                float(np.std(throughputs)),
+                float(np.median(pooled)),
+                len(pooled),
+            )
+        )
     return pl.DataFrame(rows, schema=["series", "x", "y", "x_sd", "median_us", "packets"], orient="row")
 
 
@@ -112,24 +120,33 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
     delay = dict(zip(data["series"], data["y"]))
     others = ("HPCC", "HPCC+SFQ", "DCQCN")
     bands = [
-        within(f"{what}-{label.lower()}", f"{label}: {text}", f"{paper[label]}", found[label], 0.7 * paper[label],
-               1.3 * paper[label])
+        within(
+            f"{what}-{label.lower()}", f"{label}: {text}", f"{paper[label]}", found[label], 0.7 * paper[label], 1.3 * paper[label]
+        )
         for what, text, paper, found in (
             ("throughput", "throughput of the long flow, %", THROUGHPUT, throughput),
             ("delay", "p99 queueing delay of single packets, us", DELAY_US, delay),
         )
         for label in others
-    ]  # fmt: skip
+    ]
     return [
         within("ideal", "Ideal-FQ: throughput of the long flow, %", "40", throughput["Ideal-FQ"], 39, 41),
         within("throughput-bfc", "BFC: throughput of the long flow, %", "37.3", throughput["BFC"], 35, 40),
         within("delay-bfc", "BFC: p99 queueing delay of single packets, us", "1.2", delay["BFC"], None, 3, quick=True),
-        ascending("order-throughput", "throughput of the long flow, %", "10.0 < 22.9 < 37.3",
-                  {label: throughput[label] for label in ("DCQCN", "HPCC", "BFC")}),
-        ascending("order-delay", "p99 queueing delay of single packets, us", "1.2 < 15.9 < 23.9 < 30.4",
-                  {label: delay[label] for label in ("BFC", "HPCC+SFQ", "HPCC", "DCQCN")}),
+        ascending(
+            "order-throughput",
+            "throughput of the long flow, %",
+            "10.0 < 22.9 < 37.3",
+            {label: throughput[label] for label in ("DCQCN", "HPCC", "BFC")},
+        ),
+        ascending(
+            "order-delay",
+            "p99 queueing delay of single packets, us",
+            "1.2 < 15.9 < 23.9 < 30.4",
+            {label: delay[label] for label in ("BFC", "HPCC+SFQ", "HPCC", "DCQCN")},
+        ),
         *bands,
-    ]  # fmt: skip
+    ]
 
 
 def plot(data: pl.DataFrame) -> Any:
@@ -150,8 +167,14 @@ def plot(data: pl.DataFrame) -> Any:
 
 def _bars(panel: Any, ours: dict[str, float], paper: dict[str, float], names: list[str]) -> None:
     panel.grid(visible=False, axis="y")
-    panel.barh(range(len(names)), [ours[name] for name in names], height=0.6, color=[COLOURS[name] for name in names],
-               alpha=0.85, label="penstock")  # fmt: skip
+    panel.barh(
+        range(len(names)),
+        [ours[name] for name in names],
+        height=0.6,
+        color=[COLOURS[name] for name in names],
+        alpha=0.85,
+        label="penstock",
+    )
     known = [(paper[name], row) for row, name in enumerate(names) if name in paper]
     panel.plot(*zip(*known), "D", color="white", mec=BLACK, ms=5, label="paper (in brackets)")
     for row, name in enumerate(names):

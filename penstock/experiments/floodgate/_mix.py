@@ -34,8 +34,9 @@ def numbers(
     """`of` each run as a row of data.parquet: x is 0."""
     return pl.concat(
         setup.rows(panel, scheme.legend, [0], [of(runs, setup.of(runs, workload, scheme))], workload)
-        for workload in workloads for scheme in TRIO
-    )  # fmt: skip
+        for workload in workloads
+        for scheme in TRIO
+    )
 
 
 def ratios(data: pl.DataFrame, panel: str, of: Scheme, to: Scheme, traffics: Iterable[str] = ()) -> dict[str, float]:

@@ -25,8 +25,16 @@ import polars as pl
 from penstock.experiments.cache import Runs, Spec
 from penstock.experiments.style import BLACK, DASHES, GREEN, ORANGE, SKY, family, look
 
-FABRIC = {"kind": "leaf_spine", "hosts": 160, "tors": 10, "spines": 4, "rate": "100Gbps", "uplink_rate": "400Gbps",
-          "delay": "600ns", "buffer": "20MB"}  # fmt: skip
+FABRIC = {
+    "kind": "leaf_spine",
+    "hosts": 160,
+    "tors": 10,
+    "spines": 4,
+    "rate": "100Gbps",
+    "uplink_rate": "400Gbps",
+    "delay": "600ns",
+    "buffer": "20MB",
+}
 FAT_TREE = {"kind": "fat_tree", "k": 8, "rate": "100Gbps", "delay": "600ns", "buffer": "20MB"}
 PACKETS = {"mtu": 1460, "header": 72, "ack": 84, "ack_priority": "data"}
 PER_RACK = 16
@@ -34,8 +42,10 @@ RECEIVERS = list(range(0, 160, PER_RACK))
 INCAST_SIZE = "30..40 x 1460B"
 WORKLOADS = {"memcached": "Memcached", "web_server": "Web Server", "hadoop": "Hadoop", "web_search": "Web Search"}
 SIZES = {"memcached": "memcached", "web_server": "web_server", "hadoop": "homa_w4", "web_search": "homa_w5"}
-DURATION = {"quick": {"memcached": "36us", "web_server": "500us", "hadoop": "1ms", "web_search": "3ms"},
-            "paper": {"memcached": "36us", "web_server": "2ms", "hadoop": "4ms", "web_search": "80ms"}}  # fmt: skip
+DURATION = {
+    "quick": {"memcached": "36us", "web_server": "500us", "hadoop": "1ms", "web_search": "3ms"},
+    "paper": {"memcached": "36us", "web_server": "2ms", "hadoop": "4ms", "web_search": "80ms"},
+}
 SAMPLE = "10us"
 CONTROLS: dict[str, dict[str, Any]] = {
     "DCQCN": {"name": "dcqcn:config", "dcqcn": {"window": True}, "pfc": {"alpha": 2}},
@@ -43,7 +53,7 @@ CONTROLS: dict[str, dict[str, Any]] = {
     "HPCC": {"name": "hpcc", "pfc": {"alpha": 2}},
 }
 VARIANTS = {"": "", "Floodgate": "+floodgate", "ideal": "+floodgate:ideal"}
-HOPS = {"ToR-Up": (1, 2), "Core": (2, 1), "ToR-Down": (1, 0)}   # tier of the switch and of its peer
+HOPS = {"ToR-Up": (1, 2), "Core": (2, 1), "ToR-Down": (1, 0)}  # tier of the switch and of its peer
 
 
 @dataclass(frozen=True)
@@ -77,18 +87,41 @@ COLOURS = {"DCQCN": ORANGE, "DCQCN+Floodgate": GREEN, "DCQCN+ideal": SKY, "": BL
 
 def incast(receivers: Sequence[int] = RECEIVERS, fan_in: int = 720, load: float = 0.5) -> dict[str, Any]:
     """The [[workload]] of the incasts."""
-    return {"kind": "incast", "fan_in": fan_in, "size": INCAST_SIZE, "load": load, "load_on": "receiver", "replace": True,
-            "jitter": "99ns", "receivers": list(receivers), "order": "in_turn", "pairs": "inter_rack"}  # fmt: skip
+    return {
+        "kind": "incast",
+        "fan_in": fan_in,
+        "size": INCAST_SIZE,
+        "load": load,
+        "load_on": "receiver",
+        "replace": True,
+        "jitter": "99ns",
+        "receivers": list(receivers),
+        "order": "in_turn",
+        "pairs": "inter_rack",
+    }
 
 
 def poisson(workload: str, exclude: Sequence[int] = RECEIVERS, load: float = 0.8) -> dict[str, Any]:
     """The [[workload]] of the other flows."""
-    return {"kind": "poisson", "sizes": SIZES[workload], "load": load, "load_on": "host", "pairs": "inter_rack", "start": "30us",
-            **({"exclude": list(exclude)} if exclude else {})}  # fmt: skip
+    return {
+        "kind": "poisson",
+        "sizes": SIZES[workload],
+        "load": load,
+        "load_on": "host",
+        "pairs": "inter_rack",
+        "start": "30us",
+        **({"exclude": list(exclude)} if exclude else {}),
+    }
 
 
-def spec(schemes: Iterable[Scheme], workloads: Sequence[dict[str, Any]], duration: str, fabric: dict[str, Any] | None = None,
-         host: dict[str, Any] | None = None, **measure: Any) -> Spec:
+def spec(
+    schemes: Iterable[Scheme],
+    workloads: Sequence[dict[str, Any]],
+    duration: str,
+    fabric: dict[str, Any] | None = None,
+    host: dict[str, Any] | None = None,
+    **measure: Any,
+) -> Spec:
     """The spec of one traffic and several schemes; flows finish (`drain`)."""
     return {
         "run": {"duration": duration, "seed": 1},
@@ -106,6 +139,7 @@ def mix(schemes: Iterable[Scheme], workload: str, scale: str, **measure: Any) ->
 
 
 # -- statistics of a run
+
 
 def of(runs: Runs, traffic: str, scheme: Scheme) -> str:
     """The label of a run: that of the spec alone where the spec has but one scheme."""

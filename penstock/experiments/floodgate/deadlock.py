@@ -19,8 +19,18 @@ from penstock.experiments.style import COLUMN, DASHES, GREEN, ORANGE, SKY, figur
 
 TITLE = "Deadlock of virtual output queues shared by traffic up and down"
 PAPER = "Floodgate, CoNEXT 2021, section 4.2 and figure 4"
-NETWORK = {"kind": "clos", "pods": 2, "tors": 2, "aggs": 1, "cores": 1, "hosts_per_tor": 8, "rate": "100Gbps",
-           "uplink_rate": "400Gbps", "delay": "600ns", "buffer": 0}  # fmt: skip
+NETWORK = {
+    "kind": "clos",
+    "pods": 2,
+    "tors": 2,
+    "aggs": 1,
+    "cores": 1,
+    "hosts_per_tor": 8,
+    "rate": "100Gbps",
+    "uplink_rate": "400Gbps",
+    "delay": "600ns",
+    "buffer": 0,
+}
 HOSTS = 32
 RECEIVERS = [host for host in range(HOSTS) if host % 8 < 4]
 FAN_IN = 160
@@ -38,10 +48,16 @@ def specs(scale: str) -> dict[str, Spec]:
     """One traffic, at both scales: an incast a microsecond, to each receiver in turn."""
     one = {**setup.incast(RECEIVERS, FAN_IN), "every": "1us"}
     traffic = {key: value for key, value in one.items() if not key.startswith("load")}
-    table = setup.spec([setup.Scheme(name, scheme.table) for name, (scheme, _) in SCHEMES.items()], [traffic],
-                       f"{len(RECEIVERS)}us", NETWORK)  # fmt: skip
-    return {"pods": {**table, "run": {**table["run"], "max_time": f"{END_MS}ms"},
-                     "measure": {"sample": f"{BIN_US}us", "port_series": True}}}  # fmt: skip
+    table = setup.spec(
+        [setup.Scheme(name, scheme.table) for name, (scheme, _) in SCHEMES.items()], [traffic], f"{len(RECEIVERS)}us", NETWORK
+    )
+    return {
+        "pods": {
+            **table,
+            "run": {**table["run"], "max_time": f"{END_MS}ms"},
+            "measure": {"sample": f"{BIN_US}us", "port_series": True},
+        }
+    }
 
 
 def measure(runs: Runs, scale: str) -> pl.DataFrame:
@@ -53,10 +69,13 @@ def measure(runs: Runs, scale: str) -> pl.DataFrame:
         summary = runs.summary(label)
         last = series.filter(pl.col("rate") > 0)["ms"].max()
         shown = series.filter(pl.col("ms") <= SHOWN_MS)
-        frames += [setup.rows("throughput", name, shown["ms"], shown["rate"]),
-                   setup.rows("unfinished", name, [0], [summary["flows_started"] - summary["flows_finished"]]),
-                   setup.rows("last", name, [0], [last]), setup.rows("voqs", name, [0], [setup.max_voqs(runs, label)]),
-                   setup.rows("drops", name, [0], [summary["drops"]])]  # fmt: skip
+        frames += [
+            setup.rows("throughput", name, shown["ms"], shown["rate"]),
+            setup.rows("unfinished", name, [0], [summary["flows_started"] - summary["flows_finished"]]),
+            setup.rows("last", name, [0], [last]),
+            setup.rows("voqs", name, [0], [setup.max_voqs(runs, label)]),
+            setup.rows("drops", name, [0], [summary["drops"]]),
+        ]
     return pl.concat(frames)
 
 
@@ -76,14 +95,24 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
     last = {name: value(data, "last", name) for name in SCHEMES}
     return [
         within("mixed", f"{MIXED}: flows that have not finished after {END_MS} ms", "a deadlock", left[MIXED], 1, quick=True),
-        holds("mixed-stops", f"{MIXED}: when the last data reached a host (ms)", "packets wait endlessly", last[MIXED],
-              last[MIXED] < END_MS / 2, f"before half of {END_MS} ms is over"),
+        holds(
+            "mixed-stops",
+            f"{MIXED}: when the last data reached a host (ms)",
+            "packets wait endlessly",
+            last[MIXED],
+            last[MIXED] < END_MS / 2,
+            f"before half of {END_MS} ms is over",
+        ),
         within("apart", f"{APART}: flows that have not finished", "no deadlock", left[APART], 0, 0, quick=True),
         within("many", f"{MANY}: flows that have not finished", "only when VOQs are shared", left[MANY], 0, 0, quick=True),
-        ascending("voqs", "most VOQs in use at once", "shared where there are too few",
-                  {name: value(data, "voqs", name) for name in (MIXED, MANY)}),
+        ascending(
+            "voqs",
+            "most VOQs in use at once",
+            "shared where there are too few",
+            {name: value(data, "voqs", name) for name in (MIXED, MANY)},
+        ),
         within("drops", "packets dropped", "none", sum(value(data, "drops", name) for name in SCHEMES), 0, 0, quick=True),
-    ]  # fmt: skip
+    ]
 
 
 def plot(data: pl.DataFrame) -> Any:

@@ -21,8 +21,8 @@ TITLE = "Throughput of victims over time, Web Server"
 PAPER = "Floodgate, CoNEXT 2021, figure 2"
 KINDS = ("victims of incast", "victims of PFC")
 SHOWN = (DCQCN, FLOODGATE, ALPHA_1)
-LOAD = 80.0                 # Gbit/s of a host
-ARRIVALS = (0.1, 2.0)       # ms, when flows arrive and have had time to
+LOAD = 80.0  # Gbit/s of a host
+ARRIVALS = (0.1, 2.0)  # ms, when flows arrive and have had time to
 DIFFERS = {"downgrade": Differs("PFC spreads further with the thresholds of the authors' simulator", "floodgate-alpha")}
 
 
@@ -88,24 +88,72 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
     pauses = {name: setup.value(data, "pfc", name) for name in starts}
     both = {kind: lowest(data, FLOODGATE.legend, kind) for kind in KINDS}
     return [
-        ascending("order", "when victims of incast start to be received (ms): Floodgate before DCQCN",
-                  "DCQCN: after a long delay", starts),
+        ascending(
+            "order",
+            "when victims of incast start to be received (ms): Floodgate before DCQCN",
+            "DCQCN: after a long delay",
+            starts,
+        ),
         within("start", "DCQCN: when victims of incast start to be received (ms)", "1.8", starts[DCQCN.legend], 0.9, 3.6),
-        within("at-once", "Floodgate: when victims of incast start to be received (ms)", "at once",
-               starts[FLOODGATE.legend], None, 0.1, quick=True),
-        within("starved", "victims of incast from 0.1 to 1.5 ms: DCQCN over Floodgate", "nothing until 1.8 ms",
-               share(data, DCQCN, near, 0.1, 1.5), None, 0.1),
-        within("downgrade", "victims of PFC between 1 and 2 ms: DCQCN over Floodgate", "a significant downgrade",
-               share(data, DCQCN, far, 1, 2), None, 0.8),
-        within("start-alpha", f"{ALPHA_1.legend}: when victims of incast start to be received (ms)", "1.8",
-               first(data, ALPHA_1.legend, near), 0.9, 3.6),
-        within("downgrade-alpha", f"victims of PFC between 1 and 2 ms: {ALPHA_1.legend} over Floodgate",
-               "a significant downgrade", share(data, ALPHA_1, far, 1, 2), None, 0.8),
-        holds("steady", "Floodgate: worst 0.1 ms of the throughput over its average", "throughput is not hurt",
-              setup.text(both), all(low >= 0.5 for low in both.values()), "both >= 0.5", quick=False),
-        holds("pfc", "time that PFC held ports (us): none with Floodgate", "PFCs are not triggered", setup.text(pauses),
-              pauses[FLOODGATE.legend] == 0 < pauses[DCQCN.legend], "0 with Floodgate only"),
-    ]  # fmt: skip
+        within(
+            "at-once",
+            "Floodgate: when victims of incast start to be received (ms)",
+            "at once",
+            starts[FLOODGATE.legend],
+            None,
+            0.1,
+            quick=True,
+        ),
+        within(
+            "starved",
+            "victims of incast from 0.1 to 1.5 ms: DCQCN over Floodgate",
+            "nothing until 1.8 ms",
+            share(data, DCQCN, near, 0.1, 1.5),
+            None,
+            0.1,
+        ),
+        within(
+            "downgrade",
+            "victims of PFC between 1 and 2 ms: DCQCN over Floodgate",
+            "a significant downgrade",
+            share(data, DCQCN, far, 1, 2),
+            None,
+            0.8,
+        ),
+        within(
+            "start-alpha",
+            f"{ALPHA_1.legend}: when victims of incast start to be received (ms)",
+            "1.8",
+            first(data, ALPHA_1.legend, near),
+            0.9,
+            3.6,
+        ),
+        within(
+            "downgrade-alpha",
+            f"victims of PFC between 1 and 2 ms: {ALPHA_1.legend} over Floodgate",
+            "a significant downgrade",
+            share(data, ALPHA_1, far, 1, 2),
+            None,
+            0.8,
+        ),
+        holds(
+            "steady",
+            "Floodgate: worst 0.1 ms of the throughput over its average",
+            "throughput is not hurt",
+            setup.text(both),
+            all(low >= 0.5 for low in both.values()),
+            "both >= 0.5",
+            quick=False,
+        ),
+        holds(
+            "pfc",
+            "time that PFC held ports (us): none with Floodgate",
+            "PFCs are not triggered",
+            setup.text(pauses),
+            pauses[FLOODGATE.legend] == 0 < pauses[DCQCN.legend],
+            "0 with Floodgate only",
+        ),
+    ]
 
 
 def plot(data: pl.DataFrame) -> Any:

@@ -25,8 +25,9 @@ VICTIMS = "victims of incast"
 AVERAGE, MEDIAN = f"average of {VICTIMS}", f"median of {VICTIMS}"
 LEGENDS = ("without", "with Floodgate", "with its ideal design")
 DIFFERS = {
-    "victims-ave-web_search": Differs("large flows dominate the average of victims, too; their median is much better",
-                                      "floodgate-victims"),
+    "victims-ave-web_search": Differs(
+        "large flows dominate the average of victims, too; their median is much better", "floodgate-victims"
+    ),
 }
 
 
@@ -55,8 +56,10 @@ def measure(runs: Runs, scale: str) -> pl.DataFrame:
                     frames.append(setup.rows("cdf", one.legend, *setup.cdf(setup.flows(runs, label)["fct"]), workload))
         for one in TRIO:
             hit = victims(runs, setup.of(runs, workload, one))
-            frames += [setup.rows(AVERAGE, one.legend, [0], [hit.mean()], workload),
-                       setup.rows(MEDIAN, one.legend, [0], [hit.median()], workload)]  # fmt: skip
+            frames += [
+                setup.rows(AVERAGE, one.legend, [0], [hit.mean()], workload),
+                setup.rows(MEDIAN, one.legend, [0], [hit.median()], workload),
+            ]
     return pl.concat(frames)
 
 
@@ -64,8 +67,11 @@ def victims(runs: Runs, label: str) -> pl.Series:
     """Completion times of the flows to the rack of an incast's receiver that start before the incast has ended, us."""
     rack = (pl.col("dst") // setup.PER_RACK).alias("rack")
     event = (pl.col("start_ns") // 1e6).alias("event")
-    incasts = setup.flows(runs, label, "incast").group_by(rack, event).agg(
-        pl.col("start_ns").min().alias("begin"), pl.col("finish_ns").max().alias("end"))  # fmt: skip
+    incasts = (
+        setup.flows(runs, label, "incast")
+        .group_by(rack, event)
+        .agg(pl.col("start_ns").min().alias("begin"), pl.col("finish_ns").max().alias("end"))
+    )
     flows = setup.flows(runs, label, VICTIMS).select("fct", "start_ns", rack).sort("start_ns")
     hit = flows.join_asof(incasts.sort("begin"), left_on="start_ns", right_on="begin", by="rack", check_sortedness=False)
     return hit.filter(pl.col("start_ns") <= pl.col("end"))["fct"]
@@ -74,25 +80,46 @@ def victims(runs: Runs, label: str) -> pl.Series:
 def gains(data: pl.DataFrame, panel: str, scale: str) -> dict[str, float]:
     """Time without Floodgate over time with, by control and workload."""
     return {
-        f"{control} {name}": ratio for control in CONTROLS
+        f"{control} {name}": ratio
+        for control in CONTROLS
         for name, ratio in mix.ratios(data, panel, scheme(control), scheme(control, "Floodgate"), workloads(scale)).items()
-    }  # fmt: skip
+    }
 
 
 def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
     """Average and tail are better everywhere, by factors within the paper's ranges; most where flows are small."""
     average, tail = (gains(data, panel, scale) for panel in STATISTICS)
     found = [
-        holds("never-worse-avg", "average FCT: without / with Floodgate, every workload and control",
-              "1.11 .. 53 (-10.1 .. -98.1 %)", setup.text(average), min(average.values()) >= 0.99, "all >= 0.99"),
-        holds("never-worse-p99", "p99 FCT: without / with Floodgate, every workload and control", "1.1 .. 207",
-              setup.text(tail), min(tail.values()) >= 0.99, "all >= 0.99"),
+        holds(
+            "never-worse-avg",
+            "average FCT: without / with Floodgate, every workload and control",
+            "1.11 .. 53 (-10.1 .. -98.1 %)",
+            setup.text(average),
+            min(average.values()) >= 0.99,
+            "all >= 0.99",
+        ),
+        holds(
+            "never-worse-p99",
+            "p99 FCT: without / with Floodgate, every workload and control",
+            "1.1 .. 207",
+            setup.text(tail),
+            min(tail.values()) >= 0.99,
+            "all >= 0.99",
+        ),
         within("best-avg", "largest gain in average FCT", "-98.1 %, a factor of 53", max(average.values()), 26, 106),
         within("best-p99", "largest gain in p99 FCT", "207", max(tail.values()), 103, 414),
-    ]  # fmt: skip
+    ]
     late = {name: value(data, STATISTICS[1], name, "web_server") for name in ("TIMELY+ideal", "TIMELY+Floodgate")}
-    found.append(within("timely-ideal", "TIMELY, Web Server, p99 FCT: ideal / Floodgate", "a little larger",
-                        late["TIMELY+ideal"] / late["TIMELY+Floodgate"], 1.0, 1.2))  # fmt: skip
+    found.append(
+        within(
+            "timely-ideal",
+            "TIMELY, Web Server, p99 FCT: ideal / Floodgate",
+            "a little larger",
+            late["TIMELY+ideal"] / late["TIMELY+Floodgate"],
+            1.0,
+            1.2,
+        )
+    )
     return found + (_large(data, average) if scale == "paper" else [])
 
 
@@ -102,14 +129,27 @@ def _large(data: pl.DataFrame, average: dict[str, float]) -> list[Claim]:
     for control in CONTROLS:
         small = min(average[f"{control} {WORKLOADS[workload]}"] for workload in SMALL)
         large = max(average[f"{control} {WORKLOADS[workload]}"] for workload in LARGE)
-        found.append(holds(f"small-{control.lower()}",
-                           f"{control}: gain of Memcached and Web Server over that of Hadoop and Web Search",
-                           "the improvement is less obvious for large flows", f"{small:.3g} against {large:.3g}",
-                           small > large, "larger"))  # fmt: skip
+        found.append(
+            holds(
+                f"small-{control.lower()}",
+                f"{control}: gain of Memcached and Web Server over that of Hadoop and Web Search",
+                "the improvement is less obvious for large flows",
+                f"{small:.3g} against {large:.3g}",
+                small > large,
+                "larger",
+            )
+        )
     for panel in (AVERAGE, MEDIAN):
         for workload, gain in zip(LARGE, mix.ratios(data, panel, DCQCN, FLOODGATE, LARGE).values()):
-            found.append(within(f"victims-{panel[:3]}-{workload}", f"{WORKLOADS[workload]}, {panel}: DCQCN / Floodgate",
-                                "greatly reduced", gain, 1.5))  # fmt: skip
+            found.append(
+                within(
+                    f"victims-{panel[:3]}-{workload}",
+                    f"{WORKLOADS[workload]}, {panel}: DCQCN / Floodgate",
+                    "greatly reduced",
+                    gain,
+                    1.5,
+                )
+            )
     return found
 
 
@@ -120,7 +160,7 @@ def plot(data: pl.DataFrame) -> Any:
     for axes, (control, panel) in zip(grid[0], bars):
         mix.workload_bars(axes, data, panel, control, LEGENDS)
         log_axis(axes.yaxis)
-    for axes in grid[1, len(mix.known(data)):]:
+    for axes in grid[1, len(mix.known(data)) :]:
         axes.set_visible(False)
     for axes, workload in zip(grid[1], mix.known(data)):
         mix.draw_cdf(axes, data, workload, [scheme("HPCC", variant) for variant in VARIANTS], LEGENDS)

@@ -58,16 +58,40 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
         for panel in STATISTICS:
             for scheme in (FLOODGATE, IDEAL):
                 ratio = mix.ratios(data, panel, DCQCN, scheme, [kind])[kind]
-                found.append(within(f"{name}-{panel[:3]}-{scheme.legend[6:]}", f"{kind}, {panel}: DCQCN / {scheme.legend}",
-                                    "significantly improved", ratio, floor))  # fmt: skip
+                found.append(
+                    within(
+                        f"{name}-{panel[:3]}-{scheme.legend[6:]}",
+                        f"{kind}, {panel}: DCQCN / {scheme.legend}",
+                        "significantly improved",
+                        ratio,
+                        floor,
+                    )
+                )
         gain = deciles(data, DCQCN.legend, kind) / deciles(data, FLOODGATE.legend, kind)
-        found.append(holds(f"{name}-deciles", f"{kind}, every decile: DCQCN / Floodgate", "the distribution is improved",
-                           " ".join(f"{ratio:.2f}" for ratio in gain), gain.min() >= 0.98, "all >= 0.98",
-                           quick=kind == KINDS[0]))  # fmt: skip
+        found.append(
+            holds(
+                f"{name}-deciles",
+                f"{kind}, every decile: DCQCN / Floodgate",
+                "the distribution is improved",
+                " ".join(f"{ratio:.2f}" for ratio in gain),
+                gain.min() >= 0.98,
+                "all >= 0.98",
+                quick=kind == KINDS[0],
+            )
+        )
     for panel in STATISTICS:
         ratio = mix.ratios(data, panel, FLOODGATE, DCQCN, ["incast"])["incast"]
-        found.append(within(f"incast-{panel[:3]}", f"incast flows, {panel}: Floodgate / DCQCN", "not compromised", ratio,
-                            None, 1.05, quick=True))  # fmt: skip
+        found.append(
+            within(
+                f"incast-{panel[:3]}",
+                f"incast flows, {panel}: Floodgate / DCQCN",
+                "not compromised",
+                ratio,
+                None,
+                1.05,
+                quick=True,
+            )
+        )
     return found
 
 

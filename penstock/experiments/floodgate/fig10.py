@@ -40,9 +40,17 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
         mb = {scheme.legend: value(data, PANEL, scheme.legend, workload) for scheme in reversed(TRIO)}
         found.append(ascending(f"order-{workload}", f"{name}: order of the schemes (MB)", "ideal still less", mb))
     with_it = {name: value(data, PANEL, FLOODGATE.legend, workload) for workload, name in WORKLOADS.items()}
-    found.append(holds("memcached-least", "Floodgate: Memcached needs less than the others (MB)", "a little less",
-                       setup.text(with_it), min(with_it, key=with_it.__getitem__) == "Memcached", "Memcached smallest",
-                       quick=False))  # fmt: skip
+    found.append(
+        holds(
+            "memcached-least",
+            "Floodgate: Memcached needs less than the others (MB)",
+            "a little less",
+            setup.text(with_it),
+            min(with_it, key=with_it.__getitem__) == "Memcached",
+            "Memcached smallest",
+            quick=False,
+        )
+    )
     return found
 
 

@@ -57,26 +57,50 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
     return [
         *_buffers(data),
         *_queueing(data),
-        holds("voqs", "Floodgate: most virtual output queues in use at a switch", "at most one", setup.text(voqs),
-              max(voqs.values()) <= 1, "<= 1 in every workload"),
-    ]  # fmt: skip
+        holds(
+            "voqs",
+            "Floodgate: most virtual output queues in use at a switch",
+            "at most one",
+            setup.text(voqs),
+            max(voqs.values()) <= 1,
+            "<= 1 in every workload",
+        ),
+    ]
 
 
 def _buffers(data: pl.DataFrame) -> list[Claim]:
     alone, storm = by_hop(data, "buffer", DCQCN, "hadoop"), by_hop(data, "buffer", DCQCN, "web_server")
     found = [
         ascending("order", "DCQCN, Hadoop: buffer by hop (MB)", "most at ToR-Down, followed by the core", alone),
-        within("tor-up-empty", "DCQCN, Hadoop: buffer of ToR-Up over that of ToR-Down", "nearly zero",
-               alone["ToR-Up"] / alone["ToR-Down"], None, 0.1),
-        within("tor-up-storm", "DCQCN: buffer of ToR-Up, Web Server over Hadoop", "large because of the PFC frame storm",
-               storm["ToR-Up"] / alone["ToR-Up"], 3),
-    ]  # fmt: skip
+        within(
+            "tor-up-empty",
+            "DCQCN, Hadoop: buffer of ToR-Up over that of ToR-Down",
+            "nearly zero",
+            alone["ToR-Up"] / alone["ToR-Down"],
+            None,
+            0.1,
+        ),
+        within(
+            "tor-up-storm",
+            "DCQCN: buffer of ToR-Up, Web Server over Hadoop",
+            "large because of the PFC frame storm",
+            storm["ToR-Up"] / alone["ToR-Up"],
+            3,
+        ),
+    ]
     for workload in SHOWN:
         name = WORKLOADS[workload]
         dcqcn, ours, ideal = (by_hop(data, "buffer", scheme, workload) for scheme in TRIO)
         for hop in ("Core", "ToR-Down"):
-            found.append(within(f"less-{workload}-{hop.lower()}", f"{name}: buffer of {hop}, DCQCN / Floodgate",
-                                "reduced significantly", dcqcn[hop] / ours[hop], 2))  # fmt: skip
+            found.append(
+                within(
+                    f"less-{workload}-{hop.lower()}",
+                    f"{name}: buffer of {hop}, DCQCN / Floodgate",
+                    "reduced significantly",
+                    dcqcn[hop] / ours[hop],
+                    2,
+                )
+            )
         up = {IDEAL.legend: ideal["ToR-Up"], FLOODGATE.legend: ours["ToR-Up"]}
         found.append(ascending(f"ideal-{workload}", f"{name}: buffer of ToR-Up (MB)", "ideal smaller than Floodgate", up))
     up = {scheme.legend: by_hop(data, "buffer", scheme, "hadoop")["ToR-Up"] for scheme in (DCQCN, FLOODGATE)}
@@ -87,19 +111,45 @@ def _buffers(data: pl.DataFrame) -> list[Claim]:
 def _queueing(data: pl.DataFrame) -> list[Claim]:
     storm, alone = by_hop(data, "queueing", DCQCN, "web_server"), by_hop(data, "queueing", DCQCN, "hadoop")
     found = [
-        within("wait-web-server", "DCQCN, Web Server: share of ToR-Up in the queueing time", "much time on ToR-Up",
-               storm["ToR-Up"] / sum(storm.values()), 0.2),
-        within("wait-hadoop", "DCQCN, Hadoop: share of the core in the queueing time", "constitutes most",
-               alone["Core"] / sum(alone.values()), 0.5),
-    ]  # fmt: skip
+        within(
+            "wait-web-server",
+            "DCQCN, Web Server: share of ToR-Up in the queueing time",
+            "much time on ToR-Up",
+            storm["ToR-Up"] / sum(storm.values()),
+            0.2,
+        ),
+        within(
+            "wait-hadoop",
+            "DCQCN, Hadoop: share of the core in the queueing time",
+            "constitutes most",
+            alone["Core"] / sum(alone.values()),
+            0.5,
+        ),
+    ]
     for workload in SHOWN:
         name = WORKLOADS[workload]
         dcqcn, ours = (by_hop(data, "queueing", scheme, workload) for scheme in (DCQCN, FLOODGATE))
         gains = {hop: dcqcn[hop] / ours[hop] for hop in HOPS}
-        found.append(within(f"sum-{workload}", f"{name}: queueing time of all hops, DCQCN / Floodgate", "greatly reduced",
-                            sum(dcqcn.values()) / sum(ours.values()), 2))
-        found.append(holds(f"hops-{workload}", f"{name}: queueing time by hop, DCQCN / Floodgate", "reduced among each hop",
-                           setup.text(gains), min(gains.values()) >= 0.95, "all >= 0.95", quick=False))  # fmt: skip
+        found.append(
+            within(
+                f"sum-{workload}",
+                f"{name}: queueing time of all hops, DCQCN / Floodgate",
+                "greatly reduced",
+                sum(dcqcn.values()) / sum(ours.values()),
+                2,
+            )
+        )
+        found.append(
+            holds(
+                f"hops-{workload}",
+                f"{name}: queueing time by hop, DCQCN / Floodgate",
+                "reduced among each hop",
+                setup.text(gains),
+                min(gains.values()) >= 0.95,
+                "all >= 0.95",
+                quick=False,
+            )
+        )
     return found
 
 

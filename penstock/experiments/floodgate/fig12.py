@@ -31,7 +31,7 @@ COLOURS = dict(zip(LOSSES, (GREEN, ORANGE, PURPLE)))
 LAST_MS = {"quick": 4, "paper": 16}
 EVERY_MS = 2
 BIN_US = 100
-START_MS = 0.35    # the first incast has arrived
+START_MS = 0.35  # the first incast has arrived
 PANELS = {"last link": "to the receiver", "from cores": "from the cores to the receiver's ToR"}
 SCHEME = setup.Scheme("DCQCN+Floodgate", {**setup.FLOODGATE.table, "name": setup.FLOODGATE.table["name"] + "+spray"})
 DIFFERS: dict[str, Differs] = {}
@@ -44,8 +44,11 @@ def specs(scale: str) -> dict[str, Spec]:
     found = {}
     for name, loss in LOSSES.items():
         table = setup.spec([SCHEME], [traffic], f"{LAST_MS[scale]}ms", {**setup.FABRIC, "loss": loss}, {"rto": "20ms"})
-        found[name] = {**table, "run": {**table["run"], "drain": False},
-                       "measure": {"sample": f"{BIN_US}us", "port_series": True}}  # fmt: skip
+        found[name] = {
+            **table,
+            "run": {**table["run"], "drain": False},
+            "measure": {"sample": f"{BIN_US}us", "port_series": True},
+        }
         found[f"{name}, to the end"] = {**table, "run": {**table["run"], "max_time": "30s"}, "measure": {"sample": "0us"}}
     return found
 
@@ -58,8 +61,10 @@ def measure(runs: Runs, scale: str) -> pl.DataFrame:
             times, rates = throughput(runs, name, panel, loss)
             frames.append(setup.rows(panel, name, times, rates))
         end = runs.summary(f"{name}, to the end")
-        frames += [setup.rows("lost", name, [0], [runs.summary(name)["drops"]]),
-                   setup.rows("unfinished", name, [0], [end["flows_started"] - end["flows_finished"]])]  # fmt: skip
+        frames += [
+            setup.rows("lost", name, [0], [runs.summary(name)["drops"]]),
+            setup.rows("unfinished", name, [0], [end["flows_started"] - end["flows_finished"]]),
+        ]
     return pl.concat(frames)
 
 
@@ -88,11 +93,23 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
         for panel, where in PANELS.items():
             usual = settled(data, "no loss", panel).mean()
             rates = settled(data, f"{loss} % loss", panel)
-            found.append(within(f"mean-{loss}-{panel.replace(' ', '-')}", f"throughput {where}: {loss} % loss / none", paper,
-                                rates.mean() / usual, mean, 1.05, quick=True))  # fmt: skip
+            found.append(
+                within(
+                    f"mean-{loss}-{panel.replace(' ', '-')}",
+                    f"throughput {where}: {loss} % loss / none",
+                    paper,
+                    rates.mean() / usual,
+                    mean,
+                    1.05,
+                    quick=True,
+                )
+            )
             if panel == "last link":
-                found.append(within(f"least-{loss}", f"the same, lowest {BIN_US} us / mean without loss", paper,
-                                    rates.min() / usual, least))  # fmt: skip
+                found.append(
+                    within(
+                        f"least-{loss}", f"the same, lowest {BIN_US} us / mean without loss", paper, rates.min() / usual, least
+                    )
+                )
     left = {name: value(data, "unfinished", name) for name in LOSSES}
     stuck = holds("stuck", "flows that never finish", "windows are recovered", setup.text(left), max(left.values()) == 0, "0")
     return [*found, stuck]

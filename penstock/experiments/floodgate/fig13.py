@@ -22,10 +22,10 @@ HOPS = {"Edge-Up": (1, 2), "Agg-Up": (2, 3), "Core": (3, 2), "Agg-Down": (2, 1),
 RECEIVERS = list(range(0, 128, 16))
 FAN_IN = 720 * 128 // 160
 SCHEMES = (DCQCN, FLOODGATE, IDEAL)
-SHOWN = ("memcached", "web_server")    # whose buffers are drawn, and which are run at scale quick
+SHOWN = ("memcached", "web_server")  # whose buffers are drawn, and which are run at scale quick
 DIFFERS: dict[str, Differs] = {
     "tail": Differs("Hadoop's is that of DCQCN within what seeds differ, 0.98 to 1.04 of it", "floodgate-fig13"),
-}  # fmt: skip
+}
 
 
 def shown(scale: str) -> tuple[str, ...]:
@@ -51,9 +51,11 @@ def measure(runs: Runs, scale: str) -> pl.DataFrame:
             label = setup.of(runs, workload, scheme)
             average, tail = setup.fct(runs, label)
             hops = setup.hop_buffers(runs, label, HOPS)
-            frames += [setup.rows("average", scheme.legend, [0], [average], workload),
-                       setup.rows("99th percentile", scheme.legend, [0], [tail], workload),
-                       setup.rows("buffer", scheme.legend, range(len(HOPS)), list(hops.values()), workload)]  # fmt: skip
+            frames += [
+                setup.rows("average", scheme.legend, [0], [average], workload),
+                setup.rows("99th percentile", scheme.legend, [0], [tail], workload),
+                setup.rows("buffer", scheme.legend, range(len(HOPS)), list(hops.values()), workload),
+            ]
         for scheme in (DCQCN, FLOODGATE):
             average, _ = setup.fct(runs, setup.of(runs, f"leaf-spine {workload}", scheme))
             frames.append(setup.rows("leaf-spine average", scheme.legend, [0], [average], workload))
@@ -64,34 +66,76 @@ def gains(data: pl.DataFrame, panel: str) -> dict[str, float]:
     """Time without over time with Floodgate, by workload."""
     return {
         name: value(data, panel, "DCQCN", workload) / value(data, panel, "DCQCN+Floodgate", workload)
-        for workload, name in WORKLOADS.items() if workload in set(data["traffic"])
-    }  # fmt: skip
+        for workload, name in WORKLOADS.items()
+        if workload in set(data["traffic"])
+    }
 
 
 def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
     """Faster, most of all Memcached, by less than on the leaf-spine network; less buffer where the incast gathers."""
     average, tail, two_tiers = (gains(data, panel) for panel in ("average", "99th percentile", "leaf-spine average"))
     found = [
-        holds("average", "average FCT: without / with Floodgate", "reduced significantly", setup.text(average),
-              min(average.values()) >= 0.99, "all >= 0.99", quick=False),
-        holds("tail", "99th percentile: without / with Floodgate", "reduced significantly", setup.text(tail),
-              min(tail.values()) >= 0.99, "all >= 0.99", quick=False),
-        within("memcached-gain", "Memcached: average FCT without / with Floodgate", "significantly, especially Memcached",
-               average["Memcached"], 2),
-        holds("memcached", "the workload with the largest gain", "Memcached", max(average, key=average.__getitem__),
-              max(average, key=average.__getitem__) == "Memcached", "Memcached"),
-    ]  # fmt: skip
+        holds(
+            "average",
+            "average FCT: without / with Floodgate",
+            "reduced significantly",
+            setup.text(average),
+            min(average.values()) >= 0.99,
+            "all >= 0.99",
+            quick=False,
+        ),
+        holds(
+            "tail",
+            "99th percentile: without / with Floodgate",
+            "reduced significantly",
+            setup.text(tail),
+            min(tail.values()) >= 0.99,
+            "all >= 0.99",
+            quick=False,
+        ),
+        within(
+            "memcached-gain",
+            "Memcached: average FCT without / with Floodgate",
+            "significantly, especially Memcached",
+            average["Memcached"],
+            2,
+        ),
+        holds(
+            "memcached",
+            "the workload with the largest gain",
+            "Memcached",
+            max(average, key=average.__getitem__),
+            max(average, key=average.__getitem__) == "Memcached",
+            "Memcached",
+        ),
+    ]
     for workload in shown(scale):
         name = WORKLOADS[workload]
-        found.append(holds(f"smaller-{workload}", f"{name}: gain in average FCT, fat tree against leaf-spine",
-                           "slightly smaller than in the two-tier topology", f"{average[name]:.3g} against {two_tiers[name]:.3g}",
-                           average[name] <= 1.05 * two_tiers[name], "not larger (within 5 %)", quick=False))  # fmt: skip
+        found.append(
+            holds(
+                f"smaller-{workload}",
+                f"{name}: gain in average FCT, fat tree against leaf-spine",
+                "slightly smaller than in the two-tier topology",
+                f"{average[name]:.3g} against {two_tiers[name]:.3g}",
+                average[name] <= 1.05 * two_tiers[name],
+                "not larger (within 5 %)",
+                quick=False,
+            )
+        )
     for hop, which in (("Edge-Down", "last hop"), ("Agg-Down", "hop before it")):
         x = list(HOPS).index(hop)
         most = {s.legend: [value(data, "buffer", s.legend, workload, x) for workload in shown(scale)] for s in (DCQCN, FLOODGATE)}
         ratios = {WORKLOADS[w]: a / b for w, a, b in zip(shown(scale), most[DCQCN.legend], most[FLOODGATE.legend])}
-        found.append(holds(f"buffer-{hop.lower()}", f"most stored at the {which} ({hop}): without / with Floodgate",
-                           "lower with it", setup.text(ratios), min(ratios.values()) > 1, "all > 1"))  # fmt: skip
+        found.append(
+            holds(
+                f"buffer-{hop.lower()}",
+                f"most stored at the {which} ({hop}): without / with Floodgate",
+                "lower with it",
+                setup.text(ratios),
+                min(ratios.values()) > 1,
+                "all > 1",
+            )
+        )
     return found
 
 
@@ -102,8 +146,9 @@ def plot(data: pl.DataFrame) -> Any:
     for axes, panel in zip(grid[0], ("average", "99th percentile")):
         for i, scheme in enumerate(SCHEMES):
             heights = [value(data, panel, scheme.legend, workload) for workload in workloads]
-            axes.bar(np.arange(len(workloads)) + 0.27 * (i - 1), heights, 0.25, color=setup.COLOURS[scheme.legend],
-                     label=scheme.legend)  # fmt: skip
+            axes.bar(
+                np.arange(len(workloads)) + 0.27 * (i - 1), heights, 0.25, color=setup.COLOURS[scheme.legend], label=scheme.legend
+            )
         axes.set_xticks(range(len(workloads)), [WORKLOADS[workload] for workload in workloads])
         axes.set_ylabel("FCT (us)")
         log_axis(axes.yaxis)

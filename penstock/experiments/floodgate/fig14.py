@@ -19,10 +19,11 @@ PAPER = "Floodgate, CoNEXT 2021, figure 14"
 TORS = {"quick": (5, 10, 20), "paper": (5, 10, 15, 20, 25, 30, 35, 40)}
 SCHEMES = (DCQCN, FLOODGATE)
 DIFFERS: dict[str, Differs] = {
-    "dcqcn-pfc": Differs("20 ToRs fill the ToR to 15.9 MB, PFC of alpha 2 begins at 17.2, of the code's alpha 1 at 14.8",
-                         "floodgate-fig14"),
+    "dcqcn-pfc": Differs(
+        "20 ToRs fill the ToR to 15.9 MB, PFC of alpha 2 begins at 17.2, of the code's alpha 1 at 14.8", "floodgate-fig14"
+    ),
     "floodgate-core": Differs("every ToR sends a window of 590 KB at once, before a credit could be delayed", "floodgate-fig14"),
-}  # fmt: skip
+}
 
 
 def specs(scale: str) -> dict[str, Spec]:
@@ -61,22 +62,40 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
     most = max(last)
     below, beyond = ([us for tors, us in held.items() if (tors >= 20) == late] for late in (False, True))
     found = [
-        within("dcqcn-linear", "DCQCN, ToR-Down: 10 ToRs / 5", "proportional to the number of flows (159 / 79 = 2.01)",
-               last[10] / last[5], 1.6, 2.4, quick=True),
-        holds("dcqcn-pfc", "DCQCN: time held by PFC (us) by number of ToRs", "PFC is triggered from 20 ToRs on",
-              setup.text({str(tors): us for tors, us in held.items()}), max(below) == 0 and min(beyond) > 0,
-              "0 below 20, more than 0 from 20 on", quick=False),
+        within(
+            "dcqcn-linear",
+            "DCQCN, ToR-Down: 10 ToRs / 5",
+            "proportional to the number of flows (159 / 79 = 2.01)",
+            last[10] / last[5],
+            1.6,
+            2.4,
+            quick=True,
+        ),
+        holds(
+            "dcqcn-pfc",
+            "DCQCN: time held by PFC (us) by number of ToRs",
+            "PFC is triggered from 20 ToRs on",
+            setup.text({str(tors): us for tors, us in held.items()}),
+            max(below) == 0 and min(beyond) > 0,
+            "0 below 20, more than 0 from 20 on",
+            quick=False,
+        ),
         within("dcqcn-maximum", f"DCQCN, ToR-Down: {most} ToRs / 20", "maximum reached at 20", last[most] / last[20], 0.8, 1.25),
-        within("floodgate-pfc", "Floodgate: time held by PFC (us)", "none",
-               max(curve(data, "pfc", FLOODGATE.legend).values()), 0, 0),
-    ]  # fmt: skip
+        within(
+            "floodgate-pfc", "Floodgate: time held by PFC (us)", "none", max(curve(data, "pfc", FLOODGATE.legend).values()), 0, 0
+        ),
+    ]
     for hop in ("ToR-Down", "Core"):
         flood = curve(data, hop, FLOODGATE.legend)
-        found.append(within(f"floodgate-{hop.lower()}", f"Floodgate, {hop}: {most} ToRs / 5",
-                            "stable", flood[most] / flood[5], 0.5, 2))  # fmt: skip
+        found.append(
+            within(f"floodgate-{hop.lower()}", f"Floodgate, {hop}: {most} ToRs / 5", "stable", flood[most] / flood[5], 0.5, 2)
+        )
     low = curve(data, "ToR-Down", FLOODGATE.legend)
-    found.append(within("gain", f"ToR-Down, {most} ToRs: DCQCN / Floodgate", "Floodgate remains stable",
-                        last[most] / low[most], 2, quick=True))  # fmt: skip
+    found.append(
+        within(
+            "gain", f"ToR-Down, {most} ToRs: DCQCN / Floodgate", "Floodgate remains stable", last[most] / low[most], 2, quick=True
+        )
+    )
     return found
 
 

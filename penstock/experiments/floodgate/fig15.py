@@ -71,27 +71,81 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
     cores = curve(data, "switch Core", LEGENDS["DCQCN"])
     most = max(cores)
     return [
-        within("dcqcn-tor-down", "DCQCN, ToR-Down, 4 incasts (MB of 20)", "quickly filled up", dcqcn["ToR-Down"][4],
-               0.75 * BUFFER_MB, quick=True),
-        within("dcqcn-core", f"DCQCN, buffer of the fullest core, {most} incasts (MB of 20)", "filled up, too", cores[most],
-               0.75 * BUFFER_MB),
-        within("dcqcn-storm", "DCQCN: incasts from which PFC holds ToR-Up", "12 or more: a PFC storm, ToR-Up increases",
-               storm(data), 6, 24),
-        holds("dcqcn-tor-up", f"DCQCN, ToR-Up (MB): {most} incasts against 4", "increases once there is a PFC storm",
-              f"{dcqcn['ToR-Up'][most]:.3g} against {dcqcn['ToR-Up'][4]:.3g}", dcqcn["ToR-Up"][most] > 3 * dcqcn["ToR-Up"][4],
-              "more than three times", quick=False),
-        *(within(f"floodgate-{hop.lower()}", f"Floodgate, {hop}: largest over smallest of all numbers of incasts", "stable",
-                 max(flood[hop].values()) / min(flood[hop].values()), 1, 2) for hop in ("Core", "ToR-Down")),
-        ascending("floodgate-tor-up", "Floodgate, ToR-Up (MB) by number of incasts", "increases with the number of incasts",
-                  {str(times): y for times, y in flood["ToR-Up"].items()}),
-        within("floodgate-proportional", "Floodgate, ToR-Up: 16 incasts / 8", "proportional to the number of incasts",
-               flood["ToR-Up"].get(16, math.nan) / flood["ToR-Up"].get(8, math.nan), 1.4, 2.8),
-        within("pause", f"ToR-Up, {most} incasts: Floodgate / Floodgate with PAUSE", "extremely small with PAUSE",
-               flood["ToR-Up"][most] / pause["ToR-Up"][most], 4, quick=True),
-        ascending("pause-everywhere", f"most stored at any hop (MB), {most} incasts", "extremely small with PAUSE",
-                  {name: max(hops[hop][most] for hop in HOPS)
-                   for name, hops in zip(("PAUSE", "Floodgate", "DCQCN"), (pause, flood, dcqcn))}),
-    ]  # fmt: skip
+        within(
+            "dcqcn-tor-down",
+            "DCQCN, ToR-Down, 4 incasts (MB of 20)",
+            "quickly filled up",
+            dcqcn["ToR-Down"][4],
+            0.75 * BUFFER_MB,
+            quick=True,
+        ),
+        within(
+            "dcqcn-core",
+            f"DCQCN, buffer of the fullest core, {most} incasts (MB of 20)",
+            "filled up, too",
+            cores[most],
+            0.75 * BUFFER_MB,
+        ),
+        within(
+            "dcqcn-storm",
+            "DCQCN: incasts from which PFC holds ToR-Up",
+            "12 or more: a PFC storm, ToR-Up increases",
+            storm(data),
+            6,
+            24,
+        ),
+        holds(
+            "dcqcn-tor-up",
+            f"DCQCN, ToR-Up (MB): {most} incasts against 4",
+            "increases once there is a PFC storm",
+            f"{dcqcn['ToR-Up'][most]:.3g} against {dcqcn['ToR-Up'][4]:.3g}",
+            dcqcn["ToR-Up"][most] > 3 * dcqcn["ToR-Up"][4],
+            "more than three times",
+            quick=False,
+        ),
+        *(
+            within(
+                f"floodgate-{hop.lower()}",
+                f"Floodgate, {hop}: largest over smallest of all numbers of incasts",
+                "stable",
+                max(flood[hop].values()) / min(flood[hop].values()),
+                1,
+                2,
+            )
+            for hop in ("Core", "ToR-Down")
+        ),
+        ascending(
+            "floodgate-tor-up",
+            "Floodgate, ToR-Up (MB) by number of incasts",
+            "increases with the number of incasts",
+            {str(times): y for times, y in flood["ToR-Up"].items()},
+        ),
+        within(
+            "floodgate-proportional",
+            "Floodgate, ToR-Up: 16 incasts / 8",
+            "proportional to the number of incasts",
+            flood["ToR-Up"].get(16, math.nan) / flood["ToR-Up"].get(8, math.nan),
+            1.4,
+            2.8,
+        ),
+        within(
+            "pause",
+            f"ToR-Up, {most} incasts: Floodgate / Floodgate with PAUSE",
+            "extremely small with PAUSE",
+            flood["ToR-Up"][most] / pause["ToR-Up"][most],
+            4,
+            quick=True,
+        ),
+        ascending(
+            "pause-everywhere",
+            f"most stored at any hop (MB), {most} incasts",
+            "extremely small with PAUSE",
+            {
+                name: max(hops[hop][most] for hop in HOPS)
+                for name, hops in zip(("PAUSE", "Floodgate", "DCQCN"), (pause, flood, dcqcn))
+            },
+        ),
+    ]
 
 
 def storm(data: pl.DataFrame) -> float:

@@ -54,18 +54,41 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
     for panel in STATISTICS:
         ours, ideal = (mix.ratios(data, panel, scheme, DCQCN) for scheme in (FLOODGATE, IDEAL))
         found += [
-            holds(f"no-harm-{panel[:3]}", f"{panel}: Floodgate / DCQCN", "not downgraded", setup.text(ours),
-                  max(ours.values()) <= 1.05, "all <= 1.05"),
-            holds(f"ideal-{panel[:3]}", f"{panel}: ideal / DCQCN", "slightly increased", setup.text(ideal),
-                  max(ideal.values()) <= 1.3, "all <= 1.3"),
-        ]  # fmt: skip
+            holds(
+                f"no-harm-{panel[:3]}",
+                f"{panel}: Floodgate / DCQCN",
+                "not downgraded",
+                setup.text(ours),
+                max(ours.values()) <= 1.05,
+                "all <= 1.05",
+            ),
+            holds(
+                f"ideal-{panel[:3]}",
+                f"{panel}: ideal / DCQCN",
+                "slightly increased",
+                setup.text(ideal),
+                max(ideal.values()) <= 1.3,
+                "all <= 1.3",
+            ),
+        ]
     ours, ideal = (mix.ratios(data, "average", scheme, DCQCN) for scheme in (FLOODGATE, IDEAL))
     found += [
-        within("improved", "average, mean of the workloads: Floodgate / DCQCN", "a little improvement",
-               sum(ours.values()) / len(ours), None, 1.0),
-        within("increased", "average, mean of the workloads: ideal / DCQCN", "slightly increased",
-               sum(ideal.values()) / len(ideal), 1.0),
-    ]  # fmt: skip
+        within(
+            "improved",
+            "average, mean of the workloads: Floodgate / DCQCN",
+            "a little improvement",
+            sum(ours.values()) / len(ours),
+            None,
+            1.0,
+        ),
+        within(
+            "increased",
+            "average, mean of the workloads: ideal / DCQCN",
+            "slightly increased",
+            sum(ideal.values()) / len(ideal),
+            1.0,
+        ),
+    ]
     return found
 
 

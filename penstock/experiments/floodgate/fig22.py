@@ -50,19 +50,44 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
     for panel in STATISTICS:
         ours, ideal = (mix.ratios(data, panel, scheme, DCQCN) for scheme in (FLOODGATE, IDEAL))
         found += [
-            holds(f"same-{panel[:3]}", f"{panel}: Floodgate / DCQCN", "almost the same", setup.text(ours),
-                  all(0.95 <= ratio <= 1.05 for ratio in ours.values()), "all 0.95 .. 1.05"),
-            holds(f"ideal-{panel[:3]}", f"{panel}: ideal / DCQCN", "slightly worse", setup.text(ideal),
-                  all(0.98 <= ratio <= 1.2 for ratio in ideal.values()), "all 0.98 .. 1.2", quick=False),
-        ]  # fmt: skip
+            holds(
+                f"same-{panel[:3]}",
+                f"{panel}: Floodgate / DCQCN",
+                "almost the same",
+                setup.text(ours),
+                all(0.95 <= ratio <= 1.05 for ratio in ours.values()),
+                "all 0.95 .. 1.05",
+            ),
+            holds(
+                f"ideal-{panel[:3]}",
+                f"{panel}: ideal / DCQCN",
+                "slightly worse",
+                setup.text(ideal),
+                all(0.98 <= ratio <= 1.2 for ratio in ideal.values()),
+                "all 0.98 .. 1.2",
+                quick=False,
+            ),
+        ]
     ideal = mix.ratios(data, "average", IDEAL, DCQCN)
     voqs = {WORKLOADS[workload]: value(data, "VOQs", FLOODGATE.legend, workload) for workload in mix.known(data)}
     found += [
-        within("overhead", "average, mean of the workloads: ideal / DCQCN", "slightly worse, credits' overhead",
-               sum(ideal.values()) / len(ideal), 1.0, quick=True),
-        holds("voqs", "Floodgate: most virtual output queues in use at a switch", "no flows are wrongly recognized as incast",
-              setup.text(voqs), max(voqs.values()) == 0, "0 in every workload"),
-    ]  # fmt: skip
+        within(
+            "overhead",
+            "average, mean of the workloads: ideal / DCQCN",
+            "slightly worse, credits' overhead",
+            sum(ideal.values()) / len(ideal),
+            1.0,
+            quick=True,
+        ),
+        holds(
+            "voqs",
+            "Floodgate: most virtual output queues in use at a switch",
+            "no flows are wrongly recognized as incast",
+            setup.text(voqs),
+            max(voqs.values()) == 0,
+            "0 in every workload",
+        ),
+    ]
     return found
 
 

@@ -20,8 +20,12 @@ from penstock.experiments.style import BLACK, COLUMN, ORANGE, PURPLE, SKY, figur
 TITLE = "Time that PFC held ports in the incast mix"
 PAPER = "Floodgate, CoNEXT 2021, table 2"
 TIERS = ("Host", "ToR", "Core")
-PRINTED = {"memcached": (0, 0, 6253), "web_server": (10594, 3999.5, 6578.9), "hadoop": (0, 0, 6508.6),
-           "web_search": (0, 0, 37152.16)}  # fmt: skip
+PRINTED = {
+    "memcached": (0, 0, 6253),
+    "web_server": (10594, 3999.5, 6578.9),
+    "hadoop": (0, 0, 6508.6),
+    "web_search": (0, 0, 37152.16),
+}
 DIFFERS = {
     "web_server-host": Differs("PFC spreads further with the thresholds of the authors' simulator", "floodgate-alpha"),
     "web_search-core": Differs("14 incasts in our 80 ms; the paper's figure is that of six", "floodgate-alpha"),
@@ -48,9 +52,16 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
     found = []
     for scheme in TRIO[1:]:
         held = {name: float(sum(value(data, tier, scheme.legend, w) for tier in TIERS)) for w, name in WORKLOADS.items()}
-        found.append(holds(f"none-{scheme.legend[6:]}", f"{scheme.legend}: time that PFC held ports (us)",
-                           "Floodgate does not trigger PFC", setup.text(held), max(held.values()) == 0,
-                           "0 in every workload"))  # fmt: skip
+        found.append(
+            holds(
+                f"none-{scheme.legend[6:]}",
+                f"{scheme.legend}: time that PFC held ports (us)",
+                "Floodgate does not trigger PFC",
+                setup.text(held),
+                max(held.values()) == 0,
+                "0 in every workload",
+            )
+        )
     for workload, cells in PRINTED.items():
         for tier, paper in zip(TIERS, cells):
             us = value(data, tier, DCQCN.legend, workload)
@@ -60,11 +71,28 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
             else:
                 found.append(within(id, what, "0", us, 0, 0))
     storm = {tier: value(data, tier, ALPHA_1.legend, "web_server") for tier in TIERS}
-    found.append(holds("storm-alpha", f"{ALPHA_1.legend}, Web Server (us)", "cores, source ToRs and hosts are all paused",
-                       setup.text(storm), min(storm.values()) > 0, "all > 0", quick=False))  # fmt: skip
+    found.append(
+        holds(
+            "storm-alpha",
+            f"{ALPHA_1.legend}, Web Server (us)",
+            "cores, source ToRs and hosts are all paused",
+            setup.text(storm),
+            min(storm.values()) > 0,
+            "all > 0",
+            quick=False,
+        )
+    )
     cores = {name: value(data, "Core", DCQCN.legend, workload) for workload, name in WORKLOADS.items()}
-    found.append(holds("triggered", "DCQCN: time that core switches were held (us)", "PFC under all four workloads",
-                       setup.text(cores), min(cores.values()) > 0, "all > 0"))  # fmt: skip
+    found.append(
+        holds(
+            "triggered",
+            "DCQCN: time that core switches were held (us)",
+            "PFC under all four workloads",
+            setup.text(cores),
+            min(cores.values()) > 0,
+            "all > 0",
+        )
+    )
     return found
 
 
@@ -77,8 +105,15 @@ def plot(data: pl.DataFrame) -> Any:
     mix.bars(axes, [*names[:-1], "Web Server,\n$\\alpha$ = 1"], heights, (SKY, PURPLE, ORANGE))
     for i, tier in enumerate(TIERS):
         printed = [PRINTED[workload][i] or np.nan for _, workload in groups]
-        axes.plot(np.arange(5) + 0.82 / 3 * (i - 1), printed, "_", color=BLACK, ms=10, mew=1.6,
-                  label="paper" if tier == "Core" else None)  # fmt: skip
+        axes.plot(
+            np.arange(5) + 0.82 / 3 * (i - 1),
+            printed,
+            "_",
+            color=BLACK,
+            ms=10,
+            mew=1.6,
+            label="paper" if tier == "Core" else None,
+        )
     log_axis(axes.yaxis)
     axes.set(ylim=(1, 3e5), ylabel="time held by PFC (us)")
     legend_above(made, axes, columns=4)

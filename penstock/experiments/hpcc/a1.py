@@ -129,17 +129,37 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
     probable = [x for x in THRESHOLDS if tail["exact N*D/D/1", x] > 1e-3]
     gap = max(abs(tail["simulated", x] / tail["exact N*D/D/1", x] - 1) for x in probable)
     return [
-        within("mean-95", "50 sources at 95 %: mean packets waiting", "about 3",
-               mean["waiting", LOAD, SOURCES], 2.5, 3.5, quick=True),
-        within("mean-100", "50 sources at 100 %: mean work in packets", "about 4.43, less than 5",
-               mean["simulated", 1.0, SOURCES], 4.0, 5.0, quick=True),
-        holds("root-n", "100 %: mean work / (pi N / 8)^0.5, N = " + ", ".join(map(str, COUNTS)), "about 1",
-              ", ".join(f"{ratio:.3f}" for ratio in ratios), all(0.9 < ratio < 1.1 for ratio in ratios), "0.9 .. 1.1"),
-        within("tail-20", "50 sources at 95 %: P(more than 20 packets wait), exact", "about 1e-9",
-               tail["exact N*D/D/1", 21.0], 0.5e-9, 2e-9, quick=True),
-        within("exact", "simulated tail against the exact one, largest relative error where P > 0.001", "equal",
-               gap, None, 0.05),
-    ]  # fmt: skip
+        within(
+            "mean-95", "50 sources at 95 %: mean packets waiting", "about 3", mean["waiting", LOAD, SOURCES], 2.5, 3.5, quick=True
+        ),
+        within(
+            "mean-100",
+            "50 sources at 100 %: mean work in packets",
+            "about 4.43, less than 5",
+            mean["simulated", 1.0, SOURCES],
+            4.0,
+            5.0,
+            quick=True,
+        ),
+        holds(
+            "root-n",
+            "100 %: mean work / (pi N / 8)^0.5, N = " + ", ".join(map(str, COUNTS)),
+            "about 1",
+            ", ".join(f"{ratio:.3f}" for ratio in ratios),
+            all(0.9 < ratio < 1.1 for ratio in ratios),
+            "0.9 .. 1.1",
+        ),
+        within(
+            "tail-20",
+            "50 sources at 95 %: P(more than 20 packets wait), exact",
+            "about 1e-9",
+            tail["exact N*D/D/1", 21.0],
+            0.5e-9,
+            2e-9,
+            quick=True,
+        ),
+        within("exact", "simulated tail against the exact one, largest relative error where P > 0.001", "equal", gap, None, 0.05),
+    ]
 
 
 def _panel(data: pl.DataFrame, name: str) -> pl.DataFrame:

@@ -86,8 +86,12 @@ def check(a: np.ndarray, capacity: np.ndarray, rates: np.ndarray) -> dict[str, n
     fall = (1 - rates[2:] / rates[1:-1]).max(axis=(0, 2), initial=0.0)
     moved = (np.abs(rates[1:] - rates[:-1]) > TOLERANCE * rates[:-1]).any(axis=2)
     last = np.where(moved.any(axis=0), len(moved) - np.argmax(moved[::-1], axis=0), 0)
-    return {"load": load.max(axis=0), "fall": fall, "steps": last,
-            "filled": np.array([filled(a, capacity, now) for now in rates[1:]])}  # fmt: skip
+    return {
+        "load": load.max(axis=0),
+        "fall": fall,
+        "steps": last,
+        "filled": np.array([filled(a, capacity, now) for now in rates[1:]]),
+    }
 
 
 def measure(runs: Runs, scale: str) -> pl.DataFrame:
@@ -133,21 +137,52 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
 
     over = f"I = {min(RESOURCES)} .. {max(RESOURCES)}"
     return [
-        within("feasible", f"(i) largest load / capacity from step 1 on, {over}", "<= 1",
-               worst("load"), None, 1 + TOLERANCE, **exact),
-        within("rising", f"(ii) largest relative fall of a rate after step 1, {over}", "0",
-               worst("fall"), None, TOLERANCE, **exact),
-        within("steps", "(iii) equation 6: fraction of networks constant from step I on", "1",
-               printed["constant"].min(), 1, 1, **exact),
-        within("pareto", "(iii) equation 6: after step I, least filled resource that limits a path",
-               "1 (Pareto optimal)", printed["least"].min(), 1 - TOLERANCE, None, **exact),
-        within("steps-proof", "(iii) recursion of the proof: most steps beyond I", "0",
-               max(0.0, (proof["y"] - proof["x"]).to_numpy().max()), None, 0, **exact),
-        within("pareto-proof", "(iii) recursion of the proof: after step I, least filled resource that limits a path",
-               "1 (Pareto optimal)", proof["least"].min(), 1 - TOLERANCE, None, **exact),
-        within("single", "one resource: steps to the target", "1",
-               printed.filter(pl.col("resources") == 1)["y"].max(), 1, 1, **exact),
-    ]  # fmt: skip
+        within(
+            "feasible", f"(i) largest load / capacity from step 1 on, {over}", "<= 1", worst("load"), None, 1 + TOLERANCE, **exact
+        ),
+        within(
+            "rising", f"(ii) largest relative fall of a rate after step 1, {over}", "0", worst("fall"), None, TOLERANCE, **exact
+        ),
+        within(
+            "steps",
+            "(iii) equation 6: fraction of networks constant from step I on",
+            "1",
+            printed["constant"].min(),
+            1,
+            1,
+            **exact,
+        ),
+        within(
+            "pareto",
+            "(iii) equation 6: after step I, least filled resource that limits a path",
+            "1 (Pareto optimal)",
+            printed["least"].min(),
+            1 - TOLERANCE,
+            None,
+            **exact,
+        ),
+        within(
+            "steps-proof",
+            "(iii) recursion of the proof: most steps beyond I",
+            "0",
+            max(0.0, (proof["y"] - proof["x"]).to_numpy().max()),
+            None,
+            0,
+            **exact,
+        ),
+        within(
+            "pareto-proof",
+            "(iii) recursion of the proof: after step I, least filled resource that limits a path",
+            "1 (Pareto optimal)",
+            proof["least"].min(),
+            1 - TOLERANCE,
+            None,
+            **exact,
+        ),
+        within(
+            "single", "one resource: steps to the target", "1", printed.filter(pl.col("resources") == 1)["y"].max(), 1, 1, **exact
+        ),
+    ]
 
 
 def plot(data: pl.DataFrame) -> Any:

@@ -87,9 +87,16 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
         within("per-ack-2", "per-ACK: W(2) / W(0)", "1/4, an overreaction", at[PER_ACK, "P2"], 0.25, 0.25, **exact),
         within("reference-1", "reference window: W(1) / W(0)", "1/2", at[REFERENCE, "P1"], 0.5, 0.5, **exact),
         within("reference-2", "reference window: W(2) / W(0)", "1/2", at[REFERENCE, "P2"], 0.5, 0.5, **exact),
-        within("bounded", "Algorithm 1, round starts at P1: W(3) / W(0)", "does not go on falling",
-               at[ALGORITHM, "P5"], 0.25, 0.5, **exact),
-    ]  # fmt: skip
+        within(
+            "bounded",
+            "Algorithm 1, round starts at P1: W(3) / W(0)",
+            "does not go on falling",
+            at[ALGORITHM, "P5"],
+            0.25,
+            0.5,
+            **exact,
+        ),
+    ]
 
 
 def plot(data: pl.DataFrame) -> Any:
@@ -111,8 +118,11 @@ def plot(data: pl.DataFrame) -> Any:
 def _draw_buffers(panel: Any) -> None:
     """One row per state; the packet that has just left stands apart on the right."""
     gone = departures()
-    rows = [("start", START, None), ("P1 leaves,\n$qLen$ = 4", gone[0].left, gone[0]),
-            ("P2 leaves,\n$qLen$ = 4", gone[1].left, gone[1])]  # fmt: skip
+    rows = [
+        ("start", START, None),
+        ("P1 leaves,\n$qLen$ = 4", gone[0].left, gone[0]),
+        ("P2 leaves,\n$qLen$ = 4", gone[1].left, gone[1]),
+    ]
     for row, (text, waiting, left) in enumerate(rows):
         y = 2 - row
         panel.text(-0.2, y, text, ha="right", va="center", fontsize=8)

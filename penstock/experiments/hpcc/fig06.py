@@ -66,18 +66,40 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
     late = {series: part["y"].max() for (series,), part in data.filter(pl.col("x") > CONVERGED_US).group_by("series")}
     second = {series: _second_peak(lengths) for series, lengths in queue.items()}
     return [
-        within("tx", "txRate: times that the drained queue builds up again", "gracefully converges without oscillation",
-               swings(queue[TX]), 0, 0, quick=True),
-        within("rx", "rxRate: times that the drained queue builds up again", "has oscillation before it converges",
-               swings(queue[RX]), 2, quick=True),
-        within("rx-second", "rxRate: the queue's second peak relative to its first", "oscillates", second[RX], 0.3, 1,
-               quick=True),
+        within(
+            "tx",
+            "txRate: times that the drained queue builds up again",
+            "gracefully converges without oscillation",
+            swings(queue[TX]),
+            0,
+            0,
+            quick=True,
+        ),
+        within(
+            "rx",
+            "rxRate: times that the drained queue builds up again",
+            "has oscillation before it converges",
+            swings(queue[RX]),
+            2,
+            quick=True,
+        ),
+        within(
+            "rx-second", "rxRate: the queue's second peak relative to its first", "oscillates", second[RX], 0.3, 1, quick=True
+        ),
         within("tx-second", "txRate: the same", "does not", second[TX], 0, 0.1, quick=True),
-        within("tx-converged", f"txRate: longest queue after {CONVERGED_US} us, KB", "converges", late[TX], 0, SWING_KB,
-               quick=True),
-        within("rx-converged", f"rxRate: longest queue after {CONVERGED_US} us, KB", "finally converges", late[RX], 0,
-               SWING_KB, quick=True),
-    ]  # fmt: skip
+        within(
+            "tx-converged", f"txRate: longest queue after {CONVERGED_US} us, KB", "converges", late[TX], 0, SWING_KB, quick=True
+        ),
+        within(
+            "rx-converged",
+            f"rxRate: longest queue after {CONVERGED_US} us, KB",
+            "finally converges",
+            late[RX],
+            0,
+            SWING_KB,
+            quick=True,
+        ),
+    ]
 
 
 def _second_peak(queue: np.ndarray) -> float:

@@ -65,22 +65,55 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
     mean = {name: float(values.mean()) for name, values in after.items()}
     turns = int(np.sum(np.diff((queue[PER_ACK] > LONG_QUEUE_KB).astype(int)) > 0)) - 1
     return [
-        within("per-ack-collapse", "per-ACK: lowest aggregate throughput once the queue has drained, Gbit/s",
-               "drops to almost 0", low[PER_ACK], 0, 5, quick=True),
-        within("per-ack-oscillates", f"per-ACK: times that the queue exceeds {LONG_QUEUE_KB:.0f} KB again",
-               "then oscillates", turns, 3, quick=True),
-        within("hpcc-steady", "HPCC: lowest aggregate throughput once the queue has drained, Gbit/s", "no overreaction",
-               low[HPCC], 60, quick=True),
-        ascending("throughput", "mean aggregate throughput after that, Gbit/s", "per-ACK loses throughput",
-                  {name: mean[name] for name in (PER_ACK, HPCC)}),
-        holds("per-rtt-queue", f"time until the queue is below {LONG_QUEUE_KB:.0f} KB, us",
-              "per-RTT: the long queue persists", ", ".join(f"{name} {time}" for name, time in drained.items()),
-              drained[PER_RTT] > 1.5 * drained[HPCC], "per-RTT > 1.5 x HPCC"),
-        within("hpcc-no-queue", f"HPCC: longest queue after {SETTLED_US} us, KB", "neither", again[HPCC], 0, 10,
-               quick=True),
-        within("per-ack-queue", f"per-ACK: longest queue after {SETTLED_US} us, KB", "oscillates", again[PER_ACK],
-               2 * LONG_QUEUE_KB, quick=True),
-    ]  # fmt: skip
+        within(
+            "per-ack-collapse",
+            "per-ACK: lowest aggregate throughput once the queue has drained, Gbit/s",
+            "drops to almost 0",
+            low[PER_ACK],
+            0,
+            5,
+            quick=True,
+        ),
+        within(
+            "per-ack-oscillates",
+            f"per-ACK: times that the queue exceeds {LONG_QUEUE_KB:.0f} KB again",
+            "then oscillates",
+            turns,
+            3,
+            quick=True,
+        ),
+        within(
+            "hpcc-steady",
+            "HPCC: lowest aggregate throughput once the queue has drained, Gbit/s",
+            "no overreaction",
+            low[HPCC],
+            60,
+            quick=True,
+        ),
+        ascending(
+            "throughput",
+            "mean aggregate throughput after that, Gbit/s",
+            "per-ACK loses throughput",
+            {name: mean[name] for name in (PER_ACK, HPCC)},
+        ),
+        holds(
+            "per-rtt-queue",
+            f"time until the queue is below {LONG_QUEUE_KB:.0f} KB, us",
+            "per-RTT: the long queue persists",
+            ", ".join(f"{name} {time}" for name, time in drained.items()),
+            drained[PER_RTT] > 1.5 * drained[HPCC],
+            "per-RTT > 1.5 x HPCC",
+        ),
+        within("hpcc-no-queue", f"HPCC: longest queue after {SETTLED_US} us, KB", "neither", again[HPCC], 0, 10, quick=True),
+        within(
+            "per-ack-queue",
+            f"per-ACK: longest queue after {SETTLED_US} us, KB",
+            "oscillates",
+            again[PER_ACK],
+            2 * LONG_QUEUE_KB,
+            quick=True,
+        ),
+    ]
 
 
 def _drained_us(queue: np.ndarray) -> int:

@@ -89,14 +89,18 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
     fair = dict(data.filter(pl.col("panel") == "jain").select("step", "y").iter_rows())
     return [
         *(
-            within(f"p95-{step}", f"W_AI {step} B: 95th percentile of the queue, KB", "<= 4", p95[step], 0, 4,
-                   quick=True)
-            for step in STEPS if step <= LIMIT
+            within(f"p95-{step}", f"W_AI {step} B: 95th percentile of the queue, KB", "<= 4", p95[step], 0, 4, quick=True)
+            for step in STEPS
+            if step <= LIMIT
         ),
         within("p95-300", "W_AI 300 B: 95th percentile of the queue, KB", "13", p95[300], 10, 16, quick=True),
-        ascending("fairness", "Jain's index of the throughputs by W_AI", "higher is fairer",
-                  {f"{step} B": fair[step] for step in STEPS if step <= LIMIT}),
-    ]  # fmt: skip
+        ascending(
+            "fairness",
+            "Jain's index of the throughputs by W_AI",
+            "higher is fairer",
+            {f"{step} B": fair[step] for step in STEPS if step <= LIMIT},
+        ),
+    ]
 
 
 def plot(data: pl.DataFrame) -> Any:

@@ -4,10 +4,75 @@ import cython
 
 if not cython.compiled:
     from penstock.fabric.queueing import set_event, set_node_event
-    from penstock.fabric.state import *
+    from penstock.fabric.state import (
+        CONTROL,
+        DROP_DOWN,
+        DROP_REASONS,
+        FLOW_BINS,
+        KEY_BITS,
+        NEVER,
+        NO_PACKET,
+        SAMPLE,
+        bit,
+        flow_bytes,
+        host_ops,
+        new_arena,
+        new_flow_refs,
+        new_flow_rings,
+        new_flows,
+        new_host,
+        new_int32,
+        new_int64,
+        new_masks,
+        new_node_refs,
+        new_nodes,
+        new_outboxes,
+        new_ports,
+        new_queues,
+        new_sinks,
+        new_workers,
+        new_world,
+        node_at,
+        node_bytes,
+        outbox_at,
+        packet_bytes,
+        port_at,
+        port_bytes,
+        queue_at,
+        queue_bytes,
+        switch_ops,
+        worker_at,
+    )
     from penstock.fabric.switch import drop, kick
-    from penstock.sim.interpreted import *
-    from penstock.sim.core.engine import run_windows as run_released
+    from penstock.sim.core.build import (
+        add_flow_hook,
+        add_frame_hook,
+        add_packet_hook,
+        add_queue_hook,
+        add_timer_hook,
+        call_set_up,
+        call_set_up_node,
+        call_set_up_port,
+        free_world,
+        hook_of,
+        int8_table,
+        int16_table,
+        int32_table,
+        int64_table,
+        me_at,
+        me_of,
+        new_me,
+        node_area,
+        port_area,
+        put_own_table,
+        put_table,
+        rows_of,
+        run_released,
+        set_fabric_hooks,
+        set_parameter,
+        set_places,
+        start_table,
+    )
     from penstock.sim.core.sender import set_start_timer
 
 
@@ -306,8 +371,11 @@ class Simulation:
             node = node_at(world, number)
             for slot in range(node.port_count):
                 port = port_at(node, slot)
-                out += [(number, slot, i, port.waits[2 * i], port.waits[2 * i + 1])
-                        for i in range(world.class_count) if port.waits[2 * i]]
+                out += [
+                    (number, slot, i, port.waits[2 * i], port.waits[2 * i + 1])
+                    for i in range(world.class_count)
+                    if port.waits[2 * i]
+                ]
         return out
 
     def set_dependencies(self, waiting, pending, child_offsets, children):
@@ -432,11 +500,20 @@ class Simulation:
         out = []
         for number in range(world.node_count):
             node = node_at(world, number)
-            out.append({
-                "node": number, "events": node.events, "hops": node.hops, "control_frames": node.control_frames,
-                "frame_bytes": node.frame_bytes, "frame_bytes_received": node.frame_bytes_received, "voqs_max": node.voqs_max,
-                "buffer_used": node.buffer_used, "buffer_max": node.buffer_max, "buffer_size": node.buffer_size,
-            })
+            out.append(
+                {
+                    "node": number,
+                    "events": node.events,
+                    "hops": node.hops,
+                    "control_frames": node.control_frames,
+                    "frame_bytes": node.frame_bytes,
+                    "frame_bytes_received": node.frame_bytes_received,
+                    "voqs_max": node.voqs_max,
+                    "buffer_used": node.buffer_used,
+                    "buffer_max": node.buffer_max,
+                    "buffer_size": node.buffer_size,
+                }
+            )
         return out
 
     def port_counters(self, end):
@@ -454,17 +531,34 @@ class Simulation:
                 paused = port.paused_ps
                 if port.paused:
                     paused += end - port.paused_since
-                out.append({
-                    "node": number, "port": slot, "peer": port.peer_node, "peer_port": port.peer_slot,
-                    "tx_bytes": port.tx_bytes, "tx_packets": port.tx_packets, "rx_bytes": port.rx_bytes,
-                    "max_queue_bytes": port.max_bytes, "queued_bytes": port.bytes, "control_bytes": control, "wire_bytes": wire,
-                    "pauses_sent": port.pauses_sent, "pauses_received": port.pauses_received, "paused_ps": paused,
-                    "cut_bytes": port.cut_bytes, "ecn_marks": port.ecn_marks, "dropped_bytes": port.dropped_bytes,
-                    "ps_per_byte": port.ps_per_byte, "held_bytes": port.held, "ack_bytes": port.ack_bytes,
-                    "frame_bytes": port.frame_bytes,
-                    "drops": [port.drops[i] for i in range(DROP_REASONS)], "paused": port.paused,
-                    "paused_queues": sum([1 for i in range(port.queue_count) if queue_at(port, i).paused]),
-                })
+                out.append(
+                    {
+                        "node": number,
+                        "port": slot,
+                        "peer": port.peer_node,
+                        "peer_port": port.peer_slot,
+                        "tx_bytes": port.tx_bytes,
+                        "tx_packets": port.tx_packets,
+                        "rx_bytes": port.rx_bytes,
+                        "max_queue_bytes": port.max_bytes,
+                        "queued_bytes": port.bytes,
+                        "control_bytes": control,
+                        "wire_bytes": wire,
+                        "pauses_sent": port.pauses_sent,
+                        "pauses_received": port.pauses_received,
+                        "paused_ps": paused,
+                        "cut_bytes": port.cut_bytes,
+                        "ecn_marks": port.ecn_marks,
+                        "dropped_bytes": port.dropped_bytes,
+                        "ps_per_byte": port.ps_per_byte,
+                        "held_bytes": port.held,
+                        "ack_bytes": port.ack_bytes,
+                        "frame_bytes": port.frame_bytes,
+                        "drops": [port.drops[i] for i in range(DROP_REASONS)],
+                        "paused": port.paused,
+                        "paused_queues": sum([1 for i in range(port.queue_count) if queue_at(port, i).paused]),
+                    }
+                )
         return out
 
     def flow_samples(self):
@@ -475,8 +569,11 @@ class Simulation:
             node = node_at(world, number)
             for slot in range(node.port_count):
                 if port_at(node, slot).flow_samples:
-                    out += [(number, slot, i, port_at(node, slot).flow_samples[i])
-                            for i in range(FLOW_BINS) if port_at(node, slot).flow_samples[i]]
+                    out += [
+                        (number, slot, i, port_at(node, slot).flow_samples[i])
+                        for i in range(FLOW_BINS)
+                        if port_at(node, slot).flow_samples[i]
+                    ]
         return out
 
     def memory(self):
@@ -497,5 +594,11 @@ class Simulation:
 
 def struct_sizes():
     """Bytes of the fabric's own part of each struct that schemes extend."""
-    return {"packet": packet_bytes(), "frame": packet_bytes(), "port": port_bytes(), "queue": queue_bytes(), "flow": flow_bytes(),
-            "node": node_bytes()}
+    return {
+        "packet": packet_bytes(),
+        "frame": packet_bytes(),
+        "port": port_bytes(),
+        "queue": queue_bytes(),
+        "flow": flow_bytes(),
+        "node": node_bytes(),
+    }

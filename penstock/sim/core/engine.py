@@ -8,11 +8,35 @@ starts, pacing, timeouts.  That order knows nothing of windows, chunks or thread
 import cython
 
 if not cython.compiled:
-    from penstock.fabric.queueing import *
-    from penstock.fabric.state import *
+    from penstock.fabric.queueing import draw, set_event
+    from penstock.fabric.state import (
+        ACK,
+        ADDRESSED,
+        DATA,
+        DROP_LOSS,
+        FAILED,
+        KEY_BITS,
+        NEVER,
+        NO_PACKET,
+        PACE,
+        SAMPLE,
+        START,
+        TIMER,
+        cpu_pause,
+        fetch_add,
+        load_acquire,
+        load_relaxed,
+        lowest_bit,
+        outbox_at,
+        port_at,
+        prefetch,
+        sched_yield,
+        store_release,
+        worker_at,
+    )
     from penstock.fabric.switch import drop, receive, receive_control, run_timers, sample, transmit
-    from penstock.sim.core.sender import receive_ack, run_pacer, run_starts, run_tick, transmit_host
     from penstock.sim.core.receiver import receive_data
+    from penstock.sim.core.sender import receive_ack, run_pacer, run_starts, run_tick, transmit_host
 
 
 def wait_for_all(world):

@@ -3,8 +3,23 @@
 import cython
 
 if not cython.compiled:
-    from penstock.fabric.queueing import *
-    from penstock.fabric.state import *
+    from penstock.fabric.queueing import give_packet, push_control
+    from penstock.fabric.state import (
+        ACK,
+        DROP_ADMISSION,
+        LAST,
+        NACK,
+        NO_SINK,
+        RETRANSMITTED,
+        RING_WORDS,
+        bit,
+        new_int32,
+        new_masks,
+        new_sinks,
+        port_at,
+        sink_at,
+        sink_of,
+    )
     from penstock.fabric.switch import drop, kick
     from penstock.sim.core.sender import release_children
 
@@ -131,7 +146,7 @@ def receive_data(node, pkt):
 def receive_in_any_order(node, sink, pkt):
     """Packets of a flow take several paths: what comes before its turn is noted, and acknowledged without an advance."""
     number = pkt.number
-    if pkt.flags & RETRANSMITTED and sink.expected == 0 and pkt.seq > 0:        # perhaps its flow ended long ago
+    if pkt.flags & RETRANSMITTED and sink.expected == 0 and pkt.seq > 0:  # perhaps its flow ended long ago
         acknowledge(node, pkt, 0, NACK)
         return
     if pkt.flags & LAST:

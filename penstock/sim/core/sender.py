@@ -4,8 +4,36 @@ import cython
 
 if not cython.compiled:
     from penstock.fabric.pacing import add_paced, remove_paced, set_pace_timer
-    from penstock.fabric.queueing import *
-    from penstock.fabric.state import *
+    from penstock.fabric.queueing import draw, give_packet, set_node_event, take_packet
+    from penstock.fabric.state import (
+        DATA,
+        DATA_LANE,
+        IDLE,
+        LAST,
+        NACK,
+        NEVER,
+        NO_FLOW,
+        NO_PACKET,
+        PACED,
+        PARKED,
+        READY,
+        RETRANSMITTED,
+        START,
+        TICK,
+        TOO_MANY_FLOWS,
+        bit,
+        clear,
+        flow_at,
+        flow_ring_at,
+        hash31,
+        lowest_bit,
+        parked_at,
+        port_at,
+        queue_at,
+        start_at,
+        waiting_at,
+        whole,
+    )
     from penstock.fabric.switch import arm, disarm, kick, send
 
 
@@ -96,7 +124,7 @@ def next_flow(node, port):
             park(node, flow)
         elif not may_send(flow):
             flow.state = IDLE
-        elif flow.next_send > node.now:         # held since it became ready
+        elif flow.next_send > node.now:  # held since it became ready
             add_paced(node, flow)
         else:
             return flow

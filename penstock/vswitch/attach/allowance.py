@@ -46,7 +46,7 @@ class Allowance:
     def grant(self, before: Mapping[int, int], credit: Mapping[int, int], waits: Iterable[int]) -> bool:
         """What a look has found: room by port, and ports that should get nothing; False: a port is new, so look again."""
         held = set(waits)
-        for port in self.limited - credit.keys():       # its socket has gone
+        for port in self.limited - credit.keys():  # its socket has gone
             self.allowed[port] = UNLIMITED
         new = credit.keys() - before.keys()
         for port, room in credit.items():

@@ -1,14 +1,14 @@
 """Ports of a switch that are devices of the kernel: what a SPEC.toml or `plug` says of them, and how they are opened.
 
-    [[port]]
-    name = "a"
-    addresses = ["10.0.0.1"]
-    kind = "tap"                # of unmodified programs; device, netns
-    netns = "left"
+[[port]]
+name = "a"
+addresses = ["10.0.0.1"]
+kind = "tap"                # of unmodified programs; device, netns
+netns = "left"
 
-    kind = "udp"                # to another switch; local, peer, secret
-    kind = "packet" or "xdp"    # an interface that is there; device, netns
-    kind = "pcap"               # a recording; read, write, timing, rounds
+kind = "udp"                # to another switch; local, peer, secret
+kind = "packet" or "xdp"    # an interface that is there; device, netns
+kind = "pcap"               # a recording; read, write, timing, rounds
 """
 
 import contextlib
@@ -25,11 +25,11 @@ from typing import Any
 from penstock.errors import SpecError, nearest
 from penstock.inputs import boolean, whole
 from penstock.vswitch.attach import edge as edges
-from penstock.vswitch.linux import netns
 from penstock.vswitch.attach.allowance import Allowance
 from penstock.vswitch.attach.edge import Edge
-from penstock.vswitch.ports.base import Port
 from penstock.vswitch.attach.open import open_port
+from penstock.vswitch.linux import netns
+from penstock.vswitch.ports.base import Port
 
 OPTIONS = {
     "tap": ("device", "netns", "prefix", "super_frames", "edge"),
@@ -39,8 +39,8 @@ OPTIONS = {
     "pcap": ("read", "write", "timing", "rounds"),
 }
 SHAPE = {"rings": 4096, "queues": 1024, "bells": 8192, "buffers": 2048}
-LONGEST = {True: 65600, False: 9216}        # bytes of a buffer, with and without super-frames
-QUEUE_FRAMES, SEGMENTS_BYTES = 10_000, 60_000      # what fits one UDP datagram with all headers
+LONGEST = {True: 65600, False: 9216}  # bytes of a buffer, with and without super-frames
+QUEUE_FRAMES, SEGMENTS_BYTES = 10_000, 60_000  # what fits one UDP datagram with all headers
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 GET_HARDWARE_ADDRESS, GET_TAP = 0x8927, 0x800454D2
 IFF_TAP, IFF_NO_PI, IFF_VNET_HDR = 0x0002, 0x1000, 0x4000
@@ -49,13 +49,14 @@ IFF_TAP, IFF_NO_PI, IFF_VNET_HDR = 0x0002, 0x1000, 0x4000
 class Device:
     """An open device and what the switch must know of it."""
 
-    def __init__(self, port: Port, place: netns.Place | None = None, mac: bytes | str | None = None, window: int = 0,
-                 secret: bytes = b"") -> None:
+    def __init__(
+        self, port: Port, place: netns.Place | None = None, mac: bytes | str | None = None, window: int = 0, secret: bytes = b""
+    ) -> None:
         self.port, self.place, self.mac, self.window, self.secret = port, place, mac, window, secret
         self.epoch = time.time_ns()
         self.table: Allowance | None = None
         self.edge: Edge | None = None
-        self.drive: Any = None              # set when a switch has it
+        self.drive: Any = None  # set when a switch has it
 
     @property
     def shape(self) -> dict[str, int]:
@@ -64,8 +65,15 @@ class Device:
 
     def guard(self, read_flows: Callable[[], Iterable[Mapping[str, Any]]], settings: Mapping[str, Any]) -> None:
         """Keep the kernel from losing anything at a TAP, in both directions, as long as it is open."""
-        edge = Edge(self.port.name, self.place, read_flows, table=self.table, fd=self.port.fd,
-                    goal=settings["th_goal"] // 2, over=settings["th_over"])
+        edge = Edge(
+            self.port.name,
+            self.place,
+            read_flows,
+            table=self.table,
+            fd=self.port.fd,
+            goal=settings["th_goal"] // 2,
+            over=settings["th_over"],
+        )
         edge.open()
         self.edge = edge.start()
         if self.drive:

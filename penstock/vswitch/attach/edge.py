@@ -1,6 +1,6 @@
 """The kernel's edges without loss: what was lost there, how full applications' sockets are, rates that make senders wait.
 
-    with Edge("tap0", namespace, read_flows=rows_of_this_port, wait=hold): ...
+with Edge("tap0", namespace, read_flows=rows_of_this_port, wait=hold): ...
 """
 
 import contextlib
@@ -24,8 +24,24 @@ from penstock.vswitch.linux.netlink import SOCK_DIAG, Netlink
 from penstock.vswitch.linux.netns import Place, inside
 
 SO_MEMINFO = 55  # linux/socket.h: nine numbers, of which the last are packets dropped because the receive buffer was full
-_COLUMNS = ("rx_bytes", "rx_packets", "rx_errors", "rx_dropped", "rx_fifo", "rx_frame", "rx_compressed", "rx_multicast",
-            "tx_bytes", "tx_packets", "tx_errors", "tx_dropped", "tx_fifo", "tx_collisions", "tx_carrier", "tx_compressed")
+_COLUMNS = (
+    "rx_bytes",
+    "rx_packets",
+    "rx_errors",
+    "rx_dropped",
+    "rx_fifo",
+    "rx_frame",
+    "rx_compressed",
+    "rx_multicast",
+    "tx_bytes",
+    "tx_packets",
+    "tx_errors",
+    "tx_dropped",
+    "tx_fifo",
+    "tx_collisions",
+    "tx_carrier",
+    "tx_compressed",
+)
 
 
 # ---- What the kernel lost ----
@@ -93,8 +109,17 @@ class RateFeedback:
     what it takes.
     """
 
-    def __init__(self, device: str, place: Place | None = None, *, rate: str | int = "200Mbps", burst: str | int = "128KB",
-                 queue: str | int = "20MB", goal: str | int = "200KB", weight: float = 0.3) -> None:
+    def __init__(
+        self,
+        device: str,
+        place: Place | None = None,
+        *,
+        rate: str | int = "200Mbps",
+        burst: str | int = "128KB",
+        queue: str | int = "20MB",
+        goal: str | int = "200KB",
+        weight: float = 0.3,
+    ) -> None:
         self.device, self.place = device, place
         self.rate = parse_rate(rate)
         self.burst = parse_size(burst, "burst", positive=True)
@@ -139,11 +164,32 @@ class RateFeedback:
         self.changes += 1
         burst = max(self.burst, 65_536)  # at least one frame of 64 KB
         if self.route:
-            self.route.tc("replace", "tbf", index=self.index, handle=0x10000, parent=0xFFFFFFFF, rate=self.rate // 8, burst=burst,
-                          limit=self.queue)
+            self.route.tc(
+                "replace",
+                "tbf",
+                index=self.index,
+                handle=0x10000,
+                parent=0xFFFFFFFF,
+                rate=self.rate // 8,
+                burst=burst,
+                limit=self.queue,
+            )
         else:
-            self._tc("replace", "dev", self.device, "root", "handle", "1:", "tbf", "rate", f"{self.rate}bit", "burst", str(burst),
-                     "limit", str(self.queue))
+            self._tc(
+                "replace",
+                "dev",
+                self.device,
+                "root",
+                "handle",
+                "1:",
+                "tbf",
+                "rate",
+                f"{self.rate}bit",
+                "burst",
+                str(burst),
+                "limit",
+                str(self.queue),
+            )
 
     def follow(self, served: float, waiting: float) -> int:
         """The new rate: the receiver has taken `served` bit/s lately, `waiting` bytes are in its queue."""
@@ -176,17 +222,32 @@ class Edge:
     thread; without `start`, call `step` and `look`.
     """
 
-    def __init__(self, device: str, place: Place | None = None, read_flows: Callable[[], Rows] | None = None, *, fd: int = -1,
-                 wait: Callable[[int, bool], None] | None = None, table: Allowance | None = None,
-                 period: str | int = "20ms", look_period: str | int = "1ms",
-                 idle_period: str | int = "5ms", high: float = 0.25, low: float = 0.125, **limits: Any) -> None:
+    def __init__(
+        self,
+        device: str,
+        place: Place | None = None,
+        read_flows: Callable[[], Rows] | None = None,
+        *,
+        fd: int = -1,
+        wait: Callable[[int, bool], None] | None = None,
+        table: Allowance | None = None,
+        period: str | int = "20ms",
+        look_period: str | int = "1ms",
+        idle_period: str | int = "5ms",
+        high: float = 0.25,
+        low: float = 0.125,
+        **limits: Any,
+    ) -> None:
         self.read_flows = read_flows
         self.period, self.look_period, self.idle_period = (
-            parse_time(value, name) / 1e12 for value, name in ((period, "period"), (look_period, "look_period"),
-                                                               (idle_period, "idle_period")))
+            parse_time(value, name) / 1e12
+            for value, name in ((period, "period"), (look_period, "look_period"), (idle_period, "idle_period"))
+        )
         if not 0 < self.look_period <= self.idle_period or self.period <= 0:
-            raise SpecError(f"look_period = {look_period}, idle_period = {idle_period}, period = {period}: must be above 0, and "
-                            "the first at most the second")
+            raise SpecError(
+                f"look_period = {look_period}, idle_period = {idle_period}, period = {period}: must be above 0, and "
+                "the first at most the second"
+            )
         self.rates = FlowRates(device, place, **limits)
         try:
             self.sockets = SocketProbe(place, wait, high=high, low=low, table=table)
@@ -197,7 +258,7 @@ class Edge:
         self.ring = select.poll()
         if fd >= 0:
             self.ring.register(fd, select.POLLIN)
-        self.fd, self.standing, self.looks = fd, False, 0       # `standing` until a look finds nothing to read
+        self.fd, self.standing, self.looks = fd, False, 0  # `standing` until a look finds nothing to read
         self.error: BaseException | None = None
         self.over = threading.Event()
         self.threads: list[threading.Thread] = []
@@ -251,9 +312,15 @@ class Edge:
     def counters(self) -> dict[str, int]:
         """What the edge does, and what was lost in spite of it since it was opened."""
         return {
-            "classes": len(self.rates.held), "classes_opened": self.rates.opened, "rate_changes": self.rates.changes,
-            "crowded": self.rates.crowded, "rest_limited": int(self.rates.rest_rate < UNLIMITED),
-            "waiting_ports": len(self.sockets.waits), "looks": self.sockets.looks,
-            "waits": self.sockets.changes, "socket_lost": self.sockets.lost,
-            "class_dropped": self.rates.dropped, "tx_dropped": self.rates.htb.outgoing().dropped,
+            "classes": len(self.rates.held),
+            "classes_opened": self.rates.opened,
+            "rate_changes": self.rates.changes,
+            "crowded": self.rates.crowded,
+            "rest_limited": int(self.rates.rest_rate < UNLIMITED),
+            "waiting_ports": len(self.sockets.waits),
+            "looks": self.sockets.looks,
+            "waits": self.sockets.changes,
+            "socket_lost": self.sockets.lost,
+            "class_dropped": self.rates.dropped,
+            "tx_dropped": self.rates.htb.outgoing().dropped,
         }

@@ -19,10 +19,10 @@ from penstock.vswitch.linux.htb import REST, UNLIMITED, FiveTuple, Htb
 from penstock.vswitch.linux.netlink import Outgoing
 from penstock.vswitch.linux.netns import Place
 
-GROWTH = 1.25               # of a limit that is not needed any longer, each step
-LEAST_RATE = 64_000         # bytes per second, for a receiver that has stopped; a frame of 64 KB keeps its class busy for 1 s
+GROWTH = 1.25  # of a limit that is not needed any longer, each step
+LEAST_RATE = 64_000  # bytes per second, for a receiver that has stopped; a frame of 64 KB keeps its class busy for 1 s
 DRAIN_S = 1.1
-FIRST_RATE = 125_000        # while the switch does not know the receiver's
+FIRST_RATE = 125_000  # while the switch does not know the receiver's
 Rows = Iterable[Mapping[str, Any]]
 
 
@@ -40,8 +40,8 @@ class Held:
 
     minor: int
     rate: int
-    quiet: int = 0          # steps in a row in which its sender did not want more than its rate
-    leaving: bool = False   # no filter any longer
+    quiet: int = 0  # steps in a row in which its sender did not want more than its rate
+    leaving: bool = False  # no filter any longer
 
 
 class FlowRates:
@@ -51,8 +51,17 @@ class FlowRates:
     what has already come in from ever draining.  A row may have `behind_bytes`: what waits elsewhere in the switch.
     """
 
-    def __init__(self, device: str, place: Place | None = None, *, goal: str | int = "16KB", over: str | int = "128KB",
-                 classes: int = 64, rest: int = 10, queue_frames: int = 100_000) -> None:
+    def __init__(
+        self,
+        device: str,
+        place: Place | None = None,
+        *,
+        goal: str | int = "16KB",
+        over: str | int = "128KB",
+        classes: int = 64,
+        rest: int = 10,
+        queue_frames: int = 100_000,
+    ) -> None:
         self.goal, self.over = (parse_size(value, name, positive=True) for name, value in (("goal", goal), ("over", over)))
         if self.goal >= self.over:
             raise SpecError(f"goal = {self.goal} B: must be less than over = {self.over} B, which is th_over")
@@ -61,10 +70,10 @@ class FlowRates:
         self.held: dict[FiveTuple, Held] = {}
         self.pauses: dict[FiveTuple, int] = {}
         self.rest_rate = UNLIMITED
-        self.crowded = 0            # flows that should have a class, but there was none
+        self.crowded = 0  # flows that should have a class, but there was none
         self.changes = self.opened = 0
-        self.dropped = self.dropped_before = 0      # by classes whose senders' sockets hold more than a class may
-        self.behind = 0             # frames in the ring, about; the kernel does not say
+        self.dropped = self.dropped_before = 0  # by classes whose senders' sockets hold more than a class may
+        self.behind = 0  # frames in the ring, about; the kernel does not say
         self.last = self.empty = Seen(0.0, 0, Outgoing(0, 0, 0))
 
     def __enter__(self) -> "FlowRates":
@@ -73,7 +82,7 @@ class FlowRates:
 
     def __exit__(self, *error: object) -> None:
         try:
-            with contextlib.suppress(OSError):      # the interface may be gone by then
+            with contextlib.suppress(OSError):  # the interface may be gone by then
                 self._let_all_go()
         finally:
             self.htb.__exit__(*error)
@@ -92,8 +101,7 @@ class FlowRates:
         `standing`: the ring of the interface has not been seen empty since the last step.
         """
         found = {flow: row for row in rows if (flow := flow_of(row)) is not None}
-        pressed = {flow for flow, row in found.items()
-                   if row["pauses"] > self.pauses.get(flow, 0) or _waiting(row) > self.over}
+        pressed = {flow for flow, row in found.items() if row["pauses"] > self.pauses.get(flow, 0) or _waiting(row) > self.over}
         self.pauses = {flow: row["pauses"] for flow, row in found.items()}
         waiting = self.htb.waiting()
         self.dropped = self.dropped_before + sum(dropped for _, _, dropped in waiting.values())
@@ -107,7 +115,7 @@ class FlowRates:
             else:
                 held.quiet = 0 if bytes_waiting or flow in pressed else held.quiet + 1
                 row = found.get(flow)
-                if row is None or held.quiet > self.rest:       # the one after the other, so that no packet overtakes another
+                if row is None or held.quiet > self.rest:  # the one after the other, so that no packet overtakes another
                     self._set(held, UNLIMITED)
                     if not bytes_waiting:
                         self.htb.delete_filter(held.minor, flow)
@@ -133,7 +141,7 @@ class FlowRates:
         self.opened += 1
 
     def _set(self, held: Held, rate: int) -> None:
-        if abs(rate - held.rate) * 50 > held.rate:      # a change below 2 % is not worth a system call
+        if abs(rate - held.rate) * 50 > held.rate:  # a change below 2 % is not worth a system call
             self.htb.set_class(held.minor, rate)
             held.rate = rate
             self.changes += 1
@@ -148,7 +156,7 @@ class FlowRates:
         """A rate for all flows without a class, while classes are lacking or the switch reads less than they send."""
         read, before = self._look_at_ring(standing), float(self.rest_rate)
         rate = min(before * GROWTH, UNLIMITED)
-        if self.crowded:            # a slow one holds up the others
+        if self.crowded:  # a slow one holds up the others
             if self.rest_rate == UNLIMITED:
                 before = sum(row["rate_bytes_per_s"] or FIRST_RATE for row in rows)
             worst = max(map(_waiting, rows))
@@ -179,8 +187,15 @@ class FlowRates:
     def rows(self) -> list[dict[str, Any]]:
         """One dict per class: the flow, its rate, what waits."""
         waiting = self.htb.waiting()
-        return [{**flow._asdict(), "rate_bytes_per_s": held.rate, "waiting_bytes": waiting[held.minor][0],
-                 "dropped": waiting[held.minor][2]} for flow, held in self.held.items()]
+        return [
+            {
+                **flow._asdict(),
+                "rate_bytes_per_s": held.rate,
+                "waiting_bytes": waiting[held.minor][0],
+                "dropped": waiting[held.minor][2],
+            }
+            for flow, held in self.held.items()
+        ]
 
 
 def _waiting(row: Mapping[str, Any]) -> int:

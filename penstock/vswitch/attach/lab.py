@@ -23,9 +23,9 @@ from typing import Any
 
 from penstock.errors import PenstockError, SpecError
 from penstock.vswitch.attach import edge
-from penstock.vswitch.ports.base import Port
-from penstock.vswitch.linux.netns import CLONE_NEWNET, Place, check, libc, of_thread
 from penstock.vswitch.attach.open import open_port
+from penstock.vswitch.linux.netns import CLONE_NEWNET, Place, check, libc, of_thread
+from penstock.vswitch.ports.base import Port
 
 
 class Namespace(Place):
@@ -98,8 +98,9 @@ class Namespace(Place):
             return socket.socket(*kind)
 
     @contextlib.contextmanager
-    def tap(self, address: str, *, name: str = "tap0", headers: bool = True, queue_frames: int = 10_000,
-            mtu: int = 1500) -> Iterator[Port]:
+    def tap(
+        self, address: str, *, name: str = "tap0", headers: bool = True, queue_frames: int = 10_000, mtu: int = 1500
+    ) -> Iterator[Port]:
         """A TAP with this address, up; the port is our end of it."""
         with contextlib.ExitStack() as stack:
             with self.inside():
@@ -112,7 +113,7 @@ class Namespace(Place):
     def without_offloads(self, device: str) -> None:
         """Frames leave this interface as on a wire, check sums and all: what a port without headers at the other end needs."""
         with self.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
-            for setting in (0x17, 0x1F, 0x24):          # ETHTOOL_STXCSUM, _STSO, _SGSO
+            for setting in (0x17, 0x1F, 0x24):  # ETHTOOL_STXCSUM, _STSO, _SGSO
                 off = ctypes.create_string_buffer(struct.pack("=II", setting, 0), 8)
                 fcntl.ioctl(sock, 0x8946, struct.pack("16sQ16x", device.encode(), ctypes.addressof(off)))
 

@@ -61,15 +61,18 @@ def _tap(*, name: str, headers: bool = True, shared: bool = False) -> Port:
         port = open_tap(name, boolean(headers, "tap.headers"), boolean(shared, "tap.shared"))
     except OSError as e:
         if e.errno == errno.EINVAL:
-            raise SpecError(f"tap {name}: there is an interface of that name that is no such TAP, or it was opened with another "
-                            "`shared`; choose another name, or open all of its ports alike") from None
+            raise SpecError(
+                f"tap {name}: there is an interface of that name that is no such TAP, or it was opened with another "
+                "`shared`; choose another name, or open all of its ports alike"
+            ) from None
         raise _refused(f"tap {name}", e) from None
     port.losses = lambda: edge.device_losses(name)["tx_dropped"]
     return port
 
 
-def _packet(*, device: str, headers: bool = True, batch: int = BATCH, bypass: bool = True,
-            receive_buffer: str | int = "8MB") -> Port:
+def _packet(
+    *, device: str, headers: bool = True, batch: int = BATCH, bypass: bool = True, receive_buffer: str | int = "8MB"
+) -> Port:
     from penstock.vswitch.ports.packet import open_packet
 
     _device_name(device, "packet.device")
@@ -109,8 +112,10 @@ def _xdp(*, device: str, queue: int = 0, headers: bool = False, batch: int = BAT
         port = open_xdp(device, queue, chunks, batch, min(mtu + 14, 4092))
     except OSError as e:
         if e.errno in (errno.EINVAL, errno.ERANGE, errno.EOPNOTSUPP):
-            raise SpecError(f"xdp {device}: the interface refuses it; it must have a queue {queue}, and an MTU of at most about "
-                            f"3500 (it is {mtu}; of a veth pair the other end's counts, too)") from None
+            raise SpecError(
+                f"xdp {device}: the interface refuses it; it must have a queue {queue}, and an MTU of at most about "
+                f"3500 (it is {mtu}; of a veth pair the other end's counts, too)"
+            ) from None
         if e.errno in (errno.EAFNOSUPPORT, errno.ENOSYS):
             raise SpecError(f"xdp {device}: this kernel has no AF_XDP (CONFIG_XDP_SOCKETS); use a packet port") from None
         raise _refused(f"xdp {device} queue {queue}", e, "CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF") from None
@@ -124,8 +129,10 @@ def _up_with_mtu(device: str, what: str) -> int:
     if device not in names:
         raise SpecError(f"{what} = {device!r}: there is no such interface{nearest(device, names)}")
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        flags, mtu = (struct.unpack_from(form, fcntl.ioctl(probe, call, struct.pack("16s24x", device.encode())), 16)[0]
-                      for call, form in ((SIOCGIFFLAGS, "H"), (SIOCGIFMTU, "i")))
+        flags, mtu = (
+            struct.unpack_from(form, fcntl.ioctl(probe, call, struct.pack("16s24x", device.encode())), 16)[0]
+            for call, form in ((SIOCGIFFLAGS, "H"), (SIOCGIFMTU, "i"))
+        )
     if not flags & IFF_UP:
         raise SpecError(f"{what} = {device!r}: the interface is down; ip link set {device} up")
     return int(mtu)
@@ -151,8 +158,9 @@ def _address(text: Any, what: str, *, any_port: bool = False) -> tuple[Any, int]
         raise SpecError(f'{what} = {text!r}: expected address and port, such as "10.0.0.1:7000" or "[fd00::1]:7000"') from None
 
 
-def _udp(*, local: str, peer: str, headers: bool = True, batch: int = BATCH, segments: bool = True,
-         receive_buffer: str | int = "8MB") -> Port:
+def _udp(
+    *, local: str, peer: str, headers: bool = True, batch: int = BATCH, segments: bool = True, receive_buffer: str | int = "8MB"
+) -> Port:
     from penstock.vswitch.ports.udp import open_udp
 
     here, here_port = _address(local, "udp.local", any_port=True)
@@ -198,8 +206,15 @@ def _path_mtu(family: int, here: Any, there: Any, number: int) -> int:
         return probe.getsockopt(socket.IPPROTO_IP, IP_MTU)
 
 
-def _pcap(*, read: str | Path | None = None, write: str | Path | None = None, timing: str | int | float = "recorded",
-          rounds: int = 1, headers: bool = True, clock: Clock | None = None) -> Port:
+def _pcap(
+    *,
+    read: str | Path | None = None,
+    write: str | Path | None = None,
+    timing: str | int | float = "recorded",
+    rounds: int = 1,
+    headers: bool = True,
+    clock: Clock | None = None,
+) -> Port:
     from penstock.vswitch.ports.pcap import open_pcap
 
     if read is None and write is None:
@@ -220,8 +235,17 @@ def _pcap(*, read: str | Path | None = None, write: str | Path | None = None, ti
         raise SpecError(f"pcap.write = {str(write)!r}: the name must end in .pcap or .pcapng")
     origin = 0 if clock is not None else time.time_ns() - time.monotonic_ns()
     try:
-        port = open_pcap(frames, interval, rounds, None if write is None else os.fspath(write),
-                         pcapfile.PCAPNG_BEGINNING if blocks else pcapfile.PCAP_BEGINNING, blocks, origin, headers, clock)
+        port = open_pcap(
+            frames,
+            interval,
+            rounds,
+            None if write is None else os.fspath(write),
+            pcapfile.PCAPNG_BEGINNING if blocks else pcapfile.PCAP_BEGINNING,
+            blocks,
+            origin,
+            headers,
+            clock,
+        )
     except OSError as e:
         raise SpecError(f"pcap.write = {str(write)!r}: {e.strerror or e}") from None
     port.name = str(read or write)
@@ -255,8 +279,17 @@ def _share(value: Any, what: str) -> int:
     return round(value * 2**32)
 
 
-def open_link(*, rate: str | int = "10Gbps", delay: str | int | float = "10us", loss: float = 0.0, burst: str | int = 0,
-              seed: int = 1, memory: str | int = "4MiB", headers: bool = True, clock: Clock | None = None) -> tuple[Port, Port]:
+def open_link(
+    *,
+    rate: str | int = "10Gbps",
+    delay: str | int | float = "10us",
+    loss: float = 0.0,
+    burst: str | int = 0,
+    seed: int = 1,
+    memory: str | int = "4MiB",
+    headers: bool = True,
+    clock: Clock | None = None,
+) -> tuple[Port, Port]:
     """The two ends of a link in this process.
 
     `burst` bytes may pass faster than `rate` after a rest; `memory` bounds the bytes on the way in each direction, the ones that
@@ -294,8 +327,17 @@ def capture(port: Port, path: str | Path) -> Port:
     return open_capture(port, _pcap(write=path, headers=port.headers))
 
 
-def faults(port: Port, *, drop: float = 0.0, duplicate: float = 0.0, corrupt: float = 0.0, reorder: float = 0.0,
-           no_room: float = 0.0, direction: str = "both", seed: int = 1) -> Port:
+def faults(
+    port: Port,
+    *,
+    drop: float = 0.0,
+    duplicate: float = 0.0,
+    corrupt: float = 0.0,
+    reorder: float = 0.0,
+    no_room: float = 0.0,
+    direction: str = "both",
+    seed: int = 1,
+) -> Port:
     """A port that harms a share of the frames: loses them, doubles them, flips a bit, swaps neighbours, or has no room for them.
 
     `port.report()` counts what was done, by direction.

@@ -14,21 +14,21 @@ from penstock.vswitch.attach.allowance import Allowance
 from penstock.vswitch.linux.netlink import DUMP, SOCK_DIAG, Netlink, attributes
 from penstock.vswitch.linux.netns import Place
 
-BY_FAMILY = 20                  # SOCK_DIAG_BY_FAMILY
-MEMORY = 7                      # INET_DIAG_SKMEMINFO
+BY_FAMILY = 20  # SOCK_DIAG_BY_FAMILY
+MEMORY = 7  # INET_DIAG_SKMEMINFO
 ALL_STATES = 0xFFFFFFFF
-FRAME_OVERHEAD = 1024           # of a frame in a socket, at most, beside twice its bytes
+FRAME_OVERHEAD = 1024  # of a frame in a socket, at most, beside twice its bytes
 Address = tuple[str, int]
 
 
 class Socket(NamedTuple):
     """What the kernel says of a UDP socket."""
 
-    address: str                # "0.0.0.0" and "::" take frames for all addresses
+    address: str  # "0.0.0.0" and "::" take frames for all addresses
     port: int
-    waiting: int                # bytes of memory that its datagrams hold
-    room: int                   # of those that it may hold
-    lost: int                   # datagrams dropped because its buffer was full, since it was opened
+    waiting: int  # bytes of memory that its datagrams hold
+    room: int  # of those that it may hold
+    lost: int  # datagrams dropped because its buffer was full, since it was opened
 
 
 def cost(length: int) -> int:
@@ -42,7 +42,7 @@ def udp_sockets(diag: Netlink) -> list[Socket]:
     for family in (socket.AF_INET, socket.AF_INET6):
         request = struct.pack("=BBBxI48x", family, socket.IPPROTO_UDP, 1 << MEMORY - 1, ALL_STATES)
         for _, content in _answers(diag, request):
-            port, = struct.unpack_from("!H", content, 4)
+            (port,) = struct.unpack_from("!H", content, 4)
             address = socket.inet_ntop(family, content[8 : 12 if family == socket.AF_INET else 24])
             for kind, value in attributes(content, 72):
                 if kind == MEMORY and port:
@@ -66,27 +66,34 @@ class SocketProbe:
     each port until the next: who keeps to it, a worker or by `takes`, loses none, however fast frames come.
     """
 
-    def __init__(self, place: Place | None = None, wait: Callable[[int, bool], None] | None = None, *, high: float = 0.25,
-                 low: float = 0.125, table: Allowance | None = None) -> None:
+    def __init__(
+        self,
+        place: Place | None = None,
+        wait: Callable[[int, bool], None] | None = None,
+        *,
+        high: float = 0.25,
+        low: float = 0.125,
+        table: Allowance | None = None,
+    ) -> None:
         if not 0 <= low < high <= 1:
             raise SpecError(f"low = {low}, high = {high}: must be shares of a socket's buffer, low less than high")
         self.wait, self.high, self.low = wait, high, low
         self.diag = Netlink(SOCK_DIAG, place)
         self.table, self.own_table = table or Allowance(), table is None
-        self.spent: dict[int, int] = {}     # before the last look
+        self.spent: dict[int, int] = {}  # before the last look
         self.sockets: list[Socket] = []
         self.waits: set[int] = set()
         self.lost_of: dict[Address, int] = {}
-        self.lost = 0                       # since the probe began; of sockets that are gone, what was seen of them
+        self.lost = 0  # since the probe began; of sockets that are gone, what was seen of them
         self.looks = self.changes = 0
-        self.new = self.busy = False        # whether a port was not seen before; whether frames came or wait
+        self.new = self.busy = False  # whether a port was not seen before; whether frames came or wait
         self.look()
         self.look()
         self.lost = 0
 
     def look(self) -> set[int]:
         """Ask the kernel; the local ports whose frames should wait."""
-        before = self.table.before()        # what is sent from here on may count twice, never not at all
+        before = self.table.before()  # what is sent from here on may count twice, never not at all
         self.sockets = udp_sockets(self.diag)
         self.looks += 1
         waits = {s.port for s in self.sockets if s.waiting > s.room * (self.low if s.port in self.waits else self.high)}
@@ -110,7 +117,7 @@ class SocketProbe:
             lost_of[each.address, each.port] = lost_of.get((each.address, each.port), 0) + each.lost
         for address, lost in lost_of.items():
             before = self.lost_of.get(address, 0)
-            self.lost += lost - before if lost >= before else lost      # less: another socket has taken its place
+            self.lost += lost - before if lost >= before else lost  # less: another socket has taken its place
         self.lost_of = lost_of
 
     def takes(self, port: int, length: int) -> bool:

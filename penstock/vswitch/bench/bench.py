@@ -12,8 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from penstock.vswitch.memory.region import Region, cycle_count
 from penstock.vswitch.dataplane.switch import Switch
+from penstock.vswitch.memory.region import Region, cycle_count
 
 BIG = {"rings": 4096, "bells": 4096, "buffers": 4096, "buffer_bytes": 64}
 

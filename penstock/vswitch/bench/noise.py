@@ -18,10 +18,10 @@ from typing import Any
 
 from penstock.errors import PenstockError, SpecError
 
-STOLEN = 0.01           # of a processor's time
-OTHERS = 0.05           # of a processor's time, all processors that we may use together
-TAKEN = 100.0           # involuntary context switches of our threads a second
-BEFORE_S = 0.3          # how long we look before anything is started
+STOLEN = 0.01  # of a processor's time
+OTHERS = 0.05  # of a processor's time, all processors that we may use together
+TAKEN = 100.0  # involuntary context switches of our threads a second
+BEFORE_S = 0.3  # how long we look before anything is started
 
 
 class MachineBusy(PenstockError):
@@ -111,8 +111,9 @@ def look_first(what: str) -> None:
     watch.seen.check(what)
 
 
-def drive(switch: Any, world: Any, warm_s: float, s: float, cpus: Sequence[int] | None = None,
-          careful: bool = True) -> dict[str, float]:  # fmt: skip
+def drive(
+    switch: Any, world: Any, warm_s: float, s: float, cpus: Sequence[int] | None = None, careful: bool = True
+) -> dict[str, float]:
     """Run a switch and its applications in real time on a processor each; returns what disturbed them.
 
     The switch has ended its thread afterwards, so that its counters can be read. `careful` refuses what a busy machine did.

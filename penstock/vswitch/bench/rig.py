@@ -1,8 +1,8 @@
 """What the figures on the real switch share: a switch with applications at its ports, under a virtual clock or in real time.
 
 The switch is the one that `penstock vswitch up` runs, with its shared memory, flow table and queues; applications are those of
-`penstock.vswitch.loadgen.apps`, in a `penstock.vswitch.loadgen.harness`. In virtual time every frame, doorbell and look takes the switch what
-`penstock.vswitch.bench.costs` has measured, so results are the same on each machine; scale "real" lets the switch and the
+`penstock.vswitch.loadgen.apps`, in a `penstock.vswitch.loadgen.harness`. In virtual time every frame, doorbell and look
+takes the switch what `penstock.vswitch.bench.costs` has measured, so results are the same on each machine; scale "real" lets the switch and the
 applications work on two cores.
 
 BESS is the same switch with one transmit and one receive queue of 1024 slots for each application: its frames have the same
@@ -20,22 +20,26 @@ import polars as pl
 from penstock.experiments.backdraft import _setup as setup
 from penstock.vswitch.bench import noise as quiet
 from penstock.vswitch.bench.costs import Costs
-from penstock.vswitch.memory.region import Region
 from penstock.vswitch.dataplane.switch import Switch
 from penstock.vswitch.loadgen.harness import World
+from penstock.vswitch.memory.region import Region
 
-CYCLE_NS = 1 / 2.445      # of the machine on which the costs were measured
-BESS_SLOTS = 1024         # of BESS's queues
+CYCLE_NS = 1 / 2.445  # of the machine on which the costs were measured
+BESS_SLOTS = 1024  # of BESS's queues
 COSTS = Costs()
-TRIES = 8                 # of a measurement in real time, on a machine that is busy now and then
-REAL_S = 0.25             # one of them
-Row = tuple[str, str, float, float]     # panel, series, x, y
+TRIES = 8  # of a measurement in real time, on a machine that is busy now and then
+REAL_S = 0.25  # one of them
+Row = tuple[str, str, float, float]  # panel, series, x, y
 
 
 def bess(mode: str = "lossy", length: int = 64, slots: int = BESS_SLOTS) -> dict[str, Any]:
     """Settings of a switch whose queues have so many slots for frames of this length."""
-    return {"mode": mode, "th_goal": f"{slots * length // 4}B", "th_over": f"{slots * length // 2}B",
-            "th_net": f"{slots * length}B"}  # fmt: skip
+    return {
+        "mode": mode,
+        "th_goal": f"{slots * length // 4}B",
+        "th_over": f"{slots * length // 2}B",
+        "th_net": f"{slots * length}B",
+    }
 
 
 def head(source: str, target: str, port: int, length: int, back: int = 2000) -> bytes:
@@ -49,7 +53,7 @@ class Bench:
     """A switch with a world of applications: one region, port and address for each."""
 
     settings: dict[str, Any]
-    first: int = 0              # the address of the first application is that of this number
+    first: int = 0  # the address of the first application is that of this number
     world: Any = None
     switch: Any = None
     regions: list[Any] = field(default_factory=list)
@@ -58,8 +62,9 @@ class Bench:
         self.switch = Switch(**{"idle": "1s", "flows": 16384, "spin": "1s", **self.settings})
         self.world = World(self.switch, COSTS)
 
-    def app(self, name: str, queues: int = 128, buffers: int = 4096, rings: int = 1024, buffer_bytes: int = 64,
-            **options: Any) -> int:
+    def app(
+        self, name: str, queues: int = 128, buffers: int = 4096, rings: int = 1024, buffer_bytes: int = 64, **options: Any
+    ) -> int:
         """An application; the first has the address 10.0.0.1, the next 10.0.0.2."""
         region = Region.create(queues=queues, buffers=buffers, rings=rings, buffer_bytes=buffer_bytes, bells=4096)
         number = self.world.app(name, region, **options)
@@ -74,8 +79,11 @@ class Bench:
 
     def udp(self, source: int, target: int, port: int, length: int = 64, **options: Any) -> int:
         """A stream of frames."""
-        return int(self.world.stream(source, head(self.address(source), self.address(target), port, length), length=length,
-                                     seed=port, **options))  # fmt: skip
+        return int(
+            self.world.stream(
+                source, head(self.address(source), self.address(target), port, length), length=length, seed=port, **options
+            )
+        )
 
     def rpc(self, client: int, server: int, port: int, length: int = 64, answer_length: int = 64, **options: Any) -> int:
         """Requests and answers, one request at a time."""

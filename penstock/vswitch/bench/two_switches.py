@@ -12,15 +12,15 @@ between a port's memory and the link they cost nothing. The clock of the network
 from dataclasses import dataclass, field
 from typing import Any
 
-from penstock.vswitch.bench.rig import Bench, head
 from penstock.vswitch.attach.devices import Device
+from penstock.vswitch.attach.open import open_link
+from penstock.vswitch.bench.rig import Bench, head
 from penstock.vswitch.dataplane.driver import attach_device
 from penstock.vswitch.ports.base import Clock, Port
-from penstock.vswitch.attach.open import open_link
 
 STEP_NS = 1000
-FIRST_FAR = 100             # the address of the first application there
-WINDOW = 4 << 20            # bytes of a socket's memory that may be under way
+FIRST_FAR = 100  # the address of the first application there
+WINDOW = 4 << 20  # bytes of a socket's memory that may be under way
 Counts = dict[str, float]
 
 
@@ -97,11 +97,13 @@ class Servers:
         near, far = (bench.switch.ports()[-1]["device"] for bench in self.benches)
         spoken = far.get("overlay", {})
         return {
-            "server frames": far["waits_for_buffer"], "network frames": near["no_room"],
+            "server frames": far["waits_for_buffer"],
+            "network frames": near["no_room"],
             "overlay pauses": spoken.get("pauses_sent", 0),
-            "drops in the network": self.network.drops, "drops at switches": sum(bench.drops() for bench in self.benches),
+            "drops in the network": self.network.drops,
+            "drops at switches": sum(bench.drops() for bench in self.benches),
             "sent": near["frames_out"],
-        }  # fmt: skip
+        }
 
     def counts(self) -> Counts:
         """The same since `reset`."""

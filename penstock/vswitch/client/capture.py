@@ -23,23 +23,23 @@ from typing import Any, NamedTuple
 from penstock.errors import SpecError
 from penstock.vswitch.daemon import protocol as messages
 
-SHARED_BYTES = 4096             # before the ring: written, read and missed, 64 bytes apart
+SHARED_BYTES = 4096  # before the ring: written, read and missed, 64 bytes apart
 PROTOCOLS = {6: "TCP", 17: "UDP"}
-WAIT = 0.002                    # between two looks into an empty ring
+WAIT = 0.002  # between two looks into an empty ring
 SECTION = struct.pack("<IIIHHqI", 0x0A0D0D0A, 28, 0x1A2B3C4D, 1, 0, -1, 28)
 
 
 class Seen(NamedTuple):
     """A frame of a capture file."""
 
-    ns: int                     # since 1970
-    interface: str              # the port
-    direction: str              # in: into the switch
+    ns: int  # since 1970
+    interface: str  # the port
+    direction: str  # in: into the switch
     queue: int
     frame: bytes
-    length: int                 # of the whole frame
-    missed: int                 # frames that the capture has missed just before
-    comment: str                # "dropped: full"
+    length: int  # of the whole frame
+    missed: int  # frames that the capture has missed just before
+    comment: str  # "dropped: full"
 
 
 def beginning(names: Sequence[str]) -> bytes:
@@ -64,9 +64,16 @@ def read_capture(data: bytes) -> Iterator[Seen]:
         elif kind == 6:
             interface, high, low, kept, length = struct.unpack_from("<5I", body)
             options = _options(body[20 + kept + -kept % 4 :])
-            yield Seen(high << 32 | low, names[interface], "in" if options[2][0] & 3 == 1 else "out",
-                       int.from_bytes(options[6], "little"), body[20 : 20 + kept], length,
-                       int.from_bytes(options.get(4, b""), "little"), options.get(1, b"").decode())
+            yield Seen(
+                high << 32 | low,
+                names[interface],
+                "in" if options[2][0] & 3 == 1 else "out",
+                int.from_bytes(options[6], "little"),
+                body[20 : 20 + kept],
+                length,
+                int.from_bytes(options.get(4, b""), "little"),
+                options.get(1, b"").decode(),
+            )
         at += size
 
 
@@ -133,9 +140,19 @@ class Ring:
         self.map.close()
 
 
-def capture(ports: Sequence[str] = (), file: str | Path | None = None, *, drops: bool = False, seconds: float | None = None,
-            count: int | None = None, snap: int = 65536, memory: int = 1 << 24, path: str | None = None,
-            tell: Callable[[Seen], None] | None = None, over: threading.Event | None = None) -> dict[str, Any]:  # fmt: skip
+def capture(
+    ports: Sequence[str] = (),
+    file: str | Path | None = None,
+    *,
+    drops: bool = False,
+    seconds: float | None = None,
+    count: int | None = None,
+    snap: int = 65536,
+    memory: int = 1 << 24,
+    path: str | None = None,
+    tell: Callable[[Seen], None] | None = None,
+    over: threading.Event | None = None,
+) -> dict[str, Any]:
     """Write down what passes ports (none named: all) until the time, the count or the switch is over, or `over` is set.
 
     With `drops` only frames that are dropped, their reasons as comments; `tell` is called with each frame. The answer says
@@ -169,7 +186,7 @@ def capture(ports: Sequence[str] = (), file: str | Path | None = None, *, drops:
                 with contextlib.suppress(OSError):
                     messages.send(connection, {"enough": True})
                     messages.receive(connection)
-                ending = True           # what was written until the worker stopped
+                ending = True  # what was written until the worker stopped
             elif not data:
                 out.flush()
                 ending = bool(select.select([connection], [], [], WAIT)[0])

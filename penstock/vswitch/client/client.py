@@ -19,7 +19,7 @@ from typing import Any
 from penstock.vswitch.daemon import protocol as messages
 from penstock.vswitch.memory.region import Region
 
-AT_ONCE = 256       # frames that send_all hands over in one call: each call copies and checks what it is given
+AT_ONCE = 256  # frames that send_all hands over in one call: each call copies and checks what it is given
 
 
 def connect(name: str, path: str | None = None, **shape: int) -> "Port":

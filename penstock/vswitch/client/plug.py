@@ -5,12 +5,10 @@ import socket
 from typing import Any
 
 from penstock.vswitch.attach import devices
-
-from penstock.vswitch.daemon import protocol as messages
-
-from penstock.vswitch.linux import netns
 from penstock.vswitch.attach.allowance import Allowance
 from penstock.vswitch.attach.open import open_port
+from penstock.vswitch.daemon import protocol as messages
+from penstock.vswitch.linux import netns
 
 
 class Plug:
@@ -20,8 +18,9 @@ class Plug:
     switch wait in their sockets, frames for sockets that are full wait in the switch.
     """
 
-    def __init__(self, port: str, tap: str = "tap0", prefix: int = 24, path: str | None = None, headers: bool = True,
-                 guard: bool = True) -> None:
+    def __init__(
+        self, port: str, tap: str = "tap0", prefix: int = 24, path: str | None = None, headers: bool = True, guard: bool = True
+    ) -> None:
         self.name, self.path = port, path or messages.default_socket()
         self.device = devices.Device(open_port("tap", name=tap, headers=headers), netns.here())
         self.connection = socket.socket(socket.AF_UNIX)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-NAME = 20           # characters of a port's name
+NAME = 20  # characters of a port's name
 
 
 def size(count: float) -> str:
@@ -113,8 +113,12 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[str]], width: int | None
     """Lines; what is beyond the width is cut."""
     cells = [list(heads), *map(list, rows)]
     widths = [max(map(len, column)) for column in zip(*cells)]
-    lines = ["  ".join(cell.ljust(size) if head in LEFT_ALIGNED else cell.rjust(size)
-                       for head, cell, size in zip(heads, row, widths)).rstrip() for row in cells]  # fmt: skip
+    lines = [
+        "  ".join(
+            cell.ljust(size) if head in LEFT_ALIGNED else cell.rjust(size) for head, cell, size in zip(heads, row, widths)
+        ).rstrip()
+        for row in cells
+    ]
     return [short(line, width) for line in lines] if width else lines
 
 

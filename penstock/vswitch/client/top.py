@@ -1,7 +1,7 @@
 """What a running switch does, once a second: a table of its ports and longest queues, and in the end a picture.
 
-    history = watch(path, interval=0.2, seconds=10)
-    draw(history).savefig("switch.png")
+history = watch(path, interval=0.2, seconds=10)
+draw(history).savefig("switch.png")
 """
 
 import itertools
@@ -14,8 +14,8 @@ from penstock.errors import SpecError
 from penstock.palette import BLUE, DASHES, GREEN, ORANGE, OTHERS, PAGE, PURPLE, RC, RED, SKY
 from penstock.vswitch.daemon import protocol as messages
 
-SHOWN = 8           # flows in a table or picture: those with the longest queues
-MOST = 64           # flows that are asked for
+SHOWN = 8  # flows in a table or picture: those with the longest queues
+MOST = 64  # flows that are asked for
 COLOURS = (BLUE, ORANGE, GREEN, RED, PURPLE, SKY, *OTHERS)
 
 
@@ -58,7 +58,7 @@ class History:
         seen = [(s.at, s.flows[flow]["bytes"] - s.flows[flow]["waiting_bytes"]) for s in self.samples if flow in s.flows]
         for (before, old), (now, new) in itertools.pairwise(seen):
             times.append(now)
-            rates.append(max(0.0, 8e-6 * (new - old) / (now - before)))    # it may have begun anew
+            rates.append(max(0.0, 8e-6 * (new - old) / (now - before)))  # it may have begun anew
         return times, rates
 
     def losses(self) -> tuple[int, int]:
@@ -79,8 +79,9 @@ def look(path: str, began: float) -> Sample:
     return Sample(at, {row["port"]: row for row in ports}, {name_of(row): row for row in flows})
 
 
-def watch(path: str | None = None, interval: float = 1.0, seconds: float | None = None,
-          tell: Callable[[History], None] | None = None) -> History:
+def watch(
+    path: str | None = None, interval: float = 1.0, seconds: float | None = None, tell: Callable[[History], None] | None = None
+) -> History:
     """Sample a switch until the time is over, Ctrl-C or the end of the switch; `tell` is called after each sample."""
     path, began = path or messages.default_socket(), time.monotonic()
     history = History([look(path, began)])
@@ -90,7 +91,7 @@ def watch(path: str | None = None, interval: float = 1.0, seconds: float | None 
             try:
                 history.samples.append(look(path, began))
             except SpecError:
-                break                       # it has gone down
+                break  # it has gone down
             if tell:
                 tell(history)
     except KeyboardInterrupt:
@@ -108,19 +109,34 @@ def table(history: History) -> Any:
     for head in ("port", "frames/s in", "Mbit/s in", "frames/s out", "Mbit/s out", "pauses/s", "drops", "flows"):
         of_ports.add_column(head, justify="left" if head == "port" else "right")
     for name, row in sorted(now.ports.items()):
-        last = {c: (history.rates(name, c)[1] or [0.0])[-1]
-                for c in ("received_frames", "received_bytes", "sent_frames", "sent_bytes", "pauses")}  # fmt: skip
+        last = {
+            c: (history.rates(name, c)[1] or [0.0])[-1]
+            for c in ("received_frames", "received_bytes", "sent_frames", "sent_bytes", "pauses")
+        }
         drops = ", ".join(f"{reason} {count:,}" for reason, count in row["drops"].items()) or "0"
-        of_ports.add_row(name, f"{last['received_frames']:,.0f}", f"{8e-6 * last['received_bytes']:,.1f}",
-                         f"{last['sent_frames']:,.0f}", f"{8e-6 * last['sent_bytes']:,.1f}", f"{last['pauses']:,.1f}", drops,
-                         str(row["flows"]))  # fmt: skip
+        of_ports.add_row(
+            name,
+            f"{last['received_frames']:,.0f}",
+            f"{8e-6 * last['received_bytes']:,.1f}",
+            f"{last['sent_frames']:,.0f}",
+            f"{8e-6 * last['sent_bytes']:,.1f}",
+            f"{last['pauses']:,.1f}",
+            drops,
+            str(row["flows"]),
+        )
     of_flows = Table(box=None)
     for head in ("flow", "waiting B", "longest B", "Mbit/s taken", "pauses", "dropped"):
         of_flows.add_column(head, justify="left" if head == "flow" else "right")
     for name in sorted(now.flows, key=lambda n: (-now.flows[n]["waiting_bytes"], n))[:SHOWN]:
         row = now.flows[name]
-        of_flows.add_row(name, f"{row['waiting_bytes']:,}", f"{row['longest_bytes']:,}", f"{8e-6 * row['rate_bytes_per_s']:,.1f}",
-                         f"{row['pauses']:,}", f"{row['dropped']:,}")  # fmt: skip
+        of_flows.add_row(
+            name,
+            f"{row['waiting_bytes']:,}",
+            f"{row['longest_bytes']:,}",
+            f"{8e-6 * row['rate_bytes_per_s']:,.1f}",
+            f"{row['pauses']:,}",
+            f"{row['dropped']:,}",
+        )
     return Group(of_ports, "", of_flows)
 
 
@@ -139,8 +155,11 @@ def draw(history: History) -> Any:
             above.plot(*history.taken(name), label=name, **look)
             below.plot(*zip(*[(s.at, s.flows[name]["waiting_bytes"] / 1000) for s in history.samples if name in s.flows]), **look)
         dropped, lost = history.losses()
-        above.set(ylabel="Taken (Mbit/s)", ylim=(0, None),
-                  title=f"{dropped:,} frames dropped by the switch, {lost:,} lost by the kernel at its devices")
+        above.set(
+            ylabel="Taken (Mbit/s)",
+            ylim=(0, None),
+            title=f"{dropped:,} frames dropped by the switch, {lost:,} lost by the kernel at its devices",
+        )
         below.set(ylabel="Waiting (KB)", xlabel="Time (s)", ylim=(0, None))
         if above.lines:
             made.legend(*above.get_legend_handles_labels(), loc="outside lower center", ncols=2)

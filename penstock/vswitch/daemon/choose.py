@@ -4,11 +4,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from penstock.errors import SpecError
-from penstock.vswitch.schemes.switch import SchemeSwitch
 from penstock.vswitch.attach.open import open_port
 from penstock.vswitch.dataplane.switch import Switch
+from penstock.vswitch.schemes.switch import SchemeSwitch
 
-LINE_KEYS = ("rate", "delay", "node")       # of a port
+LINE_KEYS = ("rate", "delay", "node")  # of a port
 
 
 def check_no_lines(content: Mapping[str, Any]) -> None:
@@ -47,8 +47,10 @@ def join(switch: Any, ports: Mapping[str, Mapping[str, Any]], links: Any) -> Non
             continue
         ends, here = link.get("ends"), link["between"].index(switch.node)
         if not isinstance(ends, list) or len(ends) != 2 or not all(isinstance(end, str) for end in ends):
-            raise SpecError(f'link {i + 1}.ends = {ends!r}: must be the addresses of both nodes, such as ["10.0.0.1:4800", '
-                            f'"10.0.0.2:4800"], since [switch] node = {switch.node} runs one of them')
+            raise SpecError(
+                f'link {i + 1}.ends = {ends!r}: must be the addresses of both nodes, such as ["10.0.0.1:4800", '
+                f'"10.0.0.2:4800"], since [switch] node = {switch.node} runs one of them'
+            )
         port = open_port("udp", local=ends[here], peer=ends[1 - here], headers=False)
         try:
             switch.join(link["between"][1 - here], port)

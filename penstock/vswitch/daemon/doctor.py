@@ -31,9 +31,9 @@ class Ability(NamedTuple):
 
     name: str
     permitted: bool
-    detail: str     # what was found, or what to do
+    detail: str  # what was found, or what to do
     serves: str
-    needed: bool = False    # or the switch cannot run at all
+    needed: bool = False  # or the switch cannot run at all
 
 
 def _try(attempt: Callable[[], str | None]) -> tuple[bool, str]:
@@ -129,7 +129,7 @@ def _quiet() -> str:
 def _udp_segments() -> None:
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
         sock.setsockopt(17, 103, 1400)  # UDP_SEGMENT
-        sock.setsockopt(17, 104, 1)     # UDP_GRO
+        sock.setsockopt(17, 104, 1)  # UDP_GRO
 
 
 def _tbf() -> None:
@@ -178,6 +178,7 @@ def _program(name: str, package: str) -> Callable[[], str]:
         if path := shutil.which(name):
             return path
         raise PenstockError(f"not found; install the package {package}")
+
     return look
 
 

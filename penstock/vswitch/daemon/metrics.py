@@ -14,19 +14,57 @@ from typing import Any
 
 from penstock.errors import PenstockError, SpecError
 
-MOST = 50                       # flows, pauses, and queues per port that are shown one by one
+MOST = 50  # flows, pauses, and queues per port that are shown one by one
 CONTENT_TYPE = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 PREFIX = "penstock_vswitch_"
 LABELS = ("source", "source_port", "target", "target_port", "protocol", "from", "to", "queue")
 STATES = ("absent", "up", "nonsense")
 # What only grows, as long as a port, a flow or the switch is there; other numbers are gauges.
-COUNTERS = {"received_frames", "received_bytes", "sent_frames", "sent_bytes", "pauses", "paused_ns", "bells_answered",
-            "bells_rung", "nonsense", "frames", "bytes", "dropped", "rounds", "rounds_with_work", "naps",
-            "frames_in", "bytes_in", "frames_out", "bytes_out", "errors_in", "errors_out", "too_long", "refused", "lost",
-            "no_room", "kernel_lost", "malformed", "refused_out", "answered", "multicast", "waits_for_buffer", "shared_queues",
-            "full_sockets",
-            "pauses_sent", "pauses_received", "unknown_flow", "truncated", "forged", "replayed", "grants_sent", "grants_received",
-            "asked", "lost_on_the_way"}  # fmt: skip
+COUNTERS = {
+    "received_frames",
+    "received_bytes",
+    "sent_frames",
+    "sent_bytes",
+    "pauses",
+    "paused_ns",
+    "bells_answered",
+    "bells_rung",
+    "nonsense",
+    "frames",
+    "bytes",
+    "dropped",
+    "rounds",
+    "rounds_with_work",
+    "naps",
+    "frames_in",
+    "bytes_in",
+    "frames_out",
+    "bytes_out",
+    "errors_in",
+    "errors_out",
+    "too_long",
+    "refused",
+    "lost",
+    "no_room",
+    "kernel_lost",
+    "malformed",
+    "refused_out",
+    "answered",
+    "multicast",
+    "waits_for_buffer",
+    "shared_queues",
+    "full_sockets",
+    "pauses_sent",
+    "pauses_received",
+    "unknown_flow",
+    "truncated",
+    "forged",
+    "replayed",
+    "grants_sent",
+    "grants_received",
+    "asked",
+    "lost_on_the_way",
+}
 HELP = {
     "port_received_frames": "Frames that came into the switch by a port and were delivered.",
     "port_received_bytes": "Their bytes.",
@@ -92,8 +130,9 @@ def seconds(ns: float) -> str:
 def page(found: Mapping[str, Any], most: int = MOST) -> str:
     """OpenMetrics text of what `snapshot` has found."""
     out = Page()
-    out.add("switch", 1, {key: value for key, value in found["settings"].items() if isinstance(value, str)}, "info",
-            "What was set.")  # fmt: skip
+    out.add(
+        "switch", 1, {key: value for key, value in found["settings"].items() if isinstance(value, str)}, "info", "What was set."
+    )
     for key, value in found["settings"].items():
         if not isinstance(value, str):
             name = f"{key}_bytes" if key.startswith("th_") else f"{key}_ns" if key in ("spin", "idle") else key
@@ -106,13 +145,22 @@ def page(found: Mapping[str, Any], most: int = MOST) -> str:
     for row in found["flows"]:
         _numbers(out, "flow_", row, {key: row[key] for key in LABELS})
     for key, value in found["other_flows"].items():
-        out.add("other_flows" if key == "flows" else f"other_flows_{key}", value, {},
-                help="Over all flows that are not shown: those with less waiting.")  # fmt: skip
+        out.add(
+            "other_flows" if key == "flows" else f"other_flows_{key}",
+            value,
+            {},
+            help="Over all flows that are not shown: those with less waiting.",
+        )
     _pauses(out, found["pauses"], [row["port"] for row in found["ports"]], most)
     for port, row in found["totals"].items():
         for key, value in row.items():
-            out.add(f"detached_{key}", value, {"port": port}, "counter", "Of applications that have gone; lost: frames they had "
-                    "sent and the switch had not taken.")  # fmt: skip
+            out.add(
+                f"detached_{key}",
+                value,
+                {"port": port},
+                "counter",
+                "Of applications that have gone; lost: frames they had sent and the switch had not taken.",
+            )
     out.add("captures", len(found["captures"]), {}, help="Captures that are running.")
     out.add("capture_missed_frames", sum(row["missed"] for row in found["captures"]), {}, help="What they had no room for.")
     return out.text()
@@ -128,8 +176,11 @@ def _port(out: Page, row: Mapping[str, Any], most: int) -> None:
     from penstock.vswitch.dataplane.switch import REASON_NAMES
 
     label = {"port": row["port"]}
-    texts = {key: ",".join(map(str, value)) if isinstance(value, list) else value
-             for key, value in row.items() if isinstance(value, (str, list)) and key not in ("port", "state")}  # fmt: skip
+    texts = {
+        key: ",".join(map(str, value)) if isinstance(value, list) else value
+        for key, value in row.items()
+        if isinstance(value, (str, list)) and key not in ("port", "state")
+    }
     out.add("port", 1, {**label, **texts}, "info", "A port to which an application is attached.")
     for state in (*STATES, *([] if row["state"] in STATES else [row["state"]])):
         out.add("port_state", state == row["state"], {**label, PREFIX + "port_state": state}, "stateset", "How a port is.")
@@ -138,13 +189,23 @@ def _port(out: Page, row: Mapping[str, Any], most: int) -> None:
     for part in ("overlay", "edge"):
         _numbers(out, f"{part}_", row.get("device", {}).get(part, {}), label)
     for reason in dict.fromkeys((*REASON_NAMES, *row["drops"])):
-        out.add("port_dropped_frames", row["drops"].get(reason, 0), {**label, "reason": reason}, "counter",
-                "Frames that came by a port and were dropped.")  # fmt: skip
+        out.add(
+            "port_dropped_frames",
+            row["drops"].get(reason, 0),
+            {**label, "reason": reason},
+            "counter",
+            "Frames that came by a port and were dropped.",
+        )
     queues = sorted(row["drops_by_queue"].items(), key=lambda item: (-sum(item[1].values()), item[0]))
     for queue, drops in queues[:most]:
         for reason, count in drops.items():
-            out.add("queue_dropped_frames", count, {**label, "queue": queue, "reason": reason}, "counter",
-                    "The same of a transmit queue, if it is one of those with the most drops.")  # fmt: skip
+            out.add(
+                "queue_dropped_frames",
+                count,
+                {**label, "queue": queue, "reason": reason},
+                "counter",
+                "The same of a transmit queue, if it is one of those with the most drops.",
+            )
 
 
 def _queue(row: Mapping[str, Any]) -> str:
@@ -153,12 +214,20 @@ def _queue(row: Mapping[str, Any]) -> str:
 
 def _pauses(out: Page, rows: list[dict[str, Any]], ports: list[str], most: int) -> None:
     for port in ports:
-        out.add("port_paused_queues", sum(row["port"] == port and row["queue"] is not None for row in rows), {"port": port},
-                help="Transmit queues of a port that wait now.")  # fmt: skip
+        out.add(
+            "port_paused_queues",
+            sum(row["port"] == port and row["queue"] is not None for row in rows),
+            {"port": port},
+            help="Transmit queues of a port that wait now.",
+        )
     rows = sorted(rows, key=lambda row: (-(row["left_ns"] or 0), row["port"], -1 if row["queue"] is None else row["queue"]))
     for row in rows[:most]:
-        out.add("pause_left_ns", row["left_ns"] or 0, {"port": row["port"], "queue": _queue(row)},
-                help="How long a transmit queue, a queue to a device, or all of a port, still waits.")  # fmt: skip
+        out.add(
+            "pause_left_ns",
+            row["left_ns"] or 0,
+            {"port": row["port"], "queue": _queue(row)},
+            help="How long a transmit queue, a queue to a device, or all of a port, still waits.",
+        )
     out.add("other_pauses", len(rows[most:]), {}, help="Pauses that are not shown: those that end earlier.")
     out.add("other_pauses_left_ns", sum(row["left_ns"] or 0 for row in rows[most:]), {}, help="How long these last, added up.")
 
@@ -166,9 +235,16 @@ def _pauses(out: Page, rows: list[dict[str, Any]], ports: list[str], most: int) 
 def snapshot(switch: Any, most: int = MOST) -> dict[str, Any]:
     """All that the page shows, of one moment; for the worker's thread."""
     flows, others = switch.longest_flows(most)
-    return {"settings": switch.settings, "counters": switch.counters(), "ports": switch.ports(), "flows": flows,
-            "other_flows": others, "pauses": switch.pauses(), "captures": [each.row() for each in switch.captures],
-            "totals": {port: dict(row) for port, row in switch.totals.items()}}  # fmt: skip
+    return {
+        "settings": switch.settings,
+        "counters": switch.counters(),
+        "ports": switch.ports(),
+        "flows": flows,
+        "other_flows": others,
+        "pauses": switch.pauses(),
+        "captures": [each.row() for each in switch.captures],
+        "totals": {port: dict(row) for port, row in switch.totals.items()},
+    }
 
 
 def parse_address(text: Any) -> tuple[str, int]:
@@ -217,7 +293,7 @@ class Server:
             address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
 
             def handle_error(self, request: Any, client_address: Any) -> None:
-                pass            # one who hangs up in the middle
+                pass  # one who hangs up in the middle
 
         try:
             self.listener = Listener((host, port), Handler)

@@ -7,17 +7,17 @@ from typing import TYPE_CHECKING, Any
 
 from penstock.errors import SpecError, nearest
 from penstock.vswitch.attach import devices
+from penstock.vswitch.client.tables import size
 from penstock.vswitch.daemon import protocol as messages
 from penstock.vswitch.dataplane.mirror import Capture
 from penstock.vswitch.dataplane.switch import DEFAULTS, REASON_NAMES, WHILE_RUNNING, address_words
 from penstock.vswitch.dataplane.switch import checked as checked_settings
-from penstock.vswitch.client.tables import size
 
 if TYPE_CHECKING:
     from penstock.vswitch.daemon.server import Daemon
 
 LEFT = ("port", "waiting_frames", "waiting_bytes", "waiting_by_queue", "not_taken_frames", "not_taken_bytes")
-PORT_KEYS = ("addresses", "uid", "memory", "guarded")       # that can be changed while running
+PORT_KEYS = ("addresses", "uid", "memory", "guarded")  # that can be changed while running
 MOST_NAMED = 6
 CAPTURE_KEYS = ("capture", "drops", "snap", "memory")
 
@@ -167,8 +167,10 @@ def waiting(rows: list[dict[str, Any]]) -> list[str]:
         if row["waiting_frames"]:
             queues = [f"queue {number}: {q['frames']:,}" for number, q in row["waiting_by_queue"].items()]
             more = ", ..." if len(queues) > MOST_NAMED else ""
-            lines.append(f"port {row['port']}: {row['waiting_frames']:,} frames, {size(row['waiting_bytes'])}, not taken by the "
-                         f"switch ({', '.join(queues[:MOST_NAMED])}{more})")  # fmt: skip
+            lines.append(
+                f"port {row['port']}: {row['waiting_frames']:,} frames, {size(row['waiting_bytes'])}, not taken by the "
+                f"switch ({', '.join(queues[:MOST_NAMED])}{more})"
+            )
     return lines
 
 

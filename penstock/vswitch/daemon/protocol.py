@@ -26,8 +26,9 @@ def send(connection: socket.socket, message: dict[str, Any], fds: tuple[int, ...
     connection.sendall(data[sent:])
 
 
-def receive(connection: socket.socket, longest: int = LONGEST, most_fds: int = 4,
-            within: float | None = None) -> tuple[dict[str, Any] | None, list[int]]:
+def receive(
+    connection: socket.socket, longest: int = LONGEST, most_fds: int = 4, within: float | None = None
+) -> tuple[dict[str, Any] | None, list[int]]:
     """One message with its descriptors, which the caller must close; None: the other side has gone, or is not done within."""
     data = b""
     fds: list[int] = []
@@ -72,8 +73,9 @@ def ask(path: str, message: dict[str, Any], timeout: float = 15.0) -> dict[str, 
     return answer
 
 
-def converse(connection: socket.socket, path: str, message: dict[str, Any],
-             fds: tuple[int, ...] = ()) -> tuple[dict[str, Any], list[int]]:
+def converse(
+    connection: socket.socket, path: str, message: dict[str, Any], fds: tuple[int, ...] = ()
+) -> tuple[dict[str, Any], list[int]]:
     """Connect, send a message and get an answer that is no refusal, with its descriptors; or say why not."""
     end = time.monotonic() + (connection.gettimeout() or 0.0)
     try:
@@ -81,7 +83,7 @@ def converse(connection: socket.socket, path: str, message: dict[str, Any],
             try:
                 connection.connect(path)
                 break
-            except BlockingIOError:                 # others are connecting, and are admitted first
+            except BlockingIOError:  # others are connecting, and are admitted first
                 if time.monotonic() > end:
                     raise
                 time.sleep(0.005)
@@ -89,7 +91,7 @@ def converse(connection: socket.socket, path: str, message: dict[str, Any],
         raise SpecError(f"{path}: no switch answers ({error.strerror}); start one: `penstock vswitch up SPEC.toml`") from None
     answer: dict[str, Any] | None = None
     came: list[int] = []
-    with contextlib.suppress(OSError):              # it goes down between two words
+    with contextlib.suppress(OSError):  # it goes down between two words
         send(connection, message, fds)
         answer, came = receive(connection)
     if answer is None:

@@ -19,21 +19,23 @@ from typing import Any
 from penstock.errors import PenstockError, SpecError, nearest
 from penstock.units import parse_size
 from penstock.vswitch.attach import devices
-from penstock.vswitch.daemon import protocol as messages, metrics, operations as operating
+from penstock.vswitch.daemon import metrics
+from penstock.vswitch.daemon import operations as operating
+from penstock.vswitch.daemon import protocol as messages
 from penstock.vswitch.daemon.choose import LINE_KEYS, check_no_lines, switch_of
-from penstock.vswitch.dataplane.driver import attach_device
 from penstock.vswitch.daemon.systemd import Pulse, notify
-from penstock.vswitch.memory.region import Region
-from penstock.vswitch.memory.region import checked as checked_shape
+from penstock.vswitch.dataplane.driver import attach_device
 from penstock.vswitch.dataplane.switch import address_words
 from penstock.vswitch.dataplane.switch import checked as checked_settings
+from penstock.vswitch.memory.region import Region
+from penstock.vswitch.memory.region import checked as checked_shape
 
-MOST_CONNECTIONS = 128      # of other users, beside those that have attached
+MOST_CONNECTIONS = 128  # of other users, beside those that have attached
 MOST_OF_A_USER = 32
-REQUEST_BYTES = 1 << 13     # of other users; a specification may be longer
+REQUEST_BYTES = 1 << 13  # of other users; a specification may be longer
 OWN_REQUEST_BYTES = 1 << 16
-REQUEST_S = 5.0             # for a whole request to come in, and for an answer to be taken
-AGAIN_S = 0.02              # between two attachments to a port; each costs the worker some time
+REQUEST_S = 5.0  # for a whole request to come in, and for an answer to be taken
+AGAIN_S = 0.02  # between two attachments to a port; each costs the worker some time
 AGAIN_AFTER_NONSENSE_S = 1.0
 PORT_KEYS = ("name", "addresses", "uid", "memory", "guarded", "kind")
 TABLES = ("switch", "port", "scheme", "link")
@@ -124,13 +126,13 @@ class Daemon:
         self.over = threading.Event()
         self.draining = False
         self.ended = threading.Event()
-        self.left: list[dict[str, Any]] = []    # what waited at each port when the switch went down
+        self.left: list[dict[str, Any]] = []  # what waited at each port when the switch went down
         self.asked_down: list[threading.Thread] = []
         self.attached: dict[str, socket.socket] = {}
         self.plugged: dict[str, devices.Device] = {}
-        self.asking: collections.Counter[int] = collections.Counter()   # connections that have not attached, by user
-        self.again: dict[str, float] = {}       # when a port may next be attached to
-        self.leaving: list[Any] = []            # regions to unmap, which takes time
+        self.asking: collections.Counter[int] = collections.Counter()  # connections that have not attached, by user
+        self.again: dict[str, float] = {}  # when a port may next be attached to
+        self.leaving: list[Any] = []  # regions to unmap, which takes time
         self.lock = threading.Lock()
         self.listener = socket.socket(socket.AF_UNIX)
         self._bind()
@@ -171,7 +173,7 @@ class Daemon:
                     connection, _ = self.listener.accept()
                 except TimeoutError:
                     continue
-                except OSError:         # no descriptor is left; there will be, when a connection ends
+                except OSError:  # no descriptor is left; there will be, when a connection ends
                     time.sleep(0.01)
                     continue
                 self._admit(connection)
@@ -234,7 +236,7 @@ class Daemon:
             self.asking[uid] += 1
         try:
             threading.Thread(target=self._converse, args=(connection, pid, uid), daemon=True).start()
-        except RuntimeError:            # no thread is left
+        except RuntimeError:  # no thread is left
             connection.close()
             self._asks_no_more(uid)
 

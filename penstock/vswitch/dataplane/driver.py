@@ -10,6 +10,118 @@ import select
 
 import cython
 
+if not cython.compiled:
+    from penstock.vswitch.dataplane.driver import (
+        ADVERTISEMENT_BYTES,
+        ARP_BYTES,
+        BYTES_AT_ONCE,
+        FRAMES_AT_ONCE,
+        HELD_NS,
+        NO_ROOM_NS,
+        SOLICITATION_BYTES,
+        UNREAD_NS,
+        add_driver,
+        control_of,
+        epoll_of,
+        load_signed,
+        new_driver,
+        new_lanes,
+        new_overlay,
+        new_told,
+        numbers_at,
+        pointer_to,
+        remove_driver,
+        set_side,
+        swapped,
+        worker_of,
+    )
+    from penstock.vswitch.dataplane.driver_state import (
+        LEARNED,
+        OVERLAY_TYPE,
+        allowed_at,
+        clear_bytes,
+        clear_lane,
+        clear_told,
+        driver_of,
+        end_of_lane,
+        incoming_of,
+        internet_sum,
+        key_of_lane,
+        lane_at,
+        learned_at,
+        outgoing_of,
+        own_key,
+        own_view,
+        put_mac,
+        put_short,
+        ring_of,
+        side_of,
+        spent_at,
+        told_at,
+    )
+    from penstock.vswitch.dataplane.flowmap import add_name, copy_key, find_name, free_names, make_names, name_at, remove_name
+    from penstock.vswitch.dataplane.flowtable import hash_of, owner_of
+    from penstock.vswitch.dataplane.forward import LEAST_NS, MOST_NS
+    from penstock.vswitch.dataplane.overlay import (
+        FIRST_LIMIT,
+        LEASE_NS,
+        listen,
+        may_send,
+        note_received,
+        note_sent,
+        overlay_turn,
+        taken_from,
+        tell,
+    )
+    from penstock.vswitch.dataplane.parse import parse
+    from penstock.vswitch.dataplane.schedule import activate, pause_input, take_head
+    from penstock.vswitch.dataplane.state import (
+        ACTIVE,
+        BACKDRAFT,
+        IDLE,
+        MOST_PORTS,
+        bell_out_of,
+        byte_at,
+        free,
+        input_at,
+        new_inputs,
+        numbers,
+        port_at,
+        short_at,
+        signed_of,
+        whole,
+    )
+    from penstock.vswitch.dataplane.worker import next_word
+    from penstock.vswitch.memory.layout import (
+        CLOSED,
+        ENDLESS,
+        bell_of,
+        buffer_of,
+        bytes_at,
+        descriptor,
+        ethernet,
+        length_of,
+        load64,
+        mapped,
+        memcpy,
+        queue_of,
+        store64,
+        word_at,
+        word_from,
+    )
+    from penstock.vswitch.memory.rings import (
+        answer_bell,
+        close_queue,
+        give_buffer,
+        is_drained,
+        is_open,
+        open_queue,
+        push,
+        ring_bell,
+        take_buffer,
+    )
+    from penstock.vswitch.ports.base import port_flush, port_receive, port_send
+
 from penstock.errors import SpecError
 from penstock.vswitch.memory.region import Region
 
@@ -64,7 +176,7 @@ def take_in(w, d, now):
         if length == 0:
             if i == 0:
                 d.read_at = now + UNREAD_NS
-                if d.kernel.fd < 0:             # nothing will wake us
+                if d.kernel.fd < 0:  # nothing will wake us
                     d.soon = min(d.soon, now + NO_ROOM_NS)
             return i
         if length > 0:
@@ -193,7 +305,7 @@ def answer_address_request(w, d, frame, size):
     header = d.kernel.header
     reply = d.reply + header
     clear_bytes(d.reply, 128)
-    memcpy(reply, frame + 22, 6)                # to the one that asked, from 02:00 and the address
+    memcpy(reply, frame + 22, 6)  # to the one that asked, from 02:00 and the address
     put_short(reply + 6, 0x0200)
     memcpy(reply + 8, frame + 38, 4)
     memcpy(reply + 12, frame + 12, 8)
@@ -217,13 +329,13 @@ def answer_solicitation(w, d, frame, size):
     memcpy(reply, frame + 6, 6)
     put_short(reply + 6, 0x0200)
     memcpy(reply + 8, frame + 74, 4)
-    memcpy(reply + 12, frame + 12, 10)          # type, version, class, label; length and hop limit follow
+    memcpy(reply + 12, frame + 12, 10)  # type, version, class, label; length and hop limit follow
     put_short(reply + 18, 32)
     put_short(reply + 20, 58 << 8 | 255)
     memcpy(reply + 22, frame + 62, 16)
     memcpy(reply + 38, frame + 22, 16)
     put_short(reply + 54, 136 << 8)
-    put_short(reply + 58, 0x6000)               # solicited, and it replaces what was known
+    put_short(reply + 58, 0x6000)  # solicited, and it replaces what was known
     memcpy(reply + 62, frame + 62, 16)
     put_short(reply + 78, 2 << 8 | 1)
     memcpy(reply + 80, reply + 6, 6)
@@ -350,9 +462,9 @@ def send_out(w, d, input, number, word, now):
         input.until = now + HELD_NS
         return True
     if d.overlay and told.next_at > now + LEAST_NS and now - told.at < LEASE_NS:
-        input.until = min(told.next_at, now + MOST_NS)          # and then it is looked at anew
+        input.until = min(told.next_at, now + MOST_NS)  # and then it is looked at anew
         return True
-    if d.overlay and short_at(frame, 12) == OVERLAY_TYPE:       # nobody but us speaks to the other switch
+    if d.overlay and short_at(frame, 12) == OVERLAY_TYPE:  # nobody but us speaks to the other switch
         d.refused += 1
     else:
         if d.rewrites:
@@ -364,7 +476,7 @@ def send_out(w, d, input, number, word, now):
         if d.overlay:
             note_sent(d.overlay, length, now)
             if told.rate >= 1:
-                told.next_at = max(told.next_at, now - LEAST_NS) + whole(1e9 * length / told.rate)   # who is late makes up for it
+                told.next_at = max(told.next_at, now - LEAST_NS) + whole(1e9 * length / told.rate)  # who is late makes up for it
     input.held = 0
     give_buffer(view, 1, buffer_of(word))
     store64(word_at(view.consumed[1], number), load64(word_at(view.consumed[1], number)) + length)
@@ -470,7 +582,7 @@ class Drive:
             port_at(worker_of(switch, k), number).mean = 1500
             port_at(worker_of(switch, k), number).wakes = control_of(switch, self.home) + 1
         w = worker_of(switch, self.home)
-        if d.kernel.header:                     # a turn is worth a super-frame
+        if d.kernel.header:  # a turn is worth a super-frame
             for i in range(d.queues):
                 input_at(port_at(w, number), i).weight = 32
         w.drive = drive
@@ -503,17 +615,35 @@ class Drive:
     def row(self):
         """What passed the kernel and what did not."""
         d = self.d
-        row = {"kind": self.kernel.kind, **self.kernel.counters, "malformed": d.malformed, "refused_out": d.refused,
-               "answered": d.answered, "multicast": d.multicast, "waits_for_buffer": d.waits_for_buffer,
-               "shared_queues": d.shared_lanes, "full_sockets": d.full_sockets}
+        row = {
+            "kind": self.kernel.kind,
+            **self.kernel.counters,
+            "malformed": d.malformed,
+            "refused_out": d.refused,
+            "answered": d.answered,
+            "multicast": d.multicast,
+            "waits_for_buffer": d.waits_for_buffer,
+            "shared_queues": d.shared_lanes,
+            "full_sockets": d.full_sockets,
+        }
         if self.edge is not None:
             row["edge"] = {**self.edge.counters(), "failed": int(self.edge.error is not None)}
         if d.overlay:
             o = d.overlay
             row["overlay"] = {
-                "pauses_sent": o.pauses_out, "pauses_received": o.pauses_in, "unknown_flow": o.unknown, "truncated": o.truncated,
-                "forged": o.forged, "replayed": o.replayed, "greeted": bool(o.greeted), "grants_sent": o.grants_out,
-                "grants_received": o.grants_in, "asked": o.asked, "under_way": o.sent - o.granted, "limit": o.limit,
-                "lost_on_the_way": o.lost, "no_room": o.no_room,
+                "pauses_sent": o.pauses_out,
+                "pauses_received": o.pauses_in,
+                "unknown_flow": o.unknown,
+                "truncated": o.truncated,
+                "forged": o.forged,
+                "replayed": o.replayed,
+                "greeted": bool(o.greeted),
+                "grants_sent": o.grants_out,
+                "grants_received": o.grants_in,
+                "asked": o.asked,
+                "under_way": o.sent - o.granted,
+                "limit": o.limit,
+                "lost_on_the_way": o.lost,
+                "no_room": o.no_room,
             }
         return row

@@ -3,6 +3,11 @@
 import cython
 
 if not cython.compiled:
+    from penstock.vswitch.dataplane.flowmap import copy_key, name_at
+    from penstock.vswitch.dataplane.flowtable import hash_of
+    from penstock.vswitch.dataplane.state import same_key
+
+if not cython.compiled:
     raise ImportError("penstock.vswitch.dataplane.flowmap works compiled only: run python setup.py build_ext --inplace")
 
 

@@ -3,6 +3,26 @@
 import cython
 
 if not cython.compiled:
+    from penstock.vswitch.dataplane.state import (
+        NO_FLOW,
+        NO_QUEUE,
+        NO_ROUTE,
+        SPOOFED,
+        address_at,
+        announce,
+        clear_flow,
+        flow_at,
+        flow_end,
+        nothing,
+        port_at,
+        same_key,
+        set_key,
+        view_of,
+    )
+    from penstock.vswitch.memory.layout import load64, mixed, word_at
+    from penstock.vswitch.memory.rings import close_queue, is_drained
+
+if not cython.compiled:
     raise ImportError("penstock.vswitch.dataplane.flowtable works compiled only: run python setup.py build_ext --inplace")
 
 
@@ -42,7 +62,7 @@ def new_flow(w, port, key, now):
     if w.free_flow_count == 0:
         return -1 - NO_FLOW
     to = port_at(w, target)
-    if to.free_count <= to.flows_from[port.number]:     # no sender takes more than half, so that there is always one for another
+    if to.free_count <= to.flows_from[port.number]:  # no sender takes more than half, so that there is always one for another
         return -1 - NO_QUEUE
     w.free_flow_count -= 1
     number = w.free_flows[w.free_flow_count]

@@ -7,6 +7,53 @@ changes only what it gets itself.
 import cython
 
 if not cython.compiled:
+    from penstock.vswitch.dataplane.flowtable import find_flow, new_flow
+    from penstock.vswitch.dataplane.forward import AT_ONCE, LEAST_NS, MEMORY_NS, MOST_NS, SAMPLE_NS, STALE_NS, UNKNOWN_NS
+    from penstock.vswitch.dataplane.mirror import mirror_drop, mirror_frame
+    from penstock.vswitch.dataplane.parse import parse
+    from penstock.vswitch.dataplane.state import (
+        BACKDRAFT,
+        BAD_DESCRIPTOR,
+        DELIVERED,
+        DROPPED,
+        FULL,
+        HEADER,
+        LOSSY,
+        MALFORMED,
+        NO_BUFFER,
+        NO_QUEUE,
+        PFC,
+        TOO_LONG,
+        WAITS,
+        announce,
+        flow_at,
+        flow_end,
+        key_of,
+        memset,
+        nothing,
+        port_at,
+        same_key,
+        sent_to,
+        signed_of,
+        unsigned_of,
+        view_of,
+        whole,
+    )
+    from penstock.vswitch.memory.layout import (
+        EMPTY,
+        bring_line,
+        buffer_of,
+        bytes_at,
+        descriptor,
+        length_of,
+        load64,
+        memcpy,
+        word_at,
+    )
+    from penstock.vswitch.memory.rings import give_some, open_queue, push, take_some
+    from penstock.vswitch.ports.base import complete_copy
+
+if not cython.compiled:
     raise ImportError("penstock.vswitch.dataplane.forward works compiled only: run python setup.py build_ext --inplace")
 
 
@@ -19,7 +66,7 @@ def deliver(w, port, input, word, now):
         view.broken += 1
         return drop(w, port, input, nothing(), word, BAD_DESCRIPTOR)
     frame = bytes_at(view.buffer[0], buffer * view.buffer_bytes)
-    memcpy(w.header, frame + port.prefix, 64)         # a region is longer than its buffers; parse() keeps to the length
+    memcpy(w.header, frame + port.prefix, 64)  # a region is longer than its buffers; parse() keeps to the length
     if length > 64:
         memcpy(w.header + 64, frame + port.prefix + 64, HEADER - 64)
     key = key_of(w)
@@ -169,7 +216,7 @@ def refuse(w, port, input, flow, word, reason, now):
     if w.mode == LOSSY:
         flow.dropped += 1
         return drop(w, port, input, flow, word, reason)
-    ns = min(pause_time(w, flow) << input.blocked, 1000000)     # again and again in vain: more and more rarely
+    ns = min(pause_time(w, flow) << input.blocked, 1000000)  # again and again in vain: more and more rarely
     if w.mode == PFC:
         if port.waiting != flow.number + 1:
             flow.pauses += 1
@@ -226,7 +273,7 @@ def set_limits(w, flow, view, now):
         to.mean = to.mean + (mean - to.mean) // 4 if to.mean_frames else mean
         to.mean_frames = to.sent_frames
         to.mean_bytes = to.sent_bytes
-    taken = load64(view.total[1]) - to.total_base       # of unsigned numbers: it may be anything
+    taken = load64(view.total[1]) - to.total_base  # of unsigned numbers: it may be anything
     sent = 0
     for i in range(w.workers):
         sent += sent_to(w.peers[i], to.number)

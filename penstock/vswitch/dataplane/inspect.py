@@ -4,6 +4,13 @@ All of it is called in the worker's thread, between two turns of its loop.
 """
 
 import cython
+
+if not cython.compiled:
+    from penstock.vswitch.dataplane.flowtable import is_misled, renew_flow
+    from penstock.vswitch.dataplane.inspect import lengths_of, link_mirror, no_mirrors, set_mirrors, worker_of
+    from penstock.vswitch.dataplane.leftovers import next_queue, not_taken
+    from penstock.vswitch.dataplane.state import MOST_ADDRESSES, flow_at, port_at, signed_of, view_of
+    from penstock.vswitch.memory.layout import load64
 import numpy as np
 
 from penstock.errors import SpecError
@@ -13,8 +20,16 @@ if not cython.compiled:
 
 MOST_CAPTURES = 8
 SUMMED = ("flows", "waiting_bytes", "longest_bytes", "rate_bytes_per_s", "frames", "bytes", "dropped", "pauses", "paused_ns")
-GONE = ("received_frames", "received_bytes", "sent_frames", "sent_bytes",
-        "applications", "lost_frames", "lost_bytes", "dropped_frames")
+GONE = (
+    "received_frames",
+    "received_bytes",
+    "sent_frames",
+    "sent_bytes",
+    "applications",
+    "lost_frames",
+    "lost_bytes",
+    "dropped_frames",
+)
 
 
 class Oversight:
@@ -100,8 +115,18 @@ class Oversight:
     def add_flow(self, others, k, i):
         """One more flow among the others."""
         flow = flow_at(worker_of(self.w, k), i)
-        self.add(others, 1, flow.sent - flow.consumed, flow.longest, flow.rate, flow.frames, flow.sent, flow.dropped, flow.pauses,
-                 flow.paused_ns)
+        self.add(
+            others,
+            1,
+            flow.sent - flow.consumed,
+            flow.longest,
+            flow.rate,
+            flow.frames,
+            flow.sent,
+            flow.dropped,
+            flow.pauses,
+            flow.paused_ns,
+        )
 
     def add(self, others, *numbers):
         for key, number in zip(SUMMED, numbers):
@@ -137,8 +162,12 @@ class Oversight:
     def add_up(self, row):
         """An application has gone: what it did remains in the sums of its port. Lost is what the switch had not taken."""
         sums = self.totals.setdefault(row["port"], dict.fromkeys(GONE, 0))
-        for key, value in (("applications", 1), ("lost_frames", row["waiting_frames"]), ("lost_bytes", row["waiting_bytes"]),
-                           ("dropped_frames", sum(row["drops"].values()))):  # fmt: skip
+        for key, value in (
+            ("applications", 1),
+            ("lost_frames", row["waiting_frames"]),
+            ("lost_bytes", row["waiting_bytes"]),
+            ("dropped_frames", sum(row["drops"].values())),
+        ):
             sums[key] += value
         for key in GONE[:4]:
             sums[key] += row[key]
@@ -151,8 +180,9 @@ class Oversight:
         Nothing is lost: a flow that now leads elsewhere begins anew, and what it has delivered stays where it is.
         """
         w = self.w
-        wanted = {number: ports[name]["addresses"] if name in ports else self.addresses(number)
-                  for number, name in self.names.items()}  # fmt: skip
+        wanted = {
+            number: ports[name]["addresses"] if name in ports else self.addresses(number) for number, name in self.names.items()
+        }
         if (count := sum(map(len, wanted.values()))) > MOST_ADDRESSES:
             raise SpecError(f"{count} addresses: the switch holds {MOST_ADDRESSES}; take fewer")
         before = {number: self.addresses(number) for number in wanted}

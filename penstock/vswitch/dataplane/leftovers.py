@@ -6,6 +6,10 @@ All of it is read where the application writes, so every word is read once and c
 import cython
 
 if not cython.compiled:
+    from penstock.vswitch.dataplane.state import input_at, view_of
+    from penstock.vswitch.memory.layout import CLOSED, SLOTS, buffer_of, half_at, is_link, length_of, load32, load64, low, word_at
+
+if not cython.compiled:
     raise ImportError("penstock.vswitch.dataplane.leftovers works compiled only: run python setup.py build_ext --inplace")
 
 

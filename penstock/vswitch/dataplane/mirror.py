@@ -10,6 +10,27 @@ import os
 import struct
 
 import cython
+
+if not cython.compiled:
+    from penstock.vswitch.dataplane.mirror import (
+        COMMENT_BYTES,
+        INBOUND,
+        MOST_REASONS,
+        NO_REASON,
+        OUTBOUND,
+        SHARED_BYTES,
+        base_of,
+        comment_at,
+        new_mirror,
+        number_of,
+        shared_of,
+        strlen,
+        taken_of,
+        text_of,
+        words_of,
+    )
+    from penstock.vswitch.dataplane.state import BAD_DESCRIPTOR, HEADER, MOST_PORTS, free, view_of
+    from penstock.vswitch.memory.layout import buffer_of, bytes_at, cas64, length_of, load64, low, memcpy, now_ns, relax, store64
 import numpy as np
 
 from penstock.errors import SpecError
@@ -35,7 +56,7 @@ def mirror_drop(w, port, input, flow, word, reason):
     view = view_of(port)
     length = length_of(word)
     frame = w.header
-    if reason == BAD_DESCRIPTOR:            # then there are no bytes of it
+    if reason == BAD_DESCRIPTOR:  # then there are no bytes of it
         length = 0
     else:
         frame = bytes_at(view.buffer[0], buffer_of(word) * view.buffer_bytes) + port.prefix
@@ -88,19 +109,19 @@ def write(mirror, number, direction, queue, header, frame, length, reason):
         put(mirror, frame + HEADER, kept - HEADER)
     words[0] = 0
     put(mirror, words_of(mirror), padded - kept)
-    words[0] = 2 | 4 << 16                  # epb_flags
+    words[0] = 2 | 4 << 16  # epb_flags
     words[1] = direction
-    words[2] = 6 | 4 << 16                  # epb_queue
+    words[2] = 6 | 4 << 16  # epb_queue
     words[3] = queue
     put(mirror, words_of(mirror), 16)
     if missed:
-        words[0] = 4 | 8 << 16              # epb_dropcount
+        words[0] = 4 | 8 << 16  # epb_dropcount
         words[1] = low(missed)
         words[2] = missed >> 32
         put(mirror, words_of(mirror), 12)
         mirror.told = mirror.missed
     put(mirror, comment_at(mirror, reason), comment)
-    words[0] = 0                            # the end of the options
+    words[0] = 0  # the end of the options
     words[1] = size
     put(mirror, words_of(mirror), 8)
     mirror.frames += 1
@@ -143,7 +164,7 @@ class Capture:
             mirror.interfaces[i] = -1
         for i, reason in enumerate(reasons):
             text = f"dropped: {reason}".encode()[: COMMENT_BYTES - 5]
-            option = struct.pack("<HH", 1, len(text)) + text        # opt_comment; the rest is zero
+            option = struct.pack("<HH", 1, len(text)) + text  # opt_comment; the rest is zero
             memcpy(comment_at(mirror, i), text_of(option), len(option))
 
     def __dealloc__(self):
@@ -161,5 +182,10 @@ class Capture:
 
     def row(self):
         """What it has done so far."""
-        return {"ports": self.names, "only_drops": bool(self.mirror.only_drops), "frames": self.mirror.frames,
-                "bytes": self.mirror.written, "missed": self.mirror.missed}
+        return {
+            "ports": self.names,
+            "only_drops": bool(self.mirror.only_drops),
+            "frames": self.mirror.frames,
+            "bytes": self.mirror.written,
+            "missed": self.mirror.missed,
+        }

@@ -16,6 +16,45 @@ sequence number, a wrong tag or a wrong length are counted and dropped; the port
 import cython
 
 if not cython.compiled:
+    from penstock.vswitch.dataplane.driver_state import (
+        CONTROL_WORDS,
+        OVERLAY_TYPE,
+        clear_bytes,
+        key_of_lane,
+        lane_at,
+        outgoing_of,
+        own_key,
+        put_mac,
+        put_short,
+        side_of,
+        told_at,
+    )
+    from penstock.vswitch.dataplane.flowmap import copy_key, find_name
+    from penstock.vswitch.dataplane.flowtable import find_flow
+    from penstock.vswitch.dataplane.forward import LEAST_NS, MOST_NS, UNKNOWN_NS, measure
+    from penstock.vswitch.dataplane.overlay import (
+        ASK_NS,
+        CORRECT_NS,
+        GRANT,
+        GRANT_EVERY,
+        GREET_NS,
+        LEASE_NS,
+        LEAST_LIMIT,
+        PAUSE,
+        STARVING_NS,
+        SYNC,
+        frame_of,
+        magic,
+        rate_of,
+        secret_of,
+        siphash,
+        words_of,
+    )
+    from penstock.vswitch.dataplane.state import REASONS, input_at, port_at, signed_of, unsigned_of, view_of, whole
+    from penstock.vswitch.memory.layout import ENDLESS, load64, memcpy, word_at
+    from penstock.vswitch.ports.base import port_flush, port_send
+
+if not cython.compiled:
     raise ImportError("penstock.vswitch.dataplane.overlay works compiled only: run python setup.py build_ext --inplace")
 
 
@@ -119,7 +158,7 @@ def listen(w, d, frame, size, now):
     if words[1] < o.peer_epoch or (words[1] == o.peer_epoch and words[2] <= o.peer_sequence):
         o.replayed += 1
         return
-    if words[1] > o.peer_epoch:     # the peer has begun anew, and knows nothing of what we have sent
+    if words[1] > o.peer_epoch:  # the peer has begun anew, and knows nothing of what we have sent
         o.received = 0
         o.said = 0
         o.sent = 0
@@ -226,7 +265,7 @@ def tell(w, d, number, length, now):
         if rate >= 1:
             ns = max(LEAST_NS, min(MOST_NS, whole(min(1e9, 1e9 * excess / rate))))
     rate *= max(0.5, min(2.0, 2.0 - (queued - 1e-9 * ns * rate) / max(goal, 1)))
-    enough = 1.2 if now > lane.told_at + CORRECT_NS else 1.9        # a rate that was told in bad times does not last
+    enough = 1.2 if now > lane.told_at + CORRECT_NS else 1.9  # a rate that was told in bad times does not last
     if not much and 0.55 * lane.told < rate < enough * lane.told:
         return
     if say(d, PAUSE, key_of_lane(lane), ns, whole(min(rate, 1e15))):

@@ -3,6 +3,10 @@
 import cython
 
 if not cython.compiled:
+    from penstock.vswitch.dataplane.state import byte_at, short_at
+    from penstock.vswitch.memory.layout import NO_HIGH, ethernet, half_from, mapped, word_from
+
+if not cython.compiled:
     raise ImportError("penstock.vswitch.dataplane.parse works compiled only: run python setup.py build_ext --inplace")
 
 
@@ -32,7 +36,7 @@ def parse(frame, length, port, key):
         key.words[2] = 0
         key.words[3] = mapped(frame + at + 16)
         protocol = byte_at(frame, at + 9)
-        if short_at(frame, at + 6) & 0x3FFF:    # a fragment
+        if short_at(frame, at + 6) & 0x3FFF:  # a fragment
             key.words[4] = protocol << 16 | port
             return True
         return transport(frame, start, end, protocol, port, key)

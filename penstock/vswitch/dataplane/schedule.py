@@ -3,6 +3,9 @@
 import cython
 
 if not cython.compiled:
+    from penstock.vswitch.dataplane.state import ACTIVE, IDLE, MOST_PORTS, MOST_RELEASED, PAUSED, input_at, timer_at, waiting_at
+
+if not cython.compiled:
     raise ImportError("penstock.vswitch.dataplane.schedule works compiled only: run python setup.py build_ext --inplace")
 
 

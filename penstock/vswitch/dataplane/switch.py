@@ -17,10 +17,48 @@ import select
 
 import cython
 
+if not cython.compiled:
+    from penstock.vswitch.dataplane.flowtable import remove_flow
+    from penstock.vswitch.dataplane.schedule import forget_timers
+    from penstock.vswitch.dataplane.state import (
+        BROKEN_OFF,
+        MOST_ADDRESSES,
+        MOST_PORTS,
+        UP,
+        address_at,
+        copy_timers,
+        flow_at,
+        free,
+        input_at,
+        new_inputs,
+        numbers,
+        port_at,
+        timer_at,
+        wanted_of,
+    )
+    from penstock.vswitch.dataplane.switch import (
+        clear_port,
+        copy_addresses,
+        delivered_by,
+        free_port,
+        has_drops,
+        new_flows,
+        new_timers,
+        new_worker,
+        raced_released,
+        run_released,
+        set_peer,
+        set_view,
+        turns_released,
+        worker_at,
+    )
+    from penstock.vswitch.dataplane.worker import turn
+    from penstock.vswitch.memory.layout import MOST_WORKERS, load64, now_ns, store32, word_at
+
 from penstock.errors import SpecError, nearest
 from penstock.units import parse_size, parse_time
-from penstock.vswitch.support.threads import Crew
 from penstock.vswitch.dataplane.inspect import Oversight
+from penstock.vswitch.support.threads import Crew
 
 if not cython.compiled:
     raise ImportError("penstock.vswitch.dataplane.switch works compiled only: run python setup.py build_ext --inplace")
@@ -40,7 +78,7 @@ DEFAULTS = {
     "idle": "100ms",
 }
 WHILE_RUNNING = ("mode", "th_goal", "th_over", "th_net", "burst", "spin", "idle")
-QUEUES_KEPT = 64            # whose drops are remembered of a port that has gone
+QUEUES_KEPT = 64  # whose drops are remembered of a port that has gone
 MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}", re.I)
 
 
@@ -245,7 +283,7 @@ class Switch(Oversight):
     def make_timers(self, k):
         """Room in the heap for every transmit queue there is."""
         w = worker_at(self.w, k)
-        room = 2 * sum(r.shape["queues"] for r in self.regions.values()) + 1    # of both sides, where the worker is both
+        room = 2 * sum(r.shape["queues"] for r in self.regions.values()) + 1  # of both sides, where the worker is both
         if room > w.timer_room:
             timers = new_timers(room)
             if w.timers:

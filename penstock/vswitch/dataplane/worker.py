@@ -6,6 +6,61 @@ A worker serves the transmit queues of the ports at home with it, and may delive
 import cython
 
 if not cython.compiled:
+    from penstock.vswitch.dataplane.flowtable import age
+    from penstock.vswitch.dataplane.forward import deliver, settle
+    from penstock.vswitch.dataplane.schedule import activate, pause_input, release, take_head
+    from penstock.vswitch.dataplane.state import (
+        BROKEN_OFF,
+        IDLE,
+        LEVELS,
+        MOST_NONSENSE,
+        PFC,
+        QUANTUM,
+        UP,
+        WAITS,
+        bell_in_of,
+        bell_out_of,
+        drive_at,
+        driven_side,
+        driver_has_news,
+        fetch_flow,
+        flow_at,
+        flow_end,
+        input_at,
+        input_end,
+        news_at,
+        port_at,
+        sleeps_of,
+        stopped,
+        timer_at,
+        view_of,
+        wanted_of,
+    )
+    from penstock.vswitch.dataplane.worker import MOST_SLEEP_NS
+    from penstock.vswitch.memory.layout import (
+        CLOSED,
+        bell_of,
+        bring_line,
+        buffer_of,
+        bytes_at,
+        full_fence,
+        length_of,
+        load64,
+        now_ns,
+        priority_of,
+        queue_of,
+        relax,
+        sleep_on,
+        store32,
+        store64,
+        wake_application,
+        wake_switch,
+        weight_of,
+        word_at,
+    )
+    from penstock.vswitch.memory.rings import answer_bell, find_queue, is_open, pop, ring_bell, slot_of
+
+if not cython.compiled:
     raise ImportError("penstock.vswitch.dataplane.worker works compiled only: run python setup.py build_ext --inplace")
 
 
@@ -79,7 +134,7 @@ def answer(w, port):
         input = input_at(port, number)
         if weight_of(bell):
             input.weight = weight_of(bell)
-            input.priority = priority_of(bell)      # from when it next becomes active
+            input.priority = priority_of(bell)  # from when it next becomes active
         if input.state == IDLE:
             activate(port, number)
             ask_for(w, view, input)
@@ -137,7 +192,7 @@ def scan(port):
 def next_word(view, input, side, number):
     """The next word of a queue that the other side fills; zero: there is none."""
     if not input.known:
-        if not is_open(view, side, number):     # its last word has been answered already
+        if not is_open(view, side, number):  # its last word has been answered already
             return 0
         if not find_queue(view, input_end(input), side, number):
             return 0
@@ -187,8 +242,8 @@ def serve(w, port, now):
                 break
             input.held = 0
             budget -= 1
-            if not port.wakes:                          # a driver has bounded what it took in; of applications nobody
-                budget -= length_of(word) // QUANTUM    # has more of the worker's time for longer frames
+            if not port.wakes:  # a driver has bounded what it took in; of applications nobody
+                budget -= length_of(word) // QUANTUM  # has more of the worker's time for longer frames
             input.deficit -= length_of(word)
             input.taken += length_of(word)
             store64(word_at(view.consumed[0], number), input.taken)
@@ -211,7 +266,7 @@ def flush(port):
     while port.news_count > 0:
         queue = port.news_queues[port.news_first]
         if not ring_bell(view, bell_out_of(port), 1, bell_of(queue, port.news[queue], 0, 0)):
-            break                               # the next turn tries again
+            break  # the next turn tries again
         port.news[queue] = 0
         port.news_first = port.news_first + 1 if port.news_first + 1 < view.queues else 0
         port.news_count -= 1

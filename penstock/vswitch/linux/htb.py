@@ -30,8 +30,8 @@ CLASS, INIT, RATE64, CEIL64 = 1, 2, 6, 7
 CLASSID, SELECTOR = 1, 5
 BASIC_STATS, QUEUE_STATS = 1, 3
 IPV4, IPV6 = 0x0800, 0x86DD
-UNLIMITED = 12_500_000_000      # bytes per second: more than any interface takes
-REST = 1                        # the class of all packets that no filter takes
+UNLIMITED = 12_500_000_000  # bytes per second: more than any interface takes
+REST = 1  # the class of all packets that no filter takes
 
 
 class FiveTuple(NamedTuple):
@@ -50,7 +50,7 @@ def _keys(flow: FiveTuple) -> tuple[int, list[tuple[int, int, int]]]:
     ports = flow.source_port << 16 | flow.target_port
     if source.version == 4:
         keys = [(8, 0x00FF0000, flow.protocol << 16), (12, 0xFFFFFFFF, int(source)), (16, 0xFFFFFFFF, int(target))]
-        if ports:               # of a header without options, of no fragment
+        if ports:  # of a header without options, of no fragment
             keys += [(0, 0x0F000000, 0x05000000), (4, 0x3FFF, 0), (20, 0xFFFFFFFF, ports)]
         return IPV4, keys
     keys = [(4, 0x0000FF00, flow.protocol << 8)]
@@ -82,7 +82,7 @@ class Htb:
     def __enter__(self) -> "Htb":
         try:
             lengthen_queue(self.route, self.index, self.queue_frames)
-            with contextlib.suppress(OSError):          # there is nothing but the kernel's own
+            with contextlib.suppress(OSError):  # there is nothing but the kernel's own
                 self._do(DELETE_QDISC, 0, ROOT)
             start = attribute(INIT, struct.pack("=5I", 3, 10, REST, 0, 0))
             self._do(NEW_QDISC, HANDLE, ROOT, attribute(KIND, b"htb\0"), attribute(OPTIONS, start), flags=CREATE | EXCLUSIVE)
@@ -97,7 +97,7 @@ class Htb:
 
     def __exit__(self, *error: object) -> None:
         try:
-            with contextlib.suppress(OSError):          # the interface may be gone by then
+            with contextlib.suppress(OSError):  # the interface may be gone by then
                 self._do(DELETE_QDISC, HANDLE, ROOT)
         finally:
             self.route.close()
@@ -107,13 +107,19 @@ class Htb:
 
     def set_class(self, minor: int, rate: int) -> None:
         """Make a class, or change its rate, in bytes per second; what waits in it goes on waiting."""
-        ticks = max(2000, rate // 500) * 10**9 // rate >> 6     # a burst of 2 ms; a tick is 64 ns
+        ticks = max(2000, rate // 500) * 10**9 // rate >> 6  # a burst of 2 ms; a tick is 64 ns
         spec = struct.pack("=BBHhHI", 0, 1, 0, -1, 0, min(rate, 0xFFFFFFFF))
         burst = min(ticks, 0xFFFFFFFF)
         content = attribute(CLASS, spec + spec + struct.pack("=5I", burst, burst, 60_000, 0, 0))
         exact = struct.pack("=Q", rate)
-        self._do(NEW_CLASS, HANDLE + minor, HANDLE, attribute(KIND, b"htb\0"),
-                 attribute(OPTIONS, content, attribute(RATE64, exact), attribute(CEIL64, exact)), flags=CREATE | REPLACE)
+        self._do(
+            NEW_CLASS,
+            HANDLE + minor,
+            HANDLE,
+            attribute(KIND, b"htb\0"),
+            attribute(OPTIONS, content, attribute(RATE64, exact), attribute(CEIL64, exact)),
+            flags=CREATE | REPLACE,
+        )
 
     def delete_class(self, minor: int) -> None:
         """What waits in it is lost: look at `waiting` first."""
@@ -123,7 +129,7 @@ class Htb:
         """Bytes and packets that wait in each class, and packets that it has dropped."""
         found = {}
         for _, content in self.route.ask(GET_CLASS, struct.pack("=BxxxiIII", 0, self.index, 0, 0, 0), DUMP):
-            handle, = struct.unpack_from("=I", content, 8)
+            (handle,) = struct.unpack_from("=I", content, 8)
             for kind, value in attributes(content, 20):
                 if kind == STATS:
                     for inner, numbers in attributes(value, 0):
@@ -139,8 +145,15 @@ class Htb:
         for offset, mask, value in keys:
             selector += struct.pack(">II", mask, value) + struct.pack("=ii", offset, 0)
         content = attribute(CLASSID, struct.pack("=I", HANDLE + minor)) + attribute(SELECTOR, selector)
-        self._do(NEW_FILTER, 0, HANDLE, attribute(KIND, b"u32\0"), attribute(OPTIONS, content),
-                 info=_priority(minor, flow) << 16 | socket.htons(kind), flags=CREATE | EXCLUSIVE)
+        self._do(
+            NEW_FILTER,
+            0,
+            HANDLE,
+            attribute(KIND, b"u32\0"),
+            attribute(OPTIONS, content),
+            info=_priority(minor, flow) << 16 | socket.htons(kind),
+            flags=CREATE | EXCLUSIVE,
+        )
 
     def delete_filter(self, minor: int, flow: FiveTuple) -> None:
         """Packets of the flow are as all others again."""
@@ -153,6 +166,11 @@ class Htb:
 
     def passed(self) -> int:
         """Bytes that the classes have handed to the interface."""
-        (_, content), = self.route.ask(GET_QDISC, struct.pack("=BxxxiIII", 0, self.index, HANDLE, ROOT, 0), ECHO)
-        return sum(int(struct.unpack_from("=Q", numbers)[0]) for kind, value in attributes(content, 20) if kind == STATS
-                   for inner, numbers in attributes(value, 0) if inner == BASIC_STATS)
+        ((_, content),) = self.route.ask(GET_QDISC, struct.pack("=BxxxiIII", 0, self.index, HANDLE, ROOT, 0), ECHO)
+        return sum(
+            int(struct.unpack_from("=Q", numbers)[0])
+            for kind, value in attributes(content, 20)
+            if kind == STATS
+            for inner, numbers in attributes(value, 0)
+            if inner == BASIC_STATS
+        )

@@ -17,8 +17,8 @@ ROUTE, SOCK_DIAG = 0, 4
 REQUEST, ACKNOWLEDGE, ECHO, REPLACE, EXCLUSIVE, CREATE, DUMP = 1, 4, 8, 0x100, 0x200, 0x400, 0x300
 DONE, ERROR = 3, 2
 NEW_LINK, GET_LINK = 16, 18
-QUEUE_LENGTH, STATS64 = 13, 23      # attributes of an interface
-TX_PACKETS, TX_BYTES, TX_DROPPED = 1, 3, 7      # of struct rtnl_link_stats64
+QUEUE_LENGTH, STATS64 = 13, 23  # attributes of an interface
+TX_PACKETS, TX_BYTES, TX_DROPPED = 1, 3, 7  # of struct rtnl_link_stats64
 
 
 class Netlink:
@@ -46,7 +46,7 @@ class Netlink:
                 length, kind, _, serial, _ = struct.unpack_from("=IHHII", answer, at)
                 if length < 16:
                     raise PenstockError("netlink: an answer that makes no sense")
-                if serial == self.serial:                   # else of a question that was given up
+                if serial == self.serial:  # else of a question that was given up
                     if kind == ERROR:
                         if code := -struct.unpack_from("=i", answer, at + 16)[0]:
                             raise OSError(code, os.strerror(code))

@@ -70,8 +70,9 @@ def named(name: str) -> Place:
         return Place(name, os.open(Path("/run/netns") / name, os.O_RDONLY | os.O_CLOEXEC))
     except OSError:
         known = sorted(p.name for p in Path("/run/netns").glob("*"))
-        raise SpecError(f"netns = {name!r}: there is none of that name; known: {', '.join(known) or 'none'}; "
-                        f"make it: ip netns add {name}") from None
+        raise SpecError(
+            f"netns = {name!r}: there is none of that name; known: {', '.join(known) or 'none'}; make it: ip netns add {name}"
+        ) from None
 
 
 def ip(*words: str, text: str | None = None) -> None:

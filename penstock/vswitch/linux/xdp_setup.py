@@ -26,7 +26,7 @@ BPF_CALLS = {"x86_64": 321, "aarch64": 280, "riscv64": 280, "ppc64le": 361}
 MAP_CREATE, MAP_UPDATE, PROGRAM_LOAD, LINK_CREATE = 0, 2, 5, 28
 XSKMAP, PROGRAM_XDP, ATTACH_XDP = 17, 6, 37
 PASS, REDIRECT_MAP = 2, 51
-RELEASE_S = 0.3         # a queue is free only some 40 ms after the socket that had it was closed
+RELEASE_S = 0.3  # a queue is free only some 40 ms after the socket that had it was closed
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -54,14 +54,16 @@ def instruction(code: int, target: int = 0, source: int = 0, offset: int = 0, va
 
 def program(table: int) -> bytes:
     """return bpf_redirect_map(table, context->rx_queue_index, XDP_PASS)"""
-    return b"".join((
-        instruction(0x61, 2, 1, 16),                # r2 = *(u32*)(r1 + 16)
-        instruction(0x18, 1, 1, 0, table),          # r1 = table, in two halves
-        instruction(0),
-        instruction(0xB7, 3, 0, 0, PASS),           # r3 = what to do where the table has nothing
-        instruction(0x85, value=REDIRECT_MAP),
-        instruction(0x95),
-    ))
+    return b"".join(
+        (
+            instruction(0x61, 2, 1, 16),  # r2 = *(u32*)(r1 + 16)
+            instruction(0x18, 1, 1, 0, table),  # r1 = table, in two halves
+            instruction(0),
+            instruction(0xB7, 3, 0, 0, PASS),  # r3 = what to do where the table has nothing
+            instruction(0x85, value=REDIRECT_MAP),
+            instruction(0x95),
+        )
+    )
 
 
 def _load(table: int) -> int:
@@ -100,7 +102,7 @@ class Socket:
         """Where it lies, until `close`: a mapping of a ring keeps the socket, and so the queue, in use."""
         first = ctypes.c_char.from_buffer(block)
         address = ctypes.addressof(first)
-        del first                       # else the block could not be closed
+        del first  # else the block could not be closed
         self.holds.callback(block.close)
         return address
 

@@ -8,6 +8,65 @@ it waited in the application. penstock.vswitch.loadgen.harness has what Python s
 import cython
 
 if not cython.compiled:
+    from penstock.vswitch.dataplane.state import byte_at, signed_of, whole
+    from penstock.vswitch.loadgen.apps import (
+        ANSWER,
+        AT_ONCE,
+        BINS,
+        DATA,
+        HEAD,
+        KINDS,
+        REQUEST,
+        STAMP,
+        WHAT,
+        WHOSE,
+        app_bell_in,
+        app_bell_out,
+        app_view,
+        core_at,
+        get32,
+        get64,
+        inbox_at,
+        inbox_end,
+        log,
+        log2_of,
+        out_at,
+        put8,
+        put32,
+        put64,
+        real,
+        stream_at,
+        uniform,
+    )
+    from penstock.vswitch.memory.layout import (
+        CLOSED,
+        bell_of,
+        buffer_of,
+        bytes_at,
+        count_of,
+        descriptor,
+        is_link,
+        length_of,
+        load64,
+        low,
+        memcpy,
+        queue_of,
+        store64,
+        word_at,
+    )
+    from penstock.vswitch.memory.rings import (
+        answer_bell,
+        find_queue,
+        give_buffer,
+        open_queue,
+        pop,
+        push,
+        ring_bell,
+        slot_of,
+        take_buffer,
+    )
+
+if not cython.compiled:
     raise ImportError("penstock.vswitch.loadgen.apps works compiled only: run python setup.py build_ext --inplace")
 
 
@@ -116,7 +175,7 @@ def send(app, now):
             continue
         if app.doorbells:
             ring_bell(view, app_bell_out(app), 0, bell_of(stream.queue, count, 0, 0))
-        app.stream_at = at + 1 if at + 1 < app.stream_count else 0      # behind the last that sent: others want room, too
+        app.stream_at = at + 1 if at + 1 < app.stream_count else 0  # behind the last that sent: others want room, too
         if budget <= 0:
             break
     return AT_ONCE - budget
@@ -225,7 +284,7 @@ def serve(app, core, now, waited):
             store64(view.total[1], load64(view.total[1]) + length)
         core.free_at = start
         if inbox.news > 0:
-            inbox.core = core_of(app, inbox)    # one queue may hold frames for several cores, in their order
+            inbox.core = core_of(app, inbox)  # one queue may hold frames for several cores, in their order
             list_queue(app, queue)
     return served
 

@@ -12,6 +12,42 @@ takes what its work costs; in real time `drive` calls the steps in a thread of i
 
 import cython
 
+if not cython.compiled:
+    from penstock.vswitch.dataplane.state import REASONS, UP, free, memset, port_at, whole
+    from penstock.vswitch.dataplane.worker import turn
+    from penstock.vswitch.loadgen.apps import (
+        ANSWER,
+        BINS,
+        DATA,
+        HEAD,
+        KINDS,
+        MOST_CORES,
+        REQUEST,
+        bin_at,
+        core_at,
+        interval,
+        note,
+        real,
+        step,
+        stream_at,
+    )
+    from penstock.vswitch.loadgen.harness import (
+        MOST_APPS,
+        app_of,
+        new_app,
+        new_inboxes,
+        new_marks,
+        new_places,
+        new_streams,
+        new_totals,
+        real_released,
+        set_app_view,
+        set_head,
+        virtual_released,
+        worker_of,
+    )
+    from penstock.vswitch.memory.layout import now_ns
+
 from penstock.errors import SpecError
 
 if not cython.compiled:
@@ -112,8 +148,9 @@ class World:
         app.stream_count += 1
         return app.stream_count - 1
 
-    def stream(self, number, head, queue=0, length=64, gap=0.0, poisson=False, burst=1, most=65536, kind=0, core=0, phase=0.0,
-               seed=1):  # fmt: skip
+    def stream(
+        self, number, head, queue=0, length=64, gap=0.0, poisson=False, burst=1, most=65536, kind=0, core=0, phase=0.0, seed=1
+    ):
         """Frames whose first 42 bytes are `head`: messages of `burst` frames every `gap` ns (0: as fast as there is room)."""
         if not 0 <= kind < KINDS or burst < 1 or gap < 0 or not 0 <= core < MOST_CORES:
             raise SpecError(
@@ -133,8 +170,9 @@ class World:
         stream.peer = -1
         return which
 
-    def rpc(self, client, server, head, back, queue=0, answer_queue=0, length=64, answer_length=64, answers=1, timeout=0.0,
-            **options):  # fmt: skip
+    def rpc(
+        self, client, server, head, back, queue=0, answer_queue=0, length=64, answer_length=64, answers=1, timeout=0.0, **options
+    ):
         """Requests of one frame, one at a time, each answered with `answers` frames; a timeout repeats one."""
         asks = self.stream(client, head, queue, length, **options)
         says = self.stream(server, back, answer_queue, answer_length, burst=answers, kind=options.get("kind", 0))
@@ -284,10 +322,16 @@ class World:
         out, app = [], app_of(self, self.known(number))
         for k in range(app.stream_count):
             stream = stream_at(app, k)
-            out.append({
-                "queue": stream.queue, "kind": stream.kind, "sent": stream.sent, "finished": stream.finished,
-                "repeated": stream.repeated, "due": stream.due,
-            })  # fmt: skip
+            out.append(
+                {
+                    "queue": stream.queue,
+                    "kind": stream.kind,
+                    "sent": stream.sent,
+                    "finished": stream.finished,
+                    "repeated": stream.repeated,
+                    "due": stream.due,
+                }
+            )
         return out
 
     def counters(self):

@@ -13,6 +13,57 @@ import os
 
 import cython
 
+if not cython.compiled:
+    from penstock.vswitch.memory.layout import (
+        CLOSED,
+        MOST_WORKERS,
+        bell_of,
+        buffer_of,
+        bytes_at,
+        count_of,
+        cycles,
+        descriptor,
+        full_fence,
+        half_at,
+        length_of,
+        load32,
+        load64,
+        low,
+        memcpy,
+        queue_of,
+        store64,
+        wake_switch,
+        word_at,
+    )
+    from penstock.vswitch.memory.region import (
+        PyBytes_AS_STRING,
+        PyBytes_FromStringAndSize,
+        base_of,
+        end_at,
+        free,
+        map_guarded,
+        new_counts,
+        new_ends,
+        new_flags,
+        signed_of,
+        unmap_guarded,
+    )
+    from penstock.vswitch.memory.rings import (
+        answer_bell,
+        close_queue,
+        fill,
+        find_queue,
+        give_buffer,
+        is_drained,
+        lay_out,
+        open_queue,
+        pop,
+        push,
+        ring_bell,
+        size_of,
+        take_buffer,
+    )
+
 from penstock.errors import SpecError
 
 if not cython.compiled:
@@ -174,7 +225,7 @@ class Region:
         self.wake_other()
 
     def wake_other(self):
-        if self.wakes >= 0:             # an application's side
+        if self.wakes >= 0:  # an application's side
             full_fence()
             if load64(self.view.sleeps[1 - self.side]):
                 store64(self.view.sleeps[1 - self.side], 0)

@@ -12,6 +12,31 @@ loop is bounded.  A lying neighbour can only harm its own region.
 import cython
 
 if not cython.compiled:
+    from penstock.vswitch.memory.layout import (
+        BROKEN,
+        CLOSED,
+        EMPTY,
+        HEADER_BYTES,
+        MOST_WORKERS,
+        SLOTS,
+        bytes_at,
+        cas64,
+        half_at,
+        halves,
+        is_link,
+        link_to,
+        load32,
+        load64,
+        low,
+        relax,
+        store32,
+        store64,
+        tagged,
+        word_at,
+        words,
+    )
+
+if not cython.compiled:
     raise ImportError("penstock.vswitch.memory.rings works compiled only: run python setup.py build_ext --inplace")
 
 
@@ -211,7 +236,7 @@ def pop(view, end):
     word = load64(slot)
     if word == 0:
         return 0
-    if word < CLOSED:               # a frame
+    if word < CLOSED:  # a frame
         store64(slot, 0)
         end.at = (end.at + 1) & (SLOTS - 1)
         return word

@@ -15,13 +15,54 @@ import threading
 
 import cython
 
+if not cython.compiled:
+    from cython.cimports.libc.errno import EAGAIN, EINTR, ENOBUFS, errno
+
+    from penstock.vswitch.ports.base import (
+        ETHERNET_BYTES,
+        FRAME_BYTES,
+        HEADER_BYTES,
+        POLLIN,
+        SPINS,
+        VIRTIO_NET_HDR_F_NEEDS_CSUM,
+        PyByteArray_AS_STRING,
+        PyBytes_AS_STRING,
+        PyBytes_FromStringAndSize,
+        bytes_from,
+        cross_released,
+        flood_released,
+        header_of,
+        load64,
+        octet,
+        pointer_to,
+        pointer_to_time,
+        port_flush,
+        port_receive,
+        port_send,
+        set_octet,
+        stop_of,
+        store64,
+        swallow_released,
+        wait_for,
+    )
+
 from penstock.errors import PenstockError, SpecError
 
 if not cython.compiled:
     raise ImportError("penstock.vswitch.ports.base works compiled only: run python setup.py build_ext --inplace")
 
-COUNTERS = ("frames_in", "bytes_in", "frames_out", "bytes_out", "errors_in", "errors_out", "too_long", "refused", "lost",
-            "no_room")
+COUNTERS = (
+    "frames_in",
+    "bytes_in",
+    "frames_out",
+    "bytes_out",
+    "errors_in",
+    "errors_out",
+    "too_long",
+    "refused",
+    "lost",
+    "no_room",
+)
 
 
 # ---- What every kind shares ----
@@ -257,8 +298,18 @@ class Port:
     def counters(self):
         """What passed and what did not, by reason."""
         p = cython.address(self.port)
-        values = (p.frames_in, p.bytes_in, p.frames_out, p.bytes_out, p.errors_in, p.errors_out, p.too_long, p.refused, p.lost,
-                  p.no_room)
+        values = (
+            p.frames_in,
+            p.bytes_in,
+            p.frames_out,
+            p.bytes_out,
+            p.errors_in,
+            p.errors_out,
+            p.too_long,
+            p.refused,
+            p.lost,
+            p.no_room,
+        )
         out = dict(zip(COUNTERS, values))
         if (lost := self.kernel_lost()) is not None:
             out["kernel_lost"] = lost

@@ -6,6 +6,34 @@ way, the ones that wait for the token bucket included, fill the link's memory.
 
 import cython
 
+if not cython.compiled:
+    from cython.cimports.libc.string import memcpy
+
+    from penstock.vswitch.ports.base import (
+        FRAME_BYTES,
+        bytes_from,
+        keep,
+        load64,
+        pointer_to,
+        received,
+        received_too_long,
+        sent,
+        sent_too_long,
+        store64,
+        time_of,
+    )
+    from penstock.vswitch.ports.link import (
+        RECORD,
+        ends_of,
+        head_of,
+        new_ends,
+        new_wire,
+        next_random,
+        number_at,
+        random_of,
+        tail_of,
+    )
+
 from penstock.vswitch.ports.base import Port
 
 if not cython.compiled:
@@ -69,7 +97,7 @@ def connect(a, b, way_a, way_b):
     back = make_wire(b, way_b[0], way_b[1], way_b[2], way_b[3], way_b[4], way_b[5])
     join(a, out, back)
     join(b, back, out)
-    a.memory.append(b.memory)      # both ends use both wires
+    a.memory.append(b.memory)  # both ends use both wires
     b.memory.append(a.memory)
 
 

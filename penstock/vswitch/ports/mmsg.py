@@ -7,6 +7,30 @@ length, of which the last may be shorter, becomes one message that the kernel cu
 import cython
 
 if not cython.compiled:
+    from cython.cimports.libc.errno import EAGAIN, EINTR, ENOBUFS, errno
+    from cython.cimports.libc.string import memcpy
+
+    from penstock.vswitch.ports.base import bytes_from, keep, pointer_to, receive_failed, send_failed, sent, sent_too_long
+    from penstock.vswitch.ports.mmsg import (
+        FRAMES,
+        MESSAGES,
+        MOST_SEGMENTED,
+        MSG_DONTWAIT,
+        NOBODY_WAITS,
+        ROOM,
+        WAITING_BYTES,
+        came_in,
+        goes_out,
+        mail_of,
+        new_mail,
+        prepare_in,
+        prepare_out,
+        recvmmsg,
+        say_segment,
+        sendmmsg,
+    )
+
+if not cython.compiled:
     raise ImportError("penstock.vswitch.ports.mmsg works compiled only: run python setup.py build_ext --inplace")
 
 
@@ -62,7 +86,7 @@ def mail_flush(port):
             if errno == EINTR:
                 continue
             if errno != EAGAIN and errno != ENOBUFS and mail.frames_of[0] > 1:
-                mail.segment_most = 0          # this path takes no segments
+                mail.segment_most = 0  # this path takes no segments
                 continue
             if not send_failed(port):
                 return False

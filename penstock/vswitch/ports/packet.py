@@ -6,6 +6,43 @@ frames longer than the interface's MTU, which a segmenting card would have cut, 
 
 import cython
 
+if not cython.compiled:
+    from cython.cimports.libc.string import memcpy, memmove
+
+    from penstock.vswitch.ports.base import (
+        ETHERNET_BYTES,
+        HEADER_BYTES,
+        VIRTIO_NET_HDR_F_NEEDS_CSUM,
+        bytes_from,
+        complete_checksum,
+        header_of,
+        pointer_to,
+        received,
+        received_too_long,
+        sent_too_long,
+        set_octet,
+    )
+    from penstock.vswitch.ports.mmsg import (
+        FRAMES,
+        MESSAGES,
+        ROOM,
+        WAITING_BYTES,
+        came_in,
+        mail_fetch,
+        mail_flush,
+        mail_of,
+        open_mail,
+    )
+    from penstock.vswitch.ports.packet import (
+        PACKET_AUXDATA,
+        PACKET_IGNORE_OUTGOING,
+        PACKET_QDISC_BYPASS,
+        PACKET_VNET_HDR,
+        SOL_PACKET,
+        TP_STATUS_VLAN_VALID,
+        auxiliary,
+    )
+
 from penstock.vswitch.ports.base import Port
 
 if not cython.compiled:
@@ -29,7 +66,7 @@ def packet_receive(port, to, room):
         header = header_of(frame)
         said = auxiliary(mail, i)
         tagged = said.tp_status & TP_STATUS_VLAN_VALID if said else 0
-        if tagged and length + 4 <= ROOM:       # the kernel took the tag out
+        if tagged and length + 4 <= ROOM:  # the kernel took the tag out
             tag = HEADER_BYTES + 12
             memmove(bytes_from(frame, tag + 4), bytes_from(frame, tag), length - tag)
             set_octet(frame, tag, said.tp_vlan_tpid >> 8)

@@ -7,6 +7,28 @@ import os
 
 import cython
 
+if not cython.compiled:
+    from cython.cimports.libc.errno import EINTR, errno
+    from cython.cimports.libc.string import memcpy
+
+    from penstock.vswitch.ports.base import (
+        ETHERNET_BYTES,
+        FRAME_BYTES,
+        PyBytes_AS_STRING,
+        bytes_from,
+        complete_copy,
+        keep,
+        pointer_to,
+        received,
+        received_too_long,
+        sent,
+        sent_too_long,
+        set_octet,
+        time_of,
+        write,
+    )
+    from penstock.vswitch.ports.pcap import PAGE_BYTES, RECORD_BYTES, new_tape, number_at, put32, tape_of
+
 from penstock.vswitch.ports.base import Port
 
 if not cython.compiled:
@@ -51,7 +73,7 @@ def pcap_send(port, frame, length):
     if length > FRAME_BYTES:
         return sent_too_long(port)
     if tape_of(port).fd < 0:
-        return sent(port, length)       # a sink that keeps nothing
+        return sent(port, length)  # a sink that keeps nothing
     if record(port, frame, length, 0):
         sent(port, length)
     return True
@@ -91,7 +113,7 @@ def record(port, frame, length, direction):
     tape.filled += padded
     if tape.blocks:
         if direction:
-            put32(tape, 2 | 4 << 16)        # option 2, 4 bytes: the direction
+            put32(tape, 2 | 4 << 16)  # option 2, 4 bytes: the direction
             put32(tape, direction)
             put32(tape, 0)
         put32(tape, total)
@@ -125,6 +147,7 @@ def open_pcap(frames, interval, rounds, path, beginning, blocks, origin, headers
 
         def closing():
             os.close(fd)
+
     handle = Port("pcap", -1, headers, closing, clock)
     connect(handle, frames, interval, rounds, fd, blocks, origin, beginning)
     return handle

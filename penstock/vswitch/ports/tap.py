@@ -7,6 +7,36 @@ import os
 
 import cython
 
+if not cython.compiled:
+    from cython.cimports.libc.errno import errno
+
+    from penstock.vswitch.ports.base import (
+        HEADER_BYTES,
+        pointer_to,
+        readv,
+        receive_failed,
+        received,
+        received_too_long,
+        send_failed,
+        sent,
+        write,
+    )
+    from penstock.vswitch.ports.tap import (
+        IFF_MULTI_QUEUE,
+        IFF_NO_PI,
+        IFF_TAP,
+        IFF_VNET_HDR,
+        TUN_F_CSUM,
+        TUN_F_TSO4,
+        TUN_F_TSO6,
+        TUN_F_TSO_ECN,
+        new_spill,
+        set_header_bytes,
+        set_interface,
+        set_offloads,
+        spill_of,
+    )
+
 from penstock.vswitch.ports.base import Port
 
 if not cython.compiled:
@@ -40,8 +70,9 @@ def open_tap(name, headers, shared=False):
     try:
         if set_interface(fd, name.encode(), kind) < 0:
             raise OSError(errno, os.strerror(errno))
-        if headers and (set_header_bytes(fd, HEADER_BYTES) < 0
-                        or set_offloads(fd, TUN_F_CSUM | TUN_F_TSO4 | TUN_F_TSO6 | TUN_F_TSO_ECN) < 0):
+        if headers and (
+            set_header_bytes(fd, HEADER_BYTES) < 0 or set_offloads(fd, TUN_F_CSUM | TUN_F_TSO4 | TUN_F_TSO6 | TUN_F_TSO_ECN) < 0
+        ):
             raise OSError(errno, os.strerror(errno))
     except BaseException:
         os.close(fd)

@@ -6,6 +6,25 @@ A frame longer than the path's MTU goes as fragments.  Runs of shorter frames of
 
 import cython
 
+if not cython.compiled:
+    from cython.cimports.libc.string import memcpy
+
+    from penstock.vswitch.ports.base import ETHERNET_BYTES, bytes_from, pointer_to, received, received_too_long
+    from penstock.vswitch.ports.mmsg import (
+        MESSAGES,
+        MSG_TRUNC,
+        ROOM,
+        SOL_UDP,
+        UDP_GRO,
+        came_in,
+        from_peer,
+        mail_fetch,
+        mail_of,
+        open_mail,
+        segment_said,
+    )
+    from penstock.vswitch.ports.udp import set_peer
+
 from penstock.vswitch.ports.base import Port
 
 if not cython.compiled:

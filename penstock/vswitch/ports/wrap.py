@@ -3,6 +3,39 @@
 
 import cython
 
+if not cython.compiled:
+    from cython.cimports.libc.string import memcpy
+
+    from penstock.vswitch.ports.base import (
+        FRAME_BYTES,
+        keep,
+        octet,
+        pointer_to,
+        port_flush,
+        port_receive,
+        port_send,
+        received,
+        received_too_long,
+        sent,
+        sent_too_long,
+        set_octet,
+        time_of,
+    )
+    from penstock.vswitch.ports.pcap import record
+    from penstock.vswitch.ports.wrap import (
+        FNV_BASIS,
+        FNV_PRIME,
+        chance,
+        faults_of,
+        new_faults,
+        new_passages,
+        new_trace,
+        number,
+        passage_at,
+        trace_of,
+        way_of,
+    )
+
 from penstock.vswitch.ports.base import Port
 
 if not cython.compiled:
@@ -88,7 +121,7 @@ def faults_receive(port, to, room):
         if length == 0:
             if way.length == 0:
                 return 0
-            way.due = 1             # nothing follows: it was kept long enough
+            way.due = 1  # nothing follows: it was kept long enough
             continue
         waited = way.length
         length = changed(way, to, length, port)
@@ -121,7 +154,7 @@ def faults_send(port, frame, length):
     size = changed(way, faults.work, length, port)
     if size and not port_send(port.inner, faults.work, size):
         if way.length and not waited:
-            way.length = 0          # what befell it is decided again when it comes again
+            way.length = 0  # what befell it is decided again when it comes again
         way.duplicated = duplicated
         way.corrupted = corrupted
         port.no_room += 1

@@ -7,8 +7,47 @@ kernel fills some and returns them through `receive`; those of the other half go
 
 import cython
 
-from penstock.vswitch.ports.base import Port
+if not cython.compiled:
+    from cython.cimports.libc.errno import EAGAIN, EINTR, ENOBUFS, errno
+    from cython.cimports.libc.string import memcpy
+
+    from penstock.vswitch.ports.base import (
+        ETHERNET_BYTES,
+        bytes_from,
+        octet,
+        pointer_to,
+        received,
+        received_too_long,
+        sent,
+        sent_too_long,
+    )
+    from penstock.vswitch.ports.xdp import (
+        CHUNK_BYTES,
+        EBUSY,
+        MSG_DONTWAIT,
+        NOTHING,
+        SHORT_FRAMES,
+        XDP_RING_NEED_WAKEUP,
+        completion_of,
+        fill_of,
+        flags_now,
+        got_chunk,
+        index_ahead,
+        new_xdp,
+        next_frame,
+        publish,
+        put_chunk,
+        receive_of,
+        sendto,
+        set_memory,
+        set_ring,
+        start_of,
+        transmit_of,
+        xdp_of,
+    )
+
 from penstock.vswitch.linux.xdp_setup import Socket
+from penstock.vswitch.ports.base import Port
 
 if not cython.compiled:
     raise ImportError("penstock.vswitch.ports.xdp works compiled only: run python setup.py build_ext --inplace")
@@ -120,7 +159,7 @@ def open_xdp(device, queue, chunks, batch, longest):
     try:
         handle = Port("xdp", sock.fd, False, sock.close)
         connect(handle, sock.rings, sock.memory_at, chunks, longest, batch)
-        handle.on_close(lambda: give_up(handle))        # comes before sock.close
+        handle.on_close(lambda: give_up(handle))  # comes before sock.close
         handle.losses = sock.losses
         sock.bind(device, queue)
     except BaseException:

@@ -7,6 +7,22 @@ the windows of sim/engine.py, cut off at the present.
 import cython
 
 if not cython.compiled:
+    from penstock.fabric.queueing import set_event
+    from penstock.fabric.state import CONTROL, KEY_BITS, NEVER, NO_PACKET, TIMER, node_at
+    from penstock.fabric.state import port_at as line_at
+    from penstock.fabric.switch import receive_control, run_timers
+    from penstock.sim.core.engine import collect_mail, has_work, process
+    from penstock.vswitch.dataplane.flowtable import age
+    from penstock.vswitch.dataplane.forward import settle
+    from penstock.vswitch.dataplane.schedule import release
+    from penstock.vswitch.dataplane.state import BROKEN_OFF, MOST_NONSENSE, UP, drive_at, port_at, stopped, timer_at, wanted_of
+    from penstock.vswitch.dataplane.worker import MOST_SLEEP_NS, answer, flush, scan, set_sleeping
+    from penstock.vswitch.memory.layout import full_fence, load64, now_ns, relax, sleep_on, store32, word_at
+    from penstock.vswitch.schemes.edge import begin, note_next, relieve, take_in, transmit
+    from penstock.vswitch.schemes.state import edge_at, trunk_at
+    from penstock.vswitch.schemes.trunk import collect_out, pull_in, push_out
+
+if not cython.compiled:
     raise ImportError("penstock.vswitch.schemes.clock works compiled only: run python setup.py build_ext --inplace")
 
 
@@ -173,7 +189,7 @@ def nap(f, now):
         if trunk_at(f, i).out:
             ns = 0
         elif trunk_at(f, i).port.fd < 0:
-            ns = min(ns, 50000)             # nothing wakes us
+            ns = min(ns, 50000)  # nothing wakes us
     if ns < 20000:
         relax()
         return

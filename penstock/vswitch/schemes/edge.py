@@ -8,6 +8,73 @@ only what the scheme then does reaches the senders.
 import cython
 
 if not cython.compiled:
+    from penstock.fabric.queueing import give_packet, set_event, take_packet
+    from penstock.fabric.state import (
+        DATA,
+        DATA_LANE,
+        KEY_BITS,
+        NEVER,
+        NO_PACKET,
+        hash31,
+        node_at,
+        queue_at,
+        ring_at,
+    )
+    from penstock.fabric.state import (
+        port_at as line_at,
+    )
+    from penstock.fabric.switch import arm, pause_port, pause_queue, resume_port, resume_queue, send
+    from penstock.vswitch.dataplane.flowtable import find_flow, new_flow, owner_of
+    from penstock.vswitch.dataplane.forward import SAMPLE_NS, drop, measure, set_limits
+    from penstock.vswitch.dataplane.parse import parse
+    from penstock.vswitch.dataplane.schedule import activate, take_head
+    from penstock.vswitch.dataplane.state import (
+        BAD_DESCRIPTOR,
+        MALFORMED,
+        NO_QUEUE,
+        PAUSED,
+        SPOOFED,
+        TOO_LONG,
+        UP,
+        announce,
+        flow_at,
+        flow_end,
+        input_at,
+        nothing,
+        port_at,
+        short_at,
+        view_of,
+    )
+    from penstock.vswitch.dataplane.worker import next_word
+    from penstock.vswitch.memory.layout import (
+        CLOSED,
+        buffer_of,
+        bytes_at,
+        descriptor,
+        length_of,
+        load64,
+        low,
+        memcpy,
+        mixed,
+        store64,
+        word_at,
+    )
+    from penstock.vswitch.memory.rings import give_buffer, open_queue, push, take_buffer
+    from penstock.vswitch.schemes.state import (
+        FAR_FLOW,
+        FULL_BIT,
+        MOST_NAMES,
+        RETRY_PS,
+        bytes_of,
+        carried_by,
+        carried_key,
+        far_at,
+        no_queue,
+        sender_of,
+        set_short,
+    )
+
+if not cython.compiled:
     raise ImportError("penstock.vswitch.schemes.edge works compiled only: run python setup.py build_ext --inplace")
 
 
@@ -101,7 +168,7 @@ def fetch(f, edge, port, number):
         frame = bytes_of(f, pkt)
         memcpy(frame, bytes_at(view.buffer[0], buffer * view.buffer_bytes), length)
         fate = address(f, port, pkt, length)
-        if fate == -1 - NO_QUEUE:               # its receiver has no queue for one more flow
+        if fate == -1 - NO_QUEUE:  # its receiver has no queue for one more flow
             give_packet(f.engine, pkt)
             input.held = word
             edge.retry = 1
@@ -268,7 +335,7 @@ def mark(frame):
     word = short_at(frame, at)
     if kind == 0x0800 and (word & 3) in (1, 2):
         set_short(frame, at, word | 3)
-        total = (short_at(frame, at + 10) ^ 0xFFFF) + (word ^ 0xFFFF) + (word | 3)     # RFC 1624
+        total = (short_at(frame, at + 10) ^ 0xFFFF) + (word ^ 0xFFFF) + (word | 3)  # RFC 1624
         total = (total & 0xFFFF) + (total >> 16)
         total = (total & 0xFFFF) + (total >> 16)
         set_short(frame, at + 10, total ^ 0xFFFF)
@@ -283,7 +350,7 @@ def store(f, edge, pkt):
     if edge.port < 0:
         return discard(f, edge, pkt)
     flow = find_flow(w, carried_key(carried))
-    if not flow:                                # forgotten while this frame was on its way
+    if not flow:  # forgotten while this frame was on its way
         source = port_at(w, carried.source)
         number = flow_number(f, source, carried_key(carried)) if source.state == UP else -1
         if number < 0:

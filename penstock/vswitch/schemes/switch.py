@@ -13,21 +13,51 @@ import select
 
 import cython
 
+if not cython.compiled:
+    from penstock.fabric.queueing import give_packet
+    from penstock.fabric.state import NO_PACKET, node_at, queue_at
+    from penstock.fabric.state import port_at as line_at
+    from penstock.vswitch.dataplane.schedule import activate
+    from penstock.vswitch.dataplane.state import MOST_ADDRESSES, MOST_PORTS, PAUSED, UP, free, input_at, numbers, port_at, stopped
+    from penstock.vswitch.dataplane.switch import Switch
+    from penstock.vswitch.memory.layout import now_ns
+    from penstock.vswitch.schemes.clock import is_empty
+    from penstock.vswitch.schemes.edge import relieve
+    from penstock.vswitch.schemes.state import FAR, edge_at, edge_of_port, far_at, trunk_at
+    from penstock.vswitch.schemes.switch import (
+        bytes_of_packet,
+        carried_bytes,
+        flags,
+        loop_released,
+        new_edges,
+        new_fabric,
+        new_fars,
+        new_hands,
+        new_trunks,
+        no_hands,
+        no_node,
+        packet_of,
+        set_kernel_port,
+        set_world,
+        turn_to,
+        turns_of_fabric,
+    )
+
 from penstock.errors import SpecError, nearest
 from penstock.sim import results
 from penstock.sim.core.build import struct_sizes
 from penstock.units import parse_size
-from penstock.vswitch.support.scheme_network import Network, first_number, network, usable
 from penstock.vswitch.dataplane.switch import DEFAULTS, address_words
+from penstock.vswitch.support.scheme_network import Network, first_number, network, usable
 
 if not cython.compiled:
     raise ImportError("penstock.vswitch.schemes.switch works compiled only: run python setup.py build_ext --inplace")
 
 OWN = {"scheme": None, "buffer": "12MB", "frame": 2048, "packets": 32768, "seed": 1, "trace": False, "node": None, "secret": ""}
-MODE = "lossy"              # of the worker, which does not use it
+MODE = "lossy"  # of the worker, which does not use it
 DROP_NAMES = ["buffer", "refused", "line", "line_down", "no_route"]
-RENEW_PS = 1000 * 10**12    # the keys of events hold 2251 s: after 1000 s a new world is begun when this one is empty,
-LAST_PS = 2200 * 10**12     # and after 2200 s in any case
+RENEW_PS = 1000 * 10**12  # the keys of events hold 2251 s: after 1000 s a new world is begun when this one is empty,
+LAST_PS = 2200 * 10**12  # and after 2200 s in any case
 SECOND_PS = 10**12
 
 
@@ -169,7 +199,7 @@ class SchemeSwitch(Switch):
             edge.parked[i] = 0
         edge.port = -1
         region = Switch.detach(self, number)
-        relieve(f, edge)                # nobody is slow any more
+        relieve(f, edge)  # nobody is slow any more
         f.edge_of[number] = 0
         return region
 
@@ -187,8 +217,17 @@ class SchemeSwitch(Switch):
             f.mine[i] = node is None or place.get("node", 0) == node
         for i in range(nodes):
             f.mine[self.topo.hosts + i] = node is None or i == node
-        said = repr((self.scheme.key(), sorted(self.scheme.parameters().items()), self.topo.links.tolist(), self.topo.hosts,
-                     self.topo.buffer_bytes.tolist(), self.ours["frame"], self.ours["seed"]))
+        said = repr(
+            (
+                self.scheme.key(),
+                sorted(self.scheme.parameters().items()),
+                self.topo.links.tolist(),
+                self.topo.hosts,
+                self.topo.buffer_bytes.tolist(),
+                self.ours["frame"],
+                self.ours["seed"],
+            )
+        )
         f.digest = int.from_bytes(hashlib.blake2b(said.encode(), digest_size=8).digest(), "little")
         f.secret = int.from_bytes(hashlib.blake2b(str(self.ours["secret"]).encode(), digest_size=8).digest(), "little")
         far = port_at(self.w, FAR)
@@ -243,9 +282,18 @@ class SchemeSwitch(Switch):
         found = []
         for i, node in enumerate(self.peers):
             trunk = trunk_at(self.f, i)
-            found.append({"node": node, "sent": trunk.sent_frames, "came": trunk.came_frames, "lost": trunk.lost,
-                          "malformed": trunk.malformed - trunk.replayed, "replayed": trunk.replayed, "restarts": trunk.restarts,
-                          "no_memory": trunk.no_memory})
+            found.append(
+                {
+                    "node": node,
+                    "sent": trunk.sent_frames,
+                    "came": trunk.came_frames,
+                    "lost": trunk.lost,
+                    "malformed": trunk.malformed - trunk.replayed,
+                    "replayed": trunk.replayed,
+                    "restarts": trunk.restarts,
+                    "no_memory": trunk.no_memory,
+                }
+            )
         return found
 
     # ---- What there is ----
@@ -263,9 +311,17 @@ class SchemeSwitch(Switch):
         node = node_at(f.world, line.peer_node)
         ours = line_at(node, line.peer_slot)
         row = {f"dropped_{name}": ours.drops[k] for k, name in enumerate(DROP_NAMES)}
-        row |= {"pauses": line.pauses_received, "paused_ns": line.paused_ps // 1000, "frames_of_scheme": ours.frame_bytes // 64,
-                "pauses_sent": ours.pauses_sent, "held_late": edge.held_frames, "stops": edge.stop_total, "lost": edge.lost,
-                "longest_bytes": ours.max_bytes, "ecn_marks": ours.ecn_marks}
+        row |= {
+            "pauses": line.pauses_received,
+            "paused_ns": line.paused_ps // 1000,
+            "frames_of_scheme": ours.frame_bytes // 64,
+            "pauses_sent": ours.pauses_sent,
+            "held_late": edge.held_frames,
+            "stops": edge.stop_total,
+            "lost": edge.lost,
+            "longest_bytes": ours.max_bytes,
+            "ecn_marks": ours.ecn_marks,
+        }
         return row
 
     def port_row(self, number, most_queues=1 << 20):
@@ -299,7 +355,7 @@ class SchemeSwitch(Switch):
         f = self.f
         row = Switch.counters(self)
         row["stored_bytes"] = sum([node_at(f.world, i).buffer_used for i in range(f.edge_count, f.world.node_count)])
-        row["lost_bytes"] = self.lost_bytes         # at the end of a world that did not run empty
+        row["lost_bytes"] = self.lost_bytes  # at the end of a world that did not run empty
         row["links"] = self.links()
         row["packets"] = f.engine.packets
         row["error_of_scheme"] = f.engine.error

@@ -8,6 +8,32 @@ not what the other end of this link can have sent.
 import cython
 
 if not cython.compiled:
+    from penstock.fabric.queueing import give_frame, give_packet, set_event, take_frame, take_packet
+    from penstock.fabric.state import ACK, ADDRESSED, CONTROL, DATA_LANE, KEY_BITS, NO_PACKET, outbox_at
+    from penstock.fabric.state import port_at as line_at
+    from penstock.fabric.switch import pause_port, resume_port
+    from penstock.vswitch.dataplane.parse import parse
+    from penstock.vswitch.dataplane.state import LEVELS, byte_at
+    from penstock.vswitch.memory.layout import bytes_at, memcpy, mixed, word_from
+    from penstock.vswitch.ports.base import port_flush, port_receive, port_send
+    from penstock.vswitch.schemes.edge import note_next
+    from penstock.vswitch.schemes.state import (
+        FAR,
+        FULL_BIT,
+        bytes_of,
+        carried_by,
+        carried_key,
+        clear_wire,
+        has_type,
+        set_type,
+        state_of,
+        trunk_at,
+        wire_at,
+        wire_bytes,
+    )
+    from penstock.vswitch.schemes.trunk import FEW
+
+if not cython.compiled:
     raise ImportError("penstock.vswitch.schemes.trunk works compiled only: run python setup.py build_ext --inplace")
 
 
@@ -167,7 +193,7 @@ def accept(f, trunk, length):
     if missing < FEW:
         trunk.lost += missing
     else:
-        trunk.restarts += 1                     # numbers begin at the time of the start
+        trunk.restarts += 1  # numbers begin at the time of the start
     trunk.heard = wire.sequence
     pkt = take_frame(f.engine) if control else take_packet(f.engine)
     pkt.number = wire.number

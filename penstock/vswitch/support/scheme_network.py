@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from penstock.errors import SpecError, nearest
-from penstock.workload.flows import Flows
-from penstock.sim.config import HostConfig, Measure
 from penstock.composition import Composition, Scheme, declared, parse
+from penstock.errors import SpecError, nearest
+from penstock.sim.config import HostConfig, Measure
 from penstock.sim.simulate import Runner
 from penstock.topology.graph import Topology, make_links
 from penstock.units import parse_size, parse_time, ps_per_byte
+from penstock.workload.flows import Flows
 
-HEADER = 48             # of the simulator's packets; only schemes that look at payloads care
+HEADER = 48  # of the simulator's packets; only schemes that look at payloads care
 PLACE_KEYS = ("name", "rate", "delay", "node")
 LINK_KEYS = ("between", "rate", "delay", "ends")
 SWITCH_HOOKS = {"admit", "choose_path", "choose_queue", "choose_voq", "on_control", "on_dequeue", "on_enqueue", "on_timer"}
@@ -36,8 +36,10 @@ def usable(scheme: str | Scheme, parameters: Mapping[str, Any] | None = None) ->
         needs += sorted(set(SENDER_VERBS.findall(found.source)))
         if at_switch and needs:
             asked = ", ".join(needs)
-            raise SpecError(f'scheme "{made.name}": {name} needs its senders ({asked}), and applications at a switch are none of '
-                            f"its; take one that acts between switches, such as bfc, dqa, pfc or floodgate")
+            raise SpecError(
+                f'scheme "{made.name}": {name} needs its senders ({asked}), and applications at a switch are none of '
+                f"its; take one that acts between switches, such as bfc, dqa, pfc or floodgate"
+            )
         if needs:
             left_out.append(name)
     parts = {name: values for name, values in made.parts.items() if name not in left_out}
@@ -68,9 +70,16 @@ def network(places: Sequence[Mapping[str, Any]], links: Sequence[Mapping[str, An
         raise SpecError(f"nodes {sorted(nodes)}: must be numbered from 0 without a gap")
     switches = len(nodes)
     names = (*(str(place["name"]) for place in places), *(f"node{i}" for i in range(switches)))
-    return Topology(kind="file", hosts=hosts, switches=switches, links=make_links(*(np.array(c) for c in zip(*rows))),
-                    buffer_bytes=np.full(switches, parse_size(buffer, "switch.buffer")), names=names,
-                    tier=np.repeat([0, 1], [hosts, switches]), params={"file": "switch"})
+    return Topology(
+        kind="file",
+        hosts=hosts,
+        switches=switches,
+        links=make_links(*(np.array(c) for c in zip(*rows))),
+        buffer_bytes=np.full(switches, parse_size(buffer, "switch.buffer")),
+        names=names,
+        tier=np.repeat([0, 1], [hosts, switches]),
+        params={"file": "switch"},
+    )
 
 
 def known(table: Mapping[str, Any], keys: tuple[str, ...], where: str) -> None:
@@ -87,8 +96,10 @@ def number(value: Any, where: str) -> int:
 
 def line(table: Mapping[str, Any], where: str) -> tuple[int, int]:
     """(ps per byte, ps of delay) of a line."""
-    return (ps_per_byte(table.get("rate", "10Gbps"), f"{where}.rate"),
-            parse_time(table.get("delay", "1us"), f"{where}.delay", positive=True))
+    return (
+        ps_per_byte(table.get("rate", "10Gbps"), f"{where}.rate"),
+        parse_time(table.get("delay", "1us"), f"{where}.delay", positive=True),
+    )
 
 
 def first_number() -> int:
@@ -101,8 +112,17 @@ class Network(Runner):
 
     def __init__(self, topo: Topology, scheme: Scheme, frame: int, carried: int, seed: int, trace: bool) -> None:
         self.room = carried + frame
-        columns = {name: np.zeros(0, dtype=kind) for name, kind in
-                   (("start_ps", "i8"), ("src", "i4"), ("dst", "i4"), ("bytes", "i8"), ("class_id", "i1"), ("priority", "i1"))}
+        columns = {
+            name: np.zeros(0, dtype=kind)
+            for name, kind in (
+                ("start_ps", "i8"),
+                ("src", "i4"),
+                ("dst", "i4"),
+                ("bytes", "i8"),
+                ("class_id", "i1"),
+                ("priority", "i1"),
+            )
+        }
         flows = Flows(**columns, classes=("frames",))  # type: ignore[arg-type]
         if frame <= HEADER:
             raise SpecError(f"switch.frame = {frame}: must be more than {HEADER}")

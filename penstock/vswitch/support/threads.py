@@ -13,8 +13,9 @@ Answer = tuple[Any, BaseException | None]
 class Crew:
     """A thread per worker.  The first runs what Python asks for, while the others rest."""
 
-    def __init__(self, switch: Any, count: int, cpus: Sequence[int],
-                 on_nonsense: Callable[[list[str], list[Any]], None] | None) -> None:
+    def __init__(
+        self, switch: Any, count: int, cpus: Sequence[int], on_nonsense: Callable[[list[str], list[Any]], None] | None
+    ) -> None:
         self.switch, self.on_nonsense = switch, on_nonsense
         self.commands: collections.deque[tuple[Callable[[], Any], list[Answer], threading.Event]] = collections.deque()
         self.gate = threading.Condition()
