@@ -3,9 +3,10 @@
 Section 6.4: 12 flows, their rates by Zipf's law, to a receiver with 8 cores, one of which is slow; 11 flows are fast. Together
 they offer 95 Gbit/s in frames of 1500 B, which the switch's core can just carry (`penstock.vswitch.bench.costs`; the paper's
 switch has several cores). Flow 6 of 12 has the slow core to itself; each of the other cores has one or two flows and takes
-300 ns for a frame. How slow the slow core is the paper does not say: it takes a tenth to all of what its flow offers here. BESS has one
-receive queue of 1024 descriptors, which the cores share in order; Backdraft's regions have as many buffers. Senders
-offer on and on: what is held back in one queue delays no other. Virtual time.
+300 ns for a frame. How slow the slow core is the paper does not say: it takes a tenth to all of what its flow offers
+here. BESS has one
+receive queue of 1024 descriptors, which the cores share in order; Backdraft's regions have as
+many buffers. Senders offer on and on: what is held back in one queue delays no other. Virtual time.
 """
 
 from typing import Any

@@ -2,8 +2,8 @@
 
 The switch is the one that `penstock vswitch up` runs, with its shared memory, flow table and queues; applications are those of
 `penstock.vswitch.loadgen.apps`, in a `penstock.vswitch.loadgen.harness`. In virtual time every frame, doorbell and look
-takes the switch what `penstock.vswitch.bench.costs` has measured, so results are the same on each machine; scale "real" lets the switch and the
-applications work on two cores.
+takes the switch what `penstock.vswitch.bench.costs` has measured, so results are the same on each machine; scale
+"real" lets the switch and the applications work on two cores.
 
 BESS is the same switch with one transmit and one receive queue of 1024 slots for each application: its frames have the same
 addresses and ports, so that they are one flow to the switch. Doorbells stay on, which is cheaper for it than polling would be.
