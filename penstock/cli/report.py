@@ -22,6 +22,6 @@ def command(
     from penstock.report import html
 
     if out.suffix.lower() not in (".html", ".htm"):
-        raise SpecError(f"{out}: a report must end in .html")
+        raise SpecError("a report must end in .html", place=str(out))
     html.write(load(runs), out, title)
     typer.echo(f"written to {out}")

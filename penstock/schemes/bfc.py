@@ -5,6 +5,7 @@ leaves it lowers it.  0 -> 1 pauses that queue at the upstream switch or NIC, 1 
 should be paused is sent again every `refresh`, so that a lost pause or resume does no lasting harm.
 """
 
+title = "BFC"
 includes = ["dqa"]
 packet_state = {"counter_incr": "int16", "upstream_q": "int16"}
 port_state = {"pause_counter": "int32[upstreams]", "one_hop_bdp": "int64", "quiet": "int32"}

@@ -11,6 +11,7 @@ window follows it.  There F is estimated as echoes / (bytes on their way when th
 very first ACK is an increase too.
 """
 
+title = "DCTCP"
 includes = ["ecn", "pfc"]
 flow_state = {
     "w": "float64",

@@ -5,6 +5,7 @@ time after its last packet; `stochastic` hashes flows to queues (stochastic fair
 On Enqueue / On Dequeue are the paper's; flow_table is indexed by egress port and the hash of the flow.
 """
 
+title = "DQA"
 structs = {"entry": {"expires": "time", "size": "int32", "q_assignment": "int32"}}
 packet_state = {"entry": "int32"}
 node_state = {"sticky": "time", "queues": "int32", "words": "int32"}

@@ -5,6 +5,7 @@ up to K_min, with a chance that rises linearly to P_max at K_max, always beyond.
 What another scheme holds back from the port counts as queued there.
 """
 
+title = "ECN"
 parameters = {
     "k_min": ("bytes", "100KB", "no packet is marked up to this queue length (BFC section 6.2.1)"),
     "k_max": ("bytes", "400KB", "every packet is marked beyond this queue length (BFC section 6.2.1)"),

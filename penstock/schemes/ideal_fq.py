@@ -6,6 +6,7 @@ buffers.  Acknowledgements that ride with the data are a flow of their own.  A p
 share one; one that has 60000 active flows takes no more packets.
 """
 
+title = "IdealFQ"
 includes = ["window_cap"]
 structs = {"entry": {"key": "int32", "packets": "int32", "queue": "int32"}}
 port_state = {"active": "entry[65536]", "free": "int16[queues]", "spare": "int32", "unused": "int32", "shared": "int64"}

@@ -6,6 +6,7 @@ below the threshold.  A packet is refused only when the headroom is full too.  A
 be is said again every `refresh`, so that a frame lost on a bad link does not stop the port for ever.
 """
 
+title = "PFC"
 port_state = {
     "shared": "int64",
     "headroom": "int64",
