@@ -19,7 +19,7 @@ from pathlib import Path
 from frames import payload_of, udp
 
 from penstock.vswitch.client.client import connect
-from penstock.vswitch.daemon import protocol as messages
+from penstock.vswitch.daemon import protocol
 
 A, B, C = "10.0.0.1", "10.0.0.2", "10.0.0.3"
 FORK = multiprocessing.get_context("fork")
@@ -93,12 +93,12 @@ class Run:
                 self.foreign += 1
 
     def ports(self):
-        return {row["port"]: row for row in messages.ask(self.path, {"show": "ports"})["ports"]}
+        return {row["port"]: row for row in protocol.ask(self.path, {"show": "ports"})["ports"]}
 
     def left(self):
         """What there is still of one who has gone: memory, the port, flows from or to it."""
         regions = Path(f"/proc/{self.switch.pid}/maps").read_text().count("memfd:penstock")
-        flows = messages.ask(self.path, {"show": "flows"})["flows"]
+        flows = protocol.ask(self.path, {"show": "flows"})["flows"]
         return regions != 2 or "c" in self.ports() or any(f["from"] != "a" or f["to"] != "b" for f in flows)
 
     def kill_one(self, number):

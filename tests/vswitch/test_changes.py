@@ -12,7 +12,7 @@ from test_switch import switch_of
 from penstock.cli import main
 from penstock.errors import SpecError
 from penstock.vswitch.client.client import connect
-from penstock.vswitch.daemon import protocol as messages
+from penstock.vswitch.daemon import protocol
 
 A, B, C, D = "10.0.0.1", "10.0.0.2", "10.0.0.3", "10.0.0.4"
 CONTENT = {
@@ -67,7 +67,7 @@ def test_a_thousand_changes_lose_no_frame(path):
                 change |= {"port.b.addresses": [B] if moves else [D, B], "port.c.addresses": [C, D] if moves else [C]}
             if i % 5 == 0:
                 change["port.a.guarded"] = rng.random() < 0.5
-            messages.ask(path, {"set": change})
+            protocol.ask(path, {"set": change})
         over.set()
         threads[0].join(10)
         end = time.monotonic() + 20
@@ -76,7 +76,7 @@ def test_a_thousand_changes_lose_no_frame(path):
         quiet.set()
         for thread in threads[1:]:
             thread.join(10)
-        rows = {p["port"]: p for p in messages.ask(path, {"show": "ports"})["ports"]}
+        rows = {p["port"]: p for p in protocol.ask(path, {"show": "ports"})["ports"]}
     assert all(row["drops"] == {} and row["nonsense"] == 0 for row in rows.values())
     assert min(sent.values()) > 1000 and got["b"][D] and got["c"][D], "both have had the address"
     assert got["b"][B] == list(range(sent[B])) and got["c"][B] == []
@@ -141,9 +141,9 @@ def test_all_changes_or_none(path):
             ({"flows": 3}, "new start"),
         ):
             with pytest.raises(SpecError, match=message):
-                messages.ask(path, {"set": change})
+                protocol.ask(path, {"set": change})
             assert daemon.ports["b"]["addresses"] == [B, D] and daemon.switch.settings["th_goal"] == 4000
-            assert messages.ask(path, {"show": "ports"})["ports"][0]["addresses"] == [B, D]
+            assert protocol.ask(path, {"show": "ports"})["ports"][0]["addresses"] == [B, D]
 
 
 def test_set_from_the_command_line(path, capsys):

@@ -19,8 +19,7 @@ from frames import udp
 
 from penstock.errors import SpecError
 from penstock.vswitch.client.client import connect
-from penstock.vswitch.daemon import protocol as messages
-from penstock.vswitch.daemon import server as daemon_module
+from penstock.vswitch.daemon import protocol, server
 from penstock.vswitch.daemon.server import Daemon
 from penstock.vswitch.dataplane.switch import Switch
 from penstock.vswitch.memory.region import Region
@@ -95,7 +94,7 @@ def test_what_was_refused_leaves_nothing_behind(what):
         for _ in range(10):
             fd, shape = REFUSED[what]()
             with socket.socket(socket.AF_UNIX) as connection, pytest.raises(SpecError):
-                messages.converse(connection, path, {"attach": "a", "shape": shape}, (fd,))
+                protocol.converse(connection, path, {"attach": "a", "shape": shape}, (fd,))
             os.close(fd)
         end = time.monotonic() + 5
         while descriptors() > before and time.monotonic() < end:
@@ -135,7 +134,7 @@ def test_no_application_takes_the_queues_of_others():
 
 def test_a_request_must_come_within_its_time(monkeypatch):
     """A word now and then does not keep a connection."""
-    monkeypatch.setattr(daemon_module, "REQUEST_S", 0.3)
+    monkeypatch.setattr(server, "REQUEST_S", 0.3)
     with running() as (daemon, path), socket.socket(socket.AF_UNIX) as connection:
         connection.connect(path)
         start = time.monotonic()
@@ -145,9 +144,9 @@ def test_a_request_must_come_within_its_time(monkeypatch):
                 time.sleep(0.02)
         assert 0.2 < time.monotonic() - start < 3
         end = time.monotonic() + 5
-        while daemon.asking and time.monotonic() < end:
+        while daemon.requesting and time.monotonic() < end:
             time.sleep(0.01)
-        assert not daemon.asking
+        assert not daemon.requesting
 
 
 HOLD = """
@@ -175,11 +174,11 @@ def test_another_user_with_many_slow_connections():
         try:
             assert child.stdout.readline() == "held\n"
             end = time.monotonic() + 5
-            while daemon.asking[NOBODY] < daemon_module.MOST_OF_A_USER and time.monotonic() < end:
+            while daemon.requesting[NOBODY] < server.MOST_OF_A_USER and time.monotonic() < end:
                 time.sleep(0.01)
-            assert daemon.asking[NOBODY] <= daemon_module.MOST_OF_A_USER
+            assert daemon.requesting[NOBODY] <= server.MOST_OF_A_USER
             talk(path)
-            assert "mode" in messages.ask(path, {"show": "settings"})["settings"]
+            assert "mode" in protocol.ask(path, {"show": "settings"})["settings"]
         finally:
             child.kill()
             child.wait()
@@ -279,7 +278,7 @@ def test_who_wrote_nonsense_waits_before_he_comes_again():
                 c.region.tell(1 << 19, 1)
                 time.sleep(0.0002)
         with connect("c", path):
-            assert time.monotonic() - start > daemon_module.AGAIN_AFTER_NONSENSE_S
+            assert time.monotonic() - start > server.ATTACH_AFTER_ERRORS_S
         talk(path)
 
 

@@ -19,8 +19,8 @@ from frames import payload_of, udp
 from penstock.cli import main
 from penstock.errors import SpecError
 from penstock.vswitch.client.client import connect
-from penstock.vswitch.daemon import protocol as messages
-from penstock.vswitch.daemon.server import checked
+from penstock.vswitch.daemon import protocol
+from penstock.vswitch.daemon.config import validate_spec
 
 FORK = multiprocessing.get_context("fork")
 A, B, C = "10.0.0.1", "10.0.0.2", "10.0.0.3"
@@ -55,7 +55,7 @@ def switch(tmp_path_factory):
 
 
 def ports(path):
-    return {p["port"]: p for p in messages.ask(path, {"show": "ports"})["ports"]}
+    return {p["port"]: p for p in protocol.ask(path, {"show": "ports"})["ports"]}
 
 
 def gone(path, name, within=5.0):
@@ -90,7 +90,7 @@ def test_two_processes_and_a_slow_receiver(switch):
         assert found == list(range(count)) and child.exitcode == 0
         assert ports(path)["b"]["nonsense"] == 0
     gone(path, "b"), gone(path, "a")
-    last = [p for p in messages.ask(path, {"show": "detached"})["detached"] if p["port"] == "a"][-1]
+    last = [p for p in protocol.ask(path, {"show": "detached"})["detached"] if p["port"] == "a"][-1]
     assert last["received_frames"] == count and last["drops"] == {}
 
 
@@ -309,7 +309,7 @@ def test_drain_and_down(tmp_path, capsys):
 )
 def test_specs_may_be_anything(content, message):
     with pytest.raises(SpecError, match=message):
-        checked(content)
+        validate_spec(content)
 
 
 def test_a_switch_that_hangs_up_between_two_words(tmp_path):
@@ -328,5 +328,5 @@ def test_a_switch_that_hangs_up_between_two_words(tmp_path):
             thread = threading.Thread(target=hang_up)
             thread.start()
             with pytest.raises(SpecError, match="hung up"):
-                messages.ask(str(path), {"show": "x" * 4_000_000})
+                protocol.ask(str(path), {"show": "x" * 4_000_000})
             thread.join()

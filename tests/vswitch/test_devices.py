@@ -18,7 +18,7 @@ from penstock.errors import SpecError
 from penstock.vswitch.attach.lab import Namespace, veth
 from penstock.vswitch.client.client import connect
 from penstock.vswitch.client.plug import Plug
-from penstock.vswitch.daemon import protocol as messages
+from penstock.vswitch.daemon import protocol
 from penstock.vswitch.daemon.server import Daemon
 
 HERE, THERE, NATIVE = "10.77.0.1", "10.77.0.2", "10.77.0.3"
@@ -54,7 +54,7 @@ def plugged(tmp_path, headers=True, guard=True, **settings):
 
 
 def rows(daemon):
-    return {row["port"]: row for row in messages.ask(daemon.path, {"show": "ports"})["ports"]}
+    return {row["port"]: row for row in protocol.ask(daemon.path, {"show": "ports"})["ports"]}
 
 
 MODES = [("backdraft", True), ("backdraft", False), ("dpfq", True), ("pfc", True), ("lossy", True)]
@@ -167,7 +167,7 @@ def test_what_is_no_tap_is_refused(tmp_path):
         before = pipes()
         for fds, match in (((reader,), "not a TAP"), ((), "the file descriptor of a TAP"), ((reader, writer), "not a TAP")):
             with socket.socket(socket.AF_UNIX) as connection, pytest.raises(SpecError, match=match):
-                messages.converse(connection, daemon.path, {"plug": "a"}, fds)
+                protocol.converse(connection, daemon.path, {"plug": "a"}, fds)
         end = time.monotonic() + 5
         while pipes() != before:  # the daemon is in this process; it lets go after its answer
             assert time.monotonic() < end, "what was refused is kept"

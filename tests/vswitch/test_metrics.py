@@ -12,8 +12,7 @@ from test_switch import switch_of
 
 from penstock.errors import SpecError
 from penstock.vswitch.client.client import connect
-from penstock.vswitch.daemon import metrics
-from penstock.vswitch.daemon import protocol as messages
+from penstock.vswitch.daemon import config, metrics, protocol
 from penstock.vswitch.daemon.server import Daemon
 from penstock.vswitch.memory.region import Region
 
@@ -195,7 +194,7 @@ def test_the_page_is_served(tmp_path):
         answer, text = get(port)
         assert answer.status == 200 and answer.getheader("Content-Type") == metrics.CONTENT_TYPE
         assert parsed(text)[P + "port_received_frames_total", frozenset({"port": "a"}.items())] == 100
-        assert messages.ask(path, {"show": "ports"})["ports"][0]["received_frames"] == 100
+        assert protocol.ask(path, {"show": "ports"})["ports"][0]["received_frames"] == 100
     answer, text = get(port, method="HEAD")
     assert answer.status == 200 and text == "" and int(answer.getheader("Content-Length")) > 500
     assert get(port, "/")[0].status == 404 and get(port, "/metrics?x=1")[0].status == 200
@@ -218,8 +217,8 @@ def test_the_page_is_served(tmp_path):
 )
 def test_addresses(wrong):
     with pytest.raises(SpecError, match=r"switch\.metrics = .*must be an address"):
-        metrics.parse_address(wrong)
-    assert metrics.parse_address("[::1]:9464") == ("::1", 9464)
+        config.parse_address(wrong)
+    assert config.parse_address("[::1]:9464") == ("::1", 9464)
 
 
 def test_nanoseconds_stay_whole():

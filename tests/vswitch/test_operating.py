@@ -15,8 +15,7 @@ from test_switch import switch_of
 
 from penstock.cli import main
 from penstock.vswitch.client.client import connect
-from penstock.vswitch.daemon import operations as operating
-from penstock.vswitch.daemon import protocol as messages
+from penstock.vswitch.daemon import operations, protocol
 
 A, B, C = "10.0.0.1", "10.0.0.2", "10.0.0.3"
 
@@ -51,7 +50,7 @@ def test_what_is_left_is_counted():
         assert all(q["frames"] <= sent[number][0] for number, q in row["waiting_by_queue"].items())
     assert row["waiting_frames"] > 300 and delivered["not_taken_frames"] > 8
     switch.detach_name("a")
-    assert {k: switch.detached[-1][k] for k in operating.LEFT} == row
+    assert {k: switch.detached[-1][k] for k in operations.LEFT} == row
     total = 0
     while found := b.receive(64):
         total += len(found)
@@ -79,10 +78,10 @@ def test_memory_may_hold_anything(seed):
 @pytest.mark.parametrize("way", ["down", "SIGTERM"])
 def test_going_down_says_what_is_lost(tmp_path, capsys, way):
     process, path = started(tmp_path, "dpfq")
-    messages.ask(path, {"set": {"th_goal": "1KB", "th_over": "2KB", "th_net": "3KB"}})
+    protocol.ask(path, {"set": {"th_goal": "1KB", "th_over": "2KB", "th_net": "3KB"}})
     with connect("a", path) as a, connect("b", path):
         assert a.send_all(4, [udp(A, B, payload=bytes(958))] * 50) == 50
-        while messages.ask(path, {"show": "ports"})["ports"][0]["received_frames"] < 2:
+        while protocol.ask(path, {"show": "ports"})["ports"][0]["received_frames"] < 2:
             time.sleep(0.002)
         assert main(["vswitch", "drain", "--for", "0.2", "--socket", path]) == 1
         said = capsys.readouterr().out
@@ -101,7 +100,7 @@ def test_going_down_says_what_is_lost(tmp_path, capsys, way):
 def test_drain_waits(tmp_path, capsys):
     """Until the last frame is taken from those who send; what receivers have not taken is said."""
     process, path = started(tmp_path, "dpfq")
-    messages.ask(path, {"set": {"th_goal": "1KB", "th_over": "2KB", "th_net": "3KB"}})
+    protocol.ask(path, {"set": {"th_goal": "1KB", "th_over": "2KB", "th_net": "3KB"}})
     with connect("a", path) as a, connect("b", path) as b:
         a.send_all(0, [udp(A, B, payload=bytes(958))] * 30)
         got = []

@@ -9,7 +9,7 @@ import pytest
 from frames import payload_of, udp
 
 from penstock.errors import SpecError
-from penstock.vswitch.attach.devices import Device, checked
+from penstock.vswitch.attach.devices import Device, validate_device
 from penstock.vswitch.attach.open import open_link
 from penstock.vswitch.bench.two_switches import Servers
 from penstock.vswitch.dataplane.driver import attach_device
@@ -354,8 +354,8 @@ def test_a_peer_that_begins_anew():
 
 
 def test_what_a_specification_says_of_devices():
-    assert checked({}, "port 1") == {}
-    assert checked({"kind": "tap", "device": "tap0", "name": "a"}, "port 1") == {"kind": "tap", "device": "tap0"}
+    assert validate_device({}, "port 1") == {}
+    assert validate_device({"kind": "tap", "device": "tap0", "name": "a"}, "port 1") == {"kind": "tap", "device": "tap0"}
     for wrong, match in (
         ({"kind": "tab"}, "must be one of shm, tap.*did you mean 'tap'|must be one of"),
         ({"kind": "tap"}, "needs 'device'"),
@@ -366,7 +366,7 @@ def test_what_a_specification_says_of_devices():
         ({"kind": "tap", "device": "t", "prefix": 129}, "prefix"),
     ):
         with pytest.raises(SpecError, match=match):
-            checked(wrong, "port 1")
+            validate_device(wrong, "port 1")
 
 
 @pytest.mark.parametrize("secret", [b"", SECRET])

@@ -16,7 +16,7 @@ from penstock.vswitch.attach.lab import Namespace, veth
 from penstock.vswitch.bench.costs import Costs
 from penstock.vswitch.bench.rig import head
 from penstock.vswitch.client.client import connect
-from penstock.vswitch.daemon import protocol as messages
+from penstock.vswitch.daemon import protocol
 from penstock.vswitch.dataplane.switch import Switch
 from penstock.vswitch.loadgen.harness import World
 
@@ -216,7 +216,7 @@ def two_switches(tmp_path):
 
 
 def of_two(paths):
-    return [{row["port"]: row for row in messages.ask(path, {"show": "ports"})["ports"]} for path in paths]
+    return [{row["port"]: row for row in protocol.ask(path, {"show": "ports"})["ports"]} for path in paths]
 
 
 @needs("iperf3")

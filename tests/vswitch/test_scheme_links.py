@@ -11,7 +11,7 @@ from test_schemes import address, numbered, numbers_of
 from penstock.errors import SpecError
 from penstock.vswitch.attach.open import faults, open_link
 from penstock.vswitch.client.client import connect
-from penstock.vswitch.daemon import protocol as messages
+from penstock.vswitch.daemon import protocol
 from penstock.vswitch.daemon.server import Daemon
 from penstock.vswitch.memory.region import Region
 from penstock.vswitch.ports.base import Clock
@@ -209,7 +209,7 @@ def test_two_processes_over_udp(tmp_path):
 
 
 def ask(path, **message):
-    return messages.ask(path, message)
+    return protocol.ask(path, message)
 
 
 def test_a_link_to_another_process_has_two_ends(tmp_path):

@@ -17,10 +17,9 @@ import pytest
 from frames import udp
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
-from penstock.vswitch.client import capture as capturing
+from penstock.vswitch.client import capture
 from penstock.vswitch.client.client import connect
-from penstock.vswitch.daemon import doctor
-from penstock.vswitch.daemon import protocol as messages
+from penstock.vswitch.daemon import doctor, protocol
 from penstock.vswitch.daemon.server import Daemon
 from penstock.vswitch.daemon.systemd import Pulse, notify
 
@@ -156,15 +155,15 @@ print("down", flush=True)
         until = time.monotonic() + 10
         while time.monotonic() < until:
             try:
-                messages.ask(path, {"show": "ports"})
+                protocol.ask(path, {"show": "ports"})
                 break
             except Exception:
                 time.sleep(0.05)
         with connect("a", path) as a, connect("b", path) as b:
             done = {}
-            thread = threading.Thread(target=lambda: done.update(capturing.capture(["a"], None, count=20, path=path, seconds=10)))
+            thread = threading.Thread(target=lambda: done.update(capture.capture(["a"], None, count=20, path=path, seconds=10)))
             thread.start()
-            while not messages.ask(path, {"show": "captures"})["captures"]:
+            while not protocol.ask(path, {"show": "captures"})["captures"]:
                 time.sleep(0.005)
             assert a.send_all(0, [udp(A, B)] * 50, timeout=5) == 50
             got = 0
@@ -173,7 +172,7 @@ print("down", flush=True)
             thread.join(10)
             assert got == 50 and done["frames"] == 20
             change = {"th_net": "1MB", "port.a.addresses": [A, "10.9.0.1"]}
-            assert messages.ask(path, {"set": change})["settings"]["th_net"] == 10**6
+            assert protocol.ask(path, {"set": change})["settings"]["th_net"] == 10**6
             text = urllib.request.urlopen(f"http://127.0.0.1:{said[1]}/metrics", timeout=10).read().decode()
             assert len(list(text_string_to_metric_families(text))) > 20
         code = (
@@ -185,10 +184,10 @@ print("down", flush=True)
         child.kill()
         child.wait()
         until = time.monotonic() + 5
-        while messages.ask(path, {"show": "ports"})["ports"]:
+        while protocol.ask(path, {"show": "ports"})["ports"]:
             assert time.monotonic() < until, "the death of an application is not seen"
             time.sleep(0.01)
-        assert messages.ask(path, {"drain": True})["drained"]
+        assert protocol.ask(path, {"drain": True})["drained"]
         process.terminate()
         assert process.wait(20) == 0 and process.stdout.read() == "down\n"
     finally:
@@ -204,7 +203,7 @@ def test_a_drop_in_has_the_least_capability(file, ability, capability):
         pytest.skip(f"{ability} ports are not permitted here")
     text = (ROOT / "packaging" / file).read_text()
     assert re.search(rf"^AmbientCapabilities=CAP_{capability.upper()}$", text, re.M)
-    code = f"from penstock.vswitch import doctor; doctor._{ability}()"
+    code = f"from penstock.vswitch.daemon import doctor; doctor._{ability}()"
     for caps, works in ((f"-all,+{capability}", True), ("-all", False)):
         options = [f"--bounding-set={caps}", f"--inh-caps={caps}", "--no-new-privs"]
         done = subprocess.run(["setpriv", *options, sys.executable, "-c", code], capture_output=True, text=True)

@@ -13,8 +13,8 @@ from frames import payload_of, udp
 
 from penstock.errors import SpecError
 from penstock.vswitch.client.client import connect
+from penstock.vswitch.daemon.config import validate_spec
 from penstock.vswitch.daemon.server import Daemon
-from penstock.vswitch.daemon.server import checked as checked_spec
 from penstock.vswitch.dataplane.switch import Switch, checked
 from penstock.vswitch.memory.region import Region
 
@@ -296,7 +296,7 @@ def test_workers_may_be_anything(settings):
 )
 def test_cpus_may_be_anything(settings, message):
     with pytest.raises(SpecError, match=message):
-        checked_spec({"switch": settings, "port": [{"name": "a", "addresses": ["10.0.0.1"]}]})
+        validate_spec({"switch": settings, "port": [{"name": "a", "addresses": ["10.0.0.1"]}]})
 
 
 def test_a_region_needs_a_queue_for_every_worker():

@@ -1,11 +1,11 @@
-"""What the figures with two real switches share: two servers and the network between them, under one virtual clock.
+"""Two servers, each with a switch and applications, and the network between them, under one virtual clock.
 
-Each server has a switch with applications, as in `_switch`, and a port that leads over the network to the other one: two links
+Each server has a switch with applications, as in `rig`, and a port that leads over the network to the other one: two links
 and a physical switch between them. A server does not read its link while all 2048 buffers behind it are taken; frames then wait
 in the physical switch. That one is lossless, so that its own buffer fills and the sending server finds no room, or it drops.
 Where hardware would send PFC frames the reader, or the writer, tries again after 100 us: the frames counted here last as long.
 
-With `overlay` the two switches talk to each other: grants and Overlay Pause Frames. What frames cost a switch is in `_switch`;
+With `overlay` the two switches talk to each other: grants and Overlay Pause Frames. What frames cost a switch is in `rig`;
 between a port's memory and the link they cost nothing. The clock of the network goes in steps of a microsecond.
 """
 

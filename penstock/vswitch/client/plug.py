@@ -7,7 +7,7 @@ from typing import Any
 from penstock.vswitch.attach import devices
 from penstock.vswitch.attach.allowance import Allowance
 from penstock.vswitch.attach.open import open_port
-from penstock.vswitch.daemon import protocol as messages
+from penstock.vswitch.daemon import protocol
 from penstock.vswitch.linux import netns
 
 
@@ -21,26 +21,26 @@ class Plug:
     def __init__(
         self, port: str, tap: str = "tap0", prefix: int = 24, path: str | None = None, headers: bool = True, guard: bool = True
     ) -> None:
-        self.name, self.path = port, path or messages.default_socket()
+        self.name, self.path = port, path or protocol.default_socket()
         self.device = devices.Device(open_port("tap", name=tap, headers=headers), netns.here())
         self.connection = socket.socket(socket.AF_UNIX)
         self.connection.settimeout(15)
         try:
             self.device.table = Allowance() if guard else None
             fds = (self.device.port.fd, self.device.table.fd) if self.device.table else (self.device.port.fd,)
-            answer, came = messages.converse(self.connection, self.path, {"plug": port}, fds)
-            messages.close(came)
+            answer, came = protocol.converse(self.connection, self.path, {"plug": port}, fds)
+            protocol.close(came)
             self.addresses: list[str] = answer["addresses"]
             devices.set_up(tap, self.addresses if prefix else [], prefix, answer["others"])
             self.device.count_losses()
             if guard:
-                self.device.guard(self._flows, messages.ask(self.path, {"show": "settings"})["settings"])
+                self.device.guard(self._flows, protocol.ask(self.path, {"show": "settings"})["settings"])
         except BaseException:
             self.close()
             raise
 
     def _flows(self) -> list[dict[str, Any]]:
-        return list(messages.ask(self.path, {"show": "held", "port": self.name})["held"])
+        return list(protocol.ask(self.path, {"show": "held", "port": self.name})["held"])
 
     @property
     def gone(self) -> bool:

@@ -4,15 +4,15 @@ The text is made here: the format is small, and a client library would keep the 
 of flows, pauses and queues with drops the greatest are shown one by one, of the others the sum.
 """
 
-import contextlib
 import http.server
-import ipaddress
 import socket
 import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from penstock.errors import PenstockError, SpecError
+from penstock.vswitch.daemon.config import parse_address
+from penstock.vswitch.dataplane.switch import REASON_NAMES
 
 MOST = 50  # flows, pauses, and queues per port that are shown one by one
 CONTENT_TYPE = "application/openmetrics-text; version=1.0.0; charset=utf-8"
@@ -173,8 +173,6 @@ def _numbers(out: Page, prefix: str, row: Mapping[str, Any], labels: Mapping[str
 
 
 def _port(out: Page, row: Mapping[str, Any], most: int) -> None:
-    from penstock.vswitch.dataplane.switch import REASON_NAMES
-
     label = {"port": row["port"]}
     texts = {
         key: ",".join(map(str, value)) if isinstance(value, list) else value
@@ -245,16 +243,6 @@ def snapshot(switch: Any, most: int = MOST) -> dict[str, Any]:
         "captures": [each.row() for each in switch.captures],
         "totals": {port: dict(row) for port, row in switch.totals.items()},
     }
-
-
-def parse_address(text: Any) -> tuple[str, int]:
-    """ "127.0.0.1:9464" or "[::1]:9464"."""
-    host, colon, port = text.rpartition(":") if isinstance(text, str) else ("", "", "")
-    with contextlib.suppress(ValueError):
-        address = ipaddress.ip_address(host.removeprefix("[").removesuffix("]"))
-        if colon and port.isdigit() and int(port) < 65536 and (address.version == 6) == host.startswith("["):
-            return str(address), int(port)
-    raise SpecError(f'switch.metrics = {text!r}: must be an address and a port, such as "127.0.0.1:9464" or "[::1]:9464"')
 
 
 class Server:
