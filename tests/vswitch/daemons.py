@@ -16,5 +16,5 @@ def running(path, content):
         yield daemon
     finally:
         daemon.over.set()
-        thread.join(20)
+        thread.join(60)
         assert not thread.is_alive()

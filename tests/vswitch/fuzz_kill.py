@@ -104,7 +104,7 @@ class Run:
     def kill_one(self, number):
         child = FORK.Process(target=victim, args=(self.path, number, self.step), daemon=True)
         child.start()
-        end = time.monotonic() + 20
+        end = time.monotonic() + 120
         if self.step:
             self.instructions += stepped(child.pid, (number // 3) * 7 % 4000)
         else:
@@ -115,14 +115,14 @@ class Run:
                 self.pump()
         start = time.monotonic()
         os.kill(child.pid, signal.SIGKILL)
-        child.join(10)
+        child.join(60)
         while self.left():
             self.pump()
             assert time.monotonic() - start < 10, "what was a dead application's has not come back"
         self.times.append(time.monotonic() - start)
 
     def finish(self):
-        end = time.monotonic() + 20
+        end = time.monotonic() + 120
         while self.received < self.sent and time.monotonic() < end:
             self.pump()
         assert self.received == self.sent or self.sent - self.received < 200
@@ -131,7 +131,7 @@ class Run:
         self.a.close(), self.b.close()
         assert self.switch.poll() is None, "the switch has died"
         self.switch.send_signal(signal.SIGTERM)
-        assert self.switch.wait(20) == 0
+        assert self.switch.wait(60) == 0
         self.folder.cleanup()
 
     def report(self):

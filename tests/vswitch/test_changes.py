@@ -69,13 +69,13 @@ def test_a_thousand_changes_lose_no_frame(path):
                 change["port.a.guarded"] = rng.random() < 0.5
             protocol.ask(path, {"set": change})
         over.set()
-        threads[0].join(10)
-        end = time.monotonic() + 20
+        threads[0].join(60)
+        end = time.monotonic() + 120
         while sum(len(f) for by in got.values() for f in by.values()) < sum(sent.values()) and time.monotonic() < end:
             time.sleep(0.01)
         quiet.set()
         for thread in threads[1:]:
-            thread.join(10)
+            thread.join(60)
         rows = {p["port"]: p for p in protocol.ask(path, {"show": "ports"})["ports"]}
     assert all(row["drops"] == {} and row["nonsense"] == 0 for row in rows.values())
     assert min(sent.values()) > 1000 and got["b"][D] and got["c"][D], "both have had the address"
@@ -173,7 +173,7 @@ def test_reload(path, tmp_path, capsys):
         assert daemon.switch.settings["th_goal"] == 32000, "a key that is left out has its default"
         with connect("d", path) as other:
             app.send(0, [udp(A, C)])
-            assert len(other.receive(1, timeout=5)) == 1
+            assert len(other.receive(1, timeout=120)) == 1
             assert "port 'd': an application is attached" in reload(same + a + b)[1]
         for wrong, message in (
             ("flows = 7\n", "switch.flows"),
@@ -184,7 +184,7 @@ def test_reload(path, tmp_path, capsys):
         ):
             status, said = reload(same + 'th_goal = "1KB"\n' + wrong + a + b + d)
             assert status == 2 and message in said and daemon.switch.settings["th_goal"] == 32000
-        end = time.monotonic() + 5
+        end = time.monotonic() + 120
         while "d" in daemon.attached and time.monotonic() < end:
             time.sleep(0.005)
         assert reload(same + 'mode = "dpfq"\n' + a)[1] == "reloaded: mode dpfq, ports a\n"

@@ -43,7 +43,7 @@ def running():
         yield daemon, path
     finally:
         daemon.over.set()
-        thread.join(10)
+        thread.join(60)
         folder.rmdir()
     assert not thread.is_alive()
 
@@ -56,7 +56,7 @@ def talk(path):
     """Two honest applications exchange a frame."""
     with connect("a", path) as a, connect("b", path) as b:
         assert a.send(0, [udp(A, B, payload=b"hello")]) == 1
-        assert b.receive(1, timeout=5)[0][1].endswith(b"hello")
+        assert b.receive(1, timeout=120)[0][1].endswith(b"hello")
 
 
 def unsealed(shape):
@@ -96,7 +96,7 @@ def test_what_was_refused_leaves_nothing_behind(what):
             with socket.socket(socket.AF_UNIX) as connection, pytest.raises(SpecError):
                 protocol.converse(connection, path, {"attach": "a", "shape": shape}, (fd,))
             os.close(fd)
-        end = time.monotonic() + 5
+        end = time.monotonic() + 120
         while descriptors() > before and time.monotonic() < end:
             time.sleep(0.01)
         assert descriptors() <= before and not daemon.attached
@@ -115,7 +115,7 @@ def test_a_flood_of_descriptors():
                 with contextlib.suppress(OSError):
                     for _ in range(5):
                         socket.send_fds(connection, [b'{"x": '], [0] * count)
-        end = time.monotonic() + 5
+        end = time.monotonic() + 120
         while descriptors() > before and time.monotonic() < end:
             time.sleep(0.01)
         assert descriptors() <= before
@@ -143,7 +143,7 @@ def test_a_request_must_come_within_its_time(monkeypatch):
                 connection.sendall(b" ")
                 time.sleep(0.02)
         assert 0.2 < time.monotonic() - start < 3
-        end = time.monotonic() + 5
+        end = time.monotonic() + 120
         while daemon.requesting and time.monotonic() < end:
             time.sleep(0.01)
         assert not daemon.requesting
@@ -173,7 +173,7 @@ def test_another_user_with_many_slow_connections():
         child = subprocess.Popen([sys.executable, "-c", HOLD, path, str(NOBODY)], stdout=subprocess.PIPE, text=True)
         try:
             assert child.stdout.readline() == "held\n"
-            end = time.monotonic() + 5
+            end = time.monotonic() + 120
             while daemon.requesting[NOBODY] < server.MOST_OF_A_USER and time.monotonic() < end:
                 time.sleep(0.01)
             assert daemon.requesting[NOBODY] <= server.MOST_OF_A_USER
@@ -189,7 +189,7 @@ import json, os, socket, sys
 os.setuid(int(sys.argv[2]))
 for request in ({"show": "flows"}, {"show": "ports"}, {"set": {"burst": 1}}, {"down": True}, {"drain": True}):
     s = socket.socket(socket.AF_UNIX)
-    s.settimeout(5)
+    s.settimeout(60)
     s.connect(sys.argv[1])
     s.sendall(json.dumps(request).encode() + b"\\n")
     print(s.recv(65536).decode(), end="")
@@ -209,11 +209,11 @@ print("in")
 def test_another_user_may_attach_and_nothing_else():
     """Not even look: flows and rates are other people's business, and the worker waits while they are collected."""
     with running() as (daemon, path):
-        done = subprocess.run([sys.executable, "-c", ASK, path, str(NOBODY)], capture_output=True, text=True, timeout=20)
+        done = subprocess.run([sys.executable, "-c", ASK, path, str(NOBODY)], capture_output=True, text=True, timeout=120)
         answers = [json.loads(line) for line in done.stdout.splitlines()]
         assert len(answers) == 5 and all(set(a) == {"error"} and f"user {NOBODY}" in a["error"] for a in answers), done
         assert not daemon.draining and not daemon.over.is_set()
-        done = subprocess.run([sys.executable, "-c", ATTACH, path, str(NOBODY)], capture_output=True, text=True, timeout=20)
+        done = subprocess.run([sys.executable, "-c", ATTACH, path, str(NOBODY)], capture_output=True, text=True, timeout=120)
         assert done.stdout == "in\n", done.stderr
 
 
@@ -242,7 +242,7 @@ def test_without_descriptors_the_switch_goes_on(tmp_path):
         talk(path)
     finally:
         process.send_signal(signal.SIGTERM)
-        assert process.wait(20) == 0
+        assert process.wait(60) == 0
 
 
 def test_regions_are_given_back_without_the_worker():
@@ -254,11 +254,11 @@ def test_regions_are_given_back_without_the_worker():
                     for _ in range(200):
                         c.region.tell(1 << 19, 1)
                         time.sleep(0.0002)
-                    end = time.monotonic() + 5
+                    end = time.monotonic() + 120
                     while not c.gone and time.monotonic() < end:
                         time.sleep(0.001)
                     assert c.gone
-            end = time.monotonic() + 5
+            end = time.monotonic() + 120
             while (daemon.attached or mapped()) and time.monotonic() < end:
                 c = None
                 time.sleep(0.01)

@@ -51,7 +51,7 @@ def switch(tmp_path_factory):
     yield process, path
     assert process.poll() is None, "the switch has died"
     process.send_signal(signal.SIGTERM)
-    assert process.wait(20) == 0 and not Path(path).exists()
+    assert process.wait(60) == 0 and not Path(path).exists()
 
 
 def ports(path):
@@ -69,7 +69,7 @@ def gone(path, name, within=5.0):
 
 def send_numbers(path, count):
     with connect("a", path) as port:
-        assert port.send_all(0, [udp(A, B, payload=b"%d" % i) for i in range(count)], timeout=30) == count
+        assert port.send_all(0, [udp(A, B, payload=b"%d" % i) for i in range(count)], timeout=120) == count
         while port.waiting(0) and not port.gone:
             time.sleep(0.001)
 
@@ -81,12 +81,12 @@ def test_two_processes_and_a_slow_receiver(switch):
     with connect("b", path) as port:
         child = FORK.Process(target=send_numbers, args=(path, count), daemon=True)
         child.start()
-        found, end = [], time.monotonic() + 40
+        found, end = [], time.monotonic() + 120
         while len(found) < count and time.monotonic() < end:
-            found += [int(payload_of(f)) for _, f in port.receive(64, timeout=1)]
+            found += [int(payload_of(f)) for _, f in port.receive(64, timeout=120)]
             if len(found) % 5 == 0:
                 time.sleep(0.001)
-        child.join(10)
+        child.join(60)
         assert found == list(range(count)) and child.exitcode == 0
         assert ports(path)["b"]["nonsense"] == 0
     gone(path, "b"), gone(path, "a")
@@ -142,9 +142,9 @@ def test_an_application_killed_at_any_instant(switch):
                 sent += a.send(0, [udp(A, B, payload=b"%d" % sent)])
                 found += [int(payload_of(f)) for _, f in b.receive(64) if f[26:30] == bytes([10, 0, 0, 1])]
             os.kill(child.pid, signal.SIGKILL)
-            child.join(10)
+            child.join(60)
             times.append(gone(path, "c"))
-        end = time.monotonic() + 20
+        end = time.monotonic() + 120
         while len(found) < sent and time.monotonic() < end:
             found += [int(payload_of(f)) for _, f in b.receive(64, timeout=0.1) if f[26:30] == bytes([10, 0, 0, 1])]
         assert found == list(range(sent)) and sent > 100
@@ -223,7 +223,7 @@ def test_admission(switch):
 def test_a_request_may_be_anything(switch, data):
     _, path = switch
     with socket.socket(socket.AF_UNIX) as connection:
-        connection.settimeout(5)
+        connection.settimeout(60)
         connection.connect(path)
         try:
             connection.sendall(data)
@@ -243,14 +243,14 @@ def test_idle_costs_nearly_nothing(switch):
     process, path = switch
     with connect("a", path) as a, connect("b", path) as b:
         a.send(0, [udp(A, B)])
-        assert b.receive(1, timeout=2)
+        assert b.receive(1, timeout=120)
         time.sleep(0.5)
         before = cpu_seconds(process)
         time.sleep(2)
         assert (cpu_seconds(process) - before) / 2 < 0.03
         a.send(0, [udp(A, B)])
         start = time.monotonic()
-        assert b.receive(1, timeout=2) and time.monotonic() - start < 0.2, "and it wakes up at once"
+        assert b.receive(1, timeout=120) and time.monotonic() - start < 0.2, "and it wakes up at once"
     gone(path, "a"), gone(path, "b")
 
 
@@ -291,7 +291,7 @@ def test_drain_and_down(tmp_path, capsys):
         with pytest.raises(SpecError, match="drained"):
             connect("c", path)
         assert main(["vswitch", "down", "--socket", path]) == 0
-        assert process.wait(20) == 0 and a.gone
+        assert process.wait(60) == 0 and a.gone
 
 
 @pytest.mark.parametrize(

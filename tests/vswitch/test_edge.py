@@ -85,7 +85,7 @@ def test_the_filter_takes_one_flow_and_no_other(left):
         for source_port, (port, minor) in flows.items():
             htb.delete_filter(minor, FiveTuple(17, HERE, source_port, THERE, port))
             htb.set_class(minor, UNLIMITED)
-        end = time.monotonic() + 2
+        end = time.monotonic() + 120
         while any(size for size, _, _ in htb.waiting().values()) and time.monotonic() < end:
             time.sleep(0.01)
         assert blast(x) == 2000, "its socket is empty, and it has no class any longer"
@@ -137,7 +137,7 @@ def test_a_flow_gets_a_class_when_the_switch_pauses_it_and_loses_it_when_it_is_c
             assert rates.held, "its sender wants more: it stays"
             assert rates.rows()[0]["waiting_bytes"] > 10_000 and rates.dropped == 0
             rates.step([])  # the switch has forgotten the flow
-            end = time.monotonic() + 2
+            end = time.monotonic() + 120
             while rates.held and time.monotonic() < end:
                 rates.step([])
                 time.sleep(0.005)
@@ -446,7 +446,7 @@ def blaster_beside_a_fast_flow(with_edge, seconds=1.2):
         ]
         sent = [int(sender.stdout.readline()) for sender in senders]
         switch.left = {port: len(flow["queue"]) for (_, port), flow in switch.flows.items()}
-        end = time.monotonic() + 20
+        end = time.monotonic() + 120
         while time.monotonic() < end and not (switch.empty() and (not edges or not edges[0].rates.rows())):
             time.sleep(0.05)
         time.sleep(0.2)
@@ -485,7 +485,7 @@ def test_a_switch_that_reads_too_slowly_makes_all_senders_wait_and_lets_them_go_
             got += left.port.swallow(20)
             limited += edge.rates.rest_rate < UNLIMITED
             time.sleep(0.001)
-        sent, end = int(sender.stdout.readline()), time.monotonic() + 10
+        sent, end = int(sender.stdout.readline()), time.monotonic() + 120
         while time.monotonic() < end and (edge.rates.rest_rate < UNLIMITED or left.port.swallow(100)):
             got += left.port.swallow(1000)
             time.sleep(0.001)
@@ -562,7 +562,7 @@ def test_an_edge_tells_who_should_wait_and_ends_quietly_when_the_interface_has_g
         ):
             for _ in range(200):
                 sender.sendto(bytes(1000), ("127.0.0.1", SLOW))
-            end = time.monotonic() + 5
+            end = time.monotonic() + 120
             while not told and time.monotonic() < end:
                 time.sleep(0.001)
             assert told == [(SLOW, True)] and edge.error is None

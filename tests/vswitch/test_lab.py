@@ -87,7 +87,7 @@ def drain(*ports):
             port.receive()
 
 
-def check_same(a, b, frames, most=5.0):
+def check_same(a, b, frames, most=60.0):
     """All frames arrive as they were; what the kernel itself has to say (IPv6) is passed over.  Short frames may be padded."""
     out, end, i = [], time.monotonic() + most, 0
     offset = 10 if b.headers else 0
@@ -181,7 +181,7 @@ def test_a_tap_refuses_what_is_no_frame_and_counts_it(two):
 def ping(namespace, address, count, size=100):
     """Round-trip times in s of UDP datagrams, answered by PONG."""
     sock = namespace.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    sock.settimeout(2)
+    sock.settimeout(60)
     times = []
     with sock:
         for i in range(count):
@@ -343,7 +343,7 @@ def test_rate_feedback_makes_an_application_wait_instead_of_losing(two, library,
         thread.start()
         taken = serve_slowly(port, 1.0, 2, feedback)
         stop.set()
-        end = time.monotonic() + 5
+        end = time.monotonic() + 120
         while thread.is_alive() and time.monotonic() < end:
             port.receive()
         thread.join()

@@ -173,7 +173,7 @@ def test_what_others_add_to_a_row_is_there_too():
 
 
 def get(port, path="/metrics", method="GET"):
-    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
     connection.request(method, path)
     answer = connection.getresponse()
     return answer, answer.read().decode()
@@ -190,7 +190,7 @@ def test_the_page_is_served(tmp_path):
         a.send_all(0, [udp(A, B)] * 100)
         got = 0
         while got < 100:
-            got += len(b.receive(100, timeout=5))
+            got += len(b.receive(100, timeout=120))
         answer, text = get(port)
         assert answer.status == 200 and answer.getheader("Content-Type") == metrics.CONTENT_TYPE
         assert parsed(text)[P + "port_received_frames_total", frozenset({"port": "a"}.items())] == 100
@@ -207,7 +207,7 @@ def test_the_page_is_served(tmp_path):
     with pytest.raises(SpecError, match="cannot listen there"):
         Daemon({"switch": {"metrics": f"127.0.0.1:{port}"}, "port": ports}, path + "2")
     daemon.over.set()
-    thread.join(20)
+    thread.join(60)
     with pytest.raises(ConnectionRefusedError):
         get(port)
 

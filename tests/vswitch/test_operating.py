@@ -93,7 +93,7 @@ def test_going_down_says_what_is_lost(tmp_path, capsys, way):
             assert capsys.readouterr().out == f"lost: {waits}{delivered}down\n"
         else:
             process.send_signal(signal.SIGTERM)
-        assert process.wait(20) == 0
+        assert process.wait(60) == 0
         assert process.stdout.read() == f"lost: {waits}{delivered}down\n"
 
 
@@ -114,10 +114,10 @@ def test_drain_waits(tmp_path, capsys):
         taking.start()
         assert main(["vswitch", "drain", "--socket", path]) == 0
         said = capsys.readouterr().out
-        taking.join(10)
+        taking.join(60)
         assert said.endswith("drained: the switch has taken all that was sent\n") and a.waiting(0) == 0
         assert "port b: " in said and "delivered and not yet taken" in said
         assert main(["vswitch", "down", "--socket", path]) == 0
         assert "lost" not in (out := capsys.readouterr().out) and "port b: 2 frames, 2 KB, delivered" in out
-        assert process.wait(20) == 0
+        assert process.wait(60) == 0
         assert len(b.receive(64)) == 2, "the memory is the application's: what was delivered can still be taken"

@@ -419,7 +419,7 @@ def test_queues_of_flows_that_have_gone_are_given_to_others():
     def come(ports):
         for port in ports:
             assert wire.send(udp(B, A, port, payload=b"%d" % port))
-        end, found = time.monotonic() + 5, []
+        end, found = time.monotonic() + 120, []
         while len(found) < len(ports):
             switch.turns(20)
             found += [payload_of(frame) for _, frame in app.receive(100)]
@@ -430,7 +430,7 @@ def test_queues_of_flows_that_have_gone_are_given_to_others():
         ports = range(1000 + 6 * k, 1006 + 6 * k)
         assert sorted(come(ports)) == sorted(b"%d" % port for port in ports)
         assert switch.ports()[1]["device"]["shared_queues"] == 0
-        end = time.monotonic() + 5
+        end = time.monotonic() + 120
         while switch.flows() or any(switch.drives[1].behind()):  # until all of them are forgotten
             app.receive(1)
             switch.turns(20)

@@ -33,7 +33,7 @@ def random_frames(seed, count, sizes=SIZES, headers=False):
     ]
 
 
-def pass_through(a, b, frames, most=5.0, window=64):
+def pass_through(a, b, frames, most=60.0, window=64):
     """What comes out of b when all of these go into a."""
     out, end, i = [], time.monotonic() + most, 0
     while len(out) < len(frames) and time.monotonic() < end:
@@ -134,7 +134,7 @@ def test_udp_over_ipv6():
 
 def echo(local, peer, count):
     with open_port("udp", local=local, peer=peer, headers=False) as port:
-        end = time.monotonic() + 20
+        end = time.monotonic() + 120
         while count and time.monotonic() < end:
             frame = port.receive()
             if frame is None:
@@ -154,7 +154,7 @@ def test_udp_between_two_processes():
     with a:
         time.sleep(0.1)
         frames = random_frames(5, 2000, [*SIZES, 9000])
-        end = time.monotonic() + 30
+        end = time.monotonic() + 120
         while a.counters["frames_in"] == 0 and time.monotonic() < end:  # until the other is there
             a.send(frames[0])
             a.flush()
@@ -168,7 +168,7 @@ def test_udp_between_two_processes():
         out += pass_through(a, a, frames[1 : 1999 - extra], 20)
         assert [f[::-1] for f in out] == frames[: 1999 - extra]
     process.terminate()
-    process.join(10)
+    process.join(60)
 
 
 # ---- Links ----
@@ -223,7 +223,7 @@ def test_a_link_between_two_threads():
 
     thread = threading.Thread(target=sender)
     thread.start()
-    end = time.monotonic() + 20
+    end = time.monotonic() + 120
     out = []
     while len(out) < len(frames) and time.monotonic() < end:
         if (frame := b.receive()) is not None:

@@ -212,7 +212,7 @@ def test_idle_flows_are_forgotten_and_their_rings_come_back():
             switch.turns(20)
             b.receive(1000)
         assert len(switch.flows()) <= 40
-        end = time.monotonic() + 5
+        end = time.monotonic() + 120
         while switch.flows() and time.monotonic() < end:
             time.sleep(0.002)
             switch.turns(2)
@@ -270,7 +270,7 @@ def test_settings_change_while_it_runs_and_nothing_is_lost():
                 "burst": 1 + i % 40,
             }
             assert switch.call(lambda c=changes: switch.set(c))["th_over"] == 3 * goal
-    end = time.monotonic() + 10
+    end = time.monotonic() + 120
     while len(found) < sent and time.monotonic() < end:
         found += [number(f) for _, f in b.receive(100)]
     assert found == list(range(sent)) and sent > 1000 and not switch.call(lambda: drops(switch))
@@ -386,7 +386,7 @@ def test_an_application_that_lies_harms_itself_only(mode, seed, workers):
     assert found == list(range(sent)) and sent > 500
     assert (detached > 0 or switch.ports()[2]["nonsense"] > 0) and b.broken == 0
     switch.detach(2)
-    end = time.monotonic() + 5
+    end = time.monotonic() + 120
     while switch.flows() and time.monotonic() < end:
         switch.turns(2)
         b.receive(1000)

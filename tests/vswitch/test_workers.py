@@ -59,7 +59,7 @@ class Talk:
                     self.got[s, t] += 1
 
     def finish(self):
-        end = time.monotonic() + 20
+        end = time.monotonic() + 120
         while self.got != self.sent and time.monotonic() < end:
             self.receive(200)
         assert self.got == self.sent
@@ -139,7 +139,7 @@ def test_idle_flows_of_all_workers_are_forgotten():
             switch.turns(2)
             talk.receive(500)
         assert talk.got == talk.sent
-        end = time.monotonic() + 5
+        end = time.monotonic() + 120
         while switch.flows() and time.monotonic() < end:
             time.sleep(0.002)
             switch.turns(2)
@@ -185,7 +185,7 @@ def test_nonsense_told_to_the_second_worker_detaches():
     for _ in range(200):
         liar.tell(1 << 19, 1)
         time.sleep(0.0001)
-    end = time.monotonic() + 10
+    end = time.monotonic() + 120
     while "d" in switch.names.values() and time.monotonic() < end:
         liar.tell(1 << 19, 1)
         time.sleep(0.001)
@@ -229,7 +229,7 @@ def test_a_liar_while_both_run(name):
     switch.call(lambda: switch.detach_name(name))
     talk.finish()
     assert min(talk.sent.values()) > 20
-    end = time.monotonic() + 20
+    end = time.monotonic() + 120
     while switch.call(switch.counters)["flows"] and time.monotonic() < end:
         for other in others:
             apps[other].receive(1000)
@@ -267,7 +267,7 @@ def test_a_killed_application_is_gone_and_others_talk_on(tmp_path):
                     talk.receive(200)
                 os.kill(child.pid, signal.SIGKILL)
                 child.join()
-                end = time.monotonic() + 5
+                end = time.monotonic() + 120
                 while "d" in daemon.switch.names.values() and time.monotonic() < end:
                     time.sleep(0.001)
                 assert "d" not in daemon.switch.names.values()
