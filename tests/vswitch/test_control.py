@@ -262,7 +262,7 @@ def test_regions_are_given_back_without_the_worker():
             while (daemon.attached or mapped()) and time.monotonic() < end:
                 c = None
                 time.sleep(0.01)
-            assert not daemon.attached and not mapped() and not daemon.leaving
+            assert not daemon.attached and not mapped() and not daemon.detached_regions
         assert daemon.switch.detached[-1]["state"] == "nonsense"
 
 
