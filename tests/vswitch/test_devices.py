@@ -6,13 +6,13 @@ import os
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
-from daemons import running
+from daemons import ended, running
 from frames import payload_of, udp
 from test_lab import FORBIDDEN, PONG
+from waiting import Stopwatch, until
 
 from penstock.errors import SpecError
 from penstock.vswitch.attach.lab import Namespace, veth
@@ -69,14 +69,14 @@ def test_datagrams_there_and_back(tmp_path, mode, headers):
             s.settimeout(60)
             took = []
             for i in range(200):
-                began = time.perf_counter()
+                watch = Stopwatch(pong.pid)
                 s.sendto(b"%d" % i + bytes(i), (THERE, 9000))
                 assert s.recv(2000) == b"%d" % i + bytes(i)
-                took.append(time.perf_counter() - began)
+                took.append(watch.elapsed())
         found = rows(daemon)
         assert all(found[n]["received_frames"] == found[n]["sent_frames"] == 200 and not found[n]["drops"] for n in "ab")
         assert found["a"]["device"]["malformed"] == 0
-        assert sorted(took)[100] < 0.1, "half of the round trips take less than 100 ms, on the busiest machine"
+        assert sorted(took)[100] < 0.1, "half of the round trips take less than 100 ms"
 
 
 @pytest.mark.parametrize("family, address", [(socket.AF_INET, THERE), (socket.AF_INET6, SIX_THERE)])
@@ -129,8 +129,11 @@ def test_only_addresses_of_the_switch_are_answered_for(tmp_path):
             assert s.recv(10) == b"x"
         assert rows(daemon)["a"]["device"]["answered"] == 1
         with left.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+            s.settimeout(60)
             s.sendto(b"x", ("10.77.0.99", 9))
-            time.sleep(0.2)
+            until(lambda: "FAILED" in left.run("ip", "neighbour", "show", "10.77.0.99"), "the kernel has given up asking")
+            s.sendto(b"x", (THERE, 9000))
+            assert s.recv(10) == b"x", "which the switch has read after the questions"
         device = rows(daemon)["a"]["device"]
         assert device["answered"] == 1 and device["frames_in"] > 0 and not rows(daemon)["a"]["drops"]
 
@@ -142,14 +145,9 @@ def test_a_killed_plug_and_one_after_it(tmp_path):
             f"with Namespace() as n, n.inside(), Plug('c', path={daemon.path!r}): print('in', flush=True); time.sleep(60)"
         )
         for _ in range(3):
-            child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, env={**os.environ})
-            assert child.stdout.readline().strip() == "in" and "c" in rows(daemon)
-            child.kill()
-            child.wait()
-            child.stdout.close()
-            began = time.monotonic()
-            while "c" in rows(daemon):
-                assert time.monotonic() < began + 5
+            with ended(subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)) as child:
+                assert child.stdout.readline().strip() == "in" and "c" in rows(daemon)
+            until(lambda: "c" not in rows(daemon))
 
 
 def pipes():
@@ -168,9 +166,7 @@ def test_what_is_no_tap_is_refused(tmp_path):
         for fds, match in (((reader,), "not a TAP"), ((), "the file descriptor of a TAP"), ((reader, writer), "not a TAP")):
             with socket.socket(socket.AF_UNIX) as connection, pytest.raises(SpecError, match=match):
                 protocol.converse(connection, daemon.path, {"plug": "a"}, fds)
-        end = time.monotonic() + 120
-        while pipes() != before:  # the daemon is in this process; it lets go after its answer
-            assert time.monotonic() < end, "what was refused is kept"
+        until(lambda: pipes() == before, "what was refused is not kept")  # the daemon closes it after its answer
         os.close(reader)
         os.close(writer)
         with Namespace() as space, space.inside(), pytest.raises(SpecError, match="none of that name"):
@@ -208,9 +204,7 @@ def test_a_recording_is_replayed_through_the_switch(tmp_path):
         {"name": "b", "addresses": [THERE], "kind": "pcap", "write": str(tmp_path / "out.pcapng")},
     ]
     with running(tmp_path / "switch.sock", {"port": spec}) as daemon:
-        end = time.monotonic() + 120
-        while rows(daemon)["b"]["device"]["frames_out"] < 50:
-            assert time.monotonic() < end
+        until(lambda: rows(daemon)["b"]["device"]["frames_out"] >= 50)
     from penstock.vswitch.attach.pcapfile import read_frames
 
     assert len(read_frames(tmp_path / "out.pcapng")) == 50

@@ -61,12 +61,11 @@ class Namespace(Place):
         self.close()
 
     def close(self) -> None:
-        """End its programs and let go of it."""
+        """End its programs, with the processes that they have started, and let go of it."""
         for program in self.programs:
             if program.poll() is None:
                 with contextlib.suppress(ProcessLookupError):
-                    program.send_signal(signal.SIGCONT)
-                    program.kill()
+                    os.killpg(program.pid, signal.SIGKILL)
             program.wait()
             if program.stdout:
                 program.stdout.close()
@@ -84,11 +83,11 @@ class Namespace(Place):
         return done.stdout
 
     def start(self, *command: str) -> "subprocess.Popen[str]":
-        """A program in the background, ended with the namespace."""
+        """A program in the background, in a process group of its own, ended with the namespace."""
         if not shutil.which(command[0]):
             raise PenstockError(f"{command[0]} is not installed; the laboratory needs it")
         with self.inside():
-            program = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+            program = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, process_group=0)
         self.programs.append(program)
         return program
 
