@@ -365,11 +365,11 @@ class Run:
         )
 
 
-def run(seed, mode, turns, seconds, doorbells=True):
-    """So many turns and so many seconds at least."""
+def run(seed, mode, turns, seconds, doorbells=True, lives=5):
+    """So many turns, seconds and hostile applications at least."""
     one, end = Run(seed, mode, doorbells), time.monotonic() + seconds
     try:
-        while one.turns < turns or time.monotonic() < end:
+        while one.turns < turns or one.lives < lives or time.monotonic() < end:
             one.life()
         one.check(True)
     finally:

@@ -7,6 +7,7 @@ import time
 
 import pytest
 from test_schemes import address, numbered, numbers_of
+from waiting import until
 
 from penstock.errors import SpecError
 from penstock.vswitch.attach.open import faults, open_link
@@ -197,8 +198,7 @@ def test_two_processes_over_udp(tmp_path):
                 del slow[: a.send(0, slow[:32])]
                 got += b.receive(64, timeout=0.001)
             assert numbers_of(got) == list(range(4000))
-            time.sleep(0.1)  # what BFC repeats, it repeats for a while
-            rows = [ask(path, show="counters")["counters"]["links"][0] for path in paths]
+            rows = until(lambda: rows_that_agree(paths), "what BFC repeats, it repeats for a while")
             assert rows[1]["came"] == rows[0]["sent"] >= 4500 and rows[1]["sent"] == rows[0]["came"] > 0
             assert not any(row["malformed"] or row["lost"] or row["replayed"] for row in rows)
     finally:
@@ -206,6 +206,12 @@ def test_two_processes_over_udp(tmp_path):
             daemon.over.set()
             thread.join(60)
             assert not thread.is_alive()
+
+
+def rows_that_agree(paths):
+    """The counters of both ends of the link, once nothing is under way."""
+    rows = [ask(path, show="counters")["counters"]["links"][0] for path in paths]
+    return rows if rows[1]["came"] == rows[0]["sent"] and rows[1]["sent"] == rows[0]["came"] else None
 
 
 def ask(path, **message):
