@@ -46,7 +46,7 @@ IFF_TAP, IFF_NO_PI, IFF_VNET_HDR = 0x0002, 0x1000, 0x4000
 
 
 class Device:
-    """An open device and what the switch must know of it."""
+    """An open device, with the properties that a port of the switch takes from it."""
 
     def __init__(
         self, port: Port, place: netns.Place | None = None, mac: bytes | str | None = None, window: int = 0, secret: bytes = b""
@@ -55,7 +55,7 @@ class Device:
         self.epoch = time.time_ns()
         self.table: Allowance | None = None
         self.edge: Edge | None = None
-        self.drive: Any = None  # set when a switch has it
+        self.drive: Any = None  # set when it is attached to a switch
 
     @property
     def shape(self) -> dict[str, int]:
@@ -63,7 +63,7 @@ class Device:
         return {**SHAPE, "buffer_bytes": LONGEST[self.port.headers]}
 
     def guard(self, read_flows: Callable[[], Iterable[Mapping[str, Any]]], settings: Mapping[str, Any]) -> None:
-        """Keep the kernel from losing anything at a TAP, in both directions, as long as it is open."""
+        """Start an Edge, which keeps the kernel from losing frames at a TAP, in both directions, until `release`."""
         edge = Edge(
             self.port.name,
             self.place,
@@ -80,13 +80,13 @@ class Device:
         self.count_losses()
 
     def count_losses(self) -> None:
-        """From now on: while an interface is being set up, the kernel may lose announcements of its own."""
+        """Count losses from now on: while an interface is set up, the kernel may lose frames of its own (IPv6 announcements)."""
         name, place = self.port.name, self.place
         before = device_losses(name, place)["tx_dropped"]
         self.port.losses = lambda: device_losses(name, place)["tx_dropped"] - before
 
     def release(self) -> None:
-        """Let senders and receivers go: nobody looks after them any longer."""
+        """End the edge: senders and receivers have no limits any longer."""
         if self.edge:
             if self.drive:
                 self.drive.edge = None
@@ -105,7 +105,7 @@ class Device:
 
 
 def validate_device(table: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """What a [[port]] says of its device; empty: it has none, applications attach to it."""
+    """The device keys of a [[port]], checked; empty: it is a port of native applications (kind shm)."""
     kind = table.get("kind", "shm")
     known = ("shm", *OPTIONS)
     if kind not in known:
@@ -214,7 +214,7 @@ def mac_of(fd: int) -> bytes:
 
 
 def window_of(fd: int) -> int:
-    """What a peer may have under way: a third of the socket's memory, for a peer that begins anew may forget as much once."""
+    """Bytes that a peer may have in flight: a third of the socket's memory, for a restarted peer may send a window again."""
     sock = socket.socket(fileno=fd)
     try:
         return sock.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) // 3

@@ -143,7 +143,7 @@ class Edge:
         self.rates.__exit__(*error)
 
     def _repeat(self, work: Callable[[], float]) -> None:
-        """Until it is over; an interface that has gone ends it, and `error` says so."""
+        """Repeat `work` until `__exit__`; an error, such as an interface that is gone, ends it and is kept in `error`."""
         try:
             while not self.over.wait(work()):
                 pass
@@ -151,14 +151,14 @@ class Edge:
             self.error = e
 
     def step(self) -> float:
-        """Set the rates of flows; how long it is until the next time."""
+        """Update the rates of flows; returns the seconds until the next step."""
         standing, self.standing = self.standing and self.looks > 1, self.fd >= 0
         self.looks = 0
         self.rates.step(self.read_flows() if self.read_flows else (), standing)
         return self.period
 
     def look(self) -> float:
-        """Look at the sockets; how long it is until the next time: longer while nothing waits in any."""
+        """Poll the sockets; returns the seconds until the next poll, more while nothing waits in any."""
         self.standing = self.standing and bool(self.ring.poll(0))
         self.looks += 1
         self.sockets.look()
@@ -167,7 +167,7 @@ class Edge:
         return self.look_period if self.sockets.busy else self.idle_period
 
     def counters(self) -> dict[str, int]:
-        """What the edge does, and what was lost in spite of it since it was opened."""
+        """Counters of the edge, and what was lost in spite of it since it was opened."""
         return {
             "classes": len(self.rates.held),
             "classes_opened": self.rates.opened,

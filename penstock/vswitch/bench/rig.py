@@ -87,7 +87,7 @@ class Bench:
         return int(self.world.rpc(client, server, there, back, length=length, answer_length=answer_length, seed=port, **options))
 
     def run(self, warm_ms: float, ms: float) -> None:
-        """Virtual time: some that does not count, and some that does."""
+        """Run in virtual time: a warm-up that does not count, then the measurement (both in ms)."""
         self.world.run(1e6 * warm_ms)
         self.world.reset()
         self.world.run(1e6 * ms)

@@ -68,7 +68,7 @@ class Servers:
         self.before: Counts = {}
 
     def connect(self) -> None:
-        """Let each switch know the other's applications; to be called when all are there."""
+        """Tell each switch the addresses of the other's applications; call it when all applications exist."""
         for bench, other, port in zip(self.benches, reversed(self.benches), self.network.servers):
             known = [other.address(number) for number in range(len(other.regions))]
             attach_device(bench.switch, "network", Device(port, window=WINDOW if self.overlay else 0), known)
@@ -79,7 +79,7 @@ class Servers:
         self.near.world.stream(source, start, length=length, seed=port, **options)
 
     def run(self, ms: float) -> None:
-        """So much virtual time."""
+        """Run for so many ms of virtual time."""
         for _ in range(round(1e6 * ms / STEP_NS)):
             self.network.forward()
             for bench in self.benches:
@@ -87,7 +87,7 @@ class Servers:
             self.clock.ns += STEP_NS
 
     def reset(self) -> None:
-        """Results count from now on."""
+        """Count results from now on."""
         for bench in self.benches:
             bench.world.reset()
         self.before = self.totals()
@@ -95,11 +95,11 @@ class Servers:
     def totals(self) -> Counts:
         """Everything counted since the beginning."""
         near, far = (bench.switch.ports()[-1]["device"] for bench in self.benches)
-        spoken = far.get("overlay", {})
+        overlay = far.get("overlay", {})
         return {
             "server frames": far["waits_for_buffer"],
             "network frames": near["no_room"],
-            "overlay pauses": spoken.get("pauses_sent", 0),
+            "overlay pauses": overlay.get("pauses_sent", 0),
             "drops in the network": self.network.drops,
             "drops at switches": sum(bench.drops() for bench in self.benches),
             "sent": near["frames_out"],

@@ -153,7 +153,7 @@ def capture(
     tell: Callable[[Seen], None] | None = None,
     over: threading.Event | None = None,
 ) -> dict[str, Any]:
-    """Write down what passes ports (none named: all) until the time, the count or the switch is over, or `over` is set.
+    """Write the frames that pass ports (none named: all) to a file, for so many seconds or frames, or until `over` is set.
 
     With `drops` only frames that are dropped, their reasons as comments; `tell` is called with each frame. The answer says
     how many frames there were and how many were missed, because this process was too slow.

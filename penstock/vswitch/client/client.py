@@ -135,7 +135,7 @@ class Port:
         return bool(self.region.sleep())
 
     def clear(self) -> None:
-        """Forget that we were woken."""
+        """Clear the wake-up, so that `fileno()` is not readable until the next."""
         try:
             while self.wakeups.recv(4096):
                 pass

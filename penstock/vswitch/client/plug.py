@@ -14,8 +14,8 @@ from penstock.vswitch.linux import netns
 class Plug:
     """`with Plug("a"): ...`: a TAP in this thread's namespace is port a of a running switch.
 
-    What the kernel might lose at the device is looked after here, unless `guard` is false: senders that are too fast for the
-    switch wait in their sockets, frames for sockets that are full wait in the switch.
+    An Edge of this process keeps the kernel from losing frames at the device, unless `guard` is false: senders that are too fast
+    for the switch wait in their sockets, frames for full sockets wait in the switch.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class Plug:
         return bool(select.select([self.connection], [], [], 0)[0])
 
     def losses(self) -> dict[str, int]:
-        """What the kernel has lost behind the switch's back: at the device, and at sockets since it was plugged in."""
+        """Frames that the kernel has lost: at the device and its classes, and at sockets since it was plugged in."""
         lost = {"device": self.device.port.kernel_lost() or 0}
         if self.device.edge:
             counters = self.device.edge.counters()

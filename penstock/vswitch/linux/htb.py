@@ -1,4 +1,4 @@
-"""Classes of an interface, each with a rate (HTB), and filters that put a flow's packets into one; by netlink messages."""
+"""HTB over netlink: classes of an interface, each with a rate, and u32 filters that assign a flow to one."""
 
 import contextlib
 import errno
