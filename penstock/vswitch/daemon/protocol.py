@@ -1,4 +1,4 @@
-"""Messages between daemon and clients: a JSON object per line over a unix socket, descriptors with the first bytes of a line."""
+"""Messages between daemon and clients: a JSON object per line over a unix socket, descriptors with its first bytes."""
 
 import array
 import contextlib
