@@ -1,7 +1,7 @@
 """Out of the switch: how full the UDP sockets of applications are, so that frames wait in the switch instead of being lost.
 
 The kernel drops what comes to a socket whose buffer is full, and reports it to nobody.  A poll asks for all UDP sockets of a
-network namespace at once (NETLINK_SOCK_DIAG); the kernel's numbers are of memory, so a small frame counts much more than its bytes.
+network namespace at once (NETLINK_SOCK_DIAG); the numbers are of memory, so a small frame counts much more than its bytes.
 """
 
 import socket
