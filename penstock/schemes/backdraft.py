@@ -75,8 +75,7 @@ def send_pause(backdraft, node, port, queue, pkt):
     """An overlay pause frame to the sender of this packet."""
     mine = my_queue(backdraft, queue)
     frame = new_frame(node, backdraft.at.kind, PAUSE)
-    frame.slot = pkt.slot
-    frame.seq = pkt.number
+    about_flow(frame, pkt)
     what = my_frame(backdraft, frame)
     what.gap = receive_gap(backdraft, node, queue, pkt.size)
     th_goal = backdraft.th_goal + my_port(backdraft, port).raised
@@ -123,19 +122,19 @@ def on_control(backdraft, node, port, pkt):
     mine.told = node.now + what.pause
     mine.gap = what.gap
     if backdraft.with_rate:
-        flow.least_gap = what.gap
+        flow.fc_gap = what.gap
     hold_flow(node, flow, mine.told)
 
 
 def on_send(backdraft, node, flow, pkt):
     """The rate rises from the end of the pause on, evenly until it has doubled, and so on up to the line's."""
-    if flow.least_gap == 0.0:
+    if flow.fc_gap == 0.0:
         return
     mine = my_flow(backdraft, flow)
     line = port_at(node, 0).ps_per_byte
     while node.now - mine.told >= backdraft.recovery and mine.gap > line:
         mine.told += backdraft.recovery
         mine.gap = mine.gap / 2
-    flow.least_gap = mine.gap / (1.0 + float(max(node.now - mine.told, 0)) / backdraft.recovery)
-    if flow.least_gap <= line:
-        flow.least_gap = 0.0
+    flow.fc_gap = mine.gap / (1.0 + float(max(node.now - mine.told, 0)) / backdraft.recovery)
+    if flow.fc_gap <= line:
+        flow.fc_gap = 0.0

@@ -66,12 +66,12 @@ def on_dequeue(bfc, node, port, queue, pkt):
 
 
 def on_control(bfc, node, port, pkt):
-    if pkt.number == PAUSE:
-        pause_queue(node, port, pkt.slot, bfc.at.bit)
-    elif pkt.number == RESUME:
-        resume_queue(node, port, pkt.slot, bfc.at.bit)
+    if command_of(pkt) == PAUSE:
+        pause_queue(node, port, value_of(pkt), bfc.at.bit)
+    elif command_of(pkt) == RESUME:
+        resume_queue(node, port, value_of(pkt), bfc.at.bit)
     else:
-        obey_bitmap(bfc, node, port, pkt.slot, pkt.seq)
+        obey_bitmap(bfc, node, port, value_of(pkt), mask_of(pkt))
 
 
 def obey_bitmap(bfc, node, port, first, mask):

@@ -43,6 +43,7 @@ parameters = {
 presets = {
     # the HPCC paper's simulator at 100 Gbit/s; with the DCQCN paper's intervals; its shipped configuration file
     "ns3": {
+        "uses": ["ecn:ns3", "pfc:ns3"],
         "alpha_interval": "1us",
         "decrease_interval": "4us",
         "increase_interval": "300us",
@@ -52,15 +53,10 @@ presets = {
         "min_rate": "1Gbps",
         "clamp_target": False,
         "cut_at_once": False,
-        "ecn.k_min": "400KB",
-        "ecn.k_max": "1600KB",
-        "ecn.p_max": 0.2,
-        "ecn.per": "100Gbps",
-        "pfc.alpha": 0.125,
-        "pfc.reserve": 4096,
         "host.ack_priority": "data",
     },
     "ns3_paper": {
+        "uses": ["ecn:ns3", "pfc:ns3"],
         "alpha_interval": "50us",
         "decrease_interval": "50us",
         "increase_interval": "55us",
@@ -69,15 +65,10 @@ presets = {
         "r_hai": "200Mbps",
         "min_rate": "1Gbps",
         "clamp_target": False,
-        "ecn.k_min": "400KB",
-        "ecn.k_max": "1600KB",
-        "ecn.p_max": 0.2,
-        "ecn.per": "100Gbps",
-        "pfc.alpha": 0.125,
-        "pfc.reserve": 4096,
         "host.ack_priority": "data",
     },
     "config": {
+        "uses": ["ecn:ns3", "pfc:ns3"],
         "alpha_interval": "1us",
         "decrease_interval": "4us",
         "increase_interval": "900us",
@@ -87,12 +78,6 @@ presets = {
         "min_rate": "100Mbps",
         "clamp_target": False,
         "cut_at_once": False,
-        "ecn.k_min": "400KB",
-        "ecn.k_max": "1600KB",
-        "ecn.p_max": 0.2,
-        "ecn.per": "100Gbps",
-        "pfc.alpha": 0.125,
-        "pfc.reserve": 4096,
         "host.ack_priority": "data",
     },
 }
@@ -102,7 +87,7 @@ PHASE = 1000  # the clock of the cuts starts 1 ns after that of alpha
 
 def on_start(dcqcn, node, flow, pkt):
     mine = my_flow(dcqcn, flow)
-    mine.line = 8e12 / port_at(node, 0).ps_per_byte
+    mine.line = line_rate(node)
     mine.rate = mine.line
     mine.target = mine.line
     mine.increase_at = NEVER

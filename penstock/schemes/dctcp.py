@@ -36,28 +36,23 @@ parameters = {
 presets = {
     # the HPCC paper's simulator, 30 KB x Bw / 10 Gbit/s (section 5.1)
     "ns3": {
+        "uses": ["pfc:ns3"],
         "form": "rate",
         "min_rate": "1Gbps",
         "ecn.k_min": "300KB",
         "ecn.k_max": "300KB",
         "ecn.per": "100Gbps",
-        "pfc.alpha": 0.125,
-        "pfc.reserve": 4096,
         "host.ack_priority": "data",
     },
     # the BFC paper's baseline
-    "bfc": {"form": "rate", "g": 0.00390625, "r_ai": "500Mbps", "pfc.alpha": 0.125, "pfc.reserve": 4096},
+    "bfc": {"form": "rate", "g": 0.00390625, "r_ai": "500Mbps", "uses": ["pfc:ns3"]},
     # the Floodgate authors' simulator: DCQCN's marking instead of a step
     "floodgate": {
+        "uses": ["ecn:ns3", "pfc:ns3"],
         "form": "rate",
         "g": 0.00390625,
         "r_ai": "1Gbps",
-        "ecn.k_min": "400KB",
-        "ecn.k_max": "1600KB",
-        "ecn.p_max": 0.2,
-        "ecn.per": "100Gbps",
         "pfc.alpha": 0.25,
-        "pfc.reserve": 4096,
         "host.ack_priority": "data",
     },
     "slow_start": {"slow_start": 10},
@@ -78,7 +73,7 @@ def on_start(dctcp, node, flow, pkt):
     mine.alpha = dctcp.alpha
     mine.window_end = NONE
     mine.cwr_end = NONE
-    mine.line = 8e12 / port_at(node, 0).ps_per_byte
+    mine.line = line_rate(node)
     mine.rate = mine.line
     mine.w = dctcp.most
     if dctcp.slow_start > 0 and dctcp.form == WINDOW:

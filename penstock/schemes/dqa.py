@@ -51,7 +51,7 @@ def set_up_port(dqa, node, port):
     mine = my_port(dqa, port)
     port.flows = 0
     for q in range(my_node(dqa, node).queues):
-        mine.empty[q >> 6] |= bit(q & 63)
+        set_bit(mine.empty, q)
 
 
 def empty_queue(dqa, node, port):
@@ -82,11 +82,11 @@ def choose_queue(dqa, node, port, pkt):
         if dqa.assignment == DYNAMIC:
             if node.now > entry.expires:
                 q = empty_queue(dqa, node, port)
-                entry.q_assignment = q if q >= 0 else draw(node, 0) % queues
+                entry.q_assignment = q if q >= 0 else draw(node, RANDOM_QUEUE) % queues
         elif dqa.assignment == STOCHASTIC:
             entry.q_assignment = pick(pkt.hash, node.hash_seed + 2, queues)
     entry.size += 1
-    mine.empty[entry.q_assignment >> 6] &= ~bit(entry.q_assignment & 63)
+    clear_bit(mine.empty, entry.q_assignment)
     return entry.q_assignment
 
 
@@ -98,5 +98,5 @@ def on_dequeue(dqa, node, port, queue, pkt):
         port.flows -= 1
         entry.expires = node.now + my_node(dqa, node).sticky
     if queue.length == 0:
-        mine.empty[queue.index >> 6] |= bit(queue.index & 63)
+        set_bit(mine.empty, queue.index)
         mine.kept_until[queue.index] = node.now + my_node(dqa, node).sticky

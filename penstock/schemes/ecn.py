@@ -40,6 +40,6 @@ def on_dequeue(ecn, node, port, queue, pkt):
     if pkt.kind != DATA:
         return
     marks = chance(ecn, port, queue)
-    if marks > 0 and draw(node, 1) < marks:
+    if marks > 0 and draw(node, RANDOM_MARK) < marks:
         pkt.ecn = 1
         port.ecn_marks += 1

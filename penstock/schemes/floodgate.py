@@ -27,7 +27,7 @@ structs = {
     "destination": {"inflight": "int64", "held": "int64", "voq": "int32", "pausing": "int32"},
 }
 packet_state = {"psn": "int64"}
-frame_state = {"psns": "int64[32]", "dsts": "int16[32]", "count": "int32"}
+frame_state = {"psns": "int64[32]", "dsts": "int16[32]", "voqs": "int16[32]", "count": "int32"}
 port_state = {
     "window": "int64",
     "hop_bdp": "int64",
@@ -122,11 +122,6 @@ def set_up_port(floodgate, node, port):
 
 def cell_of(floodgate, node, slot, dst) -> cell:
     return cells_at(my_node(floodgate, node), dst * node.port_count + slot)
-
-
-def wake_at(floodgate, node, when):
-    if when < node.deadlines[floodgate.at.index]:
-        set_timer(node, floodgate.at.index, when)
 
 
 # ---- Upstream switch (section 4.2) ----
@@ -224,10 +219,10 @@ def spend(floodgate, node, dst, amount):
     """So much more is under way to a destination."""
     mine = my_node(floodgate, node)
     destinations_at(mine, dst).inflight += amount
-    mine.open[dst >> 6] |= bit(dst & 63)
+    set_bit(mine.open, dst)
     if mine.syn_due == NEVER:
         mine.syn_due = node.now + floodgate.syn_timeout
-        wake_at(floodgate, node, mine.syn_due)
+        wake_by(node, floodgate.at.index, mine.syn_due)
 
 
 def close(floodgate, node, dst, amount):
@@ -236,7 +231,7 @@ def close(floodgate, node, dst, amount):
     to = destinations_at(mine, dst)
     to.inflight -= amount
     if to.inflight == 0:
-        mine.open[dst >> 6] &= ~bit(dst & 63)
+        clear_bit(mine.open, dst)
 
 
 def take_credit(floodgate, node, slot, dst, psn):
@@ -247,18 +242,18 @@ def take_credit(floodgate, node, slot, dst, psn):
         cell.heard = node.now
 
 
-def drain(floodgate, node, pkt):
-    """Forward what the credits of a frame allow: a packet of each VOQ in turn.  Also those behind a destination that is
-    through with a VOQ that it shared: their own credits may have come long ago, so psns now has the VOQs."""
+def forward_credited(floodgate, node, pkt):
+    """Forward what the credits of a frame allow: a packet of each of their VOQs in turn.  The VOQs are noted before, since a
+    destination whose last packet goes gives its VOQ up, and those that share it may have had their credits long ago."""
     frame = my_frame(floodgate, pkt)
     for i in range(frame.count):
-        frame.psns[i] = destinations_at(my_node(floodgate, node), frame.dsts[i]).voq
+        frame.voqs[i] = destinations_at(my_node(floodgate, node), frame.dsts[i]).voq
     again = 1
     while again:
         again = 0
         for i in range(frame.count):
-            if frame.psns[i] > 0:
-                again |= forward(floodgate, node, frame.psns[i] - 1)
+            if frame.voqs[i] > 0:
+                again |= forward(floodgate, node, frame.voqs[i] - 1)
 
 
 def forward(floodgate, node, index):
@@ -285,11 +280,11 @@ def forward(floodgate, node, index):
 def owe(floodgate, node, port, dst, size):
     """The switch before, by this port, has earned a credit."""
     mine = my_port(floodgate, port)
-    mine.pending[dst >> 6] |= bit(dst & 63)
+    set_bit(mine.pending, dst)
     mine.owed += size
     if floodgate.t > 0 and mine.due == NEVER:
         mine.due = (node.now + floodgate.t - mine.phase) // floodgate.t * floodgate.t + mine.phase
-        wake_at(floodgate, node, mine.due)
+        wake_by(node, floodgate.at.index, mine.due)
     if floodgate.t == 0 or (floodgate.credit_bytes > 0 and mine.owed >= floodgate.credit_bytes):
         send_credits(floodgate, node, port)
 
@@ -305,7 +300,7 @@ def send_credits(floodgate, node, port):
             dst = (w << 6) + lowest_bit(waiting)
             waiting &= waiting - 1
             if floodgate.t == 0 or destinations_at(my_node(floodgate, node), dst).held <= my_node(floodgate, node).thre:
-                mine.pending[w] &= ~bit(dst & 63)
+                clear_bit(mine.pending, dst)
                 cell = cell_of(floodgate, node, port.slot, dst)
                 if cell.credited != cell.received - cell.stored:
                     cell.credited = cell.received - cell.stored
@@ -408,25 +403,25 @@ def pause_host(floodgate, node, pkt):
     """A packet of a host joins a VOQ that is long enough."""
     port = port_at(node, pkt.in_port)
     mine = my_port(floodgate, port)
-    if port.peer_node >= floodgate.at.world.host_count or mine.paused[pkt.dst >> 6] & bit(pkt.dst & 63):
+    if port.peer_node >= floodgate.at.world.host_count or has_bit(mine.paused, pkt.dst):
         return
     ours = my_node(floodgate, node)
     to = destinations_at(ours, pkt.dst)
     if to.held > floodgate.thre_off * mine.hop_bdp:
-        mine.paused[pkt.dst >> 6] |= bit(pkt.dst & 63)
+        set_bit(mine.paused, pkt.dst)
         to.pausing += 1
         send_control(node, port.slot, floodgate.at.kind, PAUSE, pkt.dst, 0)
         if ours.renew_due == NEVER:
             ours.renew_due = node.now + floodgate.lease // 2
-            wake_at(floodgate, node, ours.renew_due)
+            wake_by(node, floodgate.at.index, ours.renew_due)
 
 
 def resume_hosts(floodgate, node, dst):
     to = destinations_at(my_node(floodgate, node), dst)
     for slot in range(node.port_count):
         mine = my_port(floodgate, port_at(node, slot))
-        if mine.paused[dst >> 6] & bit(dst & 63) and to.held <= floodgate.thre_on * mine.hop_bdp:
-            mine.paused[dst >> 6] &= ~bit(dst & 63)
+        if has_bit(mine.paused, dst) and to.held <= floodgate.thre_on * mine.hop_bdp:
+            clear_bit(mine.paused, dst)
             to.pausing -= 1
             send_control(node, slot, floodgate.at.kind, RESUME, dst, 0)
 
@@ -447,14 +442,14 @@ def renew_pauses(floodgate, node):
 def obey_pause(floodgate, node, port, pkt):
     """At a host: the NIC has a queue for each destination."""
     mine = my_node(floodgate, node)
-    dst = pkt.slot
-    if pkt.number == PAUSE:
+    dst = value_of(pkt)
+    if command_of(pkt) == PAUSE:
         mine.lease[dst] = node.now + floodgate.lease
-        mine.leased[dst >> 6] |= bit(dst & 63)
+        set_bit(mine.leased, dst)
         pause_queue(node, port, dst, floodgate.at.bit)
-        wake_at(floodgate, node, mine.lease[dst])
+        wake_by(node, floodgate.at.index, mine.lease[dst])
     else:
-        mine.leased[dst >> 6] &= ~bit(dst & 63)
+        clear_bit(mine.leased, dst)
         resume_queue(node, port, dst, floodgate.at.bit)
 
 
@@ -468,23 +463,23 @@ def end_leases(floodgate, node):
             dst = (w << 6) + lowest_bit(held)
             held &= held - 1
             if mine.lease[dst] <= node.now:
-                mine.leased[w] &= ~bit(dst & 63)
+                clear_bit(mine.leased, dst)
                 resume_queue(node, port_at(node, 0), dst, floodgate.at.bit)
             else:
                 soonest = min(soonest, mine.lease[dst])
-    wake_at(floodgate, node, soonest)
+    wake_by(node, floodgate.at.index, soonest)
 
 
 # ---- Frames and timers ----
 
 
 def on_control(floodgate, node, port, pkt):
-    if pkt.number == CREDIT:
+    if command_of(pkt) == CREDIT:
         frame = my_frame(floodgate, pkt)
         for i in range(frame.count):
             take_credit(floodgate, node, port.slot, frame.dsts[i], frame.psns[i])
-        drain(floodgate, node, pkt)
-    elif pkt.number == SYN:
+        forward_credited(floodgate, node, pkt)
+    elif command_of(pkt) == SYN:
         answer_syn(floodgate, node, port, pkt)
     elif node.is_host:
         obey_pause(floodgate, node, port, pkt)
@@ -509,4 +504,4 @@ def on_timer(floodgate, node):
         send_syns(floodgate, node)
     if mine.renew_due <= node.now:
         renew_pauses(floodgate, node)
-    wake_at(floodgate, node, min(soonest, min(mine.syn_due, mine.renew_due)))
+    wake_by(node, floodgate.at.index, min(soonest, min(mine.syn_due, mine.renew_due)))

@@ -38,20 +38,18 @@ parameters = {
 presets = {
     # the authors' simulator: ACKs queue behind data; 50 Mbit/s is the paper's 80 bytes per 13 us
     "ns3": {
+        "uses": ["pfc:ns3"],
         "max_stage": 0,
         "r_ai": "50Mbps",
         "min_rate": "1Gbps",
-        "pfc.alpha": 0.125,
-        "pfc.reserve": 4096,
         "host.ack_priority": "data",
     },
     # the BFC paper's baseline
     "bfc": {
+        "uses": ["pfc:ns3"],
         "max_stage": 0,
         "r_ai": "50Mbps",
         "min_rate": "100Mbps",
-        "pfc.alpha": 0.125,
-        "pfc.reserve": 4096,
         "host.ack_priority": "control",
     },
 }

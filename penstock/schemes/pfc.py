@@ -105,7 +105,7 @@ def on_dequeue(pfc, node, port, queue, pkt):
 
 
 def on_control(pfc, node, port, pkt):
-    if pkt.number == PAUSE or (pkt.number == REFRESH and pkt.slot):
+    if command_of(pkt) == PAUSE or (command_of(pkt) == REFRESH and value_of(pkt)):
         pause_port(node, port, pfc.at.bit)
     else:
         resume_port(node, port, pfc.at.bit)

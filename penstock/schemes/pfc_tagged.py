@@ -41,11 +41,6 @@ def destination_of(pfc_tagged, node, dst) -> destination:
     return destinations_at(my_node(pfc_tagged, node), dst)
 
 
-def wake_at(pfc_tagged, node, when):
-    if when < node.deadlines[pfc_tagged.at.index]:
-        set_timer(node, pfc_tagged.at.index, when)
-
-
 # ---- The one who pauses ----
 
 
@@ -53,24 +48,24 @@ def pause_upstream(pfc_tagged, node, pkt):
     """Whoever sent this packet stops what goes to its destination."""
     port = port_at(node, pkt.in_port)
     mine = my_port(pfc_tagged, port)
-    if mine.pausing[pkt.dst >> 6] & bit(pkt.dst & 63):
+    if has_bit(mine.pausing, pkt.dst):
         return
     if port.peer_node < pfc_tagged.at.world.host_count and not pfc_tagged.host_pause:
         return
-    mine.pausing[pkt.dst >> 6] |= bit(pkt.dst & 63)
+    set_bit(mine.pausing, pkt.dst)
     destination_of(pfc_tagged, node, pkt.dst).pausing += 1
     send_control(node, port.slot, pfc_tagged.at.kind, PAUSE, pkt.dst, 0)
     ours = my_node(pfc_tagged, node)
     if ours.renew_due == NEVER:
         ours.renew_due = node.now + pfc_tagged.lease // 2
-        wake_at(pfc_tagged, node, ours.renew_due)
+        wake_by(node, pfc_tagged.at.index, ours.renew_due)
 
 
 def resume_upstream(pfc_tagged, node, dst):
     for slot in range(node.port_count):
         mine = my_port(pfc_tagged, port_at(node, slot))
-        if mine.pausing[dst >> 6] & bit(dst & 63):
-            mine.pausing[dst >> 6] &= ~bit(dst & 63)
+        if has_bit(mine.pausing, dst):
+            clear_bit(mine.pausing, dst)
             send_control(node, slot, pfc_tagged.at.kind, RESUME, dst, 0)
     destination_of(pfc_tagged, node, dst).pausing = 0
 
@@ -126,7 +121,7 @@ def allocate(pfc_tagged, node, dst):
         if voq_at(node, i).length == 0:
             chosen = i
             break
-    my_node(pfc_tagged, node).used[chosen >> 6] |= bit(chosen & 63)
+    set_bit(my_node(pfc_tagged, node).used, chosen)
     return chosen
 
 
@@ -162,7 +157,7 @@ def go(pfc_tagged, node, index):
     if to.held == 0:
         to.voq = 0
     if voq_at(node, index).length == 1:
-        my_node(pfc_tagged, node).used[index >> 6] &= ~bit(index & 63)
+        clear_bit(my_node(pfc_tagged, node).used, index)
     release(node, index)
     if to.pausing > 0 and to.held <= pfc_tagged.xon:
         resume_upstream(pfc_tagged, node, dst)
@@ -178,27 +173,27 @@ def start(pfc_tagged, node, index):
 
 
 def on_control(pfc_tagged, node, port, pkt):
-    i = pkt.slot * node.port_count + port.slot
-    if pkt.number == RESUME:
+    i = value_of(pkt) * node.port_count + port.slot
+    if command_of(pkt) == RESUME:
         end_pause(pfc_tagged, node, i)
         return
     mine = my_node(pfc_tagged, node)
     cells_at(mine, i).lease = node.now + pfc_tagged.lease
-    wake_at(pfc_tagged, node, node.now + pfc_tagged.lease)
-    if mine.leased[i >> 6] & bit(i & 63):
+    wake_by(node, pfc_tagged.at.index, node.now + pfc_tagged.lease)
+    if has_bit(mine.leased, i):
         return
-    mine.leased[i >> 6] |= bit(i & 63)
-    destination_of(pfc_tagged, node, pkt.slot).paused += 1
+    set_bit(mine.leased, i)
+    destination_of(pfc_tagged, node, value_of(pkt)).paused += 1
     if node.is_host:
-        pause_queue(node, port, pkt.slot, pfc_tagged.at.bit)
+        pause_queue(node, port, value_of(pkt), pfc_tagged.at.bit)
 
 
 def end_pause(pfc_tagged, node, i):
     """Of a destination and the port on which the pause came."""
     mine = my_node(pfc_tagged, node)
-    if not mine.leased[i >> 6] & bit(i & 63):
+    if not has_bit(mine.leased, i):
         return
-    mine.leased[i >> 6] &= ~bit(i & 63)
+    clear_bit(mine.leased, i)
     to = destination_of(pfc_tagged, node, i // node.port_count)
     to.paused -= 1
     if node.is_host:
@@ -227,4 +222,4 @@ def on_timer(pfc_tagged, node):
     mine = my_node(pfc_tagged, node)
     if mine.renew_due <= node.now:
         renew(pfc_tagged, node)
-    wake_at(pfc_tagged, node, min(mine.renew_due, expire(pfc_tagged, node)))
+    wake_by(node, pfc_tagged.at.index, min(mine.renew_due, expire(pfc_tagged, node)))

@@ -16,11 +16,11 @@ SHORTEST = 1
 
 def choose_path(spray, node, port, pkt):
     count = path_count(node, pkt)
-    chosen = draw(node, 4) % count
+    chosen = draw(node, RANDOM_PATH) % count
     if spray.policy == SHORTEST:
         best = my_node(spray, node).best
         for i in range(spray.d):
-            other = best[pkt.dst] % count if i == 0 else draw(node, 4) % count
+            other = best[pkt.dst] % count if i == 0 else draw(node, RANDOM_PATH) % count
             if path_at(node, pkt, other).bytes < path_at(node, pkt, chosen).bytes:
                 chosen = other
         best[pkt.dst] = chosen

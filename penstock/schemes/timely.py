@@ -43,28 +43,27 @@ parameters = {
 presets = {
     # the HPCC paper's simulator at 100 Gbit/s, without and with a window; five increases, then HAI
     "ns3": {
+        "uses": ["pfc:ns3"],
         "delta": "100Mbps",
         "r_hai": "500Mbps",
         "hai": "increases",
         "hai_from": 6,
         "min_rate": "1Gbps",
-        "pfc.alpha": 0.125,
-        "pfc.reserve": 4096,
         "host.ack_priority": "data",
     },
     "ns3_win": {
+        "uses": ["pfc:ns3"],
         "delta": "100Mbps",
         "r_hai": "500Mbps",
         "hai": "increases",
         "hai_from": 6,
         "min_rate": "1Gbps",
         "window": True,
-        "pfc.alpha": 0.125,
-        "pfc.reserve": 4096,
         "host.ack_priority": "data",
     },
     # the Floodgate authors' simulator
     "floodgate": {
+        "uses": ["pfc:ns3"],
         "delta": "50Mbps",
         "r_hai": "100Mbps",
         "hai": "increases",
@@ -72,7 +71,6 @@ presets = {
         "min_rate": "100Mbps",
         "window": True,
         "pfc.alpha": 0.25,
-        "pfc.reserve": 4096,
         "host.ack_priority": "data",
     },
 }
@@ -110,7 +108,7 @@ def on_ack(timely, node, flow, pkt):
 
 def on_start(timely, node, flow, pkt):
     mine = my_flow(timely, flow)
-    mine.line = 8e12 / port_at(node, 0).ps_per_byte
+    mine.line = line_rate(node)
     mine.rate = mine.line
     apply_rate(timely, flow)
 
