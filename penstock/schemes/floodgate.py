@@ -1,15 +1,15 @@
 """Floodgate: per-destination windows between switches against incast (Liu et al., CoNEXT 2021), sections 3.2, 4 and 8.
 
-A switch may have so many bytes under way to a destination; what exceeds that waits in a virtual output queue of its own,
-until the next switch has sent some on and said so by a credit.  Credits are cumulative: next_psn counts what was put on
-the wire for a destination, a packet carries it (psn), and a credit returns the last psn received less what is still
-stored.  So lost packets and lost credits are made good by the next ones, the last ones by a switchSYN (section 4.3).
+A switch limits the bytes in flight to each destination by a window; packets beyond it wait in a virtual output queue of the
+destination until the next switch has forwarded some and returned a credit.  Credits are cumulative: next_psn counts the bytes
+sent for a destination, each packet carries it (psn), and a credit returns the last psn received less the bytes still stored.
+So the next credit makes up for lost packets and credits, and a switchSYN for the last ones (section 4.3).
 
-Windows, thresholds and sequence numbers are in bytes on the wire; a window is the whole switch's, whatever the port.
-The last hop has none (section 3.2).  A credit is earned when the packet leaves the switch (section 7.2): at the last hop
-nothing else could hold the others back.  `t` = 0 is the ideal design (section 3.2): a credit for every packet, at once,
-and none delayed.  `host_pause` is the optional support of hosts (section 4.3); a pause is a lease, which is renewed.
-What waits for a link that is down, or came down and goes up again round it, is not held and fills no window.
+Windows, thresholds and sequence numbers are in bytes on the wire; a window is per switch and destination, whatever the port.
+The last hop has none (section 3.2).  A credit is earned when the packet leaves the switch (section 7.2), since at the last hop
+nothing else could slow the senders down.  `t` = 0 is the ideal design (section 3.2): a credit for every packet, at once,
+and none delayed.  `host_pause` is the optional host support (section 4.3); a pause is a lease and has to be renewed.
+Packets for a link that is down, and those that came down and go up again to avoid it, are not held and use no window.
 """
 
 includes = ["pfc"]
@@ -17,13 +17,13 @@ structs = {
     "cell": {
         "next_psn": "int64",
         "last_credit": "int64",
-        "heard": "time",  # towards a destination
+        "heard": "time",  # of the last credit; these three: towards a destination
         "queued": "int64",
-        "apart": "int64",  # waits for the wire; for a dead link
+        "apart": "int64",  # bytes in egress queues; those of a link that is down
         "received": "int64",
         "stored": "int64",
         "credited": "int64",
-    },  # on its way from upstream
+    },  # these three: from upstream
     "destination": {"inflight": "int64", "held": "int64", "voq": "int32", "pausing": "int32"},
 }
 packet_state = {"psn": "int64"}
@@ -85,8 +85,8 @@ def bdp_of(port):
 
 
 def set_up_node(floodgate, node):
-    """BDP_nextHop is propagation alone, so a window is a little more: a packet, another one that the credit may wait for on its
-    way back, the credit, and the packet that asks.  thre_credit is in BDPs of the largest port."""
+    """Windows and thresholds.  BDP_nextHop is propagation delay alone, so a window has some slack: a packet, another one that
+    delays the credit on its way back, the credit, and the SYN.  thre_credit is in BDPs of the largest port."""
     mine = my_node(floodgate, node)
     slack = 3 * floodgate.at.world.quantum + HEADER + floodgate.entry
     up = 0
@@ -132,21 +132,21 @@ def on_send(floodgate, node, flow, pkt):
 
 
 def window_of(floodgate, node, port, pkt):
-    """The window that a packet needs; 0 = none.  What came down and goes up again, round a link that is down, is not held:
-    those above would wait for this switch, and this one for them."""
+    """The window that applies to a packet, in bytes; 0 = none.  Packets that came down and go up again, to avoid a link that is
+    down, are not held: the switches above and this one would wait for each other."""
     if port.up > 0 and port_at(node, pkt.in_port).up > 0:
         return 0
     return my_port(floodgate, port).window
 
 
 def fits(floodgate, node, port, pkt):
-    """Whether the window has room; what is larger than a whole window goes alone."""
+    """Whether the window has room; a packet larger than the window is sent alone."""
     to = destinations_at(my_node(floodgate, node), pkt.dst)
     return to.inflight == 0 or to.inflight + pkt.size <= my_port(floodgate, port).window
 
 
 def choose_voq(floodgate, node, port, pkt):
-    """A data packet has come in: note its psn; hold it back if its destination has a VOQ, or no window left."""
+    """A data packet has arrived: note its psn; store it in a VOQ if its destination has one, or no window left."""
     if pkt.kind != DATA:
         return -1
     psn = my_packet(floodgate, pkt).psn
@@ -168,7 +168,7 @@ def choose_voq(floodgate, node, port, pkt):
 
 
 def allocate(floodgate, node, port, dst):
-    """An empty VOQ of the packet's group; when there is none, the one that the destination hashes to."""
+    """An empty VOQ of the packet's group; if there is none, the one that the destination hashes to."""
     first = 0
     count = floodgate.voqs
     if floodgate.groups == 2 and my_node(floodgate, node).middle:
@@ -204,7 +204,7 @@ def on_dequeue(floodgate, node, port, queue, pkt):
     mine.psn = 0
     if window_of(floodgate, node, port, pkt) > 0:
         cell = cell_of(floodgate, node, port.slot, pkt.dst)
-        late = min(cell.apart, pkt.size)  # the link was down
+        late = min(cell.apart, pkt.size)  # stored while the link was down
         if late > 0:
             cell.apart -= late
             spend(floodgate, node, pkt.dst, late)
@@ -216,7 +216,7 @@ def on_dequeue(floodgate, node, port, queue, pkt):
 
 
 def spend(floodgate, node, dst, amount):
-    """So much more is under way to a destination."""
+    """`amount` more bytes are in flight to a destination."""
     mine = my_node(floodgate, node)
     destinations_at(mine, dst).inflight += amount
     set_bit(mine.open, dst)
@@ -226,7 +226,7 @@ def spend(floodgate, node, dst, amount):
 
 
 def close(floodgate, node, dst, amount):
-    """So much is no longer under way to a destination."""
+    """`amount` bytes are no longer in flight to a destination."""
     mine = my_node(floodgate, node)
     to = destinations_at(mine, dst)
     to.inflight -= amount
@@ -257,7 +257,7 @@ def forward_credited(floodgate, node, pkt):
 
 
 def forward(floodgate, node, index):
-    """The first packet of a VOQ, if its destination has the window; whether it went."""
+    """Forward the first packet of a VOQ if its destination's window has room; whether it was."""
     if voq_at(node, index).length == 0:
         return 0
     pkt = voq_at(node, index).head
@@ -278,7 +278,7 @@ def forward(floodgate, node, index):
 
 
 def owe(floodgate, node, port, dst, size):
-    """The switch before, by this port, has earned a credit."""
+    """The upstream switch at this port has earned a credit."""
     mine = my_port(floodgate, port)
     set_bit(mine.pending, dst)
     mine.owed += size
@@ -290,7 +290,7 @@ def owe(floodgate, node, port, dst, size):
 
 
 def send_credits(floodgate, node, port):
-    """All credits that this ingress owes, but those of destinations with a long VOQ (delayCredit)."""
+    """Send all credits that this ingress owes, except for destinations with a long VOQ (delayCredit)."""
     mine = my_port(floodgate, port)
     mine.owed = 0
     frame = NO_PACKET
@@ -309,7 +309,7 @@ def send_credits(floodgate, node, port):
 
 
 def add_entry(floodgate, node, port, pkt, command, dst, psn) -> packet:
-    """<destination, psn>, in this frame or, when it is full or there is none, in a new one."""
+    """Add <destination, psn> to a frame, or to a new one if it is full or NO_PACKET; returns the frame."""
     if pkt and my_frame(floodgate, pkt).count == ENTRIES:
         post(floodgate, node, port, pkt)
         pkt = NO_PACKET
@@ -333,7 +333,7 @@ def post(floodgate, node, port, pkt):
 
 
 def send_syns(floodgate, node):
-    """Look after every destination with packets under way."""
+    """Check every destination with bytes in flight for credits that are overdue."""
     mine = my_node(floodgate, node)
     mine.syn_due = NEVER
     soonest = NEVER
@@ -343,7 +343,7 @@ def send_syns(floodgate, node):
             dst = (w << 6) + lowest_bit(waiting)
             waiting &= waiting - 1
             for slot in range(node.port_count):
-                soonest = min(soonest, look_after(floodgate, node, port_at(node, slot), dst))
+                soonest = min(soonest, check_credits(floodgate, node, port_at(node, slot), dst))
             voq = destinations_at(mine, dst).voq
             again = voq
             while again:
@@ -351,8 +351,8 @@ def send_syns(floodgate, node):
     mine.syn_due = min(mine.syn_due, soonest)
 
 
-def look_after(floodgate, node, port, dst):
-    """Ask about what got no credit for a while, give up what went by a link that is down; -> when to look again."""
+def check_credits(floodgate, node, port, dst):
+    """Send a SYN if credits are overdue, write off what was sent over a link that is down; returns the time of the next check."""
     cell = cell_of(floodgate, node, port.slot, dst)
     if cell.queued == 0 and cell.last_credit == cell.next_psn:
         return NEVER
@@ -371,8 +371,8 @@ def look_after(floodgate, node, port, dst):
 
 
 def answer_syn(floodgate, node, port, pkt):
-    """Wires keep the order: what was sent before the SYN is here or lost.  What waits for a link that is down may stay for
-    ever, and the switch before may know another way."""
+    """Links keep the order, so what was sent before the SYN has arrived or is lost.  Packets for a link that is down may stay
+    for ever, and are credited: the upstream switch may know another path."""
     frame = my_frame(floodgate, pkt)
     dst = frame.dsts[0]
     cell = cell_of(floodgate, node, port.slot, dst)
@@ -386,7 +386,7 @@ def answer_syn(floodgate, node, port, pkt):
 
 
 def bytes_of(floodgate, queue, slot, dst):
-    """What is in a queue for a destination, from one ingress."""
+    """Bytes in a queue for a destination from one ingress."""
     total = 0
     pkt = queue.head if queue.length > 0 else NO_PACKET
     while pkt:
@@ -400,7 +400,7 @@ def bytes_of(floodgate, queue, slot, dst):
 
 
 def pause_host(floodgate, node, pkt):
-    """A packet of a host joins a VOQ that is long enough."""
+    """A packet of a host was stored in a VOQ: pause its destination at the host if the VOQ is long enough."""
     port = port_at(node, pkt.in_port)
     mine = my_port(floodgate, port)
     if port.peer_node >= floodgate.at.world.host_count or has_bit(mine.paused, pkt.dst):
@@ -454,7 +454,7 @@ def obey_pause(floodgate, node, port, pkt):
 
 
 def end_leases(floodgate, node):
-    """At a host: nobody renewed them."""
+    """At a host: resume the destinations whose lease was not renewed."""
     mine = my_node(floodgate, node)
     soonest = NEVER
     for w in range(mine.leased_count):

@@ -1,10 +1,10 @@
 """PFC with a destination tag ("PFC w/ tag", Floodgate, CoNEXT 2021, appendix B): pauses for one destination, hop by hop.
 
-When the egress queue of a last hop exceeds a threshold, the switch pauses the destination at the neighbour whose packet
-that was; the neighbour puts what comes for it into a virtual output queue, and when that is too long pauses the next one.
-A switch remembers whom it paused for which destination and resumes them all when the queue is short again.
+When the egress queue of a last hop exceeds a threshold, the switch pauses the destination at the neighbour that sent the
+packet; the neighbour stores packets to it in a virtual output queue, and pauses its own neighbours when that is too long.
+A switch remembers which neighbours it paused for which destination and resumes them all when the queue is short again.
 
-Virtual output queues send in turn, and only when the egress queue is empty (section 7.2 has other traffic go first).
+Virtual output queues are served round robin, and only when the egress queue is empty (in section 7.2 other traffic goes first).
 Open in the paper: the thresholds (here one BDP of its network), whether hosts are paused (`host_pause`), lost frames: a
 pause is a lease here, renewed at half of it.
 """
@@ -41,11 +41,11 @@ def destination_of(pfc_tagged, node, dst) -> destination:
     return destinations_at(my_node(pfc_tagged, node), dst)
 
 
-# ---- The one who pauses ----
+# ---- Downstream: the switch that pauses ----
 
 
 def pause_upstream(pfc_tagged, node, pkt):
-    """Whoever sent this packet stops what goes to its destination."""
+    """Pause this packet's destination at the neighbour that sent the packet."""
     port = port_at(node, pkt.in_port)
     mine = my_port(pfc_tagged, port)
     if has_bit(mine.pausing, pkt.dst):
@@ -71,7 +71,7 @@ def resume_upstream(pfc_tagged, node, dst):
 
 
 def on_enqueue(pfc_tagged, node, port, queue, pkt):
-    """The last hop watches the queue towards the destination itself."""
+    """At a last hop the egress queue towards the destination triggers the pause."""
     if pkt.kind == DATA and port.peer_node == pkt.dst and port.bytes > pfc_tagged.xoff:
         pause_upstream(pfc_tagged, node, pkt)
 
@@ -97,7 +97,7 @@ def renew(pfc_tagged, node):
                 ours.renew_due = node.now + max(pfc_tagged.lease // 2, 1)
 
 
-# ---- The one who is paused ----
+# ---- Upstream: the switch or host that is paused ----
 
 
 def choose_voq(pfc_tagged, node, port, pkt):
@@ -115,7 +115,7 @@ def choose_voq(pfc_tagged, node, port, pkt):
 
 
 def allocate(pfc_tagged, node, dst):
-    """An empty VOQ; when there is none, the one that the destination hashes to."""
+    """An empty VOQ; if there is none, the one that the destination hashes to."""
     chosen = pick(dst, 0, pfc_tagged.voqs)
     for i in range(pfc_tagged.voqs):
         if voq_at(node, i).length == 0:
@@ -126,7 +126,7 @@ def allocate(pfc_tagged, node, dst):
 
 
 def serve(pfc_tagged, node, port):
-    """One packet of the next VOQ in turn that may send by this port."""
+    """Forward a packet of the next VOQ in turn that may send to this port."""
     mine = my_node(pfc_tagged, node)
     first = mine.turn + 1
     words = mine.used_count
@@ -164,7 +164,7 @@ def go(pfc_tagged, node, index):
 
 
 def start(pfc_tagged, node, index):
-    """Forward what may go where the egress queue is empty; the packets of one VOQ may leave by several ports."""
+    """Forward packets of a VOQ while their egress queue is empty; those of one VOQ may leave by several ports."""
     while voq_at(node, index).length > 0:
         port = port_at(node, voq_at(node, index).head.out_port)
         if port.held < port.bytes or not may_go(pfc_tagged, node, port, index):
@@ -189,7 +189,7 @@ def on_control(pfc_tagged, node, port, pkt):
 
 
 def end_pause(pfc_tagged, node, i):
-    """Of a destination and the port on which the pause came."""
+    """End a pause; i: its destination times ports, plus the port on which it came."""
     mine = my_node(pfc_tagged, node)
     if not has_bit(mine.leased, i):
         return
@@ -203,7 +203,7 @@ def end_pause(pfc_tagged, node, i):
 
 
 def expire(pfc_tagged, node):
-    """End the pauses that nobody renewed; when the next one would end."""
+    """End the pauses that were not renewed; returns the time at which the next one expires."""
     mine = my_node(pfc_tagged, node)
     soonest = NEVER
     for w in range(mine.leased_count):
