@@ -51,8 +51,13 @@ def test_schemes_page_is_up_to_date(generator):
     assert generator.schemes_page() == (ROOT / "docs/schemes.md").read_text(), "run: python tools/docs.py"
 
 
-def test_table_of_figures_is_up_to_date(generator):
+def test_tables_of_figures_and_papers_are_up_to_date(generator):
+    assert generator.figures_page() == (ROOT / "docs/figures.md").read_text(), "run: python tools/docs.py"
     assert generator.readme() == (ROOT / "README.md").read_text(), "run: python tools/docs.py"
+
+
+def test_every_figure_belongs_to_a_paper(generator):
+    assert set(generator.PAPER) == {id.split("/")[0] for id in generator.EXPERIMENTS}
 
 
 def test_outputs_page_is_up_to_date():
