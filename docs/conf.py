@@ -1,6 +1,8 @@
 """The documentation as a site: `sphinx-build -W docs site` (pip install '.[docs]'), then open site/index.html."""
 
+import re
 import tomllib
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -14,21 +16,19 @@ release = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["versi
 
 extensions = ["myst_parser", "sphinx.ext.autodoc"]
 myst_heading_anchors = 4
-exclude_patterns = ["conf.py"]
 default_role = "code"  # docstrings write `name`
-nitpicky = False
-suppress_warnings = ["myst.header"]  # pages are also read on code hosts, where levels may be skipped
+# tests/docs/test_site.py checks every link of the pages as built, with <a id> anchors, of which MyST knows nothing
+suppress_warnings = ["myst.xref_missing"]
 
 autodoc_member_order = "bysource"
-autodoc_typehints = "signature"
 autodoc_preserve_defaults = True
 maximum_signature_line_length = 100
 
 html_theme = "furo"
 html_title = f"penstock {release}"
-html_copy_source = html_show_sourcelink = False
-html_show_sphinx = False
-pygments_style, pygments_dark_style = "friendly", "monokai"
+html_copy_source = html_show_sphinx = False
+html_static_path = ["site.css"]
+html_css_files = ["site.css"]
 
 
 class CsvLexer(TextLexer):
@@ -37,5 +37,23 @@ class CsvLexer(TextLexer):
     name, aliases = "CSV", ["csv"]
 
 
+def keep_listings(app: Any, what: str, name: str, obj: object, options: object, lines: list[str]) -> None:
+    """Docstrings are plain text: a paragraph that is indented, or aligned in columns, is shown as it is."""
+    paragraphs = [list(group) for filled, group in groupby(lines, key=lambda line: bool(line.strip())) if filled]
+    out: list[str] = []
+    for paragraph in paragraphs:
+        listing = any(re.search(r"^ |\S {2,}\S", line) for line in paragraph)
+        out += ["::", "", *(f"    {line}" for line in paragraph), ""] if listing else [*map(escaped, paragraph), ""]
+    lines[:] = out
+
+
+def escaped(line: str) -> str:
+    """`class_` outside backticks is a name, not a link of reStructuredText."""
+    parts = line.split("`")
+    parts[::2] = [re.sub(r"(?<=\w)_(?!\w)", r"\\_", part) for part in parts[::2]]
+    return "`".join(parts)
+
+
 def setup(app: Any) -> None:
     app.add_lexer("csv", CsvLexer)
+    app.connect("autodoc-process-docstring", keep_listings)
