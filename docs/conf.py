@@ -39,12 +39,21 @@ class CsvLexer(TextLexer):
 
 def keep_listings(app: Any, what: str, name: str, obj: object, options: object, lines: list[str]) -> None:
     """Docstrings are plain text: a paragraph that is indented, or aligned in columns, is shown as it is."""
-    paragraphs = [list(group) for filled, group in groupby(lines, key=lambda line: bool(line.strip())) if filled]
     out: list[str] = []
-    for paragraph in paragraphs:
-        listing = any(re.search(r"^ |\S {2,}\S", line) for line in paragraph)
-        out += ["::", "", *(f"    {line}" for line in paragraph), ""] if listing else [*map(escaped, paragraph), ""]
+    for listing, paragraphs in groupby(split_paragraphs(lines), key=is_listing):
+        for i, paragraph in enumerate(paragraphs):
+            out += ["::", ""] if listing and i == 0 else []
+            out += [f"    {line}" for line in paragraph] if listing else map(escaped, paragraph)
+            out.append("")
     lines[:] = out
+
+
+def split_paragraphs(lines: list[str]) -> list[list[str]]:
+    return [list(group) for filled, group in groupby(lines, key=lambda line: bool(line.strip())) if filled]
+
+
+def is_listing(paragraph: list[str]) -> bool:
+    return any(re.search(r"^ |\S {2,}\S", line) for line in paragraph)
 
 
 def escaped(line: str) -> str:

@@ -109,7 +109,8 @@ def counts(verdicts: Mapping[str, int]) -> str:
 def state(entry: dict[str, Any] | None) -> str:
     if not entry:
         return "not yet judged"
-    return f"{counts(entry['verdicts']) or 'nothing judged'} ({entry['scale']} scale)"
+    scale = "" if entry["scale"] == "paper" else f" ({entry['scale']} scale)"
+    return (counts(entry["verdicts"]) or "nothing judged") + scale
 
 
 def figures_of(paper: str) -> list[str]:
@@ -121,10 +122,11 @@ def figures() -> str:
     record = recorded()
     lines: list[str] = []
     for paper, (title, _) in PAPER.items():
-        lines += [f"## {title}", "", "| figure | what it shows | reproduced by | claims |", "|---|---|---|---|"]
+        lines += [f"## {title}", "", "| id | figure | what it shows | claims |", "|---|---|---|---|"]
         for id in figures_of(paper):
             experiment = EXPERIMENTS[id]
-            cells = cell(experiment.paper), cell(experiment.title), f"`penstock reproduce {id}`", state(record.get(id))
+            figure = re.sub(r"^\w+, \w+ \d{4},? ", "", experiment.paper)
+            cells = f"`{id}`", cell(figure), cell(experiment.title), state(record.get(id))
             lines.append(f"| {' | '.join(cells)} |")
         lines.append("")
     return "\n".join(lines).strip()

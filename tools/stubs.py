@@ -59,7 +59,7 @@ def arguments(function: ast.FunctionDef, known: set[str]) -> str:
     method = plain and plain[0].arg in ("self", "cls")
 
     def one(arg: ast.arg, default: ast.expr | None) -> str:
-        kind = annotation(arg.annotation, known) or (type_of_value(default) if default else "Any")
+        kind = annotation(arg.annotation, known) or (type_of_value(default) if isinstance(default, ast.Constant) else "Any")
         return f"{arg.arg}: {kind}" + (" = ..." if default else "")
 
     out = [plain[0].arg] if method else []
