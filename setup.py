@@ -102,7 +102,15 @@ class ParallelBuild(build_ext):
         c_files = {extension.name: extension.sources for extension in translated}
         for extension in self.extensions:
             extension.sources = c_files[extension.name]
+        if self.inplace and not self.force:
+            self.extensions = [extension for extension in self.extensions if self.outdated(extension)]
         super().run()
+
+    def outdated(self, extension: Extension) -> bool:
+        """Whether a module that was built in place is older than its C; setuptools compares with build/lib, which pip removes."""
+        built = Path(self.get_ext_fullpath(extension.name))
+        newest = max(Path(source).stat().st_mtime for source in [*extension.sources, *extension.depends])
+        return not built.exists() or built.stat().st_mtime < newest
 
 
 def main() -> None:
