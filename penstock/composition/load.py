@@ -102,7 +102,7 @@ def content_key(declared: Declarations) -> str:
     import Cython
 
     parts = [declared.source, Cython.__version__, sys.version, FLAGS]
-    for name in ("fabric/state.pxd", "fabric/state.h", "fabric/queueing.py", "composition/declare.py", "composition/load.py"):
+    for name in ("fabric/state.pxd", "fabric/state.h", "fabric/queueing.py", "schemes/_declare.py", "schemes/_load.py"):
         parts.append((PACKAGE / name).read_text())
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
