@@ -21,7 +21,7 @@ from setuptools.command.build_ext import build_ext
 
 os.chdir(Path(__file__).parent)
 ROOT = Path("penstock")
-INLINE = [ROOT / "fabric/queueing", ROOT / "vswitch/memory/rings"]
+INLINE = [ROOT / "fabric/queueing", ROOT / "fabric/line", ROOT / "vswitch/memory/rings"]
 HEADERS = [ROOT / "fabric/state.h", ROOT / "vswitch/memory/shared.h", ROOT / "vswitch/memory/guard.h"]
 INCLUDE = [ROOT / "fabric", ROOT / "vswitch/memory", ROOT / "vswitch/dataplane"]
 DIRECTIVES = {
