@@ -1,6 +1,6 @@
 """Draws docs/images/architecture.svg from the text below: python tools/picture.py.
 
-A row is a layer; each calls the ones below it.  A box is (folder, what it does, columns it spans of twelve); an empty folder is a gap.
+A row is a layer; each calls the ones below it.  A box is (folder, what it does, how many of twelve columns).
 """
 
 import sys

@@ -1,7 +1,7 @@
 """Type stubs (.pyi) of compiled modules, from a module's .py (functions, classes, constants) and .pxd (C functions, attributes).
 
 setup.py writes them beside the modules, in a clone as in a wheel; they are not tracked.  A stub has what Python code can see: C
-functions are left out.  Types come from annotations, from the attributes that the .pxd declares, and from default values; `Any` else.
+functions are left out.  Types come from annotations, attributes that the .pxd declares, and default values; `Any` else.
 """
 
 import ast
@@ -92,7 +92,9 @@ def function_stub(function: ast.FunctionDef, known: set[str]) -> list[str]:
     """`def` with types; a function that returns nothing anywhere returns None."""
     gives = any((isinstance(n, ast.Return) and n.value) or isinstance(n, (ast.Yield, ast.YieldFrom)) for n in own_nodes(function))
     returns = annotation(function.returns, known) or ("Any" if gives and function.name != "__init__" else "None")
-    decorators = [f"@{ast.unparse(d)}" for d in function.decorator_list if ast.unparse(d) in ("property", "staticmethod", "classmethod")]
+    decorators = [
+        f"@{ast.unparse(d)}" for d in function.decorator_list if ast.unparse(d) in ("property", "staticmethod", "classmethod")
+    ]
     return [*decorators, f"def {function.name}({arguments(function, known)}) -> {returns}: ..."]
 
 
@@ -103,7 +105,9 @@ def class_stub(node: ast.ClassDef, attributes: str, known: set[str], hidden: set
     for access, kind, names in ATTRIBUTES.findall(attributes):
         for name in names.split(","):
             text = type_of_attribute(kind, known)
-            out += [f"{name.strip()}: {text}"] if access == "public" else ["@property", f"def {name.strip()}(self) -> {text}: ..."]
+            out += (
+                [f"{name.strip()}: {text}"] if access == "public" else ["@property", f"def {name.strip()}(self) -> {text}: ..."]
+            )
     for item in node.body:
         if isinstance(item, ast.FunctionDef) and item.name not in hidden | set(ONLY_C):
             out += function_stub(item, known)
