@@ -12,6 +12,7 @@ import ast
 import importlib.util
 import os
 import re
+import sys
 from pathlib import Path
 from types import ModuleType
 
@@ -44,7 +45,7 @@ def load(path: Path) -> ModuleType:
     """A module loaded by itself: its package is not built yet."""
     spec = importlib.util.spec_from_file_location(path.stem, path)
     assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module = importlib.util.module_from_spec(spec)  # where its dataclasses look for it
     spec.loader.exec_module(module)
     return module
 
