@@ -8,7 +8,8 @@ from typing import Any
 
 from penstock.errors import SpecError
 from penstock.report import plots, tables
-from penstock.results.run import SUMMARY, Run, version
+from penstock.results.columns import SUMMARY
+from penstock.results.run import Run, version
 from penstock.results.rundir import write_file
 
 STYLE = """
