@@ -3,6 +3,7 @@
 import cython
 
 if not cython.compiled:
+    from penstock.fabric.flow_results import set_flow_result
     from penstock.fabric.queueing import set_event, set_node_event
     from penstock.fabric.state import (
         CONTROL,
@@ -44,7 +45,7 @@ if not cython.compiled:
         worker_at,
     )
     from penstock.fabric.switch import drop, kick
-    from penstock.sim.core.build import (
+    from penstock.sim.core.pointers import (
         add_flow_hook,
         add_frame_hook,
         add_packet_hook,
@@ -53,6 +54,7 @@ if not cython.compiled:
         call_set_up,
         call_set_up_node,
         call_set_up_port,
+        flow_results,
         free_world,
         hook_of,
         int8_table,
@@ -343,14 +345,12 @@ class Simulation:
             for slot in range(node.port_count):
                 call_set_up_port(hook_of(part.module, "set_up_port"), me_at(me), node, port_at(node, slot))
 
-    def set_results(self, flow_count, finish, retransmitted, paused):
-        """Where results go, by flow number: int64 arrays; `finish` is -1 for what has not finished."""
-        world = self.world
-        self.kept.append((finish, retransmitted, paused))
-        world.flow_count = flow_count
-        world.finish = int64_table(finish)
-        world.retransmitted = int64_table(retransmitted)
-        world.paused = int64_table(paused)
+    def set_results(self, flow_count, tables):
+        """Where results go, by name (see results/columns.py): int64 arrays by flow number, with their initial values."""
+        self.kept.append(tables)
+        self.world.flow_count = flow_count
+        for name in tables:
+            set_flow_result(flow_results(self.world), name, int64_table(tables[name]))
 
     def count_waits(self, classes, class_count):
         """Count queueing times at every port of a switch by class of flow: `classes` int8, by flow number."""

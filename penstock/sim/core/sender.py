@@ -306,10 +306,11 @@ def finish_flow(node, flow):
     worker = node.worker
     host = node.host
     withdraw(node, flow)
+    worker.world.results.acked[flow.number] = node.now
     if flow.retransmitted:
-        worker.world.retransmitted[flow.number] = flow.retransmitted
+        worker.world.results.retransmitted[flow.number] = flow.retransmitted
     if flow.paused_ps:
-        worker.world.paused[flow.number] = flow.paused_ps
+        worker.world.results.paused[flow.number] = flow.paused_ps
     hook = node.ops.on_finish
     while hook:
         hook.call(hook.me, node, flow, NO_PACKET)
