@@ -165,6 +165,6 @@ def test_drops_are_counted_with_their_reason():
 
 def test_the_check_runs_in_every_simulation(monkeypatch):
     topo = star(hosts=3)
-    monkeypatch.setattr(results, "check_laws", lambda *_: (_ for _ in ()).throw(InvariantError("seen")))
+    monkeypatch.setattr(results, "check_invariants", lambda *_: (_ for _ in ()).throw(InvariantError("seen")))
     with pytest.raises(InvariantError, match="seen"):
         simulate(topo, one_dst(topo, 1000), PFC())

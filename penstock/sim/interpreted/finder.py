@@ -17,6 +17,7 @@ CORE = (
     "sim.core.sender",
     "sim.core.receiver",
     "sim.core.engine",
+    "sim.core.nodes",
     "sim.core.build",
 )
 
