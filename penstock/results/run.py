@@ -21,7 +21,7 @@ from penstock.errors import SpecError, nearest
 from penstock.results import rundir
 from penstock.results.columns import COLUMNS, PER_FLOW, Column
 
-CLOCKS = {"receiver": "slowdown", "sender": "sender_slowdown"}  # by where a flow's completion is seen: the column of its slowdown
+CLOCKS = ("receiver", "sender")  # where the completion of a flow is seen
 NEVER = ("start_ns", "finish_ns", "fct_ns", "acked_ns")  # a negative time in these means "never"
 MTU = 1000
 GOOGLE_BINS = tuple(MTU * n for n in (1, 2, 4, 8, 16, 64, 256, 1024))
@@ -265,7 +265,7 @@ class Run:
         if by not in ("size", "class", "priority"):
             raise SpecError(f'by = "{by}": must be one of size, class, priority')
         values = self._statistics(percentile, statistic)
-        flows = self._by_clock(self.selected(class_), clock)
+        flows = self.by_clock(self.selected(class_), clock)
         bounds = self._bounds(bins) if by == "size" else []
         if by == "size":
             index = np.searchsorted(np.asarray(bounds, dtype=np.int64), flows["bytes"].to_numpy(), side="left")
@@ -292,13 +292,13 @@ class Run:
             table = table.select("above_bytes", "to_bytes", pl.exclude("above_bytes", "to_bytes", "bin"))
         return table
 
-    def _by_clock(self, flows: pl.DataFrame, clock: str) -> pl.DataFrame:
-        """The flows with the slowdown that a clock measures as `slowdown`."""
+    def by_clock(self, flows: pl.DataFrame, clock: str) -> pl.DataFrame:
+        """Flows of this run, with the slowdown that a clock measures ("receiver" or "sender") as `slowdown`."""
         if clock not in CLOCKS:
             raise SpecError(f'clock = "{clock}": must be one of {", ".join(CLOCKS)}{nearest(clock, CLOCKS)}')
         if clock == "sender" and self.flows["acked_ns"].null_count() == self.flows.height > 0:
             raise SpecError(f'run "{self.label}": has no acked_ns, which clock = "sender" needs; run the simulation again')
-        return flows.with_columns(pl.col(CLOCKS[clock]).alias("slowdown"))
+        return flows if clock == "receiver" else flows.with_columns(slowdown=pl.col("sender_slowdown"))
 
     @staticmethod
     def _statistics(percentile: float | Sequence[float], statistic: str) -> list[pl.Expr]:
