@@ -38,6 +38,7 @@ def page(runs: Sequence[Run], title: str = "penstock report", clock: str = "rece
     """The page as text; `clock` is that of its slowdowns, as in Run.slowdown."""
     if not runs:
         raise SpecError("nothing to report: give at least one run")
+    note = tables.SENDER_NOTE if clock == "sender" else tables.NOTE
     parts = [
         '<!doctype html><html lang="en"><head><meta charset="utf-8">',
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
@@ -47,7 +48,7 @@ def page(runs: Sequence[Run], title: str = "penstock report", clock: str = "rece
         *_warnings(runs),
         "<h2>Comparison</h2>",
         _comparison(runs, clock),
-        f'<p class="quiet">{escape(tables.SENDER_NOTE if clock == "sender" else tables.NOTE)}</p>',
+        f'<p class="quiet">{escape(note)}</p>',
         "<h2>Figures</h2>",
         '<div class="figures">',
         *_figures(runs, clock),
