@@ -51,7 +51,7 @@ class Outcome:
     ports: Counters
     per_flow: dict[str, np.ndarray]
     flow_samples: list[tuple[int, ...]]
-    waits: list[tuple[int, ...]]
+    queueing: list[tuple[int, ...]]
     log: Callable[[str], np.ndarray]
     sent_at_changes: dict[tuple[int, int], list[int]]
     interrupted: bool
@@ -83,7 +83,7 @@ class Outcome:
             sim.port_counters(end),
             per_flow,
             sim.flow_samples(),
-            sim.waits() if settings.measure.queueing else [],
+            sim.queueing() if settings.measure.queueing else [],
             lambda name: rows(sim, name),
             sent_at_changes,
             interrupted,
@@ -184,7 +184,7 @@ def node_frame(outcome: Outcome) -> dict[str, Any]:
 
 
 def queueing_frame(outcome: Outcome) -> dict[str, Any]:
-    columns = np.array(outcome.waits, dtype=np.int64).reshape(-1, 5).T
+    columns = np.array(outcome.queueing, dtype=np.int64).reshape(-1, 5).T
     classes = [outcome.settings.flows.classes[i] for i in columns[2]]
     return {"node": columns[0], "port": columns[1], "class": classes, "packets": columns[3], "queueing_ps": columns[4]}
 

@@ -107,7 +107,7 @@ class Runner:
         self.per_flow = {c.stem: np.full(len(flows), c.per_flow, dtype=np.int64) for c in PER_FLOW}
         self.sim.set_results(len(flows), self.per_flow)
         if settings.measure.queueing:
-            self.sim.count_waits(flows.class_id, len(flows.classes))
+            self.sim.count_queueing(flows.class_id, len(flows.classes))
         self.starts = Starts(self.sim, flows, topo.hosts)
         self.changes = [c for c in topo.changes if c.time_ps < settings.end_ps]
         self.down: frozenset[int] = frozenset()

@@ -272,7 +272,7 @@ class Simulation:
         for name in tables:
             set_flow_result(flow_results(self.world), name, int64_table(tables[name]))
 
-    def count_waits(self, classes, class_count):
+    def count_queueing(self, classes, class_count):
         """Count queueing times at every port of a switch by class of flow: `classes` int8, by flow number."""
         world = self.world
         self.kept.append(classes)
@@ -283,7 +283,7 @@ class Simulation:
             for slot in range(node.port_count):
                 port_at(node, slot).waits = new_int64(world.arena, 2 * class_count)
 
-    def waits(self):
+    def queueing(self):
         """(node, port, class, packets, ps) of every port of a switch and class of flow that it has sent."""
         world = self.world
         out = []
