@@ -1,7 +1,7 @@
 from penstock.fabric.state cimport *
 from penstock.fabric.flow_results cimport set_flow_result
 from penstock.fabric.queueing_inline cimport set_event, set_node_event
-from penstock.fabric.switch cimport drop, kick
+from penstock.fabric.line cimport drop, kick
 from penstock.sim.core.nodes cimport link, new_nic, new_node, set_loss
 from penstock.sim.core.pointers cimport *
 from penstock.sim.core.sender cimport set_start_timer

@@ -10,16 +10,8 @@ from typing import Any
 
 from penstock import pxd
 
-CORE = (
-    "fabric.queueing",
-    "fabric.switch",
-    "fabric.pacing",
-    "sim.core.sender",
-    "sim.core.receiver",
-    "sim.core.engine",
-    "sim.core.nodes",
-    "sim.core.build",
-)
+FOLDERS = ("fabric", "sim/core")
+CORE = {f"{folder.replace('/', '.')}.{p.stem}" for folder in FOLDERS for p in (pxd.PACKAGE / folder).glob("[!_]*.py")}
 
 
 def _state() -> dict[str, Any]:

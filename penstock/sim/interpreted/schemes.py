@@ -2,10 +2,11 @@
 
 import __future__
 
+import importlib
 import types
 from typing import Any
 
-from penstock.composition.declare import C_TYPES, Declarations, class_of
+from penstock.composition.declare import C_TYPES, GIVEN, Declarations, class_of
 from penstock.pxd import BITS
 from penstock.sim.interpreted.structs import at, make_class, nothing
 
@@ -14,12 +15,11 @@ AREAS: dict[tuple[str, int], type] = {}  # of the running composition: owner and
 
 def scheme_module(declared: Declarations) -> types.ModuleType:
     """The module of a scheme, with the names that it would cimport."""
-    from penstock.fabric import pacing, queueing, state, switch
-
     module = types.ModuleType(declared.name)
     names = vars(module)
-    for part in (state, queueing, pacing, switch):
-        names.update({k: v for k, v in vars(part).items() if not k.startswith("__")})
+    for part, given in GIVEN.items():
+        fabric = importlib.import_module(f"penstock.fabric.{part}")
+        names.update({name: getattr(fabric, name) for name in given})
     classes: dict[str, type] = {}
     for name, record in declared.records.items():
         classes[name] = record_class(class_of(name), record, classes)

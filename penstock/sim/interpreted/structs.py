@@ -104,7 +104,7 @@ HEADER: dict[str, Any] = {
 def python_function(name: str, function: pxd.Inline) -> str:
     """A one-line inline function as Python source."""
     plain = ", ".join(a.split()[-1].lstrip("*") for a in function.arguments.split(",") if a)
-    body = function.body.replace("&", "")
+    body = re.sub(r"&(?=\w)", "", function.body)  # address of
     if row := re.search(r"next_row\(worker\.(\w+), sizeof\((\w+)\)\)", body):
         return f"def {name}(worker): worker.{row[1]}.append({row[2]}()); return worker.{row[1]}[-1]\n"
     body = re.sub(r"<(\w+)\*>zeroed\(arena, n, size\)", r"zeroed(arena, n, \1)", body)

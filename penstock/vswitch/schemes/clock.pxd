@@ -1,7 +1,7 @@
 from penstock.vswitch.schemes.state cimport *
 from penstock.fabric.queueing_inline cimport set_event
-from penstock.fabric.switch cimport receive_control, run_timers
-from penstock.sim.core.engine cimport collect_mail, has_work, process
+from penstock.fabric.line cimport receive_control, run_timers
+from penstock.sim.core.engine cimport collect_arrivals, has_work, process
 from penstock.vswitch.schemes.edge cimport begin, note_next, relieve, take_in, transmit
 from penstock.vswitch.schemes.trunk cimport collect_out, pull_in, push_out
 from penstock.vswitch.dataplane.forward cimport settle

@@ -7,11 +7,11 @@ the windows of sim/engine.py, cut off at the present.
 import cython
 
 if not cython.compiled:
+    from penstock.fabric.line import receive_control, run_timers
     from penstock.fabric.queueing import set_event
     from penstock.fabric.state import CONTROL, KEY_BITS, NEVER, NO_PACKET, TIMER, node_at
     from penstock.fabric.state import port_at as line_at
-    from penstock.fabric.switch import receive_control, run_timers
-    from penstock.sim.core.engine import collect_mail, has_work, process
+    from penstock.sim.core.engine import collect_arrivals, has_work, process
     from penstock.vswitch.dataplane.flowtable import age
     from penstock.vswitch.dataplane.forward import settle
     from penstock.vswitch.dataplane.schedule import release
@@ -63,7 +63,7 @@ def soonest(world):
 def run_edge(f, edge):
     """Run the host of an application to the end of the window."""
     node = edge.node
-    collect_mail(node)
+    collect_arrivals(node)
     key = node.tree[1]
     while key < f.engine.limit:
         node.now = key >> KEY_BITS

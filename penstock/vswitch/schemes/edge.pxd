@@ -1,6 +1,6 @@
 from penstock.vswitch.schemes.state cimport *
-from penstock.fabric.queueing_inline cimport give_packet, set_event, take_packet
-from penstock.fabric.switch cimport arm, pause_port, pause_queue, resume_port, resume_queue, send
+from penstock.fabric.queueing_inline cimport free_packet, set_event, alloc_packet
+from penstock.fabric.line cimport arm, pause_port, pause_queue, resume_port, resume_queue, send
 from penstock.vswitch.dataplane.forward cimport SAMPLE_NS, drop, measure, set_limits
 from penstock.vswitch.dataplane.flowtable cimport find_flow, new_flow, owner_of
 from penstock.vswitch.dataplane.parse cimport parse

@@ -8,7 +8,8 @@ only what the scheme then does reaches the senders.
 import cython
 
 if not cython.compiled:
-    from penstock.fabric.queueing import give_packet, set_event, take_packet
+    from penstock.fabric.line import arm, pause_port, pause_queue, resume_port, resume_queue, send
+    from penstock.fabric.queueing import alloc_packet, free_packet, set_event
     from penstock.fabric.state import (
         DATA,
         DATA_LANE,
@@ -23,7 +24,6 @@ if not cython.compiled:
     from penstock.fabric.state import (
         port_at as line_at,
     )
-    from penstock.fabric.switch import arm, pause_port, pause_queue, resume_port, resume_queue, send
     from penstock.vswitch.dataplane.flowtable import find_flow, new_flow, owner_of
     from penstock.vswitch.dataplane.forward import SAMPLE_NS, drop, measure, set_limits
     from penstock.vswitch.dataplane.parse import parse
@@ -164,17 +164,17 @@ def fetch(f, edge, port, number):
         if length > f.longest:
             drop(f.w, port, input, nothing(), word, TOO_LONG)
             continue
-        pkt = take_packet(f.engine)
+        pkt = alloc_packet(f.engine)
         frame = bytes_of(f, pkt)
         memcpy(frame, bytes_at(view.buffer[0], buffer * view.buffer_bytes), length)
         fate = address(f, port, pkt, length)
         if fate == -1 - NO_QUEUE:  # its receiver has no queue for one more flow
-            give_packet(f.engine, pkt)
+            free_packet(f.engine, pkt)
             input.held = word
             edge.retry = 1
             return NO_PACKET
         if fate < 0:
-            give_packet(f.engine, pkt)
+            free_packet(f.engine, pkt)
             drop(f.w, port, input, nothing(), word, -1 - fate)
             continue
         give_buffer(view, 0, buffer)
@@ -322,7 +322,7 @@ def transmit(f, edge):
 
 def discard(f, edge, pkt):
     edge.lost += 1
-    give_packet(f.engine, pkt)
+    free_packet(f.engine, pkt)
     return True
 
 
@@ -394,7 +394,7 @@ def store(f, edge, pkt):
     announce(to, flow.queue)
     if queued > flow.over:
         stop(f, edge, flow, pkt)
-    give_packet(f.engine, pkt)
+    free_packet(f.engine, pkt)
     return True
 
 

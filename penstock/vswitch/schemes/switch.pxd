@@ -1,5 +1,5 @@
 from penstock.vswitch.schemes.state cimport *
-from penstock.fabric.queueing_inline cimport give_packet, take_packet
+from penstock.fabric.queueing_inline cimport free_packet, alloc_packet
 from penstock.sim.core.build cimport Simulation
 from penstock.vswitch.schemes.edge cimport begin, relieve, woken
 from penstock.vswitch.schemes.clock cimport is_empty, loop, turn
@@ -44,7 +44,7 @@ cdef inline uint64_t turns_of_fabric(Fabric* f, int64_t count):
     return start
 cdef inline bytes bytes_of_packet(Packet* pkt, int64_t size): return PyBytes_FromStringAndSize(<char*>pkt, size)
 cdef inline Packet* packet_of(Fabric* f, bytes data):
-    pkt = take_packet(f.engine)
+    pkt = alloc_packet(f.engine)
     memcpy(pkt, PyBytes_AS_STRING(data), len(data))
     return pkt
 

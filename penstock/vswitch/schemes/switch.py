@@ -14,7 +14,7 @@ import select
 import cython
 
 if not cython.compiled:
-    from penstock.fabric.queueing import give_packet
+    from penstock.fabric.queueing import free_packet
     from penstock.fabric.state import NO_PACKET, node_at, queue_at
     from penstock.fabric.state import port_at as line_at
     from penstock.vswitch.dataplane.schedule import activate
@@ -191,7 +191,7 @@ class SchemeSwitch(Switch):
         edge = edge_of_port(f, number)
         for i in range(edge.hand_count):
             if edge.hand[i]:
-                give_packet(f.engine, edge.hand[i])
+                free_packet(f.engine, edge.hand[i])
         free(edge.hand)
         edge.hand = no_hands()
         edge.hand_count = 0

@@ -8,10 +8,10 @@ not what the other end of this link can have sent.
 import cython
 
 if not cython.compiled:
-    from penstock.fabric.queueing import give_frame, give_packet, set_event, take_frame, take_packet
+    from penstock.fabric.line import pause_port, resume_port
+    from penstock.fabric.queueing import alloc_frame, alloc_packet, free_frame, free_packet, set_event
     from penstock.fabric.state import ACK, ADDRESSED, CONTROL, DATA_LANE, KEY_BITS, NO_PACKET, outbox_at
     from penstock.fabric.state import port_at as line_at
-    from penstock.fabric.switch import pause_port, resume_port
     from penstock.vswitch.dataplane.parse import parse
     from penstock.vswitch.dataplane.state import LEVELS, byte_at
     from penstock.vswitch.memory.layout import bytes_at, memcpy, mixed, word_from
@@ -82,9 +82,9 @@ def push_out(f):
 
 def give(f, pkt):
     if pkt.kind >= CONTROL:
-        give_frame(f.engine, pkt)
+        free_frame(f.engine, pkt)
     else:
-        give_packet(f.engine, pkt)
+        free_packet(f.engine, pkt)
 
 
 def encode(f, trunk, pkt):
@@ -195,7 +195,7 @@ def accept(f, trunk, length):
     else:
         trunk.restarts += 1  # numbers begin at the time of the start
     trunk.heard = wire.sequence
-    pkt = take_frame(f.engine) if control else take_packet(f.engine)
+    pkt = alloc_frame(f.engine) if control else alloc_packet(f.engine)
     pkt.number = wire.number
     pkt.slot = wire.slot
     pkt.seq = wire.seq
@@ -217,7 +217,7 @@ def accept(f, trunk, length):
         carried.length = body
         carried.source = FAR
         if not parse(bytes_of(f, pkt), body, 0, carried_key(carried)):
-            give_packet(f.engine, pkt)
+            free_packet(f.engine, pkt)
             return False
     trunk.came_frames += 1
     pkt.time = f.time
