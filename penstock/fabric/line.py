@@ -10,6 +10,8 @@ if not cython.compiled:
         ADDRESSED,
         CONTROL_LANE,
         CONTROL_SIZE,
+        EVENT_DROP,
+        EVENT_RECEIVE,
         KEY_BITS,
         NEVER,
         NO_PACKET,
@@ -95,7 +97,7 @@ def drop(node, port, pkt, reason):
     port.drops[reason] += 1
     port.dropped_bytes += pkt.size
     if node.worker.world.trace:
-        trace(node, port, NO_QUEUE, pkt, 2)
+        trace(node, port, NO_QUEUE, pkt, EVENT_DROP)
     if pkt.kind > ACK:
         free_frame(node.worker, pkt)
     else:
@@ -229,7 +231,7 @@ def receive_control(node, slot, pkt):
     """Pass a control frame to the on_control hook of the scheme that sent it, and free it."""
     hook = node.ops.on_control[pkt.kind]
     if node.worker.world.trace:
-        trace(node, port_at(node, slot), NO_QUEUE, pkt, 3)
+        trace(node, port_at(node, slot), NO_QUEUE, pkt, EVENT_RECEIVE)
     node.frame_bytes_received += pkt.size
     if hook:
         hook.call(hook.me, node, port_at(node, slot), pkt)

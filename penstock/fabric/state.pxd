@@ -1,5 +1,6 @@
 """Types of the fabric.  Every number is signed, except bit masks; every time is int64 picoseconds."""
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint64_t
+from penstock.fabric.flow_results cimport FlowResults
 
 cdef extern from "state.h" nogil:
     ctypedef struct Arena:
@@ -38,6 +39,11 @@ cdef enum:
     DROP_DOWN = 3
     DROP_NO_ROUTE = 4
     DROP_REASONS = 5
+    EVENT_ENQUEUE = 0       # of the packet trace
+    EVENT_DEQUEUE = 1
+    EVENT_DROP = 2
+    EVENT_RECEIVE = 3
+    EVENT_HOLD = 4
     TOO_MANY_FLOWS = 1      # errors
     NO_SUCH_QUEUE = 2
     NO_SUCH_PORT = 3
@@ -318,9 +324,7 @@ ctypedef struct World:
     int32_t* pending        # unfinished parents of each waiting flow
     int32_t* child_offsets  # by flow number, into children; NULL: no flow depends on another
     int32_t* children
-    int64_t* finish         # results by flow number: -1 = unfinished
-    int64_t* retransmitted
-    int64_t* paused
+    FlowResults results     # by flow number; see results/columns.py
     Ops host_ops
     Ops switch_ops
     char padding1[64]

@@ -12,6 +12,9 @@ if not cython.compiled:
         DROP_ADMISSION,
         DROP_BUFFER,
         DROP_NO_ROUTE,
+        EVENT_DEQUEUE,
+        EVENT_ENQUEUE,
+        EVENT_HOLD,
         NO_PACKET,
         NO_SUCH_PATH,
         NO_SUCH_VOQ,
@@ -104,7 +107,7 @@ def enqueue_voq(node, port, pkt, index):
     port.held += pkt.size
     push(voq, pkt)
     if node.worker.world.trace:
-        trace(node, port, voq, pkt, 4)
+        trace(node, port, voq, pkt, EVENT_HOLD)
 
 
 def release(node, index):
@@ -141,7 +144,7 @@ def enqueue_egress(node, port, pkt):
         list_queue(port, queue, node.worker.world.quantum)
     call_packet_hooks(ops.on_enqueue, node, port, queue, pkt)
     if node.worker.world.trace:
-        trace(node, port, queue, pkt, 0)
+        trace(node, port, queue, pkt, EVENT_ENQUEUE)
     pkt.queue = index
     kick(node, port)
 
@@ -159,7 +162,7 @@ def dequeue(node, port):
         unlist_first(port, queue.level)
     call_packet_hooks(node.ops.on_dequeue, node, port, queue, pkt)
     if node.worker.world.trace:
-        trace(node, port, queue, pkt, 1)
+        trace(node, port, queue, pkt, EVENT_DEQUEUE)
     if port.queueing_delay and pkt.kind == DATA:
         count_queueing_delay(node, port, pkt)
     return pkt

@@ -21,6 +21,7 @@ FOLDERS = [
     "workload",
     "results",
     "sim.core",
+    "sim.interpreted",
     "sim",
     "spec",
     "vswitch.memory",

@@ -14,7 +14,8 @@ import penstock as ps
 from penstock.composition import parse
 from penstock.errors import SpecError
 from penstock.sim import results
-from penstock.sim.config import HostConfig, Measure
+from penstock.sim.config import Measure
+from penstock.sim.settings import Settings
 from penstock.sim.simulate import Runner
 from penstock.vswitch.client.client import connect
 from penstock.vswitch.daemon import protocol
@@ -48,22 +49,10 @@ def switch_of(ports, links=(), shape=None, delay="1us", parameters=None, **setti
 
 def simulated(topo, flows, scheme):
     """The simulator's own run: its packet trace, and the pauses that its hosts got."""
-    runner = Runner(
-        topo,
-        flows,
-        parse(scheme),
-        1,
-        1,
-        int(flows.start_ps[-1]) + 1,
-        True,
-        None,
-        Measure(packets=True, pauses=True, sample="0us", flows=False),
-        HostConfig(),
-        0.0,
-        None,
-    )
+    measure = Measure(packets=True, pauses=True, sample="0us", flows=False)
+    runner = Runner(Settings(topo, flows, parse(scheme), duration_ps=int(flows.start_ps[-1]) + 1, measure=measure))
     runner.run()
-    return results.rows(runner, "trace"), results.rows(runner, "pause")
+    return results.rows(runner.sim, "trace"), results.rows(runner.sim, "pause")
 
 
 def frame_of(number, src, dst, size):

@@ -108,8 +108,8 @@ def record_arrival(node, number):
     """A flow has been received in full."""
     world = node.worker.world
     node.host.finished[number & 4095] = number + 1
-    if world.finish[number] < 0:
-        world.finish[number] = node.now
+    if world.results.finish[number] < 0:
+        world.results.finish[number] = node.now
         if world.child_offsets:
             release_children(node, number)
 

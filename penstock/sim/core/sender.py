@@ -306,10 +306,11 @@ def finish_flow(node, flow):
     worker = node.worker
     host = node.host
     withdraw(node, flow)
+    worker.world.results.acked[flow.number] = node.now
     if flow.retransmitted:
-        worker.world.retransmitted[flow.number] = flow.retransmitted
+        worker.world.results.retransmitted[flow.number] = flow.retransmitted
     if flow.paused_ps:
-        worker.world.paused[flow.number] = flow.paused_ps
+        worker.world.results.paused[flow.number] = flow.paused_ps
     call_flow_hooks(node.ops.on_finish, node, flow, NO_PACKET)
     if host.nic_queues > 1 and not worker.world.nic_by_destination:
         release_queue(host, flow)

@@ -395,7 +395,7 @@ class SchemeSwitch(Switch):
 
     def log(self, name):
         """With trace: the simulator's logs so far, "trace" of packets at every hop or "pause" (numpy, see sim/results.py)."""
-        return results.rows(self.network, name)
+        return results.rows(self.sim, name)
 
     # ---- Running ----
 

@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from penstock.composition import Composition, Scheme, declared, parse
+from penstock.composition import Scheme, declared, parse
 from penstock.errors import SpecError
 from penstock.inputs import known_keys, whole
+from penstock.sim.builder import build, compose
 from penstock.sim.config import HostConfig, Measure
-from penstock.sim.simulate import Runner
+from penstock.sim.settings import Settings
 from penstock.topology.graph import Topology, make_links
 from penstock.units import parse_size, parse_time, ps_per_byte
 from penstock.workload.flows import Flows
@@ -97,11 +98,10 @@ def first_number() -> int:
     return time.time_ns()
 
 
-class Network(Runner):
-    """The simulator's world without flows of its own; behind each packet there is room for a frame."""
+class Network:
+    """A core without flows of its own; behind each packet, at `carried_at`, there is room for a frame."""
 
     def __init__(self, topo: Topology, scheme: Scheme, frame: int, carried: int, seed: int, trace: bool) -> None:
-        self.room = carried + frame
         columns = {
             name: np.zeros(0, dtype=kind)
             for name, kind in (
@@ -118,10 +118,8 @@ class Network(Runner):
             raise SpecError(f"switch.frame = {frame}: must be more than {HEADER}")
         measure = Measure(sample="0us", flows=False, packets=trace, pauses=trace)
         host = HostConfig(mtu=frame - HEADER, header=HEADER)
-        super().__init__(topo, flows, scheme, seed, 1, 1, False, None, measure, host, 0.0, None)
-
-    def compose(self) -> Composition:
-        made = super().compose()
-        self.carried_at = made.sizes["packet"]
-        made.sizes["packet"] += -(-self.room // 64) * 64
-        return made
+        settings = Settings(topo, flows, scheme, seed=seed, drain=False, measure=measure, host=host)
+        self.composition = compose(settings)
+        self.carried_at = self.composition.sizes["packet"]
+        self.composition.sizes["packet"] += -(-(carried + frame) // 64) * 64
+        self.sim = build(settings, self.composition)
