@@ -279,7 +279,7 @@ def test_a_slow_flow_of_small_frames_leaves_buffers_to_others_and_finds_out_that
     servers.connect()
     servers.udp(sender, receiver, 1000, 64, gap=100, most=1 << 20)
     servers.run(5)  # less than the 20 ms between two rates that are told
-    servers.far.world.service(receiver, 0, 1000 / 6)
+    servers.far.harness.service(receiver, 0, 1000 / 6)
     servers.run(3)
     rates = []
     for _ in range(40):
@@ -431,7 +431,7 @@ def test_queues_of_flows_that_have_gone_are_given_to_others():
         assert sorted(come(ports)) == sorted(b"%d" % port for port in ports)
         assert switch.ports()[1]["device"]["shared_queues"] == 0
         end = time.monotonic() + 5
-        while switch.flows() or any(switch.drives[1].behind()):  # until all of them are forgotten
+        while switch.flows() or any(switch.drivers[1].behind()):  # until all of them are forgotten
             app.receive(1)
             switch.turns(20)
             assert time.monotonic() < end

@@ -55,7 +55,7 @@ def test_frames_come_out_as_they_went_in():
         (A, 7, C, 2000, 17),
         ("04:00:00:00:00:01", 0, "04:00:00:00:00:03", 0, 0),
     }
-    assert not drops(switch) and a.broken == b.broken == 0
+    assert not drops(switch) and a.protocol_errors == b.protocol_errors == 0
 
 
 def edited(frame, **bytes_at):
@@ -183,7 +183,7 @@ def test_several_stopped_flows_leave_buffers_for_others():
     a.send(9, [udp(A, B, 9999)])
     switch.turns(2)
     assert [f["frames"] for f in switch.flows() if f["source_port"] == 9999] == [1] and not drops(switch)
-    assert b.broken == 0
+    assert b.protocol_errors == 0
 
 
 def test_weights_and_priorities():
@@ -201,7 +201,7 @@ def test_weights_and_priorities():
     a.send(2, [udp(A, B, 3)], weight=0)
     with pytest.raises(SpecError, match="1 to 255"):
         a.send(0, [], weight=256)
-    assert b.broken == 0
+    assert b.protocol_errors == 0
 
 
 def test_idle_flows_are_forgotten_and_their_rings_come_back():
@@ -220,7 +220,7 @@ def test_idle_flows_are_forgotten_and_their_rings_come_back():
         switch.turns(2)
         b.receive(100)
         assert switch.flows() == [] and switch.counters()["free_flows"] == 256
-        assert b.free_rings() == 256 and b.broken == 0
+        assert b.free_rings() == 256 and b.protocol_errors == 0
         assert all(a.close(q) for q in range(40))
         switch.turns(10)
         assert a.free_rings() == 256
@@ -384,7 +384,7 @@ def test_an_application_that_lies_harms_itself_only(mode, seed, workers):
         switch.turns(2)
         found += [number(f) for _, f in b.receive(64) if f[26:30] == bytes([10, 0, 0, 1])]
     assert found == list(range(sent)) and sent > 500
-    assert (detached > 0 or switch.ports()[2]["nonsense"] > 0) and b.broken == 0
+    assert (detached > 0 or switch.ports()[2]["nonsense"] > 0) and b.protocol_errors == 0
     switch.detach(2)
     end = time.monotonic() + 5
     while switch.flows() and time.monotonic() < end:

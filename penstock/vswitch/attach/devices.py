@@ -29,7 +29,7 @@ from penstock.vswitch.attach.allowance import Allowance
 from penstock.vswitch.attach.edge import Edge
 from penstock.vswitch.attach.open import open_port
 from penstock.vswitch.linux import netns
-from penstock.vswitch.ports.base import Port
+from penstock.vswitch.ports.base import PortHandle
 
 OPTIONS = {
     "tap": ("device", "netns", "prefix", "super_frames", "edge"),
@@ -50,13 +50,18 @@ class Device:
     """An open device and what the switch must know of it."""
 
     def __init__(
-        self, port: Port, place: netns.Place | None = None, mac: bytes | str | None = None, window: int = 0, secret: bytes = b""
+        self,
+        port: PortHandle,
+        place: netns.Place | None = None,
+        mac: bytes | str | None = None,
+        window: int = 0,
+        secret: bytes = b"",
     ) -> None:
         self.port, self.place, self.mac, self.window, self.secret = port, place, mac, window, secret
         self.epoch = time.time_ns()
         self.table: Allowance | None = None
         self.edge: Edge | None = None
-        self.drive: Any = None  # set when a switch has it
+        self.driver: Any = None  # set when a switch has it
 
     @property
     def shape(self) -> dict[str, int]:
@@ -76,8 +81,8 @@ class Device:
         )
         edge.open()
         self.edge = edge.start()
-        if self.drive:
-            self.drive.edge = self.edge
+        if self.driver:
+            self.driver.edge = self.edge
         self.count_losses()
 
     def count_losses(self) -> None:
@@ -89,8 +94,8 @@ class Device:
     def release(self) -> None:
         """Let senders and receivers go: nobody looks after them any longer."""
         if self.edge:
-            if self.drive:
-                self.drive.edge = None
+            if self.driver:
+                self.driver.edge = None
             self.edge.__exit__()
             self.edge = None
 

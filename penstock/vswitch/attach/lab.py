@@ -25,7 +25,7 @@ from penstock.errors import PenstockError, SpecError
 from penstock.vswitch.attach import edge
 from penstock.vswitch.attach.open import open_port
 from penstock.vswitch.linux.netns import CLONE_NEWNET, Place, check, libc, of_thread
-from penstock.vswitch.ports.base import Port
+from penstock.vswitch.ports.base import PortHandle
 
 
 class Namespace(Place):
@@ -100,7 +100,7 @@ class Namespace(Place):
     @contextlib.contextmanager
     def tap(
         self, address: str, *, name: str = "tap0", headers: bool = True, queue_frames: int = 10_000, mtu: int = 1500
-    ) -> Iterator[Port]:
+    ) -> Iterator[PortHandle]:
         """A TAP with this address, up; the port is our end of it."""
         with contextlib.ExitStack() as stack:
             with self.inside():

@@ -28,7 +28,7 @@ from penstock.errors import SpecError, nearest
 from penstock.inputs import boolean, whole
 from penstock.units import parse_rate, parse_size, parse_time
 from penstock.vswitch.attach import edge, pcapfile
-from penstock.vswitch.ports.base import Clock, Port
+from penstock.vswitch.ports.base import Clock, PortHandle
 
 ETH_P_ALL = 0x0003
 SIOCGIFFLAGS, SIOCGIFMTU, IFF_UP = 0x8913, 0x8921, 1
@@ -53,7 +53,7 @@ def _device_name(name: Any, what: str) -> str:
     return name
 
 
-def _tap(*, name: str, headers: bool = True, shared: bool = False) -> Port:
+def _tap(*, name: str, headers: bool = True, shared: bool = False) -> PortHandle:
     from penstock.vswitch.ports.tap import open_tap
 
     _device_name(name, "tap.name")
@@ -72,7 +72,7 @@ def _tap(*, name: str, headers: bool = True, shared: bool = False) -> Port:
 
 def _packet(
     *, device: str, headers: bool = True, batch: int = BATCH, bypass: bool = True, receive_buffer: str | int = "8MB"
-) -> Port:
+) -> PortHandle:
     from penstock.vswitch.ports.packet import open_packet
 
     _device_name(device, "packet.device")
@@ -97,7 +97,7 @@ def _packet(
     return port
 
 
-def _xdp(*, device: str, queue: int = 0, headers: bool = False, batch: int = BATCH, memory: str | int = "16MiB") -> Port:
+def _xdp(*, device: str, queue: int = 0, headers: bool = False, batch: int = BATCH, memory: str | int = "16MiB") -> PortHandle:
     from penstock.vswitch.ports.xdp import open_xdp
 
     _device_name(device, "xdp.device")
@@ -160,7 +160,7 @@ def _address(text: Any, what: str, *, any_port: bool = False) -> tuple[Any, int]
 
 def _udp(
     *, local: str, peer: str, headers: bool = True, batch: int = BATCH, segments: bool = True, receive_buffer: str | int = "8MB"
-) -> Port:
+) -> PortHandle:
     from penstock.vswitch.ports.udp import open_udp
 
     here, here_port = _address(local, "udp.local", any_port=True)
@@ -214,7 +214,7 @@ def _pcap(
     rounds: int = 1,
     headers: bool = True,
     clock: Clock | None = None,
-) -> Port:
+) -> PortHandle:
     from penstock.vswitch.ports.pcap import open_pcap
 
     if read is None and write is None:
@@ -252,10 +252,10 @@ def _pcap(
     return port
 
 
-KINDS: dict[str, Callable[..., Port]] = {"tap": _tap, "packet": _packet, "xdp": _xdp, "udp": _udp, "pcap": _pcap}
+KINDS: dict[str, Callable[..., PortHandle]] = {"tap": _tap, "packet": _packet, "xdp": _xdp, "udp": _udp, "pcap": _pcap}
 
 
-def open_port(kind: str, **options: Any) -> Port:
+def open_port(kind: str, **options: Any) -> PortHandle:
     """A port of a kind; every kind takes `headers`.
 
     tap: name, shared. packet: device, batch, bypass, receive_buffer. xdp: device, queue, batch, memory (without headers).
@@ -289,7 +289,7 @@ def open_link(
     memory: str | int = "4MiB",
     headers: bool = True,
     clock: Clock | None = None,
-) -> tuple[Port, Port]:
+) -> tuple[PortHandle, PortHandle]:
     """The two ends of a link in this process.
 
     `burst` bytes may pass faster than `rate` after a rest; `memory` bounds the bytes on the way in each direction, the ones that
@@ -320,7 +320,7 @@ def _random(seed: int, stream: int) -> int:
 # ---- Wrappers ----
 
 
-def capture(port: Port, path: str | Path) -> Port:
+def capture(port: PortHandle, path: str | Path) -> PortHandle:
     """A port that writes every frame, and the direction it went, to a .pcap or .pcapng file; closing it closes `port`."""
     from penstock.vswitch.ports.wrap import open_capture
 
@@ -328,7 +328,7 @@ def capture(port: Port, path: str | Path) -> Port:
 
 
 def faults(
-    port: Port,
+    port: PortHandle,
     *,
     drop: float = 0.0,
     duplicate: float = 0.0,
@@ -337,7 +337,7 @@ def faults(
     no_room: float = 0.0,
     direction: str = "both",
     seed: int = 1,
-) -> Port:
+) -> PortHandle:
     """A port that harms a share of the frames: loses them, doubles them, flips a bit, swaps neighbours, or has no room for them.
 
     `port.report()` counts what was done, by direction.
@@ -353,7 +353,7 @@ def faults(
     return open_faults(port, ways)
 
 
-def trace(port: Port, last: int = 1000) -> Port:
+def trace(port: PortHandle, last: int = 1000) -> PortHandle:
     """A port that remembers the last frames that passed: `port.report()` is a list of (ns, "in" or "out", bytes, digest)."""
     from penstock.vswitch.ports.wrap import open_trace
 

@@ -14,15 +14,15 @@ cdef enum:
     AT_ONCE = 32            # buffers taken or given back
     UNKNOWN_NS = 50000      # a pause while no rate is known
 
-cdef int64_t deliver(Worker* w, Port* port, Input* input, uint64_t word, int64_t now) noexcept nogil
-cdef int64_t drop(Worker* w, Port* port, Input* input, Flow* flow, uint64_t word, int64_t reason) noexcept nogil
-cdef int64_t refuse(Worker* w, Port* port, Input* input, Flow* flow, uint64_t word, int64_t reason, int64_t now) noexcept nogil
-cdef void measure(Worker* w, Flow* flow, View* view, int64_t now) noexcept nogil
-cdef void set_limits(Worker* w, Flow* flow, View* view, int64_t now) noexcept nogil
-cdef int64_t pause_time(Worker* w, Flow* flow) noexcept nogil
-cdef void pace(Worker* w, Input* input, Flow* flow, int64_t length, int64_t now) noexcept nogil
-cdef Flow* expected(Worker* w, Input* input, Key* key) noexcept nogil
-cdef int64_t receive_buffer(Port* port) noexcept nogil
-cdef void give_back(Port* port, int64_t buffer) noexcept nogil
-cdef void settle(Port* port) noexcept nogil
-cdef void copy_with_prefix(Worker* w, Port* port, Port* to, char* frame, char* to_frame, int64_t length) noexcept nogil
+cdef int64_t deliver(Worker* worker, SwitchPort* port, TxQueue* txq, uint64_t word, int64_t now) noexcept nogil
+cdef int64_t drop(Worker* worker, SwitchPort* port, TxQueue* txq, Flow* flow, uint64_t word, int64_t reason) noexcept nogil
+cdef int64_t backpressure(Worker* worker, SwitchPort* port, TxQueue* txq, Flow* flow, uint64_t word, int64_t reason, int64_t now) noexcept nogil
+cdef void measure(Worker* worker, Flow* flow, View* view, int64_t now) noexcept nogil
+cdef void set_limits(Worker* worker, Flow* flow, View* view, int64_t now) noexcept nogil
+cdef int64_t pause_time(Worker* worker, Flow* flow) noexcept nogil
+cdef void pace(Worker* worker, TxQueue* txq, Flow* flow, int64_t length, int64_t now) noexcept nogil
+cdef Flow* expected(Worker* worker, TxQueue* txq, Key* key) noexcept nogil
+cdef int64_t receive_buffer(SwitchPort* port) noexcept nogil
+cdef void give_back(SwitchPort* port, int64_t buffer) noexcept nogil
+cdef void return_buffers(SwitchPort* port) noexcept nogil
+cdef void copy_with_prefix(Worker* worker, SwitchPort* port, SwitchPort* to, char* frame, char* to_frame, int64_t length) noexcept nogil

@@ -57,70 +57,70 @@ if not cython.compiled:
     raise ImportError("penstock.vswitch.dataplane.forward works compiled only: run python setup.py build_ext --inplace")
 
 
-def deliver(w, port, input, word, now):
+def deliver(worker, port, txq, word, now):
     """What became of the frame: DELIVERED, DROPPED, or WAITS (as long as `until`, or the port's `paused_until`)."""
     view = view_of(port)
     buffer = buffer_of(word)
     length = length_of(word)
     if buffer < 0 or buffer >= view.buffers or length == 0 or length > view.buffer_bytes:
-        view.broken += 1
-        return drop(w, port, input, nothing(), word, BAD_DESCRIPTOR)
+        view.protocol_errors += 1
+        return drop(worker, port, txq, nothing(), word, BAD_DESCRIPTOR)
     frame = bytes_at(view.buffer[0], buffer * view.buffer_bytes)
-    memcpy(w.header, frame + port.prefix, 64)  # a region is longer than its buffers; parse() keeps to the length
+    memcpy(worker.header, frame + port.prefix, 64)  # a region is longer than its buffers; parse() keeps to the length
     if length > 64:
-        memcpy(w.header + 64, frame + port.prefix + 64, HEADER - 64)
-    key = key_of(w)
-    if not parse(w.header, length - port.prefix, port.serial, key):
-        return drop(w, port, input, nothing(), word, MALFORMED)
-    flow = expected(w, input, key)
+        memcpy(worker.header + 64, frame + port.prefix + 64, HEADER - 64)
+    key = key_of(worker)
+    if not parse(worker.header, length - port.prefix, port.serial, key):
+        return drop(worker, port, txq, nothing(), word, MALFORMED)
+    flow = expected(worker, txq, key)
     if not flow:
-        flow = find_flow(w, key)
+        flow = find_flow(worker, key)
     if not flow:
-        number = new_flow(w, port, key, now)
-        if number == -1 - NO_QUEUE and w.mode != LOSSY:
-            input.until = now + UNKNOWN_NS
-            if w.mode == PFC:
-                port.paused_until = input.until
+        number = new_flow(worker, port, key, now)
+        if number == -1 - NO_QUEUE and worker.mode != LOSSY:
+            txq.until = now + UNKNOWN_NS
+            if worker.mode == PFC:
+                port.paused_until = txq.until
             return WAITS
         if number < 0:
-            return drop(w, port, input, nothing(), word, -1 - number)
-        flow = flow_at(w, number)
-    input.last = flow.number + 1
-    to = port_at(w, flow.target)
+            return drop(worker, port, txq, nothing(), word, -1 - number)
+        flow = flow_at(worker, number)
+    txq.last = flow.number + 1
+    to = port_at(worker, flow.target)
     into = view_of(to)
     size = length - port.prefix + to.prefix
     if size > into.buffer_bytes:
-        return drop(w, port, input, flow, word, TOO_LONG)
+        return drop(worker, port, txq, flow, word, TOO_LONG)
     if not flow.open:
         if not open_queue(into, flow_end(flow), 1, flow.queue):
-            return refuse(w, port, input, flow, word, NO_BUFFER, now)
+            return backpressure(worker, port, txq, flow, word, NO_BUFFER, now)
         flow.open = 1
         flow.sent = 0
         flow.consumed = 0
         flow.sampled = 0
-        set_limits(w, flow, into, now)
+        set_limits(worker, flow, into, now)
         flow.base = load64(word_at(into.consumed[1], flow.queue))
     if flow.sent + size - flow.consumed > flow.goal or now - flow.sampled_at > SAMPLE_NS:
-        measure(w, flow, into, now)
+        measure(worker, flow, into, now)
     queued = flow.sent - flow.consumed + size
-    if queued > (flow.over if input.blocked or port.waiting == flow.number + 1 else flow.net) and queued > size:
-        return refuse(w, port, input, flow, word, FULL, now)
+    if queued > (flow.over if txq.blocked or port.waiting == flow.number + 1 else flow.net) and queued > size:
+        return backpressure(worker, port, txq, flow, word, FULL, now)
     place = receive_buffer(to)
     if place < 0:
-        return refuse(w, port, input, flow, word, NO_BUFFER, now)
+        return backpressure(worker, port, txq, flow, word, NO_BUFFER, now)
     to_frame = bytes_at(into.buffer[1], place * into.buffer_bytes)
     if port.prefix or to.prefix:
-        copy_with_prefix(w, port, to, frame, to_frame, length)
+        copy_with_prefix(worker, port, to, frame, to_frame, length)
     else:
-        memcpy(to_frame, w.header, min(length, HEADER))
+        memcpy(to_frame, worker.header, min(length, HEADER))
         if length > HEADER:
             memcpy(to_frame + HEADER, frame + HEADER, length - HEADER)
     if not push(into, flow_end(flow), descriptor(place, size)):
         to.taken[to.taken_count] = place
         to.taken_count += 1
-        return refuse(w, port, input, flow, word, NO_BUFFER, now)
-    if w.mirrors:
-        mirror_frame(w, port, input, flow, frame + port.prefix, length - port.prefix)
+        return backpressure(worker, port, txq, flow, word, NO_BUFFER, now)
+    if worker.mirrors:
+        mirror_frame(worker, port, txq, flow, frame + port.prefix, length - port.prefix)
     give_back(port, buffer)
     flow.sent += size
     if queued > flow.longest:
@@ -132,14 +132,14 @@ def deliver(w, port, input, word, now):
     to.sent_frames += 1
     to.sent_bytes += size
     announce(to, flow.queue)
-    input.blocked = 0
+    txq.blocked = 0
     port.waiting = 0
-    if w.mode == BACKDRAFT:
-        pace(w, input, flow, size, now)
+    if worker.mode == BACKDRAFT:
+        pace(worker, txq, flow, size, now)
     return DELIVERED
 
 
-def copy_with_prefix(w, port, to, frame, to_frame, length):
+def copy_with_prefix(worker, port, to, frame, to_frame, length):
     """The same with a virtio_net_hdr before the frame, which is copied, put or resolved."""
     frame += port.prefix
     if to.prefix:
@@ -149,18 +149,18 @@ def copy_with_prefix(w, port, to, frame, to_frame, length):
             memset(to_frame, 0, to.prefix)
         to_frame += to.prefix
     length -= port.prefix
-    memcpy(to_frame, w.header, min(length, HEADER))
+    memcpy(to_frame, worker.header, min(length, HEADER))
     if length > HEADER:
         memcpy(to_frame + HEADER, frame + HEADER, length - HEADER)
     if port.prefix > to.prefix:
         complete_copy(frame - port.prefix, to_frame, length)
 
 
-def expected(w, input, key):
+def expected(worker, txq, key):
     """The flow of the last frame of a transmit queue, if this frame is of the same: a queue should carry one flow."""
-    if input.last == 0:
+    if txq.last == 0:
         return nothing()
-    flow = flow_at(w, input.last - 1)
+    flow = flow_at(worker, txq.last - 1)
     return flow if flow.used and same_key(cython.address(flow.key), key) else nothing()
 
 
@@ -184,10 +184,10 @@ def give_back(port, buffer):
     port.emptied[port.emptied_count] = buffer
     port.emptied_count += 1
     if port.emptied_count == AT_ONCE:
-        settle(port)
+        return_buffers(port)
 
 
-def settle(port):
+def return_buffers(port):
     """Give transmit buffers back, and receive buffers that were taken and not used."""
     view = view_of(port)
     if port.emptied_count:
@@ -200,24 +200,24 @@ def settle(port):
         port.taken_count = 0
 
 
-def drop(w, port, input, flow, word, reason):
+def drop(worker, port, txq, flow, word, reason):
     """Give the buffer back and count; of a frame that came no further than its header there is no flow."""
-    if w.mirrors:
-        mirror_drop(w, port, input, flow, word, reason)
+    if worker.mirrors:
+        mirror_drop(worker, port, txq, flow, word, reason)
     if reason != BAD_DESCRIPTOR:
         give_back(port, buffer_of(word))
     port.drops[reason] += 1
-    input.drops[reason] += 1
+    txq.drops[reason] += 1
     return DROPPED
 
 
-def refuse(w, port, input, flow, word, reason, now):
+def backpressure(worker, port, txq, flow, word, reason, now):
     """There is no room for a frame: drop it, or let the port or the transmit queue wait."""
-    if w.mode == LOSSY:
+    if worker.mode == LOSSY:
         flow.dropped += 1
-        return drop(w, port, input, flow, word, reason)
-    ns = min(pause_time(w, flow) << input.blocked, 1000000)  # again and again in vain: more and more rarely
-    if w.mode == PFC:
+        return drop(worker, port, txq, flow, word, reason)
+    ns = min(pause_time(worker, flow) << txq.blocked, 1000000)  # again and again in vain: more and more rarely
+    if worker.mode == PFC:
         if port.waiting != flow.number + 1:
             flow.pauses += 1
             port.pauses += 1
@@ -226,16 +226,16 @@ def refuse(w, port, input, flow, word, reason, now):
         port.paused_until = now + ns
         port.paused_ns += ns
     else:
-        if not input.blocked:
+        if not txq.blocked:
             flow.pauses += 1
             port.pauses += 1
-        input.blocked = min(input.blocked + 1, 10)
-        input.until = now + ns
+        txq.blocked = min(txq.blocked + 1, 10)
+        txq.until = now + ns
     flow.paused_ns += ns
     return WAITS
 
 
-def measure(w, flow, view, now):
+def measure(worker, flow, view, now):
     """What the receiver has taken since, and its rate: a moving average over the times when frames were waiting for it.
 
     A sample counts for as long as it took: of a receiver that works in bursts the rests count, too.  Of a queue that is empty
@@ -246,7 +246,7 @@ def measure(w, flow, view, now):
     if 0 <= read - consumed <= flow.sent - consumed:
         consumed = read
     flow.consumed = consumed
-    set_limits(w, flow, view, now)
+    set_limits(worker, flow, view, now)
     passed = now - flow.sampled_at
     if passed < SAMPLE_NS:
         return
@@ -261,13 +261,13 @@ def measure(w, flow, view, now):
     flow.sampled_at = now
 
 
-def set_limits(w, flow, view, now):
+def set_limits(worker, flow, view, now):
     """The thresholds of a flow: as configured, but no more than what is free of the receiver's buffers.
 
     Free buffers count as frames of the size that the last ones had.  So one flow may take half of them, two stopped flows a third
     each, and there is always something left for another.
     """
-    to = port_at(w, flow.target)
+    to = port_at(worker, flow.target)
     if to.sent_frames > to.mean_frames:
         mean = (to.sent_bytes - to.mean_bytes) // (to.sent_frames - to.mean_frames)
         to.mean = to.mean + (mean - to.mean) // 4 if to.mean_frames else mean
@@ -275,15 +275,15 @@ def set_limits(w, flow, view, now):
         to.mean_bytes = to.sent_bytes
     taken = load64(view.total[1]) - to.total_base  # of unsigned numbers: it may be anything
     sent = 0
-    for i in range(w.workers):
-        sent += sent_to(w.peers[i], to.number)
+    for i in range(worker.workers):
+        sent += sent_to(worker.peers[i], to.number)
     stored = signed_of(unsigned_of(sent) - taken)
-    flow.net = max(1, min(w.th_net, view.buffers * to.mean - max(stored, 0)))
-    flow.over = min(w.th_over, flow.net // 2)
-    flow.goal = min(w.th_goal, flow.over // 2)
+    flow.net = max(1, min(worker.th_net, view.buffers * to.mean - max(stored, 0)))
+    flow.over = min(worker.th_over, flow.net // 2)
+    flow.goal = min(worker.th_goal, flow.over // 2)
 
 
-def pause_time(w, flow):
+def pause_time(worker, flow):
     """(length - th_goal) / R_recv in ns."""
     over = flow.sent - flow.consumed - flow.goal
     if flow.rate < 1.0:
@@ -291,7 +291,7 @@ def pause_time(w, flow):
     return max(LEAST_NS, min(MOST_NS, whole(min(1e9, 1e9 * over / flow.rate))))
 
 
-def pace(w, input, flow, length, now):
+def pace(worker, txq, flow, length, now):
     """Pause a transmit queue above th_over; afterwards let it go at the receiver's rate, steered so that th_goal bytes wait.
 
     Half that rate at twice th_goal, twice the rate at an empty queue: a receiver that becomes faster is found out.  The frame
@@ -299,17 +299,17 @@ def pace(w, input, flow, length, now):
     """
     queued = flow.sent - flow.consumed
     if queued > flow.over:
-        ns = pause_time(w, flow)
+        ns = pause_time(worker, flow)
         flow.pauses += 1
         flow.paused_ns += ns
-        port_at(w, flow.source).pauses += 1
-        input.paced = 1
-        input.until = now + ns
-        input.next_at = input.until
+        port_at(worker, flow.source).pauses += 1
+        txq.paced = 1
+        txq.until = now + ns
+        txq.next_at = txq.until
         return
-    if not input.paced or flow.rate < 1.0:
+    if not txq.paced or flow.rate < 1.0:
         return
     rate = flow.rate * max(0.5, min(2.0, 2.0 - 1.0 * (queued - length) / max(flow.goal, 1)))
-    input.next_at = max(input.next_at, now) + whole(1e9 * length / rate)
-    if input.next_at > now + LEAST_NS:
-        input.until = min(input.next_at, now + MOST_NS)
+    txq.next_at = max(txq.next_at, now) + whole(1e9 * length / rate)
+    if txq.next_at > now + LEAST_NS:
+        txq.until = min(txq.next_at, now + MOST_NS)

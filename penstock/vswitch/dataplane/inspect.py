@@ -36,7 +36,7 @@ class Oversight:
     """The part of a Switch that is for its operators."""
 
     def __cinit__(self):
-        self.captures, self.totals, self.drives = [], {}, {}
+        self.captures, self.totals, self.drivers = [], {}, {}
 
     # ---- Captures ----
 
@@ -58,11 +58,11 @@ class Oversight:
 
     def share_captures(self):
         """All workers write into the same ones."""
-        self.w.mirrors = no_mirrors()
+        self.worker.mirrors = no_mirrors()
         for each in self.captures:
-            link_mirror(self.w, each)
+            link_mirror(self.worker, each)
         for k in range(1, self.count):
-            set_mirrors(self.w, k, self.w.mirrors)
+            set_mirrors(self.worker, k, self.worker.mirrors)
 
     def follow(self, number, name):
         for capture in self.captures:
@@ -77,28 +77,28 @@ class Oversight:
             chosen += self.longest_of(k, most, others)
         for _, k, i in sorted(chosen, reverse=True)[most:]:
             self.add_flow(others, k, i)
-        behind = {number: drive.behind() for number, drive in self.drives.items()}
+        behind = {number: driver.behind() for number, driver in self.drivers.items()}
         for _, k, i in sorted(chosen, reverse=True)[:most]:
-            rows.append(self.flow_row(k, i, behind.get(flow_at(worker_of(self.w, k), i).source, {})))
+            rows.append(self.flow_row(k, i, behind.get(flow_at(worker_of(self.worker, k), i).source, {})))
         others["behind_bytes"] = sum(sum(each.values()) for each in behind.values()) - sum(row["behind_bytes"] for row in rows)
         others["rate_bytes_per_s"] = round(others["rate_bytes_per_s"])
         return rows, others
 
     def longest_of(self, k, most, others):
         """(bytes, worker, number) of the flows of a worker for which most waits; the rest is added up."""
-        w = worker_of(self.w, k)
-        lengths = np.full(w.flow_top, -1, dtype=np.int64)
+        worker = worker_of(self.worker, k)
+        lengths = np.full(worker.flow_top, -1, dtype=np.int64)
         values = lengths_of(lengths.ctypes.data)
-        for i in range(w.flow_top):
-            if flow_at(w, i).used:
-                values[i] = flow_at(w, i).sent - flow_at(w, i).consumed
+        for i in range(worker.flow_top):
+            if flow_at(worker, i).used:
+                values[i] = flow_at(worker, i).sent - flow_at(worker, i).consumed
         chosen = [(int(lengths[i]), k, i) for i in np.argsort(-lengths, kind="stable")[:most].tolist() if lengths[i] >= 0]
         for _, _, i in chosen:
             lengths[i] = -1
         count = waiting = longest = frames = total = dropped = pauses = paused = 0
         rate = 0.0
-        for i in range(w.flow_top):
-            flow = flow_at(w, i)
+        for i in range(worker.flow_top):
+            flow = flow_at(worker, i)
             if values[i] >= 0:
                 count += 1
                 waiting += values[i]
@@ -114,7 +114,7 @@ class Oversight:
 
     def add_flow(self, others, k, i):
         """One more flow among the others."""
-        flow = flow_at(worker_of(self.w, k), i)
+        flow = flow_at(worker_of(self.worker, k), i)
         self.add(
             others,
             1,
@@ -135,8 +135,8 @@ class Oversight:
     def left_row(self, number, most=64):
         """What waits at a port: frames that the switch has not taken, of the longest queues also by queue; and frames that
         the application has not."""
-        port = port_at(worker_of(self.w, port_at(self.w, number).home), number)
-        sent = sum([port_at(worker_of(self.w, k), number).sent_bytes for k in range(self.count)])
+        port = port_at(worker_of(self.worker, port_at(self.worker, number).home), number)
+        sent = sum([port_at(worker_of(self.worker, k), number).sent_bytes for k in range(self.count)])
         view = view_of(port)
         found = cython.address(self.remains)
         found.steps = 4 * (view.buffers + view.rings)
@@ -179,7 +179,7 @@ class Oversight:
 
         Nothing is lost: a flow that now leads elsewhere begins anew, and what it has delivered stays where it is.
         """
-        w = self.w
+        worker = self.worker
         wanted = {
             number: ports[name]["addresses"] if name in ports else self.addresses(number) for number, name in self.names.items()
         }
@@ -187,20 +187,20 @@ class Oversight:
             raise SpecError(f"{count} addresses: the switch holds {MOST_ADDRESSES}; take fewer")
         before = {number: self.addresses(number) for number in wanted}
         try:
-            w.address_count = 0
+            worker.address_count = 0
             for number, addresses in wanted.items():
                 self.set_addresses(number, addresses)
         except SpecError:
-            w.address_count = 0
+            worker.address_count = 0
             for number, addresses in before.items():
                 self.set_addresses(number, addresses)
             raise
         for k in range(self.count):
-            w = worker_of(self.w, k)
+            worker = worker_of(self.worker, k)
             for number, name in self.names.items():
                 if name in ports:
-                    port_at(w, number).guarded = ports[name]["guarded"]
-            for i in range(w.flow_top):
-                flow = flow_at(w, i)
-                if flow.used and is_misled(w, flow):
-                    renew_flow(w, flow)
+                    port_at(worker, number).guarded = ports[name]["guarded"]
+            for i in range(worker.flow_top):
+                flow = flow_at(worker, i)
+                if flow.used and is_misled(worker, flow):
+                    renew_flow(worker, flow)

@@ -41,32 +41,32 @@ if not cython.compiled:
 SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
 
 
-def mirror_frame(w, port, input, flow, frame, length):
+def mirror_frame(worker, port, txq, flow, frame, length):
     """A frame that is delivered: into the switch by one port, out of it by another."""
-    mirror = w.mirrors
+    mirror = worker.mirrors
     while mirror:
         if not mirror.only_drops:
-            note(mirror, port.number, INBOUND, number_of(port, input), w.header, frame, length, NO_REASON)
-            note(mirror, flow.target, OUTBOUND, flow.queue, w.header, frame, length, NO_REASON)
+            note(mirror, port.number, INBOUND, number_of(port, txq), worker.header, frame, length, NO_REASON)
+            note(mirror, flow.target, OUTBOUND, flow.queue, worker.header, frame, length, NO_REASON)
         mirror = mirror.next
 
 
-def mirror_drop(w, port, input, flow, word, reason):
+def mirror_drop(worker, port, txq, flow, word, reason):
     """A frame that is dropped, at the port that it came in by, or else at the one that it was meant for."""
     view = view_of(port)
     length = length_of(word)
-    frame = w.header
+    frame = worker.header
     if reason == BAD_DESCRIPTOR:  # then there are no bytes of it
         length = 0
     else:
         frame = bytes_at(view.buffer[0], buffer_of(word) * view.buffer_bytes) + port.prefix
         length = max(0, length - port.prefix)
-    mirror = w.mirrors
+    mirror = worker.mirrors
     while mirror:
         if mirror.interfaces[port.number] >= 0:
-            note(mirror, port.number, INBOUND, number_of(port, input), w.header, frame, length, reason)
+            note(mirror, port.number, INBOUND, number_of(port, txq), worker.header, frame, length, reason)
         elif flow:
-            note(mirror, flow.target, OUTBOUND, flow.queue, w.header, frame, length, reason)
+            note(mirror, flow.target, OUTBOUND, flow.queue, worker.header, frame, length, reason)
         mirror = mirror.next
 
 
@@ -84,7 +84,7 @@ def write(mirror, number, direction, queue, header, frame, length, reason):
     """Its first bytes come from the worker's own copy, which it has judged the frame by."""
     kept = min(length, mirror.most)
     padded = (kept + 3) & ~3
-    missed = mirror.missed - mirror.told
+    missed = mirror.missed - mirror.reported
     comment = 0
     if reason >= 0:
         comment = 4 + ((strlen(comment_at(mirror, reason) + 4) + 3) & ~3)
@@ -119,7 +119,7 @@ def write(mirror, number, direction, queue, header, frame, length, reason):
         words[1] = low(missed)
         words[2] = missed >> 32
         put(mirror, words_of(mirror), 12)
-        mirror.told = mirror.missed
+        mirror.reported = mirror.missed
     put(mirror, comment_at(mirror, reason), comment)
     words[0] = 0  # the end of the options
     words[1] = size

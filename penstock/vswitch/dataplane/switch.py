@@ -29,11 +29,11 @@ if not cython.compiled:
         copy_timers,
         flow_at,
         free,
-        input_at,
-        new_inputs,
+        new_txqs,
         numbers,
         port_at,
         timer_at,
+        txq_at,
         wanted_of,
     )
     from penstock.vswitch.dataplane.switch import (
@@ -150,46 +150,46 @@ class Switch(Oversight):
         self.epolls, self.controls, self.crew = [], [], None
         self.count = self.settings["workers"]
         seed = int.from_bytes(os.urandom(8), "little")
-        self.w = new_worker()
+        self.worker = new_worker()
         for k in range(self.count):
-            set_peer(self.w, k, self.w if k == 0 else new_worker())
+            set_peer(self.worker, k, self.worker if k == 0 else new_worker())
         for k in range(self.count):
             self.prepare(k, seed)
         self.set_limits()
 
     def prepare(self, k, seed):
         """A worker: its flow table, and what it sleeps on."""
-        w = worker_at(self.w, k)
+        worker = worker_at(self.worker, k)
         self.controls.append(os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK))
         self.epolls.append(select.epoll())
         self.epolls[k].register(self.controls[k], select.EPOLLIN | select.EPOLLET)
-        w.epoll = self.epolls[k].fileno()
-        w.index, w.workers = k, self.count
+        worker.epoll = self.epolls[k].fileno()
+        worker.index, worker.workers = k, self.count
         for i in range(self.count):
-            set_peer(w, i, worker_at(self.w, i))
-        w.doorbells = self.settings["doorbells"]
-        w.flow_room = self.settings["flows"]
-        size = 1 << (2 * w.flow_room - 1).bit_length()
-        w.table_mask = size - 1
-        w.table = numbers(size)
-        w.flows = new_flows(w.flow_room)
-        w.free_flows = numbers(w.flow_room)
-        w.free_flow_count = w.flow_room
-        for i in range(w.flow_room):
-            w.free_flows[i] = w.flow_room - 1 - i
-        w.seed = seed
-        w.reach = 4
+            set_peer(worker, i, worker_at(self.worker, i))
+        worker.doorbells = self.settings["doorbells"]
+        worker.flow_room = self.settings["flows"]
+        size = 1 << (2 * worker.flow_room - 1).bit_length()
+        worker.table_mask = size - 1
+        worker.table = numbers(size)
+        worker.flows = new_flows(worker.flow_room)
+        worker.free_flows = numbers(worker.flow_room)
+        worker.free_flow_count = worker.flow_room
+        for i in range(worker.flow_room):
+            worker.free_flows[i] = worker.flow_room - 1 - i
+        worker.seed = seed
+        worker.reach = 4
 
     def __dealloc__(self):
-        for k in range(self.count if self.w else 0):
-            w = worker_at(self.w, self.count - 1 - k)
-            for i in range(w.port_count):
-                free_port(port_at(w, i))
-            free(w.timers)
-            free(w.flows)
-            free(w.table)
-            free(w.free_flows)
-            free(w)
+        for k in range(self.count if self.worker else 0):
+            worker = worker_at(self.worker, self.count - 1 - k)
+            for i in range(worker.port_count):
+                free_port(port_at(worker, i))
+            free(worker.timers)
+            free(worker.flows)
+            free(worker.table)
+            free(worker.free_flows)
+            free(worker)
 
     def close(self):
         """Give the file descriptors back."""
@@ -202,13 +202,13 @@ class Switch(Oversight):
     def set_limits(self):
         s = self.settings
         for k in range(self.count):
-            w = worker_at(self.w, k)
-            w.mode = MODES.index(s["mode"])
-            w.th_goal, w.th_over, w.th_net, w.burst = s["th_goal"], s["th_over"], s["th_net"], s["burst"]
-            w.spin_ns, w.idle_ns = s["spin"], s["idle"]
-            for i in range(w.flow_room):
-                if flow_at(w, i).used:  # the next frame sets them anew
-                    flow_at(w, i).goal, flow_at(w, i).over, flow_at(w, i).net = 0, w.th_over, w.th_net
+            worker = worker_at(self.worker, k)
+            worker.mode = MODES.index(s["mode"])
+            worker.th_goal, worker.th_over, worker.th_net, worker.burst = s["th_goal"], s["th_over"], s["th_net"], s["burst"]
+            worker.spin_ns, worker.idle_ns = s["spin"], s["idle"]
+            for i in range(worker.flow_room):
+                if flow_at(worker, i).used:  # the next frame sets them anew
+                    flow_at(worker, i).goal, flow_at(worker, i).over, flow_at(worker, i).net = 0, worker.th_over, worker.th_net
 
     def set(self, changes):
         """Change settings while running; what was accepted before stays when one is refused."""
@@ -229,7 +229,7 @@ class Switch(Oversight):
         `fds`, then owned by the switch, wake the application (a socket) and the switch (an eventfd); a guarded port sends from
         its addresses only.
         """
-        w = self.w
+        worker = self.worker
         queues = region.shape["queues"]
         if name in self.names.values():
             raise SpecError(f"port {name!r}: there is one of that name; take another name")
@@ -238,9 +238,9 @@ class Switch(Oversight):
             raise SpecError(f"port {name!r}: the switch has {MOST_PORTS} ports already; detach one")
         if queues < self.count:
             raise SpecError(f"port {name!r}: {queues} queues are too few for {self.count} workers; ask for at least {self.count}")
-        if sum(r.shape["queues"] for r in self.regions.values()) + queues > w.flow_room:
+        if sum(r.shape["queues"] for r in self.regions.values()) + queues > worker.flow_room:
             raise SpecError(
-                f"port {name!r}: {queues} queues are too many; switch.flows = {w.flow_room} must hold "
+                f"port {name!r}: {queues} queues are too many; switch.flows = {worker.flow_room} must hold "
                 "those of all "
                 "ports: ask for fewer, or start the switch with more flows"
             )
@@ -252,7 +252,7 @@ class Switch(Oversight):
         self.fds[number] = fds
         self.serial = (self.serial + 1) & 0xFFFF
         for k in range(self.count):
-            port = port_at(worker_at(self.w, k), number)
+            port = port_at(worker_at(self.worker, k), number)
             clear_port(port)
             set_view(port, region)
             port.number, port.fd, port.guarded, port.serial, port.home = number, fd, guarded, self.serial, home
@@ -260,74 +260,74 @@ class Switch(Oversight):
             port.total_base = load64(port.view.total[1])
             port.refill = 4
             port.mean = 64
-            port.news = numbers(queues)
-            port.news_queues = numbers(queues)
+            port.unrung = numbers(queues)
+            port.unrung_queues = numbers(queues)
             port.free_queues = numbers(queues)
             for i in range(queues):  # dealt out to the workers
                 if (queues - 1 - i) % self.count == k:
                     port.free_queues[port.free_count] = queues - 1 - i
                     port.free_count += 1
-        port = port_at(worker_at(self.w, home), number)
-        port.inputs = new_inputs(queues)
+        port = port_at(worker_at(self.worker, home), number)
+        port.txqs = new_txqs(queues)
         for i in range(queues):
-            input_at(port, i).weight = 1
-            input_at(port, i).priority = 1
+            txq_at(port, i).weight = 1
+            txq_at(port, i).priority = 1
         self.regions[number], self.names[number] = region, name
         self.follow(number, name)
         for k in range(self.count):
-            worker_at(self.w, k).port_count = max(worker_at(self.w, k).port_count, number + 1)
+            worker_at(self.worker, k).port_count = max(worker_at(self.worker, k).port_count, number + 1)
             self.make_timers(k)
-            port_at(worker_at(self.w, k), number).state = UP
+            port_at(worker_at(self.worker, k), number).state = UP
         return number
 
     def make_timers(self, k):
         """Room in the heap for every transmit queue there is."""
-        w = worker_at(self.w, k)
+        worker = worker_at(self.worker, k)
         room = 2 * sum(r.shape["queues"] for r in self.regions.values()) + 1  # of both sides, where the worker is both
-        if room > w.timer_room:
+        if room > worker.timer_room:
             timers = new_timers(room)
-            if w.timers:
-                copy_timers(timers, w.timers, w.timer_count)
-                free(w.timers)
-            w.timers = timers
-            w.timer_room = room
+            if worker.timers:
+                copy_timers(timers, worker.timers, worker.timer_count)
+                free(worker.timers)
+            worker.timers = timers
+            worker.timer_room = room
 
     def set_addresses(self, number, addresses):
-        w = self.w
+        worker = self.worker
         found = [address_words(text) for text in addresses]
         for (high, low_half), text in zip(found, addresses):
-            for i in range(w.address_count):
-                if address_at(w, i).high == high and address_at(w, i).low == low_half:
-                    raise SpecError(f"address {text}: port {self.names[address_at(w, i).port]!r} has it; take another one")
-        if w.address_count + len(found) > MOST_ADDRESSES:
+            for i in range(worker.address_count):
+                if address_at(worker, i).high == high and address_at(worker, i).low == low_half:
+                    raise SpecError(f"address {text}: port {self.names[address_at(worker, i).port]!r} has it; take another one")
+        if worker.address_count + len(found) > MOST_ADDRESSES:
             raise SpecError(f"{len(found)} more addresses: the switch holds {MOST_ADDRESSES}; take fewer")
         for high, low_half in found:
-            address = address_at(w, w.address_count)
+            address = address_at(worker, worker.address_count)
             address.high, address.low, address.port = high, low_half, number
-            w.address_count += 1
+            worker.address_count += 1
         self.share_addresses()
 
     def share_addresses(self):
         for k in range(1, self.count):
-            copy_addresses(worker_at(self.w, k), self.w)
+            copy_addresses(worker_at(self.worker, k), self.worker)
 
     def detach(self, number):
         """Forget a port and its flows. Returns its region: to unmap it takes time, which need not be the worker's."""
-        w = self.w
+        worker = self.worker
         if number not in self.regions:
             return None
-        if number in self.drives:
-            self.drives.pop(number).remove(self)
+        if number in self.drivers:
+            self.drivers.pop(number).remove(self)
         for k in range(self.count):
             self.forget_flows(k, number)
-            forget_timers(worker_at(self.w, k), number)
+            forget_timers(worker_at(self.worker, k), number)
         kept = 0
-        for i in range(w.address_count):
-            if address_at(w, i).port != number:
-                address, to = address_at(w, i), address_at(w, kept)
+        for i in range(worker.address_count):
+            if address_at(worker, i).port != number:
+                address, to = address_at(worker, i), address_at(worker, kept)
                 to.high, to.low, to.port = address.high, address.low, address.port
                 kept += 1
-        w.address_count = kept
+        worker.address_count = kept
         self.share_addresses()
         row = {**self.port_row(number, QUEUES_KEPT), **self.left_row(number)}
         row["state"] = "nonsense" if row["state"] == "nonsense" else "detached"
@@ -335,10 +335,10 @@ class Switch(Oversight):
         self.add_up(row)
         if len(self.detached) > 100:
             self.detached.pop(0)
-        home = port_at(w, number).home
+        home = port_at(worker, number).home
         for k in range(self.count):
-            free_port(port_at(worker_at(self.w, k), number))
-            clear_port(port_at(worker_at(self.w, k), number))
+            free_port(port_at(worker_at(self.worker, k), number))
+            clear_port(port_at(worker_at(self.worker, k), number))
         region = self.regions.pop(number)
         del self.names[number]
         self.follow(number, None)
@@ -349,7 +349,7 @@ class Switch(Oversight):
         if fd >= 0:
             os.close(fd)
         for k in range(self.count):
-            worker_at(self.w, k).port_count = max(self.regions, default=-1) + 1
+            worker_at(self.worker, k).port_count = max(self.regions, default=-1) + 1
         return region
 
     def detach_name(self, name):
@@ -361,30 +361,30 @@ class Switch(Oversight):
 
     def forget_flows(self, k, number):
         """Those to the port at once; those from it are idle from now on. The next port of that number has another serial."""
-        w = worker_at(self.w, k)
-        for i in range(w.flow_room):
-            flow = flow_at(w, i)
+        worker = worker_at(self.worker, k)
+        for i in range(worker.flow_room):
+            flow = flow_at(worker, i)
             if flow.used and flow.target == number:
-                remove_flow(w, flow)
+                remove_flow(worker, flow)
             elif flow.used and flow.source == number:
                 flow.used_at = 0
 
     # ---- What there is ----
 
     def port_row(self, number, most_queues=1 << 20):
-        home = port_at(worker_at(self.w, port_at(self.w, number).home), number)
+        home = port_at(worker_at(self.worker, port_at(self.worker, number).home), number)
         drops = {name: home.drops[i] for i, name in enumerate(REASON_NAMES) if home.drops[i]}
         queues = {}
         for i in range(home.view.queues if len(drops) else 0):
-            input = input_at(home, i)
-            if has_drops(input):
-                queues[i] = {name: input.drops[k] for k, name in enumerate(REASON_NAMES) if input.drops[k]}
+            txq = txq_at(home, i)
+            if has_drops(txq):
+                queues[i] = {name: txq.drops[k] for k, name in enumerate(REASON_NAMES) if txq.drops[k]}
                 if len(queues) == most_queues:
                     break
         row = {"port": self.names[number], "number": number, "addresses": self.addresses(number), "state": "up"}
         sums = collections.Counter()
         for k in range(self.count):
-            port = port_at(worker_at(self.w, k), number)
+            port = port_at(worker_at(self.worker, k), number)
             if port.state != UP:
                 row["state"] = ["absent", "up", "nonsense"][port.state]
             sums.update(
@@ -397,17 +397,17 @@ class Switch(Oversight):
                 paused_ns=port.paused_ns,
                 bells_answered=port.bells_answered,
                 bells_rung=port.bells_rung,
-                nonsense=port.view.broken,
+                nonsense=port.view.protocol_errors,
             )
-        device = self.drives[number].row() if number in self.drives else {}
+        device = self.drivers[number].row() if number in self.drivers else {}
         return {**row, **sums, "drops": drops, "drops_by_queue": queues, "device": device}
 
     def addresses(self, number):
-        w = self.w
+        worker = self.worker
         return [
-            address_text(address_at(w, i).high, address_at(w, i).low)
-            for i in range(w.address_count)
-            if address_at(w, i).port == number
+            address_text(address_at(worker, i).high, address_at(worker, i).low)
+            for i in range(worker.address_count)
+            if address_at(worker, i).port == number
         ]
 
     def ports(self):
@@ -415,7 +415,7 @@ class Switch(Oversight):
         return [self.port_row(i) for i in sorted(self.regions)]
 
     def flow_row(self, k, number, behind):
-        flow = flow_at(worker_at(self.w, k), number)
+        flow = flow_at(worker_at(self.worker, k), number)
         words = flow.key.words
         ports = (words[4] >> 32).to_bytes(4, "little") if words[0] != (1 << 64) - 1 else bytes(4)
         return {
@@ -440,95 +440,95 @@ class Switch(Oversight):
 
     def flows(self):
         """One dict per flow."""
-        behind = {number: drive.behind() for number, drive in self.drives.items()}
+        behind = {number: driver.behind() for number, driver in self.drivers.items()}
         return [
-            self.flow_row(k, i, behind.get(flow_at(worker_at(self.w, k), i).source, {}))
+            self.flow_row(k, i, behind.get(flow_at(worker_at(self.worker, k), i).source, {}))
             for k in range(self.count)
-            for i in range(worker_at(self.w, k).flow_top)
-            if flow_at(worker_at(self.w, k), i).used
+            for i in range(worker_at(self.worker, k).flow_top)
+            if flow_at(worker_at(self.worker, k), i).used
         ]
 
     def held_flows(self, name):
         """The same of those that came in by a port and were paused at some time: quick, however many flows there are."""
         number = next((n for n, known in self.names.items() if known == name), -1)
-        behind = self.drives[number].behind() if number in self.drives else {}
+        behind = self.drivers[number].behind() if number in self.drivers else {}
         return [
             self.flow_row(k, i, behind)
             for k in range(self.count)
-            for i in range(worker_at(self.w, k).flow_top)
-            if flow_at(worker_at(self.w, k), i).pauses
-            and flow_at(worker_at(self.w, k), i).used
-            and flow_at(worker_at(self.w, k), i).source == number
+            for i in range(worker_at(self.worker, k).flow_top)
+            if flow_at(worker_at(self.worker, k), i).pauses
+            and flow_at(worker_at(self.worker, k), i).used
+            and flow_at(worker_at(self.worker, k), i).source == number
         ]
 
     def pauses(self, now=None):
         """What waits now: ports, transmit queues, and queues to a device, with the ns that are left. `now`: as of `turn_at`."""
         now, found = now_ns() if now is None else now, []
         for k in range(self.count):
-            w = worker_at(self.w, k)
+            worker = worker_at(self.worker, k)
             for i in sorted(self.regions):
-                port = port_at(w, i)
+                port = port_at(worker, i)
                 if port.paused_until > now:
                     found.append({"port": self.names[i], "queue": None, "to_device": False, "left_ns": port.paused_until - now})
-            for i in range(w.timer_count):
-                timer = timer_at(w, i)
+            for i in range(worker.timer_count):
+                timer = timer_at(worker, i)
                 name, device = self.names[timer.port & (MOST_PORTS - 1)], timer.port >= MOST_PORTS
-                found.append({"port": name, "queue": timer.input, "to_device": device, "left_ns": max(0, timer.at - now)})
+                found.append({"port": name, "queue": timer.queue, "to_device": device, "left_ns": max(0, timer.at - now)})
         return found
 
     def counters(self):
         """Of the workers themselves, all together."""
         sums = collections.Counter(workers=self.count, ports=len(self.regions))
         for k in range(self.count):
-            w = worker_at(self.w, k)
+            worker = worker_at(self.worker, k)
             sums.update(
-                rounds=w.rounds,
-                rounds_with_work=w.worked_rounds,
-                naps=w.naps,
-                flows=w.flow_count,
-                free_flows=w.free_flow_count,
+                rounds=worker.rounds,
+                rounds_with_work=worker.worked_rounds,
+                naps=worker.naps,
+                flows=worker.flow_count,
+                free_flows=worker.free_flow_count,
             )
         return dict(sums)
 
     def waiting(self):
         """Whether a transmit queue holds frames that the switch knows of."""
         for k in range(self.count):
-            w = worker_at(self.w, k)
-            if w.timer_count:
+            worker = worker_at(self.worker, k)
+            if worker.timer_count:
                 return True
             for i in self.regions:
-                port = port_at(w, i)
-                if port.levels or port.news_count:
+                port = port_at(worker, i)
+                if port.levels or port.unrung_count:
                     return True
-                if w.doorbells and port.home == k and load64(word_at(port.view.bell[0], port.bell_in)):
+                if worker.doorbells and port.home == k and load64(word_at(port.view.bell[0], port.bell_in)):
                     return True
         return False
 
     def delivered(self):
         """Frames put into receive queues so far, of all ports."""
-        return sum(delivered_by(worker_at(self.w, k)) for k in range(self.count))
+        return sum(delivered_by(worker_at(self.worker, k)) for k in range(self.count))
 
     # ---- Running ----
 
     def turns(self, count):
         """So many turns of the loops, however busy: for tests and benchmarks. Returns how many cycles they took."""
-        return turns_released(self.w, count)
+        return turns_released(self.worker, count)
 
     def race(self, k, frames, start):
         """For benchmarks: from a time stamp on, turns of a worker until it has delivered so many frames; the time stamp then."""
-        return raced_released(worker_at(self.w, k), frames, start)
+        return raced_released(worker_at(self.worker, k), frames, start)
 
     def turn_at(self, now):
         """One turn of each worker at this time, in ns of whatever clock: what was done."""
-        return sum(turn(worker_at(self.w, k), now) for k in range(self.count))
+        return sum(turn(worker_at(self.worker, k), now) for k in range(self.count))
 
     def run(self, k, seconds):
         """A worker's loop in this thread, so long or until Python wants to be heard."""
-        run_released(worker_at(self.w, k), now_ns() + int(1e9 * seconds))
+        run_released(worker_at(self.worker, k), now_ns() + int(1e9 * seconds))
 
     def want(self, k, wanted):
         """Whether a worker has to come back to Python."""
-        store32(wanted_of(worker_at(self.w, k)), wanted)
+        store32(wanted_of(worker_at(self.worker, k)), wanted)
         if wanted and k < len(self.controls):
             os.eventfd_write(self.controls[k], 1)
 
@@ -536,17 +536,17 @@ class Switch(Oversight):
         """Detach the ports whose applications wrote nonsense; their names and regions."""
         names, regions = [], []
         for k in range(self.count):
-            if worker_at(self.w, k).broken_off:
-                worker_at(self.w, k).broken_off = 0
-                for number in [i for i in self.regions if port_at(worker_at(self.w, k), i).state == BROKEN_OFF]:
+            if worker_at(self.worker, k).broken_off:
+                worker_at(self.worker, k).broken_off = 0
+                for number in [i for i in self.regions if port_at(worker_at(self.worker, k), i).state == BROKEN_OFF]:
                     names.append(self.names[number])
                     regions.append(self.detach(number))
         return names, regions
 
-    def start(self, cpus=(), on_nonsense=None):
-        """A thread per worker, pinned to its CPU if there is one; `on_nonsense(names, regions)` learns of ports detached
+    def start(self, cpus=(), on_detached=None):
+        """A thread per worker, pinned to its CPU if there is one; `on_detached(names, regions)` learns of ports detached
         for nonsense."""
-        self.crew = Crew(self, self.count, cpus, on_nonsense)
+        self.crew = Crew(self, self.count, cpus, on_detached)
 
     def call(self, function):
         """Run a function in the first worker's thread, while all rest between two turns; its answer, or what it raises."""

@@ -7,32 +7,32 @@ import cython
 
 if not cython.compiled:
     from penstock.vswitch.dataplane.flowtable import age
-    from penstock.vswitch.dataplane.forward import deliver, settle
-    from penstock.vswitch.dataplane.schedule import activate, pause_input, release, take_head
+    from penstock.vswitch.dataplane.forward import deliver, return_buffers
+    from penstock.vswitch.dataplane.schedule import activate, pause_txq, release, take_head
     from penstock.vswitch.dataplane.state import (
         BROKEN_OFF,
         IDLE,
         LEVELS,
-        MOST_NONSENSE,
+        MOST_PROTOCOL_ERRORS,
         PFC,
         QUANTUM,
         UP,
         WAITS,
         bell_in_of,
         bell_out_of,
-        drive_at,
         driven_side,
-        driver_has_news,
+        driver_has_doorbell,
         fetch_flow,
         flow_at,
         flow_end,
-        input_at,
-        input_end,
-        news_at,
         port_at,
+        run_driver,
         sleeps_of,
         stopped,
         timer_at,
+        txq_at,
+        txq_end,
+        unrung_at,
         view_of,
         wanted_of,
     )
@@ -64,55 +64,55 @@ if not cython.compiled:
     raise ImportError("penstock.vswitch.dataplane.worker works compiled only: run python setup.py build_ext --inplace")
 
 
-def loop(w, until):
+def loop(worker, until):
     """Work until Python wants to be heard or until then."""
     idle_since = now_ns()
-    while not stopped(w):
+    while not stopped(worker):
         now = now_ns()
         if now >= until:
             return
-        w.rounds += 1
-        if turn(w, now):
-            w.worked_rounds += 1
+        worker.rounds += 1
+        if turn(worker, now):
+            worker.worked_rounds += 1
             idle_since = now
-        elif now - idle_since > w.spin_ns:
-            nap(w, now)
+        elif now - idle_since > worker.spin_ns:
+            nap(worker, now)
         else:
             relax()
 
 
-def turn(w, now):
+def turn(worker, now):
     """Give every port its turn; whether there was anything to do."""
-    release(w, now)
+    release(worker, now)
     done = 0
-    w.soon = now + MOST_SLEEP_NS
-    for i in range(w.driver_count):
-        done += drive_at(w, i, now)
-    for i in range(w.port_count):
-        port = port_at(w, i)
-        if port.state != UP or port.home != w.index or port.paused_until > now:
+    worker.next_due = now + MOST_SLEEP_NS
+    for i in range(worker.driver_count):
+        done += run_driver(worker, i, now)
+    for i in range(worker.port_count):
+        port = port_at(worker, i)
+        if port.state != UP or port.home != worker.index or port.paused_until > now:
             continue
-        done += answer(w, port) if w.doorbells else scan(port)
+        done += read_doorbells(worker, port) if worker.doorbells else scan(port)
         if port.levels:
-            done += serve(w, port, now)
-    for i in range(w.port_count):
-        port = port_at(w, i)
-        if port.news_count and port.state == UP:
-            flush(port)
+            done += serve(worker, port, now)
+    for i in range(worker.port_count):
+        port = port_at(worker, i)
+        if port.unrung_count and port.state == UP:
+            ring_doorbells(port)
         if port.taken_count or port.emptied_count:
-            settle(port)
-        if port.state == UP and port.view.broken > MOST_NONSENSE:
+            return_buffers(port)
+        if port.state == UP and port.view.protocol_errors > MOST_PROTOCOL_ERRORS:
             port.state = BROKEN_OFF
-            w.broken_off = 1
-            store32(wanted_of(w), 1)
-    if now > w.next_age:
-        w.next_age = now + 1000000
-        if w.flow_count:
-            age(w, now, 512)
+            worker.broken_off = 1
+            store32(wanted_of(worker), 1)
+    if now > worker.next_age:
+        worker.next_age = now + 1000000
+        if worker.flow_count:
+            age(worker, now, 512)
     return done
 
 
-def answer(w, port):
+def read_doorbells(worker, port):
     """Read doorbells; those of queues that are waiting change their weight and priority only."""
     view = view_of(port)
     count = 0
@@ -120,56 +120,56 @@ def answer(w, port):
         bell = answer_bell(view, bell_in_of(port), 0)
         if bell == 0:
             break
-        w.bells[count] = bell
+        worker.bells[count] = bell
         count += 1
         if queue_of(bell) < view.queues:
-            bring_line(input_at(port, queue_of(bell)))
+            bring_line(txq_at(port, queue_of(bell)))
     port.bells_answered += count
     for i in range(count):
-        bell = w.bells[i]
+        bell = worker.bells[i]
         number = queue_of(bell)
         if number >= view.queues or priority_of(bell) >= LEVELS:
-            view.broken += 1
+            view.protocol_errors += 1
             continue
-        input = input_at(port, number)
+        txq = txq_at(port, number)
         if weight_of(bell):
-            input.weight = weight_of(bell)
-            input.priority = priority_of(bell)  # from when it next becomes active
-        if input.state == IDLE:
+            txq.weight = weight_of(bell)
+            txq.priority = priority_of(bell)  # from when it next becomes active
+        if txq.state == IDLE:
             activate(port, number)
-            ask_for(w, view, input)
+            prefetch_queue(worker, view, txq)
     return count
 
 
-def ask_for(w, view, input):
+def prefetch_queue(worker, view, txq):
     """Ask for where a transmit queue goes on, and for the flow that it very likely carries."""
-    bring_line(slot_of(view, input_end(input)))
-    if input.last:
-        fetch_flow(flow_at(w, input.last - 1))
+    bring_line(slot_of(view, txq_end(txq)))
+    if txq.last:
+        fetch_flow(flow_at(worker, txq.last - 1))
 
 
-def look_ahead(w, port, level):
+def prefetch_heads(worker, port, level):
     """Ask for the cache lines that the first active queues will need, so that they come together and not one after the other."""
     view = view_of(port)
     count = 0
     number = port.head[level]
-    while count < w.reach and number >= 0:
-        w.ahead[count] = number
+    while count < worker.reach and number >= 0:
+        worker.ahead[count] = number
         count += 1
-        number = input_at(port, number).next
+        number = txq_at(port, number).next
     for i in range(count):
-        input = input_at(port, w.ahead[i])
-        bring_line(word_at(view.consumed[0], w.ahead[i]))
-        if input.known:
-            buffer = buffer_of(load64(slot_of(view, input_end(input))))
+        txq = txq_at(port, worker.ahead[i])
+        bring_line(word_at(view.consumed[0], worker.ahead[i]))
+        if txq.known:
+            buffer = buffer_of(load64(slot_of(view, txq_end(txq))))
             if buffer < view.buffers:
                 bring_line(bytes_at(view.buffer[0], buffer * view.buffer_bytes))
-        if input.last and flow_at(w, input.last - 1).used:
-            flow = flow_at(w, input.last - 1)
-            to = port_at(w, flow.target)
+        if txq.last and flow_at(worker, txq.last - 1).used:
+            flow = flow_at(worker, txq.last - 1)
+            to = port_at(worker, flow.target)
             bring_line(slot_of(view_of(to), flow_end(flow)))
             bring_line(word_at(to.view.consumed[1], flow.queue))
-            bring_line(news_at(to, flow.queue))
+            bring_line(unrung_at(to, flow.queue))
 
 
 def scan(port):
@@ -177,32 +177,32 @@ def scan(port):
     view = view_of(port)
     found = 0
     for number in range(view.queues):
-        input = input_at(port, number)
-        if input.known:
-            if load64(slot_of(view, input_end(input))) == 0:
+        txq = txq_at(port, number)
+        if txq.known:
+            if load64(slot_of(view, txq_end(txq))) == 0:
                 continue
         elif not is_open(view, 0, number):
             continue
-        if input.state == IDLE:
+        if txq.state == IDLE:
             activate(port, number)
             found += 1
     return found
 
 
-def next_word(view, input, side, number):
+def next_word(view, txq, side, number):
     """The next word of a queue that the other side fills; zero: there is none."""
-    if not input.known:
+    if not txq.known:
         if not is_open(view, side, number):  # its last word has been answered already
             return 0
-        if not find_queue(view, input_end(input), side, number):
+        if not find_queue(view, txq_end(txq), side, number):
             return 0
-        input.known = 1
-    return pop(view, input_end(input))
+        txq.known = 1
+    return pop(view, txq_end(txq))
 
 
-def serve(w, port, now):
+def serve(worker, port, now):
     """Deficit round robin over the active transmit queues of the first priority that has any, for a burst of frames."""
-    budget = w.burst
+    budget = worker.burst
     view = view_of(port)
     visits = 0
     while budget > 0 and port.levels:
@@ -210,66 +210,66 @@ def serve(w, port, now):
         while not port.levels >> level & 1:
             level += 1
         if visits == 0:
-            look_ahead(w, port, level)
+            prefetch_heads(worker, port, level)
         visits += 1
         number = port.head[level]
-        input = input_at(port, number)
-        if input.deficit <= 0:
-            input.deficit += QUANTUM * input.weight
+        txq = txq_at(port, number)
+        if txq.deficit <= 0:
+            txq.deficit += QUANTUM * txq.weight
         budget -= 1
         listed = True
-        while budget >= 0 and input.deficit > 0:
-            word = input.held
+        while budget >= 0 and txq.deficit > 0:
+            word = txq.held
             if word == 0:
-                word = next_word(view, input, 0, number)
+                word = next_word(view, txq, 0, number)
             if word == 0 or word == CLOSED:
                 if word:
-                    input.known = 0
-                input.deficit = 0
+                    txq.known = 0
+                txq.deficit = 0
                 take_head(port, level)
                 listed = False
                 if word and is_open(view, 0, number):
                     activate(port, number)
                 break
-            fate = deliver(w, port, input, word, now)
+            fate = deliver(worker, port, txq, word, now)
             if fate == WAITS:
-                input.held = word
-                if w.mode == PFC:
-                    return w.burst - budget
+                txq.held = word
+                if worker.mode == PFC:
+                    return worker.burst - budget
                 take_head(port, level)
-                pause_input(w, port, number, input.until)
+                pause_txq(worker, port, number, txq.until)
                 listed = False
                 break
-            input.held = 0
+            txq.held = 0
             budget -= 1
             if not port.wakes:  # a driver has bounded what it took in; of applications nobody
                 budget -= length_of(word) // QUANTUM  # has more of the worker's time for longer frames
-            input.deficit -= length_of(word)
-            input.taken += length_of(word)
-            store64(word_at(view.consumed[0], number), input.taken)
-            if input.until > now:
+            txq.deficit -= length_of(word)
+            txq.taken += length_of(word)
+            store64(word_at(view.consumed[0], number), txq.taken)
+            if txq.until > now:
                 take_head(port, level)
-                pause_input(w, port, number, input.until)
+                pause_txq(worker, port, number, txq.until)
                 listed = False
                 break
-        if listed and input.deficit <= 0:
+        if listed and txq.deficit <= 0:
             take_head(port, level)
             activate(port, number)
-    w.reach = min(visits + 2, 32)
-    return w.burst - budget
+    worker.reach = min(visits + 2, 32)
+    return worker.burst - budget
 
 
-def flush(port):
+def ring_doorbells(port):
     """Ring the receive doorbells, one per queue that has news, and wake the application if it sleeps."""
     view = view_of(port)
     rung = False
-    while port.news_count > 0:
-        queue = port.news_queues[port.news_first]
-        if not ring_bell(view, bell_out_of(port), 1, bell_of(queue, port.news[queue], 0, 0)):
+    while port.unrung_count > 0:
+        queue = port.unrung_queues[port.unrung_first]
+        if not ring_bell(view, bell_out_of(port), 1, bell_of(queue, port.unrung[queue], 0, 0)):
             break  # the next turn tries again
-        port.news[queue] = 0
-        port.news_first = port.news_first + 1 if port.news_first + 1 < view.queues else 0
-        port.news_count -= 1
+        port.unrung[queue] = 0
+        port.unrung_first = port.unrung_first + 1 if port.unrung_first + 1 < view.queues else 0
+        port.unrung_count -= 1
         port.bells_rung += 1
         rung = True
     if rung:
@@ -282,50 +282,50 @@ def flush(port):
                 wake_application(port.fd)
 
 
-def set_sleeping(w, value):
-    for i in range(w.port_count):
-        if port_at(w, i).state == UP and port_at(w, i).home == w.index:
-            store64(view_of(port_at(w, i)).sleeps[1], value)
-            if driven_side(w, i):
-                store64(sleeps_of(driven_side(w, i)), value)
+def set_sleeping(worker, value):
+    for i in range(worker.port_count):
+        if port_at(worker, i).state == UP and port_at(worker, i).home == worker.index:
+            store64(view_of(port_at(worker, i)).sleeps[1], value)
+            if driven_side(worker, i):
+                store64(sleeps_of(driven_side(worker, i)), value)
 
 
-def any_news(w, now):
+def has_pending(worker, now):
     """Whether an application has rung since it could have seen that the switch sleeps."""
-    for i in range(w.port_count):
-        port = port_at(w, i)
-        if port.state != UP or port.home != w.index or port.paused_until > now:
+    for i in range(worker.port_count):
+        port = port_at(worker, i)
+        if port.state != UP or port.home != worker.index or port.paused_until > now:
             continue
         if port.levels:
             return True
-        if w.doorbells:
+        if worker.doorbells:
             if load64(word_at(port.view.bell[0], port.bell_in)):
                 return True
         elif scan(port):
             return True
-    for i in range(w.driver_count):
-        if driver_has_news(w, i, now):
+    for i in range(worker.driver_count):
+        if driver_has_doorbell(worker, i, now):
             return True
     return False
 
 
-def nap(w, now):
+def nap(worker, now):
     """Sleep until an application rings, a pause is over, or idle flows are to be looked for."""
-    ns = min(10000000 if w.flow_count else MOST_SLEEP_NS, w.soon - now)
-    if w.timer_count > 0:
-        ns = min(ns, timer_at(w, 0).at - now)
-    for i in range(w.port_count):
-        port = port_at(w, i)
+    ns = min(10000000 if worker.flow_count else MOST_SLEEP_NS, worker.next_due - now)
+    if worker.timer_count > 0:
+        ns = min(ns, timer_at(worker, 0).at - now)
+    for i in range(worker.port_count):
+        port = port_at(worker, i)
         if port.state == UP and port.paused_until > now:
             ns = min(ns, port.paused_until - now)
-        elif port.state == UP and port.news_count:
+        elif port.state == UP and port.unrung_count:
             ns = min(ns, 50000)
     if ns < 20000:
         relax()
         return
-    set_sleeping(w, 1)
+    set_sleeping(worker, 1)
     full_fence()
-    if not any_news(w, now) and not stopped(w):
-        w.naps += 1
-        sleep_on(w.epoll, ns)
-    set_sleeping(w, 0)
+    if not has_pending(worker, now) and not stopped(worker):
+        worker.naps += 1
+        sleep_on(worker.epoll, ns)
+    set_sleeping(worker, 0)

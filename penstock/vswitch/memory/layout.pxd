@@ -52,7 +52,7 @@ cdef struct View:           # private: what one side knows of the region; nothin
     char* base
     int64_t length
     int32_t rings, queues, bells, buffers, buffer_bytes
-    int32_t broken          # nonsense seen so far
+    int32_t protocol_errors          # nonsense seen so far
     int64_t linked          # rings added to queues
     uint64_t* ring_stack    # free rings
     uint32_t* ring_next

@@ -167,9 +167,9 @@ class Region:
         return base_of(self.view.base), self.view.length
 
     @property
-    def broken(self):
+    def protocol_errors(self):
         """Nonsense that the other side wrote and that was passed over."""
-        return self.view.broken
+        return self.view.protocol_errors
 
     @property
     def linked(self):
@@ -214,10 +214,10 @@ class Region:
             sent += 1
             self.sent[queue] += len(frame)
         if sent:
-            self.tell(queue, sent, weight, priority)
+            self.ring_doorbell(queue, sent, weight, priority)
         return sent
 
-    def tell(self, queue, count, weight=0, priority=0):
+    def ring_doorbell(self, queue, count, weight=0, priority=0):
         """Ring the doorbell, and wake the other side if it sleeps."""
         if self.doorbells:
             word = bell_of(queue, count, weight, priority)
@@ -250,7 +250,7 @@ class Region:
         if not close_queue(cython.address(self.view), end, self.side, queue):
             return False
         self.known[self.side][queue] = 0
-        self.tell(queue, 1)
+        self.ring_doorbell(queue, 1)
         return True
 
     def sleep(self):
@@ -258,13 +258,13 @@ class Region:
         side = 1 - self.side
         store64(self.view.sleeps[self.side], 1)
         full_fence()
-        news = self.last != 0
+        pending = self.last != 0
         for i in range(self.bell_rings):
             if load64(word_at(self.view.bell[side], self.bell_in[i])):
-                news = True
-        if news:
+                pending = True
+        if pending:
             store64(self.view.sleeps[self.side], 0)
-        return not news
+        return not pending
 
     def next_bell(self, side):
         """The next doorbell, of each ring in turn; zero: nobody has rung."""
@@ -311,7 +311,7 @@ class Region:
             buffer = buffer_of(word)
             length = length_of(word)
             if buffer < 0 or buffer >= view.buffers or length == 0 or length > view.buffer_bytes:
-                view.broken += 1
+                view.protocol_errors += 1
                 continue
             found.append((self.queue, PyBytes_FromStringAndSize(bytes_at(view.buffer[side], buffer * view.buffer_bytes), length)))
             give_buffer(view, side, buffer)
@@ -324,7 +324,7 @@ class Region:
         """The next word of the queue whose doorbell was answered last; zero: there is none, or nonsense."""
         view = cython.address(self.view)
         if self.queue < 0 or self.queue >= view.queues:
-            view.broken += 1
+            view.protocol_errors += 1
             return 0
         end = end_at(self.into, self.queue)
         if not self.known[side][self.queue]:

@@ -186,11 +186,11 @@ def open_queue(view, end, side, queue):
 def find_queue(view, end, side, queue):
     """Find where a queue begins, as its consumer."""
     if queue < 0 or queue >= view.queues:
-        view.broken += 1
+        view.protocol_errors += 1
         return False
     ring = low(load64(word_at(view.first[side], queue))) - 1
     if ring < 0 or ring >= view.rings:
-        view.broken += 1
+        view.protocol_errors += 1
         return False
     end.ring = ring
     end.at = 0
@@ -258,12 +258,12 @@ def pop_special(view, end):
             return word
         ring = low(word)
         if ring >= view.rings or ring == end.ring:
-            view.broken += 1
+            view.protocol_errors += 1
             return 0
         give_ring(view, end.ring)
         end.ring = ring
         end.at = 0
-    view.broken += 1
+    view.protocol_errors += 1
     return 0
 
 

@@ -226,7 +226,7 @@ class Clock:
         self.ns = ns
 
 
-class Port:
+class PortHandle:
     """A port, for Python; close it, or use it in a `with`.  `losses` and `report` are functions, or None."""
 
     def __init__(self, kind, fd=-1, headers=False, closing=None, clock=None):

@@ -34,7 +34,7 @@ if not cython.compiled:
         tail_of,
     )
 
-from penstock.vswitch.ports.base import Port
+from penstock.vswitch.ports.base import PortHandle
 
 if not cython.compiled:
     raise ImportError("penstock.vswitch.ports.link works compiled only: run python setup.py build_ext --inplace")
@@ -87,7 +87,7 @@ def link_receive(port, to, room):
 
 def open_link(headers, clock, way_a, way_b):
     """Two ports; each way is [ps per byte, delay in ps, burst in bytes, loss of 2**32, seed, bytes of memory]."""
-    a, b = Port("link", -1, headers, None, clock), Port("link", -1, headers, None, clock)
+    a, b = PortHandle("link", -1, headers, None, clock), PortHandle("link", -1, headers, None, clock)
     connect(a, b, way_a, way_b)
     return a, b
 

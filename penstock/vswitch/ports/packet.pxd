@@ -21,4 +21,4 @@ cdef inline tpacket_auxdata* auxiliary(Mail* mail, int64_t i) noexcept nogil:
 
 cdef int64_t packet_receive(KernelPort* port, char* to, int64_t room) noexcept nogil
 cdef bint packet_send(KernelPort* port, char* frame, int64_t length) noexcept nogil
-cdef void connect(Port handle, int64_t batch) except *
+cdef void connect(PortHandle handle, int64_t batch) except *

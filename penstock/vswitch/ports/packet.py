@@ -43,7 +43,7 @@ if not cython.compiled:
         auxiliary,
     )
 
-from penstock.vswitch.ports.base import Port
+from penstock.vswitch.ports.base import PortHandle
 
 if not cython.compiled:
     raise ImportError("penstock.vswitch.ports.packet works compiled only: run python setup.py build_ext --inplace")
@@ -118,7 +118,7 @@ def open_packet(sock, headers, batch, bypass):
     sock.setsockopt(SOL_PACKET, PACKET_VNET_HDR, 1)
     if bypass:
         sock.setsockopt(SOL_PACKET, PACKET_QDISC_BYPASS, 1)
-    handle = Port("packet", sock.fileno(), headers, sock.close)
+    handle = PortHandle("packet", sock.fileno(), headers, sock.close)
     connect(handle, batch)
     return handle
 

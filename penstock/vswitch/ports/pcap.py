@@ -29,7 +29,7 @@ if not cython.compiled:
     )
     from penstock.vswitch.ports.pcap import PAGE_BYTES, RECORD_BYTES, new_tape, number_at, put32, tape_of
 
-from penstock.vswitch.ports.base import Port
+from penstock.vswitch.ports.base import PortHandle
 
 if not cython.compiled:
     raise ImportError("penstock.vswitch.ports.pcap works compiled only: run python setup.py build_ext --inplace")
@@ -148,7 +148,7 @@ def open_pcap(frames, interval, rounds, path, beginning, blocks, origin, headers
         def closing():
             os.close(fd)
 
-    handle = Port("pcap", -1, headers, closing, clock)
+    handle = PortHandle("pcap", -1, headers, closing, clock)
     connect(handle, frames, interval, rounds, fd, blocks, origin, beginning)
     return handle
 

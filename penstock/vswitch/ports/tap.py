@@ -37,7 +37,7 @@ if not cython.compiled:
         spill_of,
     )
 
-from penstock.vswitch.ports.base import Port
+from penstock.vswitch.ports.base import PortHandle
 
 if not cython.compiled:
     raise ImportError("penstock.vswitch.ports.tap works compiled only: run python setup.py build_ext --inplace")
@@ -81,7 +81,7 @@ def open_tap(name, headers, shared=False):
 
 
 def tap_on(fd, name, headers):
-    port = Port("tap", fd, headers, lambda: os.close(fd))
+    port = PortHandle("tap", fd, headers, lambda: os.close(fd))
     connect(port)
     port.name = name
     return port

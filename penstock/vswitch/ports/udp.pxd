@@ -30,4 +30,4 @@ cdef inline void set_peer(Mail* mail, bytes address, int number) except *:
         mail.name_bytes = 24    # and the flow label, which is zero
 
 cdef int64_t udp_receive(KernelPort* port, char* to, int64_t room) noexcept nogil
-cdef void connect(Port handle, bytes address, int number, int64_t batch, int64_t longest, int64_t segment_most) except *
+cdef void connect(PortHandle handle, bytes address, int number, int64_t batch, int64_t longest, int64_t segment_most) except *

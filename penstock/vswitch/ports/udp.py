@@ -25,7 +25,7 @@ if not cython.compiled:
     )
     from penstock.vswitch.ports.udp import set_peer
 
-from penstock.vswitch.ports.base import Port
+from penstock.vswitch.ports.base import PortHandle
 
 if not cython.compiled:
     raise ImportError("penstock.vswitch.ports.udp works compiled only: run python setup.py build_ext --inplace")
@@ -66,7 +66,7 @@ def udp_receive(port, to, room):
 
 def open_udp(sock, peer, headers, batch, segment_most):
     """A port on a bound socket, with `peer` as (packed address, port)."""
-    handle = Port("udp", sock.fileno(), headers, sock.close)
+    handle = PortHandle("udp", sock.fileno(), headers, sock.close)
     if segment_most:
         sock.setsockopt(SOL_UDP, UDP_GRO, 1)
     connect(handle, peer[0], peer[1], batch, DATAGRAM_BYTES, segment_most)

@@ -36,7 +36,7 @@ if not cython.compiled:
         way_of,
     )
 
-from penstock.vswitch.ports.base import Port
+from penstock.vswitch.ports.base import PortHandle
 
 if not cython.compiled:
     raise ImportError("penstock.vswitch.ports.wrap works compiled only: run python setup.py build_ext --inplace")
@@ -208,7 +208,7 @@ def trace_send(port, frame, length):
 
 
 def wrapped(inner, kind):
-    handle = Port(kind, inner.port.fd, inner.headers, inner.close)
+    handle = PortHandle(kind, inner.port.fd, inner.headers, inner.close)
     handle.name = f"{kind}({inner.name})"
     handle.port.clock = inner.port.clock
     handle.port.inner = pointer_to(inner)
@@ -237,7 +237,7 @@ def connect_capture(handle, inner, sink):
 def open_faults(inner, ways):
     handle = wrapped(inner, "faults")
     connect_faults(handle, inner, ways)
-    handle.report = Told(handle).harm
+    handle.report = Report(handle).harm
     return handle
 
 
@@ -258,7 +258,7 @@ def connect_faults(handle, inner, ways):
 def open_trace(inner, size):
     handle = wrapped(inner, "trace")
     connect_trace(handle, inner, size)
-    handle.report = Told(handle).passages
+    handle.report = Report(handle).passages
     return handle
 
 
@@ -272,7 +272,7 @@ def connect_trace(handle, inner, size):
     port.send = trace_send
 
 
-class Told:
+class Report:
     """What a wrapper has to tell."""
 
     def __init__(self, port):

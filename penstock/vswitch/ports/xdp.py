@@ -47,7 +47,7 @@ if not cython.compiled:
     )
 
 from penstock.vswitch.linux.xdp_setup import Socket
-from penstock.vswitch.ports.base import Port
+from penstock.vswitch.ports.base import PortHandle
 
 if not cython.compiled:
     raise ImportError("penstock.vswitch.ports.xdp works compiled only: run python setup.py build_ext --inplace")
@@ -157,7 +157,7 @@ def open_xdp(device, queue, chunks, batch, longest):
     """A port on a queue of an interface; OSError if the machine does not permit it."""
     sock = Socket(chunks, CHUNK_BYTES)
     try:
-        handle = Port("xdp", sock.fd, False, sock.close)
+        handle = PortHandle("xdp", sock.fd, False, sock.close)
         connect(handle, sock.rings, sock.memory_at, chunks, longest, batch)
         handle.on_close(lambda: give_up(handle))  # comes before sock.close
         handle.losses = sock.losses

@@ -16,7 +16,7 @@ if not cython.compiled:
     from penstock.vswitch.dataplane.state import LEVELS, byte_at
     from penstock.vswitch.memory.layout import bytes_at, memcpy, mixed, word_from
     from penstock.vswitch.ports.base import port_flush, port_receive, port_send
-    from penstock.vswitch.schemes.edge import note_next
+    from penstock.vswitch.schemes.endpoint import note_next
     from penstock.vswitch.schemes.state import (
         FAR,
         FULL_BIT,
@@ -37,11 +37,11 @@ if not cython.compiled:
     raise ImportError("penstock.vswitch.schemes.trunk works compiled only: run python setup.py build_ext --inplace")
 
 
-def collect_out(f):
+def collect_out(emulation):
     """Take what our node has sent to others in this window out of its outboxes."""
-    for i in range(f.trunk_count):
-        trunk = trunk_at(f, i)
-        outbox = outbox_at(f.engine, f.engine.parity, trunk.node.first_port + trunk.slot)
+    for i in range(emulation.trunk_count):
+        trunk = trunk_at(emulation, i)
+        outbox = outbox_at(emulation.engine, emulation.engine.parity, trunk.node.first_port + trunk.slot)
         if outbox.head:
             if trunk.out:
                 trunk.last_out.next = outbox.head
@@ -51,43 +51,43 @@ def collect_out(f):
             outbox.head = NO_PACKET
 
 
-def push_out(f):
+def push_out(emulation):
     """Send what has left our line by now; whether there was anything.  If the port has no room for long, our line waits."""
     done = 0
-    for i in range(f.trunk_count):
-        trunk = trunk_at(f, i)
+    for i in range(emulation.trunk_count):
+        trunk = trunk_at(emulation, i)
         line = line_at(trunk.node, trunk.slot)
-        while trunk.out and trunk.out.time - line.delay <= f.time:
+        while trunk.out and trunk.out.time - line.delay <= emulation.time:
             pkt = trunk.out
-            length = encode(f, trunk, pkt)
+            length = encode(emulation, trunk, pkt)
             if not port_send(trunk.port, trunk.scratch, length):
                 trunk.sequence -= 1
                 if not line.paused & FULL_BIT:
-                    trunk.node.now = max(trunk.node.now, f.time)
+                    trunk.node.now = max(trunk.node.now, emulation.time)
                     pause_port(trunk.node, line, FULL_BIT)
                 break
             trunk.out = pkt.next
             trunk.sent_frames += 1
-            give(f, pkt)
+            give(emulation, pkt)
             done += 1
         if line.paused & FULL_BIT:
-            if not trunk.out or trunk.out.time - line.delay > f.time:
-                trunk.node.now = max(trunk.node.now, f.time)
+            if not trunk.out or trunk.out.time - line.delay > emulation.time:
+                trunk.node.now = max(trunk.node.now, emulation.time)
                 resume_port(trunk.node, line, FULL_BIT)
-                note_next(f, trunk.node)
+                note_next(emulation, trunk.node)
         if done:
             port_flush(trunk.port)
     return done
 
 
-def give(f, pkt):
+def give(emulation, pkt):
     if pkt.kind >= CONTROL:
-        give_frame(f.engine, pkt)
+        give_frame(emulation.engine, pkt)
     else:
-        give_packet(f.engine, pkt)
+        give_packet(emulation.engine, pkt)
 
 
-def encode(f, trunk, pkt):
+def encode(emulation, trunk, pkt):
     """Write a packet or control frame to the trunk's scratch; its length."""
     start = trunk.port.header
     wire = wire_at(trunk.scratch, start)
@@ -95,7 +95,7 @@ def encode(f, trunk, pkt):
     clear_wire(trunk.scratch, start)
     set_type(wire)
     wire.sequence = trunk.sequence
-    wire.digest = f.digest
+    wire.digest = emulation.digest
     wire.number = pkt.number
     wire.slot = pkt.slot
     wire.seq = pkt.seq
@@ -110,16 +110,16 @@ def encode(f, trunk, pkt):
     wire.flags = pkt.flags
     wire.ecn = pkt.ecn
     wire.priority = pkt.priority
-    body = state_of(f, pkt)
+    body = state_of(emulation, pkt)
     at = start + wire_bytes()
-    state = f.frame_state if pkt.kind >= CONTROL else f.packet_state
+    state = emulation.frame_state if pkt.kind >= CONTROL else emulation.packet_state
     memcpy(bytes_at(trunk.scratch, at), body, state)
     at += state
     if pkt.kind < CONTROL:
-        memcpy(bytes_at(trunk.scratch, at), bytes_of(f, pkt), carried_by(f, pkt).length)
-        at += carried_by(f, pkt).length
+        memcpy(bytes_at(trunk.scratch, at), bytes_of(emulation, pkt), carried_by(emulation, pkt).length)
+        at += carried_by(emulation, pkt).length
     wire.seal = 0
-    wire.seal = sealed(bytes_at(trunk.scratch, start), at - start, f.secret)
+    wire.seal = sealed(bytes_at(trunk.scratch, start), at - start, emulation.secret)
     return at
 
 
@@ -136,56 +136,56 @@ def sealed(frame, length, secret):
     return mixed(hash, secret)
 
 
-def pull_in(f):
+def pull_in(emulation):
     """Take in what has come from other switches; how many frames."""
     done = 0
-    for i in range(f.trunk_count):
-        trunk = trunk_at(f, i)
-        for _ in range(f.w.burst):
+    for i in range(emulation.trunk_count):
+        trunk = trunk_at(emulation, i)
+        for _ in range(emulation.worker.burst):
             length = port_receive(trunk.port, trunk.scratch, trunk.room)
             if length <= 0:
                 break
             done += 1
-            if not accept(f, trunk, length):
+            if not accept(emulation, trunk, length):
                 trunk.malformed += 1
         if done:
-            note_next(f, trunk.node)
+            note_next(emulation, trunk.node)
     return done
 
 
-def accept(f, trunk, length):
+def accept(emulation, trunk, length):
     """Make a packet of a frame from the other switch; False: it cannot have sent that."""
     start = trunk.port.header
     wire = wire_at(trunk.scratch, start)
     length -= start
-    if length < wire_bytes() or not has_type(wire) or wire.digest != f.digest:
+    if length < wire_bytes() or not has_type(wire) or wire.digest != emulation.digest:
         return False
     seal = wire.seal
     wire.seal = 0
-    if sealed(bytes_at(trunk.scratch, start), length, f.secret) != seal:
+    if sealed(bytes_at(trunk.scratch, start), length, emulation.secret) != seal:
         return False
     if wire.sequence <= trunk.heard:
         trunk.replayed += 1
         return False
     control = 1 if wire.kind >= CONTROL else 0
-    state = f.frame_state if control else f.packet_state
+    state = emulation.frame_state if control else emulation.packet_state
     body = length - wire_bytes() - state
     line = line_at(trunk.node, trunk.slot)
-    if wire.kind < 0 or wire.kind == ACK or wire.kind >= CONTROL + f.world.scheme_count or wire.size < 1 or body < 0:
+    if wire.kind < 0 or wire.kind == ACK or wire.kind >= CONTROL + emulation.world.scheme_count or wire.size < 1 or body < 0:
         return False
     if control == 0:
-        if body != wire.size or body > f.longest or wire.lane != DATA_LANE or wire.flags != 0:
+        if body != wire.size or body > emulation.longest or wire.lane != DATA_LANE or wire.flags != 0:
             return False
-        if wire.src < 0 or wire.src >= f.world.host_count or wire.queue < 0 or wire.queue >= line.peer_queues:
+        if wire.src < 0 or wire.src >= emulation.world.host_count or wire.queue < 0 or wire.queue >= line.peer_queues:
             return False
         if wire.priority < 0 or wire.priority >= LEVELS or wire.slot < 0:
             return False
     elif body > 0 or wire.lane != 0 or (wire.flags != 0 and wire.flags != ADDRESSED):
         return False
     if control == 0 or wire.flags == ADDRESSED:
-        if wire.dst < 0 or wire.dst >= f.world.host_count:
+        if wire.dst < 0 or wire.dst >= emulation.world.host_count:
             return False
-    if control == 0 and not f.engine.free and f.engine.packets >= 2 * f.most_packets:
+    if control == 0 and not emulation.engine.free and emulation.engine.packets >= 2 * emulation.most_packets:
         trunk.no_memory += 1
         trunk.heard = wire.sequence
         return True
@@ -195,7 +195,7 @@ def accept(f, trunk, length):
     else:
         trunk.restarts += 1  # numbers begin at the time of the start
     trunk.heard = wire.sequence
-    pkt = take_frame(f.engine) if control else take_packet(f.engine)
+    pkt = take_frame(emulation.engine) if control else take_packet(emulation.engine)
     pkt.number = wire.number
     pkt.slot = wire.slot
     pkt.seq = wire.seq
@@ -210,17 +210,17 @@ def accept(f, trunk, length):
     pkt.flags = wire.flags
     pkt.ecn = wire.ecn
     pkt.priority = wire.priority
-    memcpy(state_of(f, pkt), bytes_at(trunk.scratch, start + wire_bytes()), state)
+    memcpy(state_of(emulation, pkt), bytes_at(trunk.scratch, start + wire_bytes()), state)
     if control == 0:
-        carried = carried_by(f, pkt)
-        memcpy(bytes_of(f, pkt), bytes_at(trunk.scratch, start + wire_bytes() + state), body)
+        carried = carried_by(emulation, pkt)
+        memcpy(bytes_of(emulation, pkt), bytes_at(trunk.scratch, start + wire_bytes() + state), body)
         carried.length = body
         carried.source = FAR
-        if not parse(bytes_of(f, pkt), body, 0, carried_key(carried)):
-            give_packet(f.engine, pkt)
+        if not parse(bytes_of(emulation, pkt), body, 0, carried_key(carried)):
+            give_packet(emulation.engine, pkt)
             return False
     trunk.came_frames += 1
-    pkt.time = f.time
+    pkt.time = emulation.time
     pkt.next = NO_PACKET
     if line.in_head:
         line.in_tail.next = pkt

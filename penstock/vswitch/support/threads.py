@@ -14,9 +14,9 @@ class Crew:
     """A thread per worker.  The first runs what Python asks for, while the others rest."""
 
     def __init__(
-        self, switch: Any, count: int, cpus: Sequence[int], on_nonsense: Callable[[list[str], list[Any]], None] | None
+        self, switch: Any, count: int, cpus: Sequence[int], on_detached: Callable[[list[str], list[Any]], None] | None
     ) -> None:
-        self.switch, self.on_nonsense = switch, on_nonsense
+        self.switch, self.on_detached = switch, on_detached
         self.commands: collections.deque[tuple[Callable[[], Any], list[Answer], threading.Event]] = collections.deque()
         self.gate = threading.Condition()
         self.resting, self.halted, self.stopping = 0, False, False
@@ -62,8 +62,8 @@ class Crew:
                 pass
         try:
             names, regions = self.switch.detach_broken()
-            if names and self.on_nonsense:
-                self.on_nonsense(names, regions)
+            if names and self.on_detached:
+                self.on_detached(names, regions)
             del regions
             while self.commands:
                 function, answer, done = self.commands.popleft()

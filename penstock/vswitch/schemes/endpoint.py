@@ -39,10 +39,10 @@ if not cython.compiled:
         announce,
         flow_at,
         flow_end,
-        input_at,
         nothing,
         port_at,
         short_at,
+        txq_at,
         view_of,
     )
     from penstock.vswitch.dataplane.worker import next_word
@@ -75,7 +75,7 @@ if not cython.compiled:
     )
 
 if not cython.compiled:
-    raise ImportError("penstock.vswitch.schemes.edge works compiled only: run python setup.py build_ext --inplace")
+    raise ImportError("penstock.vswitch.schemes.endpoint works compiled only: run python setup.py build_ext --inplace")
 
 
 # ---- In: from a transmit queue onto the line ----
@@ -102,227 +102,227 @@ def woken(node, line, queue):
         begin(node, line)
 
 
-def park(edge, port, number, queue):
+def park(endpoint, port, number, queue):
     """A transmit queue waits until the scheme resumes its queue."""
-    input = input_at(port, number)
-    input.state = PAUSED
-    input.next = -1
-    if edge.parked[queue]:
-        input_at(port, edge.last_parked[queue] - 1).next = number
+    txq = txq_at(port, number)
+    txq.state = PAUSED
+    txq.next = -1
+    if endpoint.parked[queue]:
+        txq_at(port, endpoint.last_parked[queue] - 1).next = number
     else:
-        edge.parked[queue] = number + 1
-    edge.last_parked[queue] = number + 1
+        endpoint.parked[queue] = number + 1
+    endpoint.last_parked[queue] = number + 1
 
 
-def unpark(edge, port, line):
+def unpark(endpoint, port, line):
     """Those whose queue was resumed join the active lists."""
     ring = ring_at(line, 0)
     while ring.head:
         queue = ring.head
         ring.head = queue.next
         queue.listed = 0
-        number = edge.parked[queue.index] - 1
-        edge.parked[queue.index] = 0
+        number = endpoint.parked[queue.index] - 1
+        endpoint.parked[queue.index] = 0
         while number >= 0:
-            following = input_at(port, number).next
+            following = txq_at(port, number).next
             activate(port, number)
             number = following
 
 
-def has_memory(f):
-    if f.closed:
+def has_memory(emulation):
+    if emulation.closed:
         return False
-    if f.engine.free:
+    if emulation.engine.free:
         return True
-    return f.engine.packets < f.most_packets
+    return emulation.engine.packets < emulation.most_packets
 
 
-def fetch(f, edge, port, number):
+def fetch(emulation, endpoint, port, number):
     """The first frame of a transmit queue as a packet, or nothing; what makes no sense is dropped and counted."""
-    input = input_at(port, number)
+    txq = txq_at(port, number)
     view = view_of(port)
-    w = f.w
-    for _ in range(w.burst):
-        if not has_memory(f):
-            edge.retry = 1
+    worker = emulation.worker
+    for _ in range(worker.burst):
+        if not has_memory(emulation):
+            endpoint.retry = 1
             return NO_PACKET
-        word = input.held
-        input.held = 0
+        word = txq.held
+        txq.held = 0
         if word == 0:
-            word = next_word(view, input, 0, number)
+            word = next_word(view, txq, 0, number)
         if word == 0:
             return NO_PACKET
         if word == CLOSED:
-            input.known = 0
+            txq.known = 0
             continue
         buffer = buffer_of(word)
         length = length_of(word)
         if buffer < 0 or buffer >= view.buffers or length == 0 or length > view.buffer_bytes:
-            view.broken += 1
-            drop(f.w, port, input, nothing(), word, BAD_DESCRIPTOR)
+            view.protocol_errors += 1
+            drop(emulation.worker, port, txq, nothing(), word, BAD_DESCRIPTOR)
             continue
-        if length > f.longest:
-            drop(f.w, port, input, nothing(), word, TOO_LONG)
+        if length > emulation.longest:
+            drop(emulation.worker, port, txq, nothing(), word, TOO_LONG)
             continue
-        pkt = take_packet(f.engine)
-        frame = bytes_of(f, pkt)
+        pkt = take_packet(emulation.engine)
+        frame = bytes_of(emulation, pkt)
         memcpy(frame, bytes_at(view.buffer[0], buffer * view.buffer_bytes), length)
-        fate = address(f, port, pkt, length)
+        fate = address(emulation, port, pkt, length)
         if fate == -1 - NO_QUEUE:  # its receiver has no queue for one more flow
-            give_packet(f.engine, pkt)
-            input.held = word
-            edge.retry = 1
+            give_packet(emulation.engine, pkt)
+            txq.held = word
+            endpoint.retry = 1
             return NO_PACKET
         if fate < 0:
-            give_packet(f.engine, pkt)
-            drop(f.w, port, input, nothing(), word, -1 - fate)
+            give_packet(emulation.engine, pkt)
+            drop(emulation.worker, port, txq, nothing(), word, -1 - fate)
             continue
         give_buffer(view, 0, buffer)
-        input.taken += length
-        store64(word_at(view.consumed[0], number), input.taken)
+        txq.taken += length
+        store64(word_at(view.consumed[0], number), txq.taken)
         port.received_frames += 1
         port.received_bytes += length
-        describe(f, edge, input, number, pkt, fate)
+        describe(emulation, endpoint, txq, number, pkt, fate)
         return pkt
-    edge.retry = 1
+    endpoint.retry = 1
     return NO_PACKET
 
 
-def address(f, port, pkt, length):
+def address(emulation, port, pkt, length):
     """The number of the flow that a frame belongs to; or, less than zero, -1 minus the reason to drop it."""
-    carried = carried_by(f, pkt)
+    carried = carried_by(emulation, pkt)
     key = carried_key(carried)
-    if not parse(bytes_of(f, pkt), length, port.serial, key):
+    if not parse(bytes_of(emulation, pkt), length, port.serial, key):
         return -1 - MALFORMED
     carried.length = length
     carried.source = port.number
-    host = far_host(f, key)
+    host = far_host(emulation, key)
     if host < 0:
-        return flow_number(f, port, key)
-    if port.guarded and owner_of(f.w, key.words[0], key.words[1]) != port.number:
+        return flow_number(emulation, port, key)
+    if port.guarded and owner_of(emulation.worker, key.words[0], key.words[1]) != port.number:
         return -1 - SPOOFED
     pkt.dst = host
     return FAR_FLOW
 
 
-def far_host(f, key):
+def far_host(emulation, key):
     """The host of an address that is at another switch, or -1."""
-    for i in range(f.far_count):
-        far = far_at(f, i)
+    for i in range(emulation.far_count):
+        far = far_at(emulation, i)
         if far.low == key.words[3] and far.high == key.words[2]:
             return far.host
     return -1
 
 
-def far_name(f, key):
+def far_name(emulation, key):
     """A number of 31 bits for a flow that goes to another switch."""
-    hash = mixed(f.world.seed, key.words[4])
+    hash = mixed(emulation.world.seed, key.words[4])
     for i in range(4):
         hash = mixed(hash, key.words[i])
     return low(hash) >> 1
 
 
-def flow_number(f, port, key):
-    flow = find_flow(f.w, key)
+def flow_number(emulation, port, key):
+    flow = find_flow(emulation.worker, key)
     if flow:
         return flow.number
-    number = new_flow(f.w, port, key, f.now)
+    number = new_flow(emulation.worker, port, key, emulation.now)
     if number >= 0:
-        f.names[number] = f.next_name
-        f.next_name = 0 if f.next_name == MOST_NAMES else f.next_name + 1
+        emulation.names[number] = emulation.next_name
+        emulation.next_name = 0 if emulation.next_name == MOST_NAMES else emulation.next_name + 1
     return number
 
 
-def describe(f, edge, input, number, pkt, flow):
+def describe(emulation, endpoint, txq, number, pkt, flow):
     """What the fabric and its schemes may know of a frame: as a host of the simulator fills it in."""
     if flow == FAR_FLOW:
-        pkt.number = far_name(f, carried_key(carried_by(f, pkt)))
+        pkt.number = far_name(emulation, carried_key(carried_by(emulation, pkt)))
         pkt.seq = 0
     else:
-        found = flow_at(f.w, flow)
-        found.used_at = f.now
-        pkt.number = f.names[flow]
+        found = flow_at(emulation.worker, flow)
+        found.used_at = emulation.now
+        pkt.number = emulation.names[flow]
         pkt.seq = found.sent
-        pkt.dst = f.edge_of[found.target] - 1
-    pkt.size = carried_by(f, pkt).length
-    pkt.payload = max(pkt.size - f.world.header, 0)
+        pkt.dst = emulation.endpoint_of[found.target] - 1
+    pkt.size = carried_by(emulation, pkt).length
+    pkt.payload = max(pkt.size - emulation.world.header, 0)
     pkt.slot = number
-    pkt.hash = hash31(pkt.number, f.world.seed)
-    pkt.src = edge.node.id
+    pkt.hash = hash31(pkt.number, emulation.world.seed)
+    pkt.src = endpoint.node.id
     pkt.kind = DATA
     pkt.lane = DATA_LANE
     pkt.ecn = 0
-    pkt.priority = input.priority
-    pkt.queue = pkt.dst if f.by_destination else number % edge.queues
+    pkt.priority = txq.priority
+    pkt.queue = pkt.dst if emulation.by_destination else number % endpoint.queues
     pkt.flags = 0
 
 
-def next_packet(f, edge, port, line):
+def next_packet(emulation, endpoint, port, line):
     """The packet whose turn it is: by priority, then as many frames of each transmit queue as it has weight, in turn."""
     while port.levels:
         level = 0
         while not port.levels >> level & 1:
             level += 1
         number = port.head[level]
-        input = input_at(port, number)
-        pkt = edge.hand[number]
+        txq = txq_at(port, number)
+        pkt = endpoint.hand[number]
         if not pkt:
-            pkt = fetch(f, edge, port, number)
+            pkt = fetch(emulation, endpoint, port, number)
             if not pkt:
-                if edge.retry:
+                if endpoint.retry:
                     return NO_PACKET
                 take_head(port, level)
-                input.deficit = 0
+                txq.deficit = 0
                 continue
-            edge.hand[number] = pkt
+            endpoint.hand[number] = pkt
         queue = pkt.queue
         if queue_at(line, queue).paused:
             take_head(port, level)
-            park(edge, port, number, queue)
+            park(endpoint, port, number, queue)
             continue
-        edge.hand[number] = NO_PACKET
-        if input.deficit <= 0:
-            input.deficit = input.weight
-        input.deficit -= 1
-        if input.deficit <= 0:
+        endpoint.hand[number] = NO_PACKET
+        if txq.deficit <= 0:
+            txq.deficit = txq.weight
+        txq.deficit -= 1
+        if txq.deficit <= 0:
             take_head(port, level)
             activate(port, number)
         return pkt
     return NO_PACKET
 
 
-def transmit(f, edge):
+def transmit(emulation, endpoint):
     """The line of an application is free: one frame of it sets out."""
-    node = edge.node
+    node = endpoint.node
     line = line_at(node, 0)
     line.armed = 0
     set_event(node, 1, NEVER)
-    if edge.port < 0 or line.paused:
+    if endpoint.port < 0 or line.paused:
         return
-    port = port_at(f.w, edge.port)
+    port = port_at(emulation.worker, endpoint.port)
     if port.state != UP:
         return
-    unpark(edge, port, line)
-    edge.retry = 0
-    pkt = next_packet(f, edge, port, line)
+    unpark(endpoint, port, line)
+    endpoint.retry = 0
+    pkt = next_packet(emulation, endpoint, port, line)
     if pkt:
         hook = node.ops.on_send
         while hook:
-            hook.call(hook.me, node, sender_of(f), pkt)
+            hook.call(hook.me, node, sender_of(emulation), pkt)
             hook = hook.next
         send(node, line, pkt)
-    elif edge.retry:
+    elif endpoint.retry:
         line.free_at = node.now + RETRY_PS
-    if port.levels or edge.retry:
+    if port.levels or endpoint.retry:
         arm(node, line)
 
 
 # ---- Out: into the receiver's memory ----
 
 
-def discard(f, edge, pkt):
-    edge.lost += 1
-    give_packet(f.engine, pkt)
+def discard(emulation, endpoint, pkt):
+    endpoint.lost += 1
+    give_packet(emulation.engine, pkt)
     return True
 
 
@@ -343,27 +343,27 @@ def mark(frame):
         set_short(frame, at, word | 0x30)
 
 
-def store(f, edge, pkt):
+def store(emulation, endpoint, pkt):
     """Bring a packet's frame to its receiver, or drop it if that has gone; False: there is no room for it now."""
-    w = f.w
-    carried = carried_by(f, pkt)
-    if edge.port < 0:
-        return discard(f, edge, pkt)
-    flow = find_flow(w, carried_key(carried))
+    worker = emulation.worker
+    carried = carried_by(emulation, pkt)
+    if endpoint.port < 0:
+        return discard(emulation, endpoint, pkt)
+    flow = find_flow(worker, carried_key(carried))
     if not flow:  # forgotten while this frame was on its way
-        source = port_at(w, carried.source)
-        number = flow_number(f, source, carried_key(carried)) if source.state == UP else -1
+        source = port_at(worker, carried.source)
+        number = flow_number(emulation, source, carried_key(carried)) if source.state == UP else -1
         if number < 0:
-            return discard(f, edge, pkt)
-        flow = flow_at(w, number)
-    if flow.target != edge.port:
-        return discard(f, edge, pkt)
-    to = port_at(w, edge.port)
+            return discard(emulation, endpoint, pkt)
+        flow = flow_at(worker, number)
+    if flow.target != endpoint.port:
+        return discard(emulation, endpoint, pkt)
+    to = port_at(worker, endpoint.port)
     into = view_of(to)
     length = carried.length
     if length > into.buffer_bytes:
         to.drops[TOO_LONG] += 1
-        return discard(f, edge, pkt)
+        return discard(emulation, endpoint, pkt)
     if not flow.open:
         if not open_queue(into, flow_end(flow), 1, flow.queue):
             return False
@@ -371,103 +371,103 @@ def store(f, edge, pkt):
         flow.sent = 0
         flow.consumed = 0
         flow.sampled = 0
-        set_limits(w, flow, into, f.now)
+        set_limits(worker, flow, into, emulation.now)
         flow.base = load64(word_at(into.consumed[1], flow.queue))
     place = take_buffer(into, 1)
     if place < 0:
         return False
     if pkt.ecn:
-        mark(bytes_of(f, pkt))
-    memcpy(bytes_at(into.buffer[1], place * into.buffer_bytes), bytes_of(f, pkt), length)
+        mark(bytes_of(emulation, pkt))
+    memcpy(bytes_at(into.buffer[1], place * into.buffer_bytes), bytes_of(emulation, pkt), length)
     if not push(into, flow_end(flow), descriptor(place, length)):
         give_buffer(into, 1, place)
         return False
     flow.sent += length
-    if flow.sent - flow.consumed > flow.goal or f.now - flow.sampled_at > SAMPLE_NS:
-        measure(w, flow, into, f.now)
+    if flow.sent - flow.consumed > flow.goal or emulation.now - flow.sampled_at > SAMPLE_NS:
+        measure(worker, flow, into, emulation.now)
     queued = flow.sent - flow.consumed
     flow.longest = max(flow.longest, queued)
-    flow.used_at = f.now
+    flow.used_at = emulation.now
     flow.frames += 1
     to.sent_frames += 1
     to.sent_bytes += length
     announce(to, flow.queue)
     if queued > flow.over:
-        stop(f, edge, flow, pkt)
-    give_packet(f.engine, pkt)
+        stop(emulation, endpoint, flow, pkt)
+    give_packet(emulation.engine, pkt)
     return True
 
 
-def stop(f, edge, flow, pkt):
+def stop(emulation, endpoint, flow, pkt):
     """A receiver has more than th_over to take: the queue of the switch that this packet came from waits."""
-    line = line_at(edge.node, 0)
+    line = line_at(endpoint.node, 0)
     queue = pkt.queue
-    if edge.stopped[queue] or queue >= edge.stop_room:
+    if endpoint.stopped[queue] or queue >= endpoint.stop_room:
         return
-    edge.stopped[queue] = flow.number + 1
-    edge.stops[edge.stop_count] = queue
-    edge.stop_count += 1
-    edge.stop_total += 1
+    endpoint.stopped[queue] = flow.number + 1
+    endpoint.stops[endpoint.stop_count] = queue
+    endpoint.stop_count += 1
+    endpoint.stop_total += 1
     flow.pauses += 1
-    node = node_at(f.world, line.peer_node)
-    node.now = max(node.now, edge.node.now)
+    node = node_at(emulation.world, line.peer_node)
+    node.now = max(node.now, endpoint.node.now)
     pause_queue(node, line_at(node, line.peer_slot), queue, FULL_BIT)
 
 
-def take_in(f, edge, pkt):
+def take_in(emulation, endpoint, pkt):
     """A packet has come to its receiver."""
-    if not edge.late:
-        if store(f, edge, pkt):
+    if not endpoint.late:
+        if store(emulation, endpoint, pkt):
             return
-        line = line_at(edge.node, 0)
-        node = node_at(f.world, line.peer_node)
-        node.now = max(node.now, edge.node.now)
+        line = line_at(endpoint.node, 0)
+        node = node_at(emulation.world, line.peer_node)
+        node.now = max(node.now, endpoint.node.now)
         pause_port(node, line_at(node, line.peer_slot), FULL_BIT)
-        edge.late = pkt
+        endpoint.late = pkt
     else:
-        edge.last_late.next = pkt
+        endpoint.last_late.next = pkt
     pkt.next = NO_PACKET
-    edge.last_late = pkt
-    edge.held_frames += 1
+    endpoint.last_late = pkt
+    endpoint.held_frames += 1
 
 
-def relieve(f, edge):
+def retry_delivery(emulation, endpoint):
     """See whether the receiver has taken what stopped the switch; whether it has."""
-    line = line_at(edge.node, 0)
-    node = node_at(f.world, line.peer_node)
-    node.now = max(node.now, f.time)
+    line = line_at(endpoint.node, 0)
+    node = node_at(emulation.world, line.peer_node)
+    node.now = max(node.now, emulation.time)
     changed = 0
-    while edge.late:
-        pkt = edge.late
+    while endpoint.late:
+        pkt = endpoint.late
         following = pkt.next
-        if not store(f, edge, pkt):
+        if not store(emulation, endpoint, pkt):
             break
-        edge.late = following
+        endpoint.late = following
         changed = 1
         if not following:
             resume_port(node, line_at(node, line.peer_slot), FULL_BIT)
     i = 0
-    while i < edge.stop_count:
-        queue = edge.stops[i]
-        flow = flow_at(f.w, edge.stopped[queue] - 1)
+    while i < endpoint.stop_count:
+        queue = endpoint.stops[i]
+        flow = flow_at(emulation.worker, endpoint.stopped[queue] - 1)
         waits = 0
-        if flow.used and flow.open and flow.target == edge.port:
-            measure(f.w, flow, view_of(port_at(f.w, edge.port)), f.now)
+        if flow.used and flow.open and flow.target == endpoint.port:
+            measure(emulation.worker, flow, view_of(port_at(emulation.worker, endpoint.port)), emulation.now)
             waits = 1 if flow.sent - flow.consumed > flow.goal else 0
         if waits:
             i += 1
             continue
-        edge.stopped[queue] = 0
-        edge.stop_count -= 1
-        edge.stops[i] = edge.stops[edge.stop_count]
+        endpoint.stopped[queue] = 0
+        endpoint.stop_count -= 1
+        endpoint.stops[i] = endpoint.stops[endpoint.stop_count]
         resume_queue(node, line_at(node, line.peer_slot), queue, FULL_BIT)
         changed = 1
     if changed:
-        note_next(f, node)
+        note_next(emulation, node)
     return changed > 0
 
 
-def note_next(f, node):
+def note_next(emulation, node):
     """When a node has something to do next, after it was touched from outside."""
     key = node.tree[1]
-    f.world.next_times[node.id] = NEVER if key == NEVER else key >> KEY_BITS
+    emulation.world.next_times[node.id] = NEVER if key == NEVER else key >> KEY_BITS

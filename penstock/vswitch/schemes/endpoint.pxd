@@ -1,0 +1,30 @@
+from penstock.vswitch.schemes.state cimport *
+from penstock.fabric.queueing_inline cimport give_packet, set_event, take_packet
+from penstock.fabric.switch cimport arm, pause_port, pause_queue, resume_port, resume_queue, send
+from penstock.vswitch.dataplane.forward cimport SAMPLE_NS, drop, measure, set_limits
+from penstock.vswitch.dataplane.flowtable cimport find_flow, new_flow, owner_of
+from penstock.vswitch.dataplane.parse cimport parse
+from penstock.vswitch.memory.rings_inline cimport push, open_queue, take, give, take_ring, give_ring, take_buffer, give_buffer, slot_of
+from penstock.vswitch.dataplane.schedule cimport activate, take_head
+from penstock.vswitch.dataplane.worker cimport next_word
+
+cdef void begin(Node* node, Line* line) noexcept nogil
+cdef void woken(Node* node, Line* line, Queue* queue) noexcept nogil
+cdef void park(Endpoint* endpoint, SwitchPort* port, int64_t number, int64_t queue) noexcept nogil
+cdef void unpark(Endpoint* endpoint, SwitchPort* port, Line* line) noexcept nogil
+cdef bint has_memory(Emulation* emulation) noexcept nogil
+cdef Packet* fetch(Emulation* emulation, Endpoint* endpoint, SwitchPort* port, int64_t number) noexcept nogil
+cdef int64_t address(Emulation* emulation, SwitchPort* port, Packet* pkt, int64_t length) noexcept nogil
+cdef int64_t far_host(Emulation* emulation, Key* key) noexcept nogil
+cdef int64_t far_name(Emulation* emulation, Key* key) noexcept nogil
+cdef int64_t flow_number(Emulation* emulation, SwitchPort* port, Key* key) noexcept nogil
+cdef void describe(Emulation* emulation, Endpoint* endpoint, TxQueue* txq, int64_t number, Packet* pkt, int64_t flow) noexcept nogil
+cdef Packet* next_packet(Emulation* emulation, Endpoint* endpoint, SwitchPort* port, Line* line) noexcept nogil
+cdef void transmit(Emulation* emulation, Endpoint* endpoint) noexcept nogil
+cdef bint discard(Emulation* emulation, Endpoint* endpoint, Packet* pkt) noexcept nogil
+cdef void mark(char* frame) noexcept nogil
+cdef bint store(Emulation* emulation, Endpoint* endpoint, Packet* pkt) noexcept nogil
+cdef void stop(Emulation* emulation, Endpoint* endpoint, Flow* flow, Packet* pkt) noexcept nogil
+cdef void take_in(Emulation* emulation, Endpoint* endpoint, Packet* pkt) noexcept nogil
+cdef bint retry_delivery(Emulation* emulation, Endpoint* endpoint) noexcept nogil
+cdef void note_next(Emulation* emulation, Node* node) noexcept nogil
