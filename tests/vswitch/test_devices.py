@@ -211,7 +211,7 @@ def test_a_recording_is_replayed_through_the_switch(tmp_path):
         end = time.monotonic() + 5
         while rows(daemon)["b"]["device"]["frames_out"] < 50:
             assert time.monotonic() < end
-    from penstock.vswitch.attach.pcapfile import read_frames
+    from penstock.vswitch.support.pcapfile import read_frames
 
     assert len(read_frames(tmp_path / "out.pcapng")) == 50
 

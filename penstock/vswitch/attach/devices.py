@@ -27,17 +27,11 @@ from penstock.inputs import boolean, whole
 from penstock.vswitch.attach import edge as edges
 from penstock.vswitch.attach.allowance import Allowance
 from penstock.vswitch.attach.edge import Edge
+from penstock.vswitch.attach.open import kinds as port_kinds
 from penstock.vswitch.attach.open import open_port
 from penstock.vswitch.linux import netns
 from penstock.vswitch.ports.base import PortHandle
 
-OPTIONS = {
-    "tap": ("device", "netns", "prefix", "super_frames", "edge"),
-    "packet": ("device", "netns", "super_frames"),
-    "xdp": ("device", "netns", "queue"),
-    "udp": ("local", "peer", "secret", "netns", "super_frames"),
-    "pcap": ("read", "write", "timing", "rounds"),
-}
 SHAPE = {"rings": 4096, "queues": 1024, "bells": 8192, "buffers": 2048}
 LONGEST = {True: 65600, False: 9216}  # bytes of a buffer, with and without super-frames
 QUEUE_FRAMES, SEGMENTS_BYTES = 10_000, 60_000  # what fits one UDP datagram with all headers
@@ -110,19 +104,26 @@ class Device:
             self.place.close()
 
 
+def keys_of(kind: str) -> tuple[str, ...]:
+    """The keys of a [[port]] that are particular to its kind."""
+    found = port_kinds()
+    return tuple(found[kind].keys) if kind in found else ()
+
+
 def checked(table: Mapping[str, Any], where: str) -> dict[str, Any]:
     """What a [[port]] says of its device; empty: it has none, applications attach to it."""
     kind = table.get("kind", "shm")
-    known = ("shm", *OPTIONS)
+    kinds = port_kinds()
+    known = ("shm", *kinds)
     if kind not in known:
         raise SpecError(f"{where}.kind = {kind!r}: must be one of {', '.join(known)}{nearest(str(kind), known)}")
     if kind == "shm":
         return {}
-    found = {key: table[key] for key in OPTIONS[kind] if key in table}
+    found = {key: table[key] for key in kinds[kind].keys if key in table}
     for key in ("device", "netns"):
         if key in found and (not isinstance(found[key], str) or not re.fullmatch(r"[^\s/]{1,64}", found[key])):
             raise SpecError(f"{where}.{key} = {found[key]!r}: must be a name")
-    for key in {"tap": ("device",), "packet": ("device",), "xdp": ("device",), "udp": ("local", "peer")}.get(kind, ()):
+    for key in kinds[kind].needs:
         if key not in found:
             raise SpecError(f"{where}: a port of kind {kind} needs {key!r}")
     for key in ("super_frames", "edge"):

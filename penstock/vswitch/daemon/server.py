@@ -91,7 +91,7 @@ def _cpus(switch: Mapping[str, Any], workers: int) -> list[int]:
 def checked_port(table: Mapping[str, Any], where: str) -> dict[str, Any]:
     """A [[port]] with every value understood and in range; the options of its device are as they were."""
     device = devices.checked(table, where)
-    known = (*PORT_KEYS, *LINE_KEYS, *devices.OPTIONS.get(device.get("kind", ""), ()))
+    known = (*PORT_KEYS, *LINE_KEYS, *devices.keys_of(device.get("kind", "")))
     for key in table:
         if key not in known:
             raise SpecError(f"{where}.{key}: unknown key{nearest(key, known)}")

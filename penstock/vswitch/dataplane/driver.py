@@ -122,11 +122,9 @@ if not cython.compiled:
     )
     from penstock.vswitch.ports.base import port_flush, port_receive, port_send
 
+
 from penstock.errors import SpecError
 from penstock.vswitch.memory.region import Region
-
-if not cython.compiled:
-    raise ImportError("penstock.vswitch.dataplane.driver works compiled only: run python setup.py build_ext --inplace")
 
 
 def drive(worker, own, now):

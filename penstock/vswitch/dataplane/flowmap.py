@@ -7,9 +7,6 @@ if not cython.compiled:
     from penstock.vswitch.dataplane.flowtable import hash_of
     from penstock.vswitch.dataplane.state import same_key
 
-if not cython.compiled:
-    raise ImportError("penstock.vswitch.dataplane.flowmap works compiled only: run python setup.py build_ext --inplace")
-
 
 def find_name(worker, names, key):
     """The number of a flow, or -1."""

@@ -11,12 +11,11 @@ if not cython.compiled:
     from penstock.vswitch.dataplane.leftovers import next_queue, not_taken
     from penstock.vswitch.dataplane.state import MOST_ADDRESSES, flow_at, port_at, signed_of, view_of
     from penstock.vswitch.memory.layout import load64
+
+
 import numpy as np
 
 from penstock.errors import SpecError
-
-if not cython.compiled:
-    raise ImportError("penstock.vswitch.dataplane.inspect works compiled only: run python setup.py build_ext --inplace")
 
 MOST_CAPTURES = 8
 SUMMED = ("flows", "waiting_bytes", "longest_bytes", "rate_bytes_per_s", "frames", "bytes", "dropped", "pauses", "paused_ns")

@@ -9,9 +9,6 @@ if not cython.compiled:
     from penstock.vswitch.dataplane.state import txq_at, view_of
     from penstock.vswitch.memory.layout import CLOSED, SLOTS, buffer_of, half_at, is_link, length_of, load32, load64, low, word_at
 
-if not cython.compiled:
-    raise ImportError("penstock.vswitch.dataplane.leftovers works compiled only: run python setup.py build_ext --inplace")
-
 
 def next_queue(port, number, found):
     """The first transmit queue from this number on that holds frames, which are added up; -1: there is none."""

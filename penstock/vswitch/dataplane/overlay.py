@@ -54,9 +54,6 @@ if not cython.compiled:
     from penstock.vswitch.memory.layout import ENDLESS, load64, memcpy, word_at
     from penstock.vswitch.ports.base import port_flush, port_send
 
-if not cython.compiled:
-    raise ImportError("penstock.vswitch.dataplane.overlay works compiled only: run python setup.py build_ext --inplace")
-
 
 # ---- How much may be under way ----
 

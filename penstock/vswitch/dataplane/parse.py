@@ -6,9 +6,6 @@ if not cython.compiled:
     from penstock.vswitch.dataplane.state import byte_at, short_at
     from penstock.vswitch.memory.layout import NO_HIGH, ethernet, half_from, mapped, word_from
 
-if not cython.compiled:
-    raise ImportError("penstock.vswitch.dataplane.parse works compiled only: run python setup.py build_ext --inplace")
-
 
 def parse(frame, length, port, key):
     """Fill in the key of a frame that came in by a port; False: it is malformed.

@@ -5,9 +5,6 @@ import cython
 if not cython.compiled:
     from penstock.vswitch.dataplane.state import ACTIVE, IDLE, MOST_PORTS, MOST_RELEASED, PAUSED, timer_at, txq_at, waiting_at
 
-if not cython.compiled:
-    raise ImportError("penstock.vswitch.dataplane.schedule works compiled only: run python setup.py build_ext --inplace")
-
 
 def activate(port, number):
     """Append a transmit queue to the active list of its priority."""

@@ -125,6 +125,7 @@ cdef struct Timer:
 
 cdef struct Worker
 ctypedef int64_t (*DriverFunction)(Worker* worker, void* own, int64_t now) noexcept nogil
+ctypedef int64_t (*WorkerFunction)(Worker* worker, int64_t now) noexcept nogil
 
 cdef struct Mirror:         # a capture: blocks of a pcapng file go into memory that somebody else reads
     Mirror* next
@@ -144,6 +145,10 @@ cdef struct Worker:
     int32_t index, workers
     Worker* peers[4]        # all, in order
     int32_t wanted          # by Python: come back
+    WorkerFunction turn     # the loop's work; whether there was any
+    WorkerFunction idle_time, has_pending   # how many ns it may sleep; whether there is work all the same
+    void* scheme            # what a worker has that runs a scheme of the simulator: an Emulation
+    int64_t until           # ns: then the loop returns
     int32_t mode, doorbells, burst, epoll
     int64_t th_goal, th_over, th_net, spin_ns, idle_ns
     int32_t port_count, address_count, timer_count, timer_room, broken_off
@@ -168,7 +173,7 @@ cdef struct Worker:
     char header[128]
     Key key
 
-cdef inline Flow* nothing() noexcept nogil: return NULL
+cdef inline Flow* no_flow() noexcept nogil: return NULL
 cdef inline TxQueue* new_txqs(int64_t n) noexcept: return <TxQueue*>lines(n * sizeof(TxQueue))
 cdef inline int32_t* numbers(int64_t n) noexcept: return <int32_t*>calloc(n, sizeof(int32_t))
 cdef inline SwitchPort* port_at(Worker* worker, int64_t i) noexcept nogil: return &worker.ports[i]
@@ -177,6 +182,9 @@ cdef inline bint driver_has_doorbell(Worker* worker, int64_t i, int64_t now) noe
 cdef inline uint64_t* sleeps_of(SwitchPort* port) noexcept nogil: return port.view.sleeps[0]
 cdef inline SwitchPort* driven_side(Worker* worker, int64_t i) noexcept nogil: return worker.sides[i]
 cdef inline int64_t run_driver(Worker* worker, int64_t i, int64_t now) noexcept nogil: return worker.drive(worker, worker.drivers[i], now)
+cdef inline int64_t run_turn(Worker* worker, int64_t now) noexcept nogil: return worker.turn(worker, now)
+cdef inline int64_t idle_time(Worker* worker, int64_t now) noexcept nogil: return worker.idle_time(worker, now)
+cdef inline bint is_pending(Worker* worker, int64_t now) noexcept nogil: return worker.has_pending(worker, now) != 0
 cdef inline Flow* flow_at(Worker* worker, int64_t i) noexcept nogil: return &worker.flows[i]
 cdef inline TxQueue* txq_at(SwitchPort* port, int64_t i) noexcept nogil: return &port.txqs[i]
 cdef inline Address* address_at(Worker* worker, int64_t i) noexcept nogil: return &worker.addresses[i]

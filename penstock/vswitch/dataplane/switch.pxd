@@ -2,7 +2,7 @@ from penstock.vswitch.dataplane.state cimport *
 from penstock.vswitch.memory.region cimport Region
 from penstock.vswitch.dataplane.flowtable cimport remove_flow
 from penstock.vswitch.dataplane.schedule cimport forget_timers
-from penstock.vswitch.dataplane.worker cimport loop, turn
+from penstock.vswitch.dataplane.worker cimport loop, prepare_worker, turn
 from penstock.vswitch.dataplane.inspect cimport Oversight
 
 cdef inline void run_released(Worker* worker, int64_t until):

@@ -52,16 +52,14 @@ if not cython.compiled:
         turns_released,
         worker_at,
     )
-    from penstock.vswitch.dataplane.worker import turn
+    from penstock.vswitch.dataplane.worker import prepare_worker, turn
     from penstock.vswitch.memory.layout import MOST_WORKERS, load64, now_ns, store32, word_at
+
 
 from penstock.errors import SpecError, nearest
 from penstock.units import parse_size, parse_time
 from penstock.vswitch.dataplane.inspect import Oversight
 from penstock.vswitch.support.threads import Crew
-
-if not cython.compiled:
-    raise ImportError("penstock.vswitch.dataplane.switch works compiled only: run python setup.py build_ext --inplace")
 
 MODES = ["lossy", "pfc", "dpfq", "backdraft"]
 REASON_NAMES = ["full", "no_buffer", "no_queue", "no_route", "no_flow", "malformed", "spoofed", "too_long", "bad_descriptor"]
@@ -178,6 +176,7 @@ class Switch(Oversight):
         for i in range(worker.flow_room):
             worker.free_flows[i] = worker.flow_room - 1 - i
         worker.seed = seed
+        prepare_worker(worker)
         worker.reach = 4
 
     def __dealloc__(self):

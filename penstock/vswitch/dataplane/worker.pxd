@@ -8,14 +8,20 @@ cdef enum:
     MOST_SLEEP_NS = 500000000
 
 cdef void loop(Worker* worker, int64_t until) noexcept nogil
+cdef void nap(Worker* worker, int64_t now) noexcept nogil
+cdef void set_sleeping(Worker* worker, uint64_t value) noexcept nogil
+cdef void prepare_worker(Worker* worker) noexcept nogil
 cdef int64_t turn(Worker* worker, int64_t now) noexcept nogil
+cdef int64_t idle_time_of_ports(Worker* worker, int64_t now) noexcept nogil
+cdef int64_t has_pending(Worker* worker, int64_t now) noexcept nogil
+cdef int64_t begin_turn(Worker* worker, int64_t now) noexcept nogil
+cdef void check_protocol(Worker* worker, SwitchPort* port) noexcept nogil
+cdef void age_some(Worker* worker, int64_t now) noexcept nogil
 cdef int64_t read_doorbells(Worker* worker, SwitchPort* port) noexcept nogil
 cdef void prefetch_queue(Worker* worker, View* view, TxQueue* txq) noexcept nogil
 cdef void prefetch_heads(Worker* worker, SwitchPort* port, int64_t level) noexcept nogil
 cdef int64_t scan(SwitchPort* port) noexcept nogil
 cdef int64_t serve(Worker* worker, SwitchPort* port, int64_t now) noexcept nogil
+cdef int64_t serve_queue(Worker* worker, SwitchPort* port, int64_t level, int64_t budget, int64_t now) noexcept nogil
 cdef uint64_t next_word(View* view, TxQueue* txq, int side, int64_t number) noexcept nogil
 cdef void ring_doorbells(SwitchPort* port) noexcept nogil
-cdef void nap(Worker* worker, int64_t now) noexcept nogil
-cdef bint has_pending(Worker* worker, int64_t now) noexcept nogil
-cdef void set_sleeping(Worker* worker, uint64_t value) noexcept nogil

@@ -1,6 +1,6 @@
-"""The loop of a worker: doorbells, frames, doorbells; and sleep when there are none.  The work of a turn is bounded.
+"""The loop of a worker: doorbells in, frames, doorbells out; sleep when there are none.  The work of a turn is bounded.
 
-A worker serves the transmit queues of the ports at home with it, and may deliver to any.
+A worker serves the transmit queues of the ports at home with it, and delivers to any port.
 """
 
 import cython
@@ -25,8 +25,11 @@ if not cython.compiled:
         fetch_flow,
         flow_at,
         flow_end,
+        idle_time,
+        is_pending,
         port_at,
         run_driver,
+        run_turn,
         sleeps_of,
         stopped,
         timer_at,
@@ -60,19 +63,21 @@ if not cython.compiled:
     )
     from penstock.vswitch.memory.rings import answer_bell, find_queue, is_open, pop, ring_bell, slot_of
 
-if not cython.compiled:
-    raise ImportError("penstock.vswitch.dataplane.worker works compiled only: run python setup.py build_ext --inplace")
-
 
 def loop(worker, until):
-    """Work until Python wants to be heard or until then."""
+    """Run turns until Python wants the worker back or until then (ns); sleep when there has been no work for `spin_ns`.
+
+    What differs between a plain worker and one that runs a scheme are `turn`, `idle_time` and `has_pending`; a turn may end the
+    loop by `worker.until`.
+    """
+    worker.until = until
     idle_since = now_ns()
     while not stopped(worker):
         now = now_ns()
-        if now >= until:
+        if now >= worker.until:
             return
         worker.rounds += 1
-        if turn(worker, now):
+        if run_turn(worker, now):
             worker.worked_rounds += 1
             idle_since = now
         elif now - idle_since > worker.spin_ns:
@@ -81,13 +86,44 @@ def loop(worker, until):
             relax()
 
 
+def nap(worker, now):
+    """Sleep until an application rings, a pause ends, or idle flows are due to be forgotten."""
+    ns = min(10000000 if worker.flow_count else MOST_SLEEP_NS, worker.next_due - now)
+    if worker.timer_count > 0:
+        ns = min(ns, timer_at(worker, 0).at - now)
+    ns = min(ns, idle_time(worker, now))
+    if ns < 20000:
+        relax()
+        return
+    set_sleeping(worker, 1)
+    full_fence()
+    if not is_pending(worker, now) and not stopped(worker):
+        worker.naps += 1
+        sleep_on(worker.epoll, ns)
+    set_sleeping(worker, 0)
+
+
+def set_sleeping(worker, value):
+    """Tell the applications at home with this worker whether they have to wake it."""
+    for i in range(worker.port_count):
+        if port_at(worker, i).state == UP and port_at(worker, i).home == worker.index:
+            store64(view_of(port_at(worker, i)).sleeps[1], value)
+            if driven_side(worker, i):
+                store64(sleeps_of(driven_side(worker, i)), value)
+
+
+# ---- A plain worker ----
+
+
+def prepare_worker(worker):
+    worker.turn = turn
+    worker.idle_time = idle_time_of_ports
+    worker.has_pending = has_pending
+
+
 def turn(worker, now):
     """Give every port its turn; whether there was anything to do."""
-    release(worker, now)
-    done = 0
-    worker.next_due = now + MOST_SLEEP_NS
-    for i in range(worker.driver_count):
-        done += run_driver(worker, i, now)
+    done = begin_turn(worker, now)
     for i in range(worker.port_count):
         port = port_at(worker, i)
         if port.state != UP or port.home != worker.index or port.paused_until > now:
@@ -101,19 +137,77 @@ def turn(worker, now):
             ring_doorbells(port)
         if port.taken_count or port.emptied_count:
             return_buffers(port)
-        if port.state == UP and port.view.protocol_errors > MOST_PROTOCOL_ERRORS:
-            port.state = BROKEN_OFF
-            worker.broken_off = 1
-            store32(wanted_of(worker), 1)
+        if port.state == UP:
+            check_protocol(worker, port)
+    age_some(worker, now)
+    return done
+
+
+def idle_time_of_ports(worker, now):
+    """Ns until a paused port may send again, or a full doorbell ring is tried again."""
+    ns = MOST_SLEEP_NS
+    for i in range(worker.port_count):
+        port = port_at(worker, i)
+        if port.state == UP and port.paused_until > now:
+            ns = min(ns, port.paused_until - now)
+        elif port.state == UP and port.unrung_count:
+            ns = min(ns, 50000)
+    return ns
+
+
+def has_pending(worker, now):
+    """Whether an application has rung since it could have seen that the switch sleeps."""
+    for i in range(worker.port_count):
+        port = port_at(worker, i)
+        if port.state != UP or port.home != worker.index or port.paused_until > now:
+            continue
+        if port.levels:
+            return 1
+        if worker.doorbells:
+            if load64(word_at(port.view.bell[0], port.bell_in)):
+                return 1
+        elif scan(port):
+            return 1
+    for i in range(worker.driver_count):
+        if driver_has_doorbell(worker, i, now):
+            return 1
+    return 0
+
+
+# ---- Parts of a turn that all workers share ----
+
+
+def begin_turn(worker, now):
+    """End the pauses that are over and run the drivers; how many frames these have moved."""
+    release(worker, now)
+    worker.next_due = now + MOST_SLEEP_NS
+    done = 0
+    for i in range(worker.driver_count):
+        done += run_driver(worker, i, now)
+    return done
+
+
+def check_protocol(worker, port):
+    """Have a port detached whose application has made too many protocol errors."""
+    if port.view.protocol_errors > MOST_PROTOCOL_ERRORS:
+        port.state = BROKEN_OFF
+        worker.broken_off = 1
+        store32(wanted_of(worker), 1)
+
+
+def age_some(worker, now):
+    """Every ms, look for idle flows among the next 512."""
     if now > worker.next_age:
         worker.next_age = now + 1000000
         if worker.flow_count:
             age(worker, now, 512)
-    return done
+
+
+# ---- Doorbells and transmit queues ----
 
 
 def read_doorbells(worker, port):
-    """Read doorbells; those of queues that are waiting change their weight and priority only."""
+    """Read a port's doorbells and activate their queues, with the weight and priority they carry; how many there were."""
     view = view_of(port)
     count = 0
     while count < 32:
@@ -142,14 +236,14 @@ def read_doorbells(worker, port):
 
 
 def prefetch_queue(worker, view, txq):
-    """Ask for where a transmit queue goes on, and for the flow that it very likely carries."""
+    """Prefetch the next slot of a transmit queue, and the flow of its last frame."""
     bring_line(slot_of(view, txq_end(txq)))
     if txq.last:
         fetch_flow(flow_at(worker, txq.last - 1))
 
 
 def prefetch_heads(worker, port, level):
-    """Ask for the cache lines that the first active queues will need, so that they come together and not one after the other."""
+    """Prefetch the cache lines that the first active queues will need, so that the misses overlap."""
     view = view_of(port)
     count = 0
     number = port.head[level]
@@ -173,7 +267,7 @@ def prefetch_heads(worker, port, level):
 
 
 def scan(port):
-    """Without doorbells: look at every transmit queue."""
+    """Without doorbells: look at every transmit queue; how many were activated."""
     view = view_of(port)
     found = 0
     for number in range(view.queues):
@@ -190,7 +284,7 @@ def scan(port):
 
 
 def next_word(view, txq, side, number):
-    """The next word of a queue that the other side fills; zero: there is none."""
+    """The next word of a queue that the other side fills, or zero."""
     if not txq.known:
         if not is_open(view, side, number):  # its last word has been answered already
             return 0
@@ -201,9 +295,11 @@ def next_word(view, txq, side, number):
 
 
 def serve(worker, port, now):
-    """Deficit round robin over the active transmit queues of the first priority that has any, for a burst of frames."""
+    """Deficit round robin over the active transmit queues of the first priority that has any, for about a burst of frames.
+
+    Returns what was used of the burst: a frame each, a look at each queue, and more for long frames of applications.
+    """
     budget = worker.burst
-    view = view_of(port)
     visits = 0
     while budget > 0 and port.levels:
         level = 0
@@ -212,55 +308,60 @@ def serve(worker, port, now):
         if visits == 0:
             prefetch_heads(worker, port, level)
         visits += 1
-        number = port.head[level]
-        txq = txq_at(port, number)
-        if txq.deficit <= 0:
-            txq.deficit += QUANTUM * txq.weight
-        budget -= 1
-        listed = True
-        while budget >= 0 and txq.deficit > 0:
-            word = txq.held
-            if word == 0:
-                word = next_word(view, txq, 0, number)
-            if word == 0 or word == CLOSED:
-                if word:
-                    txq.known = 0
-                txq.deficit = 0
-                take_head(port, level)
-                listed = False
-                if word and is_open(view, 0, number):
-                    activate(port, number)
-                break
-            fate = deliver(worker, port, txq, word, now)
-            if fate == WAITS:
-                txq.held = word
-                if worker.mode == PFC:
-                    return worker.burst - budget
-                take_head(port, level)
-                pause_txq(worker, port, number, txq.until)
-                listed = False
-                break
-            txq.held = 0
-            budget -= 1
-            if not port.wakes:  # a driver has bounded what it took in; of applications nobody
-                budget -= length_of(word) // QUANTUM  # has more of the worker's time for longer frames
-            txq.deficit -= length_of(word)
-            txq.taken += length_of(word)
-            store64(word_at(view.consumed[0], number), txq.taken)
-            if txq.until > now:
-                take_head(port, level)
-                pause_txq(worker, port, number, txq.until)
-                listed = False
-                break
-        if listed and txq.deficit <= 0:
-            take_head(port, level)
-            activate(port, number)
+        budget = serve_queue(worker, port, level, budget - 1, now)
+        if port.paused_until > now:
+            return worker.burst - budget
     worker.reach = min(visits + 2, 32)
     return worker.burst - budget
 
 
+def serve_queue(worker, port, level, budget, now):
+    """Serve the first queue of an active list while it has frames, deficit and budget; the budget that is left.
+
+    Afterwards the queue is where it belongs: at the head or the tail of the list, or in no list if it is empty or paused.
+    """
+    view = view_of(port)
+    number = port.head[level]
+    txq = txq_at(port, number)
+    if txq.deficit <= 0:
+        txq.deficit += QUANTUM * txq.weight
+    while budget >= 0 and txq.deficit > 0:
+        word = txq.held
+        if word == 0:
+            word = next_word(view, txq, 0, number)
+        if word == 0 or word == CLOSED:
+            txq.deficit = 0
+            take_head(port, level)
+            if word:
+                txq.known = 0
+                if is_open(view, 0, number):
+                    activate(port, number)
+            return budget
+        if deliver(worker, port, txq, word, now) == WAITS:
+            txq.held = word
+            if worker.mode != PFC:
+                take_head(port, level)
+                pause_txq(worker, port, number, txq.until)
+            return budget
+        txq.held = 0
+        budget -= 1
+        if not port.wakes:  # what a driver takes in is bounded; an application's long frames are charged here
+            budget -= length_of(word) // QUANTUM
+        txq.deficit -= length_of(word)
+        txq.taken += length_of(word)
+        store64(word_at(view.consumed[0], number), txq.taken)
+        if txq.until > now:
+            take_head(port, level)
+            pause_txq(worker, port, number, txq.until)
+            return budget
+    if txq.deficit <= 0:
+        take_head(port, level)
+        activate(port, number)
+    return budget
+
+
 def ring_doorbells(port):
-    """Ring the receive doorbells, one per queue that has news, and wake the application if it sleeps."""
+    """Ring the receive doorbells, one per queue with unrung frames, and wake the application if it sleeps."""
     view = view_of(port)
     rung = False
     while port.unrung_count > 0:
@@ -280,52 +381,3 @@ def ring_doorbells(port):
                 wake_switch(port.wakes - 1)
             elif port.fd >= 0:
                 wake_application(port.fd)
-
-
-def set_sleeping(worker, value):
-    for i in range(worker.port_count):
-        if port_at(worker, i).state == UP and port_at(worker, i).home == worker.index:
-            store64(view_of(port_at(worker, i)).sleeps[1], value)
-            if driven_side(worker, i):
-                store64(sleeps_of(driven_side(worker, i)), value)
-
-
-def has_pending(worker, now):
-    """Whether an application has rung since it could have seen that the switch sleeps."""
-    for i in range(worker.port_count):
-        port = port_at(worker, i)
-        if port.state != UP or port.home != worker.index or port.paused_until > now:
-            continue
-        if port.levels:
-            return True
-        if worker.doorbells:
-            if load64(word_at(port.view.bell[0], port.bell_in)):
-                return True
-        elif scan(port):
-            return True
-    for i in range(worker.driver_count):
-        if driver_has_doorbell(worker, i, now):
-            return True
-    return False
-
-
-def nap(worker, now):
-    """Sleep until an application rings, a pause is over, or idle flows are to be looked for."""
-    ns = min(10000000 if worker.flow_count else MOST_SLEEP_NS, worker.next_due - now)
-    if worker.timer_count > 0:
-        ns = min(ns, timer_at(worker, 0).at - now)
-    for i in range(worker.port_count):
-        port = port_at(worker, i)
-        if port.state == UP and port.paused_until > now:
-            ns = min(ns, port.paused_until - now)
-        elif port.state == UP and port.unrung_count:
-            ns = min(ns, 50000)
-    if ns < 20000:
-        relax()
-        return
-    set_sleeping(worker, 1)
-    full_fence()
-    if not has_pending(worker, now) and not stopped(worker):
-        worker.naps += 1
-        sleep_on(worker.epoll, ns)
-    set_sleeping(worker, 0)

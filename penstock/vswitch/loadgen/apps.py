@@ -66,9 +66,6 @@ if not cython.compiled:
         take_buffer,
     )
 
-if not cython.compiled:
-    raise ImportError("penstock.vswitch.loadgen.apps works compiled only: run python setup.py build_ext --inplace")
-
 
 def shuffled(r):
     r ^= r << 13

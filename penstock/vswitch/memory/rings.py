@@ -36,9 +36,6 @@ if not cython.compiled:
         words,
     )
 
-if not cython.compiled:
-    raise ImportError("penstock.vswitch.memory.rings works compiled only: run python setup.py build_ext --inplace")
-
 
 # ---- Layout: header, rings, queues, doorbells, buffers; side 0 is what the application transmits, side 1 what it receives ----
 # An application rings one worker; all workers ring an application, each in a ring of its own.

@@ -46,10 +46,8 @@ if not cython.compiled:
         wait_for,
     )
 
-from penstock.errors import PenstockError, SpecError
 
-if not cython.compiled:
-    raise ImportError("penstock.vswitch.ports.base works compiled only: run python setup.py build_ext --inplace")
+from penstock.errors import PenstockError, SpecError
 
 COUNTERS = (
     "frames_in",

@@ -34,10 +34,8 @@ if not cython.compiled:
         tail_of,
     )
 
-from penstock.vswitch.ports.base import PortHandle
 
-if not cython.compiled:
-    raise ImportError("penstock.vswitch.ports.link works compiled only: run python setup.py build_ext --inplace")
+from penstock.vswitch.ports.base import PortHandle
 
 
 def link_send(port, frame, length):

@@ -36,10 +36,8 @@ if not cython.compiled:
         way_of,
     )
 
-from penstock.vswitch.ports.base import PortHandle
 
-if not cython.compiled:
-    raise ImportError("penstock.vswitch.ports.wrap works compiled only: run python setup.py build_ext --inplace")
+from penstock.vswitch.ports.base import PortHandle
 
 HARM = ("dropped", "duplicated", "corrupted", "reordered", "put_off")
 

@@ -1,13 +1,17 @@
 from penstock.vswitch.schemes.state cimport *
 from penstock.fabric.queueing_inline cimport give_packet, set_event, take_packet
-from penstock.fabric.switch cimport arm, pause_port, pause_queue, resume_port, resume_queue, send
-from penstock.vswitch.dataplane.forward cimport SAMPLE_NS, drop, measure, set_limits
+from penstock.fabric.switch cimport arm, pause_port, pause_queue, receive_control, resume_port, resume_queue, run_timers, send
+from penstock.sim.core.engine cimport collect_mail
+from penstock.vswitch.dataplane.forward cimport SAMPLE_NS, drop, measure, open_flow
 from penstock.vswitch.dataplane.flowtable cimport find_flow, new_flow, owner_of
 from penstock.vswitch.dataplane.parse cimport parse
 from penstock.vswitch.memory.rings_inline cimport push, open_queue, take, give, take_ring, give_ring, take_buffer, give_buffer, slot_of
 from penstock.vswitch.dataplane.schedule cimport activate, take_head
 from penstock.vswitch.dataplane.worker cimport next_word
 
+cdef void run_host(Emulation* emulation, Endpoint* endpoint) noexcept nogil
+cdef void arrive(Emulation* emulation, Endpoint* endpoint) noexcept nogil
+cdef void start_line(Emulation* emulation, Endpoint* endpoint) noexcept nogil
 cdef void begin(Node* node, Line* line) noexcept nogil
 cdef void woken(Node* node, Line* line, Queue* queue) noexcept nogil
 cdef void park(Endpoint* endpoint, SwitchPort* port, int64_t number, int64_t queue) noexcept nogil

@@ -10,11 +10,13 @@ import cython
 if not cython.compiled:
     from penstock.fabric.queueing import give_packet, set_event, take_packet
     from penstock.fabric.state import (
+        CONTROL,
         DATA,
         DATA_LANE,
         KEY_BITS,
         NEVER,
         NO_PACKET,
+        TIMER,
         hash31,
         node_at,
         queue_at,
@@ -23,9 +25,10 @@ if not cython.compiled:
     from penstock.fabric.state import (
         port_at as line_at,
     )
-    from penstock.fabric.switch import arm, pause_port, pause_queue, resume_port, resume_queue, send
+    from penstock.fabric.switch import arm, pause_port, pause_queue, receive_control, resume_port, resume_queue, run_timers, send
+    from penstock.sim.core.engine import collect_mail
     from penstock.vswitch.dataplane.flowtable import find_flow, new_flow, owner_of
-    from penstock.vswitch.dataplane.forward import SAMPLE_NS, drop, measure, set_limits
+    from penstock.vswitch.dataplane.forward import SAMPLE_NS, drop, measure, open_flow
     from penstock.vswitch.dataplane.parse import parse
     from penstock.vswitch.dataplane.schedule import activate, take_head
     from penstock.vswitch.dataplane.state import (
@@ -39,7 +42,7 @@ if not cython.compiled:
         announce,
         flow_at,
         flow_end,
-        nothing,
+        no_flow,
         port_at,
         short_at,
         txq_at,
@@ -52,14 +55,13 @@ if not cython.compiled:
         bytes_at,
         descriptor,
         length_of,
-        load64,
         low,
         memcpy,
         mixed,
         store64,
         word_at,
     )
-    from penstock.vswitch.memory.rings import give_buffer, open_queue, push, take_buffer
+    from penstock.vswitch.memory.rings import give_buffer, push, take_buffer
     from penstock.vswitch.schemes.state import (
         FAR_FLOW,
         FULL_BIT,
@@ -74,8 +76,51 @@ if not cython.compiled:
         set_short,
     )
 
-if not cython.compiled:
-    raise ImportError("penstock.vswitch.schemes.endpoint works compiled only: run python setup.py build_ext --inplace")
+
+# ---- The host that stands for an application ----
+
+
+def run_host(emulation, endpoint):
+    """Run the events of the host that stands for an application, to the end of the window."""
+    node = endpoint.node
+    collect_mail(node)
+    key = node.tree[1]
+    while key < emulation.engine.limit:
+        node.now = key >> KEY_BITS
+        leaf = key & ((1 << KEY_BITS) - 1)
+        if leaf == 0:
+            arrive(emulation, endpoint)
+        elif leaf == 1:
+            transmit(emulation, endpoint)
+        elif leaf == 2 + TIMER:
+            run_timers(node)
+        else:
+            set_event(node, leaf, NEVER)
+        key = node.tree[1]
+    note_next(emulation, node)
+
+
+def arrive(emulation, endpoint):
+    """A packet or a control frame arrives at an application."""
+    node = endpoint.node
+    line = line_at(node, 0)
+    pkt = line.in_head
+    line.in_head = pkt.next
+    set_event(node, 0, line.in_head.time << KEY_BITS if line.in_head else NEVER)
+    line.rx_bytes += pkt.size
+    if pkt.kind >= CONTROL:
+        receive_control(node, 0, pkt)
+    else:
+        take_in(emulation, endpoint, pkt)
+
+
+def start_line(emulation, endpoint):
+    """An application has frames to transmit: its line goes on, unless it is busy or paused."""
+    line = line_at(endpoint.node, 0)
+    if not line.armed and not line.paused:
+        endpoint.node.now = max(endpoint.node.now, emulation.time)
+        begin(endpoint.node, line)
+        note_next(emulation, endpoint.node)
 
 
 # ---- In: from a transmit queue onto the line ----
@@ -159,10 +204,10 @@ def fetch(emulation, endpoint, port, number):
         length = length_of(word)
         if buffer < 0 or buffer >= view.buffers or length == 0 or length > view.buffer_bytes:
             view.protocol_errors += 1
-            drop(emulation.worker, port, txq, nothing(), word, BAD_DESCRIPTOR)
+            drop(emulation.worker, port, txq, no_flow(), word, BAD_DESCRIPTOR)
             continue
         if length > emulation.longest:
-            drop(emulation.worker, port, txq, nothing(), word, TOO_LONG)
+            drop(emulation.worker, port, txq, no_flow(), word, TOO_LONG)
             continue
         pkt = take_packet(emulation.engine)
         frame = bytes_of(emulation, pkt)
@@ -175,7 +220,7 @@ def fetch(emulation, endpoint, port, number):
             return NO_PACKET
         if fate < 0:
             give_packet(emulation.engine, pkt)
-            drop(emulation.worker, port, txq, nothing(), word, -1 - fate)
+            drop(emulation.worker, port, txq, no_flow(), word, -1 - fate)
             continue
         give_buffer(view, 0, buffer)
         txq.taken += length
@@ -364,15 +409,8 @@ def store(emulation, endpoint, pkt):
     if length > into.buffer_bytes:
         to.drops[TOO_LONG] += 1
         return discard(emulation, endpoint, pkt)
-    if not flow.open:
-        if not open_queue(into, flow_end(flow), 1, flow.queue):
-            return False
-        flow.open = 1
-        flow.sent = 0
-        flow.consumed = 0
-        flow.sampled = 0
-        set_limits(worker, flow, into, emulation.now)
-        flow.base = load64(word_at(into.consumed[1], flow.queue))
+    if not flow.open and not open_flow(worker, flow, into):
+        return False
     place = take_buffer(into, 1)
     if place < 0:
         return False

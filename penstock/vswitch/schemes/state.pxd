@@ -88,9 +88,9 @@ cdef struct Emulation:
     int64_t origin          # ns: when time was 0
     int64_t now             # ns
     int64_t renew_at        # ps: when a new world is wanted, because time gets too large for the keys of events
-    int64_t next_age
     Sender sender           # what a scheme sees of the sender: nothing
 
+cdef inline Emulation* emulation_of(Worker* worker) noexcept nogil: return <Emulation*>worker.scheme
 cdef inline Endpoint* endpoint_at(Emulation* emulation, int64_t i) noexcept nogil: return &emulation.endpoints[i]
 cdef inline Endpoint* endpoint_of_port(Emulation* emulation, int64_t number) noexcept nogil: return &emulation.endpoints[emulation.endpoint_of[number] - 1]
 cdef inline Carried* carried_by(Emulation* emulation, Packet* pkt) noexcept nogil: return <Carried*>(<char*>pkt + emulation.at)

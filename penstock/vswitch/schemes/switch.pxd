@@ -2,10 +2,10 @@ from penstock.vswitch.schemes.state cimport *
 from penstock.fabric.queueing_inline cimport give_packet, take_packet
 from penstock.sim.core.build cimport Simulation
 from penstock.vswitch.schemes.endpoint cimport begin, retry_delivery, woken
-from penstock.vswitch.schemes.clock cimport is_empty, loop, turn
+from penstock.vswitch.schemes.clock cimport is_empty, prepare_emulation, turn
 from penstock.vswitch.ports.base cimport PortHandle, pointer_to
 from penstock.vswitch.dataplane.schedule cimport activate
-from penstock.vswitch.dataplane.switch cimport Switch
+from penstock.vswitch.dataplane.switch cimport Switch, run_released
 
 cdef extern from "Python.h":
     object PyBytes_FromStringAndSize(const char* text, Py_ssize_t size)
@@ -26,9 +26,6 @@ cdef inline void set_world(Emulation* emulation, Simulation sim):
     emulation.engine = engine_at(sim.world, 0)
     emulation.world.host_ops.transmit.call = begin
     emulation.world.host_ops.wake.call = woken
-cdef inline void loop_released(Emulation* emulation, int64_t until):
-    with nogil:
-        loop(emulation, until)
 cdef inline void turn_to(Emulation* emulation, int64_t ps):
     with nogil:
         turn(emulation, emulation.origin + ps // 1000, ps)

@@ -19,16 +19,15 @@ if not cython.compiled:
     from penstock.fabric.state import port_at as line_at
     from penstock.vswitch.dataplane.schedule import activate
     from penstock.vswitch.dataplane.state import MOST_ADDRESSES, MOST_PORTS, PAUSED, UP, free, numbers, port_at, stopped, txq_at
-    from penstock.vswitch.dataplane.switch import Switch
+    from penstock.vswitch.dataplane.switch import Switch, run_released
     from penstock.vswitch.memory.layout import now_ns
-    from penstock.vswitch.schemes.clock import is_empty
+    from penstock.vswitch.schemes.clock import is_empty, prepare_emulation
     from penstock.vswitch.schemes.endpoint import retry_delivery
     from penstock.vswitch.schemes.state import FAR, endpoint_at, endpoint_of_port, far_at, trunk_at
     from penstock.vswitch.schemes.switch import (
         bytes_of_packet,
         carried_bytes,
         flags,
-        loop_released,
         new_emulation,
         new_endpoints,
         new_fars,
@@ -43,15 +42,13 @@ if not cython.compiled:
         turns_of_emulation,
     )
 
+
 from penstock.errors import SpecError, nearest
 from penstock.sim import results
 from penstock.sim.core.build import struct_sizes
 from penstock.units import parse_size
 from penstock.vswitch.dataplane.switch import DEFAULTS, address_words
 from penstock.vswitch.support.scheme_network import Network, first_number, network, usable
-
-if not cython.compiled:
-    raise ImportError("penstock.vswitch.schemes.switch works compiled only: run python setup.py build_ext --inplace")
 
 OWN = {"scheme": None, "buffer": "12MB", "frame": 2048, "packets": 32768, "seed": 1, "trace": False, "node": None, "secret": ""}
 MODE = "lossy"  # of the worker, which does not use it
@@ -98,6 +95,7 @@ class SchemeSwitch(Switch):
         self.place = {str(place["name"]): i for i, place in enumerate(places)}
         emulation = self.emulation = new_emulation()
         emulation.worker = self.worker
+        prepare_emulation(emulation)
         emulation.endpoint_count = self.topo.hosts
         emulation.endpoints = new_endpoints(emulation.endpoint_count)
         emulation.endpoint_of = numbers(MOST_PORTS)
@@ -404,7 +402,7 @@ class SchemeSwitch(Switch):
     def run(self, k, seconds):
         until = now_ns() + int(1e9 * seconds)
         while now_ns() < until and not stopped(self.worker):
-            loop_released(self.emulation, until)
+            run_released(self.worker, until)
             if self.emulation.time >= self.emulation.renew_at:
                 self.renew()
 

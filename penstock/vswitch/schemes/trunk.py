@@ -1,8 +1,8 @@
-"""Links between switches that run the same scheme, each in a process of its own: packets and control frames as real frames.
+"""Links between switches that run the same scheme in different processes: packets and control frames as real Ethernet frames.
 
-Both build the same world, and each runs one node of it.  What that node sends to another one goes out by a port of the kernel,
-with what the scheme keeps in the packet, as a frame of Ethernet type 0x88B5; what comes in is checked, and counted when it is
-not what the other end of this link can have sent.
+Both switches build the same world (topology and scheme), and each runs one node of it.  What that node sends to another one
+leaves by a port of the kernel as a frame of Ethernet type 0x88B5, with the state that the scheme keeps in the packet.  Frames
+that come in are checked; those that the other end cannot have sent are counted and dropped.
 """
 
 import cython
@@ -33,12 +33,9 @@ if not cython.compiled:
     )
     from penstock.vswitch.schemes.trunk import FEW
 
-if not cython.compiled:
-    raise ImportError("penstock.vswitch.schemes.trunk works compiled only: run python setup.py build_ext --inplace")
-
 
 def collect_out(emulation):
-    """Take what our node has sent to others in this window out of its outboxes."""
+    """Take the packets that our node has sent to other nodes in this window out of its outboxes."""
     for i in range(emulation.trunk_count):
         trunk = trunk_at(emulation, i)
         outbox = outbox_at(emulation.engine, emulation.engine.parity, trunk.node.first_port + trunk.slot)
@@ -52,7 +49,7 @@ def collect_out(emulation):
 
 
 def push_out(emulation):
-    """Send what has left our line by now; whether there was anything.  If the port has no room for long, our line waits."""
+    """Send the packets that have left our line by now; how many.  While the port has no room, the line is paused."""
     done = 0
     for i in range(emulation.trunk_count):
         trunk = trunk_at(emulation, i)
@@ -68,7 +65,7 @@ def push_out(emulation):
                 break
             trunk.out = pkt.next
             trunk.sent_frames += 1
-            give(emulation, pkt)
+            free_any(emulation, pkt)
             done += 1
         if line.paused & FULL_BIT:
             if not trunk.out or trunk.out.time - line.delay > emulation.time:
@@ -80,22 +77,16 @@ def push_out(emulation):
     return done
 
 
-def give(emulation, pkt):
+def free_any(emulation, pkt):
+    """Free a packet or a control frame."""
     if pkt.kind >= CONTROL:
         give_frame(emulation.engine, pkt)
     else:
         give_packet(emulation.engine, pkt)
 
 
-def encode(emulation, trunk, pkt):
-    """Write a packet or control frame to the trunk's scratch; its length."""
-    start = trunk.port.header
-    wire = wire_at(trunk.scratch, start)
-    trunk.sequence += 1
-    clear_wire(trunk.scratch, start)
-    set_type(wire)
-    wire.sequence = trunk.sequence
-    wire.digest = emulation.digest
+def pack(wire, pkt):
+    """The fields of a packet or control frame that travel between switches; `unpack` is its inverse."""
     wire.number = pkt.number
     wire.slot = pkt.slot
     wire.seq = pkt.seq
@@ -110,6 +101,35 @@ def encode(emulation, trunk, pkt):
     wire.flags = pkt.flags
     wire.ecn = pkt.ecn
     wire.priority = pkt.priority
+
+
+def unpack(wire, pkt):
+    pkt.number = wire.number
+    pkt.slot = wire.slot
+    pkt.seq = wire.seq
+    pkt.hash = wire.hash
+    pkt.src = wire.src
+    pkt.dst = wire.dst
+    pkt.size = wire.size
+    pkt.payload = wire.payload
+    pkt.queue = wire.queue
+    pkt.kind = wire.kind
+    pkt.lane = wire.lane
+    pkt.flags = wire.flags
+    pkt.ecn = wire.ecn
+    pkt.priority = wire.priority
+
+
+def encode(emulation, trunk, pkt):
+    """Write a packet or control frame to the trunk's scratch buffer; bytes, with the port's own header."""
+    start = trunk.port.header
+    wire = wire_at(trunk.scratch, start)
+    trunk.sequence += 1
+    clear_wire(trunk.scratch, start)
+    set_type(wire)
+    wire.sequence = trunk.sequence
+    wire.digest = emulation.digest
+    pack(wire, pkt)
     body = state_of(emulation, pkt)
     at = start + wire_bytes()
     state = emulation.frame_state if pkt.kind >= CONTROL else emulation.packet_state
@@ -124,7 +144,7 @@ def encode(emulation, trunk, pkt):
 
 
 def sealed(frame, length, secret):
-    """A sum over all bytes that only those can make who know the secret: against accidents and strangers who guess."""
+    """A keyed checksum over all bytes: against accidents, and strangers who do not know the secret."""
     hash = mixed(secret, length)
     at = 0
     while at + 8 <= length:
@@ -137,7 +157,7 @@ def sealed(frame, length, secret):
 
 
 def pull_in(emulation):
-    """Take in what has come from other switches; how many frames."""
+    """Accept the frames that have come from other switches; how many."""
     done = 0
     for i in range(emulation.trunk_count):
         trunk = trunk_at(emulation, i)
@@ -154,15 +174,11 @@ def pull_in(emulation):
 
 
 def accept(emulation, trunk, length):
-    """Make a packet of a frame from the other switch; False: it cannot have sent that."""
+    """Make a packet of a frame from the other switch; False: that switch cannot have sent it."""
     start = trunk.port.header
     wire = wire_at(trunk.scratch, start)
     length -= start
-    if length < wire_bytes() or not has_type(wire) or wire.digest != emulation.digest:
-        return False
-    seal = wire.seal
-    wire.seal = 0
-    if sealed(bytes_at(trunk.scratch, start), length, emulation.secret) != seal:
+    if not is_authentic(emulation, trunk, wire, length):
         return False
     if wire.sequence <= trunk.heard:
         trunk.replayed += 1
@@ -171,45 +187,15 @@ def accept(emulation, trunk, length):
     state = emulation.frame_state if control else emulation.packet_state
     body = length - wire_bytes() - state
     line = line_at(trunk.node, trunk.slot)
-    if wire.kind < 0 or wire.kind == ACK or wire.kind >= CONTROL + emulation.world.scheme_count or wire.size < 1 or body < 0:
+    if not is_possible(emulation, line, wire, body):
         return False
-    if control == 0:
-        if body != wire.size or body > emulation.longest or wire.lane != DATA_LANE or wire.flags != 0:
-            return False
-        if wire.src < 0 or wire.src >= emulation.world.host_count or wire.queue < 0 or wire.queue >= line.peer_queues:
-            return False
-        if wire.priority < 0 or wire.priority >= LEVELS or wire.slot < 0:
-            return False
-    elif body > 0 or wire.lane != 0 or (wire.flags != 0 and wire.flags != ADDRESSED):
-        return False
-    if control == 0 or wire.flags == ADDRESSED:
-        if wire.dst < 0 or wire.dst >= emulation.world.host_count:
-            return False
     if control == 0 and not emulation.engine.free and emulation.engine.packets >= 2 * emulation.most_packets:
         trunk.no_memory += 1
         trunk.heard = wire.sequence
         return True
-    missing = wire.sequence - trunk.heard - 1
-    if missing < FEW:
-        trunk.lost += missing
-    else:
-        trunk.restarts += 1  # numbers begin at the time of the start
-    trunk.heard = wire.sequence
+    count_missing(trunk, wire.sequence)
     pkt = take_frame(emulation.engine) if control else take_packet(emulation.engine)
-    pkt.number = wire.number
-    pkt.slot = wire.slot
-    pkt.seq = wire.seq
-    pkt.hash = wire.hash
-    pkt.src = wire.src
-    pkt.dst = wire.dst
-    pkt.size = wire.size
-    pkt.payload = wire.payload
-    pkt.queue = wire.queue
-    pkt.kind = wire.kind
-    pkt.lane = wire.lane
-    pkt.flags = wire.flags
-    pkt.ecn = wire.ecn
-    pkt.priority = wire.priority
+    unpack(wire, pkt)
     memcpy(state_of(emulation, pkt), bytes_at(trunk.scratch, start + wire_bytes()), state)
     if control == 0:
         carried = carried_by(emulation, pkt)
@@ -220,6 +206,51 @@ def accept(emulation, trunk, length):
             give_packet(emulation.engine, pkt)
             return False
     trunk.came_frames += 1
+    append(emulation, trunk, line, pkt)
+    return True
+
+
+def is_authentic(emulation, trunk, wire, length):
+    """Whether a frame has the type, the world and the seal of a frame of the other switch."""
+    if length < wire_bytes() or not has_type(wire) or wire.digest != emulation.digest:
+        return False
+    seal = wire.seal
+    wire.seal = 0
+    return sealed(bytes_at(trunk.scratch, trunk.port.header), length, emulation.secret) == seal
+
+
+def is_possible(emulation, line, wire, body):
+    """Whether every field is one that the node at the other end of the line can have set; `body`: bytes after the state."""
+    world = emulation.world
+    control = 1 if wire.kind >= CONTROL else 0
+    if wire.kind < 0 or wire.kind == ACK or wire.kind >= CONTROL + world.scheme_count or wire.size < 1 or body < 0:
+        return False
+    if not control:
+        if body != wire.size or body > emulation.longest or wire.lane != DATA_LANE or wire.flags != 0:
+            return False
+        if wire.src < 0 or wire.src >= world.host_count or wire.queue < 0 or wire.queue >= line.peer_queues:
+            return False
+        if wire.priority < 0 or wire.priority >= LEVELS or wire.slot < 0:
+            return False
+    elif body > 0 or wire.lane != 0 or (wire.flags != 0 and wire.flags != ADDRESSED):
+        return False
+    if control and wire.flags != ADDRESSED:
+        return True
+    return 0 <= wire.dst < world.host_count
+
+
+def count_missing(trunk, sequence):
+    """Count the frames that were lost before this one; a gap too large to be losses is a restart of the other switch."""
+    missing = sequence - trunk.heard - 1
+    if missing < FEW:
+        trunk.lost += missing
+    else:
+        trunk.restarts += 1  # sequence numbers begin at the time of the start
+    trunk.heard = sequence
+
+
+def append(emulation, trunk, line, pkt):
+    """The packet arrives at our node now, behind those that have arrived by this line."""
     pkt.time = emulation.time
     pkt.next = NO_PACKET
     if line.in_head:
@@ -228,4 +259,3 @@ def accept(emulation, trunk, length):
         line.in_head = pkt
         set_event(trunk.node, trunk.slot, pkt.time << KEY_BITS | trunk.slot)
     line.in_tail = pkt
-    return True
