@@ -9,8 +9,9 @@ import pytest
 from frames import payload_of, udp
 
 from penstock.errors import SpecError
-from penstock.vswitch.dataplane.switch import DEFAULTS, Switch, address_text, address_words, checked
+from penstock.vswitch.dataplane.switch import Switch
 from penstock.vswitch.memory.region import Region
+from penstock.vswitch.support.settings import DEFAULTS, address_text, address_words, validate_settings
 
 A, B, C = "10.0.0.1", "10.0.0.2", "10.0.0.3"
 LOSSLESS = ["pfc", "dpfq", "backdraft"]
@@ -336,8 +337,8 @@ def test_ports_are_told_from_each_other():
 )
 def test_settings_may_be_anything(settings):
     with pytest.raises(SpecError):
-        checked(settings)
-    assert set(checked({})) == set(DEFAULTS)
+        validate_settings(settings)
+    assert set(validate_settings({})) == set(DEFAULTS)
 
 
 def liar(app):

@@ -15,8 +15,9 @@ from penstock.errors import SpecError
 from penstock.vswitch.client.client import connect
 from penstock.vswitch.daemon.server import Daemon
 from penstock.vswitch.daemon.server import checked as checked_spec
-from penstock.vswitch.dataplane.switch import Switch, checked
+from penstock.vswitch.dataplane.switch import Switch
 from penstock.vswitch.memory.region import Region
+from penstock.vswitch.support.settings import validate_settings
 
 FORK = multiprocessing.get_context("fork")
 ADDRESSES = {"a": "10.0.0.1", "b": "10.0.0.2", "c": "10.0.0.3", "d": "10.0.0.4"}
@@ -281,7 +282,7 @@ def test_a_killed_application_is_gone_and_others_talk_on(tmp_path):
 @pytest.mark.parametrize("settings", [{"workers": 0}, {"workers": 5}, {"workers": "two"}, {"workers": True}])
 def test_workers_may_be_anything(settings):
     with pytest.raises(SpecError, match=r"switch\.workers"):
-        checked(settings)
+        validate_settings(settings)
 
 
 @pytest.mark.parametrize(

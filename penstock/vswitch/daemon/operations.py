@@ -10,8 +10,8 @@ from penstock.vswitch.attach import devices
 from penstock.vswitch.client.tables import size
 from penstock.vswitch.daemon import protocol as messages
 from penstock.vswitch.dataplane.mirror import Capture
-from penstock.vswitch.dataplane.switch import DEFAULTS, REASON_NAMES, WHILE_RUNNING, address_words
-from penstock.vswitch.dataplane.switch import checked as checked_settings
+from penstock.vswitch.dataplane.switch import REASON_NAMES
+from penstock.vswitch.support.settings import DEFAULTS, WHILE_RUNNING, address_words, validate_settings
 
 if TYPE_CHECKING:
     from penstock.vswitch.daemon.server import Daemon
@@ -77,7 +77,7 @@ def reload(daemon: "Daemon", content: dict[str, Any]) -> dict[str, Any]:
     for key, value in daemon.fixed.items():
         if content.get("switch", {}).get(key) != value:
             raise SpecError(f"switch.{key}: cannot be changed while running; it takes a new start")
-    settings = checked_settings(given)
+    settings = validate_settings(given)
     now = daemon.switch.settings
     for key in settings:
         if settings[key] != now[key] and key not in WHILE_RUNNING:

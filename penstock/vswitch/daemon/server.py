@@ -25,10 +25,9 @@ from penstock.vswitch.daemon import protocol as messages
 from penstock.vswitch.daemon.choose import LINE_KEYS, check_no_lines, switch_of
 from penstock.vswitch.daemon.systemd import Pulse, notify
 from penstock.vswitch.dataplane.driver import attach_device
-from penstock.vswitch.dataplane.switch import address_words
-from penstock.vswitch.dataplane.switch import checked as checked_settings
 from penstock.vswitch.memory.region import Region
 from penstock.vswitch.memory.region import checked as checked_shape
+from penstock.vswitch.support.settings import address_words, validate_settings
 
 MOST_CONNECTIONS = 128  # of other users, beside those that have attached
 MOST_OF_A_USER = 32
@@ -52,7 +51,7 @@ def checked(content: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, dict[
         raise SpecError("switch: must be a table, [switch]")
     settings = {k: v for k, v in switch.items() if k not in SWITCH_KEYS}
     if "scheme" not in settings:
-        checked_settings(settings)
+        validate_settings(settings)
         check_no_lines(content)
     path = switch.get("socket", messages.default_socket())
     if not isinstance(path, str) or not 0 < len(path) < 108:

@@ -11,11 +11,8 @@ cdef inline void link_mirror(Worker* worker, Capture capture):
     capture.mirror.next = worker.mirrors
     worker.mirrors = capture.mirror
 
-cdef class Oversight:
-    cdef Worker* worker                          # the first
-    cdef readonly int count                 # of workers
-    cdef readonly dict regions, names       # by number
-    cdef readonly dict drivers               # of the ports that a worker drives itself
-    cdef readonly list captures
-    cdef readonly dict totals               # of applications that have gone, by port
-    cdef Remains remains
+cdef object share_captures(Worker* first, list captures)
+cdef object restart_misled_flows(Worker* worker)
+cdef tuple pick_longest(Worker* first, int64_t most)
+cdef list longest_of(Worker* worker, int64_t k, int64_t most, dict others)
+cdef dict count_waiting(Worker* first, int64_t number, str name, Remains* found)

@@ -3,7 +3,8 @@ from penstock.vswitch.memory.region cimport Region
 from penstock.vswitch.dataplane.flowtable cimport remove_flow
 from penstock.vswitch.dataplane.schedule cimport forget_timers
 from penstock.vswitch.dataplane.worker cimport loop, prepare_worker, turn
-from penstock.vswitch.dataplane.inspect cimport Oversight
+from penstock.vswitch.dataplane.inspect cimport count_waiting, pick_longest, restart_misled_flows, share_captures
+from penstock.vswitch.dataplane.leftovers cimport Remains
 
 cdef inline void run_released(Worker* worker, int64_t until):
     with nogil:
@@ -55,10 +56,16 @@ cdef inline bint has_drops(TxQueue* txq) noexcept nogil:
             return True
     return False
 
-cdef class Switch(Oversight):
-    cdef readonly dict fds
-    cdef readonly list detached
-    cdef list epolls, controls
+cdef class Switch:
+    cdef Worker* worker                     # the first
+    cdef readonly int count                 # of workers
+    cdef readonly dict settings
+    cdef readonly dict regions, names, fds  # by number of the port
+    cdef readonly dict drivers              # of the ports that a worker drives itself
+    cdef readonly list detached             # rows of the last ports that have gone
+    cdef readonly dict totals               # of applications that have gone, by name of the port
+    cdef readonly list captures
+    cdef list epolls, controls              # by worker: what it sleeps on, and an eventfd that wakes it
     cdef object crew
     cdef int serial
-    cdef readonly dict settings
+    cdef Remains remains

@@ -10,15 +10,14 @@ serves what its application transmits; every worker has flows and receive queues
 """
 
 import collections
-import ipaddress
 import os
-import re
 import select
 
 import cython
 
 if not cython.compiled:
     from penstock.vswitch.dataplane.flowtable import remove_flow
+    from penstock.vswitch.dataplane.inspect import count_waiting, pick_longest, restart_misled_flows, share_captures
     from penstock.vswitch.dataplane.schedule import forget_timers
     from penstock.vswitch.dataplane.state import (
         BROKEN_OFF,
@@ -53,88 +52,30 @@ if not cython.compiled:
         worker_at,
     )
     from penstock.vswitch.dataplane.worker import prepare_worker, turn
-    from penstock.vswitch.memory.layout import MOST_WORKERS, load64, now_ns, store32, word_at
+    from penstock.vswitch.memory.layout import load64, now_ns, store32, word_at
 
 
 from penstock.errors import SpecError, nearest
-from penstock.units import parse_size, parse_time
-from penstock.vswitch.dataplane.inspect import Oversight
+from penstock.vswitch.support.settings import DEFAULTS, MODES, WHILE_RUNNING, address_text, address_words, validate_settings
 from penstock.vswitch.support.threads import Crew
 
-MODES = ["lossy", "pfc", "dpfq", "backdraft"]
 REASON_NAMES = ["full", "no_buffer", "no_queue", "no_route", "no_flow", "malformed", "spoofed", "too_long", "bad_descriptor"]
-DEFAULTS = {
-    "mode": "backdraft",
-    "workers": 1,
-    "doorbells": True,
-    "th_goal": "32KB",
-    "th_over": "128KB",
-    "th_net": "512KB",
-    "burst": 32,
-    "flows": 65536,
-    "spin": "20us",
-    "idle": "100ms",
-}
-WHILE_RUNNING = ("mode", "th_goal", "th_over", "th_net", "burst", "spin", "idle")
+STATE_NAMES = ["absent", "up", "nonsense"]
+MOST_CAPTURES = 8
 QUEUES_KEPT = 64  # whose drops are remembered of a port that has gone
-MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}", re.I)
+GONE = (  # sums over the applications of a port that have gone
+    "received_frames",
+    "received_bytes",
+    "sent_frames",
+    "sent_bytes",
+    "applications",
+    "lost_frames",
+    "lost_bytes",
+    "dropped_frames",
+)
 
 
-def checked(settings):
-    """Settings with every value understood and in range."""
-    out = {}
-    for key in settings:
-        if key not in DEFAULTS:
-            raise SpecError(f"switch.{key}: unknown key{nearest(key, DEFAULTS)}")
-    for key, default in DEFAULTS.items():
-        value = settings.get(key, default)
-        if key == "mode":
-            if value not in MODES:
-                raise SpecError(f"switch.mode = {value!r}: must be one of {', '.join(MODES)}{nearest(str(value), MODES)}")
-        elif key == "doorbells":
-            if not isinstance(value, bool):
-                raise SpecError(f"switch.doorbells = {value!r}: must be true or false")
-        elif key.startswith("th_"):
-            value = parse_size(value, f"switch.{key}", positive=True)
-        elif key in ("spin", "idle"):
-            value = parse_time(value, f"switch.{key}") // 1000
-        elif key == "workers":
-            if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MOST_WORKERS:
-                raise SpecError(f"switch.workers = {value!r}: must be a whole number from 1 to {MOST_WORKERS}")
-        elif isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= (1 << 20):
-            raise SpecError(f"switch.{key} = {value!r}: must be a whole number from 1 to {1 << 20}")
-        out[key] = value
-    if not out["th_goal"] < out["th_over"] < out["th_net"] < 1 << 31:
-        raise SpecError(
-            f"switch: th_goal = {out['th_goal']} B, th_over = {out['th_over']} B, th_net = {out['th_net']} B: must rise in "
-            "this order, to less than 2GB; the defaults are 32KB, 128KB, 512KB"
-        )
-    return out
-
-
-def address_words(text):
-    """An IPv4, IPv6 or Ethernet address as the two words of a flow's key."""
-    if isinstance(text, str) and MAC.fullmatch(text):
-        return (1 << 64) - 1, int.from_bytes(bytes.fromhex(text.replace(":", "")), "little")
-    try:
-        address = ipaddress.ip_address(text)
-    except ValueError:
-        raise SpecError(
-            f"address {text!r}: must be an IPv4, IPv6 or Ethernet address, such as 10.0.0.1 or 02:00:00:00:00:01"
-        ) from None
-    whole = (b"\0" * 10 + b"\xff\xff" if address.version == 4 else b"") + address.packed
-    return int.from_bytes(whole[:8], "little"), int.from_bytes(whole[8:], "little")
-
-
-def address_text(high, low_half):
-    raw = high.to_bytes(8, "little") + low_half.to_bytes(8, "little")
-    if high == (1 << 64) - 1:
-        return ":".join(f"{b:02x}" for b in raw[8:14])
-    address = ipaddress.IPv6Address(raw)
-    return str(address.ipv4_mapped or address)
-
-
-class Switch(Oversight):
+class Switch:
     """Workers with their ports."""
 
     @property
@@ -143,8 +84,9 @@ class Switch(Oversight):
         return True
 
     def __init__(self, **settings):
-        self.settings = checked(settings)
+        self.settings = validate_settings(settings)
         self.regions, self.names, self.detached, self.fds = {}, {}, [], {}
+        self.captures, self.totals, self.drivers = [], {}, {}
         self.epolls, self.controls, self.crew = [], [], None
         self.count = self.settings["workers"]
         seed = int.from_bytes(os.urandom(8), "little")
@@ -216,7 +158,7 @@ class Switch(Oversight):
                 known = "; it takes a new start" if key in DEFAULTS else nearest(key, WHILE_RUNNING)
                 raise SpecError(f"{key}: cannot be set while running{known}")
         as_given = {**self.settings, "spin": f"{self.settings['spin']}ns", "idle": f"{self.settings['idle']}ns", **changes}
-        self.settings = checked(as_given)
+        self.settings = validate_settings(as_given)
         self.set_limits()
         return self.settings
 
@@ -310,6 +252,34 @@ class Switch(Oversight):
         for k in range(1, self.count):
             copy_addresses(worker_at(self.worker, k), self.worker)
 
+    def readdress(self, ports):
+        """Give ports, by name, other addresses (`addresses`) and say whether they may only send from them (`guarded`).
+
+        Nothing is lost: a flow that now leads elsewhere begins anew, and what it has delivered stays where it is.
+        """
+        worker = self.worker
+        wanted = {
+            number: ports[name]["addresses"] if name in ports else self.addresses(number) for number, name in self.names.items()
+        }
+        if (count := sum(map(len, wanted.values()))) > MOST_ADDRESSES:
+            raise SpecError(f"{count} addresses: the switch holds {MOST_ADDRESSES}; take fewer")
+        before = {number: self.addresses(number) for number in wanted}
+        try:
+            worker.address_count = 0
+            for number, addresses in wanted.items():
+                self.set_addresses(number, addresses)
+        except SpecError:
+            worker.address_count = 0
+            for number, addresses in before.items():
+                self.set_addresses(number, addresses)
+            raise
+        for k in range(self.count):
+            worker = worker_at(self.worker, k)
+            for number, name in self.names.items():
+                if name in ports:
+                    port_at(worker, number).guarded = ports[name]["guarded"]
+            restart_misled_flows(worker)
+
     def detach(self, number):
         """Forget a port and its flows. Returns its region: to unmap it takes time, which need not be the worker's."""
         worker = self.worker
@@ -358,6 +328,19 @@ class Switch(Oversight):
                 return self.detach(number)
         return None
 
+    def add_up(self, row):
+        """Add the counters of an application that is detached to the totals of its port; its frames not yet taken are lost."""
+        sums = self.totals.setdefault(row["port"], dict.fromkeys(GONE, 0))
+        for key, value in (
+            ("applications", 1),
+            ("lost_frames", row["waiting_frames"]),
+            ("lost_bytes", row["waiting_bytes"]),
+            ("dropped_frames", sum(row["drops"].values())),
+        ):
+            sums[key] += value
+        for key in GONE[:4]:
+            sums[key] += row[key]
+
     def forget_flows(self, k, number):
         """Those to the port at once; those from it are idle from now on. The next port of that number has another serial."""
         worker = worker_at(self.worker, k)
@@ -385,7 +368,7 @@ class Switch(Oversight):
         for k in range(self.count):
             port = port_at(worker_at(self.worker, k), number)
             if port.state != UP:
-                row["state"] = ["absent", "up", "nonsense"][port.state]
+                row["state"] = STATE_NAMES[port.state]
             sums.update(
                 flows=port.flows,
                 received_frames=port.received_frames,
@@ -506,6 +489,45 @@ class Switch(Oversight):
     def delivered(self):
         """Frames put into receive queues so far, of all ports."""
         return sum(delivered_by(worker_at(self.worker, k)) for k in range(self.count))
+
+    def longest_flows(self, most):
+        """One dict per flow with the most bytes waiting, and one of the others: count, sums, the longest queue."""
+        chosen, others = pick_longest(self.worker, most)
+        behind = {number: driver.behind() for number, driver in self.drivers.items()}
+        rows = [self.flow_row(k, i, behind.get(flow_at(worker_at(self.worker, k), i).source, {})) for _, k, i in chosen]
+        others["behind_bytes"] = sum(sum(each.values()) for each in behind.values()) - sum(row["behind_bytes"] for row in rows)
+        return rows, others
+
+    def left_row(self, number):
+        """The frames that wait at a port: not yet taken by the switch, and not yet by the application."""
+        return count_waiting(self.worker, number, self.names[number], cython.address(self.remains))
+
+    def left(self):
+        """The same, one dict per port."""
+        return [self.left_row(i) for i in sorted(self.regions)]
+
+    # ---- Captures ----
+
+    def start_capture(self, capture):
+        """Record the frames of a capture's ports from now on, also of ports that are attached later."""
+        if len(self.captures) >= MOST_CAPTURES:
+            raise SpecError(f"{MOST_CAPTURES} captures are running; end one")
+        for number, name in self.names.items():
+            capture.follow(number, name)
+        self.captures.append(capture)
+        share_captures(self.worker, self.captures)
+
+    def end_capture(self, capture):
+        """End a capture; its last row."""
+        if capture in self.captures:
+            self.captures.remove(capture)
+            share_captures(self.worker, self.captures)
+        return capture.row()
+
+    def follow(self, number, name):
+        """Tell the captures that a port has been attached; `name` None: detached."""
+        for capture in self.captures:
+            capture.follow(number, name)
 
     # ---- Running ----
 

@@ -1,5 +1,6 @@
 from penstock.vswitch.dataplane.state cimport *
-from penstock.vswitch.loadgen.apps cimport *
+from penstock.vswitch.loadgen.apps cimport App, Core, Inbox, Stream
+from penstock.vswitch.loadgen.apps cimport ANSWER, BINS, DATA, HEAD, KINDS, MOST_CORES, REQUEST, bin_at, core_at, interval, note, real, step, stream_at
 from penstock.vswitch.memory.region cimport Region
 from penstock.vswitch.dataplane.switch cimport Switch
 from penstock.vswitch.dataplane.worker cimport turn

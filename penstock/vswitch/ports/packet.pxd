@@ -1,4 +1,6 @@
-from penstock.vswitch.ports.mmsg cimport *
+from penstock.vswitch.ports.base cimport *
+from penstock.vswitch.ports.mmsg cimport CMSG_DATA, CMSG_FIRSTHDR, CMSG_NXTHDR, FRAMES, MESSAGES, ROOM, WAITING_BYTES, Mail
+from penstock.vswitch.ports.mmsg cimport came_in, mail_fetch, mail_flush, mail_of, open_mail
 
 cdef extern from "linux/if_packet.h" nogil:
     enum: PACKET_AUXDATA, PACKET_QDISC_BYPASS, PACKET_VNET_HDR, PACKET_IGNORE_OUTGOING, PACKET_STATISTICS

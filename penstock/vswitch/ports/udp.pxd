@@ -1,4 +1,6 @@
-from penstock.vswitch.ports.mmsg cimport *
+from penstock.vswitch.ports.base cimport *
+from penstock.vswitch.ports.mmsg cimport AF_INET, AF_INET6, MESSAGES, MSG_TRUNC, ROOM, SOL_UDP, UDP_GRO, Mail
+from penstock.vswitch.ports.mmsg cimport came_in, from_peer, mail_fetch, mail_of, open_mail, segment_said
 
 cdef extern from "netinet/in.h" nogil:
     struct in_addr:

@@ -47,8 +47,8 @@ from penstock.errors import SpecError, nearest
 from penstock.sim import results
 from penstock.sim.core.build import struct_sizes
 from penstock.units import parse_size
-from penstock.vswitch.dataplane.switch import DEFAULTS, address_words
 from penstock.vswitch.support.scheme_network import Network, first_number, network, usable
+from penstock.vswitch.support.settings import DEFAULTS, address_words
 
 OWN = {"scheme": None, "buffer": "12MB", "frame": 2048, "packets": 32768, "seed": 1, "trace": False, "node": None, "secret": ""}
 MODE = "lossy"  # of the worker, which does not use it
