@@ -1,13 +1,14 @@
 from penstock.vswitch.dataplane.driver_state cimport *
 from penstock.vswitch.memory.rings_inline cimport (push, pop, open_queue, find_queue, close_queue, is_open, is_drained, ring_bell, answer_bell,
                                             take_buffer, give_buffer, slot_of, take, give, take_ring, give_ring)
+from penstock.vswitch.dataplane.neighbours cimport SOLICITATION_BYTES, answer_address_request, answer_solicitation, learn, mac_for
 from penstock.vswitch.dataplane.parse cimport parse
 from penstock.vswitch.dataplane.flowtable cimport hash_of, owner_of
 from penstock.vswitch.dataplane.schedule cimport activate, take_head, pause_txq
 from penstock.vswitch.dataplane.worker cimport next_word
 from penstock.vswitch.dataplane.flowmap cimport Names, add_name, copy_key, find_name, free_names, make_names, name_at, remove_name
 from penstock.vswitch.dataplane.overlay cimport receive_control, may_send, note_received, note_sent, overlay_turn, taken_from, send_pause, FIRST_LIMIT, LEASE_NS
-from penstock.vswitch.dataplane.forward cimport LEAST_NS, MOST_NS
+from penstock.vswitch.dataplane.receiver cimport LEAST_NS, MOST_NS
 from penstock.vswitch.ports.base cimport port_flush, port_receive, port_send
 from penstock.vswitch.ports.base cimport PortHandle
 from penstock.vswitch.memory.region cimport Region
@@ -19,9 +20,6 @@ cdef enum:
     UNREAD_NS = 5000        # an empty device is not read again before
     NO_ROOM_NS = 100000     # the same without buffers, or for a device without room
     HELD_NS = 200000        # a frame for a full socket is tried again after
-    ARP_BYTES = 42
-    SOLICITATION_BYTES = 78  # without options
-    ADVERTISEMENT_BYTES = 86
 
 cdef int64_t drive(Worker* worker, void* own, int64_t now) noexcept nogil
 cdef int64_t take_in(Worker* worker, Driver* driver, int64_t now) noexcept nogil
@@ -29,11 +27,6 @@ cdef void admit(Worker* worker, Driver* driver, char* frame, int64_t length, int
 cdef int64_t tx_flow_for(Worker* worker, Driver* driver, Key* key) noexcept nogil
 cdef bint put_in(Worker* worker, Driver* driver, int64_t number, uint64_t word) noexcept nogil
 cdef bint bells_have_room(View* view, int64_t at) noexcept nogil
-cdef void answer_address_request(Worker* worker, Driver* driver, char* frame, int64_t size) noexcept nogil
-cdef void answer_solicitation(Worker* worker, Driver* driver, char* frame, int64_t size) noexcept nogil
-cdef void send_reply(Driver* driver, int64_t length) noexcept nogil
-cdef void learn(Driver* driver, uint64_t high, uint64_t low_half, uint64_t mac) noexcept nogil
-cdef uint64_t mac_for(Driver* driver, Key* key) noexcept nogil
 cdef void forget_idle_tx_flows(Worker* worker, Driver* driver, int64_t now) noexcept nogil
 cdef int64_t poll_doorbells(Driver* driver) noexcept nogil
 cdef int64_t has_doorbell(Worker* worker, void* own, int64_t now) noexcept nogil

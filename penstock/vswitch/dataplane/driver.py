@@ -1,9 +1,9 @@
-"""A port of the kernel as a port of the switch: the worker itself is the application at the other end of the region.
+"""A port of the kernel as a port of the switch: the worker itself acts as the application on the other side of the region.
 
-What comes from the device goes into a transmit queue per flow; what the switch delivers goes from its receive queues to the
-device, in turns.  The device is read as long as there are buffers: what it has no room for waits in the kernel, where it is
-counted when it is lost.  Who asks for the Ethernet address of an address that the switch knows is answered here (ARP, and
-neighbour discovery of IPv6); other broadcasts are counted and not carried.
+Frames from the device go into a transmit queue per flow; frames in the receive queues go to the device, round robin.  The
+device is read while there are buffers; otherwise frames wait in the kernel, which counts those that it drops.  Requests for the
+Ethernet address of an address of the switch are answered here (ARP, and neighbour discovery of IPv6); other broadcasts are
+counted and dropped.
 """
 
 import select
@@ -12,13 +12,10 @@ import cython
 
 if not cython.compiled:
     from penstock.vswitch.dataplane.driver import (
-        ADVERTISEMENT_BYTES,
-        ARP_BYTES,
         BYTES_AT_ONCE,
         FRAMES_AT_ONCE,
         HELD_NS,
         NO_ROOM_NS,
-        SOLICITATION_BYTES,
         UNREAD_NS,
         add_driver,
         control_of,
@@ -36,23 +33,18 @@ if not cython.compiled:
         worker_of,
     )
     from penstock.vswitch.dataplane.driver_state import (
-        LEARNED,
         OVERLAY_TYPE,
         allowed_at,
-        clear_bytes,
         clear_rxq,
         clear_tx_flow,
         driver_of,
         end_of_tx_flow,
         incoming_of,
-        internet_sum,
         key_of_tx_flow,
-        learned_at,
         outgoing_of,
         own_key,
         own_view,
         put_mac,
-        put_short,
         ring_of,
         rxq_at,
         side_of,
@@ -61,7 +53,13 @@ if not cython.compiled:
     )
     from penstock.vswitch.dataplane.flowmap import add_name, copy_key, find_name, free_names, make_names, name_at, remove_name
     from penstock.vswitch.dataplane.flowtable import hash_of, owner_of
-    from penstock.vswitch.dataplane.forward import LEAST_NS, MOST_NS
+    from penstock.vswitch.dataplane.neighbours import (
+        SOLICITATION_BYTES,
+        answer_address_request,
+        answer_solicitation,
+        learn,
+        mac_for,
+    )
     from penstock.vswitch.dataplane.overlay import (
         FIRST_LIMIT,
         LEASE_NS,
@@ -74,6 +72,7 @@ if not cython.compiled:
         taken_from,
     )
     from penstock.vswitch.dataplane.parse import parse
+    from penstock.vswitch.dataplane.receiver import LEAST_NS, MOST_NS
     from penstock.vswitch.dataplane.schedule import activate, pause_txq, take_head
     from penstock.vswitch.dataplane.state import (
         ACTIVE,
@@ -102,12 +101,9 @@ if not cython.compiled:
         ethernet,
         length_of,
         load64,
-        mapped,
-        memcpy,
         queue_of,
         store64,
         word_at,
-        word_from,
     )
     from penstock.vswitch.memory.rings import (
         answer_bell,
@@ -128,7 +124,7 @@ from penstock.vswitch.memory.region import Region
 
 
 def drive(worker, own, now):
-    """Take frames in and put frames out; how many of both."""
+    """Move frames from the device to the switch and back; how many of both."""
     driver = driver_of(own)
     driver.next_due = ENDLESS
     if driver.overlay:
@@ -186,7 +182,7 @@ def take_in(worker, driver, now):
 
 
 def admit(worker, driver, frame, length, now):
-    """A frame in the spare buffer: whose it is."""
+    """Classify the frame in the spare buffer and put it into the transmit queue of its flow, or handle it here."""
     frame += driver.kernel.header
     size = length - driver.kernel.header
     key = own_key(driver)
@@ -226,7 +222,7 @@ def admit(worker, driver, frame, length, now):
 
 
 def tx_flow_for(worker, driver, key):
-    """The transmit queue of a flow; when there are none left, flows share them."""
+    """The transmit queue of a flow; flows share queues when none is free."""
     number = find_name(worker, incoming_of(driver), key)
     if number >= 0:
         return number
@@ -249,7 +245,7 @@ def bells_have_room(view, at):
 
 
 def put_in(worker, driver, number, word):
-    """A frame into a transmit queue; whether there was a ring for it."""
+    """Append a frame to a transmit queue; False: the region has no free ring."""
     view = own_view(driver)
     tx_flow = tx_flow_at(driver, number)
     if not tx_flow.open:
@@ -266,7 +262,7 @@ def put_in(worker, driver, number, word):
 
 
 def forget_idle_tx_flows(worker, driver, now):
-    """Give the queues of a few flows back that have been idle long enough."""
+    """Free the queues of idle flows, among the next 64."""
     view = own_view(driver)
     for _ in range(min(64, driver.queues)):
         driver.age_at = driver.age_at + 1 if driver.age_at + 1 < driver.queues else 0
@@ -293,99 +289,8 @@ def forget_idle_tx_flows(worker, driver, now):
         driver.free_count += 1
 
 
-# ---- Ethernet addresses ----
-
-
-def answer_address_request(worker, driver, frame, size):
-    """ARP: to whoever asks for an address of another port of the switch, one that stands for it."""
-    if size < ARP_BYTES or short_at(frame, 14) != 1 or short_at(frame, 16) != 0x0800 or short_at(frame, 20) != 1:
-        return
-    target = mapped(frame + 38)
-    owner = owner_of(worker, 0, target)
-    if owner < 0 or owner == driver.port:
-        return
-    if driver.rewrites and driver.mac == 0 and owner_of(worker, 0, mapped(frame + 28)) == driver.port:
-        learn(driver, 0, mapped(frame + 28), ethernet(frame + 22))
-    header = driver.kernel.header
-    reply = driver.reply + header
-    clear_bytes(driver.reply, 128)
-    memcpy(reply, frame + 22, 6)  # to the one that asked, from 02:00 and the address
-    put_short(reply + 6, 0x0200)
-    memcpy(reply + 8, frame + 38, 4)
-    memcpy(reply + 12, frame + 12, 8)
-    put_short(reply + 20, 2)
-    memcpy(reply + 22, reply + 6, 6)
-    memcpy(reply + 28, frame + 38, 4)
-    memcpy(reply + 32, frame + 22, 10)
-    send_reply(driver, header + ARP_BYTES)
-
-
-def answer_solicitation(worker, driver, frame, size):
-    """The same of IPv6 (RFC 4861)."""
-    owner = owner_of(worker, word_from(frame + 62), word_from(frame + 70))
-    if owner < 0 or owner == driver.port or (word_from(frame + 22) == 0 and word_from(frame + 30) == 0):
-        return
-    if driver.rewrites and driver.mac == 0 and owner_of(worker, word_from(frame + 22), word_from(frame + 30)) == driver.port:
-        learn(driver, word_from(frame + 22), word_from(frame + 30), ethernet(frame + 6))
-    header = driver.kernel.header
-    reply = driver.reply + header
-    clear_bytes(driver.reply, 128)
-    memcpy(reply, frame + 6, 6)
-    put_short(reply + 6, 0x0200)
-    memcpy(reply + 8, frame + 74, 4)
-    memcpy(reply + 12, frame + 12, 10)  # type, version, class, label; length and hop limit follow
-    put_short(reply + 18, 32)
-    put_short(reply + 20, 58 << 8 | 255)
-    memcpy(reply + 22, frame + 62, 16)
-    memcpy(reply + 38, frame + 22, 16)
-    put_short(reply + 54, 136 << 8)
-    put_short(reply + 58, 0x6000)  # solicited, and it replaces what was known
-    memcpy(reply + 62, frame + 62, 16)
-    put_short(reply + 78, 2 << 8 | 1)
-    memcpy(reply + 80, reply + 6, 6)
-    total = internet_sum(reply + 22, 64) + 32 + 58
-    total = (total & 0xFFFF) + (total >> 16)
-    put_short(reply + 56, 0xFFFF - ((total & 0xFFFF) + (total >> 16)))
-    send_reply(driver, header + ADVERTISEMENT_BYTES)
-
-
-def send_reply(driver, length):
-    if port_send(driver.kernel, driver.reply, length):
-        driver.answered += 1
-        port_flush(driver.kernel)
-
-
-def learn(driver, high, low_half, mac):
-    """Remember the Ethernet address of the sender of a frame."""
-    for i in range(driver.learned_count):
-        seen = learned_at(driver, i)
-        if seen.low == low_half and seen.high == high:
-            seen.mac = mac
-            return
-    if driver.learned_count < LEARNED:
-        seen = learned_at(driver, driver.learned_count)
-        seen.high = high
-        seen.low = low_half
-        seen.mac = mac
-        driver.learned_count += 1
-
-
-def mac_for(driver, key):
-    """The Ethernet address that a frame to the device is given; broadcast while it is not known."""
-    if driver.mac:
-        return driver.mac
-    for i in range(driver.learned_count):
-        seen = learned_at(driver, i)
-        if seen.low == key.words[3] and seen.high == key.words[2]:
-            return seen.mac
-    return 0xFFFFFFFFFFFF
-
-
-# ---- From the switch to the device ----
-
-
 def poll_doorbells(driver):
-    """Answer the switch's doorbells."""
+    """Read the doorbells that the workers have rung; how many."""
     side = side_of(driver)
     heard = 0
     for k in range(driver.bell_rings):
@@ -409,7 +314,7 @@ def has_doorbell(worker, own, now):
 
 
 def put_out(worker, driver, now):
-    """One frame of each receive queue in turn, as long as the device has room."""
+    """Send one frame of each receive queue in turn while the device has room; how many."""
     if now < driver.try_at:
         driver.next_due = min(driver.next_due, driver.try_at)
         return 0
@@ -466,9 +371,9 @@ def send_out(worker, driver, txq, number, word, now):
         txq.until = now + HELD_NS
         return True
     if driver.overlay and rxq.next_at > now + LEAST_NS and now - rxq.at < LEASE_NS:
-        txq.until = min(rxq.next_at, now + MOST_NS)  # and then it is looked at anew
+        txq.until = min(rxq.next_at, now + MOST_NS)  # then the pause is checked again
         return True
-    if driver.overlay and short_at(frame, 12) == OVERLAY_TYPE:  # nobody but us speaks to the other switch
+    if driver.overlay and short_at(frame, 12) == OVERLAY_TYPE:  # control frames are sent by the switch only
         driver.refused += 1
     else:
         if driver.rewrites:
@@ -480,7 +385,7 @@ def send_out(worker, driver, txq, number, word, now):
         if driver.overlay:
             note_sent(driver.overlay, length, now)
             if rxq.rate >= 1:
-                rxq.next_at = max(rxq.next_at, now - LEAST_NS) + whole(1e9 * length / rxq.rate)  # who is late makes up for it
+                rxq.next_at = max(rxq.next_at, now - LEAST_NS) + whole(1e9 * length / rxq.rate)
     txq.held = 0
     give_buffer(view, 1, buffer_of(word))
     store64(word_at(view.consumed[1], number), load64(word_at(view.consumed[1], number)) + length)
@@ -489,7 +394,7 @@ def send_out(worker, driver, txq, number, word, now):
 
 
 def fits(driver, number, length):
-    """Whether a frame certainly fits into the UDP socket that it is for; which is then counted."""
+    """Whether a frame fits into the UDP socket that it is for, whose allowance is then charged."""
     words = name_at(outgoing_of(driver), number).words
     if words[4] >> 16 & 0xFF != 17:
         return True
@@ -617,7 +522,7 @@ class PortDriver:
         return found
 
     def row(self):
-        """What passed the kernel and what did not."""
+        """Counters of the device, the driver, and the overlay."""
         driver = self.driver
         row = {
             "kind": self.kernel.kind,

@@ -1,4 +1,4 @@
-"""What a worker knows of a port that it drives itself, and of the switch at the other end of an overlay."""
+"""The state of a port of the kernel that a worker drives, and of the overlay to another switch."""
 from penstock.vswitch.dataplane.state cimport *
 from penstock.vswitch.dataplane.flowmap cimport Names
 from penstock.vswitch.ports.base cimport KernelPort
@@ -8,16 +8,16 @@ cdef enum:
     OVERLAY_TYPE = 0x88B5   # of an Ethernet frame between two switches
     CONTROL_WORDS = 11
 
-cdef struct TxFlow:           # a transmit queue that the driver fills: one flow, as long as there are enough
+cdef struct TxFlow:           # a transmit queue that the driver fills, of one flow while there are enough queues
     Key key
     End end
     int32_t open, used
     int64_t sent, used_at
-    int64_t quiet_until     # overlay: the pause that the peer was told of last
+    int64_t quiet_until     # overlay: the end of the last pause that the peer was sent
     int64_t pause_sent_at
-    double rate_sent             # the rate it was told, bytes per second; 0: none
+    double rate_sent             # the rate that the peer was sent, bytes per second; 0: none
 
-cdef struct RxQueueState:           # a receive queue: its flow, and how the switch at the other end of an overlay wants it sent
+cdef struct RxQueueState:           # a receive queue: its flow, and the rate and pause that the peer of an overlay has asked for
     int64_t at, next_at
     double rate             # bytes per second; 0: none
     int32_t named           # whether its flow is known by its key

@@ -1,4 +1,4 @@
-"""Numbers by flow: which queue has the frames of a flow, on the application's side of a region."""
+"""A hash map from flow keys to queue numbers, for the application's side of a region."""
 
 import cython
 

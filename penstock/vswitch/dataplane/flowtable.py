@@ -1,4 +1,4 @@
-"""The flows a worker knows: open addressing, numbers from a free list, forgotten when idle and drained."""
+"""A worker's flow table: open addressing, numbers from a free list; flows are removed when idle and drained."""
 
 import cython
 
@@ -13,6 +13,7 @@ if not cython.compiled:
         clear_flow,
         flow_at,
         flow_end,
+        flow_key,
         no_flow,
         port_at,
         same_key,
@@ -34,7 +35,7 @@ def find_flow(worker, key):
     at = hash_of(worker, key) & worker.table_mask
     while worker.table[at]:
         flow = flow_at(worker, worker.table[at] - 1)
-        if same_key(cython.address(flow.key), key):
+        if same_key(flow_key(flow), key):
             return flow
         at = (at + 1) & worker.table_mask
     return no_flow()
@@ -59,7 +60,7 @@ def new_flow(worker, port, key, now):
     if worker.free_flow_count == 0:
         return -1 - NO_FLOW
     to = port_at(worker, target)
-    if to.free_count <= to.flows_from[port.number]:  # no sender takes more than half, so that there is always one for another
+    if to.free_count <= to.flows_from[port.number]:  # no sender has more than half of the queues
         return -1 - NO_QUEUE
     worker.free_flow_count -= 1
     number = worker.free_flows[worker.free_flow_count]
@@ -83,14 +84,14 @@ def new_flow(worker, port, key, now):
 
 
 def link_flow(worker, flow):
-    at = hash_of(worker, cython.address(flow.key)) & worker.table_mask
+    at = hash_of(worker, flow_key(flow)) & worker.table_mask
     while worker.table[at]:
         at = (at + 1) & worker.table_mask
     worker.table[at] = flow.number + 1
 
 
 def renew_flow(worker, flow):
-    """Leave a flow to age under a key that no frame has: the next frame of it begins a new flow, which may lead elsewhere."""
+    """Give a flow a key that no frame has, and let it age: its next frame begins a new flow, which may have another target."""
     unlink_flow(worker, flow)
     flow.key.words[4] |= 1 << 30
     link_flow(worker, flow)
@@ -98,7 +99,7 @@ def renew_flow(worker, flow):
 
 def is_misled(worker, flow):
     """Whether its addresses are no longer those of its ports."""
-    key = cython.address(flow.key)
+    key = flow_key(flow)
     if owner_of(worker, key.words[2], key.words[3]) != flow.target:
         return True
     return port_at(worker, flow.source).guarded and owner_of(worker, key.words[0], key.words[1]) != flow.source
@@ -106,7 +107,7 @@ def is_misled(worker, flow):
 
 def unlink_flow(worker, flow):
     """Take a flow out of the table; those behind it move up."""
-    at = hash_of(worker, cython.address(flow.key)) & worker.table_mask
+    at = hash_of(worker, flow_key(flow)) & worker.table_mask
     while worker.table[at] != flow.number + 1:
         at = (at + 1) & worker.table_mask
     worker.table[at] = 0
@@ -150,7 +151,7 @@ def close_flow(worker, flow):
 
 
 def age(worker, now, count):
-    """Look at the next so many flows and forget those that have been idle long enough."""
+    """Remove those of the next `count` flows that have been idle for `idle_ns` and are drained."""
     for _ in range(min(count, worker.flow_top)):
         worker.age_at += 1
         if worker.age_at >= worker.flow_top:

@@ -1,6 +1,6 @@
-"""What waits in an application's region: frames that the switch has not taken, frames that the application has not.
+"""Frames that wait in an application's region: not taken by the switch, and not taken by the application.
 
-All of it is read where the application writes, so every word is read once and checked, and the number of steps is bounded.
+The application writes this memory, so every word is read once and checked, and the number of steps is bounded.
 """
 
 import cython

@@ -1,7 +1,7 @@
 """Captures: the worker copies frames that pass chosen ports, as blocks of a pcapng file, into a ring that another process reads.
 
-The worker never waits for the reader: what there is no room for is counted, and the next block says how many were missed.
-Nothing in the shared memory is read again but how far the reader is; a reader that lies gets nonsense, and nobody else does.
+The worker never waits for the reader: frames for which the ring has no room are counted, and the next block has the count.
+Of the shared memory the worker reads the reader's position only; a reader that writes a wrong one spoils its own capture only.
 """
 
 import fcntl
@@ -80,7 +80,7 @@ def note(mirror, number, direction, queue, header, frame, length, reason):
 
 
 def write(mirror, number, direction, queue, header, frame, length, reason):
-    """Its first bytes come from the worker's own copy, which it has judged the frame by."""
+    """Write a block; the first HEADER bytes come from the worker's own copy, which the frame was classified by."""
     kept = min(length, mirror.most)
     padded = (kept + 3) & ~3
     missed = mirror.missed - mirror.reported
@@ -140,7 +140,7 @@ def put(mirror, source, length):
 
 
 class Capture:
-    """What a worker writes down of some ports; its `fd` is memory for the reader."""
+    """A capture of some ports; `fd` is the memory that its reader maps."""
 
     def __init__(self, names, reasons, clock, only_drops=False, most=65536, memory=1 << 24):
         for what, value, least, limit in (("snap", most, 14, 65536), ("memory", memory, 1 << 17, 1 << 30)):
@@ -170,13 +170,13 @@ class Capture:
         free(self.mirror)
 
     def close(self):
-        """Give the memory back; the worker must not have it any more."""
+        """Close the memory; the capture must have been ended before."""
         if not self.closed:
             self.closed = True
             os.close(self.fd)
 
     def follow(self, number, name):
-        """From now on the port of this number has this name; None: it has gone."""
+        """The port of this number has this name from now on; None: it is detached."""
         self.mirror.interfaces[number] = self.names.index(name) if name in self.names else -1
 
     def row(self):

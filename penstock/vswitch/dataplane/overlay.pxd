@@ -1,7 +1,7 @@
 from penstock.vswitch.dataplane.driver_state cimport *
 from penstock.vswitch.dataplane.flowmap cimport copy_key, find_name
 from penstock.vswitch.dataplane.flowtable cimport find_flow
-from penstock.vswitch.dataplane.forward cimport measure, LEAST_NS, MOST_NS, UNKNOWN_NS
+from penstock.vswitch.dataplane.receiver cimport measure, LEAST_NS, MOST_NS, UNKNOWN_NS
 from penstock.vswitch.ports.base cimport port_flush, port_send
 
 cdef extern from "siphash.h" nogil:

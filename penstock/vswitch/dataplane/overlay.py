@@ -1,12 +1,12 @@
-"""What two switches say to each other over an overlay: Overlay Pause Frames, and how much may be under way.
+"""Control frames between two switches of an overlay: Overlay Pause Frames, and credits for the bytes in flight.
 
-A pause frame (Backdraft, section 4) names a flow, how long it must rest and at what rate it may go on.  It is sent when what
-waits here of the flow is above th_over, or leaves too few buffers to others; while the flow goes at a rate it was told, another
-one follows when that rate has become wrong by a factor of two, at most every 20 ms (1 ms while next to nothing waits).
-A rate that was told is forgotten after a second, by both.
+A pause frame (Backdraft, section 4) names a flow, how long it is paused and the rate at which it then continues.  It is sent
+when more than th_over of the flow waits here, or when the flow leaves too few buffers to others.  While a flow is paced, another
+one follows when the rate is wrong by a factor of two, at most every 20 ms (1 ms while the queue is nearly empty).  Both sides
+forget a rate after a second.
 
-So that no socket overflows, however late it is read, each side grants the other what it may have under way; what was lost on
-the way is found out by asking (SYNC), and then does not count any longer, and halves what is put under way.
+So that no socket overflows, however late it is read, each side grants the other credits for bytes in flight.  Losses are detected
+by SYNC, which asks for the receiver's count: lost bytes then no longer count as in flight, and the limit is halved.
 
 A control frame is 88 bytes after an Ethernet header of type 0x88B5, little-endian words: kind, epoch and sequence number of the
 sender, the flow (5 words), two values, and a tag (SipHash-2-4 with the peers' secret, if they have one).  Frames with an old
@@ -31,7 +31,6 @@ if not cython.compiled:
     )
     from penstock.vswitch.dataplane.flowmap import copy_key, find_name
     from penstock.vswitch.dataplane.flowtable import find_flow
-    from penstock.vswitch.dataplane.forward import LEAST_NS, MOST_NS, UNKNOWN_NS, measure
     from penstock.vswitch.dataplane.overlay import (
         ASK_NS,
         CORRECT_NS,
@@ -50,6 +49,7 @@ if not cython.compiled:
         siphash,
         words_of,
     )
+    from penstock.vswitch.dataplane.receiver import LEAST_NS, MOST_NS, UNKNOWN_NS, measure
     from penstock.vswitch.dataplane.state import REASONS, port_at, signed_of, txq_at, unsigned_of, view_of, whole
     from penstock.vswitch.memory.layout import ENDLESS, load64, memcpy, word_at
     from penstock.vswitch.ports.base import port_flush, port_send
@@ -59,7 +59,7 @@ if not cython.compiled:
 
 
 def cost_of(length):
-    """What a frame takes of a socket's memory, at most."""
+    """Bytes of a socket's memory that a frame takes at most."""
     return 2 * length + 2304
 
 
@@ -82,14 +82,14 @@ def note_received(driver, length):
 
 
 def grant(driver):
-    """Tell the peer what has come, what was lost on the way, and what it may have under way."""
+    """Send the peer a GRANT: bytes received, bytes lost, and what it may have in flight."""
     overlay = driver.overlay
     own_key(driver).words[0] = unsigned_of(overlay.lost)
     overlay.owes = not send_control(driver, GRANT, own_key(driver), overlay.received, overlay.window)
 
 
 def overlay_turn(driver, now):
-    """Greet; grant what has been received lately; ask what has become of what was sent."""
+    """Send what is due: the first SYNC, a GRANT that is owed, a SYNC for bytes in flight without an answer."""
     overlay = driver.overlay
     if now < overlay.due:
         return
@@ -138,7 +138,7 @@ def send_control(driver, kind, key, a, b):
 
 
 def receive_control(worker, driver, frame, size, now):
-    """A control frame has come in."""
+    """Check and handle a control frame from the peer."""
     overlay = driver.overlay
     if size < 14 + 8 * CONTROL_WORDS:
         overlay.truncated += 1
@@ -155,7 +155,7 @@ def receive_control(worker, driver, frame, size, now):
     if words[1] < overlay.peer_epoch or (words[1] == overlay.peer_epoch and words[2] <= overlay.peer_sequence):
         overlay.replayed += 1
         return
-    if words[1] > overlay.peer_epoch:  # the peer has begun anew, and knows nothing of what we have sent
+    if words[1] > overlay.peer_epoch:  # the peer has restarted: its counts are zero
         overlay.received = 0
         overlay.said = 0
         overlay.sent = 0
@@ -196,7 +196,7 @@ def receive_control(worker, driver, frame, size, now):
 
 
 def take_pause(worker, driver, words, now):
-    """The peer wants a flow to rest, and then to go at a rate."""
+    """PAUSE from the peer: pause a flow, then pace it."""
     overlay = driver.overlay
     key = own_key(driver)
     for i in range(5):
@@ -226,10 +226,10 @@ def taken_from(port):
 
 
 def send_pause(worker, driver, number, length, now):
-    """A frame of a flow has come in: whether the peer should send it more slowly, or may send it faster.
+    """After a frame of a flow has come in: send the peer a pause, or a new rate, if one is due.
 
-    Too much of it waits when that is more than th_over, or when it has more of our buffers than it leaves to others: half of
-    those that are free, as frames of this length.  A pause lasts until th_goal is left, and nothing of it here.
+    A pause is due when more than th_over of the flow waits, or when it occupies more than half of the buffers that are free,
+    counted in frames of this length.  It lasts until th_goal is left at the receiver, and no frame of the flow here.
     """
     tx_flow = tx_flow_at(driver, number)
     key = own_key(driver)
@@ -264,7 +264,7 @@ def send_pause(worker, driver, number, length, now):
         if rate >= 1:
             ns = max(LEAST_NS, min(MOST_NS, whole(min(1e9, 1e9 * excess / rate))))
     rate *= max(0.5, min(2.0, 2.0 - (queued - 1e-9 * ns * rate) / max(goal, 1)))
-    enough = 1.2 if now > tx_flow.pause_sent_at + CORRECT_NS else 1.9  # a rate that was told in bad times does not last
+    enough = 1.2 if now > tx_flow.pause_sent_at + CORRECT_NS else 1.9  # a rate from a congested moment is corrected upwards early
     if not much and 0.55 * tx_flow.rate_sent < rate < enough * tx_flow.rate_sent:
         return
     if send_control(driver, PAUSE, key_of_tx_flow(tx_flow), ns, whole(min(rate, 1e15))):

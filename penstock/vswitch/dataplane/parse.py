@@ -1,4 +1,4 @@
-"""Which flow a frame belongs to.  What is read here is the switch's own copy of the header."""
+"""The flow key of a frame, parsed from the switch's own copy of the header."""
 
 import cython
 

@@ -1,4 +1,4 @@
-"""Which transmit queue goes next: active lists by priority, and a heap of those that are paused, which no list holds."""
+"""Scheduling of transmit queues: an active list per priority, and a heap of the paused queues, which are in no list."""
 
 import cython
 
@@ -30,7 +30,7 @@ def take_head(port, level):
 
 
 def pause_txq(worker, port, number, until):
-    """Keep a transmit queue, which is in no list, from sending until then."""
+    """Pause a transmit queue, which is in no list, until then (ns)."""
     txq = txq_at(port, number)
     txq.state = PAUSED
     txq.until = until
@@ -93,7 +93,7 @@ def forget_timers(worker, port):
 
 
 def release(worker, now):
-    """Let those go on whose pause is over."""
+    """Activate the transmit queues whose pause is over."""
     for _ in range(MOST_RELEASED):
         if worker.timer_count == 0 or timer_at(worker, 0).at > now:
             break

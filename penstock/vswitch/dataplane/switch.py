@@ -133,7 +133,7 @@ class Switch:
             free(worker)
 
     def close(self):
-        """Give the file descriptors back."""
+        """Detach all ports and close the file descriptors."""
         for number in list(self.regions):
             self.detach(number)
         while self.epolls:
@@ -281,7 +281,7 @@ class Switch:
             restart_misled_flows(worker)
 
     def detach(self, number):
-        """Forget a port and its flows. Returns its region: to unmap it takes time, which need not be the worker's."""
+        """Detach a port and remove its flows; its region, for the caller to unmap outside the worker's thread."""
         worker = self.worker
         if number not in self.regions:
             return None
@@ -342,7 +342,7 @@ class Switch:
             sums[key] += row[key]
 
     def forget_flows(self, k, number):
-        """Those to the port at once; those from it are idle from now on. The next port of that number has another serial."""
+        """Remove the flows to a port, and let those from it age; the next port of that number has another serial."""
         worker = worker_at(self.worker, k)
         for i in range(worker.flow_room):
             flow = flow_at(worker, i)
@@ -548,13 +548,13 @@ class Switch:
         run_released(worker_at(self.worker, k), now_ns() + int(1e9 * seconds))
 
     def want(self, k, wanted):
-        """Whether a worker has to come back to Python."""
+        """Ask a worker's loop to return to Python, or no longer."""
         store32(wanted_of(worker_at(self.worker, k)), wanted)
         if wanted and k < len(self.controls):
             os.eventfd_write(self.controls[k], 1)
 
     def detach_broken(self):
-        """Detach the ports whose applications wrote nonsense; their names and regions."""
+        """Detach the ports whose applications made too many protocol errors; their names and regions."""
         names, regions = [], []
         for k in range(self.count):
             if worker_at(self.worker, k).broken_off:

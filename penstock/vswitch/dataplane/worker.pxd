@@ -1,6 +1,7 @@
 from penstock.vswitch.dataplane.state cimport *
 from penstock.vswitch.memory.rings_inline cimport pop, find_queue, is_open, answer_bell, ring_bell, slot_of, give_ring, give
-from penstock.vswitch.dataplane.forward cimport deliver, return_buffers
+from penstock.vswitch.dataplane.forward cimport deliver
+from penstock.vswitch.dataplane.steps cimport return_buffers
 from penstock.vswitch.dataplane.flowtable cimport age
 from penstock.vswitch.dataplane.schedule cimport activate, take_head, pause_txq, release
 

@@ -7,7 +7,7 @@ import cython
 
 if not cython.compiled:
     from penstock.vswitch.dataplane.flowtable import age
-    from penstock.vswitch.dataplane.forward import deliver, return_buffers
+    from penstock.vswitch.dataplane.forward import deliver
     from penstock.vswitch.dataplane.schedule import activate, pause_txq, release, take_head
     from penstock.vswitch.dataplane.state import (
         BROKEN_OFF,
@@ -39,6 +39,7 @@ if not cython.compiled:
         view_of,
         wanted_of,
     )
+    from penstock.vswitch.dataplane.steps import return_buffers
     from penstock.vswitch.dataplane.worker import MOST_SLEEP_NS
     from penstock.vswitch.memory.layout import (
         CLOSED,

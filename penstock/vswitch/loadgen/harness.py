@@ -1,4 +1,4 @@
-"""A switch, the applications at its ports, and the clock that all of them follow.
+"""A load-test harness: a switch, the applications at its ports, and the clock that drives them.
 
     world = World(switch, costs)
     client = world.app("client", client_region)

@@ -73,7 +73,7 @@ SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
 
 
 def checked(shape):
-    """A region's shape with every number in range: what comes from an application may be anything."""
+    """A region's shape with every number in range, and defaults; SpecError otherwise."""
     out = {}
     for key, default in SHAPE.items():
         value = shape.get(key, default)
@@ -166,7 +166,7 @@ class Region:
 
     @property
     def protocol_errors(self):
-        """Nonsense that the other side wrote and that was passed over."""
+        """Words from the other side that broke the protocol and were skipped."""
         return self.view.protocol_errors
 
     @property
@@ -231,7 +231,7 @@ class Region:
         return True
 
     def waiting(self, queue):
-        """Bytes in a queue of ours that the other side has not taken; many of them: its receiver is slow."""
+        """Bytes in a queue that the other side has not taken yet."""
         if not 0 <= queue < self.view.queues:
             raise SpecError(f"queue {queue}: the region has queues 0 to {self.view.queues - 1}")
         return max(0, self.sent[queue] - signed_of(load64(word_at(self.view.consumed[self.side], queue))))
@@ -252,7 +252,7 @@ class Region:
         return True
 
     def sleep(self):
-        """Say that this side sleeps until it is woken; False: there is news, so it had better not."""
+        """Announce that this side sleeps until it is woken; False: a doorbell is pending, so it must not sleep."""
         side = 1 - self.side
         store64(self.view.sleeps[self.side], 1)
         full_fence()
@@ -265,7 +265,7 @@ class Region:
         return not pending
 
     def next_bell(self, side):
-        """The next doorbell, of each ring in turn; zero: nobody has rung."""
+        """The next doorbell, of each ring in turn; zero: there is none."""
         for _ in range(self.bell_rings):
             i = self.bell_turn
             self.bell_turn = i + 1 if i + 1 < self.bell_rings else 0
@@ -287,7 +287,7 @@ class Region:
         return True
 
     def receive(self, most=32):
-        """Up to so many (queue, frame), as their doorbells say; nonsense is counted and passed over."""
+        """Up to `most` (queue, frame), as their doorbells announce; invalid words are counted and skipped."""
         view = cython.address(self.view)
         side = 1 - self.side
         found = []
@@ -319,7 +319,7 @@ class Region:
         return found
 
     def next_word(self, side):
-        """The next word of the queue whose doorbell was answered last; zero: there is none, or nonsense."""
+        """The next word of the queue whose doorbell was read last; zero: there is none, or the queue is invalid."""
         view = cython.address(self.view)
         if self.queue < 0 or self.queue >= view.queues:
             view.protocol_errors += 1

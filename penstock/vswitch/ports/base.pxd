@@ -1,4 +1,4 @@
-"""What a port to the kernel is: three functions, its counters and its memory; the rules are in kernel.py."""
+"""A port of the kernel: three functions, counters and memory; base.py has the contract."""
 from libc.errno cimport EAGAIN, EINTR, ENOBUFS, errno
 from libc.stdint cimport int32_t, int64_t, uint16_t, uint64_t, uint8_t
 from libc.string cimport memcmp, memcpy, memmove

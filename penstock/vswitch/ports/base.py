@@ -1,5 +1,5 @@
 # cython: auto_pickle=False
-"""Ports of the kernel: one frame in, one frame out, and what became of those that were not.
+"""Ports of the kernel: receive a frame, send a frame, and count those that were lost, by reason.
 
     port_receive(port, to, room)        bytes of one frame; 0: none now; -1: an error, counted
     port_send(port, frame, length)      False: the kernel has no room now, the caller keeps the frame
@@ -7,7 +7,7 @@
 
 A frame is an Ethernet frame without its check sum.  Ports opened with `headers` put a struct virtio_net_hdr before it, so that
 frames of up to 64 KB and check sums that are still to be computed can pass from the one kernel to the other.  All ports that
-exchange frames are opened alike.  One thread at a time uses a port.  Each kind is a file of its own, port_KIND.py.
+exchange frames are opened alike.  One thread at a time uses a port.  Each kind is a file of its own, KIND.py.
 """
 
 import contextlib

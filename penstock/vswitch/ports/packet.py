@@ -1,4 +1,4 @@
-"""An existing interface, all of whose frames come to us (AF_PACKET); the queueing discipline is passed by.
+"""An existing interface, all of whose frames the port receives (AF_PACKET); the queueing discipline is bypassed.
 
 The socket always speaks virtio_net_hdr to the kernel.  Without `headers` check sums that were left open are completed, and
 frames longer than the interface's MTU, which a segmenting card would have cut, are counted as too long.

@@ -1,6 +1,6 @@
-"""A TAP: an Ethernet interface of this machine whose other end we are; applications need no change.
+"""A TAP: an Ethernet interface of this machine whose other end is the port; applications need no change.
 
-With headers the kernel hands over TCP frames of up to 64 KB and leaves check sums open, and takes the same.
+With headers (virtio_net_hdr) the kernel passes TCP frames of up to 64 KB without check sums, both ways (GSO, GRO).
 """
 
 import os

@@ -1,5 +1,5 @@
 # cython: auto_pickle=False
-"""Ports around a port: one that writes down all frames, one that does harm to them, one that remembers the last of them."""
+"""Ports around a port: one that captures all frames, one that injects faults, one that traces the last frames."""
 
 import cython
 
@@ -271,7 +271,7 @@ def connect_trace(handle, inner, size):
 
 
 class Report:
-    """What a wrapper has to tell."""
+    """The functions behind `report` of a wrapper."""
 
     def __init__(self, port):
         self.port = port

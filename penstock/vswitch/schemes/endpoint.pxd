@@ -2,7 +2,8 @@ from penstock.vswitch.schemes.state cimport *
 from penstock.fabric.queueing_inline cimport give_packet, set_event, take_packet
 from penstock.fabric.switch cimport arm, pause_port, pause_queue, receive_control, resume_port, resume_queue, run_timers, send
 from penstock.sim.core.engine cimport collect_mail
-from penstock.vswitch.dataplane.forward cimport SAMPLE_NS, drop, measure, open_flow
+from penstock.vswitch.dataplane.forward cimport drop
+from penstock.vswitch.dataplane.receiver cimport SAMPLE_NS, measure, open_flow
 from penstock.vswitch.dataplane.flowtable cimport find_flow, new_flow, owner_of
 from penstock.vswitch.dataplane.parse cimport parse
 from penstock.vswitch.memory.rings_inline cimport push, open_queue, take, give, take_ring, give_ring, take_buffer, give_buffer, slot_of

@@ -1,8 +1,8 @@
-"""Where applications meet the fabric: frames become packets that carry them, and packets become frames in the receiver's memory.
+"""An application at a switch that runs a scheme: its frames become packets, and packets become frames in its receive queues.
 
-An application's transmit queue is the upstream queue of its flow, as a queue of a NIC is in the simulator: when the scheme
-pauses it, the switch takes nothing out of it.  A receiver that is too slow stops the queue of the switch that feeds it, and
-only what the scheme then does reaches the senders.
+An application's transmit queue is the upstream queue of its flow, as a NIC queue is in the simulator: while the scheme pauses
+it, the switch takes no frame out of it.  A receiver that is too slow pauses the switch's queue that feeds it; the senders
+notice only what the scheme does about that.
 """
 
 import cython
@@ -28,8 +28,9 @@ if not cython.compiled:
     from penstock.fabric.switch import arm, pause_port, pause_queue, receive_control, resume_port, resume_queue, run_timers, send
     from penstock.sim.core.engine import collect_mail
     from penstock.vswitch.dataplane.flowtable import find_flow, new_flow, owner_of
-    from penstock.vswitch.dataplane.forward import SAMPLE_NS, drop, measure, open_flow
+    from penstock.vswitch.dataplane.forward import drop
     from penstock.vswitch.dataplane.parse import parse
+    from penstock.vswitch.dataplane.receiver import SAMPLE_NS, measure, open_flow
     from penstock.vswitch.dataplane.schedule import activate, take_head
     from penstock.vswitch.dataplane.state import (
         BAD_DESCRIPTOR,
@@ -127,13 +128,13 @@ def start_line(emulation, endpoint):
 
 
 def begin(node, line):
-    """The fabric's hook: a line of an application may go on."""
+    """Hook of the fabric: the line of an application may transmit again."""
     line.free_at = max(line.free_at, node.now)
     arm(node, line)
 
 
 def woken(node, line, queue):
-    """The fabric's hook: a queue of an application was resumed; `unpark` finds it in this list."""
+    """Hook of the fabric: a queue of an application was resumed; `unpark` takes it from this list."""
     if not queue.listed:
         queue.listed = 1
         queue.next = no_queue()
@@ -160,7 +161,7 @@ def park(endpoint, port, number, queue):
 
 
 def unpark(endpoint, port, line):
-    """Those whose queue was resumed join the active lists."""
+    """Activate the transmit queues whose queue was resumed."""
     ring = ring_at(line, 0)
     while ring.head:
         queue = ring.head
@@ -183,7 +184,7 @@ def has_memory(emulation):
 
 
 def fetch(emulation, endpoint, port, number):
-    """The first frame of a transmit queue as a packet, or nothing; what makes no sense is dropped and counted."""
+    """The first frame of a transmit queue as a packet, or NULL; invalid frames are dropped and counted."""
     txq = txq_at(port, number)
     view = view_of(port)
     worker = emulation.worker
@@ -279,7 +280,7 @@ def flow_number(emulation, port, key):
 
 
 def describe(emulation, endpoint, txq, number, pkt, flow):
-    """What the fabric and its schemes may know of a frame: as a host of the simulator fills it in."""
+    """Fill in the packet's fields that the fabric and the scheme read, as a host of the simulator does."""
     if flow == FAR_FLOW:
         pkt.number = far_name(emulation, carried_key(carried_by(emulation, pkt)))
         pkt.seq = 0
@@ -337,7 +338,7 @@ def next_packet(emulation, endpoint, port, line):
 
 
 def transmit(emulation, endpoint):
-    """The line of an application is free: one frame of it sets out."""
+    """The line of an application is free: transmit its next frame."""
     node = endpoint.node
     line = line_at(node, 0)
     line.armed = 0
@@ -372,7 +373,7 @@ def discard(emulation, endpoint, pkt):
 
 
 def mark(frame):
-    """Congestion experienced (RFC 3168), in a frame of IP whose sender says that it understands that; parse() has seen it."""
+    """Set Congestion Experienced (RFC 3168) in a parsed IP frame of an ECN-capable transport."""
     at = 14
     if short_at(frame, 12) == 0x8100:
         at = 18
@@ -389,7 +390,7 @@ def mark(frame):
 
 
 def store(emulation, endpoint, pkt):
-    """Bring a packet's frame to its receiver, or drop it if that has gone; False: there is no room for it now."""
+    """Copy a packet's frame into its receive queue, or drop it if the receiver is detached; False: no room now."""
     worker = emulation.worker
     carried = carried_by(emulation, pkt)
     if endpoint.port < 0:
@@ -437,7 +438,7 @@ def store(emulation, endpoint, pkt):
 
 
 def stop(emulation, endpoint, flow, pkt):
-    """A receiver has more than th_over to take: the queue of the switch that this packet came from waits."""
+    """A flow has more than th_over waiting: pause the switch's queue that this packet came from."""
     line = line_at(endpoint.node, 0)
     queue = pkt.queue
     if endpoint.stopped[queue] or queue >= endpoint.stop_room:
@@ -453,7 +454,7 @@ def stop(emulation, endpoint, flow, pkt):
 
 
 def take_in(emulation, endpoint, pkt):
-    """A packet has come to its receiver."""
+    """Deliver a packet to its application; without room it waits, and the switch's port is paused."""
     if not endpoint.late:
         if store(emulation, endpoint, pkt):
             return
@@ -470,7 +471,7 @@ def take_in(emulation, endpoint, pkt):
 
 
 def retry_delivery(emulation, endpoint):
-    """See whether the receiver has taken what stopped the switch; whether it has."""
+    """Deliver what waits and resume the queues whose flows are below th_goal; whether anything changed."""
     line = line_at(endpoint.node, 0)
     node = node_at(emulation.world, line.peer_node)
     node.now = max(node.now, emulation.time)

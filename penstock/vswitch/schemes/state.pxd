@@ -1,7 +1,7 @@
-"""A switch that runs a scheme of the simulator: what it knows beside the simulator's world and the applications' memory.
+"""The state of a switch that runs a scheme: an emulation, in which the simulator's world forwards the applications' frames.
 
-The world has a host for every port, and that host's link is the line between the application and the switch.  The fabric's
-structs whose names the real switch has too are called otherwise here: its ports are lines, its worker is the engine.
+The world has a host for every port (its endpoint), and that host's link is the line between the application and the switch.
+The fabric's structs whose names the real switch has too are renamed: Port is Line, Worker is Engine, Flow is Sender.
 """
 from libc.stdint cimport int8_t, int16_t, uint16_t
 from penstock.fabric.state cimport ACK, ADDRESSED, CONTROL, DATA, DATA_LANE, KEY_BITS, TIMER, NEVER, NO_PACKET
@@ -21,7 +21,7 @@ cdef struct Carried:        # behind a packet and what schemes keep in it; the f
     Key key
     int32_t length, source  # the port that sent it
 
-cdef struct Endpoint:           # where an application is attached to the fabric
+cdef struct Endpoint:           # an application and the host that stands for it
     Node* node              # the host that stands for it
     int32_t port            # its number at the switch; -1: nobody is attached
     int32_t queues          # that the scheme can pause, so many

@@ -1,11 +1,11 @@
-"""A switch in this process that runs a scheme of the simulator on real frames; for the rest it is a Switch.
+"""A switch in this process that runs a scheme of the simulator on real frames; otherwise it behaves like a Switch.
 
     switch = SchemeSwitch([{"name": "a", "rate": "10Gbps"}, {"name": "b", "rate": "1Gbps"}], scheme="bfc")
     switch.attach("a", region, ["10.0.0.1"])
     switch.start()
 
-Ports have rates and delays, as links of the simulator have; what a port may be, is said at the beginning.  Under a clock of
-ours, `to(ps)` instead of `start()`, everything happens exactly as it would in the simulator.
+Ports have rates and delays, as links of the simulator have, and are declared when the switch is made.  Under a virtual clock,
+`to(ps)` instead of `start()`, events happen exactly as in the simulator.
 """
 
 import hashlib
@@ -59,7 +59,7 @@ SECOND_PS = 10**12
 
 
 def split(settings):
-    """What is ours of the settings, and the rest; checked, but for the scheme."""
+    """The settings of the scheme switch, checked but for the scheme, and those of Switch."""
     ours = {key: settings.get(key, default) for key, default in OWN.items()}
     rest = {key: value for key, value in settings.items() if key not in OWN}
     for key in rest:
@@ -134,7 +134,7 @@ class SchemeSwitch(Switch):
             free(self.emulation)
 
     def begin_world(self):
-        """A new world: nothing is under way in it."""
+        """Build a new, empty world."""
         emulation = self.emulation
         self.network = Network(self.topo, self.scheme, self.ours["frame"], carried_bytes(), self.ours["seed"], self.ours["trace"])
         self.sim = self.network.sim
@@ -182,7 +182,7 @@ class SchemeSwitch(Switch):
         return number
 
     def detach(self, number):
-        """Forget a port; frames for it that are under way are lost, and counted."""
+        """Detach a port; frames for it that are in flight are lost and counted."""
         emulation = self.emulation
         if number not in self.regions:
             return None
@@ -197,7 +197,7 @@ class SchemeSwitch(Switch):
             endpoint.parked[i] = 0
         endpoint.port = -1
         region = Switch.detach(self, number)
-        retry_delivery(emulation, endpoint)  # nobody is slow any more
+        retry_delivery(emulation, endpoint)  # its pauses end
         emulation.endpoint_of[number] = 0
         return region
 

@@ -1,0 +1,191 @@
+"""The steps of forwarding a frame: classify it by its flow, admit it to the flow's queue, copy it, account for it.
+
+setup.py inlines them into forward.deliver.
+"""
+
+import cython
+
+if not cython.compiled:
+    from penstock.vswitch.dataplane.flowtable import find_flow, new_flow
+    from penstock.vswitch.dataplane.mirror import mirror_frame
+    from penstock.vswitch.dataplane.parse import parse
+    from penstock.vswitch.dataplane.receiver import SAMPLE_NS, measure, open_flow, pace
+    from penstock.vswitch.dataplane.state import (
+        BACKDRAFT,
+        BAD_DESCRIPTOR,
+        FULL,
+        HEADER,
+        MALFORMED,
+        NO_BUFFER,
+        TOO_LONG,
+        announce,
+        flow_at,
+        flow_end,
+        flow_key,
+        key_of,
+        memset,
+        no_flow,
+        port_at,
+        same_key,
+        view_of,
+    )
+    from penstock.vswitch.dataplane.steps import ADMITTED, AT_ONCE
+    from penstock.vswitch.memory.layout import EMPTY, bring_line, buffer_of, bytes_at, descriptor, length_of, memcpy
+    from penstock.vswitch.memory.rings import give_some, push, take_some
+    from penstock.vswitch.ports.base import complete_copy
+
+
+def classify(worker, port, txq, word, now):
+    """Copy the header of a frame and find its flow, or begin one: the flow's number; or, less than zero, -1 minus a reason."""
+    view = view_of(port)
+    buffer = buffer_of(word)
+    length = length_of(word)
+    if buffer < 0 or buffer >= view.buffers or length == 0 or length > view.buffer_bytes:
+        view.protocol_errors += 1
+        return -1 - BAD_DESCRIPTOR
+    frame = frame_in(view, port, word)
+    memcpy(worker.header, frame, 64)  # a region is longer than its buffers; parse() keeps to the length
+    if length > 64:
+        memcpy(worker.header + 64, frame + 64, HEADER - 64)
+    key = key_of(worker)
+    if not parse(worker.header, length - port.prefix, port.serial, key):
+        return -1 - MALFORMED
+    flow = last_flow(worker, txq, key)
+    if not flow:
+        flow = find_flow(worker, key)
+    if not flow:
+        return new_flow(worker, port, key, now)
+    return flow.number
+
+
+def last_flow(worker, txq, key):
+    """The flow of the last frame of a transmit queue, if this frame is of the same one; else NULL."""
+    if txq.last == 0:
+        return no_flow()
+    flow = flow_at(worker, txq.last - 1)
+    return flow if flow.used and same_key(flow_key(flow), key) else no_flow()
+
+
+def frame_in(view, port, word):
+    """Where the Ethernet header of a transmitted frame is, whose descriptor has been checked."""
+    return bytes_at(view.buffer[0], buffer_of(word) * view.buffer_bytes) + port.prefix
+
+
+def admit(worker, port, txq, flow, size, now):
+    """Whether the receive queue of a flow has room for a frame of `size` bytes: ADMITTED, TOO_LONG, NO_BUFFER or FULL.
+
+    A queue is full above th_net; one that has been full is so until it is below th_over.
+    """
+    into = view_of(port_at(worker, flow.target))
+    if size > into.buffer_bytes:
+        return TOO_LONG
+    if not flow.open and not open_flow(worker, flow, into):
+        return NO_BUFFER
+    if flow.sent + size - flow.consumed > flow.goal or now - flow.sampled_at > SAMPLE_NS:
+        measure(worker, flow, into, now)
+    queued = flow.sent - flow.consumed + size
+    if queued > (flow.over if txq.blocked or port.waiting == flow.number + 1 else flow.net) and queued > size:
+        return FULL
+    return ADMITTED
+
+
+def copy_frame(worker, port, flow, word, size):
+    """Copy a frame into a receive buffer and append it to the queue of its flow: ADMITTED, or NO_BUFFER.
+
+    The first HEADER bytes come from the worker's own copy, which the flow was chosen by.
+    """
+    to = port_at(worker, flow.target)
+    into = view_of(to)
+    place = receive_buffer(to)
+    if place < 0:
+        return NO_BUFFER
+    frame = frame_in(view_of(port), port, word)
+    length = length_of(word) - port.prefix
+    to_frame = bytes_at(into.buffer[1], place * into.buffer_bytes)
+    if port.prefix or to.prefix:
+        copy_with_prefix(worker, port, to, frame, to_frame, length)
+    else:
+        memcpy(to_frame, worker.header, min(length, HEADER))
+        if length > HEADER:
+            memcpy(to_frame + HEADER, frame + HEADER, length - HEADER)
+    if push(into, flow_end(flow), descriptor(place, size)):
+        return ADMITTED
+    to.taken[to.taken_count] = place
+    to.taken_count += 1
+    return NO_BUFFER
+
+
+def copy_with_prefix(worker, port, to, frame, to_frame, length):
+    """Copy a frame of `length` bytes between ports of which at least one has virtio_net_hdr before its frames.
+
+    The header is copied, or empty, or its open check sum is completed.
+    """
+    if to.prefix:
+        if port.prefix:
+            memcpy(to_frame, frame - port.prefix, port.prefix)
+        else:
+            memset(to_frame, 0, to.prefix)
+        to_frame += to.prefix
+    memcpy(to_frame, worker.header, min(length, HEADER))
+    if length > HEADER:
+        memcpy(to_frame + HEADER, frame + HEADER, length - HEADER)
+    if port.prefix > to.prefix:
+        complete_copy(frame - port.prefix, to_frame, length)
+
+
+def account(worker, port, txq, flow, word, size, now):
+    """Count a delivered frame of `size` bytes, return its transmit buffer, and pace its transmit queue."""
+    to = port_at(worker, flow.target)
+    length = length_of(word)
+    if worker.mirrors:
+        mirror_frame(worker, port, txq, flow, frame_in(view_of(port), port, word), length - port.prefix)
+    give_back(port, buffer_of(word))
+    flow.sent += size
+    flow.longest = max(flow.longest, flow.sent - flow.consumed)
+    flow.used_at = now
+    flow.frames += 1
+    port.received_frames += 1
+    port.received_bytes += length
+    to.sent_frames += 1
+    to.sent_bytes += size
+    announce(to, flow.queue)
+    txq.blocked = 0
+    port.waiting = 0
+    if worker.mode == BACKDRAFT:
+        pace(worker, txq, flow, size, now)
+
+
+def receive_buffer(port):
+    """A free receive buffer, or EMPTY.  Several are taken at once; those left at the end of the turn are returned."""
+    if port.taken_count == 0:
+        view = view_of(port)
+        count = take_some(view.buffer_stack[1], view.buffer_next[1], view.buffers, port.taken, port.refill)
+        if count <= 0:
+            return EMPTY
+        for i in range(count):
+            bring_line(bytes_at(view.buffer[1], port.taken[i] * view.buffer_bytes))
+        port.taken_count = count
+        port.refill = min(2 * port.refill, AT_ONCE)
+    port.taken_count -= 1
+    return port.taken[port.taken_count]
+
+
+def give_back(port, buffer):
+    """Return a transmit buffer: with others, at the end of the turn at the latest."""
+    port.emptied[port.emptied_count] = buffer
+    port.emptied_count += 1
+    if port.emptied_count == AT_ONCE:
+        return_buffers(port)
+
+
+def return_buffers(port):
+    """Return the emptied transmit buffers of a port to its region, and the receive buffers that were taken and not used."""
+    view = view_of(port)
+    if port.emptied_count:
+        give_some(view.buffer_stack[0], view.buffer_next[0], port.emptied, port.emptied_count)
+        port.emptied_count = 0
+    if port.taken_count:
+        give_some(view.buffer_stack[1], view.buffer_next[1], port.taken, port.taken_count)
+        if 2 * port.taken_count > port.refill:
+            port.refill = max(4, port.refill // 2)
+        port.taken_count = 0
