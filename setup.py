@@ -16,7 +16,7 @@ from setuptools.command.build_ext import build_ext
 
 os.chdir(Path(__file__).parent)
 ROOT = Path("penstock")
-INLINE = [ROOT / "fabric/queueing", ROOT / "vswitch/memory/rings", ROOT / "vswitch/dataplane/steps"]
+INLINE = [ROOT / "fabric/queueing", ROOT / "fabric/line", ROOT / "vswitch/memory/rings", ROOT / "vswitch/dataplane/steps"]
 DIRECTIVES = {
     "infer_types": True,
     "boundscheck": False,

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from penstock.composition import available
+from penstock.composition import available, preset_values
 from penstock.composition.declare import OWNERS, Declarations
 from penstock.experiments.registry import EXPERIMENTS
 
@@ -71,7 +71,8 @@ def section(name: str, scheme: Declarations) -> str:
     lines = [f"## {name}", "", text, "", *parameters_of(scheme), ""]
     if scheme.presets:
         lines += ["| preset | sets |", "|---|---|"]
-        for preset, values in scheme.presets.items():
+        for preset in scheme.presets:
+            values = preset_values(name, preset)
             lines.append(f"| `{name}:{preset}` | {', '.join(f'`{k} = {toml(v)}`' for k, v in values.items())} |")
         lines.append("")
     facts = list(facts_of(scheme))

@@ -8,6 +8,7 @@ ordinary traceback.  Call `install()` before anything else of the core is import
 
 import __future__
 
+import importlib
 import importlib.abc
 import importlib.machinery
 import importlib.util
@@ -20,15 +21,8 @@ from typing import Any, ClassVar
 ROOT = Path(__file__).parents[1]
 BITS = {"int8_t": 7, "int16_t": 15, "int32_t": 31, "int64_t": 63, "uint64_t": 64}
 FORMATS = {"int8_t": "i1", "int16_t": "i2", "int32_t": "i4", "int64_t": "i8"}
-COMPILED = (
-    "fabric.queueing",
-    "fabric.switch",
-    "fabric.pacing",
-    "sim.core.sender",
-    "sim.core.receiver",
-    "sim.core.engine",
-    "sim.core.build",
-)
+FOLDERS = ("fabric", "sim/core")
+COMPILED = {f"penstock.{folder.replace('/', '.')}.{p.stem}" for folder in FOLDERS for p in (ROOT / folder).glob("[!_]*.py")}
 MASK = 2**64 - 1
 AREAS: dict[tuple[str, int], type] = {}  # of the running composition: owner and offset -> class
 
@@ -185,13 +179,13 @@ def _c(types_of: dict[str, Any], field: Any) -> str:
 
 def scheme_module(declared: Any) -> types.ModuleType:
     """A scheme file, built in or a user's, as a module of plain Python."""
-    from penstock.composition.declare import C_TYPES, class_of
-    from penstock.fabric import pacing, queueing, state, switch
+    from penstock.composition.declare import C_TYPES, GIVEN, class_of
 
     module = types.ModuleType(declared.name)
     names = vars(module)
-    for part in (state, queueing, pacing, switch):
-        names.update({k: v for k, v in vars(part).items() if not k.startswith("__")})
+    for part, given in GIVEN.items():
+        fabric = importlib.import_module(f"penstock.fabric.{part}")
+        names.update({name: getattr(fabric, name) for name in given})
     classes: dict[str, type] = {}
     for name, record in declared.records.items():
         classes[name] = record_class(class_of(name), record, classes, C_TYPES)
@@ -403,7 +397,7 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
     def find_spec(self, name: str, path: Any, target: Any = None) -> importlib.machinery.ModuleSpec | None:
         if name == "penstock.fabric.state":
             return importlib.util.spec_from_loader(name, self)
-        if name.removeprefix("penstock.") in COMPILED:
+        if name in COMPILED:
             file = ROOT / (name.removeprefix("penstock.").replace(".", "/") + ".py")
             return importlib.util.spec_from_file_location(name, file, loader=CoreLoader(name, str(file)))
         return None

@@ -334,7 +334,7 @@ class Run:
         assert set(ports["a"]["drops"]) <= {"no_route", "full", "no_buffer", "no_queue", "too_long"}, ports["a"]["drops"]
         if not thoroughly:
             return
-        end = time.monotonic() + 5
+        end = time.monotonic() + 120
         while (self.switch.counters()["flows"] or self.received < self.sent) and time.monotonic() < end:
             self.switch.turns(20)
             self.take()
@@ -365,11 +365,11 @@ class Run:
         )
 
 
-def run(seed, mode, turns, seconds, doorbells=True):
-    """So many turns and so many seconds at least."""
+def run(seed, mode, turns, seconds, doorbells=True, lives=5):
+    """So many turns, seconds and hostile applications at least."""
     one, end = Run(seed, mode, doorbells), time.monotonic() + seconds
     try:
-        while one.turns < turns or time.monotonic() < end:
+        while one.turns < turns or one.lives < lives or time.monotonic() < end:
             one.life()
         one.check(True)
     finally:

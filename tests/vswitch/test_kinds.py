@@ -44,7 +44,7 @@ def test_a_kind_dropped_into_the_folder_is_found(tmp_path, monkeypatch):
         with pytest.raises(SpecError, match=r"echo\.depth = 10: must be between 1 and 9"):
             open_port("echo", depth=10)
         assert "| `echo` | `depth` | gives back what it gets |" in kinds_table()
-        assert devices.checked({"kind": "echo", "depth": 3}, "port 1") == {"kind": "echo", "depth": 3}
+        assert devices.validate_device({"kind": "echo", "depth": 3}, "port 1") == {"kind": "echo", "depth": 3}
     finally:
         sys.modules.pop("penstock.vswitch.ports.echo", None)
         vars(ports).pop("echo", None)

@@ -6,7 +6,7 @@ import time
 import pytest
 
 from penstock.errors import SpecError
-from penstock.vswitch.bench import noise as quiet
+from penstock.vswitch.bench import noise
 from penstock.vswitch.bench.costs import Costs
 from penstock.vswitch.bench.rig import Bench, head
 from penstock.vswitch.dataplane.switch import Switch
@@ -216,36 +216,36 @@ cpu10 9999 0 0 0 0 0 0 9999 0 0
 
 def test_processor_times():
     tick = os.sysconf("SC_CLK_TCK")
-    busy, stolen = quiet.processor_times(STAT.format(steal=7, user=40), [0, 1])
+    busy, stolen = noise.processor_times(STAT.format(steal=7, user=40), [0, 1])
     assert (busy * tick, stolen * tick) == pytest.approx((153 + 50, 7))
 
 
 def test_limits():
-    quiet.Seen(0.0, 0.04, 50).check("x")
+    noise.Seen(0.0, 0.04, 50).check("x")
     for seen, text in (
-        (quiet.Seen(0.02, 0, 0), "stolen"),
-        (quiet.Seen(0, 0.5, 0), "used by others"),
-        (quiet.Seen(0, 0, 500), "involuntary"),
+        (noise.Seen(0.02, 0, 0), "stolen"),
+        (noise.Seen(0, 0.5, 0), "used by others"),
+        (noise.Seen(0, 0, 500), "involuntary"),
     ):
-        with pytest.raises(quiet.MachineBusy, match=text):
+        with pytest.raises(noise.MachineBusy, match=text):
             seen.check("x")
 
 
 def test_our_own_work_is_not_that_of_others(monkeypatch):
     """The times of a made-up machine, on which we used one of the two busy seconds."""
     looks = iter([(0.0, 10.0, 0.0, 5.0, 3.0), (2.0, 12.0, 0.1, 6.0, 23.0)])
-    monkeypatch.setattr(quiet.Watch, "look", lambda self: next(looks))
-    with quiet.Watch() as watch:
+    monkeypatch.setattr(noise.Watch, "look", lambda self: next(looks))
+    with noise.Watch() as watch:
         pass
-    assert watch.seen == quiet.Seen(0.05, 0.5, 10.0)
+    assert watch.seen == noise.Seen(0.05, 0.5, 10.0)
     with quiet_watch_of_this_machine() as real:
         time.sleep(0.02)
     assert real.seen.others >= 0
 
 
 def quiet_watch_of_this_machine():
-    watch = quiet.Watch()
-    watch.look = lambda: (time.monotonic(), time.process_time(), 0.0, time.process_time(), float(quiet.involuntary()))
+    watch = noise.Watch()
+    watch.look = lambda: (time.monotonic(), time.process_time(), 0.0, time.process_time(), float(noise.involuntary()))
     return watch
 
 
@@ -256,7 +256,7 @@ def test_real_time_delivers_too():
     bench.udp(a, b, 1000, gap=10_000)
     allowed = os.sched_getaffinity(0)
     for _ in range(50):  # a busy machine may not let the switch run at all for a while
-        seen = quiet.drive(bench.switch, bench.harness, 0.05, 0.2, careful=False)
+        seen = noise.drive(bench.switch, bench.harness, 0.05, 0.2, careful=False)
         assert os.sched_getaffinity(0) == allowed
         frames, _, ns = bench.harness.received(b)
         if frames:
@@ -268,8 +268,8 @@ def test_real_time_delivers_too():
 
 def test_a_busy_machine_is_refused_before_anything_runs(monkeypatch):
     bench, _, b = pair()
-    monkeypatch.setattr(quiet, "processor_times", lambda text, cpus: (2 * time.monotonic(), 0.0))
-    monkeypatch.setattr(quiet, "BEFORE_S", 0.05)
-    with pytest.raises(quiet.MachineBusy, match="before the run"):
-        quiet.drive(bench.switch, bench.harness, 0.05, 0.05)
+    monkeypatch.setattr(noise, "processor_times", lambda text, cpus: (2 * time.monotonic(), 0.0))
+    monkeypatch.setattr(noise, "BEFORE_S", 0.05)
+    with pytest.raises(noise.MachineBusy, match="before the run"):
+        noise.drive(bench.switch, bench.harness, 0.05, 0.05)
     assert bench.harness.received(b)[0] == 0

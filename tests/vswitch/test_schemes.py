@@ -17,7 +17,7 @@ from penstock.sim import results
 from penstock.sim.config import HostConfig, Measure
 from penstock.sim.simulate import Runner
 from penstock.vswitch.client.client import connect
-from penstock.vswitch.daemon import protocol as messages
+from penstock.vswitch.daemon import protocol
 from penstock.vswitch.daemon.server import Daemon
 from penstock.vswitch.memory.region import Region
 from penstock.vswitch.schemes.switch import SchemeSwitch
@@ -411,10 +411,10 @@ def daemon(tmp_path):
 def test_a_process_with_a_scheme(daemon):
     """By the machine's clock, with sockets and doorbells: a stopped receiver pauses one transmit queue, nothing is lost."""
     path = daemon.path
-    ask = lambda **message: messages.ask(path, message)  # noqa: E731
+    ask = lambda **message: protocol.ask(path, message)  # noqa: E731
     with connect("p0", path, buffers=2048) as a, connect("p1", path) as b, connect("p2", path) as c:
         slow, fast = numbered(0, 1, 600), numbered(0, 2, 600, source_port=9)
-        got, end = [], time.monotonic() + 20
+        got, end = [], time.monotonic() + 120
         while time.monotonic() < end and len(got) < 600:
             del slow[: a.send(0, slow[:32])]
             del fast[: a.send(1, fast[:32])]
@@ -432,9 +432,10 @@ def test_a_process_with_a_scheme(daemon):
             got += b.receive(64, timeout=0.001)
         assert numbers_of(got) == list(range(600))
         assert ask(drain=True)["drained"] and not any(p["drops"] for p in ask(show="ports")["ports"])
-        before = ask(show="counters")["counters"]["rounds"]
+        start, before = time.monotonic(), ask(show="counters")["counters"]["rounds"]
         time.sleep(0.3)
-        assert ask(show="counters")["counters"]["rounds"] - before < 3000  # it sleeps
+        rounds = ask(show="counters")["counters"]["rounds"] - before
+        assert rounds < 10_000 * (time.monotonic() - start)  # it sleeps
 
 
 @pytest.mark.parametrize(

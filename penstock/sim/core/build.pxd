@@ -1,6 +1,7 @@
 from penstock.fabric.state cimport *
 from penstock.fabric.queueing_inline cimport set_event, set_node_event
-from penstock.fabric.switch cimport drop, kick, transmit, wake
+from penstock.fabric.line cimport drop, kick
+from penstock.fabric.switch cimport transmit, wake
 from penstock.sim.core.engine cimport run_windows
 from penstock.sim.core.sender cimport set_start_timer, transmit_host, wake_flows
 

@@ -3,6 +3,7 @@
 import cython
 
 if not cython.compiled:
+    from penstock.fabric.line import drop, kick
     from penstock.fabric.queueing import set_event, set_node_event
     from penstock.fabric.state import (
         CONTROL,
@@ -43,7 +44,6 @@ if not cython.compiled:
         switch_ops,
         worker_at,
     )
-    from penstock.fabric.switch import drop, kick
     from penstock.sim.core.build import (
         add_flow_hook,
         add_frame_hook,
@@ -166,8 +166,8 @@ def cut(world, node, slot):
             drop(node, port, pkt, DROP_DOWN)
     for i in range(world.worker_count):
         for parity in range(2):
-            word = node.id * world.mail_words + (slot >> 6)
-            worker_at(world, i).mail[parity][word] &= ~bit(slot & 63)
+            word = node.id * world.port_words + (slot >> 6)
+            worker_at(world, i).arrived_ports[parity][word] &= ~bit(slot & 63)
 
 
 def chain_bytes(pkt):
@@ -193,7 +193,7 @@ class Simulation:
         world.host_count = shape["hosts"]
         world.node_count = shape["nodes"]
         world.worker_count = settings["threads"]
-        world.mail_words = (int(max(shape["degrees"])) + 63) // 64
+        world.port_words = (int(max(shape["degrees"])) + 63) // 64
         world.window = shape["window"]
         world.base_rtt = shape["base_rtt"]
         world.bdp = shape["bdp"]
@@ -281,8 +281,8 @@ class Simulation:
             worker.flows = new_flows(world.arena, flow_limit, sizes["flow"])
             worker.outboxes[0] = even
             worker.outboxes[1] = odd
-            worker.mail[0] = new_masks(world.arena, world.node_count * world.mail_words)
-            worker.mail[1] = new_masks(world.arena, world.node_count * world.mail_words)
+            worker.arrived_ports[0] = new_masks(world.arena, world.node_count * world.port_words)
+            worker.arrived_ports[1] = new_masks(world.arena, world.node_count * world.port_words)
             worker.nodes = new_node_refs(world.arena, world.node_count)
         for number in range(world.node_count):
             worker = worker_at(world, worker_of[number])
@@ -361,7 +361,7 @@ class Simulation:
         for number in range(world.host_count, world.node_count):
             node = node_at(world, number)
             for slot in range(node.port_count):
-                port_at(node, slot).waits = new_int64(world.arena, 2 * class_count)
+                port_at(node, slot).queueing_delay = new_int64(world.arena, 2 * class_count)
 
     def waits(self):
         """(node, port, class, packets, ps) of every port of a switch and class of flow that it has sent."""
@@ -372,9 +372,9 @@ class Simulation:
             for slot in range(node.port_count):
                 port = port_at(node, slot)
                 out += [
-                    (number, slot, i, port.waits[2 * i], port.waits[2 * i + 1])
+                    (number, slot, i, port.queueing_delay[2 * i], port.queueing_delay[2 * i + 1])
                     for i in range(world.class_count)
-                    if port.waits[2 * i]
+                    if port.queueing_delay[2 * i]
                 ]
         return out
 

@@ -1,4 +1,4 @@
-"""Whether the machine was quiet while something was measured: numbers of a busy machine are refused, not reported.
+"""Whether the machine was quiet during a measurement; a disturbed one raises MachineBusy and reports nothing.
 
     with Watch() as watch:
         work()
@@ -85,7 +85,7 @@ def involuntary() -> int:
 
 
 class Watch:
-    """Looks at the machine at its begin and its end; `seen` is what lay between."""
+    """Samples the machine at its start and its end; `seen` is the difference."""
 
     seen: Seen
 

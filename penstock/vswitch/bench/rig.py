@@ -1,4 +1,4 @@
-"""What the figures on the real switch share: a switch with applications at its ports, under a virtual clock or in real time.
+"""A switch with applications at its ports, under a virtual clock or in real time.
 
 The switch is the one that `penstock vswitch up` runs, with its shared memory, flow table and queues; applications are those of
 `penstock.vswitch.loadgen.apps`, in a `penstock.vswitch.loadgen.harness`. In virtual time every frame, doorbell and look
@@ -11,14 +11,10 @@ addresses and ports, so that they are one flow to the switch. Doorbells stay on,
 
 import socket
 import struct
-from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import polars as pl
-
-from penstock.experiments.backdraft import _setup as setup
-from penstock.vswitch.bench import noise as quiet
+from penstock.vswitch.bench import noise
 from penstock.vswitch.bench.costs import Costs
 from penstock.vswitch.dataplane.switch import Switch
 from penstock.vswitch.loadgen.harness import Harness
@@ -27,8 +23,7 @@ from penstock.vswitch.memory.region import Region
 CYCLE_NS = 1 / 2.445  # of the machine on which the costs were measured
 BESS_SLOTS = 1024  # of BESS's queues
 COSTS = Costs()
-TRIES = 8  # of a measurement in real time, on a machine that is busy now and then
-REAL_S = 0.25  # one of them
+REAL_S = 0.25  # of a measurement in real time
 Row = tuple[str, str, float, float]  # panel, series, x, y
 
 
@@ -94,7 +89,7 @@ class Bench:
         )
 
     def run(self, warm_ms: float, ms: float) -> None:
-        """Virtual time: some that does not count, and some that does."""
+        """Run in virtual time: a warm-up that does not count, then the measurement (both in ms)."""
         self.harness.run(1e6 * warm_ms)
         self.harness.reset()
         self.harness.run(1e6 * ms)
@@ -104,7 +99,7 @@ class Bench:
         if scale != "real":
             self.run(warm_ms, ms)
             return []
-        seen = quiet.drive(self.switch, self.harness, REAL_S / 5, REAL_S)
+        seen = noise.drive(self.switch, self.harness, REAL_S / 5, REAL_S)
         return [("machine", name, 0.0, amount) for name, amount in seen.items()]
 
     def pauses(self) -> int:
@@ -144,24 +139,3 @@ class Bench:
         self.switch.close()
         self.harness = self.switch = None
         self.regions.clear()
-
-
-def table(points: Sequence[Row]) -> pl.DataFrame:
-    """The rows as data.parquet has them."""
-    return pl.concat([setup.rows(panel, series, [x], [y]) for panel, series, x, y in points])
-
-
-def each(runs: Any, id: str, cases: Sequence[Any], work: Callable[..., list[Row]]) -> pl.DataFrame:
-    """The rows of every case, with progress; what a busy machine has disturbed is tried again a few times."""
-    found: list[Row] = []
-    for nth, case in enumerate(cases):
-        runs.report(id, nth / len(cases))
-        for left in reversed(range(TRIES)):
-            try:
-                made = work(*case)
-                break
-            except quiet.MachineBusy:
-                if not left:
-                    raise
-        found += [(panel, series, float(nth) if panel == "machine" else x, y) for panel, series, x, y in made]
-    return table(found)

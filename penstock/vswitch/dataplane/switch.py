@@ -564,10 +564,10 @@ class Switch:
                     regions.append(self.detach(number))
         return names, regions
 
-    def start(self, cpus=(), on_detached=None):
-        """A thread per worker, pinned to its CPU if there is one; `on_detached(names, regions)` learns of ports detached
+    def start(self, cpus=(), on_protocol_errors=None):
+        """A thread per worker, pinned to its CPU if there is one; `on_protocol_errors(names, regions)` learns of ports detached
         for nonsense."""
-        self.crew = Crew(self, self.count, cpus, on_detached)
+        self.crew = Crew(self, self.count, cpus, on_protocol_errors)
 
     def call(self, function):
         """Run a function in the first worker's thread, while all rest between two turns; its answer, or what it raises."""

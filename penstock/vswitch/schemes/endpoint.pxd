@@ -1,7 +1,7 @@
 from penstock.vswitch.schemes.state cimport *
-from penstock.fabric.queueing_inline cimport give_packet, set_event, take_packet
-from penstock.fabric.switch cimport arm, pause_port, pause_queue, receive_control, resume_port, resume_queue, run_timers, send
-from penstock.sim.core.engine cimport collect_mail
+from penstock.fabric.queueing_inline cimport free_packet, set_event, alloc_packet
+from penstock.fabric.line cimport arm, pause_port, pause_queue, receive_control, resume_port, resume_queue, run_timers, send
+from penstock.sim.core.engine cimport collect_arrivals
 from penstock.vswitch.dataplane.forward cimport drop
 from penstock.vswitch.dataplane.receiver cimport SAMPLE_NS, measure, open_flow
 from penstock.vswitch.dataplane.flowtable cimport find_flow, new_flow, owner_of

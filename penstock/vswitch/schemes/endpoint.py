@@ -8,7 +8,8 @@ notice only what the scheme does about that.
 import cython
 
 if not cython.compiled:
-    from penstock.fabric.queueing import give_packet, set_event, take_packet
+    from penstock.fabric.line import arm, pause_port, pause_queue, receive_control, resume_port, resume_queue, run_timers, send
+    from penstock.fabric.queueing import alloc_packet, free_packet, set_event
     from penstock.fabric.state import (
         CONTROL,
         DATA,
@@ -25,8 +26,7 @@ if not cython.compiled:
     from penstock.fabric.state import (
         port_at as line_at,
     )
-    from penstock.fabric.switch import arm, pause_port, pause_queue, receive_control, resume_port, resume_queue, run_timers, send
-    from penstock.sim.core.engine import collect_mail
+    from penstock.sim.core.engine import collect_arrivals
     from penstock.vswitch.dataplane.flowtable import find_flow, new_flow, owner_of
     from penstock.vswitch.dataplane.forward import drop
     from penstock.vswitch.dataplane.parse import parse
@@ -84,7 +84,7 @@ if not cython.compiled:
 def run_host(emulation, endpoint):
     """Run the events of the host that stands for an application, to the end of the window."""
     node = endpoint.node
-    collect_mail(node)
+    collect_arrivals(node)
     key = node.tree[1]
     while key < emulation.engine.limit:
         node.now = key >> KEY_BITS
@@ -210,17 +210,17 @@ def fetch(emulation, endpoint, port, number):
         if length > emulation.longest:
             drop(emulation.worker, port, txq, no_flow(), word, TOO_LONG)
             continue
-        pkt = take_packet(emulation.engine)
+        pkt = alloc_packet(emulation.engine)
         frame = bytes_of(emulation, pkt)
         memcpy(frame, bytes_at(view.buffer[0], buffer * view.buffer_bytes), length)
         fate = address(emulation, port, pkt, length)
         if fate == -1 - NO_QUEUE:  # its receiver has no queue for one more flow
-            give_packet(emulation.engine, pkt)
+            free_packet(emulation.engine, pkt)
             txq.held = word
             endpoint.retry = 1
             return NO_PACKET
         if fate < 0:
-            give_packet(emulation.engine, pkt)
+            free_packet(emulation.engine, pkt)
             drop(emulation.worker, port, txq, no_flow(), word, -1 - fate)
             continue
         give_buffer(view, 0, buffer)
@@ -368,7 +368,7 @@ def transmit(emulation, endpoint):
 
 def discard(emulation, endpoint, pkt):
     endpoint.lost += 1
-    give_packet(emulation.engine, pkt)
+    free_packet(emulation.engine, pkt)
     return True
 
 
@@ -433,7 +433,7 @@ def store(emulation, endpoint, pkt):
     announce(to, flow.queue)
     if queued > flow.over:
         stop(emulation, endpoint, flow, pkt)
-    give_packet(emulation.engine, pkt)
+    free_packet(emulation.engine, pkt)
     return True
 
 

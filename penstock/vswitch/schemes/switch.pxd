@@ -1,5 +1,5 @@
 from penstock.vswitch.schemes.state cimport *
-from penstock.fabric.queueing_inline cimport give_packet, take_packet
+from penstock.fabric.queueing_inline cimport free_packet, alloc_packet
 from penstock.sim.core.build cimport Simulation
 from penstock.vswitch.schemes.endpoint cimport begin, retry_delivery, woken
 from penstock.vswitch.schemes.clock cimport is_empty, prepare_emulation, turn
@@ -41,7 +41,7 @@ cdef inline uint64_t turns_of_emulation(Emulation* emulation, int64_t count):
     return start
 cdef inline bytes bytes_of_packet(Packet* pkt, int64_t size): return PyBytes_FromStringAndSize(<char*>pkt, size)
 cdef inline Packet* packet_of(Emulation* emulation, bytes data):
-    pkt = take_packet(emulation.engine)
+    pkt = alloc_packet(emulation.engine)
     memcpy(pkt, PyBytes_AS_STRING(data), len(data))
     return pkt
 

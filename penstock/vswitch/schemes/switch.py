@@ -14,7 +14,7 @@ import select
 import cython
 
 if not cython.compiled:
-    from penstock.fabric.queueing import give_packet
+    from penstock.fabric.queueing import free_packet
     from penstock.fabric.state import NO_PACKET, node_at, queue_at
     from penstock.fabric.state import port_at as line_at
     from penstock.vswitch.dataplane.schedule import activate
@@ -189,7 +189,7 @@ class SchemeSwitch(Switch):
         endpoint = endpoint_of_port(emulation, number)
         for i in range(endpoint.hand_count):
             if endpoint.hand[i]:
-                give_packet(emulation.engine, endpoint.hand[i])
+                free_packet(emulation.engine, endpoint.hand[i])
         free(endpoint.hand)
         endpoint.hand = no_hands()
         endpoint.hand_count = 0

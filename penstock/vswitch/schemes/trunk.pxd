@@ -1,6 +1,6 @@
 from penstock.vswitch.schemes.state cimport *
-from penstock.fabric.queueing_inline cimport give_frame, give_packet, set_event, take_frame, take_packet
-from penstock.fabric.switch cimport pause_port, resume_port
+from penstock.fabric.queueing_inline cimport free_frame, free_packet, set_event, alloc_frame, alloc_packet
+from penstock.fabric.line cimport pause_port, resume_port
 from penstock.vswitch.schemes.endpoint cimport note_next
 from penstock.vswitch.dataplane.parse cimport parse
 from penstock.vswitch.ports.base cimport port_flush, port_receive, port_send

@@ -8,10 +8,10 @@ that come in are checked; those that the other end cannot have sent are counted 
 import cython
 
 if not cython.compiled:
-    from penstock.fabric.queueing import give_frame, give_packet, set_event, take_frame, take_packet
+    from penstock.fabric.line import pause_port, resume_port
+    from penstock.fabric.queueing import alloc_frame, alloc_packet, free_frame, free_packet, set_event
     from penstock.fabric.state import ACK, ADDRESSED, CONTROL, DATA_LANE, KEY_BITS, NO_PACKET, outbox_at
     from penstock.fabric.state import port_at as line_at
-    from penstock.fabric.switch import pause_port, resume_port
     from penstock.vswitch.dataplane.parse import parse
     from penstock.vswitch.dataplane.state import LEVELS, byte_at
     from penstock.vswitch.memory.layout import bytes_at, memcpy, mixed, word_from
@@ -80,9 +80,9 @@ def push_out(emulation):
 def free_any(emulation, pkt):
     """Free a packet or a control frame."""
     if pkt.kind >= CONTROL:
-        give_frame(emulation.engine, pkt)
+        free_frame(emulation.engine, pkt)
     else:
-        give_packet(emulation.engine, pkt)
+        free_packet(emulation.engine, pkt)
 
 
 def pack(wire, pkt):
@@ -194,7 +194,7 @@ def accept(emulation, trunk, length):
         trunk.heard = wire.sequence
         return True
     count_missing(trunk, wire.sequence)
-    pkt = take_frame(emulation.engine) if control else take_packet(emulation.engine)
+    pkt = alloc_frame(emulation.engine) if control else alloc_packet(emulation.engine)
     unpack(wire, pkt)
     memcpy(state_of(emulation, pkt), bytes_at(trunk.scratch, start + wire_bytes()), state)
     if control == 0:
@@ -203,7 +203,7 @@ def accept(emulation, trunk, length):
         carried.length = body
         carried.source = FAR
         if not parse(bytes_of(emulation, pkt), body, 0, carried_key(carried)):
-            give_packet(emulation.engine, pkt)
+            free_packet(emulation.engine, pkt)
             return False
     trunk.came_frames += 1
     append(emulation, trunk, line, pkt)

@@ -124,7 +124,7 @@ def _pcapng(data: bytes, name: str) -> Iterator[tuple[int, bytes]]:
 
 
 def as_records(frames: list[tuple[int, bytes]]) -> bytearray:
-    """What the port replays: times from the first frame on, never backwards."""
+    """The records that the port replays: time since the first frame (ns), never decreasing, length, frame."""
     out = bytearray()
     latest = 0
     for time, frame in frames:

@@ -1,4 +1,4 @@
-"""The network that a switch with a scheme of the simulator is: a host for every port, and the switch, or several of them."""
+"""The network of a switch that runs a scheme of the simulator: a host for every port, and the switch, or several of them."""
 
 import re
 import time
@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from penstock.composition import Composition, Scheme, declared, parse
-from penstock.errors import SpecError, nearest
+from penstock.errors import SpecError
+from penstock.inputs import known_keys, whole
 from penstock.sim.config import HostConfig, Measure
 from penstock.sim.simulate import Runner
 from penstock.topology.graph import Topology, make_links
@@ -18,6 +19,7 @@ from penstock.workload.flows import Flows
 HEADER = 48  # of the simulator's packets; only schemes that look at payloads care
 PLACE_KEYS = ("name", "rate", "delay", "node")
 LINK_KEYS = ("between", "rate", "delay", "ends")
+MOST_NODES = 64
 SWITCH_HOOKS = {"admit", "choose_path", "choose_queue", "choose_voq", "on_control", "on_dequeue", "on_enqueue", "on_timer"}
 SENDER_HOOKS = {"on_ack", "on_finish", "on_start"}
 SENDER_VERBS = re.compile(r"\b(flow_of|hold_flow|repace|set_rate)\(")
@@ -54,16 +56,16 @@ def network(places: Sequence[Mapping[str, Any]], links: Sequence[Mapping[str, An
         raise SpecError("a switch with a scheme needs its ports from the beginning: give at least one [[port]]")
     hosts, rows, nodes = len(places), [], {0}
     for i, place in enumerate(places):
-        known(place, PLACE_KEYS, f"port {i + 1}")
-        node = number(place.get("node", 0), f"port {i + 1}.node")
+        known_keys(place, PLACE_KEYS, f"port {i + 1}.")
+        node = whole(place.get("node", 0), f"port {i + 1}.node", 0, MOST_NODES - 1)
         nodes.add(node)
         rows.append((i, hosts + node, *line(place, f"port {i + 1}")))
     for i, link in enumerate(links):
-        known(link, LINK_KEYS, f"link {i + 1}")
+        known_keys(link, LINK_KEYS, f"link {i + 1}.")
         ends = link.get("between")
         if not isinstance(ends, (list, tuple)) or len(ends) != 2:
             raise SpecError(f"link {i + 1}.between = {ends!r}: must be two nodes, such as [0, 1]")
-        a, b = (number(end, f"link {i + 1}.between") for end in ends)
+        a, b = (whole(end, f"link {i + 1}.between", 0, MOST_NODES - 1) for end in ends)
         nodes |= {a, b}
         rows.append((hosts + a, hosts + b, *line(link, f"link {i + 1}")))
     if nodes != set(range(len(nodes))):
@@ -80,18 +82,6 @@ def network(places: Sequence[Mapping[str, Any]], links: Sequence[Mapping[str, An
         tier=np.repeat([0, 1], [hosts, switches]),
         params={"file": "switch"},
     )
-
-
-def known(table: Mapping[str, Any], keys: tuple[str, ...], where: str) -> None:
-    for key in table:
-        if key not in keys:
-            raise SpecError(f"{where}.{key}: unknown key{nearest(key, keys)}")
-
-
-def number(value: Any, where: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 64:
-        raise SpecError(f"{where} = {value!r}: must be a whole number from 0 to 63")
-    return value
 
 
 def line(table: Mapping[str, Any], where: str) -> tuple[int, int]:
