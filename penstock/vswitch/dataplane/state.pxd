@@ -145,10 +145,6 @@ cdef struct Worker:
     int32_t index, workers
     Worker* peers[4]        # all, in order
     int32_t wanted          # Python wants the loop to return
-    WorkerFunction turn     # the loop's work; whether there was any
-    WorkerFunction idle_time, has_pending   # how many ns it may sleep; whether there is work all the same
-    void* scheme            # the Emulation of a worker that runs a scheme of the simulator
-    int64_t until           # ns: then the loop returns
     int32_t mode, doorbells, burst, epoll
     int64_t th_goal, th_over, th_net, spin_ns, idle_ns
     int32_t port_count, address_count, timer_count, timer_room, broken_off
@@ -172,6 +168,10 @@ cdef struct Worker:
     Mirror* mirrors
     char header[128]
     Key key
+    WorkerFunction turn     # the loop's work; whether there was any
+    WorkerFunction idle_time, has_pending   # how many ns it may sleep; whether there is work all the same
+    void* scheme            # the Emulation of a worker that runs a scheme of the simulator
+    int64_t until           # ns: then the loop returns
 
 cdef inline Flow* no_flow() noexcept nogil: return NULL
 cdef inline TxQueue* new_txqs(int64_t n) noexcept: return <TxQueue*>lines(n * sizeof(TxQueue))

@@ -6,6 +6,9 @@ from penstock.vswitch.dataplane.parse cimport parse
 from penstock.vswitch.dataplane.receiver cimport SAMPLE_NS, measure, open_flow, pace
 from penstock.vswitch.ports.base cimport complete_copy
 
+cdef extern from "copy.h" nogil:
+    void copy_bytes(void* to, const void* source, size_t n)
+
 cdef enum:
     AT_ONCE = 32            # buffers taken or given back
     ADMITTED = -1           # instead of a reason to drop a frame

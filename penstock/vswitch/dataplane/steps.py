@@ -29,7 +29,7 @@ if not cython.compiled:
         same_key,
         view_of,
     )
-    from penstock.vswitch.dataplane.steps import ADMITTED, AT_ONCE
+    from penstock.vswitch.dataplane.steps import ADMITTED, AT_ONCE, copy_bytes
     from penstock.vswitch.memory.layout import EMPTY, bring_line, buffer_of, bytes_at, descriptor, length_of, memcpy
     from penstock.vswitch.memory.rings import give_some, push, take_some
     from penstock.vswitch.ports.base import complete_copy
@@ -105,7 +105,7 @@ def copy_frame(worker, port, flow, word, size):
     if port.prefix or to.prefix:
         copy_with_prefix(worker, port, to, frame, to_frame, length)
     else:
-        memcpy(to_frame, worker.header, min(length, HEADER))
+        copy_bytes(to_frame, worker.header, min(length, HEADER))
         if length > HEADER:
             memcpy(to_frame + HEADER, frame + HEADER, length - HEADER)
     if push(into, flow_end(flow), descriptor(place, size)):
@@ -126,7 +126,7 @@ def copy_with_prefix(worker, port, to, frame, to_frame, length):
         else:
             memset(to_frame, 0, to.prefix)
         to_frame += to.prefix
-    memcpy(to_frame, worker.header, min(length, HEADER))
+    copy_bytes(to_frame, worker.header, min(length, HEADER))
     if length > HEADER:
         memcpy(to_frame + HEADER, frame + HEADER, length - HEADER)
     if port.prefix > to.prefix:
