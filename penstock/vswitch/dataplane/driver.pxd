@@ -5,7 +5,7 @@ from penstock.vswitch.dataplane.neighbours cimport SOLICITATION_BYTES, answer_ad
 from penstock.vswitch.dataplane.parse cimport parse
 from penstock.vswitch.dataplane.flowtable cimport hash_of, owner_of
 from penstock.vswitch.dataplane.schedule cimport activate, take_head, pause_txq
-from penstock.vswitch.dataplane.worker cimport next_word
+from penstock.vswitch.dataplane.steps cimport next_word
 from penstock.vswitch.dataplane.flowmap cimport Names, add_name, copy_key, find_name, free_names, make_names, name_at, remove_name
 from penstock.vswitch.dataplane.overlay cimport receive_control, may_send, note_received, note_sent, overlay_turn, taken_from, send_pause, FIRST_LIMIT, LEASE_NS
 from penstock.vswitch.dataplane.receiver cimport LEAST_NS, MOST_NS

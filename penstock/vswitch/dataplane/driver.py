@@ -90,7 +90,7 @@ if not cython.compiled:
         txq_at,
         whole,
     )
-    from penstock.vswitch.dataplane.worker import next_word
+    from penstock.vswitch.dataplane.steps import next_word
     from penstock.vswitch.memory.layout import (
         CLOSED,
         ENDLESS,

@@ -14,7 +14,6 @@ if not cython.compiled:
         PFC,
         TOO_LONG,
         WAITS,
-        flow_at,
         no_flow,
         port_at,
     )
@@ -27,11 +26,10 @@ def deliver(worker, port, txq, word, now):
 
     A frame that waits stays in its transmit queue until `txq.until`, or until the port's `paused_until`.
     """
-    number = classify(worker, port, txq, word, now)
-    if number < 0:
-        return reject(worker, port, txq, word, -1 - number, now)
-    flow = flow_at(worker, number)
-    txq.last = number + 1
+    flow = classify(worker, port, txq, word, now)
+    if not flow:
+        return reject(worker, port, txq, word, worker.reason, now)
+    txq.last = flow.number + 1
     to = port_at(worker, flow.target)
     size = length_of(word) - port.prefix + to.prefix
     reason = admit(worker, port, txq, flow, size, now)

@@ -172,6 +172,7 @@ cdef struct Worker:
     WorkerFunction idle_time, has_pending   # how many ns it may sleep; whether there is work all the same
     void* scheme            # the Emulation of a worker that runs a scheme of the simulator
     int64_t until           # ns: then the loop returns
+    int32_t reason          # why the last frame that classify() gave no flow has none
 
 cdef inline Flow* no_flow() noexcept nogil: return NULL
 cdef inline TxQueue* new_txqs(int64_t n) noexcept: return <TxQueue*>lines(n * sizeof(TxQueue))

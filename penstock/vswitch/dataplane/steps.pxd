@@ -1,5 +1,5 @@
 from penstock.vswitch.dataplane.state cimport *
-from penstock.vswitch.memory.rings_inline cimport give, give_some, push, slot_of, take, take_ring, take_some
+from penstock.vswitch.memory.rings_inline cimport find_queue, give, give_ring, give_some, is_open, pop, push, slot_of, take, take_ring, take_some
 from penstock.vswitch.dataplane.flowtable cimport find_flow, new_flow
 from penstock.vswitch.dataplane.mirror cimport mirror_frame
 from penstock.vswitch.dataplane.parse cimport parse
@@ -13,7 +13,8 @@ cdef enum:
     AT_ONCE = 32            # buffers taken or given back
     ADMITTED = -1           # instead of a reason to drop a frame
 
-cdef int64_t classify(Worker* worker, SwitchPort* port, TxQueue* txq, uint64_t word, int64_t now) noexcept nogil
+cdef uint64_t next_word(View* view, TxQueue* txq, int side, int64_t number) noexcept nogil
+cdef Flow* classify(Worker* worker, SwitchPort* port, TxQueue* txq, uint64_t word, int64_t now) noexcept nogil
 cdef Flow* last_flow(Worker* worker, TxQueue* txq, Key* key) noexcept nogil
 cdef char* frame_in(View* view, SwitchPort* port, uint64_t word) noexcept nogil
 cdef int64_t admit(Worker* worker, SwitchPort* port, TxQueue* txq, Flow* flow, int64_t size, int64_t now) noexcept nogil

@@ -1,6 +1,6 @@
-"""The steps of forwarding a frame: classify it by its flow, admit it to the flow's queue, copy it, account for it.
+"""The steps of forwarding a frame: take it, classify it by its flow, admit it to the flow's queue, copy it, account for it.
 
-setup.py inlines them into forward.deliver.
+setup.py inlines them into worker.serve_queue and forward.deliver.
 """
 
 import cython
@@ -27,35 +27,54 @@ if not cython.compiled:
         no_flow,
         port_at,
         same_key,
+        txq_end,
         view_of,
     )
     from penstock.vswitch.dataplane.steps import ADMITTED, AT_ONCE, copy_bytes
     from penstock.vswitch.memory.layout import EMPTY, bring_line, buffer_of, bytes_at, descriptor, length_of, memcpy
-    from penstock.vswitch.memory.rings import give_some, push, take_some
+    from penstock.vswitch.memory.rings import find_queue, give_some, is_open, pop, push, take_some
     from penstock.vswitch.ports.base import complete_copy
 
 
+def next_word(view, txq, side, number):
+    """The next word of a queue that the other side fills, or zero."""
+    if not txq.known:
+        if not is_open(view, side, number):  # its last word has been answered already
+            return 0
+        if not find_queue(view, txq_end(txq), side, number):
+            return 0
+        txq.known = 1
+    return pop(view, txq_end(txq))
+
+
 def classify(worker, port, txq, word, now):
-    """Copy the header of a frame and find its flow, or begin one: the flow's number; or, less than zero, -1 minus a reason."""
+    """Copy the header of a frame and find its flow, or begin one; NULL: it has none, for `worker.reason`."""
     view = view_of(port)
     buffer = buffer_of(word)
     length = length_of(word)
     if buffer < 0 or buffer >= view.buffers or length == 0 or length > view.buffer_bytes:
         view.protocol_errors += 1
-        return -1 - BAD_DESCRIPTOR
+        worker.reason = BAD_DESCRIPTOR
+        return no_flow()
     frame = frame_in(view, port, word)
     memcpy(worker.header, frame, 64)  # a region is longer than its buffers; parse() keeps to the length
     if length > 64:
         memcpy(worker.header + 64, frame + 64, HEADER - 64)
     key = key_of(worker)
     if not parse(worker.header, length - port.prefix, port.serial, key):
-        return -1 - MALFORMED
+        worker.reason = MALFORMED
+        return no_flow()
     flow = last_flow(worker, txq, key)
-    if not flow:
-        flow = find_flow(worker, key)
-    if not flow:
-        return new_flow(worker, port, key, now)
-    return flow.number
+    if flow:
+        return flow
+    flow = find_flow(worker, key)
+    if flow:
+        return flow
+    number = new_flow(worker, port, key, now)
+    if number < 0:
+        worker.reason = -1 - number
+        return no_flow()
+    return flow_at(worker, number)
 
 
 def last_flow(worker, txq, key):

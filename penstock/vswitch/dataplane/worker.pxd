@@ -1,7 +1,7 @@
 from penstock.vswitch.dataplane.state cimport *
-from penstock.vswitch.memory.rings_inline cimport pop, find_queue, is_open, answer_bell, ring_bell, slot_of, give_ring, give
+from penstock.vswitch.memory.rings_inline cimport answer_bell, find_queue, give, give_ring, give_some, is_open, pop, ring_bell, slot_of
 from penstock.vswitch.dataplane.forward cimport deliver
-from penstock.vswitch.dataplane.steps cimport return_buffers
+from penstock.vswitch.dataplane.steps_inline cimport next_word, return_buffers
 from penstock.vswitch.dataplane.flowtable cimport age
 from penstock.vswitch.dataplane.schedule cimport activate, take_head, pause_txq, release
 
@@ -24,5 +24,4 @@ cdef void prefetch_heads(Worker* worker, SwitchPort* port, int64_t level) noexce
 cdef int64_t scan(SwitchPort* port) noexcept nogil
 cdef int64_t serve(Worker* worker, SwitchPort* port, int64_t now) noexcept nogil
 cdef int64_t serve_queue(Worker* worker, SwitchPort* port, int64_t level, int64_t budget, int64_t now) noexcept nogil
-cdef uint64_t next_word(View* view, TxQueue* txq, int side, int64_t number) noexcept nogil
 cdef void ring_doorbells(SwitchPort* port) noexcept nogil

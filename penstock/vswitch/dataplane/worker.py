@@ -39,7 +39,7 @@ if not cython.compiled:
         view_of,
         wanted_of,
     )
-    from penstock.vswitch.dataplane.steps import return_buffers
+    from penstock.vswitch.dataplane.steps import next_word, return_buffers
     from penstock.vswitch.dataplane.worker import MOST_SLEEP_NS
     from penstock.vswitch.memory.layout import (
         CLOSED,
@@ -62,7 +62,7 @@ if not cython.compiled:
         weight_of,
         word_at,
     )
-    from penstock.vswitch.memory.rings import answer_bell, find_queue, is_open, pop, ring_bell, slot_of
+    from penstock.vswitch.memory.rings import answer_bell, is_open, ring_bell, slot_of
 
 
 def loop(worker, until):
@@ -282,17 +282,6 @@ def scan(port):
             activate(port, number)
             found += 1
     return found
-
-
-def next_word(view, txq, side, number):
-    """The next word of a queue that the other side fills, or zero."""
-    if not txq.known:
-        if not is_open(view, side, number):  # its last word has been answered already
-            return 0
-        if not find_queue(view, txq_end(txq), side, number):
-            return 0
-        txq.known = 1
-    return pop(view, txq_end(txq))
 
 
 def serve(worker, port, now):

@@ -8,7 +8,7 @@ from penstock.vswitch.dataplane.flowtable cimport find_flow, new_flow, owner_of
 from penstock.vswitch.dataplane.parse cimport parse
 from penstock.vswitch.memory.rings_inline cimport push, open_queue, take, give, take_ring, give_ring, take_buffer, give_buffer, slot_of
 from penstock.vswitch.dataplane.schedule cimport activate, take_head
-from penstock.vswitch.dataplane.worker cimport next_word
+from penstock.vswitch.dataplane.steps cimport next_word
 
 cdef void run_host(Emulation* emulation, Endpoint* endpoint) noexcept nogil
 cdef void arrive(Emulation* emulation, Endpoint* endpoint) noexcept nogil

@@ -49,7 +49,7 @@ if not cython.compiled:
         txq_at,
         view_of,
     )
-    from penstock.vswitch.dataplane.worker import next_word
+    from penstock.vswitch.dataplane.steps import next_word
     from penstock.vswitch.memory.layout import (
         CLOSED,
         buffer_of,
