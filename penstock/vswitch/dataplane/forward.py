@@ -32,14 +32,14 @@ def deliver(worker, port, txq, word, now):
     txq.last = flow.number + 1
     to = port_at(worker, flow.target)
     size = length_of(word) - port.prefix + to.prefix
-    reason = admit(worker, port, txq, flow, size, now)
+    reason = admit(worker, port, txq, to, flow, size, now)
     if reason == ADMITTED:
-        reason = copy_frame(worker, port, flow, word, size)
+        reason = copy_frame(worker, port, to, flow, word, size)
     if reason == TOO_LONG:
         return drop(worker, port, txq, flow, word, TOO_LONG)
     if reason != ADMITTED:
         return backpressure(worker, port, txq, flow, word, reason, now)
-    account(worker, port, txq, flow, word, size, now)
+    account(worker, port, txq, to, flow, word, size, now)
     return DELIVERED
 
 

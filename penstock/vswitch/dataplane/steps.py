@@ -25,7 +25,6 @@ if not cython.compiled:
         key_of,
         memset,
         no_flow,
-        port_at,
         same_key,
         txq_end,
         view_of,
@@ -90,12 +89,12 @@ def frame_in(view, port, word):
     return bytes_at(view.buffer[0], buffer_of(word) * view.buffer_bytes) + port.prefix
 
 
-def admit(worker, port, txq, flow, size, now):
+def admit(worker, port, txq, to, flow, size, now):
     """Whether the receive queue of a flow has room for a frame of `size` bytes: ADMITTED, TOO_LONG, NO_BUFFER or FULL.
 
     A queue is full above th_net; one that has been full is so until it is below th_over.
     """
-    into = view_of(port_at(worker, flow.target))
+    into = view_of(to)
     if size > into.buffer_bytes:
         return TOO_LONG
     if not flow.open and not open_flow(worker, flow, into):
@@ -108,12 +107,11 @@ def admit(worker, port, txq, flow, size, now):
     return ADMITTED
 
 
-def copy_frame(worker, port, flow, word, size):
+def copy_frame(worker, port, to, flow, word, size):
     """Copy a frame into a receive buffer and append it to the queue of its flow: ADMITTED, or NO_BUFFER.
 
     The first HEADER bytes come from the worker's own copy, which the flow was chosen by.
     """
-    to = port_at(worker, flow.target)
     into = view_of(to)
     place = receive_buffer(to)
     if place < 0:
@@ -152,15 +150,16 @@ def copy_with_prefix(worker, port, to, frame, to_frame, length):
         complete_copy(frame - port.prefix, to_frame, length)
 
 
-def account(worker, port, txq, flow, word, size, now):
+def account(worker, port, txq, to, flow, word, size, now):
     """Count a delivered frame of `size` bytes, return its transmit buffer, and pace its transmit queue."""
-    to = port_at(worker, flow.target)
     length = length_of(word)
     if worker.mirrors:
         mirror_frame(worker, port, txq, flow, frame_in(view_of(port), port, word), length - port.prefix)
     give_back(port, buffer_of(word))
+    queued = flow.sent - flow.consumed + size
     flow.sent += size
-    flow.longest = max(flow.longest, flow.sent - flow.consumed)
+    if queued > flow.longest:
+        flow.longest = queued
     flow.used_at = now
     flow.frames += 1
     port.received_frames += 1
