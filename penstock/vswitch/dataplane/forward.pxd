@@ -1,12 +1,12 @@
 from penstock.vswitch.dataplane.state cimport *
 from penstock.vswitch.dataplane.mirror cimport mirror_drop, mirror_frame
+from penstock.vswitch.dataplane.buffers cimport AT_ONCE, return_buffers, take_buffers
 from penstock.vswitch.dataplane.flowtable cimport find_flow, new_flow
 from penstock.vswitch.dataplane.parse cimport parse
 from penstock.vswitch.dataplane.receiver cimport SAMPLE_NS, UNKNOWN_NS, measure, open_flow, pace, pause_time
-from penstock.vswitch.dataplane.steps_inline cimport (
-    ADMITTED, AT_ONCE, account, admit, classify, copy_frame, copy_with_prefix, frame_in, give_back, last_flow, receive_buffer, return_buffers
-)
-from penstock.vswitch.memory.rings_inline cimport give, give_some, push, slot_of, take, take_ring, take_some
+from penstock.vswitch.dataplane.steps_inline cimport ADMITTED, account, admit, classify, copy_frame, copy_with_prefix, frame_in, give_back
+from penstock.vswitch.dataplane.steps_inline cimport last_flow, receive_buffer
+from penstock.vswitch.memory.rings_inline cimport push, slot_of, take, take_ring
 from penstock.vswitch.ports.base cimport complete_copy
 
 cdef int64_t deliver(Worker* worker, SwitchPort* port, TxQueue* txq, uint64_t word, int64_t now) noexcept nogil

@@ -1,5 +1,6 @@
 from penstock.vswitch.dataplane.state cimport *
-from penstock.vswitch.memory.rings_inline cimport find_queue, give, give_ring, give_some, is_open, pop, push, slot_of, take, take_ring, take_some
+from penstock.vswitch.memory.rings_inline cimport find_queue, give, give_ring, is_open, pop, push, slot_of, take, take_ring
+from penstock.vswitch.dataplane.buffers cimport AT_ONCE, return_buffers, take_buffers
 from penstock.vswitch.dataplane.flowtable cimport find_flow, new_flow
 from penstock.vswitch.dataplane.mirror cimport mirror_frame
 from penstock.vswitch.dataplane.parse cimport parse
@@ -10,7 +11,6 @@ cdef extern from "copy.h" nogil:
     void copy_bytes(void* to, const void* source, size_t n)
 
 cdef enum:
-    AT_ONCE = 32            # buffers taken or given back
     ADMITTED = -1           # instead of a reason to drop a frame
 
 cdef uint64_t next_word(View* view, TxQueue* txq, int side, int64_t number) noexcept nogil
@@ -23,4 +23,3 @@ cdef void copy_with_prefix(Worker* worker, SwitchPort* port, SwitchPort* to, cha
 cdef void account(Worker* worker, SwitchPort* port, TxQueue* txq, SwitchPort* to, Flow* flow, uint64_t word, int64_t size, int64_t now) noexcept nogil
 cdef int64_t receive_buffer(SwitchPort* port) noexcept nogil
 cdef void give_back(SwitchPort* port, int64_t buffer) noexcept nogil
-cdef void return_buffers(SwitchPort* port) noexcept nogil

@@ -6,6 +6,7 @@ setup.py inlines them into worker.serve_queue and forward.deliver.
 import cython
 
 if not cython.compiled:
+    from penstock.vswitch.dataplane.buffers import AT_ONCE, return_buffers, take_buffers
     from penstock.vswitch.dataplane.flowtable import find_flow, new_flow
     from penstock.vswitch.dataplane.mirror import mirror_frame
     from penstock.vswitch.dataplane.parse import parse
@@ -29,9 +30,9 @@ if not cython.compiled:
         txq_end,
         view_of,
     )
-    from penstock.vswitch.dataplane.steps import ADMITTED, AT_ONCE, copy_bytes
-    from penstock.vswitch.memory.layout import EMPTY, bring_line, buffer_of, bytes_at, descriptor, length_of, memcpy
-    from penstock.vswitch.memory.rings import find_queue, give_some, is_open, pop, push, take_some
+    from penstock.vswitch.dataplane.steps import ADMITTED, copy_bytes
+    from penstock.vswitch.memory.layout import EMPTY, buffer_of, bytes_at, descriptor, length_of, memcpy
+    from penstock.vswitch.memory.rings import find_queue, is_open, pop, push
     from penstock.vswitch.ports.base import complete_copy
 
 
@@ -175,15 +176,8 @@ def account(worker, port, txq, to, flow, word, size, now):
 
 def receive_buffer(port):
     """A free receive buffer, or EMPTY.  Several are taken at once; those left at the end of the turn are returned."""
-    if port.taken_count == 0:
-        view = view_of(port)
-        count = take_some(view.buffer_stack[1], view.buffer_next[1], view.buffers, port.taken, port.refill)
-        if count <= 0:
-            return EMPTY
-        for i in range(count):
-            bring_line(bytes_at(view.buffer[1], port.taken[i] * view.buffer_bytes))
-        port.taken_count = count
-        port.refill = min(2 * port.refill, AT_ONCE)
+    if port.taken_count == 0 and not take_buffers(port):
+        return EMPTY
     port.taken_count -= 1
     return port.taken[port.taken_count]
 
@@ -194,16 +188,3 @@ def give_back(port, buffer):
     port.emptied_count += 1
     if port.emptied_count == AT_ONCE:
         return_buffers(port)
-
-
-def return_buffers(port):
-    """Return the emptied transmit buffers of a port to its region, and the receive buffers that were taken and not used."""
-    view = view_of(port)
-    if port.emptied_count:
-        give_some(view.buffer_stack[0], view.buffer_next[0], port.emptied, port.emptied_count)
-        port.emptied_count = 0
-    if port.taken_count:
-        give_some(view.buffer_stack[1], view.buffer_next[1], port.taken, port.taken_count)
-        if 2 * port.taken_count > port.refill:
-            port.refill = max(4, port.refill // 2)
-        port.taken_count = 0

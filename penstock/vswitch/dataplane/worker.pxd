@@ -1,7 +1,8 @@
 from penstock.vswitch.dataplane.state cimport *
-from penstock.vswitch.memory.rings_inline cimport answer_bell, find_queue, give, give_ring, give_some, is_open, pop, ring_bell, slot_of
+from penstock.vswitch.memory.rings_inline cimport answer_bell, find_queue, give, give_ring, is_open, pop, ring_bell, slot_of
 from penstock.vswitch.dataplane.forward cimport deliver
-from penstock.vswitch.dataplane.steps_inline cimport next_word, return_buffers
+from penstock.vswitch.dataplane.buffers cimport return_buffers
+from penstock.vswitch.dataplane.steps_inline cimport next_word
 from penstock.vswitch.dataplane.flowtable cimport age
 from penstock.vswitch.dataplane.schedule cimport activate, take_head, pause_txq, release
 

@@ -6,6 +6,7 @@ A worker serves the transmit queues of the ports at home with it, and delivers t
 import cython
 
 if not cython.compiled:
+    from penstock.vswitch.dataplane.buffers import return_buffers
     from penstock.vswitch.dataplane.flowtable import age
     from penstock.vswitch.dataplane.forward import deliver
     from penstock.vswitch.dataplane.schedule import activate, pause_txq, release, take_head
@@ -39,7 +40,7 @@ if not cython.compiled:
         view_of,
         wanted_of,
     )
-    from penstock.vswitch.dataplane.steps import next_word, return_buffers
+    from penstock.vswitch.dataplane.steps import next_word
     from penstock.vswitch.dataplane.worker import MOST_SLEEP_NS
     from penstock.vswitch.memory.layout import (
         CLOSED,

@@ -10,8 +10,8 @@ if not cython.compiled:
     from penstock.fabric.state import KEY_BITS, NEVER, NO_PACKET, node_at
     from penstock.fabric.state import port_at as line_at
     from penstock.sim.core.engine import has_work, process
+    from penstock.vswitch.dataplane.buffers import return_buffers
     from penstock.vswitch.dataplane.state import UP, port_at
-    from penstock.vswitch.dataplane.steps import return_buffers
     from penstock.vswitch.dataplane.worker import (
         MOST_SLEEP_NS,
         age_some,
