@@ -1,5 +1,9 @@
 """Every .py beside a .pxd becomes an extension module; schemes get their .pxd from what they declare; leaf helpers are inlined.
 
+Generated files lie beside their sources and are not tracked: *.c, *_inline.pxd, schemes/*.pxd, *.pyi.  Rebuild what has changed:
+
+    python setup.py -q build_ext --inplace
+
 PENSTOCK_CFLAGS replaces the compiler flags.  Checked build (index checks and sanitizers):
 PENSTOCK_CFLAGS="-O1 -g -w -fno-wrapv -ffp-contract=off -DPENSTOCK_CHECK -fsanitize=address,undefined"
 """
@@ -8,7 +12,9 @@ import ast
 import importlib.util
 import os
 import re
+import sys
 from pathlib import Path
+from types import ModuleType
 
 from Cython.Build import cythonize
 from setuptools import Extension, setup
@@ -17,6 +23,13 @@ from setuptools.command.build_ext import build_ext
 os.chdir(Path(__file__).parent)
 ROOT = Path("penstock")
 INLINE = [ROOT / "fabric/queueing", ROOT / "fabric/line", ROOT / "vswitch/memory/rings", ROOT / "vswitch/dataplane/steps"]
+HEADERS = [
+    ROOT / "fabric/state.h",
+    ROOT / "vswitch/memory/shared.h",
+    ROOT / "vswitch/memory/guard.h",
+    ROOT / "vswitch/dataplane/copy.h",
+]
+INCLUDE = [ROOT / "fabric", ROOT / "vswitch/memory", ROOT / "vswitch/dataplane"]
 DIRECTIVES = {
     "infer_types": True,
     "boundscheck": False,
@@ -33,6 +46,15 @@ def write_if_changed(path: Path, text: str) -> None:
         path.write_text(text)
 
 
+def load(path: Path) -> ModuleType:
+    """A module loaded by itself: its package is not built yet."""
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    assert spec is not None and spec.loader is not None
+    sys.modules[path.stem] = module = importlib.util.module_from_spec(spec)  # where its dataclasses look for it
+    spec.loader.exec_module(module)
+    return module
+
+
 def write_inline(module: Path) -> None:
     """x.py + x.pxd -> x_inline.pxd: the same functions with their bodies, for others to cimport."""
     source = module.with_suffix(".py").read_text()
@@ -46,51 +68,75 @@ def write_inline(module: Path) -> None:
     write_if_changed(module.with_name(module.name + "_inline.pxd"), "\n".join(out) + "\n")
 
 
-def declarations():
-    """penstock.composition.declare, loaded alone: the package itself is not built yet."""
-    spec = importlib.util.spec_from_file_location("declare", ROOT / "composition/declare.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module.Declarations
-
-
-def write_types() -> None:
-    Declarations = declarations()
+def write_scheme_types() -> None:
+    """The .pxd of every scheme, from what it declares."""
+    Declarations = load(ROOT / "composition/declare.py").Declarations
     for path in sorted((ROOT / "schemes").glob("[!_]*.py")):
         write_if_changed(path.with_suffix(".pxd"), Declarations(path).pxd())
 
 
+def compiled_files() -> list[Path]:
+    """The modules that are compiled: every .py beside a .pxd."""
+    return sorted(path for path in ROOT.rglob("*.py") if path.with_suffix(".pxd").exists())
+
+
+def write_stubs() -> None:
+    """The .pyi of every compiled module but schemes, from which Python code imports nothing."""
+    stub = load(Path("tools/stubs.py")).stub
+    for path in compiled_files():
+        if path.parent != ROOT / "schemes":
+            write_if_changed(path.with_suffix(".pyi"), stub(path))
+
+
 class ParallelBuild(build_ext):
-    """Compiles on all cores unless told otherwise."""
+    """Cython, then the C compiler, on all cores; -j says otherwise.  Only what has changed is done again."""
 
     def finalize_options(self) -> None:
         super().finalize_options()
-        self.parallel = self.parallel or os.cpu_count()
+        self.parallel = self.parallel or os.cpu_count() or 1
+
+    def run(self) -> None:
+        translated = cythonize(
+            self.extensions,
+            language_level=3,
+            compiler_directives=DIRECTIVES,
+            nthreads=int(self.parallel),
+            emit_linenums="-g" in FLAGS,
+            force=bool(self.force),
+            quiet=True,
+        )
+        c_files = {extension.name: extension.sources for extension in translated}
+        for extension in self.extensions:
+            extension.sources = c_files[extension.name]
+        if self.inplace and not self.force:
+            self.extensions = [extension for extension in self.extensions if self.outdated(extension)]
+        super().run()
+
+    def outdated(self, extension: Extension) -> bool:
+        """Whether a module that was built in place is older than its C; setuptools compares with build/lib, which pip removes."""
+        built = Path(self.get_ext_fullpath(extension.name))
+        newest = max(Path(source).stat().st_mtime for source in [*extension.sources, *extension.depends])
+        return not built.exists() or built.stat().st_mtime < newest
 
 
-for name in INLINE:
-    write_inline(name)
-write_types()
-sources = sorted(p for p in ROOT.rglob("*.py") if p.with_suffix(".pxd").exists())
-extensions = [
-    Extension(
-        ".".join(p.with_suffix("").parts),
-        [str(p)],
-        include_dirs=[str(ROOT / "fabric"), str(ROOT / "vswitch/memory"), str(ROOT / "vswitch/dataplane")],
-        extra_compile_args=FLAGS,
-        extra_link_args=FLAGS,
-        depends=[str(ROOT / "fabric/state.h"), str(ROOT / "vswitch/memory/shared.h"), str(ROOT / "vswitch/memory/guard.h")],
-    )
-    for p in sources
-]
-setup(
-    cmdclass={"build_ext": ParallelBuild},
-    ext_modules=cythonize(
-        extensions,
-        language_level=3,
-        compiler_directives=DIRECTIVES,
-        nthreads=os.cpu_count() or 1,
-        emit_linenums="-g" in FLAGS,
-        quiet=True,
-    ),
-)
+def main() -> None:
+    for module in INLINE:
+        write_inline(module)
+    write_scheme_types()
+    write_stubs()
+    extensions = [
+        Extension(
+            ".".join(path.with_suffix("").parts),
+            [str(path)],
+            include_dirs=[str(folder) for folder in INCLUDE],
+            extra_compile_args=FLAGS,
+            extra_link_args=FLAGS,
+            depends=[str(header) for header in HEADERS],
+        )
+        for path in compiled_files()
+    ]
+    setup(cmdclass={"build_ext": ParallelBuild}, ext_modules=extensions)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,12 +1,12 @@
-"""From a scheme's plain file to its types: what it declares as data becomes structs, accessors and signatures.
+"""Parses what a scheme file declares and generates its .pxd: structs, accessors, function signatures.
 
     parameters   = {"eta": ("float64", 0.95, "target utilisation (section 3.3)")}   what a user may set: type, default, meaning
     presets      = {"ns3": {"uses": ["pfc:ns3"], "eta": 0.9, "host.ack_priority": "data"}}
-    includes     = ["pfc"]                                          parts that come with it
-    fabric       = {"queues": "queues", "buffer": "unbounded"}      what it asks of the switches: numbers or expressions
+    includes     = ["pfc"]                                          schemes that come with it
+    fabric       = {"queues": "queues", "buffer": "unbounded"}      requests to switches and hosts: numbers or expressions
     structs      = {"entry": {"expires": "time", "queue": "int32"}}                 record types
     port_state   = {"empty": "mask[16]", "flow_table": "entry[queues * table]"}   also packet_, queue_, flow_, node_, scheme_state
-    frame_state  = {"dsts": "int16[32]"}                            what the control frames of the scheme carry
+    frame_state  = {"dsts": "int16[32]"}                            fields of the scheme's control frames
     LIMIT = 3                                                       constants: upper case
 
 An array of more than 256 bytes, or one whose length is an expression of parameters, becomes a pointer to a table that the
@@ -57,7 +57,7 @@ HOOKS = {
     "set_up_node": "node",
     "set_up_port": "node port",
 }
-# who uses a verb needs the hook
+# hook that a scheme needs if it calls a verb
 COMPANIONS = {
     "send_control": "on_control",
     "send_frame": "on_control",
@@ -92,7 +92,7 @@ RENAMED = {"least_gap": "fc_gap"}  # fields of the fabric's structs that had oth
 
 
 class DeclarationError(Exception):
-    """What a scheme file declares cannot be used; `line` is 0 when unknown."""
+    """A mistake in what a scheme file declares; `line` is 0 if unknown."""
 
     def __init__(self, message: str, line: int = 0) -> None:
         super().__init__(message)
@@ -110,7 +110,7 @@ def c_type(kind: str) -> str:
 
 
 class Field:
-    """One field of a record: `size` is that of one element; a table lies elsewhere and is reached by a pointer."""
+    """One field of a record.  size: bytes of one element; table: whether the field is a pointer to memory of its own."""
 
     def __init__(self, name: str, text: str, records: Mapping[str, "Record"]) -> None:
         match = re.fullmatch(r"(\w+)(\*?)(?:\[(.+)\])?", str(text))
@@ -138,7 +138,7 @@ class Field:
 
 
 class Record:
-    """C layout of {"field": "type"}: natural alignment, as the compiler does it."""
+    """C layout of {"field": "type"} with natural alignment, as the compiler lays it out; size and align in bytes."""
 
     def __init__(self, fields: Mapping[str, str], records: Mapping[str, "Record"], pad: int = 8) -> None:
         self.fields: list[Field] = []
@@ -206,7 +206,7 @@ class Declarations:
             raise DeclarationError('includes must be a list of names, such as ["pfc"]', self._values["includes"].lineno)
 
     def _check_hooks(self, tree: ast.Module) -> None:
-        """A misspelt hook would never be called, a frame without a receiver never be obeyed."""
+        """Refuse misspelt hooks, verbs whose hook is missing, and fields under their former names."""
         for f in self.functions:
             if f.name not in HOOKS and re.match(r"(on|set_up)_|(choose_queue|choose_voq|choose_path|admit)", f.name):
                 near = difflib.get_close_matches(f.name, HOOKS, n=1)

@@ -97,7 +97,7 @@ def zeroed(arena: Any, count: int | None, make: Any) -> Any:
 def python_function(name: str, arguments: str, body: str) -> str:
     """A one-line inline function of the .pxd as Python source."""
     plain = ", ".join(a.split()[-1].lstrip("*") for a in arguments.split(",") if a)
-    body = body.replace("&", "")
+    body = re.sub(r"&(?=\w)", "", body)  # address of
     if row := re.search(r"next_row\(worker\.(\w+), sizeof\((\w+)\)\)", body):
         return f"def {name}(worker): worker.{row[1]}.append({row[2]}()); return worker.{row[1]}[-1]\n"
     body = re.sub(r"<(\w+)\*>zeroed\(arena, n, size\)", r"zeroed(arena, n, \1)", body)

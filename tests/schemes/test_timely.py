@@ -1,6 +1,5 @@
 """TIMELY's rates against the transcription of Algorithm 1, completion event by completion event."""
 
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -21,8 +20,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from paper import timely
 
-from penstock import composition as schemes
-from penstock.composition import parse
+from penstock.composition import FOLDER, parse
 from penstock.sim.config import Measure
 from penstock.sim.simulate import simulate
 from penstock.topology import star
@@ -175,10 +173,10 @@ class Alone(dict):
             my_flow=lambda *_: self.mine,
             my_packet=lambda *_: self.stamped,
             whole=int,
-            port_at=lambda *_: SimpleNamespace(ps_per_byte=80),
+            line_rate=lambda *_: 8e12 / 80,
             set_rate=lambda flow, rate: setattr(flow, "pace", rate),
         )
-        exec(Path(schemes.__file__).with_name("timely.py").read_text(), self)
+        exec((FOLDER / "timely.py").read_text(), self)
         self["set_up"](self.me)
         self["on_start"](self.me, self.node, self.flow, None)
 

@@ -153,6 +153,14 @@ def test_a_compiled_file_says_where_its_names_come_from(path):
     assert imported(path) - {"cython"} or path.name in ("state.py",), f"{path.name} imports nothing"
 
 
+@pytest.mark.parametrize("folder", ["fabric", "sim.core"])
+def test_types_are_imported_by_name(folder):
+    """A star is for the types of fabric/state.pxd only."""
+    for name, path in TYPES.items():
+        if name.rpartition(".")[0] == folder:
+            assert set(re.findall(r"from (\S+) cimport \*", path.read_text())) <= {"penstock.fabric.state"}, name
+
+
 @lru_cache
 def scheme_names() -> re.Pattern[str]:
     """All but two that are also words of the field: a first-in-first-out queue, the ECN bit of a header."""

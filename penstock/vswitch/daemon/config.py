@@ -255,9 +255,9 @@ def _join_nodes(switch: Any, ports: Mapping[str, PortTable], links: Any) -> None
                 f'link {i + 1}.ends = {ends!r}: must be the addresses of both nodes, such as ["10.0.0.1:4800", '
                 f'"10.0.0.2:4800"], since [switch] node = {switch.node} runs one of them'
             )
-        port = open_port("udp", local=ends[here], peer=ends[1 - here], headers=False)
+        trunk = open_port("udp", local=ends[here], peer=ends[1 - here], headers=False)
         try:
-            switch.join(link["between"][1 - here], port)
+            switch.join(link["between"][1 - here], trunk)
         except SpecError:
-            port.close()
+            trunk.close()
             raise
