@@ -182,9 +182,15 @@ def test_strict_priorities_above_the_round_robin(scheme):
     assert mean == sorted(mean)
 
 
-def test_the_rest():
+def test_a_lone_flow_finishes_in_the_ideal_time():
     check_alone("dqa")
+
+
+def test_any_number_of_threads_gives_the_same_results():
     check_threads("dqa", {"queues": 4})
+
+
+def test_bad_parameters_are_refused():
     check_bad("dqa", {"queues": 0}, "1..1024")
     check_bad("dqa", {"assignment": "dynamical"}, "dynamic, stochastic, single")
     check_bad("dqa:stochastik", None, "stochastic")

@@ -108,9 +108,15 @@ def test_go_back_n_would_not_do():
     assert complete(flows, arrivals(topo, flows, rows))[1] == 0
 
 
-def test_the_rest():
+def test_a_lone_flow_finishes_in_the_ideal_time():
     check_alone("spray")
+
+
+def test_any_number_of_threads_gives_the_same_results():
     check_threads("spray")
     check_threads("bfc+spray")
     check_threads("floodgate+spray")
+
+
+def test_bad_parameters_are_refused():
     check_bad("spray", {"d": 0}, "1..64")
