@@ -80,11 +80,11 @@ def _whole_rates(bits: int) -> list[int]:
     return rates[max(at - 1, 0) : at + 1]
 
 
-def _format(value: Fraction, units: dict[str, int], keep: tuple[str, ...]) -> str:
+def _format(value: Fraction, units: dict[str, int], keep: tuple[str, ...], separator: str = "") -> str:
     for unit in reversed(keep):
         if abs(value) >= units[unit]:
-            return f"{float(value / Fraction(units[unit])):.6g}{unit}"
-    return f"{float(value):.6g}{keep[0]}"
+            return f"{float(value / Fraction(units[unit])):.6g}{separator}{unit}"
+    return f"{float(value):.6g}{separator}{keep[0]}"
 
 
 def format_time(ps: int | float | Fraction) -> str:
@@ -92,9 +92,9 @@ def format_time(ps: int | float | Fraction) -> str:
     return _format(Fraction(ps), TIME, ("ps", "ns", "us", "ms", "s"))
 
 
-def format_size(size: int | float | Fraction) -> str:
-    """ "12MB" of 12000000."""
-    return _format(Fraction(size), SIZE, ("B", "KB", "MB", "GB"))
+def format_size(size: int | float | Fraction, separator: str = "") -> str:
+    """ "12MB" of 12000000; the separator stands before the unit."""
+    return _format(Fraction(size), SIZE, ("B", "KB", "MB", "GB"), separator)
 
 
 def format_rate(bits_per_second: int | float | Fraction) -> str:

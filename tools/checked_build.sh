@@ -15,7 +15,7 @@ sanitize="-fsanitize=address,undefined"
 flags="-O1 -g -w -fno-wrapv -ffp-contract=off -DPENSTOCK_CHECK $sanitize"
 
 mkdir -p "$folder"
-(cd "$root" && tar --exclude='*.so' --exclude='*.c' --exclude=__pycache__ -cf - penstock setup.py pyproject.toml README.md tools tests) |
+(cd "$root" && tar --exclude='*.so' --exclude='*.c' --exclude=__pycache__ -cf - penstock setup.py pyproject.toml README.md LICENSE tools tests) |
     tar -xf - -C "$folder"
 cd "$folder"
 PENSTOCK_CFLAGS=$flags "$python" setup.py -q build_ext --inplace -j "$(nproc 2>/dev/null || echo 2)" >build.log 2>&1 ||

@@ -1,6 +1,6 @@
-"""Writes what the documentation can be told from the code: docs/schemes.md and the table of figures in README.md.
+"""Writes what the documentation takes from the code: docs/schemes.md, docs/figures.md and the table of papers in README.md.
 
-python tools/docs.py                        # write both again
+python tools/docs.py                        # write all three again
 python tools/docs.py record reproductions   # and note how the reproductions in that folder ended
 python tools/docs.py quickstart runs/quickstart  # and take the picture and the table of README.md from that run
 python tools/docs.py outputs                # and what the Python blocks of README.md print
@@ -12,11 +12,12 @@ import re
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from penstock.composition import available
+from penstock.composition import available, preset_values
 from penstock.composition.declare import OWNERS, Declarations
 from penstock.experiments.registry import EXPERIMENTS
 
@@ -24,6 +25,15 @@ ROOT = Path(__file__).resolve().parents[1]
 RECORD = ROOT / "docs/reproductions.json"
 GENERATED = "<!-- everything below is written by tools/docs.py from the declarations of the schemes -->"
 FIGURES = "<!-- figures: written by tools/docs.py -->", "<!-- end of figures -->"
+PAPERS = "<!-- papers: written by tools/docs.py -->", "<!-- end of papers -->"
+# folder of penstock/experiments -> paper, schemes
+PAPER = {
+    "bfc": ("Backpressure Flow Control (BFC), NSDI 2022", "`bfc`, `dqa`, `ideal_fq`, `window_cap`"),
+    "floodgate": ("Floodgate: Taming Incast in Datacenter Networks, CoNEXT 2021", "`floodgate`, `pfc_tagged`"),
+    "backdraft": ("Backdraft: a Lossless Virtual Switch, NSDI 2022", "`backdraft`, `penstock vswitch`"),
+    "hpcc": ("HPCC: High Precision Congestion Control, SIGCOMM 2019", "`hpcc`, `dcqcn`, `dctcp`, `timely`"),
+    "beyond": ("Floodgate and BFC compared: in none of the papers", "`floodgate`, `bfc`, `hpcc`, `spray`"),
+}
 
 
 def toml(value: Any) -> str:
@@ -71,7 +81,8 @@ def section(name: str, scheme: Declarations) -> str:
     lines = [f"## {name}", "", text, "", *parameters_of(scheme), ""]
     if scheme.presets:
         lines += ["| preset | sets |", "|---|---|"]
-        for preset, values in scheme.presets.items():
+        for preset in scheme.presets:
+            values = preset_values(name, preset)
             lines.append(f"| `{name}:{preset}` | {', '.join(f'`{k} = {toml(v)}`' for k, v in values.items())} |")
         lines.append("")
     facts = list(facts_of(scheme))
@@ -84,35 +95,70 @@ def schemes_page() -> str:
     return head + GENERATED + "\n\n" + "\n".join(section(name, s) for name, s in available().items())
 
 
-# ---- README.md ----
+# ---- docs/figures.md and README.md ----
 
 
 def recorded() -> dict[str, Any]:
     return json.loads(RECORD.read_text()) if RECORD.exists() else {}
 
 
+def counts(verdicts: Mapping[str, int]) -> str:
+    """`9 PASS, 1 DIFFERS`, the most frequent first."""
+    return ", ".join(f"{n} {verdict}" for verdict, n in sorted(verdicts.items(), key=lambda v: -v[1]))
+
+
 def state(entry: dict[str, Any] | None) -> str:
     if not entry:
         return "not yet judged"
-    counts = ", ".join(f"{n} {verdict}" for verdict, n in sorted(entry["verdicts"].items(), key=lambda v: -v[1]))
-    return f"{counts or 'nothing judged'} ({entry['scale']} scale)"
+    scale = "" if entry["scale"] == "paper" else f" ({entry['scale']} scale)"
+    return (counts(entry["verdicts"]) or "nothing judged") + scale
+
+
+def figures_of(paper: str) -> list[str]:
+    return [id for id in EXPERIMENTS if id.startswith(f"{paper}/")]
 
 
 def figures() -> str:
-    """A row per figure."""
+    """A section per paper, a row per figure."""
     record = recorded()
-    lines = ["| figure | what it shows | reproduced by | claims |", "|---|---|---|---|"]
-    for id, experiment in EXPERIMENTS.items():
-        cells = cell(experiment.paper), cell(experiment.title), f"`penstock reproduce {id}`", state(record.get(id))
-        lines.append(f"| {' | '.join(cells)} |")
+    lines: list[str] = []
+    for paper, (title, _) in PAPER.items():
+        lines += [f"## {title}", "", "| id | figure | what it shows | claims |", "|---|---|---|---|"]
+        for id in figures_of(paper):
+            experiment = EXPERIMENTS[id]
+            figure = re.sub(r"^\w+, \w+ \d{4},? ", "", experiment.paper)
+            cells = f"`{id}`", cell(figure), cell(experiment.title), state(record.get(id))
+            lines.append(f"| {' | '.join(cells)} |")
+        lines.append("")
+    return "\n".join(lines).strip()
+
+
+def papers() -> str:
+    """A row per paper, with its figures and claims counted."""
+    record = recorded()
+    lines = ["| paper | schemes | figures and tables | claims |", "|---|---|---|---|"]
+    for paper, (title, schemes) in PAPER.items():
+        ids, verdicts = figures_of(paper), Counter[str]()
+        for id in ids:
+            verdicts.update(record.get(id, {}).get("verdicts", {}))
+        lines.append(f"| {title} | {schemes} | {len(ids)} | {counts(verdicts)} |")
     return "\n".join(lines)
+
+
+def between(path: Path, marks: tuple[str, str], text: str) -> str:
+    """The page with `text` between two marks."""
+    before, rest = path.read_text().split(marks[0])
+    return f"{before}{marks[0]}\n{text}\n{marks[1]}{rest.split(marks[1])[1]}"
+
+
+def figures_page() -> str:
+    """docs/figures.md as it should be."""
+    return between(ROOT / "docs/figures.md", FIGURES, "\n" + figures() + "\n")
 
 
 def readme() -> str:
     """README.md as it should be."""
-    text = (ROOT / "README.md").read_text()
-    before, rest = text.split(FIGURES[0])
-    return f"{before}{FIGURES[0]}\n{figures()}\n{FIGURES[1]}{rest.split(FIGURES[1])[1]}"
+    return between(ROOT / "README.md", PAPERS, papers())
 
 
 def record(folder: Path) -> None:
@@ -163,8 +209,9 @@ def main(arguments: list[str]) -> int:
     elif arguments:
         print(__doc__)
         return 2
-    for path, text in ((ROOT / "docs/schemes.md", schemes_page()), (ROOT / "README.md", readme())):
-        path.write_text(text)
+    pages = {"docs/schemes.md": schemes_page, "docs/figures.md": figures_page, "README.md": readme}
+    for path, page in pages.items():
+        (ROOT / path).write_text(page())
     return 0
 
 

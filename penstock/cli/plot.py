@@ -17,6 +17,9 @@ def command(
     column: Annotated[
         str | None, typer.Option(help="timeseries: buffer_bytes, max_queue_bytes or active_flows.", show_default=False)
     ] = None,
+    clock: Annotated[
+        str | None, typer.Option(help="slowdown: by the clock of the receiver (default) or the sender.", show_default=False)
+    ] = None,
     switch: Annotated[int | None, typer.Option(help="timeseries: one switch, by number.", show_default=False)] = None,
 ) -> None:
     """Draw one figure of one or several runs, at the width of a paper's column.
@@ -32,11 +35,10 @@ def command(
     from penstock.report import plots
 
     plots.check_format(out)
-    options = {
-        name: value for name, value in (("percentile", percentile), ("column", column), ("switch", switch)) if value is not None
-    }
+    given = {"percentile": percentile, "clock": clock, "column": column, "switch": switch}
+    options = {name: value for name, value in given.items() if value is not None}
     for name in options:
-        owner = "slowdown" if name == "percentile" else "timeseries"
+        owner = "slowdown" if name in ("percentile", "clock") else "timeseries"
         if kind.replace("-", "_") != owner:
             raise SpecError(f"--{name}: belongs to penstock plot {owner}, not to {kind}")
     plots.check_kind(kind)

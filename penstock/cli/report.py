@@ -10,6 +10,9 @@ def command(
     runs: Annotated[list[str], typer.Argument(metavar="RUN...", help="Run directories.", show_default=False)],
     out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="The page.")] = Path("report.html"),
     title: Annotated[str, typer.Option(help="Heading of the page.")] = "penstock report",
+    clock: Annotated[
+        str, typer.Option(help="Where a flow's slowdown ends: receiver, or sender with its last acknowledgement.")
+    ] = "receiver",
 ) -> None:
     """Write one self-contained HTML page: comparison, figures, warnings, specs.
 
@@ -23,5 +26,5 @@ def command(
 
     if out.suffix.lower() not in (".html", ".htm"):
         raise SpecError("a report must end in .html", place=str(out))
-    html.write(load(runs), out, title)
+    html.write(load(runs), out, title, clock)
     typer.echo(f"written to {out}")

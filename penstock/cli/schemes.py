@@ -19,7 +19,7 @@ def command(
         penstock schemes bfc
     """
     from penstock.cli._listing import first_line, listing, value
-    from penstock.composition import available
+    from penstock.composition import available, preset_values
     from penstock.errors import SpecError, nearest
 
     found = available()
@@ -41,8 +41,8 @@ def command(
     typer.echo(f"{name}: {scheme.doc}\n")
     if scheme.includes:
         typer.echo(f"brings along: {', '.join(scheme.includes)}   ({scheme.includes[0]} = false leaves it out)")
-    for preset, values in scheme.presets.items():
-        typer.echo(f"{name}:{preset}   " + ", ".join(f"{k} = {value(v)}" for k, v in values.items()))
+    for preset in scheme.presets:
+        typer.echo(f"{name}:{preset}   " + ", ".join(f"{k} = {value(v)}" for k, v in preset_values(name, preset).items()))
     for key, (kind, default, text) in scheme.parameters.items():
         typer.echo(f"  {key} = {value(default)}   ({kind}) {text}")
 

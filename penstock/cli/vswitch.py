@@ -20,9 +20,9 @@ Json = Annotated[bool, typer.Option("--json", help="For a program.")]
 
 
 def _ask(path: str | None, message: dict[str, Any], timeout: float = 15.0) -> dict[str, Any]:
-    from penstock.vswitch.daemon import protocol as messages
+    from penstock.vswitch.daemon import protocol
 
-    return messages.ask(path or messages.default_socket(), message, timeout)
+    return protocol.ask(path or protocol.default_socket(), message, timeout)
 
 
 def _read(spec: Path) -> dict[str, Any]:
@@ -61,14 +61,14 @@ def up(
 
         penstock vswitch up switch.toml
     """
-    from penstock.vswitch.daemon import operations as operating
+    from penstock.vswitch.daemon import operations
     from penstock.vswitch.daemon.server import Daemon
 
     daemon = Daemon(_read(spec), socket)
     for number in (signal.SIGINT, signal.SIGTERM):
         signal.signal(number, lambda *_: daemon.over.set())
     daemon.serve(lambda: typer.echo(f"up: {daemon.path}, mode {daemon.switch.settings['mode']}, ports {', '.join(daemon.ports)}"))
-    for line in operating.lost(daemon.left):
+    for line in operations.lost(daemon.left):
         typer.echo(line)
     typer.echo("down")
 
@@ -125,15 +125,15 @@ def top(
     from rich.live import Live
 
     from penstock.errors import SpecError
-    from penstock.vswitch.client import top as watching
+    from penstock.vswitch.client import top
 
     if plot and plot.suffix not in (".png", ".pdf", ".svg"):
         raise SpecError(f"--plot {plot}: must end in .png, .pdf or .svg")
     with Live(console=Console(), auto_refresh=False) as live:
-        history = watching.watch(socket, interval, seconds, lambda h: live.update(watching.table(h), refresh=True))
+        history = top.watch(socket, interval, seconds, lambda h: live.update(top.table(h), refresh=True))
     if plot:
         try:
-            watching.draw(history).savefig(plot)
+            top.draw(history).savefig(plot)
         except OSError as error:
             raise SpecError(f"--plot {plot}: cannot be written ({error.strerror})") from None
         typer.echo(f"{plot} drawn from {len(history.samples)} samples")
@@ -166,10 +166,11 @@ def capture(
         penstock vswitch capture --port a --drops --for 10 -w drops.pcapng
     """
     from penstock.units import parse_size
-    from penstock.vswitch.client import capture as capturing
+    from penstock.vswitch.client.capture import capture as write_capture
+    from penstock.vswitch.client.capture import line
 
     with _until_told() as over:
-        seen = capturing.capture(
+        seen = write_capture(
             port or (),
             write,
             drops=drops,
@@ -179,7 +180,7 @@ def capture(
             over=over,
             snap=parse_size(snap, "--snap"),
             memory=parse_size(memory, "--memory"),
-            tell=None if write else lambda each: typer.echo(capturing.line(each)),
+            tell=None if write else lambda each: typer.echo(line(each)),
         )
     where = f" in {write}" if write and write != "-" else ""
     missed = f"; {seen['missed']:,} more were missed: capture fewer ports, or with more --memory" if seen["missed"] else ""
@@ -259,11 +260,11 @@ def drain(
 
         penstock vswitch drain && penstock vswitch down
     """
-    from penstock.vswitch.daemon import operations as operating
+    from penstock.vswitch.daemon import operations
 
     answer = _ask(socket, {"drain": True, "seconds": seconds}, seconds + 15)
-    still = operating.waiting(answer["left"])
-    for line in [*still, *operating.not_taken(answer["left"])]:
+    still = operations.waiting(answer["left"])
+    for line in [*still, *operations.not_taken(answer["left"])]:
         typer.echo(line)
     typer.echo("drained: the switch has taken all that was sent" if answer["drained"] else f"not drained in {seconds:g} s")
     if not answer["drained"]:
@@ -278,9 +279,9 @@ def down(socket: Socket = None) -> None:
 
         penstock vswitch down
     """
-    from penstock.vswitch.daemon import operations as operating
+    from penstock.vswitch.daemon import operations
 
-    for line in operating.lost(_ask(socket, {"down": True})["left"]):
+    for line in operations.lost(_ask(socket, {"down": True})["left"]):
         typer.echo(line)
     typer.echo("down")
 

@@ -1,8 +1,8 @@
 """Schemes are values: `BFC(queues=32)`, `HPCC(eta=0.95) + PFC()`, `parse("hpcc:ns3+dqa")`.
 
-One file per scheme lies in this folder; its docstring names the paper.  A name may bring other parts along (HPCC was published
-on a lossless fabric, so `hpcc` includes `pfc`); `HPCC(pfc=False)` leaves one out, naming it again (`+ PFC(alpha=0.2)`) sets its
-parameters.  A user's own file is named by its path.
+Each file of penstock/schemes is one scheme; its docstring cites the paper.  A scheme may include others (HPCC was published for a
+lossless network, so `hpcc` includes `pfc`); `HPCC(pfc=False)` leaves one out, naming it again (`+ PFC(alpha=0.2)`) sets its
+parameters.  A user's own scheme is named by the path of its file.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def declared(name: str) -> Declarations:
 
 
 def convert(path: str, kind: str, value: Any) -> int | float:
-    """A parameter's value in the form in which the compiled scheme holds it; SpecError says what is wrong with `path`."""
+    """A parameter's value as a number in the compiled scheme's unit: ps, bytes, bit/s, index of a choice.  SpecError names `path`."""
     word, *rest = kind.split()
     if word == "choice":
         return rest.index(one_of(value, path, rest))
@@ -77,7 +77,10 @@ def convert(path: str, kind: str, value: Any) -> int | float:
 
 @dataclass(frozen=True)
 class Scheme:
-    """A composition of schemes with their parameters; the text of `name` makes it again, together with `set_by_user`."""
+    """A composition of schemes with their parameters; `name` and `set_by_user` are enough to make it again.
+
+    parts: parameters that differ from the defaults, by scheme, in hook order.  host: settings of hosts, without "host.".
+    """
 
     name: str
     parts: dict[str, dict[str, Any]]
@@ -101,7 +104,7 @@ class Scheme:
         return text.replace(":", "-").replace("/", "-")
 
     def values(self, part: str) -> dict[str, int | float]:
-        """All parameters of one part, defaults filled in, as the compiled scheme holds them."""
+        """All parameters of one part, defaults included, in the compiled scheme's units."""
         out = {}
         for name, (kind, default, _) in declared(part).parameters.items():
             out[name] = convert(f"{Path(part).stem}.{name}", kind, self.parts[part].get(name, default))
@@ -116,11 +119,15 @@ class Scheme:
         return out
 
     def key(self) -> str:
-        """Text that changes whenever a result may: names, parameters and the sources of the parts."""
+        """Cache key: the names, parameters and sources of the parts, and the host settings."""
         return repr((sorted(self.parts.items(), key=str), [declared(p).source for p in self.parts], sorted(self.host.items())))
 
     def compose(self, core: dict[str, int], levels: int, nic_queues: int = 0, hosts: int = 1) -> Composition:
-        """Load every part and lay their state behind the fabric's structs; `hosts` is the size of the network."""
+        """Load every part and lay out their state.
+
+        core: bytes of each struct of the fabric.  levels: priorities.  nic_queues: 0 = as many as the parts ask for.
+        hosts: number of hosts of the network.
+        """
         parts = []
         for index, name in enumerate(self.parts):
             found = declared(name)
@@ -129,7 +136,7 @@ class Scheme:
 
 
 def _add(parts: dict[str, dict[str, Any]], name: str, without: set[str]) -> None:
-    """A part and, before it, what it includes."""
+    """Add a part, after those that it includes."""
     found = declared(name)
     for included in found.includes:
         if included not in without:
@@ -138,7 +145,7 @@ def _add(parts: dict[str, dict[str, Any]], name: str, without: set[str]) -> None
 
 
 def _assign(where: str, parts: dict[str, dict[str, Any]], host: dict[str, Any], main: str, key: str, value: Any) -> None:
-    """Set "parameter" or "part.parameter" of a composition; the named part's own parameters come first."""
+    """Set "parameter" or "part.parameter" of a composition; without a part, in `main` or else the first part that has it."""
     owner, _, name = key.rpartition(".")
     if owner == "host":
         host[name] = value
@@ -156,8 +163,24 @@ def _assign(where: str, parts: dict[str, dict[str, Any]], host: dict[str, Any], 
     raise SpecError(f"{where} has no such parameter", path=key, remedy=nearest(key, known))
 
 
+def preset_values(name: str, preset: str) -> dict[str, Any]:
+    """ "parameter" or "part.parameter" -> value of a preset ("" is the default one), with those of the presets that it uses.
+
+    `"uses": ["ecn:ns3", "pfc:ns3"]` takes over the presets of included parts; what the preset sets itself has precedence.
+    """
+    presets = declared(name).presets
+    if preset and preset not in presets and preset != "paper":
+        rule, remedy = f'{name} has no preset "{preset}"', nearest(preset, [*presets, "paper"])
+        raise SpecError(rule, path="name", value=f"{name}:{preset}", remedy=remedy)
+    own = dict(presets.get(preset or "default", {}))
+    used: dict[str, Any] = {}
+    for part, _, of_part in (text.partition(":") for text in own.pop("uses", [])):
+        used |= {k if "." in k else f"{part}.{k}": v for k, v in preset_values(part, of_part).items()}
+    return {**own, **{key: value for key, value in used.items() if key not in own}}
+
+
 def _single(text: str, parameters: Mapping[str, Any]) -> Scheme:
-    """One name, `bfc`, `hpcc:ns3` or `./my_scheme.py`, with parameters of its own or of the parts that it includes."""
+    """One scheme, `bfc`, `hpcc:ns3` or `./my_scheme.py`, with parameters of its own or of the parts that it includes."""
     name, _, preset = text.partition(":")
     found = declared(name)
     own = {**parameters}
@@ -165,10 +188,7 @@ def _single(text: str, parameters: Mapping[str, Any]) -> Scheme:
     parts: dict[str, dict[str, Any]] = {}
     host: dict[str, Any] = {}
     _add(parts, name, without)
-    if preset and preset not in found.presets and preset != "paper":
-        remedy = nearest(preset, [*found.presets, "paper"])
-        raise SpecError(f'{name} has no preset "{preset}"', path="name", value=text, remedy=remedy)
-    for key, value in found.presets.get(preset or "default", {}).items():
+    for key, value in preset_values(name, preset).items():
         if key.partition(".")[0] not in without:
             _assign(f"{text} (preset)", parts, host, name, key, value)
     for key, value in own.items():

@@ -1,13 +1,13 @@
-"""From a scheme's plain file to its types: what it declares as data becomes structs, accessors and signatures.
+"""Parses what a scheme file declares and generates its .pxd: structs, accessors, function signatures.
 
     parameters   = {"eta": ("float64", 0.95, "target utilisation (section 3.3)")}   what a user may set: type, default, meaning
-    presets      = {"ns3": {"eta": 0.9, "pfc.alpha": 0.125, "host.ack_priority": "data"}}
-    includes     = ["pfc"]                                          parts that come with it
+    presets      = {"ns3": {"uses": ["pfc:ns3"], "eta": 0.9, "host.ack_priority": "data"}}
+    includes     = ["pfc"]                                          schemes that come with it
     title        = "HPCC"                                           its constructor, ps.HPCC; else made of the file's name
-    fabric       = {"queues": "queues", "buffer": "unbounded"}      what it asks of the switches: numbers or expressions
+    fabric       = {"queues": "queues", "buffer": "unbounded"}      requests to switches and hosts: numbers or expressions
     structs      = {"entry": {"expires": "time", "queue": "int32"}}                 record types
     port_state   = {"empty": "mask[16]", "flow_table": "entry[queues * table]"}   also packet_, queue_, flow_, node_, scheme_state
-    frame_state  = {"dsts": "int16[32]"}                            what the control frames of the scheme carry
+    frame_state  = {"dsts": "int16[32]"}                            fields of the scheme's control frames
     LIMIT = 3                                                       constants: upper case
 
 An array of more than 256 bytes, or one whose length is an expression of parameters, becomes a pointer to a table that the
@@ -58,27 +58,42 @@ HOOKS = {
     "set_up_node": "node",
     "set_up_port": "node port",
 }
-# who uses a verb needs the hook
+# hook that a scheme needs if it calls a verb
 COMPANIONS = {
     "send_control": "on_control",
     "send_frame": "on_control",
     "send_to_host": "on_control",
     "set_timer": "on_timer",
+    "wake_by": "on_timer",
     "release": "choose_voq",
 }
 RETURNS = {"choose_path": "int32_t", "choose_voq": "int32_t", "choose_queue": "int32_t", "admit": "int32_t"}
 ANNOTATED = {"int": "int64_t", "float": "double"}
 INLINE_LIMIT = 256
-IMPORTS = """from penstock.fabric.state cimport *
-from penstock.fabric.queueing_inline cimport draw
-from penstock.fabric.pacing cimport set_rate, repace, flow_of, hold_flow
-from penstock.fabric.switch cimport pause_queue, resume_queue, pause_port, resume_port
-from penstock.fabric.switch cimport send_control, new_frame, send_frame, send_to_host, set_timer, release
-"""
+# C types that the generated .pxd needs, and the names that a scheme is given, by module of the fabric
+TYPES = ("int8_t", "int16_t", "int32_t", "int64_t", "uint64_t", "Flow", "Node", "Packet", "Places", "Port", "Queue", "at")
+GIVEN = {
+    "state": (
+        *("ACK", "DATA", "LAST", "NACK", "RETRANSMITTED", "PAUSE", "REFRESH", "RESUME", "CONTROL_SIZE", "NEVER"),
+        *("NO_FLOW", "NO_PACKET", "NO_PORT", "NO_QUEUE"),
+        *("RANDOM_MARK", "RANDOM_PATH", "RANDOM_QUEUE", "RANDOM_USER"),
+        *("command_of", "mask_of", "value_of", "line_rate", "path_at", "path_count", "port_at", "queue_at", "voq_at"),
+        *("bit", "bits_set", "clear_bit", "has_bit", "lowest_bit", "set_bit", "hash31", "pick", "whole"),
+    ),
+    "queueing": ("draw",),
+    "pacing": ("about_flow", "flow_of", "hold_flow", "repace", "set_rate"),
+    "line": (
+        *("new_frame", "send_control", "send_frame", "send_to_host", "set_timer", "wake_by"),
+        *("pause_port", "pause_queue", "resume_port", "resume_queue"),
+    ),
+    "switch": ("release",),
+}
+INLINED = ("queueing",)  # modules whose bodies setup.py copies into NAME_inline.pxd
+RENAMED = {"least_gap": "fc_gap"}  # fields of the fabric's structs that had other names
 
 
 class DeclarationError(Exception):
-    """What a scheme file declares cannot be used; `line` is 0 when unknown."""
+    """A mistake in what a scheme file declares; `line` is 0 if unknown."""
 
     def __init__(self, message: str, line: int = 0) -> None:
         super().__init__(message)
@@ -96,7 +111,7 @@ def c_type(kind: str) -> str:
 
 
 class Field:
-    """One field of a record: `size` is that of one element; a table lies elsewhere and is reached by a pointer."""
+    """One field of a record.  size: bytes of one element; table: whether the field is a pointer to memory of its own."""
 
     def __init__(self, name: str, text: str, records: Mapping[str, "Record"]) -> None:
         match = re.fullmatch(r"(\w+)(\*?)(?:\[(.+)\])?", str(text))
@@ -124,7 +139,7 @@ class Field:
 
 
 class Record:
-    """C layout of {"field": "type"}: natural alignment, as the compiler does it."""
+    """C layout of {"field": "type"} with natural alignment, as the compiler lays it out; size and align in bytes."""
 
     def __init__(self, fields: Mapping[str, str], records: Mapping[str, "Record"], pad: int = 8) -> None:
         self.fields: list[Field] = []
@@ -193,7 +208,7 @@ class Declarations:
             raise DeclarationError('includes must be a list of names, such as ["pfc"]', self._values["includes"].lineno)
 
     def _check_hooks(self, tree: ast.Module) -> None:
-        """A misspelt hook would never be called, a frame without a receiver never be obeyed."""
+        """Refuse misspelt hooks, verbs whose hook is missing, and fields under their former names."""
         for f in self.functions:
             if f.name not in HOOKS and re.match(r"(on|set_up)_|(choose_queue|choose_voq|choose_path|admit)", f.name):
                 near = difflib.get_close_matches(f.name, HOOKS, n=1)
@@ -202,7 +217,10 @@ class Declarations:
                     + (f'; did you mean "{near[0]}"?' if near else f"; hooks are {', '.join(HOOKS)}"),
                     f.lineno,
                 )
+        own_fields = {f.name for r in (self.own, *self.state.values(), *self.records.values()) for f in r.fields}
         for call in ast.walk(tree):
+            if isinstance(call, ast.Attribute) and call.attr in RENAMED and call.attr not in own_fields:
+                raise DeclarationError(f'"{call.attr}" is now called "{RENAMED[call.attr]}"', call.lineno)
             if isinstance(call, ast.Call) and isinstance(call.func, ast.Name):
                 hook = COMPANIONS.get(call.func.id)
                 if hook and hook not in self.hooks:
@@ -229,9 +247,29 @@ class Declarations:
         kinds[self.me] = f"Me* {self.me}"
         return kinds
 
+    def names(self) -> set[str]:
+        """Every name that the scheme may use and does not define: those of GIVEN and the accessors of its declarations."""
+        fields = [f for r in (self.own, *self.state.values()) for f in r.fields]
+        owners = [owner for owner, record in self.state.items() if record.fields]
+        given = {name for names in GIVEN.values() for name in names} - self.defined()
+        accessors = {f"{f.name}_at" for f in fields if f.length and f.is_record}
+        return given | accessors | {"my_" + owner for owner in owners} | set(self.records) | {"packet"}
+
+    def defined(self) -> set[str]:
+        """Functions and constants of the scheme; they take precedence over the names in GIVEN."""
+        return {f.name for f in self.functions} | set(self.constants)
+
+    def imports(self) -> str:
+        lines = [f"from penstock.fabric.state cimport {', '.join(TYPES)}"]
+        for module, names in GIVEN.items():
+            wanted = [name for name in names if name not in self.defined()]
+            inline = "_inline" if module in INLINED else ""
+            lines.append(f"from penstock.fabric.{module}{inline} cimport {', '.join(wanted)}" if wanted else "")
+        return "\n".join(lines) + "\n"
+
     def pxd(self) -> str:
         """The whole .pxd of the scheme."""
-        out = [f"# Generated from {self.name}.py", IMPORTS]
+        out = [f"# Generated from {self.name}.py", self.imports()]
         out += [record.c(class_of(name)) for name, record in self.records.items()]
         out += [record.c("My" + owner.capitalize()) for owner, record in self.state.items() if record.fields]
         out += [self.own.c("Me", "    Places at\n")]

@@ -1,6 +1,6 @@
 """The compiled module of a scheme: one of the package's, or a user's file, compiled on first use and cached by content.
 
-A scheme file imports nothing: the fabric's names and the accessors of what it declares are there (_declare.py).
+A scheme file imports nothing: it is given the names in declare.GIVEN and accessors of the state that it declares.
 """
 
 import contextlib
@@ -25,7 +25,7 @@ PACKAGE = Path(__file__).parents[1]
 FLAGS = "-shared -fPIC -O3 -ffp-contract=off -fno-math-errno -w"
 DIRECTIVES = {"infer_types": True, "boundscheck": False, "wraparound": False, "cdivision": True, "annotation_typing": False}
 KINDER = [
-    (r"Cannot convert '(\w+) \*' to Python object", r"this is not a field or a name that the fabric knows"),
+    (r"Cannot convert '(\w+) \*' to Python object", r"this is neither a field of the fabric's structs nor a known name"),
     (
         r"Assignment of Python object not allowed without gil|Operation not allowed without gil|.*Python object.*without gil",
         "this needs a Python object; a scheme may use numbers, the fabric's structs and what it declares",
@@ -92,18 +92,19 @@ def to_library(py: Path, library: Path, user: Path) -> None:
     command = [*compiler, *flags.split(), str(py.with_suffix(".c")), "-o", str(temporary)]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
-        said = done.stderr.strip().splitlines() or ["it said nothing"]
+        said = done.stderr.strip().splitlines() or ["no message"]
         raise SchemeError(f"{user}: the C compiler failed: {said[0]}")
     temporary.rename(library)
 
 
 def content_key(declared: Declarations) -> str:
-    """Changes with the file, the fabric's types and the tools."""
+    """Cache key of a user's compiled scheme: its source, the fabric's types and inlined functions, this package, the tools."""
     import Cython
 
     parts = [declared.source, Cython.__version__, sys.version, FLAGS]
-    for name in ("fabric/state.pxd", "fabric/state.h", "fabric/queueing.py", "schemes/_declare.py", "schemes/_load.py"):
-        parts.append((PACKAGE / name).read_text())
+    sources = [PACKAGE / "fabric/state.h", PACKAGE / "fabric/queueing.py", *sorted((PACKAGE / "fabric").glob("*.pxd"))]
+    for path in (*sources, *sorted((PACKAGE / "composition").glob("*.py"))):
+        parts.append(path.read_text())
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
 

@@ -1,4 +1,4 @@
-"""A composition of schemes: checks it, gives each its share behind the fabric's structs, names its tables."""
+"""Lays out a composition of schemes: checks it, places each scheme's state after the fabric's structs, sizes its tables."""
 
 import re
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ MOST = 14
 
 
 def check_hook(scheme: str, name: str, signature: str) -> None:
-    """A compiled hook must have been built for these structs; signature: its C type, as Cython exports it."""
+    """Check that a compiled hook has the expected argument types; signature: its C type as Cython exports it."""
     found = re.findall(r"_(\w+?) \*", re.sub(r"\w*_(?=[A-Z])", "_", signature))
     wanted = ["Me", *(OWNERS[{"pkt": "packet"}.get(a, a)].split("*")[0] for a in HOOKS[name].split())]
     if found != wanted:
@@ -22,7 +22,7 @@ def check_hook(scheme: str, name: str, signature: str) -> None:
 
 @dataclass
 class Part:
-    """One scheme of a composition: its compiled module, its parameters and its places."""
+    """One scheme of a composition: its compiled module, its parameters, and the offsets of its state in each struct, in bytes."""
 
     module: ModuleType
     declared: Declarations
@@ -58,7 +58,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Composition:
-    """Parts in hook order, the full size of each struct, and what they ask of the fabric."""
+    """Parts in hook order, the size of each struct with their state in bytes, and what they ask of the fabric."""
 
     parts: tuple[Part, ...]
     sizes: dict[str, int]

@@ -21,6 +21,7 @@ from penstock.palette import (
     family,
     look,
 )
+from penstock.units import format_size
 
 __all__ = [
     "BLACK",
@@ -89,10 +90,7 @@ def lettered(axes: Iterable[Any], titles: Iterable[str]) -> None:
 
 def size_text(value: float, _: Any = None) -> str:
     """1500 as "1.5 KB": for the ticks of an axis in bytes."""
-    for unit, size in (("GB", 1e9), ("MB", 1e6), ("KB", 1e3)):
-        if value >= size:
-            return f"{value / size:g} {unit}"
-    return f"{value:g} B"
+    return format_size(value, " ")
 
 
 def log_axis(axis: Any, text: Callable[..., str] | None = None, subs: tuple[float, ...] = (1,)) -> None:

@@ -1,5 +1,5 @@
+from penstock.fabric.queueing_inline cimport set_node_event
 from penstock.fabric.state cimport *
-from penstock.fabric.queueing_inline cimport *
 
 cdef bint sooner(Flow* a, Flow* b) noexcept nogil
 cdef void put_flow(Host* host, int i, Flow* flow) noexcept nogil
@@ -13,4 +13,5 @@ cdef void fix_paced(Node* node, Flow* flow) noexcept nogil
 cdef void set_rate(Flow* flow, double bits_per_second) noexcept nogil
 cdef void repace(Node* node, Flow* flow) noexcept nogil
 cdef Flow* flow_of(Node* node, Packet* pkt) noexcept nogil
+cdef void about_flow(Packet* frame, Packet* pkt) noexcept nogil
 cdef void hold_flow(Node* node, Flow* flow, int64_t until) noexcept nogil

@@ -1,10 +1,10 @@
-"""Paced flows of a host: a binary heap by the time of the next packet; ties go to the lower flow number."""
+"""Paced flows of a host: a binary heap by time of the next packet, then by flow number."""
 
 import cython
 
 if not cython.compiled:
     from penstock.fabric.queueing import set_node_event
-    from penstock.fabric.state import IDLE, NEVER, NO_FLOW, PACE, PACED, READY, flow_at, new_flow_refs, whole
+    from penstock.fabric.state import IDLE, NEVER, NO_FLOW, PACE, PACED, READY, flow_at, mask_of, new_flow_refs, value_of, whole
 
 
 def sooner(a, b):
@@ -80,7 +80,7 @@ def remove_paced(node, flow):
 
 
 def fix_paced(node, flow):
-    """The time of a flow's next packet has changed."""
+    """Restore the heap after the time of a flow's next packet has changed."""
     host = node.host
     sift_down(host, flow.heap_at)
     sift_up(host, flow.heap_at)
@@ -88,32 +88,38 @@ def fix_paced(node, flow):
 
 
 def set_rate(flow, bits_per_second):
-    """Pace a flow; a packet whose time is already set keeps it, unless repace() follows."""
-    flow.gap = 8e12 / bits_per_second
+    """Pace a flow from its next packet on; one that is already scheduled keeps its time unless repace() follows."""
+    flow.pacing_gap = 8e12 / bits_per_second
 
 
 def repace(node, flow):
-    """Let a new rate move the time of the next packet as well, but not into the past; one that is ready stays ready."""
+    """Reschedule the next packet at the new rate, not before now; a flow in the round robin stays there."""
     if flow.state == READY:
         return
-    gap = max(flow.gap, flow.least_gap)
+    gap = max(flow.pacing_gap, flow.fc_gap)
     flow.next_send = max(max(flow.last_send + whole(flow.last_size * gap), node.now), flow.held_until)
     if flow.state == PACED:
         fix_paced(node, flow)
 
 
 def flow_of(node, pkt):
-    """The flow of this host that a frame is about, by pkt.seq as its number and pkt.slot; nothing: it has ended."""
-    if pkt.slot < 0 or pkt.slot >= node.worker.flow_limit:
+    """The flow of this host that about_flow() noted in a control frame; NO_FLOW if it has ended."""
+    if value_of(pkt) < 0 or value_of(pkt) >= node.worker.flow_limit:
         return NO_FLOW
-    flow = flow_at(node.worker, pkt.slot)
-    if flow.number == pkt.seq and flow.src == node.id:
+    flow = flow_at(node.worker, value_of(pkt))
+    if flow.number == mask_of(pkt) and flow.src == node.id:
         return flow
     return NO_FLOW
 
 
+def about_flow(frame, pkt):
+    """Note the flow of a packet in a control frame, so that flow_of() finds it at its sender."""
+    frame.slot = pkt.slot
+    frame.seq = pkt.number
+
+
 def hold_flow(node, flow, until):
-    """Send nothing of a flow before then."""
+    """Send no packet of a flow before `until`."""
     flow.held_until = until
     flow.next_send = max(flow.next_send, until)
     if flow.state == PACED:

@@ -1,4 +1,4 @@
-"""Event keys, packet pool, FIFO queues, deficit round robin and random draws: the leaves that are inlined everywhere."""
+"""Event keys, packet pool, FIFO queues, deficit round robin, random numbers, hook lists: leaf functions, inlined everywhere."""
 
 import cython
 
@@ -19,7 +19,7 @@ if not cython.compiled:
 
 
 def set_event(node, leaf, key):
-    """Set the key of one leaf; the winner moves up to tree[1]."""
+    """Set the key of one leaf and update its ancestors; the root, tree[1], is the earliest key."""
     tree = node.tree
     i = node.leaf_count + leaf
     tree[i] = key
@@ -30,12 +30,13 @@ def set_event(node, leaf, key):
 
 
 def set_node_event(node, which, time):
-    """Set one of the leaves behind those of the ports; `time` may be NEVER, and is when a key cannot hold it (37 minutes)."""
+    """Set one of the leaves behind those of the ports.  NEVER, or a time that a key cannot hold (37 minutes), disables it."""
     leaf = 2 * node.port_count + which
     set_event(node, leaf, NEVER if time >> 51 else time << KEY_BITS | leaf)
 
 
-def take_packet(worker):
+def alloc_packet(worker):
+    """A packet from the worker's free list, or from its pool; its fields hold what they held before."""
     pkt = worker.free
     if pkt:
         worker.free = pkt.next
@@ -49,13 +50,13 @@ def take_packet(worker):
     return pkt
 
 
-def give_packet(worker, pkt):
+def free_packet(worker, pkt):
     pkt.next = worker.free
     worker.free = pkt
 
 
-def take_frame(worker):
-    """Memory for a control frame."""
+def alloc_frame(worker):
+    """A control frame from the worker's free list, or a new one; its fields hold what they held before."""
     frame = worker.free_frames
     if not frame:
         return first_of(new_packets(worker.arena, 1, worker.frame_size))
@@ -63,7 +64,7 @@ def take_frame(worker):
     return frame
 
 
-def give_frame(worker, frame):
+def free_frame(worker, frame):
     frame.next = worker.free_frames
     worker.free_frames = frame
 
@@ -97,7 +98,7 @@ def push_control(port, pkt):
 
 
 def list_queue(port, queue, quantum):
-    """Append a queue to the round robin of its level, with one quantum to spend on its first turn."""
+    """Append a queue to the round robin of its priority level, with a deficit of one quantum."""
     ring = ring_at(port, queue.level)
     queue.listed = 1
     queue.deficit = quantum
@@ -120,7 +121,7 @@ def unlist_first(port, level):
 
 
 def next_queue(port, quantum):
-    """Queue whose turn it is to send, its deficit already charged, or nothing."""
+    """The queue that deficit round robin serves next, its deficit already charged; NO_QUEUE if none may send."""
     while port.levels:
         level = lowest_bit(port.levels)
         ring = ring_at(port, level)
@@ -140,7 +141,21 @@ def next_queue(port, quantum):
     return NO_QUEUE
 
 
-def draw(node, purpose):
-    """31 random bits: a counter-based stream per node and purpose (0 queues, 1 marking, 2 loss, 3 a user's scheme, 4 paths)."""
-    node.draws[purpose] += 1
-    return hash31(node.draws[purpose], node.random_seed + purpose)
+def draw(node, stream):
+    """31 random bits of one of the node's streams (RANDOM_*).  Counter-based: only earlier draws from that stream matter."""
+    node.draws[stream] += 1
+    return hash31(node.draws[stream], node.random_seed + stream)
+
+
+def call_packet_hooks(hook, node, port, queue, pkt):
+    """Call the hooks of one event point (on_enqueue, on_dequeue) in the order in which their schemes were named."""
+    while hook:
+        hook.call(hook.me, node, port, queue, pkt)
+        hook = hook.next
+
+
+def call_flow_hooks(hook, node, flow, pkt):
+    """The same for flows (on_start, on_send, on_ack, on_finish); `pkt` may be NO_PACKET."""
+    while hook:
+        hook.call(hook.me, node, flow, pkt)
+        hook = hook.next

@@ -1,4 +1,4 @@
-/* What Cython cannot say: memory arenas, index checks, atomics, bit tricks.  The only C in the package. */
+/* What Cython cannot express: memory arenas, index checks, atomics, bit operations. */
 #ifndef PENSTOCK_STATE_H
 #define PENSTOCK_STATE_H
 #include <stdint.h>

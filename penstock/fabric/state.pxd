@@ -1,5 +1,6 @@
 """Types of the fabric.  Every number is signed, except bit masks; every time is int64 picoseconds."""
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint64_t
+from penstock.fabric.flow_results cimport FlowResults
 
 cdef extern from "state.h" nogil:
     ctypedef struct Arena:
@@ -13,7 +14,7 @@ cdef enum:
     ACK = 1
     CONTROL = 2             # and up: one kind of control frame per scheme
     KINDS = 18
-    CONTROL_LANE = 0        # lanes: strictly first and not accounted; or queued with the data
+    CONTROL_LANE = 0        # lanes: strict priority, not charged to the buffer; or queued with the data
     DATA_LANE = 1
     LAST = 1                # flags: carries the flow's last byte
     RETRANSMITTED = 2
@@ -25,41 +26,51 @@ cdef enum:
     LEVELS = 8              # strict priorities; 0 is the highest
     CONTROL_SIZE = 64
     KEY_BITS = 12           # an event key is time << KEY_BITS | leaf
-    TIMER = 0               # leaves behind those of the ports
+    TIMER = 0               # leaves of the event tree, after those of the ports
     SAMPLE = 1
     FLOW_BINS = 1024
-    RING_WORDS = 64         # a packet may be so many times 64 packets ahead
+    RING_WORDS = 64         # words of a reordering bitmap: a packet may be 64 times as many packets ahead
     START = 2
     PACE = 3
     TICK = 4
-    DROP_BUFFER = 0         # reasons
+    DROP_BUFFER = 0         # reasons of drops
     DROP_ADMISSION = 1
     DROP_LOSS = 2
     DROP_DOWN = 3
     DROP_NO_ROUTE = 4
     DROP_REASONS = 5
+    EVENT_ENQUEUE = 0       # of the packet trace
+    EVENT_DEQUEUE = 1
+    EVENT_DROP = 2
+    EVENT_RECEIVE = 3
+    EVENT_HOLD = 4
     TOO_MANY_FLOWS = 1      # errors
     NO_SUCH_QUEUE = 2
     NO_SUCH_PORT = 3
     NO_SUCH_VOQ = 4
     NO_SUCH_PATH = 5
-    IDLE = 0                # where a flow is: nowhere (window shut or all sent), in the round robin, paced, parked by a pause
+    RANDOM_QUEUE = 0        # streams of random numbers of a node: choice of queues, ECN marks, losses on wires
+    RANDOM_MARK = 1
+    RANDOM_LOSS = 2
+    RANDOM_USER = 3         # for users' schemes
+    RANDOM_PATH = 4
+    IDLE = 0                # state of a flow: no window or all sent; in the round robin; in the pacer; its NIC queue paused
     READY = 1
     PACED = 2
     PARKED = 3
 
-# The state of schemes lies behind each struct; see Places.
+# The state of schemes follows each struct in memory; see Places.
 cdef struct Packet:         # 56 bytes: 8 are left for schemes in the first cache line
     int64_t time, seq
     Packet* next
-    int32_t number, slot    # of the flow, and of its place at the sender
+    int32_t number, slot    # of the flow; index in the sender's table
     int32_t hash
     int16_t src, dst
     int16_t size, payload
     int16_t in_port, queue
     int8_t kind, ecn, lane, flags
-    int8_t priority, held   # held: it went through a virtual output queue of the switch that it is in
-    int16_t out_port        # where it will leave, while it is held
+    int8_t priority, held   # held: it went through a virtual output queue of this switch
+    int16_t out_port        # its egress port, while it is in a virtual output queue
 
 cdef struct Queue:
     Packet* head
@@ -79,26 +90,26 @@ cdef struct Port:
     Packet* control_head
     Packet* control_tail
     int64_t bytes           # stored for this port: queued on the data lane or held
-    int64_t held            # the part of it that waits in virtual output queues
-    int32_t active, levels  # queues with data that are not paused; mask of levels that list queues
-    int32_t paused          # one bit per scheme
+    int64_t held            # the part of it in virtual output queues
+    int32_t active, levels  # backlogged queues that are not paused; mask of the priority levels with queues in their round robin
+    int32_t paused          # data lane paused: one bit per scheme
     int16_t armed, slot
     Packet* in_head         # packets on the wire towards this port
     Packet* in_tail
     Queue* queues
     int32_t queue_size, queue_count, peer_queues
-    int32_t up              # towards a higher tier 1, a lower one -1, the same 0
+    int32_t up              # 1: the peer is in a higher tier, -1: in a lower one, 0: in the same
     int32_t peer_node, peer_port
     int16_t peer_slot, down
     int32_t flows           # distinct flows queued here, where a scheme or observer counts them; else -1
-    int64_t loss, control_loss  # chance that a packet or control frame is lost on the wire towards this port, of 2^31
+    int64_t loss, control_loss  # loss probability of packets and of control frames on the wire to this port, scaled to 2^31
     int64_t tx_bytes, tx_packets, max_bytes
     int64_t pauses_sent, pauses_received, paused_since, paused_ps, ecn_marks
     int64_t drops[5]
     int64_t dropped_bytes, rx_bytes, cut_bytes
-    int64_t ack_bytes, frame_bytes          # parts of what was sent
-    int64_t* waits          # by class of flow: packets, queueing time; nothing: not counted
-    int64_t* flow_samples   # how often the port had so many active flows; nothing: not counted
+    int64_t ack_bytes, frame_bytes          # ACKs and control frames, included in tx_bytes
+    int64_t* queueing_delay # by class of flow: packets, ps between arrival and transmission; NULL: not counted
+    int64_t* flow_samples   # histogram of the port's number of active flows; NULL: not counted
     Ring rings[8]
 
 cdef struct Outbox:
@@ -109,9 +120,9 @@ cdef struct Flow:           # sending side
     int64_t sent, acked, size
     int64_t window          # bytes that may be unacknowledged
     int64_t next_send       # pacing
-    double gap              # ps per byte; 0 = not paced
-    double least_gap        # the same, set by flow control: no rate lifts it
-    int64_t held_until      # by flow control
+    double pacing_gap       # ps per byte, set by congestion control; 0 = not paced
+    double fc_gap           # the same, set by flow control; the larger gap applies
+    int64_t held_until      # nothing is sent before then; set by flow control
     Flow* next              # round robin or parking list
     int32_t number, slot
     int32_t hash, heap_at
@@ -130,9 +141,9 @@ cdef struct FlowRing:
     Flow* tail
 
 cdef struct Sink:           # receiving side; number is stored plus one
-    int32_t number, ring    # ring: of packets that came before their turn, plus one
+    int32_t number, ring    # ring: bitmap of packets received out of order, plus one; 0: none
     int64_t expected, nack_seq, nack_at
-    int64_t end             # size of the flow, once its last byte is here
+    int64_t end             # size of the flow, once its last byte has arrived
 
 cdef struct Start:          # a flow to come
     int64_t time, size
@@ -148,13 +159,13 @@ cdef struct Host:
     Sink* sinks             # open addressing by flow number
     int32_t sink_count, sink_bits
     int32_t next_start, last_start
-    int32_t delayed         # first of the dependent flows that wait for their start time, plus one
-    int32_t free_head, free_queues  # NIC queues that no flow uses: the longest unused one comes first
+    int32_t delayed         # first dependent flow whose parents are done and whose start time has not come, plus one
+    int32_t free_head, free_queues  # FIFO of NIC queues that no flow uses
     int32_t* finished       # numbers of flows received in full, direct mapped
     FlowRing* parked        # by NIC queue
     int32_t* queue_flows    # by NIC queue
     int32_t* free_queue
-    uint64_t* rings_of_bits # packets that are ahead of their turn: RING_WORDS words for each flow that has some
+    uint64_t* rings_of_bits # packets received out of order: RING_WORDS words for each flow that has some
     int32_t* free_ring
     int32_t free_rings, ring_count
     int64_t delayed_until
@@ -162,12 +173,12 @@ cdef struct Host:
 ctypedef struct Node
 ctypedef struct World
 
-cdef struct Places:         # a scheme's share: offsets of its state, its bit, its kind of control frame
+cdef struct Places:         # offsets of a scheme's state, its index, its pause bit, its kind of control frame
     int32_t packet, port, queue, flow, node, frame
     int32_t index, bit, kind
     World* world
 
-# Hooks of one event point, in the order in which the schemes were named.  No hook: no list.
+# Hooks of one event point: a list in the order in which the schemes were named; NULL if there is none.
 ctypedef struct QueueHook:
     int32_t (*call)(void* me, Node* node, Port* port, Packet* pkt) noexcept nogil
     void* me
@@ -211,7 +222,7 @@ ctypedef struct Ops:        # one for the hosts, one for the switches
     FrameHook* on_control[18]   # by kind of frame
     TimerHook* on_timer[16]     # by scheme
     SendHook transmit
-    WakeHook wake               # a queue was resumed
+    WakeHook wake               # called when a queue is resumed
 
 cdef struct SwitchRow:
     int64_t time, buffer_bytes, max_queue_bytes
@@ -246,18 +257,18 @@ ctypedef struct Worker:
     int32_t parity, id, sent, finished, node_count, spare
     Packet* free
     Packet* pool            # of the current block
-    Packet* free_frames     # control frames have room for what schemes write into them
+    Packet* free_frames     # larger than packets: schemes' frame_state follows
     int64_t pool_used, pool_size, packet_size, flow_size, frame_size
-    int64_t packets         # ever taken from blocks
+    int64_t packets         # ever allocated
     int64_t next_window[2]
     int64_t done_by[2]      # flows done, as of the window's end
     int64_t done
     World* world
     Arena* arena
     Outbox* outboxes[2]
-    uint64_t* mail[2]       # written by this worker
+    uint64_t* arrived_ports[2]  # by window parity: a bitmap of every node's ports to which this worker has sent in it
     Flow* free_flow
-    Flow* flows             # address space for all flows that may be active at once
+    Flow* flows             # table of flow_limit flows, mapped on first use
     int64_t flows_used, flow_limit
     Node** nodes
     Log switch_rows
@@ -266,8 +277,8 @@ ctypedef struct Worker:
     Log flow_rows
     Log pause_rows
     Log trace_rows
-    int64_t error, error_node, error_value  # the first thing that went wrong
-    int64_t reactions       # times that a window or rate was changed by an acknowledgement
+    int64_t error, error_node, error_value  # the first error
+    int64_t reactions       # number of ACKs that changed a window or a rate
     char padding[64]
 
 ctypedef struct Node:
@@ -282,44 +293,42 @@ ctypedef struct Node:
     int64_t buffer_used, buffer_size
     int64_t port_size
     int64_t buffer_max
-    Queue* voqs             # virtual output queues: packets that a scheme holds back from their egress queue
+    Queue* voqs             # virtual output queues
     int64_t voq_size
     int32_t voq_count, voqs_used, voqs_max
     int32_t tier            # 0 host or virtual switch, 1 ToR, ...
     Host* host
     int64_t events, hops, control_frames, frame_bytes, frame_bytes_received
-    int64_t draws[5]        # random numbers drawn, by purpose
+    int64_t draws[5]        # random numbers drawn, by stream (RANDOM_*)
     int64_t random_seed
     int64_t deadlines[16]   # by scheme
 
 ctypedef struct World:
     Arena* arena
-    int32_t host_count, node_count, port_count, worker_count, mail_words, scheme_count
+    int32_t host_count, node_count, port_count, worker_count, port_words, scheme_count
     Node* nodes
     Worker* workers
     int64_t* next_times     # of the nodes
     int64_t node_size
-    int64_t horizon         # windows end here
+    int64_t horizon         # no event at or after it is executed
     int64_t window          # the smallest link delay
     int64_t flow_count      # flows of the whole run
     int32_t mtu, header, ack_header, ack_min
     int32_t ack_lane, log_pauses, nic_by_destination, class_count, reordering, spare
     int64_t quantum, rto, base_rtt, bdp, nack_interval, line_ps_per_byte
-    int8_t* classes         # of flows by number; nothing: not needed
+    int8_t* classes         # of flows by number; NULL: not needed
     int64_t sample, seed
     int32_t sample_ports, sample_queues, sample_flows, trace
     Start* starts           # of this chunk, by host and time
-    Start* waiting          # dependent flows, by their place in this table
-    int32_t* pending        # parents that a waiting flow still waits for
-    int32_t* child_offsets  # by flow number, into children; nothing: no flow waits
+    Start* waiting          # dependent flows
+    int32_t* pending        # unfinished parents of each waiting flow
+    int32_t* child_offsets  # by flow number, into children; NULL: no flow depends on another
     int32_t* children
-    int64_t* finish         # results by flow number: -1 = unfinished
-    int64_t* retransmitted
-    int64_t* paused
+    FlowResults results     # by flow number; see results/columns.py
     Ops host_ops
     Ops switch_ops
     char padding1[64]
-    int32_t arrived         # the barrier
+    int32_t arrived         # barrier of the workers: how many have arrived, and its generation
     char padding2[64]
     int32_t generation
     char padding3[64]
@@ -387,6 +396,8 @@ cdef inline int32_t path_count(Node* node, Packet* pkt) noexcept nogil:
     return node.next_hops[node.routes[pkt.dst]]
 cdef inline Port* path_at(Node* node, Packet* pkt, int i) noexcept nogil:
     return port_at(node, node.next_hops[node.routes[pkt.dst] + 1 + i])
+cdef inline double line_rate(Node* node) noexcept nogil:
+    return 8e12 / port_at(node, 0).ps_per_byte
 cdef inline Worker* worker_at(World* world, int i) noexcept nogil:
     return &world.workers[at(i, world.worker_count, b"worker")]
 cdef inline Node* node_at(World* world, int i) noexcept nogil:
@@ -395,6 +406,22 @@ cdef inline Ops* host_ops(World* world) noexcept nogil:
     return &world.host_ops
 cdef inline Ops* switch_ops(World* world) noexcept nogil:
     return &world.switch_ops
+
+# What a control frame says: its command, a number and a mask.
+cdef inline int32_t command_of(Packet* frame) noexcept nogil:
+    return frame.number
+cdef inline int32_t value_of(Packet* frame) noexcept nogil:
+    return frame.slot
+cdef inline int64_t mask_of(Packet* frame) noexcept nogil:
+    return frame.seq
+
+# Bitmaps: tables of 64-bit words.
+cdef inline bint has_bit(uint64_t* bitmap, int64_t i) noexcept nogil:
+    return bitmap[i >> 6] >> (i & 63) & 1
+cdef inline void set_bit(uint64_t* bitmap, int64_t i) noexcept nogil:
+    bitmap[i >> 6] |= bit(i & 63)
+cdef inline void clear_bit(uint64_t* bitmap, int64_t i) noexcept nogil:
+    bitmap[i >> 6] &= ~bit(i & 63)
 
 # Rows of logs.
 cdef inline SwitchRow* new_switch_row(Worker* worker) noexcept nogil:
@@ -429,7 +456,7 @@ cdef inline int32_t* new_int32(Arena* arena, long n) noexcept nogil: return <int
 cdef inline int16_t* new_int16(Arena* arena, long n) noexcept nogil: return <int16_t*>zeroed(arena, n, sizeof(int16_t))
 cdef inline uint64_t* new_masks(Arena* arena, long n) noexcept nogil: return <uint64_t*>zeroed(arena, n, sizeof(uint64_t))
 
-# Sizes of the fabric's own part.
+# Sizes of the structs without schemes' state.
 cdef inline long packet_bytes() noexcept: return sizeof(Packet)
 cdef inline long queue_bytes() noexcept: return sizeof(Queue)
 cdef inline long port_bytes() noexcept: return sizeof(Port)

@@ -1,40 +1,17 @@
+from penstock.fabric.line_inline cimport arm, disarm, drop, fail, has_queue, kick, send
+from penstock.fabric.queueing_inline cimport call_packet_hooks, list_queue, next_queue, pop, push, push_control, unlist_first
+from penstock.fabric.sampling cimport trace
 from penstock.fabric.state cimport *
-from penstock.fabric.queueing_inline cimport *
 
-cdef void arm(Node* node, Port* port) noexcept nogil
-cdef void disarm(Node* node, Port* port) noexcept nogil
-cdef void send(Node* node, Port* port, Packet* pkt) noexcept nogil
-cdef void drop(Node* node, Port* port, Packet* pkt, int reason) noexcept nogil
-cdef void trace(Node* node, Port* port, Queue* queue, Packet* pkt, int event) noexcept nogil
-cdef void fail(Node* node, int error, int value) noexcept nogil
-cdef bint has_queue(Node* node, Port* port, int index) noexcept nogil
+cdef void receive(Node* node, int slot, Packet* pkt) noexcept nogil
+cdef void enqueue(Node* node, Port* port, Packet* pkt) noexcept nogil
+cdef bint admitted(Node* node, Port* port, Packet* pkt) noexcept nogil
 cdef bint has_voq(Node* node, int index) noexcept nogil
+cdef void enqueue_voq(Node* node, Port* port, Packet* pkt, int index) noexcept nogil
+cdef void release(Node* node, int index) noexcept nogil
+cdef void enqueue_egress(Node* node, Port* port, Packet* pkt) noexcept nogil
 cdef Packet* dequeue(Node* node, Port* port) noexcept nogil
-cdef void count_wait(Node* node, Port* port, Packet* pkt) noexcept nogil
+cdef void count_queueing_delay(Node* node, Port* port, Packet* pkt) noexcept nogil
 cdef bint may_transmit(Port* port) noexcept nogil
 cdef void transmit(Node* node, Port* port) noexcept nogil
-cdef void kick(Node* node, Port* port) noexcept nogil
-cdef bint admitted(Node* node, Port* port, Packet* pkt) noexcept nogil
-cdef void enqueue(Node* node, Port* port, Packet* pkt) noexcept nogil
-cdef void hold(Node* node, Port* port, Packet* pkt, int index) noexcept nogil
-cdef void release(Node* node, int index) noexcept nogil
-cdef void place(Node* node, Port* port, Packet* pkt) noexcept nogil
-cdef void receive(Node* node, int slot, Packet* pkt) noexcept nogil
-cdef void receive_control(Node* node, int slot, Packet* pkt) noexcept nogil
-cdef void log_pause(Node* node, Port* port, int queue, int command) noexcept nogil
-cdef void pause_queue(Node* node, Port* port, int index, int bit) noexcept nogil
-cdef void resume_queue(Node* node, Port* port, int index, int bit) noexcept nogil
 cdef void wake(Node* node, Port* port, Queue* queue) noexcept nogil
-cdef void pause_port(Node* node, Port* port, int bit) noexcept nogil
-cdef void resume_port(Node* node, Port* port, int bit) noexcept nogil
-cdef void push_frame(Port* port, Packet* pkt) noexcept nogil
-cdef void send_control(Node* node, int slot, int kind, int command, int value, int64_t mask) noexcept nogil
-cdef Packet* new_frame(Node* node, int kind, int command) noexcept nogil
-cdef void send_to_host(Node* node, int dst, Packet* pkt) noexcept nogil
-cdef void send_frame(Node* node, int slot, Packet* pkt) noexcept nogil
-cdef void set_timer(Node* node, int index, int64_t when) noexcept nogil
-cdef void run_timers(Node* node) noexcept nogil
-cdef void sample(Node* node) noexcept nogil
-cdef void sample_port(Node* node, Port* port) noexcept nogil
-cdef void sample_queues(Node* node, Port* port) noexcept nogil
-cdef void sample_flows(Node* node) noexcept nogil

@@ -1,6 +1,7 @@
 """The output dictionary: what every file and column of a run directory means. docs/outputs.md is made here."""
 
-from penstock.results.run import COLUMNS, FILES, SUMMARY, Run, version
+from penstock.results.columns import COLUMNS, FILES, SUMMARY
+from penstock.results.run import Run, version
 
 
 def markdown() -> str:
@@ -8,7 +9,7 @@ def markdown() -> str:
     lines = [
         "# What a run directory holds",
         "",
-        "<!-- made by `penstock explain --markdown`; change the tables in penstock/results/run.py instead -->",
+        "<!-- made by `penstock explain --markdown`; change the tables in penstock/results/columns.py instead -->",
         "",
         "`penstock run` with one scheme writes these files into the folder given with `--out`; with several schemes "
         "it writes them into a folder per scheme, and `comparison.csv`, `slowdown.pdf` and `slowdown.png` beside them.",
@@ -27,7 +28,7 @@ def markdown() -> str:
             "| column | type | unit | meaning |",
             "|---|---|---|---|",
         ]
-        lines += [f"| `{name}` | {type_name(column.dtype)} | {column.unit} | {column.text} |" for name, column in columns.items()]
+        lines += [f"| `{name}` | {column.dtype} | {column.unit} | {column.text} |" for name, column in columns.items()]
         lines.append("")
     lines += ["## summary.json", "", "| key | unit | meaning |", "|---|---|---|"]
     lines += [f"| `{key}` | {unit} | {text} |" for key, (unit, text) in SUMMARY.items()]
@@ -63,11 +64,6 @@ def text(run: Run) -> str:
     for warning in run.summary.get("warnings") or []:
         lines.append(f"warning: {warning}")
     return "\n".join(lines)
-
-
-def type_name(dtype: object) -> str:
-    """ "Int64" of polars' type."""
-    return getattr(dtype, "__name__", str(dtype))
 
 
 def _sentence(text: str) -> str:

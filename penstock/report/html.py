@@ -8,8 +8,10 @@ from typing import Any
 
 from penstock.errors import SpecError
 from penstock.report import plots, tables
-from penstock.results.run import SUMMARY, Run, version
+from penstock.results.columns import SUMMARY
+from penstock.results.run import Run, version
 from penstock.results.rundir import write_file
+from penstock.units import format_size
 
 STYLE = """
 body{font:15px/1.5 system-ui,sans-serif;color:#1b1f24;max-width:62rem;margin:2rem auto;padding:0 1rem}
@@ -32,10 +34,11 @@ CAPTIONS = {
 }
 
 
-def page(runs: Sequence[Run], title: str = "penstock report") -> str:
-    """The page as text."""
+def page(runs: Sequence[Run], title: str = "penstock report", clock: str = "receiver") -> str:
+    """The page as text; `clock` is that of its slowdowns, as in Run.slowdown."""
     if not runs:
         raise SpecError("nothing to report: give at least one run")
+    note = tables.SENDER_NOTE if clock == "sender" else tables.NOTE
     parts = [
         '<!doctype html><html lang="en"><head><meta charset="utf-8">',
         '<meta name="viewport" content="width=device-width, initial-scale=1">',
@@ -44,16 +47,16 @@ def page(runs: Sequence[Run], title: str = "penstock report") -> str:
         f'<p class="quiet">{len(runs)} run{"s" * (len(runs) > 1)}; report by penstock {escape(version())}</p>',
         *_warnings(runs),
         "<h2>Comparison</h2>",
-        _comparison(runs),
-        f'<p class="quiet">{escape(tables.NOTE)}</p>',
+        _comparison(runs, clock),
+        f'<p class="quiet">{escape(note)}</p>',
         "<h2>Figures</h2>",
         '<div class="figures">',
-        *_figures(runs),
+        *_figures(runs, clock),
         "</div>",
         "<h2>Slowdown by flow size</h2>",
     ]
     for run in runs:
-        parts += [f"<h3>{escape(run.label)}</h3>", _slowdown(run)]
+        parts += [f"<h3>{escape(run.label)}</h3>", _slowdown(run, clock)]
     parts.append("<h2>Runs</h2>")
     for run in runs:
         parts += [f"<h3>{escape(run.label)}</h3>", _summary(run)]
@@ -62,9 +65,9 @@ def page(runs: Sequence[Run], title: str = "penstock report") -> str:
     return "\n".join([*parts, "</body></html>\n"])
 
 
-def write(runs: Sequence[Run], path: str | Path, title: str = "penstock report") -> Path:
+def write(runs: Sequence[Run], path: str | Path, title: str = "penstock report", clock: str = "receiver") -> Path:
     """Write the page; SpecError when it cannot be."""
-    return write_file(Path(path), page(runs, title).encode())
+    return write_file(Path(path), page(runs, title, clock).encode())
 
 
 def _warnings(runs: Sequence[Run]) -> list[str]:
@@ -75,16 +78,18 @@ def _warnings(runs: Sequence[Run]) -> list[str]:
     ]
 
 
-def _comparison(runs: Sequence[Run]) -> str:
-    rows = [[tables.show(key, cells[key]) for key in tables.HEADINGS] for cells in tables.comparison(runs).iter_rows(named=True)]
+def _comparison(runs: Sequence[Run], clock: str) -> str:
+    table = tables.comparison(runs, clock)
+    rows = [[tables.show(key, cells[key]) for key in tables.HEADINGS] for cells in table.iter_rows(named=True)]
     return _table(list(tables.HEADINGS.values()), rows)
 
 
-def _figures(runs: Sequence[Run]) -> list[str]:
+def _figures(runs: Sequence[Run], clock: str) -> list[str]:
     made = []
     for kind, caption in CAPTIONS.items():
         try:
-            svg = plots.render(plots.draw(kind, *runs), "svg")
+            options = {"clock": clock} if kind == "slowdown" else {}
+            svg = plots.render(plots.draw(kind, *runs, **options), "svg")
         except SpecError as error:
             made.append(f"<figure><figcaption>{escape(caption)}: {escape(str(error))}</figcaption></figure>")
             continue
@@ -96,8 +101,8 @@ def _figures(runs: Sequence[Run]) -> list[str]:
     return made
 
 
-def _slowdown(run: Run) -> str:
-    table = run.slowdown([50, 95, 99], class_=run.background())
+def _slowdown(run: Run, clock: Any) -> str:
+    table = run.slowdown([50, 95, 99], class_=run.background(), clock=clock)
     rows = [
         [
             _size(r["above_bytes"], r["to_bytes"]),
@@ -111,7 +116,7 @@ def _slowdown(run: Run) -> str:
 
 
 def _size(above: int, upto: int | None) -> str:
-    return f"more than {tables.format_size(above)}" if upto is None else f"to {tables.format_size(upto)}"
+    return f"more than {format_size(above)}" if upto is None else f"to {format_size(upto)}"
 
 
 def _summary(run: Run) -> str:

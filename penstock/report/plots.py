@@ -20,6 +20,7 @@ from penstock.palette import COLUMN, FAMILIES, OTHERS, RC, family
 from penstock.palette import look as look_of
 from penstock.results.run import Run
 from penstock.results.rundir import write_file
+from penstock.units import format_size
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -82,18 +83,26 @@ def _legend_columns(runs: tuple[Run, ...]) -> int:
 
 
 def slowdown(
-    *runs: Run, percentile: float = 99, statistic: Any = "percentile", class_: Any = "background", bins: Any = None
+    *runs: Run,
+    percentile: float = 99,
+    statistic: Any = "percentile",
+    class_: Any = "background",
+    bins: Any = None,
+    clock: Any = "receiver",
 ) -> "Figure":
-    """FCT slowdown against flow size, both axes logarithmic. Incast flows are left out unless class_ says otherwise."""
+    """FCT slowdown against flow size, both axes logarithmic; the arguments are those of Run.slowdown.
+
+    Incast flows are left out unless class_ says otherwise.
+    """
 
     def draw(axes: "Axes", looks: list[dict[str, Any]]) -> None:
         for run, look in zip(runs, looks):
             chosen = run.background() if class_ == "background" else class_
-            table = run.slowdown(percentile, class_=chosen, bins=bins, statistic=statistic).drop_nulls("slowdown")
+            table = run.slowdown(percentile, class_=chosen, bins=bins, statistic=statistic, clock=clock).drop_nulls("slowdown")
             axes.plot(table["bytes"], table["slowdown"], label=run.label, **look)
         what = {"mean": "mean", "max": "worst"}.get(statistic, f"{_ordinal(percentile)} pct.")
-        axes.set(xlabel="Flow size", ylabel=f"FCT slowdown ({what})")
-        _log(axes.xaxis, _bytes)
+        axes.set(xlabel="Flow size", ylabel=f"FCT slowdown ({what}{', by the sender' * (clock == 'sender')})")
+        _log(axes.xaxis, lambda value, _: format_size(value, " "))
         axes.set_yscale("log")
         axes.set_ylim(bottom=min(1, axes.get_ylim()[0]))
         low, high = axes.get_ylim()
@@ -297,13 +306,6 @@ def _ordinal(percentile: float) -> str:
     whole = int(percentile) if percentile == int(percentile) and percentile not in (11, 12, 13) else 0
     suffix = {1: "st", 2: "nd", 3: "rd"}.get(whole % 10, "th")
     return f"{percentile:g}{suffix}"
-
-
-def _bytes(value: float, _: Any = None) -> str:
-    for unit, size in (("GB", 1e9), ("MB", 1e6), ("KB", 1e3)):
-        if value >= size:
-            return f"{value / size:g} {unit}"
-    return f"{value:g} B"
 
 
 def _log(axis: Any, text: Callable[..., str], subs: tuple[float, ...] = (1,)) -> None:

@@ -28,10 +28,14 @@ NOTE = (
     f"short: below {format_size(SHORT_BYTES)}, "
     f"long: above {format_size(LONG_BYTES)}, both without incast; all: every flow"
 )
+SENDER_NOTE = NOTE.replace("; ", ", each until the last acknowledgement is at the sender; ", 1)
 
 
-def comparison(runs: Sequence[Run]) -> pl.DataFrame:
-    """A row per run: slowdown of short and long flows (without incast), buffer (B), pauses, drops, hops/s, wall (s)."""
+def comparison(runs: Sequence[Run], clock: str = "receiver") -> pl.DataFrame:
+    """A row per run: slowdown of short and long flows (without incast), buffer (B), pauses, drops, hops/s, wall (s).
+
+    clock: of the slowdowns, as in Run.slowdown.
+    """
     schema = {
         key: pl.String
         if key == "scheme"
@@ -40,13 +44,13 @@ def comparison(runs: Sequence[Run]) -> pl.DataFrame:
         else pl.Float64
         for key in HEADINGS
     }
-    return pl.DataFrame([row(run) for run in runs], schema=schema)
+    return pl.DataFrame([row(run, clock) for run in runs], schema=schema)
 
 
-def row(run: Run) -> dict[str, Any]:
+def row(run: Run, clock: str = "receiver") -> dict[str, Any]:
     """The numbers of one run by the names of HEADINGS; None where it has none."""
-    flows = run.selected(run.background()).filter(pl.col("slowdown").is_not_null())
-    everything = run.flows["slowdown"].drop_nulls()
+    flows = run.by_clock(run.selected(run.background()), clock).filter(pl.col("slowdown").is_not_null())
+    everything = run.by_clock(run.flows, clock)["slowdown"].drop_nulls()
     parts = {
         "short": flows.filter(pl.col("bytes") < SHORT_BYTES)["slowdown"],
         "long": flows.filter(pl.col("bytes") > LONG_BYTES)["slowdown"],

@@ -4,7 +4,7 @@
     run.slowdown(99)               99th percentile of the slowdown by flow size
     run.save("runs/bfc"); Run.load("runs/bfc")
 
-`COLUMNS` and `SUMMARY` say what everything means; docs/outputs.md and `penstock explain` are made from them.
+`penstock.results.columns` says what every column means.
 """
 
 import functools
@@ -12,182 +12,17 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 import polars as pl
 
 from penstock.errors import SpecError, nearest
 from penstock.results import rundir
+from penstock.results.columns import COLUMNS, PER_FLOW, Column
 
-
-class Column(NamedTuple):
-    """Type, unit ("" for a plain number or text) and meaning of a column."""
-
-    dtype: Any
-    unit: str
-    text: str
-
-
-I64, I32, I16, I8, F64, TEXT, FLAG = pl.Int64, pl.Int32, pl.Int16, pl.Int8, pl.Float64, pl.String, pl.Boolean
-
-COLUMNS: dict[str, dict[str, Column]] = {
-    "flows": {
-        "flow_id": Column(I64, "", "number of the flow, in the order of the workload (sorted by start)"),
-        "src": Column(I32, "node", "host that sends"),
-        "dst": Column(I32, "node", "host that receives"),
-        "bytes": Column(I64, "B", "payload of the flow, without headers"),
-        "class": Column(pl.Enum, "", "which part of the workload the flow belongs to, such as poisson or incast"),
-        "priority": Column(I8, "", "0 is the highest of 8"),
-        "start_ns": Column(F64, "ns", "when the flow is handed to the NIC; null: it never was"),
-        "finish_ns": Column(F64, "ns", "when its last byte reached the receiver; null: unfinished"),
-        "fct_ns": Column(F64, "ns", "flow completion time, finish_ns - start_ns"),
-        "ideal_fct_ns": Column(
-            F64,
-            "ns",
-            "exact completion time of this flow alone in the empty network, data headers "
-            "included, headers that only this scheme needs not",
-        ),
-        "slowdown": Column(F64, "", "fct / ideal fct, from picoseconds; 1 for a flow that met no other"),
-        "retransmitted_bytes": Column(I64, "B", "payload sent more than once"),
-        "paused_ns": Column(F64, "ns", "time during which the sender had data of this flow and a pause held it"),
-    },
-    "switches": {
-        "time_ns": Column(F64, "ns", "time of the sample"),
-        "switch": Column(I32, "node", "the switch"),
-        "buffer_bytes": Column(I64, "B", "shared buffer in use"),
-        "max_queue_bytes": Column(I64, "B", "longest egress queue of the switch at this moment"),
-        "active_flows": Column(I32, "flows", "flows with packets waiting at the egress port that has most of them"),
-    },
-    "ports": {
-        "node": Column(I32, "node", "host or switch whose egress this is"),
-        "port": Column(I32, "", "number of the port within the node"),
-        "peer": Column(I32, "node", "node at the other end of the link"),
-        "tx_bytes": Column(I64, "B", "bytes sent, headers, acknowledgements and control frames included"),
-        "tx_packets": Column(I64, "packets", "packets sent, acknowledgements and control frames included"),
-        "drops": Column(I64, "packets", "packets lost at this egress or on its link"),
-        "drop_reason": Column(TEXT, "", "why, with counts, as in 'buffer full: 12, link loss: 3'; null: none"),
-        "ecn_marks": Column(I64, "packets", "packets marked here"),
-        "pauses_sent": Column(I64, "frames", "pause frames that this node sent out of this port, to hold its peer"),
-        "pauses_received": Column(I64, "frames", "pause frames that came in on this port, to hold this egress"),
-        "paused_ns": Column(F64, "ns", "time during which the whole egress was held by a pause (PFC)"),
-        "max_queue_bytes": Column(
-            I64, "B", "most that was stored for this port, in its queues or held back in virtual output queues"
-        ),
-        "utilization": Column(F64, "", "time spent sending / simulated time"),
-        "ack_bytes": Column(I64, "B", "the acknowledgements in tx_bytes"),
-        "control_bytes": Column(I64, "B", "the control frames in tx_bytes (pauses, credits), and those that wait to be sent"),
-    },
-    "pauses": {
-        "time_ns": Column(F64, "ns", "when the pause or resume took effect"),
-        "node": Column(I32, "node", "node whose egress is held"),
-        "port": Column(I32, "", "the egress port"),
-        "queue": Column(I32, "", "the queue; -1: the whole port"),
-        "paused": Column(FLAG, "", "true: pause, false: resume"),
-    },
-    "queues": {
-        "time_ns": Column(F64, "ns", "time of the sample"),
-        "node": Column(I32, "node", "host or switch"),
-        "port": Column(I32, "", "the egress port"),
-        "queue": Column(I32, "", "number of the queue within the port"),
-        "bytes": Column(I64, "B", "bytes waiting; queues that are empty have no row"),
-        "paused": Column(FLAG, "", "whether a pause holds the queue"),
-    },
-    "active_flows": {
-        "node": Column(I32, "node", "the switch"),
-        "port": Column(I32, "", "the egress port"),
-        "active_flows": Column(I32, "flows", "number of flows with packets waiting at this port"),
-        "samples": Column(I64, "samples", "how many samples saw that number"),
-    },
-    "packets": {
-        "time_ns": Column(F64, "ns", "when it happened"),
-        "node": Column(I32, "node", "where"),
-        "port": Column(I32, "", "the egress port"),
-        "in_port": Column(I32, "", "the port on which it came in"),
-        "queue": Column(I32, "", "the egress queue; -1: none"),
-        "upstream_q": Column(I32, "", "before it was queued here: the queue it came from; after: the egress queue"),
-        "event": Column(TEXT, "", "enqueue, dequeue, drop, hold (in a virtual output queue) or receive (a control frame)"),
-        "kind": Column(I8, "", "0 data, 1 acknowledgement, 2 control frame"),
-        "flow_id": Column(I64, "", "the flow, as in flows.parquet"),
-        "offset_bytes": Column(I64, "B", "position of the packet's first payload byte in the flow"),
-        "bytes": Column(I64, "B", "size on the wire"),
-        "ecn": Column(FLAG, "", "whether it carries a congestion mark"),
-        "queue_bytes": Column(I64, "B", "length of its queue, just after the event"),
-        "port_bytes": Column(I64, "B", "data queued at the port, just after the event"),
-    },
-    "port_series": {
-        "time_ns": Column(F64, "ns", "time of the sample"),
-        "node": Column(I32, "node", "host or switch"),
-        "port": Column(I32, "", "the egress port"),
-        "queue_bytes": Column(I64, "B", "data waiting at the port"),
-        "tx_bytes": Column(I64, "B", "sent so far, everything counted"),
-        "ack_bytes": Column(I64, "B", "the acknowledgements among them"),
-        "control_bytes": Column(I64, "B", "the control frames among them"),
-        "active_queues": Column(I32, "", "queues with data that no pause holds"),
-        "active_flows": Column(I32, "flows", "flows with packets waiting; -1: this scheme does not count them"),
-    },
-    "flow_series": {
-        "time_ns": Column(F64, "ns", "time of the sample"),
-        "flow_id": Column(I64, "", "an unfinished flow"),
-        "acked_bytes": Column(I64, "B", "acknowledged so far"),
-        "window_bytes": Column(I64, "B", "its window; -1: none"),
-    },
-    "queueing": {
-        "node": Column(I32, "node", "the switch"),
-        "port": Column(I32, "", "the egress port"),
-        "class": Column(TEXT, "", "class of the flows, as in flows.parquet"),
-        "packets": Column(I64, "packets", "data packets of the class sent by this port"),
-        "queueing_ns": Column(F64, "ns", "sum of their times from arrival to the start of transmission"),
-    },
-    "nodes": {
-        "node": Column(I32, "node", "number of the host or switch"),
-        "name": Column(TEXT, "", "its name"),
-        "tier": Column(I8, "", "0 host, 1 ToR, 2 aggregation or spine, 3 core"),
-        "max_buffer_bytes": Column(I64, "B", "most of its buffer that the switch used; 0 for a host"),
-        "max_voqs": Column(I32, "queues", "most virtual output queues of the switch that held packets at the same time"),
-    },
-}
-
-FILES = {
-    "flows": "a row per flow",
-    "switches": "a row per sample and switch",
-    "ports": "a row per egress port",
-    "pauses": "a row per pause and resume; when [measure] pauses = true",
-    "queues": "a row per sample and queue that is not empty; when [measure] queues = true",
-    "active_flows": "how often each port had how many active flows; when [measure] flows = true",
-    "packets": "a row per packet and hop; when [measure] packets = true",
-    "port_series": "a row per sample and port; when [measure] port_series = true",
-    "flow_series": "a row per sample and unfinished flow; when [measure] flow_series = true",
-    "queueing": "queueing time by switch, port and class of flow; when [measure] queueing = true",
-    "nodes": "a row per node, in the order of their numbers",
-}
-
-SUMMARY: dict[str, tuple[str, str]] = {
-    "scheme": ("", "the scheme, with its parameters in scheme_parameters"),
-    "scheme_parameters": ("", "every parameter of the scheme, defaults included"),
-    "label": ("", "its name in folders and legends"),
-    "spec": ("", "the whole experiment as TOML text; also in spec.toml"),
-    "penstock": ("", "version that made the run"),
-    "seed": ("", "of every random stream"),
-    "threads": ("", "used; they do not change the results"),
-    "duration_ns": ("ns", "during which flows arrive"),
-    "end_ns": ("ns", "simulated time at which the run ended"),
-    "wall_s": ("s", "real time that it took"),
-    "packet_hops": ("packets", "packets handled, counted at each hop"),
-    "packet_hops_per_s": ("1/s", "packet_hops / wall_s"),
-    "peak_memory_bytes": ("B", "largest resident memory of the process"),
-    "flows_started": ("flows", "handed to a NIC"),
-    "flows_finished": ("flows", "received in full"),
-    "drops": ("packets", "lost anywhere, acknowledgements and control frames included"),
-    "pfc_pause_fraction": ("", "time that switch-to-switch and host egresses spent held by PFC / all port time"),
-    "retransmissions": ("packets", "data packets sent more than once"),
-    "max_buffer_bytes": ("B", "most of its buffer that any switch used"),
-    "nominal": ("", "what the workload was asked for"),
-    "realised": ("", "loads that the generated flows really offer"),
-    "interrupted": ("", "true: stopped before its end; what is here is right as far as it goes"),
-    "warnings": ("", "what to know before you trust the numbers, such as: the congestion control never acted"),
-}
-
+CLOCKS = ("receiver", "sender")  # where the completion of a flow is seen
+NEVER = ("start_ns", "finish_ns", "fct_ns", "acked_ns")  # a negative time in these means "never"
 MTU = 1000
 GOOGLE_BINS = tuple(MTU * n for n in (1, 2, 4, 8, 16, 64, 256, 1024))
 FACEBOOK_BINS = tuple(MTU * n for n in (3, 12, 48, 192, 768, 3072, 12288, 49152))
@@ -205,6 +40,11 @@ def version() -> str:
         return "0+source"
 
 
+def dtype(column: Column) -> Any:
+    """The polars type of a column."""
+    return getattr(pl, column.dtype)
+
+
 def make_frame(name: str, data: Mapping[str, Any], *, null_below_zero: Sequence[str] = ()) -> pl.DataFrame:
     """A frame with exactly the columns of COLUMNS[name]; a column x_ns may be given as x_ps (integers).
 
@@ -214,19 +54,19 @@ def make_frame(name: str, data: Mapping[str, Any], *, null_below_zero: Sequence[
     unknown = [key for key in data if key not in spec and f"{key.removesuffix('_ps')}_ns" not in spec]
     if unknown:
         raise ValueError(f"{name}: no column {unknown[0]!r}")
-    for column, (dtype, _, _) in spec.items():
-        if column.removesuffix("_ns") + "_ps" in data:
-            ps = np.asarray(data[column.removesuffix("_ns") + "_ps"])
+    for column in spec.values():
+        if column.key != column.name and column.key in data:
+            ps = np.asarray(data[column.key])
             values = ps / 1000.0
-            if column in null_below_zero:
+            if column.name in null_below_zero:
                 values[ps < 0] = np.nan
-            series.append(pl.Series(column, values, dtype=pl.Float64, nan_to_null=column in null_below_zero))
-        elif column in data:
-            given = data[column]
-            made = pl.Series(column, given if isinstance(given, (pl.Series, list)) else np.asarray(given))
-            series.append(made if dtype is pl.Enum else made.cast(dtype))
+            series.append(pl.Series(column.name, values, dtype=pl.Float64, nan_to_null=column.name in null_below_zero))
+        elif column.name in data:
+            given = data[column.name]
+            made = pl.Series(column.name, given if isinstance(given, (pl.Series, list)) else np.asarray(given))
+            series.append(made if column.dtype == "Enum" else made.cast(dtype(column)))
         else:
-            raise ValueError(f"{name}: the column {column!r} is missing")
+            raise ValueError(f"{name}: the column {column.name!r} is missing")
     return pl.DataFrame(series)
 
 
@@ -241,23 +81,27 @@ def flow_frame(
     class_id: Any,
     classes: Sequence[str],
     priority: Any,
-    retransmitted_bytes: Any = None,
-    paused_ps: Any = None,
+    ideal_acked_ps: Any = None,
     flow_id: Any = None,
+    **per_flow: Any,
 ) -> pl.DataFrame:
-    """The flows frame of numpy columns in ps and bytes; start_ps and finish_ps of -1 mean "never".
+    """The flows frame of numpy columns in ps and bytes; start_ps, finish_ps and acked_ps of -1 mean "never".
 
-    Takes about 90 bytes per flow, and 16 more while it works.
+    ideal_ps        completion time of each flow alone: until its last byte is at the receiver
+    ideal_acked_ps  until its last acknowledgement is at the sender; None: no sender_slowdown
+    per_flow        what the core counts by flow (columns.PER_FLOW), such as acked_ps; what is left out has its initial value
+    Takes about 110 bytes per flow, and 16 more while it works.
     """
     start, finish, ideal = (np.asarray(a, dtype=np.int64) for a in (start_ps, finish_ps, ideal_ps))
     count = len(start)
-    never = finish < 0
-    fct = finish - start
-    slowdown = fct / ideal
-    slowdown[never] = np.nan
-    fct[never] = -1
+    counted = {c.key: np.asarray(per_flow.pop(c.key, np.full(count, c.per_flow))) for c in PER_FLOW if c.name != "finish_ns"}
+    if per_flow:
+        raise ValueError(f"flows: no column {next(iter(per_flow))!r}")
+    fct = np.where(finish < 0, -1, finish - start)
+    acked = counted["acked_ps"]
+    alone = np.ones(count) if ideal_acked_ps is None else np.asarray(ideal_acked_ps)
+    acked_after = np.full(count, -1) if ideal_acked_ps is None else np.where(acked < 0, -1, acked - start)
     names = pl.Series(list(classes), dtype=pl.Enum(list(classes)))
-    zeros = np.zeros(count, dtype=np.int64)
     return make_frame(
         "flows",
         {
@@ -271,12 +115,19 @@ def flow_frame(
             "finish_ps": finish,
             "fct_ps": fct,
             "ideal_fct_ps": ideal,
-            "slowdown": pl.Series(slowdown, nan_to_null=True),
-            "retransmitted_bytes": zeros if retransmitted_bytes is None else retransmitted_bytes,
-            "paused_ps": zeros if paused_ps is None else paused_ps,
+            "slowdown": _ratio(fct, ideal),
+            "sender_slowdown": _ratio(acked_after, alone),
+            **counted,
         },
-        null_below_zero=("start_ns", "finish_ns", "fct_ns"),
+        null_below_zero=NEVER,
     )
+
+
+def _ratio(time_ps: np.ndarray, ideal_ps: np.ndarray) -> pl.Series:
+    """time / ideal; null where the time is negative."""
+    out = time_ps / ideal_ps
+    out[time_ps < 0] = np.nan
+    return pl.Series(out, nan_to_null=True)
 
 
 @dataclass
@@ -400,6 +251,7 @@ class Run:
         bins: str | Sequence[int] | None = None,
         class_: str | Sequence[str] | None = None,
         statistic: Literal["percentile", "mean", "max"] = "percentile",
+        clock: Literal["receiver", "sender"] = "receiver",
     ) -> pl.DataFrame:
         """FCT slowdown of the finished flows, a row per size bin (or class, or priority) that has flows.
 
@@ -407,12 +259,13 @@ class Run:
         bins        upper bounds in bytes, "google" or "facebook" (the BFC paper's), "log" (1, 3, 10 KB..); None: the
                     paper's for the paper's workloads, else "log"
         class_      as in `selected`
+        clock       "receiver": a flow ends when its last byte has arrived; "sender": when its last acknowledgement has
         Columns: above_bytes (exclusive), to_bytes (null: no bound), bytes (median size), flows, unfinished, slowdown.
         """
         if by not in ("size", "class", "priority"):
             raise SpecError(f'by = "{by}": must be one of size, class, priority')
         values = self._statistics(percentile, statistic)
-        flows = self.selected(class_)
+        flows = self.by_clock(self.selected(class_), clock)
         bounds = self._bounds(bins) if by == "size" else []
         if by == "size":
             index = np.searchsorted(np.asarray(bounds, dtype=np.int64), flows["bytes"].to_numpy(), side="left")
@@ -423,21 +276,29 @@ class Run:
             flows.group_by(key)
             .agg(
                 pl.col("bytes").filter(done).median().alias("bytes"),
-                done.sum().cast(I64).alias("flows"),
-                (~done).sum().cast(I64).alias("unfinished"),
+                done.sum().cast(pl.Int64).alias("flows"),
+                (~done).sum().cast(pl.Int64).alias("unfinished"),
                 *values,
             )
             .sort(key)
         )
         if by == "size":
             table = table.with_columns(
-                pl.col("bin").map_elements(lambda i: bounds[i - 1] if i else 0, return_dtype=I64).alias("above_bytes"),
+                pl.col("bin").map_elements(lambda i: bounds[i - 1] if i else 0, return_dtype=pl.Int64).alias("above_bytes"),
                 pl.col("bin")
-                .map_elements(lambda i: bounds[i] if i < len(bounds) else None, return_dtype=I64, skip_nulls=False)
+                .map_elements(lambda i: bounds[i] if i < len(bounds) else None, return_dtype=pl.Int64, skip_nulls=False)
                 .alias("to_bytes"),
             )
             table = table.select("above_bytes", "to_bytes", pl.exclude("above_bytes", "to_bytes", "bin"))
         return table
+
+    def by_clock(self, flows: pl.DataFrame, clock: str) -> pl.DataFrame:
+        """Flows of this run, with the slowdown that a clock measures ("receiver" or "sender") as `slowdown`."""
+        if clock not in CLOCKS:
+            raise SpecError(f'clock = "{clock}": must be one of {", ".join(CLOCKS)}{nearest(clock, CLOCKS)}')
+        if clock == "sender" and self.flows["acked_ns"].null_count() == self.flows.height > 0:
+            raise SpecError(f'run "{self.label}": has no acked_ns, which clock = "sender" needs; run the simulation again')
+        return flows if clock == "receiver" else flows.with_columns(slowdown=pl.col("sender_slowdown"))
 
     @staticmethod
     def _statistics(percentile: float | Sequence[float], statistic: str) -> list[pl.Expr]:
@@ -489,7 +350,7 @@ class Run:
 
         def write(folder: Path) -> None:
             for name, frame in self.frames.items():
-                about = {column: {"unit": c.unit, "description": c.text} for column, c in COLUMNS.get(name, {}).items()}
+                about = {c.name: {"unit": c.unit, "description": c.text} for c in COLUMNS.get(name, {}).values()}
                 frame.write_parquet(folder / f"{name}.parquet", metadata={"penstock": version(), "columns": json.dumps(about)})
             if self.summary.get("spec"):
                 (folder / "spec.toml").write_text(str(self.summary["spec"]))
@@ -499,7 +360,10 @@ class Run:
 
     @classmethod
     def load(cls, path: str | Path) -> "Run":
-        """The run that `save` wrote. SpecError: there is none, or a file is damaged."""
+        """The run that `save` wrote; columns that its version did not have yet are null.
+
+        SpecError: there is none, or a file is damaged.
+        """
         folder = rundir.one_run(Path(path))
         frames: dict[str, Any] = {}
         here = folder / "summary.json"
@@ -508,7 +372,7 @@ class Run:
             if not isinstance(summary, dict):
                 raise ValueError("not an object")
             for here in sorted(folder.glob("*.parquet")):
-                frames[here.stem] = pl.read_parquet(here)
+                frames[here.stem] = _with_all_columns(here.stem, pl.read_parquet(here))
         except (OSError, ValueError, pl.exceptions.PolarsError) as error:
             why = str(error).splitlines()[0]
             raise SpecError(f"{here}: cannot be read ({why}); run the simulation again") from error
@@ -528,7 +392,16 @@ class Run:
 
 def empty_frame(name: str) -> pl.DataFrame:
     """A frame of COLUMNS[name] without rows."""
-    return pl.DataFrame(schema={c: TEXT if col.dtype is pl.Enum else col.dtype for c, col in COLUMNS[name].items()})
+    return pl.DataFrame(schema={c.name: pl.String if c.dtype == "Enum" else dtype(c) for c in COLUMNS[name].values()})
+
+
+def _with_all_columns(name: str, frame: pl.DataFrame) -> pl.DataFrame:
+    """A frame that was read, with the columns that it lacks as null; columns that are not penstock's stay, at the end."""
+    known = COLUMNS.get(name, {})
+    missing = [pl.lit(None, dtype=dtype(c)).alias(c.name) for c in known.values() if c.name not in frame.columns]
+    if not missing:
+        return frame
+    return frame.with_columns(missing).select(*known, *(c for c in frame.columns if c not in known))
 
 
 def _plain(value: Any) -> Any:

@@ -1,13 +1,13 @@
-"""Backdraft (Sanaee et al., NSDI 2022), sections 3 and 4.3: virtual switches that lose nothing to slow receivers.
+"""Backdraft (Sanaee et al., NSDI 2022), sections 3 and 4.3: virtual switches that drop nothing when receivers are slow.
 
-At a virtual switch (a switch in a server, tier 0) every flow has a queue of its own towards the application (DPFQ: dqa with
-`edge_queues`).  When it exceeds th_over, an overlay pause frame goes to the virtual switch of the sender: the flow, a pause
-time, (Th_curr - Th_goal) / R_recv, and a rate, R_recv, an average of what the receiver took while it had a backlog.  The sender
-holds the flow for that time and then paces it.  The next frame goes out when that time is over, if it is still needed.
-A queue that runs empty all the same raises Th_goal and Th_over of its application.
+At a virtual switch (a switch in a server, tier 0) every flow has its own queue towards the application (DPFQ: dqa with
+`edge_queues`).  When the queue exceeds th_over, an overlay pause frame is sent to the virtual switch of the sender: the flow, a
+pause time, (Th_curr - Th_goal) / R_recv, and a rate, R_recv, an average of the receiver's rate while it was backlogged.  The
+sender stops the flow for that time and then paces it.  The next frame is sent when that time is over, if still needed.
+A queue that runs empty nevertheless raises Th_goal and Th_over of its application.
 
-What an application has beyond `most` is dropped: the overlay's promise is that nothing is.  Doorbells cost the CPU of real
-switches, not time on the wires here.  Rates are kept as their inverse, a gap in ps per byte.
+Packets beyond `most` in the queues of an application are dropped; the overlay should keep that from happening.  Doorbells, which
+cost CPU time in a real switch, are not modelled.  Rates are stored as their inverse, a gap in ps per byte.
 """
 
 includes = ["dqa"]
@@ -48,7 +48,7 @@ def on_enqueue(backdraft, node, port, queue, pkt):
     if not to_application(backdraft, node, port):
         return
     mine = my_queue(backdraft, queue)
-    if queue.length == 1:  # the first one: how long it waits says little before it is taken
+    if queue.length == 1:  # a first packet says nothing of the receiver's rate until it is taken
         mine.last = node.now
         mine.taken = 0
     if backdraft.overlay and pkt.kind == DATA and queue.bytes > backdraft.th_over + my_port(backdraft, port).raised:
@@ -57,13 +57,13 @@ def on_enqueue(backdraft, node, port, queue, pkt):
 
 
 def unheard(backdraft, queue):
-    """More has come in the pause than can have been on its way: the frame was lost, or another flow shares the queue."""
+    """Whether more arrived during the pause than was in flight: the frame was lost, or another flow shares the queue."""
     grown = queue.bytes - my_queue(backdraft, queue).told_at
     return backdraft.repeat > 0.0 and grown > backdraft.repeat * backdraft.at.world.bdp
 
 
 def receive_gap(backdraft, node, queue, size) -> float:
-    """1 / R_recv.  A packet that has been waited for longer than the average counts as if it were taken now."""
+    """1 / R_recv in ps per byte.  A packet that has waited longer than the average counts as if it were taken now."""
     mine = my_queue(backdraft, queue)
     waited = float(node.now - mine.last) / max(mine.taken, size)
     if mine.gap == 0.0:
@@ -72,11 +72,10 @@ def receive_gap(backdraft, node, queue, size) -> float:
 
 
 def send_pause(backdraft, node, port, queue, pkt):
-    """An overlay pause frame to the sender of this packet."""
+    """Send an overlay pause frame to the sender of this packet."""
     mine = my_queue(backdraft, queue)
     frame = new_frame(node, backdraft.at.kind, PAUSE)
-    frame.slot = pkt.slot
-    frame.seq = pkt.number
+    about_flow(frame, pkt)
     what = my_frame(backdraft, frame)
     what.gap = receive_gap(backdraft, node, queue, pkt.size)
     th_goal = backdraft.th_goal + my_port(backdraft, port).raised
@@ -87,7 +86,7 @@ def send_pause(backdraft, node, port, queue, pkt):
 
 
 def on_dequeue(backdraft, node, port, queue, pkt):
-    """R_recv: the bytes of a packet over the time until the one behind it is taken."""
+    """Update R_recv: the bytes of a packet over the time until the next one is taken."""
     if not to_application(backdraft, node, port):
         return
     mine = my_queue(backdraft, queue)
@@ -99,7 +98,7 @@ def on_dequeue(backdraft, node, port, queue, pkt):
             mine.gap = (1 - backdraft.weight) * mine.gap + backdraft.weight * sample
     mine.last = node.now
     mine.taken = pkt.size
-    if queue.length == 0:  # what comes later was not waiting, and may be another flow
+    if queue.length == 0:  # later packets did not wait, and may be of another flow
         if backdraft.adapt and mine.quiet_until > 0 and not pkt.flags & LAST:
             if node.now < mine.quiet_until + backdraft.at.world.base_rtt + backdraft.recovery:
                 raise_thresholds(backdraft, port)
@@ -107,14 +106,14 @@ def on_dequeue(backdraft, node, port, queue, pkt):
 
 
 def raise_thresholds(backdraft, port):
-    """An application starves: its sender still waits, or is no faster than it was told.  (Before `recovery` is over.)"""
+    """The application starves while its sender is stopped or still paced (before `recovery` is over): raise its thresholds."""
     mine = my_port(backdraft, port)
     if 2 * (backdraft.th_over + mine.raised + backdraft.th_goal) <= backdraft.most:
         mine.raised += backdraft.th_goal
 
 
 def on_control(backdraft, node, port, pkt):
-    """At the sender: hold the flow, then pace it."""
+    """At the sender: stop the flow, then pace it."""
     flow = flow_of(node, pkt)
     if not flow:
         return
@@ -123,19 +122,19 @@ def on_control(backdraft, node, port, pkt):
     mine.told = node.now + what.pause
     mine.gap = what.gap
     if backdraft.with_rate:
-        flow.least_gap = what.gap
+        flow.fc_gap = what.gap
     hold_flow(node, flow, mine.told)
 
 
 def on_send(backdraft, node, flow, pkt):
-    """The rate rises from the end of the pause on, evenly until it has doubled, and so on up to the line's."""
-    if flow.least_gap == 0.0:
+    """From the end of the pause on the rate rises linearly, doubling in each `recovery`, up to the line rate."""
+    if flow.fc_gap == 0.0:
         return
     mine = my_flow(backdraft, flow)
     line = port_at(node, 0).ps_per_byte
     while node.now - mine.told >= backdraft.recovery and mine.gap > line:
         mine.told += backdraft.recovery
         mine.gap = mine.gap / 2
-    flow.least_gap = mine.gap / (1.0 + float(max(node.now - mine.told, 0)) / backdraft.recovery)
-    if flow.least_gap <= line:
-        flow.least_gap = 0.0
+    flow.fc_gap = mine.gap / (1.0 + float(max(node.now - mine.told, 0)) / backdraft.recovery)
+    if flow.fc_gap <= line:
+        flow.fc_gap = 0.0

@@ -1,8 +1,8 @@
 """Backpressure Flow Control (Goyal et al., NSDI 2022): the backpressure of section 3.3.2; its queue assignment is dqa.py.
 
-A packet that finds its queue longer than Th = HRTT * mu / N_active raises the pause counter of <ingress, upstreamQ>; when it
-leaves it lowers it.  0 -> 1 pauses that queue at the upstream switch or NIC, 1 -> 0 resumes it.  A bitmap of the queues that
-should be paused is sent again every `refresh`, so that a lost pause or resume does no lasting harm.
+A packet that finds its queue longer than Th = HRTT * mu / N_active increments the pause counter of <ingress, upstreamQ>, and
+decrements it when it leaves.  0 -> 1 pauses that queue at the upstream switch or NIC, 1 -> 0 resumes it.  A bitmap of the paused
+queues is sent every `refresh`, which repairs lost pauses and resumes.
 """
 
 title = "BFC"
@@ -19,11 +19,11 @@ parameters = {
 presets = {"paper": {"dqa.kept_queues": "alike"}}  # section 3.3.1 to the letter: empty is empty
 fabric = {"nic_queues": "nic_queues"}
 
-PERIODS = 64  # refreshes that still go out after the last pause of a port was lifted
+PERIODS = 64  # refreshes sent after the last queue of a port was resumed
 
 
 def set_up_node(bfc, node):
-    """HRTT is the largest over the ingresses, since a queue may hold packets from each of them."""
+    """One-hop BDPs.  HRTT is the largest over the ingresses, since a queue may have packets from each of them."""
     hrtt = 0
     for slot in range(node.port_count):
         hrtt = max(hrtt, 2 * port_at(node, slot).delay)
@@ -67,16 +67,16 @@ def on_dequeue(bfc, node, port, queue, pkt):
 
 
 def on_control(bfc, node, port, pkt):
-    if pkt.number == PAUSE:
-        pause_queue(node, port, pkt.slot, bfc.at.bit)
-    elif pkt.number == RESUME:
-        resume_queue(node, port, pkt.slot, bfc.at.bit)
+    if command_of(pkt) == PAUSE:
+        pause_queue(node, port, value_of(pkt), bfc.at.bit)
+    elif command_of(pkt) == RESUME:
+        resume_queue(node, port, value_of(pkt), bfc.at.bit)
     else:
-        obey_bitmap(bfc, node, port, pkt.slot, pkt.seq)
+        obey_bitmap(bfc, node, port, value_of(pkt), mask_of(pkt))
 
 
 def obey_bitmap(bfc, node, port, first, mask):
-    """Set 32 queues to what the bitmap says."""
+    """Pause or resume 32 queues, from `first` on, as the bitmap says."""
     for i in range(32):
         if first + i < port.queue_count:
             if mask >> i & 1:
@@ -86,7 +86,7 @@ def obey_bitmap(bfc, node, port, first, mask):
 
 
 def expect_refresh(bfc, node, port):
-    """Bitmaps go out at multiples of the period while a port has, or lately had, something paused upstream."""
+    """Bitmaps are sent at multiples of the period while a port has, or recently had, queues paused upstream."""
     my_port(bfc, port).quiet = PERIODS
     if bfc.refresh and node.deadlines[bfc.at.index] == NEVER:
         set_timer(node, bfc.at.index, (node.now // bfc.refresh + 1) * bfc.refresh)

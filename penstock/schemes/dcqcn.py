@@ -1,14 +1,14 @@
 """DCQCN (Zhu et al., SIGCOMM 2015), its reaction point as the HPCC paper's simulator runs it: by timers alone.
 
-The echo of a mark rides on every ACK; there are no notification packets.  Every `alpha_interval` alpha moves towards
-1 if an echo came in that slot, else towards 0.  Every `decrease_interval` in which one came cuts the rate by alpha / 2.
-Every `increase_interval` since the last cut raises it: F times half way back to the target, then by R_AI and at
-last by R_HAI.  The first echo starts alpha, at 1, and the two clocks, and cuts the rate by half at once (`cut_at_once`).
-There is no byte counter.  Flows start at line rate; a new rate holds from the next packet on.
+ACKs echo ECN marks; there are no notification packets.  Every `alpha_interval`, alpha moves towards 1 if an echo arrived in
+that slot, else towards 0.  A `decrease_interval` in which one arrived cuts the rate by alpha / 2.  Every `increase_interval`
+since the last cut raises it: F times half way back to the target, then by R_AI, finally by R_HAI.  The first echo sets alpha
+to 1, starts the two clocks, and halves the rate at once (`cut_at_once`).  There is no byte counter.  Flows start at line rate;
+a new rate applies from the next packet on.
 
-No timer runs.  What would have happened since is done when a packet of the flow is sent or acknowledged, in the order
-in which the timers would have fired (at one instant: alpha, increase, decrease, then the packet), so that rates are
-the same at every packet.
+No timer is set.  What the timers would have done is computed when a packet of the flow is sent or acknowledged, in the order
+in which they would have expired (at one instant: alpha, increase, decrease, then the packet), so that rates are the same at
+every packet.
 
 The defaults are those of the DCQCN paper, with the BFC paper's marking; BFC's own settings are not published.
 """
@@ -36,7 +36,7 @@ parameters = {
     "fast_recovery": ("int32", 5, "increases F that go half way to the target, before the additive one"),
     "r_ai": ("rate", "40Mbps", "additive increase R_AI of the target"),
     "r_hai": ("rate", "200Mbps", "hyper increase R_HAI of the target"),
-    "min_rate": ("rate 1..1e15", "100Mbps", "no flow is paced below it"),
+    "min_rate": ("rate 1..1e15", "100Mbps", "minimum pacing rate"),
     "clamp_target": ("bool", True, "the target follows every cut, not only the first after an increase"),
     "cut_at_once": ("bool", True, "the first echo cuts the rate (DCQCN), not only starts the clocks (HPCC's simulator)"),
     "window": ("bool", False, "DCQCN+win (HPCC section 5.1): a window of rate x base RTT"),
@@ -44,6 +44,7 @@ parameters = {
 presets = {
     # the HPCC paper's simulator at 100 Gbit/s; with the DCQCN paper's intervals; its shipped configuration file
     "ns3": {
+        "uses": ["ecn:ns3", "pfc:ns3"],
         "alpha_interval": "1us",
         "decrease_interval": "4us",
         "increase_interval": "300us",
@@ -53,15 +54,10 @@ presets = {
         "min_rate": "1Gbps",
         "clamp_target": False,
         "cut_at_once": False,
-        "ecn.k_min": "400KB",
-        "ecn.k_max": "1600KB",
-        "ecn.p_max": 0.2,
-        "ecn.per": "100Gbps",
-        "pfc.alpha": 0.125,
-        "pfc.reserve": 4096,
         "host.ack_priority": "data",
     },
     "ns3_paper": {
+        "uses": ["ecn:ns3", "pfc:ns3"],
         "alpha_interval": "50us",
         "decrease_interval": "50us",
         "increase_interval": "55us",
@@ -70,15 +66,10 @@ presets = {
         "r_hai": "200Mbps",
         "min_rate": "1Gbps",
         "clamp_target": False,
-        "ecn.k_min": "400KB",
-        "ecn.k_max": "1600KB",
-        "ecn.p_max": 0.2,
-        "ecn.per": "100Gbps",
-        "pfc.alpha": 0.125,
-        "pfc.reserve": 4096,
         "host.ack_priority": "data",
     },
     "config": {
+        "uses": ["ecn:ns3", "pfc:ns3"],
         "alpha_interval": "1us",
         "decrease_interval": "4us",
         "increase_interval": "900us",
@@ -88,12 +79,6 @@ presets = {
         "min_rate": "100Mbps",
         "clamp_target": False,
         "cut_at_once": False,
-        "ecn.k_min": "400KB",
-        "ecn.k_max": "1600KB",
-        "ecn.p_max": 0.2,
-        "ecn.per": "100Gbps",
-        "pfc.alpha": 0.125,
-        "pfc.reserve": 4096,
         "host.ack_priority": "data",
     },
 }
@@ -103,7 +88,7 @@ PHASE = 1000  # the clock of the cuts starts 1 ns after that of alpha
 
 def on_start(dcqcn, node, flow, pkt):
     mine = my_flow(dcqcn, flow)
-    mine.line = 8e12 / port_at(node, 0).ps_per_byte
+    mine.line = line_rate(node)
     mine.rate = mine.line
     mine.target = mine.line
     mine.increase_at = NEVER
@@ -133,7 +118,7 @@ def on_send(dcqcn, node, flow, pkt):
 
 
 def start(dcqcn, node, flow):
-    """The first echo."""
+    """The first echo: start alpha and the clocks."""
     mine = my_flow(dcqcn, flow)
     mine.started = 1
     mine.alpha = 1.0
@@ -148,7 +133,7 @@ def start(dcqcn, node, flow):
 
 
 def catch_up(dcqcn, node, flow):
-    """What the timers would have done until now.  No echo has come meanwhile, so that at most one slot can cut."""
+    """Do what the timers would have done until now.  No echo arrived meanwhile, so at most one slot can cut the rate."""
     mine = my_flow(dcqcn, flow)
     if not mine.started:
         return
@@ -174,7 +159,7 @@ def power(base: float, n) -> float:
 
 
 def update_alpha(dcqcn, flow, until):
-    """The slots of alpha that end by then; only the first of them can hold an echo."""
+    """Apply the slots of alpha that end by `until`; only the first of them can have an echo."""
     mine = my_flow(dcqcn, flow)
     if mine.alpha_at > until:
         return
@@ -189,7 +174,7 @@ def update_alpha(dcqcn, flow, until):
 
 
 def increase(dcqcn, flow, until):
-    """Fast recovery, one additive increase, hyper increases."""
+    """Apply the increases due by `until`: fast recovery, one additive increase, hyper increases."""
     mine = my_flow(dcqcn, flow)
     if mine.increase_at > until:
         return

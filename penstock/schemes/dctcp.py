@@ -1,14 +1,14 @@
 """DCTCP (Alizadeh et al., SIGCOMM 2010), section 3.3: alpha = (1 - g) alpha + g F, and W = W (1 - alpha / 2).
 
-F is the share of the ACKs of the last window of data that echoed a mark.  A window of data ends with the first ACK
-beyond what had been sent when the one before it ended.  W is cut at the first echo, at most once per window of data,
-and grows by one packet in each other one.  As in the BFC paper (sections 6.2.1, A.6) flows start at line rate, with a
-window of one bandwidth-delay product, and never have more; ACKs clock the packets, nothing is paced.  `slow_start`
+F is the fraction of the ACKs of the last window of data that echoed a mark.  A window of data ends with the first ACK
+beyond what had been sent when the previous one ended.  W is cut at the first echo, at most once per window of data,
+and grows by one packet in each window without one.  As in the BFC paper (sections 6.2.1, A.6) flows start at line rate with
+a window of one bandwidth-delay product, which is also the maximum; packets are clocked by ACKs, not paced.  `slow_start`
 starts with a few packets instead and doubles until the first mark.
 
-form = "rate" is the HPCC paper's simulator: the same law moves a pacing rate, by r_ai instead of a packet, and the
-window follows it.  There F is estimated as echoes / (bytes on their way when the window began / MTU + 1), and the
-very first ACK is an increase too.
+form = "rate" is the HPCC paper's simulator: the same law controls a pacing rate, by r_ai instead of a packet, and the
+window follows it.  There F is estimated as echoes / (bytes in flight when the window began / MTU + 1), and the very first
+ACK is an increase too.
 """
 
 title = "DCTCP"
@@ -32,33 +32,28 @@ parameters = {
     "slow_start": ("int32 0..100000", 0, "packets in the first window, to be doubled (BFC A.6: 10); 0 = line rate"),
     "w_max": ("bytes", 0, "largest window; 0 = one bandwidth-delay product"),
     "r_ai": ("rate", "615Mbps", "form rate: increase in each window (one packet per 13 us)"),
-    "min_rate": ("rate 1..1e15", "100Mbps", "form rate: no flow is paced below it"),
+    "min_rate": ("rate 1..1e15", "100Mbps", "form rate: minimum pacing rate"),
 }
 presets = {
     # the HPCC paper's simulator, 30 KB x Bw / 10 Gbit/s (section 5.1)
     "ns3": {
+        "uses": ["pfc:ns3"],
         "form": "rate",
         "min_rate": "1Gbps",
         "ecn.k_min": "300KB",
         "ecn.k_max": "300KB",
         "ecn.per": "100Gbps",
-        "pfc.alpha": 0.125,
-        "pfc.reserve": 4096,
         "host.ack_priority": "data",
     },
     # the BFC paper's baseline
-    "bfc": {"form": "rate", "g": 0.00390625, "r_ai": "500Mbps", "pfc.alpha": 0.125, "pfc.reserve": 4096},
+    "bfc": {"form": "rate", "g": 0.00390625, "r_ai": "500Mbps", "uses": ["pfc:ns3"]},
     # the Floodgate authors' simulator: DCQCN's marking instead of a step
     "floodgate": {
+        "uses": ["ecn:ns3", "pfc:ns3"],
         "form": "rate",
         "g": 0.00390625,
         "r_ai": "1Gbps",
-        "ecn.k_min": "400KB",
-        "ecn.k_max": "1600KB",
-        "ecn.p_max": 0.2,
-        "ecn.per": "100Gbps",
         "pfc.alpha": 0.25,
-        "pfc.reserve": 4096,
         "host.ack_priority": "data",
     },
     "slow_start": {"slow_start": 10},
@@ -79,7 +74,7 @@ def on_start(dctcp, node, flow, pkt):
     mine.alpha = dctcp.alpha
     mine.window_end = NONE
     mine.cwr_end = NONE
-    mine.line = 8e12 / port_at(node, 0).ps_per_byte
+    mine.line = line_rate(node)
     mine.rate = mine.line
     mine.w = dctcp.most
     if dctcp.slow_start > 0 and dctcp.form == WINDOW:
@@ -97,7 +92,7 @@ def set_window(dctcp, flow):
 
 
 def end_window(dctcp, flow, pkt):
-    """Count an ACK; whether it ends a window of data: then alpha has moved and the next window has begun."""
+    """Count an ACK; if it ends a window of data, update alpha, begin the next window and return 1."""
     mine = my_flow(dctcp, flow)
     mine.acks += 1
     if pkt.ecn:

@@ -1,8 +1,8 @@
 """Queue assignment of BFC (Goyal et al., NSDI 2022, section 3.3.1): a queue to each active flow, while there are some.
 
-`dynamic` gives a flow that has no packets here an empty queue, a random one when none is empty, and keeps it for a sticky
-time after its last packet; `stochastic` hashes flows to queues (stochastic fair queueing); `single` puts all into one.
-On Enqueue / On Dequeue are the paper's; flow_table is indexed by egress port and the hash of the flow.
+`dynamic` assigns an empty queue to a flow without packets at this port, a random one if none is empty, and keeps the
+assignment for a sticky time after its last packet; `stochastic` hashes flows to queues (stochastic fair queueing); `single`
+uses one queue.  choose_queue and on_dequeue are the paper's On Enqueue and On Dequeue; flow_table is indexed by the flow's hash.
 """
 
 title = "DQA"
@@ -36,7 +36,7 @@ ALIKE = 1  # kept_queues
 
 
 def set_up_node(dqa, node):
-    """HRTT is the largest over the ports, as for the threshold of BFC."""
+    """Number of queues and sticky time; HRTT is the largest over the ports, as for the threshold of BFC."""
     mine = my_node(dqa, node)
     mine.queues = dqa.queues
     if node.tier == 0 and dqa.edge_queues > 0:
@@ -52,11 +52,11 @@ def set_up_port(dqa, node, port):
     mine = my_port(dqa, port)
     port.flows = 0
     for q in range(my_node(dqa, node).queues):
-        mine.empty[q >> 6] |= bit(q & 63)
+        set_bit(mine.empty, q)
 
 
 def empty_queue(dqa, node, port):
-    """The first empty queue that no pause holds and no flow sticks to; else one that a flow does stick to; else -1."""
+    """The first empty queue that is not paused and has no sticky flow; else the first one with a sticky flow; else -1."""
     mine = my_port(dqa, port)
     second = -1
     for w in range(my_node(dqa, node).words):
@@ -83,11 +83,11 @@ def choose_queue(dqa, node, port, pkt):
         if dqa.assignment == DYNAMIC:
             if node.now > entry.expires:
                 q = empty_queue(dqa, node, port)
-                entry.q_assignment = q if q >= 0 else draw(node, 0) % queues
+                entry.q_assignment = q if q >= 0 else draw(node, RANDOM_QUEUE) % queues
         elif dqa.assignment == STOCHASTIC:
             entry.q_assignment = pick(pkt.hash, node.hash_seed + 2, queues)
     entry.size += 1
-    mine.empty[entry.q_assignment >> 6] &= ~bit(entry.q_assignment & 63)
+    clear_bit(mine.empty, entry.q_assignment)
     return entry.q_assignment
 
 
@@ -99,5 +99,5 @@ def on_dequeue(dqa, node, port, queue, pkt):
         port.flows -= 1
         entry.expires = node.now + my_node(dqa, node).sticky
     if queue.length == 0:
-        mine.empty[queue.index >> 6] |= bit(queue.index & 63)
+        set_bit(mine.empty, queue.index)
         mine.kept_until[queue.index] = node.now + my_node(dqa, node).sticky

@@ -1,15 +1,15 @@
 """Floodgate: per-destination windows between switches against incast (Liu et al., CoNEXT 2021), sections 3.2, 4 and 8.
 
-A switch may have so many bytes under way to a destination; what exceeds that waits in a virtual output queue of its own,
-until the next switch has sent some on and said so by a credit.  Credits are cumulative: next_psn counts what was put on
-the wire for a destination, a packet carries it (psn), and a credit returns the last psn received less what is still
-stored.  So lost packets and lost credits are made good by the next ones, the last ones by a switchSYN (section 4.3).
+A switch limits the bytes in flight to each destination by a window; packets beyond it wait in a virtual output queue of the
+destination until the next switch has forwarded some and returned a credit.  Credits are cumulative: next_psn counts the bytes
+sent for a destination, each packet carries it (psn), and a credit returns the last psn received less the bytes still stored.
+So the next credit makes up for lost packets and credits, and a switchSYN for the last ones (section 4.3).
 
-Windows, thresholds and sequence numbers are in bytes on the wire; a window is the whole switch's, whatever the port.
-The last hop has none (section 3.2).  A credit is earned when the packet leaves the switch (section 7.2): at the last hop
-nothing else could hold the others back.  `t` = 0 is the ideal design (section 3.2): a credit for every packet, at once,
-and none delayed.  `host_pause` is the optional support of hosts (section 4.3); a pause is a lease, which is renewed.
-What waits for a link that is down, or came down and goes up again round it, is not held and fills no window.
+Windows, thresholds and sequence numbers are in bytes on the wire; a window is per switch and destination, whatever the port.
+The last hop has none (section 3.2).  A credit is earned when the packet leaves the switch (section 7.2), since at the last hop
+nothing else could slow the senders down.  `t` = 0 is the ideal design (section 3.2): a credit for every packet, at once,
+and none delayed.  `host_pause` is the optional host support (section 4.3); a pause is a lease and has to be renewed.
+Packets for a link that is down, and those that came down and go up again to avoid it, are not held and use no window.
 """
 
 includes = ["pfc"]
@@ -17,17 +17,17 @@ structs = {
     "cell": {
         "next_psn": "int64",
         "last_credit": "int64",
-        "heard": "time",  # towards a destination
+        "heard": "time",  # of the last credit; these three: towards a destination
         "queued": "int64",
-        "apart": "int64",  # waits for the wire; for a dead link
+        "apart": "int64",  # bytes in egress queues; those of a link that is down
         "received": "int64",
         "stored": "int64",
         "credited": "int64",
-    },  # on its way from upstream
+    },  # these three: from upstream
     "destination": {"inflight": "int64", "held": "int64", "voq": "int32", "pausing": "int32"},
 }
 packet_state = {"psn": "int64"}
-frame_state = {"psns": "int64[32]", "dsts": "int16[32]", "count": "int32"}
+frame_state = {"psns": "int64[32]", "dsts": "int16[32]", "voqs": "int16[32]", "count": "int32"}
 port_state = {
     "window": "int64",
     "hop_bdp": "int64",
@@ -85,8 +85,8 @@ def bdp_of(port):
 
 
 def set_up_node(floodgate, node):
-    """BDP_nextHop is propagation alone, so a window is a little more: a packet, another one that the credit may wait for on its
-    way back, the credit, and the packet that asks.  thre_credit is in BDPs of the largest port."""
+    """Windows and thresholds.  BDP_nextHop is propagation delay alone, so a window has some slack: a packet, another one that
+    delays the credit on its way back, the credit, and the SYN.  thre_credit is in BDPs of the largest port."""
     mine = my_node(floodgate, node)
     slack = 3 * floodgate.at.world.quantum + HEADER + floodgate.entry
     up = 0
@@ -124,11 +124,6 @@ def cell_of(floodgate, node, slot, dst) -> cell:
     return cells_at(my_node(floodgate, node), dst * node.port_count + slot)
 
 
-def wake_at(floodgate, node, when):
-    if when < node.deadlines[floodgate.at.index]:
-        set_timer(node, floodgate.at.index, when)
-
-
 # ---- Upstream switch (section 4.2) ----
 
 
@@ -137,21 +132,21 @@ def on_send(floodgate, node, flow, pkt):
 
 
 def window_of(floodgate, node, port, pkt):
-    """The window that a packet needs; 0 = none.  What came down and goes up again, round a link that is down, is not held:
-    those above would wait for this switch, and this one for them."""
+    """The window that applies to a packet, in bytes; 0 = none.  Packets that came down and go up again, to avoid a link that is
+    down, are not held: the switches above and this one would wait for each other."""
     if port.up > 0 and port_at(node, pkt.in_port).up > 0:
         return 0
     return my_port(floodgate, port).window
 
 
 def fits(floodgate, node, port, pkt):
-    """Whether the window has room; what is larger than a whole window goes alone."""
+    """Whether the window has room; a packet larger than the window is sent alone."""
     to = destinations_at(my_node(floodgate, node), pkt.dst)
     return to.inflight == 0 or to.inflight + pkt.size <= my_port(floodgate, port).window
 
 
 def choose_voq(floodgate, node, port, pkt):
-    """A data packet has come in: note its psn; hold it back if its destination has a VOQ, or no window left."""
+    """A data packet has arrived: note its psn; store it in a VOQ if its destination has one, or no window left."""
     if pkt.kind != DATA:
         return -1
     psn = my_packet(floodgate, pkt).psn
@@ -173,7 +168,7 @@ def choose_voq(floodgate, node, port, pkt):
 
 
 def allocate(floodgate, node, port, dst):
-    """An empty VOQ of the packet's group; when there is none, the one that the destination hashes to."""
+    """An empty VOQ of the packet's group; if there is none, the one that the destination hashes to."""
     first = 0
     count = floodgate.voqs
     if floodgate.groups == 2 and my_node(floodgate, node).middle:
@@ -209,7 +204,7 @@ def on_dequeue(floodgate, node, port, queue, pkt):
     mine.psn = 0
     if window_of(floodgate, node, port, pkt) > 0:
         cell = cell_of(floodgate, node, port.slot, pkt.dst)
-        late = min(cell.apart, pkt.size)  # the link was down
+        late = min(cell.apart, pkt.size)  # stored while the link was down
         if late > 0:
             cell.apart -= late
             spend(floodgate, node, pkt.dst, late)
@@ -221,22 +216,22 @@ def on_dequeue(floodgate, node, port, queue, pkt):
 
 
 def spend(floodgate, node, dst, amount):
-    """So much more is under way to a destination."""
+    """`amount` more bytes are in flight to a destination."""
     mine = my_node(floodgate, node)
     destinations_at(mine, dst).inflight += amount
-    mine.open[dst >> 6] |= bit(dst & 63)
+    set_bit(mine.open, dst)
     if mine.syn_due == NEVER:
         mine.syn_due = node.now + floodgate.syn_timeout
-        wake_at(floodgate, node, mine.syn_due)
+        wake_by(node, floodgate.at.index, mine.syn_due)
 
 
 def close(floodgate, node, dst, amount):
-    """So much is no longer under way to a destination."""
+    """`amount` bytes are no longer in flight to a destination."""
     mine = my_node(floodgate, node)
     to = destinations_at(mine, dst)
     to.inflight -= amount
     if to.inflight == 0:
-        mine.open[dst >> 6] &= ~bit(dst & 63)
+        clear_bit(mine.open, dst)
 
 
 def take_credit(floodgate, node, slot, dst, psn):
@@ -247,22 +242,22 @@ def take_credit(floodgate, node, slot, dst, psn):
         cell.heard = node.now
 
 
-def drain(floodgate, node, pkt):
-    """Forward what the credits of a frame allow: a packet of each VOQ in turn.  Also those behind a destination that is
-    through with a VOQ that it shared: their own credits may have come long ago, so psns now has the VOQs."""
+def forward_credited(floodgate, node, pkt):
+    """Forward what the credits of a frame allow: a packet of each of their VOQs in turn.  The VOQs are noted before, since a
+    destination whose last packet goes gives its VOQ up, and those that share it may have had their credits long ago."""
     frame = my_frame(floodgate, pkt)
     for i in range(frame.count):
-        frame.psns[i] = destinations_at(my_node(floodgate, node), frame.dsts[i]).voq
+        frame.voqs[i] = destinations_at(my_node(floodgate, node), frame.dsts[i]).voq
     again = 1
     while again:
         again = 0
         for i in range(frame.count):
-            if frame.psns[i] > 0:
-                again |= forward(floodgate, node, frame.psns[i] - 1)
+            if frame.voqs[i] > 0:
+                again |= forward(floodgate, node, frame.voqs[i] - 1)
 
 
 def forward(floodgate, node, index):
-    """The first packet of a VOQ, if its destination has the window; whether it went."""
+    """Forward the first packet of a VOQ if its destination's window has room; whether it was."""
     if voq_at(node, index).length == 0:
         return 0
     pkt = voq_at(node, index).head
@@ -283,19 +278,19 @@ def forward(floodgate, node, index):
 
 
 def owe(floodgate, node, port, dst, size):
-    """The switch before, by this port, has earned a credit."""
+    """The upstream switch at this port has earned a credit."""
     mine = my_port(floodgate, port)
-    mine.pending[dst >> 6] |= bit(dst & 63)
+    set_bit(mine.pending, dst)
     mine.owed += size
     if floodgate.t > 0 and mine.due == NEVER:
         mine.due = (node.now + floodgate.t - mine.phase) // floodgate.t * floodgate.t + mine.phase
-        wake_at(floodgate, node, mine.due)
+        wake_by(node, floodgate.at.index, mine.due)
     if floodgate.t == 0 or (floodgate.credit_bytes > 0 and mine.owed >= floodgate.credit_bytes):
         send_credits(floodgate, node, port)
 
 
 def send_credits(floodgate, node, port):
-    """All credits that this ingress owes, but those of destinations with a long VOQ (delayCredit)."""
+    """Send all credits that this ingress owes, except for destinations with a long VOQ (delayCredit)."""
     mine = my_port(floodgate, port)
     mine.owed = 0
     frame = NO_PACKET
@@ -305,7 +300,7 @@ def send_credits(floodgate, node, port):
             dst = (w << 6) + lowest_bit(waiting)
             waiting &= waiting - 1
             if floodgate.t == 0 or destinations_at(my_node(floodgate, node), dst).held <= my_node(floodgate, node).thre:
-                mine.pending[w] &= ~bit(dst & 63)
+                clear_bit(mine.pending, dst)
                 cell = cell_of(floodgate, node, port.slot, dst)
                 if cell.credited != cell.received - cell.stored:
                     cell.credited = cell.received - cell.stored
@@ -314,7 +309,7 @@ def send_credits(floodgate, node, port):
 
 
 def add_entry(floodgate, node, port, pkt, command, dst, psn) -> packet:
-    """<destination, psn>, in this frame or, when it is full or there is none, in a new one."""
+    """Add <destination, psn> to a frame, or to a new one if it is full or NO_PACKET; returns the frame."""
     if pkt and my_frame(floodgate, pkt).count == ENTRIES:
         post(floodgate, node, port, pkt)
         pkt = NO_PACKET
@@ -338,7 +333,7 @@ def post(floodgate, node, port, pkt):
 
 
 def send_syns(floodgate, node):
-    """Look after every destination with packets under way."""
+    """Check every destination with bytes in flight for credits that are overdue."""
     mine = my_node(floodgate, node)
     mine.syn_due = NEVER
     soonest = NEVER
@@ -348,7 +343,7 @@ def send_syns(floodgate, node):
             dst = (w << 6) + lowest_bit(waiting)
             waiting &= waiting - 1
             for slot in range(node.port_count):
-                soonest = min(soonest, look_after(floodgate, node, port_at(node, slot), dst))
+                soonest = min(soonest, check_credits(floodgate, node, port_at(node, slot), dst))
             voq = destinations_at(mine, dst).voq
             again = voq
             while again:
@@ -356,8 +351,8 @@ def send_syns(floodgate, node):
     mine.syn_due = min(mine.syn_due, soonest)
 
 
-def look_after(floodgate, node, port, dst):
-    """Ask about what got no credit for a while, give up what went by a link that is down; -> when to look again."""
+def check_credits(floodgate, node, port, dst):
+    """Send a SYN if credits are overdue, write off what was sent over a link that is down; returns the time of the next check."""
     cell = cell_of(floodgate, node, port.slot, dst)
     if cell.queued == 0 and cell.last_credit == cell.next_psn:
         return NEVER
@@ -376,8 +371,8 @@ def look_after(floodgate, node, port, dst):
 
 
 def answer_syn(floodgate, node, port, pkt):
-    """Wires keep the order: what was sent before the SYN is here or lost.  What waits for a link that is down may stay for
-    ever, and the switch before may know another way."""
+    """Links keep the order, so what was sent before the SYN has arrived or is lost.  Packets for a link that is down may stay
+    for ever, and are credited: the upstream switch may know another path."""
     frame = my_frame(floodgate, pkt)
     dst = frame.dsts[0]
     cell = cell_of(floodgate, node, port.slot, dst)
@@ -391,7 +386,7 @@ def answer_syn(floodgate, node, port, pkt):
 
 
 def bytes_of(floodgate, queue, slot, dst):
-    """What is in a queue for a destination, from one ingress."""
+    """Bytes in a queue for a destination from one ingress."""
     total = 0
     pkt = queue.head if queue.length > 0 else NO_PACKET
     while pkt:
@@ -405,28 +400,28 @@ def bytes_of(floodgate, queue, slot, dst):
 
 
 def pause_host(floodgate, node, pkt):
-    """A packet of a host joins a VOQ that is long enough."""
+    """A packet of a host was stored in a VOQ: pause its destination at the host if the VOQ is long enough."""
     port = port_at(node, pkt.in_port)
     mine = my_port(floodgate, port)
-    if port.peer_node >= floodgate.at.world.host_count or mine.paused[pkt.dst >> 6] & bit(pkt.dst & 63):
+    if port.peer_node >= floodgate.at.world.host_count or has_bit(mine.paused, pkt.dst):
         return
     ours = my_node(floodgate, node)
     to = destinations_at(ours, pkt.dst)
     if to.held > floodgate.thre_off * mine.hop_bdp:
-        mine.paused[pkt.dst >> 6] |= bit(pkt.dst & 63)
+        set_bit(mine.paused, pkt.dst)
         to.pausing += 1
         send_control(node, port.slot, floodgate.at.kind, PAUSE, pkt.dst, 0)
         if ours.renew_due == NEVER:
             ours.renew_due = node.now + floodgate.lease // 2
-            wake_at(floodgate, node, ours.renew_due)
+            wake_by(node, floodgate.at.index, ours.renew_due)
 
 
 def resume_hosts(floodgate, node, dst):
     to = destinations_at(my_node(floodgate, node), dst)
     for slot in range(node.port_count):
         mine = my_port(floodgate, port_at(node, slot))
-        if mine.paused[dst >> 6] & bit(dst & 63) and to.held <= floodgate.thre_on * mine.hop_bdp:
-            mine.paused[dst >> 6] &= ~bit(dst & 63)
+        if has_bit(mine.paused, dst) and to.held <= floodgate.thre_on * mine.hop_bdp:
+            clear_bit(mine.paused, dst)
             to.pausing -= 1
             send_control(node, slot, floodgate.at.kind, RESUME, dst, 0)
 
@@ -447,19 +442,19 @@ def renew_pauses(floodgate, node):
 def obey_pause(floodgate, node, port, pkt):
     """At a host: the NIC has a queue for each destination."""
     mine = my_node(floodgate, node)
-    dst = pkt.slot
-    if pkt.number == PAUSE:
+    dst = value_of(pkt)
+    if command_of(pkt) == PAUSE:
         mine.lease[dst] = node.now + floodgate.lease
-        mine.leased[dst >> 6] |= bit(dst & 63)
+        set_bit(mine.leased, dst)
         pause_queue(node, port, dst, floodgate.at.bit)
-        wake_at(floodgate, node, mine.lease[dst])
+        wake_by(node, floodgate.at.index, mine.lease[dst])
     else:
-        mine.leased[dst >> 6] &= ~bit(dst & 63)
+        clear_bit(mine.leased, dst)
         resume_queue(node, port, dst, floodgate.at.bit)
 
 
 def end_leases(floodgate, node):
-    """At a host: nobody renewed them."""
+    """At a host: resume the destinations whose lease was not renewed."""
     mine = my_node(floodgate, node)
     soonest = NEVER
     for w in range(mine.leased_count):
@@ -468,23 +463,23 @@ def end_leases(floodgate, node):
             dst = (w << 6) + lowest_bit(held)
             held &= held - 1
             if mine.lease[dst] <= node.now:
-                mine.leased[w] &= ~bit(dst & 63)
+                clear_bit(mine.leased, dst)
                 resume_queue(node, port_at(node, 0), dst, floodgate.at.bit)
             else:
                 soonest = min(soonest, mine.lease[dst])
-    wake_at(floodgate, node, soonest)
+    wake_by(node, floodgate.at.index, soonest)
 
 
 # ---- Frames and timers ----
 
 
 def on_control(floodgate, node, port, pkt):
-    if pkt.number == CREDIT:
+    if command_of(pkt) == CREDIT:
         frame = my_frame(floodgate, pkt)
         for i in range(frame.count):
             take_credit(floodgate, node, port.slot, frame.dsts[i], frame.psns[i])
-        drain(floodgate, node, pkt)
-    elif pkt.number == SYN:
+        forward_credited(floodgate, node, pkt)
+    elif command_of(pkt) == SYN:
         answer_syn(floodgate, node, port, pkt)
     elif node.is_host:
         obey_pause(floodgate, node, port, pkt)
@@ -509,4 +504,4 @@ def on_timer(floodgate, node):
         send_syns(floodgate, node)
     if mine.renew_due <= node.now:
         renew_pauses(floodgate, node)
-    wake_at(floodgate, node, min(soonest, min(mine.syn_due, mine.renew_due)))
+    wake_by(node, floodgate.at.index, min(soonest, min(mine.syn_due, mine.renew_due)))

@@ -1,12 +1,12 @@
 """HPCC: High Precision Congestion Control (Li et al., SIGCOMM 2019), sections 3.2, 3.3, 4.1 and 5.4.
 
-Every switch writes into every data packet what it knows of the link that the packet leaves by: ts, txBytes, qLen and
-B.  The ACK brings that home, and Algorithm 1 (on_ack and what it calls; the comments give its lines) makes of it a
-window W and a pacing rate R = W / T.  W and W^c are payload bytes, times are picoseconds, B is 1 / ps_per_byte.
+Every switch adds telemetry of the egress link to every data packet: ts, txBytes, qLen and B.  The ACK returns it to the
+sender, where Algorithm 1 (on_ack and the functions it calls; the comments give its lines) computes a window W and a pacing
+rate R = W / T.  W and W^c are payload bytes, times are picoseconds, B is 1 / ps_per_byte.
 
-What the paper leaves open: the first ACK, and the first one of another path, is only remembered; U starts at 1; W
-stays within R_min T and B_NIC T; txBytes does not count the packet that carries it, qLen is what it leaves behind.
-The header of 42 bytes is there at any number of hops, the first five of which write into it.
+What the paper leaves open: the first ACK, and the first one of another path, is only recorded; U starts at 1; W stays
+within R_min T and B_NIC T; txBytes and qLen do not include the packet that carries them.  The header has 42 bytes at any
+number of hops; the first five write into it.
 """
 
 title = "HPCC"
@@ -32,27 +32,25 @@ parameters = {
     "r_ai": ("rate", 0, "the additive increase as a rate, W_AI = r_ai T, instead; 0 = as w_ai says"),
     "t": ("time", 0, "base RTT T that all flows share; 0 = the network's own, the largest of any pair"),
     "int_bytes": ("bytes 0..1000", 42, "telemetry on every data packet and ACK (section 4.1: 5 hops of 8 B and 2 B)"),
-    "min_rate": ("rate 1..1e15", "100Mbps", "no flow is paced below it"),
-    "reaction": ("choice hpcc per_ack per_rtt", "hpcc", "its own, or one of the simple ways (section 5.4)"),
-    "rate": ("choice tx rx", "tx", "a link's load: bytes sent, or bytes that came for it (section 3.4)"),
+    "min_rate": ("rate 1..1e15", "100Mbps", "minimum pacing rate"),
+    "reaction": ("choice hpcc per_ack per_rtt", "hpcc", "the paper's, or one of the simple alternatives (section 5.4)"),
+    "rate": ("choice tx rx", "tx", "a link's load is measured by bytes sent, or by bytes that arrived for it (section 3.4)"),
 }
 presets = {
     # the authors' simulator: ACKs queue behind data; 50 Mbit/s is the paper's 80 bytes per 13 us
     "ns3": {
+        "uses": ["pfc:ns3"],
         "max_stage": 0,
         "r_ai": "50Mbps",
         "min_rate": "1Gbps",
-        "pfc.alpha": 0.125,
-        "pfc.reserve": 4096,
         "host.ack_priority": "data",
     },
     # the BFC paper's baseline
     "bfc": {
+        "uses": ["pfc:ns3"],
         "max_stage": 0,
         "r_ai": "50Mbps",
         "min_rate": "100Mbps",
-        "pfc.alpha": 0.125,
-        "pfc.reserve": 4096,
         "host.ack_priority": "control",
     },
 }
@@ -93,7 +91,7 @@ def on_dequeue(hpcc, node, port, queue, pkt):
         if not pkt.held:  # Floodgate section 8: it does not see what is held back
             link.qlen -= port.held
         link.ps_per_byte = port.ps_per_byte
-        if hpcc.rate == RX:  # what came = what was sent + what is here
+        if hpcc.rate == RX:  # arrived = sent + stored
             link.tx_bytes += pkt.size + port.bytes
 
 
@@ -111,7 +109,7 @@ def on_start(hpcc, node, flow, pkt):
 
 
 def set_window(hpcc, node, flow):
-    """W and R = W / T; the time of a packet that waits for its turn moves as well."""
+    """Apply W and R = W / T; the next packet is rescheduled as well."""
     mine = my_flow(hpcc, flow)
     flow.window = max(whole(mine.w), 1)
     set_rate(flow, mine.w * 8e12 / hpcc.base_rtt)
@@ -175,7 +173,7 @@ def on_ack(hpcc, node, flow, pkt):
     """NewAck, lines 21 to 27."""
     mine = my_flow(hpcc, flow)
     ack = my_packet(hpcc, pkt)
-    if ack.hops != mine.hops or ack.path != mine.path:  # there is no L to compare with
+    if ack.hops != mine.hops or ack.path != mine.path:  # no L to compare with
         mine.hops = ack.hops
         mine.path = ack.path
         mine.last_update_seq = flow.sent

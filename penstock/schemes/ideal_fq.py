@@ -1,16 +1,16 @@
 """Ideal-FQ (BFC, NSDI 2022, section 6.2.1): a queue for every flow at every port, and no limit on the buffer.
 
-A port gives a queue to a flow with its first packet and takes it back with its last one; the fabric serves the queues
-by deficit round robin.  Flows have a window of one bandwidth-delay product (window_cap), so that NICs do not fill the
-buffers.  Acknowledgements that ride with the data are a flow of their own.  A port that runs out of queues lets flows
-share one; one that has 60000 active flows takes no more packets.
+A port assigns a queue to a flow with its first packet and releases it with its last one; the queues are served by deficit
+round robin.  Flows have a window of one bandwidth-delay product (window_cap), so that NICs do not fill the buffers.  ACKs that
+share the data's priority are a flow of their own.  A port that runs out of queues lets flows share one; a port with 60000 active
+flows drops the packets of others.
 """
 
 title = "IdealFQ"
 includes = ["window_cap"]
 structs = {"entry": {"key": "int32", "packets": "int32", "queue": "int32"}}
 port_state = {"active": "entry[65536]", "free": "int16[queues]", "spare": "int32", "unused": "int32", "shared": "int64"}
-parameters = {"queues": ("int32 1..16384", 8192, "queues per port; each takes memory only once it is used")}
+parameters = {"queues": ("int32 1..16384", 8192, "queues per port; memory is used from their first packet on")}
 fabric = {"queues": "queues", "buffer": "unbounded"}
 
 BITS = 16  # of the table of active flows
@@ -27,7 +27,7 @@ def admit(ideal_fq, node, port, pkt):
 
 
 def key_of(pkt):
-    """Neither zero nor that of another flow."""
+    """Key of a packet's flow in the table: unique, not 0."""
     if pkt.kind == ACK:
         return -1 - pkt.number
     return pkt.number + 1
@@ -38,7 +38,7 @@ def home(key):
 
 
 def place_of(ideal_fq, port, key):
-    """Where a flow is in the table of its port, or would be: linear probing."""
+    """Index of a flow in the table of its port, or where it would be (linear probing)."""
     mine = my_port(ideal_fq, port)
     i = home(key)
     while active_at(mine, i).key != 0 and active_at(mine, i).key != key:
@@ -47,7 +47,7 @@ def place_of(ideal_fq, port, key):
 
 
 def take_queue(ideal_fq, port, key):
-    """The queue that became free last, else one never used, else one that others use too."""
+    """The queue released last, else an unused one, else one shared with other flows."""
     mine = my_port(ideal_fq, port)
     if mine.spare > 0:
         mine.spare -= 1
@@ -84,7 +84,7 @@ def on_dequeue(ideal_fq, node, port, queue, pkt):
 
 
 def remove(ideal_fq, port, i):
-    """Empty a place of the table and move back those behind it that were pushed on."""
+    """Remove an entry of the table and move back those after it that were displaced."""
     mine = my_port(ideal_fq, port)
     j = (i + 1) & MASK
     while active_at(mine, j).key != 0:

@@ -1,9 +1,9 @@
 """Priority flow control (IEEE 802.1Qbb) on a shared buffer with dynamic thresholds, one lossless class.
 
-An ingress port may hold `alpha` of the free shared buffer (HPCC section 5.1 and BFC section 6.2.1: 11 %).  Beyond that it pauses
-the upstream port and what still arrives goes into its headroom; it resumes when its headroom is empty and its share is `xon`
-below the threshold.  A packet is refused only when the headroom is full too.  A pause lasts until the resume; what a port should
-be is said again every `refresh`, so that a frame lost on a bad link does not stop the port for ever.
+An ingress port may use `alpha` of the free shared buffer (HPCC section 5.1 and BFC section 6.2.1: 11 %).  Beyond that it pauses
+the upstream port, and what still arrives is charged to its headroom; it resumes when its headroom is empty and its share is `xon`
+below the threshold.  A packet is dropped only when the headroom is full too.  A pause lasts until the resume; the state of a port
+is sent again every `refresh`, so that a lost frame does not stop a port for ever.
 """
 
 title = "PFC"
@@ -32,7 +32,7 @@ PERIODS = 64  # refreshes that still go out after a resume
 
 
 def set_up_node(pfc, node):
-    """A link that gets slower needs more headroom from then on: if only our direction does, a pause waits for a slow packet."""
+    """Headroom of each ingress.  It grows if a link gets slower: if only this direction does, a pause waits for a slow packet."""
     mine = my_node(pfc, node)
     frame = node.worker.world.quantum + 64
     mine.shared_size = node.buffer_size
@@ -92,7 +92,7 @@ def charge(pfc, node, port, size):
 
 
 def on_dequeue(pfc, node, port, queue, pkt):
-    """What leaves frees the headroom first."""
+    """A departing packet is credited to the headroom first."""
     if pfc.senders == EDGE and node.tier > 0:
         return
     ingress = my_port(pfc, port_at(node, pkt.in_port))
@@ -106,7 +106,7 @@ def on_dequeue(pfc, node, port, queue, pkt):
 
 
 def on_control(pfc, node, port, pkt):
-    if pkt.number == PAUSE or (pkt.number == REFRESH and pkt.slot):
+    if command_of(pkt) == PAUSE or (command_of(pkt) == REFRESH and value_of(pkt)):
         pause_port(node, port, pfc.at.bit)
     else:
         resume_port(node, port, pfc.at.bit)

@@ -1,10 +1,10 @@
 """PFC with a destination tag ("PFC w/ tag", Floodgate, CoNEXT 2021, appendix B): pauses for one destination, hop by hop.
 
-When the egress queue of a last hop exceeds a threshold, the switch pauses the destination at the neighbour whose packet
-that was; the neighbour puts what comes for it into a virtual output queue, and when that is too long pauses the next one.
-A switch remembers whom it paused for which destination and resumes them all when the queue is short again.
+When the egress queue of a last hop exceeds a threshold, the switch pauses the destination at the neighbour that sent the
+packet; the neighbour stores packets to it in a virtual output queue, and pauses its own neighbours when that is too long.
+A switch remembers which neighbours it paused for which destination and resumes them all when the queue is short again.
 
-Virtual output queues send in turn, and only when the egress queue is empty (section 7.2 has other traffic go first).
+Virtual output queues are served round robin, and only when the egress queue is empty (in section 7.2 other traffic goes first).
 Open in the paper: the thresholds (here one BDP of its network), whether hosts are paused (`host_pause`), lost frames: a
 pause is a lease here, renewed at half of it.
 """
@@ -42,42 +42,37 @@ def destination_of(pfc_tagged, node, dst) -> destination:
     return destinations_at(my_node(pfc_tagged, node), dst)
 
 
-def wake_at(pfc_tagged, node, when):
-    if when < node.deadlines[pfc_tagged.at.index]:
-        set_timer(node, pfc_tagged.at.index, when)
-
-
-# ---- The one who pauses ----
+# ---- Downstream: the switch that pauses ----
 
 
 def pause_upstream(pfc_tagged, node, pkt):
-    """Whoever sent this packet stops what goes to its destination."""
+    """Pause this packet's destination at the neighbour that sent the packet."""
     port = port_at(node, pkt.in_port)
     mine = my_port(pfc_tagged, port)
-    if mine.pausing[pkt.dst >> 6] & bit(pkt.dst & 63):
+    if has_bit(mine.pausing, pkt.dst):
         return
     if port.peer_node < pfc_tagged.at.world.host_count and not pfc_tagged.host_pause:
         return
-    mine.pausing[pkt.dst >> 6] |= bit(pkt.dst & 63)
+    set_bit(mine.pausing, pkt.dst)
     destination_of(pfc_tagged, node, pkt.dst).pausing += 1
     send_control(node, port.slot, pfc_tagged.at.kind, PAUSE, pkt.dst, 0)
     ours = my_node(pfc_tagged, node)
     if ours.renew_due == NEVER:
         ours.renew_due = node.now + pfc_tagged.lease // 2
-        wake_at(pfc_tagged, node, ours.renew_due)
+        wake_by(node, pfc_tagged.at.index, ours.renew_due)
 
 
 def resume_upstream(pfc_tagged, node, dst):
     for slot in range(node.port_count):
         mine = my_port(pfc_tagged, port_at(node, slot))
-        if mine.pausing[dst >> 6] & bit(dst & 63):
-            mine.pausing[dst >> 6] &= ~bit(dst & 63)
+        if has_bit(mine.pausing, dst):
+            clear_bit(mine.pausing, dst)
             send_control(node, slot, pfc_tagged.at.kind, RESUME, dst, 0)
     destination_of(pfc_tagged, node, dst).pausing = 0
 
 
 def on_enqueue(pfc_tagged, node, port, queue, pkt):
-    """The last hop watches the queue towards the destination itself."""
+    """At a last hop the egress queue towards the destination triggers the pause."""
     if pkt.kind == DATA and port.peer_node == pkt.dst and port.bytes > pfc_tagged.xoff:
         pause_upstream(pfc_tagged, node, pkt)
 
@@ -103,7 +98,7 @@ def renew(pfc_tagged, node):
                 ours.renew_due = node.now + max(pfc_tagged.lease // 2, 1)
 
 
-# ---- The one who is paused ----
+# ---- Upstream: the switch or host that is paused ----
 
 
 def choose_voq(pfc_tagged, node, port, pkt):
@@ -121,18 +116,18 @@ def choose_voq(pfc_tagged, node, port, pkt):
 
 
 def allocate(pfc_tagged, node, dst):
-    """An empty VOQ; when there is none, the one that the destination hashes to."""
+    """An empty VOQ; if there is none, the one that the destination hashes to."""
     chosen = pick(dst, 0, pfc_tagged.voqs)
     for i in range(pfc_tagged.voqs):
         if voq_at(node, i).length == 0:
             chosen = i
             break
-    my_node(pfc_tagged, node).used[chosen >> 6] |= bit(chosen & 63)
+    set_bit(my_node(pfc_tagged, node).used, chosen)
     return chosen
 
 
 def serve(pfc_tagged, node, port):
-    """One packet of the next VOQ in turn that may send by this port."""
+    """Forward a packet of the next VOQ in turn that may send to this port."""
     mine = my_node(pfc_tagged, node)
     first = mine.turn + 1
     words = mine.used_count
@@ -163,14 +158,14 @@ def go(pfc_tagged, node, index):
     if to.held == 0:
         to.voq = 0
     if voq_at(node, index).length == 1:
-        my_node(pfc_tagged, node).used[index >> 6] &= ~bit(index & 63)
+        clear_bit(my_node(pfc_tagged, node).used, index)
     release(node, index)
     if to.pausing > 0 and to.held <= pfc_tagged.xon:
         resume_upstream(pfc_tagged, node, dst)
 
 
 def start(pfc_tagged, node, index):
-    """Forward what may go where the egress queue is empty; the packets of one VOQ may leave by several ports."""
+    """Forward packets of a VOQ while their egress queue is empty; those of one VOQ may leave by several ports."""
     while voq_at(node, index).length > 0:
         port = port_at(node, voq_at(node, index).head.out_port)
         if port.held < port.bytes or not may_go(pfc_tagged, node, port, index):
@@ -179,27 +174,27 @@ def start(pfc_tagged, node, index):
 
 
 def on_control(pfc_tagged, node, port, pkt):
-    i = pkt.slot * node.port_count + port.slot
-    if pkt.number == RESUME:
+    i = value_of(pkt) * node.port_count + port.slot
+    if command_of(pkt) == RESUME:
         end_pause(pfc_tagged, node, i)
         return
     mine = my_node(pfc_tagged, node)
     cells_at(mine, i).lease = node.now + pfc_tagged.lease
-    wake_at(pfc_tagged, node, node.now + pfc_tagged.lease)
-    if mine.leased[i >> 6] & bit(i & 63):
+    wake_by(node, pfc_tagged.at.index, node.now + pfc_tagged.lease)
+    if has_bit(mine.leased, i):
         return
-    mine.leased[i >> 6] |= bit(i & 63)
-    destination_of(pfc_tagged, node, pkt.slot).paused += 1
+    set_bit(mine.leased, i)
+    destination_of(pfc_tagged, node, value_of(pkt)).paused += 1
     if node.is_host:
-        pause_queue(node, port, pkt.slot, pfc_tagged.at.bit)
+        pause_queue(node, port, value_of(pkt), pfc_tagged.at.bit)
 
 
 def end_pause(pfc_tagged, node, i):
-    """Of a destination and the port on which the pause came."""
+    """End a pause; i: its destination times ports, plus the port on which it came."""
     mine = my_node(pfc_tagged, node)
-    if not mine.leased[i >> 6] & bit(i & 63):
+    if not has_bit(mine.leased, i):
         return
-    mine.leased[i >> 6] &= ~bit(i & 63)
+    clear_bit(mine.leased, i)
     to = destination_of(pfc_tagged, node, i // node.port_count)
     to.paused -= 1
     if node.is_host:
@@ -209,7 +204,7 @@ def end_pause(pfc_tagged, node, i):
 
 
 def expire(pfc_tagged, node):
-    """End the pauses that nobody renewed; when the next one would end."""
+    """End the pauses that were not renewed; returns the time at which the next one expires."""
     mine = my_node(pfc_tagged, node)
     soonest = NEVER
     for w in range(mine.leased_count):
@@ -228,4 +223,4 @@ def on_timer(pfc_tagged, node):
     mine = my_node(pfc_tagged, node)
     if mine.renew_due <= node.now:
         renew(pfc_tagged, node)
-    wake_at(pfc_tagged, node, min(mine.renew_due, expire(pfc_tagged, node)))
+    wake_by(node, pfc_tagged.at.index, min(mine.renew_due, expire(pfc_tagged, node)))

@@ -1,13 +1,12 @@
 """TIMELY: RTT-based Congestion Control for the Datacenter (Mittal et al., SIGCOMM 2015), Algorithm 1.
 
-Every data packet carries the time at which it was made, and its ACK brings that home: new_rtt is now minus that time.
-A completion event is the first ACK beyond what had been sent at the last one, so that there is one per RTT; update is
-Algorithm 1, which makes of its RTT a rate.  A new rate holds from the next packet on.  Times are picoseconds.
+Every data packet carries its transmission time, which its ACK returns: new_rtt is now minus that time.  A completion event
+is the first ACK beyond what had been sent at the last one, so there is one per RTT; update is Algorithm 1, which computes a
+rate from the RTT.  A new rate applies from the next packet on.  Times are picoseconds.
 
-What the paper leaves open: the first event only remembers its RTT, and rtt_diff starts at 0; flows start at line rate;
-rates stay within min_rate and line rate, whatever the law says; five events with a negative gradient are counted over
-all branches, the present one among them, and rtt_diff is what is negative.  Packets take the place of segments: new_rtt
-contains the time that a packet takes to be sent.
+What the paper leaves open: the first event only records its RTT, and rtt_diff starts at 0; flows start at line rate; rates
+stay within min_rate and line rate; the five events with a negative gradient (rtt_diff < 0) are counted over all branches,
+including the present one.  Packets take the place of segments: new_rtt includes the transmission time of a packet.
 
 hai = "increases" is the HPCC paper's simulator: HAI mode comes after five increases for whatever reason, and raises the
 rate below T_low as well, by a constant.  That is where most of its increases are, because T_low, T_high and minRTT are the
@@ -37,35 +36,34 @@ parameters = {
     "r_hai": ("rate", 0, "the increment in HAI mode as a rate, instead; 0 = N delta"),
     "hai_from": ("int32 1..1e9", 5, "HAI mode begins with this one of the events in a row that count for it"),
     "hai": ("choice gradient increases", "gradient", "events that count: a negative gradient, or any increase"),
-    "min_rate": ("rate 1..1e15", "100Mbps", "no flow is paced below it"),
+    "min_rate": ("rate 1..1e15", "100Mbps", "minimum pacing rate"),
     "window": ("bool", False, "TIMELY+win (HPCC section 5.1): a window of rate x base RTT; TIMELY has none"),
     "stamp_bytes": ("bytes 0..1000", 8, "the time stamp on every data packet and ACK"),
 }
 presets = {
     # the HPCC paper's simulator at 100 Gbit/s, without and with a window; five increases, then HAI
     "ns3": {
+        "uses": ["pfc:ns3"],
         "delta": "100Mbps",
         "r_hai": "500Mbps",
         "hai": "increases",
         "hai_from": 6,
         "min_rate": "1Gbps",
-        "pfc.alpha": 0.125,
-        "pfc.reserve": 4096,
         "host.ack_priority": "data",
     },
     "ns3_win": {
+        "uses": ["pfc:ns3"],
         "delta": "100Mbps",
         "r_hai": "500Mbps",
         "hai": "increases",
         "hai_from": 6,
         "min_rate": "1Gbps",
         "window": True,
-        "pfc.alpha": 0.125,
-        "pfc.reserve": 4096,
         "host.ack_priority": "data",
     },
     # the Floodgate authors' simulator
     "floodgate": {
+        "uses": ["pfc:ns3"],
         "delta": "50Mbps",
         "r_hai": "100Mbps",
         "hai": "increases",
@@ -73,7 +71,6 @@ presets = {
         "min_rate": "100Mbps",
         "window": True,
         "pfc.alpha": 0.25,
-        "pfc.reserve": 4096,
         "host.ack_priority": "data",
     },
 }
@@ -111,7 +108,7 @@ def on_ack(timely, node, flow, pkt):
 
 def on_start(timely, node, flow, pkt):
     mine = my_flow(timely, flow)
-    mine.line = 8e12 / port_at(node, 0).ps_per_byte
+    mine.line = line_rate(node)
     mine.rate = mine.line
     apply_rate(timely, flow)
 
@@ -143,7 +140,7 @@ def update(timely, flow, new_rtt):
 
 
 def increase(timely, flow, may_hai):
-    """By delta, or by N delta in HAI mode, where that may be."""
+    """Raise the rate by delta, or by N delta in HAI mode if `may_hai`."""
     mine = my_flow(timely, flow)
     if timely.hai == INCREASES:
         mine.in_a_row += 1
@@ -151,7 +148,7 @@ def increase(timely, flow, may_hai):
 
 
 def decrease(timely, flow, share: float):
-    """By beta times this share, or to the least rate there is: the share can be large."""
+    """Cut the rate by beta times `share`, which may exceed 1; apply_rate bounds it by min_rate."""
     mine = my_flow(timely, flow)
     if timely.hai == INCREASES:
         mine.in_a_row = 0

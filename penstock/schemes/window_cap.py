@@ -1,4 +1,4 @@
-"""A cap on every flow's window, for any congestion control or none.  Named last, it has the last word."""
+"""A maximum for every flow's window, for any congestion control or none.  Named last, it applies after the others."""
 
 parameters = {"cap": ("bytes", 0, "bytes that a flow may have unacknowledged; 0 = one bandwidth-delay product")}
 scheme_state = {"bytes": "int64"}

@@ -1,288 +1,236 @@
-"""From the core's counters and logs to a Run, with the laws that every run must obey."""
+"""From the core's counters and logs to a Run, with the invariants that every run must satisfy."""
 
 from __future__ import annotations
 
 import resource
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
+from penstock.composition import Composition
 from penstock.errors import InvariantError
+from penstock.results.columns import COLUMNS, PER_FLOW
 from penstock.results.run import Run
+from penstock.sim.layouts import DROPS, EVENTS, log_type
+from penstock.sim.settings import Settings
 from penstock.units import format_time
 
-if TYPE_CHECKING:
-    from penstock.sim.simulate import Runner
-
-REASONS = ("buffer full", "refused by the scheme", "link loss", "link down", "no route")
-EVENTS = ("enqueue", "dequeue", "drop", "receive", "hold")
-ROWS = {
-    "switch": np.dtype([("time", "i8"), ("buffer", "i8"), ("longest", "i8"), ("node", "i4"), ("flows", "i4")]),
-    "port": np.dtype(
-        [
-            ("time", "i8"),
-            ("bytes", "i8"),
-            ("tx_bytes", "i8"),
-            ("ack_bytes", "i8"),
-            ("frame_bytes", "i8"),
-            ("node", "i4"),
-            ("port", "i4"),
-            ("active", "i4"),
-            ("flows", "i4"),
-        ]
-    ),
-    "queue": np.dtype([("time", "i8"), ("bytes", "i8"), ("node", "i4"), ("port", "i4"), ("queue", "i4"), ("paused", "i4")]),
-    "flow": np.dtype([("time", "i8"), ("acked", "i8"), ("window", "i8"), ("number", "i4"), ("node", "i4")]),
-    "pause": np.dtype([("time", "i8"), ("node", "i4"), ("port", "i4"), ("queue", "i4"), ("command", "i4")]),
-    "trace": np.dtype(
-        [
-            ("time", "i8"),
-            ("seq", "i8"),
-            ("node", "i4"),
-            ("number", "i4"),
-            ("event", "i2"),
-            ("port", "i2"),
-            ("in_port", "i2"),
-            ("queue", "i2"),
-            ("upstream_q", "i2"),
-            ("size", "i2"),
-            ("kind", "i1"),
-            ("ecn", "i1"),
-            ("flags", "i1"),
-            ("spare", "i1"),
-            ("queue_bytes", "i8"),
-            ("port_bytes", "i8"),
-        ]
-    ),
+Counters = list[dict[str, Any]]
+LOGS = {  # optional frame -> the core's log that it is made of; the name of a frame is that of its switch in Measure
+    "pauses": "pause",
+    "queues": "queue",
+    "packets": "trace",
+    "port_series": "port",
+    "flow_series": "flow",
 }
+NO_WINDOW = np.iinfo(np.int64).max
 
 
-def rows(runner: Runner, name: str) -> np.ndarray:
+@dataclass(frozen=True)
+class Outcome:
+    """What the core knows when it has stopped, or in the middle of a run.
+
+    state            progress and errors (Simulation.state)
+    end_ps           simulated time of the last event that counts
+    nodes, ports     counters, a dictionary each
+    per_flow         arrays by flow number, by the stems of columns.PER_FLOW
+    log              reads a log by name, see `rows`
+    sent_at_changes  (node, port) -> bytes sent at each change of its rate
+    began            time.perf_counter() when the run began
+    """
+
+    settings: Settings
+    composition: Composition
+    state: dict[str, Any]
+    end_ps: int
+    nodes: Counters
+    ports: Counters
+    per_flow: dict[str, np.ndarray]
+    flow_samples: list[tuple[int, ...]]
+    queueing: list[tuple[int, ...]]
+    log: Callable[[str], np.ndarray]
+    sent_at_changes: dict[tuple[int, int], list[int]]
+    interrupted: bool
+    began: float
+
+    @classmethod
+    def of(
+        cls,
+        settings: Settings,
+        composition: Composition,
+        sim: Any,
+        per_flow: dict[str, np.ndarray],
+        sent_at_changes: dict[tuple[int, int], list[int]],
+        interrupted: bool,
+        began: float,
+    ) -> Outcome:
+        """Read a Simulation."""
+        state = sim.state()
+        over = state["done"] == len(settings.flows)
+        end = int(per_flow["finish"].max(initial=0)) if over else min(int(state["time"]), settings.end_ps)
+        for number, _, _, retransmitted, paused, _ in sim.active_flows():
+            per_flow["retransmitted"][number], per_flow["paused"][number] = retransmitted, paused
+        return cls(
+            settings,
+            composition,
+            state,
+            end,
+            sim.node_counters(),
+            sim.port_counters(end),
+            per_flow,
+            sim.flow_samples(),
+            sim.queueing() if settings.measure.queueing else [],
+            lambda name: rows(sim, name),
+            sent_at_changes,
+            interrupted,
+            began,
+        )
+
+
+def rows(sim: Any, log: str) -> np.ndarray:
     """One log of all workers, by time, then node (within a node as it happened)."""
-    parts = [np.frombuffer(b, dtype=ROWS[name]) for b in runner.sim.rows(name)]
-    table = np.concatenate(parts)
+    table = np.concatenate([np.frombuffer(part, dtype=log_type(log)) for part in sim.rows(log)])
     return table[np.lexsort((table["node"], table["time"]))]
 
 
-def collect(runner: Runner) -> Run:
-    """The Run of a finished or interrupted simulation."""
-    state = runner.sim.state()
-    over = state["done"] == len(runner.flows)
-    end = min(int(state["time"]), runner.end_ps) if not over else int(runner.finish.max(initial=0))
-    ports = runner.sim.port_counters(end)
-    nodes = runner.sim.node_counters()
-    check_laws(runner, nodes, ports)
-    measure = runner.measure
-    frames: dict[str, Any] = {"nodes": node_frame(runner, nodes)}
-    if measure.pauses:
-        frames["pauses"] = pause_frame(rows(runner, "pause"))
-    if measure.queues:
-        frames["queues"] = queue_frame(rows(runner, "queue"))
-    if measure.packets:
-        frames["packets"] = packet_frame(rows(runner, "trace"))
-    if measure.port_series:
-        frames["port_series"] = port_series(rows(runner, "port"))
-    if measure.flow_series:
-        frames["flow_series"] = flow_series(rows(runner, "flow"))
+def collect(outcome: Outcome) -> Run:
+    """The Run of a finished or interrupted simulation.  InvariantError: its counters contradict one another."""
+    check_invariants(outcome)
+    measure = outcome.settings.measure
+    frames: dict[str, Any] = {"nodes": node_frame(outcome)}
+    frames |= {name: log_frame(name, outcome.log(log)) for name, log in LOGS.items() if getattr(measure, name)}
     if measure.queueing:
-        frames["queueing"] = queueing_frame(runner)
-    samples = runner.sim.flow_samples()
-    if samples:
-        columns = np.array(samples, dtype=np.int64).T
+        frames["queueing"] = queueing_frame(outcome)
+    if outcome.flow_samples:
+        columns = np.array(outcome.flow_samples, dtype=np.int64).T
         frames["active_flows"] = dict(zip(("node", "port", "active_flows", "samples"), columns))
     return Run.from_arrays(
-        flow_columns(runner, end),
-        switches=switch_frame(rows(runner, "switch")),
-        ports=port_frame(runner, ports, end),
-        summary=summary(runner, state, nodes, ports, end),
+        flow_columns(outcome),
+        switches=log_frame("switches", outcome.log("switch")),
+        ports=port_frame(outcome),
+        summary=summary(outcome),
         **frames,
     )
 
 
-def flow_columns(runner: Runner, end: int) -> dict[str, Any]:
-    """Flows that had no time to start are left out of the frame's times."""
-    flows, finish, start = runner.flows, runner.finish, flow_starts(runner)
-    late = (finish < 0) & (start >= end)
+def log_frame(name: str, table: np.ndarray) -> dict[str, Any]:
+    """The columns of a frame that is a log of the core: fields of its rows, but for what is computed."""
+    computed: dict[str, Any] = {}
+    if name == "pauses":
+        computed["paused"] = table["command"] == 1
+    elif name == "queues":
+        computed["paused"] = table["paused"] != 0
+    elif name == "flow_series":
+        computed["window_bytes"] = np.where(table["window"] == NO_WINDOW, -1, table["window"])
+    elif name == "packets":
+        computed["event"] = np.array(EVENTS)[table["event"]].tolist()
+        computed["kind"] = np.minimum(table["kind"], 2)
+        computed["ecn"] = table["ecn"] != 0
+    return {c.key: table[c.source or c.name] for c in COLUMNS[name].values() if c.name not in computed} | computed
+
+
+def flow_columns(outcome: Outcome) -> dict[str, Any]:
+    """Flows that had no time to start have no times in the frame."""
+    settings, flows, start = outcome.settings, outcome.settings.flows, flow_starts(outcome)
+    late = (outcome.per_flow["finish"] < 0) & (start >= outcome.end_ps)
     if late.any():
         start = np.where(late, -1, start)
-    for number, _, _, retransmitted, paused, _ in runner.sim.active_flows():
-        runner.retransmitted[number], runner.paused[number] = retransmitted, paused
+    host, numbers = settings.host, np.arange(len(flows))
+    received, acked = settings.topo.ideal_times_ps(
+        numbers, flows.src, flows.dst, flows.bytes, settings.seed, host.mtu, host.header, host.ack
+    )
     return {
         "start_ps": start,
-        "finish_ps": finish,
-        "ideal_ps": runner.ideal_ps(),
+        "ideal_ps": received,
+        "ideal_acked_ps": acked,
         "src": flows.src,
         "dst": flows.dst,
         "bytes": flows.bytes,
         "class_id": flows.class_id,
         "classes": flows.classes,
         "priority": flows.priority,
-        "retransmitted_bytes": runner.retransmitted,
-        "paused_ps": runner.paused,
+        **{c.key: outcome.per_flow[c.stem] for c in PER_FLOW},
     }
 
 
-def flow_starts(runner: Runner) -> np.ndarray:
-    """When each flow was handed to its NIC: a dependent flow when the last of its parents had arrived."""
-    flows = runner.flows
+def flow_starts(outcome: Outcome) -> np.ndarray:
+    """When each flow was handed to its NIC, ps: a dependent flow when the last of its parents had arrived."""
+    flows = outcome.settings.flows
     if flows.after is None:
         return flows.start_ps
     offsets, parents = flows.after
     start = flows.start_ps.copy()
     child = np.repeat(np.arange(len(flows)), np.diff(offsets))
-    arrived = runner.finish[parents]
+    arrived = outcome.per_flow["finish"][parents]
     np.maximum.at(start, child, np.where(arrived < 0, np.iinfo(np.int64).max, arrived))
     return start
 
 
-def node_frame(runner: Runner, nodes: list[dict[str, Any]]) -> dict[str, Any]:
-    topo = runner.topo
-    most = np.array([n["buffer_max"] for n in nodes], dtype=np.int64)
+def node_frame(outcome: Outcome) -> dict[str, Any]:
+    topo = outcome.settings.topo
+    most = np.array([n["buffer_max"] for n in outcome.nodes], dtype=np.int64)
     most[: topo.hosts] = 0
     return {
-        "node": np.arange(topo.hosts + topo.switches),
+        "node": np.arange(topo.nodes),
         "name": list(topo.names),
         "tier": topo.tier,
         "max_buffer_bytes": most,
-        "max_voqs": [n["voqs_max"] for n in nodes],
+        "max_voqs": [n["voqs_max"] for n in outcome.nodes],
     }
 
 
-def queueing_frame(runner: Runner) -> dict[str, Any]:
-    columns = np.array(runner.sim.waits(), dtype=np.int64).reshape(-1, 5).T
-    classes = [runner.flows.classes[i] for i in columns[2]]
+def queueing_frame(outcome: Outcome) -> dict[str, Any]:
+    columns = np.array(outcome.queueing, dtype=np.int64).reshape(-1, 5).T
+    classes = [outcome.settings.flows.classes[i] for i in columns[2]]
     return {"node": columns[0], "port": columns[1], "class": classes, "packets": columns[3], "queueing_ps": columns[4]}
 
 
-def switch_frame(table: np.ndarray) -> dict[str, Any]:
-    return {
-        "time_ps": table["time"],
-        "switch": table["node"],
-        "buffer_bytes": table["buffer"],
-        "max_queue_bytes": table["longest"],
-        "active_flows": table["flows"],
-    }
-
-
-def port_series(table: np.ndarray) -> dict[str, Any]:
-    return {
-        "time_ps": table["time"],
-        "node": table["node"],
-        "port": table["port"],
-        "queue_bytes": table["bytes"],
-        "tx_bytes": table["tx_bytes"],
-        "ack_bytes": table["ack_bytes"],
-        "control_bytes": table["frame_bytes"],
-        "active_queues": table["active"],
-        "active_flows": table["flows"],
-    }
-
-
-def flow_series(table: np.ndarray) -> dict[str, Any]:
-    window = np.where(table["window"] == np.iinfo(np.int64).max, -1, table["window"])
-    return {"time_ps": table["time"], "flow_id": table["number"], "acked_bytes": table["acked"], "window_bytes": window}
-
-
-def pause_frame(table: np.ndarray) -> dict[str, Any]:
-    return {
-        "time_ps": table["time"],
-        "node": table["node"],
-        "port": table["port"],
-        "queue": table["queue"],
-        "paused": table["command"] == 1,
-    }
-
-
-def queue_frame(table: np.ndarray) -> dict[str, Any]:
-    return {
-        "time_ps": table["time"],
-        "node": table["node"],
-        "port": table["port"],
-        "queue": table["queue"],
-        "bytes": table["bytes"],
-        "paused": table["paused"] != 0,
-    }
-
-
-def packet_frame(table: np.ndarray) -> dict[str, Any]:
-    return {
-        "time_ps": table["time"],
-        "node": table["node"],
-        "port": table["port"],
-        "in_port": table["in_port"],
-        "queue": table["queue"],
-        "upstream_q": table["upstream_q"],
-        "event": np.array(EVENTS)[table["event"]].tolist(),
-        "kind": np.minimum(table["kind"], 2),
-        "flow_id": table["number"],
-        "offset_bytes": table["seq"],
-        "bytes": table["size"],
-        "ecn": table["ecn"] != 0,
-        "queue_bytes": table["queue_bytes"],
-        "port_bytes": table["port_bytes"],
-    }
-
-
-def port_frame(runner: Runner, ports: list[dict[str, Any]], end: int) -> dict[str, Any]:
-    columns = {
-        c: [p[c] for p in ports]
-        for c in (
-            "node",
-            "port",
-            "peer",
-            "tx_bytes",
-            "ack_bytes",
-            "tx_packets",
-            "ecn_marks",
-            "pauses_sent",
-            "pauses_received",
-            "max_queue_bytes",
-        )
-    }
-    columns["control_bytes"] = [p["frame_bytes"] for p in ports]
-    reasons = [", ".join(f"{r}: {n}" for r, n in zip(REASONS, p["drops"]) if n) or None for p in ports]
-    busy = np.array([busy_ps(runner, p) for p in ports], dtype=float)
-    return {
-        **columns,
+def port_frame(outcome: Outcome) -> dict[str, Any]:
+    """The columns of ports.parquet: counters of the ports, but for what is computed."""
+    ports = outcome.ports
+    busy = np.array([busy_ps(outcome, p) for p in ports], dtype=float)
+    computed = {
         "drops": [sum(p["drops"]) for p in ports],
-        "drop_reason": reasons,
+        "drop_reason": [", ".join(f"{why}: {n}" for why, n in zip(DROPS, p["drops"]) if n) or None for p in ports],
         "paused_ps": np.array([p["paused_ps"] for p in ports], dtype=np.int64),
-        "utilization": busy / max(end, 1),
+        "utilization": busy / max(outcome.end_ps, 1),
     }
+    copied = [c for c in COLUMNS["ports"].values() if c.key not in computed]
+    return {c.key: [p[c.source or c.name] for p in ports] for c in copied} | computed
 
 
-def busy_ps(runner: Runner, port: dict[str, Any]) -> int:
+def busy_ps(outcome: Outcome, port: dict[str, Any]) -> int:
     """Time that a port spent sending, each byte at the rate of its moment."""
-    marks = runner.spent.get((port["node"], port["port"]), [])
+    marks = outcome.sent_at_changes.get((port["node"], port["port"]), [])
     if not marks:
         return int(port["tx_bytes"] * port["ps_per_byte"])
-    links = runner.topo.links
+    links = outcome.settings.topo.links
     at = ((links["a"] == port["node"]) & (links["port_a"] == port["port"])) | (
         (links["b"] == port["node"]) & (links["port_b"] == port["port"])
     )
     link = int(np.flatnonzero(at)[0])
-    rates = [int(links["ps_per_byte"][link])] + [
-        c.ps_per_byte for c in runner.topo.changes if c.link == link and c.ps_per_byte and c.node in (None, port["node"])
-    ]
+    changes = [c for c in outcome.settings.topo.changes if c.link == link and c.ps_per_byte and c.node in (None, port["node"])]
+    rates = [int(links["ps_per_byte"][link])] + [c.ps_per_byte for c in changes]
     bounds = [0, *marks, port["tx_bytes"]]
     return sum(rate * (high - low) for rate, low, high in zip(rates, bounds, bounds[1:]))
 
 
-def summary(
-    runner: Runner, state: dict[str, Any], nodes: list[dict[str, Any]], ports: list[dict[str, Any]], end: int
-) -> dict[str, Any]:
-    wall = time.perf_counter() - runner.began
-    flows = runner.flows
+def summary(outcome: Outcome) -> dict[str, Any]:
+    wall = time.perf_counter() - outcome.began
+    settings, state, ports, end = outcome.settings, outcome.state, outcome.ports, outcome.end_ps
+    scheme, topo = settings.scheme, settings.topo
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
     return {
-        "scheme": runner.scheme.name,
-        "scheme_parameters": runner.scheme.parameters(),
-        "label": runner.scheme.label,
-        "seed": runner.seed,
-        "threads": runner.threads,
-        "duration_ns": runner.duration_ps / 1000,
+        "scheme": scheme.name,
+        "scheme_parameters": scheme.parameters(),
+        "label": scheme.label,
+        "seed": settings.seed,
+        "threads": settings.threads,
+        "duration_ns": settings.duration_ps / 1000,
         "end_ns": end / 1000,
         "wall_s": wall,
         "packet_hops": state["hops"],
@@ -290,71 +238,67 @@ def summary(
         "peak_memory_bytes": memory,
         "drops": sum(sum(p["drops"]) for p in ports),
         "pfc_pause_fraction": sum(p["paused_ps"] for p in ports) / max(1, end * len(ports)),
-        "retransmissions": -(-int(runner.retransmitted.sum()) // runner.host.mtu),
-        "max_buffer_bytes": max((n["buffer_max"] for n in nodes[runner.topo.hosts :]), default=0),
-        "nominal": flows.nominal,
-        "realised": flows.realised(runner.topo, runner.duration_ps),
-        "interrupted": runner.stop,
-        "warnings": warnings(runner, state, ports),
+        "retransmissions": -(-int(outcome.per_flow["retransmitted"].sum()) // settings.host.mtu),
+        "max_buffer_bytes": max((n["buffer_max"] for n in outcome.nodes[topo.hosts :]), default=0),
+        "nominal": settings.flows.nominal,
+        "realised": settings.flows.realised(topo, settings.duration_ps),
+        "interrupted": outcome.interrupted,
+        "warnings": warnings(outcome),
     }
 
 
-def warnings(runner: Runner, state: dict[str, Any], ports: list[dict[str, Any]]) -> list[str]:
+def warnings(outcome: Outcome) -> list[str]:
     """What to know before one trusts the numbers."""
-    out = []
-    hooks: set[str] = set().union(*(p.declared.hooks for p in runner.composition.parts if p.declared.fabric.get("acts", 1)))
-    if "on_ack" in hooks and not state["reactions"]:
+    out, settings = [], outcome.settings
+    parts = [p.declared for p in outcome.composition.parts]
+    hooks: set[str] = set().union(*(declared.hooks for declared in parts if declared.fabric.get("acts", 1)))
+    if "on_ack" in hooks and not outcome.state["reactions"]:
         out.append("the congestion control never acted: no acknowledgement changed a window or a rate")
-    if "on_control" in hooks and "on_ack" not in hooks and not any(p["frame_bytes"] for p in ports):
+    if "on_control" in hooks and "on_ack" not in hooks and not any(p["frame_bytes"] for p in outcome.ports):
         out.append("the flow control never acted: no control frame was sent")
-    unfinished = int((runner.finish < 0).sum())
-    if unfinished and runner.drain and not runner.stop:
-        out.append(f"{unfinished} flows had not finished at {format_time(runner.end_ps)}, where the drain is cut off")
+    unfinished = int((outcome.per_flow["finish"] < 0).sum())
+    if unfinished and settings.drain and not outcome.interrupted:
+        out.append(f"{unfinished} flows had not finished at {format_time(settings.end_ps)}, where the drain is cut off")
     return out
 
 
-def check_laws(runner: Runner, nodes: list[dict[str, Any]], ports: list[dict[str, Any]]) -> None:
+def check_invariants(outcome: Outcome) -> None:
     """Bytes are conserved on every link and in every switch, nothing is negative, a lossless scheme lost nothing."""
-    by_node: dict[int, list[dict[str, Any]]] = {}
-    index = {(p["node"], p["port"]): p for p in ports}
-    for p in ports:
+    topo, scheme = outcome.settings.topo, outcome.settings.scheme
+    by_node: dict[int, Counters] = {}
+    index = {(p["node"], p["port"]): p for p in outcome.ports}
+
+    def require(holds: bool, node: int, port: int | None, text: str) -> None:
+        if not holds:
+            where = topo.names[node] + ("" if port is None else f" port {port}")
+            at = format_time(int(outcome.state["time"]))
+            raise InvariantError(f"{where}, at {at}: {text} (scheme {scheme.name}, seed {outcome.settings.seed})")
+
+    lossless = outcome.composition.lossless and not outcome.settings.pauses_may_be_lost
+    for p in outcome.ports:
         by_node.setdefault(p["node"], []).append(p)
+        place = p["node"], p["port"]
         sent = index[p["peer"], p["peer_port"]]["tx_bytes"]
-        _law(
-            runner,
-            p["node"],
-            p["port"],
+        require(
             sent == p["rx_bytes"] + p["wire_bytes"] + p["cut_bytes"],
+            *place,
             f"{sent} B were sent towards it, {p['rx_bytes']} B came in, {p['wire_bytes']} B are on the wire",
         )
-        _law(runner, p["node"], p["port"], p["queued_bytes"] >= 0, f"queue of {p['queued_bytes']} B")
-        if runner.composition.lossless and not runner.pauses_may_be_lost:
-            refused = p["drops"][0] + p["drops"][1]
-            _law(runner, p["node"], p["port"], refused == 0, f"{refused} packets were dropped under a lossless scheme")
-    for node in nodes[runner.topo.hosts :]:
-        mine = by_node[node["node"]]
-        total = lambda key, mine=mine: sum(p[key] for p in mine)  # noqa: E731
-        came = total("rx_bytes") + node["frame_bytes"]
-        went = (
-            total("tx_bytes")
-            + total("control_bytes")
-            + total("dropped_bytes")
-            - total("cut_bytes")
-            + node["buffer_used"]
-            + node["frame_bytes_received"]
+        require(p["queued_bytes"] >= 0, *place, f"queue of {p['queued_bytes']} B")
+        refused = p["drops"][0] + p["drops"][1]
+        require(not (lossless and refused), *place, f"{refused} packets were dropped under a lossless scheme")
+    for node in outcome.nodes[topo.hosts :]:
+        keys = ("rx_bytes", "tx_bytes", "control_bytes", "dropped_bytes", "cut_bytes", "queued_bytes")
+        total = {key: sum(p[key] for p in by_node[node["node"]]) for key in keys}
+        came = total["rx_bytes"] + node["frame_bytes"]
+        left = total["tx_bytes"] + total["dropped_bytes"] - total["cut_bytes"] + node["frame_bytes_received"]
+        here = total["control_bytes"] + node["buffer_used"]
+        require(
+            came == left + here, node["node"], None, f"{came} B came in or were made here, {left + here} B left or are still here"
         )
-        _law(runner, node["node"], None, came == went, f"{came} B came in or were made here, {went} B left or are still here")
-        _law(
-            runner,
+        require(
+            node["buffer_used"] == total["queued_bytes"] >= 0,
             node["node"],
             None,
-            node["buffer_used"] == total("queued_bytes") >= 0,
-            f"buffer {node['buffer_used']} B, queues {total('queued_bytes')} B",
+            f"buffer {node['buffer_used']} B, queues {total['queued_bytes']} B",
         )
-
-
-def _law(runner: Runner, node: int, port: int | None, holds: bool, text: str) -> None:
-    if not holds:
-        where = runner.topo.names[node] + ("" if port is None else f" port {port}")
-        at = format_time(int(runner.sim.state()["time"]))
-        raise InvariantError(f"{where}, at {at}: {text} (scheme {runner.scheme.name}, seed {runner.seed})")

@@ -4,6 +4,18 @@ for check in penstock.testing.check_scheme("my_scheme.py"):
     print(check.passed, check.name, check.message)
 """
 
-from penstock.testing.conformance import Check, check_scheme
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from penstock.testing.conformance import Check, check_scheme
 
 __all__ = ["Check", "check_scheme"]
+
+
+def __getattr__(name: str) -> Any:
+    """On first use, so that `penstock.testing.cases` can decide how the core is imported."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from penstock.testing import conformance
+
+    return getattr(conformance, name)

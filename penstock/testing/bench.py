@@ -90,28 +90,17 @@ def measure(scenario: str, scheme: str, threads: int, count: int | None = None) 
     """One run in this process."""
     from penstock.composition import parse
     from penstock.sim import results
-    from penstock.sim.config import HostConfig, Measure
+    from penstock.sim.config import Measure
+    from penstock.sim.settings import Settings
     from penstock.sim.simulate import Runner
 
     topo, flows = flows_of(scenario, count)
-    runner = Runner(
-        topo,
-        flows,
-        parse(scheme),
-        1,
-        threads,
-        int(flows.start_ps[-1]) + 1,
-        True,
-        None,
-        Measure(sample="0us"),
-        HostConfig(),
-        0.0,
-        None,
-    )
+    end = int(flows.start_ps[-1]) + 1
+    runner = Runner(Settings(topo, flows, parse(scheme), threads=threads, duration_ps=end, measure=Measure(sample="0us")))
     began = time.perf_counter(), time.process_time()
     runner.loop()
     wall, cpu = time.perf_counter() - began[0], time.process_time() - began[1]
-    summary = results.collect(runner).summary
+    summary = results.collect(runner.outcome()).summary
     hops = summary["packet_hops"]
     return {
         "scenario": scenario,

@@ -1,52 +1,70 @@
-"""Tiny cases and the digest of a run: the same from the compiled and the interpreted core, on any number of threads."""
+"""Tiny cases and the digest of a run: the same from the compiled and the interpreted core, on any number of threads.
+
+python -m penstock.testing.cases CASE.json [--interpreted]      # prints the digest
+"""
+
+from __future__ import annotations
 
 import hashlib
 import json
+import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from penstock.composition import parse
-from penstock.results.run import Run
-from penstock.sim.config import HostConfig, Measure
-from penstock.sim.simulate import simulate
-from penstock.topology import build
-from penstock.workload import flow_list
+if TYPE_CHECKING:
+    from penstock.results.run import Run
+
+SUMMARY = ("packet_hops", "drops", "flows_finished", "retransmissions", "max_buffer_bytes", "warnings")
+FRAMES = ("flows", "ports", "switches", "nodes", "pauses", "queues", "packets", "port_series", "flow_series", "queueing")
 
 
 def run_case(case: dict[str, Any], threads: int = 1) -> Run:
-    """Run {"topology": table, "flows": [(src, dst, bytes, start)...], "scheme": name, "parameters": {}, ...}."""
+    """Run {"topology": table, "flows": [(src, dst, bytes, start)...], "scheme": name, "parameters": {}, ...} and measure all."""
+    from penstock.composition import parse
+    from penstock.sim.config import HostConfig, Measure
+    from penstock.sim.simulate import simulate
+    from penstock.topology import build
+    from penstock.workload import flow_list
+
     topo = build(case["topology"])
-    flows = flow_list(topo, [tuple(f) for f in case["flows"]])
-    scheme = parse(case["scheme"], case.get("parameters"))
+    everything = dict.fromkeys(("pauses", "queues", "packets", "port_series", "flow_series", "queueing"), True)
     return simulate(
         topo,
-        flows,
-        scheme,
+        flow_list(topo, [tuple(f) for f in case["flows"]]),
+        parse(case["scheme"], case.get("parameters")),
         seed=case.get("seed", 1),
         threads=threads,
         control_loss=case.get("control_loss", 0.0),
-        measure=Measure(sample="5us", pauses=True),
+        measure=Measure(sample="5us", **everything),
         host=HostConfig(**case.get("host", {})),
     )
 
 
 def digest(run: Run) -> dict[str, Any]:
-    """Everything that must not differ, in short: results of flows, counters of ports, samples, pauses."""
-    frames = {"flows": run.flows, "ports": run.ports, "switches": run.switches, "pauses": run.pauses}
-    out: dict[str, Any] = {}
-    for name, frame in frames.items():
-        assert frame is not None
-        text = frame.write_csv(float_precision=3)
-        out[name] = hashlib.sha256(text.encode()).hexdigest()[:16]
-    out |= {k: run.summary[k] for k in ("packet_hops", "drops", "flows_finished", "retransmissions", "max_buffer_bytes")}
-    out["pauses_sent"] = int(run.ports["pauses_sent"].sum())
-    out["control_bytes"] = int(run.ports["control_bytes"].sum())
+    """Everything that must not differ, in short: a hash of every frame, and the counters that say what a scheme did."""
+    missing = set(FRAMES) - set(run.frames)
+    assert not missing, f"not measured: {missing}"
+    texts = {name: frame.write_csv(float_precision=3) for name, frame in run.frames.items()}
+    out: dict[str, Any] = {name: hashlib.sha256(text.encode()).hexdigest()[:16] for name, text in texts.items()}
+    out |= {key: run.summary[key] for key in SUMMARY}
+    out |= {key: int(run.ports[key].sum()) for key in ("pauses_sent", "control_bytes", "ecn_marks")}
     out["max_voqs"] = int(run.frame("nodes")["max_voqs"].max())  # type: ignore[arg-type]
-    out["ecn_marks"] = int(run.ports["ecn_marks"].sum())
-    out["warnings"] = run.summary["warnings"]
     return out
 
 
-def print_digest(path: str) -> None:
-    """For `python -m penstock.sim.interpreted CASE.json`."""
-    print(json.dumps(digest(run_case(json.loads(Path(path).read_text())))))
+def main(arguments: list[str]) -> int:
+    """Print the digest of the case in a file."""
+    paths = [argument for argument in arguments if argument != "--interpreted"]
+    if len(paths) != 1:
+        print(__doc__, file=sys.stderr)
+        return 2
+    if "--interpreted" in arguments:
+        from penstock.sim.interpreted import install
+
+        install()
+    print(json.dumps(digest(run_case(json.loads(Path(paths[0]).read_text())))))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -73,9 +73,10 @@ def attempt(name: str, action: Callable[[], str | None]) -> Check:
 
 def build(name: str) -> str | None:
     from penstock.composition import parse
-    from penstock.sim.simulate import LEVELS, core_sizes
+    from penstock.sim.core.build import struct_sizes
+    from penstock.sim.layouts import LEVELS
 
-    parse(name).compose(core_sizes(), LEVELS)
+    parse(name).compose(struct_sizes(), LEVELS)
     return None
 
 
@@ -114,7 +115,7 @@ def as_python(name: str) -> str | None:
         file.write_text(json.dumps(case))
         try:
             done = subprocess.run(
-                [sys.executable, "-m", "penstock.sim.interpreted", str(file)],
+                [sys.executable, "-m", "penstock.testing.cases", str(file), "--interpreted"],
                 capture_output=True,
                 text=True,
                 timeout=GIVE_UP_S,

@@ -246,9 +246,18 @@ class Topology:
 
         Of the network before any of its changes, without loss. Numbers may stand for arrays.
         """
+        return self.ideal_times_ps(numbers, src, dst, bytes, seed, mtu, header)[0]
+
+    def ideal_times_ps(
+        self, numbers: Any, src: Any, dst: Any, bytes: Any, seed: int, mtu: int = 1000, header: int = 48, ack: int = 60
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """`ideal_fct_ps`, and the same by the sender's clock: until the ACK of the last byte has come back; int64.
+
+        ACKs of `ack` bytes take the ECMP path of their own, in the empty network.
+        """
         columns = (np.atleast_1d(np.asarray(column)) for column in (numbers, src, dst, bytes))
         numbers, src, dst, sizes = np.broadcast_arrays(*columns)
-        return self._lone_flows.fct_ps(numbers, src, dst, sizes.astype(np.int64), seed, mtu, header)
+        return self._lone_flows.times_ps(numbers, src, dst, sizes.astype(np.int64), seed, mtu, header, ack)
 
     def path_links(self, number: int, src: int, dst: int, seed: int, *, ack: bool = False) -> list[tuple[int, int]]:
         """(node, port) of each hop of flow `number`, from its host on; `ack`: of its ACKs, from dst to src."""

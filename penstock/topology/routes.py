@@ -241,55 +241,87 @@ class Tracer:
             flows, node = flows[going], there[going]
 
 
-def lone_fct_ps(rates: list[np.ndarray], delay: np.ndarray, sizes: np.ndarray, mtu: int, header: int) -> np.ndarray:
-    """Completion time of a flow alone, store and forward, per flow; rates[i] is ps per byte of link i, 0: no such link.
+def lone_times_ps(
+    there: list[np.ndarray],
+    back: list[np.ndarray],
+    delays: tuple[np.ndarray, np.ndarray],
+    sizes: np.ndarray,
+    mtu: int,
+    header: int,
+    ack: int,
+) -> tuple[np.ndarray, np.ndarray]:
+    """When the last byte of a flow alone is at the receiver, and its last ACK at the sender; store and forward, per flow.
 
-    With m full frames of s bytes and a last one of l: the largest over links i of
-    s*sum(r_1..r_i) + (m-1)*s*max(r_1..r_i) + l*sum(r_i..r_h), plus the delays: a permutation flow shop whose jobs are
-    alike except for a shorter last one.
+    there[i] is ps per byte of link i of the path, back[i] of the path of the ACKs, 0: no such link; `delays` their sums of
+    propagation. Every packet is acknowledged by one of `ack` bytes as soon as it has arrived.
+
+    A permutation flow shop whose jobs are alike except for the last one. With m full packets, which take c_i at link i (s * r_i
+    there, ack * r_i back), and a last one that takes d_i (l * r_i there, ack * r_i back): the largest over links i of
+    sum(c_1..c_i) + (m-1) * max(c_1..c_i) + sum(d_i..d_h), plus the delays, where h is the last link there, or back.
     """
     full = (sizes - 1) // mtu
-    last = sizes - full * mtu + header
-    frame = mtu + header
-    total = np.zeros(len(sizes), dtype=np.int64)
-    for rate in rates:
-        total += rate
-    done, slowest = np.zeros_like(total), np.zeros_like(total)
-    busy = (full - 1) * frame
-    worst = last * total
+    last, frame = sizes - full * mtu + header, mtu + header
     many = full > 0
-    for rate in rates:
-        left = total - done
-        done += rate
-        np.maximum(slowest, rate, out=slowest)
-        np.maximum(worst, frame * done + busy * slowest + last * left, out=worst, where=many)
-    return worst + delay
+    done, slowest = np.zeros(len(sizes), dtype=np.int64), np.zeros(len(sizes), dtype=np.int64)
+    left = np.zeros(len(sizes), dtype=np.int64)  # of the last packet, from link i on
+    for rate in there:
+        left += last * rate
+    worst = left.copy()
+    for rate in there:
+        done += frame * rate
+        np.maximum(slowest, frame * rate, out=slowest)
+        np.maximum(worst, done + (full - 1) * slowest + left, out=worst, where=many)
+        left -= last * rate
+    received = worst + delays[0]
+    for rate in back:
+        left += ack * rate
+    worst += left
+    for rate in back:
+        done += ack * rate
+        np.maximum(slowest, ack * rate, out=slowest)
+        np.maximum(worst, done + (full - 1) * slowest + left, out=worst, where=many)
+        left -= ack * rate
+    return received, worst + delays[0] + delays[1]
 
 
 class LoneFlows:
-    """Exact completion times of flows alone in the empty network, each on the very path that it takes."""
+    """Exact completion times of flows alone in the empty network, each on the very path that it and its ACKs take."""
 
     def __init__(self, table: Routes, fabric: Fabric, links: np.ndarray):
         self.table, self.fabric, self.links = table, fabric, links
         self.profiles = Profiles(fabric, links)
 
-    def fct_ps(
-        self, numbers: np.ndarray, src: np.ndarray, dst: np.ndarray, sizes: np.ndarray, seed: int, mtu: int, header: int
-    ) -> np.ndarray:
-        """By profile where all equal-cost paths are alike, hop by hop where they differ."""
-        self._check(src, dst, sizes, mtu, header)
+    def times_ps(
+        self,
+        numbers: np.ndarray,
+        src: np.ndarray,
+        dst: np.ndarray,
+        sizes: np.ndarray,
+        seed: int,
+        mtu: int,
+        header: int,
+        ack: int,
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """(received, acknowledged); by profile where all equal-cost paths are alike, hop by hop where they differ."""
+        self._check(src, dst, sizes, mtu, header, ack)
         roots = self.fabric.root_of
         tracer: Tracer | None = None
-        fct = np.empty(len(sizes), dtype=np.int64)
+        received, acked = np.empty(len(sizes), dtype=np.int64), np.empty(len(sizes), dtype=np.int64)
         for begin in range(0, len(sizes), CHUNK):
             part = slice(begin, begin + CHUNK)
-            profile = self.profiles.of[roots[src[part]], roots[dst[part]]]
-            fct[part] = lone_fct_ps(*self._alike(profile, src[part], dst[part]), sizes[part], mtu, header)
+            a, b = src[part], dst[part]
+            profile = self.profiles.of[roots[a], roots[b]]
+            there, delay = self._alike(profile, a, b)
+            back, delay_back = self._alike(self.profiles.of[roots[b], roots[a]], b, a)
+            received[part], acked[part] = lone_times_ps(there, back, (delay, delay_back), sizes[part], mtu, header, ack)
             odd = np.flatnonzero(profile < 0) + begin
             if len(odd):
                 tracer = tracer or Tracer(self.table, self.fabric, self.links, seed)
-                fct[odd] = lone_fct_ps(*self._traced(tracer, numbers[odd], src[odd], dst[odd]), sizes[odd], mtu, header)
-        return fct
+                hashes = flow_hash(numbers[odd], seed)
+                there, delay = self._traced(tracer, hashes, src[odd], dst[odd])
+                back, delay_back = self._traced(tracer, ~hashes, dst[odd], src[odd])
+                received[odd], acked[odd] = lone_times_ps(there, back, (delay, delay_back), sizes[odd], mtu, header, ack)
+        return received, acked
 
     def _alike(self, profile: np.ndarray, src: np.ndarray, dst: np.ndarray) -> tuple[list[np.ndarray], np.ndarray]:
         access = self.links[self.fabric.host_link]
@@ -298,18 +330,18 @@ class LoneFlows:
         return rates, delay[src] + self.profiles.delay[profile] + delay[dst]
 
     def _traced(
-        self, tracer: Tracer, numbers: np.ndarray, src: np.ndarray, dst: np.ndarray
+        self, tracer: Tracer, hashes: np.ndarray, src: np.ndarray, dst: np.ndarray
     ) -> tuple[list[np.ndarray], np.ndarray]:
         rates: list[np.ndarray] = []
         delay = np.zeros(len(src), dtype=np.int64)
-        for flows, _, _, link in tracer.steps(flow_hash(numbers, tracer.seed), src, dst):
+        for flows, _, _, link in tracer.steps(hashes, src, dst):
             rate = np.zeros(len(src), dtype=np.int64)
             rate[flows] = self.links["ps_per_byte"][link]
             delay[flows] += self.links["delay_ps"][link]
             rates.append(rate)
         return rates, delay
 
-    def _check(self, src: np.ndarray, dst: np.ndarray, sizes: np.ndarray, mtu: int, header: int) -> None:
+    def _check(self, src: np.ndarray, dst: np.ndarray, sizes: np.ndarray, mtu: int, header: int, ack: int) -> None:
         hosts = self.fabric.hosts
         for name, ends in (("src", src), ("dst", dst)):
             wrong = np.flatnonzero((ends < 0) | (ends >= hosts))
@@ -324,7 +356,8 @@ class LoneFlows:
         if len(wrong):
             raise SpecError("a flow has at least one byte", path=f"flows.{wrong[0]}.bytes", value=int(sizes[wrong[0]]))
         largest = int(sizes.max(initial=0))
-        on_wire = largest + header * (largest // mtu + 1)
+        packets = largest // mtu + 1
+        on_wire = max(largest + header * packets, ack * packets)
         hops = 2 + int(self.fabric.distance.max())
         if on_wire * hops * int(self.links["ps_per_byte"].max()) >= 1 << 62:
             raise SpecError(f"a flow of {largest} bytes would take longer than the clock can count", remedy="split it up")

@@ -18,10 +18,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-FENCE = re.compile(r"^(?:<!-- (?P<note>[^\n]*?) -->\n)?```(?P<kind>\w*)\n(?P<text>.*?)^```$", re.M | re.S)
+FENCE = re.compile(r"^(?:<!-- (?P<note>[^\n]*?) -->\n)?```(?P<kind>[\w{}]*)[^\n]*\n(?P<text>.*?)^```$", re.M | re.S)
 QUICK = ["--set", "run.duration=200us"]
 RUNNABLE = ("python", "console")
-KNOWN = (*RUNNABLE, "toml", "text", "csv", "")
+KNOWN = (*RUNNABLE, "toml", "text", "csv", "{include}", "")
 
 
 @dataclass(frozen=True)

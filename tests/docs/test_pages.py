@@ -10,7 +10,7 @@ import pytest
 from blocks import blocks, run_page
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 NOTES = ("file", "skip", "quick", "status", "output")
 
 
@@ -19,13 +19,17 @@ def cache(tmp_path_factory):
     return tmp_path_factory.mktemp("cache")
 
 
-@pytest.fixture(scope="module")
-def generator():
-    spec = importlib.util.spec_from_file_location("docs", ROOT / "tools/docs.py")
+def load(path: str):
+    spec = importlib.util.spec_from_file_location(Path(path).stem, ROOT / path)
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture(scope="module")
+def generator():
+    return load("tools/docs.py")
 
 
 @pytest.mark.parametrize("page", PAGES, ids=[p.name for p in PAGES])
@@ -47,12 +51,41 @@ def test_notes_and_links(page):
             assert (page.parent / target).exists(), f"{page.name}: {target} does not exist"
 
 
+def where_is() -> list[tuple[str, str]]:
+    """(file, names) of the rows of docs/design.md's table."""
+    table = (ROOT / "docs/design.md").read_text().split("## Where is ...")[1].split("\n## ")[0]
+    return re.findall(r"^\| [^|]+ \| `([^`]+)`:? ?(.*?) \|$", table, re.M)
+
+
+@pytest.mark.parametrize("file, names", where_is(), ids=lambda text: text)
+def test_where_is_it(file, names):
+    text = (ROOT / file).read_text()
+    for name in re.findall(r"`(\w+)`", names):
+        assert re.search(rf"^(?:def |class )?{name}\b", text, re.M), f"docs/design.md: {name} is not in {file}"
+
+
+def test_the_table_of_places_has_rows():
+    assert len(where_is()) > 15
+
+
+def test_architecture_picture_is_up_to_date():
+    picture = load("tools/picture.py")
+    assert picture.svg() == picture.PICTURE.read_text(), "run: python tools/picture.py"
+    for _, boxes in picture.LAYERS:
+        assert all((ROOT / "penstock" / folder).is_dir() for folder, _, _ in boxes)
+
+
 def test_schemes_page_is_up_to_date(generator):
     assert generator.schemes_page() == (ROOT / "docs/schemes.md").read_text(), "run: python tools/docs.py"
 
 
-def test_table_of_figures_is_up_to_date(generator):
+def test_tables_of_figures_and_papers_are_up_to_date(generator):
+    assert generator.figures_page() == (ROOT / "docs/figures.md").read_text(), "run: python tools/docs.py"
     assert generator.readme() == (ROOT / "README.md").read_text(), "run: python tools/docs.py"
+
+
+def test_every_figure_belongs_to_a_paper(generator):
+    assert set(generator.PAPER) == {id.split("/")[0] for id in generator.EXPERIMENTS}
 
 
 def test_outputs_page_is_up_to_date():

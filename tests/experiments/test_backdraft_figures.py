@@ -12,6 +12,7 @@ from penstock.errors import SpecError
 from penstock.experiments import EXPERIMENTS, framework
 from penstock.experiments.backdraft import _setup as setup
 from penstock.experiments.backdraft import (
+    _switch,
     bfc,
     fig04,
     fig04_switch,
@@ -31,8 +32,7 @@ from penstock.experiments.backdraft import (
 )
 from penstock.experiments.claims import SCALES, judge
 from penstock.spec import parse_spec
-from penstock.vswitch.bench import rig as real
-from penstock.vswitch.bench import two_switches as overlay
+from penstock.vswitch.bench import noise, rig, two_switches
 
 FIGURES = {"bfc": bfc, "fig04": fig04, "fig05": fig05, "fig11": fig11, "fig13": fig13, "fig15": fig15, "table3": table3}
 SWITCH = {
@@ -228,7 +228,7 @@ def test_requests_on_the_real_switch_pay_for_loss(measured):
 
 def test_bess_is_one_queue():
     """Two flows of one application end in the same receive queue, and the faster core waits for the slower one."""
-    bench = real.Bench(real.bess(slots=64))
+    bench = rig.Bench(rig.bess(slots=64))
     a, b = bench.app("a"), bench.app("b", service=[100, 10_000])
     for core in range(2):
         bench.udp(a, b, 1000, gap=1000, core=core, kind=core)
@@ -251,7 +251,7 @@ def test_two_switches_by_hand(measured):
 @pytest.mark.parametrize("lossless", [False, True])
 def test_the_network_between_two_switches_waits_or_drops(lossless):
     """Nobody reads at first: a lossless network fills up to the sender, the other one drops behind it."""
-    network = overlay.Network("10Gbps", lossless, overlay.Clock(), buffer="256KiB")
+    network = two_switches.Network("10Gbps", lossless, two_switches.Clock(), buffer="256KiB")
     (near, far), accepted, seen = network.servers, [], []
     for number in range(1000):
         if near.send(number.to_bytes(4, "big") + bytes(1496)):
@@ -282,15 +282,15 @@ def test_a_busy_machine_is_tried_again_and_then_refused(monkeypatch):
     def busy(*case):
         calls.append(case)
         if len(calls) < 3:
-            raise real.quiet.MachineBusy("busy")
+            raise noise.MachineBusy("busy")
         return [("panel", "series", 0.0, 1.0), ("machine", "others", 0.0, 0.01)]
 
-    found = real.each(framework.Runs({}), "id", [("a",), ("b",)], busy)
+    found = _switch.each(framework.Runs({}), "id", [("a",), ("b",)], busy)
     assert calls == [("a",), ("a",), ("a",), ("b",)]
     assert found.filter(pl.col("panel") == "machine")["x"].to_list() == [0.0, 1.0]
-    monkeypatch.setattr(real, "TRIES", 2)
-    with pytest.raises(real.quiet.MachineBusy):
-        real.each(framework.Runs({}), "id", [("a",)], lambda *case: (_ for _ in ()).throw(real.quiet.MachineBusy("busy")))
+    monkeypatch.setattr(_switch, "TRIES", 2)
+    with pytest.raises(noise.MachineBusy):
+        _switch.each(framework.Runs({}), "id", [("a",)], lambda *case: (_ for _ in ()).throw(noise.MachineBusy("busy")))
 
 
 def test_scale_real_is_only_for_figures_that_have_it(tmp_path):
@@ -303,9 +303,9 @@ def test_scale_real_is_only_for_figures_that_have_it(tmp_path):
 def test_scale_real_runs(monkeypatch, tmp_path):
     """However busy the machine: what cannot depend on that, nothing lost with Backdraft, is judged."""
     for limit in ("STOLEN", "OTHERS", "TAKEN"):
-        monkeypatch.setattr(real.quiet, limit, 1e9)
-    monkeypatch.setattr(real.quiet, "BEFORE_S", 0.0)
-    monkeypatch.setattr(real, "REAL_S", 0.05)
+        monkeypatch.setattr(noise, limit, 1e9)
+    monkeypatch.setattr(noise, "BEFORE_S", 0.0)
+    monkeypatch.setattr(rig, "REAL_S", 0.05)
     data = framework.measured(EXPERIMENTS["backdraft/fig19"], framework.Runs({}), "real")
     claims = {claim.id: claim for claim in EXPERIMENTS["backdraft/fig19"].claims(data, "real")}
     assert claims["no-loss"].ok and set(claims) == {"no-loss", "loss", "slow"}

@@ -86,14 +86,20 @@ def runs_of(tmp_path, **columns):
     return Runs({"traffic": store.Entry("traffic", "", tmp_path / "run", True, 0.0)})
 
 
-def test_the_paper_s_slowdown_counts_the_way_of_the_last_ack(tmp_path):
-    """A flow that took twice its ideal 4000 ns: an ACK over 4 hops takes 4019.2 ns, within a rack half of that."""
-    ps = np.array([8_000_000, 8_000_000, -1, 8_000_000])
+def test_the_paper_s_slowdown_ends_with_the_last_ack_at_the_sender(tmp_path):
+    """What has arrived, but is not acknowledged, has not finished."""
     runs = runs_of(
-        tmp_path, src=[0, 0, 0, 0], dst=[2, 1, 3, 3], finish_ps=ps, ideal_ps=np.full(4, 4_000_000), class_id=[0, 0, 0, 1]
+        tmp_path,
+        src=[0, 0, 0, 0, 0],
+        dst=[2, 1, 3, 3, 3],
+        finish_ps=np.array([8_000_000, 8_000_000, -1, 8_000_000, 8_000_000]),
+        acked_ps=np.array([12_000_000, 10_000_000, -1, 12_000_000, -1]),
+        ideal_ps=np.full(5, 4_000_000),
+        ideal_acked_ps=np.full(5, 8_000_000),
+        class_id=[0, 0, 0, 1, 0],
     )
     found = fabric.finished(runs, "traffic").collect()["slowdown"].to_list()
-    assert found == pytest.approx([(8000 + 4019.2) / 8019.2, (8000 + 2009.6) / 6009.6])
+    assert found == [1.5, 1.25]
     assert fabric.finished(runs, "traffic", incast=True).collect().height == 1
 
 
@@ -106,7 +112,9 @@ def test_bins_are_those_of_the_simulator(tmp_path):
         dst=[2] * n,
         bytes=[1, 1000, 1001, 5_000_000],
         ideal_ps=np.full(n, 10**6),
+        ideal_acked_ps=np.full(n, 2 * 10**6),
         finish_ps=np.full(n, 10**6),
+        acked_ps=np.full(n, 2 * 10**6),
     )
     table = fabric._by_size(fabric.finished(runs, "traffic"), fabric.SIZES["google"])
     assert table["bin"].to_list() == [0, 1, 8] and table["flows"].to_list() == [2, 1, 1]

@@ -1,6 +1,7 @@
 """Bytes are conserved at every switch and on every link; the check that says so in each run would notice an error."""
 
 import copy
+from dataclasses import replace
 
 import numpy as np
 import polars as pl
@@ -27,29 +28,17 @@ from networks import (
 from penstock.composition import parse
 from penstock.errors import InvariantError
 from penstock.sim import results
-from penstock.sim.config import HostConfig as Host
+from penstock.sim.settings import Settings
 from penstock.sim.simulate import Runner
 from penstock.topology import leaf_spine, star
 
 
-def runner_after(topo, flows, scheme, end_ps, **settings):
-    """A runner stopped in the middle of things, with packets in queues and on wires."""
-    runner = Runner(
-        topo,
-        flows,
-        parse(scheme),
-        1,
-        settings.get("threads", 1),
-        end_ps,
-        False,
-        None,
-        Measure(sample="0s"),
-        Host(),
-        settings.get("control_loss", 0.0),
-        None,
-    )
-    run = runner.run()
-    return runner, run, runner.sim.node_counters(), runner.sim.port_counters(end_ps)
+def outcome_after(topo, flows, scheme, end_ps, **settings):
+    """What the core knows in the middle of things, with packets in queues and on wires."""
+    quiet = Measure(sample="0s")
+    runner = Runner(Settings(topo, flows, parse(scheme), duration_ps=end_ps, drain=False, measure=quiet, **settings))
+    runner.loop()
+    return runner.outcome()
 
 
 @pytest.fixture(scope="module")
@@ -59,13 +48,13 @@ def busy():
         .with_loss(0.01)
         .with_changes([{"time": "20us", "a": "tor0", "b": "spine0", "up": False}])
     )
-    return runner_after(topo, one_dst(topo, 200_000), "bfc", 40_000_000)
+    return outcome_after(topo, one_dst(topo, 200_000), "bfc", 40_000_000)
 
 
 def test_a_busy_network_obeys(busy):
-    runner, _, nodes, ports = busy
-    results.check_laws(runner, nodes, ports)
-    switches = nodes[runner.topo.hosts :]
+    nodes, ports, hosts = busy.nodes, busy.ports, busy.settings.topo.hosts
+    results.check_invariants(busy)
+    switches = nodes[hosts:]
     assert sum(n["buffer_used"] for n in switches) and sum(p["wire_bytes"] for p in ports) and sum(p["cut_bytes"] for p in ports)
     assert sum(n["control_frames"] for n in nodes) and sum(p["drops"][2] for p in ports), "the test wants some of everything"
 
@@ -77,37 +66,37 @@ SWITCH_COUNTERS = ["tx_bytes", "rx_bytes", "control_bytes", "dropped_bytes", "cu
 @pytest.mark.parametrize("counter", sorted({*LINK_COUNTERS, *SWITCH_COUNTERS}))
 @pytest.mark.parametrize("by", [1, -1, 64])
 def test_one_wrong_byte_at_a_port_is_noticed(busy, counter, by):
-    runner, _, nodes, ports = busy
+    ports, hosts = busy.ports, busy.settings.topo.hosts
     for i, port in enumerate(ports):
-        if port["node"] < runner.topo.hosts and counter not in LINK_COUNTERS:
+        if port["node"] < hosts and counter not in LINK_COUNTERS:
             continue
         doctored = copy.deepcopy(ports)
         doctored[i][counter] += by
         with pytest.raises(InvariantError):
-            results.check_laws(runner, nodes, doctored)
+            results.check_invariants(replace(busy, ports=doctored))
 
 
 @pytest.mark.parametrize("counter", ["buffer_used", "frame_bytes", "frame_bytes_received"])
 @pytest.mark.parametrize("by", [1, -1])
 def test_one_wrong_count_at_a_switch_is_noticed(busy, counter, by):
-    runner, _, nodes, ports = busy
-    for i in range(runner.topo.hosts, len(nodes)):
+    nodes, hosts = busy.nodes, busy.settings.topo.hosts
+    for i in range(hosts, len(nodes)):
         doctored = copy.deepcopy(nodes)
         doctored[i][counter] += by
         with pytest.raises(InvariantError) as caught:
-            results.check_laws(runner, doctored, ports)
-        assert runner.topo.names[nodes[i]["node"]] in str(caught.value), "the message names the place"
+            results.check_invariants(replace(busy, nodes=doctored))
+        assert busy.settings.topo.names[nodes[i]["node"]] in str(caught.value), "the message names the place"
 
 
 def test_a_lost_packet_of_a_lossless_scheme_is_noticed():
     topo = headroom_buffer(star(hosts=5), 10_000)
-    runner, _, nodes, ports = runner_after(topo, one_dst(topo, 100_000), "pfc", 10_000_000)
-    results.check_laws(runner, nodes, ports)
+    outcome = outcome_after(topo, one_dst(topo, 100_000), "pfc", 10_000_000)
+    results.check_invariants(outcome)
     for reason in (0, 1):
-        doctored = copy.deepcopy(ports)
+        doctored = copy.deepcopy(outcome.ports)
         doctored[5]["drops"][reason] = 1
         with pytest.raises(InvariantError, match="lossless"):
-            results.check_laws(runner, nodes, doctored)
+            results.check_invariants(replace(outcome, ports=doctored))
 
 
 @examples(60)
@@ -176,6 +165,6 @@ def test_drops_are_counted_with_their_reason():
 
 def test_the_check_runs_in_every_simulation(monkeypatch):
     topo = star(hosts=3)
-    monkeypatch.setattr(results, "check_laws", lambda *_: (_ for _ in ()).throw(InvariantError("seen")))
+    monkeypatch.setattr(results, "check_invariants", lambda *_: (_ for _ in ()).throw(InvariantError("seen")))
     with pytest.raises(InvariantError, match="seen"):
         simulate(topo, one_dst(topo, 1000), PFC())

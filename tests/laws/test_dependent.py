@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from networks import HostConfig, Measure, flow_list, simulate
 
-from penstock.sim import simulate as core
+from penstock.sim import starts
 from penstock.topology import leaf_spine, star
 from penstock.workload.collectives import ring_all_reduce, tree_all_reduce
 
@@ -79,7 +79,7 @@ def test_tree_takes_its_exact_time(scheme, hosts):
 @pytest.mark.parametrize("chunks", [1, 3])
 @pytest.mark.parametrize("flows_at_once", [1, 200_000])
 def test_order_under_congestion(monkeypatch, chunks, flows_at_once):
-    monkeypatch.setattr(core, "FLOWS_AT_ONCE", flows_at_once)
+    monkeypatch.setattr(starts, "FLOWS_AT_ONCE", flows_at_once)
     topo = leaf_spine(hosts=8, tors=4, spines=2, uplink_rate="40Gbps")
     flows = ring_all_reduce(topo, bytes="400KB", chunks=chunks) + tree_all_reduce(topo, bytes="200KB", chunks=chunks, start="7us")
     for threads in (1, 2):

@@ -1,4 +1,4 @@
-"""A flow that meets no other takes exactly the ideal time: slowdown 1.0, to the last picosecond."""
+"""A flow that meets no other takes exactly the ideal time, by the receiver's and the sender's clock, to the last ps."""
 
 import numpy as np
 import pytest
@@ -39,6 +39,10 @@ def check_alone(topo: Topology, flows, scheme, host: HostConfig, seed: int, thre
         assert row["slowdown"] == 1.0, (
             f"{scheme}, seed {seed}, {host}: a lone flow of {row['bytes']} B from {row['src']} to {row['dst']} took "
             f"{row['fct_ns']} ns, ideal {row['ideal_fct_ns']} ns, on {topo.links.tolist()}"
+        )
+        assert row["sender_slowdown"] == 1.0, (
+            f"{scheme}, seed {seed}, {host}: the sender of a lone flow of {row['bytes']} B from {row['src']} to {row['dst']} had "
+            f"its last ACK at {row['acked_ns']} ns, {row['sender_slowdown']} times the ideal, on {topo.links.tolist()}"
         )
     assert run.summary["drops"] == 0 and run.summary["retransmissions"] == 0
 

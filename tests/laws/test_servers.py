@@ -9,6 +9,7 @@ from test_lone_flow import SIZES, check_alone, in_turn, some_pairs
 from penstock.composition import parse
 from penstock.sim import results
 from penstock.sim.config import HostConfig
+from penstock.sim.settings import Settings
 from penstock.sim.simulate import Runner
 from penstock.topology import behind_vswitches, leaf_spine, star, with_receivers
 
@@ -61,22 +62,19 @@ def test_bytes_are_conserved_whenever_one_looks(tables, scheme, end_us, loss, da
     topo = with_receivers(SERVERS, tables).with_loss(loss)
     flows = data.draw(incasts(topo, None, most_bytes=400_000, flows=(5, 30)))
     small = {"backdraft.th_goal": "3KB", "backdraft.th_over": "6KB"} if "backdraft" in scheme else {}
-    runner = Runner(
+    settings = Settings(
         topo,
         flows,
         parse(scheme, small),
-        1,
-        data.draw(st.integers(1, 3)),
-        end_us * 1_000_000,
-        False,
-        None,
-        QUIET,
-        HostConfig(),
-        loss,
-        None,
+        threads=data.draw(st.integers(1, 3)),
+        duration_ps=end_us * 1_000_000,
+        drain=False,
+        measure=QUIET,
+        control_loss=loss,
     )
-    runner.run()
-    results.check_laws(runner, runner.sim.node_counters(), runner.sim.port_counters(end_us * 1_000_000))
+    runner = Runner(settings)
+    runner.loop()
+    results.check_invariants(runner.outcome())
 
 
 @examples(25)

@@ -55,7 +55,7 @@ def scheme(tmp_path):
 
 def test_held_packets_are_stored_keep_their_order_and_are_counted(scheme):
     topo = network()
-    run, rows = traced(topo, singles(topo), scheme(HOLD), {"k": 2})  # bytes are balanced at the end: check_laws
+    run, rows = traced(topo, singles(topo), scheme(HOLD), {"k": 2})  # bytes are balanced at the end: check_invariants
     holds = 0
     for mine in switch_rows(topo, rows).values():
         voqs, stored, waiting, where = defaultdict(list), defaultdict(int), defaultdict(int), {}

@@ -1,6 +1,5 @@
 """TIMELY's rates against the transcription of Algorithm 1, completion event by completion event."""
 
-from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
@@ -21,8 +20,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from paper import timely
 
-from penstock import composition as schemes
-from penstock.composition import parse
+from penstock.composition import FOLDER, parse
 from penstock.sim.config import Measure
 from penstock.sim.simulate import simulate
 from penstock.topology import star
@@ -175,10 +173,10 @@ class Alone(dict):
             my_flow=lambda *_: self.mine,
             my_packet=lambda *_: self.stamped,
             whole=int,
-            port_at=lambda *_: SimpleNamespace(ps_per_byte=80),
+            line_rate=lambda *_: 8e12 / 80,
             set_rate=lambda flow, rate: setattr(flow, "pace", rate),
         )
-        exec(Path(schemes.__file__).with_name("timely.py").read_text(), self)
+        exec((FOLDER / "timely.py").read_text(), self)
         self["set_up"](self.me)
         self["on_start"](self.me, self.node, self.flow, None)
 
@@ -216,13 +214,16 @@ def test_any_number_of_threads(preset):
     assert not runs[0].summary["warnings"]
 
 
-def test_the_rest():
+def test_parts_and_presets():
     assert list(parse("timely").parts) == ["pfc", "timely"]
     ns3 = parse("timely:ns3")
     assert ns3.host == {"ack_priority": "data"} and ns3.values("pfc")["alpha"] == 0.125
     assert ns3.values("timely")["min_rate"] == 1e9 and not ns3.values("timely")["window"]
     assert {**ns3.values("timely"), "window": 1} == parse("timely:ns3_win").values("timely")
     assert parse("timely:floodgate").values("timely")["delta"] == 5e7
+
+
+def test_bad_parameters_are_refused():
     check_bad("timely", {"min_rtt": 0}, "1..1e18")
     check_bad("timely", {"hai": "maybe"}, "gradient, increases")
     check_bad("timely", {"alpha": 1.5}, "0..1")

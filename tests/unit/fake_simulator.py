@@ -123,6 +123,8 @@ def synthetic(name: str, count: int = 20000, seed: int = 1, duration_ps: int = 2
             "start_ps": start,
             "finish_ps": finish,
             "ideal_ps": ideal,
+            "acked_ps": np.where(finish < 0, -1, finish + 4_000_000),
+            "ideal_acked_ps": ideal + 4_000_000,
             "src": rng.integers(0, HOSTS, count),
             "dst": rng.integers(0, HOSTS, count),
             "bytes": size,

@@ -84,7 +84,7 @@ def test_interpreted_equals_compiled_on_any_threads(tmp_path, scheme, parameters
     assert digest(run_case(case, threads=2)) == one
     assert digest(run_case(case, threads=3)) == one
     done = subprocess.run(
-        [sys.executable, "-m", "penstock.sim.interpreted", str(file)],
+        [sys.executable, "-m", "penstock.testing.cases", str(file), "--interpreted"],
         capture_output=True,
         text=True,
         timeout=300,

@@ -21,12 +21,13 @@ FOLDERS = [
     "workload",
     "results",
     "sim.core",
+    "sim.interpreted",
     "sim",
     "spec",
     "vswitch.memory",
     "vswitch.linux",
-    "vswitch.ports",
     "vswitch.support",
+    "vswitch.ports",
     "vswitch.dataplane",
     "vswitch.schemes",
     "vswitch.loadgen",
@@ -151,6 +152,14 @@ def test_a_compiled_file_says_where_its_names_come_from(path):
     text = path.read_text()
     assert "import *" not in text
     assert imported(path) - {"cython"} or path.name in ("state.py",), f"{path.name} imports nothing"
+
+
+@pytest.mark.parametrize("folder", ["fabric", "sim.core"])
+def test_types_are_imported_by_name(folder):
+    """A star is for the types of fabric/state.pxd only."""
+    for name, path in TYPES.items():
+        if name.rpartition(".")[0] == folder:
+            assert set(re.findall(r"from (\S+) cimport \*", path.read_text())) <= {"penstock.fabric.state"}, name
 
 
 @lru_cache

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import matplotlib.colors
 import numpy as np
+import polars as pl
 import pytest
 from fake_simulator import synthetic
 
@@ -142,6 +143,18 @@ def test_the_report_is_one_whole_page(tmp_path: Path):
     assert "<script" not in page and "A &amp; B" in page and "b&lt;f&gt;c" in page
     with pytest.raises(SpecError, match="at least one run"):
         html.page([])
+
+
+def test_by_the_sender_s_clock():
+    run = RUNS[1]
+    assert "by the sender" in plots.slowdown(run, clock="sender").axes[0].get_ylabel()
+    table = tables.comparison([run], clock="sender")
+    flows = run.selected("poisson").filter(pl.col("bytes") < 3000)
+    assert table["short_p99"][0] == flows["sender_slowdown"].quantile(0.99, "linear") != tables.comparison([run])["short_p99"][0]
+    page = html.page([run], clock="sender")
+    assert tables.SENDER_NOTE in page and tables.NOTE not in page
+    with pytest.raises(SpecError, match='clock = "x": must be one of receiver, sender'):
+        html.page([run], clock="x")
 
 
 def test_a_report_of_a_run_without_samples():

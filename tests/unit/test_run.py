@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from penstock.errors import SpecError
 from penstock.report import dictionary
 from penstock.results import rundir
-from penstock.results.run import COLUMNS, FACEBOOK_BINS, FILES, GOOGLE_BINS, SUMMARY, Run, empty_frame, flow_frame, make_frame
+from penstock.results.columns import COLUMNS, FILES, SUMMARY
+from penstock.results.run import FACEBOOK_BINS, GOOGLE_BINS, Run, empty_frame, flow_frame, make_frame
 
 CONTRACT = {
     "flows": "flow_id, src, dst, bytes, class, priority, start_ns, finish_ns, fct_ns, ideal_fct_ns, slowdown, "
@@ -59,6 +60,18 @@ def test_flows_of_arrays():
     assert frame["class"].to_list() == ["poisson", "incast", "poisson"]
     assert frame["flow_id"].to_list() == [0, 1, 2] and frame["paused_ns"].to_list() == [0, 0, 0]
     assert frame.schema["bytes"] == pl.Int64 and frame.schema["slowdown"] == pl.Float64
+
+
+def test_the_sender_s_clock():
+    """By the sender a flow ends with its last acknowledgement; null: it had none."""
+    frame = flow_frame(**flows(acked_ps=[9_000_000, -1, -1], ideal_acked_ps=[4_500_000, 10, 10]))
+    assert frame["acked_ns"].to_list() == [9000.0, None, None]
+    assert frame["sender_slowdown"].to_list() == [2.0, None, None]
+    assert frame["slowdown"].to_list() == flow_frame(**flows())["slowdown"].to_list()
+    unknown = flow_frame(**flows())
+    assert unknown["acked_ns"].null_count() == unknown["sender_slowdown"].null_count() == 3
+    with pytest.raises(ValueError, match="no column 'late_ps'"):
+        flow_frame(**flows(late_ps=[1, 2, 3]))
 
 
 def test_a_flow_that_never_started_has_no_times():
@@ -107,6 +120,16 @@ def test_no_flows_at_all():
 
 
 # -- slowdown
+
+
+def test_slowdown_by_either_clock():
+    run = synthetic("hpcc", 2000)
+    for clock, column in (("receiver", "slowdown"), ("sender", "sender_slowdown")):
+        table = run.slowdown(50, by="priority", clock=clock)
+        assert table["slowdown"][0] == run.flows[column].quantile(0.5, "linear"), clock
+    assert run.slowdown(50).equals(run.slowdown(50, clock="receiver"))
+    with pytest.raises(SpecError, match='clock = "nic": must be one of receiver, sender'):
+        run.slowdown(50, clock="nic")
 
 
 def test_slowdown_matches_numpy():
@@ -275,6 +298,26 @@ def test_damaged_and_missing_runs(tmp_path: Path):
     (tmp_path / "hpcc" / "ports.parquet").unlink()
     with pytest.raises(SpecError, match=r"ports.parquet is missing"):
         Run.load(tmp_path / "hpcc")
+
+
+def test_a_run_of_an_older_version():
+    """Made by version 0.1.0, before acked_ns: what it lacks is null, and what it has is as it was."""
+    run = Run.load(Path(__file__).parent / "data" / "run-0.1.0")
+    assert run.flows.columns == list(COLUMNS["flows"])
+    assert run.flows["slowdown"].to_list() == [1.3281380462009462, 1.3294600612301697, None]
+    assert run.flows["acked_ns"].to_list() == run.flows["sender_slowdown"].to_list() == [None] * 3
+    assert run.flows.schema["acked_ns"] == pl.Float64 and run.slowdown(50)["flows"].sum() == 2
+    with pytest.raises(SpecError, match='no acked_ns, which clock = "sender" needs; run the simulation again'):
+        run.slowdown(50, clock="sender")
+    assert "acked_ns" in dictionary.text(run)
+
+
+def test_columns_of_others_stay(tmp_path: Path):
+    path = synthetic("bfc", 10).save(tmp_path / "run")
+    changed = pl.read_parquet(path / "flows.parquet").drop("paused_ns").with_columns(mine=pl.lit(1))
+    changed.write_parquet(path / "flows.parquet")
+    flows = Run.load(path).flows
+    assert flows.columns == [*COLUMNS["flows"], "mine"] and flows["paused_ns"].null_count() == 10
 
 
 def test_a_frame_that_is_not_there():

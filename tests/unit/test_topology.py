@@ -115,6 +115,19 @@ def packet_by_packet(rates, delays, size, mtu, header):
     return there
 
 
+def there_and_back(topo, number, src, dst, size, seed, mtu, header, ack):
+    """When the sender of a lone flow has its last ACK: each frame is sent when it is there and the link is free."""
+    legs = [topo.links[[link for _, _, link in walk(topo, number, src, dst, seed, back)]] for back in (False, True)]
+    path = [(int(link["ps_per_byte"]), int(link["delay_ps"]), back) for back in (0, 1) for link in legs[back]]
+    free, last = [0] * len(path), 0
+    for payload in [mtu] * (size // mtu) + [size % mtu] * (size % mtu > 0):
+        last = 0
+        for i, (rate, delay, back) in enumerate(path):
+            free[i] = max(last, free[i]) + (ack if back else payload + header) * rate
+            last = free[i] + delay
+    return last
+
+
 def walk(topo, number, src, dst, seed, ack=False):
     """(node, port, link) by the tables, one switch at a time."""
     table, ports, node, hops = topo.routes(), ports_of(topo), dst if ack else src, []
@@ -325,6 +338,28 @@ def test_ideal_fct_where_equal_cost_paths_differ():
     assert ours.tolist() == [walked_fct(topo, number, 0, 3, 50_000, 1) for number in range(n)]
     assert 70 < (ours == ours.min()).sum() < 130  # about half the flows meet the slow spine
     assert topo.ideal_fct_ps(5, 0, 1, 50_000, seed=1)[0] < ours.min()
+
+
+@pytest.mark.parametrize("alike", [True, False])
+@settings(deadline=None, max_examples=40)
+@given(data=st.data(), ack=st.sampled_from([1, 60, 84, 3000]))
+def test_ideal_times_by_the_sender_s_clock(alike, data, ack):
+    """The ACKs take a path of their own, and may be larger than the data."""
+    topo, seed = data.draw(networks(alike)), data.draw(st.integers(0, 2**40))
+    src, dst = np.array(list(itertools.permutations(range(topo.hosts), 2))).T
+    numbers, sizes = np.arange(len(src)) * 7, np.array([1, 999, 1000, 1001, 2000, 34_567])[np.arange(len(src)) % 6]
+    received, acked = topo.ideal_times_ps(numbers, src, dst, sizes, seed, ack=ack)
+    assert received.tolist() == topo.ideal_fct_ps(numbers, src, dst, sizes, seed).tolist()
+    flows = zip(numbers.tolist(), src, dst, sizes.tolist())
+    assert acked.tolist() == [there_and_back(topo, *flow, seed, 1000, 48, ack) for flow in flows]
+
+
+def test_ideal_times_where_equal_cost_paths_differ():
+    """One may go by the fast spine and its ACKs by the slow one."""
+    topo, n = uneven_leaf_spine(), 100
+    received, acked = topo.ideal_times_ps(np.arange(n), np.zeros(n, int), np.full(n, 3), np.full(n, 50_000), seed=1)
+    assert acked.tolist() == [there_and_back(topo, number, 0, 3, 50_000, 1, 1000, 48, 60) for number in range(n)]
+    assert len(set((acked - received).tolist())) > 1
 
 
 def test_ideal_fct_in_parts(monkeypatch):

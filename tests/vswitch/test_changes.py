@@ -1,5 +1,6 @@
 """Changes while frames flow: thresholds, modes, addresses that move from port to port; none of them loses a frame."""
 
+import itertools
 import random
 import threading
 import time
@@ -8,11 +9,12 @@ import pytest
 from daemons import running
 from frames import payload_of, udp
 from test_switch import switch_of
+from waiting import until
 
 from penstock.cli import main
 from penstock.errors import SpecError
 from penstock.vswitch.client.client import connect
-from penstock.vswitch.daemon import protocol as messages
+from penstock.vswitch.daemon import protocol
 
 A, B, C, D = "10.0.0.1", "10.0.0.2", "10.0.0.3", "10.0.0.4"
 CONTENT = {
@@ -53,7 +55,9 @@ def test_a_thousand_changes_lose_no_frame(path):
         ]
         for thread in threads:
             thread.start()
-        for i in range(1000):
+        for i in itertools.count():
+            if i >= 1000 and min(sent.values()) > 1000 and got["b"][D] and got["c"][D]:
+                break
             goal = rng.choice([1, 4, 16])
             change = {
                 "th_goal": f"{goal}KB",
@@ -67,16 +71,16 @@ def test_a_thousand_changes_lose_no_frame(path):
                 change |= {"port.b.addresses": [B] if moves else [D, B], "port.c.addresses": [C, D] if moves else [C]}
             if i % 5 == 0:
                 change["port.a.guarded"] = rng.random() < 0.5
-            messages.ask(path, {"set": change})
+            protocol.ask(path, {"set": change})
         over.set()
-        threads[0].join(10)
-        end = time.monotonic() + 20
+        threads[0].join(60)
+        end = time.monotonic() + 120
         while sum(len(f) for by in got.values() for f in by.values()) < sum(sent.values()) and time.monotonic() < end:
             time.sleep(0.01)
         quiet.set()
         for thread in threads[1:]:
-            thread.join(10)
-        rows = {p["port"]: p for p in messages.ask(path, {"show": "ports"})["ports"]}
+            thread.join(60)
+        rows = {p["port"]: p for p in protocol.ask(path, {"show": "ports"})["ports"]}
     assert all(row["drops"] == {} and row["nonsense"] == 0 for row in rows.values())
     assert min(sent.values()) > 1000 and got["b"][D] and got["c"][D], "both have had the address"
     assert got["b"][B] == list(range(sent[B])) and got["c"][B] == []
@@ -94,11 +98,13 @@ def test_a_flow_follows_its_address():
     switch.turns(1)
     assert [payload_of(f) for _, f in c.receive()] == [b"2"] and len(switch.flows()) == 2
     assert [payload_of(f) for _, f in b.receive()] == [b"1"]
-    for _ in range(5):
-        time.sleep(0.002)
+
+    def given_back():
         switch.turns(2)
         b.receive(), c.receive()
-    assert switch.flows() == [] and b.free_rings() == c.free_rings() == 256
+        return switch.flows() == [] and b.free_rings() == c.free_rings() == 256
+
+    until(given_back)
 
 
 def test_who_loses_an_address_may_not_send_from_it():
@@ -141,9 +147,9 @@ def test_all_changes_or_none(path):
             ({"flows": 3}, "new start"),
         ):
             with pytest.raises(SpecError, match=message):
-                messages.ask(path, {"set": change})
+                protocol.ask(path, {"set": change})
             assert daemon.ports["b"]["addresses"] == [B, D] and daemon.switch.settings["th_goal"] == 4000
-            assert messages.ask(path, {"show": "ports"})["ports"][0]["addresses"] == [B, D]
+            assert protocol.ask(path, {"show": "ports"})["ports"][0]["addresses"] == [B, D]
 
 
 def test_set_from_the_command_line(path, capsys):
@@ -173,7 +179,7 @@ def test_reload(path, tmp_path, capsys):
         assert daemon.switch.settings["th_goal"] == 32000, "a key that is left out has its default"
         with connect("d", path) as other:
             app.send(0, [udp(A, C)])
-            assert len(other.receive(1, timeout=5)) == 1
+            assert len(other.receive(1, timeout=120)) == 1
             assert "port 'd': an application is attached" in reload(same + a + b)[1]
         for wrong, message in (
             ("flows = 7\n", "switch.flows"),
@@ -184,7 +190,7 @@ def test_reload(path, tmp_path, capsys):
         ):
             status, said = reload(same + 'th_goal = "1KB"\n' + wrong + a + b + d)
             assert status == 2 and message in said and daemon.switch.settings["th_goal"] == 32000
-        end = time.monotonic() + 5
+        end = time.monotonic() + 120
         while "d" in daemon.attached and time.monotonic() < end:
             time.sleep(0.005)
         assert reload(same + 'mode = "dpfq"\n' + a)[1] == "reloaded: mode dpfq, ports a\n"

@@ -15,12 +15,13 @@ import time
 from pathlib import Path
 
 import pytest
+from daemons import UP, ended
 from frames import udp
+from waiting import Stopwatch, until
 
 from penstock.errors import SpecError
 from penstock.vswitch.client.client import connect
-from penstock.vswitch.daemon import protocol as messages
-from penstock.vswitch.daemon import server as daemon_module
+from penstock.vswitch.daemon import protocol, server
 from penstock.vswitch.daemon.server import Daemon
 from penstock.vswitch.dataplane.switch import Switch
 from penstock.vswitch.memory.region import Region
@@ -44,7 +45,7 @@ def running():
         yield daemon, path
     finally:
         daemon.over.set()
-        thread.join(10)
+        thread.join(60)
         folder.rmdir()
     assert not thread.is_alive()
 
@@ -53,11 +54,16 @@ def descriptors():
     return len(os.listdir("/proc/self/fd"))
 
 
+def no_connections():
+    """Every thread of a connection has ended, and has closed what it had."""
+    return not any("_serve_connection" in thread.name for thread in threading.enumerate())
+
+
 def talk(path):
     """Two honest applications exchange a frame."""
     with connect("a", path) as a, connect("b", path) as b:
         assert a.send(0, [udp(A, B, payload=b"hello")]) == 1
-        assert b.receive(1, timeout=5)[0][1].endswith(b"hello")
+        assert b.receive(1, timeout=120)[0][1].endswith(b"hello")
 
 
 def unsealed(shape):
@@ -90,17 +96,15 @@ def test_what_was_refused_leaves_nothing_behind(what):
     """Neither descriptors nor a port that nobody can attach to any more."""
     with running() as (daemon, path):
         talk(path)
-        time.sleep(0.1)
+        until(no_connections)
         before = descriptors()
         for _ in range(10):
             fd, shape = REFUSED[what]()
             with socket.socket(socket.AF_UNIX) as connection, pytest.raises(SpecError):
-                messages.converse(connection, path, {"attach": "a", "shape": shape}, (fd,))
+                protocol.converse(connection, path, {"attach": "a", "shape": shape}, (fd,))
             os.close(fd)
-        end = time.monotonic() + 5
-        while descriptors() > before and time.monotonic() < end:
-            time.sleep(0.01)
-        assert descriptors() <= before and not daemon.attached
+        until(lambda: descriptors() <= before)
+        assert not daemon.attached
         talk(path)
 
 
@@ -108,7 +112,7 @@ def test_a_flood_of_descriptors():
     """A message brings at most one; more are closed, and the connection with them."""
     with running() as (_, path):
         talk(path)
-        time.sleep(0.1)
+        until(no_connections)
         before = descriptors()
         for count in (2, 3, 100, 250):
             with socket.socket(socket.AF_UNIX) as connection:
@@ -116,10 +120,7 @@ def test_a_flood_of_descriptors():
                 with contextlib.suppress(OSError):
                     for _ in range(5):
                         socket.send_fds(connection, [b'{"x": '], [0] * count)
-        end = time.monotonic() + 5
-        while descriptors() > before and time.monotonic() < end:
-            time.sleep(0.01)
-        assert descriptors() <= before
+        until(lambda: descriptors() <= before)
         talk(path)
 
 
@@ -135,19 +136,16 @@ def test_no_application_takes_the_queues_of_others():
 
 def test_a_request_must_come_within_its_time(monkeypatch):
     """A word now and then does not keep a connection."""
-    monkeypatch.setattr(daemon_module, "REQUEST_S", 0.3)
+    monkeypatch.setattr(server, "REQUEST_S", 0.3)
     with running() as (daemon, path), socket.socket(socket.AF_UNIX) as connection:
+        start, watch = time.monotonic(), Stopwatch()
         connection.connect(path)
-        start = time.monotonic()
         with pytest.raises(OSError):
-            while time.monotonic() - start < 5:
+            while time.monotonic() - start < 60:
                 connection.sendall(b" ")
                 time.sleep(0.02)
-        assert 0.2 < time.monotonic() - start < 3
-        end = time.monotonic() + 5
-        while daemon.asking and time.monotonic() < end:
-            time.sleep(0.01)
-        assert not daemon.asking
+        assert time.monotonic() - start > 0.2 and watch.elapsed() < 3
+        until(lambda: not daemon.requesting)
 
 
 HOLD = """
@@ -172,17 +170,12 @@ while True:
 def test_another_user_with_many_slow_connections():
     with running() as (daemon, path):
         child = subprocess.Popen([sys.executable, "-c", HOLD, path, str(NOBODY)], stdout=subprocess.PIPE, text=True)
-        try:
+        with ended(child):
             assert child.stdout.readline() == "held\n"
-            end = time.monotonic() + 5
-            while daemon.asking[NOBODY] < daemon_module.MOST_OF_A_USER and time.monotonic() < end:
-                time.sleep(0.01)
-            assert daemon.asking[NOBODY] <= daemon_module.MOST_OF_A_USER
+            until(lambda: daemon.requesting[NOBODY] >= server.MOST_OF_A_USER)
+            assert daemon.requesting[NOBODY] == server.MOST_OF_A_USER
             talk(path)
-            assert "mode" in messages.ask(path, {"show": "settings"})["settings"]
-        finally:
-            child.kill()
-            child.wait()
+            assert "mode" in protocol.ask(path, {"show": "settings"})["settings"]
 
 
 ASK = """
@@ -190,7 +183,7 @@ import json, os, socket, sys
 os.setuid(int(sys.argv[2]))
 for request in ({"show": "flows"}, {"show": "ports"}, {"set": {"burst": 1}}, {"down": True}, {"drain": True}):
     s = socket.socket(socket.AF_UNIX)
-    s.settimeout(5)
+    s.settimeout(60)
     s.connect(sys.argv[1])
     s.sendall(json.dumps(request).encode() + b"\\n")
     print(s.recv(65536).decode(), end="")
@@ -210,11 +203,11 @@ print("in")
 def test_another_user_may_attach_and_nothing_else():
     """Not even look: flows and rates are other people's business, and the worker waits while they are collected."""
     with running() as (daemon, path):
-        done = subprocess.run([sys.executable, "-c", ASK, path, str(NOBODY)], capture_output=True, text=True, timeout=20)
+        done = subprocess.run([sys.executable, "-c", ASK, path, str(NOBODY)], capture_output=True, text=True, timeout=120)
         answers = [json.loads(line) for line in done.stdout.splitlines()]
         assert len(answers) == 5 and all(set(a) == {"error"} and f"user {NOBODY}" in a["error"] for a in answers), done
         assert not daemon.draining and not daemon.over.is_set()
-        done = subprocess.run([sys.executable, "-c", ATTACH, path, str(NOBODY)], capture_output=True, text=True, timeout=20)
+        done = subprocess.run([sys.executable, "-c", ATTACH, path, str(NOBODY)], capture_output=True, text=True, timeout=120)
         assert done.stdout == "in\n", done.stderr
 
 
@@ -224,26 +217,27 @@ def test_without_descriptors_the_switch_goes_on(tmp_path):
     (tmp_path / "s.toml").write_text(
         f'[switch]\nsocket = "{path}"\n[[port]]\nname = "a"\naddresses = ["{A}"]\n[[port]]\nname = "b"\naddresses = ["{B}"]\n'
     )
-    command = [sys.executable, "-c", "import sys; from penstock.cli import main; sys.exit(main())", "vswitch", "up"]
-    process = subprocess.Popen([*command, str(tmp_path / "s.toml")], stdout=subprocess.PIPE, text=True)
-    try:
+    with ended(subprocess.Popen([*UP, str(tmp_path / "s.toml")], stdout=subprocess.PIPE, text=True)) as process:
         assert process.stdout.readline().startswith("up: ")
-        held = len(os.listdir(f"/proc/{process.pid}/fd"))
+
+        def used():
+            return len(os.listdir(f"/proc/{process.pid}/fd"))
+
+        held = used()
         soft, hard = resource.prlimit(process.pid, resource.RLIMIT_NOFILE)
         resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (held + 10, hard))
         connections = [socket.socket(socket.AF_UNIX) for _ in range(31)]
         for connection in connections:
             connection.connect(path)
-        time.sleep(0.5)
-        assert process.poll() is None and len(os.listdir(f"/proc/{process.pid}/fd")) == held + 10
+        until(lambda: used() == held + 10)
+        assert process.poll() is None
         for connection in connections:
             connection.close()
-        time.sleep(0.3)
+        until(lambda: used() == held)
         resource.prlimit(process.pid, resource.RLIMIT_NOFILE, (soft, hard))
         talk(path)
-    finally:
         process.send_signal(signal.SIGTERM)
-        assert process.wait(20) == 0
+        assert process.wait(60) == 0
 
 
 def test_regions_are_given_back_without_the_worker():
@@ -253,17 +247,12 @@ def test_regions_are_given_back_without_the_worker():
             with connect("c", path) as c:
                 if nonsense:
                     for _ in range(200):
-                        c.region.tell(1 << 19, 1)
+                        c.region.ring_doorbell(1 << 19, 1)
                         time.sleep(0.0002)
-                    end = time.monotonic() + 5
-                    while not c.gone and time.monotonic() < end:
-                        time.sleep(0.001)
-                    assert c.gone
-            end = time.monotonic() + 5
-            while (daemon.attached or mapped()) and time.monotonic() < end:
-                c = None
-                time.sleep(0.01)
-            assert not daemon.attached and not mapped() and not daemon.leaving
+                    until(lambda port=c: port.gone)
+            del c
+            until(lambda: not daemon.attached and not mapped())
+            assert not daemon.detached_regions
         assert daemon.switch.detached[-1]["state"] == "nonsense"
 
 
@@ -276,10 +265,10 @@ def test_who_wrote_nonsense_waits_before_he_comes_again():
         start = time.monotonic()
         with connect("c", path) as c:
             while not c.gone:
-                c.region.tell(1 << 19, 1)
+                c.region.ring_doorbell(1 << 19, 1)
                 time.sleep(0.0002)
         with connect("c", path):
-            assert time.monotonic() - start > daemon_module.AGAIN_AFTER_NONSENSE_S
+            assert time.monotonic() - start > server.ATTACH_AFTER_ERRORS_S
         talk(path)
 
 

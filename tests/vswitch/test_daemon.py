@@ -2,74 +2,47 @@
 
 import asyncio
 import json
-import multiprocessing
 import os
 import random
 import signal
 import socket
-import subprocess
-import sys
 import threading
 import time
 from pathlib import Path
 
 import pytest
+from daemons import A, B, C, forked, up
 from frames import payload_of, udp
+from waiting import Stopwatch, until
 
 from penstock.cli import main
 from penstock.errors import SpecError
 from penstock.vswitch.client.client import connect
-from penstock.vswitch.daemon import protocol as messages
-from penstock.vswitch.daemon.server import checked
-
-FORK = multiprocessing.get_context("fork")
-A, B, C = "10.0.0.1", "10.0.0.2", "10.0.0.3"
-SPEC = '[switch]\nmode = "{mode}"\nsocket = "{path}"\n' + "".join(
-    f'[[port]]\nname = "{n}"\naddresses = ["{a}"]\n' for n, a in (("a", A), ("b", B), ("c", C))
-)
-
-
-def started(folder, mode="backdraft"):
-    path = str(folder / "s.sock")
-    (folder / "s.toml").write_text(SPEC.format(mode=mode, path=path))
-    command = [
-        sys.executable,
-        "-c",
-        "import sys; from penstock.cli import main; sys.exit(main())",
-        "vswitch",
-        "up",
-        str(folder / "s.toml"),
-    ]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    assert process.stdout.readline().startswith("up: "), "it says when it is ready"
-    return process, path
+from penstock.vswitch.daemon import protocol
+from penstock.vswitch.daemon.config import validate_spec
 
 
 @pytest.fixture(scope="module")
 def switch(tmp_path_factory):
-    process, path = started(tmp_path_factory.mktemp("switch"))
-    yield process, path
-    assert process.poll() is None, "the switch has died"
-    process.send_signal(signal.SIGTERM)
-    assert process.wait(20) == 0 and not Path(path).exists()
+    with up(tmp_path_factory.mktemp("switch")) as (process, path):
+        yield process, path
+        assert process.poll() is None, "the switch has died"
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(60) == 0 and not Path(path).exists()
 
 
 def ports(path):
-    return {p["port"]: p for p in messages.ask(path, {"show": "ports"})["ports"]}
+    return {p["port"]: p for p in protocol.ask(path, {"show": "ports"})["ports"]}
 
 
-def gone(path, name, within=5.0):
-    """Seconds until a port has been detached."""
-    start = time.monotonic()
-    while name in ports(path):
-        assert time.monotonic() - start < within
-        time.sleep(0.002)
-    return time.monotonic() - start
+def gone(path, *names):
+    """Wait until ports have been detached."""
+    until(lambda: not set(names) & set(ports(path)), f"ports {names} are detached")
 
 
 def send_numbers(path, count):
     with connect("a", path) as port:
-        assert port.send_all(0, [udp(A, B, payload=b"%d" % i) for i in range(count)], timeout=30) == count
+        assert port.send_all(0, [udp(A, B, payload=b"%d" % i) for i in range(count)], timeout=120) == count
         while port.waiting(0) and not port.gone:
             time.sleep(0.001)
 
@@ -79,18 +52,17 @@ def test_two_processes_and_a_slow_receiver(switch):
     _, path = switch
     count = 20_000
     with connect("b", path) as port:
-        child = FORK.Process(target=send_numbers, args=(path, count), daemon=True)
-        child.start()
-        found, end = [], time.monotonic() + 40
-        while len(found) < count and time.monotonic() < end:
-            found += [int(payload_of(f)) for _, f in port.receive(64, timeout=1)]
-            if len(found) % 5 == 0:
-                time.sleep(0.001)
-        child.join(10)
-        assert found == list(range(count)) and child.exitcode == 0
+        with forked(send_numbers, path, count) as child:
+            found, end = [], time.monotonic() + 120
+            while len(found) < count and time.monotonic() < end:
+                found += [int(payload_of(f)) for _, f in port.receive(64, timeout=120)]
+                if len(found) % 5 == 0:
+                    time.sleep(0.001)
+            child.join(60)
+            assert found == list(range(count)) and child.exitcode == 0
         assert ports(path)["b"]["nonsense"] == 0
-    gone(path, "b"), gone(path, "a")
-    last = [p for p in messages.ask(path, {"show": "detached"})["detached"] if p["port"] == "a"][-1]
+    gone(path, "a", "b")
+    last = [p for p in protocol.ask(path, {"show": "detached"})["detached"] if p["port"] == "a"][-1]
     assert last["received_frames"] == count and last["drops"] == {}
 
 
@@ -107,11 +79,11 @@ def test_asyncio(switch):
             server = asyncio.create_task(answer(b))
             for i in range(50):
                 assert a.send(0, [udp(A, B, payload=b"%d" % i)]) == 1
-                assert [payload_of(f) for _, f in await asyncio.wait_for(a.receive_async(), 10)] == [b"%d" % i]
+                assert [payload_of(f) for _, f in await asyncio.wait_for(a.receive_async(), 60)] == [b"%d" % i]
             await server
 
     asyncio.run(talk())
-    gone(path, "a"), gone(path, "b")
+    gone(path, "a", "b")
 
 
 def blast(path, seed):
@@ -128,29 +100,29 @@ def blast(path, seed):
 
 def test_an_application_killed_at_any_instant(switch):
     """Its memory is given back at once, others lose nothing, and it can come again."""
-    _, path = switch
+    process, path = switch
     rng, times = random.Random(7), []
     with connect("a", path) as a, connect("b", path) as b:
         sent, found = 0, []
         for seed in range(12):
-            child = FORK.Process(target=blast, args=(path, seed), daemon=True)
-            child.start()
-            while "c" not in ports(path):
-                time.sleep(0.001)
-            end = time.monotonic() + rng.uniform(0.0, 0.1)
-            while time.monotonic() < end:
-                sent += a.send(0, [udp(A, B, payload=b"%d" % sent)])
-                found += [int(payload_of(f)) for _, f in b.receive(64) if f[26:30] == bytes([10, 0, 0, 1])]
-            os.kill(child.pid, signal.SIGKILL)
-            child.join(10)
-            times.append(gone(path, "c"))
-        end = time.monotonic() + 20
+            with forked(blast, path, seed) as child:
+                until(lambda: "c" in ports(path))
+                end = time.monotonic() + rng.uniform(0.0, 0.1)
+                while time.monotonic() < end or sent <= 10 * seed:
+                    sent += a.send(0, [udp(A, B, payload=b"%d" % sent)])
+                    found += [int(payload_of(f)) for _, f in b.receive(64) if f[26:30] == bytes([10, 0, 0, 1])]
+                watch = Stopwatch(process.pid)
+                os.kill(child.pid, signal.SIGKILL)
+                child.join(60)
+                gone(path, "c")
+                times.append(watch.elapsed())
+        end = time.monotonic() + 120
         while len(found) < sent and time.monotonic() < end:
             found += [int(payload_of(f)) for _, f in b.receive(64, timeout=0.1) if f[26:30] == bytes([10, 0, 0, 1])]
         assert found == list(range(sent)) and sent > 100
         assert ports(path)["a"]["drops"] == {}
     assert sorted(times)[len(times) // 2] < 0.1, times
-    gone(path, "a"), gone(path, "b")
+    gone(path, "a", "b")
 
 
 def mapped_regions(process):
@@ -165,15 +137,12 @@ def test_nothing_is_left_of_those_who_have_gone(switch):
 
     with connect("a", path):
         pass
-    gone(path, "a")
-    time.sleep(0.3)
+    until(lambda: mapped_regions(process) == 0)
     before = descriptors()
     for _ in range(20):
         with connect("a", path) as port:
             port.send(0, [udp(A, B)])
-    gone(path, "a")
-    time.sleep(0.3)
-    assert mapped_regions(process) == 0 and descriptors() <= before + 2
+    until(lambda: mapped_regions(process) == 0 and descriptors() <= before + 2)
 
 
 def test_admission(switch):
@@ -223,7 +192,7 @@ def test_admission(switch):
 def test_a_request_may_be_anything(switch, data):
     _, path = switch
     with socket.socket(socket.AF_UNIX) as connection:
-        connection.settimeout(5)
+        connection.settimeout(60)
         connection.connect(path)
         try:
             connection.sendall(data)
@@ -239,19 +208,24 @@ def cpu_seconds(process):
     return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
 
 
+def share_of_a_processor(process, seconds):
+    """That a process uses for so long."""
+    before = cpu_seconds(process)
+    time.sleep(seconds)
+    return (cpu_seconds(process) - before) / seconds
+
+
 def test_idle_costs_nearly_nothing(switch):
     process, path = switch
     with connect("a", path) as a, connect("b", path) as b:
         a.send(0, [udp(A, B)])
-        assert b.receive(1, timeout=2)
-        time.sleep(0.5)
-        before = cpu_seconds(process)
-        time.sleep(2)
-        assert (cpu_seconds(process) - before) / 2 < 0.03
+        assert b.receive(1, timeout=120)
+        until(lambda: share_of_a_processor(process, 0.2) < 0.03, "it goes to sleep")
+        assert share_of_a_processor(process, 2) < 0.03
+        watch = Stopwatch(process.pid)
         a.send(0, [udp(A, B)])
-        start = time.monotonic()
-        assert b.receive(1, timeout=2) and time.monotonic() - start < 0.2, "and it wakes up at once"
-    gone(path, "a"), gone(path, "b")
+        assert b.receive(1, timeout=120) and watch.elapsed() < 0.2, "and it wakes up at once"
+    gone(path, "a", "b")
 
 
 def test_commands(switch, capsys):
@@ -284,14 +258,13 @@ def test_commands(switch, capsys):
 
 
 def test_drain_and_down(tmp_path, capsys):
-    process, path = started(tmp_path, "dpfq")
-    with connect("a", path) as a, connect("b", path):
+    with up(tmp_path, "dpfq") as (process, path), connect("a", path) as a, connect("b", path):
         a.send(0, [udp(A, B)] * 3)
         assert main(["vswitch", "drain", "--socket", path]) == 0 and "drained" in capsys.readouterr().out
         with pytest.raises(SpecError, match="drained"):
             connect("c", path)
         assert main(["vswitch", "down", "--socket", path]) == 0
-        assert process.wait(20) == 0 and a.gone
+        assert process.wait(60) == 0 and a.gone
 
 
 @pytest.mark.parametrize(
@@ -309,7 +282,7 @@ def test_drain_and_down(tmp_path, capsys):
 )
 def test_specs_may_be_anything(content, message):
     with pytest.raises(SpecError, match=message):
-        checked(content)
+        validate_spec(content)
 
 
 def test_a_switch_that_hangs_up_between_two_words(tmp_path):
@@ -328,5 +301,5 @@ def test_a_switch_that_hangs_up_between_two_words(tmp_path):
             thread = threading.Thread(target=hang_up)
             thread.start()
             with pytest.raises(SpecError, match="hung up"):
-                messages.ask(str(path), {"show": "x" * 4_000_000})
+                protocol.ask(str(path), {"show": "x" * 4_000_000})
             thread.join()

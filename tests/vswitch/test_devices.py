@@ -6,19 +6,19 @@ import os
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
-from daemons import running
+from daemons import ended, running
 from frames import payload_of, udp
 from test_lab import FORBIDDEN, PONG
+from waiting import Stopwatch, until
 
 from penstock.errors import SpecError
 from penstock.vswitch.attach.lab import Namespace, veth
 from penstock.vswitch.client.client import connect
 from penstock.vswitch.client.plug import Plug
-from penstock.vswitch.daemon import protocol as messages
+from penstock.vswitch.daemon import protocol
 from penstock.vswitch.daemon.server import Daemon
 
 HERE, THERE, NATIVE = "10.77.0.1", "10.77.0.2", "10.77.0.3"
@@ -54,7 +54,7 @@ def plugged(tmp_path, headers=True, guard=True, **settings):
 
 
 def rows(daemon):
-    return {row["port"]: row for row in messages.ask(daemon.path, {"show": "ports"})["ports"]}
+    return {row["port"]: row for row in protocol.ask(daemon.path, {"show": "ports"})["ports"]}
 
 
 MODES = [("backdraft", True), ("backdraft", False), ("dpfq", True), ("pfc", True), ("lossy", True)]
@@ -66,17 +66,17 @@ def test_datagrams_there_and_back(tmp_path, mode, headers):
         pong = right.start("python3", "-c", PONG)
         assert pong.stdout.readline().strip() == "ready"
         with left.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
-            s.settimeout(5)
+            s.settimeout(60)
             took = []
             for i in range(200):
-                began = time.perf_counter()
+                watch = Stopwatch(pong.pid)
                 s.sendto(b"%d" % i + bytes(i), (THERE, 9000))
                 assert s.recv(2000) == b"%d" % i + bytes(i)
-                took.append(time.perf_counter() - began)
+                took.append(watch.elapsed())
         found = rows(daemon)
         assert all(found[n]["received_frames"] == found[n]["sent_frames"] == 200 and not found[n]["drops"] for n in "ab")
         assert found["a"]["device"]["malformed"] == 0
-        assert sorted(took)[100] < 0.1, "half of the round trips take less than 100 ms, on the busiest machine"
+        assert sorted(took)[100] < 0.1, "half of the round trips take less than 100 ms"
 
 
 @pytest.mark.parametrize("family, address", [(socket.AF_INET, THERE), (socket.AF_INET6, SIX_THERE)])
@@ -87,7 +87,7 @@ def test_a_stream_arrives_whole(tmp_path, family, address):
         sink = right.start("python3", "-c", SINK)
         assert sink.stdout.readline().strip() == "ready"
         with left.socket(family, socket.SOCK_STREAM) as s:
-            s.settimeout(20)
+            s.settimeout(60)
             s.connect((address, 9001))
             s.sendall(content)
         count, digest = sink.stdout.readline().split()
@@ -105,9 +105,9 @@ def test_a_program_and_a_native_application(tmp_path):
         left.socket(socket.AF_INET, socket.SOCK_DGRAM) as s,
     ):
         s.bind((HERE, 7000))
-        s.settimeout(5)
+        s.settimeout(60)
         s.sendto(b"question", (NATIVE, 7001))
-        ((_, frame),) = native.receive(1, timeout=5)
+        ((_, frame),) = native.receive(1, timeout=120)
         assert payload_of(frame) == b"question" and len(frame) == 50
         words = frame[26:34] + b"\0\x11" + frame[38:40] + frame[34:]
         total = sum(int.from_bytes(words[i : i + 2].ljust(2, b"\0"), "big") for i in range(0, len(words), 2))
@@ -124,13 +124,16 @@ def test_only_addresses_of_the_switch_are_answered_for(tmp_path):
         assert pong.stdout.readline().strip() == "ready"
         left.run("ip", "neighbour", "flush", "all", "nud", "permanent")
         with left.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
-            s.settimeout(5)
+            s.settimeout(60)
             s.sendto(b"x", (THERE, 9000))
             assert s.recv(10) == b"x"
         assert rows(daemon)["a"]["device"]["answered"] == 1
         with left.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+            s.settimeout(60)
             s.sendto(b"x", ("10.77.0.99", 9))
-            time.sleep(0.2)
+            until(lambda: "FAILED" in left.run("ip", "neighbour", "show", "10.77.0.99"), "the kernel has given up asking")
+            s.sendto(b"x", (THERE, 9000))
+            assert s.recv(10) == b"x", "which the switch has read after the questions"
         device = rows(daemon)["a"]["device"]
         assert device["answered"] == 1 and device["frames_in"] > 0 and not rows(daemon)["a"]["drops"]
 
@@ -142,14 +145,9 @@ def test_a_killed_plug_and_one_after_it(tmp_path):
             f"with Namespace() as n, n.inside(), Plug('c', path={daemon.path!r}): print('in', flush=True); time.sleep(60)"
         )
         for _ in range(3):
-            child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True, env={**os.environ})
-            assert child.stdout.readline().strip() == "in" and "c" in rows(daemon)
-            child.kill()
-            child.wait()
-            child.stdout.close()
-            began = time.monotonic()
-            while "c" in rows(daemon):
-                assert time.monotonic() < began + 5
+            with ended(subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)) as child:
+                assert child.stdout.readline().strip() == "in" and "c" in rows(daemon)
+            until(lambda: "c" not in rows(daemon))
 
 
 def pipes():
@@ -167,10 +165,8 @@ def test_what_is_no_tap_is_refused(tmp_path):
         before = pipes()
         for fds, match in (((reader,), "not a TAP"), ((), "the file descriptor of a TAP"), ((reader, writer), "not a TAP")):
             with socket.socket(socket.AF_UNIX) as connection, pytest.raises(SpecError, match=match):
-                messages.converse(connection, daemon.path, {"plug": "a"}, fds)
-        end = time.monotonic() + 5
-        while pipes() != before:  # the daemon is in this process; it lets go after its answer
-            assert time.monotonic() < end, "what was refused is kept"
+                protocol.converse(connection, daemon.path, {"plug": "a"}, fds)
+        until(lambda: pipes() == before, "what was refused is not kept")  # the daemon closes it after its answer
         os.close(reader)
         os.close(writer)
         with Namespace() as space, space.inside(), pytest.raises(SpecError, match="none of that name"):
@@ -185,7 +181,7 @@ def test_a_port_of_the_specification_is_a_device(tmp_path):
         with running(tmp_path / "switch.sock", {"port": spec}) as daemon, connect("b", daemon.path) as b:
             with space.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
                 s.sendto(b"hello", (THERE, 9))
-                ((_, frame),) = b.receive(1, timeout=5)
+                ((_, frame),) = b.receive(1, timeout=120)
                 assert payload_of(frame) == b"hello"
             edge = rows(daemon)["a"]["device"]["edge"]
             assert edge["looks"] > 0 == edge["failed"] == edge["socket_lost"]
@@ -208,10 +204,8 @@ def test_a_recording_is_replayed_through_the_switch(tmp_path):
         {"name": "b", "addresses": [THERE], "kind": "pcap", "write": str(tmp_path / "out.pcapng")},
     ]
     with running(tmp_path / "switch.sock", {"port": spec}) as daemon:
-        end = time.monotonic() + 5
-        while rows(daemon)["b"]["device"]["frames_out"] < 50:
-            assert time.monotonic() < end
-    from penstock.vswitch.attach.pcapfile import read_frames
+        until(lambda: rows(daemon)["b"]["device"]["frames_out"] >= 50)
+    from penstock.vswitch.support.pcapfile import read_frames
 
     assert len(read_frames(tmp_path / "out.pcapng")) == 50
 
@@ -224,7 +218,7 @@ def test_programs_through_a_scheme_of_the_simulator(tmp_path, scheme):
         sink = right.start("python3", "-c", SINK)
         assert sink.stdout.readline().strip() == "ready"
         with left.socket(socket.AF_INET, socket.SOCK_STREAM) as s:
-            s.settimeout(20)
+            s.settimeout(60)
             s.connect((THERE, 9001))
             s.sendall(content)
         count, digest = sink.stdout.readline().split()
@@ -247,9 +241,9 @@ def test_an_interface_that_is_there(tmp_path, kind):
         with right.inside(), running(tmp_path / "switch.sock", {"port": spec}) as daemon, connect("b", daemon.path) as b:
             with left.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
                 s.bind((HERE, 7000))
-                s.settimeout(5)
+                s.settimeout(60)
                 s.sendto(b"question", (THERE, 7001))
-                ((_, frame),) = b.receive(1, timeout=5)
+                ((_, frame),) = b.receive(1, timeout=120)
                 assert payload_of(frame)[:8] == b"question"
                 assert b.send(0, [with_checksum(udp(THERE, HERE, 7001, 7000, b"answer"))]) == 1
                 assert s.recv(100) == b"answer"

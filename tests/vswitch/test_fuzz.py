@@ -12,14 +12,14 @@ import pytest
 def test_a_hostile_application(mode, doorbells):
     seed = random.randrange(10**6)
     print(f"{seed=}")
-    found = fuzz_region.run(seed, mode, 50_000, 1.0, doorbells)
+    found = fuzz_region.run(seed, mode, 50_000, 0.0, doorbells, lives=24)
     print(found.report())
-    assert found.turns >= 50_000 and found.lives >= 5 and found.received == found.sent > 1000
+    assert found.turns >= 50_000 and found.lives >= 24 and found.received == found.sent > 1000
 
 
 @pytest.mark.parametrize("step", [False, True])
 def test_applications_killed_at_any_instruction(step):
-    """The bound is 100 ms; the longest of many may be more on a machine that has other things to do."""
+    """The bound is 100 ms, waits for a processor not counted; the longest of many may be more, for the hypervisor's sake."""
     seed = random.randrange(10**6)
     print(f"{seed=}")
     found = fuzz_kill.run(seed, 60, step)

@@ -130,15 +130,15 @@ def test_pauses_that_end_at_once_end_in_bounded_steps():
     queues = 5000
     shape = {"queues": queues, "rings": queues + 10, "buffers": 8192, "buffer_bytes": 64}
     switch, a, _ = switch_of(A, B, mode="dpfq", shapes={0: shape}, th_goal="100B", th_over="200B", th_net="300B")
+    now = 10**9  # ns of a virtual clock
     for i in range(queues):
         assert a.send(i, [udp(A, B)])
-        switch.turns(1)
-    switch.turns(20 * queues)  # they try again and again, each time after a longer pause
-    time.sleep(0.01)
+        switch.turn_at(now := now + 100)
+    for _ in range(20 * queues):  # they try again and again, each time after a longer pause
+        switch.turn_at(now := now + 100)
     before = len(switch.pauses())
-    if before <= 1100:
-        pytest.skip(f"turns are so slow here that only {before} pauses are on at a time")
-    switch.turns(1)
+    assert before > 1100
+    switch.turn_at(now := now + 10_000_000)
     assert before - 1024 <= len(switch.pauses()) < before
 
 

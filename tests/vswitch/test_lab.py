@@ -1,5 +1,6 @@
 """TAPs, existing interfaces and unmodified programs in two network namespaces; skipped where the machine forbids them."""
 
+import contextlib
 import json
 import os
 import shutil
@@ -7,20 +8,20 @@ import socket
 import struct
 import subprocess
 import sys
-import threading
 import time
-from collections import deque
 from pathlib import Path
 
 import pytest
+from daemons import ended
 from test_ports import SIZES, check_both_ways, random_frames
+from waiting import Stopwatch, until
 
 from penstock.errors import PenstockError, SpecError
-from penstock.vswitch.attach import edge, pcapfile
 from penstock.vswitch.attach.lab import DutyCycle, Namespace, veth
 from penstock.vswitch.attach.open import capture, faults, open_port
 from penstock.vswitch.daemon.doctor import doctor
 from penstock.vswitch.ports.base import Bridge
+from penstock.vswitch.support import pcapfile
 
 PERMITTED = {ability.name: ability for ability in doctor()}
 NEEDED = ("tap", "packet", "namespaces", "ip")
@@ -81,13 +82,13 @@ def test_tap_and_packet_move_frames_of_all_sizes(two, headers):
 
 
 def drain(*ports):
-    end = time.monotonic() + 0.3
-    while time.monotonic() < end:
-        for port in ports:
-            port.receive()
+    """Take out what the kernel has said by itself."""
+    for port in ports:
+        while port.receive() is not None:
+            pass
 
 
-def check_same(a, b, frames, most=5.0):
+def check_same(a, b, frames, most=60.0):
     """All frames arrive as they were; what the kernel itself has to say (IPv6) is passed over.  Short frames may be padded."""
     out, end, i = [], time.monotonic() + most, 0
     offset = 10 if b.headers else 0
@@ -126,7 +127,14 @@ def test_packet_ports_on_a_veth_pair(two, headers):
                 assert a.send(frame)
             a.flush()
             offset = 10 if headers else 0  # the kernel speaks too, now and then
-            got = [f for _ in range(50) if (f := b.receive()) is not None and f[offset + 12 : offset + 14] == b"\x81\x00"]
+            got = []
+
+            def all_came():
+                while (f := b.receive()) is not None:
+                    got.extend([f] if f[offset + 12 : offset + 14] == b"\x81\x00" else [])
+                return len(got) >= len(tagged)
+
+            until(all_came)
             assert [f[offset:] for f in got] == [f[offset:] for f in tagged], "the VLAN tag that the kernel takes out is back"
             assert a.counters["kernel_lost"] == b.counters["kernel_lost"] == a.counters["errors_out"] == 0
 
@@ -178,17 +186,17 @@ def test_a_tap_refuses_what_is_no_frame_and_counts_it(two):
         assert port.counters["frames_out"] == 0
 
 
-def ping(namespace, address, count, size=100):
-    """Round-trip times in s of UDP datagrams, answered by PONG."""
+def ping(namespace, address, count, pong, size=100):
+    """Round-trip times in s of UDP datagrams, answered by PONG, without waits for a processor."""
     sock = namespace.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    sock.settimeout(2)
+    sock.settimeout(60)
     times = []
     with sock:
         for i in range(count):
-            start = time.perf_counter()
+            watch = Stopwatch(pong.pid)
             sock.sendto(i.to_bytes(size, "big"), (address, 9000))
             assert sock.recv(65536) == i.to_bytes(size, "big")
-            times.append(time.perf_counter() - start)
+            times.append(watch.elapsed())
     return sorted(times)
 
 
@@ -199,8 +207,8 @@ def test_two_namespaces_ping_through_two_taps(two, headers, tmp_path):
         with Bridge(capture(a, tmp_path / "seen.pcapng"), b) as bridge:
             pong = right.start(sys.executable, "-c", PONG)
             assert pong.stdout.readline() == "ready\n"
-            assert ping(left, "10.77.0.2", 300)[150] < 0.1
-            ping(left, "10.77.0.2", 3, 5000)  # fragments
+            assert ping(left, "10.77.0.2", 300, pong)[150] < 0.1
+            ping(left, "10.77.0.2", 3, pong, 5000)  # fragments
         bridge.a.close()
         assert min(bridge.moved) >= 300 and a.counters["kernel_lost"] == b.counters["kernel_lost"] == 0
     checked = 0
@@ -224,19 +232,18 @@ def test_lost_frames_on_the_way_are_counted_and_nothing_else_is_lost(two):
         sock = right.socket(socket.AF_INET, socket.SOCK_DGRAM)
         sock.bind(("10.77.0.2", 9000))
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2_000_000)
-        sock.settimeout(0.5)
+        sock.settimeout(0.01)
         out = left.socket(socket.AF_INET, socket.SOCK_DGRAM)
         left.run("ip", "neighbour", "replace", "10.77.0.2", "dev", "tap0", "lladdr", mac(right))
         with Bridge(a, lossy), sock, out:
             for i in range(500):
                 out.sendto(i.to_bytes(4, "big"), ("10.77.0.2", 9000))
                 time.sleep(0.0005)
-            got = 0
-            try:
-                while sock.recv(100):
-                    got += 1
-            except TimeoutError:
-                pass
+            got, end = 0, time.monotonic() + 120
+            while got + lossy.report()["out"]["dropped"] < 500:
+                assert time.monotonic() < end, "a frame is neither dropped nor delivered"
+                with contextlib.suppress(TimeoutError):
+                    got += bool(sock.recv(100))
         assert lossy.report()["out"]["dropped"] > 60 and 350 < got < 440
         assert 500 - got <= lossy.counters["lost"] <= 500 - got + 20  # beside it, the kernel's own frames
 
@@ -244,7 +251,6 @@ def test_lost_frames_on_the_way_are_counted_and_nothing_else_is_lost(two):
 def test_an_idle_bridge_sleeps(two):
     left, right = two
     with left.tap("10.77.0.1/24") as a, right.tap("10.77.0.2/24") as b, Bridge(a, b):
-        time.sleep(0.3)
         start = time.process_time()
         time.sleep(1)
         assert time.process_time() - start < 0.1
@@ -261,10 +267,10 @@ def test_iperf3_through_two_taps(two):
         server = right.start("iperf3", "-s", "-1", "--forceflush")
         while "listening" not in server.stdout.readline():
             pass
-        end = json.loads(left.run("iperf3", "-c", "10.77.0.2", "-t", "2", "-J"))["end"]
+        end = json.loads(left.run("iperf3", "-c", "10.77.0.2", "-n", "50M", "-J", timeout=120))["end"]
         rate = end["sum_received"]["bits_per_second"]
         print(f"iperf3 over two TAPs: {rate / 1e9:.1f} Gbit/s")
-        assert rate > 5e8
+        assert end["sum_received"]["bytes"] >= 40_000_000
         mean = a.counters["bytes_in"] / a.counters["frames_in"]
         assert mean > 5000, "TCP sends super-frames"
         for port in (a, b):
@@ -286,149 +292,34 @@ def test_iperf3_through_an_overlay_of_udp(two):
         server = right.start("iperf3", "-s", "-1", "--forceflush")
         while "listening" not in server.stdout.readline():
             pass
-        end = json.loads(left.run("iperf3", "-c", "10.77.0.2", "-t", "2", "-J"))["end"]
+        end = json.loads(left.run("iperf3", "-c", "10.77.0.2", "-n", "50M", "-J", timeout=120))["end"]
         print(f"iperf3 over TAP, UDP, TAP: {end['sum_received']['bits_per_second'] / 1e9:.1f} Gbit/s")
-        assert end["sum_received"]["bits_per_second"] > 2e8
+        assert end["sum_received"]["bytes"] >= 40_000_000
         assert u.counters["refused"] == v.counters["refused"] == u.counters["errors_out"] == 0
 
 
-# ---- The kernel's edges ----
-
-
-def sender(namespace, stop, sent, pause=0.0):
-    sock = namespace.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 100_000)
-    with sock:
-        while not stop.is_set():
-            sent[0] += sock.sendto(bytes(1000), ("10.77.0.9", 9000)) > 0
-            if pause:
-                time.sleep(pause)
-
-
-def serve_slowly(port, seconds, frames_per_ms, feedback=None):
-    """A switch with a slow receiver: it reads while its queue holds less than 1000 frames; with feedback, it steers the rate."""
-    queue, taken, size = deque(), 0, 0
-    before = now = time.monotonic()
-    end, served = now + seconds, now
-    while now < end:
-        while len(queue) < 1000 and (frame := port.receive()) is not None:
-            queue.append(frame)
-        while queue and served < now:
-            size += len(queue.popleft())
-            taken += 1
-            served += 0.001 / frames_per_ms
-        if not queue:
-            served = now
-        if feedback and now > before + 0.05:
-            feedback.follow(8 * size / (now - before), sum(map(len, queue)))
-            size, before = 0, now
-        time.sleep(0.001)
-        now = time.monotonic()
-    return taken
-
-
-@pytest.mark.skipif(not PERMITTED["tbf"].permitted, reason="no tbf")
-@pytest.mark.parametrize("library", ["pyroute2", "tc"])
-def test_rate_feedback_makes_an_application_wait_instead_of_losing(two, library, monkeypatch):
-    left, _ = two
-    if library == "tc":
-        monkeypatch.setitem(sys.modules, "pyroute2", None)
-    else:
-        pytest.importorskip("pyroute2")
-
-    def run(feedback):
-        stop, sent = threading.Event(), [0]
-        lost = edge.device_losses("tap0", left)["tx_dropped"]
-        thread = threading.Thread(target=sender, args=(left, stop, sent))
-        thread.start()
-        taken = serve_slowly(port, 1.0, 2, feedback)
-        stop.set()
-        end = time.monotonic() + 5
-        while thread.is_alive() and time.monotonic() < end:
-            port.receive()
-        thread.join()
-        return taken, sent[0], edge.device_losses("tap0", left)["tx_dropped"] - lost
-
-    with left.tap("10.77.0.1/24", queue_frames=1000) as port:
-        left.run("ip", "neighbour", "replace", "10.77.0.9", "dev", "tap0", "lladdr", "02:00:00:00:00:09")
-        taken, sent, lost = run(None)
-        assert lost > 2000 and sent > taken + lost - 1000, "without feedback the TAP's ring overflows"
-        while port.receive():
-            pass
-        with edge.RateFeedback("tap0", left, rate="50Mbps", queue="1MB", goal="100KB") as feedback:
-            assert "tbf" in left.run("tc", "qdisc", "show", "dev", "tap0")
-            taken, sent, lost = run(feedback)
-            assert lost == 0 and taken > 200 and sent < 5000 and feedback.changes >= 1
-        assert "tbf" not in left.run("tc", "qdisc", "show", "dev", "tap0")
-
-
-def test_the_rate_comes_to_what_the_receiver_takes(two):
-    left, _ = two
-    with left.tap("10.77.0.1/24"), edge.RateFeedback("tap0", left, rate="200Mbps", goal="100KB") as feedback:
-        for _ in range(30):
-            feedback.follow(30e6, 100_000)
-        assert abs(feedback.rate - 30e6) < 1e6, "at its goal the queue stays"
-        assert feedback.follow(30e6, 300_000) < 25e6 and feedback.follow(30e6, 0) > 35e6
-        changes = feedback.changes
-        feedback.follow(30e6, 0)
-        assert feedback.changes == changes, "a change that is none is not made"
-    with pytest.raises(SpecError, match="weight"):
-        edge.RateFeedback("tap0", left, weight=0)
-    with pytest.raises(SpecError, match="there is none here"), edge.RateFeedback("tap7", left):
-        pass
-
-
-def test_the_occupancy_probe_sees_a_slow_application(two):
-    left, _ = two
-    slow = left.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    fast = left.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    with slow, fast:
-        slow.bind(("127.0.0.1", 9001))
-        probe = edge.OccupancyProbe(9001, high="20KB", low="4KB", place=left)
-        assert not probe.look()
-        sent = 0
-        while not probe.look():
-            fast.sendto(bytes(1000), ("127.0.0.1", 9001))
-            sent += 1
-            assert sent < 100
-        assert sent > 5
-        slow.recv(2000)
-        assert probe.look(), "it waits until the socket is nearly empty"
-        slow.setblocking(False)
-        for _ in range(sent - 1):
-            slow.recv(2000)
-        assert not probe.look() and probe.lost == 0
-        for _ in range(2000):
-            fast.sendto(bytes(1000), ("127.0.0.1", 9001))
-        assert probe.look() and probe.lost > 100
-    with pytest.raises(SpecError, match="less than high"):
-        edge.OccupancyProbe(9001, high=10, low=10)
-
-
 def test_a_duty_cycle_slows_a_program_down_and_lets_it_go():
-    program = subprocess.Popen([sys.executable, "-c", "while True: pass"])
-    try:
+    """A tenth of the time: half of it at most, and what the cycle itself waits for a processor, before it stops the program."""
 
-        def used():
-            fields = Path(f"/proc/{program.pid}/stat").read_text().rpartition(")")[2].split()
-            return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+    def state():
+        return Path(f"/proc/{program.pid}/stat").read_text().rpartition(")")[2].split()
 
-        time.sleep(0.2)
-        start = used()
+    def used():
+        return (int(state()[11]) + int(state()[12])) / os.sysconf("SC_CLK_TCK")
+
+    with ended(subprocess.Popen([sys.executable, "-c", "while True: pass"])) as program:
+        until(lambda: used() > 0.1)
+        start, watch = used(), Stopwatch()
         with DutyCycle(program.pid, 0.005, 0.045):
             time.sleep(1)
-        assert used() - start < 0.5
-        time.sleep(0.05)
-        assert Path(f"/proc/{program.pid}/stat").read_text().rpartition(")")[2].split()[0] in "RS", "it runs again"
-    finally:
-        program.kill()
-        program.wait()
+        assert used() - start < 0.5 * (time.monotonic() - watch.start) + watch.waited()
+        until(lambda: state()[0] in "RS", "it runs again")
 
 
 def test_what_the_doctor_says():
     for ability in doctor():
         assert ability.detail and ability.serves and isinstance(ability.permitted, bool)
-    assert len(PERMITTED) == len(doctor()) == 19
+    assert len(PERMITTED) == len(doctor()) == 18
 
 
 def test_udp_pairs_are_checked_both_ways_in_a_namespace(two):

@@ -9,14 +9,13 @@ import time
 
 import numpy as np
 import pytest
+from daemons import up
 from frames import udp
-from test_daemon import started
 from test_switch import switch_of
 
 from penstock.cli import main
 from penstock.vswitch.client.client import connect
-from penstock.vswitch.daemon import operations as operating
-from penstock.vswitch.daemon import protocol as messages
+from penstock.vswitch.daemon import operations, protocol
 
 A, B, C = "10.0.0.1", "10.0.0.2", "10.0.0.3"
 
@@ -51,7 +50,7 @@ def test_what_is_left_is_counted():
         assert all(q["frames"] <= sent[number][0] for number, q in row["waiting_by_queue"].items())
     assert row["waiting_frames"] > 300 and delivered["not_taken_frames"] > 8
     switch.detach_name("a")
-    assert {k: switch.detached[-1][k] for k in operating.LEFT} == row
+    assert {k: switch.detached[-1][k] for k in operations.LEFT} == row
     total = 0
     while found := b.receive(64):
         total += len(found)
@@ -69,40 +68,44 @@ def test_memory_may_hold_anything(seed):
     raw[16:] = rng.integers(0, 1 << 64, len(raw) - 16, dtype=np.uint64)
     if seed % 2:  # links in circles, and queues that all begin in the same ring
         raw[16:] = np.where(rng.random(len(raw) - 16) < 0.7, (1 << 63) | (raw[16:] & np.uint64(15)), raw[16:] & np.uint64(7))
-    start = time.monotonic()
+    start = time.process_time()
     row = left(switch)["a"]
-    assert time.monotonic() - start < 5, "it does not end"
+    assert time.process_time() - start < 5, "it does not end"
     assert 0 <= row["waiting_frames"] <= 4 * (64 + 16) + 32 and 0 <= row["not_taken_frames"] <= 64
     switch.close()
 
 
 @pytest.mark.parametrize("way", ["down", "SIGTERM"])
 def test_going_down_says_what_is_lost(tmp_path, capsys, way):
-    process, path = started(tmp_path, "dpfq")
-    messages.ask(path, {"set": {"th_goal": "1KB", "th_over": "2KB", "th_net": "3KB"}})
-    with connect("a", path) as a, connect("b", path):
+    with (
+        up(tmp_path, "dpfq", th_goal="1KB", th_over="2KB", th_net="3KB") as (process, path),
+        connect("a", path) as a,
+        connect("b", path),
+    ):
         assert a.send_all(4, [udp(A, B, payload=bytes(958))] * 50) == 50
-        while messages.ask(path, {"show": "ports"})["ports"][0]["received_frames"] < 2:
+        while protocol.ask(path, {"show": "ports"})["ports"][0]["received_frames"] < 3:
             time.sleep(0.002)
         assert main(["vswitch", "drain", "--for", "0.2", "--socket", path]) == 1
         said = capsys.readouterr().out
-        waits = "port a: 47 frames, 47 KB, not taken by the switch (queue 4: 47)\n"
-        delivered = "port b: 3 frames, 3 KB, delivered and not yet taken by its application\n"
+        waits = "port a: 47 frames, 47KB, not taken by the switch (queue 4: 47)\n"
+        delivered = "port b: 3 frames, 3KB, delivered and not yet taken by its application\n"
         assert said == waits + delivered + "not drained in 0.2 s\n"
         if way == "down":
             assert main(["vswitch", "down", "--socket", path]) == 0
             assert capsys.readouterr().out == f"lost: {waits}{delivered}down\n"
         else:
             process.send_signal(signal.SIGTERM)
-        assert process.wait(20) == 0
+        assert process.wait(60) == 0
         assert process.stdout.read() == f"lost: {waits}{delivered}down\n"
 
 
 def test_drain_waits(tmp_path, capsys):
     """Until the last frame is taken from those who send; what receivers have not taken is said."""
-    process, path = started(tmp_path, "dpfq")
-    messages.ask(path, {"set": {"th_goal": "1KB", "th_over": "2KB", "th_net": "3KB"}})
-    with connect("a", path) as a, connect("b", path) as b:
+    with (
+        up(tmp_path, "dpfq", th_goal="1KB", th_over="2KB", th_net="3KB") as (process, path),
+        connect("a", path) as a,
+        connect("b", path) as b,
+    ):
         a.send_all(0, [udp(A, B, payload=bytes(958))] * 30)
         got = []
 
@@ -113,12 +116,12 @@ def test_drain_waits(tmp_path, capsys):
 
         taking = threading.Thread(target=take_slowly)
         taking.start()
-        assert main(["vswitch", "drain", "--socket", path]) == 0
+        assert main(["vswitch", "drain", "--for", "120", "--socket", path]) == 0
         said = capsys.readouterr().out
-        taking.join(10)
+        taking.join(60)
         assert said.endswith("drained: the switch has taken all that was sent\n") and a.waiting(0) == 0
         assert "port b: " in said and "delivered and not yet taken" in said
         assert main(["vswitch", "down", "--socket", path]) == 0
-        assert "lost" not in (out := capsys.readouterr().out) and "port b: 2 frames, 2 KB, delivered" in out
-        assert process.wait(20) == 0
+        assert "lost" not in (out := capsys.readouterr().out) and "port b: 2 frames, 2KB, delivered" in out
+        assert process.wait(60) == 0
         assert len(b.receive(64)) == 2, "the memory is the application's: what was delivered can still be taken"

@@ -14,14 +14,15 @@ import urllib.request
 from pathlib import Path
 
 import pytest
+from daemons import ended, running
 from frames import udp
 from prometheus_client.openmetrics.parser import text_string_to_metric_families
+from waiting import until
 
-from penstock.vswitch.client import capture as capturing
+from penstock.errors import PenstockError
+from penstock.vswitch.client.capture import capture
 from penstock.vswitch.client.client import connect
-from penstock.vswitch.daemon import doctor
-from penstock.vswitch.daemon import protocol as messages
-from penstock.vswitch.daemon.server import Daemon
+from penstock.vswitch.daemon import doctor, protocol, systemd
 from penstock.vswitch.daemon.systemd import Pulse, notify
 
 A, B = "10.0.0.1", "10.0.0.2"
@@ -36,32 +37,32 @@ def manager(tmp_path, monkeypatch):
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as sock:
         path = str(tmp_path / "notify")
         sock.bind(path)
-        sock.settimeout(10)
+        sock.settimeout(60)
         monkeypatch.setenv("NOTIFY_SOCKET", path)
         yield lambda: sock.recv(4096).decode().split("\n")
 
 
 def test_what_the_manager_is_told(manager, tmp_path):
     path = str(tmp_path / "s.sock")
-    daemon = Daemon({"port": PORTS}, path)
-    thread = threading.Thread(target=daemon.serve)
-    thread.start()
-    assert manager() == ["READY=1", "STATUS=mode backdraft, 2 ports, attached: none"]
-    with connect("b", path):
-        assert manager() == ["STATUS=mode backdraft, 2 ports, attached: b"]
-    assert manager() == ["STATUS=mode backdraft, 2 ports, attached: none"]
-    daemon.over.set()
-    assert manager() == ["STOPPING=1"]
-    thread.join(10)
+    with running(path, {"port": PORTS}) as daemon:
+        assert manager() == ["READY=1", "STATUS=mode backdraft, 2 ports, attached: none"]
+        with connect("b", path):
+            assert manager() == ["STATUS=mode backdraft, 2 ports, attached: b"]
+        assert manager() == ["STATUS=mode backdraft, 2 ports, attached: none"]
+        daemon.over.set()
+        assert manager() == ["STOPPING=1"]
 
 
 def test_the_watchdog_asks_the_worker(manager, monkeypatch):
     monkeypatch.setenv("WATCHDOG_USEC", "20000")
+    now = 5.0
+    monkeypatch.setattr(systemd.time, "monotonic", lambda: now)
     pulse, alive = Pulse(), []
     pulse.beat(lambda: alive.append(1))
     assert manager() == ["WATCHDOG=1"]
+    now += 0.009
     pulse.beat(lambda: alive.append(2))
-    time.sleep(0.011)
+    now += 0.002
 
     def dead():
         raise RuntimeError("the worker has ended")
@@ -121,6 +122,13 @@ def can_confine():
     return os.getuid() == 0 and all(map(shutil.which, ("setpriv", "systemd-analyze")))
 
 
+def answers(path):
+    try:
+        return protocol.ask(path, {"show": "settings"})
+    except PenstockError:
+        return None
+
+
 @pytest.mark.skipif(not can_confine(), reason="needs root, setpriv, libseccomp and systemd-analyze")
 def test_all_works_with_what_the_unit_leaves(tmp_path):
     """Without capabilities, with the unit's system calls and address families: attach, send, look, capture, change, die."""
@@ -149,51 +157,36 @@ daemon.serve()
 print("down", flush=True)
 """
     command = ["setpriv", "--bounding-set=-all", "--inh-caps=-all", "--no-new-privs", sys.executable, "-c", code]
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    try:
+    with ended(subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)) as process:
         said = process.stdout.readline().split()
-        assert said and said[0] == "97", process.communicate(timeout=10)
-        until = time.monotonic() + 10
-        while time.monotonic() < until:
-            try:
-                messages.ask(path, {"show": "ports"})
-                break
-            except Exception:
-                time.sleep(0.05)
+        assert said and said[0] == "97", process.communicate(timeout=120)
+        until(lambda: answers(path))
         with connect("a", path) as a, connect("b", path) as b:
             done = {}
-            thread = threading.Thread(target=lambda: done.update(capturing.capture(["a"], None, count=20, path=path, seconds=10)))
+            thread = threading.Thread(target=lambda: done.update(capture(["a"], None, count=20, path=path, seconds=120)))
             thread.start()
-            while not messages.ask(path, {"show": "captures"})["captures"]:
+            while not protocol.ask(path, {"show": "captures"})["captures"]:
                 time.sleep(0.005)
-            assert a.send_all(0, [udp(A, B)] * 50, timeout=5) == 50
+            assert a.send_all(0, [udp(A, B)] * 50, timeout=60) == 50
             got = 0
-            while got < 50 and (found := b.receive(64, timeout=5)):
+            while got < 50 and (found := b.receive(64, timeout=120)):
                 got += len(found)
-            thread.join(10)
+            thread.join(60)
             assert got == 50 and done["frames"] == 20
             change = {"th_net": "1MB", "port.a.addresses": [A, "10.9.0.1"]}
-            assert messages.ask(path, {"set": change})["settings"]["th_net"] == 10**6
-            text = urllib.request.urlopen(f"http://127.0.0.1:{said[1]}/metrics", timeout=10).read().decode()
+            assert protocol.ask(path, {"set": change})["settings"]["th_net"] == 10**6
+            text = urllib.request.urlopen(f"http://127.0.0.1:{said[1]}/metrics", timeout=120).read().decode()
             assert len(list(text_string_to_metric_families(text))) > 20
         code = (
             f"from penstock.vswitch.client.client import connect\n"
             f"p = connect('a', {path!r}); print(1, flush=True); p.receive(1, 60)"
         )
-        child = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)
-        child.stdout.readline()
-        child.kill()
-        child.wait()
-        until = time.monotonic() + 5
-        while messages.ask(path, {"show": "ports"})["ports"]:
-            assert time.monotonic() < until, "the death of an application is not seen"
-            time.sleep(0.01)
-        assert messages.ask(path, {"drain": True})["drained"]
+        with ended(subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE)) as child:
+            child.stdout.readline()
+        until(lambda: not protocol.ask(path, {"show": "ports"})["ports"], "the death of an application is seen")
+        assert protocol.ask(path, {"drain": True})["drained"]
         process.terminate()
-        assert process.wait(20) == 0 and process.stdout.read() == "down\n"
-    finally:
-        process.kill()
-        process.wait()
+        assert process.wait(60) == 0 and process.stdout.read() == "down\n"
 
 
 @pytest.mark.skipif(os.getuid() != 0 or not shutil.which("setpriv"), reason="needs root and setpriv")
@@ -204,7 +197,7 @@ def test_a_drop_in_has_the_least_capability(file, ability, capability):
         pytest.skip(f"{ability} ports are not permitted here")
     text = (ROOT / "packaging" / file).read_text()
     assert re.search(rf"^AmbientCapabilities=CAP_{capability.upper()}$", text, re.M)
-    code = f"from penstock.vswitch import doctor; doctor._{ability}()"
+    code = f"from penstock.vswitch.daemon import doctor; doctor._{ability}()"
     for caps, works in ((f"-all,+{capability}", True), ("-all", False)):
         options = [f"--bounding-set={caps}", f"--inh-caps={caps}", "--no-new-privs"]
         done = subprocess.run(["setpriv", *options, sys.executable, "-c", code], capture_output=True, text=True)

@@ -7,10 +7,12 @@ import time
 import numpy as np
 import pytest
 from frames import payload_of, udp
+from waiting import until
 
 from penstock.errors import SpecError
-from penstock.vswitch.dataplane.switch import DEFAULTS, Switch, address_text, address_words, checked
+from penstock.vswitch.dataplane.switch import Switch
 from penstock.vswitch.memory.region import Region
+from penstock.vswitch.support.settings import DEFAULTS, address_text, address_words, validate_settings
 
 A, B, C = "10.0.0.1", "10.0.0.2", "10.0.0.3"
 LOSSLESS = ["pfc", "dpfq", "backdraft"]
@@ -55,7 +57,7 @@ def test_frames_come_out_as_they_went_in():
         (A, 7, C, 2000, 17),
         ("04:00:00:00:00:01", 0, "04:00:00:00:00:03", 0, 0),
     }
-    assert not drops(switch) and a.broken == b.broken == 0
+    assert not drops(switch) and a.protocol_errors == b.protocol_errors == 0
 
 
 def edited(frame, **bytes_at):
@@ -83,7 +85,7 @@ BAD = {
         GOOD[:12] + b"\x81\x00\x00",
         GOOD[:12] + b"\x81\x00\x00\x01\x08\x00" + GOOD[14:30],
     ],
-    "spoofed": [udp(C, B), udp("::1", B) if False else udp("10.9.9.9", B)],
+    "spoofed": [udp(C, B), udp("10.9.9.9", B)],
     "no_route": [udp(A, "10.0.0.9"), udp("fd00::1", "fd00::2"), b"\xff" * 12 + b"\x08\x06" + bytes(28)],
 }
 
@@ -183,7 +185,7 @@ def test_several_stopped_flows_leave_buffers_for_others():
     a.send(9, [udp(A, B, 9999)])
     switch.turns(2)
     assert [f["frames"] for f in switch.flows() if f["source_port"] == 9999] == [1] and not drops(switch)
-    assert b.broken == 0
+    assert b.protocol_errors == 0
 
 
 def test_weights_and_priorities():
@@ -201,7 +203,7 @@ def test_weights_and_priorities():
     a.send(2, [udp(A, B, 3)], weight=0)
     with pytest.raises(SpecError, match="1 to 255"):
         a.send(0, [], weight=256)
-    assert b.broken == 0
+    assert b.protocol_errors == 0
 
 
 def test_idle_flows_are_forgotten_and_their_rings_come_back():
@@ -212,7 +214,7 @@ def test_idle_flows_are_forgotten_and_their_rings_come_back():
             switch.turns(20)
             b.receive(1000)
         assert len(switch.flows()) <= 40
-        end = time.monotonic() + 5
+        end = time.monotonic() + 120
         while switch.flows() and time.monotonic() < end:
             time.sleep(0.002)
             switch.turns(2)
@@ -220,7 +222,7 @@ def test_idle_flows_are_forgotten_and_their_rings_come_back():
         switch.turns(2)
         b.receive(100)
         assert switch.flows() == [] and switch.counters()["free_flows"] == 256
-        assert b.free_rings() == 256 and b.broken == 0
+        assert b.free_rings() == 256 and b.protocol_errors == 0
         assert all(a.close(q) for q in range(40))
         switch.turns(10)
         assert a.free_rings() == 256
@@ -245,11 +247,15 @@ def test_flow_table_like_a_dict():
         sent -= len(got)
         rows = [f["source_port"] for f in switch.flows()]
         assert len(rows) == len(set(rows))
-    for _ in range(50):
-        time.sleep(0.002)
+
+    def forgotten():
+        nonlocal sent
         switch.turns(5)
         sent -= len(b.receive(5000))
-    assert sent == 0 and switch.flows() == [] and not drops(switch)
+        return sent == 0 and switch.flows() == []
+
+    until(forgotten)
+    assert not drops(switch)
 
 
 def test_settings_change_while_it_runs_and_nothing_is_lost():
@@ -270,7 +276,7 @@ def test_settings_change_while_it_runs_and_nothing_is_lost():
                 "burst": 1 + i % 40,
             }
             assert switch.call(lambda c=changes: switch.set(c))["th_over"] == 3 * goal
-    end = time.monotonic() + 10
+    end = time.monotonic() + 120
     while len(found) < sent and time.monotonic() < end:
         found += [number(f) for _, f in b.receive(100)]
     assert found == list(range(sent)) and sent > 1000 and not switch.call(lambda: drops(switch))
@@ -336,8 +342,8 @@ def test_ports_are_told_from_each_other():
 )
 def test_settings_may_be_anything(settings):
     with pytest.raises(SpecError):
-        checked(settings)
-    assert set(checked({})) == set(DEFAULTS)
+        validate_settings(settings)
+    assert set(validate_settings({})) == set(DEFAULTS)
 
 
 def liar(app):
@@ -379,14 +385,17 @@ def test_an_application_that_lies_harms_itself_only(mode, seed, workers):
             bad = Region.create(**bad.shape)
             switch.attach("c", Region.attach(bad.fd, bad.shape), [C])
             region = liar(bad)
-    for _ in range(200):
-        time.sleep(0.001)
+
+    def all_here():
         switch.turns(2)
-        found += [number(f) for _, f in b.receive(64) if f[26:30] == bytes([10, 0, 0, 1])]
+        found.extend(number(f) for _, f in b.receive(64) if f[26:30] == bytes([10, 0, 0, 1]))
+        return len(found) >= sent
+
+    until(all_here)
     assert found == list(range(sent)) and sent > 500
-    assert (detached > 0 or switch.ports()[2]["nonsense"] > 0) and b.broken == 0
+    assert (detached > 0 or switch.ports()[2]["nonsense"] > 0) and b.protocol_errors == 0
     switch.detach(2)
-    end = time.monotonic() + 5
+    end = time.monotonic() + 120
     while switch.flows() and time.monotonic() < end:
         switch.turns(2)
         b.receive(1000)
@@ -406,8 +415,8 @@ def test_a_receiver_that_lies_about_what_it_took_fills_its_own_buffers_only():
         if a.waiting(0) < 2000:
             a.send(0, [GOOD] * 8)
         a.send(1, [udp(A, C, payload=b"%d" % i)])
-        switch.turns(2)
-        time.sleep(0.0003)
+        for now in (300_000 * i, 300_000 * i + 2000):
+            switch.turn_at(10**9 + now)
         assert [number(f) for _, f in c.receive()] == [i]
     frames = {f["to"]: f["frames"] for f in switch.flows()}
     assert frames["b"] == 256 and frames["c"] == 100 and not drops(switch), frames

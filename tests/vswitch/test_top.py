@@ -4,13 +4,15 @@ import threading
 import time
 
 import pytest
+from daemons import A, B, up
 from frames import udp
-from test_daemon import A, B, started
+from waiting import until
 
 from penstock.cli import main
 from penstock.vswitch.client import top
 from penstock.vswitch.client.client import connect
 from penstock.vswitch.client.top import History, Sample
+from penstock.vswitch.daemon import protocol
 
 
 def row(sent, waiting=0):
@@ -46,9 +48,8 @@ def test_rates_are_differences_over_time():
 
 
 def test_a_slow_receiver_is_seen_and_drawn(tmp_path, capsys):
-    process, path = started(tmp_path)
     over = threading.Event()
-    try:
+    with up(tmp_path) as (process, path):
         with connect("a", path) as a, connect("b", path) as b:
 
             def talk():
@@ -64,26 +65,30 @@ def test_a_slow_receiver_is_seen_and_drawn(tmp_path, capsys):
             threads = [threading.Thread(target=work) for work in (talk, take)]
             for thread in threads:
                 thread.start()
-            file = tmp_path / "switch.png"
-            assert main(["vswitch", "top", "--for", "0.6", "--interval", "0.1", "--plot", str(file), "--socket", path]) == 0
-            over.set()
-            for thread in threads:
-                thread.join()
+            try:
+                until(lambda: protocol.ask(path, {"show": "flows"})["flows"])
+                file = tmp_path / "switch.png"
+                assert main(["vswitch", "top", "--for", "0.6", "--interval", "0.1", "--plot", str(file), "--socket", path]) == 0
+            finally:
+                over.set()
+                for thread in threads:
+                    thread.join()
         said = capsys.readouterr().out
         assert "waiting B" in said and f"{A}:" in said and "drawn from" in said
         assert file.read_bytes()[:4] == b"\x89PNG"
         assert main(["vswitch", "top", "--plot", str(tmp_path / "x.doc"), "--socket", path]) == 2
         assert main(["vswitch", "top", "--for", "0.05", "--interval", "0.01", "--plot", "/nowhere/x.png", "--socket", path]) == 2
-    finally:
-        over.set()
         process.terminate()
-        process.wait(20)
+        assert process.wait(60) == 0
     assert main(["vswitch", "top", "--socket", path]) == 2
     assert "no switch answers" in capsys.readouterr().err
 
 
 def test_the_end_of_the_switch_ends_the_watch(tmp_path):
-    process, path = started(tmp_path)
-    threading.Timer(0.3, process.terminate).start()
-    history = top.watch(path, 0.05, 20)
-    assert process.wait(20) == 0 and history.samples[-1].at < 15
+    """Long before its time is over."""
+    with up(tmp_path) as (process, path):
+        timer = threading.Timer(0.3, process.terminate)
+        timer.start()
+        history = top.watch(path, 0.05, 600)
+        timer.join()
+        assert process.wait(60) == 0 and history.samples[-1].at < 300

@@ -1,24 +1,24 @@
 """Several workers: each frame once and in the order of its flow; changes while all of them run; lies and deaths."""
 
+import itertools
 import mmap
-import multiprocessing
 import os
-import signal
 import threading
 import time
 
 import numpy as np
 import pytest
+from daemons import forked
 from frames import payload_of, udp
 
 from penstock.errors import SpecError
 from penstock.vswitch.client.client import connect
+from penstock.vswitch.daemon.config import validate_spec
 from penstock.vswitch.daemon.server import Daemon
-from penstock.vswitch.daemon.server import checked as checked_spec
-from penstock.vswitch.dataplane.switch import Switch, checked
+from penstock.vswitch.dataplane.switch import Switch
 from penstock.vswitch.memory.region import Region
+from penstock.vswitch.support.settings import validate_settings
 
-FORK = multiprocessing.get_context("fork")
 ADDRESSES = {"a": "10.0.0.1", "b": "10.0.0.2", "c": "10.0.0.3", "d": "10.0.0.4"}
 
 
@@ -59,7 +59,7 @@ class Talk:
                     self.got[s, t] += 1
 
     def finish(self):
-        end = time.monotonic() + 20
+        end = time.monotonic() + 120
         while self.got != self.sent and time.monotonic() < end:
             self.receive(200)
         assert self.got == self.sent
@@ -71,7 +71,9 @@ def test_every_frame_once_and_in_order(mode):
     switch, apps = switch_of(mode=mode, th_goal="500B", th_over="2KB", th_net="4KB", idle="100s")
     switch.start()
     talk = Talk(apps)
-    for i in range(150):
+    for i in itertools.count():
+        if i >= 150 and sum(talk.sent.values()) > 3000:
+            break
         talk.send(8)
         talk.receive(20)
         if i % 10 == 0:
@@ -139,7 +141,7 @@ def test_idle_flows_of_all_workers_are_forgotten():
             switch.turns(2)
             talk.receive(500)
         assert talk.got == talk.sent
-        end = time.monotonic() + 5
+        end = time.monotonic() + 120
         while switch.flows() and time.monotonic() < end:
             time.sleep(0.002)
             switch.turns(2)
@@ -147,7 +149,7 @@ def test_idle_flows_of_all_workers_are_forgotten():
         switch.turns(2)
         talk.receive(10)
         assert switch.counters()["free_flows"] == 2 * 512 and switch.counters()["flows"] == 0
-        assert all(app.free_rings() >= 256 - 3 and app.broken == 0 for app in apps.values())
+        assert all(app.free_rings() >= 256 - 3 and app.protocol_errors == 0 for app in apps.values())
 
 
 def test_a_port_goes_while_all_run_and_comes_again():
@@ -167,7 +169,7 @@ def test_a_port_goes_while_all_run_and_comes_again():
             apps["d"] = Region.create()
             region = Region.attach(apps["d"].fd, apps["d"].shape)
             assert switch.call(lambda r=region: switch.attach("d", r, [ADDRESSES["d"]])) == 3
-            assert gone.broken == 0
+            assert gone.protocol_errors == 0
     talk.finish()
     assert {f["to"] for f in switch.call(switch.flows)} >= {"a", "b", "c"}
     assert len(switch.detached) == 10 and not any(set(p["drops"]) - {"no_route"} for p in switch.call(switch.ports))
@@ -180,14 +182,14 @@ def test_nonsense_told_to_the_second_worker_detaches():
     """It is the first that detaches, while all rest."""
     switch, apps = switch_of()
     named = []
-    switch.start(on_nonsense=lambda names, _: named.extend(names))
+    switch.start(on_protocol_errors=lambda names, _: named.extend(names))
     liar = apps["d"]  # at home with the second worker
     for _ in range(200):
-        liar.tell(1 << 19, 1)
+        liar.ring_doorbell(1 << 19, 1)
         time.sleep(0.0001)
-    end = time.monotonic() + 10
+    end = time.monotonic() + 120
     while "d" in switch.names.values() and time.monotonic() < end:
-        liar.tell(1 << 19, 1)
+        liar.ring_doorbell(1 << 19, 1)
         time.sleep(0.001)
     assert named == ["d"] and switch.call(lambda: switch.detached)[0]["state"] == "nonsense"
     talk = Talk({name: apps[name] for name in "abc"})
@@ -204,12 +206,12 @@ def test_a_liar_while_both_run(name):
     switch, apps = switch_of(mode="dpfq", shape=shape, idle="1ms")
     others = [other for other in apps if other != name]
     gone = []
-    switch.start(on_nonsense=lambda names, _: gone.extend(names))
+    switch.start(on_protocol_errors=lambda names, _: gone.extend(names))
     talk = Talk({other: apps[other] for other in others})
     number = list(ADDRESSES).index(name)
     region = np.frombuffer(mmap.mmap(apps[name].fd, os.fstat(apps[name].fd).st_size), dtype=np.uint64)
     start, i = time.monotonic(), 0
-    while time.monotonic() - start < 1.0:
+    while time.monotonic() - start < 1.0 or min(talk.sent.values()) <= 20:
         i += 1
         words = rng.integers(0, 140, 30, dtype=np.uint64)
         region[rng.integers(0, len(region), 30)] = words | np.uint64([0, 1 << 63, 1 << 62, 3 << 61][i % 4])
@@ -229,12 +231,12 @@ def test_a_liar_while_both_run(name):
     switch.call(lambda: switch.detach_name(name))
     talk.finish()
     assert min(talk.sent.values()) > 20
-    end = time.monotonic() + 20
+    end = time.monotonic() + 120
     while switch.call(switch.counters)["flows"] and time.monotonic() < end:
         for other in others:
             apps[other].receive(1000)
     assert switch.call(switch.counters)["free_flows"] == 2 * switch.settings["flows"], "no flow has leaked"
-    assert len(switch.detached) >= 1 and all(apps[other].broken == 0 for other in others)
+    assert len(switch.detached) >= 1 and all(apps[other].protocol_errors == 0 for other in others)
     switch.stop()
 
 
@@ -259,15 +261,12 @@ def test_a_killed_application_is_gone_and_others_talk_on(tmp_path):
         with connect("a", daemon.path) as a, connect("b", daemon.path) as b:
             talk = Talk({"a": a, "b": b})
             for target in ("a", "b", "c"):
-                child = FORK.Process(target=flood, args=(daemon.path, "d", target), daemon=True)
-                child.start()
-                talked = time.monotonic() + 0.3
-                while time.monotonic() < talked:
-                    talk.send(4)
-                    talk.receive(200)
-                os.kill(child.pid, signal.SIGKILL)
-                child.join()
-                end = time.monotonic() + 5
+                with forked(flood, daemon.path, "d", target):
+                    talked = time.monotonic() + 0.3
+                    while time.monotonic() < talked or min(talk.sent.values()) <= 100:
+                        talk.send(4)
+                        talk.receive(200)
+                end = time.monotonic() + 120
                 while "d" in daemon.switch.names.values() and time.monotonic() < end:
                     time.sleep(0.001)
                 assert "d" not in daemon.switch.names.values()
@@ -281,7 +280,7 @@ def test_a_killed_application_is_gone_and_others_talk_on(tmp_path):
 @pytest.mark.parametrize("settings", [{"workers": 0}, {"workers": 5}, {"workers": "two"}, {"workers": True}])
 def test_workers_may_be_anything(settings):
     with pytest.raises(SpecError, match=r"switch\.workers"):
-        checked(settings)
+        validate_settings(settings)
 
 
 @pytest.mark.parametrize(
@@ -296,7 +295,7 @@ def test_workers_may_be_anything(settings):
 )
 def test_cpus_may_be_anything(settings, message):
     with pytest.raises(SpecError, match=message):
-        checked_spec({"switch": settings, "port": [{"name": "a", "addresses": ["10.0.0.1"]}]})
+        validate_spec({"switch": settings, "port": [{"name": "a", "addresses": ["10.0.0.1"]}]})
 
 
 def test_a_region_needs_a_queue_for_every_worker():

@@ -97,7 +97,7 @@ def test_unmodified_programs_through_it(two):
     with Namespace("third") as third, third.tap("10.77.0.2/24", headers=False) as tap, open_in(right) as port, Bridge(port, tap):
         pong = third.start(sys.executable, "-c", PONG)
         assert pong.stdout.readline() == "ready\n"
-        ping(left, "10.77.0.2", 200)
+        ping(left, "10.77.0.2", 200, pong)
         assert port.counters["frames_in"] >= 200
         assert not any(port.counters[name] for name in TROUBLE)
 

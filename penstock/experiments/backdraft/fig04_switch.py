@@ -15,10 +15,11 @@ import polars as pl
 
 from penstock.experiments.backdraft import _setup as setup
 from penstock.experiments.backdraft._setup import value
+from penstock.experiments.backdraft._switch import each
 from penstock.experiments.cache import Runs
 from penstock.experiments.claims import Claim, Differs, ascending, holds, within
 from penstock.experiments.style import ORANGE, PAGE, PURPLE, RED, SKY, figure, lettered, log_axis
-from penstock.vswitch.bench import rig as real
+from penstock.vswitch.bench import rig
 from penstock.vswitch.bench.rig import Bench, Row
 
 TITLE = "Loss over the receiver's speed, and what loss costs (real switch)"
@@ -28,7 +29,7 @@ OFFERED_GBPS = CLIENTS * EACH * MESSAGE * LENGTH * 8 / (EVERY_MS * 1e6)
 SPEEDS = {"quick": (12.5, 100.0), "paper": (12.5, 25.0, 50.0, 75.0, 100.0)}
 EVENTS = {"quick": 2, "paper": 10}
 LOSSY, BACKDRAFT = "lossy", "Backdraft"
-MODES: dict[str, dict[str, Any]] = {LOSSY: real.bess(length=LENGTH), BACKDRAFT: {"mode": "backdraft"}}
+MODES: dict[str, dict[str, Any]] = {LOSSY: rig.bess(length=LENGTH), BACKDRAFT: {"mode": "backdraft"}}
 LOSSES = (0.0, 1e-4, 1e-3, 1e-2, 1e-1)
 TIMEOUTS = {"timeout 100 us": 1e5, "timeout 4 ms": 4e6}
 SHORT, LONG = TIMEOUTS
@@ -40,7 +41,7 @@ def measure(runs: Runs, scale: str) -> pl.DataFrame:
     """Panels "loss" (share) and "goodput" (Gbit/s) over the receiver's speed; "requests": rate relative to that without loss."""
     cases: list[tuple[Any, ...]] = [(messages, mode, speed, scale) for mode in MODES for speed in SPEEDS[scale]]
     cases += [(requests, series, loss, scale) for series in TIMEOUTS for loss in LOSSES]
-    data = real.each(runs, "backdraft/fig04_switch", cases, lambda work, *case: work(*case))
+    data = each(runs, "backdraft/fig04_switch", cases, lambda work, *case: work(*case))
     base = {series: value(data, "requests", series) for series in TIMEOUTS}
     relative = pl.col("y") / pl.col("series").replace_strict(base, default=1.0, return_dtype=pl.Float64)
     return data.with_columns(pl.when(pl.col("panel") == "requests").then(relative).otherwise(pl.col("y")).alias("y"))
@@ -49,7 +50,7 @@ def measure(runs: Runs, scale: str) -> pl.DataFrame:
 def messages(mode: str, speed: float, scale: str) -> list[Row]:
     """Events of 32 messages at once."""
     bench = Bench(MODES[mode])
-    receiver = bench.app("receiver", queues=128, buffers=real.BESS_SLOTS, buffer_bytes=1536, service=[8 * LENGTH / speed])
+    receiver = bench.app("receiver", queues=128, buffers=rig.BESS_SLOTS, buffer_bytes=1536, service=[8 * LENGTH / speed])
     for client in range(CLIENTS):
         app = bench.app(f"client{client}", queues=8, buffers=1024, rings=64, buffer_bytes=1536, send=8 * LENGTH / SENDER_GBPS)
         for i in range(EACH):

@@ -15,10 +15,11 @@ import polars as pl
 
 from penstock.experiments.backdraft import _setup as setup
 from penstock.experiments.backdraft._setup import value
+from penstock.experiments.backdraft._switch import each
 from penstock.experiments.cache import Runs
 from penstock.experiments.claims import Claim, Differs, holds, within
 from penstock.experiments.style import BLUE, GREEN, PAGE, RED, SKY, figure, legend_above, lettered, log_axis
-from penstock.vswitch.bench import rig as real
+from penstock.vswitch.bench import rig
 from penstock.vswitch.bench.rig import COSTS, Bench, Row
 
 TITLE = "A victim's requests beside a growing load (real switch)"
@@ -43,14 +44,14 @@ DIFFERS = {
 def measure(runs: Runs, scale: str) -> pl.DataFrame:
     """Panel "p99, SIZE": x load, y us of the victim's requests; "lost, SIZE": y share of all frames."""
     cases = [(size, mode, load, scale) for size in SIZES for mode in SERIES for load in LOADS[scale]]
-    return real.each(runs, "backdraft/fig09", cases, work)
+    return each(runs, "backdraft/fig09", cases, work)
 
 
 def work(size: str, mode: str, load: float, scale: str) -> list[Row]:
     """One point."""
     frame, frames = SIZES[size]
     single, streams = mode == BESS, SERIES[mode]
-    bench = Bench(real.bess(length=frame) if single else {"mode": "backdraft"})
+    bench = Bench(rig.bess(length=frame) if single else {"mode": "backdraft"})
     clients = bench.app("clients", queues=256, buffer_bytes=1280, buffers=8192, service=[20.0])
     servers = [bench.app(name, queues=256, buffer_bytes=1280, service=[20.0]) for name in ("competitors'", "victim's")]
     cost = COSTS.frame + frame * COSTS.byte
@@ -64,7 +65,7 @@ def work(size: str, mode: str, load: float, scale: str) -> list[Row]:
             queue=0 if single else i,
             gap=frames * streams * cost / load,
             poisson=True,
-            most=frame * (real.BESS_SLOTS if single else 64),
+            most=frame * (rig.BESS_SLOTS if single else 64),
         )
     for i in range(VICTIMS):
         queue = 0 if single else streams + i
@@ -80,7 +81,7 @@ def work(size: str, mode: str, load: float, scale: str) -> list[Row]:
             poisson=True,
             kind=1,
             timeout=1e6,
-            most=frame * real.BESS_SLOTS,
+            most=frame * rig.BESS_SLOTS,
         )
     bench.run(1, MS[scale])
     found = {"p99": bench.p99(clients, 1), "lost": bench.lost()}

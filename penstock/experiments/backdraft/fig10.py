@@ -15,10 +15,11 @@ import polars as pl
 
 from penstock.experiments.backdraft import _setup as setup
 from penstock.experiments.backdraft._setup import value
+from penstock.experiments.backdraft._switch import each
 from penstock.experiments.cache import Runs
 from penstock.experiments.claims import Claim, Differs, ascending, holds, within
 from penstock.experiments.style import GREEN, ORANGE, PAGE, PURPLE, RED, SKY, YELLOW, figure, legend_above, lettered, log_axis
-from penstock.vswitch.bench import rig as real
+from penstock.vswitch.bench import rig
 from penstock.vswitch.bench.rig import CYCLE_NS, Bench, Row
 
 TITLE = "What each component is worth with a slow receiver (real switch)"
@@ -30,8 +31,8 @@ MS = {"quick": 4, "paper": 40}
 PER_FLOW = {"th_goal": "32KB", "th_over": "128KB", "th_net": "512KB"}
 LOSSY, BP, DPFQ, DQ, WAITING, ON = "lossy", "BP", "DPFQ", "DPFQ+DQ", "DPFQ+DQ, waiting", "DPFQ+DQ+ON (Backdraft)"
 MODES: dict[str, dict[str, Any]] = {
-    LOSSY: real.bess(),
-    BP: real.bess("pfc"),
+    LOSSY: rig.bess(),
+    BP: rig.bess("pfc"),
     DPFQ: {**PER_FLOW, "mode": "lossy", "doorbells": False},
     DQ: {**PER_FLOW, "mode": "lossy"},
     WAITING: {**PER_FLOW, "mode": "dpfq"},
@@ -49,7 +50,7 @@ DIFFERS = {
 
 def measure(runs: Runs, scale: str) -> pl.DataFrame:
     """Panels "lost" (Mpps), "goodput" (Gbit/s, UDP and answers), "udp", "answers", "p50" and "p99" (us), over the cycles."""
-    return real.each(runs, "backdraft/fig10", [(mode, cycles, scale) for mode in MODES for cycles in CYCLES], work)
+    return each(runs, "backdraft/fig10", [(mode, cycles, scale) for mode in MODES for cycles in CYCLES], work)
 
 
 def work(mode: str, cycles: int, scale: str) -> list[Row]:
@@ -75,7 +76,7 @@ def work(mode: str, cycles: int, scale: str) -> list[Row]:
         )
     seen = bench.go(scale, 2, MS.get(scale, 0))
     udp, answers = bench.goodput(receiver), bench.goodput(client, 1)
-    counters, ns = bench.world.counters(), bench.world.received(client)[2]
+    counters, ns = bench.harness.counters(), bench.harness.received(client)[2]
     found = {
         "lost": 1e3 * counters["drops"] / ns,
         "goodput": udp + answers,

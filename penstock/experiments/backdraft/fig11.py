@@ -22,7 +22,7 @@ from penstock.experiments.cache import Runs, Spec
 from penstock.experiments.claims import Claim, Differs, holds, within
 from penstock.experiments.style import BLUE, COLUMN, SKY, figure, legend_above, log_axis
 from penstock.hashing import choice, flow_hash, node_seed
-from penstock.vswitch.bench import rig as real
+from penstock.vswitch.bench import rig
 from penstock.vswitch.dataplane.switch import Switch
 from penstock.vswitch.memory.region import Region
 
@@ -76,7 +76,7 @@ def on_switch(batches: int) -> tuple[float, float, float]:
     now, shared, rings, fewest = 0, 0, 0, ACTIVE
     for batch in range(batches):
         for nth in range(ACTIVE):
-            head = real.head("10.0.0.1", "10.0.0.2", 1 + nth, 64, 1 + batch)
+            head = rig.head("10.0.0.1", "10.0.0.2", 1 + nth, 64, 1 + batch)
             assert sender.send(nth, [head + bytes(64 - len(head))]) == 1
         while switch.waiting():
             now += 1000

@@ -14,10 +14,11 @@ import polars as pl
 
 from penstock.experiments.backdraft import _setup as setup
 from penstock.experiments.backdraft._setup import value
+from penstock.experiments.backdraft._switch import each
 from penstock.experiments.cache import Runs
 from penstock.experiments.claims import Claim, Differs, ascending, holds, within
 from penstock.experiments.style import ORANGE, PAGE, RED, SKY, figure, legend_above, lettered, log_axis
-from penstock.vswitch.bench import rig as real
+from penstock.vswitch.bench import rig
 from penstock.vswitch.bench.rig import Bench, Row
 
 TITLE = "Bursts against short, long and growing queues (real switch)"
@@ -29,8 +30,8 @@ RECEIVERS = {FAST: 100.0, SLOW: 1000.0}  # ns for a frame
 FRAMES = {"quick": 50_000, "paper": 500_000}  # that the receiver could take
 SHORT, LONG, DPFQ = "short queue, PFC", "long queue, PFC", "DPFQ"
 MODES: dict[str, dict[str, Any]] = {
-    SHORT: real.bess("pfc", slots=128),
-    LONG: real.bess("pfc", slots=1024),
+    SHORT: rig.bess("pfc", slots=128),
+    LONG: rig.bess("pfc", slots=1024),
     DPFQ: {"mode": "dpfq", "th_net": "2MB", "th_over": "1MB", "th_goal": "32KB"},
 }
 LOOKS = dict(zip(MODES, ((RED, "s", 6.5), (ORANGE, "^", 5), (SKY, "o", 3))))  # they may lie on one another
@@ -47,7 +48,7 @@ DIFFERS = {
 def measure(runs: Runs, scale: str) -> pl.DataFrame:
     """Panels "pauses, RECEIVER" (a ms), "goodput, ..." (Gbit/s) and "p99, ..." (us), over the size of a burst."""
     cases = [(speed, mode, burst, scale) for speed in RECEIVERS for mode in MODES for burst in BURSTS]
-    return real.each(runs, "backdraft/fig12", cases, work)
+    return each(runs, "backdraft/fig12", cases, work)
 
 
 def work(speed: str, mode: str, burst: int, scale: str) -> list[Row]:
@@ -57,7 +58,7 @@ def work(speed: str, mode: str, burst: int, scale: str) -> list[Row]:
     receiver = bench.app("receiver", queues=4, buffers=32768, rings=1024, service=[service], batch=BATCH)
     bench.udp(sender, receiver, 1000, burst=burst, gap=burst * service / LOAD, poisson=True, most=1 << 20)
     bench.run(0, FRAMES[scale] * service / 1e6)
-    ms = bench.world.received(receiver)[2] / 1e6
+    ms = bench.harness.received(receiver)[2] / 1e6
     found = {"pauses": bench.pauses() / ms, "goodput": bench.goodput(receiver), "p99": bench.p99(receiver)}
     bench.close()
     return [(f"{panel}, {speed}", mode, burst, y) for panel, y in found.items()]

@@ -14,10 +14,11 @@ import polars as pl
 
 from penstock.experiments.backdraft import _setup as setup
 from penstock.experiments.backdraft._setup import value
+from penstock.experiments.backdraft._switch import each
 from penstock.experiments.cache import Runs
 from penstock.experiments.claims import Claim, Differs, holds, within
 from penstock.experiments.style import GREEN, ORANGE, PAGE, RED, SKY, figure, legend_above, lettered
-from penstock.vswitch.bench import rig as real
+from penstock.vswitch.bench import rig
 from penstock.vswitch.bench.rig import Row
 from penstock.vswitch.bench.two_switches import Servers
 
@@ -26,8 +27,8 @@ PAPER = "Backdraft, NSDI 2022, figure 13 and table 3"
 LENGTH = 1500
 LOSSY, PFC, DPFQ, BACKDRAFT = "lossy", "lossless (PFC)", "DPFQ alone", "Backdraft"
 MODES: dict[str, dict[str, Any]] = {
-    LOSSY: real.bess(length=LENGTH),
-    PFC: real.bess("pfc", LENGTH),
+    LOSSY: rig.bess(length=LENGTH),
+    PFC: rig.bess("pfc", LENGTH),
     DPFQ: {"mode": "dpfq"},
     BACKDRAFT: {"mode": "backdraft"},
 }
@@ -48,7 +49,7 @@ def measure(runs: Runs, scale: str) -> pl.DataFrame:
     "table drops" in Mpps."""
     cases: list[tuple[Any, ...]] = [(spread, mode, speed, scale) for mode in MODES for speed in SPEEDS[scale]]
     cases += [(table, mode, scale) for mode in MODES]
-    return real.each(runs, "backdraft/fig13_switch", cases, lambda work, *case: work(*case))
+    return each(runs, "backdraft/fig13_switch", cases, lambda work, *case: work(*case))
 
 
 def servers(mode: str, rate: str, lossless: bool, speed: float, flows: list[tuple[float, int]]) -> Servers:
@@ -57,7 +58,7 @@ def servers(mode: str, rate: str, lossless: bool, speed: float, flows: list[tupl
     for nth in range(len(flows)):
         made.near.app(f"sender{nth}", queues=4, buffers=1024, buffer_bytes=1536)
     for name, ns in (("slow", 8 * LENGTH / speed), ("fast", 20)):
-        made.far.app(name, queues=64, buffers=real.BESS_SLOTS, buffer_bytes=1536, service=[ns])
+        made.far.app(name, queues=64, buffers=rig.BESS_SLOTS, buffer_bytes=1536, service=[ns])
     made.connect()
     for nth, (offered, receiver) in enumerate(flows):
         made.udp(nth, receiver, 1000 + nth, LENGTH, gap=8 * LENGTH / offered, most=1 << 20, phase=nth * 731.0)

@@ -15,10 +15,11 @@ import polars as pl
 
 from penstock.experiments.backdraft import _setup as setup
 from penstock.experiments.backdraft._setup import value
+from penstock.experiments.backdraft._switch import each
 from penstock.experiments.cache import Runs
 from penstock.experiments.claims import Claim, Differs, holds, within
 from penstock.experiments.style import PAGE, RED, SKY, figure, legend_above, lettered
-from penstock.vswitch.bench import rig as real
+from penstock.vswitch.bench import rig
 from penstock.vswitch.bench.rig import Bench, Row
 
 TITLE = "One slow flow of twelve (real switch)"
@@ -29,7 +30,7 @@ SPEEDS = (0.1, 0.25, 0.5, 0.75, 1.0)  # of the slow core, of what its flow offer
 SLOWEST = SPEEDS[0]
 MS = {"quick": 5, "paper": 100}
 LOSSY, BACKDRAFT = "lossy", "Backdraft"
-MODES: dict[str, dict[str, Any]] = {LOSSY: real.bess(length=LENGTH), BACKDRAFT: {"mode": "backdraft"}}
+MODES: dict[str, dict[str, Any]] = {LOSSY: rig.bess(length=LENGTH), BACKDRAFT: {"mode": "backdraft"}}
 SHARES = [1 / k / sum(1 / i for i in range(1, FLOWS + 1)) for k in range(1, FLOWS + 1)]
 DIFFERS = {
     "throughput": Differs(
@@ -43,7 +44,7 @@ DIFFERS = {
 def measure(runs: Runs, scale: str) -> pl.DataFrame:
     """Panels "total", "victims" (the fast flows), "slow", "offered" (by the fast flows): Gbit/s; "lost", "lost of victims": share
     of the frames; x is the speed of the slow core."""
-    return real.each(runs, "backdraft/fig14", [(mode, speed, scale) for mode in MODES for speed in SPEEDS], work)
+    return each(runs, "backdraft/fig14", [(mode, speed, scale) for mode in MODES for speed in SPEEDS], work)
 
 
 def work(mode: str, speed: float, scale: str) -> list[Row]:
@@ -53,7 +54,7 @@ def work(mode: str, speed: float, scale: str) -> list[Row]:
     slow_ns = 8 * LENGTH / offered[SLOW_FLOW] / speed
     service = [slow_ns if core == SLOW_FLOW % CORES else SERVICE_NS for core in range(CORES)]
     sender = bench.app("sender", queues=32, buffers=4096, buffer_bytes=1536)
-    receiver = bench.app("receiver", queues=32, buffers=real.BESS_SLOTS, buffer_bytes=1536, service=service)
+    receiver = bench.app("receiver", queues=32, buffers=rig.BESS_SLOTS, buffer_bytes=1536, service=service)
     for flow in range(FLOWS):
         single = mode == LOSSY
         # the slow core is only the slow flow's: those that would share it go to the next
@@ -73,9 +74,9 @@ def work(mode: str, speed: float, scale: str) -> list[Row]:
     bench.run(2, MS[scale])
     victims = sum(bench.goodput(receiver, kind) for kind in range(1, 8))
     sent = {kind: 0 for kind in range(8)}
-    for row in bench.world.streams(sender):
+    for row in bench.harness.streams(sender):
         sent[row["kind"]] += row["sent"]
-    got = sum(bench.world.received(receiver, kind)[0] for kind in range(1, 8))
+    got = sum(bench.harness.received(receiver, kind)[0] for kind in range(1, 8))
     found = {
         "total": victims + bench.goodput(receiver, 0),
         "victims": victims,

@@ -14,10 +14,11 @@ import polars as pl
 
 from penstock.experiments.backdraft import _setup as setup
 from penstock.experiments.backdraft._setup import value
+from penstock.experiments.backdraft._switch import each
 from penstock.experiments.cache import Runs
 from penstock.experiments.claims import Claim, Differs, holds, within
 from penstock.experiments.style import BLACK, ORANGE, PAGE, SKY, figure, legend_above, lettered
-from penstock.vswitch.bench import rig as real
+from penstock.vswitch.bench import rig
 from penstock.vswitch.bench.rig import Row
 from penstock.vswitch.bench.two_switches import Servers
 
@@ -25,7 +26,7 @@ TITLE = "A receiver behind another real switch that doubles its speed"
 PAPER = "Backdraft, NSDI 2022, figure 15"
 LENGTH, BEFORE, AFTER, OFFERED = 64, 3.0, 6.0, 10.0  # bytes, Mpps
 PFC, BACKDRAFT = "lossless (PFC)", "Backdraft"
-MODES: dict[str, dict[str, Any]] = {PFC: real.bess("pfc", LENGTH), BACKDRAFT: {"mode": "backdraft"}}
+MODES: dict[str, dict[str, Any]] = {PFC: rig.bess("pfc", LENGTH), BACKDRAFT: {"mode": "backdraft"}}
 HALF_MS = {"quick": 100, "paper": 1000}
 BIN_MS = 1
 SETTLED, CORRECTIONS_MS = 0.95, 20
@@ -40,7 +41,7 @@ DIFFERS = {
 def measure(runs: Runs, scale: str) -> pl.DataFrame:
     """Panels "received", "sent" (at the sender's switch): x ms, y Mpps; "overlay": x ms, y pause frames so far; "PFC", "drops":
     y total."""
-    return real.each(runs, "backdraft/fig15_switch", [(mode, scale) for mode in MODES], work)
+    return each(runs, "backdraft/fig15_switch", [(mode, scale) for mode in MODES], work)
 
 
 def work(mode: str, scale: str) -> list[Row]:
@@ -53,7 +54,7 @@ def work(mode: str, scale: str) -> list[Row]:
     found: list[Row] = []
     for nth in range(2 * HALF_MS[scale] // BIN_MS):
         if nth * BIN_MS == HALF_MS[scale]:
-            made.far.world.service(receiver, 0, 1e3 / AFTER)
+            made.far.harness.service(receiver, 0, 1e3 / AFTER)
         made.reset()
         made.run(BIN_MS)
         ms = (nth + 0.5) * BIN_MS

@@ -13,11 +13,11 @@ import polars as pl
 
 from penstock.experiments.backdraft import _setup as setup
 from penstock.experiments.backdraft._setup import value
+from penstock.experiments.backdraft._switch import each
 from penstock.experiments.cache import Runs
 from penstock.experiments.claims import Claim, Differs, holds, within
 from penstock.experiments.style import COLUMN, RED, SKY, figure, legend_above, log_axis
-from penstock.vswitch.bench import noise as quiet
-from penstock.vswitch.bench import rig as real
+from penstock.vswitch.bench import noise
 from penstock.vswitch.bench.bench import frame, pair, queues
 from penstock.vswitch.bench.rig import Row
 
@@ -35,9 +35,9 @@ DIFFERS = {
 def measure(runs: Runs, scale: str) -> pl.DataFrame:
     """Panel "work": x queues, y looks and doorbells for each frame; "Mpps": y throughput, at scale real."""
     if scale == "real":
-        return real.each(runs, "backdraft/fig16", [(count,) for count in COUNTS[scale]], speed)
+        return each(runs, "backdraft/fig16", [(count,) for count in COUNTS[scale]], speed)
     cases = [(count, series) for count in COUNTS[scale] for series in (DOORBELLS, POLLING)]
-    return real.each(runs, "backdraft/fig16", cases, work)
+    return each(runs, "backdraft/fig16", cases, work)
 
 
 def work(count: int, series: str) -> list[Row]:
@@ -70,8 +70,8 @@ def bells(switch: Any) -> int:
 
 def speed(count: int) -> list[Row]:
     """Mpps of the switch's core alone: the best of alternating blocks."""
-    quiet.look_first("before the run")
-    with quiet.Watch() as watch:
+    noise.look_first("before the run")
+    with noise.Watch() as watch:
         found = queues(count)
     watch.seen.check("real time")
     both = [("Mpps", DOORBELLS, float(count), found["doorbell"]), ("Mpps", POLLING, float(count), found["poll"])]

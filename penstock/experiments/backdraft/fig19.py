@@ -12,10 +12,11 @@ import polars as pl
 
 from penstock.experiments.backdraft import _setup as setup
 from penstock.experiments.backdraft._setup import value
+from penstock.experiments.backdraft._switch import each
 from penstock.experiments.cache import Runs
 from penstock.experiments.claims import Claim, Differs, holds, within
 from penstock.experiments.style import PAGE, RED, SKY, figure, lettered
-from penstock.vswitch.bench import rig as real
+from penstock.vswitch.bench import rig
 from penstock.vswitch.bench.rig import Bench, Row
 
 TITLE = "Two pairs of applications, one slow receiver, one core (real switch)"
@@ -24,14 +25,14 @@ SCALES = ("quick", "paper", "real")
 OFFERED, SLOW = 20.0, 1.0  # Mpps
 REAL_OFFERED = 1.0  # D takes a twentieth of that, too
 MS = {"quick": 2, "paper": 20}
-MODES = {"lossy": real.bess(), "Backdraft": {"mode": "backdraft"}}
+MODES = {"lossy": rig.bess(), "Backdraft": {"mode": "backdraft"}}
 FAST, SLOWED = "A to B", "C to D"
 DIFFERS: dict[str, Differs] = {}
 
 
 def measure(runs: Runs, scale: str) -> pl.DataFrame:
     """Panel "Mpps": x 0, A to B, 1, C to D; "time": share of the core's time, x 0 on frames delivered, 1 on dropped ones."""
-    return real.each(runs, "backdraft/fig19", [(mode, scale) for mode in MODES], work)
+    return each(runs, "backdraft/fig19", [(mode, scale) for mode in MODES], work)
 
 
 def work(mode: str, scale: str) -> list[Row]:
@@ -41,12 +42,12 @@ def work(mode: str, scale: str) -> list[Row]:
     offered = OFFERED if scale != "real" else REAL_OFFERED
     for source, target in ((a, b), (c, d)):
         bench.udp(source, target, 1000, gap=1e3 / offered)
-    bench.world.service(d, 0, 1e3 / (SLOW * offered / OFFERED))
+    bench.harness.service(d, 0, 1e3 / (SLOW * offered / OFFERED))
     seen = bench.go(scale, 1, MS.get(scale, 0))
     found = [("Mpps", mode, nth, bench.rate(app)) for nth, app in enumerate((b, d))]
     found.append(("offered", mode, 0, offered))
     if scale != "real":
-        counters, ns = bench.world.counters(), bench.world.received(b)[2]
+        counters, ns = bench.harness.counters(), bench.harness.received(b)[2]
         found += [("time", mode, nth, counters[what] / ns) for nth, what in enumerate(("working_ns", "wasted_ns", "looking_ns"))]
     found.append(("lost", mode, 0, bench.lost()))
     bench.close()

@@ -13,9 +13,9 @@ of the text, W_AI of 50 Mbit/s, 42 B of INT; DCTCP marking between 100 and 400 K
 has the parameters of its own paper and BFC's marking, since the BFC authors' are not public. HPCC-PFC and ExpressPass
 are not covered yet.
 
-The slowdown is the paper's, which its simulator takes when the last ACK reaches the sender: the time of an ACK's way
-back through idle control queues is added to a flow's completion time as well as to its ideal one. (`slowdown` of
-flows.parquet ends when the last byte reaches the receiver, which makes short flows' slowdowns about twice as large.)
+The slowdown is by the sender's clock (`sender_slowdown` of flows.parquet), as in the authors' simulator, where a flow ends
+when its last ACK reaches the sender. (`slowdown` of flows.parquet ends when the last byte reaches the receiver, which makes
+short flows' slowdowns about twice as large.)
 """
 
 from collections.abc import Iterable, Sequence
@@ -33,7 +33,6 @@ from penstock.results.run import FACEBOOK_BINS, GOOGLE_BINS, LONG_BYTES, SHORT_B
 FABRIC = {"kind": "leaf_spine", "hosts": 128, "tors": 8, "spines": 8, "rate": "100Gbps", "delay": "1us", "buffer": "12MB"}
 INCAST = {"kind": "incast", "fan_in": 100, "total": "20MB", "every": "500us", "replace": True}
 SIZES = {"google": GOOGLE_BINS, "facebook_hadoop": FACEBOOK_BINS}
-HOP_NS = 1000 + 60 * 0.08  # an ACK's propagation and transmission
 PERCENTILES = (95, 99)
 MEDIUM = (200_000, 1_000_000)  # "medium flows (200-1000KB)", section 6.2.2
 POINTS = 400  # of a CDF
@@ -109,16 +108,12 @@ def statistics(runs: Runs, traffic: str, scheme: Scheme, sizes: str) -> pl.DataF
 
 
 def finished(runs: Runs, label: str, incast: bool = False) -> pl.LazyFrame:
-    """Bytes and the paper's slowdown of the finished flows, without (or of) the incast flows."""
-    nodes = runs.scan(label, "nodes").collect()
-    per_rack = nodes.filter(pl.col("tier") == 0).height // nodes.filter(pl.col("tier") == 1).height
-    hops = pl.when(pl.col("src") // per_rack == pl.col("dst") // per_rack).then(2).otherwise(4)
-    back = hops * HOP_NS
+    """Bytes and slowdown, by the sender's clock, of the flows that it has finished, without (or of) the incast flows."""
     of_incast = pl.col("class").cast(pl.String) == "incast"
     return (
         runs.scan(label, "flows")
-        .filter(pl.col("fct_ns").is_not_null() & (of_incast if incast else ~of_incast))
-        .select("bytes", ((pl.col("fct_ns") + back) / (pl.col("ideal_fct_ns") + back)).alias("slowdown"))
+        .filter(pl.col("acked_ns").is_not_null() & (of_incast if incast else ~of_incast))
+        .select("bytes", slowdown=pl.col("sender_slowdown"))
     )
 
 

@@ -3,6 +3,8 @@
 import cython
 
 if not cython.compiled:
+    from penstock.fabric.flow_results import set_flow_result
+    from penstock.fabric.line import drop, kick
     from penstock.fabric.queueing import set_event, set_node_event
     from penstock.fabric.state import (
         CONTROL,
@@ -15,21 +17,13 @@ if not cython.compiled:
         SAMPLE,
         bit,
         flow_bytes,
-        host_ops,
         new_arena,
-        new_flow_refs,
-        new_flow_rings,
         new_flows,
-        new_host,
-        new_int32,
         new_int64,
         new_masks,
         new_node_refs,
         new_nodes,
         new_outboxes,
-        new_ports,
-        new_queues,
-        new_sinks,
         new_workers,
         new_world,
         node_at,
@@ -40,11 +34,10 @@ if not cython.compiled:
         port_bytes,
         queue_at,
         queue_bytes,
-        switch_ops,
         worker_at,
     )
-    from penstock.fabric.switch import drop, kick
-    from penstock.sim.core.build import (
+    from penstock.sim.core.nodes import link, new_nic, new_node, set_loss
+    from penstock.sim.core.pointers import (
         add_flow_hook,
         add_frame_hook,
         add_packet_hook,
@@ -53,6 +46,7 @@ if not cython.compiled:
         call_set_up,
         call_set_up_node,
         call_set_up_port,
+        flow_results,
         free_world,
         hook_of,
         int8_table,
@@ -76,78 +70,6 @@ if not cython.compiled:
     from penstock.sim.core.sender import set_start_timer
 
 
-def new_node(world, number, degree, node, port_size, queue_size, queue_count, voq_count):
-    """Node `number` gets its ports, queues and event tree."""
-    node.worker = worker_at(world, 0)
-    node.id = number
-    node.first_port = world.port_count
-    node.port_count = degree
-    node.is_host = 1 if number < world.host_count else 0
-    node.ops = host_ops(world) if node.is_host else switch_ops(world)
-    node.leaf_count = 2
-    while node.leaf_count < 2 * degree + 5:
-        node.leaf_count *= 2
-    node.tree = new_int64(world.arena, 2 * node.leaf_count)
-    for i in range(2 * node.leaf_count):
-        node.tree[i] = NEVER
-    for i in range(16):
-        node.deadlines[i] = NEVER
-    node.voq_count = voq_count
-    node.voq_size = queue_size
-    node.voqs = new_queues(world.arena, voq_count, queue_size)
-    node.ports = new_ports(world.arena, degree, port_size)
-    node.port_size = port_size
-    for slot in range(degree):
-        port = port_at(node, slot)
-        port.slot = slot
-        port.flows = -1
-        port.queue_size = queue_size
-        port.queue_count = queue_count
-        port.queues = new_queues(world.arena, queue_count, queue_size)
-    world.port_count += degree
-
-
-def new_nic(world, node, nic_queues):
-    """The host part of a node: round robin, pacer, receiver."""
-    host = new_host(world.arena)
-    node.host = host
-    host.nic_queues = nic_queues
-    host.parked = new_flow_rings(world.arena, nic_queues)
-    host.queue_flows = new_int32(world.arena, nic_queues)
-    host.free_queue = new_int32(world.arena, nic_queues)
-    for i in range(nic_queues):
-        host.free_queue[i] = i
-    host.free_queues = nic_queues
-    host.heap_capacity = 16
-    host.heap = new_flow_refs(world.arena, 16)
-    host.sink_bits = 4
-    host.sinks = new_sinks(world.arena, 16)
-    host.finished = new_int32(world.arena, 4096)
-    host.delayed_until = NEVER
-
-
-def link(world, a, slot_a, b, slot_b, ps_per_byte, delay):
-    port_a = port_at(node_at(world, a), slot_a)
-    port_b = port_at(node_at(world, b), slot_b)
-    port_a.peer_node = b
-    port_a.peer_slot = slot_b
-    port_a.peer_port = node_at(world, b).first_port + slot_b
-    port_a.peer_queues = port_b.queue_count
-    port_b.peer_node = a
-    port_b.peer_slot = slot_a
-    port_b.peer_port = node_at(world, a).first_port + slot_a
-    port_b.peer_queues = port_a.queue_count
-    port_a.ps_per_byte = ps_per_byte
-    port_b.ps_per_byte = ps_per_byte
-    port_a.delay = delay
-    port_b.delay = delay
-
-
-def set_lines(port, loss, control_loss):
-    port.loss = loss
-    port.control_loss = control_loss
-
-
 def cut(world, node, slot):
     """A link goes down: what is on the wire towards this port is lost."""
     port = port_at(node, slot)
@@ -166,8 +88,8 @@ def cut(world, node, slot):
             drop(node, port, pkt, DROP_DOWN)
     for i in range(world.worker_count):
         for parity in range(2):
-            word = node.id * world.mail_words + (slot >> 6)
-            worker_at(world, i).mail[parity][word] &= ~bit(slot & 63)
+            word = node.id * world.port_words + (slot >> 6)
+            worker_at(world, i).arrived_ports[parity][word] &= ~bit(slot & 63)
 
 
 def chain_bytes(pkt):
@@ -193,7 +115,7 @@ class Simulation:
         world.host_count = shape["hosts"]
         world.node_count = shape["nodes"]
         world.worker_count = settings["threads"]
-        world.mail_words = (int(max(shape["degrees"])) + 63) // 64
+        world.port_words = (int(max(shape["degrees"])) + 63) // 64
         world.window = shape["window"]
         world.base_rtt = shape["base_rtt"]
         world.bdp = shape["bdp"]
@@ -238,8 +160,8 @@ class Simulation:
             world.next_times[number] = NEVER
         for a, slot_a, b, slot_b, ps_per_byte, delay, loss, control_loss in shape["links"]:
             link(world, a, slot_a, b, slot_b, ps_per_byte, delay)
-            set_lines(port_at(node_at(world, a), slot_a), loss, control_loss)
-            set_lines(port_at(node_at(world, b), slot_b), loss, control_loss)
+            set_loss(port_at(node_at(world, a), slot_a), loss, control_loss)
+            set_loss(port_at(node_at(world, b), slot_b), loss, control_loss)
             up = (shape["tiers"][b] > shape["tiers"][a]) - (shape["tiers"][b] < shape["tiers"][a])
             port_at(node_at(world, a), slot_a).up = up
             port_at(node_at(world, b), slot_b).up = -up
@@ -281,8 +203,8 @@ class Simulation:
             worker.flows = new_flows(world.arena, flow_limit, sizes["flow"])
             worker.outboxes[0] = even
             worker.outboxes[1] = odd
-            worker.mail[0] = new_masks(world.arena, world.node_count * world.mail_words)
-            worker.mail[1] = new_masks(world.arena, world.node_count * world.mail_words)
+            worker.arrived_ports[0] = new_masks(world.arena, world.node_count * world.port_words)
+            worker.arrived_ports[1] = new_masks(world.arena, world.node_count * world.port_words)
             worker.nodes = new_node_refs(world.arena, world.node_count)
         for number in range(world.node_count):
             worker = worker_at(world, worker_of[number])
@@ -343,16 +265,14 @@ class Simulation:
             for slot in range(node.port_count):
                 call_set_up_port(hook_of(part.module, "set_up_port"), me_at(me), node, port_at(node, slot))
 
-    def set_results(self, flow_count, finish, retransmitted, paused):
-        """Where results go, by flow number: int64 arrays; `finish` is -1 for what has not finished."""
-        world = self.world
-        self.kept.append((finish, retransmitted, paused))
-        world.flow_count = flow_count
-        world.finish = int64_table(finish)
-        world.retransmitted = int64_table(retransmitted)
-        world.paused = int64_table(paused)
+    def set_results(self, flow_count, tables):
+        """Where results go, by name (see results/columns.py): int64 arrays by flow number, with their initial values."""
+        self.kept.append(tables)
+        self.world.flow_count = flow_count
+        for name in tables:
+            set_flow_result(flow_results(self.world), name, int64_table(tables[name]))
 
-    def count_waits(self, classes, class_count):
+    def count_queueing(self, classes, class_count):
         """Count queueing times at every port of a switch by class of flow: `classes` int8, by flow number."""
         world = self.world
         self.kept.append(classes)
@@ -361,9 +281,9 @@ class Simulation:
         for number in range(world.host_count, world.node_count):
             node = node_at(world, number)
             for slot in range(node.port_count):
-                port_at(node, slot).waits = new_int64(world.arena, 2 * class_count)
+                port_at(node, slot).queueing_delay = new_int64(world.arena, 2 * class_count)
 
-    def waits(self):
+    def queueing(self):
         """(node, port, class, packets, ps) of every port of a switch and class of flow that it has sent."""
         world = self.world
         out = []
@@ -372,9 +292,9 @@ class Simulation:
             for slot in range(node.port_count):
                 port = port_at(node, slot)
                 out += [
-                    (number, slot, i, port.waits[2 * i], port.waits[2 * i + 1])
+                    (number, slot, i, port.queueing_delay[2 * i], port.queueing_delay[2 * i + 1])
                     for i in range(world.class_count)
-                    if port.waits[2 * i]
+                    if port.queueing_delay[2 * i]
                 ]
         return out
 
@@ -575,10 +495,6 @@ class Simulation:
                         if port_at(node, slot).flow_samples[i]
                     ]
         return out
-
-    def memory(self):
-        """Packets ever made, by worker."""
-        return [worker_at(self.world, i).packets for i in range(self.world.worker_count)]
 
     def active_flows(self):
         """(number, acknowledged bytes, size) of the flows that are not finished."""

@@ -1,13 +1,15 @@
+from penstock.fabric.line cimport drop, receive_control, run_timers
+from penstock.fabric.queueing_inline cimport draw, set_event
+from penstock.fabric.sampling cimport sample
 from penstock.fabric.state cimport *
-from penstock.fabric.queueing_inline cimport *
-from penstock.fabric.switch cimport drop, receive, receive_control, run_timers, sample, transmit
+from penstock.fabric.switch cimport receive, transmit
 from penstock.sim.core.receiver cimport receive_data
 from penstock.sim.core.sender cimport receive_ack, run_pacer, run_starts, run_tick, transmit_host
 
 cdef void wait_for_all(World* world) noexcept nogil
-cdef uint64_t mail_for(Worker* worker, int word) noexcept nogil
+cdef uint64_t arrived_at(Worker* worker, int word) noexcept nogil
 cdef void collect(Node* node, int slot, int parity) noexcept nogil
-cdef void collect_mail(Node* node) noexcept nogil
+cdef void collect_arrivals(Node* node) noexcept nogil
 cdef bint lost(Node* node, Port* port, Packet* pkt) noexcept nogil
 cdef void arrive(Node* node, int slot) noexcept nogil
 cdef void run_leaf(Node* node, int which) noexcept nogil

@@ -1,14 +1,16 @@
-"""Windows of one link delay: every worker runs its nodes up to the window's end, then all wait once.
+"""Conservative parallel simulation in windows of one link delay: every worker runs its nodes to the window's end, then a barrier.
 
-Whatever can arrive at a node within a window was sent in an earlier one, so nodes are independent for that long.  Inside a
-node events run in the order (time, leaf): arrivals by port, transmissions by port, then scheme timers, samples, flow
-starts, pacing, timeouts.  That order knows nothing of windows, chunks or threads, and so neither do the results.
+Whatever arrives at a node within a window was sent in an earlier one, so within a window nodes are independent.  The events of a
+node run in the order (time, leaf): arrivals by port, transmissions by port, then scheme timers, samples, flow starts, pacing,
+timeouts.  That order does not depend on windows, chunks or threads, and so neither do the results.
 """
 
 import cython
 
 if not cython.compiled:
+    from penstock.fabric.line import drop, receive_control, run_timers
     from penstock.fabric.queueing import draw, set_event
+    from penstock.fabric.sampling import sample
     from penstock.fabric.state import (
         ACK,
         ADDRESSED,
@@ -19,6 +21,7 @@ if not cython.compiled:
         NEVER,
         NO_PACKET,
         PACE,
+        RANDOM_LOSS,
         SAMPLE,
         START,
         TIMER,
@@ -34,13 +37,13 @@ if not cython.compiled:
         store_release,
         worker_at,
     )
-    from penstock.fabric.switch import drop, receive, receive_control, run_timers, sample, transmit
+    from penstock.fabric.switch import receive, transmit
     from penstock.sim.core.receiver import receive_data
     from penstock.sim.core.sender import receive_ack, run_pacer, run_starts, run_tick, transmit_host
 
 
 def wait_for_all(world):
-    """Barrier: spin for a while, then let others run."""
+    """Barrier: spin for a while, then yield the processor."""
     if world.worker_count == 1:
         return
     generation = load_relaxed(world.generation)
@@ -57,17 +60,17 @@ def wait_for_all(world):
                 spins = 0
 
 
-def mail_for(worker, word):
-    """Ports of one node (a word of the mask) that got packets in the last window."""
+def arrived_at(worker, word):
+    """One word of the bitmap of ports that were sent packets in the last window, by any worker."""
     world = worker.world
-    mask = worker_at(world, 0).mail[worker.parity ^ 1][word]
+    mask = worker_at(world, 0).arrived_ports[worker.parity ^ 1][word]
     for i in range(1, world.worker_count):
-        mask |= worker_at(world, i).mail[worker.parity ^ 1][word]
+        mask |= worker_at(world, i).arrived_ports[worker.parity ^ 1][word]
     return mask
 
 
 def collect(node, slot, parity):
-    """Move the packets that our peer sent in the last window to our end of the wire."""
+    """Append what the peer sent in the last window to the packets on the wire towards this port."""
     port = port_at(node, slot)
     outbox = outbox_at(node.worker, parity, port.peer_port)
     if port.in_head:
@@ -79,32 +82,34 @@ def collect(node, slot, parity):
     outbox.head = NO_PACKET
 
 
-def collect_mail(node):
+def collect_arrivals(node):
+    """Collect from every port of the node that was sent packets in the last window."""
     worker = node.worker
     world = worker.world
     parity = worker.parity ^ 1
-    for word in range(world.mail_words):
-        index = node.id * world.mail_words + word
-        mask = mail_for(worker, index)
+    for word in range(world.port_words):
+        index = node.id * world.port_words + word
+        mask = arrived_at(worker, index)
         if mask:
             for i in range(world.worker_count):
-                worker_at(world, i).mail[parity][index] = 0
+                worker_at(world, i).arrived_ports[parity][index] = 0
         while mask:
             collect(node, word * 64 + lowest_bit(mask), parity)
             mask &= mask - 1
 
 
 def lost(node, port, pkt):
-    """Whether the wire loses a packet."""
+    """Whether a packet is lost on the wire."""
     chance = port.loss
     if pkt.kind > ACK:
         chance = port.control_loss
-    if draw(node, 2) < chance:
+    if draw(node, RANDOM_LOSS) < chance:
         return True
     return False
 
 
 def arrive(node, slot):
+    """The first packet on the wire arrives at a port."""
     port = port_at(node, slot)
     pkt = port.in_head
     following = pkt.next
@@ -150,8 +155,8 @@ def run_leaf(node, which):
 
 
 def process(node):
-    """Run one node to the end of the window."""
-    collect_mail(node)
+    """Execute the events of one node up to the end of the window."""
+    collect_arrivals(node)
     tree = node.tree
     limit = node.worker.limit
     ports = node.port_count
@@ -174,18 +179,18 @@ def process(node):
 
 
 def has_work(worker, node):
-    """Whether a node has an event in this window, or mail."""
+    """Whether a node has an event in this window or was sent packets in the last one."""
     world = worker.world
     if world.next_times[node.id] < worker.window_end:
         return True
-    for word in range(world.mail_words):
-        if mail_for(worker, node.id * world.mail_words + word):
+    for word in range(world.port_words):
+        if arrived_at(worker, node.id * world.port_words + word):
             return True
     return False
 
 
 def run_window(worker):
-    """Run our nodes that have something to do; returns when the next window may start."""
+    """Run the worker's nodes that have events; returns the time of its next event, in ps."""
     world = worker.world
     worker.window_end = min((worker.window_start // world.window + 1) * world.window, world.horizon)
     worker.limit = worker.window_end << KEY_BITS
@@ -203,7 +208,7 @@ def run_window(worker):
 
 
 def run_windows(worker, count):
-    """Up to `count` windows, the horizon, the last flow or the last event, whichever comes first."""
+    """Run until `count` windows, the horizon, the last flow or the last event, whichever comes first."""
     world = worker.world
     for _ in range(count):
         if worker.finished or worker.window_start >= world.horizon:

@@ -1,6 +1,6 @@
+from penstock.fabric.line cimport drop, kick
+from penstock.fabric.queueing_inline cimport free_packet, push_control
 from penstock.fabric.state cimport *
-from penstock.fabric.queueing_inline cimport *
-from penstock.fabric.switch cimport drop, kick
 from penstock.sim.core.sender cimport release_children
 
 cdef int64_t sink_slot(Host* host, int64_t number) noexcept nogil
@@ -15,6 +15,6 @@ cdef void receive_data(Node* node, Packet* pkt) noexcept nogil
 cdef void receive_in_any_order(Node* node, Sink* sink, Packet* pkt) noexcept nogil
 cdef bint note_ahead(Node* node, Sink* sink, Packet* pkt) noexcept nogil
 cdef void advance(Node* node, Sink* sink) noexcept nogil
-cdef int32_t take_ring(Node* node) noexcept nogil
+cdef int32_t alloc_ring(Node* node) noexcept nogil
 cdef void grow_rings(Node* node) noexcept nogil
 cdef void acknowledge(Node* node, Packet* pkt, int64_t seq, int flags) noexcept nogil

@@ -1,9 +1,10 @@
-"""Hosts, as receivers: every packet is acknowledged; in order only, or, where packets take several paths, in any order."""
+"""Hosts as receivers: every packet is acknowledged.  In order (go-back-N), or, with several paths per flow, in any order."""
 
 import cython
 
 if not cython.compiled:
-    from penstock.fabric.queueing import give_packet, push_control
+    from penstock.fabric.line import drop, kick
+    from penstock.fabric.queueing import free_packet, push_control
     from penstock.fabric.state import (
         ACK,
         DROP_ADMISSION,
@@ -12,23 +13,26 @@ if not cython.compiled:
         NO_SINK,
         RETRANSMITTED,
         RING_WORDS,
-        bit,
+        clear_bit,
+        has_bit,
         new_int32,
         new_masks,
         new_sinks,
         port_at,
+        set_bit,
         sink_at,
         sink_of,
     )
-    from penstock.fabric.switch import drop, kick
     from penstock.sim.core.sender import release_children
 
 
 def sink_slot(host, number):
+    """Home index of a flow number in the hash table of receiving flows."""
     return ((number * 1640531527) & 0x7FFFFFFF) >> (31 - host.sink_bits)
 
 
 def find_sink(host, number):
+    """The receiving state of a flow; NO_SINK if there is none."""
     mask = (1 << host.sink_bits) - 1
     i = sink_slot(host, number)
     while sink_at(host, i).number:
@@ -48,7 +52,7 @@ def copy_sink(to, sink):
 
 
 def place_sink(host, number):
-    """An empty place for a number that is not in the table."""
+    """A free entry for a number that is not in the table."""
     mask = (1 << host.sink_bits) - 1
     i = sink_slot(host, number)
     while sink_at(host, i).number:
@@ -84,7 +88,7 @@ def add_sink(node, number):
 
 
 def remove_sink(host, number):
-    """Empty a place and move back those behind it (linear probing without tombstones)."""
+    """Remove an entry and move back those after it (linear probing without tombstones)."""
     mask = (1 << host.sink_bits) - 1
     i = sink_slot(host, number)
     while sink_at(host, i).number != number + 1:
@@ -101,17 +105,17 @@ def remove_sink(host, number):
 
 
 def record_arrival(node, number):
-    """The last byte of a flow is here."""
+    """A flow has been received in full."""
     world = node.worker.world
     node.host.finished[number & 4095] = number + 1
-    if world.finish[number] < 0:
-        world.finish[number] = node.now
+    if world.results.finish[number] < 0:
+        world.results.finish[number] = node.now
         if world.child_offsets:
             release_children(node, number)
 
 
 def receive_data(node, pkt):
-    """In-order data advances; a gap is answered by a NACK; what came before is acknowledged again."""
+    """In-order data advances; a gap is answered by a NACK, at most one per nack_interval; duplicates are acknowledged again."""
     host = node.host
     number = pkt.number
     if pkt.seq == 0 and pkt.flags == LAST:
@@ -140,13 +144,13 @@ def receive_data(node, pkt):
         sink.nack_at = node.now
         acknowledge(node, pkt, sink.expected, NACK)
     else:
-        give_packet(node.worker, pkt)
+        free_packet(node.worker, pkt)
 
 
 def receive_in_any_order(node, sink, pkt):
-    """Packets of a flow take several paths: what comes before its turn is noted, and acknowledged without an advance."""
+    """For receivers that tolerate reordering: an early packet is noted in a bitmap and acknowledged without an advance."""
     number = pkt.number
-    if pkt.flags & RETRANSMITTED and sink.expected == 0 and pkt.seq > 0:  # perhaps its flow ended long ago
+    if pkt.flags & RETRANSMITTED and sink.expected == 0 and pkt.seq > 0:  # its flow may have ended long ago
         acknowledge(node, pkt, 0, NACK)
         return
     if pkt.flags & LAST:
@@ -169,33 +173,33 @@ def receive_in_any_order(node, sink, pkt):
 
 
 def note_ahead(node, sink, pkt):
-    """Whether there is room to note a packet that came before its turn."""
+    """Note an early packet in the flow's bitmap; False if it is too far ahead."""
     mtu = node.worker.world.mtu
     if pkt.seq - sink.expected >= (64 * RING_WORDS - 1) * mtu:
         return False
     if sink.ring == 0:
-        sink.ring = take_ring(node)
+        sink.ring = alloc_ring(node)
     i = pkt.seq // mtu % (64 * RING_WORDS)
-    node.host.rings_of_bits[(sink.ring - 1) * RING_WORDS + (i >> 6)] |= bit(i & 63)
+    set_bit(node.host.rings_of_bits, 64 * (sink.ring - 1) * RING_WORDS + i)
     return True
 
 
 def advance(node, sink):
-    """Go on to the first packet that is missing."""
+    """Advance to the first missing packet and clear the bits passed."""
     mtu = node.worker.world.mtu
     base = (sink.ring - 1) * RING_WORDS
     bits = node.host.rings_of_bits
     i = sink.expected // mtu % (64 * RING_WORDS)
-    while bits[base + (i >> 6)] & bit(i & 63):
-        bits[base + (i >> 6)] &= ~bit(i & 63)
+    while has_bit(bits, 64 * base + i):
+        clear_bit(bits, 64 * base + i)
         sink.expected += mtu
         if sink.end and sink.expected > sink.end:
             sink.expected = sink.end
         i = sink.expected // mtu % (64 * RING_WORDS)
 
 
-def take_ring(node):
-    """An empty ring; one more than its place."""
+def alloc_ring(node):
+    """An empty bitmap: its index plus one."""
     host = node.host
     if host.free_rings == 0:
         grow_rings(node)
@@ -204,7 +208,7 @@ def take_ring(node):
 
 
 def grow_rings(node):
-    """Twice as many rings, all of them in use so far."""
+    """Double the number of bitmaps; all of them are in use."""
     host = node.host
     count = max(2 * host.ring_count, 16)
     bits = new_masks(node.worker.arena, count * RING_WORDS)
@@ -219,7 +223,7 @@ def grow_rings(node):
 
 
 def acknowledge(node, pkt, seq, flags):
-    """The data packet turns round as its own ACK: what switches wrote into it is echoed."""
+    """Turn the data packet into its own ACK and send it: what switches wrote into it is echoed."""
     world = node.worker.world
     source = pkt.src
     pkt.src = pkt.dst

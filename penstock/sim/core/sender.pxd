@@ -1,14 +1,14 @@
-from penstock.fabric.state cimport *
-from penstock.fabric.queueing_inline cimport *
-from penstock.fabric.switch cimport arm, disarm, kick, send
+from penstock.fabric.line cimport arm, disarm, kick, send
 from penstock.fabric.pacing cimport add_paced, remove_paced, set_pace_timer
+from penstock.fabric.queueing_inline cimport alloc_packet, call_flow_hooks, draw, free_packet, set_node_event
+from penstock.fabric.state cimport *
 
 cdef void append_flow(FlowRing* ring, Flow* flow) noexcept nogil
 cdef Flow* take_first(FlowRing* ring) noexcept nogil
 cdef void unlink_flow(FlowRing* ring, Flow* flow) noexcept nogil
 cdef void make_ready(Host* host, Flow* flow) noexcept nogil
 cdef bint may_send(Flow* flow) noexcept nogil
-cdef void settle(Node* node, Flow* flow) noexcept nogil
+cdef void reschedule_flow(Node* node, Flow* flow) noexcept nogil
 cdef void park(Node* node, Flow* flow) noexcept nogil
 cdef void wake_flows(Node* node, Port* port, Queue* queue) noexcept nogil
 cdef Flow* next_flow(Node* node, Port* port) noexcept nogil
@@ -20,7 +20,7 @@ cdef void transmit_host(Node* node, Port* port) noexcept nogil
 cdef void run_pacer(Node* node) noexcept nogil
 cdef void claim_queue(Node* node, Flow* flow) noexcept nogil
 cdef void release_queue(Host* host, Flow* flow) noexcept nogil
-cdef Flow* take_flow(Worker* worker) noexcept nogil
+cdef Flow* alloc_flow(Worker* worker) noexcept nogil
 cdef void admit_flow(Node* node, Start* start) noexcept nogil
 cdef void finish_flow(Node* node, Flow* flow) noexcept nogil
 cdef void withdraw(Node* node, Flow* flow) noexcept nogil

@@ -1,10 +1,11 @@
-"""Hosts, as senders: flows start, the NIC makes packets when it serves a flow, go-back-N repairs losses."""
+"""Hosts as senders: flow arrivals, NIC scheduling, packet generation, pacing, go-back-N retransmission."""
 
 import cython
 
 if not cython.compiled:
+    from penstock.fabric.line import arm, disarm, kick, send
     from penstock.fabric.pacing import add_paced, remove_paced, set_pace_timer
-    from penstock.fabric.queueing import draw, give_packet, set_node_event, take_packet
+    from penstock.fabric.queueing import alloc_packet, call_flow_hooks, draw, free_packet, set_node_event
     from penstock.fabric.state import (
         DATA,
         DATA_LANE,
@@ -16,6 +17,7 @@ if not cython.compiled:
         NO_PACKET,
         PACED,
         PARKED,
+        RANDOM_QUEUE,
         READY,
         RETRANSMITTED,
         START,
@@ -34,8 +36,6 @@ if not cython.compiled:
         waiting_at,
         whole,
     )
-    from penstock.fabric.switch import arm, disarm, kick, send
-
 
 # ---- The NIC: ready flows in round robin, one ring per priority ----
 
@@ -56,7 +56,7 @@ def take_first(ring):
 
 
 def unlink_flow(ring, flow):
-    """Take a flow out of the middle of a ring (rare: it finished while it waited to retransmit)."""
+    """Remove a flow from the middle of a ring (rare: it finished while it was queued to retransmit)."""
     before = NO_FLOW
     current = ring.head
     while current != flow:
@@ -71,19 +71,21 @@ def unlink_flow(ring, flow):
 
 
 def make_ready(host, flow):
+    """Append a flow to the round robin of its priority."""
     flow.state = READY
     append_flow(flow_ring_at(host, flow.priority), flow)
     host.levels |= bit(flow.priority)
 
 
 def may_send(flow):
+    """Whether a flow has data left and its window is open."""
     if flow.sent < flow.size and flow.sent - flow.acked < flow.window:
         return True
     return False
 
 
-def settle(node, flow):
-    """Put a flow that waits nowhere where it belongs: ready, paced, or idle."""
+def reschedule_flow(node, flow):
+    """Move a flow that is in no queue to the round robin, the pacer, or idle."""
     if not may_send(flow):
         flow.state = IDLE
         return
@@ -95,24 +97,24 @@ def settle(node, flow):
 
 
 def park(node, flow):
-    """Its NIC queue is paused: wait for the resume."""
+    """Its NIC queue is paused: keep the flow aside until the resume."""
     flow.state = PARKED
     flow.paused_since = node.now
     append_flow(parked_at(node.host, flow.queue), flow)
 
 
 def wake_flows(node, port, queue):
-    """A NIC queue was resumed."""
+    """A NIC queue was resumed: reschedule the flows parked there."""
     ring = parked_at(node.host, queue.index)
     while ring.head:
         flow = take_first(ring)
         flow.paused_ps += node.now - flow.paused_since
-        settle(node, flow)
+        reschedule_flow(node, flow)
     kick(node, port)
 
 
 def next_flow(node, port):
-    """The flow whose turn it is, or nothing."""
+    """The next flow in strict priority and round robin; NO_FLOW if none may send."""
     host = node.host
     while host.levels:
         level = lowest_bit(host.levels)
@@ -132,8 +134,9 @@ def next_flow(node, port):
 
 
 def make_packet(node, flow):
+    """The flow's next data packet, of up to one MTU of payload; counts retransmissions and calls on_send."""
     world = node.worker.world
-    pkt = take_packet(node.worker)
+    pkt = alloc_packet(node.worker)
     payload = min(flow.size - flow.sent, world.mtu)
     pkt.payload = payload
     pkt.size = payload + world.header
@@ -159,15 +162,12 @@ def make_packet(node, flow):
     else:
         pkt.flags |= RETRANSMITTED
         flow.retransmitted += payload
-    hook = node.ops.on_send
-    while hook:
-        hook.call(hook.me, node, flow, pkt)
-        hook = hook.next
+    call_flow_hooks(node.ops.on_send, node, flow, pkt)
     return pkt
 
 
 def may_acknowledge(port):
-    """Whether an ACK may leave; one that rides with the data is paused with the data."""
+    """Whether the first packet of the control lane may be sent; an ACK of the data lane's priority is paused with the data."""
     if not port.control_head:
         return False
     if port.paused and port.control_head.lane == DATA_LANE:
@@ -176,6 +176,7 @@ def may_acknowledge(port):
 
 
 def may_transmit_host(node, port):
+    """Whether a host has an ACK or a ready flow that may be sent."""
     if may_acknowledge(port):
         return True
     if node.host.levels and not port.paused:
@@ -184,7 +185,7 @@ def may_transmit_host(node, port):
 
 
 def transmit_host(node, port):
-    """The line of a host is free: send an ACK, else a packet of the next flow."""
+    """A host's line is free: send an ACK, else a packet of the next flow."""
     if port.down:
         disarm(node, port)
         return
@@ -203,20 +204,20 @@ def transmit_host(node, port):
 
 
 def serve(node, port, flow):
-    """Send one packet of a flow and note when its next one may go."""
+    """Send one packet of a flow and schedule its next one by the larger of its two gaps."""
     pkt = make_packet(node, flow)
     flow.last_send = node.now
     flow.last_size = pkt.size
     flow.next_send = node.now
-    gap = max(flow.gap, flow.least_gap)
+    gap = max(flow.pacing_gap, flow.fc_gap)
     if gap > port.ps_per_byte:
         flow.next_send = node.now + whole(pkt.size * gap)
     send(node, port, pkt)
-    settle(node, flow)
+    reschedule_flow(node, flow)
 
 
 def run_pacer(node):
-    """Flows whose time has come join the round robin."""
+    """Flows whose next packet is due join the round robin."""
     host = node.host
     while host.heap_size and host.heap[0].next_send <= node.now:
         flow = host.heap[0]
@@ -230,25 +231,27 @@ def run_pacer(node):
 
 
 def claim_queue(node, flow):
-    """A NIC queue for a new flow: the one longest unused, or a random one when all are taken."""
+    """Assign a NIC queue to a new flow: the one unused for longest, or a random one if all are in use."""
     host = node.host
     if host.free_queues:
         flow.queue = host.free_queue[host.free_head]
         host.free_head = (host.free_head + 1) % host.nic_queues
         host.free_queues -= 1
     else:
-        flow.queue = draw(node, 0) % host.nic_queues
+        flow.queue = draw(node, RANDOM_QUEUE) % host.nic_queues
     host.queue_flows[flow.queue] += 1
 
 
 def release_queue(host, flow):
+    """A flow leaves its NIC queue, which becomes unused with its last flow."""
     host.queue_flows[flow.queue] -= 1
     if host.queue_flows[flow.queue] == 0:
         host.free_queue[(host.free_head + host.free_queues) % host.nic_queues] = flow.queue
         host.free_queues += 1
 
 
-def take_flow(worker):
+def alloc_flow(worker):
+    """A zeroed flow; NO_FLOW and an error if the table is full."""
     flow = worker.free_flow
     if flow:
         worker.free_flow = flow.next
@@ -266,10 +269,10 @@ def take_flow(worker):
 
 
 def admit_flow(node, start):
-    """A flow is handed to the NIC."""
+    """Start a flow: allocate it, assign its NIC queue, call on_start and schedule it."""
     worker = node.worker
     host = node.host
-    flow = take_flow(worker)
+    flow = alloc_flow(worker)
     if not flow:
         return
     flow.number = start.number
@@ -293,11 +296,8 @@ def admit_flow(node, start):
         flow.queue = flow.dst
     elif host.nic_queues > 1:
         claim_queue(node, flow)
-    hook = node.ops.on_start
-    while hook:
-        hook.call(hook.me, node, flow, NO_PACKET)
-        hook = hook.next
-    settle(node, flow)
+    call_flow_hooks(node.ops.on_start, node, flow, NO_PACKET)
+    reschedule_flow(node, flow)
     kick(node, port_at(node, 0))
 
 
@@ -306,14 +306,12 @@ def finish_flow(node, flow):
     worker = node.worker
     host = node.host
     withdraw(node, flow)
+    worker.world.results.acked[flow.number] = node.now
     if flow.retransmitted:
-        worker.world.retransmitted[flow.number] = flow.retransmitted
+        worker.world.results.retransmitted[flow.number] = flow.retransmitted
     if flow.paused_ps:
-        worker.world.paused[flow.number] = flow.paused_ps
-    hook = node.ops.on_finish
-    while hook:
-        hook.call(hook.me, node, flow, NO_PACKET)
-        hook = hook.next
+        worker.world.results.paused[flow.number] = flow.paused_ps
+    call_flow_hooks(node.ops.on_finish, node, flow, NO_PACKET)
     if host.nic_queues > 1 and not worker.world.nic_by_destination:
         release_queue(host, flow)
     if flow.previous_active:
@@ -346,7 +344,7 @@ def withdraw(node, flow):
 
 
 def set_start_timer(node):
-    """Wake the host for the next flow of this chunk, or for a dependent flow whose time has not come."""
+    """Schedule the next flow start: of this chunk, or of a dependent flow whose parents are done."""
     host = node.host
     soonest = NEVER
     if host.next_start < host.last_start:
@@ -368,7 +366,7 @@ def run_starts(node):
 
 
 def run_delayed(node):
-    """Admit the dependent flows whose start time has come; keep the others listed."""
+    """Start the dependent flows whose start time has come; keep the others listed."""
     world = node.worker.world
     host = node.host
     i = host.delayed
@@ -393,7 +391,7 @@ def delay_start(host, i, start):
 
 
 def release_children(node, number):
-    """A flow has arrived in full: start the flows of this host that waited for it."""
+    """A flow was received in full: start the flows of this host whose last parent it was."""
     world = node.worker.world
     for k in range(world.child_offsets[number], world.child_offsets[number + 1]):
         i = world.children[k]
@@ -411,20 +409,21 @@ def release_children(node, number):
 
 
 def go_back(node, flow, seq):
-    """Go-back-N: send again from `seq`."""
+    """Go-back-N: retransmit from `seq` on."""
     if seq < flow.acked:
         flow.acked = seq
     if seq < flow.sent:
         flow.sent = seq
         if flow.state == IDLE:
-            settle(node, flow)
+            reschedule_flow(node, flow)
 
 
 def receive_ack(node, pkt):
+    """Process an ACK: advance or go back, call on_ack, finish or reschedule the flow."""
     worker = node.worker
     flow = flow_at(worker, pkt.slot)
     if flow.number != pkt.number:
-        give_packet(worker, pkt)
+        free_packet(worker, pkt)
         return
     if pkt.seq > flow.acked:
         flow.acked = pkt.seq
@@ -434,30 +433,27 @@ def receive_ack(node, pkt):
     if pkt.flags & NACK:
         go_back(node, flow, pkt.seq)
     window = flow.window
-    gap = flow.gap
-    hook = node.ops.on_ack
-    while hook:
-        hook.call(hook.me, node, flow, pkt)
-        hook = hook.next
-    if flow.window != window or flow.gap != gap:
+    gap = flow.pacing_gap
+    call_flow_hooks(node.ops.on_ack, node, flow, pkt)
+    if flow.window != window or flow.pacing_gap != gap:
         worker.reactions += 1
-    give_packet(worker, pkt)
+    free_packet(worker, pkt)
     if flow.acked >= flow.size:
         finish_flow(node, flow)
     elif flow.state == IDLE:
-        settle(node, flow)
+        reschedule_flow(node, flow)
     if node.host.levels:
         kick(node, port_at(node, 0))
 
 
 def arm_tick(node):
-    """Next look at the timeouts: at the next multiple of a quarter of the RTO."""
+    """Schedule the next check for timeouts, at a multiple of a quarter of the RTO."""
     period = node.worker.world.rto // 4
     set_node_event(node, TICK, (node.now // period + 1) * period)
 
 
 def run_tick(node):
-    """Retransmission timeouts: a flow that waits for an ACK and got none for one RTO goes back."""
+    """Retransmission timeouts: a flow with unacknowledged data and no progress for one RTO goes back; the RTO backs off by 2."""
     flow = node.host.active
     while flow:
         following = flow.next_active

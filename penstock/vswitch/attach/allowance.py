@@ -1,7 +1,7 @@
-"""How much a device may put into each UDP socket: a table that the one who looks at the sockets shares with the worker.
+"""How much a device may put into each UDP socket: a table that the thread which polls the sockets shares with the worker.
 
-For each port the worker counts what its frames have cost (`spent`) and sends no more than is `allowed`.  Only the worker writes
-the one column, only the looker the other, so neither waits for the other.
+For each UDP port the worker counts the socket memory that its frames take (`spent`, bytes) and sends no more than is `allowed`.
+Only the worker writes the one column, only the polling thread the other, so neither waits for the other.
 """
 
 import fcntl
@@ -40,11 +40,14 @@ class Allowance:
         self.limited: set[int] = set()
 
     def before(self) -> dict[int, int]:
-        """What has been spent, to be asked before a look at the sockets."""
+        """`spent` of each port that has a limit; read it before the sockets are polled."""
         return {port: int(self.spent[port]) for port in self.limited}
 
     def grant(self, before: Mapping[int, int], credit: Mapping[int, int], waits: Iterable[int]) -> bool:
-        """What a look has found: room by port, and ports that should get nothing; False: a port is new, so look again."""
+        """Set the limits from a poll: free bytes by port (`credit`) and ports that shall get nothing (`waits`).
+
+        False: a port is new, so the sockets should be polled again.
+        """
         held = set(waits)
         for port in self.limited - credit.keys():  # its socket has gone
             self.allowed[port] = UNLIMITED
@@ -56,13 +59,13 @@ class Allowance:
         return not new
 
     def takes(self, port: int, cost: int) -> bool:
-        """Spend so much, if it is allowed; whether it was."""
+        """Count `cost` bytes for a port, if they are allowed; returns whether they were."""
         if self.spent[port] + cost > self.allowed[port]:
             return False
         self.spent[port] += cost
         return True
 
     def close(self) -> None:
-        """Nobody looks any longer: there is no limit."""
+        """The sockets are polled no longer: remove all limits."""
         self.allowed[:] = UNLIMITED
         os.close(self.fd)

@@ -24,20 +24,14 @@ from typing import Any
 
 from penstock.errors import SpecError, nearest
 from penstock.inputs import boolean, whole
-from penstock.vswitch.attach import edge as edges
 from penstock.vswitch.attach.allowance import Allowance
 from penstock.vswitch.attach.edge import Edge
+from penstock.vswitch.attach.open import kinds as port_kinds
 from penstock.vswitch.attach.open import open_port
 from penstock.vswitch.linux import netns
-from penstock.vswitch.ports.base import Port
+from penstock.vswitch.linux.losses import device_losses
+from penstock.vswitch.ports.base import PortHandle
 
-OPTIONS = {
-    "tap": ("device", "netns", "prefix", "super_frames", "edge"),
-    "packet": ("device", "netns", "super_frames"),
-    "xdp": ("device", "netns", "queue"),
-    "udp": ("local", "peer", "secret", "netns", "super_frames"),
-    "pcap": ("read", "write", "timing", "rounds"),
-}
 SHAPE = {"rings": 4096, "queues": 1024, "bells": 8192, "buffers": 2048}
 LONGEST = {True: 65600, False: 9216}  # bytes of a buffer, with and without super-frames
 QUEUE_FRAMES, SEGMENTS_BYTES = 10_000, 60_000  # what fits one UDP datagram with all headers
@@ -47,16 +41,21 @@ IFF_TAP, IFF_NO_PI, IFF_VNET_HDR = 0x0002, 0x1000, 0x4000
 
 
 class Device:
-    """An open device and what the switch must know of it."""
+    """An open device, with the properties that a port of the switch takes from it."""
 
     def __init__(
-        self, port: Port, place: netns.Place | None = None, mac: bytes | str | None = None, window: int = 0, secret: bytes = b""
+        self,
+        port: PortHandle,
+        place: netns.Place | None = None,
+        mac: bytes | str | None = None,
+        window: int = 0,
+        secret: bytes = b"",
     ) -> None:
         self.port, self.place, self.mac, self.window, self.secret = port, place, mac, window, secret
         self.epoch = time.time_ns()
         self.table: Allowance | None = None
         self.edge: Edge | None = None
-        self.drive: Any = None  # set when a switch has it
+        self.driver: Any = None  # set when it is attached to a switch
 
     @property
     def shape(self) -> dict[str, int]:
@@ -64,7 +63,7 @@ class Device:
         return {**SHAPE, "buffer_bytes": LONGEST[self.port.headers]}
 
     def guard(self, read_flows: Callable[[], Iterable[Mapping[str, Any]]], settings: Mapping[str, Any]) -> None:
-        """Keep the kernel from losing anything at a TAP, in both directions, as long as it is open."""
+        """Start an Edge, which keeps the kernel from losing frames at a TAP, in both directions, until `release`."""
         edge = Edge(
             self.port.name,
             self.place,
@@ -76,21 +75,21 @@ class Device:
         )
         edge.open()
         self.edge = edge.start()
-        if self.drive:
-            self.drive.edge = self.edge
+        if self.driver:
+            self.driver.edge = self.edge
         self.count_losses()
 
     def count_losses(self) -> None:
-        """From now on: while an interface is being set up, the kernel may lose announcements of its own."""
+        """Count losses from now on: while an interface is set up, the kernel may lose frames of its own (IPv6 announcements)."""
         name, place = self.port.name, self.place
-        before = edges.device_losses(name, place)["tx_dropped"]
-        self.port.losses = lambda: edges.device_losses(name, place)["tx_dropped"] - before
+        before = device_losses(name, place)["tx_dropped"]
+        self.port.losses = lambda: device_losses(name, place)["tx_dropped"] - before
 
     def release(self) -> None:
-        """Let senders and receivers go: nobody looks after them any longer."""
+        """End the edge: senders and receivers have no limits any longer."""
         if self.edge:
-            if self.drive:
-                self.drive.edge = None
+            if self.driver:
+                self.driver.edge = None
             self.edge.__exit__()
             self.edge = None
 
@@ -105,19 +104,26 @@ class Device:
             self.place.close()
 
 
-def checked(table: Mapping[str, Any], where: str) -> dict[str, Any]:
-    """What a [[port]] says of its device; empty: it has none, applications attach to it."""
+def keys_of(kind: str) -> tuple[str, ...]:
+    """The keys of a [[port]] that are particular to its kind."""
+    found = port_kinds()
+    return tuple(found[kind].keys) if kind in found else ()
+
+
+def validate_device(table: Mapping[str, Any], where: str) -> dict[str, Any]:
+    """The device keys of a [[port]], checked; empty: it is a port of native applications (kind shm)."""
     kind = table.get("kind", "shm")
-    known = ("shm", *OPTIONS)
+    kinds = port_kinds()
+    known = ("shm", *kinds)
     if kind not in known:
         raise SpecError(f"{where}.kind = {kind!r}: must be one of {', '.join(known)}{nearest(str(kind), known)}")
     if kind == "shm":
         return {}
-    found = {key: table[key] for key in OPTIONS[kind] if key in table}
+    found = {key: table[key] for key in kinds[kind].keys if key in table}
     for key in ("device", "netns"):
         if key in found and (not isinstance(found[key], str) or not re.fullmatch(r"[^\s/]{1,64}", found[key])):
             raise SpecError(f"{where}.{key} = {found[key]!r}: must be a name")
-    for key in {"tap": ("device",), "packet": ("device",), "xdp": ("device",), "udp": ("local", "peer")}.get(kind, ()):
+    for key in kinds[kind].needs:
         if key not in found:
             raise SpecError(f"{where}: a port of kind {kind} needs {key!r}")
     for key in ("super_frames", "edge"):
@@ -125,54 +131,58 @@ def checked(table: Mapping[str, Any], where: str) -> dict[str, Any]:
             boolean(found[key], f"{where}.{key}")
     if "prefix" in found:
         whole(found["prefix"], f"{where}.prefix", 0, 128)
-    secret_of(found.get("secret", ""), where)
+    parse_secret(found.get("secret", ""), where)
     return {"kind": kind, **found}
 
 
-def secret_of(text: Any, where: str) -> bytes:
-    """What two peers know and nobody else."""
+def parse_secret(text: Any, where: str) -> bytes:
+    """The 16 bytes that two peers share, of 32 hexadecimal digits; none, of an empty text."""
     if not isinstance(text, str) or not re.fullmatch(r"|[0-9a-fA-F]{32}", text):
         raise SpecError(f"{where}.secret: must be 32 hexadecimal digits, such as `openssl rand -hex 16` prints, or left out")
     return bytes.fromhex(text)
 
 
-def opened(table: Mapping[str, Any], addresses: list[str], others: Iterable[str], where: str = "port") -> Device:
-    """Open what `checked` has found good, for a port with these addresses; the others are those of other ports."""
+def open_device(table: Mapping[str, Any], addresses: list[str], others: Iterable[str], where: str = "port") -> Device:
+    """Open a device that `validate_device` has found good.
+
+    `addresses` are those of its port, `others` those of all other ports; `where` begins the messages of errors.
+    """
     options = dict(table)
     kind = options.pop("kind")
+    secret = parse_secret(options.pop("secret", ""), where)
+    prefix, guarded = options.pop("prefix", 24), options.pop("edge", True)
     place = netns.named(options.pop("netns")) if "netns" in options else None
-    try:
-        secret = secret_of(options.pop("secret", ""), where)
-        prefix = options.pop("prefix", 24)
-        guarded = options.pop("edge", True) and kind == "tap"
-        if kind in ("tap", "packet", "udp"):
-            options["headers"] = options.pop("super_frames", True)
-        elif kind == "pcap":
-            options["headers"] = False
-        if kind == "tap":
-            options["name"] = options.pop("device")
-        with netns.inside(place):
-            port = open_port(kind, **options)
-        try:
-            device = Device(port, place, secret=secret)
-            if kind == "tap":
-                with netns.inside(place):
-                    set_up(port.name, [a for a in addresses if prefix], prefix, others)
-                device.mac = mac_of(port.fd)
-                device.count_losses()
-                device.table = Allowance() if guarded else None
-            elif kind in ("packet", "xdp"):
-                device.mac = "learn"
-            elif kind == "udp":
-                device.window = window_of(port.fd)
-        except BaseException:
-            port.close()
-            raise
-    except BaseException:
+    with contextlib.ExitStack() as on_failure:
         if place:
-            place.close()
-        raise
+            on_failure.callback(place.close)
+        with netns.inside(place):
+            port = open_port(kind, **_port_options(kind, options))
+        on_failure.callback(port.close)
+        device = Device(port, place, secret=secret)
+        if kind == "tap":
+            with netns.inside(place):
+                set_up(port.name, addresses if prefix else [], prefix, others)
+            device.mac = mac_of(port.fd)
+            device.count_losses()
+            device.table = Allowance() if guarded else None
+        elif kind in ("packet", "xdp"):
+            device.mac = "learn"
+        elif kind == "udp":
+            device.window = window_of(port.fd)
+        on_failure.pop_all()
     return device
+
+
+def _port_options(kind: str, options: dict[str, Any]) -> dict[str, Any]:
+    """The arguments of `open_port` for the keys of a [[port]]."""
+    options = dict(options)
+    if kind in ("tap", "packet", "udp"):
+        options["headers"] = options.pop("super_frames", True)
+    elif kind == "pcap":
+        options["headers"] = False
+    if kind == "tap":
+        options["name"] = options.pop("device")
+    return options
 
 
 def set_up(name: str, addresses: list[str], prefix: int, others: Iterable[str] = ()) -> None:
@@ -181,17 +191,17 @@ def set_up(name: str, addresses: list[str], prefix: int, others: Iterable[str] =
     While an Ethernet address is asked for, the kernel keeps a few packets only; so programs that begin at full speed would
     lose some.
     """
-    silent = [] if any(a.version == 6 for a in _internet(addresses)) else [f"link set {name} addrgenmode none"]
+    silent = [] if any(a.version == 6 for a in _ip_addresses(addresses)) else [f"link set {name} addrgenmode none"]
     lines = [*silent, f"link set {name} txqueuelen {QUEUE_FRAMES} gso_max_size {SEGMENTS_BYTES} up"]
-    for address in _internet(addresses):
+    for address in _ip_addresses(addresses):
         bits = f"{prefix}" if address.version == 4 else "64 nodad"
         lines.append(f"address replace {address}/{bits.split()[0]} dev {name} {' '.join(bits.split()[1:])}")
     if addresses:
-        lines += [f"neighbour replace {a} dev {name} lladdr {stands_for(a)} nud permanent" for a in _internet(others)]
+        lines += [f"neighbour replace {a} dev {name} lladdr {mac_standing_for(a)} nud permanent" for a in _ip_addresses(others)]
     netns.ip("-batch", "-", text="\n".join(lines))
 
 
-def _internet(addresses: Iterable[str]) -> list[Address]:
+def _ip_addresses(addresses: Iterable[str]) -> list[Address]:
     """Those that are no Ethernet addresses."""
     found = []
     for text in addresses:
@@ -200,7 +210,7 @@ def _internet(addresses: Iterable[str]) -> list[Address]:
     return found
 
 
-def stands_for(address: Address) -> str:
+def mac_standing_for(address: Address) -> str:
     """The Ethernet address that driver.py gives out for an address of the switch."""
     return (b"\x02\0" + address.packed[-4:]).hex(":")
 
@@ -211,7 +221,7 @@ def mac_of(fd: int) -> bytes:
 
 
 def window_of(fd: int) -> int:
-    """What a peer may have under way: a third of the socket's memory, for a peer that begins anew may forget as much once."""
+    """Bytes that a peer may have in flight: a third of the socket's memory, for a restarted peer may send a window again."""
     sock = socket.socket(fileno=fd)
     try:
         return sock.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF) // 3
@@ -219,8 +229,11 @@ def window_of(fd: int) -> int:
         sock.detach()
 
 
-def of_descriptor(fd: int, table: int | None = None) -> Device:
-    """A TAP that somebody else has opened and set up: we get a descriptor of our own; `table` limits what its sockets get."""
+def tap_device(fd: int, table: int | None = None) -> Device:
+    """A TAP that another process has opened and set up, by its descriptor, which is duplicated.
+
+    `table` is the descriptor of an Allowance, which limits what the sockets behind the TAP are sent.
+    """
     from penstock.vswitch.ports.tap import tap_on
 
     try:

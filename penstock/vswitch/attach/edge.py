@@ -1,219 +1,26 @@
-"""The kernel's edges without loss: what was lost there, how full applications' sockets are, rates that make senders wait.
+"""No loss between the kernel and the switch: counters of what was lost there, and an Edge that keeps a TAP from losing anything.
 
 with Edge("tap0", namespace, read_flows=rows_of_this_port, wait=hold): ...
 """
 
-import contextlib
 import select
-import shutil
-import socket
-import struct
-import subprocess
 import threading
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
-from penstock.errors import PenstockError, SpecError
-from penstock.units import parse_rate, parse_size, parse_time
+from penstock.errors import SpecError
+from penstock.units import parse_time
 from penstock.vswitch.attach.allowance import Allowance
 from penstock.vswitch.attach.ingress_rates import FlowRates, Rows
-from penstock.vswitch.attach.socket_watch import SocketProbe, udp_sockets
+from penstock.vswitch.attach.socket_watch import SocketProbe
 from penstock.vswitch.linux.htb import UNLIMITED
-from penstock.vswitch.linux.netlink import SOCK_DIAG, Netlink
-from penstock.vswitch.linux.netns import Place, inside
+from penstock.vswitch.linux.netns import Place
 
-SO_MEMINFO = 55  # linux/socket.h: nine numbers, of which the last are packets dropped because the receive buffer was full
-_COLUMNS = (
-    "rx_bytes",
-    "rx_packets",
-    "rx_errors",
-    "rx_dropped",
-    "rx_fifo",
-    "rx_frame",
-    "rx_compressed",
-    "rx_multicast",
-    "tx_bytes",
-    "tx_packets",
-    "tx_errors",
-    "tx_dropped",
-    "tx_fifo",
-    "tx_collisions",
-    "tx_carrier",
-    "tx_compressed",
-)
-
-
-# ---- What the kernel lost ----
-
-
-def device_losses(device: str, place: Place | None = None) -> dict[str, int]:
-    """The counters of an interface; tx_dropped of a TAP are frames of applications for which its ring had no room."""
-    with inside(place):
-        lines = Path("/proc/thread-self/net/dev").read_text().splitlines()[2:]
-    for line in lines:
-        name, _, numbers = line.partition(":")
-        if name.strip() == device:
-            return dict(zip(_COLUMNS, map(int, numbers.split())))
-    raise SpecError(f"device {device!r}: there is none here; known: {', '.join(x.partition(':')[0].strip() for x in lines)}")
-
-
-def socket_losses(fd: int) -> int:
-    """Packets that the kernel dropped since the socket was opened, because nobody read them in time.
-
-    A run of equal frames that came as one UDP message counts once.
-    """
-    with socket.socket(fileno=fd) as sock:
-        try:
-            return int(struct.unpack("9I", sock.getsockopt(socket.SOL_SOCKET, SO_MEMINFO, 36))[8])
-        finally:
-            sock.detach()
-
-
-# ---- How full an application's socket is ----
-
-
-def occupancy(port: int, place: Place | None = None) -> tuple[int, int]:
-    """Bytes that wait in the UDP sockets bound to this port (the kernel's count, overhead included), and packets they lost."""
-    with Netlink(SOCK_DIAG, place) as diag:
-        found = [each for each in udp_sockets(diag) if each.port == port]
-    return sum(each.waiting for each in found), sum(each.lost for each in found)
-
-
-class OccupancyProbe:
-    """Whether frames to a UDP application should wait: above `high` bytes in its socket, until below `low`."""
-
-    def __init__(self, port: int, high: str | int = "64KiB", low: str | int | None = None, place: Place | None = None) -> None:
-        self.port, self.place = port, place
-        self.high = parse_size(high, "high", positive=True)
-        self.low = self.high // 2 if low is None else parse_size(low, "low")
-        if self.low >= self.high:
-            raise SpecError(f"low = {self.low} B: must be less than high = {self.high} B")
-        self.waits = False
-        self.lost = 0
-
-    def look(self) -> bool:
-        """Read the kernel's numbers again."""
-        waiting, self.lost = occupancy(self.port, self.place)
-        self.waits = waiting > (self.low if self.waits else self.high)
-        return self.waits
-
-
-# ---- A rate that makes applications wait instead of losing their packets ----
-
-
-class RateFeedback:
-    """A token bucket on an interface: senders block in their sockets when its queue is full.
-
-    `follow` steers the rate so that the switch's queue comes to `goal` bytes (th_goal of Backdraft) while its receiver takes
-    what it takes.
-    """
-
-    def __init__(
-        self,
-        device: str,
-        place: Place | None = None,
-        *,
-        rate: str | int = "200Mbps",
-        burst: str | int = "128KB",
-        queue: str | int = "20MB",
-        goal: str | int = "200KB",
-        weight: float = 0.3,
-    ) -> None:
-        self.device, self.place = device, place
-        self.rate = parse_rate(rate)
-        self.burst = parse_size(burst, "burst", positive=True)
-        self.queue = parse_size(queue, "queue", positive=True)
-        self.goal = parse_size(goal, "goal", positive=True)
-        if not 0 < weight <= 1:
-            raise SpecError(f"weight = {weight}: must be above 0, at most 1")
-        self.weight = weight
-        self.served = 0.0
-        self.changes = 0
-        self.route: Any = None
-
-    def __enter__(self) -> "RateFeedback":
-        device_losses(self.device, self.place)
-        with contextlib.suppress(ImportError):
-            from pyroute2 import IPRoute  # type: ignore[import-untyped, unused-ignore]
-
-            with inside(self.place):
-                self.route = IPRoute()
-                self.index = self.route.link_lookup(ifname=self.device)[0]
-        self.set(self.rate)
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        try:
-            if self.route:
-                self.route.tc("del", index=self.index, handle=0x10000, parent=0xFFFFFFFF)
-            else:
-                self._tc("del", "dev", self.device, "root")
-        except Exception:
-            if not error[0]:  # the interface may be gone by then
-                with contextlib.suppress(SpecError):
-                    device_losses(self.device, self.place)
-                    raise
-        finally:
-            if self.route:
-                self.route.close()
-
-    def set(self, rate: int) -> None:
-        """Bits per second from now on."""
-        self.rate = max(rate, 8_000)
-        self.changes += 1
-        burst = max(self.burst, 65_536)  # at least one frame of 64 KB
-        if self.route:
-            self.route.tc(
-                "replace",
-                "tbf",
-                index=self.index,
-                handle=0x10000,
-                parent=0xFFFFFFFF,
-                rate=self.rate // 8,
-                burst=burst,
-                limit=self.queue,
-            )
-        else:
-            self._tc(
-                "replace",
-                "dev",
-                self.device,
-                "root",
-                "handle",
-                "1:",
-                "tbf",
-                "rate",
-                f"{self.rate}bit",
-                "burst",
-                str(burst),
-                "limit",
-                str(self.queue),
-            )
-
-    def follow(self, served: float, waiting: float) -> int:
-        """The new rate: the receiver has taken `served` bit/s lately, `waiting` bytes are in its queue."""
-        self.served = served if not self.served else (1 - self.weight) * self.served + self.weight * served
-        short = max(-0.5, min(0.5, (self.goal - waiting) / self.goal))
-        rate = int(self.served * (1 + 0.5 * short))
-        if abs(rate - self.rate) * 50 > self.rate:  # a change below 2 % is not worth a system call
-            self.set(rate)
-        return self.rate
-
-    def _tc(self, *words: str) -> None:
-        if not shutil.which("tc"):
-            raise PenstockError("rate feedback needs pyroute2 (pip install penstock[vswitch]) or tc (package iproute2)")
-        with inside(self.place):
-            done = subprocess.run(["tc", "qdisc", *words], capture_output=True, text=True)
-        if done.returncode:
-            raise PenstockError(f"tc qdisc {' '.join(words)}: {done.stderr.strip()}")
-
-
-# ---- Both ways of one interface ----
+# ---- Both directions of one interface ----
 
 
 class Edge:
-    """What keeps a TAP lossless, while the `with` lasts: rates for flows that the switch holds back, and waits for full sockets.
+    """Keeps a TAP lossless while the `with` lasts: rates for flows that the switch holds back, and waits for full sockets.
 
     `read_flows()` gives the rows of Switch.flows() of the flows that come in by this interface; None: nothing is held back there.
     `fd` is the TAP: while its ring fills, because the switch itself reads too slowly, all senders wait a little.
@@ -286,7 +93,7 @@ class Edge:
         self.rates.__exit__(*error)
 
     def _repeat(self, work: Callable[[], float]) -> None:
-        """Until it is over; an interface that has gone ends it, and `error` says so."""
+        """Repeat `work` until `__exit__`; an error, such as an interface that is gone, ends it and is kept in `error`."""
         try:
             while not self.over.wait(work()):
                 pass
@@ -294,14 +101,14 @@ class Edge:
             self.error = e
 
     def step(self) -> float:
-        """Set the rates of flows; how long it is until the next time."""
+        """Update the rates of flows; returns the seconds until the next step."""
         standing, self.standing = self.standing and self.looks > 1, self.fd >= 0
         self.looks = 0
         self.rates.step(self.read_flows() if self.read_flows else (), standing)
         return self.period
 
     def look(self) -> float:
-        """Look at the sockets; how long it is until the next time: longer while nothing waits in any."""
+        """Poll the sockets; returns the seconds until the next poll, more while nothing waits in any."""
         self.standing = self.standing and bool(self.ring.poll(0))
         self.looks += 1
         self.sockets.look()
@@ -310,7 +117,7 @@ class Edge:
         return self.look_period if self.sockets.busy else self.idle_period
 
     def counters(self) -> dict[str, int]:
-        """What the edge does, and what was lost in spite of it since it was opened."""
+        """Counters of the edge, and what was lost in spite of it since it was opened."""
         return {
             "classes": len(self.rates.held),
             "classes_opened": self.rates.opened,

@@ -19,7 +19,7 @@ from penstock.vswitch.linux.htb import REST, UNLIMITED, FiveTuple, Htb
 from penstock.vswitch.linux.netlink import Outgoing
 from penstock.vswitch.linux.netns import Place
 
-GROWTH = 1.25  # of a limit that is not needed any longer, each step
+GROWTH = 1.25  # of a limit that is not needed any longer, per step
 LEAST_RATE = 64_000  # bytes per second, for a receiver that has stopped; a frame of 64 KB keeps its class busy for 1 s
 DRAIN_S = 1.1
 FIRST_RATE = 125_000  # while the switch does not know the receiver's
@@ -27,7 +27,7 @@ Rows = Iterable[Mapping[str, Any]]
 
 
 class Seen(NamedTuple):
-    """What has gone into the ring and out of it, at a time."""
+    """Bytes that have gone into the ring, and what was read from it, at a time (s)."""
 
     at: float
     passed: int
@@ -36,7 +36,7 @@ class Seen(NamedTuple):
 
 @dataclass
 class Held:
-    """A flow with a class of its own."""
+    """A flow that has a class of its own."""
 
     minor: int
     rate: int
@@ -83,12 +83,12 @@ class FlowRates:
     def __exit__(self, *error: object) -> None:
         try:
             with contextlib.suppress(OSError):  # the interface may be gone by then
-                self._let_all_go()
+                self._drain_classes()
         finally:
             self.htb.__exit__(*error)
 
-    def _let_all_go(self) -> None:
-        """Whatever waits goes on its way before its class goes."""
+    def _drain_classes(self) -> None:
+        """Remove all limits and wait until the classes are empty, for what is in a class is lost with it."""
         for minor in (REST, *(held.minor for held in self.held.values())):
             self.htb.set_class(minor, UNLIMITED)
         end = time.monotonic() + DRAIN_S
@@ -96,7 +96,7 @@ class FlowRates:
             time.sleep(0.001)
 
     def step(self, rows: Rows, standing: bool = False) -> None:
-        """Look at what the switch says, and change the rates that it takes to change.
+        """Update classes and rates from the rows of the switch.
 
         `standing`: the ring of the interface has not been seen empty since the last step.
         """
@@ -156,7 +156,7 @@ class FlowRates:
         """A rate for all flows without a class, while classes are lacking or the switch reads less than they send."""
         read, before = self._look_at_ring(standing), float(self.rest_rate)
         rate = min(before * GROWTH, UNLIMITED)
-        if self.crowded:  # a slow one holds up the others
+        if self.crowded:  # a slow flow holds up the others
             if self.rest_rate == UNLIMITED:
                 before = sum(row["rate_bytes_per_s"] or FIRST_RATE for row in rows)
             worst = max(map(_waiting, rows))

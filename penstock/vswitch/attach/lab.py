@@ -1,4 +1,4 @@
-"""A laboratory on one machine: network namespaces with TAPs or a veth pair, gone when the `with` ends or the process dies.
+"""A test bed on one machine: network namespaces with TAPs or a veth pair, removed when the `with` ends or the process dies.
 
     with Namespace("left") as left, Namespace("right") as right:
         with left.tap("10.77.0.1/24") as a, right.tap("10.77.0.2/24") as b, Bridge(a, b):
@@ -22,10 +22,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from penstock.errors import PenstockError, SpecError
-from penstock.vswitch.attach import edge
 from penstock.vswitch.attach.open import open_port
+from penstock.vswitch.linux.losses import device_losses
 from penstock.vswitch.linux.netns import CLONE_NEWNET, Place, check, libc, of_thread
-from penstock.vswitch.ports.base import Port
+from penstock.vswitch.ports.base import PortHandle
 
 
 class Namespace(Place):
@@ -61,12 +61,11 @@ class Namespace(Place):
         self.close()
 
     def close(self) -> None:
-        """End its programs and let go of it."""
+        """End its programs, with the processes that they have started, and let go of it."""
         for program in self.programs:
             if program.poll() is None:
                 with contextlib.suppress(ProcessLookupError):
-                    program.send_signal(signal.SIGCONT)
-                    program.kill()
+                    os.killpg(program.pid, signal.SIGKILL)
             program.wait()
             if program.stdout:
                 program.stdout.close()
@@ -74,7 +73,7 @@ class Namespace(Place):
         super().close()
 
     def run(self, *command: str, timeout: float = 30) -> str:
-        """What a program says; an error if it fails."""
+        """The standard output of a program; PenstockError if it fails."""
         if not shutil.which(command[0]):
             raise PenstockError(f"{command[0]} is not installed; the laboratory needs it")
         with self.inside():
@@ -84,11 +83,11 @@ class Namespace(Place):
         return done.stdout
 
     def start(self, *command: str) -> "subprocess.Popen[str]":
-        """A program in the background, ended with the namespace."""
+        """A program in the background, in a process group of its own, ended with the namespace."""
         if not shutil.which(command[0]):
             raise PenstockError(f"{command[0]} is not installed; the laboratory needs it")
         with self.inside():
-            program = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+            program = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, process_group=0)
         self.programs.append(program)
         return program
 
@@ -100,14 +99,14 @@ class Namespace(Place):
     @contextlib.contextmanager
     def tap(
         self, address: str, *, name: str = "tap0", headers: bool = True, queue_frames: int = 10_000, mtu: int = 1500
-    ) -> Iterator[Port]:
+    ) -> Iterator[PortHandle]:
         """A TAP with this address, up; the port is our end of it."""
         with contextlib.ExitStack() as stack:
             with self.inside():
                 port = stack.enter_context(open_port("tap", name=name, headers=headers))
             self.run("ip", "link", "set", name, "mtu", str(mtu), "txqueuelen", str(queue_frames), "gso_max_size", "60000", "up")
             self.run("ip", "address", "add", address, "dev", name)
-            port.losses = lambda: edge.device_losses(name, self)["tx_dropped"]
+            port.losses = lambda: device_losses(name, self)["tx_dropped"]
             yield port
 
     def without_offloads(self, device: str) -> None:
@@ -150,7 +149,7 @@ class DutyCycle:
 
 @contextlib.contextmanager
 def veth(left: Namespace, right: Namespace, addresses: tuple[str, str] | None = None) -> Iterator[tuple[str, str]]:
-    """A plain pair of interfaces between two namespaces: what everything is compared with."""
+    """A veth pair between two namespaces: the baseline of measurements."""
     left.run("ip", "link", "add", "veth0", "type", "veth", "peer", "name", "veth0", "netns", f"/proc/{os.getpid()}/fd/{right.fd}")
     try:
         for i, side in enumerate((left, right)):

@@ -1,7 +1,7 @@
 """Out of the switch: how full the UDP sockets of applications are, so that frames wait in the switch instead of being lost.
 
-The kernel drops what comes to a socket whose buffer is full, and tells nobody.  A look asks for all UDP sockets of a network
-namespace at once (NETLINK_SOCK_DIAG); the kernel's numbers are of memory, so a small frame counts much more than its bytes.
+The kernel drops what comes to a socket whose buffer is full, and reports it to nobody.  A poll asks for all UDP sockets of a
+network namespace at once (NETLINK_SOCK_DIAG); the numbers are of memory, so a small frame counts much more than its bytes.
 """
 
 import socket
@@ -22,7 +22,7 @@ Address = tuple[str, int]
 
 
 class Socket(NamedTuple):
-    """What the kernel says of a UDP socket."""
+    """The kernel's counters of a UDP socket."""
 
     address: str  # "0.0.0.0" and "::" take frames for all addresses
     port: int
@@ -55,7 +55,7 @@ def _answers(diag: Netlink, request: bytes) -> list[tuple[int, bytes]]:
     try:
         return diag.ask(BY_FAMILY, request, DUMP)
     except FileNotFoundError:
-        raise PenstockError("this kernel does not tell of UDP sockets (CONFIG_INET_UDP_DIAG); modprobe udp_diag") from None
+        raise PenstockError("this kernel does not report UDP sockets (CONFIG_INET_UDP_DIAG); modprobe udp_diag") from None
 
 
 class SocketProbe:

@@ -1,4 +1,4 @@
-"""Numbers of the data plane, by hand: `python -m penstock.vswitch.bench.bench`. One core; the applications are not counted.
+"""Throughput of the data plane: `python -m penstock.vswitch.bench.bench`. One core; the applications' time is not counted.
 
 Doorbells against polling uses one frame per queue that has any, chosen by Zipf's law, as in figure 16 of the Backdraft paper.
 """

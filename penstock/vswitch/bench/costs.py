@@ -1,4 +1,4 @@
-"""What the switch's work costs: measured once by hand, and then the price list of the virtual clock.
+"""What each piece of the switch's work costs (ns), as measured once: the prices of the virtual clock.
 
 `python -m penstock.vswitch.bench.costs` measures it again on the machine at hand.
 """

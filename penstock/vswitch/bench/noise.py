@@ -1,4 +1,4 @@
-"""Whether the machine was quiet while something was measured: numbers of a busy machine are refused, not reported.
+"""Whether the machine was quiet during a measurement; a disturbed one raises MachineBusy and reports nothing.
 
     with Watch() as watch:
         work()
@@ -85,7 +85,7 @@ def involuntary() -> int:
 
 
 class Watch:
-    """Looks at the machine at its begin and its end; `seen` is what lay between."""
+    """Samples the machine at its start and its end; `seen` is the difference."""
 
     seen: Seen
 
@@ -112,7 +112,7 @@ def look_first(what: str) -> None:
 
 
 def drive(
-    switch: Any, world: Any, warm_s: float, s: float, cpus: Sequence[int] | None = None, careful: bool = True
+    switch: Any, harness: Any, warm_s: float, s: float, cpus: Sequence[int] | None = None, careful: bool = True
 ) -> dict[str, float]:
     """Run a switch and its applications in real time on a processor each; returns what disturbed them.
 
@@ -128,12 +128,12 @@ def drive(
     switch.start([] if first is None else [first])
     try:
         os.sched_setaffinity(0, {second})
-        world.drive(warm_s)
-        world.reset()
+        harness.drive(warm_s)
+        harness.reset()
         os.sched_setaffinity(0, allowed)
         with Watch() as watch:
             os.sched_setaffinity(0, {second})
-            world.drive(s)
+            harness.drive(s)
             os.sched_setaffinity(0, allowed)
     finally:
         os.sched_setaffinity(0, allowed)

@@ -1,11 +1,11 @@
-"""What the figures with two real switches share: two servers and the network between them, under one virtual clock.
+"""Two servers, each with a switch and applications, and the network between them, under one virtual clock.
 
-Each server has a switch with applications, as in `_switch`, and a port that leads over the network to the other one: two links
+Each server has a switch with applications, as in `rig`, and a port that leads over the network to the other one: two links
 and a physical switch between them. A server does not read its link while all 2048 buffers behind it are taken; frames then wait
 in the physical switch. That one is lossless, so that its own buffer fills and the sending server finds no room, or it drops.
 Where hardware would send PFC frames the reader, or the writer, tries again after 100 us: the frames counted here last as long.
 
-With `overlay` the two switches talk to each other: grants and Overlay Pause Frames. What frames cost a switch is in `_switch`;
+With `overlay` the two switches talk to each other: grants and Overlay Pause Frames. What frames cost a switch is in `rig`;
 between a port's memory and the link they cost nothing. The clock of the network goes in steps of a microsecond.
 """
 
@@ -16,7 +16,7 @@ from penstock.vswitch.attach.devices import Device
 from penstock.vswitch.attach.open import open_link
 from penstock.vswitch.bench.rig import Bench, head
 from penstock.vswitch.dataplane.driver import attach_device
-from penstock.vswitch.ports.base import Clock, Port
+from penstock.vswitch.ports.base import Clock, PortHandle
 
 STEP_NS = 1000
 FIRST_FAR = 100  # the address of the first application there
@@ -33,8 +33,8 @@ class Network:
     clock: Clock
     buffer: str = "1MiB"
     drops: int = 0
-    servers: list[Port] = field(default_factory=list)
-    inner: list[Port] = field(default_factory=list)
+    servers: list[PortHandle] = field(default_factory=list)
+    inner: list[PortHandle] = field(default_factory=list)
     held: list[bytes | None] = field(default_factory=lambda: [None, None])
 
     def __post_init__(self) -> None:
@@ -64,11 +64,11 @@ class Servers:
         self.network = Network(rate, lossless, self.clock)
         self.near, self.far = Bench(settings), Bench(settings, FIRST_FAR)
         self.benches = (self.near, self.far)
-        self.clock.ns = int(self.near.world.now)
+        self.clock.ns = int(self.near.harness.now)
         self.before: Counts = {}
 
     def connect(self) -> None:
-        """Let each switch know the other's applications; to be called when all are there."""
+        """Tell each switch the addresses of the other's applications; call it when all applications exist."""
         for bench, other, port in zip(self.benches, reversed(self.benches), self.network.servers):
             known = [other.address(number) for number in range(len(other.regions))]
             attach_device(bench.switch, "network", Device(port, window=WINDOW if self.overlay else 0), known)
@@ -76,30 +76,30 @@ class Servers:
     def udp(self, source: int, target: int, port: int, length: int, **options: Any) -> None:
         """A stream from an application of the near server to one of the far server."""
         start = head(self.near.address(source), self.far.address(target), port, length)
-        self.near.world.stream(source, start, length=length, seed=port, **options)
+        self.near.harness.stream(source, start, length=length, seed=port, **options)
 
     def run(self, ms: float) -> None:
-        """So much virtual time."""
+        """Run for so many ms of virtual time."""
         for _ in range(round(1e6 * ms / STEP_NS)):
             self.network.forward()
             for bench in self.benches:
-                bench.world.run(STEP_NS)
+                bench.harness.run(STEP_NS)
             self.clock.ns += STEP_NS
 
     def reset(self) -> None:
-        """Results count from now on."""
+        """Count results from now on."""
         for bench in self.benches:
-            bench.world.reset()
+            bench.harness.reset()
         self.before = self.totals()
 
     def totals(self) -> Counts:
         """Everything counted since the beginning."""
         near, far = (bench.switch.ports()[-1]["device"] for bench in self.benches)
-        spoken = far.get("overlay", {})
+        overlay = far.get("overlay", {})
         return {
             "server frames": far["waits_for_buffer"],
             "network frames": near["no_room"],
-            "overlay pauses": spoken.get("pauses_sent", 0),
+            "overlay pauses": overlay.get("pauses_sent", 0),
             "drops in the network": self.network.drops,
             "drops at switches": sum(bench.drops() for bench in self.benches),
             "sent": near["frames_out"],

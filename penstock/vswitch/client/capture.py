@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from penstock.errors import SpecError
-from penstock.vswitch.daemon import protocol as messages
+from penstock.vswitch.daemon import protocol
 
 SHARED_BYTES = 4096  # before the ring: written, read and missed, 64 bytes apart
 PROTOCOLS = {6: "TCP", 17: "UDP"}
@@ -111,7 +111,7 @@ def line(seen: Seen) -> str:
 
 
 class Ring:
-    """Shared memory that a worker fills; what it says of it is checked all the same."""
+    """Shared memory that a worker fills; its positions are checked, as if the worker could not be trusted."""
 
     def __init__(self, fd: int) -> None:
         self.map = mmap.mmap(fd, os.fstat(fd).st_size)
@@ -124,7 +124,7 @@ class Ring:
         written = self.words[0]
         count = written - self.read
         if not 0 <= count <= self.size:
-            raise SpecError("the capture's memory makes no sense; is the switch of another version?")
+            raise SpecError("the capture's memory has impossible positions; is the switch of another version?")
         at = self.read % self.size
         first = min(count, self.size - at)
         data = self.map[SHARED_BYTES + at : SHARED_BYTES + at + first] + self.map[SHARED_BYTES : SHARED_BYTES + count - first]
@@ -153,21 +153,21 @@ def capture(
     tell: Callable[[Seen], None] | None = None,
     over: threading.Event | None = None,
 ) -> dict[str, Any]:
-    """Write down what passes ports (none named: all) until the time, the count or the switch is over, or `over` is set.
+    """Write the frames that pass ports (none named: all) to a file, for so many seconds or frames, or until `over` is set.
 
     With `drops` only frames that are dropped, their reasons as comments; `tell` is called with each frame. The answer says
     how many frames there were and how many were missed, because this process was too slow.
     """
-    path, over, seen = path or messages.default_socket(), over or threading.Event(), 0
+    path, over, seen = path or protocol.default_socket(), over or threading.Event(), 0
     with contextlib.ExitStack() as stack:
         out = _open(file, stack)
         connection = stack.enter_context(socket.socket(socket.AF_UNIX))
         connection.settimeout(15)
         wish = {"capture": list(ports), "drops": drops, "snap": snap, "memory": memory}
-        answer, fds = messages.converse(connection, path, wish)
+        answer, fds = protocol.converse(connection, path, wish)
         ring = Ring(fds[0])
         stack.callback(ring.close)
-        messages.close(fds)
+        protocol.close(fds)
         start = beginning(answer["ports"])
         out.write(start)
         end = None if seconds is None else time.monotonic() + seconds
@@ -184,8 +184,8 @@ def capture(
                 break
             if over.is_set() or (end is not None and time.monotonic() >= end):
                 with contextlib.suppress(OSError):
-                    messages.send(connection, {"enough": True})
-                    messages.receive(connection)
+                    protocol.send(connection, {"enough": True})
+                    protocol.receive(connection)
                 ending = True  # what was written until the worker stopped
             elif not data:
                 out.flush()

@@ -16,7 +16,7 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from penstock.vswitch.daemon import protocol as messages
+from penstock.vswitch.daemon import protocol
 from penstock.vswitch.memory.region import Region
 
 AT_ONCE = 256  # frames that send_all hands over in one call: each call copies and checks what it is given
@@ -24,12 +24,12 @@ AT_ONCE = 256  # frames that send_all hands over in one call: each call copies a
 
 def connect(name: str, path: str | None = None, **shape: int) -> "Port":
     """Attach to a port of a running switch; `shape` as of `Region.create`: rings, queues, bells, buffers, buffer_bytes."""
-    path = path or messages.default_socket()
+    path = path or protocol.default_socket()
     region = Region.create(**shape)
     connection = socket.socket(socket.AF_UNIX)
     connection.settimeout(15)
     try:
-        answer, fds = messages.converse(connection, path, {"attach": name, "shape": region.shape}, (region.fd,))
+        answer, fds = protocol.converse(connection, path, {"attach": name, "shape": region.shape}, (region.fd,))
     except BaseException:
         connection.close()
         raise
@@ -44,8 +44,8 @@ class Port:
         region.doorbells = answer["doorbells"]
         self.bell = fds[0]
         region.wakes = self.bell
-        self.news = socket.socket(fileno=fds[1])
-        self.news.setblocking(False)
+        self.wakeups = socket.socket(fileno=fds[1])
+        self.wakeups.setblocking(False)
 
     def __enter__(self) -> "Port":
         return self
@@ -59,12 +59,12 @@ class Port:
             self.region.wakes = -1
             os.close(self.bell)
             self.bell = -1
-            self.news.close()
+            self.wakeups.close()
             self.connection.close()
 
     def fileno(self) -> int:
         """Readable when the switch has rung after `sleep()` said True."""
-        return self.news.fileno()
+        return self.wakeups.fileno()
 
     @property
     def gone(self) -> bool:
@@ -106,7 +106,7 @@ class Port:
             if left <= 0:
                 break
             if self.sleep():
-                ready, _, _ = select.select([self.news, self.connection], [], [], left)
+                ready, _, _ = select.select([self.wakeups, self.connection], [], [], left)
                 self.clear()
                 if self.connection in ready:
                     return list(self.region.receive(most))
@@ -120,12 +120,12 @@ class Port:
                 break
             if self.sleep():
                 woken = asyncio.Event()
-                for fd in (self.news, self.connection):
+                for fd in (self.wakeups, self.connection):
                     loop.add_reader(fd, woken.set)
                 try:
                     await woken.wait()
                 finally:
-                    for fd in (self.news, self.connection):
+                    for fd in (self.wakeups, self.connection):
                         loop.remove_reader(fd)
                     self.clear()
         return list(found)
@@ -135,9 +135,9 @@ class Port:
         return bool(self.region.sleep())
 
     def clear(self) -> None:
-        """Forget that we were woken."""
+        """Clear the wake-up, so that `fileno()` is not readable until the next."""
         try:
-            while self.news.recv(4096):
+            while self.wakeups.recv(4096):
                 pass
         except BlockingIOError:
             pass

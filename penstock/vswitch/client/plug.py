@@ -7,40 +7,40 @@ from typing import Any
 from penstock.vswitch.attach import devices
 from penstock.vswitch.attach.allowance import Allowance
 from penstock.vswitch.attach.open import open_port
-from penstock.vswitch.daemon import protocol as messages
+from penstock.vswitch.daemon import protocol
 from penstock.vswitch.linux import netns
 
 
 class Plug:
     """`with Plug("a"): ...`: a TAP in this thread's namespace is port a of a running switch.
 
-    What the kernel might lose at the device is looked after here, unless `guard` is false: senders that are too fast for the
-    switch wait in their sockets, frames for sockets that are full wait in the switch.
+    An Edge of this process keeps the kernel from losing frames at the device, unless `guard` is false: senders that are too fast
+    for the switch wait in their sockets, frames for full sockets wait in the switch.
     """
 
     def __init__(
         self, port: str, tap: str = "tap0", prefix: int = 24, path: str | None = None, headers: bool = True, guard: bool = True
     ) -> None:
-        self.name, self.path = port, path or messages.default_socket()
+        self.name, self.path = port, path or protocol.default_socket()
         self.device = devices.Device(open_port("tap", name=tap, headers=headers), netns.here())
         self.connection = socket.socket(socket.AF_UNIX)
         self.connection.settimeout(15)
         try:
             self.device.table = Allowance() if guard else None
             fds = (self.device.port.fd, self.device.table.fd) if self.device.table else (self.device.port.fd,)
-            answer, came = messages.converse(self.connection, self.path, {"plug": port}, fds)
-            messages.close(came)
+            answer, came = protocol.converse(self.connection, self.path, {"plug": port}, fds)
+            protocol.close(came)
             self.addresses: list[str] = answer["addresses"]
             devices.set_up(tap, self.addresses if prefix else [], prefix, answer["others"])
             self.device.count_losses()
             if guard:
-                self.device.guard(self._flows, messages.ask(self.path, {"show": "settings"})["settings"])
+                self.device.guard(self._flows, protocol.ask(self.path, {"show": "settings"})["settings"])
         except BaseException:
             self.close()
             raise
 
     def _flows(self) -> list[dict[str, Any]]:
-        return list(messages.ask(self.path, {"show": "held", "port": self.name})["held"])
+        return list(protocol.ask(self.path, {"show": "held", "port": self.name})["held"])
 
     @property
     def gone(self) -> bool:
@@ -48,7 +48,7 @@ class Plug:
         return bool(select.select([self.connection], [], [], 0)[0])
 
     def losses(self) -> dict[str, int]:
-        """What the kernel has lost behind the switch's back: at the device, and at sockets since it was plugged in."""
+        """Frames that the kernel has lost: at the device and its classes, and at sockets since it was plugged in."""
         lost = {"device": self.device.port.kernel_lost() or 0}
         if self.device.edge:
             counters = self.device.edge.counters()

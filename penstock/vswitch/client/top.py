@@ -12,7 +12,7 @@ from typing import Any
 
 from penstock.errors import SpecError
 from penstock.palette import BLUE, DASHES, GREEN, ORANGE, OTHERS, PAGE, PURPLE, RC, RED, SKY
-from penstock.vswitch.daemon import protocol as messages
+from penstock.vswitch.daemon import protocol
 
 SHOWN = 8  # flows in a table or picture: those with the longest queues
 MOST = 64  # flows that are asked for
@@ -74,8 +74,8 @@ def name_of(row: dict[str, Any]) -> str:
 def look(path: str, began: float) -> Sample:
     """Ask the switch."""
     at = time.monotonic() - began
-    ports = messages.ask(path, {"show": "ports"})["ports"]
-    flows = messages.ask(path, {"show": "flows", "most": MOST})["flows"]
+    ports = protocol.ask(path, {"show": "ports"})["ports"]
+    flows = protocol.ask(path, {"show": "flows", "most": MOST})["flows"]
     return Sample(at, {row["port"]: row for row in ports}, {name_of(row): row for row in flows})
 
 
@@ -83,7 +83,7 @@ def watch(
     path: str | None = None, interval: float = 1.0, seconds: float | None = None, tell: Callable[[History], None] | None = None
 ) -> History:
     """Sample a switch until the time is over, Ctrl-C or the end of the switch; `tell` is called after each sample."""
-    path, began = path or messages.default_socket(), time.monotonic()
+    path, began = path or protocol.default_socket(), time.monotonic()
     history = History([look(path, began)])
     try:
         while seconds is None or time.monotonic() - began < seconds:

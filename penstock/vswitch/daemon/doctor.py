@@ -1,4 +1,4 @@
-"""What this machine permits: each ability is tried, and left as it was."""
+"""What this machine permits: each ability is tried, and undone again."""
 
 import contextlib
 import ctypes
@@ -46,7 +46,7 @@ def _try(attempt: Callable[[], str | None]) -> tuple[bool, str]:
 def _tap() -> None:
     from penstock.vswitch.ports.tap import open_tap
 
-    with _somewhere_else(), open_tap("doctor0", True):
+    with _scratch_namespace(), open_tap("doctor0", True):
         pass
 
 
@@ -57,7 +57,7 @@ def _packet() -> None:
 def _xdp() -> None:
     from penstock.vswitch.ports.xdp import open_xdp
 
-    with _somewhere_else() as there:
+    with _scratch_namespace() as there:
         if not there:
             raise PenstockError("it is tried on `lo` of a fresh network namespace only, which is not permitted")
         there.run("ip", "link", "set", "lo", "mtu", "1500")
@@ -66,7 +66,7 @@ def _xdp() -> None:
 
 
 @contextlib.contextmanager
-def _somewhere_else():  # type: ignore[no-untyped-def]
+def _scratch_namespace():  # type: ignore[no-untyped-def]
     """Inside a fresh network namespace where that is allowed; else here."""
     from penstock.vswitch.attach.lab import Namespace
 
@@ -119,7 +119,7 @@ def _pidfd() -> None:
     os.close(os.pidfd_open(os.getpid()))
 
 
-def _quiet() -> str:
+def _load() -> str:
     load, cores = os.getloadavg()[0], len(os.sched_getaffinity(0))
     if load >= cores / 2:
         raise PenstockError(f"load average {load:.1f} on {cores} cores; measure times on a quiet machine")
@@ -132,18 +132,10 @@ def _udp_segments() -> None:
         sock.setsockopt(17, 104, 1)  # UDP_GRO
 
 
-def _tbf() -> None:
-    from penstock.vswitch.attach.edge import RateFeedback
-    from penstock.vswitch.attach.lab import Namespace
-
-    with Namespace("doctor") as there, RateFeedback("lo", there, rate="1Gbps"):
-        pass
-
-
 def _flow_rates() -> None:
     from penstock.vswitch.linux.htb import FiveTuple, Htb
 
-    with _somewhere_else() as there:
+    with _scratch_namespace() as there:
         if not there:
             raise PenstockError("it is tried on `lo` of a fresh network namespace only, which is not permitted")
         with Htb("lo", there) as htb:
@@ -222,13 +214,12 @@ def doctor() -> list[Ability]:
         ("namespaces", _namespace, "the laboratory"),
         ("user namespaces", _user_namespace, "a laboratory without root"),
         ("udp segments", _udp_segments, "a fast overlay"),
-        ("tbf", _tbf, "rate feedback to unmodified applications"),
         ("flow rates", _flow_rates, "rates of single flows of unmodified applications (HTB, u32)"),
         ("udp sockets", _udp_sockets, "slow unmodified receivers of UDP (udp_diag)"),
         ("real-time priority", _realtime, "workers that are not interrupted"),
         ("ip", _program("ip", "iproute2"), "the laboratory"),
         ("cores", _cores, "pinned workers"),
-        ("quiet", _quiet, "measurements"),
+        ("quiet", _load, "measurements"),
     ]
     needed = [Ability(name, *_try(attempt), serves, True) for name, attempt, serves in basic]
     return needed + [Ability(name, *_try(attempt), serves) for name, attempt, serves in checks]

@@ -1,25 +1,25 @@
 """All numbers of a switch as OpenMetrics text, and the page that serves it.
 
 The text is made here: the format is small, and a client library would keep the numbers a second time. Cardinality is bounded:
-of flows, pauses and queues with drops the greatest are shown one by one, of the others the sum.
+of flows, pauses and queues with drops the largest are listed, of the others the sum.
 """
 
-import contextlib
 import http.server
-import ipaddress
 import socket
 import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from penstock.errors import PenstockError, SpecError
+from penstock.vswitch.daemon.config import parse_address
+from penstock.vswitch.dataplane.switch import REASON_NAMES
 
 MOST = 50  # flows, pauses, and queues per port that are shown one by one
 CONTENT_TYPE = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 PREFIX = "penstock_vswitch_"
 LABELS = ("source", "source_port", "target", "target_port", "protocol", "from", "to", "queue")
 STATES = ("absent", "up", "nonsense")
-# What only grows, as long as a port, a flow or the switch is there; other numbers are gauges.
+# Numbers that only grow while a port, a flow or the switch exists; others are gauges.
 COUNTERS = {
     "received_frames",
     "received_bytes",
@@ -72,7 +72,7 @@ HELP = {
     "port_sent_bytes": "Their bytes.",
     "port_pauses": "How often transmit queues of a port, or all of it, had to wait for a receiver.",
     "port_paused": "For how long, added up over queues.",
-    "port_nonsense": "Words of an application that made no sense.",
+    "port_nonsense": "Words of an application that broke the protocol.",
     "port_flows": "Flows to a port.",
     "flow_waiting_bytes": "Put into the receive queue of a flow and not yet taken by its application.",
     "flow_longest_bytes": "The most that ever waited.",
@@ -84,7 +84,7 @@ HELP = {
 
 
 class Page:
-    """Families in the order in which they are first spoken of."""
+    """Metric families, in the order in which they were first added."""
 
     def __init__(self) -> None:
         self.families: dict[str, tuple[str, str, str, list[str]]] = {}
@@ -173,8 +173,6 @@ def _numbers(out: Page, prefix: str, row: Mapping[str, Any], labels: Mapping[str
 
 
 def _port(out: Page, row: Mapping[str, Any], most: int) -> None:
-    from penstock.vswitch.dataplane.switch import REASON_NAMES
-
     label = {"port": row["port"]}
     texts = {
         key: ",".join(map(str, value)) if isinstance(value, list) else value
@@ -233,7 +231,7 @@ def _pauses(out: Page, rows: list[dict[str, Any]], ports: list[str], most: int) 
 
 
 def snapshot(switch: Any, most: int = MOST) -> dict[str, Any]:
-    """All that the page shows, of one moment; for the worker's thread."""
+    """All numbers of the page at one moment; to be run by `Switch.call`."""
     flows, others = switch.longest_flows(most)
     return {
         "settings": switch.settings,
@@ -245,16 +243,6 @@ def snapshot(switch: Any, most: int = MOST) -> dict[str, Any]:
         "captures": [each.row() for each in switch.captures],
         "totals": {port: dict(row) for port, row in switch.totals.items()},
     }
-
-
-def parse_address(text: Any) -> tuple[str, int]:
-    """ "127.0.0.1:9464" or "[::1]:9464"."""
-    host, colon, port = text.rpartition(":") if isinstance(text, str) else ("", "", "")
-    with contextlib.suppress(ValueError):
-        address = ipaddress.ip_address(host.removeprefix("[").removesuffix("]"))
-        if colon and port.isdigit() and int(port) < 65536 and (address.version == 6) == host.startswith("["):
-            return str(address), int(port)
-    raise SpecError(f'switch.metrics = {text!r}: must be an address and a port, such as "127.0.0.1:9464" or "[::1]:9464"')
 
 
 class Server:
@@ -293,7 +281,7 @@ class Server:
             address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
 
             def handle_error(self, request: Any, client_address: Any) -> None:
-                pass  # one who hangs up in the middle
+                pass  # a client that closed the connection early
 
         try:
             self.listener = Listener((host, port), Handler)

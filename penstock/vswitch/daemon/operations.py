@@ -1,46 +1,41 @@
-"""What the operators of a switch ask its process for, beside showing and setting: captures, draining, going down."""
+"""Requests of operators to a running switch: captures, changes, draining; and what is reported of frames that are left."""
 
 import contextlib
 import socket
 import time
 from typing import TYPE_CHECKING, Any
 
-from penstock.errors import SpecError, nearest
-from penstock.vswitch.attach import devices
-from penstock.vswitch.client.tables import size
-from penstock.vswitch.daemon import protocol as messages
+from penstock.errors import SpecError
+from penstock.units import format_size
+from penstock.vswitch.daemon import protocol
+from penstock.vswitch.daemon.config import (
+    CHANGEABLE_PORT_KEYS,
+    validate_capture,
+    validate_change,
+    validate_most,
+    validate_reload,
+    validate_seconds,
+)
 from penstock.vswitch.dataplane.mirror import Capture
-from penstock.vswitch.dataplane.switch import DEFAULTS, REASON_NAMES, WHILE_RUNNING, address_words
-from penstock.vswitch.dataplane.switch import checked as checked_settings
+from penstock.vswitch.dataplane.switch import REASON_NAMES
 
 if TYPE_CHECKING:
     from penstock.vswitch.daemon.server import Daemon
 
 LEFT = ("port", "waiting_frames", "waiting_bytes", "waiting_by_queue", "not_taken_frames", "not_taken_bytes")
-PORT_KEYS = ("addresses", "uid", "memory", "guarded")  # that can be changed while running
-MOST_NAMED = 6
-CAPTURE_KEYS = ("capture", "drops", "snap", "memory")
+MOST_NAMED = 6  # queues of a port in a line
 
 
 def capture(daemon: "Daemon", connection: socket.socket, message: dict[str, Any]) -> None:
-    """Write frames into memory that goes to the one who asks, until that one hangs up or says that it is enough."""
-    ports = message["capture"]
-    if not isinstance(ports, list) or not all(isinstance(name, str) for name in ports):
-        raise SpecError(f"capture: {ports!r}: must be a list of ports; none: all of them")
-    for name in ports:
-        if name not in daemon.ports:
-            raise SpecError(f"port {name!r}: the switch has none of that name{nearest(name, daemon.ports)}")
-    for key in message:
-        if key not in CAPTURE_KEYS:
-            raise SpecError(f"capture.{key}: unknown key{nearest(key, CAPTURE_KEYS)}")
-    names = list(dict.fromkeys(ports)) or list(daemon.ports)
+    """Copy frames into memory shared with the one who asks, until that one closes the connection or sends a message."""
+    names = validate_capture(message, daemon.ports)
     clock = time.time_ns() - time.monotonic_ns()
     settings = {"most": message.get("snap", 65536), "memory": message.get("memory", 1 << 24)}
     mirror = Capture(names, REASON_NAMES, clock, bool(message.get("drops")), **settings)
     try:
         daemon.switch.call(lambda: daemon.switch.start_capture(mirror))
         try:
-            messages.send(connection, {"ports": names}, (mirror.fd,))
+            protocol.send(connection, {"ports": names}, (mirror.fd,))
             while not daemon.over.is_set():
                 with contextlib.suppress(TimeoutError):
                     connection.settimeout(0.2)
@@ -48,60 +43,22 @@ def capture(daemon: "Daemon", connection: socket.socket, message: dict[str, Any]
                     break
         finally:
             row = daemon.switch.call(lambda: daemon.switch.end_capture(mirror))
-        messages.send(connection, row)
+        protocol.send(connection, row)
     finally:
         mirror.close()
 
 
 def change(daemon: "Daemon", changes: dict[str, Any]) -> dict[str, Any]:
-    """Settings (`th_over`) and keys of ports (`port.NAME.addresses`), all of them or none."""
-    settings, tables = {}, {name: dict(port) for name, port in daemon.ports.items()}
-    for key, value in changes.items():
-        if not key.startswith("port."):
-            settings[key] = value
-            continue
-        name, _, what = key.removeprefix("port.").rpartition(".")
-        if name not in tables:
-            raise SpecError(f"{key}: the switch has no port {name!r}{nearest(name, tables)}")
-        if what not in PORT_KEYS:
-            raise SpecError(f"{key}: cannot be set while running{nearest(what, PORT_KEYS)}; known: {', '.join(PORT_KEYS)}")
-        tables[name][what] = value
-    return _apply(daemon, settings, tables)
+    """Change settings (`th_over`) and keys of ports (`port.NAME.addresses`), all of them or none."""
+    return _apply(daemon, *validate_change(changes, daemon.ports))
 
 
 def reload(daemon: "Daemon", content: dict[str, Any]) -> dict[str, Any]:
-    """Become what a specification says: thresholds, ports that are new, changed or gone; nothing that takes a new start."""
-    from penstock.vswitch.daemon.server import checked
-
-    given, tables, _, _ = checked(content)
-    for key, value in daemon.fixed.items():
-        if content.get("switch", {}).get(key) != value:
-            raise SpecError(f"switch.{key}: cannot be changed while running; it takes a new start")
-    settings = checked_settings(given)
-    now = daemon.switch.settings
-    for key in settings:
-        if settings[key] != now[key] and key not in WHILE_RUNNING:
-            raise SpecError(f"switch.{key}: cannot be changed while running; it takes a new start")
-    changes = {key: given.get(key, DEFAULTS[key]) for key in settings if settings[key] != now[key]}
-    return _apply(daemon, changes, tables)
+    """Become what a specification says: settings, and ports that are new, changed or gone; all of it or nothing."""
+    return _apply(daemon, *validate_reload(content, daemon.fixed, daemon.switch.settings, daemon.ports))
 
 
-def _apply(daemon: "Daemon", settings: dict[str, Any], tables: dict[str, dict[str, Any]]) -> dict[str, Any]:
-    from penstock.vswitch.daemon.server import checked_port
-
-    ports = {name: checked_port(table, f"port.{name}") for name, table in tables.items()}
-    owners: dict[tuple[int, int], str] = {}
-    for name, port in ports.items():
-        for address in port["addresses"]:
-            if (owner := owners.setdefault(address_words(address), name)) != name:
-                raise SpecError(f"port.{name}.addresses: {address} is port {owner!r}'s; change both at once, or take another one")
-        if len(set(map(address_words, port["addresses"]))) < len(port["addresses"]):
-            raise SpecError(f"port.{name}.addresses: one of them stands there twice; leave one out")
-
-    for name in ports.keys() | daemon.ports.keys():
-        if devices.checked(daemon.ports.get(name, {}), name) != devices.checked(ports.get(name, {}), name):
-            raise SpecError(f"port {name!r}: a device cannot come, go or change while running; it takes a new start, or `plug`")
-
+def _apply(daemon: "Daemon", settings: dict[str, Any], ports: dict[str, dict[str, Any]]) -> dict[str, Any]:
     def act() -> dict[str, Any]:
         for name in list(daemon.attached):
             if name not in ports:
@@ -117,25 +74,21 @@ def _apply(daemon: "Daemon", settings: dict[str, Any], tables: dict[str, dict[st
         return found
 
     found = daemon.switch.call(act)
-    return {"settings": found, "ports": {name: {key: ports[name][key] for key in PORT_KEYS} for name in ports}}
+    return {"settings": found, "ports": {name: {key: ports[name][key] for key in CHANGEABLE_PORT_KEYS} for name in ports}}
 
 
 def flows(switch: Any, most: Any = None) -> dict[str, Any]:
     """All flows, which takes the worker long if there are many; or those for which most waits, and the sum of the others."""
     if most is None:
         return {"flows": switch.flows()}
-    if isinstance(most, bool) or not isinstance(most, int) or not 0 <= most <= 1 << 20:
-        raise SpecError(f"show.most = {most!r}: must be a whole number from 0 to {1 << 20}")
-    rows, others = switch.longest_flows(most)
+    rows, others = switch.longest_flows(validate_most(most))
     return {"flows": rows, "others": others}
 
 
 def drain(daemon: "Daemon", seconds: Any = 10) -> dict[str, Any]:
-    """Admit nobody any more and wait until the switch has taken all that was sent; and say what receivers have not taken."""
-    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not 0 <= seconds <= 3600:
-        raise SpecError(f"drain: {seconds!r} seconds: must be a number from 0 to 3600")
+    """Attach nobody any more and wait until the switch has taken all frames that were sent; the answer says what is left."""
+    end, wait = time.monotonic() + validate_seconds(seconds), 0.005
     daemon.draining = True
-    end, wait = time.monotonic() + seconds, 0.005
 
     def look() -> tuple[list[dict[str, Any]], bool]:
         rows = daemon.switch.left()
@@ -168,7 +121,7 @@ def waiting(rows: list[dict[str, Any]]) -> list[str]:
             queues = [f"queue {number}: {q['frames']:,}" for number, q in row["waiting_by_queue"].items()]
             more = ", ..." if len(queues) > MOST_NAMED else ""
             lines.append(
-                f"port {row['port']}: {row['waiting_frames']:,} frames, {size(row['waiting_bytes'])}, not taken by the "
+                f"port {row['port']}: {row['waiting_frames']:,} frames, {format_size(row['waiting_bytes'])}, not taken by the "
                 f"switch ({', '.join(queues[:MOST_NAMED])}{more})"
             )
     return lines
@@ -177,8 +130,8 @@ def waiting(rows: list[dict[str, Any]]) -> list[str]:
 def not_taken(rows: list[dict[str, Any]]) -> list[str]:
     """Frames that are in the memory of their receivers, which have not taken them out."""
     return [
-        f"port {row['port']}: {row['not_taken_frames']:,} frames, {size(row['not_taken_bytes'])}, delivered and not yet taken by "
-        "its application"
+        f"port {row['port']}: {row['not_taken_frames']:,} frames, {format_size(row['not_taken_bytes'])}, "
+        "delivered and not yet taken by its application"
         for row in rows
         if row["not_taken_frames"]
     ]

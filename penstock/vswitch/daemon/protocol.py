@@ -1,4 +1,4 @@
-"""Between daemon and clients: a JSON object per line over a unix socket, file descriptors beside the first bytes of a line."""
+"""Messages between daemon and clients: a JSON object per line over a unix socket, descriptors with its first bytes."""
 
 import array
 import contextlib
@@ -59,13 +59,13 @@ def receive(
 
 
 def close(fds: list[int]) -> None:
-    """Close what a message brought and nobody wants."""
+    """Close descriptors that came with a message."""
     for fd in fds:
         os.close(fd)
 
 
 def ask(path: str, message: dict[str, Any], timeout: float = 15.0) -> dict[str, Any]:
-    """One question to a running switch, and its answer."""
+    """Send one request to a running switch; returns its answer."""
     with socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(timeout)
         answer, fds = converse(connection, path, message)
@@ -76,14 +76,14 @@ def ask(path: str, message: dict[str, Any], timeout: float = 15.0) -> dict[str, 
 def converse(
     connection: socket.socket, path: str, message: dict[str, Any], fds: tuple[int, ...] = ()
 ) -> tuple[dict[str, Any], list[int]]:
-    """Connect, send a message and get an answer that is no refusal, with its descriptors; or say why not."""
+    """Connect, send a message, and return the answer with its descriptors; SpecError if there is none, or it is an error."""
     end = time.monotonic() + (connection.gettimeout() or 0.0)
     try:
         while True:
             try:
                 connection.connect(path)
                 break
-            except BlockingIOError:  # others are connecting, and are admitted first
+            except BlockingIOError:  # the backlog is full
                 if time.monotonic() > end:
                     raise
                 time.sleep(0.005)
@@ -91,7 +91,7 @@ def converse(
         raise SpecError(f"{path}: no switch answers ({error.strerror}); start one: `penstock vswitch up SPEC.toml`") from None
     answer: dict[str, Any] | None = None
     came: list[int] = []
-    with contextlib.suppress(OSError):  # it goes down between two words
+    with contextlib.suppress(OSError):  # it goes down between request and answer
         send(connection, message, fds)
         answer, came = receive(connection)
     if answer is None:

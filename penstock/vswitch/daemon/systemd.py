@@ -1,4 +1,4 @@
-"""What a service manager is told: that the switch is up, how it is, that its worker is alive, that it goes."""
+"""Notifications of a service manager (sd_notify): ready, status, watchdog, stopping."""
 
 import os
 import socket
@@ -30,7 +30,7 @@ class Pulse:
         self.next = time.monotonic()
 
     def beat(self, alive: Callable[[], object]) -> None:
-        """`alive` raises RuntimeError if it is not; then the manager is not told and does what it was told to do."""
+        """Send WATCHDOG=1 if it is time, unless `alive` raises RuntimeError: then the manager restarts the switch."""
         if not self.period or time.monotonic() < self.next:
             return
         try:

@@ -1,4 +1,4 @@
-"""Classes of an interface, each with a rate (HTB), and filters that put a flow's packets into one; by netlink messages."""
+"""HTB over netlink: classes of an interface, each with a rate, and u32 filters that assign a flow to one."""
 
 import contextlib
 import errno
@@ -91,7 +91,7 @@ class Htb:
         except OSError as e:
             self.route.close()
             if e.errno == errno.ENOENT:
-                raise SpecError(f"device {self.device}: this kernel has no HTB (CONFIG_NET_SCH_HTB); use RateFeedback") from None
+                raise SpecError(f"device {self.device}: this kernel has no HTB; load sch_htb (CONFIG_NET_SCH_HTB)") from None
             raise SpecError(f"device {self.device}: {e.strerror}; rates of flows need CAP_NET_ADMIN") from None
         return self
 

@@ -1,6 +1,6 @@
-"""Questions to the kernel as messages: what its interfaces and sockets say of themselves.
+"""Netlink: requests to the kernel about its interfaces and sockets.
 
-A netlink socket belongs to the network namespace in which it was opened, whoever asks later.
+A netlink socket belongs to the network namespace in which it was opened, whichever thread uses it later.
 """
 
 import os
@@ -22,7 +22,7 @@ TX_PACKETS, TX_BYTES, TX_DROPPED = 1, 3, 7  # of struct rtnl_link_stats64
 
 
 class Netlink:
-    """One conversation; threads take turns."""
+    """One netlink socket; a lock lets threads use it in turn."""
 
     def __init__(self, protocol: int = ROUTE, place: Place | None = None) -> None:
         with inside(place):
@@ -45,8 +45,8 @@ class Netlink:
             while at + 16 <= len(answer):
                 length, kind, _, serial, _ = struct.unpack_from("=IHHII", answer, at)
                 if length < 16:
-                    raise PenstockError("netlink: an answer that makes no sense")
-                if serial == self.serial:  # else of a question that was given up
+                    raise PenstockError("netlink: a malformed answer of the kernel")
+                if serial == self.serial:  # else of a request that timed out
                     if kind == ERROR:
                         if code := -struct.unpack_from("=i", answer, at + 16)[0]:
                             raise OSError(code, os.strerror(code))

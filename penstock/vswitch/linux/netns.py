@@ -1,4 +1,4 @@
-"""Being inside of another network namespace for a while."""
+"""Network namespaces: entering one for a while, in one thread."""
 
 import contextlib
 import ctypes
@@ -26,7 +26,7 @@ def check(result: int, what: str) -> None:
 
 
 class Place:
-    """A network namespace, by a descriptor of it; none: the one where we are."""
+    """A network namespace, by its descriptor."""
 
     def __init__(self, name: str = "namespace", fd: int = -1) -> None:
         self.name = name
@@ -60,7 +60,7 @@ def here() -> Place:
 
 
 def inside(place: Place | None) -> contextlib.AbstractContextManager[None]:
-    """Inside of a place, if there is one."""
+    """Enter a namespace, if one is given."""
     return place.inside() if place else contextlib.nullcontext()
 
 

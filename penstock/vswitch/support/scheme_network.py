@@ -1,4 +1,4 @@
-"""The network that a switch with a scheme of the simulator is: a host for every port, and the switch, or several of them."""
+"""The network of a switch that runs a scheme of the simulator: a host for every port, and the switch, or several of them."""
 
 import re
 import time
@@ -7,10 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from penstock.composition import Composition, Scheme, declared, parse
-from penstock.errors import SpecError, nearest
+from penstock.composition import Scheme, declared, parse
+from penstock.errors import SpecError
+from penstock.inputs import known_keys, whole
+from penstock.sim.builder import build, compose
 from penstock.sim.config import HostConfig, Measure
-from penstock.sim.simulate import Runner
+from penstock.sim.settings import Settings
 from penstock.topology.graph import Topology, make_links
 from penstock.units import parse_size, parse_time, ps_per_byte
 from penstock.workload.flows import Flows
@@ -18,6 +20,7 @@ from penstock.workload.flows import Flows
 HEADER = 48  # of the simulator's packets; only schemes that look at payloads care
 PLACE_KEYS = ("name", "rate", "delay", "node")
 LINK_KEYS = ("between", "rate", "delay", "ends")
+MOST_NODES = 64
 SWITCH_HOOKS = {"admit", "choose_path", "choose_queue", "choose_voq", "on_control", "on_dequeue", "on_enqueue", "on_timer"}
 SENDER_HOOKS = {"on_ack", "on_finish", "on_start"}
 SENDER_VERBS = re.compile(r"\b(flow_of|hold_flow|repace|set_rate)\(")
@@ -54,16 +57,16 @@ def network(places: Sequence[Mapping[str, Any]], links: Sequence[Mapping[str, An
         raise SpecError("a switch with a scheme needs its ports from the beginning: give at least one [[port]]")
     hosts, rows, nodes = len(places), [], {0}
     for i, place in enumerate(places):
-        known(place, PLACE_KEYS, f"port {i + 1}")
-        node = number(place.get("node", 0), f"port {i + 1}.node")
+        known_keys(place, PLACE_KEYS, f"port {i + 1}.")
+        node = whole(place.get("node", 0), f"port {i + 1}.node", 0, MOST_NODES - 1)
         nodes.add(node)
         rows.append((i, hosts + node, *line(place, f"port {i + 1}")))
     for i, link in enumerate(links):
-        known(link, LINK_KEYS, f"link {i + 1}")
+        known_keys(link, LINK_KEYS, f"link {i + 1}.")
         ends = link.get("between")
         if not isinstance(ends, (list, tuple)) or len(ends) != 2:
             raise SpecError(f"link {i + 1}.between = {ends!r}: must be two nodes, such as [0, 1]")
-        a, b = (number(end, f"link {i + 1}.between") for end in ends)
+        a, b = (whole(end, f"link {i + 1}.between", 0, MOST_NODES - 1) for end in ends)
         nodes |= {a, b}
         rows.append((hosts + a, hosts + b, *line(link, f"link {i + 1}")))
     if nodes != set(range(len(nodes))):
@@ -82,18 +85,6 @@ def network(places: Sequence[Mapping[str, Any]], links: Sequence[Mapping[str, An
     )
 
 
-def known(table: Mapping[str, Any], keys: tuple[str, ...], where: str) -> None:
-    for key in table:
-        if key not in keys:
-            raise SpecError(f"{where}.{key}: unknown key{nearest(key, keys)}")
-
-
-def number(value: Any, where: str) -> int:
-    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 64:
-        raise SpecError(f"{where} = {value!r}: must be a whole number from 0 to 63")
-    return value
-
-
 def line(table: Mapping[str, Any], where: str) -> tuple[int, int]:
     """(ps per byte, ps of delay) of a line."""
     return (
@@ -107,11 +98,10 @@ def first_number() -> int:
     return time.time_ns()
 
 
-class Network(Runner):
-    """The simulator's world without flows of its own; behind each packet there is room for a frame."""
+class Network:
+    """A core without flows of its own; behind each packet, at `carried_at`, there is room for a frame."""
 
     def __init__(self, topo: Topology, scheme: Scheme, frame: int, carried: int, seed: int, trace: bool) -> None:
-        self.room = carried + frame
         columns = {
             name: np.zeros(0, dtype=kind)
             for name, kind in (
@@ -128,10 +118,8 @@ class Network(Runner):
             raise SpecError(f"switch.frame = {frame}: must be more than {HEADER}")
         measure = Measure(sample="0us", flows=False, packets=trace, pauses=trace)
         host = HostConfig(mtu=frame - HEADER, header=HEADER)
-        super().__init__(topo, flows, scheme, seed, 1, 1, False, None, measure, host, 0.0, None)
-
-    def compose(self) -> Composition:
-        made = super().compose()
-        self.carried_at = made.sizes["packet"]
-        made.sizes["packet"] += -(-self.room // 64) * 64
-        return made
+        settings = Settings(topo, flows, scheme, seed=seed, drain=False, measure=measure, host=host)
+        self.composition = compose(settings)
+        self.carried_at = self.composition.sizes["packet"]
+        self.composition.sizes["packet"] += -(-(carried + frame) // 64) * 64
+        self.sim = build(settings, self.composition)

@@ -1,4 +1,4 @@
-"""The threads of a switch's workers, and how Python gets all of them to rest between two turns, so that it may change things."""
+"""The threads of a switch's workers, and how Python stops all of them between two turns, to change what they share."""
 
 import collections
 import os
@@ -11,12 +11,12 @@ Answer = tuple[Any, BaseException | None]
 
 
 class Crew:
-    """A thread per worker.  The first runs what Python asks for, while the others rest."""
+    """A thread per worker.  The first runs the functions given to `call`, while the others rest."""
 
     def __init__(
-        self, switch: Any, count: int, cpus: Sequence[int], on_nonsense: Callable[[list[str], list[Any]], None] | None
+        self, switch: Any, count: int, cpus: Sequence[int], on_protocol_errors: Callable[[list[str], list[Any]], None] | None
     ) -> None:
-        self.switch, self.on_nonsense = switch, on_nonsense
+        self.switch, self.on_protocol_errors = switch, on_protocol_errors
         self.commands: collections.deque[tuple[Callable[[], Any], list[Answer], threading.Event]] = collections.deque()
         self.gate = threading.Condition()
         self.resting, self.halted, self.stopping = 0, False, False
@@ -38,7 +38,7 @@ class Crew:
                 self._rest(k)
 
     def _rest(self, k: int) -> None:
-        """Rest as long as the first worker wants it; or tell it that a port is to be detached."""
+        """Rest until the first worker is done; or wake it, since a port is to be detached."""
         with self.gate:
             self.switch.want(k, False)
             if not self.halted:
@@ -51,7 +51,7 @@ class Crew:
             self.resting -= 1
 
     def _lead(self) -> None:
-        """With all others at rest, detach who wrote nonsense and run what was asked for."""
+        """With all others at rest, detach applications that broke the protocol and run what `call` was given."""
         self.switch.want(0, False)
         others = range(1, len(self.threads))
         with self.gate:
@@ -62,8 +62,8 @@ class Crew:
                 pass
         try:
             names, regions = self.switch.detach_broken()
-            if names and self.on_nonsense:
-                self.on_nonsense(names, regions)
+            if names and self.on_protocol_errors:
+                self.on_protocol_errors(names, regions)
             del regions
             while self.commands:
                 function, answer, done = self.commands.popleft()

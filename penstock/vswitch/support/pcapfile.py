@@ -3,6 +3,7 @@
 import struct
 from collections.abc import Iterator
 from pathlib import Path
+from time import monotonic_ns, time_ns
 
 from penstock.errors import SpecError
 
@@ -123,7 +124,7 @@ def _pcapng(data: bytes, name: str) -> Iterator[tuple[int, bytes]]:
 
 
 def as_records(frames: list[tuple[int, bytes]]) -> bytearray:
-    """What the port replays: times from the first frame on, never backwards."""
+    """The records that the port replays: time since the first frame (ns), never decreasing, length, frame."""
     out = bytearray()
     latest = 0
     for time, frame in frames:
@@ -133,3 +134,8 @@ def as_records(frames: list[tuple[int, bytes]]) -> bytearray:
         out += struct.pack("=qq", latest, len(frame)) + frame
         out += bytes(-len(out) % 8)
     return out
+
+
+def clock_origin() -> int:
+    """Ns since 1970 when the machine's monotonic clock was 0."""
+    return time_ns() - monotonic_ns()

@@ -1,0 +1,33 @@
+"""Data of the figures on the real switch: rows of (panel, series, x, y), made case by case."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import polars as pl
+
+from penstock.experiments.backdraft import _setup as setup
+from penstock.vswitch.bench.noise import MachineBusy
+from penstock.vswitch.bench.rig import Row
+
+TRIES = 8  # of a measurement in real time, on a machine that is busy now and then
+
+
+def table(points: Sequence[Row]) -> pl.DataFrame:
+    """The rows as data.parquet has them."""
+    return pl.concat([setup.rows(panel, series, [x], [y]) for panel, series, x, y in points])
+
+
+def each(runs: Any, id: str, cases: Sequence[Any], work: Callable[..., list[Row]]) -> pl.DataFrame:
+    """The rows of every case, with progress; a measurement that was disturbed (MachineBusy) is tried up to TRIES times."""
+    found: list[Row] = []
+    for nth, case in enumerate(cases):
+        runs.report(id, nth / len(cases))
+        for left in reversed(range(TRIES)):
+            try:
+                made = work(*case)
+                break
+            except MachineBusy:
+                if not left:
+                    raise
+        found += [(panel, series, float(nth) if panel == "machine" else x, y) for panel, series, x, y in made]
+    return table(found)

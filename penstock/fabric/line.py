@@ -1,0 +1,263 @@
+"""What hosts and switches have in common at a link: transmission, the control lane, control frames, pauses, timers, drops."""
+
+import cython
+
+if not cython.compiled:
+    from penstock.fabric.queueing import alloc_frame, free_frame, free_packet, set_event, set_node_event
+    from penstock.fabric.sampling import log_pause, trace
+    from penstock.fabric.state import (
+        ACK,
+        ADDRESSED,
+        CONTROL_LANE,
+        CONTROL_SIZE,
+        EVENT_DROP,
+        EVENT_RECEIVE,
+        KEY_BITS,
+        NEVER,
+        NO_PACKET,
+        NO_QUEUE,
+        NO_SUCH_PORT,
+        NO_SUCH_QUEUE,
+        PAUSE,
+        RESUME,
+        TIMER,
+        bit,
+        command_of,
+        hash31,
+        outbox_at,
+        pick,
+        port_at,
+        queue_at,
+    )
+
+
+def fail(node, error, value):
+    """A scheme named a queue, port or path that does not exist: record the first such error; the run ends with this window."""
+    worker = node.worker
+    if not worker.error:
+        worker.error = error
+        worker.error_node = node.id
+        worker.error_value = value
+
+
+def has_queue(node, port, index):
+    """Whether a port has a queue of this index; if not, the run fails."""
+    if 0 <= index < port.queue_count:
+        return True
+    fail(node, NO_SUCH_QUEUE, index)
+    return False
+
+
+def arm(node, port):
+    """Schedule the port's next transmission for when its line is free."""
+    leaf = node.port_count + port.slot
+    port.armed = 1
+    set_event(node, leaf, port.free_at << KEY_BITS | leaf)
+
+
+def disarm(node, port):
+    """Cancel the port's next transmission."""
+    if port.armed:
+        port.armed = 0
+        set_event(node, node.port_count + port.slot, NEVER)
+
+
+def send(node, port, pkt):
+    """Transmit a packet: append it to the outbox that the peer reads in the next window."""
+    worker = node.worker
+    port.free_at = node.now + pkt.size * port.ps_per_byte
+    port.tx_bytes += pkt.size
+    port.tx_packets += 1
+    if pkt.kind == ACK:
+        port.ack_bytes += pkt.size
+    pkt.time = port.free_at + port.delay
+    pkt.next = NO_PACKET
+    outbox = outbox_at(worker, worker.parity, node.first_port + port.slot)
+    if outbox.head:
+        outbox.tail.next = pkt
+    else:
+        outbox.head = pkt
+        word = port.peer_node * worker.world.port_words + (port.peer_slot >> 6)
+        worker.arrived_ports[worker.parity][word] |= bit(port.peer_slot & 63)
+        worker.sent = 1
+    outbox.tail = pkt
+
+
+def kick(node, port):
+    """Transmit now if the line is free, else when it is."""
+    if not port.armed:
+        if node.now >= port.free_at:
+            node.ops.transmit.call(node, port)
+        else:
+            arm(node, port)
+
+
+def drop(node, port, pkt, reason):
+    """Count and free a packet; `port` is the one by which it came in or would have left, `reason` one of DROP_*."""
+    port.drops[reason] += 1
+    port.dropped_bytes += pkt.size
+    if node.worker.world.trace:
+        trace(node, port, NO_QUEUE, pkt, EVENT_DROP)
+    if pkt.kind > ACK:
+        free_frame(node.worker, pkt)
+    else:
+        free_packet(node.worker, pkt)
+
+
+def pause_queue(node, port, index, bit):
+    """Pause one queue of this node's port.  `bit` is the scheme's: a queue sends again once every scheme has resumed it."""
+    if not has_queue(node, port, index):
+        return
+    queue = queue_at(port, index)
+    queue.index = index
+    if not queue.paused:
+        if queue.length > 0:
+            port.active -= 1
+        port.pauses_received += 1
+        if node.worker.world.log_pauses:
+            log_pause(node, port, index, PAUSE)
+    queue.paused |= bit
+
+
+def resume_queue(node, port, index, bit):
+    """Undo pause_queue of the same scheme."""
+    if not has_queue(node, port, index):
+        return
+    queue = queue_at(port, index)
+    if not queue.paused & bit:
+        return
+    queue.paused &= ~bit
+    if queue.paused:
+        return
+    if node.worker.world.log_pauses:
+        log_pause(node, port, index, RESUME)
+    node.ops.wake.call(node, port, queue)
+
+
+def pause_port(node, port, bit):
+    """Pause the data lane of this node's port; `bit` as in pause_queue."""
+    if not port.paused:
+        port.paused_since = node.now
+        port.pauses_received += 1
+        if node.worker.world.log_pauses:
+            log_pause(node, port, -1, PAUSE)
+    port.paused |= bit
+
+
+def resume_port(node, port, bit):
+    """Undo pause_port of the same scheme."""
+    if not port.paused & bit:
+        return
+    port.paused &= ~bit
+    if port.paused:
+        return
+    port.paused_ps += node.now - port.paused_since
+    if node.worker.world.log_pauses:
+        log_pause(node, port, -1, RESUME)
+    kick(node, port)
+
+
+def new_frame(node, kind, command):
+    """A control frame with value and mask 0; the caller sets what its scheme declares, and pkt.size if it is above 64 B."""
+    pkt = alloc_frame(node.worker)
+    pkt.size = CONTROL_SIZE
+    pkt.payload = 0
+    pkt.kind = kind
+    pkt.lane = CONTROL_LANE
+    pkt.flags = 0
+    pkt.ecn = 0
+    pkt.queue = 0
+    pkt.number = command
+    pkt.slot = 0
+    pkt.seq = 0
+    return pkt
+
+
+def push_frame(port, pkt):
+    """Insert a control frame in the control lane: after other control frames, before ACKs, so that pauses are not delayed."""
+    before = NO_PACKET
+    current = port.control_head
+    while current and current.kind > ACK:
+        before = current
+        current = current.next
+    pkt.next = current
+    if before:
+        before.next = pkt
+    else:
+        port.control_head = pkt
+    if not current:
+        port.control_tail = pkt
+
+
+def send_frame(node, slot, pkt):
+    """Append a frame to the control lane of a port.  Never transmits at once, since hooks call it during a transmission."""
+    if slot < 0 or slot >= node.port_count:
+        fail(node, NO_SUCH_PORT, slot)
+        free_frame(node.worker, pkt)
+        return
+    port = port_at(node, slot)
+    push_frame(port, pkt)
+    node.control_frames += 1
+    node.frame_bytes += pkt.size
+    port.frame_bytes += pkt.size
+    if command_of(pkt) == PAUSE:
+        port.pauses_sent += 1
+    if not port.armed:
+        port.free_at = max(port.free_at, node.now)
+        arm(node, port)
+
+
+def send_control(node, slot, kind, command, value, mask):
+    """Send a control frame with a command, an int32 and an int64 mask; see command_of, value_of, mask_of."""
+    pkt = new_frame(node, kind, command)
+    pkt.slot = value
+    pkt.seq = mask
+    send_frame(node, slot, pkt)
+
+
+def send_to_host(node, dst, pkt):
+    """Send a control frame to a host over any number of hops; the host's on_control receives it."""
+    pkt.dst = dst
+    pkt.hash = hash31(dst, pkt.number)
+    pkt.flags = ADDRESSED
+    group = node.routes[dst]
+    if group < 0:
+        free_frame(node.worker, pkt)
+        return
+    send_frame(node, node.next_hops[group + 1 + pick(pkt.hash, node.hash_seed, node.next_hops[group])], pkt)
+
+
+def receive_control(node, slot, pkt):
+    """Pass a control frame to the on_control hook of the scheme that sent it, and free it."""
+    hook = node.ops.on_control[pkt.kind]
+    if node.worker.world.trace:
+        trace(node, port_at(node, slot), NO_QUEUE, pkt, EVENT_RECEIVE)
+    node.frame_bytes_received += pkt.size
+    if hook:
+        hook.call(hook.me, node, port_at(node, slot), pkt)
+    free_frame(node.worker, pkt)
+
+
+def set_timer(node, index, when):
+    """Set the one timer that a scheme (by its index) has at a node; NEVER cancels it."""
+    node.deadlines[index] = when
+    soonest = NEVER
+    for i in range(node.worker.world.scheme_count):
+        soonest = min(soonest, node.deadlines[i])
+    set_node_event(node, TIMER, soonest)
+
+
+def wake_by(node, index, when):
+    """Set a scheme's timer unless it expires earlier anyway."""
+    if when < node.deadlines[index]:
+        set_timer(node, index, when)
+
+
+def run_timers(node):
+    """Call on_timer of every scheme whose timer has expired, in the order in which they were named."""
+    for i in range(node.worker.world.scheme_count):
+        if node.deadlines[i] <= node.now:
+            set_timer(node, i, NEVER)
+            hook = node.ops.on_timer[i]
+            if hook:
+                hook.call(hook.me, node)

@@ -1,0 +1,258 @@
+"""What every file and column of a run directory means: the one list that frames, metadata and documentation are made from.
+
+A new column of flows.parquet is a line here, with `per_flow`, and one where the core fills it,
+`world.results.NAME[flow.number] = ...`: the array, its C declaration (written by `setup.py`), the frame, `penstock explain` and
+docs/outputs.md follow.  A column of a log is a line here and a field of its row in fabric/state.pxd.
+
+This module imports nothing of the package: `setup.py` reads it before anything is built.
+"""
+
+from typing import NamedTuple
+
+
+class Column(NamedTuple):
+    """A column of a frame.
+
+    name      with its unit as the suffix, `_ns` or `_bytes`
+    dtype     name of the polars type
+    unit      "" for a plain number or text
+    text      what it means
+    source    the field of the core's row or counter that it is a copy of; "": that of the same name, or computed
+    per_flow  the core keeps an int64 for each flow, which starts at this value; -1 means "never" and becomes null
+    """
+
+    name: str
+    dtype: str
+    unit: str
+    text: str
+    source: str = ""
+    per_flow: int | None = None
+
+    @property
+    def key(self) -> str:
+        """The name under which its values come from the core: times are in ps there."""
+        return self.name.removesuffix("_ns") + "_ps" if self.name.endswith("_ns") else self.name
+
+    @property
+    def stem(self) -> str:
+        """The name without its unit."""
+        return self.name.removesuffix("_ns").removesuffix("_bytes")
+
+
+_FRAMES: dict[str, list[Column]] = {
+    "flows": [
+        Column("flow_id", "Int64", "", "number of the flow, in the order of the workload (sorted by start)"),
+        Column("src", "Int32", "node", "host that sends"),
+        Column("dst", "Int32", "node", "host that receives"),
+        Column("bytes", "Int64", "B", "payload of the flow, without headers"),
+        Column("class", "Enum", "", "which part of the workload the flow belongs to, such as poisson or incast"),
+        Column("priority", "Int8", "", "0 is the highest of 8"),
+        Column("start_ns", "Float64", "ns", "when the flow is handed to the NIC; null: it never was"),
+        Column("finish_ns", "Float64", "ns", "when its last byte reached the receiver; null: unfinished", per_flow=-1),
+        Column("fct_ns", "Float64", "ns", "flow completion time, finish_ns - start_ns"),
+        Column(
+            "ideal_fct_ns",
+            "Float64",
+            "ns",
+            "exact completion time of this flow alone in the empty network, data headers included, headers that only this "
+            "scheme needs not",
+        ),
+        Column("slowdown", "Float64", "", "fct / ideal fct, from picoseconds; 1 for a flow that met no other"),
+        Column("retransmitted_bytes", "Int64", "B", "payload sent more than once", per_flow=0),
+        Column(
+            "paused_ns", "Float64", "ns", "time during which the sender had data of this flow and a pause held it", per_flow=0
+        ),
+        Column(
+            "acked_ns",
+            "Float64",
+            "ns",
+            "when the sender had the acknowledgement of its last byte; null: it had not when the run ended",
+            per_flow=-1,
+        ),
+        Column(
+            "sender_slowdown",
+            "Float64",
+            "",
+            "slowdown by the sender's clock: (acked_ns - start_ns) / the same for this flow alone in the empty network, "
+            "the way of its last acknowledgement included; from picoseconds",
+        ),
+    ],
+    "switches": [
+        Column("time_ns", "Float64", "ns", "time of the sample", source="time"),
+        Column("switch", "Int32", "node", "the switch", source="node"),
+        Column("buffer_bytes", "Int64", "B", "shared buffer in use"),
+        Column("max_queue_bytes", "Int64", "B", "longest egress queue of the switch at this moment"),
+        Column(
+            "active_flows",
+            "Int32",
+            "flows",
+            "flows with packets waiting at the egress port that has most of them",
+            source="flows",
+        ),
+    ],
+    "ports": [
+        Column("node", "Int32", "node", "host or switch whose egress this is"),
+        Column("port", "Int32", "", "number of the port within the node"),
+        Column("peer", "Int32", "node", "node at the other end of the link"),
+        Column("tx_bytes", "Int64", "B", "bytes sent, headers, acknowledgements and control frames included"),
+        Column("tx_packets", "Int64", "packets", "packets sent, acknowledgements and control frames included"),
+        Column("drops", "Int64", "packets", "packets lost at this egress or on its link"),
+        Column("drop_reason", "String", "", "why, with counts, as in 'buffer full: 12, link loss: 3'; null: none"),
+        Column("ecn_marks", "Int64", "packets", "packets marked here"),
+        Column("pauses_sent", "Int64", "frames", "pause frames that this node sent out of this port, to hold its peer"),
+        Column("pauses_received", "Int64", "frames", "pause frames that came in on this port, to hold this egress"),
+        Column("paused_ns", "Float64", "ns", "time during which the whole egress was held by a pause (PFC)"),
+        Column(
+            "max_queue_bytes",
+            "Int64",
+            "B",
+            "most that was stored for this port, in its queues or held back in virtual output queues",
+        ),
+        Column("utilization", "Float64", "", "time spent sending / simulated time"),
+        Column("ack_bytes", "Int64", "B", "the acknowledgements in tx_bytes"),
+        Column(
+            "control_bytes",
+            "Int64",
+            "B",
+            "the control frames in tx_bytes (pauses, credits), and those that wait to be sent",
+            source="frame_bytes",
+        ),
+    ],
+    "pauses": [
+        Column("time_ns", "Float64", "ns", "when the pause or resume took effect", source="time"),
+        Column("node", "Int32", "node", "node whose egress is held"),
+        Column("port", "Int32", "", "the egress port"),
+        Column("queue", "Int32", "", "the queue; -1: the whole port"),
+        Column("paused", "Boolean", "", "true: pause, false: resume"),
+    ],
+    "queues": [
+        Column("time_ns", "Float64", "ns", "time of the sample", source="time"),
+        Column("node", "Int32", "node", "host or switch"),
+        Column("port", "Int32", "", "the egress port"),
+        Column("queue", "Int32", "", "number of the queue within the port"),
+        Column("bytes", "Int64", "B", "bytes waiting; queues that are empty have no row"),
+        Column("paused", "Boolean", "", "whether a pause holds the queue"),
+    ],
+    "active_flows": [
+        Column("node", "Int32", "node", "the switch"),
+        Column("port", "Int32", "", "the egress port"),
+        Column("active_flows", "Int32", "flows", "number of flows with packets waiting at this port"),
+        Column("samples", "Int64", "samples", "how many samples saw that number"),
+    ],
+    "packets": [
+        Column("time_ns", "Float64", "ns", "when it happened", source="time"),
+        Column("node", "Int32", "node", "where"),
+        Column("port", "Int32", "", "the egress port"),
+        Column("in_port", "Int32", "", "the port on which it came in"),
+        Column("queue", "Int32", "", "the egress queue; -1: none"),
+        Column("upstream_q", "Int32", "", "before it was queued here: the queue it came from; after: the egress queue"),
+        Column("event", "String", "", "enqueue, dequeue, drop, hold (in a virtual output queue) or receive (a control frame)"),
+        Column("kind", "Int8", "", "0 data, 1 acknowledgement, 2 control frame"),
+        Column("flow_id", "Int64", "", "the flow, as in flows.parquet", source="number"),
+        Column("offset_bytes", "Int64", "B", "position of the packet's first payload byte in the flow", source="seq"),
+        Column("bytes", "Int64", "B", "size on the wire", source="size"),
+        Column("ecn", "Boolean", "", "whether it carries a congestion mark"),
+        Column("queue_bytes", "Int64", "B", "length of its queue, just after the event"),
+        Column("port_bytes", "Int64", "B", "data queued at the port, just after the event"),
+    ],
+    "port_series": [
+        Column("time_ns", "Float64", "ns", "time of the sample", source="time"),
+        Column("node", "Int32", "node", "host or switch"),
+        Column("port", "Int32", "", "the egress port"),
+        Column("queue_bytes", "Int64", "B", "data waiting at the port", source="bytes"),
+        Column("tx_bytes", "Int64", "B", "sent so far, everything counted"),
+        Column("ack_bytes", "Int64", "B", "the acknowledgements among them"),
+        Column("control_bytes", "Int64", "B", "the control frames among them", source="frame_bytes"),
+        Column("active_queues", "Int32", "", "queues with data that no pause holds", source="active"),
+        Column(
+            "active_flows", "Int32", "flows", "flows with packets waiting; -1: this scheme does not count them", source="flows"
+        ),
+    ],
+    "flow_series": [
+        Column("time_ns", "Float64", "ns", "time of the sample", source="time"),
+        Column("flow_id", "Int64", "", "an unfinished flow", source="number"),
+        Column("acked_bytes", "Int64", "B", "acknowledged so far", source="acked"),
+        Column("window_bytes", "Int64", "B", "its window; -1: none"),
+    ],
+    "queueing": [
+        Column("node", "Int32", "node", "the switch"),
+        Column("port", "Int32", "", "the egress port"),
+        Column("class", "String", "", "class of the flows, as in flows.parquet"),
+        Column("packets", "Int64", "packets", "data packets of the class sent by this port"),
+        Column("queueing_ns", "Float64", "ns", "sum of their times from arrival to the start of transmission"),
+    ],
+    "nodes": [
+        Column("node", "Int32", "node", "number of the host or switch"),
+        Column("name", "String", "", "its name"),
+        Column("tier", "Int8", "", "0 host, 1 ToR, 2 aggregation or spine, 3 core"),
+        Column("max_buffer_bytes", "Int64", "B", "most of its buffer that the switch used; 0 for a host", source="buffer_max"),
+        Column(
+            "max_voqs",
+            "Int32",
+            "queues",
+            "most virtual output queues of the switch that held packets at the same time",
+            source="voqs_max",
+        ),
+    ],
+}
+COLUMNS: dict[str, dict[str, Column]] = {file: {c.name: c for c in columns} for file, columns in _FRAMES.items()}
+PER_FLOW = tuple(c for c in COLUMNS["flows"].values() if c.per_flow is not None)
+
+
+def flow_results_pxd() -> str:
+    """The struct of arrays by flow number that the core fills, as the text of fabric/flow_results.pxd."""
+    setters = [f'    {"el" * bool(i)}if name == "{c.stem}":\n        results.{c.stem} = values' for i, c in enumerate(PER_FLOW)]
+    lines = [
+        "# Generated by setup.py from penstock/results/columns.py",
+        "from libc.stdint cimport int64_t",
+        "",
+        "cdef struct FlowResults:",
+        *(f"    int64_t* {c.stem}" for c in PER_FLOW),
+        "",
+        "cdef inline void set_flow_result(FlowResults* results, str name, int64_t* values) except *:",
+        *setters,
+        "    else:",
+        "        raise KeyError(name)",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+FILES = {
+    "flows": "a row per flow",
+    "switches": "a row per sample and switch",
+    "ports": "a row per egress port",
+    "pauses": "a row per pause and resume; when [measure] pauses = true",
+    "queues": "a row per sample and queue that is not empty; when [measure] queues = true",
+    "active_flows": "how often each port had how many active flows; when [measure] flows = true",
+    "packets": "a row per packet and hop; when [measure] packets = true",
+    "port_series": "a row per sample and port; when [measure] port_series = true",
+    "flow_series": "a row per sample and unfinished flow; when [measure] flow_series = true",
+    "queueing": "queueing time by switch, port and class of flow; when [measure] queueing = true",
+    "nodes": "a row per node, in the order of their numbers",
+}
+
+SUMMARY: dict[str, tuple[str, str]] = {
+    "scheme": ("", "the scheme, with its parameters in scheme_parameters"),
+    "scheme_parameters": ("", "every parameter of the scheme, defaults included"),
+    "label": ("", "its name in folders and legends"),
+    "spec": ("", "the whole experiment as TOML text; also in spec.toml"),
+    "penstock": ("", "version that made the run"),
+    "seed": ("", "of every random stream"),
+    "threads": ("", "used; they do not change the results"),
+    "duration_ns": ("ns", "during which flows arrive"),
+    "end_ns": ("ns", "simulated time at which the run ended"),
+    "wall_s": ("s", "real time that it took"),
+    "packet_hops": ("packets", "packets handled, counted at each hop"),
+    "packet_hops_per_s": ("1/s", "packet_hops / wall_s"),
+    "peak_memory_bytes": ("B", "largest resident memory of the process"),
+    "flows_started": ("flows", "handed to a NIC"),
+    "flows_finished": ("flows", "received in full"),
+    "drops": ("packets", "lost anywhere, acknowledgements and control frames included"),
+    "pfc_pause_fraction": ("", "time that switch-to-switch and host egresses spent held by PFC / all port time"),
+    "retransmissions": ("packets", "data packets sent more than once"),
+    "max_buffer_bytes": ("B", "most of its buffer that any switch used"),
+    "nominal": ("", "what the workload was asked for"),
+    "realised": ("", "loads that the generated flows really offer"),
+    "interrupted": ("", "true: stopped before its end; what is here is right as far as it goes"),
+    "warnings": ("", "what to know before you trust the numbers, such as: the congestion control never acted"),
+}

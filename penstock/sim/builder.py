@@ -1,0 +1,144 @@
+"""From the settings of a run to the compiled core: arrays and numbers of the network, the schemes and the hosts."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from penstock.composition import Composition
+from penstock.errors import SpecError
+from penstock.hashing import flow_hash, node_seed
+from penstock.sim.core.build import Simulation, struct_sizes
+from penstock.sim.layouts import LEVELS
+from penstock.units import format_size
+
+if TYPE_CHECKING:
+    from penstock.sim.settings import Settings
+    from penstock.topology import Topology
+    from penstock.topology.routes import Routes
+
+ACTIVE_AT_ONCE = 4_000_000  # flows that may be unfinished at the same time, per thread
+NACK_INTERVAL_PS = 500_000_000
+ACK_HEADER = 46  # an ACK is padded to HostConfig.ack; telemetry comes on top of this
+UNBOUNDED = 2**63 - 1
+
+
+def compose(settings: Settings) -> Composition:
+    """The scheme's parts, each with its share of the core's structs.  SpecError: a buffer is too small for them."""
+    made = settings.scheme.compose(struct_sizes(), LEVELS, settings.host.nic_queues, settings.topo.hosts)
+    check_buffers(settings, made)
+    return made
+
+
+def build(settings: Settings, composition: Composition) -> Simulation:
+    """The core at time 0, without flows."""
+    return Simulation(network(settings), numbers(settings), composition)
+
+
+def check_buffers(settings: Settings, composition: Composition) -> None:
+    """A lossless scheme needs room for its headroom."""
+    frame = settings.host.mtu + settings.host.header
+    smallest = int(min((b for b in settings.topo.buffer_bytes if b), default=UNBOUNDED))
+    if smallest < frame:
+        raise SpecError(f"topology.buffer = {format_size(smallest)}: less than one packet of {frame} B; use at least that")
+    for part in composition.parts:
+        if "headroom" in part.values and part.declared.fabric.get("lossless") and not composition.unbounded:
+            _check_headroom(settings.topo, part.values, frame)
+
+
+def _check_headroom(topo: Topology, values: dict[str, Any], frame: int) -> None:
+    links = topo.links
+    fastest = links["ps_per_byte"].copy()
+    for change in topo.changes:
+        if change.ps_per_byte:
+            fastest[change.link] = min(fastest[change.link], change.ps_per_byte)
+    bdp = links["delay_ps"] // fastest + 1
+    room = np.maximum(values["headroom"] * bdp, 2 * bdp + 3 * (frame + 64)) + values.get("reserve", 0)
+    need = np.zeros(topo.nodes)
+    np.add.at(need, links["a"], room)
+    np.add.at(need, links["b"], room)
+    for i, size in enumerate(topo.buffer_bytes):
+        if size and need[topo.hosts + i] + frame > size:
+            name, least = topo.names[topo.hosts + i], need[topo.hosts + i] + frame
+            raise SpecError(
+                f"topology.buffer = {format_size(int(size))}: the lossless headroom of {name} alone takes "
+                f"{format_size(int(least))}; give it more buffer, or less headroom"
+            )
+
+
+def network(settings: Settings) -> dict[str, Any]:
+    """Nodes, links and routes, as `Simulation` takes them."""
+    topo, host, seed = settings.topo, settings.host, settings.seed
+    links, nodes = topo.links, np.arange(topo.nodes)
+    chance = np.round(links["loss"] * 2**31).astype(np.int64)
+    control = np.round((1 - (1 - links["loss"]) * (1 - settings.control_loss)) * 2**31).astype(np.int64)
+    host_links = links[(links["a"] < topo.hosts) | (links["b"] < topo.hosts)]
+    line = int(host_links["ps_per_byte"].min())
+    base_rtt = topo.base_rtt_ps(host.mtu, host.header, host.ack)
+    columns = [links[c].tolist() for c in ("a", "port_a", "b", "port_b", "ps_per_byte", "delay_ps")]
+    offsets, next_hops = route_tables(topo.routes())
+    return {
+        "hosts": topo.hosts,
+        "nodes": topo.nodes,
+        "degrees": topo.port_count.tolist(),
+        "window": int(links["delay_ps"].min()),
+        "base_rtt": base_rtt,
+        "bdp": -(-base_rtt // line),
+        "line_ps_per_byte": line,
+        "node_seeds": node_seed(nodes, seed).tolist(),
+        "random_seeds": (flow_hash(nodes + (1 << 41), seed).astype(np.int64) * 4).tolist(),
+        "buffers": topo.buffer_bytes.tolist(),
+        "links": list(zip(*columns, chance.tolist(), control.tolist())),
+        "tiers": topo.tier.tolist(),
+        "worker_of": partition(topo, settings.threads),
+        "offsets": offsets,
+        "next_hops": next_hops,
+    }
+
+
+def numbers(settings: Settings) -> dict[str, int]:
+    """Hosts, threads and what is measured, as `Simulation` takes them."""
+    measure, host = settings.measure, settings.host
+    return {
+        "threads": settings.threads,
+        "seed": settings.seed & 0xFFFFFFFF,
+        "mtu": host.mtu,
+        "header": host.header,
+        "ack": host.ack,
+        "ack_header": min(ACK_HEADER, host.ack),
+        "ack_lane": int(host.ack_priority == "data"),
+        "rto": host.rto_ps,
+        "nack_interval": NACK_INTERVAL_PS,
+        "sample": measure.sample_ps,
+        "sample_ports": int(measure.port_series),
+        "sample_queues": int(measure.queues),
+        "sample_flows": int(measure.flow_series),
+        "log_pauses": int(measure.pauses),
+        "trace": int(measure.packets),
+        "count_flows": int(measure.flows),
+        "flow_limit": max(1, min(len(settings.flows), ACTIVE_AT_ONCE)),
+    }
+
+
+def route_tables(routes: Routes) -> tuple[np.ndarray, list[np.ndarray]]:
+    """Routes as contiguous arrays: offsets int32[nodes, hosts], next hops int16 per node."""
+    return (
+        np.ascontiguousarray(routes.offsets, dtype=np.int32),
+        [np.ascontiguousarray(hops, dtype=np.int16) for hops in routes.next_hops],
+    )
+
+
+def partition(topo: Topology, threads: int) -> list[int]:
+    """Worker of each node: switches are dealt out by weight, in order, and take their hosts along."""
+    weight = topo.port_count[topo.hosts :].astype(float)
+    worker = np.zeros(topo.nodes, dtype=int)
+    tiers = topo.tier[topo.hosts :]
+    for tier in np.unique(tiers):
+        members = np.flatnonzero(tiers == tier)
+        share = np.cumsum(weight[members]) - weight[members] / 2
+        worker[topo.hosts + members] = np.minimum(share / weight[members].sum() * threads, threads - 1).astype(int)
+    for end, other in (("a", "b"), ("b", "a")):
+        at_host = topo.links[end] < topo.hosts
+        worker[topo.links[end][at_host]] = worker[topo.links[other][at_host]]
+    return [int(w) for w in worker]

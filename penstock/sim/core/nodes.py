@@ -1,0 +1,95 @@
+"""Makes the nodes of a core and the links between them, empty and at time 0."""
+
+import cython
+
+if not cython.compiled:
+    from penstock.fabric.state import (
+        NEVER,
+        host_ops,
+        new_flow_refs,
+        new_flow_rings,
+        new_host,
+        new_int32,
+        new_int64,
+        new_ports,
+        new_queues,
+        new_sinks,
+        node_at,
+        port_at,
+        switch_ops,
+        worker_at,
+    )
+
+
+def new_node(world, number, degree, node, port_size, queue_size, queue_count, voq_count):
+    """Node `number` gets its ports, queues and event tree."""
+    node.worker = worker_at(world, 0)
+    node.id = number
+    node.first_port = world.port_count
+    node.port_count = degree
+    node.is_host = 1 if number < world.host_count else 0
+    node.ops = host_ops(world) if node.is_host else switch_ops(world)
+    node.leaf_count = 2
+    while node.leaf_count < 2 * degree + 5:
+        node.leaf_count *= 2
+    node.tree = new_int64(world.arena, 2 * node.leaf_count)
+    for i in range(2 * node.leaf_count):
+        node.tree[i] = NEVER
+    for i in range(16):
+        node.deadlines[i] = NEVER
+    node.voq_count = voq_count
+    node.voq_size = queue_size
+    node.voqs = new_queues(world.arena, voq_count, queue_size)
+    node.ports = new_ports(world.arena, degree, port_size)
+    node.port_size = port_size
+    for slot in range(degree):
+        port = port_at(node, slot)
+        port.slot = slot
+        port.flows = -1
+        port.queue_size = queue_size
+        port.queue_count = queue_count
+        port.queues = new_queues(world.arena, queue_count, queue_size)
+    world.port_count += degree
+
+
+def new_nic(world, node, nic_queues):
+    """The host part of a node: NIC queues, pacer, receiver."""
+    host = new_host(world.arena)
+    node.host = host
+    host.nic_queues = nic_queues
+    host.parked = new_flow_rings(world.arena, nic_queues)
+    host.queue_flows = new_int32(world.arena, nic_queues)
+    host.free_queue = new_int32(world.arena, nic_queues)
+    for i in range(nic_queues):
+        host.free_queue[i] = i
+    host.free_queues = nic_queues
+    host.heap_capacity = 16
+    host.heap = new_flow_refs(world.arena, 16)
+    host.sink_bits = 4
+    host.sinks = new_sinks(world.arena, 16)
+    host.finished = new_int32(world.arena, 4096)
+    host.delayed_until = NEVER
+
+
+def link(world, a, slot_a, b, slot_b, ps_per_byte, delay):
+    """Join a port of node `a` and one of node `b` by a wire, both directions alike."""
+    port_a = port_at(node_at(world, a), slot_a)
+    port_b = port_at(node_at(world, b), slot_b)
+    port_a.peer_node = b
+    port_a.peer_slot = slot_b
+    port_a.peer_port = node_at(world, b).first_port + slot_b
+    port_a.peer_queues = port_b.queue_count
+    port_b.peer_node = a
+    port_b.peer_slot = slot_a
+    port_b.peer_port = node_at(world, a).first_port + slot_a
+    port_b.peer_queues = port_a.queue_count
+    port_a.ps_per_byte = ps_per_byte
+    port_b.ps_per_byte = ps_per_byte
+    port_a.delay = delay
+    port_b.delay = delay
+
+
+def set_loss(port, loss, control_loss):
+    """Chances, of 2^31, that a packet or a control frame is lost on the wire towards a port."""
+    port.loss = loss
+    port.control_loss = control_loss

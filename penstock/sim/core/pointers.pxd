@@ -1,0 +1,154 @@
+"""What building a core needs of pointers: hooks out of compiled modules, memory of schemes, numpy arrays as tables, logs as bytes.
+
+`penstock.sim.interpreted.pointers` has the same functions for the core as plain Python.
+"""
+from penstock.fabric.state cimport *
+from penstock.fabric.flow_results cimport FlowResults
+from penstock.fabric.switch cimport transmit, wake
+from penstock.sim.core.engine cimport run_windows
+from penstock.sim.core.sender cimport transmit_host, wake_flows
+
+cdef extern from "Python.h":
+    void* PyCapsule_GetPointer(object capsule, const char* name) except NULL
+    const char* PyCapsule_GetName(object capsule) except NULL
+    object PyBytes_FromStringAndSize(const char* text, Py_ssize_t size)
+
+# Hooks of compiled schemes: Cython exports every function of a .pxd as a capsule named by its C signature.
+cdef inline void* hook_of(module, str name) except NULL:
+    capsule = module.__pyx_capi__[name]
+    return PyCapsule_GetPointer(capsule, PyCapsule_GetName(capsule))
+
+# The scheme's own struct: places, then its parameters at the offsets that it declares.
+cdef inline void* new_me(World* world, part) noexcept:
+    return zeroed(world.arena, 1, sizeof(Places) + <size_t>part.declared.own.size + 64)
+
+cdef inline void set_places(World* world, void* me, dict places, int index, int kind) except *:
+    at = <Places*>me
+    at.packet, at.port, at.queue, at.flow, at.node = places["packet"], places["port"], places["queue"], places["flow"], places["node"]
+    at.frame = places["frame"]
+    at.index, at.bit, at.kind = index, 1 << index, kind
+    at.world = world
+
+cdef inline void set_parameter(void* me, long offset, str kind, value) except *:
+    field = <char*>me + sizeof(Places) + offset
+    if kind == "double":
+        (<double*>field)[0] = value
+    elif kind == "int64_t":
+        (<int64_t*>field)[0] = value
+    else:
+        (<int32_t*>field)[0] = value
+
+cdef inline void put_table(World* world, void* owner, long at, long count, long size) noexcept:
+    (<void**>(<char*>owner + at))[0] = zeroed(world.arena, count, size)
+    (<int64_t*>(<char*>owner + at))[1] = count
+
+cdef inline void put_own_table(World* world, void* me, long at, long count, long size) noexcept:
+    put_table(world, <char*>me + sizeof(Places), at, count, size)
+
+cdef inline void add_frame_hook(World* world, void* function, void* me, int kind) noexcept:
+    hook = <FrameHook*>zeroed(world.arena, 1, sizeof(FrameHook))
+    hook.call = <void (*)(void*, Node*, Port*, Packet*) noexcept nogil>function
+    hook.me = me
+    world.host_ops.on_control[kind] = hook
+    world.switch_ops.on_control[kind] = hook
+
+cdef inline void add_timer_hook(World* world, void* function, void* me, int index) noexcept:
+    hook = <TimerHook*>zeroed(world.arena, 1, sizeof(TimerHook))
+    hook.call = <void (*)(void*, Node*) noexcept nogil>function
+    hook.me = me
+    world.host_ops.on_timer[index] = hook
+    world.switch_ops.on_timer[index] = hook
+
+cdef inline void add_queue_hook(World* world, str name, void* function, void* me) noexcept:
+    cdef QueueHook** end = &world.switch_ops.admit
+    if name == "choose_queue":
+        end = &world.switch_ops.choose_queue
+    elif name == "choose_voq":
+        end = &world.switch_ops.choose_voq
+    elif name == "choose_path":
+        end = &world.switch_ops.choose_path
+    while end[0]:
+        end = &end[0].next
+    end[0] = <QueueHook*>zeroed(world.arena, 1, sizeof(QueueHook))
+    end[0].call = <int32_t (*)(void*, Node*, Port*, Packet*) noexcept nogil>function
+    end[0].me = me
+
+cdef inline void add_packet_hook(World* world, bint enqueue, void* function, void* me) noexcept:
+    cdef PacketHook** end = &world.switch_ops.on_enqueue if enqueue else &world.switch_ops.on_dequeue
+    while end[0]:
+        end = &end[0].next
+    end[0] = <PacketHook*>zeroed(world.arena, 1, sizeof(PacketHook))
+    end[0].call = <void (*)(void*, Node*, Port*, Queue*, Packet*) noexcept nogil>function
+    end[0].me = me
+
+cdef inline void add_flow_hook(World* world, str name, void* function, void* me) noexcept:
+    cdef FlowHook** end = &world.host_ops.on_start
+    if name == "on_send":
+        end = &world.host_ops.on_send
+    elif name == "on_ack":
+        end = &world.host_ops.on_ack
+    elif name == "on_finish":
+        end = &world.host_ops.on_finish
+    while end[0]:
+        end = &end[0].next
+    end[0] = <FlowHook*>zeroed(world.arena, 1, sizeof(FlowHook))
+    end[0].call = <void (*)(void*, Node*, Flow*, Packet*) noexcept nogil>function
+    end[0].me = me
+
+cdef inline void set_fabric_hooks(World* world) noexcept:
+    world.host_ops.transmit.call = transmit_host
+    world.host_ops.wake.call = wake_flows
+    world.switch_ops.transmit.call = transmit
+    world.switch_ops.wake.call = wake
+
+cdef inline void call_set_up(void* function, void* me) noexcept:
+    (<void (*)(void*) noexcept nogil>function)(me)
+
+cdef inline void call_set_up_node(void* function, void* me, Node* node) noexcept:
+    (<void (*)(void*, Node*) noexcept nogil>function)(me, node)
+
+cdef inline void call_set_up_port(void* function, void* me, Node* node, Port* port) noexcept:
+    (<void (*)(void*, Node*, Port*) noexcept nogil>function)(me, node, port)
+
+# numpy arrays as tables; the caller keeps them alive.
+cdef inline int8_t* int8_table(array): return <int8_t*><size_t>array.ctypes.data
+cdef inline int16_t* int16_table(array): return <int16_t*><size_t>array.ctypes.data
+cdef inline int32_t* int32_table(array): return <int32_t*><size_t>array.ctypes.data
+cdef inline int64_t* int64_table(array): return <int64_t*><size_t>array.ctypes.data
+cdef inline Start* start_table(array): return <Start*><size_t>array.ctypes.data
+cdef inline bytes log_bytes(Log* log, long size):
+    return PyBytes_FromStringAndSize(log.rows, log.count * size)
+cdef inline bytes rows_of(Worker* worker, str name):
+    if name == "switch":
+        return log_bytes(&worker.switch_rows, sizeof(SwitchRow))
+    if name == "port":
+        return log_bytes(&worker.port_rows, sizeof(PortRow))
+    if name == "queue":
+        return log_bytes(&worker.queue_rows, sizeof(QueueRow))
+    if name == "flow":
+        return log_bytes(&worker.flow_rows, sizeof(FlowRow))
+    if name == "pause":
+        return log_bytes(&worker.pause_rows, sizeof(PauseRow))
+    return log_bytes(&worker.trace_rows, sizeof(TraceRow))
+cdef inline FlowResults* flow_results(World* world) noexcept: return &world.results
+cdef inline void free_world(World* world):
+    if not world:
+        return
+    for i in range(world.worker_count):
+        worker = worker_at(world, i)
+        free_log(&worker.switch_rows)
+        free_log(&worker.port_rows)
+        free_log(&worker.queue_rows)
+        free_log(&worker.flow_rows)
+        free_log(&worker.pause_rows)
+        free_log(&worker.trace_rows)
+    free_arena(world.arena)
+
+cdef inline void run_released(Worker* worker, long count) noexcept:
+    with nogil:
+        run_windows(worker, count)
+
+cdef inline size_t me_of(void* me) noexcept: return <size_t>me
+cdef inline void* me_at(object me): return <void*><size_t>me
+cdef inline void* node_area(Node* node, long at) noexcept: return <char*>node + at
+cdef inline void* port_area(Port* port, long at) noexcept: return <char*>port + at

@@ -1,0 +1,63 @@
+"""Imports of the core: its modules from their .py even where a compiled one lies beside it, and modules for some .pxd files."""
+
+import importlib.abc
+import importlib.machinery
+import importlib.util
+import sys
+import types
+from collections.abc import Callable
+from typing import Any
+
+from penstock import pxd
+
+FOLDERS = ("fabric", "sim/core")
+CORE = {f"{folder.replace('/', '.')}.{p.stem}" for folder in FOLDERS for p in (pxd.PACKAGE / folder).glob("[!_]*.py")}
+
+
+def _state() -> dict[str, Any]:
+    from penstock.sim.interpreted.structs import state_names
+
+    return state_names()
+
+
+def _pointers() -> dict[str, Any]:
+    from penstock.sim.interpreted import pointers
+
+    return vars(pointers)
+
+
+MADE: dict[str, Callable[[], dict[str, Any]]] = {  # modules that only a .pxd declares, and what makes their names
+    "penstock.fabric.state": _state,
+    "penstock.fabric.flow_results": lambda: {"set_flow_result": setattr},
+    "penstock.sim.core.pointers": _pointers,
+}
+
+
+class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
+    """Finds the modules of the core before Python's own finders do."""
+
+    def find_spec(self, name: str, path: Any, target: Any = None) -> importlib.machinery.ModuleSpec | None:
+        if name in MADE:
+            return importlib.util.spec_from_loader(name, self)
+        inner = name.removeprefix("penstock.")
+        if inner not in CORE:
+            return None
+        file = str(pxd.PACKAGE / (inner.replace(".", "/") + ".py"))
+        return importlib.util.spec_from_file_location(name, file, loader=importlib.machinery.SourceFileLoader(name, file))
+
+    def exec_module(self, module: types.ModuleType) -> None:
+        names = MADE[module.__name__]()
+        vars(module).update({name: value for name, value in names.items() if not name.startswith("__")})
+
+
+def install() -> None:
+    """From now on the core is imported as plain Python.  ImportError: it has been imported already."""
+    loaded = sorted(name for name in sys.modules if name.removeprefix("penstock.") in CORE)
+    if loaded and not any(isinstance(finder, Finder) for finder in sys.meta_path):
+        raise ImportError(f"{loaded[0]} is imported already: call install() before anything of the core is imported")
+    if not loaded:
+        sys.meta_path.insert(0, Finder())
+    from penstock import composition
+    from penstock.sim.interpreted.schemes import scheme_module
+
+    composition.load = scheme_module  # type: ignore[assignment]

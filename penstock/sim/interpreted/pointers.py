@@ -1,0 +1,174 @@
+"""The functions of sim/core/pointers.pxd, on objects instead of memory."""
+
+from typing import Any
+
+import numpy as np
+
+from penstock.sim.interpreted.schemes import AREAS, area
+
+
+def hook_of(module: Any, name: str) -> Any:
+    return getattr(module, name)
+
+
+# ---- A scheme's own struct ----
+
+
+def new_me(world: Any, part: Any) -> Any:
+    if part.index == 0:
+        AREAS.clear()
+    for owner, made in part.module.AREAS.items():
+        if part.declared.state[owner].fields:
+            AREAS[owner, part.places[owner]] = made
+    return part.module.Me()
+
+
+def set_places(world: Any, me: Any, places: dict[str, int], index: int, kind: int) -> None:
+    from penstock.fabric.state import Places
+
+    me.at = Places()
+    for owner, offset in places.items():
+        setattr(me.at, owner, offset)
+    me.at.index, me.at.bit, me.at.kind, me.at.world = index, 1 << index, kind, world
+
+
+def set_parameter(me: Any, offset: int, kind: str, value: Any) -> None:
+    setattr(me, me.fields[offset][0], value)
+
+
+def put_table(world: Any, owner: Any, offset: int, count: int, size: int) -> None:
+    name, make = owner.fields[offset]
+    setattr(owner, name, [make() for _ in range(count)])
+    setattr(owner, name + "_count", count)
+
+
+put_own_table = put_table
+
+
+def node_area(node: Any, offset: int) -> Any:
+    return area(node, "node", offset)
+
+
+def port_area(port: Any, offset: int) -> Any:
+    return area(port, "port", offset)
+
+
+def me_of(me: Any) -> Any:
+    return me
+
+
+def me_at(me: Any) -> Any:
+    return me
+
+
+# ---- Hooks ----
+
+
+def new_hook(kind: str, function: Any, me: Any) -> Any:
+    from penstock.fabric import state
+
+    hook = getattr(state, kind)()
+    hook.call, hook.me = function, me
+    return hook
+
+
+def append_hook(ops: Any, name: str, hook: Any) -> None:
+    if not getattr(ops, name):
+        setattr(ops, name, hook)
+        return
+    last = getattr(ops, name)
+    while last.next:
+        last = last.next
+    last.next = hook
+
+
+def add_frame_hook(world: Any, function: Any, me: Any, kind: int) -> None:
+    world.host_ops.on_control[kind] = world.switch_ops.on_control[kind] = new_hook("FrameHook", function, me)
+
+
+def add_timer_hook(world: Any, function: Any, me: Any, index: int) -> None:
+    world.host_ops.on_timer[index] = world.switch_ops.on_timer[index] = new_hook("TimerHook", function, me)
+
+
+def add_queue_hook(world: Any, name: str, function: Any, me: Any) -> None:
+    append_hook(world.switch_ops, name, new_hook("QueueHook", function, me))
+
+
+def add_packet_hook(world: Any, enqueue: bool, function: Any, me: Any) -> None:
+    append_hook(world.switch_ops, "on_enqueue" if enqueue else "on_dequeue", new_hook("PacketHook", function, me))
+
+
+def add_flow_hook(world: Any, name: str, function: Any, me: Any) -> None:
+    append_hook(world.host_ops, name, new_hook("FlowHook", function, me))
+
+
+def set_fabric_hooks(world: Any) -> None:
+    from penstock.fabric.switch import transmit, wake
+    from penstock.sim.core.sender import transmit_host, wake_flows
+
+    world.host_ops.transmit.call, world.host_ops.wake.call = transmit_host, wake_flows
+    world.switch_ops.transmit.call, world.switch_ops.wake.call = transmit, wake
+
+
+def call_set_up(function: Any, me: Any) -> None:
+    function(me)
+
+
+def call_set_up_node(function: Any, me: Any, node: Any) -> None:
+    function(me, node)
+
+
+def call_set_up_port(function: Any, me: Any, node: Any, port: Any) -> None:
+    function(me, node, port)
+
+
+# ---- Tables and logs ----
+
+
+def int8_table(array: Any) -> Any:
+    return array.tolist()
+
+
+int16_table = int32_table = int8_table
+
+
+def int64_table(array: Any) -> Any:
+    """The core writes into these."""
+    return array
+
+
+def flow_results(world: Any) -> Any:
+    return world.results
+
+
+def start_table(array: Any) -> list[Any]:
+    from penstock.fabric.state import Start
+
+    out = []
+    for row in array:
+        start = Start()
+        for name in array.dtype.names:
+            setattr(start, name, int(row[name]))
+        out.append(start)
+    return out
+
+
+def rows_of(worker: Any, name: str) -> bytes:
+    log = getattr(worker, name + "_rows")
+    if not log:
+        return b""
+    formats = type(log[0]).formats
+    table = np.zeros(len(log), dtype=np.dtype(list(formats.items()), align=True))
+    for field in formats:
+        table[field] = [getattr(row, field) for row in log]
+    return bytes(table.tobytes())
+
+
+def run_released(worker: Any, count: int) -> None:
+    from penstock.sim.core.engine import run_windows
+
+    run_windows(worker, count)
+
+
+def free_world(world: Any) -> None:
+    pass

@@ -1,0 +1,130 @@
+"""C structs as Python classes: zeroed fields, no others, integers within their C type; and fabric/state.pxd made of them."""
+
+import re
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+from penstock import pxd
+from penstock.hashing import choice, flow_hash
+
+Zero = Callable[[], Any]
+
+
+class Struct:
+    """A C struct."""
+
+    __slots__ = ("areas",)  # of schemes, by offset
+    bits: ClassVar[dict[str, int]] = {}
+    formats: ClassVar[dict[str, str]] = {}
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        bits = self.bits.get(name)
+        if bits and not (0 if bits == 64 else -1 << bits) <= value < 1 << bits:
+            raise OverflowError(f"{type(self).__name__}.{name} = {value} does not fit its C type")
+        object.__setattr__(self, name, value)
+
+
+def make_class(name: str, initial: dict[str, Zero], bits: dict[str, int], formats: dict[str, str] | None = None) -> type:
+    """A Struct with these fields; `bits` of the integers among them, `formats` in numpy's words."""
+
+    def __init__(self: Any) -> None:
+        object.__setattr__(self, "areas", {})
+        for field, zero in initial.items():
+            object.__setattr__(self, field, zero())
+
+    return type(name, (Struct,), {"__slots__": tuple(initial), "__init__": __init__, "bits": bits, "formats": formats or {}})
+
+
+def nothing() -> None:
+    """A null pointer."""
+
+
+def zero_of(field: pxd.Field, names: dict[str, Any]) -> Zero:
+    """What makes the initial value of a field."""
+    zero = nothing if field.pointer else names.get(field.type, int)
+    length = field.length
+    return zero if length is None else lambda: [zero() for _ in range(length)]
+
+
+def struct_class(name: str, fields: tuple[pxd.Field, ...], names: dict[str, Any]) -> type:
+    """The class of a struct of a .pxd file; `names` has the structs that lie within it."""
+    numbers = [f for f in fields if f.type in pxd.BITS and not f.pointer and f.length is None]
+    return make_class(
+        name,
+        {f.name: zero_of(f, names) for f in fields},
+        {f.name: pxd.BITS[f.type] for f in numbers},
+        {f.name: pxd.FORMATS.get(f.type, "") for f in numbers},
+    )
+
+
+# ---- What state.h defines ----
+
+
+def at(index: int, count: int, what: bytes) -> int:
+    """A checked index."""
+    if not 0 <= index < count:
+        raise IndexError(f"{what.decode()}: {index} not in 0..{count - 1}")
+    return index
+
+
+def zeroed(arena: Any, count: int | None, make: Zero) -> Any:
+    """A table of `count` elements; None: one element that is no table."""
+    return make() if count is None else [make() for _ in range(count)]
+
+
+HEADER: dict[str, Any] = {
+    "at": at,
+    "zeroed": zeroed,
+    "hash31": lambda number, seed: int(flow_hash(number, seed)),
+    "pick": lambda hash, seed, n: int(choice(hash, seed, n)),
+    "NEVER": 2**63 - 1,
+    "FAILED": -(2**63 - 1) // 128,
+    **dict.fromkeys(("NO_PACKET", "NO_QUEUE", "NO_FLOW", "NO_SINK", "NO_PORT")),
+    "step": lambda table, index, size: table[index],
+    "sizeof": lambda kind: 64,
+    "whole": int,
+    "bit": lambda i: 1 << i,
+    "lowest_bit": lambda x: (x & -x).bit_length() - 1,
+    "bits_set": lambda x: bin(x).count("1"),
+    "clear": lambda thing, size: thing.__init__(),
+    "new_arena": nothing,
+    "prefetch": lambda pkt: None,
+    "load_relaxed": lambda x: x,
+    # of the barrier, which one thread never meets
+    **dict.fromkeys(("load_acquire", "fetch_add", "store_release", "cpu_pause", "sched_yield")),
+    "Log": list,
+    "double": float,
+    **dict.fromkeys(pxd.BITS, int),
+}
+
+
+# ---- What a .pxd file declares ----
+
+
+def python_function(name: str, function: pxd.Inline) -> str:
+    """A one-line inline function as Python source."""
+    plain = ", ".join(a.split()[-1].lstrip("*") for a in function.arguments.split(",") if a)
+    body = re.sub(r"&(?=\w)", "", function.body)  # address of
+    if row := re.search(r"next_row\(worker\.(\w+), sizeof\((\w+)\)\)", body):
+        return f"def {name}(worker): worker.{row[1]}.append({row[2]}()); return worker.{row[1]}[-1]\n"
+    body = re.sub(r"<(\w+)\*>zeroed\(arena, n, size\)", r"zeroed(arena, n, \1)", body)
+
+    def table(m: re.Match[str]) -> str:
+        return f"zeroed(arena, {'None' if m[1] == '1' else m[1]}, {'type(None)' if m[3] else m[2]})"
+
+    body = re.sub(r"<.*?>zeroed\(arena, (\w+), sizeof\((\w+)(\*?)\)\)", table, body)
+    body = re.sub(r"<\w+\*>", "", body).strip()
+    return f"def {name}({plain}): {body}\n"
+
+
+def state_names() -> dict[str, Any]:
+    """Everything that fabric/state.pxd declares."""
+    names = dict(HEADER)
+    for path in ("fabric/flow_results.pxd", "fabric/state.pxd"):
+        header = pxd.read(path)
+        names |= header.constants
+        for name, fields in header.structs.items():
+            names[name] = struct_class(name, fields, names)
+        for name, function in header.inline.items():
+            exec(python_function(name, function), names)
+    return {name: value for name, value in names.items() if not name.startswith("__")}

@@ -1,0 +1,86 @@
+"""The settings of one run, checked: everything that its results depend on, and the number of threads."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from penstock.composition import Scheme
+from penstock.errors import SpecError
+from penstock.sim.config import HostConfig, Measure
+from penstock.units import format_time
+
+if TYPE_CHECKING:
+    from penstock.topology import Topology
+    from penstock.workload.flows import Flows
+
+MAX_END_PS = 2 * 10**15  # an event's key holds 51 bits of time, 2251 s
+MAX_FRAME = 32_000  # packet sizes are 16 bits, and a scheme may add telemetry
+DRAIN_PS = 10**12
+
+
+@dataclass(frozen=True)
+class Settings:
+    """One run.  Raises SpecError for what cannot be simulated.
+
+    seed         of ECMP, marking and loss
+    threads      at most one per node is used
+    duration_ps  how long flows arrive
+    drain        run on until every flow has finished, at most until max_time_ps (default: one second after duration_ps)
+    host         as given, with what the scheme sets of it
+    control_loss chance that a control frame is lost on a link, beside the links' own loss
+    """
+
+    topo: Topology
+    flows: Flows
+    scheme: Scheme
+    seed: int = 1
+    threads: int = 1
+    duration_ps: int = 1
+    drain: bool = True
+    max_time_ps: int | None = None
+    measure: Measure = field(default_factory=Measure)
+    host: HostConfig = field(default_factory=HostConfig)
+    control_loss: float = 0.0
+
+    def __post_init__(self) -> None:
+        if self.threads < 1:
+            raise SpecError(f"threads = {self.threads}: must be 1 or more")
+        if not 0 <= self.control_loss < 1:
+            raise SpecError(f"control_loss = {self.control_loss}: must be at least 0 and below 1")
+        self.flows.check(self.topo)
+        object.__setattr__(self, "threads", min(self.threads, self.topo.nodes))
+        object.__setattr__(self, "host", HostConfig(**{**vars(self.host), **self.scheme.host}))
+        self._check_numbers()
+
+    @property
+    def end_ps(self) -> int:
+        """When the run ends at the latest."""
+        return (self.max_time_ps or self.duration_ps + DRAIN_PS) if self.drain else self.duration_ps
+
+    @property
+    def pauses_may_be_lost(self) -> bool:
+        """Whether a lossless scheme cannot keep its promise: links lose frames, or fail."""
+        fails = any(change.up is not None for change in self.topo.changes)
+        return bool(self.control_loss or fails or self.topo.links["loss"].any())
+
+    def _check_numbers(self) -> None:
+        """Refuse what the core's integers cannot hold."""
+        host, links = self.host, self.topo.links
+        if self.end_ps > MAX_END_PS:
+            raise SpecError(
+                f"simulated time = {format_time(self.end_ps)}: at most {format_time(MAX_END_PS)} are possible; "
+                f"let flows start earlier, or set a lower max_time"
+            )
+        if host.mtu + host.header > MAX_FRAME:
+            raise SpecError(f"host.mtu = {host.mtu}: mtu + header must be {MAX_FRAME} bytes or less")
+        if host.ack > MAX_FRAME:
+            raise SpecError(f"host.ack = {host.ack}: must be {MAX_FRAME} bytes or less")
+        if host.rto_ps < 1000:
+            raise SpecError(f"host.rto = {host.rto}: must be 1ns or more")
+        hop = int((links["delay_ps"] + MAX_FRAME * links["ps_per_byte"]).max())
+        if hop > MAX_END_PS // 10:
+            raise SpecError(
+                f"topology: a link takes {format_time(hop)} for a packet of {MAX_FRAME} B; at most "
+                f"{format_time(MAX_END_PS // 10)} are possible"
+            )

@@ -1,0 +1,66 @@
+"""Hands flows to the core, a stretch of time after the other, so that its memory follows the flows that are active."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from penstock.sim.layouts import row_type
+
+if TYPE_CHECKING:
+    from penstock.workload.flows import Flows
+
+FLOWS_AT_ONCE = 200_000  # handed to the core in one piece
+NEVER = 2**63 - 1
+
+
+class Starts:
+    """The flows of a run that the core does not know yet.  Flows that wait for others are handed over at once."""
+
+    def __init__(self, sim: Any, flows: Flows, hosts: int) -> None:
+        self.sim, self.flows, self.hosts, self.loaded = sim, flows, hosts, 0
+        self.order = self._arrange()
+
+    def load(self) -> int:
+        """Hand the next flows to the core; returns the start of the first one that was not handed over, ps."""
+        start, order = self.flows.start_ps, self.order
+        low = self.loaded
+        high = min(low + FLOWS_AT_ONCE, len(order))
+        if high < len(order):
+            limit = start[order[high]]
+            high = int(np.searchsorted(start[order[low:high]], limit, side="left")) + low
+            if high == low:
+                high = int(np.searchsorted(start[order], limit, side="right"))
+        numbers = order[low:high]
+        numbers = numbers[np.argsort(self.flows.src[numbers], kind="stable")]
+        firsts = np.searchsorted(self.flows.src[numbers], np.arange(self.hosts + 1))
+        self.sim.load_starts(self._table(numbers), firsts.tolist())
+        self.loaded = high
+        return int(start[order[high]]) if high < len(order) else NEVER
+
+    def _arrange(self) -> np.ndarray:
+        """Numbers of the flows that wait for no other, by time."""
+        flows = self.flows
+        if flows.after is None:
+            return np.arange(len(flows))
+        offsets, parents = flows.after
+        waits = np.diff(offsets)
+        numbers = np.flatnonzero(waits > 0)
+        place = np.full(len(flows), -1, dtype=np.int64)
+        place[numbers] = np.arange(len(numbers))
+        child = np.repeat(np.arange(len(flows)), waits)
+        by_parent = np.argsort(parents, kind="stable")
+        child_offsets = np.zeros(len(flows) + 1, dtype=np.int32)
+        np.cumsum(np.bincount(parents, minlength=len(flows)), out=child_offsets[1:])
+        self.sim.set_dependencies(
+            self._table(numbers), waits[numbers].astype(np.int32), child_offsets, place[child[by_parent]].astype(np.int32)
+        )
+        return np.flatnonzero(waits == 0)
+
+    def _table(self, numbers: np.ndarray) -> np.ndarray:
+        """Flows as the core's Start rows."""
+        table, flows = np.zeros(len(numbers), dtype=row_type("Start")), self.flows
+        table["time"], table["size"], table["number"] = flows.start_ps[numbers], flows.bytes[numbers], numbers
+        table["src"], table["dst"], table["priority"] = flows.src[numbers], flows.dst[numbers], flows.priority[numbers]
+        return table

@@ -1,0 +1,263 @@
+"""What a SPEC.toml of a switch, or a change of a running one, may say: every value is checked here, before anything is opened.
+
+Tables: [switch] (settings of the data plane, and `socket`, `cpu` or `cpus`, `metrics`), [[port]], and for a switch that runs a
+scheme of the simulator [scheme] and [[link]]. Whatever is wrong is a SpecError that names the key, the rule and the remedy.
+"""
+
+import contextlib
+import ipaddress
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.errors import SpecError, nearest
+from penstock.inputs import known_keys, whole
+from penstock.units import parse_size
+from penstock.vswitch.attach.devices import keys_of, validate_device
+from penstock.vswitch.attach.open import open_port
+from penstock.vswitch.daemon.protocol import default_socket
+from penstock.vswitch.dataplane.switch import Switch
+from penstock.vswitch.schemes.switch import SchemeSwitch
+from penstock.vswitch.support.settings import DEFAULTS, WHILE_RUNNING, address_words, validate_settings
+
+TABLES = ("switch", "port", "scheme", "link")
+SWITCH_KEYS = ("socket", "cpu", "cpus", "metrics")  # of [switch], beside the settings of the data plane
+PORT_KEYS = ("name", "addresses", "uid", "memory", "guarded", "kind")
+LINE_KEYS = ("rate", "delay", "node")  # of a [[port]] of a switch that runs a scheme
+CHANGEABLE_PORT_KEYS = ("addresses", "uid", "memory", "guarded")  # while the switch runs
+CAPTURE_KEYS = ("capture", "drops", "snap", "memory")
+LONGEST_PATH = 107  # characters, of a unix socket
+MOST_FLOWS_SHOWN = 1 << 20
+LONGEST_DRAIN_S = 3600
+
+PortTable = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Config:
+    """A SPEC.toml that was found good."""
+
+    settings: dict[str, Any]  # of the data plane, as given
+    ports: dict[str, PortTable]  # by name
+    socket: str
+    cpus: list[int]  # one for each worker; none: the workers are not pinned
+    metrics: str | None  # address:port of the page of metrics
+
+
+def validate_spec(content: Mapping[str, Any]) -> Config:
+    """Check a whole SPEC.toml."""
+    for key in content:
+        if key not in TABLES:
+            raise SpecError(f"[{key}]: unknown table{nearest(key, TABLES)}")
+    switch = content.get("switch", {})
+    if not isinstance(switch, Mapping):
+        raise SpecError("switch: must be a table, [switch]")
+    settings = {k: v for k, v in switch.items() if k not in SWITCH_KEYS}
+    if "scheme" not in settings:
+        validate_settings(settings)
+        _no_scheme_keys(content)
+    path = switch.get("socket", default_socket())
+    if not isinstance(path, str) or not 0 < len(path) <= LONGEST_PATH:
+        raise SpecError(f"switch.socket = {path!r}: must be a path of at most {LONGEST_PATH} characters")
+    cpus = _cpus(switch, settings.get("workers", 1))
+    if "metrics" in switch:
+        parse_address(switch["metrics"])
+    return Config(settings, _ports(content.get("port", [])), path, cpus, switch.get("metrics"))
+
+
+def _no_scheme_keys(content: Mapping[str, Any]) -> None:
+    """Rates and links are for a switch that runs a scheme."""
+    tables = content.get("port", [])
+    found = [key for key in ("scheme", "link") if key in content]
+    for table in tables if isinstance(tables, list) else []:
+        found += [f"port.{key}" for key in LINE_KEYS if isinstance(table, Mapping) and key in table]
+    if found:
+        raise SpecError(f'{found[0]}: it is for a switch that runs a scheme of the simulator; give [switch] scheme = "bfc"')
+
+
+def _cpus(switch: Mapping[str, Any], workers: int) -> list[int]:
+    """Which CPUs the workers are pinned to: one each, or none at all."""
+    allowed = sorted(os.sched_getaffinity(0))
+    if "cpu" in switch and "cpus" in switch:
+        raise SpecError(f"switch.cpu = {switch['cpu']!r} and switch.cpus = {switch['cpus']!r}: leave one out")
+    key = "cpu" if "cpu" in switch else "cpus"
+    cpus = [switch["cpu"]] if key == "cpu" else switch.get("cpus", [])
+    if not isinstance(cpus, list) or any(isinstance(cpu, bool) or cpu not in allowed for cpu in cpus):
+        raise SpecError(f"switch.{key} = {switch[key]!r}: must be of {allowed}, or left out")
+    if cpus and (len(cpus) != workers or len(set(cpus)) != workers):
+        raise SpecError(f"switch.{key} = {switch[key]!r}: must name one CPU for each of {workers} workers")
+    return cpus
+
+
+def parse_address(text: Any) -> tuple[str, int]:
+    """Address and port of "127.0.0.1:9464" or "[::1]:9464"."""
+    host, colon, port = text.rpartition(":") if isinstance(text, str) else ("", "", "")
+    with contextlib.suppress(ValueError):
+        address = ipaddress.ip_address(host.removeprefix("[").removesuffix("]"))
+        if colon and port.isdigit() and int(port) < 65536 and (address.version == 6) == host.startswith("["):
+            return str(address), int(port)
+    raise SpecError(f'switch.metrics = {text!r}: must be an address and a port, such as "127.0.0.1:9464" or "[::1]:9464"')
+
+
+def _ports(tables: Any) -> dict[str, PortTable]:
+    if not isinstance(tables, list) or not all(isinstance(table, Mapping) for table in tables):
+        raise SpecError("port: must be tables, [[port]]")
+    ports: dict[str, PortTable] = {}
+    for i, table in enumerate(tables):
+        port = validate_port(table, f"port {i + 1}")
+        if port["name"] in ports:
+            raise SpecError(f"port {i + 1}: there is a {port['name']!r} already; take another name")
+        ports[port["name"]] = port
+    if not ports:
+        raise SpecError('no [[port]]: applications attach to ports, such as name = "a", addresses = ["10.0.0.1"]')
+    return ports
+
+
+def validate_port(table: Mapping[str, Any], where: str) -> PortTable:
+    """A [[port]] with its defaults filled in and sizes in bytes; the options of its device stay as given."""
+    device = validate_device(table, where)
+    known_keys(table, (*PORT_KEYS, *LINE_KEYS, *keys_of(device.get("kind", ""))), f"{where}.")
+    name, addresses, uid = table.get("name"), table.get("addresses"), table.get("uid")
+    if not isinstance(name, str) or not name:
+        raise SpecError(f'{where}.name = {name!r}: must be a name, such as "a"')
+    if not isinstance(addresses, list) or not addresses or not all(isinstance(address, str) for address in addresses):
+        raise SpecError(f'{where}.addresses = {addresses!r}: must be a list, such as ["10.0.0.1"]')
+    for address in addresses:
+        address_words(address)
+    if uid is not None and (isinstance(uid, bool) or not isinstance(uid, int)):
+        raise SpecError(f"{where}.uid = {uid!r}: must be the number of a user, or left out: any user that may open the socket")
+    guarded = table.get("guarded", True)
+    if not isinstance(guarded, bool):
+        raise SpecError(f"{where}.guarded = {guarded!r}: must be true or false")
+    memory = parse_size(table.get("memory", "64MB"), f"{where}.memory", positive=True)
+    lines = {key: table[key] for key in LINE_KEYS if key in table}
+    port = {"name": name, "addresses": addresses, "uid": uid, "guarded": guarded, "memory": memory, "kind": "shm"}
+    return {**port, **device, **lines}
+
+
+# ---- Changes of a running switch ----
+
+
+def validate_change(changes: Mapping[str, Any], ports: Mapping[str, PortTable]) -> tuple[dict[str, Any], dict[str, PortTable]]:
+    """Settings and all ports as they shall be, of changes such as {"th_over": "64KB", "port.a.uid": 1000}.
+
+    The settings are checked by the switch itself.
+    """
+    settings: dict[str, Any] = {}
+    tables = {name: dict(port) for name, port in ports.items()}
+    for key, value in changes.items():
+        if not key.startswith("port."):
+            settings[key] = value
+            continue
+        name, _, what = key.removeprefix("port.").rpartition(".")
+        if name not in tables:
+            raise SpecError(f"{key}: the switch has no port {name!r}{nearest(name, tables)}")
+        if what not in CHANGEABLE_PORT_KEYS:
+            known = ", ".join(CHANGEABLE_PORT_KEYS)
+            raise SpecError(f"{key}: cannot be set while running{nearest(what, CHANGEABLE_PORT_KEYS)}; known: {known}")
+        tables[name][what] = value
+    return settings, validate_ports(tables, ports)
+
+
+def validate_reload(
+    content: Mapping[str, Any], before: Mapping[str, Any], settings: Mapping[str, Any], ports: Mapping[str, PortTable]
+) -> tuple[dict[str, Any], dict[str, PortTable]]:
+    """Settings that change and all ports as they shall be, of a changed SPEC.toml.
+
+    `before` is the [switch] table that the switch was started with; `settings` and `ports` are those that it has now.
+    """
+    config = validate_spec(content)
+    for key in SWITCH_KEYS:
+        if content.get("switch", {}).get(key) != before.get(key):
+            raise SpecError(f"switch.{key}: cannot be changed while running; it takes a new start")
+    wanted = validate_settings(config.settings)
+    changed = [key for key in wanted if wanted[key] != settings[key]]
+    for key in changed:
+        if key not in WHILE_RUNNING:
+            raise SpecError(f"switch.{key}: cannot be changed while running; it takes a new start")
+    return {key: config.settings.get(key, DEFAULTS[key]) for key in changed}, validate_ports(config.ports, ports)
+
+
+def validate_ports(tables: Mapping[str, Mapping[str, Any]], before: Mapping[str, PortTable]) -> dict[str, PortTable]:
+    """All ports of a running switch as they shall be: no address twice, and the same devices as before."""
+    ports = {name: validate_port(table, f"port.{name}") for name, table in tables.items()}
+    owners: dict[tuple[int, int], str] = {}
+    for name, port in ports.items():
+        for address in port["addresses"]:
+            if (owner := owners.setdefault(address_words(address), name)) != name:
+                raise SpecError(f"port.{name}.addresses: {address} is port {owner!r}'s; change both at once, or take another one")
+        if len(set(map(address_words, port["addresses"]))) < len(port["addresses"]):
+            raise SpecError(f"port.{name}.addresses: one of them stands there twice; leave one out")
+    for name in ports.keys() | before.keys():
+        if validate_device(before.get(name, {}), name) != validate_device(ports.get(name, {}), name):
+            raise SpecError(f"port {name!r}: a device cannot come, go or change while running; it takes a new start, or `plug`")
+    return ports
+
+
+# ---- Requests to a running switch ----
+
+
+def validate_capture(message: Mapping[str, Any], ports: Mapping[str, PortTable]) -> list[str]:
+    """The ports that a capture is of: those named, or all."""
+    names = message["capture"]
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise SpecError(f"capture: {names!r}: must be a list of ports; none: all of them")
+    for name in names:
+        if name not in ports:
+            raise SpecError(f"port {name!r}: the switch has none of that name{nearest(name, ports)}")
+    known_keys(message, CAPTURE_KEYS, "capture.")
+    return list(dict.fromkeys(names)) or list(ports)
+
+
+def validate_most(most: Any) -> int:
+    """How many flows are shown."""
+    return whole(most, "show.most", 0, MOST_FLOWS_SHOWN)
+
+
+def validate_seconds(seconds: Any) -> float:
+    """How long a drain may take."""
+    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not 0 <= seconds <= LONGEST_DRAIN_S:
+        raise SpecError(f"drain: {seconds!r} seconds: must be a number from 0 to {LONGEST_DRAIN_S}")
+    return seconds
+
+
+# ---- The switch that a specification asks for ----
+
+
+def make_switch(content: Mapping[str, Any], config: Config) -> Any:
+    """A Switch with the modes of a worker, or a SchemeSwitch that runs a scheme of the simulator."""
+    if "scheme" not in config.settings:
+        return Switch(**config.settings)
+    places = [{key: port[key] for key in ("name", *LINE_KEYS) if key in port} for port in config.ports.values()]
+    parameters, links = content.get("scheme", {}), content.get("link", [])
+    if not isinstance(parameters, Mapping):
+        raise SpecError("scheme: must be a table, [scheme], of its parameters")
+    if not isinstance(links, list) or not all(isinstance(link, Mapping) for link in links):
+        raise SpecError("link: must be tables, [[link]], such as between = [0, 1]")
+    switch = SchemeSwitch(places, links, parameters, **config.settings)
+    if switch.node >= 0:
+        _join_nodes(switch, config.ports, links)
+    return switch
+
+
+def _join_nodes(switch: Any, ports: Mapping[str, PortTable], links: Any) -> None:
+    """Tell a switch that is one node of several the addresses at the others, and open a UDP port for each of its links."""
+    for name, port in ports.items():
+        if port.get("node", 0) != switch.node:
+            switch.know(name, port["addresses"])
+    for i, link in enumerate(links):
+        if switch.node not in link["between"]:
+            continue
+        ends, here = link.get("ends"), link["between"].index(switch.node)
+        if not isinstance(ends, list) or len(ends) != 2 or not all(isinstance(end, str) for end in ends):
+            raise SpecError(
+                f'link {i + 1}.ends = {ends!r}: must be the addresses of both nodes, such as ["10.0.0.1:4800", '
+                f'"10.0.0.2:4800"], since [switch] node = {switch.node} runs one of them'
+            )
+        trunk = open_port("udp", local=ends[here], peer=ends[1 - here], headers=False)
+        try:
+            switch.join(link["between"][1 - here], trunk)
+        except SpecError:
+            trunk.close()
+            raise

@@ -1,0 +1,178 @@
+"""The names that a scheme is given, how its file may use them, and presets that use other presets."""
+
+import re
+import tomllib
+from pathlib import Path
+
+import pytest
+
+import penstock
+from penstock.composition import available, parse, preset_values
+from penstock.composition.declare import GIVEN, DeclarationError, Declarations
+from penstock.errors import SchemeError, SpecError
+
+PACKAGE = Path(penstock.__file__).parent
+
+
+def declared(source: str) -> Declarations:
+    return Declarations(Path("mine.py"), source)
+
+
+def test_the_linter_knows_the_names_of_schemes_and_no_others():
+    known = set(tomllib.loads((PACKAGE / "schemes/ruff.toml").read_text())["builtins"])
+    given = {name for names in GIVEN.values() for name in names}
+    assert known == given.union(*(scheme.names() for scheme in available().values()))
+
+
+@pytest.mark.parametrize("module", GIVEN)
+def test_what_is_given_is_declared_by_the_fabric(module):
+    text = (PACKAGE / f"fabric/{module}.pxd").read_text()
+    assert not [name for name in GIVEN[module] if not re.search(rf"\b{name}\b", text)]
+
+
+def test_the_documentation_names_what_is_given():
+    page = (PACKAGE.parent / "docs/writing-schemes.md").read_text()
+    assert not [name for names in GIVEN.values() for name in names if not re.search(rf"\b{name}\b", page)]
+
+
+def test_a_scheme_may_define_what_it_would_be_given():
+    """A new verb of the fabric must not break a scheme that has a function or constant of that name."""
+    scheme = declared(
+        "NACK = 7\n\n\ndef on_enqueue(me, node, port, queue, pkt):\n    pass\n\n\ndef wake_by(node):\n    return 0\n"
+    )
+    imported = [line for line in scheme.pxd().splitlines() if "cimport" in line]
+    assert not re.search(r"\b(NACK|wake_by)\b", "\n".join(imported)) and "set_timer" in "\n".join(imported)
+    assert "wake_by" not in scheme.names() and "set_timer" in scheme.names()
+
+
+def test_a_renamed_field_says_its_new_name():
+    hook = "def on_send(me, node, flow, pkt):\n    flow.least_gap = 1.0\n"
+    with pytest.raises(DeclarationError, match='"least_gap" is now called "fc_gap"'):
+        declared(hook)
+    assert declared('flow_state = {"least_gap": "float64"}\n\n\n' + hook).hooks == {"on_send"}
+
+
+def test_wake_by_needs_the_hook_that_it_wakes():
+    with pytest.raises(DeclarationError, match="on_timer"):
+        declared("def on_send(me, node, flow, pkt):\n    wake_by(node, me.at.index, 7)\n")
+
+
+# ---- Presets ----
+
+ECN = {"ecn.k_min": "400KB", "ecn.k_max": "1600KB", "ecn.p_max": 0.2, "ecn.per": "100Gbps"}
+PFC = {"pfc.alpha": 0.125, "pfc.reserve": 4096}
+WITH_DATA = {"host.ack_priority": "data"}
+# the presets as they were when each of them repeated the values of its parts
+FORMER = {
+    "hpcc:ns3": {"max_stage": 0, "r_ai": "50Mbps", "min_rate": "1Gbps", **PFC, **WITH_DATA},
+    "hpcc:bfc": {"max_stage": 0, "r_ai": "50Mbps", "min_rate": "100Mbps", **PFC, "host.ack_priority": "control"},
+    "dcqcn:ns3": {
+        "alpha_interval": "1us",
+        "decrease_interval": "4us",
+        "increase_interval": "300us",
+        "fast_recovery": 1,
+        "r_ai": "20Mbps",
+        "r_hai": "200Mbps",
+        "min_rate": "1Gbps",
+        "clamp_target": False,
+        "cut_at_once": False,
+        **ECN,
+        **PFC,
+        **WITH_DATA,
+    },
+    "dcqcn:ns3_paper": {
+        "alpha_interval": "50us",
+        "decrease_interval": "50us",
+        "increase_interval": "55us",
+        "fast_recovery": 1,
+        "r_ai": "20Mbps",
+        "r_hai": "200Mbps",
+        "min_rate": "1Gbps",
+        "clamp_target": False,
+        **ECN,
+        **PFC,
+        **WITH_DATA,
+    },
+    "dcqcn:config": {
+        "alpha_interval": "1us",
+        "decrease_interval": "4us",
+        "increase_interval": "900us",
+        "fast_recovery": 1,
+        "r_ai": "50Mbps",
+        "r_hai": "100Mbps",
+        "min_rate": "100Mbps",
+        "clamp_target": False,
+        "cut_at_once": False,
+        **ECN,
+        **PFC,
+        **WITH_DATA,
+    },
+    "dctcp:ns3": {
+        "form": "rate",
+        "min_rate": "1Gbps",
+        "ecn.k_min": "300KB",
+        "ecn.k_max": "300KB",
+        "ecn.per": "100Gbps",
+        **PFC,
+        **WITH_DATA,
+    },
+    "dctcp:bfc": {"form": "rate", "g": 0.00390625, "r_ai": "500Mbps", **PFC},
+    "dctcp:floodgate": {"form": "rate", "g": 0.00390625, "r_ai": "1Gbps", **ECN, **PFC, "pfc.alpha": 0.25, **WITH_DATA},
+    "timely:ns3": {
+        "delta": "100Mbps",
+        "r_hai": "500Mbps",
+        "hai": "increases",
+        "hai_from": 6,
+        "min_rate": "1Gbps",
+        **PFC,
+        **WITH_DATA,
+    },
+    "timely:ns3_win": {
+        "delta": "100Mbps",
+        "r_hai": "500Mbps",
+        "hai": "increases",
+        "hai_from": 6,
+        "min_rate": "1Gbps",
+        "window": True,
+        **PFC,
+        **WITH_DATA,
+    },
+    "timely:floodgate": {
+        "delta": "50Mbps",
+        "r_hai": "100Mbps",
+        "hai": "increases",
+        "hai_from": 6,
+        "min_rate": "100Mbps",
+        "window": True,
+        **PFC,
+        "pfc.alpha": 0.25,
+        **WITH_DATA,
+    },
+}
+
+
+@pytest.mark.parametrize("preset", FORMER)
+def test_a_preset_that_uses_others_sets_what_it_sets(preset):
+    name, _, of = preset.partition(":")
+    assert preset_values(name, of) == FORMER[preset]
+    host = {k.removeprefix("host."): v for k, v in FORMER[preset].items() if k.startswith("host.")}
+    assert parse(preset).host == host
+
+
+def test_every_preset_that_uses_others_is_compared():
+    using = {f"{name}:{p}" for name, scheme in available().items() for p, values in scheme.presets.items() if "uses" in values}
+    assert using == set(FORMER)
+
+
+def test_a_part_that_is_left_out_is_not_set():
+    assert set(parse("dcqcn:ns3", {"pfc": False}).parts) == {"ecn", "dcqcn"}
+
+
+@pytest.mark.parametrize("uses", ["pfc:ns33", "pfcc:ns3"])
+def test_a_preset_that_uses_what_is_not_there(uses, tmp_path):
+    file = tmp_path / "mine.py"
+    file.write_text(
+        f'includes = ["pfc"]\npresets = {{"x": {{"uses": ["{uses}"]}}}}\n\n\ndef on_send(me, node, flow, pkt):\n    pass\n'
+    )
+    with pytest.raises((SpecError, SchemeError), match="pfc"):
+        parse(f"{file}:x")
