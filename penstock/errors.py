@@ -40,9 +40,9 @@ class SpecError(PenstockError):
 
     exit_status = 2
 
-    def __init__(self, rule: str, *, path: str = "", value: Any = ABSENT, remedy: str = "", place: str = "") -> None:
+    def __init__(self, rule: str, *, path: str = "", value: Any = ABSENT, remedy: str = "", place: object = "") -> None:
         super().__init__(rule)
-        self.rule, self.path, self.value, self.remedy, self.place = rule, path, value, remedy, place
+        self.rule, self.path, self.value, self.remedy, self.place = rule, path, value, remedy, str(place)
 
     def __str__(self) -> str:
         subject = self.path if self.path.isprintable() else shown(self.path)

@@ -44,7 +44,7 @@ def declared(name: str) -> Declarations:
             raise SpecError("no such file", path="name", value=name)
         found = declarations_of(path.resolve())
         if not found.hooks:
-            raise SchemeError(f"defines no hook; a scheme needs at least one of {', '.join(HOOKS)}", place=str(path))
+            raise SchemeError(f"defines no hook; a scheme needs at least one of {', '.join(HOOKS)}", place=path)
         return found
     if name not in available():
         remedy = f"{nearest(name, available())}; a file of your own is named by its path, ./my_scheme.py"
@@ -53,7 +53,7 @@ def declared(name: str) -> Declarations:
 
 
 def convert(path: str, kind: str, value: Any) -> int | float:
-    """A parameter's value as a number in the compiled scheme's unit: ps, bytes, bit/s, index of a choice.  SpecError names `path`."""
+    """A parameter's value as a number in the compiled scheme's unit: ps, bytes, bit/s, index of a choice.  SpecError of `path`."""
     word, *rest = kind.split()
     if word == "choice":
         return rest.index(one_of(value, path, rest))

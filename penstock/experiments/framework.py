@@ -81,14 +81,12 @@ def check_out(out: Path) -> None:
     """Make the directory, before the work: SpecError if it cannot be written or holds something else."""
     try:
         if out.is_dir() and any(out.iterdir()) and not (out / "claims.json").exists():
-            raise SpecError("is not empty and not a reproduction", place=str(out), remedy="give another folder with --out")
+            raise SpecError("is not empty and not a reproduction", place=out, remedy="give another folder with --out")
         out.mkdir(parents=True, exist_ok=True)
         (out / ".probe").write_bytes(b"")
         (out / ".probe").unlink()
     except OSError as error:
-        raise SpecError(
-            f"cannot be written ({reason(error)})", place=str(out), remedy="give another folder with --out"
-        ) from error
+        raise SpecError(f"cannot be written ({reason(error)})", place=out, remedy="give another folder with --out") from error
 
 
 def run_all(experiment: Experiment, scale: str, cache: Path, threads: int, progress: Progress | None) -> Runs:

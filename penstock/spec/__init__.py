@@ -373,12 +373,12 @@ def load_spec(
     if path.is_dir():
         path = path / "spec.toml"
         if not path.exists():
-            raise SpecError("a folder without a spec.toml", remedy=remedy, place=str(source))
+            raise SpecError("a folder without a spec.toml", remedy=remedy, place=source)
     if not path.exists():
         if path.suffix or len(path.parts) > 1:
-            raise SpecError("no such file", remedy=remedy, place=str(source))
+            raise SpecError("no such file", remedy=remedy, place=source)
         if str(source) not in presets():
-            raise SpecError("no such file or preset", remedy=nearest(source, presets()), place=str(source))
+            raise SpecError("no such file or preset", remedy=nearest(source, presets()), place=source)
         path, name = PRESETS / f"{source}.toml", f"preset {source}"
     else:
         name = str(path)

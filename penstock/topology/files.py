@@ -59,7 +59,7 @@ def _read(path: Path, params: dict[str, Any], *, rate: Any, delay: Any, buffer: 
     graphml = path.suffix.lower() in (".graphml", ".xml") or text.lstrip().startswith("<")
     nodes, links = _read_graphml(path, text) if graphml else _read_lines(path, text)
     if not links:
-        raise SpecError("has no links", remedy="write one per line, such as: host0 tor0 100Gbps 1us", place=str(path))
+        raise SpecError("has no links", remedy="write one per line, such as: host0 tor0 100Gbps 1us", place=path)
     _count_links(nodes, links)
     hosts = [name for name in sorted(nodes, key=_natural) if _is_host(nodes[name])]
     switches = [name for name in sorted(nodes, key=_natural) if not _is_host(nodes[name])]
@@ -68,7 +68,7 @@ def _read(path: Path, params: dict[str, Any], *, rate: Any, delay: Any, buffer: 
     array = array[np.argsort(np.minimum(array["a"], array["b"]) >= len(hosts), kind="stable")]  # host links first
     buffers = [_buffer(nodes[name], buffer) for name in switches]
     tier = _tiers(nodes, hosts, switches, links)
-    with inside(place=str(path)):
+    with inside(place=path):
         return Topology(
             kind="file",
             hosts=len(hosts),
