@@ -55,11 +55,11 @@ class SpecError(PenstockError):
         """ABSENT is told by identity, which a pickle would lose; it becomes the default again."""
         return type(self), (self.rule,), {k: v for k, v in vars(self).items() if v is not ABSENT}
 
-    def within(self, path: str = "", place: str = "") -> "SpecError":
+    def within(self, path: str = "", place: object = "") -> "SpecError":
         """Itself, with its key below `path`, at `place`; one that has a place stays as it is, its key is of that place."""
         if not self.place:
             self.path = ".".join(part for part in (path, self.path) if part)
-            self.place = place
+            self.place = str(place)
         return self
 
 

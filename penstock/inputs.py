@@ -123,7 +123,7 @@ def as_tables(value: Any, path: str, example: str = "") -> list[dict[str, Any]]:
 
 
 @contextmanager
-def inside(path: str = "", place: str = "") -> Iterator[None]:
+def inside(path: str = "", place: object = "") -> Iterator[None]:
     """Completes a SpecError from within the block: its key lies below `path`, its input at `place`."""
     try:
         yield

@@ -53,7 +53,7 @@ def declared(name: str) -> Declarations:
 
 
 def convert(path: str, kind: str, value: Any) -> int | float:
-    """A parameter's value as a number in the compiled scheme's unit: ps, bytes, bit/s, index of a choice.  SpecError of `path`."""
+    """A parameter's value as a number in the compiled scheme's unit: ps, bytes, bit/s, index of a choice; or SpecError."""
     word, *rest = kind.split()
     if word == "choice":
         return rest.index(one_of(value, path, rest))

@@ -223,7 +223,7 @@ def open_checked(device, queue, headers, batch, memory):
         port = open_xdp(device, queue, chunks, batch, min(mtu + 14, 4092))
     except OSError as e:
         if e.errno in (errno_of.EINVAL, errno_of.ERANGE, errno_of.EOPNOTSUPP):
-            why = f"it must have a queue {queue}, and an MTU of at most about 3500 (it is {mtu}; of a veth pair the other end's counts)"
+            why = f"it must have a queue {queue}, and an MTU of at most about 3500 (it is {mtu}; veth: the other end's)"
             raise SpecError(f"xdp {device}: the interface refuses it", remedy=why) from None
         if e.errno in (errno_of.EAFNOSUPPORT, errno_of.ENOSYS):
             raise SpecError(f"xdp {device}: this kernel has no AF_XDP (CONFIG_XDP_SOCKETS)", remedy="use a packet port") from None
