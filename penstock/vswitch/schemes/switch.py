@@ -44,7 +44,8 @@ if not cython.compiled:
 
 
 from penstock.errors import SpecError, nearest
-from penstock.inputs import known_keys, whole
+from penstock.inputs import known_keys
+from penstock.inputs import whole as whole_number
 from penstock.sim import results
 from penstock.sim.core.build import struct_sizes
 from penstock.units import parse_size
@@ -72,7 +73,7 @@ def split(settings):
         raise SpecError("a switch that runs a scheme has one", path="switch.workers", value=rest["workers"])
     ours["frame"] = parse_size(ours["frame"], "switch.frame", positive=True)
     for key in ("packets", "seed"):
-        ours[key] = whole(ours[key], f"switch.{key}", 1, 1 << 24)
+        ours[key] = whole_number(ours[key], f"switch.{key}", 1, 1 << 24)
     return ours, rest
 
 
