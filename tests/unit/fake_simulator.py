@@ -179,7 +179,10 @@ def install(monkeypatch: Any = None) -> None:
     """Replace the simulator, and forget earlier calls."""
     calls.clear()
     interrupt_at.clear()
+    import penstock.composition
+
     schemes = ModuleType("penstock.composition")
+    schemes.__dict__.update(vars(penstock.composition))
     schemes.parse = parse
     topology = ModuleType("penstock.topology")
     topology.build, topology.KINDS = topology_build, {"leaf_spine": topology_build, "star": topology_build}
@@ -187,11 +190,10 @@ def install(monkeypatch: Any = None) -> None:
     workload.build, workload.KINDS = workload_build, {"poisson": workload_build}
     engine = ModuleType("penstock.sim.simulate")
     engine.simulate = simulate
-    import penstock
     import penstock.sim
 
     for package, name, module in (
-        (penstock, "schemes", schemes),
+        (penstock, "composition", schemes),
         (penstock, "topology", topology),
         (penstock, "workload", workload),
         (penstock.sim, "simulate", engine),
