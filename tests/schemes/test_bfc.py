@@ -116,11 +116,20 @@ def test_the_threshold_is_a_parameter():
     assert pauses[0] < pauses[1] < pauses[2]
 
 
-def test_the_rest():
+def test_a_lone_flow_finishes_in_the_ideal_time():
     check_alone("bfc")
+
+
+def test_any_number_of_threads_gives_the_same_results():
     run = check_threads("bfc", {"queues": 8})
     assert run.ports["pauses_sent"].sum() > 0
+
+
+def test_parts_and_presets():
+    assert list(parse("bfc").parts) == ["dqa", "bfc"] and list(parse("bfc", {"dqa": False}).parts) == ["bfc"]
+
+
+def test_bad_parameters_are_refused():
     check_bad("bfc", {"nic_queues": 0}, "1..1024")
     check_bad("bfc", {"refresh": "10 parsecs"}, "unit")
     check_bad("bfc", {"tickle": 1}, "no parameter")
-    assert list(parse("bfc").parts) == ["dqa", "bfc"] and list(parse("bfc", {"dqa": False}).parts) == ["bfc"]

@@ -137,18 +137,27 @@ def test_pauses_and_clocks():
     assert late > 3
 
 
-def test_the_rest():
+def test_a_lone_flow_finishes_in_the_ideal_time():
     check_alone("dcqcn")
     check_alone("dcqcn:ns3")
     check_alone("dcqcn+window_cap")
+
+
+def test_any_number_of_threads_gives_the_same_results():
     for preset in ("", ":ns3", ":config"):
         run = check_threads("dcqcn" + preset, MARKS)
         assert run.ports["ecn_marks"].sum() > 100 and not run.summary["warnings"]
+
+
+def test_parts_and_presets():
     assert list(parse("dcqcn").parts) == ["ecn", "pfc", "dcqcn"]
     ns3 = parse("dcqcn:ns3")
     assert ns3.values("ecn")["k_max"] == 1_600_000 and ns3.values("pfc")["alpha"] == 0.125
     assert ns3.host == {"ack_priority": "data"} and ns3.values("dcqcn")["alpha_interval"] == 1_000_000
     assert parse("dcqcn").values("dcqcn")["decrease_interval"] == 50_000_000
+
+
+def test_bad_parameters_are_refused():
     check_bad("dcqcn", {"alpha_interval": 0}, "1..1e18")
     check_bad("dcqcn", {"g": 2}, "0..1")
     check_bad("dcqcn", {"clamp_target": "yes"}, "true or false")

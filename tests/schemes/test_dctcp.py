@@ -100,16 +100,25 @@ def test_the_queue_settles_around_k():
     assert max(run.flows["slowdown"]) < 2.1
 
 
-def test_the_rest():
+def test_a_lone_flow_finishes_in_the_ideal_time():
     check_alone("dctcp")
     check_alone("dctcp:ns3")
     check_alone("dctcp:bfc")
+
+
+def test_any_number_of_threads_gives_the_same_results():
     for preset in ("", ":ns3", ":slow_start"):
         run = check_threads("dctcp" + preset, MARKS)
         assert run.ports["ecn_marks"].sum() > 100 and not run.summary["warnings"]
+
+
+def test_parts_and_presets():
     assert list(parse("dctcp").parts) == ["ecn", "pfc", "dctcp"]
     assert parse("dctcp:ns3").values("ecn")["k_min"] == parse("dctcp:ns3").values("ecn")["k_max"] == 300_000
     assert parse("dctcp:bfc").values("dctcp")["r_ai"] == 5e8
+
+
+def test_bad_parameters_are_refused():
     check_bad("dctcp", {"form": "both"}, "window, rate")
     check_bad("dctcp", {"slow_start": -1}, "0..100000")
     check_bad("dctcp", {"g": 1.5}, "0..1")

@@ -61,12 +61,21 @@ def test_every_mark(parameters):
     }
 
 
-def test_the_rest():
+def test_a_lone_flow_finishes_in_the_ideal_time():
     check_alone("ecn")
+
+
+def test_any_number_of_threads_gives_the_same_results():
     run = check_threads("ecn", {"k_min": "5KB", "k_max": "100KB", "p_max": 0.3})
     assert run.ports["ecn_marks"].sum() > 100
+
+
+def test_parts_and_presets():
     assert parse("ecn:ns3").values("ecn") == {"k_min": 400_000, "k_max": 1_600_000, "p_max": 0.2, "per": 1e11}
     assert parse("ecn").values("ecn") == {"k_min": 100_000, "k_max": 400_000, "p_max": 1.0, "per": 0}
+
+
+def test_bad_parameters_are_refused():
     check_bad("ecn", {"p_max": 1.5}, "0..1")
     check_bad("ecn", {"k_min": "100"}, "unit")
     check_bad("ecn", {"per": "0Gbps"}, "greater than zero")

@@ -523,11 +523,17 @@ def test_delayed_credits_are_sent_though_nothing_more_comes_from_that_ingress():
     assert run.summary["flows_finished"] == len(flows) and run.summary["end_ns"] < 1e6
 
 
-def test_the_rest():
+def test_any_number_of_threads_gives_the_same_results():
     run = check_threads("floodgate", TIGHT)
     assert run.ports["control_bytes"].sum() > 0 and run.frame("nodes")["max_voqs"].max() > 0
     check_threads("floodgate:ideal", {"voqs": 2}, control_loss=0.05)
+
+
+def test_parts_and_presets():
+    assert list(parse("floodgate").parts) == ["pfc", "floodgate"]
+
+
+def test_bad_parameters_are_refused():
     check_bad("floodgate", {"voqs": 0}, "1..4096")
     check_bad("floodgate", {"groups": 3}, "1..2")
     check_bad("floodgate", {"m": 0}, "0.01..1000")
-    assert list(parse("floodgate").parts) == ["pfc", "floodgate"]

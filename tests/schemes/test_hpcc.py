@@ -190,14 +190,20 @@ def test_a_new_path_starts_a_new_record():
     assert run.summary["flows_finished"] == 4
 
 
-def test_the_rest():
+def test_any_number_of_threads_gives_the_same_results():
     run = check_threads("hpcc")
     assert not run.summary["warnings"]
     check_threads("hpcc:ns3")
     check_threads("hpcc+dqa", {"queues": 8})
+
+
+def test_parts_and_presets():
     assert list(parse("hpcc").parts) == ["pfc", "hpcc"] and list(parse("hpcc", {"pfc": False}).parts) == ["hpcc"]
     assert parse("hpcc:ns3").values("pfc")["reserve"] == 4096 and parse("hpcc:ns3").host == {"ack_priority": "data"}
     assert parse("hpcc:bfc").values("hpcc")["max_stage"] == 0 and parse("hpcc").values("hpcc")["max_stage"] == 5
+
+
+def test_bad_parameters_are_refused():
     check_bad("hpcc", {"eta": 1.5}, "0.01..1")
     check_bad("hpcc", {"reaction": "never"}, "hpcc, per_ack, per_rtt")
     check_bad("hpcc", {"w_ai": "80"}, "unit")

@@ -118,11 +118,20 @@ def test_the_buffer_has_no_limit():
     assert run.summary["drops"] == 0 and run.summary["max_buffer_bytes"] > 50_000
 
 
-def test_the_rest():
+def test_a_lone_flow_finishes_in_the_ideal_time():
     check_alone("ideal_fq")
+
+
+def test_any_number_of_threads_gives_the_same_results():
     check_threads("ideal_fq")
     check_threads("ideal_fq", {"queues": 3})
+
+
+def test_parts_and_presets():
     assert list(parse("ideal_fq").parts) == ["window_cap", "ideal_fq"]
     assert list(parse("ideal_fq", {"window_cap": False}).parts) == ["ideal_fq"]
+
+
+def test_bad_parameters_are_refused():
     check_bad("ideal_fq", {"queues": 0}, "1..16384")
     check_bad("ideal_fq+dqa", None, "both choose the queue")

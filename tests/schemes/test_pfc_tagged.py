@@ -111,7 +111,10 @@ def test_quiet_networks_are_left_alone():
     assert run.flows["slowdown"][0] == 1 and not any(r.event == "hold" for r in rows)
 
 
-def test_the_rest():
+def test_any_number_of_threads_gives_the_same_results():
     check_threads("pfc_tagged", {"xoff": "20KB", "xon": "10KB"})
     check_threads("hpcc+pfc_tagged", {"host_pause": True})
+
+
+def test_bad_parameters_are_refused():
     check_bad("pfc_tagged", {"voqs": 0}, "1..4096")

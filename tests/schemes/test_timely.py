@@ -214,13 +214,16 @@ def test_any_number_of_threads(preset):
     assert not runs[0].summary["warnings"]
 
 
-def test_the_rest():
+def test_parts_and_presets():
     assert list(parse("timely").parts) == ["pfc", "timely"]
     ns3 = parse("timely:ns3")
     assert ns3.host == {"ack_priority": "data"} and ns3.values("pfc")["alpha"] == 0.125
     assert ns3.values("timely")["min_rate"] == 1e9 and not ns3.values("timely")["window"]
     assert {**ns3.values("timely"), "window": 1} == parse("timely:ns3_win").values("timely")
     assert parse("timely:floodgate").values("timely")["delta"] == 5e7
+
+
+def test_bad_parameters_are_refused():
     check_bad("timely", {"min_rtt": 0}, "1..1e18")
     check_bad("timely", {"hai": "maybe"}, "gradient, increases")
     check_bad("timely", {"alpha": 1.5}, "0..1")

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import assume, given
 from hypothesis import strategies as st
 from scipy import stats
 from test_workload import says
@@ -270,13 +270,16 @@ def test_other_refusals(tmp_path):
 @given(st.integers(1, 10**6), st.integers(0, 10**6), st.integers(1, 10**6), st.sampled_from(["", " ", "  "]))
 def test_any_range_is_read(low, more, packet, space):
     size = f"{low}{space}..{space}{low + more}{space}x{space}{packet}B"
-    if (low + more) * packet > 10**12:
-        says("make it smaller", incast, SMALL, fan_in=1, size=size)
-        return
+    assume((low + more) * packet <= 10**12)
     flows = incast(SMALL, fan_in=2, size=size, duration="1ms").check(SMALL)
     assert not np.any(flows.bytes % packet)
     assert np.all((low <= flows.bytes // packet) & (flows.bytes // packet <= low + more))
     assert flows.nominal[0]["event_bytes"] == packet * (2 * low + more)
+
+
+def test_a_range_beyond_the_largest_flow_is_refused():
+    assert incast(SMALL, fan_in=1, size="1..1000000 x 1MB", duration="1ms").nominal
+    says("make it smaller", incast, SMALL, fan_in=1, size="1..1000001 x 1MB")
 
 
 @given(st.text(st.sampled_from("0123456789.x BKM-"), max_size=12))

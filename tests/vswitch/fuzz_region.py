@@ -330,7 +330,7 @@ class Run:
     def check(self, thoroughly):
         ports = {row["port"]: row for row in self.switch.ports()}
         assert set(ports) == {"a", "b"} and ports["a"]["nonsense"] == ports["b"]["nonsense"] == 0
-        assert self.a.broken == self.b.broken == 0 and 0 not in ports["a"]["drops_by_queue"], ports["a"]
+        assert self.a.protocol_errors == self.b.protocol_errors == 0 and 0 not in ports["a"]["drops_by_queue"], ports["a"]
         assert set(ports["a"]["drops"]) <= {"no_route", "full", "no_buffer", "no_queue", "too_long"}, ports["a"]["drops"]
         if not thoroughly:
             return

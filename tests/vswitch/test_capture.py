@@ -12,13 +12,13 @@ from frames import payload_of, udp
 
 from penstock.cli import main
 from penstock.errors import SpecError
-from penstock.vswitch.attach import pcapfile
 from penstock.vswitch.client.capture import Ring, beginning, capture, line, read_capture
 from penstock.vswitch.client.client import connect
 from penstock.vswitch.daemon import protocol
 from penstock.vswitch.dataplane.mirror import Capture
 from penstock.vswitch.dataplane.switch import REASON_NAMES, Switch
 from penstock.vswitch.memory.region import Region
+from penstock.vswitch.support import pcapfile
 
 A, B, C = "10.0.0.1", "10.0.0.2", "10.0.0.3"
 NAMES = {"a": A, "b": B, "c": C}

@@ -247,7 +247,7 @@ def test_regions_are_given_back_without_the_worker():
             with connect("c", path) as c:
                 if nonsense:
                     for _ in range(200):
-                        c.region.tell(1 << 19, 1)
+                        c.region.ring_doorbell(1 << 19, 1)
                         time.sleep(0.0002)
                     until(lambda port=c: port.gone)
             del c
@@ -265,7 +265,7 @@ def test_who_wrote_nonsense_waits_before_he_comes_again():
         start = time.monotonic()
         with connect("c", path) as c:
             while not c.gone:
-                c.region.tell(1 << 19, 1)
+                c.region.ring_doorbell(1 << 19, 1)
                 time.sleep(0.0002)
         with connect("c", path):
             assert time.monotonic() - start > server.ATTACH_AFTER_ERRORS_S

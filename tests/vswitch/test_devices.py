@@ -205,7 +205,7 @@ def test_a_recording_is_replayed_through_the_switch(tmp_path):
     ]
     with running(tmp_path / "switch.sock", {"port": spec}) as daemon:
         until(lambda: rows(daemon)["b"]["device"]["frames_out"] >= 50)
-    from penstock.vswitch.attach.pcapfile import read_frames
+    from penstock.vswitch.support.pcapfile import read_frames
 
     assert len(read_frames(tmp_path / "out.pcapng")) == 50
 

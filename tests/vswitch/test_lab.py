@@ -17,11 +17,11 @@ from test_ports import SIZES, check_both_ways, random_frames
 from waiting import Stopwatch, until
 
 from penstock.errors import PenstockError, SpecError
-from penstock.vswitch.attach import pcapfile
 from penstock.vswitch.attach.lab import DutyCycle, Namespace, veth
 from penstock.vswitch.attach.open import capture, faults, open_port
 from penstock.vswitch.daemon.doctor import doctor
 from penstock.vswitch.ports.base import Bridge
+from penstock.vswitch.support import pcapfile
 
 PERMITTED = {ability.name: ability for ability in doctor()}
 NEEDED = ("tap", "packet", "namespaces", "ip")

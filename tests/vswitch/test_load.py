@@ -10,7 +10,7 @@ from penstock.vswitch.bench import noise
 from penstock.vswitch.bench.costs import Costs
 from penstock.vswitch.bench.rig import Bench, head
 from penstock.vswitch.dataplane.switch import Switch
-from penstock.vswitch.loadgen.harness import World
+from penstock.vswitch.loadgen.harness import Harness
 
 
 def pair(mode="backdraft", service=(0,), **settings):
@@ -31,9 +31,9 @@ def test_poisson_arrivals_have_their_mean_and_another_seed_other_times():
     counts = []
     for seed in (1, 2):
         bench, a, b = pair()
-        bench.world.stream(a, head("10.0.0.1", "10.0.0.2", 1000, 64), gap=500, poisson=True, seed=seed)
+        bench.harness.stream(a, head("10.0.0.1", "10.0.0.2", 1000, 64), gap=500, poisson=True, seed=seed)
         bench.run(0, 20)
-        counts.append(bench.world.received(b)[0])
+        counts.append(bench.harness.received(b)[0])
         assert counts[-1] == pytest.approx(40_000, rel=0.03)
     assert counts[0] != counts[1]
 
@@ -42,7 +42,7 @@ def test_bursts_arrive_together_and_wait_for_each_other():
     bench, a, b = pair(service=[1000])
     bench.udp(a, b, 1000, gap=100_000, burst=10)
     bench.run(1, 20)
-    waits = bench.world.latencies(b)
+    waits = bench.harness.latencies(b)
     assert sum(count for _, count in waits) == pytest.approx(2000, abs=10)
     assert 10_000 <= waits[-1][0] < 12_000 and 1000 <= waits[0][0] < 2000  # the last of a burst, the first
 
@@ -66,7 +66,7 @@ def test_the_same_bits_each_time(mode):
         bench.rpc(a, b, 5000, queue=9, kind=1)
         bench.run(0.5, 3)
         row = {k: v for k, v in bench.switch.ports()[0].items() if k != "addresses"}
-        found.append((bench.world.latencies(b), bench.world.latencies(a, 1), bench.world.counters(), row))
+        found.append((bench.harness.latencies(b), bench.harness.latencies(a, 1), bench.harness.counters(), row))
     assert found[0] == found[1]
     assert found[0][2]["frames"] > 5000
 
@@ -75,34 +75,34 @@ def test_frames_are_conserved():
     """What was sent is delivered, dropped or waiting; what was received is what the switch delivered."""
     bench, a, b = pair("lossy", service=[300], th_goal="1KB", th_over="2KB", th_net="8KB")
     bench.udp(a, b, 1000, gap=100, poisson=True)
-    bench.world.reset()
-    bench.world.run(5e6)
-    sent = bench.world.streams(a)[0]["sent"]
-    counters = bench.world.counters()
+    bench.harness.reset()
+    bench.harness.run(5e6)
+    sent = bench.harness.streams(a)[0]["sent"]
+    counters = bench.harness.counters()
     waiting = bench.regions[a].waiting(0)
     assert counters["drops"] > 1000
     assert 0 <= sent - counters["frames"] - counters["drops"] <= 1024
     assert waiting == 0 or sent > counters["frames"] + counters["drops"]
-    assert 0 <= counters["frames"] - bench.world.received(b)[0] <= 8192 // 64 + 1
+    assert 0 <= counters["frames"] - bench.harness.received(b)[0] <= 8192 // 64 + 1
 
 
 def test_the_switch_is_as_fast_as_its_prices_say():
     dear = Costs(turn=0, frame=100, byte=0, drop=0, bell=0, look=0)
     bench, a, b = pair("dpfq")
-    bench.world = World(bench.switch, dear)
-    a, b = (bench.world.app(name, region) for name, region in zip("ab", bench.regions))
+    bench.harness = Harness(bench.switch, dear)
+    a, b = (bench.harness.app(name, region) for name, region in zip("ab", bench.regions))
     bench.udp(a, b, 1000, gap=0)
     bench.run(1, 5)
     assert bench.rate(b) == pytest.approx(10.0, rel=0.03)
-    assert bench.world.counters()["working_ns"] == pytest.approx(5e6, rel=0.03)
+    assert bench.harness.counters()["working_ns"] == pytest.approx(5e6, rel=0.03)
 
 
 def test_polling_pays_for_every_look():
     bench, a, b = pair("dpfq", doorbells=False)
     bench.udp(a, b, 1000, gap=1000)
     bench.run(1, 2)
-    found = bench.world.counters()
-    assert found["bells"] > 0 and found["looks"] == 256 * bench.world.turns  # the receiver's doorbells still ring
+    found = bench.harness.counters()
+    assert found["bells"] > 0 and found["looks"] == 256 * bench.harness.turns  # the receiver's doorbells still ring
     assert found["looking_ns"] > 10 * found["working_ns"]
 
 
@@ -110,10 +110,10 @@ def test_a_request_is_answered_and_the_next_one_follows():
     bench, a, b = pair(service=[500])
     which = bench.rpc(a, b, 5000, answer_length=64, answers=4)
     bench.run(0, 5)
-    done = bench.world.streams(a)[which]["finished"]
-    frames, size, _ = bench.world.received(a)
+    done = bench.harness.streams(a)[which]["finished"]
+    frames, size, _ = bench.harness.received(a)
     assert done > 2000 and frames - 4 * done in range(4) and size == 64 * frames
-    assert bench.world.quantile(a, 0.5) == pytest.approx(5e6 / done, rel=0.1)
+    assert bench.harness.quantile(a, 0.5) == pytest.approx(5e6 / done, rel=0.1)
 
 
 def test_a_lost_request_is_repeated_after_its_timeout():
@@ -121,20 +121,20 @@ def test_a_lost_request_is_repeated_after_its_timeout():
     a, b = bench.app("a"), bench.app("b", loss=0.1)
     which = bench.rpc(a, b, 5000, timeout=50_000)
     bench.run(0, 20)
-    row = bench.world.streams(a)[which]
-    assert row["repeated"] == pytest.approx(bench.world.counters()["lost"], abs=1) and row["repeated"] > 50
+    row = bench.harness.streams(a)[which]
+    assert row["repeated"] == pytest.approx(bench.harness.counters()["lost"], abs=1) and row["repeated"] > 50
     assert row["repeated"] / (row["finished"] + row["repeated"]) == pytest.approx(0.1, abs=0.03)
-    assert bench.world.quantile(a, 0.99) > 50_000 > 20 * bench.world.quantile(a, 0.5)
+    assert bench.harness.quantile(a, 0.99) > 50_000 > 20 * bench.harness.quantile(a, 0.5)
 
 
 def test_requests_without_an_answer_count_as_they_stand():
     bench, a, b = pair(service=[1e9])
     bench.rpc(a, b, 5000, gap=100_000)
     bench.run(0, 10)
-    bench.world.finish(a)
+    bench.harness.finish(a)
     # the first ends only later, the others have not been sent: all of them have waited
-    assert sum(count for _, count in bench.world.latencies(a)) == pytest.approx(100, abs=1)
-    assert bench.world.quantile(a, 1.0) == pytest.approx(10e6, rel=0.02)
+    assert sum(count for _, count in bench.harness.latencies(a)) == pytest.approx(100, abs=1)
+    assert bench.harness.quantile(a, 1.0) == pytest.approx(10e6, rel=0.02)
 
 
 def test_cores_serve_their_own_flows():
@@ -150,11 +150,11 @@ def test_cores_serve_their_own_flows():
 def test_pauses_follow_the_virtual_clock():
     bench, a, b = pair(service=[20_000])
     bench.udp(a, b, 1000, gap=100)
-    bench.world.run(3e6)
-    waits = bench.switch.pauses(now=int(bench.world.now))
+    bench.harness.run(3e6)
+    waits = bench.switch.pauses(now=int(bench.harness.now))
     assert len(waits) == 1 and 0 < waits[0]["left_ns"] <= 5_000_000
-    assert bench.switch.turn_at(int(bench.world.now)) == 0
-    bench.switch.turn_at(int(bench.world.now) + 6_000_000)
+    assert bench.switch.turn_at(int(bench.harness.now)) == 0
+    bench.switch.turn_at(int(bench.harness.now) + 6_000_000)
     assert bench.switch.flows()[0]["frames"] > 0
 
 
@@ -186,22 +186,22 @@ def test_wrong_applications_are_refused(wrong):
 
 def test_wrong_questions_are_refused():
     bench, a, b = pair()
-    world = bench.world
-    for question in (lambda: world.received(b, 8), lambda: world.latencies(b, -1), lambda: world.service(a, 1, 5)):
+    harness = bench.harness
+    for question in (lambda: harness.received(b, 8), lambda: harness.latencies(b, -1), lambda: harness.service(a, 1, 5)):
         with pytest.raises(SpecError, match=r"kinds 0 to 7|cores 0 to 0"):
             question()
 
 
 def test_a_free_switch_ends_its_run_too():
     bench, _, _ = pair()
-    world = World(bench.switch, Costs(turn=0, frame=0, byte=0, drop=0, bell=0, look=0))
-    world.run(1000)
-    assert world.now == 1e6 + 1000 and world.turns == 1000
+    harness = Harness(bench.switch, Costs(turn=0, frame=0, byte=0, drop=0, bell=0, look=0))
+    harness.run(1000)
+    assert harness.now == 1e6 + 1000 and harness.turns == 1000
 
 
 def test_an_unknown_application_is_refused():
     with pytest.raises(SpecError, match="application 0: there are 0"):
-        World(Switch(), Costs()).received(0)
+        Harness(Switch(), Costs()).received(0)
 
 
 # ---- A busy machine ----
@@ -256,13 +256,13 @@ def test_real_time_delivers_too():
     bench.udp(a, b, 1000, gap=10_000)
     allowed = os.sched_getaffinity(0)
     for _ in range(50):  # a busy machine may not let the switch run at all for a while
-        seen = noise.drive(bench.switch, bench.world, 0.05, 0.2, careful=False)
+        seen = noise.drive(bench.switch, bench.harness, 0.05, 0.2, careful=False)
         assert os.sched_getaffinity(0) == allowed
-        frames, _, ns = bench.world.received(b)
+        frames, _, ns = bench.harness.received(b)
         if frames:
             break
     with pytest.raises(SpecError, match="real time stays there"):
-        bench.world.run(1)
+        bench.harness.run(1)
     assert frames > 0 and ns > 0 and bench.lost() == 0 and set(seen) == {"stolen", "others", "taken"}
 
 
@@ -271,5 +271,5 @@ def test_a_busy_machine_is_refused_before_anything_runs(monkeypatch):
     monkeypatch.setattr(noise, "processor_times", lambda text, cpus: (2 * time.monotonic(), 0.0))
     monkeypatch.setattr(noise, "BEFORE_S", 0.05)
     with pytest.raises(noise.MachineBusy, match="before the run"):
-        noise.drive(bench.switch, bench.world, 0.05, 0.05)
-    assert bench.world.received(b)[0] == 0
+        noise.drive(bench.switch, bench.harness, 0.05, 0.05)
+    assert bench.harness.received(b)[0] == 0

@@ -149,7 +149,7 @@ def test_what_has_gone_is_not_forgotten():
             "lost_bytes_total": left["waiting_bytes"],
         }
         switch.attach("a", Region.attach((again := Region.create()).fd, again.shape), [A])
-    assert a.broken == 0
+    assert a.protocol_errors == 0
 
 
 def test_names_may_be_odd():

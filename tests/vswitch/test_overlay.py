@@ -281,7 +281,7 @@ def test_a_slow_flow_of_small_frames_leaves_buffers_to_others_and_finds_out_that
     servers.connect()
     servers.udp(sender, receiver, 1000, 64, gap=100, most=1 << 20)
     servers.run(5)  # less than the 20 ms between two rates that are told
-    servers.far.world.service(receiver, 0, 1000 / 6)
+    servers.far.harness.service(receiver, 0, 1000 / 6)
     servers.run(3)
     rates = []
     for _ in range(40):
@@ -433,7 +433,7 @@ def test_queues_of_flows_that_have_gone_are_given_to_others():
         assert sorted(come(ports)) == sorted(b"%d" % port for port in ports)
         assert switch.ports()[1]["device"]["shared_queues"] == 0
         end = time.monotonic() + 120
-        while switch.flows() or any(switch.drives[1].behind()):  # until all of them are forgotten
+        while switch.flows() or any(switch.drivers[1].behind()):  # until all of them are forgotten
             app.receive(1)
             switch.turns(20)
             assert time.monotonic() < end
@@ -487,7 +487,7 @@ def test_pause_frames_are_few_beside_a_receiver_with_so_many_cycles_per_packet(c
     servers.udp(client, slow, 1000, 200, queue=0, gap=3333)
     servers.udp(client, fast, 1001, 200, queue=1, gap=50_000)
     servers.run(200)
-    got = [servers.far.world.received(number)[0] for number in (slow, fast)]
+    got = [servers.far.harness.received(number)[0] for number in (slow, fast)]
     counts = servers.totals()
     servers.close()
     assert got[0] > 50_000 and got[1] > 3900, "the victim goes on at its rate"

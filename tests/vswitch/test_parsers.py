@@ -17,11 +17,11 @@ from hypothesis import strategies as st
 
 from penstock.errors import SpecError
 from penstock.vswitch.attach.open import open_port
-from penstock.vswitch.attach.pcapfile import PCAP_BEGINNING, PCAPNG_BEGINNING, as_records, parse_frames
 from penstock.vswitch.daemon import protocol
 from penstock.vswitch.daemon.config import validate_spec
 from penstock.vswitch.dataplane.switch import Switch
 from penstock.vswitch.memory.region import Region
+from penstock.vswitch.support.pcapfile import PCAP_BEGINNING, PCAPNG_BEGINNING, as_records, parse_frames
 
 A, B = "10.0.0.1", "10.0.0.2"
 ANYTHING = [A, B, fuzz_region.C, fuzz_region.SIX_B, fuzz_region.SIX_C, "02:02:02:02:02:02", "04:04:04:04:04:04"]

@@ -19,7 +19,7 @@ from penstock.vswitch.bench.rig import head
 from penstock.vswitch.client.client import connect
 from penstock.vswitch.daemon import protocol
 from penstock.vswitch.dataplane.switch import Switch
-from penstock.vswitch.loadgen.harness import World
+from penstock.vswitch.loadgen.harness import Harness
 
 pytestmark = pytest.mark.skipif(bool(FORBIDDEN), reason="; ".join(FORBIDDEN))
 
@@ -276,20 +276,20 @@ def test_two_switches_and_a_native_receiver_with_so_many_cycles_per_packet(tmp_p
         connect("slow", paths[1], **shape) as slow,
         connect("fast", paths[1], **shape) as fast,
     ):
-        world = World(Switch(), Costs())
-        sender = world.app("client", client.region)
-        victims = world.app("fast", fast.region)
-        receiver = world.app("slow", slow.region, service=[cycles / 2.4])
-        world.stream(sender, head(CLIENT, SLOW, 1000, 200), queue=0, length=200, gap=3333)
-        world.stream(sender, head(CLIENT, FAST, 1001, 200), queue=1, length=200, gap=50_000)
+        harness = Harness(Switch(), Costs())
+        sender = harness.app("client", client.region)
+        victims = harness.app("fast", fast.region)
+        receiver = harness.app("slow", slow.region, service=[cycles / 2.4])
+        harness.stream(sender, head(CLIENT, SLOW, 1000, 200), queue=0, length=200, gap=3333)
+        harness.stream(sender, head(CLIENT, FAST, 1001, 200), queue=1, length=200, gap=50_000)
         start, end = time.monotonic(), time.monotonic() + 120
         sent = [0, 0]
-        while (sent[1] <= 20_000 or world.received(receiver)[0] <= 5000) and time.monotonic() < end:
-            world.drive(0.5)
-            sent = [each["sent"] for each in world.streams(sender)]
-        while world.received(victims)[0] < sent[1] and time.monotonic() < end:  # what it offered until then, at least
-            world.drive(0.05)
-        got = world.received(receiver)[0], world.received(victims)[0]
+        while (sent[1] <= 20_000 or harness.received(receiver)[0] <= 5000) and time.monotonic() < end:
+            harness.drive(0.5)
+            sent = [each["sent"] for each in harness.streams(sender)]
+        while harness.received(victims)[0] < sent[1] and time.monotonic() < end:  # what it offered until then, at least
+            harness.drive(0.05)
+        got = harness.received(receiver)[0], harness.received(victims)[0]
         near, far = of_two(paths)
         overlay = far["other"]["device"]["overlay"]
         print(f"{cycles} cycles: sent {sent}, received {got}, {overlay['pauses_sent']} pause frames")

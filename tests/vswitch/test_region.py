@@ -79,7 +79,7 @@ def test_like_lists(steps):
                 assert frame == model[q].pop(0)
     for q, frame in everything(switch):
         assert frame == model[q].pop(0)
-    assert not any(model.values()) and app.broken == switch.broken == 0
+    assert not any(model.values()) and app.protocol_errors == switch.protocol_errors == 0
     used = sum(1 for q in range(4) if any(s == ("send", q) for s in [(w, x) for w, x, _ in steps]))
     assert app.free_rings() == 32 - used
 
@@ -106,7 +106,7 @@ def test_two_processes():
             seen += 1
         assert seen == count or child.is_alive() or child.exitcode == 0, "the sender has died"
     child.join(60)
-    assert child.exitcode == 0 and switch.broken == 0
+    assert child.exitcode == 0 and switch.protocol_errors == 0
 
 
 def test_a_shape_may_be_anything():
@@ -167,7 +167,7 @@ def test_nonsense_is_counted_and_passed_over(seed):
         app.receive(64)
         frames += len(found)
         assert all(0 < len(frame) <= 64 and 0 <= queue < 4 for queue, frame in found)
-    assert switch.broken > 20 and frames > 0, (switch.broken, frames)
+    assert switch.protocol_errors > 20 and frames > 0, (switch.protocol_errors, frames)
 
 
 def writer(fd, shape, seed):
@@ -184,7 +184,7 @@ def test_a_neighbour_that_writes_all_the_time_and_is_killed():
     child = FORK.Process(target=writer, args=(app.fd, app.shape, random.randrange(99)), daemon=True)
     child.start()
     polls = 0
-    while polls < 300_000 or not switch.broken:
+    while polls < 300_000 or not switch.protocol_errors:
         switch.receive(32)
         polls += 1
         assert polls < 50_000_000

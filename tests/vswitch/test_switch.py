@@ -10,8 +10,9 @@ from frames import payload_of, udp
 from waiting import until
 
 from penstock.errors import SpecError
-from penstock.vswitch.dataplane.switch import DEFAULTS, Switch, address_text, address_words, checked
+from penstock.vswitch.dataplane.switch import Switch
 from penstock.vswitch.memory.region import Region
+from penstock.vswitch.support.settings import DEFAULTS, address_text, address_words, validate_settings
 
 A, B, C = "10.0.0.1", "10.0.0.2", "10.0.0.3"
 LOSSLESS = ["pfc", "dpfq", "backdraft"]
@@ -56,7 +57,7 @@ def test_frames_come_out_as_they_went_in():
         (A, 7, C, 2000, 17),
         ("04:00:00:00:00:01", 0, "04:00:00:00:00:03", 0, 0),
     }
-    assert not drops(switch) and a.broken == b.broken == 0
+    assert not drops(switch) and a.protocol_errors == b.protocol_errors == 0
 
 
 def edited(frame, **bytes_at):
@@ -184,7 +185,7 @@ def test_several_stopped_flows_leave_buffers_for_others():
     a.send(9, [udp(A, B, 9999)])
     switch.turns(2)
     assert [f["frames"] for f in switch.flows() if f["source_port"] == 9999] == [1] and not drops(switch)
-    assert b.broken == 0
+    assert b.protocol_errors == 0
 
 
 def test_weights_and_priorities():
@@ -202,7 +203,7 @@ def test_weights_and_priorities():
     a.send(2, [udp(A, B, 3)], weight=0)
     with pytest.raises(SpecError, match="1 to 255"):
         a.send(0, [], weight=256)
-    assert b.broken == 0
+    assert b.protocol_errors == 0
 
 
 def test_idle_flows_are_forgotten_and_their_rings_come_back():
@@ -221,7 +222,7 @@ def test_idle_flows_are_forgotten_and_their_rings_come_back():
         switch.turns(2)
         b.receive(100)
         assert switch.flows() == [] and switch.counters()["free_flows"] == 256
-        assert b.free_rings() == 256 and b.broken == 0
+        assert b.free_rings() == 256 and b.protocol_errors == 0
         assert all(a.close(q) for q in range(40))
         switch.turns(10)
         assert a.free_rings() == 256
@@ -341,8 +342,8 @@ def test_ports_are_told_from_each_other():
 )
 def test_settings_may_be_anything(settings):
     with pytest.raises(SpecError):
-        checked(settings)
-    assert set(checked({})) == set(DEFAULTS)
+        validate_settings(settings)
+    assert set(validate_settings({})) == set(DEFAULTS)
 
 
 def liar(app):
@@ -392,7 +393,7 @@ def test_an_application_that_lies_harms_itself_only(mode, seed, workers):
 
     until(all_here)
     assert found == list(range(sent)) and sent > 500
-    assert (detached > 0 or switch.ports()[2]["nonsense"] > 0) and b.broken == 0
+    assert (detached > 0 or switch.ports()[2]["nonsense"] > 0) and b.protocol_errors == 0
     switch.detach(2)
     end = time.monotonic() + 120
     while switch.flows() and time.monotonic() < end:

@@ -15,8 +15,9 @@ from penstock.errors import SpecError
 from penstock.vswitch.client.client import connect
 from penstock.vswitch.daemon.config import validate_spec
 from penstock.vswitch.daemon.server import Daemon
-from penstock.vswitch.dataplane.switch import Switch, checked
+from penstock.vswitch.dataplane.switch import Switch
 from penstock.vswitch.memory.region import Region
+from penstock.vswitch.support.settings import validate_settings
 
 ADDRESSES = {"a": "10.0.0.1", "b": "10.0.0.2", "c": "10.0.0.3", "d": "10.0.0.4"}
 
@@ -148,7 +149,7 @@ def test_idle_flows_of_all_workers_are_forgotten():
         switch.turns(2)
         talk.receive(10)
         assert switch.counters()["free_flows"] == 2 * 512 and switch.counters()["flows"] == 0
-        assert all(app.free_rings() >= 256 - 3 and app.broken == 0 for app in apps.values())
+        assert all(app.free_rings() >= 256 - 3 and app.protocol_errors == 0 for app in apps.values())
 
 
 def test_a_port_goes_while_all_run_and_comes_again():
@@ -168,7 +169,7 @@ def test_a_port_goes_while_all_run_and_comes_again():
             apps["d"] = Region.create()
             region = Region.attach(apps["d"].fd, apps["d"].shape)
             assert switch.call(lambda r=region: switch.attach("d", r, [ADDRESSES["d"]])) == 3
-            assert gone.broken == 0
+            assert gone.protocol_errors == 0
     talk.finish()
     assert {f["to"] for f in switch.call(switch.flows)} >= {"a", "b", "c"}
     assert len(switch.detached) == 10 and not any(set(p["drops"]) - {"no_route"} for p in switch.call(switch.ports))
@@ -181,14 +182,14 @@ def test_nonsense_told_to_the_second_worker_detaches():
     """It is the first that detaches, while all rest."""
     switch, apps = switch_of()
     named = []
-    switch.start(on_nonsense=lambda names, _: named.extend(names))
+    switch.start(on_protocol_errors=lambda names, _: named.extend(names))
     liar = apps["d"]  # at home with the second worker
     for _ in range(200):
-        liar.tell(1 << 19, 1)
+        liar.ring_doorbell(1 << 19, 1)
         time.sleep(0.0001)
     end = time.monotonic() + 120
     while "d" in switch.names.values() and time.monotonic() < end:
-        liar.tell(1 << 19, 1)
+        liar.ring_doorbell(1 << 19, 1)
         time.sleep(0.001)
     assert named == ["d"] and switch.call(lambda: switch.detached)[0]["state"] == "nonsense"
     talk = Talk({name: apps[name] for name in "abc"})
@@ -205,7 +206,7 @@ def test_a_liar_while_both_run(name):
     switch, apps = switch_of(mode="dpfq", shape=shape, idle="1ms")
     others = [other for other in apps if other != name]
     gone = []
-    switch.start(on_nonsense=lambda names, _: gone.extend(names))
+    switch.start(on_protocol_errors=lambda names, _: gone.extend(names))
     talk = Talk({other: apps[other] for other in others})
     number = list(ADDRESSES).index(name)
     region = np.frombuffer(mmap.mmap(apps[name].fd, os.fstat(apps[name].fd).st_size), dtype=np.uint64)
@@ -235,7 +236,7 @@ def test_a_liar_while_both_run(name):
         for other in others:
             apps[other].receive(1000)
     assert switch.call(switch.counters)["free_flows"] == 2 * switch.settings["flows"], "no flow has leaked"
-    assert len(switch.detached) >= 1 and all(apps[other].broken == 0 for other in others)
+    assert len(switch.detached) >= 1 and all(apps[other].protocol_errors == 0 for other in others)
     switch.stop()
 
 
@@ -279,7 +280,7 @@ def test_a_killed_application_is_gone_and_others_talk_on(tmp_path):
 @pytest.mark.parametrize("settings", [{"workers": 0}, {"workers": 5}, {"workers": "two"}, {"workers": True}])
 def test_workers_may_be_anything(settings):
     with pytest.raises(SpecError, match=r"switch\.workers"):
-        checked(settings)
+        validate_settings(settings)
 
 
 @pytest.mark.parametrize(

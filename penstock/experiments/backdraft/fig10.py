@@ -76,7 +76,7 @@ def work(mode: str, cycles: int, scale: str) -> list[Row]:
         )
     seen = bench.go(scale, 2, MS.get(scale, 0))
     udp, answers = bench.goodput(receiver), bench.goodput(client, 1)
-    counters, ns = bench.world.counters(), bench.world.received(client)[2]
+    counters, ns = bench.harness.counters(), bench.harness.received(client)[2]
     found = {
         "lost": 1e3 * counters["drops"] / ns,
         "goodput": udp + answers,

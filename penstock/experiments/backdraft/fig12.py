@@ -58,7 +58,7 @@ def work(speed: str, mode: str, burst: int, scale: str) -> list[Row]:
     receiver = bench.app("receiver", queues=4, buffers=32768, rings=1024, service=[service], batch=BATCH)
     bench.udp(sender, receiver, 1000, burst=burst, gap=burst * service / LOAD, poisson=True, most=1 << 20)
     bench.run(0, FRAMES[scale] * service / 1e6)
-    ms = bench.world.received(receiver)[2] / 1e6
+    ms = bench.harness.received(receiver)[2] / 1e6
     found = {"pauses": bench.pauses() / ms, "goodput": bench.goodput(receiver), "p99": bench.p99(receiver)}
     bench.close()
     return [(f"{panel}, {speed}", mode, burst, y) for panel, y in found.items()]

@@ -74,9 +74,9 @@ def work(mode: str, speed: float, scale: str) -> list[Row]:
     bench.run(2, MS[scale])
     victims = sum(bench.goodput(receiver, kind) for kind in range(1, 8))
     sent = {kind: 0 for kind in range(8)}
-    for row in bench.world.streams(sender):
+    for row in bench.harness.streams(sender):
         sent[row["kind"]] += row["sent"]
-    got = sum(bench.world.received(receiver, kind)[0] for kind in range(1, 8))
+    got = sum(bench.harness.received(receiver, kind)[0] for kind in range(1, 8))
     found = {
         "total": victims + bench.goodput(receiver, 0),
         "victims": victims,

@@ -54,7 +54,7 @@ def work(mode: str, scale: str) -> list[Row]:
     found: list[Row] = []
     for nth in range(2 * HALF_MS[scale] // BIN_MS):
         if nth * BIN_MS == HALF_MS[scale]:
-            made.far.world.service(receiver, 0, 1e3 / AFTER)
+            made.far.harness.service(receiver, 0, 1e3 / AFTER)
         made.reset()
         made.run(BIN_MS)
         ms = (nth + 0.5) * BIN_MS

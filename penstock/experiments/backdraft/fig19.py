@@ -42,12 +42,12 @@ def work(mode: str, scale: str) -> list[Row]:
     offered = OFFERED if scale != "real" else REAL_OFFERED
     for source, target in ((a, b), (c, d)):
         bench.udp(source, target, 1000, gap=1e3 / offered)
-    bench.world.service(d, 0, 1e3 / (SLOW * offered / OFFERED))
+    bench.harness.service(d, 0, 1e3 / (SLOW * offered / OFFERED))
     seen = bench.go(scale, 1, MS.get(scale, 0))
     found = [("Mpps", mode, nth, bench.rate(app)) for nth, app in enumerate((b, d))]
     found.append(("offered", mode, 0, offered))
     if scale != "real":
-        counters, ns = bench.world.counters(), bench.world.received(b)[2]
+        counters, ns = bench.harness.counters(), bench.harness.received(b)[2]
         found += [("time", mode, nth, counters[what] / ns) for nth, what in enumerate(("working_ns", "wasted_ns", "looking_ns"))]
     found.append(("lost", mode, 0, bench.lost()))
     bench.close()

@@ -25,18 +25,13 @@ from typing import Any
 from penstock.errors import SpecError, nearest
 from penstock.inputs import boolean, whole
 from penstock.vswitch.attach.allowance import Allowance
-from penstock.vswitch.attach.edge import Edge, device_losses
+from penstock.vswitch.attach.edge import Edge
+from penstock.vswitch.attach.open import kinds as port_kinds
 from penstock.vswitch.attach.open import open_port
 from penstock.vswitch.linux import netns
-from penstock.vswitch.ports.base import Port
+from penstock.vswitch.linux.losses import device_losses
+from penstock.vswitch.ports.base import PortHandle
 
-OPTIONS = {
-    "tap": ("device", "netns", "prefix", "super_frames", "edge"),
-    "packet": ("device", "netns", "super_frames"),
-    "xdp": ("device", "netns", "queue"),
-    "udp": ("local", "peer", "secret", "netns", "super_frames"),
-    "pcap": ("read", "write", "timing", "rounds"),
-}
 SHAPE = {"rings": 4096, "queues": 1024, "bells": 8192, "buffers": 2048}
 LONGEST = {True: 65600, False: 9216}  # bytes of a buffer, with and without super-frames
 QUEUE_FRAMES, SEGMENTS_BYTES = 10_000, 60_000  # what fits one UDP datagram with all headers
@@ -49,13 +44,18 @@ class Device:
     """An open device, with the properties that a port of the switch takes from it."""
 
     def __init__(
-        self, port: Port, place: netns.Place | None = None, mac: bytes | str | None = None, window: int = 0, secret: bytes = b""
+        self,
+        port: PortHandle,
+        place: netns.Place | None = None,
+        mac: bytes | str | None = None,
+        window: int = 0,
+        secret: bytes = b"",
     ) -> None:
         self.port, self.place, self.mac, self.window, self.secret = port, place, mac, window, secret
         self.epoch = time.time_ns()
         self.table: Allowance | None = None
         self.edge: Edge | None = None
-        self.drive: Any = None  # set when it is attached to a switch
+        self.driver: Any = None  # set when it is attached to a switch
 
     @property
     def shape(self) -> dict[str, int]:
@@ -75,8 +75,8 @@ class Device:
         )
         edge.open()
         self.edge = edge.start()
-        if self.drive:
-            self.drive.edge = self.edge
+        if self.driver:
+            self.driver.edge = self.edge
         self.count_losses()
 
     def count_losses(self) -> None:
@@ -88,8 +88,8 @@ class Device:
     def release(self) -> None:
         """End the edge: senders and receivers have no limits any longer."""
         if self.edge:
-            if self.drive:
-                self.drive.edge = None
+            if self.driver:
+                self.driver.edge = None
             self.edge.__exit__()
             self.edge = None
 
@@ -104,19 +104,26 @@ class Device:
             self.place.close()
 
 
+def keys_of(kind: str) -> tuple[str, ...]:
+    """The keys of a [[port]] that are particular to its kind."""
+    found = port_kinds()
+    return tuple(found[kind].keys) if kind in found else ()
+
+
 def validate_device(table: Mapping[str, Any], where: str) -> dict[str, Any]:
     """The device keys of a [[port]], checked; empty: it is a port of native applications (kind shm)."""
     kind = table.get("kind", "shm")
-    known = ("shm", *OPTIONS)
+    kinds = port_kinds()
+    known = ("shm", *kinds)
     if kind not in known:
         raise SpecError(f"{where}.kind = {kind!r}: must be one of {', '.join(known)}{nearest(str(kind), known)}")
     if kind == "shm":
         return {}
-    found = {key: table[key] for key in OPTIONS[kind] if key in table}
+    found = {key: table[key] for key in kinds[kind].keys if key in table}
     for key in ("device", "netns"):
         if key in found and (not isinstance(found[key], str) or not re.fullmatch(r"[^\s/]{1,64}", found[key])):
             raise SpecError(f"{where}.{key} = {found[key]!r}: must be a name")
-    for key in {"tap": ("device",), "packet": ("device",), "xdp": ("device",), "udp": ("local", "peer")}.get(kind, ()):
+    for key in kinds[kind].needs:
         if key not in found:
             raise SpecError(f"{where}: a port of kind {kind} needs {key!r}")
     for key in ("super_frames", "edge"):

@@ -22,10 +22,10 @@ from collections.abc import Iterator
 from typing import Any
 
 from penstock.errors import PenstockError, SpecError
-from penstock.vswitch.attach import edge
 from penstock.vswitch.attach.open import open_port
+from penstock.vswitch.linux.losses import device_losses
 from penstock.vswitch.linux.netns import CLONE_NEWNET, Place, check, libc, of_thread
-from penstock.vswitch.ports.base import Port
+from penstock.vswitch.ports.base import PortHandle
 
 
 class Namespace(Place):
@@ -99,14 +99,14 @@ class Namespace(Place):
     @contextlib.contextmanager
     def tap(
         self, address: str, *, name: str = "tap0", headers: bool = True, queue_frames: int = 10_000, mtu: int = 1500
-    ) -> Iterator[Port]:
+    ) -> Iterator[PortHandle]:
         """A TAP with this address, up; the port is our end of it."""
         with contextlib.ExitStack() as stack:
             with self.inside():
                 port = stack.enter_context(open_port("tap", name=name, headers=headers))
             self.run("ip", "link", "set", name, "mtu", str(mtu), "txqueuelen", str(queue_frames), "gso_max_size", "60000", "up")
             self.run("ip", "address", "add", address, "dev", name)
-            port.losses = lambda: edge.device_losses(name, self)["tx_dropped"]
+            port.losses = lambda: device_losses(name, self)["tx_dropped"]
             yield port
 
     def without_offloads(self, device: str) -> None:

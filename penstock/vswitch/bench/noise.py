@@ -112,7 +112,7 @@ def look_first(what: str) -> None:
 
 
 def drive(
-    switch: Any, world: Any, warm_s: float, s: float, cpus: Sequence[int] | None = None, careful: bool = True
+    switch: Any, harness: Any, warm_s: float, s: float, cpus: Sequence[int] | None = None, careful: bool = True
 ) -> dict[str, float]:
     """Run a switch and its applications in real time on a processor each; returns what disturbed them.
 
@@ -128,12 +128,12 @@ def drive(
     switch.start([] if first is None else [first])
     try:
         os.sched_setaffinity(0, {second})
-        world.drive(warm_s)
-        world.reset()
+        harness.drive(warm_s)
+        harness.reset()
         os.sched_setaffinity(0, allowed)
         with Watch() as watch:
             os.sched_setaffinity(0, {second})
-            world.drive(s)
+            harness.drive(s)
             os.sched_setaffinity(0, allowed)
     finally:
         os.sched_setaffinity(0, allowed)

@@ -17,7 +17,7 @@ from typing import Any
 from penstock.vswitch.bench import noise
 from penstock.vswitch.bench.costs import Costs
 from penstock.vswitch.dataplane.switch import Switch
-from penstock.vswitch.loadgen.harness import World
+from penstock.vswitch.loadgen.harness import Harness
 from penstock.vswitch.memory.region import Region
 
 CYCLE_NS = 1 / 2.445  # of the machine on which the costs were measured
@@ -45,24 +45,24 @@ def head(source: str, target: str, port: int, length: int, back: int = 2000) -> 
 
 @dataclass
 class Bench:
-    """A switch with a world of applications: one region, port and address for each."""
+    """A switch with a harness of applications: one region, port and address for each."""
 
     settings: dict[str, Any]
     first: int = 0  # the address of the first application is that of this number
-    world: Any = None
+    harness: Any = None
     switch: Any = None
     regions: list[Any] = field(default_factory=list)
 
     def __post_init__(self) -> None:
         self.switch = Switch(**{"idle": "1s", "flows": 16384, "spin": "1s", **self.settings})
-        self.world = World(self.switch, COSTS)
+        self.harness = Harness(self.switch, COSTS)
 
     def app(
         self, name: str, queues: int = 128, buffers: int = 4096, rings: int = 1024, buffer_bytes: int = 64, **options: Any
     ) -> int:
         """An application; the first has the address 10.0.0.1, the next 10.0.0.2."""
         region = Region.create(queues=queues, buffers=buffers, rings=rings, buffer_bytes=buffer_bytes, bells=4096)
-        number = self.world.app(name, region, **options)
+        number = self.harness.app(name, region, **options)
         self.switch.attach(name, Region.attach(region.fd, region.shape), [self.address(number)])
         self.regions.append(region)
         return int(number)
@@ -75,7 +75,7 @@ class Bench:
     def udp(self, source: int, target: int, port: int, length: int = 64, **options: Any) -> int:
         """A stream of frames."""
         return int(
-            self.world.stream(
+            self.harness.stream(
                 source, head(self.address(source), self.address(target), port, length), length=length, seed=port, **options
             )
         )
@@ -84,20 +84,22 @@ class Bench:
         """Requests and answers, one request at a time."""
         there = head(self.address(client), self.address(server), port, length)
         back = head(self.address(server), self.address(client), 2000, answer_length, port)
-        return int(self.world.rpc(client, server, there, back, length=length, answer_length=answer_length, seed=port, **options))
+        return int(
+            self.harness.rpc(client, server, there, back, length=length, answer_length=answer_length, seed=port, **options)
+        )
 
     def run(self, warm_ms: float, ms: float) -> None:
         """Run in virtual time: a warm-up that does not count, then the measurement (both in ms)."""
-        self.world.run(1e6 * warm_ms)
-        self.world.reset()
-        self.world.run(1e6 * ms)
+        self.harness.run(1e6 * warm_ms)
+        self.harness.reset()
+        self.harness.run(1e6 * ms)
 
     def go(self, scale: str, warm_ms: float, ms: float) -> list[Row]:
         """The run, by the clock of the scale; rows that say what disturbed one in real time. Raises MachineBusy."""
         if scale != "real":
             self.run(warm_ms, ms)
             return []
-        seen = noise.drive(self.switch, self.world, REAL_S / 5, REAL_S)
+        seen = noise.drive(self.switch, self.harness, REAL_S / 5, REAL_S)
         return [("machine", name, 0.0, amount) for name, amount in seen.items()]
 
     def pauses(self) -> int:
@@ -114,26 +116,26 @@ class Bench:
 
     def rate(self, number: int, kind: int = 0) -> float:
         """Mpps of one kind that an application has received."""
-        frames, _, ns = self.world.received(number, kind)
+        frames, _, ns = self.harness.received(number, kind)
         return 1e3 * frames / ns
 
     def goodput(self, number: int, kind: int = 0) -> float:
         """The same in Gbit/s."""
-        _, size, ns = self.world.received(number, kind)
+        _, size, ns = self.harness.received(number, kind)
         return 8 * size / ns
 
     def p99(self, number: int, kind: int = 0, share: float = 0.99) -> float:
         """A quantile of the latency in us, requests without an answer counted as they stand."""
-        self.world.finish(number)
-        return float(self.world.quantile(number, share, kind)) / 1e3
+        self.harness.finish(number)
+        return float(self.harness.quantile(number, share, kind)) / 1e3
 
     def lost(self) -> float:
         """Share of the frames that the switch dropped since the results count."""
-        found = self.world.counters()
+        found = self.harness.counters()
         return found["drops"] / max(1, found["drops"] + found["frames"])
 
     def close(self) -> None:
         """Give the memory back."""
         self.switch.close()
-        self.world = self.switch = None
+        self.harness = self.switch = None
         self.regions.clear()

@@ -16,7 +16,7 @@ from penstock.vswitch.attach.devices import Device
 from penstock.vswitch.attach.open import open_link
 from penstock.vswitch.bench.rig import Bench, head
 from penstock.vswitch.dataplane.driver import attach_device
-from penstock.vswitch.ports.base import Clock, Port
+from penstock.vswitch.ports.base import Clock, PortHandle
 
 STEP_NS = 1000
 FIRST_FAR = 100  # the address of the first application there
@@ -33,8 +33,8 @@ class Network:
     clock: Clock
     buffer: str = "1MiB"
     drops: int = 0
-    servers: list[Port] = field(default_factory=list)
-    inner: list[Port] = field(default_factory=list)
+    servers: list[PortHandle] = field(default_factory=list)
+    inner: list[PortHandle] = field(default_factory=list)
     held: list[bytes | None] = field(default_factory=lambda: [None, None])
 
     def __post_init__(self) -> None:
@@ -64,7 +64,7 @@ class Servers:
         self.network = Network(rate, lossless, self.clock)
         self.near, self.far = Bench(settings), Bench(settings, FIRST_FAR)
         self.benches = (self.near, self.far)
-        self.clock.ns = int(self.near.world.now)
+        self.clock.ns = int(self.near.harness.now)
         self.before: Counts = {}
 
     def connect(self) -> None:
@@ -76,20 +76,20 @@ class Servers:
     def udp(self, source: int, target: int, port: int, length: int, **options: Any) -> None:
         """A stream from an application of the near server to one of the far server."""
         start = head(self.near.address(source), self.far.address(target), port, length)
-        self.near.world.stream(source, start, length=length, seed=port, **options)
+        self.near.harness.stream(source, start, length=length, seed=port, **options)
 
     def run(self, ms: float) -> None:
         """Run for so many ms of virtual time."""
         for _ in range(round(1e6 * ms / STEP_NS)):
             self.network.forward()
             for bench in self.benches:
-                bench.world.run(STEP_NS)
+                bench.harness.run(STEP_NS)
             self.clock.ns += STEP_NS
 
     def reset(self) -> None:
         """Count results from now on."""
         for bench in self.benches:
-            bench.world.reset()
+            bench.harness.reset()
         self.before = self.totals()
 
     def totals(self) -> Counts:

@@ -14,12 +14,12 @@ from typing import Any
 from penstock.errors import SpecError, nearest
 from penstock.inputs import known_keys, whole
 from penstock.units import parse_size
-from penstock.vswitch.attach.devices import OPTIONS, validate_device
+from penstock.vswitch.attach.devices import keys_of, validate_device
 from penstock.vswitch.attach.open import open_port
 from penstock.vswitch.daemon.protocol import default_socket
-from penstock.vswitch.dataplane.switch import DEFAULTS, WHILE_RUNNING, Switch, address_words
-from penstock.vswitch.dataplane.switch import checked as validate_settings
+from penstock.vswitch.dataplane.switch import Switch
 from penstock.vswitch.schemes.switch import SchemeSwitch
+from penstock.vswitch.support.settings import DEFAULTS, WHILE_RUNNING, address_words, validate_settings
 
 TABLES = ("switch", "port", "scheme", "link")
 SWITCH_KEYS = ("socket", "cpu", "cpus", "metrics")  # of [switch], beside the settings of the data plane
@@ -117,7 +117,7 @@ def _ports(tables: Any) -> dict[str, PortTable]:
 def validate_port(table: Mapping[str, Any], where: str) -> PortTable:
     """A [[port]] with its defaults filled in and sizes in bytes; the options of its device stay as given."""
     device = validate_device(table, where)
-    known_keys(table, (*PORT_KEYS, *LINE_KEYS, *OPTIONS.get(device.get("kind", ""), ())), f"{where}.")
+    known_keys(table, (*PORT_KEYS, *LINE_KEYS, *keys_of(device.get("kind", ""))), f"{where}.")
     name, addresses, uid = table.get("name"), table.get("addresses"), table.get("uid")
     if not isinstance(name, str) or not name:
         raise SpecError(f'{where}.name = {name!r}: must be a name, such as "a"')

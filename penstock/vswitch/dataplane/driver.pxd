@@ -1,15 +1,16 @@
 from penstock.vswitch.dataplane.driver_state cimport *
 from penstock.vswitch.memory.rings_inline cimport (push, pop, open_queue, find_queue, close_queue, is_open, is_drained, ring_bell, answer_bell,
                                             take_buffer, give_buffer, slot_of, take, give, take_ring, give_ring)
+from penstock.vswitch.dataplane.neighbours cimport SOLICITATION_BYTES, answer_address_request, answer_solicitation, learn, mac_for
 from penstock.vswitch.dataplane.parse cimport parse
 from penstock.vswitch.dataplane.flowtable cimport hash_of, owner_of
-from penstock.vswitch.dataplane.schedule cimport activate, take_head, pause_input
-from penstock.vswitch.dataplane.worker cimport next_word
+from penstock.vswitch.dataplane.schedule cimport activate, take_head, pause_txq
+from penstock.vswitch.dataplane.steps cimport next_word
 from penstock.vswitch.dataplane.flowmap cimport Names, add_name, copy_key, find_name, free_names, make_names, name_at, remove_name
-from penstock.vswitch.dataplane.overlay cimport listen, may_send, note_received, note_sent, overlay_turn, taken_from, tell, FIRST_LIMIT, LEASE_NS
-from penstock.vswitch.dataplane.forward cimport LEAST_NS, MOST_NS
+from penstock.vswitch.dataplane.overlay cimport receive_control, may_send, note_received, note_sent, overlay_turn, taken_from, send_pause, FIRST_LIMIT, LEASE_NS
+from penstock.vswitch.dataplane.receiver cimport LEAST_NS, MOST_NS
 from penstock.vswitch.ports.base cimport port_flush, port_receive, port_send
-from penstock.vswitch.ports.base cimport Port as KernelHandle
+from penstock.vswitch.ports.base cimport PortHandle
 from penstock.vswitch.memory.region cimport Region
 from penstock.vswitch.dataplane.switch cimport Switch
 
@@ -19,57 +20,49 @@ cdef enum:
     UNREAD_NS = 5000        # an empty device is not read again before
     NO_ROOM_NS = 100000     # the same without buffers, or for a device without room
     HELD_NS = 200000        # a frame for a full socket is tried again after
-    ARP_BYTES = 42
-    SOLICITATION_BYTES = 78  # without options
-    ADVERTISEMENT_BYTES = 86
 
-cdef int64_t drive(Worker* w, void* own, int64_t now) noexcept nogil
-cdef int64_t take_in(Worker* w, Driver* d, int64_t now) noexcept nogil
-cdef void admit(Worker* w, Driver* d, char* frame, int64_t length, int64_t now) noexcept nogil
-cdef int64_t lane_for(Worker* w, Driver* d, Key* key) noexcept nogil
-cdef bint put_in(Worker* w, Driver* d, int64_t number, uint64_t word) noexcept nogil
+cdef int64_t drive(Worker* worker, void* own, int64_t now) noexcept nogil
+cdef int64_t take_in(Worker* worker, Driver* driver, int64_t now) noexcept nogil
+cdef void admit(Worker* worker, Driver* driver, char* frame, int64_t length, int64_t now) noexcept nogil
+cdef int64_t tx_flow_for(Worker* worker, Driver* driver, Key* key) noexcept nogil
+cdef bint put_in(Worker* worker, Driver* driver, int64_t number, uint64_t word) noexcept nogil
 cdef bint bells_have_room(View* view, int64_t at) noexcept nogil
-cdef void answer_address_request(Worker* w, Driver* d, char* frame, int64_t size) noexcept nogil
-cdef void answer_solicitation(Worker* w, Driver* d, char* frame, int64_t size) noexcept nogil
-cdef void send_reply(Driver* d, int64_t length) noexcept nogil
-cdef void learn(Driver* d, uint64_t high, uint64_t low_half, uint64_t mac) noexcept nogil
-cdef uint64_t mac_for(Driver* d, Key* key) noexcept nogil
-cdef void forget_idle_lanes(Worker* w, Driver* d, int64_t now) noexcept nogil
-cdef int64_t hear(Driver* d) noexcept nogil
-cdef int64_t has_news(Worker* w, void* own, int64_t now) noexcept nogil
-cdef int64_t put_out(Worker* w, Driver* d, int64_t now) noexcept nogil
-cdef bint fits(Driver* d, int64_t number, int64_t length) noexcept nogil
-cdef bint send_out(Worker* w, Driver* d, Input* input, int64_t number, uint64_t word, int64_t now) noexcept nogil
+cdef void forget_idle_tx_flows(Worker* worker, Driver* driver, int64_t now) noexcept nogil
+cdef int64_t poll_doorbells(Driver* driver) noexcept nogil
+cdef int64_t has_doorbell(Worker* worker, void* own, int64_t now) noexcept nogil
+cdef int64_t put_out(Worker* worker, Driver* driver, int64_t now) noexcept nogil
+cdef bint fits(Driver* driver, int64_t number, int64_t length) noexcept nogil
+cdef bint send_out(Worker* worker, Driver* driver, TxQueue* txq, int64_t number, uint64_t word, int64_t now) noexcept nogil
 
 cdef inline Driver* new_driver(): return <Driver*>calloc(1, sizeof(Driver))
 cdef inline Overlay* new_overlay(): return <Overlay*>calloc(1, sizeof(Overlay))
-cdef inline Lane* new_lanes(int64_t n): return <Lane*>calloc(n, sizeof(Lane))
-cdef inline Told* new_told(int64_t n): return <Told*>calloc(n, sizeof(Told))
-cdef inline KernelPort* pointer_to(KernelHandle port) noexcept: return &port.port
-cdef inline void set_side(Driver* d, Region region) noexcept: d.side.view = region.view
-cdef inline Worker* worker_of(Switch switch, int64_t k) noexcept: return switch.w.peers[k]
+cdef inline TxFlow* new_tx_flows(int64_t n): return <TxFlow*>calloc(n, sizeof(TxFlow))
+cdef inline RxQueueState* new_rxqs(int64_t n): return <RxQueueState*>calloc(n, sizeof(RxQueueState))
+cdef inline KernelPort* pointer_to(PortHandle port) noexcept: return &port.port
+cdef inline void set_side(Driver* driver, Region region) noexcept: driver.side.view = region.view
+cdef inline Worker* worker_of(Switch switch, int64_t k) noexcept: return switch.worker.peers[k]
 cdef inline object epoll_of(Switch switch, int64_t k): return switch.epolls[k]
 cdef inline int64_t* numbers_at(size_t address) noexcept: return <int64_t*>address
 cdef inline int64_t load_signed(int64_t* p) noexcept nogil: return <int64_t>load64(<uint64_t*>p)
 cdef inline int64_t swapped(uint64_t port) noexcept nogil: return (port & 0xFF) << 8 | port >> 8
 cdef inline int control_of(Switch switch, int64_t k): return switch.controls[k]
-cdef inline void add_driver(Worker* w, int64_t number, Driver* d) noexcept:
-    w.drivers[w.driver_count] = d
-    w.driver_count += 1
-    w.sides[number] = &d.side
-cdef inline void remove_driver(Worker* w, int64_t number) noexcept:
+cdef inline void add_driver(Worker* worker, int64_t number, Driver* driver) noexcept:
+    worker.drivers[worker.driver_count] = driver
+    worker.driver_count += 1
+    worker.sides[number] = &driver.side
+cdef inline void remove_driver(Worker* worker, int64_t number) noexcept:
     cdef int64_t i
-    for i in range(w.driver_count):
-        if (<Driver*>w.drivers[i]).port == number:
-            w.driver_count -= 1
-            w.drivers[i] = w.drivers[w.driver_count]
+    for i in range(worker.driver_count):
+        if (<Driver*>worker.drivers[i]).port == number:
+            worker.driver_count -= 1
+            worker.drivers[i] = worker.drivers[worker.driver_count]
             break
-    w.sides[number] = NULL
+    worker.sides[number] = NULL
 
-cdef class Drive:
-    cdef Driver* d
+cdef class PortDriver:
+    cdef Driver* driver
     cdef readonly Region region
-    cdef readonly KernelHandle kernel
+    cdef readonly PortHandle kernel
     cdef int home
     cdef object table
     cdef public object edge     # who looks after the kernel's side of the device

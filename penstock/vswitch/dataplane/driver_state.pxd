@@ -1,4 +1,4 @@
-"""What a worker knows of a port that it drives itself, and of the switch at the other end of an overlay."""
+"""The state of a port of the kernel that a worker drives, and of the overlay to another switch."""
 from penstock.vswitch.dataplane.state cimport *
 from penstock.vswitch.dataplane.flowmap cimport Names
 from penstock.vswitch.ports.base cimport KernelPort
@@ -8,16 +8,16 @@ cdef enum:
     OVERLAY_TYPE = 0x88B5   # of an Ethernet frame between two switches
     CONTROL_WORDS = 11
 
-cdef struct Lane:           # a transmit queue that the driver fills: one flow, as long as there are enough
+cdef struct TxFlow:           # a transmit queue that the driver fills, of one flow while there are enough queues
     Key key
     End end
     int32_t open, used
     int64_t sent, used_at
-    int64_t quiet_until     # overlay: the pause that the peer was told of last
-    int64_t told_at
-    double told             # the rate it was told, bytes per second; 0: none
+    int64_t quiet_until     # overlay: the end of the last pause that the peer was sent
+    int64_t pause_sent_at
+    double rate_sent             # the rate that the peer was sent, bytes per second; 0: none
 
-cdef struct Told:           # a receive queue: its flow, and how the switch at the other end of an overlay wants it sent
+cdef struct RxQueueState:           # a receive queue: its flow, and the rate and pause that the peer of an overlay has asked for
     int64_t at, next_at
     double rate             # bytes per second; 0: none
     int32_t named           # whether its flow is known by its key
@@ -42,13 +42,13 @@ cdef struct Overlay:        # two switches over UDP
     char frame[128]
 
 cdef struct Driver:
-    Port side               # the application's side of the region: its inputs are the receive queues
+    SwitchPort side               # the application's side of the region: its inputs are the receive queues
     KernelPort* kernel
     Overlay* overlay        # NULL: none
     int32_t port            # of the switch
     int32_t spare           # a buffer to read into; -1: none
     int32_t free_count, age_at, queues
-    int32_t stalled_lane
+    int32_t stalled_queue
     int32_t bell_rings      # one of each worker
     int32_t bell_in[4]
     int32_t rewrites        # puts the device's Ethernet address, or a learned one, into what it sends
@@ -56,35 +56,35 @@ cdef struct Driver:
     int32_t limited         # whether somebody looks at the sockets behind the device
     uint64_t stalled        # a frame for which there was no ring
     uint64_t mac            # of the device; 0: learned ones
-    int64_t read_at, try_at, soon, age_next
+    int64_t read_at, try_at, next_due, age_next
     int64_t put             # frames that were put into transmit queues
-    Lane* lanes
-    Told* told              # by receive queue
-    int32_t* free_lanes
+    TxFlow* tx_flows
+    RxQueueState* rxqs              # by receive queue
+    int32_t* free_tx_flows
     Names incoming          # lanes
     Names outgoing          # receive queues
     Learned learned[256]    # of the addresses of the port
     int64_t* spent          # by UDP port: what the frames sent there have cost; and what they may
     int64_t* allowed
-    int64_t answered, malformed, waits_for_buffer, shared_lanes, refused, multicast, full_sockets
+    int64_t answered, malformed, waits_for_buffer, shared_queues, refused, multicast, full_sockets
     Key key
     char reply[128]
 
-cdef inline Lane* lane_at(Driver* d, int64_t i) noexcept nogil: return &d.lanes[i]
-cdef inline int64_t* spent_at(Driver* d, int64_t port) noexcept nogil: return &d.spent[port]
-cdef inline int64_t* allowed_at(Driver* d, int64_t port) noexcept nogil: return &d.allowed[port]
-cdef inline Told* told_at(Driver* d, int64_t i) noexcept nogil: return &d.told[i]
-cdef inline int32_t* ring_of(Driver* d, int64_t i) noexcept nogil: return &d.bell_in[i]
-cdef inline Port* side_of(Driver* d) noexcept nogil: return &d.side
-cdef inline View* own_view(Driver* d) noexcept nogil: return &d.side.view
-cdef inline Names* incoming_of(Driver* d) noexcept nogil: return &d.incoming
-cdef inline Names* outgoing_of(Driver* d) noexcept nogil: return &d.outgoing
-cdef inline Key* own_key(Driver* d) noexcept nogil: return &d.key
-cdef inline Key* key_of_lane(Lane* lane) noexcept nogil: return &lane.key
-cdef inline End* end_of_lane(Lane* lane) noexcept nogil: return &lane.end
-cdef inline void clear_lane(Lane* lane) noexcept nogil: memset(lane, 0, sizeof(Lane))
-cdef inline void clear_told(Told* told) noexcept nogil: memset(told, 0, sizeof(Told))
-cdef inline Learned* learned_at(Driver* d, int64_t i) noexcept nogil: return &d.learned[i]
+cdef inline TxFlow* tx_flow_at(Driver* driver, int64_t i) noexcept nogil: return &driver.tx_flows[i]
+cdef inline int64_t* spent_at(Driver* driver, int64_t port) noexcept nogil: return &driver.spent[port]
+cdef inline int64_t* allowed_at(Driver* driver, int64_t port) noexcept nogil: return &driver.allowed[port]
+cdef inline RxQueueState* rxq_at(Driver* driver, int64_t i) noexcept nogil: return &driver.rxqs[i]
+cdef inline int32_t* ring_of(Driver* driver, int64_t i) noexcept nogil: return &driver.bell_in[i]
+cdef inline SwitchPort* side_of(Driver* driver) noexcept nogil: return &driver.side
+cdef inline View* own_view(Driver* driver) noexcept nogil: return &driver.side.view
+cdef inline Names* incoming_of(Driver* driver) noexcept nogil: return &driver.incoming
+cdef inline Names* outgoing_of(Driver* driver) noexcept nogil: return &driver.outgoing
+cdef inline Key* own_key(Driver* driver) noexcept nogil: return &driver.key
+cdef inline Key* key_of_tx_flow(TxFlow* tx_flow) noexcept nogil: return &tx_flow.key
+cdef inline End* end_of_tx_flow(TxFlow* tx_flow) noexcept nogil: return &tx_flow.end
+cdef inline void clear_tx_flow(TxFlow* tx_flow) noexcept nogil: memset(tx_flow, 0, sizeof(TxFlow))
+cdef inline void clear_rxq(RxQueueState* rxq) noexcept nogil: memset(rxq, 0, sizeof(RxQueueState))
+cdef inline Learned* learned_at(Driver* driver, int64_t i) noexcept nogil: return &driver.learned[i]
 cdef inline Driver* driver_of(void* own) noexcept nogil: return <Driver*>own
 cdef inline void put_mac(char* to, uint64_t mac) noexcept nogil: memcpy(to, &mac, 6)
 cdef inline void put_short(char* to, int64_t value) noexcept nogil:

@@ -22,6 +22,6 @@ cdef inline void free_names(Names* names):
     free(names.following)
     free(names.keys)
 
-cdef int64_t find_name(Worker* w, Names* names, Key* key) noexcept nogil
-cdef void add_name(Worker* w, Names* names, int64_t number, Key* key) noexcept nogil
-cdef void remove_name(Worker* w, Names* names, int64_t number) noexcept nogil
+cdef int64_t find_name(Worker* worker, Names* names, Key* key) noexcept nogil
+cdef void add_name(Worker* worker, Names* names, int64_t number, Key* key) noexcept nogil
+cdef void remove_name(Worker* worker, Names* names, int64_t number) noexcept nogil

@@ -1,4 +1,4 @@
-"""Numbers by flow: which queue has the frames of a flow, on the application's side of a region."""
+"""A hash map from flow keys to queue numbers, for the application's side of a region."""
 
 import cython
 
@@ -7,29 +7,26 @@ if not cython.compiled:
     from penstock.vswitch.dataplane.flowtable import hash_of
     from penstock.vswitch.dataplane.state import same_key
 
-if not cython.compiled:
-    raise ImportError("penstock.vswitch.dataplane.flowmap works compiled only: run python setup.py build_ext --inplace")
 
-
-def find_name(w, names, key):
+def find_name(worker, names, key):
     """The number of a flow, or -1."""
-    number = names.first[hash_of(w, key) & names.mask] - 1
+    number = names.first[hash_of(worker, key) & names.mask] - 1
     while number >= 0 and not same_key(name_at(names, number), key):
         number = names.following[number] - 1
     return number
 
 
-def add_name(w, names, number, key):
+def add_name(worker, names, number, key):
     """Give a number, which is free, to a flow that has none."""
-    at = hash_of(w, key) & names.mask
+    at = hash_of(worker, key) & names.mask
     copy_key(name_at(names, number), key)
     names.following[number] = names.first[at]
     names.first[at] = number + 1
 
 
-def remove_name(w, names, number):
+def remove_name(worker, names, number):
     """Take a number away from its flow."""
-    at = hash_of(w, name_at(names, number)) & names.mask
+    at = hash_of(worker, name_at(names, number)) & names.mask
     if names.first[at] == number + 1:
         names.first[at] = names.following[number]
         return

@@ -1,4 +1,4 @@
-"""The flows a worker knows: open addressing, numbers from a free list, forgotten when idle and drained."""
+"""A worker's flow table: open addressing, numbers from a free list; flows are removed when idle and drained."""
 
 import cython
 
@@ -13,7 +13,8 @@ if not cython.compiled:
         clear_flow,
         flow_at,
         flow_end,
-        nothing,
+        flow_key,
+        no_flow,
         port_at,
         same_key,
         set_key,
@@ -22,51 +23,48 @@ if not cython.compiled:
     from penstock.vswitch.memory.layout import load64, mixed, word_at
     from penstock.vswitch.memory.rings import close_queue, is_drained
 
-if not cython.compiled:
-    raise ImportError("penstock.vswitch.dataplane.flowtable works compiled only: run python setup.py build_ext --inplace")
 
-
-def hash_of(w, key):
-    hash = mixed(w.seed, key.words[4])
+def hash_of(worker, key):
+    hash = mixed(worker.seed, key.words[4])
     for i in range(4):
         hash = mixed(hash, key.words[i])
     return hash
 
 
-def find_flow(w, key):
-    at = hash_of(w, key) & w.table_mask
-    while w.table[at]:
-        flow = flow_at(w, w.table[at] - 1)
-        if same_key(cython.address(flow.key), key):
+def find_flow(worker, key):
+    at = hash_of(worker, key) & worker.table_mask
+    while worker.table[at]:
+        flow = flow_at(worker, worker.table[at] - 1)
+        if same_key(flow_key(flow), key):
             return flow
-        at = (at + 1) & w.table_mask
-    return nothing()
+        at = (at + 1) & worker.table_mask
+    return no_flow()
 
 
-def owner_of(w, high, low_half):
+def owner_of(worker, high, low_half):
     """The port of an address, or -1."""
-    for i in range(w.address_count):
-        address = address_at(w, i)
+    for i in range(worker.address_count):
+        address = address_at(worker, i)
         if address.low == low_half and address.high == high:
             return address.port
     return -1
 
 
-def new_flow(w, port, key, now):
+def new_flow(worker, port, key, now):
     """The number of a new flow; or, less than zero, -1 minus the reason why there is none."""
-    target = owner_of(w, key.words[2], key.words[3])
+    target = owner_of(worker, key.words[2], key.words[3])
     if target < 0:
         return -1 - NO_ROUTE
-    if port.guarded and owner_of(w, key.words[0], key.words[1]) != port.number:
+    if port.guarded and owner_of(worker, key.words[0], key.words[1]) != port.number:
         return -1 - SPOOFED
-    if w.free_flow_count == 0:
+    if worker.free_flow_count == 0:
         return -1 - NO_FLOW
-    to = port_at(w, target)
-    if to.free_count <= to.flows_from[port.number]:  # no sender takes more than half, so that there is always one for another
+    to = port_at(worker, target)
+    if to.free_count <= to.flows_from[port.number]:  # no sender has more than half of the queues
         return -1 - NO_QUEUE
-    w.free_flow_count -= 1
-    number = w.free_flows[w.free_flow_count]
-    flow = flow_at(w, number)
+    worker.free_flow_count -= 1
+    number = worker.free_flows[worker.free_flow_count]
+    flow = flow_at(worker, number)
     clear_flow(flow)
     set_key(flow, key)
     flow.number = number
@@ -79,70 +77,70 @@ def new_flow(w, port, key, now):
     flow.queue = to.free_queues[to.free_count]
     to.flows += 1
     to.flows_from[port.number] += 1
-    w.flow_count += 1
-    w.flow_top = max(w.flow_top, number + 1)
-    link_flow(w, flow)
+    worker.flow_count += 1
+    worker.flow_top = max(worker.flow_top, number + 1)
+    link_flow(worker, flow)
     return number
 
 
-def link_flow(w, flow):
-    at = hash_of(w, cython.address(flow.key)) & w.table_mask
-    while w.table[at]:
-        at = (at + 1) & w.table_mask
-    w.table[at] = flow.number + 1
+def link_flow(worker, flow):
+    at = hash_of(worker, flow_key(flow)) & worker.table_mask
+    while worker.table[at]:
+        at = (at + 1) & worker.table_mask
+    worker.table[at] = flow.number + 1
 
 
-def renew_flow(w, flow):
-    """Leave a flow to age under a key that no frame has: the next frame of it begins a new flow, which may lead elsewhere."""
-    unlink_flow(w, flow)
+def renew_flow(worker, flow):
+    """Give a flow a key that no frame has, and let it age: its next frame begins a new flow, which may have another target."""
+    unlink_flow(worker, flow)
     flow.key.words[4] |= 1 << 30
-    link_flow(w, flow)
+    link_flow(worker, flow)
 
 
-def is_misled(w, flow):
+def is_misled(worker, flow):
     """Whether its addresses are no longer those of its ports."""
-    key = cython.address(flow.key)
-    if owner_of(w, key.words[2], key.words[3]) != flow.target:
+    key = flow_key(flow)
+    if owner_of(worker, key.words[2], key.words[3]) != flow.target:
         return True
-    return port_at(w, flow.source).guarded and owner_of(w, key.words[0], key.words[1]) != flow.source
+    return port_at(worker, flow.source).guarded and owner_of(worker, key.words[0], key.words[1]) != flow.source
 
 
-def unlink_flow(w, flow):
+def unlink_flow(worker, flow):
     """Take a flow out of the table; those behind it move up."""
-    at = hash_of(w, cython.address(flow.key)) & w.table_mask
-    while w.table[at] != flow.number + 1:
-        at = (at + 1) & w.table_mask
-    w.table[at] = 0
+    at = hash_of(worker, flow_key(flow)) & worker.table_mask
+    while worker.table[at] != flow.number + 1:
+        at = (at + 1) & worker.table_mask
+    worker.table[at] = 0
     hole = at
-    at = (at + 1) & w.table_mask
-    while w.table[at]:
-        home = hash_of(w, cython.address(flow_at(w, w.table[at] - 1).key)) & w.table_mask
-        if ((at - home) & w.table_mask) >= ((at - hole) & w.table_mask):
-            w.table[hole] = w.table[at]
-            w.table[at] = 0
+    at = (at + 1) & worker.table_mask
+    while worker.table[at]:
+        home = hash_of(worker, cython.address(flow_at(worker, worker.table[at] - 1).key)) & worker.table_mask
+        if ((at - home) & worker.table_mask) >= ((at - hole) & worker.table_mask):
+            worker.table[hole] = worker.table[at]
+            worker.table[at] = 0
             hole = at
-        at = (at + 1) & w.table_mask
+        at = (at + 1) & worker.table_mask
 
 
-def remove_flow(w, flow):
+def remove_flow(worker, flow):
     """Forget a flow, whose queue is closed or whose receiver is gone."""
-    unlink_flow(w, flow)
-    to = port_at(w, flow.target)
+    unlink_flow(worker, flow)
+    to = port_at(worker, flow.target)
     to.free_queues[to.free_count] = flow.queue
     to.free_count += 1
     to.flows -= 1
     to.flows_from[flow.source] -= 1
-    w.flow_count -= 1
+    worker.flow_count -= 1
     flow.used = 0
-    w.free_flows[w.free_flow_count] = flow.number
-    w.free_flow_count += 1
+    worker.free_flows[worker.free_flow_count] = flow.number
+    worker.free_flow_count += 1
 
 
-def close_flow(w, flow):
+def close_flow(worker, flow):
     """Close a flow's receive queue; False: the receiver has not emptied it, or does not say so."""
     if not flow.open:
         return True
-    to = port_at(w, flow.target)
+    to = port_at(worker, flow.target)
     view = view_of(to)
     if load64(word_at(view.consumed[1], flow.queue)) - flow.base != flow.sent or not is_drained(view, flow_end(flow)):
         return False
@@ -152,13 +150,13 @@ def close_flow(w, flow):
     return True
 
 
-def age(w, now, count):
-    """Look at the next so many flows and forget those that have been idle long enough."""
-    for _ in range(min(count, w.flow_top)):
-        w.age_at += 1
-        if w.age_at >= w.flow_top:
-            w.age_at = 0
-        flow = flow_at(w, w.age_at)
-        if flow.used and now - flow.used_at > w.idle_ns:
-            if close_flow(w, flow):
-                remove_flow(w, flow)
+def age(worker, now, count):
+    """Remove those of the next `count` flows that have been idle for `idle_ns` and are drained."""
+    for _ in range(min(count, worker.flow_top)):
+        worker.age_at += 1
+        if worker.age_at >= worker.flow_top:
+            worker.age_at = 0
+        flow = flow_at(worker, worker.age_at)
+        if flow.used and now - flow.used_at > worker.idle_ns:
+            if close_flow(worker, flow):
+                remove_flow(worker, flow)

@@ -1,28 +1,15 @@
 from penstock.vswitch.dataplane.state cimport *
-from penstock.vswitch.memory.rings_inline cimport push, open_queue, take, give, take_ring, give_ring, take_some, give_some, slot_of
-from penstock.vswitch.dataplane.parse cimport parse
+from penstock.vswitch.dataplane.mirror cimport mirror_drop, mirror_frame
+from penstock.vswitch.dataplane.buffers cimport AT_ONCE, return_buffers, take_buffers
 from penstock.vswitch.dataplane.flowtable cimport find_flow, new_flow
+from penstock.vswitch.dataplane.parse cimport parse
+from penstock.vswitch.dataplane.receiver cimport SAMPLE_NS, UNKNOWN_NS, measure, open_flow, pace, pause_time
+from penstock.vswitch.dataplane.steps_inline cimport ADMITTED, account, admit, classify, copy_frame, copy_with_prefix, frame_in, give_back
+from penstock.vswitch.dataplane.steps_inline cimport last_flow, receive_buffer
+from penstock.vswitch.memory.rings_inline cimport push, slot_of, take, take_ring
 from penstock.vswitch.ports.base cimport complete_copy
-from penstock.vswitch.dataplane.mirror cimport mirror_frame, mirror_drop
 
-cdef enum:
-    SAMPLE_NS = 200000      # between measurements of a receive rate
-    MEMORY_NS = 5000000     # of the moving average of a rate
-    STALE_NS = 5000000      # then nothing received counts as a measurement
-    LEAST_NS = 10000        # of a pause, and the unevenness that pacing may have
-    MOST_NS = 5000000
-    AT_ONCE = 32            # buffers taken or given back
-    UNKNOWN_NS = 50000      # a pause while no rate is known
-
-cdef int64_t deliver(Worker* w, Port* port, Input* input, uint64_t word, int64_t now) noexcept nogil
-cdef int64_t drop(Worker* w, Port* port, Input* input, Flow* flow, uint64_t word, int64_t reason) noexcept nogil
-cdef int64_t refuse(Worker* w, Port* port, Input* input, Flow* flow, uint64_t word, int64_t reason, int64_t now) noexcept nogil
-cdef void measure(Worker* w, Flow* flow, View* view, int64_t now) noexcept nogil
-cdef void set_limits(Worker* w, Flow* flow, View* view, int64_t now) noexcept nogil
-cdef int64_t pause_time(Worker* w, Flow* flow) noexcept nogil
-cdef void pace(Worker* w, Input* input, Flow* flow, int64_t length, int64_t now) noexcept nogil
-cdef Flow* expected(Worker* w, Input* input, Key* key) noexcept nogil
-cdef int64_t receive_buffer(Port* port) noexcept nogil
-cdef void give_back(Port* port, int64_t buffer) noexcept nogil
-cdef void settle(Port* port) noexcept nogil
-cdef void copy_with_prefix(Worker* w, Port* port, Port* to, char* frame, char* to_frame, int64_t length) noexcept nogil
+cdef int64_t deliver(Worker* worker, SwitchPort* port, TxQueue* txq, uint64_t word, int64_t now) noexcept nogil
+cdef int64_t reject(Worker* worker, SwitchPort* port, TxQueue* txq, uint64_t word, int64_t reason, int64_t now) noexcept nogil
+cdef int64_t drop(Worker* worker, SwitchPort* port, TxQueue* txq, Flow* flow, uint64_t word, int64_t reason) noexcept nogil
+cdef int64_t backpressure(Worker* worker, SwitchPort* port, TxQueue* txq, Flow* flow, uint64_t word, int64_t reason, int64_t now) noexcept nogil

@@ -7,15 +7,12 @@ cdef inline int64_t* lengths_of(size_t address): return <int64_t*>address
 cdef inline Mirror* no_mirrors(): return NULL
 cdef inline Worker* worker_of(Worker* first, int64_t k): return first.peers[k]
 cdef inline void set_mirrors(Worker* first, int64_t k, Mirror* mirrors): first.peers[k].mirrors = mirrors
-cdef inline void link_mirror(Worker* w, Capture capture):
-    capture.mirror.next = w.mirrors
-    w.mirrors = capture.mirror
+cdef inline void link_mirror(Worker* worker, Capture capture):
+    capture.mirror.next = worker.mirrors
+    worker.mirrors = capture.mirror
 
-cdef class Oversight:
-    cdef Worker* w                          # the first
-    cdef readonly int count                 # of workers
-    cdef readonly dict regions, names       # by number
-    cdef readonly dict drives               # of the ports that a worker drives itself
-    cdef readonly list captures
-    cdef readonly dict totals               # of applications that have gone, by port
-    cdef Remains remains
+cdef object share_captures(Worker* first, list captures)
+cdef object restart_misled_flows(Worker* worker)
+cdef tuple pick_longest(Worker* first, int64_t most)
+cdef list longest_of(Worker* worker, int64_t k, int64_t most, dict others)
+cdef dict count_waiting(Worker* first, int64_t number, str name, Remains* found)

@@ -1,30 +1,27 @@
-"""What waits in an application's region: frames that the switch has not taken, frames that the application has not.
+"""Frames that wait in an application's region: not taken by the switch, and not taken by the application.
 
-All of it is read where the application writes, so every word is read once and checked, and the number of steps is bounded.
+The application writes this memory, so every word is read once and checked, and the number of steps is bounded.
 """
 
 import cython
 
 if not cython.compiled:
-    from penstock.vswitch.dataplane.state import input_at, view_of
+    from penstock.vswitch.dataplane.state import txq_at, view_of
     from penstock.vswitch.memory.layout import CLOSED, SLOTS, buffer_of, half_at, is_link, length_of, load32, load64, low, word_at
-
-if not cython.compiled:
-    raise ImportError("penstock.vswitch.dataplane.leftovers works compiled only: run python setup.py build_ext --inplace")
 
 
 def next_queue(port, number, found):
     """The first transmit queue from this number on that holds frames, which are added up; -1: there is none."""
     view = view_of(port)
     while number < view.queues:
-        input = input_at(port, number)
+        txq = txq_at(port, number)
         found.frames = 0
         found.bytes = 0
-        if input.held:
+        if txq.held:
             found.frames = 1
-            found.bytes = length_of(input.held)
-        if input.known:
-            follow(view, number, input.end.ring, input.end.at, found)
+            found.bytes = length_of(txq.held)
+        if txq.known:
+            follow(view, number, txq.end.ring, txq.end.at, found)
         else:
             follow(view, number, low(load64(word_at(view.first[0], number))) - 1, 0, found)
         if found.frames:

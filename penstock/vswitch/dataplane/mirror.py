@@ -1,7 +1,7 @@
 """Captures: the worker copies frames that pass chosen ports, as blocks of a pcapng file, into a ring that another process reads.
 
-The worker never waits for the reader: what there is no room for is counted, and the next block says how many were missed.
-Nothing in the shared memory is read again but how far the reader is; a reader that lies gets nonsense, and nobody else does.
+The worker never waits for the reader: frames for which the ring has no room are counted, and the next block has the count.
+Of the shared memory the worker reads the reader's position only; a reader that writes a wrong one spoils its own capture only.
 """
 
 import fcntl
@@ -31,42 +31,41 @@ if not cython.compiled:
     )
     from penstock.vswitch.dataplane.state import BAD_DESCRIPTOR, HEADER, MOST_PORTS, free, view_of
     from penstock.vswitch.memory.layout import buffer_of, bytes_at, cas64, length_of, load64, low, memcpy, now_ns, relax, store64
+
+
 import numpy as np
 
 from penstock.errors import SpecError
 
-if not cython.compiled:
-    raise ImportError("penstock.vswitch.dataplane.mirror works compiled only: run python setup.py build_ext --inplace")
-
 SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
 
 
-def mirror_frame(w, port, input, flow, frame, length):
+def mirror_frame(worker, port, txq, flow, frame, length):
     """A frame that is delivered: into the switch by one port, out of it by another."""
-    mirror = w.mirrors
+    mirror = worker.mirrors
     while mirror:
         if not mirror.only_drops:
-            note(mirror, port.number, INBOUND, number_of(port, input), w.header, frame, length, NO_REASON)
-            note(mirror, flow.target, OUTBOUND, flow.queue, w.header, frame, length, NO_REASON)
+            note(mirror, port.number, INBOUND, number_of(port, txq), worker.header, frame, length, NO_REASON)
+            note(mirror, flow.target, OUTBOUND, flow.queue, worker.header, frame, length, NO_REASON)
         mirror = mirror.next
 
 
-def mirror_drop(w, port, input, flow, word, reason):
+def mirror_drop(worker, port, txq, flow, word, reason):
     """A frame that is dropped, at the port that it came in by, or else at the one that it was meant for."""
     view = view_of(port)
     length = length_of(word)
-    frame = w.header
+    frame = worker.header
     if reason == BAD_DESCRIPTOR:  # then there are no bytes of it
         length = 0
     else:
         frame = bytes_at(view.buffer[0], buffer_of(word) * view.buffer_bytes) + port.prefix
         length = max(0, length - port.prefix)
-    mirror = w.mirrors
+    mirror = worker.mirrors
     while mirror:
         if mirror.interfaces[port.number] >= 0:
-            note(mirror, port.number, INBOUND, number_of(port, input), w.header, frame, length, reason)
+            note(mirror, port.number, INBOUND, number_of(port, txq), worker.header, frame, length, reason)
         elif flow:
-            note(mirror, flow.target, OUTBOUND, flow.queue, w.header, frame, length, reason)
+            note(mirror, flow.target, OUTBOUND, flow.queue, worker.header, frame, length, reason)
         mirror = mirror.next
 
 
@@ -81,10 +80,10 @@ def note(mirror, number, direction, queue, header, frame, length, reason):
 
 
 def write(mirror, number, direction, queue, header, frame, length, reason):
-    """Its first bytes come from the worker's own copy, which it has judged the frame by."""
+    """Write a block; the first HEADER bytes come from the worker's own copy, which the frame was classified by."""
     kept = min(length, mirror.most)
     padded = (kept + 3) & ~3
-    missed = mirror.missed - mirror.told
+    missed = mirror.missed - mirror.reported
     comment = 0
     if reason >= 0:
         comment = 4 + ((strlen(comment_at(mirror, reason) + 4) + 3) & ~3)
@@ -119,7 +118,7 @@ def write(mirror, number, direction, queue, header, frame, length, reason):
         words[1] = low(missed)
         words[2] = missed >> 32
         put(mirror, words_of(mirror), 12)
-        mirror.told = mirror.missed
+        mirror.reported = mirror.missed
     put(mirror, comment_at(mirror, reason), comment)
     words[0] = 0  # the end of the options
     words[1] = size
@@ -141,7 +140,7 @@ def put(mirror, source, length):
 
 
 class Capture:
-    """What a worker writes down of some ports; its `fd` is memory for the reader."""
+    """A capture of some ports; `fd` is the memory that its reader maps."""
 
     def __init__(self, names, reasons, clock, only_drops=False, most=65536, memory=1 << 24):
         for what, value, least, limit in (("snap", most, 14, 65536), ("memory", memory, 1 << 17, 1 << 30)):
@@ -171,13 +170,13 @@ class Capture:
         free(self.mirror)
 
     def close(self):
-        """Give the memory back; the worker must not have it any more."""
+        """Close the memory; the capture must have been ended before."""
         if not self.closed:
             self.closed = True
             os.close(self.fd)
 
     def follow(self, number, name):
-        """From now on the port of this number has this name; None: it has gone."""
+        """The port of this number has this name from now on; None: it is detached."""
         self.mirror.interfaces[number] = self.names.index(name) if name in self.names else -1
 
     def row(self):

@@ -1,13 +1,10 @@
-"""Which flow a frame belongs to.  What is read here is the switch's own copy of the header."""
+"""The flow key of a frame, parsed from the switch's own copy of the header."""
 
 import cython
 
 if not cython.compiled:
     from penstock.vswitch.dataplane.state import byte_at, short_at
     from penstock.vswitch.memory.layout import NO_HIGH, ethernet, half_from, mapped, word_from
-
-if not cython.compiled:
-    raise ImportError("penstock.vswitch.dataplane.parse works compiled only: run python setup.py build_ext --inplace")
 
 
 def parse(frame, length, port, key):

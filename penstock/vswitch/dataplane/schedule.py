@@ -1,22 +1,19 @@
-"""Which transmit queue goes next: active lists by priority, and a heap of those that are paused, which no list holds."""
+"""Scheduling of transmit queues: an active list per priority, and a heap of the paused queues, which are in no list."""
 
 import cython
 
 if not cython.compiled:
-    from penstock.vswitch.dataplane.state import ACTIVE, IDLE, MOST_PORTS, MOST_RELEASED, PAUSED, input_at, timer_at, waiting_at
-
-if not cython.compiled:
-    raise ImportError("penstock.vswitch.dataplane.schedule works compiled only: run python setup.py build_ext --inplace")
+    from penstock.vswitch.dataplane.state import ACTIVE, IDLE, MOST_PORTS, MOST_RELEASED, PAUSED, timer_at, txq_at, waiting_at
 
 
 def activate(port, number):
     """Append a transmit queue to the active list of its priority."""
-    input = input_at(port, number)
-    level = input.priority
-    input.state = ACTIVE
-    input.next = -1
+    txq = txq_at(port, number)
+    level = txq.priority
+    txq.state = ACTIVE
+    txq.next = -1
     if port.levels >> level & 1:
-        input_at(port, port.tail[level]).next = number
+        txq_at(port, port.tail[level]).next = number
     else:
         port.head[level] = number
         port.levels |= 1 << level
@@ -25,82 +22,82 @@ def activate(port, number):
 
 def take_head(port, level):
     """Take the first transmit queue out of an active list."""
-    input = input_at(port, port.head[level])
-    port.head[level] = input.next
-    if input.next < 0:
+    txq = txq_at(port, port.head[level])
+    port.head[level] = txq.next
+    if txq.next < 0:
         port.levels &= ~(1 << level)
-    input.state = IDLE
+    txq.state = IDLE
 
 
-def pause_input(w, port, number, until):
-    """Keep a transmit queue, which is in no list, from sending until then."""
-    input = input_at(port, number)
-    input.state = PAUSED
-    input.until = until
-    add_timer(w, until, port.number, number)
+def pause_txq(worker, port, number, until):
+    """Pause a transmit queue, which is in no list, until then (ns)."""
+    txq = txq_at(port, number)
+    txq.state = PAUSED
+    txq.until = until
+    add_timer(worker, until, port.number, number)
 
 
-def set_timer(w, i, at, port, input):
-    timer = timer_at(w, i)
+def set_timer(worker, i, at, port, queue):
+    timer = timer_at(worker, i)
     timer.at = at
     timer.port = port
-    timer.input = input
+    timer.queue = queue
 
 
-def add_timer(w, at, port, input):
-    i = w.timer_count
-    w.timer_count += 1
+def add_timer(worker, at, port, queue):
+    i = worker.timer_count
+    worker.timer_count += 1
     while i > 0:
-        above = timer_at(w, (i - 1) // 2)
+        above = timer_at(worker, (i - 1) // 2)
         if above.at <= at:
             break
-        set_timer(w, i, above.at, above.port, above.input)
+        set_timer(worker, i, above.at, above.port, above.queue)
         i = (i - 1) // 2
-    set_timer(w, i, at, port, input)
+    set_timer(worker, i, at, port, queue)
 
 
-def take_timer(w):
-    w.timer_count -= 1
-    last = timer_at(w, w.timer_count)
-    set_timer(w, 0, last.at, last.port, last.input)
-    sift_down(w, 0)
+def take_timer(worker):
+    worker.timer_count -= 1
+    last = timer_at(worker, worker.timer_count)
+    set_timer(worker, 0, last.at, last.port, last.queue)
+    sift_down(worker, 0)
 
 
-def sift_down(w, i):
-    at = timer_at(w, i).at
-    port = timer_at(w, i).port
-    input = timer_at(w, i).input
-    while 2 * i + 1 < w.timer_count:
+def sift_down(worker, i):
+    at = timer_at(worker, i).at
+    port = timer_at(worker, i).port
+    queue = timer_at(worker, i).queue
+    while 2 * i + 1 < worker.timer_count:
         k = 2 * i + 1
-        if k + 1 < w.timer_count and timer_at(w, k + 1).at < timer_at(w, k).at:
+        if k + 1 < worker.timer_count and timer_at(worker, k + 1).at < timer_at(worker, k).at:
             k += 1
-        below = timer_at(w, k)
+        below = timer_at(worker, k)
         if below.at >= at:
             break
-        set_timer(w, i, below.at, below.port, below.input)
+        set_timer(worker, i, below.at, below.port, below.queue)
         i = k
-    set_timer(w, i, at, port, input)
+    set_timer(worker, i, at, port, queue)
 
 
-def forget_timers(w, port):
+def forget_timers(worker, port):
     """Drop the timers of a port that goes."""
     kept = 0
-    for i in range(w.timer_count):
-        timer = timer_at(w, i)
+    for i in range(worker.timer_count):
+        timer = timer_at(worker, i)
         if timer.port & (MOST_PORTS - 1) != port:
-            set_timer(w, kept, timer.at, timer.port, timer.input)
+            set_timer(worker, kept, timer.at, timer.port, timer.queue)
             kept += 1
-    w.timer_count = kept
+    worker.timer_count = kept
     for k in range(kept):
-        sift_down(w, kept - 1 - k)
+        sift_down(worker, kept - 1 - k)
 
 
-def release(w, now):
-    """Let those go on whose pause is over."""
+def release(worker, now):
+    """Activate the transmit queues whose pause is over."""
     for _ in range(MOST_RELEASED):
-        if w.timer_count == 0 or timer_at(w, 0).at > now:
+        if worker.timer_count == 0 or timer_at(worker, 0).at > now:
             break
-        port = waiting_at(w, timer_at(w, 0).port)
-        number = timer_at(w, 0).input
-        take_timer(w)
+        port = waiting_at(worker, timer_at(worker, 0).port)
+        number = timer_at(worker, 0).queue
+        take_timer(worker)
         activate(port, number)

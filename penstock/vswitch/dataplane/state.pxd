@@ -1,4 +1,4 @@
-"""What a worker knows: ports, their transmit queues, flows, who waits until when.  All of it is private to the switch."""
+"""The state of a worker: ports, their transmit queues, flows, timers.  All of it is private to the switch."""
 from libc.stdint cimport int16_t, int32_t, int64_t, uint32_t, uint64_t
 from penstock.vswitch.memory.layout cimport *
 
@@ -15,8 +15,8 @@ cdef enum:
     QUANTUM = 2048          # bytes per turn and weight
     MOST_PORTS = 64
     MOST_ADDRESSES = 256
-    MOST_NONSENSE = 100     # then the application is detached
-    MOST_NEWS = 1 << 20     # frames that one doorbell announces; no honest receiver has more
+    MOST_PROTOCOL_ERRORS = 100  # then the application is detached
+    MOST_UNRUNG = 1 << 20   # frames that one doorbell announces; no receiver has more buffers
     MOST_RELEASED = 1024    # pauses that end in one turn
 
 cdef enum:                  # modes: what happens when a receive queue is full
@@ -48,7 +48,7 @@ cdef enum:                  # what became of a frame
 cdef enum:                  # states of a port
     ABSENT
     UP
-    BROKEN_OFF              # its application wrote nonsense
+    BROKEN_OFF              # its application made too many protocol errors; to be detached
 
 cdef struct Key:            # addresses (IPv4 as ::ffff:a.b.c.d), transport ports, protocol, and the switch's port it came in by
     uint64_t words[5]
@@ -69,21 +69,21 @@ cdef struct Flow:           # two cache lines that every frame needs, and one th
     int64_t base            # the receiver's count when the queue was opened
     int64_t sampled, dropped, pauses, paused_ns, spare[3]
 
-cdef struct Input:          # a transmit queue of an application: one cache line that every frame needs, and another
+cdef struct TxQueue:        # a transmit queue of an application: one cache line that every frame needs, and another
     End end
     uint64_t held           # a frame that waits
     int64_t deficit, until, taken
     int32_t next
-    int32_t last            # the number of the flow of its last frame, plus one: very likely the flow of the next
+    int32_t last            # the flow of its last frame, plus one: most likely the flow of the next
     int16_t known, state, weight, priority
-    int16_t blocked         # has tried so often for room, at most 10 times
+    int16_t blocked         # attempts in vain to deliver its first frame, at most 10
     int16_t paced
     int32_t spare
     int64_t next_at
     int32_t drops[9]        # by reason
     int32_t more[5]
 
-cdef struct Port:
+cdef struct SwitchPort:
     View view
     int32_t state, number, serial
     int32_t prefix          # bytes before the Ethernet header of its frames: a virtio_net_hdr, or none
@@ -94,10 +94,10 @@ cdef struct Port:
     int32_t levels          # which priorities have active queues
     int32_t head[8]
     int32_t tail[8]
-    int32_t waiting         # for room, all of it, in mode PFC: the flow's number plus one
+    int32_t waiting         # in mode PFC: the flow that has paused the port, plus one
     int32_t guarded         # whether it may only send from its own addresses
     int64_t paused_until
-    Input* inputs
+    TxQueue* txqs
     int32_t* free_queues    # numbers of receive queues that no flow has
     int32_t free_count
     int32_t flows
@@ -106,12 +106,12 @@ cdef struct Port:
     int32_t taken_count, refill
     int32_t emptied[32]     # transmit buffers to be given back
     int32_t emptied_count
-    int64_t mean            # size of a frame to it, and what had been sent when that was computed
+    int64_t mean            # bytes of a frame to it, and the counts when that was computed
     int64_t mean_frames, mean_bytes
-    int64_t total_base      # what its application had taken out when it came
-    int32_t* news           # by receive queue: frames that no doorbell has announced
-    int32_t* news_queues
-    int32_t news_first, news_count
+    int64_t total_base      # the application's count of bytes taken when it was attached
+    int32_t* unrung         # by receive queue: frames that no doorbell has announced
+    int32_t* unrung_queues
+    int32_t unrung_first, unrung_count
     int64_t received_frames, received_bytes, sent_frames, sent_bytes, pauses, paused_ns, bells_answered, bells_rung
     int64_t drops[9]
 
@@ -121,33 +121,34 @@ cdef struct Address:
 
 cdef struct Timer:
     int64_t at
-    int32_t port, input
+    int32_t port, queue
 
 cdef struct Worker
-ctypedef int64_t (*Drives)(Worker* w, void* own, int64_t now) noexcept nogil
+ctypedef int64_t (*DriverFunction)(Worker* worker, void* own, int64_t now) noexcept nogil
+ctypedef int64_t (*WorkerFunction)(Worker* worker, int64_t now) noexcept nogil
 
-cdef struct Mirror:         # a capture: blocks of a pcapng file go into memory that somebody else reads
+cdef struct Mirror:         # a capture: blocks of a pcapng file in memory that another process reads
     Mirror* next
-    char* base              # its bytes; nothing of that memory is believed but how far the reader is, within bounds
+    char* base              # its bytes; of that memory only the reader's position is read, and checked
     uint64_t* shared        # written, read, missed; 64 bytes apart
-    uint64_t size, written, missed, told
+    uint64_t size, written, missed, reported
     uint64_t taken          # by a worker that is writing
     int64_t frames
     int64_t clock           # to be added to our time
     int64_t most            # bytes of a frame that are kept
-    int32_t only_drops
+    int32_t only_drops      # record dropped frames only
     int32_t interfaces[64]  # by port; -1: not captured
-    uint32_t words[16]      # of the block in work
+    uint32_t words[16]      # of the block being written
     char comments[16][32]   # by reason of a drop: an option of a block
 
 cdef struct Worker:
     int32_t index, workers
     Worker* peers[4]        # all, in order
-    int32_t wanted          # by Python: come back
+    int32_t wanted          # Python wants the loop to return
     int32_t mode, doorbells, burst, epoll
     int64_t th_goal, th_over, th_net, spin_ns, idle_ns
     int32_t port_count, address_count, timer_count, timer_room, broken_off
-    Port ports[64]
+    SwitchPort ports[64]
     Address addresses[256]
     Timer* timers           # a heap
     Flow* flows
@@ -156,56 +157,65 @@ cdef struct Worker:
     int32_t flow_room, free_flow_count, table_mask, age_at, flow_count, flow_top
     uint64_t seed
     void* drivers[64]       # of the ports that the worker itself drives
-    Port* sides[64]         # the other sides of their regions, by port
-    Drives drive, has_news
+    SwitchPort* sides[64]   # the application's side of their regions, by port
+    DriverFunction drive, has_doorbell
     int32_t driver_count
-    int64_t soon            # when a driver has something to do
-    int32_t reach           # transmit queues that a turn will get to, judging by the last one
+    int64_t next_due        # ns: when a driver has something to do
+    int32_t reach           # transmit queues to prefetch: as many as the last turn served
     int32_t ahead[32]
     uint64_t bells[32]
     int64_t next_age, naps, rounds, worked_rounds, frames
     Mirror* mirrors
     char header[128]
     Key key
+    WorkerFunction turn     # the loop's work; whether there was any
+    WorkerFunction idle_time, has_pending   # how many ns it may sleep; whether there is work all the same
+    void* scheme            # the Emulation of a worker that runs a scheme of the simulator
+    int64_t until           # ns: then the loop returns
+    int32_t reason          # why the last frame that classify() gave no flow has none
 
-cdef inline Flow* nothing() noexcept nogil: return NULL
-cdef inline Input* new_inputs(int64_t n) noexcept: return <Input*>lines(n * sizeof(Input))
+cdef inline Flow* no_flow() noexcept nogil: return NULL
+cdef inline TxQueue* new_txqs(int64_t n) noexcept: return <TxQueue*>lines(n * sizeof(TxQueue))
 cdef inline int32_t* numbers(int64_t n) noexcept: return <int32_t*>calloc(n, sizeof(int32_t))
-cdef inline Port* port_at(Worker* w, int64_t i) noexcept nogil: return &w.ports[i]
-cdef inline Port* waiting_at(Worker* w, int64_t i) noexcept nogil: return &w.ports[i] if i < MOST_PORTS else w.sides[i - MOST_PORTS]
-cdef inline bint driver_has_news(Worker* w, int64_t i, int64_t now) noexcept nogil: return w.has_news(w, w.drivers[i], now) != 0
-cdef inline uint64_t* sleeps_of(Port* port) noexcept nogil: return port.view.sleeps[0]
-cdef inline Port* driven_side(Worker* w, int64_t i) noexcept nogil: return w.sides[i]
-cdef inline int64_t drive_at(Worker* w, int64_t i, int64_t now) noexcept nogil: return w.drive(w, w.drivers[i], now)
-cdef inline Flow* flow_at(Worker* w, int64_t i) noexcept nogil: return &w.flows[i]
-cdef inline Input* input_at(Port* port, int64_t i) noexcept nogil: return &port.inputs[i]
-cdef inline Address* address_at(Worker* w, int64_t i) noexcept nogil: return &w.addresses[i]
-cdef inline Timer* timer_at(Worker* w, int64_t i) noexcept nogil: return &w.timers[i]
-cdef inline int64_t sent_to(Worker* w, int64_t port) noexcept nogil: return <int64_t>load64(<uint64_t*>&w.ports[port].sent_bytes)
-cdef inline View* view_of(Port* port) noexcept nogil: return &port.view
-cdef inline End* input_end(Input* input) noexcept nogil: return &input.end
+cdef inline SwitchPort* port_at(Worker* worker, int64_t i) noexcept nogil: return &worker.ports[i]
+cdef inline SwitchPort* waiting_at(Worker* worker, int64_t i) noexcept nogil: return &worker.ports[i] if i < MOST_PORTS else worker.sides[i - MOST_PORTS]
+cdef inline bint driver_has_doorbell(Worker* worker, int64_t i, int64_t now) noexcept nogil: return worker.has_doorbell(worker, worker.drivers[i], now) != 0
+cdef inline uint64_t* sleeps_of(SwitchPort* port) noexcept nogil: return port.view.sleeps[0]
+cdef inline SwitchPort* driven_side(Worker* worker, int64_t i) noexcept nogil: return worker.sides[i]
+cdef inline int64_t run_driver(Worker* worker, int64_t i, int64_t now) noexcept nogil: return worker.drive(worker, worker.drivers[i], now)
+cdef inline int64_t run_turn(Worker* worker, int64_t now) noexcept nogil: return worker.turn(worker, now)
+cdef inline int64_t idle_time(Worker* worker, int64_t now) noexcept nogil: return worker.idle_time(worker, now)
+cdef inline bint is_pending(Worker* worker, int64_t now) noexcept nogil: return worker.has_pending(worker, now) != 0
+cdef inline Flow* flow_at(Worker* worker, int64_t i) noexcept nogil: return &worker.flows[i]
+cdef inline TxQueue* txq_at(SwitchPort* port, int64_t i) noexcept nogil: return &port.txqs[i]
+cdef inline Address* address_at(Worker* worker, int64_t i) noexcept nogil: return &worker.addresses[i]
+cdef inline Timer* timer_at(Worker* worker, int64_t i) noexcept nogil: return &worker.timers[i]
+cdef inline int64_t sent_to(Worker* worker, int64_t port) noexcept nogil: return <int64_t>load64(<uint64_t*>&worker.ports[port].sent_bytes)
+cdef inline View* view_of(SwitchPort* port) noexcept nogil: return &port.view
+cdef inline End* txq_end(TxQueue* txq) noexcept nogil: return &txq.end
+cdef inline Key* flow_key(Flow* flow) noexcept nogil: return &flow.key
 cdef inline End* flow_end(Flow* flow) noexcept nogil: return &flow.end
-cdef inline int32_t* news_at(Port* port, int64_t queue) noexcept nogil: return &port.news[queue]
-cdef inline int32_t* bell_in_of(Port* port) noexcept nogil: return &port.bell_in
-cdef inline int32_t* bell_out_of(Port* port) noexcept nogil: return &port.bell_out
-cdef inline Key* key_of(Worker* w) noexcept nogil: return &w.key
+cdef inline int32_t* unrung_at(SwitchPort* port, int64_t queue) noexcept nogil: return &port.unrung[queue]
+cdef inline int32_t* bell_in_of(SwitchPort* port) noexcept nogil: return &port.bell_in
+cdef inline int32_t* bell_out_of(SwitchPort* port) noexcept nogil: return &port.bell_out
+cdef inline Key* key_of(Worker* worker) noexcept nogil: return &worker.key
 cdef inline bint same_key(Key* a, Key* b) noexcept nogil:
     return (a.words[0] ^ b.words[0] | a.words[1] ^ b.words[1] | a.words[2] ^ b.words[2] | a.words[3] ^ b.words[3] | a.words[4] ^ b.words[4]) == 0
 cdef inline int64_t byte_at(char* p, int64_t i) noexcept nogil: return <int64_t>(<unsigned char>p[i])
 cdef inline int64_t short_at(char* p, int64_t i) noexcept nogil: return short_from(p + i)
-# Remember that a receive queue has one more word that no doorbell has told of.
-cdef inline void announce(Port* port, int64_t queue) noexcept nogil:
+# Note that a receive queue has one more word that no doorbell has announced.
+cdef inline void announce(SwitchPort* port, int64_t queue) noexcept nogil:
     cdef int64_t at
-    if port.news[queue] == 0:
-        at = port.news_first + port.news_count
-        port.news_queues[at - port.view.queues if at >= port.view.queues else at] = queue
-        port.news_count += 1
-    port.news[queue] += 1 if port.news[queue] < MOST_NEWS else 0
+    if port.unrung[queue] == 0:
+        at = port.unrung_first + port.unrung_count
+        port.unrung_queues[at - port.view.queues if at >= port.view.queues else at] = queue
+        port.unrung_count += 1
+    port.unrung[queue] += 1 if port.unrung[queue] < MOST_UNRUNG else 0
 cdef inline int64_t whole(double x) noexcept nogil: return <int64_t>x
 cdef inline uint64_t unsigned_of(int64_t number) noexcept nogil: return <uint64_t>number
 cdef inline int64_t signed_of(uint64_t word) noexcept nogil: return <int64_t>word
-cdef inline bint stopped(Worker* w) noexcept nogil: return load32(<uint32_t*>&w.wanted) != 0
-cdef inline uint32_t* wanted_of(Worker* w) noexcept nogil: return <uint32_t*>&w.wanted
+cdef inline bint stopped(Worker* worker) noexcept nogil: return load32(<uint32_t*>&worker.wanted) != 0
+cdef inline uint32_t* wanted_of(Worker* worker) noexcept nogil: return <uint32_t*>&worker.wanted
 cdef inline void fetch_flow(Flow* flow) noexcept nogil:
     bring_line(flow)
     bring_line(<char*>flow + 64)

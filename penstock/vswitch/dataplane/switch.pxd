@@ -2,63 +2,70 @@ from penstock.vswitch.dataplane.state cimport *
 from penstock.vswitch.memory.region cimport Region
 from penstock.vswitch.dataplane.flowtable cimport remove_flow
 from penstock.vswitch.dataplane.schedule cimport forget_timers
-from penstock.vswitch.dataplane.worker cimport loop, turn
-from penstock.vswitch.dataplane.inspect cimport Oversight
+from penstock.vswitch.dataplane.worker cimport loop, prepare_worker, turn
+from penstock.vswitch.dataplane.inspect cimport count_waiting, pick_longest, restart_misled_flows, share_captures
+from penstock.vswitch.dataplane.leftovers cimport Remains
 
-cdef inline void run_released(Worker* w, int64_t until):
+cdef inline void run_released(Worker* worker, int64_t until):
     with nogil:
-        loop(w, until)
-cdef inline uint64_t turns_released(Worker* w, int64_t count):
+        loop(worker, until)
+cdef inline uint64_t turns_released(Worker* worker, int64_t count):
     cdef uint64_t start
     cdef int64_t i
     cdef int k
     with nogil:
         start = cycles()
         for i in range(count):
-            for k in range(w.workers):
-                turn(w.peers[k], now_ns())
+            for k in range(worker.workers):
+                turn(worker.peers[k], now_ns())
         start = cycles() - start
     return start
-cdef inline int64_t delivered_by(Worker* w) noexcept nogil:
+cdef inline int64_t delivered_by(Worker* worker) noexcept nogil:
     cdef int64_t i, sum = 0
-    for i in range(w.port_count):
-        sum += w.ports[i].sent_frames
+    for i in range(worker.port_count):
+        sum += worker.ports[i].sent_frames
     return sum
-cdef inline uint64_t raced_released(Worker* w, int64_t frames, uint64_t start):
+cdef inline uint64_t raced_released(Worker* worker, int64_t frames, uint64_t start):
     with nogil:
-        frames += delivered_by(w)
+        frames += delivered_by(worker)
         while cycles() < start:
             relax()
-        while delivered_by(w) < frames:
-            turn(w, now_ns())
+        while delivered_by(worker) < frames:
+            turn(worker, now_ns())
         start = cycles()
     return start
 cdef inline Worker* new_worker(): return <Worker*>lines(sizeof(Worker))
 cdef inline Flow* new_flows(int64_t n): return <Flow*>lines(n * sizeof(Flow))
 cdef inline Timer* new_timers(int64_t n): return <Timer*>calloc(n, sizeof(Timer))
-cdef inline void set_view(Port* port, Region region): port.view = region.view
-cdef inline void clear_port(Port* port): memset(port, 0, sizeof(Port))
-cdef inline void free_port(Port* port):
-    free(port.inputs)
+cdef inline void set_view(SwitchPort* port, Region region): port.view = region.view
+cdef inline void clear_port(SwitchPort* port): memset(port, 0, sizeof(SwitchPort))
+cdef inline void free_port(SwitchPort* port):
+    free(port.txqs)
     free(port.free_queues)
-    free(port.news)
-    free(port.news_queues)
+    free(port.unrung)
+    free(port.unrung_queues)
 cdef inline Worker* worker_at(Worker* first, int64_t k): return first.peers[k]
-cdef inline void set_peer(Worker* w, int64_t k, Worker* peer): w.peers[k] = peer
+cdef inline void set_peer(Worker* worker, int64_t k, Worker* peer): worker.peers[k] = peer
 cdef inline void copy_addresses(Worker* to, Worker* source):
     memcpy(to.addresses, source.addresses, sizeof(source.addresses))
     to.address_count = source.address_count
-cdef inline bint has_drops(Input* input) noexcept nogil:
+cdef inline bint has_drops(TxQueue* txq) noexcept nogil:
     cdef int i
     for i in range(REASONS):
-        if input.drops[i]:
+        if txq.drops[i]:
             return True
     return False
 
-cdef class Switch(Oversight):
-    cdef readonly dict fds
-    cdef readonly list detached
-    cdef list epolls, controls
+cdef class Switch:
+    cdef Worker* worker                     # the first
+    cdef readonly int count                 # of workers
+    cdef readonly dict settings
+    cdef readonly dict regions, names, fds  # by number of the port
+    cdef readonly dict drivers              # of the ports that a worker drives itself
+    cdef readonly list detached             # rows of the last ports that have gone
+    cdef readonly dict totals               # of applications that have gone, by name of the port
+    cdef readonly list captures
+    cdef list epolls, controls              # by worker: what it sleeps on, and an eventfd that wakes it
     cdef object crew
     cdef int serial
-    cdef readonly dict settings
+    cdef Remains remains

@@ -10,15 +10,14 @@ serves what its application transmits; every worker has flows and receive queues
 """
 
 import collections
-import ipaddress
 import os
-import re
 import select
 
 import cython
 
 if not cython.compiled:
     from penstock.vswitch.dataplane.flowtable import remove_flow
+    from penstock.vswitch.dataplane.inspect import count_waiting, pick_longest, restart_misled_flows, share_captures
     from penstock.vswitch.dataplane.schedule import forget_timers
     from penstock.vswitch.dataplane.state import (
         BROKEN_OFF,
@@ -29,11 +28,11 @@ if not cython.compiled:
         copy_timers,
         flow_at,
         free,
-        input_at,
-        new_inputs,
+        new_txqs,
         numbers,
         port_at,
         timer_at,
+        txq_at,
         wanted_of,
     )
     from penstock.vswitch.dataplane.switch import (
@@ -52,91 +51,31 @@ if not cython.compiled:
         turns_released,
         worker_at,
     )
-    from penstock.vswitch.dataplane.worker import turn
-    from penstock.vswitch.memory.layout import MOST_WORKERS, load64, now_ns, store32, word_at
+    from penstock.vswitch.dataplane.worker import prepare_worker, turn
+    from penstock.vswitch.memory.layout import load64, now_ns, store32, word_at
+
 
 from penstock.errors import SpecError, nearest
-from penstock.units import parse_size, parse_time
-from penstock.vswitch.dataplane.inspect import Oversight
+from penstock.vswitch.support.settings import DEFAULTS, MODES, WHILE_RUNNING, address_text, address_words, validate_settings
 from penstock.vswitch.support.threads import Crew
 
-if not cython.compiled:
-    raise ImportError("penstock.vswitch.dataplane.switch works compiled only: run python setup.py build_ext --inplace")
-
-MODES = ["lossy", "pfc", "dpfq", "backdraft"]
 REASON_NAMES = ["full", "no_buffer", "no_queue", "no_route", "no_flow", "malformed", "spoofed", "too_long", "bad_descriptor"]
-DEFAULTS = {
-    "mode": "backdraft",
-    "workers": 1,
-    "doorbells": True,
-    "th_goal": "32KB",
-    "th_over": "128KB",
-    "th_net": "512KB",
-    "burst": 32,
-    "flows": 65536,
-    "spin": "20us",
-    "idle": "100ms",
-}
-WHILE_RUNNING = ("mode", "th_goal", "th_over", "th_net", "burst", "spin", "idle")
+STATE_NAMES = ["absent", "up", "nonsense"]
+MOST_CAPTURES = 8
 QUEUES_KEPT = 64  # whose drops are remembered of a port that has gone
-MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}", re.I)
+GONE = (  # sums over the applications of a port that have gone
+    "received_frames",
+    "received_bytes",
+    "sent_frames",
+    "sent_bytes",
+    "applications",
+    "lost_frames",
+    "lost_bytes",
+    "dropped_frames",
+)
 
 
-def checked(settings):
-    """Settings with every value understood and in range."""
-    out = {}
-    for key in settings:
-        if key not in DEFAULTS:
-            raise SpecError(f"switch.{key}: unknown key{nearest(key, DEFAULTS)}")
-    for key, default in DEFAULTS.items():
-        value = settings.get(key, default)
-        if key == "mode":
-            if value not in MODES:
-                raise SpecError(f"switch.mode = {value!r}: must be one of {', '.join(MODES)}{nearest(str(value), MODES)}")
-        elif key == "doorbells":
-            if not isinstance(value, bool):
-                raise SpecError(f"switch.doorbells = {value!r}: must be true or false")
-        elif key.startswith("th_"):
-            value = parse_size(value, f"switch.{key}", positive=True)
-        elif key in ("spin", "idle"):
-            value = parse_time(value, f"switch.{key}") // 1000
-        elif key == "workers":
-            if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MOST_WORKERS:
-                raise SpecError(f"switch.workers = {value!r}: must be a whole number from 1 to {MOST_WORKERS}")
-        elif isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= (1 << 20):
-            raise SpecError(f"switch.{key} = {value!r}: must be a whole number from 1 to {1 << 20}")
-        out[key] = value
-    if not out["th_goal"] < out["th_over"] < out["th_net"] < 1 << 31:
-        raise SpecError(
-            f"switch: th_goal = {out['th_goal']} B, th_over = {out['th_over']} B, th_net = {out['th_net']} B: must rise in "
-            "this order, to less than 2GB; the defaults are 32KB, 128KB, 512KB"
-        )
-    return out
-
-
-def address_words(text):
-    """An IPv4, IPv6 or Ethernet address as the two words of a flow's key."""
-    if isinstance(text, str) and MAC.fullmatch(text):
-        return (1 << 64) - 1, int.from_bytes(bytes.fromhex(text.replace(":", "")), "little")
-    try:
-        address = ipaddress.ip_address(text)
-    except ValueError:
-        raise SpecError(
-            f"address {text!r}: must be an IPv4, IPv6 or Ethernet address, such as 10.0.0.1 or 02:00:00:00:00:01"
-        ) from None
-    whole = (b"\0" * 10 + b"\xff\xff" if address.version == 4 else b"") + address.packed
-    return int.from_bytes(whole[:8], "little"), int.from_bytes(whole[8:], "little")
-
-
-def address_text(high, low_half):
-    raw = high.to_bytes(8, "little") + low_half.to_bytes(8, "little")
-    if high == (1 << 64) - 1:
-        return ":".join(f"{b:02x}" for b in raw[8:14])
-    address = ipaddress.IPv6Address(raw)
-    return str(address.ipv4_mapped or address)
-
-
-class Switch(Oversight):
+class Switch:
     """Workers with their ports."""
 
     @property
@@ -145,54 +84,56 @@ class Switch(Oversight):
         return True
 
     def __init__(self, **settings):
-        self.settings = checked(settings)
+        self.settings = validate_settings(settings)
         self.regions, self.names, self.detached, self.fds = {}, {}, [], {}
+        self.captures, self.totals, self.drivers = [], {}, {}
         self.epolls, self.controls, self.crew = [], [], None
         self.count = self.settings["workers"]
         seed = int.from_bytes(os.urandom(8), "little")
-        self.w = new_worker()
+        self.worker = new_worker()
         for k in range(self.count):
-            set_peer(self.w, k, self.w if k == 0 else new_worker())
+            set_peer(self.worker, k, self.worker if k == 0 else new_worker())
         for k in range(self.count):
             self.prepare(k, seed)
         self.set_limits()
 
     def prepare(self, k, seed):
         """A worker: its flow table, and what it sleeps on."""
-        w = worker_at(self.w, k)
+        worker = worker_at(self.worker, k)
         self.controls.append(os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK))
         self.epolls.append(select.epoll())
         self.epolls[k].register(self.controls[k], select.EPOLLIN | select.EPOLLET)
-        w.epoll = self.epolls[k].fileno()
-        w.index, w.workers = k, self.count
+        worker.epoll = self.epolls[k].fileno()
+        worker.index, worker.workers = k, self.count
         for i in range(self.count):
-            set_peer(w, i, worker_at(self.w, i))
-        w.doorbells = self.settings["doorbells"]
-        w.flow_room = self.settings["flows"]
-        size = 1 << (2 * w.flow_room - 1).bit_length()
-        w.table_mask = size - 1
-        w.table = numbers(size)
-        w.flows = new_flows(w.flow_room)
-        w.free_flows = numbers(w.flow_room)
-        w.free_flow_count = w.flow_room
-        for i in range(w.flow_room):
-            w.free_flows[i] = w.flow_room - 1 - i
-        w.seed = seed
-        w.reach = 4
+            set_peer(worker, i, worker_at(self.worker, i))
+        worker.doorbells = self.settings["doorbells"]
+        worker.flow_room = self.settings["flows"]
+        size = 1 << (2 * worker.flow_room - 1).bit_length()
+        worker.table_mask = size - 1
+        worker.table = numbers(size)
+        worker.flows = new_flows(worker.flow_room)
+        worker.free_flows = numbers(worker.flow_room)
+        worker.free_flow_count = worker.flow_room
+        for i in range(worker.flow_room):
+            worker.free_flows[i] = worker.flow_room - 1 - i
+        worker.seed = seed
+        prepare_worker(worker)
+        worker.reach = 4
 
     def __dealloc__(self):
-        for k in range(self.count if self.w else 0):
-            w = worker_at(self.w, self.count - 1 - k)
-            for i in range(w.port_count):
-                free_port(port_at(w, i))
-            free(w.timers)
-            free(w.flows)
-            free(w.table)
-            free(w.free_flows)
-            free(w)
+        for k in range(self.count if self.worker else 0):
+            worker = worker_at(self.worker, self.count - 1 - k)
+            for i in range(worker.port_count):
+                free_port(port_at(worker, i))
+            free(worker.timers)
+            free(worker.flows)
+            free(worker.table)
+            free(worker.free_flows)
+            free(worker)
 
     def close(self):
-        """Give the file descriptors back."""
+        """Detach all ports and close the file descriptors."""
         for number in list(self.regions):
             self.detach(number)
         while self.epolls:
@@ -202,13 +143,13 @@ class Switch(Oversight):
     def set_limits(self):
         s = self.settings
         for k in range(self.count):
-            w = worker_at(self.w, k)
-            w.mode = MODES.index(s["mode"])
-            w.th_goal, w.th_over, w.th_net, w.burst = s["th_goal"], s["th_over"], s["th_net"], s["burst"]
-            w.spin_ns, w.idle_ns = s["spin"], s["idle"]
-            for i in range(w.flow_room):
-                if flow_at(w, i).used:  # the next frame sets them anew
-                    flow_at(w, i).goal, flow_at(w, i).over, flow_at(w, i).net = 0, w.th_over, w.th_net
+            worker = worker_at(self.worker, k)
+            worker.mode = MODES.index(s["mode"])
+            worker.th_goal, worker.th_over, worker.th_net, worker.burst = s["th_goal"], s["th_over"], s["th_net"], s["burst"]
+            worker.spin_ns, worker.idle_ns = s["spin"], s["idle"]
+            for i in range(worker.flow_room):
+                if flow_at(worker, i).used:  # the next frame sets them anew
+                    flow_at(worker, i).goal, flow_at(worker, i).over, flow_at(worker, i).net = 0, worker.th_over, worker.th_net
 
     def set(self, changes):
         """Change settings while running; what was accepted before stays when one is refused."""
@@ -217,7 +158,7 @@ class Switch(Oversight):
                 known = "; it takes a new start" if key in DEFAULTS else nearest(key, WHILE_RUNNING)
                 raise SpecError(f"{key}: cannot be set while running{known}")
         as_given = {**self.settings, "spin": f"{self.settings['spin']}ns", "idle": f"{self.settings['idle']}ns", **changes}
-        self.settings = checked(as_given)
+        self.settings = validate_settings(as_given)
         self.set_limits()
         return self.settings
 
@@ -229,7 +170,7 @@ class Switch(Oversight):
         `fds`, then owned by the switch, wake the application (a socket) and the switch (an eventfd); a guarded port sends from
         its addresses only.
         """
-        w = self.w
+        worker = self.worker
         queues = region.shape["queues"]
         if name in self.names.values():
             raise SpecError(f"port {name!r}: there is one of that name; take another name")
@@ -238,9 +179,9 @@ class Switch(Oversight):
             raise SpecError(f"port {name!r}: the switch has {MOST_PORTS} ports already; detach one")
         if queues < self.count:
             raise SpecError(f"port {name!r}: {queues} queues are too few for {self.count} workers; ask for at least {self.count}")
-        if sum(r.shape["queues"] for r in self.regions.values()) + queues > w.flow_room:
+        if sum(r.shape["queues"] for r in self.regions.values()) + queues > worker.flow_room:
             raise SpecError(
-                f"port {name!r}: {queues} queues are too many; switch.flows = {w.flow_room} must hold "
+                f"port {name!r}: {queues} queues are too many; switch.flows = {worker.flow_room} must hold "
                 "those of all "
                 "ports: ask for fewer, or start the switch with more flows"
             )
@@ -252,7 +193,7 @@ class Switch(Oversight):
         self.fds[number] = fds
         self.serial = (self.serial + 1) & 0xFFFF
         for k in range(self.count):
-            port = port_at(worker_at(self.w, k), number)
+            port = port_at(worker_at(self.worker, k), number)
             clear_port(port)
             set_view(port, region)
             port.number, port.fd, port.guarded, port.serial, port.home = number, fd, guarded, self.serial, home
@@ -260,74 +201,102 @@ class Switch(Oversight):
             port.total_base = load64(port.view.total[1])
             port.refill = 4
             port.mean = 64
-            port.news = numbers(queues)
-            port.news_queues = numbers(queues)
+            port.unrung = numbers(queues)
+            port.unrung_queues = numbers(queues)
             port.free_queues = numbers(queues)
             for i in range(queues):  # dealt out to the workers
                 if (queues - 1 - i) % self.count == k:
                     port.free_queues[port.free_count] = queues - 1 - i
                     port.free_count += 1
-        port = port_at(worker_at(self.w, home), number)
-        port.inputs = new_inputs(queues)
+        port = port_at(worker_at(self.worker, home), number)
+        port.txqs = new_txqs(queues)
         for i in range(queues):
-            input_at(port, i).weight = 1
-            input_at(port, i).priority = 1
+            txq_at(port, i).weight = 1
+            txq_at(port, i).priority = 1
         self.regions[number], self.names[number] = region, name
         self.follow(number, name)
         for k in range(self.count):
-            worker_at(self.w, k).port_count = max(worker_at(self.w, k).port_count, number + 1)
+            worker_at(self.worker, k).port_count = max(worker_at(self.worker, k).port_count, number + 1)
             self.make_timers(k)
-            port_at(worker_at(self.w, k), number).state = UP
+            port_at(worker_at(self.worker, k), number).state = UP
         return number
 
     def make_timers(self, k):
         """Room in the heap for every transmit queue there is."""
-        w = worker_at(self.w, k)
+        worker = worker_at(self.worker, k)
         room = 2 * sum(r.shape["queues"] for r in self.regions.values()) + 1  # of both sides, where the worker is both
-        if room > w.timer_room:
+        if room > worker.timer_room:
             timers = new_timers(room)
-            if w.timers:
-                copy_timers(timers, w.timers, w.timer_count)
-                free(w.timers)
-            w.timers = timers
-            w.timer_room = room
+            if worker.timers:
+                copy_timers(timers, worker.timers, worker.timer_count)
+                free(worker.timers)
+            worker.timers = timers
+            worker.timer_room = room
 
     def set_addresses(self, number, addresses):
-        w = self.w
+        worker = self.worker
         found = [address_words(text) for text in addresses]
         for (high, low_half), text in zip(found, addresses):
-            for i in range(w.address_count):
-                if address_at(w, i).high == high and address_at(w, i).low == low_half:
-                    raise SpecError(f"address {text}: port {self.names[address_at(w, i).port]!r} has it; take another one")
-        if w.address_count + len(found) > MOST_ADDRESSES:
+            for i in range(worker.address_count):
+                if address_at(worker, i).high == high and address_at(worker, i).low == low_half:
+                    raise SpecError(f"address {text}: port {self.names[address_at(worker, i).port]!r} has it; take another one")
+        if worker.address_count + len(found) > MOST_ADDRESSES:
             raise SpecError(f"{len(found)} more addresses: the switch holds {MOST_ADDRESSES}; take fewer")
         for high, low_half in found:
-            address = address_at(w, w.address_count)
+            address = address_at(worker, worker.address_count)
             address.high, address.low, address.port = high, low_half, number
-            w.address_count += 1
+            worker.address_count += 1
         self.share_addresses()
 
     def share_addresses(self):
         for k in range(1, self.count):
-            copy_addresses(worker_at(self.w, k), self.w)
+            copy_addresses(worker_at(self.worker, k), self.worker)
+
+    def readdress(self, ports):
+        """Give ports, by name, other addresses (`addresses`) and say whether they may only send from them (`guarded`).
+
+        Nothing is lost: a flow that now leads elsewhere begins anew, and what it has delivered stays where it is.
+        """
+        worker = self.worker
+        wanted = {
+            number: ports[name]["addresses"] if name in ports else self.addresses(number) for number, name in self.names.items()
+        }
+        if (count := sum(map(len, wanted.values()))) > MOST_ADDRESSES:
+            raise SpecError(f"{count} addresses: the switch holds {MOST_ADDRESSES}; take fewer")
+        before = {number: self.addresses(number) for number in wanted}
+        try:
+            worker.address_count = 0
+            for number, addresses in wanted.items():
+                self.set_addresses(number, addresses)
+        except SpecError:
+            worker.address_count = 0
+            for number, addresses in before.items():
+                self.set_addresses(number, addresses)
+            raise
+        for k in range(self.count):
+            worker = worker_at(self.worker, k)
+            for number, name in self.names.items():
+                if name in ports:
+                    port_at(worker, number).guarded = ports[name]["guarded"]
+            restart_misled_flows(worker)
 
     def detach(self, number):
-        """Forget a port and its flows. Returns its region: to unmap it takes time, which need not be the worker's."""
-        w = self.w
+        """Detach a port and remove its flows; its region, for the caller to unmap outside the worker's thread."""
+        worker = self.worker
         if number not in self.regions:
             return None
-        if number in self.drives:
-            self.drives.pop(number).remove(self)
+        if number in self.drivers:
+            self.drivers.pop(number).remove(self)
         for k in range(self.count):
             self.forget_flows(k, number)
-            forget_timers(worker_at(self.w, k), number)
+            forget_timers(worker_at(self.worker, k), number)
         kept = 0
-        for i in range(w.address_count):
-            if address_at(w, i).port != number:
-                address, to = address_at(w, i), address_at(w, kept)
+        for i in range(worker.address_count):
+            if address_at(worker, i).port != number:
+                address, to = address_at(worker, i), address_at(worker, kept)
                 to.high, to.low, to.port = address.high, address.low, address.port
                 kept += 1
-        w.address_count = kept
+        worker.address_count = kept
         self.share_addresses()
         row = {**self.port_row(number, QUEUES_KEPT), **self.left_row(number)}
         row["state"] = "nonsense" if row["state"] == "nonsense" else "detached"
@@ -335,10 +304,10 @@ class Switch(Oversight):
         self.add_up(row)
         if len(self.detached) > 100:
             self.detached.pop(0)
-        home = port_at(w, number).home
+        home = port_at(worker, number).home
         for k in range(self.count):
-            free_port(port_at(worker_at(self.w, k), number))
-            clear_port(port_at(worker_at(self.w, k), number))
+            free_port(port_at(worker_at(self.worker, k), number))
+            clear_port(port_at(worker_at(self.worker, k), number))
         region = self.regions.pop(number)
         del self.names[number]
         self.follow(number, None)
@@ -349,7 +318,7 @@ class Switch(Oversight):
         if fd >= 0:
             os.close(fd)
         for k in range(self.count):
-            worker_at(self.w, k).port_count = max(self.regions, default=-1) + 1
+            worker_at(self.worker, k).port_count = max(self.regions, default=-1) + 1
         return region
 
     def detach_name(self, name):
@@ -359,34 +328,47 @@ class Switch(Oversight):
                 return self.detach(number)
         return None
 
+    def add_up(self, row):
+        """Add the counters of an application that is detached to the totals of its port; its frames not yet taken are lost."""
+        sums = self.totals.setdefault(row["port"], dict.fromkeys(GONE, 0))
+        for key, value in (
+            ("applications", 1),
+            ("lost_frames", row["waiting_frames"]),
+            ("lost_bytes", row["waiting_bytes"]),
+            ("dropped_frames", sum(row["drops"].values())),
+        ):
+            sums[key] += value
+        for key in GONE[:4]:
+            sums[key] += row[key]
+
     def forget_flows(self, k, number):
-        """Those to the port at once; those from it are idle from now on. The next port of that number has another serial."""
-        w = worker_at(self.w, k)
-        for i in range(w.flow_room):
-            flow = flow_at(w, i)
+        """Remove the flows to a port, and let those from it age; the next port of that number has another serial."""
+        worker = worker_at(self.worker, k)
+        for i in range(worker.flow_room):
+            flow = flow_at(worker, i)
             if flow.used and flow.target == number:
-                remove_flow(w, flow)
+                remove_flow(worker, flow)
             elif flow.used and flow.source == number:
                 flow.used_at = 0
 
     # ---- What there is ----
 
     def port_row(self, number, most_queues=1 << 20):
-        home = port_at(worker_at(self.w, port_at(self.w, number).home), number)
+        home = port_at(worker_at(self.worker, port_at(self.worker, number).home), number)
         drops = {name: home.drops[i] for i, name in enumerate(REASON_NAMES) if home.drops[i]}
         queues = {}
         for i in range(home.view.queues if len(drops) else 0):
-            input = input_at(home, i)
-            if has_drops(input):
-                queues[i] = {name: input.drops[k] for k, name in enumerate(REASON_NAMES) if input.drops[k]}
+            txq = txq_at(home, i)
+            if has_drops(txq):
+                queues[i] = {name: txq.drops[k] for k, name in enumerate(REASON_NAMES) if txq.drops[k]}
                 if len(queues) == most_queues:
                     break
         row = {"port": self.names[number], "number": number, "addresses": self.addresses(number), "state": "up"}
         sums = collections.Counter()
         for k in range(self.count):
-            port = port_at(worker_at(self.w, k), number)
+            port = port_at(worker_at(self.worker, k), number)
             if port.state != UP:
-                row["state"] = ["absent", "up", "nonsense"][port.state]
+                row["state"] = STATE_NAMES[port.state]
             sums.update(
                 flows=port.flows,
                 received_frames=port.received_frames,
@@ -397,17 +379,17 @@ class Switch(Oversight):
                 paused_ns=port.paused_ns,
                 bells_answered=port.bells_answered,
                 bells_rung=port.bells_rung,
-                nonsense=port.view.broken,
+                nonsense=port.view.protocol_errors,
             )
-        device = self.drives[number].row() if number in self.drives else {}
+        device = self.drivers[number].row() if number in self.drivers else {}
         return {**row, **sums, "drops": drops, "drops_by_queue": queues, "device": device}
 
     def addresses(self, number):
-        w = self.w
+        worker = self.worker
         return [
-            address_text(address_at(w, i).high, address_at(w, i).low)
-            for i in range(w.address_count)
-            if address_at(w, i).port == number
+            address_text(address_at(worker, i).high, address_at(worker, i).low)
+            for i in range(worker.address_count)
+            if address_at(worker, i).port == number
         ]
 
     def ports(self):
@@ -415,7 +397,7 @@ class Switch(Oversight):
         return [self.port_row(i) for i in sorted(self.regions)]
 
     def flow_row(self, k, number, behind):
-        flow = flow_at(worker_at(self.w, k), number)
+        flow = flow_at(worker_at(self.worker, k), number)
         words = flow.key.words
         ports = (words[4] >> 32).to_bytes(4, "little") if words[0] != (1 << 64) - 1 else bytes(4)
         return {
@@ -440,113 +422,152 @@ class Switch(Oversight):
 
     def flows(self):
         """One dict per flow."""
-        behind = {number: drive.behind() for number, drive in self.drives.items()}
+        behind = {number: driver.behind() for number, driver in self.drivers.items()}
         return [
-            self.flow_row(k, i, behind.get(flow_at(worker_at(self.w, k), i).source, {}))
+            self.flow_row(k, i, behind.get(flow_at(worker_at(self.worker, k), i).source, {}))
             for k in range(self.count)
-            for i in range(worker_at(self.w, k).flow_top)
-            if flow_at(worker_at(self.w, k), i).used
+            for i in range(worker_at(self.worker, k).flow_top)
+            if flow_at(worker_at(self.worker, k), i).used
         ]
 
     def held_flows(self, name):
         """The same of those that came in by a port and were paused at some time: quick, however many flows there are."""
         number = next((n for n, known in self.names.items() if known == name), -1)
-        behind = self.drives[number].behind() if number in self.drives else {}
+        behind = self.drivers[number].behind() if number in self.drivers else {}
         return [
             self.flow_row(k, i, behind)
             for k in range(self.count)
-            for i in range(worker_at(self.w, k).flow_top)
-            if flow_at(worker_at(self.w, k), i).pauses
-            and flow_at(worker_at(self.w, k), i).used
-            and flow_at(worker_at(self.w, k), i).source == number
+            for i in range(worker_at(self.worker, k).flow_top)
+            if flow_at(worker_at(self.worker, k), i).pauses
+            and flow_at(worker_at(self.worker, k), i).used
+            and flow_at(worker_at(self.worker, k), i).source == number
         ]
 
     def pauses(self, now=None):
         """What waits now: ports, transmit queues, and queues to a device, with the ns that are left. `now`: as of `turn_at`."""
         now, found = now_ns() if now is None else now, []
         for k in range(self.count):
-            w = worker_at(self.w, k)
+            worker = worker_at(self.worker, k)
             for i in sorted(self.regions):
-                port = port_at(w, i)
+                port = port_at(worker, i)
                 if port.paused_until > now:
                     found.append({"port": self.names[i], "queue": None, "to_device": False, "left_ns": port.paused_until - now})
-            for i in range(w.timer_count):
-                timer = timer_at(w, i)
+            for i in range(worker.timer_count):
+                timer = timer_at(worker, i)
                 name, device = self.names[timer.port & (MOST_PORTS - 1)], timer.port >= MOST_PORTS
-                found.append({"port": name, "queue": timer.input, "to_device": device, "left_ns": max(0, timer.at - now)})
+                found.append({"port": name, "queue": timer.queue, "to_device": device, "left_ns": max(0, timer.at - now)})
         return found
 
     def counters(self):
         """Of the workers themselves, all together."""
         sums = collections.Counter(workers=self.count, ports=len(self.regions))
         for k in range(self.count):
-            w = worker_at(self.w, k)
+            worker = worker_at(self.worker, k)
             sums.update(
-                rounds=w.rounds,
-                rounds_with_work=w.worked_rounds,
-                naps=w.naps,
-                flows=w.flow_count,
-                free_flows=w.free_flow_count,
+                rounds=worker.rounds,
+                rounds_with_work=worker.worked_rounds,
+                naps=worker.naps,
+                flows=worker.flow_count,
+                free_flows=worker.free_flow_count,
             )
         return dict(sums)
 
     def waiting(self):
         """Whether a transmit queue holds frames that the switch knows of."""
         for k in range(self.count):
-            w = worker_at(self.w, k)
-            if w.timer_count:
+            worker = worker_at(self.worker, k)
+            if worker.timer_count:
                 return True
             for i in self.regions:
-                port = port_at(w, i)
-                if port.levels or port.news_count:
+                port = port_at(worker, i)
+                if port.levels or port.unrung_count:
                     return True
-                if w.doorbells and port.home == k and load64(word_at(port.view.bell[0], port.bell_in)):
+                if worker.doorbells and port.home == k and load64(word_at(port.view.bell[0], port.bell_in)):
                     return True
         return False
 
     def delivered(self):
         """Frames put into receive queues so far, of all ports."""
-        return sum(delivered_by(worker_at(self.w, k)) for k in range(self.count))
+        return sum(delivered_by(worker_at(self.worker, k)) for k in range(self.count))
+
+    def longest_flows(self, most):
+        """One dict per flow with the most bytes waiting, and one of the others: count, sums, the longest queue."""
+        chosen, others = pick_longest(self.worker, most)
+        behind = {number: driver.behind() for number, driver in self.drivers.items()}
+        rows = [self.flow_row(k, i, behind.get(flow_at(worker_at(self.worker, k), i).source, {})) for _, k, i in chosen]
+        others["behind_bytes"] = sum(sum(each.values()) for each in behind.values()) - sum(row["behind_bytes"] for row in rows)
+        return rows, others
+
+    def left_row(self, number):
+        """The frames that wait at a port: not yet taken by the switch, and not yet by the application."""
+        return count_waiting(self.worker, number, self.names[number], cython.address(self.remains))
+
+    def left(self):
+        """The same, one dict per port."""
+        return [self.left_row(i) for i in sorted(self.regions)]
+
+    # ---- Captures ----
+
+    def start_capture(self, capture):
+        """Record the frames of a capture's ports from now on, also of ports that are attached later."""
+        if len(self.captures) >= MOST_CAPTURES:
+            raise SpecError(f"{MOST_CAPTURES} captures are running; end one")
+        for number, name in self.names.items():
+            capture.follow(number, name)
+        self.captures.append(capture)
+        share_captures(self.worker, self.captures)
+
+    def end_capture(self, capture):
+        """End a capture; its last row."""
+        if capture in self.captures:
+            self.captures.remove(capture)
+            share_captures(self.worker, self.captures)
+        return capture.row()
+
+    def follow(self, number, name):
+        """Tell the captures that a port has been attached; `name` None: detached."""
+        for capture in self.captures:
+            capture.follow(number, name)
 
     # ---- Running ----
 
     def turns(self, count):
         """So many turns of the loops, however busy: for tests and benchmarks. Returns how many cycles they took."""
-        return turns_released(self.w, count)
+        return turns_released(self.worker, count)
 
     def race(self, k, frames, start):
         """For benchmarks: from a time stamp on, turns of a worker until it has delivered so many frames; the time stamp then."""
-        return raced_released(worker_at(self.w, k), frames, start)
+        return raced_released(worker_at(self.worker, k), frames, start)
 
     def turn_at(self, now):
         """One turn of each worker at this time, in ns of whatever clock: what was done."""
-        return sum(turn(worker_at(self.w, k), now) for k in range(self.count))
+        return sum(turn(worker_at(self.worker, k), now) for k in range(self.count))
 
     def run(self, k, seconds):
         """A worker's loop in this thread, so long or until Python wants to be heard."""
-        run_released(worker_at(self.w, k), now_ns() + int(1e9 * seconds))
+        run_released(worker_at(self.worker, k), now_ns() + int(1e9 * seconds))
 
     def want(self, k, wanted):
-        """Whether a worker has to come back to Python."""
-        store32(wanted_of(worker_at(self.w, k)), wanted)
+        """Ask a worker's loop to return to Python, or no longer."""
+        store32(wanted_of(worker_at(self.worker, k)), wanted)
         if wanted and k < len(self.controls):
             os.eventfd_write(self.controls[k], 1)
 
     def detach_broken(self):
-        """Detach the ports whose applications wrote nonsense; their names and regions."""
+        """Detach the ports whose applications made too many protocol errors; their names and regions."""
         names, regions = [], []
         for k in range(self.count):
-            if worker_at(self.w, k).broken_off:
-                worker_at(self.w, k).broken_off = 0
-                for number in [i for i in self.regions if port_at(worker_at(self.w, k), i).state == BROKEN_OFF]:
+            if worker_at(self.worker, k).broken_off:
+                worker_at(self.worker, k).broken_off = 0
+                for number in [i for i in self.regions if port_at(worker_at(self.worker, k), i).state == BROKEN_OFF]:
                     names.append(self.names[number])
                     regions.append(self.detach(number))
         return names, regions
 
-    def start(self, cpus=(), on_nonsense=None):
-        """A thread per worker, pinned to its CPU if there is one; `on_nonsense(names, regions)` learns of ports detached
+    def start(self, cpus=(), on_protocol_errors=None):
+        """A thread per worker, pinned to its CPU if there is one; `on_protocol_errors(names, regions)` learns of ports detached
         for nonsense."""
-        self.crew = Crew(self, self.count, cpus, on_nonsense)
+        self.crew = Crew(self, self.count, cpus, on_protocol_errors)
 
     def call(self, function):
         """Run a function in the first worker's thread, while all rest between two turns; its answer, or what it raises."""

@@ -1,21 +1,28 @@
 from penstock.vswitch.dataplane.state cimport *
-from penstock.vswitch.memory.rings_inline cimport pop, find_queue, is_open, answer_bell, ring_bell, slot_of, give_ring, give
-from penstock.vswitch.dataplane.forward cimport deliver, settle
+from penstock.vswitch.memory.rings_inline cimport answer_bell, find_queue, give, give_ring, is_open, pop, ring_bell, slot_of
+from penstock.vswitch.dataplane.forward cimport deliver
+from penstock.vswitch.dataplane.buffers cimport return_buffers
+from penstock.vswitch.dataplane.steps_inline cimport next_word
 from penstock.vswitch.dataplane.flowtable cimport age
-from penstock.vswitch.dataplane.schedule cimport activate, take_head, pause_input, release
+from penstock.vswitch.dataplane.schedule cimport activate, take_head, pause_txq, release
 
 cdef enum:
     MOST_SLEEP_NS = 500000000
 
-cdef void loop(Worker* w, int64_t until) noexcept nogil
-cdef int64_t turn(Worker* w, int64_t now) noexcept nogil
-cdef int64_t answer(Worker* w, Port* port) noexcept nogil
-cdef void ask_for(Worker* w, View* view, Input* input) noexcept nogil
-cdef void look_ahead(Worker* w, Port* port, int64_t level) noexcept nogil
-cdef int64_t scan(Port* port) noexcept nogil
-cdef int64_t serve(Worker* w, Port* port, int64_t now) noexcept nogil
-cdef uint64_t next_word(View* view, Input* input, int side, int64_t number) noexcept nogil
-cdef void flush(Port* port) noexcept nogil
-cdef void nap(Worker* w, int64_t now) noexcept nogil
-cdef bint any_news(Worker* w, int64_t now) noexcept nogil
-cdef void set_sleeping(Worker* w, uint64_t value) noexcept nogil
+cdef void loop(Worker* worker, int64_t until) noexcept nogil
+cdef void nap(Worker* worker, int64_t now) noexcept nogil
+cdef void set_sleeping(Worker* worker, uint64_t value) noexcept nogil
+cdef void prepare_worker(Worker* worker) noexcept nogil
+cdef int64_t turn(Worker* worker, int64_t now) noexcept nogil
+cdef int64_t idle_time_of_ports(Worker* worker, int64_t now) noexcept nogil
+cdef int64_t has_pending(Worker* worker, int64_t now) noexcept nogil
+cdef int64_t begin_turn(Worker* worker, int64_t now) noexcept nogil
+cdef void check_protocol(Worker* worker, SwitchPort* port) noexcept nogil
+cdef void age_some(Worker* worker, int64_t now) noexcept nogil
+cdef int64_t read_doorbells(Worker* worker, SwitchPort* port) noexcept nogil
+cdef void prefetch_queue(Worker* worker, View* view, TxQueue* txq) noexcept nogil
+cdef void prefetch_heads(Worker* worker, SwitchPort* port, int64_t level) noexcept nogil
+cdef int64_t scan(SwitchPort* port) noexcept nogil
+cdef int64_t serve(Worker* worker, SwitchPort* port, int64_t now) noexcept nogil
+cdef int64_t serve_queue(Worker* worker, SwitchPort* port, int64_t level, int64_t budget, int64_t now) noexcept nogil
+cdef void ring_doorbells(SwitchPort* port) noexcept nogil

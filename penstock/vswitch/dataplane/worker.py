@@ -1,41 +1,46 @@
-"""The loop of a worker: doorbells, frames, doorbells; and sleep when there are none.  The work of a turn is bounded.
+"""The loop of a worker: doorbells in, frames, doorbells out; sleep when there are none.  The work of a turn is bounded.
 
-A worker serves the transmit queues of the ports at home with it, and may deliver to any.
+A worker serves the transmit queues of the ports at home with it, and delivers to any port.
 """
 
 import cython
 
 if not cython.compiled:
+    from penstock.vswitch.dataplane.buffers import return_buffers
     from penstock.vswitch.dataplane.flowtable import age
-    from penstock.vswitch.dataplane.forward import deliver, settle
-    from penstock.vswitch.dataplane.schedule import activate, pause_input, release, take_head
+    from penstock.vswitch.dataplane.forward import deliver
+    from penstock.vswitch.dataplane.schedule import activate, pause_txq, release, take_head
     from penstock.vswitch.dataplane.state import (
         BROKEN_OFF,
         IDLE,
         LEVELS,
-        MOST_NONSENSE,
+        MOST_PROTOCOL_ERRORS,
         PFC,
         QUANTUM,
         UP,
         WAITS,
         bell_in_of,
         bell_out_of,
-        drive_at,
         driven_side,
-        driver_has_news,
+        driver_has_doorbell,
         fetch_flow,
         flow_at,
         flow_end,
-        input_at,
-        input_end,
-        news_at,
+        idle_time,
+        is_pending,
         port_at,
+        run_driver,
+        run_turn,
         sleeps_of,
         stopped,
         timer_at,
+        txq_at,
+        txq_end,
+        unrung_at,
         view_of,
         wanted_of,
     )
+    from penstock.vswitch.dataplane.steps import next_word
     from penstock.vswitch.dataplane.worker import MOST_SLEEP_NS
     from penstock.vswitch.memory.layout import (
         CLOSED,
@@ -58,218 +63,305 @@ if not cython.compiled:
         weight_of,
         word_at,
     )
-    from penstock.vswitch.memory.rings import answer_bell, find_queue, is_open, pop, ring_bell, slot_of
-
-if not cython.compiled:
-    raise ImportError("penstock.vswitch.dataplane.worker works compiled only: run python setup.py build_ext --inplace")
+    from penstock.vswitch.memory.rings import answer_bell, is_open, ring_bell, slot_of
 
 
-def loop(w, until):
-    """Work until Python wants to be heard or until then."""
+def loop(worker, until):
+    """Run turns until Python wants the worker back or until then (ns); sleep when there has been no work for `spin_ns`.
+
+    What differs between a plain worker and one that runs a scheme are `turn`, `idle_time` and `has_pending`; a turn may end the
+    loop by `worker.until`.
+    """
+    worker.until = until
     idle_since = now_ns()
-    while not stopped(w):
+    while not stopped(worker):
         now = now_ns()
-        if now >= until:
+        if now >= worker.until:
             return
-        w.rounds += 1
-        if turn(w, now):
-            w.worked_rounds += 1
+        worker.rounds += 1
+        if run_turn(worker, now):
+            worker.worked_rounds += 1
             idle_since = now
-        elif now - idle_since > w.spin_ns:
-            nap(w, now)
+        elif now - idle_since > worker.spin_ns:
+            nap(worker, now)
         else:
             relax()
 
 
-def turn(w, now):
+def nap(worker, now):
+    """Sleep until an application rings, a pause ends, or idle flows are due to be forgotten."""
+    ns = min(10000000 if worker.flow_count else MOST_SLEEP_NS, worker.next_due - now)
+    if worker.timer_count > 0:
+        ns = min(ns, timer_at(worker, 0).at - now)
+    ns = min(ns, idle_time(worker, now))
+    if ns < 20000:
+        relax()
+        return
+    set_sleeping(worker, 1)
+    full_fence()
+    if not is_pending(worker, now) and not stopped(worker):
+        worker.naps += 1
+        sleep_on(worker.epoll, ns)
+    set_sleeping(worker, 0)
+
+
+def set_sleeping(worker, value):
+    """Tell the applications at home with this worker whether they have to wake it."""
+    for i in range(worker.port_count):
+        if port_at(worker, i).state == UP and port_at(worker, i).home == worker.index:
+            store64(view_of(port_at(worker, i)).sleeps[1], value)
+            if driven_side(worker, i):
+                store64(sleeps_of(driven_side(worker, i)), value)
+
+
+# ---- A plain worker ----
+
+
+def prepare_worker(worker):
+    worker.turn = turn
+    worker.idle_time = idle_time_of_ports
+    worker.has_pending = has_pending
+
+
+def turn(worker, now):
     """Give every port its turn; whether there was anything to do."""
-    release(w, now)
-    done = 0
-    w.soon = now + MOST_SLEEP_NS
-    for i in range(w.driver_count):
-        done += drive_at(w, i, now)
-    for i in range(w.port_count):
-        port = port_at(w, i)
-        if port.state != UP or port.home != w.index or port.paused_until > now:
+    done = begin_turn(worker, now)
+    for i in range(worker.port_count):
+        port = port_at(worker, i)
+        if port.state != UP or port.home != worker.index or port.paused_until > now:
             continue
-        done += answer(w, port) if w.doorbells else scan(port)
+        done += read_doorbells(worker, port) if worker.doorbells else scan(port)
         if port.levels:
-            done += serve(w, port, now)
-    for i in range(w.port_count):
-        port = port_at(w, i)
-        if port.news_count and port.state == UP:
-            flush(port)
+            done += serve(worker, port, now)
+    for i in range(worker.port_count):
+        port = port_at(worker, i)
+        if port.unrung_count and port.state == UP:
+            ring_doorbells(port)
         if port.taken_count or port.emptied_count:
-            settle(port)
-        if port.state == UP and port.view.broken > MOST_NONSENSE:
-            port.state = BROKEN_OFF
-            w.broken_off = 1
-            store32(wanted_of(w), 1)
-    if now > w.next_age:
-        w.next_age = now + 1000000
-        if w.flow_count:
-            age(w, now, 512)
+            return_buffers(port)
+        if port.state == UP:
+            check_protocol(worker, port)
+    age_some(worker, now)
     return done
 
 
-def answer(w, port):
-    """Read doorbells; those of queues that are waiting change their weight and priority only."""
+def idle_time_of_ports(worker, now):
+    """Ns until a paused port may send again, or a full doorbell ring is tried again."""
+    ns = MOST_SLEEP_NS
+    for i in range(worker.port_count):
+        port = port_at(worker, i)
+        if port.state == UP and port.paused_until > now:
+            ns = min(ns, port.paused_until - now)
+        elif port.state == UP and port.unrung_count:
+            ns = min(ns, 50000)
+    return ns
+
+
+def has_pending(worker, now):
+    """Whether an application has rung since it could have seen that the switch sleeps."""
+    for i in range(worker.port_count):
+        port = port_at(worker, i)
+        if port.state != UP or port.home != worker.index or port.paused_until > now:
+            continue
+        if port.levels:
+            return 1
+        if worker.doorbells:
+            if load64(word_at(port.view.bell[0], port.bell_in)):
+                return 1
+        elif scan(port):
+            return 1
+    for i in range(worker.driver_count):
+        if driver_has_doorbell(worker, i, now):
+            return 1
+    return 0
+
+
+# ---- Parts of a turn that all workers share ----
+
+
+def begin_turn(worker, now):
+    """End the pauses that are over and run the drivers; how many frames these have moved."""
+    release(worker, now)
+    worker.next_due = now + MOST_SLEEP_NS
+    done = 0
+    for i in range(worker.driver_count):
+        done += run_driver(worker, i, now)
+    return done
+
+
+def check_protocol(worker, port):
+    """Have a port detached whose application has made too many protocol errors."""
+    if port.view.protocol_errors > MOST_PROTOCOL_ERRORS:
+        port.state = BROKEN_OFF
+        worker.broken_off = 1
+        store32(wanted_of(worker), 1)
+
+
+def age_some(worker, now):
+    """Every ms, look for idle flows among the next 512."""
+    if now > worker.next_age:
+        worker.next_age = now + 1000000
+        if worker.flow_count:
+            age(worker, now, 512)
+
+
+# ---- Doorbells and transmit queues ----
+
+
+def read_doorbells(worker, port):
+    """Read a port's doorbells and activate their queues, with the weight and priority they carry; how many there were."""
     view = view_of(port)
     count = 0
     while count < 32:
         bell = answer_bell(view, bell_in_of(port), 0)
         if bell == 0:
             break
-        w.bells[count] = bell
+        worker.bells[count] = bell
         count += 1
         if queue_of(bell) < view.queues:
-            bring_line(input_at(port, queue_of(bell)))
+            bring_line(txq_at(port, queue_of(bell)))
     port.bells_answered += count
     for i in range(count):
-        bell = w.bells[i]
+        bell = worker.bells[i]
         number = queue_of(bell)
         if number >= view.queues or priority_of(bell) >= LEVELS:
-            view.broken += 1
+            view.protocol_errors += 1
             continue
-        input = input_at(port, number)
+        txq = txq_at(port, number)
         if weight_of(bell):
-            input.weight = weight_of(bell)
-            input.priority = priority_of(bell)  # from when it next becomes active
-        if input.state == IDLE:
+            txq.weight = weight_of(bell)
+            txq.priority = priority_of(bell)  # from when it next becomes active
+        if txq.state == IDLE:
             activate(port, number)
-            ask_for(w, view, input)
+            prefetch_queue(worker, view, txq)
     return count
 
 
-def ask_for(w, view, input):
-    """Ask for where a transmit queue goes on, and for the flow that it very likely carries."""
-    bring_line(slot_of(view, input_end(input)))
-    if input.last:
-        fetch_flow(flow_at(w, input.last - 1))
+def prefetch_queue(worker, view, txq):
+    """Prefetch the next slot of a transmit queue, and the flow of its last frame."""
+    bring_line(slot_of(view, txq_end(txq)))
+    if txq.last:
+        fetch_flow(flow_at(worker, txq.last - 1))
 
 
-def look_ahead(w, port, level):
-    """Ask for the cache lines that the first active queues will need, so that they come together and not one after the other."""
+def prefetch_heads(worker, port, level):
+    """Prefetch the cache lines that the first active queues will need, so that the misses overlap."""
     view = view_of(port)
     count = 0
     number = port.head[level]
-    while count < w.reach and number >= 0:
-        w.ahead[count] = number
+    while count < worker.reach and number >= 0:
+        worker.ahead[count] = number
         count += 1
-        number = input_at(port, number).next
+        number = txq_at(port, number).next
     for i in range(count):
-        input = input_at(port, w.ahead[i])
-        bring_line(word_at(view.consumed[0], w.ahead[i]))
-        if input.known:
-            buffer = buffer_of(load64(slot_of(view, input_end(input))))
+        txq = txq_at(port, worker.ahead[i])
+        bring_line(word_at(view.consumed[0], worker.ahead[i]))
+        if txq.known:
+            buffer = buffer_of(load64(slot_of(view, txq_end(txq))))
             if buffer < view.buffers:
                 bring_line(bytes_at(view.buffer[0], buffer * view.buffer_bytes))
-        if input.last and flow_at(w, input.last - 1).used:
-            flow = flow_at(w, input.last - 1)
-            to = port_at(w, flow.target)
+        if txq.last and flow_at(worker, txq.last - 1).used:
+            flow = flow_at(worker, txq.last - 1)
+            to = port_at(worker, flow.target)
             bring_line(slot_of(view_of(to), flow_end(flow)))
             bring_line(word_at(to.view.consumed[1], flow.queue))
-            bring_line(news_at(to, flow.queue))
+            bring_line(unrung_at(to, flow.queue))
 
 
 def scan(port):
-    """Without doorbells: look at every transmit queue."""
+    """Without doorbells: look at every transmit queue; how many were activated."""
     view = view_of(port)
     found = 0
     for number in range(view.queues):
-        input = input_at(port, number)
-        if input.known:
-            if load64(slot_of(view, input_end(input))) == 0:
+        txq = txq_at(port, number)
+        if txq.known:
+            if load64(slot_of(view, txq_end(txq))) == 0:
                 continue
         elif not is_open(view, 0, number):
             continue
-        if input.state == IDLE:
+        if txq.state == IDLE:
             activate(port, number)
             found += 1
     return found
 
 
-def next_word(view, input, side, number):
-    """The next word of a queue that the other side fills; zero: there is none."""
-    if not input.known:
-        if not is_open(view, side, number):  # its last word has been answered already
-            return 0
-        if not find_queue(view, input_end(input), side, number):
-            return 0
-        input.known = 1
-    return pop(view, input_end(input))
+def serve(worker, port, now):
+    """Deficit round robin over the active transmit queues of the first priority that has any, for about a burst of frames.
 
-
-def serve(w, port, now):
-    """Deficit round robin over the active transmit queues of the first priority that has any, for a burst of frames."""
-    budget = w.burst
-    view = view_of(port)
+    Returns what was used of the burst: a frame each, a look at each queue, and more for long frames of applications.
+    """
+    budget = worker.burst
     visits = 0
     while budget > 0 and port.levels:
         level = 0
         while not port.levels >> level & 1:
             level += 1
         if visits == 0:
-            look_ahead(w, port, level)
+            prefetch_heads(worker, port, level)
         visits += 1
-        number = port.head[level]
-        input = input_at(port, number)
-        if input.deficit <= 0:
-            input.deficit += QUANTUM * input.weight
-        budget -= 1
-        listed = True
-        while budget >= 0 and input.deficit > 0:
-            word = input.held
-            if word == 0:
-                word = next_word(view, input, 0, number)
-            if word == 0 or word == CLOSED:
-                if word:
-                    input.known = 0
-                input.deficit = 0
-                take_head(port, level)
-                listed = False
-                if word and is_open(view, 0, number):
-                    activate(port, number)
-                break
-            fate = deliver(w, port, input, word, now)
-            if fate == WAITS:
-                input.held = word
-                if w.mode == PFC:
-                    return w.burst - budget
-                take_head(port, level)
-                pause_input(w, port, number, input.until)
-                listed = False
-                break
-            input.held = 0
-            budget -= 1
-            if not port.wakes:  # a driver has bounded what it took in; of applications nobody
-                budget -= length_of(word) // QUANTUM  # has more of the worker's time for longer frames
-            input.deficit -= length_of(word)
-            input.taken += length_of(word)
-            store64(word_at(view.consumed[0], number), input.taken)
-            if input.until > now:
-                take_head(port, level)
-                pause_input(w, port, number, input.until)
-                listed = False
-                break
-        if listed and input.deficit <= 0:
+        budget = serve_queue(worker, port, level, budget - 1, now)
+        if port.paused_until > now:
+            return worker.burst - budget
+    worker.reach = min(visits + 2, 32)
+    return worker.burst - budget
+
+
+def serve_queue(worker, port, level, budget, now):
+    """Serve the first queue of an active list while it has frames, deficit and budget; the budget that is left.
+
+    Afterwards the queue is where it belongs: at the head or the tail of the list, or in no list if it is empty or paused.
+    """
+    view = view_of(port)
+    number = port.head[level]
+    txq = txq_at(port, number)
+    if txq.deficit <= 0:
+        txq.deficit += QUANTUM * txq.weight
+    while budget >= 0 and txq.deficit > 0:
+        word = txq.held
+        if word == 0:
+            word = next_word(view, txq, 0, number)
+        if word == 0 or word == CLOSED:
+            txq.deficit = 0
             take_head(port, level)
-            activate(port, number)
-    w.reach = min(visits + 2, 32)
-    return w.burst - budget
+            if word:
+                txq.known = 0
+                if is_open(view, 0, number):
+                    activate(port, number)
+            return budget
+        if deliver(worker, port, txq, word, now) == WAITS:
+            txq.held = word
+            if worker.mode != PFC:
+                take_head(port, level)
+                pause_txq(worker, port, number, txq.until)
+            return budget
+        txq.held = 0
+        budget -= 1
+        if not port.wakes:  # what a driver takes in is bounded; an application's long frames are charged here
+            budget -= length_of(word) // QUANTUM
+        txq.deficit -= length_of(word)
+        txq.taken += length_of(word)
+        store64(word_at(view.consumed[0], number), txq.taken)
+        if txq.until > now:
+            take_head(port, level)
+            pause_txq(worker, port, number, txq.until)
+            return budget
+    if txq.deficit <= 0:
+        take_head(port, level)
+        activate(port, number)
+    return budget
 
 
-def flush(port):
-    """Ring the receive doorbells, one per queue that has news, and wake the application if it sleeps."""
+def ring_doorbells(port):
+    """Ring the receive doorbells, one per queue with unrung frames, and wake the application if it sleeps."""
     view = view_of(port)
     rung = False
-    while port.news_count > 0:
-        queue = port.news_queues[port.news_first]
-        if not ring_bell(view, bell_out_of(port), 1, bell_of(queue, port.news[queue], 0, 0)):
+    while port.unrung_count > 0:
+        queue = port.unrung_queues[port.unrung_first]
+        if not ring_bell(view, bell_out_of(port), 1, bell_of(queue, port.unrung[queue], 0, 0)):
             break  # the next turn tries again
-        port.news[queue] = 0
-        port.news_first = port.news_first + 1 if port.news_first + 1 < view.queues else 0
-        port.news_count -= 1
+        port.unrung[queue] = 0
+        port.unrung_first = port.unrung_first + 1 if port.unrung_first + 1 < view.queues else 0
+        port.unrung_count -= 1
         port.bells_rung += 1
         rung = True
     if rung:
@@ -280,52 +372,3 @@ def flush(port):
                 wake_switch(port.wakes - 1)
             elif port.fd >= 0:
                 wake_application(port.fd)
-
-
-def set_sleeping(w, value):
-    for i in range(w.port_count):
-        if port_at(w, i).state == UP and port_at(w, i).home == w.index:
-            store64(view_of(port_at(w, i)).sleeps[1], value)
-            if driven_side(w, i):
-                store64(sleeps_of(driven_side(w, i)), value)
-
-
-def any_news(w, now):
-    """Whether an application has rung since it could have seen that the switch sleeps."""
-    for i in range(w.port_count):
-        port = port_at(w, i)
-        if port.state != UP or port.home != w.index or port.paused_until > now:
-            continue
-        if port.levels:
-            return True
-        if w.doorbells:
-            if load64(word_at(port.view.bell[0], port.bell_in)):
-                return True
-        elif scan(port):
-            return True
-    for i in range(w.driver_count):
-        if driver_has_news(w, i, now):
-            return True
-    return False
-
-
-def nap(w, now):
-    """Sleep until an application rings, a pause is over, or idle flows are to be looked for."""
-    ns = min(10000000 if w.flow_count else MOST_SLEEP_NS, w.soon - now)
-    if w.timer_count > 0:
-        ns = min(ns, timer_at(w, 0).at - now)
-    for i in range(w.port_count):
-        port = port_at(w, i)
-        if port.state == UP and port.paused_until > now:
-            ns = min(ns, port.paused_until - now)
-        elif port.state == UP and port.news_count:
-            ns = min(ns, 50000)
-    if ns < 20000:
-        relax()
-        return
-    set_sleeping(w, 1)
-    full_fence()
-    if not any_news(w, now) and not stopped(w):
-        w.naps += 1
-        sleep_on(w.epoll, ns)
-    set_sleeping(w, 0)

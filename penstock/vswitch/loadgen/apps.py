@@ -66,9 +66,6 @@ if not cython.compiled:
         take_buffer,
     )
 
-if not cython.compiled:
-    raise ImportError("penstock.vswitch.loadgen.apps works compiled only: run python setup.py build_ext --inplace")
-
 
 def shuffled(r):
     r ^= r << 13
@@ -230,7 +227,7 @@ def take_bells(app, now):
             return
         queue = queue_of(bell)
         inbox = inbox_at(app, queue)
-        inbox.news += count_of(bell)
+        inbox.announced += count_of(bell)
         if not inbox.listed and find(app, inbox, queue):
             inbox.core = core_of(app, inbox)
             list_queue(app, queue)
@@ -238,15 +235,15 @@ def take_bells(app, now):
 
 def next_frame(app, inbox, queue):
     """The descriptor of the next frame of a queue, or zero; the end of the queue is seen to."""
-    while inbox.news > 0:
+    while inbox.announced > 0:
         if not find(app, inbox, queue):
-            inbox.news = 0
+            inbox.announced = 0
             return 0
         word = pop(app_view(app), inbox_end(inbox))
         if word == 0:
-            inbox.news = 0
+            inbox.announced = 0
             return 0
-        inbox.news -= 1
+        inbox.announced -= 1
         if word != CLOSED:
             return word
         inbox.known = 0
@@ -283,7 +280,7 @@ def serve(app, core, now, waited):
             store64(consumed, load64(consumed) + length)
             store64(view.total[1], load64(view.total[1]) + length)
         core.free_at = start
-        if inbox.news > 0:
+        if inbox.announced > 0:
             inbox.core = core_of(app, inbox)  # one queue may hold frames for several cores, in their order
             list_queue(app, queue)
     return served

@@ -1,5 +1,6 @@
 from penstock.vswitch.dataplane.state cimport *
-from penstock.vswitch.loadgen.apps cimport *
+from penstock.vswitch.loadgen.apps cimport App, Core, Inbox, Stream
+from penstock.vswitch.loadgen.apps cimport ANSWER, BINS, DATA, HEAD, KINDS, MOST_CORES, REQUEST, bin_at, core_at, interval, note, real, step, stream_at
 from penstock.vswitch.memory.region cimport Region
 from penstock.vswitch.dataplane.switch cimport Switch
 from penstock.vswitch.dataplane.worker cimport turn
@@ -13,7 +14,7 @@ cdef struct Costs:          # of the switch, ns
 cdef struct Work:           # of the switch so far
     int64_t frames, bytes, drops, bells, looks
 
-cdef inline Worker* worker_of(Switch switch): return switch.w
+cdef inline Worker* worker_of(Switch switch): return switch.worker
 cdef inline App* new_app(): return <App*>calloc(1, sizeof(App))
 cdef inline void set_app_view(App* app, Region region): app.view = region.view
 cdef inline End* new_places(int64_t n): return <End*>calloc(n, sizeof(End))
@@ -23,11 +24,11 @@ cdef inline Inbox* new_inboxes(int64_t n): return <Inbox*>calloc(n, sizeof(Inbox
 cdef inline Stream* new_streams(int64_t n): return <Stream*>calloc(n, sizeof(Stream))
 cdef inline void set_head(Stream* stream, bytes text): memcpy(stream.head, <const char*>text, HEAD)
 
-cdef void count_work(Worker* w, Work* work) noexcept nogil
+cdef void count_work(Worker* worker, Work* work) noexcept nogil
 
-cdef class World:
+cdef class Harness:
     cdef readonly object switch
-    cdef Worker* w
+    cdef Worker* worker
     cdef App* apps[16]
     cdef double ready[17]
     cdef readonly int count
@@ -43,10 +44,10 @@ cdef class World:
     cdef void run_virtual(self, double until) noexcept nogil
     cdef void run_real(self, double until) noexcept nogil
 
-cdef inline App* app_of(World world, int64_t i): return world.apps[i]
-cdef inline void virtual_released(World world, double until):
+cdef inline App* app_of(Harness harness, int64_t i): return harness.apps[i]
+cdef inline void virtual_released(Harness harness, double until):
     with nogil:
-        world.run_virtual(until)
-cdef inline void real_released(World world, double until):
+        harness.run_virtual(until)
+cdef inline void real_released(Harness harness, double until):
     with nogil:
-        world.run_real(until)
+        harness.run_real(until)

@@ -1,4 +1,4 @@
-"""A switch, the applications at its ports, and the clock that all of them follow.
+"""A load-test harness: a switch, the applications at its ports, and the clock that drives them.
 
     world = World(switch, costs)
     client = world.app("client", client_region)
@@ -48,17 +48,15 @@ if not cython.compiled:
     )
     from penstock.vswitch.memory.layout import now_ns
 
+
 from penstock.errors import SpecError
 
-if not cython.compiled:
-    raise ImportError("penstock.vswitch.loadgen.harness works compiled only: run python setup.py build_ext --inplace")
 
-
-def count_work(w, work):
+def count_work(worker, work):
     """What the switch has done since it began, as its counters say."""
     work.frames = work.bytes = work.drops = work.bells = 0
-    for i in range(w.port_count):
-        port = port_at(w, i)
+    for i in range(worker.port_count):
+        port = port_at(worker, i)
         work.frames += port.received_frames
         work.bytes += port.received_bytes
         work.bells += port.bells_answered + port.bells_rung
@@ -71,14 +69,14 @@ def check_kind(kind):
         raise SpecError(f"kind {kind}: there are kinds 0 to {KINDS - 1}")
 
 
-class World:
+class Harness:
     """A switch, the applications at its ports, and their time."""
 
     def __init__(self, switch, costs):
         if switch.count != 1:
             raise SpecError(f"a world has a switch of one worker, this one has {switch.count}")
         self.switch = switch
-        self.w = worker_of(switch)
+        self.worker = worker_of(switch)
         self.regions, self.names = [], []
         c = cython.address(self.costs)
         c.turn, c.frame, c.byte = costs.turn, costs.frame, costs.byte
@@ -111,7 +109,7 @@ class World:
         self.apps[self.count] = app
         set_app_view(app, region)
         queues = region.shape["queues"]
-        app.doorbells = self.w.doorbells
+        app.doorbells = self.worker.doorbells
         app.out = new_places(queues)
         app.opened = new_marks(queues)
         app.put = new_totals(queues)
@@ -198,7 +196,7 @@ class World:
 
     def run_virtual(self, until):
         work = cython.address(self.work)
-        w = self.w
+        worker = self.worker
         cost = cython.address(self.costs)
         while True:
             next = 0
@@ -216,12 +214,12 @@ class World:
                 continue
             frames, bytes, drops, bells = work.frames, work.bytes, work.drops, work.bells
             looks = 0
-            if not w.doorbells:
-                for i in range(w.port_count):
-                    if port_at(w, i).state == UP and port_at(w, i).paused_until <= at:
-                        looks += port_at(w, i).view.queues
-            turn(w, whole(at))
-            count_work(w, work)
+            if not worker.doorbells:
+                for i in range(worker.port_count):
+                    if port_at(worker, i).state == UP and port_at(worker, i).paused_until <= at:
+                        looks += port_at(worker, i).view.queues
+            turn(worker, whole(at))
+            count_work(worker, work)
             work.looks += looks
             useful = cost.frame * (work.frames - frames) + cost.byte * (work.bytes - bytes)
             wasted = cost.drop * (work.drops - drops)
@@ -270,7 +268,7 @@ class World:
                 stream = stream_at(app, k)
                 stream.sent = stream.finished = stream.repeated = 0
         looks = self.work.looks
-        count_work(self.w, cython.address(self.at_start))
+        count_work(self.worker, cython.address(self.at_start))
         self.at_start.looks = looks
         self.started = self.now
         self.working = self.wasted = self.looking = 0.0
@@ -337,7 +335,7 @@ class World:
     def counters(self):
         """Of the switch since `reset`: frames, bytes, drops, bells, looks into queues, and its time by what it was spent on."""
         now, at = cython.address(self.work), cython.address(self.at_start)
-        count_work(self.w, now)
+        count_work(self.worker, now)
         return {
             "frames": now.frames - at.frames,
             "bytes": now.bytes - at.bytes,

@@ -1,4 +1,4 @@
-"""Memory that an application and the switch share: who may believe what is said in rings.py."""
+"""The layout of the memory that an application and the switch share; rings.py has the trust model."""
 from libc.stdint cimport int32_t, int64_t, uint32_t, uint64_t
 
 cdef extern from "shared.h" nogil:
@@ -45,14 +45,14 @@ cdef enum:
     HEADER_BYTES = 4096
     MAGIC = 0x706E7374
     VERSION = 3
-    BROKEN = -2             # what the other side wrote makes no sense
+    BROKEN = -2             # the other side wrote a number out of range
     EMPTY = -1
 
-cdef struct View:           # private: what one side knows of the region; nothing in it is read from the region again
+cdef struct View:           # private to one side: where everything in the region is; never read from the region
     char* base
     int64_t length
     int32_t rings, queues, bells, buffers, buffer_bytes
-    int32_t broken          # nonsense seen so far
+    int32_t protocol_errors          # words that break the protocol, so far
     int64_t linked          # rings added to queues
     uint64_t* ring_stack    # free rings
     uint32_t* ring_next

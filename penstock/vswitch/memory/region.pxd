@@ -1,5 +1,8 @@
-from penstock.vswitch.memory.rings cimport *
 from penstock.vswitch.memory.layout cimport *
+from penstock.vswitch.memory.rings cimport (
+    answer_bell, close_queue, fill, find_queue, give_buffer, is_drained, lay_out,
+    open_queue, pop, push, ring_bell, size_of, take_buffer
+)
 
 cdef extern from "stdlib.h":
     void* calloc(size_t n, size_t size)

@@ -64,10 +64,8 @@ if not cython.compiled:
         take_buffer,
     )
 
-from penstock.errors import SpecError
 
-if not cython.compiled:
-    raise ImportError("penstock.vswitch.memory.region works compiled only: run python setup.py build_ext --inplace")
+from penstock.errors import SpecError
 
 SHAPE = {"rings": 256, "queues": 64, "bells": 1024, "buffers": 1024, "buffer_bytes": 2048}
 MOST = {"rings": 1 << 20, "queues": 1 << 20, "bells": 1 << 20, "buffers": 1 << 20, "buffer_bytes": 1 << 17}
@@ -75,7 +73,7 @@ SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
 
 
 def checked(shape):
-    """A region's shape with every number in range: what comes from an application may be anything."""
+    """A region's shape with every number in range, and defaults; SpecError otherwise."""
     out = {}
     for key, default in SHAPE.items():
         value = shape.get(key, default)
@@ -167,9 +165,9 @@ class Region:
         return base_of(self.view.base), self.view.length
 
     @property
-    def broken(self):
-        """Nonsense that the other side wrote and that was passed over."""
-        return self.view.broken
+    def protocol_errors(self):
+        """Words from the other side that broke the protocol and were skipped."""
+        return self.view.protocol_errors
 
     @property
     def linked(self):
@@ -214,10 +212,10 @@ class Region:
             sent += 1
             self.sent[queue] += len(frame)
         if sent:
-            self.tell(queue, sent, weight, priority)
+            self.ring_doorbell(queue, sent, weight, priority)
         return sent
 
-    def tell(self, queue, count, weight=0, priority=0):
+    def ring_doorbell(self, queue, count, weight=0, priority=0):
         """Ring the doorbell, and wake the other side if it sleeps."""
         if self.doorbells:
             word = bell_of(queue, count, weight, priority)
@@ -233,7 +231,7 @@ class Region:
         return True
 
     def waiting(self, queue):
-        """Bytes in a queue of ours that the other side has not taken; many of them: its receiver is slow."""
+        """Bytes in a queue that the other side has not taken yet."""
         if not 0 <= queue < self.view.queues:
             raise SpecError(f"queue {queue}: the region has queues 0 to {self.view.queues - 1}")
         return max(0, self.sent[queue] - signed_of(load64(word_at(self.view.consumed[self.side], queue))))
@@ -250,24 +248,24 @@ class Region:
         if not close_queue(cython.address(self.view), end, self.side, queue):
             return False
         self.known[self.side][queue] = 0
-        self.tell(queue, 1)
+        self.ring_doorbell(queue, 1)
         return True
 
     def sleep(self):
-        """Say that this side sleeps until it is woken; False: there is news, so it had better not."""
+        """Announce that this side sleeps until it is woken; False: a doorbell is pending, so it must not sleep."""
         side = 1 - self.side
         store64(self.view.sleeps[self.side], 1)
         full_fence()
-        news = self.last != 0
+        pending = self.last != 0
         for i in range(self.bell_rings):
             if load64(word_at(self.view.bell[side], self.bell_in[i])):
-                news = True
-        if news:
+                pending = True
+        if pending:
             store64(self.view.sleeps[self.side], 0)
-        return not news
+        return not pending
 
     def next_bell(self, side):
-        """The next doorbell, of each ring in turn; zero: nobody has rung."""
+        """The next doorbell, of each ring in turn; zero: there is none."""
         for _ in range(self.bell_rings):
             i = self.bell_turn
             self.bell_turn = i + 1 if i + 1 < self.bell_rings else 0
@@ -289,7 +287,7 @@ class Region:
         return True
 
     def receive(self, most=32):
-        """Up to so many (queue, frame), as their doorbells say; nonsense is counted and passed over."""
+        """Up to `most` (queue, frame), as their doorbells announce; invalid words are counted and skipped."""
         view = cython.address(self.view)
         side = 1 - self.side
         found = []
@@ -311,7 +309,7 @@ class Region:
             buffer = buffer_of(word)
             length = length_of(word)
             if buffer < 0 or buffer >= view.buffers or length == 0 or length > view.buffer_bytes:
-                view.broken += 1
+                view.protocol_errors += 1
                 continue
             found.append((self.queue, PyBytes_FromStringAndSize(bytes_at(view.buffer[side], buffer * view.buffer_bytes), length)))
             give_buffer(view, side, buffer)
@@ -321,10 +319,10 @@ class Region:
         return found
 
     def next_word(self, side):
-        """The next word of the queue whose doorbell was answered last; zero: there is none, or nonsense."""
+        """The next word of the queue whose doorbell was read last; zero: there is none, or the queue is invalid."""
         view = cython.address(self.view)
         if self.queue < 0 or self.queue >= view.queues:
-            view.broken += 1
+            view.protocol_errors += 1
             return 0
         end = end_at(self.into, self.queue)
         if not self.known[side][self.queue]:

@@ -5,8 +5,8 @@ share no index: each keeps its own.  A producer about to fill its ring takes ano
 last slot; a consumer that follows gives the old ring back.  A producer closes a queue that has been emptied with a last word;
 the consumer that finds it gives the last ring back.  Doorbells are a ring of the same kind, of one size.
 
-Whatever is read from a region may be anything.  Each word is read once; ring and buffer numbers are checked before use; every
-loop is bounded.  A lying neighbour can only harm its own region.
+A word read from a region may have any value.  Each is read once; ring and buffer numbers are checked before use; every loop is
+bounded.  An application that breaks the protocol harms its own region only.
 """
 
 import cython
@@ -35,9 +35,6 @@ if not cython.compiled:
         word_at,
         words,
     )
-
-if not cython.compiled:
-    raise ImportError("penstock.vswitch.memory.rings works compiled only: run python setup.py build_ext --inplace")
 
 
 # ---- Layout: header, rings, queues, doorbells, buffers; side 0 is what the application transmits, side 1 what it receives ----
@@ -92,11 +89,11 @@ def fill(view):
             give_buffer(view, side, view.buffers - 1 - i)
 
 
-# ---- Lock-free stacks of numbers: the head holds a tag, so that an old head is never mistaken for a new one ----
+# ---- Lock-free stacks of numbers; a tag in the head solves the ABA problem ----
 
 
 def take(stack, following, count):
-    """A free number; EMPTY; or BROKEN, if there is nonsense on the stack."""
+    """A free number; EMPTY; or BROKEN, if the stack holds a number out of range."""
     for _ in range(1000):
         head = load64(stack)
         number = low(head) - 1
@@ -120,7 +117,7 @@ def give(stack, following, number):
 
 
 def take_some(stack, following, count, found, most):
-    """Up to so many free numbers at once; how many, or BROKEN."""
+    """Take up to `most` free numbers at once, into `found`; how many, or BROKEN."""
     for _ in range(1000):
         head = load64(stack)
         number = low(head) - 1
@@ -138,7 +135,7 @@ def take_some(stack, following, count, found, most):
 
 
 def give_some(stack, following, numbers, count):
-    """Give so many numbers back at once, at least one."""
+    """Return `count` numbers at once, at least one."""
     for i in range(count - 1):
         store32(half_at(following, numbers[i]), numbers[i + 1] + 1)
     for _ in range(100000):
@@ -186,11 +183,11 @@ def open_queue(view, end, side, queue):
 def find_queue(view, end, side, queue):
     """Find where a queue begins, as its consumer."""
     if queue < 0 or queue >= view.queues:
-        view.broken += 1
+        view.protocol_errors += 1
         return False
     ring = low(load64(word_at(view.first[side], queue))) - 1
     if ring < 0 or ring >= view.rings:
-        view.broken += 1
+        view.protocol_errors += 1
         return False
     end.ring = ring
     end.at = 0
@@ -231,7 +228,7 @@ def push(view, end, word):
 
 
 def pop(view, end):
-    """The first word, or zero: nothing is there, or nonsense.  After CLOSED the queue is to be found anew."""
+    """Take the first word, or zero: the queue is empty, or its link is invalid.  After CLOSED, find_queue() again."""
     slot = slot_of(view, end)
     word = load64(slot)
     if word == 0:
@@ -244,7 +241,7 @@ def pop(view, end):
 
 
 def pop_special(view, end):
-    """The same where a ring or a queue ends, or there is nonsense."""
+    """The same at a link, a CLOSED, or an invalid word."""
     for _ in range(4):
         slot = slot_of(view, end)
         word = load64(slot)
@@ -258,16 +255,16 @@ def pop_special(view, end):
             return word
         ring = low(word)
         if ring >= view.rings or ring == end.ring:
-            view.broken += 1
+            view.protocol_errors += 1
             return 0
         give_ring(view, end.ring)
         end.ring = ring
         end.at = 0
-    view.broken += 1
+    view.protocol_errors += 1
     return 0
 
 
-# ---- Doorbells: which queue has news; the ring in which `at` begins is the one it stays in ----
+# ---- Doorbells: which queue has frames; `at` stays in the ring in which it begins ----
 
 
 def next_place(view, at):

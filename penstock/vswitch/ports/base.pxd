@@ -1,4 +1,4 @@
-"""What a port to the kernel is: three functions, its counters and its memory; the rules are in kernel.py."""
+"""A port of the kernel: three functions, counters and memory; base.py has the contract."""
 from libc.errno cimport EAGAIN, EINTR, ENOBUFS, errno
 from libc.stdint cimport int32_t, int64_t, uint16_t, uint64_t, uint8_t
 from libc.string cimport memcmp, memcpy, memmove
@@ -87,10 +87,10 @@ cdef inline void set_octet(char* base, int64_t i, int64_t value) noexcept nogil:
 cdef inline uint64_t* stop_of(Crossing* crossing) noexcept nogil: return &crossing.stop
 cdef inline int wait_for(Crossing* crossing) noexcept nogil: return ppoll(crossing.fds, 2, &crossing.wait, NULL)
 # Memory that lives as long as the port.
-cdef inline char* keep(Port port, block) except NULL:
+cdef inline char* keep(PortHandle port, block) except NULL:
     port.memory.append(block)
     return PyByteArray_AS_STRING(block)
-cdef inline KernelPort* pointer_to(Port port) noexcept: return &port.port
+cdef inline KernelPort* pointer_to(PortHandle port) noexcept: return &port.port
 cdef inline int64_t* pointer_to_time(Clock clock) noexcept: return &clock.ns
 
 cdef int64_t received(KernelPort* port, int64_t length) noexcept nogil
@@ -122,7 +122,7 @@ cdef inline void cross_released(KernelPort* a, KernelPort* b, Crossing* crossing
 cdef class Clock:
     cdef public int64_t ns
 
-cdef class Port:
+cdef class PortHandle:
     cdef KernelPort port
     cdef readonly str kind
     cdef readonly bint closed
@@ -135,6 +135,6 @@ cdef class Port:
 
 cdef class Bridge:
     cdef Crossing crossing
-    cdef readonly Port a, b
+    cdef readonly PortHandle a, b
     cdef list memory
     cdef object thread

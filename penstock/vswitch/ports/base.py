@@ -1,5 +1,5 @@
 # cython: auto_pickle=False
-"""Ports of the kernel: one frame in, one frame out, and what became of those that were not.
+"""Ports of the kernel: receive a frame, send a frame, and count those that were lost, by reason.
 
     port_receive(port, to, room)        bytes of one frame; 0: none now; -1: an error, counted
     port_send(port, frame, length)      False: the kernel has no room now, the caller keeps the frame
@@ -7,7 +7,7 @@
 
 A frame is an Ethernet frame without its check sum.  Ports opened with `headers` put a struct virtio_net_hdr before it, so that
 frames of up to 64 KB and check sums that are still to be computed can pass from the one kernel to the other.  All ports that
-exchange frames are opened alike.  One thread at a time uses a port.  Each kind is a file of its own, port_KIND.py.
+exchange frames are opened alike.  One thread at a time uses a port.  Each kind is a file of its own, KIND.py.
 """
 
 import contextlib
@@ -46,10 +46,8 @@ if not cython.compiled:
         wait_for,
     )
 
-from penstock.errors import PenstockError, SpecError
 
-if not cython.compiled:
-    raise ImportError("penstock.vswitch.ports.base works compiled only: run python setup.py build_ext --inplace")
+from penstock.errors import PenstockError, SpecError
 
 COUNTERS = (
     "frames_in",
@@ -226,7 +224,7 @@ class Clock:
         self.ns = ns
 
 
-class Port:
+class PortHandle:
     """A port, for Python; close it, or use it in a `with`.  `losses` and `report` are functions, or None."""
 
     def __init__(self, kind, fd=-1, headers=False, closing=None, clock=None):

@@ -17,8 +17,8 @@ cdef struct Ends:
     Wire* into
 
 cdef inline Ends* ends_of(KernelPort* port) noexcept nogil: return <Ends*>port.own
-cdef inline Ends* new_ends(Port port) except NULL: return <Ends*>keep(port, bytearray(sizeof(Ends)))
-cdef inline Wire* new_wire(Port port) except NULL: return <Wire*>keep(port, bytearray(sizeof(Wire)))
+cdef inline Ends* new_ends(PortHandle port) except NULL: return <Ends*>keep(port, bytearray(sizeof(Ends)))
+cdef inline Wire* new_wire(PortHandle port) except NULL: return <Wire*>keep(port, bytearray(sizeof(Wire)))
 cdef inline uint64_t* head_of(Wire* wire) noexcept nogil: return &wire.head
 cdef inline uint64_t* tail_of(Wire* wire) noexcept nogil: return &wire.tail
 cdef inline int64_t* number_at(char* base, int64_t offset) noexcept nogil: return <int64_t*>(base + offset)
@@ -32,6 +32,6 @@ cdef inline uint64_t* random_of(Wire* wire) noexcept nogil: return &wire.random
 
 cdef bint link_send(KernelPort* port, char* frame, int64_t length) noexcept nogil
 cdef int64_t link_receive(KernelPort* port, char* to, int64_t room) noexcept nogil
-cdef Wire* make_wire(Port handle, int64_t ps_per_byte, int64_t delay_ps, int64_t burst, uint64_t loss, uint64_t seed, int64_t size) except NULL
-cdef void join(Port handle, Wire* out, Wire* into) except *
-cdef void connect(Port a, Port b, list way_a, list way_b) except *
+cdef Wire* make_wire(PortHandle handle, int64_t ps_per_byte, int64_t delay_ps, int64_t burst, uint64_t loss, uint64_t seed, int64_t size) except NULL
+cdef void join(PortHandle handle, Wire* out, Wire* into) except *
+cdef void connect(PortHandle a, PortHandle b, list way_a, list way_b) except *

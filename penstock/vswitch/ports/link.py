@@ -34,10 +34,8 @@ if not cython.compiled:
         tail_of,
     )
 
-from penstock.vswitch.ports.base import Port
 
-if not cython.compiled:
-    raise ImportError("penstock.vswitch.ports.link works compiled only: run python setup.py build_ext --inplace")
+from penstock.vswitch.ports.base import PortHandle
 
 
 def link_send(port, frame, length):
@@ -87,7 +85,7 @@ def link_receive(port, to, room):
 
 def open_link(headers, clock, way_a, way_b):
     """Two ports; each way is [ps per byte, delay in ps, burst in bytes, loss of 2**32, seed, bytes of memory]."""
-    a, b = Port("link", -1, headers, None, clock), Port("link", -1, headers, None, clock)
+    a, b = PortHandle("link", -1, headers, None, clock), PortHandle("link", -1, headers, None, clock)
     connect(a, b, way_a, way_b)
     return a, b
 

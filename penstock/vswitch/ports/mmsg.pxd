@@ -71,7 +71,7 @@ cdef extern from * nogil:
     timespec* NOBODY_WAITS
 
 cdef inline Mail* mail_of(KernelPort* port) noexcept nogil: return <Mail*>port.own
-cdef inline Mail* new_mail(Port port) except NULL: return <Mail*>keep(port, bytearray(sizeof(Mail)))
+cdef inline Mail* new_mail(PortHandle port) except NULL: return <Mail*>keep(port, bytearray(sizeof(Mail)))
 cdef inline mmsghdr* came_in(Mail* mail, int64_t i) noexcept nogil: return &mail.in_message[i]
 cdef inline mmsghdr* goes_out(Mail* mail, int64_t i) noexcept nogil: return &mail.out_message[i]
 cdef inline void set_vector(iovec* vector, char* base, int64_t length) noexcept nogil:
@@ -113,4 +113,4 @@ cdef void mail_leave(KernelPort* port, Mail* mail, int64_t frames, bint taken) n
 cdef bint mail_flush(KernelPort* port) noexcept nogil
 cdef bint mail_send(KernelPort* port, char* frame, int64_t length) noexcept nogil
 cdef int64_t mail_fetch(KernelPort* port, Mail* mail) noexcept nogil
-cdef Mail* open_mail(Port handle, int64_t batch) except NULL
+cdef Mail* open_mail(PortHandle handle, int64_t batch) except NULL

@@ -30,9 +30,6 @@ if not cython.compiled:
         sendmmsg,
     )
 
-if not cython.compiled:
-    raise ImportError("penstock.vswitch.ports.mmsg works compiled only: run python setup.py build_ext --inplace")
-
 
 def mail_pack(mail):
     """Messages out of the frames that wait; how many there are."""

@@ -1,4 +1,6 @@
-from penstock.vswitch.ports.mmsg cimport *
+from penstock.vswitch.ports.base cimport *
+from penstock.vswitch.ports.mmsg cimport CMSG_DATA, CMSG_FIRSTHDR, CMSG_NXTHDR, FRAMES, MESSAGES, ROOM, WAITING_BYTES, Mail
+from penstock.vswitch.ports.mmsg cimport came_in, mail_fetch, mail_flush, mail_of, open_mail
 
 cdef extern from "linux/if_packet.h" nogil:
     enum: PACKET_AUXDATA, PACKET_QDISC_BYPASS, PACKET_VNET_HDR, PACKET_IGNORE_OUTGOING, PACKET_STATISTICS
@@ -21,4 +23,4 @@ cdef inline tpacket_auxdata* auxiliary(Mail* mail, int64_t i) noexcept nogil:
 
 cdef int64_t packet_receive(KernelPort* port, char* to, int64_t room) noexcept nogil
 cdef bint packet_send(KernelPort* port, char* frame, int64_t length) noexcept nogil
-cdef void connect(Port handle, int64_t batch) except *
+cdef void connect(PortHandle handle, int64_t batch) except *

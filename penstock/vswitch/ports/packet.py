@@ -1,8 +1,10 @@
-"""An existing interface, all of whose frames come to us (AF_PACKET); the queueing discipline is passed by.
+"""An existing interface, all of whose frames the port receives (AF_PACKET); the queueing discipline is bypassed.
 
 The socket always speaks virtio_net_hdr to the kernel.  Without `headers` check sums that were left open are completed, and
 frames longer than the interface's MTU, which a segmenting card would have cut, are counted as too long.
 """
+
+import socket
 
 import cython
 
@@ -43,10 +45,14 @@ if not cython.compiled:
         auxiliary,
     )
 
-from penstock.vswitch.ports.base import Port
 
-if not cython.compiled:
-    raise ImportError("penstock.vswitch.ports.packet works compiled only: run python setup.py build_ext --inplace")
+from penstock.inputs import boolean
+from penstock.vswitch.linux.interfaces import device_name, mtu_of, refused, set_receive_buffer
+from penstock.vswitch.linux.losses import socket_losses
+from penstock.vswitch.ports.base import PortHandle
+from penstock.vswitch.ports.kind import BATCH, HEADERS, RECEIVE_BUFFER, Option, PortKind
+
+ETH_P_ALL = 0x0003
 
 
 def packet_receive(port, to, room):
@@ -118,7 +124,7 @@ def open_packet(sock, headers, batch, bypass):
     sock.setsockopt(SOL_PACKET, PACKET_VNET_HDR, 1)
     if bypass:
         sock.setsockopt(SOL_PACKET, PACKET_QDISC_BYPASS, 1)
-    handle = Port("packet", sock.fileno(), headers, sock.close)
+    handle = PortHandle("packet", sock.fileno(), headers, sock.close)
     connect(handle, batch)
     return handle
 
@@ -129,3 +135,38 @@ def connect(handle, batch):
     mail.added = HEADER_BYTES - port.header
     port.receive = packet_receive
     port.send = packet_send
+
+
+def open_checked(device, headers, batch, bypass, receive_buffer):
+    mtu_of(device, "packet.device")
+    sock = None
+    try:
+        sock = socket.socket(socket.AF_PACKET, socket.SOCK_RAW | socket.SOCK_NONBLOCK, 0)  # 0: nothing until it is bound
+        set_receive_buffer(sock, receive_buffer)
+        port = open_packet(sock, headers, batch, bypass)
+        sock.bind((device, ETH_P_ALL))
+    except BaseException as e:
+        if sock:
+            sock.close()
+        if isinstance(e, OSError):
+            raise refused(f"packet {device}", e) from None
+        raise
+    port.name = device
+    port.losses = lambda: socket_losses(port.fd)
+    return port
+
+
+KIND = PortKind(
+    "packet",
+    "an existing interface (AF_PACKET); all of its frames come to the port, and to the kernel as well",
+    [
+        Option("device", device_name, "the interface"),
+        HEADERS,
+        BATCH,
+        Option("bypass", boolean, "frames pass by the interface's queueing discipline", True),
+        RECEIVE_BUFFER,
+    ],
+    open_checked,
+    ["device", "netns", "super_frames"],
+    ["device"],
+)

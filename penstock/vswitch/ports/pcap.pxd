@@ -19,7 +19,7 @@ cdef enum:
     PAGE_BYTES = 262144
 
 cdef inline Tape* tape_of(KernelPort* port) noexcept nogil: return <Tape*>port.own
-cdef inline Tape* new_tape(Port port) except NULL: return <Tape*>keep(port, bytearray(sizeof(Tape)))
+cdef inline Tape* new_tape(PortHandle port) except NULL: return <Tape*>keep(port, bytearray(sizeof(Tape)))
 cdef inline int64_t* number_at(char* base, int64_t offset) noexcept nogil: return <int64_t*>(base + offset)
 cdef inline void put32(Tape* tape, int64_t value) noexcept nogil:
     word = <uint32_t>value
@@ -30,4 +30,4 @@ cdef int64_t pcap_receive(KernelPort* port, char* to, int64_t room) noexcept nog
 cdef bint pcap_send(KernelPort* port, char* frame, int64_t length) noexcept nogil
 cdef bint record(KernelPort* port, char* frame, int64_t length, int64_t direction) noexcept nogil
 cdef bint pcap_flush(KernelPort* port) noexcept nogil
-cdef void connect(Port handle, object frames, int64_t interval, int64_t rounds, int fd, bint blocks, int64_t origin, bytes beginning) except *
+cdef void connect(PortHandle handle, object frames, int64_t interval, int64_t rounds, int fd, bint blocks, int64_t origin, bytes beginning) except *

@@ -29,10 +29,12 @@ if not cython.compiled:
     )
     from penstock.vswitch.ports.pcap import PAGE_BYTES, RECORD_BYTES, new_tape, number_at, put32, tape_of
 
-from penstock.vswitch.ports.base import Port
 
-if not cython.compiled:
-    raise ImportError("penstock.vswitch.ports.pcap works compiled only: run python setup.py build_ext --inplace")
+from penstock.errors import SpecError
+from penstock.units import parse_time
+from penstock.vswitch.ports.base import PortHandle
+from penstock.vswitch.ports.kind import HEADERS, Option, PortKind, anything, between
+from penstock.vswitch.support.pcapfile import PCAP_BEGINNING, PCAPNG_BEGINNING, as_records, clock_origin, read_frames
 
 
 def pcap_receive(port, to, room):
@@ -148,7 +150,7 @@ def open_pcap(frames, interval, rounds, path, beginning, blocks, origin, headers
         def closing():
             os.close(fd)
 
-    handle = Port("pcap", -1, headers, closing, clock)
+    handle = PortHandle("pcap", -1, headers, closing, clock)
     connect(handle, frames, interval, rounds, fd, blocks, origin, beginning)
     return handle
 
@@ -171,3 +173,47 @@ def connect(handle, frames, interval, rounds, fd, blocks, origin, beginning):
     port.receive = pcap_receive
     port.send = pcap_send
     port.flush = pcap_flush
+
+
+def interval_ns(timing, what):
+    """A check: ns from frame to frame; -1: as recorded, 0: as fast as there is room."""
+    if timing == "recorded":
+        return -1
+    return 0 if timing == "fast" else parse_time(timing, f'{what} ("recorded", "fast", or the time from frame to frame)') // 1000
+
+
+def open_checked(read, write, timing, rounds, headers, clock):
+    if read is None and write is None:
+        raise SpecError("pcap: name a file to `read`, or one to `write`, or both")
+    frames = as_records(read_frames(read)) if read is not None else bytearray()
+    if read is not None and not frames:
+        raise SpecError(f"{read}: there are no frames in it")
+    path = None if write is None else os.fspath(write)
+    suffix = None if path is None else os.path.splitext(path)[1]
+    if suffix not in (None, ".pcap", ".pcapng"):
+        raise SpecError(f"pcap.write = {str(write)!r}: the name must end in .pcap or .pcapng")
+    blocks = suffix == ".pcapng"
+    origin = 0 if clock is not None else clock_origin()
+    beginning = PCAPNG_BEGINNING if blocks else PCAP_BEGINNING
+    try:
+        port = open_pcap(frames, timing, rounds, path, beginning, blocks, origin, headers, clock)
+    except OSError as e:
+        raise SpecError(f"pcap.write = {str(write)!r}: {e.strerror or e}") from None
+    port.name = str(read or write)
+    return port
+
+
+KIND = PortKind(
+    "pcap",
+    "a recording (pcap, pcapng) comes in as it was recorded, or at a pace; what is sent is written",
+    [
+        Option("read", anything, "the file whose frames come in", None),
+        Option("write", anything, "the file to write", None),
+        Option("timing", interval_ns, '"recorded", "fast", or the time from frame to frame', "recorded"),
+        Option("rounds", between(1, 10**9), "how often the recording is replayed", 1),
+        HEADERS,
+        Option("clock", anything, "a Clock: virtual time", None),
+    ],
+    open_checked,
+    ["read", "write", "timing", "rounds"],
+)

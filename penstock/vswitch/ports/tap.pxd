@@ -16,7 +16,7 @@ cdef struct Spill:          # where the rest of a frame goes that is longer than
     char rest[8]
 
 cdef inline Spill* spill_of(KernelPort* port) noexcept nogil: return <Spill*>port.own
-cdef inline Spill* new_spill(Port port) except NULL: return <Spill*>keep(port, bytearray(sizeof(Spill)))
+cdef inline Spill* new_spill(PortHandle port) except NULL: return <Spill*>keep(port, bytearray(sizeof(Spill)))
 cdef inline int set_interface(int fd, bytes name, int flags):
     cdef ifreq request
     for i in range(IFNAMSIZ):
@@ -28,4 +28,4 @@ cdef inline int set_offloads(int fd, unsigned long flags): return ioctl(fd, TUNS
 
 cdef int64_t tap_receive(KernelPort* port, char* to, int64_t room) noexcept nogil
 cdef bint tap_send(KernelPort* port, char* frame, int64_t length) noexcept nogil
-cdef void connect(Port handle) except *
+cdef void connect(PortHandle handle) except *

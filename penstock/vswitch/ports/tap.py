@@ -1,9 +1,10 @@
-"""A TAP: an Ethernet interface of this machine whose other end we are; applications need no change.
+"""A TAP: an Ethernet interface of this machine whose other end is the port; applications need no change.
 
-With headers the kernel hands over TCP frames of up to 64 KB and leaves check sums open, and takes the same.
+With headers (virtio_net_hdr) the kernel passes TCP frames of up to 64 KB without check sums, both ways (GSO, GRO).
 """
 
 import os
+from errno import EINVAL
 
 import cython
 
@@ -37,10 +38,13 @@ if not cython.compiled:
         spill_of,
     )
 
-from penstock.vswitch.ports.base import Port
 
-if not cython.compiled:
-    raise ImportError("penstock.vswitch.ports.tap works compiled only: run python setup.py build_ext --inplace")
+from penstock.errors import SpecError
+from penstock.inputs import boolean
+from penstock.vswitch.linux.interfaces import device_name, refused
+from penstock.vswitch.linux.losses import device_losses
+from penstock.vswitch.ports.base import PortHandle
+from penstock.vswitch.ports.kind import HEADERS, Option, PortKind
 
 
 def tap_receive(port, to, room):
@@ -81,7 +85,7 @@ def open_tap(name, headers, shared=False):
 
 
 def tap_on(fd, name, headers):
-    port = Port("tap", fd, headers, lambda: os.close(fd))
+    port = PortHandle("tap", fd, headers, lambda: os.close(fd))
     connect(port)
     port.name = name
     return port
@@ -92,3 +96,31 @@ def connect(handle):
     port.own = new_spill(handle)
     port.receive = tap_receive
     port.send = tap_send
+
+
+def open_checked(name, headers, shared):
+    try:
+        port = open_tap(name, headers, shared)
+    except OSError as e:
+        if e.errno == EINVAL:
+            raise SpecError(
+                f"tap {name}: there is an interface of that name that is no such TAP, or it was opened with another "
+                "`shared`; choose another name, or open all of its ports alike"
+            ) from None
+        raise refused(f"tap {name}", e) from None
+    port.losses = lambda: device_losses(name)["tx_dropped"]
+    return port
+
+
+KIND = PortKind(
+    "tap",
+    "an interface of this machine whose other end is the port; unmodified applications",
+    [
+        Option("name", device_name, "of the interface"),
+        HEADERS,
+        Option("shared", boolean, "it may be opened several times: each port is a queue of it", False),
+    ],
+    open_checked,
+    ["device", "netns", "prefix", "super_frames", "edge"],
+    ["device"],
+)

@@ -1,4 +1,6 @@
-from penstock.vswitch.ports.mmsg cimport *
+from penstock.vswitch.ports.base cimport *
+from penstock.vswitch.ports.mmsg cimport AF_INET, AF_INET6, MESSAGES, MSG_TRUNC, ROOM, SOL_UDP, UDP_GRO, Mail
+from penstock.vswitch.ports.mmsg cimport came_in, from_peer, mail_fetch, mail_of, open_mail, segment_said
 
 cdef extern from "netinet/in.h" nogil:
     struct in_addr:
@@ -30,4 +32,4 @@ cdef inline void set_peer(Mail* mail, bytes address, int number) except *:
         mail.name_bytes = 24    # and the flow label, which is zero
 
 cdef int64_t udp_receive(KernelPort* port, char* to, int64_t room) noexcept nogil
-cdef void connect(Port handle, bytes address, int number, int64_t batch, int64_t longest, int64_t segment_most) except *
+cdef void connect(PortHandle handle, bytes address, int number, int64_t batch, int64_t longest, int64_t segment_most) except *

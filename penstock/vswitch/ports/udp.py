@@ -4,6 +4,9 @@ A frame longer than the path's MTU goes as fragments.  Runs of shorter frames of
 (UDP_SEGMENT, UDP_GRO).
 """
 
+import socket
+from errno import EADDRINUSE, EADDRNOTAVAIL
+
 import cython
 
 if not cython.compiled:
@@ -25,12 +28,16 @@ if not cython.compiled:
     )
     from penstock.vswitch.ports.udp import set_peer
 
-from penstock.vswitch.ports.base import Port
 
-if not cython.compiled:
-    raise ImportError("penstock.vswitch.ports.udp works compiled only: run python setup.py build_ext --inplace")
+from penstock.errors import SpecError
+from penstock.inputs import boolean
+from penstock.vswitch.linux.interfaces import address_and_port, path_mtu, refused, set_receive_buffer
+from penstock.vswitch.linux.losses import socket_losses
+from penstock.vswitch.ports.base import PortHandle
+from penstock.vswitch.ports.kind import BATCH, HEADERS, RECEIVE_BUFFER, Option, PortKind, anything
 
 DATAGRAM_BYTES = 65507
+IP_MTU_DISCOVER, IP_PMTUDISC_DONT = 10, 0
 
 
 def udp_receive(port, to, room):
@@ -66,7 +73,7 @@ def udp_receive(port, to, room):
 
 def open_udp(sock, peer, headers, batch, segment_most):
     """A port on a bound socket, with `peer` as (packed address, port)."""
-    handle = Port("udp", sock.fileno(), headers, sock.close)
+    handle = PortHandle("udp", sock.fileno(), headers, sock.close)
     if segment_most:
         sock.setsockopt(SOL_UDP, UDP_GRO, 1)
     connect(handle, peer[0], peer[1], batch, DATAGRAM_BYTES, segment_most)
@@ -80,3 +87,49 @@ def connect(handle, address, number, batch, longest, segment_most):
     mail.segment_most = segment_most
     set_peer(mail, address, number)
     port.receive = udp_receive
+
+
+def open_checked(local, peer, headers, batch, segments, receive_buffer):
+    here, here_port = address_and_port(local, "udp.local", any_port=True)
+    there, there_port = address_and_port(peer, "udp.peer")
+    if here.version != there.version:
+        raise SpecError(f"udp.peer = {peer!r}: is of IPv{there.version}, but udp.local = {local!r} is of IPv{here.version}")
+    if there.is_unspecified or there.is_multicast:
+        raise SpecError(f"udp.peer = {peer!r}: must be the address of one machine; only that peer is listened to")
+    if there.version == 6 and there.scope_id:
+        raise SpecError(f"udp.peer = {peer!r}: addresses with a scope are not supported; use a global one")
+    family = socket.AF_INET if here.version == 4 else socket.AF_INET6
+    sock = socket.socket(family, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
+    try:
+        set_receive_buffer(sock, receive_buffer)
+        if here.version == 4:
+            sock.setsockopt(socket.IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DONT)  # long frames go as fragments
+        sock.bind((str(here), here_port))
+        most = path_mtu(here, there, there_port) - (28 if here.version == 4 else 48) if segments else 0
+        port = open_udp(sock, (there.packed, there_port), headers, batch, max(most, 0))
+    except OSError as e:
+        sock.close()
+        if e.errno in (EADDRNOTAVAIL, EADDRINUSE):
+            why = "is not an address of this machine" if e.errno == EADDRNOTAVAIL else "is in use by another socket"
+            raise SpecError(f"udp.local = {local!r}: {why}") from None
+        raise refused(f"udp {local}", e) from None
+    port.name = f"{local}-{peer}"
+    port.losses = lambda: socket_losses(port.fd)
+    return port
+
+
+KIND = PortKind(
+    "udp",
+    "the overlay between two switches: a frame is a datagram; only the peer is listened to",
+    [
+        Option("local", anything, "our address and port"),
+        Option("peer", anything, "the other switch's address and port"),
+        HEADERS,
+        BATCH,
+        Option("segments", boolean, "runs of equal frames go as one message (UDP_SEGMENT)", True),
+        RECEIVE_BUFFER,
+    ],
+    open_checked,
+    ["local", "peer", "secret", "netns", "super_frames"],
+    ["local", "peer"],
+)

@@ -30,13 +30,13 @@ cdef struct Trace:
     int64_t size, count
 
 cdef inline Faults* faults_of(KernelPort* port) noexcept nogil: return <Faults*>port.own
-cdef inline Faults* new_faults(Port port) except NULL: return <Faults*>keep(port, bytearray(sizeof(Faults)))
+cdef inline Faults* new_faults(PortHandle port) except NULL: return <Faults*>keep(port, bytearray(sizeof(Faults)))
 cdef inline Way* way_of(Faults* faults, int i) noexcept nogil: return &faults.way[i]
 cdef inline bint chance(Way* way, uint64_t of) noexcept nogil: return of and next_random(&way.random) < of
 cdef inline uint64_t number(Way* way) noexcept nogil: return next_random(&way.random)
 cdef inline Trace* trace_of(KernelPort* port) noexcept nogil: return <Trace*>port.own
-cdef inline Trace* new_trace(Port port) except NULL: return <Trace*>keep(port, bytearray(sizeof(Trace)))
-cdef inline Passage* new_passages(Port port, int64_t n) except NULL: return <Passage*>keep(port, bytearray(n * sizeof(Passage)))
+cdef inline Trace* new_trace(PortHandle port) except NULL: return <Trace*>keep(port, bytearray(sizeof(Trace)))
+cdef inline Passage* new_passages(PortHandle port, int64_t n) except NULL: return <Passage*>keep(port, bytearray(n * sizeof(Passage)))
 cdef inline Passage* passage_at(Trace* trace, int64_t i) noexcept nogil: return &trace.passages[i % trace.size]
 
 cdef int64_t capture_receive(KernelPort* port, char* to, int64_t room) noexcept nogil
@@ -51,9 +51,9 @@ cdef bint faults_flush(KernelPort* port) noexcept nogil
 cdef void note(KernelPort* port, char* frame, int64_t length, int64_t sign) noexcept nogil
 cdef int64_t trace_receive(KernelPort* port, char* to, int64_t room) noexcept nogil
 cdef bint trace_send(KernelPort* port, char* frame, int64_t length) noexcept nogil
-cdef Port wrapped(Port inner, str kind)
-cdef void connect_capture(Port handle, Port inner, Port sink) except *
-cdef void connect_faults(Port handle, Port inner, list ways) except *
-cdef void connect_trace(Port handle, Port inner, int64_t size) except *
-cdef class Told:
-    cdef Port port
+cdef PortHandle wrapped(PortHandle inner, str kind)
+cdef void connect_capture(PortHandle handle, PortHandle inner, PortHandle sink) except *
+cdef void connect_faults(PortHandle handle, PortHandle inner, list ways) except *
+cdef void connect_trace(PortHandle handle, PortHandle inner, int64_t size) except *
+cdef class Report:
+    cdef PortHandle port

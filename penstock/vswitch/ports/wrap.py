@@ -1,5 +1,5 @@
 # cython: auto_pickle=False
-"""Ports around a port: one that writes down all frames, one that does harm to them, one that remembers the last of them."""
+"""Ports around a port: one that captures all frames, one that injects faults, one that traces the last frames."""
 
 import cython
 
@@ -36,10 +36,8 @@ if not cython.compiled:
         way_of,
     )
 
-from penstock.vswitch.ports.base import Port
 
-if not cython.compiled:
-    raise ImportError("penstock.vswitch.ports.wrap works compiled only: run python setup.py build_ext --inplace")
+from penstock.vswitch.ports.base import PortHandle
 
 HARM = ("dropped", "duplicated", "corrupted", "reordered", "put_off")
 
@@ -208,7 +206,7 @@ def trace_send(port, frame, length):
 
 
 def wrapped(inner, kind):
-    handle = Port(kind, inner.port.fd, inner.headers, inner.close)
+    handle = PortHandle(kind, inner.port.fd, inner.headers, inner.close)
     handle.name = f"{kind}({inner.name})"
     handle.port.clock = inner.port.clock
     handle.port.inner = pointer_to(inner)
@@ -237,7 +235,7 @@ def connect_capture(handle, inner, sink):
 def open_faults(inner, ways):
     handle = wrapped(inner, "faults")
     connect_faults(handle, inner, ways)
-    handle.report = Told(handle).harm
+    handle.report = Report(handle).harm
     return handle
 
 
@@ -258,7 +256,7 @@ def connect_faults(handle, inner, ways):
 def open_trace(inner, size):
     handle = wrapped(inner, "trace")
     connect_trace(handle, inner, size)
-    handle.report = Told(handle).passages
+    handle.report = Report(handle).passages
     return handle
 
 
@@ -272,8 +270,8 @@ def connect_trace(handle, inner, size):
     port.send = trace_send
 
 
-class Told:
-    """What a wrapper has to tell."""
+class Report:
+    """The functions behind `report` of a wrapper."""
 
     def __init__(self, port):
         self.port = port

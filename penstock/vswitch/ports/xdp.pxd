@@ -64,7 +64,7 @@ cdef inline uint64_t* next_chunk(Ring* ring) noexcept nogil: return <uint64_t*>r
 cdef inline void put_chunk(Ring* ring, int64_t chunk) noexcept nogil: next_chunk(ring)[0] = <uint64_t>chunk
 cdef inline int64_t got_chunk(Ring* ring) noexcept nogil: return <int64_t>(next_chunk(ring)[0]) & ~(<int64_t>CHUNK_BYTES - 1)
 cdef inline int64_t start_of(xdp_desc* frame) noexcept nogil: return <int64_t>frame.addr
-cdef inline Xdp* new_xdp(Port port, int64_t chunks) except NULL:
+cdef inline Xdp* new_xdp(PortHandle port, int64_t chunks) except NULL:
     xdp = <Xdp*>keep(port, bytearray(sizeof(Xdp)))
     xdp.free = <int64_t*>keep(port, bytearray(8 * chunks))
     return xdp
@@ -80,5 +80,5 @@ cdef int64_t xdp_receive(KernelPort* port, char* to, int64_t room) noexcept nogi
 cdef bint xdp_send(KernelPort* port, char* frame, int64_t length) noexcept nogil
 cdef bint xdp_flush(KernelPort* port) noexcept nogil
 cdef void take_back(Xdp* xdp) noexcept nogil
-cdef void connect(Port handle, dict rings, uint64_t memory, int64_t chunks, int64_t longest, int64_t batch) except *
-cdef void give_up(Port handle) noexcept
+cdef void connect(PortHandle handle, dict rings, uint64_t memory, int64_t chunks, int64_t longest, int64_t batch) except *
+cdef void give_up(PortHandle handle) noexcept

@@ -5,6 +5,8 @@ kernel fills some and returns them through `receive`; those of the other half go
 `completion`.  No ring can overflow, since there are no more chunks than it has slots.
 """
 
+import errno as errno_of
+
 import cython
 
 if not cython.compiled:
@@ -46,11 +48,14 @@ if not cython.compiled:
         xdp_of,
     )
 
-from penstock.vswitch.linux.xdp_setup import Socket
-from penstock.vswitch.ports.base import Port
 
-if not cython.compiled:
-    raise ImportError("penstock.vswitch.ports.xdp works compiled only: run python setup.py build_ext --inplace")
+from penstock.errors import SpecError
+from penstock.inputs import boolean
+from penstock.units import parse_size
+from penstock.vswitch.linux.interfaces import device_name, mtu_of, refused
+from penstock.vswitch.linux.xdp_setup import Socket
+from penstock.vswitch.ports.base import PortHandle
+from penstock.vswitch.ports.kind import BATCH, Option, PortKind, anything, between
 
 
 def there(ring):
@@ -157,7 +162,7 @@ def open_xdp(device, queue, chunks, batch, longest):
     """A port on a queue of an interface; OSError if the machine does not permit it."""
     sock = Socket(chunks, CHUNK_BYTES)
     try:
-        handle = Port("xdp", sock.fd, False, sock.close)
+        handle = PortHandle("xdp", sock.fd, False, sock.close)
         connect(handle, sock.rings, sock.memory_at, chunks, longest, batch)
         handle.on_close(lambda: give_up(handle))  # comes before sock.close
         handle.losses = sock.losses
@@ -198,3 +203,47 @@ def give_up(handle):
     left = ring.mine - ring.seen
     port.frames_out -= left
     port.errors_out += left
+
+
+def no_headers(value, what):
+    """A check: AF_XDP has no virtio_net_hdr."""
+    if boolean(value, what):
+        raise SpecError("xdp.headers = True: AF_XDP carries frames as they are on a wire; use headers = False, or a packet port")
+    return False
+
+
+def open_checked(device, queue, headers, batch, memory):
+    chunks = parse_size(memory, "xdp.memory", positive=True) // CHUNK_BYTES
+    if not 128 <= chunks <= 1 << 18 or chunks & (chunks - 1):
+        raise SpecError(f"xdp.memory = {memory}: must be a power of two from 512KiB to 1GiB")
+    mtu = mtu_of(device, "xdp.device")
+    try:
+        port = open_xdp(device, queue, chunks, batch, min(mtu + 14, 4092))
+    except OSError as e:
+        if e.errno in (errno_of.EINVAL, errno_of.ERANGE, errno_of.EOPNOTSUPP):
+            raise SpecError(
+                f"xdp {device}: the interface refuses it; it must have a queue {queue}, and an MTU of at most about "
+                f"3500 (it is {mtu}; of a veth pair the other end's counts, too)"
+            ) from None
+        if e.errno in (errno_of.EAFNOSUPPORT, errno_of.ENOSYS):
+            raise SpecError(f"xdp {device}: this kernel has no AF_XDP (CONFIG_XDP_SOCKETS); use a packet port") from None
+        raise refused(f"xdp {device} queue {queue}", e, "CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF") from None
+    port.name = device
+    return port
+
+
+KIND = PortKind(
+    "xdp",
+    "one queue of an existing interface (AF_XDP, copy mode); its frames come to the port and not to the kernel; "
+    "`headers=False` only",
+    [
+        Option("device", device_name, "the interface"),
+        Option("queue", between(0, 1023), "of the interface", 0),
+        Option("headers", no_headers, "must be false", False),
+        BATCH,
+        Option("memory", anything, "bytes shared with the kernel: a power of two", "16MiB"),
+    ],
+    open_checked,
+    ["device", "netns", "queue"],
+    ["device"],
+)

@@ -1,23 +1,19 @@
 from penstock.vswitch.schemes.state cimport *
 from penstock.fabric.queueing_inline cimport set_event
-from penstock.fabric.line cimport receive_control, run_timers
-from penstock.sim.core.engine cimport collect_arrivals, has_work, process
-from penstock.vswitch.schemes.edge cimport begin, note_next, relieve, take_in, transmit
+from penstock.sim.core.engine cimport has_work, process
+from penstock.vswitch.schemes.endpoint cimport retry_delivery, run_host, start_line
 from penstock.vswitch.schemes.trunk cimport collect_out, pull_in, push_out
-from penstock.vswitch.dataplane.forward cimport settle
-from penstock.vswitch.dataplane.flowtable cimport age
-from penstock.vswitch.dataplane.schedule cimport release
-from penstock.vswitch.dataplane.worker cimport MOST_SLEEP_NS, answer, flush, scan, set_sleeping
+from penstock.vswitch.dataplane.buffers cimport return_buffers
+from penstock.vswitch.dataplane.worker cimport MOST_SLEEP_NS, age_some, begin_turn, check_protocol, read_doorbells, ring_doorbells, scan
 
-cdef void advance(Fabric* f, int64_t until) noexcept nogil
-cdef int64_t soonest(World* world) noexcept nogil
-cdef void run_edge(Fabric* f, Edge* edge) noexcept nogil
-cdef void arrive(Fabric* f, Edge* edge) noexcept nogil
-cdef int64_t turn(Fabric* f, int64_t now, int64_t until) noexcept nogil
-cdef int64_t hear(Fabric* f) noexcept nogil
-cdef void loop(Fabric* f, int64_t until) noexcept nogil
-cdef void nap(Fabric* f, int64_t now) noexcept nogil
-cdef bint is_held(Edge* edge) noexcept nogil
-cdef bint has_news(Fabric* f, Edge* edge) noexcept nogil
-cdef bint any_bell(Fabric* f) noexcept nogil
-cdef bint is_empty(Fabric* f) noexcept nogil
+cdef void prepare_emulation(Emulation* emulation) noexcept nogil
+cdef int64_t real_time_turn(Worker* worker, int64_t now) noexcept nogil
+cdef int64_t turn(Emulation* emulation, int64_t now, int64_t until) noexcept nogil
+cdef int64_t poll_doorbells(Emulation* emulation) noexcept nogil
+cdef void advance(Emulation* emulation, int64_t until) noexcept nogil
+cdef int64_t next_event_time(World* world) noexcept nogil
+cdef int64_t idle_time_of_emulation(Worker* worker, int64_t now) noexcept nogil
+cdef bint is_held(Endpoint* endpoint) noexcept nogil
+cdef bint has_unrung(Emulation* emulation, Endpoint* endpoint) noexcept nogil
+cdef int64_t has_doorbell(Worker* worker, int64_t now) noexcept nogil
+cdef bint is_empty(Emulation* emulation) noexcept nogil

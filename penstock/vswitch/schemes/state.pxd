@@ -1,7 +1,7 @@
-"""A switch that runs a scheme of the simulator: what it knows beside the simulator's world and the applications' memory.
+"""The state of a switch that runs a scheme: an emulation, in which the simulator's world forwards the applications' frames.
 
-The world has a host for every port, and that host's link is the line between the application and the switch.  The fabric's
-structs whose names the real switch has too are called otherwise here: its ports are lines, its worker is the engine.
+The world has a host for every port (its endpoint), and that host's link is the line between the application and the switch.
+The fabric's structs whose names the real switch has too are renamed: Port is Line, Worker is Engine, Flow is Sender.
 """
 from libc.stdint cimport int8_t, int16_t, uint16_t
 from penstock.fabric.state cimport ACK, ADDRESSED, CONTROL, DATA, DATA_LANE, KEY_BITS, TIMER, NEVER, NO_PACKET
@@ -21,7 +21,7 @@ cdef struct Carried:        # behind a packet and what schemes keep in it; the f
     Key key
     int32_t length, source  # the port that sent it
 
-cdef struct Edge:           # where an application is attached to the fabric
+cdef struct Endpoint:           # an application and the host that stands for it
     Node* node              # the host that stands for it
     int32_t port            # its number at the switch; -1: nobody is attached
     int32_t queues          # that the scheme can pause, so many
@@ -63,14 +63,14 @@ cdef packed struct Wire:    # how a packet or control frame travels between swit
     int16_t src, dst, size, payload, queue
     int8_t kind, lane, flags, ecn, priority, spare2
 
-cdef struct Fabric:
-    Worker* w
+cdef struct Emulation:
+    Worker* worker
     World* world
     Engine* engine
-    Edge* edges
-    int32_t edge_count
+    Endpoint* endpoints
+    int32_t endpoint_count
     int32_t by_destination  # the scheme pauses an application by destination, not by transmit queue
-    int32_t* edge_of        # by number of the port, plus one
+    int32_t* endpoint_of        # by number of the port, plus one
     int32_t* names          # by flow: its number, which is never used again
     int32_t next_name
     int32_t trunk_count
@@ -88,18 +88,18 @@ cdef struct Fabric:
     int64_t origin          # ns: when time was 0
     int64_t now             # ns
     int64_t renew_at        # ps: when a new world is wanted, because time gets too large for the keys of events
-    int64_t next_age
     Sender sender           # what a scheme sees of the sender: nothing
 
-cdef inline Edge* edge_at(Fabric* f, int64_t i) noexcept nogil: return &f.edges[i]
-cdef inline Edge* edge_of_port(Fabric* f, int64_t number) noexcept nogil: return &f.edges[f.edge_of[number] - 1]
-cdef inline Carried* carried_by(Fabric* f, Packet* pkt) noexcept nogil: return <Carried*>(<char*>pkt + f.at)
-cdef inline char* bytes_of(Fabric* f, Packet* pkt) noexcept nogil: return <char*>pkt + f.at + sizeof(Carried)
+cdef inline Emulation* emulation_of(Worker* worker) noexcept nogil: return <Emulation*>worker.scheme
+cdef inline Endpoint* endpoint_at(Emulation* emulation, int64_t i) noexcept nogil: return &emulation.endpoints[i]
+cdef inline Endpoint* endpoint_of_port(Emulation* emulation, int64_t number) noexcept nogil: return &emulation.endpoints[emulation.endpoint_of[number] - 1]
+cdef inline Carried* carried_by(Emulation* emulation, Packet* pkt) noexcept nogil: return <Carried*>(<char*>pkt + emulation.at)
+cdef inline char* bytes_of(Emulation* emulation, Packet* pkt) noexcept nogil: return <char*>pkt + emulation.at + sizeof(Carried)
 cdef inline Key* carried_key(Carried* carried) noexcept nogil: return &carried.key
 cdef inline void carry_key(Carried* to, Key* key) noexcept nogil: memcpy(&to.key, key, sizeof(Key))
-cdef inline Trunk* trunk_at(Fabric* f, int64_t i) noexcept nogil: return &f.trunks[i]
-cdef inline Far* far_at(Fabric* f, int64_t i) noexcept nogil: return &f.fars[i]
-cdef inline char* state_of(Fabric* f, Packet* pkt) noexcept nogil: return <char*>pkt + sizeof(Packet)
+cdef inline Trunk* trunk_at(Emulation* emulation, int64_t i) noexcept nogil: return &emulation.trunks[i]
+cdef inline Far* far_at(Emulation* emulation, int64_t i) noexcept nogil: return &emulation.fars[i]
+cdef inline char* state_of(Emulation* emulation, Packet* pkt) noexcept nogil: return <char*>pkt + sizeof(Packet)
 cdef inline Wire* wire_at(char* scratch, int64_t start) noexcept nogil: return <Wire*>(scratch + start)
 cdef inline int64_t wire_bytes() noexcept nogil: return sizeof(Wire)
 cdef inline void clear_wire(char* scratch, int64_t start) noexcept nogil: memset(scratch, 0, start + sizeof(Wire))
@@ -110,5 +110,5 @@ cdef inline bint has_type(Wire* wire) noexcept nogil: return wire.ethernet[12] =
 cdef inline void set_short(char* p, int64_t i, int64_t value) noexcept nogil:
     p[i] = <char>(value >> 8)
     p[i + 1] = <char>value
-cdef inline Sender* sender_of(Fabric* f) noexcept nogil: return &f.sender
+cdef inline Sender* sender_of(Emulation* emulation) noexcept nogil: return &emulation.sender
 cdef inline Queue* no_queue() noexcept nogil: return NULL

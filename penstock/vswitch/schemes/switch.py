@@ -1,11 +1,11 @@
-"""A switch in this process that runs a scheme of the simulator on real frames; for the rest it is a Switch.
+"""A switch in this process that runs a scheme of the simulator on real frames; otherwise it behaves like a Switch.
 
     switch = SchemeSwitch([{"name": "a", "rate": "10Gbps"}, {"name": "b", "rate": "1Gbps"}], scheme="bfc")
     switch.attach("a", region, ["10.0.0.1"])
     switch.start()
 
-Ports have rates and delays, as links of the simulator have; what a port may be, is said at the beginning.  Under a clock of
-ours, `to(ps)` instead of `start()`, everything happens exactly as it would in the simulator.
+Ports have rates and delays, as links of the simulator have, and are declared when the switch is made.  Under a virtual clock,
+`to(ps)` instead of `start()`, events happen exactly as in the simulator.
 """
 
 import hashlib
@@ -18,19 +18,18 @@ if not cython.compiled:
     from penstock.fabric.state import NO_PACKET, node_at, queue_at
     from penstock.fabric.state import port_at as line_at
     from penstock.vswitch.dataplane.schedule import activate
-    from penstock.vswitch.dataplane.state import MOST_ADDRESSES, MOST_PORTS, PAUSED, UP, free, input_at, numbers, port_at, stopped
-    from penstock.vswitch.dataplane.switch import Switch
+    from penstock.vswitch.dataplane.state import MOST_ADDRESSES, MOST_PORTS, PAUSED, UP, free, numbers, port_at, stopped, txq_at
+    from penstock.vswitch.dataplane.switch import Switch, run_released
     from penstock.vswitch.memory.layout import now_ns
-    from penstock.vswitch.schemes.clock import is_empty
-    from penstock.vswitch.schemes.edge import relieve
-    from penstock.vswitch.schemes.state import FAR, edge_at, edge_of_port, far_at, trunk_at
+    from penstock.vswitch.schemes.clock import is_empty, prepare_emulation
+    from penstock.vswitch.schemes.endpoint import retry_delivery
+    from penstock.vswitch.schemes.state import FAR, endpoint_at, endpoint_of_port, far_at, trunk_at
     from penstock.vswitch.schemes.switch import (
         bytes_of_packet,
         carried_bytes,
         flags,
-        loop_released,
-        new_edges,
-        new_fabric,
+        new_emulation,
+        new_endpoints,
         new_fars,
         new_hands,
         new_trunks,
@@ -40,18 +39,16 @@ if not cython.compiled:
         set_kernel_port,
         set_world,
         turn_to,
-        turns_of_fabric,
+        turns_of_emulation,
     )
+
 
 from penstock.errors import SpecError, nearest
 from penstock.sim import results
 from penstock.sim.core.build import struct_sizes
 from penstock.units import parse_size
-from penstock.vswitch.dataplane.switch import DEFAULTS, address_words
 from penstock.vswitch.support.scheme_network import Network, first_number, network, usable
-
-if not cython.compiled:
-    raise ImportError("penstock.vswitch.schemes.switch works compiled only: run python setup.py build_ext --inplace")
+from penstock.vswitch.support.settings import DEFAULTS, address_words
 
 OWN = {"scheme": None, "buffer": "12MB", "frame": 2048, "packets": 32768, "seed": 1, "trace": False, "node": None, "secret": ""}
 MODE = "lossy"  # of the worker, which does not use it
@@ -62,7 +59,7 @@ SECOND_PS = 10**12
 
 
 def split(settings):
-    """What is ours of the settings, and the rest; checked, but for the scheme."""
+    """The settings of the scheme switch, checked but for the scheme, and those of Switch."""
     ours = {key: settings.get(key, default) for key, default in OWN.items()}
     rest = {key: value for key, value in settings.items() if key not in OWN}
     for key in rest:
@@ -96,76 +93,77 @@ class SchemeSwitch(Switch):
         if self.topo.hosts > MOST_PORTS:
             raise SpecError(f"{self.topo.hosts} ports: a switch has at most {MOST_PORTS}")
         self.place = {str(place["name"]): i for i, place in enumerate(places)}
-        f = self.f = new_fabric()
-        f.w = self.w
-        f.edge_count = self.topo.hosts
-        f.edges = new_edges(f.edge_count)
-        f.edge_of = numbers(MOST_PORTS)
-        f.names = numbers(self.w.flow_room)
-        f.longest = ours["frame"]
-        f.most_packets = ours["packets"]
-        f.renew_at = RENEW_PS
-        f.origin = now_ns()
-        f.mine = flags(self.topo.nodes)
-        f.trunks = new_trunks(self.topo.nodes)
-        f.fars = new_fars(MOST_ADDRESSES)
+        emulation = self.emulation = new_emulation()
+        emulation.worker = self.worker
+        prepare_emulation(emulation)
+        emulation.endpoint_count = self.topo.hosts
+        emulation.endpoints = new_endpoints(emulation.endpoint_count)
+        emulation.endpoint_of = numbers(MOST_PORTS)
+        emulation.names = numbers(self.worker.flow_room)
+        emulation.longest = ours["frame"]
+        emulation.most_packets = ours["packets"]
+        emulation.renew_at = RENEW_PS
+        emulation.origin = now_ns()
+        emulation.mine = flags(self.topo.nodes)
+        emulation.trunks = new_trunks(self.topo.nodes)
+        emulation.fars = new_fars(MOST_ADDRESSES)
         self.peers = {}
         self.take_node(ours["node"], places)
         self.before = {}
-        for i in range(f.edge_count):
-            edge_at(f, i).port = -1
+        for i in range(emulation.endpoint_count):
+            endpoint_at(emulation, i).port = -1
         self.begin_world()
 
     def __dealloc__(self):
-        if self.f:
-            for i in range(self.f.edge_count):
-                edge = edge_at(self.f, i)
-                free(edge.hand)
-                free(edge.parked)
-                free(edge.last_parked)
-                free(edge.stopped)
-                free(edge.stops)
-            free(self.f.edges)
-            free(self.f.edge_of)
-            free(self.f.names)
-            free(self.f.mine)
-            for i in range(self.f.trunk_count):
-                free(trunk_at(self.f, i).scratch)
-            free(self.f.trunks)
-            free(self.f.fars)
-            free(self.f)
+        if self.emulation:
+            for i in range(self.emulation.endpoint_count):
+                endpoint = endpoint_at(self.emulation, i)
+                free(endpoint.hand)
+                free(endpoint.parked)
+                free(endpoint.last_parked)
+                free(endpoint.stopped)
+                free(endpoint.stops)
+            free(self.emulation.endpoints)
+            free(self.emulation.endpoint_of)
+            free(self.emulation.names)
+            free(self.emulation.mine)
+            for i in range(self.emulation.trunk_count):
+                free(trunk_at(self.emulation, i).scratch)
+            free(self.emulation.trunks)
+            free(self.emulation.fars)
+            free(self.emulation)
 
     def begin_world(self):
-        """A new world: nothing is under way in it."""
-        f = self.f
+        """Build a new, empty world."""
+        emulation = self.emulation
         self.network = Network(self.topo, self.scheme, self.ours["frame"], carried_bytes(), self.ours["seed"], self.ours["trace"])
         self.sim = self.network.sim
-        set_world(f, self.sim)
-        f.at = self.network.carried_at
-        f.packet_state = f.at - struct_sizes()["packet"]
-        f.frame_state = self.network.composition.sizes["frame"] - struct_sizes()["frame"]
-        for i in range(f.trunk_count):
-            trunk = trunk_at(f, i)
-            trunk.node = node_at(f.world, self.topo.hosts + self.node)
+        set_world(emulation, self.sim)
+        emulation.at = self.network.carried_at
+        emulation.packet_state = emulation.at - struct_sizes()["packet"]
+        emulation.frame_state = self.network.composition.sizes["frame"] - struct_sizes()["frame"]
+        for i in range(emulation.trunk_count):
+            trunk = trunk_at(emulation, i)
+            trunk.node = node_at(emulation.world, self.topo.hosts + self.node)
             trunk.out = NO_PACKET
-        f.by_destination = self.network.composition.nic_by_destination
-        f.time = 0
+        emulation.by_destination = self.network.composition.nic_by_destination
+        emulation.time = 0
         nic_queues, queues = self.network.composition.nic_queues, self.network.composition.queues
-        for i in range(f.edge_count):
-            edge = edge_at(f, i)
-            edge.node = node_at(f.world, i)
-            edge.queues = nic_queues
-            edge.stop_count = 0
-            edge.stop_room = queues
-            edge.late = NO_PACKET
-            free(edge.parked)
-            free(edge.last_parked)
-            free(edge.stopped)
-            free(edge.stops)
-            edge.parked = numbers(nic_queues)
-            edge.last_parked = numbers(nic_queues)
-            edge.stopped = numbers(queues)
-            edge.stops = numbers(queues)
+        for i in range(emulation.endpoint_count):
+            endpoint = endpoint_at(emulation, i)
+            endpoint.node = node_at(emulation.world, i)
+            endpoint.queues = nic_queues
+            endpoint.stop_count = 0
+            endpoint.stop_room = queues
+            endpoint.late = NO_PACKET
+            free(endpoint.parked)
+            free(endpoint.last_parked)
+            free(endpoint.stopped)
+            free(endpoint.stops)
+            endpoint.parked = numbers(nic_queues)
+            endpoint.last_parked = numbers(nic_queues)
+            endpoint.stopped = numbers(queues)
+            endpoint.stops = numbers(queues)
 
     # ---- Ports ----
 
@@ -173,50 +171,50 @@ class SchemeSwitch(Switch):
         """Take a region in as one of the ports that were named at the beginning; returns its number."""
         if name not in self.place:
             raise SpecError(f"port {name!r}: the switch has none of that name{nearest(str(name), self.place)}")
-        if not self.f.mine[self.place[name]]:
+        if not self.emulation.mine[self.place[name]]:
             raise SpecError(f"port {name!r}: it is at another node; this switch is node {self.node}")
         number = Switch.attach(self, name, region, addresses, fds, guarded)
-        edge = edge_at(self.f, self.place[name])
-        edge.hand = new_hands(region.shape["queues"])
-        edge.hand_count = region.shape["queues"]
-        edge.port = number
-        self.f.edge_of[number] = self.place[name] + 1
+        endpoint = endpoint_at(self.emulation, self.place[name])
+        endpoint.hand = new_hands(region.shape["queues"])
+        endpoint.hand_count = region.shape["queues"]
+        endpoint.port = number
+        self.emulation.endpoint_of[number] = self.place[name] + 1
         return number
 
     def detach(self, number):
-        """Forget a port; frames for it that are under way are lost, and counted."""
-        f = self.f
+        """Detach a port; frames for it that are in flight are lost and counted."""
+        emulation = self.emulation
         if number not in self.regions:
             return None
-        edge = edge_of_port(f, number)
-        for i in range(edge.hand_count):
-            if edge.hand[i]:
-                free_packet(f.engine, edge.hand[i])
-        free(edge.hand)
-        edge.hand = no_hands()
-        edge.hand_count = 0
-        for i in range(edge.queues):
-            edge.parked[i] = 0
-        edge.port = -1
+        endpoint = endpoint_of_port(emulation, number)
+        for i in range(endpoint.hand_count):
+            if endpoint.hand[i]:
+                free_packet(emulation.engine, endpoint.hand[i])
+        free(endpoint.hand)
+        endpoint.hand = no_hands()
+        endpoint.hand_count = 0
+        for i in range(endpoint.queues):
+            endpoint.parked[i] = 0
+        endpoint.port = -1
         region = Switch.detach(self, number)
-        relieve(f, edge)  # nobody is slow any more
-        f.edge_of[number] = 0
+        retry_delivery(emulation, endpoint)  # its pauses end
+        emulation.endpoint_of[number] = 0
         return region
 
     # ---- Other switches ----
 
     def take_node(self, node, places):
         """Run one node of the world, for which others are somewhere else; or all of them."""
-        f, nodes = self.f, self.topo.switches
+        emulation, nodes = self.emulation, self.topo.switches
         if node is not None and (isinstance(node, bool) or not isinstance(node, int) or not 0 <= node < nodes):
             raise SpecError(f"switch.node = {node!r}: must be one of the nodes, 0 to {nodes - 1}, or left out: all of them")
         if node is not None and self.topo.hosts >= MOST_PORTS:
             raise SpecError(f"{self.topo.hosts} ports: a switch with others has at most {MOST_PORTS - 1}")
         self.node = -1 if node is None else node
         for i, place in enumerate(places):
-            f.mine[i] = node is None or place.get("node", 0) == node
+            emulation.mine[i] = node is None or place.get("node", 0) == node
         for i in range(nodes):
-            f.mine[self.topo.hosts + i] = node is None or i == node
+            emulation.mine[self.topo.hosts + i] = node is None or i == node
         said = repr(
             (
                 self.scheme.key(),
@@ -228,50 +226,50 @@ class SchemeSwitch(Switch):
                 self.ours["seed"],
             )
         )
-        f.digest = int.from_bytes(hashlib.blake2b(said.encode(), digest_size=8).digest(), "little")
-        f.secret = int.from_bytes(hashlib.blake2b(str(self.ours["secret"]).encode(), digest_size=8).digest(), "little")
-        far = port_at(self.w, FAR)
+        emulation.digest = int.from_bytes(hashlib.blake2b(said.encode(), digest_size=8).digest(), "little")
+        emulation.secret = int.from_bytes(hashlib.blake2b(str(self.ours["secret"]).encode(), digest_size=8).digest(), "little")
+        far = port_at(self.worker, FAR)
         if node is not None:
             far.state, far.number = UP, FAR
 
     def know(self, name, addresses):
         """The addresses of a port that is at another node."""
-        f = self.f
-        if name not in self.place or f.mine[self.place[name]]:
+        emulation = self.emulation
+        if name not in self.place or emulation.mine[self.place[name]]:
             raise SpecError(f"port {name!r}: it is not one at another node")
         for high, low_half in [address_words(text) for text in addresses]:
-            if f.far_count == MOST_ADDRESSES:
+            if emulation.far_count == MOST_ADDRESSES:
                 raise SpecError(f"{name}: a switch knows {MOST_ADDRESSES} addresses of others; take fewer")
-            far = far_at(f, f.far_count)
+            far = far_at(emulation, emulation.far_count)
             far.high, far.low, far.host = high, low_half, self.place[name]
-            f.far_count += 1
+            emulation.far_count += 1
 
     def join(self, node, port):
         """Frames for a neighbouring node go by this port of the kernel (a KernelPort, see ports.py), and come from it."""
-        f, hosts = self.f, self.topo.hosts
-        ours = node_at(f.world, hosts + self.node) if self.node >= 0 else no_node()
+        emulation, hosts = self.emulation, self.topo.hosts
+        ours = node_at(emulation.world, hosts + self.node) if self.node >= 0 else no_node()
         slots = [k for k in range(ours.port_count) if line_at(ours, k).peer_node == hosts + node] if ours else []
         if not slots or node in self.peers:
             raise SpecError(f"node {node}: this switch has no link to it that is still to be joined")
-        trunk = trunk_at(f, f.trunk_count)
+        trunk = trunk_at(emulation, emulation.trunk_count)
         trunk.node, trunk.slot = ours, slots[0]
         set_kernel_port(trunk, port)
-        trunk.room = 256 + carried_bytes() + f.packet_state + f.frame_state + f.longest
+        trunk.room = 256 + carried_bytes() + emulation.packet_state + emulation.frame_state + emulation.longest
         trunk.scratch = flags(trunk.room)
         trunk.sequence = first_number()
         trunk.heard = 0
         if trunk.port.fd >= 0:
             self.epolls[0].register(trunk.port.fd, select.EPOLLIN | select.EPOLLET)
         self.peers[node] = port
-        f.trunk_count += 1
+        emulation.trunk_count += 1
 
     def close(self):
         """Give the file descriptors back."""
-        for i in range(self.f.trunk_count):
-            if self.epolls and trunk_at(self.f, i).port.fd >= 0:
-                self.epolls[0].unregister(trunk_at(self.f, i).port.fd)
-            free(trunk_at(self.f, i).scratch)
-        self.f.trunk_count = 0
+        for i in range(self.emulation.trunk_count):
+            if self.epolls and trunk_at(self.emulation, i).port.fd >= 0:
+                self.epolls[0].unregister(trunk_at(self.emulation, i).port.fd)
+            free(trunk_at(self.emulation, i).scratch)
+        self.emulation.trunk_count = 0
         for port in self.peers.values():
             port.close()
         self.peers = {}
@@ -281,7 +279,7 @@ class SchemeSwitch(Switch):
         """Counters of the links to other switches, by node."""
         found = []
         for i, node in enumerate(self.peers):
-            trunk = trunk_at(self.f, i)
+            trunk = trunk_at(self.emulation, i)
             found.append(
                 {
                     "node": node,
@@ -305,10 +303,10 @@ class SchemeSwitch(Switch):
         return {key: value + before.get(key, 0) if isinstance(value, int) else value for key, value in row.items()}
 
     def line_now(self, i):
-        f = self.f
-        edge = edge_at(f, i)
-        line = line_at(edge.node, 0)
-        node = node_at(f.world, line.peer_node)
+        emulation = self.emulation
+        endpoint = endpoint_at(emulation, i)
+        line = line_at(endpoint.node, 0)
+        node = node_at(emulation.world, line.peer_node)
         ours = line_at(node, line.peer_slot)
         row = {f"dropped_{name}": ours.drops[k] for k, name in enumerate(DROP_NAMES)}
         row |= {
@@ -316,9 +314,9 @@ class SchemeSwitch(Switch):
             "paused_ns": line.paused_ps // 1000,
             "frames_of_scheme": ours.frame_bytes // 64,
             "pauses_sent": ours.pauses_sent,
-            "held_late": edge.held_frames,
-            "stops": edge.stop_total,
-            "lost": edge.lost,
+            "held_late": endpoint.held_frames,
+            "stops": endpoint.stop_total,
+            "lost": endpoint.lost,
             "longest_bytes": ours.max_bytes,
             "ecn_marks": ours.ecn_marks,
         }
@@ -340,25 +338,27 @@ class SchemeSwitch(Switch):
 
     def pauses(self, now=None):
         """What the scheme pauses of the applications' queues now, and what slow receivers stop in the switch, `by` whom."""
-        f, found = self.f, []
+        emulation, found = self.emulation, []
         for name, i in self.place.items():
-            edge = edge_at(f, i)
-            line = line_at(edge.node, 0)
+            endpoint = endpoint_at(emulation, i)
+            line = line_at(endpoint.node, 0)
             by_scheme = [None] if line.paused else []
-            by_scheme += [k for k in range(edge.queues) if queue_at(line, k).paused]
-            by_receiver = ([None] if edge.late else []) + [edge.stops[k] for k in range(edge.stop_count)]
+            by_scheme += [k for k in range(endpoint.queues) if queue_at(line, k).paused]
+            by_receiver = ([None] if endpoint.late else []) + [endpoint.stops[k] for k in range(endpoint.stop_count)]
             for by, queues in (("scheme", by_scheme), ("receiver", by_receiver)):
                 found += [{"port": name, "queue": k, "to_device": False, "left_ns": None, "by": by} for k in queues]
         return found
 
     def counters(self):
-        f = self.f
+        emulation = self.emulation
         row = Switch.counters(self)
-        row["stored_bytes"] = sum([node_at(f.world, i).buffer_used for i in range(f.edge_count, f.world.node_count)])
+        row["stored_bytes"] = sum(
+            [node_at(emulation.world, i).buffer_used for i in range(emulation.endpoint_count, emulation.world.node_count)]
+        )
         row["lost_bytes"] = self.lost_bytes  # at the end of a world that did not run empty
         row["links"] = self.links()
-        row["packets"] = f.engine.packets
-        row["error_of_scheme"] = f.engine.error
+        row["packets"] = emulation.engine.packets
+        row["error_of_scheme"] = emulation.engine.error
         return row
 
     def described(self):
@@ -383,13 +383,13 @@ class SchemeSwitch(Switch):
 
     def waiting(self):
         """Whether a frame is in a transmit queue that the switch knows of, or under way."""
-        f = self.f
-        if not is_empty(f) or Switch.waiting(self):
+        emulation = self.emulation
+        if not is_empty(emulation) or Switch.waiting(self):
             return True
-        for i in range(f.edge_count):
-            edge = edge_at(f, i)
-            for k in range(edge.hand_count):
-                if edge.hand[k]:
+        for i in range(emulation.endpoint_count):
+            endpoint = endpoint_at(emulation, i)
+            for k in range(endpoint.hand_count):
+                if endpoint.hand[k]:
                     return True
         return False
 
@@ -401,64 +401,66 @@ class SchemeSwitch(Switch):
 
     def run(self, k, seconds):
         until = now_ns() + int(1e9 * seconds)
-        while now_ns() < until and not stopped(self.w):
-            loop_released(self.f, until)
-            if self.f.time >= self.f.renew_at:
+        while now_ns() < until and not stopped(self.worker):
+            run_released(self.worker, until)
+            if self.emulation.time >= self.emulation.renew_at:
                 self.renew()
 
     def turns(self, count):
         """So many turns of the loop, by the machine's clock; returns how many cycles they took."""
-        return turns_of_fabric(self.f, count)
+        return turns_of_emulation(self.emulation, count)
 
     def to(self, ps):
         """By a clock of ours: hear the applications, then let everything happen before `ps`."""
-        if ps < self.f.time:
-            raise SpecError(f"{ps} ps: it is {self.f.time} ps already; time goes forward")
-        turn_to(self.f, self.f.time)
-        turn_to(self.f, ps)
+        if ps < self.emulation.time:
+            raise SpecError(f"{ps} ps: it is {self.emulation.time} ps already; time goes forward")
+        turn_to(self.emulation, self.emulation.time)
+        turn_to(self.emulation, ps)
 
     @property
     def time(self):
         """ps; by the machine's clock, what should have happened before has happened."""
-        return self.f.time
+        return self.emulation.time
 
     def renew(self):
         """Begin a new world, because time gets too large: let the fabric run empty first, for as long as that takes 10 ms."""
-        f = self.f
-        f.closed = 1
+        emulation = self.emulation
+        emulation.closed = 1
         until = now_ns() + 10**7
-        while now_ns() < until and not is_empty(f):
-            turns_of_fabric(f, 1)
-        f.closed = 0
-        if not is_empty(f) and f.time < LAST_PS:
-            f.renew_at = f.time + SECOND_PS
+        while now_ns() < until and not is_empty(emulation):
+            turns_of_emulation(emulation, 1)
+        emulation.closed = 0
+        if not is_empty(emulation) and emulation.time < LAST_PS:
+            emulation.renew_at = emulation.time + SECOND_PS
             return False
         self.take_over()
         return True
 
     def take_over(self):
         """What applications have in hand goes over to the new world; what the old one counted is kept."""
-        f = self.f
-        self.before = {i: self.line_row(i) for i in range(f.edge_count)}
-        self.lost_bytes += sum([node_at(f.world, i).buffer_used for i in range(f.edge_count, f.world.node_count)])
-        old, engine = self.sim, f.engine
-        f.origin += f.time // 1000
+        emulation = self.emulation
+        self.before = {i: self.line_row(i) for i in range(emulation.endpoint_count)}
+        self.lost_bytes += sum(
+            [node_at(emulation.world, i).buffer_used for i in range(emulation.endpoint_count, emulation.world.node_count)]
+        )
+        old, engine = self.sim, emulation.engine
+        emulation.origin += emulation.time // 1000
         hands = {}
-        for i in range(f.edge_count):
-            edge = edge_at(f, i)
-            edge.held_frames, edge.stop_total, edge.lost = 0, 0, 0
-            for k in range(edge.hand_count):
-                if edge.hand[k]:
-                    hands[i, k] = bytes_of_packet(edge.hand[k], engine.packet_size)
+        for i in range(emulation.endpoint_count):
+            endpoint = endpoint_at(emulation, i)
+            endpoint.held_frames, endpoint.stop_total, endpoint.lost = 0, 0, 0
+            for k in range(endpoint.hand_count):
+                if endpoint.hand[k]:
+                    hands[i, k] = bytes_of_packet(endpoint.hand[k], engine.packet_size)
         self.begin_world()
-        f.renew_at = RENEW_PS
+        emulation.renew_at = RENEW_PS
         for (i, k), data in hands.items():
-            edge = edge_at(f, i)
-            edge.hand[k] = packet_of(f, data)
-        for i in range(f.edge_count):
-            edge = edge_at(f, i)
-            for k in range(edge.hand_count):
-                port = port_at(self.w, edge.port)
-                if input_at(port, k).state == PAUSED:
+            endpoint = endpoint_at(emulation, i)
+            endpoint.hand[k] = packet_of(emulation, data)
+        for i in range(emulation.endpoint_count):
+            endpoint = endpoint_at(emulation, i)
+            for k in range(endpoint.hand_count):
+                port = port_at(self.worker, endpoint.port)
+                if txq_at(port, k).state == PAUSED:
                     activate(port, k)
         del old

@@ -1,8 +1,8 @@
-"""Links between switches that run the same scheme, each in a process of its own: packets and control frames as real frames.
+"""Links between switches that run the same scheme in different processes: packets and control frames as real Ethernet frames.
 
-Both build the same world, and each runs one node of it.  What that node sends to another one goes out by a port of the kernel,
-with what the scheme keeps in the packet, as a frame of Ethernet type 0x88B5; what comes in is checked, and counted when it is
-not what the other end of this link can have sent.
+Both switches build the same world (topology and scheme), and each runs one node of it.  What that node sends to another one
+leaves by a port of the kernel as a frame of Ethernet type 0x88B5, with the state that the scheme keeps in the packet.  Frames
+that come in are checked; those that the other end cannot have sent are counted and dropped.
 """
 
 import cython
@@ -16,7 +16,7 @@ if not cython.compiled:
     from penstock.vswitch.dataplane.state import LEVELS, byte_at
     from penstock.vswitch.memory.layout import bytes_at, memcpy, mixed, word_from
     from penstock.vswitch.ports.base import port_flush, port_receive, port_send
-    from penstock.vswitch.schemes.edge import note_next
+    from penstock.vswitch.schemes.endpoint import note_next
     from penstock.vswitch.schemes.state import (
         FAR,
         FULL_BIT,
@@ -33,15 +33,12 @@ if not cython.compiled:
     )
     from penstock.vswitch.schemes.trunk import FEW
 
-if not cython.compiled:
-    raise ImportError("penstock.vswitch.schemes.trunk works compiled only: run python setup.py build_ext --inplace")
 
-
-def collect_out(f):
-    """Take what our node has sent to others in this window out of its outboxes."""
-    for i in range(f.trunk_count):
-        trunk = trunk_at(f, i)
-        outbox = outbox_at(f.engine, f.engine.parity, trunk.node.first_port + trunk.slot)
+def collect_out(emulation):
+    """Take the packets that our node has sent to other nodes in this window out of its outboxes."""
+    for i in range(emulation.trunk_count):
+        trunk = trunk_at(emulation, i)
+        outbox = outbox_at(emulation.engine, emulation.engine.parity, trunk.node.first_port + trunk.slot)
         if outbox.head:
             if trunk.out:
                 trunk.last_out.next = outbox.head
@@ -51,51 +48,45 @@ def collect_out(f):
             outbox.head = NO_PACKET
 
 
-def push_out(f):
-    """Send what has left our line by now; whether there was anything.  If the port has no room for long, our line waits."""
+def push_out(emulation):
+    """Send the packets that have left our line by now; how many.  While the port has no room, the line is paused."""
     done = 0
-    for i in range(f.trunk_count):
-        trunk = trunk_at(f, i)
+    for i in range(emulation.trunk_count):
+        trunk = trunk_at(emulation, i)
         line = line_at(trunk.node, trunk.slot)
-        while trunk.out and trunk.out.time - line.delay <= f.time:
+        while trunk.out and trunk.out.time - line.delay <= emulation.time:
             pkt = trunk.out
-            length = encode(f, trunk, pkt)
+            length = encode(emulation, trunk, pkt)
             if not port_send(trunk.port, trunk.scratch, length):
                 trunk.sequence -= 1
                 if not line.paused & FULL_BIT:
-                    trunk.node.now = max(trunk.node.now, f.time)
+                    trunk.node.now = max(trunk.node.now, emulation.time)
                     pause_port(trunk.node, line, FULL_BIT)
                 break
             trunk.out = pkt.next
             trunk.sent_frames += 1
-            give(f, pkt)
+            free_any(emulation, pkt)
             done += 1
         if line.paused & FULL_BIT:
-            if not trunk.out or trunk.out.time - line.delay > f.time:
-                trunk.node.now = max(trunk.node.now, f.time)
+            if not trunk.out or trunk.out.time - line.delay > emulation.time:
+                trunk.node.now = max(trunk.node.now, emulation.time)
                 resume_port(trunk.node, line, FULL_BIT)
-                note_next(f, trunk.node)
+                note_next(emulation, trunk.node)
         if done:
             port_flush(trunk.port)
     return done
 
 
-def give(f, pkt):
+def free_any(emulation, pkt):
+    """Free a packet or a control frame."""
     if pkt.kind >= CONTROL:
-        free_frame(f.engine, pkt)
+        free_frame(emulation.engine, pkt)
     else:
-        free_packet(f.engine, pkt)
+        free_packet(emulation.engine, pkt)
 
 
-def encode(f, trunk, pkt):
-    """Write a packet or control frame to the trunk's scratch; its length."""
-    start = trunk.port.header
-    wire = wire_at(trunk.scratch, start)
-    trunk.sequence += 1
-    clear_wire(trunk.scratch, start)
-    set_type(wire)
-    wire.sequence = trunk.sequence
-    wire.digest = f.digest
+def pack(wire, pkt):
+    """The fields of a packet or control frame that travel between switches; `unpack` is its inverse."""
     wire.number = pkt.number
     wire.slot = pkt.slot
     wire.seq = pkt.seq
@@ -110,92 +101,9 @@ def encode(f, trunk, pkt):
     wire.flags = pkt.flags
     wire.ecn = pkt.ecn
     wire.priority = pkt.priority
-    body = state_of(f, pkt)
-    at = start + wire_bytes()
-    state = f.frame_state if pkt.kind >= CONTROL else f.packet_state
-    memcpy(bytes_at(trunk.scratch, at), body, state)
-    at += state
-    if pkt.kind < CONTROL:
-        memcpy(bytes_at(trunk.scratch, at), bytes_of(f, pkt), carried_by(f, pkt).length)
-        at += carried_by(f, pkt).length
-    wire.seal = 0
-    wire.seal = sealed(bytes_at(trunk.scratch, start), at - start, f.secret)
-    return at
 
 
-def sealed(frame, length, secret):
-    """A sum over all bytes that only those can make who know the secret: against accidents and strangers who guess."""
-    hash = mixed(secret, length)
-    at = 0
-    while at + 8 <= length:
-        hash = mixed(hash, word_from(bytes_at(frame, at)))
-        at += 8
-    while at < length:
-        hash = mixed(hash, byte_at(frame, at))
-        at += 1
-    return mixed(hash, secret)
-
-
-def pull_in(f):
-    """Take in what has come from other switches; how many frames."""
-    done = 0
-    for i in range(f.trunk_count):
-        trunk = trunk_at(f, i)
-        for _ in range(f.w.burst):
-            length = port_receive(trunk.port, trunk.scratch, trunk.room)
-            if length <= 0:
-                break
-            done += 1
-            if not accept(f, trunk, length):
-                trunk.malformed += 1
-        if done:
-            note_next(f, trunk.node)
-    return done
-
-
-def accept(f, trunk, length):
-    """Make a packet of a frame from the other switch; False: it cannot have sent that."""
-    start = trunk.port.header
-    wire = wire_at(trunk.scratch, start)
-    length -= start
-    if length < wire_bytes() or not has_type(wire) or wire.digest != f.digest:
-        return False
-    seal = wire.seal
-    wire.seal = 0
-    if sealed(bytes_at(trunk.scratch, start), length, f.secret) != seal:
-        return False
-    if wire.sequence <= trunk.heard:
-        trunk.replayed += 1
-        return False
-    control = 1 if wire.kind >= CONTROL else 0
-    state = f.frame_state if control else f.packet_state
-    body = length - wire_bytes() - state
-    line = line_at(trunk.node, trunk.slot)
-    if wire.kind < 0 or wire.kind == ACK or wire.kind >= CONTROL + f.world.scheme_count or wire.size < 1 or body < 0:
-        return False
-    if control == 0:
-        if body != wire.size or body > f.longest or wire.lane != DATA_LANE or wire.flags != 0:
-            return False
-        if wire.src < 0 or wire.src >= f.world.host_count or wire.queue < 0 or wire.queue >= line.peer_queues:
-            return False
-        if wire.priority < 0 or wire.priority >= LEVELS or wire.slot < 0:
-            return False
-    elif body > 0 or wire.lane != 0 or (wire.flags != 0 and wire.flags != ADDRESSED):
-        return False
-    if control == 0 or wire.flags == ADDRESSED:
-        if wire.dst < 0 or wire.dst >= f.world.host_count:
-            return False
-    if control == 0 and not f.engine.free and f.engine.packets >= 2 * f.most_packets:
-        trunk.no_memory += 1
-        trunk.heard = wire.sequence
-        return True
-    missing = wire.sequence - trunk.heard - 1
-    if missing < FEW:
-        trunk.lost += missing
-    else:
-        trunk.restarts += 1  # numbers begin at the time of the start
-    trunk.heard = wire.sequence
-    pkt = alloc_frame(f.engine) if control else alloc_packet(f.engine)
+def unpack(wire, pkt):
     pkt.number = wire.number
     pkt.slot = wire.slot
     pkt.seq = wire.seq
@@ -210,17 +118,140 @@ def accept(f, trunk, length):
     pkt.flags = wire.flags
     pkt.ecn = wire.ecn
     pkt.priority = wire.priority
-    memcpy(state_of(f, pkt), bytes_at(trunk.scratch, start + wire_bytes()), state)
+
+
+def encode(emulation, trunk, pkt):
+    """Write a packet or control frame to the trunk's scratch buffer; bytes, with the port's own header."""
+    start = trunk.port.header
+    wire = wire_at(trunk.scratch, start)
+    trunk.sequence += 1
+    clear_wire(trunk.scratch, start)
+    set_type(wire)
+    wire.sequence = trunk.sequence
+    wire.digest = emulation.digest
+    pack(wire, pkt)
+    body = state_of(emulation, pkt)
+    at = start + wire_bytes()
+    state = emulation.frame_state if pkt.kind >= CONTROL else emulation.packet_state
+    memcpy(bytes_at(trunk.scratch, at), body, state)
+    at += state
+    if pkt.kind < CONTROL:
+        memcpy(bytes_at(trunk.scratch, at), bytes_of(emulation, pkt), carried_by(emulation, pkt).length)
+        at += carried_by(emulation, pkt).length
+    wire.seal = 0
+    wire.seal = sealed(bytes_at(trunk.scratch, start), at - start, emulation.secret)
+    return at
+
+
+def sealed(frame, length, secret):
+    """A keyed checksum over all bytes: against accidents, and strangers who do not know the secret."""
+    hash = mixed(secret, length)
+    at = 0
+    while at + 8 <= length:
+        hash = mixed(hash, word_from(bytes_at(frame, at)))
+        at += 8
+    while at < length:
+        hash = mixed(hash, byte_at(frame, at))
+        at += 1
+    return mixed(hash, secret)
+
+
+def pull_in(emulation):
+    """Accept the frames that have come from other switches; how many."""
+    done = 0
+    for i in range(emulation.trunk_count):
+        trunk = trunk_at(emulation, i)
+        for _ in range(emulation.worker.burst):
+            length = port_receive(trunk.port, trunk.scratch, trunk.room)
+            if length <= 0:
+                break
+            done += 1
+            if not accept(emulation, trunk, length):
+                trunk.malformed += 1
+        if done:
+            note_next(emulation, trunk.node)
+    return done
+
+
+def accept(emulation, trunk, length):
+    """Make a packet of a frame from the other switch; False: that switch cannot have sent it."""
+    start = trunk.port.header
+    wire = wire_at(trunk.scratch, start)
+    length -= start
+    if not is_authentic(emulation, trunk, wire, length):
+        return False
+    if wire.sequence <= trunk.heard:
+        trunk.replayed += 1
+        return False
+    control = 1 if wire.kind >= CONTROL else 0
+    state = emulation.frame_state if control else emulation.packet_state
+    body = length - wire_bytes() - state
+    line = line_at(trunk.node, trunk.slot)
+    if not is_possible(emulation, line, wire, body):
+        return False
+    if control == 0 and not emulation.engine.free and emulation.engine.packets >= 2 * emulation.most_packets:
+        trunk.no_memory += 1
+        trunk.heard = wire.sequence
+        return True
+    count_missing(trunk, wire.sequence)
+    pkt = alloc_frame(emulation.engine) if control else alloc_packet(emulation.engine)
+    unpack(wire, pkt)
+    memcpy(state_of(emulation, pkt), bytes_at(trunk.scratch, start + wire_bytes()), state)
     if control == 0:
-        carried = carried_by(f, pkt)
-        memcpy(bytes_of(f, pkt), bytes_at(trunk.scratch, start + wire_bytes() + state), body)
+        carried = carried_by(emulation, pkt)
+        memcpy(bytes_of(emulation, pkt), bytes_at(trunk.scratch, start + wire_bytes() + state), body)
         carried.length = body
         carried.source = FAR
-        if not parse(bytes_of(f, pkt), body, 0, carried_key(carried)):
-            free_packet(f.engine, pkt)
+        if not parse(bytes_of(emulation, pkt), body, 0, carried_key(carried)):
+            free_packet(emulation.engine, pkt)
             return False
     trunk.came_frames += 1
-    pkt.time = f.time
+    append(emulation, trunk, line, pkt)
+    return True
+
+
+def is_authentic(emulation, trunk, wire, length):
+    """Whether a frame has the type, the world and the seal of a frame of the other switch."""
+    if length < wire_bytes() or not has_type(wire) or wire.digest != emulation.digest:
+        return False
+    seal = wire.seal
+    wire.seal = 0
+    return sealed(bytes_at(trunk.scratch, trunk.port.header), length, emulation.secret) == seal
+
+
+def is_possible(emulation, line, wire, body):
+    """Whether every field is one that the node at the other end of the line can have set; `body`: bytes after the state."""
+    world = emulation.world
+    control = 1 if wire.kind >= CONTROL else 0
+    if wire.kind < 0 or wire.kind == ACK or wire.kind >= CONTROL + world.scheme_count or wire.size < 1 or body < 0:
+        return False
+    if not control:
+        if body != wire.size or body > emulation.longest or wire.lane != DATA_LANE or wire.flags != 0:
+            return False
+        if wire.src < 0 or wire.src >= world.host_count or wire.queue < 0 or wire.queue >= line.peer_queues:
+            return False
+        if wire.priority < 0 or wire.priority >= LEVELS or wire.slot < 0:
+            return False
+    elif body > 0 or wire.lane != 0 or (wire.flags != 0 and wire.flags != ADDRESSED):
+        return False
+    if control and wire.flags != ADDRESSED:
+        return True
+    return 0 <= wire.dst < world.host_count
+
+
+def count_missing(trunk, sequence):
+    """Count the frames that were lost before this one; a gap too large to be losses is a restart of the other switch."""
+    missing = sequence - trunk.heard - 1
+    if missing < FEW:
+        trunk.lost += missing
+    else:
+        trunk.restarts += 1  # sequence numbers begin at the time of the start
+    trunk.heard = sequence
+
+
+def append(emulation, trunk, line, pkt):
+    """The packet arrives at our node now, behind those that have arrived by this line."""
+    pkt.time = emulation.time
     pkt.next = NO_PACKET
     if line.in_head:
         line.in_tail.next = pkt
@@ -228,4 +259,3 @@ def accept(f, trunk, length):
         line.in_head = pkt
         set_event(trunk.node, trunk.slot, pkt.time << KEY_BITS | trunk.slot)
     line.in_tail = pkt
-    return True

@@ -3,6 +3,7 @@
 import struct
 from collections.abc import Iterator
 from pathlib import Path
+from time import monotonic_ns, time_ns
 
 from penstock.errors import SpecError
 
@@ -133,3 +134,8 @@ def as_records(frames: list[tuple[int, bytes]]) -> bytearray:
         out += struct.pack("=qq", latest, len(frame)) + frame
         out += bytes(-len(out) % 8)
     return out
+
+
+def clock_origin() -> int:
+    """Ns since 1970 when the machine's monotonic clock was 0."""
+    return time_ns() - monotonic_ns()

@@ -1,0 +1,190 @@
+"""The steps of forwarding a frame: take it, classify it by its flow, admit it to the flow's queue, copy it, account for it.
+
+setup.py inlines them into worker.serve_queue and forward.deliver.
+"""
+
+import cython
+
+if not cython.compiled:
+    from penstock.vswitch.dataplane.buffers import AT_ONCE, return_buffers, take_buffers
+    from penstock.vswitch.dataplane.flowtable import find_flow, new_flow
+    from penstock.vswitch.dataplane.mirror import mirror_frame
+    from penstock.vswitch.dataplane.parse import parse
+    from penstock.vswitch.dataplane.receiver import SAMPLE_NS, measure, open_flow, pace
+    from penstock.vswitch.dataplane.state import (
+        BACKDRAFT,
+        BAD_DESCRIPTOR,
+        FULL,
+        HEADER,
+        MALFORMED,
+        NO_BUFFER,
+        TOO_LONG,
+        announce,
+        flow_at,
+        flow_end,
+        flow_key,
+        key_of,
+        memset,
+        no_flow,
+        same_key,
+        txq_end,
+        view_of,
+    )
+    from penstock.vswitch.dataplane.steps import ADMITTED, copy_bytes
+    from penstock.vswitch.memory.layout import EMPTY, buffer_of, bytes_at, descriptor, length_of, memcpy
+    from penstock.vswitch.memory.rings import find_queue, is_open, pop, push
+    from penstock.vswitch.ports.base import complete_copy
+
+
+def next_word(view, txq, side, number):
+    """The next word of a queue that the other side fills, or zero."""
+    if not txq.known:
+        if not is_open(view, side, number):  # its last word has been answered already
+            return 0
+        if not find_queue(view, txq_end(txq), side, number):
+            return 0
+        txq.known = 1
+    return pop(view, txq_end(txq))
+
+
+def classify(worker, port, txq, word, now):
+    """Copy the header of a frame and find its flow, or begin one; NULL: it has none, for `worker.reason`."""
+    view = view_of(port)
+    buffer = buffer_of(word)
+    length = length_of(word)
+    if buffer < 0 or buffer >= view.buffers or length == 0 or length > view.buffer_bytes:
+        view.protocol_errors += 1
+        worker.reason = BAD_DESCRIPTOR
+        return no_flow()
+    frame = frame_in(view, port, word)
+    memcpy(worker.header, frame, 64)  # a region is longer than its buffers; parse() keeps to the length
+    if length > 64:
+        memcpy(worker.header + 64, frame + 64, HEADER - 64)
+    key = key_of(worker)
+    if not parse(worker.header, length - port.prefix, port.serial, key):
+        worker.reason = MALFORMED
+        return no_flow()
+    flow = last_flow(worker, txq, key)
+    if flow:
+        return flow
+    flow = find_flow(worker, key)
+    if flow:
+        return flow
+    number = new_flow(worker, port, key, now)
+    if number < 0:
+        worker.reason = -1 - number
+        return no_flow()
+    return flow_at(worker, number)
+
+
+def last_flow(worker, txq, key):
+    """The flow of the last frame of a transmit queue, if this frame is of the same one; else NULL."""
+    if txq.last == 0:
+        return no_flow()
+    flow = flow_at(worker, txq.last - 1)
+    return flow if flow.used and same_key(flow_key(flow), key) else no_flow()
+
+
+def frame_in(view, port, word):
+    """Where the Ethernet header of a transmitted frame is, whose descriptor has been checked."""
+    return bytes_at(view.buffer[0], buffer_of(word) * view.buffer_bytes) + port.prefix
+
+
+def admit(worker, port, txq, to, flow, size, now):
+    """Whether the receive queue of a flow has room for a frame of `size` bytes: ADMITTED, TOO_LONG, NO_BUFFER or FULL.
+
+    A queue is full above th_net; one that has been full is so until it is below th_over.
+    """
+    into = view_of(to)
+    if size > into.buffer_bytes:
+        return TOO_LONG
+    if not flow.open and not open_flow(worker, flow, into):
+        return NO_BUFFER
+    if flow.sent + size - flow.consumed > flow.goal or now - flow.sampled_at > SAMPLE_NS:
+        measure(worker, flow, into, now)
+    queued = flow.sent - flow.consumed + size
+    if queued > (flow.over if txq.blocked or port.waiting == flow.number + 1 else flow.net) and queued > size:
+        return FULL
+    return ADMITTED
+
+
+def copy_frame(worker, port, to, flow, word, size):
+    """Copy a frame into a receive buffer and append it to the queue of its flow: ADMITTED, or NO_BUFFER.
+
+    The first HEADER bytes come from the worker's own copy, which the flow was chosen by.
+    """
+    into = view_of(to)
+    place = receive_buffer(to)
+    if place < 0:
+        return NO_BUFFER
+    frame = frame_in(view_of(port), port, word)
+    length = length_of(word) - port.prefix
+    to_frame = bytes_at(into.buffer[1], place * into.buffer_bytes)
+    if port.prefix or to.prefix:
+        copy_with_prefix(worker, port, to, frame, to_frame, length)
+    else:
+        copy_bytes(to_frame, worker.header, min(length, HEADER))
+        if length > HEADER:
+            memcpy(to_frame + HEADER, frame + HEADER, length - HEADER)
+    if push(into, flow_end(flow), descriptor(place, size)):
+        return ADMITTED
+    to.taken[to.taken_count] = place
+    to.taken_count += 1
+    return NO_BUFFER
+
+
+def copy_with_prefix(worker, port, to, frame, to_frame, length):
+    """Copy a frame of `length` bytes between ports of which at least one has virtio_net_hdr before its frames.
+
+    The header is copied, or empty, or its open check sum is completed.
+    """
+    if to.prefix:
+        if port.prefix:
+            memcpy(to_frame, frame - port.prefix, port.prefix)
+        else:
+            memset(to_frame, 0, to.prefix)
+        to_frame += to.prefix
+    copy_bytes(to_frame, worker.header, min(length, HEADER))
+    if length > HEADER:
+        memcpy(to_frame + HEADER, frame + HEADER, length - HEADER)
+    if port.prefix > to.prefix:
+        complete_copy(frame - port.prefix, to_frame, length)
+
+
+def account(worker, port, txq, to, flow, word, size, now):
+    """Count a delivered frame of `size` bytes, return its transmit buffer, and pace its transmit queue."""
+    length = length_of(word)
+    if worker.mirrors:
+        mirror_frame(worker, port, txq, flow, frame_in(view_of(port), port, word), length - port.prefix)
+    give_back(port, buffer_of(word))
+    queued = flow.sent - flow.consumed + size
+    flow.sent += size
+    if queued > flow.longest:
+        flow.longest = queued
+    flow.used_at = now
+    flow.frames += 1
+    port.received_frames += 1
+    port.received_bytes += length
+    to.sent_frames += 1
+    to.sent_bytes += size
+    announce(to, flow.queue)
+    txq.blocked = 0
+    port.waiting = 0
+    if worker.mode == BACKDRAFT:
+        pace(worker, txq, flow, size, now)
+
+
+def receive_buffer(port):
+    """A free receive buffer, or EMPTY.  Several are taken at once; those left at the end of the turn are returned."""
+    if port.taken_count == 0 and not take_buffers(port):
+        return EMPTY
+    port.taken_count -= 1
+    return port.taken[port.taken_count]
+
+
+def give_back(port, buffer):
+    """Return a transmit buffer: with others, at the end of the turn at the latest."""
+    port.emptied[port.emptied_count] = buffer
+    port.emptied_count += 1
+    if port.emptied_count == AT_ONCE:
+        return_buffers(port)

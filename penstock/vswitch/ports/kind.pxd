@@ -1,0 +1,1 @@
+"""What a kind of port declares of itself; Python only."""

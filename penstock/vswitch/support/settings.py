@@ -1,0 +1,81 @@
+"""The settings of a switch, [switch] in its SPEC.toml, and addresses as the data plane compares them."""
+
+import ipaddress
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from penstock.errors import SpecError, nearest
+from penstock.units import parse_size, parse_time
+
+MODES = ["lossy", "pfc", "dpfq", "backdraft"]  # in the order of dataplane/state.pxd
+MOST_WORKERS = 4  # memory/layout.pxd
+DEFAULTS = {
+    "mode": "backdraft",
+    "workers": 1,
+    "doorbells": True,
+    "th_goal": "32KB",
+    "th_over": "128KB",
+    "th_net": "512KB",
+    "burst": 32,
+    "flows": 65536,
+    "spin": "20us",
+    "idle": "100ms",
+}
+WHILE_RUNNING = ("mode", "th_goal", "th_over", "th_net", "burst", "spin", "idle")
+MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}", re.I)
+
+
+def validate_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of a switch with defaults, parsed (bytes, ns) and in range."""
+    out: dict[str, Any] = {}
+    for key in settings:
+        if key not in DEFAULTS:
+            raise SpecError(f"switch.{key}: unknown key{nearest(key, DEFAULTS)}")
+    for key, default in DEFAULTS.items():
+        value = settings.get(key, default)
+        if key == "mode":
+            if value not in MODES:
+                raise SpecError(f"switch.mode = {value!r}: must be one of {', '.join(MODES)}{nearest(str(value), MODES)}")
+        elif key == "doorbells":
+            if not isinstance(value, bool):
+                raise SpecError(f"switch.doorbells = {value!r}: must be true or false")
+        elif key.startswith("th_"):
+            value = parse_size(value, f"switch.{key}", positive=True)
+        elif key in ("spin", "idle"):
+            value = parse_time(value, f"switch.{key}") // 1000
+        elif key == "workers":
+            if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MOST_WORKERS:
+                raise SpecError(f"switch.workers = {value!r}: must be a whole number from 1 to {MOST_WORKERS}")
+        elif isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= (1 << 20):
+            raise SpecError(f"switch.{key} = {value!r}: must be a whole number from 1 to {1 << 20}")
+        out[key] = value
+    if not out["th_goal"] < out["th_over"] < out["th_net"] < 1 << 31:
+        raise SpecError(
+            f"switch: th_goal = {out['th_goal']} B, th_over = {out['th_over']} B, th_net = {out['th_net']} B: must rise in "
+            "this order, to less than 2GB; the defaults are 32KB, 128KB, 512KB"
+        )
+    return out
+
+
+def address_words(text: Any) -> tuple[int, int]:
+    """An IPv4, IPv6 or Ethernet address as the two words of a flow's key."""
+    if isinstance(text, str) and MAC.fullmatch(text):
+        return (1 << 64) - 1, int.from_bytes(bytes.fromhex(text.replace(":", "")), "little")
+    try:
+        address = ipaddress.ip_address(text)
+    except ValueError:
+        raise SpecError(
+            f"address {text!r}: must be an IPv4, IPv6 or Ethernet address, such as 10.0.0.1 or 02:00:00:00:00:01"
+        ) from None
+    whole = (b"\0" * 10 + b"\xff\xff" if address.version == 4 else b"") + address.packed
+    return int.from_bytes(whole[:8], "little"), int.from_bytes(whole[8:], "little")
+
+
+def address_text(high: int, low_half: int) -> str:
+    """The inverse of address_words."""
+    raw = high.to_bytes(8, "little") + low_half.to_bytes(8, "little")
+    if high == (1 << 64) - 1:
+        return ":".join(f"{b:02x}" for b in raw[8:14])
+    address = ipaddress.IPv6Address(raw)
+    return str(address.ipv4_mapped or address)

@@ -1,0 +1,263 @@
+"""Golden checksums: every scheme, with each of its presets, gives the same bits on any x86-64 machine.
+
+Why they are equal: the core adds, subtracts, multiplies, divides and truncates, which IEEE 754 defines to the last bit.
+It calls no function of a math library and has no fused multiply-add (-ffp-contract=off), and no option of the compiler lets it
+depend on the CPU that it was compiled on.  Random numbers of the core are hashes, that is, integers.  The tests below look at
+the compiled files for that, and compute all goldens again in a process whose libraries believe to run on an older CPU.
+
+Traffic: exp(), which numpy calls for lognormal gaps, does differ in its last bit between CPUs.  Gaps are therefore rounded to
+1/16 ps.  A difference shows only if it lies across a boundary of that: with 4e-15 of a gap between two machines, which
+is more than was seen, that is to be expected less than once in 15 s of simulated arrivals.
+
+After a change that is meant to change results, print the new checksums with
+
+    python tests/laws/test_goldens.py
+"""
+
+import hashlib
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from networks import HostConfig, available, flow_list, simulate
+from test_same_bits import EVERYTHING, checksum
+
+import penstock
+from penstock.composition import parse
+from penstock.topology import build, leaf_spine
+from penstock.workload import incast, poisson
+from penstock.workload.collectives import ring_all_reduce
+
+NETWORK = {"kind": "leaf_spine", "hosts": 8, "tors": 2, "spines": 2, "buffer": "1MB"}
+SERVER_NETWORK = {  # two applications in every server behind a virtual switch; three of them read slowly
+    **NETWORK,
+    "hosts": 4,
+    "vswitches": {"apps": 2, "buffer": "700KB"},
+    "receivers": [
+        {"host": 0, "rate": "6Gbps"},
+        {"host": 1, "rate": "12Gbps", "start": "70us"},
+        {"host": 5, "rate": "9Gbps", "on": "20us", "off": "15us", "until": "300us"},
+    ],
+}
+MARKS = {"ecn.k_min": "5KB", "ecn.k_max": "60KB"}
+TIGHT = {"floodgate.m": 0.2, "floodgate.t": "1us", "floodgate.thre_credit": 0.3, "floodgate.syn_timeout": "50us"}
+LOSSY = "lossy"  # 0.5 % of all frames are lost, and 5 % of the control frames beside
+SERVERS = "servers"
+
+# Scheme, parameters that make it act on a small network, and where it runs.
+CASES: dict[str, tuple[str, dict, str]] = {
+    "backdraft": ("backdraft", {"th_goal": "5KB", "th_over": "10KB", "recovery": "20us"}, SERVERS),
+    "backdraft lossy": ("backdraft", {"th_over": "10KB", "edge_queues": 4}, SERVERS + LOSSY),
+    "backdraft without rate": ("backdraft", {"with_rate": False, "adapt": False, "th_over": "40KB"}, SERVERS),
+    "backdraft:default": ("backdraft:default", {}, SERVERS),
+    "bfc": ("bfc", {}, ""),
+    "bfc 4 queues": ("bfc", {"queues": 4, "nic_queues": 2}, ""),
+    "bfc lossy": ("bfc", {"queues": 4}, LOSSY),
+    "bfc:paper": ("bfc:paper", {"queues": 6}, ""),
+    "bfc+backdraft": ("bfc+backdraft", {"th_over": "10KB", "edge_th_bytes": "200KB"}, SERVERS),
+    "dcqcn": ("dcqcn", MARKS, ""),
+    "dcqcn window": ("dcqcn", {**MARKS, "window": True, "increase_interval": "5us", "fast_recovery": 2, "g": 0.1}, ""),
+    "dcqcn:config": ("dcqcn:config", {**MARKS, "ecn.per": 0}, ""),
+    "dcqcn:ns3": ("dcqcn:ns3", {**MARKS, "ecn.per": 0, "increase_interval": "20us"}, ""),
+    "dcqcn:ns3_paper": ("dcqcn:ns3_paper", {**MARKS, "ecn.per": 0}, ""),
+    "dctcp": ("dctcp", {"ecn.k_min": "20KB", "ecn.k_max": "20KB"}, ""),
+    "dctcp:bfc": ("dctcp:bfc", MARKS, ""),
+    "dctcp:floodgate": ("dctcp:floodgate", {**MARKS, "ecn.per": 0}, ""),
+    "dctcp:ns3": ("dctcp:ns3", {**MARKS, "ecn.per": 0}, ""),
+    "dctcp:slow_start": ("dctcp:slow_start", MARKS, ""),
+    "dqa": ("dqa", {"queues": 4}, ""),
+    "dqa alike": ("dqa", {"queues": 6, "kept_queues": "alike", "sticky": 0.5}, ""),
+    "dqa:single": ("dqa:single", {}, ""),
+    "dqa:stochastic": ("dqa:stochastic", {"queues": 4}, ""),
+    "ecn": ("ecn", {"k_min": "10KB", "k_max": "40KB", "p_max": 0.3}, ""),
+    "ecn:ns3": ("ecn:ns3", {"k_min": "20KB", "k_max": "80KB"}, ""),
+    "fifo": ("fifo", {}, "small buffers"),
+    "floodgate": ("floodgate", TIGHT, ""),
+    "floodgate lossy": ("floodgate", TIGHT, LOSSY),
+    "floodgate:ideal": ("floodgate:ideal", {"m": 0.3, "voqs": 2, "lease": "10us"}, ""),
+    "floodgate:ns3": ("floodgate:ns3", {"m": 0.2, "t": "1us"}, ""),
+    "floodgate:ns3_ideal": ("floodgate:ns3_ideal", {"m": 0.2, "thre_off": 0.5, "thre_on": 0.3}, ""),
+    "hpcc": ("hpcc", {}, ""),
+    "hpcc per ack": ("hpcc", {"reaction": "per_ack"}, ""),
+    "hpcc per rtt": ("hpcc", {"reaction": "per_rtt"}, ""),
+    "hpcc rx": ("hpcc", {"rate": "rx"}, ""),
+    "hpcc+floodgate": ("hpcc+floodgate", TIGHT, ""),
+    "hpcc:bfc": ("hpcc:bfc", {}, ""),
+    "hpcc:ns3": ("hpcc:ns3", {}, ""),
+    "ideal_fq": ("ideal_fq", {}, ""),
+    "ideal_fq 3 queues": ("ideal_fq", {"queues": 3}, ""),
+    "pfc": ("pfc", {"alpha": 0.05}, ""),
+    "pfc lossy": ("pfc", {"alpha": 0.05, "refresh": "5us"}, LOSSY),
+    "pfc of the edge": ("pfc", {"senders": "edge"}, SERVERS),
+    "pfc:ns3": ("pfc:ns3", {}, ""),
+    "pfc_tagged": ("pfc_tagged", {"xoff": "20KB", "xon": "10KB"}, ""),
+    "pfc_tagged lossy": ("pfc_tagged", {"xoff": "20KB", "xon": "10KB", "host_pause": True, "voqs": 2}, LOSSY),
+    "spray": ("spray", {}, ""),
+    "spray shortest": ("spray", {"policy": "shortest"}, ""),
+    "timely": ("timely", {"t_low": "6us", "min_rtt": "5us", "t_high": "60us"}, ""),
+    "timely:floodgate": ("timely:floodgate", {"t_low": "6us", "min_rtt": "5us", "t_high": "60us"}, ""),
+    "timely:ns3": ("timely:ns3", {"t_low": "8us", "min_rtt": "5us", "t_high": "60us"}, ""),
+    "timely:ns3_win": ("timely:ns3_win", {"t_low": "8us", "min_rtt": "5us", "t_high": "60us"}, ""),
+    "window_cap": ("fifo+window_cap", {"cap": "30KB"}, ""),
+}
+GOLDEN = {
+    "backdraft": "7d5bdcf711a6ce42",
+    "backdraft lossy": "e4ad563b68cbb8f7",
+    "backdraft without rate": "06227a161dbd6523",
+    "backdraft:default": "94dcc5a0f9764853",
+    "bfc": "dba6ae0450f72149",
+    "bfc 4 queues": "8f6748a0a7bf23bb",
+    "bfc lossy": "d312016595bdf526",
+    "bfc:paper": "782e61bd7a919bdc",
+    "bfc+backdraft": "85692bef8a1800ca",
+    "dcqcn": "27c0b95802b9ecec",
+    "dcqcn window": "d609bc928e4815c7",
+    "dcqcn:config": "2bbf5abfc9de9b96",
+    "dcqcn:ns3": "eaa1c2016e60e3f4",
+    "dcqcn:ns3_paper": "dc90eb91428c9577",
+    "dctcp": "99d9a3767f84e9ef",
+    "dctcp:bfc": "5025ca70e8050659",
+    "dctcp:floodgate": "24ea29e27e11933e",
+    "dctcp:ns3": "661540a23ab696e0",
+    "dctcp:slow_start": "bb14cf325bba42da",
+    "dqa": "249687e2324112f9",
+    "dqa alike": "deafd1c56ec7cb60",
+    "dqa:single": "63b1c068efd086ea",
+    "dqa:stochastic": "ed318d89eba34514",
+    "ecn": "52c667cfe098c75d",
+    "ecn:ns3": "3563093e2e184d43",
+    "fifo": "45f15de814c805d3",
+    "floodgate": "3180fe080d68eb5b",
+    "floodgate lossy": "0c79c793b68a7dd8",
+    "floodgate:ideal": "4f7e4eed73c5ce30",
+    "floodgate:ns3": "07abb1f0cfabe252",
+    "floodgate:ns3_ideal": "11538135ece784a1",
+    "hpcc": "8e51beac832e08cf",
+    "hpcc per ack": "94ff7e251460ecf6",
+    "hpcc per rtt": "ba3d8a2bc0b0eb1f",
+    "hpcc rx": "f670a9dbb0724b18",
+    "hpcc+floodgate": "762484dc3832d368",
+    "hpcc:bfc": "4ec044b8e7c77dd0",
+    "hpcc:ns3": "d8fdee276f6fc8f1",
+    "ideal_fq": "3efb6a7645472f62",
+    "ideal_fq 3 queues": "537c0d10f573ce6b",
+    "pfc": "49ffbdd856c54b55",
+    "pfc lossy": "65b366eb57709ea5",
+    "pfc of the edge": "2d25024fe3e75719",
+    "pfc:ns3": "018eeb36ef8d3e3a",
+    "pfc_tagged": "ba1cc40c740417d2",
+    "pfc_tagged lossy": "1999c4c8c3df8bd6",
+    "spray": "6b330910c7d9b6e3",
+    "spray shortest": "1ab668050b14d860",
+    "timely": "08110724054eb7ec",
+    "timely:floodgate": "2e70e4c7516919c0",
+    "timely:ns3": "11e26f24ec22a5ba",
+    "timely:ns3_win": "d8e8cba03961201c",
+    "window_cap": "89ec71d995ea052b",
+}
+TRAFFIC = {
+    "poisson": lambda topo: poisson(topo, sizes="google", load=0.7, load_on="host", duration="1ms", seed=3),
+    "lognormal": lambda topo: poisson(topo, sizes="facebook_hadoop", load=0.5, arrivals="lognormal", duration="5ms", seed=3),
+    "incast": lambda topo: incast(topo, fan_in=5, load=0.1, duration="5ms", seed=3),
+    "ring": lambda topo: ring_all_reduce(topo, bytes="300KB", chunks=2),
+}
+GOLDEN_TRAFFIC = {
+    "poisson": "b330a30a74576dc8",
+    "lognormal": "92e8a882098f5832",
+    "incast": "9882aac13db8aa1d",
+    "ring": "457796a93d6f43b0",
+}
+
+
+def network(where: str):
+    table = SERVER_NETWORK if SERVERS in where else NETWORK
+    more = {"loss": 0.005} if LOSSY in where else {"buffer": "150KB"} if where == "small buffers" else {}
+    return build({**table, **more})
+
+
+def crowd(topo):
+    """Two incasts, crossing flows that last, and flows that start late; without random numbers."""
+    hosts = topo.hosts
+    flows = [(1 + i % (hosts - 1), 0, 2_000 + 7919 * i % 40_000, f"{313 * i % 20_000}ns") for i in range(28)]
+    flows += [(i, 5, 90_000 + 1111 * i, f"{9 + i}us") for i in range(hosts) if i != 5]
+    flows += [(i, (i + 4) % hosts, 600_000, f"{1300 * i}ns") for i in range(4)]
+    flows += [(i, (i + 3) % hosts, 30_000 + i, f"{90 + 7 * i}us") for i in range(hosts)]
+    return flow_list(topo, flows)
+
+
+def run_of(name: str):
+    scheme, parameters, where = CASES[name]
+    topo = network(where)
+    settings = {"host": HostConfig(rto="200us"), "measure": EVERYTHING, "control_loss": 0.05 if LOSSY in where else 0.0}
+    return simulate(topo, crowd(topo), parse(scheme, parameters), seed=1, **settings)
+
+
+def traffic_checksum(name: str) -> str:
+    flows = TRAFFIC[name](leaf_spine(hosts=32, tors=4, spines=4))
+    columns = [np.ascontiguousarray(getattr(flows, c)) for c in ("start_ps", "src", "dst", "bytes")]
+    return hashlib.sha256(b"".join(c.tobytes() for c in columns)).hexdigest()[:16]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_golden(name):
+    """If results were meant to change, see the top of this file."""
+    found = checksum(run_of(name))
+    assert found == GOLDEN[name], f"{name}: {found}; python tests/laws/test_goldens.py prints all"
+
+
+@pytest.mark.parametrize("name", TRAFFIC)
+def test_golden_traffic(name):
+    assert traffic_checksum(name) == GOLDEN_TRAFFIC[name]
+
+
+def test_every_scheme_and_preset_has_a_golden():
+    needed = set(available()) | {f"{name}:{preset}" for name, found in available().items() for preset in found.presets}
+    assert needed <= set(CASES)
+
+
+def test_every_case_differs_from_the_others():
+    """A preset or parameter whose golden is that of another case is not exercised."""
+    assert len(set(GOLDEN.values())) == len(CASES)
+
+
+# ---- Why they are the same on every machine ----
+
+# Functions of the C library whose last bit depends on the library's version or on the CPU; sqrt(), floor() and others are exact.
+INEXACT = {"acos", "asin", "atan", "atan2", "cbrt", "cos", "cosh", "erf", "erfc", "exp", "exp10", "exp2", "expm1", "hypot"}
+INEXACT |= {"lgamma", "log", "log10", "log1p", "log2", "pow", "sin", "sinh", "tan", "tanh", "tgamma"}
+# Fused multiply-add (vfmadd231sd, vfnmsub..., vfmaddsd) and arithmetic of the x87, which has 80 bits.
+NOT_DOUBLE = re.compile(r"\t(vfn?m(add|sub)\w*|f(ild|ld|mul|div|add|sub|sqrt)\w*) ")
+
+
+def test_the_core_has_no_arithmetic_that_depends_on_the_machine():
+    package = Path(penstock.__file__).parent
+    core = [path for folder in ("fabric", "schemes", "sim/core") for path in sorted((package / folder).glob("*.so"))]
+    assert len(core) >= len(available())
+    for path in core:
+        symbols = subprocess.run(["nm", "-D", "--undefined-only", path], capture_output=True, text=True, check=True).stdout
+        used = set(re.findall(r" U (\w+)", symbols))
+        assert "PyErr_Occurred" in used and not used & {f + suffix for f in INEXACT for suffix in ("", "f", "l")}, path
+        code = subprocess.run(["objdump", "-d", "--no-show-raw-insn", path], capture_output=True, text=True, check=True).stdout
+        assert "\tret" in code and not (found := NOT_DOUBLE.search(code)), f"{path}: {found}"
+
+
+def test_the_same_on_an_older_cpu():
+    """Libraries choose their functions by what the CPU can do; told that it cannot do much, they give the same goldens."""
+    environment = {
+        **os.environ,
+        "GLIBC_TUNABLES": "glibc.cpu.hwcaps=-AVX512F,-AVX512VL,-AVX512BW,-AVX512DQ,-AVX2,-FMA,-FMA4,-AVX",
+        "NPY_DISABLE_CPU_FEATURES": " ".join(np.show_config(mode="dicts")["SIMD Extensions"]["found"]),
+    }
+    done = subprocess.run([sys.executable, __file__], capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert json.loads(done.stdout) == {"GOLDEN": GOLDEN, "GOLDEN_TRAFFIC": GOLDEN_TRAFFIC}
+
+
+if __name__ == "__main__":
+    found = {"GOLDEN": {k: checksum(run_of(k)) for k in CASES}, "GOLDEN_TRAFFIC": {k: traffic_checksum(k) for k in TRAFFIC}}
+    print(json.dumps(found, indent=4))

@@ -1,0 +1,80 @@
+"""What is declared once about ports and the data plane: kinds of port, and names that stand beside an enum of a .pxd."""
+
+import importlib
+import importlib.util
+import re
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+import penstock.vswitch
+from penstock.errors import SpecError
+from penstock.vswitch import ports
+from penstock.vswitch.attach import devices
+from penstock.vswitch.attach.open import kinds_table, open_port
+from penstock.vswitch.dataplane import switch
+from penstock.vswitch.ports import base
+from penstock.vswitch.support import settings
+
+PACKAGE = Path(penstock.vswitch.__file__).parent
+EXAMPLE = """
+from penstock.vswitch.ports.kind import Option, PortKind, between
+
+KIND = PortKind("echo", "gives back what it gets", [Option("depth", between(1, 9), "frames that it holds", 4)],
+                lambda depth: ("echo", depth), ["depth"])
+"""
+
+
+def enum_of(path: str, first: str) -> list[str]:
+    """The names of the enum of a .pxd that begins with `first`."""
+    text = (PACKAGE / path).read_text()
+    found = re.search(rf"cdef enum:[^\n]*\n((?:    [^\n]*\n)*?    {first}\b[^\n]*\n(?:    [^\n]*\n)*)", text)
+    assert found, (path, first)
+    return re.findall(r"^    (\w+)", found[1], re.M)
+
+
+def test_a_kind_dropped_into_the_folder_is_found(tmp_path, monkeypatch):
+    (tmp_path / "echo.py").write_text(EXAMPLE)
+    monkeypatch.setattr(ports, "__path__", [*ports.__path__, str(tmp_path)])
+    importlib.invalidate_caches()
+    try:
+        assert open_port("echo") == ("echo", 4) and open_port("echo", depth=2) == ("echo", 2)
+        with pytest.raises(SpecError, match=r"echo\.depth = 10: must be between 1 and 9"):
+            open_port("echo", depth=10)
+        assert "| `echo` | `depth` | gives back what it gets |" in kinds_table()
+        assert devices.validate_device({"kind": "echo", "depth": 3}, "port 1") == {"kind": "echo", "depth": 3}
+    finally:
+        sys.modules.pop("penstock.vswitch.ports.echo", None)
+        vars(ports).pop("echo", None)
+
+
+def test_an_unknown_kind_is_told_the_known_ones():
+    with pytest.raises(SpecError, match="known: packet, pcap, tap, udp, xdp"):
+        open_port("carrier pigeon")
+
+
+def test_the_table_of_the_documentation_is_the_declared_one():
+    assert kinds_table() in (PACKAGE.parents[1] / "docs" / "vswitch-ports.md").read_text()
+
+
+def test_names_beside_an_enum_are_those_of_the_pxd():
+    state = "dataplane/state.pxd"
+    assert [name.upper() for name in settings.MODES] == enum_of(state, "LOSSY")
+    assert [*(name.upper() for name in switch.REASON_NAMES), "REASONS"] == enum_of(state, "FULL")
+    assert len(switch.STATE_NAMES) == len(enum_of(state, "ABSENT"))
+    assert f"MOST_WORKERS = {settings.MOST_WORKERS} " in (PACKAGE / "memory/layout.pxd").read_text()
+
+
+def test_counters_of_a_port_are_fields_of_its_struct():
+    struct = re.search(r"cdef struct KernelPort:.*?\n\n", (PACKAGE / "ports/base.pxd").read_text(), re.S)
+    assert struct and set(base.COUNTERS) <= set(re.findall(r"\w+", re.sub("#.*", "", struct[0])))
+
+
+def test_without_compiled_modules_the_message_says_what_to_run(monkeypatch):
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: SimpleNamespace(origin="rings.py"))
+    with pytest.raises(ImportError, match=r"setup\.py build_ext --inplace"):
+        importlib.reload(penstock.vswitch)
+    monkeypatch.undo()
+    importlib.reload(penstock.vswitch)
