@@ -3,7 +3,6 @@
 import cython
 
 if not cython.compiled:
-    from penstock.fabric.flow_results import set_flow_result
     from penstock.fabric.line import drop, kick
     from penstock.fabric.queueing import set_event, set_node_event
     from penstock.fabric.state import (
@@ -68,6 +67,7 @@ if not cython.compiled:
         start_table,
     )
     from penstock.sim.core.sender import set_start_timer
+    from penstock.sim.core.set_flow_result import set_flow_result
 
 
 def cut(world, node, slot):
