@@ -1,4 +1,5 @@
 from penstock.fabric.state cimport *
+from penstock.sim.core.flow_setter cimport set_flow_result
 from penstock.fabric.queueing_inline cimport set_event, set_node_event
 from penstock.fabric.line cimport drop, kick
 from penstock.sim.core.nodes cimport link, new_nic, new_node, set_loss
@@ -8,7 +9,6 @@ from penstock.sim.core.pointers cimport int8_table, int16_table, int32_table, in
 from penstock.sim.core.pointers cimport port_area, put_own_table, put_table, rows_of, run_released, set_fabric_hooks
 from penstock.sim.core.pointers cimport set_parameter, set_places, start_table
 from penstock.sim.core.sender cimport set_start_timer
-from penstock.sim.core.set_flow_result cimport set_flow_result
 
 cdef int64_t chain_bytes(Packet* pkt) noexcept
 cdef void cut(World* world, Node* node, int slot) noexcept

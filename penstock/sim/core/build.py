@@ -35,6 +35,7 @@ if not cython.compiled:
         queue_bytes,
         worker_at,
     )
+    from penstock.sim.core.flow_setter import set_flow_result
     from penstock.sim.core.nodes import link, new_nic, new_node, set_loss
     from penstock.sim.core.pointers import (
         add_flow_hook,
@@ -67,7 +68,6 @@ if not cython.compiled:
         start_table,
     )
     from penstock.sim.core.sender import set_start_timer
-    from penstock.sim.core.set_flow_result import set_flow_result
 
 
 def cut(world, node, slot):
