@@ -175,23 +175,30 @@ def synthetic(name: str, count: int = 20000, seed: int = 1, duration_ps: int = 2
     )
 
 
+def stand_in(real: ModuleType, **names: Any) -> ModuleType:
+    """A module like a real one but for some names."""
+    made = ModuleType(real.__name__)
+    made.__dict__.update({**vars(real), **names})
+    return made
+
+
 def install(monkeypatch: Any = None) -> None:
     """Replace the simulator, and forget earlier calls."""
     calls.clear()
     interrupt_at.clear()
-    schemes = ModuleType("penstock.composition")
-    schemes.parse = parse
-    topology = ModuleType("penstock.topology")
-    topology.build, topology.KINDS = topology_build, {"leaf_spine": topology_build, "star": topology_build}
-    workload = ModuleType("penstock.workload")
-    workload.build, workload.KINDS = workload_build, {"poisson": workload_build}
+    import penstock.composition
+    import penstock.topology
+    import penstock.workload
+
+    schemes = stand_in(penstock.composition, parse=parse)
+    topology = stand_in(penstock.topology, build=topology_build, KINDS={"leaf_spine": topology_build, "star": topology_build})
+    workload = stand_in(penstock.workload, build=workload_build, KINDS={"poisson": workload_build})
     engine = ModuleType("penstock.sim.simulate")
     engine.simulate = simulate
-    import penstock
     import penstock.sim
 
     for package, name, module in (
-        (penstock, "schemes", schemes),
+        (penstock, "composition", schemes),
         (penstock, "topology", topology),
         (penstock, "workload", workload),
         (penstock.sim, "simulate", engine),

@@ -1,5 +1,6 @@
 """The command line over a fake simulator: what it writes, what it refuses, how it stops."""
 
+import importlib
 import json
 import os
 import signal
@@ -360,16 +361,16 @@ def test_dask_that_is_not_installed(capsys, monkeypatch):
 
 
 def module(monkeypatch, name: str, **names: object) -> None:
-    import penstock
-
+    """Put a module with these names in the place of penstock.NAME."""
+    parent, _, last = f"penstock.{name}".rpartition(".")
     made = ModuleType(f"penstock.{name}")
     made.__dict__.update(names)
     monkeypatch.setitem(sys.modules, f"penstock.{name}", made)
-    monkeypatch.setattr(penstock, name, made, raising=False)
+    monkeypatch.setattr(importlib.import_module(parent), last, made, raising=False)
 
 
 def test_bench(capsys, monkeypatch):
-    module(monkeypatch, "bench", run=lambda: [{"scenario": "bfc", "packet_hops_per_s": 1.2e7}])
+    module(monkeypatch, "testing.bench", run=lambda: [{"scenario": "bfc", "packet_hops_per_s": 1.2e7}])
     assert main(["bench", "--json"]) == 0
     assert json.loads(capsys.readouterr().out) == [{"scenario": "bfc", "packet_hops_per_s": 1.2e7}]
     assert main(["bench"]) == 0
@@ -413,7 +414,9 @@ def test_lists(capsys, monkeypatch):
         presets={"ns3": {"queues": 8}},
         parameters={"queues": ("int32", 32, "physical queues")},
     )
-    sys.modules["penstock.composition"].available = lambda: {"bfc": scheme}  # type: ignore[attr-defined]
+    composition = sys.modules["penstock.composition"]
+    monkeypatch.setattr(composition, "available", lambda: {"bfc": scheme})
+    monkeypatch.setattr(composition, "preset_values", lambda name, preset: scheme.presets[preset])
     assert main(["schemes"]) == 0
     assert "bfc: Backpressure." in capsys.readouterr().out
     assert main(["schemes", "bfc"]) == 0
