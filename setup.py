@@ -69,7 +69,9 @@ def write_inline(module: Path, pxd: ModuleType) -> None:
 
 def write_types() -> None:
     """The .pxd of every scheme, from what it declares; that of a flow's results, from the columns of flows.parquet."""
-    write_if_changed(ROOT / "fabric/flow_results.pxd", load(ROOT / "results/columns.py").flow_results_pxd())
+    columns = load(ROOT / "results/columns.py")
+    write_if_changed(ROOT / "fabric/flow_results.pxd", columns.flow_results_pxd())
+    write_if_changed(ROOT / "sim/core/flow_setter.pxd", columns.flow_setter_pxd())
     Declarations = load(ROOT / "composition/declare.py").Declarations
     for path in sorted((ROOT / "schemes").glob("[!_]*.py")):
         write_if_changed(path.with_suffix(".pxd"), Declarations(path).pxd())

@@ -411,6 +411,7 @@ def test_lists(capsys, monkeypatch):
         parameters={"queues": ("int32", 32, "physical queues")},
     )
     monkeypatch.setattr("penstock.composition.available", lambda: {"bfc": scheme})
+    monkeypatch.setattr("penstock.composition.preset_values", lambda name, preset: scheme.presets[preset])
     assert main(["schemes"]) == 0
     assert "bfc: Backpressure." in capsys.readouterr().out
     assert main(["schemes", "bfc"]) == 0

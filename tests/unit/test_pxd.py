@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from penstock import pxd
-from penstock.results.columns import PER_FLOW, flow_results_pxd
+from penstock.results.columns import PER_FLOW, flow_results_pxd, flow_setter_pxd
 from penstock.sim import layouts
 from penstock.sim.core.build import struct_sizes
 
@@ -103,4 +103,5 @@ def test_a_row_type_is_padded_as_by_the_compiler():
 
 def test_the_core_s_arrays_are_those_of_the_columns():
     assert (pxd.PACKAGE / "fabric/flow_results.pxd").read_text() == flow_results_pxd(), "run: python setup.py build_ext --inplace"
+    assert (pxd.PACKAGE / "sim/core/flow_setter.pxd").read_text() == flow_setter_pxd()
     assert [f.name for f in pxd.read("fabric/flow_results.pxd").structs["FlowResults"]] == [c.stem for c in PER_FLOW]

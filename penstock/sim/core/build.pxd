@@ -1,5 +1,5 @@
 from penstock.fabric.state cimport *
-from penstock.fabric.flow_results cimport set_flow_result
+from penstock.sim.core.flow_setter cimport set_flow_result
 from penstock.fabric.queueing_inline cimport set_event, set_node_event
 from penstock.fabric.line cimport drop, kick
 from penstock.sim.core.nodes cimport link, new_nic, new_node, set_loss

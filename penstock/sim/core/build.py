@@ -3,7 +3,6 @@
 import cython
 
 if not cython.compiled:
-    from penstock.fabric.flow_results import set_flow_result
     from penstock.fabric.line import drop, kick
     from penstock.fabric.queueing import set_event, set_node_event
     from penstock.fabric.state import (
@@ -36,6 +35,7 @@ if not cython.compiled:
         queue_bytes,
         worker_at,
     )
+    from penstock.sim.core.flow_setter import set_flow_result
     from penstock.sim.core.nodes import link, new_nic, new_node, set_loss
     from penstock.sim.core.pointers import (
         add_flow_hook,

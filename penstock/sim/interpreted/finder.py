@@ -28,7 +28,7 @@ def _pointers() -> dict[str, Any]:
 
 MADE: dict[str, Callable[[], dict[str, Any]]] = {  # modules that only a .pxd declares, and what makes their names
     "penstock.fabric.state": _state,
-    "penstock.fabric.flow_results": lambda: {"set_flow_result": setattr},
+    "penstock.sim.core.flow_setter": lambda: {"set_flow_result": setattr},
     "penstock.sim.core.pointers": _pointers,
 }
 
