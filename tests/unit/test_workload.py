@@ -346,7 +346,7 @@ def test_check_names_the_flow():
     says("bytes = 1.5: does not fit into int64", columns, bytes=[1, 1.5])
     says("src = nan", columns, src=[0, np.nan])
     says("class_id = 1", columns, class_id=[0, 1])
-    says("column src has shape", columns, src=[0])
+    says("flows.src: has shape", columns, src=[0])
     says("(CSR)", columns, after=([0, 1], [1]))
     says("parent 7 is not one", columns, after=([0, 0, 1], [7]))
 
