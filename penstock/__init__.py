@@ -7,7 +7,8 @@
     run = ps.simulate(topo, flows, scheme=ps.BFC(queues=32), seed=1)
     run.slowdown(99)
 
-Names are imported on first use, so that `import penstock` costs nothing.
+Names are imported on first use, so that `import penstock` costs nothing. Those of topologies, generators of traffic and schemes
+come from their registries: the `__all__` of the modules in _REGISTRIES, and the files in penstock/schemes.
 """
 
 import importlib
@@ -22,31 +23,13 @@ if TYPE_CHECKING:
     from penstock.sim.config import HostConfig, Measure
     from penstock.sim.simulate import simulate
     from penstock.spec import load_spec
-    from penstock.topology import (
-        Topology,
-        behind_vswitches,
-        clos,
-        dumbbell,
-        fat_tree,
-        from_file,
-        leaf_spine,
-        parking_lot,
-        star,
-        with_receivers,
-    )
-    from penstock.workload import (
-        Flows,
-        SizeDistribution,
-        all_to_all,
-        flow_list,
-        flows_from_csv,
-        incast,
-        long_flows,
-        permutation,
-        poisson,
-        ring_all_reduce,
-        tree_all_reduce,
-    )
+    from penstock.topology import Topology, behind_vswitches, from_file, with_receivers
+    from penstock.topology.shapes import *  # noqa: F403
+    from penstock.workload import Flows, SizeDistribution, flows_from_csv
+    from penstock.workload.collectives import *  # noqa: F403
+    from penstock.workload.generators import *  # noqa: F403
+
+    __version__: str
 
 _HOMES = {
     "penstock.errors": ("ClaimFailed", "InvariantError", "PenstockError", "SchemeError", "SpecError"),
@@ -55,66 +38,41 @@ _HOMES = {
     "penstock.composition": ("Scheme",),
     "penstock.sim.simulate": ("simulate",),
     "penstock.spec": ("load_spec",),
-    "penstock.topology": (
-        "Topology",
-        "behind_vswitches",
-        "clos",
-        "dumbbell",
-        "fat_tree",
-        "from_file",
-        "leaf_spine",
-        "parking_lot",
-        "star",
-        "with_receivers",
-    ),
-    "penstock.workload": (
-        "Flows",
-        "SizeDistribution",
-        "all_to_all",
-        "flow_list",
-        "flows_from_csv",
-        "incast",
-        "long_flows",
-        "permutation",
-        "poisson",
-        "ring_all_reduce",
-        "tree_all_reduce",
-    ),
+    "penstock.topology": ("Topology", "behind_vswitches", "from_file", "with_receivers"),
+    "penstock.workload": ("Flows", "SizeDistribution", "flows_from_csv"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
-_SCHEMES = {
-    "Backdraft": "backdraft",
-    "BFC": "bfc",
-    "DCQCN": "dcqcn",
-    "DCTCP": "dctcp",
-    "DQA": "dqa",
-    "ECN": "ecn",
-    "FIFO": "fifo",
-    "Floodgate": "floodgate",
-    "HPCC": "hpcc",
-    "IdealFQ": "ideal_fq",
-    "PFC": "pfc",
-    "PFCTagged": "pfc_tagged",
-    "Spray": "spray",
-    "TIMELY": "timely",
-    "WindowCap": "window_cap",
-}
-__all__ = sorted([*_HOME_OF, *_SCHEMES, "__version__", "plot", "scheme"])
+_REGISTRIES = ("penstock.topology.shapes", "penstock.workload.generators", "penstock.workload.collectives")
+
+
+def _composition() -> Any:
+    return importlib.import_module("penstock.composition")
+
+
+def _public() -> list[str]:
+    registered = [name for home in _REGISTRIES for name in importlib.import_module(home).__all__]
+    return sorted([*_HOME_OF, *registered, *_composition().classes(), "__version__", "plot", "scheme"])
 
 
 def __getattr__(name: str) -> Any:
     if name in _HOME_OF:
         return getattr(importlib.import_module(_HOME_OF[name]), name)
-    if name in _SCHEMES:
-        return importlib.import_module("penstock.composition").scheme_type(_SCHEMES[name])
     if name == "scheme":
-        return importlib.import_module("penstock.composition").parse
+        return _composition().parse
     if name == "plot":
         return importlib.import_module("penstock.report.plots")
     if name == "__version__":
         return importlib.import_module("penstock.results.run").version()
+    if name == "__all__":
+        return _public()
+    if not name.startswith("_"):
+        for home in map(importlib.import_module, _REGISTRIES):
+            if name in home.__all__:
+                return getattr(home, name)
+        if name in _composition().classes():
+            return _composition().scheme_type(_composition().classes()[name])
     raise AttributeError(f"module 'penstock' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return __all__
+    return _public()

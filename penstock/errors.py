@@ -1,16 +1,23 @@
 """The exceptions that penstock raises on purpose.
 
     PenstockError
-     +-- SpecError         bad input: a value, a file, a name, an option           exit status 2
-     |    +-- SchemeError  a scheme file or a composition of schemes is not usable  exit status 2
-     +-- ClaimFailed       a reproduced figure does not show what the paper claims  exit status 1
-     +-- InvariantError    a law was broken during a run (a bug of ours or of a scheme)  exit status 1
+     +-- SpecError         bad input: a value, a file, a name, an option             exit status 2
+     |    +-- SchemeError  a scheme file or a composition of schemes is not usable   exit status 2
+     +-- ClaimFailed       a reproduced figure does not show what the paper claims   exit status 1
+     +-- InvariantError    an invariant was violated during a run (a bug of ours or of a scheme)  exit status 1
 
-Every message names the value, the rule it breaks and the remedy, in one or two lines.
+A SpecError is data: what was given and where, the rule it breaks, the remedy. Its text is one or two lines made of them:
+
+    my.toml:12: workload.0.load = 2: must be between 0 and 1; nearest: 1
 """
 
 import difflib
+import json
 from collections.abc import Iterable
+from typing import Any
+
+ABSENT: Any = object()  # the value of an error that is not about a value
+_LONGEST = 80  # characters of a value in a message
 
 
 class PenstockError(Exception):
@@ -20,9 +27,40 @@ class PenstockError(Exception):
 
 
 class SpecError(PenstockError):
-    """Bad input."""
+    """Bad input.
+
+    rule    what is wrong, or what must be: "must be a whole number"
+    path    the key in question, with dots: "workload.0.load"; "" if there is none
+    value   what was given there; ABSENT if the error is not about a value
+    remedy  what to do: 'did you mean "load"?'; "" if the rule says it
+    place   where it was given: "my.toml:12", "--set run.seed=x", the file being read; "" if not known
+
+    Whoever catches it on the way out and knows more completes it with `within`. A single text is a rule.
+    """
 
     exit_status = 2
+
+    def __init__(self, rule: str, *, path: str = "", value: Any = ABSENT, remedy: str = "", place: object = "") -> None:
+        super().__init__(rule)
+        self.rule, self.path, self.value, self.remedy, self.place = rule, path, value, remedy, str(place)
+
+    def __str__(self) -> str:
+        subject = self.path if self.path.isprintable() else shown(self.path)
+        if self.value is not ABSENT:
+            subject = f"{subject} = {shown(self.value)}" if subject else shown(self.value)
+        text = ": ".join(part for part in (self.place, subject, self.rule) if part)
+        return f"{text}; {self.remedy}" if self.remedy else text
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """ABSENT is told by identity, which a pickle would lose; it becomes the default again."""
+        return type(self), (self.rule,), {k: v for k, v in vars(self).items() if v is not ABSENT}
+
+    def within(self, path: str = "", place: object = "") -> "SpecError":
+        """Itself, with its key below `path`, at `place`; one that has a place stays as it is, its key is of that place."""
+        if not self.place:
+            self.path = ".".join(part for part in (path, self.path) if part)
+            self.place = str(place)
+        return self
 
 
 class SchemeError(SpecError):
@@ -34,13 +72,30 @@ class ClaimFailed(PenstockError):
 
 
 class InvariantError(PenstockError):
-    """A law was broken during a run: bytes lost without a reason, a negative counter, a drop under a lossless scheme."""
+    """An invariant was violated during a run: bytes lost without a reason, a negative counter, a drop under a lossless scheme."""
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
-    """`; did you mean "x"?` or the list of known names, to end a message with."""
+def shown(value: Any) -> str:
+    """A value as TOML would write it, on one line and not too long."""
+    if isinstance(value, bool):
+        text = str(value).lower()
+    elif isinstance(value, str):
+        text = json.dumps(value[:_LONGEST], ensure_ascii=not value.isprintable())
+    else:
+        try:
+            text = " ".join(str(value).split())
+        except ValueError:  # whole numbers of more than 4300 digits
+            text = "a very large number"
+    return text if len(text) <= _LONGEST + 2 else f"{text[:_LONGEST]}..."
+
+
+def closest(name: Any, known: Iterable[Any]) -> str:
+    """A remedy: `did you mean "x"?`, or "" if nothing known is like `name`."""
+    close = difflib.get_close_matches(str(name), sorted(str(k) for k in known), n=1, cutoff=0.6)
+    return f'did you mean "{close[0]}"?' if close else ""
+
+
+def nearest(name: Any, known: Iterable[Any]) -> str:
+    """A remedy: what `closest` says, else the list of known names; "" if there are none."""
     names = sorted(str(k) for k in known)
-    close = difflib.get_close_matches(str(name), names, n=1, cutoff=0.6)
-    if close:
-        return f'; did you mean "{close[0]}"?'
-    return f"; known: {', '.join(names)}" if names else ""
+    return closest(name, names) or (f"known: {', '.join(names)}" if names else "")

@@ -1,18 +1,18 @@
 """Checks of what a user hands in: numbers, choices, tables. Whatever is wrong ends in a SpecError that names it."""
 
 import csv
-import difflib
 import io
 import math
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from fractions import Fraction
 from typing import Any
 
 import numpy as np
 
-from penstock.errors import SpecError, nearest
+from penstock.errors import ABSENT, SpecError, closest, nearest
 from penstock.units import format_time, parse_time
 
 MAX_FLOW_BYTES = 10**12  # so that the bytes of millions of flows still add up in int64
@@ -22,84 +22,138 @@ MAX_TIME_PS = 2**62
 _NUMBER = re.compile(r"[+-]?(?:\d{1,40}\.?\d{0,40}|\.\d{1,40})(?:[eE][+-]?\d{1,3})?", re.ASCII)
 
 
-def whole(value: Any, what: str, low: int, high: int | None = None) -> int:
+def whole(value: Any, path: str, low: int, high: int | None = None) -> int:
     """`value` as an int in [low, high]; numpy's integers and 3.0 are welcome, 2.5, True and "3" are not."""
-    integer = hasattr(value, "__index__") or (isinstance(value, float) and value.is_integer())
-    if isinstance(value, bool) or not integer:
-        raise SpecError(f"{what} = {value!r}: expected a whole number")
+    if isinstance(value, bool) or not (hasattr(value, "__index__") or (isinstance(value, float) and value.is_integer())):
+        raise SpecError("must be a whole number", path=path, value=value)
     number = int(value)
-    if number < low or (high is not None and number > high):
-        limit = f"at least {low}" if high is None else f"between {low} and {high}"
-        raise SpecError(f"{what} = {number}: must be {limit}")
+    within_range(number, path, low, high, value)
     return number
 
 
-def positive(value: Any, what: str) -> float:
-    """`value` as a finite float above zero."""
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value) or value <= 0:
-        raise SpecError(f"{what} = {value!r}: expected a finite number greater than zero")
+def real(value: Any, path: str, low: float | None = None, high: float | None = None) -> float:
+    """`value` as a finite float in [low, high]; numpy's numbers are welcome, True and "3" are not."""
+    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.number)) or not _finite(value):
+        raise SpecError("must be a finite number", path=path, value=value)
+    within_range(value, path, low, high)
     return float(value)
 
 
-def boolean(value: Any, what: str) -> bool:
+def positive(value: Any, path: str) -> float:
+    """`value` as a finite float above zero."""
+    number = real(value, path)
+    if number <= 0:
+        raise SpecError("must be greater than zero", path=path, value=value)
+    return number
+
+
+def _finite(value: Any) -> bool:
+    try:
+        return math.isfinite(value)
+    except (OverflowError, TypeError):  # beyond float64, complex
+        return False
+
+
+def within_range(number: Any, path: str, low: Any = None, high: Any = None, value: Any = ABSENT) -> None:
+    """SpecError unless low <= number <= high, which may be None; `value` is what was given, where that looks different."""
+    if (low is not None and not number >= low) or (high is not None and not number <= high):
+        if low is None or high is None:
+            rule = f"must be at most {high}" if low is None else f"must be at least {low}"
+            remedy = ""
+        else:
+            rule, remedy = f"must be between {low} and {high}", f"nearest: {low if number < low else high}"
+        raise SpecError(rule, path=path, value=number if value is ABSENT else value, remedy=remedy)
+
+
+def boolean(value: Any, path: str) -> bool:
     """`value` if it is True or False."""
     if not isinstance(value, (bool, np.bool_)):
-        raise SpecError(f"{what} = {value!r}: expected true or false")
+        raise SpecError("must be true or false", path=path, value=value)
     return bool(value)
 
 
-def time_ps(value: Any, what: str, *, positive: bool = False) -> int:
-    """Picoseconds of "1us", at most 53 days, so that times fit into int64."""
-    time = parse_time(value, what, positive=positive)
-    if time > MAX_TIME_PS:
-        raise SpecError(f"{what} = {value}: more than {format_time(MAX_TIME_PS)}; make it shorter")
-    return time
-
-
-def one_of(value: Any, what: str, known: Iterable[str]) -> str:
-    """`value` if it is one of the known words."""
-    known = list(known)
-    if not isinstance(value, str) or value not in known:
-        raise SpecError(f"{what} = {value!r}: expected one of {', '.join(known)}" + _suggestion(value, known))
+def as_text(value: Any, path: str) -> str:
+    """`value` if it is a string that is not empty."""
+    if not isinstance(value, str) or not value:
+        raise SpecError("must be a text", path=path, value=value)
     return value
 
 
-def _suggestion(value: Any, known: Sequence[str]) -> str:
-    close = difflib.get_close_matches(str(value), known, n=1)
-    return f'; did you mean "{close[0]}"?' if close else ""
+def time_ps(value: Any, path: str, *, positive: bool = False) -> int:
+    """Picoseconds of "1us", at most 53 days, so that times fit into int64."""
+    time = parse_time(value, path, positive=positive)
+    if time > MAX_TIME_PS:
+        raise SpecError(f"must be at most {format_time(MAX_TIME_PS)}", path=path, value=value)
+    return time
 
 
-def known_keys(params: Iterable[str], known: Iterable[str], prefix: str = "") -> None:
-    """SpecError if one of the keys is not known; the message begins with prefix + key."""
+def one_of(value: Any, path: str, known: Iterable[str]) -> str:
+    """`value` if it is one of the known words."""
     known = list(known)
-    for key in params:
+    if not isinstance(value, str) or value not in known:
+        raise SpecError(f"must be one of {', '.join(known)}", path=path, value=value, remedy=closest(value, known))
+    return value
+
+
+def known_keys(table: Iterable[Any], known: Iterable[str], path: str = "") -> None:
+    """SpecError for the first key of `table`, which is at `path`, that is not known."""
+    known = list(known)
+    for key in table:
         if key not in known:
-            raise SpecError(f"{prefix}{key}: unknown key{nearest(str(key), known)}")
+            raise unknown_key(key, known, path)
 
 
-def decimal(cell: str, what: str) -> Fraction:
+def unknown_key(key: Any, known: Iterable[str], path: str = "", what: str = "key") -> SpecError:
+    """The error for a key (or a column, an option) that does not exist."""
+    return SpecError(f"unknown {what}", path=f"{path}.{key}" if path else str(key), remedy=nearest(key, known))
+
+
+def as_table(value: Any, path: str, example: str = "") -> dict[str, Any]:
+    """`value` as a dict with texts as keys, if it is a table; `example` shows one: "vswitches = {apps = 2}"."""
+    if not isinstance(value, Mapping) or not all(isinstance(key, str) for key in value):
+        raise SpecError("must be a table" + (f", such as {example}" if example else ""), path=path, value=value)
+    return dict(value)
+
+
+def as_tables(value: Any, path: str, example: str = "") -> list[dict[str, Any]]:
+    """`value` as a list of dicts, if it is a list of tables."""
+    if not isinstance(value, (list, tuple)) or not all(isinstance(item, Mapping) for item in value):
+        raise SpecError("must be a list of tables" + (f", such as {example}" if example else ""), path=path, value=value)
+    return [as_table(item, f"{path}.{i}") for i, item in enumerate(value)]
+
+
+@contextmanager
+def inside(path: str = "", place: object = "") -> Iterator[None]:
+    """Completes a SpecError from within the block: its key lies below `path`, its input at `place`."""
+    try:
+        yield
+    except SpecError as error:
+        error.within(path, place)
+        raise
+
+
+def decimal(cell: str, path: str) -> Fraction:
     """The exact value of a cell such as "12", "0.25", "1e6"."""
     if _NUMBER.fullmatch(cell):
         return Fraction(cell)
     if not cell:
-        raise SpecError(f"{what} is empty; write a number")
+        raise SpecError("is empty", path=path, remedy="write a number")
     if cell.lstrip("+-").lower() in ("inf", "infinity", "nan"):
-        raise SpecError(f"{what} = {cell}: must be a finite number")
-    raise SpecError(f"{what} = {cell[:60]!r}: is not a number; write digits only, such as 1500 or 0.25")
+        raise SpecError("must be a finite number", path=path, value=cell)
+    raise SpecError("is not a number", path=path, value=cell, remedy="write digits only, such as 1500 or 0.25")
 
 
-def whole_cell(cell: str, what: str, low: int, high: int) -> int:
+def whole_cell(cell: str, path: str, low: int, high: int) -> int:
     """A cell as an int in [low, high]."""
     if cell.isdecimal() and cell.isascii() and len(cell) < 19:
         number = int(cell)
         if low <= number <= high:
             return number
-    exact = decimal(cell, what)
+    exact = decimal(cell, path)
     if exact.denominator != 1:
         near = max(low, min(high, round(exact)))
-        raise SpecError(f"{what} = {cell}: must be a whole number, such as {near}")
-    if not low <= exact <= high:
-        raise SpecError(f"{what} = {cell}: must be between {low} and {high}")
+        raise SpecError(f"must be a whole number, such as {near}", path=path, value=cell)
+    within_range(exact, path, low, high, cell)
     return int(exact)
 
 
@@ -107,23 +161,24 @@ class Table:
     """A CSV file with a header line; lines that begin with # are comments, kept apart.
 
     `comments` are the texts after the #, `columns` the header's names, `rows()` the cells with their line numbers.
-    Anything that is not such a file (missing, not UTF-8, empty, a row of another width) is a SpecError with file:line.
+    Anything that is not such a file (not UTF-8, empty, a row of another width) is a SpecError with file:line; one that cannot
+    be read is an error of `key`, which named it.
     """
 
-    def __init__(self, path: str | os.PathLike[str], example: str) -> None:
+    def __init__(self, path: str | os.PathLike[str], example: str, key: str = "file") -> None:
         if not isinstance(path, (str, os.PathLike)):
-            raise SpecError(f"file = {path!r}: expected the path of a CSV file")
+            raise SpecError("must be the path of a CSV file", path=key, value=path)
         self.path = os.fspath(path)
-        text = _read_text(self.path)
+        text = read_text(self.path, key)
         self.comments: list[str] = []
         self._reader = csv.reader(self._without_comments(text), strict=True, skipinitialspace=True)
         first = next(self._cells(), None)
         if first is None:
-            raise SpecError(f'{self.path}: the file is empty; it must begin with a header line such as "{example}"')
+            raise SpecError("the file is empty", remedy=f'it must begin with a header line such as "{example}"', place=self.path)
         self.header_line, self.columns = first
         if _NUMBER.fullmatch(self.columns[0]):
             where = self.where(self.header_line)
-            raise SpecError(f'{where}: the header line is missing; put "{example}" above the data')
+            raise SpecError("the header line is missing", remedy=f'put "{example}" above the data', place=where)
 
     def where(self, line: int) -> str:
         """file:line, to begin a message with."""
@@ -134,8 +189,9 @@ class Table:
         for line, cells in self._cells():
             if len(cells) != len(self.columns):
                 raise SpecError(
-                    f"{self.where(line)}: {len(cells)} columns, but the header has {len(self.columns)} "
-                    f"({','.join(self.columns)}); is the file truncated?"
+                    f"{len(cells)} columns, but the header has {len(self.columns)} ({','.join(self.columns)})",
+                    remedy="is the file truncated?",
+                    place=self.where(line),
                 )
             yield line, cells
 
@@ -154,19 +210,20 @@ class Table:
                 if any(cells):
                     yield self._reader.line_num, cells
         except csv.Error as error:
-            raise SpecError(f"{self.where(self._reader.line_num)}: is not CSV: {error}; check the quotes") from None
+            raise SpecError(f"is not CSV: {error}", remedy="check the quotes", place=self.where(self._reader.line_num)) from None
 
 
-def _read_text(path: str) -> str:
+def read_text(path: str, key: str = "file") -> str:
+    """The text of a file in UTF-8; SpecError if there is none: of `key`, which named it, or at the line that is not text."""
     try:
         with open(path, "rb") as file:
             raw = file.read()
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
-        raise SpecError(f"{path!r}: cannot be read: {reason}; check the path") from None
+        raise SpecError(f"cannot be read: {reason}", path=key, value=path, remedy="check the path") from None
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         line = raw.count(b"\n", 0, error.start) + 1
         byte = f"0x{raw[error.start]:02x}"
-        raise SpecError(f"{path}:{line}: byte {byte} is not UTF-8 text; save the file as UTF-8") from None
+        raise SpecError(f"byte {byte} is not UTF-8 text", remedy="save the file as UTF-8", place=f"{path}:{line}") from None

@@ -12,57 +12,63 @@ TIME = {"ps": 1, "ns": 10**3, "us": 10**6, "µs": 10**6, "ms": 10**9, "s": 10**1
 SIZE = {"B": 1, "KB": 10**3, "kB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12, "KiB": 2**10, "MiB": 2**20, "GiB": 2**30}
 RATE = {"bps": 1, "Kbps": 10**3, "kbps": 10**3, "Mbps": 10**6, "Gbps": 10**9, "Tbps": 10**12}
 
-_NUMBER = re.compile(r"\s*([+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)\s*([A-Za-zµ/]*)\s*\Z")
+# Bounded, so that no number can make exact arithmetic slow.
+_NUMBER = re.compile(r"\s*([+-]?(?:\d{1,40}\.?\d{0,40}|\.\d{1,40})(?:[eE][+-]?\d{1,3})?)\s*([A-Za-zµ/]*)\s*\Z")
 
 
-def _parse(value: str | int | float, units: dict[str, int], default: str, what: str, example: str) -> Fraction:
+def _parse(value: str | int | float, units: dict[str, int], default: str, path: str, example: str) -> Fraction:
     if isinstance(value, bool) or not isinstance(value, (str, int, float)):
-        raise SpecError(f'{what} = {value!r}: expected a number with a unit, such as "{example}"')
+        raise SpecError(f'must be a number with a unit, such as "{example}"', path=path, value=value)
     if isinstance(value, (int, float)):
-        if not math.isfinite(value):
-            raise SpecError(f'{what} = {value!r}: expected a finite number, such as "{example}"')
+        if isinstance(value, float) and not math.isfinite(value):
+            raise SpecError(f'must be a finite number, such as "{example}"', path=path, value=value)
         return Fraction(repr(float(value)) if isinstance(value, float) else value) * units[default]
     match = _NUMBER.match(value)
     if not match:
-        raise SpecError(f'{what} = "{value}": expected a number with a unit, such as "{example}"')
+        raise SpecError(f'must be a number with a unit, such as "{example}"', path=path, value=value)
     number, unit = match.groups()
     if not unit:
-        raise SpecError(f'{what} = "{value}": the unit is missing; write it as "{example}" ({", ".join(units)})')
+        raise SpecError("the unit is missing", path=path, value=value, remedy=f'write it as "{example}" ({", ".join(units)})')
     if unit not in units:
-        raise SpecError(f'{what} = "{value}": unknown unit "{unit}"; known: {", ".join(units)}')
+        raise SpecError(f'unknown unit "{unit}"', path=path, value=value, remedy=f"known: {', '.join(units)}")
     return Fraction(number) * units[unit]
 
 
-def _whole(value: str | int | float, exact: Fraction, what: str, unit: str, positive: bool) -> int:
+def _whole(value: str | int | float, exact: Fraction, path: str, unit: str, positive: bool) -> int:
     if exact < 0 or (positive and exact == 0):
-        raise SpecError(f"{what} = {value}: must be {'greater than zero' if positive else 'zero or more'}")
+        raise SpecError(f"must be {'greater than zero' if positive else 'zero or more'}", path=path, value=value)
     if exact.denominator != 1:
-        raise SpecError(f"{what} = {value}: is not a whole number of {unit}; nearest: {round(exact)} {unit}")
+        raise SpecError(f"is not a whole number of {unit}", path=path, value=value, remedy=f"nearest: {round(exact)} {unit}")
     return int(exact)
 
 
-def parse_time(value: str | int | float, what: str = "time", *, positive: bool = False) -> int:
+def parse_time(value: str | int | float, path: str = "time", *, positive: bool = False) -> int:
     """Picoseconds of "1us"; a bare number is seconds."""
-    return _whole(value, _parse(value, TIME, "s", what, "1us"), what, "ps", positive)
+    return _whole(value, _parse(value, TIME, "s", path, "1us"), path, "ps", positive)
 
 
-def parse_size(value: str | int | float, what: str = "size", *, positive: bool = False) -> int:
+def parse_size(value: str | int | float, path: str = "size", *, positive: bool = False) -> int:
     """Bytes of "12MB" (decimal) or "12MiB"; a bare number is bytes."""
-    return _whole(value, _parse(value, SIZE, "B", what, "12MB"), what, "B", positive)
+    return _whole(value, _parse(value, SIZE, "B", path, "12MB"), path, "B", positive)
 
 
-def parse_rate(value: str | int | float, what: str = "rate") -> int:
+def parse_rate(value: str | int | float, path: str = "rate") -> int:
     """Bits per second of "100Gbps"; a bare number is bit/s."""
-    return _whole(value, _parse(value, RATE, "bps", what, "100Gbps"), what, "bit/s", True)
+    return _whole(value, _parse(value, RATE, "bps", path, "100Gbps"), path, "bit/s", True)
 
 
-def ps_per_byte(rate: str | int | float, what: str = "rate") -> int:
+def ps_per_byte(rate: str | int | float, path: str = "rate") -> int:
     """Picoseconds that one byte takes on a link; the simulator's clock needs a whole number of them."""
-    bits = parse_rate(rate, what)
+    bits = parse_rate(rate, path)
     exact = Fraction(8 * PS_PER_S, bits)
     if exact.denominator != 1:
         near = ", ".join(format_rate(r) for r in _whole_rates(bits))
-        raise SpecError(f"{what} = {rate}: one byte would take {float(exact):.3f} ps, not a whole number; nearest rates: {near}")
+        raise SpecError(
+            f"one byte would take {float(exact):.3f} ps, not a whole number",
+            path=path,
+            value=rate,
+            remedy=f"nearest rates: {near}",
+        )
     return int(exact)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import typer
 
-from penstock.errors import PenstockError, nearest
+from penstock.errors import PenstockError, SpecError, nearest
 
 COMMANDS = ("run", "reproduce", "sweep", "plot", "report", "explain", "schemes", "topologies", "workloads", "bench", "check")
 
@@ -70,13 +70,14 @@ def _known(context: Any) -> tuple[str, ...]:
     return tuple(getattr(context.command, "commands", COMMANDS)) if context else (*COMMANDS, "vswitch")
 
 
-def _usage(error: Exception) -> int:
-    text = " ".join(error.format_message().split())  # type: ignore[attr-defined]
-    context = getattr(error, "ctx", None)
+def _usage(refused: Exception) -> int:
+    text = " ".join(refused.format_message().split())  # type: ignore[attr-defined]
+    context = getattr(refused, "ctx", None)
     if not text:  # no arguments: the help has been printed
         return 2
     if missing := re.match(r"No such command '([^']*)'", text):
-        return _fail(f'no such command "{missing.group(1)}"{nearest(missing.group(1), _known(context))}', 2)
+        error = SpecError(f'no such command "{missing[1]}"', remedy=nearest(missing[1], _known(context)))
+        return _fail(str(error), error.exit_status)
     where = f"; see {context.command_path} --help" if context else ""
     return _fail(text.rstrip(".") + where, 2)
 

@@ -18,7 +18,7 @@ def command(
     from penstock.errors import SpecError
 
     if not scheme.is_file():
-        raise SpecError(f"{scheme}: no such file")
+        raise SpecError("no such file", place=scheme)
     from penstock.testing import check_scheme
 
     failed = 0

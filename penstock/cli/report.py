@@ -25,6 +25,6 @@ def command(
     from penstock.report import html
 
     if out.suffix.lower() not in (".html", ".htm"):
-        raise SpecError(f"{out}: a report must end in .html")
+        raise SpecError("a report must end in .html", place=out)
     html.write(load(runs), out, title, clock)
     typer.echo(f"written to {out}")

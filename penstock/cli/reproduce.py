@@ -40,9 +40,9 @@ def command(
         _list(experiments)
         return
     if figure is None:
-        raise SpecError("give a figure, such as bfc/fig09; penstock reproduce --list shows all")
+        raise SpecError("give a figure, such as bfc/fig09", remedy="penstock reproduce --list shows all")
     if figure not in experiments.EXPERIMENTS:
-        raise SpecError(f'figure "{figure}": there is none of that name{nearest(figure, experiments.EXPERIMENTS)}')
+        raise SpecError(f'figure "{figure}": there is none of that name', remedy=nearest(figure, experiments.EXPERIMENTS))
     experiments.reproduce(figure, scale=scale, out=out, threads=threads, progress=_Lines())
 
 

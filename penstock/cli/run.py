@@ -111,7 +111,7 @@ def _check(folders: list[Path], force: bool, flows: int) -> None:
     from penstock.results.rundir import check_writable, is_run
 
     if len(folders) > 1 and is_run(folders[0].parent):
-        raise SpecError(f"{folders[0].parent}: holds one run already; give another --out for several schemes")
+        raise SpecError("holds one run already", place=folders[0].parent, remedy="give another --out for several schemes")
     for folder in folders:
         check_writable(folder, overwrite=force, flows=flows * len(folders))
 

@@ -24,7 +24,7 @@ def command(
 
     found = available()
     if name is not None and name not in found:
-        raise SpecError(f'scheme "{name}": there is none of that name{nearest(name, found)}')
+        raise SpecError("no scheme has this name", path="name", value=name, remedy=nearest(name, found))
     if name is None:
         typer.echo(
             listing(

@@ -109,7 +109,7 @@ def _points(spec: str, params: list[str], sets: list[str]) -> Iterator[Point]:
     keys = [key for key, _ in axes]
     if len(set(keys)) < len(keys):
         twice = next(key for key in keys if keys.count(key) > 1)
-        raise SpecError(f"--param {twice}: is given twice; write all values in one")
+        raise SpecError("is given twice", remedy="write all values in one", place=f"--param {twice}")
     seen: set[str] = set()
     topologies: set[str] = set()
     for combination in itertools.product(*(values for _, values in axes)):
@@ -156,7 +156,7 @@ def _backend(on: str, workers: int) -> Backend:
         try:
             import distributed  # type: ignore[import-not-found] # noqa: F401
         except ImportError:
-            raise SpecError(f"--on {on}: needs dask; install it with: pip install distributed") from None
+            raise SpecError("needs dask", remedy="install it with: pip install distributed", place=f"--on {on}") from None
         return lambda points, out, force: _dask(points, out, force, on.removeprefix("dask://"))
     raise SpecError(f"--on {on}: must be local or dask://HOST:PORT, such as dask://head:8786")
 

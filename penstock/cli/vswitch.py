@@ -33,9 +33,9 @@ def _read(spec: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(spec.read_text())
     except (OSError, UnicodeDecodeError) as error:
-        raise SpecError(f"{spec}: cannot be read ({getattr(error, 'strerror', None) or 'no text'})") from None
+        raise SpecError(f"cannot be read ({getattr(error, 'strerror', None) or 'no text'})", place=spec) from None
     except tomllib.TOMLDecodeError as error:
-        raise SpecError(f"{spec}: not TOML: {error}") from None
+        raise SpecError(f"not TOML: {error}", place=spec) from None
 
 
 @contextlib.contextmanager
@@ -208,7 +208,7 @@ def set_(
     for change in changes:
         key, equals, value = change.partition("=")
         if not equals:
-            raise SpecError(f"{change}: must be KEY=VALUE, such as th_over=64KB")
+            raise SpecError("must be KEY=VALUE, such as th_over=64KB", path=change)
         last = key.rpartition(".")[2]
         values[key] = (
             int(value)

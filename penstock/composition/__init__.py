@@ -18,6 +18,7 @@ from penstock.composition.declare import HOOKS, Declarations
 from penstock.composition.load import declarations_of, load
 from penstock.composition.places import Composition, Part, compose
 from penstock.errors import SchemeError, SpecError, nearest
+from penstock.inputs import boolean, one_of, real, whole
 from penstock.units import parse_rate, parse_size, parse_time
 
 FOLDER = Path(__file__).parents[1] / "schemes"
@@ -30,51 +31,47 @@ def available() -> dict[str, Declarations]:
     return {p.stem: declarations_of(p) for p in sorted(FOLDER.glob("[!_]*.py"))}
 
 
+def classes() -> dict[str, str]:
+    """The name of every scheme by that of its constructor in `penstock`: "BFC" -> "bfc"."""
+    return {found.title: name for name, found in available().items()}
+
+
 def declared(name: str) -> Declarations:
     """Declarations of a built-in scheme or of a user's file."""
     if name.endswith(".py"):
         path = Path(name)
         if not path.is_file():
-            raise SpecError(f'scheme "{name}": there is no such file')
+            raise SpecError("no such file", path="name", value=name)
         found = declarations_of(path.resolve())
         if not found.hooks:
-            raise SchemeError(f"{path}: defines no hook; a scheme needs at least one of {', '.join(HOOKS)}")
+            raise SchemeError(f"defines no hook; a scheme needs at least one of {', '.join(HOOKS)}", place=path)
         return found
     if name not in available():
-        raise SpecError(
-            f'unknown scheme "{name}"{nearest(name, available())}; a file of your own is named by its path, ./my_scheme.py'
-        )
+        remedy = f"{nearest(name, available())}; a file of your own is named by its path, ./my_scheme.py"
+        raise SpecError("no scheme has this name", path="name", value=name, remedy=remedy)
     return available()[name]
 
 
-def convert(where: str, kind: str, value: Any) -> int | float:
-    """A parameter's value as a number in the compiled scheme's unit: ps, bytes, bit/s, index of a choice.  Raises SpecError."""
+def convert(path: str, kind: str, value: Any) -> int | float:
+    """A parameter's value as a number in the compiled scheme's unit: ps, bytes, bit/s, index of a choice; or SpecError."""
     word, *rest = kind.split()
     if word == "choice":
-        if value not in rest:
-            raise SpecError(f"{where} = {value!r}: must be one of {', '.join(rest)}{nearest(str(value), rest)}")
-        return rest.index(value)
+        return rest.index(one_of(value, path, rest))
     if word == "bool":
-        if not isinstance(value, bool):
-            raise SpecError(f"{where} = {value!r}: must be true or false")
-        return int(value)
+        return int(boolean(value, path))
     number: int | float
     if word == "rate" and not isinstance(value, bool) and value == 0:
         number = 0  # no rate: what the parameter's meaning says of 0
     elif word in ("time", "bytes", "rate"):
-        number = {"time": parse_time, "bytes": parse_size, "rate": parse_rate}[word](value, where)
-    elif isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
-        raise SpecError(f"{where} = {value!r}: must be a number")
+        number = {"time": parse_time, "bytes": parse_size, "rate": parse_rate}[word](value, path)
     elif word == "float64":
-        number = float(value)
-    elif value != int(value) or abs(value) >= 2**31:
-        raise SpecError(f"{where} = {value!r}: must be a whole number; nearest: {round(value)}")
+        number = real(value, path)
     else:
-        number = int(value)
+        number = whole(value, path, -(2**31), 2**31 - 1)
     low, high = (float(x) for x in rest[0].split("..")) if rest else (0.0, math.inf)
     if not low <= number <= high:
         near = max(low, min(high, number))
-        raise SpecError(f"{where} = {value}: must be {rest[0] if rest else 'zero or more'}; nearest: {near:g}")
+        raise SpecError(f"must be {rest[0] if rest else 'zero or more'}", path=path, value=value, remedy=f"nearest: {near:g}")
     return float(number) if word == "rate" else number
 
 
@@ -158,12 +155,12 @@ def _assign(where: str, parts: dict[str, dict[str, Any]], host: dict[str, Any], 
     for candidate in owners:
         part = stems.get(Path(candidate).stem)
         if part and name in declared(part).parameters:
-            convert(f"{where}: {key}", declared(part).parameters[name][0], value)
+            convert(key, declared(part).parameters[name][0], value)
             parts[part][name] = value
             return
     pairs = [(Path(p).stem, n) for p in parts for n in declared(p).parameters]
     known = [n for _, n in pairs] + [f"{p}.{n}" for p, n in pairs]
-    raise SpecError(f'{where} has no parameter "{key}"{nearest(key, known) if known else ""}')
+    raise SpecError(f"{where} has no such parameter", path=key, remedy=nearest(key, known))
 
 
 def preset_values(name: str, preset: str) -> dict[str, Any]:
@@ -173,7 +170,8 @@ def preset_values(name: str, preset: str) -> dict[str, Any]:
     """
     presets = declared(name).presets
     if preset and preset not in presets and preset != "paper":
-        raise SpecError(f'scheme "{name}:{preset}": {name} has no preset "{preset}"{nearest(preset, [*presets, "paper"])}')
+        rule, remedy = f'{name} has no preset "{preset}"', nearest(preset, [*presets, "paper"])
+        raise SpecError(rule, path="name", value=f"{name}:{preset}", remedy=remedy)
     own = dict(presets.get(preset or "default", {}))
     used: dict[str, Any] = {}
     for part, _, of_part in (text.partition(":") for text in own.pop("uses", [])):
@@ -210,7 +208,7 @@ def parse(scheme: str | Scheme, parameters: Mapping[str, Any] | None = None) -> 
     else:
         names = [n.strip() for n in str(scheme).split("+")]
         if not all(names):
-            raise SpecError(f'scheme "{scheme}": an empty name; write it as "hpcc+dqa"')
+            raise SpecError("has an empty name in it", path="name", value=str(scheme), remedy='write it as "hpcc+dqa"')
         first = {k: v for k, v in parameters.items() if v is False and k in declared(names[0].partition(":")[0]).includes}
         made = _single(names[0], first)
         parameters = {k: v for k, v in parameters.items() if k not in first}

@@ -3,6 +3,7 @@
     parameters   = {"eta": ("float64", 0.95, "target utilisation (section 3.3)")}   what a user may set: type, default, meaning
     presets      = {"ns3": {"uses": ["pfc:ns3"], "eta": 0.9, "host.ack_priority": "data"}}
     includes     = ["pfc"]                                          schemes that come with it
+    title        = "HPCC"                                           its constructor, ps.HPCC; else made of the file's name
     fabric       = {"queues": "queues", "buffer": "unbounded"}      requests to switches and hosts: numbers or expressions
     structs      = {"entry": {"expires": "time", "queue": "int32"}}                 record types
     port_state   = {"empty": "mask[16]", "flow_table": "entry[queues * table]"}   also packet_, queue_, flow_, node_, scheme_state
@@ -193,6 +194,7 @@ class Declarations:
         self.own = Record({**own, **self._read("scheme_state", {})}, self.records)
         self.presets: dict[str, dict[str, Any]] = self._read("presets", {})
         self.includes: list[str] = self._read("includes", [])
+        self.title = str(self._read("title", "".join(part.capitalize() for part in self.name.split("_"))))
         self.fabric: dict[str, Any] = self._read("fabric", {})
         self.me = next((f.args.args[0].arg for f in self.functions if f.name in HOOKS and f.args.args), "me")
         self.hooks = {f.name for f in self.functions if f.name in HOOKS}

@@ -43,7 +43,7 @@ def declarations_of(path: Path) -> Declarations:
     try:
         source = path.read_text()
     except (OSError, UnicodeDecodeError) as error:
-        raise SchemeError(f"{path}: cannot be read as text: {error}") from None
+        raise SchemeError(f"cannot be read as text: {error}", place=path) from None
     try:
         return Declarations(path, source)
     except SyntaxError as error:
@@ -86,14 +86,16 @@ def to_c(py: Path, user: Path) -> None:
 def to_library(py: Path, library: Path, user: Path) -> None:
     compiler = shlex.split(os.environ.get("CC") or sysconfig.get_config_var("CC") or "cc")
     if not shutil.which(compiler[0]):
-        raise SchemeError(f"{user}: needs a C compiler ({compiler[0]} is not installed); on Debian: apt install gcc python3-dev")
+        raise SchemeError(
+            f"needs a C compiler ({compiler[0]} is not installed)", remedy="on Debian: apt install gcc python3-dev", place=user
+        )
     flags = f"{FLAGS} -I{sysconfig.get_paths()['include']} -I{PACKAGE / 'fabric'}"
     temporary = library.with_suffix(f".{os.getpid()}")
     command = [*compiler, *flags.split(), str(py.with_suffix(".c")), "-o", str(temporary)]
     done = subprocess.run(command, capture_output=True, text=True)
     if done.returncode:
         said = done.stderr.strip().splitlines() or ["no message"]
-        raise SchemeError(f"{user}: the C compiler failed: {said[0]}")
+        raise SchemeError(f"the C compiler failed: {said[0]}", place=user)
     temporary.rename(library)
 
 
@@ -119,7 +121,9 @@ def compile_scheme(declared: Declarations) -> ModuleType:
             py.write_text(declared.source)
             py.with_suffix(".pxd").write_text(declared.pxd())
         except OSError as error:
-            raise SchemeError(f"{folder}: cannot be written: {error.strerror}; set XDG_CACHE_HOME to a writable folder") from None
+            raise SchemeError(
+                f"cannot be written: {error.strerror}", remedy="set XDG_CACHE_HOME to a writable folder", place=folder
+            ) from None
         except DeclarationError as error:
             raise SchemeError(f"{declared.path}:{error.line}: {error}") from None
         to_c(py, declared.path)

@@ -43,7 +43,7 @@ class Part:
         try:
             return int(eval(str(expression), {"__builtins__": {}}, names))
         except Exception as error:
-            raise SchemeError(f'{self.name}: "{expression}" is no number: {error}') from None
+            raise SchemeError(f'"{expression}" is no number: {error}', path=self.name) from None
 
     def tables(self, owner: str, **more: int) -> list[tuple[str, int, int, int]]:
         """(name, offset in the owner's area, count, bytes of one element) of each table."""
@@ -77,7 +77,7 @@ def compose(parts: list[Part], core: dict[str, int], levels: int, nic_queues: in
     nic_queues: of the hosts; 0 = as many as the parts ask for.
     """
     if len(parts) > MOST:
-        raise SchemeError(f"{len(parts)} parts in one composition; at most {MOST} are possible")
+        raise SchemeError(f"{len(parts)} parts in one composition", remedy=f"at most {MOST} are possible")
     for part in parts:
         built = set(getattr(part.module, "__pyx_capi__", part.declared.hooks))
         if part.declared.hooks - built:
@@ -87,7 +87,7 @@ def compose(parts: list[Part], core: dict[str, int], levels: int, nic_queues: in
     for hook, what in (("choose_queue", "the queue"), ("choose_voq", "what is held back"), ("choose_path", "the path")):
         choosers = [p.name for p in parts if hook in p.declared.hooks]
         if len(choosers) > 1:
-            raise SchemeError(f"{' and '.join(choosers)} both choose {what}; keep one of them")
+            raise SchemeError(f"{' and '.join(choosers)} both choose {what}", remedy="keep one of them")
     sizes = {}
     for owner in OWNERS:
         at = core[owner]
@@ -106,7 +106,9 @@ def compose(parts: list[Part], core: dict[str, int], levels: int, nic_queues: in
     lossless = any(p.evaluate(r.get("lossless", 0)) for p, r in requests)
     by_destination = bool(ask("nic_by_destination", 0))
     if by_destination and nic_queues:
-        raise SchemeError(f"host.nic_queues = {nic_queues}: this scheme needs a NIC queue for each destination; leave it 0")
+        raise SchemeError(
+            "this scheme needs a NIC queue for each destination", path="host.nic_queues", value=nic_queues, remedy="leave it 0"
+        )
     queues, nics = ask("queues", levels), parts[0].hosts if by_destination else nic_queues or ask("nic_queues", 1)
     for part in parts:
         part.upstreams = -(-max(queues, nics) // 32) * 32

@@ -125,14 +125,14 @@ class Runs(Mapping[str, Run]):
     def path(self, label: str) -> Path:
         """The run directory in the cache."""
         if label not in self.entries:
-            raise SpecError(f'run "{label}": the experiment has no spec of that label{nearest(label, self.entries)}')
+            raise SpecError(f'run "{label}": the experiment has no spec of that label', remedy=nearest(label, self.entries))
         return self.entries[label].path
 
     def scan(self, label: str, frame: str) -> pl.LazyFrame:
         """One frame of a run, of which polars reads only the columns that are used: for runs of millions of flows."""
         file = self.path(label) / f"{frame}.parquet"
         if not file.exists():
-            raise SpecError(f'run "{label}": has no {frame}; its [measure] or its scheme does not make them')
+            raise SpecError(f'run "{label}": has no {frame}', remedy="its [measure] or its scheme does not make them")
         return pl.scan_parquet(file)
 
     def summary(self, label: str) -> dict[str, Any]:

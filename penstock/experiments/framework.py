@@ -60,7 +60,7 @@ def reproduce(
     """
     experiment = experiments[id]
     if scale not in experiment.scales:
-        raise SpecError(f'scale = "{scale}": {id} has no such scale{nearest(scale, experiment.scales)}')
+        raise SpecError(f"{id} has no such scale", path="scale", value=scale, remedy=nearest(scale, experiment.scales))
     started = time.perf_counter()
     out = Path(out) if out else Path("reproductions") / id
     check_out(out)
@@ -81,12 +81,12 @@ def check_out(out: Path) -> None:
     """Make the directory, before the work: SpecError if it cannot be written or holds something else."""
     try:
         if out.is_dir() and any(out.iterdir()) and not (out / "claims.json").exists():
-            raise SpecError(f"{out}: is not empty and not a reproduction; give another folder with --out")
+            raise SpecError("is not empty and not a reproduction", place=out, remedy="give another folder with --out")
         out.mkdir(parents=True, exist_ok=True)
         (out / ".probe").write_bytes(b"")
         (out / ".probe").unlink()
     except OSError as error:
-        raise SpecError(f"{out}: cannot be written ({reason(error)}); give another folder with --out") from error
+        raise SpecError(f"cannot be written ({reason(error)})", place=out, remedy="give another folder with --out") from error
 
 
 def run_all(experiment: Experiment, scale: str, cache: Path, threads: int, progress: Progress | None) -> Runs:
@@ -109,7 +109,7 @@ def measured(experiment: Experiment, runs: Runs, scale: str) -> pl.DataFrame:
     missing = [name for name in COLUMNS if name not in data.columns]
     if missing or data.is_empty():
         what = f"lack the column {', '.join(missing)}" if missing else "are empty"
-        raise SpecError(f"experiment {experiment.id}: its data {what}; measure() must return series, x and y")
+        raise SpecError(f"experiment {experiment.id}: its data {what}", remedy="measure() must return series, x and y")
     return data
 
 

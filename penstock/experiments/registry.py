@@ -46,7 +46,7 @@ class Experiment:
         """The experiment that a module's names make up."""
         missing = [name for name in REQUIRED if not hasattr(module, name)]
         if missing:
-            raise SpecError(f"experiment {id}: its file has no {', '.join(missing)}; every experiment needs them")
+            raise SpecError(f"experiment {id}: its file has no {', '.join(missing)}", remedy="every experiment needs them")
         return cls(
             id=id,
             title=module.TITLE,
@@ -82,7 +82,7 @@ class Experiments(Mapping[str, Experiment]):
     def __getitem__(self, id: str) -> Experiment:
         if id not in self._loaded:
             if id not in self.ids():
-                raise SpecError(f'experiment "{id}": there is no such figure{nearest(id, self.ids())}')
+                raise SpecError(f'experiment "{id}": there is no such figure', remedy=nearest(id, self.ids()))
             module = importlib.import_module(f"{self._package}.{id.replace('/', '.')}")
             self._loaded[id] = Experiment.of(id, module)
         return self._loaded[id]

@@ -135,7 +135,7 @@ def timeseries(*runs: Run, column: str = "buffer_bytes", switch: int | None = No
         "active_flows": ("Active flows at a port", 1),
     }
     if column not in labels:
-        raise SpecError(f'column = "{column}": cannot be drawn over time{nearest(column, labels)}')
+        raise SpecError("cannot be drawn over time", path="column", value=column, remedy=nearest(column, labels))
     text, unit = labels[column]
 
     def draw(axes: "Axes", looks: list[dict[str, Any]]) -> None:
@@ -248,7 +248,7 @@ def check_kind(kind: str) -> str:
     """The name of a kind of figure as KINDS has it."""
     name = kind.replace("-", "_")
     if name not in KINDS:
-        raise SpecError(f'plot "{kind}": no such kind{nearest(name, KINDS)}')
+        raise SpecError(f'plot "{kind}": no such kind', remedy=nearest(name, KINDS))
     return name
 
 
@@ -256,7 +256,7 @@ def check_format(path: str | Path) -> str:
     """The format that the suffix of a file name asks for."""
     form = Path(path).suffix.lower().removeprefix(".")
     if form not in FORMATS:
-        raise SpecError(f"{path}: a figure must end in {', '.join('.' + known for known in FORMATS)}")
+        raise SpecError(f"a figure must end in {', '.join('.' + known for known in FORMATS)}", place=path)
     return form
 
 
@@ -285,7 +285,7 @@ def save(figure: "Figure", path: str | Path) -> Path:
 
 def _need(run: Run, count: int, what: str, setting: str) -> None:
     if not count:
-        raise SpecError(f'run "{run.label}": has no {what}; run it again with --set {setting}')
+        raise SpecError(f'run "{run.label}": has no {what}', remedy=f"run it again with --set {setting}")
 
 
 def _cdf(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -18,6 +18,7 @@ import numpy as np
 import polars as pl
 
 from penstock.errors import SpecError, nearest
+from penstock.inputs import one_of, real
 from penstock.results import rundir
 from penstock.results.columns import COLUMNS, PER_FLOW, Column
 
@@ -217,8 +218,8 @@ class Run:
         if name in self.frames:
             return self.frames[name]
         switch = {"active_flows": "flows"}.get(name, name)
-        how = f"; run again with [measure] {switch} = true" if name in COLUMNS else nearest(name, self.frames)
-        raise SpecError(f'run "{self.label}": has no {name}{how}')
+        how = f"run again with [measure] {switch} = true" if name in COLUMNS else nearest(name, self.frames)
+        raise SpecError(f'run "{self.label}": has no {name}', remedy=how)
 
     # -- slowdown
 
@@ -230,7 +231,7 @@ class Run:
         known = self.flows["class"].unique().cast(pl.String).to_list()
         for name in wanted:
             if name.removeprefix("!") not in known and not name.startswith("!"):
-                raise SpecError(f'run "{self.label}": no flows of class "{name}"{nearest(name, known)}')
+                raise SpecError(f'run "{self.label}": no flows of class "{name}"', remedy=nearest(name, known))
         keep = [name for name in wanted if not name.startswith("!")] or known
         keep = [name for name in keep if f"!{name}" not in wanted]
         return self.flows.filter(pl.col("class").cast(pl.String).is_in(keep))
@@ -262,8 +263,7 @@ class Run:
         clock       "receiver": a flow ends when its last byte has arrived; "sender": when its last acknowledgement has
         Columns: above_bytes (exclusive), to_bytes (null: no bound), bytes (median size), flows, unfinished, slowdown.
         """
-        if by not in ("size", "class", "priority"):
-            raise SpecError(f'by = "{by}": must be one of size, class, priority')
+        one_of(by, "by", ("size", "class", "priority"))
         values = self._statistics(percentile, statistic)
         flows = self.by_clock(self.selected(class_), clock)
         bounds = self._bounds(bins) if by == "size" else []
@@ -294,23 +294,21 @@ class Run:
 
     def by_clock(self, flows: pl.DataFrame, clock: str) -> pl.DataFrame:
         """Flows of this run, with the slowdown that a clock measures ("receiver" or "sender") as `slowdown`."""
-        if clock not in CLOCKS:
-            raise SpecError(f'clock = "{clock}": must be one of {", ".join(CLOCKS)}{nearest(clock, CLOCKS)}')
+        one_of(clock, "clock", CLOCKS)
         if clock == "sender" and self.flows["acked_ns"].null_count() == self.flows.height > 0:
-            raise SpecError(f'run "{self.label}": has no acked_ns, which clock = "sender" needs; run the simulation again')
+            raise SpecError(
+                f'run "{self.label}": has no acked_ns, which clock = "sender" needs', remedy="run the simulation again"
+            )
         return flows if clock == "receiver" else flows.with_columns(slowdown=pl.col("sender_slowdown"))
 
     @staticmethod
     def _statistics(percentile: float | Sequence[float], statistic: str) -> list[pl.Expr]:
         value = pl.col("slowdown")
-        if statistic in ("mean", "max"):
+        if one_of(statistic, "statistic", ("percentile", "mean", "max")) != "percentile":
             return [value.mean() if statistic == "mean" else value.max()]
-        if statistic != "percentile":
-            raise SpecError(f'statistic = "{statistic}": must be one of percentile, mean, max')
         many = [percentile] if isinstance(percentile, (int, float)) else list(percentile)
         for p in many:
-            if not 0 <= p <= 100:
-                raise SpecError(f"percentile = {p}: must be between 0 and 100")
+            real(p, "percentile", 0, 100)
         if isinstance(percentile, (int, float)):
             return [value.quantile(percentile / 100, "linear")]
         return [value.quantile(p / 100, "linear").alias(f"p{p:g}") for p in many]
@@ -323,14 +321,14 @@ class Run:
             if bins in named:
                 return list(named[bins])
             if bins != "log":
-                raise SpecError(f'bins = "{bins}": no such bins{nearest(bins, [*named, "log"])}')
+                raise SpecError("no such bins", path="bins", value=bins, remedy=nearest(bins, [*named, "log"]))
             sizes = self.flows["bytes"]
             low, high = (int(sizes.min()), int(sizes.max())) if len(sizes) else (1, 1)  # type: ignore[arg-type]
             steps = [m * 10**e for e in range(13) for m in (1, 3)]
             return [s for s in steps if s >= low and s < high] or [high]
         bounds = [int(b) for b in bins]
         if bounds != sorted(set(bounds)) or not bounds:
-            raise SpecError(f"bins = {bounds}: must be increasing numbers of bytes")
+            raise SpecError("must be increasing numbers of bytes", path="bins", value=bounds)
         return bounds
 
     def _usual_bins(self) -> str:
@@ -375,10 +373,10 @@ class Run:
                 frames[here.stem] = _with_all_columns(here.stem, pl.read_parquet(here))
         except (OSError, ValueError, pl.exceptions.PolarsError) as error:
             why = str(error).splitlines()[0]
-            raise SpecError(f"{here}: cannot be read ({why}); run the simulation again") from error
+            raise SpecError(f"cannot be read ({why})", remedy="run the simulation again", place=here) from error
         for name in ("flows", "switches", "ports"):
             if name not in frames:
-                raise SpecError(f"{folder}: {name}.parquet is missing; run the simulation again")
+                raise SpecError(f"{name}.parquet is missing", remedy="run the simulation again", place=folder)
         return cls(
             frames.pop("flows"),
             frames.pop("switches"),

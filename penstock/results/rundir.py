@@ -31,11 +31,11 @@ def one_run(path: Path) -> Path:
     if is_run(path):
         return path
     if not path.exists():
-        raise SpecError(f"{path}: no such folder")
+        raise SpecError("no such folder", place=path)
     below = [p.name for p in runs_below(path)]
     if below:
-        raise SpecError(f"{path}: holds several runs; give one of them: {', '.join(below)}")
-    raise SpecError(f"{path}: is not a run directory (no summary.json in it)")
+        raise SpecError("holds several runs", remedy=f"give one of them: {', '.join(below)}", place=path)
+    raise SpecError("is not a run directory (no summary.json in it)", place=path)
 
 
 def all_runs(paths: Iterable[str | Path]) -> list[Path]:
@@ -58,7 +58,7 @@ def reason(error: BaseException) -> str:
 def _refuse(path: Path, error: BaseException) -> SpecError:
     why = reason(error)
     remedy = "free some, or give" if "space" in why or "quota" in why else "give"
-    return SpecError(f"{path}: cannot be written ({why}); {remedy} another folder with --out")
+    return SpecError(f"cannot be written ({why})", remedy=f"{remedy} another folder with --out", place=path)
 
 
 def check_writable(path: Path, *, overwrite: bool = False, flows: int = 0) -> None:
@@ -79,8 +79,9 @@ def check_writable(path: Path, *, overwrite: bool = False, flows: int = 0) -> No
             parent.rmdir()
     if free < flows * BYTES_PER_FLOW:
         raise SpecError(
-            f"{path}: the results of {flows:,} flows need about {format_size(flows * BYTES_PER_FLOW)}, "
-            f"{format_size(free)} are free; give another folder with --out"
+            f"the results of {flows:,} flows need about {format_size(flows * BYTES_PER_FLOW)}, {format_size(free)} are free",
+            remedy="give another folder with --out",
+            place=path,
         )
 
 
@@ -88,12 +89,12 @@ def _check_free(path: Path, overwrite: bool) -> None:
     try:
         if path.is_symlink() or path.exists():
             if not path.is_dir():
-                raise SpecError(f"{path}: is a file; give a folder with --out")
+                raise SpecError("is a file", remedy="give a folder with --out", place=path)
             if any(path.iterdir()):
                 if not is_run(path):
-                    raise SpecError(f"{path}: is not empty and not a run; give another folder with --out")
+                    raise SpecError("is not empty and not a run", remedy="give another folder with --out", place=path)
                 if not overwrite:
-                    raise SpecError(f"{path}: holds a run already; give another --out, or --force to replace it")
+                    raise SpecError("holds a run already", remedy="give another --out, or --force to replace it", place=path)
     except OSError as error:
         raise _refuse(path, error) from error
 
@@ -139,11 +140,11 @@ def write_file(path: Path, content: bytes) -> Path:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.is_dir():
-            raise SpecError(f"{path}: is a folder; give a file name with -o")
+            raise SpecError("is a folder", remedy="give a file name with -o", place=path)
         partial.write_bytes(content)
         partial.rename(path)
     except OSError as error:
         with suppress(OSError):
             partial.unlink()
-        raise SpecError(f"{path}: cannot be written ({reason(error)}); give another name with -o") from error
+        raise SpecError(f"cannot be written ({reason(error)})", remedy="give another name with -o", place=path) from error
     return path

@@ -5,6 +5,7 @@ decrements it when it leaves.  0 -> 1 pauses that queue at the upstream switch o
 queues is sent every `refresh`, which repairs lost pauses and resumes.
 """
 
+title = "BFC"
 includes = ["dqa"]
 packet_state = {"counter_incr": "int16", "upstream_q": "int16"}
 port_state = {"pause_counter": "int32[upstreams]", "one_hop_bdp": "int64", "quiet": "int32"}

@@ -13,6 +13,7 @@ every packet.
 The defaults are those of the DCQCN paper, with the BFC paper's marking; BFC's own settings are not published.
 """
 
+title = "DCQCN"
 includes = ["ecn", "pfc"]
 flow_state = {
     "rate": "float64",

@@ -11,6 +11,7 @@ window follows it.  There F is estimated as echoes / (bytes in flight when the w
 ACK is an increase too.
 """
 
+title = "DCTCP"
 includes = ["ecn", "pfc"]
 flow_state = {
     "w": "float64",

@@ -5,6 +5,7 @@ assignment for a sticky time after its last packet; `stochastic` hashes flows to
 uses one queue.  choose_queue and on_dequeue are the paper's On Enqueue and On Dequeue; flow_table is indexed by the flow's hash.
 """
 
+title = "DQA"
 structs = {"entry": {"expires": "time", "size": "int32", "q_assignment": "int32"}}
 packet_state = {"entry": "int32"}
 node_state = {"sticky": "time", "queues": "int32", "words": "int32"}

@@ -5,6 +5,7 @@ probability that rises linearly to P_max at K_max, and 1 beyond.  The receiver e
 virtual output queues count as queued at their port.
 """
 
+title = "ECN"
 parameters = {
     "k_min": ("bytes", "100KB", "no packet is marked up to this queue length (BFC section 6.2.1)"),
     "k_max": ("bytes", "400KB", "every packet is marked beyond this queue length (BFC section 6.2.1)"),

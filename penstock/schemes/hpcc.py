@@ -9,6 +9,7 @@ within R_min T and B_NIC T; txBytes and qLen do not include the packet that carr
 number of hops; the first five write into it.
 """
 
+title = "HPCC"
 includes = ["pfc"]
 structs = {"link": {"ts": "time", "tx_bytes": "int64", "qlen": "int32", "ps_per_byte": "int32"}}
 packet_state = {"hops": "int32", "path": "int32", "ack_l": "link[5]"}

@@ -6,6 +6,7 @@ share the data's priority are a flow of their own.  A port that runs out of queu
 flows drops the packets of others.
 """
 
+title = "IdealFQ"
 includes = ["window_cap"]
 structs = {"entry": {"key": "int32", "packets": "int32", "queue": "int32"}}
 port_state = {"active": "entry[65536]", "free": "int16[queues]", "spare": "int32", "unused": "int32", "shared": "int64"}

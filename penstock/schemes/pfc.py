@@ -6,6 +6,7 @@ below the threshold.  A packet is dropped only when the headroom is full too.  A
 is sent again every `refresh`, so that a lost frame does not stop a port for ever.
 """
 
+title = "PFC"
 port_state = {
     "shared": "int64",
     "headroom": "int64",

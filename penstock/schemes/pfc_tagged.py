@@ -9,6 +9,7 @@ Open in the paper: the thresholds (here one BDP of its network), whether hosts a
 pause is a lease here, renewed at half of it.
 """
 
+title = "PFCTagged"
 includes = ["pfc"]
 structs = {
     "cell": {"lease": "time"},  # by destination and port

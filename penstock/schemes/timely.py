@@ -13,6 +13,7 @@ rate below T_low as well, by a constant.  That is where most of its increases ar
 paper's, whatever the network's RTT.  There alpha, the weight of the *new* sample, is 0.875.
 """
 
+title = "TIMELY"
 includes = ["pfc"]
 packet_state = {"stamp": "time"}
 flow_state = {

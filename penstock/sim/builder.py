@@ -41,7 +41,9 @@ def check_buffers(settings: Settings, composition: Composition) -> None:
     frame = settings.host.mtu + settings.host.header
     smallest = int(min((b for b in settings.topo.buffer_bytes if b), default=UNBOUNDED))
     if smallest < frame:
-        raise SpecError(f"topology.buffer = {format_size(smallest)}: less than one packet of {frame} B; use at least that")
+        raise SpecError(
+            f"less than one packet of {frame} B", path="topology.buffer", value=format_size(smallest), remedy="use at least that"
+        )
     for part in composition.parts:
         if "headroom" in part.values and part.declared.fabric.get("lossless") and not composition.unbounded:
             _check_headroom(settings.topo, part.values, frame)
@@ -62,8 +64,10 @@ def _check_headroom(topo: Topology, values: dict[str, Any], frame: int) -> None:
         if size and need[topo.hosts + i] + frame > size:
             name, least = topo.names[topo.hosts + i], need[topo.hosts + i] + frame
             raise SpecError(
-                f"topology.buffer = {format_size(int(size))}: the lossless headroom of {name} alone takes "
-                f"{format_size(int(least))}; give it more buffer, or less headroom"
+                f"the lossless headroom of {name} alone takes {format_size(int(least))}",
+                path="topology.buffer",
+                value=format_size(int(size)),
+                remedy="give it more buffer, or less headroom",
             )
 
 

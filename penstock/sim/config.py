@@ -3,22 +3,11 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from penstock.errors import SpecError, nearest
+from penstock.errors import SpecError
+from penstock.inputs import boolean, one_of, whole
 from penstock.units import parse_time
 
 ACK_PRIORITIES = ("control", "data")
-
-
-def _flag(value: object, what: str) -> None:
-    if not isinstance(value, bool):
-        raise SpecError(f"{what} = {value!r}: must be true or false")
-
-
-def _whole(value: object, what: str, least: int) -> None:
-    if isinstance(value, bool) or not isinstance(value, int):
-        raise SpecError(f"{what} = {value!r}: must be a whole number")
-    if value < least:
-        raise SpecError(f"{what} = {value}: must be {least} or more")
 
 
 @dataclass(frozen=True)
@@ -49,7 +38,7 @@ class Measure:
     def __post_init__(self) -> None:
         parse_time(self.sample, "measure.sample")
         for name in ("flows", "ports", "pauses", "queues", "packets", "port_series", "flow_series", "queueing"):
-            _flag(getattr(self, name), f"measure.{name}")
+            boolean(getattr(self, name), f"measure.{name}")
 
     @property
     def sample_ps(self) -> int:
@@ -77,18 +66,12 @@ class HostConfig:
     nic_queues: int = 0
 
     def __post_init__(self) -> None:
-        _whole(self.mtu, "host.mtu", 1)
-        _whole(self.header, "host.header", 0)
-        _whole(self.ack, "host.ack", 1)
-        _whole(self.nic_queues, "host.nic_queues", 0)
+        for name, least in (("mtu", 1), ("header", 0), ("ack", 1), ("nic_queues", 0)):
+            object.__setattr__(self, name, whole(getattr(self, name), f"host.{name}", least))
         parse_time(self.rto, "host.rto", positive=True)
         if self.mtu + self.header > 65535:
-            raise SpecError(f"host.mtu = {self.mtu}: mtu + header must be 65535 bytes or less")
-        if self.ack_priority not in ACK_PRIORITIES:
-            raise SpecError(
-                f'host.ack_priority = "{self.ack_priority}": must be one of {", ".join(ACK_PRIORITIES)}'
-                + nearest(str(self.ack_priority), ACK_PRIORITIES)
-            )
+            raise SpecError("mtu + header must be 65535 bytes or less", path="host.mtu", value=self.mtu)
+        one_of(self.ack_priority, "host.ack_priority", ACK_PRIORITIES)
 
     @property
     def rto_ps(self) -> int:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from penstock.composition import Scheme
 from penstock.errors import SpecError
+from penstock.inputs import whole
 from penstock.sim.config import HostConfig, Measure
 from penstock.units import format_time
 
@@ -44,10 +45,9 @@ class Settings:
     control_loss: float = 0.0
 
     def __post_init__(self) -> None:
-        if self.threads < 1:
-            raise SpecError(f"threads = {self.threads}: must be 1 or more")
+        whole(self.threads, "threads", 1)
         if not 0 <= self.control_loss < 1:
-            raise SpecError(f"control_loss = {self.control_loss}: must be at least 0 and below 1")
+            raise SpecError("must be at least 0 and below 1", path="control_loss", value=self.control_loss)
         self.flows.check(self.topo)
         object.__setattr__(self, "threads", min(self.threads, self.topo.nodes))
         object.__setattr__(self, "host", HostConfig(**{**vars(self.host), **self.scheme.host}))
@@ -69,18 +69,19 @@ class Settings:
         host, links = self.host, self.topo.links
         if self.end_ps > MAX_END_PS:
             raise SpecError(
-                f"simulated time = {format_time(self.end_ps)}: at most {format_time(MAX_END_PS)} are possible; "
-                f"let flows start earlier, or set a lower max_time"
+                f"simulated time = {format_time(self.end_ps)}: at most {format_time(MAX_END_PS)} are possible",
+                remedy="let flows start earlier, or set a lower max_time",
             )
         if host.mtu + host.header > MAX_FRAME:
-            raise SpecError(f"host.mtu = {host.mtu}: mtu + header must be {MAX_FRAME} bytes or less")
+            raise SpecError(f"mtu + header must be {MAX_FRAME} bytes or less", path="host.mtu", value=host.mtu)
         if host.ack > MAX_FRAME:
-            raise SpecError(f"host.ack = {host.ack}: must be {MAX_FRAME} bytes or less")
+            raise SpecError(f"must be {MAX_FRAME} bytes or less", path="host.ack", value=host.ack)
         if host.rto_ps < 1000:
-            raise SpecError(f"host.rto = {host.rto}: must be 1ns or more")
+            raise SpecError("must be 1ns or more", path="host.rto", value=host.rto)
         hop = int((links["delay_ps"] + MAX_FRAME * links["ps_per_byte"]).max())
         if hop > MAX_END_PS // 10:
             raise SpecError(
-                f"topology: a link takes {format_time(hop)} for a packet of {MAX_FRAME} B; at most "
-                f"{format_time(MAX_END_PS // 10)} are possible"
+                f"a link takes {format_time(hop)} for a packet of {MAX_FRAME} B",
+                path="topology",
+                remedy=f"at most {format_time(MAX_END_PS // 10)} are possible",
             )

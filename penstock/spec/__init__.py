@@ -29,7 +29,8 @@ from pydantic import (
     ValidationError,
 )
 
-from penstock.errors import SpecError, nearest
+from penstock.errors import SpecError, nearest, shown
+from penstock.inputs import as_table, boolean, known_keys, unknown_key, whole
 from penstock.sim.config import HostConfig, Measure
 from penstock.spec.files import absolute, hash_files, stem_of, without_none
 from penstock.spec.toml import line_of, syntax_error, write_toml
@@ -47,25 +48,26 @@ SECTIONS = ("run", "topology", "scheme", "workload", "measure", "host")
 # -- the tables of the file -------------------------------------------------------------------------------------------
 
 
-def _time(path: str, positive: bool = False) -> BeforeValidator:
+def _time(path: str) -> BeforeValidator:
     def check(value: Any) -> Any:
-        parse_time(value, path, positive=positive)
+        if value is not None:
+            parse_time(value, path, positive=True)
         return value
 
     return BeforeValidator(check)
+
+
+def _whole(path: str, low: int, high: int) -> BeforeValidator:
+    return BeforeValidator(lambda value: whole(value, path, low, high))
 
 
 def _table(path: str, kind: type) -> BeforeValidator:
     def check(value: Any) -> Any:
         if isinstance(value, kind):
             return value
-        if not isinstance(value, dict):
-            raise SpecError(f"{path} = {_show(value)}: must be a table, [{path}]")
-        known = [field.name for field in fields(kind)]
-        for key in value:
-            if key not in known:
-                raise SpecError(f"{path}.{key}: unknown key{nearest(key, known)}")
-        return kind(**value)
+        given = as_table(value, path, f"[{path}]")
+        known_keys(given, [field.name for field in fields(kind)], path)
+        return kind(**given)
 
     return BeforeValidator(check)
 
@@ -99,11 +101,11 @@ class RunTable(_Closed):
     drain: go on after `duration` until every flow has finished, at most until `max_time` (simulated).
     """
 
-    duration: Annotated[str | int | float, _time("run.duration", positive=True)]
-    seed: int = Field(default=1, ge=0, lt=2**63)
-    drain: bool = True
-    max_time: Annotated[str | int | float | None, _time("run.max_time", positive=True)] = None
-    threads: int = Field(default=1, ge=1, le=1024)
+    duration: Annotated[str | int | float, _time("run.duration")]
+    seed: Annotated[int, _whole("run.seed", 0, 2**63 - 1)] = 1
+    drain: Annotated[bool, BeforeValidator(lambda value: boolean(value, "run.drain"))] = True
+    max_time: Annotated[str | int | float | None, _time("run.max_time")] = None
+    threads: Annotated[int, _whole("run.threads", 1, 1024)] = 1
 
 
 class TopologyTable(_Open):
@@ -165,7 +167,9 @@ class Spec(_Closed):
     def schemes(self) -> list[SchemeTable]:
         """At least one; SpecError when the file names none."""
         if not self.scheme:
-            raise SpecError(f'{self._where.name}: no scheme; add [scheme] name = "bfc" or give --scheme bfc')
+            raise SpecError(
+                "there is none", path="scheme", remedy='add [scheme] name = "bfc" or give --scheme bfc', place=self._where.name
+            )
         return self.scheme
 
     def labels(self) -> list[str]:
@@ -176,10 +180,12 @@ class Spec(_Closed):
         names: list[str] = []
         for table, label in zip(self.schemes, plain):
             if plain.count(label) > 1 and not table.label:
-                given = (f"{k}={_show(v)}".replace('"', "") for k, v in sorted(table.parameters.items()))
+                given = (f"{k}={shown(v)}".replace('"', "") for k, v in sorted(table.parameters.items()))
                 label = re.sub(r"[/\\\s]+", "-", ",".join([label, *given]))
             if label in names:
-                raise SpecError(f'{self._where.name}: two schemes are both called "{label}"; give one a label = "..."')
+                raise SpecError(
+                    f'two schemes are both called "{label}"', remedy='give one a label = "..."', place=self._where.name
+                )
             names.append(label)
         return names
 
@@ -242,7 +248,7 @@ class Spec(_Closed):
         """All flows of all [[workload]] tables; `force` admits what would be refused, such as a load above 1."""
         from penstock import workload
 
-        with self._where.context("workload"):
+        with self._where.context():
             tables = [w.model_dump() for w in self.workload]
             return workload.build(tables, topo, self.duration_ps, self.run.seed, force)
 
@@ -307,54 +313,38 @@ class _Source:
         line = line_of(self.text, path.split("."))
         return f"{self.name}:{line}" if line else self.name
 
-    def error(self, message: str, kind: type[SpecError] = SpecError) -> SpecError:
-        """The message, which starts with its dotted path, behind its place."""
-        match = re.match(r"[A-Za-z0-9_.-]+", message)
-        return kind(f"{self.of(match.group(0).rstrip('.') if match else '')}: {message}")
+    def located(self, error: SpecError) -> SpecError:
+        """The error with the place of its key, unless it names a place itself."""
+        return error.within(place=self.of(error.path))
 
     @contextmanager
-    def context(self, section: str) -> Iterator[None]:
-        """Puts the place before a SpecError that comes from the builder of a section ("scheme", "workload.1")."""
+    def context(self, section: str = "") -> Iterator[None]:
+        """Puts the section ("topology", "scheme.0") and the place to a SpecError that comes from a builder."""
         try:
             yield
         except SpecError as error:
-            head = section.split(".")[0]
-            message = str(error).removeprefix(f"[{head}] ")
-            own = re.match(rf"{head}\.[\w.]+", message)
-            key = re.match(r'(?:scheme "[^"]*": )?([\w.]+) = |.*(?:unknown key|no parameter) "([\w.]+)"', message)
-            path = own.group(0) if own else ".".join([section, *([key.group(1) or key.group(2)] if key else [])])
-            shown = message if message.startswith(head) else f"[{head}] {message}"
-            raise type(error)(f"{self.of(path)}: {shown}") from error
+            self.located(error.within(section))
+            raise
 
 
-def _show(value: Any) -> str:
-    return f'"{value}"' if isinstance(value, str) else str(value).lower() if isinstance(value, bool) else str(value)
-
-
-def _explain(error: Any, lists: Mapping[str, int]) -> str:
-    """One line for one pydantic error: dotted path, value, rule, nearest valid."""
-    where, kind, context = list(error["loc"]), error["type"], error.get("ctx", {})
+def _explained(error: Any, lists: Mapping[str, int]) -> SpecError:
+    """What pydantic found, as a SpecError with the dotted path."""
+    where, kind, value = list(error["loc"]), error["type"], error["input"]
     if len(where) > 1 and where[0] in lists and isinstance(where[1], int) and lists[where[0]] == 1:
         del where[1]
     where = [str(part) for part in where if str(part) not in ("str", "int", "float")]
-    path, value = ".".join(where), error["input"]
+    path = ".".join(where)
     if kind == "extra_forbidden":
-        known = SECTIONS if len(where) == 1 else list(RunTable.model_fields)
-        return f"{path}: unknown key{nearest(where[-1], known)}"
+        return unknown_key(where[-1], SECTIONS if len(where) == 1 else RunTable.model_fields, ".".join(where[:-1]))
     if kind == "missing":
-        return f"{path}: is missing" + {"run.duration": '; for example duration = "5ms"'}.get(path, "")
+        return SpecError("is missing", path=path, remedy={"run.duration": 'for example duration = "5ms"'}.get(path, ""))
     rule = {
-        "int_type": "must be a whole number",
-        "bool_type": "must be true or false",
         "string_type": "must be a text",
         "model_type": f"must be a table, [{path}]",
         "list_type": f"must be a table, [{path}] or [[{path}]]",
         "too_short": "needs at least one table",
-        "greater_than_equal": f"must be {context.get('ge')} or more",
-        "less_than": f"must be below {context.get('lt')}",
-        "less_than_equal": f"must be {context.get('le')} or less",
-    }.get(kind, error["msg"])
-    return f"{path} = {_show(value)}: {rule.removeprefix('Value error, ')}"
+    }.get(kind, error["msg"].removeprefix("Value error, "))
+    return SpecError(rule, path=path, value=value)
 
 
 # -- reading ----------------------------------------------------------------------------------------------------------
@@ -379,25 +369,25 @@ def load_spec(
     sets      "KEY=VALUE" with dotted keys: "run.duration=1ms", "scheme.queues=64", "workload.0.load=0.7"
     schemes   replace the file's schemes; one that the file also names keeps its parameters
     """
-    path, known = Path(source), nearest("", presets())
+    path, remedy = Path(source), f"give a TOML file or a preset; {nearest('', presets())}"
     if path.is_dir():
         path = path / "spec.toml"
         if not path.exists():
-            raise SpecError(f"{source}: a folder without a spec.toml; give a TOML file or a preset{known}")
+            raise SpecError("a folder without a spec.toml", remedy=remedy, place=source)
     if not path.exists():
         if path.suffix or len(path.parts) > 1:
-            raise SpecError(f"{source}: no such file; give a TOML file or a preset{known}")
+            raise SpecError("no such file", remedy=remedy, place=source)
         if str(source) not in presets():
-            raise SpecError(f"{source}: no such file or preset{nearest(str(source), presets())}")
+            raise SpecError("no such file or preset", remedy=nearest(source, presets()), place=source)
         path, name = PRESETS / f"{source}.toml", f"preset {source}"
     else:
         name = str(path)
     try:
         text = path.read_bytes().decode()
     except UnicodeDecodeError as error:
-        raise SpecError(f"{name}: is not a text in UTF-8 (byte {error.start}); is it a TOML file?") from error
+        raise SpecError(f"is not a text in UTF-8 (byte {error.start})", remedy="is it a TOML file?", place=name) from error
     except OSError as error:
-        raise SpecError(f"{name}: cannot be read ({error.strerror})") from error
+        raise SpecError(f"cannot be read ({error.strerror})", place=name) from error
     options = {"run.seed": seed, "run.threads": threads, "run.duration": duration}
     stem = path.parent.resolve().name if path.name == "spec.toml" else path.stem
     return parse_spec(text, name=name, stem=stem, base=path.parent, sets=sets, schemes=schemes, options=options)
@@ -418,8 +408,8 @@ def parse_spec(
     if isinstance(content, str):
         try:
             data = tomllib.loads(content)
-        except tomllib.TOMLDecodeError as error:
-            raise SpecError(syntax_error(name, content, str(error))) from error
+        except (ValueError, RecursionError) as error:  # besides syntax: numbers too long, tables too deep
+            raise syntax_error(name, content, error) from error
     else:
         data = json.loads(json.dumps(content, default=str))
     data = absolute(data, Path(base))
@@ -439,12 +429,15 @@ def parse_spec(
     try:
         spec = Spec.model_validate(data)
     except ValidationError as error:
-        raise source.error(_explain(min(error.errors(), key=lambda e: e["type"] != "extra_forbidden"), lists)) from None
+        first = min(error.errors(), key=lambda e: e["type"] != "extra_forbidden")
+        raise source.located(_explained(first, lists)) from None
     except SpecError as error:
-        raise source.error(str(error)) from None
+        source.located(error)
+        raise
     spec._where = source
     if not spec.topology.kind and not spec.topology.file:
-        raise source.error('topology: needs a kind, such as kind = "leaf_spine", or a file = "x.graphml"')
+        rule = 'needs a kind, such as kind = "leaf_spine", or a file = "x.graphml"'
+        raise source.located(SpecError(rule, path="topology"))
     if spec.scheme:
         spec.labels()
     return spec
@@ -466,11 +459,11 @@ def _override(data: dict[str, Any], given: str, source: _Source, chosen: bool) -
     key, equals, text = given.partition("=")
     head, *rest = [part.strip() for part in key.split(".")]
     if not equals or not all([head, *rest]):
-        raise SpecError(f"--set {given}: expected KEY=VALUE, such as run.duration=1ms or workload.0.load=0.7")
+        raise SpecError("expected KEY=VALUE, such as run.duration=1ms or workload.0.load=0.7", place=f"--set {given}")
     if head not in SECTIONS:
-        raise SpecError(f'--set {given}: unknown section "{head}"{nearest(head, SECTIONS)}')
+        raise SpecError(f'unknown section "{head}"', remedy=nearest(head, SECTIONS), place=f"--set {given}")
     if not rest:
-        raise SpecError(f"--set {given}: names a whole table; give one of its keys, such as {head}.KEY=VALUE")
+        raise SpecError("names a whole table", remedy=f"give one of its keys, such as {head}.KEY=VALUE", place=f"--set {given}")
     path = [head]
     if head in ("scheme", "workload"):
         tables = data[head] = _as_list(data.get(head, []))
@@ -480,12 +473,12 @@ def _override(data: dict[str, Any], given: str, source: _Source, chosen: bool) -
     else:
         table = data.setdefault(head, {})
     if chosen and head == "scheme" and rest == ["name"]:
-        raise SpecError(f"--set {given}: the scheme is also chosen with --scheme; give one of the two")
+        raise SpecError("the scheme is also chosen with --scheme", remedy="give one of the two", place=f"--set {given}")
     for part in rest[:-1]:
         path.append(part)
         table = table.setdefault(part, {}) if isinstance(table, dict) else None
     if not isinstance(table, dict):
-        raise SpecError(f"--set {given}: {'.'.join(path)} is not a table")
+        raise SpecError(f"{'.'.join(path)} is not a table", place=f"--set {given}")
     table[rest[-1]] = absolute({rest[-1]: _value(text)}, Path.cwd())[rest[-1]]
     source.sets[".".join([*path, rest[-1]])] = f"--set {given}"
     if head in ("scheme", "workload") and len(data[head]) == 1:
@@ -496,7 +489,7 @@ def _value(text: str) -> Any:
     """The TOML value of a text; what is not TOML is the text itself."""
     try:
         value = tomllib.loads(f"value = {text}")
-    except tomllib.TOMLDecodeError:
+    except (ValueError, RecursionError):
         return text
     return value["value"] if len(value) == 1 and isinstance(value["value"], (str, int, float, list, dict)) else text
 
@@ -504,24 +497,24 @@ def _value(text: str) -> Any:
 def _pick(tables: Any, rest: list[str], head: str, given: str) -> tuple[int, list[str]]:
     """Which of several tables a key means, by number or by name; with one table neither is needed."""
     if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
-        raise SpecError(f"--set {given}: {head} must be a table, [{head}] or [[{head}]]")
+        raise SpecError(f"{head} must be a table, [{head}] or [[{head}]]", place=f"--set {given}")
     if not tables:
-        raise SpecError(f"--set {given}: the spec has no [{head}] table to change")
+        raise SpecError(f"the spec has no [{head}] table to change", place=f"--set {given}")
     names = [str(table.get("label") or table.get("name") or table.get("kind")) for table in tables]
     first, more = rest[0], rest[1:]
     if first.isdigit():
         if int(first) >= len(tables):
-            raise SpecError(f"--set {given}: {head} has {len(tables)} tables, numbered from 0: {', '.join(names)}")
+            raise SpecError(f"{head} has {len(tables)} tables, numbered from 0: {', '.join(names)}", place=f"--set {given}")
         index, rest = int(first), more
     elif more and names.count(first) == 1:
         index, rest = names.index(first), more
     elif len(tables) == 1:
         index = 0
     else:
-        raise SpecError(
-            f"--set {given}: which of the {len(tables)} {head} tables? write {head}.0.{first} "
-            f"(0 is {names[0]}, {len(tables) - 1} is {names[-1]})"
-        )
+        rule = f"which of the {len(tables)} {head} tables? 0 is {names[0]}, {len(tables) - 1} is {names[-1]}"
+        raise SpecError(rule, remedy=f"write {head}.0.{first}", place=f"--set {given}")
     if not rest:
-        raise SpecError(f"--set {given}: names a whole table; give one of its keys, such as {head}.{first}.KEY=VALUE")
+        raise SpecError(
+            "names a whole table", remedy=f"give one of its keys, such as {head}.{first}.KEY=VALUE", place=f"--set {given}"
+        )
     return index, rest

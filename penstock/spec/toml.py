@@ -5,6 +5,8 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from penstock.errors import SpecError
+
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+\Z")
 
 
@@ -46,38 +48,39 @@ def _value(value: Any) -> str:
 
 
 def line_of(text: str, path: Sequence[str]) -> int | None:
-    """Line number of a dotted path in TOML text, else of the table it belongs to; good enough for messages."""
-    path = list(path)
+    """Line number of a dotted path in TOML text, else of what contains it; good enough for messages.
+
+    The number of the first of several tables may be left out: scheme.0.queues is scheme.queues.
+    """
+    lines: dict[tuple[str, ...], int] = {}
     table: list[str] = []
     entries: dict[str, int] = {}
-    found = None
     for number, line in enumerate(text.splitlines(), 1):
+        here = table
         if match := re.match(r"\s*\[\[([^\]]+)\]\]", line):
             name = match.group(1).strip()
-            table = [*name.split("."), str(entries.get(name, 0))]
+            here = table = [*name.split("."), str(entries.get(name, 0))]
             entries[name] = entries.get(name, 0) + 1
         elif match := re.match(r"\s*\[([^\[\]]+)\]\s*(#.*)?$", line):
-            table = match.group(1).strip().split(".")
+            here = table = match.group(1).strip().split(".")
         elif match := re.match(r"\s*([\w.-]+)\s*=", line):
-            full = table + match.group(1).split(".")
-            if path in (full, [part for part in full if part != "0"]):
-                return number
-            continue
-        if (
-            found is None
-            and table
-            and path[:1] == table[:1]
-            and (len(table) == 1 or path[:2] == table[:2] or not path[1:2] or not path[1].isdigit())
-        ):
-            found = number
-    return found
+            here = table + match.group(1).split(".")
+        lines.setdefault(_without_zeros(here), number)
+    for length in range(len(path), 0, -1):
+        if found := lines.get(_without_zeros(path[:length])):
+            return found
+    return None
 
 
-def syntax_error(name: str, text: str, message: str) -> str:
-    """ "file:line:column: not valid TOML: what", and the line itself, from the message of tomllib."""
-    lines = text.splitlines()
+def _without_zeros(path: Sequence[str]) -> tuple[str, ...]:
+    return tuple(part for part in path if part != "0")
+
+
+def syntax_error(name: str, text: str, error: Exception) -> SpecError:
+    """What tomllib refused: "file:line:column: not valid TOML: what", and the line itself below."""
+    message, lines = str(error), text.splitlines()
     match = re.search(r"\(at line (\d+), column (\d+)\)", message)
     line, column = map(int, match.groups()) if match else (max(1, len(lines)), len(lines[-1]) + 1 if lines else 1)
     what = re.sub(r"\s*\(at [^)]*\)", "", message)
     shown = lines[line - 1].strip()[:80] if line <= len(lines) else ""
-    return f"{name}:{line}:{column}: not valid TOML: {what}" + (f"\n    {shown}" if shown else "")
+    return SpecError(f"not valid TOML: {what}" + (f"\n    {shown}" if shown else ""), place=f"{name}:{line}:{column}")

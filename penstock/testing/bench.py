@@ -151,7 +151,7 @@ def run(
     rows = []
     for scenario in scenarios:
         if scenario not in SCENARIOS:
-            raise SpecError(f'unknown scenario "{scenario}"{nearest(scenario, SCENARIOS)}')
+            raise SpecError(f'unknown scenario "{scenario}"', remedy=nearest(scenario, SCENARIOS))
         for scheme in schemes or SCHEMES[scenario]:
             for n in threads:
                 runs = sorted((in_process((scenario, scheme, n)) for _ in range(repeat)), key=lambda r: r["wall_s"])

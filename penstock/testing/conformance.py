@@ -153,7 +153,7 @@ def no_python(name: str) -> str | None:
     found = declared(name)
     source = cache_folder() / "schemes" / content_key(found) / f"{found.name}.c"
     if not source.exists():
-        raise SchemeError(f"{source}: the generated C is missing; empty the cache and try again")
+        raise SchemeError("the generated C is missing", remedy="empty the cache and try again", place=source)
     calls = python_calls(source.read_text())
     return f"{calls[0].function} calls {calls[0].names}" if calls else None
 

@@ -10,7 +10,8 @@ from typing import Any
 import networkx as nx
 import numpy as np
 
-from penstock.errors import SpecError, nearest
+from penstock.errors import SpecError
+from penstock.inputs import inside, read_text, unknown_key
 from penstock.topology.graph import Topology, make_links
 from penstock.units import parse_size, parse_time, ps_per_byte
 
@@ -33,27 +34,41 @@ class _Node:
     links: int = 0
 
 
-def read(path: Path, params: dict[str, Any], *, rate: Any, delay: Any, buffer: Any) -> Topology:
+def from_file(
+    path: str | Path,
+    *,
+    rate: str | int | float | None = None,
+    delay: str | int | float | None = None,
+    buffer: str | int | float = "12MB",
+) -> Topology:
+    """Any graph from a file: GraphML (.graphml, .xml), an edge list or CSV.
+
+    Edge list: `a b rate delay [loss]` per line, # comments. CSV: a header with a, b and any of rate, delay, loss.
+    GraphML: edge attributes rate, delay, loss; node attributes kind ("host" or "switch"), tier (1 to 3), buffer.
+    `rate`, `delay` and `buffer` are for links and switches that give none. A node is a host if its kind says so or,
+    without a kind, if it has one link. Hosts and switches are numbered in natural order of their names (h2 before h10).
+    """
+    default = {"rate": rate, "delay": delay, "buffer": buffer}
+    params = {"file": str(path), **{key: value for key, value in default.items() if value is not None}}
+    return _read(Path(path), params, rate=rate, delay=delay, buffer=buffer)
+
+
+def _read(path: Path, params: dict[str, Any], *, rate: Any, delay: Any, buffer: Any) -> Topology:
     """The topology of a file; `rate` and `delay` for links that give none, `buffer` for switches that give none."""
-    try:
-        text = path.read_text(encoding="utf-8")
-    except OSError as error:
-        raise SpecError(f'file = "{path}": cannot be read ({error.strerror}); give the path of a graph') from None
-    except UnicodeDecodeError:
-        raise SpecError(f'file = "{path}": is not text; give GraphML, an edge list or CSV') from None
+    text = read_text(str(path))
     graphml = path.suffix.lower() in (".graphml", ".xml") or text.lstrip().startswith("<")
     nodes, links = _read_graphml(path, text) if graphml else _read_lines(path, text)
     if not links:
-        raise SpecError(f"{path}: has no links; write one per line, such as: host0 tor0 100Gbps 1us")
+        raise SpecError("has no links", remedy="write one per line, such as: host0 tor0 100Gbps 1us", place=path)
     _count_links(nodes, links)
     hosts = [name for name in sorted(nodes, key=_natural) if _is_host(nodes[name])]
     switches = [name for name in sorted(nodes, key=_natural) if not _is_host(nodes[name])]
     numbers = {name: number for number, name in enumerate(hosts + switches)}
     array = _link_array(links, numbers, {"rate": rate, "delay": delay})
     array = array[np.argsort(np.minimum(array["a"], array["b"]) >= len(hosts), kind="stable")]  # host links first
-    buffers = [parse_size(nodes[s].given.get("buffer", buffer), f"{nodes[s].where}: buffer") for s in switches]
+    buffers = [_buffer(nodes[name], buffer) for name in switches]
     tier = _tiers(nodes, hosts, switches, links)
-    try:
+    with inside(place=path):
         return Topology(
             kind="file",
             hosts=len(hosts),
@@ -64,8 +79,6 @@ def read(path: Path, params: dict[str, Any], *, rate: Any, delay: Any, buffer: A
             tier=tier,
             params=params,
         )
-    except SpecError as error:
-        raise SpecError(f"{path}: {error}") from None
 
 
 def _natural(name: str) -> list[tuple[int, int, str]]:
@@ -83,11 +96,14 @@ def _count_links(nodes: dict[str, _Node], links: list[_Link]) -> None:
     for link in links:
         ends = frozenset((link.a, link.b))
         if len(ends) == 1:
-            raise SpecError(f"{link.where}: {link.a} is linked to itself; a link joins two different nodes: remove it")
+            raise SpecError(
+                f"{link.a} is linked to itself", remedy="a link joins two different nodes: remove it", place=link.where
+            )
         if ends in seen:
             raise SpecError(
-                f"{link.where}: {link.a} - {link.b} was given at {seen[ends]} already; links are full duplex, "
-                "at most one between two nodes: keep one"
+                f"{link.a} - {link.b} was given at {seen[ends]} already",
+                remedy="links are full duplex, at most one between two nodes: keep one",
+                place=link.where,
             )
         seen[ends] = link.where
         for name in ends:
@@ -95,7 +111,9 @@ def _count_links(nodes: dict[str, _Node], links: list[_Link]) -> None:
             node.links += 1
             if node.given.get("kind") == "host" and node.links > 1:
                 raise SpecError(
-                    f'{link.where}: host {name} has a second link; a host has exactly one: remove it, or make {name} a "switch"'
+                    f"host {name} has a second link",
+                    remedy=f'a host has exactly one: remove it, or make {name} a "switch"',
+                    place=link.where,
                 )
 
 
@@ -103,10 +121,16 @@ def _link_array(links: list[_Link], numbers: dict[str, int], default: dict[str, 
     """The links as numbers, with `default` rate and delay."""
     array = make_links([numbers[link.a] for link in links], [numbers[link.b] for link in links], 0, 0)
     for row, link in zip(array, links):
-        row["ps_per_byte"] = ps_per_byte(_value(link, "rate", default["rate"]), f"{link.where}: rate")
-        row["delay_ps"] = parse_time(_value(link, "delay", default["delay"]), f"{link.where}: delay", positive=True)
-        row["loss"] = _loss(_value(link, "loss", 0), link.where)
+        with inside(place=link.where):
+            row["ps_per_byte"] = ps_per_byte(_value(link, "rate", default["rate"]), "rate")
+            row["delay_ps"] = parse_time(_value(link, "delay", default["delay"]), "delay", positive=True)
+            row["loss"] = _loss(_value(link, "loss", 0))
     return array
+
+
+def _buffer(node: _Node, default: Any) -> int:
+    with inside(place=node.where):
+        return parse_size(node.given.get("buffer", default), "buffer")
 
 
 def _value(link: _Link, key: str, default: Any) -> Any:
@@ -116,18 +140,20 @@ def _value(link: _Link, key: str, default: Any) -> Any:
     if default is None:
         example = {"rate": "100Gbps", "delay": "1us"}[key]
         raise SpecError(
-            f'{link.where}: link {link.a} - {link.b} has no {key}; add it, or give {key} = "{example}" for such links'
+            f"link {link.a} - {link.b} has no {key}",
+            remedy=f'add it, or give {key} = "{example}" for such links',
+            place=link.where,
         )
     return default
 
 
-def _loss(value: Any, where: str) -> float:
+def _loss(value: Any) -> float:
     try:
         loss = float(value)
     except (TypeError, ValueError):
         loss = -1.0
     if not 0 <= loss < 1:
-        raise SpecError(f"{where}: loss = {value}: must be a number, at least 0 and less than 1, such as 0.001")
+        raise SpecError("must be a probability, at least 0 and less than 1", path="loss", value=value)
     return loss
 
 
@@ -148,7 +174,7 @@ def _tiers(nodes: dict[str, _Node], hosts: list[str], switches: list[str], links
 def _tier(node: _Node, derived: int) -> int:
     given = node.given.get("tier", derived)
     if str(given) not in ("1", "2", "3"):
-        raise SpecError(f"{node.where}: tier = {given}: must be 1 (ToR), 2 (aggregation) or 3 (core)")
+        raise SpecError("must be 1 (ToR), 2 (aggregation) or 3 (core)", path="tier", value=given, place=node.where)
     return int(given)
 
 
@@ -176,10 +202,10 @@ def _rows(path: Path, text: str) -> Iterator[tuple[str, dict[str, str]]]:
     for where, line in lines:
         cells = split(line)
         if not 2 <= len(cells) <= len(columns):
-            raise SpecError(f'{where}: "{line}" has {len(cells)} columns; write {" ".join(columns)}')
+            raise SpecError(f'"{line}" has {len(cells)} columns', remedy=f"write {' '.join(columns)}", place=where)
         row = dict(zip(columns, cells))
         if not row.get("a") or not row.get("b"):
-            raise SpecError(f'{where}: "{line}" names no two nodes; write a and b')
+            raise SpecError(f'"{line}" names no two nodes', remedy="write a and b", place=where)
         yield where, row
 
 
@@ -191,10 +217,10 @@ def _header(where: str, line: str) -> list[str]:
     columns = _cells(line)
     for column in columns:
         if column not in ("a", "b", *LINK_KEYS):
-            raise SpecError(f'{where}: unknown column "{column}"{nearest(column, ("a", "b", *LINK_KEYS))}')
+            raise unknown_key(column, ("a", "b", *LINK_KEYS), what="column").within(place=where)
     for column in ("a", "b"):
         if column not in columns:
-            raise SpecError(f'{where}: no column "{column}"; the header is a,b,rate,delay[,loss]')
+            raise SpecError(f'no column "{column}"', remedy="the header is a,b,rate,delay[,loss]", place=where)
     return columns
 
 
@@ -206,7 +232,9 @@ def _read_graphml(path: Path, text: str) -> tuple[dict[str, _Node], list[_Link]]
         graph = nx.parse_graphml(text, node_type=str)
     except Exception as error:  # networkx and its XML parsers raise many kinds
         at = f":{error.position[0]}" if hasattr(error, "position") else ""
-        raise SpecError(f"{path}{at}: is not readable GraphML ({error}); correct it, or give an edge list") from None
+        raise SpecError(
+            f"is not readable GraphML ({error})", remedy="correct it, or give an edge list", place=f"{path}{at}"
+        ) from None
     node_lines = {ends[0]: line for ends, line in _positions(text, "node", "id")}
     written: dict[frozenset[str], list[tuple[int, int, tuple[str, ...]]]] = {}
     for order, (ends, line) in enumerate(_positions(text, "edge", "source", "target")):
@@ -216,7 +244,7 @@ def _read_graphml(path: Path, text: str) -> tuple[dict[str, _Node], list[_Link]]
         node = nodes[name] = _Node(f"{path}:{node_lines.get(name, 1)}", given)
         kind = given.get("kind")
         if kind is not None and kind not in NODE_KINDS:
-            raise SpecError(f'{node.where}: node {name} has kind = "{kind}"; must be "host" or "switch"')
+            raise SpecError(f'node {name}: must be "host" or "switch"', path="kind", value=kind, place=node.where)
     links = []
     for a, b, given in graph.edges(data=True):  # in the order of nodes, ends as it pleases: put back as written
         order, line, ends = (written.get(frozenset((a, b))) or [(0, 1, (a, b))]).pop(0)

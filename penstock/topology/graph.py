@@ -11,6 +11,7 @@ import numpy as np
 
 from penstock.errors import SpecError, nearest
 from penstock.hashing import flow_hash
+from penstock.inputs import boolean, inside, known_keys, one_of, real
 from penstock.topology.routes import Fabric, LoneFlows, Routes, Tracer, base_rtt_ps, routes
 from penstock.units import PS_PER_S, format_rate, format_size, format_time, parse_time, ps_per_byte
 
@@ -139,12 +140,13 @@ class Topology:
 
     def capacity_bps(self, load_on: str) -> float:
         """What a load of 1 on "core" or "host" is; SpecError where there is no core."""
-        if load_on not in ("core", "host"):
-            raise SpecError(f'load_on = "{load_on}": must be "core" or "host"')
+        one_of(load_on, "load_on", ("core", "host"))
         if load_on == "core" and not self.core_capacity_bps:
             raise SpecError(
-                f'load_on = "core": topology "{self.kind}" has no links between switches to relate a load to; '
-                'use load_on = "host"'
+                f'topology "{self.kind}" has no links between switches to relate a load to',
+                path="load_on",
+                value=load_on,
+                remedy='use load_on = "host"',
             )
         return self.core_capacity_bps if load_on == "core" else self.host_capacity_bps
 
@@ -154,10 +156,10 @@ class Topology:
         """The number of the node of this name (a number is checked and returned)."""
         if isinstance(name, str):
             if name not in self._numbers:
-                raise SpecError(f'"{name}" is not a node of topology "{self.kind}"{nearest(name, self.names[-2000:])}')
+                raise SpecError(f'"{name}" is not a node of topology "{self.kind}"', remedy=nearest(name, self.names[-2000:]))
             return self._numbers[name]
         if not 0 <= name < self.nodes:
-            raise SpecError(f'node {name} is not in topology "{self.kind}"; nodes are 0 to {self.nodes - 1}')
+            raise SpecError(f'node {name} is not in topology "{self.kind}"', remedy=f"nodes are 0 to {self.nodes - 1}")
         return int(name)
 
     def link(self, a: str | int, b: str | int) -> int:
@@ -185,36 +187,38 @@ class Topology:
         """With these link changes in addition: LinkChange, or as in TOML
         `{time = "1ms", a = "tor0", b = "spine1", up = false}` and `{..., rate = "40Gbps"}`; with `of = "tor0"`
         what that end alone sends."""
-        added = [change if isinstance(change, LinkChange) else self._change(change) for change in changes]
+        added = []
+        for i, change in enumerate(changes):
+            with inside(f"changes.{i}"):
+                added.append(change if isinstance(change, LinkChange) else self._change(change))
         everything = tuple(sorted((*self.changes, *added), key=lambda change: change.time_ps))
         written = [*self.params.get("changes", ()), *map(self._written, added)]
         return replace(self, changes=everything, params={**self.params, "changes": written} if written else self.params)
 
     def with_loss(self, loss: float) -> "Topology":
         """With this probability of losing a frame on each link and direction; those within a server lose none."""
-        if isinstance(loss, bool) or not isinstance(loss, (int, float, np.integer, np.floating)):
-            raise SpecError(f"loss = {loss!r}: expected a probability, such as 0.001")
+        loss = real(loss, "loss")
+        if not 0 <= loss < 1:
+            raise SpecError("must be a probability, at least 0 and less than 1", path="loss", value=loss)
         links = self.links.copy()
         links["loss"] = np.where((self.tier[links["a"]] == 0) & (self.tier[links["b"]] == 0), 0.0, loss)
-        return replace(self, links=links, params={**self.params, "loss": float(loss)})
+        return replace(self, links=links, params={**self.params, "loss": loss})
 
     def _change(self, table: Mapping[str, Any]) -> LinkChange:
-        known = ("time", "a", "b", "up", "rate", "of")
-        for key in table:
-            if key not in known:
-                raise SpecError(f'changes: unknown key "{key}"{nearest(key, known)}')
+        known_keys(table, ("time", "a", "b", "up", "rate", "of"))
         for key in ("time", "a", "b"):
             if key not in table:
-                raise SpecError(f'changes: {dict(table)} has no "{key}"; write for example {CHANGE_EXAMPLE}')
-        time = parse_time(table["time"], "changes: time")
-        rate = ps_per_byte(table["rate"], "changes: rate") if "rate" in table else None
+                raise SpecError("is missing", path=key, remedy=f"write for example {CHANGE_EXAMPLE}")
+        time = parse_time(table["time"], "time")
+        rate = ps_per_byte(table["rate"], "rate") if "rate" in table else None
         node = self.node(table["of"]) if "of" in table else None
-        return LinkChange(time, self.link(table["a"], table["b"]), table.get("up"), rate, node)
+        up = boolean(table["up"], "up") if table.get("up") is not None else None
+        return LinkChange(time, self.link(table["a"], table["b"]), up, rate, node)
 
     def _written(self, change: LinkChange) -> dict[str, Any]:
         """A change as in TOML; times and rates exact."""
         if not 0 <= change.link < len(self.links):
-            raise SpecError(f"changes: link {change.link} does not exist; links are 0 to {len(self.links) - 1}")
+            raise SpecError(f"link {change.link} does not exist", path="changes", remedy=f"links are 0 to {len(self.links) - 1}")
         a, b = (self.names[self.links[end][change.link]] for end in ("a", "b"))
         table: dict[str, Any] = {"time": f"{change.time_ps}ps", "a": a, "b": b}
         if change.up is not None:
@@ -259,7 +263,7 @@ class Topology:
         """(node, port) of each hop of flow `number`, from its host on; `ack`: of its ACKs, from dst to src."""
         if self.node(src) == self.node(dst) or max(src, dst) >= self.hosts:
             last = self.hosts - 1
-            raise SpecError(f"no path from {src} to {dst}: a flow goes from one host to another; hosts are 0 to {last}")
+            raise SpecError(f"no path from {src} to {dst}: a flow goes from one host to another", remedy=f"hosts are 0 to {last}")
         hashes = flow_hash(np.array([number]), seed)
         ends = np.array([[dst], [src]] if ack else [[src], [dst]])
         tracer = Tracer(self._routes, self._fabric, self.links, seed)
@@ -357,22 +361,22 @@ def _number_ports(links: np.ndarray, nodes: int) -> None:
 
 def _check(topo: Topology) -> None:
     if not 2 <= topo.hosts <= MAX_HOSTS:
-        raise SpecError(f"hosts = {topo.hosts}: a network has 2 to {MAX_HOSTS} hosts; choose a number between")
+        raise SpecError(f"a network has 2 to {MAX_HOSTS} hosts", path="hosts", value=topo.hosts, remedy="choose a number between")
     if topo.switches < 1:
-        raise SpecError(f"switches = {topo.switches}: hosts need a switch between them; add one")
+        raise SpecError("hosts need a switch between them", path="switches", value=topo.switches, remedy="add one")
     for field, length in (("names", topo.nodes), ("tier", topo.nodes), ("buffer_bytes", topo.switches)):
         if len(getattr(topo, field)) != length:
             each = "switch" if length < topo.nodes else "node"
-            raise SpecError(f"{field} has {len(getattr(topo, field))} entries; give {length}, one per {each}")
+            raise SpecError(f"{field} has {len(getattr(topo, field))} entries", remedy=f"give {length}, one per {each}")
     _check_names(topo)
     if not len(topo.links):
-        raise SpecError("links is empty: hosts need links to a switch; add them")
+        raise SpecError("there are none; hosts need links to a switch", path="links", remedy="add them")
     ends = np.stack((topo.links["a"], topo.links["b"]))
     if ends.min() < 0 or ends.max() >= topo.nodes:
         wrong = int(ends.max() if ends.max() >= topo.nodes else ends.min())
-        raise SpecError(f"links: node {wrong} does not exist; nodes are 0 to {topo.nodes - 1}")
+        raise SpecError(f"node {wrong} does not exist", path="links", remedy=f"nodes are 0 to {topo.nodes - 1}")
     if topo.buffer_bytes.min() < 0:
-        raise SpecError(f"buffer = {topo.buffer_bytes.min()}: must be zero (unbounded) or more bytes")
+        raise SpecError("must be zero (unbounded) or more bytes", path="buffer", value=int(topo.buffer_bytes.min()))
     _check_links(topo)
     _check_degrees(topo)
     _check_changes(topo)
@@ -382,7 +386,7 @@ def _check_names(topo: Topology) -> None:
     seen: dict[str, int] = {}
     for number, name in enumerate(topo.names):
         if seen.setdefault(name, number) != number:
-            raise SpecError(f'nodes {seen[name]} and {number} are both named "{name}"; names must differ')
+            raise SpecError(f'nodes {seen[name]} and {number} are both named "{name}"', remedy="names must differ")
 
 
 def _check_links(topo: Topology) -> None:
@@ -395,20 +399,23 @@ def _check_links(topo: Topology) -> None:
         return f"link {topo.names[links['a'][at]]} - {topo.names[links['b'][at]]}", at
 
     if found := first(links["a"] == links["b"]):
-        raise SpecError(f"{found[0]}: a link joins two different nodes; remove it")
+        raise SpecError(f"{found[0]}: a link joins two different nodes", path="links", remedy="remove it")
     pair = np.minimum(links["a"], links["b"]) * np.int64(topo.nodes) + np.maximum(links["a"], links["b"])
     order = np.argsort(pair, kind="stable")
     again = np.zeros(len(links), dtype=bool)
     again[order[1:]] = np.diff(pair[order]) == 0
     if found := first(again):
-        raise SpecError(f"{found[0]} is given twice: links are full duplex, at most one between two nodes; keep one")
+        rule = f"{found[0]} is given twice: links are full duplex, at most one between two nodes"
+        raise SpecError(rule, path="links", remedy="keep one")
     if found := first(links["ps_per_byte"] <= 0):
-        raise SpecError(f"{found[0]}: {links['ps_per_byte'][found[1]]} ps per byte; must be greater than zero")
+        raise SpecError(f"{found[0]}: ps_per_byte = {links['ps_per_byte'][found[1]]}: must be greater than zero", path="links")
     if found := first(links["delay_ps"] <= 0):
         delay = links["delay_ps"][found[1]]
-        raise SpecError(f"{found[0]}: delay = {delay} ps; must be greater than zero, the simulator's windows rest on it")
+        rule = f"{found[0]}: delay = {delay} ps: must be greater than zero"
+        raise SpecError(f"{rule}, since the simulator's threads look ahead by the shortest delay", path="links")
     if found := first(~((links["loss"] >= 0) & (links["loss"] < 1))):
-        raise SpecError(f"{found[0]}: loss = {links['loss'][found[1]]:g}; must be at least 0 and less than 1")
+        rule = f"{found[0]}: loss = {links['loss'][found[1]]:g}: must be at least 0 and less than 1"
+        raise SpecError(rule, path="links")
 
 
 def _check_degrees(topo: Topology) -> None:
@@ -416,33 +423,34 @@ def _check_degrees(topo: Topology) -> None:
     wrong = np.flatnonzero(degree[: topo.hosts] != 1)
     if len(wrong):
         raise SpecError(
-            f"{topo.names[wrong[0]]} has {degree[wrong[0]]} links: a host has exactly one; "
-            f"{'make it a switch or remove links' if degree[wrong[0]] else 'link it to a switch'}"
+            f"{topo.names[wrong[0]]} has {degree[wrong[0]]} links: a host has exactly one",
+            remedy="make it a switch or remove links" if degree[wrong[0]] else "link it to a switch",
         )
     both = np.flatnonzero((topo.links["a"] < topo.hosts) & (topo.links["b"] < topo.hosts))
     if len(both):
         a, b = (topo.names[topo.links[end][both[0]]] for end in ("a", "b"))
-        raise SpecError(f"{a} and {b} are hosts linked to each other: a host links to a switch; put one between them")
+        raise SpecError(f"{a} and {b} are hosts linked to each other: a host links to a switch", remedy="put one between them")
     wrong = np.flatnonzero(degree > MAX_PORTS)
     if len(wrong):
-        raise SpecError(f"{topo.names[wrong[0]]} has {degree[wrong[0]]} ports: at most {MAX_PORTS}; use more switches")
+        raise SpecError(f"{topo.names[wrong[0]]} has {degree[wrong[0]]} ports: at most {MAX_PORTS}", remedy="use more switches")
 
 
 def _check_changes(topo: Topology) -> None:
     for change in topo.changes:
         if not 0 <= change.link < len(topo.links):
-            raise SpecError(f"changes: link {change.link} does not exist; links are 0 to {len(topo.links) - 1}")
+            raise SpecError(f"link {change.link} does not exist", path="changes", remedy=f"links are 0 to {len(topo.links) - 1}")
         if change.time_ps < 0:
-            raise SpecError(f"changes: time = {change.time_ps} ps; must be zero or more")
+            raise SpecError("must be zero or more", path="changes.time_ps", value=change.time_ps)
         if change.up is None and change.ps_per_byte is None:
-            raise SpecError("changes: nothing changes; give up = true or false, or a rate")
-        if change.up is not None and not isinstance(change.up, (bool, np.bool_)):
-            raise SpecError(f"changes: up = {change.up!r}; must be true or false")
+            raise SpecError("nothing changes", path="changes", remedy="give up = true or false, or a rate")
+        if change.up is not None:
+            boolean(change.up, "changes.up")
         if change.ps_per_byte is not None and change.ps_per_byte <= 0:
-            raise SpecError(f"changes: {change.ps_per_byte} ps per byte; must be greater than zero, or up = false")
+            rule = "must be greater than zero"
+            raise SpecError(rule, path="changes.ps_per_byte", value=change.ps_per_byte, remedy="or give up = false")
         link = topo.links[change.link]
         if change.node is not None and (change.node not in (link["a"], link["b"]) or change.up is not None):
-            raise SpecError("changes: of = a node: it must be one end of the link, and it has a rate of its own, not a state")
+            raise SpecError("must be one end of the link, and can have a rate of its own, not a state", path="changes.of")
 
 
 def _check_connected(topo: Topology) -> None:
@@ -453,6 +461,6 @@ def _check_connected(topo: Topology) -> None:
     behind = np.flatnonzero(topo._fabric.host_switch == unreached[0])
     other = int(behind[0]) if len(behind) else topo.hosts + int(unreached[0])
     raise SpecError(
-        f"{topo.names[0]} and {topo.names[other]} are not connected: paths lead through switches only; "
-        "link them or remove the part that is cut off"
+        f"{topo.names[0]} and {topo.names[other]} are not connected: paths lead through switches only",
+        remedy="link them or remove the part that is cut off",
     )

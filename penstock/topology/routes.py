@@ -346,17 +346,18 @@ class LoneFlows:
         for name, ends in (("src", src), ("dst", dst)):
             wrong = np.flatnonzero((ends < 0) | (ends >= hosts))
             if len(wrong):
-                raise SpecError(f"flow {wrong[0]}: {name} = {ends[wrong[0]]} is not a host; hosts are 0 to {hosts - 1}")
+                rule, value = f"hosts are 0 to {hosts - 1}", int(ends[wrong[0]])
+                raise SpecError(rule, path=f"flows.{wrong[0]}.{name}", value=value)
         wrong = np.flatnonzero(src == dst)
         if len(wrong):
             both = src[wrong[0]]
-            raise SpecError(f"flow {wrong[0]}: src and dst are both {both}; a flow goes from one host to another")
+            raise SpecError(f"src and dst are both {both}; a flow goes from one host to another", path=f"flows.{wrong[0]}")
         wrong = np.flatnonzero(sizes <= 0)
         if len(wrong):
-            raise SpecError(f"flow {wrong[0]}: {sizes[wrong[0]]} bytes; a flow has at least one byte")
+            raise SpecError("a flow has at least one byte", path=f"flows.{wrong[0]}.bytes", value=int(sizes[wrong[0]]))
         largest = int(sizes.max(initial=0))
         packets = largest // mtu + 1
         on_wire = max(largest + header * packets, ack * packets)
         hops = 2 + int(self.fabric.distance.max())
         if on_wire * hops * int(self.links["ps_per_byte"].max()) >= 1 << 62:
-            raise SpecError(f"a flow of {largest} bytes would take longer than the clock can count; split it up")
+            raise SpecError(f"a flow of {largest} bytes would take longer than the clock can count", remedy="split it up")

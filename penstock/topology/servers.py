@@ -7,18 +7,16 @@ Every host of the network becomes a virtual switch (tier 0), every application a
 host s * apps + j. How fast an application takes its packets is the rate at which its virtual switch may send to it.
 """
 
-import csv
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from penstock.errors import SpecError, nearest
-from penstock.inputs import whole
+from penstock.errors import SpecError
+from penstock.inputs import Table, inside, known_keys, whole
 from penstock.topology.graph import LinkChange, Topology, make_links
-from penstock.units import PS_PER_S, parse_rate, parse_size, parse_time, ps_per_byte
+from penstock.units import PS_PER_S, format_time, parse_rate, parse_size, parse_time, ps_per_byte
 
 MOST_CHANGES = 100_000
 EXAMPLE = '{host = 3, rate = "3Gbps"}'
@@ -41,10 +39,14 @@ def behind_vswitches(
     given = {"apps": apps, "rate": rate, "delay": delay, "buffer": buffer}
     apps = whole(apps, "vswitches.apps", 1, 1000)
     if (topo.tier[topo.hosts :] == 0).any():
-        raise SpecError("vswitches: this network has virtual switches already; give them once")
+        raise SpecError("this network has virtual switches already", path="vswitches", remedy="give them once")
     hosts = topo.hosts * apps
     if "receivers" in topo.params:
-        raise SpecError("vswitches: receivers are named before the applications that they are; give the virtual switches first")
+        raise SpecError(
+            "receivers are named before the applications that they are",
+            path="vswitches",
+            remedy="give the virtual switches first",
+        )
     links = topo.links.copy()
     for end in ("a", "b"):
         links[end] += hosts  # a server is now the virtual switch of its number, switches follow
@@ -85,51 +87,57 @@ def with_receivers(topo: Topology, receivers: Iterable[Mapping[str, Any]]) -> To
     receivers = [dict(table) for table in receivers]
     changes: list[LinkChange] = []
     for i, table in enumerate(receivers):
-        changes += _changes(topo, table, f"receivers.{i}")
-        if len(changes) > MOST_CHANGES:
-            raise SpecError(f"receivers.{i}: {len(changes)} changes of speed; at most {MOST_CHANGES}: let it vary more slowly")
+        with inside(f"receivers.{i}"):
+            changes += _changes(topo, table)
+            if len(changes) > MOST_CHANGES:
+                rule = f"{len(changes)} changes of speed are more than {MOST_CHANGES}"
+                raise SpecError(rule, remedy="let it vary more slowly")
     everybody = [*topo.params.get("receivers", ()), *receivers]
     everything = tuple(sorted((*topo.changes, *changes), key=lambda change: change.time_ps))
     return replace(topo, changes=everything, params={**topo.params, "receivers": everybody})
 
 
-def _changes(topo: Topology, table: Mapping[str, Any], where: str) -> list[LinkChange]:
-    for key in table:
-        if key not in KEYS:
-            raise SpecError(f'{where}: unknown key "{key}"{nearest(key, KEYS)}')
+def _changes(topo: Topology, table: Mapping[str, Any]) -> list[LinkChange]:
+    known_keys(table, KEYS)
     if "host" not in table or ("rate" in table) == ("trace" in table):
-        raise SpecError(f"{where}: needs a host, and either a rate or a trace, such as {EXAMPLE}")
-    host = whole(table["host"], f"{where}.host", 0, topo.hosts - 1)
+        raise SpecError(f"needs a host, and either a rate or a trace, such as {EXAMPLE}")
+    host = whole(table["host"], "host", 0, topo.hosts - 1)
     link, node = int(topo.host_links[host]), int(topo.host_switches[host])
     if "trace" in table:
-        return [LinkChange(time, link, None, rate, node) for time, rate in _trace(str(table["trace"]), where)]
-    slow, fast = _pace(table["rate"], f"{where}.rate"), int(topo.links["ps_per_byte"][link])
-    start = parse_time(table.get("start", "0s"), f"{where}.start")
+        return [LinkChange(time, link, None, rate, node) for time, rate in _trace(str(table["trace"]))]
+    slow, fast = _pace(table["rate"], "rate"), int(topo.links["ps_per_byte"][link])
+    start = parse_time(table.get("start", "0s"), "start")
     if ("on" in table) != ("off" in table) or ("on" in table) != ("until" in table):
-        raise SpecError(f"{where}: on, off and until belong together; give all three or none")
+        raise SpecError("on, off and until belong together", remedy="give all three or none")
     if "on" not in table:
         return [LinkChange(start, link, None, slow, node)]
-    on, off, until = (parse_time(table[key], f"{where}.{key}", positive=True) for key in ("on", "off", "until"))
+    on, off, until = (parse_time(table[key], key, positive=True) for key in ("on", "off", "until"))
     if until <= start:
-        raise SpecError(f"{where}: until = {table['until']}: must be after start, or it never takes packets at this rate")
+        raise SpecError("must be after start, or it never takes packets at this rate", path="until", value=table["until"])
     if (until - start) // (on + off) > MOST_CHANGES // 2:
-        raise SpecError(f"{where}: on + off = {(on + off) / 1e6:g} us until {until / 1e9:g} ms: at most {MOST_CHANGES} changes")
+        rule = f"on + off = {format_time(on + off)} until {format_time(until)} makes more than {MOST_CHANGES} changes"
+        raise SpecError(rule, remedy="let it vary more slowly")
     beginnings = range(start, until, on + off)
     return [c for t in beginnings for c in (LinkChange(t, link, None, slow, node), LinkChange(t + on, link, None, fast, node))]
 
 
-def _trace(file: str, where: str) -> list[tuple[int, int]]:
+def _trace(file: str) -> list[tuple[int, int]]:
     """(time, ps per byte) of a CSV file with the columns time and rate."""
-    try:
-        with Path(file).open(newline="") as text:
-            rows = list(csv.DictReader(text))
-    except (OSError, ValueError, csv.Error) as error:
-        raise SpecError(f"{where}.trace: {file} cannot be read ({error}); it has the columns time and rate") from None
-    if not rows or any(row.get(key) in (None, "") for row in rows for key in ("time", "rate")):
-        raise SpecError(f'{where}.trace: {file} needs the columns time and rate in every row, such as "1ms,3Gbps"')
-    return [(parse_time(row["time"], f"{where}.trace time"), _pace(row["rate"], f"{where}.trace rate")) for row in rows]
+    trace = Table(file, "time,rate", "trace")
+    for name in ("time", "rate"):
+        if name not in trace.columns:
+            where = trace.where(trace.header_line)
+            raise SpecError("the column is missing", path=name, remedy="the header must hold time,rate", place=where)
+    points = []
+    for line, cells in trace.rows():
+        row = dict(zip(trace.columns, cells))
+        with inside(place=trace.where(line)):
+            points.append((parse_time(row["time"], "time"), _pace(row["rate"], "rate")))
+    if not points:
+        raise SpecError("no rows below the header line", remedy='write them as "1ms,3Gbps"', place=trace.path)
+    return points
 
 
-def _pace(rate: Any, where: str) -> int:
+def _pace(rate: Any, path: str) -> int:
     """Whole picoseconds per byte of an application, to the nearest."""
-    return max(1, round(8 * PS_PER_S / parse_rate(rate, where)))
+    return max(1, round(8 * PS_PER_S / parse_rate(rate, path)))

@@ -14,6 +14,8 @@ from penstock.workload.streams import stream
 if TYPE_CHECKING:
     from penstock.topology import Topology
 
+__all__ = ["all_to_all", "flow_list", "long_flows", "permutation", "ring_all_reduce", "tree_all_reduce"]
+
 _MAX_FLOWS = 2**28
 _ITEM = ("src", "dst", "bytes", "start", "class", "priority", "after")
 
@@ -26,12 +28,12 @@ def flow_list(
 
     SpecError names the position in the list and what is wrong there.
     """
-    items = [_item(topo, given, f"flows[{i}]", class_name, priority) for i, given in enumerate(flows)]
+    items = [_item(topo, given, f"flows.{i}", class_name, priority) for i, given in enumerate(flows)]
     if not items:
-        raise SpecError("flows: the list is empty; give at least one (src, dst, bytes, start)")
+        raise SpecError("the list is empty", path="flows", remedy="give at least one (src, dst, bytes, start)")
     classes = tuple(dict.fromkeys(item["class"] for item in items))
     edges = [
-        (i, whole(parent, f"flows[{i}].after", 0, len(items) - 1)) for i, item in enumerate(items) for parent in item["after"]
+        (i, whole(parent, f"flows.{i}.after", 0, len(items) - 1)) for i, item in enumerate(items) for parent in item["after"]
     ]
     child, parent = np.array(edges, dtype=np.int64).reshape(-1, 2).T
     after = csr(child, parent, len(items)) if edges else None
@@ -54,14 +56,14 @@ def _item(topo: "Topology", given: Any, where: str, default_class: str, default_
     if isinstance(given, (list, tuple)) and 3 <= len(given) <= 4:
         given = dict(zip(_ITEM, given))
     if not isinstance(given, Mapping):
-        raise SpecError(f'{where} = {given!r}: expected (src, dst, bytes, start), such as (0, 1, "1MB", "0s")')
-    known_keys(given, _ITEM, f"{where}.")
+        raise SpecError('must be (src, dst, bytes, start), such as (0, 1, "1MB", "0s")', path=where, value=given)
+    known_keys(given, _ITEM, where)
     for key in ("src", "dst", "bytes"):
         if key not in given:
-            raise SpecError(f"{where}: {key} is missing")
+            raise SpecError("is missing", path=f"{where}.{key}")
     src, dst = (host_number(topo, given[key], f"{where}.{key}") for key in ("src", "dst"))
     if src == dst:
-        raise SpecError(f"{where}: src = dst = {given['src']}: a flow needs two hosts")
+        raise SpecError("must differ from src, a flow needs two hosts", path=f"{where}.dst", value=given["dst"])
     after = given.get("after", ())
     return {
         "src": src,
@@ -149,7 +151,9 @@ def ring_all_reduce(
     ranks = host_numbers(topo, hosts)
     n, size, chunks = len(ranks), _size(bytes), whole(chunks, "chunks", 1)
     if size < n * chunks:
-        raise SpecError(f"bytes = {size}: fewer than one per piece; {n} ranks of {chunks} chunks need {n * chunks}")
+        raise SpecError(
+            "fewer than one per piece", path="bytes", value=size, remedy=f"{n} ranks of {chunks} chunks need {n * chunks}"
+        )
     _limit(2 * (n - 1) * n * chunks)
     step, rank, piece = (a.ravel() for a in np.mgrid[0 : 2 * (n - 1), 0:n, 0:chunks])
     sizes = _cut(size, n * chunks)[(rank - step) % n * chunks + piece]
@@ -181,7 +185,7 @@ def tree_all_reduce(
     ranks = host_numbers(topo, hosts)
     n, size, chunks = len(ranks), _size(bytes), whole(chunks, "chunks", 1)
     if size < chunks:
-        raise SpecError(f"bytes = {size}: fewer than one per piece; {chunks} chunks need {chunks}")
+        raise SpecError("fewer than one per piece", path="bytes", value=size, remedy=f"{chunks} chunks need {chunks}")
     _limit(2 * (n - 1) * chunks)
     piece, rank = (a.ravel() for a in np.mgrid[0:chunks, 1:n])
     over = (rank - 1) // 2
@@ -241,13 +245,13 @@ def _flows(
 
 def _limit(flows: int) -> None:
     if flows > _MAX_FLOWS:
-        raise SpecError(f"{flows} flows are more than {_MAX_FLOWS}; use fewer hosts or chunks")
+        raise SpecError(f"{flows} flows are more than {_MAX_FLOWS}", remedy="use fewer hosts or chunks")
 
 
 def _size(value: str | int, what: str = "bytes") -> int:
     size = parse_size(value, what, positive=True)
     if size > MAX_FLOW_BYTES:
-        raise SpecError(f"{what} = {value}: is more than {MAX_FLOW_BYTES} B; split the flow")
+        raise SpecError(f"is more than {MAX_FLOW_BYTES} B", path=what, value=value, remedy="split the flow")
     return size
 
 

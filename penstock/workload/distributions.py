@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from penstock.errors import SpecError, nearest
-from penstock.inputs import MAX_FLOW_BYTES, Table, boolean, decimal, whole, whole_cell
+from penstock.inputs import MAX_FLOW_BYTES, Table, boolean, decimal, inside, whole, whole_cell
 
 BUNDLED = Path(__file__).parent / "sizes"
 _ENDS_AT_1 = 1e-9
@@ -65,7 +65,7 @@ class SizeDistribution:
     ) -> None:
         rows = [(f"{name}, point {i}", str(size), str(p)) for i, (size, p) in enumerate(zip(bytes, cdf))]
         if len(bytes) != len(cdf):
-            raise SpecError(f"{name}: {len(bytes)} sizes but {len(cdf)} cdf values; give one for each")
+            raise SpecError(f"{len(bytes)} sizes but {len(cdf)} cdf values", remedy="give one for each", place=name)
         self._set(name, _points(rows, name), paper, origin, interpolate, round_up)
 
     def _set(
@@ -91,12 +91,14 @@ class SizeDistribution:
         if isinstance(source, SizeDistribution):
             return source
         if not isinstance(source, (str, os.PathLike)):
-            raise SpecError(f'sizes = {source!r}: expected a name such as "google" or the path of a CSV file')
+            raise SpecError('must be a name such as "google" or the path of a CSV file', path="sizes", value=source)
         text = os.fspath(source)
         bundled = text in names()
         if not bundled and isinstance(source, str) and not text.endswith(".csv") and os.sep not in text:
-            raise SpecError(f'sizes = "{text}": no such distribution (a file must end in .csv){nearest(text, names())}')
-        table = Table(BUNDLED / f"{text}.csv" if bundled else text, "bytes,cdf")
+            raise SpecError(
+                "no such distribution (a file must end in .csv)", path="sizes", value=text, remedy=nearest(text, names())
+            )
+        table = Table(BUNDLED / f"{text}.csv" if bundled else text, "bytes,cdf", "sizes")
         points = _points(_rows(table), table.path)
         about = dict(comment.partition(": ")[::2] for comment in table.comments)
         result = cls.__new__(cls)
@@ -217,7 +219,7 @@ class SizeDistribution:
 def _rows(table: Table) -> Iterable[tuple[str, str, str]]:
     if table.columns != ["bytes", "cdf"]:
         found = ",".join(table.columns)[:60]
-        raise SpecError(f'{table.where(table.header_line)}: the header is "{found}"; it must be "bytes,cdf"')
+        raise SpecError(f'the header is "{found}"', remedy='it must be "bytes,cdf"', place=table.where(table.header_line))
     for line, (size, p) in table.rows():
         yield table.where(line), size, p
 
@@ -228,16 +230,14 @@ def _points(rows: Iterable[tuple[str, str, str]], name: str) -> tuple[np.ndarray
     cdf: list[float] = []
     where = name
     for where, size_cell, cdf_cell in rows:
-        try:
+        with inside(place=where):
             size, p = _point(size_cell, cdf_cell, sizes[-1] if sizes else 0, cdf[-1] if cdf else 0.0)
-        except SpecError as error:
-            raise SpecError(f"{where}: {error}") from None
         sizes.append(size)
         cdf.append(p)
     if not sizes:
-        raise SpecError(f'{name}: no sizes; put at least one row such as "1000,1" below the header bytes,cdf')
+        raise SpecError("no sizes", remedy='put at least one row such as "1000,1" below the header bytes,cdf', place=name)
     if abs(cdf[-1] - 1) > _ENDS_AT_1:
-        raise SpecError(f"{where}: cdf ends at {cdf[-1]}: the last value must be 1; is the file truncated?")
+        raise SpecError("the last value must be 1", path="cdf", value=cdf[-1], remedy="is the file truncated?", place=where)
     cdf = [1.0 if 1 - p <= _ENDS_AT_1 and size == sizes[-1] else p for size, p in zip(sizes, cdf)]
     points = np.array(sizes, dtype=np.int64), np.array(cdf)
     for array in points:
@@ -248,13 +248,14 @@ def _points(rows: Iterable[tuple[str, str, str]], name: str) -> tuple[np.ndarray
 def _point(size_cell: str, cdf_cell: str, last_size: int, last_cdf: float) -> tuple[int, float]:
     exact = decimal(cdf_cell, "cdf")
     if not 0 <= exact <= 1:
-        percent = "; are these per cent? divide by 100" if exact > 1 else ""
-        raise SpecError(f"cdf = {cdf_cell}: must be between 0 and 1{percent}")
+        percent = "are these per cent? divide by 100" if exact > 1 else ""
+        raise SpecError("must be between 0 and 1", path="cdf", value=cdf_cell, remedy=percent)
     size = whole_cell(size_cell, "bytes", 0, MAX_FLOW_BYTES)
     if size == 0 and exact > 0:
-        raise SpecError(f"bytes = 0 with cdf = {cdf_cell}: no flow has 0 bytes; give it at least 1")
+        raise SpecError(f"no flow has 0 bytes, but cdf = {cdf_cell}", path="bytes", value=size, remedy="give it at least 1")
     if size < last_size:
-        raise SpecError(f"bytes = {size} after {last_size}: sizes must not decrease; sort the rows")
+        raise SpecError(f"sizes must not decrease, before it is {last_size}", path="bytes", value=size, remedy="sort the rows")
     if float(exact) < last_cdf:
-        raise SpecError(f"cdf = {cdf_cell} after {last_cdf}: must not decrease; give cumulative probabilities")
+        rule, remedy = f"must not decrease, before it is {last_cdf}", "give cumulative probabilities"
+        raise SpecError(rule, path="cdf", value=cdf_cell, remedy=remedy)
     return size, float(exact)

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from penstock.errors import SpecError, nearest
-from penstock.inputs import MAX_FLOW_BYTES, MAX_TIME_PS, Table, decimal, whole, whole_cell
+from penstock.errors import SpecError
+from penstock.inputs import MAX_FLOW_BYTES, MAX_TIME_PS, Table, decimal, inside, unknown_key, whole, whole_cell
 from penstock.workload.flows import PRIORITIES, Flows, class_name, host_number
 
 if TYPE_CHECKING:
@@ -31,12 +31,10 @@ def flows_from_csv(path: str | os.PathLike[str], topo: "Topology", *, class_name
     _check_columns(table)
     reader = _Reader(topo, table.columns, class_name, priority)
     for line, cells in table.rows():
-        try:
+        with inside(place=table.where(line)):
             reader.row(cells)
-        except SpecError as error:
-            raise SpecError(f"{table.where(line)}: {error}") from None
     if not reader.start:
-        raise SpecError(f"{table.path}: no flows below the header line; is the file truncated?")
+        raise SpecError("no flows below the header line", remedy="is the file truncated?", place=table.path)
     return reader.flows(table.path).check(topo)
 
 
@@ -44,7 +42,9 @@ def flows_to_csv(flows: Flows, path: str | os.PathLike[str]) -> None:
     """Writes what `flows_from_csv` reads. SpecError if flows wait for others: a CSV file cannot say so."""
     if flows.after is not None:
         raise SpecError(
-            f"{os.fspath(path)}: these flows wait for one another, which CSV cannot say; save flows.to_frame() as Parquet"
+            "these flows wait for one another, which CSV cannot say",
+            remedy="save flows.to_frame() as Parquet",
+            place=os.fspath(path),
         )
     frame = flows.to_frame().drop("flow_id", "start_ns").with_columns(start_ps=pl.Series(flows.start_ps))
     fraction = (pl.col("start_ps") % 1000).cast(pl.String).str.zfill(3)
@@ -53,7 +53,7 @@ def flows_to_csv(flows: Flows, path: str | os.PathLike[str]) -> None:
     try:
         frame.select("src", "dst", "bytes", exact.alias("start_ns"), "class", "priority").write_csv(os.fspath(path))
     except OSError as error:
-        raise SpecError(f"{os.fspath(path)!r}: cannot be written: {error.strerror or error}; check the path") from None
+        raise SpecError(f"cannot be written: {error.strerror or error}", remedy="check the path", place=os.fspath(path)) from None
 
 
 def _check_columns(table: Table) -> None:
@@ -61,12 +61,12 @@ def _check_columns(table: Table) -> None:
     where = table.where(table.header_line)
     for name in table.columns:
         if name not in known:
-            raise SpecError(f'{where}: unknown column "{name[:60]}"{nearest(name[:60], known)}')
+            raise unknown_key(name, known, what="column").within(place=where)
         if table.columns.count(name) > 1:
-            raise SpecError(f'{where}: column "{name}" occurs twice; keep one')
+            raise SpecError("the column occurs twice", path=name, remedy="keep one", place=where)
     for name in REQUIRED:
         if name not in table.columns:
-            raise SpecError(f'{where}: column "{name}" is missing; the header must hold {EXAMPLE}')
+            raise SpecError("the column is missing", path=name, remedy=f"the header must hold {EXAMPLE}", place=where)
 
 
 class _Reader:
@@ -91,7 +91,7 @@ class _Reader:
         class_cell, priority_cell = (cells[self.position[name]] if name in self.position else "" for name in OPTIONAL)
         src, dst = self._host(src_cell, "src"), self._host(dst_cell, "dst")
         if src == dst:
-            raise SpecError(f"src = dst = {src_cell}: a flow needs two hosts")
+            raise SpecError("must differ from src, a flow needs two hosts", path="dst", value=dst_cell)
         self.src.append(src)
         self.dst.append(dst)
         self.bytes.append(whole_cell(bytes_cell, "bytes", 1, MAX_FLOW_BYTES))
@@ -122,7 +122,7 @@ class _Reader:
     def _class(self, name: str) -> int:
         if name not in self.classes:
             if len(self.classes) == 127:
-                raise SpecError(f"class = {name}: the 128th class; 127 are possible, merge some")
+                raise SpecError("the 128th class", path="class", value=name, remedy="127 are possible, merge some")
             self.classes[class_name(name)] = len(self.classes)
         return self.classes[name]
 
@@ -136,9 +136,9 @@ def _start_ps(cell: str) -> int:
             return int(whole_ns + fraction.ljust(3, "0"))
     exact: Fraction = decimal(cell, "start_ns") * 1000
     if exact < 0:
-        raise SpecError(f"start_ns = {cell}: must not be negative; time starts at 0")
+        raise SpecError("must not be negative", path="start_ns", value=cell, remedy="time starts at 0")
     if exact.denominator != 1:
-        raise SpecError(f"start_ns = {cell}: is not a whole number of ps; give at most three decimals")
+        raise SpecError("is not a whole number of ps", path="start_ns", value=cell, remedy="give at most three decimals")
     if exact > MAX_TIME_PS:
-        raise SpecError(f"start_ns = {cell}: is more than {MAX_TIME_PS // 10**12} s; is it in picoseconds?")
+        raise SpecError(f"is more than {MAX_TIME_PS // 10**12} s", path="start_ns", value=cell, remedy="is it in picoseconds?")
     return int(exact)

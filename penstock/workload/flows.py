@@ -60,8 +60,9 @@ class Flows:
             self._set(name, _exactly(getattr(self, name), name, dtype))
             if getattr(self, name).shape != (len(self.start_ps),):
                 raise SpecError(
-                    f"flows: column {name} has shape {getattr(self, name).shape}, start_ps has "
-                    f"{self.start_ps.shape}; give one value per flow"
+                    f"has shape {getattr(self, name).shape}, start_ps has {self.start_ps.shape}",
+                    path=f"flows.{name}",
+                    remedy="give one value per flow",
                 )
         object.__setattr__(self, "classes", tuple(class_name(name) for name in self.classes))
         object.__setattr__(self, "nominal", list(self.nominal))
@@ -78,16 +79,17 @@ class Flows:
 
     def _check_classes(self) -> None:
         if len(set(self.classes)) != len(self.classes) or len(self.classes) > 127:
-            raise SpecError(f"flows: classes = {self.classes}: must be at most 127 distinct names")
+            raise SpecError("must be at most 127 distinct names", path="flows.classes", value=self.classes)
         if len(self) and not 0 <= self.class_id.min() <= self.class_id.max() < len(self.classes):
-            raise SpecError(f"flows: class_id = {self.class_id.max()}: there are {len(self.classes)} classes")
+            raise SpecError(f"there are {len(self.classes)} classes", path="flows.class_id", value=int(self.class_id.max()))
 
     def _check_after(self, offsets: np.ndarray, parents: np.ndarray) -> None:
         offsets, parents = np.asarray(offsets, dtype=np.int64), np.asarray(parents, dtype=np.int32)
         if offsets.shape != (len(self) + 1,) or offsets[0] != 0 or offsets[-1] != len(parents) or np.any(np.diff(offsets) < 0):
-            raise SpecError(f"flows: after: offsets must rise from 0 to {len(parents)} in {len(self) + 1} steps (CSR)")
+            rule = f"offsets must rise from 0 to {len(parents)} in {len(self) + 1} steps (CSR)"
+            raise SpecError(rule, path="flows.after")
         if len(parents) and not 0 <= parents.min() <= parents.max() < len(self):
-            raise SpecError(f"flows: after: parent {parents.max()} is not one of the {len(self)} flows")
+            raise SpecError(f"parent {parents.max()} is not one of the {len(self)} flows", path="flows.after")
         for column in (offsets, parents):
             column.flags.writeable = False
         object.__setattr__(self, "after", (offsets, parents) if len(parents) else None)
@@ -150,10 +152,10 @@ class Flows:
 
     def check(self, topo: "Topology") -> "Flows":
         """Itself, if every flow can be sent on `topo`; otherwise a SpecError that names the first one that cannot."""
-        self._refuse((self.src < 0) | (self.src >= topo.hosts), "src", f"hosts are 0..{topo.hosts - 1}")
-        self._refuse((self.dst < 0) | (self.dst >= topo.hosts), "dst", f"hosts are 0..{topo.hosts - 1}")
+        self._refuse((self.src < 0) | (self.src >= topo.hosts), "src", f"hosts are 0 to {topo.hosts - 1}")
+        self._refuse((self.dst < 0) | (self.dst >= topo.hosts), "dst", f"hosts are 0 to {topo.hosts - 1}")
         self._refuse(self.src == self.dst, "dst", "must differ from src")
-        self._refuse((self.bytes < 1) | (self.bytes > MAX_FLOW_BYTES), "bytes", f"must be 1..{MAX_FLOW_BYTES}")
+        self._refuse((self.bytes < 1) | (self.bytes > MAX_FLOW_BYTES), "bytes", f"must be between 1 and {MAX_FLOW_BYTES}")
         self._refuse((self.start_ps < 0) | (self.start_ps > MAX_TIME_PS), "start_ps", "must not be negative")
         self._refuse((self.priority < 0) | (self.priority >= PRIORITIES), "priority", "must be 0 (highest) to 7")
         if self.after is not None:
@@ -163,7 +165,7 @@ class Flows:
     def _refuse(self, bad: np.ndarray, column: str, rule: str) -> None:
         if bad.any():
             i = int(np.argmax(bad))
-            raise SpecError(f"flow {i}: {column} = {getattr(self, column)[i]}: {rule}")
+            raise SpecError(rule, path=f"flows.{i}.{column}", value=int(getattr(self, column)[i]))
 
     def _check_dependencies(self) -> None:
         child, parent = self.edges()
@@ -171,12 +173,14 @@ class Flows:
         if strange.any():
             i = int(np.argmax(strange))
             raise SpecError(
-                f"flow {child[i]}: src = {self.src[child[i]]} waits for flow {parent[i]}, which ends at "
-                f"host {self.dst[parent[i]]}; a flow can only wait for flows that its own host receives"
+                f"waits for flow {parent[i]}, which ends at host {self.dst[parent[i]]}",
+                path=f"flows.{child[i]}.src",
+                value=int(self.src[child[i]]),
+                remedy="a flow can only wait for flows that its own host receives",
             )
         stuck = _in_a_circle(child, parent, len(self))
         if stuck is not None:
-            raise SpecError(f"flow {stuck}: waits for itself through `after`; remove the circle")
+            raise SpecError("the flow waits for itself", path=f"flows.{stuck}.after", remedy="remove the circle")
 
     def to_frame(self) -> pl.DataFrame:
         """flow_id, src, dst, bytes, class, priority, start_ns (Float64, exact below 75 min), after if flows wait."""
@@ -203,7 +207,7 @@ class Flows:
         """The flows of a frame with src, dst, bytes, start_ns and perhaps class, priority, after (row numbers)."""
         for name in ("src", "dst", "bytes", "start_ns"):
             if name not in frame.columns:
-                raise SpecError(f'flows: column "{name}" is missing; there are {", ".join(frame.columns)}')
+                raise SpecError("the column is missing", path=f"flows.{name}", remedy=f"there are {', '.join(frame.columns)}")
         try:
             labels, classes = _labels(frame)
             start = np.rint(frame["start_ns"].cast(pl.Float64).to_numpy() * 1000).astype(np.int64)
@@ -218,7 +222,7 @@ class Flows:
             return cls(start, columns["src"], columns["dst"], columns["bytes"], class_id, priority, classes, after, list(nominal))
         except (pl.exceptions.PolarsError, TypeError, ValueError) as error:
             first_line = str(error).split("\n", 1)[0]
-            raise SpecError(f"flows: the frame holds a value of the wrong kind: {first_line}") from None
+            raise SpecError(f"the frame holds a value of the wrong kind: {first_line}", path="flows") from None
 
     def key(self) -> str:
         """A hash of the content, 32 hex digits, the same on every machine: for caches."""
@@ -273,7 +277,7 @@ def _exactly(values: Any, name: str, dtype: type) -> np.ndarray:
         column: np.ndarray = given.astype(dtype, copy=False)
     if column.dtype != given.dtype and not np.array_equal(column, given):
         wrong = given[column != given][0]
-        raise SpecError(f"flows: {name} = {wrong}: does not fit into {np.dtype(dtype).name}")
+        raise SpecError(f"does not fit into {np.dtype(dtype).name}", path=f"flows.{name}", value=wrong)
     return column
 
 
@@ -312,7 +316,7 @@ def _labels(frame: pl.DataFrame) -> tuple[pl.Series, tuple[str, ...]]:
 def class_name(name: Any) -> str:
     """The name of a class of flows: letters, digits, spaces inside and _ . + : / -."""
     if not isinstance(name, str) or not _CLASS_NAME.fullmatch(name) or len(name) > 64:
-        raise SpecError(f"class = {name!r}: must be 1 to 64 letters, digits or _.+:/- (spaces inside)")
+        raise SpecError("must be 1 to 64 letters, digits or _.+:/- (spaces inside)", path="class", value=name)
     return name
 
 
@@ -323,11 +327,11 @@ def host_number(topo: "Topology", host: Any, what: str = "host") -> int:
         if found is not None:
             return found
         if not (host.isascii() and host.isdecimal() and len(host) < 10):
-            raise SpecError(f'{what} = "{host[:60]}": no such host{nearest(host, list(_host_names(topo))[:1000])}')
+            raise SpecError("no such host", path=what, value=host, remedy=nearest(host, list(_host_names(topo))[:1000]))
         host = int(host)
     number = whole(host, what, -(2**63))
     if not 0 <= number < topo.hosts:
-        raise SpecError(f"{what} = {number}: hosts are 0..{topo.hosts - 1}")
+        raise SpecError(f"hosts are 0 to {topo.hosts - 1}", path=what, value=number)
     return number
 
 
@@ -340,12 +344,12 @@ def host_numbers(topo: "Topology", hosts: Any, what: str = "hosts", least: int =
     if hosts is None or (not isinstance(hosts, (str, bytes)) and not hasattr(hosts, "__len__")):
         chosen = np.arange(topo.hosts if hosts is None else whole(hosts, what, least, topo.hosts), dtype=np.int32)
     elif isinstance(hosts, (str, bytes)):
-        raise SpecError(f"{what} = {hosts!r}: expected a number of hosts or a list of hosts")
+        raise SpecError("must be a number of hosts or a list of hosts", path=what, value=hosts)
     else:
-        chosen = np.array([host_number(topo, host, f"{what}[{i}]") for i, host in enumerate(hosts)], dtype=np.int32)
+        chosen = np.array([host_number(topo, host, f"{what}.{i}") for i, host in enumerate(hosts)], dtype=np.int32)
         values, counts = np.unique(chosen, return_counts=True)
         if np.any(counts > 1):
-            raise SpecError(f"{what}: host {values[np.argmax(counts)]} occurs twice; name each host once")
+            raise SpecError(f"host {values[np.argmax(counts)]} occurs twice", path=what, remedy="name each host once")
     if len(chosen) < least:
-        raise SpecError(f"{what}: {len(chosen)} hosts, but at least {least} are needed")
+        raise SpecError(f"{len(chosen)} hosts, but at least {least} are needed", path=what)
     return chosen

@@ -13,7 +13,7 @@ def slowly(topo: Any, flows: Any, *, scheme: Any, progress: Any = None, **rest: 
     """The fake simulator, but it takes its time where the first argument says so."""
     try:
         print("simulating", flush=True)
-        time.sleep(30)
+        time.sleep(300)  # the signal of the test comes first
     except KeyboardInterrupt:
         fake_simulator.interrupt_at.append(scheme.name)
     return fake_simulator.simulate(topo, flows, scheme=scheme, progress=lambda report: None, **rest)

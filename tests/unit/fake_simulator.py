@@ -1,10 +1,10 @@
 """A stand-in for the compiled simulator: it makes plausible runs out of random numbers, at once.
 
-`install(monkeypatch)` puts it in the place of penstock.sim.simulate, penstock.composition, topology and workload.
+`install(monkeypatch)` puts it in the place of `simulate`, and of what builds topologies, flows and schemes.
 """
 
-import sys
-from types import ModuleType, SimpleNamespace
+import importlib
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -20,8 +20,8 @@ interrupt_at: list[str] = []  # names of schemes that a Ctrl-C meets half-way
 
 def topology_build(params: dict[str, Any]) -> Any:
     if params.get("kind") not in ("leaf_spine", "star"):
-        kind = str(params.get("kind"))
-        raise SpecError(f'kind = "{kind}": unknown{nearest(kind, ["leaf_spine", "star"])}')
+        kind, known = params.get("kind"), ["leaf_spine", "star"]
+        raise SpecError("unknown", path="kind", value=kind, remedy=nearest(kind, known))
     return SimpleNamespace(hosts=HOSTS, switches=SWITCHES, kind=params["kind"], params=params)
 
 
@@ -29,7 +29,7 @@ def workload_build(params: Any, topo: Any, duration_ps: int, seed: int, force: b
     tables = [params] if isinstance(params, dict) else params
     load = sum(table.get("load", 0) for table in tables)
     if load > 1 and not force:
-        raise SpecError(f"load = {load}: more than the network carries; --force runs it all the same")
+        raise SpecError("more than the network carries", path="load", value=load, remedy="--force runs it all the same")
     return Flows(2000)
 
 
@@ -45,10 +45,10 @@ def parse(text: str, overrides: dict[str, Any] | None = None) -> Any:
     for part in text.split("+"):
         name = part.split(":")[0]
         if name not in SCHEMES and not name.endswith(".py"):
-            raise SpecError(f'scheme "{name}" is unknown{nearest(name, SCHEMES)}')
+            raise SpecError("unknown", path="name", value=name, remedy=nearest(name, SCHEMES))
     for key in overrides or {}:
         if key not in ("queues", "eta"):
-            raise SpecError(f'unknown key "{key}" for scheme {text}{nearest(key, ["queues", "eta"])}')
+            raise SpecError("unknown key", path=key, remedy=nearest(key, ["queues", "eta"]))
     return SimpleNamespace(name=text, parameters=lambda: {"queues": 32, **(overrides or {})})
 
 
@@ -175,38 +175,18 @@ def synthetic(name: str, count: int = 20000, seed: int = 1, duration_ps: int = 2
     )
 
 
-def stand_in(real: ModuleType, **names: Any) -> ModuleType:
-    """A module like a real one but for some names."""
-    made = ModuleType(real.__name__)
-    made.__dict__.update({**vars(real), **names})
-    return made
-
-
 def install(monkeypatch: Any = None) -> None:
     """Replace the simulator, and forget earlier calls."""
     calls.clear()
     interrupt_at.clear()
-    import penstock.composition
-    import penstock.topology
-    import penstock.workload
-
-    schemes = stand_in(penstock.composition, parse=parse)
-    topology = stand_in(penstock.topology, build=topology_build, KINDS={"leaf_spine": topology_build, "star": topology_build})
-    workload = stand_in(penstock.workload, build=workload_build, KINDS={"poisson": workload_build})
-    engine = ModuleType("penstock.sim.simulate")
-    engine.simulate = simulate
-    import penstock.sim
-
-    for package, name, module in (
-        (penstock, "composition", schemes),
-        (penstock, "topology", topology),
-        (penstock, "workload", workload),
-        (penstock.sim, "simulate", engine),
+    for home, name, function in (
+        ("penstock.composition", "parse", parse),
+        ("penstock.topology", "build", topology_build),
+        ("penstock.workload", "build", workload_build),
+        ("penstock.sim.simulate", "simulate", simulate),
     ):
-        full = f"{package.__name__}.{name}"
+        module = importlib.import_module(home)
         if monkeypatch is None:
-            sys.modules[full] = module
-            setattr(package, name, module)
+            setattr(module, name, function)
         else:
-            monkeypatch.setitem(sys.modules, full, module)
-            monkeypatch.setattr(package, name, module, raising=False)
+            monkeypatch.setattr(module, name, function)

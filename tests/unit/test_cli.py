@@ -6,7 +6,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
@@ -42,16 +41,13 @@ def fails(capsys, *arguments: str, status: int = 2) -> str:
     return message
 
 
-def test_help_is_quick_and_shows_examples(capsys):
-    started = time.perf_counter()
-    subprocess.run([sys.executable, "-c", "from penstock.cli import main; main(['--help'])"], check=True, capture_output=True)
-    assert time.perf_counter() - started < 1.5  # 0.15 s on an idle machine
+def test_help_shows_examples_and_loads_nothing_heavy(capsys):
     for name in COMMANDS:
         assert main([name, "--help"]) == 0
         text = capsys.readouterr().out
         assert "Example" in text and f"penstock {name}" in text
     loaded = subprocess.run(
-        [sys.executable, "-c", "import sys, penstock.cli; print(*sys.modules)"],
+        [sys.executable, "-c", "import sys; from penstock.cli import main; main(['--help']); print(*sys.modules)"],
         check=True,
         capture_output=True,
         text=True,
@@ -141,7 +137,7 @@ def test_dry_run_prints_a_spec_that_loads(capsys):
     [
         ("run nope.toml", "no such file"),
         ("run quikstart", 'did you mean "quickstart"?'),
-        ("run quickstart --scheme bfcc", '--scheme bfcc: scheme "bfcc" is unknown; did you mean "bfc"?'),
+        ("run quickstart --scheme bfcc", '--scheme bfcc: scheme.name = "bfcc": unknown; did you mean "bfc"?'),
         ("run quickstart --set scheme.0.qeues=3", 'did you mean "queues"?'),
         ("run quickstart --set topology.kind=str", 'did you mean "star"?'),
         ("run quickstart --set run.duration=-1ms", "greater than zero"),
@@ -224,7 +220,7 @@ def test_signals_of_the_real_world(name: str, tmp_path: Path):
     ) as process:
         assert process.stdout and process.stdout.readline() == "simulating\n"
         process.send_signal(getattr(signal, name))
-        _, error = process.communicate(timeout=30)
+        _, error = process.communicate(timeout=120)
     assert process.returncode == 130 and "Traceback" not in error
     assert Run.load(tmp_path / "out").summary["interrupted"] is True
 
@@ -233,7 +229,7 @@ def test_interrupted_outside_the_simulator(monkeypatch, capsys):
     def stop(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(sys.modules["penstock.topology"], "build", stop)
+    monkeypatch.setattr("penstock.topology.build", stop)
     assert main(["run", "quickstart"]) == 130
     assert "Traceback" not in capsys.readouterr().err
 
@@ -361,12 +357,12 @@ def test_dask_that_is_not_installed(capsys, monkeypatch):
 
 
 def module(monkeypatch, name: str, **names: object) -> None:
-    """Put a module with these names in the place of penstock.NAME."""
-    parent, _, last = f"penstock.{name}".rpartition(".")
+    """A module of the package with these names only."""
+    package, _, last = f"penstock.{name}".rpartition(".")
     made = ModuleType(f"penstock.{name}")
     made.__dict__.update(names)
     monkeypatch.setitem(sys.modules, f"penstock.{name}", made)
-    monkeypatch.setattr(importlib.import_module(parent), last, made, raising=False)
+    monkeypatch.setattr(importlib.import_module(package), last, made, raising=False)
 
 
 def test_bench(capsys, monkeypatch):
@@ -414,9 +410,8 @@ def test_lists(capsys, monkeypatch):
         presets={"ns3": {"queues": 8}},
         parameters={"queues": ("int32", 32, "physical queues")},
     )
-    composition = sys.modules["penstock.composition"]
-    monkeypatch.setattr(composition, "available", lambda: {"bfc": scheme})
-    monkeypatch.setattr(composition, "preset_values", lambda name, preset: scheme.presets[preset])
+    monkeypatch.setattr("penstock.composition.available", lambda: {"bfc": scheme})
+    monkeypatch.setattr("penstock.composition.preset_values", lambda name, preset: scheme.presets[preset])
     assert main(["schemes"]) == 0
     assert "bfc: Backpressure." in capsys.readouterr().out
     assert main(["schemes", "bfc"]) == 0

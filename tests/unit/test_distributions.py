@@ -175,7 +175,7 @@ def test_empty_files_are_refused(tmp_path, text):
         ("nowhere.csv", "cannot be read"),
         ("no\0such.csv", "cannot be read"),
         ("", "no such distribution"),
-        (5, "expected a name"),
+        (5, "must be a name"),
         ("/tmp", "cannot be read"),
     ],
 )
@@ -187,7 +187,7 @@ def test_unknown_sources_are_refused(source, says):
 def test_bad_options_are_refused():
     with pytest.raises(SpecError, match="round_up = 0: must be between"):
         SizeDistribution.load("google", round_up=0)
-    with pytest.raises(SpecError, match="interpolate = 'no': expected true or false"):
+    with pytest.raises(SpecError, match='interpolate = "no": must be true or false'):
         SizeDistribution.load("google", interpolate="no")
     with pytest.raises(SpecError, match="2 sizes but 1 cdf"):
         SizeDistribution("d", [1, 2], [1.0])

@@ -200,11 +200,32 @@ def test_every_public_name_is_there(name):
 
 
 def test_the_type_checker_sees_the_same_names():
+    """The block that only a type checker reads: the names with a home, and those of the registries by a star."""
     tree = ast.parse((PACKAGE / "__init__.py").read_text())
     block = next(n for n in tree.body if isinstance(n, ast.If))
-    seen = {alias.asname or alias.name for n in block.body if isinstance(n, ast.ImportFrom) for alias in n.names}
-    assert seen - set(penstock.__all__) == set()
-    assert set(vars(penstock)["_HOME_OF"]) <= seen
+    imports = [n for n in block.body if isinstance(n, ast.ImportFrom)]
+    stars = {n.module for n in imports if n.names[0].name == "*"}
+    assert stars == set(vars(penstock)["_REGISTRIES"])
+    seen = {alias.asname or alias.name for n in imports if n.module not in stars for alias in n.names}
+    assert seen == {*vars(penstock)["_HOME_OF"], "scheme", "plot"}
+    assert seen < set(penstock.__all__)
+
+
+def test_public_names_come_from_the_registries(monkeypatch):
+    """A new topology, a new generator and a new scheme are seen by everybody who lists them, without another change."""
+    from penstock.composition import available, classes
+    from penstock.topology import KINDS, shapes
+    from penstock.workload import KINDS as TRAFFIC
+    from penstock.workload import collectives, generators
+
+    assert set(KINDS) == {*shapes.__all__, "file"}
+    assert {*generators.__all__, *collectives.__all__} - set(TRAFFIC) == {"flow_list", "long_flows"}  # not from a table
+    assert set(classes().values()) == set(available())
+    monkeypatch.setattr(shapes, "ring", lambda: "a ring", raising=False)
+    monkeypatch.setattr(shapes, "__all__", [*shapes.__all__, "ring"])
+    assert penstock.ring() == "a ring" and "ring" in dir(penstock) and "ring" in penstock.__all__
+    with pytest.raises(AttributeError, match="no attribute 'torus'"):
+        _ = penstock.torus
 
 
 def test_importing_penstock_is_cheap():

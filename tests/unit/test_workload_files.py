@@ -35,29 +35,29 @@ def test_columns_in_any_order_names_and_numbers_fractions_and_defaults(tmp_path)
 @pytest.mark.parametrize(
     ("text", "line", "says"),
     [
-        (HEADER + "0,1,10,0\n3,3,10,0\n", 3, "src = dst = 3"),
-        (HEADER + "0,16,10,0\n", 2, "dst = 16: hosts are 0..15"),
+        (HEADER + "0,1,10,0\n3,3,10,0\n", 3, 'dst = "3": must differ from src, a flow needs two hosts'),
+        (HEADER + "0,16,10,0\n", 2, "dst = 16: hosts are 0 to 15"),
         (HEADER + "-1,1,10,0\n", 2, 'src = "-1": no such host'),
         (HEADER + "hots3,1,10,0\n", 2, 'did you mean "host3"?'),
         (HEADER + "tor0,1,10,0\n", 2, "no such host"),
-        (HEADER + "0,1,0,0\n", 2, "bytes = 0: must be between 1"),
-        (HEADER + "0,1,-10,0\n", 2, "bytes = -10: must be between 1"),
-        (HEADER + "0,1,1.5,0\n", 2, "bytes = 1.5: must be a whole number"),
+        (HEADER + "0,1,0,0\n", 2, 'bytes = "0": must be between 1 and 1000000000000'),
+        (HEADER + "0,1,-10,0\n", 2, 'bytes = "-10": must be between 1 and 1000000000000'),
+        (HEADER + "0,1,1.5,0\n", 2, 'bytes = "1.5": must be a whole number, such as 2'),
         (HEADER + "0,1,1e30,0\n", 2, "must be between 1"),
         (HEADER + "0,1,many,0\n", 2, "is not a number"),
-        (HEADER + "0,1,10,-1\n", 2, "start_ns = -1: must not be negative"),
+        (HEADER + "0,1,10,-1\n", 2, 'start_ns = "-1": must not be negative'),
         (HEADER + "0,1,10,0.0005\n", 2, "not a whole number of ps"),
         (HEADER + "0,1,10,1e30\n", 2, "is more than"),
         (HEADER + "0,1,10,inf\n", 2, "finite"),
-        (HEADER + "0,1,10,\n", 2, "start_ns is empty"),
+        (HEADER + "0,1,10,\n", 2, "start_ns: is empty"),
         (HEADER + "0,1,10,0\n0,1,10\n", 3, "is the file truncated?"),
         (HEADER + "0,1,10,0,9\n", 2, "5 columns"),
-        ("src,dst,bytes\n0,1,10\n", 1, 'column "start_ns" is missing'),
-        ("src,dst,byte,start_ns\n0,1,10,0\n", 1, 'unknown column "byte"; did you mean "bytes"?'),
-        ("src,src,dst,bytes,start_ns\n", 1, 'column "src" occurs twice'),
+        ("src,dst,bytes\n0,1,10\n", 1, "start_ns: the column is missing"),
+        ("src,dst,byte,start_ns\n0,1,10,0\n", 1, 'byte: unknown column; did you mean "bytes"?'),
+        ("src,src,dst,bytes,start_ns\n", 1, "src: the column occurs twice"),
         ("0,1,10,0\n", 1, "header line is missing"),
-        ("src,dst,bytes,start_ns,priority\n0,1,10,0,8\n", 2, "priority = 8: must be between 0 and 7"),
-        ('src,dst,bytes,start_ns,class\n0,1,10,0,"a,b"\n', 2, "class = 'a,b'"),
+        ("src,dst,bytes,start_ns,priority\n0,1,10,0,8\n", 2, 'priority = "8": must be between 0 and 7'),
+        ('src,dst,bytes,start_ns,class\n0,1,10,0,"a,b"\n', 2, 'class = "a,b": must be 1 to 64 letters, digits'),
         (HEADER.encode() + b"0,1,10,\xfe\n", 2, "UTF-8"),
     ],
 )
@@ -77,7 +77,7 @@ def test_empty_files_are_refused(tmp_path, text):
 
 def test_too_many_classes(tmp_path):
     rows = "".join(f"0,1,10,0,c{i}\n" for i in range(128))
-    with pytest.raises(SpecError, match=r"f\.csv:129: class = c127: the 128th class"):
+    with pytest.raises(SpecError, match=r'f\.csv:129: class = "c127": the 128th class'):
         read(tmp_path, "src,dst,bytes,start_ns,class\n" + rows)
 
 

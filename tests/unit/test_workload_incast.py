@@ -232,18 +232,18 @@ def test_blocking_leaf_spine():
     [
         ({"size": "40..30 x 1460B"}, 'must go from 1 or more packets up to as many or more; write "30..40 x 1460B"'),
         ({"size": "0..3 x 1460B"}, 'write "1..3 x 1460B"'),
-        ({"size": "30..40"}, "size = '30..40': is not a range of whole packets; write it as \"30..40 x 1460B\""),
+        ({"size": "30..40"}, 'size = "30..40": is not a range of whole packets; write it as "30..40 x 1460B"'),
         ({"size": "30KB..40KB"}, "is not a range of whole packets"),
         ({"size": "1.5..3 x 1460B"}, "is not a range of whole packets"),
         ({"size": "-3..3 x 1460B"}, "is not a range of whole packets"),
         ({"size": "30..40 x 1460"}, "the unit is missing"),
-        ({"size": "30..40 x 0B"}, "size = 0B: must be greater than zero"),
+        ({"size": "30..40 x 0B"}, 'size = "0B": must be greater than zero'),
         ({"size": "30..40 x 1.5B"}, "is not a whole number of B"),
         ({"size": "1..2000 x 1GB"}, "more than 1000000000000 B per flow"),
         ({"size": "30..40 x 1460B", "total": "1MB"}, "give one of them"),
         ({"order": "inturn"}, 'did you mean "in_turn"?'),
-        ({"order": True}, "order = True: expected one of random, in_turn"),
-        ({"pairs": "other"}, "pairs = 'other': expected one of any, inter_rack"),
+        ({"order": True}, "order = true: must be one of random, in_turn"),
+        ({"pairs": "other"}, 'pairs = "other": must be one of any, inter_rack'),
         ({"load": 0.5, "load_on": "receivers"}, 'did you mean "receiver"?'),
         ({"load": 1.5, "load_on": "receiver"}, "more than the links can carry"),
         ({"hosts": [4, 5], "receivers": [0, 6], "pairs": "inter_rack"}, "all senders are in the rack of host 6"),
@@ -255,12 +255,12 @@ def test_bad_incasts(options, text):
 
 def test_other_refusals(tmp_path):
     says('use pairs = "any"', incast, star(hosts=4), pairs="inter_rack")
-    says("exclude[1] = 16: hosts are 0..15", poisson, SMALL, exclude=[0, 16])
-    says("exclude = 'host0'", poisson, SMALL, exclude="host0")
+    says("exclude.1 = 16: hosts are 0 to 15", poisson, SMALL, exclude=[0, 16])
+    says('exclude = "host0"', poisson, SMALL, exclude="host0")
     says("exclude: host 3 occurs twice", poisson, SMALL, exclude=[3, "host3"])
-    says("expected one of core, host", poisson, SMALL, load_on="receiver")
+    says("must be one of core, host", poisson, SMALL, load_on="receiver")
     says('workload.0.ordr: unknown key; did you mean "order"?', build, {"kind": "incast", "ordr": "in_turn"}, SMALL, MS, 1)
-    says("workload.0.size = 9..3 x 1KB", build, {"kind": "incast", "size": "9..3 x 1KB"}, SMALL, MS, 1)
+    says('workload.0.size = "9..3 x 1KB"', build, {"kind": "incast", "size": "9..3 x 1KB"}, SMALL, MS, 1)
     (tmp_path / "net.txt").write_text("h0 s 10Gbps 1us\nh1 s 10Gbps 1us\nh2 s 40Gbps 1us\n")
     mixed = from_file(tmp_path / "net.txt")
     says("different rates", incast, mixed, load=0.5, load_on="receiver")

@@ -29,9 +29,9 @@ class Allowance:
             fcntl.fcntl(self.fd, fcntl.F_ADD_SEALS, SEALS)
         else:
             if os.fstat(fd).st_size != BYTES:
-                raise SpecError(f"allowance: a file of {os.fstat(fd).st_size} B; it must have {BYTES} B")
+                raise SpecError(f"a file of {os.fstat(fd).st_size} B", path="allowance", remedy=f"it must have {BYTES} B")
             if fcntl.fcntl(fd, fcntl.F_GET_SEALS) & fcntl.F_SEAL_SHRINK == 0:
-                raise SpecError("allowance: the file is not sealed against shrinking")
+                raise SpecError("the file is not sealed against shrinking", path="allowance")
             self.fd = os.dup(fd)
         self.map = mmap.mmap(self.fd, BYTES)
         self.spent, self.allowed = np.frombuffer(self.map, dtype=np.int64).reshape(2, PORTS)

@@ -22,8 +22,8 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from penstock.errors import SpecError, nearest
-from penstock.inputs import boolean, whole
+from penstock.errors import SpecError
+from penstock.inputs import boolean, one_of, whole
 from penstock.vswitch.attach.allowance import Allowance
 from penstock.vswitch.attach.edge import Edge
 from penstock.vswitch.attach.open import kinds as port_kinds
@@ -115,17 +115,16 @@ def validate_device(table: Mapping[str, Any], where: str) -> dict[str, Any]:
     kind = table.get("kind", "shm")
     kinds = port_kinds()
     known = ("shm", *kinds)
-    if kind not in known:
-        raise SpecError(f"{where}.kind = {kind!r}: must be one of {', '.join(known)}{nearest(str(kind), known)}")
+    one_of(kind, f"{where}.kind", known)
     if kind == "shm":
         return {}
     found = {key: table[key] for key in kinds[kind].keys if key in table}
     for key in ("device", "netns"):
         if key in found and (not isinstance(found[key], str) or not re.fullmatch(r"[^\s/]{1,64}", found[key])):
-            raise SpecError(f"{where}.{key} = {found[key]!r}: must be a name")
+            raise SpecError("must be a name", path=f"{where}.{key}", value=found[key])
     for key in kinds[kind].needs:
         if key not in found:
-            raise SpecError(f"{where}: a port of kind {kind} needs {key!r}")
+            raise SpecError(f"is missing; a port of kind {kind} needs it", path=f"{where}.{key}")
     for key in ("super_frames", "edge"):
         if key in found:
             boolean(found[key], f"{where}.{key}")
@@ -138,7 +137,9 @@ def validate_device(table: Mapping[str, Any], where: str) -> dict[str, Any]:
 def parse_secret(text: Any, where: str) -> bytes:
     """The 16 bytes that two peers share, of 32 hexadecimal digits; none, of an empty text."""
     if not isinstance(text, str) or not re.fullmatch(r"|[0-9a-fA-F]{32}", text):
-        raise SpecError(f"{where}.secret: must be 32 hexadecimal digits, such as `openssl rand -hex 16` prints, or left out")
+        raise SpecError(
+            "must be 32 hexadecimal digits, such as `openssl rand -hex 16` prints, or left out", path=f"{where}.secret"
+        )
     return bytes.fromhex(text)
 
 
@@ -239,10 +240,10 @@ def tap_device(fd: int, table: int | None = None) -> Device:
     try:
         answer = fcntl.ioctl(fd, GET_TAP, bytes(40))
     except OSError:
-        raise SpecError("plug: the descriptor is not a TAP") from None
+        raise SpecError("the descriptor is not a TAP", path="plug") from None
     name, flags = answer[:16].rstrip(b"\0").decode("ascii", "replace"), struct.unpack_from("H", answer, 16)[0]
     if not flags & IFF_TAP or not flags & IFF_NO_PI:
-        raise SpecError(f"plug: {name} is no TAP without packet information; open it with IFF_TAP | IFF_NO_PI")
+        raise SpecError(f"{name} is no TAP without packet information", path="plug", remedy="open it with IFF_TAP | IFF_NO_PI")
     allowance = None if table is None else Allowance(table)
     os.set_blocking(fd, False)
     mac = mac_of(fd)

@@ -51,10 +51,8 @@ class Edge:
             for value, name in ((period, "period"), (look_period, "look_period"), (idle_period, "idle_period"))
         )
         if not 0 < self.look_period <= self.idle_period or self.period <= 0:
-            raise SpecError(
-                f"look_period = {look_period}, idle_period = {idle_period}, period = {period}: must be above 0, and "
-                "the first at most the second"
-            )
+            given = f"look_period = {look_period}, idle_period = {idle_period}, period = {period}"
+            raise SpecError(f"{given}: must be above 0, and the first at most the second")
         self.rates = FlowRates(device, place, **limits)
         try:
             self.sockets = SocketProbe(place, wait, high=high, low=low, table=table)

@@ -17,8 +17,8 @@ import pkgutil
 from pathlib import Path
 from typing import Any
 
-from penstock.errors import SpecError, nearest
-from penstock.inputs import boolean, whole
+from penstock.errors import SpecError
+from penstock.inputs import boolean, known_keys, one_of, whole
 from penstock.units import parse_rate, parse_size, parse_time
 from penstock.vswitch import ports
 from penstock.vswitch.ports.base import Clock, PortHandle
@@ -35,13 +35,11 @@ def kinds() -> dict[str, PortKind]:
 def open_port(kind: str, **options: Any) -> PortHandle:
     """A port of a kind; its options are those that its KIND declares, each checked by what it declares."""
     found = kinds()
-    if kind not in found:
-        raise SpecError(f"port kind {kind!r} is not known{nearest(kind, found)}; known: {', '.join(found)}")
+    one_of(kind, "kind", found)
     known = {option.name: option for option in found[kind].options}
-    if unknown := set(options) - set(known):
-        raise SpecError(f"{kind}: unknown option {min(unknown)!r}{nearest(min(unknown), known)}")
+    known_keys(options, known, kind)
     if missing := [name for name, option in known.items() if option.default is REQUIRED and name not in options]:
-        raise SpecError(f"{kind}: the option {missing[0]!r} is missing")
+        raise SpecError("is missing", path=f"{kind}.{missing[0]}")
     values = {name: option.check(options.get(name, option.default), f"{kind}.{name}") for name, option in known.items()}
     return found[kind].open(**values)
 
@@ -57,7 +55,7 @@ def kinds_table() -> str:
 
 def _share(value: Any, what: str) -> int:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 <= value <= 1:
-        raise SpecError(f"{what} = {value!r}: must be a share from 0 to 1")
+        raise SpecError("must be a share from 0 to 1", path=what, value=value)
     return round(value * 2**32)
 
 
@@ -81,11 +79,11 @@ def open_link(
 
     bits = parse_rate(rate, "link.rate")
     if bits > 8 * 10**12:
-        raise SpecError(f"link.rate = {rate}: at most 8 Tbps")
+        raise SpecError("at most 8 Tbps", path="link.rate", value=rate)
     delay_ps = parse_time(delay, "link.delay")
     size = parse_size(memory, "link.memory", positive=True)
     if not 1 << 18 <= size <= 1 << 32:
-        raise SpecError(f"link.memory = {memory}: must be from 256 KiB to 4 GiB")
+        raise SpecError("must be from 256 KiB to 4 GiB", path="link.memory", value=memory)
     number = whole(seed, "link.seed", 0, 2**62)
     size += -size % 16
     way = [round(8 * 10**12 / bits), delay_ps, parse_size(burst, "link.burst"), _share(loss, "link.loss")]
@@ -127,7 +125,7 @@ def faults(
     from penstock.vswitch.ports.wrap import open_faults
 
     if direction not in ("in", "out", "both"):
-        raise SpecError(f'faults.direction = {direction!r}: must be "in", "out" or "both"')
+        raise SpecError('must be "in", "out" or "both"', path="faults.direction", value=direction)
     shares = {"drop": drop, "duplicate": duplicate, "corrupt": corrupt, "reorder": reorder, "no_room": no_room}
     harm = [_share(value, f"faults.{name}") for name, value in shares.items()]
     number = whole(seed, "faults.seed", 0, 2**62)

@@ -121,7 +121,9 @@ def drive(
     allowed = os.sched_getaffinity(0)
     known = list(cpus or sorted(allowed))
     if len(known) < 2:
-        raise SpecError("real time needs two processors, one for the switch and one for its applications; use scale paper")
+        raise SpecError(
+            "real time needs two processors, one for the switch and one for its applications", remedy="use scale paper"
+        )
     first, second = known[:2]
     if careful:
         look_first("before the run")

@@ -124,7 +124,7 @@ class Ring:
         written = self.words[0]
         count = written - self.read
         if not 0 <= count <= self.size:
-            raise SpecError("the capture's memory has impossible positions; is the switch of another version?")
+            raise SpecError("the capture's memory has impossible positions", remedy="is the switch of another version?")
         at = self.read % self.size
         first = min(count, self.size - at)
         data = self.map[SHARED_BYTES + at : SHARED_BYTES + at + first] + self.map[SHARED_BYTES : SHARED_BYTES + count - first]

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.errors import SpecError, nearest
-from penstock.inputs import known_keys, whole
+from penstock.inputs import boolean, known_keys, real, whole
 from penstock.units import parse_size
 from penstock.vswitch.attach.devices import keys_of, validate_device
 from penstock.vswitch.attach.open import open_port
@@ -47,19 +47,17 @@ class Config:
 
 def validate_spec(content: Mapping[str, Any]) -> Config:
     """Check a whole SPEC.toml."""
-    for key in content:
-        if key not in TABLES:
-            raise SpecError(f"[{key}]: unknown table{nearest(key, TABLES)}")
+    known_keys(content, TABLES)
     switch = content.get("switch", {})
     if not isinstance(switch, Mapping):
-        raise SpecError("switch: must be a table, [switch]")
+        raise SpecError("must be a table, [switch]", path="switch")
     settings = {k: v for k, v in switch.items() if k not in SWITCH_KEYS}
     if "scheme" not in settings:
         validate_settings(settings)
         _no_scheme_keys(content)
     path = switch.get("socket", default_socket())
     if not isinstance(path, str) or not 0 < len(path) <= LONGEST_PATH:
-        raise SpecError(f"switch.socket = {path!r}: must be a path of at most {LONGEST_PATH} characters")
+        raise SpecError(f"must be a path of at most {LONGEST_PATH} characters", path="switch.socket", value=path)
     cpus = _cpus(switch, settings.get("workers", 1))
     if "metrics" in switch:
         parse_address(switch["metrics"])
@@ -73,20 +71,23 @@ def _no_scheme_keys(content: Mapping[str, Any]) -> None:
     for table in tables if isinstance(tables, list) else []:
         found += [f"port.{key}" for key in LINE_KEYS if isinstance(table, Mapping) and key in table]
     if found:
-        raise SpecError(f'{found[0]}: it is for a switch that runs a scheme of the simulator; give [switch] scheme = "bfc"')
+        raise SpecError(
+            "it is for a switch that runs a scheme of the simulator", path=found[0], remedy='give [switch] scheme = "bfc"'
+        )
 
 
 def _cpus(switch: Mapping[str, Any], workers: int) -> list[int]:
     """Which CPUs the workers are pinned to: one each, or none at all."""
     allowed = sorted(os.sched_getaffinity(0))
     if "cpu" in switch and "cpus" in switch:
-        raise SpecError(f"switch.cpu = {switch['cpu']!r} and switch.cpus = {switch['cpus']!r}: leave one out")
+        rule = f"switch.cpus = {switch['cpus']!r} is given too"
+        raise SpecError(rule, path="switch.cpu", value=switch["cpu"], remedy="leave one out")
     key = "cpu" if "cpu" in switch else "cpus"
     cpus = [switch["cpu"]] if key == "cpu" else switch.get("cpus", [])
     if not isinstance(cpus, list) or any(isinstance(cpu, bool) or cpu not in allowed for cpu in cpus):
-        raise SpecError(f"switch.{key} = {switch[key]!r}: must be of {allowed}, or left out")
+        raise SpecError(f"must be of {allowed}, or left out", path=f"switch.{key}", value=switch[key])
     if cpus and (len(cpus) != workers or len(set(cpus)) != workers):
-        raise SpecError(f"switch.{key} = {switch[key]!r}: must name one CPU for each of {workers} workers")
+        raise SpecError(f"must name one CPU for each of {workers} workers", path=f"switch.{key}", value=switch[key])
     return cpus
 
 
@@ -97,17 +98,17 @@ def parse_address(text: Any) -> tuple[str, int]:
         address = ipaddress.ip_address(host.removeprefix("[").removesuffix("]"))
         if colon and port.isdigit() and int(port) < 65536 and (address.version == 6) == host.startswith("["):
             return str(address), int(port)
-    raise SpecError(f'switch.metrics = {text!r}: must be an address and a port, such as "127.0.0.1:9464" or "[::1]:9464"')
+    raise SpecError('must be an address and a port, such as "127.0.0.1:9464" or "[::1]:9464"', path="switch.metrics", value=text)
 
 
 def _ports(tables: Any) -> dict[str, PortTable]:
     if not isinstance(tables, list) or not all(isinstance(table, Mapping) for table in tables):
-        raise SpecError("port: must be tables, [[port]]")
+        raise SpecError("must be tables, [[port]]", path="port")
     ports: dict[str, PortTable] = {}
     for i, table in enumerate(tables):
         port = validate_port(table, f"port {i + 1}")
         if port["name"] in ports:
-            raise SpecError(f"port {i + 1}: there is a {port['name']!r} already; take another name")
+            raise SpecError(f"port {i + 1}: there is a {port['name']!r} already", remedy="take another name")
         ports[port["name"]] = port
     if not ports:
         raise SpecError('no [[port]]: applications attach to ports, such as name = "a", addresses = ["10.0.0.1"]')
@@ -117,19 +118,19 @@ def _ports(tables: Any) -> dict[str, PortTable]:
 def validate_port(table: Mapping[str, Any], where: str) -> PortTable:
     """A [[port]] with its defaults filled in and sizes in bytes; the options of its device stay as given."""
     device = validate_device(table, where)
-    known_keys(table, (*PORT_KEYS, *LINE_KEYS, *keys_of(device.get("kind", ""))), f"{where}.")
+    known_keys(table, (*PORT_KEYS, *LINE_KEYS, *keys_of(device.get("kind", ""))), where)
     name, addresses, uid = table.get("name"), table.get("addresses"), table.get("uid")
     if not isinstance(name, str) or not name:
-        raise SpecError(f'{where}.name = {name!r}: must be a name, such as "a"')
+        raise SpecError('must be a name, such as "a"', path=f"{where}.name", value=name)
     if not isinstance(addresses, list) or not addresses or not all(isinstance(address, str) for address in addresses):
-        raise SpecError(f'{where}.addresses = {addresses!r}: must be a list, such as ["10.0.0.1"]')
+        raise SpecError('must be a list, such as ["10.0.0.1"]', path=f"{where}.addresses", value=addresses)
     for address in addresses:
         address_words(address)
     if uid is not None and (isinstance(uid, bool) or not isinstance(uid, int)):
-        raise SpecError(f"{where}.uid = {uid!r}: must be the number of a user, or left out: any user that may open the socket")
-    guarded = table.get("guarded", True)
-    if not isinstance(guarded, bool):
-        raise SpecError(f"{where}.guarded = {guarded!r}: must be true or false")
+        raise SpecError(
+            "must be the number of a user, or left out: any user that may open the socket", path=f"{where}.uid", value=uid
+        )
+    guarded = boolean(table.get("guarded", True), f"{where}.guarded")
     memory = parse_size(table.get("memory", "64MB"), f"{where}.memory", positive=True)
     lines = {key: table[key] for key in LINE_KEYS if key in table}
     port = {"name": name, "addresses": addresses, "uid": uid, "guarded": guarded, "memory": memory, "kind": "shm"}
@@ -152,10 +153,10 @@ def validate_change(changes: Mapping[str, Any], ports: Mapping[str, PortTable]) 
             continue
         name, _, what = key.removeprefix("port.").rpartition(".")
         if name not in tables:
-            raise SpecError(f"{key}: the switch has no port {name!r}{nearest(name, tables)}")
+            raise SpecError(f"the switch has no port {name!r}", path=key, remedy=nearest(name, tables))
         if what not in CHANGEABLE_PORT_KEYS:
             known = ", ".join(CHANGEABLE_PORT_KEYS)
-            raise SpecError(f"{key}: cannot be set while running{nearest(what, CHANGEABLE_PORT_KEYS)}; known: {known}")
+            raise SpecError("cannot be set while running", path=key, remedy=f"these can: {known}")
         tables[name][what] = value
     return settings, validate_ports(tables, ports)
 
@@ -170,12 +171,12 @@ def validate_reload(
     config = validate_spec(content)
     for key in SWITCH_KEYS:
         if content.get("switch", {}).get(key) != before.get(key):
-            raise SpecError(f"switch.{key}: cannot be changed while running; it takes a new start")
+            raise SpecError("cannot be changed while running", path=f"switch.{key}", remedy="it takes a new start")
     wanted = validate_settings(config.settings)
     changed = [key for key in wanted if wanted[key] != settings[key]]
     for key in changed:
         if key not in WHILE_RUNNING:
-            raise SpecError(f"switch.{key}: cannot be changed while running; it takes a new start")
+            raise SpecError("cannot be changed while running", path=f"switch.{key}", remedy="it takes a new start")
     return {key: config.settings.get(key, DEFAULTS[key]) for key in changed}, validate_ports(config.ports, ports)
 
 
@@ -186,12 +187,18 @@ def validate_ports(tables: Mapping[str, Mapping[str, Any]], before: Mapping[str,
     for name, port in ports.items():
         for address in port["addresses"]:
             if (owner := owners.setdefault(address_words(address), name)) != name:
-                raise SpecError(f"port.{name}.addresses: {address} is port {owner!r}'s; change both at once, or take another one")
+                raise SpecError(
+                    f"{address} is port {owner!r}'s",
+                    path=f"port.{name}.addresses",
+                    remedy="change both at once, or take another one",
+                )
         if len(set(map(address_words, port["addresses"]))) < len(port["addresses"]):
-            raise SpecError(f"port.{name}.addresses: one of them stands there twice; leave one out")
+            raise SpecError("one of them stands there twice", path=f"port.{name}.addresses", remedy="leave one out")
     for name in ports.keys() | before.keys():
         if validate_device(before.get(name, {}), name) != validate_device(ports.get(name, {}), name):
-            raise SpecError(f"port {name!r}: a device cannot come, go or change while running; it takes a new start, or `plug`")
+            raise SpecError(
+                f"port {name!r}: a device cannot come, go or change while running", remedy="it takes a new start, or `plug`"
+            )
     return ports
 
 
@@ -202,11 +209,11 @@ def validate_capture(message: Mapping[str, Any], ports: Mapping[str, PortTable])
     """The ports that a capture is of: those named, or all."""
     names = message["capture"]
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise SpecError(f"capture: {names!r}: must be a list of ports; none: all of them")
+        raise SpecError("must be a list of ports", path="capture", value=names, remedy="an empty one means all of them")
     for name in names:
         if name not in ports:
-            raise SpecError(f"port {name!r}: the switch has none of that name{nearest(name, ports)}")
-    known_keys(message, CAPTURE_KEYS, "capture.")
+            raise SpecError(f"port {name!r}: the switch has none of that name", remedy=nearest(name, ports))
+    known_keys(message, CAPTURE_KEYS, "capture")
     return list(dict.fromkeys(names)) or list(ports)
 
 
@@ -217,9 +224,7 @@ def validate_most(most: Any) -> int:
 
 def validate_seconds(seconds: Any) -> float:
     """How long a drain may take."""
-    if isinstance(seconds, bool) or not isinstance(seconds, (int, float)) or not 0 <= seconds <= LONGEST_DRAIN_S:
-        raise SpecError(f"drain: {seconds!r} seconds: must be a number from 0 to {LONGEST_DRAIN_S}")
-    return seconds
+    return real(seconds, "drain", 0, LONGEST_DRAIN_S)
 
 
 # ---- The switch that a specification asks for ----
@@ -232,9 +237,9 @@ def make_switch(content: Mapping[str, Any], config: Config) -> Any:
     places = [{key: port[key] for key in ("name", *LINE_KEYS) if key in port} for port in config.ports.values()]
     parameters, links = content.get("scheme", {}), content.get("link", [])
     if not isinstance(parameters, Mapping):
-        raise SpecError("scheme: must be a table, [scheme], of its parameters")
+        raise SpecError("must be a table, [scheme], of its parameters", path="scheme")
     if not isinstance(links, list) or not all(isinstance(link, Mapping) for link in links):
-        raise SpecError("link: must be tables, [[link]], such as between = [0, 1]")
+        raise SpecError("must be tables, [[link]], such as between = [0, 1]", path="link")
     switch = SchemeSwitch(places, links, parameters, **config.settings)
     if switch.node >= 0:
         _join_nodes(switch, config.ports, links)
@@ -251,10 +256,9 @@ def _join_nodes(switch: Any, ports: Mapping[str, PortTable], links: Any) -> None
             continue
         ends, here = link.get("ends"), link["between"].index(switch.node)
         if not isinstance(ends, list) or len(ends) != 2 or not all(isinstance(end, str) for end in ends):
-            raise SpecError(
-                f'link {i + 1}.ends = {ends!r}: must be the addresses of both nodes, such as ["10.0.0.1:4800", '
-                f'"10.0.0.2:4800"], since [switch] node = {switch.node} runs one of them'
-            )
+            rule = 'must be the addresses of both nodes, such as ["10.0.0.1:4800", "10.0.0.2:4800"]'
+            remedy = f"[switch] node = {switch.node} runs one of them"
+            raise SpecError(rule, path=f"link {i + 1}.ends", value=ends, remedy=remedy)
         trunk = open_port("udp", local=ends[here], peer=ends[1 - here], headers=False)
         try:
             switch.join(link["between"][1 - here], trunk)

@@ -286,7 +286,9 @@ class Server:
         try:
             self.listener = Listener((host, port), Handler)
         except OSError as error:
-            raise SpecError(f'switch.metrics = "{address}": cannot listen there ({error.strerror}); choose another') from None
+            raise SpecError(
+                f"cannot listen there ({error.strerror})", path="switch.metrics", value=address, remedy="choose another"
+            ) from None
         self.port = self.listener.server_address[1]
         self.thread = threading.Thread(target=self.listener.serve_forever, name="metrics", daemon=True)
 

@@ -62,7 +62,7 @@ def _apply(daemon: "Daemon", settings: dict[str, Any], ports: dict[str, dict[str
     def act() -> dict[str, Any]:
         for name in list(daemon.attached):
             if name not in ports:
-                raise SpecError(f"port {name!r}: an application is attached; let it detach, or keep the port")
+                raise SpecError(f"port {name!r}: an application is attached", remedy="let it detach, or keep the port")
         before = {name: daemon.ports[name] for name in list(daemon.attached) if name in daemon.ports}
         daemon.switch.readdress(ports)
         try:

@@ -88,14 +88,16 @@ def converse(
                     raise
                 time.sleep(0.005)
     except OSError as error:
-        raise SpecError(f"{path}: no switch answers ({error.strerror}); start one: `penstock vswitch up SPEC.toml`") from None
+        raise SpecError(
+            f"no switch answers ({error.strerror})", remedy="start one: `penstock vswitch up SPEC.toml`", place=path
+        ) from None
     answer: dict[str, Any] | None = None
     came: list[int] = []
     with contextlib.suppress(OSError):  # it goes down between request and answer
         send(connection, message, fds)
         answer, came = receive(connection)
     if answer is None:
-        raise SpecError(f"{path}: the switch has hung up; is it going down?")
+        raise SpecError("the switch has hung up", remedy="is it going down?", place=path)
     if "error" in answer:
         close(came)
         raise SpecError(str(answer["error"]))

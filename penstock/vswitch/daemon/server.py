@@ -63,7 +63,7 @@ class Daemon:
         try:
             with socket.socket(socket.AF_UNIX) as probe:
                 probe.connect(self.path)
-            raise SpecError(f"{self.path}: a switch is listening there; take it down or choose another switch.socket")
+            raise SpecError("a switch is listening there", remedy="take it down or choose another switch.socket", place=self.path)
         except ConnectionRefusedError:
             Path(self.path).unlink()
         except OSError:
@@ -71,7 +71,9 @@ class Daemon:
         try:
             self.listener.bind(self.path)
         except OSError as error:
-            raise SpecError(f"{self.path}: cannot listen there ({error.strerror}); choose another switch.socket") from None
+            raise SpecError(
+                f"cannot listen there ({error.strerror})", remedy="choose another switch.socket", place=self.path
+            ) from None
         self.listener.listen(64)
 
     def serve(self, ready: Callable[[], None] = lambda: None) -> None:
@@ -232,9 +234,9 @@ class Daemon:
         """The port of this name, if this user may attach to it now."""
         port = self.ports.get(name) if isinstance(name, str) else None
         if port is None:
-            raise SpecError(f"port {name!r}: the switch has none of that name{nearest(str(name), self.ports)}")
+            raise SpecError(f"port {name!r}: the switch has none of that name", remedy=nearest(str(name), self.ports))
         if port["kind"] != "shm":
-            raise SpecError(f"port {name!r}: it is a device, of kind {port['kind']}; applications attach to others")
+            raise SpecError(f"port {name!r}: it is a device, of kind {port['kind']}", remedy="applications attach to others")
         if port["uid"] is not None and uid not in (port["uid"], 0):
             raise SpecError(f"port {name!r}: it belongs to user {port['uid']}, you are {uid}")
         if self.draining:
@@ -246,7 +248,7 @@ class Daemon:
         self._permit(uid)
         name, port = self._port_for(message["plug"], uid)
         if len(fds) not in (1, 2):
-            raise SpecError("plug: must come with the file descriptor of a TAP, and perhaps that of an allowance")
+            raise SpecError("must come with the file descriptor of a TAP, and perhaps that of an allowance", path="plug")
         device = devices.tap_device(*fds)
         try:
             self._claim(name, connection)
@@ -269,19 +271,18 @@ class Daemon:
     def _attach(self, connection: socket.socket, message: dict[str, Any], fds: list[int], uid: int) -> str:
         name, port = self._port_for(message["attach"], uid)
         if len(fds) != 1 or not isinstance(message.get("shape"), dict):
-            raise SpecError("attach: must come with the shape of a region and its file descriptor")
+            raise SpecError("must come with the shape of a region and its file descriptor", path="attach")
         shape = validate_shape(message["shape"])
         if os.fstat(fds[0]).st_size > port["memory"]:
             raise SpecError(
-                f"port {name!r}: a region of {os.fstat(fds[0]).st_size} B is too large; port.memory = {port['memory']} B: "
-                "ask for fewer buffers, or allow more"
+                f"port {name!r}: a region of {os.fstat(fds[0]).st_size} B is too large",
+                remedy=f"port.memory = {port['memory']} B: ask for fewer buffers, or allow more",
             )
         most = self.switch.settings["flows"] // len(self.ports)
         if shape["queues"] > most:
-            raise SpecError(
-                f"port {name!r}: {shape['queues']} queues are too many; switch.flows = {self.switch.settings['flows']} are for "
-                f"{len(self.ports)} ports, {most} each: ask for fewer, or start the switch with more flows"
-            )
+            flows = self.switch.settings["flows"]
+            rule = f"{shape['queues']} queues are too many: switch.flows = {flows} are for {len(self.ports)} ports, {most} each"
+            raise SpecError(f"port {name!r}: {rule}", remedy="ask for fewer, or start the switch with more flows")
         region = Region.attach(fds[0], shape)
         self._claim(name, connection)
         try:
@@ -301,7 +302,7 @@ class Daemon:
                     self.attach_after[name] = time.monotonic() + ATTACH_AFTER_S
                     return
             time.sleep(0.005)
-        raise SpecError(f"port {name!r}: an application is attached; there can be one")
+        raise SpecError(f"port {name!r}: an application is attached", remedy="there can be one")
 
     def _attach_and_answer(self, name: str, region: Any, connection: socket.socket) -> None:
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -339,7 +340,7 @@ class Daemon:
 
     def _answer(self, message: dict[str, Any], uid: int) -> dict[str, Any]:
         if not _is_owner(uid):
-            raise SpecError(f"you are user {uid}: only the switch's own user may do that; others may attach")
+            raise SpecError(f"you are user {uid}: only the switch's own user may do that", remedy="others may attach")
         if "show" in message:
             what = message["show"]
             shows: dict[str, Callable[[], Any]] = {
@@ -353,7 +354,7 @@ class Daemon:
                 "captures": lambda: [each.row() for each in self.switch.captures],
             }
             if not isinstance(what, str) or what not in shows:
-                raise SpecError(f"show {what!r}: unknown{nearest(str(what), shows)}")
+                raise SpecError(f"show {what!r}: unknown", remedy=nearest(str(what), shows))
             found = self.switch.call(shows[what])
             return found if what == "flows" else {what: found}
         if isinstance(message.get("set"), dict):
@@ -367,7 +368,7 @@ class Daemon:
             self.over.set()
             self.ended.wait(12)
             return {"down": True, "left": self.left}
-        raise SpecError("unknown request; known: attach, plug, show, set, reload, capture, drain, down")
+        raise SpecError("unknown request", remedy="known: attach, plug, show, set, reload, capture, drain, down")
 
 
 def _is_owner(uid: int) -> bool:

@@ -412,7 +412,7 @@ def fits(driver, number, length):
 def attach_device(switch, name, device, addresses, guarded=True):
     """A device (penstock.vswitch.attach.devices) as a port of a switch; returns its number."""
     if device.port.headers and not switch.takes_headers:
-        raise SpecError(f"port {name!r}: a switch that runs a scheme takes frames as on a wire; super_frames = false")
+        raise SpecError(f"port {name!r}: a switch that runs a scheme takes frames as on a wire", remedy="super_frames = false")
     region = Region.create(**device.shape)
     driver = PortDriver(region, device.port, device.mac, device.window, device.secret, device.epoch)
     number = switch.attach(name, Region.attach(region.fd, region.shape), addresses, guarded=guarded)

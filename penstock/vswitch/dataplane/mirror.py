@@ -36,6 +36,7 @@ if not cython.compiled:
 import numpy as np
 
 from penstock.errors import SpecError
+from penstock.inputs import whole as whole_number
 
 SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
 
@@ -144,8 +145,7 @@ class Capture:
 
     def __init__(self, names, reasons, clock, only_drops=False, most=65536, memory=1 << 24):
         for what, value, least, limit in (("snap", most, 14, 65536), ("memory", memory, 1 << 17, 1 << 30)):
-            if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= limit:
-                raise SpecError(f"capture.{what} = {value!r}: must be a number of bytes from {least} to {limit}")
+            whole_number(value, f"capture.{what}", least, limit)
         if len(reasons) > MOST_REASONS:
             raise SpecError(f"{len(reasons)} reasons of drops: a capture knows {MOST_REASONS}")
         size = 1 << (memory - 1).bit_length()

@@ -155,8 +155,8 @@ class Switch:
         """Change settings while running; what was accepted before stays when one is refused."""
         for key in changes:
             if key not in WHILE_RUNNING:
-                known = "; it takes a new start" if key in DEFAULTS else nearest(key, WHILE_RUNNING)
-                raise SpecError(f"{key}: cannot be set while running{known}")
+                remedy = "it takes a new start" if key in DEFAULTS else nearest(key, WHILE_RUNNING)
+                raise SpecError("cannot be set while running", path=key, remedy=remedy)
         as_given = {**self.settings, "spin": f"{self.settings['spin']}ns", "idle": f"{self.settings['idle']}ns", **changes}
         self.settings = validate_settings(as_given)
         self.set_limits()
@@ -173,18 +173,17 @@ class Switch:
         worker = self.worker
         queues = region.shape["queues"]
         if name in self.names.values():
-            raise SpecError(f"port {name!r}: there is one of that name; take another name")
+            raise SpecError(f"port {name!r}: there is one of that name", remedy="take another name")
         number = next((i for i in range(MOST_PORTS) if i not in self.regions), -1)
         if number < 0:
-            raise SpecError(f"port {name!r}: the switch has {MOST_PORTS} ports already; detach one")
+            raise SpecError(f"port {name!r}: the switch has {MOST_PORTS} ports already", remedy="detach one")
         if queues < self.count:
-            raise SpecError(f"port {name!r}: {queues} queues are too few for {self.count} workers; ask for at least {self.count}")
-        if sum(r.shape["queues"] for r in self.regions.values()) + queues > worker.flow_room:
             raise SpecError(
-                f"port {name!r}: {queues} queues are too many; switch.flows = {worker.flow_room} must hold "
-                "those of all "
-                "ports: ask for fewer, or start the switch with more flows"
+                f"port {name!r}: {queues} queues are too few for {self.count} workers", remedy=f"ask for at least {self.count}"
             )
+        if sum(r.shape["queues"] for r in self.regions.values()) + queues > worker.flow_room:
+            rule = f"{queues} queues are too many: switch.flows = {worker.flow_room} must hold those of all ports"
+            raise SpecError(f"port {name!r}: {rule}", remedy="ask for fewer, or start the switch with more flows")
         self.set_addresses(number, list(addresses))
         home = number % self.count
         fd, bell = fds
@@ -239,9 +238,11 @@ class Switch:
         for (high, low_half), text in zip(found, addresses):
             for i in range(worker.address_count):
                 if address_at(worker, i).high == high and address_at(worker, i).low == low_half:
-                    raise SpecError(f"address {text}: port {self.names[address_at(worker, i).port]!r} has it; take another one")
+                    raise SpecError(
+                        f"address {text}: port {self.names[address_at(worker, i).port]!r} has it", remedy="take another one"
+                    )
         if worker.address_count + len(found) > MOST_ADDRESSES:
-            raise SpecError(f"{len(found)} more addresses: the switch holds {MOST_ADDRESSES}; take fewer")
+            raise SpecError(f"{len(found)} more addresses: the switch holds {MOST_ADDRESSES}", remedy="take fewer")
         for high, low_half in found:
             address = address_at(worker, worker.address_count)
             address.high, address.low, address.port = high, low_half, number
@@ -262,7 +263,7 @@ class Switch:
             number: ports[name]["addresses"] if name in ports else self.addresses(number) for number, name in self.names.items()
         }
         if (count := sum(map(len, wanted.values()))) > MOST_ADDRESSES:
-            raise SpecError(f"{count} addresses: the switch holds {MOST_ADDRESSES}; take fewer")
+            raise SpecError(f"{count} addresses: the switch holds {MOST_ADDRESSES}", remedy="take fewer")
         before = {number: self.addresses(number) for number in wanted}
         try:
             worker.address_count = 0
@@ -511,7 +512,7 @@ class Switch:
     def start_capture(self, capture):
         """Record the frames of a capture's ports from now on, also of ports that are attached later."""
         if len(self.captures) >= MOST_CAPTURES:
-            raise SpecError(f"{MOST_CAPTURES} captures are running; end one")
+            raise SpecError(f"{MOST_CAPTURES} captures are running", remedy="end one")
         for number, name in self.names.items():
             capture.follow(number, name)
         self.captures.append(capture)

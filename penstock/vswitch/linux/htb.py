@@ -76,7 +76,9 @@ class Htb:
             try:
                 self.index = socket.if_nametoindex(device)
             except OSError:
-                raise SpecError(f"device {device!r}: there is none here; make it first (open_port, or ip tuntap add)") from None
+                raise SpecError(
+                    f"device {device!r}: there is none here", remedy="make it first (open_port, or ip tuntap add)"
+                ) from None
             self.route = Netlink()
 
     def __enter__(self) -> "Htb":
@@ -91,8 +93,10 @@ class Htb:
         except OSError as e:
             self.route.close()
             if e.errno == errno.ENOENT:
-                raise SpecError(f"device {self.device}: this kernel has no HTB; load sch_htb (CONFIG_NET_SCH_HTB)") from None
-            raise SpecError(f"device {self.device}: {e.strerror}; rates of flows need CAP_NET_ADMIN") from None
+                raise SpecError(
+                    f"device {self.device}: this kernel has no HTB", remedy="load sch_htb (CONFIG_NET_SCH_HTB)"
+                ) from None
+            raise SpecError(f"device {self.device}: {e.strerror}", remedy="rates of flows need CAP_NET_ADMIN") from None
         return self
 
     def __exit__(self, *error: object) -> None:

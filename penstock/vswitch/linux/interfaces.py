@@ -19,18 +19,20 @@ _DOCTOR = "(penstock.vswitch.daemon.doctor.doctor() says what this machine permi
 def refused(what: str, error: OSError, rights: str = "CAP_NET_ADMIN and CAP_NET_RAW") -> SpecError:
     """The error of an interface or socket that the kernel did not open, with its remedy."""
     if error.errno in (errno.EPERM, errno.EACCES):
-        return SpecError(f"{what}: not permitted; run as root or with {rights} {_DOCTOR}")
+        return SpecError("not permitted", path=what, remedy=f"run as root or with {rights} {_DOCTOR}")
     if error.errno == errno.ENOENT:
-        return SpecError(f"{what}: {error.filename or 'it'} does not exist on this machine; load the kernel's module for it")
+        return SpecError(
+            f"{error.filename or 'it'} does not exist on this machine", path=what, remedy="load the kernel's module for it"
+        )
     if error.errno == errno.EBUSY:
-        return SpecError(f"{what}: it is in use by another program; end that or choose another name")
-    return SpecError(f"{what}: {error.strerror or error}")
+        return SpecError("it is in use by another program", path=what, remedy="end that or choose another name")
+    return SpecError(str(error.strerror or error), path=what)
 
 
 def device_name(name: Any, what: str) -> str:
     """`name` if the kernel takes it as the name of an interface."""
     if not isinstance(name, str) or not re.fullmatch(r"[^\s/:%\x00]{1,15}", name) or not name.isascii() or name in (".", ".."):
-        raise SpecError(f"{what} = {name!r}: must be 1 to 15 characters without space, '/', ':' and '%'")
+        raise SpecError("must be 1 to 15 characters without space, '/', ':' and '%'", path=what, value=name)
     return name
 
 
@@ -38,14 +40,14 @@ def mtu_of(device: str, what: str) -> int:
     """The MTU of an interface, which must be there and up."""
     names = [n for _, n in socket.if_nameindex()]
     if device not in names:
-        raise SpecError(f"{what} = {device!r}: there is no such interface{nearest(device, names)}")
+        raise SpecError("there is no such interface", path=what, value=device, remedy=nearest(device, names))
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         flags, mtu = (
             struct.unpack_from(form, fcntl.ioctl(probe, call, struct.pack("16s24x", device.encode())), 16)[0]
             for call, form in ((SIOCGIFFLAGS, "H"), (SIOCGIFMTU, "i"))
         )
     if not flags & IFF_UP:
-        raise SpecError(f"{what} = {device!r}: the interface is down; ip link set {device} up")
+        raise SpecError("the interface is down", path=what, value=device, remedy=f"ip link set {device} up")
     return int(mtu)
 
 
@@ -68,7 +70,7 @@ def address_and_port(text: Any, what: str, *, any_port: bool = False) -> tuple[A
             raise ValueError
         return ipaddress.ip_address(match[1] or match[2]), number
     except ValueError:
-        raise SpecError(f'{what} = {text!r}: expected address and port, such as "10.0.0.1:7000" or "[fd00::1]:7000"') from None
+        raise SpecError('expected address and port, such as "10.0.0.1:7000" or "[fd00::1]:7000"', path=what, value=text) from None
 
 
 def path_mtu(here: Address, there: Address, number: int) -> int:

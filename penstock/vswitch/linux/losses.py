@@ -36,7 +36,9 @@ def device_losses(device: str, place: Place | None = None) -> dict[str, int]:
         name, _, numbers = line.partition(":")
         if name.strip() == device:
             return dict(zip(_COLUMNS, map(int, numbers.split())))
-    raise SpecError(f"device {device!r}: there is none here; known: {', '.join(x.partition(':')[0].strip() for x in lines)}")
+    raise SpecError(
+        f"device {device!r}: there is none here", remedy=f"known: {', '.join(x.partition(':')[0].strip() for x in lines)}"
+    )
 
 
 def socket_losses(fd: int) -> int:

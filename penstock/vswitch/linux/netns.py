@@ -71,7 +71,10 @@ def named(name: str) -> Place:
     except OSError:
         known = sorted(p.name for p in Path("/run/netns").glob("*"))
         raise SpecError(
-            f"netns = {name!r}: there is none of that name; known: {', '.join(known) or 'none'}; make it: ip netns add {name}"
+            "there is none of that name",
+            path="netns",
+            value=name,
+            remedy=f"known: {', '.join(known) or 'none'}; make it: ip netns add {name}",
         ) from None
 
 

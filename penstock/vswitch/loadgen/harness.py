@@ -50,6 +50,7 @@ if not cython.compiled:
 
 
 from penstock.errors import SpecError
+from penstock.inputs import inside, within_range
 
 
 def count_work(worker, work):
@@ -100,11 +101,13 @@ class Harness:
         """Take an application in: its cores' ns per received frame, its ns per sent frame; returns its number."""
         if self.count == MOST_APPS:
             raise SpecError(f"application {name!r}: the world has {MOST_APPS} applications already")
-        if not 1 <= len(service) <= MOST_CORES or batch < 1 or poll < 1 or send < 0 or not 0 <= loss < 1:
-            raise SpecError(
-                f"application {name!r}: {len(service)} cores, batch = {batch}, poll = {poll} ns, send = {send} ns, "
-                f"loss = {loss}: must be 1 to {MOST_CORES} cores, at least 1, 1 and 0, and a share below 1"
-            )
+        with inside(place=f"application {name!r}"):
+            within_range(len(service), "cores", 1, MOST_CORES)
+            within_range(batch, "batch", 1)
+            within_range(poll, "poll", 1)
+            within_range(send, "send", 0)
+            if not 0 <= loss < 1:
+                raise SpecError("must be at least 0 and below 1", path="loss", value=loss)
         app = new_app()
         self.apps[self.count] = app
         set_app_view(app, region)
@@ -138,11 +141,11 @@ class Harness:
         region, streams = self.regions[number]
         app = app_of(self, self.known(number))
         if app.stream_count == streams:
-            raise SpecError(f"{self.names[number]}: it has {streams} streams; take it in with more")
+            raise SpecError(f"it has {streams} streams", path=self.names[number], remedy="take it in with more")
         if not 0 <= queue < region.shape["queues"]:
-            raise SpecError(f"{self.names[number]}: queue {queue}: its region has queues 0 to {region.shape['queues'] - 1}")
+            raise SpecError(f"queue {queue}: its region has queues 0 to {region.shape['queues'] - 1}", path=self.names[number])
         if not 64 <= length <= region.shape["buffer_bytes"]:
-            raise SpecError(f"{self.names[number]}: a frame of {length} B: must be 64 to {region.shape['buffer_bytes']} B")
+            raise SpecError(f"a frame of {length} B: must be 64 to {region.shape['buffer_bytes']} B", path=self.names[number])
         app.stream_count += 1
         return app.stream_count - 1
 
@@ -150,11 +153,11 @@ class Harness:
         self, number, head, queue=0, length=64, gap=0.0, poisson=False, burst=1, most=65536, kind=0, core=0, phase=0.0, seed=1
     ):
         """Frames whose first 42 bytes are `head`: messages of `burst` frames every `gap` ns (0: as fast as there is room)."""
-        if not 0 <= kind < KINDS or burst < 1 or gap < 0 or not 0 <= core < MOST_CORES:
-            raise SpecError(
-                f"{self.names[number]}: kind = {kind}, burst = {burst}, gap = {gap} ns, core = {core}: must be a kind from 0 to "
-                f"{KINDS - 1}, at least 1, at least 0, and a core from 0 to {MOST_CORES - 1}"
-            )
+        with inside(place=self.names[number]):
+            within_range(kind, "kind", 0, KINDS - 1)
+            within_range(burst, "burst", 1)
+            within_range(gap, "gap", 0)
+            within_range(core, "core", 0, MOST_CORES - 1)
         which = self.room_for(number, queue, length)
         stream = stream_at(app_of(self, self.known(number)), which)
         text = bytes(head)
@@ -183,7 +186,7 @@ class Harness:
         """Change how long a core of an application takes for a frame, from now on."""
         app = app_of(self, self.known(number))
         if not 0 <= core < app.core_count:
-            raise SpecError(f"{self.names[number]}: core {core}: it has cores 0 to {app.core_count - 1}")
+            raise SpecError(f"core {core}: it has cores 0 to {app.core_count - 1}", path=self.names[number])
         core_at(app, core).service = ns
 
     # ---- Running ----
@@ -191,7 +194,7 @@ class Harness:
     def run(self, ns):
         """Go on for so many ns of virtual time, the switch and every application at its times."""
         if self.real_time:
-            raise SpecError("a world that has run in real time stays there; make another one for virtual time")
+            raise SpecError("a world that has run in real time stays there", remedy="make another one for virtual time")
         virtual_released(self, self.now + ns)
 
     def run_virtual(self, until):

@@ -66,6 +66,7 @@ if not cython.compiled:
 
 
 from penstock.errors import SpecError
+from penstock.inputs import known_keys, whole
 
 SHAPE = {"rings": 256, "queues": 64, "bells": 1024, "buffers": 1024, "buffer_bytes": 2048}
 MOST = {"rings": 1 << 20, "queues": 1 << 20, "bells": 1 << 20, "buffers": 1 << 20, "buffer_bytes": 1 << 17}
@@ -77,16 +78,15 @@ def checked(shape):
     out = {}
     for key, default in SHAPE.items():
         value = shape.get(key, default)
-        if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MOST[key]:
-            raise SpecError(f"region.{key} = {value!r}: must be a whole number from 1 to {MOST[key]}")
-        out[key] = value
+        out[key] = whole(value, f"region.{key}", 1, MOST[key])
     if out["bells"] & (out["bells"] - 1):
-        raise SpecError(f"region.bells = {out['bells']}: must be a power of two, such as {1 << out['bells'].bit_length()}")
+        raise SpecError(
+            f"must be a power of two, such as {1 << out['bells'].bit_length()}", path="region.bells", value=out["bells"]
+        )
     if out["buffer_bytes"] % 64:
         enough = out["buffer_bytes"] // 64 * 64 + 64
-        raise SpecError(f"region.buffer_bytes = {out['buffer_bytes']}: must be a multiple of 64, such as {enough}")
-    if unknown := set(shape) - set(SHAPE):
-        raise SpecError(f"region: unknown key {sorted(unknown)[0]!r}; known: {', '.join(SHAPE)}")
+        raise SpecError(f"must be a multiple of 64, such as {enough}", path="region.buffer_bytes", value=out["buffer_bytes"])
+    known_keys(shape, SHAPE, "region")
     return out
 
 
@@ -106,12 +106,14 @@ class Region:
         rings, queues, bells, buffers, buffer_bytes = self.shape.values()
         length = size_of(rings, queues, bells, buffers, buffer_bytes)
         if os.fstat(fd).st_size < length:
-            raise SpecError(f"region: the file has {os.fstat(fd).st_size} B, its shape needs {length} B")
+            raise SpecError(f"the file has {os.fstat(fd).st_size} B, its shape needs {length} B", path="region")
         if not sealed(fd):
-            raise SpecError("region: the file is not sealed against shrinking; make it with Region.create")
+            raise SpecError("the file is not sealed against shrinking", path="region", remedy="make it with Region.create")
         base = map_guarded(fd, length, cython.address(self.reserved))
         if not base:
-            raise SpecError("region: its file cannot be mapped for reading and writing; make it with Region.create")
+            raise SpecError(
+                "its file cannot be mapped for reading and writing", path="region", remedy="make it with Region.create"
+            )
         lay_out(cython.address(self.view), base, rings, queues, bells, buffers, buffer_bytes)
         self.fd = os.dup(fd)
         self.side = 1 if switch else 0

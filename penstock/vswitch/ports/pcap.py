@@ -184,21 +184,21 @@ def interval_ns(timing, what):
 
 def open_checked(read, write, timing, rounds, headers, clock):
     if read is None and write is None:
-        raise SpecError("pcap: name a file to `read`, or one to `write`, or both")
+        raise SpecError("name a file to `read`, or one to `write`, or both", path="pcap")
     frames = as_records(read_frames(read)) if read is not None else bytearray()
     if read is not None and not frames:
-        raise SpecError(f"{read}: there are no frames in it")
+        raise SpecError("there are no frames in it", path=read)
     path = None if write is None else os.fspath(write)
     suffix = None if path is None else os.path.splitext(path)[1]
     if suffix not in (None, ".pcap", ".pcapng"):
-        raise SpecError(f"pcap.write = {str(write)!r}: the name must end in .pcap or .pcapng")
+        raise SpecError("the name must end in .pcap or .pcapng", path="pcap.write", value=str(write))
     blocks = suffix == ".pcapng"
     origin = 0 if clock is not None else clock_origin()
     beginning = PCAPNG_BEGINNING if blocks else PCAP_BEGINNING
     try:
         port = open_pcap(frames, timing, rounds, path, beginning, blocks, origin, headers, clock)
     except OSError as e:
-        raise SpecError(f"pcap.write = {str(write)!r}: {e.strerror or e}") from None
+        raise SpecError(str(e.strerror or e), path="pcap.write", value=str(write)) from None
     port.name = str(read or write)
     return port
 

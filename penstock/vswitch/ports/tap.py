@@ -104,8 +104,8 @@ def open_checked(name, headers, shared):
     except OSError as e:
         if e.errno == EINVAL:
             raise SpecError(
-                f"tap {name}: there is an interface of that name that is no such TAP, or it was opened with another "
-                "`shared`; choose another name, or open all of its ports alike"
+                f"tap {name}: there is an interface of that name that is no such TAP, or it was opened with another `shared`",
+                remedy="choose another name, or open all of its ports alike",
             ) from None
         raise refused(f"tap {name}", e) from None
     port.losses = lambda: device_losses(name)["tx_dropped"]

@@ -93,11 +93,13 @@ def open_checked(local, peer, headers, batch, segments, receive_buffer):
     here, here_port = address_and_port(local, "udp.local", any_port=True)
     there, there_port = address_and_port(peer, "udp.peer")
     if here.version != there.version:
-        raise SpecError(f"udp.peer = {peer!r}: is of IPv{there.version}, but udp.local = {local!r} is of IPv{here.version}")
+        raise SpecError(
+            f"is of IPv{there.version}, but udp.local = {local!r} is of IPv{here.version}", path="udp.peer", value=peer
+        )
     if there.is_unspecified or there.is_multicast:
-        raise SpecError(f"udp.peer = {peer!r}: must be the address of one machine; only that peer is listened to")
+        raise SpecError("must be the address of one machine", path="udp.peer", value=peer, remedy="only that peer is listened to")
     if there.version == 6 and there.scope_id:
-        raise SpecError(f"udp.peer = {peer!r}: addresses with a scope are not supported; use a global one")
+        raise SpecError("addresses with a scope are not supported", path="udp.peer", value=peer, remedy="use a global one")
     family = socket.AF_INET if here.version == 4 else socket.AF_INET6
     sock = socket.socket(family, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
     try:
@@ -111,7 +113,7 @@ def open_checked(local, peer, headers, batch, segments, receive_buffer):
         sock.close()
         if e.errno in (EADDRNOTAVAIL, EADDRINUSE):
             why = "is not an address of this machine" if e.errno == EADDRNOTAVAIL else "is in use by another socket"
-            raise SpecError(f"udp.local = {local!r}: {why}") from None
+            raise SpecError(str(why), path="udp.local", value=local) from None
         raise refused(f"udp {local}", e) from None
     port.name = f"{local}-{peer}"
     port.losses = lambda: socket_losses(port.fd)

@@ -208,25 +208,25 @@ def give_up(handle):
 def no_headers(value, what):
     """A check: AF_XDP has no virtio_net_hdr."""
     if boolean(value, what):
-        raise SpecError("xdp.headers = True: AF_XDP carries frames as they are on a wire; use headers = False, or a packet port")
+        raise SpecError(
+            "xdp.headers = True: AF_XDP carries frames as they are on a wire", remedy="use headers = False, or a packet port"
+        )
     return False
 
 
 def open_checked(device, queue, headers, batch, memory):
     chunks = parse_size(memory, "xdp.memory", positive=True) // CHUNK_BYTES
     if not 128 <= chunks <= 1 << 18 or chunks & (chunks - 1):
-        raise SpecError(f"xdp.memory = {memory}: must be a power of two from 512KiB to 1GiB")
+        raise SpecError("must be a power of two from 512KiB to 1GiB", path="xdp.memory", value=memory)
     mtu = mtu_of(device, "xdp.device")
     try:
         port = open_xdp(device, queue, chunks, batch, min(mtu + 14, 4092))
     except OSError as e:
         if e.errno in (errno_of.EINVAL, errno_of.ERANGE, errno_of.EOPNOTSUPP):
-            raise SpecError(
-                f"xdp {device}: the interface refuses it; it must have a queue {queue}, and an MTU of at most about "
-                f"3500 (it is {mtu}; of a veth pair the other end's counts, too)"
-            ) from None
+            why = f"it must have a queue {queue}, and an MTU of at most about 3500 (it is {mtu}; veth: the other end's)"
+            raise SpecError(f"xdp {device}: the interface refuses it", remedy=why) from None
         if e.errno in (errno_of.EAFNOSUPPORT, errno_of.ENOSYS):
-            raise SpecError(f"xdp {device}: this kernel has no AF_XDP (CONFIG_XDP_SOCKETS); use a packet port") from None
+            raise SpecError(f"xdp {device}: this kernel has no AF_XDP (CONFIG_XDP_SOCKETS)", remedy="use a packet port") from None
         raise refused(f"xdp {device} queue {queue}", e, "CAP_NET_ADMIN, CAP_NET_RAW and CAP_BPF") from None
     port.name = device
     return port

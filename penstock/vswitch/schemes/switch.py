@@ -44,6 +44,8 @@ if not cython.compiled:
 
 
 from penstock.errors import SpecError, nearest
+from penstock.inputs import known_keys
+from penstock.inputs import whole as whole_number
 from penstock.sim import results
 from penstock.sim.core.build import struct_sizes
 from penstock.units import parse_size
@@ -62,17 +64,16 @@ def split(settings):
     """The settings of the scheme switch, checked but for the scheme, and those of Switch."""
     ours = {key: settings.get(key, default) for key, default in OWN.items()}
     rest = {key: value for key, value in settings.items() if key not in OWN}
-    for key in rest:
-        if key not in DEFAULTS:
-            raise SpecError(f"switch.{key}: unknown key{nearest(key, [*DEFAULTS, *OWN])}")
+    known_keys(settings, (*DEFAULTS, *OWN), "switch")
     if "mode" in rest:
-        raise SpecError(f"switch.mode = {rest['mode']!r}: a scheme takes the place of the modes; give mode or scheme")
+        raise SpecError(
+            "a scheme takes the place of the modes", path="switch.mode", value=rest["mode"], remedy="give mode or scheme"
+        )
     if rest.get("workers", 1) != 1:
-        raise SpecError(f"switch.workers = {rest['workers']!r}: a switch that runs a scheme has one")
+        raise SpecError("a switch that runs a scheme has one", path="switch.workers", value=rest["workers"])
     ours["frame"] = parse_size(ours["frame"], "switch.frame", positive=True)
     for key in ("packets", "seed"):
-        if isinstance(ours[key], bool) or not isinstance(ours[key], int) or not 1 <= ours[key] <= (1 << 24):
-            raise SpecError(f"switch.{key} = {ours[key]!r}: must be a whole number from 1 to {1 << 24}")
+        ours[key] = whole_number(ours[key], f"switch.{key}", 1, 1 << 24)
     return ours, rest
 
 
@@ -170,9 +171,9 @@ class SchemeSwitch(Switch):
     def attach(self, name, region, addresses, fds=(-1, -1), guarded=True):
         """Take a region in as one of the ports that were named at the beginning; returns its number."""
         if name not in self.place:
-            raise SpecError(f"port {name!r}: the switch has none of that name{nearest(str(name), self.place)}")
+            raise SpecError(f"port {name!r}: the switch has none of that name", remedy=nearest(str(name), self.place))
         if not self.emulation.mine[self.place[name]]:
-            raise SpecError(f"port {name!r}: it is at another node; this switch is node {self.node}")
+            raise SpecError(f"port {name!r}: it is at another node", remedy=f"this switch is node {self.node}")
         number = Switch.attach(self, name, region, addresses, fds, guarded)
         endpoint = endpoint_at(self.emulation, self.place[name])
         endpoint.hand = new_hands(region.shape["queues"])
@@ -207,7 +208,9 @@ class SchemeSwitch(Switch):
         """Run one node of the world, for which others are somewhere else; or all of them."""
         emulation, nodes = self.emulation, self.topo.switches
         if node is not None and (isinstance(node, bool) or not isinstance(node, int) or not 0 <= node < nodes):
-            raise SpecError(f"switch.node = {node!r}: must be one of the nodes, 0 to {nodes - 1}, or left out: all of them")
+            raise SpecError(
+                f"must be one of the nodes, 0 to {nodes - 1}, or left out: all of them", path="switch.node", value=node
+            )
         if node is not None and self.topo.hosts >= MOST_PORTS:
             raise SpecError(f"{self.topo.hosts} ports: a switch with others has at most {MOST_PORTS - 1}")
         self.node = -1 if node is None else node
@@ -239,7 +242,7 @@ class SchemeSwitch(Switch):
             raise SpecError(f"port {name!r}: it is not one at another node")
         for high, low_half in [address_words(text) for text in addresses]:
             if emulation.far_count == MOST_ADDRESSES:
-                raise SpecError(f"{name}: a switch knows {MOST_ADDRESSES} addresses of others; take fewer")
+                raise SpecError(f"a switch knows {MOST_ADDRESSES} addresses of others", path=name, remedy="take fewer")
             far = far_at(emulation, emulation.far_count)
             far.high, far.low, far.host = high, low_half, self.place[name]
             emulation.far_count += 1
@@ -334,7 +337,9 @@ class SchemeSwitch(Switch):
         return row
 
     def start_capture(self, capture):
-        raise SpecError(f"a capture: not of a switch that runs a scheme ({self.scheme.name}); its trace has every packet")
+        raise SpecError(
+            f"a capture: not of a switch that runs a scheme ({self.scheme.name})", remedy="its trace has every packet"
+        )
 
     def pauses(self, now=None):
         """What the scheme pauses of the applications' queues now, and what slow receivers stop in the switch, `by` whom."""
@@ -370,7 +375,7 @@ class SchemeSwitch(Switch):
         """Change settings of the worker while running; those of the fabric take a new start."""
         for key in changes:
             if key in OWN or key == "mode":
-                raise SpecError(f"{key}: cannot be set while a scheme runs; it takes a new start")
+                raise SpecError("cannot be set while a scheme runs", path=key, remedy="it takes a new start")
         before = self.settings
         self.settings = {key: before[key] if key != "mode" else MODE for key in DEFAULTS}
         try:
@@ -413,7 +418,7 @@ class SchemeSwitch(Switch):
     def to(self, ps):
         """By a clock of ours: hear the applications, then let everything happen before `ps`."""
         if ps < self.emulation.time:
-            raise SpecError(f"{ps} ps: it is {self.emulation.time} ps already; time goes forward")
+            raise SpecError(f"{ps} ps: it is {self.emulation.time} ps already", remedy="time goes forward")
         turn_to(self.emulation, self.emulation.time)
         turn_to(self.emulation, ps)
 

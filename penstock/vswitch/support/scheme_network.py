@@ -40,14 +40,14 @@ def usable(scheme: str | Scheme, parameters: Mapping[str, Any] | None = None) ->
         if at_switch and needs:
             asked = ", ".join(needs)
             raise SpecError(
-                f'scheme "{made.name}": {name} needs its senders ({asked}), and applications at a switch are none of '
-                f"its; take one that acts between switches, such as bfc, dqa, pfc or floodgate"
+                f'scheme "{made.name}": {name} needs its senders ({asked}), and applications at a switch are none of its',
+                remedy="take one that acts between switches, such as bfc, dqa, pfc or floodgate",
             )
         if needs:
             left_out.append(name)
     parts = {name: values for name, values in made.parts.items() if name not in left_out}
     if not parts:
-        raise SpecError(f'scheme "{made.name}": nothing of it runs at a switch; take bfc, dqa, ecn, pfc or floodgate')
+        raise SpecError(f'scheme "{made.name}": nothing of it runs at a switch', remedy="take bfc, dqa, ecn, pfc or floodgate")
     return Scheme(made.name, parts, made.host, made.set_by_user), left_out
 
 
@@ -57,12 +57,12 @@ def network(places: Sequence[Mapping[str, Any]], links: Sequence[Mapping[str, An
         raise SpecError("a switch with a scheme needs its ports from the beginning: give at least one [[port]]")
     hosts, rows, nodes = len(places), [], {0}
     for i, place in enumerate(places):
-        known_keys(place, PLACE_KEYS, f"port {i + 1}.")
+        known_keys(place, PLACE_KEYS, f"port {i + 1}")
         node = whole(place.get("node", 0), f"port {i + 1}.node", 0, MOST_NODES - 1)
         nodes.add(node)
         rows.append((i, hosts + node, *line(place, f"port {i + 1}")))
     for i, link in enumerate(links):
-        known_keys(link, LINK_KEYS, f"link {i + 1}.")
+        known_keys(link, LINK_KEYS, f"link {i + 1}")
         ends = link.get("between")
         if not isinstance(ends, (list, tuple)) or len(ends) != 2:
             raise SpecError(f"link {i + 1}.between = {ends!r}: must be two nodes, such as [0, 1]")
@@ -115,7 +115,7 @@ class Network:
         }
         flows = Flows(**columns, classes=("frames",))  # type: ignore[arg-type]
         if frame <= HEADER:
-            raise SpecError(f"switch.frame = {frame}: must be more than {HEADER}")
+            raise SpecError(f"must be more than {HEADER}", path="switch.frame", value=frame)
         measure = Measure(sample="0us", flows=False, packets=trace, pauses=trace)
         host = HostConfig(mtu=frame - HEADER, header=HEADER)
         settings = Settings(topo, flows, scheme, seed=seed, drain=False, measure=measure, host=host)

@@ -5,7 +5,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from penstock.errors import SpecError, nearest
+from penstock.errors import SpecError
+from penstock.inputs import boolean, known_keys, one_of, whole
 from penstock.units import parse_size, parse_time
 
 MODES = ["lossy", "pfc", "dpfq", "backdraft"]  # in the order of dataplane/state.pxd
@@ -29,32 +30,24 @@ MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}", re.I)
 def validate_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     """The settings of a switch with defaults, parsed (bytes, ns) and in range."""
     out: dict[str, Any] = {}
-    for key in settings:
-        if key not in DEFAULTS:
-            raise SpecError(f"switch.{key}: unknown key{nearest(key, DEFAULTS)}")
+    known_keys(settings, DEFAULTS, "switch")
     for key, default in DEFAULTS.items():
         value = settings.get(key, default)
         if key == "mode":
-            if value not in MODES:
-                raise SpecError(f"switch.mode = {value!r}: must be one of {', '.join(MODES)}{nearest(str(value), MODES)}")
+            one_of(value, "switch.mode", MODES)
         elif key == "doorbells":
-            if not isinstance(value, bool):
-                raise SpecError(f"switch.doorbells = {value!r}: must be true or false")
+            boolean(value, "switch.doorbells")
         elif key.startswith("th_"):
             value = parse_size(value, f"switch.{key}", positive=True)
         elif key in ("spin", "idle"):
             value = parse_time(value, f"switch.{key}") // 1000
-        elif key == "workers":
-            if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= MOST_WORKERS:
-                raise SpecError(f"switch.workers = {value!r}: must be a whole number from 1 to {MOST_WORKERS}")
-        elif isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= (1 << 20):
-            raise SpecError(f"switch.{key} = {value!r}: must be a whole number from 1 to {1 << 20}")
+        else:
+            value = whole(value, f"switch.{key}", 1, MOST_WORKERS if key == "workers" else 1 << 20)
         out[key] = value
     if not out["th_goal"] < out["th_over"] < out["th_net"] < 1 << 31:
-        raise SpecError(
-            f"switch: th_goal = {out['th_goal']} B, th_over = {out['th_over']} B, th_net = {out['th_net']} B: must rise in "
-            "this order, to less than 2GB; the defaults are 32KB, 128KB, 512KB"
-        )
+        given = ", ".join(f"{key} = {out[key]} B" for key in ("th_goal", "th_over", "th_net"))
+        rule, remedy = f"{given}: must rise in this order, to less than 2GB", "the defaults are 32KB, 128KB, 512KB"
+        raise SpecError(rule, path="switch", remedy=remedy)
     return out
 
 

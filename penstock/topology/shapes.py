@@ -1,0 +1,235 @@
+"""The usual shapes of networks. A new one is a function here, and its name in `__all__`.
+
+That list is the registry of topologies: `import penstock` offers its names, `[topology] kind` in a spec accepts them,
+`penstock topologies` and the documentation list them with their first paragraph and their defaults.
+
+Rates are given as "100Gbps", delays (one way, per link) as "1us", buffers (shared, per switch) as "12MB"; "0B" is
+unbounded.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from penstock.errors import SpecError
+from penstock.inputs import whole
+from penstock.topology.graph import MAX_HOSTS, Topology, make_links
+from penstock.units import parse_size, parse_time, ps_per_byte
+
+__all__ = ["clos", "dumbbell", "fat_tree", "leaf_spine", "parking_lot", "star"]
+
+Rate = str | int | float
+Time = str | int | float
+Size = str | int | float
+
+
+def leaf_spine(
+    *,
+    hosts: int = 128,
+    tors: int = 8,
+    spines: int = 8,
+    rate: Rate = "100Gbps",
+    uplink_rate: Rate | None = None,
+    delay: Time = "1us",
+    uplink_delay: Time | None = None,
+    buffer: Size = "12MB",
+) -> Topology:
+    """Two tiers: hosts shared out evenly over ToRs, every ToR linked to every spine.
+
+    The defaults are the BFC paper's network: 128 hosts, 8 ToRs, 8 spines, 100 Gbit/s and 1 us everywhere (2 : 1
+    oversubscribed), 12 MB per switch. `rate` and `delay` are the host links'; the uplinks' are the same unless given.
+    """
+    given = dict(locals())
+    hosts, tors, spines = _count("hosts", hosts, MAX_HOSTS), _count("tors", tors), _count("spines", spines)
+    if hosts % tors:
+        rule, remedy = f"must be a multiple of tors = {tors}", f"choose {_multiple(hosts, tors)}"
+        raise SpecError(rule, path="hosts", value=hosts, remedy=remedy)
+    tor, spine = hosts + np.arange(tors), hosts + tors + np.arange(spines)
+    up = {"rate": _or(uplink_rate, rate), "delay": _or(uplink_delay, delay)}
+    links = [
+        _links(np.arange(hosts), np.repeat(tor, hosts // tors), rate=rate, delay=delay),
+        _links(np.repeat(tor, spines), np.tile(spine, tors), **up, prefix="uplink_"),
+    ]
+    return _assemble("leaf_spine", given, [("host", hosts, 0), ("tor", tors, 1), ("spine", spines, 2)], links)
+
+
+def fat_tree(
+    *,
+    k: int | None = None,
+    hosts: int | None = None,
+    rate: Rate = "100Gbps",
+    uplink_rate: Rate | None = None,
+    delay: Time = "1us",
+    buffer: Size = "12MB",
+) -> Topology:
+    """Three tiers of k-port switches: k pods of k/2 ToRs and k/2 aggregation switches, (k/2)^2 cores, k^3/4 hosts.
+
+    Give `k` (even; 8 if nothing is given: 128 hosts) or `hosts`. k = 16 is the BFC paper's 1024 hosts. `rate` is the
+    host links'; all other links have `uplink_rate`, the same unless given.
+    """
+    given = dict(locals())
+    if k is not None and hosts is not None and _count("k", k) ** 3 // 4 != hosts:
+        raise SpecError(f"k = {k} makes {k**3 // 4} hosts", path="hosts", value=hosts, remedy="give one of the two")
+    if k is None:
+        k = given["k"] = 8 if hosts is None else _arity(_count("hosts", hosts, MAX_HOSTS))
+    given["hosts"] = None
+    k = _count("k", k)
+    if k % 2:
+        rule, remedy = "must be even, a fat tree's switches have as many ports up as down", f"choose {k - 1} or {k + 1}"
+        raise SpecError(rule, path="k", value=k, remedy=remedy)
+    half = k // 2
+    shape = {"pods": k, "tors": half, "aggs": half, "cores": half * half, "hosts_per_tor": half}
+    return _three_tiers("fat_tree", given, **shape)
+
+
+def clos(
+    *,
+    pods: int = 5,
+    tors: int = 4,
+    aggs: int = 4,
+    cores: int = 16,
+    hosts_per_tor: int = 16,
+    rate: Rate = "100Gbps",
+    uplink_rate: Rate | None = "400Gbps",
+    delay: Time = "1us",
+    buffer: Size = "32MB",
+) -> Topology:
+    """Three tiers of any proportion: pods of ToRs and aggregation switches, fully linked within, under shared cores.
+
+    `tors` and `aggs` are per pod, `cores` in total; aggregation switch j of each pod is linked to cores/aggs cores,
+    from j*cores/aggs on. The defaults are the HPCC paper's network (5.1): 320 hosts of 100 Gbit/s, 20 ToRs, 20
+    aggregation switches, 16 cores, 400 Gbit/s between switches, 1 us per link, 32 MB per switch.
+    """
+    given = dict(locals())
+    shape = {"pods": pods, "tors": tors, "aggs": aggs, "cores": cores, "hosts_per_tor": hosts_per_tor}
+    shape = {name: _count(name, value) for name, value in shape.items()}
+    if shape["cores"] % shape["aggs"]:
+        rule, remedy = f"must be a multiple of aggs = {aggs}", f"choose {_multiple(cores, aggs)}"
+        raise SpecError(rule, path="cores", value=cores, remedy=remedy)
+    return _three_tiers("clos", given, **shape)
+
+
+def dumbbell(
+    *,
+    left: int = 2,
+    right: int = 2,
+    rate: Rate = "100Gbps",
+    bottleneck_rate: Rate | None = None,
+    delay: Time = "1us",
+    buffer: Size = "12MB",
+) -> Topology:
+    """Two switches with hosts on either side of one link, the bottleneck.
+
+    Hosts 0 .. left-1 are on the left. `bottleneck_rate` is that of the link between the switches, the hosts' unless
+    given.
+    """
+    given = dict(locals())
+    left, right = _count("left", left), _count("right", right)
+    hosts = _count("left + right", left + right, MAX_HOSTS)
+    sides = hosts + np.repeat([0, 1], [left, right])
+    links = [
+        _links(np.arange(hosts), sides, rate=rate, delay=delay),
+        _links([hosts], [hosts + 1], rate=_or(bottleneck_rate, rate), delay=delay, prefix="bottleneck_"),
+    ]
+    return _assemble("dumbbell", given, [("host", hosts, 0), ("switch", 2, 1)], links)
+
+
+def star(*, hosts: int = 8, rate: Rate = "100Gbps", delay: Time = "1us", buffer: Size = "12MB") -> Topology:
+    """One switch with all hosts: for incast and for a first look."""
+    given = dict(locals())
+    hosts = _count("hosts", hosts, MAX_HOSTS)
+    links = [_links(np.arange(hosts), np.full(hosts, hosts), rate=rate, delay=delay)]
+    return _assemble("star", given, [("host", hosts, 0), ("switch", 1, 1)], links)
+
+
+def parking_lot(
+    *,
+    hops: int = 3,
+    cross: int = 1,
+    rate: Rate = "100Gbps",
+    bottleneck_rate: Rate | None = None,
+    delay: Time = "1us",
+    buffer: Size = "12MB",
+) -> Topology:
+    """A chain of switches: a pair of hosts from end to end, and for each hop pairs of hosts whose traffic crosses it.
+
+    Host 0 is at the first switch and host 1 at the last one, `hops` links further. Pair c of hop h (both from 0) is
+    host 2 + 2*(h*cross + c) at switch h and the next host at switch h+1. `bottleneck_rate` is the chain's links'.
+    """
+    given = dict(locals())
+    hops, cross = _count("hops", hops), _count("cross", cross, minimum=0)
+    hosts = _count("2 + 2 * hops * cross", 2 + 2 * hops * cross, MAX_HOSTS)
+    hop = np.repeat(np.arange(hops), cross)
+    at = hosts + np.concatenate(([0, hops], np.stack((hop, hop + 1), axis=1).ravel()))
+    chain = hosts + np.arange(hops)
+    links = [
+        _links(np.arange(hosts), at, rate=rate, delay=delay),
+        _links(chain, chain + 1, rate=_or(bottleneck_rate, rate), delay=delay, prefix="bottleneck_"),
+    ]
+    return _assemble("parking_lot", given, [("host", hosts, 0), ("switch", hops + 1, 1)], links)
+
+
+# -- parts of a shape ------------------------------------------------------------------------------------------------
+
+
+def _three_tiers(
+    kind: str, given: dict[str, Any], *, pods: int, tors: int, aggs: int, cores: int, hosts_per_tor: int
+) -> Topology:
+    hosts = _count("hosts", pods * tors * hosts_per_tor, MAX_HOSTS)
+    tor = hosts + np.arange(pods * tors)
+    agg = hosts + len(tor) + np.arange(pods * aggs)
+    core = hosts + len(tor) + len(agg) + np.arange(cores)
+    above_tor = np.repeat(agg.reshape(pods, aggs), tors, axis=0).ravel()
+    above_agg = np.tile(core.reshape(aggs, cores // aggs), (pods, 1)).ravel()
+    up = {"rate": _or(given["uplink_rate"], given["rate"]), "delay": given["delay"], "prefix": "uplink_"}
+    links = [
+        _links(np.arange(hosts), np.repeat(tor, hosts_per_tor), rate=given["rate"], delay=given["delay"]),
+        _links(np.repeat(tor, aggs), above_tor, **up),
+        _links(np.repeat(agg, cores // aggs), above_agg, **up),
+    ]
+    nodes = [("host", hosts, 0), ("tor", len(tor), 1), ("agg", len(agg), 2), ("core", cores, 3)]
+    return _assemble(kind, given, nodes, links)
+
+
+def _links(a: Any, b: Any, *, rate: Rate, delay: Time, prefix: str = "") -> np.ndarray:
+    return make_links(a, b, ps_per_byte(rate, f"{prefix}rate"), parse_time(delay, f"{prefix}delay", positive=True))
+
+
+def _assemble(kind: str, given: Mapping[str, Any], nodes: list[tuple[str, int, int]], links: list[np.ndarray]) -> Topology:
+    """A topology of (name, how many, tier) nodes, hosts first."""
+    hosts, switches = nodes[0][1], sum(count for _, count, _ in nodes[1:])
+    return Topology(
+        kind=kind,
+        hosts=hosts,
+        switches=switches,
+        links=np.concatenate(links),
+        buffer_bytes=np.full(switches, parse_size(given["buffer"], "buffer")),
+        names=tuple(f"{name}{i}" for name, count, _ in nodes for i in range(count)),
+        tier=np.repeat([tier for _, _, tier in nodes], [count for _, count, _ in nodes]),
+        params={key: value for key, value in given.items() if value is not None},
+    )
+
+
+def _count(path: str, value: Any, maximum: int | None = None, *, minimum: int = 1) -> int:
+    return whole(value, path, minimum, maximum)
+
+
+def _or(value: Any, otherwise: Any) -> Any:
+    return otherwise if value is None else value
+
+
+def _multiple(value: int, of: int) -> str:
+    """The multiples of `of` around `value`, to propose."""
+    low = value // of * of
+    return f"{low} or {low + of}" if low else f"{of}"
+
+
+def _arity(hosts: int) -> int:
+    """k of the fat tree with so many hosts."""
+    sizes = {k**3 // 4: k for k in range(2, 52, 2)}
+    if hosts not in sizes:
+        near = sorted(sorted(sizes, key=lambda size: abs(size - hosts))[:2])
+        remedy = " or ".join(f"{size} (k = {sizes[size]})" for size in near)
+        raise SpecError("a fat tree of k-port switches has k^3/4 hosts", path="hosts", value=hosts, remedy=f"choose {remedy}")
+    return sizes[hosts]
