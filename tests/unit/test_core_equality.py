@@ -1,7 +1,6 @@
-"""The compiled core, on one, two and three threads, and the same files as plain Python give the same bits."""
+"""The compiled core, on one, two and three threads, and the same files as plain Python give the same bits, all measured."""
 
 import json
-import os
 import random
 import subprocess
 import sys
@@ -38,6 +37,7 @@ def incast_flows(seed=3, n=40, largest=60000):
 
 
 LONG = [[i, (i + 4) % 8, 300000, f"{i}us"] for i in range(4)] + [[4, 1, 200000, "9us"]]
+FEW = {"dqa.edge_queues": 130, "dqa.table": 4}  # an entry is a Python object in the interpreted core
 # name, parameters, what the scheme must have done for the comparison to mean something
 CASES = [
     ("fifo", {}, lambda d: d["drops"] > 0 and d["retransmissions"] > 0),
@@ -63,32 +63,38 @@ CASES = [
     ("fifo+window_cap", {"cap": "30KB"}, lambda d: d["flows_finished"] == 45),
     ("pfc_tagged", {"xoff": "20KB", "xon": "10KB", "host_pause": True}, lambda d: d["pauses_sent"] > 0),
     ("spray", {"policy": "shortest"}, lambda d: d["flows_finished"] == 45),
-    ("backdraft", {"th_goal": "5KB", "th_over": "10KB", "recovery": "20us"}, lambda d: d["pauses_sent"] > 20),
-    ("hpcc+backdraft", {"th_goal": "2KB", "th_over": "4KB"}, lambda d: d["pauses_sent"] > 2 and not d["warnings"]),
+    ("backdraft", {"th_goal": "5KB", "th_over": "10KB", "recovery": "20us", **FEW}, lambda d: d["pauses_sent"] > 20),
+    (
+        "hpcc+backdraft",
+        {"backdraft.th_goal": "2KB", "backdraft.th_over": "4KB", **FEW},
+        lambda d: d["pauses_sent"] > 2 and not d["warnings"],
+    ),
     ("pfc", {"senders": "edge"}, lambda d: d["pauses_sent"] > 0),
-    ("bfc+backdraft", {"th_over": "10KB", "edge_th_bytes": "200KB"}, lambda d: d["pauses_sent"] > 20),
+    ("bfc+backdraft", {"backdraft.th_over": "10KB", "bfc.edge_th_bytes": "200KB", **FEW}, lambda d: d["pauses_sent"] > 20),
 ]
 
 
-@pytest.mark.parametrize("lossy", [False, True], ids=["clean", "lossy"])
+INTERPRETED = """
+import json, sys
+from penstock.sim.interpreted import install
+install()
+from penstock.testing.cases import digest, run_case
+print(json.dumps([digest(run_case(case)) for case in json.load(sys.stdin)]))
+"""
+
+
 @pytest.mark.parametrize("scheme, parameters, acted", CASES, ids=[f"{c[0]}{len(c[1])}" for c in CASES])
-def test_interpreted_equals_compiled_on_any_threads(tmp_path, scheme, parameters, acted, lossy):
+def test_interpreted_equals_compiled_on_any_threads(scheme, parameters, acted):
+    """With and without loss, one after the other in one interpreted process."""
     topology = SERVERS if "backdraft" in scheme or "senders" in parameters else SMALL
-    topology = {**topology, "loss": 0.005} if lossy else topology
-    case = {"topology": topology, "flows": incast_flows() + LONG, "scheme": scheme, "parameters": parameters}
-    file = tmp_path / "case.json"
-    file.write_text(json.dumps(case))
-    one = digest(run_case(case))
-    assert acted(one) or lossy, f"the case does not exercise {scheme}: {one}"
-    assert one["flows_finished"] == len(case["flows"])
-    assert digest(run_case(case, threads=2)) == one
-    assert digest(run_case(case, threads=3)) == one
-    done = subprocess.run(
-        [sys.executable, "-m", "penstock.testing.cases", str(file), "--interpreted"],
-        capture_output=True,
-        text=True,
-        timeout=300,
-        env={**os.environ, "PYTHONDONTWRITEBYTECODE": "1"},
-    )
+    case = {"flows": incast_flows() + LONG, "scheme": scheme, "parameters": parameters, "host": {"rto": "500us"}}
+    cases = [{**case, "topology": topology}, {**case, "topology": {**topology, "loss": 0.005}}]
+    compiled = [digest(run_case(case)) for case in cases]
+    assert acted(compiled[0]), f"the case does not exercise {scheme}: {compiled[0]}"
+    for case, one in zip(cases, compiled):
+        assert one["flows_finished"] == len(case["flows"])
+        assert digest(run_case(case, threads=2)) == one
+        assert digest(run_case(case, threads=3)) == one
+    done = subprocess.run([sys.executable, "-B", "-c", INTERPRETED], input=json.dumps(cases), capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-2000:]
-    assert json.loads(done.stdout) == json.loads(json.dumps(one))
+    assert json.loads(done.stdout) == json.loads(json.dumps(compiled))
