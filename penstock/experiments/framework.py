@@ -104,7 +104,7 @@ def run_all(experiment: Experiment, scale: str, cache: Path, threads: int, progr
 
 
 def measured(experiment: Experiment, runs: Runs, scale: str) -> pl.DataFrame:
-    """The plotted points.  ValueError or SpecError: the plot cannot be redrawn from them."""
+    """The plotted points.  SpecError: the plot cannot be redrawn from them."""
     data = experiment.measure(runs, scale)
     missing = [name for name in COLUMNS if name not in data.columns]
     if missing or data.is_empty():

@@ -1,4 +1,4 @@
-"""What a scheme file may ask of the fabric for packets held back, long frames, paths and NIC queues, each with a small scheme."""
+"""The fabric's functions for held packets, long frames, paths and NIC queues, each with a small scheme."""
 
 from collections import defaultdict
 

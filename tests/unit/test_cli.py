@@ -1,4 +1,4 @@
-"""The command line over a fake simulator: what it writes, what it refuses, how it stops."""
+"""The command line over a fake simulator: outputs, refusals, interruption."""
 
 import json
 import os

@@ -1,10 +1,10 @@
-"""A hostile application in a process of its own writes all over its region, while two honest ones talk through the same switch.
+"""A hostile application in its own process overwrites its region, while two well-behaved ones use the same switch.
 
     python tests/vswitch/fuzz_region.py --seconds 600 --seed 7
 
-Checked: nothing crashes (regions lie between guard pages; tools/checked_build.sh runs this with sanitizers), the honest pair
-loses nothing and waits for a bounded number of steps, nothing of its frames is ever in the hostile one's memory, nobody sends in
-its name, and queues, flows and rings have come back when the hostile one has gone.
+Checked: nothing crashes (regions lie between guard pages; tools/checked_build.sh runs this with sanitizers), the well-behaved
+pair loses nothing and waits for a bounded number of steps, none of its frames is ever in the hostile one's memory, no other
+application can send with its addresses, and queues, flows and rings are released when the hostile one has gone.
 """
 
 import argparse
@@ -40,7 +40,7 @@ MOST_STEPS = 8  # of 1 to 300 turns, that an honest frame may take
 
 
 class Hostile:
-    """What it does to its region, chosen anew for each."""
+    """The writes of a hostile application to its region, chosen at random for each region."""
 
     def __init__(self, fd, shape, rng, frames):
         self.app, self.rng, self.frames = Region.attach(fd, shape, switch=False), rng, frames
@@ -78,7 +78,7 @@ class Hostile:
         self.rng.choice(self.ways)()
 
     def word(self):
-        """A word that may mean something."""
+        """A plausible word."""
         r = self.rng
         number = r.choice([0, 1, 2, r.randrange(300), r.randrange(1 << 20), r.getrandbits(32), 0xFFFFFFFF])
         return r.choice(
@@ -183,7 +183,7 @@ class Hostile:
 
 
 def frames_of(rng):
-    """Good frames, frames in another's name, frames whose inner lengths lie, headers behind headers."""
+    """Valid frames, frames with forged source addresses, with wrong inner lengths, and with nested headers."""
     out = [udp(C, B, p, 9, b"bad") for p in range(40)] + [
         udp(C, C),
         udp(A, B),
@@ -305,7 +305,7 @@ class Run:
             assert waits <= MOST_STEPS, f"an honest frame waits since {waits} steps"
 
     def life(self):
-        """A hostile application comes, does what it does, and goes."""
+        """A hostile application attaches, writes to its region, and detaches."""
         if self.child is None or self.rng.random() < 0.05:
             self.spawn()
         kind = self.rng.randrange(len(SHAPES))
@@ -366,7 +366,7 @@ class Run:
 
 
 def run(seed, mode, turns, seconds, doorbells=True, lives=5):
-    """So many turns, seconds and hostile applications at least."""
+    """Run at least this number of turns, seconds and hostile applications."""
     one, end = Run(seed, mode, doorbells), time.monotonic() + seconds
     try:
         while one.turns < turns or one.lives < lives or time.monotonic() < end:

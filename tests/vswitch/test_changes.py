@@ -1,4 +1,4 @@
-"""Changes while frames flow: thresholds, modes, addresses that move from port to port; none of them loses a frame."""
+"""Changes during traffic: thresholds, modes, addresses that move from port to port; none of them loses a frame."""
 
 import itertools
 import random

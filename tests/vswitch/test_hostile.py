@@ -1,4 +1,4 @@
-"""What an application could do to others with well-chosen words, turn by turn; each case here once worked."""
+"""Attacks of an application on others by writes to its region, turn by turn; each of them succeeded once."""
 
 import mmap
 import os
