@@ -39,7 +39,7 @@ def on_timer(me, node):
 
 
 def singles(topo):
-    """Flows of one packet, which nobody can put out of order: none is sent twice."""
+    """Flows of one packet, which cannot be reordered: none is sent twice."""
     return flow_list(topo, [(4 + i % 12, (i % 7) % 4, 1000 - i % 50, f"{10 * i}ns") for i in range(600)])
 
 

@@ -33,7 +33,7 @@ SHAPES = [
     {"rings": 64, "queues": 64, "bells": 64, "buffers": 256, "buffer_bytes": 192},
 ]
 MODES = ["lossy", "pfc", "dpfq", "backdraft"]
-MOST_STEPS = 8  # of 1 to 300 turns, that an honest frame may take
+MOST_STEPS = 8  # of 1 to 300 turns, that a frame of the well-behaved pair may take
 
 
 # ---- The hostile one ----
@@ -131,7 +131,7 @@ class Hostile:
             self.words[self.some(name)] = self.rng.choice(some)
 
     def lie(self):
-        """A count of what was taken that moves as an honest one does."""
+        """A wrong count of frames taken, which advances like a correct one."""
         at = self.some("consumed1")
         self.words[at] = (int(self.words[at]) + self.rng.randrange(200)) & (1 << 64) - 1
 
@@ -209,7 +209,7 @@ def frames_of(rng):
 
 
 def hostile_process(connection, others_end, seed):
-    """Takes region after region (a byte each says which shape) until it is killed."""
+    """Handle region after region (a byte each gives the shape) until killed."""
     others_end.close()  # so that it ends with the other side
     rng, hostile = random.Random(seed), None
     frames = frames_of(rng)
@@ -233,7 +233,7 @@ def hostile_process(connection, others_end, seed):
             hostile.step()
 
 
-# ---- The honest ones, and what is checked ----
+# ---- The well-behaved pair, and the checks ----
 
 
 class Run:
@@ -271,13 +271,13 @@ class Run:
             self.child = None
 
     def step(self):
-        """Some turns of the worker, with honest frames before and after."""
+        """Some turns of the worker, with frames of the well-behaved pair before and after."""
         if self.sent - self.received < 200:
             frames = [udp(A, B, payload=struct.pack("!Q", self.sent + i) + self.secret) for i in range(self.rng.randrange(1, 9))]
             taken = self.a.send(0, frames)
             self.due += [self.steps] * taken
             self.sent += taken
-        if self.mode != "pfc" and self.a.waiting(2) < 4000:  # there, who does not take stops whoever sends to him
+        if self.mode != "pfc" and self.a.waiting(2) < 4000:  # in pfc, a receiver that takes no frames pauses its senders
             self.a.send(2, [udp(A, C, self.rng.randrange(50), payload=b"to c")] * 2)
         count = self.rng.choice([1, 2, 4, 40, 300])
         start = time.perf_counter()

@@ -32,7 +32,7 @@ def switch(tmp_path):
 
 
 def capturing_in_background(path, file, **options):
-    """A capture that is running; call what is returned to end it and get what it says."""
+    """Start a capture; call the returned function to end it and get its result."""
     over, said = threading.Event(), {}
     thread = threading.Thread(target=lambda: said.update(capture(file=file, path=path, over=over, **options)))
     before = len(protocol.ask(path, {"show": "captures"})["captures"])
@@ -136,7 +136,7 @@ def send(switch, a, b, payloads):
 
 
 def test_missed_frames_are_counted_and_recorded():
-    """A reader that sleeps costs the traffic nothing; the next block says how many are not there, also around the ring's end."""
+    """A sleeping reader does not delay traffic; the next block has the number of missed frames, also around the ring's end."""
     switch, mirror, ring, a, b = direct()
     missed = told = 0
     for round_ in range(12):

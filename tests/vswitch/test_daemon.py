@@ -129,7 +129,7 @@ def mapped_regions(process):
     return Path(f"/proc/{process.pid}/maps").read_text().count("memfd:penstock")
 
 
-def test_nothing_is_left_of_those_who_have_gone(switch):
+def test_nothing_is_left_of_detached_applications(switch):
     process, path = switch
 
     def descriptors():

@@ -368,7 +368,7 @@ print(count, wrong, flush=True)
 
 
 class SmallSwitch:
-    """From one TAP to another, with a queue for each flow, and frames that wait as long as an edge says so."""
+    """A switch from one TAP to another, with a queue for each flow, which an edge can pause."""
 
     def __init__(self, source, target, target_mac, over=50_000):
         self.source, self.target, self.over = source, target, over
@@ -590,7 +590,7 @@ def test_a_blaster_and_a_slow_application_of_the_switch(tmp_path, with_edge):
         assert lost > 1000 and len(got) < sent
 
 
-def test_an_edge_reports_the_flows_to_pause_and_ends_when_the_interface_has_gone():
+def test_an_edge_reports_the_port_to_pause_and_ends_when_the_interface_has_gone():
     told = []
     with (
         Namespace("left") as left,

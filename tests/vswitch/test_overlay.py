@@ -373,7 +373,7 @@ def test_what_a_specification_says_of_devices():
 
 @pytest.mark.parametrize("secret", [b"", SECRET])
 def test_anything_may_come_over_the_wire(secret):
-    """Control frames with any words and of any length, frames with any bytes: counted, and honest traffic goes on."""
+    """Control frames with any words and of any length, frames with any bytes: counted, and valid traffic goes on."""
     rng, raw = random.Random(5), Raw(secret)
     raw.say(GRANT, b=1 << 30)
     base = bytearray(udp(B, A, payload=bytes(40)))
@@ -451,7 +451,7 @@ def test_a_low_rate_is_soon_raised_again():
     frame, told = udp(B, A, payload=bytes(958)), []
 
     def pass_by(us, every, takes):
-        """So many us, a frame every so many, and the application takes so many of each 100 us."""
+        """Run for a time (us) with a frame per interval (us); the application takes a number of frames every 100 us."""
         for now in range(0, us, 5):
             if now % every == 0:
                 assert wire.send(frame)

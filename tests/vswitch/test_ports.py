@@ -88,7 +88,7 @@ def test_udp_sends_runs_of_equal_frames_as_one_message():
         assert pass_through(a, b, []) == [] and [b.receive() for _ in frames] == frames
 
 
-def test_udp_sends_a_batch_when_it_is_full_or_flushed():
+def test_udp_keeps_a_batch_until_it_is_flushed_or_receives():
     a, b = udp_pair(headers=False)
     with a, b:
         (frame,) = random_frames(1, 1)

@@ -354,7 +354,7 @@ def liar(app):
 @pytest.mark.parametrize("mode", ["lossy", *LOSSLESS])
 @pytest.mark.parametrize(("seed", "workers"), [(0, 1), (1, 1), (2, 1), (3, 2), (4, 2)])
 def test_invalid_words_in_a_region_harm_only_its_application(mode, seed, workers):
-    """Random and plausible words all over its region, while two others talk: they lose nothing, and the liar goes."""
+    """Random and plausible words anywhere in its region, while two others exchange frames: they lose nothing; it is detached."""
     rng = np.random.default_rng(seed)
     shape = {"rings": 64, "queues": 8, "bells": 32, "buffers": 128, "buffer_bytes": 128}
     switch, a, b, bad = switch_of(A, B, C, mode=mode, idle="1ms", workers=workers, shape=shape)
