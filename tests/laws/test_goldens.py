@@ -2,8 +2,8 @@
 
 Why they are equal: the core adds, subtracts, multiplies, divides and truncates, which IEEE 754 defines to the last bit.
 It calls no function of a math library and has no fused multiply-add (-ffp-contract=off), and no option of the compiler lets it
-depend on the CPU that it was compiled on.  Random numbers of the core are hashes, that is, integers.  The tests below look at
-the compiled files for that, and compute all goldens again in a process whose libraries believe to run on an older CPU.
+depend on the CPU that it was compiled on.  Random numbers of the core are hashes, that is, integers.  The tests below check
+the compiled files for that, and compute all goldens again in a process whose libraries are set to assume an older CPU.
 
 Traffic: exp(), which numpy calls for lognormal gaps, does differ in its last bit between CPUs.  Gaps are therefore rounded to
 1/16 ps.  A difference shows only if it lies across a boundary of that: with 4e-15 of a gap between two machines, which
@@ -247,7 +247,7 @@ def test_the_core_has_no_arithmetic_that_depends_on_the_machine():
 
 
 def test_the_same_on_an_older_cpu():
-    """Libraries choose their functions by what the CPU can do; told that it cannot do much, they give the same goldens."""
+    """Libraries choose their functions by the CPU's features; with these disabled, they give the same goldens."""
     environment = {
         **os.environ,
         "GLIBC_TUNABLES": "glibc.cpu.hwcaps=-AVX512F,-AVX512VL,-AVX512BW,-AVX512DQ,-AVX2,-FMA,-FMA4,-AVX",

@@ -114,7 +114,7 @@ def test_again_in_the_same_process(once, name):
 @pytest.mark.parametrize("name", SCENARIOS)
 @pytest.mark.parametrize("flows_at_once, chunk_s", [(1, 0.08), (3, 0.0), (10, 1e-6), (200_000, 1e-9)])
 def test_any_chunks(monkeypatch, once, name, flows_at_once, chunk_s):
-    """Where the core is left to look at the clock or to load flows says nothing about the network."""
+    """Results do not depend on where the core returns to check the clock or to load flows."""
     monkeypatch.setattr(starts, "FLOWS_AT_ONCE", flows_at_once)
     monkeypatch.setattr(core, "CHUNK_S", chunk_s)
     same(once(name), run_of(name, threads=2), f"{name}, {flows_at_once} flows at once, {chunk_s} s per chunk")
