@@ -80,11 +80,14 @@ def _whole_rates(bits: int) -> list[int]:
     return rates[max(at - 1, 0) : at + 1]
 
 
-def _format(value: Fraction, units: dict[str, int], keep: tuple[str, ...], separator: str = "") -> str:
+def _format(value: Fraction, units: dict[str, int], keep: tuple[str, ...], separator: str = "", digits: int = 6) -> str:
+    """In the largest unit of which the value, rounded to so many digits, is at least one."""
     for unit in reversed(keep):
-        if abs(value) >= units[unit]:
-            return f"{float(value / Fraction(units[unit])):.6g}{separator}{unit}"
-    return f"{float(value):.6g}{separator}{keep[0]}"
+        number = float(value / units[unit])
+        if abs(float(f"{number:.{digits}g}")) >= 1:
+            break
+    shown = f"{number:.0f}" if abs(number) >= 10**digits else f"{number:.{digits}g}"
+    return f"{shown}{separator}{unit}"
 
 
 def format_time(ps: int | float | Fraction) -> str:
@@ -92,9 +95,9 @@ def format_time(ps: int | float | Fraction) -> str:
     return _format(Fraction(ps), TIME, ("ps", "ns", "us", "ms", "s"))
 
 
-def format_size(size: int | float | Fraction, separator: str = "") -> str:
+def format_size(size: int | float | Fraction, separator: str = "", digits: int = 6) -> str:
     """ "12MB" of 12000000; the separator stands before the unit."""
-    return _format(Fraction(size), SIZE, ("B", "KB", "MB", "GB"), separator)
+    return _format(Fraction(size), SIZE, ("B", "KB", "MB", "GB"), separator, digits)
 
 
 def format_rate(bits_per_second: int | float | Fraction) -> str:

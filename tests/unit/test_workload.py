@@ -180,7 +180,7 @@ def test_memory_is_little_more_than_the_columns():
         ({"pairs": "interrack"}, 'did you mean "inter_rack"?'),
         ({"duration": "0s"}, 'duration = "0s": must be greater than zero'),
         ({"duration": "5"}, "the unit is missing"),
-        ({"duration": "1e9s"}, 'duration = "1e9s": must be at most 4.61169e+06s'),
+        ({"duration": "1e9s"}, 'duration = "1e9s": must be at most 4611686s'),
         ({"duration": "100s"}, "flows would start"),
         ({"start": "-1us"}, 'start = "-1us": must be zero or more'),
         ({"sizes": "gogle"}, 'did you mean "google"?'),
@@ -346,7 +346,7 @@ def test_check_names_the_flow():
     says("bytes = 1.5: does not fit into int64", columns, bytes=[1, 1.5])
     says("src = nan", columns, src=[0, np.nan])
     says("class_id = 1", columns, class_id=[0, 1])
-    says("column src has shape", columns, src=[0])
+    says("flows.src: has shape", columns, src=[0])
     says("(CSR)", columns, after=([0, 1], [1]))
     says("parent 7 is not one", columns, after=([0, 0, 1], [7]))
 

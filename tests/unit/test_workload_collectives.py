@@ -136,7 +136,7 @@ def test_lists_and_long_flows():
         (lambda: ring_all_reduce(TOPO, hosts=1), "hosts = 1: must be between 2 and 16"),
         (lambda: ring_all_reduce(TOPO, chunks=0), "chunks = 0"),
         (lambda: tree_all_reduce(TOPO, bytes=3, chunks=4), "bytes = 3"),
-        (lambda: all_to_all(TOPO, start="1e12s"), 'start = "1e12s": must be at most 4.61169e+06s'),
+        (lambda: all_to_all(TOPO, start="1e12s"), 'start = "1e12s": must be at most 4611686s'),
         (lambda: ring_all_reduce(TOPO, bytes="1TB", chunks=10**9), "flows are more than"),
     ],
 )

@@ -51,7 +51,7 @@ def test_a_kind_dropped_into_the_folder_is_found(tmp_path, monkeypatch):
 
 
 def test_an_unknown_kind_is_told_the_known_ones():
-    with pytest.raises(SpecError, match="known: packet, pcap, tap, udp, xdp"):
+    with pytest.raises(SpecError, match="must be one of packet, pcap, tap, udp, xdp"):
         open_port("carrier pigeon")
 
 

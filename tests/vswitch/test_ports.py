@@ -429,7 +429,7 @@ def test_trace_remembers_the_last_frames():
     [
         ("tpa", {}, 'did you mean "tap"'),
         ("tap", {"name": "a name"}, "1 to 15 characters"),
-        ("tap", {}, "'name' is missing"),
+        ("tap", {}, "tap.name: is missing"),
         ("tap", {"name": "lo"}, "lo"),
         ("tap", {"nam": "x"}, 'did you mean "name"'),
         ("packet", {"device": "nowhere"}, "no such interface"),

@@ -375,11 +375,11 @@ def test_a_new_world_begins_without_a_loss():
     [
         ({"scheme": "hpcc"}, "needs its senders"),
         ({"scheme": "backdraft"}, "needs its senders"),
-        ({"scheme": "bcf"}, "unknown"),
+        ({"scheme": "bcf"}, 'no scheme has this name; did you mean "bfc"?'),
         ({"scheme": "window_cap"}, "nothing of it runs at a switch"),
         ({"scheme": "bfc", "mode": "lossy"}, "give mode or scheme"),
         ({"scheme": "bfc", "bufer": 3}, "unknown key"),
-        ({"scheme": "bfc", "packets": 0}, "must be a whole number"),
+        ({"scheme": "bfc", "packets": 0}, "must be between 1 and"),
         ({"scheme": "bfc", "frame": 40}, "must be more than"),
         ({"scheme": "pfc", "buffer": "10KB"}, "headroom"),
     ],

@@ -119,7 +119,7 @@ def test_wrappers_and_frames_that_are_too_long(two, tmp_path):
     [
         ({"device": "nowhere"}, "no such interface"),
         ({"device": "a name"}, "1 to 15 characters"),
-        ({}, "'device' is missing"),
+        ({}, "xdp.device: is missing"),
         ({"device": "veth0", "headers": True}, "xdp.headers = True"),
         ({"device": "veth0", "queue": -1}, "xdp.queue"),
         ({"device": "veth0", "queue": 77}, "must have a queue 77"),

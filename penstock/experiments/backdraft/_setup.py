@@ -11,11 +11,11 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
 import polars as pl
 
+from penstock.experiments import frames
 from penstock.experiments.cache import Runs, Spec
-from penstock.experiments.style import look
+from penstock.experiments.frames import Scheme
 
 APPLICATION, VSWITCH, SWITCH = "application", "virtual switch", "switch"
 
@@ -64,26 +64,11 @@ class Servers:
         )
 
 
-@dataclass(frozen=True)
-class Scheme:
-    """A scheme of the figures: its legend, which is the label of its run, and its [[scheme]] table."""
-
-    legend: str
-    table: dict[str, Any]
-    like: str
-    nth: int = 0
-
-    @property
-    def style(self) -> dict[str, Any]:
-        """Colour, dashes and marker: those of its family of schemes."""
-        return look(self.like, self.nth)
-
-
 SLOTS = "1073152B"  # 1024 slots of BESS's queue, full of packets
-LOSSY = Scheme("lossy", {"name": "backdraft", "overlay": False, "most": SLOTS, "dqa": {"assignment": "single"}}, "fifo")
-BACKDRAFT = Scheme("Backdraft", {"name": "backdraft"}, "backdraft")
-LOSSLESS = Scheme("lossless (PFC)", {"name": "pfc"}, "pfc")
-OVER_PFC = Scheme("Backdraft", {"name": "backdraft+pfc"}, "backdraft")
+LOSSY = Scheme("lossy", {"name": "backdraft", "overlay": False, "most": SLOTS, "dqa": {"assignment": "single"}}, like="fifo")
+BACKDRAFT = Scheme("Backdraft", {"name": "backdraft"}, like="backdraft")
+LOSSLESS = Scheme("lossless (PFC)", {"name": "pfc"}, like="pfc")
+OVER_PFC = Scheme("Backdraft", {"name": "backdraft+pfc"}, like="backdraft")
 
 
 def spec(
@@ -150,23 +135,11 @@ def total(table: pl.DataFrame, column: str, place: str | None = None) -> float:
     return float(kept[column].sum())
 
 
-def rows(panel: str, series: str, x: Any, y: Any) -> pl.DataFrame:
-    """Rows of data.parquet."""
-    frame = pl.DataFrame({"x": np.asarray(x, float), "y": np.asarray(y, float)})
-    return frame.with_columns(pl.lit(series).alias("series"), pl.lit(panel).alias("panel")).fill_nan(None)
-
-
 def line(data: pl.DataFrame, panel: str, series: str) -> pl.DataFrame:
     """The rows of one series in one panel by x."""
-    return data.filter((pl.col("panel") == panel) & (pl.col("series") == series)).sort("x")
+    return frames.chosen(data, panel=panel, series=series).sort("x")
 
 
 def value(data: pl.DataFrame, panel: str, series: str, x: float = 0.0) -> float:
     """One number of data.parquet."""
-    found = line(data, panel, series).filter(pl.col("x") == x)["y"].drop_nulls()
-    return float(found[0]) if len(found) else float("nan")
-
-
-def text(numbers: dict[Any, float]) -> str:
-    """ "lossy 18, Backdraft 58": what a claim measured."""
-    return ", ".join(f"{name} {number:.3g}" for name, number in numbers.items())
+    return frames.value(data, panel=panel, series=series, x=x)

@@ -5,7 +5,7 @@ from typing import Any
 
 import polars as pl
 
-from penstock.experiments.backdraft import _setup as setup
+from penstock.experiments import frames
 from penstock.vswitch.bench.noise import MachineBusy
 from penstock.vswitch.bench.rig import Row
 
@@ -14,7 +14,7 @@ TRIES = 8  # of a measurement in real time, since the machine may be busy at tim
 
 def table(points: Sequence[Row]) -> pl.DataFrame:
     """The rows as data.parquet has them."""
-    return pl.concat([setup.rows(panel, series, [x], [y]) for panel, series, x, y in points])
+    return pl.concat([frames.rows(panel, series, [x], [y]) for panel, series, x, y in points])
 
 
 def each(runs: Any, id: str, cases: Sequence[Any], work: Callable[..., list[Row]]) -> pl.DataFrame:

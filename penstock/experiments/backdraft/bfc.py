@@ -20,6 +20,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from penstock.experiments import frames
 from penstock.experiments.backdraft import _setup as setup
 from penstock.experiments.backdraft._setup import Scheme, value
 from penstock.experiments.cache import Runs, Spec
@@ -44,12 +45,12 @@ FAST = [2 * server + 1 for server in range(SERVERS)]
 SPEED, SENDERS, EACH = "2Gbps", [2 * server for server in range(SERVERS)], 8
 DURATION = {"quick": "1ms", "paper": "10ms"}
 TH_NET = "300KB"
-ALONE = Scheme("BFC", {"name": "bfc"}, "bfc")
-RAISED = Scheme("BFC, 300 KB", {"name": "bfc", "edge_th_bytes": TH_NET}, "bfc", 1)
+ALONE = Scheme("BFC", {"name": "bfc"}, like="bfc")
+RAISED = Scheme("BFC, 300 KB", {"name": "bfc", "edge_th_bytes": TH_NET}, 1, like="bfc")
 BOTH = Scheme(
     "BFC + Backdraft",
     {"name": "bfc+backdraft", "bfc": {"edge_th_bytes": TH_NET}, "dqa": {"edge_queues": 256}, "backdraft": {"most": "16MB"}},
-    "backdraft",
+    like="backdraft",
 )
 SCHEMES = (ALONE, RAISED, BOTH)
 REFERENCE = "BFC, all fast"
@@ -83,23 +84,23 @@ def specs(scale: str) -> dict[str, Spec]:
 def measure(runs: Runs, scale: str) -> pl.DataFrame:
     """Panel "cdf": x slowdown of victims, y share; by group of victims "p50", "p99": y; "unfinished": y share of the victims;
     "held": y paused queues."""
-    frames = []
+    parts = []
     for series, label in ((REFERENCE, "fast"), *((scheme.legend, f"slow/{scheme.legend}") for scheme in SCHEMES)):
         found = victims(runs, label)
         share = np.linspace(0, 1, 500)
-        frames.append(setup.rows("cdf", series, np.quantile(found["slowdown"].to_numpy(), share), share))
+        parts.append(frames.rows("cdf", series, np.quantile(found["slowdown"].to_numpy(), share), share))
         for group in (*GROUPS, "all"):
             part = found if group == "all" else found.filter(pl.col("group") == group)
-            frames += [
-                setup.rows(f"{name}, {group}", series, [0], [part["slowdown"].quantile(q, "linear")])
+            parts += [
+                frames.rows(f"{name}, {group}", series, [0], [part["slowdown"].quantile(q, "linear")])
                 for name, q in (("p50", 0.5), ("p99", 0.99))
             ]
-        frames += [
-            setup.rows("unfinished", series, [0], [found["late"].mean()]),
-            setup.rows("drops", series, [0], [runs.summary(label)["drops"]]),
-            setup.rows("held", series, [0], [held_queues(runs, label)]),
+        parts += [
+            frames.rows("unfinished", series, [0], [found["late"].mean()]),
+            frames.rows("drops", series, [0], [runs.summary(label)["drops"]]),
+            frames.rows("held", series, [0], [held_queues(runs, label)]),
         ]
-    return pl.concat(frames)
+    return pl.concat(parts)
 
 
 def victims(runs: Runs, label: str) -> pl.DataFrame:
@@ -160,7 +161,7 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
             "queues",
             "most queues of a port in the network that are held at once, of 32",
             "all, without Backdraft",
-            setup.text(held),
+            frames.text(held),
             held[ALONE.legend] == QUEUES and held[BOTH.legend] <= QUEUES / 2,
             "32, and at most 16",
         ),
@@ -168,7 +169,7 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
             "unfinished",
             "share of victims that have not ended when the run does",
             "-",
-            setup.text(unfinished),
+            frames.text(unfinished),
             unfinished[BOTH.legend] <= unfinished[REFERENCE] + 0.001 < unfinished[ALONE.legend],
             "at most 0.1 % more than where all are fast, and fewer than BFC's",
         ),

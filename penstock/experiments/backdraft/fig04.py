@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from penstock.experiments import frames
 from penstock.experiments.backdraft import _setup as setup
 from penstock.experiments.backdraft._setup import BACKDRAFT, LOSSY, SWITCH, VSWITCH, Scheme, Servers, value
 from penstock.experiments.cache import Runs, Spec
@@ -30,7 +31,7 @@ FAN_IN = 4 * CLIENTS
 EVENT_BYTES, EVERY_US = 4_000_000, 3200
 SPEEDS = {"quick": (12.5, 100.0), "paper": (12.5, 25.0, 50.0, 75.0, 100.0)}
 EVENTS = {"quick": 2, "paper": 20}
-MARKED = Scheme("lossy, DCTCP", {**LOSSY.table, "name": "dctcp+backdraft", "pfc": False}, "dctcp")
+MARKED = Scheme("lossy, DCTCP", {**LOSSY.table, "name": "dctcp+backdraft", "pfc": False}, like="dctcp")
 SCHEMES = (LOSSY, MARKED, BACKDRAFT)
 DIFFERS = {
     "p99-growth": Differs(
@@ -69,7 +70,7 @@ def requests(speed: float, fan_in: int, events: int) -> Spec:
 def measure(runs: Runs, scale: str) -> pl.DataFrame:
     """x: speed of the receiver, Gbit/s; y: goodput while requests are under way (Gbit/s), lost packets (share of those that came
     to the virtual switch), 99th percentile of completion (ms), packets lost in the network. x: 0: of many requests."""
-    frames = []
+    parts = []
     for x, name in ((0, "many"), *((speed, f"{speed:g}Gbps") for speed in SPEEDS[scale])):
         for scheme in SCHEMES:
             label = f"{name}/{scheme.legend}"
@@ -85,8 +86,8 @@ def measure(runs: Runs, scale: str) -> pl.DataFrame:
                 "loss": lost / (lost + passed),
                 "lost in the network": setup.total(table, "drops", SWITCH),
             }
-            frames += [setup.rows(panel, scheme.legend, [x], [y]) for panel, y in found.items()]
-    return pl.concat(frames)
+            parts += [frames.rows(panel, scheme.legend, [x], [y]) for panel, y in found.items()]
+    return pl.concat(parts)
 
 
 def busy_ns(flows: pl.DataFrame) -> float:

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from penstock.experiments import frames
 from penstock.experiments.backdraft import _setup as setup
 from penstock.experiments.backdraft._setup import value
 from penstock.experiments.cache import Runs, Spec
@@ -72,14 +73,14 @@ def rounds(requests: int) -> list[dict[str, Any]]:
 
 def measure(runs: Runs, scale: str) -> pl.DataFrame:
     """Panel "rate": x loss, y rate relative to that without loss; "absolute": y thousand requests/s, or Gbit/s; "p99": y us."""
-    frames = []
+    parts = []
     for series in (*TIMEOUTS, *STREAMS):
         labels = [f"{loss:g}, {series}" for loss in LOSSES]
         rate = np.array([rate_of(runs, label, series) for label in labels])
-        frames += [setup.rows("rate", series, LOSSES, rate / rate[0]), setup.rows("absolute", series, LOSSES, rate)]
+        parts += [frames.rows("rate", series, LOSSES, rate / rate[0]), frames.rows("absolute", series, LOSSES, rate)]
         if series in TIMEOUTS:
-            frames.append(setup.rows("p99", series, LOSSES, [tail(runs, label) for label in labels]))
-    return pl.concat(frames)
+            parts.append(frames.rows("p99", series, LOSSES, [tail(runs, label) for label in labels]))
+    return pl.concat(parts)
 
 
 def rate_of(runs: Runs, label: str, series: str) -> float:

@@ -13,6 +13,7 @@ from typing import Any
 
 import polars as pl
 
+from penstock.experiments import frames
 from penstock.experiments.backdraft import _setup as setup
 from penstock.experiments.backdraft._setup import value
 from penstock.experiments.backdraft._switch import each
@@ -100,7 +101,7 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
             "no-loss",
             "frames lost with BP and with ON",
             "0",
-            setup.text({m: lost[m] for m in (BP, ON)}),
+            frames.text({m: lost[m] for m in (BP, ON)}),
             lost[BP] == lost[ON] == 0,
             "0",
         ),
@@ -108,7 +109,7 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
             "loss",
             "frames lost without (Mpps)",
             "lost",
-            setup.text({m: lost[m] for m in (LOSSY, DPFQ, DQ)}),
+            frames.text({m: lost[m] for m in (LOSSY, DPFQ, DQ)}),
             min(lost[LOSSY], lost[DPFQ], lost[DQ]) > 0,
             "> 0",
         ),

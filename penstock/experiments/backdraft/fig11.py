@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from penstock.experiments import frames
 from penstock.experiments.backdraft import _setup as setup
 from penstock.experiments.backdraft._setup import Scheme, Servers, value
 from penstock.experiments.cache import Runs, Spec
@@ -43,10 +44,10 @@ def specs(scale: str) -> dict[str, Spec]:
     """A thousand flows to a virtual switch whose application takes a packet in a while."""
     common = {"name": "backdraft", "overlay": False, "most": "1GB"}
     schemes = [
-        Scheme(f"{n} queues", {**common, "dqa": {"queues": n, "edge_queues": n, "assignment": "stochastic"}}, "fifo")
+        Scheme(f"{n} queues", {**common, "dqa": {"queues": n, "edge_queues": n, "assignment": "stochastic"}}, like="fifo")
         for n in SIMULATED[scale]
     ]
-    schemes.append(Scheme(DYNAMIC, {**common, "dqa": {"queues": MOST, "edge_queues": MOST, "table": 10_000}}, "backdraft"))
+    schemes.append(Scheme(DYNAMIC, {**common, "dqa": {"queues": MOST, "edge_queues": MOST, "table": 10_000}}, like="backdraft"))
     flows = {"kind": "list", "flows": [[1 + i % 2, 0, 2000, f"{i * 200}ns"] for i in range(ACTIVE)]}
     return {"two": setup.spec(schemes, NETWORK.table({0: "1Mbps"}), [flows], "260us", sample="250us", queues=True)}
 
@@ -54,16 +55,16 @@ def specs(scale: str) -> dict[str, Spec]:
 def measure(runs: Runs, scale: str) -> pl.DataFrame:
     """Panel "collisions": x queues, y share of the active flows; "queues": y queues in use by as many flows."""
     shares = [collisions(queues) for queues in QUEUES]
-    frames = [setup.rows("collisions", COUNTED, QUEUES, shares)]
+    parts = [frames.rows("collisions", COUNTED, QUEUES, shares)]
     for series, names in ((STATIC, SIMULATED[scale]), (DYNAMIC, (MOST,))):
         for queues in names:
             flows, used, alone = in_queues(runs, f"two/{series if series == DYNAMIC else f'{queues} queues'}")
             found = {"collisions": 1 - alone / flows, "used": used, "flows": flows}
-            frames += [setup.rows(panel, series, [queues], [y]) for panel, y in found.items()]
+            parts += [frames.rows(panel, series, [queues], [y]) for panel, y in found.items()]
     on_real = dict(zip(("collisions", "used", "flows"), on_switch(BATCHES[scale])))
     for panel, y in on_real.items():
-        frames.append(setup.rows(panel, REAL, [REAL_QUEUES], [y]))
-    return pl.concat(frames)
+        parts.append(frames.rows(panel, REAL, [REAL_QUEUES], [y]))
+    return pl.concat(parts)
 
 
 def on_switch(batches: int) -> tuple[float, float, float]:

@@ -11,6 +11,7 @@ from typing import Any
 
 import polars as pl
 
+from penstock.experiments import frames
 from penstock.experiments.backdraft import _setup as setup
 from penstock.experiments.backdraft._setup import LOSSLESS, OVER_PFC, SWITCH, VSWITCH, Servers, value
 from penstock.experiments.cache import Runs, Spec
@@ -43,7 +44,7 @@ def specs(scale: str) -> dict[str, Spec]:
 
 def measure(runs: Runs, scale: str) -> pl.DataFrame:
     """x: speed of the receiver, Gbit/s; y: Gbit/s of all, of each victim, PFC frames a millisecond, dropped packets."""
-    frames = []
+    parts = []
     for speed in SPEEDS[scale]:
         for scheme in SCHEMES:
             label = f"{speed:g}Gbps/{scheme.legend}"
@@ -57,8 +58,8 @@ def measure(runs: Runs, scale: str) -> pl.DataFrame:
                 "drops": setup.total(table, "drops"),
                 **{name: pauses[place] / ms for place, name in FRAMES.items()},
             }
-            frames += [setup.rows(panel, scheme.legend, [speed], [y]) for panel, y in found.items()]
-    return pl.concat(frames)
+            parts += [frames.rows(panel, scheme.legend, [speed], [y]) for panel, y in found.items()]
+    return pl.concat(parts)
 
 
 def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
@@ -78,7 +79,7 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
             "throughput",
             "total throughput, Backdraft over PFC, at every speed below the background's",
             "higher",
-            setup.text(gain),
+            frames.text(gain),
             min(ratio for x, ratio in zip(speeds, gain.values()) if x < OFFERED) > 1,
             "all > 1",
         ),
@@ -90,7 +91,7 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
             min(victims.values()) >= 0.98,
             ">= 0.98",
         ),
-        holds("no-frames", "PFC frames with Backdraft, at any speed", "none", setup.text(sent), sum(sent.values()) == 0, "0"),
+        holds("no-frames", "PFC frames with Backdraft, at any speed", "none", frames.text(sent), sum(sent.values()) == 0, "0"),
         within(
             "receiver-frames",
             "PFC frames a millisecond of the virtual switches at the slowest",

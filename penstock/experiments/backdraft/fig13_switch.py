@@ -12,6 +12,7 @@ from typing import Any
 
 import polars as pl
 
+from penstock.experiments import frames
 from penstock.experiments.backdraft import _setup as setup
 from penstock.experiments.backdraft._setup import value
 from penstock.experiments.backdraft._switch import each
@@ -117,7 +118,7 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
             "throughput",
             "total throughput, Backdraft over PFC, at every speed below the background's",
             "higher",
-            setup.text(gain),
+            frames.text(gain),
             min(ratio for x, ratio in zip(speeds, gain.values()) if x < offered) > 1,
             "all > 1",
         ),
@@ -125,7 +126,7 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
             "victims",
             "throughput of the victim with Backdraft over what it offers",
             "no congestion spreading",
-            setup.text(victims),
+            frames.text(victims),
             min(victims.values()) >= 0.98,
             "all >= 0.98",
         ),
@@ -190,7 +191,7 @@ def table_claims(data: pl.DataFrame) -> list[Claim]:
     fast = {mode: value(data, "fast", mode) for mode in MODES}
     slow = {mode: value(data, "slow", mode) for mode in MODES}
     at_switch, inside = ({mode: value(data, "table drops", mode, x) for mode in MODES} for x in (0, 1))
-    frames = {mode: value(data, "table", mode) for mode in MODES}
+    pfc_frames = {mode: value(data, "table", mode) for mode in MODES}
     lost = at_switch[BACKDRAFT] + inside[BACKDRAFT]
     return [
         within(
@@ -213,7 +214,7 @@ def table_claims(data: pl.DataFrame) -> list[Claim]:
             at_switch[PFC] == 0,
             "0",
         ),
-        within("lossless-pauses", "table 3: PFC frames a millisecond with PFC", "2.8", frames[PFC], 0.1, quick=True),
+        within("lossless-pauses", "table 3: PFC frames a millisecond with PFC", "2.8", pfc_frames[PFC], 0.1, quick=True),
         within("lossless-fast", "table 3: fast flow, PFC / lossy", "19.29 / 21.85 = 0.88", fast[PFC] / fast[LOSSY], 0.75, 0.97),
         holds(
             "reduced",
@@ -227,8 +228,8 @@ def table_claims(data: pl.DataFrame) -> list[Claim]:
             "overlay-pauses",
             "table 3: PFC frames a millisecond with Backdraft",
             "0",
-            frames[BACKDRAFT],
-            frames[BACKDRAFT] == 0,
+            pfc_frames[BACKDRAFT],
+            pfc_frames[BACKDRAFT] == 0,
             "0",
         ),
         holds("overlay-drops", "table 3: frames lost with Backdraft, Mpps", "0", lost, lost == 0, "0"),

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from penstock.experiments import frames
 from penstock.experiments.backdraft import _setup as setup
 from penstock.experiments.backdraft._setup import LOSSLESS, OVER_PFC, Scheme, Servers, value
 from penstock.experiments.cache import Runs, Spec
@@ -22,7 +23,8 @@ PAPER = "Backdraft, NSDI 2022, figure 15"
 NETWORK = Servers(2)
 RECEIVER = NETWORK.app(1)
 BEFORE, AFTER = 25.152, 50.304
-WITHOUT_RATE = Scheme("Backdraft without rates", {"name": "backdraft+pfc", "backdraft": {"with_rate": False}}, "backdraft", 1)
+WITHOUT = {"name": "backdraft+pfc", "backdraft": {"with_rate": False}}
+WITHOUT_RATE = Scheme("Backdraft without rates", WITHOUT, 1, like="backdraft")
 SCHEMES = (LOSSLESS, OVER_PFC, WITHOUT_RATE)
 DURATION_MS = {"quick": 6, "paper": 40}
 SETTLED = 0.95
@@ -46,7 +48,7 @@ def measure(runs: Runs, scale: str) -> pl.DataFrame:
     """Panel "rate": x ms, y Gbit/s; "settles": y ms from the change until the receiver has 95 % of its speed; "before", "after",
     "settled": y share of the receiver's speed used in the first half, in the second, in its last quarter; "PFC": y frames that
     paused a link; "pauses": all frames; "drops"."""
-    frames, half = [], DURATION_MS[scale] / 2
+    parts, half = [], DURATION_MS[scale] / 2
     for scheme in SCHEMES:
         label = f"two/{scheme.legend}"
         rate = setup.rates(runs, label, RECEIVER)
@@ -61,11 +63,11 @@ def measure(runs: Runs, scale: str) -> pl.DataFrame:
             "pauses": setup.total(frame, "pauses_sent"),
             "drops": setup.total(frame, "drops"),
         }
-        frames += [
-            setup.rows("rate", scheme.legend, rate["ms"], rate["rate"]),
-            *(setup.rows(panel, scheme.legend, [0], [y]) for panel, y in found.items()),
+        parts += [
+            frames.rows("rate", scheme.legend, rate["ms"], rate["rate"]),
+            *(frames.rows(panel, scheme.legend, [0], [y]) for panel, y in found.items()),
         ]
-    return pl.concat(frames)
+    return pl.concat(parts)
 
 
 def mean(rate: pl.DataFrame, begin: float, end: float) -> float:
@@ -77,7 +79,7 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
     """Backdraft adapts; PFC starves the receiver, according to the paper."""
     pfc, overlay, blunt = (scheme.legend for scheme in SCHEMES)
     drops = sum(value(data, "drops", scheme.legend) for scheme in SCHEMES)
-    frames = value(data, "PFC", overlay) + value(data, "PFC", blunt)
+    pfc_frames = value(data, "PFC", overlay) + value(data, "PFC", blunt)
     return [
         within(
             "before",
@@ -121,7 +123,7 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
             2.0,
             quick=True,
         ),
-        holds("no-frames", "PFC frames with Backdraft, with rates and without", "none", frames, frames == 0, "0"),
+        holds("no-frames", "PFC frames with Backdraft, with rates and without", "none", pfc_frames, pfc_frames == 0, "0"),
         holds("no-drops", "packets dropped, of all three", "0", drops, drops == 0, "0"),
     ]
 

@@ -10,6 +10,7 @@ from typing import Any
 
 import polars as pl
 
+from penstock.experiments import frames
 from penstock.experiments.backdraft import _setup as setup
 from penstock.experiments.backdraft._setup import BACKDRAFT, LOSSY, SWITCH, VSWITCH, Scheme, Servers, value
 from penstock.experiments.cache import Runs, Spec
@@ -21,7 +22,7 @@ PAPER = "Backdraft, NSDI 2022, table 3"
 NETWORK = Servers(2, apps=2, app_rate="20Gbps")
 SLOW, FAST = NETWORK.app(1), NETWORK.app(1, 1)
 SPEED, OFFERED = 2.4, 20.0
-EDGE = Scheme("lossless (PFC)", {"name": "pfc", "senders": "edge"}, "pfc")
+EDGE = Scheme("lossless (PFC)", {"name": "pfc", "senders": "edge"}, like="pfc")
 SCHEMES = (LOSSY, EDGE, BACKDRAFT)
 DURATION = {"quick": "5ms", "paper": "50ms"}
 DIFFERS = {
@@ -41,7 +42,7 @@ def specs(scale: str) -> dict[str, Spec]:
 
 def measure(runs: Runs, scale: str) -> pl.DataFrame:
     """x: 0; y: Gbit/s of either flow, pause frames to the network a millisecond, packets dropped a microsecond (Mpps)."""
-    frames = []
+    parts = []
     for scheme in SCHEMES:
         label = f"two/{scheme.legend}"
         table, us = setup.ports(runs, label, NETWORK), runs.summary(label)["end_ns"] / 1e3
@@ -53,8 +54,8 @@ def measure(runs: Runs, scale: str) -> pl.DataFrame:
             "drops at virtual switches": setup.total(table, "drops", VSWITCH) / us,
             "drops in the network": setup.total(table, "drops", SWITCH) / us,
         }
-        frames += [setup.rows(panel, scheme.legend, [0], [y]) for panel, y in found.items()]
-    return pl.concat(frames)
+        parts += [frames.rows(panel, scheme.legend, [0], [y]) for panel, y in found.items()]
+    return pl.concat(parts)
 
 
 def claims(data: pl.DataFrame, scale: str) -> list[Claim]:

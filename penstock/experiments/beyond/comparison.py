@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from penstock.experiments import frames
 from penstock.experiments.cache import Runs, Spec
 from penstock.experiments.claims import Claim, Differs, ascending, holds
 from penstock.experiments.floodgate import _setup as setup
@@ -85,12 +86,12 @@ def specs(scale: str) -> dict[str, Spec]:
 
 def measure(runs: Runs, scale: str) -> pl.DataFrame:
     """A number for every traffic, metric (panel) and scheme (series)."""
-    frames = []
+    pieces = []
     for traffic in TRAFFICS:
         for one in SCHEMES:
             label = setup.of(runs, traffic, one)
-            frames += [setup.rows(metric, one.legend, [0], [number], traffic) for metric, number in numbers(runs, label).items()]
-    return pl.concat(frames)
+            pieces += [setup.rows(metric, one.legend, [0], [number], traffic) for metric, number in numbers(runs, label).items()]
+    return pl.concat(pieces)
 
 
 def numbers(runs: Runs, label: str) -> dict[str, float]:
@@ -142,7 +143,7 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
                 f"{traffic}-alone",
                 f"{TRAFFICS[traffic]}: the victims better off than with congestion control alone, p99",
                 "section 2.3",
-                setup.text(tail),
+                frames.text(tail),
                 min(tail["DCQCN"], tail["HPCC"]) > tail["DCQCN+Floodgate"],
                 "DCQCN and HPCC above DCQCN+Floodgate",
                 quick=False,
@@ -165,7 +166,7 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
             "pfc",
             "Web Server with an incast: PFC never acts under Floodgate",
             "section 6.1",
-            setup.text({n: paused[n] for n in paused if "Floodgate" in n}),
+            frames.text({n: paused[n] for n in paused if "Floodgate" in n}),
             not any(paused[n] for n in paused if "Floodgate" in n),
             "0",
             quick=False,

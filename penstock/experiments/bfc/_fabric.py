@@ -19,15 +19,16 @@ short flows' slowdowns about twice as large.)
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import polars as pl
 
+from penstock.experiments import frames
 from penstock.experiments.cache import Runs, Spec
 from penstock.experiments.claims import Claim, Differs, ascending, holds
-from penstock.experiments.style import log_axis, look, size_text
+from penstock.experiments.frames import Scheme
+from penstock.experiments.style import log_axis, size_text
 from penstock.results.run import FACEBOOK_BINS, GOOGLE_BINS, LONG_BYTES, SHORT_BYTES
 
 FABRIC = {"kind": "leaf_spine", "hosts": 128, "tors": 8, "spines": 8, "rate": "100Gbps", "delay": "1us", "buffer": "12MB"}
@@ -39,28 +40,13 @@ POINTS = 400  # of a CDF
 LINKS = ("host to ToR", "ToR to spine", "spine to ToR")
 
 
-@dataclass(frozen=True)
-class Scheme:
-    """A scheme of the figures: the label of its run, its legend, its [[scheme]] table."""
-
-    label: str
-    legend: str
-    table: dict[str, Any]
-    nth: int = 0
-
-    @property
-    def style(self) -> dict[str, Any]:
-        """Colour, dashes and marker."""
-        return look(self.table["name"], self.nth)
-
-
-BFC = Scheme("bfc", "BFC", {"name": "bfc:paper"})
-IDEAL = Scheme("ideal_fq", "Ideal-FQ", {"name": "ideal_fq"})
-HPCC = Scheme("hpcc", "HPCC", {"name": "hpcc:bfc"})
-DCTCP = Scheme("dctcp", "DCTCP", {"name": "dctcp:bfc"})
-DCQCN = Scheme("dcqcn", "DCQCN", {"name": "dcqcn"})
-BFC_64 = Scheme("bfc64", "BFC, 64 queues", {"name": "bfc:paper", "queues": 64}, nth=1)
-BFC_128 = Scheme("bfc128", "BFC, 128 queues", {"name": "bfc:paper", "queues": 128}, nth=2)
+BFC = Scheme("BFC", {"name": "bfc:paper"}, run="bfc")
+IDEAL = Scheme("Ideal-FQ", {"name": "ideal_fq"}, run="ideal_fq")
+HPCC = Scheme("HPCC", {"name": "hpcc:bfc"}, run="hpcc")
+DCTCP = Scheme("DCTCP", {"name": "dctcp:bfc"}, run="dctcp")
+DCQCN = Scheme("DCQCN", {"name": "dcqcn"}, run="dcqcn")
+BFC_64 = Scheme("BFC, 64 queues", {"name": "bfc:paper", "queues": 64}, nth=1, run="bfc64")
+BFC_128 = Scheme("BFC, 128 queues", {"name": "bfc:paper", "queues": 128}, nth=2, run="bfc128")
 SCHEMES = (DCQCN, DCTCP, HPCC, BFC, IDEAL)
 KNOWN = {scheme.label: scheme for scheme in (*SCHEMES, BFC_64, BFC_128)}
 
@@ -133,12 +119,10 @@ def _aggregates() -> list[pl.Expr]:
 
 
 def points(traffic: str, scheme: Scheme, panel: str, x: Any, y: Any, flows: Any = None) -> pl.DataFrame:
-    """Rows of data.parquet."""
-    x, y = np.asarray(x, float), np.asarray(y, float)
-    count = np.full(len(x), -1) if flows is None else np.asarray(flows)
-    frame = pl.DataFrame({"x": x, "y": y, "flows": count.astype(np.int64)})
-    what = {"series": scheme.legend, "scheme": scheme.label, "traffic": traffic, "panel": panel}
-    return frame.with_columns(*(pl.lit(value).alias(name) for name, value in what.items())).fill_nan(None)
+    """Rows of data.parquet; `flows` that each of them stands for."""
+    frame = frames.rows(panel, scheme.legend, x, y, scheme=scheme.label, traffic=traffic)
+    count = np.full(len(frame), -1) if flows is None else np.asarray(flows)
+    return frame.insert_column(2, pl.Series("flows", count.astype(np.int64)))
 
 
 def buffers(runs: Runs, traffic: str, scheme: Scheme) -> pl.DataFrame:
@@ -180,14 +164,12 @@ def totals(runs: Runs, traffic: str, scheme: Scheme) -> pl.DataFrame:
 def value(data: pl.DataFrame, traffic: str, scheme: Scheme | str, panel: str) -> float:
     """The one number of a panel (the largest, if it has several)."""
     label = scheme if isinstance(scheme, str) else scheme.label
-    found = curve(data, traffic, label, panel)["y"].drop_nulls()
-    return float(found.max()) if len(found) else float("nan")  # type: ignore[arg-type]
+    return frames.value(curve(data, traffic, label, panel).sort("y", descending=True))
 
 
 def curve(data: pl.DataFrame, traffic: str, label: str, panel: str) -> pl.DataFrame:
     """The points of one line."""
-    kept = (pl.col("traffic") == traffic) & (pl.col("scheme") == label) & (pl.col("panel") == panel)
-    return data.filter(kept)
+    return frames.chosen(data, traffic=traffic, scheme=label, panel=panel)
 
 
 def labels(data: pl.DataFrame, traffic: str, panel: str) -> list[str]:
@@ -205,7 +187,7 @@ def long_flows(data: pl.DataFrame, traffic: str, prefix: str = "", where: str = 
             f"{prefix}long-best",
             f"{which}: BFC below HPCC, DCTCP and DCQCN",
             "BFC achieves the best FCTs",
-            text(mean),
+            frames.text(mean),
             min(mean, key=mean.__getitem__) == BFC.legend,
             "BFC smallest",
             quick=False,
@@ -236,11 +218,6 @@ def no_pfc(data: pl.DataFrame, traffic: str, prefix: str = "", where: str = "") 
         holds(f"{prefix}pfc", f"{where}HPCC, DCTCP: {what}", "never triggered", end_to_end, end_to_end == 0, "0"),
         holds(f"{prefix}pfc-dcqcn", f"{where}DCQCN: {what}", "never triggered", dcqcn, dcqcn == 0, "0", quick=False),
     ]
-
-
-def text(numbers: dict[str, float]) -> str:
-    """ "BFC 1.1, HPCC 2.5": what a claim measured."""
-    return ", ".join(f"{name} {number:.3g}" for name, number in numbers.items())
 
 
 DCQCN_DIFFERS = Differs(

@@ -11,6 +11,7 @@ from typing import Any
 
 import polars as pl
 
+from penstock.experiments import frames
 from penstock.experiments.bfc import _fabric as fabric
 from penstock.experiments.bfc._fabric import BFC, BFC_64, BFC_128, DCQCN, DCTCP, HPCC, IDEAL, SCHEMES, value
 from penstock.experiments.cache import Runs, Spec
@@ -36,15 +37,15 @@ def specs(scale: str) -> dict[str, Spec]:
 
 def measure(runs: Runs, scale: str) -> pl.DataFrame:
     """x: flow size, buffer or kind of link; y: slowdown, CDF or per cent of time, by panel."""
-    frames = []
+    parts = []
     for scheme in SHOWN:
-        frames += [
+        parts += [
             fabric.statistics(runs, "incast", scheme, "google"),
             fabric.buffers(runs, "incast", scheme),
             fabric.pauses(runs, "incast", scheme),
             fabric.totals(runs, "incast", scheme),
         ]
-    return pl.concat(frames)
+    return pl.concat(parts)
 
 
 def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
@@ -95,7 +96,7 @@ def _best(numbers: dict[str, dict[str, float]]) -> list[Claim]:
                 f"best-{panel}",
                 f"short flows, {what}: BFC below HPCC, DCTCP and DCQCN",
                 "BFC achieves the best FCTs (both average and tail)",
-                fabric.text(of),
+                frames.text(of),
                 min(of, key=of.__getitem__) == "BFC",
                 "BFC smallest",
             )
@@ -112,7 +113,7 @@ def _nearest_to_ideal(data: pl.DataFrame) -> list[Claim]:
             scheme.legend: float((fabric.curve(data, "incast", scheme.label, panel)["y"].log() - ideal).mean())  # type: ignore[arg-type]
             for scheme in (BFC, HPCC, DCTCP, DCQCN)
         }
-        text = fabric.text({name: math.exp(distance) for name, distance in far.items()})
+        text = frames.text({name: math.exp(distance) for name, distance in far.items()})
         found.append(
             holds(
                 f"nearest-{panel}",

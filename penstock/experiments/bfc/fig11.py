@@ -9,6 +9,7 @@ from typing import Any
 
 import polars as pl
 
+from penstock.experiments import frames
 from penstock.experiments.bfc import _fabric as fabric
 from penstock.experiments.bfc._fabric import BFC, IDEAL, SCHEMES, value
 from penstock.experiments.cache import Runs, Spec
@@ -36,16 +37,16 @@ def specs(scale: str) -> dict[str, Spec]:
 
 def measure(runs: Runs, scale: str) -> pl.DataFrame:
     """x: flow size or buffer; y: slowdown or CDF, by traffic and panel."""
-    frames = []
+    parts = []
     for traffic in TRAFFIC:
         for scheme in SCHEMES:
-            frames += [
+            parts += [
                 fabric.statistics(runs, traffic, scheme, SIZES),
                 fabric.buffers(runs, traffic, scheme),
                 fabric.pauses(runs, traffic, scheme),
                 fabric.totals(runs, traffic, scheme),
             ]
-    return pl.concat(frames)
+    return pl.concat(parts)
 
 
 def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
@@ -69,7 +70,7 @@ def _trends(data: pl.DataFrame, traffic: str, low: float, high: float | None, pa
             f"{traffic}-best",
             f"{where}: short flows, p99: BFC below HPCC, DCTCP and DCQCN",
             "the best FCTs among all the schemes",
-            fabric.text(tail),
+            frames.text(tail),
             tail["BFC"] < min(tail[name] for name in ("HPCC", "DCTCP", "DCQCN")),
             "BFC smallest",
         ),

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from penstock.experiments import frames
 from penstock.experiments.bfc import _fabric as fabric
 from penstock.experiments.bfc._fabric import BFC, BFC_128, DCQCN, DCTCP, HPCC, IDEAL, value
 from penstock.experiments.cache import Runs, Spec
@@ -43,11 +44,11 @@ def specs(scale: str) -> dict[str, Spec]:
 
 def measure(runs: Runs, scale: str) -> pl.DataFrame:
     """x: load in per cent (panels long, short, growth) or time in ms (panel outstanding); y: as the panel says."""
-    frames = []
+    parts = []
     for load in LOADS[scale]:
         for scheme in SHOWN:
-            frames += [_one(runs, load, scheme), fabric.totals(runs, name(load), scheme)]
-    return pl.concat(frames)
+            parts += [_one(runs, load, scheme), fabric.totals(runs, name(load), scheme)]
+    return pl.concat(parts)
 
 
 def _one(runs: Runs, load: float, scheme: fabric.Scheme) -> pl.DataFrame:
@@ -102,7 +103,7 @@ def _ordering(data: pl.DataFrame) -> list[Claim]:
                 f"best-{100 * load:.0f}",
                 f"{load:.0%}: short flows, p99: BFC 128 below HPCC, DCTCP, DCQCN",
                 "lower tail latency",
-                fabric.text(tail),
+                frames.text(tail),
                 min(tail, key=tail.__getitem__) == BFC_128.legend,
                 "BFC smallest",
             )

@@ -16,12 +16,12 @@ of its paper, which are theirs too (maxStage 5). PFC: dynamic thresholds with al
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import polars as pl
 
+from penstock.experiments import frames
 from penstock.experiments.cache import Runs, Spec
 from penstock.experiments.style import BLACK, DASHES, GREEN, ORANGE, SKY, family, look
 
@@ -56,19 +56,14 @@ VARIANTS = {"": "", "Floodgate": "+floodgate", "ideal": "+floodgate:ideal"}
 HOPS = {"ToR-Up": (1, 2), "Core": (2, 1), "ToR-Down": (1, 0)}  # tier of the switch and of its peer
 
 
-@dataclass(frozen=True)
-class Scheme:
-    """A scheme of the figures: its legend, which is the label of its run, and its [[scheme]] table."""
-
-    legend: str
-    table: dict[str, Any]
-    nth: int = 0
+class Scheme(frames.Scheme):
+    """A scheme of the figures: the colour says whether Floodgate is on, the dashes of which kind."""
 
     @property
     def style(self) -> dict[str, Any]:
         """Colour, dashes and marker: the colour by whether Floodgate is on, the dashes by its kind."""
         if family(self.table["name"]) != "floodgate":
-            return look(self.table["name"], self.nth)
+            return super().style
         ideal = "ideal" in self.table["name"]
         return {**look("floodgate"), "color": SKY if ideal else GREEN, "linestyle": DASHES[2 if ideal else 0]}
 
@@ -223,24 +218,15 @@ def max_voqs(runs: Runs, label: str) -> int:
 
 def rows(panel: str, series: str, x: Any, y: Any, traffic: str = "") -> pl.DataFrame:
     """Rows of data.parquet."""
-    frame = pl.DataFrame({"x": np.asarray(x, float), "y": np.asarray(y, float)})
-    what = {"series": series, "traffic": traffic, "panel": panel}
-    return frame.with_columns(*(pl.lit(text).alias(name) for name, text in what.items())).fill_nan(None)
+    return frames.rows(panel, series, x, y, traffic=traffic)
 
 
 def value(data: pl.DataFrame, panel: str, series: str, traffic: str = "", x: float = 0.0) -> float:
     """One number of data.parquet."""
-    kept = (pl.col("panel") == panel) & (pl.col("series") == series) & (pl.col("traffic") == traffic) & (pl.col("x") == x)
-    found = data.filter(kept)["y"].drop_nulls()
-    return float(found[0]) if len(found) else float("nan")
+    return frames.value(data, panel=panel, series=series, traffic=traffic, x=x)
 
 
 def cdf(times: pl.Series, points: int = 400) -> tuple[np.ndarray, np.ndarray]:
     """x, y of a CDF with a fine tail."""
     share = np.concatenate([np.linspace(0, 0.99, points), 1 - np.geomspace(0.01, 1e-5, points // 4)])
     return np.quantile(times.to_numpy(), share), share
-
-
-def text(numbers: dict[str, float]) -> str:
-    """ "DCQCN 186, DCQCN+Floodgate 58": what a claim measured."""
-    return ", ".join(f"{name} {number:.3g}" for name, number in numbers.items())

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from penstock.experiments import frames
 from penstock.experiments.cache import Runs, Spec
 from penstock.experiments.claims import Claim, Differs, ascending, holds, within
 from penstock.experiments.floodgate import _setup as setup
@@ -33,12 +34,12 @@ def specs(scale: str) -> dict[str, Spec]:
 
 def measure(runs: Runs, scale: str) -> pl.DataFrame:
     """x: ms, the middle of a bin; y: Gbit/s per host; and the time that PFC held ports, us."""
-    frames = []
+    parts = []
     for scheme in SHOWN:
         label = setup.of(runs, "web_server", scheme)
-        frames += [throughput(runs, label, scheme.legend, kind) for kind in KINDS]
-        frames.append(setup.rows("pfc", scheme.legend, [0], [sum(setup.pfc_us(runs, label).values())]))
-    return pl.concat(frames)
+        parts += [throughput(runs, label, scheme.legend, kind) for kind in KINDS]
+        parts.append(setup.rows("pfc", scheme.legend, [0], [sum(setup.pfc_us(runs, label).values())]))
+    return pl.concat(parts)
 
 
 def throughput(runs: Runs, label: str, series: str, kind: str) -> pl.DataFrame:
@@ -140,7 +141,7 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
             "steady",
             "Floodgate: worst 0.1 ms of the throughput over its average",
             "throughput is not hurt",
-            setup.text(both),
+            frames.text(both),
             all(low >= 0.5 for low in both.values()),
             "both >= 0.5",
             quick=False,
@@ -149,7 +150,7 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
             "pfc",
             "time that PFC held ports (us): none with Floodgate",
             "PFCs are not triggered",
-            setup.text(pauses),
+            frames.text(pauses),
             pauses[FLOODGATE.legend] == 0 < pauses[DCQCN.legend],
             "0 with Floodgate only",
         ),

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from penstock.experiments import frames
 from penstock.experiments.cache import Runs, Spec
 from penstock.experiments.claims import Claim, Differs, holds, within
 from penstock.experiments.floodgate import _setup as setup
@@ -77,17 +78,17 @@ def specs(scale: str) -> dict[str, Spec]:
 
 def measure(runs: Runs, scale: str) -> pl.DataFrame:
     """Panel "FCT": y us; "CDF": x us; "buffer": y MB, x the hop; series the scheme; traffic the load."""
-    frames = []
+    parts = []
     for load in LOADS:
         for scheme in SHOWN:
             labels = [setup.of(runs, f"{load}, seed {seed}", scheme) for seed in SEEDS[scale]]
             times = [setup.fct(runs, label) for label in labels]
-            frames += [rows(name, scheme.legend, [0], [np.mean(y)], str(load)) for name, y in zip(STATISTICS, zip(*times))]
+            parts += [rows(name, scheme.legend, [0], [np.mean(y)], str(load)) for name, y in zip(STATISTICS, zip(*times))]
             stored = [list(setup.hop_buffers(runs, label).values()) for label in labels]
-            frames.append(rows("buffer", scheme.legend, range(len(HOPS)), np.mean(stored, axis=0), str(load)))
+            parts.append(rows("buffer", scheme.legend, range(len(HOPS)), np.mean(stored, axis=0), str(load)))
             flows = pl.concat([setup.flows(runs, label)["fct"] for label in labels])
-            frames.append(rows("CDF", scheme.legend, *setup.cdf(flows), str(load)))
-    return pl.concat(frames)
+            parts.append(rows("CDF", scheme.legend, *setup.cdf(flows), str(load)))
+    return pl.concat(parts)
 
 
 def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
@@ -105,13 +106,13 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
                 f"{load}-better",
                 what + "average FCT (us)",
                 "-30.6 %",
-                setup.text(average),
+                frames.text(average),
                 cut > 0,
                 "Floodgate lower",
                 quick=False,
             ),
             holds(
-                f"{load}-better-p99", what + "p99 FCT (us)", "1.6x", setup.text(tail), factor > 1, "Floodgate lower", quick=False
+                f"{load}-better-p99", what + "p99 FCT (us)", "1.6x", frames.text(tail), factor > 1, "Floodgate lower", quick=False
             ),
             within(f"{load}-average", what + "average FCT: reduction, %", "30.6", cut, 15.3, 61.2),
             within(f"{load}-p99", what + "p99 FCT: DCQCN / Floodgate", "1.6", factor, 0.8, 3.2),

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from penstock.experiments import frames
 from penstock.experiments.cache import Runs, Spec
 from penstock.experiments.claims import Claim, Differs, holds, within
 from penstock.experiments.floodgate import _mix as mix
@@ -44,23 +45,23 @@ def specs(scale: str) -> dict[str, Spec]:
 
 def measure(runs: Runs, scale: str) -> pl.DataFrame:
     """x: 0, y: us, a row per workload, scheme and statistic; and of HPCC x: us, y: share of the flows."""
-    frames = []
+    parts = []
     for workload in workloads(scale):
         for control in CONTROLS:
             for variant in VARIANTS:
                 one = scheme(control, variant)
                 label = setup.of(runs, workload, one)
                 times = setup.fct(runs, label)
-                frames += [setup.rows(panel, one.legend, [0], [time], workload) for panel, time in zip(STATISTICS, times)]
+                parts += [setup.rows(panel, one.legend, [0], [time], workload) for panel, time in zip(STATISTICS, times)]
                 if control == "HPCC":
-                    frames.append(setup.rows("cdf", one.legend, *setup.cdf(setup.flows(runs, label)["fct"]), workload))
+                    parts.append(setup.rows("cdf", one.legend, *setup.cdf(setup.flows(runs, label)["fct"]), workload))
         for one in TRIO:
             hit = victims(runs, setup.of(runs, workload, one))
-            frames += [
+            parts += [
                 setup.rows(AVERAGE, one.legend, [0], [hit.mean()], workload),
                 setup.rows(MEDIAN, one.legend, [0], [hit.median()], workload),
             ]
-    return pl.concat(frames)
+    return pl.concat(parts)
 
 
 def victims(runs: Runs, label: str) -> pl.Series:
@@ -94,7 +95,7 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
             "never-worse-avg",
             "average FCT: without / with Floodgate, every workload and control",
             "1.11 .. 53 (-10.1 .. -98.1 %)",
-            setup.text(average),
+            frames.text(average),
             min(average.values()) >= 0.99,
             "all >= 0.99",
         ),
@@ -102,7 +103,7 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
             "never-worse-p99",
             "p99 FCT: without / with Floodgate, every workload and control",
             "1.1 .. 207",
-            setup.text(tail),
+            frames.text(tail),
             min(tail.values()) >= 0.99,
             "all >= 0.99",
         ),

@@ -7,6 +7,7 @@ from typing import Any
 
 import polars as pl
 
+from penstock.experiments import frames
 from penstock.experiments.cache import Runs, Spec
 from penstock.experiments.claims import Claim, Differs, ascending, holds, within
 from penstock.experiments.floodgate import _mix as mix
@@ -45,7 +46,7 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
             "memcached-least",
             "Floodgate: Memcached needs less than the others (MB)",
             "a little less",
-            setup.text(with_it),
+            frames.text(with_it),
             min(with_it, key=with_it.__getitem__) == "Memcached",
             "Memcached smallest",
             quick=False,

@@ -9,6 +9,7 @@ from typing import Any
 
 import polars as pl
 
+from penstock.experiments import frames
 from penstock.experiments.cache import Runs, Spec
 from penstock.experiments.claims import Claim, Differs, ascending, holds, within
 from penstock.experiments.floodgate import _mix as mix
@@ -37,13 +38,13 @@ def specs(scale: str) -> dict[str, Spec]:
 
 def measure(runs: Runs, scale: str) -> pl.DataFrame:
     """x: 0; y: MB or us by hop (`panel`: "buffer Core"), and the number of virtual output queues."""
-    frames = [mix.numbers(runs, "VOQs", lambda runs, label: float(setup.max_voqs(runs, label)))]
+    parts = [mix.numbers(runs, "VOQs", lambda runs, label: float(setup.max_voqs(runs, label)))]
     for workload in SHOWN:
         for scheme in TRIO:
             label = setup.of(runs, workload, scheme)
             for what, hops in (("buffer", setup.hop_buffers(runs, label)), ("queueing", setup.queueing(runs, label))):
-                frames += [setup.rows(f"{what} {hop}", scheme.legend, [0], [y], workload) for hop, y in hops.items()]
-    return pl.concat(frames)
+                parts += [setup.rows(f"{what} {hop}", scheme.legend, [0], [y], workload) for hop, y in hops.items()]
+    return pl.concat(parts)
 
 
 def by_hop(data: pl.DataFrame, what: str, scheme: Scheme, workload: str) -> dict[str, float]:
@@ -61,7 +62,7 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
             "voqs",
             "Floodgate: most virtual output queues in use at a switch",
             "at most one",
-            setup.text(voqs),
+            frames.text(voqs),
             max(voqs.values()) <= 1,
             "<= 1 in every workload",
         ),
@@ -144,7 +145,7 @@ def _queueing(data: pl.DataFrame) -> list[Claim]:
                 f"hops-{workload}",
                 f"{name}: queueing time by hop, DCQCN / Floodgate",
                 "reduced among each hop",
-                setup.text(gains),
+                frames.text(gains),
                 min(gains.values()) >= 0.95,
                 "all >= 0.95",
                 quick=False,

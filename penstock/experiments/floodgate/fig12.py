@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from penstock.experiments import frames
 from penstock.experiments.cache import Runs, Spec
 from penstock.experiments.claims import Claim, Differs, holds, within
 from penstock.experiments.floodgate import _setup as setup
@@ -55,17 +56,17 @@ def specs(scale: str) -> dict[str, Spec]:
 
 def measure(runs: Runs, scale: str) -> pl.DataFrame:
     """Panels "last link" and "from cores": x ms, y Gbit/s of data; "unfinished" and "lost": y flows, packets."""
-    frames = []
+    parts = []
     for name, loss in LOSSES.items():
         for panel in PANELS:
             times, rates = throughput(runs, name, panel, loss)
-            frames.append(setup.rows(panel, name, times, rates))
+            parts.append(setup.rows(panel, name, times, rates))
         end = runs.summary(f"{name}, to the end")
-        frames += [
+        parts += [
             setup.rows("lost", name, [0], [runs.summary(name)["drops"]]),
             setup.rows("unfinished", name, [0], [end["flows_started"] - end["flows_finished"]]),
         ]
-    return pl.concat(frames)
+    return pl.concat(parts)
 
 
 def throughput(runs: Runs, label: str, panel: str, loss: float) -> tuple[pl.Series, pl.Series]:
@@ -111,7 +112,7 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
                     )
                 )
     left = {name: value(data, "unfinished", name) for name in LOSSES}
-    stuck = holds("stuck", "flows that never finish", "windows are recovered", setup.text(left), max(left.values()) == 0, "0")
+    stuck = holds("stuck", "flows that never finish", "windows are recovered", frames.text(left), max(left.values()) == 0, "0")
     return [*found, stuck]
 
 

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from penstock.experiments import frames
 from penstock.experiments.cache import Runs, Spec
 from penstock.experiments.claims import Claim, Differs, holds, within
 from penstock.experiments.floodgate import _setup as setup
@@ -45,21 +46,21 @@ def specs(scale: str) -> dict[str, Spec]:
 
 def measure(runs: Runs, scale: str) -> pl.DataFrame:
     """Panels "average" and "99th percentile": y us; "leaf-spine average" likewise; "buffer": x number of the hop, y MB."""
-    frames = []
+    parts = []
     for workload in shown(scale):
         for scheme in SCHEMES:
             label = setup.of(runs, workload, scheme)
             average, tail = setup.fct(runs, label)
             hops = setup.hop_buffers(runs, label, HOPS)
-            frames += [
+            parts += [
                 setup.rows("average", scheme.legend, [0], [average], workload),
                 setup.rows("99th percentile", scheme.legend, [0], [tail], workload),
                 setup.rows("buffer", scheme.legend, range(len(HOPS)), list(hops.values()), workload),
             ]
         for scheme in (DCQCN, FLOODGATE):
             average, _ = setup.fct(runs, setup.of(runs, f"leaf-spine {workload}", scheme))
-            frames.append(setup.rows("leaf-spine average", scheme.legend, [0], [average], workload))
-    return pl.concat(frames)
+            parts.append(setup.rows("leaf-spine average", scheme.legend, [0], [average], workload))
+    return pl.concat(parts)
 
 
 def gains(data: pl.DataFrame, panel: str) -> dict[str, float]:
@@ -79,7 +80,7 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
             "average",
             "average FCT: without / with Floodgate",
             "reduced significantly",
-            setup.text(average),
+            frames.text(average),
             min(average.values()) >= 0.99,
             "all >= 0.99",
             quick=False,
@@ -88,7 +89,7 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
             "tail",
             "99th percentile: without / with Floodgate",
             "reduced significantly",
-            setup.text(tail),
+            frames.text(tail),
             min(tail.values()) >= 0.99,
             "all >= 0.99",
             quick=False,
@@ -131,7 +132,7 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
                 f"buffer-{hop.lower()}",
                 f"most stored at the {which} ({hop}): without / with Floodgate",
                 "lower with it",
-                setup.text(ratios),
+                frames.text(ratios),
                 min(ratios.values()) > 1,
                 "all > 1",
             )

@@ -8,6 +8,7 @@ from typing import Any
 
 import polars as pl
 
+from penstock.experiments import frames
 from penstock.experiments.cache import Runs, Spec
 from penstock.experiments.claims import Claim, Differs, holds, within
 from penstock.experiments.floodgate import _setup as setup
@@ -41,13 +42,13 @@ def spec(tors: int) -> Spec:
 
 def measure(runs: Runs, scale: str) -> pl.DataFrame:
     """Panels of the hops: x ToRs, y MB; "pfc": y us that any port was paused."""
-    frames = []
+    parts = []
     for tors in TORS[scale]:
         for scheme in SCHEMES:
             label = f"{tors}/{scheme.legend}"
-            frames += [setup.rows(hop, scheme.legend, [tors], [most]) for hop, most in setup.hop_buffers(runs, label).items()]
-            frames.append(setup.rows("pfc", scheme.legend, [tors], [sum(setup.pfc_us(runs, label).values())]))
-    return pl.concat(frames)
+            parts += [setup.rows(hop, scheme.legend, [tors], [most]) for hop, most in setup.hop_buffers(runs, label).items()]
+            parts.append(setup.rows("pfc", scheme.legend, [tors], [sum(setup.pfc_us(runs, label).values())]))
+    return pl.concat(parts)
 
 
 def curve(data: pl.DataFrame, panel: str, series: str) -> dict[int, float]:
@@ -75,7 +76,7 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
             "dcqcn-pfc",
             "DCQCN: time held by PFC (us) by number of ToRs",
             "PFC is triggered from 20 ToRs on",
-            setup.text({str(tors): us for tors, us in held.items()}),
+            frames.text({str(tors): us for tors, us in held.items()}),
             max(below) == 0 and min(beyond) > 0,
             "0 below 20, more than 0 from 20 on",
             quick=False,

@@ -11,6 +11,7 @@ from typing import Any
 
 import polars as pl
 
+from penstock.experiments import frames
 from penstock.experiments.cache import Runs, Spec
 from penstock.experiments.claims import Claim, Differs, holds
 from penstock.experiments.floodgate import _setup as setup
@@ -46,18 +47,18 @@ def specs(scale: str) -> dict[str, Spec]:
 
 def measure(runs: Runs, scale: str) -> pl.DataFrame:
     """Panel "CDF": x us; of a statistic: x 0, y us; traffic: the workload."""
-    frames = []
+    parts = []
     for workload in CASES:
         for one in SHOWN:
             label = setup.of(runs, workload, one)
-            frames += [rows(name, one.legend, [0], [t], workload) for name, t in zip(STATISTICS, setup.fct(runs, label))]
+            parts += [rows(name, one.legend, [0], [t], workload) for name, t in zip(STATISTICS, setup.fct(runs, label))]
             times = setup.flows(runs, label)
-            frames.append(rows("CDF", one.legend, *setup.cdf(times["fct"]), workload))
+            parts.append(rows("CDF", one.legend, *setup.cdf(times["fct"]), workload))
             for name, kept in (("short", pl.col("bytes") <= SHORT), ("long", pl.col("bytes") > SHORT)):
-                frames.append(rows(name, one.legend, [0], [times.filter(kept)["fct"].mean()], workload))
-            frames.append(rows("drops", one.legend, [0], [runs.summary(label)["drops"]], workload))
-            frames.append(rows("buffer", one.legend, [0], [setup.max_buffer_mb(runs, label)], workload))
-    return pl.concat(frames)
+                parts.append(rows(name, one.legend, [0], [times.filter(kept)["fct"].mean()], workload))
+            parts.append(rows("drops", one.legend, [0], [runs.summary(label)["drops"]], workload))
+            parts.append(rows("buffer", one.legend, [0], [setup.max_buffer_mb(runs, label)], workload))
+    return pl.concat(parts)
 
 
 def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
@@ -73,7 +74,7 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
                     f"{workload}-{name[:3]}",
                     f"{what}: Floodgate below BFC-32Q and BFC-128Q",
                     "BFC performs poorer",
-                    setup.text(of),
+                    frames.text(of),
                     min(of, key=of.__getitem__) == FLOODGATE.legend,
                     "smallest",
                     quick=False,
@@ -97,7 +98,7 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
             "short",
             "Web Server, average of the FCT of flows up to 100 KB (us): Floodgate below BFC",
             OURS_BETTER,
-            setup.text(short),
+            frames.text(short),
             min(short, key=short.__getitem__) == FLOODGATE.legend,
             "smallest",
             quick=False,
@@ -109,7 +110,7 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
             "queues",
             "Web Server, p99 (us): BFC-32Q above BFC-ideal",
             "flows share queues",
-            setup.text(queues),
+            frames.text(queues),
             queues[BFC_32.legend] > queues[BFC_IDEAL.legend],
             "larger",
         )

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from penstock.experiments import frames
 from penstock.experiments.cache import Runs, Spec
 from penstock.experiments.claims import Claim, Differs, holds, within
 from penstock.experiments.floodgate import _mix as mix
@@ -39,13 +40,13 @@ def seeds(workload: str, scale: str) -> range:
 
 def measure(runs: Runs, scale: str) -> pl.DataFrame:
     """x: 0; y: us; a row per workload, scheme and statistic."""
-    frames = []
+    parts = []
     for workload in WORKLOADS:
         for scheme in TRIO:
             labels = [setup.of(runs, f"{workload}-{seed}", scheme) for seed in seeds(workload, scale)]
             times = np.mean([setup.fct(runs, label, "incast") for label in labels], axis=0)
-            frames += [setup.rows(panel, scheme.legend, [0], [y], workload) for panel, y in zip(STATISTICS, times)]
-    return pl.concat(frames)
+            parts += [setup.rows(panel, scheme.legend, [0], [y], workload) for panel, y in zip(STATISTICS, times)]
+    return pl.concat(parts)
 
 
 def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
@@ -58,7 +59,7 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
                 f"no-harm-{panel[:3]}",
                 f"{panel}: Floodgate / DCQCN",
                 "not downgraded",
-                setup.text(ours),
+                frames.text(ours),
                 max(ours.values()) <= 1.05,
                 "all <= 1.05",
             ),
@@ -66,7 +67,7 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
                 f"ideal-{panel[:3]}",
                 f"{panel}: ideal / DCQCN",
                 "slightly increased",
-                setup.text(ideal),
+                frames.text(ideal),
                 max(ideal.values()) <= 1.3,
                 "all <= 1.3",
             ),

@@ -8,6 +8,7 @@ from typing import Any
 
 import polars as pl
 
+from penstock.experiments import frames
 from penstock.experiments.cache import Runs, Spec
 from penstock.experiments.claims import Claim, Differs, holds, within
 from penstock.experiments.floodgate import _mix as mix
@@ -36,12 +37,12 @@ def workloads(scale: str) -> list[str]:
 
 def measure(runs: Runs, scale: str) -> pl.DataFrame:
     """x: 0; y: us, or virtual output queues in use; a row per workload, scheme and statistic."""
-    frames = [mix.numbers(runs, "VOQs", lambda runs, label: float(setup.max_voqs(runs, label)), workloads(scale))]
+    parts = [mix.numbers(runs, "VOQs", lambda runs, label: float(setup.max_voqs(runs, label)), workloads(scale))]
     for workload in workloads(scale):
         for scheme in TRIO:
             times = setup.fct(runs, setup.of(runs, workload, scheme))
-            frames += [setup.rows(panel, scheme.legend, [0], [y], workload) for panel, y in zip(STATISTICS, times)]
-    return pl.concat(frames)
+            parts += [setup.rows(panel, scheme.legend, [0], [y], workload) for panel, y in zip(STATISTICS, times)]
+    return pl.concat(parts)
 
 
 def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
@@ -54,7 +55,7 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
                 f"same-{panel[:3]}",
                 f"{panel}: Floodgate / DCQCN",
                 "almost the same",
-                setup.text(ours),
+                frames.text(ours),
                 all(0.95 <= ratio <= 1.05 for ratio in ours.values()),
                 "all 0.95 .. 1.05",
             ),
@@ -62,7 +63,7 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
                 f"ideal-{panel[:3]}",
                 f"{panel}: ideal / DCQCN",
                 "slightly worse",
-                setup.text(ideal),
+                frames.text(ideal),
                 all(0.98 <= ratio <= 1.2 for ratio in ideal.values()),
                 "all 0.98 .. 1.2",
                 quick=False,
@@ -83,7 +84,7 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
             "voqs",
             "Floodgate: most virtual output queues in use at a switch",
             "no flows are wrongly recognized as incast",
-            setup.text(voqs),
+            frames.text(voqs),
             max(voqs.values()) == 0,
             "0 in every workload",
         ),

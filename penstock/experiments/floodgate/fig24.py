@@ -11,6 +11,7 @@ from typing import Any
 
 import polars as pl
 
+from penstock.experiments import frames
 from penstock.experiments.cache import Runs, Spec
 from penstock.experiments.claims import Claim, Differs, holds, within
 from penstock.experiments.floodgate import _setup as setup
@@ -57,14 +58,14 @@ def specs(scale: str) -> dict[str, Spec]:
 
 def measure(runs: Runs, scale: str) -> pl.DataFrame:
     """x: 0, or the threshold of the tagged PFC in KB; y: us, VOQs or MB, by panel; traffic: the topology."""
-    frames = []
+    parts = []
     for case in CASES:
         for x, scheme in ((0, DCQCN), (0, FLOODGATE), *TAGGED.items()):
             label = setup.of(runs, case, scheme)
             numbers = (*setup.fct(runs, label), setup.max_voqs(runs, label), setup.max_buffer_mb(runs, label))
             series = "PFC w/ tag" if x else scheme.legend
-            frames += [rows(panel, series, [x], [number], case) for panel, number in zip(PANELS, numbers)]
-    return pl.concat(frames)
+            parts += [rows(panel, series, [x], [number], case) for panel, number in zip(PANELS, numbers)]
+    return pl.concat(parts)
 
 
 def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
@@ -93,7 +94,7 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
             "spread",
             f"blocking, p99 FCT, by threshold: {what}",
             "Floodgate is better",
-            setup.text(spread),
+            frames.text(spread),
             min(spread.values()) > 1,
             "all > 1",
             quick=False,

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from penstock.experiments import frames
 from penstock.experiments.cache import Runs, Spec
 from penstock.experiments.claims import Claim, Differs, ascending, holds, within
 from penstock.experiments.floodgate import _hops as hops
@@ -77,7 +78,7 @@ def specs(scale: str) -> dict[str, Spec]:
 
 def measure(runs: Runs, scale: str) -> pl.DataFrame:
     """x: 0; y by panel; traffic: the topology."""
-    frames = []
+    parts = []
     for fabric, schemes in SHOWN.items():
         for one in schemes:
             label = setup.of(runs, fabric, one)
@@ -88,8 +89,8 @@ def measure(runs: Runs, scale: str) -> pl.DataFrame:
                 sum(setup.pfc_us(runs, label).values()) / 1000,
                 hops.overhead(runs, label, gbps)["credits"],
             )
-            frames += [rows(panel, one.legend, [0], [number], fabric) for panel, number in zip(PANELS, numbers)]
-    return pl.concat(frames)
+            parts += [rows(panel, one.legend, [0], [number], fabric) for panel, number in zip(PANELS, numbers)]
+    return pl.concat(parts)
 
 
 def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
@@ -107,7 +108,7 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
                     f"{fabric}-{panel[:3]}",
                     f"{fabric}, {PANELS[panel]}: every variant of Floodgate below DCQCN ({alone:.3g})",
                     "better",
-                    setup.text(numbers),
+                    frames.text(numbers),
                     max(numbers.values()) < alone,
                     "all below",
                     quick=False,
@@ -140,7 +141,7 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
             "no-down",
             "leaf-spine: no windows down changes nothing, there is no middle tier",
             "(ours)",
-            setup.text(of("average", (FLOODGATE, NO_DOWN))),
+            frames.text(of("average", (FLOODGATE, NO_DOWN))),
             len({*of("average", (FLOODGATE, NO_DOWN)).values()}) == 1,
             "equal",
         ),
@@ -159,7 +160,7 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
             "no-pfc",
             "time paused by PFC with Floodgate (ms), alpha 2",
             "none",
-            setup.text(of("PFC", FLOODGATES)),
+            frames.text(of("PFC", FLOODGATES)),
             max(of("PFC", FLOODGATES).values()) == 0,
             "0",
         ),

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from penstock.experiments import frames
 from penstock.experiments.cache import Runs, Spec
 from penstock.experiments.claims import Claim, Differs, holds, within
 from penstock.experiments.floodgate import _mix as mix
@@ -39,12 +40,12 @@ def specs(scale: str) -> dict[str, Spec]:
 
 def measure(runs: Runs, scale: str) -> pl.DataFrame:
     """x: 0; y: us; a row per workload, scheme and kind of node."""
-    frames = []
+    parts = []
     for workload in WORKLOADS:
         for scheme in (*TRIO, ALPHA_1) if workload == "web_server" else TRIO:
             held = setup.pfc_us(runs, setup.of(runs, workload, scheme))
-            frames += [setup.rows(tier, scheme.legend, [0], [us], workload) for tier, us in held.items()]
-    return pl.concat(frames)
+            parts += [setup.rows(tier, scheme.legend, [0], [us], workload) for tier, us in held.items()]
+    return pl.concat(parts)
 
 
 def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
@@ -57,7 +58,7 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
                 f"none-{scheme.legend[6:]}",
                 f"{scheme.legend}: time that PFC held ports (us)",
                 "Floodgate does not trigger PFC",
-                setup.text(held),
+                frames.text(held),
                 max(held.values()) == 0,
                 "0 in every workload",
             )
@@ -76,7 +77,7 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
             "storm-alpha",
             f"{ALPHA_1.legend}, Web Server (us)",
             "cores, source ToRs and hosts are all paused",
-            setup.text(storm),
+            frames.text(storm),
             min(storm.values()) > 0,
             "all > 0",
             quick=False,
@@ -88,7 +89,7 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
             "triggered",
             "DCQCN: time that core switches were held (us)",
             "PFC under all four workloads",
-            setup.text(cores),
+            frames.text(cores),
             min(cores.values()) > 0,
             "all > 0",
         )

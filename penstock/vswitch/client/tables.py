@@ -3,18 +3,14 @@
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from penstock.units import format_size
+
 NAME = 20  # characters of a port's name
 
 
 def size(count: float) -> str:
     """Bytes with a unit, three significant digits."""
-    if count < 1000:
-        return f"{count:.0f} B"
-    for unit in ("KB", "MB"):
-        count /= 1000
-        if count < 999.5:
-            return f"{count:.3g} {unit}"
-    return f"{count / 1000:,.1f} GB"
+    return format_size(count, " ", digits=3)
 
 
 def count(number: int) -> str:
