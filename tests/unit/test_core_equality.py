@@ -87,7 +87,7 @@ print(json.dumps([digest(run_case(case)) for case in json.load(sys.stdin)]))
 def test_interpreted_equals_compiled_on_any_threads(scheme, parameters, acted):
     """With and without loss, one after the other in one interpreted process."""
     topology = SERVERS if "backdraft" in scheme or "senders" in parameters else SMALL
-    case = {"flows": incast_flows() + LONG, "scheme": scheme, "parameters": parameters, "host": {"rto": "500us"}}
+    case = {"flows": incast_flows() + LONG, "scheme": scheme, "parameters": parameters, "host": {"rto": "200us"}}
     cases = [{**case, "topology": topology}, {**case, "topology": {**topology, "loss": 0.005}}]
     compiled = [digest(run_case(case)) for case in cases]
     assert acted(compiled[0]), f"the case does not exercise {scheme}: {compiled[0]}"
