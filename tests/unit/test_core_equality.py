@@ -26,7 +26,7 @@ SERVERS = {
 }
 
 
-def incast_flows(seed=3, n=40, largest=60000):
+def incast_flows(seed=3, n=40, largest=50000):
     r = random.Random(seed)
     flows = []
     for i in range(n):
@@ -36,7 +36,7 @@ def incast_flows(seed=3, n=40, largest=60000):
     return flows
 
 
-LONG = [[i, (i + 4) % 8, 300000, f"{i}us"] for i in range(4)] + [[4, 1, 200000, "9us"]]
+LONG = [[i, (i + 4) % 8, 150000, f"{i}us"] for i in range(4)] + [[4, 1, 100000, "9us"]]
 FEW = {"dqa.edge_queues": 130, "dqa.table": 4}  # an entry is a Python object in the interpreted core
 # name, parameters, what the scheme must have done for the comparison to mean something
 CASES = [
