@@ -91,7 +91,9 @@ def shown(value: Any) -> str:
 
 def closest(name: Any, known: Iterable[Any]) -> str:
     """A remedy: `did you mean "x"?`, or "" if nothing known is like `name`."""
-    close = difflib.get_close_matches(str(name), sorted(str(k) for k in known), n=1, cutoff=0.6)
+    if not isinstance(name, str):
+        return ""
+    close = difflib.get_close_matches(name[:_LONGEST], sorted(str(k) for k in known), n=1, cutoff=0.6)
     return f'did you mean "{close[0]}"?' if close else ""
 
 

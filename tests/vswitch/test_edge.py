@@ -15,13 +15,14 @@ from waiting import until
 
 from penstock.errors import PenstockError, SpecError
 from penstock.vswitch.attach import ingress_rates
-from penstock.vswitch.attach.edge import Edge, device_losses
+from penstock.vswitch.attach.edge import Edge
 from penstock.vswitch.attach.ingress_rates import FIRST_RATE, LEAST_RATE, FlowRates
 from penstock.vswitch.attach.lab import Namespace
 from penstock.vswitch.attach.socket_watch import SocketProbe, cost
 from penstock.vswitch.client.client import connect
 from penstock.vswitch.client.plug import Plug
 from penstock.vswitch.linux.htb import REST, UNLIMITED, FiveTuple, Htb
+from penstock.vswitch.linux.losses import device_losses
 
 FORBIDDEN = FORBIDDEN + [f"{n}: {PERMITTED[n].detail}" for n in ("flow rates", "udp sockets") if not PERMITTED[n].permitted]
 pytestmark = pytest.mark.skipif(bool(FORBIDDEN), reason="; ".join(FORBIDDEN))

@@ -97,4 +97,4 @@ def test_units():
         (3_600 * 10**9, "3,600 s"),
     ):
         assert tables.duration(ns) == text
-    assert tables.rate(125_000_000) == "1.0 Gbit/s" and tables.rate(0) == "-" and tables.rate(1) == "8 bit/s"
+    assert tables.rate(125_000_000) == "1 Gbit/s" and tables.rate(0) == "-" and tables.rate(1) == "8 bit/s"
