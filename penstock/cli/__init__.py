@@ -1,4 +1,4 @@
-"""The command `penstock`: a file per command, whose docstring is its help. Errors are one or two lines."""
+"""The command `penstock`: one file per command, whose docstring is its help text. Errors are one or two lines."""
 
 import importlib
 import os
@@ -44,7 +44,7 @@ app.add_typer(importlib.import_module("penstock.cli.vswitch").app, name="vswitch
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run one command and give its exit status: 0 done, 1 a claim failed or an invariant was violated, 2 bad input, 130 interrupted."""
+    """Run one command and return its exit status: 0 done, 1 a failed claim or a violated invariant, 2 bad input, 130 interrupted."""
     try:
         status = app(args=argv, prog_name="penstock", standalone_mode=False)
         return status if isinstance(status, int) else 0
@@ -58,15 +58,15 @@ def main(argv: list[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 0
     except MemoryError:
-        return _fail("not enough memory; take a shorter run.duration or fewer hosts", 1)
+        return _fail("not enough memory; use a shorter run.duration or fewer hosts", 1)
     except Exception as error:
-        if hasattr(error, "format_message"):  # what the command line itself refuses
+        if hasattr(error, "format_message"):  # a usage error, found by the argument parser
             return _usage(error)
         raise
 
 
 def _known(context: Any) -> tuple[str, ...]:
-    """The commands there are where one was mistyped."""
+    """The commands of the group in which an unknown one was given."""
     return tuple(getattr(context.command, "commands", COMMANDS)) if context else (*COMMANDS, "vswitch")
 
 

@@ -1,4 +1,4 @@
-"""Lists of what there is: a name, what it is, and its parameters with their defaults."""
+"""Listings for the terminal: names, descriptions, and parameters with their defaults."""
 
 import inspect
 from collections.abc import Callable, Iterable, Mapping
@@ -13,7 +13,7 @@ def first_line(text: str | None) -> str:
 def builders(
     kinds: Mapping[str, Callable[..., Any]], hidden: Iterable[str] = (), renamed: Mapping[str, str] | None = None
 ) -> str:
-    """What the functions of a KINDS table take."""
+    """A listing of the functions of a KINDS table with their parameters, except `hidden`; `renamed`: other names to show."""
     entries = []
     for name, function in kinds.items():
         keys = []
@@ -26,7 +26,7 @@ def builders(
 
 
 def value(default: Any) -> str:
-    """A default as TOML would have it."""
+    """A default in TOML syntax."""
     if isinstance(default, bool):
         return str(default).lower()
     return f'"{default}"' if isinstance(default, str) else str(default)

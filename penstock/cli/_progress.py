@@ -1,4 +1,4 @@
-"""How far a simulation is: a bar on a terminal, sparse plain lines elsewhere (both on stderr)."""
+"""Progress of a simulation: a bar on a terminal, a plain line every 10 s elsewhere (both on stderr)."""
 
 import sys
 import time
@@ -9,7 +9,7 @@ PLAIN_EVERY_S = 10.0
 
 
 class Report(Protocol):
-    """What a simulation says about itself now and then."""
+    """Progress of a simulation: times in ps, wall time in seconds."""
 
     time_ps: int
     end_ps: int
@@ -39,7 +39,7 @@ def describe(report: Report, duration_ps: int = 0) -> str:
 
 
 def fraction(report: Report, duration_ps: int = 0) -> float:
-    """0 to 1 of the time during which flows start."""
+    """Share, 0 to 1, of the time during which flows start that has been simulated."""
     end = duration_ps or report.end_ps
     return min(1.0, report.time_ps / end) if end > 0 else 0.0
 

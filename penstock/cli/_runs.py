@@ -1,4 +1,4 @@
-"""The runs that a command is given by their folders."""
+"""Loads the runs of the folders that a command was given."""
 
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
@@ -8,7 +8,7 @@ if TYPE_CHECKING:
 
 
 def load(paths: Iterable[str]) -> list["Run"]:
-    """All of them; a folder of several schemes stands for all its runs. Folders tell equal labels apart."""
+    """Load every run; a folder of several schemes stands for all its runs. Equal labels get the folder's name appended."""
     from penstock.results.run import Run
     from penstock.results.rundir import all_runs
 

@@ -6,7 +6,7 @@ import typer
 
 
 def command(
-    json: Annotated[bool, typer.Option("--json", help="Numbers for a program.")] = False,
+    json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Measure packet-hops per second on fixed scenarios, on this machine.
 

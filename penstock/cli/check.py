@@ -9,7 +9,7 @@ import typer
 def command(
     scheme: Annotated[Path, typer.Argument(metavar="MY_SCHEME.py", help="Your scheme.", show_default=False)],
 ) -> None:
-    """Check a scheme of your own: it compiles, repeats itself, loses nothing, and does bounded work per packet.
+    """Check a scheme of your own: it compiles, is deterministic, loses no data, and does bounded work per packet.
 
     Example:
 

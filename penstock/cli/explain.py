@@ -7,11 +7,11 @@ import typer
 
 def command(
     run: Annotated[
-        str | None, typer.Argument(metavar="RUN", help="A run directory; none: everything there can be.", show_default=False)
+        str | None, typer.Argument(metavar="RUN", help="A run directory. Default: every file and column.", show_default=False)
     ] = None,
-    markdown: Annotated[bool, typer.Option("--markdown", help="The page docs/outputs.md.")] = False,
+    markdown: Annotated[bool, typer.Option("--markdown", help="Print the page docs/outputs.md.")] = False,
 ) -> None:
-    """Say what every file and column of a run means, and what to know before trusting it.
+    """Describe every file and column of a run, and print its warnings.
 
     Example:
 

@@ -18,7 +18,7 @@ def command(
         str | None, typer.Option(help="timeseries: buffer_bytes, max_queue_bytes or active_flows.", show_default=False)
     ] = None,
     clock: Annotated[
-        str | None, typer.Option(help="slowdown: by the clock of the receiver (default) or the sender.", show_default=False)
+        str | None, typer.Option(help="slowdown: measured at the receiver (default) or the sender.", show_default=False)
     ] = None,
     switch: Annotated[int | None, typer.Option(help="timeseries: one switch, by number.", show_default=False)] = None,
 ) -> None:

@@ -11,7 +11,7 @@ def command(
     out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="The page.")] = Path("report.html"),
     title: Annotated[str, typer.Option(help="Heading of the page.")] = "penstock report",
     clock: Annotated[
-        str, typer.Option(help="Where a flow's slowdown ends: receiver, or sender with its last acknowledgement.")
+        str, typer.Option(help="Where a flow ends: receiver (last byte) or sender (last acknowledgement).")
     ] = "receiver",
 ) -> None:
     """Write one self-contained HTML page: comparison, figures, warnings, specs.

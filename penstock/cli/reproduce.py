@@ -13,15 +13,15 @@ def command(
         str,
         typer.Option(
             metavar="quick|paper|real",
-            help="Little traffic and orderings only; the "
-            "paper's set-up; or the real switch by the wall clock, where a figure has it.",
+            help="quick: little traffic, only orderings are judged; paper: the paper's set-up; "
+            "real: the real switch in real time, for figures that support it.",
         ),
     ] = "quick",
     out: Annotated[
         Path | None, typer.Option("--out", "-o", metavar="DIR", help="Default: reproductions/FIGURE.", show_default=False)
     ] = None,
     threads: Annotated[int, typer.Option(min=1, help="Threads of the simulator.")] = 1,
-    list_: Annotated[bool, typer.Option("--list", help="All figures with their state.")] = False,
+    list_: Annotated[bool, typer.Option("--list", help="List all figures with their state.")] = False,
 ) -> None:
     """Reproduce a figure of a paper and judge its claims.
 
@@ -53,7 +53,7 @@ def _list(experiments: Any) -> None:
 
 
 class _Lines:
-    """Progress: one changing line on a terminal, nothing but the names of the runs elsewhere."""
+    """Progress: one updated line on a terminal, only the names of the runs elsewhere."""
 
     def __init__(self) -> None:
         self.what = ""

@@ -25,7 +25,7 @@ def command(
             metavar="NAME",
             default_factory=list,
             show_default=False,
-            help="Instead of the file's schemes; repeatable.",
+            help="Replaces the file's schemes; repeatable.",
         ),
     ],
     set_: Annotated[
@@ -37,9 +37,9 @@ def command(
     ] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Seed of every random stream.", show_default=False)] = None,
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", metavar="DIR", help="Default: runs/NAME, not used before.", show_default=False)
+        Path | None, typer.Option("--out", "-o", metavar="DIR", help="Default: an unused runs/NAME.", show_default=False)
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace an earlier run; admit a load above 1.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Replace an earlier run; allow a load above 1.")] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Check everything and print the full spec only.")] = False,
 ) -> None:
     """Simulate an experiment, one run per scheme.
@@ -50,8 +50,8 @@ def command(
 
         penstock run quickstart --scheme bfc --scheme hpcc --set workload.0.load=0.7 --out runs/load70
 
-    With one scheme the results lie in DIR, with several in DIR/SCHEME, and a comparison in DIR. Ctrl-C keeps what has
-    been simulated so far. `penstock explain DIR` says what is in the files.
+    With one scheme the results are written to DIR, with several to DIR/SCHEME, and a comparison to DIR. Ctrl-C keeps the
+    results so far. `penstock explain DIR` describes the files.
     """
     from penstock.spec import load_spec
 
@@ -81,13 +81,13 @@ def command(
         interrupted = bool(run.summary.get("interrupted"))
         if interrupted:
             break
-    _tell(loaded, slim, out, interrupted)
+    _print_results(loaded, slim, out, interrupted)
     if interrupted:
         raise typer.Exit(130)
 
 
 def simulate(spec: "Spec", table: Any, topo: Any, flows: Any) -> "Run":
-    """One scheme, with a progress bar."""
+    """Run one scheme, with a progress bar."""
     from penstock.cli._progress import Progress
 
     with Progress(spec.label(table), spec.duration_ps) as progress:
@@ -118,7 +118,7 @@ def _check(folders: list[Path], force: bool, flows: int) -> None:
 
 @contextmanager
 def _undisturbed() -> Iterator[None]:
-    """A second Ctrl-C must not cut the saving short."""
+    """Ignore a second Ctrl-C while results are saved."""
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         yield
@@ -127,14 +127,14 @@ def _undisturbed() -> Iterator[None]:
 
 
 def _slim(run: "Run") -> "Run":
-    """What the comparison needs, so that several large runs fit into memory."""
+    """Only what the comparison needs, so that several large runs fit into memory."""
     from penstock.results.run import Run, empty_frame
 
     flows = run.flows.select("bytes", "class", "priority", "slowdown")
     return Run(flows, empty_frame("switches"), empty_frame("ports"), summary=run.summary)
 
 
-def _tell(spec: "Spec", runs: list["Run"], out: Path, interrupted: bool) -> None:
+def _print_results(spec: "Spec", runs: list["Run"], out: Path, interrupted: bool) -> None:
     from penstock.report import tables
 
     if len(spec.schemes) > 1:
@@ -144,12 +144,12 @@ def _tell(spec: "Spec", runs: list["Run"], out: Path, interrupted: bool) -> None
     for run in runs:
         for warning in run.summary.get("warnings") or []:
             typer.echo(f"warning: {run.label}: {warning}", err=True)
-    what = "interrupted; what there is lies in" if interrupted else "written to"
+    what = "interrupted; partial results are in" if interrupted else "written to"
     typer.echo(f"{what} {out}; next: penstock report {out} -o report.html", err=interrupted)
 
 
 def compare(runs: list["Run"], out: Path, spec: str) -> None:
-    """comparison.csv, slowdown.pdf and slowdown.png across the runs, and the spec of them all."""
+    """Write comparison.csv, slowdown.pdf and slowdown.png of all runs, and their common spec."""
     from penstock.report import plots, tables
     from penstock.results.rundir import write_file
 

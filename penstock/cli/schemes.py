@@ -7,7 +7,7 @@ import typer
 
 def command(
     name: Annotated[
-        str | None, typer.Argument(metavar="NAME", show_default=False, help="One scheme, with what its parameters mean.")
+        str | None, typer.Argument(metavar="NAME", show_default=False, help="Describe one scheme and its parameters.")
     ] = None,
 ) -> None:
     """List the schemes, their presets and parameters; compose them with +.

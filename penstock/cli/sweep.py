@@ -30,7 +30,7 @@ def command(
     set_: Annotated[
         list[str],
         typer.Option(
-            "--set", metavar="KEY=VALUE", default_factory=list, show_default=False, help="Change one key in all; repeatable."
+            "--set", metavar="KEY=VALUE", default_factory=list, show_default=False, help="Change one key in all runs; repeatable."
         ),
     ],
     on: Annotated[str, typer.Option("--on", metavar="local|dask://HOST:PORT", help="Where to simulate.")] = "local",
@@ -40,9 +40,9 @@ def command(
     out: Annotated[
         Path | None, typer.Option("--out", "-o", metavar="DIR", help="Default: runs/NAME-sweep.", show_default=False)
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Admit a load above 1.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Allow a load above 1.")] = False,
 ) -> None:
-    """Simulate every combination of some values; what is finished is not run again.
+    """Simulate every combination of parameter values; finished runs are not repeated.
 
     Examples:
 
@@ -50,8 +50,8 @@ def command(
 
         penstock sweep quickstart --param run.seed=1,2,3,4 --on dask://head:8786
 
-    Each run lies in DIR/KEY, where KEY is a hash of its content; sweep.parquet has a row per run. Start the same
-    command again to go on after an interruption.
+    Each run is written to DIR/KEY, where KEY is a hash of its spec; sweep.parquet has a row per run. Repeat the same
+    command to resume after an interruption.
     """
     from penstock.results.rundir import check_writable, is_run
     from penstock.spec import load_spec
@@ -74,7 +74,7 @@ def command(
             if problem:
                 failed.append(problem)
     except KeyboardInterrupt:
-        print("interrupted; start the same command again to go on", file=sys.stderr, flush=True)
+        print("interrupted; repeat the same command to resume", file=sys.stderr, flush=True)
         raise
     finally:
         table = summarise(points, out)
@@ -89,7 +89,7 @@ class SweepFailed(PenstockError):
 
 @dataclass(frozen=True)
 class Point:
-    """One run of the sweep: what was varied, and the whole spec as text."""
+    """One run of the sweep: the varied keys and their values, and the whole spec as text."""
 
     values: dict[str, Any]
     scheme: str
@@ -97,7 +97,7 @@ class Point:
     toml: str
 
     def label(self) -> str:
-        """What the user varied."""
+        """The varied values and the scheme, for messages."""
         return "  ".join([*(f"{k}={v}" for k, v in self.values.items()), self.scheme])
 
 
@@ -144,7 +144,7 @@ def _axis(given: str) -> tuple[str, list[str]]:
     return key, values
 
 
-# -- where the work is done
+# -- execution backends
 
 Backend = Callable[[list[Point], Path, bool], Iterator[tuple[Point, str | None]]]
 
@@ -162,7 +162,7 @@ def _backend(on: str, workers: int) -> Backend:
 
 
 def compute(toml: str, force: bool) -> "Run":
-    """The run of a spec with one scheme, in whatever process this is."""
+    """Simulate a spec with one scheme in the calling process, which may be a remote worker."""
     from penstock.spec import parse_spec
 
     spec = parse_spec(toml)
@@ -171,7 +171,7 @@ def compute(toml: str, force: bool) -> "Run":
 
 
 def _compute_and_save(toml: str, force: bool, folder: str) -> str | None:
-    """None, or what went wrong, in one line."""
+    """Simulate and save one run; returns None, or the error in one line."""
     try:
         run = compute(toml, force)
         if run.summary.get("interrupted"):
@@ -220,7 +220,7 @@ def _outcome(future: Any) -> str | None:
 
 
 def _dask(points: list[Point], out: Path, force: bool, address: str) -> Iterator[tuple[Point, str | None]]:
-    """Workers need penstock, not a common file system: runs come back over the network and are saved here."""
+    """Workers need penstock, not a common file system: results are returned over the network and saved here."""
     from distributed import Client, as_completed
 
     try:
@@ -244,7 +244,7 @@ def _dask(points: list[Point], out: Path, force: bool, address: str) -> Iterator
 
 
 def summarise(points: list[Point], out: Path) -> Any:
-    """Write DIR/sweep.parquet: what was varied, the comparison's numbers and the key of every finished run."""
+    """Write DIR/sweep.parquet: the varied values, the comparison's columns and the key of every finished run."""
     import polars as pl
 
     from penstock.report import tables

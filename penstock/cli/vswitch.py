@@ -15,8 +15,8 @@ app = typer.Typer(
     help="The real switch: lossless, with a queue per flow, for applications on this machine.\n\n"
     "Example:\n\n    penstock vswitch up switch.toml",
 )
-Socket = Annotated[str | None, typer.Option("--socket", metavar="PATH", help="Where the switch listens.", show_default=False)]
-Json = Annotated[bool, typer.Option("--json", help="For a program.")]
+Socket = Annotated[str | None, typer.Option("--socket", metavar="PATH", help="Control socket of the switch.", show_default=False)]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
 def _ask(path: str | None, message: dict[str, Any], timeout: float = 15.0) -> dict[str, Any]:
@@ -39,7 +39,7 @@ def _read(spec: Path) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def _until_told() -> Iterator[threading.Event]:
+def _stop_event() -> Iterator[threading.Event]:
     """An event that is set by Ctrl-C or SIGTERM."""
     over = threading.Event()
     before = {number: signal.signal(number, lambda *_: over.set()) for number in (signal.SIGINT, signal.SIGTERM)}
@@ -76,12 +76,12 @@ def up(
 @app.command()
 def show(
     what: Annotated[str, typer.Argument(metavar="ports|flows|pauses|counters|settings|detached|captures")] = "ports",
-    most: Annotated[int, typer.Option("--most", metavar="N", min=0, help="Flows in the table: those for which most waits.")] = 40,
+    most: Annotated[int, typer.Option("--most", metavar="N", min=0, help="Flows in the table, longest queues first.")] = 40,
     wide: Annotated[bool, typer.Option("--wide", help="All columns, all flows, exact numbers.")] = False,
     socket: Socket = None,
     json: Json = False,
 ) -> None:
-    """What a running switch has: ports with every drop by queue and reason, flows with their queues and rates, who is paused.
+    """Show a running switch: ports with drops by queue and reason, flows with their queues and rates, paused queues.
 
     Example:
 
@@ -103,19 +103,19 @@ def show(
         typer.echo(line)
     if others := answer.get("others", {}).get("flows"):
         waiting = tables.size(answer["others"]["waiting_bytes"])
-        typer.echo(f"and {others:,} flows more, for which {waiting} wait (--most, --wide)")
+        typer.echo(f"and {others:,} more flows with {waiting} queued (--most, --wide)")
 
 
 @app.command()
 def top(
-    interval: Annotated[float, typer.Option("--interval", metavar="S", min=0.01, help="Between two looks.")] = 1.0,
+    interval: Annotated[float, typer.Option("--interval", metavar="S", min=0.01, help="Sampling interval.")] = 1.0,
     seconds: Annotated[float | None, typer.Option("--for", metavar="S", help="How long.", show_default="until Ctrl-C")] = None,
     plot: Annotated[
-        Path | None, typer.Option("--plot", metavar="FILE.png", help="In the end, draw what was seen.", show_default=False)
+        Path | None, typer.Option("--plot", metavar="FILE.png", help="Plot the samples at the end.", show_default=False)
     ] = None,
     socket: Socket = None,
 ) -> None:
-    """Watch a running switch: what its ports carry, what waits for slow receivers, what is paused and dropped.
+    """Watch a running switch: traffic of its ports, bytes queued for slow receivers, pauses and drops.
 
     Example:
 
@@ -142,24 +142,24 @@ def top(
 @app.command()
 def capture(
     port: Annotated[
-        list[str] | None, typer.Option("--port", metavar="PORT", help="Once or more.", show_default="all ports")
+        list[str] | None, typer.Option("--port", metavar="PORT", help="Repeatable.", show_default="all ports")
     ] = None,
-    drops: Annotated[bool, typer.Option("--drops", help="Only frames that are dropped, with their reasons as comments.")] = False,
+    drops: Annotated[bool, typer.Option("--drops", help="Only dropped frames, with the reasons as comments.")] = False,
     seconds: Annotated[float | None, typer.Option("--for", metavar="S", help="How long.", show_default="until Ctrl-C")] = None,
     count: Annotated[
-        int | None, typer.Option("--count", metavar="N", min=1, help="At most so many frames.", show_default=False)
+        int | None, typer.Option("--count", metavar="N", min=1, help="Stop after N frames.", show_default=False)
     ] = None,
     write: Annotated[
         str | None,
-        typer.Option("--write", "-w", metavar="FILE.pcapng", help="- is the standard output.", show_default="a line per frame"),
+        typer.Option("--write", "-w", metavar="FILE.pcapng", help="-: standard output.", show_default="a line per frame"),
     ] = None,
-    snap: Annotated[str, typer.Option("--snap", metavar="SIZE", help="Keep so much of a frame.")] = "64KiB",
-    memory: Annotated[str, typer.Option("--memory", metavar="SIZE", help="Shared with the switch.")] = "16MiB",
+    snap: Annotated[str, typer.Option("--snap", metavar="SIZE", help="Bytes kept of each frame.")] = "64KiB",
+    memory: Annotated[str, typer.Option("--memory", metavar="SIZE", help="Buffer shared with the switch.")] = "16MiB",
     socket: Socket = None,
 ) -> None:
-    """Write down the frames that pass ports of a running switch: into it and out of it, with their queues.
+    """Capture the frames that enter and leave a running switch at its ports, with their queues.
 
-    The switch never waits for this: frames that it had no room for are counted as missed.
+    The switch never waits for the capture: frames that do not fit into its buffer are counted as missed.
 
     Example:
 
@@ -169,7 +169,7 @@ def capture(
     from penstock.vswitch.client.capture import capture as write_capture
     from penstock.vswitch.client.capture import line
 
-    with _until_told() as over:
+    with _stop_event() as over:
         seen = write_capture(
             port or (),
             write,
@@ -195,7 +195,7 @@ def set_(
     ],
     socket: Socket = None,
 ) -> None:
-    """Change thresholds, the mode or ports of a running switch, all at once or nothing; no frame is lost by it.
+    """Change thresholds, the mode or ports of a running switch: all changes or none; no frame is lost.
 
     Example:
 
@@ -232,12 +232,12 @@ def set_(
 
 @app.command()
 def reload(
-    spec: Annotated[Path, typer.Argument(metavar="SPEC.toml", help="What the switch shall become.", show_default=False)],
+    spec: Annotated[Path, typer.Argument(metavar="SPEC.toml", help="The changed specification.", show_default=False)],
     socket: Socket = None,
 ) -> None:
-    """Let a running switch follow its changed specification: thresholds, mode, and ports; no frame is lost by it.
+    """Apply a changed specification to a running switch: thresholds, mode, and ports; no frame is lost.
 
-    A port to which an application is attached stays; other keys take a new start.
+    A port with an attached application is kept; other keys need a restart.
 
     Example:
 
@@ -251,10 +251,10 @@ def reload(
 
 @app.command()
 def drain(
-    seconds: Annotated[float, typer.Option("--for", metavar="S", min=0, help="How long to wait at most.")] = 10.0,
+    seconds: Annotated[float, typer.Option("--for", metavar="S", min=0, help="Longest time to wait.")] = 10.0,
     socket: Socket = None,
 ) -> None:
-    """Admit no more applications and wait until the switch has taken all that was sent; exit status 1 if that takes too long.
+    """Admit no more applications and wait until the switch has taken all frames that were sent; exit status 1 on a timeout.
 
     Example:
 
@@ -273,7 +273,7 @@ def drain(
 
 @app.command()
 def down(socket: Socket = None) -> None:
-    """End a running switch and say what was lost: frames that applications have sent and it has not taken (`drain` first).
+    """Stop a running switch and report lost frames: those that applications sent and it had not taken (`drain` first).
 
     Example:
 
@@ -289,17 +289,17 @@ def down(socket: Socket = None) -> None:
 @app.command()
 def plug(
     port: Annotated[str, typer.Argument(metavar="PORT", help="A port of the switch.", show_default=False)],
-    tap: Annotated[str, typer.Option("--tap", metavar="DEVICE", help="The device, made here.")] = "tap0",
+    tap: Annotated[str, typer.Option("--tap", metavar="DEVICE", help="Name of the device.")] = "tap0",
     prefix: Annotated[
         int,
         typer.Option(
-            "--prefix", metavar="BITS", min=0, max=32, help="Give it the port's addresses, with this prefix; 0: no addresses."
+            "--prefix", metavar="BITS", min=0, max=32, help="Prefix length of its addresses, those of the port; 0: none."
         ),
     ] = 24,
-    super_frames: Annotated[bool, typer.Option(help="TCP frames of up to 64 KB pass in one piece.")] = True,
+    super_frames: Annotated[bool, typer.Option(help="Segmentation offload: TCP frames of up to 64 KB.")] = True,
     socket: Socket = None,
 ) -> None:
-    """Plug a TAP device, made here, into a port of a running switch until Ctrl-C: unmodified programs use the switch by it.
+    """Create a TAP device and attach it to a port of a running switch until Ctrl-C, for unmodified programs.
 
     Example:
 
@@ -324,11 +324,11 @@ def plug(
 @app.command()
 def slow(
     pid: Annotated[int, typer.Argument(metavar="PID", min=2, help="The program.", show_default=False)],
-    work: Annotated[str, typer.Option("--work", metavar="TIME", help="It works so long,")] = "1ms",
-    rest: Annotated[str, typer.Option("--rest", metavar="TIME", help="then it is stopped so long.")] = "9ms",
+    work: Annotated[str, typer.Option("--work", metavar="TIME", help="Time it runs in each cycle.")] = "1ms",
+    rest: Annotated[str, typer.Option("--rest", metavar="TIME", help="Time it is stopped in each cycle.")] = "9ms",
     seconds: Annotated[float | None, typer.Option("--for", metavar="S", help="How long.", show_default="until Ctrl-C")] = None,
 ) -> None:
-    """Make a program slow, to see what its senders suffer: it is stopped again and again (SIGSTOP, SIGCONT).
+    """Slow a program down by stopping it periodically (SIGSTOP, SIGCONT), to test the effect of a slow receiver.
 
     Example:
 
@@ -358,7 +358,7 @@ def slow(
 
 @app.command()
 def doctor(json: Json = False) -> None:
-    """What this machine permits; exit status 1 if the switch cannot run here.
+    """Check what this machine permits; exit status 1 if the switch cannot run here.
 
     Example:
 

@@ -21,7 +21,7 @@ def command() -> None:
 
 
 def describe(entry: dict[str, object]) -> str:
-    """A line per distribution: name, mean, what it stands for."""
+    """One line about a distribution: name, mean, origin."""
     from penstock.units import format_size
 
     mean = entry.get("mean") or entry.get("mean_bytes")

@@ -1,4 +1,4 @@
-"""The papers' figures, each reproduced by one file named after it: what to run, what must hold, what to draw.
+"""The papers' figures, each reproduced by one file named after it: runs, claims and plot.
 
     from penstock.experiments import EXPERIMENTS, reproduce
     reproduce("bfc/fig04", scale="paper", out="fig04")

@@ -1,7 +1,7 @@
-"""Simulation runs kept by content: a second scheme, another claim or a new figure costs only what is not there yet.
+"""A cache of simulation runs by content: a further scheme, claim or figure costs only the runs that are not cached yet.
 
-The key is a hash of the spec, of the package version and of the package's own sources and compiled modules as far as
-they can change a result; experiments, reports and commands cannot. The number of threads is not part of it.
+The key is a hash of the spec, of the package version and of those sources and compiled modules of the package that can change a
+result, that is, all but experiments, reports and commands. The number of threads is not part of it.
 """
 
 import functools
@@ -49,13 +49,13 @@ def source_hash() -> str:
 
 
 def key(spec: CheckedSpec) -> str:
-    """The name under which the run of a spec with one scheme is kept."""
+    """The cache key of the run of a spec with one scheme."""
     return hashlib.sha256(f"{spec.key()} {source_hash()}".encode()).hexdigest()[:32]
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One run in the cache: where it lies, and whether it had to be simulated just now."""
+    """One run in the cache: its folder, and whether it has just been simulated."""
 
     label: str
     key: str
@@ -95,7 +95,7 @@ def _one_run(
         return Entry(label, name, path, True, 0.0)
     started = time.perf_counter()
     run = spec.simulate(scheme, *network(), threads=threads, progress=_telling(progress, label))
-    if run.summary.get("interrupted"):  # a partial run is no result: Ctrl-C ends the reproduction
+    if run.summary.get("interrupted"):  # a partial run is not a result: Ctrl-C ends the reproduction
         raise KeyboardInterrupt
     try:
         run.save(path)
@@ -106,14 +106,14 @@ def _one_run(
 
 
 def _telling(progress: Progress | None, label: str) -> Callable[[Any], None] | None:
-    """The simulator's report of its simulated time as (what, fraction)."""
+    """A progress callback for the simulator that reports its simulated time as (what, fraction)."""
     if progress is None:
         return None
     return lambda report: progress(label, min(1.0, report.time_ps / max(1, report.end_ps)))
 
 
 class Runs(Mapping[str, Run]):
-    """The runs of an experiment by label. Each access reads the run from disk: keep what you need, not the run."""
+    """The runs of an experiment by label. Each access reads the run from disk: keep the data you need, not the run."""
 
     def __init__(self, entries: Mapping[str, Entry], progress: Progress | None = None) -> None:
         self.entries = dict(entries)
@@ -129,7 +129,7 @@ class Runs(Mapping[str, Run]):
         return self.entries[label].path
 
     def scan(self, label: str, frame: str) -> pl.LazyFrame:
-        """One frame of a run, of which polars reads only the columns that are used: for runs of millions of flows."""
+        """A lazy frame of a run: polars reads only the columns that are used, for runs of millions of flows."""
         file = self.path(label) / f"{frame}.parquet"
         if not file.exists():
             raise SpecError(f'run "{label}": has no {frame}', remedy="its [measure] or its scheme does not make them")
@@ -149,6 +149,6 @@ class Runs(Mapping[str, Run]):
         return len(self.entries)
 
     def report(self, what: str, fraction: float) -> None:
-        """Tell the user how far a long measurement is (0 to 1)."""
+        """Report the progress of a long measurement (0 to 1) to the user."""
         if self._progress:
             self._progress(what, fraction)

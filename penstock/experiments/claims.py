@@ -1,4 +1,4 @@
-"""Claims: what a paper says, what we measured, the band it must lie in, and the verdict, which is always computed.
+"""Claims: the paper's value, the measured value, its acceptance band, and the verdict, which is always computed.
 
 An experiment makes its claims with three functions: `within` (a number in a band), `ascending` (an order of several)
 and `holds` (a condition). At `--scale quick` only ordering is judged: `ascending` and `holds`, and those `within` that
@@ -23,7 +23,7 @@ class Differs:
     anchor: str
 
     def record(self) -> dict[str, str]:
-        """As it stands in summary.json."""
+        """Its entry in summary.json."""
         return {"reason": self.reason, "see": f"docs/differences.md#{self.anchor}"}
 
 
@@ -72,7 +72,7 @@ def ascending(id: str, claim: str, paper: str, values: Mapping[str, Any], slack:
 
 
 def holds(id: str, claim: str, paper: str, ours: float | str, ok: Any, band: str = "holds", quick: bool = True) -> Claim:
-    """A condition that the experiment has worked out itself."""
+    """A condition that the experiment has evaluated itself."""
     return Claim(id, claim, paper, _rounded(ours) if isinstance(ours, float) else str(ours), band, bool(ok), quick)
 
 
@@ -96,5 +96,5 @@ def _band(low: float | None, high: float | None) -> str:
 
 
 def _rounded(value: float) -> float | str:
-    """Six significant digits; what JSON has no number for becomes a word."""
+    """Six significant digits; values that JSON has no number for become text."""
     return float(f"{value:.6g}") if math.isfinite(value) else str(value)

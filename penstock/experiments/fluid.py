@@ -25,7 +25,7 @@ def lognormal_gaps(rng: np.random.Generator, n: int, sigma: float) -> np.ndarray
 
 
 def offered(gaps: np.ndarray, work: np.ndarray, load: float) -> np.ndarray:
-    """Arrival times at which `work` offers exactly `load` to the link: the gaps are stretched to the realised mean.
+    """Arrival times at which `work` offers exactly `load` to the link: the gaps are scaled to the realised mean.
 
     Without this a million bursty, heavy-tailed flows still miss their nominal load by 1 or 2 %, and at 95 % load the
     number of flows in the system is proportional to 1 / (1 - load).

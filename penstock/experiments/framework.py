@@ -1,8 +1,8 @@
-"""Reproducing a figure: run what is not cached, measure, judge the claims, draw, and leave it all in a directory.
+"""Reproducing a figure: run what is not cached, measure, judge the claims, draw, and write the results to a directory.
 
     outcome = reproduce("bfc/fig04", scale="paper", out="reproductions/bfc/fig04")
 
-leaves claims.json, data.parquet, figure.png, figure.pdf, summary.json and the spec files that `penstock run` accepts.
+writes claims.json, data.parquet, figure.png, figure.pdf, summary.json and the spec files that `penstock run` accepts.
 """
 
 import json
@@ -34,7 +34,7 @@ COLOURS = {"PASS": "green", "FAIL": "bold red", "DIFFERS": "yellow", OPEN: "dim"
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a reproduction found; the same lies in `out`."""
+    """The results of a reproduction, which are also in the folder `out`."""
 
     id: str
     scale: str
@@ -56,7 +56,7 @@ def reproduce(
 ) -> Outcome:
     """Reproduce one figure and print its claims. Raises ClaimFailed, after everything has been written, when one fails.
 
-    `out` is reproductions/ID by default; `progress(what, fraction)` is called now and then; `cache` keeps the runs.
+    `out` is reproductions/ID by default; `progress(what, fraction)` is called during the runs; `cache`: its folder.
     """
     experiment = experiments[id]
     if scale not in experiment.scales:
@@ -78,7 +78,7 @@ def reproduce(
 
 
 def check_out(out: Path) -> None:
-    """Make the directory, before the work: SpecError if it cannot be written or holds something else."""
+    """Create the directory, before the runs.  SpecError: it cannot be written or holds something else."""
     try:
         if out.is_dir() and any(out.iterdir()) and not (out / "claims.json").exists():
             raise SpecError("is not empty and not a reproduction", place=out, remedy="give another folder with --out")
@@ -104,7 +104,7 @@ def run_all(experiment: Experiment, scale: str, cache: Path, threads: int, progr
 
 
 def measured(experiment: Experiment, runs: Runs, scale: str) -> pl.DataFrame:
-    """The plotted points, refused if they could not be redrawn."""
+    """The plotted points.  SpecError: the plot cannot be redrawn from them."""
     data = experiment.measure(runs, scale)
     missing = [name for name in COLUMNS if name not in data.columns]
     if missing or data.is_empty():
@@ -138,7 +138,7 @@ def slug(label: str) -> str:
 
 
 def summarise(experiment: Experiment, scale: str, claims: list[Claim], runs: Runs, wall_s: float) -> dict[str, Any]:
-    """What summary.json says. Nothing in it but wall_s depends on the machine."""
+    """The content of summary.json. Only wall_s depends on the machine."""
     return {
         "id": experiment.id,
         "title": experiment.title,
@@ -182,7 +182,7 @@ def fail_if_any(id: str, claims: list[Claim], out: Path) -> None:
 
 @dataclass(frozen=True)
 class State:
-    """How the last reproduction of a figure ended, as far as it is known."""
+    """The result of the last known reproduction of a figure."""
 
     id: str
     out: Path
@@ -212,7 +212,7 @@ def state(id: str, results: str | Path | None = None) -> State | None:
 
 
 def remember(id: str, out: Path) -> None:
-    """Note where a figure was last reproduced. A cache folder that cannot be written is no reason to fail."""
+    """Note where a figure was last reproduced. A cache folder that cannot be written is ignored."""
     note = store.home() / "reproductions" / f"{id}.path"
     try:
         note.parent.mkdir(parents=True, exist_ok=True)

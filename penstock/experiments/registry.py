@@ -1,4 +1,4 @@
-"""Every experiment there is: the files of the paper folders, found by listing and imported when asked for."""
+"""The registry of experiments: the files of the paper folders, found by listing and imported on first use."""
 
 import importlib
 import inspect
@@ -23,7 +23,7 @@ REQUIRED = ("TITLE", "PAPER", "measure", "claims", "plot")
 
 @dataclass(frozen=True)
 class Experiment:
-    """One figure of one paper: what to run, what to measure, what must hold, what to draw."""
+    """One figure of one paper: its runs, measurements, claims and plot."""
 
     id: str
     title: str
@@ -43,7 +43,7 @@ class Experiment:
 
     @classmethod
     def of(cls, id: str, module: ModuleType) -> "Experiment":
-        """The experiment that a module's names make up."""
+        """The experiment defined by the names of a module."""
         missing = [name for name in REQUIRED if not hasattr(module, name)]
         if missing:
             raise SpecError(f"experiment {id}: its file has no {', '.join(missing)}", remedy="every experiment needs them")
@@ -98,7 +98,7 @@ class Experiments(Mapping[str, Experiment]):
 
 
 def _natural(id: str) -> list[tuple[int, str]]:
-    """fig9 before fig10."""
+    """Sort key with numbers in numerical order: fig9 before fig10."""
     return [(int(part), "") if part.isdigit() else (0, part) for part in re.split(r"(\d+)", id)]
 
 

@@ -1,4 +1,4 @@
-"""How the reproduced figures are made: the look of penstock.palette, several panels, one legend above them."""
+"""Style of the reproduced figures: colours of penstock.palette, several panels, one legend above them."""
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -62,7 +62,7 @@ def figure(rows: int = 1, columns: int = 1, width: float = COLUMN, height: float
 
 
 def active() -> Any:
-    """The context in which an experiment's `plot` is called, so that what it draws later is in style, too."""
+    """The context in which an experiment's `plot` is called, so that artists created later have the style, too."""
     import matplotlib
 
     return matplotlib.rc_context(RC)
@@ -76,7 +76,7 @@ def save(made: Any, out: Path) -> None:
 
 
 def legend_above(made: Any, axes: Any, columns: int, title: str | None = None) -> None:
-    """One legend for all panels, above them, where it covers nothing."""
+    """One legend for all panels, above them."""
     with active():
         handles, labels = axes.get_legend_handles_labels()
         made.legend(handles, labels, loc="outside upper center", ncols=columns, title=title, handlelength=2.4, columnspacing=1.2)

@@ -1,4 +1,4 @@
-"""The output dictionary: what every file and column of a run directory means. docs/outputs.md is made here."""
+"""The output dictionary: what every file and column of a run directory means. docs/outputs.md is generated here."""
 
 from penstock.results.columns import COLUMNS, FILES, SUMMARY
 from penstock.results.run import Run, version
@@ -36,14 +36,14 @@ def markdown() -> str:
         "",
         "## spec.toml",
         "",
-        "The whole experiment, every default filled in: `penstock run` accepts it and makes the same run again.",
+        "The whole experiment with every default filled in: `penstock run` accepts it and repeats the run.",
         "",
     ]
     return "\n".join(lines)
 
 
 def text(run: Run) -> str:
-    """The dictionary for one run: only what is there, with sizes, and its warnings."""
+    """The dictionary for one run: its files and columns, the numbers of rows, and its warnings."""
     made = run.summary.get("penstock", version())
     lines = [f"{run.label}: {run.flows.height:,} flows, made by penstock {made}"]
     for name, frame in run.frames.items():

@@ -1,4 +1,4 @@
-"""One self-contained report.html of one or several runs: figures, tables, warnings and specs, nothing to download."""
+"""One self-contained report.html of one or several runs: figures, tables, warnings and specs, no external resources."""
 
 import base64
 from collections.abc import Sequence
@@ -26,16 +26,16 @@ img{width:26rem;max-width:100%}
 pre{background:#f6f7f8;padding:.8rem;overflow-x:auto;font-size:.85rem} .quiet{color:#555;font-size:.9rem}
 """
 CAPTIONS = {
-    "slowdown": "FCT slowdown by flow size; incast flows left out when there are others",
+    "slowdown": "FCT slowdown by flow size, without incast flows unless there are no others",
     "buffer_cdf": "Buffer in use, all samples of all switches",
     "timeseries": "Fullest switch over time",
-    "active_flows": "Flows waiting at a port",
-    "pause_time": "Time that ports were held by PFC",
+    "active_flows": "Active flows at a port",
+    "pause_time": "Time for which ports were paused by PFC",
 }
 
 
 def page(runs: Sequence[Run], title: str = "penstock report", clock: str = "receiver") -> str:
-    """The page as text; `clock` is that of its slowdowns, as in Run.slowdown."""
+    """The page as text; clock: as in Run.slowdown.  SpecError: no run is given."""
     if not runs:
         raise SpecError("nothing to report: give at least one run")
     note = tables.SENDER_NOTE if clock == "sender" else tables.NOTE
@@ -66,7 +66,7 @@ def page(runs: Sequence[Run], title: str = "penstock report", clock: str = "rece
 
 
 def write(runs: Sequence[Run], path: str | Path, title: str = "penstock report", clock: str = "receiver") -> Path:
-    """Write the page; SpecError when it cannot be."""
+    """Write the page.  SpecError: it cannot be written."""
     return write_file(Path(path), page(runs, title, clock).encode())
 
 

@@ -1,10 +1,10 @@
-"""Figures of runs, fit for a column of a paper: vector-safe fonts, colours that colour-blind readers can tell apart.
+"""Figures of runs at the width of a paper's column: vector-safe fonts, colours that colour-blind readers can distinguish.
 
-Every function takes runs and gives a matplotlib Figure:
+Every function takes runs and returns a matplotlib Figure:
 
     slowdown(bfc, hpcc).savefig("fct.pdf")          save(buffer_cdf(bfc, hpcc), "buffer.pdf")
 
-A scheme family keeps its colour in every figure; a second run of the same family gets other dashes and markers.
+A scheme family has the same colour in every figure; a second run of the same family gets other dashes and markers.
 """
 
 import io
@@ -28,11 +28,11 @@ if TYPE_CHECKING:
 
 COLOURS = FAMILIES
 WIDTH, HEIGHT = COLUMN, 2.4  # inches
-POINTS = 1000  # of a curve: more cannot be seen
+POINTS = 1000  # of a curve, at most
 
 
 def styles(runs: tuple[Run, ...]) -> list[dict[str, Any]]:
-    """Colour, dashes and marker per run: the colour by family, the rest tells runs of one family apart."""
+    """Colour, dashes and marker per run: the colour by family, dashes and marker by run within a family."""
     others: list[str] = []
     seen: dict[str, int] = {}
     result = []
@@ -92,7 +92,7 @@ def slowdown(
 ) -> "Figure":
     """FCT slowdown against flow size, both axes logarithmic; the arguments are those of Run.slowdown.
 
-    Incast flows are left out unless class_ says otherwise.
+    Incast flows are left out by default.  SpecError: no such class, statistic, bins or clock.
     """
 
     def draw(axes: "Axes", looks: list[dict[str, Any]]) -> None:
@@ -112,7 +112,7 @@ def slowdown(
 
 
 def buffer_cdf(*runs: Run) -> "Figure":
-    """Share of the samples of all switches in which the buffer held at most so much."""
+    """CDF of the buffer in use (MB) over the samples of all switches.  SpecError: a run has no samples."""
 
     def draw(axes: "Axes", looks: list[dict[str, Any]]) -> None:
         top = 0.0
@@ -128,7 +128,10 @@ def buffer_cdf(*runs: Run) -> "Figure":
 
 
 def timeseries(*runs: Run, column: str = "buffer_bytes", switch: int | None = None) -> "Figure":
-    """Buffer, longest queue or active flows over time: of one switch, or the largest over all of them."""
+    """Buffer (MB), longest queue (MB) or active flows over time (ms): of one switch (by number), or the largest of all.
+
+    SpecError: unknown column, or a run without samples.
+    """
     labels = {
         "buffer_bytes": ("Buffer in use", 1e6),
         "max_queue_bytes": ("Longest queue", 1e6),
@@ -165,7 +168,7 @@ def timeseries(*runs: Run, column: str = "buffer_bytes", switch: int | None = No
 
 
 def active_flows(*runs: Run) -> "Figure":
-    """Share of the samples in which a port had at most so many flows waiting; a dotted line marks its queues."""
+    """CDF of the number of active flows at a port over all samples; a dotted line marks the number of queues."""
 
     def draw(axes: "Axes", looks: list[dict[str, Any]]) -> None:
         top = 1.0
@@ -206,7 +209,7 @@ def active_flows(*runs: Run) -> "Figure":
 
 
 def pause_time(*runs: Run) -> "Figure":
-    """Share of all port time held by PFC, a bar per run."""
+    """Share of port time paused by PFC (%), a bar per run."""
 
     def draw(axes: "Axes", looks: list[dict[str, Any]]) -> None:
         values = [100 * float(run.summary.get("pfc_pause_fraction") or 0) for run in runs]
@@ -240,12 +243,12 @@ FORMATS = ("pdf", "png", "svg", "eps")
 
 
 def draw(kind: str, *runs: Run, **options: Any) -> "Figure":
-    """The figure of that kind; SpecError names the nearest."""
+    """The figure of a kind of KINDS, with its options.  SpecError: no such kind."""
     return KINDS[check_kind(kind)](*runs, **options)
 
 
 def check_kind(kind: str) -> str:
-    """The name of a kind of figure as KINDS has it."""
+    """The name of a kind of figure in KINDS; "-" may stand for "_".  SpecError: no such kind."""
     name = kind.replace("-", "_")
     if name not in KINDS:
         raise SpecError(f'plot "{kind}": no such kind', remedy=nearest(name, KINDS))
@@ -253,7 +256,7 @@ def check_kind(kind: str) -> str:
 
 
 def check_format(path: str | Path) -> str:
-    """The format that the suffix of a file name asks for."""
+    """The figure format of a file name's suffix.  SpecError: it is not one of FORMATS."""
     form = Path(path).suffix.lower().removeprefix(".")
     if form not in FORMATS:
         raise SpecError(f"a figure must end in {', '.join('.' + known for known in FORMATS)}", place=path)
@@ -276,7 +279,7 @@ def render(figure: "Figure", form: str) -> bytes:
 
 
 def save(figure: "Figure", path: str | Path) -> Path:
-    """Write a figure in the format of the suffix, whole or not at all."""
+    """Write a figure atomically, in the format of the suffix.  SpecError: unknown format, or it cannot be written."""
     return write_file(Path(path), render(figure, check_format(path)))
 
 

@@ -1,4 +1,4 @@
-"""Runs side by side, as a table: for the terminal, for CSV and for HTML."""
+"""The comparison of runs as a table: for the terminal, for CSV and for HTML."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -48,7 +48,7 @@ def comparison(runs: Sequence[Run], clock: str = "receiver") -> pl.DataFrame:
 
 
 def row(run: Run, clock: str = "receiver") -> dict[str, Any]:
-    """The numbers of one run by the names of HEADINGS; None where it has none."""
+    """The values of one run by the keys of HEADINGS; None: not available."""
     flows = run.by_clock(run.selected(run.background()), clock).filter(pl.col("slowdown").is_not_null())
     everything = run.by_clock(run.flows, clock)["slowdown"].drop_nulls()
     parts = {

@@ -1,4 +1,4 @@
-"""What every file and column of a run directory means: the one list that frames, metadata and documentation are made from.
+"""Every file and column of a run directory: the one list from which frames, metadata and documentation are made.
 
 A new column of flows.parquet is a line here, with `per_flow`, and one where the core fills it,
 `world.results.NAME[flow.number] = ...`: the array, its C declaration (written by `setup.py`), the frame, `penstock explain` and
@@ -18,7 +18,7 @@ class Column(NamedTuple):
     unit      "" for a plain number or text
     text      what it means
     source    the field of the core's row or counter that it is a copy of; "": that of the same name, or computed
-    per_flow  the core keeps an int64 for each flow, which starts at this value; -1 means "never" and becomes null
+    per_flow  initial value of the core's int64 for each flow; -1 means "never" and becomes null; None: the core has none
     """
 
     name: str
@@ -47,46 +47,46 @@ _FRAMES: dict[str, list[Column]] = {
         Column("bytes", "Int64", "B", "payload of the flow, without headers"),
         Column("class", "Enum", "", "which part of the workload the flow belongs to, such as poisson or incast"),
         Column("priority", "Int8", "", "0 is the highest of 8"),
-        Column("start_ns", "Float64", "ns", "when the flow is handed to the NIC; null: it never was"),
+        Column("start_ns", "Float64", "ns", "when the flow is handed to the NIC; null: never"),
         Column("finish_ns", "Float64", "ns", "when its last byte reached the receiver; null: unfinished", per_flow=-1),
         Column("fct_ns", "Float64", "ns", "flow completion time, finish_ns - start_ns"),
         Column(
             "ideal_fct_ns",
             "Float64",
             "ns",
-            "exact completion time of this flow alone in the empty network, data headers included, headers that only this "
-            "scheme needs not",
+            "exact completion time of this flow alone in the empty network, including data headers but not headers that "
+            "only this scheme adds",
         ),
-        Column("slowdown", "Float64", "", "fct / ideal fct, from picoseconds; 1 for a flow that met no other"),
+        Column("slowdown", "Float64", "", "fct / ideal fct, computed from picoseconds; 1 for a flow without contention"),
         Column("retransmitted_bytes", "Int64", "B", "payload sent more than once", per_flow=0),
         Column(
-            "paused_ns", "Float64", "ns", "time during which the sender had data of this flow and a pause held it", per_flow=0
+            "paused_ns", "Float64", "ns", "time during which the sender had data of this flow to send and was paused", per_flow=0
         ),
         Column(
             "acked_ns",
             "Float64",
             "ns",
-            "when the sender had the acknowledgement of its last byte; null: it had not when the run ended",
+            "when the acknowledgement of its last byte reached the sender; null: not before the end of the run",
             per_flow=-1,
         ),
         Column(
             "sender_slowdown",
             "Float64",
             "",
-            "slowdown by the sender's clock: (acked_ns - start_ns) / the same for this flow alone in the empty network, "
-            "the way of its last acknowledgement included; from picoseconds",
+            "slowdown measured at the sender: (acked_ns - start_ns) / the same time for this flow alone in the empty network, "
+            "both including the path of its last acknowledgement; computed from picoseconds",
         ),
     ],
     "switches": [
         Column("time_ns", "Float64", "ns", "time of the sample", source="time"),
         Column("switch", "Int32", "node", "the switch", source="node"),
         Column("buffer_bytes", "Int64", "B", "shared buffer in use"),
-        Column("max_queue_bytes", "Int64", "B", "longest egress queue of the switch at this moment"),
+        Column("max_queue_bytes", "Int64", "B", "longest egress queue of the switch at the time of the sample"),
         Column(
             "active_flows",
             "Int32",
             "flows",
-            "flows with packets waiting at the egress port that has most of them",
+            "flows with queued packets at the egress port that has most of them",
             source="flows",
         ),
     ],
@@ -97,16 +97,16 @@ _FRAMES: dict[str, list[Column]] = {
         Column("tx_bytes", "Int64", "B", "bytes sent, headers, acknowledgements and control frames included"),
         Column("tx_packets", "Int64", "packets", "packets sent, acknowledgements and control frames included"),
         Column("drops", "Int64", "packets", "packets lost at this egress or on its link"),
-        Column("drop_reason", "String", "", "why, with counts, as in 'buffer full: 12, link loss: 3'; null: none"),
+        Column("drop_reason", "String", "", "reasons with counts, as in 'buffer full: 12, link loss: 3'; null: no drops"),
         Column("ecn_marks", "Int64", "packets", "packets marked here"),
-        Column("pauses_sent", "Int64", "frames", "pause frames that this node sent out of this port, to hold its peer"),
-        Column("pauses_received", "Int64", "frames", "pause frames that came in on this port, to hold this egress"),
-        Column("paused_ns", "Float64", "ns", "time during which the whole egress was held by a pause (PFC)"),
+        Column("pauses_sent", "Int64", "frames", "pause frames sent out of this port, to pause the peer"),
+        Column("pauses_received", "Int64", "frames", "pause frames received on this port, to pause this egress"),
+        Column("paused_ns", "Float64", "ns", "time during which the whole egress was paused (PFC)"),
         Column(
             "max_queue_bytes",
             "Int64",
             "B",
-            "most that was stored for this port, in its queues or held back in virtual output queues",
+            "largest number of bytes stored for this port, in its queues and in virtual output queues",
         ),
         Column("utilization", "Float64", "", "time spent sending / simulated time"),
         Column("ack_bytes", "Int64", "B", "the acknowledgements in tx_bytes"),
@@ -114,13 +114,13 @@ _FRAMES: dict[str, list[Column]] = {
             "control_bytes",
             "Int64",
             "B",
-            "the control frames in tx_bytes (pauses, credits), and those that wait to be sent",
+            "the control frames in tx_bytes (pauses, credits), and those queued to be sent",
             source="frame_bytes",
         ),
     ],
     "pauses": [
         Column("time_ns", "Float64", "ns", "when the pause or resume took effect", source="time"),
-        Column("node", "Int32", "node", "node whose egress is held"),
+        Column("node", "Int32", "node", "node whose egress is paused"),
         Column("port", "Int32", "", "the egress port"),
         Column("queue", "Int32", "", "the queue; -1: the whole port"),
         Column("paused", "Boolean", "", "true: pause, false: resume"),
@@ -130,22 +130,22 @@ _FRAMES: dict[str, list[Column]] = {
         Column("node", "Int32", "node", "host or switch"),
         Column("port", "Int32", "", "the egress port"),
         Column("queue", "Int32", "", "number of the queue within the port"),
-        Column("bytes", "Int64", "B", "bytes waiting; queues that are empty have no row"),
-        Column("paused", "Boolean", "", "whether a pause holds the queue"),
+        Column("bytes", "Int64", "B", "bytes queued; empty queues have no row"),
+        Column("paused", "Boolean", "", "whether the queue is paused"),
     ],
     "active_flows": [
         Column("node", "Int32", "node", "the switch"),
         Column("port", "Int32", "", "the egress port"),
-        Column("active_flows", "Int32", "flows", "number of flows with packets waiting at this port"),
-        Column("samples", "Int64", "samples", "how many samples saw that number"),
+        Column("active_flows", "Int32", "flows", "number of flows with packets queued at this port"),
+        Column("samples", "Int64", "samples", "number of samples with that many active flows"),
     ],
     "packets": [
-        Column("time_ns", "Float64", "ns", "when it happened", source="time"),
-        Column("node", "Int32", "node", "where"),
+        Column("time_ns", "Float64", "ns", "time of the event", source="time"),
+        Column("node", "Int32", "node", "host or switch of the event"),
         Column("port", "Int32", "", "the egress port"),
-        Column("in_port", "Int32", "", "the port on which it came in"),
+        Column("in_port", "Int32", "", "the ingress port"),
         Column("queue", "Int32", "", "the egress queue; -1: none"),
-        Column("upstream_q", "Int32", "", "before it was queued here: the queue it came from; after: the egress queue"),
+        Column("upstream_q", "Int32", "", "until it is queued here: its queue at the upstream node; then: the egress queue"),
         Column("event", "String", "", "enqueue, dequeue, drop, hold (in a virtual output queue) or receive (a control frame)"),
         Column("kind", "Int8", "", "0 data, 1 acknowledgement, 2 control frame"),
         Column("flow_id", "Int64", "", "the flow, as in flows.parquet", source="number"),
@@ -159,13 +159,13 @@ _FRAMES: dict[str, list[Column]] = {
         Column("time_ns", "Float64", "ns", "time of the sample", source="time"),
         Column("node", "Int32", "node", "host or switch"),
         Column("port", "Int32", "", "the egress port"),
-        Column("queue_bytes", "Int64", "B", "data waiting at the port", source="bytes"),
-        Column("tx_bytes", "Int64", "B", "sent so far, everything counted"),
-        Column("ack_bytes", "Int64", "B", "the acknowledgements among them"),
-        Column("control_bytes", "Int64", "B", "the control frames among them", source="frame_bytes"),
-        Column("active_queues", "Int32", "", "queues with data that no pause holds", source="active"),
+        Column("queue_bytes", "Int64", "B", "data queued at the port", source="bytes"),
+        Column("tx_bytes", "Int64", "B", "sent so far, headers, acknowledgements and control frames included"),
+        Column("ack_bytes", "Int64", "B", "the acknowledgements in tx_bytes"),
+        Column("control_bytes", "Int64", "B", "the control frames in tx_bytes", source="frame_bytes"),
+        Column("active_queues", "Int32", "", "queues with data that are not paused", source="active"),
         Column(
-            "active_flows", "Int32", "flows", "flows with packets waiting; -1: this scheme does not count them", source="flows"
+            "active_flows", "Int32", "flows", "flows with packets queued; -1: this scheme does not count them", source="flows"
         ),
     ],
     "flow_series": [
@@ -179,18 +179,18 @@ _FRAMES: dict[str, list[Column]] = {
         Column("port", "Int32", "", "the egress port"),
         Column("class", "String", "", "class of the flows, as in flows.parquet"),
         Column("packets", "Int64", "packets", "data packets of the class sent by this port"),
-        Column("queueing_ns", "Float64", "ns", "sum of their times from arrival to the start of transmission"),
+        Column("queueing_ns", "Float64", "ns", "sum over these packets of the time from arrival to the start of transmission"),
     ],
     "nodes": [
         Column("node", "Int32", "node", "number of the host or switch"),
         Column("name", "String", "", "its name"),
         Column("tier", "Int8", "", "0 host, 1 ToR, 2 aggregation or spine, 3 core"),
-        Column("max_buffer_bytes", "Int64", "B", "most of its buffer that the switch used; 0 for a host", source="buffer_max"),
+        Column("max_buffer_bytes", "Int64", "B", "largest buffer use of the switch; 0 for a host", source="buffer_max"),
         Column(
             "max_voqs",
             "Int32",
             "queues",
-            "most virtual output queues of the switch that held packets at the same time",
+            "largest number of virtual output queues of the switch in use at the same time",
             source="voqs_max",
         ),
     ],
@@ -236,7 +236,7 @@ FILES = {
     "ports": "a row per egress port",
     "pauses": "a row per pause and resume; when [measure] pauses = true",
     "queues": "a row per sample and queue that is not empty; when [measure] queues = true",
-    "active_flows": "how often each port had how many active flows; when [measure] flows = true",
+    "active_flows": "distribution of the number of active flows at each port; when [measure] flows = true",
     "packets": "a row per packet and hop; when [measure] packets = true",
     "port_series": "a row per sample and port; when [measure] port_series = true",
     "flow_series": "a row per sample and unfinished flow; when [measure] flow_series = true",
@@ -250,22 +250,22 @@ SUMMARY: dict[str, tuple[str, str]] = {
     "label": ("", "its name in folders and legends"),
     "spec": ("", "the whole experiment as TOML text; also in spec.toml"),
     "penstock": ("", "version that made the run"),
-    "seed": ("", "of every random stream"),
-    "threads": ("", "used; they do not change the results"),
-    "duration_ns": ("ns", "during which flows arrive"),
+    "seed": ("", "seed of every random stream"),
+    "threads": ("", "threads used; the results do not depend on them"),
+    "duration_ns": ("ns", "time during which flows arrive"),
     "end_ns": ("ns", "simulated time at which the run ended"),
-    "wall_s": ("s", "real time that it took"),
+    "wall_s": ("s", "wall-clock time of the run"),
     "packet_hops": ("packets", "packets handled, counted at each hop"),
     "packet_hops_per_s": ("1/s", "packet_hops / wall_s"),
     "peak_memory_bytes": ("B", "largest resident memory of the process"),
     "flows_started": ("flows", "handed to a NIC"),
     "flows_finished": ("flows", "received in full"),
-    "drops": ("packets", "lost anywhere, acknowledgements and control frames included"),
-    "pfc_pause_fraction": ("", "time that switch-to-switch and host egresses spent held by PFC / all port time"),
+    "drops": ("packets", "packets lost anywhere, acknowledgements and control frames included"),
+    "pfc_pause_fraction": ("", "time that switch-to-switch and host egresses were paused by PFC / all port time"),
     "retransmissions": ("packets", "data packets sent more than once"),
-    "max_buffer_bytes": ("B", "most of its buffer that any switch used"),
-    "nominal": ("", "what the workload was asked for"),
-    "realised": ("", "loads that the generated flows really offer"),
-    "interrupted": ("", "true: stopped before its end; what is here is right as far as it goes"),
-    "warnings": ("", "what to know before you trust the numbers, such as: the congestion control never acted"),
+    "max_buffer_bytes": ("B", "largest buffer use of any switch"),
+    "nominal": ("", "the sources of the workload, as specified"),
+    "realised": ("", "loads offered by the generated flows"),
+    "interrupted": ("", "true: stopped before its end; the results up to then are valid"),
+    "warnings": ("", "conditions that limit what the results mean, such as: the congestion control never acted"),
 }

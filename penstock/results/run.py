@@ -4,7 +4,7 @@
     run.slowdown(99)               99th percentile of the slowdown by flow size
     run.save("runs/bfc"); Run.load("runs/bfc")
 
-`penstock.results.columns` says what every column means.
+`penstock.results.columns` describes every column.
 """
 
 import functools
@@ -22,7 +22,7 @@ from penstock.inputs import one_of, real
 from penstock.results import rundir
 from penstock.results.columns import COLUMNS, PER_FLOW, Column
 
-CLOCKS = ("receiver", "sender")  # where the completion of a flow is seen
+CLOCKS = ("receiver", "sender")  # where the completion of a flow is measured
 NEVER = ("start_ns", "finish_ns", "fct_ns", "acked_ns")  # a negative time in these means "never"
 MTU = 1000
 GOOGLE_BINS = tuple(MTU * n for n in (1, 2, 4, 8, 16, 64, 256, 1024))
@@ -32,7 +32,7 @@ SHORT_BYTES, LONG_BYTES = 3_000, 3_000_000  # the papers' "short" is below, "lon
 
 @functools.cache
 def version() -> str:
-    """Of the installed package."""
+    """Version of the installed package."""
     from importlib import metadata
 
     try:
@@ -47,9 +47,9 @@ def dtype(column: Column) -> Any:
 
 
 def make_frame(name: str, data: Mapping[str, Any], *, null_below_zero: Sequence[str] = ()) -> pl.DataFrame:
-    """A frame with exactly the columns of COLUMNS[name]; a column x_ns may be given as x_ps (integers).
+    """A frame with exactly the columns of COLUMNS[name]; a column x_ns may be given as x_ps (integers, ps).
 
-    null_below_zero: columns in which a negative time means "never".
+    null_below_zero: columns in which a negative time means "never".  ValueError: a column is unknown or missing.
     """
     spec, series = COLUMNS[name], []
     unknown = [key for key in data if key not in spec and f"{key.removesuffix('_ps')}_ns" not in spec]
@@ -90,8 +90,8 @@ def flow_frame(
 
     ideal_ps        completion time of each flow alone: until its last byte is at the receiver
     ideal_acked_ps  until its last acknowledgement is at the sender; None: no sender_slowdown
-    per_flow        what the core counts by flow (columns.PER_FLOW), such as acked_ps; what is left out has its initial value
-    Takes about 110 bytes per flow, and 16 more while it works.
+    per_flow        what the core counts by flow (columns.PER_FLOW), such as acked_ps; default: the initial value
+    Memory: about 110 bytes per flow, and temporarily 16 more.
     """
     start, finish, ideal = (np.asarray(a, dtype=np.int64) for a in (start_ps, finish_ps, ideal_ps))
     count = len(start)
@@ -155,8 +155,8 @@ class Run:
     ) -> "Run":
         """A run from numpy columns: `flows` as `flow_frame` takes them, the others as `make_frame` does.
 
-        optional: frames by name (pauses, queues, active_flows, packets, nodes). Fills in what the summary can be told
-        from the frames.
+        optional: frames by name (pauses, queues, active_flows, packets, nodes). Summary keys that follow from the frames
+        are filled in.
         """
 
         def frame(name: str, data: Mapping[str, Any] | None) -> pl.DataFrame:
@@ -214,7 +214,7 @@ class Run:
         return {name: frame for name, frame in named.items() if frame is not None}
 
     def frame(self, name: str) -> pl.DataFrame:
-        """A frame by name; SpecError says how to get one that this run does not have."""
+        """A frame by name.  SpecError: the run does not have it; the message names the setting that records it."""
         if name in self.frames:
             return self.frames[name]
         switch = {"active_flows": "flows"}.get(name, name)
@@ -224,7 +224,7 @@ class Run:
     # -- slowdown
 
     def selected(self, class_: str | Sequence[str] | None = None) -> pl.DataFrame:
-        """The flows of some classes: "incast", ["a", "b"], or all but one: "!incast"."""
+        """The flows of some classes: "incast", ["a", "b"], or all but one: "!incast".  SpecError: no such class."""
         if class_ is None:
             return self.flows
         wanted = [class_] if isinstance(class_, str) else list(class_)
@@ -239,7 +239,7 @@ class Run:
     def background(self) -> list[str] | None:
         """The classes that are not incast, for `class_`; None if there is no incast or nothing else.
 
-        The papers show the slowdown of these flows and give that of the incast flows apart.
+        The papers show the slowdown of these flows and report that of the incast flows separately.
         """
         known = sorted(self.flows["class"].unique().cast(pl.String).to_list())
         other = [name for name in known if not name.startswith("incast")]
@@ -341,9 +341,9 @@ class Run:
     # -- the directory
 
     def save(self, path: str | Path, *, overwrite: bool = False) -> Path:
-        """Write the run directory, whole or not at all. SpecError: it exists already, or cannot be written.
+        """Write the run directory atomically. SpecError: it exists already, or cannot be written.
 
-        overwrite: replace an earlier run there; files that penstock did not make stay.
+        overwrite: replace an earlier run there; files that penstock did not write are kept.
         """
 
         def write(folder: Path) -> None:
@@ -358,9 +358,9 @@ class Run:
 
     @classmethod
     def load(cls, path: str | Path) -> "Run":
-        """The run that `save` wrote; columns that its version did not have yet are null.
+        """Read a run that `save` wrote; columns that the version which wrote it did not have are null.
 
-        SpecError: there is none, or a file is damaged.
+        SpecError: `path` is no run, or a file is damaged.
         """
         folder = rundir.one_run(Path(path))
         frames: dict[str, Any] = {}
@@ -394,7 +394,7 @@ def empty_frame(name: str) -> pl.DataFrame:
 
 
 def _with_all_columns(name: str, frame: pl.DataFrame) -> pl.DataFrame:
-    """A frame that was read, with the columns that it lacks as null; columns that are not penstock's stay, at the end."""
+    """A frame that was read, with missing columns added as null; columns that are not penstock's come last."""
     known = COLUMNS.get(name, {})
     missing = [pl.lit(None, dtype=dtype(c)).alias(c.name) for c in known.values() if c.name not in frame.columns]
     if not missing:

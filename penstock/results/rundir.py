@@ -1,4 +1,4 @@
-"""Folders that results are written to: checked before the work, written whole or not at all."""
+"""Folders that results are written to: checked before the run, written atomically."""
 
 import os
 import shutil
@@ -20,14 +20,14 @@ def is_run(path: Path) -> bool:
 
 
 def runs_below(path: Path) -> list[Path]:
-    """The folder itself if it is a run, else the runs right below it, by name."""
+    """The folder itself if it is a run, else the runs directly below it, sorted by name."""
     if is_run(path):
         return [path]
     return sorted(p for p in path.iterdir() if p.is_dir() and is_run(p)) if path.is_dir() else []
 
 
 def one_run(path: Path) -> Path:
-    """The folder, if it is a run."""
+    """The folder, if it is a run.  SpecError: it is not."""
     if is_run(path):
         return path
     if not path.exists():
@@ -39,7 +39,7 @@ def one_run(path: Path) -> Path:
 
 
 def all_runs(paths: Iterable[str | Path]) -> list[Path]:
-    """Every run of the folders given; a folder of several schemes stands for all of them."""
+    """Every run of the folders given; a folder of several schemes stands for all of them.  SpecError: no run in one."""
     found: list[Path] = []
     for path in map(Path, paths):
         found += runs_below(path) or [one_run(path)]
@@ -100,7 +100,10 @@ def _check_free(path: Path, overwrite: bool) -> None:
 
 
 def write_directory(path: Path, write: Callable[[Path], None], *, overwrite: bool = False) -> Path:
-    """Let `write(folder)` fill a hidden sibling, then rename it to `path`. On failure nothing is left."""
+    """Call `write(folder)` with a hidden sibling folder, then rename it to `path`. On failure nothing is left.
+
+    SpecError: `path` is in use or cannot be written.
+    """
     _check_free(path, overwrite)
     partial = path.parent / f".{path.name}.partial-{os.getpid()}"
     old = path.parent / f".{path.name}.old-{os.getpid()}"
@@ -135,7 +138,7 @@ def _undo(path: Path, partial: Path, old: Path) -> None:
 
 
 def write_file(path: Path, content: bytes) -> Path:
-    """Write one file, whole or not at all; SpecError when it cannot be."""
+    """Write one file atomically.  SpecError: it cannot be written."""
     partial = path.parent / f".{path.name}.partial-{os.getpid()}"
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

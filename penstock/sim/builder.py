@@ -1,4 +1,4 @@
-"""From the settings of a run to the compiled core: arrays and numbers of the network, the schemes and the hosts."""
+"""Builds the compiled core from the settings of a run: arrays and numbers of the network, the schemes and the hosts."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ UNBOUNDED = 2**63 - 1
 
 
 def compose(settings: Settings) -> Composition:
-    """The scheme's parts, each with its share of the core's structs.  SpecError: a buffer is too small for them."""
+    """The parts of the scheme, each with its fields of the core's structs.  SpecError: a buffer is too small for them."""
     made = settings.scheme.compose(struct_sizes(), LEVELS, settings.host.nic_queues, settings.topo.hosts)
     check_buffers(settings, made)
     return made
@@ -37,7 +37,7 @@ def build(settings: Settings, composition: Composition) -> Simulation:
 
 
 def check_buffers(settings: Settings, composition: Composition) -> None:
-    """A lossless scheme needs room for its headroom."""
+    """SpecError if a switch buffer cannot hold one packet, or the headroom of a lossless scheme and one packet."""
     frame = settings.host.mtu + settings.host.header
     smallest = int(min((b for b in settings.topo.buffer_bytes if b), default=UNBOUNDED))
     if smallest < frame:
@@ -134,7 +134,7 @@ def route_tables(routes: Routes) -> tuple[np.ndarray, list[np.ndarray]]:
 
 
 def partition(topo: Topology, threads: int) -> list[int]:
-    """Worker of each node: switches are dealt out by weight, in order, and take their hosts along."""
+    """Worker of each node: the switches of a tier are split in order, balanced by ports; hosts go with their switch."""
     weight = topo.port_count[topo.hosts :].astype(float)
     worker = np.zeros(topo.nodes, dtype=int)
     tiers = topo.tier[topo.hosts :]

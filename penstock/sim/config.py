@@ -1,4 +1,4 @@
-"""What to write down during a run (`Measure`) and what the hosts are like (`HostConfig`)."""
+"""What a run records (`Measure`) and the parameters of the hosts (`HostConfig`)."""
 
 from dataclasses import dataclass
 from typing import Literal
@@ -12,9 +12,9 @@ ACK_PRIORITIES = ("control", "data")
 
 @dataclass(frozen=True)
 class Measure:
-    """What a run writes down; what is off costs nothing.
+    """What a run records; what is off costs nothing.  SpecError: a value of the wrong type.
 
-    sample   time between two samples of every switch (switches.parquet); "0us" takes none
+    sample   time between two samples of every switch (switches.parquet); "0us": no samples
     flows    count active flows, in the samples and per port (active_flows.parquet)
     ports    counters of every port (ports.parquet)
     pauses   every pause and resume (pauses.parquet)
@@ -48,14 +48,14 @@ class Measure:
 
 @dataclass(frozen=True)
 class HostConfig:
-    """The hosts: sizes in bytes, times with a unit.
+    """The hosts: sizes in bytes, times with a unit.  SpecError: a value is out of range.
 
     mtu           payload bytes of a full packet
     header        bytes that every data packet carries on top of its payload
     ack           bytes of an acknowledgement
-    rto           a sender that heard nothing for this long sends again from the first unacknowledged byte
-    ack_priority  "control": acknowledgements ride the strict-priority control queue; "data": they queue behind data
-    nic_queues    data queues of a NIC, which a hop-by-hop pause can hold one by one; 0: as many as the scheme asks for
+    rto           without progress for this long, a sender retransmits from the first unacknowledged byte on
+    ack_priority  "control": acknowledgements use the strict-priority control queue; "data": they queue behind data
+    nic_queues    data queues of a NIC, which hop-by-hop pauses can pause one by one; 0: as many as the scheme asks for
     """
 
     mtu: int = 1000

@@ -1,4 +1,4 @@
-"""What Python reads out of the core's memory: numpy types of its rows, its numbers of errors and drops, from fabric/state.pxd."""
+"""Layouts of the core's memory for Python, read from fabric/state.pxd: numpy types of rows, error and drop-reason numbers."""
 
 from functools import cache
 
@@ -36,6 +36,6 @@ def _numbered(prefix: str) -> dict[str, int]:
     return {name: value for name, value in pxd.enum("fabric/state.pxd", prefix).items() if name != "reasons"}
 
 
-NO_SUCH = {number: _NO_SUCH[name] for name, number in _numbered("NO_SUCH_").items()}  # error -> what a scheme named in vain
+NO_SUCH = {number: _NO_SUCH[name] for name, number in _numbered("NO_SUCH_").items()}  # error -> kind of what is missing
 DROPS = tuple(_DROPS[name] for name in _numbered("DROP_"))  # why packets are lost, in the order of the core's counters
 EVENTS = tuple(_numbered("EVENT_"))  # of the packet trace

@@ -1,4 +1,4 @@
-"""From the core's counters and logs to a Run, with the invariants that every run must satisfy."""
+"""Converts the core's counters and logs to a Run, and checks the invariants that every run must satisfy."""
 
 from __future__ import annotations
 
@@ -32,10 +32,10 @@ NO_WINDOW = np.iinfo(np.int64).max
 
 @dataclass(frozen=True)
 class Outcome:
-    """What the core knows when it has stopped, or in the middle of a run.
+    """The state of the core after a run or during one.
 
     state            progress and errors (Simulation.state)
-    end_ps           simulated time of the last event that counts
+    end_ps           simulated time at which the last flow was received, or at which the run stopped
     nodes, ports     counters, a dictionary each
     per_flow         arrays by flow number, by the stems of columns.PER_FLOW
     log              reads a log by name, see `rows`
@@ -68,7 +68,7 @@ class Outcome:
         interrupted: bool,
         began: float,
     ) -> Outcome:
-        """Read a Simulation."""
+        """The outcome of a Simulation in its present state."""
         state = sim.state()
         over = state["done"] == len(settings.flows)
         end = int(per_flow["finish"].max(initial=0)) if over else min(int(state["time"]), settings.end_ps)
@@ -92,7 +92,7 @@ class Outcome:
 
 
 def rows(sim: Any, log: str) -> np.ndarray:
-    """One log of all workers, by time, then node (within a node as it happened)."""
+    """One log of all workers, sorted by time, then node (within a node in the order of events)."""
     table = np.concatenate([np.frombuffer(part, dtype=log_type(log)) for part in sim.rows(log)])
     return table[np.lexsort((table["node"], table["time"]))]
 
@@ -118,7 +118,7 @@ def collect(outcome: Outcome) -> Run:
 
 
 def log_frame(name: str, table: np.ndarray) -> dict[str, Any]:
-    """The columns of a frame that is a log of the core: fields of its rows, but for what is computed."""
+    """The columns of a frame that is a log of the core: fields of its rows, and some computed columns."""
     computed: dict[str, Any] = {}
     if name == "pauses":
         computed["paused"] = table["command"] == 1
@@ -134,7 +134,7 @@ def log_frame(name: str, table: np.ndarray) -> dict[str, Any]:
 
 
 def flow_columns(outcome: Outcome) -> dict[str, Any]:
-    """Flows that had no time to start have no times in the frame."""
+    """The columns of flows.parquet as `flow_frame` takes them; a flow that did not start before the end has start_ps -1."""
     settings, flows, start = outcome.settings, outcome.settings.flows, flow_starts(outcome)
     late = (outcome.per_flow["finish"] < 0) & (start >= outcome.end_ps)
     if late.any():
@@ -190,7 +190,7 @@ def queueing_frame(outcome: Outcome) -> dict[str, Any]:
 
 
 def port_frame(outcome: Outcome) -> dict[str, Any]:
-    """The columns of ports.parquet: counters of the ports, but for what is computed."""
+    """The columns of ports.parquet: counters of the ports, and some computed columns."""
     ports = outcome.ports
     busy = np.array([busy_ps(outcome, p) for p in ports], dtype=float)
     computed = {
@@ -204,7 +204,7 @@ def port_frame(outcome: Outcome) -> dict[str, Any]:
 
 
 def busy_ps(outcome: Outcome, port: dict[str, Any]) -> int:
-    """Time that a port spent sending, each byte at the rate of its moment."""
+    """Time that a port spent sending, ps; each byte counts at the rate at which it was sent."""
     marks = outcome.sent_at_changes.get((port["node"], port["port"]), [])
     if not marks:
         return int(port["tx_bytes"] * port["ps_per_byte"])
@@ -248,7 +248,7 @@ def summary(outcome: Outcome) -> dict[str, Any]:
 
 
 def warnings(outcome: Outcome) -> list[str]:
-    """What to know before one trusts the numbers."""
+    """Warnings about a run: control that never acted, flows that the drain cut off."""
     out, settings = [], outcome.settings
     parts = [p.declared for p in outcome.composition.parts]
     hooks: set[str] = set().union(*(declared.hooks for declared in parts if declared.fabric.get("acts", 1)))
@@ -263,7 +263,8 @@ def warnings(outcome: Outcome) -> list[str]:
 
 
 def check_invariants(outcome: Outcome) -> None:
-    """Bytes are conserved on every link and in every switch, nothing is negative, a lossless scheme lost nothing."""
+    """InvariantError unless bytes are conserved on every link and in every switch, no queue is negative, and a lossless
+    scheme has dropped nothing."""
     topo, scheme = outcome.settings.topo, outcome.settings.scheme
     by_node: dict[int, Counters] = {}
     index = {(p["node"], p["port"]): p for p in outcome.ports}

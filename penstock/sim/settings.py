@@ -22,14 +22,14 @@ DRAIN_PS = 10**12
 
 @dataclass(frozen=True)
 class Settings:
-    """One run.  Raises SpecError for what cannot be simulated.
+    """The settings of one run.  SpecError: it cannot be simulated.
 
-    seed         of ECMP, marking and loss
+    seed         seed of ECMP, marking and loss
     threads      at most one per node is used
     duration_ps  how long flows arrive
     drain        run on until every flow has finished, at most until max_time_ps (default: one second after duration_ps)
     host         as given, with what the scheme sets of it
-    control_loss chance that a control frame is lost on a link, beside the links' own loss
+    control_loss probability that a control frame is lost on a link, in addition to the link's own loss
     """
 
     topo: Topology
@@ -55,17 +55,17 @@ class Settings:
 
     @property
     def end_ps(self) -> int:
-        """When the run ends at the latest."""
+        """The latest time at which the run ends, ps."""
         return (self.max_time_ps or self.duration_ps + DRAIN_PS) if self.drain else self.duration_ps
 
     @property
     def pauses_may_be_lost(self) -> bool:
-        """Whether a lossless scheme cannot keep its promise: links lose frames, or fail."""
+        """Whether links lose frames or fail, so that a lossless scheme may drop packets."""
         fails = any(change.up is not None for change in self.topo.changes)
         return bool(self.control_loss or fails or self.topo.links["loss"].any())
 
     def _check_numbers(self) -> None:
-        """Refuse what the core's integers cannot hold."""
+        """SpecError for values outside the ranges of the core's integers."""
         host, links = self.host, self.topo.links
         if self.end_ps > MAX_END_PS:
             raise SpecError(

@@ -1,4 +1,4 @@
-"""`simulate`: a topology, flows and a scheme in, a Run out; the compiled core is entered in chunks."""
+"""`simulate` runs flows over a topology under a scheme and returns a Run; the compiled core is called in chunks."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ if TYPE_CHECKING:
     from penstock.topology import LinkChange, Topology
     from penstock.workload.flows import Flows
 
-CHUNK_S = 0.08  # wall time between two looks at the clock, the progress bar and Ctrl-C
+CHUNK_S = 0.08  # wall time between two checks of the clock, the progress bar and Ctrl-C
 
 
 @dataclass(frozen=True)
 class Progress:
-    """Where a run is: simulated ps, where it will end at the latest, packet-hops, flows, seconds of wall time."""
+    """Progress of a run: simulated time and its latest end (ps), packet-hops, flows, wall time (s)."""
 
     time_ps: int
     end_ps: int
@@ -61,14 +61,14 @@ def simulate(
 ) -> Run:
     """Run `flows` over `topo` under `scheme`.
 
-    seed          of ECMP, marking and loss; the flows have their own
+    seed          seed of ECMP, marking and loss; the flows have their own
     threads       results do not depend on it
     duration      how long flows arrive ("5ms" or seconds; duration_ps: in ps); default: until the last start
     drain         run on until every flow has finished, at most until max_time_ps (default: one second more)
-    control_loss  chance that a control frame (a pause) is lost on each link, beside the links' own loss
+    control_loss  probability that a control frame (a pause) is lost on a link, in addition to the link's own loss
     progress      called about ten times a second with a Progress
 
-    Ctrl-C ends the run early: the Run then holds what was done so far and summary["interrupted"] is True.
+    Ctrl-C ends the run early: the Run then holds the results so far and summary["interrupted"] is True.
     Raises SpecError for bad input and InvariantError when an invariant of the simulator was violated.
     """
     settings = Settings(
@@ -119,7 +119,7 @@ class Runner:
         return results.collect(self.outcome())
 
     def outcome(self) -> results.Outcome:
-        """What the core knows now."""
+        """The present state of the core."""
         return results.Outcome.of(
             self.settings, self.composition, self.sim, self.per_flow, self.sent_at_changes, self.stop, self.began
         )
@@ -156,7 +156,7 @@ class Runner:
                 self.change_link(self.changes.pop(0))
 
     def run_to_horizon(self, pool: ThreadPoolExecutor) -> None:
-        """So many windows at a time that a call takes about CHUNK_S."""
+        """Run the core to its horizon, in calls that take about CHUNK_S each."""
         windows, more, shown, threads = 64, True, 0.0, self.settings.threads
         while more and not self.stop:
             began = time.perf_counter()
@@ -176,7 +176,7 @@ class Runner:
         self.check_errors(self.sim.state())
 
     def check_errors(self, state: dict[str, Any]) -> None:
-        """Raise what the core stopped for."""
+        """InvariantError if the core has stopped with an error."""
         if state["error"] == TOO_MANY_FLOWS:
             raise InvariantError(
                 f"more than {ACTIVE_AT_ONCE} flows were unfinished at the same time; the network is overloaded: "
@@ -197,7 +197,7 @@ class Runner:
             )
 
     def report(self, progress: Callable[[Progress], None]) -> None:
-        """Tell the caller where the run is."""
+        """Report progress to the caller."""
         state, settings = self.sim.state(), self.settings
         now = min(state["time"], settings.end_ps)
         end = settings.duration_ps if now < settings.duration_ps else settings.end_ps
@@ -205,7 +205,7 @@ class Runner:
         progress(Progress(now, end, state["hops"], state["done"], len(settings.flows), wall))
 
     def change_link(self, change: LinkChange) -> None:
-        """A link goes down, comes up or gets another rate, now."""
+        """Apply a change of a link: it goes down, comes up or changes its rate at the present simulated time."""
         link = self.settings.topo.links[change.link]
         if change.ps_per_byte:
             for node, port in ((link["a"], link["port_a"]), (link["b"], link["port_b"])):

@@ -1,4 +1,4 @@
-"""Hands flows to the core, a stretch of time after the other, so that its memory follows the flows that are active."""
+"""Loads flows into the core in batches by start time, so that its memory grows with the active flows, not with all flows."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from penstock.sim.layouts import row_type
 if TYPE_CHECKING:
     from penstock.workload.flows import Flows
 
-FLOWS_AT_ONCE = 200_000  # handed to the core in one piece
+FLOWS_AT_ONCE = 200_000  # in a batch
 NEVER = 2**63 - 1
 
 
 class Starts:
-    """The flows of a run that the core does not know yet.  Flows that wait for others are handed over at once."""
+    """The flows of a run that are not loaded yet.  Dependent flows, which wait for others, are loaded at the beginning."""
 
     def __init__(self, sim: Any, flows: Flows, hosts: int) -> None:
         self.sim, self.flows, self.hosts, self.loaded = sim, flows, hosts, 0
         self.order = self._arrange()
 
     def load(self) -> int:
-        """Hand the next flows to the core; returns the start of the first one that was not handed over, ps."""
+        """Load the next batch into the core; returns the start of the first flow that is not loaded, ps (NEVER: none)."""
         start, order = self.flows.start_ps, self.order
         low = self.loaded
         high = min(low + FLOWS_AT_ONCE, len(order))
@@ -40,7 +40,7 @@ class Starts:
         return int(start[order[high]]) if high < len(order) else NEVER
 
     def _arrange(self) -> np.ndarray:
-        """Numbers of the flows that wait for no other, by time."""
+        """Load the dependent flows; returns the numbers of the others, by start time."""
         flows = self.flows
         if flows.after is None:
             return np.arange(len(flows))

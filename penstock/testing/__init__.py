@@ -13,7 +13,7 @@ __all__ = ["Check", "check_scheme"]
 
 
 def __getattr__(name: str) -> Any:
-    """On first use, so that `penstock.testing.cases` can decide how the core is imported."""
+    """Imported on first use, so that `penstock.testing.cases` can decide how the core is imported."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     from penstock.testing import conformance

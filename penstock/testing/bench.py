@@ -1,7 +1,7 @@
-"""Packet-hops per second on fixed scenarios: what docs/performance.md is made of.
+"""Packet-hops per second on fixed scenarios, as reported in docs/performance.md.
 
-A packet-hop is one data packet or ACK that crosses one link.  Every measurement is a process of its own, so that peak memory is
-that of one run; the time is that of the event loop, without building the network or collecting results.
+A packet-hop is one data packet or ACK that crosses one link.  Every measurement runs in a process of its own, so that peak memory
+is that of one run; the time is that of the event loop, without building the network or collecting results.
 """
 
 import json
@@ -57,7 +57,7 @@ INCAST_BYTES = 51_100
 
 
 def flows_of(scenario: str, count: int | None = None) -> tuple[Any, Any]:
-    """The topology and the flows of a scenario: uniform pairs and start times."""
+    """The topology and the flows of a scenario: uniform pairs and start times; `count` flows instead of the scenario's."""
     from penstock.topology import build
     from penstock.workload import Flows
 
@@ -87,7 +87,7 @@ def flows_of(scenario: str, count: int | None = None) -> tuple[Any, Any]:
 
 
 def measure(scenario: str, scheme: str, threads: int, count: int | None = None) -> dict[str, Any]:
-    """One run in this process."""
+    """One run in this process: packet-hops, wall and CPU time (s), packet-hops/s, peak memory (MB), finished flows."""
     from penstock.composition import parse
     from penstock.sim import results
     from penstock.sim.config import Measure
@@ -116,6 +116,7 @@ def measure(scenario: str, scheme: str, threads: int, count: int | None = None) 
 
 
 def in_process(arguments: Iterable[Any], prefix: Iterable[str] = ()) -> dict[str, Any]:
+    """`measure` in a new process, below the command `prefix`.  SpecError: it failed."""
     command = [*prefix, sys.executable, "-m", "penstock.testing.bench", *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "PYTHONHASHSEED": "0"})
     if done.returncode:
@@ -164,7 +165,7 @@ def run(
 
 
 def machine() -> str:
-    """Processor and Python, for the record."""
+    """Processor model, number of processors and Python version of this machine."""
     name = platform.processor() or platform.machine()
     try:
         with open("/proc/cpuinfo") as file:

@@ -1,4 +1,4 @@
-"""Tiny cases and the digest of a run: the same from the compiled and the interpreted core, on any number of threads.
+"""Tiny cases and the digest of a run, which must be equal for the compiled and the interpreted core, on any number of threads.
 
 python -m penstock.testing.cases CASE.json [--interpreted]      # prints the digest
 """
@@ -19,7 +19,7 @@ FRAMES = ("flows", "ports", "switches", "nodes", "pauses", "queues", "packets", 
 
 
 def run_case(case: dict[str, Any], threads: int = 1) -> Run:
-    """Run {"topology": table, "flows": [(src, dst, bytes, start)...], "scheme": name, "parameters": {}, ...} and measure all."""
+    """Run {"topology": table, "flows": [(src, dst, bytes, start)...], "scheme": name, "parameters": {}, ...}, measuring all."""
     from penstock.composition import parse
     from penstock.sim.config import HostConfig, Measure
     from penstock.sim.simulate import simulate
@@ -41,7 +41,7 @@ def run_case(case: dict[str, Any], threads: int = 1) -> Run:
 
 
 def digest(run: Run) -> dict[str, Any]:
-    """Everything that must not differ, in short: a hash of every frame, and the counters that say what a scheme did."""
+    """Digest of everything that must not differ: a hash of every frame, the summary, and counters of the scheme's actions."""
     missing = set(FRAMES) - set(run.frames)
     assert not missing, f"not measured: {missing}"
     texts = {name: frame.write_csv(float_precision=3) for name, frame in run.frames.items()}

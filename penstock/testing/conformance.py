@@ -1,4 +1,4 @@
-"""Checks of one scheme: does it compile, repeat itself, lose nothing, get by with lost control frames, cost a bounded effort?"""
+"""Checks of one scheme: it compiles, is deterministic, conserves bytes, tolerates lost control frames, does bounded work."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def incast_case(scheme: str, **more: Any) -> dict[str, Any]:
 
 
 def check_scheme(scheme: str | Path) -> Iterator[Check]:
-    """Check a scheme by name or file, one result after the other; stops after a check without which the rest is pointless."""
+    """Check a scheme by name or file, one result after the other; stops when a check fails that the others depend on."""
     name = str(Path(scheme).resolve()) if str(scheme).endswith(".py") else str(scheme)
     built = attempt("compiles and composes", lambda: build(name))
     yield built

@@ -149,7 +149,7 @@ def test_collisions_are_those_of_random_hashing():
 
 
 def test_counters_by_hand(measured):
-    """PFC holds egresses as often as the pauses say; what an application was handed is what its link carried."""
+    """PFC pauses egresses as often as pauses are logged; the data delivered to an application are those that its link carried."""
     runs, data = measured("fig13")
     label = "0.5Gbps/lossless (PFC)"
     log = runs.scan(label, "pauses").collect().filter(pl.col("paused") & (pl.col("queue") == -1))
@@ -186,7 +186,7 @@ def two_flows(scheme, **parameters):
 
 
 def test_pfc_of_virtual_switches_alone():
-    """With senders = "edge" the switch between obeys, pauses nobody and drops; with "all" nothing is lost."""
+    """With senders = "edge" the switch between obeys, sends no pauses and drops; with "all" nothing is lost."""
     run, ports = two_flows(ps.PFC(senders="edge"))
     held = run.pauses.filter(pl.col("queue") == -1)["node"].unique().to_list()
     assert held == [6]  # the switch, by the virtual switch of the receivers

@@ -83,7 +83,7 @@ def failed(module, data, scale="paper"):
     return {claim.id for claim in module.claims(data, scale) if not claim.ok}
 
 
-def test_figure_2_tells_who_starves():
+def test_figure_2_names_the_flows_that_starve():
     def lines(start, dip):
         times = [0.005 + 0.01 * i for i in range(300)]
         near = [80.0 if t > start else 0.0 for t in times]

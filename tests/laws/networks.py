@@ -57,7 +57,7 @@ SHAPES = {
 
 
 def examples(count: int) -> settings:
-    """So many examples, times PENSTOCK_EXAMPLES."""
+    """The number of examples, times PENSTOCK_EXAMPLES."""
     return settings(max_examples=max(1, round(count * float(os.environ.get("PENSTOCK_EXAMPLES", "1")))))
 
 

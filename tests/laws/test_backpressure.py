@@ -1,4 +1,4 @@
-"""Pauses: none lasts for ever when frames are lost; a flow is short of packets as rarely as BFC's appendix C says."""
+"""Pauses: none lasts for ever when frames are lost; a flow runs out of packets as rarely as BFC's appendix C states."""
 
 import dataclasses
 

@@ -1,4 +1,4 @@
-"""Bytes are conserved at every switch and on every link; the check that says so in each run would notice an error."""
+"""Bytes are conserved at every switch and on every link; the check of that in each run detects errors."""
 
 import copy
 from dataclasses import replace
@@ -34,7 +34,7 @@ from penstock.topology import leaf_spine, star
 
 
 def outcome_after(topo, flows, scheme, end_ps, **settings):
-    """What the core knows in the middle of things, with packets in queues and on wires."""
+    """The state of the core in the middle of a run, with packets in queues and on wires."""
     quiet = Measure(sample="0s")
     runner = Runner(Settings(topo, flows, parse(scheme), duration_ps=end_ps, drain=False, measure=quiet, **settings))
     runner.loop()
@@ -131,7 +131,7 @@ def test_random_networks_stopped_at_any_moment(topo, data):
 
 
 @pytest.mark.parametrize("scheme", ["fifo", "dqa", "bfc", "pfc", "bfc+pfc"])
-def test_the_trace_tells_the_same_story(scheme):
+def test_the_trace_agrees_with_the_counters(scheme):
     """Every packet that is enqueued is dequeued or still there; queue lengths in the trace are sums of its rows."""
     topo = leaf_spine(hosts=8, tors=2, spines=2, buffer="300KB")
     flows = one_dst(topo, 60_000) + flow_list(topo, [(0, 5, 50_000), (1, 6, 50_000)])

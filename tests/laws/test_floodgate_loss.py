@@ -1,4 +1,4 @@
-"""Floodgate on networks that lose data, credits and links (section 4.3): nobody is stuck, and no window is left behind."""
+"""Floodgate on networks that lose data, credits and links (section 4.3): no flow is stuck, and all windows recover."""
 
 import polars as pl
 import pytest
@@ -63,7 +63,7 @@ def test_random_networks_without_loss(topo, data):
 @examples(25)
 @given(data=st.data())
 def test_links_that_come_and_go(shape, data):
-    """Whoever has a way to his destination gets there; afterwards nothing is left in flight: a lone flow is left alone."""
+    """Every flow with a path to its destination finishes; afterwards no bytes count as in flight: a lone flow is not delayed."""
     topo = SHAPES[shape]()
     between = topo.links[topo.links["a"] >= topo.hosts]
     changes, lost = [], data.draw(st.sets(st.integers(0, len(between) - 1), min_size=1, max_size=4))

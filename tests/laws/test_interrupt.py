@@ -1,4 +1,4 @@
-"""Ctrl-C: the run so far is there, marked as interrupted, and obeys the laws."""
+"""Ctrl-C: the results so far are kept, marked as interrupted, and obey the laws."""
 
 import json
 import signal

@@ -1,4 +1,4 @@
-"""What the core's integers cannot hold is refused before the run, and what is asked for is what happens."""
+"""Values beyond the ranges of the core's integers are refused before the run, and settings at their limits take effect."""
 
 import dataclasses
 

@@ -1,4 +1,4 @@
-"""A flow that meets no other takes exactly the ideal time, by the receiver's and the sender's clock, to the last ps."""
+"""A flow without contention takes exactly the ideal time, by the receiver's and the sender's clock, to the last ps."""
 
 import numpy as np
 import pytest

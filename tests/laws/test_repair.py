@@ -89,7 +89,7 @@ def down(topo, a, b, at_ns, until_ns):
 
 @pytest.mark.parametrize("size", [1, 1000, 5000])
 def test_the_last_packet_is_lost(size):
-    """Only the timeout can tell: it comes between one and 1.25 RTO after the last progress."""
+    """Only the timeout detects it, between 1 and 1.25 RTO after the last progress."""
     last = 1000 * (size // 1000) or size
     topo = star(hosts=2)
     alone = int(simulate(topo, flow_list(topo, [(0, 1, size)]), "fifo").flows["finish_ns"][0])
@@ -102,7 +102,7 @@ def test_the_last_packet_is_lost(size):
 
 @pytest.mark.parametrize("lost_ns", range(1100, 4200, 250))
 def test_the_last_acknowledgement_is_lost(lost_ns):
-    """The receiver is done, the sender asks again: the finish time stays that of the first arrival.
+    """The receiver is done, the sender retransmits: the finish time stays that of the first arrival.
 
     Two frames of 548 B at 80 ps per byte and two links of 1 us; the ACK's 60 B come to the switch a link later.
     """

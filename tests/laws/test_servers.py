@@ -1,4 +1,4 @@
-"""The laws behind virtual switches: lone flows, conservation, losslessness, with receivers that vary and frames that travel."""
+"""The laws with virtual switches: lone flows, conservation, losslessness, with varying receivers and delayed frames."""
 
 import pytest
 from hypothesis import given
@@ -57,7 +57,7 @@ SCHEMES = ["backdraft", "bfc+backdraft", "hpcc+backdraft", "pfc+backdraft", "fif
 
 @examples(40)
 @given(receivers(SERVERS.hosts), st.sampled_from(SCHEMES), st.integers(5, 300), st.sampled_from([0.0, 0.02]), st.data())
-def test_bytes_are_conserved_whenever_one_looks(tables, scheme, end_us, loss, data):
+def test_bytes_are_conserved_at_any_time(tables, scheme, end_us, loss, data):
     """In the middle of a run, with frames on their way from switch to switch and rates that have just changed."""
     topo = with_receivers(SERVERS, tables).with_loss(loss)
     flows = data.draw(incasts(topo, None, most_bytes=400_000, flows=(5, 30)))

@@ -1,13 +1,13 @@
-"""Backdraft (NSDI 2022), section 4.3: what a virtual switch says about a slow receiver, and what its sender does.
+"""Backdraft (NSDI 2022), section 4.3: the frames of a virtual switch about a slow receiver, and the reaction of its sender.
 
 Th_curr, Th_goal, Th_over and R_recv are the paper's; sizes are in bytes, times in any unit, rates in bytes per unit of time.
 Exact if times and weight are Fractions.  Where the paper leaves a choice open, this file chooses:
 * a sample of R_recv is one packet, over the time until the packet behind it is taken; the average is that of the time per byte;
 * a packet that has been waited for longer than the average allows counts as a sample of its own until it is taken;
-* "starvation is observed" when a queue runs empty while its sender waits, or is no faster yet than it was told, and its flow
+* "starvation is observed" when a queue runs empty while its sender waits, or still sends at the signalled rate, and its flow
   goes on; then Th_goal, and Th_over with it, grow by one batch for the application, up to half of what it may have;
-* a frame is said again within its pause when more has come than can have been on its way;
-* a sender that hears nothing doubles its rate in each `recovery` after the pause, evenly.
+* a frame is sent again within its pause when more has come than can have been on its way;
+* a sender that receives no frame doubles its rate in each `recovery` after the pause, evenly.
 """
 
 from dataclasses import dataclass, field

@@ -1113,7 +1113,7 @@ def test_backdraft_a_receiver_that_stands_still_is_noticed_before_it_takes_anyth
     assert fill(app, 8, 1) == [("f", 24, 125)]  # nothing taken at all: 8 for the first 1000 bytes
 
 
-def test_backdraft_time_without_a_backlog_says_nothing():
+def test_backdraft_time_without_a_backlog_is_no_sample():
     app = backlog()
     app.on_dequeue(Fraction(20), 0)
     app.on_dequeue(Fraction(30), 0)
@@ -1138,7 +1138,7 @@ def test_backdraft_no_pause_is_longer_than_the_longest():
     assert fill(backlog(longest=12), 10, 3)[0].pause == 12
 
 
-def test_backdraft_a_lost_frame_is_said_again_when_more_comes_than_was_on_its_way():
+def test_backdraft_a_lost_frame_is_sent_again_when_more_comes_than_was_on_its_way():
     app = backlog(in_flight=2000)
     assert len(fill(app, 10, 3)) == 1
     assert not fill(app, 12, 2)

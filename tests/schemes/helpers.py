@@ -1,4 +1,4 @@
-"""Runs that write down every packet at every hop, and what a sender saw and did, as told from that alone."""
+"""Runs that trace every packet at every hop, and the behaviour of a sender reconstructed from the trace alone."""
 
 from collections import defaultdict
 from dataclasses import dataclass
@@ -214,7 +214,7 @@ def check_sending(sent, acks, windows, gap_of, moves=False, line=80):
 
 
 def outcome(run):
-    """All that must not depend on threads."""
+    """The results that must not depend on threads."""
     return run.flows.write_csv(), run.ports.write_csv(), run.switches.write_csv(), run.summary["packet_hops"]
 
 

@@ -1,4 +1,4 @@
-"""Backdraft against the paper's transcription, and what it is for: slow receivers lose nothing and slow down nobody else."""
+"""Backdraft against the paper's transcription, and its purpose: slow receivers lose nothing and slow no other flow down."""
 
 import re
 from collections import Counter, defaultdict
@@ -172,7 +172,7 @@ def test_acknowledgements_neither_pause_nor_are_paused():
 # ---- what it is for ----
 
 
-def test_it_loses_nothing_and_its_victims_do_not_notice():
+def test_it_loses_nothing_and_victims_are_not_delayed():
     topo = servers(buffer="2MB")
     flows = crowd(topo, 1_000_000)
     lossy, held = run(topo, flows, "fifo", host=HostConfig(rto="4ms")), run(topo, flows)
@@ -252,7 +252,7 @@ def lost_in_switches(ended):
 
 @pytest.mark.parametrize("rate", ["4Gbps", "500Mbps"])
 def test_lost_frames_do_no_harm(rate):
-    """One in ten is lost at each of six links, so half never arrive: they are said again before the buffer is full."""
+    """One in ten is lost at each of six links, so half never arrive: they are repeated before the buffer is full."""
     topo = servers(receivers=[{"host": 0, "rate": rate}], buffer="4MB")
     flows = crowd(topo, 3_000_000)
     ended = run(topo, flows, control_loss=0.1)

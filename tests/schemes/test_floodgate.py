@@ -371,7 +371,7 @@ def test_a_host_paused_for_one_destination_sends_to_others():
     assert nodes["max_buffer_bytes"].max() < 0.2 * without["max_buffer_bytes"].max()
 
 
-def test_a_lease_ends_when_nobody_renews_it():
+def test_a_lease_ends_unless_it_is_renewed():
     """The ToR's resume cannot come: the host's link lost it, or the ToR knows nothing any more."""
     topo = network()
     flows = incast(topo, range(4, 16), size=200_000)
@@ -384,7 +384,7 @@ def test_a_lease_ends_when_nobody_renews_it():
 
 
 def test_a_lease_is_renewed_as_long_as_the_voq_is_long():
-    """A lease of 4 us, pauses of some 100 us: nobody goes on before his time."""
+    """A lease of 4 us, pauses of some 100 us: no host sends before the pause ends."""
     topo = network()
     flows = incast(topo, range(4, 16), size=200_000)
     runs = [
@@ -483,7 +483,7 @@ def test_what_a_dead_link_lost_does_not_narrow_the_other_paths():
     assert ends[1] < 1.15 * ends[0] + 400_000
 
 
-def test_nobody_is_forgotten_behind_a_destination_that_is_through():
+def test_a_voq_goes_on_when_one_of_its_destinations_has_all_credits():
     """Two destinations in one VOQ: what the first one's last packet frees may have had its credits long before."""
     slow = [{"time": "0us", "a": "host0", "b": "tor0", "rate": "1Gbps"}]
     topo = leaf_spine(hosts=8, tors=4, spines=1).with_changes(slow)
@@ -494,8 +494,8 @@ def test_nobody_is_forgotten_behind_a_destination_that_is_through():
 
 @pytest.mark.parametrize("scheme", ["floodgate", "floodgate:ideal"])
 @pytest.mark.parametrize("tor", ["tor0", "tor1"], ids=["the receivers' link", "the senders' link"])
-def test_a_link_that_stays_down_stops_nobody(scheme, tor):
-    """What waits for it fills no window, neither here nor one switch before; what goes round it waits for nobody."""
+def test_a_link_that_stays_down_does_not_block_other_paths(scheme, tor):
+    """Packets that wait for it fill no window, at this switch or the one before; packets by other paths are not delayed."""
     topo = leaf_spine(hosts=8, tors=2, spines=2).with_changes([{"time": "60us", "a": tor, "b": "spine0", "up": False}])
     flows = flow_list(topo, [(s, d, 400_000, f"{s - 4}us") for d in (0, 1) for s in range(4, 8)])
     host = HostConfig(rto="200us")

@@ -1,4 +1,4 @@
-"""What a scheme file may ask of the fabric for packets held back, long frames, paths and NIC queues, each with a small scheme."""
+"""The fabric's functions for held packets, long frames, paths and NIC queues, each with a small scheme."""
 
 from collections import defaultdict
 
@@ -39,7 +39,7 @@ def on_timer(me, node):
 
 
 def singles(topo):
-    """Flows of one packet, which nobody can put out of order: none is sent twice."""
+    """Flows of one packet, which cannot be reordered: none is sent twice."""
     return flow_list(topo, [(4 + i % 12, (i % 7) % 4, 1000 - i % 50, f"{10 * i}ns") for i in range(600)])
 
 

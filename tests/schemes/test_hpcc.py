@@ -1,4 +1,4 @@
-"""HPCC's senders against Algorithm 1 as transcribed: what they saw is put together again from the trace of packets."""
+"""HPCC's senders against Algorithm 1 as transcribed, with their inputs reconstructed from the packet trace."""
 
 from itertools import pairwise
 

@@ -79,7 +79,7 @@ def test_thousands_of_flows_at_one_port():
 
 
 def test_a_table_that_is_nearly_full(tmp_path):
-    """The same scheme with 64 places for its active flows: most are not where their hash says."""
+    """The same scheme with 64 places for its active flows: most are not at the index of their hash."""
     source = (FOLDER / "ideal_fq.py").read_text()
     tight = tmp_path / "tight.py"
     for old, new in [("BITS = 16 ", "BITS = 6 "), ("MASK = 65535", "MASK = 63"), ("MOST = 60000", "MOST = 62")]:

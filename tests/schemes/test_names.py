@@ -45,7 +45,7 @@ def test_a_scheme_may_define_what_it_would_be_given():
     assert "wake_by" not in scheme.names() and "set_timer" in scheme.names()
 
 
-def test_a_renamed_field_says_its_new_name():
+def test_a_renamed_field_is_refused_with_its_new_name():
     hook = "def on_send(me, node, flow, pkt):\n    flow.least_gap = 1.0\n"
     with pytest.raises(DeclarationError, match='"least_gap" is now called "fc_gap"'):
         declared(hook)

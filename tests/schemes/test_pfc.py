@@ -141,7 +141,7 @@ def test_without_it_the_same_crowd_loses_packets():
 
 
 def test_lost_frames_do_not_stop_a_port_for_ever():
-    """What is lost is said again; with headroom for that long nothing is dropped."""
+    """Lost frames are repeated; with headroom for that time nothing is dropped."""
     topo = network(buffer="12MB")
     scheme = parse("pfc", {"alpha": 0.005, "headroom": 8.0, "refresh": "2us"})
     run = simulate(topo, crowd(topo), scheme, control_loss=0.1)

@@ -1,4 +1,4 @@
-"""PFC with a destination tag: who is paused for whom, what is held back, and when it goes on."""
+"""PFC with a destination tag: which sender is paused for which destination, what is held, and when it resumes."""
 
 from collections import defaultdict
 
@@ -73,7 +73,7 @@ def test_hosts_are_paused_for_that_destination_alone():
 
 @pytest.mark.parametrize("control_loss", [0.1, 0.5])
 @pytest.mark.parametrize("host_pause", [False, True])
-def test_a_lost_resume_is_no_prison(control_loss, host_pause):
+def test_a_lost_resume_does_not_block_for_ever(control_loss, host_pause):
     topo = leaf_spine(hosts=16, tors=4, spines=2, buffer="4MB")
     from penstock.composition import parse
 

@@ -1,4 +1,4 @@
-"""Packet spraying: where packets go, and hosts that take them in any order."""
+"""Packet spraying: the choice of paths, and hosts that accept packets in any order."""
 
 from collections import Counter, defaultdict
 

@@ -1,4 +1,4 @@
-"""The window cap: no flow ever has more than that unacknowledged, whatever else it obeys."""
+"""The window cap: no flow ever has more unacknowledged bytes, whatever other schemes it is combined with."""
 
 import pytest
 from helpers import QUEUED_ACKS, check_alone, check_bad, check_sending, check_threads, senders, traced
@@ -28,14 +28,14 @@ def test_every_departure(cap):
         check_sending(sent[flow], got, [most] * (len(got) + 1), lambda *_: 0)
 
 
-def test_one_bdp_unless_told_otherwise():
+def test_the_default_is_one_bdp():
     topo = star(hosts=5)
     run, _ = traced(topo, crowd(topo), "fifo+window_cap", measure=MEASURE)
     assert set(run.extra["flow_series"]["window_bytes"]) == {-(-topo.base_rtt_ps() // 80)}
 
 
 @pytest.mark.parametrize("scheme", ["hpcc", "dctcp", "dcqcn", "bfc", "fifo"])
-def test_named_last_it_has_the_last_word(scheme):
+def test_named_last_it_overrides_the_others(scheme):
     topo = star(hosts=5)
     run, _ = traced(topo, crowd(topo), scheme + "+window_cap", {"cap": "20KB"}, measure=MEASURE)
     windows = run.extra["flow_series"]["window_bytes"]

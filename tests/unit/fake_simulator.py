@@ -1,4 +1,4 @@
-"""A stand-in for the compiled simulator: it makes plausible runs out of random numbers, at once.
+"""A stand-in for the compiled simulator: it returns plausible random runs immediately.
 
 `install(monkeypatch)` puts it in the place of `simulate`, and of what builds topologies, flows and schemes.
 """
@@ -103,7 +103,7 @@ def simulate(
 
 
 def synthetic(name: str, count: int = 20000, seed: int = 1, duration_ps: int = 2 * 10**9) -> Run:
-    """A run with the look of a real one."""
+    """A random run with the columns of a real one."""
     rng = np.random.default_rng([seed, sum(map(ord, name))])
     bad = SCHEMES.get(name.split("+")[0].split(":")[0], 2.5)
     size = np.clip((10 ** rng.normal(3.8, 1.1, count)).astype(np.int64), 1, 30_000_000)

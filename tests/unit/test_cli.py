@@ -1,4 +1,4 @@
-"""The command line over a fake simulator: what it writes, what it refuses, how it stops."""
+"""The command line over a fake simulator: outputs, refusals, interruption."""
 
 import importlib
 import json
@@ -205,7 +205,7 @@ def test_an_interrupted_run_is_kept(capsys):
     assert Run.load("out/hpcc").summary["interrupted"] is True
     assert len(pl.read_csv("out/comparison.csv")) == 2
     shown = capsys.readouterr()
-    assert "interrupted; what there is lies in out" in shown.err and "warning: hpcc" in shown.err
+    assert "interrupted; partial results are in out" in shown.err and "warning: hpcc" in shown.err
 
 
 @pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])

@@ -26,7 +26,7 @@ SERVERS = {
 }
 
 
-def incast_flows(seed=3, n=40, largest=60000):
+def incast_flows(seed=3, n=40, largest=50000):
     r = random.Random(seed)
     flows = []
     for i in range(n):
@@ -36,7 +36,7 @@ def incast_flows(seed=3, n=40, largest=60000):
     return flows
 
 
-LONG = [[i, (i + 4) % 8, 300000, f"{i}us"] for i in range(4)] + [[4, 1, 200000, "9us"]]
+LONG = [[i, (i + 4) % 8, 150000, f"{i}us"] for i in range(4)] + [[4, 1, 100000, "9us"]]
 FEW = {"dqa.edge_queues": 130, "dqa.table": 4}  # an entry is a Python object in the interpreted core
 # name, parameters, what the scheme must have done for the comparison to mean something
 CASES = [
@@ -87,7 +87,7 @@ print(json.dumps([digest(run_case(case)) for case in json.load(sys.stdin)]))
 def test_interpreted_equals_compiled_on_any_threads(scheme, parameters, acted):
     """With and without loss, one after the other in one interpreted process."""
     topology = SERVERS if "backdraft" in scheme or "senders" in parameters else SMALL
-    case = {"flows": incast_flows() + LONG, "scheme": scheme, "parameters": parameters, "host": {"rto": "500us"}}
+    case = {"flows": incast_flows() + LONG, "scheme": scheme, "parameters": parameters, "host": {"rto": "200us"}}
     cases = [{**case, "topology": topology}, {**case, "topology": {**topology, "loss": 0.005}}]
     compiled = [digest(run_case(case)) for case in cases]
     assert acted(compiled[0]), f"the case does not exercise {scheme}: {compiled[0]}"

@@ -1,4 +1,4 @@
-"""The import rules: who may import whom, what a scheme may not see, how long a file may be."""
+"""The import rules: which folder may import which, what a scheme may not import, how long a file may be."""
 
 import ast
 import importlib

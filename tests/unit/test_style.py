@@ -1,4 +1,4 @@
-"""The linter and the type checker have nothing to say."""
+"""The linter and the type checker report nothing."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""Switches of a test, in a thread or a process, and processes that use them; all end with the test, even if it fails."""
+"""Switches for tests, in a thread or a process, and processes that use them; all are stopped with the test, even if it fails."""
 
 import contextlib
 import multiprocessing

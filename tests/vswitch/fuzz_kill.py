@@ -1,4 +1,4 @@
-"""Applications killed while they send and receive: what was theirs is back within 100 ms, and others notice nothing.
+"""Applications killed while they send and receive: their resources are released within 100 ms, others are not affected.
 
 python tests/vswitch/fuzz_kill.py --kills 2000              # at a random instant
 python tests/vswitch/fuzz_kill.py --kills 2000 --step       # after 0, 1, 2, ... instructions of a send or a receive
@@ -81,7 +81,7 @@ class Run:
         self.times = []
 
     def pump(self):
-        """The honest pair; a also sends to the one who is to die."""
+        """The well-behaved pair; a also sends to the application that will be killed."""
         if self.sent - self.received < 200:
             self.sent += self.a.send(0, [udp(A, B, payload=b"%d" % (self.sent + i)) for i in range(8)])
         if self.a.waiting(2) < 4000:
@@ -100,7 +100,7 @@ class Run:
         return {row["port"]: row for row in protocol.ask(self.path, {"show": "ports"})["ports"]}
 
     def left(self):
-        """What there is still of one who has gone: memory, the port, flows from or to it."""
+        """Resources still held by an application that has ended: memory, the port, flows from or to it."""
         regions = Path(f"/proc/{self.switch.pid}/maps").read_text().count("memfd:penstock")
         flows = protocol.ask(self.path, {"show": "flows"})["flows"]
         return regions != 2 or "c" in self.ports() or any(f["from"] != "a" or f["to"] != "b" for f in flows)

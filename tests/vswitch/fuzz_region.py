@@ -1,10 +1,10 @@
-"""A hostile application in a process of its own writes all over its region, while two honest ones talk through the same switch.
+"""A hostile application in its own process overwrites its region, while two well-behaved ones use the same switch.
 
     python tests/vswitch/fuzz_region.py --seconds 600 --seed 7
 
-Checked: nothing crashes (regions lie between guard pages; tools/checked_build.sh runs this with sanitizers), the honest pair
-loses nothing and waits for a bounded number of steps, nothing of its frames is ever in the hostile one's memory, nobody sends in
-its name, and queues, flows and rings have come back when the hostile one has gone.
+Checked: nothing crashes (regions lie between guard pages; tools/checked_build.sh runs this with sanitizers), the well-behaved
+pair loses nothing and waits for a bounded number of steps, none of its frames is ever in the hostile one's memory, no other
+application can send with its addresses, and queues, flows and rings are released when the hostile one has gone.
 """
 
 import argparse
@@ -33,14 +33,14 @@ SHAPES = [
     {"rings": 64, "queues": 64, "bells": 64, "buffers": 256, "buffer_bytes": 192},
 ]
 MODES = ["lossy", "pfc", "dpfq", "backdraft"]
-MOST_STEPS = 8  # of 1 to 300 turns, that an honest frame may take
+MOST_STEPS = 8  # of 1 to 300 turns, that a frame of the well-behaved pair may take
 
 
 # ---- The hostile one ----
 
 
 class Hostile:
-    """What it does to its region, chosen anew for each."""
+    """The writes of a hostile application to its region, chosen at random for each region."""
 
     def __init__(self, fd, shape, rng, frames):
         self.app, self.rng, self.frames = Region.attach(fd, shape, switch=False), rng, frames
@@ -78,7 +78,7 @@ class Hostile:
         self.rng.choice(self.ways)()
 
     def word(self):
-        """A word that may mean something."""
+        """A plausible word."""
         r = self.rng
         number = r.choice([0, 1, 2, r.randrange(300), r.randrange(1 << 20), r.getrandbits(32), 0xFFFFFFFF])
         return r.choice(
@@ -131,7 +131,7 @@ class Hostile:
             self.words[self.some(name)] = self.rng.choice(some)
 
     def lie(self):
-        """A count of what was taken that moves as an honest one does."""
+        """A wrong count of frames taken, which advances like a correct one."""
         at = self.some("consumed1")
         self.words[at] = (int(self.words[at]) + self.rng.randrange(200)) & (1 << 64) - 1
 
@@ -183,7 +183,7 @@ class Hostile:
 
 
 def frames_of(rng):
-    """Good frames, frames in another's name, frames whose inner lengths lie, headers behind headers."""
+    """Valid frames, frames with forged source addresses, with wrong inner lengths, and with nested headers."""
     out = [udp(C, B, p, 9, b"bad") for p in range(40)] + [
         udp(C, C),
         udp(A, B),
@@ -209,7 +209,7 @@ def frames_of(rng):
 
 
 def hostile_process(connection, others_end, seed):
-    """Takes region after region (a byte each says which shape) until it is killed."""
+    """Handle region after region (a byte each gives the shape) until killed."""
     others_end.close()  # so that it ends with the other side
     rng, hostile = random.Random(seed), None
     frames = frames_of(rng)
@@ -233,7 +233,7 @@ def hostile_process(connection, others_end, seed):
             hostile.step()
 
 
-# ---- The honest ones, and what is checked ----
+# ---- The well-behaved pair, and the checks ----
 
 
 class Run:
@@ -271,13 +271,13 @@ class Run:
             self.child = None
 
     def step(self):
-        """Some turns of the worker, with honest frames before and after."""
+        """Some turns of the worker, with frames of the well-behaved pair before and after."""
         if self.sent - self.received < 200:
             frames = [udp(A, B, payload=struct.pack("!Q", self.sent + i) + self.secret) for i in range(self.rng.randrange(1, 9))]
             taken = self.a.send(0, frames)
             self.due += [self.steps] * taken
             self.sent += taken
-        if self.mode != "pfc" and self.a.waiting(2) < 4000:  # there, who does not take stops whoever sends to him
+        if self.mode != "pfc" and self.a.waiting(2) < 4000:  # in pfc, a receiver that takes no frames pauses its senders
             self.a.send(2, [udp(A, C, self.rng.randrange(50), payload=b"to c")] * 2)
         count = self.rng.choice([1, 2, 4, 40, 300])
         start = time.perf_counter()
@@ -305,7 +305,7 @@ class Run:
             assert waits <= MOST_STEPS, f"an honest frame waits since {waits} steps"
 
     def life(self):
-        """A hostile application comes, does what it does, and goes."""
+        """A hostile application attaches, writes to its region, and detaches."""
         if self.child is None or self.rng.random() < 0.05:
             self.spawn()
         kind = self.rng.randrange(len(SHAPES))
@@ -366,7 +366,7 @@ class Run:
 
 
 def run(seed, mode, turns, seconds, doorbells=True, lives=5):
-    """So many turns, seconds and hostile applications at least."""
+    """Run at least this number of turns, seconds and hostile applications."""
     one, end = Run(seed, mode, doorbells), time.monotonic() + seconds
     try:
         while one.turns < turns or one.lives < lives or time.monotonic() < end:

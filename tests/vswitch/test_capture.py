@@ -1,4 +1,4 @@
-"""Captures: what passes a port, from both sides, with its queue; drops with their reasons; and what the capture itself missed."""
+"""Captures: frames that pass a port in both directions, with queues; drops with reasons; and frames that the capture missed."""
 
 import shutil
 import struct
@@ -32,7 +32,7 @@ def switch(tmp_path):
 
 
 def capturing_in_background(path, file, **options):
-    """A capture that is running; call what is returned to end it and get what it says."""
+    """Start a capture; call the returned function to end it and get its result."""
     over, said = threading.Event(), {}
     thread = threading.Thread(target=lambda: said.update(capture(file=file, path=path, over=over, **options)))
     before = len(protocol.ask(path, {"show": "captures"})["captures"])
@@ -101,7 +101,7 @@ def test_drops_have_their_reasons(switch, tmp_path, capsys):
 
 
 def test_drops_at_the_port_that_they_were_meant_for(switch, tmp_path):
-    """Whoever watches a slow receiver in mode lossy sees what it does not get."""
+    """A capture at a slow receiver in mode lossy has the frames that it does not get."""
     protocol.ask(switch, {"set": {"mode": "lossy", "th_goal": "1KB", "th_over": "2KB", "th_net": "3KB"}})
     end = capturing_in_background(switch, tmp_path / "x.pcapng", ports=["b"], drops=True)
     with connect("a", switch) as a, connect("b", switch):
@@ -135,8 +135,8 @@ def send(switch, a, b, payloads):
         assert len(b.receive()) == 1, "a frame was lost because of a capture"
 
 
-def test_what_is_missed_is_counted_and_said():
-    """A reader that sleeps costs the traffic nothing; the next block says how many are not there, also around the ring's end."""
+def test_missed_frames_are_counted_and_recorded():
+    """A sleeping reader does not delay traffic; the next block has the number of missed frames, also around the ring's end."""
     switch, mirror, ring, a, b = direct()
     missed = told = 0
     for round_ in range(12):
@@ -157,8 +157,8 @@ def test_what_is_missed_is_counted_and_said():
 
 
 @pytest.mark.parametrize("read", [1 << 63, (1 << 64) - 1, 1, 12345, 0])
-def test_a_reader_may_say_anything(read):
-    """It gets nonsense or nothing; frames pass."""
+def test_a_reader_may_write_any_position(read):
+    """It reads arbitrary data or nothing; frames pass."""
     switch, _, ring, a, b = direct()
     for i in range(64):
         ring.words[8] = read + i & (1 << 64) - 1
@@ -210,7 +210,7 @@ def test_the_command(switch, tmp_path, capsys):
         assert message in capsys.readouterr().err
 
 
-def test_one_who_hangs_up_leaves_nothing(switch):
+def test_a_closed_connection_ends_its_capture(switch):
     with connect("a", switch) as a, connect("b", switch) as b:
         end = capturing_in_background(switch, None, ports=["a"], count=3)
         a.send_all(0, [udp(A, B)] * 10)

@@ -1,4 +1,4 @@
-"""Changes while frames flow: thresholds, modes, addresses that move from port to port; none of them loses a frame."""
+"""Changes during traffic: thresholds, modes, addresses that move from port to port; none of them loses a frame."""
 
 import itertools
 import random
@@ -29,7 +29,7 @@ def path(tmp_path):
 
 
 def test_a_thousand_changes_lose_no_frame(path):
-    """Two flows, the receiver of one of them moving all the time; whoever has its address gets it, in order."""
+    """Two flows, one with an address that moves between ports all the time; its present port gets the frames, in order."""
     rng, over = random.Random(5), threading.Event()
     sent, got = {B: 0, D: 0}, {name: {B: [], D: []} for name in "bc"}
 

@@ -1,4 +1,4 @@
-"""The control socket as an attacker sees it: what is refused leaves nothing behind, and nobody can keep others away."""
+"""The control socket under attack: refused requests leave no resources behind, and no client can lock others out."""
 
 import contextlib
 import fcntl
@@ -60,7 +60,7 @@ def no_connections():
 
 
 def talk(path):
-    """Two honest applications exchange a frame."""
+    """Two applications exchange a frame."""
     with connect("a", path) as a, connect("b", path) as b:
         assert a.send(0, [udp(A, B, payload=b"hello")]) == 1
         assert b.receive(1, timeout=120)[0][1].endswith(b"hello")
@@ -135,7 +135,7 @@ def test_no_application_takes_the_queues_of_others():
 
 
 def test_a_request_must_come_within_its_time(monkeypatch):
-    """A word now and then does not keep a connection."""
+    """Single bytes at intervals do not keep a connection open."""
     monkeypatch.setattr(server, "REQUEST_S", 0.3)
     with running() as (daemon, path), socket.socket(socket.AF_UNIX) as connection:
         start, watch = time.monotonic(), Stopwatch()
@@ -201,7 +201,7 @@ print("in")
 
 @as_root
 def test_another_user_may_attach_and_nothing_else():
-    """Not even look: flows and rates are other people's business, and the worker waits while they are collected."""
+    """Nor show flows and rates: they belong to other users, and collecting them delays the worker."""
     with running() as (daemon, path):
         done = subprocess.run([sys.executable, "-c", ASK, path, str(NOBODY)], capture_output=True, text=True, timeout=120)
         answers = [json.loads(line) for line in done.stdout.splitlines()]
@@ -241,7 +241,7 @@ def test_without_descriptors_the_switch_goes_on(tmp_path):
 
 
 def test_regions_are_given_back_without_the_worker():
-    """Nonsense or not: when an application has gone, nothing of it is mapped any more."""
+    """With or without protocol errors: when an application has gone, its memory is not mapped any more."""
     with running() as (daemon, path):
         for nonsense in (False, True):
             with connect("c", path) as c:
@@ -260,7 +260,7 @@ def mapped():
     return Path("/proc/self/maps").read_text().count("memfd:penstock")
 
 
-def test_who_wrote_nonsense_waits_before_he_comes_again():
+def test_after_protocol_errors_a_port_can_be_attached_to_only_later():
     with running() as (_, path):
         start = time.monotonic()
         with connect("c", path) as c:

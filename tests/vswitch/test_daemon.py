@@ -1,4 +1,4 @@
-"""A switch as a process of its own: applications attach, talk, die and lie; the command line sees and changes it."""
+"""A switch in its own process: applications attach, exchange frames, die and break the protocol; the commands of the CLI."""
 
 import asyncio
 import json
@@ -129,7 +129,7 @@ def mapped_regions(process):
     return Path(f"/proc/{process.pid}/maps").read_text().count("memfd:penstock")
 
 
-def test_nothing_is_left_of_those_who_have_gone(switch):
+def test_nothing_is_left_of_detached_applications(switch):
     process, path = switch
 
     def descriptors():
@@ -285,8 +285,8 @@ def test_specs_may_be_anything(content, message):
         validate_spec(content)
 
 
-def test_a_switch_that_hangs_up_between_two_words(tmp_path):
-    """It is said in one line, whether the question or the answer is lost."""
+def test_a_switch_that_closes_the_connection_between_request_and_answer(tmp_path):
+    """It is reported in one line, whether the request or the answer is lost."""
     for last_word in (b"", b"{"):
         path = tmp_path / f"s{len(last_word)}"
         with socket.socket(socket.AF_UNIX) as listener:

@@ -1,4 +1,4 @@
-"""Unmodified programs of network namespaces that talk through the switch; skipped where the machine forbids them."""
+"""Unmodified programs in network namespaces that communicate through the switch; skipped where these are not permitted."""
 
 import contextlib
 import hashlib

@@ -1,4 +1,4 @@
-"""No packet of an unmodified program is lost at the kernel's edges; skipped where the machine forbids namespaces."""
+"""No packet of an unmodified program is lost between the kernel and the switch; skipped where namespaces are not permitted."""
 
 import socket
 import struct
@@ -195,7 +195,7 @@ def test_mistakes_are_named(left):
 # ---- Out of the switch ----
 
 
-def test_the_probe_says_which_port_should_wait(left):
+def test_the_probe_reports_which_port_to_pause(left):
     told = []
     slow, other = (left.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(2))
     v6 = left.socket(socket.AF_INET6, socket.SOCK_DGRAM)
@@ -322,7 +322,7 @@ def test_who_asks_for_every_frame_loses_none_at_any_speed(size):
     assert cost(size) > size
 
 
-def test_a_kernel_that_does_not_tell(left, monkeypatch):
+def test_a_kernel_without_udp_diag(left, monkeypatch):
     probe = SocketProbe(left)
 
     def refuse(*_):
@@ -369,7 +369,7 @@ print(count, wrong, flush=True)
 
 
 class SmallSwitch:
-    """From one TAP to another, with a queue for each flow, and frames that wait as long as an edge says so."""
+    """A switch from one TAP to another, with a queue for each flow, which an edge can pause."""
 
     def __init__(self, source, target, target_mac, over=50_000):
         self.source, self.target, self.over = source, target, over
@@ -591,7 +591,7 @@ def test_a_blaster_and_a_slow_application_of_the_switch(tmp_path, with_edge):
         assert lost > 1000 and len(got) < sent
 
 
-def test_an_edge_tells_who_should_wait_and_ends_quietly_when_the_interface_has_gone():
+def test_an_edge_reports_the_port_to_pause_and_ends_when_the_interface_has_gone():
     told = []
     with (
         Namespace("left") as left,

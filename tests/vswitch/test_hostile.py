@@ -1,4 +1,4 @@
-"""What an application could do to others with well-chosen words, turn by turn; each case here once worked."""
+"""Attacks of an application on others by writes to its region, turn by turn; each of them succeeded once."""
 
 import mmap
 import os
@@ -61,7 +61,7 @@ def test_places():
 
 
 def endless(app):
-    """Stacks that never end: their first number leads to itself; and a reader who says that he has read everything."""
+    """Stacks that never end, whose first number leads to itself; and a reader that claims to have read everything."""
     words, halves, at = opened(app)
     for stack, following in ((at.buffer_stack[1], at.buffer_next[1]), (at.ring_stack, at.ring_next)):
         first = int(halves[2 * stack])
@@ -142,7 +142,7 @@ def test_pauses_that_end_at_once_end_in_bounded_steps():
     assert before - 1024 <= len(switch.pauses()) < before
 
 
-def test_what_is_remembered_of_those_who_have_gone_is_little():
+def test_counters_of_detached_applications_take_little_memory():
     """Of 100 ports with 20 000 queues, each with a drop, it was hundreds of megabytes, and the worker collected it."""
     shape = {"queues": 2000, "rings": 2010, "buffers": 2048, "buffer_bytes": 64}
     switch, c = switch_of(C, shapes={0: shape})

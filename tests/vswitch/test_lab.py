@@ -89,7 +89,7 @@ def drain(*ports):
 
 
 def check_same(a, b, frames, most=60.0):
-    """All frames arrive as they were; what the kernel itself has to say (IPv6) is passed over.  Short frames may be padded."""
+    """All frames arrive unchanged; frames of the kernel itself (IPv6) are ignored.  Short frames may be padded."""
     out, end, i = [], time.monotonic() + most, 0
     offset = 10 if b.headers else 0
     while len(out) < len(frames) and time.monotonic() < end:

@@ -1,4 +1,4 @@
-"""The page of metrics: a parser that is not ours accepts it, and every number that `show` prints is there."""
+"""The metrics page: an independent parser accepts it, and it has every number that `show` prints."""
 
 import http.client
 import socket

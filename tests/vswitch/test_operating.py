@@ -1,4 +1,4 @@
-"""Draining, going down, and what is said of frames that were left; settings that change while frames flow."""
+"""Draining, stopping, and the report of frames that were left; settings that change during traffic."""
 
 import mmap
 import os
@@ -76,7 +76,7 @@ def test_memory_may_hold_anything(seed):
 
 
 @pytest.mark.parametrize("way", ["down", "SIGTERM"])
-def test_going_down_says_what_is_lost(tmp_path, capsys, way):
+def test_down_reports_what_is_lost(tmp_path, capsys, way):
     with (
         up(tmp_path, "dpfq", th_goal="1KB", th_over="2KB", th_net="3KB") as (process, path),
         connect("a", path) as a,

@@ -1,4 +1,4 @@
-"""Two switches and the link between them, turn by turn: pause frames, grants, and control frames that nobody should believe."""
+"""Two switches and the link between them, turn by turn: pause frames, grants, and invalid control frames."""
 
 import os
 import random
@@ -110,7 +110,7 @@ def test_frames_cross_in_order(secret):
     assert pair.rows()[0]["greeted"] and pair.rows()[1]["greeted"]
 
 
-def test_nothing_is_sent_to_a_peer_that_has_not_spoken():
+def test_nothing_is_sent_before_the_first_control_frame_of_the_peer():
     pair = Pair()
     pair.apps[0].send(0, [udp(A, B, payload=b"x")])
     for _ in range(50):
@@ -256,8 +256,8 @@ def test_a_rate_is_kept_and_forgotten_after_a_second():
     assert 0.4 < came[60] < 1.2 and came[-1] - came[150] < 0.5, "slowly at first, all at once when the rate is forgotten"
 
 
-def test_a_rate_is_kept_however_late_the_switch_looks():
-    """A switch that looks every 7 us sends what the time allowed, not less."""
+def test_a_rate_is_kept_at_any_polling_interval():
+    """A switch that runs every 7 us sends what the rate allows for that time, not less."""
     raw = Raw(clock=Clock(1_000_000))
     raw.say(GRANT, b=1 << 30)
     raw.app.send(0, [udp(A, B, payload=b"first")])
@@ -314,7 +314,7 @@ def test_a_queue_above_its_goal_is_no_reason_to_send_at_half_the_rate(length, gb
     assert min(rates) > 0.95 * gbps and pauses < 40
 
 
-def test_applications_cannot_speak_to_the_other_switch():
+def test_applications_cannot_send_control_frames_to_the_other_switch():
     raw = Raw()
     raw.switch.set_addresses(1, ["02:00:00:00:00:02"])
     raw.switch.set_addresses(0, ["02:00:00:00:00:01"])
@@ -373,7 +373,7 @@ def test_what_a_specification_says_of_devices():
 
 @pytest.mark.parametrize("secret", [b"", SECRET])
 def test_anything_may_come_over_the_wire(secret):
-    """Control frames with any words and of any length, frames with any bytes: counted, and honest traffic goes on."""
+    """Control frames with any words and of any length, frames with any bytes: counted, and valid traffic goes on."""
     rng, raw = random.Random(5), Raw(secret)
     raw.say(GRANT, b=1 << 30)
     base = bytearray(udp(B, A, payload=bytes(40)))
@@ -441,8 +441,8 @@ def test_queues_of_flows_that_have_gone_are_given_to_others():
     assert switch.ports()[1]["device"]["shared_queues"] > 0
 
 
-def test_a_rate_that_was_told_in_bad_times_does_not_last():
-    """The receiver is slow, then fast; a peer that sends a bit less than it was told hears soon that it may send more."""
+def test_a_low_rate_is_soon_raised_again():
+    """The receiver is slow, then fast; a peer that sends slightly below its rate soon gets a higher one."""
     clock = Clock(10**9)
     left, wire = open_link(rate="10Gbps", delay="1ns", headers=False, clock=clock)
     switch, app = Switch(), Region.create(buffers=2048)
@@ -451,7 +451,7 @@ def test_a_rate_that_was_told_in_bad_times_does_not_last():
     frame, told = udp(B, A, payload=bytes(958)), []
 
     def pass_by(us, every, takes):
-        """So many us, a frame every so many, and the application takes so many of each 100 us."""
+        """Run for a time (us) with a frame per interval (us); the application takes a number of frames every 100 us."""
         for now in range(0, us, 5):
             if now % every == 0:
                 assert wire.send(frame)

@@ -1,4 +1,4 @@
-"""Whatever comes from outside may be anything: headers, datagrams, recordings, requests, files of settings."""
+"""Arbitrary input from outside: headers, datagrams, recordings, requests, files of settings."""
 
 import contextlib
 import json

@@ -1,4 +1,4 @@
-"""Kernel ports: frames of all sizes pass unharmed, and what does not pass is counted."""
+"""Kernel ports: frames of all sizes pass unchanged, and frames that do not pass are counted."""
 
 import contextlib
 import multiprocessing
@@ -24,7 +24,7 @@ SIZES = [14, 15, 59, 60, 61, 128, 1000, 1513, 1514]
 
 
 def random_frames(seed, count, sizes=SIZES, headers=False):
-    """Frames that no kernel has an opinion on: an experimental EtherType, and an empty header where there is one."""
+    """Frames that the kernel does not process: an experimental EtherType, and an empty header where there is one."""
     rng = random.Random(seed)
     start = bytes(10) if headers else b""
     return [
@@ -88,7 +88,7 @@ def test_udp_sends_runs_of_equal_frames_as_one_message():
         assert pass_through(a, b, []) == [] and [b.receive() for _ in frames] == frames
 
 
-def test_udp_waits_for_a_batch_until_it_is_told_to_send():
+def test_udp_keeps_a_batch_until_it_is_flushed_or_receives():
     a, b = udp_pair(headers=False)
     with a, b:
         (frame,) = random_frames(1, 1)
@@ -97,7 +97,7 @@ def test_udp_waits_for_a_batch_until_it_is_told_to_send():
         assert a.send(frame) and a.receive() is None and b.receive() == frame, "receiving sends what waits"
 
 
-def test_udp_listens_to_its_peer_only_and_to_frames_only():
+def test_udp_accepts_only_frames_and_only_from_its_peer():
     a, b = udp_pair(headers=False)
     with a, b, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as stranger:
         address = ("127.0.0.1", int(b.name.split("-")[0].rpartition(":")[2]))
@@ -309,7 +309,7 @@ def test_a_malformed_recording_is_an_error_and_never_a_crash(recordings, data):
 
 @settings(max_examples=200, deadline=None)
 @given(st.sampled_from([b"\xd4\xc3\xb2\xa1", b"\xa1\xb2\x3c\x4d", b"\x0a\x0d\x0d\x0a"]), st.binary(max_size=200))
-def test_nonsense_after_a_right_beginning(magic, rest):
+def test_random_data_after_a_valid_header(magic, rest):
     with contextlib.suppress(SpecError):
         assert all(len(frame) >= 14 for _, frame in pcapfile.parse_frames(magic + rest))
 

@@ -1,4 +1,4 @@
-"""Regions of shared memory: queues that grow and shrink, doorbells, and neighbours that lie or die."""
+"""Regions of shared memory: queues that grow and shrink, doorbells, and peers that write invalid data or die."""
 
 import fcntl
 import mmap
@@ -145,7 +145,7 @@ def liar(app):
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_nonsense_is_counted_and_passed_over(seed):
+def test_invalid_words_are_counted_and_skipped(seed):
     """Random words anywhere in the region, plausible ones among them: no crash, no frame from outside, bounded work."""
     rng = np.random.default_rng(seed)
     app, switch = pair()

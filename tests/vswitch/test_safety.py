@@ -1,4 +1,4 @@
-"""What an application may hand to a switch, and what becomes of an access outside of a region."""
+"""Which regions a switch accepts from an application, and accesses outside of a region."""
 
 import fcntl
 import os

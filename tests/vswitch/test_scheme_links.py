@@ -54,7 +54,7 @@ class Pair:
 
 @pytest.mark.parametrize("scheme", ["bfc", "pfc", "floodgate", "floodgate:ideal", "dqa+pfc"])
 def test_a_slow_receiver_behind_the_other_switch(scheme):
-    """Its flow waits, hop by hop back to the application; nothing is lost; what the schemes say to each other arrives."""
+    """Its flow is held back hop by hop to the application; nothing is lost; the control frames of the schemes arrive."""
     pair = Pair(scheme, buffer="600KB")
     slow, fast = numbered(0, 2, 2500), numbered(1, 3, 2500, source_port=7)
     sends = [(0, 0, slow), (1, 0, fast)]
@@ -130,7 +130,7 @@ def test_frames_that_the_other_end_cannot_have_sent():
 
 
 def test_a_link_that_loses_frames_is_counted_and_repaired():
-    """BFC says its pauses again: flows go on although control frames are lost, and what was lost is counted."""
+    """BFC repeats its pauses: flows go on although control frames are lost, and losses are counted."""
     pair = Pair("bfc", wrap=lambda port: faults(port, drop=0.02, seed=3))
     slow = numbered(0, 2, 2000)
     pair.run(1500, [(0, 0, slow)], [3])

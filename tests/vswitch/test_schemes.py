@@ -165,7 +165,7 @@ def numbers_of(frames):
 
 
 def pump(switch, apps, wanted, us, sends=(), most=64):
-    """So many us in steps of one: send what there is room for, receive at those that want to; what came, by application."""
+    """Run for a time in steps of 1 us: send while there is room, receive at the given ports; returns frames by application."""
     got = {i: [] for i in wanted}
     for _ in range(us):
         for app, queue, frames in sends:
@@ -199,7 +199,7 @@ def test_what_a_stopped_receiver_does(scheme):
 
 
 def test_every_frame_is_delivered_or_counted():
-    """A scheme that drops: what is missing is what the counters say, and in no other place."""
+    """A scheme that drops: the counters account for all missing frames."""
     switch, apps = switch_of(["10Gbps", "10Gbps", "1Gbps"], scheme="fifo", buffer="50KB")
     sends = [(0, 0, numbered(0, 2, 300)), (1, 3, numbered(1, 2, 300))]
     got = pump(switch, apps, [2], 3000, sends)
@@ -228,7 +228,7 @@ def with_ecn(frame, ecn):
 
 @pytest.mark.parametrize("six", [False, True])
 def test_marks_of_a_scheme_are_in_the_frames(six):
-    """DCTCP's switches mark beyond a length: frames that can carry it say so, their check sums hold, others are untouched."""
+    """DCTCP's switches mark above a queue length: ECN-capable frames are marked with valid checksums, others are unchanged."""
     switch, apps = switch_of(["10Gbps", "10Gbps", "1Gbps"], scheme="dctcp", parameters={"k_min": "30KB", "k_max": "31KB"})
     assert switch.left_out == ["dctcp"]
     if six:
@@ -323,7 +323,7 @@ def test_applications_come_and_go():
 
 
 @pytest.mark.parametrize("seed", range(4))
-def test_an_application_that_writes_nonsense_harms_nobody_else(seed):
+def test_invalid_words_in_a_region_harm_no_other_application(seed):
     """Random words anywhere in its region, while it sends, is paused and receives; two others lose nothing."""
     draw = random.Random(seed)
     switch, apps = switch_of(["10Gbps"] * 4, scheme=["bfc", "pfc", "dqa+pfc", "floodgate:ideal"][seed], buffer="1MB")

@@ -1,4 +1,4 @@
-"""The switch as a service: what it tells the manager, and that it works with everything taken away that the unit takes away."""
+"""The switch as a service: its notifications to the manager, and its operation under the restrictions of the unit."""
 
 import configparser
 import ctypes

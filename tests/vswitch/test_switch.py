@@ -1,4 +1,4 @@
-"""The worker, driven turn by turn from this process: modes, thresholds, flows, schedules, and applications that lie."""
+"""The worker, driven turn by turn from this process: modes, thresholds, flows, schedules, and misbehaving applications."""
 
 import mmap
 import os
@@ -353,8 +353,8 @@ def liar(app):
 
 @pytest.mark.parametrize("mode", ["lossy", *LOSSLESS])
 @pytest.mark.parametrize(("seed", "workers"), [(0, 1), (1, 1), (2, 1), (3, 2), (4, 2)])
-def test_an_application_that_lies_harms_itself_only(mode, seed, workers):
-    """Random and plausible words all over its region, while two others talk: they lose nothing, and the liar goes."""
+def test_invalid_words_in_a_region_harm_only_its_application(mode, seed, workers):
+    """Random and plausible words anywhere in its region, while two others exchange frames: they lose nothing; it is detached."""
     rng = np.random.default_rng(seed)
     shape = {"rings": 64, "queues": 8, "bells": 32, "buffers": 128, "buffer_bytes": 128}
     switch, a, b, bad = switch_of(A, B, C, mode=mode, idle="1ms", workers=workers, shape=shape)
@@ -403,7 +403,7 @@ def test_an_application_that_lies_harms_itself_only(mode, seed, workers):
     assert switch.flows() == [] and switch.counters()["free_flows"] == workers * switch.settings["flows"], "no flow has leaked"
 
 
-def test_a_receiver_that_lies_about_what_it_took_fills_its_own_buffers_only():
+def test_wrong_counts_of_frames_taken_fill_only_the_receivers_own_buffers():
     switch, a, b, c = switch_of(A, B, C, mode="dpfq", shape={"buffers": 256})
     shape = b.shape
     side = 16 * shape["queues"] + 8 * shape["bells"] + 256 * shape["buffer_bytes"]

@@ -1,4 +1,4 @@
-"""Several workers: each frame once and in the order of its flow; changes while all of them run; lies and deaths."""
+"""Several workers: each frame once and in the order of its flow; changes while all run; invalid writes and killed processes."""
 
 import itertools
 import mmap
@@ -90,7 +90,7 @@ def test_every_frame_once_and_in_order(mode):
 
 
 def test_both_workers_work():
-    """Ports are at home with different workers, and what one of them rings is heard by whoever sleeps."""
+    """Ports belong to different workers, and a doorbell rung by one worker wakes an application of the other."""
     switch, apps = switch_of()
     assert apps["a"].send(0, [frame("a", "c", 1)]) == 1 and apps["b"].send(0, [frame("b", "c", 2)]) == 1
     assert apps["c"].sleep(), "there is no news yet"
@@ -178,7 +178,7 @@ def test_a_port_goes_while_all_run_and_comes_again():
         switch.call(switch.ports)
 
 
-def test_nonsense_told_to_the_second_worker_detaches():
+def test_protocol_errors_at_the_second_worker_detach():
     """It is the first that detaches, while all rest."""
     switch, apps = switch_of()
     named = []
@@ -199,7 +199,7 @@ def test_nonsense_told_to_the_second_worker_detaches():
 
 
 @pytest.mark.parametrize("name", ["c", "d"])
-def test_a_liar_while_both_run(name):
+def test_invalid_writes_while_both_run(name):
     """It scribbles over its region while both workers deliver to it; it goes, comes again, and the others lose nothing."""
     rng = np.random.default_rng(11)
     shape = {"rings": 64, "queues": 8, "bells": 32, "buffers": 128, "buffer_bytes": 128}
@@ -249,7 +249,7 @@ def flood(path, name, target):
             number += 16
 
 
-def test_a_killed_application_is_gone_and_others_talk_on(tmp_path):
+def test_a_killed_application_is_detached_and_others_go_on(tmp_path):
     spec = {
         "switch": {"workers": 2, "mode": "dpfq"},
         "port": [{"name": name, "addresses": [address]} for name, address in ADDRESSES.items()],

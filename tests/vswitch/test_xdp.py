@@ -53,7 +53,7 @@ def test_every_frame_that_the_receiver_does_not_take_in_time_is_counted(two):
         check_same(a, b, random_frames(1, 500))
 
 
-def test_a_batch_waits_until_it_is_told_to_go(two):
+def test_a_batch_waits_until_it_is_flushed(two):
     with open_in(two[0], batch=8) as a, open_in(two[1]) as b:
         drain(a, b)
         assert all(a.send(SMALL) for _ in range(7)) and b.receive() is None

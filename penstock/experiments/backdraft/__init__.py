@@ -1,1 +1,1 @@
-"""The figures of Backdraft (NSDI 2022) that a simulator can show."""
+"""Backdraft (NSDI 2022): the figures that can be reproduced in the simulator or on the real switch."""

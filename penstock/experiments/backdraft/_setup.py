@@ -1,10 +1,10 @@
-"""What the figures of Backdraft (NSDI 2022) share: servers with virtual switches behind one switch, schemes, counters.
+"""Common set-up of the figures of Backdraft (NSDI 2022): servers with virtual switches behind one switch, schemes, counters.
 
 Every server has a virtual switch and `apps` applications behind it. A UDP-like flow is one without congestion control: it sends
-at the rate of its application until it ends, whatever is lost; what is lost is sent again (go-back-N), which UDP would not do,
-so throughput is what the virtual switch hands to an application. Packets are of 1000 B payload and 48 B of headers; the paper
-does not give the size of its UDP packets, so what it counts per second is compared in proportion. The lossy virtual switch is
-BESS's: one queue of 1024 packets for each application, and no more.
+at the rate of its application until it ends, regardless of losses; lost data are retransmitted (go-back-N), which UDP would not
+do, so throughput is measured as the data that the virtual switch delivers to an application. Packets have 1000 B of payload and
+48 B of headers; the paper does not give the size of its UDP packets, so its counts per second are compared in proportion. The
+lossy virtual switch is that of BESS: one queue of 1024 packets for each application.
 """
 
 from collections.abc import Iterable, Sequence
@@ -22,7 +22,7 @@ APPLICATION, VSWITCH, SWITCH = "application", "virtual switch", "switch"
 
 @dataclass(frozen=True)
 class Servers:
-    """So many servers at one switch, so many applications in each; how fast applications send, and take, their packets."""
+    """Servers at one switch, with the number of applications in each, and the rates at which they send and take packets."""
 
     servers: int
     apps: int = 1
@@ -53,7 +53,7 @@ class Servers:
         }
 
     def place(self) -> pl.Expr:
-        """What kind of node `node` is."""
+        """The kind of node `node`."""
         apps = self.servers * self.apps
         return (
             pl.when(pl.col("node") < apps)
@@ -81,7 +81,7 @@ def spec(
     host: dict[str, Any] | None = None,
     **measure: Any,
 ) -> Spec:
-    """The spec of one traffic and several schemes."""
+    """The spec of one traffic pattern and several schemes."""
     return {
         "run": {"duration": duration, "seed": 1, "drain": drain},
         "topology": topology,
@@ -101,18 +101,18 @@ def endless(flows: Sequence[tuple[int, int]], name: str) -> dict[str, Any]:
 
 
 def ports(runs: Runs, label: str, servers: Servers) -> pl.DataFrame:
-    """Every port with the place of its node."""
+    """Every port with the kind of its node."""
     return runs.scan(label, "ports").with_columns(servers.place().alias("place")).collect()
 
 
 def delivered(runs: Runs, label: str, app: int) -> float:
-    """Data handed to an application by its virtual switch, Gbit/s over the whole run, headers included."""
+    """Data delivered to an application by its virtual switch, Gbit/s over the whole run, headers included."""
     port = runs.scan(label, "ports").filter(pl.col("peer") == app).collect().row(0, named=True)
     return (port["tx_bytes"] - port["ack_bytes"] - port["control_bytes"]) * 8 / runs.summary(label)["end_ns"]
 
 
 def rates(runs: Runs, label: str, app: int) -> pl.DataFrame:
-    """ms, rate: data handed to an application between two samples, Gbit/s."""
+    """ms, rate: data delivered to an application between two samples, Gbit/s."""
     port = runs.scan(label, "ports").filter(pl.col("peer") == app).select("node", "port")
     series = runs.scan(label, "port_series").join(port, on=["node", "port"]).sort("time_ns")
     data = pl.col("tx_bytes") - pl.col("ack_bytes") - pl.col("control_bytes")

@@ -1,4 +1,4 @@
-"""Data of the figures on the real switch: rows of (panel, series, x, y), made case by case."""
+"""Data of the figures on the real switch: rows of (panel, series, x, y), measured case by case."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -9,7 +9,7 @@ from penstock.experiments import frames
 from penstock.vswitch.bench.noise import MachineBusy
 from penstock.vswitch.bench.rig import Row
 
-TRIES = 8  # of a measurement in real time, on a machine that is busy now and then
+TRIES = 8  # of a measurement in real time, since the machine may be busy at times
 
 
 def table(points: Sequence[Row]) -> pl.DataFrame:

@@ -1,9 +1,9 @@
 """Backdraft and BFC: slow receivers in a network with per-hop backpressure (argued in section 2.2 of Backdraft, NSDI 2022).
 
-BFC counts on flows being short, so that few queues are held at any time. A slow application breaks that: its flows hold queues
-hop by hop as far as their senders, and when all queues of a port are held, flows to others must share one and wait at the slow
-receiver's speed. With Backdraft senders hold these flows before they fill queues in the network. The paper argues so; nobody
-has shown it.
+BFC relies on flows being short, so that few queues are paused at any time. A slow application violates that: its flows occupy
+paused queues hop by hop back to their senders, and when all queues of a port are occupied, flows to other receivers must share
+one and are served at the slow receiver's rate. With Backdraft senders hold these flows back before they fill queues in the
+network. The paper argues so without a measurement.
 
 Network: 16 servers in 4 racks, 4 spines, 100 Gbit/s, 1 us, 32 queues at each port; two applications behind each server's
 virtual switch. One application of every server sends 8 endless flows to an application in each rack, 10 Gbit/s in all: a
@@ -59,7 +59,7 @@ DIFFERS: dict[str, Differs] = {}
 
 
 def specs(scale: str) -> dict[str, Spec]:
-    """Slow receivers, and fast ones, with the same traffic."""
+    """Slow receivers and fast ones, with the same traffic."""
     steady = setup.endless([(src, dst) for dst in SLOW for src in SENDERS if src != dst for _ in range(EACH)], "steady")
     victims = {
         "kind": "poisson",
@@ -83,7 +83,7 @@ def specs(scale: str) -> dict[str, Spec]:
 
 def measure(runs: Runs, scale: str) -> pl.DataFrame:
     """Panel "cdf": x slowdown of victims, y share; by group of victims "p50", "p99": y; "unfinished": y share of the victims;
-    "held": y queues."""
+    "held": y paused queues."""
     parts = []
     for series, label in ((REFERENCE, "fast"), *((scheme.legend, f"slow/{scheme.legend}") for scheme in SCHEMES)):
         found = victims(runs, label)
@@ -118,7 +118,7 @@ def victims(runs: Runs, label: str) -> pl.DataFrame:
 
 
 def held_queues(runs: Runs, label: str) -> float:
-    """Most queues of one port of a physical switch that were held at the same time."""
+    """The largest number of queues of one port of a physical switch that were paused at the same time."""
     table = runs.scan(label, "pauses").filter((pl.col("node") >= 3 * SERVERS) & (pl.col("queue") >= 0)).sort("time_ns")
     step = pl.when(pl.col("paused")).then(1).otherwise(-1)
     held = table.select("node", "port", step.cum_sum().over("node", "port").alias("held")).collect()["held"].max()
@@ -126,7 +126,7 @@ def held_queues(runs: Runs, label: str) -> float:
 
 
 def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
-    """BFC spreads the congestion to victims everywhere; with Backdraft they do not notice."""
+    """BFC spreads the congestion to victims everywhere; with Backdraft they are not affected."""
     found = []
     for group in GROUPS:
         alone = value(data, f"p99, {group}", REFERENCE)

@@ -1,14 +1,14 @@
 """Backdraft (NSDI 2022), figures 4 and 17: throughput, loss and completion time over the receiver's speed.
 
 Section 2.1: clients send requests to a server that cannot keep up, with Homa (figure 4) or DCTCP (figure 17); losses in the
-virtual switch reach 10 %, and completion times grow. There is no Homa here: the hosts send as they please (lossy) or have
-DCTCP, whose marks are set at virtual switches, too; section A.1.1 says that this does not help. Every 3.2 ms 32 requests of 125
-KB go to the same server, 10 Gbit/s on average, from eight servers by chance, each server at 12.5 Gbit/s, so that the network is
-never the bottleneck. The receiver takes 12.5 to 100 Gbit/s. Hosts send again when nothing was heard for 1 ms.
+virtual switch reach 10 %, and completion times grow. Homa is not implemented: the hosts have no congestion control (lossy) or
+DCTCP, which virtual switches mark for, too; section A.1.1 states that this does not help. Every 3.2 ms 32 requests of 125
+KB go to the same server, 10 Gbit/s on average, from eight servers chosen at random, each at 12.5 Gbit/s, so that the network is
+never the bottleneck. The receiver takes 12.5 to 100 Gbit/s. The retransmission timeout is 1 ms.
 
-DCTCP loses nothing then, as with up to 128 requests of the same total: its hosts react within a round trip, and their first
-windows fit into the virtual switch's queue. Those of 256 do not: "many", at the slowest receiver. There Backdraft keeps what it
-is sent in its larger memory; no queue is long enough for a pause. How many connections the paper's clients have is open.
+DCTCP then loses nothing, also with up to 128 requests of the same total: its hosts react within a round trip, and their first
+windows fit into the virtual switch's queue. Those of 256 requests do not: "many", at the slowest receiver. There Backdraft stores
+them in its larger memory; no queue is long enough for a pause. The paper does not give the clients' number of connections.
 """
 
 from typing import Any
@@ -52,7 +52,7 @@ def specs(scale: str) -> dict[str, Spec]:
 
 
 def requests(speed: float, fan_in: int, events: int) -> Spec:
-    """So many requests at a time, of the same total, to a receiver of this speed."""
+    """Bursts of this number of requests, of the same total size, to a receiver of this speed."""
     traffic = {
         "kind": "incast",
         "fan_in": fan_in,
@@ -97,7 +97,7 @@ def busy_ns(flows: pl.DataFrame) -> float:
 
 
 def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
-    """The lossy switch loses a tenth and more of the packets, Backdraft none, and the tail shows it."""
+    """The lossy switch loses a tenth of the packets or more, Backdraft none, and the tail reflects it."""
     lossy, marked, overlay = (scheme.legend for scheme in SCHEMES)
     slowest, fastest = min(SPEEDS[scale]), max(SPEEDS[scale])
     core = float(data.filter(pl.col("panel") == "lost in the network")["y"].sum())

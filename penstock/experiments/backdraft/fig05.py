@@ -1,11 +1,11 @@
 """Backdraft (NSDI 2022), figures 5 (a, b) and 18: what uniform packet loss costs.
 
 Section 2.1: a virtual switch drops packets at random; the highest rate of requests with Homa halves at a loss probability of 1
-%, and the throughput of TCP falls too. Instead of Homa the hosts here send again from the lost packet (go-back-N), when the
-receiver says that one is missing or after a timeout. A request is a packet of 200 B, which has only the timeout: so its length
-decides, and there are two, 100 us and 4 ms (Homa asks again after 2 us, in software). The stream is one of 25 MB without
-congestion control, which has a round trip to repeat for each loss, and a timeout when what is repeated is lost again. Two
-servers, 100 Gbit/s; the loss is in the two links of the way, half in each.
+%, and the throughput of TCP falls too. Instead of Homa the hosts here use go-back-N, after a NACK of the receiver or a timeout. A
+request is a packet of 200 B, whose loss only the timeout repairs: the timeout decides, and there are two, 100 us and 4 ms (Homa
+repeats a request after 2 us, in software). The stream is one of 25 MB without congestion control, which repeats a round trip for
+each loss, and waits for a timeout when a retransmission is lost. Two servers, 100 Gbit/s; half of the loss is on each of the two
+links of the path.
 
 Requests are closed-loop: each of 8 clients sends the next when it has the answer, and the rate is the sum of the clients'
 rates.
@@ -50,7 +50,7 @@ def specs(scale: str) -> dict[str, Spec]:
 
 
 def spec(network: dict[str, Any], traffic: dict[str, Any], timeout: str) -> Spec:
-    """One traffic, no flow control at all."""
+    """The spec of one traffic pattern without flow control."""
     return {
         "run": {"duration": "1us", "seed": 1, "max_time": "20s"},
         "topology": network,
@@ -62,7 +62,7 @@ def spec(network: dict[str, Any], traffic: dict[str, Any], timeout: str) -> Spec
 
 
 def rounds(requests: int) -> list[dict[str, Any]]:
-    """Request and answer, by turns, of every client: flow i waits for flow i - 1 of the same client."""
+    """Alternating requests and answers of every client: flow i waits for flow i - 1 of the same client."""
     flows: list[dict[str, Any]] = []
     for client in range(CLIENTS):
         for i in range(2 * requests):
@@ -101,7 +101,7 @@ def tail(runs: Runs, label: str) -> float:
 
 
 def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
-    """One per cent halves what gets through, and moves the tail to the timeout."""
+    """One per cent of loss halves the rates, and moves the tail to the timeout."""
     relative = {series: value(data, "rate", series, 0.01) for series in (*TIMEOUTS, *STREAMS)}
     found = [
         within(

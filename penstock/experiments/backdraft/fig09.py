@@ -1,11 +1,11 @@
 """Backdraft (NSDI 2022), figure 9: a victim's requests beside a growing load of others, on the real switch.
 
 Section 6.1: three clients on one machine; two send messages of fixed size to one server, the victim sends requests to another.
-BESS has one queue for each application, so all of them wait in one line for the switch's core; in Backdraft every RPC has a
-queue. There is no Homa here: messages of the competitors arrive by a Poisson process, of one frame of 200 B or four of 1280 B,
+BESS has one queue for each application, so all of them wait in one queue for the switch's core; in Backdraft every RPC has a
+queue. Homa is not implemented: messages of the competitors arrive by a Poisson process, of one frame of 200 B or four of 1280 B,
 in 2, 16 or 64 RPCs at a time, a number that the paper does not give; they are not answered. The victim has 16 streams of requests
 (64 B, answers of 200 B) with 200 us between them, and its latency counts from their arrival. Load is the share of the switch's
-core that the competitors' frames need by its price list (`penstock.vswitch.bench.costs`), doorbells not counted. All are at one
+core that the competitors' frames need by its cost model (`penstock.vswitch.bench.costs`), without doorbells. All are at one
 switch, clients at one port, as at a network card. Servers take 20 ns. Virtual time.
 """
 
@@ -48,7 +48,7 @@ def measure(runs: Runs, scale: str) -> pl.DataFrame:
 
 
 def work(size: str, mode: str, load: float, scale: str) -> list[Row]:
-    """One point."""
+    """Simulate one point."""
     frame, frames = SIZES[size]
     single, streams = mode == BESS, SERIES[mode]
     bench = Bench(rig.bess(length=frame) if single else {"mode": "backdraft"})

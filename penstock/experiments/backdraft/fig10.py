@@ -1,4 +1,4 @@
-"""Backdraft (NSDI 2022), figure 10: what each component is worth with a slow receiver, on the real switch.
+"""Backdraft (NSDI 2022), figure 10: the contribution of each component with a slow receiver, on the real switch.
 
 Section 6.2: 50 UDP flows to a receiver that spends 0, 500 or 5000 extra cycles on each frame, beside 10 flows of requests to
 Memcached, from the same port of one switch with one core. Lossy and BP (PFC) are BESS with one queue for each application. DPFQ
@@ -55,7 +55,7 @@ def measure(runs: Runs, scale: str) -> pl.DataFrame:
 
 
 def work(mode: str, cycles: int, scale: str) -> list[Row]:
-    """One bar of each panel."""
+    """Simulate one bar of each panel."""
     bench, single = Bench(MODES[mode]), mode in (LOSSY, BP)
     client = bench.app("client", queues=64, buffer_bytes=256)
     receiver = bench.app("udp", queues=128, buffer_bytes=256, service=[BASE_NS + cycles * CYCLE_NS])
@@ -91,7 +91,7 @@ def work(mode: str, cycles: int, scale: str) -> list[Row]:
 
 
 def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
-    """Only PFC and ON lose nothing; ON has the goodput and the tail."""
+    """Only PFC and ON lose nothing; ON has the best goodput and tail."""
     slowest = CYCLES[-1]
     lost = {mode: max(value(data, "lost", mode, cycles) for cycles in CYCLES) for mode in MODES}
     gain = {cycles: value(data, "goodput", ON, cycles) / value(data, "goodput", LOSSY, cycles) for cycles in CYCLES}
@@ -120,7 +120,7 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
             {mode: tail[mode][slowest] for mode in (DPFQ, BP)},
         ),
     ]
-    if scale == "real":  # one core drives all applications there: what they offer is what it can
+    if scale == "real":  # one core drives all applications there and limits their load
         return made
     return [
         *made,

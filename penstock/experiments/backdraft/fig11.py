@@ -3,12 +3,12 @@
 Section 6.2: 100 K flows of which 1 K are active at any time; RSS hashes them to a fixed number of queues, or each gets a queue
 of its own while it is active (dynamic). A collision is an active flow that shares its queue with another active one. "Counted":
 flows 1000 k to 1000 k + 999 are active together, hashed by penstock's flow hash to 1 K to 100 K queues, every k. "Simulated": a
-virtual switch to which two servers send 1000 flows in all, of two packets, that a stopped application leaves there; static
-queues are those of dqa:stochastic, up to 1024; dynamic ones are dqa's 1024, with the largest flow table there is. It tells
-flows apart by the hash that indexes it, so with its usual 100 entries for each queue five pairs of the thousand flows meet on
-average, with 10000 one in twenty runs. "Real switch": the flow table of `penstock vswitch`, to which all 100 K flows send a
-frame, 1000 at a time, and are forgotten when they have been idle; what is counted are the receive queues that they got and the
-rings these hold, every time. The memory is that of the paper's sum: 20 B for each ring.
+virtual switch to which two servers send 1000 flows in all, of two packets, which stay there since the application is stopped;
+static queues are those of dqa:stochastic, up to 1024; dynamic ones are dqa's 1024, with the largest possible flow table. The
+table identifies flows by the hash that indexes it, so with its default of 100 entries for each queue five pairs of the thousand
+flows collide on average, with 10000 entries a pair in one of twenty runs. "Real switch": the flow table of `penstock vswitch`:
+all 100 K flows send a frame, 1000 at a time, and their entries expire when idle; each time the receive queues assigned to them
+and the rings of these are counted. The memory is calculated as in the paper: 20 B for each ring.
 """
 
 from typing import Any

@@ -3,8 +3,8 @@
 Section 6.2: a sender pushes bursts of 64 to 1024 frames, the receiver takes up to 1024 at a time. Short and long queues are
 BESS's with PFC; their lengths are not given: 128 and 1024 slots here. DPFQ is mode `dpfq`, whose queues grow by rings of 64.
 Frames are of 64 B; the receiver takes 100 ns or 1 us for each, and is offered eight tenths of what it can take, in bursts at
-random times. A pause of the switch's PFC takes 10 to 50 us: longer than what waits in the short queue lasts the fast receiver,
-shorter than it lasts the slow one. Virtual time. Latency counts from the time at which a frame was meant to be sent: waiting in
+random times. A pause of the switch's PFC lasts 10 to 50 us: longer than the fast receiver takes to empty the short queue,
+shorter than the slow one takes. Virtual time. Latency counts from the time at which a frame was meant to be sent: waiting in
 the sender is part of it.
 """
 
@@ -34,7 +34,7 @@ MODES: dict[str, dict[str, Any]] = {
     LONG: rig.bess("pfc", slots=1024),
     DPFQ: {"mode": "dpfq", "th_net": "2MB", "th_over": "1MB", "th_goal": "32KB"},
 }
-LOOKS = dict(zip(MODES, ((RED, "s", 6.5), (ORANGE, "^", 5), (SKY, "o", 3))))  # they may lie on one another
+LOOKS = dict(zip(MODES, ((RED, "s", 6.5), (ORANGE, "^", 5), (SKY, "o", 3))))  # they may coincide
 DIFFERS = {
     "goodput-slow": Differs(
         "the short queue never runs empty in front of a receiver that is slower than its pauses", "backdraft-bursts"
@@ -52,7 +52,7 @@ def measure(runs: Runs, scale: str) -> pl.DataFrame:
 
 
 def work(speed: str, mode: str, burst: int, scale: str) -> list[Row]:
-    """One point of each panel."""
+    """Simulate one point of each panel."""
     bench, service = Bench(MODES[mode]), RECEIVERS[speed]
     sender = bench.app("sender", queues=4, buffers=8192, rings=512)
     receiver = bench.app("receiver", queues=4, buffers=32768, rings=1024, service=[service], batch=BATCH)

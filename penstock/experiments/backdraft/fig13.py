@@ -2,8 +2,8 @@
 
 Section 6.3: background UDP flows compete with TCP victims. The flows are in a figure that is not in the text; here three
 servers send 2 Gbit/s each to a slow application of the fourth (background), one of them also 3 Gbit/s to a fast application
-there, and one 3 Gbit/s to another of the three (victims), so that no link of 10 Gbit/s is full and all that happens is the slow
-receiver's doing. Victims have no congestion control either: they never meet congestion of their own. The receiver's speed goes
+there, and one 3 Gbit/s to another of the three (victims), so that no link of 10 Gbit/s is full and all congestion is caused by
+the slow receiver. Victims have no congestion control either: they cause no congestion of their own. The receiver's speed goes
 from all of the background down to a twelfth. PFC in all switches; with Backdraft as well, as network-level pause (Th_net).
 """
 
@@ -63,7 +63,7 @@ def measure(runs: Runs, scale: str) -> pl.DataFrame:
 
 
 def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
-    """More throughput, no frames at all, nothing lost, and PFC's frames spread."""
+    """Backdraft has more throughput, no PFC frames and no loss; PFC's frames spread."""
     speeds, (pfc, overlay) = SPEEDS[scale], (scheme.legend for scheme in SCHEMES)
     gain = {f"{x:g} Gbit/s": value(data, "all", overlay, x) / value(data, "all", pfc, x) for x in speeds}
     victims = {

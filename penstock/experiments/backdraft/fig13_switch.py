@@ -5,7 +5,7 @@ send 2 Gbit/s each to a slow application of the other (background), a fourth 3.2
 10 Gbit/s, a lossless network. Table 3: one application sends 21.85 Gbit/s to a receiver of 2.36 Gbit/s, another as much to a
 fast one; links of 100 Gbit/s, a network that drops. Frames are of 1500 B, as the paper's drops of 1.6 Mpps are for what is
 missing of 21.85 Gbit/s. BESS, lossy and with PFC, has one queue for each application; DPFQ alone is Backdraft without the
-overlay; with the overlay, what the switches send each other crosses the same links. Virtual time.
+overlay; with the overlay, the control frames of the switches use the same links. Virtual time.
 """
 
 from typing import Any
@@ -102,7 +102,7 @@ def table(mode: str, scale: str) -> list[Row]:
 
 
 def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
-    """Only Backdraft loses nothing, holds no link and leaves the victim alone."""
+    """Only Backdraft loses nothing, pauses no link and does not slow the victim down."""
     speeds, slowest = SPEEDS[scale], min(SPEEDS[scale])
     offered = BACKGROUND * EACH
     gain = {f"{x:g} Gbit/s": value(data, "all", BACKDRAFT, x) / value(data, "all", PFC, x) for x in speeds}
@@ -260,7 +260,7 @@ def plot(data: pl.DataFrame) -> Any:
     for axes, panel, title in zip(upper, ("all", "victim", SERVER), ("all flows (Gbit/s)", "victim (Gbit/s)", "PFC frames / ms")):
         for mode, (colour, marker) in STYLES.items():
             points = setup.line(data, panel, mode)
-            wide = {"linewidth": 3.5, "markersize": 8} if mode == LOSSY else {}  # others lie on it
+            wide = {"linewidth": 3.5, "markersize": 8} if mode == LOSSY else {}  # hidden by others
             axes.plot(points["x"], points["y"], label=mode, color=colour, marker=marker, clip_on=False, **wide)
         axes.set_xlabel("speed of the receiver (Gbit/s)")
         axes.set_ylabel(title)

@@ -3,10 +3,9 @@
 Section 6.4: 12 flows, their rates by Zipf's law, to a receiver with 8 cores, one of which is slow; 11 flows are fast. Together
 they offer 95 Gbit/s in frames of 1500 B, which the switch's core can just carry (`penstock.vswitch.bench.costs`; the paper's
 switch has several cores). Flow 6 of 12 has the slow core to itself; each of the other cores has one or two flows and takes
-300 ns for a frame. How slow the slow core is the paper does not say: it takes a tenth to all of what its flow offers
-here. BESS has one
-receive queue of 1024 descriptors, which the cores share in order; Backdraft's regions have as
-many buffers. Senders offer on and on: what is held back in one queue delays no other. Virtual time.
+300 ns for a frame. The paper does not give the speed of the slow core: here it takes a tenth to all of what its flow offers.
+BESS has one receive queue of 1024 descriptors, which the cores share in order; Backdraft's regions have as many buffers.
+Senders are open-loop: frames held back in one queue delay no other queue. Virtual time.
 """
 
 from typing import Any
@@ -48,7 +47,7 @@ def measure(runs: Runs, scale: str) -> pl.DataFrame:
 
 
 def work(mode: str, speed: float, scale: str) -> list[Row]:
-    """One mode; the kind of a frame is 0 for the slow flow, else 1 to 7 by turns."""
+    """Simulate one mode; the kind of a frame is 0 for the slow flow, else 1 to 7 in round robin."""
     bench = Bench(MODES[mode])
     offered = [OFFERED_GBPS * share for share in SHARES]
     slow_ns = 8 * LENGTH / offered[SLOW_FLOW] / speed

@@ -1,9 +1,9 @@
 """Backdraft (NSDI 2022), figure 15: the receiver doubles its speed half way.
 
 Section 6.3: one machine sends to a slow receiver that takes 3 million packets per second, later 6 million. Of our packets that
-is 25 and 50 Gbit/s; the sender's link has 100 Gbit/s. The paper runs for a minute, we for a time that is long against what
-happens. PFC in all switches, with Backdraft as well. Two questions: how long until the receiver has all it can take, and how
-much of its new speed it uses from then on. A third scheme is Backdraft without the rate in its frames.
+is 25 and 50 Gbit/s; the sender's link has 100 Gbit/s. The paper runs for a minute; here the run is long compared with
+the transients. PFC in all switches, with Backdraft as well. Measured are the time until the receiver is fully used, and the share
+of its new speed that is used from then on. A third scheme is Backdraft without the rate in its frames.
 """
 
 from typing import Any
@@ -47,7 +47,7 @@ def specs(scale: str) -> dict[str, Spec]:
 def measure(runs: Runs, scale: str) -> pl.DataFrame:
     """Panel "rate": x ms, y Gbit/s; "settles": y ms from the change until the receiver has 95 % of its speed; "before", "after",
     "settled": y share of the receiver's speed used in the first half, in the second, in its last quarter; "PFC": y frames that
-    held a link; "pauses": all frames; "drops"."""
+    paused a link; "pauses": all frames; "drops"."""
     parts, half = [], DURATION_MS[scale] / 2
     for scheme in SCHEMES:
         label = f"two/{scheme.legend}"
@@ -76,7 +76,7 @@ def mean(rate: pl.DataFrame, begin: float, end: float) -> float:
 
 
 def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
-    """Backdraft adapts; PFC is said to starve."""
+    """Backdraft adapts; PFC starves the receiver, according to the paper."""
     pfc, overlay, blunt = (scheme.legend for scheme in SCHEMES)
     drops = sum(value(data, "drops", scheme.legend) for scheme in SCHEMES)
     pfc_frames = value(data, "PFC", overlay) + value(data, "PFC", blunt)
@@ -129,7 +129,7 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
 
 
 def plot(data: pl.DataFrame) -> Any:
-    """What the receiver gets over time."""
+    """Rate at the receiver over time."""
     made, axes = figure(width=COLUMN, height=2.4)
     for scheme in SCHEMES:
         points = setup.line(data, "rate", scheme.legend)

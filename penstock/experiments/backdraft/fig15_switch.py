@@ -1,9 +1,9 @@
 """Backdraft (NSDI 2022), figure 15, on real switches: the receiver doubles its speed half way.
 
 Section 6.3: an application of one server sends to one of another, which takes 3 million packets per second, later 6 million, by
-way of a lossless network. Frames are of 64 B, the sender offers 10 Mpps, links have 10 Gbit/s. The paper runs for a minute, we
-for a time that is long against the 20 ms between two rates that a switch tells the other. A receiver is idle when its queue is
-empty and only then, so what it does not use of its speed is its empty-queue time. BESS has PFC and a queue of 1024 slots.
+way of a lossless network. Frames are of 64 B, the sender offers 10 Mpps, links have 10 Gbit/s. The paper runs for a minute; here
+the run is long compared with the 20 ms between two rate updates of a switch. A receiver is idle if and only if its queue is
+empty, so the unused share of its speed is its empty-queue time. BESS has PFC and a queue of 1024 slots.
 Virtual time.
 """
 
@@ -45,7 +45,7 @@ def measure(runs: Runs, scale: str) -> pl.DataFrame:
 
 
 def work(mode: str, scale: str) -> list[Row]:
-    """One mode, a millisecond after the other."""
+    """Simulate one mode in steps of a millisecond."""
     made = Servers(MODES[mode], "10Gbps", overlay=mode == BACKDRAFT)
     sender = made.near.app("sender", queues=4)
     receiver = made.far.app("receiver", queues=64, service=[1e3 / BEFORE])
@@ -82,7 +82,7 @@ def settles(data: pl.DataFrame, panel: str, half: float) -> float:
 
 
 def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
-    """Backdraft adapts; PFC is said to starve."""
+    """Backdraft adapts; PFC starves the receiver, according to the paper."""
     half = HALF_MS[scale]
     drops = sum(value(data, "drops", mode) for mode in MODES)
     frames, pauses = value(data, "PFC", BACKDRAFT), float(setup.line(data, "overlay", BACKDRAFT)["y"].max())  # type: ignore
@@ -148,7 +148,7 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
 
 
 def plot(data: pl.DataFrame) -> Any:
-    """What the receiver takes, what its sender's switch sends, and pause frames, over time."""
+    """Rates of the receiver and of the sender's switch, and pause frames, over time."""
     made, grid = figure(1, 3, width=PAGE, height=2.3)
     for mode, colour in ((PFC, ORANGE), (BACKDRAFT, SKY)):
         for axes, panel in zip(grid, ("received", "sent", "overlay")):

@@ -1,9 +1,9 @@
 """Backdraft (NSDI 2022), figure 16: doorbells against polling over the number of queues, on the real switch.
 
 Section 6.5: an application sends in 8 to 16 K queues, chosen by Zipf's law, through a switch with one core. At scales quick and
-paper the work is counted: looks into transmit queues, and doorbells answered and rung, for each frame. That is the same on every
-machine, and it is not throughput: what a look costs depends on caches, which no price list has. Scale "real" measures throughput
-(`penstock.vswitch.bench.bench`), on a quiet machine only.
+paper the work is counted: checks of transmit queues, and doorbells answered and rung, for each frame. That is the same on every
+machine, but it is not throughput: the cost of a check depends on caches, which the cost model does not have. Scale "real"
+measures throughput (`penstock.vswitch.bench.bench`), on a quiet machine only.
 """
 
 from typing import Any
@@ -33,7 +33,7 @@ DIFFERS = {
 
 
 def measure(runs: Runs, scale: str) -> pl.DataFrame:
-    """Panel "work": x queues, y looks and doorbells for each frame; "Mpps": y throughput, at scale real."""
+    """Panel "work": x queues, y queue checks and doorbells for each frame; "Mpps": y throughput, at scale real."""
     if scale == "real":
         return each(runs, "backdraft/fig16", [(count,) for count in COUNTS[scale]], speed)
     cases = [(count, series) for count in COUNTS[scale] for series in (DOORBELLS, POLLING)]
@@ -41,7 +41,7 @@ def measure(runs: Runs, scale: str) -> pl.DataFrame:
 
 
 def work(count: int, series: str) -> list[Row]:
-    """Looks and doorbells for each frame, while 512 frames are outstanding."""
+    """Queue checks and doorbells for each frame, while 512 frames are outstanding."""
     sender, receiver, switch = pair(count, doorbells=series == DOORBELLS)
     rng = np.random.default_rng(1)
     weights = 1 / np.arange(1, count + 1)
@@ -79,7 +79,7 @@ def speed(count: int) -> list[Row]:
 
 
 def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
-    """Doorbells stay what they are, polling grows with the number of queues."""
+    """The cost of doorbells is constant, that of polling grows with the number of queues."""
     counts = COUNTS[scale]
     most, two = counts[-1], 2048
     if scale == "real":

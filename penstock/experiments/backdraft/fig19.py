@@ -1,9 +1,9 @@
 """Backdraft (NSDI 2022), figure 19: a slow receiver costs another application's throughput, on the real switch.
 
 Section A.2: A sends to B and C to D, 20 Mpps each, through a switch with one core; D takes 1 Mpps. The lossy switch spends half
-of its core on frames that it drops; Backdraft pauses C and gives the time to A. Frames are of 64 B, each application has one
-queue. Virtual time: the switch's core could carry 24.7 Mpps (`penstock.vswitch.bench.costs`), the paper's about 20. In real time
-one core drives all applications and cannot overload the switch's: there only the losses are judged.
+of its core's time on frames that it drops; Backdraft pauses C and spends the time on A. Frames are of 64 B, each application has
+one queue. Virtual time: the switch's core could carry 24.7 Mpps (`penstock.vswitch.bench.costs`), the paper's about 20. In real
+time one core drives all applications and cannot overload the switch's core, so only the losses are judged.
 """
 
 from typing import Any
@@ -36,7 +36,7 @@ def measure(runs: Runs, scale: str) -> pl.DataFrame:
 
 
 def work(mode: str, scale: str) -> list[Row]:
-    """One mode."""
+    """Simulate one mode."""
     bench = Bench(MODES[mode])
     a, b, c, d = (bench.app(name, queues=4, service=[1e3 / SLOW if name == "d" else 20]) for name in "abcd")
     offered = OFFERED if scale != "real" else REAL_OFFERED
@@ -86,7 +86,7 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
 
 
 def plot(data: pl.DataFrame) -> Any:
-    """Throughput of both pairs, and what the core's time went into."""
+    """Throughput of both pairs, and the core's time by use."""
     made, (left, right) = figure(1, 2, width=PAGE, height=2.4)
     for nth, (mode, colour) in enumerate(zip(MODES, (RED, SKY))):
         points = setup.line(data, "Mpps", mode)

@@ -3,7 +3,7 @@
 Section 6.3: one server sends a UDP flow to a slow receiver and one to a fast one in the other server, 100 Gbit/s. The paper's
 columns give (victim, non-victim), of which the first, 2.36 Gbit/s and all the losses, is the flow to the slow receiver. Its
 senders reach 22 Gbit/s each; here 20 Gbit/s, and a receiver of 2.4 Gbit/s. Virtual switches drop (lossy), send PFC frames to
-the switch, which obeys them but drops when it is full and pauses nobody (lossless), or have the overlay (Backdraft).
+the switch, which obeys them but drops when it is full and sends no pauses itself (lossless), or have the overlay (Backdraft).
 """
 
 from typing import Any
@@ -35,7 +35,7 @@ DIFFERS = {
 
 
 def specs(scale: str) -> dict[str, Spec]:
-    """One traffic, three schemes."""
+    """One traffic pattern, three schemes."""
     flows = setup.endless([(NETWORK.app(0), SLOW), (NETWORK.app(0, 1), FAST)], "UDP")
     return {"two": setup.spec(SCHEMES, NETWORK.table({SLOW: f"{SPEED}Gbps"}), [flows], DURATION[scale])}
 
@@ -59,7 +59,7 @@ def measure(runs: Runs, scale: str) -> pl.DataFrame:
 
 
 def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
-    """Lossy loses, PFC loses elsewhere and costs throughput, the overlay does neither."""
+    """Lossy drops, PFC drops in the network and costs throughput, the overlay does neither."""
     lossy, edge, overlay = ({panel: value(data, panel, scheme.legend) for panel in data["panel"].unique()} for scheme in SCHEMES)
     where = ("drops at virtual switches", "drops in the network")
     fast = lambda row: row["fast"] / lossy["fast"]  # noqa: E731
@@ -114,7 +114,7 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
 
 
 def share(row: dict[str, float]) -> float:
-    """Lost packets of those that were sent to the slow receiver."""
+    """Share of the packets to the slow receiver that were lost."""
     lost = row["drops at virtual switches"] * 1048 * 8 / 1000
     return lost / (lost + row["slow"])
 

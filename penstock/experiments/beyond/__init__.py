@@ -1,1 +1,1 @@
-"""Beyond the papers: comparisons that none of them has."""
+"""Comparisons that are in none of the papers."""

@@ -66,7 +66,7 @@ DIFFERS: dict[str, Differs] = {}
 
 
 def specs(scale: str) -> dict[str, Spec]:
-    """One traffic, all schemes."""
+    """One traffic pattern, all schemes."""
     loads = {"memcached": 0.4, "web_server": 0.8, "web_search": 0.8}  # Memcached's headers and ACKs are as much again
     mixes = {name: [setup.poisson(name, load=load), setup.incast()] for name, load in loads.items()}
     made = {name: setup.spec(SCHEMES, parts, DURATION[scale][name]) for name, parts in mixes.items()}
@@ -124,7 +124,7 @@ def p99(values: pl.Series) -> float:
 
 
 def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
-    """What one can build on: who is better where there is an incast, where there is none, and what spraying does."""
+    """Which scheme is better with and without an incast, and the effect of spraying."""
     of = lambda metric, traffic: {s.legend: value(data, metric, s.legend, traffic) for s in SCHEMES}  # noqa: E731
     found = []
     for traffic in ("memcached", "web_server", "web_search"):
@@ -176,7 +176,7 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
 
 
 def plot(data: pl.DataFrame) -> Any:
-    """The tail of the victims by scheme, and the buffer that it takes, for each traffic with an incast."""
+    """The victims' tail and the buffer in use by scheme, for each traffic pattern with an incast."""
     mixes = ("memcached", "web_server", "web_search")
     made, grid = figure(2, 3, width=PAGE, height=5.6, sharey=True)
     names = [s.legend for s in SCHEMES]

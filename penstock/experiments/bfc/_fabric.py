@@ -1,12 +1,12 @@
-"""What figures 9 to 12 of BFC (NSDI 2022) share: the fabric and traffic of section 6.2.1, the schemes, the statistics.
+"""Common set-up of figures 9 to 12 of BFC (NSDI 2022): the fabric and traffic of section 6.2.1, the schemes, the statistics.
 
 Fabric: leaf-spine, 128 hosts, 8 ToR and 8 spine switches, 100 Gbit/s, 1 us, 12 MB per switch. Traffic: one lognormal
 arrival process with sigma 2, uniform pairs of hosts, load relative to the ToR uplinks; 5 % of it may be incast: 100
-flows to one host, 20 MB in all, every 500 us. 50 ms, as in the authors' simulator, without a drain: what has not
-finished by then is in no statistic, as there.
+flows to one host, 20 MB in all, every 500 us. 50 ms without a drain, as in the authors' simulator: flows that
+have not finished by then are in no statistic.
 
-BFC takes any empty queue, as section 3.3.1 has it to the letter (preset bfc:paper; docs/differences.md, bfc-fig09, shows what the
-default, which spares queues that a flow sticks to, does to these figures).
+BFC takes any empty queue, as section 3.3.1 specifies (preset bfc:paper; docs/differences.md, bfc-fig09, shows the effect of the
+default, which avoids queues that a flow sticks to, on these figures).
 
 Baselines are those of the authors' simulator (presets hpcc:bfc and dctcp:bfc): HPCC with maxStage 0 instead of the 5
 of the text, W_AI of 50 Mbit/s, 42 B of INT; DCTCP marking between 100 and 400 KB, g 1/256, 500 Mbit/s per window. DCQCN
@@ -73,7 +73,7 @@ def spec(
 
 
 def of(runs: Runs, traffic: str, scheme: Scheme) -> str:
-    """The label of a run: that of the spec alone where the spec has but one scheme."""
+    """The label of a run: that of the spec if the spec has only one scheme."""
     both = f"{traffic}/{scheme.label}"
     return both if both in runs else traffic
 
@@ -94,7 +94,7 @@ def statistics(runs: Runs, traffic: str, scheme: Scheme, sizes: str) -> pl.DataF
 
 
 def finished(runs: Runs, label: str, incast: bool = False) -> pl.LazyFrame:
-    """Bytes and slowdown, by the sender's clock, of the flows that it has finished, without (or of) the incast flows."""
+    """Bytes and slowdown, by the sender's clock, of the finished flows: incast flows or all others."""
     of_incast = pl.col("class").cast(pl.String) == "incast"
     return (
         runs.scan(label, "flows")
@@ -133,7 +133,7 @@ def buffers(runs: Runs, traffic: str, scheme: Scheme) -> pl.DataFrame:
 
 
 def pauses(runs: Runs, traffic: str, scheme: Scheme) -> pl.DataFrame:
-    """Panel pfc: per cent of time that the links of each kind (x: place in LINKS) were held by PFC."""
+    """Panel pfc: per cent of time that the links of each kind (x: index in LINKS) were paused by PFC."""
     label = of(runs, traffic, scheme)
     tier = runs.scan(label, "nodes").select("node", "tier").collect()
     ports = runs.scan(label, "ports").select("node", "peer", "paused_ns").collect()
@@ -152,7 +152,7 @@ def active_flows(runs: Runs, traffic: str, scheme: Scheme) -> pl.DataFrame:
 
 
 def totals(runs: Runs, traffic: str, scheme: Scheme) -> pl.DataFrame:
-    """Panels drops, unfinished, wall and memory: one number each, beside what the figure needs."""
+    """Panels drops, unfinished, wall and memory, which the figure does not show: one number each."""
     said = runs.summary(of(runs, traffic, scheme))
     numbers = {"drops": said["drops"], "unfinished": said["flows_started"] - said["flows_finished"]}
     return pl.concat([points(traffic, scheme, panel, [0], [value]) for panel, value in numbers.items()])

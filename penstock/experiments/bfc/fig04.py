@@ -51,7 +51,7 @@ def measure(runs: Runs, scale: str) -> pl.DataFrame:
 
 
 def _cases() -> list[dict[str, Any]]:
-    """What is drawn, and the Poisson arrivals for the law."""
+    """The cases of the figure, and Poisson arrivals for the comparison with M/G/1-PS."""
     drawn = itertools.product(["lognormal"], fluid.DISCIPLINES, GBPS, LOADS)
     law = itertools.product(["poisson"], ["FQ"], [100], POISSON_LOADS)
     return [dict(zip(("arrivals", "policy", "gbps", "load"), case)) for case in (*drawn, *law)]
@@ -74,7 +74,7 @@ def _average(distributions: list[np.ndarray]) -> np.ndarray:
 
 
 def _frame(weights: np.ndarray, points: int = 200, **what: Any) -> pl.DataFrame:
-    """A distribution as at most `points` points of its CDF, with its mean and what the claims need of it."""
+    """At most `points` points of a distribution's CDF, with its mean and the values for the claims."""
     cdf = np.cumsum(weights)
     x = np.unique(np.concatenate([np.arange(65), np.geomspace(1, len(cdf), points).astype(int)]))
     x = x[x < len(cdf)]
@@ -89,7 +89,7 @@ def _frame(weights: np.ndarray, points: int = 200, **what: Any) -> pl.DataFrame:
 
 
 def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
-    """The law for Poisson arrivals, the order of the policies, and what 32 queues suffice for."""
+    """M/G/1-PS for Poisson arrivals, the order of the policies, and the cases for which 32 queues suffice."""
     return [*_poisson(data), *_invariance(data), *_order(data), *_queues(data)]
 
 

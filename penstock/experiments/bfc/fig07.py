@@ -115,7 +115,7 @@ def _one_run(run: Any) -> dict[str, float]:
 
 
 def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
-    """The queue's ups and downs at Th = 2 us, the two numbers of the text, and what a larger threshold does."""
+    """The oscillation of the queue at Th = 2 us, the two numbers of the text, and the effect of a larger threshold."""
     of = {panel: dict(zip(part["th"], part["y"])) for (panel,), part in data.group_by("panel") if panel != "time"}
     line = data.filter(pl.col("panel") == "time")["y"].to_numpy()
     th_kb = SHOWN_US * BYTES_PER_US / 1e3

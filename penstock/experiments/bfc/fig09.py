@@ -3,7 +3,7 @@
 Section 6.2.2 on the set-up of section 6.2.1, see `_fabric`: average, 95th and 99th percentile of the slowdown of the
 flows that are not incast, the buffer in use at the switches, and the time that links were paused by PFC. HPCC-PFC and
 ExpressPass, which the paper shows as well, are not covered yet. BFC with 64 and 128 queues per port is ours: short
-flows' tail hangs on the number of queues here (docs/differences.md, bfc-fig09).
+flows' tail depends on the number of queues here (docs/differences.md, bfc-fig09).
 """
 
 import math
@@ -31,7 +31,7 @@ DIFFERS = {
 
 
 def specs(scale: str) -> dict[str, Spec]:
-    """One traffic, all schemes."""
+    """One traffic pattern, all schemes."""
     return {"incast": fabric.spec(SHOWN, DURATION[scale], incast=0.05)}
 
 

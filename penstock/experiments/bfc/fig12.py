@@ -83,7 +83,7 @@ def growth(flows: np.ndarray) -> float:
 
 
 def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
-    """Where HPCC is unstable, where BFC runs out of queues, and what more of them do."""
+    """The loads at which HPCC is unstable and BFC runs out of queues, and the effect of more queues."""
     if scale == "quick":
         return _ordering(data)
     return [*_ordering(data), *_stability(data), *_tails(data)]

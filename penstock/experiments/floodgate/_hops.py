@@ -1,4 +1,4 @@
-"""What several figures of Floodgate count at each hop, and how they draw lines over a parameter."""
+"""Counters per hop and line plots over a parameter, for several figures of Floodgate."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -24,7 +24,7 @@ def named(scheme: Scheme, legend: str, **floodgate: Any) -> Scheme:
 
 
 def shares(runs: Runs, label: str, gbps: float = UPLINK_GBPS) -> pl.DataFrame:
-    """time_ns and what data, credits and ACKs took of the links between switches since the sample before, per cent of their
+    """time_ns and the shares of data, credits and ACKs on the links between switches since the previous sample, per cent of the
     capacity. Credits are all control frames (PFC's among them)."""
     tier = runs.scan(label, "nodes").filter(pl.col("tier") > 0).select("node").collect()["node"]
     both = runs.scan(label, "ports").filter(pl.col("node").is_in(tier.implode()) & pl.col("peer").is_in(tier.implode()))

@@ -1,4 +1,4 @@
-"""What the figures of the incast mix (section 6.1, appendix A) share: DCQCN and its two variants, a number per workload, bars."""
+"""Common parts of the figures of the incast mix (section 6.1, appendix A): DCQCN and its variants, values per workload, bars."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -40,7 +40,7 @@ def numbers(
 
 
 def ratios(data: pl.DataFrame, panel: str, of: Scheme, to: Scheme, traffics: Iterable[str] = ()) -> dict[str, float]:
-    """What one scheme has over what another has, by workload or other traffic."""
+    """The value of one scheme divided by that of another, by workload or other traffic."""
     return {
         WORKLOADS.get(name, name): value(data, panel, of.legend, name) / value(data, panel, to.legend, name)
         for name in traffics or known(data)
@@ -50,7 +50,7 @@ def ratios(data: pl.DataFrame, panel: str, of: Scheme, to: Scheme, traffics: Ite
 def bars(
     axes: Any, groups: Sequence[str], heights: Mapping[str, Sequence[float]], colours: Iterable[str], slant: bool = False
 ) -> None:
-    """A bar for every series in every group; slanting names need less room."""
+    """A bar for every series in every group; slanted names need less room."""
     width = 0.82 / len(heights)
     for i, ((name, values), colour) in enumerate(zip(heights.items(), colours)):
         places = np.arange(len(values)) + width * (i - (len(heights) - 1) / 2)

@@ -1,4 +1,4 @@
-"""What the figures of Floodgate (CoNEXT 2021) share: the networks and traffic of section 6, the schemes, the statistics.
+"""Common set-up of the figures of Floodgate (CoNEXT 2021): the networks and traffic of section 6, the schemes, the statistics.
 
 Network: leaf-spine, 160 hosts, 10 ToR and 4 core switches, 100 / 400 Gbit/s, 600 ns, 20 MB per switch; or a fat tree with
 k = 8, 100 Gbit/s everywhere (the authors' file). Packets of 1460 B payload and 72 B of headers, as in the authors' simulator
@@ -6,10 +6,10 @@ k = 8, 100 Gbit/s everywhere (the authors' file). Packets of 1460 B payload and 
 
 Traffic (incast mix): Poisson flows between racks at 80 % of the hosts' links, and 720 flows of 30 to 40 packets to one host
 at load 0.5 of its link, that is every 5.9 ms; the receiver is the first host of each rack in turn, and takes no part in the
-Poisson traffic. The paper says nothing of how long its runs are; in its simulator 50000 flows are drawn. We run as long as that
-takes: 2, 4 and 80 ms, and 6 us of Memcached, whose flows of 185 B would overload the hosts if they went on, by their headers.
-Poisson flows begin 30 us after the first incast, as there. So there is one incast, at the very start, but for Web Search, which
-sees 14. The flows are the same for all schemes.
+Poisson traffic. The paper does not give the duration of its runs; its simulator draws 50000 flows. The runs here have the
+corresponding duration: 2, 4 and 80 ms, and 6 us of Memcached, whose flows of 185 B would overload the hosts with their headers in
+a longer run. Poisson flows begin 30 us after the first incast, as in the simulator. So there is one incast, at the start, except
+for Web Search, which has 14. The flows are the same for all schemes.
 
 Congestion control has a window, as section 6 says. DCQCN and TIMELY have the parameters of the authors' configuration, HPCC those
 of its paper, which are theirs too (maxStage 5). PFC: dynamic thresholds with alpha = 2.
@@ -61,7 +61,7 @@ class Scheme(frames.Scheme):
 
     @property
     def style(self) -> dict[str, Any]:
-        """Colour, dashes and marker."""
+        """Colour, dashes and marker: the colour by whether Floodgate is on, the dashes by its kind."""
         if family(self.table["name"]) != "floodgate":
             return super().style
         ideal = "ideal" in self.table["name"]
@@ -137,7 +137,7 @@ def mix(schemes: Iterable[Scheme], workload: str, scale: str, **measure: Any) ->
 
 
 def of(runs: Runs, traffic: str, scheme: Scheme) -> str:
-    """The label of a run: that of the spec alone where the spec has but one scheme."""
+    """The label of a run: that of the spec if the spec has only one scheme."""
     both = f"{traffic}/{scheme.legend}"
     return both if both in runs else traffic
 
@@ -170,7 +170,7 @@ def ports(runs: Runs, label: str) -> pl.DataFrame:
 
 
 def hop_buffers(runs: Runs, label: str, hops: dict[str, tuple[int, int]] | None = None) -> dict[str, float]:
-    """Most that was stored for any port of each kind, what is held back included, MB."""
+    """Largest number of bytes stored for a port of each kind, held packets included, MB."""
     table = ports(runs, label)
     found = {}
     for name, (tier, to) in (hops or HOPS).items():
@@ -195,24 +195,24 @@ def queueing(runs: Runs, label: str, kind: str = "poisson", hops: dict[str, tupl
 
 
 def pfc_us(runs: Runs, label: str) -> dict[str, float]:
-    """Total time that egress ports of hosts, ToRs and cores were held by PFC, us."""
+    """Total time for which egress ports of hosts, ToRs and cores were paused by PFC, us."""
     table = ports(runs, label)
     names = {"Host": 0, "ToR": 1, "Core": 2}
     return {name: float(table.filter(pl.col("tier") == tier)["paused_ns"].sum()) / 1000 for name, tier in names.items()}
 
 
 def switches(runs: Runs, label: str) -> pl.DataFrame:
-    """Every switch with the most of its buffer and of its virtual output queues that it used."""
+    """Every switch with its largest use of the buffer and of virtual output queues."""
     return runs.scan(label, "nodes").filter(pl.col("tier") > 0).collect()
 
 
 def max_buffer_mb(runs: Runs, label: str) -> float:
-    """Most of its buffer that any switch used."""
+    """Largest buffer use of any switch, MB."""
     return float(switches(runs, label)["max_buffer_bytes"].max()) / 1e6  # type: ignore[arg-type]
 
 
 def max_voqs(runs: Runs, label: str) -> int:
-    """Most virtual output queues that held packets at the same time in any switch."""
+    """Largest number of virtual output queues in use at the same time in any switch."""
     return int(switches(runs, label)["max_voqs"].max())  # type: ignore[arg-type]
 
 

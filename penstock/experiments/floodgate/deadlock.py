@@ -4,7 +4,7 @@ A small network with middle switches: two pods of two ToRs with 8 hosts each, an
 either pod receive an incast of 160 flows each from everywhere. An aggregation switch has 4 VOQs for its 16 destinations, so that
 some share one: traffic up waits behind traffic down and the other way round, in both pods, each for the other's credits. With two
 groups of 2 VOQs, or with a VOQ for each destination, everything finishes. The credit timer is 1 us, which makes windows small
-against the incast; buffers have no end, so that PFC has no part in it; hosts send again after 4 ms, as ever.
+against the incast; buffers are unlimited, so that PFC plays no part; the retransmission timeout is the default, 4 ms.
 """
 
 from typing import Any
@@ -90,7 +90,7 @@ def throughput(runs: Runs, label: str) -> pl.DataFrame:
 
 
 def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
-    """Mixed VOQs stop for ever, the others finish."""
+    """Mixed VOQs deadlock, the others finish."""
     left = {name: value(data, "unfinished", name) for name in SCHEMES}
     last = {name: value(data, "last", name) for name in SCHEMES}
     return [

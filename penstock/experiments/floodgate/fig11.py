@@ -53,7 +53,7 @@ def by_hop(data: pl.DataFrame, what: str, scheme: Scheme, workload: str) -> dict
 
 
 def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
-    """Where DCQCN stores the incast and lets the others wait, what Floodgate moves, and what it gains."""
+    """Where DCQCN stores the incast and queues other flows, what Floodgate moves, and the gain."""
     voqs = {name: value(data, "VOQs", FLOODGATE.legend, workload) for workload, name in WORKLOADS.items()}
     return [
         *_buffers(data),

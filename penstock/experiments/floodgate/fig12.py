@@ -1,9 +1,9 @@
 """Floodgate (CoNEXT 2021), figure 12: throughput at the destination of incasts while links lose 5 % or 10 % of all packets.
 
-Section 6.2, "handling packet loss": "we manufactured packet drops". It tests whether the windows of switches recover, so what
-hosts do about their losses is kept out of the way; in the authors' simulator hosts do nothing at all. Here they take packets in
-any order (so that nothing behind a gap is thrown away or asked for again) and send again only after 20 ms without an
-acknowledgement, when the measurement is over. Every link loses everything alike: data, ACKs, credits and switchSYNs.
+Section 6.2, "handling packet loss": "we manufactured packet drops". It tests whether the windows of switches recover, so
+the hosts' reaction to losses must not interfere; in the authors' simulator hosts do not react. Here they accept packets in
+any order (so that packets after a gap are neither dropped nor requested again) and retransmit only after 20 ms without an
+acknowledgement, when the measurement has ended. Every link loses all kinds of packets: data, ACKs, credits and switchSYNs.
 
 Incasts of `_setup` (720 flows) go to one host every 2 ms for 16 ms, half as much again as its link can carry and more than
 enough even for 10 % loss on each of the three links before the last (73 % arrive there). So that link is always busy unless

@@ -73,7 +73,7 @@ def gains(data: pl.DataFrame, panel: str) -> dict[str, float]:
 
 
 def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
-    """Faster, most of all Memcached, by less than on the leaf-spine network; less buffer where the incast gathers."""
+    """Faster, Memcached most, by less than on the leaf-spine network; less buffer at the hop where the incast accumulates."""
     average, tail, two_tiers = (gains(data, panel) for panel in ("average", "99th percentile", "leaf-spine average"))
     found = [
         holds(

@@ -1,4 +1,4 @@
-"""Floodgate (CoNEXT 2021), figure 14: the most that is stored at every hop, by the number of ToRs, under one incast.
+"""Floodgate (CoNEXT 2021), figure 14: the largest buffer use at every hop, by the number of ToRs, under one incast.
 
 Section 6.2: all hosts but the destination send one flow of 30 to 40 packets to it at the same time. A ToR has 16 hosts and is
 connected to the same 4 cores; so with their number the flows grow from 79 to 639.
@@ -41,7 +41,7 @@ def spec(tors: int) -> Spec:
 
 
 def measure(runs: Runs, scale: str) -> pl.DataFrame:
-    """Panels of the hops: x ToRs, y MB; "pfc": y us that any port was held."""
+    """Panels of the hops: x ToRs, y MB; "pfc": y us that any port was paused."""
     parts = []
     for tors in TORS[scale]:
         for scheme in SCHEMES:
@@ -58,7 +58,7 @@ def curve(data: pl.DataFrame, panel: str, series: str) -> dict[int, float]:
 
 
 def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
-    """DCQCN's last hop grows with the flows until PFC holds it; Floodgate's hops do not."""
+    """DCQCN's buffer at the last hop grows with the flows until PFC pauses; Floodgate's do not grow."""
     last, held = curve(data, "ToR-Down", DCQCN.legend), curve(data, "pfc", DCQCN.legend)
     most = max(last)
     below, beyond = ([us for tors, us in held.items() if (tors >= 20) == late] for late in (False, True))

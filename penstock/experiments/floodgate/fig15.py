@@ -32,7 +32,7 @@ DIFFERS: dict[str, Differs] = {
 
 
 def traffic(times: int) -> list[dict[str, Any]]:
-    """So many incasts, to the first hosts of the racks, then to the second ones."""
+    """`times` incasts, to the first hosts of the racks, then to the second ones."""
     receivers = [i % TORS * setup.PER_RACK + i // TORS for i in range(times)]
     one = {**setup.incast(receivers, FAN_IN), "every": f"{GAP_US}us"}
     return [{key: value for key, value in one.items() if not key.startswith("load")}]

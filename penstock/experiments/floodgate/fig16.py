@@ -33,7 +33,7 @@ DIFFERS: dict[str, Differs] = {}
 
 @dataclass(frozen=True)
 class Case:
-    """So many flows, one every so often, with this lowest rate."""
+    """A number of flows, the interval between their starts, and DCQCN's lowest rate."""
 
     flows: int
     every_us: int

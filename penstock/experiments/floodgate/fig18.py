@@ -1,4 +1,4 @@
-"""Floodgate (CoNEXT 2021), figure 18: what data, credits and acknowledgements take of the bandwidth, over time.
+"""Floodgate (CoNEXT 2021), figure 18: bandwidth of data, credits and acknowledgements over time.
 
 Section 7.4. The paper monitors "switches' egress ports" and does not say with which traffic: here the links between switches
 (credits are on no others), in the incast mix of Web Server, in per cent of their capacity; numbers are means while flows

@@ -62,7 +62,7 @@ def measure(runs: Runs, scale: str) -> pl.DataFrame:
 
 
 def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
-    """Floodgate ahead of what can be built; the ideal ahead on Memcached only."""
+    """Floodgate is better than BFC with 32 and 128 queues; its ideal design than BFC-ideal on Memcached only."""
     found = []
     for workload in CASES:
         for name in STATISTICS:

@@ -50,7 +50,7 @@ def measure(runs: Runs, scale: str) -> pl.DataFrame:
 
 
 def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
-    """Floodgate does no harm, rather the contrary; the ideal design a little."""
+    """Floodgate does not harm incast flows and rather helps them; the ideal design harms them a little."""
     found = []
     for panel in STATISTICS:
         ours, ideal = (mix.ratios(data, panel, scheme, DCQCN) for scheme in (FLOODGATE, IDEAL))

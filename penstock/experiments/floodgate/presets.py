@@ -1,4 +1,4 @@
-"""What each difference between Floodgate's paper and its authors' simulator changes. Not a figure of the paper.
+"""The effect of each difference between Floodgate's paper and its authors' simulator. Not a figure of the paper.
 
 Incast mix of Web Server (`_setup`). One by one: thre_credit of 1.5 BDP instead of 10, a window of 1.5 BDP_nextHop + C_out T
 instead of 1, a credit frame whenever an ingress owes 10240 B instead of every T only, entries of 22 B instead of 8, no
@@ -94,7 +94,7 @@ def measure(runs: Runs, scale: str) -> pl.DataFrame:
 
 
 def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
-    """None of it turns the result; what it costs and what it changes."""
+    """No difference reverses the result; the cost and effect of each."""
 
     def of(panel: str, schemes: Any, fabric: str = "leaf-spine") -> dict[str, float]:
         return {one.legend: value(data, panel, one.legend, fabric) for one in schemes}

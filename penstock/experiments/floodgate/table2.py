@@ -1,6 +1,6 @@
-"""Floodgate (CoNEXT 2021), table 2: how long PFC held ports in the incast mix, DCQCN.
+"""Floodgate (CoNEXT 2021), table 2: PFC pause time of ports in the incast mix, DCQCN.
 
-Section 6.1, see `_setup`: the times that egress ports were held, summed over the hosts, the ToRs and the core switches.
+Section 6.1, see `_setup`: the times that egress ports were paused, summed over the hosts, the ToRs and the core switches.
 Web Server also with the PFC thresholds of the authors' simulator.
 """
 
@@ -49,7 +49,7 @@ def measure(runs: Runs, scale: str) -> pl.DataFrame:
 
 
 def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
-    """None with Floodgate; without, the cells of the table."""
+    """No pauses with Floodgate; without it, the cells of the table."""
     found = []
     for scheme in TRIO[1:]:
         held = {name: float(sum(value(data, tier, scheme.legend, w) for tier in TIERS)) for w, name in WORKLOADS.items()}

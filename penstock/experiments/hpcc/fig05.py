@@ -78,7 +78,7 @@ def measure(runs: Runs, scale: str) -> pl.DataFrame:
 
 
 def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
-    """After the ACKs of P1 and P2; and a bound on the reference window however its round falls."""
+    """The windows after the ACKs of P1 and P2, and a bound on the reference window wherever its round starts."""
     at = {(row["series"], row["ack"]): row["y"] for row in data.iter_rows(named=True)}
     exact = {"quick": True}
     return [

@@ -1,4 +1,4 @@
-"""Builds the world of one run from plain arrays and runs it in chunks.  The only module of the core that Python code calls."""
+"""Builds the core's state of one run from plain arrays and runs it in chunks.  The only module of the core called by Python."""
 
 import cython
 
@@ -71,7 +71,7 @@ if not cython.compiled:
 
 
 def cut(world, node, slot):
-    """A link goes down: what is on the wire towards this port is lost."""
+    """A link goes down: packets on the wire towards this port are lost."""
     port = port_at(node, slot)
     while port.in_head:
         pkt = port.in_head
@@ -222,7 +222,7 @@ class Simulation:
             node.next_hops = int16_table(next_hops[number])
 
     def install(self, part):
-        """Give a scheme its places, parameters, tables and hooks."""
+        """Install a scheme: offsets of its fields, parameters, tables and hooks."""
         world = self.world
         me = new_me(world, part)
         set_places(world, me, part.places, part.index, CONTROL + part.index)
@@ -266,7 +266,7 @@ class Simulation:
                 call_set_up_port(hook_of(part.module, "set_up_port"), me_at(me), node, port_at(node, slot))
 
     def set_results(self, flow_count, tables):
-        """Where results go, by name (see results/columns.py): int64 arrays by flow number, with their initial values."""
+        """Set the arrays for results by name (see results/columns.py): int64 by flow number, with their initial values."""
         self.kept.append(tables)
         self.world.flow_count = flow_count
         for name in tables:
@@ -284,7 +284,7 @@ class Simulation:
                 port_at(node, slot).queueing_delay = new_int64(world.arena, 2 * class_count)
 
     def queueing(self):
-        """(node, port, class, packets, ps) of every port of a switch and class of flow that it has sent."""
+        """(node, port, class, packets, queueing time in ps) of every port of a switch and class of flow that it has sent."""
         world = self.world
         out = []
         for number in range(world.host_count, world.node_count):
@@ -307,7 +307,7 @@ class Simulation:
         world.children = int32_table(children)
 
     def load_starts(self, starts, firsts):
-        """The flows of the next stretch of time, by host and time; `firsts[h]:firsts[h + 1]` are those of host h."""
+        """The next batch of flows, sorted by host and start time; `firsts[h]:firsts[h + 1]` are those of host h."""
         world = self.world
         self.kept_starts = starts
         world.starts = start_table(starts)
@@ -323,7 +323,7 @@ class Simulation:
         self.world.next_times[number] = NEVER if node.tree[1] == NEVER else node.tree[1] >> KEY_BITS
 
     def run_until(self, horizon):
-        """Set the time at which windows must end; whatever happens before it is done, nothing at or after it."""
+        """Set the horizon, ps: events before it are executed, none at or after it."""
         world = self.world
         world.horizon = horizon
         soonest = worker_at(world, 0).window_start
@@ -334,13 +334,13 @@ class Simulation:
             worker_at(world, i).finished = 0
 
     def run(self, worker, windows):
-        """Run some windows of one worker, without the GIL; returns whether it has more to do before the horizon."""
+        """Run this many windows of one worker, without the GIL; returns whether it has more to do before the horizon."""
         run_released(worker_at(self.world, worker), windows)
         return not worker_at(self.world, worker).finished and worker_at(self.world, worker).window_start < self.world.horizon
 
     def change_link(self, time, a, slot_a, b, slot_b, up, ps_per_byte, only):
-        """A link goes up (1), down (0) or keeps its state (-1); a rate of 0 keeps the rate.  `only` one node sends at the new
-        rate; -1: both.  Call when time has come."""
+        """A link goes up (1), down (0) or keeps its state (-1); 0 ps per byte keeps the rate.  `only`: the node that sends at
+        the new rate; -1: both.  Call when the simulation has reached `time`, ps."""
         world = self.world
         ends = [(a, slot_a), (b, slot_b)]
         for number, slot in ends:
@@ -361,7 +361,7 @@ class Simulation:
             self.refresh_time(number)
 
     def set_up_again(self, number):
-        """What schemes derive from the rates of a switch has changed."""
+        """Repeat the schemes' set-up of a switch, since rates that they derive values from have changed."""
         node = node_at(self.world, number)
         if node.is_host:
             return
@@ -380,7 +380,7 @@ class Simulation:
                 worker_at(self.world, i).window_start = min(worker_at(self.world, i).window_start, self.world.horizon)
 
     def balance_packets(self):
-        """Share out free packets between workers: they migrate with the traffic."""
+        """Move free packets to workers that have none: packets migrate with the traffic."""
         world = self.world
         for i in range(world.worker_count):
             worker = worker_at(world, i)
@@ -394,7 +394,7 @@ class Simulation:
                 other.free_frames = NO_PACKET
 
     def state(self):
-        """Progress: simulated time, packet-hops, flows done, whether all is over, an error."""
+        """Progress: simulated time (ps), packet-hops, flows done, whether the run has finished, and an error, if any."""
         world = self.world
         out = {"time": worker_at(world, 0).window_start, "hops": 0, "done": 0, "error": 0, "reactions": 0}
         out["finished"] = worker_at(world, 0).finished
@@ -437,7 +437,7 @@ class Simulation:
         return out
 
     def port_counters(self, end):
-        """One dict per port; a pause that still lasts counts until `end`."""
+        """One dict per port; a pause in progress counts until `end`, ps."""
         world = self.world
         out = []
         for number in range(world.node_count):
@@ -482,7 +482,7 @@ class Simulation:
         return out
 
     def flow_samples(self):
-        """(node, port, active flows, samples) of every port that counts its flows."""
+        """(node, port, active flows, samples) of every port that counts its active flows."""
         world = self.world
         out = []
         for number in range(world.host_count, world.node_count):
@@ -497,7 +497,7 @@ class Simulation:
         return out
 
     def active_flows(self):
-        """(number, acknowledged bytes, size) of the flows that are not finished."""
+        """(number, acknowledged bytes, size, retransmitted bytes, paused ps, window) of every unfinished flow."""
         world = self.world
         out = []
         for number in range(world.host_count):

@@ -99,7 +99,7 @@ def collect_arrivals(node):
 
 
 def lost(node, port, pkt):
-    """Whether a packet is lost on the wire."""
+    """Whether a packet is lost on the wire, drawn at random."""
     chance = port.loss
     if pkt.kind > ACK:
         chance = port.control_loss

@@ -1,4 +1,4 @@
-"""Makes the nodes of a core and the links between them, empty and at time 0."""
+"""Creates the nodes of a simulation and the links between them, empty and at time 0."""
 
 import cython
 
@@ -22,7 +22,7 @@ if not cython.compiled:
 
 
 def new_node(world, number, degree, node, port_size, queue_size, queue_count, voq_count):
-    """Node `number` gets its ports, queues and event tree."""
+    """Initialise node `number`: its ports, queues and event tree; sizes are in bytes of a struct."""
     node.worker = worker_at(world, 0)
     node.id = number
     node.first_port = world.port_count
@@ -53,7 +53,7 @@ def new_node(world, number, degree, node, port_size, queue_size, queue_count, vo
 
 
 def new_nic(world, node, nic_queues):
-    """The host part of a node: NIC queues, pacer, receiver."""
+    """Initialise the host part of a node: NIC queues, pacer, receiver."""
     host = new_host(world.arena)
     node.host = host
     host.nic_queues = nic_queues
@@ -72,7 +72,7 @@ def new_nic(world, node, nic_queues):
 
 
 def link(world, a, slot_a, b, slot_b, ps_per_byte, delay):
-    """Join a port of node `a` and one of node `b` by a wire, both directions alike."""
+    """Connect a port of node `a` to one of node `b`, with the same ps per byte and delay (ps) in both directions."""
     port_a = port_at(node_at(world, a), slot_a)
     port_b = port_at(node_at(world, b), slot_b)
     port_a.peer_node = b
@@ -90,6 +90,6 @@ def link(world, a, slot_a, b, slot_b, ps_per_byte, delay):
 
 
 def set_loss(port, loss, control_loss):
-    """Chances, of 2^31, that a packet or a control frame is lost on the wire towards a port."""
+    """Set the loss probabilities, scaled to 2^31, of packets and of control frames on the wire towards a port."""
     port.loss = loss
     port.control_loss = control_loss

@@ -32,7 +32,7 @@ def sink_slot(host, number):
 
 
 def find_sink(host, number):
-    """The receiving state of a flow; NO_SINK if there is none."""
+    """The receiver's state of a flow; NO_SINK if there is none."""
     mask = (1 << host.sink_bits) - 1
     i = sink_slot(host, number)
     while sink_at(host, i).number:
@@ -105,7 +105,7 @@ def remove_sink(host, number):
 
 
 def record_arrival(node, number):
-    """A flow has been received in full."""
+    """Record that a flow has been received in full; flows that depend on it are released."""
     world = node.worker.world
     node.host.finished[number & 4095] = number + 1
     if world.results.finish[number] < 0:
@@ -148,7 +148,7 @@ def receive_data(node, pkt):
 
 
 def receive_in_any_order(node, sink, pkt):
-    """For receivers that tolerate reordering: an early packet is noted in a bitmap and acknowledged without an advance."""
+    """For receivers that tolerate reordering: an early packet is recorded in a bitmap; its ACK does not advance."""
     number = pkt.number
     if pkt.flags & RETRANSMITTED and sink.expected == 0 and pkt.seq > 0:  # its flow may have ended long ago
         acknowledge(node, pkt, 0, NACK)
@@ -173,7 +173,7 @@ def receive_in_any_order(node, sink, pkt):
 
 
 def note_ahead(node, sink, pkt):
-    """Note an early packet in the flow's bitmap; False if it is too far ahead."""
+    """Record an early packet in the flow's bitmap; False if it is too far ahead."""
     mtu = node.worker.world.mtu
     if pkt.seq - sink.expected >= (64 * RING_WORDS - 1) * mtu:
         return False
@@ -199,7 +199,7 @@ def advance(node, sink):
 
 
 def alloc_ring(node):
-    """An empty bitmap: its index plus one."""
+    """Allocate an empty bitmap; returns its index plus one."""
     host = node.host
     if host.free_rings == 0:
         grow_rings(node)
@@ -208,7 +208,7 @@ def alloc_ring(node):
 
 
 def grow_rings(node):
-    """Double the number of bitmaps; all of them are in use."""
+    """Double the number of bitmaps, when all are in use."""
     host = node.host
     count = max(2 * host.ring_count, 16)
     bits = new_masks(node.worker.arena, count * RING_WORDS)

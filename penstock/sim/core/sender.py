@@ -126,7 +126,7 @@ def next_flow(node, port):
             park(node, flow)
         elif not may_send(flow):
             flow.state = IDLE
-        elif flow.next_send > node.now:  # held since it became ready
+        elif flow.next_send > node.now:  # its pace has changed since it became ready
             add_paced(node, flow)
         else:
             return flow
@@ -185,7 +185,7 @@ def may_transmit_host(node, port):
 
 
 def transmit_host(node, port):
-    """A host's line is free: send an ACK, else a packet of the next flow."""
+    """A host's link is free: send an ACK, else a packet of the next flow."""
     if port.down:
         disarm(node, port)
         return
@@ -302,7 +302,7 @@ def admit_flow(node, start):
 
 
 def finish_flow(node, flow):
-    """Everything is acknowledged."""
+    """Finish a flow whose bytes are all acknowledged: store its results, call on_finish and free it."""
     worker = node.worker
     host = node.host
     withdraw(node, flow)
@@ -327,7 +327,7 @@ def finish_flow(node, flow):
 
 
 def withdraw(node, flow):
-    """Take a flow out of whatever list it waits in."""
+    """Remove a flow from the list that it is in."""
     host = node.host
     if flow.state == PACED:
         remove_paced(node, flow)
@@ -344,7 +344,7 @@ def withdraw(node, flow):
 
 
 def set_start_timer(node):
-    """Schedule the next flow start: of this chunk, or of a dependent flow whose parents are done."""
+    """Schedule the next flow start: of this batch, or of a dependent flow whose parents are done."""
     host = node.host
     soonest = NEVER
     if host.next_start < host.last_start:

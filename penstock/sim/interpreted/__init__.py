@@ -2,8 +2,8 @@
 
     python -m penstock.testing.cases CASE.json --interpreted     # the digest of a tiny case, to compare with the compiled core's
 
-Thousands of times slower than the compiled core; it is for that comparison and for debugging a scheme, since an error in it is
-an ordinary traceback.
+Thousands of times slower than the compiled core; it is for that comparison and for debugging a scheme, since an error in it
+gives an ordinary traceback.
 
     finder    imports the core's modules from their .py, and makes modules of what only a .pxd declares
     structs   a class for each struct, with zeroed fields and checked integers

@@ -1,4 +1,4 @@
-"""Imports of the core: its modules from their .py even where a compiled one lies beside it, and modules for some .pxd files."""
+"""Import hooks of the interpreted core: its modules from their .py, even if compiled ones exist, and modules for .pxd files."""
 
 import importlib.abc
 import importlib.machinery
@@ -26,7 +26,7 @@ def _pointers() -> dict[str, Any]:
     return vars(pointers)
 
 
-MADE: dict[str, Callable[[], dict[str, Any]]] = {  # modules that only a .pxd declares, and what makes their names
+MADE: dict[str, Callable[[], dict[str, Any]]] = {  # modules that only a .pxd declares -> function that returns their names
     "penstock.fabric.state": _state,
     "penstock.sim.core.flow_setter": lambda: {"set_flow_result": setattr},
     "penstock.sim.core.pointers": _pointers,
@@ -51,7 +51,7 @@ class Finder(importlib.abc.MetaPathFinder, importlib.abc.Loader):
 
 
 def install() -> None:
-    """From now on the core is imported as plain Python.  ImportError: it has been imported already."""
+    """Import the core as plain Python from now on.  ImportError: it has been imported already."""
     loaded = sorted(name for name in sys.modules if name.removeprefix("penstock.") in CORE)
     if loaded and not any(isinstance(finder, Finder) for finder in sys.meta_path):
         raise ImportError(f"{loaded[0]} is imported already: call install() before anything of the core is imported")

@@ -133,7 +133,7 @@ int16_table = int32_table = int8_table
 
 
 def int64_table(array: Any) -> Any:
-    """The core writes into these."""
+    """The array itself, since the core writes into it."""
     return array
 
 

@@ -1,4 +1,4 @@
-"""A scheme file, built in or a user's, as a module of plain Python, and its share of the fabric's structs."""
+"""A scheme file, built in or a user's, as a module of plain Python, and its fields of the fabric's structs."""
 
 import __future__
 
@@ -72,7 +72,7 @@ def accessor(field: str) -> Any:
 
 
 def area(thing: Any, owner: str, offset: int) -> Any:
-    """A scheme's share of a struct, which is made when it is first looked at."""
+    """A scheme's fields of a struct, created on first access."""
     if offset not in thing.areas:
         thing.areas[offset] = AREAS[owner, offset]()
     return thing.areas[offset]

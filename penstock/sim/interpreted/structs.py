@@ -1,4 +1,4 @@
-"""C structs as Python classes: zeroed fields, no others, integers within their C type; and fabric/state.pxd made of them."""
+"""C structs as Python classes: fixed, zeroed fields and range-checked integers; and the names of fabric/state.pxd."""
 
 import re
 from collections.abc import Callable
@@ -25,7 +25,7 @@ class Struct:
 
 
 def make_class(name: str, initial: dict[str, Zero], bits: dict[str, int], formats: dict[str, str] | None = None) -> type:
-    """A Struct with these fields; `bits` of the integers among them, `formats` in numpy's words."""
+    """A class of Struct with these fields; `bits` and `formats` (numpy's) of those that are integers."""
 
     def __init__(self: Any) -> None:
         object.__setattr__(self, "areas", {})
@@ -40,14 +40,14 @@ def nothing() -> None:
 
 
 def zero_of(field: pxd.Field, names: dict[str, Any]) -> Zero:
-    """What makes the initial value of a field."""
+    """The function that returns the initial value of a field."""
     zero = nothing if field.pointer else names.get(field.type, int)
     length = field.length
     return zero if length is None else lambda: [zero() for _ in range(length)]
 
 
 def struct_class(name: str, fields: tuple[pxd.Field, ...], names: dict[str, Any]) -> type:
-    """The class of a struct of a .pxd file; `names` has the structs that lie within it."""
+    """The class of a struct of a .pxd file; `names`: the structs nested in it."""
     numbers = [f for f in fields if f.type in pxd.BITS and not f.pointer and f.length is None]
     return make_class(
         name,
@@ -61,14 +61,14 @@ def struct_class(name: str, fields: tuple[pxd.Field, ...], names: dict[str, Any]
 
 
 def at(index: int, count: int, what: bytes) -> int:
-    """A checked index."""
+    """The index.  IndexError: it is not in 0..count - 1."""
     if not 0 <= index < count:
         raise IndexError(f"{what.decode()}: {index} not in 0..{count - 1}")
     return index
 
 
 def zeroed(arena: Any, count: int | None, make: Zero) -> Any:
-    """A table of `count` elements; None: one element that is no table."""
+    """A table of `count` elements; None: a single element."""
     return make() if count is None else [make() for _ in range(count)]
 
 
@@ -90,7 +90,7 @@ HEADER: dict[str, Any] = {
     "new_arena": nothing,
     "prefetch": lambda pkt: None,
     "load_relaxed": lambda x: x,
-    # of the barrier, which one thread never meets
+    # of the barrier, which a single thread does not use
     **dict.fromkeys(("load_acquire", "fetch_add", "store_release", "cpu_pause", "sched_yield")),
     "Log": list,
     "double": float,

@@ -1,6 +1,6 @@
-"""Throughput of the data plane: `python -m penstock.vswitch.bench.bench`. One core; the applications' time is not counted.
+"""Throughput of the data plane: `python -m penstock.vswitch.bench.bench`. One core, without the applications' time.
 
-Doorbells against polling uses one frame per queue that has any, chosen by Zipf's law, as in figure 16 of the Backdraft paper.
+Doorbells are compared with polling on queues chosen by Zipf's law, as in figure 16 of the Backdraft paper (NSDI 2022).
 """
 
 import json
@@ -19,16 +19,16 @@ BIG = {"rings": 4096, "bells": 4096, "buffers": 4096, "buffer_bytes": 64}
 
 
 def frame(port: int, length: int = 64, source: int = 1, target: int = 2) -> bytes:
-    """UDP from 10.0.0.1 to 10.0.0.2, or others, so long that the whole is `length` bytes."""
+    """A frame of `length` bytes: UDP from 10.0.0.`source` to 10.0.0.`target`, from port `port`."""
     body = port.to_bytes(2, "big") + b"\x07\xd0" + (length - 34).to_bytes(2, "big") + bytes(length - 40)
     ip = b"\x45\0" + (length - 14).to_bytes(2, "big") + b"\0\0\0\0\x40\x11\0\0" + bytes([10, 0, 0, source, 10, 0, 0, target])
     return b"\2" * 6 + b"\4" * 6 + b"\x08\0" + ip + body
 
 
 def pair(queues: int, buffer_bytes: int = 64, **settings: object) -> tuple[Region, Region, Switch]:
-    """A sender, a receiver and their switch, all driven from this thread."""
+    """A sender, a receiver and their switch, all driven by this thread; `queues`: the sender's transmit queues."""
     shape = {**BIG, "queues": queues, "rings": max(4096, 2 * queues), "buffer_bytes": buffer_bytes}
-    sender, receiver = Region.create(**shape), Region.create(**{**shape, "queues": 2 * queues})  # one sender may have half
+    sender, receiver = Region.create(**shape), Region.create(**{**shape, "queues": 2 * queues})  # one sender may use half
     switch = Switch(**{"mode": "dpfq", "th_net": "100MB", "flows": 65536, "idle": "100s", **settings})
     switch.attach("a", Region.attach(sender.fd, sender.shape), ["10.0.0.1"])
     switch.attach("b", Region.attach(receiver.fd, receiver.shape), ["10.0.0.2"])
@@ -43,7 +43,7 @@ def cycles_per_second() -> float:
 
 
 def forward(length: int = 64, flows: int = 16, repeats: int = 300) -> float:
-    """Mpps through flow table and copy: the best of the rounds, for the machine is shared."""
+    """Mpps through flow table and copy, frames of `length` bytes: the best round, since the machine is shared."""
     sender, receiver, switch = pair(64, max(64, -(-length // 64) * 64))
     frames = [[frame(1000 + q, length)] * 64 for q in range(flows)]
     best, hertz = 0.0, cycles_per_second()
@@ -59,7 +59,7 @@ def forward(length: int = 64, flows: int = 16, repeats: int = 300) -> float:
 
 
 def drained(count: int, rig: tuple[Region, Region, Switch], weights: Any, rng: np.random.Generator, hertz: float) -> float:
-    """Mpps of 512 frames over so many queues, from when they wait until the last is delivered."""
+    """Mpps of 512 frames over `count` queues, from the time they are queued until the last is delivered."""
     sender, receiver, switch = rig
     chosen = np.unique(rng.choice(count, 512, p=weights), return_counts=True)
     total = sum(sender.send(int(q), [frame(1000 + int(q) % 60000)] * int(n)) for q, n in zip(*chosen, strict=True))
@@ -71,10 +71,10 @@ def drained(count: int, rig: tuple[Region, Region, Switch], weights: Any, rng: n
 
 
 def queues(count: int, blocks: int = 5, rounds: int = 16) -> dict[str, float]:
-    """Mpps with so many transmit queues open, doorbells and polling in alternating blocks: each must have the caches alone."""
+    """Mpps with `count` transmit queues open; doorbells and polling in alternating blocks, so that they do not share caches."""
     both = [pair(count, doorbells=doorbells) for doorbells in (True, False)]
     rng, weights, hertz = np.random.default_rng(1), 1 / np.arange(1, count + 1), cycles_per_second()
-    for start in range(0, count, 512):  # every queue has been used, so that polling has to look into it
+    for start in range(0, count, 512):  # use every queue, so that polling must check it
         for sender, receiver, switch in both:
             for q in range(start, min(count, start + 512)):
                 sender.send(q, [frame(1000 + q % 60000)])
@@ -94,7 +94,7 @@ def queues(count: int, blocks: int = 5, rounds: int = 16) -> dict[str, float]:
 
 
 class Rig:
-    """Two senders and two receivers, each with a thread on the CPU of the worker that its port is at home with."""
+    """Two senders and two receivers, each with a thread on the CPU of the worker that its port belongs to."""
 
     def __init__(self, count: int, crossing: bool) -> None:
         self.switch = Switch(mode="dpfq", th_net="100MB", idle="100s", workers=count)
@@ -114,7 +114,7 @@ class Rig:
         return sum(self.apps[s].send(q, [self.frames[s][q]] * 120) for q in range(16))
 
     def round(self, hertz: float) -> float:
-        """Mpps."""
+        """One round: all frames sent and received; returns Mpps."""
         count = len(self.threads)
         fills = [self.threads[s % count].submit(self.fill, s) for s in range(2)]
         sent = [fill.result() for fill in fills]
@@ -129,7 +129,7 @@ class Rig:
 def workers(crossing: bool, repeats: int = 300) -> dict[str, float]:
     """Mpps of two senders with one worker and with two, in alternating rounds.
 
-    Each sender has a receiver that is at home with the same worker; `crossing`, half of its frames go to the other receiver.
+    Each sender has a receiver of the same worker; with `crossing`, half of its frames go to the other receiver.
     """
     rigs, hertz = [Rig(1, crossing), Rig(2, crossing)], cycles_per_second()
     one, two = np.array([[rig.round(hertz) for rig in rigs] for _ in range(repeats)]).T
@@ -142,7 +142,7 @@ def workers(crossing: bool, repeats: int = 300) -> dict[str, float]:
 
 
 def extension(repeats: int = 2000) -> dict[str, float]:
-    """Cycles to append a frame that extends the queue by a ring; the clock's own cycles are taken off."""
+    """Cycles to append a frame, and one that extends the queue by a ring, without the cycles of the clock itself."""
     plain, extended = Region.create(rings=256).extension_cycles(repeats)
     return {
         "push_median": float(np.median(plain)),

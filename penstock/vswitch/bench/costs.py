@@ -1,6 +1,6 @@
-"""What each piece of the switch's work costs (ns), as measured once: the prices of the virtual clock.
+"""Cost of each operation of the switch (ns), as measured once: the cost model of the virtual clock.
 
-`python -m penstock.vswitch.bench.costs` measures it again on the machine at hand.
+`python -m penstock.vswitch.bench.costs` measures it again on this machine.
 """
 
 import statistics
@@ -12,7 +12,7 @@ from penstock.vswitch.bench.bench import cycles_per_second, frame, pair
 @dataclass(frozen=True)
 class Costs:
     """Ns of the switch's core: of a turn of its loop, of a frame that is delivered, of each of its bytes, of a frame that is
-    dropped for want of room, of a doorbell answered or rung, of a look at a transmit queue.
+    dropped because a queue is full, of a doorbell answered or rung, of a check of a transmit queue.
 
     Medians on one core of a Zen 3 virtual machine at 2.445 GHz, with warm caches.
     """
@@ -26,7 +26,7 @@ class Costs:
 
 
 def per_frame(length: int, bell_each: bool, rounds: int = 100) -> float:
-    """Ns for a frame that is delivered; with a doorbell of its own, or 1 for 32."""
+    """Ns for a delivered frame of `length` bytes, with a doorbell for each frame or one for 32."""
     sender, receiver, switch = pair(64, max(64, -(-length // 64) * 64))
     hertz, took = cycles_per_second(), []
     text = [frame(1000 + q, length) for q in range(64)]
@@ -44,7 +44,7 @@ def per_frame(length: int, bell_each: bool, rounds: int = 100) -> float:
 
 
 def per_drop(rounds: int = 100) -> float:
-    """Ns for a frame that a full queue makes the switch drop."""
+    """Ns for a frame that the switch drops because a queue is full."""
     sender, _, switch = pair(64, mode="lossy", th_goal="1KB", th_over="2KB", th_net="4KB")
     hertz, took = cycles_per_second(), []
     for _ in range(rounds):
@@ -59,7 +59,7 @@ def per_drop(rounds: int = 100) -> float:
 
 
 def per_turn(queues: int, doorbells: bool, rounds: int = 200) -> float:
-    """Ns of a turn without work."""
+    """Ns of a turn without work, with `queues` transmit queues in use."""
     sender, receiver, switch = pair(queues, doorbells=doorbells)
     for q in range(queues):
         while not sender.send(q, [frame(1000 + q)]):
@@ -72,14 +72,14 @@ def per_turn(queues: int, doorbells: bool, rounds: int = 200) -> float:
 
 
 def measured() -> Costs:
-    """The price list of this machine."""
+    """The costs on this machine."""
     short, long, rung = per_frame(64, False), per_frame(1472, False), per_frame(64, True)
     byte = (long - short) / (1472 - 64)
     turn = per_turn(64, True)
-    # polling also looks at the receiver's transmit queues, twice as many
+    # polling also checks the receiver's transmit queues, twice as many
     return Costs(turn, short - 64 * byte, byte, per_drop(), (rung - short) / 2, (per_turn(1024, False) - turn) / 3072)
 
 
 if __name__ == "__main__":
     for name, value in asdict(measured()).items():
-        print(f"{name:6} {value:8.3f} ns   (written down: {getattr(Costs(), name)})")
+        print(f"{name:6} {value:8.3f} ns   (default: {getattr(Costs(), name)})")

@@ -1,11 +1,11 @@
-"""Whether the machine was quiet during a measurement; a disturbed one raises MachineBusy and reports nothing.
+"""Detects whether other load disturbed a measurement; a disturbed one raises MachineBusy and reports nothing.
 
     with Watch() as watch:
         work()
     watch.seen.check("switch")         # MachineBusy, or nothing
 
-Looked at are /proc/stat of the processors that we may use (time stolen by the hypervisor, time that others used) and how often
-the kernel took a processor away from one of our threads.
+It reads from /proc/stat, for the processors that this process may use, the time stolen by the hypervisor and the time that others
+used, and counts how often the kernel preempted one of this process's threads.
 """
 
 import os
@@ -19,9 +19,9 @@ from typing import Any
 from penstock.errors import PenstockError, SpecError
 
 STOLEN = 0.01  # of a processor's time
-OTHERS = 0.05  # of a processor's time, all processors that we may use together
-TAKEN = 100.0  # involuntary context switches of our threads a second
-BEFORE_S = 0.3  # how long we look before anything is started
+OTHERS = 0.05  # of a processor's time, all processors that this process may use together
+TAKEN = 100.0  # involuntary context switches of this process's threads a second
+BEFORE_S = 0.3  # observed before anything is started
 
 
 class MachineBusy(PenstockError):
@@ -30,18 +30,18 @@ class MachineBusy(PenstockError):
 
 @dataclass(frozen=True)
 class Seen:
-    """What disturbed a measurement: shares of a processor's time, and involuntary context switches a second."""
+    """Disturbances of a measurement: shares of a processor's time, and involuntary context switches a second."""
 
     stolen: float
     others: float
     taken: float
 
     def record(self) -> dict[str, float]:
-        """For a table of results."""
+        """The values by name, for a table of results."""
         return asdict(self)
 
     def reasons(self) -> list[str]:
-        """What is beyond its limit."""
+        """The values that exceed their limits, as text."""
         found = []
         for name, value, most in (("stolen by the hypervisor", self.stolen, STOLEN), ("used by others", self.others, OTHERS)):
             if value > most:
@@ -51,7 +51,7 @@ class Seen:
         return found
 
     def check(self, what: str) -> None:
-        """Raise MachineBusy if anything is beyond its limit."""
+        """Raise MachineBusy if a value exceeds its limit."""
         if reasons := self.reasons():
             raise MachineBusy(
                 f"{what}: the machine is busy, so nothing is reported: {'; '.join(reasons)}. Stop other programs and try again"
@@ -59,7 +59,7 @@ class Seen:
 
 
 def processor_times(text: str, cpus: Sequence[int]) -> tuple[float, float]:
-    """Seconds that these processors were busy, and that were stolen from them, as /proc/stat says."""
+    """Busy and stolen seconds of these processors, from the text of /proc/stat."""
     busy = stolen = 0
     names = {f"cpu{cpu}" for cpu in cpus}
     for line in text.splitlines():
@@ -73,7 +73,7 @@ def processor_times(text: str, cpus: Sequence[int]) -> tuple[float, float]:
 
 
 def involuntary() -> int:
-    """How often the kernel has taken a processor away from one of our threads."""
+    """Number of involuntary context switches of this process's threads."""
     count = 0
     for task in Path("/proc/self/task").iterdir():
         try:
@@ -99,13 +99,13 @@ class Watch:
         self.seen = Seen(stolen / at, max(0.0, busy - ours) / at, taken / at)
 
     def look(self) -> tuple[float, float, float, float, float]:
-        """Now; busy and stolen seconds of the processors; our own; involuntary context switches."""
+        """Time, busy and stolen seconds of the processors, CPU time of this process (s), involuntary context switches."""
         busy, stolen = processor_times(Path("/proc/stat").read_text(), self.cpus)
         return time.monotonic(), busy, stolen, time.process_time(), float(involuntary())
 
 
 def look_first(what: str) -> None:
-    """Raise MachineBusy if the machine is busy before anything has begun."""
+    """Raise MachineBusy if the machine is busy before the measurement."""
     with Watch() as watch:
         time.sleep(BEFORE_S)
     watch.seen.check(what)
@@ -114,9 +114,10 @@ def look_first(what: str) -> None:
 def drive(
     switch: Any, harness: Any, warm_s: float, s: float, cpus: Sequence[int] | None = None, careful: bool = True
 ) -> dict[str, float]:
-    """Run a switch and its applications in real time on a processor each; returns what disturbed them.
+    """Run a switch and its applications in real time on a processor each; returns the disturbances (`Seen.record`).
 
-    The switch has ended its thread afterwards, so that its counters can be read. `careful` refuses what a busy machine did.
+    warm_s and s: duration of the warm-up and of the measurement.  The switch's thread has ended afterwards, so that its counters
+    can be read.  MachineBusy: `careful`, and the machine is busy.  SpecError: fewer than two processors.
     """
     allowed = os.sched_getaffinity(0)
     known = list(cpus or sorted(allowed))

@@ -1,12 +1,12 @@
 """A switch with applications at its ports, under a virtual clock or in real time.
 
 The switch is the one that `penstock vswitch up` runs, with its shared memory, flow table and queues; applications are those of
-`penstock.vswitch.loadgen.apps`, in a `penstock.vswitch.loadgen.harness`. In virtual time every frame, doorbell and look
-takes the switch what `penstock.vswitch.bench.costs` has measured, so results are the same on each machine; scale
-"real" lets the switch and the applications work on two cores.
+`penstock.vswitch.loadgen.apps`, in a `penstock.vswitch.loadgen.harness`. In virtual time every frame, doorbell and queue check
+takes the time given in `penstock.vswitch.bench.costs`, so results are the same on each machine; at scale "real" the switch and
+the applications run on two cores.
 
 BESS is the same switch with one transmit and one receive queue of 1024 slots for each application: its frames have the same
-addresses and ports, so that they are one flow to the switch. Doorbells stay on, which is cheaper for it than polling would be.
+addresses and ports, so that they are one flow to the switch. Doorbells stay on, which costs it less than polling would.
 """
 
 import socket
@@ -28,7 +28,7 @@ Row = tuple[str, str, float, float]  # panel, series, x, y
 
 
 def bess(mode: str = "lossy", length: int = 64, slots: int = BESS_SLOTS) -> dict[str, Any]:
-    """Settings of a switch whose queues have so many slots for frames of this length."""
+    """Settings of a switch whose queues have `slots` slots for frames of `length` bytes."""
     return {
         "mode": mode,
         "th_goal": f"{slots * length // 4}B",
@@ -38,7 +38,7 @@ def bess(mode: str = "lossy", length: int = 64, slots: int = BESS_SLOTS) -> dict
 
 
 def head(source: str, target: str, port: int, length: int, back: int = 2000) -> bytes:
-    """Ethernet, IPv4 and UDP of a frame of this length."""
+    """Ethernet, IPv4 and UDP headers of a frame of `length` bytes, from UDP port `port` to `back`."""
     ip = struct.pack("!BBHHHBBH4s4s", 0x45, 0, length - 14, 0, 0, 64, 17, 0, socket.inet_aton(source), socket.inet_aton(target))
     return b"\2" * 6 + b"\4" * 6 + b"\x08\0" + ip + struct.pack("!HHHH", port, back, length - 34, 0)
 
@@ -48,7 +48,7 @@ class Bench:
     """A switch with a harness of applications: one region, port and address for each."""
 
     settings: dict[str, Any]
-    first: int = 0  # the address of the first application is that of this number
+    first: int = 0  # number that the address of the first application is made of
     harness: Any = None
     switch: Any = None
     regions: list[Any] = field(default_factory=list)
@@ -60,7 +60,7 @@ class Bench:
     def app(
         self, name: str, queues: int = 128, buffers: int = 4096, rings: int = 1024, buffer_bytes: int = 64, **options: Any
     ) -> int:
-        """An application; the first has the address 10.0.0.1, the next 10.0.0.2."""
+        """Add an application and return its number; the first has the address 10.0.0.1, the next 10.0.0.2."""
         region = Region.create(queues=queues, buffers=buffers, rings=rings, buffer_bytes=buffer_bytes, bells=4096)
         number = self.harness.app(name, region, **options)
         self.switch.attach(name, Region.attach(region.fd, region.shape), [self.address(number)])
@@ -68,12 +68,12 @@ class Bench:
         return int(number)
 
     def address(self, number: int) -> str:
-        """Of the port of an application."""
+        """The address of an application's port."""
         number += self.first
         return f"10.0.{number // 200}.{number % 200 + 1}"
 
     def udp(self, source: int, target: int, port: int, length: int = 64, **options: Any) -> int:
-        """A stream of frames."""
+        """Add a stream of frames of `length` bytes; options as of `Harness.stream`; returns its number."""
         return int(
             self.harness.stream(
                 source, head(self.address(source), self.address(target), port, length), length=length, seed=port, **options
@@ -81,7 +81,7 @@ class Bench:
         )
 
     def rpc(self, client: int, server: int, port: int, length: int = 64, answer_length: int = 64, **options: Any) -> int:
-        """Requests and answers, one request at a time."""
+        """Add requests and answers, one request at a time; options as of `Harness.rpc`; returns the number of the stream."""
         there = head(self.address(client), self.address(server), port, length)
         back = head(self.address(server), self.address(client), 2000, answer_length, port)
         return int(
@@ -95,7 +95,7 @@ class Bench:
         self.harness.run(1e6 * ms)
 
     def go(self, scale: str, warm_ms: float, ms: float) -> list[Row]:
-        """The run, by the clock of the scale; rows that say what disturbed one in real time. Raises MachineBusy."""
+        """Run in virtual time, or in real time at scale "real"; returns rows of its disturbances.  Raises MachineBusy."""
         if scale != "real":
             self.run(warm_ms, ms)
             return []
@@ -111,31 +111,31 @@ class Bench:
         return sum(sum(row["drops"].values()) for row in self.switch.ports() if name in (None, row["port"]))
 
     def dropped_flows(self) -> dict[int, int]:
-        """Frames of each flow, by its source port, that were dropped for want of room."""
+        """Frames of each flow, by its source port, that were dropped because a queue was full."""
         return {row["source_port"]: row["dropped"] for row in self.switch.flows()}
 
     def rate(self, number: int, kind: int = 0) -> float:
-        """Mpps of one kind that an application has received."""
+        """Rate at which an application has received frames of one kind, Mpps."""
         frames, _, ns = self.harness.received(number, kind)
         return 1e3 * frames / ns
 
     def goodput(self, number: int, kind: int = 0) -> float:
-        """The same in Gbit/s."""
+        """Rate at which an application has received frames of one kind, Gbit/s."""
         _, size, ns = self.harness.received(number, kind)
         return 8 * size / ns
 
     def p99(self, number: int, kind: int = 0, share: float = 0.99) -> float:
-        """A quantile of the latency in us, requests without an answer counted as they stand."""
+        """A quantile of the latency in us; requests without an answer count with their age."""
         self.harness.finish(number)
         return float(self.harness.quantile(number, share, kind)) / 1e3
 
     def lost(self) -> float:
-        """Share of the frames that the switch dropped since the results count."""
+        """Share of the frames that the switch dropped since the start of the measurement."""
         found = self.harness.counters()
         return found["drops"] / max(1, found["drops"] + found["frames"])
 
     def close(self) -> None:
-        """Give the memory back."""
+        """Release the memory."""
         self.switch.close()
         self.harness = self.switch = None
         self.regions.clear()

@@ -1,12 +1,13 @@
 """Two servers, each with a switch and applications, and the network between them, under one virtual clock.
 
-Each server has a switch with applications, as in `rig`, and a port that leads over the network to the other one: two links
-and a physical switch between them. A server does not read its link while all 2048 buffers behind it are taken; frames then wait
-in the physical switch. That one is lossless, so that its own buffer fills and the sending server finds no room, or it drops.
-Where hardware would send PFC frames the reader, or the writer, tries again after 100 us: the frames counted here last as long.
+Each server has a switch with applications, as in `rig`, and a port that leads over the network to the other server: two links
+and a physical switch between them. A server does not read its link while all its 2048 buffers are in use; frames then wait
+in the physical switch, which either is lossless, so that its buffer fills up and blocks the sending server, or drops frames.
+Where hardware would send a PFC frame, the reader or writer tries again after 100 us: each PFC frame counted here pauses for
+that long.
 
-With `overlay` the two switches talk to each other: grants and Overlay Pause Frames. What frames cost a switch is in `rig`;
-between a port's memory and the link they cost nothing. The clock of the network goes in steps of a microsecond.
+With `overlay` the two switches exchange grants and Overlay Pause Frames. Frames cost a switch the time given in `rig`;
+between a port's memory and the link they cost none. The clock of the network advances in steps of a microsecond.
 """
 
 from dataclasses import dataclass, field
@@ -19,14 +20,14 @@ from penstock.vswitch.dataplane.driver import attach_device
 from penstock.vswitch.ports.base import Clock, PortHandle
 
 STEP_NS = 1000
-FIRST_FAR = 100  # the address of the first application there
-WINDOW = 4 << 20  # bytes of a socket's memory that may be under way
+FIRST_FAR = 100  # number of the address of the far server's first application
+WINDOW = 4 << 20  # bytes that may be in flight, as of a socket's memory
 Counts = dict[str, float]
 
 
 @dataclass
 class Network:
-    """A physical switch with two links: what a link has no room for waits (lossless), or is dropped."""
+    """A physical switch with two links: frames that do not fit into a link's buffer wait (lossless) or are dropped."""
 
     rate: str
     lossless: bool
@@ -44,7 +45,7 @@ class Network:
             self.inner.append(inner)
 
     def forward(self) -> None:
-        """Everything that has come goes on, both ways."""
+        """Forward the frames that have arrived, in both directions."""
         for side in range(2):
             while frame := self.held[side] or self.inner[side].receive():
                 self.held[side] = None
@@ -68,7 +69,7 @@ class Servers:
         self.before: Counts = {}
 
     def connect(self) -> None:
-        """Tell each switch the addresses of the other's applications; call it when all applications exist."""
+        """Attach the network to both switches, with the addresses of the other's applications, after all have been added."""
         for bench, other, port in zip(self.benches, reversed(self.benches), self.network.servers):
             known = [other.address(number) for number in range(len(other.regions))]
             attach_device(bench.switch, "network", Device(port, window=WINDOW if self.overlay else 0), known)
@@ -79,7 +80,7 @@ class Servers:
         self.near.harness.stream(source, start, length=length, seed=port, **options)
 
     def run(self, ms: float) -> None:
-        """Run for so many ms of virtual time."""
+        """Run for `ms` of virtual time."""
         for _ in range(round(1e6 * ms / STEP_NS)):
             self.network.forward()
             for bench in self.benches:
@@ -87,13 +88,13 @@ class Servers:
             self.clock.ns += STEP_NS
 
     def reset(self) -> None:
-        """Count results from now on."""
+        """Start the measurement: results count from now on."""
         for bench in self.benches:
             bench.harness.reset()
         self.before = self.totals()
 
     def totals(self) -> Counts:
-        """Everything counted since the beginning."""
+        """All counters since the beginning."""
         near, far = (bench.switch.ports()[-1]["device"] for bench in self.benches)
         overlay = far.get("overlay", {})
         return {
@@ -106,11 +107,11 @@ class Servers:
         }
 
     def counts(self) -> Counts:
-        """The same since `reset`."""
+        """All counters since `reset`."""
         return {name: count - self.before.get(name, 0) for name, count in self.totals().items()}
 
     def close(self) -> None:
-        """Give the memory back."""
+        """Release the memory."""
         for bench in self.benches:
             bench.close()
         for port in (*self.network.servers, *self.network.inner):

@@ -1,4 +1,4 @@
-"""The reader's side of a capture: a pcapng file of what passes the ports of a running switch.
+"""The reader's side of a capture: a pcapng file of the frames that pass the ports of a running switch.
 
     seen = capture(["a"], "x.pcapng", drops=True, seconds=10)
     seen["frames"], seen["missed"]
@@ -25,7 +25,7 @@ from penstock.vswitch.daemon import protocol
 
 SHARED_BYTES = 4096  # before the ring: written, read and missed, 64 bytes apart
 PROTOCOLS = {6: "TCP", 17: "UDP"}
-WAIT = 0.002  # between two looks into an empty ring
+WAIT = 0.002  # s, between two reads of an empty ring
 SECTION = struct.pack("<IIIHHqI", 0x0A0D0D0A, 28, 0x1A2B3C4D, 1, 0, -1, 28)
 
 
@@ -38,12 +38,12 @@ class Seen(NamedTuple):
     queue: int
     frame: bytes
     length: int  # of the whole frame
-    missed: int  # frames that the capture has missed just before
+    missed: int  # frames that the capture missed just before this one
     comment: str  # "dropped: full"
 
 
 def beginning(names: Sequence[str]) -> bytes:
-    """A section, and an interface per port whose times are in nanoseconds."""
+    """The first blocks of a file: a section, and an interface per port, with time stamps in ns."""
     out = SECTION
     for name in names:
         text = name.encode()
@@ -54,7 +54,7 @@ def beginning(names: Sequence[str]) -> bytes:
 
 
 def read_capture(data: bytes) -> Iterator[Seen]:
-    """What `capture` wrote, with all that stands beside the frames."""
+    """The frames of a file that `capture` wrote, with their metadata."""
     at, names = 0, []
     while at < len(data):
         kind, size = struct.unpack_from("<II", data, at)
@@ -89,7 +89,7 @@ def _options(data: bytes) -> dict[int, bytes]:
 
 
 def line(seen: Seen) -> str:
-    """A frame in one line: time of the day, port, direction, queue, who sends what to whom."""
+    """A frame in one line: time of day, port, direction, queue, source, destination and protocol."""
     frame, at = seen.frame, 18 if seen.frame[12:14] == b"\x81\x00" else 14
     kind, start, what = frame[at - 2 : at], -1, "a frame"
     if kind == b"\x08\x00" and len(frame) >= at + 20:
@@ -111,7 +111,7 @@ def line(seen: Seen) -> str:
 
 
 class Ring:
-    """Shared memory that a worker fills; its positions are checked, as if the worker could not be trusted."""
+    """Shared memory that a worker fills; its positions are validated, since the worker is not trusted."""
 
     def __init__(self, fd: int) -> None:
         self.map = mmap.mmap(fd, os.fstat(fd).st_size)
@@ -120,7 +120,7 @@ class Ring:
         self.read = 0
 
     def take(self) -> bytes:
-        """Whole blocks that have come since."""
+        """The blocks written since the last call.  SpecError: the positions are invalid."""
         written = self.words[0]
         count = written - self.read
         if not 0 <= count <= self.size:
@@ -153,10 +153,13 @@ def capture(
     tell: Callable[[Seen], None] | None = None,
     over: threading.Event | None = None,
 ) -> dict[str, Any]:
-    """Write the frames that pass ports (none named: all) to a file, for so many seconds or frames, or until `over` is set.
+    """Write the frames that pass ports (none named: all) to a file, for `seconds`, `count` frames, or until `over` is set.
 
-    With `drops` only frames that are dropped, their reasons as comments; `tell` is called with each frame. The answer says
-    how many frames there were and how many were missed, because this process was too slow.
+    drops   only dropped frames, with the reasons as comments
+    snap    bytes kept of each frame; `memory`: bytes of the buffer shared with the switch
+    tell    called with each frame
+    Returns the ports, the number of frames, and of frames missed because this process was too slow.  SpecError: no switch
+    answers, it refuses, or the file cannot be written.
     """
     path, over, seen = path or protocol.default_socket(), over or threading.Event(), 0
     with contextlib.ExitStack() as stack:
@@ -186,7 +189,7 @@ def capture(
                 with contextlib.suppress(OSError):
                     protocol.send(connection, {"enough": True})
                     protocol.receive(connection)
-                ending = True  # what was written until the worker stopped
+                ending = True  # after what the worker has written until it stopped
             elif not data:
                 out.flush()
                 ending = bool(select.select([connection], [], [], WAIT)[0])
@@ -206,7 +209,7 @@ def _open(file: str | Path | None, stack: contextlib.ExitStack) -> Any:
 
 
 def _ends(data: bytes) -> list[int]:
-    """Where each block ends."""
+    """The offsets of the ends of all blocks."""
     ends, at = [], 0
     while at < len(data):
         at += max(12, struct.unpack_from("<I", data, at + 4)[0])

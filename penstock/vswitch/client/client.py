@@ -1,7 +1,7 @@
-"""An application's side of a switch.
+"""The client library: an application's side of a switch.
 
     with connect("a") as port:
-        port.send(0, [frame, frame])            # how many there was room for; queue 0 should carry one flow
+        port.send(0, [frame, frame])            # returns how many fitted; queue 0 should carry one flow
         port.receive(32, timeout=1.0)           # [(queue, frame), ...]
         await port.receive_async(32)
 
@@ -19,11 +19,16 @@ from typing import Any
 from penstock.vswitch.daemon import protocol
 from penstock.vswitch.memory.region import Region
 
-AT_ONCE = 256  # frames that send_all hands over in one call: each call copies and checks what it is given
+AT_ONCE = 256  # frames per call in send_all: each call copies and checks its arguments
 
 
 def connect(name: str, path: str | None = None, **shape: int) -> "Port":
-    """Attach to a port of a running switch; `shape` as of `Region.create`: rings, queues, bells, buffers, buffer_bytes."""
+    """Attach to a port of a running switch.
+
+    path   of its socket; None: the default
+    shape  as of `Region.create`: rings, queues, bells, buffers, buffer_bytes
+    SpecError: no switch answers, or it refuses.
+    """
     path = path or protocol.default_socket()
     region = Region.create(**shape)
     connection = socket.socket(socket.AF_UNIX)
@@ -37,7 +42,7 @@ def connect(name: str, path: str | None = None, **shape: int) -> "Port":
 
 
 class Port:
-    """An attached region."""
+    """An attached port: a region of memory shared with the switch."""
 
     def __init__(self, region: Any, connection: socket.socket, answer: dict[str, Any], fds: list[int]) -> None:
         self.region, self.connection, self.addresses = region, connection, answer["addresses"]
@@ -63,20 +68,23 @@ class Port:
             self.connection.close()
 
     def fileno(self) -> int:
-        """Readable when the switch has rung after `sleep()` said True."""
+        """A descriptor that becomes readable when the switch rings the doorbell after `sleep()` has returned True."""
         return self.wakeups.fileno()
 
     @property
     def gone(self) -> bool:
-        """Whether the switch has hung up: it is down, or has detached us."""
+        """Whether the switch has closed the connection: it has stopped, or has detached this application."""
         return bool(select.select([self.connection], [], [], 0)[0])
 
     def send(self, queue: int, frames: Sequence[bytes], weight: int = 0, priority: int = 0) -> int:
-        """Send as many frames as there is room for; returns how many. A weight holds from now on, with its priority."""
+        """Send as many frames as there is room for; returns how many. A weight > 0 applies from now on, with its priority."""
         return int(self.region.send(queue, frames, weight, priority))
 
     def send_all(self, queue: int, frames: Sequence[bytes], timeout: float | None = None) -> int:
-        """Send all, waiting for room; fewer than all only if the time is over or the switch has gone."""
+        """Send all frames, waiting for room up to `timeout` s (None: without limit); returns how many were sent.
+
+        Fewer than all only after the timeout or if the switch has gone.
+        """
         sent, wait, end = 0, 0.00005, None if timeout is None else time.monotonic() + timeout
         while sent < len(frames):
             done = self.send(queue, frames[sent : sent + AT_ONCE])
@@ -91,15 +99,15 @@ class Port:
         return sent
 
     def waiting(self, queue: int) -> int:
-        """Bytes of a queue that the switch has not taken: where its receiver is slow, better keep further frames than buffers."""
+        """Bytes of a queue that the switch has not taken; while they are many, holding further frames back saves buffers."""
         return int(self.region.waiting(queue))
 
     def close_queue(self, queue: int) -> bool:
-        """Give an idle queue's memory back; False: the switch has not emptied it yet."""
+        """Release the memory of an idle queue; False: the switch has not emptied it yet."""
         return bool(self.region.close(queue))
 
     def receive(self, most: int = 32, timeout: float = 0.0) -> list[tuple[int, bytes]]:
-        """Up to so many (queue, frame); none: the time is over, or the switch has gone."""
+        """Up to `most` (queue, frame), waiting for the first up to `timeout` s; none: the timeout, or the switch has gone."""
         end = time.monotonic() + timeout
         while not (found := self.region.receive(most)):
             left = end - time.monotonic()
@@ -113,7 +121,7 @@ class Port:
         return list(found)
 
     async def receive_async(self, most: int = 32) -> list[tuple[int, bytes]]:
-        """Up to so many (queue, frame), at least one; an empty list: the switch has gone."""
+        """Up to `most` (queue, frame), at least one; an empty list: the switch has gone."""
         loop = asyncio.get_running_loop()
         while not (found := self.region.receive(most)):
             if self.gone:
@@ -131,7 +139,7 @@ class Port:
         return list(found)
 
     def sleep(self) -> bool:
-        """Ask to be woken by `fileno()`; False: there is something to receive already."""
+        """Request a wake-up by `fileno()`; False: there are frames to receive already."""
         return bool(self.region.sleep())
 
     def clear(self) -> None:

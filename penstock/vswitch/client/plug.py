@@ -1,4 +1,4 @@
-"""A TAP made here and driven by a switch that need not have any privilege: its descriptor is handed over."""
+"""A TAP created by this process and driven by an unprivileged switch, which receives its descriptor."""
 
 import select
 import socket
@@ -14,8 +14,8 @@ from penstock.vswitch.linux import netns
 class Plug:
     """`with Plug("a"): ...`: a TAP in this thread's namespace is port a of a running switch.
 
-    An Edge of this process keeps the kernel from losing frames at the device, unless `guard` is false: senders that are too fast
-    for the switch wait in their sockets, frames for full sockets wait in the switch.
+    prefix: prefix length of its addresses, 0: none.  Unless `guard` is false, an Edge of this process prevents frame loss in the
+    kernel at the device: senders too fast for the switch block in their sockets, frames for full sockets stay in the switch.
     """
 
     def __init__(
@@ -44,11 +44,11 @@ class Plug:
 
     @property
     def gone(self) -> bool:
-        """Whether the switch has hung up."""
+        """Whether the switch has closed the connection."""
         return bool(select.select([self.connection], [], [], 0)[0])
 
     def losses(self) -> dict[str, int]:
-        """Frames that the kernel has lost: at the device and its classes, and at sockets since it was plugged in."""
+        """Frames that the kernel has lost: at the device and its classes, and at sockets since the device was attached."""
         lost = {"device": self.device.port.kernel_lost() or 0}
         if self.device.edge:
             counters = self.device.edge.counters()
@@ -56,7 +56,7 @@ class Plug:
         return lost
 
     def close(self) -> None:
-        """Unplug; the device ends with it."""
+        """Detach and remove the device."""
         self.device.release()
         self.connection.close()
         self.device.close()

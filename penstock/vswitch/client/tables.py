@@ -1,4 +1,4 @@
-"""What `show` prints: tables no wider than the terminal; exact numbers in all columns are in `--wide` and `--json`."""
+"""The tables of `show`, no wider than the terminal; `--wide` and `--json` have exact numbers in all columns."""
 
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
@@ -9,12 +9,12 @@ NAME = 20  # characters of a port's name
 
 
 def size(count: float) -> str:
-    """Bytes with a unit, in three figures."""
+    """Bytes with a unit, three significant digits."""
     return format_size(count, " ", digits=3)
 
 
 def count(number: int) -> str:
-    """Exact up to six figures."""
+    """A number, exact up to six digits."""
     if number < 10**6:
         return f"{number:,}"
     scale, unit = next(((s, u) for s, u in ((10**6, "M"), (10**9, "G")) if number < 999.95 * s), (10**12, "T"))
@@ -22,7 +22,7 @@ def count(number: int) -> str:
 
 
 def duration(ns: float) -> str:
-    """With a unit, in three figures."""
+    """ns with a unit, three significant digits."""
     if ns < 1:
         return "0"
     for unit in ("ns", "us", "ms"):
@@ -33,7 +33,7 @@ def duration(ns: float) -> str:
 
 
 def rate(bytes_per_s: float) -> str:
-    """In bit/s; nothing while it is not known."""
+    """Bytes/s as bit/s; "-" while it is not known (0)."""
     return size(8 * bytes_per_s).replace("B", "bit/s") if bytes_per_s else "-"
 
 
@@ -49,13 +49,13 @@ def end_of(address: str, port: int) -> str:
 
 
 def flow_text(row: dict[str, Any]) -> str:
-    """Who sends what to whom."""
+    """Source, destination and protocol of a flow."""
     protocol = {6: "TCP", 17: "UDP", 1: "ICMP", 58: "ICMPv6", 0: "Ethernet"}.get(row["protocol"], row["protocol"])
     return f"{end_of(row['source'], row['source_port'])} > {end_of(row['target'], row['target_port'])} {protocol}"
 
 
 def reasons(drops: dict[str, int]) -> str:
-    """The most frequent first."""
+    """Drops by reason, the most frequent first."""
     return ", ".join(f"{reason} {number:,}" for reason, number in sorted(drops.items(), key=lambda item: (-item[1], item[0])))
 
 
@@ -106,7 +106,7 @@ LEFT_ALIGNED = ("port", "state", "to", "flow", "what", "ports")
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[str]], width: int | None = None) -> list[str]:
-    """Lines; what is beyond the width is cut."""
+    """The lines of a table, cut at `width` characters."""
     cells = [list(heads), *map(list, rows)]
     widths = [max(map(len, column)) for column in zip(*cells)]
     lines = [
@@ -119,7 +119,7 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[str]], width: int | None
 
 
 def shown(what: str, found: Any, width: int = 100) -> list[str]:
-    """A table of rows; names and values of a single one."""
+    """The lines of the answer to `show what`: a table of rows, or names and values of a dict."""
     if isinstance(found, dict):
         keys = max(map(len, found))
         return [f"{key.ljust(keys)}  {value_text(key, value)}" for key, value in found.items()]
@@ -146,7 +146,7 @@ def value_text(key: str, value: Any) -> str:
 
 
 def wide(found: Any) -> list[str]:
-    """All columns, exact."""
+    """The lines of a table with all columns and exact numbers."""
     rows = found if isinstance(found, list) else [found]
     heads = list(dict.fromkeys(key for row in rows for key in row))
     return table(heads, [[cell(row.get(key)) for key in heads] for row in rows])

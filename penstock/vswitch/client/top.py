@@ -1,4 +1,4 @@
-"""What a running switch does, once a second: a table of its ports and longest queues, and in the end a picture.
+"""Live statistics of a running switch: a table of its ports and longest queues, and a plot at the end.
 
 history = watch(path, interval=0.2, seconds=10)
 draw(history).savefig("switch.png")
@@ -15,7 +15,7 @@ from penstock.palette import BLUE, DASHES, GREEN, ORANGE, OTHERS, PAGE, PURPLE, 
 from penstock.vswitch.daemon import protocol
 
 SHOWN = 8  # flows in a table or picture: those with the longest queues
-MOST = 64  # flows that are asked for
+MOST = 64  # flows in a request
 COLOURS = (BLUE, ORANGE, GREEN, RED, PURPLE, SKY, *OTHERS)
 
 
@@ -35,7 +35,7 @@ class History:
     samples: list[Sample] = field(default_factory=list)
 
     def rates(self, port: str, column: str) -> tuple[list[float], list[float]]:
-        """Times and, per second since the sample before, how much a counter of a port grew."""
+        """Times (s) and the increase per second of a port's counter since the previous sample."""
         times, rates = [], []
         for before, now in zip(self.samples, self.samples[1:]):
             if port in before.ports and port in now.ports:
@@ -44,7 +44,7 @@ class History:
         return times, rates
 
     def largest_flows(self) -> list[str]:
-        """The flows of which most came or waited, the largest first; not those that are tiny beside it."""
+        """The flows with the most bytes, largest first, without those below 1 % of the largest."""
         most: dict[str, int] = {}
         for sample in self.samples:
             for name, row in sample.flows.items():
@@ -53,16 +53,16 @@ class History:
         return [name for name in names if most[name] * 100 >= most[names[0]]]
 
     def taken(self, flow: str) -> tuple[list[float], list[float]]:
-        """Times and, since the sample before, the Mbit/s that the receiver of a flow took."""
+        """Times (s) and the rate at which the receiver of a flow took data since the previous sample (Mbit/s)."""
         times, rates = [], []
         seen = [(s.at, s.flows[flow]["bytes"] - s.flows[flow]["waiting_bytes"]) for s in self.samples if flow in s.flows]
         for (before, old), (now, new) in itertools.pairwise(seen):
             times.append(now)
-            rates.append(max(0.0, 8e-6 * (new - old) / (now - before)))  # it may have begun anew
+            rates.append(max(0.0, 8e-6 * (new - old) / (now - before)))  # its counters may have restarted
         return times, rates
 
     def losses(self) -> tuple[int, int]:
-        """Frames dropped by the switch, and lost by the kernel at its devices, as far as the last sample knows."""
+        """Frames dropped by the switch, and lost by the kernel at its devices, as of the last sample."""
         rows = self.samples[-1].ports.values()
         return sum(sum(row["drops"].values()) for row in rows), sum(row["device"].get("kernel_lost") or 0 for row in rows)
 
@@ -72,7 +72,7 @@ def name_of(row: dict[str, Any]) -> str:
 
 
 def look(path: str, began: float) -> Sample:
-    """Ask the switch."""
+    """Take a sample of the switch."""
     at = time.monotonic() - began
     ports = protocol.ask(path, {"show": "ports"})["ports"]
     flows = protocol.ask(path, {"show": "flows", "most": MOST})["flows"]
@@ -82,7 +82,7 @@ def look(path: str, began: float) -> Sample:
 def watch(
     path: str | None = None, interval: float = 1.0, seconds: float | None = None, tell: Callable[[History], None] | None = None
 ) -> History:
-    """Sample a switch until the time is over, Ctrl-C or the end of the switch; `tell` is called after each sample."""
+    """Sample a switch every `interval` s for `seconds`, until Ctrl-C or until it stops; `tell` is called after each sample."""
     path, began = path or protocol.default_socket(), time.monotonic()
     history = History([look(path, began)])
     try:
@@ -100,7 +100,7 @@ def watch(
 
 
 def table(history: History) -> Any:
-    """Ports with what they did since the sample before, and the flows that wait longest."""
+    """Tables of the ports' rates since the previous sample and of the flows with the longest queues."""
     from rich.console import Group
     from rich.table import Table
 
@@ -141,7 +141,7 @@ def table(history: History) -> Any:
 
 
 def draw(history: History) -> Any:
-    """A matplotlib Figure: what the receivers of the largest flows took, and what waited for them; and what was lost."""
+    """A matplotlib Figure: rates and queue lengths of the largest flows over time; losses in its title."""
     import matplotlib
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure

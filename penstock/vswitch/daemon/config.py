@@ -1,7 +1,7 @@
-"""What a SPEC.toml of a switch, or a change of a running one, may say: every value is checked here, before anything is opened.
+"""Validation of a switch's SPEC.toml and of changes of a running switch: every value is checked before anything is opened.
 
 Tables: [switch] (settings of the data plane, and `socket`, `cpu` or `cpus`, `metrics`), [[port]], and for a switch that runs a
-scheme of the simulator [scheme] and [[link]]. Whatever is wrong is a SpecError that names the key, the rule and the remedy.
+scheme of the simulator [scheme] and [[link]]. A SpecError names the key, the rule and the remedy.
 """
 
 import contextlib
@@ -36,17 +36,17 @@ PortTable = dict[str, Any]
 
 @dataclass(frozen=True)
 class Config:
-    """A SPEC.toml that was found good."""
+    """A validated SPEC.toml."""
 
     settings: dict[str, Any]  # of the data plane, as given
     ports: dict[str, PortTable]  # by name
     socket: str
-    cpus: list[int]  # one for each worker; none: the workers are not pinned
-    metrics: str | None  # address:port of the page of metrics
+    cpus: list[int]  # one for each worker; empty: the workers are not pinned
+    metrics: str | None  # address:port of the metrics page
 
 
 def validate_spec(content: Mapping[str, Any]) -> Config:
-    """Check a whole SPEC.toml."""
+    """Check a whole SPEC.toml.  SpecError: a table, key or value is wrong."""
     known_keys(content, TABLES)
     switch = content.get("switch", {})
     if not isinstance(switch, Mapping):
@@ -65,7 +65,7 @@ def validate_spec(content: Mapping[str, Any]) -> Config:
 
 
 def _no_scheme_keys(content: Mapping[str, Any]) -> None:
-    """Rates and links are for a switch that runs a scheme."""
+    """SpecError for rates and links without [switch] scheme."""
     tables = content.get("port", [])
     found = [key for key in ("scheme", "link") if key in content]
     for table in tables if isinstance(tables, list) else []:
@@ -77,7 +77,7 @@ def _no_scheme_keys(content: Mapping[str, Any]) -> None:
 
 
 def _cpus(switch: Mapping[str, Any], workers: int) -> list[int]:
-    """Which CPUs the workers are pinned to: one each, or none at all."""
+    """The CPUs to which the workers are pinned: one each, or none."""
     allowed = sorted(os.sched_getaffinity(0))
     if "cpu" in switch and "cpus" in switch:
         rule = f"switch.cpus = {switch['cpus']!r} is given too"
@@ -141,7 +141,7 @@ def validate_port(table: Mapping[str, Any], where: str) -> PortTable:
 
 
 def validate_change(changes: Mapping[str, Any], ports: Mapping[str, PortTable]) -> tuple[dict[str, Any], dict[str, PortTable]]:
-    """Settings and all ports as they shall be, of changes such as {"th_over": "64KB", "port.a.uid": 1000}.
+    """The new settings and all ports after changes such as {"th_over": "64KB", "port.a.uid": 1000}.
 
     The settings are checked by the switch itself.
     """
@@ -164,7 +164,7 @@ def validate_change(changes: Mapping[str, Any], ports: Mapping[str, PortTable]) 
 def validate_reload(
     content: Mapping[str, Any], before: Mapping[str, Any], settings: Mapping[str, Any], ports: Mapping[str, PortTable]
 ) -> tuple[dict[str, Any], dict[str, PortTable]]:
-    """Settings that change and all ports as they shall be, of a changed SPEC.toml.
+    """The settings that change and all ports after a reload of a changed SPEC.toml.
 
     `before` is the [switch] table that the switch was started with; `settings` and `ports` are those that it has now.
     """
@@ -181,7 +181,7 @@ def validate_reload(
 
 
 def validate_ports(tables: Mapping[str, Mapping[str, Any]], before: Mapping[str, PortTable]) -> dict[str, PortTable]:
-    """All ports of a running switch as they shall be: no address twice, and the same devices as before."""
+    """All ports of a running switch after a change: no address may occur twice, and the devices must be the same as before."""
     ports = {name: validate_port(table, f"port.{name}") for name, table in tables.items()}
     owners: dict[tuple[int, int], str] = {}
     for name, port in ports.items():
@@ -206,7 +206,7 @@ def validate_ports(tables: Mapping[str, Mapping[str, Any]], before: Mapping[str,
 
 
 def validate_capture(message: Mapping[str, Any], ports: Mapping[str, PortTable]) -> list[str]:
-    """The ports that a capture is of: those named, or all."""
+    """The ports of a capture: those named, or all."""
     names = message["capture"]
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise SpecError("must be a list of ports", path="capture", value=names, remedy="an empty one means all of them")
@@ -218,12 +218,12 @@ def validate_capture(message: Mapping[str, Any], ports: Mapping[str, PortTable])
 
 
 def validate_most(most: Any) -> int:
-    """How many flows are shown."""
+    """The largest number of flows to show."""
     return whole(most, "show.most", 0, MOST_FLOWS_SHOWN)
 
 
 def validate_seconds(seconds: Any) -> float:
-    """How long a drain may take."""
+    """The timeout of a drain, s."""
     return real(seconds, "drain", 0, LONGEST_DRAIN_S)
 
 
@@ -247,7 +247,7 @@ def make_switch(content: Mapping[str, Any], config: Config) -> Any:
 
 
 def _join_nodes(switch: Any, ports: Mapping[str, PortTable], links: Any) -> None:
-    """Tell a switch that is one node of several the addresses at the others, and open a UDP port for each of its links."""
+    """Give a switch that is one of several nodes the addresses at the others, and open a UDP port for each of its links."""
     for name, port in ports.items():
         if port.get("node", 0) != switch.node:
             switch.know(name, port["addresses"])

@@ -1,4 +1,4 @@
-"""What this machine permits: each ability is tried, and undone again."""
+"""Checks what this machine permits: each ability is tried and undone."""
 
 import contextlib
 import ctypes
@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from penstock.errors import PenstockError
 
 DESCRIPTORS = 640
-# What must be permitted for each kind of port; what makes one better, but is not needed, is not here.
+# The abilities that each kind of port requires, without optional ones.
 KINDS = {
     "shm": ("kernel", "byte order", "shared memory", "socket"),
     "tap": ("tap",),
@@ -27,11 +27,11 @@ KINDS = {
 
 
 class Ability(NamedTuple):
-    """One thing that a port or the laboratory needs."""
+    """An ability of the machine that a port or the laboratory needs."""
 
     name: str
     permitted: bool
-    detail: str  # what was found, or what to do
+    detail: str  # the finding, or the remedy
     serves: str
     needed: bool = False  # or the switch cannot run at all
 
@@ -67,7 +67,7 @@ def _xdp() -> None:
 
 @contextlib.contextmanager
 def _scratch_namespace():  # type: ignore[no-untyped-def]
-    """Inside a fresh network namespace where that is allowed; else here."""
+    """Run the body in a fresh network namespace where that is permitted, otherwise in the present one."""
     from penstock.vswitch.attach.lab import Namespace
 
     try:
@@ -158,7 +158,7 @@ def _realtime() -> None:
         except OSError as e:
             problem.append(e)
 
-    thread = threading.Thread(target=attempt)  # its scheduling ends with it
+    thread = threading.Thread(target=attempt)  # the scheduling class is that of this thread only
     thread.start()
     thread.join()
     if problem:
@@ -198,7 +198,7 @@ def _cores() -> str:
 
 
 def doctor() -> list[Ability]:
-    """Try everything; `permitted` of each says how it went."""
+    """Try all abilities; `permitted` of each is the result."""
     basic: list[tuple[str, Callable[[], str | None], str]] = [
         ("kernel", _kernel, "short sleeps"),
         ("byte order", _byte_order, "everything"),
@@ -206,17 +206,17 @@ def doctor() -> list[Ability]:
     ]
     checks: list[tuple[str, Callable[[], str | None], str]] = [
         ("socket", _socket, "the switch's own socket"),
-        ("descriptors", _descriptors, "ports: 5 for each, and connections"),
-        ("pidfd", _pidfd, "the death of an application, at once"),
+        ("descriptors", _descriptors, "ports (5 for each) and connections"),
+        ("pidfd", _pidfd, "immediate detection of an application's end"),
         ("tap", _tap, "ports of unmodified applications"),
         ("packet", _packet, "ports on existing interfaces"),
-        ("xdp", _xdp, "ports on existing interfaces, before the kernel's own stack"),
+        ("xdp", _xdp, "ports on existing interfaces that bypass the kernel's stack"),
         ("namespaces", _namespace, "the laboratory"),
-        ("user namespaces", _user_namespace, "a laboratory without root"),
+        ("user namespaces", _user_namespace, "the laboratory without root"),
         ("udp segments", _udp_segments, "a fast overlay"),
         ("flow rates", _flow_rates, "rates of single flows of unmodified applications (HTB, u32)"),
         ("udp sockets", _udp_sockets, "slow unmodified receivers of UDP (udp_diag)"),
-        ("real-time priority", _realtime, "workers that are not interrupted"),
+        ("real-time priority", _realtime, "workers that are not preempted"),
         ("ip", _program("ip", "iproute2"), "the laboratory"),
         ("cores", _cores, "pinned workers"),
         ("quiet", _load, "measurements"),
@@ -226,13 +226,13 @@ def doctor() -> list[Ability]:
 
 
 def kinds(found: list[Ability]) -> dict[str, list[str]]:
-    """By kind of port, what is missing for it."""
+    """Kind of port -> names of the abilities that are missing for it."""
     permitted = {ability.name for ability in found if ability.permitted}
     return {kind: [name for name in names if name not in permitted] for kind, names in KINDS.items()}
 
 
 def examine() -> list[dict[str, Any]]:
-    """The same as rows for a table: what, ok, needed, detail."""
+    """The results of `doctor` and `kinds` as rows of a table: what, ok, needed, detail."""
     found = doctor()
     rows = [{"what": a.name, "ok": a.permitted, "needed": a.needed, "detail": f"{a.detail}; for {a.serves}"} for a in found]
     for kind, missing in kinds(found).items():

@@ -1,7 +1,7 @@
-"""All numbers of a switch as OpenMetrics text, and the page that serves it.
+"""All metrics of a switch as OpenMetrics text, and the HTTP server for it.
 
-The text is made here: the format is small, and a client library would keep the numbers a second time. Cardinality is bounded:
-of flows, pauses and queues with drops the largest are listed, of the others the sum.
+The text is generated here: the format is small, and a client library would store the values a second time. Cardinality is
+bounded: of flows, pauses and queues with drops the largest are listed, the others are summed.
 """
 
 import http.server
@@ -66,20 +66,20 @@ COUNTERS = {
     "lost_on_the_way",
 }
 HELP = {
-    "port_received_frames": "Frames that came into the switch by a port and were delivered.",
-    "port_received_bytes": "Their bytes.",
-    "port_sent_frames": "Frames that were brought to the application of a port.",
-    "port_sent_bytes": "Their bytes.",
-    "port_pauses": "How often transmit queues of a port, or all of it, had to wait for a receiver.",
-    "port_paused": "For how long, added up over queues.",
-    "port_nonsense": "Words of an application that broke the protocol.",
+    "port_received_frames": "Frames that entered the switch at a port and were delivered.",
+    "port_received_bytes": "Bytes that entered the switch at a port and were delivered.",
+    "port_sent_frames": "Frames delivered to the application at a port.",
+    "port_sent_bytes": "Bytes delivered to the application at a port.",
+    "port_pauses": "Pauses of transmit queues of a port, or of the whole port.",
+    "port_paused": "Duration of these pauses, summed over queues.",
+    "port_nonsense": "Protocol errors of the application at a port.",
     "port_flows": "Flows to a port.",
-    "flow_waiting_bytes": "Put into the receive queue of a flow and not yet taken by its application.",
-    "flow_longest_bytes": "The most that ever waited.",
-    "flow_rate_bytes_per_second": "What the application takes, as the switch has measured it; 0: not known.",
-    "rounds": "Turns of the worker's loop.",
-    "rounds_with_work": "Turns with something to do.",
-    "naps": "How often the worker went to sleep.",
+    "flow_waiting_bytes": "Bytes in the receive queue of a flow, not yet taken by its application.",
+    "flow_longest_bytes": "Largest number of bytes in the receive queue so far.",
+    "flow_rate_bytes_per_second": "Rate at which the application takes data, as measured by the switch; 0: not known.",
+    "rounds": "Iterations of the worker's loop.",
+    "rounds_with_work": "Iterations of the worker's loop that moved frames or handled events.",
+    "naps": "Number of times that the worker went to sleep.",
 }
 
 
@@ -90,7 +90,7 @@ class Page:
         self.families: dict[str, tuple[str, str, str, list[str]]] = {}
 
     def add(self, name: str, value: float, labels: Mapping[str, Any], kind: str = "gauge", help: str = "") -> None:
-        """A sample; a name that ends with _ns becomes seconds."""
+        """Add a sample; a name that ends with _ns is converted to seconds."""
         unit = "bytes" if name.endswith("bytes") else ""
         if name.endswith("_ns"):
             name, unit = name[:-3], "seconds"
@@ -116,22 +116,22 @@ class Page:
 
 
 def escaped(value: Any) -> str:
-    """Inside of quotation marks."""
+    """A label value, escaped for quotation marks."""
     text = "" if value is None else str(value)
     return text.replace("\\", "\\\\").replace("\n", "\\n").replace('"', '\\"')
 
 
 def seconds(ns: float) -> str:
-    """Without losing a nanosecond, for counters may grow beyond what a float of seconds holds."""
+    """ns as decimal seconds, exact: counters may exceed the precision of a float of seconds."""
     whole, rest = divmod(int(ns), 10**9)
     return f"{whole}.{rest:09d}"
 
 
 def page(found: Mapping[str, Any], most: int = MOST) -> str:
-    """OpenMetrics text of what `snapshot` has found."""
+    """OpenMetrics text of a `snapshot`; `most`: number of flows, pauses, and queues per port that are listed."""
     out = Page()
     out.add(
-        "switch", 1, {key: value for key, value in found["settings"].items() if isinstance(value, str)}, "info", "What was set."
+        "switch", 1, {key: value for key, value in found["settings"].items() if isinstance(value, str)}, "info", "Text settings."
     )
     for key, value in found["settings"].items():
         if not isinstance(value, str):
@@ -149,7 +149,7 @@ def page(found: Mapping[str, Any], most: int = MOST) -> str:
             "other_flows" if key == "flows" else f"other_flows_{key}",
             value,
             {},
-            help="Over all flows that are not shown: those with less waiting.",
+            help="Total over the flows that are not listed: those with shorter queues.",
         )
     _pauses(out, found["pauses"], [row["port"] for row in found["ports"]], most)
     for port, row in found["totals"].items():
@@ -159,10 +159,10 @@ def page(found: Mapping[str, Any], most: int = MOST) -> str:
                 value,
                 {"port": port},
                 "counter",
-                "Of applications that have gone; lost: frames they had sent and the switch had not taken.",
+                "Of applications that have detached; lost: frames that they sent and the switch had not taken.",
             )
-    out.add("captures", len(found["captures"]), {}, help="Captures that are running.")
-    out.add("capture_missed_frames", sum(row["missed"] for row in found["captures"]), {}, help="What they had no room for.")
+    out.add("captures", len(found["captures"]), {}, help="Captures in progress.")
+    out.add("capture_missed_frames", sum(row["missed"] for row in found["captures"]), {}, help="Frames missed by them.")
     return out.text()
 
 
@@ -181,7 +181,7 @@ def _port(out: Page, row: Mapping[str, Any], most: int) -> None:
     }
     out.add("port", 1, {**label, **texts}, "info", "A port to which an application is attached.")
     for state in (*STATES, *([] if row["state"] in STATES else [row["state"]])):
-        out.add("port_state", state == row["state"], {**label, PREFIX + "port_state": state}, "stateset", "How a port is.")
+        out.add("port_state", state == row["state"], {**label, PREFIX + "port_state": state}, "stateset", "State of a port.")
     _numbers(out, "port_", row, label)
     _numbers(out, "device_", row.get("device", {}), label)
     for part in ("overlay", "edge"):
@@ -192,7 +192,7 @@ def _port(out: Page, row: Mapping[str, Any], most: int) -> None:
             row["drops"].get(reason, 0),
             {**label, "reason": reason},
             "counter",
-            "Frames that came by a port and were dropped.",
+            "Frames that entered the switch at a port and were dropped.",
         )
     queues = sorted(row["drops_by_queue"].items(), key=lambda item: (-sum(item[1].values()), item[0]))
     for queue, drops in queues[:most]:
@@ -202,7 +202,7 @@ def _port(out: Page, row: Mapping[str, Any], most: int) -> None:
                 count,
                 {**label, "queue": queue, "reason": reason},
                 "counter",
-                "The same of a transmit queue, if it is one of those with the most drops.",
+                "Frames of a transmit queue that were dropped, for the queues with the most drops.",
             )
 
 
@@ -216,7 +216,7 @@ def _pauses(out: Page, rows: list[dict[str, Any]], ports: list[str], most: int) 
             "port_paused_queues",
             sum(row["port"] == port and row["queue"] is not None for row in rows),
             {"port": port},
-            help="Transmit queues of a port that wait now.",
+            help="Transmit queues of a port that are paused now.",
         )
     rows = sorted(rows, key=lambda row: (-(row["left_ns"] or 0), row["port"], -1 if row["queue"] is None else row["queue"]))
     for row in rows[:most]:
@@ -224,14 +224,14 @@ def _pauses(out: Page, rows: list[dict[str, Any]], ports: list[str], most: int) 
             "pause_left_ns",
             row["left_ns"] or 0,
             {"port": row["port"], "queue": _queue(row)},
-            help="How long a transmit queue, a queue to a device, or all of a port, still waits.",
+            help="Remaining time of the pause of a transmit queue, of a queue to a device, or of a whole port.",
         )
-    out.add("other_pauses", len(rows[most:]), {}, help="Pauses that are not shown: those that end earlier.")
-    out.add("other_pauses_left_ns", sum(row["left_ns"] or 0 for row in rows[most:]), {}, help="How long these last, added up.")
+    out.add("other_pauses", len(rows[most:]), {}, help="Pauses that are not listed: those that end earlier.")
+    out.add("other_pauses_left_ns", sum(row["left_ns"] or 0 for row in rows[most:]), {}, help="Sum of their remaining times.")
 
 
 def snapshot(switch: Any, most: int = MOST) -> dict[str, Any]:
-    """All numbers of the page at one moment; to be run by `Switch.call`."""
+    """All values of the page at one instant; to be called by `Switch.call`."""
     flows, others = switch.longest_flows(most)
     return {
         "settings": switch.settings,
@@ -246,7 +246,7 @@ def snapshot(switch: Any, most: int = MOST) -> dict[str, Any]:
 
 
 class Server:
-    """Serves /metrics in a thread of its own, to one at a time."""
+    """Serves /metrics in its own thread, one request at a time.  SpecError: the address cannot be bound."""
 
     def __init__(self, address: str, text: Callable[[], str]) -> None:
         host, port = parse_address(address)

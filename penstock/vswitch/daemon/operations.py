@@ -1,4 +1,4 @@
-"""Requests of operators to a running switch: captures, changes, draining; and what is reported of frames that are left."""
+"""Operators' requests to a running switch: captures, changes, draining; and the report of frames that are left."""
 
 import contextlib
 import socket
@@ -27,7 +27,7 @@ MOST_NAMED = 6  # queues of a port in a line
 
 
 def capture(daemon: "Daemon", connection: socket.socket, message: dict[str, Any]) -> None:
-    """Copy frames into memory shared with the one who asks, until that one closes the connection or sends a message."""
+    """Copy frames into memory shared with the client, until it closes the connection or sends a message."""
     names = validate_capture(message, daemon.ports)
     clock = time.time_ns() - time.monotonic_ns()
     settings = {"most": message.get("snap", 65536), "memory": message.get("memory", 1 << 24)}
@@ -54,7 +54,7 @@ def change(daemon: "Daemon", changes: dict[str, Any]) -> dict[str, Any]:
 
 
 def reload(daemon: "Daemon", content: dict[str, Any]) -> dict[str, Any]:
-    """Become what a specification says: settings, and ports that are new, changed or gone; all of it or nothing."""
+    """Apply a changed specification: settings, and ports that are new, changed or gone; all of them or none."""
     return _apply(daemon, *validate_reload(content, daemon.fixed, daemon.switch.settings, daemon.ports))
 
 
@@ -78,7 +78,7 @@ def _apply(daemon: "Daemon", settings: dict[str, Any], ports: dict[str, dict[str
 
 
 def flows(switch: Any, most: Any = None) -> dict[str, Any]:
-    """All flows, which takes the worker long if there are many; or those for which most waits, and the sum of the others."""
+    """All flows, which takes long if they are many; or the `most` with the longest queues, and the sum of the others."""
     if most is None:
         return {"flows": switch.flows()}
     rows, others = switch.longest_flows(validate_most(most))
@@ -86,7 +86,7 @@ def flows(switch: Any, most: Any = None) -> dict[str, Any]:
 
 
 def drain(daemon: "Daemon", seconds: Any = 10) -> dict[str, Any]:
-    """Attach nobody any more and wait until the switch has taken all frames that were sent; the answer says what is left."""
+    """Admit no more applications and wait until the switch has taken all frames that were sent; the answer lists the rest."""
     end, wait = time.monotonic() + validate_seconds(seconds), 0.005
     daemon.draining = True
 
@@ -103,18 +103,18 @@ def drain(daemon: "Daemon", seconds: Any = 10) -> dict[str, Any]:
 
 
 def last_rows(detached: list[dict[str, Any]], names: list[str]) -> list[dict[str, Any]]:
-    """What was left at each of these ports when it was detached last."""
+    """The frames left at each of these ports when it was last detached."""
     rows = {row["port"]: {key: row[key] for key in LEFT} for row in detached if row["port"] in names}
     return [rows[name] for name in names if name in rows]
 
 
 def lost(rows: list[dict[str, Any]]) -> list[str]:
-    """What was lost with a switch that has gone down, in lines."""
+    """Lines that report what was lost when a switch stopped."""
     return [f"lost: {line}" for line in waiting(rows)] + not_taken(rows)
 
 
 def waiting(rows: list[dict[str, Any]]) -> list[str]:
-    """Frames that applications have sent and the switch has not taken: by port, with the longest queues."""
+    """Lines about frames that applications sent and the switch has not taken: by port, with the longest queues."""
     lines = []
     for row in rows:
         if row["waiting_frames"]:
@@ -128,7 +128,7 @@ def waiting(rows: list[dict[str, Any]]) -> list[str]:
 
 
 def not_taken(rows: list[dict[str, Any]]) -> list[str]:
-    """Frames that are in the memory of their receivers, which have not taken them out."""
+    """Lines about frames that were delivered to the memory of their receivers and not taken by them."""
     return [
         f"port {row['port']}: {row['not_taken_frames']:,} frames, {format_size(row['not_taken_bytes'])}, "
         "delivered and not yet taken by its application"

@@ -1,4 +1,4 @@
-"""Messages between daemon and clients: a JSON object per line over a unix socket, descriptors with its first bytes."""
+"""Messages between daemon and clients: a JSON object per line over a unix socket, with file descriptors as ancillary data."""
 
 import array
 import contextlib
@@ -15,12 +15,12 @@ LONGEST = 1 << 24
 
 
 def default_socket() -> str:
-    """Where a switch listens unless told otherwise: below the user's own runtime folder."""
+    """The default path of a switch's socket: in the user's runtime folder."""
     return str(Path(os.environ.get("XDG_RUNTIME_DIR") or "/tmp") / f"penstock-vswitch-{os.getuid()}.sock")
 
 
 def send(connection: socket.socket, message: dict[str, Any], fds: tuple[int, ...] = ()) -> None:
-    """Send one message."""
+    """Send one message, with file descriptors.  OSError: the connection is closed or timed out."""
     data = json.dumps(message).encode() + b"\n"
     sent = socket.send_fds(connection, [data], list(fds)) if fds else 0
     connection.sendall(data[sent:])
@@ -29,7 +29,12 @@ def send(connection: socket.socket, message: dict[str, Any], fds: tuple[int, ...
 def receive(
     connection: socket.socket, longest: int = LONGEST, most_fds: int = 4, within: float | None = None
 ) -> tuple[dict[str, Any] | None, list[int]]:
-    """One message with its descriptors, which the caller must close; None: the other side has gone, or is not done within."""
+    """Receive one message with its descriptors, which the caller must close.
+
+    longest  largest size of a message, bytes
+    within   timeout for the whole message, s
+    None: the peer closed the connection, the time is over, or the message is malformed or too large.
+    """
     data = b""
     fds: list[int] = []
     size = socket.CMSG_SPACE(most_fds * array.array("i").itemsize)
@@ -65,7 +70,7 @@ def close(fds: list[int]) -> None:
 
 
 def ask(path: str, message: dict[str, Any], timeout: float = 15.0) -> dict[str, Any]:
-    """Send one request to a running switch; returns its answer."""
+    """Send one request to a running switch; returns its answer.  SpecError: no switch answers, or it reports an error."""
     with socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(timeout)
         answer, fds = converse(connection, path, message)
@@ -76,7 +81,7 @@ def ask(path: str, message: dict[str, Any], timeout: float = 15.0) -> dict[str, 
 def converse(
     connection: socket.socket, path: str, message: dict[str, Any], fds: tuple[int, ...] = ()
 ) -> tuple[dict[str, Any], list[int]]:
-    """Connect, send a message, and return the answer with its descriptors; SpecError if there is none, or it is an error."""
+    """Connect, send a message, and return the answer with its descriptors.  SpecError: there is none, or it is an error."""
     end = time.monotonic() + (connection.gettimeout() or 0.0)
     try:
         while True:
@@ -93,7 +98,7 @@ def converse(
         ) from None
     answer: dict[str, Any] | None = None
     came: list[int] = []
-    with contextlib.suppress(OSError):  # it goes down between request and answer
+    with contextlib.suppress(OSError):  # the switch stops between request and answer
         send(connection, message, fds)
         answer, came = receive(connection)
     if answer is None:

@@ -1,4 +1,4 @@
-"""A switch as a process: its workers' threads, and a thread per connection, which attaches an application or answers requests.
+"""The switch daemon: the threads of its workers, and a thread per connection, which attaches an application or answers requests.
 
 An application is attached until its connection is closed or its process ends; the thread of its connection waits for either.
 """
@@ -25,12 +25,12 @@ from penstock.vswitch.dataplane.driver import attach_device
 from penstock.vswitch.memory.region import Region
 from penstock.vswitch.memory.region import checked as validate_shape
 
-MOST_CONNECTIONS = 128  # of other users, beside those that have attached
+MOST_CONNECTIONS = 128  # of other users, without those that have attached
 MOST_OF_A_USER = 32
 REQUEST_BYTES = 1 << 13  # of other users; a specification may be longer
 OWN_REQUEST_BYTES = 1 << 16
-REQUEST_S = 5.0  # for a whole request to come in, and for an answer to be taken
-ATTACH_AFTER_S = 0.02  # between two attachments to a port; each costs the worker some time
+REQUEST_S = 5.0  # to receive a whole request, and to send an answer
+ATTACH_AFTER_S = 0.02  # between two attachments to a port, since each takes time of the worker
 ATTACH_AFTER_ERRORS_S = 1.0
 
 
@@ -44,22 +44,22 @@ class Daemon:
         self.path = path or config.socket
         self.switch = make_switch(content, config)
         self.metrics = metrics.Server(config.metrics, self._metrics) if config.metrics else None
-        self.over = threading.Event()  # set: the switch shall end
-        self.ended = threading.Event()  # set: it has ended
+        self.over = threading.Event()  # set to stop the switch
+        self.ended = threading.Event()  # set when the switch has stopped
         self.draining = False
-        self.left: list[dict[str, Any]] = []  # what waited at each port when the switch ended
-        self.down_threads: list[threading.Thread] = []  # of connections that asked for `down`
+        self.left: list[dict[str, Any]] = []  # frames left at each port when the switch stopped
+        self.down_threads: list[threading.Thread] = []  # of connections that requested `down`
         self.attached: dict[str, socket.socket] = {}  # the connection of the application at each port
         self.plugged: dict[str, devices.Device] = {}
         self.requesting: collections.Counter[int] = collections.Counter()  # connections that have not attached, by user
         self.attach_after: dict[str, float] = {}  # time.monotonic() from which a port may be attached to again
-        self.detached_regions: list[Any] = []  # to unmap, which takes time, in another thread than the worker's
+        self.detached_regions: list[Any] = []  # to be unmapped, which takes time, outside the worker's thread
         self.lock = threading.Lock()
         self.listener = socket.socket(socket.AF_UNIX)
         self._bind()
 
     def _bind(self) -> None:
-        """Take the path; a socket that a dead switch has left is replaced."""
+        """Bind the socket to its path; the stale socket of a dead switch is replaced.  SpecError: it cannot be bound."""
         try:
             with socket.socket(socket.AF_UNIX) as probe:
                 probe.connect(self.path)
@@ -96,7 +96,7 @@ class Daemon:
                     connection, _ = self.listener.accept()
                 except TimeoutError:
                     continue
-                except OSError:  # no descriptor is left; there will be, when a connection ends
+                except OSError:  # out of descriptors until a connection ends
                     time.sleep(0.01)
                     continue
                 self._admit(connection)
@@ -120,7 +120,7 @@ class Daemon:
                 thread.join(2)
 
     def _notify_status(self, *lines: str) -> None:
-        """Tell the service manager how the switch is; it shows the status."""
+        """Report the status of the switch to the service manager."""
         attached = ", ".join(sorted(self.attached)) or "none"
         notify(*lines, f"STATUS=mode {self.switch.settings['mode']}, {len(self.ports)} ports, attached: {attached}")
 
@@ -131,7 +131,7 @@ class Daemon:
         return list(self.switch.call(lambda: self.switch.held_flows(name)))
 
     def _open_devices(self) -> dict[str, devices.Device]:
-        """The ports of the specification that are devices, attached."""
+        """Open and attach the ports of the specification that are devices."""
         opened: dict[str, devices.Device] = {}
         try:
             for name, port in self.ports.items():
@@ -161,7 +161,7 @@ class Daemon:
             self.requesting[uid] += 1
         try:
             threading.Thread(target=self._serve_connection, args=(connection, pid, uid), daemon=True).start()
-        except RuntimeError:  # no thread is left
+        except RuntimeError:  # no more threads can be started
             connection.close()
             self._end_request(uid)
 
@@ -172,7 +172,7 @@ class Daemon:
                 del self.requesting[uid]
 
     def _hang_up(self, names: list[str], regions: list[Any]) -> None:
-        """Close the connections of applications whose ports the worker has detached, since they broke the protocol."""
+        """Close the connections of applications whose ports the worker has detached after protocol errors."""
         self.detached_regions += regions
         for name in names:
             self.attach_after[name] = time.monotonic() + ATTACH_AFTER_ERRORS_S
@@ -215,14 +215,14 @@ class Daemon:
                 connection.close()
 
     def _wait_for_end(self, connection: socket.socket, pid: int) -> None:
-        """Wait until the application closes its connection or dies; it sends no more requests."""
+        """Wait until the application, which sends no more requests, closes its connection or dies."""
         poll = select.poll()
         poll.register(connection, select.POLLIN)
         pidfd = -1
         try:
             pidfd = os.pidfd_open(pid)
             poll.register(pidfd, select.POLLIN)
-        except OSError:  # of another PID namespace, or gone already: then the connection is closed when it ends
+        except OSError:  # in another PID namespace, or dead: its connection is closed when it ends
             pass
         try:
             poll.poll()
@@ -231,7 +231,7 @@ class Daemon:
                 os.close(pidfd)
 
     def _port_for(self, name: Any, uid: int) -> tuple[str, dict[str, Any]]:
-        """The port of this name, if this user may attach to it now."""
+        """The port of this name.  SpecError: there is none, or this user may not attach to it now."""
         port = self.ports.get(name) if isinstance(name, str) else None
         if port is None:
             raise SpecError(f"port {name!r}: the switch has none of that name", remedy=nearest(str(name), self.ports))
@@ -244,7 +244,7 @@ class Daemon:
         return name, port
 
     def _plug(self, connection: socket.socket, message: dict[str, Any], fds: list[int], uid: int) -> str:
-        """Attach a TAP that another process has made, in whatever namespace, and whose descriptor it sends."""
+        """Attach a TAP that another process has created, in any namespace, and whose descriptor it sends."""
         self._permit(uid)
         name, port = self._port_for(message["plug"], uid)
         if len(fds) not in (1, 2):
@@ -293,7 +293,7 @@ class Daemon:
         return name
 
     def _claim(self, name: str, connection: socket.socket) -> None:
-        """Reserve a port for a connection; the application before may just be going, so wait up to 0.5 s."""
+        """Reserve a port for a connection; waits up to 0.5 s for a previous application that is being detached."""
         end = max(time.monotonic(), self.attach_after.get(name, 0.0)) + 0.5
         while time.monotonic() < end:
             with self.lock:
@@ -317,13 +317,13 @@ class Daemon:
             protocol.send(connection, answer, (bell, theirs.fileno()))
 
     def _attach_region(self, name: str, region: Any, pair: tuple[int, int]) -> dict[str, Any]:
-        """In the worker's thread, where ports are changed as well."""
+        """Attach a region; runs in the worker's thread, like changes of ports."""
         port = self.ports[name]
         self.switch.attach(name, region, port["addresses"], pair, port["guarded"])
         return port
 
     def _detach(self, name: str) -> None:
-        with contextlib.suppress(RuntimeError):  # the switch has ended, and has let all ports go
+        with contextlib.suppress(RuntimeError):  # the switch has stopped, and has detached all ports
             self.switch.call(lambda: self.detached_regions.append(self.switch.detach_name(name)))
         self.detached_regions.clear()
         if name in self.plugged:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 
 
 def notify(*lines: str) -> bool:
-    """Send lines such as READY=1 to the service manager; False: there is none, or it does not listen."""
+    """Send lines such as READY=1 to the service manager; False: there is none, or it cannot be reached."""
     path = os.environ.get("NOTIFY_SOCKET", "")
     if not path.startswith(("/", "@")):
         return False
@@ -21,7 +21,7 @@ def notify(*lines: str) -> bool:
 
 
 class Pulse:
-    """Tells the manager twice per WatchdogSec= that the switch is alive, if it is."""
+    """Sends the watchdog notification twice per WatchdogSec= while the switch responds."""
 
     def __init__(self) -> None:
         ours = os.environ.get("WATCHDOG_PID", str(os.getpid())) == str(os.getpid())

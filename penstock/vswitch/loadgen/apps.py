@@ -1,8 +1,8 @@
-"""Sources and sinks that drive the application's side of regions without the interpreter.
+"""The load generator's sources and sinks, which drive the application's side of regions without the interpreter.
 
-`step(app, now)` is to an application what `turn(w, now)` is to the switch: both run by a virtual clock and in real time.
-Arrivals are open-loop: a frame carries the time at which it was meant to be sent, and latency counts from there, however long
-it waited in the application. penstock.vswitch.loadgen.harness has what Python sees of it.
+`step(app, now)` runs one iteration of an application, as `turn(worker, now)` does of the switch; `now` is in ns, of a virtual
+clock or of real time.  Arrivals are open-loop: a frame carries its scheduled sending time, and latency counts from that time,
+including the time for which it waited in the application.  The Python interface is penstock.vswitch.loadgen.harness.
 """
 
 import cython
@@ -75,7 +75,7 @@ def shuffled(r):
 
 
 def interval(stream):
-    """Ns between this message and the next."""
+    """Ns from this message to the next."""
     if not stream.poisson:
         return stream.gap
     stream.random = shuffled(stream.random)
@@ -83,7 +83,7 @@ def interval(stream):
 
 
 def note(app, kind, ns):
-    """One latency more."""
+    """Add a latency (ns) to the histogram of a kind."""
     v = whole(max(ns, 0.0))
     e = log2_of(v | 1)
     i = v
@@ -96,7 +96,7 @@ def note(app, kind, ns):
 
 
 def send_one(app, stream, now):
-    """One frame into its transmit queue; whether there was room."""
+    """Put one frame into its transmit queue; returns whether there was room."""
     view = app_view(app)
     queue = stream.queue
     if app.put[queue] + stream.length - signed_of(load64(word_at(view.consumed[0], queue))) > stream.most:
@@ -128,7 +128,7 @@ def send_one(app, stream, now):
 
 
 def begin_message(stream, now):
-    """Whether a message is to be sent now; an answer begins when its request is served."""
+    """Whether a message is to be sent now, which is started if it is due; an answer starts when its request is served."""
     if stream.left > 0:
         return stream.what != ANSWER or stream.due <= now
     if stream.what == ANSWER:
@@ -154,7 +154,7 @@ def begin_message(stream, now):
 
 
 def send(app, now):
-    """What is due, stream by stream in turns, and a doorbell for every run of frames; returns how many frames."""
+    """Send due messages, streams in round robin, with a doorbell for each run of frames; returns the number of frames."""
     view = app_view(app)
     budget = AT_ONCE
     first = app.stream_at
@@ -172,7 +172,7 @@ def send(app, now):
             continue
         if app.doorbells:
             ring_bell(view, app_bell_out(app), 0, bell_of(stream.queue, count, 0, 0))
-        app.stream_at = at + 1 if at + 1 < app.stream_count else 0  # behind the last that sent: others want room, too
+        app.stream_at = at + 1 if at + 1 < app.stream_count else 0  # the stream after the last that sent
         if budget <= 0:
             break
     return AT_ONCE - budget
@@ -190,7 +190,7 @@ def find(app, inbox, queue):
 
 
 def core_of(app, inbox):
-    """The core that a queue's first frame is for."""
+    """The core that serves the first frame of a queue."""
     if app.core_count == 1 or not inbox.known:
         return inbox.core
     view = app_view(app)
@@ -207,7 +207,7 @@ def core_of(app, inbox):
 
 
 def list_queue(app, queue):
-    """Append a queue that has news to the list of its core."""
+    """Append a queue with announced frames to the list of its core."""
     inbox = inbox_at(app, queue)
     core = core_at(app, inbox.core)
     inbox.next = -1
@@ -234,7 +234,7 @@ def take_bells(app, now):
 
 
 def next_frame(app, inbox, queue):
-    """The descriptor of the next frame of a queue, or zero; the end of the queue is seen to."""
+    """The descriptor of the next frame of a queue, or zero; handles the end of a closed queue."""
     while inbox.announced > 0:
         if not find(app, inbox, queue):
             inbox.announced = 0
@@ -251,7 +251,7 @@ def next_frame(app, inbox, queue):
 
 
 def serve(app, core, now, waited):
-    """Let a core take the frames that it has time for, a batch from one queue after the other."""
+    """Let a core serve frames until it is busy beyond `now`, a batch from each queue in turn; returns the number of frames."""
     view = app_view(app)
     served = 0
     start = core.free_at if waited else max(core.free_at, now)
@@ -281,7 +281,7 @@ def serve(app, core, now, waited):
             store64(view.total[1], load64(view.total[1]) + length)
         core.free_at = start
         if inbox.announced > 0:
-            inbox.core = core_of(app, inbox)  # one queue may hold frames for several cores, in their order
+            inbox.core = core_of(app, inbox)  # one queue may hold frames for several cores, in order
             list_queue(app, queue)
     return served
 
@@ -305,14 +305,14 @@ def handle(app, frame, length, done):
 
 
 def answer(app, stream, frame, done):
-    """A request has been served: its answer may go. One that was asked for twice starts again."""
+    """A request has been served: its answer may be sent. The answer to a repeated request starts again."""
     stream.began = real(get64(frame + STAMP))
     stream.due = done
     stream.left = stream.burst
 
 
 def answered(app, stream, frame, length, done):
-    """A frame of an answer: with the last one its request is over."""
+    """A frame of an answer has been received; the last one completes the request."""
     if not stream.waiting or get64(frame + STAMP) != whole(stream.began):
         return
     stream.got += 1
@@ -330,7 +330,7 @@ def answered(app, stream, frame, length, done):
 
 
 def step(app, now):
-    """Take what there is to take and send what is due; returns how many frames were sent."""
+    """Receive available frames and send due ones; returns the number of frames sent."""
     waited = 0
     for i in range(app.core_count):
         if core_at(app, i).head >= 0:

@@ -1,13 +1,13 @@
 """A load-test harness: a switch, the applications at its ports, and the clock that drives them.
 
-    world = World(switch, costs)
-    client = world.app("client", client_region)
-    server = world.app("server", server_region, service=[1000])             # ns per frame, by core
-    world.stream(client, head, queue=0, length=64, gap=100)                 # the head of its frames: Ethernet, IPv4, UDP
-    world.run(10_000_000)                                                   # ns of a virtual clock, in this thread
+    harness = Harness(switch, costs)
+    client = harness.app("client", client_region)
+    server = harness.app("server", server_region, service=[1000])           # ns per frame, by core
+    harness.stream(client, head, queue=0, length=64, gap=100)               # headers of its frames: Ethernet, IPv4, UDP
+    harness.run(10_000_000)                                                 # ns of a virtual clock, in this thread
 
 In virtual time one thread calls the turns of the switch and the steps of the applications in the order of their times, and each
-takes what its work costs; in real time `drive` calls the steps in a thread of its own, beside the switch's.
+takes the time that `costs` gives for its work; in real time `drive` calls the steps in the calling thread, beside the switch's.
 """
 
 import cython
@@ -54,7 +54,7 @@ from penstock.inputs import inside, within_range
 
 
 def count_work(worker, work):
-    """What the switch has done since it began, as its counters say."""
+    """Sum the switch's counters since its start into `work`."""
     work.frames = work.bytes = work.drops = work.bells = 0
     for i in range(worker.port_count):
         port = port_at(worker, i)
@@ -71,11 +71,11 @@ def check_kind(kind):
 
 
 class Harness:
-    """A switch, the applications at its ports, and their time."""
+    """A switch, the applications at its ports, and their clock.  SpecError: the switch has more than one worker."""
 
     def __init__(self, switch, costs):
         if switch.count != 1:
-            raise SpecError(f"a world has a switch of one worker, this one has {switch.count}")
+            raise SpecError(f"a harness needs a switch with one worker, this one has {switch.count}")
         self.switch = switch
         self.worker = worker_of(switch)
         self.regions, self.names = [], []
@@ -95,12 +95,18 @@ class Harness:
             free(app.bins)
             free(app)
 
-    # ---- What there is ----
+    # ---- Applications and streams ----
 
     def app(self, name, region, service=(0,), send=20, poll=100, batch=1, loss=0.0, streams=256, seed=1):
-        """Take an application in: its cores' ns per received frame, its ns per sent frame; returns its number."""
+        """Add an application and return its number.
+
+        service  ns per received frame, by core; `batch`: frames that a core takes from one queue in a row
+        send     ns per sent frame; `poll`: shortest time between two steps, ns
+        loss     probability that it drops a received frame; `streams`: the most streams that it can have
+        SpecError: a value is out of range, or there are too many applications.
+        """
         if self.count == MOST_APPS:
-            raise SpecError(f"application {name!r}: the world has {MOST_APPS} applications already")
+            raise SpecError(f"application {name!r}: the harness has {MOST_APPS} applications already")
         with inside(place=f"application {name!r}"):
             within_range(len(service), "cores", 1, MOST_CORES)
             within_range(batch, "batch", 1)
@@ -131,17 +137,17 @@ class Harness:
         return self.count - 1
 
     def known(self, number):
-        """The number of an application, if there is one."""
+        """The number of an application.  SpecError: there is none."""
         if not 0 <= number < self.count:
             raise SpecError(f"application {number}: there are {self.count}")
         return number
 
     def room_for(self, number, queue, length):
-        """The number of a new stream of an application."""
+        """Allocate a stream of an application and return its number.  SpecError: a value is out of range."""
         region, streams = self.regions[number]
         app = app_of(self, self.known(number))
         if app.stream_count == streams:
-            raise SpecError(f"it has {streams} streams", path=self.names[number], remedy="take it in with more")
+            raise SpecError(f"it has {streams} streams", path=self.names[number], remedy="add it with more")
         if not 0 <= queue < region.shape["queues"]:
             raise SpecError(f"queue {queue}: its region has queues 0 to {region.shape['queues'] - 1}", path=self.names[number])
         if not 64 <= length <= region.shape["buffer_bytes"]:
@@ -152,7 +158,13 @@ class Harness:
     def stream(
         self, number, head, queue=0, length=64, gap=0.0, poisson=False, burst=1, most=65536, kind=0, core=0, phase=0.0, seed=1
     ):
-        """Frames whose first 42 bytes are `head`: messages of `burst` frames every `gap` ns (0: as fast as there is room)."""
+        """Add a stream: messages of `burst` frames of `length` bytes every `gap` ns (0: whenever there is room).
+
+        head     the first 42 bytes of its frames; `queue`: the transmit queue
+        poisson  exponential gaps of mean `gap`, from `seed`; `phase`: ns until the first message
+        most     bytes that may be in the transmit queue; `kind`: the class of its results; `core`: which receives it
+        Returns its number.  SpecError: a value is out of range.
+        """
         with inside(place=self.names[number]):
             within_range(kind, "kind", 0, KINDS - 1)
             within_range(burst, "burst", 1)
@@ -174,7 +186,10 @@ class Harness:
     def rpc(
         self, client, server, head, back, queue=0, answer_queue=0, length=64, answer_length=64, answers=1, timeout=0.0, **options
     ):
-        """Requests of one frame, one at a time, each answered with `answers` frames; a timeout repeats one."""
+        """Add requests of one frame, one at a time, each answered with `answers` frames; repeated after `timeout` ns (0: never).
+
+        head and back: headers of requests and answers; other options as of `stream`.  Returns the number of the requests' stream.
+        """
         asks = self.stream(client, head, queue, length, **options)
         says = self.stream(server, back, answer_queue, answer_length, burst=answers, kind=options.get("kind", 0))
         one, other = stream_at(app_of(self, self.known(client)), asks), stream_at(app_of(self, self.known(server)), says)
@@ -183,7 +198,7 @@ class Harness:
         return asks
 
     def service(self, number, core, ns):
-        """Change how long a core of an application takes for a frame, from now on."""
+        """Change the ns that a core of an application takes for a frame, from now on."""
         app = app_of(self, self.known(number))
         if not 0 <= core < app.core_count:
             raise SpecError(f"core {core}: it has cores 0 to {app.core_count - 1}", path=self.names[number])
@@ -192,7 +207,7 @@ class Harness:
     # ---- Running ----
 
     def run(self, ns):
-        """Go on for so many ns of virtual time, the switch and every application at its times."""
+        """Advance the virtual clock by `ns`.  SpecError: it has run in real time before."""
         if self.real_time:
             raise SpecError("a world that has run in real time stays there", remedy="make another one for virtual time")
         virtual_released(self, self.now + ns)
@@ -234,7 +249,7 @@ class Harness:
             self.ready[0] = at + max(1.0, useful + wasted + looked)
 
     def begin(self, now):
-        """Real time begins: what was due at the virtual clock's beginning is due from now on."""
+        """Start real time: shift what is due from the virtual clock to `now`."""
         for i in range(self.count):
             app = self.apps[i]
             for k in range(app.stream_count):
@@ -242,7 +257,7 @@ class Harness:
         self.now = now
 
     def drive(self, seconds):
-        """Drive all applications from this thread in real time, while the switch works in its own."""
+        """Drive all applications from this thread in real time, while the switch runs in its own."""
         if not self.real_time:
             self.real_time = True
             self.begin(now_ns())
@@ -259,7 +274,7 @@ class Harness:
     # ---- Results ----
 
     def reset(self):
-        """Results count from now on."""
+        """Start the measurement: results count from now on."""
         for i in range(self.count):
             app = self.apps[i]
             app.since = self.now
@@ -278,7 +293,7 @@ class Harness:
         self.turns = 0
 
     def finish(self, number):
-        """Requests that have no answer yet have waited until now: they count with that, so that none is left out."""
+        """Count requests without an answer with their age, so that the latencies include all requests."""
         app = app_of(self, self.known(number))
         for k in range(app.stream_count):
             stream = stream_at(app, k)
@@ -291,7 +306,7 @@ class Harness:
                 stream.due += interval(stream)
 
     def latencies(self, number, kind=0):
-        """(ns, count) of every bin that is not empty; ns is the middle of the bin."""
+        """(ns, count) of every bin of the histogram that is not empty; ns is the middle of the bin."""
         found, app = [], app_of(self, self.known(number))
         check_kind(kind)
         for i in range(BINS):
@@ -336,7 +351,7 @@ class Harness:
         return out
 
     def counters(self):
-        """Of the switch since `reset`: frames, bytes, drops, bells, looks into queues, and its time by what it was spent on."""
+        """Of the switch since `reset`: frames, bytes, drops, bells, queue checks, and its time (ns) by activity."""
         now, at = cython.address(self.work), cython.address(self.at_start)
         count_work(self.worker, now)
         return {
