@@ -44,7 +44,7 @@ app.add_typer(importlib.import_module("penstock.cli.vswitch").app, name="vswitch
 
 
 def main(argv: list[str] | None = None) -> int:
-    """Run one command and return its exit status: 0 done, 1 a failed claim or a violated invariant, 2 bad input, 130 interrupted."""
+    """Run one command and return its exit status: 0 done, 1 failed claim or violated invariant, 2 bad input, 130 interrupted."""
     try:
         status = app(args=argv, prog_name="penstock", standalone_mode=False)
         return status if isinstance(status, int) else 0
