@@ -3,7 +3,7 @@
     python tools/no_python_calls.py [FOLDER or FILE.c ...]      # default: the package, built in place
 
 Reads the C that Cython made.  A function is hot when the .pxd of its module (or of the one it was inlined from) says
-`nogil`; the set-up functions of sim/simulation.py, which hold the GIL on purpose, are not.  Exit status 1 when a hot
+`nogil`; the set-up functions of sim/core/build.py, which hold the GIL on purpose, are not.  Exit status 1 when a hot
 function calls the Python API, or when there is nothing to check.
 """
 
@@ -73,7 +73,12 @@ def check(c_files: Iterable[Path], package: Path = ROOT / "penstock") -> Report:
 
 def sources(arguments: list[str]) -> Iterator[Path]:
     for argument in map(Path, arguments or [str(ROOT / "penstock")]):
-        yield from sorted(argument.rglob("*.c")) if argument.is_dir() else [argument]
+        yield from generated(argument) if argument.is_dir() else [argument]
+
+
+def generated(folder: Path) -> list[Path]:
+    """The C files of a folder whose Python file is still there: a module that was renamed leaves its C behind."""
+    return sorted(c for c in folder.rglob("*.c") if c.with_suffix(".py").exists())
 
 
 def main(arguments: list[str]) -> int:
