@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from test_devices import HERE, THERE, plugged, rows
 from test_lab import FORBIDDEN
+from waiting import Stopwatch
 
 from penstock.vswitch.attach.lab import Namespace, veth
 from penstock.vswitch.bench.costs import Costs
@@ -152,13 +153,17 @@ def test_a_tcp_receiver_that_is_stopped_again_and_again(tmp_path):
         nothing_lost(daemon)
 
 
-def lost_by_a_stopped_udp_receiver(left, right, there, enough):
+UDP_BYTES, UDP_RATES = 1000, (400, 20)  # datagrams, and Mbit/s of the two flows
+
+
+def lost_by_a_stopped_udp_receiver(left, right, there, enough, *pids):
     """Two UDP flows of iperf3, the first to a program that works one millisecond in ten, again until it was `enough`.
 
-    (sent, lost) of both.
+    (sent, lost, bound) of both.  A switch that runs when it has work to do loses nothing.  Where the threads of this process and
+    of `pids` waited for a processor, the bound is what arrived in that time.
     """
     counts = np.zeros((2, 2), dtype=int)
-    end = time.monotonic() + 300
+    end, watch = time.monotonic() + 300, Stopwatch(*pids)
     while not enough(*counts):
         assert time.monotonic() < end, counts
         servers = [right.start("iperf3", "-s", "-p", port, "-1", "--forceflush") for port in ("5201", "5202")]
@@ -167,8 +172,8 @@ def lost_by_a_stopped_udp_receiver(left, right, there, enough):
                 pass
         with right.slow(servers[0], work=0.001, rest=0.009):
             clients = [
-                left.start("iperf3", "-u", "-c", there, "-p", port, "-b", rate, "-l", "1000", "-t", "2", "-J")
-                for port, rate in (("5201", "400M"), ("5202", "20M"))
+                left.start("iperf3", "-u", "-c", there, "-p", port, "-b", f"{rate}M", "-l", str(UDP_BYTES), "-t", "2", "-J")
+                for port, rate in zip(("5201", "5202"), UDP_RATES)
             ]
             ends = [json.loads(each.communicate(timeout=120)[0])["end"] for each in clients]
         if all("sum" in each for each in ends):  # else iperf3 has given up, since the other end had no processor for long
@@ -176,26 +181,27 @@ def lost_by_a_stopped_udp_receiver(left, right, there, enough):
         for server in servers:
             server.kill()
             server.wait()
-    return counts
+    bounds = [int(watch.waited() * rate * 1e6 / 8 / UDP_BYTES) for rate in UDP_RATES]
+    return [(sent, lost, bound) for (sent, lost), bound in zip(counts, bounds)]
 
 
 @needs("iperf3")
 @pytest.mark.parametrize("guard", [True, False])
 def test_a_udp_receiver_that_is_stopped_again_and_again(tmp_path, guard):
-    """Nothing is lost, not even in the kernel; without somebody who looks at its sockets, the kernel loses most."""
+    """While the switch has a processor nothing is lost, not even in the kernel; without the guard of its sockets the kernel loses most."""
 
     def enough(slow, fast):
         return slow[0] > 1000 and fast[0] > 4000 if guard else slow[1] > 1000
 
     with plugged(tmp_path, guard=guard) as (left, right, daemon):
-        (slow, slow_lost), (fast, fast_lost) = lost_by_a_stopped_udp_receiver(left, right, THERE, enough)
-        print(f"slow {slow_lost} of {slow} lost, fast {fast_lost} of {fast}")
+        (slow, slow_lost, slow_bound), (fast, fast_lost, fast_bound) = lost_by_a_stopped_udp_receiver(left, right, THERE, enough)
+        print(f"slow {slow_lost} of {slow} lost, fast {fast_lost} of {fast}; bounds {slow_bound}, {fast_bound}")
         nothing_lost(daemon)
         if guard:
-            assert slow_lost == fast_lost == 0
+            assert slow_lost <= min(slow_bound, slow // 50) and fast_lost <= min(fast_bound, fast // 50)
             assert rows(daemon)["b"]["device"]["full_sockets"] > 0
         else:
-            assert slow_lost > 1000
+            assert slow_lost > max(1000, slow // 4)
 
 
 SPEC = """
@@ -254,15 +260,18 @@ def test_two_switches_and_a_udp_receiver_that_is_stopped_again_and_again(tmp_pat
         def enough(slow, fast):
             return slow[0] > 1000 and fast[0] > 4000
 
-        (slow, slow_lost), (fast, fast_lost) = lost_by_a_stopped_udp_receiver(left, right, THERE, enough)
+        switches = [program.pid for space in (left, right) for program in space.programs]
+        (slow, slow_lost, slow_bound), (fast, fast_lost, fast_bound) = lost_by_a_stopped_udp_receiver(
+            left, right, THERE, enough, *switches
+        )
         near, far = of_two(paths)
         overlay = far["other"]["device"]["overlay"]
-        print(f"slow {slow_lost} of {slow} lost, fast {fast_lost} of {fast}, {overlay}")
-        assert slow_lost == fast_lost == 0
+        print(f"slow {slow_lost} of {slow} lost, fast {fast_lost} of {fast}; bounds {slow_bound}, {fast_bound}; {overlay}")
+        assert slow_lost <= min(slow_bound, slow // 50) and fast_lost <= min(fast_bound, fast // 50)
         assert overlay["pauses_sent"] >= 1 and near["other"]["device"]["overlay"]["pauses_received"] >= 1
         for switch in (near, far):
             for row in switch.values():
-                assert not row["drops"] and not row["device"].get("kernel_lost"), row
+                assert not row["drops"] and (row["device"].get("kernel_lost") or 0) <= slow_lost + fast_lost, row
                 assert row["device"].get("overlay", {}).get("forged", 0) == 0
 
 

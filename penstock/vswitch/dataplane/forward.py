@@ -16,8 +16,9 @@ if not cython.compiled:
         WAITS,
         no_flow,
         port_at,
+        view_of,
     )
-    from penstock.vswitch.dataplane.steps import ADMITTED, account, admit, classify, copy_frame, give_back
+    from penstock.vswitch.dataplane.steps import ADMITTED, account, admit, classify, copy_frame, frame_in, give_back
     from penstock.vswitch.memory.layout import buffer_of, length_of
 
 
@@ -26,7 +27,8 @@ def deliver(worker, port, txq, word, now):
 
     A frame that waits stays in its transmit queue until `txq.until`, or until the port's `paused_until`.
     """
-    flow = classify(worker, port, txq, word, now)
+    frame = frame_in(view_of(port), port, word)
+    flow = classify(worker, port, txq, frame, word, now)
     if not flow:
         return reject(worker, port, txq, word, worker.reason, now)
     txq.last = flow.number + 1
@@ -34,12 +36,12 @@ def deliver(worker, port, txq, word, now):
     size = length_of(word) - port.prefix + to.prefix
     reason = admit(worker, port, txq, to, flow, size, now)
     if reason == ADMITTED:
-        reason = copy_frame(worker, port, to, flow, word, size)
+        reason = copy_frame(worker, port, to, flow, frame, word, size)
     if reason == TOO_LONG:
         return drop(worker, port, txq, flow, word, TOO_LONG)
     if reason != ADMITTED:
         return backpressure(worker, port, txq, flow, word, reason, now)
-    account(worker, port, txq, to, flow, word, size, now)
+    account(worker, port, txq, to, flow, frame, word, size, now)
     return DELIVERED
 
 

@@ -47,7 +47,7 @@ def next_word(view, txq, side, number):
     return pop(view, txq_end(txq))
 
 
-def classify(worker, port, txq, word, now):
+def classify(worker, port, txq, frame, word, now):
     """Copy the header of a frame and find its flow, or begin one; NULL: it has none, for `worker.reason`."""
     view = view_of(port)
     buffer = buffer_of(word)
@@ -56,7 +56,6 @@ def classify(worker, port, txq, word, now):
         view.protocol_errors += 1
         worker.reason = BAD_DESCRIPTOR
         return no_flow()
-    frame = frame_in(view, port, word)
     memcpy(worker.header, frame, 64)  # a region is longer than its buffers; parse() keeps to the length
     if length > 64:
         memcpy(worker.header + 64, frame + 64, HEADER - 64)
@@ -86,7 +85,7 @@ def last_flow(worker, txq, key):
 
 
 def frame_in(view, port, word):
-    """Where the Ethernet header of a transmitted frame is, whose descriptor has been checked."""
+    """Where the Ethernet header of a transmitted frame is; to be read once classify() has checked the descriptor."""
     return bytes_at(view.buffer[0], buffer_of(word) * view.buffer_bytes) + port.prefix
 
 
@@ -108,7 +107,7 @@ def admit(worker, port, txq, to, flow, size, now):
     return ADMITTED
 
 
-def copy_frame(worker, port, to, flow, word, size):
+def copy_frame(worker, port, to, flow, frame, word, size):
     """Copy a frame into a receive buffer and append it to the queue of its flow: ADMITTED, or NO_BUFFER.
 
     The first HEADER bytes come from the worker's own copy, which the flow was chosen by.
@@ -117,7 +116,6 @@ def copy_frame(worker, port, to, flow, word, size):
     place = receive_buffer(to)
     if place < 0:
         return NO_BUFFER
-    frame = frame_in(view_of(port), port, word)
     length = length_of(word) - port.prefix
     to_frame = bytes_at(into.buffer[1], place * into.buffer_bytes)
     if port.prefix or to.prefix:
@@ -151,11 +149,11 @@ def copy_with_prefix(worker, port, to, frame, to_frame, length):
         complete_copy(frame - port.prefix, to_frame, length)
 
 
-def account(worker, port, txq, to, flow, word, size, now):
+def account(worker, port, txq, to, flow, frame, word, size, now):
     """Count a delivered frame of `size` bytes, return its transmit buffer, and pace its transmit queue."""
     length = length_of(word)
     if worker.mirrors:
-        mirror_frame(worker, port, txq, flow, frame_in(view_of(port), port, word), length - port.prefix)
+        mirror_frame(worker, port, txq, flow, frame, length - port.prefix)
     give_back(port, buffer_of(word))
     queued = flow.sent - flow.consumed + size
     flow.sent += size
