@@ -188,7 +188,7 @@ def lost_by_a_stopped_udp_receiver(left, right, there, enough, *pids):
 @needs("iperf3")
 @pytest.mark.parametrize("guard", [True, False])
 def test_a_udp_receiver_that_is_stopped_again_and_again(tmp_path, guard):
-    """While the switch has a processor nothing is lost, not even in the kernel; without the guard of its sockets the kernel loses most."""
+    """While the switch has a processor nothing is lost, not even in the kernel; without its guard of the sockets most is."""
 
     def enough(slow, fast):
         return slow[0] > 1000 and fast[0] > 4000 if guard else slow[1] > 1000
