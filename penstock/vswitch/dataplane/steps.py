@@ -108,10 +108,7 @@ def admit(worker, port, txq, to, flow, size, now):
 
 
 def copy_frame(worker, port, to, flow, frame, word, size):
-    """Copy a frame into a receive buffer and append it to the queue of its flow: ADMITTED, or NO_BUFFER.
-
-    The first HEADER bytes come from the worker's own copy, which the flow was chosen by.
-    """
+    """Copy a frame into a receive buffer and append it to the queue of its flow: ADMITTED, or NO_BUFFER."""
     into = view_of(to)
     place = receive_buffer(to)
     if place < 0:
@@ -121,9 +118,7 @@ def copy_frame(worker, port, to, flow, frame, word, size):
     if port.prefix or to.prefix:
         copy_with_prefix(worker, port, to, frame, to_frame, length)
     else:
-        copy_bytes(to_frame, worker.header, min(length, HEADER))
-        if length > HEADER:
-            memcpy(to_frame + HEADER, frame + HEADER, length - HEADER)
+        copy_from_header(worker, frame, to_frame, length)
     if push(into, flow_end(flow), descriptor(place, size)):
         return ADMITTED
     to.taken[to.taken_count] = place
@@ -142,11 +137,21 @@ def copy_with_prefix(worker, port, to, frame, to_frame, length):
         else:
             memset(to_frame, 0, to.prefix)
         to_frame += to.prefix
-    copy_bytes(to_frame, worker.header, min(length, HEADER))
-    if length > HEADER:
-        memcpy(to_frame + HEADER, frame + HEADER, length - HEADER)
+    copy_from_header(worker, frame, to_frame, length)
     if port.prefix > to.prefix:
         complete_copy(frame - port.prefix, to_frame, length)
+
+
+def copy_from_header(worker, frame, to_frame, length):
+    """Copy `length` bytes of a frame: its first HEADER bytes from the worker's own copy, which its flow was chosen by."""
+    if length < 64:
+        copy_bytes(to_frame, worker.header, length)
+        return
+    memcpy(to_frame, worker.header, 64)
+    if length > 64:
+        copy_bytes(to_frame + 64, worker.header + 64, min(length, HEADER) - 64)
+    if length > HEADER:
+        memcpy(to_frame + HEADER, frame + HEADER, length - HEADER)
 
 
 def account(worker, port, txq, to, flow, frame, word, size, now):
