@@ -130,7 +130,7 @@ def _slim(run: "Run") -> "Run":
     """Only what the comparison needs, so that several large runs fit into memory."""
     from penstock.results.run import Run, empty_frame
 
-    flows = run.flows.select("bytes", "class", "priority", "slowdown")
+    flows = run.flows.select("start_ns", "bytes", "class", "priority", "slowdown")
     return Run(flows, empty_frame("switches"), empty_frame("ports"), summary=run.summary)
 
 
@@ -140,6 +140,7 @@ def _print_results(spec: "Spec", runs: list["Run"], out: Path, interrupted: bool
     if len(spec.schemes) > 1:
         compare(runs, out, spec.to_toml())
     typer.echo(tables.text(runs))
+    typer.echo(tables.window_note(runs))
     typer.echo(tables.NOTE)
     for run in runs:
         for warning in run.summary.get("warnings") or []:

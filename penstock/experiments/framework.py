@@ -144,6 +144,7 @@ def summarise(experiment: Experiment, scale: str, claims: list[Claim], runs: Run
         "title": experiment.title,
         "paper": experiment.paper,
         "scale": scale,
+        "window": {"window": experiment.window, "reason": experiment.window_reason},
         "penstock": version(),
         "source": store.source_hash(),
         "wall_s": round(wall_s, 3),
@@ -159,7 +160,11 @@ def summarise(experiment: Experiment, scale: str, claims: list[Claim], runs: Run
 
 def table(experiment: Experiment, claims: list[Claim]) -> Table:
     """claim | paper | ours | band | verdict."""
-    shown = Table(title=f"{experiment.id}: {experiment.title}", caption=experiment.paper, title_justify="left")
+    shown = Table(
+        title=f"{experiment.id}: {experiment.title}",
+        caption=f"{experiment.paper}; measurement window: {experiment.window}",
+        title_justify="left",
+    )
     for name in ("claim", "paper", "ours", "band", "verdict"):
         shown.add_column(name, overflow="fold")
     for claim in claims:

@@ -1,9 +1,11 @@
 """The registry of experiments: the files of the paper folders, found by listing and imported on first use."""
 
+import functools
 import importlib
 import inspect
 import pkgutil
 import re
+import sys
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,7 +25,11 @@ REQUIRED = ("TITLE", "PAPER", "measure", "claims", "plot")
 
 @dataclass(frozen=True)
 class Experiment:
-    """One figure of one paper: its runs, measurements, claims and plot."""
+    """One figure of one paper: its runs, measurements, claims and plot.
+
+    window  measurement window of its specs (Measure.window) unless one names its own, with the reason: WINDOW and
+            WINDOW_REASON of the figure's file or, without, of the paper's __init__.py
+    """
 
     id: str
     title: str
@@ -35,6 +41,8 @@ class Experiment:
     differs: Mapping[str, Differs] = field(default_factory=dict)
     about: str = ""
     scales: tuple[str, ...] = SCALES
+    window: str = "run"
+    window_reason: str = ""
 
     def draw(self, data: pl.DataFrame) -> Any:
         """The figure, in our style."""
@@ -47,6 +55,8 @@ class Experiment:
         missing = [name for name in REQUIRED if not hasattr(module, name)]
         if missing:
             raise SpecError(f"experiment {id}: its file has no {', '.join(missing)}", remedy="every experiment needs them")
+        window, why = _window(module)
+        specs = getattr(module, "specs", None)
         return cls(
             id=id,
             title=module.TITLE,
@@ -54,11 +64,24 @@ class Experiment:
             measure=module.measure,
             claims=module.claims,
             plot=module.plot,
-            specs=getattr(module, "specs", None),
+            specs=specs and functools.partial(_with_window, specs, window),
             differs=getattr(module, "DIFFERS", {}),
             about=inspect.getdoc(module) or "",
             scales=getattr(module, "SCALES", SCALES),
+            window=window,
+            window_reason=why,
         )
+
+
+def _window(module: ModuleType) -> tuple[str, str]:
+    paper = sys.modules.get(module.__name__.rpartition(".")[0])
+    place = module if hasattr(module, "WINDOW") else paper
+    return getattr(place, "WINDOW", "run"), getattr(place, "WINDOW_REASON", "")
+
+
+def _with_window(specs: Callable[[str], dict[str, Spec]], window: str, scale: str) -> dict[str, Spec]:
+    """The specs of a scale; those that name no measurement window get this one."""
+    return {label: {**spec, "measure": {"window": window, **spec.get("measure", {})}} for label, spec in specs(scale).items()}
 
 
 class Experiments(Mapping[str, Experiment]):

@@ -117,7 +117,7 @@ def buffer_cdf(*runs: Run) -> "Figure":
     def draw(axes: "Axes", looks: list[dict[str, Any]]) -> None:
         top = 0.0
         for run, look in zip(runs, looks):
-            values = run.switches["buffer_bytes"].to_numpy() / 1e6
+            values = run.within(run.switches)["buffer_bytes"].to_numpy() / 1e6
             _need(run, len(values), "samples of its switches", "measure.sample=2us")
             x, y = _cdf(values)
             top = max(top, float(x[-1]))
@@ -181,7 +181,7 @@ def active_flows(*runs: Run) -> "Figure":
                 y = np.cumsum(weight) / weight.sum()
             else:
                 _need(run, run.switches.height, "samples of its switches", "measure.sample=2us")
-                x, y = _cdf(run.switches["active_flows"].to_numpy())
+                x, y = _cdf(run.within(run.switches)["active_flows"].to_numpy())
             top = max(top, float(x[-1]))
             axes.plot(x, y, label=run.label, **{**look, "marker": None}, drawstyle="steps-post")
         queues = {

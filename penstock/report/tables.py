@@ -17,6 +17,7 @@ HEADINGS = {
     "all_p99": "all p99",
     "max_buffer_bytes": "max buffer",
     "pfc_pause_fraction": "PFC paused",
+    "drain_ns": "drain",
     "drops": "drops",
     "flows": "flows",
     "unfinished": "not done",
@@ -26,7 +27,8 @@ HEADINGS = {
 NOTE = (
     "slowdown = FCT / FCT alone in the empty network; "
     f"short: below {format_size(SHORT_BYTES)}, "
-    f"long: above {format_size(LONG_BYTES)}, both without incast; all: every flow"
+    f"long: above {format_size(LONG_BYTES)}, both without incast; all: every flow; flows that started, buffers and pauses in the "
+    "measurement window; drain: from its end to the end of the run"
 )
 SENDER_NOTE = NOTE.replace("; ", ", each until the last acknowledgement is at the sender; ", 1)
 
@@ -50,26 +52,35 @@ def comparison(runs: Sequence[Run], clock: str = "receiver") -> pl.DataFrame:
 def row(run: Run, clock: str = "receiver") -> dict[str, Any]:
     """The values of one run by the keys of HEADINGS; None: not available."""
     flows = run.by_clock(run.selected(run.background()), clock).filter(pl.col("slowdown").is_not_null())
-    everything = run.by_clock(run.flows, clock)["slowdown"].drop_nulls()
+    everything = run.by_clock(run.selected(), clock)["slowdown"]
+    finished = everything.drop_nulls()
     parts = {
         "short": flows.filter(pl.col("bytes") < SHORT_BYTES)["slowdown"],
         "long": flows.filter(pl.col("bytes") > LONG_BYTES)["slowdown"],
     }
     slowdowns = {f"{name}_p{p}": part.quantile(p / 100, "linear") for name, part in parts.items() for p in (50, 99)}
     summary = run.summary
-    started, finished = summary.get("flows_started"), summary.get("flows_finished")
     return {
         "scheme": run.label,
         **slowdowns,
-        "all_p99": everything.quantile(0.99, "linear"),
+        "all_p99": finished.quantile(0.99, "linear"),
         "max_buffer_bytes": summary.get("max_buffer_bytes"),
         "pfc_pause_fraction": summary.get("pfc_pause_fraction"),
+        "drain_ns": summary.get("drain", {}).get("ns"),
         "drops": summary.get("drops"),
-        "flows": finished,
-        "unfinished": None if started is None or finished is None else started - finished,
+        "flows": len(finished),
+        "unfinished": len(everything) - len(finished),
         "packet_hops_per_s": summary.get("packet_hops_per_s"),
         "wall_s": summary.get("wall_s"),
     }
+
+
+def window_note(runs: Sequence[Run]) -> str:
+    """The measurement window of the runs, in a line; windows that differ are listed by run."""
+    windows = dict.fromkeys(run.window_text for run in runs)
+    if len(windows) == 1:
+        return f"measurement window: {next(iter(windows))}"
+    return "measurement windows differ: " + "; ".join(f"{run.label}: {run.window_text}" for run in runs)
 
 
 def show(key: str, value: Any) -> str:
@@ -80,6 +91,8 @@ def show(key: str, value: Any) -> str:
         return format_size(float(f"{value:.3g}"))
     if key == "pfc_pause_fraction":
         return "0" if value == 0 else f"{100 * value:.2g} %"
+    if key == "drain_ns":
+        return format_time(1000 * float(f"{value:.3g}")) if value else "0"
     if key == "wall_s":
         return format_time(round(value, 2) * 10**12) if value >= 1 else f"{value:.2g}s"
     if key == "packet_hops_per_s":

@@ -19,6 +19,7 @@ class Column(NamedTuple):
     text      what it means
     source    the field of the core's row or counter that it is a copy of; "": that of the same name, or computed
     per_flow  initial value of the core's int64 for each flow; -1 means "never" and becomes null; None: the core has none
+    optional  may be left out when a Run is made from arrays, and is null then
     """
 
     name: str
@@ -27,6 +28,7 @@ class Column(NamedTuple):
     text: str
     source: str = ""
     per_flow: int | None = None
+    optional: bool = False
 
     @property
     def key(self) -> str:
@@ -108,7 +110,7 @@ _FRAMES: dict[str, list[Column]] = {
             "B",
             "largest number of bytes stored for this port, in its queues and in virtual output queues",
         ),
-        Column("utilization", "Float64", "", "time spent sending / simulated time"),
+        Column("utilization", "Float64", "", "time spent sending in the measurement window / length of the window"),
         Column("ack_bytes", "Int64", "B", "the acknowledgements in tx_bytes"),
         Column(
             "control_bytes",
@@ -117,6 +119,9 @@ _FRAMES: dict[str, list[Column]] = {
             "the control frames in tx_bytes (pauses, credits), and those queued to be sent",
             source="frame_bytes",
         ),
+        Column("window_tx_bytes", "Int64", "B", "tx_bytes in the measurement window", optional=True),
+        Column("window_paused_ns", "Float64", "ns", "paused_ns in the measurement window", optional=True),
+        Column("window_max_queue_bytes", "Int64", "B", "max_queue_bytes in the measurement window", optional=True),
     ],
     "pauses": [
         Column("time_ns", "Float64", "ns", "when the pause or resume took effect", source="time"),
@@ -137,7 +142,7 @@ _FRAMES: dict[str, list[Column]] = {
         Column("node", "Int32", "node", "the switch"),
         Column("port", "Int32", "", "the egress port"),
         Column("active_flows", "Int32", "flows", "number of flows with packets queued at this port"),
-        Column("samples", "Int64", "samples", "number of samples with that many active flows"),
+        Column("samples", "Int64", "samples", "number of samples in the measurement window with that many active flows"),
     ],
     "packets": [
         Column("time_ns", "Float64", "ns", "time of the event", source="time"),
@@ -172,7 +177,7 @@ _FRAMES: dict[str, list[Column]] = {
         Column("time_ns", "Float64", "ns", "time of the sample", source="time"),
         Column("flow_id", "Int64", "", "an unfinished flow", source="number"),
         Column("acked_bytes", "Int64", "B", "acknowledged so far", source="acked"),
-        Column("window_bytes", "Int64", "B", "its window; -1: none"),
+        Column("window_bytes", "Int64", "B", "its window; -1: none", optional=True),
     ],
     "queueing": [
         Column("node", "Int32", "node", "the switch"),
@@ -185,7 +190,8 @@ _FRAMES: dict[str, list[Column]] = {
         Column("node", "Int32", "node", "number of the host or switch"),
         Column("name", "String", "", "its name"),
         Column("tier", "Int8", "", "0 host, 1 ToR, 2 aggregation or spine, 3 core"),
-        Column("max_buffer_bytes", "Int64", "B", "largest buffer use of the switch; 0 for a host", source="buffer_max"),
+        Column("max_buffer_bytes", "Int64", "B", "largest buffer use of the switch; 0 for a host"),
+        Column("window_max_buffer_bytes", "Int64", "B", "max_buffer_bytes in the measurement window", optional=True),
         Column(
             "max_voqs",
             "Int32",
@@ -254,6 +260,8 @@ SUMMARY: dict[str, tuple[str, str]] = {
     "threads": ("", "threads used; the results do not depend on them"),
     "duration_ns": ("ns", "time during which flows arrive"),
     "end_ns": ("ns", "simulated time at which the run ended"),
+    "window": ("", "the measurement window as specified: arrivals, run, or its bounds"),
+    "window_ns": ("ns", "start and end of the measurement window; a run without it was made before there was one"),
     "wall_s": ("s", "wall-clock time of the run"),
     "packet_hops": ("packets", "packets handled, counted at each hop"),
     "packet_hops_per_s": ("1/s", "packet_hops / wall_s"),
@@ -261,9 +269,13 @@ SUMMARY: dict[str, tuple[str, str]] = {
     "flows_started": ("flows", "handed to a NIC"),
     "flows_finished": ("flows", "received in full"),
     "drops": ("packets", "packets lost anywhere, acknowledgements and control frames included"),
-    "pfc_pause_fraction": ("", "time that switch-to-switch and host egresses were paused by PFC / all port time"),
+    "pfc_pause_fraction": (
+        "",
+        "time in the measurement window that switch-to-switch and host egresses were paused by PFC / all port time in it",
+    ),
     "retransmissions": ("packets", "data packets sent more than once"),
-    "max_buffer_bytes": ("B", "largest buffer use of any switch"),
+    "max_buffer_bytes": ("B", "largest buffer use of any switch in the measurement window"),
+    "drain": ("", "from the end of the window to the end of the run: ns, pfc_pause_fraction, max_buffer_bytes"),
     "nominal": ("", "the sources of the workload, as specified"),
     "realised": ("", "loads offered by the generated flows"),
     "interrupted": ("", "true: stopped before its end; the results up to then are valid"),

@@ -11,6 +11,7 @@ import functools
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from pathlib import Path
 from typing import Any, Literal
 
@@ -21,6 +22,7 @@ from penstock.errors import SpecError, nearest
 from penstock.inputs import one_of, real
 from penstock.results import rundir
 from penstock.results.columns import COLUMNS, PER_FLOW, Column
+from penstock.units import format_time
 
 CLOCKS = ("receiver", "sender")  # where the completion of a flow is measured
 NEVER = ("start_ns", "finish_ns", "fct_ns", "acked_ns")  # a negative time in these means "never"
@@ -66,6 +68,9 @@ def make_frame(name: str, data: Mapping[str, Any], *, null_below_zero: Sequence[
             given = data[column.name]
             made = pl.Series(column.name, given if isinstance(given, (pl.Series, list)) else np.asarray(given))
             series.append(made if column.dtype == "Enum" else made.cast(dtype(column)))
+        elif column.optional:
+            rows = len(series[0]) if series else 0
+            series.append(pl.Series(column.name, [None] * rows, dtype=dtype(column)))
         else:
             raise ValueError(f"{name}: the column {column.name!r} is missing")
     return pl.DataFrame(series)
@@ -221,12 +226,45 @@ class Run:
         how = f"run again with [measure] {switch} = true" if name in COLUMNS else nearest(name, self.frames)
         raise SpecError(f'run "{self.label}": has no {name}', remedy=how)
 
+    # -- the measurement window
+
+    @property
+    def window(self) -> tuple[float, float] | None:
+        """Start and end of the measurement window, ns; None: the run was saved by a version that had none."""
+        bounds = self.summary.get("window_ns")
+        return None if bounds is None else (float(bounds[0]), float(bounds[1]))
+
+    @property
+    def window_text(self) -> str:
+        """The window for captions: "arrivals, 0us to 10ms", "the whole run, ..."."""
+        if self.window is None:
+            return "none (the run was made by an older version: statistics are of the whole run)"
+        low, high = (format_time(Fraction(bound) * 1000) if bound else "0" for bound in self.window)
+        kind = {"arrivals": "arrivals, ", "run": "the whole run, "}.get(str(self.summary.get("window")), "")
+        return f"{kind}{low} to {high}"
+
+    def within(self, frame: str | pl.DataFrame) -> pl.DataFrame:
+        """The rows of a frame (or of a frame by name) whose `time_ns`, or `start_ns`, lies in the window.
+
+        Flows that never started are kept.  Without a window: all rows.  SpecError: the run does not have the frame.
+        """
+        rows = self.frame(frame) if isinstance(frame, str) else frame
+        if self.window is None:
+            return rows
+        time = pl.col("time_ns" if "time_ns" in rows.columns else "start_ns")
+        low, high = self.window
+        in_time = time.is_between(low, high) if self.summary.get("window") == "run" else (time >= low) & (time < high)
+        return rows.filter(in_time | time.is_null())
+
     # -- slowdown
 
     def selected(self, class_: str | Sequence[str] | None = None) -> pl.DataFrame:
-        """The flows of some classes: "incast", ["a", "b"], or all but one: "!incast".  SpecError: no such class."""
+        """The flows that started in the window, of some classes: "incast", ["a", "b"], or all but one: "!incast".
+
+        SpecError: no such class.
+        """
         if class_ is None:
-            return self.flows
+            return self.within(self.flows)
         wanted = [class_] if isinstance(class_, str) else list(class_)
         known = self.flows["class"].unique().cast(pl.String).to_list()
         for name in wanted:
@@ -234,7 +272,7 @@ class Run:
                 raise SpecError(f'run "{self.label}": no flows of class "{name}"', remedy=nearest(name, known))
         keep = [name for name in wanted if not name.startswith("!")] or known
         keep = [name for name in keep if f"!{name}" not in wanted]
-        return self.flows.filter(pl.col("class").cast(pl.String).is_in(keep))
+        return self.within(self.flows).filter(pl.col("class").cast(pl.String).is_in(keep))
 
     def background(self) -> list[str] | None:
         """The classes that are not incast, for `class_`; None if there is no incast or nothing else.
@@ -254,7 +292,7 @@ class Run:
         statistic: Literal["percentile", "mean", "max"] = "percentile",
         clock: Literal["receiver", "sender"] = "receiver",
     ) -> pl.DataFrame:
-        """FCT slowdown of the finished flows, a row per size bin (or class, or priority) that has flows.
+        """FCT slowdown of the finished flows that started in the window, a row per size bin (or class, priority) that has any.
 
         percentile  0 to 100, linear interpolation; several give a column each (p50, p99) instead of `slowdown`
         bins        upper bounds in bytes, "google" or "facebook" (the BFC paper's), "log" (1, 3, 10 KB..); None: the

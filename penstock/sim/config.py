@@ -1,19 +1,23 @@
-"""What a run records (`Measure`) and the parameters of the hosts (`HostConfig`)."""
+"""What a run records and when (`Measure`), and the parameters of the hosts (`HostConfig`)."""
 
 from dataclasses import dataclass
 from typing import Literal
 
-from penstock.errors import SpecError
+from penstock.errors import SpecError, nearest
 from penstock.inputs import boolean, one_of, whole
 from penstock.units import parse_time
 
 ACK_PRIORITIES = ("control", "data")
+WINDOWS = ("arrivals", "run")
 
 
 @dataclass(frozen=True)
 class Measure:
-    """What a run records; what is off costs nothing.  SpecError: a value of the wrong type.
+    """What a run records, and the measurement window of its statistics; what is off costs nothing.
 
+    window   "arrivals": from the first arrival of a flow to `duration`, the same for every scheme; the whole run if all
+             flows start at once, or if some wait for others.  "run": to the end of the run.  "1ms..3ms": from, to
+    warmup   the window "arrivals" or "run" does not begin before this time
     sample   time between two samples of every switch (switches.parquet); "0us": no samples
     flows    count active flows, in the samples and per port (active_flows.parquet)
     ports    counters of every port (ports.parquet)
@@ -34,9 +38,18 @@ class Measure:
     port_series: bool = False
     flow_series: bool = False
     queueing: bool = False
+    window: str = "arrivals"
+    warmup: str | int | float = "0us"
 
     def __post_init__(self) -> None:
         parse_time(self.sample, "measure.sample")
+        if self.bounds_ps and self.warmup_ps:
+            raise SpecError(
+                f"the window {self.window} has a start of its own",
+                path="measure.warmup",
+                value=self.warmup,
+                remedy='leave one out, or give window = "arrivals"',
+            )
         for name in ("flows", "ports", "pauses", "queues", "packets", "port_series", "flow_series", "queueing"):
             boolean(getattr(self, name), f"measure.{name}")
 
@@ -44,6 +57,25 @@ class Measure:
     def sample_ps(self) -> int:
         """Picoseconds between two samples; 0: none are taken."""
         return parse_time(self.sample, "measure.sample")
+
+    @property
+    def warmup_ps(self) -> int:
+        """Picoseconds before which no window begins, unless it is given by its bounds."""
+        return parse_time(self.warmup, "measure.warmup")
+
+    @property
+    def bounds_ps(self) -> tuple[int, int] | None:
+        """Start and end of a window that is given by its bounds, ps; None: a window of WINDOWS."""
+        path, rule = "measure.window", f'must be {" or ".join(WINDOWS)}, or two times such as "1ms..3ms"'
+        if self.window in WINDOWS:
+            return None
+        low, dots, high = self.window.partition("..") if isinstance(self.window, str) else ("", "", "")
+        if not dots:
+            raise SpecError(rule, path=path, value=self.window, remedy=nearest(str(self.window), WINDOWS))
+        start, end = (parse_time(text.strip(), path) for text in (low, high))
+        if end <= start:
+            raise SpecError("must end after it begins", path=path, value=self.window)
+        return start, end
 
 
 @dataclass(frozen=True)

@@ -17,9 +17,9 @@ from penstock.results.columns import COLUMNS, PER_FLOW
 from penstock.results.run import Run
 from penstock.sim.layouts import DROPS, EVENTS, log_type
 from penstock.sim.settings import Settings
+from penstock.sim.window import Counters, Phases, Reading, Window, counted
 from penstock.units import format_time
 
-Counters = list[dict[str, Any]]
 LOGS = {  # optional frame -> the core's log that it is made of; the name of a frame is that of its switch in Measure
     "pauses": "pause",
     "queues": "queue",
@@ -27,6 +27,7 @@ LOGS = {  # optional frame -> the core's log that it is made of; the name of a f
     "port_series": "port",
     "flow_series": "flow",
 }
+NODES, PORTS = (lambda reading: reading.nodes), (lambda reading: reading.ports)
 NO_WINDOW = np.iinfo(np.int64).max
 
 
@@ -36,7 +37,8 @@ class Outcome:
 
     state            progress and errors (Simulation.state)
     end_ps           simulated time at which the last flow was received, or at which the run stopped
-    nodes, ports     counters, a dictionary each
+    nodes, ports     counters at the end, a dictionary each; their maxima are since the end of the window
+    phases           counters at the bounds of the measurement window
     per_flow         arrays by flow number, by the stems of columns.PER_FLOW
     log              reads a log by name, see `rows`
     sent_at_changes  (node, port) -> bytes sent at each change of its rate
@@ -50,7 +52,7 @@ class Outcome:
     nodes: Counters
     ports: Counters
     per_flow: dict[str, np.ndarray]
-    flow_samples: list[tuple[int, ...]]
+    phases: Phases
     queueing: list[tuple[int, ...]]
     log: Callable[[str], np.ndarray]
     sent_at_changes: dict[tuple[int, int], list[int]]
@@ -64,6 +66,7 @@ class Outcome:
         composition: Composition,
         sim: Any,
         per_flow: dict[str, np.ndarray],
+        window: Window,
         sent_at_changes: dict[tuple[int, int], list[int]],
         interrupted: bool,
         began: float,
@@ -74,15 +77,16 @@ class Outcome:
         end = int(per_flow["finish"].max(initial=0)) if over else min(int(state["time"]), settings.end_ps)
         for number, _, _, retransmitted, paused, _ in sim.active_flows():
             per_flow["retransmitted"][number], per_flow["paused"][number] = retransmitted, paused
+        final = Reading.of(sim, end)
         return cls(
             settings,
             composition,
             state,
             end,
-            sim.node_counters(),
-            sim.port_counters(end),
+            final.nodes,
+            final.ports,
             per_flow,
-            sim.flow_samples(),
+            Phases.of(window, final),
             sim.queueing() if settings.measure.queueing else [],
             lambda name: rows(sim, name),
             sent_at_changes,
@@ -105,8 +109,8 @@ def collect(outcome: Outcome) -> Run:
     frames |= {name: log_frame(name, outcome.log(log)) for name, log in LOGS.items() if getattr(measure, name)}
     if measure.queueing:
         frames["queueing"] = queueing_frame(outcome)
-    if outcome.flow_samples:
-        columns = np.array(outcome.flow_samples, dtype=np.int64).T
+    if samples := outcome.phases.flow_samples():
+        columns = np.array(samples, dtype=np.int64).T
         frames["active_flows"] = dict(zip(("node", "port", "active_flows", "samples"), columns))
     return Run.from_arrays(
         flow_columns(outcome),
@@ -171,16 +175,25 @@ def flow_starts(outcome: Outcome) -> np.ndarray:
 
 
 def node_frame(outcome: Outcome) -> dict[str, Any]:
-    topo = outcome.settings.topo
-    most = np.array([n["buffer_max"] for n in outcome.nodes], dtype=np.int64)
-    most[: topo.hosts] = 0
+    topo, phases = outcome.settings.topo, outcome.phases
     return {
         "node": np.arange(topo.nodes),
         "name": list(topo.names),
         "tier": topo.tier,
-        "max_buffer_bytes": most,
-        "max_voqs": [n["voqs_max"] for n in outcome.nodes],
+        "max_buffer_bytes": of_switches(topo.hosts, phases.largest(NODES, "buffer_max")),
+        "window_max_buffer_bytes": of_switches(topo.hosts, largest_buffers(phases.last)),
+        "max_voqs": phases.largest(NODES, "voqs_max"),
     }
+
+
+def of_switches(hosts: int, values: np.ndarray) -> np.ndarray:
+    """Values by node, with zeros for the hosts."""
+    return np.where(np.arange(len(values)) < hosts, 0, values)
+
+
+def largest_buffers(reading: Reading) -> np.ndarray:
+    """Largest buffer use by node between the reading before and this one, bytes."""
+    return np.array([node["buffer_max"] for node in reading.nodes], dtype=np.int64)
 
 
 def queueing_frame(outcome: Outcome) -> dict[str, Any]:
@@ -191,13 +204,18 @@ def queueing_frame(outcome: Outcome) -> dict[str, Any]:
 
 def port_frame(outcome: Outcome) -> dict[str, Any]:
     """The columns of ports.parquet: counters of the ports, and some computed columns."""
-    ports = outcome.ports
-    busy = np.array([busy_ps(outcome, p) for p in ports], dtype=float)
+    ports, phases = outcome.ports, outcome.phases
+    before = [0] * len(ports) if phases.first is None else [busy_ps(outcome, p) for p in phases.first.ports]
+    busy = np.array([busy_ps(outcome, p) for p in phases.last.ports], dtype=float) - before
     computed = {
         "drops": [sum(p["drops"]) for p in ports],
         "drop_reason": [", ".join(f"{why}: {n}" for why, n in zip(DROPS, p["drops"]) if n) or None for p in ports],
         "paused_ps": np.array([p["paused_ps"] for p in ports], dtype=np.int64),
-        "utilization": busy / max(outcome.end_ps, 1),
+        "max_queue_bytes": phases.largest(PORTS, "max_queue_bytes"),
+        "utilization": busy / phases.window_ps,
+        "window_tx_bytes": phases.in_window("tx_bytes"),
+        "window_paused_ps": phases.in_window("paused_ps"),
+        "window_max_queue_bytes": counted(phases.last, "max_queue_bytes"),
     }
     copied = [c for c in COLUMNS["ports"].values() if c.key not in computed]
     return {c.key: [p[c.source or c.name] for p in ports] for c in copied} | computed
@@ -221,7 +239,7 @@ def busy_ps(outcome: Outcome, port: dict[str, Any]) -> int:
 
 def summary(outcome: Outcome) -> dict[str, Any]:
     wall = time.perf_counter() - outcome.began
-    settings, state, ports, end = outcome.settings, outcome.state, outcome.ports, outcome.end_ps
+    settings, state, ports, end, phases = outcome.settings, outcome.state, outcome.ports, outcome.end_ps, outcome.phases
     scheme, topo = settings.scheme, settings.topo
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
     return {
@@ -232,18 +250,33 @@ def summary(outcome: Outcome) -> dict[str, Any]:
         "threads": settings.threads,
         "duration_ns": settings.duration_ps / 1000,
         "end_ns": end / 1000,
+        "window": settings.measure.window,
+        "window_ns": [phases.start_ps / 1000, phases.end_ps / 1000],
         "wall_s": wall,
         "packet_hops": state["hops"],
         "packet_hops_per_s": state["hops"] / wall,
         "peak_memory_bytes": memory,
         "drops": sum(sum(p["drops"]) for p in ports),
-        "pfc_pause_fraction": sum(p["paused_ps"] for p in ports) / max(1, end * len(ports)),
+        "pfc_pause_fraction": int(phases.in_window("paused_ps").sum()) / (phases.window_ps * len(ports)),
         "retransmissions": -(-int(outcome.per_flow["retransmitted"].sum()) // settings.host.mtu),
-        "max_buffer_bytes": max((n["buffer_max"] for n in outcome.nodes[topo.hosts :]), default=0),
+        "max_buffer_bytes": int(largest_buffers(phases.last)[topo.hosts :].max(initial=0)),
+        "drain": drain(phases, topo.hosts),
         "nominal": settings.flows.nominal,
         "realised": settings.flows.realised(topo, settings.duration_ps),
         "interrupted": outcome.interrupted,
         "warnings": warnings(outcome),
+    }
+
+
+def drain(phases: Phases, hosts: int) -> dict[str, Any]:
+    """What happened between the end of the window and the end of the run."""
+    length = phases.drain_ps
+    if not length:
+        return {"ns": 0.0}
+    return {
+        "ns": length / 1000,
+        "pfc_pause_fraction": int(phases.in_drain("paused_ps").sum()) / (length * len(phases.final.ports)),
+        "max_buffer_bytes": int(largest_buffers(phases.final)[hosts:].max(initial=0)),
     }
 
 
@@ -256,6 +289,8 @@ def warnings(outcome: Outcome) -> list[str]:
         out.append("the congestion control never acted: no acknowledgement changed a window or a rate")
     if "on_control" in hooks and "on_ack" not in hooks and not any(p["frame_bytes"] for p in outcome.ports):
         out.append("the flow control never acted: no control frame was sent")
+    if outcome.phases.first is outcome.phases.final:
+        out.append("the run ended before its measurement window began: there are no statistics over time")
     unfinished = int((outcome.per_flow["finish"] < 0).sum())
     if unfinished and settings.drain and not outcome.interrupted:
         out.append(f"{unfinished} flows had not finished at {format_time(settings.end_ps)}, where the drain is cut off")

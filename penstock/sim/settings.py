@@ -52,11 +52,27 @@ class Settings:
         object.__setattr__(self, "threads", min(self.threads, self.topo.nodes))
         object.__setattr__(self, "host", HostConfig(**{**vars(self.host), **self.scheme.host}))
         self._check_numbers()
+        _ = self.window_ps
 
     @property
     def end_ps(self) -> int:
         """The latest time at which the run ends, ps."""
         return (self.max_time_ps or self.duration_ps + DRAIN_PS) if self.drain else self.duration_ps
+
+    @property
+    def window_ps(self) -> tuple[int, int | None]:
+        """Start and end of the measurement window, ps; None: it ends with the run.  SpecError: it would be empty."""
+        measure, start_ps = self.measure, self.flows.start_ps
+        if measure.bounds_ps:
+            return measure.bounds_ps
+        at_once = len(start_ps) == 0 or start_ps[0] == start_ps[-1] or self.flows.after is not None
+        if measure.window == "run" or at_once:
+            return measure.warmup_ps, None
+        start = max(int(start_ps[0]), measure.warmup_ps)
+        if start >= self.duration_ps:
+            rule = f"no flow arrives after it: arrivals end at {format_time(self.duration_ps)}"
+            raise SpecError(rule, path="measure.warmup", value=measure.warmup)
+        return start, self.duration_ps
 
     @property
     def pauses_may_be_lost(self) -> bool:

@@ -22,6 +22,7 @@ from penstock.sim.config import HostConfig, Measure
 from penstock.sim.layouts import NO_SUCH, TOO_MANY_FLOWS
 from penstock.sim.settings import Settings
 from penstock.sim.starts import NEVER, Starts
+from penstock.sim.window import Window
 from penstock.units import format_time, parse_time
 
 if TYPE_CHECKING:
@@ -109,6 +110,7 @@ class Runner:
         if settings.measure.queueing:
             self.sim.count_queueing(flows.class_id, len(flows.classes))
         self.starts = Starts(self.sim, flows, topo.hosts)
+        self.window = Window(*settings.window_ps, int(flows.start_ps[0]) if len(flows) else 0)
         self.changes = [c for c in topo.changes if c.time_ps < settings.end_ps]
         self.down: frozenset[int] = frozenset()
         self.sent_at_changes: dict[tuple[int, int], list[int]] = {}
@@ -121,7 +123,7 @@ class Runner:
     def outcome(self) -> results.Outcome:
         """The present state of the core."""
         return results.Outcome.of(
-            self.settings, self.composition, self.sim, self.per_flow, self.sent_at_changes, self.stop, self.began
+            self.settings, self.composition, self.sim, self.per_flow, self.window, self.sent_at_changes, self.stop, self.began
         )
 
     def loop(self) -> None:
@@ -140,18 +142,19 @@ class Runner:
         self.stop = True
 
     def advance_to_end(self, pool: ThreadPoolExecutor) -> None:
-        """From horizon to horizon: the next flows to load, the next link change, the end."""
+        """From horizon to horizon: the next flows to load, link change or bound of the measurement window; the end."""
         next_start, now, end = 0, 0, self.settings.end_ps
         while not self.stop:
             if now >= next_start:
                 next_start = self.starts.load()
-            horizon = min(next_start, self.changes[0].time_ps if self.changes else NEVER, end)
+            horizon = min(next_start, self.changes[0].time_ps if self.changes else NEVER, self.window.next_ps(NEVER), end)
             self.sim.run_until(horizon)
             self.run_to_horizon(pool)
             state = self.sim.state()
             if self.stop or state["done"] == len(self.settings.flows) or horizon == end:
                 return
             now = horizon
+            self.window.read(self.sim, now)
             while self.changes and self.changes[0].time_ps <= now:
                 self.change_link(self.changes.pop(0))
 

@@ -27,7 +27,7 @@ def run_case(case: dict[str, Any], threads: int = 1) -> Run:
     from penstock.workload import flow_list
 
     topo = build(case["topology"])
-    everything = dict.fromkeys(("pauses", "queues", "packets", "port_series", "flow_series", "queueing"), True)
+    everything: Any = dict.fromkeys(("pauses", "queues", "packets", "port_series", "flow_series", "queueing"), True)
     return simulate(
         topo,
         flow_list(topo, [tuple(f) for f in case["flows"]]),

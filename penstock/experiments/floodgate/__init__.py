@@ -2,3 +2,6 @@
 
 Figure 23 is open: it compares with NDP, which is not here.
 """
+
+WINDOW = "run"
+WINDOW_REASON = "the paper names none, and its simulator logs buffers, pauses and flows from the first flow to the end of the run"

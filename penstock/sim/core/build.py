@@ -436,6 +436,16 @@ class Simulation:
             )
         return out
 
+    def restart_maxima(self):
+        """Let the largest buffer, queue and number of virtual output queues be counted from now on."""
+        world = self.world
+        for number in range(world.node_count):
+            node = node_at(world, number)
+            node.buffer_max = node.buffer_used
+            node.voqs_max = node.voqs_used
+            for slot in range(node.port_count):
+                port_at(node, slot).max_bytes = port_at(node, slot).bytes
+
     def port_counters(self, end):
         """One dict per port; a pause in progress counts until `end`, ps."""
         world = self.world

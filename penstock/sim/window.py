@@ -1,0 +1,125 @@
+"""The measurement window of a run: readings of the core's counters where it begins and where it ends.
+
+A statistic over time is a difference of two readings, or the largest value between them; the core starts its maxima anew at
+each reading.  What is after the window is the drain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+Counters = list[dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Reading:
+    """The counters of the core at one time.
+
+    ports, nodes  a dictionary each; their maxima are since the reading before
+    flow_samples  (node, port, active flows) -> samples
+    """
+
+    time_ps: int
+    ports: Counters
+    nodes: Counters
+    flow_samples: dict[tuple[int, int, int], int]
+
+    @classmethod
+    def of(cls, sim: Any, time_ps: int) -> Reading:
+        """The present counters; the maxima start anew."""
+        samples = {(node, port, flows): count for node, port, flows, count in sim.flow_samples()}
+        reading = cls(time_ps, sim.port_counters(time_ps), sim.node_counters(), samples)
+        sim.restart_maxima()
+        return reading
+
+
+class Window:
+    """The measurement window of one run, and the readings taken so far.
+
+    start_ps, end_ps  as in Settings.window_ps: end_ps is None if it ends with the run
+    """
+
+    def __init__(self, start_ps: int, end_ps: int | None, first_arrival_ps: int) -> None:
+        self.start_ps, self.end_ps = start_ps, end_ps
+        self.first: Reading | None = None
+        self.last: Reading | None = None
+        self.pending = [start_ps] if start_ps > first_arrival_ps else []
+        if end_ps is not None:
+            self.pending.append(end_ps)
+
+    def next_ps(self, never: int) -> int:
+        """When the next reading is due, ps."""
+        return self.pending[0] if self.pending else never
+
+    def read(self, sim: Any, now_ps: int) -> None:
+        """Take the readings that are due."""
+        while self.pending and self.pending[0] <= now_ps:
+            reading = Reading.of(sim, self.pending.pop(0))
+            if reading.time_ps == self.start_ps:
+                self.first = reading
+            else:
+                self.last = reading
+
+
+@dataclass(frozen=True)
+class Phases:
+    """The readings of an ended run: at the start of the window (None: nothing was before), at its end, at the end of the run.
+
+    A run that ended before its window did is idle for the rest of it.
+    """
+
+    start_ps: int
+    end_ps: int
+    first: Reading | None
+    last: Reading
+    final: Reading
+
+    @classmethod
+    def of(cls, window: Window, final: Reading) -> Phases:
+        """The phases of a run that has ended, with its final reading."""
+        end_ps = final.time_ps if window.end_ps is None else window.end_ps
+        first = window.first
+        if first is None and window.pending and window.pending[0] == window.start_ps:  # the run ended before its window
+            first = final
+        return cls(window.start_ps, max(end_ps, window.start_ps), first, window.last or final, final)
+
+    @property
+    def window_ps(self) -> int:
+        """Length of the window; 1 if it is empty."""
+        return max(1, self.end_ps - self.start_ps)
+
+    @property
+    def drain_ps(self) -> int:
+        """Time from the end of the window to the end of the run."""
+        return max(0, self.final.time_ps - self.end_ps)
+
+    def in_window(self, key: str) -> np.ndarray:
+        """Growth of a counter of every port within the window."""
+        return counted(self.last, key) - counted(self.first, key, like=self.last)
+
+    def in_drain(self, key: str) -> np.ndarray:
+        """Growth of a counter of every port after the window."""
+        return counted(self.final, key) - counted(self.last, key)
+
+    def largest(self, read: Callable[[Reading], Counters], key: str) -> np.ndarray:
+        """The largest value of the whole run, by port or node."""
+        readings = [r for r in (self.first, self.last, self.final) if r is not None]
+        return np.max([[row[key] for row in read(reading)] for reading in readings], axis=0)
+
+    def flow_samples(self) -> list[tuple[int, int, int, int]]:
+        """(node, port, active flows, samples) within the window."""
+        before = self.first.flow_samples if self.first else {}
+        grown = ((*place, count - before.get(place, 0)) for place, count in self.last.flow_samples.items())
+        return [row for row in grown if row[3]]
+
+
+def counted(reading: Reading | None, key: str, like: Reading | None = None) -> np.ndarray:
+    """A counter of every port; zeros before the first reading."""
+    if reading is None:
+        assert like is not None
+        return np.zeros(len(like.ports), dtype=np.int64)
+    return np.array([port[key] for port in reading.ports], dtype=np.int64)
