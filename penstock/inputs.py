@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from decimal import Decimal
 from fractions import Fraction
 from typing import Any
 
@@ -227,3 +228,67 @@ def read_text(path: str, key: str = "file") -> str:
         line = raw.count(b"\n", 0, error.start) + 1
         byte = f"0x{raw[error.start]:02x}"
         raise SpecError(f"byte {byte} is not UTF-8 text", remedy="save the file as UTF-8", place=f"{path}:{line}") from None
+
+
+MAX_VALUES = 100_000
+_RANGE = re.compile(r"([+-]?[\d.]+?)([A-Za-z]*)\.\.([+-]?[\d.]+?)([A-Za-z]*)(?:\.\.([\d.]+?)([A-Za-z]*))?", re.ASCII)
+
+
+def values(text: str, place: str) -> list[str]:
+    """The values of "0.5,0.7", "1..10" (whole numbers, both ends included) or "10us..50us..20us" (from, to, step).
+
+    Commas within brackets or braces separate nothing.  SpecError at `place`: an empty value, or a range that is none.
+    """
+    items, depth, start = [], 0, 0
+    for position, char in enumerate(text + ","):
+        depth += (char in "[{") - (char in "]}")
+        if char == "," and depth == 0:
+            items.append(text[start:position].strip())
+            start = position + 1
+    if depth:
+        raise SpecError("brackets that are not closed", place=place)
+    if not all(items):
+        raise SpecError("expected values such as 0.5,0.7 or 1..10", place=place)
+    return [value for item in items for value in _range(item, place)]
+
+
+def seeds(text: str, place: str = "--seeds") -> list[int]:
+    """The seeds of "10" (1 to 10), "3..7" or "3,5,9".  SpecError: not whole numbers of at least 0, or one of them twice."""
+    given = values(f"1..{text}" if text.isdecimal() and text.isascii() else text, place)
+    numbers = [int(seed) if seed.isdecimal() and seed.isascii() and len(seed) < 19 else -1 for seed in given]
+    if min(numbers) < 0:
+        raise SpecError(
+            f"{given[numbers.index(-1)]} is no seed", remedy="give a number of seeds, 10, or seeds: 3..7 or 3,5,9", place=place
+        )
+    if len(set(numbers)) < len(numbers):
+        raise SpecError("names a seed twice", place=place)
+    return numbers
+
+
+def _range(item: str, place: str) -> list[str]:
+    match = _RANGE.fullmatch(item)
+    if not match:
+        return [item]
+    low, unit, high, unit_2, step, unit_3 = match.groups()
+    whole_numbers = all(n.lstrip("+-").isdecimal() for n in (low, high)) and not unit and not unit_2
+    if step is None and not whole_numbers:
+        if unit or unit_2:  # a value of its own, such as the bounds of a measurement window
+            return [item]
+        raise SpecError(f"the range {item} needs a step", remedy=f"such as {item}..0.1", place=place)
+    if len({unit, unit_2, unit_3 or unit}) > 1:
+        raise SpecError(f"the range {item} has more than one unit", remedy="such as 10us..50us..20us", place=place)
+    first, last, by = (decimal(n, place) for n in (low, high, step or "1"))
+    if by <= 0 or last < first:
+        raise SpecError(
+            f"the range {item} is empty", remedy="give a lower bound, an upper bound and a step above zero", place=place
+        )
+    count = int((last - first) / by) + 1
+    if count > MAX_VALUES:
+        raise SpecError(f"the range {item} has {count} values", remedy=f"at most {MAX_VALUES}", place=place)
+    return [f"{_plain(first + n * by)}{unit}" for n in range(count)]
+
+
+def _plain(value: Fraction) -> str:
+    """A finite decimal as text, without exponent: 0.1, 12."""
+    text = format(Decimal(value.numerator) / Decimal(value.denominator), "f")
+    return text.rstrip("0").rstrip(".") if "." in text else text

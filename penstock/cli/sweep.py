@@ -14,6 +14,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from penstock.errors import PenstockError, SpecError
+from penstock.inputs import seeds as parse_seeds
+from penstock.inputs import values as parse_values
 
 if TYPE_CHECKING:
     from penstock.results.run import Run
@@ -24,7 +26,11 @@ def command(
     param: Annotated[
         list[str],
         typer.Option(
-            "--param", metavar="KEY=V1,V2", show_default=False, help="Values of one key, or scheme=NAME,NAME; repeatable."
+            "--param",
+            metavar="KEY=V1,V2",
+            default_factory=list,
+            show_default=False,
+            help="Values of one key, or scheme=NAME,NAME; ranges are 1..10 and FROM..TO..STEP; repeatable.",
         ),
     ],
     set_: Annotated[
@@ -33,6 +39,10 @@ def command(
             "--set", metavar="KEY=VALUE", default_factory=list, show_default=False, help="Change one key in all runs; repeatable."
         ),
     ],
+    seeds: Annotated[
+        str | None,
+        typer.Option("--seeds", metavar="N|A..B|A,B", help="Every run with seeds 1 to N, or with these.", show_default=False),
+    ] = None,
     on: Annotated[str, typer.Option("--on", metavar="local|dask://HOST:PORT", help="Where to simulate.")] = "local",
     workers: Annotated[
         int | None, typer.Option(min=1, help="local: processes. Default: one per core.", show_default=False)
@@ -42,23 +52,29 @@ def command(
     ] = None,
     force: Annotated[bool, typer.Option("--force", help="Allow a load above 1.")] = False,
 ) -> None:
-    """Simulate every combination of parameter values; finished runs are not repeated.
+    """Simulate every combination of parameter values and seeds; finished runs are not repeated.
 
     Examples:
 
         penstock sweep quickstart --param workload.0.load=0.5,0.7,0.9 --param scheme=bfc,hpcc --out runs/loads
 
-        penstock sweep quickstart --param run.seed=1,2,3,4 --on dask://head:8786
+        penstock sweep quickstart --seeds 10 --param scheme=bfc,hpcc --on dask://head:8786
 
-    Each run is written to DIR/KEY, where KEY is a hash of its spec; sweep.parquet has a row per run. Repeat the same
-    command to resume after an interruption.
+    Each run is written to DIR/KEY, where KEY is a hash of its spec; sweep.parquet has a row per run. With several seeds the
+    table shows means with 95 % intervals. Repeat the same command to resume after an interruption. Then
+
+        penstock plot slowdown DIR -o fct.pdf
+
+        penstock plot against DIR --x workload.0.load --y short_p99 -o load.pdf
     """
+    from penstock.report import sweeps
     from penstock.results.rundir import check_writable, is_run
+    from penstock.results.sweep import FILE, Sweep
     from penstock.spec import load_spec
 
     name = load_spec(spec).name
     out = out or Path("runs") / f"{name}-sweep"
-    points = list(_points(spec, param, set_))
+    points = list(_points(spec, _axes(param, seeds), set_))
     run_all = _backend(on, workers or os.cpu_count() or 1)
     check_writable(out / "probe")
     todo = [point for point in points if not is_run(out / point.key)]
@@ -78,7 +94,9 @@ def command(
         raise
     finally:
         table = summarise(points, out)
-    typer.echo(f"{table.height} of {len(points)} runs in {out / 'sweep.parquet'}")
+    if table.height:
+        typer.echo(sweeps.text(Sweep.load(out)))
+    typer.echo(f"{table.height} of {len(points)} runs in {out / FILE}")
     if failed:
         raise SweepFailed(f"{len(failed)} of {len(points)} runs failed, the first with: {failed[0]}")
 
@@ -89,10 +107,11 @@ class SweepFailed(PenstockError):
 
 @dataclass(frozen=True)
 class Point:
-    """One run of the sweep: the varied keys and their values, and the whole spec as text."""
+    """One run of the sweep: the varied keys and their values, its scheme and seed, and the whole spec as text."""
 
     values: dict[str, Any]
     scheme: str
+    seed: int
     key: str
     toml: str
 
@@ -101,19 +120,33 @@ class Point:
         return "  ".join([*(f"{k}={v}" for k, v in self.values.items()), self.scheme])
 
 
-def _points(spec: str, params: list[str], sets: list[str]) -> Iterator[Point]:
+def _axes(params: list[str], given_seeds: str | None) -> dict[str, list[str]]:
+    """The values of every key that varies.  SpecError: there is none, a key is given twice, or has no values."""
+    axes: dict[str, list[str]] = {}
+    for given in params:
+        key, equals, text = given.partition("=")
+        if not equals or not key:
+            raise SpecError("expected KEY=V1,V2, such as workload.0.load=0.5,0.7", place=f"--param {given}")
+        if key in axes:
+            raise SpecError("is given twice", remedy="write all values in one", place=f"--param {key}")
+        axes[key] = parse_values(text, f"--param {given}")
+    if given_seeds is not None:
+        if "run.seed" in axes:
+            raise SpecError("and --param run.seed are the same", remedy="give one of them", place="--seeds")
+        axes["run.seed"] = [str(seed) for seed in parse_seeds(given_seeds)]
+    if not axes:
+        raise SpecError("nothing varies", remedy="give --seeds 10, or --param such as workload.0.load=0.5,0.7", place="sweep")
+    return axes
+
+
+def _points(spec: str, axes: dict[str, list[str]], sets: list[str]) -> Iterator[Point]:
     """All combinations, each checked as far as that is quick: spec, schemes, topology."""
     from penstock.spec import load_spec
 
-    axes = [_axis(given) for given in params]
-    keys = [key for key, _ in axes]
-    if len(set(keys)) < len(keys):
-        twice = next(key for key in keys if keys.count(key) > 1)
-        raise SpecError("is given twice", remedy="write all values in one", place=f"--param {twice}")
     seen: set[str] = set()
     topologies: set[str] = set()
-    for combination in itertools.product(*(values for _, values in axes)):
-        values = dict(zip(keys, combination))
+    for combination in itertools.product(*axes.values()):
+        values = dict(zip(axes, combination))
         chosen = [values["scheme"]] if "scheme" in values else []
         varied = [f"{key}={value}" for key, value in values.items() if key != "scheme"]
         loaded = load_spec(spec, sets=[*sets, *varied], schemes=chosen)
@@ -128,20 +161,8 @@ def _points(spec: str, params: list[str], sets: list[str]) -> Iterator[Point]:
             if key in seen:
                 raise SpecError(f"--param: two combinations are the same run ({', '.join(varied) or table.name})")
             seen.add(key)
-            yield Point({k: v for k, v in values.items() if k != "scheme"}, loaded.label(table), key, single.to_toml())
-
-
-def _axis(given: str) -> tuple[str, list[str]]:
-    key, equals, text = given.partition("=")
-    values, depth, start = [], 0, 0
-    for position, char in enumerate(text + ","):
-        depth += (char in "[{") - (char in "]}")
-        if char == "," and depth <= 0:
-            values.append(text[start:position].strip())
-            start = position + 1
-    if not equals or not key or not all(values):
-        raise SpecError(f"--param {given}: expected KEY=V1,V2, such as workload.0.load=0.5,0.7")
-    return key, values
+            varied_here = {k: v for k, v in values.items() if k != "scheme"}
+            yield Point(varied_here, loaded.label(table), loaded.run.seed, key, single.to_toml())
 
 
 # -- execution backends
@@ -244,12 +265,13 @@ def _dask(points: list[Point], out: Path, force: bool, address: str) -> Iterator
 
 
 def summarise(points: list[Point], out: Path) -> Any:
-    """Write DIR/sweep.parquet: the varied values, the comparison's columns and the key of every finished run."""
+    """Write DIR/sweep.parquet: the varied values, the comparison's columns, the seed and the key of every finished run."""
     import polars as pl
 
     from penstock.report import tables
     from penstock.results.run import Run
     from penstock.results.rundir import is_run, write_file
+    from penstock.results.sweep import FILE, KEY, SCHEME, SEED
 
     rows = []
     for point in points:
@@ -258,8 +280,9 @@ def summarise(points: list[Point], out: Path) -> Any:
                 {
                     **{k: _typed(v) for k, v in point.values.items()},
                     **tables.row(Run.load(out / point.key)),
-                    "scheme": point.scheme,
-                    "key": point.key,
+                    SCHEME: point.scheme,
+                    SEED: point.seed,
+                    KEY: point.key,
                 }
             )
     table = pl.DataFrame(rows, infer_schema_length=None, strict=False)
@@ -268,7 +291,7 @@ def summarise(points: list[Point], out: Path) -> Any:
 
         content = io.BytesIO()
         table.write_parquet(content)
-        write_file(out / "sweep.parquet", content.getvalue())
+        write_file(out / FILE, content.getvalue())
     return table
 
 

@@ -1,0 +1,55 @@
+"""Tables and figures of a sweep: means over seeds, with 95 % intervals."""
+
+from typing import TYPE_CHECKING, Any
+
+import polars as pl
+
+from penstock.report import tables
+from penstock.results.sweep import SCHEME, Sweep
+
+if TYPE_CHECKING:
+    pass
+
+SHOWN = tuple(name for name in tables.HEADINGS if name not in ("scheme", "packet_hops_per_s", "wall_s"))
+NOTE = "mean over the seeds ± half of the 95 % interval (Student's t); percentiles are those of each run"
+
+
+def text(sweep: Sweep) -> str:
+    """A row per scheme and parameters: the statistics of the comparison, as means with intervals."""
+    table = sweep.over_seeds()
+    keys = [*sweep.parameters, SCHEME]
+    columns = [name for name in SHOWN if name in sweep.statistics]
+    head = [*sweep.parameters, "scheme", "seeds", *(tables.HEADINGS[name] for name in columns)]
+    rows = []
+    for group, part in table.group_by(keys, maintain_order=True):
+        cells = {row["statistic"]: row for row in part.iter_rows(named=True)}
+        seeds = max(row["runs"] for row in cells.values())
+        rows.append([*map(str, group), str(seeds), *(cell(name, cells[name]) for name in columns)])
+    widths = [max(map(len, column)) for column in zip(head, *rows)]
+    lines = ["  ".join(value.rjust(width) for value, width in zip(row, widths)).rstrip() for row in (head, *rows)]
+    return "\n".join([*lines, NOTE, tables.NOTE])
+
+
+def cell(name: str, row: dict[str, Any]) -> str:
+    """A mean with its interval, in the unit of the comparison table."""
+    if row["mean"] is None:
+        return "-"
+    if name in ("flows", "unfinished", "drops"):
+        return f"{row['mean']:,.0f}" if not row["half"] else f"{row['mean']:,.1f} ± {row['half']:.2g}"
+    mean = tables.show(name, row["mean"])
+    return mean if not row["half"] else f"{mean} ± {tables.show(name, row['half'])}"
+
+
+def lines(sweep: Sweep) -> list[tuple[str, dict[str, Any]]]:
+    """(label, its parameters and scheme) of every combination, in the order of the runs."""
+    varied = [name for name in sweep.parameters if sweep.runs[name].n_unique() > 1]
+    seen = sweep.runs.select(*sweep.parameters, SCHEME).unique(maintain_order=True)
+    return [
+        (", ".join([str(row[SCHEME]), *(f"{name.split('.')[-1]} {row[name]}" for name in varied)]), row)
+        for row in seen.iter_rows(named=True)
+    ]
+
+
+def rows_of(table: pl.DataFrame, values: dict[str, Any]) -> pl.DataFrame:
+    """The rows of a table in which these columns have these values."""
+    return table.filter(*(pl.col(name).eq_missing(value) for name, value in values.items()))

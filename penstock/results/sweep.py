@@ -1,0 +1,133 @@
+"""A sweep: many runs of one experiment, that differ in parameters, schemes and seeds; statistics with intervals over seeds.
+
+sweep = Sweep.load("runs/loads")
+sweep.runs                                   a row per run: parameters, scheme, seed, statistics
+sweep.tidy()                                 a row per run and statistic
+sweep.over_seeds("short_p99")                mean and 95 % interval per scheme and parameters
+sweep.slowdown(99)                           the same for the slowdown by flow size
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from penstock.errors import SpecError, nearest
+from penstock.results.intervals import interval
+from penstock.results.run import Run
+from penstock.results.rundir import is_run
+
+FILE = "sweep.parquet"
+KEY, SCHEME, SEED = "key", "scheme", "seed"  # columns beside the parameters and the statistics
+SEED_KEY = "run.seed"
+
+
+def is_sweep(path: str | Path) -> bool:
+    """Whether a folder holds a sweep."""
+    return (Path(path) / FILE).is_file()
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """A sweep that was saved.
+
+    path        its folder
+    runs        a row per run: `parameters`, scheme, seed, the statistics of the comparison table, and key, the run's folder
+    parameters  what was varied besides schemes and seeds, such as "workload.0.load"
+    """
+
+    path: Path
+    runs: pl.DataFrame
+    parameters: tuple[str, ...]
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Sweep":
+        """Read the sweep in a folder.  SpecError: there is none, it is damaged, or it has no run yet."""
+        folder = Path(path)
+        if not is_sweep(folder):
+            raise SpecError(f"holds no {FILE}", remedy="give the --out folder of penstock sweep", place=folder)
+        try:
+            runs = pl.read_parquet(folder / FILE)
+        except (OSError, pl.exceptions.PolarsError) as error:
+            raise SpecError(
+                f"cannot be read ({str(error).splitlines()[0]})", remedy="repeat the sweep", place=folder / FILE
+            ) from None
+        missing = [name for name in (KEY, SCHEME, SEED) if name not in runs.columns]
+        if missing:
+            rule = f"has no column {missing[0]}: an older version made it"
+            raise SpecError(rule, remedy="repeat the sweep: finished runs are kept", place=folder / FILE)
+        parameters = tuple(name for name in runs.columns if "." in name and name != SEED_KEY)
+        return cls(folder, runs, parameters)
+
+    @property
+    def statistics(self) -> list[str]:
+        """Names of the statistics, such as short_p99."""
+        other = {*self.parameters, KEY, SCHEME, SEED, SEED_KEY}
+        return [name for name, dtype in self.runs.schema.items() if name not in other and dtype.is_numeric()]
+
+    def tidy(self) -> pl.DataFrame:
+        """A row per run and statistic: the parameters, scheme, seed, key, statistic, value (null: the run has none)."""
+        index = [*self.parameters, SCHEME, SEED, KEY]
+        return self.runs.select(*index, *(pl.col(name).cast(pl.Float64) for name in self.statistics)).unpivot(
+            index=index, variable_name="statistic", value_name="value"
+        )
+
+    def over_seeds(self, *statistics: str) -> pl.DataFrame:
+        """Mean and 95 % interval over the seeds, a row per parameters, scheme and statistic (all of them if none is named).
+
+        Columns: the parameters, scheme, statistic, mean, half (of the interval's width; null for one seed), runs.
+        A percentile is that of each run, then averaged.  SpecError: no such statistic.
+        """
+        for name in statistics:
+            if name not in self.statistics:
+                raise SpecError(
+                    "the sweep has no such statistic", path="statistic", value=name, remedy=nearest(name, self.statistics)
+                )
+        table = self.tidy().filter(pl.col("statistic").is_in(list(statistics or self.statistics)))
+        return over_seeds(table, [*self.parameters, SCHEME, "statistic"])
+
+    def slowdown(self, percentile: float = 99, **options: Any) -> pl.DataFrame:
+        """Slowdown by flow size as Run.slowdown gives it (and with its options), with the 95 % interval over the seeds.
+
+        Columns: the parameters, scheme, to_bytes, bytes (mean of the runs' medians), mean, half, runs.
+        """
+        parts = []
+        for row, run in self:
+            table = run.slowdown(percentile, **options).drop_nulls("slowdown").select("to_bytes", "bytes", value="slowdown")
+            given = [pl.lit(row[name]).alias(name) for name in (*self.parameters, SCHEME)]
+            parts.append(table.with_columns(*given))
+        table = pl.concat(parts)
+        keys = [*self.parameters, SCHEME, "to_bytes"]
+        sizes = table.group_by(keys, maintain_order=True).agg(pl.col("bytes").mean())
+        return over_seeds(table, keys).join(sizes, on=keys, nulls_equal=True).sort([*self.parameters, SCHEME, "bytes"])
+
+    def where(self, **values: Any) -> "Sweep":
+        """The part of the sweep in which parameters, schemes or seeds have these values ("." is written "__")."""
+        conditions = [pl.col(name.replace("__", ".")) == value for name, value in values.items()]
+        return Sweep(self.path, self.runs.filter(*conditions), self.parameters)
+
+    def __iter__(self) -> Iterator[tuple[dict[str, Any], Run]]:
+        """Every run with its row of `runs`; one is in memory at a time."""
+        for row in self.runs.iter_rows(named=True):
+            if is_run(self.path / row[KEY]):
+                yield row, Run.load(self.path / row[KEY])
+
+    def __len__(self) -> int:
+        return self.runs.height
+
+
+def over_seeds(table: pl.DataFrame, keys: Sequence[str]) -> pl.DataFrame:
+    """Mean, half width and number of the column `value`, by the columns `keys`, in the order in which they occur."""
+    rows = []
+    for group, part in table.group_by(keys, maintain_order=True):
+        found = interval(part["value"].to_list())
+        rows.append((*group, found.mean, found.half, found.runs))
+    schema: dict[str, Any] = {
+        **{name: table.schema[name] for name in keys},
+        "mean": pl.Float64,
+        "half": pl.Float64,
+        "runs": pl.Int64,
+    }
+    return pl.DataFrame(rows, schema=schema, orient="row").fill_nan(None)

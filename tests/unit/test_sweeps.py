@@ -1,0 +1,163 @@
+"""Values and seeds of a sweep, intervals over seeds, and the tables of a sweep."""
+
+import math
+
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scipy import stats
+
+from penstock.errors import SpecError
+from penstock.inputs import seeds, values
+from penstock.report import sweeps
+from penstock.results.intervals import interval, t_quantile
+from penstock.results.sweep import Sweep
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("0.5,0.7", ["0.5", "0.7"]),
+        ("1..4", ["1", "2", "3", "4"]),
+        ("-2..1", ["-2", "-1", "0", "1"]),
+        ("0.3..0.9..0.3", ["0.3", "0.6", "0.9"]),
+        ("0.1..0.35..0.1", ["0.1", "0.2", "0.3"]),
+        ("10us..50us..20us", ["10us", "30us", "50us"]),
+        ("10us..50us..20", ["10us", "30us", "50us"]),
+        ("1..3, 8, 10..11", ["1", "2", "3", "8", "10", "11"]),
+        ("1ms..3ms", ["1ms..3ms"]),  # the bounds of a window are a value
+        ('[1,2],{a="b,c"}', ["[1,2]", '{a="b,c"}']),
+        ("bfc,hpcc:ns3", ["bfc", "hpcc:ns3"]),
+        ("./my.scheme.py", ["./my.scheme.py"]),
+        ("../up/my.py", ["../up/my.py"]),
+    ],
+)
+def test_values(text, expected):
+    assert values(text, "--param") == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("1,,2", "expected values"),
+        ("", "expected values"),
+        ("3..1", "is empty"),
+        ("0.1..0.5", "needs a step"),
+        ("1..5..0", "is empty"),
+        ("1us..5ms..1us", "more than one unit"),
+        ("1us..5us..1ms", "more than one unit"),
+        ("0..1000000", "at most"),
+        ("1.2.3..5..1", "not a number"),
+    ],
+)
+def test_bad_values(text, says):
+    with pytest.raises(SpecError, match=says) as refused:
+        values(text, "--param x")
+    assert "--param x" in str(refused.value)
+
+
+@given(st.text("0123456789.,-+eusm[]{} ", max_size=20))
+def test_any_text_gives_values_or_one_error(text):
+    try:
+        found = values(text, "--param x")
+    except SpecError as error:
+        assert len(str(error).splitlines()) <= 2
+    else:
+        assert found and all(found)
+
+
+@given(st.integers(-1000, 1000), st.integers(0, 50))
+def test_ranges_of_whole_numbers_have_both_ends(low, count):
+    assert values(f"{low}..{low + count}", "") == [str(n) for n in range(low, low + count + 1)]
+
+
+@pytest.mark.parametrize(("text", "expected"), [("3", [1, 2, 3]), ("1", [1]), ("5..7", [5, 6, 7]), ("3,9,0", [3, 9, 0])])
+def test_seeds(text, expected):
+    assert seeds(text) == expected
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "1.5", "a", "3,3", "-2..4", "", "1e3", "٣", "9" * 30])
+def test_bad_seeds(text):
+    with pytest.raises(SpecError, match="--seeds"):
+        seeds(text)
+
+
+@pytest.mark.parametrize("degrees", [1, 2, 3, 4, 9, 10, 29, 100, 101])
+@pytest.mark.parametrize("confidence", [0.5, 0.95, 0.99])
+def test_quantiles_of_students_t(degrees, confidence):
+    assert t_quantile(degrees, confidence) == pytest.approx(stats.t.ppf((1 + confidence) / 2, degrees), rel=1e-9)
+
+
+def test_an_interval_by_hand():
+    found = interval([2.0, 4.0, 9.0])  # deviation sqrt(13), t(2) = 4.302653
+    assert found.mean == 5 and found.runs == 3
+    assert found.half == pytest.approx(4.302653 * math.sqrt(13) / math.sqrt(3), rel=1e-6)
+    assert (found.low, found.high) == (5 - found.half, 5 + found.half)
+    assert str(found) == "5 ± 9"
+
+
+def test_intervals_of_few_values():
+    assert interval([3.0, None, math.nan])[0] == 3 and math.isnan(interval([3.0]).half)
+    assert interval([]).runs == 0 and math.isnan(interval([None]).mean)
+    assert interval([7, 7, 7]) == (7, 0, 3)
+
+
+def test_the_interval_covers_the_mean_in_95_of_100():
+    import numpy as np
+
+    rng = np.random.default_rng(5)
+    inside = sum(found.low < 10 < found.high for found in (interval(rng.normal(10, 3, 5)) for _ in range(4000)))
+    assert 0.94 < inside / 4000 < 0.96
+
+
+def sweep_of(tmp_path, rows):
+    pl.DataFrame(rows).write_parquet(tmp_path / "sweep.parquet")
+    return Sweep.load(tmp_path)
+
+
+ROWS = [
+    {"workload.0.load": load, "scheme": scheme, "seed": seed, "key": f"{scheme}{load}{seed}", "short_p99": p99, "drops": 0}
+    for load, scheme, seed, p99 in [
+        (0.5, "bfc", 1, 2.0),
+        (0.5, "bfc", 2, 4.0),
+        (0.5, "bfc", 3, 9.0),
+        (0.5, "hpcc", 1, 8.0),
+        (0.7, "bfc", 1, 5.0),
+        (0.7, "bfc", 2, None),
+    ]
+]
+
+
+def test_means_of_a_sweep(tmp_path):
+    sweep = sweep_of(tmp_path, ROWS)
+    assert sweep.parameters == ("workload.0.load",) and sweep.statistics == ["short_p99", "drops"]
+    tidy = sweep.tidy()
+    assert tidy.height == 12 and tidy.columns == ["workload.0.load", "scheme", "seed", "key", "statistic", "value"]
+    table = sweep.over_seeds("short_p99")
+    assert table.select("workload.0.load", "scheme", "mean", "runs").rows() == [
+        (0.5, "bfc", 5.0, 3),
+        (0.5, "hpcc", 8.0, 1),
+        (0.7, "bfc", 5.0, 1),
+    ]
+    assert table["half"][0] == pytest.approx(8.9567, rel=1e-4) and table["half"][1] is None
+    assert sweep.where(scheme="bfc", workload__0__load=0.5).runs.height == 3
+
+
+def test_the_table_of_a_sweep(tmp_path):
+    text = sweeps.text(sweep_of(tmp_path, ROWS))
+    assert "5.00 ± 8.96" in text and "bfc" in text and "workload.0.load" in text.splitlines()[0]
+    assert sweeps.NOTE in text
+
+
+def test_sweeps_that_cannot_be_read(tmp_path):
+    with pytest.raises(SpecError, match=r"holds no sweep\.parquet"):
+        Sweep.load(tmp_path)
+    (tmp_path / "sweep.parquet").write_bytes(b"PAR1 but not really")
+    with pytest.raises(SpecError, match="cannot be read"):
+        Sweep.load(tmp_path)
+    pl.DataFrame({"scheme": ["bfc"], "key": ["k"]}).write_parquet(tmp_path / "sweep.parquet")
+    with pytest.raises(SpecError, match="an older version"):
+        Sweep.load(tmp_path)
+    with pytest.raises(SpecError, match="no such statistic"):
+        sweep_of(tmp_path, ROWS).over_seeds("short_p98")
