@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from penstock.errors import PenstockError, SpecError
-from penstock.inputs import seeds as parse_seeds
-from penstock.inputs import values as parse_values
 
 if TYPE_CHECKING:
     from penstock.results.run import Run
@@ -122,6 +120,8 @@ class Point:
 
 def _axes(params: list[str], given_seeds: str | None) -> dict[str, list[str]]:
     """The values of every key that varies.  SpecError: there is none, a key is given twice, or has no values."""
+    from penstock.inputs import seeds, values
+
     axes: dict[str, list[str]] = {}
     for given in params:
         key, equals, text = given.partition("=")
@@ -129,11 +129,11 @@ def _axes(params: list[str], given_seeds: str | None) -> dict[str, list[str]]:
             raise SpecError("expected KEY=V1,V2, such as workload.0.load=0.5,0.7", place=f"--param {given}")
         if key in axes:
             raise SpecError("is given twice", remedy="write all values in one", place=f"--param {key}")
-        axes[key] = parse_values(text, f"--param {given}")
+        axes[key] = values(text, f"--param {given}")
     if given_seeds is not None:
         if "run.seed" in axes:
             raise SpecError("and --param run.seed are the same", remedy="give one of them", place="--seeds")
-        axes["run.seed"] = [str(seed) for seed in parse_seeds(given_seeds)]
+        axes["run.seed"] = [str(seed) for seed in seeds(given_seeds)]
     if not axes:
         raise SpecError("nothing varies", remedy="give --seeds 10, or --param such as workload.0.load=0.5,0.7", place="sweep")
     return axes

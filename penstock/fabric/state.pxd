@@ -321,6 +321,7 @@ ctypedef struct World:
     int32_t sample_ports, sample_queues, sample_flows, trace
     Start* starts           # of this chunk, by host and time
     Start* waiting          # dependent flows
+    int64_t* gaps           # ps from the arrival of its last parent to the start of each waiting flow
     int32_t* pending        # unfinished parents of each waiting flow
     int32_t* child_offsets  # by flow number, into children; NULL: no flow depends on another
     int32_t* children

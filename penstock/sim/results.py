@@ -162,7 +162,7 @@ def flow_columns(outcome: Outcome) -> dict[str, Any]:
 
 
 def flow_starts(outcome: Outcome) -> np.ndarray:
-    """When each flow was handed to its NIC, ps: a dependent flow when the last of its parents had arrived."""
+    """When each flow was handed to its NIC, ps: a dependent flow a gap after the last of its parents had arrived."""
     flows = outcome.settings.flows
     if flows.after is None:
         return flows.start_ps
@@ -170,7 +170,7 @@ def flow_starts(outcome: Outcome) -> np.ndarray:
     start = flows.start_ps.copy()
     child = np.repeat(np.arange(len(flows)), np.diff(offsets))
     arrived = outcome.per_flow["finish"][parents]
-    np.maximum.at(start, child, np.where(arrived < 0, np.iinfo(np.int64).max, arrived))
+    np.maximum.at(start, child, np.where(arrived < 0, np.iinfo(np.int64).max, arrived + flows.gap_ps[child]))
     return start
 
 

@@ -54,7 +54,11 @@ class Starts:
         child_offsets = np.zeros(len(flows) + 1, dtype=np.int32)
         np.cumsum(np.bincount(parents, minlength=len(flows)), out=child_offsets[1:])
         self.sim.set_dependencies(
-            self._table(numbers), waits[numbers].astype(np.int32), child_offsets, place[child[by_parent]].astype(np.int32)
+            self._table(numbers),
+            np.ascontiguousarray(flows.gap_ps[numbers]),
+            waits[numbers].astype(np.int32),
+            child_offsets,
+            place[child[by_parent]].astype(np.int32),
         )
         return np.flatnonzero(waits == 0)
 

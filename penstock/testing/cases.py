@@ -19,7 +19,7 @@ FRAMES = ("flows", "ports", "switches", "nodes", "pauses", "queues", "packets", 
 
 
 def run_case(case: dict[str, Any], threads: int = 1) -> Run:
-    """Run {"topology": table, "flows": [(src, dst, bytes, start)...], "scheme": name, "parameters": {}, ...}, measuring all."""
+    """Run {"topology": table, "flows": as flow_list takes them, "scheme": name, "parameters": {}, ...}, measuring all."""
     from penstock.composition import parse
     from penstock.sim.config import HostConfig, Measure
     from penstock.sim.simulate import simulate
@@ -30,7 +30,7 @@ def run_case(case: dict[str, Any], threads: int = 1) -> Run:
     everything: Any = dict.fromkeys(("pauses", "queues", "packets", "port_series", "flow_series", "queueing"), True)
     return simulate(
         topo,
-        flow_list(topo, [tuple(f) for f in case["flows"]]),
+        flow_list(topo, case["flows"]),
         parse(case["scheme"], case.get("parameters")),
         seed=case.get("seed", 1),
         threads=threads,

@@ -17,14 +17,15 @@ if TYPE_CHECKING:
 __all__ = ["all_to_all", "flow_list", "long_flows", "permutation", "ring_all_reduce", "tree_all_reduce"]
 
 _MAX_FLOWS = 2**28
-_ITEM = ("src", "dst", "bytes", "start", "class", "priority", "after")
+_ITEM = ("src", "dst", "bytes", "start", "class", "priority", "after", "gap")
 
 
 def flow_list(
     topo: "Topology", flows: Iterable[Sequence[Any] | Mapping[str, Any]], *, class_name: str = "flows", priority: int = 0
 ) -> Flows:
     """Exactly these flows: (src, dst, "1MB") or (src, dst, "1MB", "10us"), or dicts of src, dst, bytes and perhaps
-    start, class, priority and after (the positions in the list of the flows to wait for). Hosts by number or by name.
+    start, class, priority, after (the positions in the list of the flows to wait for) and gap (the time from the arrival
+    of the last of these to the start). Hosts by number or by name.
 
     SpecError names the position in the list and what is wrong there.
     """
@@ -37,7 +38,7 @@ def flow_list(
     ]
     child, parent = np.array(edges, dtype=np.int64).reshape(-1, 2).T
     after = csr(child, parent, len(items)) if edges else None
-    column = {key: np.array([item[key] for item in items]) for key in ("start", "src", "dst", "bytes", "priority")}
+    column = {key: np.array([item[key] for item in items]) for key in ("start", "src", "dst", "bytes", "priority", "gap")}
     class_id = np.array([classes.index(item["class"]) for item in items])
     return Flows(
         column["start"],
@@ -49,6 +50,7 @@ def flow_list(
         classes,
         after,
         [{"kind": "list", "flows": len(items)}],
+        column["gap"],
     ).check(topo)
 
 
@@ -72,6 +74,7 @@ def _item(topo: "Topology", given: Any, where: str, default_class: str, default_
         "start": time_ps(given.get("start", "0s"), f"{where}.start"),
         "class": class_name(given.get("class", default_class)),
         "priority": _priority(given.get("priority", default_priority), f"{where}.priority"),
+        "gap": time_ps(given.get("gap", "0s"), f"{where}.gap"),
         "after": after if isinstance(after, (list, tuple)) else [after],
     }
 

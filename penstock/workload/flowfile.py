@@ -1,6 +1,8 @@
-"""Flows as CSV: `src,dst,bytes,start_ns[,class][,priority]`, columns in any order, lines with # are comments.
+"""Flows as CSV: `src,dst,bytes,start_ns[,class][,priority][,id][,after][,gap_ns]`, columns in any order; # begins a comment.
 
-Hosts by number or by name (a name goes before a number); start_ns is exact to the picosecond ("0.25" is 250 ps).
+Hosts by number or by name (a name goes before a number); times are exact to the picosecond ("0.25" is 250 ps).  A flow with
+`after` starts gap_ns after the last of the flows named there has arrived, not before start_ns.  They are named by their `id`,
+or without that column by the number of their row below the header, from 0; several are separated by spaces.
 """
 
 import os
@@ -10,15 +12,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import polars as pl
 
-from penstock.errors import SpecError
+from penstock.errors import SpecError, nearest
 from penstock.inputs import MAX_FLOW_BYTES, MAX_TIME_PS, Table, decimal, inside, unknown_key, whole, whole_cell
-from penstock.workload.flows import PRIORITIES, Flows, class_name, host_number
+from penstock.workload.flows import PRIORITIES, After, Flows, class_name, csr, host_number
 
 if TYPE_CHECKING:
     from penstock.topology import Topology
 
 REQUIRED = ("src", "dst", "bytes", "start_ns")
-OPTIONAL = ("class", "priority")
+OPTIONAL = ("class", "priority", "id", "after", "gap_ns")
 EXAMPLE = "src,dst,bytes,start_ns"
 
 
@@ -32,28 +34,32 @@ def flows_from_csv(path: str | os.PathLike[str], topo: "Topology", *, class_name
     reader = _Reader(topo, table.columns, class_name, priority)
     for line, cells in table.rows():
         with inside(place=table.where(line)):
-            reader.row(cells)
+            reader.row(cells, table.where(line))
     if not reader.start:
         raise SpecError("no flows below the header line", remedy="is the file truncated?", place=table.path)
     return reader.flows(table.path).check(topo)
 
 
 def flows_to_csv(flows: Flows, path: str | os.PathLike[str]) -> None:
-    """Writes what `flows_from_csv` reads. SpecError if flows wait for others: a CSV file cannot say so."""
+    """Writes what `flows_from_csv` reads.  SpecError: it cannot be written."""
+    frame = flows.to_frame().with_columns(start_ns=_exact_ns(flows.start_ps))
+    columns = ["src", "dst", "bytes", "start_ns", "class", "priority"]
     if flows.after is not None:
-        raise SpecError(
-            "these flows wait for one another, which CSV cannot say",
-            remedy="save flows.to_frame() as Parquet",
-            place=os.fspath(path),
-        )
-    frame = flows.to_frame().drop("flow_id", "start_ns").with_columns(start_ps=pl.Series(flows.start_ps))
-    fraction = (pl.col("start_ps") % 1000).cast(pl.String).str.zfill(3)
-    exact = pl.concat_str((pl.col("start_ps") // 1000).cast(pl.String), pl.lit("."), fraction)
-    exact = exact.str.strip_chars_end("0").str.strip_chars_end(".")
+        parents = pl.col("after").cast(pl.List(pl.String)).list.join(" ")
+        frame = frame.with_columns(after=parents, gap_ns=_exact_ns(flows.gap_ps))
+        columns += ["after", "gap_ns"]
     try:
-        frame.select("src", "dst", "bytes", exact.alias("start_ns"), "class", "priority").write_csv(os.fspath(path))
+        frame.select(columns).write_csv(os.fspath(path))
     except OSError as error:
         raise SpecError(f"cannot be written: {error.strerror or error}", remedy="check the path", place=os.fspath(path)) from None
+
+
+def _exact_ns(ps: np.ndarray) -> pl.Series:
+    """Times as text in ns, without trailing zeros."""
+    column = pl.Series("ps", ps)
+    fraction = (column % 1000).cast(pl.String).str.zfill(3)
+    text = (column // 1000).cast(pl.String) + "." + fraction
+    return text.str.strip_chars_end("0").str.strip_chars_end(".")
 
 
 def _check_columns(table: Table) -> None:
@@ -85,17 +91,32 @@ class _Reader:
         self.start: list[int] = []
         self.class_id: list[int] = []
         self.priority: list[int] = []
+        self.gap: list[int] = []
+        self.ids: dict[str, int] = {}
+        self.waits: list[tuple[int, str, list[str]]] = []  # row, its place in the file, what it waits for
 
-    def row(self, cells: list[str]) -> None:
+    def row(self, cells: list[str], where: str) -> None:
         src_cell, dst_cell, bytes_cell, start_cell = (cells[self.position[name]] for name in REQUIRED)
-        class_cell, priority_cell = (cells[self.position[name]] if name in self.position else "" for name in OPTIONAL)
+        class_cell, priority_cell, id_cell, after_cell, gap_cell = (
+            cells[self.position[name]] if name in self.position else "" for name in OPTIONAL
+        )
+        number = len(self.start)
+        if "id" in self.position:
+            if not id_cell or len(id_cell.split()) > 1 or id_cell in self.ids:
+                raise SpecError("must be one word, and different in every row", path="id", value=id_cell)
+            self.ids[id_cell] = number
+        if after_cell:
+            self.waits.append((number, where, after_cell.split()))
+        elif gap_cell and gap_cell != "0":
+            raise SpecError("is the time after the flows in the column after, which is empty", path="gap_ns", value=gap_cell)
         src, dst = self._host(src_cell, "src"), self._host(dst_cell, "dst")
         if src == dst:
             raise SpecError("must differ from src, a flow needs two hosts", path="dst", value=dst_cell)
         self.src.append(src)
         self.dst.append(dst)
         self.bytes.append(whole_cell(bytes_cell, "bytes", 1, MAX_FLOW_BYTES))
-        self.start.append(_start_ps(start_cell))
+        self.start.append(_exact_ps(start_cell, "start_ns"))
+        self.gap.append(_exact_ps(gap_cell, "gap_ns") if gap_cell else 0)
         self.class_id.append(self._class(class_cell or self.default_class))
         default = self.default_priority
         self.priority.append(whole_cell(priority_cell, "priority", 0, PRIORITIES - 1) if priority_cell else default)
@@ -109,10 +130,29 @@ class _Reader:
             "bytes": self.bytes,
             "class_id": self.class_id,
             "priority": self.priority,
+            "gap_ps": self.gap,
         }
         nominal = {"kind": "flows", "file": path, "flows": len(self.start)}
         arrays: dict[str, Any] = {name: np.array(values) for name, values in columns.items()}
-        return Flows(**arrays, classes=tuple(self.classes), nominal=[nominal])
+        return Flows(**arrays, classes=tuple(self.classes), after=self._after(), nominal=[nominal])
+
+    def _after(self) -> After | None:
+        """Who waits for whom, once all rows are known.  SpecError: a flow that is not in the file."""
+        child, parent = [], []
+        for number, where, names in self.waits:
+            for name in names:
+                child.append(number)
+                parent.append(self._flow(name, where))
+        return csr(np.array(child), np.array(parent), len(self.start)) if child else None
+
+    def _flow(self, name: str, where: str) -> int:
+        if "id" in self.position:
+            if name not in self.ids:
+                remedy = nearest(name, list(self.ids)[:1000])
+                raise SpecError("no flow has this id", path="after", value=name, remedy=remedy, place=where)
+            return self.ids[name]
+        with inside(place=where):
+            return whole_cell(name, "after", 0, len(self.start) - 1)
 
     def _host(self, cell: str, column: str) -> int:
         if cell not in self.hosts:
@@ -127,18 +167,18 @@ class _Reader:
         return self.classes[name]
 
 
-def _start_ps(cell: str) -> int:
+def _exact_ps(cell: str, column: str) -> int:
     whole_ns, _, fraction = cell.partition(".")
     if cell.isascii() and whole_ns.isdecimal() and len(whole_ns) < 16 and len(fraction) <= 3:
         if not fraction:
             return int(whole_ns) * 1000
         if fraction.isdecimal():
             return int(whole_ns + fraction.ljust(3, "0"))
-    exact: Fraction = decimal(cell, "start_ns") * 1000
+    exact: Fraction = decimal(cell, column) * 1000
     if exact < 0:
-        raise SpecError("must not be negative", path="start_ns", value=cell, remedy="time starts at 0")
+        raise SpecError("must not be negative", path=column, value=cell, remedy="time starts at 0")
     if exact.denominator != 1:
-        raise SpecError("is not a whole number of ps", path="start_ns", value=cell, remedy="give at most three decimals")
+        raise SpecError("is not a whole number of ps", path=column, value=cell, remedy="give at most three decimals")
     if exact > MAX_TIME_PS:
-        raise SpecError(f"is more than {MAX_TIME_PS // 10**12} s", path="start_ns", value=cell, remedy="is it in picoseconds?")
+        raise SpecError(f"is more than {MAX_TIME_PS // 10**12} s", path=column, value=cell, remedy="is it in picoseconds?")
     return int(exact)

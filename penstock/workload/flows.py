@@ -26,8 +26,17 @@ if TYPE_CHECKING:
 
 PRIORITIES = 8
 _CLASS_NAME = re.compile(r"[\w.+:/-](?:[\w.+:/ -]*[\w.+:/-])?", re.ASCII)
-_COLUMNS = {"start_ps": np.int64, "src": np.int32, "dst": np.int32, "bytes": np.int64, "class_id": np.int8, "priority": np.int8}
+_COLUMNS = {
+    "start_ps": np.int64,
+    "src": np.int32,
+    "dst": np.int32,
+    "bytes": np.int64,
+    "class_id": np.int8,
+    "priority": np.int8,
+    "gap_ps": np.int64,
+}
 After = tuple[np.ndarray, np.ndarray]
+_NO_GAPS = np.empty(0, np.int64)
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -37,9 +46,10 @@ class Flows:
     start_ps   int64, picoseconds: when the flow is handed to the NIC        src, dst   int32, numbers of hosts
     bytes      int64, payload, >= 1                                          priority   int8, 0 is the highest of 8
     class_id   int8, index into `classes`, such as ("poisson", "incast")
-    after      None, or (offsets int64[n + 1], parents int32): flow i starts when all of
+    after      None, or (offsets int64[n + 1], parents int32): flow i starts gap_ps[i] after all of
                parents[offsets[i]:offsets[i + 1]] have been received in full, not before start_ps[i]; a parent's dst
                must be the child's src
+    gap_ps     int64, time from the arrival of the last parent to the start, such as that of a computation; default 0
     nominal    one dict per source: what was asked for (JSON types)
 
     SpecError on columns of unequal length or an unknown class; `check` tests everything else.
@@ -54,8 +64,11 @@ class Flows:
     classes: tuple[str, ...]
     after: After | None = None
     nominal: list[dict[str, Any]] = field(default_factory=list)
+    gap_ps: np.ndarray = field(default_factory=lambda: _NO_GAPS)
 
     def __post_init__(self) -> None:
+        if len(self.gap_ps) == 0:
+            object.__setattr__(self, "gap_ps", np.zeros(len(self.start_ps), dtype=np.int64))
         for name, dtype in _COLUMNS.items():
             self._set(name, _exactly(getattr(self, name), name, dtype))
             if getattr(self, name).shape != (len(self.start_ps),):
@@ -69,6 +82,8 @@ class Flows:
         self._check_classes()
         if self.after is not None:
             self._check_after(*self.after)
+        alone = self.gap_ps != 0 if self.after is None else (self.gap_ps != 0) & (np.diff(self.after[0]) == 0)
+        self._refuse(alone, "gap_ps", "is the time after the flows that it waits for, but it waits for none")
         if not np.all(self.start_ps[1:] >= self.start_ps[:-1]):
             self._sort()
 
@@ -158,6 +173,7 @@ class Flows:
         self._refuse((self.bytes < 1) | (self.bytes > MAX_FLOW_BYTES), "bytes", f"must be between 1 and {MAX_FLOW_BYTES}")
         self._refuse((self.start_ps < 0) | (self.start_ps > MAX_TIME_PS), "start_ps", "must not be negative")
         self._refuse((self.priority < 0) | (self.priority >= PRIORITIES), "priority", "must be 0 (highest) to 7")
+        self._refuse((self.gap_ps < 0) | (self.gap_ps > MAX_TIME_PS), "gap_ps", "must not be negative")
         if self.after is not None:
             self._check_dependencies()
         return self
@@ -183,7 +199,7 @@ class Flows:
             raise SpecError("the flow waits for itself", path=f"flows.{stuck}.after", remedy="remove the circle")
 
     def to_frame(self) -> pl.DataFrame:
-        """flow_id, src, dst, bytes, class, priority, start_ns (Float64, exact below 75 min), after if flows wait."""
+        """flow_id, src, dst, bytes, class, priority, start_ns (Float64, exact below 75 min); after and gap_ns if flows wait."""
         class_of = pl.Series(self.classes, dtype=pl.Enum(self.classes)).gather(self.class_id)
         frame = pl.DataFrame(
             {
@@ -200,17 +216,20 @@ class Flows:
             return frame
         offsets, parents = self.after
         lists = np.split(parents, offsets[1:-1])
-        return frame.with_columns(pl.Series("after", lists, dtype=pl.List(pl.Int32)))
+        return frame.with_columns(pl.Series("after", lists, dtype=pl.List(pl.Int32)), pl.Series("gap_ns", self.gap_ps / 1000))
 
     @classmethod
     def from_frame(cls, frame: pl.DataFrame, nominal: Sequence[dict[str, Any]] = ()) -> "Flows":
-        """The flows of a frame with src, dst, bytes, start_ns and perhaps class, priority, after (row numbers)."""
+        """The flows of a frame with src, dst, bytes, start_ns and perhaps class, priority, after (row numbers), gap_ns."""
         for name in ("src", "dst", "bytes", "start_ns"):
             if name not in frame.columns:
                 raise SpecError("the column is missing", path=f"flows.{name}", remedy=f"there are {', '.join(frame.columns)}")
         try:
             labels, classes = _labels(frame)
-            start = np.rint(frame["start_ns"].cast(pl.Float64).to_numpy() * 1000).astype(np.int64)
+            start, gap = (
+                np.rint(frame[name].cast(pl.Float64).to_numpy() * 1000).astype(np.int64) if name in frame.columns else _NO_GAPS
+                for name in ("start_ns", "gap_ns")
+            )
             columns = {name: frame[name].to_numpy() for name in ("src", "dst", "bytes")}
             class_id = labels.replace_strict(list(classes), list(range(len(classes))), return_dtype=pl.Int8).to_numpy()
             priority = frame["priority"].to_numpy() if "priority" in frame.columns else np.zeros(len(frame), np.int8)
@@ -219,7 +238,9 @@ class Flows:
                 counts = frame["after"].list.len().fill_null(0).to_numpy()
                 offsets = np.concatenate([[0], np.cumsum(counts)])
                 after = offsets, frame["after"].explode().drop_nulls().to_numpy()
-            return cls(start, columns["src"], columns["dst"], columns["bytes"], class_id, priority, classes, after, list(nominal))
+            return cls(
+                start, columns["src"], columns["dst"], columns["bytes"], class_id, priority, classes, after, list(nominal), gap
+            )
         except (pl.exceptions.PolarsError, TypeError, ValueError) as error:
             first_line = str(error).split("\n", 1)[0]
             raise SpecError(f"the frame holds a value of the wrong kind: {first_line}", path="flows") from None
@@ -227,7 +248,7 @@ class Flows:
     def key(self) -> str:
         """A hash of the content, 32 hex digits, the same on every machine: for caches."""
         digest = hashlib.blake2b(digest_size=16)
-        columns = [getattr(self, name) for name in _COLUMNS] + list(self.after or ())
+        columns = [getattr(self, name) for name in _COLUMNS if name != "gap_ps" or self.gap_ps.any()] + list(self.after or ())
         for column in columns:
             digest.update(f"{column.dtype.str[1:]}{len(column)};".encode())
             digest.update(np.ascontiguousarray(column, dtype=column.dtype.newbyteorder("<")).data)

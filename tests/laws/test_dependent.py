@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from networks import HostConfig, Measure, flow_list, simulate
 
+from penstock.errors import SpecError
 from penstock.sim import starts
 from penstock.topology import leaf_spine, star
 from penstock.workload.collectives import ring_all_reduce, tree_all_reduce
@@ -121,3 +122,42 @@ def test_unstarted_flows_have_no_times():
     run = simulate(topo, flows, "fifo", duration="10us", drain=False)
     assert run.flows["start_ns"].to_list() == [0.0, None] and run.flows["finish_ns"].to_list() == [None, None]
     assert run.summary["flows_started"] == 1
+
+
+@pytest.mark.parametrize("scheme", SCHEMES)
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_flow_starts_its_gap_after_the_last_of_its_parents(scheme, threads):
+    """Compute between steps: three inputs of different sizes, then a result, sent after 7.25 us and after none."""
+    topo = leaf_spine(hosts=8, tors=2, spines=2)
+    inputs = [{"src": i, "dst": 0, "bytes": 20_000 * i, "start": f"{i}us"} for i in (1, 5, 6)]
+    results = [{"src": 0, "dst": dst, "bytes": 9000, "after": [0, 1, 2], "gap": gap} for dst, gap in ((3, "7.25us"), (4, "0s"))]
+    later = [{"src": 3, "dst": 2, "bytes": 500, "after": 3, "gap": "1us", "start": "1ms"}]
+    flows = flow_list(topo, [*inputs, *results, *later])
+    start, finish = times(simulate(topo, flows, scheme, threads=threads, measure=Measure(sample="0s")))
+    number = {int(size): i for i, size in enumerate(flows.bytes) if size != 9000}
+    ready = max(int(finish[number[20_000 * i]]) for i in (1, 5, 6))
+    result, at_once = (int(np.flatnonzero((flows.bytes == 9000) & (flows.dst == dst))[0]) for dst in (3, 4))
+    assert start[result] == ready + 7_250_000
+    assert start[at_once] == ready
+    assert start[number[500]] == 10**9 > finish[result] + 10**6
+
+
+def test_a_pipeline_of_computations_takes_the_sum_of_its_parts():
+    topo = star(hosts=4, rate="100Gbps", delay="1us")
+    flows = flow_list(
+        topo,
+        [{"src": 0, "dst": 1, "bytes": 1000}]
+        + [{"src": i, "dst": i + 1, "bytes": 1000, "after": i - 1, "gap": f"{10 * i}us"} for i in (1, 2)],
+    )
+    start, finish = times(simulate(topo, flows, "fifo", measure=Measure(sample="0s")))
+    step = int(topo.ideal_fct_ps(0, 0, 1, 1000, 1)[0])
+    assert list(start) == [0, step + 10**7, 2 * step + 3 * 10**7]
+    assert finish[2] == 3 * step + 3 * 10**7
+
+
+def test_a_gap_needs_a_flow_to_wait_for():
+    topo = star(hosts=3)
+    with pytest.raises(SpecError, match="it waits for none"):
+        flow_list(topo, [{"src": 0, "dst": 1, "bytes": 1, "gap": "1us"}])
+    with pytest.raises(SpecError, match=r"flows\.1\.gap"):
+        flow_list(topo, [(0, 1, 1), {"src": 1, "dst": 2, "bytes": 1, "after": 0, "gap": "-1us"}])

@@ -36,6 +36,12 @@ def incast_flows(seed=3, n=40, largest=50000):
     return flows
 
 
+WAITING = [  # a reply a gap after each of two requests, and one after both
+    {"src": 5, "dst": 1, "bytes": 9000, "start": "2us"},
+    {"src": 6, "dst": 1, "bytes": 40000, "start": "1us"},
+    {"src": 1, "dst": 5, "bytes": 3000, "after": [0], "gap": "700ns"},
+    {"src": 1, "dst": 6, "bytes": 3000, "after": [0, 1], "gap": "3us"},
+]
 LONG = [[i, (i + 4) % 8, 150000, f"{i}us"] for i in range(4)] + [[4, 1, 100000, "9us"]]
 FEW = {"dqa.edge_queues": 130, "dqa.table": 4}  # an entry is a Python object in the interpreted core
 # name, parameters, what the scheme must have done for the comparison to mean something
@@ -87,7 +93,7 @@ print(json.dumps([digest(run_case(case)) for case in json.load(sys.stdin)]))
 def test_interpreted_equals_compiled_on_any_threads(scheme, parameters, acted):
     """With and without loss, one after the other in one interpreted process."""
     topology = SERVERS if "backdraft" in scheme or "senders" in parameters else SMALL
-    case = {"flows": incast_flows() + LONG, "scheme": scheme, "parameters": parameters, "host": {"rto": "200us"}}
+    case = {"flows": WAITING + incast_flows() + LONG, "scheme": scheme, "parameters": parameters, "host": {"rto": "200us"}}
     cases = [{**case, "topology": topology}, {**case, "topology": {**topology, "loss": 0.005}}]
     compiled = [digest(run_case(case)) for case in cases]
     assert acted(compiled[0]), f"the case does not exercise {scheme}: {compiled[0]}"

@@ -366,7 +366,7 @@ def test_frames_there_and_back(google):
         TOPO, [(0, 1, 9, "1.234567us"), {"src": 1, "dst": 0, "bytes": 8, "start": "1us", "after": 0, "class": "b"}]
     )
     frame = both.to_frame()
-    assert frame.columns == ["flow_id", "src", "dst", "bytes", "class", "priority", "start_ns", "after"]
+    assert frame.columns == ["flow_id", "src", "dst", "bytes", "class", "priority", "start_ns", "after", "gap_ns"]
     back = Flows.from_frame(frame, both.nominal)
     assert back.key() == both.key()
     assert Flows.from_frame(pl.DataFrame({"src": [0], "dst": [1], "bytes": [5], "start_ns": [0.25]})).start_ps[0] == 250

@@ -81,10 +81,42 @@ def test_too_many_classes(tmp_path):
         read(tmp_path, "src,dst,bytes,start_ns,class\n" + rows)
 
 
-def test_what_csv_cannot_say(tmp_path):
-    waiting = flow_list(TOPO, [(0, 1, 5), {"src": 1, "dst": 2, "bytes": 5, "after": 0}])
-    with pytest.raises(SpecError, match="wait for one another"):
-        flows_to_csv(waiting, tmp_path / "f.csv")
+def test_flows_that_wait_for_others_by_row_and_by_id(tmp_path):
+    rows = "0,1,5,0,,\n0,1,7,1.5,,\n1,2,6,0,0 1,2.001\n2,3,6,9,2,\n"
+    by_row = read(tmp_path, "src,dst,bytes,start_ns,after,gap_ns\n" + rows)
+    ids = "src,dst,bytes,start_ns,after,gap_ns,id\n0,1,5,0,,,a\n0,1,7,1.5,,,b\n1,2,6,0,a b,2.001,sum\n2,3,6,9,sum,,host3\n"
+    by_id = read(tmp_path, ids)
+    for flows in (by_row, by_id):
+        frame = flows.to_frame().sort("dst", "bytes")
+        assert frame["bytes"].to_list() == [5, 7, 6, 6]
+        number = frame["flow_id"].to_list()
+        assert [sorted(parents) for parents in frame["after"]] == [[], [], sorted(number[:2]), [number[2]]]
+        assert frame["gap_ns"].to_list() == [0, 0, 2.001, 0]
+    flows_to_csv(by_id, tmp_path / "back.csv")
+    assert flows_from_csv(tmp_path / "back.csv", TOPO).to_frame().equals(by_id.to_frame())
+
+
+@pytest.mark.parametrize(
+    ("header", "rows", "says"),
+    [
+        ("after", "0,1,5,0,\n1,2,5,0,2\n", "f.csv:3: after"),
+        ("after", "0,1,5,0,\n1,2,5,0,x\n", "is not a number"),
+        ("after", "0,1,5,0,\n2,3,5,0,0\n", "can only wait for flows that its own host receives"),
+        ("after", "0,1,5,0,1\n1,0,5,0,0\n", "waits for itself"),
+        ("gap_ns", "0,1,5,0,7\n", "column after, which is empty"),
+        ("after,gap_ns", "0,1,5,0,,\n1,2,5,0,0,-3\n", "must not be negative"),
+        ("after,id", "0,1,5,0,,a\n1,2,5,0,b,c\n", 'f.csv:3: after = "b": no flow has this id'),
+        ("id", "0,1,5,0,a\n1,2,5,0,a\n", "different in every row"),
+        ("id", "0,1,5,0,\n", "must be one word"),
+    ],
+)
+def test_bad_dependencies_in_a_file(tmp_path, header, rows, says):
+    with pytest.raises(SpecError) as refused:
+        read(tmp_path, f"src,dst,bytes,start_ns,{header}\n{rows}")
+    assert says in str(refused.value)
+
+
+def test_a_file_that_cannot_be_written(tmp_path):
     with pytest.raises(SpecError, match="cannot be written"):
         flows_to_csv(flow_list(TOPO, [(0, 1, 5)]), tmp_path / "no" / "f.csv")
 

@@ -298,10 +298,11 @@ class Simulation:
                 ]
         return out
 
-    def set_dependencies(self, waiting, pending, child_offsets, children):
+    def set_dependencies(self, waiting, gaps, pending, child_offsets, children):
         world = self.world
-        self.kept.append((waiting, pending, child_offsets, children))
+        self.kept.append((waiting, gaps, pending, child_offsets, children))
         world.waiting = start_table(waiting)
+        world.gaps = int64_table(gaps)
         world.pending = int32_table(pending)
         world.child_offsets = int32_table(child_offsets)
         world.children = int32_table(children)

@@ -391,13 +391,14 @@ def delay_start(host, i, start):
 
 
 def release_children(node, number):
-    """A flow was received in full: start the flows of this host whose last parent it was."""
+    """A flow was received in full: start the flows of this host whose last parent it was, each after its gap."""
     world = node.worker.world
     for k in range(world.child_offsets[number], world.child_offsets[number + 1]):
         i = world.children[k]
         world.pending[i] -= 1
         if world.pending[i] == 0:
             start = waiting_at(world, i)
+            start.time = max(start.time, node.now + world.gaps[i])
             if start.time <= node.now:
                 admit_flow(node, start)
             else:
