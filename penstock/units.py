@@ -84,9 +84,10 @@ def _format(value: Fraction, units: dict[str, int], keep: tuple[str, ...], separ
     """In the largest unit of which the value, rounded to so many digits, is at least one."""
     for unit in reversed(keep):
         number = float(value / units[unit])
-        if abs(float(f"{number:.{digits}g}")) >= 1:
+        rounded = abs(float(f"{number:.{digits}g}"))
+        if rounded >= 1:
             break
-    shown = f"{number:.0f}" if abs(number) >= 10**digits else f"{number:.{digits}g}"
+    shown = f"{number:.0f}" if rounded >= 10**digits else f"{number:.{digits}g}"
     return f"{shown}{separator}{unit}"
 
 

@@ -305,15 +305,9 @@ def plug(
 
         ip netns exec left penstock vswitch plug a --tap tap0
     """
-    import signal
-    import threading
-
     from penstock.vswitch.client.plug import Plug
 
-    over = threading.Event()
-    with Plug(port, tap, prefix, socket, super_frames) as plugged:
-        for number in (signal.SIGINT, signal.SIGTERM):
-            signal.signal(number, lambda *_: over.set())
+    with _stop_event() as over, Plug(port, tap, prefix, socket, super_frames) as plugged:
         typer.echo(f"{tap} is port {port} of the switch: {', '.join(plugged.addresses)}")
         while not over.wait(0.2) and not plugged.gone:
             pass
@@ -335,8 +329,6 @@ def slow(
         penstock vswitch slow $(pgrep -f 'iperf3 -s -p 5201') --work 1ms --rest 9ms
     """
     import os
-    import signal
-    import threading
 
     from penstock.errors import SpecError
     from penstock.units import parse_time
@@ -346,10 +338,8 @@ def slow(
         os.kill(pid, 0)
     except OSError as error:
         raise SpecError(f"process {pid}: {error.strerror}") from None
-    over = threading.Event()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: over.set())
-    with DutyCycle(pid, parse_time(work, "--work") / 1e12, parse_time(rest, "--rest") / 1e12) as cycle:
+    work_s, rest_s = parse_time(work, "--work") / 1e12, parse_time(rest, "--rest") / 1e12
+    with _stop_event() as over, DutyCycle(pid, work_s, rest_s) as cycle:
         while not over.wait(0.1) and cycle.thread.is_alive():
             seconds = None if seconds is None else seconds - 0.1
             if seconds is not None and seconds <= 0:

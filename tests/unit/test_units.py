@@ -134,3 +134,4 @@ def test_formats():
     assert format_size(12 * 10**6) == "12MB"
     assert format_rate(10**11) == "100Gbps"
     assert format_rate(5 * 10**12) == "5000Gbps"
+    assert format_size(999_960_000_000, " ", digits=3) == "1000 GB", "no exponent, also when rounding adds a digit"

@@ -91,7 +91,7 @@ class Run:
     def take(self):
         for _, frame in self.b.receive(1000):
             if frame[29] == 1:
-                assert int(payload_of(frame)) == self.received, "an honest frame is lost, doubled or overtaken"
+                assert int(payload_of(frame)) == self.received, "a frame of the well-behaved pair is lost, doubled or overtaken"
                 self.received += 1
             else:
                 self.foreign += 1

@@ -292,7 +292,9 @@ class Run:
         for _, frame in self.b.receive(4096):
             if frame[26:30] == b"\x0a\0\0\1" and frame[12:14] == b"\x08\0":
                 number = struct.unpack_from("!Q", frame, 42)[0]
-                assert number == self.received and frame.endswith(self.secret), "an honest frame is lost, doubled or changed"
+                assert number == self.received and frame.endswith(self.secret), (
+                    "a frame of the well-behaved pair is lost, doubled or changed"
+                )
                 self.most_steps = max(self.most_steps, self.steps - self.due[number - self.latest])
                 self.received += 1
             else:
@@ -302,7 +304,7 @@ class Run:
             self.latest = self.received
         if self.received < self.sent:
             waits = self.steps - self.due[self.received - self.latest]
-            assert waits <= MOST_STEPS, f"an honest frame waits since {waits} steps"
+            assert waits <= MOST_STEPS, f"a frame of the well-behaved pair waits since {waits} steps"
 
     def life(self):
         """A hostile application attaches, writes to its region, and detaches."""

@@ -57,6 +57,14 @@ def exchange(path, frames, queue=0):
         return got
 
 
+def test_numbers_of_a_request_are_whole(switch):
+    """JSON does not tell 262144.0 from 262144."""
+    assert protocol.ask(switch, {"capture": [], "snap": 100.0, "memory": 262144.0})["ports"] == list(NAMES)
+    for wish in ({"snap": 100.5}, {"snap": 13}, {"memory": 1000}, {"memory": "1MB"}):
+        with pytest.raises(SpecError, match=f"capture.{next(iter(wish))} = "):
+            protocol.ask(switch, {"capture": [], **wish})
+
+
 def test_both_ends_of_what_passes(switch, tmp_path):
     """Bytes, directions, queues, times: as sent and as received, of frames shorter and longer than the copied header."""
     frames = [udp(A, B, 1000 + i % 3, payload=bytes([i]) * (7 * i)) for i in range(100)]

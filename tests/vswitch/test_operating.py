@@ -87,8 +87,8 @@ def test_down_reports_what_is_lost(tmp_path, capsys, way):
             time.sleep(0.002)
         assert main(["vswitch", "drain", "--for", "0.2", "--socket", path]) == 1
         said = capsys.readouterr().out
-        waits = "port a: 47 frames, 47KB, not taken by the switch (queue 4: 47)\n"
-        delivered = "port b: 3 frames, 3KB, delivered and not yet taken by its application\n"
+        waits = "port a: 47 frames, 47 KB, not taken by the switch (queue 4: 47)\n"
+        delivered = "port b: 3 frames, 3 KB, delivered and not yet taken by its application\n"
         assert said == waits + delivered + "not drained in 0.2 s\n"
         if way == "down":
             assert main(["vswitch", "down", "--socket", path]) == 0
@@ -122,6 +122,6 @@ def test_drain_waits(tmp_path, capsys):
         assert said.endswith("drained: the switch has taken all that was sent\n") and a.waiting(0) == 0
         assert "port b: " in said and "delivered and not yet taken" in said
         assert main(["vswitch", "down", "--socket", path]) == 0
-        assert "lost" not in (out := capsys.readouterr().out) and "port b: 2 frames, 2KB, delivered" in out
+        assert "lost" not in (out := capsys.readouterr().out) and "port b: 2 frames, 2 KB, delivered" in out
         assert process.wait(60) == 0
         assert len(b.receive(64)) == 2, "the memory is the application's: what was delivered can still be taken"

@@ -10,6 +10,7 @@ import struct
 import subprocess
 import threading
 import time
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -443,12 +444,21 @@ def test_trace_remembers_the_last_frames():
         ("pcap", {"read": "/nowhere.pcap"}, "No such file"),
         ("pcap", {"write": "x.txt"}, ".pcapng"),
         ("pcap", {"write": "/nowhere/x.pcap"}, "No such file"),
+        ("pcap", {"read": 3}, "pcap.read = 3: must be the path of a file"),
     ],
 )
 def test_mistakes_are_named(kind, options, says):
     with pytest.raises(SpecError) as e:
         open_port(kind, **options)
     assert says in str(e.value)
+
+
+@pytest.mark.parametrize("as_path", [str, Path])
+def test_a_recording_without_frames(tmp_path, as_path):
+    open_port("pcap", write=tmp_path / "empty.pcapng").close()
+    with pytest.raises(SpecError) as e:
+        open_port("pcap", read=as_path(tmp_path / "empty.pcapng"))
+    assert str(e.value) == f"{tmp_path}/empty.pcapng: there are no frames in it"
 
 
 def test_more_mistakes():

@@ -1,14 +1,16 @@
-"""Ports of a switch that are devices of the kernel: what a SPEC.toml or `plug` says of them, and how they are opened.
+"""Ports of a switch that are devices of the kernel: the keys of a [[port]], and how a device is opened.
 
-[[port]]
-name = "a"
-addresses = ["10.0.0.1"]
-kind = "tap"                # of unmodified programs; device, netns
-netns = "left"
+Each kind has its own keys (`KIND` in ports/):
 
-kind = "udp"                # to another switch; local, peer, secret
-kind = "packet" or "xdp"    # an interface that is there; device, netns
-kind = "pcap"               # a recording; read, write, timing, rounds
+    [[port]]
+    name = "a"
+    addresses = ["10.0.0.1"]
+    kind = "tap"                # of unmodified programs; device, netns
+    netns = "left"
+
+    kind = "udp"                # to another switch; local, peer, secret
+    kind = "packet" or "xdp"    # an existing interface; device, netns
+    kind = "pcap"               # a recording; read, write, timing, rounds
 """
 
 import contextlib

@@ -1,6 +1,8 @@
-"""No loss between the kernel and the switch: counters of what was lost there, and an Edge that keeps a TAP from losing anything.
+"""No loss between the kernel and the switch.
 
-with Edge("tap0", namespace, read_flows=rows_of_this_port, wait=hold): ...
+An Edge keeps a TAP, and the UDP sockets behind it, from losing frames while the `with` lasts:
+
+    with Edge("tap0", namespace, read_flows=rows_of_this_port, wait=hold): ...
 """
 
 import select
@@ -15,8 +17,6 @@ from penstock.vswitch.attach.ingress_rates import FlowRates, Rows
 from penstock.vswitch.attach.socket_watch import SocketProbe
 from penstock.vswitch.linux.htb import UNLIMITED
 from penstock.vswitch.linux.netns import Place
-
-# ---- Both directions of one interface ----
 
 
 class Edge:

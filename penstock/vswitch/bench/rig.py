@@ -110,10 +110,6 @@ class Bench:
         """Frames dropped so far, of those that came in by one port or by all."""
         return sum(sum(row["drops"].values()) for row in self.switch.ports() if name in (None, row["port"]))
 
-    def dropped_flows(self) -> dict[int, int]:
-        """Frames of each flow, by its source port, that were dropped because a queue was full."""
-        return {row["source_port"]: row["dropped"] for row in self.switch.flows()}
-
     def rate(self, number: int, kind: int = 0) -> float:
         """Rate at which an application has received frames of one kind, Mpps."""
         frames, _, ns = self.harness.received(number, kind)

@@ -1,7 +1,9 @@
-"""Live statistics of a running switch: a table of its ports and longest queues, and a plot at the end.
+"""Live statistics of a running switch.
 
-history = watch(path, interval=0.2, seconds=10)
-draw(history).savefig("switch.png")
+A table of its ports and longest queues while it runs, and a plot at the end:
+
+    history = watch(path, interval=0.2, seconds=10)
+    draw(history).savefig("switch.png")
 """
 
 import itertools

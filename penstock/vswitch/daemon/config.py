@@ -224,7 +224,7 @@ def validate_most(most: Any) -> int:
 
 def validate_seconds(seconds: Any) -> float:
     """The timeout of a drain, s."""
-    return real(seconds, "drain", 0, LONGEST_DRAIN_S)
+    return real(seconds, "drain.seconds", 0, LONGEST_DRAIN_S)
 
 
 # ---- The switch that a specification asks for ----

@@ -12,13 +12,13 @@ from typing import Any
 
 from penstock.errors import PenstockError, SpecError
 from penstock.vswitch.daemon.config import parse_address
-from penstock.vswitch.dataplane.switch import REASON_NAMES
+from penstock.vswitch.dataplane.switch import REASON_NAMES, STATE_NAMES
+from penstock.vswitch.ports.base import COUNTERS as PORT_COUNTERS
 
 MOST = 50  # flows, pauses, and queues per port that are shown one by one
 CONTENT_TYPE = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 PREFIX = "penstock_vswitch_"
 LABELS = ("source", "source_port", "target", "target_port", "protocol", "from", "to", "queue")
-STATES = ("absent", "up", "nonsense")
 # Numbers that only grow while a port, a flow or the switch exists; others are gauges.
 COUNTERS = {
     "received_frames",
@@ -36,16 +36,7 @@ COUNTERS = {
     "rounds",
     "rounds_with_work",
     "naps",
-    "frames_in",
-    "bytes_in",
-    "frames_out",
-    "bytes_out",
-    "errors_in",
-    "errors_out",
-    "too_long",
-    "refused",
-    "lost",
-    "no_room",
+    *PORT_COUNTERS,
     "kernel_lost",
     "malformed",
     "refused_out",
@@ -180,7 +171,7 @@ def _port(out: Page, row: Mapping[str, Any], most: int) -> None:
         if isinstance(value, (str, list)) and key not in ("port", "state")
     }
     out.add("port", 1, {**label, **texts}, "info", "A port to which an application is attached.")
-    for state in (*STATES, *([] if row["state"] in STATES else [row["state"]])):
+    for state in (*STATE_NAMES, *([] if row["state"] in STATE_NAMES else [row["state"]])):
         out.add("port_state", state == row["state"], {**label, PREFIX + "port_state": state}, "stateset", "State of a port.")
     _numbers(out, "port_", row, label)
     _numbers(out, "device_", row.get("device", {}), label)

@@ -108,6 +108,11 @@ def last_rows(detached: list[dict[str, Any]], names: list[str]) -> list[dict[str
     return [rows[name] for name in names if name in rows]
 
 
+def _size(count: int) -> str:
+    """Bytes as the tables of `show` have them."""
+    return format_size(count, " ", digits=3)
+
+
 def lost(rows: list[dict[str, Any]]) -> list[str]:
     """Lines that report what was lost when a switch stopped."""
     return [f"lost: {line}" for line in waiting(rows)] + not_taken(rows)
@@ -121,7 +126,7 @@ def waiting(rows: list[dict[str, Any]]) -> list[str]:
             queues = [f"queue {number}: {q['frames']:,}" for number, q in row["waiting_by_queue"].items()]
             more = ", ..." if len(queues) > MOST_NAMED else ""
             lines.append(
-                f"port {row['port']}: {row['waiting_frames']:,} frames, {format_size(row['waiting_bytes'])}, not taken by the "
+                f"port {row['port']}: {row['waiting_frames']:,} frames, {_size(row['waiting_bytes'])}, not taken by the "
                 f"switch ({', '.join(queues[:MOST_NAMED])}{more})"
             )
     return lines
@@ -130,7 +135,7 @@ def waiting(rows: list[dict[str, Any]]) -> list[str]:
 def not_taken(rows: list[dict[str, Any]]) -> list[str]:
     """Lines about frames that were delivered to the memory of their receivers and not taken by them."""
     return [
-        f"port {row['port']}: {row['not_taken_frames']:,} frames, {format_size(row['not_taken_bytes'])}, "
+        f"port {row['port']}: {row['not_taken_frames']:,} frames, {_size(row['not_taken_bytes'])}, "
         "delivered and not yet taken by its application"
         for row in rows
         if row["not_taken_frames"]

@@ -65,4 +65,4 @@ cdef class PortDriver:
     cdef readonly PortHandle kernel
     cdef int home
     cdef object table
-    cdef public object edge     # who looks after the kernel's side of the device
+    cdef public object edge     # the Edge of the device, if there is one

@@ -427,7 +427,7 @@ class PortDriver:
     """A kernel's port and the application's side of the region that it fills and empties.
 
     `mac` is put into what goes to the device; "learn" puts there what the receiver's address was last seen with.  A port with
-    `window` leads to another switch, `secret` (16 bytes) proves who speaks, and `epoch` is larger than it was before a restart.
+    `window` leads to another switch, `secret` (16 bytes) authenticates control frames; `epoch` is larger than before a restart.
     """
 
     def __init__(self, region, kernel, mac=None, window=0, secret=b"", epoch=0):

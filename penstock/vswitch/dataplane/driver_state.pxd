@@ -8,16 +8,16 @@ cdef enum:
     OVERLAY_TYPE = 0x88B5   # of an Ethernet frame between two switches
     CONTROL_WORDS = 11
 
-cdef struct TxFlow:           # a transmit queue that the driver fills, of one flow while there are enough queues
+cdef struct TxFlow:         # a transmit queue that the driver fills, of one flow while there are enough queues
     Key key
     End end
     int32_t open, used
     int64_t sent, used_at
     int64_t quiet_until     # overlay: the end of the last pause that the peer was sent
     int64_t pause_sent_at
-    double rate_sent             # the rate that the peer was sent, bytes per second; 0: none
+    double rate_sent        # the rate that the peer was sent, bytes per second; 0: none
 
-cdef struct RxQueueState:           # a receive queue: its flow, and the rate and pause that the peer of an overlay has asked for
+cdef struct RxQueueState:   # a receive queue: its flow, and the rate and pause that the peer of an overlay has asked for
     int64_t at, next_at
     double rate             # bytes per second; 0: none
     int32_t named           # whether its flow is known by its key
@@ -31,18 +31,18 @@ cdef struct Overlay:        # two switches over UDP
     int32_t authentic       # whether there is a secret
     int32_t greeted         # the peer has granted something
     int32_t owes            # a grant
-    int64_t window          # what we let the peer have under way, in bytes of cost
-    int64_t peer_window, sent, granted      # what the peer lets us have; what we have sent, and of that what it has received
-    int64_t limit           # what we put under way at most: less after losses
-    int64_t received, said  # what we have received, and of that what the peer knows
-    int64_t lost, peer_lost # on the way to us, and what the peer has said of its own
+    int64_t window          # what the peer may have in flight, in bytes of cost
+    int64_t peer_window, sent, granted      # what we may have in flight; bytes sent, and of these received by the peer
+    int64_t limit           # of our bytes in flight: less after losses
+    int64_t received, said  # bytes received, and the last count that the peer was sent
+    int64_t lost, peer_lost # bytes lost on the way to us, and on the way to the peer
     int64_t due, moved_at
     int64_t pauses_out, pauses_in, grants_out, grants_in, asked, unknown, truncated, forged, replayed, no_room
     uint64_t words[11]      # of the control frame in work
     char frame[128]
 
 cdef struct Driver:
-    SwitchPort side               # the application's side of the region: its inputs are the receive queues
+    SwitchPort side         # the application's side of the region: its txqs are the receive queues
     KernelPort* kernel
     Overlay* overlay        # NULL: none
     int32_t port            # of the switch
@@ -53,16 +53,16 @@ cdef struct Driver:
     int32_t bell_in[4]
     int32_t rewrites        # puts the device's Ethernet address, or a learned one, into what it sends
     int32_t learned_count
-    int32_t limited         # whether somebody looks at the sockets behind the device
+    int32_t limited         # whether an allowance limits what the sockets behind the device are sent
     uint64_t stalled        # a frame for which there was no ring
     uint64_t mac            # of the device; 0: learned ones
     int64_t read_at, try_at, next_due, age_next
     int64_t put             # frames that were put into transmit queues
     TxFlow* tx_flows
-    RxQueueState* rxqs              # by receive queue
+    RxQueueState* rxqs      # by receive queue
     int32_t* free_tx_flows
-    Names incoming          # lanes
-    Names outgoing          # receive queues
+    Names incoming          # numbers of transmit queues, by flow
+    Names outgoing          # numbers of receive queues, by flow
     Learned learned[256]    # of the addresses of the port
     int64_t* spent          # by UDP port: what the frames sent there have cost; and what they may
     int64_t* allowed

@@ -114,7 +114,7 @@ def unlink_flow(worker, flow):
     hole = at
     at = (at + 1) & worker.table_mask
     while worker.table[at]:
-        home = hash_of(worker, cython.address(flow_at(worker, worker.table[at] - 1).key)) & worker.table_mask
+        home = hash_of(worker, flow_key(flow_at(worker, worker.table[at] - 1))) & worker.table_mask
         if ((at - home) & worker.table_mask) >= ((at - hole) & worker.table_mask):
             worker.table[hole] = worker.table[at]
             worker.table[at] = 0

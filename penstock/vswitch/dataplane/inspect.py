@@ -1,4 +1,4 @@
-"""A closer look at a switch between two turns of its workers: the longest flows, what waits at a port; captures, readdressing."""
+"""Inspection of a switch between two turns of its workers: the longest flows, frames left at a port; captures, readdressing."""
 
 import cython
 
@@ -26,7 +26,7 @@ def share_captures(first, captures):
 
 
 def restart_misled_flows(worker):
-    """After addresses have changed: flows that now lead to other ports begin anew; what they have delivered stays."""
+    """After addresses have changed: flows whose target is now another port become new flows; delivered frames stay."""
     for i in range(worker.flow_top):
         flow = flow_at(worker, i)
         if flow.used and is_misled(worker, flow):

@@ -144,8 +144,8 @@ class Capture:
     """A capture of some ports; `fd` is the memory that its reader maps."""
 
     def __init__(self, names, reasons, clock, only_drops=False, most=65536, memory=1 << 24):
-        for what, value, least, limit in (("snap", most, 14, 65536), ("memory", memory, 1 << 17, 1 << 30)):
-            whole_number(value, f"capture.{what}", least, limit)
+        most = whole_number(most, "capture.snap", 14, 65536)
+        memory = whole_number(memory, "capture.memory", 1 << 17, 1 << 30)
         if len(reasons) > MOST_REASONS:
             raise SpecError(f"{len(reasons)} reasons of drops: a capture knows {MOST_REASONS}")
         size = 1 << (memory - 1).bit_length()

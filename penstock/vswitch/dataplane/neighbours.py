@@ -94,6 +94,3 @@ def mac_for(driver, key):
         if seen.low == key.words[3] and seen.high == key.words[2]:
             return seen.mac
     return 0xFFFFFFFFFFFF
-
-
-# ---- From the switch to the device ----

@@ -10,10 +10,10 @@ cdef extern from "siphash.h" nogil:
 
 cdef enum:
     PAUSE = 1               # a flow: how long, and at what rate then
-    GRANT = 2               # what has been received, and how much may be under way
+    GRANT = 2               # bytes received, and bytes that may be in flight
     SYNC = 3                # what has been sent: what has not arrived by now is lost
-    LEASE_NS = 1000000000   # what a peer was told of a rate is forgotten after
-    CORRECT_NS = 20000000   # between two rates told; and when the receiver's queue is nearly empty
+    LEASE_NS = 1000000000   # a rate expires after
+    CORRECT_NS = 20000000   # between two rates; and while the receiver's queue is nearly empty
     STARVING_NS = 1000000
     GRANT_EVERY = 131072    # bytes of cost
     LEAST_LIMIT = 262144

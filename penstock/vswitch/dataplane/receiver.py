@@ -85,8 +85,9 @@ def pause_time(worker, flow):
 def pace(worker, txq, flow, length, now):
     """Pause a transmit queue above th_over; afterwards pace it at the receiver's rate, steered so that th_goal bytes wait.
 
-    The pacing rate is half the receiver's at twice th_goal and twice the receiver's at an empty queue, so that a receiver that
-    becomes faster is noticed.  The frame itself, which may be longer than th_goal, does not count.
+    The pacing rate is twice the receiver's at an empty queue, so that a receiver that becomes faster is noticed, equal to it at
+    th_goal, and half of it from one and a half times th_goal on.  The frame itself, which may be longer than th_goal, does not
+    count.
     """
     queued = flow.sent - flow.consumed
     if queued > flow.over:

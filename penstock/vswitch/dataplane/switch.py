@@ -62,7 +62,7 @@ from penstock.vswitch.support.threads import Crew
 REASON_NAMES = ["full", "no_buffer", "no_queue", "no_route", "no_flow", "malformed", "spoofed", "too_long", "bad_descriptor"]
 STATE_NAMES = ["absent", "up", "nonsense"]
 MOST_CAPTURES = 8
-QUEUES_KEPT = 64  # whose drops are remembered of a port that has gone
+QUEUES_KEPT = 64  # whose drops are kept when a port is detached
 GONE = (  # sums over the applications of a port that have gone
     "received_frames",
     "received_bytes",
@@ -165,7 +165,7 @@ class Switch:
     # ---- Ports ----
 
     def attach(self, name, region, addresses, fds=(-1, -1), guarded=True):
-        """Take a region in as a port; returns its number.
+        """Attach a region as a port; returns its number.
 
         `fds`, then owned by the switch, wake the application (a socket) and the switch (an eventfd); a guarded port sends from
         its addresses only.
@@ -256,7 +256,7 @@ class Switch:
     def readdress(self, ports):
         """Give ports, by name, other addresses (`addresses`) and say whether they may only send from them (`guarded`).
 
-        Nothing is lost: a flow that now leads elsewhere begins anew, and what it has delivered stays where it is.
+        Nothing is lost: a flow whose target has changed becomes a new flow; frames that it has delivered stay where they are.
         """
         worker = self.worker
         wanted = {
@@ -432,7 +432,7 @@ class Switch:
         ]
 
     def held_flows(self, name):
-        """The same of those that came in by a port and were paused at some time: quick, however many flows there are."""
+        """One dict per flow from a port that has ever been paused: fast, however many flows there are."""
         number = next((n for n, known in self.names.items() if known == name), -1)
         behind = self.drivers[number].behind() if number in self.drivers else {}
         return [
@@ -445,7 +445,7 @@ class Switch:
         ]
 
     def pauses(self, now=None):
-        """What waits now: ports, transmit queues, and queues to a device, with the ns that are left. `now`: as of `turn_at`."""
+        """Pauses now, of ports, transmit queues and queues to a device, with the ns that are left. `now`: as of `turn_at`."""
         now, found = now_ns() if now is None else now, []
         for k in range(self.count):
             worker = worker_at(self.worker, k)
@@ -533,19 +533,19 @@ class Switch:
     # ---- Running ----
 
     def turns(self, count):
-        """So many turns of the loops, however busy: for tests and benchmarks. Returns how many cycles they took."""
+        """For tests and benchmarks: run `count` turns of the loops without sleeping; returns the cycles that they took."""
         return turns_released(self.worker, count)
 
     def race(self, k, frames, start):
-        """For benchmarks: from a time stamp on, turns of a worker until it has delivered so many frames; the time stamp then."""
+        """For benchmarks: turns of a worker from the time stamp `start` until it has delivered `frames`; the time stamp then."""
         return raced_released(worker_at(self.worker, k), frames, start)
 
     def turn_at(self, now):
-        """One turn of each worker at this time, in ns of whatever clock: what was done."""
+        """One turn of each worker at this time, in ns of any clock; the amount of work done."""
         return sum(turn(worker_at(self.worker, k), now) for k in range(self.count))
 
     def run(self, k, seconds):
-        """A worker's loop in this thread, so long or until Python wants to be heard."""
+        """A worker's loop in this thread, for so many seconds or until `want`."""
         run_released(worker_at(self.worker, k), now_ns() + int(1e9 * seconds))
 
     def want(self, k, wanted):
@@ -566,8 +566,10 @@ class Switch:
         return names, regions
 
     def start(self, cpus=(), on_protocol_errors=None):
-        """A thread per worker, pinned to its CPU if there is one; `on_protocol_errors(names, regions)` learns of ports detached
-        for nonsense."""
+        """A thread per worker, pinned to its CPU if there is one.
+
+        `on_protocol_errors(names, regions)` is called with the ports that were detached after too many protocol errors.
+        """
         self.crew = Crew(self, self.count, cpus, on_protocol_errors)
 
     def call(self, function):

@@ -40,7 +40,7 @@ cdef struct Stream:         # what an application sends in one transmit queue
 cdef struct Inbox:          # a receive queue
     End end
     int32_t known, listed, next, core
-    int64_t announced            # frames that doorbells have told of
+    int64_t announced       # frames that doorbells have announced
 
 cdef struct Core:           # of an application that receives
     double free_at, service

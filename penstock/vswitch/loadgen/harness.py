@@ -209,7 +209,7 @@ class Harness:
     def run(self, ns):
         """Advance the virtual clock by `ns`.  SpecError: it has run in real time before."""
         if self.real_time:
-            raise SpecError("a world that has run in real time cannot return to virtual time", remedy="make another one")
+            raise SpecError("a harness that has run in real time cannot return to virtual time", remedy="make another one")
         virtual_released(self, self.now + ns)
 
     def run_virtual(self, until):

@@ -43,8 +43,6 @@ cdef enum:
     SLOTS = 64              # of a ring
     MOST_WORKERS = 4        # each has a ring of doorbells to every application
     HEADER_BYTES = 4096
-    MAGIC = 0x706E7374
-    VERSION = 3
     BROKEN = -2             # the other side wrote a number out of range
     EMPTY = -1
 
@@ -52,7 +50,7 @@ cdef struct View:           # private to one side: where everything in the regio
     char* base
     int64_t length
     int32_t rings, queues, bells, buffers, buffer_bytes
-    int32_t protocol_errors          # words that break the protocol, so far
+    int32_t protocol_errors # words that break the protocol, so far
     int64_t linked          # rings added to queues
     uint64_t* ring_stack    # free rings
     uint32_t* ring_next

@@ -1,13 +1,15 @@
-"""What a kind of port declares: `KIND`, a PortKind, in its own file of this folder, where penstock.vswitch.attach.open finds it.
+"""What a kind of port declares: `KIND`, a PortKind, in its own file of this folder.
 
-KIND = PortKind(
-    "tap",                                              # its name, also in TOML
-    "an interface whose other end is the port",         # for the table in docs/vswitch-ports.md
-    [Option("name", device_name, "of the interface")],  # keyword arguments of `open`; without a default: required
-    open_named,                                         # gets checked values only, and returns a PortHandle
-    ["device", "netns"],                                # keys of a [[port]] of this kind; those named in `needs` are required
-    ["device"],
-)
+penstock.vswitch.attach.open finds it by listing the folder:
+
+    KIND = PortKind(
+        "tap",                                              # its name, also in TOML
+        "an interface whose other end is the port",         # for the table in docs/vswitch-ports.md
+        [Option("name", device_name, "of the interface")],  # keyword arguments of `open`; without a default: required
+        open_named,                                         # gets checked values only, and returns a PortHandle
+        ["device", "netns"],                                # keys of a [[port]] of this kind; `needs` are required
+        ["device"],
+    )
 """
 
 import collections

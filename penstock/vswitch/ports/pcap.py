@@ -182,24 +182,32 @@ def interval_ns(timing, what):
     return 0 if timing == "fast" else parse_time(timing, f'{what} ("recorded", "fast", or the time from frame to frame)') // 1000
 
 
+def path_or_none(value, what):
+    """A check: the path of a file as text, or None."""
+    if value is None:
+        return None
+    if not isinstance(value, (str, os.PathLike)):
+        raise SpecError("must be the path of a file", path=what, value=value)
+    return os.fspath(value)
+
+
 def open_checked(read, write, timing, rounds, headers, clock):
     if read is None and write is None:
         raise SpecError("name a file to `read`, or one to `write`, or both", path="pcap")
     frames = as_records(read_frames(read)) if read is not None else bytearray()
     if read is not None and not frames:
-        raise SpecError("there are no frames in it", path=read)
-    path = None if write is None else os.fspath(write)
-    suffix = None if path is None else os.path.splitext(path)[1]
+        raise SpecError("there are no frames in it", place=read)
+    suffix = None if write is None else os.path.splitext(write)[1]
     if suffix not in (None, ".pcap", ".pcapng"):
-        raise SpecError("the name must end in .pcap or .pcapng", path="pcap.write", value=str(write))
+        raise SpecError("the name must end in .pcap or .pcapng", path="pcap.write", value=write)
     blocks = suffix == ".pcapng"
     origin = 0 if clock is not None else clock_origin()
     beginning = PCAPNG_BEGINNING if blocks else PCAP_BEGINNING
     try:
-        port = open_pcap(frames, timing, rounds, path, beginning, blocks, origin, headers, clock)
+        port = open_pcap(frames, timing, rounds, write, beginning, blocks, origin, headers, clock)
     except OSError as e:
-        raise SpecError(str(e.strerror or e), path="pcap.write", value=str(write)) from None
-    port.name = str(read or write)
+        raise SpecError(str(e.strerror or e), path="pcap.write", value=write) from None
+    port.name = read or write
     return port
 
 
@@ -207,8 +215,8 @@ KIND = PortKind(
     "pcap",
     "a recording (pcap, pcapng) comes in as it was recorded, or at a pace; what is sent is written",
     [
-        Option("read", anything, "the file whose frames come in", None),
-        Option("write", anything, "the file to write", None),
+        Option("read", path_or_none, "the file whose frames come in", None),
+        Option("write", path_or_none, "the file to write", None),
         Option("timing", interval_ns, '"recorded", "fast", or the time from frame to frame', "recorded"),
         Option("rounds", between(1, 10**9), "how often the recording is replayed", 1),
         HEADERS,

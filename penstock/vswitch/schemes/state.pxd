@@ -13,24 +13,24 @@ from penstock.vswitch.ports.base cimport KernelPort
 cdef enum:
     FULL_BIT = 1 << 24      # of pauses for a receiver that is slow: no scheme has it
     FAR = 63                # the port of what comes from other switches; it has no application
-    FAR_FLOW = 1 << 30      # instead of the number of a flow: its receiver is at another switch
+    FAR_FLOW = 1 << 30      # instead of the number of a flow whose receiver is at another switch
     MOST_NAMES = 2147483647
-    RETRY_PS = 50000000     # until one tries again for whom there was no memory
+    RETRY_PS = 50000000     # until a transmit queue is tried again after there was no memory
 
 cdef struct Carried:        # behind a packet and what schemes keep in it; the frame's bytes follow
     Key key
     int32_t length, source  # the port that sent it
 
-cdef struct Endpoint:           # an application and the host that stands for it
-    Node* node              # the host that stands for it
-    int32_t port            # its number at the switch; -1: nobody is attached
-    int32_t queues          # that the scheme can pause, so many
+cdef struct Endpoint:       # an application and the host that stands for it
+    Node* node              # that host
+    int32_t port            # its number at the switch; -1: no application is attached
+    int32_t queues          # number of queues that the scheme can pause
     int32_t retry           # there was no memory for its next frame
     int32_t hand_count
     Packet** hand           # by transmit queue: its first frame
     int32_t* parked         # by queue: its first transmit queue that waits for the end of a pause, plus one
     int32_t* last_parked
-    Packet* late            # frames that have come and for which the receiver has no memory
+    Packet* late            # frames that have arrived and for which the receiver has no memory
     Packet* last_late
     int32_t* stopped        # by queue of the switch: the flow whose receiver is too slow for it, plus one
     int32_t* stops          # those queues
@@ -49,7 +49,7 @@ cdef struct Trunk:          # a link to a switch in another process
     int32_t slot, room      # bytes of scratch
     KernelPort* port
     char* scratch
-    Packet* out             # on its way, as far as our line is concerned
+    Packet* out             # packets that our line sends or has sent, and the port has not
     Packet* last_out
     uint64_t sequence, heard
     int64_t sent_frames, came_frames, malformed, replayed, lost, restarts, no_memory
@@ -70,7 +70,7 @@ cdef struct Emulation:
     Endpoint* endpoints
     int32_t endpoint_count
     int32_t by_destination  # the scheme pauses an application by destination, not by transmit queue
-    int32_t* endpoint_of        # by number of the port, plus one
+    int32_t* endpoint_of    # by number of the port, plus one
     int32_t* names          # by flow: its number, which is never used again
     int32_t next_name
     int32_t trunk_count
@@ -84,11 +84,11 @@ cdef struct Emulation:
     int64_t at              # where Carried is in a packet
     int64_t longest         # bytes of a frame
     int64_t most_packets
-    int64_t time            # ps: what was to happen before has happened
+    int64_t time            # ps: all events before it have been run
     int64_t origin          # ns: when time was 0
     int64_t now             # ns
     int64_t renew_at        # ps: when a new world is wanted, because time gets too large for the keys of events
-    Sender sender           # what a scheme sees of the sender: nothing
+    Sender sender           # an empty flow, for hooks of the sender
 
 cdef inline Emulation* emulation_of(Worker* worker) noexcept nogil: return <Emulation*>worker.scheme
 cdef inline Endpoint* endpoint_at(Emulation* emulation, int64_t i) noexcept nogil: return &emulation.endpoints[i]
@@ -96,7 +96,6 @@ cdef inline Endpoint* endpoint_of_port(Emulation* emulation, int64_t number) noe
 cdef inline Carried* carried_by(Emulation* emulation, Packet* pkt) noexcept nogil: return <Carried*>(<char*>pkt + emulation.at)
 cdef inline char* bytes_of(Emulation* emulation, Packet* pkt) noexcept nogil: return <char*>pkt + emulation.at + sizeof(Carried)
 cdef inline Key* carried_key(Carried* carried) noexcept nogil: return &carried.key
-cdef inline void carry_key(Carried* to, Key* key) noexcept nogil: memcpy(&to.key, key, sizeof(Key))
 cdef inline Trunk* trunk_at(Emulation* emulation, int64_t i) noexcept nogil: return &emulation.trunks[i]
 cdef inline Far* far_at(Emulation* emulation, int64_t i) noexcept nogil: return &emulation.fars[i]
 cdef inline char* state_of(Emulation* emulation, Packet* pkt) noexcept nogil: return <char*>pkt + sizeof(Packet)

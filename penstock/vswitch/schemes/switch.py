@@ -169,7 +169,7 @@ class SchemeSwitch(Switch):
     # ---- Ports ----
 
     def attach(self, name, region, addresses, fds=(-1, -1), guarded=True):
-        """Take a region in as one of the ports that were named at the beginning; returns its number."""
+        """Attach a region to one of the ports that the switch was made with; returns its number."""
         if name not in self.place:
             raise SpecError(f"port {name!r}: the switch has none of that name", remedy=nearest(str(name), self.place))
         if not self.emulation.mine[self.place[name]]:
@@ -205,7 +205,7 @@ class SchemeSwitch(Switch):
     # ---- Other switches ----
 
     def take_node(self, node, places):
-        """Run one node of the world, for which others are somewhere else; or all of them."""
+        """Run one node of the world, whose others run in other processes; or all of them (None)."""
         emulation, nodes = self.emulation, self.topo.switches
         if node is not None and (isinstance(node, bool) or not isinstance(node, int) or not 0 <= node < nodes):
             raise SpecError(
@@ -248,7 +248,7 @@ class SchemeSwitch(Switch):
             emulation.far_count += 1
 
     def join(self, node, port):
-        """Frames for a neighbouring node go by this port of the kernel (a KernelPort, see ports.py), and come from it."""
+        """Exchange frames with a neighbouring node by this port of the kernel (a PortHandle, see attach/open.py)."""
         emulation, hosts = self.emulation, self.topo.hosts
         ours = node_at(emulation.world, hosts + self.node) if self.node >= 0 else no_node()
         slots = [k for k in range(ours.port_count) if line_at(ours, k).peer_node == hosts + node] if ours else []
@@ -267,7 +267,7 @@ class SchemeSwitch(Switch):
         emulation.trunk_count += 1
 
     def close(self):
-        """Give the file descriptors back."""
+        """Detach all ports, close those to other switches, and close the file descriptors."""
         for i in range(self.emulation.trunk_count):
             if self.epolls and trunk_at(self.emulation, i).port.fd >= 0:
                 self.epolls[0].unregister(trunk_at(self.emulation, i).port.fd)
@@ -342,7 +342,7 @@ class SchemeSwitch(Switch):
         )
 
     def pauses(self, now=None):
-        """What the scheme pauses of the applications' queues now, and what slow receivers stop in the switch, `by` whom."""
+        """The applications' queues that the scheme pauses now, and the switch's queues that slow receivers pause; see `by`."""
         emulation, found = self.emulation, []
         for name, i in self.place.items():
             endpoint = endpoint_at(emulation, i)
@@ -360,14 +360,14 @@ class SchemeSwitch(Switch):
         row["stored_bytes"] = sum(
             [node_at(emulation.world, i).buffer_used for i in range(emulation.endpoint_count, emulation.world.node_count)]
         )
-        row["lost_bytes"] = self.lost_bytes  # at the end of a world that did not run empty
+        row["lost_bytes"] = self.lost_bytes  # that were in flight when a world was replaced
         row["links"] = self.links()
         row["packets"] = emulation.engine.packets
         row["error_of_scheme"] = emulation.engine.error
         return row
 
     def described(self):
-        """All settings: the worker's, ours, and the scheme's parameters."""
+        """All settings: of the worker, of the scheme switch, and the scheme's parameters."""
         more = {"mode": f"scheme {self.scheme.name}", "parameters": self.scheme.parameters(), "left_out": self.left_out}
         return {**self.settings, **self.ours, **more}
 
@@ -387,7 +387,7 @@ class SchemeSwitch(Switch):
         return self.settings
 
     def waiting(self):
-        """Whether a frame is in a transmit queue that the switch knows of, or under way."""
+        """Whether a frame is in a transmit queue that the switch knows of, or in flight."""
         emulation = self.emulation
         if not is_empty(emulation) or Switch.waiting(self):
             return True
@@ -412,11 +412,11 @@ class SchemeSwitch(Switch):
                 self.renew()
 
     def turns(self, count):
-        """So many turns of the loop, by the machine's clock; returns how many cycles they took."""
+        """Run `count` turns of the loop, by the machine's clock; returns the cycles that they took."""
         return turns_of_emulation(self.emulation, count)
 
     def to(self, ps):
-        """By a clock of ours: hear the applications, then let everything happen before `ps`."""
+        """Under a virtual clock: read the doorbells, then run all events before `ps`.  SpecError: `ps` is in the past."""
         if ps < self.emulation.time:
             raise SpecError(f"{ps} ps: it is {self.emulation.time} ps already", remedy="time goes forward")
         turn_to(self.emulation, self.emulation.time)
@@ -424,11 +424,11 @@ class SchemeSwitch(Switch):
 
     @property
     def time(self):
-        """ps; by the machine's clock, what should have happened before has happened."""
+        """ps: all events before it have been run."""
         return self.emulation.time
 
     def renew(self):
-        """Begin a new world, because time gets too large: let the fabric run empty first, for as long as that takes 10 ms."""
+        """Begin a new world, since time gets too large for event keys, once this one is empty; waits 10 ms for that at most."""
         emulation = self.emulation
         emulation.closed = 1
         until = now_ns() + 10**7
@@ -442,7 +442,7 @@ class SchemeSwitch(Switch):
         return True
 
     def take_over(self):
-        """What applications have in hand goes over to the new world; what the old one counted is kept."""
+        """Replace the world by a new one, which gets the packets that were fetched and not yet sent; counters continue."""
         emulation = self.emulation
         self.before = {i: self.line_row(i) for i in range(emulation.endpoint_count)}
         self.lost_bytes += sum(

@@ -31,7 +31,12 @@ def usable(scheme: str | Scheme, parameters: Mapping[str, Any] | None = None) ->
 
     A part whose switches and senders need each other cannot run: an application sends no acknowledgements.
     """
-    made = parse(scheme, parameters)
+    try:
+        made = parse(scheme, parameters)
+    except SpecError as error:
+        if error.path and not error.place:  # of the name, or of a parameter
+            error.path = "switch.scheme" if error.path == "name" else f"scheme.{error.path}"
+        raise
     left_out = []
     for name in made.parts:
         found = declared(name)

@@ -61,8 +61,8 @@ def address_words(text: Any) -> tuple[int, int]:
         raise SpecError(
             f"address {text!r}: must be an IPv4, IPv6 or Ethernet address, such as 10.0.0.1 or 02:00:00:00:00:01"
         ) from None
-    whole = (b"\0" * 10 + b"\xff\xff" if address.version == 4 else b"") + address.packed
-    return int.from_bytes(whole[:8], "little"), int.from_bytes(whole[8:], "little")
+    raw = (b"\0" * 10 + b"\xff\xff" if address.version == 4 else b"") + address.packed
+    return int.from_bytes(raw[:8], "little"), int.from_bytes(raw[8:], "little")
 
 
 def address_text(high: int, low_half: int) -> str:
