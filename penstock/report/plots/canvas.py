@@ -13,6 +13,7 @@ from penstock.errors import SpecError
 from penstock.palette import COLUMN, FAMILIES, OTHERS, RC, family
 from penstock.palette import look as look_of
 from penstock.results.run import Run
+from penstock.units import format_time
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -64,7 +65,7 @@ def canvas(panels: int = 1, *, height: float = HEIGHT, caption: str = "") -> tup
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    caption = "\n".join(textwrap.wrap(caption, 72))
+    caption = "\n".join(textwrap.wrap(caption, 64))
     figure = Figure(figsize=(WIDTH, height + 0.13 * (caption.count("\n") + bool(caption))), layout="constrained")
     FigureCanvasAgg(figure)
     axes = figure.subplots(panels, squeeze=False, sharex=True, sharey=True)[:, 0]
@@ -177,7 +178,9 @@ def outside(runs: Sequence[Run], low_ns: float, high_ns: float) -> list[tuple[fl
 
 def time_caption(runs: Sequence[Run], low_ns: float, high_ns: float) -> str:
     """What a figure over time says of the measurement window."""
-    return window_text(runs) + "; grey: outside it" * any(outside([run], low_ns, high_ns) for run in runs)
+    text = window_text(runs) + "; grey: outside it" * any(outside([run], low_ns, high_ns) for run in runs)
+    ends = max(run.summary.get("end_ns") or 0.0 for run in runs)
+    return f"{text}; the drain ends at {format_time(float(f'{ends:.3g}') * 1000)}" if low_ns == 0 and ends > high_ns else text
 
 
 def log_axis(axis: Any, text: Callable[..., str], subs: tuple[float, ...] = (1,)) -> None:

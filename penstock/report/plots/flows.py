@@ -25,7 +25,7 @@ from penstock.report.plots.canvas import (
     time_caption,
     window_text,
 )
-from penstock.report.plots.select import Class, FlowFilter, end_ns, frame, span_ns
+from penstock.report.plots.select import Class, FlowFilter, frame, span_ns
 from penstock.results.run import Run
 from penstock.units import format_size
 
@@ -113,7 +113,7 @@ def throughput(
     at_least_one(runs)
     one_of(by, "by", ("run", "class", "flow"))
     chosen = FlowFilter(class_, priority, size)
-    start, end = span_ns(time, end_ns(runs))
+    start, end = span_ns(time, runs)
     apart = by != "run"
     runs_apart = len(runs) if apart else 1
     more = f"the {LARGEST} largest flows" if by == "flow" and flows is None else ""

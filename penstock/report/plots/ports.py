@@ -43,7 +43,7 @@ def link_rate(*runs: Run, port: str | None = None, time: str | None = None) -> "
     """
     at_least_one(runs)
     where = port_of(runs, port)
-    start, end = span_ns(time, end_ns(runs))
+    start, end = span_ns(time, runs)
     top = 0.0
     with active():
         figure, axes = canvas(len(runs), height=0.8 + 1.2 * len(runs), caption=time_caption(runs, start, end))
@@ -69,7 +69,7 @@ def port(*runs: Run, port: str | None = None, queue: int | None = None, time: st
     """
     at_least_one(runs)
     where = port_of(runs, port)
-    start, end = span_ns(time, end_ns(runs))
+    start, end = span_ns(time, runs)
     if queue is not None:
         whole(queue, "queue", 0)
     pauses = [where.of(frame(run, "port", "pauses")) for run in runs]
@@ -129,7 +129,7 @@ def pause_map(*runs: Run, time: str | None = None) -> "Figure":
     import matplotlib
 
     at_least_one(runs)
-    start, end = span_ns(time, end_ns(runs))
+    start, end = span_ns(time, runs)
     edges = np.linspace(start, end, BINS + 1)
     paused = [frame(run, "pause_map", "pauses").filter((pl.col("time_ns") < end) & pl.col("paused")) for run in runs]
     rows = _along_the_path(runs[0], pl.concat(table.select("node", "port") for table in paused).unique())
@@ -138,10 +138,14 @@ def pause_map(*runs: Run, time: str | None = None) -> "Figure":
     colours = matplotlib.colormaps["magma_r"].copy()
     colours.set_bad(alpha=0)
     groups = rows["hop"].n_unique()
+    shown = [run for run, table in zip(runs, paused) if table.height]
+    calm = [run.label for run in runs if not any(run is other for other in shown)]
     each = min(2.2, max(0.9, 0.5 + 0.012 * rows.height, 0.12 * (rows.height if rows.height <= NAMED else groups)))
+    each = max(0.9, min(each, 6 / len(shown)))
+    caption = f"no pauses: {', '.join(calm)}; " * bool(calm) + time_caption(runs, start, end)
     with active():
-        figure, axes = canvas(len(runs), height=0.95 + (each + 0.25) * len(runs), caption=time_caption(runs, start, end))
-        for panel, run in zip(axes, runs):
+        figure, axes = canvas(len(shown), height=0.95 + (each + 0.25) * len(shown), caption=caption)
+        for panel, run in zip(axes, shown):
             shares = np.vstack(
                 [_paused_share(run, node, number, edges) for node, number in rows.select("node", "port").iter_rows()]
             )

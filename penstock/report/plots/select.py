@@ -10,8 +10,9 @@ from penstock.errors import SpecError, closest
 from penstock.inputs import whole
 from penstock.report.plot_kinds import KINDS
 from penstock.results.run import Run
-from penstock.units import format_size, parse_size, parse_time
+from penstock.units import format_size, format_time, parse_size, parse_time
 
+DRAIN = 0.5  # of the drain, a figure over time shows as much as this part of the window, unless told otherwise
 Class = str | Sequence[str] | None
 
 
@@ -122,16 +123,20 @@ def _between(flows: pl.DataFrame, column: str, low: Any, high: Any) -> pl.DataFr
     return flows.filter(keep)
 
 
-def span_ns(time: str | None, end_ns: float) -> tuple[float, float]:
-    """The span of time of a figure, ns: "0.2ms..1ms", or from 0 to `end_ns`.  SpecError: it is empty or beyond the end."""
+def span_ns(time: str | None, runs: Sequence[Run]) -> tuple[float, float]:
+    """The span of time of a figure, ns: "0.2ms..1ms", "1ms..", or from 0 to the end of the drain, at most DRAIN of the window.
+
+    SpecError: it is empty, or beyond the end of the runs.
+    """
+    until = end_ns(runs)
     if time is None:
-        return 0.0, end_ns
+        windows = [run.window for run in runs if run.window]
+        return 0.0, min([until, *(start + (1 + DRAIN) * (end - start) for start, end in windows)]) if windows else until
     low, high = span(time, lambda text: parse_time(text, "time"), "time", "0.2ms..1ms")
-    start, end = (low or 0) / 1000, end_ns if high is None else high / 1000
-    if not start < min(end, end_ns):
-        raise SpecError(
-            "holds no time of the run", path="time", value=time, remedy=f'the run ends at {end_ns / 1e6:g} ms, write "0.2ms..1ms"'
-        )
+    start, end = (low or 0) / 1000, until if high is None else high / 1000
+    if not start < min(end, until):
+        remedy = f'the run ends at {format_time(round(until * 1000))}, write "0.2ms..1ms"'
+        raise SpecError("holds no time of the run", path="time", value=time, remedy=remedy)
     return start, end
 
 

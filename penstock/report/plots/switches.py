@@ -22,7 +22,7 @@ from penstock.report.plots.canvas import (
     time_caption,
     window_text,
 )
-from penstock.report.plots.select import end_ns, frame, names, need, span_ns, switch_of
+from penstock.report.plots.select import frame, names, need, span_ns, switch_of
 from penstock.results.run import Run
 
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ def timeseries(*runs: Run, column: str = "buffer_bytes", switch: str | int | Non
     if column not in COLUMNS:
         raise SpecError("cannot be drawn over time", path="column", value=column, remedy=nearest(column, COLUMNS))
     label, unit = COLUMNS[column]
-    start, end = span_ns(time, end_ns(runs))
+    start, end = span_ns(time, runs)
     without = _counting(runs)[1] if column == "active_flows" else []
     with active():
         figure, (axes,) = canvas(caption=_caption(without, time_caption(runs, start, end)))
