@@ -1,5 +1,6 @@
 """Figures of egress ports: queue and pauses of one, what it sends, pauses of all links over time, the share of paused time."""
 
+import textwrap
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -135,8 +136,7 @@ def pause_map(*runs: Run, time: str | None = None) -> "Figure":
     rows = _along_the_path(runs[0], pl.concat(table.select("node", "port") for table in paused).unique())
     if not rows.height:
         raise SpecError("no link was paused", remedy="draw another kind, or another part of the time with --time")
-    colours = matplotlib.colormaps["magma_r"].copy()
-    colours.set_bad(alpha=0)
+    colours = matplotlib.colormaps["magma_r"].with_extremes(bad=(0, 0, 0, 0))
     groups = rows["hop"].n_unique()
     shown = [run for run, table in zip(runs, paused) if table.height]
     calm = [run.label for run in runs if not any(run is other for other in shown)]
@@ -250,7 +250,7 @@ def _bars(axes: "Axes", runs: Sequence[Run], looks: list[dict[str, Any]]) -> Non
     for place, value in zip(places, values):
         text = f"{value:.2g} %" if value else "0"
         axes.annotate(text, (value, place), xytext=(3, 0), va="center", fontsize=8, textcoords="offset points")
-    axes.set_yticks(places, [run.label for run in runs])
+    axes.set_yticks(places, [textwrap.fill(run.label, 24) for run in runs])
     axes.tick_params(axis="y", length=0)
     axes.grid(visible=False, axis="y")
     axes.set(xlabel="Port time paused by PFC (%)", xlim=(0, max(values) * 1.18 or 1), ylim=(-0.6, len(runs) - 0.4))
