@@ -5,7 +5,7 @@ from typing import Annotated, Any
 
 import typer
 
-from penstock.report.plot_kinds import DEFAULTS, KINDS
+from penstock.plot_kinds import DEFAULTS, KINDS
 
 
 def command(

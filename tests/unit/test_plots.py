@@ -17,9 +17,11 @@ from PIL import Image
 
 import penstock as ps
 from penstock import palette
+from penstock.cli import main
+from penstock.cli._runs import load
 from penstock.errors import SpecError
+from penstock.plot_kinds import DEFAULTS, KINDS
 from penstock.report import html, plots, tables
-from penstock.report.plot_kinds import KINDS
 from penstock.report.plots import canvas, flows
 from penstock.report.plots.ports import paused_intervals
 from penstock.report.plots.select import FlowFilter
@@ -69,7 +71,7 @@ def test_nothing_is_cut_off(recorded: list[Run], kind: str):
     """Every text lies within the figure, whatever the labels are."""
     runs = [replace(run, summary=run.summary | {"label": f"{run.label}, a long label of its own"}) for run in recorded]
     figure = plots.draw(kind, *runs)
-    plots.render(figure, "png")
+    figure.draw_without_rendering()
     everything = figure.get_tightbbox()
     width, height = figure.get_size_inches()
     assert everything.x0 > -0.02 and everything.x1 < width + 0.02, everything
@@ -315,6 +317,41 @@ def test_schemes_that_count_no_active_flows_are_named(recorded: list[Run]):
     for kind, more in (("active_flows", {}), ("timeseries", {"column": "active_flows"})):
         with pytest.raises(SpecError, match="not counted by hpcc; schemes with a queue per flow do"):
             plots.draw(kind, recorded[1], **more)
+
+
+def test_the_command(recorded: list[Run], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]):
+    monkeypatch.chdir(tmp_path)
+    recorded[1].save("runs/a/hpcc")
+    recorded[1].save("runs/b=2/hpcc")
+    recorded[0].save("runs/a/bfc")
+
+    def fails(*words: str) -> str:
+        assert main(["plot", *words, "-o", "x.png"]) == 2
+        return capsys.readouterr().err
+
+    assert [run.label for run in load(["runs/a/hpcc=HPCC, tuned", "runs/a/bfc"])] == ["HPCC, tuned", "bfc"]
+    assert [run.label for run in load(["runs/a", "runs/b=2/hpcc"])] == ["bfc", "hpcc a", "hpcc b=2"]
+    assert [run.label for run in load(["runs/a", "runs/b=2/hpcc=other"])] == ["bfc", "hpcc", "other"]
+    assert "holds several runs, which cannot share a label; give one of them: bfc, hpcc" in fails("slowdown", "runs/a=x")
+    assert "the label of two runs" in fails("slowdown", "runs/a/bfc=x", "runs/a/hpcc=x")
+    assert "the label of two runs" in fails("slowdown", "runs/a/bfc=hpcc", "runs/a/hpcc")
+    assert "the label is empty" in fails("slowdown", "runs/a/bfc=")
+    assert "no such folder" in fails("slowdown", "runs/nothing=x")
+    assert "--size: belongs to penstock plot slowdown, fct_cdf, throughput; not to port" in fails(
+        "port", "runs/a", "--size", "1KB.."
+    )
+    assert "--flow: belongs to penstock plot throughput" in fails("port", "runs/a", "--flow", "1")
+    assert 'flow = "x": is not a number' in fails("throughput", "runs/a", "--by", "flow", "--flow", "x")
+    assert "time = " in fails("port", "runs/a", "--time", "1s..2s")
+    assert (
+        main(["plot", "throughput", "runs/a", "--class", "poisson,incast", "--by", "flow", "--flow", "1,2", "-o", "x.pdf"]) == 0
+    )
+    assert main(["plot", "pause-map", "runs/a", "--time", "10us..", "-o", "y.svg"]) == 0
+    assert main(["plot", "--help"]) == 0
+    text = " ".join(capsys.readouterr().out.split())
+    for name, kind in KINDS.items():
+        assert name in text and f"penstock plot {name} runs/example" in text
+        assert all(need in text for need in kind.needs if need not in DEFAULTS)
 
 
 def test_a_line_with_a_band():

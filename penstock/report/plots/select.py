@@ -8,7 +8,7 @@ import polars as pl
 
 from penstock.errors import SpecError, closest
 from penstock.inputs import whole
-from penstock.report.plot_kinds import KINDS
+from penstock.plot_kinds import KINDS
 from penstock.results.run import Run
 from penstock.units import format_size, format_time, parse_size, parse_time
 
