@@ -33,7 +33,7 @@ KINDS: dict[str, Kind] = {
     "fct_cdf": Kind(
         "CDF of the flow completion time",
         example="--size ..10KB",
-        detail="Of the finished flows.",
+        detail="Finished flows only.",
     ),
     "throughput": Kind(
         "acknowledged payload per time: of all flows, by class or by flow",

@@ -75,6 +75,7 @@ def port(*runs: Run, port: str | None = None, queue: int | None = None, time: st
         whole(queue, "queue", 0)
     pauses = [where.of(frame(run, "port", "pauses")) for run in runs]
     if queue is not None:
+        _known_queue(runs, where, queue)
         pauses = [log.filter(pl.col("queue").is_in([-1, queue])) for log in pauses]
     queues = queue is None and any((log["queue"] >= 0).any() for log in pauses)
     top = 0.0
@@ -87,6 +88,14 @@ def port(*runs: Run, port: str | None = None, queue: int | None = None, time: st
         of = "" if queue is None else f" {queue}"
         panels_over_time(figure, axes, runs, (start, end), f"Queue{of} (KB), {where.text}", top)
     return figure
+
+
+def _known_queue(runs: Sequence[Run], where: Port, queue: int) -> None:
+    """SpecError for a queue that never held a packet at a sample."""
+    used = pl.concat(where.of(frame(run, "port", "queues", "queues = true"))["queue"] for run in runs)
+    if queue not in used:
+        numbers = ", ".join(map(str, used.value_counts(sort=True)["queue"][:8].sort())) or "none"
+        raise SpecError(f"was empty at every sample of {where.text}", path="queue", value=queue, remedy=f"often used: {numbers}")
 
 
 def _queue_line(panel: "Axes", run: Run, where: Port, queue: int | None, look: Look, span: tuple[float, float]) -> float:
