@@ -185,6 +185,15 @@ def test_fct_cdf(recorded: list[Run]):
         plots.fct_cdf(replace(run, flows=run.flows.with_columns(fct_ns=pl.lit(None, dtype=pl.Float64))))
 
 
+@pytest.mark.filterwarnings("error")
+def test_slowdown_of_runs_without_finished_flows(recorded: list[Run]):
+    nothing = pl.lit(None, dtype=pl.Float64)
+    run = replace(recorded[0], flows=recorded[0].flows.with_columns(slowdown=nothing, finish_ns=nothing))
+    for runs in ([run], [run, recorded[1]]):
+        figure = plots.slowdown(*runs)
+        assert plots.render(figure, "png") and "no finished flows: bfc" in figure._supxlabel.get_text()
+
+
 def test_filters(recorded: list[Run]):
     run = recorded[0]
     flows = run.flows.with_columns(priority=(pl.col("flow_id") % 3).cast(pl.Int8))

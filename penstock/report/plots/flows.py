@@ -53,11 +53,17 @@ def slowdown(
     """
     at_least_one(runs)
     chosen = FlowFilter(class_, priority, size)
+    tables = [
+        chosen.apply(run).slowdown(percentile, bins=bins, statistic=statistic, clock=clock).drop_nulls("slowdown") for run in runs
+    ]
+    without = [run.label for run, table in zip(runs, tables) if not table.height]
     with active():
-        figure, (axes,) = canvas(caption=_caption(chosen, runs, window_text(runs)))
-        for run, look in zip(runs, styles(runs)):
-            table = chosen.apply(run).slowdown(percentile, bins=bins, statistic=statistic, clock=clock).drop_nulls("slowdown")
+        missing = f"no finished flows: {', '.join(without)}" if without else ""
+        figure, (axes,) = canvas(caption=_caption(chosen, runs, missing, window_text(runs)))
+        for run, look, table in zip(runs, styles(runs), tables):
             draw_lines(axes, table["bytes"], table["slowdown"], look=look, label=run.label)
+        if len(without) == len(runs):
+            axes.set(xlim=(100, 1e6), ylim=(1, 10))
         what = {"mean": "mean", "max": "worst"}.get(statistic, f"{ordinal(percentile)} pct.")
         axes.set(xlabel="Flow size", ylabel=f"FCT slowdown ({what}{', by the sender' * (clock == 'sender')})")
         log_axis(axes.xaxis, lambda value, _: format_size(value, " "))
