@@ -1,23 +1,52 @@
 """Loads the runs of the folders that a command was given."""
 
 from collections.abc import Iterable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from penstock.results.run import Run
 
 
-def load(paths: Iterable[str]) -> list["Run"]:
-    """Load every run; a folder of several schemes stands for all its runs. Equal labels get the folder's name appended."""
+def load(given: Iterable[str]) -> list["Run"]:
+    """Load every run; a folder of several schemes stands for all its runs.
+
+    RUN=LABEL gives a run a label of its own.  Of those without one, equal labels get the folder's name appended.
+    SpecError: no such run, an empty label, one label for several runs, or the same label twice.
+    """
+    from penstock.errors import SpecError
     from penstock.results.run import Run
     from penstock.results.rundir import all_runs
 
-    folders = all_runs(paths)
-    runs = [Run.load(folder) for folder in folders]
-    labels = [run.label for run in runs]
-    for run, folder in zip(runs, folders):
-        if labels.count(run.label) > 1:
+    found: list[tuple[Path, str]] = []
+    for text in given:
+        path, label = _split(text)
+        folders = all_runs([path])
+        if label and len(folders) > 1:
+            names = ", ".join(folder.name for folder in folders)
+            raise SpecError("holds several runs, which cannot share a label", place=path, remedy=f"give one of them: {names}")
+        found += [(folder, label) for folder in folders]
+    runs = [Run.load(folder) for folder, _ in found]
+    labels = [label or run.label for run, (_, label) in zip(runs, found)]
+    for run, (folder, label) in zip(runs, found):
+        if label:
+            if labels.count(label) > 1:
+                raise SpecError("the label of two runs", path="label", value=label, remedy="give each a label of its own")
+            run.summary["label"] = label
+        elif labels.count(run.label) > 1:
             where = folder.resolve()
             name = where.parent.name if where.name == run.label else where.name
             run.summary["label"] = f"{run.label} {name}"
     return runs
+
+
+def _split(text: str) -> tuple[str, str]:
+    """(path, label) of RUN=LABEL; a folder of that whole name has no label."""
+    from penstock.errors import SpecError
+
+    path, sign, label = text.rpartition("=")
+    if not sign or Path(text).exists():
+        return text, ""
+    if not label.strip() or not path:
+        raise SpecError("the label is empty", place=text, remedy="write it as RUN=LABEL")
+    return path, label.strip()

@@ -155,6 +155,9 @@ def synthetic(name: str, count: int = 20000, seed: int = 1, duration_ps: int = 2
             "paused_ps": zero,
             "max_queue_bytes": zero + 10**5,
             "utilization": zero + 0.6,
+            "window_tx_bytes": zero + 10**9,
+            "window_paused_ps": zero,
+            "window_max_queue_bytes": zero + 10**5,
         },
         active_flows={
             "node": np.repeat(HOSTS + ports // 8, 60),

@@ -36,6 +36,7 @@ FOLDERS = [
     "vswitch.client",
     "vswitch.bench",
     "vswitch",
+    "report.plots",
     "report",
     "testing",
     "experiments",
