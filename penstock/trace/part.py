@@ -21,7 +21,7 @@ class Port:
     """One end of a link.
 
     name      "tor0:3"
-    peer      the other end; None: not known
+    peer      the other end; its number is -1 if the run does not have it
     rate_bps  0: not known, in runs of an earlier version
     delay_ns  of the link; 0: not known
     """
@@ -29,7 +29,7 @@ class Port:
     node: int
     number: int
     name: str
-    peer: Key | None
+    peer: Key
     peer_name: str
     rate_bps: int
     delay_ns: float
@@ -124,6 +124,6 @@ def _ports(run: Run, names: Sequence[str]) -> dict[Key, Port]:
     ports = {}
     for node, number, peer, rate, delay in table:
         place, back = towards[node, peer].index(number), towards[peer, node]
-        far = (peer, back[place]) if place < len(back) else None
-        ports[node, number] = Port(node, number, f"{names[node]}:{number}", far, names[peer], rate or 0, delay or 0.0)
+        far = back[place] if place < len(back) else -1
+        ports[node, number] = Port(node, number, f"{names[node]}:{number}", (peer, far), names[peer], rate or 0, delay or 0.0)
     return ports

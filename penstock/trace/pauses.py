@@ -55,9 +55,10 @@ def causes(pauses: pl.DataFrame, ports: Mapping[Key, Port]) -> Iterator[tuple[in
             paused[node][number][queue] = index
         elif kind == END:
             del paused[node][number][queue]
-        elif (peer := ports[node, number].peer) is not None:
-            for other, queues in paused[peer[0]].items():
-                if other != peer[1] and queues:
+        else:
+            peer, back = ports[node, number].peer
+            for other, queues in paused[peer].items():
+                if other != back and queues:
                     yield next(reversed(queues.values())), index
 
 
