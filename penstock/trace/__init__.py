@@ -56,8 +56,9 @@ def write_trace(
 
 @contextmanager
 def _new_file(path: Path) -> Iterator[BinaryIO]:
-    """A file that appears under its name when it is complete.  SpecError: it cannot be written."""
-    partial = path.parent / f".{path.name}.partial-{os.getpid()}"
+    """A file that appears under its name when it is complete; a device is written to.  SpecError: it cannot be written."""
+    device = path.exists() and not path.is_file()
+    partial = path if device else path.parent / f".{path.name}.partial-{os.getpid()}"
     try:
         if path.is_dir():
             raise SpecError("is a folder", remedy="give a file name with -o", place=path)
@@ -68,5 +69,6 @@ def _new_file(path: Path) -> Iterator[BinaryIO]:
     except OSError as error:
         raise SpecError(f"cannot be written ({reason(error)})", remedy="give another name with -o", place=path) from error
     finally:
-        with suppress(OSError):
-            partial.unlink()
+        if not device:
+            with suppress(OSError):
+                partial.unlink()

@@ -7,7 +7,7 @@ from math import inf
 
 import polars as pl
 
-from penstock.errors import SpecError, nearest
+from penstock.errors import SpecError, closest
 from penstock.inputs import whole
 from penstock.results.run import Run
 from penstock.units import parse_time
@@ -112,7 +112,7 @@ def _node(given: str | int, names: Sequence[str]) -> int:
         return names.index(str(given))
     if str(given).isdecimal() and int(given) < len(names):
         return int(given)
-    raise SpecError("no such node", path="node", value=given, remedy=nearest(given, names) if len(names) < 50 else "")
+    raise SpecError("no such node", path="node", value=given, remedy=closest(given, names))
 
 
 def _ports(run: Run, names: Sequence[str]) -> dict[Key, Port]:

@@ -44,6 +44,10 @@ class TraceProcessor:
         return self
 
     def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the process."""
         self.process.communicate(timeout=60)
 
     def query(self, sql: str) -> list[dict[str, Any]]:
