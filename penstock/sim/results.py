@@ -206,8 +206,7 @@ def port_frame(outcome: Outcome) -> dict[str, Any]:
     """The columns of ports.parquet: counters of the ports, and some computed columns."""
     ports, phases = outcome.ports, outcome.phases
     links = outcome.settings.topo.links
-    ends = [zip(links[end].tolist(), links[f"port_{end}"].tolist()) for end in "ab"]
-    delays = {end: delay for side in ends for end, delay in zip(side, links["delay_ps"].tolist())}
+    delays = {(node, port): ps for end in "ab" for node, port, ps in links[[end, f"port_{end}", "delay_ps"]].tolist()}
     before = [0] * len(ports) if phases.first is None else [busy_ps(outcome, p) for p in phases.first.ports]
     busy = np.array([busy_ps(outcome, p) for p in phases.last.ports], dtype=float) - before
     computed = {

@@ -51,6 +51,7 @@ def write(part: Part, out: BinaryIO, progress: Progress) -> dict[str, int]:
         counts["counter values"] = tables[-1].height
     total = sum(table.height for table in tables)
     writer = _Writer(part, out, by_pause(arrows, 0), by_pause(arrows, 1))
+    writer.window()
     for done, event in enumerate(heapq.merge(*(table.iter_rows() for table in tables), key=itemgetter(0))):
         writer.event(event)
         if done % EVERY == 0:
@@ -91,7 +92,7 @@ def _value_events(values: pl.DataFrame, part: Part) -> pl.DataFrame:
 
 
 class _Writer:
-    """Writes events in order of time, and each track before the first event on it."""
+    """Writes events, and each track before the first event on it."""
 
     def __init__(self, part: Part, out: BinaryIO, leaving: dict[int, list[int]], arriving: dict[int, list[int]]) -> None:
         self.part, self.out, self.leaving, self.arriving = part, out, leaving, arriving
@@ -109,6 +110,19 @@ class _Writer:
         self.out.write(self.trace.SerializeToString())
         self.trace.Clear()
 
+    def window(self) -> None:
+        """The measurement window as a slice of a track of its own, if the run has one and it is in the time shown."""
+        window = self.part.run.window
+        if window is None:
+            return
+        start, end = max(window[0], self.part.start_ns), min(window[1], self.part.end_ns)
+        if start < end:
+            about = self.packet().track_descriptor
+            about.uuid = self.tracks["window",] = len(self.tracks) + 1
+            about.name = "measurement window"
+            self.begin(about.uuid, start, self.part.run.window_text, "window")
+            self.on_track(about.uuid, end).type = proto.TrackEvent.TYPE_SLICE_END
+
     def track(self, *key: Any) -> int:
         """The id of the track of a node, a port, a queue, or the counter below one: key (node, port, queue, "bytes")."""
         if key not in self.tracks:
@@ -123,7 +137,7 @@ class _Writer:
                 return uuid
             about.parent_uuid = parent
             if key[-1] == "bytes":
-                about.name = "queue"
+                about.name = "bytes queued"
                 about.counter.unit = about.counter.UNIT_SIZE_BYTES
             elif len(key) == 2:
                 about.name = f"port {key[1]} to {self.part.ports[key].peer_name}"
@@ -133,22 +147,31 @@ class _Writer:
                 about.sibling_order_rank = 1 + key[2]
         return self.tracks[key]
 
+    def on_track(self, track: int, time: float) -> Any:
+        """A new event of a track, to be filled in."""
+        packet = self.packet()
+        packet.timestamp = round(time)
+        packet.track_event.track_uuid = track
+        return packet.track_event
+
+    def begin(self, track: int, time: float, name: str, category: str) -> Any:
+        """The beginning of a slice."""
+        about = self.on_track(track, time)
+        about.type = about.TYPE_SLICE_BEGIN
+        about.name = name
+        about.categories.append(category)
+        return about
+
     def event(self, event: Event) -> None:
         time, kind, node, port, queue, number = event
         key: tuple[Any, ...] = (node, port) if queue < 0 else (node, port, queue)
-        track = self.track(*key, "bytes") if kind == VALUE else self.track(*key)
-        packet = self.packet()
-        packet.timestamp = round(time)
-        about = packet.track_event
-        about.track_uuid = track
         if kind == VALUE:
+            about = self.on_track(self.track(*key, "bytes"), time)
             about.type = about.TYPE_COUNTER
             about.counter_value = number
         elif kind == END:
-            about.type = about.TYPE_SLICE_END
+            self.on_track(self.track(*key), time).type = proto.TrackEvent.TYPE_SLICE_END
         else:
-            about.type = about.TYPE_SLICE_BEGIN
-            about.name = "paused"
-            about.categories.append("pause")
+            about = self.begin(self.track(*key), time, "paused", "pause")
             about.flow_ids.extend(arrow + 1 for arrow in self.leaving.get(number, ()))
             about.terminating_flow_ids.extend(arrow + 1 for arrow in self.arriving.get(number, ()))

@@ -32,7 +32,7 @@ def simulated(scheme, hosts: int = 16, buffer: str = "600KB", measure: ps.Measur
 
 @pytest.fixture(scope="module")
 def pfc() -> Run:
-    return simulated("pfc")
+    return simulated("pfc", duration="100us")
 
 
 @pytest.fixture(scope="module")
@@ -152,6 +152,20 @@ def test_counters_are_the_samples_of_queues(name, opened):
                 level = series.pop(round(time), level)
                 assert level == sampled[key].get(time, 0), (key, time)
             assert not series
+
+
+WINDOWS = "select t.name as track, s.name, s.ts, s.dur from slice s join track t on t.id = s.track_id where s.category = 'window'"
+
+
+@needs_perfetto
+def test_the_measurement_window_is_a_slice(opened, tmp_path):
+    run, _, trace = opened("pfc")
+    start, end = run.window
+    row = {"track": "measurement window", "name": run.window_text, "ts": round(start), "dur": round(end) - round(start)}
+    assert trace.query(WINDOWS) == [row]
+    write_trace(run, tmp_path / "x.pftrace", start=f"{round(end)}ns", end="1ms")
+    with TraceProcessor(tmp_path / "x.pftrace") as other:
+        assert other.query(WINDOWS) == []
 
 
 @needs_perfetto
