@@ -10,7 +10,20 @@ import typer
 
 from penstock.errors import PenstockError, SpecError, nearest
 
-COMMANDS = ("run", "reproduce", "sweep", "plot", "report", "explain", "schemes", "topologies", "workloads", "bench", "check")
+COMMANDS = (
+    "run",
+    "reproduce",
+    "sweep",
+    "plot",
+    "report",
+    "trace",
+    "explain",
+    "schemes",
+    "topologies",
+    "workloads",
+    "bench",
+    "check",
+)
 
 app = typer.Typer(
     name="penstock",

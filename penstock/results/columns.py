@@ -122,6 +122,8 @@ _FRAMES: dict[str, list[Column]] = {
         Column("window_tx_bytes", "Int64", "B", "tx_bytes in the measurement window", optional=True),
         Column("window_paused_ns", "Float64", "ns", "paused_ns in the measurement window", optional=True),
         Column("window_max_queue_bytes", "Int64", "B", "max_queue_bytes in the measurement window", optional=True),
+        Column("rate_bps", "Int64", "bit/s", "rate of the link in this direction, at the end of the run", optional=True),
+        Column("delay_ns", "Float64", "ns", "propagation delay of the link", optional=True),
     ],
     "pauses": [
         Column("time_ns", "Float64", "ns", "when the pause or resume took effect", source="time"),

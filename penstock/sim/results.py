@@ -205,6 +205,8 @@ def queueing_frame(outcome: Outcome) -> dict[str, Any]:
 def port_frame(outcome: Outcome) -> dict[str, Any]:
     """The columns of ports.parquet: counters of the ports, and some computed columns."""
     ports, phases = outcome.ports, outcome.phases
+    links = outcome.settings.topo.links
+    delays = {(node, port): ps for end in "ab" for node, port, ps in links[[end, f"port_{end}", "delay_ps"]].tolist()}
     before = [0] * len(ports) if phases.first is None else [busy_ps(outcome, p) for p in phases.first.ports]
     busy = np.array([busy_ps(outcome, p) for p in phases.last.ports], dtype=float) - before
     computed = {
@@ -216,6 +218,8 @@ def port_frame(outcome: Outcome) -> dict[str, Any]:
         "window_tx_bytes": phases.in_window("tx_bytes"),
         "window_paused_ps": phases.in_window("paused_ps"),
         "window_max_queue_bytes": counted(phases.last, "max_queue_bytes"),
+        "rate_bps": [round(8e12 / p["ps_per_byte"]) for p in ports],
+        "delay_ps": np.array([delays[p["node"], p["port"]] for p in ports], dtype=np.int64),
     }
     copied = [c for c in COLUMNS["ports"].values() if c.key not in computed]
     return {c.key: [p[c.source or c.name] for p in ports] for c in copied} | computed

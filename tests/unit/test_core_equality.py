@@ -66,9 +66,9 @@ CASES = [
     ),
     ("floodgate:ideal", {"m": 0.3, "voqs": 1, "lease": "10us"}, lambda d: d["max_voqs"] == 1 and d["pauses_sent"] > 0),
     ("hpcc+floodgate", {"floodgate.m": 0.2, "floodgate.t": "1us"}, lambda d: d["max_voqs"] > 1 and not d["warnings"]),
-    ("fifo+window_cap", {"cap": "30KB"}, lambda d: d["flows_finished"] == 45),
+    ("fifo+window_cap", {"cap": "30KB"}, lambda d: d["flows_finished"] == 49),
     ("pfc_tagged", {"xoff": "20KB", "xon": "10KB", "host_pause": True}, lambda d: d["pauses_sent"] > 0),
-    ("spray", {"policy": "shortest"}, lambda d: d["flows_finished"] == 45),
+    ("spray", {"policy": "shortest"}, lambda d: d["flows_finished"] == 49),
     ("backdraft", {"th_goal": "5KB", "th_over": "10KB", "recovery": "20us", **FEW}, lambda d: d["pauses_sent"] > 20),
     (
         "hpcc+backdraft",

@@ -20,6 +20,7 @@ FOLDERS = [
     "topology",
     "workload",
     "results",
+    "trace",
     "sim.core",
     "sim.interpreted",
     "sim",

@@ -20,13 +20,13 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from penstock import pcapng
 from penstock.errors import SpecError
 from penstock.vswitch.daemon import protocol
 
 SHARED_BYTES = 4096  # before the ring: written, read and missed, 64 bytes apart
 PROTOCOLS = {6: "TCP", 17: "UDP"}
 WAIT = 0.002  # s, between two reads of an empty ring
-SECTION = struct.pack("<IIIHHqI", 0x0A0D0D0A, 28, 0x1A2B3C4D, 1, 0, -1, 28)
 
 
 class Seen(NamedTuple):
@@ -43,14 +43,8 @@ class Seen(NamedTuple):
 
 
 def beginning(names: Sequence[str]) -> bytes:
-    """The first blocks of a file: a section, and an interface per port, with time stamps in ns."""
-    out = SECTION
-    for name in names:
-        text = name.encode()
-        options = struct.pack("<HH", 2, len(text)) + text + bytes(-len(text) % 4) + struct.pack("<HHB3xHH", 9, 1, 9, 0, 0)
-        size = 20 + len(options)
-        out += struct.pack("<IIHHI", 1, size, 1, 0, 0) + options + struct.pack("<I", size)
-    return out
+    """The first blocks of a file: a section, and an interface per port."""
+    return pcapng.section() + b"".join(map(pcapng.interface, names))
 
 
 def read_capture(data: bytes) -> Iterator[Seen]:

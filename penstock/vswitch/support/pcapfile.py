@@ -5,16 +5,14 @@ from collections.abc import Iterator
 from pathlib import Path
 from time import monotonic_ns, time_ns
 
+from penstock import pcapng
 from penstock.errors import SpecError
+from penstock.pcapng import ETHERNET
 
-ETHERNET = 1
 LATEST = 100 * 366 * 86_400 * 10**9
 LONGEST = 65_550  # bytes of a frame
 PCAP_BEGINNING = struct.pack("<IHHiIII", 0xA1B23C4D, 2, 4, 0, 0, 262_144, ETHERNET)
-# A section and an interface whose times are in nanoseconds.
-PCAPNG_BEGINNING = struct.pack("<IIIHHqI", 0x0A0D0D0A, 28, 0x1A2B3C4D, 1, 0, -1, 28) + struct.pack(
-    "<IIHHIHHBxxxHHI", 1, 32, ETHERNET, 0, 0, 9, 1, 9, 0, 0, 32
-)
+PCAPNG_BEGINNING = pcapng.section() + pcapng.interface()
 
 _PCAP = {0xA1B2C3D4: 1000, 0xA1B23C4D: 1}  # magic number -> ns per unit of the fraction
 
