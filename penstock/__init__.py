@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from penstock.errors import ClaimFailed, InvariantError, PenstockError, SchemeError, SpecError
     from penstock.report import plots as plot
     from penstock.results.run import Run
+    from penstock.results.sweep import Sweep
     from penstock.sim.config import HostConfig, Measure
     from penstock.sim.simulate import simulate
     from penstock.spec import load_spec
@@ -35,6 +36,7 @@ _HOMES = {
     "penstock.errors": ("ClaimFailed", "InvariantError", "PenstockError", "SchemeError", "SpecError"),
     "penstock.sim.config": ("HostConfig", "Measure"),
     "penstock.results.run": ("Run",),
+    "penstock.results.sweep": ("Sweep",),
     "penstock.composition": ("Scheme",),
     "penstock.sim.simulate": ("simulate",),
     "penstock.spec": ("load_spec",),

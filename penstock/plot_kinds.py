@@ -76,4 +76,10 @@ KINDS: dict[str, Kind] = {
         detail="Schemes with a queue per flow or a flow table count active flows; others are left out, and the caption says so. "
         "A dotted line marks the number of queues.",
     ),
+    "against": Kind(
+        "a statistic of a sweep against one of its parameters, with 95 % intervals over the seeds",
+        example="--x load --y short_p99",
+        detail="`--y` is a column of `sweep.parquet`. Of the other kinds, `slowdown` draws a sweep, too: a curve per scheme "
+        "and parameters, with a band.",
+    ),
 }

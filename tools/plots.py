@@ -20,6 +20,7 @@ WIDTH = 680  # pixels
 RUNS = {  # kind -> what it is drawn of, if not of all runs
     "throughput": "runs/example/bfc runs/example/hpcc",
     "link_rate": "runs/example/bfc runs/example/hpcc",
+    "against": "runs/loads",
     "port": "runs/example/hpcc=HPCC runs/example/dcqcn=DCQCN",
 }
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from penstock.results.run import Run
+    from penstock.results.sweep import Sweep
 
 
 def load(given: Iterable[str]) -> list["Run"]:
@@ -38,6 +39,18 @@ def load(given: Iterable[str]) -> list["Run"]:
             name = where.parent.name if where.name == run.label else where.name
             run.summary["label"] = f"{run.label} {name}"
     return runs
+
+
+def sweep(given: Iterable[str]) -> "Sweep | None":
+    """The sweep in the folder that was given; None if no folder holds one.  SpecError: a sweep and something else."""
+    from penstock.errors import SpecError
+    from penstock.results.sweep import Sweep, is_sweep
+
+    paths = list(given)
+    found = [path for path in paths if is_sweep(path)]
+    if found and len(paths) > 1:
+        raise SpecError("is a sweep, which is drawn by itself", place=found[0], remedy="give it alone")
+    return Sweep.load(found[0]) if found else None
 
 
 def _split(text: str) -> tuple[str, str]:

@@ -38,8 +38,12 @@ def command(
         str | None, typer.Option(help="timeseries: buffer_bytes, max_queue_bytes or active_flows.", show_default=False)
     ] = None,
     switch: Annotated[str | None, typer.Option(help="timeseries: one switch, by name or number.", show_default=False)] = None,
+    x: Annotated[
+        str | None, typer.Option("--x", help="against: a parameter of the sweep, such as load.", show_default=False)
+    ] = None,
+    y: Annotated[str | None, typer.Option("--y", help="against: a statistic, such as short_p99.", show_default=False)] = None,
 ) -> None:
-    from penstock.cli._runs import load
+    from penstock.cli._runs import load, sweep
     from penstock.report import plots
 
     plots.check_format(out)
@@ -56,10 +60,14 @@ def command(
         "queue": queue,
         "column": column,
         "switch": switch,
+        "x": x,
+        "y": y,
     }
     options = {name: value for name, value in given.items() if value is not None}
     _check(plots.check_kind(kind), options)
-    plots.save(plots.draw(kind, *load(runs), **options), out)
+    swept = sweep(runs)
+    figure = plots.draw_sweep(kind, swept, **options) if swept else plots.draw(kind, *load(runs), **options)
+    plots.save(figure, out)
     typer.echo(f"written to {out}")
 
 

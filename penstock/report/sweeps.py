@@ -1,8 +1,6 @@
-"""Tables and figures of a sweep: means over seeds, with 95 % intervals."""
+"""The table of a sweep: means over seeds, with 95 % intervals."""
 
 from typing import TYPE_CHECKING, Any
-
-import polars as pl
 
 from penstock.report import tables
 from penstock.results.sweep import SCHEME, Sweep
@@ -38,18 +36,3 @@ def cell(name: str, row: dict[str, Any]) -> str:
         return f"{row['mean']:,.0f}" if not row["half"] else f"{row['mean']:,.1f} ± {row['half']:.2g}"
     mean = tables.show(name, row["mean"])
     return mean if not row["half"] else f"{mean} ± {tables.show(name, row['half'])}"
-
-
-def lines(sweep: Sweep) -> list[tuple[str, dict[str, Any]]]:
-    """(label, its parameters and scheme) of every combination, in the order of the runs."""
-    varied = [name for name in sweep.parameters if sweep.runs[name].n_unique() > 1]
-    seen = sweep.runs.select(*sweep.parameters, SCHEME).unique(maintain_order=True)
-    return [
-        (", ".join([str(row[SCHEME]), *(f"{name.split('.')[-1]} {row[name]}" for name in varied)]), row)
-        for row in seen.iter_rows(named=True)
-    ]
-
-
-def rows_of(table: pl.DataFrame, values: dict[str, Any]) -> pl.DataFrame:
-    """The rows of a table in which these columns have these values."""
-    return table.filter(*(pl.col(name).eq_missing(value) for name, value in values.items()))

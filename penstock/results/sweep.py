@@ -7,7 +7,7 @@ sweep.over_seeds("short_p99")                mean and 95 % interval per scheme a
 sweep.slowdown(99)                           the same for the slowdown by flow size
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -88,20 +88,39 @@ class Sweep:
         table = self.tidy().filter(pl.col("statistic").is_in(list(statistics or self.statistics)))
         return over_seeds(table, [*self.parameters, SCHEME, "statistic"])
 
+    def over_runs(self, read: Callable[[Run], pl.DataFrame], keys: Sequence[str], x: str = "") -> pl.DataFrame:
+        """Mean and 95 % interval over the seeds of what `read` reads from each run: a frame of `keys`, `value`, perhaps `x`.
+
+        Columns: the parameters, scheme, keys, mean, half, runs; `x`: a column whose mean over the seeds is kept, to sort by.
+        """
+        index = [*self.parameters, SCHEME]
+        parts = [read(run).with_columns(*(pl.lit(row[name]).alias(name) for name in index)) for row, run in self]
+        if not parts:
+            raise SpecError("none of its runs is there", place=self.path, remedy="repeat the sweep")
+        table = pl.concat(parts, how="vertical_relaxed")
+        keys = [*index, *keys]
+        means = over_seeds(table, keys)
+        if not x:
+            return means
+        places = table.group_by(keys, maintain_order=True).agg(pl.col(x).mean())
+        return means.join(places, on=keys, nulls_equal=True).sort([*index, x])
+
     def slowdown(self, percentile: float = 99, **options: Any) -> pl.DataFrame:
         """Slowdown by flow size as Run.slowdown gives it (and with its options), with the 95 % interval over the seeds.
 
-        Columns: the parameters, scheme, to_bytes, bytes (mean of the runs' medians), mean, half, runs.
+        Columns: the parameters, scheme, to_bytes, mean, half, runs, bytes (mean of the runs' medians).
         """
-        parts = []
-        for row, run in self:
-            table = run.slowdown(percentile, **options).drop_nulls("slowdown").select("to_bytes", "bytes", value="slowdown")
-            given = [pl.lit(row[name]).alias(name) for name in (*self.parameters, SCHEME)]
-            parts.append(table.with_columns(*given))
-        table = pl.concat(parts)
-        keys = [*self.parameters, SCHEME, "to_bytes"]
-        sizes = table.group_by(keys, maintain_order=True).agg(pl.col("bytes").mean())
-        return over_seeds(table, keys).join(sizes, on=keys, nulls_equal=True).sort([*self.parameters, SCHEME, "bytes"])
+
+        def read(run: Run) -> pl.DataFrame:
+            table = run.slowdown(percentile, **options).drop_nulls("slowdown")
+            return table.select("to_bytes", "bytes", value="slowdown")
+
+        return self.over_runs(read, ["to_bytes"], x="bytes")
+
+    @property
+    def has_intervals(self) -> bool:
+        """Whether some parameters and scheme have runs with several seeds."""
+        return bool(self.runs.height > self.runs.select(*self.parameters, SCHEME).n_unique())
 
     def where(self, **values: Any) -> "Sweep":
         """The part of the sweep in which parameters, schemes or seeds have these values ("." is written "__")."""

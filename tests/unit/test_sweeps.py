@@ -161,3 +161,73 @@ def test_sweeps_that_cannot_be_read(tmp_path):
         Sweep.load(tmp_path)
     with pytest.raises(SpecError, match="no such statistic"):
         sweep_of(tmp_path, ROWS).over_seeds("short_p98")
+
+
+@pytest.fixture(scope="module")
+def swept(tmp_path_factory):
+    """Two schemes, two loads, three seeds, of a small network."""
+    from fake_simulator import synthetic
+
+    folder = tmp_path_factory.mktemp("sweep")
+    rows = []
+    for scheme, factor in (("bfc", 1), ("hpcc", 3)):
+        for load in (0.4, 0.8):
+            for seed in (1, 2, 3):
+                key = f"{scheme}-{load}-{seed}"
+                run = synthetic(scheme, 200, seed=seed)
+                run.flows = run.flows.with_columns(slowdown=pl.col("slowdown") * factor + load)
+                run.save(folder / key)
+                rows.append(
+                    {"workload.0.load": load, "short_p99": factor * load + seed, "scheme": scheme, "seed": seed, "key": key}
+                )
+    pl.DataFrame(rows).write_parquet(folder / "sweep.parquet")
+    return Sweep.load(folder)
+
+
+def test_slowdown_of_a_sweep_is_that_of_its_runs_averaged(swept):
+    table = swept.slowdown(90)
+    part = table.filter((pl.col("scheme") == "hpcc") & (pl.col("workload.0.load") == 0.8)).drop_nulls("to_bytes")
+    runs = [run.slowdown(90) for row, run in swept if row["scheme"] == "hpcc" and row["workload.0.load"] == 0.8]
+    for to, mean, half, count in part.select("to_bytes", "mean", "half", "runs").iter_rows():
+        values = [v for run in runs for v in run.filter(pl.col("to_bytes") == to)["slowdown"]]
+        assert (mean, count) == (pytest.approx(sum(values) / len(values)), len(values))
+        assert half == pytest.approx(interval(values).half) or (half is None and count == 1)
+
+
+def test_figures_of_a_sweep(swept):
+    from penstock.report import plots
+
+    figure = plots.draw_sweep("slowdown", swept)
+    (axes,) = figure.axes
+    labels = [line.get_label() for line in axes.lines]
+    assert labels == ["bfc, load 0.4", "bfc, load 0.8", "hpcc, load 0.4", "hpcc, load 0.8"]
+    assert len(axes.collections) == 4  # bands
+    assert "95 %" in figure.get_supxlabel()
+    figure = plots.draw_sweep("against", swept, x="load")
+    (axes,) = figure.axes
+    assert axes.get_xlabel() == "workload.0.load"
+    means = {bars.get_label(): list(bars.lines[0].get_ydata()) for bars in axes.containers}
+    assert means == {"bfc": pytest.approx([2.4, 2.8]), "hpcc": pytest.approx([3.2, 4.4])}
+
+
+@pytest.mark.parametrize(
+    ("kind", "options", "says"),
+    [
+        ("buffer_cdf", {}, "can be drawn as slowdown or against"),
+        ("against", {"x": "laod"}, "known: workload.0.load"),
+        ("against", {"y": "short_p98"}, "no such statistic"),
+        ("nope", {}, "no such kind"),
+    ],
+)
+def test_figures_that_a_sweep_does_not_have(swept, kind, options, says):
+    from penstock.report import plots
+
+    with pytest.raises(SpecError, match=says):
+        plots.draw_sweep(kind, swept, **options)
+
+
+def test_a_run_is_no_sweep(swept):
+    from penstock.report import plots
+
+    with pytest.raises(SpecError, match="penstock sweep"):
+        plots.draw("against", next(iter(swept))[1])

@@ -12,6 +12,7 @@ over time are of the runs' measurement window, which a caption names; figures ov
     flows      slowdown, fct_cdf, throughput
     switches   buffer_cdf, timeseries, active_flows
     ports      link_rate, port, pause_map, pause_time
+    sweeps     slowdown and `against` of a sweep, with intervals over its seeds
 """
 
 import io
@@ -23,9 +24,11 @@ from penstock.errors import SpecError, nearest
 from penstock.report.plots.canvas import COLOURS, HEIGHT, POINTS, WIDTH, active, draw_bars, draw_lines, styles
 from penstock.report.plots.flows import fct_cdf, slowdown, throughput
 from penstock.report.plots.ports import link_rate, pause_map, pause_time, port
+from penstock.report.plots.sweeps import against, slowdown_of_sweep
 from penstock.report.plots.switches import active_flows, buffer_cdf, timeseries
 from penstock.results.run import Run
 from penstock.results.rundir import write_file
+from penstock.results.sweep import Sweep
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -38,6 +41,7 @@ __all__ = [
     "POINTS",
     "WIDTH",
     "active_flows",
+    "against",
     "buffer_cdf",
     "check_format",
     "check_kind",
@@ -59,14 +63,37 @@ __all__ = [
 
 KINDS: dict[str, Callable[..., "Figure"]] = {
     made.__name__: made
-    for made in (slowdown, fct_cdf, throughput, link_rate, port, pause_map, pause_time, buffer_cdf, timeseries, active_flows)
+    for made in (
+        slowdown,
+        fct_cdf,
+        throughput,
+        link_rate,
+        port,
+        pause_map,
+        pause_time,
+        buffer_cdf,
+        timeseries,
+        active_flows,
+        against,
+    )
 }
+OF_SWEEPS: dict[str, Callable[..., "Figure"]] = {"slowdown": slowdown_of_sweep, "against": against}
 FORMATS = ("pdf", "png", "svg", "eps")
 
 
 def draw(kind: str, *runs: Run, **options: Any) -> "Figure":
     """The figure of a kind of KINDS, with its options.  SpecError: no such kind."""
     return KINDS[check_kind(kind)](*runs, **options)
+
+
+def draw_sweep(kind: str, sweep: Sweep, **options: Any) -> "Figure":
+    """The figure of a sweep, with means and intervals over its seeds.  SpecError: this kind is of single runs only."""
+    if check_kind(kind) not in OF_SWEEPS:
+        rule = f"a sweep can be drawn as {' or '.join(OF_SWEEPS)}"
+        raise SpecError(
+            rule, path="plot", value=kind, remedy=f"or give run directories, such as {sweep.path}/{sweep.runs['key'][0]}"
+        )
+    return OF_SWEEPS[check_kind(kind)](sweep, **options)
 
 
 def check_kind(kind: str) -> str:

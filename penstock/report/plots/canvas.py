@@ -35,16 +35,21 @@ def active() -> Any:
 
 def styles(runs: Sequence[Run]) -> list[Look]:
     """Colour, dashes and marker per run: the colour by family, dashes and marker by run within a family."""
+    return looks_of([run.scheme for run in runs])
+
+
+def looks_of(schemes: Sequence[str]) -> list[Look]:
+    """The same for names of schemes, one per curve."""
     others: list[str] = []
     seen: dict[str, int] = {}
     result = []
-    for run in runs:
-        name = family(run.scheme)
+    for scheme in schemes:
+        name = family(scheme)
         if name not in COLOURS and name not in others:
             others.append(name)
         colour = COLOURS.get(name) or OTHERS[others.index(name) % len(OTHERS)]
         count = seen[colour] = seen.get(colour, -1) + 1
-        result.append(look_of(run.scheme, count if name in COLOURS else len(seen) + count, colour))
+        result.append(look_of(scheme, count if name in COLOURS else len(seen) + count, colour))
     return result
 
 

@@ -30,6 +30,7 @@ from penstock.results.run import Run
 from penstock.units import format_size
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
 LARGEST = 6  # flows that are drawn one by one, if none are named
@@ -59,20 +60,25 @@ def slowdown(
     without = [run.label for run, table in zip(runs, tables) if not table.height]
     with active():
         missing = f"no finished flows: {', '.join(without)}" if without else ""
-        figure, (axes,) = canvas(caption=_caption(chosen, runs, missing, window_text(runs)))
+        figure, (axes,) = canvas(caption=flow_caption(chosen, runs, missing, window_text(runs)))
         for run, look, table in zip(runs, styles(runs), tables):
             draw_lines(axes, table["bytes"], table["slowdown"], look=look, label=run.label)
         if len(without) == len(runs):
             axes.set(xlim=(100, 1e6), ylim=(1, 10))
-        what = {"mean": "mean", "max": "worst"}.get(statistic, f"{ordinal(percentile)} pct.")
-        axes.set(xlabel="Flow size", ylabel=f"FCT slowdown ({what}{', by the sender' * (clock == 'sender')})")
-        log_axis(axes.xaxis, lambda value, _: format_size(value, " "))
-        axes.set_yscale("log")
-        axes.set_ylim(bottom=min(1, axes.get_ylim()[0]))
-        low, high = axes.get_ylim()
-        log_axis(axes.yaxis, lambda value, _: f"{value:g}", (1, 2, 5) if high / low > 6 else (1, 1.5, 2, 3, 4, 5, 7))
+        slowdown_axes(axes, percentile, statistic, clock)
         legend(figure, axes)
     return figure
+
+
+def slowdown_axes(axes: "Axes", percentile: float, statistic: str, clock: str) -> None:
+    """Labels and logarithmic axes of slowdown against flow size."""
+    what = {"mean": "mean", "max": "worst"}.get(statistic, f"{ordinal(percentile)} pct.")
+    axes.set(xlabel="Flow size", ylabel=f"FCT slowdown ({what}{', by the sender' * (clock == 'sender')})")
+    log_axis(axes.xaxis, lambda value, _: format_size(value, " "))
+    axes.set_yscale("log")
+    axes.set_ylim(bottom=min(1, axes.get_ylim()[0]))
+    low, high = axes.get_ylim()
+    log_axis(axes.yaxis, lambda value, _: f"{value:g}", (1, 2, 5) if high / low > 6 else (1, 1.5, 2, 3, 4, 5, 7))
 
 
 def fct_cdf(*runs: Run, class_: Class = "background", priority: int | str | None = None, size: str | None = None) -> "Figure":
@@ -83,7 +89,7 @@ def fct_cdf(*runs: Run, class_: Class = "background", priority: int | str | None
     at_least_one(runs)
     chosen = FlowFilter(class_, priority, size)
     with active():
-        figure, (axes,) = canvas(caption=_caption(chosen, runs, window_text(runs)))
+        figure, (axes,) = canvas(caption=flow_caption(chosen, runs, window_text(runs)))
         for nth, (run, look) in enumerate(zip(runs, styles(runs))):
             times = chosen.apply(run).within("flows")["fct_ns"].drop_nulls().to_numpy()
             if not len(times):
@@ -130,7 +136,7 @@ def throughput(
     every = list(dict.fromkeys(name for table in tables for name in table))
     looks = dict(zip(every, series_looks(len(every))))
     with active():
-        caption = _caption(chosen, runs, more, time_caption(runs, start, end))
+        caption = flow_caption(chosen, runs, more, time_caption(runs, start, end))
         figure, axes = canvas(runs_apart, height=0.8 + 1.3 * runs_apart, caption=caption)
         for i, (run, look, table) in enumerate(zip(runs, styles(runs), tables)):
             for name, rate in table.items():
@@ -175,7 +181,7 @@ def _sample_ns(run: Run) -> float:
     return float(gap) if gap else 2000.0  # type: ignore[arg-type]
 
 
-def _caption(chosen: FlowFilter, runs: Sequence[Run], *more: str) -> str:
+def flow_caption(chosen: FlowFilter, runs: Sequence[Run], *more: str) -> str:
     return "; ".join(dict.fromkeys(part for part in (*(chosen.text(run) for run in runs), *more) if part))
 
 
