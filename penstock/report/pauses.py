@@ -1,0 +1,205 @@
+"""Who paused whom: the pauses of a run as spans of time, and the tree of pauses behind a paused port.
+
+    pauses = Pauses.of(run)                            needs [measure] pauses = true
+    print(pauses.causes((3, 0), 0, 1e6).text(pauses))
+
+The egress (node, port) is paused by its peer. The peer does so because packets from that link stay in its buffer; those
+of its other egresses that are paused at the same time hold them there, and are the causes of this pause. While none of
+them is paused the peer itself is congested: more traffic arrives for an egress than its link carries, or it is a slow
+receiver. Repeated for every cause, this gives a tree, whose leaves are where the congestion is.
+
+Times are ns. A port counts as paused while the port or any of its queues is.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+import polars as pl
+
+from penstock.errors import SpecError
+from penstock.results.run import Run
+
+Port = tuple[int, int]  # node, number of the egress within it
+NOTHING = np.empty((0, 2))
+MOST = 1000  # ports of a tree, about
+
+
+def union(spans: Iterable[np.ndarray], gap: float = 0) -> np.ndarray:
+    """Spans, float64[n, 2] of starts and ends, as sorted ones at least `gap` apart that do not touch; empty ones go."""
+    rows = np.concatenate([NOTHING, *spans])
+    rows = rows[rows[:, 1] > rows[:, 0]]
+    if not len(rows):
+        return NOTHING
+    rows = rows[np.argsort(rows[:, 0], kind="stable")]
+    reached = np.maximum.accumulate(rows[:, 1])
+    first = np.append(True, (rows[1:, 0] > reached[:-1]) & (rows[1:, 0] - reached[:-1] >= gap))
+    last = np.append(first[1:], True)
+    return np.column_stack([rows[first, 0], reached[last]])
+
+
+def common(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """The time that is in a span of both; each sorted and without overlaps, as `union` makes them."""
+    if not len(a) or not len(b):
+        return NOTHING
+    first = np.searchsorted(b[:, 1], a[:, 0], side="right")
+    count = np.searchsorted(b[:, 0], a[:, 1], side="left") - first
+    left = np.repeat(np.arange(len(a)), count)
+    right = np.arange(len(left)) - np.repeat(np.cumsum(count) - count, count) + np.repeat(first, count)
+    rows = np.column_stack([np.maximum(a[left, 0], b[right, 0]), np.minimum(a[left, 1], b[right, 1])])
+    return rows[rows[:, 1] > rows[:, 0]]
+
+
+def length(spans: np.ndarray) -> float:
+    """The sum of the spans' lengths."""
+    return float((spans[:, 1] - spans[:, 0]).sum())
+
+
+@dataclass
+class Tree:
+    """A paused port with its causes (or the ports that it holds up in turn), longest first.
+
+    spans  when it was paused, of the time that everything above it in the tree was paused
+    loop   whether the port is above itself in the tree: the pauses wait for each other; it has no branches
+    cut    whether its branches are left out, because the tree is large
+    """
+
+    port: Port
+    spans: np.ndarray
+    branches: list["Tree"]
+    loop: bool = False
+    cut: bool = False
+
+    @property
+    def paused_ns(self) -> float:
+        """The length of its spans."""
+        return length(self.spans)
+
+    @property
+    def rest_ns(self) -> float:
+        """The part of paused_ns in which no branch was paused; in a tree of causes its peer itself was congested then."""
+        return self.paused_ns - length(union(branch.spans for branch in self.branches))
+
+    def text(self, pauses: "Pauses", indent: str = "") -> str:
+        """A line per port: its link, the time paused, the time of it without a branch."""
+        node, peer = pauses.names[self.port[0]], pauses.names[pauses.far_end[self.port][0]]
+        note = ", in a loop" * self.loop + ", ..." * self.cut
+        line = f"{indent}{node} -> {peer}: {self.paused_ns:g} ns, alone {self.rest_ns:g} ns{note}"
+        return "\n".join([line, *(branch.text(pauses, indent + "  ") for branch in self.branches)])
+
+
+@dataclass(frozen=True)
+class Pauses:
+    """The pauses of a run.
+
+    queues   spans by node, port and queue (-1: the whole port), float64[n, 2]
+    far_end  the egress at the other end of each egress's link
+    names    of the nodes
+    end_ns   of the run
+    """
+
+    queues: dict[tuple[int, int, int], np.ndarray]
+    far_end: dict[Port, Port]
+    names: Sequence[str]
+    end_ns: float
+
+    @classmethod
+    def of(cls, run: Run) -> "Pauses":
+        """SpecError: the run did not record its pauses, or has no ports."""
+        log = run.frame("pauses").sort("time_ns", maintain_order=True)
+        ends = far_ends(run.ports)
+        if not ends:
+            raise SpecError(f'run "{run.label}": has no ports', remedy="run again with [measure] ports = true")
+        last = max([float(run.summary.get("end_ns") or 0), *log["time_ns"].tail(1).to_list()])
+        spans = {
+            (int(node), int(port), int(queue)): _spans(rows["time_ns"].to_numpy(), rows["paused"].to_numpy(), last)
+            for (node, port, queue), rows in log.partition_by(["node", "port", "queue"], as_dict=True).items()
+        }
+        return cls(spans, ends, node_names(run), last)
+
+    @cached_property
+    def ports(self) -> dict[Port, np.ndarray]:
+        """Spans of every port that was paused, or had a queue that was."""
+        groups: dict[Port, list[np.ndarray]] = {}
+        for (node, port, _), spans in self.queues.items():
+            groups.setdefault((node, port), []).append(spans)
+        return {port: union(spans) for port, spans in sorted(groups.items())}
+
+    @cached_property
+    def _egresses(self) -> dict[int, list[Port]]:
+        found: dict[int, list[Port]] = {}
+        for port in sorted(self.far_end):
+            found.setdefault(port[0], []).append(port)
+        return found
+
+    def held_by(self, port: Port) -> list[Port]:
+        """The egresses of the port's peer that may be why it pauses this port: all but the one back."""
+        back = self.far_end[port]
+        return [other for other in self._egresses[back[0]] if other != back]
+
+    def holding(self, port: Port) -> list[Port]:
+        """The egresses that the port's node may pause because this port is paused: those towards it, but for this link's."""
+        return [self.far_end[other] for other in self._egresses[port[0]] if other != port]
+
+    def coarser(self, most: int) -> tuple["Pauses", float]:
+        """At most about `most` spans: those of a queue less than a gap (ns, returned) apart are joined; 0: none were."""
+        pauses, gap = self, 0.0
+        while sum(map(len, pauses.queues.values())) > max(most, len(self.queues)):
+            gap = gap * 2 or 100.0
+            joined = {key: union([spans], gap) for key, spans in self.queues.items()}
+            pauses = Pauses(joined, self.far_end, self.names, self.end_ns)
+        return pauses, gap
+
+    def causes(self, port: Port, start_ns: float, end_ns: float) -> Tree:
+        """Why a port was paused in an interval, as the module's docstring says."""
+        return self._tree(port, start_ns, end_ns, self.held_by)
+
+    def victims(self, port: Port, start_ns: float, end_ns: float) -> Tree:
+        """Which ports were paused while this one was, and may have been because of it: the ports towards its node, and so on."""
+        return self._tree(port, start_ns, end_ns, self.holding)
+
+    def _tree(self, port: Port, start_ns: float, end_ns: float, step: Callable[[Port], list[Port]]) -> Tree:
+        within = np.array([[start_ns, end_ns]], dtype=np.float64)
+        root = Tree(port, common(self.ports.get(port, NOTHING), within), [])
+        level, count = [(root, (port,))], 1
+        while level:
+            deeper = []
+            for tree, path in level:
+                if count >= MOST:
+                    tree.cut = any(len(common(self.ports.get(other, NOTHING), tree.spans)) for other in step(tree.port))
+                    continue
+                found = [(other, common(self.ports.get(other, NOTHING), tree.spans)) for other in step(tree.port)]
+                tree.branches = [Tree(other, spans, [], other in path) for other, spans in found if len(spans)]
+                tree.branches.sort(key=lambda branch: (-branch.paused_ns, branch.port))
+                count += len(tree.branches)
+                deeper += [(branch, (*path, branch.port)) for branch in tree.branches if not branch.loop]
+            level = deeper
+        return root
+
+
+def far_ends(ports: pl.DataFrame) -> dict[Port, Port]:
+    """The egress at the other end of every egress: the k-th port from a to b belongs to the k-th from b to a."""
+    between: dict[tuple[int, int], list[int]] = {}
+    for node, port, peer in ports.sort("node", "port").select("node", "port", "peer").iter_rows():
+        between.setdefault((node, peer), []).append(port)
+    return {
+        (node, port): (peer, back) for (node, peer), own in between.items() for port, back in zip(own, between.get((peer, node), []))
+    }
+
+
+def node_names(run: Run) -> list[str]:
+    """The name of every node, "node 7" in runs that have none."""
+    if "nodes" in run.frames:
+        return run.frame("nodes").sort("node")["name"].to_list()
+    count = max([-1, *run.ports["node"].to_list(), *run.ports["peer"].to_list()]) + 1
+    return [f"node {number}" for number in range(count)]
+
+
+def _spans(times: np.ndarray, paused: np.ndarray, end: float) -> np.ndarray:
+    """Spans of one queue's pauses and resumes in the order of time; a pause that is in force at the end lasts until then."""
+    changes = np.flatnonzero(np.diff(paused.astype(np.int8), prepend=0))
+    edges = times[changes]
+    if len(edges) % 2:
+        edges = np.append(edges, end)
+    return union([edges.reshape(-1, 2)])
