@@ -4,11 +4,13 @@
     print(pauses.causes((3, 0), 0, 1e6).text(pauses))
 
 The egress (node, port) is paused by its peer. The peer does so because packets from that link stay in its buffer; those
-of its other egresses that are paused at the same time hold them there, and are the causes of this pause. While none of
-them is paused the peer itself is congested: more traffic arrives for an egress than its link carries, or it is a slow
-receiver. Repeated for every cause, this gives a tree, whose leaves are where the congestion is.
+of its egresses that are paused at the same time, and that a shortest path leads to from that link, hold them there and are
+the causes of this pause. While none of them is paused the peer itself is congested: more traffic arrives for an egress
+than its link carries, or it is a slow receiver. Repeated for every cause, this gives a tree, whose leaves are where the
+congestion is.
 
-Times are ns. A port counts as paused while the port or any of its queues is.
+Times are ns. A port counts as paused while the port or any of its queues is. Paths are those of the network with every link
+up: a pause that spreads along a detour around a failed link ends where the detour leaves them.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -127,20 +129,32 @@ class Pauses:
         return {port: union(spans) for port, spans in sorted(groups.items())}
 
     @cached_property
-    def _egresses(self) -> dict[int, list[Port]]:
-        found: dict[int, list[Port]] = {}
+    def _held(self) -> dict[Port, list[Port]]:
+        """The possible causes of every port's pauses: the next links of the paths over its link."""
+        reached = _destinations(self.far_end)
+        egresses: dict[int, list[Port]] = {}
         for port in sorted(self.far_end):
-            found.setdefault(port[0], []).append(port)
+            egresses.setdefault(port[0], []).append(port)
+        return {
+            port: [n for n in egresses[back[0]] if n != back and (reached[port] & reached[n]).any()]
+            for port, back in self.far_end.items()
+        }
+
+    @cached_property
+    def _holding(self) -> dict[Port, list[Port]]:
+        found: dict[Port, list[Port]] = {port: [] for port in self.far_end}
+        for port in sorted(self._held):
+            for cause in self._held[port]:
+                found[cause].append(port)
         return found
 
     def held_by(self, port: Port) -> list[Port]:
-        """The egresses of the port's peer that may be why it pauses this port: all but the one back."""
-        back = self.far_end[port]
-        return [other for other in self._egresses[back[0]] if other != back]
+        """The egresses of the port's peer that may be why it pauses this port."""
+        return self._held[port]
 
     def holding(self, port: Port) -> list[Port]:
-        """The egresses that the port's node may pause because this port is paused: those towards it, but for this link's."""
-        return [self.far_end[other] for other in self._egresses[port[0]] if other != port]
+        """The egresses of other nodes that this port's node may pause because this port is paused."""
+        return self._holding[port]
 
     def coarser(self, most: int) -> tuple["Pauses", float]:
         """At most about `most` spans: those of a queue less than a gap (ns, returned) apart are joined; 0: none were."""
@@ -185,6 +199,32 @@ def far_ends(ports: pl.DataFrame) -> dict[Port, Port]:
         between.setdefault((node, peer), []).append(port)
     return {
         (node, port): (peer, back) for (node, peer), own in between.items() for port, back in zip(own, between.get((peer, node), []))
+    }
+
+
+def _destinations(far_end: dict[Port, Port]) -> dict[Port, np.ndarray]:
+    """Of every egress: to which switches with hosts its link is on a shortest path, bool[nodes]; from a host: to all."""
+    links = np.array([(node, peer) for (node, _), (peer, _) in far_end.items()])
+    count = int(links.max()) + 1
+    host = np.bincount(links[:, 0], minlength=count) == 1
+    inner = links[~host[links].any(axis=1)]
+    ends = np.zeros(count, dtype=bool)
+    ends[links[host[links[:, 0]], 1]] = True
+    near = np.zeros((count, count), dtype=np.float32)
+    near[inner[:, 0], inner[:, 1]] = 1
+    hops = np.where(np.eye(count, dtype=bool), 0, count)
+    reached, distance = np.eye(count, dtype=bool), 0
+    while True:
+        distance += 1
+        new = (near @ reached > 0) & ~reached
+        if not new.any():
+            break
+        hops[new] = distance
+        reached |= new
+    own = np.eye(count, dtype=bool)
+    return {
+        port: ends if host[port[0]] else own[port[0]] if host[peer] else ends & (hops[port[0]] == hops[peer] + 1)
+        for port, (peer, _) in far_end.items()
     }
 
 

@@ -1,0 +1,64 @@
+"""What differs between runs that are compared, besides their schemes."""
+
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
+
+import polars as pl
+
+from penstock.errors import shown
+from penstock.results.run import Run
+
+NOT_COMPARED = ("scheme", "run.threads")  # keys of a spec: what a comparison is about; what the results do not depend on
+
+
+class Difference(NamedTuple):
+    """A setting that is not the same in all runs: its key, and what each run has, as text ("-": nothing)."""
+
+    key: str
+    values: list[str]
+
+
+def differences(runs: Sequence[Run]) -> list[Difference]:
+    """Settings that differ between the runs, apart from the scheme; if none does: a different network or different flows."""
+    settings = [dict(_settings(run)) for run in runs]
+    keys = list(dict.fromkeys(key for one in settings for key in one))
+    found = [Difference(key, [one.get(key, "-") for one in settings]) for key in keys]
+    found = [difference for difference in found if len(set(difference.values)) > 1]
+    if not found:
+        for key, values in (("network", [_network(run) for run in runs]), ("flows", [_flows(run) for run in runs])):
+            if len(set(values)) > 1:
+                first = list(dict.fromkeys(values))
+                found.append(Difference(key, [f"{key} {first.index(value) + 1}" for value in values]))
+    return found
+
+
+def _settings(run: Run) -> Iterator[tuple[str, str]]:
+    summary = run.summary
+    yield "penstock", str(summary.get("penstock", "-"))
+    if summary.get("spec"):
+        spec = tomllib.loads(str(summary["spec"]))
+        yield from ((key, value) for key, value in _flat(spec, "") if not key.startswith(NOT_COMPARED))
+    else:
+        yield from ((key, shown(summary[key])) for key in ("seed", "duration_ns") if key in summary)
+
+
+def _flat(value: Any, path: str) -> Iterator[tuple[str, str]]:
+    """The values of nested tables by dotted keys."""
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from _flat(inner, f"{path}.{key}" if path else key)
+    elif isinstance(value, list) and value and isinstance(value[0], Mapping):
+        for number, inner in enumerate(value):
+            yield from _flat(inner, f"{path}.{number}")
+    else:
+        yield path, shown(value)
+
+
+def _network(run: Run) -> int:
+    return hash(tuple(run.ports.select("node", "port", "peer").sort("node", "port").iter_rows()))
+
+
+def _flows(run: Run) -> tuple[int, int]:
+    rows = run.flows.select("src", "dst", "bytes", pl.col("class").cast(pl.String)).hash_rows()
+    return run.flows.height, int(rows.sort().hash().sum()) if len(rows) else 0
