@@ -61,4 +61,4 @@ def _network(run: Run) -> int:
 
 def _flows(run: Run) -> tuple[int, int]:
     rows = run.flows.select("src", "dst", "bytes", pl.col("class").cast(pl.String)).hash_rows()
-    return run.flows.height, int(rows.sort().hash().sum()) if len(rows) else 0
+    return run.flows.height, int(rows.cast(pl.Int128).sum()) if len(rows) else 0

@@ -52,7 +52,7 @@ def network(run: Run) -> Network | None:
     host = np.bincount(links[:, 0], minlength=len(names)) == 1
     tier = np.where(host, 0, 1)
     if "nodes" in run.frames:
-        given = run.frame("nodes").sort("node").select(pl.col("tier").fill_null(1))["tier"].to_numpy()
+        given = run.frame("nodes").sort("node").select(pl.col("tier").fill_null(1))["tier"].to_numpy().astype(np.int64)
         host &= given == 0
         tier = np.where(host, 0, given + (given[~host] == 0).any())  # virtual switches have a row of their own
     inner = links[~host[links].any(axis=1)]
