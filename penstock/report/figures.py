@@ -15,7 +15,15 @@ from penstock.report import plots
 from penstock.results.run import Run
 from penstock.units import format_size
 
-STATISTICS = {"p50": "median", "p90": "90th pct.", "p95": "95th pct.", "p99": "99th pct.", "p99.9": "99.9th pct.", "mean": "mean", "max": "worst"}
+STATISTICS = {
+    "p50": "median",
+    "p90": "90th pct.",
+    "p95": "95th pct.",
+    "p99": "99th pct.",
+    "p99.9": "99.9th pct.",
+    "mean": "mean",
+    "max": "worst",
+}
 SHARES = (10, 50, 90, 99)  # percentiles of the tables of distributions
 POINTS = 400  # of a curve, at most
 BACKGROUND, ALL = "background", "all"
@@ -76,7 +84,7 @@ def figures(runs: Sequence[Run], clock: str) -> list[Figure]:
             "buffer",
             "Buffer in use, all samples of all switches",
             "Buffer in use at a switch (MB)",
-            lambda run: run.switches["buffer_bytes"].to_numpy() / 1e6,
+            lambda rows: rows["buffer_bytes"].to_numpy() / 1e6,
         ),
         _over_time(runs),
         _distribution(
@@ -84,7 +92,7 @@ def figures(runs: Sequence[Run], clock: str) -> list[Figure]:
             "active",
             "Active flows at the switch port that has most of them, all samples",
             "Active flows at a port",
-            lambda run: run.switches["active_flows"].to_numpy(),
+            lambda rows: rows["active_flows"].to_numpy(),
         ),
         _pause_time(runs),
     ]
@@ -92,7 +100,7 @@ def figures(runs: Sequence[Run], clock: str) -> list[Figure]:
 
 def chosen(run: Run, choice: str, clock: str) -> pl.DataFrame:
     """The flows of a choice of `classes`; a run without that class has none."""
-    flows = run.by_clock(run.flows, clock)
+    flows = run.by_clock(run.selected(), clock)
     if choice == ALL:
         return flows
     wanted = run.background() if choice == BACKGROUND else [choice[1:]]
@@ -117,7 +125,9 @@ def _slowdown(runs: Sequence[Run], clock: str) -> Figure:
                 table.rows += [_row(run, row) for row in rows.iter_rows(named=True)]
                 table.runs += [number] * rows.height
     caption = "FCT slowdown by flow size" + ", by the sender's clock" * (clock == "sender")
-    return Figure("slowdown", caption, "Flow size", "FCT slowdown", "points", variants, table, log_x=True, log_y=True, bytes_x=True)
+    return Figure(
+        "slowdown", caption, "Flow size", "FCT slowdown", "points", variants, table, log_x=True, log_y=True, bytes_x=True
+    )
 
 
 def _binned(run: Run, choice: str, clock: Any) -> pl.DataFrame:
@@ -152,12 +162,11 @@ def _slowdown_cdf(runs: Sequence[Run], clock: str) -> Figure:
     return Figure("slowdown_cdf", caption, "FCT slowdown", "Share of flows", "steps", variants, table, log_x=True)
 
 
-def _distribution(runs: Sequence[Run], name: str, caption: str, x: str, values: Callable[[Run], np.ndarray]) -> Figure:
+def _distribution(runs: Sequence[Run], name: str, caption: str, x: str, values: Callable[[pl.DataFrame], np.ndarray]) -> Figure:
     curves: list[Curve | None] = []
     table, missing = _percentiles(), []
     for number, run in enumerate(runs):
-        # the rows of the measurement window go in here
-        found = values(run)
+        found = values(run.within(run.switches))
         if len(found):
             curves.append(_cdf(found))
             _add(table, number, run, found)
@@ -216,7 +225,7 @@ def _add(table: Table, number: int, run: Run, values: np.ndarray) -> None:
 
 
 def _cdf(values: np.ndarray) -> Curve:
-    x, y = plots.cdf(values, POINTS)
+    x, y = plots._cdf(values)
     return {"x": _short(x), "y": _short(y)}
 
 
@@ -234,4 +243,6 @@ def _size(value: int | None) -> str:
 
 
 def _no_samples(run: Run) -> str:
-    return str(SpecError(f'run "{run.label}": has no samples of its switches', remedy="run it again with --set measure.sample=2us"))
+    return str(
+        SpecError(f'run "{run.label}": has no samples of its switches', remedy="run it again with --set measure.sample=2us")
+    )

@@ -56,7 +56,7 @@ def page(runs: Sequence[Run], title: str = "penstock report", clock: str = "rece
         runs=_runs(runs),
         data=json.dumps(data, separators=(",", ":"), allow_nan=False).replace("</", "<\\/").replace("<!--", "<\\u0021--"),
         plotly=_asset("plotly-basic.min.js"),
-        script=_asset("report.js"),
+        script=_asset("report.js") + _asset("network.js"),
     )
 
 
@@ -168,7 +168,12 @@ def _runs(runs: Sequence[Run]) -> str:
         for run in runs
         if run.summary.get("spec")
     )
-    return _scrolled(f'<table class="summary"><thead><tr><td></td>{heads}</tr></thead><tbody>{"".join(rows)}</tbody></table>', "Runs") + specs
+    return (
+        _scrolled(
+            f'<table class="summary"><thead><tr><td></td>{heads}</tr></thead><tbody>{"".join(rows)}</tbody></table>', "Runs"
+        )
+        + specs
+    )
 
 
 # -- details

@@ -96,9 +96,7 @@ def _springs(links: np.ndarray, inner: np.ndarray, host: np.ndarray) -> tuple[np
     graph = networkx.Graph()
     graph.add_nodes_from(switches.tolist())
     graph.add_edges_from(inner.tolist())
-    layout = (
-        networkx.spring_layout(graph, seed=1, iterations=300) if len(switches) <= SPRING else networkx.circular_layout(graph)
-    )
+    layout = networkx.spring_layout(graph, seed=1, iterations=300) if len(switches) <= SPRING else networkx.circular_layout(graph)
     side = max(360.0, 90 * len(switches) ** 0.5)
     at = np.zeros((len(host), 2))
     at[switches] = [layout[node] for node in switches.tolist()]

@@ -198,7 +198,9 @@ def far_ends(ports: pl.DataFrame) -> dict[Port, Port]:
     for node, port, peer in ports.sort("node", "port").select("node", "port", "peer").iter_rows():
         between.setdefault((node, peer), []).append(port)
     return {
-        (node, port): (peer, back) for (node, peer), own in between.items() for port, back in zip(own, between.get((peer, node), []))
+        (node, port): (peer, back)
+        for (node, peer), own in between.items()
+        for port, back in zip(own, between.get((peer, node), []))
     }
 
 
