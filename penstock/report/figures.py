@@ -92,7 +92,7 @@ def figures(runs: Sequence[Run], clock: str) -> list[Figure]:
             "active",
             "Active flows at the switch port that has most of them, all samples",
             "Active flows at a port",
-            lambda rows: rows["active_flows"].to_numpy(),
+            lambda rows: rows.filter(pl.col("active_flows") >= 0)["active_flows"].to_numpy(),
         ),
         _pause_time(runs),
     ]
@@ -138,8 +138,8 @@ def _binned(run: Run, choice: str, clock: Any) -> pl.DataFrame:
         wanted, run = None, Run(run.flows.clear(), run.switches, run.ports, summary=run.summary)
     options: dict[str, Any] = {"class_": wanted, "clock": clock}
     table = run.slowdown([float(name[1:]) for name in STATISTICS if name[0] == "p"], **options)
-    whole = [run.slowdown(statistic=name, **options)["slowdown"].alias(name) for name in STATISTICS if name[0] == "m"]
-    return table.with_columns(whole)
+    mean = run.slowdown(statistic="mean", **options)["slowdown"].alias("mean")
+    return table.with_columns(mean, run.slowdown(statistic="max", **options)["slowdown"].alias("max"))
 
 
 def _row(run: Run, row: dict[str, Any]) -> list[str]:
@@ -172,7 +172,7 @@ def _distribution(runs: Sequence[Run], name: str, caption: str, x: str, values: 
             _add(table, number, run, found)
         else:
             curves.append(None)
-            missing.append(_no_samples(run))
+            missing.append(f"{run.label}: its scheme counts no active flows" if run.switches.height else _no_samples(run))
     return Figure(name, caption, x, "Share of samples", "steps", {"|": curves}, table, missing)
 
 

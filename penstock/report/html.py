@@ -20,6 +20,7 @@ from penstock.report.figures import Figure, Table
 from penstock.results.columns import SUMMARY
 from penstock.results.run import Run, version
 from penstock.results.rundir import write_file
+from penstock.units import format_size, format_time
 
 DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")  # plotly's, by matplotlib's place in palette.DASHES
 SYMBOLS = {"o": "circle", "s": "square", "^": "triangle-up", "D": "diamond", "v": "triangle-down", "P": "cross", "X": "x"}
@@ -124,7 +125,7 @@ def _figure(figure: Figure) -> str:
     missing = "".join(f'<p class="quiet">{escape(text)}</p>' for text in figure.missing)
     return (
         f'<figure id="{name}" aria-labelledby="{name}-caption"><figcaption id="{name}-caption">{caption}</figcaption>'
-        f'<div class="plot script" id="{name}-plot" role="img" aria-label="{caption}: a figure, with its numbers in the table below">'
+        f'<div class="plot script" id="{name}-plot" role="img" aria-label="{caption}; the numbers are in the table below">'
         f"</div>{missing}<details><summary>Numbers</summary>{_table(figure.table, figure.caption)}</details></figure>"
     )
 
@@ -145,22 +146,32 @@ def _pauses(views: Sequence[pause_data.PauseView]) -> str:
         for view in shown
         if view.gap_ns
     ]
+    notes += [
+        f"{view.run.label} pauses single queues: a port's share is the mean over its queues ({view.queues_text()}); the tree "
+        "counts a port as paused while one of its queues is."
+        for view in shown
+        if view.by_queue
+    ]
     table = pause_data.table(shown)
     what = "The ports that were paused longest in the measurement window"
     return (
         "".join(f'<p class="quiet">{escape(note)}</p>' for note in notes)
         + _asset("pauses.html")
-        + (f"<h3>{what}</h3>{_table(table, what, 'text')}" if table.rows else '<p id="unpaused">No port was paused.</p>')
+        + (
+            f"<h3>{what}</h3>{_table(table, what, 'text')}"
+            if table.rows
+            else '<p id="unpaused">No port was paused in the measurement window.</p>'
+        )
     )
 
 
 def _runs(runs: Sequence[Run]) -> str:
     rows = []
-    for key, (unit, what) in SUMMARY.items():
+    for key, (_, what) in SUMMARY.items():
         values = [run.summary.get(key) for run in runs]
-        if key not in ("spec", "warnings", "label") and any(value not in (None, [], {}) for value in values):
-            head = f'<th scope="row"><code>{escape(key)}</code><small>{escape(what + f" ({unit})" * bool(unit))}</small></th>'
-            cells = "".join(f'<td data-run="{i}">{escape(_plain(value))}</td>' for i, value in enumerate(values))
+        if key not in ("spec", "warnings", "label", "nominal") and any(value not in (None, [], {}) for value in values):
+            head = f'<th scope="row"><code>{escape(key)}</code><small>{escape(what)}</small></th>'
+            cells = "".join(f'<td data-run="{i}">{escape(_shown(key, value))}</td>' for i, value in enumerate(values))
             rows.append(f"<tr>{head}{cells}</tr>")
     heads = "".join(f'<th scope="col" data-run="{i}">{escape(run.label)}</th>' for i, run in enumerate(runs))
     specs = "".join(
@@ -193,6 +204,17 @@ def _table(table: Table, caption: str, kind: str = "") -> str:
 
 def _scrolled(table: str, caption: str) -> str:
     return f'<div class="wide" tabindex="0" role="region" aria-label="{escape(caption)}">{table}</div>'
+
+
+def _shown(key: str, value: Any) -> str:
+    """A value of the summary; times and sizes with their unit."""
+    if isinstance(value, list) and key.endswith("_ns"):
+        return " to ".join(pause_data.time_text(one) for one in value)
+    if key.endswith("_ns") and isinstance(value, (int, float)):
+        return format_time(1000 * float(f"{value:.6g}"))
+    if key.endswith("_bytes") and isinstance(value, int):
+        return format_size(float(f"{value:.4g}"))
+    return _plain(value)
 
 
 def _plain(value: Any) -> str:

@@ -100,6 +100,8 @@ def _springs(links: np.ndarray, inner: np.ndarray, host: np.ndarray) -> tuple[np
     side = max(360.0, 90 * len(switches) ** 0.5)
     at = np.zeros((len(host), 2))
     at[switches] = [layout[node] for node in switches.tolist()]
+    at[switches] -= at[switches].mean(axis=0)
+    at[switches] = at[switches] @ np.linalg.svd(at[switches])[2].T  # the longest direction lies flat
     low, high = at[switches].min(axis=0), at[switches].max(axis=0)
     at[switches] = (at[switches] - (low + high) / 2) / max(float((high - low).max()), 1e-9) * side
     for switch in switches:

@@ -7,7 +7,7 @@ import numpy as np
 
 from penstock.report.figures import Table
 from penstock.report.network import Network, network
-from penstock.report.pauses import NOTHING, Pauses, Port, common, length
+from penstock.report.pauses import Pauses, Port, common, length
 from penstock.results.run import Run
 from penstock.units import format_time
 
@@ -21,7 +21,8 @@ class PauseView:
 
     net     None: the run recorded no ports
     pauses  None: the run did not record its pauses
-    paused  time that each port was paused in the measurement window, ns
+    paused  time that each port was paused in the measurement window, ns: the mean of its queues
+    queues  of each node's ports, which a pause may be of; 1 if whole ports are paused
     """
 
     def __init__(self, run: Run, spans: int) -> None:
@@ -37,9 +38,33 @@ class PauseView:
         self.end_ns = max(end, self.window[1])
         rows = run.ports.select("node", "port", "paused_ns").iter_rows()
         self.paused: dict[Port, float] = {(node, port): time for node, port, time in rows}
+        self.queues = self._queues()
         if self.pauses:
             within = np.array([self.window])
-            self.paused |= {port: length(common(spans, within)) for port, spans in self.pauses.ports.items()}
+            times = dict.fromkeys(self.pauses.ports, 0.0)
+            for (node, port, queue), found in self.pauses.queues.items():
+                times[node, port] += length(common(found, within)) / (self.queues[node] if queue >= 0 else 1)
+            self.paused |= times
+
+    def _queues(self) -> list[int]:
+        """Hosts have as many as the highest number of a paused queue of any host says, switches likewise."""
+        highest = {False: 0, True: 0}
+        if self.net and self.pauses:
+            for node, _, queue in self.pauses.queues:
+                host = bool(self.net.host[node])
+                highest[host] = max(highest[host], queue)
+        return [highest[bool(host)] + 1 for host in self.net.host] if self.net else []
+
+    @property
+    def by_queue(self) -> bool:
+        """Whether the scheme pauses single queues."""
+        return self.pauses is not None and any(queue >= 0 for _, _, queue in self.pauses.queues)
+
+    def queues_text(self) -> str:
+        """How many queues a port is taken to have."""
+        assert self.net is not None
+        found = {bool(host): count for host, count in zip(self.net.host, self.queues)}
+        return f"{found.get(False, 1)} at switches, {found.get(True, 1)} at hosts, by the highest number that was paused"
 
     def name(self, port: Port) -> str:
         """tor0 → spine1."""
@@ -56,22 +81,22 @@ class PauseView:
         rows = []
         share = 100 / max(1e-9, self.window[1] - self.window[0])
         for port in self.longest():
-            row = [f"{self.run.label}, {self.name(port)}", time_text(self.paused[port]), f"{share * self.paused[port]:.3g} %"]
+            row = [f"{self.run.label}, {self.name(port)}", f"{share * self.paused[port]:.3g} %"]
             if self.pauses:
                 tree = self.pauses.causes(port, *self.window)
                 why = [f"{self.name(branch.port)} paused ({time_text(branch.paused_ns)})" for branch in tree.branches[:2]]
                 peer = self.pauses.names[self.pauses.far_end[port][0]]
                 why += [f"{peer} congested ({time_text(tree.rest_ns)})"] if tree.rest_ns > 0 else []
-                row += [f"{len(common(self.pauses.ports.get(port, NOTHING), np.array([self.window]))):,}", "; ".join(why)]
+                row += [time_text(tree.paused_ns), f"{len(tree.spans):,}", "; ".join(why)]
             else:
-                row += ["-", "pauses were not recorded"]
+                row += [time_text(self.paused[port]), "-", "pauses were not recorded"]
             rows.append(row)
         return rows
 
     def data(self) -> dict[str, Any] | None:
         """What the script needs, for JSON; None: there is no network.
 
-        ports   [node, peer, ps paused in the window] in the order of their numbers; causes: for a paused port, the numbers of
+        ports   [node, peer, ns paused in the window] in the order of their numbers; causes: for a paused port, the numbers of
                 the ports that may be why
         lanes   by port number: queue and [start, length, gap, length, gap, ...] in ns
         """
@@ -87,6 +112,7 @@ class PauseView:
             "size": [round(width, 1), round(height, 1)],
             "text": net.text(),
             "ports": [[p[0], net.far_end[p][0], round(self.paused.get(p, 0.0))] for p in number],
+            "queues": self.queues,
             "window": list(self.window),
             "end": self.end_ns,
             "recorded": self.pauses is not None,
@@ -114,7 +140,7 @@ def views(runs: Sequence[Run]) -> list[PauseView]:
 
 def table(found: Sequence[PauseView]) -> Table:
     """The ports that were paused longest, of all runs."""
-    made = Table(["run, port", "paused", "share", "pauses", "because of"])
+    made = Table(["run, port", "share", "paused", "pauses", "because of"])
     for number, view in enumerate(found):
         rows = view.rows()
         made.rows += rows

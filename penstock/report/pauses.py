@@ -176,7 +176,8 @@ class Pauses:
     def _tree(self, port: Port, start_ns: float, end_ns: float, step: Callable[[Port], list[Port]]) -> Tree:
         within = np.array([[start_ns, end_ns]], dtype=np.float64)
         root = Tree(port, common(self.ports.get(port, NOTHING), within), [])
-        level, count = [(root, (port,))], 1
+        level: list[tuple[Tree, tuple[Port, ...]]] = [(root, (port,))]
+        count = 1
         while level:
             deeper = []
             for tree, path in level:

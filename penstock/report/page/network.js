@@ -65,10 +65,11 @@ class Network {
     return `${this.names[node]} → ${this.names[peer]}`;
   }
 
-  paused(port, range) { // share of a range
-    const [start, end] = range || this.window;
-    const time = this.recorded ? total(common(this.spans[port] || [], [[start, end]])) : this.ports[port][2];
-    return end > start ? time / (end - start) : 0;
+  paused(port, range) { // share of a range, the mean of the port's queues
+    const [start, end] = range || this.window, queues = this.queues[this.ports[port][0]];
+    const part = (lane) => total(common(lane.spans, [[start, end]])) / (lane.queue < 0 ? 1 : queues);
+    const time = range ? (this.lanes[port] || []).reduce((sum, lane) => sum + part(lane), 0) : this.ports[port][2];
+    return end > start ? Math.min(1, time / (end - start)) : 0;
   }
 
   tree(port, spans) { // one level: the branches of a port that was paused during these spans
@@ -94,6 +95,7 @@ function make(tag, given = {}, text = "") {
 }
 
 function timeText(ns) {
+  if (!ns) return "0";
   const [unit, size] = Math.abs(ns) >= 1e6 ? ["ms", 1e6] : Math.abs(ns) >= 1e3 ? ["µs", 1e3] : ["ns", 1];
   return `${+(ns / size).toPrecision(4)} ${unit}`;
 }
@@ -136,7 +138,7 @@ function picture(net) {
     nodes.appendChild(shape);
   });
   const free = (node) => net.names.every((_, other) => other === node || net.host[other] || Math.abs(net.y[other] - net.y[node]) > 14
-    || Math.abs(net.x[other] - net.x[node]) > 7 * net.names[node].length);
+    || Math.abs(net.x[other] - net.x[node]) > 8 * net.names[node].length);
   net.names.forEach((name, node) => {
     if (!net.host[node] && free(node)) nodes.appendChild(make("text", { x: net.x[node], y: net.y[node] - 10 }, name));
   });
@@ -156,6 +158,7 @@ function paint() {
   const [start, end] = view.range || net.window;
   const whole = view.range ? "" : "window, ";
   element("time-text").textContent = `${whole}${timeText(start)} to ${timeText(end)}`;
+  element("picture-caption").textContent = `${data.runs[view.run].label}: share of ${timeText(start)} to ${timeText(end)} for which each port was paused`;
   element("time").setAttribute("aria-valuetext", element("time-text").textContent);
   const line = view.port === null ? null : net.lines[view.port].place;
   net.chosen.setAttribute("visibility", line ? "visible" : "hidden");
@@ -253,7 +256,7 @@ function showRun(run) {
   const byTime = [...net.ports.keys()].sort((a, b) => net.ports[b][2] - net.ports[a][2] || a - b);
   const options = byTime.slice(0, 200).map((port) => new Option(`${net.name(port)}: ${shareText(net.paused(port, null))}`, port));
   element("port").replaceChildren(new Option("choose one", ""), ...options);
-  element("time").disabled = element("whole").disabled = !net.recorded;
+  ["time", "window", "whole"].forEach((id) => { element(id).disabled = !net.recorded; });
   element("time").value = 0;
   paint();
   if (net.ports[byTime[0]][2]) choose(byTime[0]); else showPort();
@@ -261,8 +264,9 @@ function showRun(run) {
 
 function enlarge(factor) {
   view.zoom = Math.min(16, Math.max(1, view.zoom * factor));
-  const svg = element("picture").firstChild;
-  svg.style.width = `${100 * view.zoom}%`;
+  const style = element("picture").firstChild.style, first = view.zoom === 1;
+  style.width = `calc(${view.zoom} * min(100%, ${1.6 * networks[view.run].size[0]}px))`;
+  style.maxHeight = first ? "75vh" : "none";
 }
 
 if (element("network-run")) {
@@ -275,7 +279,8 @@ if (element("network-run")) {
     const bin = Number(element("time").value), step = networks[view.run].end / STEPS;
     setRange([bin * step, (bin + 1) * step], false);
   });
-  element("whole").addEventListener("click", () => setRange(null));
+  element("window").addEventListener("click", () => setRange(null));
+  element("whole").addEventListener("click", () => setRange([0, networks[view.run].end]));
   element("zoom-in").addEventListener("click", () => enlarge(1.6));
   element("zoom-out").addEventListener("click", () => enlarge(1 / 1.6));
   const stops = Array.from({ length: 11 }, (_, i) => colour(i / 10 || 1e-9));

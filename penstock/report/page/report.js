@@ -38,11 +38,12 @@ function trace(figure, curve, number) {
 function layout(figure, count) {
   const bars = figure.kind === "bars";
   const statistic = figure.name === "slowdown" ? ` (${data.statistics[element("statistic").value]})` : "";
+  const flows = "|" in figure.variants ? "" : `, ${element("class").selectedOptions[0].text}`;
   const longest = Math.max(...data.runs.map((run) => run.label.length));
   return { font: FONT, hovermode: "closest", showlegend: false, dragmode: "zoom", paper_bgcolor: "#fff", plot_bgcolor: "#fff",
     margin: { l: bars ? Math.min(160, 20 + 7 * longest) : 62, r: bars ? 60 : 14, t: 28, b: 48 },
     height: bars ? 90 + 30 * Math.max(1, count) : 300,
-    xaxis: { ...axis(figure.x, figure.logX, figure.bytesX), rangemode: figure.logX ? "normal" : "tozero" },
+    xaxis: { ...axis(figure.x + flows, figure.logX, figure.bytesX), rangemode: figure.logX ? "normal" : "tozero" },
     yaxis: bars ? { automargin: false, autorange: "reversed", fixedrange: true }
       : { ...axis(figure.y + statistic, figure.logY), rangemode: figure.logY ? "normal" : "tozero" },
     hoverlabel: { align: "left", font: { family: FONT.family, size: 12 } } };
@@ -84,6 +85,6 @@ element("controls").hidden = false;
 update();
 
 const plots = () => [...document.querySelectorAll(".js-plotly-plot")].filter((plot) => plot.offsetParent);
-const PAPER = 330; // px: half of an A4 page
-window.addEventListener("beforeprint", () => plots().forEach((plot) => Plotly.relayout(plot, { width: PAPER })));
-window.addEventListener("afterprint", () => plots().forEach((plot) => Plotly.relayout(plot, { width: null, autosize: true })));
+const PAPER = { width: 330, height: 215 }; // px: half of an A4 page wide
+window.addEventListener("beforeprint", () => plots().forEach((plot) => Plotly.relayout(plot, PAPER)));
+window.addEventListener("afterprint", () => { plots().forEach((plot) => Plotly.relayout(plot, { width: null, autosize: true })); update(); });
