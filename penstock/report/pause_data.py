@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import polars as pl
 
 from penstock.report.figures import Table
 from penstock.report.network import Network, network
@@ -36,7 +37,7 @@ class PauseView:
             end = self.pauses.end_ns
         self.window = run.window or (0.0, end)
         self.end_ns = max(end, self.window[1])
-        rows = run.ports.select("node", "port", "paused_ns").iter_rows()
+        rows = run.ports.select("node", "port", pl.coalesce("window_paused_ns", "paused_ns")).iter_rows()
         self.paused: dict[Port, float] = {(node, port): time for node, port, time in rows}
         self.queues = self._queues()
         if self.pauses:

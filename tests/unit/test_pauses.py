@@ -183,8 +183,8 @@ def test_the_tree_of_a_real_run():
     flows = ps.flow_list(topo, [(src, 15, "300KB") for src in range(12)])
     run = ps.simulate(topo, flows, scheme="pfc", seed=1, measure=ps.Measure(pauses=True))
     pauses = Pauses.of(run)
-    for (node, port), spans in pauses.ports.items():  # the log agrees with the counters of the whole run
-        total = run.ports.filter(pl.col("node") == node, pl.col("port") == port)["paused_ns"].item()
+    for (node, port), spans in pauses.ports.items():  # the log agrees with the counters
+        total = run.ports.filter(pl.col("node") == node, pl.col("port") == port)["window_paused_ns"].item()
         assert length(common(spans, rows([run.window]))) == pytest.approx(total)
     assert {port[0] for port in pauses.ports} <= set(range(12)) | set(range(16, 22))
     tree = pauses.causes((0, 0), 0, pauses.end_ns)
