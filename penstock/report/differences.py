@@ -1,5 +1,6 @@
 """What differs between runs that are compared, besides their schemes."""
 
+import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -9,7 +10,8 @@ import polars as pl
 from penstock.errors import shown
 from penstock.results.run import Run
 
-NOT_COMPARED = ("scheme", "run.threads")  # keys of a spec: what a comparison is about; what the results do not depend on
+# keys of a spec: what a comparison is about, what the results do not depend on, what was recorded besides
+NOT_COMPARED = re.compile(r"scheme\b|run\.threads$|measure\.(?!window|warmup|sample)")
 
 
 class Difference(NamedTuple):
@@ -20,8 +22,12 @@ class Difference(NamedTuple):
 
 
 def differences(runs: Sequence[Run]) -> list[Difference]:
-    """Settings that differ between the runs, apart from the scheme; if none does: a different network or different flows."""
-    settings = [dict(_settings(run)) for run in runs]
+    """Settings that differ between the runs, apart from the scheme; if none does: a different network or different flows.
+
+    Settings are those of the specs; of runs without one, their seed and duration only.
+    """
+    specs = all(run.summary.get("spec") for run in runs)
+    settings = [dict(_settings(run, specs)) for run in runs]
     keys = list(dict.fromkeys(key for one in settings for key in one))
     found = [Difference(key, [one.get(key, "-") for one in settings]) for key in keys]
     found = [difference for difference in found if len(set(difference.values)) > 1]
@@ -33,12 +39,12 @@ def differences(runs: Sequence[Run]) -> list[Difference]:
     return found
 
 
-def _settings(run: Run) -> Iterator[tuple[str, str]]:
+def _settings(run: Run, specs: bool) -> Iterator[tuple[str, str]]:
     summary = run.summary
     yield "penstock", str(summary.get("penstock", "-"))
-    if summary.get("spec"):
+    if specs:
         spec = tomllib.loads(str(summary["spec"]))
-        yield from ((key, value) for key, value in _flat(spec, "") if not key.startswith(NOT_COMPARED))
+        yield from ((key, value) for key, value in _flat(spec, "") if not NOT_COMPARED.match(key))
     else:
         yield from ((key, shown(summary[key])) for key in ("seed", "duration_ns") if key in summary)
 
@@ -52,7 +58,7 @@ def _flat(value: Any, path: str) -> Iterator[tuple[str, str]]:
         for number, inner in enumerate(value):
             yield from _flat(inner, f"{path}.{number}")
     else:
-        yield path, shown(value)
+        yield path, value if isinstance(value, str) else shown(value)
 
 
 def _network(run: Run) -> int:

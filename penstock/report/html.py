@@ -141,17 +141,15 @@ def _pauses(views: Sequence[pause_data.PauseView]) -> str:
             f"When ports were paused, and by whom, is not known of {', '.join(unrecorded)}: {pause_data.REMEDY}. "
             "Links are coloured by their total."
         )
-    notes += [
-        f"{view.run.label}: pauses of a queue that are less than {pause_data.time_text(view.gap_ns)} apart are drawn as one."
-        for view in shown
-        if view.gap_ns
-    ]
-    notes += [
-        f"{view.run.label} pauses single queues: a port's share is the mean over its queues ({view.queues_text()}); the tree "
-        "counts a port as paused while one of its queues is."
-        for view in shown
-        if view.by_queue
-    ]
+    joined = [f"{view.run.label} ({pause_data.time_text(view.gap_ns)})" for view in shown if view.gap_ns]
+    if joined:
+        notes.append(f"Pauses of a queue that are less than a gap apart are drawn as one, and in the tree: {', '.join(joined)}.")
+    by_queue = [view.run.label for view in shown if view.by_queue]
+    if by_queue:
+        notes.append(
+            f"Single queues are paused by {', '.join(by_queue)}: a port's share is the mean over its queues, the tree counts it "
+            "as paused while one of them is."
+        )
     table = pause_data.table(shown)
     what = "The ports that were paused longest in the measurement window"
     return (

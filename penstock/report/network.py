@@ -13,6 +13,7 @@ from penstock.report.pauses import Port, far_ends, node_names
 from penstock.results.run import Run
 
 ROW, HOST_ROW, HOST, SWITCH, MARGIN = 150, 80, 8, 46, 30  # heights of rows, and widths per node, in units of the picture
+FLAT = 0.11  # height of a row, of the picture's width, at least
 SPRING = 400  # switches at most, for a spring layout; more are put on a circle
 
 
@@ -84,8 +85,9 @@ def _rows(links: np.ndarray, host: np.ndarray, tier: np.ndarray) -> tuple[np.nda
             own = hosts[above[hosts] == node]
             x[node] = x[own].mean() if len(own) and groups > 1 else x[node]
     top = int(levels.max())
-    y[:] = (top - tier) * ROW
-    y[host] = (top - lowest) * ROW + HOST_ROW
+    row = max(ROW, FLAT * width)
+    y[:] = (top - tier) * row
+    y[host] = (top - lowest) * row + HOST_ROW * row / ROW
     return x, y
 
 

@@ -8,11 +8,11 @@ import polars as pl
 
 from penstock.report.figures import Table
 from penstock.report.network import Network, network
-from penstock.report.pauses import Pauses, Port, common, length
+from penstock.report.pauses import Pauses, Port, within
 from penstock.results.run import Run
 from penstock.units import format_time
 
-SPANS = 60_000  # of all runs on a page; about 10 bytes each
+SPANS = 150_000  # of all runs on a page; about 10 bytes each
 LISTED = 15  # ports of a table
 REMEDY = "record them with --set measure.pauses=true, or [measure] pauses = true"
 
@@ -26,26 +26,27 @@ class PauseView:
     queues  of each node's ports, which a pause may be of; 1 if whole ports are paused
     """
 
-    def __init__(self, run: Run, spans: int) -> None:
+    def __init__(self, run: Run) -> None:
         self.run = run
         self.net: Network | None = network(run)
-        self.pauses: Pauses | None = None
-        self.gap_ns = 0.0
-        end = float(run.summary.get("end_ns") or 0)
-        if self.net and run.pauses is not None:
-            self.pauses, self.gap_ns = Pauses.of(run).coarser(spans)
-            end = self.pauses.end_ns
+        self.pauses = Pauses.of(run) if self.net and run.pauses is not None else None
+        end = self.pauses.end_ns if self.pauses else float(run.summary.get("end_ns") or 0)
         self.window = run.window or (0.0, end)
         self.end_ns = max(end, self.window[1])
         rows = run.ports.select("node", "port", pl.coalesce("window_paused_ns", "paused_ns")).iter_rows()
         self.paused: dict[Port, float] = {(node, port): time for node, port, time in rows}
         self.queues = self._queues()
+        self.drawn, self.gap_ns = self.pauses, 0.0
         if self.pauses:
-            within = np.array([self.window])
             times = dict.fromkeys(self.pauses.ports, 0.0)
             for (node, port, queue), found in self.pauses.queues.items():
-                times[node, port] += length(common(found, within)) / (self.queues[node] if queue >= 0 else 1)
+                times[node, port] += within(found, *self.window) / (self.queues[node] if queue >= 0 else 1)
             self.paused |= times
+
+    def draw(self, spans: int) -> None:
+        """Join pauses that are close to each other, so that the page holds at most about that many."""
+        if self.pauses:
+            self.drawn, self.gap_ns = self.pauses.coarser(spans)
 
     def _queues(self) -> list[int]:
         """Hosts have as many as the highest number of a paused queue of any host says, switches likewise."""
@@ -60,12 +61,6 @@ class PauseView:
     def by_queue(self) -> bool:
         """Whether the scheme pauses single queues."""
         return self.pauses is not None and any(queue >= 0 for _, _, queue in self.pauses.queues)
-
-    def queues_text(self) -> str:
-        """How many queues a port is taken to have."""
-        assert self.net is not None
-        found = {bool(host): count for host, count in zip(self.net.host, self.queues)}
-        return f"{found.get(False, 1)} at switches, {found.get(True, 1)} at hosts, by the highest number that was paused"
 
     def name(self, port: Port) -> str:
         """tor0 → spine1."""
@@ -118,15 +113,15 @@ class PauseView:
             "end": self.end_ns,
             "recorded": self.pauses is not None,
         }
-        if self.pauses:
-            paused = [port for port in self.pauses.ports if port in number and len(self.pauses.ports[port])]
+        if self.pauses and self.drawn:
+            paused = [port for port in self.pauses.ports if port in number]
             some = set(paused)
             out["causes"] = {
                 number[port]: [number[other] for other in self.pauses.held_by(port) if other in some] for port in paused
             }
             lanes: dict[int, dict[int, list[int]]] = {}
-            for (node, port, queue), spans in sorted(self.pauses.queues.items()):
-                if len(spans) and (node, port) in number:
+            for (node, port, queue), spans in sorted(self.drawn.queues.items()):
+                if (node, port) in number:
                     edges = np.round(spans).astype(np.int64).ravel()
                     lanes.setdefault(number[node, port], {})[queue] = np.diff(edges, prepend=0).tolist()
             out["lanes"] = lanes
@@ -134,9 +129,14 @@ class PauseView:
 
 
 def views(runs: Sequence[Run]) -> list[PauseView]:
-    """One per run; they share SPANS."""
-    recording = sum(run.pauses is not None for run in runs)
-    return [PauseView(run, SPANS // max(1, recording)) for run in runs]
+    """One per run; together they draw about SPANS pauses."""
+    made = [PauseView(run) for run in runs]
+    left, waiting = SPANS, sorted((view.pauses.count, i) for i, view in enumerate(made) if view.pauses)
+    for nth, (count, i) in enumerate(waiting):  # what the smaller ones leave goes to the larger ones
+        part = min(count, left // (len(waiting) - nth))
+        made[i].draw(part)
+        left -= part
+    return made
 
 
 def table(found: Sequence[PauseView]) -> Table:

@@ -28,15 +28,15 @@ NOTHING = np.empty((0, 2))
 MOST = 1000  # ports of a tree, about
 
 
-def union(spans: Iterable[np.ndarray], gap: float = 0) -> np.ndarray:
-    """Spans, float64[n, 2] of starts and ends, as sorted ones at least `gap` apart that do not touch; empty ones go."""
+def union(spans: Iterable[np.ndarray]) -> np.ndarray:
+    """Spans, float64[n, 2] of starts and ends, as sorted ones that do not touch; empty ones go."""
     rows = np.concatenate([NOTHING, *spans])
     rows = rows[rows[:, 1] > rows[:, 0]]
     if not len(rows):
         return NOTHING
     rows = rows[np.argsort(rows[:, 0], kind="stable")]
     reached = np.maximum.accumulate(rows[:, 1])
-    first = np.append(True, (rows[1:, 0] > reached[:-1]) & (rows[1:, 0] - reached[:-1] >= gap))
+    first = np.append(True, rows[1:, 0] > reached[:-1])
     last = np.append(first[1:], True)
     return np.column_stack([rows[first, 0], reached[last]])
 
@@ -56,6 +56,11 @@ def common(a: np.ndarray, b: np.ndarray) -> np.ndarray:
 def length(spans: np.ndarray) -> float:
     """The sum of the spans' lengths."""
     return float((spans[:, 1] - spans[:, 0]).sum())
+
+
+def within(spans: np.ndarray, start: float, end: float) -> float:
+    """The length of what lies in an interval."""
+    return float((np.clip(spans[:, 1], start, end) - np.clip(spans[:, 0], start, end)).sum())
 
 
 @dataclass
@@ -109,16 +114,12 @@ class Pauses:
     @classmethod
     def of(cls, run: Run) -> "Pauses":
         """SpecError: the run did not record its pauses, or has no ports."""
-        log = run.frame("pauses").sort("time_ns", maintain_order=True)
+        log = run.frame("pauses").sort("node", "port", "queue", "time_ns", maintain_order=True)
         ends = far_ends(run.ports)
         if not ends:
             raise SpecError(f'run "{run.label}": has no ports', remedy="run again with [measure] ports = true")
-        last = max([float(run.summary.get("end_ns") or 0), *log["time_ns"].tail(1).to_list()])
-        spans = {
-            (int(node), int(port), int(queue)): _spans(rows["time_ns"].to_numpy(), rows["paused"].to_numpy(), last)
-            for (node, port, queue), rows in log.partition_by(["node", "port", "queue"], as_dict=True).items()
-        }
-        return cls(spans, ends, node_names(run), last)
+        last = max([float(run.summary.get("end_ns") or 0), *log["time_ns"].top_k(1)])
+        return cls(_spans(log, last), ends, node_names(run), last)
 
     @cached_property
     def ports(self) -> dict[Port, np.ndarray]:
@@ -156,14 +157,23 @@ class Pauses:
         """The egresses of other nodes that this port's node may pause because this port is paused."""
         return self._holding[port]
 
+    @cached_property
+    def count(self) -> int:
+        """Spans of all queues."""
+        return sum(map(len, self.queues.values()))
+
     def coarser(self, most: int) -> tuple["Pauses", float]:
-        """At most about `most` spans: those of a queue less than a gap (ns, returned) apart are joined; 0: none were."""
-        pauses, gap = self, 0.0
-        while sum(map(len, pauses.queues.values())) > max(most, len(self.queues)):
-            gap = gap * 2 or 100.0
-            joined = {key: union([spans], gap) for key, spans in self.queues.items()}
-            pauses = Pauses(joined, self.far_end, self.names, self.end_ns)
-        return pauses, gap
+        """At most about `most` spans, but two for each queue: those less than a gap (ns, returned) apart are joined; 0: none."""
+        most = max(most, 2 * len(self.queues))
+        if self.count <= most:
+            return self, 0.0
+        gaps = np.concatenate([spans[1:, 0] - spans[:-1, 1] for spans in self.queues.values()])
+        gap = float(np.sort(gaps)[len(gaps) - (most - len(self.queues))])
+        joined = {}
+        for key, spans in self.queues.items():
+            apart = spans[1:, 0] - spans[:-1, 1] >= gap
+            joined[key] = np.column_stack([spans[np.append(True, apart), 0], spans[np.append(apart, True), 1]])
+        return Pauses(joined, self.far_end, self.names, self.end_ns), gap
 
     def causes(self, port: Port, start_ns: float, end_ns: float) -> Tree:
         """Why a port was paused in an interval, as the module's docstring says."""
@@ -239,10 +249,12 @@ def node_names(run: Run) -> list[str]:
     return [f"node {number}" for number in range(count)]
 
 
-def _spans(times: np.ndarray, paused: np.ndarray, end: float) -> np.ndarray:
-    """Spans of one queue's pauses and resumes in the order of time; a pause that is in force at the end lasts until then."""
-    changes = np.flatnonzero(np.diff(paused.astype(np.int8), prepend=0))
-    edges = times[changes]
-    if len(edges) % 2:
-        edges = np.append(edges, end)
-    return union([edges.reshape(-1, 2)])
+def _spans(log: pl.DataFrame, end: float) -> dict[tuple[int, int, int], np.ndarray]:
+    """Spans by node, port and queue, of a log sorted by these and by time; a pause in force at the end lasts until then."""
+    by = ["node", "port", "queue"]
+    before = pl.col("paused").shift(fill_value=False).over(by)
+    log = log.filter(pl.col("paused") != before).with_columns(end=pl.col("time_ns").shift(-1, fill_value=end).over(by))
+    log = log.filter("paused", pl.col("end") > pl.col("time_ns"))
+    keys, rows = log.select(by).to_numpy(), log.select("time_ns", "end").to_numpy()
+    first = np.flatnonzero((np.diff(keys, axis=0, prepend=-9) != 0).any(axis=1))
+    return {tuple(keys[i].tolist()): spans for i, spans in zip(first, np.split(rows, first[1:]))}

@@ -1,5 +1,7 @@
 """Who paused whom: spans of time, the tree of pauses by hand, and the network's picture."""
 
+import json
+
 import networkx
 import numpy as np
 import polars as pl
@@ -10,8 +12,8 @@ from hypothesis import strategies as st
 import penstock as ps
 from penstock.errors import SpecError
 from penstock.report.network import network
-from penstock.report.pause_data import PauseView, table
-from penstock.report.pauses import NOTHING, Pauses, Tree, common, far_ends, length, union
+from penstock.report.pause_data import PauseView, table, views
+from penstock.report.pauses import Pauses, Tree, common, far_ends, length, union, within
 from penstock.results.columns import COLUMNS
 from penstock.results.run import Run
 
@@ -38,12 +40,8 @@ def test_union_and_common_time(a, b):
     assert (grid(left) == grid(a)).all()
     assert (grid(union([rows(a), rows(b)])) == grid(a) | grid(b)).all()
     assert (grid(common(left, right)) == grid(a) & grid(b)).all()
+    assert within(left, 10, 30) == grid(a)[10:30].sum()
     assert length(common(left, right)) == (grid(a) & grid(b)).sum()
-
-
-def test_spans_less_than_a_gap_apart_are_joined():
-    assert union([rows([(0, 10), (12, 20), (30, 40)])], gap=5).tolist() == [[0, 20], [30, 40]]
-    assert len(union([])) == len(common(NOTHING, rows([(0, 1)]))) == 0
 
 
 def run_of(links, pauses, names=None, tiers=None, end_ns=1000.0) -> Run:
@@ -135,11 +133,22 @@ def test_pauses_of_queues_count_for_their_port():
     ]
     pauses = Pauses.of(run_of(LINKS, log, NAMES, TIERS))
     assert pauses.ports == {A_S: pytest.approx(rows([(0, 20), (40, 50)]))}
-    coarse, gap = pauses.coarser(2)
-    assert gap == 100 and coarse.ports[A_S].tolist() == [[0, 50]] and pauses.coarser(3) == (pauses, 0)
-    view = PauseView(run_of(LINKS, log, NAMES, TIERS), 100)
+    view = PauseView(run_of(LINKS, log, NAMES, TIERS))
     assert view.by_queue and view.queues[4] == 5  # by the highest number, 4
     assert view.paused[A_S] == pytest.approx((20 + 15) / 5)
+
+
+def test_pauses_that_are_close_are_joined_so_that_few_are_left():
+    times = np.cumsum([0, 10, 5, 10, 20, 10, 7, 10, 50, 10])  # gaps of 5, 20, 7 and 50
+    log = [(time, *port, -1, i % 2 == 0) for port in (A_S, S_B) for i, time in enumerate(times)]
+    pauses = Pauses.of(run_of(LINKS, log, NAMES, TIERS))
+    coarse, gap = pauses.coarser(6)
+    assert pauses.count == 10 and coarse.count == 6 and gap == 20
+    assert coarse.ports[S_B].tolist() == [[0, 25], [45, 72], [122, 132]]
+    assert pauses.coarser(10) == (pauses, 0) and pauses.coarser(0)[0].count == 4
+    many, few = run_of(LINKS, log, NAMES, TIERS), run_of(LINKS, LOG, NAMES, TIERS)
+    drawn = [view.drawn for view in views([many, few, run_of(LINKS, None)])]
+    assert drawn[0] is not None and drawn[0].count == 10 and drawn[2] is None
 
 
 def test_a_loop_of_pauses_ends_the_tree():
@@ -174,6 +183,7 @@ def test_parallel_links_are_told_apart():
 
 
 def test_without_a_log_it_says_how_to_record_one():
+    assert Pauses.of(run_of(LINKS, [])).ports == {}
     with pytest.raises(SpecError, match="pauses = true"):
         Pauses.of(run_of(LINKS, None))
 
@@ -185,12 +195,14 @@ def test_the_tree_of_a_real_run():
     pauses = Pauses.of(run)
     for (node, port), spans in pauses.ports.items():  # the log agrees with the counters
         total = run.ports.filter(pl.col("node") == node, pl.col("port") == port)["window_paused_ns"].item()
-        assert length(common(spans, rows([run.window]))) == pytest.approx(total)
+        assert within(spans, *run.window) == pytest.approx(total)
     assert {port[0] for port in pauses.ports} <= set(range(12)) | set(range(16, 22))
     tree = pauses.causes((0, 0), 0, pauses.end_ns)
     assert tree.paused_ns > 0 and any(pauses.names[b.port[0]] == "tor0" for b in tree.branches)
-    shown = table([PauseView(run, 1000)])
+    shown = table([PauseView(run)])
     assert len(shown.rows) and "congested" in shown.rows[0][-1]
+    data = json.loads(json.dumps(PauseView(run).data()))
+    assert data["recorded"] and len(data["ports"]) == 2 * (16 + 8) and data["lanes"].keys() == data["causes"].keys()
 
 
 # -- the picture
@@ -233,4 +245,4 @@ def test_other_shapes_have_no_two_nodes_at_one_place(graph):
 def test_a_run_without_ports_has_no_picture():
     run = run_of(LINKS, None)
     run.ports = run.ports.clear()
-    assert network(run) is None and PauseView(run, 10).data() is None
+    assert network(run) is None and PauseView(run).data() is None

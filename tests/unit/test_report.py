@@ -151,7 +151,7 @@ def test_runs_that_differ_in_their_scheme_only():
 def test_what_else_differs_is_said():
     runs = [with_spec(), with_spec(load=0.8, rate="40Gbps"), with_spec()]
     assert differences(runs) == [
-        Difference("topology.rate", ['"100Gbps"', '"40Gbps"', '"100Gbps"']),
+        Difference("topology.rate", ["100Gbps", "40Gbps", "100Gbps"]),
         Difference("workload.0.load", ["0.5", "0.8", "0.5"]),
     ]
     page = html.page(runs)
@@ -160,6 +160,7 @@ def test_what_else_differs_is_said():
 
 def test_runs_without_a_spec_are_compared_by_what_they_simulated():
     assert differences([synthetic("bfc", 100, seed=1), synthetic("bfc", 100, seed=2)])[0] == Difference("seed", ["1", "2"])
+    assert differences([with_spec(), synthetic("bfc", 100)]) == []
     same, other = synthetic("bfc", 100), synthetic("bfc", 100)
     other.flows = other.flows.with_columns(bytes=other.flows["bytes"] + 1)
     assert differences([same, other]) == [Difference("flows", ["flows 1", "flows 2"])]

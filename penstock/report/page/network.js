@@ -114,8 +114,9 @@ function colour(share) {
 
 function picture(net) {
   const [width, height] = net.size;
+  net.scale = Math.max(1, width / 1300); // of symbols: large networks are drawn smaller
   const svg = make("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-label": net.text });
-  const chosen = svg.appendChild(make("line", { class: "chosen", "stroke-width": 12, visibility: "hidden" }));
+  const chosen = svg.appendChild(make("line", { class: "chosen", "stroke-width": 12 * net.scale, visibility: "hidden" }));
   const halves = svg.appendChild(make("g")), hits = svg.appendChild(make("g")), nodes = svg.appendChild(make("g"));
   const parallel = {};
   net.lines = net.ports.map(([node, peer], port) => {
@@ -125,22 +126,23 @@ function picture(net) {
     const [dx, dy] = [away * (y - y1), away * (x1 - x)];
     const place = { x1: x1 + dx, y1: y1 + dy, x2: (x1 + x) / 2 + dx, y2: (y1 + y) / 2 + dy };
     const half = halves.appendChild(make("line", { class: "half", "data-port": port, ...place }));
-    const hit = hits.appendChild(make("line", { class: "hit", "data-port": port, "stroke-width": 9, ...place }));
+    const hit = hits.appendChild(make("line", { class: "hit", "data-port": port, "stroke-width": 9 * net.scale, ...place }));
     hit.appendChild(make("title"));
     hit.addEventListener("click", () => choose(port));
     return { half, hit, place };
   });
+  const unit = net.scale;
   net.names.forEach((name, node) => {
     const [x, y] = [net.x[node], net.y[node]];
-    const shape = net.host[node] ? make("circle", { cx: x, cy: y, r: 2.6, fill: "#4d555e" })
-      : make("rect", { x: x - 8, y: y - 5, width: 16, height: 10, rx: 2, fill: "#1b1f24" });
+    const shape = net.host[node] ? make("circle", { cx: x, cy: y, r: 2.6 * Math.sqrt(unit), fill: "#4d555e" })
+      : make("rect", { x: x - 8 * unit, y: y - 5 * unit, width: 16 * unit, height: 10 * unit, rx: 2 * unit, fill: "#1b1f24" });
     shape.appendChild(make("title", {}, name));
     nodes.appendChild(shape);
   });
-  const free = (node) => net.names.every((_, other) => other === node || net.host[other] || Math.abs(net.y[other] - net.y[node]) > 14
-    || Math.abs(net.x[other] - net.x[node]) > 8 * net.names[node].length);
+  const free = (node) => net.names.every((_, other) => other === node || net.host[other] || Math.abs(net.y[other] - net.y[node]) > 14 * unit
+    || Math.abs(net.x[other] - net.x[node]) > 8 * unit * net.names[node].length);
   net.names.forEach((name, node) => {
-    if (!net.host[node] && free(node)) nodes.appendChild(make("text", { x: net.x[node], y: net.y[node] - 10 }, name));
+    if (!net.host[node] && free(node)) nodes.appendChild(make("text", { x: net.x[node], y: net.y[node] - 10 * unit, "font-size": 12 * unit, "stroke-width": 3 * unit }, name));
   });
   net.chosen = chosen;
   return svg;
@@ -151,7 +153,7 @@ function paint() {
   net.ports.forEach((_, port) => {
     const share = net.paused(port, view.range), { half, hit } = net.lines[port];
     half.setAttribute("stroke", colour(share));
-    half.setAttribute("stroke-width", share ? 1.5 + 2.5 * Math.sqrt(share) : 1);
+    half.setAttribute("stroke-width", (share ? 1.5 + 2.5 * Math.sqrt(share) : 1) * Math.sqrt(net.scale));
     hit.firstChild.textContent = `${net.name(port)}: paused ${shareText(share)}`;
     if (share) half.parentNode.appendChild(half); // above those that were not paused
   });
