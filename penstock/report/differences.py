@@ -3,12 +3,14 @@
 import re
 import tomllib
 from collections.abc import Iterator, Mapping, Sequence
+from fractions import Fraction
 from typing import Any, NamedTuple
 
 import polars as pl
 
 from penstock.errors import shown
 from penstock.results.run import Run
+from penstock.units import format_time
 
 # keys of a spec: what a comparison is about, what the results do not depend on, what was recorded besides
 NOT_COMPARED = re.compile(r"scheme\b|run\.threads$|measure\.(?!window|warmup|sample)")
@@ -24,14 +26,14 @@ class Difference(NamedTuple):
 def differences(runs: Sequence[Run]) -> list[Difference]:
     """Settings that differ between the runs, apart from the scheme; if none does: a different network or different flows.
 
-    Settings are those of the specs; of runs without one, their seed and duration only.
+    Settings are those of the specs.  Unless every run has one: seed, duration, network and flows.
     """
     specs = all(run.summary.get("spec") for run in runs)
     settings = [dict(_settings(run, specs)) for run in runs]
     keys = list(dict.fromkeys(key for one in settings for key in one))
     found = [Difference(key, [one.get(key, "-") for one in settings]) for key in keys]
     found = [difference for difference in found if len(set(difference.values)) > 1]
-    if not found:
+    if not (specs and found):
         for key, values in (("network", [_network(run) for run in runs]), ("flows", [_flows(run) for run in runs])):
             if len(set(values)) > 1:
                 first = list(dict.fromkeys(values))
@@ -46,7 +48,9 @@ def _settings(run: Run, specs: bool) -> Iterator[tuple[str, str]]:
         spec = tomllib.loads(str(summary["spec"]))
         yield from ((key, value) for key, value in _flat(spec, "") if not NOT_COMPARED.match(key))
     else:
-        yield from ((key, shown(summary[key])) for key in ("seed", "duration_ns") if key in summary)
+        yield "seed", str(summary.get("seed", "-"))
+        if "duration_ns" in summary:
+            yield "duration", format_time(1000 * Fraction(summary["duration_ns"]))
 
 
 def _flat(value: Any, path: str) -> Iterator[tuple[str, str]]:

@@ -125,7 +125,7 @@ def _figure(figure: Figure) -> str:
     missing = "".join(f'<p class="quiet">{escape(text)}</p>' for text in figure.missing)
     return (
         f'<figure id="{name}" aria-labelledby="{name}-caption"><figcaption id="{name}-caption">{caption}</figcaption>'
-        f'<div class="plot script" id="{name}-plot" role="img" aria-label="{caption}; the numbers are in the table below">'
+        f'<div class="plot script" id="{name}-plot" role="group" aria-label="{caption}; the numbers are in the table below">'
         f"</div>{missing}<details><summary>Numbers</summary>{_table(figure.table, figure.caption)}</details></figure>"
     )
 
@@ -179,7 +179,8 @@ def _runs(runs: Sequence[Run]) -> str:
     )
     return (
         _scrolled(
-            f'<table class="summary"><thead><tr><td></td>{heads}</tr></thead><tbody>{"".join(rows)}</tbody></table>', "Runs"
+            f'<table class="summary"><thead><tr><td></td>{heads}</tr></thead><tbody>{"".join(rows)}</tbody></table>',
+            "Summaries of the runs",
         )
         + specs
     )

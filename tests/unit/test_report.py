@@ -159,7 +159,8 @@ def test_what_else_differs_is_said():
 
 
 def test_runs_without_a_spec_are_compared_by_what_they_simulated():
-    assert differences([synthetic("bfc", 100, seed=1), synthetic("bfc", 100, seed=2)])[0] == Difference("seed", ["1", "2"])
+    seeds = differences([synthetic("bfc", 100, seed=1), synthetic("bfc", 100, seed=2)])
+    assert seeds == [Difference("seed", ["1", "2"]), Difference("flows", ["flows 1", "flows 2"])]
     assert differences([with_spec(), synthetic("bfc", 100)]) == []
     same, other = synthetic("bfc", 100), synthetic("bfc", 100)
     other.flows = other.flows.with_columns(bytes=other.flows["bytes"] + 1)

@@ -23,6 +23,7 @@ from penstock.results.run import Run
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
+Axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-playwright-python is not installed").Axe
 if CHROMIUM is None and __name__ != "__main__":
     pytest.skip("Chromium is not installed", allow_module_level=True)
 
@@ -128,11 +129,12 @@ def test_without_scripts_it_shows_its_tables(browser, report):
         assert "congested" in text(page, "#pauses")
 
 
-def test_what_can_be_used_has_a_name(page):
-    nameless = """() => [...document.querySelectorAll('input, select, button')].filter(e => e.offsetParent && !e.ariaLabel
-        && !e.textContent.trim() && ![...(e.labels || [])].some(label => label.innerText.trim())).map(e => e.outerHTML)"""
-    assert page.evaluate(nameless) == []
-    assert page.locator("#picture svg").get_attribute("aria-label") == "Network of 16 hosts, 6 switches and 24 links"
+@pytest.mark.parametrize("width", [400, 1400])
+def test_for_screen_readers_and_keyboards(browser, report, width: int):
+    with opened(browser, report, width) as page:
+        found = Axe().run(page)  # the rules of WCAG 2 and of good practice that a program can check
+        assert found.violations_count == 0, found.generate_report()
+        assert page.locator("#picture svg").get_attribute("aria-label") == "Network of 16 hosts, 6 switches and 24 links"
 
 
 # -- figures
@@ -253,7 +255,8 @@ def test_the_tree_is_that_of_python(page, run: int, way: str):
 
 def test_the_tree_on_the_page_leads_to_the_congestion(page):
     page.locator("#port").select_option(label=page.locator("#port option", has_text="host11 → tor2").inner_text())
-    page.locator("#causes details:not([open]) > summary").evaluate_all("all => all.forEach(one => one.click())")
+    for _ in range(3):
+        page.locator("#causes button[aria-expanded=false]").evaluate_all("all => all.forEach(one => one.click())")
     shown = text(page, "#causes")
     assert "tor2 → spine" in shown and "→ tor3" in shown and "tor3 itself congested" in shown
     page.locator("#causes button", has_text="→ tor3").first.click()

@@ -131,11 +131,11 @@ function picture(net) {
     hit.addEventListener("click", () => choose(port));
     return { half, hit, place };
   });
-  const unit = net.scale;
+  const unit = net.scale, root = Math.sqrt(unit);
   net.names.forEach((name, node) => {
     const [x, y] = [net.x[node], net.y[node]];
-    const shape = net.host[node] ? make("circle", { cx: x, cy: y, r: 2.6 * Math.sqrt(unit), fill: "#4d555e" })
-      : make("rect", { x: x - 8 * unit, y: y - 5 * unit, width: 16 * unit, height: 10 * unit, rx: 2 * unit, fill: "#1b1f24" });
+    const shape = net.host[node] ? make("circle", { cx: x, cy: y, r: 2.6 * root, fill: "#4d555e" })
+      : make("rect", { x: x - 8 * root, y: y - 5 * root, width: 16 * root, height: 10 * root, rx: 2 * root, fill: "#1b1f24" });
     shape.appendChild(make("title", {}, name));
     nodes.appendChild(shape);
   });
@@ -221,25 +221,37 @@ function wave(net, port) {
 
 // -- the tree
 
+const LISTED = 6; // branches; a button shows the others
+
 function branches(net, { port, spans }, way, path, whole, depth) {
   const { branches: found, rest } = net.tree(port, spans)(way);
   const list = make("ul");
   const peer = net.names[net.ports[port][1]], node = net.names[net.ports[port][0]];
-  for (const branch of found) {
+  found.forEach((branch, nth) => {
     const item = list.appendChild(make("li"));
+    item.hidden = nth >= LISTED;
     const text = `${timeText(total(branch.spans))} (${shareText(total(branch.spans) / whole)})`;
     const button = make("button", { type: "button" }, net.name(branch.port));
     button.addEventListener("click", () => choose(branch.port));
     if (path.includes(branch.port)) {
       item.append(button, ` ${text}: a loop, the pauses wait for each other`);
-      continue;
+      return;
     }
-    const inner = make("details"), head = inner.appendChild(make("summary"));
-    head.append(button, ` ${text}`);
-    const grow = () => inner.children.length > 1 || inner.append(branches(net, branch, way, [...path, branch.port], whole, depth - 1));
-    inner.addEventListener("toggle", grow);
-    if (depth > 1) { grow(); inner.open = true; }
-    item.append(inner);
+    const inner = make("div"), toggle = make("button", { type: "button", class: "toggle", "aria-label": `Branches of ${net.name(branch.port)}` });
+    const open = (wanted) => {
+      if (wanted && !inner.firstChild) inner.append(branches(net, branch, way, [...path, branch.port], whole, depth - 1));
+      inner.hidden = !wanted;
+      toggle.textContent = wanted ? "▾" : "▸";
+      toggle.setAttribute("aria-expanded", wanted);
+    };
+    toggle.addEventListener("click", () => open(inner.hidden));
+    open(depth > 1 && nth === 0);
+    item.append(toggle, button, ` ${text}`, inner);
+  });
+  if (found.length > LISTED) {
+    const more = make("button", { type: "button" }, `${found.length - LISTED} more`);
+    more.addEventListener("click", () => { [...list.children].forEach((item) => { item.hidden = false; }); more.remove(); });
+    list.appendChild(make("li")).append(more);
   }
   if (rest > 1e-6) {
     const text = way === "causes" ? `${peer} itself congested` : `nobody else paused by ${node}`;
