@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from penstock.errors import SpecError
-from penstock.report import plots
+from penstock.report.plots import canvas
 from penstock.results.run import Run
 from penstock.units import format_size
 
@@ -25,7 +25,7 @@ STATISTICS = {
     "max": "worst",
 }
 SHARES = (10, 50, 90, 99)  # percentiles of the tables of distributions
-POINTS = 400  # of a curve, at most
+POINTS = 800  # of a curve over time, at most
 BACKGROUND, ALL = "background", "all"
 Curve = dict[str, list[Any]]
 
@@ -192,7 +192,7 @@ def _over_time(runs: Sequence[Run]) -> Figure:
         largest = dict(series.group_by(pl.Series(part)).agg(pl.col("buffer_bytes").max()).iter_rows())
         table.rows.append([run.label, *(_size(largest.get(i)) for i in range(parts))])
         table.runs.append(number)
-        step = -(-series.height // (2 * POINTS))
+        step = -(-series.height // POINTS)
         thin = series.group_by(pl.int_range(pl.len()) // step, maintain_order=True).agg(
             pl.col("time_ns").first(), pl.col("buffer_bytes").max()
         )
@@ -225,7 +225,7 @@ def _add(table: Table, number: int, run: Run, values: np.ndarray) -> None:
 
 
 def _cdf(values: np.ndarray) -> Curve:
-    x, y = plots._cdf(values)
+    x, y = canvas.cdf(values)
     return {"x": _short(x), "y": _short(y)}
 
 
