@@ -14,7 +14,9 @@ def command(
         str, typer.Option(help="Where a flow ends: receiver (last byte) or sender (last acknowledgement).")
     ] = "receiver",
 ) -> None:
-    """Write one self-contained HTML page: comparison, figures, warnings, specs.
+    """Write one self-contained, interactive HTML page: comparison, figures, pauses in the network, warnings, specs.
+
+    Who paused whom is shown of runs with [measure] pauses = true.
 
     Example:
 

@@ -65,6 +65,7 @@ def test_sdist_wheel_and_an_empty_environment_without_a_compiler(tmp_path):
         names = archive.namelist()
     assert ".c" not in suffixes(names), "generated C is of no use to who installs the package"
     assert {"penstock/py.typed", "penstock/fabric/state.pxd", "penstock/fabric/state.h"} <= set(names)
+    assert {path.relative_to(ROOT).as_posix() for path in (ROOT / "penstock/report/page").iterdir()} <= set(names)
     compiled = {name.split(".")[0] for name in names if name.endswith(".so")}
     # what users' schemes and editors read beside each compiled module
     assert all({f"{name}.py", f"{name}.pxd"} <= set(names) for name in compiled) and len(compiled) > 40

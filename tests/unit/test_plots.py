@@ -1,9 +1,8 @@
-"""Figures, tables and the HTML report."""
+"""Figures and tables."""
 
 import io
 import re
 from dataclasses import fields, replace
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,7 @@ from penstock.cli import main
 from penstock.cli._runs import load
 from penstock.errors import SpecError
 from penstock.plot_kinds import DEFAULTS, KINDS
-from penstock.report import html, plots, tables
+from penstock.report import plots, tables
 from penstock.report.plots import canvas, flows
 from penstock.report.plots.ports import paused_intervals
 from penstock.report.plots.select import FlowFilter
@@ -434,51 +433,9 @@ def test_the_table(tmp_path: Path):
     assert "-" in tables.text([nothing])
 
 
-class _Checker(HTMLParser):
-    def __init__(self) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.links: list[str] = []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.links += [value or "" for key, value in attrs if key in ("src", "href")]
-        if tag not in ("meta", "img"):
-            self.open.append(tag)
-
-    def handle_endtag(self, tag: str) -> None:
-        assert self.open.pop() == tag
-
-
-def test_the_report_is_one_whole_page(tmp_path: Path):
-    run = synthetic("bfc", 500)
-    run.summary |= {
-        "warnings": ["<script>alert(1)</script>"],
-        "spec": '[run]\nduration = "1ms" # <b>',
-        "label": "b<f>c",
-    }
-    path = html.write([run, RUNS[1]], tmp_path / "report.html", title="A & B")
-    page = path.read_text()
-    checker = _Checker()
-    checker.feed(page)
-    assert not checker.open
-    assert len(checker.links) == len(html.CAPTIONS) and all(link.startswith("data:image/svg") for link in checker.links)
-    assert "<script" not in page and "A &amp; B" in page and "b&lt;f&gt;c" in page
-    with pytest.raises(SpecError, match="at least one run"):
-        html.page([])
-
-
 def test_by_the_sender_s_clock():
     run = RUNS[1]
     assert "by the sender" in plots.slowdown(run, clock="sender").axes[0].get_ylabel()
     table = tables.comparison([run], clock="sender")
     flows = run.selected("poisson").filter(pl.col("bytes") < 3000)
     assert table["short_p99"][0] == flows["sender_slowdown"].quantile(0.99, "linear") != tables.comparison([run])["short_p99"][0]
-    page = html.page([run], clock="sender")
-    assert tables.SENDER_NOTE in page and tables.NOTE not in page
-    with pytest.raises(SpecError, match='clock = "x": must be one of receiver, sender'):
-        html.page([run], clock="x")
-
-
-def test_a_report_of_a_run_without_samples():
-    run = Run(RUNS[0].flows, RUNS[0].switches.clear(), RUNS[0].ports, summary=RUNS[0].summary)
-    assert "has no samples" in html.page([run])

@@ -1,0 +1,248 @@
+"""Who paused whom: spans of time, the tree of pauses by hand, and the network's picture."""
+
+import json
+
+import networkx
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import penstock as ps
+from penstock.errors import SpecError
+from penstock.report.network import network
+from penstock.report.pause_data import PauseView, table, views
+from penstock.report.pauses import Pauses, Tree, common, far_ends, length, union, within
+from penstock.results.columns import COLUMNS
+from penstock.results.run import Run
+
+SPANS = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 40)), max_size=8)
+
+
+def grid(spans) -> np.ndarray:
+    """Which of 40 units of time are in a span."""
+    inside = np.zeros(40, dtype=bool)
+    for start, end in spans:
+        inside[int(start) : int(end)] = True
+    return inside
+
+
+def rows(spans) -> np.ndarray:
+    return np.array(spans, dtype=float).reshape(-1, 2)
+
+
+@given(SPANS, SPANS)
+def test_union_and_common_time(a, b):
+    left, right = union([rows(a)]), union([rows(b)])
+    for spans in (left, right):
+        assert (spans[1:, 0] > spans[:-1, 1]).all() and (spans[:, 1] > spans[:, 0]).all()
+    assert (grid(left) == grid(a)).all()
+    assert (grid(union([rows(a), rows(b)])) == grid(a) | grid(b)).all()
+    assert (grid(common(left, right)) == grid(a) & grid(b)).all()
+    assert within(left, 10, 30) == grid(a)[10:30].sum()
+    assert length(common(left, right)) == (grid(a) & grid(b)).sum()
+
+
+def run_of(links, pauses, names=None, tiers=None, end_ns=1000.0) -> Run:
+    """A run with these links (node, node) and these rows (time_ns, node, port, queue, paused) of its log of pauses."""
+    count = max(map(max, links)) + 1
+    ports: list[tuple[int, int, int]] = []
+    numbers = [0] * count
+    for a, b in links:
+        for node, peer in ((a, b), (b, a)):
+            ports.append((node, numbers[node], peer))
+            numbers[node] += 1
+    frame = {"node": [p[0] for p in ports], "port": [p[1] for p in ports], "peer": [p[2] for p in ports]}
+    zero = {c.name: [0] * len(ports) for c in COLUMNS["ports"].values() if c.name not in frame and c.dtype != "String"}
+    host = [numbers[node] == 1 for node in range(count)]
+    tiers = tiers or [0 if host[node] else 1 for node in range(count)]
+    run = Run.from_arrays(
+        {
+            "start_ps": [0],
+            "finish_ps": [1],
+            "ideal_ps": [1],
+            "src": [0],
+            "dst": [1],
+            "bytes": [1],
+            "class_id": [0],
+            "priority": [0],
+        }
+        | {"classes": ("list",)},
+        summary={"scheme": "pfc", "end_ns": end_ns},
+    )
+    run.ports = pl.DataFrame(frame | zero)
+    run.extra["nodes"] = pl.DataFrame(
+        {"node": range(count), "name": names or [f"n{node}" for node in range(count)], "tier": tiers}
+    )
+    if pauses is not None:
+        run.pauses = pl.DataFrame(
+            pauses,
+            schema={"time_ns": pl.Float64, "node": pl.Int32, "port": pl.Int32, "queue": pl.Int32, "paused": pl.Boolean},
+            orient="row",
+        )
+    return run
+
+
+# Hosts 0 and 1 at switch a, 2 and 3 at b, under the spine s.  An incast fills b, which pauses s; s pauses a, and a the host 0.
+# The spine also pauses b, but nothing goes from s through b to s.
+NAMES = ["h0", "h1", "h2", "h3", "a", "b", "s"]
+LINKS = [(0, 4), (1, 4), (2, 5), (3, 5), (4, 6), (5, 6)]
+A_S, B_S, S_A, S_B, H0 = (4, 2), (5, 2), (6, 0), (6, 1), (0, 0)
+LOG = [
+    (0, *B_S, -1, True),
+    (100, *S_B, -1, True),
+    (200, *A_S, -1, True),
+    (300, *H0, -1, True),
+    (500, *S_B, -1, False),
+    (600, *A_S, -1, False),
+    (700, *H0, -1, False),
+]
+TIERS = [0, 0, 0, 0, 1, 1, 2]
+
+
+def plain(tree: Tree) -> tuple:
+    return tree.port, tree.paused_ns, tree.rest_ns, [plain(branch) for branch in tree.branches]
+
+
+def test_the_tree_of_an_incast():
+    pauses = Pauses.of(run_of(LINKS, LOG, NAMES, TIERS))
+    assert pauses.ports[B_S].tolist() == [[0, 1000]]  # in force at the end
+    assert plain(pauses.causes(H0, 0, 1000)) == (H0, 400, 100, [(A_S, 300, 100, [(S_B, 200, 200, [])])])
+    assert plain(pauses.causes(H0, 0, 350)) == (H0, 50, 0, [(A_S, 50, 0, [(S_B, 50, 50, [])])])
+    assert plain(pauses.victims(S_B, 0, 1000)) == (S_B, 400, 100, [(A_S, 300, 100, [(H0, 200, 200, [])])])
+    assert plain(pauses.causes((1, 0), 0, 1000)) == ((1, 0), 0, 0, [])
+    assert pauses.causes(H0, 0, 1000).text(pauses).splitlines()[2] == "    s -> b: 200 ns, alone 200 ns"
+
+
+def test_only_links_that_follow_on_a_path_are_causes():
+    pauses = Pauses.of(run_of(LINKS, LOG, NAMES, TIERS))
+    assert pauses.held_by(S_B) == [(5, 0), (5, 1)]  # to b's hosts, not back up
+    assert pauses.held_by(H0) == [(4, 1), A_S] and pauses.held_by(A_S) == [S_B]
+    assert pauses.holding(S_B) == [A_S] and pauses.held_by((4, 0)) == []
+
+
+def test_pauses_of_queues_count_for_their_port():
+    log = [
+        (0, *A_S, 3, True),
+        (5, *A_S, 4, True),
+        (10, *A_S, 3, False),
+        (20, *A_S, 4, False),
+        (40, *A_S, 3, True),
+        (50, *A_S, 3, False),
+    ]
+    pauses = Pauses.of(run_of(LINKS, log, NAMES, TIERS))
+    assert pauses.ports == {A_S: pytest.approx(rows([(0, 20), (40, 50)]))}
+    view = PauseView(run_of(LINKS, log, NAMES, TIERS))
+    assert view.by_queue and view.queues[4] == 5  # by the highest number, 4
+    assert view.paused[A_S] == pytest.approx((20 + 15) / 5)
+
+
+def test_pauses_that_are_close_are_joined_so_that_few_are_left():
+    times = np.cumsum([0, 10, 5, 10, 20, 10, 7, 10, 50, 10])  # gaps of 5, 20, 7 and 50
+    log = [(time, *port, -1, i % 2 == 0) for port in (A_S, S_B) for i, time in enumerate(times)]
+    pauses = Pauses.of(run_of(LINKS, log, NAMES, TIERS))
+    coarse, gap = pauses.coarser(6)
+    assert pauses.count == 10 and coarse.count == 6 and gap == 20
+    assert coarse.ports[S_B].tolist() == [[0, 25], [45, 72], [122, 132]]
+    assert pauses.coarser(10) == (pauses, 0) and pauses.coarser(0)[0].count == 4
+    many, few = run_of(LINKS, log, NAMES, TIERS), run_of(LINKS, LOG, NAMES, TIERS)
+    drawn = [view.drawn for view in views([many, few, run_of(LINKS, None)])]
+    assert drawn[0] is not None and drawn[0].count == 10 and drawn[2] is None
+
+
+def test_a_loop_of_pauses_ends_the_tree():
+    ring = [(node, 5 + node) for node in range(5)] + [(5 + node, 5 + (node + 1) % 5) for node in range(5)]
+    run = run_of(ring, None)
+    ends = far_ends(run.ports)
+    onward = [next(p for p in sorted(ends) if p[0] == 5 + node and ends[p][0] == 5 + (node + 1) % 5) for node in range(5)]
+    run = run_of(ring, [(0, *port, -1, True) for port in onward])
+    tree, chain = Pauses.of(run).causes(onward[0], 0, 100), []
+    while tree.branches:
+        chain.append(tree.port)
+        assert len(tree.branches) == 1 and tree.rest_ns == 0
+        tree = tree.branches[0]
+    assert chain == onward and tree.loop and tree.port == onward[0]
+
+
+def test_a_large_tree_is_cut():
+    count = 5
+    full = [(node, count + node) for node in range(count)]
+    full += [(count + a, 2 * count + b) for a in range(count) for b in range(count)]
+    full += [(2 * count + b, 3 * count + c) for b in range(count) for c in range(count)]
+    full += [(3 * count + c, 4 * count + c) for c in range(count)]
+    run = run_of(full, None)
+    everything = Pauses.of(run_of(full, [(0, *port, -1, True) for port in sorted(far_ends(run.ports))]))
+    text = everything.causes((0, 0), 0, 100).text(everything)
+    assert len(text.splitlines()) < 3000
+
+
+def test_parallel_links_are_told_apart():
+    ends = far_ends(run_of([(0, 2), (1, 3), (2, 3), (2, 3)], None).ports)
+    assert ends[2, 1] == (3, 1) and ends[2, 2] == (3, 2) and ends[3, 2] == (2, 2)
+
+
+def test_without_a_log_it_says_how_to_record_one():
+    assert Pauses.of(run_of(LINKS, [])).ports == {}
+    with pytest.raises(SpecError, match="pauses = true"):
+        Pauses.of(run_of(LINKS, None))
+
+
+def test_the_tree_of_a_real_run():
+    topo = ps.leaf_spine(hosts=16, tors=4, spines=2, buffer="1MB")
+    flows = ps.flow_list(topo, [(src, 15, "300KB") for src in range(12)])
+    run = ps.simulate(topo, flows, scheme="pfc", seed=1, measure=ps.Measure(pauses=True))
+    pauses = Pauses.of(run)
+    for (node, port), spans in pauses.ports.items():  # the log agrees with the counters
+        total = run.ports.filter(pl.col("node") == node, pl.col("port") == port)["window_paused_ns"].item()
+        assert within(spans, *run.window) == pytest.approx(total)
+    assert {port[0] for port in pauses.ports} <= set(range(12)) | set(range(16, 22))
+    tree = pauses.causes((0, 0), 0, pauses.end_ns)
+    assert tree.paused_ns > 0 and any(pauses.names[b.port[0]] == "tor0" for b in tree.branches)
+    shown = table([PauseView(run)])
+    assert len(shown.rows) and "congested" in shown.rows[0][-1]
+    data = json.loads(json.dumps(PauseView(run).data()))
+    assert data["recorded"] and len(data["ports"]) == 2 * (16 + 8) and data["lanes"].keys() == data["causes"].keys()
+
+
+# -- the picture
+
+
+def test_tiers_are_rows_and_hosts_are_below_their_switch():
+    net = network(run_of(LINKS, None, NAMES, TIERS))
+    assert net is not None
+    assert len({*net.y[:4]}) == len({*net.y[4:6]}) == 1 and net.y[6] < net.y[4] < net.y[0]
+    assert net.x[0] < net.x[1] < net.x[2] < net.x[3]
+    assert net.x[4] == pytest.approx(net.x[:2].mean()) and net.host.tolist() == [True] * 4 + [False] * 3
+    assert net.text() == "Network of 4 hosts, 3 switches and 6 links"
+    assert net.x.min() >= 0 and net.x.max() <= net.size[0] and net.y.max() <= net.size[1]
+
+
+@pytest.mark.parametrize(
+    "graph",
+    [
+        networkx.cycle_graph(6),
+        networkx.path_graph(2),
+        networkx.star_graph(5),
+        networkx.hypercube_graph(4),
+        networkx.random_regular_graph(3, 20, 1),
+    ],
+)
+def test_other_shapes_have_no_two_nodes_at_one_place(graph):
+    graph = networkx.convert_node_labels_to_integers(graph)
+    count = len(graph)
+    links = [(2 * node + i, 2 * count + node) for node in range(count) for i in range(2)] + [
+        (2 * count + a, 2 * count + b) for a, b in graph.edges
+    ]
+    net = network(run_of(links, None))
+    assert net is not None
+    places = np.column_stack([net.x, net.y])
+    apart = np.linalg.norm(places[:, None] - places[None], axis=2) + 1000 * np.eye(len(places))
+    assert apart.min() > 5 and np.isfinite(places).all()
+    assert (network(run_of(links, None)).x == net.x).all()  # type: ignore[union-attr]
+
+
+def test_a_run_without_ports_has_no_picture():
+    run = run_of(LINKS, None)
+    run.ports = run.ports.clear()
+    assert network(run) is None and PauseView(run).data() is None
