@@ -89,7 +89,7 @@ GIVEN = {
     "switch": ("release",),
 }
 INLINED = ("queueing",)  # modules whose bodies setup.py copies into NAME_inline.pxd
-RENAMED = {"least_gap": "fc_gap"}  # fields of the fabric's structs that had other names
+RENAMED = {"gap": "pacing_gap", "least_gap": "fc_gap"}  # fields of the fabric's structs that had other names
 
 
 class DeclarationError(Exception):
