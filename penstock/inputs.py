@@ -25,7 +25,7 @@ _NUMBER = re.compile(r"[+-]?(?:\d{1,40}\.?\d{0,40}|\.\d{1,40})(?:[eE][+-]?\d{1,3
 
 
 def whole(value: Any, path: str, low: int, high: int | None = None) -> int:
-    """`value` as an int in [low, high]; numpy's integers and 3.0 are welcome, 2.5, True and "3" are not."""
+    """`value` as an int in [low, high]; numpy's integers and 3.0 are accepted, 2.5, True and "3" are not."""
     if isinstance(value, bool) or not (hasattr(value, "__index__") or (isinstance(value, float) and value.is_integer())):
         raise SpecError("must be a whole number", path=path, value=value)
     number = int(value)
@@ -34,7 +34,7 @@ def whole(value: Any, path: str, low: int, high: int | None = None) -> int:
 
 
 def real(value: Any, path: str, low: float | None = None, high: float | None = None) -> float:
-    """`value` as a finite float in [low, high]; numpy's numbers are welcome, True and "3" are not."""
+    """`value` as a finite float in [low, high]; numpy's numbers are accepted, True and "3" are not."""
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.number)) or not _finite(value):
         raise SpecError("must be a finite number", path=path, value=value)
     within_range(value, path, low, high)

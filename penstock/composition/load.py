@@ -24,7 +24,7 @@ from penstock.errors import SchemeError
 PACKAGE = Path(__file__).parents[1]
 FLAGS = "-shared -fPIC -O3 -ffp-contract=off -fno-math-errno -w"
 DIRECTIVES = {"infer_types": True, "boundscheck": False, "wraparound": False, "cdivision": True, "annotation_typing": False}
-KINDER = [
+EXPLANATIONS = [
     (r"Cannot convert '(\w+) \*' to Python object", r"this is neither a field of the fabric's structs nor a known name"),
     (
         r"Assignment of Python object not allowed without gil|Operation not allowed without gil|.*Python object.*without gil",
@@ -52,8 +52,8 @@ def declarations_of(path: Path) -> Declarations:
         raise SchemeError(str(error), place=f"{path}:{error.line or 1}") from None
 
 
-def kinder(message: str) -> str:
-    for pattern, text in KINDER:
+def explained(message: str) -> str:
+    for pattern, text in EXPLANATIONS:
         if re.search(pattern, message):
             return re.sub(".*" + pattern + ".*", text, message)
     return message
@@ -79,7 +79,7 @@ def to_c(py: Path, user: Path) -> None:
         first: dict[int, str] = {}
         for line, message in re.findall(r"^(?:warning: )?" + re.escape(str(py)) + r":(\d+):\d+: (.*)$", text, re.M):
             first.setdefault(int(line), message)
-        found = [f"{user}:{n}: {kinder(m)}: {lines[n - 1].strip()}" for n, m in sorted(first.items())]
+        found = [f"{user}:{n}: {explained(m)}: {lines[n - 1].strip()}" for n, m in sorted(first.items())]
         if not found:
             raise SchemeError(text.strip()[:500], place=user)
         place = f"{user}:{min(first)}"

@@ -93,7 +93,7 @@ def test_what_a_refusal_says(call, given_, path, rule, remedy):
     assert error.value is ABSENT or error.value == given_
 
 
-def test_numbers_that_are_welcome():
+def test_numbers_of_other_types_are_accepted():
     assert inputs.whole(np.int64(3), "x", 0) == inputs.whole(3.0, "x", 0) == 3 and type(inputs.whole(3.0, "x", 0)) is int
     assert inputs.real(np.float32(0.5), "x") == inputs.real(np.int8(1), "x") / 2 == 0.5
     assert inputs.boolean(np.bool_(True), "x") is True
