@@ -198,6 +198,7 @@ def test_what_a_preset_uses_is_a_list(tmp_path):
         ("def on_send(me, node, flow, pkt)\n    pass\n", 1),
         ("\n\ndef on_sent(me, node, flow, pkt):\n    pass\n", 3),
         ("def on_send(me, node, flow, pkt):\n    flow.window = banana\n", 2),
+        ("\nTABLE = (1, 2)\n\n\ndef on_send(me, node, flow, pkt):\n    pass\n", 2),
     ],
 )
 def test_an_error_in_a_scheme_file_has_its_place(source, line, tmp_path, monkeypatch):
