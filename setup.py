@@ -22,12 +22,7 @@ from setuptools.command.build_ext import build_ext
 os.chdir(Path(__file__).parent)
 ROOT = Path("penstock")
 INLINE = [ROOT / "fabric/queueing", ROOT / "fabric/line", ROOT / "vswitch/memory/rings", ROOT / "vswitch/dataplane/steps"]
-HEADERS = [
-    ROOT / "fabric/state.h",
-    ROOT / "vswitch/memory/shared.h",
-    ROOT / "vswitch/memory/guard.h",
-    ROOT / "vswitch/dataplane/copy.h",
-]
+HEADERS = sorted(ROOT.rglob("*.h"))
 INCLUDE = [ROOT / "fabric", ROOT / "vswitch/memory", ROOT / "vswitch/dataplane"]
 DIRECTIVES = {
     "infer_types": True,

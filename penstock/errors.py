@@ -13,6 +13,7 @@ A SpecError is data: what was given and where, the rule it breaks, the remedy. I
 
 import difflib
 import json
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -81,12 +82,22 @@ def shown(value: Any) -> str:
         text = str(value).lower()
     elif isinstance(value, str):
         text = json.dumps(value[:_LONGEST], ensure_ascii=not value.isprintable())
+    elif isinstance(value, list):
+        text = f"[{', '.join(shown(item) for item in value[:_LONGEST])}]"
+    elif isinstance(value, dict):
+        pairs = list(value.items())[:_LONGEST]
+        text = f"{{{', '.join(f'{_key(key)} = {shown(item)}' for key, item in pairs)}}}"
     else:
         try:
             text = " ".join(str(value).split())
         except ValueError:  # whole numbers of more than 4300 digits
             text = "a very large number"
     return text if len(text) <= _LONGEST + 2 else f"{text[:_LONGEST]}..."
+
+
+def _key(key: Any) -> str:
+    text = str(key)
+    return text if re.fullmatch(r"[\w-]{1,80}", text, re.ASCII) else shown(text)
 
 
 def closest(name: Any, known: Iterable[Any]) -> str:

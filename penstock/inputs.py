@@ -14,17 +14,18 @@ from typing import Any
 import numpy as np
 
 from penstock.errors import ABSENT, SpecError, closest, nearest
-from penstock.units import format_time, parse_time
+from penstock.units import format_size, format_time, parse_size, parse_time
 
 MAX_FLOW_BYTES = 10**12  # so that the bytes of millions of flows still add up in int64
 MAX_TIME_PS = 2**62
+MAX_SIZE = 10**18
 
 # Bounded, so that no cell can make exact arithmetic slow.
 _NUMBER = re.compile(r"[+-]?(?:\d{1,40}\.?\d{0,40}|\.\d{1,40})(?:[eE][+-]?\d{1,3})?", re.ASCII)
 
 
 def whole(value: Any, path: str, low: int, high: int | None = None) -> int:
-    """`value` as an int in [low, high]; numpy's integers and 3.0 are welcome, 2.5, True and "3" are not."""
+    """`value` as an int in [low, high]; numpy's integers and 3.0 are accepted, 2.5, True and "3" are not."""
     if isinstance(value, bool) or not (hasattr(value, "__index__") or (isinstance(value, float) and value.is_integer())):
         raise SpecError("must be a whole number", path=path, value=value)
     number = int(value)
@@ -33,7 +34,7 @@ def whole(value: Any, path: str, low: int, high: int | None = None) -> int:
 
 
 def real(value: Any, path: str, low: float | None = None, high: float | None = None) -> float:
-    """`value` as a finite float in [low, high]; numpy's numbers are welcome, True and "3" are not."""
+    """`value` as a finite float in [low, high]; numpy's numbers are accepted, True and "3" are not."""
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.number)) or not _finite(value):
         raise SpecError("must be a finite number", path=path, value=value)
     within_range(value, path, low, high)
@@ -73,19 +74,20 @@ def boolean(value: Any, path: str) -> bool:
     return bool(value)
 
 
-def as_text(value: Any, path: str) -> str:
-    """`value` if it is a string that is not empty."""
-    if not isinstance(value, str) or not value:
-        raise SpecError("must be a text", path=path, value=value)
-    return value
-
-
 def time_ps(value: Any, path: str, *, positive: bool = False) -> int:
     """Picoseconds of "1us", at most 53 days, so that times fit into int64."""
     time = parse_time(value, path, positive=positive)
     if time > MAX_TIME_PS:
         raise SpecError(f"must be at most {format_time(MAX_TIME_PS)}", path=path, value=value)
     return time
+
+
+def size_bytes(value: Any, path: str) -> int:
+    """Bytes of "12MB", so many that sizes fit into int64."""
+    size = parse_size(value, path)
+    if size > MAX_SIZE:
+        raise SpecError(f"must be at most {format_size(MAX_SIZE)}", path=path, value=value)
+    return size
 
 
 def one_of(value: Any, path: str, known: Iterable[str]) -> str:

@@ -1,4 +1,4 @@
-"""Numbers with units at the door, integers inside: bit/s, picoseconds, bytes."""
+"""Conversion of numbers with units to integers, and back: bit/s, picoseconds, bytes."""
 
 import bisect
 import math

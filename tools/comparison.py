@@ -16,18 +16,18 @@ from penstock.experiments.floodgate._setup import value
 from penstock.experiments.framework import reproduce
 
 ROOT = Path(__file__).resolve().parents[1]
-NEAR = 1.1  # as good as the best: within so much of it
+NEAR = 1.1  # times the best counts as equally good
 GOALS = (
-    ("Short tail for everybody else when a crowd sends to one host, small messages", "victims", "memcached"),
+    ("Short tail of the other flows during an incast, small messages", "victims", "memcached"),
     ("The same, medium flows", "victims", "web_server"),
-    ("The same, large flows, a crowd every few milliseconds", "victims", "web_search"),
-    ("Mean completion time with crowds, medium flows", "average", "web_server"),
-    ("Mean completion time with crowds, large flows", "average", "web_search"),
-    ("Nothing but well-spread traffic, tail", "p99", "calm"),
-    ("Nothing but well-spread traffic, mean", "average", "calm"),
-    ("Least buffer, medium flows with a crowd", "buffer", "web_server"),
-    ("Least buffer, many crowds at once", "buffer", "successive"),
-    ("The crowd itself done first", "incast", "successive"),
+    ("The same, large flows, an incast every few milliseconds", "victims", "web_search"),
+    ("Mean completion time with incasts, medium flows", "average", "web_server"),
+    ("Mean completion time with incasts, large flows", "average", "web_search"),
+    ("No incast, tail", "p99", "calm"),
+    ("No incast, mean", "average", "calm"),
+    ("Least buffer, medium flows with an incast", "buffer", "web_server"),
+    ("Least buffer, many incasts at once", "buffer", "successive"),
+    ("Shortest completion time of the incast itself", "incast", "successive"),
 )
 
 
@@ -53,7 +53,7 @@ def table(data: pl.DataFrame, traffic: str) -> list[str]:
 
 
 def choice(data: pl.DataFrame, goal: str, metric: str, traffic: str) -> str:
-    """The best, what comes within ten per cent of it, and how far plain DCQCN is."""
+    """The best, what comes within ten per cent of it, and the worst."""
     all_of = {s.legend: value(data, metric, s.legend, traffic) for s in SCHEMES if s.legend not in IDEALS}
     ranked = sorted(all_of, key=all_of.__getitem__)
     best = all_of[ranked[0]]
@@ -79,8 +79,8 @@ def page(folder: Path) -> str:
         *[paragraph.replace("\n", " ") for block in about[1:3] for paragraph in (block, "")],
         "## Which to use when",
         "",
-        "Of what can be built: BFC ideal (1024 queues per port) and Floodgate ideal (a credit per packet, hosts that obey) "
-        "are left out.",
+        "Of the schemes that can be built: BFC ideal (1024 queues per port) and Floodgate ideal (a credit per packet, paused "
+        "hosts) are left out.",
         "",
         "| you want | measured by | best | within 10 % | worst |",
         "|---|---|---|---|---|",

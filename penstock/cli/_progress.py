@@ -3,23 +3,15 @@
 import sys
 import time
 from types import TracebackType
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from penstock.sim.simulate import Progress as Report
 
 PLAIN_EVERY_S = 10.0
 
 
-class Report(Protocol):
-    """Progress of a simulation: times in ps, wall time in seconds."""
-
-    time_ps: int
-    end_ps: int
-    packet_hops: int
-    flows_done: int
-    flows_total: int
-    wall_s: float
-
-
-def describe(report: Report, duration_ps: int = 0) -> str:
+def describe(report: "Report", duration_ps: int = 0) -> str:
     """Simulated time, speed, flows done, time left until the last flow has started."""
     from penstock.units import format_time
 
@@ -38,7 +30,7 @@ def describe(report: Report, duration_ps: int = 0) -> str:
     return "   ".join(parts)
 
 
-def fraction(report: Report, duration_ps: int = 0) -> float:
+def fraction(report: "Report", duration_ps: int = 0) -> float:
     """Share, 0 to 1, of the time during which flows start that has been simulated."""
     end = duration_ps or report.end_ps
     return min(1.0, report.time_ps / end) if end > 0 else 0.0
@@ -74,7 +66,7 @@ class Progress:
         if self.bar:
             self.bar.stop()
 
-    def __call__(self, report: Report) -> None:
+    def __call__(self, report: "Report") -> None:
         if self.bar:
             self.bar.update(self.task, completed=fraction(report, self.duration_ps), text=describe(report, self.duration_ps))
         elif time.monotonic() - self.last >= PLAIN_EVERY_S:

@@ -18,8 +18,8 @@ from penstock.composition.declare import HOOKS, Declarations
 from penstock.composition.load import declarations_of, load
 from penstock.composition.places import Composition, Part, compose
 from penstock.errors import SchemeError, SpecError, nearest
-from penstock.inputs import boolean, one_of, real, whole
-from penstock.units import parse_rate, parse_size, parse_time
+from penstock.inputs import boolean, one_of, real, size_bytes, time_ps, whole
+from penstock.units import parse_rate
 
 FOLDER = Path(__file__).parents[1] / "schemes"
 __all__ = ["Composition", "Scheme", "available", "compose", "parse", "scheme_type"]
@@ -63,7 +63,7 @@ def convert(path: str, kind: str, value: Any) -> int | float:
     if word == "rate" and not isinstance(value, bool) and value == 0:
         number = 0  # no rate: what the parameter's meaning says of 0
     elif word in ("time", "bytes", "rate"):
-        number = {"time": parse_time, "bytes": parse_size, "rate": parse_rate}[word](value, path)
+        number = {"time": time_ps, "bytes": size_bytes, "rate": parse_rate}[word](value, path)
     elif word == "float64":
         number = real(value, path)
     else:
@@ -170,11 +170,14 @@ def preset_values(name: str, preset: str) -> dict[str, Any]:
     """
     presets = declared(name).presets
     if preset and preset not in presets and preset != "paper":
-        rule, remedy = f'{name} has no preset "{preset}"', nearest(preset, [*presets, "paper"])
+        rule, remedy = f'{name} has no preset "{preset}"', nearest(preset, {*presets, "paper"})
         raise SpecError(rule, path="name", value=f"{name}:{preset}", remedy=remedy)
     own = dict(presets.get(preset or "default", {}))
     used: dict[str, Any] = {}
-    for part, _, of_part in (text.partition(":") for text in own.pop("uses", [])):
+    uses = own.pop("uses", [])
+    if not isinstance(uses, (list, tuple)):
+        raise SchemeError(f'preset "{preset}": uses must be a list, such as ["pfc:ns3"]', place=declared(name).path)
+    for part, _, of_part in (str(text).partition(":") for text in uses):
         used |= {k if "." in k else f"{part}.{k}": v for k, v in preset_values(part, of_part).items()}
     return {**own, **{key: value for key, value in used.items() if key not in own}}
 

@@ -89,7 +89,7 @@ GIVEN = {
     "switch": ("release",),
 }
 INLINED = ("queueing",)  # modules whose bodies setup.py copies into NAME_inline.pxd
-RENAMED = {"least_gap": "fc_gap"}  # fields of the fabric's structs that had other names
+RENAMED = {"gap": "pacing_gap", "least_gap": "fc_gap"}  # fields of the fabric's structs that had other names
 
 
 class DeclarationError(Exception):
@@ -174,7 +174,10 @@ class Declarations:
         self.constants = {}
         for name, value in values.items():
             if name.isupper():
-                self.constants[name] = "double" if isinstance(self._literal(name, value), float) else "int64_t"
+                constant = self._literal(name, value)
+                if not isinstance(constant, (int, float)):
+                    raise DeclarationError(f"{name}: a constant must be a number", value.lineno)
+                self.constants[name] = "double" if isinstance(constant, float) else "int64_t"
         self.records: dict[str, Record] = {}
         self._check_tables()
         for name, fields in self._read("structs", {}).items():

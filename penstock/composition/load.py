@@ -24,7 +24,7 @@ from penstock.errors import SchemeError
 PACKAGE = Path(__file__).parents[1]
 FLAGS = "-shared -fPIC -O3 -ffp-contract=off -fno-math-errno -w"
 DIRECTIVES = {"infer_types": True, "boundscheck": False, "wraparound": False, "cdivision": True, "annotation_typing": False}
-KINDER = [
+EXPLANATIONS = [
     (r"Cannot convert '(\w+) \*' to Python object", r"this is neither a field of the fabric's structs nor a known name"),
     (
         r"Assignment of Python object not allowed without gil|Operation not allowed without gil|.*Python object.*without gil",
@@ -47,13 +47,13 @@ def declarations_of(path: Path) -> Declarations:
     try:
         return Declarations(path, source)
     except SyntaxError as error:
-        raise SchemeError(f"{path}:{error.lineno}: {error.msg}: {(error.text or '').strip()}") from None
+        raise SchemeError(f"{error.msg}: {(error.text or '').strip()}", place=f"{path}:{error.lineno}") from None
     except DeclarationError as error:
-        raise SchemeError(f"{path}:{error.line or 1}: {error}") from None
+        raise SchemeError(str(error), place=f"{path}:{error.line or 1}") from None
 
 
-def kinder(message: str) -> str:
-    for pattern, text in KINDER:
+def explained(message: str) -> str:
+    for pattern, text in EXPLANATIONS:
         if re.search(pattern, message):
             return re.sub(".*" + pattern + ".*", text, message)
     return message
@@ -79,8 +79,11 @@ def to_c(py: Path, user: Path) -> None:
         first: dict[int, str] = {}
         for line, message in re.findall(r"^(?:warning: )?" + re.escape(str(py)) + r":(\d+):\d+: (.*)$", text, re.M):
             first.setdefault(int(line), message)
-        found = [f"{user}:{n}: {kinder(m)}: {lines[n - 1].strip()}" for n, m in sorted(first.items())]
-        raise SchemeError("\n".join(found[:3]) or f"{user}: {text.strip()[:500]}")
+        found = [f"{user}:{n}: {explained(m)}: {lines[n - 1].strip()}" for n, m in sorted(first.items())]
+        if not found:
+            raise SchemeError(text.strip()[:500], place=user)
+        place = f"{user}:{min(first)}"
+        raise SchemeError("\n".join(found[:3]).removeprefix(f"{place}: "), place=place)
 
 
 def to_library(py: Path, library: Path, user: Path) -> None:
@@ -125,7 +128,7 @@ def compile_scheme(declared: Declarations) -> ModuleType:
                 f"cannot be written: {error.strerror}", remedy="set XDG_CACHE_HOME to a writable folder", place=folder
             ) from None
         except DeclarationError as error:
-            raise SchemeError(f"{declared.path}:{error.line}: {error}") from None
+            raise SchemeError(str(error), place=f"{declared.path}:{error.line}") from None
         to_c(py, declared.path)
         to_library(py, library, declared.path)
     spec = importlib.util.spec_from_file_location(declared.name, library)

@@ -19,17 +19,21 @@ parameters = {
     "overlay": ("bool", True, "overlay pause frames (section 4.3); without: queues for each flow alone"),
     "th_goal": ("bytes", "32KB", "queue that a pause aims at (section 4.3: a batch of the receiver)"),
     "th_over": ("bytes", "64KB", "queue beyond which the overlay pauses (section 4.3: at least a batch more)"),
-    "adapt": ("bool", True, "a queue that runs empty soon after a pause raises both by th_goal (section 6.3; the step is open)"),
+    "adapt": (
+        "bool",
+        True,
+        "a queue that runs empty shortly after a pause raises both by th_goal (section 6.3; the step is open)",
+    ),
     "most": ("bytes", "4MB", "queue of an application beyond which packets are dropped"),
     "weight": ("float64 0.001..1", 0.1, "of a new sample in R_recv (section 4.3: an EWMA; the value is open)"),
     "longest": ("time", "5ms", "no pause is longer (authors' code)"),
     "repeat": (
         "float64 0..1000",
         1.0,
-        "a queue that grew by so many BDPs in a pause says it again: the frame was lost (not in the paper); 0 = never",
+        "a queue that grew by this many BDPs in a pause sends the pause again: the frame was lost (not in the paper); 0 = never",
     ),
     "with_rate": ("bool", True, "frames carry the rate as well as the time"),
-    "recovery": ("time 1000..1e15", "1ms", "time in which the rate of a sender doubles that heard nothing more (open)"),
+    "recovery": ("time 1000..1e15", "1ms", "time in which a sender doubles its rate without further frames (open)"),
 }
 presets = {"default": {"dqa.edge_queues": 1024}}
 

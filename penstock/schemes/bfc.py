@@ -72,10 +72,10 @@ def on_control(bfc, node, port, pkt):
     elif command_of(pkt) == RESUME:
         resume_queue(node, port, value_of(pkt), bfc.at.bit)
     else:
-        obey_bitmap(bfc, node, port, value_of(pkt), mask_of(pkt))
+        apply_bitmap(bfc, node, port, value_of(pkt), mask_of(pkt))
 
 
-def obey_bitmap(bfc, node, port, first, mask):
+def apply_bitmap(bfc, node, port, first, mask):
     """Pause or resume 32 queues, from `first` on, as the bitmap says."""
     for i in range(32):
         if first + i < port.queue_count:

@@ -439,7 +439,7 @@ def renew_pauses(floodgate, node):
                 ours.renew_due = node.now + max(floodgate.lease // 2, 1)
 
 
-def obey_pause(floodgate, node, port, pkt):
+def apply_pause(floodgate, node, port, pkt):
     """At a host: the NIC has a queue for each destination."""
     mine = my_node(floodgate, node)
     dst = value_of(pkt)
@@ -482,7 +482,7 @@ def on_control(floodgate, node, port, pkt):
     elif command_of(pkt) == SYN:
         answer_syn(floodgate, node, port, pkt)
     elif node.is_host:
-        obey_pause(floodgate, node, port, pkt)
+        apply_pause(floodgate, node, port, pkt)
 
 
 def on_timer(floodgate, node):

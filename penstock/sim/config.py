@@ -4,11 +4,11 @@ from dataclasses import dataclass
 from typing import Literal
 
 from penstock.errors import SpecError, nearest
-from penstock.inputs import boolean, one_of, whole
-from penstock.units import parse_time
+from penstock.inputs import boolean, one_of, time_ps, whole
 
 ACK_PRIORITIES = ("control", "data")
 WINDOWS = ("arrivals", "run")
+MAX_QUEUES = 2**15 - 1  # queue numbers are int16 in the core
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class Measure:
     warmup: str | int | float = "0us"
 
     def __post_init__(self) -> None:
-        parse_time(self.sample, "measure.sample")
+        time_ps(self.sample, "measure.sample")
         if self.bounds_ps and self.warmup_ps:
             raise SpecError(
                 f"the window {self.window} has a start of its own",
@@ -56,12 +56,12 @@ class Measure:
     @property
     def sample_ps(self) -> int:
         """Picoseconds between two samples; 0: none are taken."""
-        return parse_time(self.sample, "measure.sample")
+        return time_ps(self.sample, "measure.sample")
 
     @property
     def warmup_ps(self) -> int:
         """Picoseconds before which no window begins, unless it is given by its bounds."""
-        return parse_time(self.warmup, "measure.warmup")
+        return time_ps(self.warmup, "measure.warmup")
 
     @property
     def bounds_ps(self) -> tuple[int, int] | None:
@@ -72,7 +72,7 @@ class Measure:
         low, dots, high = self.window.partition("..") if isinstance(self.window, str) else ("", "", "")
         if not dots:
             raise SpecError(rule, path=path, value=self.window, remedy=nearest(str(self.window), WINDOWS))
-        start, end = (parse_time(text.strip(), path) for text in (low, high))
+        start, end = (time_ps(text.strip(), path) for text in (low, high))
         if end <= start:
             raise SpecError("must end after it begins", path=path, value=self.window)
         return start, end
@@ -98,9 +98,9 @@ class HostConfig:
     nic_queues: int = 0
 
     def __post_init__(self) -> None:
-        for name, least in (("mtu", 1), ("header", 0), ("ack", 1), ("nic_queues", 0)):
-            object.__setattr__(self, name, whole(getattr(self, name), f"host.{name}", least))
-        parse_time(self.rto, "host.rto", positive=True)
+        for name, least, most in (("mtu", 1, None), ("header", 0, None), ("ack", 1, None), ("nic_queues", 0, MAX_QUEUES)):
+            object.__setattr__(self, name, whole(getattr(self, name), f"host.{name}", least, most))
+        time_ps(self.rto, "host.rto", positive=True)
         if self.mtu + self.header > 65535:
             raise SpecError("mtu + header must be 65535 bytes or less", path="host.mtu", value=self.mtu)
         one_of(self.ack_priority, "host.ack_priority", ACK_PRIORITIES)
@@ -108,4 +108,4 @@ class HostConfig:
     @property
     def rto_ps(self) -> int:
         """Retransmission timeout, ps."""
-        return parse_time(self.rto, "host.rto", positive=True)
+        return time_ps(self.rto, "host.rto", positive=True)

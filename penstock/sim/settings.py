@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from penstock.composition import Scheme
 from penstock.errors import SpecError
-from penstock.inputs import whole
+from penstock.inputs import real, whole
 from penstock.sim.config import HostConfig, Measure
 from penstock.units import format_time
 
@@ -45,11 +45,11 @@ class Settings:
     control_loss: float = 0.0
 
     def __post_init__(self) -> None:
-        whole(self.threads, "threads", 1)
-        if not 0 <= self.control_loss < 1:
+        threads = whole(self.threads, "threads", 1)
+        if not 0 <= real(self.control_loss, "control_loss") < 1:
             raise SpecError("must be at least 0 and below 1", path="control_loss", value=self.control_loss)
         self.flows.check(self.topo)
-        object.__setattr__(self, "threads", min(self.threads, self.topo.nodes))
+        object.__setattr__(self, "threads", min(threads, self.topo.nodes))
         object.__setattr__(self, "host", HostConfig(**{**vars(self.host), **self.scheme.host}))
         self._check_numbers()
         _ = self.window_ps

@@ -14,6 +14,7 @@ import numpy as np
 
 from penstock.composition import Scheme, parse
 from penstock.errors import InvariantError
+from penstock.inputs import inside
 from penstock.results.columns import PER_FLOW
 from penstock.results.run import Run
 from penstock.sim import results
@@ -72,10 +73,12 @@ def simulate(
     Ctrl-C ends the run early: the Run then holds the results so far and summary["interrupted"] is True.
     Raises SpecError for bad input and InvariantError when an invariant of the simulator was violated.
     """
+    with inside("scheme"):
+        parsed = parse(scheme)
     settings = Settings(
         topo,
         flows,
-        parse(scheme),
+        parsed,
         seed=seed,
         threads=threads,
         duration_ps=_end(flows, duration, duration_ps),

@@ -11,9 +11,9 @@ import networkx as nx
 import numpy as np
 
 from penstock.errors import SpecError
-from penstock.inputs import inside, read_text, unknown_key
+from penstock.inputs import inside, read_text, size_bytes, time_ps, unknown_key
 from penstock.topology.graph import Topology, make_links
-from penstock.units import parse_size, parse_time, ps_per_byte
+from penstock.units import ps_per_byte
 
 LINK_KEYS = ("rate", "delay", "loss")
 NODE_KINDS = ("host", "switch")
@@ -123,14 +123,14 @@ def _link_array(links: list[_Link], numbers: dict[str, int], default: dict[str, 
     for row, link in zip(array, links):
         with inside(place=link.where):
             row["ps_per_byte"] = ps_per_byte(_value(link, "rate", default["rate"]), "rate")
-            row["delay_ps"] = parse_time(_value(link, "delay", default["delay"]), "delay", positive=True)
+            row["delay_ps"] = time_ps(_value(link, "delay", default["delay"]), "delay", positive=True)
             row["loss"] = _loss(_value(link, "loss", 0))
     return array
 
 
 def _buffer(node: _Node, default: Any) -> int:
     with inside(place=node.where):
-        return parse_size(node.given.get("buffer", default), "buffer")
+        return size_bytes(node.given.get("buffer", default), "buffer")
 
 
 def _value(link: _Link, key: str, default: Any) -> Any:

@@ -11,9 +11,9 @@ import numpy as np
 
 from penstock.errors import SpecError, nearest
 from penstock.hashing import flow_hash
-from penstock.inputs import boolean, inside, known_keys, one_of, real
+from penstock.inputs import boolean, inside, known_keys, one_of, real, time_ps
 from penstock.topology.routes import Fabric, LoneFlows, Routes, Tracer, base_rtt_ps, routes
-from penstock.units import PS_PER_S, format_rate, format_size, format_time, parse_time, ps_per_byte
+from penstock.units import PS_PER_S, format_rate, format_size, format_time, ps_per_byte
 
 LINK = np.dtype(
     [
@@ -209,7 +209,7 @@ class Topology:
         for key in ("time", "a", "b"):
             if key not in table:
                 raise SpecError("is missing", path=key, remedy=f"write for example {CHANGE_EXAMPLE}")
-        time = parse_time(table["time"], "time")
+        time = time_ps(table["time"], "time")
         rate = ps_per_byte(table["rate"], "rate") if "rate" in table else None
         node = self.node(table["of"]) if "of" in table else None
         up = boolean(table["up"], "up") if table.get("up") is not None else None

@@ -1,7 +1,7 @@
 """Equal-cost shortest paths over a network's links, and what a flow meets on the way: arithmetic on whole arrays.
 
 Paths are shortest in hops and never pass through a host, so everything is computed between *attachment switches* (the
-switches that have hosts) and shared by all hosts of a switch. `topology_graph.Topology` is the user's door to all this.
+switches that have hosts) and shared by all hosts of a switch. `Topology` (graph.py) is its public interface.
 """
 
 from collections.abc import Iterator

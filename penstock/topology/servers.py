@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from penstock.errors import SpecError
-from penstock.inputs import Table, inside, known_keys, whole
+from penstock.inputs import Table, inside, known_keys, size_bytes, time_ps, whole
 from penstock.topology.graph import LinkChange, Topology, make_links
-from penstock.units import PS_PER_S, format_time, parse_rate, parse_size, parse_time, ps_per_byte
+from penstock.units import PS_PER_S, format_time, parse_rate, ps_per_byte
 
 MOST_CHANGES = 100_000
 EXAMPLE = '{host = 3, rate = "3Gbps"}'
@@ -54,7 +54,7 @@ def behind_vswitches(
         np.arange(hosts),
         hosts + np.repeat(np.arange(topo.hosts), apps),
         ps_per_byte(rate, "vswitches.rate"),
-        parse_time(delay, "vswitches.delay", positive=True),
+        time_ps(delay, "vswitches.delay", positive=True),
     )
     names = (*(f"host{i}" for i in range(hosts)), *(f"vswitch{i}" for i in range(topo.hosts)), *topo.names[topo.hosts :])
     changes = tuple(c._replace(link=c.link + hosts, node=None if c.node is None else c.node + hosts) for c in topo.changes)
@@ -68,7 +68,7 @@ def behind_vswitches(
         switches=topo.nodes,
         links=np.concatenate([inner, links]),
         names=names,
-        buffer_bytes=np.concatenate([np.full(topo.hosts, parse_size(buffer, "vswitches.buffer")), topo.buffer_bytes]),
+        buffer_bytes=np.concatenate([np.full(topo.hosts, size_bytes(buffer, "vswitches.buffer")), topo.buffer_bytes]),
         tier=np.concatenate([np.zeros(hosts, dtype=np.int8), topo.tier]),
         params=params,
         changes=changes,
@@ -106,12 +106,12 @@ def _changes(topo: Topology, table: Mapping[str, Any]) -> list[LinkChange]:
     if "trace" in table:
         return [LinkChange(time, link, None, rate, node) for time, rate in _trace(str(table["trace"]))]
     slow, fast = _pace(table["rate"], "rate"), int(topo.links["ps_per_byte"][link])
-    start = parse_time(table.get("start", "0s"), "start")
+    start = time_ps(table.get("start", "0s"), "start")
     if ("on" in table) != ("off" in table) or ("on" in table) != ("until" in table):
         raise SpecError("on, off and until belong together", remedy="give all three or none")
     if "on" not in table:
         return [LinkChange(start, link, None, slow, node)]
-    on, off, until = (parse_time(table[key], key, positive=True) for key in ("on", "off", "until"))
+    on, off, until = (time_ps(table[key], key, positive=True) for key in ("on", "off", "until"))
     if until <= start:
         raise SpecError("must be after start, or it never takes packets at this rate", path="until", value=table["until"])
     if (until - start) // (on + off) > MOST_CHANGES // 2:
@@ -132,7 +132,7 @@ def _trace(file: str) -> list[tuple[int, int]]:
     for line, cells in trace.rows():
         row = dict(zip(trace.columns, cells))
         with inside(place=trace.where(line)):
-            points.append((parse_time(row["time"], "time"), _pace(row["rate"], "rate")))
+            points.append((time_ps(row["time"], "time"), _pace(row["rate"], "rate")))
     if not points:
         raise SpecError("no rows below the header line", remedy='write them as "1ms,3Gbps"', place=trace.path)
     return points

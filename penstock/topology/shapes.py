@@ -13,11 +13,13 @@ from typing import Any
 import numpy as np
 
 from penstock.errors import SpecError
-from penstock.inputs import whole
+from penstock.inputs import size_bytes, time_ps, whole
 from penstock.topology.graph import MAX_HOSTS, Topology, make_links
-from penstock.units import parse_size, parse_time, ps_per_byte
+from penstock.units import ps_per_byte
 
 __all__ = ["clos", "dumbbell", "fat_tree", "leaf_spine", "parking_lot", "star"]
+
+MAX_COUNT = 10**6  # of anything that is counted but hosts: far above what fits on MAX_PORTS
 
 Rate = str | int | float
 Time = str | int | float
@@ -105,7 +107,7 @@ def clos(
     shape = {"pods": pods, "tors": tors, "aggs": aggs, "cores": cores, "hosts_per_tor": hosts_per_tor}
     shape = {name: _count(name, value) for name, value in shape.items()}
     if shape["cores"] % shape["aggs"]:
-        rule, remedy = f"must be a multiple of aggs = {aggs}", f"choose {_multiple(cores, aggs)}"
+        rule, remedy = f"must be a multiple of aggs = {shape['aggs']}", f"choose {_multiple(shape['cores'], shape['aggs'])}"
         raise SpecError(rule, path="cores", value=cores, remedy=remedy)
     return _three_tiers("clos", given, **shape)
 
@@ -126,7 +128,7 @@ def dumbbell(
     """
     given = dict(locals())
     left, right = _count("left", left), _count("right", right)
-    hosts = _count("left + right", left + right, MAX_HOSTS)
+    hosts = _hosts(left + right)
     sides = hosts + np.repeat([0, 1], [left, right])
     links = [
         _links(np.arange(hosts), sides, rate=rate, delay=delay),
@@ -159,7 +161,7 @@ def parking_lot(
     """
     given = dict(locals())
     hops, cross = _count("hops", hops), _count("cross", cross, minimum=0)
-    hosts = _count("2 + 2 * hops * cross", 2 + 2 * hops * cross, MAX_HOSTS)
+    hosts = _hosts(2 + 2 * hops * cross)
     hop = np.repeat(np.arange(hops), cross)
     at = hosts + np.concatenate(([0, hops], np.stack((hop, hop + 1), axis=1).ravel()))
     chain = hosts + np.arange(hops)
@@ -176,7 +178,7 @@ def parking_lot(
 def _three_tiers(
     kind: str, given: dict[str, Any], *, pods: int, tors: int, aggs: int, cores: int, hosts_per_tor: int
 ) -> Topology:
-    hosts = _count("hosts", pods * tors * hosts_per_tor, MAX_HOSTS)
+    hosts = _hosts(pods * tors * hosts_per_tor)
     tor = hosts + np.arange(pods * tors)
     agg = hosts + len(tor) + np.arange(pods * aggs)
     core = hosts + len(tor) + len(agg) + np.arange(cores)
@@ -193,7 +195,7 @@ def _three_tiers(
 
 
 def _links(a: Any, b: Any, *, rate: Rate, delay: Time, prefix: str = "") -> np.ndarray:
-    return make_links(a, b, ps_per_byte(rate, f"{prefix}rate"), parse_time(delay, f"{prefix}delay", positive=True))
+    return make_links(a, b, ps_per_byte(rate, f"{prefix}rate"), time_ps(delay, f"{prefix}delay", positive=True))
 
 
 def _assemble(kind: str, given: Mapping[str, Any], nodes: list[tuple[str, int, int]], links: list[np.ndarray]) -> Topology:
@@ -204,15 +206,22 @@ def _assemble(kind: str, given: Mapping[str, Any], nodes: list[tuple[str, int, i
         hosts=hosts,
         switches=switches,
         links=np.concatenate(links),
-        buffer_bytes=np.full(switches, parse_size(given["buffer"], "buffer")),
+        buffer_bytes=np.full(switches, size_bytes(given["buffer"], "buffer")),
         names=tuple(f"{name}{i}" for name, count, _ in nodes for i in range(count)),
         tier=np.repeat([tier for _, _, tier in nodes], [count for _, count, _ in nodes]),
         params={key: value for key, value in given.items() if value is not None},
     )
 
 
-def _count(path: str, value: Any, maximum: int | None = None, *, minimum: int = 1) -> int:
+def _count(path: str, value: Any, maximum: int = MAX_COUNT, *, minimum: int = 1) -> int:
     return whole(value, path, minimum, maximum)
+
+
+def _hosts(number: int) -> int:
+    """The number of hosts that other keys make."""
+    if number > MAX_HOSTS:
+        raise SpecError(f"makes {number} hosts, at most {MAX_HOSTS} are possible", remedy="choose a smaller network")
+    return number
 
 
 def _or(value: Any, otherwise: Any) -> Any:

@@ -219,9 +219,9 @@ def _checked_load(load: Any, force: bool) -> float:
 
 def _check_count(expected: float, force: bool) -> None:
     if expected > _MAX_FLOWS or (expected > _MANY_FLOWS and not force):
+        or_force = "" if expected > _MAX_FLOWS else ", or force it (26 B of memory per flow)"
         raise SpecError(
-            f"duration: about {expected:.3g} flows would start; shorten it, lower the load"
-            + ("" if expected > _MAX_FLOWS else ", or force it (26 B of memory per flow)")
+            f"about {expected:.3g} flows would start", path="duration", remedy=f"shorten it, lower the load{or_force}"
         )
 
 

@@ -6,7 +6,12 @@ import polars as pl
 import pytest
 from networks import BFC, HostConfig, Measure, flow_list, simulate
 
+from penstock.composition import parse
 from penstock.errors import SpecError
+from penstock.sim.builder import compose, network
+from penstock.sim.builder import numbers as numbers_of
+from penstock.sim.core.build import Simulation
+from penstock.sim.settings import Settings
 from penstock.topology import leaf_spine, star
 
 
@@ -50,6 +55,36 @@ def test_larger_acknowledgements_are_refused(ack):
     topo, flows = one_flow("1MB")
     with pytest.raises(SpecError, match="ack"):
         simulate(topo, flows, host=HostConfig(ack=ack))
+
+
+@pytest.mark.parametrize(
+    "settings, path",
+    [
+        (lambda: {"host": HostConfig(rto=1e300)}, "host.rto"),
+        (lambda: {"host": HostConfig(nic_queues=2**15)}, "host.nic_queues"),
+        (lambda: {"measure": Measure(sample="1e300s")}, "measure.sample"),
+        (lambda: {"threads": "2"}, "threads"),
+        (lambda: {"control_loss": "much"}, "control_loss"),
+        (lambda: {"scheme": BFC(th_bytes="1e30B")}, "th_bytes"),
+        (lambda: {"scheme": "bfcc"}, "scheme.name"),
+    ],
+)
+def test_settings_that_the_core_cannot_hold_are_refused_with_their_key(settings, path):
+    with pytest.raises(SpecError) as caught:
+        simulate(*one_flow(), **settings())
+    assert caught.value.path == path
+
+
+def test_any_whole_number_of_threads():
+    assert simulate(*one_flow(), threads=2.0).summary["threads"] == 2
+
+
+def test_a_core_that_could_not_be_built_is_freed():
+    topo, flows = one_flow()
+    settings = Settings(topo, flows, parse("fifo"))
+    shape, numbers = network(settings), numbers_of(settings)
+    with pytest.raises(OverflowError):
+        Simulation(shape, {**numbers, "rto": 2**70}, compose(settings))
 
 
 @pytest.mark.parametrize("rto", ["1ps", "3ps", "4ps", "1ns"])

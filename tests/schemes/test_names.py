@@ -8,7 +8,8 @@ import pytest
 
 import penstock
 from penstock.composition import available, parse, preset_values
-from penstock.composition.declare import GIVEN, DeclarationError, Declarations
+from penstock.composition.declare import GIVEN, RENAMED, DeclarationError, Declarations
+from penstock.composition.load import declarations_of, load
 from penstock.errors import SchemeError, SpecError
 
 PACKAGE = Path(penstock.__file__).parent
@@ -45,10 +46,15 @@ def test_a_scheme_may_define_what_it_would_be_given():
     assert "wake_by" not in scheme.names() and "set_timer" in scheme.names()
 
 
-def test_a_renamed_field_is_refused_with_its_new_name():
+@pytest.mark.parametrize("old, new", RENAMED.items())
+def test_every_renamed_field_is_refused_with_its_new_name(old, new):
+    with pytest.raises(DeclarationError, match=f'"{old}" is now called "{new}"'):
+        declared(f"def on_send(me, node, flow, pkt):\n    flow.{old} = 1.0\n")
+    assert re.search(rf"\b{new}\b", (PACKAGE / "fabric/state.pxd").read_text())
+
+
+def test_a_field_of_its_own_may_have_an_old_name():
     hook = "def on_send(me, node, flow, pkt):\n    flow.least_gap = 1.0\n"
-    with pytest.raises(DeclarationError, match='"least_gap" is now called "fc_gap"'):
-        declared(hook)
     assert declared('flow_state = {"least_gap": "float64"}\n\n\n' + hook).hooks == {"on_send"}
 
 
@@ -176,3 +182,35 @@ def test_a_preset_that_uses_what_is_not_there(uses, tmp_path):
     )
     with pytest.raises((SpecError, SchemeError), match="pfc"):
         parse(f"{file}:x")
+
+
+def test_what_a_preset_uses_is_a_list(tmp_path):
+    file = tmp_path / "mine.py"
+    file.write_text('presets = {"x": {"uses": "pfc:ns3"}}\n\n\ndef on_send(me, node, flow, pkt):\n    pass\n')
+    with pytest.raises(SchemeError) as caught:
+        parse(f"{file}:x")
+    assert caught.value.place == str(file) and "must be a list" in caught.value.rule
+
+
+@pytest.mark.parametrize(
+    "source, line",
+    [
+        ("def on_send(me, node, flow, pkt)\n    pass\n", 1),
+        ("\n\ndef on_sent(me, node, flow, pkt):\n    pass\n", 3),
+        ("def on_send(me, node, flow, pkt):\n    flow.window = banana\n", 2),
+        ("\nTABLE = (1, 2)\n\n\ndef on_send(me, node, flow, pkt):\n    pass\n", 2),
+    ],
+)
+def test_an_error_in_a_scheme_file_has_its_place(source, line, tmp_path, monkeypatch):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    file = tmp_path / "mine.py"
+    file.write_text(source)
+    with pytest.raises(SchemeError) as caught:
+        load(declarations_of(file))
+    assert caught.value.place == f"{file}:{line}" and str(file) not in caught.value.rule
+
+
+def test_an_unknown_preset_names_each_known_one_once():
+    with pytest.raises(SpecError) as caught:
+        parse("bfc:zz")
+    assert caught.value.remedy == "known: paper"

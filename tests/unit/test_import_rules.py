@@ -171,7 +171,7 @@ def scheme_names() -> re.Pattern[str]:
     return re.compile(rf"(?<![A-Za-z])({'|'.join(names)})(?![A-Za-z])", re.I)
 
 
-@pytest.mark.parametrize("folder", ["fabric", "sim", "sim/core"])
+@pytest.mark.parametrize("folder", ["fabric", "sim", "sim/core", "sim/interpreted"])
 def test_fabric_and_simulator_know_no_scheme(folder):
     """`pfc_pause_fraction` is the name of a result, whatever scheme sends the pauses."""
     for path in sorted((PACKAGE / folder).iterdir()):

@@ -421,6 +421,7 @@ def test_every_kind_can_be_built(tmp_path):
         ({"kind": "poisson", "force": True}, "workload.0.force: unknown key"),
         ({"kind": "incast", "fanin": 5}, 'workload.0.fanin: unknown key; did you mean "fan_in"?'),
         ({"kind": "poisson", "load": 3}, "workload.0.load = 3"),
+        ({"kind": "poisson", "duration": "1000s"}, "workload.0.duration: about "),
         ({"kind": "flows"}, 'workload.0.file: is missing; kind = "flows" needs it'),
         ({"kind": "flows", "file": "gone.csv"}, 'workload.0.file = "gone.csv": cannot be read: No such file or directory'),
         ({"kind": "flows", "file": 5}, "file = 5"),

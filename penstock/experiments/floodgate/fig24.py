@@ -42,7 +42,6 @@ def tagged(xoff_kb: int) -> Scheme:
 
 
 TAGGED = {kb: tagged(kb) for kb in XOFF_KB}
-CHOSEN = TAGGED[64]
 
 
 def specs(scale: str) -> dict[str, Spec]:

@@ -102,7 +102,7 @@ def chain_bytes(pkt):
 
 
 class Simulation:
-    """One run.  `shape` and `settings` are dicts of integers (see simulate.py); `composition` comes from Scheme.compose."""
+    """One run.  `shape` and `settings` are dicts of integers (see sim/builder.py); `composition` comes from Scheme.compose."""
 
     def __init__(self, shape, settings, composition):
         arena = new_arena()

@@ -134,7 +134,7 @@ cdef inline FlowResults* flow_results(World* world) noexcept: return &world.resu
 cdef inline void free_world(World* world):
     if not world:
         return
-    for i in range(world.worker_count):
+    for i in range(world.worker_count if world.workers else 0):
         worker = worker_at(world, i)
         free_log(&worker.switch_rows)
         free_log(&worker.port_rows)
