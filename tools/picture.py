@@ -14,10 +14,12 @@ LAYERS: list[tuple[str, list[Box]]] = [
     (
         "what users call",
         [
-            ("cli", "a command per file", 3),
-            ("experiments", "figures and claims", 3),
-            ("report", "tables, plots, pages", 3),
-            ("testing", "conformance, bench", 3),
+            ("cli", "a command per file", 2),
+            ("experiments", "figures and claims", 2),
+            ("report", "tables, plots, pages", 2),
+            ("testing", "conformance, bench", 2),
+            ("vswitch/client", "capture, plug, top", 2),
+            ("vswitch/bench", "speed of the switch", 2),
         ],
     ),
     (
@@ -33,26 +35,30 @@ LAYERS: list[tuple[str, list[Box]]] = [
     (
         "set up and run",
         [
-            ("sim", "builds a run, checks it, collects results", 4),
-            ("composition", "what schemes declare, and a + b", 4),
-            ("vswitch/attach", "opens devices for the switch", 4),
+            ("sim", "a run: set-up, checks, results", 3),
+            ("sim/interpreted", "the core as Python", 2),
+            ("composition", "declarations, a + b", 2),
+            ("vswitch/attach", "opens devices", 2),
+            ("vswitch/support", "threads, settings, networks", 3),
         ],
     ),
     (
         "hot loops",
         [
-            ("sim/core", "engine, sender, receiver", 4),
-            ("vswitch/schemes", "schemes on real frames", 4),
-            ("vswitch/dataplane", "flow table, schedule, workers", 4),
+            ("sim/core", "engine, sender, receiver", 3),
+            ("vswitch/schemes", "schemes on real frames", 3),
+            ("vswitch/dataplane", "flow table, schedule, workers", 3),
+            ("vswitch/loadgen", "applications, virtual time", 3),
         ],
     ),
     (
         "leaves",
         [
-            ("schemes", "a file per scheme", 4),
-            ("fabric", "queues, switch, pacing", 4),
+            ("schemes", "a file per scheme", 3),
+            ("fabric", "queues, switch, pacing", 3),
             ("vswitch/ports", "TAP, AF_XDP, UDP, ...", 2),
             ("vswitch/memory", "shared rings", 2),
+            ("vswitch/linux", "netlink, namespaces", 2),
         ],
     ),
 ]
