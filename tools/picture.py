@@ -25,11 +25,12 @@ LAYERS: list[tuple[str, list[Box]]] = [
     (
         "inputs and results",
         [
-            ("spec", "an experiment as TOML", 3),
+            ("spec", "a run as TOML", 2),
             ("topology", "nodes, links, routes", 2),
             ("workload", "flows as columns", 2),
             ("results", "frames, columns", 2),
-            ("vswitch/daemon", "sockets, settings, metrics", 3),
+            ("trace", "Perfetto, pcapng", 2),
+            ("vswitch/daemon", "sockets, metrics", 2),
         ],
     ),
     (
