@@ -1,6 +1,6 @@
-"""Writes what the documentation takes from the code: docs/schemes.md, docs/figures.md and the table of papers in README.md.
+"""Writes what the documentation takes from the code: docs/schemes.md, docs/figures.md and the tables of papers and kinds of port.
 
-python tools/docs.py                        # write all three again
+python tools/docs.py                        # write all of them again
 python tools/docs.py record reproductions   # and note how the reproductions in that folder ended
 python tools/docs.py quickstart runs/quickstart  # and take the picture and the table of README.md from that run
 python tools/docs.py outputs                # and what the Python blocks of README.md print
@@ -20,11 +20,13 @@ from typing import Any
 from penstock.composition import available, preset_values
 from penstock.composition.declare import OWNERS, Declarations
 from penstock.experiments.registry import EXPERIMENTS
+from penstock.vswitch.attach.open import kinds_table
 
 ROOT = Path(__file__).resolve().parents[1]
 RECORD = ROOT / "docs/reproductions.json"
 GENERATED = "<!-- everything below is written by tools/docs.py from the declarations of the schemes -->"
 FIGURES = "<!-- figures: written by tools/docs.py -->", "<!-- end of figures -->"
+PORTS = "<!-- kinds: written by tools/docs.py -->", "<!-- end of kinds -->"
 PAPERS = "<!-- papers: written by tools/docs.py -->", "<!-- end of papers -->"
 # folder of penstock/experiments -> paper, schemes
 PAPER = {
@@ -156,6 +158,11 @@ def figures_page() -> str:
     return between(ROOT / "docs/figures.md", FIGURES, "\n" + figures() + "\n")
 
 
+def ports_page() -> str:
+    """docs/vswitch-ports.md as it should be."""
+    return between(ROOT / "docs/vswitch-ports.md", PORTS, kinds_table())
+
+
 def readme() -> str:
     """README.md as it should be."""
     return between(ROOT / "README.md", PAPERS, papers())
@@ -179,7 +186,7 @@ def quickstart(folder: Path) -> None:
     runs = [Run.load(folder / row) for row in ("bfc", "hpcc", "dcqcn", "ideal_fq")]
     shutil.copy(folder / "slowdown.png", ROOT / "docs/images/quickstart.png")
     text = (ROOT / "README.md").read_text()
-    table = f"$ penstock run quickstart\n{tables.text(runs)}\n{tables.NOTE}\n"
+    table = f"$ penstock run quickstart\n{tables.text(runs)}\n{tables.window_note(runs)}\n{tables.NOTE}\n"
     made = re.sub(r"\$ penstock run quickstart\n.*?\n(?=written to)", lambda _: table, text, count=1, flags=re.S)
     (ROOT / "README.md").write_text(made)
 
@@ -209,7 +216,12 @@ def main(arguments: list[str]) -> int:
     elif arguments:
         print(__doc__)
         return 2
-    pages = {"docs/schemes.md": schemes_page, "docs/figures.md": figures_page, "README.md": readme}
+    pages = {
+        "docs/schemes.md": schemes_page,
+        "docs/figures.md": figures_page,
+        "docs/vswitch-ports.md": ports_page,
+        "README.md": readme,
+    }
     for path, page in pages.items():
         (ROOT / path).write_text(page())
     return 0

@@ -113,24 +113,29 @@ def content_key(declared: Declarations) -> str:
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:16]
 
 
+def write_c(declared: Declarations, folder: Path) -> Path:
+    """Write a scheme's source, its types and the C that Cython makes of them into a folder; returns the path of the source."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        py = folder / declared.path.name
+        py.write_text(declared.source)
+        py.with_suffix(".pxd").write_text(declared.pxd())
+    except OSError as error:
+        raise SchemeError(
+            f"cannot be written: {error.strerror}", remedy="set XDG_CACHE_HOME to a writable folder", place=folder
+        ) from None
+    except DeclarationError as error:
+        raise SchemeError(str(error), place=f"{declared.path}:{error.line}") from None
+    to_c(py, declared.path)
+    return py
+
+
 def compile_scheme(declared: Declarations) -> ModuleType:
     """A user's scheme as a compiled module."""
     folder = cache_folder() / "schemes" / content_key(declared)
     library = folder / (declared.name + str(sysconfig.get_config_var("EXT_SUFFIX")))
     if not library.exists():
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            py = folder / declared.path.name
-            py.write_text(declared.source)
-            py.with_suffix(".pxd").write_text(declared.pxd())
-        except OSError as error:
-            raise SchemeError(
-                f"cannot be written: {error.strerror}", remedy="set XDG_CACHE_HOME to a writable folder", place=folder
-            ) from None
-        except DeclarationError as error:
-            raise SchemeError(str(error), place=f"{declared.path}:{error.line}") from None
-        to_c(py, declared.path)
-        to_library(py, library, declared.path)
+        to_library(write_c(declared, folder), library, declared.path)
     spec = importlib.util.spec_from_file_location(declared.name, library)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)

@@ -27,8 +27,8 @@ HEADINGS = {
 NOTE = (
     "slowdown = FCT / FCT alone in the empty network; "
     f"short: below {format_size(SHORT_BYTES)}, "
-    f"long: above {format_size(LONG_BYTES)}, both without incast; all: every flow; flows that started, buffers and pauses in the "
-    "measurement window; drain: from its end to the end of the run"
+    f"long: above {format_size(LONG_BYTES)}, both without incast; all: every flow;\n"
+    "flows that started, buffers and pauses in the measurement window; drain: from its end to the end of the run"
 )
 SENDER_NOTE = NOTE.replace("; ", ", each until the last acknowledgement is at the sender; ", 1)
 

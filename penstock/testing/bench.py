@@ -121,7 +121,9 @@ def in_process(arguments: Iterable[Any], prefix: Iterable[str] = ()) -> dict[str
     command = [*prefix, sys.executable, "-m", "penstock.testing.bench", *map(str, arguments)]
     done = subprocess.run(command, capture_output=True, text=True, env={**os.environ, "PYTHONHASHSEED": "0"})
     if done.returncode:
-        raise SpecError(f"the benchmark {' '.join(map(str, arguments))} failed: {done.stderr.strip()[-300:]}")
+        raise SpecError(
+            f"the benchmark {' '.join(map(str, arguments))} failed: {(done.stderr.strip().splitlines() or ['no message'])[-1]}"
+        )
     return dict(json.loads(done.stdout.strip().splitlines()[-1]))
 
 

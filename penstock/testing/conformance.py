@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from penstock.errors import InvariantError, PenstockError, SchemeError
+from penstock.errors import InvariantError, PenstockError
 from penstock.testing.cases import digest, run_case
 
 SMALL = {"kind": "leaf_spine", "hosts": 8, "tors": 2, "spines": 2, "buffer": "2MB"}
@@ -145,16 +145,14 @@ def lone_flow(name: str) -> str | None:
 
 def no_python(name: str) -> str | None:
     from penstock.composition import declared
-    from penstock.composition.load import cache_folder, content_key
+    from penstock.composition.load import write_c
     from penstock.testing.hot_code import python_calls
 
     if not name.endswith(".py"):
         return None
-    found = declared(name)
-    source = cache_folder() / "schemes" / content_key(found) / f"{found.name}.c"
-    if not source.exists():
-        raise SchemeError("the generated C is missing", remedy="empty the cache and try again", place=source)
-    calls = python_calls(source.read_text())
+    with tempfile.TemporaryDirectory() as folder:
+        source = write_c(declared(name), Path(folder)).with_suffix(".c")
+        calls = python_calls(source.read_text())
     return f"{calls[0].function} calls {calls[0].names}" if calls else None
 
 

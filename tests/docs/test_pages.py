@@ -60,8 +60,8 @@ def where_is() -> list[tuple[str, str]]:
 @pytest.mark.parametrize("file, names", where_is(), ids=lambda text: text)
 def test_where_is_it(file, names):
     text = (ROOT / file).read_text()
-    for name in re.findall(r"`(\w+)`", names):
-        assert re.search(rf"^(?:def |class )?{name}\b", text, re.M), f"docs/design.md: {name} is not in {file}"
+    for name in re.findall(r"`(?:\w+\.)?(\w+)`", names):
+        assert re.search(rf"^ *(?:def |class )?{name}\b", text, re.M), f"docs/design.md: {name} is not in {file}"
 
 
 def test_the_table_of_places_has_rows():
@@ -71,16 +71,21 @@ def test_the_table_of_places_has_rows():
 def test_architecture_picture_is_up_to_date():
     picture = load("tools/picture.py")
     assert picture.svg() == picture.PICTURE.read_text(), "run: python tools/picture.py"
-    for _, boxes in picture.LAYERS:
-        assert all((ROOT / "penstock" / folder).is_dir() for folder, _, _ in boxes)
+    package = ROOT / "penstock"
+    folders = {path.parent.relative_to(package).as_posix() for path in package.rglob("*.py") if path.name != "__init__.py"}
+    folders -= {".", *(folder for folder in folders if folder.startswith(("experiments/", "report/")))}
+    shown = [folder for _, boxes in picture.LAYERS for folder, _, _ in boxes]
+    assert sorted(shown) == sorted(folders)
+    assert all(sum(columns for _, _, columns in boxes) == 12 for _, boxes in picture.LAYERS)
 
 
 def test_schemes_page_is_up_to_date(generator):
     assert generator.schemes_page() == (ROOT / "docs/schemes.md").read_text(), "run: python tools/docs.py"
 
 
-def test_tables_of_figures_and_papers_are_up_to_date(generator):
+def test_generated_tables_are_up_to_date(generator):
     assert generator.figures_page() == (ROOT / "docs/figures.md").read_text(), "run: python tools/docs.py"
+    assert generator.ports_page() == (ROOT / "docs/vswitch-ports.md").read_text(), "run: python tools/docs.py"
     assert generator.readme() == (ROOT / "README.md").read_text(), "run: python tools/docs.py"
 
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.composition import available
+from penstock.composition import FOLDER, available
 from penstock.testing import check_scheme
 
 COMPOSITIONS = [*available(), "hpcc+dqa", "hpcc:ns3", "dcqcn:ns3+window_cap", "dctcp:ns3", "bfc+pfc"]
@@ -18,6 +18,21 @@ def failures(tmp_path, text):
     file = tmp_path / "mine.py"
     file.write_text(text)
     return {c.name: c.message for c in check_scheme(file) if not c.passed}
+
+
+def test_a_file_of_the_package_conforms_like_one_of_the_users(tmp_path, monkeypatch):
+    """With nothing in the user's cache, and in an installed package there is no generated C."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    copy = tmp_path / "ecn.py"
+    copy.write_text((FOLDER / "ecn.py").read_text())
+    for file in (FOLDER / "ecn.py", copy):
+        results = {c.name: c.message for c in check_scheme(file) if c.passed}
+        assert len(results) == 9 and results["calls no Python from its hooks"] == "", file
+
+
+def test_a_call_of_python_is_found(tmp_path):
+    found = failures(tmp_path, "def on_dequeue(me, node, port, queue, pkt):\n    assert pkt.kind >= 0\n")
+    assert "on_dequeue calls" in found["calls no Python from its hooks"]
 
 
 def test_a_lost_resume_is_found(tmp_path):

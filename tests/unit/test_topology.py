@@ -542,9 +542,9 @@ def test_builders_refuse(make, message):
         ),
         (
             {"kind": "leafspine"},
-            'kind = "leafspine": must be one of clos, dumbbell, fat_tree, leaf_spine, parking_lot, star, file; did you mean "leaf_spine"?',  # noqa: E501
+            f'kind = "leafspine": must be one of {", ".join(KINDS)}; did you mean "leaf_spine"?',
         ),
-        ({"kind": 7}, "kind = 7: must be one of clos, dumbbell, fat_tree, leaf_spine, parking_lot, star, file"),
+        ({"kind": 7}, f"kind = 7: must be one of {', '.join(KINDS)}"),
         ({"kind": "star", "host": 3}, 'host: unknown key; did you mean "hosts"?'),
         ({"file": "x", "rates": 3}, 'rates: unknown key; did you mean "rate"?'),
         ({"kind": "file"}, "file: is missing"),

@@ -1,4 +1,4 @@
-"""Throughput of the data plane: `python -m penstock.vswitch.bench.bench`. One core, without the applications' time.
+"""Throughput of the data plane: `python -m penstock.vswitch.bench`. One core, without the applications' time.
 
 Doorbells are compared with polling on queues chosen by Zipf's law, as in figure 16 of the Backdraft paper (NSDI 2022).
 """
@@ -161,7 +161,3 @@ def main() -> None:
     results["workers"] = {"apart": workers(False), "crossing": workers(True)}
     json.dump(results, sys.stdout, indent=1)
     print()
-
-
-if __name__ == "__main__":
-    main()
