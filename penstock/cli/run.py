@@ -37,7 +37,9 @@ def command(
     out: Annotated[
         Path | None, typer.Option("--out", "-o", metavar="DIR", help="Default: an unused runs/NAME.", show_default=False)
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace earlier runs, finished ones too; allow a load above 1.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace earlier runs, finished ones too; allow a load above 1.")
+    ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Check everything and print the full spec only.")] = False,
 ) -> None:
     """Simulate an experiment, one run per scheme; runs that are finished are not repeated.

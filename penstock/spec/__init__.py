@@ -323,13 +323,10 @@ class Spec(_Closed):
             progress=progress,
             **bound,
         )
-        if hasattr(flows, "realised"):
-            run.summary["realised"] = flows.realised(topo, self.duration_ps)
-            run.summary["nominal"] = run.summary["realised"].pop("nominal", None)
         single = self.only(table)
+        run.summary["realised"] = flows.realised(topo, self.duration_ps)
+        run.summary["nominal"] = single.inputs.relative(run.summary["realised"].pop("nominal"))
         run.summary["spec"], run.inputs = single.portable()
-        for key in ("nominal", "realised"):
-            run.summary[key] = single.inputs.relative(run.summary.get(key))
         run.summary["scheme"] = single.inputs.relative(run.summary["scheme"], "name")
         run.summary["label"] = self.label(table)
         late = sum(source.get("left_out", 0) for source in flows.nominal)
