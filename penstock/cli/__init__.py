@@ -3,11 +3,10 @@
 This file imports next to nothing: Ctrl-C while the rest is imported is an interruption like any other.
 """
 
-import os
 import sys
-from contextlib import suppress
 
 from penstock.cli import _signals
+from penstock.cli._output import fail, flush
 
 COMMANDS = (
     "run",
@@ -38,31 +37,12 @@ def main(argv: list[str] | None = None) -> int:
         sys.stdout.flush()
         return status
     except KeyboardInterrupt:
-        return _fail("interrupted", _signals.status())
+        return fail("interrupted", _signals.status())
     except BrokenPipeError:
-        _flush()
+        flush()
         return 0
     except MemoryError:
-        return _fail("not enough memory; use a shorter run.duration or fewer hosts", 1)
+        return fail("not enough memory; use a shorter run.duration or fewer hosts", 1)
     except OSError as error:
-        where = error.filename or ("" if _flush() else "standard output")
-        text = f"{where}: {error.strerror}" if where and error.strerror else str(error)
-        return _fail(text, _signals.status() if _signals.received else 1)
-
-
-def _flush() -> bool:
-    """Write out standard output; if that fails, discard it, or else the interpreter tries again at its end, and complains."""
-    try:
-        sys.stdout.flush()
-        return True
-    except OSError:
-        with suppress(OSError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return False
-
-
-def _fail(message: str, status: int) -> int:
-    _flush()
-    with suppress(OSError):  # the status says it, too
-        print(f"error: {message}", file=sys.stderr)
-    return status
+        text = f"{error.filename or 'output'}: {error.strerror or error}"
+        return fail(text, _signals.status() if _signals.received else 1)

@@ -3,12 +3,33 @@
 import functools
 import importlib
 import re
-import sys
+from collections.abc import Callable
 from typing import Any
 
 import typer
 
+from penstock.cli import _signals
+from penstock.cli._output import fail
 from penstock.errors import PenstockError, SpecError, nearest
+
+
+class Interrupted(PenstockError):
+    """Ctrl-C, or a signal that does the same. (typer would return 130 whatever the signal was, without a word.)"""
+
+    def __init__(self) -> None:
+        super().__init__("interrupted")
+        self.exit_status = _signals.status()
+
+
+def _interruptible(command: Callable[..., None]) -> Callable[..., None]:
+    @functools.wraps(command)
+    def call(*arguments: Any, **options: Any) -> None:
+        try:
+            command(*arguments, **options)
+        except KeyboardInterrupt:
+            raise Interrupted from None
+
+    return call
 
 
 def _version(asked: bool) -> None:
@@ -39,20 +60,20 @@ def application(commands: tuple[str, ...]) -> typer.Typer:
     )
     app.callback()(_top)
     for name in commands:
-        app.command(name)(importlib.import_module(f"penstock.cli.{name}").command)
+        app.command(name)(_interruptible(importlib.import_module(f"penstock.cli.{name}").command))
     app.add_typer(importlib.import_module("penstock.cli.vswitch").app, name="vswitch")
     return app
 
 
 def run(argv: list[str] | None, commands: tuple[str, ...]) -> int:
-    """Run one command and return its exit status; KeyboardInterrupt and errors of the operating system are the caller's."""
+    """Run one command and return its exit status; errors of the operating system are the caller's."""
     try:
         status = application(commands)(args=argv, prog_name="penstock", standalone_mode=False)
         return status if isinstance(status, int) else 0
     except PenstockError as error:
-        return _fail(str(error), error.exit_status)
+        return fail(str(error), error.exit_status)
     except typer.Abort:
-        raise KeyboardInterrupt from None
+        return fail("interrupted", _signals.status())
     except typer.Exit as done:
         return done.exit_code
     except (OSError, MemoryError):
@@ -71,12 +92,6 @@ def _usage(refused: Exception, commands: tuple[str, ...]) -> int:
     if missing := re.match(r"No such command '([^']*)'", text):
         known = getattr(context.command, "commands", commands) if context else (*commands, "vswitch")
         error = SpecError(f'no such command "{missing[1]}"', remedy=nearest(missing[1], known))
-        return _fail(str(error), error.exit_status)
+        return fail(str(error), error.exit_status)
     where = f"; see {context.command_path} --help" if context else ""
-    return _fail(text.rstrip(".") + where, 2)
-
-
-def _fail(message: str, status: int) -> int:
-    sys.stdout.flush()
-    print(f"error: {message}", file=sys.stderr)
-    return status
+    return fail(text.rstrip(".") + where, 2)

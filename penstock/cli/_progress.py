@@ -6,13 +6,9 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Any, Protocol
 
+from penstock.cli._output import say
+
 PLAIN_EVERY_S = 10.0
-
-
-def say(text: str) -> None:
-    """A line on standard error, if anybody still reads it: a closed terminal must not end a run."""
-    with suppress(OSError):
-        print(text, file=sys.stderr, flush=True)
 
 
 class Report(Protocol):

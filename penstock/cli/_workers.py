@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from penstock.cli._progress import say
+from penstock.cli._output import say
 from penstock.errors import PenstockError, SpecError
 
 if TYPE_CHECKING:
@@ -152,7 +152,7 @@ def _dask(jobs: list[Job], force: bool, address: str) -> Iterator[tuple[Job, Pro
             client.submit(compute_portable, *parse_spec(job.toml).portable(), job.key, force, pure=False): job for job in jobs
         }
         try:
-            for future in _finished(client, set(futures)):
+            for future in _finished(client, list(futures)):
                 job, problem = futures.pop(future), None
                 try:
                     future.result().save(job.folder)
@@ -164,14 +164,14 @@ def _dask(jobs: list[Job], force: bool, address: str) -> Iterator[tuple[Job, Pro
             client.cancel(list(futures))
 
 
-def _finished(client: Any, futures: set[Any]) -> Iterator[Any]:
+def _finished(client: Any, futures: list[Any]) -> Iterator[Any]:
     """Futures as they end.  WorkersLost: there is no worker any more; before the first one comes, they are waited for."""
     from distributed import TimeoutError, wait
 
-    seen, none = False, 0
+    seen, none = bool(client.nthreads()), 0
     while futures:
         try:
-            done: Iterable[Any] = wait(list(futures), timeout=POLL_S, return_when="FIRST_COMPLETED").done
+            done: Iterable[Any] = wait(futures, timeout=POLL_S, return_when="FIRST_COMPLETED").done
             none = 0
         except TimeoutError:
             done, count = (), len(client.nthreads())
@@ -184,5 +184,5 @@ def _finished(client: Any, futures: set[Any]) -> Iterator[Any]:
                 raise WorkersLost(f"{text}; start workers and give the same command again: it goes on from there") from None
         for future in done:
             seen = True
-            futures.discard(future)
+            futures.remove(future)
             yield future

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from penstock.cli import _signals
+from penstock.cli._output import say
 
 if TYPE_CHECKING:
     from penstock.results.run import Run
@@ -109,7 +110,6 @@ class Work:
 
     def run(self, topo: Any) -> tuple[list["Run"], bool]:
         """Simulate what is missing; the runs without most of their data, and whether a signal has ended them early."""
-        from penstock.cli._progress import say
         from penstock.results.run import Run
         from penstock.results.rundir import recover
 

@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import typer
 
 from penstock.cli import _signals
+from penstock.cli._output import say
 from penstock.errors import PenstockError, SpecError
 
 
@@ -62,7 +63,6 @@ def command(
     A Dask cluster gets the files that the spec names with each run; its workers need penstock. If all of them stay away for
     a minute the command ends, status 1.
     """
-    from penstock.cli._progress import say
     from penstock.cli._workers import Job, backend
     from penstock.report import sweeps
     from penstock.results.rundir import check_writable, is_run, locked, recover

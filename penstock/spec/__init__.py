@@ -29,6 +29,7 @@ from pydantic import (
     ValidationError,
 )
 
+from penstock.composition import names_of
 from penstock.errors import SpecError, nearest, shown
 from penstock.inputs import as_table, boolean, known_keys, unknown_key, whole
 from penstock.results.rundir import INPUTS
@@ -176,9 +177,7 @@ class Spec(_Closed):
 
     def labels(self) -> list[str]:
         """A distinct name per scheme, fit for a folder: "bfc", "hpcc-ns3", "bfc,queues=128"."""
-        plain = [
-            s.label or re.sub(r"[:/\\\s]+", "-", "+".join(stem_of(part) for part in s.name.split("+"))) for s in self.schemes
-        ]
+        plain = [s.label or re.sub(r"[:/\\\s]+", "-", "+".join(stem_of(part) for part in names_of(s.name))) for s in self.schemes]
         names: list[str] = []
         for table, label in zip(self.schemes, plain):
             if plain.count(label) > 1 and not table.label:
@@ -331,7 +330,7 @@ class Spec(_Closed):
         run.summary["label"] = self.label(table)
         late = sum(source.get("left_out", 0) for source in flows.nominal)
         if late:
-            run.summary["warnings"].append(f"{late} flows start after run.duration ({self.run.duration}) and were left out")
+            run.summary["warnings"].append(f"flows that start after run.duration ({self.run.duration}) are left out: {late}")
         return run
 
 

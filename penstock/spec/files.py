@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
+from penstock.composition import names_of
 from penstock.errors import SpecError
 from penstock.inputs import as_table
 from penstock.results.rundir import INPUTS
@@ -24,7 +25,7 @@ def _change(value: Any, change: Callable[[str], str], key: str = "") -> Any:
     if not isinstance(value, str):
         return value
     if key == "name" and ".py" in value:
-        return "+".join(_change_scheme(part, change) for part in value.split("+"))
+        return "+".join(_change_scheme(part, change) for part in names_of(value))
     return change(value) if _is_file_name(key, value) else value
 
 
