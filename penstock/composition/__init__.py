@@ -41,12 +41,12 @@ def names_of(text: str) -> list[str]:
     """The parts of "hpcc:ns3+dqa"; a path may have a + in it, up to its ".py": "./a+b/mine.py+pfc"."""
     names, path = [], ""
     for part in text.split("+"):
-        name = f"{path}+{part}" if path else part.strip()
+        name = f"{path}+{part}" if path else part.lstrip()
         unfinished = name.startswith(("/", "./", "../", "~/")) and not re.search(r"\.py(:[^/]*)?\s*$", name)
         path = name if unfinished else ""
         if not unfinished:
             names.append(name.strip())
-    return [*names, path] if path else names
+    return [*names, path.strip()] if path else names
 
 
 def declared(name: str) -> Declarations:
