@@ -36,7 +36,7 @@ def markdown() -> str:
         "",
         "## spec.toml",
         "",
-        "The whole experiment: `penstock run` accepts it and repeats the run, `penstock run --dry-run` prints it with every default.",
+        "The whole experiment: `penstock run` accepts it and repeats the run, `penstock run --dry-run` prints all its defaults.",
         "`[inputs]` holds the SHA-256 of the files in `inputs/`, which are copies of those that the experiment names.",
         "",
     ]
