@@ -2,11 +2,14 @@
 
 import sys
 import time
+from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from penstock.sim.simulate import Progress as Report
+
+from penstock.cli._output import say
 
 PLAIN_EVERY_S = 10.0
 
@@ -64,11 +67,12 @@ class Progress:
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
         if self.bar:
-            self.bar.stop()
+            with suppress(OSError):  # the terminal was closed
+                self.bar.stop()
 
     def __call__(self, report: "Report") -> None:
         if self.bar:
             self.bar.update(self.task, completed=fraction(report, self.duration_ps), text=describe(report, self.duration_ps))
         elif time.monotonic() - self.last >= PLAIN_EVERY_S:
             self.last = time.monotonic()
-            print(f"{self.label}: {describe(report, self.duration_ps)}", file=sys.stderr, flush=True)
+            say(f"{self.label}: {describe(report, self.duration_ps)}")

@@ -6,6 +6,8 @@ from typing import Annotated, Any
 
 import typer
 
+from penstock.cli import _signals
+
 
 def command(
     figure: Annotated[str | None, typer.Argument(metavar="FIGURE", help="Such as bfc/fig09.", show_default=False)] = None,
@@ -35,6 +37,7 @@ def command(
     """
     from penstock import experiments
     from penstock.errors import SpecError, nearest
+    from penstock.results.rundir import locked
 
     if list_:
         _list(experiments)
@@ -43,7 +46,9 @@ def command(
         raise SpecError("give a figure, such as bfc/fig09", remedy="penstock reproduce --list shows all")
     if figure not in experiments.EXPERIMENTS:
         raise SpecError(f'figure "{figure}": there is none of that name', remedy=nearest(figure, experiments.EXPERIMENTS))
-    experiments.reproduce(figure, scale=scale, out=out, threads=threads, progress=_Lines())
+    out = out or Path("reproductions") / figure
+    with _signals.as_ctrl_c(), locked(out):
+        experiments.reproduce(figure, scale=scale, out=out, threads=threads, progress=_Lines())
 
 
 def _list(experiments: Any) -> None:

@@ -1,13 +1,12 @@
 """penstock run"""
 
-import signal
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+
+from penstock.cli import _signals
+from penstock.cli._output import say
 
 if TYPE_CHECKING:
     from penstock.results.run import Run
@@ -39,10 +38,12 @@ def command(
     out: Annotated[
         Path | None, typer.Option("--out", "-o", metavar="DIR", help="Default: an unused runs/NAME.", show_default=False)
     ] = None,
-    force: Annotated[bool, typer.Option("--force", help="Replace an earlier run; allow a load above 1.")] = False,
+    force: Annotated[
+        bool, typer.Option("--force", help="Replace earlier runs, finished ones too; allow a load above 1.")
+    ] = False,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Check everything and print the full spec only.")] = False,
 ) -> None:
-    """Simulate an experiment, one run per scheme.
+    """Simulate an experiment, one run per scheme; runs that are finished are not repeated.
 
     Examples:
 
@@ -50,9 +51,11 @@ def command(
 
         penstock run quickstart --scheme bfc --scheme hpcc --set workload.0.load=0.7 --out runs/load70
 
-    With one scheme the results are written to DIR, with several to DIR/SCHEME, and a comparison to DIR. Ctrl-C keeps the
-    results so far. `penstock explain DIR` describes the files.
+    With one scheme the results are written to DIR, with several to DIR/SCHEME, and a comparison to DIR. Ctrl-C, SIGTERM and
+    SIGHUP keep the results so far; the same command then goes on with what is missing. `penstock explain DIR` describes the
+    files.
     """
+    from penstock.results.rundir import locked
     from penstock.spec import load_spec
 
     loaded = load_spec(spec, sets=set_, schemes=scheme, seed=seed, threads=threads)
@@ -61,29 +64,78 @@ def command(
     topo = loaded.build_topology()
     if dry_run:
         loaded.build_flows(topo, force)
-        typer.echo(loaded.to_toml(), nl=False)
+        typer.echo(loaded.complete().to_toml(), nl=False)
         return
-    out = out or _unused(Path("runs") / loaded.name)
-    folders = _folders(loaded, out)
-    _check(folders, force, 0)
-    flows = loaded.build_flows(topo, force)
-    _check(folders, force, len(flows))
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
-    slim: list[Run] = []
-    interrupted = False
-    for table, folder in zip(loaded.schemes, folders):
-        label = loaded.label(table)
-        print(f"{label}: {len(flows):,} flows, {loaded.run.duration} simulated", file=sys.stderr, flush=True)
-        run = simulate(loaded, table, topo, flows)
-        with _undisturbed():
-            run.save(folder, overwrite=force)
-        slim.append(_slim(run))
-        interrupted = bool(run.summary.get("interrupted"))
-        if interrupted:
-            break
-    _print_results(loaded, slim, out, interrupted)
+    with _signals.as_ctrl_c():
+        work = Work(loaded, out or _default(loaded), force)
+        work.check(0)
+        with locked(work.out):
+            slim, interrupted = work.run(topo)
+            _print_results(loaded, slim, work.out, interrupted)
     if interrupted:
-        raise typer.Exit(130)
+        raise typer.Exit(_signals.status())
+
+
+class Work:
+    """The runs of one command: a folder per scheme, and which of them are finished already."""
+
+    def __init__(self, spec: "Spec", out: Path, force: bool) -> None:
+        from penstock.experiments.cache import key
+
+        self.spec, self.out, self.force = spec, out, force
+        self.folders = _folders(spec, out)
+        self.keys = [key(spec.only(table)) for table in spec.schemes]
+
+    def finished(self) -> list[bool]:
+        """By scheme: its folder holds this very run, complete."""
+        from penstock.results.rundir import key_of
+
+        return [not self.force and key_of(folder) == key for folder, key in zip(self.folders, self.keys)]
+
+    def begun(self) -> list[bool]:
+        """By scheme: its folder holds this very run, complete or interrupted."""
+        from penstock.results.rundir import key_of
+
+        return [key_of(folder, interrupted=True) == key for folder, key in zip(self.folders, self.keys)]
+
+    def check(self, flows: int) -> None:
+        """SpecError: a folder holds something else, or cannot be written."""
+        from penstock.errors import SpecError
+        from penstock.results.rundir import check_writable, is_run
+
+        if len(self.folders) > 1 and is_run(self.out):
+            raise SpecError("holds one run already", place=self.out, remedy="give another --out for several schemes")
+        for folder, ours in zip(self.folders, self.begun()):
+            check_writable(folder, overwrite=self.force or ours, flows=flows * len(self.folders))
+
+    def run(self, topo: Any) -> tuple[list["Run"], bool]:
+        """Simulate what is missing; the runs without most of their data, and whether a signal has ended them early."""
+        from penstock.results.run import Run
+        from penstock.results.rundir import recover
+
+        for folder in self.folders:
+            recover(folder)
+        finished = self.finished()
+        flows = None if all(finished) else self.spec.build_flows(topo, self.force)
+        self.check(0 if flows is None else len(flows))
+        slim: list[Run] = []
+        replace = [self.force or ours for ours in self.begun()]
+        for index, (table, folder) in enumerate(zip(self.spec.schemes, self.folders)):
+            label = self.spec.label(table)
+            if finished[index]:
+                say(f"{label}: finished before; --force runs it again")
+                slim.append(_slim(Run.load(folder)))
+                continue
+            assert flows is not None
+            say(f"{label}: {len(flows):,} flows arrive in {self.spec.run.duration}")
+            run = simulate(self.spec, table, topo, flows)
+            run.summary["key"] = self.keys[index]
+            with _signals.only_noted():
+                run.save(folder, overwrite=replace[index])
+            slim.append(_slim(run))
+            if run.summary.get("interrupted") or _signals.received:
+                return slim, True
+        return slim, False
 
 
 def simulate(spec: "Spec", table: Any, topo: Any, flows: Any) -> "Run":
@@ -95,35 +147,29 @@ def simulate(spec: "Spec", table: Any, topo: Any, flows: Any) -> "Run":
 
 
 def _folders(spec: "Spec", out: Path) -> list[Path]:
-    return [out] if len(spec.schemes) == 1 else [out / label for label in spec.labels()]
+    from penstock.errors import SpecError
+    from penstock.results.rundir import INPUTS
+
+    labels = spec.labels()
+    if len(labels) == 1:
+        return [out]
+    if INPUTS in labels:
+        raise SpecError("is the folder of copied files", value=INPUTS, path="scheme.label", remedy="give another label")
+    return [out / label for label in labels]
 
 
-def _unused(path: Path) -> Path:
-    number, free = 1, path
+def _default(spec: "Spec") -> Path:
+    """An unused runs/NAME; the last one that was used, if it holds a part of the same runs only."""
+    path = Path("runs") / spec.name
+    number, free, last = 1, path, None
     while free.exists():
         number += 1
-        free = path.with_name(f"{path.name}-{number}")
+        last, free = free, path.with_name(f"{path.name}-{number}")
+    if last is not None:
+        work = Work(spec, last, False)
+        if any(work.begun()) and not all(work.finished()):
+            return last
     return free
-
-
-def _check(folders: list[Path], force: bool, flows: int) -> None:
-    from penstock.errors import SpecError
-    from penstock.results.rundir import check_writable, is_run
-
-    if len(folders) > 1 and is_run(folders[0].parent):
-        raise SpecError("holds one run already", place=folders[0].parent, remedy="give another --out for several schemes")
-    for folder in folders:
-        check_writable(folder, overwrite=force, flows=flows * len(folders))
-
-
-@contextmanager
-def _undisturbed() -> Iterator[None]:
-    """Ignore a second Ctrl-C while results are saved."""
-    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
 
 
 def _slim(run: "Run") -> "Run":
@@ -138,7 +184,7 @@ def _print_results(spec: "Spec", runs: list["Run"], out: Path, interrupted: bool
     from penstock.report import tables
 
     if len(spec.schemes) > 1:
-        compare(runs, out, spec.to_toml())
+        compare(runs, out, spec)
     typer.echo(tables.text(runs))
     typer.echo(tables.window_note(runs))
     typer.echo(tables.NOTE)
@@ -149,13 +195,16 @@ def _print_results(spec: "Spec", runs: list["Run"], out: Path, interrupted: bool
     typer.echo(f"{what} {out}; next: penstock report {out} -o report.html", err=interrupted)
 
 
-def compare(runs: list["Run"], out: Path, spec: str) -> None:
-    """Write comparison.csv, slowdown.pdf and slowdown.png of all runs, and their common spec."""
+def compare(runs: list["Run"], out: Path, spec: "Spec") -> None:
+    """Write comparison.csv, slowdown.pdf and slowdown.png of all runs, and their common spec with its input files."""
     from penstock.report import plots, tables
     from penstock.results.rundir import write_file
 
     write_file(out / "comparison.csv", tables.comparison(runs).write_csv().encode())
-    write_file(out / "spec.toml", spec.encode())
+    text, inputs = spec.portable()
+    write_file(out / "spec.toml", text.encode())
+    for name, content in inputs.items():
+        write_file(out / name, content)
     figure = plots.slowdown(*runs)
     for name in ("slowdown.pdf", "slowdown.png"):
         plots.save(figure, out / name)

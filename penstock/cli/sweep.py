@@ -2,21 +2,16 @@
 
 import itertools
 import os
-import shutil
-import signal
-import sys
-from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+from penstock.cli import _signals
+from penstock.cli._output import say
 from penstock.errors import PenstockError, SpecError
-
-if TYPE_CHECKING:
-    from penstock.results.run import Run
 
 
 def command(
@@ -64,34 +59,40 @@ def command(
         penstock plot slowdown DIR -o fct.pdf
 
         penstock plot against DIR --x workload.0.load --y short_p99 -o load.pdf
+
+    A Dask cluster gets the files that the spec names with each run; its workers need penstock. If all of them stay away for
+    a minute the command ends, status 1.
     """
+    from penstock.cli._workers import Job, backend
     from penstock.report import sweeps
-    from penstock.results.rundir import check_writable, is_run
+    from penstock.results.rundir import check_writable, is_run, locked, recover
     from penstock.results.sweep import FILE, Sweep
     from penstock.spec import load_spec
 
     name = load_spec(spec).name
     out = out or Path("runs") / f"{name}-sweep"
     points = list(_points(spec, _axes(param, seeds), set_))
-    run_all = _backend(on, workers or os.cpu_count() or 1)
+    run_all = backend(on, workers or os.cpu_count() or 1)
     check_writable(out / "probe")
-    todo = [point for point in points if not is_run(out / point.key)]
-    print(f"{len(points)} runs, {len(points) - len(todo)} of them finished before", file=sys.stderr, flush=True)
-    signal.signal(signal.SIGTERM, signal.default_int_handler)
     failed: list[str] = []
-    finished = len(points) - len(todo)
-    try:
-        for point, problem in run_all(todo, out, force):
-            finished += not problem
-            state = f"failed: {problem}" if problem else "done"
-            print(f"{finished}/{len(points)}  {point.label()}  {state}", file=sys.stderr, flush=True)
-            if problem:
-                failed.append(problem)
-    except KeyboardInterrupt:
-        print("interrupted; repeat the same command to resume", file=sys.stderr, flush=True)
-        raise
-    finally:
-        table = summarise(points, out)
+    with _signals.as_ctrl_c(), locked(out):
+        for point in points:
+            recover(out / point.key)
+        todo = {point.key: point for point in points if not is_run(out / point.key)}
+        finished = len(points) - len(todo)
+        say(f"{len(points)} runs, {finished} of them finished before")
+        try:
+            for job, problem in run_all([Job(point.toml, key, out / key) for key, point in todo.items()], force):
+                finished += not problem
+                state = f"failed: {problem}" if problem else "done"
+                say(f"{finished}/{len(points)}  {todo[job.key].label()}  {state}")
+                if problem:
+                    failed.append(problem)
+        except KeyboardInterrupt:
+            say("interrupted; repeat the same command to resume")
+            raise
+        finally:
+            table = summarise(points, out)
     if table.height:
         typer.echo(sweeps.text(Sweep.load(out)))
     typer.echo(f"{table.height} of {len(points)} runs in {out / FILE}")
@@ -163,105 +164,6 @@ def _points(spec: str, axes: dict[str, list[str]], sets: list[str]) -> Iterator[
             seen.add(key)
             varied_here = {k: v for k, v in values.items() if k != "scheme"}
             yield Point(varied_here, loaded.label(table), loaded.run.seed, key, single.to_toml())
-
-
-# -- execution backends
-
-Backend = Callable[[list[Point], Path, bool], Iterator[tuple[Point, str | None]]]
-
-
-def _backend(on: str, workers: int) -> Backend:
-    if on == "local":
-        return _here if workers == 1 else lambda points, out, force: _processes(points, out, force, workers)
-    if on.startswith("dask://") and len(on) > len("dask://"):
-        try:
-            import distributed  # type: ignore[import-not-found] # noqa: F401
-        except ImportError:
-            raise SpecError("needs dask", remedy="install it with: pip install distributed", place=f"--on {on}") from None
-        return lambda points, out, force: _dask(points, out, force, on.removeprefix("dask://"))
-    raise SpecError(f"--on {on}: must be local or dask://HOST:PORT, such as dask://head:8786")
-
-
-def compute(toml: str, force: bool) -> "Run":
-    """Simulate a spec with one scheme in the calling process, which may be a remote worker."""
-    from penstock.spec import parse_spec
-
-    spec = parse_spec(toml)
-    topo = spec.build_topology()
-    return spec.simulate(spec.schemes[0], topo, spec.build_flows(topo, force))
-
-
-def _compute_and_save(toml: str, force: bool, folder: str) -> str | None:
-    """Simulate and save one run; returns None, or the error in one line."""
-    try:
-        run = compute(toml, force)
-        if run.summary.get("interrupted"):
-            raise KeyboardInterrupt
-        run.save(folder)
-    except PenstockError as error:
-        return str(error).splitlines()[0]
-    return None
-
-
-def _here(points: list[Point], out: Path, force: bool) -> Iterator[tuple[Point, str | None]]:
-    for point in points:
-        yield point, _compute_and_save(point.toml, force, str(out / point.key))
-
-
-def _processes(points: list[Point], out: Path, force: bool, workers: int) -> Iterator[tuple[Point, str | None]]:
-    from multiprocessing import get_context
-
-    pool = ProcessPoolExecutor(min(workers, len(points)) or 1, get_context("spawn"), _ignore_ctrl_c)
-    futures: dict[Future[str | None], Point] = {}
-    try:
-        for point in points:
-            futures[pool.submit(_compute_and_save, point.toml, force, str(out / point.key))] = point
-        for future in as_completed(futures):
-            yield futures[future], _outcome(future)
-    except BaseException:
-        for process in list((getattr(pool, "_processes", None) or {}).values()):
-            process.terminate()
-        pool.shutdown(cancel_futures=True)
-        for partial in out.glob(".*.partial-*"):
-            shutil.rmtree(partial, ignore_errors=True)
-        raise
-    finally:
-        pool.shutdown(cancel_futures=True)
-
-
-def _ignore_ctrl_c() -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-
-
-def _outcome(future: Any) -> str | None:
-    try:
-        return future.result()
-    except Exception as error:  # a crash of one point must not end the others
-        return f"{type(error).__name__}: {error}".splitlines()[0]
-
-
-def _dask(points: list[Point], out: Path, force: bool, address: str) -> Iterator[tuple[Point, str | None]]:
-    """Workers need penstock, not a common file system: results are returned over the network and saved here."""
-    from distributed import Client, as_completed
-
-    try:
-        client = Client(f"tcp://{address}", timeout="10s")
-    except (OSError, ValueError) as error:
-        raise SpecError(f"--on dask://{address}: no scheduler answers there ({str(error).splitlines()[0]})") from error
-    with client:
-        futures = {client.submit(compute, point.toml, force, pure=False): point for point in points}
-        try:
-            for future in as_completed(list(futures)):
-                point = futures.pop(future)
-                problem = None
-                try:
-                    future.result().save(out / point.key)
-                except Exception as error:
-                    problem = f"{type(error).__name__}: {error}".splitlines()[0]
-                future.release()
-                yield point, problem
-        finally:
-            client.cancel(list(futures))
 
 
 def summarise(points: list[Point], out: Path) -> Any:

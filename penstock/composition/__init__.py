@@ -8,6 +8,7 @@ parameters.  A user's own scheme is named by the path of its file.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -34,6 +35,18 @@ def available() -> dict[str, Declarations]:
 def classes() -> dict[str, str]:
     """The name of every scheme by that of its constructor in `penstock`: "BFC" -> "bfc"."""
     return {found.title: name for name, found in available().items()}
+
+
+def names_of(text: str) -> list[str]:
+    """The parts of "hpcc:ns3+dqa"; a path may have a + in it, up to its ".py": "./a+b/mine.py+pfc"."""
+    names, path = [], ""
+    for part in text.split("+"):
+        name = f"{path}+{part}" if path else part.lstrip()
+        unfinished = name.startswith(("/", "./", "../", "~/")) and not re.search(r"\.py(:[^/]*)?\s*$", name)
+        path = name if unfinished else ""
+        if not unfinished:
+            names.append(name.strip())
+    return [*names, path.strip()] if path else names
 
 
 def declared(name: str) -> Declarations:
@@ -100,7 +113,7 @@ class Scheme:
     @property
     def label(self) -> str:
         """The name as part of a folder's name."""
-        text = "+".join(Path(n).stem if n.endswith(".py") else n for n in self.name.split("+"))
+        text = "+".join(Path(n).stem if n.endswith(".py") else n for n in names_of(self.name))
         return text.replace(":", "-").replace("/", "-")
 
     def values(self, part: str) -> dict[str, int | float]:
@@ -209,7 +222,7 @@ def parse(scheme: str | Scheme, parameters: Mapping[str, Any] | None = None) -> 
     if isinstance(scheme, Scheme):
         made = scheme
     else:
-        names = [n.strip() for n in str(scheme).split("+")]
+        names = names_of(str(scheme))
         if not all(names):
             raise SpecError("has an empty name in it", path="name", value=str(scheme), remedy='write it as "hpcc+dqa"')
         first = {k: v for k, v in parameters.items() if v is False and k in declared(names[0].partition(":")[0]).includes}
@@ -220,7 +233,7 @@ def parse(scheme: str | Scheme, parameters: Mapping[str, Any] | None = None) -> 
     parts = {name: dict(values) for name, values in made.parts.items()}
     host = dict(made.host)
     for key, value in parameters.items():
-        _assign(f'scheme "{made.name}"', parts, host, next(reversed(parts)) if "+" not in made.name else "", key, value)
+        _assign(f'scheme "{made.name}"', parts, host, next(reversed(parts)) if len(names_of(made.name)) == 1 else "", key, value)
     return Scheme(made.name, parts, host, {**made.set_by_user, **parameters})
 
 

@@ -36,7 +36,8 @@ def markdown() -> str:
         "",
         "## spec.toml",
         "",
-        "The whole experiment with every default filled in: `penstock run` accepts it and repeats the run.",
+        "The whole experiment: `penstock run` accepts it and repeats the run, `penstock run --dry-run` prints all its defaults.",
+        "`[inputs]` holds the SHA-256 of the files in `inputs/`, which are copies of those that the experiment names.",
         "",
     ]
     return "\n".join(lines)

@@ -257,6 +257,7 @@ SUMMARY: dict[str, tuple[str, str]] = {
     "scheme_parameters": ("", "every parameter of the scheme, defaults included"),
     "label": ("", "its name in folders and legends"),
     "spec": ("", "the whole experiment as TOML text; also in spec.toml"),
+    "key": ("", "hash of the spec, its input files and penstock's code; `penstock run` does not repeat a run of the same key"),
     "penstock": ("", "version that made the run"),
     "seed": ("", "seed of every random stream"),
     "threads": ("", "threads used; the results do not depend on them"),

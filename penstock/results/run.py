@@ -138,7 +138,11 @@ def _ratio(time_ps: np.ndarray, ideal_ps: np.ndarray) -> pl.Series:
 
 @dataclass
 class Run:
-    """Frames, summary and spec of one simulation; `extra` holds the frames that not every run has."""
+    """Frames, summary and spec of one simulation; `extra` holds the frames that not every run has.
+
+    inputs   the files that the spec names, by their name in the run directory: contents, or where they are
+    `==` compares the results, that is, the frames; the summary holds wall times.
+    """
 
     flows: pl.DataFrame
     switches: pl.DataFrame
@@ -147,6 +151,14 @@ class Run:
     queues: pl.DataFrame | None = None
     extra: dict[str, pl.DataFrame] = field(default_factory=dict)
     summary: dict[str, Any] = field(default_factory=dict)
+    inputs: Mapping[str, bytes | Path] = field(default_factory=dict)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Run):
+            return NotImplemented
+        return self.frames.keys() == other.frames.keys() and all(f.equals(other.frames[n]) for n, f in self.frames.items())
+
+    __hash__ = None  # type: ignore[assignment]
 
     @classmethod
     def from_arrays(
@@ -390,6 +402,7 @@ class Run:
                 frame.write_parquet(folder / f"{name}.parquet", metadata={"penstock": version(), "columns": json.dumps(about)})
             if self.summary.get("spec"):
                 (folder / "spec.toml").write_text(str(self.summary["spec"]))
+            rundir.write_inputs(folder, self.inputs)
             (folder / "summary.json").write_text(json.dumps(self.summary, indent=2, default=_plain) + "\n")
 
         return rundir.write_directory(Path(path), write, overwrite=overwrite)
@@ -423,6 +436,7 @@ class Run:
             frames.pop("queues", None),
             frames,
             summary,
+            rundir.inputs_of(folder),
         )
 
 

@@ -1,22 +1,40 @@
-"""Folders that results are written to: checked before the run, written atomically."""
+"""Folders that results are written to: checked before the run, locked during it, written atomically."""
 
+import fcntl
+import glob
+import json
 import os
+import shlex
 import shutil
+import socket
+import sys
 import tempfile
-from collections.abc import Callable, Iterable
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from penstock.errors import SpecError
 from penstock.units import format_size
 
 BYTES_PER_FLOW = 64  # of a run directory, roughly
+INPUTS = "inputs"  # folder with copies of the files that the spec names; section of spec.toml with their hashes
 OURS = (".parquet", ".json", ".toml", ".csv", ".html", ".png", ".pdf", ".svg")
 
 
 def is_run(path: Path) -> bool:
     """Whether a folder holds a finished run."""
     return (path / "summary.json").is_file() and (path / "flows.parquet").is_file()
+
+
+def key_of(path: Path, *, interrupted: bool = False) -> str | None:
+    """The key of its experiment that `penstock run` noted in a run; None: no finished run (or interrupted one), no key."""
+    try:
+        summary = json.loads((path / "summary.json").read_text()) if is_run(path) else {}
+    except (OSError, ValueError):
+        return None
+    if not isinstance(summary, dict) or (summary.get("interrupted") and not interrupted):
+        return None
+    return summary.get("key")
 
 
 def runs_below(path: Path) -> list[Path]:
@@ -112,6 +130,7 @@ def write_directory(path: Path, write: Callable[[Path], None], *, overwrite: boo
         shutil.rmtree(partial, ignore_errors=True)
         partial.mkdir()
         write(partial)
+        _check_free(path, overwrite)
         if path.exists():
             path.rename(old)
         partial.rename(path)
@@ -124,11 +143,28 @@ def write_directory(path: Path, write: Callable[[Path], None], *, overwrite: boo
             raise _refuse(path, error) from error
         raise
     if old.exists():
-        for left in old.iterdir():
-            if left.suffix not in OURS and not (path / left.name).exists():
-                left.rename(path / left.name)
-        shutil.rmtree(old, ignore_errors=True)
+        _keep_others(old, path)
     return path
+
+
+def _keep_others(old: Path, path: Path) -> None:
+    """Move what penstock did not write from the replaced folder to the new one, and remove the replaced one."""
+    for left in old.iterdir():
+        if left.suffix not in OURS and left.name != INPUTS and not (path / left.name).exists():
+            left.rename(path / left.name)
+    shutil.rmtree(old, ignore_errors=True)
+
+
+def write_inputs(folder: Path, inputs: Mapping[str, bytes | Path]) -> None:
+    """Write copies of the files that a spec names, by their names below `folder`."""
+    for name, content in inputs.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(content if isinstance(content, bytes) else content.read_bytes())
+
+
+def inputs_of(folder: Path) -> dict[str, Path]:
+    """The copies in a run directory, by name."""
+    return {str(path.relative_to(folder)): path for path in sorted((folder / INPUTS).rglob("*")) if path.is_file()}
 
 
 def _undo(path: Path, partial: Path, old: Path) -> None:
@@ -151,3 +187,69 @@ def write_file(path: Path, content: bytes) -> Path:
             partial.unlink()
         raise SpecError(f"cannot be written ({reason(error)})", remedy="give another name with -o", place=path) from error
     return path
+
+
+# -- one process at a time ---------------------------------------------------------------------------------------------
+
+
+@contextmanager
+def locked(path: Path) -> Iterator[None]:
+    """Keep other processes from writing to `path`, with a lock on `.NAME.lock` beside it, until the block ends.
+
+    The lock ends with the process, however that ends. Where a file system has no locks there is none.
+    SpecError: another process has it.
+    """
+    here = path.resolve()
+    file = here.with_name(f".{here.name}.lock")
+    made: list[Path] = []
+    try:
+        for parent in reversed([p for p in here.parents if not p.exists()]):
+            parent.mkdir(exist_ok=True)
+            made.append(parent)
+        lock = _lock(file, path)
+    except OSError as error:
+        raise _refuse(path, error) from error
+    try:
+        yield
+    finally:
+        file.unlink(missing_ok=True)
+        os.close(lock)
+        with suppress(OSError):  # something is in it
+            for parent in reversed(made):
+                parent.rmdir()
+
+
+def _lock(file: Path, path: Path) -> int:
+    """A descriptor of the locked file, in which the holder is named."""
+    while True:
+        lock = os.open(file, os.O_RDWR | os.O_CREAT, 0o666)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            holder = os.pread(lock, 1000, 0).decode(errors="replace").strip()
+            os.close(lock)
+            remedy = "wait until it has ended, or give another --out"
+            raise SpecError(f"is being written by {holder or 'another process'}", remedy=remedy, place=path) from None
+        except OSError:  # a file system without locks
+            pass
+        with suppress(FileNotFoundError):
+            if os.path.samestat(os.fstat(lock), file.stat()):
+                break
+        os.close(lock)  # its last holder has removed it meanwhile
+    command = shlex.join([Path(sys.argv[0]).name, *sys.argv[1:]])[:200]
+    with suppress(OSError):  # a full disk is reported when the results are written
+        os.ftruncate(lock, 0)
+        os.pwrite(lock, f"process {os.getpid()} on {socket.gethostname()} ({command})\n".encode(), 0)
+    return lock
+
+
+def recover(path: Path) -> None:
+    """Put right what a killed process left behind while it wrote `path`. Only for the holder of the lock."""
+    name = glob.escape(path.name)
+    for old in path.parent.glob(f".{name}.old-*"):
+        if path.exists():
+            _keep_others(old, path)
+        else:
+            old.rename(path)
+    for partial in path.parent.glob(f".{name}.partial-*"):
+        shutil.rmtree(partial, ignore_errors=True)

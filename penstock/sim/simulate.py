@@ -103,10 +103,10 @@ class Runner:
     """One run of the core: from horizon to horizon, in chunks of wall time."""
 
     def __init__(self, settings: Settings, progress: Callable[[Progress], None] | None = None) -> None:
-        self.began = time.perf_counter()
         self.settings, self.progress, self.stop = settings, progress, False
         flows, topo = settings.flows, settings.topo
         self.composition = compose(settings)
+        self.began = time.perf_counter()  # a scheme of the user's has been compiled
         self.sim = build(settings, self.composition)
         self.per_flow = {c.stem: np.full(len(flows), c.per_flow, dtype=np.int64) for c in PER_FLOW}
         self.sim.set_results(len(flows), self.per_flow)

@@ -29,10 +29,12 @@ from pydantic import (
     ValidationError,
 )
 
+from penstock.composition import names_of
 from penstock.errors import SpecError, nearest, shown
 from penstock.inputs import as_table, boolean, known_keys, unknown_key, whole
+from penstock.results.rundir import INPUTS
 from penstock.sim.config import HostConfig, Measure
-from penstock.spec.files import absolute, hash_files, stem_of, without_none
+from penstock.spec.files import Inputs, absolute, stem_of, without_none
 from penstock.spec.toml import line_of, syntax_error, write_toml
 from penstock.units import parse_time
 
@@ -144,6 +146,7 @@ class Spec(_Closed):
     measure: Annotated[InstanceOf[Measure], _table("measure", Measure)] = Field(default_factory=Measure)
     host: Annotated[InstanceOf[HostConfig], _table("host", HostConfig)] = Field(default_factory=HostConfig)
     _where: "_Source" = PrivateAttr()
+    _inputs: Inputs | None = PrivateAttr(None)
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Spec) and self.to_dict() == other.to_dict()
@@ -174,9 +177,7 @@ class Spec(_Closed):
 
     def labels(self) -> list[str]:
         """A distinct name per scheme, fit for a folder: "bfc", "hpcc-ns3", "bfc,queues=128"."""
-        plain = [
-            s.label or re.sub(r"[:/\\\s]+", "-", "+".join(stem_of(part) for part in s.name.split("+"))) for s in self.schemes
-        ]
+        plain = [s.label or re.sub(r"[:/\\\s]+", "-", "+".join(stem_of(part) for part in names_of(s.name))) for s in self.schemes]
         names: list[str] = []
         for table, label in zip(self.schemes, plain):
             if plain.count(label) > 1 and not table.label:
@@ -211,11 +212,36 @@ class Spec(_Closed):
         """TOML text that loads to an equal Spec."""
         return write_toml(self.to_dict())
 
+    def complete(self) -> "Spec":
+        """This experiment with the defaults of its topology, workloads and schemes written out."""
+        from penstock.spec.defaults import of_scheme, of_topology, of_workload
+
+        content = self.to_dict()
+        content["topology"] = of_topology(content["topology"])
+        content["workload"] = [of_workload(table) for table in content["workload"]]
+        tables = [without_none(table.model_dump()) for table in self.schemes]
+        content["scheme"] = [of_scheme(table, self.build_scheme(own)) for table, own in zip(tables, self.schemes)]
+        return parse_spec(content, name=self._where.name, stem=self._where.stem)
+
     def only(self, scheme: SchemeTable) -> "Spec":
         """This experiment with one scheme."""
         copy = self.model_copy(update={"scheme": [scheme]})
         copy._where = self._where
+        copy._inputs = Inputs(copy.to_dict(), self.inputs.content)
         return copy
+
+    @property
+    def inputs(self) -> Inputs:
+        """The files that the spec names, as they were when they were first needed."""
+        if self._inputs is None:
+            self._inputs = Inputs(self.to_dict())
+        return self._inputs
+
+    def portable(self) -> tuple[str, dict[str, bytes]]:
+        """The spec as TOML text for a run directory, and the files to be put there by name: it names them relative to itself."""
+        content = self.inputs.relative(self.to_dict())
+        table = {INPUTS: self.inputs.table()} if self.inputs.content else {}
+        return write_toml({**content, **table}), self.inputs.copies()
 
     def key(self) -> str:
         """16 hex digits of everything that decides the results: values, files they name, penstock's version."""
@@ -231,25 +257,34 @@ class Spec(_Closed):
         content["measure"]["sample"] = self.measure.sample_ps
         content["host"]["rto"] = self.host.rto_ps
         content["scheme"] = [{k: v for k, v in s.model_dump().items() if k != "label"} for s in self.scheme]
-        hashed = hash_files({k: content[k] for k in ("topology", "scheme", "workload")})
+        hashed = self.inputs.hashed({k: content[k] for k in ("topology", "scheme", "workload")})
         text = json.dumps({**content, **hashed, "version": version()}, sort_keys=True, default=str)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
     # -- from the description to a run
 
+    @contextmanager
+    def _building(self, section: str, content: Any) -> Iterator[None]:
+        """Completes errors of a builder; SpecError: a file that it has read was changed since `inputs` read it."""
+        inputs = self.inputs
+        with self._where.context(section):
+            yield
+            inputs.check_unchanged(content)
+
     def build_topology(self) -> "Topology":
         """The network; SpecError names the key."""
         from penstock import topology
 
-        with self._where.context("topology"):
-            return topology.build({k: v for k, v in self.topology.model_dump().items() if v is not None})
+        table = {k: v for k, v in self.topology.model_dump().items() if v is not None}
+        with self._building("topology", table):
+            return topology.build(table)
 
     def build_flows(self, topo: "Topology", force: bool = False) -> "Flows":
         """All flows of all [[workload]] tables; `force` admits what would be refused, such as a load above 1."""
         from penstock import workload
 
-        with self._where.context():
-            tables = [w.model_dump() for w in self.workload]
+        tables = [w.model_dump() for w in self.workload]
+        with self._building("", tables):
             return workload.build(tables, topo, self.duration_ps, self.run.seed, force)
 
     def build_scheme(self, table: SchemeTable) -> Any:
@@ -257,7 +292,7 @@ class Spec(_Closed):
         from penstock import composition as schemes
 
         index = next((i for i, other in enumerate(self.scheme) if other is table), 0)
-        with self._where.context(f"scheme.{index}" if len(self.scheme) > 1 else "scheme"):
+        with self._building(f"scheme.{index}" if len(self.scheme) > 1 else "scheme", {"name": table.name}):
             return schemes.parse(table.name, table.parameters)
 
     def simulate(
@@ -287,11 +322,15 @@ class Spec(_Closed):
             progress=progress,
             **bound,
         )
-        if hasattr(flows, "realised"):
-            run.summary["realised"] = flows.realised(topo, self.duration_ps)
-            run.summary["nominal"] = run.summary["realised"].pop("nominal", None)
-        run.summary["spec"] = self.only(table).to_toml()
+        single = self.only(table)
+        run.summary["realised"] = flows.realised(topo, self.duration_ps)
+        run.summary["nominal"] = single.inputs.relative(run.summary["realised"].pop("nominal"))
+        run.summary["spec"], run.inputs = single.portable()
+        run.summary["scheme"] = single.inputs.relative(run.summary["scheme"], "name")
         run.summary["label"] = self.label(table)
+        late = sum(source.get("left_out", 0) for source in flows.nominal)
+        if late:
+            run.summary["warnings"].append(f"flows that start after run.duration ({self.run.duration}) are left out: {late}")
         return run
 
 
@@ -412,6 +451,7 @@ def parse_spec(
             raise syntax_error(name, content, error) from error
     else:
         data = json.loads(json.dumps(content, default=str))
+    made_with = data.pop(INPUTS, None)
     data = absolute(data, Path(base))
     schemes, sets = list(schemes), list(sets)
     if schemes:
@@ -440,6 +480,8 @@ def parse_spec(
         raise source.located(SpecError(rule, path="topology"))
     if spec.scheme:
         spec.labels()
+    if made_with is not None:
+        spec.inputs.check(made_with, Path(base), name)
     return spec
 
 

@@ -9,6 +9,7 @@ The registry of generators are the lists `__all__` of generators and collectives
 import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from penstock.errors import SpecError
@@ -72,7 +73,20 @@ def build(
         return functools.reduce(Flows.__add__, parts) if parts else Flows.empty()
     with inside(f"workload.{index}"):
         kind = one_of(params.get("kind"), "kind", KINDS)
-        return KINDS[kind](topo, **_arguments(kind, params, duration_ps, seed, force, index)).check(topo)
+        flows = KINDS[kind](topo, **_arguments(kind, params, duration_ps, seed, force, index)).check(topo)
+        return _until(flows, duration_ps)
+
+
+def _until(flows: Flows, duration_ps: int) -> Flows:
+    """The flows that start within the duration of the run; `nominal` says how many are left out."""
+    kept = flows.until(duration_ps)
+    left_out = len(flows) - len(kept)
+    if not left_out:
+        return flows
+    if not len(kept):
+        remedy = f"raise run.duration; the first flow starts at {format_time(int(flows.start_ps[0]))}"
+        raise SpecError(f"no flow starts within run.duration, {format_time(duration_ps)}", remedy=remedy)
+    return replace(kept, nominal=[{**source, "left_out": left_out} for source in kept.nominal])
 
 
 def _arguments(kind: str, params: Mapping[str, Any], duration_ps: int, seed: int, force: bool, index: int) -> dict[str, Any]:

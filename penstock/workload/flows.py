@@ -165,6 +165,19 @@ class Flows:
     def __radd__(self, other: Any) -> "Flows":
         return self if other == 0 else NotImplemented  # so that sum([...]) works
 
+    def until(self, end_ps: int) -> "Flows":
+        """The flows that start before `end_ps` and wait for no flow that is left out."""
+        keep = self.start_ps < end_ps
+        child, parent = self.edges()
+        while (lost := keep[child] & ~keep[parent]).any():
+            keep[child[lost]] = False
+        if keep.all():
+            return self
+        number, both = np.cumsum(keep) - 1, keep[child]
+        after = csr(number[child[both]], number[parent[both]], int(keep.sum()))
+        columns = {name: getattr(self, name)[keep] for name in _COLUMNS}
+        return Flows(**columns, classes=self.classes, after=after, nominal=self.nominal)
+
     def check(self, topo: "Topology") -> "Flows":
         """Itself, if every flow can be sent on `topo`; otherwise a SpecError that names the first one that cannot."""
         self._refuse((self.src < 0) | (self.src >= topo.hosts), "src", f"hosts are 0 to {topo.hosts - 1}")

@@ -1,5 +1,9 @@
-"""The command line over the fake simulator, as a program: for tests of signals and of worker processes."""
+"""The command line over the fake simulator, as a program: for tests of signals and of worker processes.
 
+With FAKE_SLOW set a run says "simulating PID", and lasts until a signal ends it.
+"""
+
+import os
 import sys
 import time
 from typing import Any
@@ -10,19 +14,19 @@ fake_simulator.install()
 
 
 def slowly(topo: Any, flows: Any, *, scheme: Any, progress: Any = None, **rest: Any) -> Any:
-    """The fake simulator, but it takes its time where the first argument says so."""
+    """The fake simulator, but it takes its time."""
     try:
-        print("simulating", flush=True)
+        print(f"simulating {os.getpid()}", flush=True)
         time.sleep(300)  # the signal of the test comes first
     except KeyboardInterrupt:
         fake_simulator.interrupt_at.append(scheme.name)
     return fake_simulator.simulate(topo, flows, scheme=scheme, progress=lambda report: None, **rest)
 
 
+if "FAKE_SLOW" in os.environ:
+    sys.modules["penstock.sim.simulate"].simulate = slowly  # type: ignore[attr-defined]
+
 if __name__ == "__main__":
     from penstock.cli import main
 
-    if sys.argv[1] == "--slow":
-        sys.modules["penstock.sim.simulate"].simulate = slowly  # type: ignore[attr-defined]
-        del sys.argv[1]
     sys.exit(main())

@@ -35,10 +35,13 @@ def workload_build(params: Any, topo: Any, duration_ps: int, seed: int, force: b
 
 class Flows(SimpleNamespace):
     def __init__(self, count: int) -> None:
-        super().__init__(count=count)
+        super().__init__(count=count, nominal=[])
 
     def __len__(self) -> int:
         return self.count
+
+    def realised(self, topo: Any, duration_ps: int) -> dict[str, Any]:
+        return {"flows": self.count, "nominal": self.nominal}
 
 
 def parse(text: str, overrides: dict[str, Any] | None = None) -> Any:
@@ -46,10 +49,13 @@ def parse(text: str, overrides: dict[str, Any] | None = None) -> Any:
         name = part.split(":")[0]
         if name not in SCHEMES and not name.endswith(".py"):
             raise SpecError("unknown", path="name", value=name, remedy=nearest(name, SCHEMES))
-    for key in overrides or {}:
-        if key not in ("queues", "eta"):
+    values = {"queues": 32}
+    for key, value in (overrides or {}).items():
+        name = key.removeprefix(f"{text}.")
+        if name not in ("queues", "eta"):
             raise SpecError("unknown key", path=key, remedy=nearest(key, ["queues", "eta"]))
-    return SimpleNamespace(name=text, parameters=lambda: {"queues": 32, **(overrides or {})})
+        values[name] = value
+    return SimpleNamespace(name=text, parameters=lambda: {f"{text}.{name}": value for name, value in values.items()})
 
 
 def simulate(

@@ -85,7 +85,7 @@ def test_one_scheme_lies_in_the_folder_itself(capsys):
     call = fake_simulator.calls[0]
     assert (call["seed"], call["threads"], call["duration_ps"], call["drain"]) == (7, 2, 10 * 10**9, True)
     assert call["measure"].sample_ps == 2_000_000 and call["host"].rto_ps == 4 * 10**9
-    assert call["scheme"].parameters() == {"queues": 64}
+    assert call["scheme"].parameters() == {"bfc.queues": 64}
     shown = capsys.readouterr()
     assert "short" in shown.out and "bfc" in shown.out and "written to out" in shown.out
     assert main(["run", "out", "--out", "again"]) == 0  # a run directory is a spec
@@ -116,7 +116,7 @@ def test_without_out_no_run_is_ever_replaced():
 
 def test_force(capsys):
     assert main(["run", "quickstart", "--scheme", "bfc", "--out", "out"]) == 0
-    assert "--force" in fails(capsys, "run", "quickstart", "--scheme", "bfc", "--out", "out")
+    assert "--force" in fails(capsys, "run", "quickstart", "--scheme", "bfc", "--seed", "2", "--out", "out")
     assert len(fake_simulator.calls) == 1  # refused before the work
     assert main(["run", "quickstart", "--scheme", "hpcc", "--out", "out", "--force"]) == 0
     assert Run.load("out").scheme == "hpcc"
@@ -210,30 +210,13 @@ def test_an_interrupted_run_is_kept(capsys):
     assert "interrupted; partial results are in out" in shown.err and "warning: hpcc" in shown.err
 
 
-@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM"])
-def test_signals_of_the_real_world(name: str, tmp_path: Path):
-    with subprocess.Popen(
-        program("--slow", "run", "quickstart", "--scheme", "bfc", "--out", "out"),
-        cwd=tmp_path,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # a shell's background job ignores it
-    ) as process:
-        assert process.stdout and process.stdout.readline() == "simulating\n"
-        process.send_signal(getattr(signal, name))
-        _, error = process.communicate(timeout=120)
-    assert process.returncode == 130 and "Traceback" not in error
-    assert Run.load(tmp_path / "out").summary["interrupted"] is True
-
-
 def test_interrupted_outside_the_simulator(monkeypatch, capsys):
     def stop(*_: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr("penstock.topology.build", stop)
     assert main(["run", "quickstart"]) == 130
-    assert "Traceback" not in capsys.readouterr().err
+    assert capsys.readouterr().err == "error: interrupted\n"
 
 
 def test_a_closed_pipe_is_no_error(tmp_path: Path):

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from penstock.composition import parse
 from penstock.errors import SpecError
 from penstock.sim.simulate import simulate
-from penstock.spec.files import absolute, hash_files
+from penstock.spec.files import Inputs, absolute
 from penstock.topology import LinkChange, behind_vswitches, build, fat_tree, leaf_spine, star, with_receivers
 from penstock.workload import flow_list
 
@@ -147,9 +147,9 @@ def test_a_trace_lies_beside_its_spec_and_counts_by_content(tmp_path):
     file.write_text("time,rate\n1us,8Gbps\n")
     table = absolute({"receivers": [{"host": 0, "trace": "course.csv"}]}, tmp_path)
     assert table["receivers"][0]["trace"] == str(file)
-    before = hash_files(table)
+    before = Inputs(table).hashed(table)
     file.write_text("time,rate\n1us,9Gbps\n")
-    assert hash_files(table) != before
+    assert Inputs(table).hashed(table) != before
 
 
 GOOD = st.fixed_dictionaries(
