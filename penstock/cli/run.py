@@ -35,6 +35,12 @@ def command(
         int | None, typer.Option(min=1, help="Threads of the simulator; the results do not change.", show_default=False)
     ] = None,
     seed: Annotated[int | None, typer.Option(min=0, help="Seed of every random stream.", show_default=False)] = None,
+    seeds: Annotated[
+        str | None,
+        typer.Option(
+            "--seeds", metavar="N|A..B|A,B", help="Seeds 1 to N, or these: a sweep, with intervals.", show_default=False
+        ),
+    ] = None,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", metavar="DIR", help="Default: an unused runs/NAME.", show_default=False)
     ] = None,
@@ -51,13 +57,18 @@ def command(
 
         penstock run quickstart --scheme bfc --scheme hpcc --set workload.0.load=0.7 --out runs/load70
 
+        penstock run quickstart --scheme bfc --scheme hpcc --seeds 10
+
     With one scheme the results are written to DIR, with several to DIR/SCHEME, and a comparison to DIR. Ctrl-C, SIGTERM and
     SIGHUP keep the results so far; the same command then goes on with what is missing. `penstock explain DIR` describes the
-    files.
+    files. With --seeds the runs are those of `penstock sweep`, in its folder.
     """
     from penstock.results.rundir import locked
     from penstock.spec import load_spec
 
+    if seeds is not None:
+        _all_seeds(spec, scheme, set_, threads, seed, seeds, out, force, dry_run)
+        return
     loaded = load_spec(spec, sets=set_, schemes=scheme, seed=seed, threads=threads)
     for table in loaded.schemes:
         loaded.build_scheme(table)
@@ -74,6 +85,28 @@ def command(
             _print_results(loaded, slim, work.out, interrupted)
     if interrupted:
         raise typer.Exit(_signals.status())
+
+
+def _all_seeds(
+    spec: str,
+    schemes: list[str],
+    sets: list[str],
+    threads: int | None,
+    seed: int | None,
+    seeds: str,
+    out: Path | None,
+    force: bool,
+    dry_run: bool,
+) -> None:
+    """The sweep over seeds that `penstock run --seeds` stands for."""
+    from penstock.cli import sweep
+    from penstock.errors import SpecError
+
+    for given, name in ((seed is not None, "--seed"), (dry_run, "--dry-run")):
+        if given:
+            raise SpecError(f"cannot be given with --seeds {seeds}", remedy="leave one out", place=name)
+    param = [f"scheme={','.join(schemes)}"] if schemes else []
+    sweep.command(spec, param, [*sets, *([f"run.threads={threads}"] if threads else [])], seeds, "local", None, out, force)
 
 
 class Work:

@@ -33,6 +33,8 @@ def cell(name: str, row: dict[str, Any]) -> str:
     if row["mean"] is None:
         return "-"
     if name in ("flows", "unfinished", "drops"):
-        return f"{row['mean']:,.0f}" if not row["half"] else f"{row['mean']:,.1f} ± {row['half']:.2g}"
+        mean, half = row["mean"], row["half"] or 0
+        digits = 0 if half >= 10 or not half else 1
+        return f"{mean:,.{digits}f}" + (f" ± {half:,.{digits}f}" if half else "")
     mean = tables.show(name, row["mean"])
     return mean if not row["half"] else f"{mean} ± {tables.show(name, row['half'])}"

@@ -268,6 +268,22 @@ def sweep(*more: str) -> int:
     )
 
 
+def test_run_with_several_seeds_is_a_sweep(capsys):
+    assert main("run quickstart --scheme bfc --scheme hpcc --seeds 2..3 --set run.duration=1us --out out".split()) == 0
+    assert sorted(pl.read_parquet("out/sweep.parquet").select("scheme", "seed").rows()) == [
+        ("bfc", 2),
+        ("bfc", 3),
+        ("hpcc", 2),
+        ("hpcc", 3),
+    ]
+    assert "±" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("option", ["--seed 1", "--dry-run"])
+def test_options_that_do_not_go_with_seeds(capsys, option):
+    assert "cannot be given with --seeds 3" in fails(capsys, *f"run quickstart --seeds 3 {option}".split())
+
+
 def test_a_sweep_and_its_resumption(capsys):
     assert sweep() == 0
     table = pl.read_parquet("out/sweep.parquet")
