@@ -41,6 +41,15 @@ def load(given: Iterable[str]) -> list["Run"]:
     return runs
 
 
+def mark_differences(runs: list["Run"]) -> None:
+    """Print a warning for every setting besides the scheme that is not the same in all runs."""
+    from penstock.cli._output import say
+    from penstock.report.differences import differences
+
+    for key, values in differences(runs):
+        say(f"warning: {key} differs: " + ", ".join(f"{run.label} {value}" for run, value in zip(runs, values)))
+
+
 def sweep(given: Iterable[str]) -> "Sweep | None":
     """The sweep in the folder that was given; None if no folder holds one.  SpecError: a sweep and something else."""
     from penstock.errors import SpecError

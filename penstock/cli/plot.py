@@ -43,7 +43,7 @@ def command(
     ] = None,
     y: Annotated[str | None, typer.Option("--y", help="against: a statistic, such as short_p99.", show_default=False)] = None,
 ) -> None:
-    from penstock.cli._runs import load, sweep
+    from penstock.cli._runs import load, mark_differences, sweep
     from penstock.report import plots
 
     plots.check_format(out)
@@ -66,7 +66,12 @@ def command(
     options = {name: value for name, value in given.items() if value is not None}
     _check(plots.check_kind(kind), options)
     swept = sweep(runs)
-    figure = plots.draw_sweep(kind, swept, **options) if swept else plots.draw(kind, *load(runs), **options)
+    if swept:
+        figure = plots.draw_sweep(kind, swept, **options)
+    else:
+        loaded = load(runs)
+        figure = plots.draw(kind, *loaded, **options)
+        mark_differences(loaded)
     plots.save(figure, out)
     typer.echo(f"written to {out}")
 

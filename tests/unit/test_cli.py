@@ -247,6 +247,17 @@ def test_plot_report_and_explain(capsys):
     assert "retransmitted_bytes" in capsys.readouterr().out
 
 
+def test_runs_that_differ_in_more_than_the_scheme_are_marked(capsys):
+    for name, load in (("bfc", 0.5), ("hpcc", 0.7), ("dcqcn", 0.7)):
+        run = fake_simulator.synthetic(name, 50)
+        run.summary["spec"] = f'[[workload]]\nkind = "poisson"\nload = {load}\n[scheme]\nname = "{name}"\n'
+        run.save(name)
+    assert main(["plot", "slowdown", "bfc", "hpcc", "-o", "a.pdf"]) == 0
+    assert "warning: workload.0.load differs: bfc 0.5, hpcc 0.7" in capsys.readouterr().err
+    assert main(["plot", "slowdown", "hpcc", "dcqcn", "-o", "b.pdf"]) == 0
+    assert "load" not in capsys.readouterr().err
+
+
 # -- sweep
 
 
@@ -269,7 +280,25 @@ def sweep(*more: str) -> int:
 
 
 def test_run_with_several_seeds_is_a_sweep(capsys):
-    assert main("run quickstart --scheme bfc --scheme hpcc --seeds 2..3 --set run.duration=1us --out out".split()) == 0
+    assert (
+        main(
+            [
+                "run",
+                "quickstart",
+                "--scheme",
+                "bfc",
+                "--scheme",
+                "hpcc",
+                "--seeds",
+                "2..3",
+                "--set",
+                "run.duration=1us",
+                "--out",
+                "out",
+            ]
+        )
+        == 0
+    )
     assert sorted(pl.read_parquet("out/sweep.parquet").select("scheme", "seed").rows()) == [
         ("bfc", 2),
         ("bfc", 3),
