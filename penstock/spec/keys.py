@@ -72,8 +72,13 @@ class Row(NamedTuple):
 _PRIORITY = Key("int", "priority; 0 is the highest", f"0..{PRIORITIES - 1}")
 _CLASS = Key("text", "name of this class of flows, in `flows.parquet` and `--class`")
 _START = Key("time", "when the first flow may start", ">= 0")
-_HOSTS = Key("hosts", "hosts that take part; without it all")
 _BYTES = Key("size", "payload", f"1..{MAX_FLOW_BYTES}")
+_TOGETHER = {
+    "hosts": Key("hosts", "hosts that take part; without it all"),
+    "start": _START,
+    "class": _CLASS,
+    "priority": _PRIORITY,
+}
 _RANKS = {
     "bytes": Key("size", "buffer of each rank", f"1..{MAX_FLOW_BYTES}"),
     "chunks": Key("int", "pieces of a segment that travel as flows of their own", ">= 1"),
@@ -97,7 +102,7 @@ KEYS: dict[str, dict[str, Key]] = {
         "vswitches": Key("table", "a virtual switch in every server, with applications behind it"),
         "receivers": Key("tables", "applications that take packets at their own speed"),
         "rate": Key("rate", "rate of the host links", "> 0"),
-        "delay": Key("time", "one-way propagation delay of the host links; also of all others without a delay of their own", "> 0"),
+        "delay": Key("time", "one-way propagation delay of the host links, and of others without one of their own", "> 0"),
         "buffer": Key("size", 'shared buffer of each switch; `"0B"` is unbounded', ">= 0"),
         "hosts": Key("int", "number of hosts", f"2..{MAX_HOSTS}"),
         "tors": Key("int", "number of ToR switches; divides `hosts`", ">= 1"),
@@ -107,8 +112,8 @@ KEYS: dict[str, dict[str, Key]] = {
         "bottleneck_rate": Key("rate", "rate of the links between switches; without it `rate`", "> 0"),
     },
     "topology.fat_tree": {
-        "k": Key("int", "ports of a switch, even; k^3/4 hosts; without `k` and `hosts` 8", ">= 1"),
-        "hosts": Key("int", "number of hosts, k^3/4 of some k; instead of `k`", f"1..{MAX_HOSTS}"),
+        "k": Key("int", "ports of a switch, even; k^3/4 hosts; without `k` and `hosts` 8", ">= 2"),
+        "hosts": Key("int", "number of hosts, k^3/4 of some k; instead of `k`", f"2..{MAX_HOSTS}"),
     },
     "topology.clos": {
         "pods": Key("int", "number of pods", ">= 1"),
@@ -145,7 +150,7 @@ KEYS: dict[str, dict[str, Key]] = {
         "buffer": Key("size", 'buffer of each virtual switch; `"0B"` is unbounded', ">= 0"),
     },
     "receivers": {
-        "host": Key("int", "number of the application"),
+        "host": Key("int", "number of the application", ">= 0"),
         "rate": Key("rate", "rate at which it takes packets, headers included", "> 0"),
         "start": Key("time", "from when on; default 0", ">= 0"),
         "on": Key("time", "it takes them at `rate` for so long, ...", "> 0"),
@@ -195,10 +200,10 @@ KEYS: dict[str, dict[str, Key]] = {
         "class": _CLASS,
         "priority": _PRIORITY,
     },
-    "workload.permutation": {"bytes": _BYTES, "seed": _SEED, "hosts": _HOSTS, "start": _START, "class": _CLASS, "priority": _PRIORITY},
-    "workload.all_to_all": {"bytes": _BYTES, "hosts": _HOSTS, "start": _START, "class": _CLASS, "priority": _PRIORITY},
-    "workload.ring_all_reduce": {**_RANKS, "hosts": _HOSTS, "start": _START, "class": _CLASS, "priority": _PRIORITY},
-    "workload.tree_all_reduce": {**_RANKS, "hosts": _HOSTS, "start": _START, "class": _CLASS, "priority": _PRIORITY},
+    "workload.permutation": {"bytes": _BYTES, "seed": _SEED, **_TOGETHER},
+    "workload.all_to_all": {"bytes": _BYTES, **_TOGETHER},
+    "workload.ring_all_reduce": {**_RANKS, **_TOGETHER},
+    "workload.tree_all_reduce": {**_RANKS, **_TOGETHER},
     "workload.flows": {
         "file": Key("file", "a CSV file of flows; relative to the spec"),
         "class": Key("text", "class of rows that give none"),
@@ -259,7 +264,7 @@ KEYS: dict[str, dict[str, Key]] = {
     },
     "host": {
         "mtu": Key("bytes", range="1..65535"),
-        "header": Key("bytes", range="0..65535"),
+        "header": Key("bytes", range=">= 0"),
         "ack": Key("bytes", range=">= 1"),
         "rto": Key("time", range="> 0"),
         "ack_priority": Key(f"choice {' '.join(ACK_PRIORITIES)}"),
@@ -278,7 +283,8 @@ def rows(table: str) -> list[Row]:
     read, texts = _read()[table]
     known = {**KEYS.get(table.partition(".")[0], {}), **KEYS.get(table, {})}
     missing = [key for key in read if key not in known]
-    unused = [key for key in KEYS.get(table, {}) if key not in read and f"{table}." not in "".join(f"{t}." for t in _within(table))]
+    used = set(read).union(*(keys for name, (keys, _) in _read().items() if name.startswith(f"{table}.")))
+    unused = [key for key in KEYS.get(table, {}) if key not in used]
     if missing or unused:
         raise ValueError(f"{table}: {', '.join(missing)} not documented; {', '.join(unused)} unknown to the code")
     out = []
@@ -286,10 +292,6 @@ def rows(table: str) -> list[Row]:
         kind, text, allowed = known[key]
         out.append(Row(key, kind, allowed, default, text or texts.get(key, "")))
     return out
-
-
-def _within(table: str) -> list[str]:
-    return [name for name in _read() if name.startswith(f"{table}.")]
 
 
 def _read() -> dict[str, tuple[dict[str, str], Mapping[str, str]]]:

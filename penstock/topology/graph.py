@@ -28,6 +28,7 @@ LINK = np.dtype(
 )
 MAX_HOSTS = 32767
 MAX_PORTS = 2000
+CHANGE_KEYS = ("time", "a", "b", "up", "rate", "of")
 CHANGE_EXAMPLE = '{time = "1ms", a = "tor0", b = "spine1", up = false}'
 TIERS = ("virtual", "ToR", "spine/aggregation", "core")  # of switches
 
@@ -228,7 +229,7 @@ class Topology:
         return replace(self, links=links, params={**self.params, "loss": loss})
 
     def _change(self, table: Mapping[str, Any]) -> LinkChange:
-        known_keys(table, ("time", "a", "b", "up", "rate", "of"))
+        known_keys(table, CHANGE_KEYS)
         for key in ("time", "a", "b"):
             if key not in table:
                 raise SpecError("is missing", path=key, remedy=f"write for example {CHANGE_EXAMPLE}")

@@ -24,6 +24,7 @@ from penstock.errors import SpecError, nearest
 from penstock.inputs import MAX_FLOW_BYTES, Table, boolean, decimal, inside, whole, whole_cell
 
 BUNDLED = Path(__file__).parent / "sizes"
+COLUMNS = ("bytes", "cdf")
 _ENDS_AT_1 = 1e-9
 
 
@@ -216,7 +217,7 @@ class SizeDistribution:
 
 
 def _rows(table: Table) -> Iterable[tuple[str, str, str]]:
-    if table.columns != ["bytes", "cdf"]:
+    if tuple(table.columns) != COLUMNS:
         found = ",".join(table.columns)[:60]
         raise SpecError(f'the header is "{found}"', remedy='it must be "bytes,cdf"', place=table.where(table.header_line))
     for line, (size, p) in table.rows():

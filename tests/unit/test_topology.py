@@ -29,6 +29,7 @@ from penstock.topology import (
     parking_lot,
     star,
 )
+from penstock.topology.routes import expected_bytes
 
 SMALL = {
     "leaf_spine": lambda: leaf_spine(hosts=8, tors=4, spines=3, rate="40Gbps", uplink_rate="100Gbps"),
@@ -452,7 +453,7 @@ def test_offered_load_of_a_chain_is_that_of_its_busiest_link():
 
 
 def test_offered_load_follows_equal_cost_paths(tmp_path):
-    """s0 has two ways to s3; that over s1 is of two links, so it carries half."""
+    """s0 has two ways to s3: each carries half."""
     path = tmp_path / "diamond.txt"
     path.write_text("h0 s0\nh1 s3\ns0 s1\ns0 s2\ns1 s3\ns2 s3\n")
     topo = from_file(path, rate="100Gbps", delay="1us")
