@@ -310,8 +310,8 @@ def _read() -> dict[str, tuple[dict[str, str], Mapping[str, str]]]:
     found["graphml.edge"] = _columns(LINK_KEYS), {}
     found["graphml.node"] = _columns(NODE_KEYS), {}
     found["scheme"] = {k: _default(f.default, f.is_required()) for k, f in SchemeTable.model_fields.items()}, {}
-    for kind, builder in workload.KINDS.items():
-        keys = {k: v for k, v in _arguments(builder).items() if k not in NOT_FROM_A_TABLE}
+    for kind, source in workload.KINDS.items():
+        keys = {k: v for k, v in _arguments(source).items() if k not in NOT_FROM_A_TABLE}
         found[f"workload.{kind}"] = {"class" if k == "class_name" else k: v for k, v in keys.items()}, {}
         for key in ("duration", "seed"):  # those of [run], unless the table says otherwise
             if key in keys:
