@@ -61,6 +61,7 @@ def run_page(page: Path) -> int:
         if block.option("skip") is not None:
             continue
         if file := block.option("file"):
+            Path(file).parent.mkdir(parents=True, exist_ok=True)
             Path(file).write_text(block.text)
         elif block.option("output") is not None:
             assert tokens(printed) == tokens(block.text), f"{where}: what is printed has changed:\n{printed}"
