@@ -23,6 +23,10 @@ def test_the_page_has_every_example_and_every_picture():
     assert sorted(tool.pictures()) == sorted(path.stem for path in tool.PICTURES.iterdir()), REMEDY
 
 
+def test_the_guide_to_schemes_explains_the_same_scheme():
+    assert f"```python\n{(tool.EXAMPLES / 'delay.py').read_text()}```" in (ROOT / "docs/writing-schemes.md").read_text()
+
+
 @pytest.mark.parametrize("name", tool.pictures())
 def test_a_picture_is_of_this_page(name):
     picture = Image.open(tool.PICTURES / f"{name}.png")
