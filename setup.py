@@ -85,6 +85,13 @@ def write_stubs() -> None:
             write_if_changed(path.with_suffix(".pyi"), stub(path))
 
 
+def write_constructors() -> None:
+    """The stub of the schemes' constructors, ps.BFC(queues=...), for editors and type checkers."""
+    Declarations = load(ROOT / "composition/declare.py").Declarations
+    found = {path.stem: Declarations(path) for path in sorted((ROOT / "schemes").glob("[!_]*.py"))}
+    write_if_changed(ROOT / "composition/constructors.pyi", load(ROOT / "composition/signatures.py").stub(found))
+
+
 class ParallelBuild(build_ext):
     """Cython, then the C compiler, on all cores; -j says otherwise.  Only what has changed is done again."""
 
@@ -122,6 +129,7 @@ def main() -> None:
         write_inline(module, pxd)
     write_types()
     write_stubs()
+    write_constructors()
     extensions = [
         Extension(
             ".".join(path.with_suffix("").parts),

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from penstock.composition import Scheme
     from penstock.composition import parse as scheme
+    from penstock.composition.constructors import *  # noqa: F403
     from penstock.errors import ClaimFailed, InvariantError, PenstockError, SchemeError, SpecError
     from penstock.report import plots as plot
     from penstock.results.run import Run

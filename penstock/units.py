@@ -64,12 +64,18 @@ def ps_per_byte(rate: str | int | float, path: str = "rate") -> int:
     if exact.denominator != 1:
         near = ", ".join(format_rate(r) for r in _whole_rates(bits))
         raise SpecError(
-            f"one byte would take {float(exact):.3f} ps, not a whole number",
+            f"one byte would take {_fraction(float(exact))} ps, not a whole number",
             path=path,
             value=rate,
             remedy=f"nearest rates: {near}",
         )
     return int(exact)
+
+
+def _fraction(value: float) -> str:
+    """A number that is not whole, with three decimals, or more if it looked whole otherwise."""
+    shown = (f"{value:.{decimals}f}" for decimals in range(3, 18))
+    return next((text for text in shown if text.rstrip("0")[-1] != "."), str(value))
 
 
 def _whole_rates(bits: int) -> list[int]:

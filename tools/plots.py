@@ -57,12 +57,17 @@ def draw() -> None:
         os.chdir(folder)
         run_page(PAGE)
         for name in KINDS:
-            picture = Image.open(f"{name}.png").convert("RGB")
-            picture = picture.resize((WIDTH, round(picture.height * WIDTH / picture.width)), Image.Resampling.LANCZOS)
-            note = PngImagePlugin.PngInfo()
-            note.add_text("Comment", command(name))
-            picture.quantize(256, dither=Image.Dither.NONE).save(PICTURES / f"{name}.png", optimize=True, pnginfo=note)
+            keep(Path(f"{name}.png"), PICTURES, command(name))
         os.chdir(ROOT)
+
+
+def keep(drawn: Path, folder: Path, made_by: str) -> None:
+    """Put a picture into a folder of the docs: WIDTH wide, few colours, with a note of what made it."""
+    picture = Image.open(drawn).convert("RGB")
+    picture = picture.resize((WIDTH, round(picture.height * WIDTH / picture.width)), Image.Resampling.LANCZOS)
+    note = PngImagePlugin.PngInfo()
+    note.add_text("Comment", made_by)
+    picture.quantize(256, dither=Image.Dither.NONE).save(folder / drawn.name, optimize=True, pnginfo=note)
 
 
 def main() -> int:

@@ -18,6 +18,7 @@ from typing import Any
 from penstock.composition.declare import HOOKS, Declarations
 from penstock.composition.load import declarations_of, load
 from penstock.composition.places import Composition, Part, compose
+from penstock.composition.signatures import description, signature
 from penstock.errors import SchemeError, SpecError, nearest
 from penstock.inputs import boolean, one_of, real, size_bytes, time_ps, whole
 from penstock.units import parse_rate
@@ -241,10 +242,10 @@ def scheme_type(name: str) -> Any:
     """The constructor of a built-in scheme: keyword arguments are its parameters and those of its included parts."""
 
     def make(**parameters: Any) -> Scheme:
-        return _single(name, parameters)
+        included = available()[name].includes
+        return _single(name, {key: value for key, value in parameters.items() if not (key in included and value is True)})
 
-    found = available()[name]
-    lines = [f"    {n}: {doc} (default {default!r})" for n, (_, default, doc) in found.parameters.items()]
     make.__name__ = make.__qualname__ = name
-    make.__doc__ = found.doc + ("\n\nParameters:\n" + "\n".join(lines) if lines else "")
+    make.__doc__ = description(name, available())
+    make.__signature__ = signature(name, available())  # type: ignore[attr-defined]
     return make

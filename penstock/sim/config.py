@@ -42,7 +42,8 @@ class Measure:
     warmup: str | int | float = "0us"
 
     def __post_init__(self) -> None:
-        time_ps(self.sample, "measure.sample")
+        for name in ("sample", "warmup"):
+            time_ps(getattr(self, name), f"measure.{name}")
         if self.bounds_ps and self.warmup_ps:
             raise SpecError(
                 f"the window {self.window} has a start of its own",
@@ -83,7 +84,7 @@ class HostConfig:
     """The hosts: sizes in bytes, times with a unit.  SpecError: a value is out of range.
 
     mtu           payload bytes of a full packet
-    header        bytes that every data packet carries on top of its payload
+    header        bytes that every data packet carries on top of its payload; mtu + header is at most 65535
     ack           bytes of an acknowledgement
     rto           without progress for this long, a sender retransmits from the first unacknowledged byte on
     ack_priority  "control": acknowledgements use the strict-priority control queue; "data": they queue behind data

@@ -295,6 +295,11 @@ def warnings(outcome: Outcome) -> list[str]:
         out.append("the flow control never acted: no control frame was sent")
     if outcome.phases.first is outcome.phases.final:
         out.append("the run ended before its measurement window began: there are no statistics over time")
+    for links, load in settings.flows.overloaded(settings.topo, settings.duration_ps).items():
+        out.append(
+            f"the flows that start within {format_time(settings.duration_ps)} offer {load:.0%} of what the {links} links carry "
+            f"in that time: queues grow, and statistics depend on run.duration"
+        )
     unfinished = int((outcome.per_flow["finish"] < 0).sum())
     if unfinished and settings.drain and not outcome.interrupted:
         out.append(f"{unfinished} flows had not finished at {format_time(settings.end_ps)}, where the drain is cut off")

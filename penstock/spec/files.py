@@ -12,7 +12,7 @@ from penstock.results.rundir import INPUTS
 
 
 def _is_file_name(key: str, value: str) -> bool:
-    plain = key in ("file", "trace") or (key == "sizes" and (value.endswith((".csv", ".txt")) or "/" in value))
+    plain = key in ("file", "trace") or (key == "sizes" and (Path(value).suffix != "" or "/" in value))
     return plain or value.startswith(("./", "../", "~/", "/"))
 
 

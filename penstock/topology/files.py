@@ -16,6 +16,7 @@ from penstock.topology.graph import Topology, make_links
 from penstock.units import ps_per_byte
 
 LINK_KEYS = ("rate", "delay", "loss")
+NODE_KEYS = ("kind", "tier", "buffer")
 NODE_KINDS = ("host", "switch")
 
 
@@ -30,7 +31,7 @@ class _Link:
 @dataclass
 class _Node:
     where: str
-    given: dict[str, Any] = field(default_factory=dict)  # of kind, tier, buffer
+    given: dict[str, Any] = field(default_factory=dict)  # of NODE_KEYS
     links: int = 0
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from penstock.errors import SpecError, nearest
 from penstock.hashing import flow_hash
 from penstock.inputs import boolean, inside, known_keys, one_of, real, time_ps
-from penstock.topology.routes import Fabric, LoneFlows, Routes, Tracer, base_rtt_ps, routes
+from penstock.topology.routes import Fabric, LoneFlows, Routes, Tracer, base_rtt_ps, expected_bytes, routes
 from penstock.units import PS_PER_S, format_rate, format_size, format_time, ps_per_byte
 
 LINK = np.dtype(
@@ -28,6 +28,7 @@ LINK = np.dtype(
 )
 MAX_HOSTS = 32767
 MAX_PORTS = 2000
+CHANGE_KEYS = ("time", "a", "b", "up", "rate", "of")
 CHANGE_EXAMPLE = '{time = "1ms", a = "tor0", b = "spine1", up = false}'
 TIERS = ("virtual", "ToR", "spine/aggregation", "core")  # of switches
 
@@ -150,6 +151,29 @@ class Topology:
             )
         return self.core_capacity_bps if load_on == "core" else self.host_capacity_bps
 
+    @cached_property
+    def tier_links(self) -> dict[str, np.ndarray]:
+        """Indices of the links between switches by the tiers that they join: "ToR - spine/aggregation"; ascending tiers."""
+        ends = np.sort((self.tier[self.links["a"]], self.tier[self.links["b"]]), axis=0)
+        low, high = ends[:, self.core_links]
+        joined = sorted(set(zip(low.tolist(), high.tolist())))
+        return {f"{TIERS[i]} - {TIERS[j]}": self.core_links[(low == i) & (high == j)] for i, j in joined}
+
+    def offered_loads(self, src: np.ndarray, dst: np.ndarray, sizes: np.ndarray, duration_ps: int) -> dict[str, float]:
+        """Load that flows of so many bytes within `duration_ps` offer to the links of each entry of `tier_links`, without
+        headers: the larger direction, divided equally over equal-cost paths.  Links within a tier: the most loaded one."""
+        offered = expected_bytes(self._fabric, len(self.links), src, dst, sizes) * 8 * PS_PER_S / duration_ps
+        loads = {}
+        for name, chosen in self.tier_links.items():
+            links = self.links[chosen]
+            rates, sent = 8 * PS_PER_S / links["ps_per_byte"], offered[chosen]
+            if self.tier[links["a"][0]] == self.tier[links["b"][0]]:
+                loads[name] = float((sent / rates[:, None]).max())
+            else:
+                upwards = (self.tier[links["a"]] < self.tier[links["b"]])[:, None]
+                loads[name] = float(np.where(upwards, sent, sent[:, ::-1]).sum(axis=0).max() / rates.sum())
+        return loads
+
     # What is where
 
     def node(self, name: str | int) -> int:
@@ -205,7 +229,7 @@ class Topology:
         return replace(self, links=links, params={**self.params, "loss": loss})
 
     def _change(self, table: Mapping[str, Any]) -> LinkChange:
-        known_keys(table, ("time", "a", "b", "up", "rate", "of"))
+        known_keys(table, CHANGE_KEYS)
         for key in ("time", "a", "b"):
             if key not in table:
                 raise SpecError("is missing", path=key, remedy=f"write for example {CHANGE_EXAMPLE}")
@@ -295,9 +319,9 @@ class Topology:
             f"{self.kind}: {self.hosts} hosts, {self.switches} switches ({', '.join(of_tier)}), {len(self.links)} links",
             f"host links    {_kinds(self.links[self.host_links])}",
         ]
-        if len(self.core_links):
-            ratio = self.host_capacity_bps / self.core_capacity_bps
-            lines.append(f"switch links  {_kinds(self.links[self.core_links])}; host : core capacity {ratio:.4g} : 1")
+        for name, links in self.tier_links.items():
+            ratio = self.host_capacity_bps / _bits_per_second(self.links[links])
+            lines.append(f"{name} links  {_kinds(self.links[links])}; host links : these {ratio:.4g} : 1")
         buffers = [format_size(size) if size else "unbounded" for size in np.unique(self.buffer_bytes).tolist()]
         lines.append(f"buffer        {', '.join(buffers)} per switch")
         lines.append(f"base RTT      {format_time(self.base_rtt_ps())} (1000 B of payload there, an ACK back)")

@@ -51,6 +51,7 @@ class Fabric:
         order = np.lexsort((port, tail))
         self.tail, self.head, self.port = tail[order], head[order], port[order]
         self.link = np.concatenate((between, between))[order]
+        self.backward = np.repeat([0, 1], len(between))[order]  # from b to a
         self.first = np.searchsorted(self.tail, np.arange(switches + 1))  # edges of switch s: first[s] .. first[s+1]
         self.distance = np.stack([self._distances(root) for root in self.roots])
 
@@ -151,6 +152,24 @@ def base_rtt_ps(fabric: Fabric, links: np.ndarray, data: int, ack: int) -> int:
         there[(access < 0) | (fabric.distance[root] <= 0)] = 0
         best = max(best, int(there.max()))
     return best
+
+
+def expected_bytes(fabric: Fabric, links: int, src: np.ndarray, dst: np.ndarray, sizes: np.ndarray) -> np.ndarray:
+    """float64[links, 2]: bytes that flows put on each link between switches, from a to b and from b to a.
+
+    Every switch divides what it has for a destination equally among its next hops: the expectation of ECMP.  Flows between
+    hosts that are not connected count as far as there are links.
+    """
+    out = np.zeros((links, 2))
+    pair = fabric.root_of[dst].astype(np.int64) * fabric.switches + fabric.host_switch[src]
+    totals = np.bincount(pair, weights=sizes, minlength=len(fabric.roots) * fabric.switches)
+    for root, held in enumerate(totals.reshape(-1, fabric.switches)):
+        for edges, starts in reversed(list(fabric.levels(root)) if held.any() else []):
+            ways = np.diff([*starts, len(edges)])
+            share = np.repeat(held[fabric.tail[edges[starts]]] / ways, ways)
+            np.add.at(held, fabric.head[edges], share)
+            np.add.at(out, (fabric.link[edges], fabric.backward[edges]), share)
+    return out
 
 
 def _largest_within_one_switch(fabric: Fabric, round_trip: np.ndarray) -> int:

@@ -20,6 +20,7 @@ from penstock.units import PS_PER_S, format_time, parse_rate, ps_per_byte
 
 MOST_CHANGES = 100_000
 EXAMPLE = '{host = 3, rate = "3Gbps"}'
+TRACE_COLUMNS = ("time", "rate")
 KEYS = ("host", "rate", "start", "on", "off", "until", "trace")
 
 
@@ -124,7 +125,7 @@ def _changes(topo: Topology, table: Mapping[str, Any]) -> list[LinkChange]:
 def _trace(file: str) -> list[tuple[int, int]]:
     """(time, ps per byte) of a CSV file with the columns time and rate."""
     trace = Table(file, "time,rate", "trace")
-    for name in ("time", "rate"):
+    for name in TRACE_COLUMNS:
         if name not in trace.columns:
             where = trace.where(trace.header_line)
             raise SpecError("the column is missing", path=name, remedy="the header must hold time,rate", place=where)

@@ -70,7 +70,10 @@ def build(
     """
     if not isinstance(params, Mapping):
         parts = [build(table, topo, duration_ps, seed, force, index + i) for i, table in enumerate(params)]
-        return functools.reduce(Flows.__add__, parts) if parts else Flows.empty()
+        flows = functools.reduce(Flows.__add__, parts) if parts else Flows.empty()
+        if params and not len(flows):
+            raise SpecError(f"no flow starts within {format_time(duration_ps)}", path="workload", remedy="raise load or duration")
+        return flows
     with inside(f"workload.{index}"):
         kind = one_of(params.get("kind"), "kind", KINDS)
         flows = KINDS[kind](topo, **_arguments(kind, params, duration_ps, seed, force, index)).check(topo)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 __all__ = ["all_to_all", "flow_list", "long_flows", "permutation", "ring_all_reduce", "tree_all_reduce"]
 
 _MAX_FLOWS = 2**28
-_ITEM = ("src", "dst", "bytes", "start", "class", "priority", "after", "gap")
+LIST_KEYS = ("src", "dst", "bytes", "start", "class", "priority", "after", "gap")
 
 
 def flow_list(
@@ -56,10 +56,10 @@ def flow_list(
 
 def _item(topo: "Topology", given: Any, where: str, default_class: str, default_priority: int) -> dict[str, Any]:
     if isinstance(given, (list, tuple)) and 3 <= len(given) <= 4:
-        given = dict(zip(_ITEM, given))
+        given = dict(zip(LIST_KEYS, given))
     if not isinstance(given, Mapping):
         raise SpecError('must be (src, dst, bytes, start), such as (0, 1, "1MB", "0s")', path=where, value=given)
-    known_keys(given, _ITEM, where)
+    known_keys(given, LIST_KEYS, where)
     for key in ("src", "dst", "bytes"):
         if key not in given:
             raise SpecError("is missing", path=f"{where}.{key}")

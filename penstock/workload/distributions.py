@@ -24,6 +24,7 @@ from penstock.errors import SpecError, nearest
 from penstock.inputs import MAX_FLOW_BYTES, Table, boolean, decimal, inside, whole, whole_cell
 
 BUNDLED = Path(__file__).parent / "sizes"
+COLUMNS = ("bytes", "cdf")
 _ENDS_AT_1 = 1e-9
 
 
@@ -82,7 +83,7 @@ class SizeDistribution:
     def load(
         cls, source: "str | os.PathLike[str] | SizeDistribution", *, interpolate: bool = True, round_up: int | None = None
     ) -> "SizeDistribution":
-        """A bundled distribution by name, or a CSV file by path (ending in .csv, or containing a slash).
+        """A bundled distribution by name, or a CSV file by path (of any suffix, or containing a slash).
 
         A SizeDistribution is returned as it is, with its own `interpolate` and `round_up`.
 
@@ -94,10 +95,9 @@ class SizeDistribution:
             raise SpecError('must be a name such as "google" or the path of a CSV file', path="sizes", value=source)
         text = os.fspath(source)
         bundled = text in names()
-        if not bundled and isinstance(source, str) and not text.endswith(".csv") and os.sep not in text:
-            raise SpecError(
-                "no such distribution (a file must end in .csv)", path="sizes", value=text, remedy=nearest(text, names())
-            )
+        if not bundled and isinstance(source, str) and not Path(text).suffix and os.sep not in text:
+            remedy = f"{nearest(text, names())}; a file has a suffix or a folder, such as ./{text}"
+            raise SpecError("no such distribution", path="sizes", value=text, remedy=remedy)
         table = Table(BUNDLED / f"{text}.csv" if bundled else text, "bytes,cdf", "sizes")
         points = _points(_rows(table), table.path)
         about = dict(comment.partition(": ")[::2] for comment in table.comments)
@@ -217,7 +217,7 @@ class SizeDistribution:
 
 
 def _rows(table: Table) -> Iterable[tuple[str, str, str]]:
-    if table.columns != ["bytes", "cdf"]:
+    if tuple(table.columns) != COLUMNS:
         found = ",".join(table.columns)[:60]
         raise SpecError(f'the header is "{found}"', remedy='it must be "bytes,cdf"', place=table.where(table.header_line))
     for line, (size, p) in table.rows():

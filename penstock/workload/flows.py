@@ -272,8 +272,9 @@ class Flows:
         """The load that the flows starting before `duration_ps` offer, and what was asked for.
 
         {"duration_ps", "flows", "bytes", "load_core", "load_host", "load_crossing", "classes": {name: the same},
-        "nominal"}: loads as the module says (None where the topology has no such links); load_crossing counts only the
-        flows between racks, relative to the core: what the uplinks really carry.
+        "load_links", "nominal"}: loads as the module says (None where the topology has no such links); load_crossing counts
+        only the flows between racks, relative to the core: what the uplinks really carry; load_links is
+        `Topology.offered_loads`, by the tiers that links join.
         """
         duration_ps = whole(duration_ps, "duration_ps", 1, MAX_TIME_PS)
         n = int(np.searchsorted(self.start_ps, duration_ps))
@@ -283,7 +284,22 @@ class Flows:
             name: self._offered(topo, duration_ps, crosses, self.class_id[:n] == i) for i, name in enumerate(self.classes)
         }
         total = self._offered(topo, duration_ps, crosses, np.ones(n, dtype=bool))
-        return {"duration_ps": duration_ps, **total, "classes": per_class, "nominal": list(self.nominal)}
+        links = topo.offered_loads(self.src[:n], self.dst[:n], self.bytes[:n], duration_ps)
+        return {
+            "duration_ps": duration_ps,
+            **total,
+            "classes": per_class,
+            "load_links": links,
+            "nominal": list(self.nominal),
+        }
+
+    def overloaded(self, topo: "Topology", duration_ps: int) -> dict[str, float]:
+        """The `load_links` above 1 of flows that arrive throughout `duration_ps`; empty if most start at its begin or end."""
+        n = int(np.searchsorted(self.start_ps, duration_ps))
+        if not n or not 0.25 < self.start_ps[:n].mean() / duration_ps < 0.75:
+            return {}
+        loads = topo.offered_loads(self.src[:n], self.dst[:n], self.bytes[:n], duration_ps)
+        return {name: load for name, load in loads.items() if load > 1}
 
     def _offered(self, topo: "Topology", duration_ps: int, crosses: np.ndarray, chosen: np.ndarray) -> dict[str, Any]:
         size = self.bytes[: len(chosen)]

@@ -74,6 +74,7 @@ def poisson(
     rate = _checked_load(load, force) * capacity / (8 * dist.mean())
     gap_ps = PS_PER_S / rate
     _check_count(window[1] / gap_ps, force)
+    _check_some(gap_ps, window[1], load)
     one_of(arrivals, "arrivals", ("exponential", "lognormal"))
     sigma = positive(sigma, "sigma") if arrivals == "lognormal" else 0.0
     draw_pairs = _Pairs(topo, host_numbers(topo, hosts), one_of(pairs, "pairs", PAIRS))
@@ -223,6 +224,12 @@ def _check_count(expected: float, force: bool) -> None:
         raise SpecError(
             f"about {expected:.3g} flows would start", path="duration", remedy=f"shorten it, lower the load{or_force}"
         )
+
+
+def _check_some(gap_ps: float, duration_ps: int, load: float) -> None:
+    if gap_ps > duration_ps:
+        rule = f"one flow per {format_time(gap_ps)} on average, but flows arrive for {format_time(duration_ps)} only"
+        raise SpecError(rule, path="load", value=load, remedy="raise the load or the duration")
 
 
 def _arrivals(rng: np.random.Generator, gap_ps: float, sigma: float, duration_ps: int) -> Iterator[np.ndarray]:

@@ -7,6 +7,7 @@ An HTML comment on the line before a block says more about it (readers do not se
     <!-- quick -->              every `penstock run` in it simulates 200 us only
     <!-- status: 2 -->          the exit status of its last command (default 0)
     <!-- output -->             the block is what the block before it printed: same words and numbers, spacing apart
+    <!-- errors -->             the same for what the console block before it wrote to stderr
 """
 
 import contextlib
@@ -54,19 +55,25 @@ def tokens(text: str) -> list[str]:
 def run_page(page: Path) -> int:
     """Run everything on a page in the current folder; returns how many blocks ran. AssertionError names the line."""
     names: dict[str, Any] = {"__name__": "__main__"}
-    printed, ran = "", 0
+    printed, errors, ran = "", "", 0
     for block in blocks(page):
         where = f"{page.name}:{block.line}"
         assert block.kind in KNOWN, f"{where}: a block of unknown kind {block.kind}"
         if block.option("skip") is not None:
             continue
         if file := block.option("file"):
+            Path(file).parent.mkdir(parents=True, exist_ok=True)
             Path(file).write_text(block.text)
         elif block.option("output") is not None:
             assert tokens(printed) == tokens(block.text), f"{where}: what is printed has changed:\n{printed}"
-        elif block.kind in RUNNABLE:
+        elif block.option("errors") is not None:
+            assert tokens(errors) == tokens(block.text), f"{where}: what is written to stderr has changed:\n{errors}"
+        elif block.kind == "python":
             ran += 1
-            printed = run_python(block, names, where) if block.kind == "python" else run_console(block, where)
+            printed = run_python(block, names, where)
+        elif block.kind == "console":
+            ran += 1
+            printed, errors = run_console(block, where)
     return ran
 
 
@@ -78,11 +85,11 @@ def run_python(block: Block, names: dict[str, Any], where: str) -> str:
     return out.getvalue()
 
 
-def run_console(block: Block, where: str) -> str:
-    """The commands of a block; only penstock's own are run, others must be skipped by name."""
+def run_console(block: Block, where: str) -> tuple[str, str]:
+    """What the commands of a block print, and what the last one writes to stderr; penstock's own only, others must be skipped."""
     from penstock.cli import main
 
-    out = io.StringIO()
+    out, errors = io.StringIO(), io.StringIO()
     joined = block.text.replace("\\\n", " ")
     commands = [line[2:] for line in joined.splitlines() if line.startswith("$ ")]
     assert commands, f"{where}: a console block without a command"
@@ -96,4 +103,4 @@ def run_console(block: Block, where: str) -> str:
         with contextlib.redirect_stdout(out), contextlib.redirect_stderr(errors):
             status = main(words[1:])
         assert status == wanted, f"{where}: {command}: exit status {status}, not {wanted}: {errors.getvalue()[-500:]}"
-    return out.getvalue()
+    return out.getvalue(), errors.getvalue()

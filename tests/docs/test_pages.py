@@ -11,7 +11,7 @@ from blocks import blocks, run_page
 
 ROOT = Path(__file__).resolve().parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
-NOTES = ("file", "skip", "quick", "status", "output")
+NOTES = ("file", "skip", "quick", "status", "output", "errors")
 
 
 @pytest.fixture(scope="session")

@@ -184,6 +184,12 @@ def test_unknown_sources_are_refused(source, says):
         SizeDistribution.load(source)
 
 
+def test_a_file_of_sizes_may_have_any_suffix(tmp_path):
+    path = tmp_path / "sizes.txt"
+    path.write_text("bytes,cdf\n10,1\n")
+    assert SizeDistribution.load(str(path)).mean() == 10
+
+
 def test_bad_options_are_refused():
     with pytest.raises(SpecError, match="round_up = 0: must be between"):
         SizeDistribution.load("google", round_up=0)

@@ -335,3 +335,18 @@ def test_presets_load_and_survive_a_round_trip(name: str):
 def test_there_are_presets():
     assert "quickstart" in presets()
     assert [s.name for s in load_spec("quickstart").schemes] == ["bfc", "hpcc", "dcqcn", "ideal_fq"]
+
+
+def test_a_list_of_flows_may_wait_and_compute():
+    """`after` and `gap` in a spec, through its own text."""
+    text = """
+        run = { duration = "1ms" }
+        topology = { kind = "star", hosts = 3 }
+        [[workload]]
+        kind = "list"
+        flows = [[0, 1, "1KB", "1us"], { src = 1, dst = 2, bytes = "2KB", after = [0], gap = "5us" }]
+    """
+    spec = parse_spec(parse_spec(text).to_toml())
+    flows = spec.build_flows(spec.build_topology())
+    (child,), (parent,) = flows.edges()
+    assert flows.gap_ps[child] == 5 * 10**6 and flows.dst[parent] == flows.src[child] == 1

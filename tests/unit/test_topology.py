@@ -29,6 +29,7 @@ from penstock.topology import (
     parking_lot,
     star,
 )
+from penstock.topology.routes import expected_bytes
 
 SMALL = {
     "leaf_spine": lambda: leaf_spine(hosts=8, tors=4, spines=3, rate="40Gbps", uplink_rate="100Gbps"),
@@ -438,18 +439,43 @@ def test_it_is_immutable(small):
     assert small.spec["kind"] == small.kind
 
 
+def test_offered_loads_by_tier():
+    topo = clos(pods=2, tors=2, aggs=2, cores=2, hosts_per_tor=4, rate="100Gbps", uplink_rate="100Gbps")
+    src, dst = np.array([0, 0, 1]), np.array([1, 4, 8])  # within a rack, within a pod, to the other pod
+    loads = topo.offered_loads(src, dst, np.array([10**6, 2 * 10**6, 4 * 10**6]), 10**8)  # 100 us: 1.25 MB a link
+    assert loads == pytest.approx({"ToR - spine/aggregation": 6 / 1.25 / 8, "spine/aggregation - core": 4 / 1.25 / 4})
+
+
+def test_offered_load_of_a_chain_is_that_of_its_busiest_link():
+    topo = parking_lot(hops=3, cross=1)
+    loads = topo.offered_loads(np.array([0, 2, 2]), np.array([1, 3, 3]), np.array([10**6, 10**6, 500_000]), 10**8)
+    assert loads == pytest.approx({"ToR - ToR": 2})
+
+
+def test_offered_load_follows_equal_cost_paths(tmp_path):
+    """s0 has two ways to s3: each carries half."""
+    path = tmp_path / "diamond.txt"
+    path.write_text("h0 s0\nh1 s3\ns0 s1\ns0 s2\ns1 s3\ns2 s3\n")
+    topo = from_file(path, rate="100Gbps", delay="1us")
+    fabric = topo._fabric
+    sent = expected_bytes(fabric, len(topo.links), np.array([0, 1]), np.array([1, 0]), np.array([1000, 10]))
+    assert np.sort(sent[topo.core_links], axis=1).tolist() == [[5, 500]] * 4
+
+
 def test_texts():
     topo = leaf_spine().with_loss(0.001).with_changes([{"time": "1ms", "a": "tor0", "b": "spine1", "up": False}])
     assert repr(topo) == "<Topology leaf_spine: 128 hosts, 16 switches, 192 links>"
     assert topo.describe().splitlines() == [
         "leaf_spine: 128 hosts, 16 switches (8 ToR, 8 spine/aggregation), 192 links",
         "host links    100Gbps 1us",
-        "switch links  100Gbps 1us; host : core capacity 2 : 1",
+        "ToR - spine/aggregation links  100Gbps 1us; host links : these 2 : 1",
         "buffer        12MB per switch",
         "base RTT      8.35456us (1000 B of payload there, an ACK back)",
         "loss          up to 0.001 per frame and link",
         "changes       1, the first at 1ms",
     ]
+    oversubscribed = clos(cores=4, uplink_rate="400Gbps").describe().splitlines()
+    assert oversubscribed[3] == "spine/aggregation - core links  400Gbps 1us; host links : these 4 : 1"
     assert "unbounded per switch" in star(buffer=0).describe()
     assert all(builder.__doc__ for builder in KINDS.values())
 

@@ -119,6 +119,10 @@ def test_a_rate_that_does_not_divide_the_clock_is_refused_with_rates_that_do(rat
             lambda: ps_per_byte("300Gbps"),
             'rate = "300Gbps": one byte would take 26.667 ps, not a whole number; nearest rates: 250Gbps, 320Gbps',
         ),
+        (
+            lambda: ps_per_byte("333.333Gbps"),
+            'rate = "333.333Gbps": one byte would take 24.00002 ps, not a whole number; nearest rates: 320Gbps, 400Gbps',
+        ),
     ],
 )
 def test_what_is_refused(call, message):

@@ -7,9 +7,10 @@ import polars as pl
 import pytest
 from scipy import stats
 
+from penstock import topology
 from penstock.errors import SpecError
 from penstock.topology import leaf_spine, star
-from penstock.workload import KINDS, Flows, build, flow_list, incast, poisson
+from penstock.workload import KINDS, Flows, all_to_all, build, flow_list, incast, poisson
 from penstock.workload.distributions import SizeDistribution
 
 MS = 10**9
@@ -128,7 +129,32 @@ def test_arrivals_lie_in_the_window():
 
 
 def test_a_load_so_low_that_nothing_starts():
-    assert len(poisson(TOPO, load=1e-12, duration="1us")) == 0
+    with pytest.raises(SpecError, match=r"load = 1e-12: one flow per 3633\.73s on average, but flows arrive for 1us only"):
+        poisson(TOPO, load=1e-12, duration="1us")
+
+
+def test_no_flow_at_all_is_refused():
+    """About one flow is expected: some seeds have none."""
+    every_ps = int(10**12 / poisson(TOPO, load=0.1, duration="1ms").nominal[0]["flows_per_s"])
+    tables = [{"kind": "poisson", "load": 0.1}]
+    refused = 0
+    for seed in range(20):
+        try:
+            assert len(build(tables, TOPO, every_ps + 1000, seed))
+        except SpecError as error:
+            refused += 1
+            assert str(error).startswith("workload: no flow starts within")
+    assert 0 < refused < 20
+
+
+def test_overload_above_the_tors_is_seen():
+    clos = topology.clos(pods=2, tors=2, aggs=2, cores=2, hosts_per_tor=8, uplink_rate="100Gbps")
+    flows = poisson(clos, load=0.8, load_on="host", pairs="inter_rack", sizes="google_rpc_2008", duration="200us", seed=1)
+    assert list(flows.overloaded(clos, MS // 5)) == ["ToR - spine/aggregation", "spine/aggregation - core"]
+    assert not poisson(clos, load=0.2, load_on="host", duration="200us", seed=1).overloaded(clos, MS // 5)
+    together = all_to_all(clos, bytes="1MB")
+    assert together.realised(clos, MS // 100)["load_links"]["ToR - spine/aggregation"] > 1
+    assert not together.overloaded(clos, MS // 100)  # a burst, not a load
 
 
 def test_same_seed_same_flows_and_other_streams_are_apart(google):

@@ -1,0 +1,356 @@
+"""Every key of a spec and of the files that it names: kind, range, default, meaning.  docs/formats.md is made of this.
+
+    for row in rows("workload.poisson"):
+        print(row.key, row.kind, row.range, row.default, row.text)
+
+Keys and defaults come from the code that reads them; kinds, ranges and meanings stand here, those of [measure] and [host] in
+the docstrings of `Measure` and `HostConfig`.  A key that is missing here, or that the code does not know, is a ValueError.
+"""
+
+import dataclasses
+import inspect
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple
+
+from penstock import topology, workload
+from penstock.inputs import MAX_FLOW_BYTES
+from penstock.sim.config import ACK_PRIORITIES, HostConfig, Measure
+from penstock.spec import RunTable, SchemeTable
+from penstock.topology import COMMON, behind_vswitches
+from penstock.topology.files import LINK_KEYS, NODE_KEYS, NODE_KINDS
+from penstock.topology.graph import CHANGE_KEYS, MAX_HOSTS
+from penstock.topology.servers import KEYS as RECEIVER_KEYS
+from penstock.topology.servers import TRACE_COLUMNS
+from penstock.workload import NOT_FROM_A_TABLE
+from penstock.workload.collectives import LIST_KEYS
+from penstock.workload.distributions import COLUMNS as SIZE_COLUMNS
+from penstock.workload.flowfile import OPTIONAL, REQUIRED
+from penstock.workload.flows import PRIORITIES
+from penstock.workload.generators import LOAD_ON, PAIRS
+
+REQUIRED_KEY = "required"
+KINDS = {
+    "time": '`"1us"`',
+    "size": '`"12MB"`',
+    "rate": '`"100Gbps"`',
+    "int": "whole number",
+    "float": "number",
+    "ns": "number, ns",
+    "bytes": "whole number, B",
+    "bool": "`true`, `false`",
+    "text": "text",
+    "file": "path",
+    "host": "host",
+    "hosts": "hosts",
+    "table": "table",
+    "tables": "list of tables",
+    "list": "list",
+    "words": "words",
+}
+
+
+class Key(NamedTuple):
+    """What the code cannot say of a key: its kind (of KINDS, or "choice a b"), its range ("1..8", "> 0", ">= 0", "0..<1") and
+    its meaning."""
+
+    kind: str
+    text: str = ""
+    range: str = ""
+
+
+class Row(NamedTuple):
+    """A key as documented; `default` is TOML, REQUIRED_KEY, or "" if there is none."""
+
+    key: str
+    kind: str
+    range: str
+    default: str
+    text: str
+
+
+_PRIORITY = Key("int", "priority; 0 is the highest", f"0..{PRIORITIES - 1}")
+_CLASS = Key("text", "name of this class of flows, in `flows.parquet` and `--class`")
+_START = Key("time", "when the first flow may start", ">= 0")
+_BYTES = Key("size", "payload", f"1..{MAX_FLOW_BYTES}")
+_TOGETHER = {
+    "hosts": Key("hosts", "hosts that take part; without it all"),
+    "start": _START,
+    "class": _CLASS,
+    "priority": _PRIORITY,
+}
+_RANKS = {
+    "bytes": Key("size", "buffer of each rank", f"1..{MAX_FLOW_BYTES}"),
+    "chunks": Key("int", "pieces of a segment that travel as flows of their own", ">= 1"),
+}
+_SEED = Key("int", "seed of this source; without it `run.seed`", ">= 0")
+_DURATION = Key("time", "flows arrive for so long from `start` on; without it until `run.duration`", "> 0")
+
+KEYS: dict[str, dict[str, Key]] = {
+    "run": {
+        "duration": Key("time", "flows of [[workload]] arrive for so long", "> 0"),
+        "seed": Key("int", "seed of every random stream", "0..9223372036854775807"),
+        "drain": Key("bool", "go on after `duration` until all flows have finished"),
+        "max_time": Key("time", "simulated time at which draining gives up; without it one second after `duration`", "> 0"),
+        "threads": Key("int", "threads of the simulator; results do not depend on it", "1..1024"),
+    },
+    "topology": {
+        "kind": Key("text", "one of the kinds below; not needed with `file`"),
+        "file": Key("file", "a graph: GraphML, an edge list or CSV; relative to the spec"),
+        "loss": Key("float", "probability that a link loses a frame, each link and direction", "0..<1"),
+        "changes": Key("tables", "links that fail, come back, or change their rate"),
+        "vswitches": Key("table", "a virtual switch in every server, with applications behind it"),
+        "receivers": Key("tables", "applications that take packets at their own speed"),
+        "rate": Key("rate", "rate of the host links", "> 0"),
+        "delay": Key("time", "one-way propagation delay of the host links, and of others without one of their own", "> 0"),
+        "buffer": Key("size", 'shared buffer of each switch; `"0B"` is unbounded', ">= 0"),
+        "hosts": Key("int", "number of hosts", f"2..{MAX_HOSTS}"),
+        "tors": Key("int", "number of ToR switches; divides `hosts`", ">= 1"),
+        "spines": Key("int", "number of spine switches", ">= 1"),
+        "uplink_rate": Key("rate", "rate of the links between switches; without it `rate`", "> 0"),
+        "uplink_delay": Key("time", "delay of the links between switches; without it `delay`", "> 0"),
+        "bottleneck_rate": Key("rate", "rate of the links between switches; without it `rate`", "> 0"),
+    },
+    "topology.fat_tree": {
+        "k": Key("int", "ports of a switch, even; k^3/4 hosts; without `k` and `hosts` 8", ">= 2"),
+        "hosts": Key("int", "number of hosts, k^3/4 of some k; instead of `k`", f"2..{MAX_HOSTS}"),
+    },
+    "topology.clos": {
+        "pods": Key("int", "number of pods", ">= 1"),
+        "tors": Key("int", "ToR switches of a pod", ">= 1"),
+        "aggs": Key("int", "aggregation switches of a pod", ">= 1"),
+        "cores": Key("int", "core switches in total; a multiple of `aggs`", ">= 1"),
+        "hosts_per_tor": Key("int", "hosts of a ToR switch", ">= 1"),
+    },
+    "topology.dumbbell": {
+        "left": Key("int", "hosts on the left, 0 to left - 1", ">= 1"),
+        "right": Key("int", "hosts on the right", ">= 1"),
+    },
+    "topology.parking_lot": {
+        "hops": Key("int", "links of the chain of switches", ">= 1"),
+        "cross": Key("int", "pairs of hosts whose traffic crosses each link", ">= 0"),
+    },
+    "topology.file": {
+        "rate": Key("rate", "rate of links that give none", "> 0"),
+        "delay": Key("time", "delay of links that give none", "> 0"),
+        "buffer": Key("size", "buffer of switches that give none", ">= 0"),
+    },
+    "changes": {
+        "time": Key("time", "from when on", ">= 0"),
+        "a": Key("text", "one end of the link, by name"),
+        "b": Key("text", "its other end"),
+        "up": Key("bool", "`false`: the link fails; `true`: it is back"),
+        "rate": Key("rate", "its rate from then on", "> 0"),
+        "of": Key("text", "the rate is only of what this end sends"),
+    },
+    "vswitches": {
+        "apps": Key("int", "applications, each a host, behind every virtual switch", "1..1000"),
+        "rate": Key("rate", "rate between an application and its virtual switch", "> 0"),
+        "delay": Key("time", "delay of the same, one way", "> 0"),
+        "buffer": Key("size", 'buffer of each virtual switch; `"0B"` is unbounded', ">= 0"),
+    },
+    "receivers": {
+        "host": Key("int", "number of the application", ">= 0"),
+        "rate": Key("rate", "rate at which it takes packets, headers included", "> 0"),
+        "start": Key("time", "from when on; default 0", ">= 0"),
+        "on": Key("time", "it takes them at `rate` for so long, ...", "> 0"),
+        "off": Key("time", "... at its link's rate for so long, and again ...", "> 0"),
+        "until": Key("time", "... until then", "> 0"),
+        "trace": Key("file", "a CSV file with the rate over time, instead of `rate`"),
+    },
+    "trace": {"time": Key("time", "from when on", ">= 0"), "rate": Key("rate", "rate from then on", "> 0")},
+    "scheme": {
+        "name": Key("text", "scheme, preset, composition or file: `bfc`, `hpcc:ns3`, `hpcc+dqa`, `./mine.py`"),
+        "label": Key("text", "name of its folder and in legends; without it made of `name`"),
+    },
+    "workload.poisson": {
+        "sizes": Key("text", "a bundled distribution (`penstock workloads` lists them) or a file of sizes"),
+        "load": Key("float", "share of the capacity that `load_on` names; payload only; above 1 only with `--force`", "> 0"),
+        "load_on": Key(f"choice {' '.join(LOAD_ON)}", "ToR uplinks, or host links; the sum of their rates, one direction"),
+        "arrivals": Key("choice exponential lognormal", "distribution of the time between two flows"),
+        "sigma": Key("float", "of the lognormal distribution", "> 0"),
+        "duration": _DURATION,
+        "seed": _SEED,
+        "start": _START,
+        "class": _CLASS,
+        "priority": _PRIORITY,
+        "pairs": Key(f"choice {' '.join(PAIRS)}", "`inter_rack`: only between hosts of different racks"),
+        "hosts": Key("hosts", "hosts that send and receive; without it all"),
+        "exclude": Key("hosts", "flows of these hosts are left out after drawing; the others stay as they were"),
+        "interpolate": Key("bool", "sizes between the points of the distribution, or only those"),
+        "round_up": Key("bytes", "sizes above it are rounded up to a multiple of it", f"1..{MAX_FLOW_BYTES}"),
+    },
+    "workload.incast": {
+        "fan_in": Key("int", "flows of an event", "1..1000000"),
+        "total": Key("size", 'payload of an event; without `total` and `size` `"20MB"`', "> 0"),
+        "size": Key("size", 'payload of a flow, instead of `total`; or a range, `"30..40 x 1460B"`', "> 0"),
+        "every": Key("time", 'time between events; without `every` and `load` `"500us"`', "> 0"),
+        "load": Key("float", "load that the events add, instead of `every`", "> 0"),
+        "load_on": Key(f"choice {' '.join(LOAD_ON)} receiver", "what `load` refers to; `receiver`: the link of one host"),
+        "duration": Key("time", "events happen for so long from `start` on; without it until `run.duration`", "> 0"),
+        "seed": _SEED,
+        "start": Key("time", "when the first event may happen", ">= 0"),
+        "arrivals": Key("choice periodic exponential", "`exponential`: a Poisson process of events"),
+        "replace": Key("bool", "draw senders with replacement"),
+        "jitter": Key("time", "each flow starts up to so much later, uniformly", ">= 0"),
+        "receivers": Key("hosts", "the destination of an event is one of them; without it all"),
+        "order": Key("choice random in_turn", "order of the receivers"),
+        "hosts": Key("hosts", "hosts that send; without it all"),
+        "pairs": Key(f"choice {' '.join(PAIRS)}", "`inter_rack`: senders are of other racks than the receiver"),
+        "class": _CLASS,
+        "priority": _PRIORITY,
+    },
+    "workload.permutation": {"bytes": _BYTES, "seed": _SEED, **_TOGETHER},
+    "workload.all_to_all": {"bytes": _BYTES, **_TOGETHER},
+    "workload.ring_all_reduce": {**_RANKS, **_TOGETHER},
+    "workload.tree_all_reduce": {**_RANKS, **_TOGETHER},
+    "workload.flows": {
+        "file": Key("file", "a CSV file of flows; relative to the spec"),
+        "class": Key("text", "class of rows that give none"),
+        "priority": Key("int", "priority of rows that give none", _PRIORITY.range),
+    },
+    "workload.list": {
+        "flows": Key("list", 'flows, such as `[[0, 1, "1MB", "0s"]]`, or tables with the keys below'),
+        "class": Key("text", "class of flows that give none"),
+        "priority": Key("int", "priority of flows that give none", _PRIORITY.range),
+    },
+    "list": {
+        "src": Key("host", "sender"),
+        "dst": Key("host", "receiver, another host"),
+        "bytes": _BYTES,
+        "start": Key("time", "earliest start; default 0", ">= 0"),
+        "class": _CLASS,
+        "priority": _PRIORITY,
+        "after": Key("list", "positions in the list, from 0, of flows to wait for; each ends at this flow's `src`"),
+        "gap": Key("time", "time from the arrival of the last of these to the start; default 0", ">= 0"),
+    },
+    "flows": {
+        "src": Key("host", "sender, by number or name"),
+        "dst": Key("host", "receiver, another host"),
+        "bytes": Key("bytes", "payload", f"1..{MAX_FLOW_BYTES}"),
+        "start_ns": Key("ns", "earliest start, at most three decimals (ps)", ">= 0"),
+        "class": _CLASS,
+        "priority": _PRIORITY,
+        "id": Key("text", "name of the flow, one word, for `after`; without the column its row, from 0"),
+        "after": Key("words", "flows to wait for, separated by spaces; each ends at this flow's `src`"),
+        "gap_ns": Key("ns", "time from the arrival of the last of these to the start", ">= 0"),
+    },
+    "sizes": {
+        "bytes": Key("bytes", "size of a flow, ascending; 0 only where `cdf` is 0", f"0..{MAX_FLOW_BYTES}"),
+        "cdf": Key("float", "share of flows of at most this size, ascending; the last one is 1", "0..1"),
+    },
+    "links": {
+        "a": Key("text", "one end of a link"),
+        "b": Key("text", "its other end"),
+        "rate": Key("rate", "rate, both directions", "> 0"),
+        "delay": Key("time", "propagation delay, one way", "> 0"),
+        "loss": Key("float", "probability that a frame is lost; default 0", "0..<1"),
+    },
+    "graphml.edge": {
+        "rate": Key("rate", "rate, both directions", "> 0"),
+        "delay": Key("time", "propagation delay, one way", "> 0"),
+        "loss": Key("float", "probability that a frame is lost; default 0", "0..<1"),
+    },
+    "graphml.node": {
+        "kind": Key(f"choice {' '.join(NODE_KINDS)}", "without it a node with one link is a host"),
+        "tier": Key("int", "1 ToR, 2 aggregation or spine, 3 core; without it counted from the hosts", "1..3"),
+        "buffer": Key("size", "buffer of a switch; without it that of [topology]", ">= 0"),
+    },
+    "measure": {
+        "window": Key("text"),
+        "warmup": Key("time", range=">= 0"),
+        "sample": Key("time", range=">= 0"),
+        **{field.name: Key("bool") for field in dataclasses.fields(Measure) if field.type is bool},
+    },
+    "host": {
+        "mtu": Key("bytes", range="1..65535"),
+        "header": Key("bytes", range=">= 0"),
+        "ack": Key("bytes", range=">= 1"),
+        "rto": Key("time", range="> 0"),
+        "ack_priority": Key(f"choice {' '.join(ACK_PRIORITIES)}"),
+        "nic_queues": Key("int", range=">= 0"),
+    },
+}  # fmt: skip
+
+
+def tables() -> list[str]:
+    """The names of all tables, in the order of docs/formats.md: "run", "topology", "topology.star", ..."""
+    return list(_read())
+
+
+def rows(table: str) -> list[Row]:
+    """The keys of a table in the order of the code.  ValueError: a key has no entry in KEYS, or the code does not know it."""
+    read, texts = _read()[table]
+    known = {**KEYS.get(table.partition(".")[0], {}), **KEYS.get(table, {})}
+    missing = [key for key in read if key not in known]
+    used = set(read).union(*(keys for name, (keys, _) in _read().items() if name.startswith(f"{table}.")))
+    unused = [key for key in KEYS.get(table, {}) if key not in used]
+    if missing or unused:
+        raise ValueError(f"{table}: {', '.join(missing)} not documented; {', '.join(unused)} unknown to the code")
+    out = []
+    for key, default in read.items():
+        kind, text, allowed = known[key]
+        out.append(Row(key, kind, allowed, default, text or texts.get(key, "")))
+    return out
+
+
+def _read() -> dict[str, tuple[dict[str, str], Mapping[str, str]]]:
+    """Keys with defaults by table, as the code has them; and the meanings that its docstrings give."""
+    found: dict[str, tuple[dict[str, str], Mapping[str, str]]] = {}
+    found["run"] = {k: _default(f.default, f.is_required()) for k, f in RunTable.model_fields.items()}, {}
+    found["topology"] = dict.fromkeys(("kind", "file", *COMMON), ""), {}
+    for kind, builder in topology.KINDS.items():
+        keys = _arguments(builder)
+        found[f"topology.{kind}"] = {k: v for k, v in keys.items() if k != "path"}, {}
+    found["changes"] = _columns(CHANGE_KEYS, ("time", "a", "b")), {}
+    found["vswitches"] = {k: v for k, v in _arguments(behind_vswitches).items() if k != "topo"}, {}
+    found["receivers"] = _columns(RECEIVER_KEYS, ("host",)), {}
+    found["trace"] = _columns(TRACE_COLUMNS, TRACE_COLUMNS), {}
+    found["links"] = _columns(("a", "b", *LINK_KEYS), ("a", "b")), {}
+    found["graphml.edge"] = _columns(LINK_KEYS), {}
+    found["graphml.node"] = _columns(NODE_KEYS), {}
+    found["scheme"] = {k: _default(f.default, f.is_required()) for k, f in SchemeTable.model_fields.items()}, {}
+    for kind, source in workload.KINDS.items():
+        keys = {k: v for k, v in _arguments(source).items() if k not in NOT_FROM_A_TABLE}
+        found[f"workload.{kind}"] = {"class" if k == "class_name" else k: v for k, v in keys.items()}, {}
+        for key in ("duration", "seed"):  # those of [run], unless the table says otherwise
+            if key in keys:
+                found[f"workload.{kind}"][0][key] = ""
+    found["list"] = _columns(LIST_KEYS, ("src", "dst", "bytes")), {}
+    found["flows"] = _columns((*REQUIRED, *OPTIONAL), REQUIRED), {}
+    found["sizes"] = _columns(SIZE_COLUMNS, SIZE_COLUMNS), {}
+    for name, cls in (("measure", Measure), ("host", HostConfig)):
+        found[name] = {f.name: _default(f.default) for f in dataclasses.fields(cls)}, described(cls)
+    return found
+
+
+def described(thing: Any) -> dict[str, str]:
+    """The meanings that a docstring gives in lines of `name   meaning`, with continuation lines."""
+    out: dict[str, str] = {}
+    name = ""
+    for line in inspect.cleandoc(thing.__doc__ or "").splitlines()[1:]:
+        if match := re.fullmatch(r"(\w+) +(\S.*)", line):
+            name, out[match[1]] = match[1], match[2]
+        elif line.startswith("  ") and name:
+            out[name] += " " + line.strip()
+        else:
+            name = ""
+    return {key: re.sub(r"  +", " ", text) for key, text in out.items()}
+
+
+def _arguments(function: Callable[..., Any]) -> dict[str, str]:
+    parameters = inspect.signature(function).parameters.values()
+    return {p.name: _default(p.default, p.default is p.empty) for p in parameters}
+
+
+def _columns(names: Iterable[str], required: Iterable[str] = ()) -> dict[str, str]:
+    required = tuple(required)
+    return {name: REQUIRED_KEY if name in required else "" for name in names}
+
+
+def _default(value: Any, required: bool = False) -> str:
+    if required:
+        return REQUIRED_KEY
+    if isinstance(value, bool):
+        return str(value).lower()
+    return "" if value is None else f'"{value}"' if isinstance(value, str) else str(value)
