@@ -21,7 +21,7 @@ def command(
         list[str],
         typer.Option(
             "--scheme",
-            metavar="NAME",
+            metavar="NAME[=LABEL]",
             default_factory=list,
             show_default=False,
             help="Replaces the file's schemes; repeatable.",

@@ -406,7 +406,7 @@ def load_spec(
     """The spec of a TOML file, a run directory or a preset, with overrides.
 
     sets      "KEY=VALUE" with dotted keys: "run.duration=1ms", "scheme.queues=64", "workload.0.load=0.7"
-    schemes   replace the file's schemes; one that the file also names keeps its parameters
+    schemes   replace the file's schemes; one that the file also names keeps its parameters; NAME=LABEL gives it a label
     """
     path, remedy = Path(source), f"give a TOML file or a preset; {nearest('', presets())}"
     if path.is_dir():
@@ -491,10 +491,18 @@ def _choose(data: dict[str, Any], names: list[str], source: _Source) -> None:
     here = Path.cwd()
     data["scheme"] = []
     for name in names:
-        same = [table for table in known if name in (table.get("label"), table.get("name"))]
-        data["scheme"] += same or [absolute({"name": name}, here)]
+        plain, label = _labelled(name)
+        same = [table for table in known if plain in (table.get("label"), table.get("name"))]
+        chosen = same or [absolute({"name": plain}, here)]
+        data["scheme"] += chosen if label is None else [{**table, "label": label} for table in chosen]
         if not same:
             source.sets["scheme" if len(names) == 1 else f"scheme.{len(data['scheme']) - 1}"] = f"--scheme {name}"
+
+
+def _labelled(given: str) -> tuple[str, str | None]:
+    """(name, label) of NAME or NAME=LABEL; a file of that whole name has no label."""
+    name, sign, label = given.rpartition("=")
+    return (name, label) if sign and name and not Path(given).exists() else (given, None)
 
 
 def _override(data: dict[str, Any], given: str, source: _Source, chosen: bool) -> None:

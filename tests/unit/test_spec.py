@@ -350,3 +350,13 @@ def test_a_list_of_flows_may_wait_and_compute():
     flows = spec.build_flows(spec.build_topology())
     (child,), (parent,) = flows.edges()
     assert flows.gap_ps[child] == 5 * 10**6 and flows.dst[parent] == flows.src[child] == 1
+
+
+def test_two_equal_schemes_with_labels_of_their_own():
+    spec = load_spec("quickstart", schemes=["bfc=few", "bfc=many"], sets=["scheme.0.queues=16", "scheme.many.queues=64"])
+    assert spec.labels() == ["few", "many"]
+    assert [table.parameters["queues"] for table in spec.schemes] == [16, 64]
+    with pytest.raises(SpecError, match="label"):
+        load_spec("quickstart", schemes=["bfc=a/b"])
+    with pytest.raises(SpecError, match="label"):
+        load_spec("quickstart", schemes=["bfc="])
