@@ -12,8 +12,8 @@ from typing import Any
 
 from penstock.errors import PenstockError, SpecError
 from penstock.vswitch.daemon.config import parse_address
-from penstock.vswitch.dataplane.switch import REASON_NAMES, STATE_NAMES
 from penstock.vswitch.ports.base import COUNTERS as PORT_COUNTERS
+from penstock.vswitch.support.settings import REASON_NAMES, STATE_NAMES
 
 MOST = 50  # flows, pauses, and queues per port that are shown one by one
 CONTENT_TYPE = "application/openmetrics-text; version=1.0.0; charset=utf-8"

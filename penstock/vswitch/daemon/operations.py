@@ -17,7 +17,7 @@ from penstock.vswitch.daemon.config import (
     validate_seconds,
 )
 from penstock.vswitch.dataplane.mirror import Capture
-from penstock.vswitch.dataplane.switch import REASON_NAMES
+from penstock.vswitch.support.settings import REASON_NAMES
 
 if TYPE_CHECKING:
     from penstock.vswitch.daemon.server import Daemon

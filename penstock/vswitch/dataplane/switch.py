@@ -56,11 +56,18 @@ if not cython.compiled:
 
 
 from penstock.errors import SpecError, nearest
-from penstock.vswitch.support.settings import DEFAULTS, MODES, WHILE_RUNNING, address_text, address_words, validate_settings
+from penstock.vswitch.support.settings import (
+    DEFAULTS,
+    MODES,
+    REASON_NAMES,
+    STATE_NAMES,
+    WHILE_RUNNING,
+    address_text,
+    address_words,
+    validate_settings,
+)
 from penstock.vswitch.support.threads import Crew
 
-REASON_NAMES = ["full", "no_buffer", "no_queue", "no_route", "no_flow", "malformed", "spoofed", "too_long", "bad_descriptor"]
-STATE_NAMES = ["absent", "up", "nonsense"]
 MOST_CAPTURES = 8
 QUEUES_KEPT = 64  # whose drops are kept when a port is detached
 GONE = (  # sums over the applications of a port that have gone

@@ -50,11 +50,10 @@ from penstock.sim import results
 from penstock.sim.core.build import struct_sizes
 from penstock.units import parse_size
 from penstock.vswitch.support.scheme_network import Network, first_number, network, usable
-from penstock.vswitch.support.settings import DEFAULTS, address_words
+from penstock.vswitch.support.settings import DEFAULTS, DROP_NAMES, address_words
 
 OWN = {"scheme": None, "buffer": "12MB", "frame": 2048, "packets": 32768, "seed": 1, "trace": False, "node": None, "secret": ""}
 MODE = "lossy"  # of the worker, which does not use it
-DROP_NAMES = ["buffer", "refused", "line", "line_down", "no_route"]
 RENEW_PS = 1000 * 10**12  # the keys of events hold 2251 s: after 1000 s a new world is begun when this one is empty,
 LAST_PS = 2200 * 10**12  # and after 2200 s in any case
 SECOND_PS = 10**12

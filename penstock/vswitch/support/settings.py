@@ -5,12 +5,21 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from penstock import pxd
 from penstock.errors import SpecError
 from penstock.inputs import boolean, known_keys, one_of, whole
 from penstock.units import parse_size, parse_time
 
-MODES = ["lossy", "pfc", "dpfq", "backdraft"]  # in the order of dataplane/state.pxd
-MOST_WORKERS = 4  # memory/layout.pxd
+STATE = "vswitch/dataplane/state.pxd"
+MODES = list(pxd.enum(STATE, first="LOSSY"))
+REASON_NAMES = [name for name in pxd.enum(STATE, first="FULL") if name != "reasons"]  # why a frame is dropped
+STATE_NAMES = [{"broken_off": "nonsense"}.get(name, name) for name in pxd.enum(STATE, first="ABSENT")]  # of a port
+DROP_NAMES = [  # why a switch that runs a scheme drops a frame
+    {"admission": "refused", "loss": "line", "down": "line_down"}.get(name, name)
+    for name in pxd.enum("fabric/state.pxd", "DROP_")
+    if name != "reasons"
+]
+MOST_WORKERS = pxd.read("vswitch/memory/layout.pxd").constants["MOST_WORKERS"]
 DEFAULTS = {
     "mode": "backdraft",
     "workers": 1,
