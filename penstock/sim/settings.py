@@ -27,6 +27,7 @@ class Settings:
     seed         seed of ECMP, marking and loss
     threads      at most one per node is used
     duration_ps  how long flows arrive
+    arrivals_ps  end of the arrivals for the measurement window; None: it is not known, and the window is the whole run
     drain        run on until every flow has finished, at most until max_time_ps (default: one second after duration_ps)
     host         as given, with what the scheme sets of it
     control_loss probability that a control frame is lost on a link, in addition to the link's own loss
@@ -43,6 +44,7 @@ class Settings:
     measure: Measure = field(default_factory=Measure)
     host: HostConfig = field(default_factory=HostConfig)
     control_loss: float = 0.0
+    arrivals_ps: int | None = None
 
     def __post_init__(self) -> None:
         threads = whole(self.threads, "threads", 1)
@@ -66,13 +68,14 @@ class Settings:
         if measure.bounds_ps:
             return measure.bounds_ps
         at_once = len(start_ps) == 0 or start_ps[0] == start_ps[-1] or self.flows.after is not None
-        if measure.window == "run" or at_once:
+        end = self.arrivals_ps
+        if measure.window == "run" or at_once or end is None or start_ps[0] >= end:
             return measure.warmup_ps, None
         start = max(int(start_ps[0]), measure.warmup_ps)
-        if start >= self.duration_ps:
-            rule = f"no flow arrives after it: arrivals end at {format_time(self.duration_ps)}"
+        if start >= end:
+            rule = f"no flow arrives after it: arrivals end at {format_time(end)}"
             raise SpecError(rule, path="measure.warmup", value=measure.warmup)
-        return start, self.duration_ps
+        return start, end
 
     @property
     def pauses_may_be_lost(self) -> bool:

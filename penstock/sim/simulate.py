@@ -65,7 +65,8 @@ def simulate(
 
     seed          seed of ECMP, marking and loss; the flows have their own
     threads       results do not depend on it
-    duration      how long flows arrive ("5ms" or seconds; duration_ps: in ps); default: until the last start
+    duration      how long flows arrive ("5ms" or seconds; duration_ps: in ps); default: until the last start.  The
+                  measurement window "arrivals" ends then; without it when the flows' generators end, if these have a duration
     drain         run on until every flow has finished, at most until max_time_ps (default: one second more)
     control_loss  probability that a control frame (a pause) is lost on a link, in addition to the link's own loss
     progress      called about ten times a second with a Progress
@@ -75,28 +76,31 @@ def simulate(
     """
     with inside("scheme"):
         parsed = parse(scheme)
+    if duration is not None:
+        duration_ps = parse_time(duration, "duration", positive=True)
+    last_ps = int(flows.start_ps[-1]) + 1 if len(flows) else 1
     settings = Settings(
         topo,
         flows,
         parsed,
         seed=seed,
         threads=threads,
-        duration_ps=_end(flows, duration, duration_ps),
+        duration_ps=last_ps if duration_ps is None else duration_ps,
         drain=drain,
         max_time_ps=max_time_ps,
         measure=measure or Measure(),
         host=host or HostConfig(),
         control_loss=control_loss,
+        arrivals_ps=_end_of_arrivals(flows) if duration_ps is None else duration_ps,
     )
     return Runner(settings, progress).run()
 
 
-def _end(flows: Flows, duration: str | int | float | None, duration_ps: int | None) -> int:
-    if duration is not None:
-        return parse_time(duration, "duration", positive=True)
-    if duration_ps is not None:
-        return duration_ps
-    return int(flows.start_ps[-1]) + 1 if len(flows) else 1
+def _end_of_arrivals(flows: Flows) -> int | None:
+    """When the last of the generators that made the flows stops, ps; None: one of them has no duration, such as a list."""
+    if not flows.nominal or not all("duration_ps" in source for source in flows.nominal):
+        return None
+    return max(source.get("start_ps", 0) + source["duration_ps"] for source in flows.nominal)
 
 
 class Runner:

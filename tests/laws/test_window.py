@@ -10,6 +10,7 @@ from test_same_bits import checksum
 from penstock import load_spec
 from penstock.errors import SpecError
 from penstock.results.run import Run
+from penstock.workload import poisson
 
 ALL = {"pauses": True, "queues": True, "packets": True, "port_series": True, "flow_series": True}
 US = 1000.0  # ns
@@ -109,9 +110,9 @@ def test_buffers_and_active_flows_are_those_of_the_window():
 @pytest.mark.parametrize("threads", [1, 2, 3])
 @pytest.mark.parametrize("scheme", ["bfc", "dcqcn"])
 def test_results_do_not_depend_on_the_window(scheme, threads):
-    whole = run("run", scheme)
+    whole = run("run", scheme, duration="60001ns")
     for window in ("arrivals", "25us..45us", "59us..1s"):
-        other = run(window, scheme, threads)
+        other = run(window, scheme, threads, duration="60001ns")
         assert checksum(other) == checksum(whole)
         assert other.summary["packet_hops"] == whole.summary["packet_hops"]
 
@@ -162,7 +163,7 @@ def test_a_run_that_ends_within_its_window_is_idle_for_the_rest():
 def test_bad_windows_are_refused(measure, says):
     with pytest.raises(SpecError) as refused:
         topo = network()
-        simulate(topo, incasts(topo), measure=Measure(**measure))
+        simulate(topo, incasts(topo), measure=Measure(**measure), duration="1ms")
     assert says in str(refused.value)
 
 
@@ -180,3 +181,18 @@ def test_the_window_of_a_spec_is_in_the_run_and_old_runs_have_none(tmp_path):
     old = Run.load(folder)
     assert old.window is None and "older version" in old.window_text
     assert old.within(old.flows).height == old.flows.height
+
+
+def test_without_a_duration_generators_say_when_arrivals_end():
+    topo = network()
+    poisson_flows = poisson(topo, sizes="google", load=0.5, duration="50us", seed=1)
+    result = simulate(topo, poisson_flows, "bfc")
+    assert result.window == (pytest.approx(poisson_flows.start_ps[0] / 1000), 50 * US)
+    assert simulate(topo, incasts(topo), "bfc").summary["drain"] == {"ns": 0.0}  # a list: the whole run
+    mixed = simulate(topo, poisson_flows + incasts(topo), "bfc")
+    assert mixed.window == (0, mixed.summary["end_ns"])
+
+
+def test_flows_that_all_come_after_the_duration_are_measured_to_the_end():
+    result = run(duration="1us")
+    assert result.window == (0, result.summary["end_ns"])
