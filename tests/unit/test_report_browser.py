@@ -196,7 +196,7 @@ def test_the_time_slider(page):
     pauses = Pauses.of(runs()[0])
     step = pauses.end_ns / 200
     share = page.evaluate("networks[0].ports.map((_, port) => networks[0].paused(port, view.range))")
-    for number, port in enumerate(sorted(pauses.far_end)):
+    for number, port in enumerate(sorted(pauses.links.far_end)):
         tree = pauses.causes(port, 40 * step, 41 * step)
         assert share[number] == pytest.approx(tree.paused_ns / step, abs=1e-3)
     page.get_by_role("button", name="Window").click()
@@ -204,7 +204,7 @@ def test_the_time_slider(page):
 
 
 def test_clicking_a_port_shows_its_pauses_and_a_pause_sets_the_time(page):
-    number = sorted(Pauses.of(runs()[0]).far_end).index((11, 0))
+    number = sorted(Pauses.of(runs()[0]).links.far_end).index((11, 0))
     page.locator(f".hit[data-port='{number}']").click()
     assert text(page, "#port-title").startswith("host11 → tor2: paused") and page.locator("#port").input_value() == str(number)
     assert page.evaluate("document.getElementById('wave').data.map(trace => trace.name)") == ["port"]
@@ -238,7 +238,7 @@ GROWN = """([run, port, way, start, end]) => {
 @pytest.mark.parametrize("way", ["causes", "victims"])
 def test_the_tree_is_that_of_python(page, run: int, way: str):
     pauses = Pauses.of(runs()[run])
-    numbers = {port: number for number, port in enumerate(sorted(pauses.far_end))}
+    numbers = {port: number for number, port in enumerate(sorted(pauses.links.far_end))}
 
     def same(tree: Tree, shown: list) -> None:
         assert shown[0] == numbers[tree.port] and shown[1:3] == pytest.approx([tree.paused_ns, tree.rest_ns], abs=100)
