@@ -35,14 +35,15 @@ document.querySelectorAll("#schemes input").forEach((box) => box.addEventListene
 }));
 document.querySelectorAll("#controls select").forEach((select) => select.addEventListener("change", update));
 
-document.querySelectorAll("svg.swatch").forEach((swatch) => { // the run's line, as a legend
-  const run = choices[swatch.dataset.run];
+function swatch(svg, look) { // a curve's line, for a legend
   const dashes = { solid: "", dash: "7 3", dot: "2 2", dashdot: "7 2 2 2", longdash: "10 3", longdashdot: "10 2 2 2" };
   const line = document.createElementNS("http://www.w3.org/2000/svg", "line");
-  const given = { x1: 0, x2: 26, y1: 5, y2: 5, stroke: run.colour, "stroke-width": 3, "stroke-dasharray": dashes[run.dash] };
+  const given = { x1: 0, x2: 26, y1: 5, y2: 5, stroke: look.colour, "stroke-width": 3, "stroke-dasharray": dashes[look.dash] };
   Object.entries(given).forEach(([key, value]) => line.setAttribute(key, value));
-  swatch.append(line);
-});
+  svg.append(line);
+}
+
+document.querySelectorAll("svg.swatch").forEach((svg) => swatch(svg, choices[svg.dataset.run]));
 
 function start() {
   element("controls").hidden = false;
