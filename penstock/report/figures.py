@@ -113,11 +113,11 @@ def _slowdown(runs: Sequence[Run], clock: str) -> Figure:
     table = Table(["run, flow size", "flows", "not done", *STATISTICS.values()])
     for number, run in enumerate(runs):
         for choice in choices:
-            rows = _binned(run, choice, clock)
+            rows = binned(run, choice, clock)
             finished = rows.filter(pl.col("flows") > 0)
             for name in STATISTICS:
                 variants[f"{choice}|{name}"].append(
-                    {"x": _short(finished["bytes"]), "y": _short(finished[name]), "n": finished["flows"].to_list()}
+                    {"x": short(finished["bytes"]), "y": short(finished[name]), "n": finished["flows"].to_list()}
                     if finished.height
                     else None
                 )
@@ -130,7 +130,7 @@ def _slowdown(runs: Sequence[Run], clock: str) -> Figure:
     )
 
 
-def _binned(run: Run, choice: str, clock: Any) -> pl.DataFrame:
+def binned(run: Run, choice: str, clock: Any) -> pl.DataFrame:
     """Run.slowdown of a choice with every statistic as a column; no rows if the run has no such flows."""
     known = run.flows["class"].unique().cast(pl.String).to_list()
     wanted = {BACKGROUND: run.background(), ALL: None}.get(choice, [choice[1:]])
@@ -196,7 +196,7 @@ def _over_time(runs: Sequence[Run]) -> Figure:
         thin = series.group_by(pl.int_range(pl.len()) // step, maintain_order=True).agg(
             pl.col("time_ns").first(), pl.col("buffer_bytes").max()
         )
-        curves.append({"x": _short(thin["time_ns"] / 1e6), "y": _short(thin["buffer_bytes"] / 1e6)})
+        curves.append({"x": short(thin["time_ns"] / 1e6), "y": short(thin["buffer_bytes"] / 1e6)})
     caption = "Buffer of the fullest switch over time, the drain included"
     return Figure("buffer_time", caption, "Time (ms)", "Fullest switch (MB)", "line", {"|": curves}, table, missing)
 
@@ -226,10 +226,10 @@ def _add(table: Table, number: int, run: Run, values: np.ndarray) -> None:
 
 def _cdf(values: np.ndarray) -> Curve:
     x, y = canvas.cdf(values)
-    return {"x": _short(x), "y": _short(y)}
+    return {"x": short(x), "y": short(y)}
 
 
-def _short(values: Any) -> list[float]:
+def short(values: Any) -> list[float]:
     """Rounded to five digits: what a screen can show, and half the size."""
     return [float(f"{value:.5g}") for value in values]
 

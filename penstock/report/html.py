@@ -4,26 +4,20 @@ The page is penstock/report/page/page.html; its script draws the figures with pl
 below it, for print, for screen readers and where scripts are off. Nothing is loaded from anywhere.
 """
 
-import json
 from collections.abc import Sequence
-from functools import cache
 from html import escape
-from importlib import resources
 from pathlib import Path
 from string import Template
 from typing import Any
 
 from penstock.errors import SpecError
-from penstock.report import figures, pause_data, plots, tables
+from penstock.report import elements, figures, pause_data, plots, tables
 from penstock.report.differences import differences
-from penstock.report.figures import Figure, Table
+from penstock.report.figures import Table
 from penstock.results.columns import SUMMARY
 from penstock.results.run import Run, version
 from penstock.results.rundir import write_file
 from penstock.units import format_size, format_time
-
-DASHES = ("solid", "dash", "dot", "dashdot", "longdash", "longdashdot")  # plotly's, by matplotlib's place in palette.DASHES
-SYMBOLS = {"o": "circle", "s": "square", "^": "triangle-up", "D": "diamond", "v": "triangle-down", "P": "cross", "X": "x"}
 
 
 def page(runs: Sequence[Run], title: str = "penstock report", clock: str = "receiver") -> str:
@@ -40,25 +34,20 @@ def page(runs: Sequence[Run], title: str = "penstock report", clock: str = "rece
         "statistics": figures.STATISTICS,
         "networks": [view.data() for view in pauses],
     }
-    return Template(_asset("page.html")).substitute(
-        version=escape(version()),
-        title=escape(title),
-        subtitle=escape(subtitle),
-        style=_asset("report.css"),
+    main = Template(elements.asset("runs.html")).substitute(
         warnings="".join(_warnings(runs)),
         differences=_differences(runs),
-        schemes="".join(_choice(number, run, look) for number, (run, look) in enumerate(zip(runs, looks(runs)))),
-        classes=_options(figures.classes(runs), next(iter(figures.classes(runs)))),
-        statistics=_options(figures.STATISTICS, "p99"),
+        schemes="".join(elements.choice(number, run.label) for number, run in enumerate(runs)),
+        classes=elements.options(figures.classes(runs), next(iter(figures.classes(runs)))),
+        statistics=elements.options(figures.STATISTICS, "p99"),
         comparison=_comparison(runs, clock),
         note=escape(note),
-        figures="\n".join(map(_figure, made)),
+        figures="\n".join(elements.figure(each.name, each.caption, each.table, tuple(each.missing)) for each in made),
         pauses=_pauses(pauses),
         runs=_runs(runs),
-        data=json.dumps(data, separators=(",", ":"), allow_nan=False).replace("</", "<\\/").replace("<!--", "<\\u0021--"),
-        plotly=_asset("plotly-basic.min.js"),
-        script=_asset("report.js") + _asset("network.js"),
     )
+    contents = {"comparison": "Comparison", "figures": "Figures", "pauses": "Pauses in the network", "runs": "Runs"}
+    return elements.shell(title, subtitle, contents, main, data, ("common.js", "report.js", "network.js"))
 
 
 def write(runs: Sequence[Run], path: str | Path, title: str = "penstock report", clock: str = "receiver") -> Path:
@@ -68,12 +57,7 @@ def write(runs: Sequence[Run], path: str | Path, title: str = "penstock report",
 
 def looks(runs: Sequence[Run]) -> list[dict[str, str]]:
     """Colour, dash and marker of each run, by plotly's names; the same as in `penstock plot`."""
-    from penstock.palette import DASHES as PALETTE
-
-    return [
-        {"colour": look["color"], "dash": DASHES[PALETTE.index(look["linestyle"])], "symbol": SYMBOLS[look["marker"]]}
-        for look in plots.styles(tuple(runs))
-    ]
+    return [elements.look(style) for style in plots.styles(tuple(runs))]
 
 
 # -- sections
@@ -92,42 +76,20 @@ def _differences(runs: Sequence[Run]) -> str:
     if not found:
         return ""
     rows = [[difference.key, *difference.values] for difference in found]
+    table = elements.table(Table(["setting", *(run.label for run in runs)], rows), "What differs between the runs", "text")
     names = ", ".join(f"<code>{escape(difference.key)}</code>" for difference in found[:6]) + ", ..." * (len(found) > 6)
     return (
         '<section class="warning" id="differences" aria-labelledby="differences-title">'
         '<h2 id="differences-title">These runs differ in more than their scheme</h2>'
         f"<p>They differ in {names}: what the figures show may be due to that.</p>"
-        f"{_table(Table(['setting', *(run.label for run in runs)], rows), 'What differs between the runs', 'text')}</section>"
-    )
-
-
-def _choice(number: int, run: Run, look: dict[str, str]) -> str:
-    return (
-        f'<label><input type="checkbox" name="run" value="{number}" checked> '
-        f'<svg class="swatch" width="26" height="10" aria-hidden="true" data-run="{number}"></svg>{escape(run.label)}</label> '
-    )
-
-
-def _options(choices: dict[str, str], chosen: str) -> str:
-    return "".join(
-        f'<option value="{escape(key)}"{" selected" * (key == chosen)}>{escape(text)}</option>' for key, text in choices.items()
+        f"{table}</section>"
     )
 
 
 def _comparison(runs: Sequence[Run], clock: str) -> str:
     values = tables.comparison(runs, clock)
     rows = [[tables.show(key, cells[key]) for key in tables.HEADINGS] for cells in values.iter_rows(named=True)]
-    return _table(Table(list(tables.HEADINGS.values()), rows, list(range(len(runs)))), "Comparison of the runs")
-
-
-def _figure(figure: Figure) -> str:
-    name, caption = figure.name, escape(figure.caption)
-    missing = "".join(f'<p class="quiet">{escape(text)}</p>' for text in figure.missing)
-    return (
-        f'<figure id="{name}" aria-labelledby="{name}-caption"><figcaption id="{name}-caption">{caption}</figcaption>'
-        f'<div class="plot script" id="{name}-plot" role="group" aria-label="{caption}; the numbers are in the table below">'
-        f"</div>{missing}<details><summary>Numbers</summary>{_table(figure.table, figure.caption)}</details></figure>"
-    )
+    return elements.table(Table(list(tables.HEADINGS.values()), rows, list(range(len(runs)))), "Comparison of the runs")
 
 
 def _pauses(views: Sequence[pause_data.PauseView]) -> str:
@@ -154,9 +116,9 @@ def _pauses(views: Sequence[pause_data.PauseView]) -> str:
     what = "The ports that were paused longest in the measurement window"
     return (
         "".join(f'<p class="quiet">{escape(note)}</p>' for note in notes)
-        + _asset("pauses.html")
+        + elements.asset("pauses.html")
         + (
-            f"<h3>{what}</h3>{_table(table, what, 'text')}"
+            f"<h3>{what}</h3>{elements.table(table, what, 'text')}"
             if table.rows
             else '<p id="unpaused">No port was paused in the measurement window.</p>'
         )
@@ -178,7 +140,7 @@ def _runs(runs: Sequence[Run]) -> str:
         if run.summary.get("spec")
     )
     return (
-        _scrolled(
+        elements.scrolled(
             f'<table class="summary"><thead><tr><td></td>{heads}</tr></thead><tbody>{"".join(rows)}</tbody></table>',
             "Summaries of the runs",
         )
@@ -187,22 +149,6 @@ def _runs(runs: Sequence[Run]) -> str:
 
 
 # -- details
-
-
-def _table(table: Table, caption: str, kind: str = "") -> str:
-    """A table that scrolls by itself where the page is narrow; rows of a run follow the choice of runs."""
-    head = "".join(f'<th scope="col">{escape(text)}</th>' for text in table.heads)
-    runs: list[int | None] = [*table.runs] or [None] * len(table.rows)
-    body = "".join(
-        f'<tr{f""" data-run="{run}" """.rstrip() if run is not None else ""}><th scope="row">{escape(row[0])}</th>'
-        f"{''.join(f'<td>{escape(cell)}</td>' for cell in row[1:])}</tr>"
-        for row, run in zip(table.rows, runs)
-    )
-    return _scrolled(f'<table class="{kind}"><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>', caption)
-
-
-def _scrolled(table: str, caption: str) -> str:
-    return f'<div class="wide" tabindex="0" role="region" aria-label="{escape(caption)}">{table}</div>'
 
 
 def _shown(key: str, value: Any) -> str:
@@ -226,8 +172,3 @@ def _plain(value: Any) -> str:
     if isinstance(value, list):
         return "; ".join(map(_plain, value))
     return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) and abs(value) > 9999 else str(value)
-
-
-@cache
-def _asset(name: str) -> str:
-    return resources.files("penstock.report").joinpath("page", name).read_text(encoding="utf-8")

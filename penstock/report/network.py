@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from penstock.report.pauses import Port, far_ends, node_names
+from penstock.results.links import Links, node_names
 from penstock.results.run import Run
 
 ROW, HOST_ROW, HOST, SWITCH, MARGIN = 150, 80, 8, 46, 30  # heights of rows, and widths per node, in units of the picture
@@ -21,16 +21,16 @@ SPRING = 400  # switches at most, for a spring layout; more are put on a circle
 class Network:
     """Nodes with their places, and egresses.
 
-    x, y     of every node, float64; y downwards
-    host     bool per node
-    far_end  the egress at the other end of each egress's link
+    x, y   of every node, float64; y downwards
+    host   bool per node
+    links  of the run
     """
 
     names: list[str]
     host: np.ndarray
     x: np.ndarray
     y: np.ndarray
-    far_end: dict[Port, Port]
+    links: Links
 
     @property
     def size(self) -> tuple[float, float]:
@@ -40,16 +40,16 @@ class Network:
     def text(self) -> str:
         """What the picture shows, in a sentence."""
         hosts = int(self.host.sum())
-        return f"Network of {hosts:,} hosts, {len(self.names) - hosts:,} switches and {len(self.far_end) // 2:,} links"
+        return f"Network of {hosts:,} hosts, {len(self.names) - hosts:,} switches and {len(self.links.far_end) // 2:,} links"
 
 
 def network(run: Run) -> Network | None:
     """The network of a run; None: the run recorded no ports."""
-    ends = far_ends(run.ports)
-    if not ends:
+    ends = Links.of(run.ports)
+    if not ends.far_end:
         return None
     names = node_names(run)
-    links = np.array(sorted({(node, peer) for (node, _), (peer, _) in ends.items()}))
+    links = np.array(sorted({(node, peer) for (node, _), (peer, _) in ends.far_end.items()}))
     host = np.bincount(links[:, 0], minlength=len(names)) == 1
     tier = np.where(host, 0, 1)
     if "nodes" in run.frames:

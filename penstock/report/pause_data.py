@@ -8,7 +8,9 @@ import polars as pl
 
 from penstock.report.figures import Table
 from penstock.report.network import Network, network
-from penstock.report.pauses import Pauses, Port, within
+from penstock.report.pauses import Pauses
+from penstock.results.links import Port
+from penstock.results.pauses import within
 from penstock.results.run import Run
 from penstock.units import format_time
 
@@ -65,11 +67,11 @@ class PauseView:
     def name(self, port: Port) -> str:
         """tor0 → spine1."""
         assert self.net is not None
-        return f"{self.net.names[port[0]]} → {self.net.names[self.net.far_end[port][0]]}"
+        return f"{self.net.names[port[0]]} → {self.net.names[self.net.links.far_end[port][0]]}"
 
     def longest(self) -> list[Port]:
         """The ports that were paused longest in the window, at most LISTED."""
-        ports = [port for port, time in self.paused.items() if time > 0 and self.net and port in self.net.far_end]
+        ports = [port for port, time in self.paused.items() if time > 0 and self.net and port in self.net.links.far_end]
         return sorted(ports, key=lambda port: (-self.paused[port], port))[:LISTED]
 
     def rows(self) -> list[list[str]]:
@@ -81,7 +83,7 @@ class PauseView:
             if self.pauses:
                 tree = self.pauses.causes(port, *self.window)
                 why = [f"{self.name(branch.port)} paused ({time_text(branch.paused_ns)})" for branch in tree.branches[:2]]
-                peer = self.pauses.names[self.pauses.far_end[port][0]]
+                peer = self.pauses.names[self.pauses.links.far_end[port][0]]
                 why += [f"{peer} congested ({time_text(tree.rest_ns)})"] if tree.rest_ns > 0 else []
                 row += [time_text(tree.paused_ns), f"{len(tree.spans):,}", "; ".join(why)]
             else:
@@ -92,13 +94,13 @@ class PauseView:
     def data(self) -> dict[str, Any] | None:
         """What the script needs, for JSON; None: there is no network.
 
-        ports   [node, peer, ns paused in the window] in the order of their numbers; causes: for a paused port, the numbers of
-                the ports that may be why
+        ports   [node, peer, ns paused in the window, ns of the link's delay] in the order of their numbers
+        causes  for a paused port, the numbers of the ports that may be why
         lanes   by port number: queue and [start, length, gap, length, gap, ...] in ns
         """
         if not self.net:
             return None
-        net, number = self.net, {port: i for i, port in enumerate(sorted(self.net.far_end))}
+        net, number = self.net, {port: i for i, port in enumerate(sorted(self.net.links.far_end))}
         width, height = net.size
         out: dict[str, Any] = {
             "names": net.names,
@@ -107,7 +109,7 @@ class PauseView:
             "y": net.y.round(1).tolist(),
             "size": [round(width, 1), round(height, 1)],
             "text": net.text(),
-            "ports": [[p[0], net.far_end[p][0], round(self.paused.get(p, 0.0))] for p in number],
+            "ports": [[p[0], net.links.far_end[p][0], round(self.paused.get(p, 0.0)), net.links.delay_ns[p]] for p in number],
             "queues": self.queues,
             "window": list(self.window),
             "end": self.end_ns,
@@ -117,7 +119,7 @@ class PauseView:
             paused = [port for port in self.pauses.ports if port in number]
             some = set(paused)
             out["causes"] = {
-                number[port]: [number[other] for other in self.pauses.held_by(port) if other in some] for port in paused
+                number[port]: [number[other] for other in self.pauses.links.following[port] if other in some] for port in paused
             }
             lanes: dict[int, dict[int, list[int]]] = {}
             for (node, port, queue), spans in sorted(self.drawn.queues.items()):

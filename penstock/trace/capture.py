@@ -10,9 +10,9 @@ import polars as pl
 from penstock import pcapng
 from penstock.errors import SpecError
 from penstock.pcapng import INBOUND, OUTBOUND
+from penstock.results.pauses import QUEUE
 from penstock.trace import frames
 from penstock.trace.part import Key, Part, Progress
-from penstock.trace.pauses import KEY
 
 EVERY = 4096  # frames between two reports of progress
 ROWS = 1 << 16  # of a table that are taken at once
@@ -61,8 +61,8 @@ def _rows(table: pl.DataFrame) -> Iterator[tuple[int, ...]]:
 
 def _pause_table(log: pl.DataFrame, part: Part) -> pl.DataFrame:
     """The rows of the log that are shown, with the length of each pause; null: it did not end."""
-    length = pl.col("time_ns").shift(-1).over(KEY) - pl.col("time_ns")
-    return part.within(part.of_shown(log.select("time_ns", *KEY, "paused", length=length)))
+    length = pl.col("time_ns").shift(-1).over(QUEUE) - pl.col("time_ns")
+    return part.within(part.of_shown(log.select("time_ns", *QUEUE, "paused", length=length)))
 
 
 def _pauses(table: pl.DataFrame, part: Part, interfaces: Mapping[Key, int]) -> Iterator[Block]:

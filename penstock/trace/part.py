@@ -1,6 +1,5 @@
 """The part of a run that a trace shows: some of its ports, and a span of its time."""
 
-from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
@@ -9,6 +8,7 @@ import polars as pl
 
 from penstock.errors import SpecError, closest
 from penstock.inputs import whole
+from penstock.results.links import Links, node_names
 from penstock.results.run import Run
 from penstock.units import parse_time
 
@@ -23,7 +23,6 @@ class Port:
     name      "tor0:3"
     peer      the other end; its number is -1 if the run does not have it
     rate_bps  0: not known, in runs of an earlier version
-    delay_ns  of the link; 0: not known
     """
 
     node: int
@@ -32,7 +31,6 @@ class Port:
     peer: Key
     peer_name: str
     rate_bps: int
-    delay_ns: float
 
 
 @dataclass(frozen=True)
@@ -40,12 +38,14 @@ class Part:
     """Some ports of a run from start_ns on and before end_ns.
 
     names  of all nodes
+    links  of all ports
     ports  all of the run's
     shown  those that the trace shows
     """
 
     run: Run
     names: Sequence[str]
+    links: Links
     ports: Mapping[Key, Port]
     shown: frozenset[Key]
     start_ns: float
@@ -67,15 +67,15 @@ class Part:
             raise SpecError("must be before `to`", path="from", value=start)
         if not run.ports.height:
             raise SpecError(f'run "{run.label}": has no ports', remedy="run again with [measure] ports = true")
-        names = _names(run)
-        links = _ports(run, names)
+        names, links = node_names(run), Links.of(run.ports)
+        known = _ports(run, links, names)
         wanted_nodes = {_node(given, names) for given in nodes}
         wanted_ports = {whole(number, "port", 0) for number in ports}
         for number in wanted_ports:
-            if not any(key[1] == number and key[0] in (wanted_nodes or {key[0]}) for key in links):
+            if not any(key[1] == number and key[0] in (wanted_nodes or {key[0]}) for key in known):
                 raise SpecError("no node has a port of that number", path="port", value=number)
-        shown = frozenset(key for key in links if key[0] in (wanted_nodes or {key[0]}) and key[1] in (wanted_ports or {key[1]}))
-        return cls(run, names, links, shown, start_ns, end_ns)
+        shown = frozenset(key for key in known if key[0] in (wanted_nodes or {key[0]}) and key[1] in (wanted_ports or {key[1]}))
+        return cls(run, names, links, known, shown, start_ns, end_ns)
 
     def frame(self, name: str) -> pl.DataFrame | None:
         """The rows of a frame that are of the ports shown, at any time; None: it was not recorded."""
@@ -99,13 +99,6 @@ class Part:
         return frame.filter((pl.col("time_ns") >= self.start_ns) & (pl.col("time_ns") < self.end_ns))
 
 
-def _names(run: Run) -> list[str]:
-    if "nodes" in run.frames:
-        return run.frames["nodes"].sort("node")["name"].to_list()
-    most = max(int(run.ports["node"].max()), int(run.ports["peer"].max()))  # type: ignore[arg-type]
-    return [f"node{number}" for number in range(most + 1)]
-
-
 def _node(given: str | int, names: Sequence[str]) -> int:
     """The number of a node that was named by its name or number."""
     if given in names:
@@ -115,15 +108,9 @@ def _node(given: str | int, names: Sequence[str]) -> int:
     raise SpecError("no such node", path="node", value=given, remedy=closest(given, names))
 
 
-def _ports(run: Run, names: Sequence[str]) -> dict[Key, Port]:
-    """All ports.  Several links between the same two nodes have their ports in the same order at both ends."""
-    table = run.ports.sort("node", "port").select("node", "port", "peer", "rate_bps", "delay_ns").rows()
-    towards: dict[Key, list[int]] = defaultdict(list)
-    for node, number, peer, _, _ in table:
-        towards[node, peer].append(number)
+def _ports(run: Run, links: Links, names: Sequence[str]) -> dict[Key, Port]:
     ports = {}
-    for node, number, peer, rate, delay in table:
-        place, back = towards[node, peer].index(number), towards[peer, node]
-        far = back[place] if place < len(back) else -1
-        ports[node, number] = Port(node, number, f"{names[node]}:{number}", (peer, far), names[peer], rate or 0, delay or 0.0)
+    for node, number, peer, rate in run.ports.sort("node", "port").select("node", "port", "peer", "rate_bps").iter_rows():
+        far = links.far_end.get((node, number), (peer, -1))
+        ports[node, number] = Port(node, number, f"{names[node]}:{number}", far, names[peer], rate or 0)
     return ports

@@ -5,6 +5,8 @@ left out.
 """
 
 import heapq
+from collections import defaultdict
+from collections.abc import Sequence
 from math import inf
 from operator import itemgetter
 from typing import Any, BinaryIO
@@ -12,8 +14,8 @@ from typing import Any, BinaryIO
 import polars as pl
 
 from penstock.errors import SpecError
+from penstock.results.pauses import QUEUE, causes, intervals
 from penstock.trace.part import Part, Progress
-from penstock.trace.pauses import KEY, by_pause, causes, spans
 
 try:
     from perfetto.protos.perfetto.trace import perfetto_trace_pb2 as proto
@@ -35,10 +37,10 @@ def write(part: Part, out: BinaryIO, progress: Progress) -> dict[str, int]:
         )
     tables, counts, arrows = [], {}, []
     if log is not None:
-        pauses = spans(log)
+        pauses = intervals(log)
         kept = part.of_shown(pauses).filter(pl.col("start_ns") < part.end_ns, pl.col("end_ns").fill_null(inf) >= part.start_ns)
         seen = set(kept["pause"])
-        arrows = [arrow for arrow in causes(pauses, part.ports) if seen.issuperset(arrow)]
+        arrows = [arrow for arrow in causes(pauses, part.links) if seen.issuperset(arrow)]
         tables.append(_pause_events(kept, part))
         counts = {"pauses": kept.height, "arrows": len(arrows)}
     values = []
@@ -50,7 +52,7 @@ def write(part: Part, out: BinaryIO, progress: Progress) -> dict[str, int]:
         tables.append(_value_events(pl.concat(values), part))
         counts["counter values"] = tables[-1].height
     total = sum(table.height for table in tables)
-    writer = _Writer(part, out, by_pause(arrows, 0), by_pause(arrows, 1))
+    writer = _Writer(part, out, _by_pause(arrows, 0), _by_pause(arrows, 1))
     writer.window()
     for done, event in enumerate(heapq.merge(*(table.iter_rows() for table in tables), key=itemgetter(0))):
         writer.event(event)
@@ -61,13 +63,21 @@ def write(part: Part, out: BinaryIO, progress: Progress) -> dict[str, int]:
     return counts
 
 
+def _by_pause(arrows: Sequence[tuple[int, int]], end: int) -> dict[int, list[int]]:
+    """The numbers of the arrows that begin (end 0) or end (1) at each pause."""
+    out: dict[int, list[int]] = defaultdict(list)
+    for number, arrow in enumerate(arrows):
+        out[arrow[end]].append(number)
+    return out
+
+
 def _pause_events(kept: pl.DataFrame, part: Part) -> pl.DataFrame:
     """Beginnings and ends within the time shown, in the order of the log, as rows of Event."""
     begins = kept.select(
-        pl.col("start_ns").clip(part.start_ns).alias("time_ns"), pl.lit(BEGIN).alias("kind"), *KEY, "pause", at="first"
+        pl.col("start_ns").clip(part.start_ns).alias("time_ns"), pl.lit(BEGIN).alias("kind"), *QUEUE, "pause", at="first"
     )
     ends = kept.drop_nulls("end_ns").filter(pl.col("end_ns") < part.end_ns)
-    ends = ends.select(pl.col("end_ns").alias("time_ns"), pl.lit(END).alias("kind"), *KEY, "pause", at="last")
+    ends = ends.select(pl.col("end_ns").alias("time_ns"), pl.lit(END).alias("kind"), *QUEUE, "pause", at="last")
     return pl.concat([begins, ends]).sort("time_ns", "at").drop("at")
 
 
@@ -75,20 +85,20 @@ def _with_empty(queues: pl.DataFrame, samples: pl.Series) -> pl.DataFrame:
     """The samples of queues, and one of 0 bytes after the last of each time that a queue was not empty."""
     times = samples.unique().sort()
     after = pl.DataFrame({"time_ns": times, "after": times.shift(-1)})
-    rows = queues.select("time_ns", *KEY, "bytes")
-    again = pl.col("time_ns").shift(-1).over(KEY)
+    rows = queues.select("time_ns", *QUEUE, "bytes")
+    again = pl.col("time_ns").shift(-1).over(QUEUE)
     empty = rows.join(after, on="time_ns", how="left", maintain_order="left").filter(
         pl.col("after").is_not_null() & (again.is_null() | (again > pl.col("after")))
     )
-    zeros = empty.select(pl.col("after").alias("time_ns"), *KEY, pl.lit(0, pl.Int64).alias("bytes"))
+    zeros = empty.select(pl.col("after").alias("time_ns"), *QUEUE, pl.lit(0, pl.Int64).alias("bytes"))
     return pl.concat([rows, zeros])
 
 
 def _value_events(values: pl.DataFrame, part: Part) -> pl.DataFrame:
     """Where a counter changes within the time shown, as rows of Event; at first it is 0."""
-    rows = part.within(part.of_shown(values)).sort("time_ns", *KEY)
-    changed = pl.col("bytes") != pl.col("bytes").shift(1, fill_value=0).over(KEY)
-    return rows.filter(changed).select("time_ns", pl.lit(VALUE).alias("kind"), *KEY, "bytes")
+    rows = part.within(part.of_shown(values)).sort("time_ns", *QUEUE)
+    changed = pl.col("bytes") != pl.col("bytes").shift(1, fill_value=0).over(QUEUE)
+    return rows.filter(changed).select("time_ns", pl.lit(VALUE).alias("kind"), *QUEUE, "bytes")
 
 
 class _Writer:

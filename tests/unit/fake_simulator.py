@@ -4,13 +4,16 @@
 """
 
 import importlib
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
+import polars as pl
 
 from penstock.errors import SpecError, nearest
 from penstock.results.run import Run
+from penstock.results.sweep import Sweep
 
 SCHEMES = {"bfc": 1.2, "hpcc": 2.0, "dcqcn": 6.0, "ideal_fq": 1.0, "dctcp": 4.0, "floodgate": 1.5}
 HOSTS, SWITCHES = 16, 4
@@ -199,3 +202,19 @@ def install(monkeypatch: Any = None) -> None:
             setattr(module, name, function)
         else:
             monkeypatch.setattr(module, name, function)
+
+
+def synthetic_sweep(folder: Path) -> Sweep:
+    """Two schemes, two loads, three seeds."""
+    rows = []
+    for scheme, factor in (("bfc", 1), ("hpcc", 3)):
+        for load in (0.4, 0.8):
+            for seed in (1, 2, 3):
+                key = f"{scheme}-{load}-{seed}"
+                run = synthetic(scheme, 200, seed=seed)
+                run.flows = run.flows.with_columns(slowdown=pl.col("slowdown") * factor + load)
+                run.save(folder / key)
+                values = {"short_p99": factor * load + seed, "max_buffer_bytes": 10**6 * seed * factor}
+                rows.append({"workload.0.load": load, **values, "scheme": scheme, "seed": seed, "key": key})
+    pl.DataFrame(rows).write_parquet(folder / "sweep.parquet")
+    return Sweep.load(folder)

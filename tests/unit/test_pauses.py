@@ -1,4 +1,4 @@
-"""Who paused whom: spans of time, the tree of pauses by hand, and the network's picture."""
+"""Who paused whom: intervals and causes by hand and by brute force, the tree of pauses, and the network's picture."""
 
 import json
 
@@ -13,8 +13,10 @@ import penstock as ps
 from penstock.errors import SpecError
 from penstock.report.network import network
 from penstock.report.pause_data import PauseView, table, views
-from penstock.report.pauses import Pauses, Tree, common, far_ends, length, union, within
+from penstock.report.pauses import Pauses, Tree
 from penstock.results.columns import COLUMNS
+from penstock.results.links import Links
+from penstock.results.pauses import by_port, by_queue, causes, common, intervals, length, union, within
 from penstock.results.run import Run
 
 SPANS = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 40)), max_size=8)
@@ -44,7 +46,7 @@ def test_union_and_common_time(a, b):
     assert length(common(left, right)) == (grid(a) & grid(b)).sum()
 
 
-def run_of(links, pauses, names=None, tiers=None, end_ns=1000.0) -> Run:
+def run_of(links, pauses, names=None, tiers=None, end_ns=1000.0, delay_ns=0.0) -> Run:
     """A run with these links (node, node) and these rows (time_ns, node, port, queue, paused) of its log of pauses."""
     count = max(map(max, links)) + 1
     ports: list[tuple[int, int, int]] = []
@@ -55,6 +57,7 @@ def run_of(links, pauses, names=None, tiers=None, end_ns=1000.0) -> Run:
             numbers[node] += 1
     frame = {"node": [p[0] for p in ports], "port": [p[1] for p in ports], "peer": [p[2] for p in ports]}
     zero = {c.name: [0] * len(ports) for c in COLUMNS["ports"].values() if c.name not in frame and c.dtype != "String"}
+    zero["delay_ns"] = [delay_ns] * len(ports)
     host = [numbers[node] == 1 for node in range(count)]
     tiers = tiers or [0 if host[node] else 1 for node in range(count)]
     run = Run.from_arrays(
@@ -76,12 +79,106 @@ def run_of(links, pauses, names=None, tiers=None, end_ns=1000.0) -> Run:
         {"node": range(count), "name": names or [f"n{node}" for node in range(count)], "tier": tiers}
     )
     if pauses is not None:
-        run.pauses = pl.DataFrame(
-            pauses,
-            schema={"time_ns": pl.Float64, "node": pl.Int32, "port": pl.Int32, "queue": pl.Int32, "paused": pl.Boolean},
-            orient="row",
-        )
+        run.pauses = log_of(pauses)
     return run
+
+
+def log_of(rows) -> pl.DataFrame:
+    """A log of pauses of rows (time_ns, node, port, queue, paused)."""
+    schema = {"time_ns": pl.Float64, "node": pl.Int32, "port": pl.Int32, "queue": pl.Int32, "paused": pl.Boolean}
+    return pl.DataFrame(rows, schema=schema, orient="row")
+
+
+# -- intervals and causes
+
+
+def test_intervals_by_hand():
+    def paused(*rows: tuple[float, int, bool]) -> list:
+        log = log_of([(time, 3, 0, queue, on) for time, queue, on in rows])
+        return by_port(by_queue(intervals(log), 100)).get((3, 0), np.empty((0, 2))).tolist()
+
+    assert paused((1, -1, True), (3, -1, False), (5, -1, True), (6, -1, False)) == [[1, 3], [5, 6]]
+    assert paused((1, 0, True), (2, 1, True), (3, 0, False), (7, 1, False)) == [[1, 7]]
+    assert paused((1, 0, True), (4, 0, False), (4, 1, True), (9, 1, False)) == [[1, 9]]
+    assert paused((2, -1, True)) == [[2, 100]]
+    assert paused((1, -1, True), (3, -1, False), (8, 2, True)) == [[1, 3], [8, 100]]
+    assert paused((1, -1, False), (2, -1, True), (3, -1, True), (4, -1, False)) == [[2, 4]]  # what changes nothing
+    assert paused((5, -1, True), (5, -1, False)) == paused() == []
+
+
+def test_causes_by_hand():
+    """host0 - tor2 - spine3 - tor4 - host1; spine3's port to tor4 is paused, then tor2's to spine3, then host0's to tor2."""
+    run = run_of([(0, 2), (2, 3), (3, 4), (4, 1)], None, delay_ns=10.0)
+    log = log_of(
+        [
+            (0, 4, 0, -1, True),  # 0: the port back from tor4 causes nothing at spine3
+            (100, 3, 1, 5, True),  # 1: a queue of spine3 towards tor4
+            (110, 3, 1, 6, True),  # 2: another
+            (112, 2, 1, -1, True),  # 3: was sent at 102, when only the first was paused
+            (130, 0, 0, -1, True),  # 4: caused by 3
+            (140, 2, 1, -1, False),
+            (145, 0, 0, -1, False),
+            (150, 2, 1, -1, True),  # 5: caused by 2, the latest of two queues
+            (155, 0, 0, -1, True),  # 6: was sent at 145, when tor2 was not paused
+            (160, 3, 1, 6, False),
+            (160, 3, 1, 5, False),
+            (165, 2, 1, -1, False),
+            (175, 2, 1, -1, True),  # 7: was sent at 165, after spine3 was resumed
+        ]
+    )
+    pauses = intervals(log)
+    assert pauses["end_ns"].to_list() == [None, 160, 160, 140, 145, 165, None, None]
+    assert sorted(causes(pauses, Links.of(run.ports))) == [(1, 3), (2, 5), (3, 4)]
+
+
+# Two hosts at each of the switches 4, 5 and 6, of which 4 and 5 are joined twice; 7 joins all three, and 6 leads to 8 alone.
+WEB = [(0, 4), (1, 4), (2, 5), (3, 6), (9, 6), (4, 5), (4, 5), (4, 7), (5, 7), (6, 7), (6, 8), (8, 10), (8, 11)]
+WEB_PORTS = run_of(WEB, None, delay_ns=3.0).ports
+TOGGLES = st.tuples(st.integers(0, 3), st.sampled_from(WEB_PORTS.select("node", "port").rows()), st.integers(-1, 1))
+
+
+def follows(ends: dict) -> set:
+    """The pairs (egress, next egress) on a shortest path from a switch, or a host, to a host."""
+    graph = networkx.Graph(WEB)
+    hosts = [node for node in graph if graph.degree(node) == 1]
+    hops = dict(networkx.all_pairs_shortest_path_length(graph))
+    return {
+        (a, b)
+        for a in ends
+        for b in ends
+        if b[0] == ends[a][0] and b != ends[a]
+        if any(hops[a[0]][host] == 2 + hops[ends[b][0]][host] for host in hosts)
+    }
+
+
+def test_the_links_that_follow_each_other_are_those_of_the_shortest_paths():
+    links = Links.of(WEB_PORTS)
+    assert {(a, b) for a, found in links.following.items() for b in found} == follows(links.far_end)
+    assert {(a, b) for b, found in links.preceding.items() for a in found} == follows(links.far_end)
+
+
+@given(st.lists(TOGGLES, max_size=80))
+def test_causes_of_any_log(toggles):
+    """As found by looking at all pairs of pauses."""
+    links, paused, time, rows = Links.of(WEB_PORTS), set(), 0.0, []
+    for wait, port, queue in toggles:
+        time += wait
+        paused ^= {(*port, queue)}
+        rows.append((time, *port, queue, (*port, queue) in paused))
+    pauses = intervals(log_of(rows))
+    table = pauses.select("node", "port", "start_ns", "end_ns").rows()
+    expected, next_to = [], follows(links.far_end)
+    for effect, (*port, start, end) in enumerate(table):
+        latest = {}
+        for cause, (node, number, begin, until) in enumerate(table):
+            if (tuple(port), (node, number)) in next_to and begin <= start - 3 and (until is None or start - 3 < until):
+                latest[node, number] = cause
+        if start != end:
+            expected += [(cause, effect) for cause in latest.values()]
+    assert sorted(causes(pauses, links)) == sorted(expected)
+
+
+# -- the tree
 
 
 # Hosts 0 and 1 at switch a, 2 and 3 at b, under the spine s.  An incast fills b, which pauses s; s pauses a, and a the host 0.
@@ -115,11 +212,18 @@ def test_the_tree_of_an_incast():
     assert pauses.causes(H0, 0, 1000).text(pauses).splitlines()[2] == "    s -> b: 200 ns, alone 200 ns"
 
 
+def test_a_cause_is_earlier_by_the_delay_of_the_link():
+    """The host was told from 290 to 690, a was paused of it from 290 to 600: told from 280 to 590, s was paused until 500."""
+    pauses = Pauses.of(run_of(LINKS, LOG, NAMES, TIERS, delay_ns=10.0))
+    assert plain(pauses.causes(H0, 0, 1000)) == (H0, 400, 90, [(A_S, 310, 90, [(S_B, 220, 220, [])])])
+    assert plain(pauses.victims(S_B, 0, 1000)) == (S_B, 400, 90, [(A_S, 310, 90, [(H0, 220, 220, [])])])
+
+
 def test_only_links_that_follow_on_a_path_are_causes():
     pauses = Pauses.of(run_of(LINKS, LOG, NAMES, TIERS))
-    assert pauses.held_by(S_B) == [(5, 0), (5, 1)]  # to b's hosts, not back up
-    assert pauses.held_by(H0) == [(4, 1), A_S] and pauses.held_by(A_S) == [S_B]
-    assert pauses.holding(S_B) == [A_S] and pauses.held_by((4, 0)) == []
+    assert pauses.links.following[S_B] == [(5, 0), (5, 1)]  # to b's hosts, not back up
+    assert pauses.links.following[H0] == [(4, 1), A_S] and pauses.links.following[A_S] == [S_B]
+    assert pauses.links.preceding[S_B] == [A_S] and pauses.links.following[4, 0] == []
 
 
 def test_pauses_of_queues_count_for_their_port():
@@ -154,7 +258,7 @@ def test_pauses_that_are_close_are_joined_so_that_few_are_left():
 def test_a_loop_of_pauses_ends_the_tree():
     ring = [(node, 5 + node) for node in range(5)] + [(5 + node, 5 + (node + 1) % 5) for node in range(5)]
     run = run_of(ring, None)
-    ends = far_ends(run.ports)
+    ends = Links.of(run.ports).far_end
     onward = [next(p for p in sorted(ends) if p[0] == 5 + node and ends[p][0] == 5 + (node + 1) % 5) for node in range(5)]
     run = run_of(ring, [(0, *port, -1, True) for port in onward])
     tree, chain = Pauses.of(run).causes(onward[0], 0, 100), []
@@ -172,13 +276,13 @@ def test_a_large_tree_is_cut():
     full += [(2 * count + b, 3 * count + c) for b in range(count) for c in range(count)]
     full += [(3 * count + c, 4 * count + c) for c in range(count)]
     run = run_of(full, None)
-    everything = Pauses.of(run_of(full, [(0, *port, -1, True) for port in sorted(far_ends(run.ports))]))
+    everything = Pauses.of(run_of(full, [(0, *port, -1, True) for port in sorted(Links.of(run.ports).far_end)]))
     text = everything.causes((0, 0), 0, 100).text(everything)
     assert len(text.splitlines()) < 3000
 
 
 def test_parallel_links_are_told_apart():
-    ends = far_ends(run_of([(0, 2), (1, 3), (2, 3), (2, 3)], None).ports)
+    ends = Links.of(run_of([(0, 2), (1, 3), (2, 3), (2, 3)], None).ports).far_end
     assert ends[2, 1] == (3, 1) and ends[2, 2] == (3, 2) and ends[3, 2] == (2, 2)
 
 

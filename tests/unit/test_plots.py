@@ -22,7 +22,6 @@ from penstock.errors import SpecError
 from penstock.plot_kinds import DEFAULTS, KINDS
 from penstock.report import plots, tables
 from penstock.report.plots import canvas, flows
-from penstock.report.plots.ports import paused_intervals
 from penstock.report.plots.select import FlowFilter
 from penstock.results.run import Run
 from penstock.sim.config import Measure
@@ -250,18 +249,6 @@ def test_throughput_adds_up_to_the_bytes(recorded: list[Run]):
     assert np.sum(only.get_ydata()) * 1000 / 8 == pytest.approx(run.flows["bytes"].max())
     with pytest.raises(SpecError, match="flow = 99999999"):
         plots.throughput(run, by="flow", flows=[99999999])
-
-
-def test_paused_intervals():
-    def pauses(*rows: tuple[float, int, bool]) -> np.ndarray:
-        table = pl.DataFrame(rows, schema=["time_ns", "queue", "paused"], orient="row")
-        return paused_intervals(table, 100).tolist()
-
-    assert pauses((1, -1, True), (3, -1, False), (5, -1, True), (6, -1, False)) == [[1, 3], [5, 6]]
-    assert pauses((1, 0, True), (2, 1, True), (3, 0, False), (7, 1, False)) == [[1, 7]]
-    assert pauses((1, 0, True), (4, 0, False), (4, 1, True), (9, 1, False)) == [[1, 9]]
-    assert pauses((2, -1, True)) == [[2, 100]]
-    assert pauses((1, -1, True), (3, -1, False), (8, 2, True)) == [[1, 3], [8, 100]]
 
 
 def test_the_map_has_the_pauses_of_the_log(recorded: list[Run]):

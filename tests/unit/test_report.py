@@ -9,7 +9,7 @@ import pytest
 from fake_simulator import synthetic
 
 from penstock.errors import SpecError
-from penstock.report import figures, html, plots, tables
+from penstock.report import elements, figures, html, plots, tables
 from penstock.report.differences import Difference, differences
 from penstock.results.run import Run
 
@@ -117,7 +117,7 @@ def test_a_class_that_a_run_has_not():
 
 def test_the_same_looks_as_in_plots():
     for look, style in zip(html.looks(RUNS), plots.styles(tuple(RUNS))):
-        assert look["colour"] == style["color"] and html.SYMBOLS[style["marker"]] == look["symbol"]
+        assert look["colour"] == style["color"] and elements.SYMBOLS[style["marker"]] == look["symbol"]
 
 
 def test_by_the_sender_s_clock():

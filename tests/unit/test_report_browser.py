@@ -13,13 +13,16 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
+from fake_simulator import synthetic_sweep
 from matplotlib.image import imread
 
 import penstock as ps
-from penstock.report import html
+from penstock.report import html, sweep_page
 from penstock.report.pauses import Pauses, Tree
 from penstock.results.run import Run
+from penstock.results.sweep import Sweep
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
@@ -196,7 +199,7 @@ def test_the_time_slider(page):
     pauses = Pauses.of(runs()[0])
     step = pauses.end_ns / 200
     share = page.evaluate("networks[0].ports.map((_, port) => networks[0].paused(port, view.range))")
-    for number, port in enumerate(sorted(pauses.far_end)):
+    for number, port in enumerate(sorted(pauses.links.far_end)):
         tree = pauses.causes(port, 40 * step, 41 * step)
         assert share[number] == pytest.approx(tree.paused_ns / step, abs=1e-3)
     page.get_by_role("button", name="Window").click()
@@ -204,7 +207,7 @@ def test_the_time_slider(page):
 
 
 def test_clicking_a_port_shows_its_pauses_and_a_pause_sets_the_time(page):
-    number = sorted(Pauses.of(runs()[0]).far_end).index((11, 0))
+    number = sorted(Pauses.of(runs()[0]).links.far_end).index((11, 0))
     page.locator(f".hit[data-port='{number}']").click()
     assert text(page, "#port-title").startswith("host11 → tor2: paused") and page.locator("#port").input_value() == str(number)
     assert page.evaluate("document.getElementById('wave').data.map(trace => trace.name)") == ["port"]
@@ -238,7 +241,7 @@ GROWN = """([run, port, way, start, end]) => {
 @pytest.mark.parametrize("way", ["causes", "victims"])
 def test_the_tree_is_that_of_python(page, run: int, way: str):
     pauses = Pauses.of(runs()[run])
-    numbers = {port: number for number, port in enumerate(sorted(pauses.far_end))}
+    numbers = {port: number for number, port in enumerate(sorted(pauses.links.far_end))}
 
     def same(tree: Tree, shown: list) -> None:
         assert shown[0] == numbers[tree.port] and shown[1:3] == pytest.approx([tree.paused_ns, tree.rest_ns], abs=100)
@@ -274,6 +277,74 @@ def test_enlarging_the_picture_scrolls_it_and_not_the_page(page):
     page.get_by_label("Enlarge the picture").click()
     assert page.locator("#picture svg").bounding_box()["width"] == pytest.approx(1.6 * before, rel=0.02)
     assert page.evaluate("document.documentElement.scrollWidth") <= 1400
+
+
+# -- the page of a sweep
+
+
+@pytest.fixture(scope="module")
+def swept(tmp_path_factory) -> tuple[Sweep, str]:
+    """A sweep and its page."""
+    folder = tmp_path_factory.mktemp("sweep")
+    sweep = synthetic_sweep(folder)
+    return sweep, sweep_page.write(sweep, folder / "sweep.html").as_uri()
+
+
+@pytest.mark.parametrize("width", [400, 1400])
+def test_a_sweep_fits_its_width_and_is_for_screen_readers(browser, swept, width: int):
+    with opened(browser, swept[1], width) as page:
+        page.locator("details").evaluate_all("all => all.forEach(one => { one.open = true; })")
+        assert page.evaluate("document.documentElement.scrollWidth") <= width
+        boxes = [plot.bounding_box() for plot in page.locator("figure .plot").all()]
+        assert len(boxes) == 2 and all(box["width"] >= min(width - 40, 400) for box in boxes)
+        found = Axe().run(page)
+        assert found.violations_count == 0, found.generate_report()
+
+
+@pytest.mark.parametrize(
+    ("choice", "options"),
+    [("p99", {}), ("p50", {"percentile": 50}), ("mean", {"statistic": "mean"}), ("max", {"statistic": "max"})],
+)
+def test_slowdown_of_a_sweep_is_that_of_python(browser, swept, choice: str, options: dict):
+    with opened(browser, swept[1], 1400) as page:
+        page.locator("#class").select_option("all")
+        page.locator("#statistic").select_option(choice)
+        read = "document.getElementById('slowdown-plot').data.map(t => [t.name, t.y, t.customdata || null])"
+        shown = page.evaluate(read)
+    lines = {name: (y, custom) for name, y, custom in shown if custom}
+    table = swept[0].slowdown(**options)
+    assert lines.keys() == {"bfc, load 0.4", "bfc, load 0.8", "hpcc, load 0.4", "hpcc, load 0.8"}
+    assert sum(custom is None for _, _, custom in shown) == 4  # the bands
+    for (load, scheme), part in table.group_by("workload.0.load", "scheme"):
+        y, custom = lines[f"{scheme}, load {load}"]
+        assert y == pytest.approx(part["mean"].to_list(), rel=1e-4)
+        assert [half for half, _ in custom] == pytest.approx(part["half"].fill_null(0).to_list(), rel=1e-4)
+        assert [runs for _, runs in custom] == part["runs"].to_list()
+
+
+def test_a_statistic_against_a_parameter_with_error_bars(browser, swept):
+    read = "document.getElementById('against-plot').data.map(t => ({name: t.name, x: t.x, y: t.y, half: t.error_y.array}))"
+    with opened(browser, swept[1], 1400) as page:
+        shown = page.evaluate(read)
+        page.locator("#y").select_option("max_buffer_bytes")
+        buffers = page.evaluate(read)
+    means = swept[0].over_seeds("short_p99").filter(pl.col("scheme") == "hpcc")
+    assert [(line["name"], line["x"]) for line in shown] == [("bfc", [0.4, 0.8]), ("hpcc", [0.4, 0.8])]
+    assert shown[1]["y"] == pytest.approx(means["mean"].to_list()) and shown[1]["half"] == pytest.approx(means["half"].to_list())
+    assert [line["y"] for line in buffers] == [pytest.approx([2, 2]), pytest.approx([6, 6])]  # MB
+
+
+def test_choosing_schemes_and_values_of_a_sweep(browser, swept):
+    names = "id => document.getElementById(id).data.filter(t => t.name && t.customdata).map(t => t.name)"
+    with opened(browser, swept[1], 1400) as page:
+        assert page.locator("#comparison tbody tr:visible").count() == 4
+        page.get_by_label("bfc", exact=True).uncheck()
+        assert page.evaluate(names, "slowdown-plot") == ["hpcc, load 0.4", "hpcc, load 0.8"]
+        assert page.evaluate(names, "against-plot") == ["hpcc"] and page.locator("#comparison tbody tr:visible").count() == 2
+        page.locator("select.parameter").select_option("0.8")
+        assert page.evaluate(names, "slowdown-plot") == ["hpcc, load 0.8"]
+        assert text(page, "#slowdown-legend") == "hpcc, load 0.8" and text(page, "#against-legend") == "hpcc"
+        assert page.evaluate("document.getElementById('against-plot').data[0].x") == [0.8]
 
 
 # -- pictures

@@ -1,16 +1,20 @@
 """Values and seeds of a sweep, intervals over seeds, and the tables of a sweep."""
 
+import json
 import math
+import shutil
 
 import polars as pl
 import pytest
+from fake_simulator import synthetic_sweep
 from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
+from penstock.cli import main
 from penstock.errors import SpecError
 from penstock.inputs import seeds, values
-from penstock.report import sweeps
+from penstock.report import sweep_page, sweeps
 from penstock.results.intervals import interval, t_quantile
 from penstock.results.sweep import Sweep
 
@@ -165,23 +169,7 @@ def test_sweeps_that_cannot_be_read(tmp_path):
 
 @pytest.fixture(scope="module")
 def swept(tmp_path_factory):
-    """Two schemes, two loads, three seeds, of a small network."""
-    from fake_simulator import synthetic
-
-    folder = tmp_path_factory.mktemp("sweep")
-    rows = []
-    for scheme, factor in (("bfc", 1), ("hpcc", 3)):
-        for load in (0.4, 0.8):
-            for seed in (1, 2, 3):
-                key = f"{scheme}-{load}-{seed}"
-                run = synthetic(scheme, 200, seed=seed)
-                run.flows = run.flows.with_columns(slowdown=pl.col("slowdown") * factor + load)
-                run.save(folder / key)
-                rows.append(
-                    {"workload.0.load": load, "short_p99": factor * load + seed, "scheme": scheme, "seed": seed, "key": key}
-                )
-    pl.DataFrame(rows).write_parquet(folder / "sweep.parquet")
-    return Sweep.load(folder)
+    return synthetic_sweep(tmp_path_factory.mktemp("sweep"))
 
 
 def test_slowdown_of_a_sweep_is_that_of_its_runs_averaged(swept):
@@ -231,3 +219,41 @@ def test_a_run_is_no_sweep(swept):
 
     with pytest.raises(SpecError, match="penstock sweep"):
         plots.draw("against", next(iter(swept))[1])
+
+
+def data_of(page: str) -> dict:
+    """What the page's script reads."""
+    return json.loads(page.split('<script type="application/json" id="data">')[1].split("</script>")[0])
+
+
+def test_the_page_of_a_sweep_says_what_is_missing(tmp_path):
+    sweep = synthetic_sweep(tmp_path)
+    assert "not in the folder" not in sweep_page.page(sweep)
+    for seed in (1, 2):
+        shutil.rmtree(tmp_path / f"hpcc-0.8-{seed}")
+    page = sweep_page.page(Sweep.load(tmp_path), "<loads>")
+    assert "2 of 12 runs are not in the folder" in page and "&lt;loads&gt;" in page and "3.20 ± 2.48" in page
+    last = data_of(page)["slowdown"]["all|p99"][-1]
+    assert set(last["n"]) == {1} and set(last["half"]) == {0}
+
+
+def test_the_page_of_a_sweep_of_seeds_only(tmp_path):
+    sweep = synthetic_sweep(tmp_path)
+    only = Sweep(sweep.path, sweep.where(workload__0__load=0.4).runs.drop("workload.0.load"), ())
+    against = data_of(sweep_page.page(only))["against"]["scheme"]
+    assert [(curve["x"], curve["label"]) for curve in against["curves"]] == [(["bfc"], "bfc"), (["hpcc"], "hpcc")]
+    assert [curve["y"]["short_p99"] for curve in against["curves"]] == [pytest.approx([2.4]), pytest.approx([3.2])]
+
+
+def test_the_page_of_a_sweep_without_runs(tmp_path):
+    with pytest.raises(SpecError, match="none of its runs is there"):
+        sweep_page.page(sweep_of(tmp_path, ROWS))
+
+
+def test_report_of_a_sweep(tmp_path, capsys):
+    synthetic_sweep(tmp_path / "sweep")
+    page = tmp_path / "page.html"
+    assert main(["report", str(tmp_path / "sweep"), "-o", str(page)]) == 0
+    assert data_of(page.read_text())["parameters"] == ["workload.0.load"]
+    assert main(["report", str(tmp_path / "sweep"), "-o", str(page), "--clock", "sender"]) == 2
+    assert "receiver's clock" in capsys.readouterr().err

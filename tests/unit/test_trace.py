@@ -8,17 +8,13 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 from trace_processor import MISSING, TraceProcessor
 
 import penstock as ps
 from penstock.cli import main
 from penstock.errors import SpecError
-from penstock.results.run import Run, empty_frame
+from penstock.results.run import Run
 from penstock.trace import frames, write_trace
-from penstock.trace.part import Part, Port
-from penstock.trace.pauses import causes, spans
 
 needs_perfetto = pytest.mark.skipif(bool(MISSING), reason=f"{', '.join(MISSING)} not installed")
 needs_tshark = pytest.mark.skipif(not shutil.which("tshark"), reason="tshark not installed")
@@ -196,65 +192,6 @@ def test_pauses_that_do_not_end(tmp_path):
     assert 0 < ended.sum() < len(ended)
     with TraceProcessor(tmp_path / "x.pftrace") as trace:
         assert Counter(row["dur"] < 0 for row in trace.query(SLICES)) == Counter((~ended).to_list())
-
-
-LOG = empty_frame("pauses")
-
-
-def test_causes_by_hand():
-    """host0 - tor1 - spine2 - tor3 - host4; spine2's port to tor3 is paused, then tor1's to spine2, then host0's to tor1."""
-    links = [(0, 1), (1, 0), (1, 2), (2, 1), (2, 3), (3, 2), (3, 4), (4, 3)]
-    numbers = {(0, 1): 0, (1, 0): 0, (1, 2): 1, (2, 1): 0, (2, 3): 1, (3, 2): 0, (3, 4): 1, (4, 3): 0}
-    ports = pl.DataFrame(
-        [(a, numbers[a, b], b, 10**11, 10.0) for a, b in links], ["node", "port", "peer", "rate_bps", "delay_ns"], orient="row"
-    )
-    log = pl.DataFrame(
-        [
-            (0.0, 3, 0, -1, True),  # 0: the port back from tor3 causes nothing at spine2
-            (100.0, 2, 1, 5, True),  # 1: a queue of spine2 towards tor3
-            (110.0, 2, 1, 6, True),  # 2: another
-            (112.0, 1, 1, -1, True),  # 3: was sent at 102, when only the first was paused
-            (130.0, 0, 0, -1, True),  # 4: caused by 3
-            (140.0, 1, 1, -1, False),
-            (145.0, 0, 0, -1, False),
-            (150.0, 1, 1, -1, True),  # 5: caused by 2, the latest of two queues
-            (155.0, 0, 0, -1, True),  # 6: was sent at 145, when tor1 was not paused
-            (160.0, 2, 1, 6, False),
-            (160.0, 2, 1, 5, False),
-            (165.0, 1, 1, -1, False),
-            (175.0, 1, 1, -1, True),  # 7: was sent at 165, after spine2 was resumed
-        ],
-        ["time_ns", "node", "port", "queue", "paused"],
-        orient="row",
-    )
-    run = Run(pl.DataFrame(), pl.DataFrame(), ports, log)
-    pauses = spans(log)
-    assert pauses["end_ns"].to_list() == [None, 160, 160, 140, 145, 165, None, None]
-    assert sorted(causes(pauses, Part.of(run).ports)) == [(1, 3), (2, 5), (3, 4)]
-
-
-@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 2), st.integers(0, 1), st.integers(0, 20)), max_size=60))
-def test_causes_of_any_log(toggles):
-    """As found by looking at all pairs of pauses.  Three links between two nodes, whose ports 0 to 2 face each other."""
-    ports = {(node, n): Port(node, n, "", (1 - node, n), "", 0, 3.0) for node in (0, 1) for n in range(3)}
-    paused, time, rows = set(), 0.0, []
-    for wait, number, queue, pick in toggles:
-        time += wait
-        key = (pick % 2, number, queue)
-        paused ^= {key}
-        rows.append((time, *key, key in paused))
-    log = pl.DataFrame(rows, ["time_ns", "node", "port", "queue", "paused"], orient="row") if rows else LOG
-    pauses = spans(log)
-    table = pauses.select("node", "port", "start_ns", "end_ns").rows()
-    expected = []
-    for effect, (node, number, start, _) in enumerate(table):
-        sent, latest = start - 3.0, {}
-        for cause, (other, port, begin, end) in enumerate(table):
-            if other != node and port != number and begin <= sent and (end is None or sent < end):
-                latest[port] = cause
-        if start != table[effect][3]:
-            expected += [(cause, effect) for cause in latest.values()]
-    assert sorted(causes(pauses, ports)) == sorted(expected)
 
 
 # ---- pcapng ----

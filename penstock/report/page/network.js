@@ -34,6 +34,7 @@ function common(a, b) {
   return out;
 }
 
+const later = (spans, lag) => spans.map(([start, end]) => [start + lag, end + lag]);
 const total = (spans) => spans.reduce((sum, [start, end]) => sum + end - start, 0);
 
 class Network {
@@ -75,9 +76,12 @@ class Network {
   tree(port, spans) { // one level: the branches of a port that was paused during these spans
     return (way) => {
       const next = (way === "causes" ? this.causes[port] : this.victims[port]) || [];
-      const branches = next.map((other) => ({ port: other, spans: common(this.spans[other], spans) })).filter((branch) => branch.spans.length);
+      const branches = next.map((other) => {
+        const lag = way === "causes" ? -this.ports[port][3] : this.ports[other][3];
+        return { port: other, lag, spans: common(this.spans[other], later(spans, lag)) };
+      }).filter((branch) => branch.spans.length);
       branches.sort((a, b) => total(b.spans) - total(a.spans) || a.port - b.port);
-      return { branches, rest: total(spans) - total(union(branches.map((branch) => branch.spans))) };
+      return { branches, rest: total(spans) - total(union(branches.map((branch) => later(branch.spans, -branch.lag)))) };
     };
   }
 }

@@ -1,19 +1,4 @@
-"use strict";
 // The figures, and which runs, flows and statistic they show. network.js has the picture of the network.
-
-const data = JSON.parse(document.getElementById("data").textContent);
-const shown = new Set(data.runs.keys());
-const element = (id) => document.getElementById(id);
-const safe = (text) => String(text).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;"); // plotly reads tags
-const OPTIONS = { responsive: true, displaylogo: false, modeBarButtonsToRemove: ["select2d", "lasso2d", "autoScale2d"] };
-const FONT = { family: "system-ui, sans-serif", size: 12, color: "#1b1f24" };
-const GRID = { gridcolor: "#e2e5e9", zerolinecolor: "#aab1b9", linecolor: "#aab1b9", showline: true, ticks: "outside", tickcolor: "#aab1b9" };
-
-function axis(title, log, bytes) {
-  const kind = log ? { type: "log", tickformat: bytes ? "~s" : "", ticksuffix: bytes ? "B" : "", minor: { ticks: "outside" } } : {};
-  if (log && bytes) kind.dtick = 1;
-  return { ...GRID, title: { text: title, standoff: 8 }, ...kind };
-}
 
 function curves(figure) {
   const both = `${element("class").value}|${element("statistic").value}`;
@@ -40,51 +25,24 @@ function layout(figure, count) {
   const statistic = figure.name === "slowdown" ? ` (${data.statistics[element("statistic").value]})` : "";
   const flows = "|" in figure.variants ? "" : `, ${element("class").selectedOptions[0].text}`;
   const longest = Math.max(...data.runs.map((run) => run.label.length));
-  return { font: FONT, hovermode: "closest", showlegend: false, dragmode: "zoom", paper_bgcolor: "#fff", plot_bgcolor: "#fff",
+  return { ...LAYOUT,
     margin: { l: bars ? Math.min(160, 20 + 7 * longest) : 62, r: bars ? 60 : 14, t: 28, b: 48 },
     height: bars ? 90 + 30 * Math.max(1, count) : 300,
     xaxis: { ...axis(figure.x + flows, figure.logX, figure.bytesX), rangemode: figure.logX ? "normal" : "tozero" },
     yaxis: bars ? { automargin: false, autorange: "reversed", fixedrange: true }
-      : { ...axis(figure.y + statistic, figure.logY), rangemode: figure.logY ? "normal" : "tozero" },
-    hoverlabel: { align: "left", font: { family: FONT.family, size: 12 } } };
+      : { ...axis(figure.y + statistic, figure.logY), rangemode: figure.logY ? "normal" : "tozero" } };
 }
 
 function draw(figure) {
   const found = curves(figure);
   const traces = found.map((curve, number) => (curve && shown.has(number) ? trace(figure, curve, number) : null)).filter(Boolean);
   const plan = layout(figure, traces.length);
-  if (figure.logY) {
-    const values = traces.flatMap((one) => one.y).filter((y) => y > 0);
-    const low = Math.log10(Math.min(1, ...values)), high = Math.log10(Math.max(2, ...values));
-    plan.yaxis.range = [low - 0.02 * (high - low), high + 0.05 * (high - low)];
-  }
+  if (figure.logY) plan.yaxis.range = logRange(traces.flatMap((one) => one.y).filter((y) => y > 0));
   Plotly.react(`${figure.name}-plot`, traces, plan, OPTIONS);
 }
 
-function update() {
+function drawAll() {
   data.figures.forEach(draw);
-  document.querySelectorAll("tr[data-run], .summary [data-run]").forEach((cell) => { cell.hidden = !shown.has(Number(cell.dataset.run)); });
 }
 
-document.querySelectorAll("#schemes input").forEach((box) => box.addEventListener("change", () => {
-  if (box.checked) shown.add(Number(box.value)); else shown.delete(Number(box.value));
-  update();
-}));
-["class", "statistic"].forEach((id) => element(id).addEventListener("change", update));
-
-document.querySelectorAll("svg.swatch").forEach((swatch) => { // the run's line, as a legend
-  const run = data.runs[swatch.dataset.run];
-  const dashes = { solid: "", dash: "7 3", dot: "2 2", dashdot: "7 2 2 2", longdash: "10 3", longdashdot: "10 2 2 2" };
-  const line = document.createElementNS("http://www.w3.org/2000/svg", "line");
-  const given = { x1: 0, x2: 26, y1: 5, y2: 5, stroke: run.colour, "stroke-width": 3, "stroke-dasharray": dashes[run.dash] };
-  Object.entries(given).forEach(([key, value]) => line.setAttribute(key, value));
-  swatch.append(line);
-});
-
-element("controls").hidden = false;
-update();
-
-const plots = () => [...document.querySelectorAll(".js-plotly-plot")].filter((plot) => plot.offsetParent);
-const PAPER = { width: 330, height: 215 }; // px: half of an A4 page wide
-window.addEventListener("beforeprint", () => plots().forEach((plot) => Plotly.relayout(plot, PAPER)));
-window.addEventListener("afterprint", () => { plots().forEach((plot) => Plotly.relayout(plot, { width: null, autosize: true })); update(); });
+start();

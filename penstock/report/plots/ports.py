@@ -25,6 +25,7 @@ from penstock.report.plots.canvas import (
     window_text,
 )
 from penstock.report.plots.select import Port, end_ns, frame, names, port_of, span_ns
+from penstock.results.pauses import NEVER, by_port, by_queue, intervals, union
 from penstock.results.run import Run
 
 if TYPE_CHECKING:
@@ -83,7 +84,7 @@ def port(*runs: Run, port: str | None = None, queue: int | None = None, time: st
         caption = f"{'orange: a queue is paused' if queues else 'orange: paused'}; {time_caption(runs, start, end)}"
         figure, axes = canvas(len(runs), height=0.8 + 1.2 * len(runs), caption=caption)
         for panel, run, look, log in zip(axes, runs, styles(runs), pauses):
-            _shade(panel, paused_intervals(log, end_ns([run])), start, end)
+            _shade(panel, union(by_queue(intervals(log), end_ns([run])).values()), start, end)
             top = max(top, _queue_line(panel, run, where, queue, look, (start, end)))
         of = "" if queue is None else f" {queue}"
         panels_over_time(figure, axes, runs, (start, end), f"Queue{of} (KB), {where.text}", top)
@@ -155,9 +156,8 @@ def pause_map(*runs: Run, time: str | None = None) -> "Figure":
     with active():
         figure, axes = canvas(len(shown), height=0.95 + (each + 0.25) * len(shown), caption=caption)
         for panel, run in zip(axes, shown):
-            shares = np.vstack(
-                [_paused_share(run, node, number, edges) for node, number in rows.select("node", "port").iter_rows()]
-            )
+            spans = by_port(by_queue(intervals(run.frame("pauses")), end_ns([run])))
+            shares = np.vstack([_paused_share(spans.get(row, NEVER), edges) for row in rows.select("node", "port").iter_rows()])
             image = panel.imshow(
                 np.ma.masked_less_equal(100 * shares, 0),
                 aspect="auto",
@@ -216,31 +216,12 @@ def _name_rows(panel: "Axes", rows: pl.DataFrame, apart: float) -> None:
     panel.set_yticks(places, names, fontsize=6.5)
 
 
-def _paused_share(run: Run, node: int, number: int, edges: np.ndarray) -> np.ndarray:
-    """Which part of each interval between edges (ns) a port was paused."""
-    spans = paused_intervals(Port(node, number, "").of(run.frames["pauses"]), end_ns([run]))
+def _paused_share(spans: np.ndarray, edges: np.ndarray) -> np.ndarray:
+    """Which part of each interval between edges (ns) lies in the spans."""
     times = spans.ravel()
     total = np.concatenate([[0.0], np.cumsum(spans[:, 1] - spans[:, 0])])
     so_far = np.column_stack([total[:-1], total[1:]]).ravel()
     return np.diff(np.interp(edges, times, so_far)) / np.diff(edges) if len(times) else np.zeros(len(edges) - 1)
-
-
-def paused_intervals(pauses: pl.DataFrame, until_ns: float) -> np.ndarray:
-    """[n, 2] start and end (ns) of the times for which a port, or at least one of its queues, was paused.
-
-    pauses    rows of the pause log of one port
-    until_ns  end of a pause that was never resumed
-    """
-    ordered = pauses.sort("time_ns", maintain_order=True)
-    times, change = ordered["time_ns"].to_numpy(), np.where(ordered["paused"].to_numpy(), 1, -1)
-    level = np.cumsum(change)
-    before = level - change
-    starts, ends = times[(before == 0) & (level == 1)], times[(level == 0)]
-    if len(starts) > len(ends):
-        ends = np.append(ends, max(until_ns, starts[-1]))
-    spans = np.column_stack([starts, ends[: len(starts)]])
-    touching = np.flatnonzero(spans[1:, 0] <= spans[:-1, 1])
-    return np.column_stack([np.delete(spans[:, 0], touching + 1), np.delete(spans[:, 1], touching)])
 
 
 def pause_time(*runs: Run) -> "Figure":

@@ -77,7 +77,7 @@ def against(*sweeps: Any, x: str | None = None, y: str = "short_p99") -> "Figure
     parameter = parameter_of(sweep, x)
     table = sweep.over_seeds(y)
     lines = lines_of(sweep, without=parameter)
-    text, factor = LABELS.get(y, (f"FCT slowdown ({y.replace('_', ' ')})", 1.0))
+    text, factor = axis_of(y)
     places = {value: i for i, value in enumerate(table[parameter].unique(maintain_order=True))}
     numeric = table[parameter].dtype.is_numeric()
     with active():
@@ -96,6 +96,11 @@ def against(*sweeps: Any, x: str | None = None, y: str = "short_p99") -> "Figure
             axes.xaxis.set_major_formatter(lambda value, _: format_size(value, " "))
         legend(figure, axes)
     return figure
+
+
+def axis_of(statistic: str) -> tuple[str, float]:
+    """Its label as an axis, and the factor from its value to the label's unit."""
+    return LABELS.get(statistic, (f"FCT slowdown ({statistic.replace('_', ' ')})", 1.0))
 
 
 def parameter_of(sweep: Sweep, name: str | None) -> str:
