@@ -19,7 +19,7 @@ parameters = {
     "fault": ("int32 0..1000", 0, "the one that happens"),
     "zero": ("int32", 0, "0"),
     "far": ("int32", 77, "an index that nothing has"),
-    "big": ("bytes", 4000000000000000000, "more than half of what 64 bits hold"),
+    "big": ("bytes", 1000000000000000000, "whose products overflow"),
     "huge": ("float64", 1e300, "whose square is infinite"),
 }
 scheme_state = {"out": "int64", "few": "int32[4]"}
