@@ -24,6 +24,7 @@ from penstock.inputs import boolean, one_of, real, size_bytes, time_ps, whole
 from penstock.units import parse_rate
 
 FOLDER = Path(__file__).parents[1] / "schemes"
+OPTIONS = ("unusual", "unchecked")  # of a Scheme, given like parameters
 __all__ = ["Composition", "Scheme", "available", "compose", "parse", "scheme_type"]
 
 
@@ -94,19 +95,29 @@ class Scheme:
     """A composition of schemes with their parameters; `name` and `set_by_user` are enough to make it again.
 
     parts: parameters that differ from the defaults, by scheme, in hook order.  host: settings of hosts, without "host.".
+    unusual: the composition may be one that makes no sense.  unchecked: users' files are compiled without checks.
     """
 
     name: str
     parts: dict[str, dict[str, Any]]
     host: dict[str, Any] = field(default_factory=dict)
     set_by_user: dict[str, Any] = field(default_factory=dict)
+    unusual: bool = False
+    unchecked: bool = False
 
     def __add__(self, other: Scheme) -> Scheme:
         parts = {name: dict(values) for name, values in self.parts.items()}
         for name, values in other.parts.items():
             parts[name] = {**parts.get(name, {}), **values}
         name = f"{self.name}+{other.name}"
-        return Scheme(name, parts, {**self.host, **other.host}, {**self.set_by_user, **other.set_by_user})
+        return Scheme(
+            name,
+            parts,
+            {**self.host, **other.host},
+            {**self.set_by_user, **other.set_by_user},
+            self.unusual or other.unusual,
+            self.unchecked or other.unchecked,
+        )
 
     def __repr__(self) -> str:
         return f"<Scheme {self.name}{''.join(f' {k}={v}' for k, v in self.set_by_user.items())}>"
@@ -145,7 +156,7 @@ class Scheme:
         parts = []
         for index, name in enumerate(self.parts):
             found = declared(name)
-            parts.append(Part(load(found), found, self.values(name), index, hosts=hosts))
+            parts.append(Part(load(found, not self.unchecked), found, self.values(name), index, hosts=hosts))
         return compose(parts, core, levels, nic_queues)
 
 
@@ -217,9 +228,11 @@ def _single(text: str, parameters: Mapping[str, Any]) -> Scheme:
 def parse(scheme: str | Scheme, parameters: Mapping[str, Any] | None = None) -> Scheme:
     """A scheme by name, preset and composition: "bfc", "hpcc:ns3", "dcqcn+window_cap", "./my_scheme.py".
 
-    `parameters` are set in the first part that knows them; "part.parameter" names the part.  Raises SpecError.
+    `parameters` are set in the first part that knows them; "part.parameter" names the part.  `unusual` and `unchecked` among them
+    are those of the Scheme.  Raises SpecError.
     """
     parameters = dict(parameters or {})
+    options = {name: boolean(parameters.pop(name), name) for name in OPTIONS if name in parameters}
     if isinstance(scheme, Scheme):
         made = scheme
     else:
@@ -235,7 +248,27 @@ def parse(scheme: str | Scheme, parameters: Mapping[str, Any] | None = None) -> 
     host = dict(made.host)
     for key, value in parameters.items():
         _assign(f'scheme "{made.name}"', parts, host, next(reversed(parts)) if len(names_of(made.name)) == 1 else "", key, value)
-    return Scheme(made.name, parts, host, {**made.set_by_user, **parameters})
+    unusual, unchecked = (options.get(name, getattr(made, name)) for name in OPTIONS)
+    made = Scheme(made.name, parts, host, {**made.set_by_user, **parameters, **options}, unusual, unchecked)
+    if not unusual:
+        _check_sense(made)
+    return made
+
+
+def _check_sense(scheme: Scheme) -> None:
+    """SpecError if a part is named twice, or if two parts set the rates or windows of flows, each as if it were alone."""
+    remedy = (
+        'keep one of them, or set unusual = true in [scheme] (in Python: penstock.scheme(..., {"unusual": True})) if you mean it'
+    )
+    named = [name.partition(":")[0] for name in names_of(scheme.name)]
+    if twice := next((name for name in named if named.count(name) > 1), None):
+        raise SpecError(f"{twice} is in it twice, and has one state only", path="name", value=scheme.name, remedy=remedy)
+    controls = [name for name in scheme.parts if declared(name).controls_congestion]
+    if len(controls) > 1:
+        what = (
+            f"{' and '.join(Path(name).stem for name in controls)} each set the rate or the window of a flow; the last one wins"
+        )
+        raise SpecError(what, path="name", value=scheme.name, remedy=remedy)
 
 
 def scheme_type(name: str) -> Any:

@@ -16,7 +16,9 @@ fabric allocates.  Elements of a record array are reached through NAME_at(owner,
 
 import ast
 import difflib
+import keyword
 import re
+import warnings
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -80,6 +82,7 @@ GIVEN = {
         *("command_of", "mask_of", "value_of", "line_rate", "path_at", "path_count", "port_at", "queue_at", "voq_at"),
         *("bit", "bits_set", "clear_bit", "has_bit", "lowest_bit", "set_bit", "hash31", "pick", "whole"),
     ),
+    "arithmetic": ("ceil", "exp", "floor", "log", "power", "sqrt"),
     "queueing": ("draw",),
     "pacing": ("about_flow", "flow_of", "hold_flow", "repace", "set_rate"),
     "line": (
@@ -88,8 +91,30 @@ GIVEN = {
     ),
     "switch": ("release",),
 }
+DECLARED = {  # what a file may assign to, beside constants
+    *("title", "includes", "presets", "fabric", "parameters", "structs", "scheme_state"),
+    *(f"{owner}_state" for owner in OWNERS),
+}
+RESERVED = ("name", "label", "unusual", "unchecked", "host")  # of [scheme], so no names of parameters
+TABLES_OF = ("node", "port")  # whose tables the fabric allocates; and the scheme's own
+NO_IMPORT = "a scheme imports nothing: runs are the same everywhere; sqrt, exp, log, power, min, max and abs are there without"
+TOP = {  # why other statements are not possible at the top of a file
+    ast.Import: NO_IMPORT,
+    ast.ImportFrom: NO_IMPORT,
+    ast.ClassDef: "a class is not possible; declare structs or ..._state",
+    ast.AsyncFunctionDef: "async is not possible",
+    ast.Expr: "a scheme file has declarations and functions only; this has no effect",
+}
 INLINED = ("queueing",)  # modules whose bodies setup.py copies into NAME_inline.pxd
 RENAMED = {"gap": "pacing_gap", "least_gap": "fc_gap"}  # fields of the fabric's structs that had other names
+
+
+WORDS = {  # that are no names in C or Python
+    *keyword.kwlist,
+    *("auto", "case", "char", "const", "default", "do", "double", "enum", "extern", "float", "goto", "inline", "int", "long"),
+    *("register", "restrict", "return", "short", "signed", "sizeof", "static", "struct", "switch", "typedef", "union"),
+    *("unsigned", "void", "volatile", "at", "cdef", "cpdef", "cimport", "ctypedef", "include", "bint", "NULL"),
+}
 
 
 class DeclarationError(Exception):
@@ -98,6 +123,11 @@ class DeclarationError(Exception):
     def __init__(self, message: str, line: int = 0) -> None:
         super().__init__(message)
         self.line = line
+
+
+def is_name(name: Any) -> bool:
+    """Whether a name can be one in C and in Python."""
+    return isinstance(name, str) and bool(re.fullmatch(r"[A-Za-z]\w*", name, re.A)) and name not in WORDS
 
 
 def class_of(name: str) -> str:
@@ -114,10 +144,14 @@ class Field:
     """One field of a record.  size: bytes of one element; table: whether the field is a pointer to memory of its own."""
 
     def __init__(self, name: str, text: str, records: Mapping[str, "Record"]) -> None:
-        match = re.fullmatch(r"(\w+)(\*?)(?:\[(.+)\])?", str(text))
+        match = re.fullmatch(r"(\w+)(?:\[(.+)\])?", str(text))
         if not match or (match[1] not in C_TYPES and match[1] not in records):
             raise DeclarationError(f'{name}: unknown type "{text}"; known: {", ".join([*C_TYPES, *records])}')
-        self.name, self.element, self.star, self.length = name, match[1], bool(match[2]), match[3]
+        if not is_name(name):
+            raise DeclarationError(
+                f'"{name}" cannot be the name of a field; use letters, digits and _, and no word of C or Python'
+            )
+        self.name, self.element, self.length = name, match[1], match[2]
         self.is_record = self.element in records
         self.size = int(records[self.element].size if self.is_record else C_TYPES[self.element][1])
         fixed = self.length.isdigit() if self.length else True
@@ -128,14 +162,13 @@ class Field:
         kind = class_of(self.element) if self.is_record else C_TYPES[self.element][0]
         if self.table:
             return f"    {kind}* {self.name}\n    int64_t {self.name}_count"
-        return f"    {kind}{'*' if self.star else ''} {self.name}" + (f"[{self.length}]" if self.length else "")
+        return f"    {kind} {self.name}" + (f"[{self.length}]" if self.length else "")
 
     def space(self) -> tuple[int, int]:
         """Bytes and alignment inside the record."""
         if self.table:
             return 16, 8
-        size, align = (8, 8) if self.star else (self.size, 8 if self.is_record else self.size)
-        return size * int(self.length or 1), align
+        return self.size * int(self.length or 1), 8 if self.is_record else self.size
 
 
 class Record:
@@ -157,62 +190,131 @@ class Record:
         return f"cdef struct {name}:\n" + first + "\n".join(f.c() for f in self.fields) + "\n"
 
 
+def _sets_rate(node: ast.AST) -> bool:
+    """Whether a statement sets a flow's rate or window as a congestion control does: not as a bound on what it was."""
+    if isinstance(node, ast.Call):
+        return isinstance(node.func, ast.Name) and node.func.id == "set_rate"
+    if not isinstance(node, ast.Assign):
+        return False
+    window = [ast.unparse(t) for t in node.targets if isinstance(t, ast.Attribute) and t.attr == "window"]
+    flows = [text for text in window if text == "flow.window"]
+    return bool(flows) and not any(
+        isinstance(n, ast.Attribute) and n.attr == "window" and ast.unparse(n) in flows for n in ast.walk(node.value)
+    )
+
+
 class Declarations:
     """What one scheme file declares."""
 
     def __init__(self, path: Path, source: str | None = None) -> None:
         self.path, self.name = path, path.stem
         self.source = path.read_text() if source is None else source
-        tree = ast.parse(self.source)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", SyntaxWarning)
+            tree = ast.parse(self.source)
         self.doc = ast.get_docstring(tree) or ""
         self.functions = [n for n in tree.body if isinstance(n, ast.FunctionDef)]
         values: dict[str, ast.expr] = {}
         for n in tree.body:
-            if isinstance(n, ast.Assign) and isinstance(n.targets[0], ast.Name):
+            if isinstance(n, ast.Assign) and isinstance(n.targets[0], ast.Name) and len(n.targets) == 1:
                 values[n.targets[0].id] = n.value
         self._values = values
+        self._check_top(tree)
         self.constants = {}
-        for name, value in values.items():
+        for name in values:
             if name.isupper():
-                constant = self._literal(name, value)
-                if not isinstance(constant, (int, float)):
-                    raise DeclarationError(f"{name}: a constant must be a number", value.lineno)
-                self.constants[name] = "double" if isinstance(constant, float) else "int64_t"
+                self.constants[name] = "double" if isinstance(self.constant(name), float) else "int64_t"
         self.records: dict[str, Record] = {}
         self._check_tables()
         for name, fields in self._read("structs", {}).items():
-            self.records[name] = Record(fields, self.records)
-        self.state = {owner: Record(self._read(owner + "_state", {}), self.records) for owner in OWNERS}
-        for f in self.state["frame"].fields:
-            if f.table:
-                raise DeclarationError(
-                    f"frame_state: {f.name} takes {f.length} elements; a field of a frame has at most {INLINE_LIMIT} bytes",
-                    self._values["frame_state"].lineno,
-                )
+            if not is_name(name) or class_of(name) in TYPES or class_of(name).startswith(("Me", "My", "Guard")) or name in OWNERS:
+                raise DeclarationError(f'structs: "{name}" is taken or no name; choose another', self._values["structs"].lineno)
+            self.records[name] = self._record("structs", fields, name)
+        self.state = {owner: self._record(owner + "_state", self._read(owner + "_state", {})) for owner in OWNERS}
+        for owner, record in self.state.items():
+            for f in record.fields:
+                if f.table and owner not in TABLES_OF:
+                    raise DeclarationError(
+                        f"{owner}_state: {f.name} takes {f.length} elements; only node_state, port_state and scheme_state have "
+                        f"tables, a field of others has at most {INLINE_LIMIT} bytes",
+                        self._values[f"{owner}_state"].lineno,
+                    )
         self.parameters: dict[str, tuple[str, Any, str]] = self._read("parameters", {})
         for name, declared in self.parameters.items():
-            if not (isinstance(declared, tuple) and len(declared) == 3):
-                raise DeclarationError(f'parameters: {name} must be ("type", default, "meaning")')
+            if not (isinstance(declared, tuple) and len(declared) == 3 and isinstance(declared[0], str) and declared[0].strip()):
+                raise DeclarationError(
+                    f'parameters: {name} must be ("type", default, "meaning")', self._values["parameters"].lineno
+                )
+            if name in RESERVED:
+                raise DeclarationError(f"parameters: {name} has a meaning for every scheme", self._values["parameters"].lineno)
         own = {name: c_type(kind) for name, (kind, _, _) in self.parameters.items()}
-        self.own = Record({**own, **self._read("scheme_state", {})}, self.records)
+        self.own = self._record("parameters", {**own, **self._read("scheme_state", {})})
         self.presets: dict[str, dict[str, Any]] = self._read("presets", {})
         self.includes: list[str] = self._read("includes", [])
         self.title = str(self._read("title", "".join(part.capitalize() for part in self.name.split("_"))))
         self.fabric: dict[str, Any] = self._read("fabric", {})
+        self.controls_congestion = any(_sets_rate(n) for f in self.functions for n in ast.walk(f))
         self.me = next((f.args.args[0].arg for f in self.functions if f.name in HOOKS and f.args.args), "me")
         self.hooks = {f.name for f in self.functions if f.name in HOOKS}
         self._check_hooks(tree)
+
+    def _check_top(self, tree: ast.Module) -> None:
+        """Refuse what is neither a declaration nor a function, and functions that are none of a scheme's."""
+        for i, n in enumerate(tree.body):
+            if isinstance(n, ast.FunctionDef):
+                a = n.args
+                if n.decorator_list or a.vararg or a.kwarg or a.kwonlyargs or a.posonlyargs or a.defaults:
+                    raise DeclarationError(f"{n.name}: a function has plain arguments, no defaults and no decorator", n.lineno)
+                if sum(f.name == n.name for f in self.functions) > 1:
+                    raise DeclarationError(f"{n.name} is defined twice", n.lineno)
+                if not is_name(n.name):
+                    raise DeclarationError(f'"{n.name}" cannot be the name of a function; choose another', n.lineno)
+            elif isinstance(n, ast.Assign):
+                name = n.targets[0].id if isinstance(n.targets[0], ast.Name) else ""
+                if len(n.targets) > 1 or not name:
+                    raise DeclarationError("one assignment declares one name", n.lineno)
+                if not name.isupper() and name not in DECLARED:
+                    near = difflib.get_close_matches(name, sorted(DECLARED), n=1)
+                    raise DeclarationError(
+                        f'"{name}" is nothing that a scheme declares; '
+                        + (f'did you mean "{near[0]}"?' if near else "a constant is in upper case"),
+                        n.lineno,
+                    )
+            elif not (i == 0 and isinstance(n, ast.Expr) and isinstance(n.value, ast.Constant)):
+                raise DeclarationError(next((t for k, t in TOP.items() if isinstance(n, k)), TOP[ast.Expr]), n.lineno)
+
+    def _record(self, table: str, fields: Any, name: str = "") -> Record:
+        """A record of declared fields; an error in it is on the line of its table."""
+        where = self._values[table].lineno if table in self._values else 0
+        if not isinstance(fields, dict):
+            raise DeclarationError(f'{table}: {name} must be a table {{"field": "type"}}', where)
+        try:
+            return Record(fields, self.records)
+        except DeclarationError as error:
+            raise DeclarationError(str(error), error.line or where) from None
+
+    def constant(self, name: str) -> int | float:
+        """The value of a constant."""
+        value = self._literal(name, self._values[name])
+        if not isinstance(value, int | float):
+            raise DeclarationError(f"{name}: a constant is a number", self._values[name].lineno)
+        return value
 
     def _check_tables(self) -> None:
         for name in [*(f"{o}_state" for o in OWNERS), "scheme_state", "structs", "parameters", "presets", "fabric"]:
             if not isinstance(self._read(name, {}), dict):
                 raise DeclarationError(f'{name} must be a table {{"field": "type"}}', self._values[name].lineno)
-        if not isinstance(self._read("includes", []), list):
+        if not all(isinstance(preset, dict) for preset in self._read("presets", {}).values()):
+            raise DeclarationError('a preset is a table {"parameter": value}', self._values["presets"].lineno)
+        includes = self._read("includes", [])
+        if not isinstance(includes, list) or not all(isinstance(name, str) for name in includes):
             raise DeclarationError('includes must be a list of names, such as ["pfc"]', self._values["includes"].lineno)
 
     def _check_hooks(self, tree: ast.Module) -> None:
         """Refuse misspelt hooks, verbs whose hook is missing, and fields under their former names."""
         for f in self.functions:
+            if f.name in HOOKS and [a.arg for a in f.args.args] != [self.me, *HOOKS[f.name].split()]:
+                raise DeclarationError(f"{f.name} takes ({', '.join([self.me, *HOOKS[f.name].split()])})", f.lineno)
             if f.name not in HOOKS and re.match(r"(on|set_up)_|(choose_queue|choose_voq|choose_path|admit)", f.name):
                 near = difflib.get_close_matches(f.name, HOOKS, n=1)
                 raise DeclarationError(
@@ -233,7 +335,7 @@ class Declarations:
     def _literal(name: str, value: ast.expr) -> Any:
         try:
             return ast.literal_eval(value)
-        except ValueError:
+        except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
             raise DeclarationError(f"{name} must be a literal value", value.lineno) from None
 
     def _read(self, name: str, default: Any) -> Any:
@@ -297,10 +399,7 @@ class Declarations:
         return "\n".join(out) + "\n"
 
     def signature(self, function: ast.FunctionDef) -> str:
-        names, known = [a.arg for a in function.args.args], self.types()
-        if function.name in HOOKS and names[1:] != HOOKS[function.name].split():
-            wanted = ", ".join([self.me, *HOOKS[function.name].split()])
-            raise DeclarationError(f"{function.name} takes ({wanted})", function.lineno)
+        known = self.types()
         returns = any(isinstance(n, ast.Return) and n.value for n in ast.walk(function))
         kind = RETURNS.get(function.name, "int64_t" if returns and function.name not in HOOKS else "void")
         if function.returns:

@@ -1,5 +1,6 @@
 """Lays out a composition of schemes: checks it, places each scheme's state after the fabric's structs, sizes its tables."""
 
+import ast
 import re
 from dataclasses import dataclass, field
 from types import ModuleType
@@ -10,6 +11,8 @@ from penstock.errors import SchemeError
 
 LINE = 64
 MOST = 14
+LARGEST_TABLE = 4 << 30  # bytes; memory is used only once it is written
+MOST_QUEUES = 32767  # indices of queues are int16
 
 
 def check_hook(scheme: str, name: str, signature: str) -> None:
@@ -41,13 +44,24 @@ class Part:
         for the table of a node also of its number of `ports`, and `switch`, which is 0 at a host."""
         names = {**self.values, "hosts": self.hosts, "upstreams": self.upstreams, **more, "max": max, "min": min}
         try:
-            return int(eval(str(expression), {"__builtins__": {}}, names))
+            tree = ast.parse(str(expression), mode="eval")
+            if any(isinstance(n, ast.Pow | ast.LShift | ast.Attribute | ast.Lambda | ast.comprehension) for n in ast.walk(tree)):
+                raise ValueError("only numbers, names, + - * // %, comparisons, max and min are possible")
+            return int(eval(compile(tree, "", "eval"), {"__builtins__": {}}, names))
         except Exception as error:
             raise SchemeError(f'"{expression}" is no number: {error}', path=self.name) from None
 
     def tables(self, owner: str, **more: int) -> list[tuple[str, int, int, int]]:
         """(name, offset in the owner's area, count, bytes of one element) of each table."""
-        return [(f.name, f.at, self.evaluate(f.length, **more), f.size) for f in self.declared.tables(owner)]
+        found = [(f.name, f.at, self.evaluate(f.length, **more), f.size) for f in self.declared.tables(owner)]
+        for name, _, count, size in found:
+            if not 0 <= count * size <= LARGEST_TABLE:
+                raise SchemeError(
+                    f"{count} elements, {count * size / 1e9:.1f} GB for each {owner}",
+                    path=f"{self.name}.{name}",
+                    remedy=f"at most {LARGEST_TABLE / 1e9:.0f} GB are possible",
+                )
+        return found
 
     def settings(self) -> list[tuple[int, str, str, Any]]:
         """(offset, name, C type, value) of the parameters, in the form in which the compiled scheme holds them."""
@@ -109,6 +123,9 @@ def compose(parts: list[Part], core: dict[str, int], levels: int, nic_queues: in
         raise SchemeError(
             "this scheme needs a NIC queue for each destination", path="host.nic_queues", value=nic_queues, remedy="leave it 0"
         )
+    for key in ("queues", "nic_queues", "voqs"):
+        if not 0 <= ask(key, 0) <= MOST_QUEUES:
+            raise SchemeError(f"asks for {ask(key, 0)} {key}", remedy=f"at most {MOST_QUEUES} are possible")
     queues, nics = ask("queues", levels), parts[0].hosts if by_destination else nic_queues or ask("nic_queues", 1)
     for part in parts:
         part.upstreams = -(-max(queues, nics) // 32) * 32

@@ -76,6 +76,16 @@ static inline void *next_row(Log *log, size_t size) {
 }
 static inline void free_log(Log *log) { free(log->rows); log->rows = NULL; log->count = log->capacity = 0; }
 
+/* ---- Of a worker: the running hook of a user's scheme, and the first fault in one; see faults.h. ---- */
+typedef struct Guard {
+  void *point;                      /* GuardPoint of the innermost hook that is running */
+  int64_t event, event_time;        /* number of the node's event, and its time */
+  int64_t rounds, most_rounds;      /* of loops: left to the event, and at its beginning */
+  int64_t repeats, repeated_at;     /* timers set for the time at which they were set */
+  int64_t time, value, limit;
+  int32_t node, repeated_node, fault, line, hook, scheme, fault_node, spare;
+} Guard;
+
 /* ---- at(index, count): the index; built with -DPENSTOCK_CHECK, one out of range says so and aborts. ---- */
 #ifdef PENSTOCK_CHECK
 static inline long at(long i, long n, const char *what) {

@@ -8,6 +8,9 @@ cdef extern from "state.h" nogil:
     ctypedef struct Log:
         char* rows
         int64_t count, capacity
+    ctypedef struct Guard:
+        int64_t time, value, limit
+        int32_t fault, line, hook, scheme, fault_node
 
 cdef enum:
     DATA = 0                # kinds of packet
@@ -49,6 +52,7 @@ cdef enum:
     NO_SUCH_PORT = 3
     NO_SUCH_VOQ = 4
     NO_SUCH_PATH = 5
+    SCHEME_FAULT = 6
     RANDOM_QUEUE = 0        # streams of random numbers of a node: choice of queues, ECN marks, losses on wires
     RANDOM_MARK = 1
     RANDOM_LOSS = 2
@@ -279,6 +283,7 @@ ctypedef struct Worker:
     Log trace_rows
     int64_t error, error_node, error_value  # the first error
     int64_t reactions       # number of ACKs that changed a window or a rate
+    Guard guard
     char padding[64]
 
 ctypedef struct Node:

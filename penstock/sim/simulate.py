@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from penstock.composition import Scheme, parse
+from penstock.composition.faults import Fault, error_of
 from penstock.errors import InvariantError
 from penstock.inputs import inside
 from penstock.results.columns import PER_FLOW
@@ -72,7 +73,8 @@ def simulate(
     progress      called about ten times a second with a Progress
 
     Ctrl-C ends the run early: the Run then holds the results so far and summary["interrupted"] is True.
-    Raises SpecError for bad input and InvariantError when an invariant of the simulator was violated.
+    Raises SpecError for bad input, SchemeError when a user's scheme failed, and InvariantError when an invariant of the simulator
+    was violated.
     """
     with inside("scheme"):
         parsed = parse(scheme)
@@ -112,6 +114,7 @@ class Runner:
         self.composition = compose(settings)
         self.began = time.perf_counter()  # a scheme of the user's has been compiled
         self.sim = build(settings, self.composition)
+        self.check_errors(self.sim.state())
         self.per_flow = {c.stem: np.full(len(flows), c.per_flow, dtype=np.int64) for c in PER_FLOW}
         self.sim.set_results(len(flows), self.per_flow)
         if settings.measure.queueing:
@@ -167,7 +170,7 @@ class Runner:
 
     def run_to_horizon(self, pool: ThreadPoolExecutor) -> None:
         """Run the core to its horizon, in calls that take about CHUNK_S each."""
-        windows, more, shown, threads = 64, True, 0.0, self.settings.threads
+        windows, more, shown, threads = 1, True, 0.0, self.settings.threads
         while more and not self.stop:
             began = time.perf_counter()
             others = [pool.submit(self.sim.run, i, windows) for i in range(1, threads)]
@@ -175,7 +178,7 @@ class Runner:
             for other in others:
                 other.result()
             took = time.perf_counter() - began
-            windows = max(16, min(1 << 20, int(windows * min(4.0, CHUNK_S / max(took, 1e-6)))))
+            windows = max(1, min(1 << 20, int(windows * min(4.0, CHUNK_S / max(took, 1e-6)))))
             if threads > 1:
                 self.sim.balance_packets()
             if self.progress and time.perf_counter() - shown > 0.1:
@@ -186,12 +189,15 @@ class Runner:
         self.check_errors(self.sim.state())
 
     def check_errors(self, state: dict[str, Any]) -> None:
-        """InvariantError if the core has stopped with an error."""
+        """SchemeError or InvariantError if the core has stopped with an error."""
         if state["error"] == TOO_MANY_FLOWS:
             raise InvariantError(
                 f"more than {ACTIVE_AT_ONCE} flows were unfinished at the same time; the network is overloaded: "
                 f"lower the load or the duration"
             )
+        if state["faults"]:
+            first = min((Fault(*found) for found in state["faults"]), key=lambda fault: (fault.time, fault.node))
+            raise error_of(first, self.composition, self.settings.topo.names)
         if state["error"]:
             what = NO_SUCH[state["error"]]
             known = {

@@ -8,17 +8,19 @@ from __future__ import annotations
 import hashlib
 import json
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from penstock.results.run import Run
+    from penstock.sim.simulate import Progress
 
 SUMMARY = ("packet_hops", "drops", "flows_finished", "retransmissions", "max_buffer_bytes", "warnings")
 FRAMES = ("flows", "ports", "switches", "nodes", "pauses", "queues", "packets", "port_series", "flow_series", "queueing")
 
 
-def run_case(case: dict[str, Any], threads: int = 1) -> Run:
+def run_case(case: dict[str, Any], threads: int = 1, progress: Callable[[Progress], None] | None = None) -> Run:
     """Run {"topology": table, "flows": as flow_list takes them, "scheme": name, "parameters": {}, ...}, measuring all."""
     from penstock.composition import parse
     from penstock.sim.config import HostConfig, Measure
@@ -37,6 +39,7 @@ def run_case(case: dict[str, Any], threads: int = 1) -> Run:
         control_loss=case.get("control_loss", 0.0),
         measure=Measure(sample="5us", **everything),
         host=HostConfig(**case.get("host", {})),
+        progress=progress,
     )
 
 

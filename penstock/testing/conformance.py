@@ -8,13 +8,19 @@ import random
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from penstock.errors import InvariantError, PenstockError
+from penstock.errors import InvariantError, PenstockError, SchemeError
 from penstock.testing.cases import digest, run_case
+from penstock.units import format_time
+
+if TYPE_CHECKING:
+    from penstock.results.run import Run
+    from penstock.sim.simulate import Progress
 
 SMALL = {"kind": "leaf_spine", "hosts": 8, "tors": 2, "spines": 2, "buffer": "2MB"}
 HOPS_AT_MOST = 5.0  # times the instructions (here: time) of fifo on the same traffic
@@ -48,12 +54,17 @@ def check_scheme(scheme: str | Path) -> Iterator[Check]:
     yield built
     if not built.passed:
         return
+    expected: dict[str, Any] = {}
+    python = attempt("runs as plain Python, with every index and integer checked", lambda: as_python(name, expected))
+    yield python
+    if not python.passed:
+        return
     ran = attempt("runs, finishes every flow, and conserves bytes", lambda: finishes(incast_case(name)))
     yield ran
     if not ran.passed:
         return
     yield attempt("gives the same results twice and on 1, 2 and 3 threads", lambda: repeats(name))
-    yield attempt("gives the same results as plain Python, with every index and integer checked", lambda: as_python(name))
+    yield attempt("gives the same results as plain Python", lambda: as_expected(name, expected))
     lossy = incast_case(name, topology={**SMALL, "loss": 0.01})
     yield attempt("delivers everything when links lose packets", lambda: finishes(lossy))
     yield attempt("never gets stuck when control frames are lost", lambda: finishes(incast_case(name, control_loss=0.1)))
@@ -81,7 +92,7 @@ def build(name: str) -> str | None:
 
 
 def finishes(case: dict[str, Any]) -> str | None:
-    run = run_case(case)
+    run = timed(case)
     left = run.flows.height - run.summary["flows_finished"]
     if left:
         return f"{left} of {run.flows.height} flows never finished: something is paused or waits for ever"
@@ -91,9 +102,9 @@ def finishes(case: dict[str, Any]) -> str | None:
 
 def repeats(name: str) -> str | None:
     case = incast_case(name)
-    first = digest(run_case(case))
+    first = digest(timed(case))
     for threads in (1, 2, 3):
-        other = digest(run_case(case, threads=threads))
+        other = digest(timed(case, threads))
         if other != first:
             return (
                 f"{differing(first, other)} differ on {threads} threads: state is read before it is written, or shared "
@@ -108,11 +119,24 @@ def differing(a: dict[str, Any], b: dict[str, Any]) -> str:
     return ", ".join(k for k in a if a[k] != b.get(k))
 
 
-def as_python(name: str) -> str | None:
-    case = incast_case(name)
+def timed(case: dict[str, Any], threads: int = 1) -> Run:
+    """The case's run.  SchemeError: it takes longer than GIVE_UP_S."""
+    began = time.monotonic()
+
+    def look(progress: Progress) -> None:
+        if time.monotonic() - began > GIVE_UP_S:
+            raise SchemeError(
+                f"after {GIVE_UP_S} s the run is at {format_time(progress.time_ps)} only", remedy="are its timers far too short?"
+            )
+
+    return run_case(case, threads, look)
+
+
+def as_python(name: str, into: dict[str, Any]) -> str | None:
+    """Run the case in the interpreted core, in a process of its own; adds its digest to `into`."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "case.json"
-        file.write_text(json.dumps(case))
+        file.write_text(json.dumps(incast_case(name)))
         try:
             done = subprocess.run(
                 [sys.executable, "-m", "penstock.testing.cases", str(file), "--interpreted"],
@@ -125,21 +149,22 @@ def as_python(name: str) -> str | None:
             return f"the interpreted run took more than {GIVE_UP_S} s"
     if done.returncode:
         lines = [line.strip() for line in done.stderr.strip().splitlines()]
-        where = next((line for line in reversed(lines) if name in line), "")
-        return f"{lines[-1] if lines else 'it failed'} {where}".strip()
-    compiled = json.loads(json.dumps(digest(run_case(case))))
-    interpreted = json.loads(done.stdout)
-    if compiled != interpreted:
-        return (
-            f"{differing(compiled, interpreted)} differ: C arithmetic is not Python's (int / int, a shift of 1 by more than "
-            f"30 bits, a negative number divided, a struct copied)"
-        )
+        return lines[-1].removeprefix("penstock.errors.SchemeError: ") if lines else "it failed"
+    into.update(json.loads(done.stdout))
+    return None
+
+
+def as_expected(name: str, expected: dict[str, Any]) -> str | None:
+    compiled = json.loads(json.dumps(digest(timed(incast_case(name)))))
+    if compiled != expected:
+        what = differing(compiled, expected)
+        return f"{what} differ: state is read before it is set, or two calls in one expression depend on their order"
     return None
 
 
 def lone_flow(name: str) -> str | None:
     case = {"topology": SMALL, "flows": [[0, 7, 500_000, "0s"]], "scheme": name}
-    slowdown = float(run_case(case).flows["slowdown"][0])
+    slowdown = float(timed(case).flows["slowdown"][0])
     return None if slowdown == 1.0 else f"note: slowdown {slowdown:.4f} (1 without headers or limits of the scheme's own)"
 
 
@@ -151,7 +176,7 @@ def no_python(name: str) -> str | None:
     if not name.endswith(".py"):
         return None
     with tempfile.TemporaryDirectory() as folder:
-        source = write_c(declared(name), Path(folder)).with_suffix(".c")
+        source = write_c(declared(name), Path(folder))
         calls = python_calls(source.read_text())
     return f"{calls[0].function} calls {calls[0].names}" if calls else None
 

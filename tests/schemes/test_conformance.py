@@ -3,7 +3,8 @@
 import pytest
 
 from penstock.composition import FOLDER, available
-from penstock.testing import check_scheme
+from penstock.errors import SchemeError
+from penstock.testing import check_scheme, conformance
 
 COMPOSITIONS = [*available(), "hpcc+dqa", "hpcc:ns3", "dcqcn:ns3+window_cap", "dctcp:ns3", "bfc+pfc"]
 
@@ -27,12 +28,12 @@ def test_a_file_of_the_package_conforms_like_one_of_the_users(tmp_path, monkeypa
     copy.write_text((FOLDER / "ecn.py").read_text())
     for file in (FOLDER / "ecn.py", copy):
         results = {c.name: c.message for c in check_scheme(file) if c.passed}
-        assert len(results) == 9 and results["calls no Python from its hooks"] == "", file
+        assert len(results) == 10 and results["calls no Python from its hooks"] == "", file
 
 
-def test_a_call_of_python_is_found(tmp_path):
+def test_a_call_of_python_is_refused(tmp_path):
     found = failures(tmp_path, "def on_dequeue(me, node, port, queue, pkt):\n    assert pkt.kind >= 0\n")
-    assert "on_dequeue calls" in found["calls no Python from its hooks"]
+    assert "assert is not possible" in found["compiles and composes"]
 
 
 def test_a_lost_resume_is_found(tmp_path):
@@ -51,7 +52,7 @@ def on_dequeue(me, node, port, queue, pkt):
     if mine.held == 19:
         send_control(node, pkt.in_port, me.at.kind, RESUME, 0, 0)
 def on_control(me, node, port, pkt):
-    if pkt.number == PAUSE:
+    if command_of(pkt) == PAUSE:
         pause_port(node, port, me.at.bit)
     else:
         resume_port(node, port, me.at.bit)
@@ -60,20 +61,24 @@ def on_control(me, node, port, pkt):
     assert "never gets stuck when control frames are lost" in found
 
 
-def test_c_arithmetic_is_found(tmp_path):
+def test_a_fault_is_found_in_plain_python_first(tmp_path):
     found = failures(
         tmp_path,
         """
 flow_state = {"n": "int64"}
-def on_start(me, node, flow, pkt):
-    flow.window = 20000
 def on_ack(me, node, flow, pkt):
-    mine = my_flow(me, flow)
-    mine.n += 1
-    flow.window = 10000 + whole(mine.n / 2 * 1000)
+    flow.window = 20000 // my_flow(me, flow).n
 """,
     )
-    assert "gives the same results as plain Python, with every index and integer checked" in found
+    assert list(found) == ["runs as plain Python, with every index and integer checked"]
+    assert "mine.py:4: integer division" in found.popitem()[1]
+
+
+def test_timers_that_are_far_too_short_are_found(tmp_path, monkeypatch):
+    """A picosecond apart: the run goes on, and never ends."""
+    monkeypatch.setattr(conformance, "GIVE_UP_S", 0)
+    with pytest.raises(SchemeError, match="only"):
+        conformance.timed(conformance.incast_case("bfc"))
 
 
 def test_a_syntax_error_names_file_and_line(tmp_path):

@@ -46,6 +46,7 @@ if not cython.compiled:
         call_set_up,
         call_set_up_node,
         call_set_up_port,
+        fault_of,
         flow_results,
         free_world,
         hook_of,
@@ -397,7 +398,7 @@ class Simulation:
     def state(self):
         """Progress: simulated time (ps), packet-hops, flows done, whether the run has finished, and an error, if any."""
         world = self.world
-        out = {"time": worker_at(world, 0).window_start, "hops": 0, "done": 0, "error": 0, "reactions": 0}
+        out = {"time": worker_at(world, 0).window_start, "hops": 0, "done": 0, "error": 0, "reactions": 0, "faults": []}
         out["finished"] = worker_at(world, 0).finished
         out["windows"] = worker_at(world, 0).windows
         for i in range(world.worker_count):
@@ -407,6 +408,8 @@ class Simulation:
                 out["error"] = worker_at(world, i).error
                 out["error_node"] = worker_at(world, i).error_node
                 out["error_value"] = worker_at(world, i).error_value
+            if fault_of(worker_at(world, i)):
+                out["faults"].append(fault_of(worker_at(world, i)))
         for number in range(world.node_count):
             out["hops"] += node_at(world, number).hops
         return out

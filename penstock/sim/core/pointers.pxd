@@ -130,6 +130,9 @@ cdef inline bytes rows_of(Worker* worker, str name):
     if name == "pause":
         return log_bytes(&worker.pause_rows, sizeof(PauseRow))
     return log_bytes(&worker.trace_rows, sizeof(TraceRow))
+cdef inline object fault_of(Worker* worker):
+    g = worker.guard
+    return (g.fault, g.line, g.value, g.limit, g.scheme, g.hook, g.fault_node, g.time) if g.fault else None
 cdef inline FlowResults* flow_results(World* world) noexcept: return &world.results
 cdef inline void free_world(World* world):
     if not world:

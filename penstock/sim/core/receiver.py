@@ -223,13 +223,12 @@ def grow_rings(node):
 
 
 def acknowledge(node, pkt, seq, flags):
-    """Turn the data packet into its own ACK and send it: what switches wrote into it is echoed."""
+    """Turn the data packet into its own ACK and send it: what switches wrote into it, and the size of its payload, stay."""
     world = node.worker.world
     source = pkt.src
     pkt.src = pkt.dst
     pkt.dst = source
     pkt.size = max(world.ack_min, world.ack_header + pkt.size - pkt.payload - world.header)
-    pkt.payload = 0
     pkt.seq = seq
     pkt.hash = ~pkt.hash
     pkt.kind = ACK

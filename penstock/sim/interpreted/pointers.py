@@ -137,6 +137,10 @@ def int64_table(array: Any) -> Any:
     return array
 
 
+def fault_of(worker: Any) -> None:
+    """Nothing: a fault in an interpreted scheme is an exception."""
+
+
 def flow_results(world: Any) -> Any:
     return world.results
 

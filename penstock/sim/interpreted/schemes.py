@@ -2,19 +2,25 @@
 
 import __future__
 
+import ast
 import importlib
+import traceback
 import types
 from typing import Any
 
 from penstock.composition.declare import C_TYPES, GIVEN, Declarations, class_of
+from penstock.errors import SchemeError
 from penstock.pxd import BITS
 from penstock.sim.interpreted.structs import at, make_class, nothing
+from penstock.units import format_time
+
+ROUNDS = 1_000_000  # of loops in one call of a hook, as in the compiled core
 
 AREAS: dict[tuple[str, int], type] = {}  # of the running composition: owner and offset -> class
 
 
-def scheme_module(declared: Declarations) -> types.ModuleType:
-    """The module of a scheme, with the names that it would cimport."""
+def scheme_module(declared: Declarations, checked: bool = True) -> types.ModuleType:
+    """The module of a scheme, with the names that it would cimport; always checked."""
     module = types.ModuleType(declared.name)
     names = vars(module)
     for part, given in GIVEN.items():
@@ -34,8 +40,57 @@ def scheme_module(declared: Declarations) -> types.ModuleType:
     for field in declared.own.fields:
         names[field.name + "_at"] = accessor(field.name)
     flags = __future__.annotations.compiler_flag
-    exec(compile(declared.source, str(declared.path), "exec", flags), names)
+    tree = Counted().visit(ast.parse(declared.source))
+    rounds = Rounds()
+    names["count_round"] = rounds.count
+    exec(compile(ast.fix_missing_locations(tree), str(declared.path), "exec", flags), names)
+    for name in declared.hooks:
+        names[name] = watched(declared, name, names[name], rounds)
     return module
+
+
+class Counted(ast.NodeTransformer):
+    """Counts the rounds of every loop."""
+
+    def visit_While(self, node: ast.While) -> ast.While:
+        self.generic_visit(node)
+        call = ast.Call(ast.Name("count_round", ast.Load()), [], [])
+        node.body.insert(0, ast.copy_location(ast.Expr(call), node))
+        return node
+
+    visit_For = visit_While  # type: ignore[assignment]
+
+
+class Rounds:
+    """Rounds of loops in one call of a hook."""
+
+    def __init__(self) -> None:
+        self.left = ROUNDS
+
+    def count(self) -> None:
+        """A round begins.  RuntimeError: it is one too many."""
+        self.left -= 1
+        if self.left < 0:
+            raise RuntimeError(f"more than {ROUNDS:,} rounds of loops in one event; does this loop end?")
+
+
+def watched(declared: Declarations, name: str, hook: Any, rounds: Rounds) -> Any:
+    """A hook whose errors become a SchemeError with line, hook, node and time."""
+
+    def call(me: Any, *things: Any) -> Any:
+        rounds.left = ROUNDS
+        try:
+            return hook(me, *things)
+        except SchemeError:
+            raise
+        except Exception as error:
+            frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == str(declared.path)]
+            line = frames[-1].lineno or 1 if frames else 1
+            source = declared.source.splitlines()[line - 1].strip()
+            where = f"{name} at node {things[0].id}, {format_time(things[0].now)}" if things else name
+            raise SchemeError(f"{error}: {source} (in {where})", place=f"{declared.path}:{line}") from error
+
+    return call
 
 
 def record_class(name: str, record: Any, classes: dict[str, type]) -> type:
@@ -45,15 +100,14 @@ def record_class(name: str, record: Any, classes: dict[str, type]) -> type:
     for field in record.fields:
         kind = C_TYPES[field.element][0] if field.element in C_TYPES else ""
         element = classes.get(field.element) or (float if kind == "double" else int)
-        zero = nothing if field.star else element
         if field.table:
             initial[field.name] = nothing
             initial[field.name + "_count"] = int
         elif field.length:
-            initial[field.name] = lambda z=zero, n=int(field.length): [z() for _ in range(n)]
+            initial[field.name] = lambda z=element, n=int(field.length): [z() for _ in range(n)]
         else:
-            initial[field.name] = zero
-            if not field.star and kind in BITS:
+            initial[field.name] = element
+            if kind in BITS:
                 bits[field.name] = BITS[kind]
         fields[field.at] = field.name, element
     made = make_class(name, initial, bits)

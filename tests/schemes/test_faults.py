@@ -1,0 +1,267 @@
+"""Broken schemes: each kind of fault in each kind of hook ends in an error with line, hook, node and time; never in a signal.
+
+The faults that show in a run only are in one file, so that it is compiled once; a parameter chooses the one that happens.
+"""
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import penstock
+from penstock.composition.faults import TEXTS, names
+
+DECLARATIONS = """
+parameters = {
+    "fault": ("int32 0..1000", 0, "the one that happens"),
+    "zero": ("int32", 0, "0"),
+    "far": ("int32", 77, "an index that nothing has"),
+    "big": ("bytes", 1000000000000000000, "whose products overflow"),
+    "huge": ("float64", 1e300, "whose square is infinite"),
+}
+scheme_state = {"out": "int64", "few": "int32[4]"}
+node_state = {"table": "int32[4]", "bitmap": "mask[2]", "wide": "int64[ports * 100]"}
+port_state = {"small": "int8", "records": "entry[3]"}
+structs = {"entry": {"x": "int64", "y": "float64"}}
+packet_state = {"hops": "int32", "links": "entry[5]"}
+frame_state = {"told": "int64"}
+flow_state = {"w": "float64"}
+fabric = {"voqs": 4}
+"""
+# hook -> faults: (code, fault, what the interpreted core says, "" if it sees nothing)
+FAULTS = {
+    "set_up": [
+        ("me.out = 7 // me.zero", "DIVISION", "zero"),
+        ("me.few[me.far] = 1", "INDEX", "range"),
+    ],
+    "set_up_node": [
+        ("my_node(me, node).table[me.far] = 1", "INDEX", "range"),
+        ("my_node(me, node).wide[-1 - me.zero] = 1", "INDEX", ""),
+        ("port_at(node, node.port_count)", "INDEX", "port"),
+    ],
+    "set_up_port": [
+        ("my_port(me, port).small = 100 + me.far", "FIT", "fit"),
+        ("records_at(my_port(me, port), 3 + me.zero).x = 1", "INDEX", "records"),
+    ],
+    "choose_path": [
+        ("return path_count(node, pkt)", "INDEX", None),
+        ("return path_at(node, pkt, me.far).slot", "INDEX", ""),
+    ],
+    "admit": [
+        ("return me.huge * me.huge > 1.0", "FINITE", ""),
+        ("return 1 << me.far", "SHIFT", ""),
+    ],
+    "choose_voq": [
+        ("return 4 + me.zero", "INDEX", None),
+        ("me.out = voq_at(node, 0).head.size", "NULL", "NoneType"),
+    ],
+    "choose_queue": [
+        ("return me.far", "INDEX", None),
+        ("me.out = node.now * me.big", "OVERFLOW", "fit"),
+    ],
+    "on_enqueue": [
+        ("me.out = queue_at(port, me.far).bytes", "INDEX", "queue"),
+        ("set_bit(my_node(me, node).bitmap, 128 + me.zero)", "INDEX", "range"),
+        ("release(node, me.far)", "INDEX", ""),
+    ],
+    "on_dequeue": [
+        ("me.out = my_packet(me, pkt).hops + links_at(my_packet(me, pkt), 3).x", "STALE", ""),
+        ("send_control(node, me.far, me.at.kind, PAUSE, 0, 0)", "INDEX", ""),
+        ("send_control(node, 0, DATA, PAUSE, 0, 0)", "KIND", ""),
+    ],
+    "on_control": [
+        ("me.out = my_frame(me, pkt).told", "STALE", ""),
+        ("me.out = queue_at(port, value_of(pkt) + me.far).bytes", "INDEX", "queue"),
+        ("send_frame(node, 0, pkt)", "SENT", ""),
+    ],
+    "on_timer": [
+        ("set_timer(node, me.at.index, node.now - 1)", "PAST", ""),
+        ("set_timer(node, me.at.index, node.now)", "REPEAT", ""),
+        ("me.out = draw(node, me.far)", "INDEX", "range"),
+        ("pause_port(node, port_at(node, 0), 0)", "PAUSE_BIT", ""),
+    ],
+    "on_start": [
+        ("set_rate(flow, float(me.zero))", "RATE", "zero"),
+        ("flow.window = whole(me.huge)", "WHOLE", "fit"),
+        ("flow.fc_gap = 1.0 / me.zero", "DIVISION", "zero"),
+    ],
+    "on_send": [
+        ("me.out = my_packet(me, pkt).hops", "STALE", ""),
+        ("my_flow(me, flow).w = sqrt(-1.0 - me.zero)", "ROOT", "math domain"),
+        ("my_flow(me, flow).w = log(float(me.zero))", "LOG", ""),
+        ("pkt.size = 10", "LEAST", ""),
+    ],
+    "on_ack": [
+        ("while me.zero == 0: me.out = 1", "ENDLESS", "rounds"),
+        ("flow.window = flow.size % me.zero", "DIVISION", "zero"),
+        ("flow.window = me.zero - 5", "LEAST", ""),
+        ("me.out = lowest_bit(my_node(me, node).bitmap[0])", "NO_BIT", ""),
+        ("my_node(me, node).bitmap[0] = me.zero - 1", "NEGATIVE", ""),
+    ],
+    "on_finish": [
+        ("my_frame(me, new_frame(node, me.at.kind, PAUSE)).told = my_node(me, node).table[me.far]", "INDEX", "range"),
+        ("send_to_host(node, me.far, new_frame(node, me.at.kind, 9))", "INDEX", ""),
+        ("again(me, node)", "SENT", ""),
+    ],
+}
+RETURNS = {"choose_path": "0", "choose_voq": "-1", "choose_queue": "0", "admit": "1"}
+HELPERS = """
+def again(me, node):
+    frame = new_frame(node, me.at.kind, PAUSE)
+    send_frame(node, 0, frame)
+    send_frame(node, 0, frame)
+"""
+ALWAYS = {  # so that every hook is called
+    "on_send": ["if me.fault == {any}:", "    my_packet(me, pkt).hops = 0"],
+    "on_ack": ["if me.fault > 0:", "    wake_by(node, me.at.index, node.now + 1000)"],
+    "on_enqueue": [
+        "if me.fault > 0 and port_at(node, pkt.in_port).pauses_sent == 0:",
+        "    send_control(node, pkt.in_port, me.at.kind, PAUSE, 1, 0)",
+    ],
+}
+
+
+def broken() -> tuple[str, dict[int, tuple[str, int, str, str | None]]]:
+    """The file, and by number of the fault: hook, line, fault and what the interpreted core says."""
+    from penstock.composition.declare import HOOKS
+
+    lines = (DECLARATIONS + HELPERS).splitlines()
+    faults: dict[int, tuple[str, int, str, str | None]] = {}
+    codes = [code for found in FAULTS.values() for code, _, _ in found]
+    stale = [i for i, code in enumerate(codes, 1) if "links_at" in code]
+    for hook, found in FAULTS.items():
+        lines += ["", "", f"def {hook}({', '.join(['me', *HOOKS[hook].split()])}):"]
+        lines += ["    " + line.format(any=stale[0]) for line in ALWAYS.get(hook, [])]
+        for code, fault, python in found:
+            number = len(faults) + 1
+            lines += [f"    if me.fault == {number}:", "        " + code.replace(": ", ":\n            ")]
+            lines = "\n".join(lines).splitlines()
+            line = len(lines) - code.startswith("while")
+            if code == "again(me, node)":
+                line = max(i for i, text in enumerate(lines, 1) if "send_frame(node, 0, frame)" in text)
+            faults[number] = hook, line, fault, python
+        if hook in RETURNS:
+            lines.append(f"    return {RETURNS[hook]}")
+    return "\n".join(lines) + "\n", faults
+
+
+RUN = """
+import json, sys
+if sys.argv[2] == "interpreted":
+    from penstock.sim.interpreted import install
+    install()
+from penstock.errors import SchemeError
+from penstock.testing.cases import run_case
+topology = {"kind": "leaf_spine", "hosts": 4, "tors": 2, "spines": 2}
+flows = [[0, 3, 3000, "0us"], [1, 3, 3000, "0us"], [2, 0, 3000, "1us"]]
+for fault in map(int, sys.argv[3:]):
+    try:
+        run_case({"topology": topology, "flows": flows, "scheme": sys.argv[1], "parameters": {"fault": fault}})
+        said = ""
+    except SchemeError as error:
+        said = str(error)
+    print(json.dumps([fault, said]), flush=True)
+"""
+
+
+def run_all(file: Path, how: str, numbers: list[int]) -> dict[int, str]:
+    """What is said of each fault, from a process of its own; a signal or traceback fails."""
+    done = subprocess.run([sys.executable, "-c", RUN, str(file), how, *map(str, numbers)], capture_output=True, text=True)
+    said = dict(json.loads(line) for line in done.stdout.splitlines())
+    reached = f"after {list(said.items())[-1:]}: {done.stderr[-800:]}"
+    assert done.returncode >= 0, f"signal {signal.Signals(-done.returncode).name} {reached}"
+    assert done.returncode == 0, reached
+    return said
+
+
+@pytest.fixture(scope="module")
+def scheme(tmp_path_factory):
+    file = tmp_path_factory.mktemp("faults") / "broken.py"
+    text, faults = broken()
+    file.write_text(text)
+    return file, faults
+
+
+def test_every_kind_of_fault_and_of_hook_is_among_them():
+    from penstock.composition.declare import HOOKS
+
+    assert set(FAULTS) == set(HOOKS) and sum(map(len, FAULTS.values())) >= 28
+    assert names()[0] == "NONE" and set(names()[1:]) == set(TEXTS)
+    elsewhere = {"NOT_PACKET", "NOT_FRAME", "ROUTE"}
+    assert {fault for found in FAULTS.values() for _, fault, _ in found} == set(TEXTS) - elsewhere
+
+
+def test_every_fault_is_an_error_with_its_place(scheme):
+    file, faults = scheme
+    said = run_all(file, "compiled", [0, *faults])
+    assert said.pop(0) == ""
+    wrong = []
+    for number, (hook, line, fault, _) in faults.items():
+        text = TEXTS[fault].partition("{")[0].partition(":")[0]
+        place = "" if hook == "set_up" else " at "
+        if not (said[number].startswith(f"{file}:{line}: ") and text in said[number] and f"(in {hook}{place}" in said[number]):
+            wrong.append((hook, line, fault, said[number]))
+    assert not wrong
+
+
+def test_the_interpreted_core_finds_them_too(scheme):
+    file, faults = scheme
+    expected = {n: (hook, line, python) for n, (hook, line, _, python) in faults.items() if python}
+    said = run_all(file, "interpreted", [0, *expected])
+    assert said.pop(0) == ""
+    wrong = [
+        (hook, line, said[n])
+        for n, (hook, line, python) in expected.items()
+        if f":{line}: " not in said[n] or python not in said[n] or f"(in {hook}" not in said[n]
+    ]
+    assert not wrong
+
+
+ENDLESS = """
+def on_ack(me, node, flow, pkt):
+    i = 1
+    while i < 5:
+        i = i * 1
+"""
+
+
+@pytest.mark.parametrize("options", [["run", "quickstart", "--out", "x", "--set", "run.duration=50us", "--scheme"], ["check"]])
+def test_the_commands_end_with_the_place(tmp_path, options):
+    (tmp_path / "mine.py").write_text(ENDLESS)
+    main = "import sys; from penstock.cli import main; sys.exit(main())"
+    command = [sys.executable, "-c", main, *options, "./mine.py"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == (1 if options == ["check"] else 2), done.stderr
+    assert "mine.py:4: more than 1,000,000 rounds of loops in one event" in done.stdout + done.stderr
+    assert "(in on_ack at " in done.stdout + done.stderr and "Traceback" not in done.stderr
+
+
+def test_a_loop_ends_without_checks_too(tmp_path):
+    """So Ctrl-C is never ignored for long."""
+    from penstock.composition import parse
+    from penstock.errors import SchemeError
+    from penstock.sim.simulate import simulate
+    from penstock.topology import star
+    from penstock.workload import flow_list
+
+    file = tmp_path / "mine.py"
+    file.write_text(ENDLESS)
+    topo = star(hosts=2)
+    with pytest.raises(SchemeError, match=r"mine\.py:4: more than"):
+        simulate(topo, flow_list(topo, [(0, 1, 5000)]), parse(str(file), {"unchecked": True}))
+
+
+def test_the_results_are_those_without_checks_and_of_the_package(tmp_path):
+    """Of a copy of a built-in scheme with state of every kind."""
+    from penstock.composition.load import FLAGS
+    from penstock.testing.cases import digest, run_case
+    from penstock.testing.conformance import incast_case
+
+    assert "-ffp-contract=off" in FLAGS
+    file = tmp_path / "mine.py"
+    file.write_text((Path(penstock.__file__).parent / "schemes/hpcc.py").read_text())
+    found = [digest(run_case(incast_case(str(file), parameters=p))) for p in ({}, {"unchecked": True})]
+    assert found[0] == found[1] == digest(run_case(incast_case("hpcc")))
