@@ -44,6 +44,13 @@ WAITING = [  # a reply a gap after each of two requests, and one after both
 ]
 LONG = [[i, (i + 4) % 8, 150000, f"{i}us"] for i in range(4)] + [[4, 1, 100000, "9us"]]
 FEW = {"dqa.edge_queues": 130, "dqa.table": 4}  # an entry is a Python object in the interpreted core
+
+
+def reacted(digest) -> bool:
+    """No warning that the congestion control or the flow control never acted."""
+    return not any("never acted" in warning for warning in digest["warnings"])
+
+
 # name, parameters, what the scheme must have done for the comparison to mean something
 CASES = [
     ("fifo", {}, lambda d: d["drops"] > 0 and d["retransmissions"] > 0),
@@ -51,21 +58,21 @@ CASES = [
     ("bfc", {"queues": 4, "assignment": "stochastic"}, lambda d: d["pauses_sent"] > 0),
     ("pfc", {}, lambda d: d["pauses_sent"] > 0),
     ("ideal_fq", {"queues": 32}, lambda d: not d["drops"]),
-    ("hpcc", {}, lambda d: not d["warnings"]),
-    ("hpcc:ns3", {}, lambda d: not d["warnings"]),
-    ("hpcc+dqa", {}, lambda d: not d["warnings"]),
-    ("dcqcn", {"k_min": "5KB", "k_max": "20KB"}, lambda d: d["ecn_marks"] > 0 and not d["warnings"]),
+    ("hpcc", {}, lambda d: reacted(d)),
+    ("hpcc:ns3", {}, lambda d: reacted(d)),
+    ("hpcc+dqa", {}, lambda d: reacted(d)),
+    ("dcqcn", {"k_min": "5KB", "k_max": "20KB"}, lambda d: d["ecn_marks"] > 0 and reacted(d)),
     ("dcqcn:ns3", {"k_min": "5KB", "k_max": "20KB"}, lambda d: d["ecn_marks"] > 0),
-    ("dctcp", {"k_min": "5KB", "k_max": "20KB"}, lambda d: d["ecn_marks"] > 0 and not d["warnings"]),
-    ("timely", {"t_low": "6us", "min_rtt": "5us"}, lambda d: not d["warnings"]),
-    ("timely:floodgate", {"t_low": "6us", "min_rtt": "5us", "t_high": "20us"}, lambda d: not d["warnings"]),
+    ("dctcp", {"k_min": "5KB", "k_max": "20KB"}, lambda d: d["ecn_marks"] > 0 and reacted(d)),
+    ("timely", {"t_low": "6us", "min_rtt": "5us"}, lambda d: reacted(d)),
+    ("timely:floodgate", {"t_low": "6us", "min_rtt": "5us", "t_high": "20us"}, lambda d: reacted(d)),
     (
         "floodgate",
         {"m": 0.2, "t": "1us", "thre_credit": 0.3, "syn_timeout": "50us"},
         lambda d: d["max_voqs"] > 1 and d["control_bytes"] > 1000,
     ),
     ("floodgate:ideal", {"m": 0.3, "voqs": 1, "lease": "10us"}, lambda d: d["max_voqs"] == 1 and d["pauses_sent"] > 0),
-    ("hpcc+floodgate", {"floodgate.m": 0.2, "floodgate.t": "1us"}, lambda d: d["max_voqs"] > 1 and not d["warnings"]),
+    ("hpcc+floodgate", {"floodgate.m": 0.2, "floodgate.t": "1us"}, lambda d: d["max_voqs"] > 1 and reacted(d)),
     ("fifo+window_cap", {"cap": "30KB"}, lambda d: d["flows_finished"] == 49),
     ("pfc_tagged", {"xoff": "20KB", "xon": "10KB", "host_pause": True}, lambda d: d["pauses_sent"] > 0),
     ("spray", {"policy": "shortest"}, lambda d: d["flows_finished"] == 49),
@@ -73,7 +80,7 @@ CASES = [
     (
         "hpcc+backdraft",
         {"backdraft.th_goal": "2KB", "backdraft.th_over": "4KB", **FEW},
-        lambda d: d["pauses_sent"] > 2 and not d["warnings"],
+        lambda d: d["pauses_sent"] > 2 and reacted(d),
     ),
     ("pfc", {"senders": "edge"}, lambda d: d["pauses_sent"] > 0),
     ("bfc+backdraft", {"backdraft.th_over": "10KB", "bfc.edge_th_bytes": "200KB", **FEW}, lambda d: d["pauses_sent"] > 20),
