@@ -313,7 +313,7 @@ class Spec(_Closed):
 
         scheme = self.build_scheme(table)
         with self._where.context():
-            Settings(topo, flows, scheme, **self._settings())
+            Settings(topo, flows, scheme, arrivals_ps=self.duration_ps, **self._settings())
 
     def simulate(
         self,
