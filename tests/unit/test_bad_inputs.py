@@ -76,7 +76,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         os.mkfifo(folder / f"fifo.{suffix}")
     (folder / "dir.toml").mkdir()
     (folder / "loop.toml").symlink_to("loop.toml")
-    (folder / "text.py").write_text("x = 1\n")
+    (folder / "text.py").write_text("X = 1\n")
     (folder / "bytes.py").write_bytes(b"\xff\xfe\0\0")
     return folder
 
