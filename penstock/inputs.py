@@ -108,7 +108,7 @@ def known_keys(table: Iterable[Any], known: Iterable[str], path: str = "") -> No
 
 def unknown_key(key: Any, known: Iterable[str], path: str = "", what: str = "key") -> SpecError:
     """The error for a key (or a column, an option) that does not exist."""
-    return SpecError(f"unknown {what}", path=f"{path}.{key}" if path else str(key), remedy=nearest(key, known))
+    return SpecError(f"unknown {what}", path=f"{path}.{key}" if path else str(key) or '""', remedy=nearest(key, known))
 
 
 def as_table(value: Any, path: str, example: str = "") -> dict[str, Any]:
@@ -216,14 +216,21 @@ class Table:
             raise SpecError(f"is not CSV: {error}", remedy="check the quotes", place=self.where(self._reader.line_num)) from None
 
 
-def read_text(path: str, key: str = "file") -> str:
-    """The text of a file in UTF-8; SpecError if there is none: of `key`, which named it, or at the line that is not text."""
+def read_bytes(path: str, key: str = "file") -> bytes:
+    """The content of a regular file; SpecError of `key`, which named it: there is none (FIFOs and devices have no end)."""
     try:
+        if os.path.exists(path) and not os.path.isdir(path) and not os.path.isfile(path):
+            raise SpecError("is not a regular file", path=key, value=path, remedy="write its content to a file first")
         with open(path, "rb") as file:
-            raw = file.read()
+            return file.read()
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
         raise SpecError(f"cannot be read: {reason}", path=key, value=path, remedy="check the path") from None
+
+
+def read_text(path: str, key: str = "file") -> str:
+    """The text of a file in UTF-8; SpecError if there is none: of `key`, which named it, or at the line that is not text."""
+    raw = read_bytes(path, key)
     try:
         return raw.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -1,5 +1,6 @@
 """All commands, their errors and their exit status."""
 
+import errno
 import functools
 import importlib
 import re
@@ -76,7 +77,11 @@ def run(argv: list[str] | None, commands: tuple[str, ...]) -> int:
         return fail("interrupted", _signals.status())
     except typer.Exit as done:
         return done.exit_code
-    except (OSError, MemoryError):
+    except OSError as error:
+        if error.errno != errno.ENAMETOOLONG:
+            raise
+        return fail("a path is too long; give a shorter one", 2)
+    except MemoryError:
         raise
     except Exception as error:
         if hasattr(error, "format_message"):  # a usage error, found by the argument parser

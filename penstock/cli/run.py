@@ -74,7 +74,9 @@ def command(
         loaded.build_scheme(table)
     topo = loaded.build_topology()
     if dry_run:
-        loaded.build_flows(topo, force)
+        flows = loaded.build_flows(topo, force)
+        for table in loaded.schemes:
+            loaded.check(table, topo, flows)
         typer.echo(loaded.complete().to_toml(), nl=False)
         return
     with _signals.as_ctrl_c():
@@ -151,6 +153,9 @@ class Work:
         finished = self.finished()
         flows = None if all(finished) else self.spec.build_flows(topo, self.force)
         self.check(0 if flows is None else len(flows))
+        if flows is not None:
+            for table in self.spec.schemes:
+                self.spec.check(table, topo, flows)
         slim: list[Run] = []
         replace = [self.force or ours for ours in self.begun()]
         for index, (table, folder) in enumerate(zip(self.spec.schemes, self.folders)):

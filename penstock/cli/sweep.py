@@ -71,7 +71,9 @@ def command(
 
     name = load_spec(spec).name
     out = out or Path("runs") / f"{name}-sweep"
-    points = list(_points(spec, _axes(param, seeds), set_))
+    axes = _axes(param, seeds)
+    _check_sets(set_, axes)
+    points = list(_points(spec, axes, set_))
     run_all = backend(on, workers or os.cpu_count() or 1)
     check_writable(out / "probe")
     failed: list[str] = []
@@ -138,6 +140,13 @@ def _axes(params: list[str], given_seeds: str | None) -> dict[str, list[str]]:
     if not axes:
         raise SpecError("nothing varies", remedy="give --seeds 10, or --param such as workload.0.load=0.5,0.7", place="sweep")
     return axes
+
+
+def _check_sets(sets: list[str], axes: dict[str, list[str]]) -> None:
+    """SpecError: a key that varies has one value for all runs as well."""
+    for given in sets:
+        if given.partition("=")[0].strip() in axes:
+            raise SpecError("this key varies", remedy="leave --set out, or --seeds or --param of it", place=f"--set {given}")
 
 
 def _points(spec: str, axes: dict[str, list[str]], sets: list[str]) -> Iterator[Point]:

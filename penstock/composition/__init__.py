@@ -237,7 +237,7 @@ def parse(scheme: str | Scheme, parameters: Mapping[str, Any] | None = None) -> 
         made = scheme
     else:
         names = names_of(str(scheme))
-        if not all(names):
+        if not all(names) or any(n.startswith(":") or n.endswith(":") for n in names):
             raise SpecError("has an empty name in it", path="name", value=str(scheme), remedy='write it as "hpcc+dqa"')
         first = {k: v for k, v in parameters.items() if v is False and k in declared(names[0].partition(":")[0]).includes}
         made = _single(names[0], first)

@@ -136,6 +136,9 @@ def _ratio(time_ps: np.ndarray, ideal_ps: np.ndarray) -> pl.Series:
     return pl.Series(out, nan_to_null=True)
 
 
+_SUMMARY = {"scheme": str, "label": str, "warnings": list}  # types that readers of a run rely on
+
+
 @dataclass
 class Run:
     """Frames, summary and spec of one simulation; `extra` holds the frames that not every run has.
@@ -279,6 +282,8 @@ class Run:
             return self.within(self.flows)
         wanted = [class_] if isinstance(class_, str) else list(class_)
         known = self.flows["class"].unique().cast(pl.String).to_list()
+        if "!" in wanted:
+            raise SpecError("must name a class after the !", path="class", value="!", remedy=nearest("", known))
         for name in wanted:
             if name.removeprefix("!") not in known and not name.startswith("!"):
                 raise SpecError(f'run "{self.label}": no flows of class "{name}"', remedy=nearest(name, known))
@@ -417,12 +422,10 @@ class Run:
         frames: dict[str, Any] = {}
         here = folder / "summary.json"
         try:
-            summary = json.loads(here.read_text())
-            if not isinstance(summary, dict):
-                raise ValueError("not an object")
+            summary = _summary(json.loads(here.read_text()))
             for here in sorted(folder.glob("*.parquet")):
                 frames[here.stem] = _with_all_columns(here.stem, pl.read_parquet(here))
-        except (OSError, ValueError, pl.exceptions.PolarsError) as error:
+        except (OSError, ValueError, RecursionError, pl.exceptions.PolarsError) as error:
             why = str(error).splitlines()[0]
             raise SpecError(f"cannot be read ({why})", remedy="run the simulation again", place=here) from error
         for name in ("flows", "switches", "ports"):
@@ -438,6 +441,22 @@ class Run:
             summary,
             rundir.inputs_of(folder),
         )
+
+
+def _summary(content: Any) -> dict[str, Any]:
+    """What summary.json holds.  ValueError: it is not the summary of a run."""
+    if not isinstance(content, dict):
+        raise ValueError("not an object")
+    if "scheme" not in content:
+        raise ValueError("it names no scheme")
+    wrong = [key for key, kind in _SUMMARY.items() if not isinstance(content.get(key, kind()), kind)]
+    bounds = content.get("window_ns")
+    if bounds is not None:
+        numbers = isinstance(bounds, list) and all(isinstance(bound, (int, float)) for bound in bounds)
+        wrong += [] if numbers and len(bounds) == 2 else ["window_ns"]
+    if wrong:
+        raise ValueError(f"{wrong[0]} is not what a run has there")
+    return content
 
 
 def empty_frame(name: str) -> pl.DataFrame:

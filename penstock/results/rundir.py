@@ -30,7 +30,7 @@ def key_of(path: Path, *, interrupted: bool = False) -> str | None:
     """The key of its experiment that `penstock run` noted in a run; None: no finished run (or interrupted one), no key."""
     try:
         summary = json.loads((path / "summary.json").read_text()) if is_run(path) else {}
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return None
     if not isinstance(summary, dict) or (summary.get("interrupted") and not interrupted):
         return None

@@ -8,6 +8,7 @@ from penstock.inputs import boolean, one_of, time_ps, whole
 
 ACK_PRIORITIES = ("control", "data")
 WINDOWS = ("arrivals", "run")
+MAX_FRAME = 32_000  # packet sizes are 16 bits, and a scheme may add telemetry
 MAX_QUEUES = 2**15 - 1  # queue numbers are int16 in the core
 
 
@@ -44,7 +45,8 @@ class Measure:
     def __post_init__(self) -> None:
         for name in ("sample", "warmup"):
             time_ps(getattr(self, name), f"measure.{name}")
-        if self.bounds_ps and self.warmup_ps:
+        warmup_ps, bounds_ps = self.warmup_ps, self.bounds_ps
+        if warmup_ps and bounds_ps:
             raise SpecError(
                 f"the window {self.window} has a start of its own",
                 path="measure.warmup",
@@ -70,8 +72,8 @@ class Measure:
         path, rule = "measure.window", f'must be {" or ".join(WINDOWS)}, or two times such as "1ms..3ms"'
         if self.window in WINDOWS:
             return None
-        low, dots, high = self.window.partition("..") if isinstance(self.window, str) else ("", "", "")
-        if not dots:
+        low, _, high = self.window.partition("..") if isinstance(self.window, str) else ("", "", "")
+        if not low.strip() or not high.strip():
             raise SpecError(rule, path=path, value=self.window, remedy=nearest(str(self.window), WINDOWS))
         start, end = (time_ps(text.strip(), path) for text in (low, high))
         if end <= start:
@@ -84,9 +86,9 @@ class HostConfig:
     """The hosts: sizes in bytes, times with a unit.  SpecError: a value is out of range.
 
     mtu           payload bytes of a full packet
-    header        bytes that every data packet carries on top of its payload; mtu + header is at most 65535
+    header        bytes that every data packet carries on top of its payload; mtu + header is at most 32000
     ack           bytes of an acknowledgement
-    rto           without progress for this long, a sender retransmits from the first unacknowledged byte on
+    rto           without progress for this long, a sender retransmits from the first unacknowledged byte on; at least 1ns
     ack_priority  "control": acknowledgements use the strict-priority control queue; "data": they queue behind data
     nic_queues    data queues of a NIC, which hop-by-hop pauses can pause one by one; 0: as many as the scheme asks for
     """
@@ -99,11 +101,13 @@ class HostConfig:
     nic_queues: int = 0
 
     def __post_init__(self) -> None:
-        for name, least, most in (("mtu", 1, None), ("header", 0, None), ("ack", 1, None), ("nic_queues", 0, MAX_QUEUES)):
+        for name, least, most in (("mtu", 1, None), ("header", 0, None), ("ack", 1, MAX_FRAME), ("nic_queues", 0, MAX_QUEUES)):
             object.__setattr__(self, name, whole(getattr(self, name), f"host.{name}", least, most))
-        time_ps(self.rto, "host.rto", positive=True)
-        if self.mtu + self.header > 65535:
-            raise SpecError("mtu + header must be 65535 bytes or less", path="host.mtu", value=self.mtu)
+        if time_ps(self.rto, "host.rto", positive=True) < 1000:
+            raise SpecError("must be 1ns or more", path="host.rto", value=self.rto)
+        if self.mtu + self.header > MAX_FRAME:
+            rule = f"mtu + header must be {MAX_FRAME} bytes or less"
+            raise SpecError(rule, path="host.mtu", value=self.mtu, remedy=f"header is {self.header}")
         one_of(self.ack_priority, "host.ack_priority", ACK_PRIORITIES)
 
     @property

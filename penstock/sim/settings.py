@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from penstock.composition import Scheme
 from penstock.errors import SpecError
 from penstock.inputs import real, whole
-from penstock.sim.config import HostConfig, Measure
+from penstock.sim.config import MAX_FRAME, HostConfig, Measure
 from penstock.units import format_time
 
 if TYPE_CHECKING:
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from penstock.workload.flows import Flows
 
 MAX_END_PS = 2 * 10**15  # an event's key holds 51 bits of time, 2251 s
-MAX_FRAME = 32_000  # packet sizes are 16 bits, and a scheme may add telemetry
 DRAIN_PS = 10**12
+MAX_SAMPLES = 2**25  # about a GB
 
 
 @dataclass(frozen=True)
@@ -66,6 +66,9 @@ class Settings:
         """Start and end of the measurement window, ps; None: it ends with the run.  SpecError: it would be empty."""
         measure, start_ps = self.measure, self.flows.start_ps
         if measure.bounds_ps:
+            if measure.bounds_ps[0] >= self.end_ps:
+                rule = f"begins after the run, which ends at {format_time(self.end_ps)} at the latest"
+                raise SpecError(rule, path="measure.window", value=measure.window)
             return measure.bounds_ps
         at_once = len(start_ps) == 0 or start_ps[0] == start_ps[-1] or self.flows.after is not None
         end = self.arrivals_ps
@@ -85,18 +88,22 @@ class Settings:
 
     def _check_numbers(self) -> None:
         """SpecError for values outside the ranges of the core's integers."""
-        host, links = self.host, self.topo.links
+        links = self.topo.links
         if self.end_ps > MAX_END_PS:
             raise SpecError(
                 f"simulated time = {format_time(self.end_ps)}: at most {format_time(MAX_END_PS)} are possible",
                 remedy="let flows start earlier, or set a lower max_time",
             )
-        if host.mtu + host.header > MAX_FRAME:
-            raise SpecError(f"mtu + header must be {MAX_FRAME} bytes or less", path="host.mtu", value=host.mtu)
-        if host.ack > MAX_FRAME:
-            raise SpecError(f"must be {MAX_FRAME} bytes or less", path="host.ack", value=host.ack)
-        if host.rto_ps < 1000:
-            raise SpecError("must be 1ns or more", path="host.rto", value=host.rto)
+        for path, value, ps in (
+            ("measure.sample", self.measure.sample, self.measure.sample_ps),
+            ("host.rto", self.host.rto, self.host.rto_ps),
+        ):
+            if ps > MAX_END_PS // 10:  # so that the event's time has room, too
+                raise SpecError(f"must be at most {format_time(MAX_END_PS // 10)}", path=path, value=value)
+        samples = self.duration_ps // (self.measure.sample_ps or MAX_END_PS) * self.topo.switches
+        if samples > MAX_SAMPLES:
+            rule = f"{samples} samples of {self.topo.switches} switches are more than {MAX_SAMPLES}"
+            raise SpecError(rule, path="measure.sample", value=self.measure.sample, remedy="sample less often")
         hop = int((links["delay_ps"] + MAX_FRAME * links["ps_per_byte"]).max())
         if hop > MAX_END_PS // 10:
             raise SpecError(

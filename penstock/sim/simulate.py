@@ -14,8 +14,8 @@ import numpy as np
 
 from penstock.composition import Scheme, parse
 from penstock.composition.faults import Fault, error_of
-from penstock.errors import InvariantError
-from penstock.inputs import inside
+from penstock.errors import InvariantError, SpecError
+from penstock.inputs import inside, time_ps
 from penstock.results.columns import PER_FLOW
 from penstock.results.run import Run
 from penstock.sim import results
@@ -25,7 +25,7 @@ from penstock.sim.layouts import NO_SUCH, TOO_MANY_FLOWS
 from penstock.sim.settings import Settings
 from penstock.sim.starts import NEVER, Starts
 from penstock.sim.window import Window
-from penstock.units import format_time, parse_time
+from penstock.units import format_time
 
 if TYPE_CHECKING:
     from penstock.topology import LinkChange, Topology
@@ -76,10 +76,12 @@ def simulate(
     Raises SpecError for bad input, SchemeError when a user's scheme failed, and InvariantError when an invariant of the simulator
     was violated.
     """
+    if not isinstance(scheme, (str, Scheme)):
+        raise SpecError("must be a scheme or the name of one", path="scheme", value=scheme)
     with inside("scheme"):
         parsed = parse(scheme)
     if duration is not None:
-        duration_ps = parse_time(duration, "duration", positive=True)
+        duration_ps = time_ps(duration, "duration", positive=True)
     last_ps = int(flows.start_ps[-1]) + 1 if len(flows) else 1
     settings = Settings(
         topo,

@@ -31,12 +31,11 @@ from pydantic import (
 
 from penstock.composition import names_of
 from penstock.errors import SpecError, nearest, shown
-from penstock.inputs import as_table, boolean, known_keys, unknown_key, whole
+from penstock.inputs import as_table, boolean, known_keys, read_text, time_ps, unknown_key, whole
 from penstock.results.rundir import INPUTS
 from penstock.sim.config import HostConfig, Measure
 from penstock.spec.files import Inputs, absolute, stem_of, without_none
 from penstock.spec.toml import line_of, syntax_error, write_toml
-from penstock.units import parse_time
 
 if TYPE_CHECKING:
     from penstock.results.run import Run
@@ -44,6 +43,7 @@ if TYPE_CHECKING:
     from penstock.workload import Flows
 
 PRESETS = Path(__file__).parent / "presets"
+_LONGEST_PATH = 4095  # of Linux
 SECTIONS = ("run", "topology", "scheme", "workload", "measure", "host")
 
 
@@ -53,7 +53,7 @@ SECTIONS = ("run", "topology", "scheme", "workload", "measure", "host")
 def _time(path: str) -> BeforeValidator:
     def check(value: Any) -> Any:
         if value is not None:
-            parse_time(value, path, positive=True)
+            time_ps(value, path, positive=True)
         return value
 
     return BeforeValidator(check)
@@ -75,7 +75,7 @@ def _table(path: str, kind: type) -> BeforeValidator:
 
 
 def _plain_name(value: str | None) -> str | None:
-    if value is not None and not re.fullmatch(r"[^\W_][^/\\\x00-\x1f]{0,99}", value):
+    if value is not None and not (re.fullmatch(r"[^\W_][^/\\]{0,99}", value) and value.isprintable()):
         raise ValueError("must be a plain name: a letter or digit first, no / in it, at most 100 characters")
     return value
 
@@ -127,7 +127,7 @@ class SchemeTable(_Open):
     def parameters(self) -> dict[str, Any]:
         """What was set, "part.parameter" for a nested table; everything else keeps the scheme's default."""
         nested = {f"{k}.{n}": v for k, table in self.extra.items() if isinstance(table, dict) for n, v in table.items()}
-        return {k: v for k, v in self.extra.items() if not isinstance(v, dict)} | nested
+        return {k: v for k, v in self.extra.items() if not isinstance(v, dict) or not v} | nested
 
 
 class WorkloadTable(_Open):
@@ -159,12 +159,12 @@ class Spec(_Closed):
     @property
     def duration_ps(self) -> int:
         """Picoseconds during which flows arrive."""
-        return parse_time(self.run.duration, "run.duration", positive=True)
+        return time_ps(self.run.duration, "run.duration", positive=True)
 
     @property
     def max_time_ps(self) -> int | None:
         """Picoseconds at which draining gives up; None: the simulator's own bound."""
-        return None if self.run.max_time is None else parse_time(self.run.max_time, "run.max_time", positive=True)
+        return None if self.run.max_time is None else time_ps(self.run.max_time, "run.max_time", positive=True)
 
     @property
     def schemes(self) -> list[SchemeTable]:
@@ -295,6 +295,26 @@ class Spec(_Closed):
         with self._building(f"scheme.{index}" if len(self.scheme) > 1 else "scheme", {"name": table.name}):
             return schemes.parse(table.name, table.parameters)
 
+    def _settings(self) -> dict[str, Any]:
+        bound = {} if self.max_time_ps is None else {"max_time_ps": self.max_time_ps}
+        return {
+            "seed": self.run.seed,
+            "threads": self.run.threads,
+            "duration_ps": self.duration_ps,
+            "drain": self.run.drain,
+            "measure": self.measure,
+            "host": self.host,
+            **bound,
+        }
+
+    def check(self, table: SchemeTable, topo: "Topology", flows: "Flows") -> None:
+        """SpecError if `simulate` would refuse it."""
+        from penstock.sim.settings import Settings
+
+        scheme = self.build_scheme(table)
+        with self._where.context():
+            Settings(topo, flows, scheme, arrivals_ps=self.duration_ps, **self._settings())
+
     def simulate(
         self,
         table: SchemeTable,
@@ -307,21 +327,8 @@ class Spec(_Closed):
         """One scheme on this experiment; the spec travels in the run."""
         from penstock.sim import simulate as engine
 
-        scheme = self.build_scheme(table)
-        bound = {} if self.max_time_ps is None else {"max_time_ps": self.max_time_ps}
-        run = engine.simulate(
-            topo,
-            flows,
-            scheme=scheme,
-            seed=self.run.seed,
-            threads=threads or self.run.threads,
-            duration_ps=self.duration_ps,
-            drain=self.run.drain,
-            measure=self.measure,
-            host=self.host,
-            progress=progress,
-            **bound,
-        )
+        settings = {**self._settings(), "threads": threads or self.run.threads}
+        run = engine.simulate(topo, flows, scheme=self.build_scheme(table), progress=progress, **settings)
         single = self.only(table)
         run.summary["realised"] = flows.realised(topo, self.duration_ps)
         run.summary["nominal"] = single.inputs.relative(run.summary["realised"].pop("nominal"))
@@ -366,6 +373,16 @@ class _Source:
             raise
 
 
+_EXAMPLES = {
+    "run": 'add [run] with duration = "5ms"',
+    "run.duration": 'for example duration = "5ms"',
+    "topology": 'add [topology] with kind = "star"',
+    "workload": 'add [[workload]] with kind = "poisson"',
+    "workload.kind": 'for example kind = "poisson"',
+    "scheme.name": 'for example name = "bfc"',
+}
+
+
 def _explained(error: Any, lists: Mapping[str, int]) -> SpecError:
     """What pydantic found, as a SpecError with the dotted path."""
     where, kind, value = list(error["loc"]), error["type"], error["input"]
@@ -376,7 +393,7 @@ def _explained(error: Any, lists: Mapping[str, int]) -> SpecError:
     if kind == "extra_forbidden":
         return unknown_key(where[-1], SECTIONS if len(where) == 1 else RunTable.model_fields, ".".join(where[:-1]))
     if kind == "missing":
-        return SpecError("is missing", path=path, remedy={"run.duration": 'for example duration = "5ms"'}.get(path, ""))
+        return SpecError("is missing", path=path, remedy=_EXAMPLES.get(path, ""))
     rule = {
         "string_type": "must be a text",
         "model_type": f"must be a table, [{path}]",
@@ -408,6 +425,8 @@ def load_spec(
     sets      "KEY=VALUE" with dotted keys: "run.duration=1ms", "scheme.queues=64", "workload.0.load=0.7"
     schemes   replace the file's schemes; one that the file also names keeps its parameters; NAME=LABEL gives it a label
     """
+    if not isinstance(source, (str, Path)) or len(str(source)) > _LONGEST_PATH:
+        raise SpecError("must be the path of a TOML file, or a preset", path="spec", value=source)
     path, remedy = Path(source), f"give a TOML file or a preset; {nearest('', presets())}"
     if path.is_dir():
         path = path / "spec.toml"
@@ -421,12 +440,7 @@ def load_spec(
         path, name = PRESETS / f"{source}.toml", f"preset {source}"
     else:
         name = str(path)
-    try:
-        text = path.read_bytes().decode()
-    except UnicodeDecodeError as error:
-        raise SpecError(f"is not a text in UTF-8 (byte {error.start})", remedy="is it a TOML file?", place=name) from error
-    except OSError as error:
-        raise SpecError(f"cannot be read ({error.strerror})", place=name) from error
+    text = read_text(str(path), "spec")
     options = {"run.seed": seed, "run.threads": threads, "run.duration": duration}
     stem = path.parent.resolve().name if path.name == "spec.toml" else path.stem
     return parse_spec(text, name=name, stem=stem, base=path.parent, sets=sets, schemes=schemes, options=options)
@@ -450,9 +464,12 @@ def parse_spec(
         except (ValueError, RecursionError) as error:  # besides syntax: numbers too long, tables too deep
             raise syntax_error(name, content, error) from error
     else:
-        data = json.loads(json.dumps(content, default=str))
+        data = _as_read(content)
     made_with = data.pop(INPUTS, None)
-    data = absolute(data, Path(base))
+    try:
+        data = absolute(data, Path(base))
+    except RecursionError as error:
+        raise SpecError("tables nested too deep", place=name) from error
     schemes, sets = list(schemes), list(sets)
     if schemes:
         _choose(data, schemes, source)
@@ -483,6 +500,16 @@ def parse_spec(
     if made_with is not None:
         spec.inputs.check(made_with, Path(base), name)
     return spec
+
+
+def _as_read(content: Any) -> dict[str, Any]:
+    """A dict as if it had been read from a file: a copy, tuples as lists."""
+    if not isinstance(content, Mapping):
+        raise SpecError("must be TOML text or a dict", path="spec", value=content)
+    try:
+        return dict(json.loads(json.dumps(content, default=str)))
+    except (ValueError, TypeError, RecursionError) as error:  # a table within itself, keys that are no texts
+        raise SpecError(f"is not a table of TOML ({error})", path="spec") from None
 
 
 def _choose(data: dict[str, Any], names: list[str], source: _Source) -> None:

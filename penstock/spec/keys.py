@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 from penstock import topology, workload
 from penstock.inputs import MAX_FLOW_BYTES
-from penstock.sim.config import ACK_PRIORITIES, HostConfig, Measure
+from penstock.sim.config import ACK_PRIORITIES, MAX_FRAME, MAX_QUEUES, HostConfig, Measure
 from penstock.spec import RunTable, SchemeTable
 from penstock.topology import COMMON, behind_vswitches
 from penstock.topology.files import LINK_KEYS, NODE_KEYS, NODE_KINDS
@@ -27,7 +27,7 @@ from penstock.workload.collectives import LIST_KEYS
 from penstock.workload.distributions import COLUMNS as SIZE_COLUMNS
 from penstock.workload.flowfile import OPTIONAL, REQUIRED
 from penstock.workload.flows import PRIORITIES
-from penstock.workload.generators import LOAD_ON, PAIRS
+from penstock.workload.generators import LOAD_ON, MAX_SIGMA, PAIRS
 
 REQUIRED_KEY = "required"
 KINDS = {
@@ -168,7 +168,7 @@ KEYS: dict[str, dict[str, Key]] = {
         "load": Key("float", "share of the capacity that `load_on` names; payload only; above 1 only with `--force`", "> 0"),
         "load_on": Key(f"choice {' '.join(LOAD_ON)}", "ToR uplinks, or host links; the sum of their rates, one direction"),
         "arrivals": Key("choice exponential lognormal", "distribution of the time between two flows"),
-        "sigma": Key("float", "of the lognormal distribution", "> 0"),
+        "sigma": Key("float", "of the lognormal distribution; above 0", f"0..{MAX_SIGMA}"),
         "duration": _DURATION,
         "seed": _SEED,
         "start": _START,
@@ -263,12 +263,12 @@ KEYS: dict[str, dict[str, Key]] = {
         **{field.name: Key("bool") for field in dataclasses.fields(Measure) if field.type is bool},
     },
     "host": {
-        "mtu": Key("bytes", range="1..65535"),
+        "mtu": Key("bytes", range=f"1..{MAX_FRAME}"),
         "header": Key("bytes", range=">= 0"),
-        "ack": Key("bytes", range=">= 1"),
+        "ack": Key("bytes", range=f"1..{MAX_FRAME}"),
         "rto": Key("time", range="> 0"),
         "ack_priority": Key(f"choice {' '.join(ACK_PRIORITIES)}"),
-        "nic_queues": Key("int", range=">= 0"),
+        "nic_queues": Key("int", range=f"0..{MAX_QUEUES}"),
     },
 }  # fmt: skip
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from penstock.errors import SpecError, nearest
 from penstock.hashing import flow_hash
-from penstock.inputs import boolean, inside, known_keys, one_of, real, time_ps
+from penstock.inputs import boolean, inside, known_keys, one_of, real, time_ps, whole
 from penstock.topology.routes import Fabric, LoneFlows, Routes, Tracer, base_rtt_ps, expected_bytes, routes
 from penstock.units import PS_PER_S, format_rate, format_size, format_time, ps_per_byte
 
@@ -182,7 +182,7 @@ class Topology:
             if name not in self._numbers:
                 raise SpecError(f'"{name}" is not a node of topology "{self.kind}"', remedy=nearest(name, self.names[-2000:]))
             return self._numbers[name]
-        if not 0 <= name < self.nodes:
+        if not 0 <= whole(name, "node", -(2**63)) < self.nodes:
             raise SpecError(f'node {name} is not in topology "{self.kind}"', remedy=f"nodes are 0 to {self.nodes - 1}")
         return int(name)
 

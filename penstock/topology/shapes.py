@@ -140,7 +140,7 @@ def dumbbell(
 def star(*, hosts: int = 8, rate: Rate = "100Gbps", delay: Time = "1us", buffer: Size = "12MB") -> Topology:
     """One switch with all hosts: for incast and for a first look."""
     given = dict(locals())
-    hosts = _count("hosts", hosts, MAX_HOSTS)
+    hosts = _count("hosts", hosts, MAX_HOSTS, minimum=2)
     links = [_links(np.arange(hosts), np.full(hosts, hosts), rate=rate, delay=delay)]
     return _assemble("star", given, [("host", hosts, 0), ("switch", 1, 1)], links)
 

@@ -7,10 +7,9 @@ from math import inf
 import polars as pl
 
 from penstock.errors import SpecError, closest
-from penstock.inputs import whole
+from penstock.inputs import time_ps, whole
 from penstock.results.links import Links, node_names
 from penstock.results.run import Run
-from penstock.units import parse_time
 
 Key = tuple[int, int]  # node, number of the port
 Progress = Callable[[int, int], None]  # done, of how many
@@ -61,8 +60,8 @@ class Part:
         ports: Sequence[int] = (),
     ) -> "Part":
         """As `write_trace` takes them.  SpecError: a bad time, or no such node or port."""
-        start_ns = 0.0 if start is None else parse_time(start, "from") / 1000
-        end_ns = inf if end is None else parse_time(end, "to", positive=True) / 1000
+        start_ns = 0.0 if start is None else time_ps(start, "from") / 1000
+        end_ns = inf if end is None else time_ps(end, "to", positive=True) / 1000
         if start_ns >= end_ns:
             raise SpecError("must be before `to`", path="from", value=start)
         if not run.ports.height:

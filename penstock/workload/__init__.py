@@ -97,6 +97,10 @@ def _arguments(kind: str, params: Mapping[str, Any], duration_ps: int, seed: int
     keys = [key for key in signature if key not in NOT_FROM_A_TABLE]
     given = {"class_name" if key == "class" else key: value for key, value in params.items() if key != "kind"}
     known_keys(given, [*keys, "class"] if "class" in params else keys)
+    if "class" in params and "class_name" in params:
+        raise SpecError(
+            "class is given too, and means the same", path="class_name", value=params["class_name"], remedy="keep one"
+        )
     for key in keys:
         if signature[key].default is inspect.Parameter.empty and key not in given:
             raise SpecError("is missing", path=key, remedy=f'kind = "{kind}" needs it')

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from penstock.errors import SpecError
-from penstock.inputs import MAX_FLOW_BYTES, MAX_TIME_PS, boolean, one_of, positive, time_ps, whole
+from penstock.inputs import MAX_FLOW_BYTES, MAX_TIME_PS, boolean, one_of, positive, real, time_ps, whole
 from penstock.units import PS_PER_S, format_time, parse_size
 from penstock.workload.distributions import SizeDistribution
 from penstock.workload.flows import PRIORITIES, Flows, class_name, host_numbers
@@ -30,7 +30,9 @@ PAIRS = ("any", "inter_rack")
 _CHUNK = 1 << 16  # flows drawn at a time; the result does not depend on it
 _MANY_FLOWS = 2**28  # 7 GB of columns
 _MAX_FLOWS = 2**31 - 1
+_MANY_EVENTS = 2**20  # several seconds, as each is drawn on its own
 _PACKETS = re.compile(r"\s*(\d{1,13})\s*\.\.\s*(\d{1,13})\s*x\s*(\d.*)", re.ASCII)
+MAX_SIGMA = 5  # beyond, hardly any gap comes near the mean, and the load is anything but what was asked for
 _GRID = 16  # gaps are rounded to 1/16 ps, so that the last bit of a machine's exp() does not show
 
 
@@ -76,7 +78,7 @@ def poisson(
     _check_count(window[1] / gap_ps, force)
     _check_some(gap_ps, window[1], load)
     one_of(arrivals, "arrivals", ("exponential", "lognormal"))
-    sigma = positive(sigma, "sigma") if arrivals == "lognormal" else 0.0
+    sigma = real(positive(sigma, "sigma"), "sigma", high=MAX_SIGMA) if arrivals == "lognormal" else 0.0
     draw_pairs = _Pairs(topo, host_numbers(topo, hosts), one_of(pairs, "pairs", PAIRS))
     left_out = np.zeros(topo.hosts, dtype=bool)
     if exclude is not None:
@@ -160,6 +162,10 @@ def incast(
     start_ps, duration_ps = _window(start, duration)
     gap_ps = _event_gap(topo, targets, sizes.event_bytes, every, load, load_on, force)
     _check_count(duration_ps / gap_ps * fan_in, force)
+    if duration_ps / gap_ps > _MANY_EVENTS and not force:
+        path, value = ("every", every) if load is None else ("load", load)
+        rule = f"about {duration_ps / gap_ps:.3g} events would happen, more than {_MANY_EVENTS}"
+        raise SpecError(rule, path=path, value=value, remedy="let more time pass between them, or force it")
     one_of(arrivals, "arrivals", ("periodic", "exponential"))
     events = (
         _periodic(gap_ps, duration_ps)

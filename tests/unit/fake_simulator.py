@@ -196,6 +196,7 @@ def install(monkeypatch: Any = None) -> None:
         ("penstock.topology", "build", topology_build),
         ("penstock.workload", "build", workload_build),
         ("penstock.sim.simulate", "simulate", simulate),
+        ("penstock.sim.settings", "Settings", lambda *_, **__: None),
     ):
         module = importlib.import_module(home)
         if monkeypatch is None:

@@ -150,6 +150,7 @@ def test_a_signal_in_the_real_core():
         run = {duration = "1000s"}
         topology = {kind = "star", hosts = 2}
         scheme = {name = "bfc"}
+        measure = {sample = "1ms"}
         workload = {kind = "list", flows = [[0, 1, "1TB"]]}""")
     command = [sys.executable, "-c", REAL, "run", "long.toml", "--out", "out"]
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:

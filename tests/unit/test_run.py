@@ -295,6 +295,9 @@ def test_damaged_and_missing_runs(tmp_path: Path):
     with pytest.raises(SpecError, match=r"summary.json: cannot be read"):
         Run.load(tmp_path / "hpcc")
     (tmp_path / "hpcc" / "summary.json").write_text("{}")
+    with pytest.raises(SpecError, match=r"summary.json: cannot be read \(it names no scheme\)"):
+        Run.load(tmp_path / "hpcc")
+    (tmp_path / "hpcc" / "summary.json").write_text('{"scheme": "hpcc"}')
     (tmp_path / "hpcc" / "ports.parquet").unlink()
     with pytest.raises(SpecError, match=r"ports.parquet is missing"):
         Run.load(tmp_path / "hpcc")

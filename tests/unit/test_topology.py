@@ -536,7 +536,7 @@ def test_names_and_links():
         (lambda: clos(pods=0), "pods = 0: must be between 1 and 1000000; nearest: 1"),
         (lambda: dumbbell(left=0), "left = 0: must be between 1 and 1000000; nearest: 1"),
         (lambda: dumbbell(bottleneck_rate="0bps"), 'bottleneck_rate = "0bps": must be greater than zero'),
-        (lambda: star(hosts=1), "hosts = 1: a network has 2 to 32767 hosts"),
+        (lambda: star(hosts=1), "hosts = 1: must be between 2 and 32767"),
         (lambda: parking_lot(hops=0), "hops = 0: must be between 1 and 1000000; nearest: 1"),
         (lambda: parking_lot(hops=200_000), "makes 400002 hosts, at most 32767 are possible; choose a smaller network"),
         (lambda: clos(aggs=5.0), "cores = 16: must be a multiple of aggs = 5; choose 15 or 20"),

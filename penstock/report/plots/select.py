@@ -7,10 +7,10 @@ from typing import Any
 import polars as pl
 
 from penstock.errors import SpecError, closest
-from penstock.inputs import whole
+from penstock.inputs import size_bytes, time_ps, whole
 from penstock.plot_kinds import KINDS
 from penstock.results.run import Run
-from penstock.units import format_size, format_time, parse_size, parse_time
+from penstock.units import format_size, format_time, parse_size
 
 DRAIN = 0.5  # of the drain, a figure over time shows as much as this part of the window, unless told otherwise
 Class = str | Sequence[str] | None
@@ -61,7 +61,7 @@ class FlowFilter:
             low, high = span(str(self.priority), lambda text: whole(_int(text), "priority", 0, 7), "priority", "0..3")
             chosen = _between(chosen, "priority", low, high)
         if self.size is not None:
-            chosen = _between(chosen, "bytes", *span(self.size, lambda text: parse_size(text, "size"), "size", "1KB..10KB"))
+            chosen = _between(chosen, "bytes", *span(self.size, lambda text: size_bytes(text, "size"), "size", "1KB..10KB"))
         if not chosen.height and run.flows.height:
             raise SpecError(f'run "{run.label}": has no flows of {self.text(run)}', remedy=self._has(run))
         return replace(run, flows=chosen)
@@ -132,7 +132,7 @@ def span_ns(time: str | None, runs: Sequence[Run]) -> tuple[float, float]:
     if time is None:
         windows = [run.window for run in runs if run.window]
         return 0.0, min([until, *(start + (1 + DRAIN) * (end - start) for start, end in windows)]) if windows else until
-    low, high = span(time, lambda text: parse_time(text, "time"), "time", "0.2ms..1ms")
+    low, high = span(time, lambda text: time_ps(text, "time"), "time", "0.2ms..1ms")
     start, end = (low or 0) / 1000, until if high is None else high / 1000
     if not start < min(end, until):
         remedy = f'the run ends at {format_time(round(until * 1000))}, write "0.2ms..1ms"'
