@@ -54,6 +54,7 @@ CASES = [
     ("hpcc", {}, lambda d: not d["warnings"]),
     ("hpcc:ns3", {}, lambda d: not d["warnings"]),
     ("hpcc+dqa", {}, lambda d: not d["warnings"]),
+    ("hpcc:floodgate", {}, lambda d: d["pauses_sent"] > 20),
     ("dcqcn", {"k_min": "5KB", "k_max": "20KB"}, lambda d: d["ecn_marks"] > 0 and not d["warnings"]),
     ("dcqcn:ns3", {"k_min": "5KB", "k_max": "20KB"}, lambda d: d["ecn_marks"] > 0),
     ("dctcp", {"k_min": "5KB", "k_max": "20KB"}, lambda d: d["ecn_marks"] > 0 and not d["warnings"]),
