@@ -7,22 +7,26 @@ rate R = W / T.  W and W^c are payload bytes, times are picoseconds, B is 1 / ps
 What the paper leaves open: the first ACK, and the first one of another path, is only recorded; U starts at 1; W stays
 within R_min T and B_NIC T; txBytes and qLen do not include the packet that carries them.  The header has 42 bytes at any
 number of hops; the first five write into it.
+
+multi_rate is a variant in the authors' simulator (MULTI_RATE), which the Floodgate authors ran: each hop has its own U, W^c
+and incStage, Algorithm 1 computes a window for each hop, and W is the smallest of them.
 """
 
 title = "HPCC"
 includes = ["pfc"]
-structs = {"link": {"ts": "time", "tx_bytes": "int64", "qlen": "int32", "ps_per_byte": "int32"}}
+structs = {
+    "link": {"ts": "time", "tx_bytes": "int64", "qlen": "int32", "ps_per_byte": "int32"},
+    "reference": {"wc": "float64", "u": "float64", "inc_stage": "int32"},
+}
 packet_state = {"hops": "int32", "path": "int32", "ack_l": "link[5]"}
 flow_state = {
     "w": "float64",
-    "wc": "float64",
-    "u": "float64",
     "w_init": "float64",
     "last_update_seq": "int64",
-    "inc_stage": "int32",
     "hops": "int32",
     "path": "int32",
     "l": "link[5]",
+    "r": "reference[5]",
 }
 scheme_state = {"base_rtt": "float64", "step": "float64"}
 parameters = {
@@ -34,6 +38,7 @@ parameters = {
     "int_bytes": ("bytes 0..1000", 42, "telemetry on every data packet and ACK (section 4.1: 5 hops of 8 B and 2 B)"),
     "min_rate": ("rate 1..1e15", "100Mbps", "minimum pacing rate"),
     "reaction": ("choice hpcc per_ack per_rtt", "hpcc", "the paper's, or one of the simple alternatives (section 5.4)"),
+    "multi_rate": ("bool", False, "U, W^c and incStage of each hop instead of one of the flow (MULTI_RATE of the simulators)"),
     "rate": ("choice tx rx", "tx", "a link's load is measured by bytes sent, or by bytes that arrived for it (section 3.4)"),
 }
 presets = {
@@ -52,6 +57,16 @@ presets = {
         "r_ai": "50Mbps",
         "min_rate": "100Mbps",
         "host.ack_priority": "control",
+    },
+    # the Floodgate authors' simulator
+    "floodgate": {
+        "uses": ["pfc:ns3"],
+        "max_stage": 5,
+        "r_ai": "50Mbps",
+        "min_rate": "100Mbps",
+        "multi_rate": True,
+        "pfc.alpha": 0.25,
+        "host.ack_priority": "data",
     },
 }
 
@@ -102,9 +117,12 @@ def on_start(hpcc, node, flow, pkt):
     mine = my_flow(hpcc, flow)
     mine.w_init = hpcc.base_rtt / port_at(node, 0).ps_per_byte  # B_NIC T
     mine.w = mine.w_init
-    mine.wc = mine.w_init
-    mine.u = 1.0
     mine.hops = -1
+    for i in range(MAX_HOP if hpcc.multi_rate else 1):
+        reference = r_at(mine, i)
+        reference.wc = mine.w_init
+        reference.u = 1.0
+        reference.inc_stage = 0
     set_window(hpcc, node, flow)
 
 
@@ -120,8 +138,22 @@ def bound(hpcc, flow, w: float) -> float:
     return min(max(w, hpcc.min_rate * hpcc.base_rtt / 8e12), my_flow(hpcc, flow).w_init)
 
 
+def load_of(hpcc, flow, link, hop) -> float:
+    """Lines 4 and 5: inflight bytes of a link relative to B T."""
+    old = l_at(my_flow(hpcc, flow), hop)
+    tx_rate = float(link.tx_bytes - old.tx_bytes) / float(link.ts - old.ts)
+    return (min(link.qlen, old.qlen) / hpcc.base_rtt + tx_rate) * link.ps_per_byte
+
+
+def average(hpcc, reference, u: float, tau: float) -> float:
+    """Lines 8 to 10."""
+    weight = min(tau, hpcc.base_rtt) / hpcc.base_rtt
+    reference.u = (1 - weight) * reference.u + weight * u
+    return reference.u
+
+
 def measure_inflight(hpcc, flow, pkt) -> float:
-    """Lines 1 to 10: U, the inflight bytes of the busiest link relative to B T."""
+    """Lines 1 to 10: U, that of the busiest link."""
     mine = my_flow(hpcc, flow)
     ack = my_packet(hpcc, pkt)
     u = 0.0
@@ -130,29 +162,44 @@ def measure_inflight(hpcc, flow, pkt) -> float:
         new = ack_l_at(ack, i)
         old = l_at(mine, i)
         if new.ts > old.ts:
-            tx_rate = float(new.tx_bytes - old.tx_bytes) / float(new.ts - old.ts)
-            u_link = (min(new.qlen, old.qlen) / hpcc.base_rtt + tx_rate) * new.ps_per_byte
+            u_link = load_of(hpcc, flow, new, i)
             if u_link > u:
                 u = u_link
                 tau = float(new.ts - old.ts)
-    weight = min(tau, hpcc.base_rtt) / hpcc.base_rtt  # lines 8 and 9
-    mine.u = (1 - weight) * mine.u + weight * u
-    return mine.u
+    return average(hpcc, r_at(mine, 0), u, tau)
 
 
-def compute_wind(hpcc, flow, u: float, update_wc) -> float:
+def compute_wind(hpcc, flow, reference, u: float, update_wc) -> float:
     """Lines 11 to 20."""
-    mine = my_flow(hpcc, flow)
-    if u >= hpcc.eta or mine.inc_stage >= hpcc.max_stage:
-        w = bound(hpcc, flow, mine.wc / (u / hpcc.eta) + hpcc.step)
+    if hpcc.reaction == PER_ACK:  # equation (3)
+        return bound(hpcc, flow, my_flow(hpcc, flow).w / (u / hpcc.eta) + hpcc.step)
+    if u >= hpcc.eta or reference.inc_stage >= hpcc.max_stage:
+        w = bound(hpcc, flow, reference.wc / (u / hpcc.eta) + hpcc.step)
         if update_wc:
-            mine.inc_stage = 0
-            mine.wc = w
+            reference.inc_stage = 0
+            reference.wc = w
     else:
-        w = bound(hpcc, flow, mine.wc + hpcc.step)
+        w = bound(hpcc, flow, reference.wc + hpcc.step)
         if update_wc:
-            mine.inc_stage += 1
-            mine.wc = w
+            reference.inc_stage += 1
+            reference.wc = w
+    return w
+
+
+def new_wind(hpcc, flow, pkt, update_wc) -> float:
+    """The window by the flow's reference, or the smallest by those of the hops."""
+    if not hpcc.multi_rate:
+        return compute_wind(hpcc, flow, r_at(my_flow(hpcc, flow), 0), measure_inflight(hpcc, flow, pkt), update_wc)
+    mine = my_flow(hpcc, flow)
+    ack = my_packet(hpcc, pkt)
+    w = mine.w_init
+    for i in range(ack.hops):
+        new = ack_l_at(ack, i)
+        old = l_at(mine, i)
+        reference = r_at(mine, i)
+        if new.ts > old.ts:
+            average(hpcc, reference, load_of(hpcc, flow, new, i), float(new.ts - old.ts))
+        w = min(w, compute_wind(hpcc, flow, reference, reference.u, update_wc))
     return w
 
 
@@ -179,14 +226,12 @@ def on_ack(hpcc, node, flow, pkt):
         mine.last_update_seq = flow.sent
         remember(hpcc, flow, pkt)
         return
-    if hpcc.reaction == PER_ACK:  # equation (3)
-        mine.w = bound(hpcc, flow, mine.w / (measure_inflight(hpcc, flow, pkt) / hpcc.eta) + hpcc.step)
-    elif pkt.seq > mine.last_update_seq:
-        mine.w = compute_wind(hpcc, flow, measure_inflight(hpcc, flow, pkt), 1)
+    if pkt.seq > mine.last_update_seq:
+        mine.w = new_wind(hpcc, flow, pkt, 1)
         mine.last_update_seq = flow.sent
     elif hpcc.reaction == PER_RTT:
         return
     else:
-        mine.w = compute_wind(hpcc, flow, measure_inflight(hpcc, flow, pkt), 0)
+        mine.w = new_wind(hpcc, flow, pkt, 0)
     set_window(hpcc, node, flow)
     remember(hpcc, flow, pkt)

@@ -7,6 +7,8 @@ Names are the paper's. Where it leaves a choice open, this file chooses:
 * a link whose ts has not advanced since L is passed over (txRate would be 0/0);
 * Algorithm 1 has no bounds on W: `paper()` has none either (W_min, W_max), `ns3()` bounds R to [min, line].
 
+`MultiRate` is not in the paper: it is what the authors' simulator does with MULTI_RATE 1, as the Floodgate authors ran it.
+
 Two statements of the paper hold only with care (the tests show both):
 * figure 5's W(2) = W(1) needs both ACKs to lie within a round: if the first of them sets W^c = W (line 15),
   the second divides W^c again;
@@ -112,6 +114,60 @@ class Sender:
         return self.W
 
 
+@dataclass
+class Hop:
+    Wc: float
+    U: float = 1
+    incStage: int = 0
+
+
+@dataclass
+class MultiRate(Sender):
+    """U, W^c and incStage of each hop; a window for each, of which the flow takes the smallest, at most W_max.
+
+    pathID and the links without progress as above. Beyond the simulator, which has it for reaction "hpcc" and (FAST_REACT 0)
+    "per-rtt" only: with "per-ack" each hop proposes a window by equation (3).
+    """
+
+    def __post_init__(self):
+        super().__post_init__()
+        self.hops = {}
+
+    def window_of(self, i, new, old, updateWc):
+        hop = self.hops.setdefault(i, Hop(self.W_init))
+        tau = new.ts - old.ts
+        if tau > 0:
+            txRate = (getattr(new, self.rate) - getattr(old, self.rate)) / tau
+            u = txRate / new.B + min(new.qLen, old.qLen) / (new.B * self.T)
+            tau = min(tau, self.T)
+            hop.U = (hop.U * (self.T - tau) + u * tau) / self.T
+        c = hop.U / self.eta
+        if self.reaction == "per-ack":
+            return self.bound(self.W / c + self.W_AI)
+        if c >= 1 or hop.incStage >= self.maxStage:
+            W, incStage = self.bound(hop.Wc / c + self.W_AI), 0
+        else:
+            W, incStage = self.bound(hop.Wc + self.W_AI), hop.incStage + 1
+        if updateWc:
+            hop.Wc, hop.incStage = W, incStage
+        return W
+
+    def new_ack(self, ack):
+        updateWc = ack.seq > self.lastUpdateSeq
+        if self.L is None or ack.pathID != self.pathID:
+            self.pathID, self.lastUpdateSeq = ack.pathID, ack.snd_nxt
+        elif updateWc or self.reaction != "per-rtt":
+            pairs = enumerate(zip(ack.L, self.L, strict=True))
+            self.W = min([self.W_max, *[self.window_of(i, new, old, updateWc) for i, (new, old) in pairs]])
+            self.R = self.W / self.T
+            if updateWc:
+                self.lastUpdateSeq = ack.snd_nxt
+        else:
+            return self.W
+        self.L = ack.L
+        return self.W
+
+
 def paper(T, B_NIC, **changes):
     """Sections 3.3 and 5.1: eta 95 %, maxStage 5, W_AI 80 bytes, no bounds."""
     return replace(Sender(T, B_NIC * T), **changes)
@@ -120,6 +176,11 @@ def paper(T, B_NIC, **changes):
 def ns3(T, B_NIC, W_AI, R_min, **changes):
     """The paper's simulations: maxStage 0, R within [R_min, line]."""
     return replace(Sender(T, B_NIC * T, maxStage=0, W_AI=W_AI, W_min=R_min * T, W_max=B_NIC * T), **changes)
+
+
+def floodgate(T, B_NIC, W_AI, R_min, **changes):
+    """The Floodgate authors' simulations: a reference window for each hop, maxStage 5, R within [R_min, line]."""
+    return replace(MultiRate(T, B_NIC * T, W_AI=W_AI, W_min=R_min * T, W_max=B_NIC * T), **changes)
 
 
 def rule_of_thumb_W_AI(W_init, eta, N):

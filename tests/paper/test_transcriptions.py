@@ -424,6 +424,42 @@ def test_hpcc_a_new_path_starts_a_new_record():
     assert s.L == (link, link)
 
 
+def of_two_links(sender, *reports):
+    """reports: (seq, snd_nxt, ts, (qLen, txBytes), (qLen, txBytes)), of a path of two links of the same rate."""
+    return [sender.new_ack(hpcc.Ack(seq, nxt, tuple(hpcc.Link(q, tx, ts, B) for q, tx in L))) for seq, nxt, ts, *L in reports]
+
+
+MOVING = [  # a bottleneck that moves from the second link to the first: a round per ACK, but for the fifth, within a round
+    (0, 1000, 0, (0, 0), (1000, 0)),
+    (1001, 1500, 10, (0, 800), (1000, 1000)),  # u = 0.8; 1 + 1000 / 1000 = 2
+    (1501, 2000, 20, (600, 1300), (0, 1500)),  # 0.5; 0.5
+    (2001, 2500, 30, (600, 2300), (0, 2000)),  # 1 + 0.6 = 1.6; 0.5
+    (2400, 2500, 40, (600, 3300), (0, 2500)),  # 1.6; 0.5
+    (2501, 3000, 50, (0, 3800), (0, 3000)),  # 0.5; 0.5
+]
+
+
+def test_hpcc_multi_rate_reduces_the_reference_of_the_busy_hop_only():
+    s = hpcc.floodgate(T, B, W_AI=10, R_min=5, eta=1)
+    assert s.maxStage == 5
+    # first link: 1000 + 10, bounded; 1000; 1000 / 1.6 + 10 = 635; 635 / 1.6 + 10 = 406.875, not kept; 635 + 10
+    # second: 1000 / 2 + 10 = 510; 520; 530; 540, not kept; 540
+    assert of_two_links(s, *MOVING) == [1000, 510, 520, 530, pytest.approx(406.875), 540]
+    assert [(hop.Wc, hop.incStage) for hop in s.hops.values()] == [(645, 1), (540, 3)]
+    # one reference for both: the flow is cut from 520 where the first link alone allows 635
+    one = hpcc.ns3(T, B, W_AI=10, R_min=5, eta=1, maxStage=5)
+    assert of_two_links(one, *MOVING) == pytest.approx([1000, 510, 520, 335, 335 / 1.6 + 10, 345])
+
+
+def test_hpcc_multi_rate_averages_over_the_time_since_the_last_report_of_each_hop():
+    s = hpcc.floodgate(T, B, W_AI=10, R_min=5, eta=1)
+    at = lambda *links: tuple(hpcc.Link(0, tx, ts, B) for tx, ts in links)  # noqa: E731
+    s.new_ack(hpcc.Ack(0, 1000, at((0, 0), (0, 0), (0, 0))))
+    s.new_ack(hpcc.Ack(100, 1000, at((400, 5), (160, 2), (0, 0))))
+    # 0.5 * 1 + 0.5 * 0.8; 0.8 * 1 + 0.2 * 0.8; the third has sent nothing since
+    assert [hop.U for hop in s.hops.values()] == [pytest.approx(0.9), pytest.approx(0.96), 1]
+
+
 def test_hpcc_rule_of_thumb():
     """Section 5.4: 100 Gbit/s x 4 us x 5 % / 16 is about 150 bytes."""
     assert hpcc.rule_of_thumb_W_AI(50_000, 0.95, 16) == pytest.approx(156.25)

@@ -238,3 +238,8 @@ def check_alone(scheme, parameters=None, sizes=(1, 1000, 5500, 2_000_000)):
 def check_bad(scheme, parameters, message):
     with pytest.raises(SpecError, match=message):
         simulate(star(hosts=2), flow_list(star(hosts=2), [(0, 1, 1000, "0us")]), parse(scheme, parameters))
+
+
+def acted(run) -> bool:
+    """No warning that the congestion control or the flow control never acted."""
+    return not any("never acted" in warning for warning in run.summary["warnings"])

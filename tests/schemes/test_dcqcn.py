@@ -3,7 +3,7 @@
 from itertools import pairwise
 
 import pytest
-from helpers import QUEUED_ACKS, check_alone, check_bad, check_sending, check_threads, check_windows, senders, traced
+from helpers import QUEUED_ACKS, acted, check_alone, check_bad, check_sending, check_threads, check_windows, senders, traced
 from paper import dcqcn
 
 from penstock.composition import parse
@@ -103,7 +103,7 @@ def test_every_departure(case):
     assert seen["cuts"] > 4
     if case == "all phases":
         assert seen["increases"] > 50 and seen["stage"] > 4
-    assert not run.summary["warnings"]
+    assert acted(run)
 
 
 def test_the_window_follows_the_rate():
@@ -146,7 +146,7 @@ def test_a_lone_flow_finishes_in_the_ideal_time():
 def test_any_number_of_threads_gives_the_same_results():
     for preset in ("", ":ns3", ":config"):
         run = check_threads("dcqcn" + preset, MARKS)
-        assert run.ports["ecn_marks"].sum() > 100 and not run.summary["warnings"]
+        assert run.ports["ecn_marks"].sum() > 100 and acted(run)
 
 
 def test_parts_and_presets():

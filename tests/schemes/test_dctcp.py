@@ -1,7 +1,7 @@
 """DCTCP's windows and rates against the transcription, ACK by ACK."""
 
 import pytest
-from helpers import QUEUED_ACKS, check_alone, check_bad, check_sending, check_threads, check_windows, senders, traced
+from helpers import QUEUED_ACKS, acted, check_alone, check_bad, check_sending, check_threads, check_windows, senders, traced
 from paper import dctcp
 
 from penstock.composition import parse
@@ -109,7 +109,7 @@ def test_a_lone_flow_finishes_in_the_ideal_time():
 def test_any_number_of_threads_gives_the_same_results():
     for preset in ("", ":ns3", ":slow_start"):
         run = check_threads("dctcp" + preset, MARKS)
-        assert run.ports["ecn_marks"].sum() > 100 and not run.summary["warnings"]
+        assert run.ports["ecn_marks"].sum() > 100 and acted(run)
 
 
 def test_parts_and_presets():

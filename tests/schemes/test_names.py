@@ -154,6 +154,15 @@ FORMER = {
         "pfc.alpha": 0.25,
         **WITH_DATA,
     },
+    "hpcc:floodgate": {
+        "max_stage": 5,
+        "r_ai": "50Mbps",
+        "min_rate": "100Mbps",
+        "multi_rate": True,
+        **PFC,
+        "pfc.alpha": 0.25,
+        **WITH_DATA,
+    },
 }
 
 

@@ -61,6 +61,7 @@ CASES = [
     ("hpcc", {}, lambda d: reacted(d)),
     ("hpcc:ns3", {}, lambda d: reacted(d)),
     ("hpcc+dqa", {}, lambda d: reacted(d)),
+    ("hpcc:floodgate", {}, lambda d: d["pauses_sent"] > 20),
     ("dcqcn", {"k_min": "5KB", "k_max": "20KB"}, lambda d: d["ecn_marks"] > 0 and reacted(d)),
     ("dcqcn:ns3", {"k_min": "5KB", "k_max": "20KB"}, lambda d: d["ecn_marks"] > 0),
     ("dctcp", {"k_min": "5KB", "k_max": "20KB"}, lambda d: d["ecn_marks"] > 0 and reacted(d)),

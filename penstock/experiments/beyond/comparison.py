@@ -28,9 +28,9 @@ MANY = {"dqa": {"queues": 1024, "table": 20}, "bfc": {"nic_queues": 1024, "refre
 Q128 = {"dqa": {"queues": 128}}
 SCHEMES = (
     Scheme("DCQCN", setup.CONTROLS["DCQCN"]),
-    Scheme("HPCC", setup.CONTROLS["HPCC"]),
+    Scheme("HPCC", {"name": "hpcc", **ALPHA}),
     setup.scheme("DCQCN", "Floodgate"),
-    setup.scheme("HPCC", "Floodgate"),
+    Scheme("HPCC+Floodgate", {"name": "hpcc+floodgate", **ALPHA}),
     Scheme("Floodgate", {"name": "floodgate+window_cap", **ALPHA}),
     Scheme("Floodgate+spray", {"name": "floodgate+window_cap+spray", **ALPHA}),
     Scheme("Floodgate ideal", {"name": "floodgate:ideal+window_cap", **ALPHA}),

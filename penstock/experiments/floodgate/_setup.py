@@ -11,8 +11,8 @@ corresponding duration: 2, 4 and 80 ms, and 6 us of Memcached, whose flows of 18
 a longer run. Poisson flows begin 30 us after the first incast, as in the simulator. So there is one incast, at the start, except
 for Web Search, which has 14. The flows are the same for all schemes.
 
-Congestion control has a window, as section 6 says. DCQCN and TIMELY have the parameters of the authors' configuration, HPCC those
-of its paper, which are theirs too (maxStage 5). PFC: dynamic thresholds with alpha = 2.
+Congestion control has a window, as section 6 says. DCQCN, TIMELY and HPCC have the parameters of the authors' configuration;
+their HPCC keeps a reference window for each hop. PFC: dynamic thresholds with alpha = 2.
 """
 
 from collections.abc import Iterable, Sequence
@@ -50,7 +50,7 @@ SAMPLE = "10us"
 CONTROLS: dict[str, dict[str, Any]] = {
     "DCQCN": {"name": "dcqcn:config", "dcqcn": {"window": True}, "pfc": {"alpha": 2}},
     "TIMELY": {"name": "timely:floodgate", "pfc": {"alpha": 2}},
-    "HPCC": {"name": "hpcc", "pfc": {"alpha": 2}},
+    "HPCC": {"name": "hpcc:floodgate", "pfc": {"alpha": 2}},
 }
 VARIANTS = {"": "", "Floodgate": "+floodgate", "ideal": "+floodgate:ideal"}
 HOPS = {"ToR-Up": (1, 2), "Core": (2, 1), "ToR-Down": (1, 0)}  # tier of the switch and of its peer
