@@ -21,7 +21,7 @@ from rich.table import Table
 from penstock.errors import ClaimFailed, SpecError, nearest
 from penstock.experiments import cache as store
 from penstock.experiments.cache import Entry, Progress, Runs, Spec
-from penstock.experiments.claims import DIFFERS, FAIL, OPEN, Claim, judge
+from penstock.experiments.claims import DIFFERS, FAIL, FROM_PAPER, NOT_JUDGED, OPEN, OURS, Claim, judge
 from penstock.experiments.registry import EXPERIMENTS, Experiment
 from penstock.experiments.style import save
 from penstock.results.run import version
@@ -29,7 +29,7 @@ from penstock.results.rundir import reason
 from penstock.spec import parse_spec
 
 COLUMNS = ("series", "x", "y")
-COLOURS = {"PASS": "green", "FAIL": "bold red", "DIFFERS": "yellow", OPEN: "dim"}
+COLOURS = {"PASS": "green", "FAIL": "bold red", "DIFFERS": "yellow", OPEN: "cyan", NOT_JUDGED: "dim"}
 
 
 @dataclass(frozen=True)
@@ -116,7 +116,7 @@ def measured(experiment: Experiment, runs: Runs, scale: str) -> pl.DataFrame:
 def write(experiment: Experiment, out: Path, scale: str, data: pl.DataFrame, claims: list[Claim]) -> None:
     """claims.json, data.parquet, the specs, and the figure drawn from what was written."""
     out.mkdir(parents=True, exist_ok=True)
-    judged = [claim.record() for claim in claims if claim.verdict != OPEN]
+    judged = [claim.record() for claim in claims if claim.verdict != NOT_JUDGED]
     (out / "claims.json").write_text(json.dumps(judged, indent=2) + "\n")
     data.write_parquet(out / "data.parquet")
     write_specs(experiment.specs(scale) if experiment.specs else {}, out)
@@ -148,14 +148,20 @@ def summarise(experiment: Experiment, scale: str, claims: list[Claim], runs: Run
         "penstock": version(),
         "source": store.source_hash(),
         "wall_s": round(wall_s, 3),
-        "verdicts": dict(Counter(claim.verdict for claim in claims if claim.verdict != OPEN)),
-        "not_judged": [claim.record() for claim in claims if claim.verdict == OPEN],
+        "verdicts": verdicts(claims, FROM_PAPER),
+        "ours": verdicts(claims, OURS),
+        "not_judged": [claim.record() for claim in claims if claim.verdict == NOT_JUDGED],
         "differs": {claim.id: experiment.differs[claim.id].record() for claim in claims if claim.verdict == DIFFERS},
         "runs": {
             label: {"key": entry.key, "cached": entry.cached, "wall_s": round(entry.wall_s, 3)}
             for label, entry in runs.entries.items()
         },
     }
+
+
+def verdicts(claims: list[Claim], kind: str) -> dict[str, int]:
+    """How many of the claims of one kind have each verdict."""
+    return dict(Counter(claim.verdict for claim in claims if claim.kind == kind and claim.verdict != NOT_JUDGED))
 
 
 def table(experiment: Experiment, claims: list[Claim]) -> Table:
@@ -170,7 +176,8 @@ def table(experiment: Experiment, claims: list[Claim]) -> Table:
     for claim in claims:
         ours = f"{claim.ours:.4g}" if isinstance(claim.ours, float) else claim.ours
         colour = COLOURS[claim.verdict]
-        shown.add_row(claim.claim, claim.paper, ours, claim.band, f"[{colour}]{claim.verdict}[/]")
+        said = claim.paper if claim.kind == FROM_PAPER else "(ours)"
+        shown.add_row(claim.claim, said, ours, claim.band, f"[{colour}]{claim.verdict}[/]")
     return shown
 
 
