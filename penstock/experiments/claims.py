@@ -41,6 +41,10 @@ class Differs:
         """Its entry in summary.json."""
         return {"reason": self.reason, "see": f"docs/differences.md#{self.anchor}", "expected": self.expected}
 
+    def expecting(self, low: float, high: float) -> "Differs":
+        """The same reason, with the bounds of our own number for one of its claims."""
+        return replace(self, expected=(low, high))
+
     def explains(self, claim: "Claim", scale: str) -> bool:
         """Whether a claim that does not hold is the known difference."""
         if scale not in self.scales:

@@ -124,7 +124,7 @@ SWAPPED = [
     ("fig13_switch", fig13_switch.DPFQ, fig13_switch.BACKDRAFT, {"victims", "no-frames", "alone", "overlay-drops"}),
     ("fig13_switch", fig13_switch.LOSSY, fig13_switch.BACKDRAFT, {"no-drops", "lossy", "lossy-drops", "overlay-drops"}),
     ("fig15_switch", fig15_switch.PFC, fig15_switch.BACKDRAFT, {"no-frames"}),
-    ("fig14", "lossy", "Backdraft", {"full", "no-loss", "victims", "range"}),
+    ("fig14", "lossy", "Backdraft", {"full", "no-loss", "victims"}),
     ("fig16", fig16.DOORBELLS, fig16.POLLING, {"flat", "grows", "ratio"}),
     ("fig19", "lossy", "Backdraft", {"twice", "no-loss", "loss", "full", "half", "wasted"}),
     ("bfc", "BFC", "BFC + Backdraft", {"spreads-same-server", "prevents-same-server", "queues", "unfinished"}),

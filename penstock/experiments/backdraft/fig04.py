@@ -38,6 +38,7 @@ DIFFERS = {
         "what is sent again makes the slowest receiver lose more than it gains, so that requests pile up "
         "for as long as clients go on",
         "backdraft-repetition",
+        expected=(120, 200),
     ),
 }
 

@@ -37,10 +37,14 @@ MODES: dict[str, dict[str, Any]] = {
 LOOKS = dict(zip(MODES, ((RED, "s", 6.5), (ORANGE, "^", 5), (SKY, "o", 3))))  # they may coincide
 DIFFERS = {
     "goodput-slow": Differs(
-        "the short queue never runs empty in front of a receiver that is slower than its pauses", "backdraft-bursts"
+        "the short queue never runs empty in front of a receiver that is slower than its pauses",
+        "backdraft-bursts",
+        expected=(0.97, 1.02),
     ),
     "tail-long": Differs(
-        "latency counts the wait in the sender, too, so a long queue and a growing one are the same", "backdraft-bursts"
+        "latency counts the wait in the sender, too, so a long queue and a growing one are the same",
+        "backdraft-bursts",
+        expected=(0.95, 1.05),
     ),
 }
 

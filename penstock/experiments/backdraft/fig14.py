@@ -103,14 +103,6 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
             1.1,
             1.8,
         ),
-        holds(
-            "range",
-            "the same for a slow core that takes a tenth to all of its flow",
-            "1.33 for one of them",
-            ", ".join(f"{ratio:.3g}" for ratio in total.values()),
-            min(total.values()) <= 4 / 3 <= max(total.values()),
-            "around 1.33",
-        ),
         within(
             "full",
             "throughput of the fast flows with Backdraft over what they offer",

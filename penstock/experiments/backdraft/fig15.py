@@ -30,7 +30,10 @@ DURATION_MS = {"quick": 6, "paper": 40}
 SETTLED = 0.95
 DIFFERS = {
     "starves": Differs(
-        "a virtual switch that sends PFC frames never runs empty here: it resumes its peer long before", "backdraft-starvation"
+        "a virtual switch that sends PFC frames never runs empty here: it resumes its peer long before",
+        "backdraft-starvation",
+        expected=(0.95, 1.01),
+        scales=("quick", "paper"),
     ),
 }
 

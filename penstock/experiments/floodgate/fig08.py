@@ -27,7 +27,7 @@ AVERAGE, MEDIAN = f"average of {VICTIMS}", f"median of {VICTIMS}"
 LEGENDS = ("without", "with Floodgate", "with its ideal design")
 DIFFERS = {
     "victims-ave-web_search": Differs(
-        "large flows dominate the average of victims, too; their median is much better", "floodgate-victims"
+        "large flows dominate the average of victims, too; their median is much better", "floodgate-victims", expected=(1.1, 1.5)
     ),
 }
 
