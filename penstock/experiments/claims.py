@@ -19,6 +19,7 @@ from penstock.results.intervals import Interval, interval
 PASS, FAIL, DIFFERS, OPEN, NOT_JUDGED = "PASS", "FAIL", "DIFFERS", "OPEN", "-"
 SCALES = ("quick", "paper")
 FROM_PAPER, OURS = "paper", "ours"
+MORE = "the paper gives no number: a larger effect agrees with it"  # why a band has no upper end
 
 
 @dataclass(frozen=True)

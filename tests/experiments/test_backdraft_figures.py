@@ -30,7 +30,7 @@ from penstock.experiments.backdraft import (
     fig19,
     table3,
 )
-from penstock.experiments.claims import SCALES, judge
+from penstock.experiments.claims import SCALES, judge, stale_differences
 from penstock.spec import parse_spec
 from penstock.vswitch.bench import noise, rig, two_switches
 
@@ -70,6 +70,7 @@ def failed(id, data):
     known = {claim.id for scale in experiment.scales for claim in experiment.claims(data, scale)}
     assert len({claim.id for claim in claims}) == len(claims) and set(experiment.differs) <= known
     json.dumps([claim.record() for claim in claims], allow_nan=False)
+    assert stale_differences(claims, "quick", experiment.differs) == []
     return {claim.id for claim in claims if claim.verdict == "FAIL"}
 
 

@@ -15,7 +15,18 @@ from rich.console import Console
 from penstock.errors import ClaimFailed, SpecError
 from penstock.experiments import EXPERIMENTS, Differs, Experiment, ascending, holds, reproduce, state, within
 from penstock.experiments import cache as store
-from penstock.experiments.claims import DIFFERS, FAIL, FROM_PAPER, NOT_JUDGED, OPEN, OURS, PASS, judge, over_seeds, stale_differences
+from penstock.experiments.claims import (
+    DIFFERS,
+    FAIL,
+    FROM_PAPER,
+    NOT_JUDGED,
+    OPEN,
+    OURS,
+    PASS,
+    judge,
+    over_seeds,
+    stale_differences,
+)
 from penstock.experiments.registry import Experiments, _natural
 from penstock.experiments.style import figure
 from penstock.results.run import Run

@@ -24,7 +24,7 @@ from penstock.experiments import frames
 from penstock.experiments.backdraft import _setup as setup
 from penstock.experiments.backdraft._setup import Scheme, value
 from penstock.experiments.cache import Runs, Spec
-from penstock.experiments.claims import OURS, Claim, Differs, holds, within
+from penstock.experiments.claims import MORE, OURS, Claim, Differs, holds, within
 from penstock.experiments.style import BLACK, PAGE, figure, legend_above, lettered, log_axis
 
 TITLE = "Slow receivers under BFC, with and without Backdraft"
@@ -140,8 +140,16 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
                 p99[ALONE.legend],
                 3.0,
                 quick=True,
+                why=MORE,
             ),
-            within(f"raised-{name}", f"the same with a threshold of {TH_NET}", "congestion spreads", p99[RAISED.legend], 3.0),
+            within(
+                f"raised-{name}",
+                f"the same with a threshold of {TH_NET}",
+                "congestion spreads",
+                p99[RAISED.legend],
+                3.0,
+                why=MORE,
+            ),
             within(
                 f"prevents-{name}",
                 f"victims to {group}: p99 slowdown, BFC + Backdraft: slow / BFC, fast",

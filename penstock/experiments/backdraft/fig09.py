@@ -107,8 +107,9 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
                 f"{size}: the victim's p99 with BESS at load {high} over {low}",
                 "over 20",
                 tail[BESS][1] / tail[BESS][0],
-                10,
+                20,
                 None,
+                why="the paper says over 20 and names no upper end",
             ),
             within(
                 f"stable-{name}",

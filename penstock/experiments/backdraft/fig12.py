@@ -16,7 +16,7 @@ from penstock.experiments.backdraft import _setup as setup
 from penstock.experiments.backdraft._setup import value
 from penstock.experiments.backdraft._switch import each
 from penstock.experiments.cache import Runs
-from penstock.experiments.claims import Claim, Differs, ascending, holds, within
+from penstock.experiments.claims import MORE, Claim, Differs, ascending, holds, within
 from penstock.experiments.style import ORANGE, PAGE, RED, SKY, figure, legend_above, lettered, log_axis
 from penstock.vswitch.bench import rig
 from penstock.vswitch.bench.rig import Bench, Row
@@ -118,6 +118,7 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
             1.1,
             None,
             quick=True,
+            why=MORE,
         ),
         within(
             "tail-long",
@@ -126,6 +127,7 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
             at("p99", FAST, LONG) / at("p99", FAST, DPFQ),
             1.1,
             None,
+            why=MORE,
         ),
     ]
 

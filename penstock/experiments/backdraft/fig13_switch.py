@@ -17,7 +17,7 @@ from penstock.experiments.backdraft import _setup as setup
 from penstock.experiments.backdraft._setup import value
 from penstock.experiments.backdraft._switch import each
 from penstock.experiments.cache import Runs
-from penstock.experiments.claims import Claim, Differs, holds, within
+from penstock.experiments.claims import MORE, Claim, Differs, holds, within
 from penstock.experiments.style import GREEN, ORANGE, PAGE, RED, SKY, figure, legend_above, lettered
 from penstock.vswitch.bench import rig
 from penstock.vswitch.bench.rig import Row
@@ -149,6 +149,7 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
             held[PFC],
             0.1,
             quick=True,
+            why=MORE,
         ),
         within(
             "spreading",
@@ -157,6 +158,7 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
             value(data, NETWORK, PFC, slowest),
             0.1,
             quick=True,
+            why=MORE,
         ),
         within(
             "alone",
@@ -165,6 +167,7 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
             held[DPFQ],
             0.1,
             quick=True,
+            why=MORE,
         ),
         holds(
             "no-drops",

@@ -36,6 +36,7 @@ DIFFERS = {
         "the slow core's speed is not given; where one queue serves all cores it sets that of all flows, "
         "and 1.33 is that of a core which takes three quarters",
         "backdraft-slow-core",
+        expected=(7, 13),
     ),
 }
 

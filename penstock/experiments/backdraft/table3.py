@@ -78,7 +78,15 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
             0.5,
             1.0,
         ),
-        within("lossy-fast", "fast flow, lossy, over what it offers", "high", lossy["fast"] / OFFERED, 0.95, quick=True),
+        within(
+            "lossy-fast",
+            "fast flow, lossy, over what it offers",
+            "high",
+            lossy["fast"] / OFFERED,
+            0.95,
+            quick=True,
+            why="a flow gets no more than it offers",
+        ),
         within(
             "lossless-drops",
             "packets lost in the network with PFC at virtual switches, Mpps",

@@ -155,7 +155,14 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
             quick=True,
         ),
         within("mean", "Th = 2 us: mean queue of a flow, KB", "15", of["mean"][SHOWN_US], 7, 25, quick=True),
-        within("utilised", "Th = 2 us: utilisation of the link, %", "close to 100", 100 - of["idle"][SHOWN_US], 95),
+        within(
+            "utilised",
+            "Th = 2 us: utilisation of the link, %",
+            "close to 100",
+            100 - of["idle"][SHOWN_US],
+            95,
+            why="the other end is 100 %",
+        ),
         holds(
             "falls",
             "under-utilisation from Th = 2 us on, %",

@@ -145,6 +145,7 @@ def _switches(data: pl.DataFrame) -> list[Claim]:
             "can grow to an unfeasible level (> 12 MB)",
             top["Ideal-FQ"],
             BUFFER_MB,
+            why="the paper says more than the switch's 12 MB and names no upper end",
         ),
         ascending(
             "pfc",

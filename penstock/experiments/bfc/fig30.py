@@ -166,6 +166,7 @@ def _simulated_claims(data: pl.DataFrame) -> list[Claim]:
             None,
             0.02,
             quick=True,
+            why="a distance is at least 0",
         ),
         within(
             "simulated-max",

@@ -12,7 +12,7 @@ import polars as pl
 
 from penstock.experiments import frames
 from penstock.experiments.cache import Runs, Spec
-from penstock.experiments.claims import OURS, Claim, Differs, ascending, holds, within
+from penstock.experiments.claims import MORE, OURS, Claim, Differs, ascending, holds, within
 from penstock.experiments.floodgate import _setup as setup
 from penstock.experiments.floodgate._mix import ALPHA_1
 from penstock.experiments.floodgate._setup import DCQCN, FLOODGATE, PER_RACK, RECEIVERS, Scheme
@@ -108,6 +108,7 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
             None,
             0.1,
             quick=True,
+            why="a time is at least 0",
         ),
         within(
             "starved",
@@ -116,6 +117,7 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
             share(data, DCQCN, near, 0.1, 1.5),
             None,
             0.1,
+            why="a ratio is at least 0, which the paper has",
         ),
         within(
             "downgrade",
@@ -124,6 +126,7 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
             share(data, DCQCN, far, 1, 2),
             None,
             0.8,
+            why=MORE,
         ),
         within(
             "start-alpha",
@@ -142,6 +145,7 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
             None,
             0.8,
             kind=OURS,
+            why=MORE,
         ),
         holds(
             "steady",

@@ -12,7 +12,7 @@ from typing import Any
 import polars as pl
 
 from penstock.experiments.cache import Runs, Spec
-from penstock.experiments.claims import Claim, Differs, ascending, holds, within
+from penstock.experiments.claims import MORE, Claim, Differs, ascending, holds, within
 from penstock.experiments.floodgate import _setup as setup
 from penstock.experiments.floodgate._setup import DCQCN, FLOODGATE, HOPS, scheme
 from penstock.experiments.style import PAGE, PURPLE, figure, legend_above, lettered
@@ -80,6 +80,7 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
             dcqcn["ToR-Down"][4],
             0.75 * BUFFER_MB,
             quick=True,
+            why="the other end is the buffer",
         ),
         within(
             "dcqcn-core",
@@ -87,6 +88,7 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
             "filled up, too",
             cores[most],
             0.75 * BUFFER_MB,
+            why="the other end is the buffer",
         ),
         within(
             "dcqcn-storm",
@@ -137,6 +139,7 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
             flood["ToR-Up"][most] / pause["ToR-Up"][most],
             4,
             quick=True,
+            why=MORE,
         ),
         ascending(
             "pause-everywhere",

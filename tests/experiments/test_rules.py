@@ -1,0 +1,68 @@
+"""The rules of verdicts: bands that can fail, differences that are predicted, one variant of a scheme for a paper."""
+
+import ast
+from pathlib import Path
+
+from penstock.experiments import EXPERIMENTS
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDER = ROOT / "penstock/experiments"
+# These lists may only become shorter: a claim that has its band or its reason is deleted from them.
+ONE_SIDED = set((Path(__file__).parent / "data/one_sided_bands.txt").read_text().split("\n")[:-1])
+UNPREDICTED = {
+    "bfc/fig10 pfc-dcqcn",
+    "bfc/fig11 plain-pfc-dcqcn",
+    "bfc/fig12 dcqcn-stable",
+}
+# Orders and conditions of several numbers: they hold or do not, without a number that could be predicted.
+CONDITIONS = {
+    "bfc/fig09 long-dcqcn",
+    "bfc/fig10 long-dcqcn",
+    "bfc/fig11 incast-long-best",
+    "bfc/fig11 incast-long-dcqcn",
+    "bfc/fig11 plain-long-dcqcn",
+    "floodgate/fig06 0.8-better",
+    "floodgate/fig06 0.8-better-p99",
+    "floodgate/fig06 0.4-core-lower",
+    "floodgate/fig09 victims-of-PFC-deciles",
+    "floodgate/fig11 hops-web_server",
+    "floodgate/fig11 hops-hadoop",
+    "floodgate/fig13 tail",
+    "floodgate/fig14 dcqcn-pfc",
+    "floodgate/fig15 floodgate-tor-up",
+    "floodgate/fig17 thre-core",
+    "floodgate/fig20 web_server-99t",
+    "floodgate/fig20 web_server-ideal-ave",
+    "floodgate/fig20 web_server-ideal-99t",
+    "floodgate/fig22 voqs",
+    "floodgate/fig22 ideal-99t",
+    "floodgate/fig24 spread",
+}
+
+
+def bands():
+    """(figure's file, id, whether both ends are given, whether the band has a reason) of every call of within()."""
+    for path in sorted(FOLDER.glob("*/*.py")):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "within":
+                given = dict(zip(("id", "claim", "paper", "ours", "low", "high"), node.args))
+                given |= {keyword.arg: keyword.value for keyword in node.keywords}
+                closed = [end for end in ("low", "high") if end in given and ast.unparse(given[end]) != "None"]
+                name = ast.unparse(given["id"]).removeprefix("f").strip("'\"")
+                yield f"{path.parent.name}/{path.stem} {name}", len(closed) == 2, "why" in given
+
+
+def test_a_band_has_two_ends_or_says_why_one_is_open():
+    open_ended = {name for name, two_sided, has_reason in bands() if not two_sided and not has_reason}
+    assert sorted(open_ended - ONE_SIDED) == [], "give both ends, or why= for the open one"
+    assert sorted(ONE_SIDED - open_ended) == [], "delete these from the list"
+
+
+def test_every_known_difference_predicts_our_number():
+    entries = {f"{id} {claim}": entry for id in EXPERIMENTS for claim, entry in EXPERIMENTS[id].differs.items()}
+    assert {name for name, entry in entries.items() if entry.expected is None} - CONDITIONS == UNPREDICTED
+    assert set(entries) >= CONDITIONS
+    for name, entry in entries.items():
+        low, high = entry.expected or (0, 0)
+        assert low <= high, name
+        assert set(entry.scales) <= set(EXPERIMENTS[name.split()[0]].scales), name
