@@ -1,4 +1,4 @@
-"""Writes what the documentation takes from the code: docs/schemes.md, docs/figures.md and the tables of papers and kinds of port.
+"""Writes what the documentation takes from the code: docs/schemes.md, docs/figures.md, tables of papers, kinds of port, changes.
 
 python tools/docs.py                        # write all of them again
 python tools/docs.py record reproductions   # and note how the reproductions in that folder ended
@@ -19,6 +19,7 @@ from typing import Any
 
 from penstock.composition import available, preset_values
 from penstock.composition.declare import OWNERS, Declarations
+from penstock.experiments.changes import changes
 from penstock.experiments.registry import EXPERIMENTS
 from penstock.vswitch.attach.open import kinds_table
 
@@ -27,6 +28,7 @@ RECORD = ROOT / "docs/reproductions.json"
 GENERATED = "<!-- everything below is written by tools/docs.py from the declarations of the schemes -->"
 FIGURES = "<!-- figures: written by tools/docs.py -->", "<!-- end of figures -->"
 PORTS = "<!-- kinds: written by tools/docs.py -->", "<!-- end of kinds -->"
+CHANGES = "<!-- changes: written by tools/docs.py from penstock/experiments/changes.toml -->", "<!-- end of changes -->"
 PAPERS = "<!-- papers: written by tools/docs.py -->", "<!-- end of papers -->"
 # folder of penstock/experiments -> paper, schemes
 PAPER = {
@@ -158,6 +160,20 @@ def figures_page() -> str:
     return between(ROOT / "docs/figures.md", FIGURES, "\n" + figures() + "\n")
 
 
+def changes_table() -> str:
+    """A row per change after results were seen."""
+    lines = ["| date | figures | what | why | before | after |", "|---|---|---|---|---|---|"]
+    for one in changes():
+        cells = one.date.isoformat(), ", ".join(one.figures), one.what, one.why, one.before, one.after
+        lines.append(f"| {' | '.join(map(cell, cells))} |")
+    return "\n".join(lines)
+
+
+def differences_page() -> str:
+    """docs/differences.md as it should be."""
+    return between(ROOT / "docs/differences.md", CHANGES, changes_table())
+
+
 def ports_page() -> str:
     """docs/vswitch-ports.md as it should be."""
     return between(ROOT / "docs/vswitch-ports.md", PORTS, kinds_table())
@@ -219,6 +235,7 @@ def main(arguments: list[str]) -> int:
     pages = {
         "docs/schemes.md": schemes_page,
         "docs/figures.md": figures_page,
+        "docs/differences.md": differences_page,
         "docs/vswitch-ports.md": ports_page,
         "README.md": readme,
     }

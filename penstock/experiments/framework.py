@@ -21,6 +21,7 @@ from rich.table import Table
 from penstock.errors import ClaimFailed, SpecError, nearest
 from penstock.experiments import cache as store
 from penstock.experiments.cache import Entry, Progress, Runs, Spec
+from penstock.experiments.changes import changes_of
 from penstock.experiments.claims import DIFFERS, FAIL, FROM_PAPER, NOT_JUDGED, OPEN, OURS, Claim, judge
 from penstock.experiments.registry import EXPERIMENTS, Experiment
 from penstock.experiments.style import save
@@ -144,6 +145,7 @@ def summarise(experiment: Experiment, scale: str, claims: list[Claim], runs: Run
         "title": experiment.title,
         "paper": experiment.paper,
         "scale": scale,
+        "changes": len(changes_of(experiment.id)),
         "window": {"window": experiment.window, "reason": experiment.window_reason},
         "penstock": version(),
         "source": store.source_hash(),
@@ -168,7 +170,7 @@ def table(experiment: Experiment, claims: list[Claim]) -> Table:
     """claim | paper | ours | band | verdict."""
     shown = Table(
         title=f"{experiment.id}: {experiment.title}",
-        caption=f"{experiment.paper}; measurement window: {experiment.window}",
+        caption=f"{experiment.paper}; measurement window: {experiment.window}; {changed(experiment.id)}",
         title_justify="left",
     )
     for name in ("claim", "paper", "ours", "band", "verdict"):
@@ -179,6 +181,13 @@ def table(experiment: Experiment, claims: list[Claim]) -> Table:
         said = claim.paper if claim.kind == FROM_PAPER else "(ours)"
         shown.add_row(claim.claim, said, ours, claim.band, f"[{colour}]{claim.verdict}[/]")
     return shown
+
+
+def changed(id: str) -> str:
+    """How often the figure was changed after a result had been seen."""
+    count = len(changes_of(id))
+    times = "change" if count == 1 else "changes"
+    return f"{count or 'no'} {times} after results were seen" + (" (docs/differences.md#changes)" if count else "")
 
 
 def fail_if_any(id: str, claims: list[Claim], out: Path) -> None:

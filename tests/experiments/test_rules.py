@@ -4,6 +4,7 @@ import ast
 from pathlib import Path
 
 from penstock.experiments import EXPERIMENTS
+from penstock.experiments.changes import changes, changes_of
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "penstock/experiments"
@@ -66,3 +67,10 @@ def test_every_known_difference_predicts_our_number():
         low, high = entry.expected or (0, 0)
         assert low <= high, name
         assert set(entry.scales) <= set(EXPERIMENTS[name.split()[0]].scales), name
+
+
+def test_the_log_of_changes_is_of_figures_that_exist_and_in_order():
+    assert {id for change in changes() for id in change.figures} <= set(EXPERIMENTS)
+    assert [change.date for change in changes()] == sorted(change.date for change in changes())
+    assert all(change.what and change.why and change.before and change.after for change in changes())
+    assert len(changes_of("floodgate/fig06")) >= 2 and changes_of("hpcc/fig05") == []
