@@ -20,6 +20,7 @@ from rich.table import Table
 
 from penstock.errors import ClaimFailed, SpecError, nearest
 from penstock.experiments import cache as store
+from penstock.experiments import records
 from penstock.experiments.cache import Entry, Progress, Runs, Spec
 from penstock.experiments.changes import changes_of
 from penstock.experiments.claims import DIFFERS, FAIL, FROM_PAPER, NOT_JUDGED, OPEN, OURS, Claim, judge
@@ -54,10 +55,12 @@ def reproduce(
     cache: str | Path | None = None,
     console: Console | None = None,
     experiments: Mapping[str, Experiment] = EXPERIMENTS,
+    record: Path | None = None,
 ) -> Outcome:
     """Reproduce one figure and print its claims. Raises ClaimFailed, after everything has been written, when one fails.
 
-    `out` is reproductions/ID by default; `progress(what, fraction)` is called during the runs; `cache`: its folder.
+    `out` is reproductions/ID by default; `progress(what, fraction)` is called during the runs; `cache`: its folder;
+    `record`: a file to which the figure's record is added.
     """
     experiment = experiments[id]
     if scale not in experiment.scales:
@@ -65,6 +68,8 @@ def reproduce(
     started = time.perf_counter()
     out = Path(out) if out else Path("reproductions") / id
     check_out(out)
+    if record:
+        records.load(record)
     runs = run_all(experiment, scale, Path(cache) if cache else store.home() / "runs", threads, progress)
     data = measured(experiment, runs, scale)
     runs.report(id, 1.0)
@@ -73,6 +78,8 @@ def reproduce(
     summary = summarise(experiment, scale, claims, runs, time.perf_counter() - started)
     (out / "summary.json").write_text(json.dumps(summary, indent=2) + "\n")
     remember(id, out)
+    if record:
+        records.add(record, id, records.record_of(summary, claims))
     (console or Console()).print(table(experiment, claims))
     fail_if_any(id, claims, out)
     return Outcome(id, scale, out, claims, data, summary)

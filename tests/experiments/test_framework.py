@@ -13,7 +13,7 @@ import pytest
 from rich.console import Console
 
 from penstock.errors import ClaimFailed, SpecError
-from penstock.experiments import EXPERIMENTS, Differs, Experiment, ascending, holds, reproduce, state, within
+from penstock.experiments import EXPERIMENTS, Differs, Experiment, ascending, holds, records, reproduce, state, within
 from penstock.experiments import cache as store
 from penstock.experiments.claims import (
     DIFFERS,
@@ -257,6 +257,40 @@ def test_claims_of_our_own_are_counted_apart_and_shown_as_such(tmp_path):
     assert [claim.kind for claim in outcome.claims] == [FROM_PAPER, OURS]
     shown = console.export_text()
     assert "as the paper says" in shown and "(ours)" in shown and "not in it" not in shown
+
+
+def test_a_record_keeps_every_claim_and_what_it_was_made_with(tmp_path, monkeypatch):
+    monkeypatch.setattr(records, "sources", lambda id: "abc")
+    file = tmp_path / "records.json"
+    file.write_text('{"z/fig01": {"scale": "paper"}}')
+    claims = [within("a", "", "about 1", 1.02, 0.9, 1.1, quick=True), holds("b", "", "", "x", True, kind=OURS)]
+    run(experiment(claims), tmp_path / "out", record=file)
+    kept = records.load(file)
+    assert list(kept) == ["fake/fig01", "z/fig01"]
+    found = kept["fake/fig01"]
+    assert found["claims"] == {
+        "a": {"kind": "paper", "ours": 1.02, "band": "0.9 .. 1.1", "verdict": "PASS"},
+        "b": {"kind": "ours", "ours": "x", "band": "holds", "verdict": "PASS"},
+    }
+    assert (found["verdicts"], found["ours"], found["seeds"], found["scale"]) == ({"PASS": 1}, {"PASS": 1}, 1, "quick")
+    assert found["machine"] and found["date"]
+    assert not records.stale("fake/fig01", found) and records.stale("z/fig01", kept["z/fig01"])
+    monkeypatch.setattr(records, "sources", lambda id: "other")
+    assert records.stale("fake/fig01", found)
+
+
+def test_a_file_that_holds_no_records_is_refused_before_the_work(tmp_path, simulated):
+    (tmp_path / "records.json").write_text("[]")
+    with pytest.raises(SpecError, match="not a file of records"):
+        run(with_runs(), tmp_path / "out", record=tmp_path / "records.json")
+    assert not simulated
+
+
+def test_the_sources_of_a_figure_are_its_own_and_the_simulator_s(monkeypatch):
+    before = records.sources("bfc/fig09"), records.sources("hpcc/fig05")
+    assert before == (records.sources("bfc/fig09"), records.sources("hpcc/fig05"))
+    monkeypatch.setattr(records, "SIMULATOR", records.SIMULATOR[1:])
+    assert records.sources("bfc/fig09") != before[0] and records.sources("hpcc/fig05") == before[1]
 
 
 def test_every_spec_file_is_a_spec(tmp_path, simulated):

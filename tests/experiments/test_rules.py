@@ -1,10 +1,12 @@
 """The rules of verdicts: bands that can fail, differences that are predicted, one variant of a scheme for a paper."""
 
 import ast
+import importlib
 from pathlib import Path
 
-from penstock.experiments import EXPERIMENTS
+from penstock.experiments import EXPERIMENTS, records
 from penstock.experiments.changes import changes, changes_of
+from penstock.experiments.claims import PASS
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "penstock/experiments"
@@ -74,3 +76,16 @@ def test_the_log_of_changes_is_of_figures_that_exist_and_in_order():
     assert [change.date for change in changes()] == sorted(change.date for change in changes())
     assert all(change.what and change.why and change.before and change.after for change in changes())
     assert len(changes_of("floodgate/fig06")) >= 2 and changes_of("hpcc/fig05") == []
+
+
+def test_what_is_missing_is_missing():
+    for paper in {id.split("/")[0] for id in EXPERIMENTS}:
+        absent = getattr(importlib.import_module(f"penstock.experiments.{paper}"), "MISSING", {})
+        assert not {f"{paper}/{name}" for name in absent} & set(EXPERIMENTS)
+
+
+def test_no_recorded_claim_passes_that_is_said_to_differ():
+    for id, record in records.load(ROOT / "docs/reproductions.json").items():
+        for claim, found in record.get("claims", {}).items():
+            known = EXPERIMENTS[id].differs.get(claim)
+            assert not known or record["scale"] not in known.scales or found["verdict"] != PASS, f"{id} {claim}"

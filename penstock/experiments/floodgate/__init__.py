@@ -5,3 +5,9 @@ Figure 23 is open: it compares with NDP, which is not here.
 
 WINDOW = "run"
 WINDOW_REASON = "the paper names none, and its simulator logs buffers, pauses and flows from the first flow to the end of the run"
+
+# figures, tables and other claims of the paper that have no experiment yet, with what they show
+MISSING = {
+    "abstract": "buffer, completion times, testbed",
+    "fig23": "NDP, which is not implemented",
+}
