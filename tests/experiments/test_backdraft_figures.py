@@ -95,7 +95,7 @@ def test_specs_are_accepted(id, scale):
 SWAPPED = [
     ("fig04", "lossy", "Backdraft", {"no-loss", "goodput", "full", "p99"}),
     ("fig13", "lossless (PFC)", "Backdraft", {"throughput", "victims", "no-frames", "receiver-frames", "spreading"}),
-    ("table3", "lossless (PFC)", "Backdraft", {"overlay-drops", "overlay-pauses", "overlay-fast", "lossless-drops", "reduced"}),
+    ("table3", "lossless (PFC)", "Backdraft", {"overlay-drops", "overlay-pauses", "overlay-fast", "reduced"}),
     ("table3", "lossy", "Backdraft", {"overlay-drops"}),
     ("fig15", "Backdraft without rates", "Backdraft", {"fewer"}),
     ("fig15", "lossless (PFC)", "Backdraft", {"no-frames", "fewer"}),

@@ -17,6 +17,14 @@ UNPREDICTED = {
     "bfc/fig11 plain-pfc-dcqcn",
     "bfc/fig12 dcqcn-stable",
 }
+# Figures that show a scheme, but not in the variant of their paper.
+OTHER_VARIANT = {
+    "bfc/fig07 bfc",
+    "bfc/fig08 bfc",
+    "bfc/fig30 bfc",
+    "bfc/table1 bfc",
+    "floodgate/fig16 floodgate",
+}
 # Orders and conditions of several numbers: they hold or do not, without a number that could be predicted.
 CONDITIONS = {
     "bfc/fig09 long-dcqcn",
@@ -89,3 +97,25 @@ def test_no_recorded_claim_passes_that_is_said_to_differ():
         for claim, found in record.get("claims", {}).items():
             known = EXPERIMENTS[id].differs.get(claim)
             assert not known or record["scale"] not in known.scales or found["verdict"] != PASS, f"{id} {claim}"
+
+
+def variants(id):
+    """{scheme: its variants that the figure shows}, such as {"bfc": {"bfc:paper"}}."""
+    found = {}
+    for spec in EXPERIMENTS[id].specs("paper").values():
+        tables = spec["scheme"] if isinstance(spec["scheme"], list) else [spec["scheme"]]
+        for part in (part for table in tables for part in table["name"].split("+")):
+            found.setdefault(part.split(":")[0], set()).add(part)
+    return found
+
+
+def test_a_paper_s_figures_show_one_variant_of_a_scheme():
+    missing = set()
+    for id in (id for id in EXPERIMENTS if EXPERIMENTS[id].specs):
+        paper = importlib.import_module(f"penstock.experiments.{id.split('/')[0]}")
+        chosen = getattr(paper, "VARIANTS", {})
+        assert not chosen or paper.VARIANTS_REASON
+        missing |= {
+            f"{id} {scheme}" for scheme, shown in variants(id).items() if scheme in chosen and chosen[scheme] not in shown
+        }
+    assert missing == OTHER_VARIANT
