@@ -29,7 +29,7 @@ def sources(id: str) -> str:
     """
     paper, figure = id.split("/")
     own = [FOLDER / paper / f"{figure}.py", *(FOLDER / paper).glob("_*.py"), *(FOLDER / name for name in SHARED)]
-    folders = SIMULATOR if EXPERIMENTS[id].specs else ()
+    folders: tuple[str, ...] = SIMULATOR if EXPERIMENTS[id].specs else ()
     if any("penstock.vswitch" in path.read_text() for path in own):
         folders += REAL_SWITCH
     found = {path for folder in folders for path in (PACKAGE / folder).rglob("*") if path.suffix in TEXTS}
