@@ -78,10 +78,8 @@ def test_a_figure_holds_and_is_drawn(id, measured, tmp_path):
     _, data = measured(id)
     assert failed(id, data) == set()
     experiment = EXPERIMENTS[f"backdraft/{id}"]
-    assert (
-        stale_differences(judge(experiment.claims(data, "quick"), "quick", experiment.differs), "quick", experiment.differs) == []
-    )
-    experiment = EXPERIMENTS[f"backdraft/{id}"]
+    claims = judge(experiment.claims(data, "quick"), "quick", experiment.differs)
+    assert stale_differences(claims, "quick", experiment.differs) == []
     framework.write(experiment, tmp_path / "out", "quick", data, experiment.claims(data, "quick"))
     for panel in experiment.draw(data).axes:
         assert panel.get_lines() or panel.patches
