@@ -1,13 +1,12 @@
-"""Writes what the documentation takes from the code: docs/schemes.md, docs/figures.md and the tables of papers and kinds of port.
+"""Writes what the documentation takes from the code: docs/schemes.md, docs/figures.md, tables of papers, kinds of port, changes.
 
 python tools/docs.py                        # write all of them again
-python tools/docs.py record reproductions   # and note how the reproductions in that folder ended
 python tools/docs.py quickstart runs/quickstart  # and take the picture and the table of README.md from that run
 python tools/docs.py outputs                # and what the Python blocks of README.md print
 """
 
 import contextlib
-import json
+import importlib
 import re
 import shutil
 import sys
@@ -19,6 +18,8 @@ from typing import Any
 
 from penstock.composition import available, preset_values
 from penstock.composition.declare import OWNERS, Declarations
+from penstock.experiments import records
+from penstock.experiments.changes import changes
 from penstock.experiments.registry import EXPERIMENTS
 from penstock.vswitch.attach.open import kinds_table
 
@@ -27,6 +28,7 @@ RECORD = ROOT / "docs/reproductions.json"
 GENERATED = "<!-- everything below is written by tools/docs.py from the declarations of the schemes -->"
 FIGURES = "<!-- figures: written by tools/docs.py -->", "<!-- end of figures -->"
 PORTS = "<!-- kinds: written by tools/docs.py -->", "<!-- end of kinds -->"
+CHANGES = "<!-- changes: written by tools/docs.py from penstock/experiments/changes.toml -->", "<!-- end of changes -->"
 PAPERS = "<!-- papers: written by tools/docs.py -->", "<!-- end of papers -->"
 # folder of penstock/experiments -> paper, schemes
 PAPER = {
@@ -100,50 +102,61 @@ def schemes_page() -> str:
 # ---- docs/figures.md and README.md ----
 
 
-def recorded() -> dict[str, Any]:
-    return json.loads(RECORD.read_text()) if RECORD.exists() else {}
-
-
 def counts(verdicts: Mapping[str, int]) -> str:
     """`9 PASS, 1 DIFFERS`, the most frequent first."""
     return ", ".join(f"{n} {verdict}" for verdict, n in sorted(verdicts.items(), key=lambda v: -v[1]))
 
 
-def state(entry: dict[str, Any] | None) -> str:
+def state(id: str, entry: dict[str, Any] | None) -> str:
     if not entry:
         return "not yet judged"
     scale = "" if entry["scale"] == "paper" else f" ({entry['scale']} scale)"
-    return (counts(entry["verdicts"]) or "nothing judged") + scale
+    ours = f"; (ours): {counts(entry['ours'])}" if entry.get("ours") else ""
+    old = f"; stale: {entry.get('date', 'before numbers were recorded')}" if records.stale(id, entry) else ""
+    return (counts(entry["verdicts"]) or "nothing judged") + scale + ours + old
 
 
 def figures_of(paper: str) -> list[str]:
     return [id for id in EXPERIMENTS if id.startswith(f"{paper}/")]
 
 
+def missing(paper: str) -> dict[str, str]:
+    """Figures and tables of a paper that have no experiment yet, with what they show."""
+    return getattr(importlib.import_module(f"penstock.experiments.{paper}"), "MISSING", {})
+
+
+def missing_count(paper: str) -> str:
+    absent = len(missing(paper))
+    return f", {absent} missing" if absent else ""
+
+
 def figures() -> str:
     """A section per paper, a row per figure."""
-    record = recorded()
+    record = records.load(RECORD)
     lines: list[str] = []
     for paper, (title, _) in PAPER.items():
         lines += [f"## {title}", "", "| id | figure | what it shows | claims |", "|---|---|---|---|"]
         for id in figures_of(paper):
             experiment = EXPERIMENTS[id]
             figure = re.sub(r"^\w+, \w+ \d{4},? ", "", experiment.paper)
-            cells = f"`{id}`", cell(figure), cell(experiment.title), state(record.get(id))
+            cells = f"`{id}`", cell(figure), cell(experiment.title), state(id, record.get(id))
             lines.append(f"| {' | '.join(cells)} |")
         lines.append("")
+        if absent := missing(paper):
+            lines += ["Missing: " + "; ".join(f"`{paper}/{name}` ({text})" for name, text in absent.items()) + ".", ""]
     return "\n".join(lines).strip()
 
 
 def papers() -> str:
     """A row per paper, with its figures and claims counted."""
-    record = recorded()
-    lines = ["| paper | schemes | figures and tables | claims |", "|---|---|---|---|"]
+    record = records.load(RECORD)
+    lines = ["| paper | schemes | figures and tables | claims | stale figures |", "|---|---|---|---|---|"]
     for paper, (title, schemes) in PAPER.items():
         ids, verdicts = figures_of(paper), Counter[str]()
         for id in ids:
             verdicts.update(record.get(id, {}).get("verdicts", {}))
-        lines.append(f"| {title} | {schemes} | {len(ids)} | {counts(verdicts)} |")
+        old = sum(id in record and records.stale(id, record[id]) for id in ids)
+        lines.append(f"| {title} | {schemes} | {len(ids)}{missing_count(paper)} | {counts(verdicts)} | {old} |")
     return "\n".join(lines)
 
 
@@ -158,6 +171,20 @@ def figures_page() -> str:
     return between(ROOT / "docs/figures.md", FIGURES, "\n" + figures() + "\n")
 
 
+def changes_table() -> str:
+    """A row per change after results were seen."""
+    lines = ["| date | figures | what | why | before | after |", "|---|---|---|---|---|---|"]
+    for one in changes():
+        cells = one.date.isoformat(), ", ".join(one.figures), one.what, one.why, one.before, one.after
+        lines.append(f"| {' | '.join(map(cell, cells))} |")
+    return "\n".join(lines)
+
+
+def differences_page() -> str:
+    """docs/differences.md as it should be."""
+    return between(ROOT / "docs/differences.md", CHANGES, changes_table())
+
+
 def ports_page() -> str:
     """docs/vswitch-ports.md as it should be."""
     return between(ROOT / "docs/vswitch-ports.md", PORTS, kinds_table())
@@ -166,16 +193,6 @@ def ports_page() -> str:
 def readme() -> str:
     """README.md as it should be."""
     return between(ROOT / "README.md", PAPERS, papers())
-
-
-def record(folder: Path) -> None:
-    """Take over the verdicts of every reproduction below a folder."""
-    known = recorded()
-    for path in sorted(folder.rglob("summary.json")):
-        summary = json.loads(path.read_text())
-        if "verdicts" in summary:
-            known[summary["id"]] = {key: summary[key] for key in ("scale", "penstock", "verdicts")}
-    RECORD.write_text(json.dumps({id: known[id] for id in sorted(known)}, indent=1) + "\n")
 
 
 def quickstart(folder: Path) -> None:
@@ -207,9 +224,7 @@ def outputs() -> None:
 
 
 def main(arguments: list[str]) -> int:
-    if arguments[:1] == ["record"] and len(arguments) == 2:
-        record(Path(arguments[1]))
-    elif arguments[:1] == ["quickstart"] and len(arguments) == 2:
+    if arguments[:1] == ["quickstart"] and len(arguments) == 2:
         quickstart(Path(arguments[1]))
     elif arguments == ["outputs"]:
         outputs()
@@ -219,6 +234,7 @@ def main(arguments: list[str]) -> int:
     pages = {
         "docs/schemes.md": schemes_page,
         "docs/figures.md": figures_page,
+        "docs/differences.md": differences_page,
         "docs/vswitch-ports.md": ports_page,
         "README.md": readme,
     }

@@ -23,6 +23,10 @@ def command(
         Path | None, typer.Option("--out", "-o", metavar="DIR", help="Default: reproductions/FIGURE.", show_default=False)
     ] = None,
     threads: Annotated[int, typer.Option(min=1, help="Threads of the simulator.")] = 1,
+    record: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Add the claims, numbers and sources to this file of records.", show_default=False),
+    ] = None,
     list_: Annotated[bool, typer.Option("--list", help="List all figures with their state.")] = False,
 ) -> None:
     """Reproduce a figure of a paper and judge its claims.
@@ -48,7 +52,7 @@ def command(
         raise SpecError(f'figure "{figure}": there is none of that name', remedy=nearest(figure, experiments.EXPERIMENTS))
     out = out or Path("reproductions") / figure
     with _signals.as_ctrl_c(), locked(out):
-        experiments.reproduce(figure, scale=scale, out=out, threads=threads, progress=_Lines())
+        experiments.reproduce(figure, scale=scale, out=out, threads=threads, progress=_Lines(), record=record)
 
 
 def _list(experiments: Any) -> None:

@@ -12,7 +12,11 @@ its sources, and these names:
     def claims(data, scale) -> list[Claim]             made with within(), ascending() and holds()
     def plot(data) -> matplotlib Figure                made with penstock.experiments.style
     SCALES = ("quick", "paper", "real")                only if it can run in real time as well, on a quiet machine
-    DIFFERS = {"claim-id": Differs(reason, anchor)}    only if a claim is known to lie outside its band, and why
+    DIFFERS = {"claim-id": Differs(reason, anchor, expected=(low, high))}
+                                                       only if a claim is known to lie outside its band: why, and which
+                                                       number of ours that predicts
+
+A change of bands, claims, set-up or variants after a result was seen is an entry of changes.toml.
 """
 
 from penstock.experiments.cache import Runs

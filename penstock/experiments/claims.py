@@ -3,33 +3,68 @@
 An experiment makes its claims with three functions: `within` (a number in a band), `ascending` (an order of several)
 and `holds` (a condition). At `--scale quick` only ordering is judged: `ascending` and `holds`, and those `within` that
 say `quick=True` because they do not depend on the scale.
+
+Verdicts: PASS, the claim holds; FAIL, it does not; DIFFERS, it does not, the reason is known, and our number is the
+predicted one; OPEN, the confidence interval over seeds lies on both sides of an end of the band; - (NOT_JUDGED).
 """
 
 import itertools
 import math
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
-PASS, FAIL, DIFFERS, OPEN = "PASS", "FAIL", "DIFFERS", "-"
+from penstock.results.intervals import Interval, interval
+
+PASS, FAIL, DIFFERS, OPEN, NOT_JUDGED = "PASS", "FAIL", "DIFFERS", "OPEN", "-"
 SCALES = ("quick", "paper")
+FROM_PAPER, OURS = "paper", "ours"
+MORE = "the paper gives no number: a larger effect agrees with it"  # why a band has no upper end
 
 
 @dataclass(frozen=True)
 class Differs:
-    """Why a claim may lie outside its band: one sentence, and the heading in docs/differences.md that explains it."""
+    """Why a claim lies outside its band, and which number of ours that explanation predicts.
+
+    reason    one sentence
+    anchor    the heading in docs/differences.md that explains it
+    expected  lower and upper bound of our own number; a value outside of them is a FAIL. None: the claim is a condition
+              without a number
+    scales    the scales at which the claim does not hold; at others the entry says nothing
+    """
 
     reason: str
     anchor: str
+    expected: tuple[float, float] | None = None
+    scales: tuple[str, ...] = ("paper",)
 
-    def record(self) -> dict[str, str]:
+    def record(self) -> dict[str, Any]:
         """Its entry in summary.json."""
-        return {"reason": self.reason, "see": f"docs/differences.md#{self.anchor}"}
+        return {"reason": self.reason, "see": f"docs/differences.md#{self.anchor}", "expected": self.expected}
+
+    def expecting(self, low: float, high: float) -> "Differs":
+        """The same reason, with the bounds of our own number for one of its claims."""
+        return replace(self, expected=(low, high))
+
+    def explains(self, claim: "Claim", scale: str) -> bool:
+        """Whether a claim that does not hold is the known difference."""
+        if scale not in self.scales:
+            return False
+        return self.expected is None or claim.value is None or self.expected[0] <= claim.value <= self.expected[1]
 
 
 @dataclass(frozen=True)
 class Claim:
-    """One row of claims.json. `verdict` is OPEN until `judge` has seen the scale and the DIFFERS table."""
+    """One row of claims.json. `verdict` is NOT_JUDGED until `judge` has seen the scale and the DIFFERS table.
+
+    ours         the number, as JSON has it, or a text
+    why          the reason of the band, or why one side of it is open
+    kind         FROM_PAPER: a sentence or number of the paper; OURS: a check of our own, which no count of a paper has
+    value        the number that is judged (the mean over seeds), None without one
+    low, high    ends of the band of `within`, None for an open one
+    undecided    the interval over seeds lies on both sides of an end of the band
+    seeds        number of runs with different seeds
+    """
 
     id: str
     claim: str
@@ -38,12 +73,19 @@ class Claim:
     band: str
     ok: bool
     quick: bool = False
-    verdict: str = OPEN
+    verdict: str = NOT_JUDGED
+    why: str = ""
+    kind: str = FROM_PAPER
+    value: float | None = None
+    low: float | None = None
+    high: float | None = None
+    undecided: bool = False
+    seeds: int = 1
 
     def record(self) -> dict[str, Any]:
-        """The six columns of claims.json."""
-        kept = asdict(self)
-        return {key: kept[key] for key in ("id", "claim", "paper", "ours", "band", "verdict")}
+        """The columns of claims.json."""
+        columns = ("id", "kind", "claim", "paper", "ours", "band", "why", "seeds", "verdict")
+        return {column: getattr(self, column) for column in columns}
 
 
 def within(
@@ -54,44 +96,118 @@ def within(
     low: float | None = None,
     high: float | None = None,
     quick: bool = False,
+    why: str = "",
+    kind: str = FROM_PAPER,
 ) -> Claim:
-    """A number that must lie in [low, high]; either end may be open. A number that is not finite never does."""
+    """A number that must lie in [low, high]. A number that is not finite never does.
+
+    One end may be open, then `why` says so. ValueError: both ends are open, so that the claim could not fail.
+    """
+    if low is None and high is None:
+        raise ValueError(f"claim {id}: a band with two open ends cannot fail")
     ours = float(ours)
-    ok = math.isfinite(ours) and (low is None or ours >= low) and (high is None or ours <= high)
-    return Claim(id, claim, paper, _rounded(ours), _band(low, high), ok, quick)
+    ok = _inside(ours, ours, low, high)
+    band = _band(low, high)
+    return Claim(id, claim, paper, _rounded(ours), band, ok, quick, why=why, kind=kind, value=ours, low=low, high=high)
 
 
-def ascending(id: str, claim: str, paper: str, values: Mapping[str, Any], slack: float = 0.0, quick: bool = True) -> Claim:
+def ascending(
+    id: str,
+    claim: str,
+    paper: str,
+    values: Mapping[str, Any],
+    slack: float = 0.0,
+    quick: bool = True,
+    kind: str = FROM_PAPER,
+) -> Claim:
     """Several numbers that must come in this order. Each may fall short of the one before by `slack` (0.05: 5 %)."""
     names, numbers = list(values), [float(value) for value in values.values()]
     pairs = list(itertools.pairwise(numbers))
     ok = all(b > a if slack == 0 else b >= a * (1 - slack) for a, b in pairs)
     ours = ", ".join(f"{name} {number:.4g}" for name, number in zip(names, numbers))
     band = " < ".join(names) + (f" (within {slack:.0%})" if slack else "")
-    return Claim(id, claim, paper, ours, band, ok, quick)
+    return Claim(id, claim, paper, ours, band, ok, quick, kind=kind)
 
 
-def holds(id: str, claim: str, paper: str, ours: float | str, ok: Any, band: str = "holds", quick: bool = True) -> Claim:
+def holds(
+    id: str,
+    claim: str,
+    paper: str,
+    ours: float | str,
+    ok: Any,
+    band: str = "holds",
+    quick: bool = True,
+    kind: str = FROM_PAPER,
+) -> Claim:
     """A condition that the experiment has evaluated itself."""
-    return Claim(id, claim, paper, _rounded(ours) if isinstance(ours, float) else str(ours), band, bool(ok), quick)
+    value = float(ours) if isinstance(ours, float) else None
+    shown = str(ours) if value is None else _rounded(value)
+    return Claim(id, claim, paper, shown, band, bool(ok), quick, kind=kind, value=value)
+
+
+def over_seeds(found: Sequence[Sequence[Claim]]) -> list[Claim]:
+    """The claims of several runs that differ in their seeds, each judged once; those of the first run give their order.
+
+    A number holds if the 95 % confidence interval of its mean lies in the band, and is undecided if the interval
+    straddles an end of it. An order or a condition must hold with every seed, and is undecided if it does with some.
+    """
+    by_id = [{claim.id: claim for claim in claims} for claims in found]
+    return [_over_seeds([claims[first.id] for claims in by_id]) for first in found[0]]
+
+
+def _over_seeds(claims: list[Claim]) -> Claim:
+    first, seeds = claims[0], len(claims)
+    if seeds == 1:
+        return first
+    if first.low is None and first.high is None:
+        held = sum(claim.ok for claim in claims)
+        ours = f"{first.ours}; holds with {held} of {seeds} seeds"
+        return replace(first, ours=ours, value=None, ok=held == seeds, undecided=0 < held < seeds, seeds=seeds)
+    values = [claim.value for claim in claims if claim.value is not None]
+    if not all(math.isfinite(value) for value in values):
+        return replace(first, ours="not finite with every seed", value=math.nan, ok=False, seeds=seeds)
+    mean = interval(values)
+    return replace(
+        first,
+        ours=str(mean),
+        value=mean.mean,
+        ok=_inside(mean.low, mean.high, first.low, first.high),
+        undecided=_straddles(mean, first.low, first.high),
+        seeds=seeds,
+    )
 
 
 def judge(claims: Iterable[Claim], scale: str, differs: Mapping[str, Differs]) -> list[Claim]:
     """The claims with their verdicts. At scale quick only those marked `quick` are judged."""
-    return [replace(claim, verdict=_verdict(claim, scale, differs)) for claim in claims]
+    return [replace(claim, verdict=_verdict(claim, scale, differs.get(claim.id))) for claim in claims]
 
 
-def _verdict(claim: Claim, scale: str, differs: Mapping[str, Differs]) -> str:
+def stale_differences(claims: Iterable[Claim], scale: str, differs: Mapping[str, Differs]) -> list[str]:
+    """Ids of the entries of DIFFERS for this scale whose claim passes: they must go."""
+    return [claim.id for claim in claims if claim.verdict == PASS and claim.id in differs and scale in differs[claim.id].scales]
+
+
+def _verdict(claim: Claim, scale: str, known: Differs | None) -> str:
     if scale == "quick" and not claim.quick:
-        return OPEN
+        return NOT_JUDGED
     if claim.ok:
         return PASS
-    return DIFFERS if claim.id in differs else FAIL
+    if claim.undecided:
+        return OPEN
+    return DIFFERS if known and known.explains(claim, scale) else FAIL
+
+
+def _inside(least: float, most: float, low: float | None, high: float | None) -> bool:
+    return math.isfinite(least) and math.isfinite(most) and (low is None or least >= low) and (high is None or most <= high)
+
+
+def _straddles(found: Interval, low: float | None, high: float | None) -> bool:
+    return any(end is not None and found.low < end < found.high for end in (low, high))
 
 
 def _band(low: float | None, high: float | None) -> str:
     if low is None:
-        return "any" if high is None else f"<= {high:g}"
+        return f"<= {high:g}"
     return f">= {low:g}" if high is None else f"{low:g} .. {high:g}"
 
 

@@ -20,8 +20,10 @@ from rich.table import Table
 
 from penstock.errors import ClaimFailed, SpecError, nearest
 from penstock.experiments import cache as store
+from penstock.experiments import records
 from penstock.experiments.cache import Entry, Progress, Runs, Spec
-from penstock.experiments.claims import DIFFERS, FAIL, OPEN, Claim, judge
+from penstock.experiments.changes import changes_of
+from penstock.experiments.claims import DIFFERS, FAIL, FROM_PAPER, NOT_JUDGED, OPEN, OURS, Claim, judge
 from penstock.experiments.registry import EXPERIMENTS, Experiment
 from penstock.experiments.style import save
 from penstock.results.run import version
@@ -29,7 +31,7 @@ from penstock.results.rundir import reason
 from penstock.spec import parse_spec
 
 COLUMNS = ("series", "x", "y")
-COLOURS = {"PASS": "green", "FAIL": "bold red", "DIFFERS": "yellow", OPEN: "dim"}
+COLOURS = {"PASS": "green", "FAIL": "bold red", "DIFFERS": "yellow", OPEN: "cyan", NOT_JUDGED: "dim"}
 
 
 @dataclass(frozen=True)
@@ -53,10 +55,12 @@ def reproduce(
     cache: str | Path | None = None,
     console: Console | None = None,
     experiments: Mapping[str, Experiment] = EXPERIMENTS,
+    record: Path | None = None,
 ) -> Outcome:
     """Reproduce one figure and print its claims. Raises ClaimFailed, after everything has been written, when one fails.
 
-    `out` is reproductions/ID by default; `progress(what, fraction)` is called during the runs; `cache`: its folder.
+    `out` is reproductions/ID by default; `progress(what, fraction)` is called during the runs; `cache`: its folder;
+    `record`: a file to which the figure's record is added.
     """
     experiment = experiments[id]
     if scale not in experiment.scales:
@@ -64,6 +68,8 @@ def reproduce(
     started = time.perf_counter()
     out = Path(out) if out else Path("reproductions") / id
     check_out(out)
+    if record:
+        records.load(record)
     runs = run_all(experiment, scale, Path(cache) if cache else store.home() / "runs", threads, progress)
     data = measured(experiment, runs, scale)
     runs.report(id, 1.0)
@@ -72,6 +78,8 @@ def reproduce(
     summary = summarise(experiment, scale, claims, runs, time.perf_counter() - started)
     (out / "summary.json").write_text(json.dumps(summary, indent=2) + "\n")
     remember(id, out)
+    if record:
+        records.add(record, id, records.record_of(summary, claims))
     (console or Console()).print(table(experiment, claims))
     fail_if_any(id, claims, out)
     return Outcome(id, scale, out, claims, data, summary)
@@ -116,7 +124,7 @@ def measured(experiment: Experiment, runs: Runs, scale: str) -> pl.DataFrame:
 def write(experiment: Experiment, out: Path, scale: str, data: pl.DataFrame, claims: list[Claim]) -> None:
     """claims.json, data.parquet, the specs, and the figure drawn from what was written."""
     out.mkdir(parents=True, exist_ok=True)
-    judged = [claim.record() for claim in claims if claim.verdict != OPEN]
+    judged = [claim.record() for claim in claims if claim.verdict != NOT_JUDGED]
     (out / "claims.json").write_text(json.dumps(judged, indent=2) + "\n")
     data.write_parquet(out / "data.parquet")
     write_specs(experiment.specs(scale) if experiment.specs else {}, out)
@@ -144,12 +152,14 @@ def summarise(experiment: Experiment, scale: str, claims: list[Claim], runs: Run
         "title": experiment.title,
         "paper": experiment.paper,
         "scale": scale,
+        "changes": len(changes_of(experiment.id)),
         "window": {"window": experiment.window, "reason": experiment.window_reason},
         "penstock": version(),
         "source": store.source_hash(),
         "wall_s": round(wall_s, 3),
-        "verdicts": dict(Counter(claim.verdict for claim in claims if claim.verdict != OPEN)),
-        "not_judged": [claim.record() for claim in claims if claim.verdict == OPEN],
+        "verdicts": verdicts(claims, FROM_PAPER),
+        "ours": verdicts(claims, OURS),
+        "not_judged": [claim.record() for claim in claims if claim.verdict == NOT_JUDGED],
         "differs": {claim.id: experiment.differs[claim.id].record() for claim in claims if claim.verdict == DIFFERS},
         "runs": {
             label: {"key": entry.key, "cached": entry.cached, "wall_s": round(entry.wall_s, 3)}
@@ -158,11 +168,16 @@ def summarise(experiment: Experiment, scale: str, claims: list[Claim], runs: Run
     }
 
 
+def verdicts(claims: list[Claim], kind: str) -> dict[str, int]:
+    """How many of the claims of one kind have each verdict."""
+    return dict(Counter(claim.verdict for claim in claims if claim.kind == kind and claim.verdict != NOT_JUDGED))
+
+
 def table(experiment: Experiment, claims: list[Claim]) -> Table:
     """claim | paper | ours | band | verdict."""
     shown = Table(
         title=f"{experiment.id}: {experiment.title}",
-        caption=f"{experiment.paper}; measurement window: {experiment.window}",
+        caption=f"{experiment.paper}; measurement window: {experiment.window}; {changed(experiment.id)}",
         title_justify="left",
     )
     for name in ("claim", "paper", "ours", "band", "verdict"):
@@ -170,8 +185,16 @@ def table(experiment: Experiment, claims: list[Claim]) -> Table:
     for claim in claims:
         ours = f"{claim.ours:.4g}" if isinstance(claim.ours, float) else claim.ours
         colour = COLOURS[claim.verdict]
-        shown.add_row(claim.claim, claim.paper, ours, claim.band, f"[{colour}]{claim.verdict}[/]")
+        said = claim.paper if claim.kind == FROM_PAPER else "(ours)"
+        shown.add_row(claim.claim, said, ours, claim.band, f"[{colour}]{claim.verdict}[/]")
     return shown
+
+
+def changed(id: str) -> str:
+    """How often the figure was changed after a result had been seen."""
+    count = len(changes_of(id))
+    times = "change" if count == 1 else "changes"
+    return f"{count or 'no'} {times} after results were seen" + (" (docs/differences.md#changes)" if count else "")
 
 
 def fail_if_any(id: str, claims: list[Claim], out: Path) -> None:

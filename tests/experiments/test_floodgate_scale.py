@@ -7,7 +7,7 @@ import polars as pl
 import pytest
 
 from penstock.experiments import EXPERIMENTS, framework
-from penstock.experiments.claims import FAIL, SCALES, judge
+from penstock.experiments.claims import FAIL, SCALES, judge, stale_differences
 from penstock.experiments.floodgate import deadlock, fig12, fig13, fig14, fig15
 from penstock.experiments.floodgate._setup import WORKLOADS, rows
 from penstock.spec import parse_spec
@@ -35,6 +35,7 @@ def test_every_step_of_a_figure(id, tmp_path, monkeypatch):
     data = framework.measured(experiment, runs, "quick")
     claims = judge(experiment.claims(data, "quick"), "quick", experiment.differs)
     assert not [claim for claim in claims if claim.verdict == FAIL]
+    assert stale_differences(claims, "quick", experiment.differs) == []
     ids = [claim.id for claim in claims]
     assert len(set(ids)) == len(ids) and set(experiment.differs) <= set(ids)
     json.dumps([claim.record() for claim in claims], allow_nan=False)

@@ -13,9 +13,20 @@ import pytest
 from rich.console import Console
 
 from penstock.errors import ClaimFailed, SpecError
-from penstock.experiments import EXPERIMENTS, Differs, Experiment, ascending, holds, reproduce, state, within
+from penstock.experiments import EXPERIMENTS, Differs, Experiment, ascending, holds, records, reproduce, state, within
 from penstock.experiments import cache as store
-from penstock.experiments.claims import DIFFERS, FAIL, OPEN, PASS, judge
+from penstock.experiments.claims import (
+    DIFFERS,
+    FAIL,
+    FROM_PAPER,
+    NOT_JUDGED,
+    OPEN,
+    OURS,
+    PASS,
+    judge,
+    over_seeds,
+    stale_differences,
+)
 from penstock.experiments.registry import Experiments, _natural
 from penstock.experiments.style import figure
 from penstock.results.run import Run
@@ -106,7 +117,7 @@ def test_a_number_within_its_band_passes():
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
 def test_a_number_that_is_none_never_passes(value):
-    claim = within("a", "b", "c", value)
+    claim = within("a", "b", "c", value, 0)
     assert not claim.ok
     json.dumps(claim.record(), allow_nan=False)
 
@@ -126,7 +137,7 @@ def test_quick_judges_order_only():
         ascending("order", "", "", {"x": 2, "y": 1}),
         holds("condition", "", "", 1.0, True),
     ]
-    assert [c.verdict for c in judge(claims, "quick", {})] == [OPEN, FAIL, FAIL, PASS]
+    assert [c.verdict for c in judge(claims, "quick", {})] == [NOT_JUDGED, FAIL, FAIL, PASS]
     assert [c.verdict for c in judge(claims, "paper", {})] == [FAIL, FAIL, FAIL, PASS]
 
 
@@ -134,6 +145,54 @@ def test_a_documented_difference_is_no_failure_and_no_excuse_for_others():
     claims = [within("known", "", "", 9, 0, 1), within("fine", "", "", 0.5, 0, 1), within("new", "", "", 9, 0, 1)]
     table = {"known": Differs("because", "here"), "fine": Differs("because", "here")}
     assert [c.verdict for c in judge(claims, "paper", table)] == [DIFFERS, PASS, FAIL]
+
+
+def test_a_difference_is_our_predicted_number_at_its_scales():
+    table = {"known": Differs("because", "here", expected=(8, 10))}
+
+    def verdict(ours, scale="paper"):
+        return judge([within("known", "", "", ours, 0, 1, quick=True)], scale, table)[0].verdict
+
+    assert [verdict(ours) for ours in (7.9, 8, 9, 10, 10.1, float("nan"))] == [FAIL, DIFFERS, DIFFERS, DIFFERS, FAIL, FAIL]
+    assert verdict(9, "quick") == FAIL
+
+
+def test_a_difference_whose_claim_passes_is_stale_at_its_scales():
+    table = {name: Differs("because", "here") for name in ("met", "missed")}
+    claims = [within(name, "", "", ours, 0, 1, quick=True) for name, ours in (("met", 0.5), ("missed", 9), ("other", 0.5))]
+    assert stale_differences(judge(claims, "paper", table), "paper", table) == ["met"]
+    assert stale_differences(judge(claims, "quick", table), "quick", table) == []
+
+
+def test_a_band_with_two_open_ends_is_refused():
+    with pytest.raises(ValueError, match="cannot fail"):
+        within("a", "", "", 1)
+
+
+def test_a_claim_of_several_seeds_is_judged_by_its_interval():
+    def over(*values, low=1, high=2):
+        return over_seeds([[within("a", "", "", value, low, high)] for value in values])
+
+    def verdict(*values, **band):
+        return judge(over(*values, **band), "paper", {})[0].verdict
+
+    assert verdict(1.4, 1.5, 1.6) == PASS  # 1.5 +- 0.25
+    assert verdict(1.1, 1.2, 1.3) == OPEN  # 1.2 +- 0.25
+    assert verdict(0.8, 0.9, 1.0) == OPEN
+    assert verdict(0.1, 0.2, 0.3) == FAIL
+    assert verdict(1.1, 1.2, 1.3, low=None) == PASS
+    assert verdict(1.5, 1.5, float("nan")) == FAIL
+    claim = over(1.4, 1.5, 1.6)[0]
+    assert (claim.ours, claim.value, claim.seeds) == ("1.5 ± 0.25", pytest.approx(1.5), 3)
+    known = {"a": Differs("because", "here", expected=(0.1, 0.3))}
+    assert judge(over(0.1, 0.2, 0.3), "paper", known)[0].verdict == DIFFERS
+
+
+def test_an_order_must_hold_with_every_seed():
+    def verdict(*held):
+        return judge(over_seeds([[holds("a", "", "", "x", ok)] for ok in held]), "paper", {})[0].verdict
+
+    assert [verdict(True, True), verdict(True, False), verdict(False, False)] == [PASS, OPEN, FAIL]
 
 
 # -- a reproduction directory
@@ -155,11 +214,12 @@ def test_reproduce_leaves_everything(tmp_path, simulated):
     assert set(summary["runs"]) == {"base/bfc", "base/hpcc"}
 
 
-def test_claims_json_has_the_six_columns_of_judged_claims(tmp_path):
-    claims = [within("a", "claim", "about 1", 1.0, 0.9, 1.1, quick=True), within("b", "claim", "2", 9, 1, 3)]
+def test_claims_json_has_the_columns_of_judged_claims(tmp_path):
+    claims = [within("a", "claim", "about 1", 1.0, 0.9, 1.1, quick=True, why="10 %"), within("b", "claim", "2", 9, 1, 3)]
     run(experiment(claims), tmp_path)
     written = json.loads((tmp_path / "claims.json").read_text())
-    assert written == [{"id": "a", "claim": "claim", "paper": "about 1", "ours": 1.0, "band": "0.9 .. 1.1", "verdict": "PASS"}]
+    said = {"id": "a", "kind": "paper", "claim": "claim", "paper": "about 1", "why": "10 %"}
+    assert written == [{**said, "ours": 1.0, "band": "0.9 .. 1.1", "seeds": 1, "verdict": "PASS"}]
     assert [c["id"] for c in json.loads((tmp_path / "summary.json").read_text())["not_judged"]] == ["b"]
 
 
@@ -176,7 +236,7 @@ def test_a_difference_is_reported_with_its_reason(tmp_path):
     claims = [within("low", "it is large", "1", 0.1, 0.9, 1.1)]
     run(experiment(claims, differs={"low": Differs("the paper rounds", "fake")}), tmp_path, scale="paper")
     summary = json.loads((tmp_path / "summary.json").read_text())
-    assert summary["differs"] == {"low": {"reason": "the paper rounds", "see": "docs/differences.md#fake"}}
+    assert summary["differs"] == {"low": {"reason": "the paper rounds", "see": "docs/differences.md#fake", "expected": None}}
     assert summary["verdicts"] == {"DIFFERS": 1}
 
 
@@ -187,6 +247,50 @@ def test_the_table_shows_claim_paper_ours_band_and_verdict(tmp_path):
     shown = console.export_text()
     for text in ("the claim", "about 1", "1.02", "0.9 .. 1.1", "PASS"):
         assert text in shown
+
+
+def test_claims_of_our_own_are_counted_apart_and_shown_as_such(tmp_path):
+    console = Console(record=True, width=160, file=io.StringIO())
+    claims = [holds("a", "theirs", "as the paper says", 1.0, True), holds("b", "a check", "not in it", 1.0, True, kind=OURS)]
+    outcome = reproduce("fake/fig01", out=tmp_path, experiments=experiment(claims), console=console)
+    assert outcome.summary["verdicts"] == {"PASS": 1} and outcome.summary["ours"] == {"PASS": 1}
+    assert [claim.kind for claim in outcome.claims] == [FROM_PAPER, OURS]
+    shown = console.export_text()
+    assert "as the paper says" in shown and "(ours)" in shown and "not in it" not in shown
+
+
+def test_a_record_keeps_every_claim_and_what_it_was_made_with(tmp_path, monkeypatch):
+    monkeypatch.setattr(records, "sources", lambda id: "abc")
+    file = tmp_path / "records.json"
+    file.write_text('{"z/fig01": {"scale": "paper"}}')
+    claims = [within("a", "", "about 1", 1.02, 0.9, 1.1, quick=True), holds("b", "", "", "x", True, kind=OURS)]
+    run(experiment(claims), tmp_path / "out", record=file)
+    kept = records.load(file)
+    assert list(kept) == ["fake/fig01", "z/fig01"]
+    found = kept["fake/fig01"]
+    assert found["claims"] == {
+        "a": {"kind": "paper", "ours": 1.02, "band": "0.9 .. 1.1", "verdict": "PASS"},
+        "b": {"kind": "ours", "ours": "x", "band": "holds", "verdict": "PASS"},
+    }
+    assert (found["verdicts"], found["ours"], found["seeds"], found["scale"]) == ({"PASS": 1}, {"PASS": 1}, 1, "quick")
+    assert found["machine"] and found["date"]
+    assert not records.stale("fake/fig01", found) and records.stale("z/fig01", kept["z/fig01"])
+    monkeypatch.setattr(records, "sources", lambda id: "other")
+    assert records.stale("fake/fig01", found)
+
+
+def test_a_file_that_holds_no_records_is_refused_before_the_work(tmp_path, simulated):
+    (tmp_path / "records.json").write_text("[]")
+    with pytest.raises(SpecError, match="not a file of records"):
+        run(with_runs(), tmp_path / "out", record=tmp_path / "records.json")
+    assert not simulated
+
+
+def test_the_sources_of_a_figure_are_its_own_and_the_simulator_s(monkeypatch):
+    before = records.sources("bfc/fig09"), records.sources("hpcc/fig05")
+    assert before == (records.sources("bfc/fig09"), records.sources("hpcc/fig05"))
+    monkeypatch.setattr(records, "SIMULATOR", records.SIMULATOR[1:])
+    assert records.sources("bfc/fig09") != before[0] and records.sources("hpcc/fig05") == before[1]
 
 
 def test_every_spec_file_is_a_spec(tmp_path, simulated):

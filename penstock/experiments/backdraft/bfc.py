@@ -24,7 +24,7 @@ from penstock.experiments import frames
 from penstock.experiments.backdraft import _setup as setup
 from penstock.experiments.backdraft._setup import Scheme, value
 from penstock.experiments.cache import Runs, Spec
-from penstock.experiments.claims import Claim, Differs, holds, within
+from penstock.experiments.claims import MORE, OURS, Claim, Differs, holds, within
 from penstock.experiments.style import BLACK, PAGE, figure, legend_above, lettered, log_axis
 
 TITLE = "Slow receivers under BFC, with and without Backdraft"
@@ -140,8 +140,16 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
                 p99[ALONE.legend],
                 3.0,
                 quick=True,
+                why=MORE,
             ),
-            within(f"raised-{name}", f"the same with a threshold of {TH_NET}", "congestion spreads", p99[RAISED.legend], 3.0),
+            within(
+                f"raised-{name}",
+                f"the same with a threshold of {TH_NET}",
+                "congestion spreads",
+                p99[RAISED.legend],
+                3.0,
+                why=MORE,
+            ),
             within(
                 f"prevents-{name}",
                 f"victims to {group}: p99 slowdown, BFC + Backdraft: slow / BFC, fast",
@@ -164,6 +172,7 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
             frames.text(held),
             held[ALONE.legend] == QUEUES and held[BOTH.legend] <= QUEUES / 2,
             "32, and at most 16",
+            kind=OURS,
         ),
         holds(
             "unfinished",
@@ -172,6 +181,7 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
             frames.text(unfinished),
             unfinished[BOTH.legend] <= unfinished[REFERENCE] + 0.001 < unfinished[ALONE.legend],
             "at most 0.1 % more than where all are fast, and fewer than BFC's",
+            kind=OURS,
         ),
         holds("no-drops", "packets dropped, BFC + Backdraft", "0", drops, drops == 0, "0"),
     ]

@@ -20,7 +20,7 @@ from penstock.experiments import frames
 from penstock.experiments.backdraft import _setup as setup
 from penstock.experiments.backdraft._setup import Scheme, Servers, value
 from penstock.experiments.cache import Runs, Spec
-from penstock.experiments.claims import Claim, Differs, holds, within
+from penstock.experiments.claims import OURS, Claim, Differs, holds, within
 from penstock.experiments.style import BLUE, COLUMN, SKY, figure, legend_above, log_axis
 from penstock.hashing import choice, flow_hash, node_seed
 from penstock.vswitch.bench import rig
@@ -163,6 +163,7 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
             0.9,
             1.1,
             quick=True,
+            kind=OURS,
         ),
     ]
 

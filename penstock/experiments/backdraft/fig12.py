@@ -16,7 +16,7 @@ from penstock.experiments.backdraft import _setup as setup
 from penstock.experiments.backdraft._setup import value
 from penstock.experiments.backdraft._switch import each
 from penstock.experiments.cache import Runs
-from penstock.experiments.claims import Claim, Differs, ascending, holds, within
+from penstock.experiments.claims import MORE, Claim, Differs, ascending, holds, within
 from penstock.experiments.style import ORANGE, PAGE, RED, SKY, figure, legend_above, lettered, log_axis
 from penstock.vswitch.bench import rig
 from penstock.vswitch.bench.rig import Bench, Row
@@ -37,10 +37,14 @@ MODES: dict[str, dict[str, Any]] = {
 LOOKS = dict(zip(MODES, ((RED, "s", 6.5), (ORANGE, "^", 5), (SKY, "o", 3))))  # they may coincide
 DIFFERS = {
     "goodput-slow": Differs(
-        "the short queue never runs empty in front of a receiver that is slower than its pauses", "backdraft-bursts"
+        "the short queue never runs empty in front of a receiver that is slower than its pauses",
+        "backdraft-bursts",
+        expected=(0.97, 1.02),
     ),
     "tail-long": Differs(
-        "latency counts the wait in the sender, too, so a long queue and a growing one are the same", "backdraft-bursts"
+        "latency counts the wait in the sender, too, so a long queue and a growing one are the same",
+        "backdraft-bursts",
+        expected=(0.95, 1.05),
     ),
 }
 
@@ -114,6 +118,7 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
             1.1,
             None,
             quick=True,
+            why=MORE,
         ),
         within(
             "tail-long",
@@ -122,6 +127,7 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
             at("p99", FAST, LONG) / at("p99", FAST, DPFQ),
             1.1,
             None,
+            why=MORE,
         ),
     ]
 

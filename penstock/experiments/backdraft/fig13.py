@@ -15,7 +15,7 @@ from penstock.experiments import frames
 from penstock.experiments.backdraft import _setup as setup
 from penstock.experiments.backdraft._setup import LOSSLESS, OVER_PFC, SWITCH, VSWITCH, Servers, value
 from penstock.experiments.cache import Runs, Spec
-from penstock.experiments.claims import Claim, Differs, holds, within
+from penstock.experiments.claims import MORE, Claim, Differs, holds, within
 from penstock.experiments.style import PAGE, figure, legend_above, lettered
 
 TITLE = "Overlay pauses and PFC frames in a lossless network with a slow receiver"
@@ -99,6 +99,7 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
             value(data, FRAMES[VSWITCH], pfc, slowest),
             0.1,
             quick=True,
+            why=MORE,
         ),
         within(
             "spreading",
@@ -107,6 +108,7 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
             value(data, FRAMES[SWITCH], pfc, slowest),
             0.1,
             quick=True,
+            why=MORE,
         ),
         holds("no-drops", "packets dropped, of both", "0", drops, drops == 0, "0"),
     ]

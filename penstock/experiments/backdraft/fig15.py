@@ -15,7 +15,7 @@ from penstock.experiments import frames
 from penstock.experiments.backdraft import _setup as setup
 from penstock.experiments.backdraft._setup import LOSSLESS, OVER_PFC, Scheme, Servers, value
 from penstock.experiments.cache import Runs, Spec
-from penstock.experiments.claims import Claim, Differs, holds, within
+from penstock.experiments.claims import MORE, Claim, Differs, holds, within
 from penstock.experiments.style import BLACK, COLUMN, figure, legend_above
 
 TITLE = "A receiver that doubles its speed"
@@ -30,7 +30,10 @@ DURATION_MS = {"quick": 6, "paper": 40}
 SETTLED = 0.95
 DIFFERS = {
     "starves": Differs(
-        "a virtual switch that sends PFC frames never runs empty here: it resumes its peer long before", "backdraft-starvation"
+        "a virtual switch that sends PFC frames never runs empty here: it resumes its peer long before",
+        "backdraft-starvation",
+        expected=(0.95, 1.01),
+        scales=("quick", "paper"),
     ),
 }
 
@@ -122,6 +125,7 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
             value(data, "pauses", blunt) / value(data, "pauses", overlay),
             2.0,
             quick=True,
+            why=MORE,
         ),
         holds("no-frames", "PFC frames with Backdraft, with rates and without", "none", pfc_frames, pfc_frames == 0, "0"),
         holds("no-drops", "packets dropped, of all three", "0", drops, drops == 0, "0"),

@@ -15,7 +15,7 @@ from penstock.experiments.backdraft import _setup as setup
 from penstock.experiments.backdraft._setup import value
 from penstock.experiments.backdraft._switch import each
 from penstock.experiments.cache import Runs
-from penstock.experiments.claims import Claim, Differs, holds, within
+from penstock.experiments.claims import OURS, Claim, Differs, holds, within
 from penstock.experiments.style import COLUMN, RED, SKY, figure, legend_above, log_axis
 from penstock.vswitch.bench import noise
 from penstock.vswitch.bench.bench import frame, pair, queues
@@ -28,7 +28,12 @@ COUNTS = {"quick": (8, 1024, 2048), "paper": (8, 64, 256, 1024, 2048, 4096, 1638
 DOORBELLS, POLLING = "doorbells (Backdraft)", "polling"
 ROUNDS, OUTSTANDING = 20, 512
 DIFFERS = {
-    "flat-real": Differs("each queue brings its own cache misses: its rings, its flow and its buffers", "backdraft-queues"),
+    "flat-real": Differs(
+        "each queue brings its own cache misses: its rings, its flow and its buffers",
+        "backdraft-queues",
+        expected=(0.2, 0.5),
+        scales=("real",),
+    ),
 }
 
 
@@ -103,6 +108,7 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
             0.5,
             2,
             quick=True,
+            kind=OURS,
         ),
         within(
             "grows",
@@ -112,6 +118,7 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
             0.8 * most / 1024,
             None,
             quick=True,
+            kind=OURS,
         ),
         within(
             "ratio",
@@ -121,8 +128,9 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
             9,
             None,
             quick=True,
+            kind=OURS,
         ),
-        holds("few", "doorbells for each frame with 8 queues", "low overhead", few, few < 1, "< 1"),
+        holds("few", "doorbells for each frame with 8 queues", "low overhead", few, few < 1, "< 1", kind=OURS),
     ]
 
 

@@ -16,7 +16,7 @@ import polars as pl
 
 from penstock.experiments import frames
 from penstock.experiments.cache import Runs, Spec
-from penstock.experiments.claims import Claim, Differs, ascending, holds
+from penstock.experiments.claims import OURS, Claim, Differs, ascending, holds
 from penstock.experiments.floodgate import _setup as setup
 from penstock.experiments.floodgate._setup import PER_RACK, Scheme, value
 from penstock.experiments.style import PAGE, figure, lettered, log_axis
@@ -136,6 +136,7 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
                 "figure 20: BFC-32Q performs poorer",
                 {n: tail[n] for n in ("DCQCN+Floodgate", "BFC 32")},
                 quick=False,
+                kind=OURS,
             )
         )
         found.append(
@@ -147,6 +148,7 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
                 min(tail["DCQCN"], tail["HPCC"]) > tail["DCQCN+Floodgate"],
                 "DCQCN and HPCC above DCQCN+Floodgate",
                 quick=False,
+                kind=OURS,
             )
         )
     calm, paused = of("average", "calm"), of("pfc", "web_server")
@@ -159,6 +161,7 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
             abs(calm["DCQCN+Floodgate"] / calm["DCQCN"] - 1) < 0.02,
             "0.98 .. 1.02",
             quick=False,
+            kind=OURS,
         )
     )
     found.append(
@@ -170,6 +173,7 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
             not any(paused[n] for n in paused if "Floodgate" in n),
             "0",
             quick=False,
+            kind=OURS,
         )
     )
     return found

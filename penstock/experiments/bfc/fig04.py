@@ -116,7 +116,15 @@ def _poisson(data: pl.DataFrame) -> list[Claim]:
     )
     return [
         *found,
-        within("geometric", "Poisson, FQ: largest distance of a CDF from the geometric distribution", "0", gap, None, 0.02),
+        within(
+            "geometric",
+            "Poisson, FQ: largest distance of a CDF from the geometric distribution",
+            "0",
+            gap,
+            None,
+            0.02,
+            why="a distance is at least 0",
+        ),
     ]
 
 
@@ -134,6 +142,7 @@ def _invariance(data: pl.DataFrame) -> list[Claim]:
             gap,
             None,
             0.05,
+            why="a distance is at least 0",
         )
     ]
 
@@ -174,6 +183,7 @@ def _queues(data: pl.DataFrame) -> list[Claim]:
             max(over[load] for load in LOADS if load <= 0.85),
             None,
             0.03,
+            why="a fraction is at least 0",
         ),
         within(
             "more-at-95",
@@ -183,7 +193,15 @@ def _queues(data: pl.DataFrame) -> list[Claim]:
             0.1,
             0.5,
         ),
-        within("modest-at-95", "100G, FQ, 95 % load: median number of active flows", "only modestly", median, None, 32),
+        within(
+            "modest-at-95",
+            "100G, FQ, 95 % load: median number of active flows",
+            "only modestly",
+            median,
+            None,
+            32,
+            why="a number of flows is at least 0",
+        ),
         ascending(
             "grows",
             "100G, FQ: fraction of time with more than 32 active flows by load",
@@ -198,6 +216,7 @@ def _queues(data: pl.DataFrame) -> list[Claim]:
             None,
             0.001,
             quick=True,
+            why="a fraction is at least 0",
         ),
     ]
 

@@ -17,7 +17,7 @@ import numpy as np
 import polars as pl
 
 from penstock.experiments.cache import Runs, Spec
-from penstock.experiments.claims import Claim, within
+from penstock.experiments.claims import OURS, Claim, within
 from penstock.experiments.style import BLUE, DASHES, GREEN, PAGE, RED, figure, lettered
 
 TITLE = "Worst-case fraction of time without packets by pause threshold"
@@ -144,9 +144,9 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
     at = dict(zip(curve["x"], curve["y"]))
     peak = curve.sort("y", descending=True).row(0, named=True)
     return [
-        within("max", "Th = one-hop BDP: largest E_f", "0.2", peak["y"], 0.195, 0.205, quick=True),
-        within("argmax", "Th = one-hop BDP: x of the largest E_f", "2", peak["x"], 1.95, 2.05, quick=True),
-        within("x-1.1", "Th = one-hop BDP: E_f at x = 1.1", "0.076", at[1.1], 0.0755, 0.0765, quick=True),
+        within("max", "Th = one-hop BDP: largest E_f", "0.2", peak["y"], 0.195, 0.205, quick=True, kind=OURS),
+        within("argmax", "Th = one-hop BDP: x of the largest E_f", "2", peak["x"], 1.95, 2.05, quick=True, kind=OURS),
+        within("x-1.1", "Th = one-hop BDP: E_f at x = 1.1", "0.076", at[1.1], 0.0755, 0.0765, quick=True, kind=OURS),
         *_simulated_claims(data),
     ]
 
@@ -166,6 +166,7 @@ def _simulated_claims(data: pl.DataFrame) -> list[Claim]:
             None,
             0.02,
             quick=True,
+            why="a distance is at least 0",
         ),
         within(
             "simulated-max",
@@ -185,6 +186,7 @@ def _simulated_claims(data: pl.DataFrame) -> list[Claim]:
             0.0,
             0.0424,
             quick=True,
+            kind=OURS,
         ),
     ]
 

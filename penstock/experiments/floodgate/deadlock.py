@@ -94,7 +94,15 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
     left = {name: value(data, "unfinished", name) for name in SCHEMES}
     last = {name: value(data, "last", name) for name in SCHEMES}
     return [
-        within("mixed", f"{MIXED}: flows that have not finished after {END_MS} ms", "a deadlock", left[MIXED], 1, quick=True),
+        within(
+            "mixed",
+            f"{MIXED}: flows that have not finished after {END_MS} ms",
+            "a deadlock",
+            left[MIXED],
+            1,
+            quick=True,
+            why="any flow that never finishes shows the deadlock",
+        ),
         holds(
             "mixed-stops",
             f"{MIXED}: when the last data reached a host (ms)",

@@ -12,7 +12,7 @@ import polars as pl
 
 from penstock.experiments import frames
 from penstock.experiments.cache import Runs, Spec
-from penstock.experiments.claims import Claim, Differs, ascending, holds, within
+from penstock.experiments.claims import MORE, OURS, Claim, Differs, ascending, holds, within
 from penstock.experiments.floodgate import _setup as setup
 from penstock.experiments.floodgate._mix import ALPHA_1
 from penstock.experiments.floodgate._setup import DCQCN, FLOODGATE, PER_RACK, RECEIVERS, Scheme
@@ -24,7 +24,11 @@ KINDS = ("victims of incast", "victims of PFC")
 SHOWN = (DCQCN, FLOODGATE, ALPHA_1)
 LOAD = 80.0  # Gbit/s of a host
 ARRIVALS = (0.1, 2.0)  # ms, when flows arrive and have had time to
-DIFFERS = {"downgrade": Differs("PFC spreads further with the thresholds of the authors' simulator", "floodgate-alpha")}
+DIFFERS = {
+    "downgrade": Differs(
+        "PFC spreads further with the thresholds of the authors' simulator", "floodgate-alpha", expected=(0.8, 1.0)
+    )
+}
 
 
 def specs(scale: str) -> dict[str, Spec]:
@@ -104,6 +108,7 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
             None,
             0.1,
             quick=True,
+            why="a time is at least 0",
         ),
         within(
             "starved",
@@ -112,6 +117,7 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
             share(data, DCQCN, near, 0.1, 1.5),
             None,
             0.1,
+            why="a ratio is at least 0, which the paper has",
         ),
         within(
             "downgrade",
@@ -120,6 +126,7 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
             share(data, DCQCN, far, 1, 2),
             None,
             0.8,
+            why=MORE,
         ),
         within(
             "start-alpha",
@@ -128,6 +135,7 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
             first(data, ALPHA_1.legend, near),
             0.9,
             3.6,
+            kind=OURS,
         ),
         within(
             "downgrade-alpha",
@@ -136,6 +144,8 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
             share(data, ALPHA_1, far, 1, 2),
             None,
             0.8,
+            kind=OURS,
+            why=MORE,
         ),
         holds(
             "steady",

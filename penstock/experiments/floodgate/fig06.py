@@ -48,12 +48,14 @@ UP = Differs("the first hop holds two packets without Floodgate here, more in th
 DIFFERS = {
     "0.8-better": MARKS,
     "0.8-better-p99": MARKS,
-    "0.8-average": MARKS,
-    "0.8-up": UP,
-    "0.4-average": SMALL,
-    "0.4-down": HELD,
+    "0.8-average": MARKS.expecting(-20, 0),
+    "0.8-p99": MARKS.expecting(0.8, 1.0),
+    "0.8-up": UP.expecting(75, 300),
+    "0.4-average": SMALL.expecting(4, 15.3),
+    "0.4-down": HELD.expecting(3, 8.6),
     "0.4-core-lower": HELD,
-    "0.4-up": UP,
+    "0.4-core": HELD.expecting(0.75, 1.0),
+    "0.4-up": UP.expecting(27, 110),
 }
 
 
@@ -115,11 +117,11 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
                 f"{load}-better-p99", what + "p99 FCT (us)", "1.6x", frames.text(tail), factor > 1, "Floodgate lower", quick=False
             ),
             within(f"{load}-average", what + "average FCT: reduction, %", "30.6", cut, 15.3, 61.2),
-            within(f"{load}-p99", what + "p99 FCT: DCQCN / Floodgate", "1.6", factor, 0.8, 3.2),
+            within(f"{load}-p99", what + "p99 FCT: DCQCN / Floodgate", "1.6", factor, 1, 3.2),
             holds(f"{load}-down-lower", what + "ToR-Down buffer: DCQCN / Floodgate", "17.2", down, down > 1, "> 1"),
             within(f"{load}-down", what + "ToR-Down buffer: DCQCN / Floodgate", "17.2", down, 8.6, 34.4),
             holds(f"{load}-core-lower", what + "core buffer: DCQCN / Floodgate", "1.8", core, core > 1, "> 1", quick=False),
-            within(f"{load}-core", what + "core buffer: DCQCN / Floodgate", "1.8", core, 0.9, 3.6),
+            within(f"{load}-core", what + "core buffer: DCQCN / Floodgate", "1.8", core, 1, 3.6),
             within(f"{load}-up", what + "ToR-Up buffer: Floodgate / DCQCN", "slightly larger", 1 / up, 1, 2),
         ]
     return found

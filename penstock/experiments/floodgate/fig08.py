@@ -12,7 +12,7 @@ import polars as pl
 
 from penstock.experiments import frames
 from penstock.experiments.cache import Runs, Spec
-from penstock.experiments.claims import Claim, Differs, holds, within
+from penstock.experiments.claims import MORE, Claim, Differs, holds, within
 from penstock.experiments.floodgate import _mix as mix
 from penstock.experiments.floodgate import _setup as setup
 from penstock.experiments.floodgate._mix import STATISTICS, TRIO
@@ -27,7 +27,7 @@ AVERAGE, MEDIAN = f"average of {VICTIMS}", f"median of {VICTIMS}"
 LEGENDS = ("without", "with Floodgate", "with its ideal design")
 DIFFERS = {
     "victims-ave-web_search": Differs(
-        "large flows dominate the average of victims, too; their median is much better", "floodgate-victims"
+        "large flows dominate the average of victims, too; their median is much better", "floodgate-victims", expected=(1.1, 1.5)
     ),
 }
 
@@ -149,6 +149,7 @@ def _large(data: pl.DataFrame, average: dict[str, float]) -> list[Claim]:
                     "greatly reduced",
                     gain,
                     1.5,
+                    why=MORE,
                 )
             )
     return found

@@ -108,7 +108,12 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
             if panel == "last link":
                 found.append(
                     within(
-                        f"least-{loss}", f"the same, lowest {BIN_US} us / mean without loss", paper, rates.min() / usual, least
+                        f"least-{loss}",
+                        f"the same, lowest {BIN_US} us / mean without loss",
+                        paper,
+                        rates.min() / usual,
+                        least,
+                        why="the link's rate is the other end",
                     )
                 )
     left = {name: value(data, "unfinished", name) for name in LOSSES}

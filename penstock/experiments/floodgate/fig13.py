@@ -12,7 +12,7 @@ import polars as pl
 
 from penstock.experiments import frames
 from penstock.experiments.cache import Runs, Spec
-from penstock.experiments.claims import Claim, Differs, holds, within
+from penstock.experiments.claims import MORE, Claim, Differs, holds, within
 from penstock.experiments.floodgate import _setup as setup
 from penstock.experiments.floodgate._setup import DCQCN, FLOODGATE, IDEAL, WORKLOADS, value
 from penstock.experiments.style import PAGE, figure, legend_above, lettered, log_axis
@@ -100,6 +100,7 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
             "significantly, especially Memcached",
             average["Memcached"],
             2,
+            why=MORE,
         ),
         holds(
             "memcached",

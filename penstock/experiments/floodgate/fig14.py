@@ -10,7 +10,7 @@ import polars as pl
 
 from penstock.experiments import frames
 from penstock.experiments.cache import Runs, Spec
-from penstock.experiments.claims import Claim, Differs, holds, within
+from penstock.experiments.claims import MORE, Claim, Differs, holds, within
 from penstock.experiments.floodgate import _setup as setup
 from penstock.experiments.floodgate._setup import DCQCN, FLOODGATE, PER_RACK
 from penstock.experiments.style import PAGE, figure, legend_above, lettered
@@ -23,7 +23,9 @@ DIFFERS: dict[str, Differs] = {
     "dcqcn-pfc": Differs(
         "20 ToRs fill the ToR to 15.9 MB, PFC of alpha 2 begins at 17.2, of the code's alpha 1 at 14.8", "floodgate-fig14"
     ),
-    "floodgate-core": Differs("every ToR sends a window of 590 KB at once, before a credit could be delayed", "floodgate-fig14"),
+    "floodgate-core": Differs(
+        "every ToR sends a window of 590 KB at once, before a credit could be delayed", "floodgate-fig14", expected=(9, 16)
+    ),
 }
 
 
@@ -94,7 +96,13 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
     low = curve(data, "ToR-Down", FLOODGATE.legend)
     found.append(
         within(
-            "gain", f"ToR-Down, {most} ToRs: DCQCN / Floodgate", "Floodgate remains stable", last[most] / low[most], 2, quick=True
+            "gain",
+            f"ToR-Down, {most} ToRs: DCQCN / Floodgate",
+            "Floodgate remains stable",
+            last[most] / low[most],
+            2,
+            quick=True,
+            why=MORE,
         )
     )
     return found

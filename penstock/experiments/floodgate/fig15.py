@@ -12,7 +12,7 @@ from typing import Any
 import polars as pl
 
 from penstock.experiments.cache import Runs, Spec
-from penstock.experiments.claims import Claim, Differs, ascending, holds, within
+from penstock.experiments.claims import MORE, Claim, Differs, ascending, holds, within
 from penstock.experiments.floodgate import _setup as setup
 from penstock.experiments.floodgate._setup import DCQCN, FLOODGATE, HOPS, scheme
 from penstock.experiments.style import PAGE, PURPLE, figure, legend_above, lettered
@@ -27,7 +27,9 @@ TORS = 10
 BUFFER_MB = 20
 DIFFERS: dict[str, Differs] = {
     "floodgate-tor-up": Differs("from 20 incasts on, 17 MB each, the first ToRs are full", "floodgate-fig15"),
-    "floodgate-core": Differs("up to three of the receivers are in one rack and share a core's port to it", "floodgate-fig15"),
+    "floodgate-core": Differs(
+        "up to three of the receivers are in one rack and share a core's port to it", "floodgate-fig15", expected=(2, 3.5)
+    ),
 }
 
 
@@ -78,6 +80,7 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
             dcqcn["ToR-Down"][4],
             0.75 * BUFFER_MB,
             quick=True,
+            why="the other end is the buffer",
         ),
         within(
             "dcqcn-core",
@@ -85,6 +88,7 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
             "filled up, too",
             cores[most],
             0.75 * BUFFER_MB,
+            why="the other end is the buffer",
         ),
         within(
             "dcqcn-storm",
@@ -135,6 +139,7 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
             flood["ToR-Up"][most] / pause["ToR-Up"][most],
             4,
             quick=True,
+            why=MORE,
         ),
         ascending(
             "pause-everywhere",

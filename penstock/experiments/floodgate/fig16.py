@@ -15,7 +15,7 @@ import numpy as np
 import polars as pl
 
 from penstock.experiments.cache import Runs, Spec
-from penstock.experiments.claims import Claim, Differs, ascending, within
+from penstock.experiments.claims import OURS, Claim, Differs, ascending, within
 from penstock.experiments.floodgate import _setup as setup
 from penstock.experiments.floodgate._setup import DCQCN, IDEAL, PACKETS, Scheme, rows
 from penstock.experiments.style import PAGE, figure, legend_above, lettered
@@ -134,7 +134,7 @@ def _interval(data: pl.DataFrame) -> list[Claim]:
     for text, k_max in MARKING.items():
         slow, soon = (curve(data, name, f"{DCQCN.legend}, {text}")[-1] for name in ("400", "400, soon"))
         what = f"400 flows, DCQCN {text}: settled buffer at the end, every 7.7 ms over every 0.77 ms"
-        found.append(within(f"interval-{k_max}", what, "(ours)", slow / soon, 0.8, 1.25))
+        found.append(within(f"interval-{k_max}", what, "-", slow / soon, 0.8, 1.25, kind=OURS))
     return found
 
 

@@ -120,6 +120,7 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
                 change[hop],
                 high=1.2,
                 quick=True,
+                why="largest over smallest is at least 1",
             )
             for hop in ("ToR-Up", "ToR-Down")
         ),

@@ -15,7 +15,7 @@ import polars as pl
 
 from penstock.experiments import frames
 from penstock.experiments.cache import Runs, Spec
-from penstock.experiments.claims import Claim, Differs, ascending, holds, within
+from penstock.experiments.claims import OURS, Claim, Differs, ascending, holds, within
 from penstock.experiments.floodgate import _hops as hops
 from penstock.experiments.floodgate import _setup as setup
 from penstock.experiments.floodgate._setup import DCQCN, FLOODGATE, Scheme, rows, value
@@ -112,6 +112,7 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
                     max(numbers.values()) < alone,
                     "all below",
                     quick=False,
+                    kind=OURS,
                 )
             )
     spread = of("average", FLOODGATES)
@@ -122,10 +123,11 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
         within(
             "spread",
             "average FCT of the variants: largest over smallest",
-            "(ours)",
+            "-",
             max(spread.values()) / min(spread.values()),
             1,
             1.1,
+            kind=OURS,
         ),
         *(
             ascending(
@@ -134,27 +136,30 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
                 "better",
                 dict(reversed(both.items())),
                 quick=False,
+                kind=OURS,
             )
             for name, both in average.items()
         ),
         holds(
             "no-down",
             "leaf-spine: no windows down changes nothing, there is no middle tier",
-            "(ours)",
+            "-",
             frames.text(of("average", (FLOODGATE, NO_DOWN))),
             len({*of("average", (FLOODGATE, NO_DOWN)).values()}) == 1,
             "equal",
+            kind=OURS,
         ),
-        ascending("credits", "credits (%)", "(ours)", credits),
+        ascending("credits", "credits (%)", "-", credits, kind=OURS),
         ascending(
             "pfc",
             "time paused by PFC under DCQCN (ms), by alpha",
-            "(ours)",
+            "-",
             {
                 DCQCN.legend + ", alpha 2": value(data, "PFC", DCQCN.legend, "leaf-spine"),
                 **{f"{DCQCN.legend}, alpha {a:g}": paused[a][f"{DCQCN.legend}, alpha {a:g}"] for a in ALPHAS},
             },
             quick=False,
+            kind=OURS,
         ),
         holds(
             "no-pfc",
@@ -163,6 +168,7 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
             frames.text(of("PFC", FLOODGATES)),
             max(of("PFC", FLOODGATES).values()) == 0,
             "0",
+            kind=OURS,
         ),
     ]
 

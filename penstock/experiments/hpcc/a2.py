@@ -32,8 +32,10 @@ TOLERANCE = 1e-9  # relative, for "constant" and "not above"
 FULL = 1e-12  # relative, for "a resource is full"
 PRINTED, PROOF = "equation 6 as printed", "as the proof removes full resources"
 DIFFERS = {
-    "steps": Differs("part (iii) does not follow from equation 6: rates only approach their limit", "hpcc-a2"),
-    "pareto": Differs("the limit is Pareto optimal, but step I does not reach it", "hpcc-a2"),
+    "steps": Differs(
+        "part (iii) does not follow from equation 6: rates only approach their limit", "hpcc-a2", (0.2, 0.7), ("quick", "paper")
+    ),
+    "pareto": Differs("the limit is Pareto optimal, but step I does not reach it", "hpcc-a2", (0.0, 0.5), ("quick", "paper")),
 }
 
 
@@ -138,10 +140,24 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
     over = f"I = {min(RESOURCES)} .. {max(RESOURCES)}"
     return [
         within(
-            "feasible", f"(i) largest load / capacity from step 1 on, {over}", "<= 1", worst("load"), None, 1 + TOLERANCE, **exact
+            "feasible",
+            f"(i) largest load / capacity from step 1 on, {over}",
+            "<= 1",
+            worst("load"),
+            None,
+            1 + TOLERANCE,
+            **exact,
+            why="a load below the capacity is feasible",
         ),
         within(
-            "rising", f"(ii) largest relative fall of a rate after step 1, {over}", "0", worst("fall"), None, TOLERANCE, **exact
+            "rising",
+            f"(ii) largest relative fall of a rate after step 1, {over}",
+            "0",
+            worst("fall"),
+            None,
+            TOLERANCE,
+            **exact,
+            why="a fall is at least 0",
         ),
         within(
             "steps",
@@ -160,6 +176,7 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
             1 - TOLERANCE,
             None,
             **exact,
+            why="a feasible load is at most 1",
         ),
         within(
             "steps-proof",
@@ -169,6 +186,7 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
             None,
             0,
             **exact,
+            why="a number of steps is at least 0",
         ),
         within(
             "pareto-proof",
@@ -178,6 +196,7 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
             1 - TOLERANCE,
             None,
             **exact,
+            why="a feasible load is at most 1",
         ),
         within(
             "single", "one resource: steps to the target", "1", printed.filter(pl.col("resources") == 1)["y"].max(), 1, 1, **exact

@@ -80,7 +80,7 @@ def measure(runs: Runs, scale: str) -> pl.DataFrame:
 def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
     """The windows after the ACKs of P1 and P2, and a bound on the reference window wherever its round starts."""
     at = {(row["series"], row["ack"]): row["y"] for row in data.iter_rows(named=True)}
-    exact = {"quick": True}
+    exact: dict[str, Any] = {"quick": True}
     return [
         within("qlen", "packets that P1 and P2 leave behind", "4", len(departures()[1].left), 4, 4, **exact),
         within("per-ack-1", "per-ACK: W(1) / W(0)", "1/2", at[PER_ACK, "P1"], 0.5, 0.5, **exact),

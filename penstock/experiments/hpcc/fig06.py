@@ -82,6 +82,7 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
             swings(queue[RX]),
             2,
             quick=True,
+            why="any number of further swings is an oscillation",
         ),
         within(
             "rx-second", "rxRate: the queue's second peak relative to its first", "oscillates", second[RX], 0.3, 1, quick=True

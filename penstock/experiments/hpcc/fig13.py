@@ -12,7 +12,7 @@ import numpy as np
 import polars as pl
 
 from penstock.experiments.cache import Runs, Spec
-from penstock.experiments.claims import Claim, ascending, holds, within
+from penstock.experiments.claims import MORE, Claim, ascending, holds, within
 from penstock.experiments.style import BLUE, DASHES, GREEN, PAGE, RED, figure, legend_above, lettered
 
 TITLE = "Ways of reacting to ACKs, 16-to-1"
@@ -81,6 +81,7 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
             turns,
             3,
             quick=True,
+            why="any number of further swings is an oscillation",
         ),
         within(
             "hpcc-steady",
@@ -89,6 +90,7 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
             low[HPCC],
             60,
             quick=True,
+            why="the other end is the rate of the link",
         ),
         ascending(
             "throughput",
@@ -112,6 +114,7 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
             again[PER_ACK],
             2 * LONG_QUEUE_KB,
             quick=True,
+            why=MORE,
         ),
     ]
 

@@ -1,0 +1,93 @@
+"""Records of reproductions, such as docs/reproductions.json: every claim with its number, and what it was made with.
+
+A record is stale when the sources that its figure depends on have changed since, or when it does not say which they were.
+"""
+
+import json
+import subprocess
+from datetime import UTC, datetime
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from penstock.errors import SpecError
+from penstock.experiments.claims import NOT_JUDGED, Claim
+from penstock.experiments.registry import EXPERIMENTS, FOLDER
+from penstock.testing.bench import machine
+
+PACKAGE = FOLDER.parent
+TEXTS = (".py", ".pxd", ".h", ".csv", ".toml")
+SIMULATOR = ("composition", "fabric", "results", "schemes", "sim", "spec", "topology", "workload")
+REAL_SWITCH = ("fabric", "vswitch")
+SHARED = ("fluid.py", "frames.py")
+
+
+def sources(id: str) -> str:
+    """A hash of the sources that can change the numbers of a figure; unlike that of the cache, the same on every machine.
+
+    Its own file, what its paper's files share, and the simulator's or the real switch's folders if it uses them.
+    """
+    paper, figure = id.split("/")
+    own = [FOLDER / paper / f"{figure}.py", *(FOLDER / paper).glob("_*.py"), *(FOLDER / name for name in SHARED)]
+    folders: tuple[str, ...] = SIMULATOR if EXPERIMENTS[id].specs else ()
+    if any("penstock.vswitch" in path.read_text() for path in own):
+        folders += REAL_SWITCH
+    found = {path for folder in folders for path in (PACKAGE / folder).rglob("*") if path.suffix in TEXTS}
+    digest = sha256()
+    for path in sorted(found.union(own)):
+        digest.update(path.relative_to(PACKAGE).as_posix().encode() + b"\0" + sha256(path.read_bytes()).digest())
+    return digest.hexdigest()[:16]
+
+
+def stale(id: str, record: dict[str, Any]) -> bool:
+    """Whether a figure's record is of other sources than these, or does not say of which."""
+    return record.get("sources") != sources(id)
+
+
+def record_of(summary: dict[str, Any], claims: list[Claim]) -> dict[str, Any]:
+    """The record of a reproduction that has just been made from these sources."""
+    judged = [claim for claim in claims if claim.verdict != NOT_JUDGED]
+    return {
+        "scale": summary["scale"],
+        "penstock": summary["penstock"],
+        "commit": commit(),
+        "sources": sources(summary["id"]),
+        "seeds": max((claim.seeds for claim in judged), default=1),
+        "machine": machine(),
+        "date": datetime.now(UTC).date().isoformat(),
+        "wall_s": summary["wall_s"],
+        "verdicts": summary["verdicts"],
+        "ours": summary["ours"],
+        "claims": {claim.id: {key: getattr(claim, key) for key in ("kind", "ours", "band", "verdict")} for claim in judged},
+    }
+
+
+def commit() -> str:
+    """The commit of the sources, with "+" if files differ from it; empty outside of a Git work tree."""
+    try:
+        head, changed = (
+            subprocess.run(["git", "-C", str(PACKAGE), *words], capture_output=True, text=True, check=True).stdout.strip()
+            for words in (("rev-parse", "HEAD"), ("status", "--porcelain", "--untracked-files=no", "."))
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return ""
+    return head + "+" * bool(changed)
+
+
+def load(file: Path) -> dict[str, Any]:
+    """All records of a file by figure, none if there is no file.  SpecError: it is not one of records."""
+    try:
+        found = json.loads(file.read_text())
+    except FileNotFoundError:
+        return {}
+    except (OSError, ValueError) as error:
+        raise SpecError(f"cannot be read as records ({error})", place=file, remedy="give another file") from error
+    if not isinstance(found, dict):
+        raise SpecError("is not a file of records", place=file, remedy="give another file")
+    return found
+
+
+def add(file: Path, id: str, record: dict[str, Any]) -> None:
+    """Put a figure's record into the file, in place of its last one."""
+    known = load(file) | {id: record}
+    file.write_text(json.dumps({id: known[id] for id in sorted(known)}, indent=1) + "\n")
