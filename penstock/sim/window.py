@@ -79,9 +79,11 @@ class Phases:
     final: Reading
 
     @classmethod
-    def of(cls, window: Window, final: Reading) -> Phases:
-        """The phases of a run that has ended, with its final reading."""
+    def of(cls, window: Window, final: Reading, interrupted: bool) -> Phases:
+        """The phases of a run that has ended, with its final reading; that of an interrupted run ends with it at the latest."""
         end_ps = final.time_ps if window.end_ps is None else window.end_ps
+        if interrupted:
+            end_ps = min(end_ps, final.time_ps)
         first = window.first
         if first is None and window.pending and window.pending[0] == window.start_ps:  # the run ended before its window
             first = final

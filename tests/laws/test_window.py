@@ -8,8 +8,11 @@ from networks import Measure, flow_list, leaf_spine, simulate
 from test_same_bits import checksum
 
 from penstock import load_spec
+from penstock.composition import parse
 from penstock.errors import SpecError
 from penstock.results.run import Run
+from penstock.sim.settings import Settings
+from penstock.sim.simulate import Runner
 from penstock.workload import poisson
 
 ALL = {"pauses": True, "queues": True, "packets": True, "port_series": True, "flow_series": True}
@@ -196,3 +199,15 @@ def test_without_a_duration_generators_say_when_arrivals_end():
 def test_flows_that_all_come_after_the_duration_are_measured_to_the_end():
     result = run(duration="1us")
     assert result.window == (0, result.summary["end_ns"])
+
+
+def test_the_window_of_an_interrupted_run_ends_with_it():
+    topo = network()
+    flows = poisson(topo, sizes="google", load=0.5, duration="10ms", seed=1)
+    runner = Runner(
+        Settings(topo, flows, parse("pfc"), duration_ps=10**10, arrivals_ps=10**10), progress=lambda _: runner.interrupt()
+    )
+    result = runner.run()
+    assert result.summary["interrupted"] and result.summary["end_ns"] < 10**7
+    assert result.window[1] == result.summary["end_ns"]
+    assert result.ports["utilization"].max() > 0.1
