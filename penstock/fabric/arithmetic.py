@@ -24,7 +24,7 @@ def sqrt(x):
 def two_to(n):
     """2 to the power n, for n in -1074..1023; exact."""
     factor = 2.0 if n > 0 else 0.5
-    n = abs(n)
+    n = -n if n < 0 else n
     product = 1.0
     while n > 0:
         if n & 1:

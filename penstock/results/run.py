@@ -447,8 +447,6 @@ def _summary(content: Any) -> dict[str, Any]:
     """What summary.json holds.  ValueError: it is not the summary of a run."""
     if not isinstance(content, dict):
         raise ValueError("not an object")
-    if "scheme" not in content:
-        raise ValueError("it names no scheme")
     wrong = [key for key, kind in _SUMMARY.items() if not isinstance(content.get(key, kind()), kind)]
     bounds = content.get("window_ns")
     if bounds is not None:

@@ -400,8 +400,6 @@ COMMANDS = [
     ("plot slowdown r= -o a.pdf", "the label is empty"),
     ("plot slowdown cut -o a.pdf", "cannot be read"),
     ("plot slowdown list -o a.pdf", "cannot be read"),
-    ("plot slowdown empty -o a.pdf", "it names no scheme"),
-    ("report empty -o a.html", "it names no scheme"),
     ("plot slowdown types -o a.pdf", "window_ns is not what a run has there"),
     ("plot slowdown deep -o a.pdf", "cannot be read"),
     ("plot slowdown LONG -o a.pdf", "too long"),

@@ -68,7 +68,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
             assert main(["run", "base.toml", "--out", "r"]) == 0
     finally:
         os.chdir(before)
-    for name, content in (("cut", "{"), ("list", "[]"), ("deep", "[" * 100_000), ("empty", "{}"), ("types", TYPES)):
+    for name, content in (("cut", "{"), ("list", "[]"), ("deep", "[" * 100_000), ("types", TYPES)):
         shutil.copytree(folder / "r", folder / name)
         (folder / name / "summary.json").write_text(content)
     (folder / "nested.toml").write_text("x = " + "[" * 100_000)
