@@ -12,6 +12,7 @@ import tempfile
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import BinaryIO
 
 from penstock.errors import SpecError
 from penstock.units import format_size
@@ -175,18 +176,30 @@ def _undo(path: Path, partial: Path, old: Path) -> None:
 
 def write_file(path: Path, content: bytes) -> Path:
     """Write one file atomically.  SpecError: it cannot be written."""
-    partial = path.parent / f".{path.name}.partial-{os.getpid()}"
+    with new_file(path) as out:
+        out.write(content)
+    return path
+
+
+@contextmanager
+def new_file(path: Path) -> Iterator[BinaryIO]:
+    """A file that appears under its name when it is complete; a device is written to.  SpecError: it cannot be written."""
+    device = path.exists() and not path.is_file()
+    partial = path if device else path.parent / f".{path.name}.partial-{os.getpid()}"
     try:
-        path.parent.mkdir(parents=True, exist_ok=True)
         if path.is_dir():
             raise SpecError("is a folder", remedy="give a file name with -o", place=path)
-        partial.write_bytes(content)
-        partial.rename(path)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with open(partial, "wb") as out:
+            yield out
+        if not device:
+            partial.rename(path)
     except OSError as error:
-        with suppress(OSError):
-            partial.unlink()
         raise SpecError(f"cannot be written ({reason(error)})", remedy="give another name with -o", place=path) from error
-    return path
+    finally:
+        if not device:
+            with suppress(OSError):
+                partial.unlink()
 
 
 # -- one process at a time ---------------------------------------------------------------------------------------------

@@ -6,16 +6,12 @@
 docs/trace.md describes both.
 """
 
-import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
 from pathlib import Path
-from typing import BinaryIO
 
-from penstock.errors import SpecError
 from penstock.inputs import one_of
 from penstock.results.run import Run
-from penstock.results.rundir import reason
+from penstock.results.rundir import new_file
 from penstock.trace.part import Part, Progress
 
 SUFFIXES = {"perfetto": ".pftrace", "pcapng": ".pcapng"}
@@ -50,25 +46,5 @@ def write_trace(
         from penstock.trace.perfetto import write
     else:
         from penstock.trace.capture import write
-    with _new_file(path) as out:
+    with new_file(path) as out:
         return write(part, out, progress or (lambda done, total: None))
-
-
-@contextmanager
-def _new_file(path: Path) -> Iterator[BinaryIO]:
-    """A file that appears under its name when it is complete; a device is written to.  SpecError: it cannot be written."""
-    device = path.exists() and not path.is_file()
-    partial = path if device else path.parent / f".{path.name}.partial-{os.getpid()}"
-    try:
-        if path.is_dir():
-            raise SpecError("is a folder", remedy="give a file name with -o", place=path)
-        path.parent.mkdir(parents=True, exist_ok=True)
-        with open(partial, "wb") as out:
-            yield out
-        partial.rename(path)
-    except OSError as error:
-        raise SpecError(f"cannot be written ({reason(error)})", remedy="give another name with -o", place=path) from error
-    finally:
-        if not device:
-            with suppress(OSError):
-                partial.unlink()

@@ -11,6 +11,7 @@ import penstock as ps
 from penstock.cli import main
 from penstock.composition import names_of
 from penstock.errors import SpecError
+from penstock.results import rundir
 from penstock.results.run import Run
 from penstock.spec import load_spec, parse_spec, presets
 
@@ -288,3 +289,15 @@ def test_flows_that_wait_for_one_that_is_left_out_go_with_it():
     ).check(topo)
     kept = late.until(10)
     assert kept.src.tolist() == [0] and kept.after is None
+
+
+def test_a_pipe_or_device_is_written_to_and_not_replaced(tmp_path):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    reader = os.open(pipe, os.O_RDWR)  # so that opening it for writing does not wait
+    try:
+        assert rundir.write_file(pipe, b"figure") == pipe
+        assert os.read(reader, 100) == b"figure"
+    finally:
+        os.close(reader)
+    assert pipe.is_fifo() and [path.name for path in tmp_path.iterdir()] == ["pipe"]
