@@ -23,15 +23,18 @@ def sqrt(x):
 
 def two_to(n):
     """2 to the power n, for n in -1074..1023; exact."""
-    factor = 2.0 if n > 0 else 0.5
-    n = -n if n < 0 else n
+    return multiplied(2.0 if n > 0 else 0.5, -n if n < 0 else n)
+
+
+def multiplied(x, n):
+    """The product of n factors x."""
     product = 1.0
     while n > 0:
         if n & 1:
-            product *= factor
+            product *= x
         n >>= 1
-        if n:
-            factor *= factor
+        if n:  # one more square could be too large
+            x *= x
     return product
 
 
@@ -95,14 +98,7 @@ def power(x, y):
     """x to the power y, for x that is not negative; by multiplication where y is a whole number up to 64."""
     n = whole(y) if 0.0 <= y <= 64.0 else -1
     if n == y:
-        product = 1.0
-        while n > 0:
-            if n & 1:
-                product *= x
-            n >>= 1
-            if n:
-                x *= x
-        return product
+        return multiplied(x, n)
     if x == 0.0:
         return 0.0
     return exp(y * log(x))
