@@ -17,7 +17,7 @@ from penstock.results.columns import COLUMNS, PER_FLOW
 from penstock.results.run import Run
 from penstock.sim.layouts import DROPS, EVENTS, log_type
 from penstock.sim.settings import Settings
-from penstock.sim.window import Counters, Phases, Reading, Window, counted
+from penstock.sim.window import Counters, Phases, Reading, Window
 from penstock.units import format_time
 
 LOGS = {  # optional frame -> the core's log that it is made of; the name of a frame is that of its switch in Measure
@@ -27,7 +27,6 @@ LOGS = {  # optional frame -> the core's log that it is made of; the name of a f
     "port_series": "port",
     "flow_series": "flow",
 }
-NODES, PORTS = (lambda reading: reading.nodes), (lambda reading: reading.ports)
 NO_WINDOW = np.iinfo(np.int64).max
 
 
@@ -180,20 +179,15 @@ def node_frame(outcome: Outcome) -> dict[str, Any]:
         "node": np.arange(topo.nodes),
         "name": list(topo.names),
         "tier": topo.tier,
-        "max_buffer_bytes": of_switches(topo.hosts, phases.largest(NODES, "buffer_max")),
-        "window_max_buffer_bytes": of_switches(topo.hosts, largest_buffers(phases.last)),
-        "max_voqs": phases.largest(NODES, "voqs_max"),
+        "max_buffer_bytes": of_switches(topo.hosts, phases.node_maxima("buffer_max")),
+        "window_max_buffer_bytes": of_switches(topo.hosts, phases.last.of_nodes("buffer_max")),
+        "max_voqs": phases.node_maxima("voqs_max"),
     }
 
 
 def of_switches(hosts: int, values: np.ndarray) -> np.ndarray:
     """Values by node, with zeros for the hosts."""
     return np.where(np.arange(len(values)) < hosts, 0, values)
-
-
-def largest_buffers(reading: Reading) -> np.ndarray:
-    """Largest buffer use by node between the reading before and this one, bytes."""
-    return np.array([node["buffer_max"] for node in reading.nodes], dtype=np.int64)
 
 
 def queueing_frame(outcome: Outcome) -> dict[str, Any]:
@@ -213,11 +207,11 @@ def port_frame(outcome: Outcome) -> dict[str, Any]:
         "drops": [sum(p["drops"]) for p in ports],
         "drop_reason": [", ".join(f"{why}: {n}" for why, n in zip(DROPS, p["drops"]) if n) or None for p in ports],
         "paused_ps": np.array([p["paused_ps"] for p in ports], dtype=np.int64),
-        "max_queue_bytes": phases.largest(PORTS, "max_queue_bytes"),
+        "max_queue_bytes": phases.port_maxima("max_queue_bytes"),
         "utilization": busy / phases.window_ps,
         "window_tx_bytes": phases.in_window("tx_bytes"),
         "window_paused_ps": phases.in_window("paused_ps"),
-        "window_max_queue_bytes": counted(phases.last, "max_queue_bytes"),
+        "window_max_queue_bytes": phases.last.of_ports("max_queue_bytes"),
         "rate_bps": [round(8e12 / p["ps_per_byte"]) for p in ports],
         "delay_ps": np.array([delays[p["node"], p["port"]] for p in ports], dtype=np.int64),
     }
@@ -263,7 +257,7 @@ def summary(outcome: Outcome) -> dict[str, Any]:
         "drops": sum(sum(p["drops"]) for p in ports),
         "pfc_pause_fraction": int(phases.in_window("paused_ps").sum()) / (phases.window_ps * len(ports)),
         "retransmissions": -(-int(outcome.per_flow["retransmitted"].sum()) // settings.host.mtu),
-        "max_buffer_bytes": int(largest_buffers(phases.last)[topo.hosts :].max(initial=0)),
+        "max_buffer_bytes": int(phases.last.of_nodes("buffer_max")[topo.hosts :].max(initial=0)),
         "drain": drain(phases, topo.hosts),
         "nominal": settings.flows.nominal,
         "realised": settings.flows.realised(topo, settings.duration_ps),
@@ -280,7 +274,7 @@ def drain(phases: Phases, hosts: int) -> dict[str, Any]:
     return {
         "ns": length / 1000,
         "pfc_pause_fraction": int(phases.in_drain("paused_ps").sum()) / (length * len(phases.final.ports)),
-        "max_buffer_bytes": int(largest_buffers(phases.final)[hosts:].max(initial=0)),
+        "max_buffer_bytes": int(phases.final.of_nodes("buffer_max")[hosts:].max(initial=0)),
     }
 
 

@@ -6,7 +6,6 @@ each reading.  What is after the window is the drain.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -35,6 +34,14 @@ class Reading:
         reading = cls(time_ps, sim.port_counters(time_ps), sim.node_counters(), samples)
         sim.restart_maxima()
         return reading
+
+    def of_ports(self, key: str) -> np.ndarray:
+        """A counter of every port."""
+        return np.array([port[key] for port in self.ports], dtype=np.int64)
+
+    def of_nodes(self, key: str) -> np.ndarray:
+        """A counter of every node."""
+        return np.array([node[key] for node in self.nodes], dtype=np.int64)
 
 
 class Window:
@@ -101,27 +108,25 @@ class Phases:
 
     def in_window(self, key: str) -> np.ndarray:
         """Growth of a counter of every port within the window."""
-        return counted(self.last, key) - counted(self.first, key, like=self.last)
+        return self.last.of_ports(key) - (0 if self.first is None else self.first.of_ports(key))
 
     def in_drain(self, key: str) -> np.ndarray:
         """Growth of a counter of every port after the window."""
-        return counted(self.final, key) - counted(self.last, key)
+        return self.final.of_ports(key) - self.last.of_ports(key)
 
-    def largest(self, read: Callable[[Reading], Counters], key: str) -> np.ndarray:
-        """The largest value of the whole run, by port or node."""
-        readings = [r for r in (self.first, self.last, self.final) if r is not None]
-        return np.max([[row[key] for row in read(reading)] for reading in readings], axis=0)
+    def port_maxima(self, key: str) -> np.ndarray:
+        """A maximum of every port in the whole run."""
+        return np.max([reading.of_ports(key) for reading in self._readings()], axis=0)
+
+    def node_maxima(self, key: str) -> np.ndarray:
+        """A maximum of every node in the whole run."""
+        return np.max([reading.of_nodes(key) for reading in self._readings()], axis=0)
+
+    def _readings(self) -> list[Reading]:
+        return [reading for reading in (self.first, self.last, self.final) if reading is not None]
 
     def flow_samples(self) -> list[tuple[int, int, int, int]]:
         """(node, port, active flows, samples) within the window."""
         before = self.first.flow_samples if self.first else {}
         grown = ((*place, count - before.get(place, 0)) for place, count in self.last.flow_samples.items())
         return [row for row in grown if row[3]]
-
-
-def counted(reading: Reading | None, key: str, like: Reading | None = None) -> np.ndarray:
-    """A counter of every port; zeros before the first reading."""
-    if reading is None:
-        assert like is not None
-        return np.zeros(len(like.ports), dtype=np.int64)
-    return np.array([port[key] for port in reading.ports], dtype=np.int64)
