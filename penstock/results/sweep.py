@@ -110,9 +110,13 @@ class Sweep:
 
         Columns: the parameters, scheme, to_bytes, mean, half, runs, bytes (mean of the runs' medians).
         """
+        return self.slowdown_of(lambda run: run, percentile, **options)
+
+    def slowdown_of(self, choose: Callable[[Run], Run], percentile: float = 99, **options: Any) -> pl.DataFrame:
+        """As `slowdown`, of the part of each run that `choose` returns."""
 
         def read(run: Run) -> pl.DataFrame:
-            table = run.slowdown(percentile, **options).drop_nulls("slowdown")
+            table = choose(run).slowdown(percentile, **options).drop_nulls("slowdown")
             return table.select("to_bytes", "bytes", value="slowdown")
 
         return self.over_runs(read, ["to_bytes"], x="bytes")

@@ -190,7 +190,7 @@ def test_figures_of_a_sweep(swept):
     labels = [line.get_label() for line in axes.lines]
     assert labels == ["bfc, load 0.4", "bfc, load 0.8", "hpcc, load 0.4", "hpcc, load 0.8"]
     assert len(axes.collections) == 4  # bands
-    assert "95 %" in figure.get_supxlabel()
+    assert "95 %" in figure.get_supxlabel() and "poisson" in figure.get_supxlabel()
     figure = plots.draw_sweep("against", swept, x="load")
     (axes,) = figure.axes
     assert axes.get_xlabel() == "workload.0.load"

@@ -45,12 +45,12 @@ def slowdown_of_sweep(
     chosen = FlowFilter(class_, priority, size)
     runs: list[Run] = []
 
-    def of_run(run: Run) -> pl.DataFrame:
-        runs.append(Run(run.flows.clear(), run.switches.clear(), run.ports.clear(), summary=run.summary))
-        table = chosen.apply(run).slowdown(percentile, bins=bins, statistic=statistic, clock=clock)
-        return table.drop_nulls("slowdown").select("to_bytes", "bytes", value="slowdown")
+    def choose(run: Run) -> Run:
+        a_flow_per_class = run.flows.unique("class")
+        runs.append(Run(a_flow_per_class, run.switches.clear(), run.ports.clear(), summary=run.summary))
+        return chosen.apply(run)
 
-    table = sweep.over_runs(of_run, ["to_bytes"], x="bytes")
+    table = sweep.slowdown_of(choose, percentile, bins=bins, statistic=statistic, clock=clock)
     lines = lines_of(sweep)
     with active():
         figure, (axes,) = canvas(caption=flow_caption(chosen, runs, window_text(runs), BAND * sweep.has_intervals))
