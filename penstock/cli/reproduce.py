@@ -22,6 +22,14 @@ def command(
     out: Annotated[
         Path | None, typer.Option("--out", "-o", metavar="DIR", help="Default: reproductions/FIGURE.", show_default=False)
     ] = None,
+    seeds: Annotated[
+        str | None,
+        typer.Option(
+            metavar="N|A..B|A,B,...",
+            help="Seeds; claims are judged by the 95 % interval of the mean. Default: as many as the figure asks for.",
+            show_default=False,
+        ),
+    ] = None,
     threads: Annotated[int, typer.Option(min=1, help="Threads of the simulator.")] = 1,
     record: Annotated[
         Path | None,
@@ -37,9 +45,11 @@ def command(
 
         penstock reproduce bfc/fig09 --scale paper --out fig09
 
+        penstock reproduce bfc/table1 --seeds 5
+
     Exit status 1 when a claim fails; the figure and claims.json are written all the same.
     """
-    from penstock import experiments
+    from penstock import experiments, inputs
     from penstock.errors import SpecError, nearest
     from penstock.results.rundir import locked
 
@@ -51,8 +61,9 @@ def command(
     if figure not in experiments.EXPERIMENTS:
         raise SpecError(f'figure "{figure}": there is none of that name', remedy=nearest(figure, experiments.EXPERIMENTS))
     out = out or Path("reproductions") / figure
+    chosen = inputs.seeds(seeds) if seeds else None
     with _signals.as_ctrl_c(), locked(out):
-        experiments.reproduce(figure, scale=scale, out=out, threads=threads, progress=_Lines(), record=record)
+        experiments.reproduce(figure, scale=scale, out=out, threads=threads, progress=_Lines(), record=record, seeds=chosen)
 
 
 def _list(experiments: Any) -> None:
