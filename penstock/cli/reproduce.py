@@ -35,6 +35,9 @@ def command(
         Path | None,
         typer.Option(metavar="FILE", help="Add the claims, numbers and sources to this file of records.", show_default=False),
     ] = None,
+    all_: Annotated[
+        bool, typer.Option("--all", help="Every figure, or those of the paper that FIGURE names; finished ones are kept.")
+    ] = False,
     list_: Annotated[bool, typer.Option("--list", help="List all figures with their state.")] = False,
 ) -> None:
     """Reproduce a figure of a paper and judge its claims.
@@ -47,7 +50,10 @@ def command(
 
         penstock reproduce bfc/table1 --seeds 5
 
-    Exit status 1 when a claim fails; the figure and claims.json are written all the same.
+        penstock reproduce --all --scale paper --record records.json
+
+    Exit status 1 when a claim fails; the figure and claims.json are written all the same. --all writes index.html with every
+    figure, too, and goes on from where it was interrupted.
     """
     from penstock import experiments, inputs
     from penstock.errors import SpecError, nearest
@@ -55,6 +61,9 @@ def command(
 
     if list_:
         _list(experiments)
+        return
+    if all_:
+        _all(figure, out or Path("reproductions"), scale, threads, record, inputs.seeds(seeds) if seeds else None)
         return
     if figure is None:
         raise SpecError("give a figure, such as bfc/fig09", remedy="penstock reproduce --list shows all")
@@ -64,6 +73,20 @@ def command(
     chosen = inputs.seeds(seeds) if seeds else None
     with _signals.as_ctrl_c(), locked(out):
         experiments.reproduce(figure, scale=scale, out=out, threads=threads, progress=_Lines(), record=record, seeds=chosen)
+
+
+def _all(paper: str | None, out: Path, scale: str, threads: int, record: Path | None, seeds: list[int] | None) -> None:
+    from penstock.experiments import everything
+    from penstock.results.rundir import locked
+
+    ids = everything.chosen(paper)
+    with _signals.as_ctrl_c(), locked(out):
+        wrong = everything.reproduce_all(ids, out, scale, threads, _Lines(), record, seeds)
+    typer.echo(f"{len(ids) - len(wrong)} of {len(ids)} figures without a failed claim; written to {out / everything.PAGE}")
+    for text in wrong.values():
+        typer.echo(text, err=True)
+    if wrong:
+        raise typer.Exit(1)
 
 
 def _list(experiments: Any) -> None:

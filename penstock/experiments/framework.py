@@ -163,6 +163,7 @@ def summarise(experiment: Experiment, scale: str, claims: list[Claim], runs: Map
         "window": {"window": experiment.window, "reason": experiment.window_reason},
         "penstock": version(),
         "source": store.source_hash(),
+        "sources": records.sources(experiment.id),
         "wall_s": round(wall_s, 3),
         "verdicts": verdicts(claims, FROM_PAPER),
         "ours": verdicts(claims, OURS),

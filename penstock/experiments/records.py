@@ -51,7 +51,7 @@ def record_of(summary: dict[str, Any], claims: list[Claim]) -> dict[str, Any]:
         "scale": summary["scale"],
         "penstock": summary["penstock"],
         "commit": commit(),
-        "sources": sources(summary["id"]),
+        "sources": summary["sources"],
         "seeds": max((claim.seeds for claim in judged), default=1),
         "machine": machine(),
         "date": datetime.now(UTC).date().isoformat(),
