@@ -98,8 +98,9 @@ def page(folders: Iterable[Path], scale: str) -> str:
     contents = [f'<a href="#{_anchor(each)}">{escape(each["id"])}</a>' for each in found]
     return "\n".join(
         [
-            f'<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>Reproductions</title>'
-            f'<meta name="viewport" content="width=device-width"><style>{elements.asset("report.css")}{STYLE}</style></head><body>',
+            '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>Reproductions</title>'
+            '<meta name="viewport" content="width=device-width">',
+            f"<style>{elements.asset('report.css')}{STYLE}</style></head><body>",
             f'<header><h1>Reproductions</h1><p class="quiet">{escape(subtitle)}</p></header>',
             f'<nav aria-label="Figures">{" ".join(contents)}</nav><main>',
             *(_section(summary) for summary in found),
