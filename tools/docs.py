@@ -135,11 +135,13 @@ def figures() -> str:
     record = records.load(RECORD)
     lines: list[str] = []
     for paper, (title, _) in PAPER.items():
-        lines += [f"## {title}", "", "| id | figure | what it shows | claims |", "|---|---|---|---|"]
+        lines += [f"## {title}", "", "| id | figure | what it shows | seeds | window | claims |", "|---|---|---|---|---|---|"]
         for id in figures_of(paper):
             experiment = EXPERIMENTS[id]
             figure = re.sub(r"^\w+, \w+ \d{4},? ", "", experiment.paper)
-            cells = f"`{id}`", cell(figure), cell(experiment.title), state(id, record.get(id))
+            seeds = str(record.get(id, {}).get("seeds", "")) if experiment.specs else ""
+            window = experiment.window if experiment.specs else ""
+            cells = f"`{id}`", cell(figure), cell(experiment.title), seeds, window, state(id, record.get(id))
             lines.append(f"| {' | '.join(cells)} |")
         lines.append("")
         if absent := missing(paper):

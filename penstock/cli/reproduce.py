@@ -22,11 +22,22 @@ def command(
     out: Annotated[
         Path | None, typer.Option("--out", "-o", metavar="DIR", help="Default: reproductions/FIGURE.", show_default=False)
     ] = None,
+    seeds: Annotated[
+        str | None,
+        typer.Option(
+            metavar="N|A..B|A,B,...",
+            help="Seeds; claims are judged by the 95 % interval of the mean. Default: as many as the figure asks for.",
+            show_default=False,
+        ),
+    ] = None,
     threads: Annotated[int, typer.Option(min=1, help="Threads of the simulator.")] = 1,
     record: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Add the claims, numbers and sources to this file of records.", show_default=False),
     ] = None,
+    all_: Annotated[
+        bool, typer.Option("--all", help="Every figure, or those of the paper that FIGURE names; finished ones are kept.")
+    ] = False,
     list_: Annotated[bool, typer.Option("--list", help="List all figures with their state.")] = False,
 ) -> None:
     """Reproduce a figure of a paper and judge its claims.
@@ -37,22 +48,45 @@ def command(
 
         penstock reproduce bfc/fig09 --scale paper --out fig09
 
-    Exit status 1 when a claim fails; the figure and claims.json are written all the same.
+        penstock reproduce bfc/table1 --seeds 5
+
+        penstock reproduce --all --scale paper --record records.json
+
+    Exit status 1 when a claim fails; the figure and claims.json are written all the same. --all writes index.html with every
+    figure, too, and goes on from where it was interrupted.
     """
-    from penstock import experiments
+    from penstock import experiments, inputs
     from penstock.errors import SpecError, nearest
     from penstock.results.rundir import locked
 
     if list_:
         _list(experiments)
         return
+    if all_:
+        _all(figure, out or Path("reproductions"), scale, threads, record, inputs.seeds(seeds) if seeds else None)
+        return
     if figure is None:
         raise SpecError("give a figure, such as bfc/fig09", remedy="penstock reproduce --list shows all")
     if figure not in experiments.EXPERIMENTS:
         raise SpecError(f'figure "{figure}": there is none of that name', remedy=nearest(figure, experiments.EXPERIMENTS))
     out = out or Path("reproductions") / figure
+    chosen = inputs.seeds(seeds) if seeds else None
     with _signals.as_ctrl_c(), locked(out):
-        experiments.reproduce(figure, scale=scale, out=out, threads=threads, progress=_Lines(), record=record)
+        experiments.reproduce(figure, scale=scale, out=out, threads=threads, progress=_Lines(), record=record, seeds=chosen)
+
+
+def _all(paper: str | None, out: Path, scale: str, threads: int, record: Path | None, seeds: list[int] | None) -> None:
+    from penstock.experiments import everything
+    from penstock.results.rundir import locked
+
+    ids = everything.chosen(paper)
+    with _signals.as_ctrl_c(), locked(out):
+        wrong = everything.reproduce_all(ids, out, scale, threads, _Lines(), record, seeds)
+    typer.echo(f"{len(ids) - len(wrong)} of {len(ids)} figures without a failed claim; written to {out / everything.PAGE}")
+    for text in wrong.values():
+        typer.echo(text, err=True)
+    if wrong:
+        raise typer.Exit(1)
 
 
 def _list(experiments: Any) -> None:

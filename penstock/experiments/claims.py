@@ -161,7 +161,7 @@ def _over_seeds(claims: list[Claim]) -> Claim:
         return first
     if first.low is None and first.high is None:
         held = sum(claim.ok for claim in claims)
-        ours = f"{first.ours}; holds with {held} of {seeds} seeds"
+        ours = f"{first.ours} (first seed); holds with {held} of {seeds} seeds"
         return replace(first, ours=ours, value=None, ok=held == seeds, undecided=0 < held < seeds, seeds=seeds)
     values = [claim.value for claim in claims if claim.value is not None]
     if not all(math.isfinite(value) for value in values):

@@ -9,7 +9,7 @@ import json
 import sys
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,11 +19,11 @@ from rich.console import Console
 from rich.table import Table
 
 from penstock.errors import ClaimFailed, SpecError, nearest
+from penstock.experiments import bands, records
 from penstock.experiments import cache as store
-from penstock.experiments import records
 from penstock.experiments.cache import Entry, Progress, Runs, Spec
 from penstock.experiments.changes import changes_of
-from penstock.experiments.claims import DIFFERS, FAIL, FROM_PAPER, NOT_JUDGED, OPEN, OURS, Claim, judge
+from penstock.experiments.claims import DIFFERS, FAIL, FROM_PAPER, NOT_JUDGED, OPEN, OURS, Claim, judge, over_seeds
 from penstock.experiments.registry import EXPERIMENTS, Experiment
 from penstock.experiments.style import save
 from penstock.results.run import version
@@ -56,25 +56,31 @@ def reproduce(
     console: Console | None = None,
     experiments: Mapping[str, Experiment] = EXPERIMENTS,
     record: Path | None = None,
+    seeds: Sequence[int] | None = None,
 ) -> Outcome:
     """Reproduce one figure and print its claims. Raises ClaimFailed, after everything has been written, when one fails.
 
     `out` is reproductions/ID by default; `progress(what, fraction)` is called during the runs; `cache`: its folder;
-    `record`: a file to which the figure's record is added.
+    `record`: a file to which the figure's record is added; `seeds`: of the traffic and the hashes, by default as many as the
+    figure asks for.  Every statistic is that of one run; shown and judged is its mean over the seeds with the 95 % interval.
     """
     experiment = experiments[id]
     if scale not in experiment.scales:
         raise SpecError(f"{id} has no such scale", path="scale", value=scale, remedy=nearest(scale, experiment.scales))
+    if seeds and not experiment.specs:
+        raise SpecError(f"{id} has no runs of the simulator", path="seeds", remedy="leave --seeds out")
+    seeds = seeds or range(1, 1 + experiment.seeds.get(scale, 1))
     started = time.perf_counter()
     out = Path(out) if out else Path("reproductions") / id
     check_out(out)
     if record:
         records.load(record)
-    runs = run_all(experiment, scale, Path(cache) if cache else store.home() / "runs", threads, progress)
-    data = measured(experiment, runs, scale)
-    runs.report(id, 1.0)
-    claims = judge(experiment.claims(data, scale), scale, experiment.differs)
-    write(experiment, out, scale, data, claims)
+    folder = Path(cache) if cache else store.home() / "runs"
+    runs = {seed: run_all(experiment, scale, seed, folder, threads, progress) for seed in seeds}
+    found = {seed: measured(experiment, runs[seed], scale) for seed in seeds}
+    runs[seeds[-1]].report(id, 1.0)
+    claims = judge(over_seeds([experiment.claims(data, scale) for data in found.values()]), scale, experiment.differs)
+    write(experiment, out, scale, found, claims)
     summary = summarise(experiment, scale, claims, runs, time.perf_counter() - started)
     (out / "summary.json").write_text(json.dumps(summary, indent=2) + "\n")
     remember(id, out)
@@ -82,7 +88,7 @@ def reproduce(
         records.add(record, id, records.record_of(summary, claims))
     (console or Console()).print(table(experiment, claims))
     fail_if_any(id, claims, out)
-    return Outcome(id, scale, out, claims, data, summary)
+    return Outcome(id, scale, out, claims, bands.joined(found), summary)
 
 
 def check_out(out: Path) -> None:
@@ -97,9 +103,9 @@ def check_out(out: Path) -> None:
         raise SpecError(f"cannot be written ({reason(error)})", place=out, remedy="give another folder with --out") from error
 
 
-def run_all(experiment: Experiment, scale: str, cache: Path, threads: int, progress: Progress | None) -> Runs:
-    """Every spec of the experiment, from the cache or simulated now, one after another."""
-    specs = experiment.specs(scale) if experiment.specs else {}
+def run_all(experiment: Experiment, scale: str, seed: int, cache: Path, threads: int, progress: Progress | None) -> Runs:
+    """Every spec of the experiment with one seed, from the cache or simulated now, one after another."""
+    specs = experiment.specs(scale, seed) if experiment.specs else {}
     entries: dict[str, Entry] = {}
     try:
         for label, spec in specs.items():
@@ -121,14 +127,14 @@ def measured(experiment: Experiment, runs: Runs, scale: str) -> pl.DataFrame:
     return data
 
 
-def write(experiment: Experiment, out: Path, scale: str, data: pl.DataFrame, claims: list[Claim]) -> None:
-    """claims.json, data.parquet, the specs, and the figure drawn from what was written."""
+def write(experiment: Experiment, out: Path, scale: str, found: Mapping[int, pl.DataFrame], claims: list[Claim]) -> None:
+    """claims.json, data.parquet, the specs of the first seed, and the figure drawn from what was written."""
     out.mkdir(parents=True, exist_ok=True)
     judged = [claim.record() for claim in claims if claim.verdict != NOT_JUDGED]
     (out / "claims.json").write_text(json.dumps(judged, indent=2) + "\n")
-    data.write_parquet(out / "data.parquet")
-    write_specs(experiment.specs(scale) if experiment.specs else {}, out)
-    save(experiment.draw(pl.read_parquet(out / "data.parquet")), out)
+    bands.joined(found).write_parquet(out / "data.parquet")
+    write_specs(experiment.specs(scale, min(found)) if experiment.specs else {}, out)
+    save(bands.draw(experiment.draw, bands.means_of(pl.read_parquet(out / "data.parquet"))), out)
 
 
 def write_specs(specs: Mapping[str, Spec], out: Path) -> None:
@@ -145,25 +151,28 @@ def slug(label: str) -> str:
     return "".join(char if char.isalnum() or char in "+-_." else "_" for char in label)
 
 
-def summarise(experiment: Experiment, scale: str, claims: list[Claim], runs: Runs, wall_s: float) -> dict[str, Any]:
+def summarise(experiment: Experiment, scale: str, claims: list[Claim], runs: Mapping[int, Runs], wall_s: float) -> dict[str, Any]:
     """The content of summary.json. Only wall_s depends on the machine."""
     return {
         "id": experiment.id,
         "title": experiment.title,
         "paper": experiment.paper,
         "scale": scale,
+        "seeds": list(runs),
         "changes": len(changes_of(experiment.id)),
         "window": {"window": experiment.window, "reason": experiment.window_reason},
         "penstock": version(),
         "source": store.source_hash(),
+        "sources": records.sources(experiment.id),
         "wall_s": round(wall_s, 3),
         "verdicts": verdicts(claims, FROM_PAPER),
         "ours": verdicts(claims, OURS),
         "not_judged": [claim.record() for claim in claims if claim.verdict == NOT_JUDGED],
         "differs": {claim.id: experiment.differs[claim.id].record() for claim in claims if claim.verdict == DIFFERS},
         "runs": {
-            label: {"key": entry.key, "cached": entry.cached, "wall_s": round(entry.wall_s, 3)}
-            for label, entry in runs.entries.items()
+            f"{label}, seed {seed}": {"key": entry.key, "cached": entry.cached, "wall_s": round(entry.wall_s, 3)}
+            for seed, of_seed in runs.items()
+            for label, entry in of_seed.entries.items()
         },
     }
 
@@ -175,9 +184,11 @@ def verdicts(claims: list[Claim], kind: str) -> dict[str, int]:
 
 def table(experiment: Experiment, claims: list[Claim]) -> Table:
     """claim | paper | ours | band | verdict."""
+    seeds = max((claim.seeds for claim in claims), default=1)
+    averaged = f"mean of {seeds} seeds with the 95 % interval; " if seeds > 1 else ""
     shown = Table(
         title=f"{experiment.id}: {experiment.title}",
-        caption=f"{experiment.paper}; measurement window: {experiment.window}; {changed(experiment.id)}",
+        caption=f"{experiment.paper}; {averaged}measurement window: {experiment.window}; {changed(experiment.id)}",
         title_justify="left",
     )
     for name in ("claim", "paper", "ours", "band", "verdict"):

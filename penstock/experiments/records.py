@@ -3,6 +3,7 @@
 A record is stale when the sources that its figure depends on have changed since, or when it does not say which they were.
 """
 
+import ast
 import json
 import subprocess
 from datetime import UTC, datetime
@@ -19,16 +20,16 @@ PACKAGE = FOLDER.parent
 TEXTS = (".py", ".pxd", ".h", ".csv", ".toml")
 SIMULATOR = ("composition", "fabric", "results", "schemes", "sim", "spec", "topology", "workload")
 REAL_SWITCH = ("fabric", "vswitch")
-SHARED = ("fluid.py", "frames.py")
+SHARED = ("fluid", "frames", "headlines")
 
 
 def sources(id: str) -> str:
     """A hash of the sources that can change the numbers of a figure; unlike that of the cache, the same on every machine.
 
-    Its own file, what its paper's files share, and the simulator's or the real switch's folders if it uses them.
+    Its own file, those of its paper's and the shared ones that it imports, and the simulator's or the real switch's folders
+    if it uses them.
     """
-    paper, figure = id.split("/")
-    own = [FOLDER / paper / f"{figure}.py", *(FOLDER / paper).glob("_*.py"), *(FOLDER / name for name in SHARED)]
+    own = _own(FOLDER / f"{id}.py", set())
     folders: tuple[str, ...] = SIMULATOR if EXPERIMENTS[id].specs else ()
     if any("penstock.vswitch" in path.read_text() for path in own):
         folders += REAL_SWITCH
@@ -37,6 +38,20 @@ def sources(id: str) -> str:
     for path in sorted(found.union(own)):
         digest.update(path.relative_to(PACKAGE).as_posix().encode() + b"\0" + sha256(path.read_bytes()).digest())
     return digest.hexdigest()[:16]
+
+
+def _own(file: Path, found: set[Path]) -> set[Path]:
+    """The file and what it imports from the papers' folders and from SHARED, added to `found`."""
+    found.add(file)
+    for node in ast.walk(ast.parse(file.read_text())):
+        if not isinstance(node, ast.ImportFrom) or not (node.module or "").startswith("penstock.experiments"):
+            continue
+        module = PACKAGE.parent.joinpath(*str(node.module).split("."))
+        for path in (module.with_suffix(".py"), *(module / f"{each.name}.py" for each in node.names)):
+            known = path.parent.parent == FOLDER or (path.parent == FOLDER and path.stem in SHARED)
+            if known and path not in found and path.exists():
+                _own(path, found)
+    return found
 
 
 def stale(id: str, record: dict[str, Any]) -> bool:
@@ -51,7 +66,7 @@ def record_of(summary: dict[str, Any], claims: list[Claim]) -> dict[str, Any]:
         "scale": summary["scale"],
         "penstock": summary["penstock"],
         "commit": commit(),
-        "sources": sources(summary["id"]),
+        "sources": summary["sources"],
         "seeds": max((claim.seeds for claim in judged), default=1),
         "machine": machine(),
         "date": datetime.now(UTC).date().isoformat(),

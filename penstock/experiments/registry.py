@@ -27,6 +27,8 @@ REQUIRED = ("TITLE", "PAPER", "measure", "claims", "plot")
 class Experiment:
     """One figure of one paper: its runs, measurements, claims and plot.
 
+    specs   the specs of a scale, and of a seed (default: 1) that all their random numbers derive from
+    seeds   number of seeds by scale, where the paper averages over several runs: SEEDS of the figure's file; otherwise one
     window  measurement window of its specs (Measure.window) unless one names its own, with the reason: WINDOW and
             WINDOW_REASON of the figure's file or, without, of the paper's __init__.py
     """
@@ -37,10 +39,11 @@ class Experiment:
     measure: Callable[[Runs, str], pl.DataFrame]
     claims: Callable[[pl.DataFrame, str], list[Claim]]
     plot: Callable[[pl.DataFrame], Any]
-    specs: Callable[[str], dict[str, Spec]] | None = None
+    specs: Callable[..., dict[str, Spec]] | None = None
     differs: Mapping[str, Differs] = field(default_factory=dict)
     about: str = ""
     scales: tuple[str, ...] = SCALES
+    seeds: Mapping[str, int] = field(default_factory=dict)
     window: str = "run"
     window_reason: str = ""
 
@@ -64,10 +67,11 @@ class Experiment:
             measure=module.measure,
             claims=module.claims,
             plot=module.plot,
-            specs=specs and functools.partial(_with_window, specs, window),
+            specs=specs and functools.partial(completed, specs, window),
             differs=getattr(module, "DIFFERS", {}),
             about=inspect.getdoc(module) or "",
             scales=getattr(module, "SCALES", SCALES),
+            seeds=getattr(module, "SEEDS", {}),
             window=window,
             window_reason=why,
         )
@@ -79,9 +83,16 @@ def _window(module: ModuleType) -> tuple[str, str]:
     return getattr(place, "WINDOW", "run"), getattr(place, "WINDOW_REASON", "")
 
 
-def _with_window(specs: Callable[[str], dict[str, Spec]], window: str, scale: str) -> dict[str, Spec]:
-    """The specs of a scale; those that name no measurement window get this one."""
-    return {label: {**spec, "measure": {"window": window, **spec.get("measure", {})}} for label, spec in specs(scale).items()}
+def completed(specs: Callable[..., dict[str, Spec]], window: str, scale: str, seed: int = 1) -> dict[str, Spec]:
+    """The specs of a scale and seed; those that name no measurement window get this one.
+
+    A module that draws random numbers of its own has `specs(scale, seed)`; of any other the seed is that of the spec.
+    """
+    if "seed" in inspect.signature(specs).parameters:
+        found = specs(scale, seed)
+    else:
+        found = {label: {**spec, "run": {**spec.get("run", {}), "seed": seed}} for label, spec in specs(scale).items()}
+    return {label: {**spec, "measure": {"window": window, **spec.get("measure", {})}} for label, spec in found.items()}
 
 
 class Experiments(Mapping[str, Experiment]):

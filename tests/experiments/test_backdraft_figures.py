@@ -56,7 +56,7 @@ def measured(tmp_path_factory):
     def of(id):
         if id not in found:
             experiment = EXPERIMENTS[f"backdraft/{id}"]
-            runs = framework.run_all(experiment, "quick", cache, 1, None)
+            runs = framework.run_all(experiment, "quick", 1, cache, 1, None)
             found[id] = runs, framework.measured(experiment, runs, "quick")
         return found[id]
 
@@ -80,7 +80,7 @@ def test_a_figure_holds_and_is_drawn(id, measured, tmp_path):
     experiment = EXPERIMENTS[f"backdraft/{id}"]
     claims = judge(experiment.claims(data, "quick"), "quick", experiment.differs)
     assert stale_differences(claims, "quick", experiment.differs) == []
-    framework.write(experiment, tmp_path / "out", "quick", data, experiment.claims(data, "quick"))
+    framework.write(experiment, tmp_path / "out", "quick", {1: data}, experiment.claims(data, "quick"))
     for panel in experiment.draw(data).axes:
         assert panel.get_lines() or panel.patches
 

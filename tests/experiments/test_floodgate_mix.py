@@ -38,13 +38,13 @@ def cache(tmp_path_factory):
 @pytest.mark.parametrize("id", MIX)
 def test_every_step_of_a_figure(id, small, cache, tmp_path):
     experiment = EXPERIMENTS[f"floodgate/{id}"]
-    runs = framework.run_all(experiment, "paper", cache, 1, None)
+    runs = framework.run_all(experiment, "paper", 1, cache, 1, None)
     data = framework.measured(experiment, runs, "paper")
     claims = judge(experiment.claims(data, "paper"), "paper", experiment.differs)
     ids = [claim.id for claim in claims]
     assert len(set(ids)) == len(ids) and set(experiment.differs) <= set(ids)
     json.dumps([claim.record() for claim in claims], allow_nan=False)
-    framework.write(experiment, tmp_path / "out", "paper", data, claims)
+    framework.write(experiment, tmp_path / "out", "paper", {1: data}, claims)
     for panel in experiment.draw(data).axes:
         assert panel.get_lines() or panel.patches
 

@@ -31,7 +31,7 @@ def test_every_step_of_a_figure(id, tmp_path, monkeypatch):
     monkeypatch.setattr(fig12, "LAST_MS", {"quick": 1})
     monkeypatch.setattr(deadlock, "END_MS", 4)
     experiment = EXPERIMENTS[id]
-    runs = framework.run_all(experiment, "quick", tmp_path / "runs", 1, None)
+    runs = framework.run_all(experiment, "quick", 1, tmp_path / "runs", 1, None)
     data = framework.measured(experiment, runs, "quick")
     claims = judge(experiment.claims(data, "quick"), "quick", experiment.differs)
     assert not [claim for claim in claims if claim.verdict == FAIL]

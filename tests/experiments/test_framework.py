@@ -5,15 +5,14 @@ import json
 import re
 import tomllib
 from pathlib import Path
-from types import SimpleNamespace
 
-import numpy as np
 import polars as pl
 import pytest
+from fake import SPEC, draw, experiment, run, with_runs
 from rich.console import Console
 
 from penstock.errors import ClaimFailed, SpecError
-from penstock.experiments import EXPERIMENTS, Differs, Experiment, ascending, holds, records, reproduce, state, within
+from penstock.experiments import EXPERIMENTS, Differs, ascending, holds, records, reproduce, state, within
 from penstock.experiments import cache as store
 from penstock.experiments.claims import (
     DIFFERS,
@@ -28,81 +27,10 @@ from penstock.experiments.claims import (
     stale_differences,
 )
 from penstock.experiments.registry import Experiments, _natural
-from penstock.experiments.style import figure
-from penstock.results.run import Run
 from penstock.spec import Spec, parse_spec
 
 DOCUMENTED = Path(__file__).parents[2] / "docs" / "differences.md"
-SPEC = {
-    "run": {"duration": "1ms", "seed": 3},
-    "topology": {"kind": "star", "hosts": 4, "rate": "100Gbps", "delay": "1us"},
-    "scheme": [{"name": "bfc"}, {"name": "hpcc"}],
-    "workload": [{"kind": "poisson", "sizes": "google", "load": 0.5}],
-}
-
-
-@pytest.fixture(autouse=True)
-def _own_cache(tmp_path, monkeypatch):
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-
-
-@pytest.fixture
-def simulated(monkeypatch):
-    """Instead of the simulator: the names of the schemes it was asked for."""
-    asked = []
-
-    def simulate(spec, table, topo, flows, *, threads=None, progress=None):
-        asked.append(table.name)
-        if progress:
-            progress(SimpleNamespace(time_ps=5, end_ps=10))
-        zero = np.zeros(1, np.int64)
-        flows = {
-            "start_ps": zero,
-            "finish_ps": zero + 10 * len(table.name),
-            "ideal_ps": zero + 10,
-            "src": zero,
-            "dst": zero + 1,
-            "bytes": zero + 100,
-            "class_id": zero,
-            "classes": ["poisson"],
-            "priority": zero,
-        }
-        return Run.from_arrays(flows, summary={"spec": spec.only(table).to_toml()})
-
-    monkeypatch.setattr(Spec, "simulate", simulate)
-    monkeypatch.setattr(Spec, "build_topology", lambda spec: None)
-    monkeypatch.setattr(Spec, "build_flows", lambda spec, topo, force=False: None)
-    return asked
-
-
-def draw(data):
-    made, axes = figure()
-    axes.plot(data["x"], data["y"])
-    return made
-
-
-def experiment(claims, **kwargs):
-    defaults = {
-        "measure": lambda runs, scale: pl.DataFrame({"series": ["a"], "x": [1.0], "y": [2.0]}),
-        "claims": lambda data, scale: claims,
-        "plot": draw,
-    }
-    return {"fake/fig01": Experiment("fake/fig01", "A title", "A paper, figure 1", **{**defaults, **kwargs})}
-
-
-def run(experiments, out, **kwargs):
-    return reproduce("fake/fig01", out=out, experiments=experiments, console=Console(quiet=True), **kwargs)
-
-
-def with_runs(specs=None, **kwargs):
-    """An experiment that plots the slowdown of each run's only flow."""
-
-    def measure(runs, scale):
-        return pl.DataFrame(
-            [(label, 1.0, runs[label].flows["slowdown"][0]) for label in runs], schema=["series", "x", "y"], orient="row"
-        )
-
-    return experiment([], specs=specs or (lambda scale: {"base": SPEC}), measure=measure, **kwargs)
+pytestmark = pytest.mark.usefixtures("own_cache")
 
 
 # -- claims
@@ -211,7 +139,7 @@ def test_reproduce_leaves_everything(tmp_path, simulated):
     assert outcome.data["series"].to_list() == ["base/bfc", "base/hpcc"]
     summary = json.loads((tmp_path / "out" / "summary.json").read_text())
     assert summary["id"] == "fake/fig01" and summary["scale"] == "quick" and summary["wall_s"] >= 0
-    assert set(summary["runs"]) == {"base/bfc", "base/hpcc"}
+    assert set(summary["runs"]) == {"base/bfc, seed 1", "base/hpcc, seed 1"}
 
 
 def test_claims_json_has_the_columns_of_judged_claims(tmp_path):
@@ -299,14 +227,14 @@ def test_every_spec_file_is_a_spec(tmp_path, simulated):
     assert sorted(path.name for path in tmp_path.glob("*.toml")) == ["spec.plain.toml", "spec.with_incast.toml"]
     for path in tmp_path.glob("*.toml"):
         assert parse_spec(path.read_text()).duration_ps == 10**9
-        assert tomllib.loads(path.read_text())["run"]["seed"] == 3
+        assert tomllib.loads(path.read_text())["run"]["seed"] == 1
 
 
 def test_the_figure_is_drawn_from_the_written_data_and_always_the_same(tmp_path):
     seen = []
     run(experiment([], plot=lambda data: seen.append(data) or draw(data)), tmp_path / "a")
     run(experiment([]), tmp_path / "b")
-    assert seen[0].equals(pl.read_parquet(tmp_path / "a" / "data.parquet"))
+    assert seen[0].equals(pl.read_parquet(tmp_path / "a" / "data.parquet").drop("seed"))
     for name in ("figure.png", "figure.pdf"):
         assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
 
@@ -341,7 +269,7 @@ def test_a_further_scheme_costs_only_itself(tmp_path, simulated):
 
 def test_another_value_or_other_code_is_another_run(tmp_path, simulated, monkeypatch):
     run(with_runs(), tmp_path)
-    run(with_runs(lambda scale: {"base": {**SPEC, "run": {"duration": "1ms", "seed": 4}}}), tmp_path)
+    run(with_runs(lambda scale: {"base": {**SPEC, "run": {"duration": "2ms"}}}), tmp_path)
     assert simulated == ["bfc", "hpcc"] * 2
     monkeypatch.setattr(store, "source_hash", lambda: "other")
     run(with_runs(), tmp_path)

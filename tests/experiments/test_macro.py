@@ -31,7 +31,7 @@ def small(monkeypatch):
 @pytest.mark.parametrize("id", MACRO)
 def test_every_step_of_a_figure(id, small, tmp_path):
     experiment = EXPERIMENTS[id]
-    runs = framework.run_all(experiment, "paper", tmp_path / "runs", 1, None)
+    runs = framework.run_all(experiment, "paper", 1, tmp_path / "runs", 1, None)
     data = framework.measured(experiment, runs, "paper")
     claims = judge(experiment.claims(data, "paper"), "paper", experiment.differs)
     ids = [claim.id for claim in claims]
@@ -40,7 +40,7 @@ def test_every_step_of_a_figure(id, small, tmp_path):
     slowdowns = data.filter(pl.col("panel").is_in(["avg", "p95", "p99"]))["y"].drop_nulls()
     assert slowdowns.min() > 0.999
     assert set(data["scheme"]) <= set(fabric.KNOWN)
-    framework.write(experiment, tmp_path / "out", "paper", data, claims)
+    framework.write(experiment, tmp_path / "out", "paper", {1: data}, claims)
     assert {path.suffix for path in (tmp_path / "out").iterdir()} == {".json", ".parquet", ".png", ".pdf", ".toml"}
     for panel in experiment.draw(data).axes:
         assert panel.get_ylabel() and (panel.get_lines() or panel.patches)

@@ -29,9 +29,9 @@ ASSIGNMENTS = ("single", "stochastic", "dynamic")
 LOOKS = dict(zip(ASSIGNMENTS, zip((RED, GREEN, BLUE), (DASHES[2], DASHES[1], DASHES[0]), MARKERS)))
 
 
-def specs(scale: str) -> dict[str, Spec]:
+def specs(scale: str, seed: int = 1) -> dict[str, Spec]:
     """One spec per number of group-2 flows and run, with the three assignments."""
-    return {f"{n}flows{run}": _spec(n, run) for n in GROUP_2[scale] for run in range(1, RUNS + 1)}
+    return {f"{n}flows{run}": _spec(n, RUNS * (seed - 1) + run) for n in GROUP_2[scale] for run in range(1, RUNS + 1)}
 
 
 def _spec(group_2: int, run: int) -> Spec:

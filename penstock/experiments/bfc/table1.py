@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from penstock.experiments import fluid
+from penstock.experiments import fluid, frames
 from penstock.experiments.cache import Runs, Spec
 from penstock.experiments.claims import Claim, Differs, ascending, within
 from penstock.experiments.style import BLACK, BLUE, GREEN, ORANGE, PAGE, PURPLE, RED, figure, legend_above, lettered
@@ -32,7 +32,8 @@ SENDERS, LOAD, SIGMA = 16, 0.6, 2.0
 PER_RACK = 2
 LONG_TO, CROSS_TO = PER_RACK * SENDERS, PER_RACK * SENDERS + 1  # the two hosts of the last rack
 DURATION_MS = {"quick": 10.0, "paper": 100.0}
-SEEDS = {"quick": (1,), "paper": tuple(range(1, 9))}
+SEEDS = {"paper": 8}
+TRAFFIC = "cross"
 WARM_UP = 0.1
 SCHEMES = {
     "BFC": {"name": "bfc"},
@@ -48,14 +49,10 @@ DIFFERS = {"throughput-dcqcn": UNPUBLISHED.expecting(2.2, 3.3), "delay-dcqcn": U
 COLOURS = dict(zip(SCHEMES, (BLUE, RED, PURPLE, ORANGE, GREEN)))
 
 
-def specs(scale: str) -> dict[str, Spec]:
-    """One spec per seed of the traffic, with all schemes."""
-    return {f"seed{seed}": _spec(seed, DURATION_MS[scale]) for seed in SEEDS[scale]}
-
-
-def _spec(seed: int, duration_ms: float) -> Spec:
-    flows, end_ps = cross_traffic(seed, duration_ms)
-    return {
+def specs(scale: str, seed: int = 1) -> dict[str, Spec]:
+    """One traffic with all schemes."""
+    flows, end_ps = cross_traffic(seed, DURATION_MS[scale])
+    spec = {
         "run": {"duration": f"{end_ps}ps", "drain": False, "seed": seed},
         "topology": {"kind": "leaf_spine", "hosts": PER_RACK * (SENDERS + 1), "tors": SENDERS + 1, "spines": 1},
         "scheme": [{**scheme, "label": label} for label, scheme in SCHEMES.items()],
@@ -65,6 +62,7 @@ def _spec(seed: int, duration_ms: float) -> Spec:
         ],
         "measure": {"sample": "100us", "flow_series": True},
     }
+    return {TRAFFIC: spec}
 
 
 def cross_traffic(seed: int, duration_ms: float) -> tuple[list[list[Any]], int]:
@@ -81,25 +79,23 @@ def cross_traffic(seed: int, duration_ms: float) -> tuple[list[list[Any]], int]:
 
 
 def measure(runs: Runs, scale: str) -> pl.DataFrame:
-    """x: throughput of the long flow in percent of the link, y: 99th percentile of the delay in us; a row per scheme.
-
-    Throughputs are averaged over the seeds, delays pooled.
-    """
-    rows = []
+    """Panel "throughput": y in percent of the link; "delay", "median delay": y in us; "packets": how many; series: the scheme."""
+    parts = []
     for label in SCHEMES:
-        throughputs, delays = zip(*(_one_run(runs[f"seed{seed}/{label}"]) for seed in SEEDS[scale]))
-        pooled = np.concatenate(delays)
-        rows.append(
-            (
-                label,
-                float(np.mean(throughputs)),
-                float(np.percentile(pooled, 99)),
-                float(np.std(throughputs)),
-                float(np.median(pooled)),
-                len(pooled),
-            )
-        )
-    return pl.DataFrame(rows, schema=["series", "x", "y", "x_sd", "median_us", "packets"], orient="row")
+        throughput, delays = _one_run(runs[f"{TRAFFIC}/{label}"])
+        numbers = {
+            "throughput": throughput,
+            "delay": np.percentile(delays, 99),
+            "median delay": np.median(delays),
+            "packets": len(delays),
+        }
+        parts += [frames.rows(panel, label, [0], [number]) for panel, number in numbers.items()]
+    return pl.concat(parts)
+
+
+def by_scheme(data: pl.DataFrame, panel: str) -> dict[str, float]:
+    """The numbers of one panel."""
+    return {label: frames.value(data, panel=panel, series=label) for label in SCHEMES}
 
 
 def _one_run(run: Any) -> tuple[float, np.ndarray]:
@@ -116,8 +112,7 @@ def _one_run(run: Any) -> tuple[float, np.ndarray]:
 
 def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
     """The table: two orders, BFC's absolute numbers, and bands of 30 % for the others."""
-    throughput = dict(zip(data["series"], data["x"]))
-    delay = dict(zip(data["series"], data["y"]))
+    throughput, delay = by_scheme(data, "throughput"), by_scheme(data, "delay")
     others = ("HPCC", "HPCC+SFQ", "DCQCN")
     bands = [
         within(
@@ -162,8 +157,8 @@ def plot(data: pl.DataFrame) -> Any:
     """The two columns of the table as bars, with the paper's numbers as diamonds."""
     made, (left, right) = figure(1, 2, width=PAGE, height=2.2, sharey=True)
     names = list(SCHEMES)
-    _bars(left, dict(zip(data["series"], data["x"])), THROUGHPUT, names)
-    _bars(right, dict(zip(data["series"], data["y"])), DELAY_US, names)
+    _bars(left, by_scheme(data, "throughput"), THROUGHPUT, names)
+    _bars(right, by_scheme(data, "delay"), DELAY_US, names)
     left.set_yticks(range(len(names)), names)
     left.invert_yaxis()
     left.set(xlabel="Throughput of the long flow (% of the link)", xlim=(0, 55))
@@ -179,7 +174,7 @@ def _bars(panel: Any, ours: dict[str, float], paper: dict[str, float], names: li
     panel.barh(
         range(len(names)),
         [ours[name] for name in names],
-        height=0.6,
+        height=0.5,
         color=[COLOURS[name] for name in names],
         alpha=0.85,
         label="penstock",
@@ -189,4 +184,4 @@ def _bars(panel: Any, ours: dict[str, float], paper: dict[str, float], names: li
     for row, name in enumerate(names):
         text = f"{ours[name]:.3g}" + (f"  ({paper[name]:.3g})" if name in paper else "")
         right = max(ours[name], paper.get(name, 0))
-        panel.annotate(text, (right, row), (6, 0), textcoords="offset points", va="center", fontsize=8)
+        panel.annotate(text, (right, row), (6, 8), textcoords="offset points", va="center", fontsize=8)

@@ -1,0 +1,144 @@
+"""All figures one after another, resumable, with one page that shows what there is so far.
+
+outcomes = reproduce_all("reproductions", scale="paper", record=Path("docs/reproductions.json"))
+"""
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from html import escape
+from pathlib import Path
+from typing import Any
+
+from penstock.errors import ClaimFailed, PenstockError, SpecError, nearest
+from penstock.experiments import records
+from penstock.experiments.cache import Progress
+from penstock.experiments.claims import FAIL
+from penstock.experiments.framework import reproduce
+from penstock.experiments.registry import EXPERIMENTS, Experiment
+from penstock.report import elements
+from penstock.report.figures import Table
+from penstock.results.run import version
+from penstock.results.rundir import write_file
+
+PAGE = "index.html"
+STYLE = "main img {max-width: 100%; max-height: 340px} td, th {white-space: normal}"
+CLAIMS = ("claim", "paper", "ours", "band", "verdict")
+
+
+def chosen(paper: str | None, experiments: Mapping[str, Experiment] = EXPERIMENTS) -> list[str]:
+    """The ids of a paper's figures, of all papers by default.  SpecError: there is no such paper."""
+    papers = list(dict.fromkeys(id.split("/")[0] for id in experiments))
+    if paper is not None and paper not in papers:
+        raise SpecError("there is no paper of that name", path="paper", value=paper, remedy=nearest(paper, papers))
+    return [id for id in experiments if paper in (None, id.split("/")[0])]
+
+
+def reproduce_all(
+    ids: Sequence[str],
+    out: str | Path,
+    scale: str = "quick",
+    threads: int = 1,
+    progress: Progress | None = None,
+    record: Path | None = None,
+    seeds: Sequence[int] | None = None,
+    **options: Any,
+) -> dict[str, str]:
+    """Reproduce figures into OUT/ID and write OUT/index.html after each of them; what went wrong with a figure, by id.
+
+    A figure that OUT has already, by the same sources, scale and seeds, is kept.  The arguments are those of `reproduce`;
+    `seeds` are left out for figures without runs of the simulator.
+    """
+    out = Path(out)
+    experiments: Mapping[str, Experiment] = options.get("experiments", EXPERIMENTS)
+    wrong: dict[str, str] = {}
+    for number, id in enumerate(ids):
+        wanted = seeds if experiments[id].specs else None
+        if progress:
+            progress(f"{number + 1} of {len(ids)}: {id}", 0.0)
+        if not is_current(out / id, scale, wanted or range(1, 1 + experiments[id].seeds.get(scale, 1))):
+            try:
+                reproduce(id, scale, out / id, threads, progress, record=record, seeds=wanted, **options)
+            except ClaimFailed:
+                pass  # it is in the results, as for a figure that is kept
+            except PenstockError as error:
+                wrong[id] = f"{id}: not reproduced: {error}"
+        if failed := [claim["id"] for claim in read(out / id).get("claims", []) if claim["verdict"] == FAIL]:
+            wrong[id] = f"{id}: failed: {', '.join(failed)}"
+        write_file(out / PAGE, page([out / id for id in ids[: number + 1]], scale).encode())
+    return wrong
+
+
+def is_current(folder: Path, scale: str, seeds: Sequence[int]) -> bool:
+    """Whether a folder holds the result of these sources, at this scale, with these seeds."""
+    found = read(folder)
+    if not found:
+        return False
+    return (found["scale"], found["seeds"], found.get("sources")) == (scale, list(seeds), records.sources(found["id"]))
+
+
+def read(folder: Path) -> dict[str, Any]:
+    """summary.json of a reproduction with its `claims`; empty if there is none that is whole."""
+    try:
+        summary = json.loads((folder / "summary.json").read_text())
+        return {**summary, "claims": json.loads((folder / "claims.json").read_text())}
+    except (OSError, ValueError):
+        return {}
+
+
+def page(folders: Iterable[Path], scale: str) -> str:
+    """Every figure with its picture, claims, seeds and window; the counts on top."""
+    found = [summary for folder in folders if (summary := read(folder))]
+    verdicts = Counter[str]()
+    for summary in found:
+        verdicts.update(summary["verdicts"])
+    counts = ", ".join(f"{count} {verdict}" for verdict, count in verdicts.most_common())
+    seconds = sum(summary["wall_s"] for summary in found)
+    subtitle = f"scale {scale}; {len(found)} figures; {counts}; {seconds / 60:.0f} min; penstock {version()}"
+    contents = [f'<a href="#{_anchor(each)}">{escape(each["id"])}</a>' for each in found]
+    return "\n".join(
+        [
+            '<!DOCTYPE html><html lang="en"><head><meta charset="utf-8"><title>Reproductions</title>'
+            '<meta name="viewport" content="width=device-width">',
+            f"<style>{elements.asset('report.css')}{STYLE}</style></head><body>",
+            f'<header><h1>Reproductions</h1><p class="quiet">{escape(subtitle)}</p></header>',
+            f'<nav aria-label="Figures">{" ".join(contents)}</nav><main>',
+            *(_section(summary) for summary in found),
+            "</main></body></html>",
+            "",
+        ]
+    )
+
+
+def _section(summary: Mapping[str, Any]) -> str:
+    anchor, window = _anchor(summary), summary["window"]["window"]
+    seeds = len(summary["seeds"])
+    facts = [
+        summary["paper"],
+        f"{seeds} seed{'s' * (seeds > 1)}",
+        f"measurement window: {window}",
+        f"{summary['changes']} changes after results were seen",
+        f"{summary['wall_s']:.0f} s",
+    ]
+    rows = [[_shown(claim, column) for column in CLAIMS] for claim in summary["claims"]]
+    title = escape(summary["title"])
+    return "\n".join(
+        [
+            f'<section id="{anchor}" aria-labelledby="{anchor}-title">',
+            f'<h2 id="{anchor}-title">{escape(summary["id"])}: {title}</h2>',
+            f'<p class="quiet">{escape("; ".join(facts))}</p>',
+            f'<img src="{escape(summary["id"])}/figure.png" alt="{title}">',
+            elements.table(Table(list(CLAIMS), rows), "Claims", "text"),
+            "</section>",
+        ]
+    )
+
+
+def _shown(claim: Mapping[str, Any], column: str) -> str:
+    if column == "paper" and claim["kind"] != "paper":
+        return "(ours)"
+    return f"{claim[column]:.4g}" if isinstance(claim[column], float) else str(claim[column])
+
+
+def _anchor(summary: Mapping[str, Any]) -> str:
+    return str(summary["id"]).replace("/", "-")

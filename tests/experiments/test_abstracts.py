@@ -1,0 +1,74 @@
+"""The numbers of the abstracts beside ours: factors, claims and panels by hand; the runs are those of the figures."""
+
+import math
+
+import polars as pl
+import pytest
+
+from penstock.experiments import EXPERIMENTS, frames, headlines, records
+from penstock.experiments import cache as store
+from penstock.experiments.bfc import _fabric as fabric
+from penstock.experiments.bfc import abstract as bfc
+from penstock.experiments.claims import SCALES
+from penstock.experiments.headlines import Headline, factor
+from penstock.spec import parse_spec
+
+RANGE = Headline("tail", "p99", "2 - 10x", 2, 10)
+
+
+def test_ends_of_a_range_by_hand():
+    data = headlines.rows(RANGE, {"a": 3.0, "b": 1.9, "c": 10.0})
+    small, large = headlines.smallest(RANGE, data), headlines.largest(RANGE, data)
+    assert (small.id, small.value, small.ok, small.claim) == ("tail-smallest", 1.9, False, "p99, smallest (b)")
+    assert (large.id, large.value, large.ok, large.paper) == ("tail-largest", 10.0, True, "2 - 10x")
+
+
+def test_a_factor_has_half_and_double():
+    assert (factor("a", "b", "c", 20).low, factor("a", "b", "c", 20).high) == (10, 40)
+
+
+def test_a_factor_that_could_not_be_measured_does_not_pass():
+    data = headlines.rows(RANGE, {"a": math.nan})
+    assert not headlines.smallest(RANGE, data).ok and not headlines.largest(RANGE, data).ok
+    mixed = headlines.rows(RANGE, {"a": math.nan, "b": 4.0})
+    assert headlines.smallest(RANGE, mixed).value == headlines.largest(RANGE, mixed).value == 4.0
+
+
+def test_the_picture_has_every_factor():
+    other = factor("goodput", "goodput", "2x", 2)
+    data = pl.concat([headlines.rows(RANGE, {"a": 3.0, "b": 1.9}), headlines.rows(other, {"c": 5.0})])
+    panels = headlines.plot(data, (RANGE, other)).axes
+    assert [[text.get_text() for text in panel.get_yticklabels()] for panel in panels] == [["a", "b"], ["c"]]
+
+
+@pytest.mark.parametrize("scale", SCALES)
+@pytest.mark.parametrize(("paper", "figures"), [("bfc", ("fig09", "fig10", "fig11")), ("floodgate", ("fig08", "fig14"))])
+def test_the_runs_are_those_of_the_figures(paper, figures, scale):
+    def keys(id):
+        return {
+            store.key(spec.only(scheme))
+            for label, table in EXPERIMENTS[id].specs(scale).items()
+            for spec in [parse_spec(table, name=label)]
+            for scheme in spec.schemes
+        }
+
+    assert keys(f"{paper}/abstract") <= set().union(*(keys(f"{paper}/{figure}") for figure in figures))
+
+
+def test_factors_of_bfc_by_hand(monkeypatch):
+    def statistics(runs, traffic, scheme, sizes):
+        scale = {"google": 1, "facebook_hadoop": 2}[sizes] * {"bfc": 1, "hpcc": 3, "dctcp": 4, "dcqcn": 8}[scheme.label]
+        panels = {"short p99": 5.0 * scale, "long avg": 1.0 + scale}
+        return pl.concat(frames.rows(p, scheme.legend, [0], [y], scheme=scheme.label, traffic=traffic) for p, y in panels.items())
+
+    monkeypatch.setattr(fabric, "statistics", statistics)
+    data = bfc.measure({}, "quick")
+    short = dict(frames.chosen(data, panel="short").select("series", "y").iter_rows())
+    assert len(short) == 12 and short["Google with incast, HPCC"] == 3 and short["Facebook, DCQCN"] == 8
+    values = {claim.id: claim.value for claim in bfc.claims(data, "quick")}
+    assert values == pytest.approx({"short-smallest": 3, "short-largest": 8, "long-smallest": 2, "long-largest": 17 / 3})
+
+
+def test_an_abstract_is_stale_with_its_figures():
+    names = {path.name for path in records._own(records.FOLDER / "bfc/abstract.py", set())}
+    assert names == {"abstract.py", "_fabric.py", "fig09.py", "fig10.py", "fig11.py", "frames.py", "headlines.py"}
