@@ -22,7 +22,7 @@ from waiting import until
 from penstock.errors import PenstockError
 from penstock.vswitch.client.capture import capture
 from penstock.vswitch.client.client import connect
-from penstock.vswitch.daemon import doctor, protocol, systemd
+from penstock.vswitch.daemon import doctor, places, protocol, systemd
 from penstock.vswitch.daemon.systemd import Pulse, notify
 
 A, B = "10.0.0.1", "10.0.0.2"
@@ -211,6 +211,7 @@ def test_the_doctor_says_what_each_kind_of_port_needs(monkeypatch):
     without = [a._replace(permitted=a.name != "packet") for a in found]
     assert doctor.kinds(without)["packet"] == ["packet"] and doctor.kinds(without)["udp"] == []
     monkeypatch.setattr(doctor.resource, "getrlimit", lambda _: (256, 256))
+    monkeypatch.setattr(places, "ROOTS_FOLDER", Path("/nowhere/penstock"))
     monkeypatch.setenv("XDG_RUNTIME_DIR", "/nowhere")
     rows = {row["what"]: row for row in doctor.examine()}
     assert not rows["descriptors"]["ok"] and "ulimit -n 640" in rows["descriptors"]["detail"]
