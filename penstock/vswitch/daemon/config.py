@@ -135,12 +135,12 @@ def _each_once(ports: Mapping[str, PortTable]) -> None:
             raise SpecError("one of them stands there twice", path=where, value=port["addresses"], remedy="leave one out")
         for address in port["addresses"]:
             if (owner := owners.setdefault(address_words(address), name)) != name:
-                remedy = "an address belongs to one port; change both at once, or take another one"
-                raise SpecError(f"{address} is port {owner!r}'s", path=where, remedy=remedy)
+                remedy = "an address is of one port only; change both at once, or take another one"
+                raise SpecError(f"{address} belongs to port {owner!r}", path=where, remedy=remedy)
         for what, key in _devices_of(port):
             if (owner := devices.setdefault(key, name)) != name:
-                rule = f"{what} is port {owner!r}'s"
-                raise SpecError(rule, path=f"port.{name}", remedy="a device belongs to one port: take another one")
+                rule = f"{what} belongs to port {owner!r}"
+                raise SpecError(rule, path=f"port.{name}", remedy="take another one")
 
 
 def _devices_of(port: PortTable) -> list[tuple[str, tuple[Any, ...]]]:

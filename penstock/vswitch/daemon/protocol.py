@@ -37,7 +37,8 @@ def send(connection: socket.socket, message: dict[str, Any], fds: tuple[int, ...
     """Send one message, with file descriptors.  OSError: the connection is closed or timed out."""
     data = json.dumps(message).encode() + b"\n"
     sent = socket.send_fds(connection, [data], list(fds)) if fds else 0
-    connection.sendall(data[sent:])
+    if sent < len(data):
+        connection.sendall(data[sent:])
 
 
 def receive(
@@ -113,13 +114,11 @@ def converse(
     timeout = connection.gettimeout() or TIMEOUT_S
     _connect(connection, path, time.monotonic() + timeout)
     _verify_listener(connection, path, allow_uid)
-    answer: dict[str, Any] | None = None
-    came: list[int] = []
     end = time.monotonic() + timeout
-    with contextlib.suppress(OSError):  # the switch stops between request and answer
+    with contextlib.suppress(OSError):  # the switch stops, or answers and hangs up, before it has read everything
         send(connection, message, fds)
-        answer, came = receive(connection, within=timeout)
-        connection.settimeout(timeout)
+    answer, came = receive(connection, within=timeout)
+    connection.settimeout(timeout)
     if answer is None and time.monotonic() >= end:
         raise SpecError(f"the switch has not answered for {timeout:g} s", remedy="is it stopped, or overloaded?", place=path)
     if answer is None:
