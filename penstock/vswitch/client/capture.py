@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from penstock import pcapng
+import penstock.pcapng as pcapng
 from penstock.errors import PenstockError, SpecError
 from penstock.vswitch.daemon import places, protocol
 

@@ -17,7 +17,6 @@ from penstock.units import parse_size
 from penstock.vswitch.attach.devices import keys_of, validate_device
 from penstock.vswitch.attach.open import open_port
 from penstock.vswitch.dataplane.switch import Switch
-from penstock.vswitch.schemes.switch import SchemeSwitch
 from penstock.vswitch.support.settings import DEFAULTS, WHILE_RUNNING, address_words, validate_settings
 
 TABLES = ("switch", "port", "scheme", "link")
@@ -276,6 +275,8 @@ def build_switch(content: Mapping[str, Any], config: Config) -> Any:
     """The same without links to other nodes: nothing of the machine is opened."""
     if "scheme" not in config.settings:
         return Switch(**config.settings)
+    from penstock.vswitch.schemes.switch import SchemeSwitch  # imports the simulator, which the switch itself does without
+
     places = [{key: port[key] for key in ("name", *LINE_KEYS) if key in port} for port in config.ports.values()]
     parameters, links = content.get("scheme", {}), content.get("link", [])
     if not isinstance(parameters, Mapping):

@@ -23,7 +23,7 @@ def runtime_folder() -> Path:
     if given := os.environ.get("XDG_RUNTIME_DIR"):
         return Path(given)
     run = Path(f"/run/user/{uid}")
-    return run if run.is_dir() else Path(f"/tmp/penstock-{uid}")
+    return run if os.path.isdir(run) else Path(f"/tmp/penstock-{uid}")
 
 
 def default_socket() -> str:

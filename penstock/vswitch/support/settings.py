@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from penstock import pxd
+import penstock.pxd as pxd
 from penstock.errors import SpecError
 from penstock.inputs import boolean, known_keys, one_of, whole
 from penstock.units import parse_size, parse_time
