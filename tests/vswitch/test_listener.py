@@ -13,13 +13,14 @@ from pathlib import Path
 
 import pytest
 from daemons import UP, A, B, ended, running
+from frames import udp
 from waiting import until
 
 from penstock.cli import main
 from penstock.errors import SpecError
 from penstock.vswitch.client.capture import capture
 from penstock.vswitch.client.client import connect
-from penstock.vswitch.daemon import places, protocol
+from penstock.vswitch.daemon import operations, places, protocol, server
 from penstock.vswitch.daemon.server import Daemon
 
 NOBODY = 65534
@@ -371,6 +372,20 @@ def test_members_of_the_group_may_look_and_change_nothing():
                 assert all(f"you are user {uid}" in line for line in said[8:]), said
             assert not daemon.draining and not daemon.over.is_set() and daemon.switch.settings["burst"] == 32
     folder.rmdir()
+
+
+def test_members_of_the_group_see_a_part_of_many_flows(tmp_path, monkeypatch):
+    """Collecting all of them takes time of the worker; how many the others are is in the answer."""
+    monkeypatch.setattr(server, "MOST_FLOWS_OF_OTHERS", 3)
+    path = str(tmp_path / "s")
+    with running(path, PORTS) as daemon, connect("a", path) as a, connect("b", path):
+        for queue in range(5):
+            assert a.send(queue, [udp(A, B, 1000 + queue)]) == 1
+        until(lambda: len(protocol.ask(path, {"show": "flows"})["flows"]) == 5)
+        member = operations.Peer(1, NOBODY, False, True)
+        for most in ({}, {"most": 100}, {"most": 3}):
+            found = daemon._show({"show": "flows", **most}, member)
+            assert len(found["flows"]) == 3 and found["others"]["flows"] == 2
 
 
 def test_a_group_that_there_is_not(tmp_path):
