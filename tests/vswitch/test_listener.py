@@ -444,6 +444,14 @@ def test_check_names_what_is_missing(tmp_path, capsys):
     assert capsys.readouterr().out == f"{tmp_path}/s.toml: can run on this machine\n"
     assert main(["vswitch", "up", "--check", spec_of(tmp_path, "x = 1")]) == 2
     assert "unknown key" in capsys.readouterr().err
+    nodes = (
+        '[[port]]\nname = "b"\naddresses = ["10.0.0.2"]\nnode = 1\n[[link]]\nbetween = [0, 1]\n'
+        'ends = ["192.0.2.1:4800", "192.0.2.2:4800"]\n'
+    )
+    spec = spec_of(tmp_path, nodes, scheme="bfc")
+    Path(spec).write_text(Path(spec).read_text().replace("[switch]", "[switch]\nnode = 0", 1))
+    assert main(["vswitch", "up", "--check", spec]) == 1
+    assert "missing: link 1: " in (said := capsys.readouterr().out) and "is not an address of this machine" in said
     assert sorted(os.listdir(tmp_path)) == [*before, "s.toml"]
 
 

@@ -12,10 +12,10 @@ import subprocess
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from penstock.errors import PenstockError
+from penstock.errors import PenstockError, SpecError
 from penstock.vswitch.attach import devices
 from penstock.vswitch.daemon import places
-from penstock.vswitch.daemon.config import Config, PortTable, build_switch, parse_address, validate_spec
+from penstock.vswitch.daemon.config import Config, PortTable, build_switch, links_of, open_trunk, parse_address, validate_spec
 from penstock.vswitch.daemon.doctor import BASIC, KINDS, ability, unwritable
 from penstock.vswitch.linux import netns
 from penstock.vswitch.linux.interfaces import mtu_of
@@ -29,8 +29,7 @@ def missing(content: Mapping[str, Any], path: str | None = None) -> list[str]:
     path   of the socket, if it is not to be the specification's
     """
     config = validate_spec(content)
-    build_switch(content, config).close()
-    found = [*_of_switch(config, path)]
+    found = [*_of_switch(config, path), *_of_links(content, config)]
     wanted = dict.fromkeys(name for port in config.ports.values() for name in _abilities(port))
     lacking = {each.name: each for each in map(ability, (*BASIC, *wanted)) if not each.permitted}
     for name in lacking.keys() & BASIC.keys():
@@ -75,6 +74,20 @@ def _of_switch(config: Config, path: str | None) -> Iterator[str]:
                 probe.listen(1)
             except OSError as error:
                 yield f"metrics {config.metrics}: cannot listen there ({error.strerror})"
+
+
+def _of_links(content: Mapping[str, Any], config: Config) -> Iterator[str]:
+    """The links of a switch that runs a scheme as one of several nodes."""
+    switch = build_switch(content, config)
+    try:
+        if "scheme" in config.settings and switch.node >= 0:
+            for i, link in links_of(switch, content.get("link", [])):
+                try:
+                    open_trunk(switch, i, link).close()
+                except SpecError as error:
+                    yield f"link {i + 1}: {error}"
+    finally:
+        switch.close()
 
 
 def _of_device(name: str, port: PortTable, ports: Mapping[str, PortTable]) -> list[str]:

@@ -291,17 +291,25 @@ def _join_nodes(switch: Any, ports: Mapping[str, PortTable], links: Any) -> None
     for name, port in ports.items():
         if port.get("node", 0) != switch.node:
             switch.know(name, port["addresses"])
-    for i, link in enumerate(links):
-        if switch.node not in link["between"]:
-            continue
-        ends, here = link.get("ends"), link["between"].index(switch.node)
-        if not isinstance(ends, list) or len(ends) != 2 or not all(isinstance(end, str) for end in ends):
-            rule = 'must be the addresses of both nodes, such as ["10.0.0.1:4800", "10.0.0.2:4800"]'
-            remedy = f"[switch] node = {switch.node} runs one of them"
-            raise SpecError(rule, path=f"link {i + 1}.ends", value=ends, remedy=remedy)
-        trunk = open_port("udp", local=ends[here], peer=ends[1 - here], headers=False)
+    for i, link in links_of(switch, links):
+        trunk = open_trunk(switch, i, link)
         try:
-            switch.join(link["between"][1 - here], trunk)
+            switch.join(link["between"][1 - link["between"].index(switch.node)], trunk)
         except SpecError:
             trunk.close()
             raise
+
+
+def links_of(switch: Any, links: Any) -> list[tuple[int, Mapping[str, Any]]]:
+    """The links of a switch that is one of several nodes, with their numbers."""
+    return [(i, link) for i, link in enumerate(links) if switch.node in link["between"]]
+
+
+def open_trunk(switch: Any, i: int, link: Mapping[str, Any]) -> Any:
+    """The UDP port of a link to another node."""
+    ends, here = link.get("ends"), link["between"].index(switch.node)
+    if not isinstance(ends, list) or len(ends) != 2 or not all(isinstance(end, str) for end in ends):
+        rule = 'must be the addresses of both nodes, such as ["10.0.0.1:4800", "10.0.0.2:4800"]'
+        remedy = f"[switch] node = {switch.node} runs one of them"
+        raise SpecError(rule, path=f"link {i + 1}.ends", value=ends, remedy=remedy)
+    return open_port("udp", local=ends[here], peer=ends[1 - here], headers=False)
