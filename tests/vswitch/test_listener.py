@@ -181,8 +181,6 @@ def test_an_answer_may_be_anything(tmp_path, capsys, words, number):
     path, spec = tmp_path / "s.sock", tmp_path / "s.toml"
     spec.write_text(f'[[port]]\nname = "a"\naddresses = ["{A}"]\n')
     with answering(path, ANSWERS[number]):
-        if words == ["capture", "--for", "0"] and ANSWERS[number].startswith(b'{"ports": []'):
-            pytest.skip("that is an answer")
         words = [*words, str(spec)] if words == ["reload"] else words
         assert main(["vswitch", *words, "--socket", str(path)]) == 2
     said = capsys.readouterr().err
