@@ -3,7 +3,7 @@
 import contextlib
 import signal
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -16,13 +16,23 @@ app = typer.Typer(
     "Example:\n\n    penstock vswitch up switch.toml",
 )
 Socket = Annotated[str | None, typer.Option("--socket", metavar="PATH", help="Control socket of the switch.", show_default=False)]
+AllowUid = Annotated[
+    str | None,
+    typer.Option("--allow-uid", metavar="USER", help="Trust this user's switch, beside root's and your own.", show_default=False),
+]
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
-def _ask(path: str | None, message: dict[str, Any], timeout: float = 15.0) -> dict[str, Any]:
-    from penstock.vswitch.daemon import protocol
+def _ask(path: str | None, allow_uid: str | None, message: dict[str, Any], timeout: float = 15.0) -> dict[str, Any]:
+    from penstock.vswitch.daemon import places, protocol
 
-    return protocol.ask(path or protocol.default_socket(), message, timeout)
+    return protocol.ask(path or places.default_socket(), message, timeout, _user(allow_uid))
+
+
+def _user(name: str | None) -> int | None:
+    from penstock.vswitch.daemon import places
+
+    return places.user_number(name) if name else None
 
 
 def _read(spec: Path) -> dict[str, Any]:
@@ -54,6 +64,14 @@ def _stop_event() -> Iterator[threading.Event]:
 def up(
     spec: Annotated[Path, typer.Argument(metavar="SPEC.toml", help="Settings and ports.", show_default=False)],
     socket: Socket = None,
+    check: Annotated[
+        bool, typer.Option("--check", help="Run nothing: say what this machine lacks; exit status 1 if it does.")
+    ] = False,
+    wait: Annotated[bool, typer.Option("--wait", help="Return when the switch serves; it goes on in the background.")] = False,
+    level: Annotated[str, typer.Option("--log-level", metavar="debug|info|warning|error", help="What is logged.")] = "warning",
+    file: Annotated[
+        Path | None, typer.Option("--log", metavar="FILE", help="Append the log to a file.", show_default="standard error")
+    ] = None,
 ) -> None:
     """Run a switch until `down` or Ctrl-C.
 
@@ -61,24 +79,47 @@ def up(
 
         penstock vswitch up switch.toml
     """
-    from penstock.vswitch.daemon import operations
+    from penstock.cli._background import serve_in_background
+    from penstock.inputs import one_of
+    from penstock.vswitch.daemon import log, operations
+    from penstock.vswitch.daemon.check import missing
     from penstock.vswitch.daemon.server import Daemon
 
-    daemon = Daemon(_read(spec), socket)
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: daemon.over.set())
-    daemon.serve(lambda: typer.echo(f"up: {daemon.path}, mode {daemon.switch.settings['mode']}, ports {', '.join(daemon.ports)}"))
-    for line in operations.lost(daemon.left):
-        typer.echo(line)
-    typer.echo("down")
+    one_of(level, "--log-level", log.LEVELS)
+    content = _read(spec)
+    if check:
+        lacking = missing(content, socket)
+        for line in lacking:
+            typer.echo(f"missing: {line}")
+        if lacking:
+            raise typer.Exit(1)
+        typer.echo(f"{spec}: can run on this machine")
+        return
+
+    def serve(ready: Callable[[str], None]) -> None:
+        log.start(level, file)
+        daemon = Daemon(content, socket)
+        for number in (signal.SIGINT, signal.SIGTERM):
+            signal.signal(number, lambda *_: daemon.over.set())
+        mode, ports = daemon.switch.settings["mode"], ", ".join(daemon.ports)
+        daemon.serve(lambda: ready(f"up: {daemon.path}, mode {mode}, ports {ports}"))
+        for line in operations.lost(daemon.left):
+            typer.echo(line)
+        typer.echo("down")
+
+    if wait:
+        typer.echo(serve_in_background(serve))
+    else:
+        serve(typer.echo)
 
 
 @app.command()
 def show(
-    what: Annotated[str, typer.Argument(metavar="ports|flows|pauses|counters|settings|detached|captures")] = "ports",
+    what: Annotated[str, typer.Argument(metavar="ports|flows|pauses|counters|settings|changes|detached|captures")] = "ports",
     most: Annotated[int, typer.Option("--most", metavar="N", min=0, help="Flows in the table, longest queues first.")] = 40,
     wide: Annotated[bool, typer.Option("--wide", help="All columns, all flows, exact numbers.")] = False,
     socket: Socket = None,
+    allow_uid: AllowUid = None,
     json: Json = False,
 ) -> None:
     """Show a running switch: ports with drops by queue and reason, flows with their queues and rates, paused queues.
@@ -93,7 +134,7 @@ def show(
     from penstock.vswitch.client import tables
 
     whole = json or wide
-    answer = _ask(socket, {"show": what} if whole or what != "flows" else {"show": what, "most": most})
+    answer = _ask(socket, allow_uid, {"show": what} if whole or what != "flows" else {"show": what, "most": most})
     found = answer[what]
     if json:
         typer.echo(dumps(found, indent=2))
@@ -114,6 +155,7 @@ def top(
         Path | None, typer.Option("--plot", metavar="FILE.png", help="Plot the samples at the end.", show_default=False)
     ] = None,
     socket: Socket = None,
+    allow_uid: AllowUid = None,
 ) -> None:
     """Watch a running switch: traffic of its ports, bytes queued for slow receivers, pauses and drops.
 
@@ -130,7 +172,7 @@ def top(
     if plot and plot.suffix not in (".png", ".pdf", ".svg"):
         raise SpecError(f"--plot {plot}: must end in .png, .pdf or .svg")
     with Live(console=Console(), auto_refresh=False) as live:
-        history = top.watch(socket, interval, seconds, lambda h: live.update(top.table(h), refresh=True))
+        history = top.watch(socket, interval, seconds, lambda h: live.update(top.table(h), refresh=True), _user(allow_uid))
     if plot:
         try:
             top.draw(history).savefig(plot)
@@ -156,6 +198,7 @@ def capture(
     snap: Annotated[str, typer.Option("--snap", metavar="SIZE", help="Bytes kept of each frame.")] = "64KiB",
     memory: Annotated[str, typer.Option("--memory", metavar="SIZE", help="Buffer shared with the switch.")] = "16MiB",
     socket: Socket = None,
+    allow_uid: AllowUid = None,
 ) -> None:
     """Capture the frames that enter and leave a running switch at its ports, with their queues.
 
@@ -177,6 +220,7 @@ def capture(
             seconds=seconds,
             count=count,
             path=socket,
+            allow_uid=_user(allow_uid),
             over=over,
             snap=parse_size(snap, "--snap"),
             memory=parse_size(memory, "--memory"),
@@ -190,12 +234,20 @@ def capture(
 @app.command("set")
 def set_(
     changes: Annotated[
-        list[str],
-        typer.Argument(metavar="KEY=VALUE ...", help="mode, th_goal, th_over, th_net, burst...; port.NAME.addresses...."),
-    ],
+        list[str] | None,
+        typer.Argument(
+            metavar="KEY=VALUE ...",
+            help="mode, th_goal, th_over, th_net, burst...; port.NAME.addresses....",
+            show_default=False,
+        ),
+    ] = None,
+    undo: Annotated[bool, typer.Option("--undo", help="Set everything to what the file says again.")] = False,
     socket: Socket = None,
+    allow_uid: AllowUid = None,
 ) -> None:
     """Change thresholds, the mode or ports of a running switch: all changes or none; no frame is lost.
+
+    `show changes` lists what is not as in the file that the switch was started with, or that was reloaded.
 
     Example:
 
@@ -204,8 +256,14 @@ def set_(
     from penstock.errors import SpecError
     from penstock.vswitch.client import tables
 
+    if bool(changes) == undo:
+        raise SpecError("give either KEY=VALUE or --undo", path="set")
+    if undo:
+        undone = _ask(socket, allow_uid, {"undo": True})["undone"]
+        typer.echo("  ".join(f"{row['key']}={tables.cell(row['file'])}" for row in undone) or "nothing was changed")
+        return
     values: dict[str, Any] = {}
-    for change in changes:
+    for change in changes or ():
         key, equals, value = change.partition("=")
         if not equals:
             raise SpecError("must be KEY=VALUE, such as th_over=64KB", path=change)
@@ -219,7 +277,7 @@ def set_(
             if value in ("true", "false")
             else value
         )
-    answer = _ask(socket, {"set": values})
+    answer = _ask(socket, allow_uid, {"set": values})
     said = []
     for key in values:
         if key.startswith("port."):
@@ -234,6 +292,7 @@ def set_(
 def reload(
     spec: Annotated[Path, typer.Argument(metavar="SPEC.toml", help="The changed specification.", show_default=False)],
     socket: Socket = None,
+    allow_uid: AllowUid = None,
 ) -> None:
     """Apply a changed specification to a running switch: thresholds, mode, and ports; no frame is lost.
 
@@ -245,7 +304,7 @@ def reload(
     """
     content = _read(spec)
     path = socket or content.get("switch", {}).get("socket")
-    answer = _ask(path, {"reload": content})
+    answer = _ask(path, allow_uid, {"reload": content})
     typer.echo(f"reloaded: mode {answer['settings']['mode']}, ports {', '.join(answer['ports'])}")
 
 
@@ -253,6 +312,7 @@ def reload(
 def drain(
     seconds: Annotated[float, typer.Option("--for", metavar="S", min=0, help="Longest time to wait.")] = 10.0,
     socket: Socket = None,
+    allow_uid: AllowUid = None,
 ) -> None:
     """Admit no more applications and wait until the switch has taken all frames that were sent; exit status 1 on a timeout.
 
@@ -262,7 +322,7 @@ def drain(
     """
     from penstock.vswitch.daemon import operations
 
-    answer = _ask(socket, {"drain": True, "seconds": seconds}, seconds + 15)
+    answer = _ask(socket, allow_uid, {"drain": True, "seconds": seconds}, seconds + 15)
     still = operations.waiting(answer["left"])
     for line in [*still, *operations.not_taken(answer["left"])]:
         typer.echo(line)
@@ -272,7 +332,7 @@ def drain(
 
 
 @app.command()
-def down(socket: Socket = None) -> None:
+def down(socket: Socket = None, allow_uid: AllowUid = None) -> None:
     """Stop a running switch and report lost frames: those that applications sent and it had not taken (`drain` first).
 
     Example:
@@ -281,7 +341,7 @@ def down(socket: Socket = None) -> None:
     """
     from penstock.vswitch.daemon import operations
 
-    for line in operations.lost(_ask(socket, {"down": True})["left"]):
+    for line in operations.lost(_ask(socket, allow_uid, {"down": True})["left"]):
         typer.echo(line)
     typer.echo("down")
 
@@ -298,6 +358,7 @@ def plug(
     ] = 24,
     super_frames: Annotated[bool, typer.Option(help="Segmentation offload: TCP frames of up to 64 KB.")] = True,
     socket: Socket = None,
+    allow_uid: AllowUid = None,
 ) -> None:
     """Create a TAP device and attach it to a port of a running switch until Ctrl-C, for unmodified programs.
 
@@ -307,7 +368,7 @@ def plug(
     """
     from penstock.vswitch.client.plug import Plug
 
-    with _stop_event() as over, Plug(port, tap, prefix, socket, super_frames) as plugged:
+    with _stop_event() as over, Plug(port, tap, prefix, socket, super_frames, allow_uid=_user(allow_uid)) as plugged:
         typer.echo(f"{tap} is port {port} of the switch: {', '.join(plugged.addresses)}")
         while not over.wait(0.2) and not plugged.gone:
             pass

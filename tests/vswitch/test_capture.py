@@ -1,18 +1,21 @@
 """Captures: frames that pass a port in both directions, with queues; drops with reasons; and frames that the capture missed."""
 
+import resource
 import shutil
 import struct
 import subprocess
+import sys
 import threading
 import time
 
 import pytest
 from daemons import running
 from frames import payload_of, udp
+from waiting import until
 
 from penstock.cli import main
-from penstock.errors import SpecError
-from penstock.vswitch.client.capture import Ring, beginning, capture, line, read_capture
+from penstock.errors import PenstockError, SpecError
+from penstock.vswitch.client.capture import Output, Ring, beginning, capture, line, read_capture
 from penstock.vswitch.client.client import connect
 from penstock.vswitch.daemon import protocol
 from penstock.vswitch.dataplane.mirror import Capture
@@ -226,3 +229,56 @@ def test_a_closed_connection_ends_its_capture(switch):
             time.sleep(0.01)
         assert end()["frames"] == 3
         assert len(b.receive(32, timeout=120)) > 0
+
+
+def test_a_full_disk_ends_a_capture_in_one_line(switch, capsys):
+    """It says so with exit status 1, and the switch's side of the capture ends."""
+    with connect("a", switch) as a, connect("b", switch) as b:
+        a.send_all(0, [udp(A, B)] * 10, timeout=60)
+        assert main(["vswitch", "capture", "-w", "/dev/full", "--for", "60", "--socket", switch]) == 1
+        err = capsys.readouterr().err
+        assert err == "error: -w /dev/full: the rest cannot be written (No space left on device)\n"
+        until(lambda: not protocol.ask(switch, {"show": "captures"})["captures"])
+        assert len(b.receive(64, timeout=60)) == 10
+
+
+@pytest.mark.parametrize("room", [0, 1, 30, 100, 500, 1000])
+def test_a_file_that_may_not_grow_has_whole_blocks(tmp_path, room):
+    """As many as fit, whatever is written at once."""
+    path = tmp_path / "x.pcapng"
+    start = beginning(["a"])
+    blocks = [packet_block(0, 5, bytes([n]) * (40 + 7 * n)) for n in range(20)]
+    with Output(path) as out:
+        out.write(start)
+        soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+        resource.setrlimit(resource.RLIMIT_FSIZE, (len(start) + room, hard))
+        try:
+            with pytest.raises(PenstockError, match="cannot be written"):
+                out.write(b"".join(blocks))
+        finally:
+            resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    kept = path.read_bytes()
+    fit = [n for n in range(21) if len(b"".join(blocks[:n])) <= room][-1]
+    assert kept == start + b"".join(blocks[:fit]) and len(list(read_capture(kept))) == fit
+
+
+def packet_block(interface, ns, frame):
+    """An enhanced packet block with the options that the switch writes."""
+    padded = frame + bytes(-len(frame) % 4)
+    options = struct.pack("<HHI", 2, 4, 1) + struct.pack("<HHI", 6, 4, 0) + struct.pack("<HH", 0, 0)
+    body = struct.pack("<5I", interface, ns >> 32, ns & 0xFFFFFFFF, len(frame), len(frame)) + padded + options
+    size = len(body) + 12
+    return struct.pack("<II", 6, size) + body + struct.pack("<I", size)
+
+
+def test_standard_output_is_not_cut(tmp_path):
+    """It may be a file that had something before."""
+    (tmp_path / "x").write_bytes(b"before")
+    code = (
+        "import resource; from penstock.vswitch.client.capture import Output\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (10, 10))\n"
+        "Output('-').write(bytes(100))"
+    )
+    with open(tmp_path / "x", "ab") as file:
+        done = subprocess.run([sys.executable, "-c", code], stdout=file, stderr=subprocess.PIPE, text=True)
+    assert "-w -: the rest cannot be written" in done.stderr and (tmp_path / "x").read_bytes().startswith(b"before")

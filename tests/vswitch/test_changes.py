@@ -1,6 +1,8 @@
 """Changes during traffic: thresholds, modes, addresses that move from port to port; none of them loses a frame."""
 
+import contextlib
 import itertools
+import json
 import random
 import threading
 import time
@@ -15,6 +17,7 @@ from penstock.cli import main
 from penstock.errors import SpecError
 from penstock.vswitch.client.client import connect
 from penstock.vswitch.daemon import protocol
+from penstock.vswitch.daemon.config import validate_spec
 
 A, B, C, D = "10.0.0.1", "10.0.0.2", "10.0.0.3", "10.0.0.4"
 CONTENT = {
@@ -196,3 +199,82 @@ def test_reload(path, tmp_path, capsys):
         assert reload(same + 'mode = "dpfq"\n' + a)[1] == "reloaded: mode dpfq, ports a\n"
         with pytest.raises(SpecError, match="none of that name"):
             connect("d", path)
+
+
+def test_a_refused_change_leaves_devices_as_they_were(path, tmp_path):
+    """Their addresses, too, although no application is attached to them."""
+    recorder = {"name": "r", "addresses": ["10.0.0.9"], "kind": "pcap", "write": str(tmp_path / "r.pcap")}
+    with running(path, {**CONTENT, "port": [*CONTENT["port"], recorder]}) as daemon:
+
+        def addresses():
+            return {row["port"]: row["addresses"] for row in protocol.ask(path, {"show": "ports"})["ports"]}
+
+        before = addresses()
+        assert before == {"r": ["10.0.0.9"]}
+        with pytest.raises(SpecError, match="must rise"):
+            protocol.ask(path, {"set": {"port.r.addresses": ["10.0.0.8"], "th_over": "1TB"}})
+        assert addresses() == before and daemon.ports["r"]["addresses"] == ["10.0.0.9"]
+        many = [f"10.1.{i // 250}.{i % 250}" for i in range(300)]
+        with pytest.raises(SpecError, match="holds 256"):
+            protocol.ask(path, {"set": {"port.r.addresses": many, "th_goal": "1KB", "idle": "7ms"}})
+        assert addresses() == before and daemon.switch.settings["th_goal"] == 4000 and daemon.switch.settings["idle"] == 5_000_000
+
+
+def test_undo(path, capsys):
+    """What was set since the start, or the last reload, is as in the file again; it is listed before, and none is left after."""
+
+    def run(*words):
+        assert main(["vswitch", *words, "--socket", path]) == 0
+        return capsys.readouterr().out
+
+    with running(path, CONTENT) as daemon, connect("b", path):
+        start = dict(daemon.switch.settings), daemon.ports
+        assert run("show", "changes") == "no changes\n" and run("set", "--undo") == "nothing was changed\n"
+        run("set", "th_goal=1KB", "idle=9ms", "mode=pfc")
+        run("set", "port.b.addresses=10.0.0.2", "port.c.uid=7")
+        rows = json.loads(run("show", "changes", "--json"))
+        assert {row["key"]: (row["now"], row["file"]) for row in rows} == {
+            "th_goal": (1000, 4000),
+            "idle": (9_000_000, 5_000_000),
+            "mode": ("pfc", "backdraft"),
+            "port.b.addresses": ([B], [B, D]),
+            "port.c.uid": (7, None),
+        }
+        assert "port.b.addresses=10.0.0.2,10.0.0.4" in run("set", "--undo")
+        assert (daemon.switch.settings, daemon.ports) == start and run("show", "changes") == "no changes\n"
+        assert protocol.ask(path, {"show": "ports"})["ports"][0]["addresses"] == [B, D]
+        protocol.ask(path, {"reload": {**CONTENT, "switch": {**CONTENT["switch"], "th_goal": "2KB"}}})
+        run("set", "th_goal=1KB")
+        assert run("set", "--undo") == "th_goal=2000\n" and daemon.switch.settings["th_goal"] == 2000
+    for wrong in ([], ["--undo", "burst=1"]):
+        assert main(["vswitch", "set", *wrong, "--socket", path]) == 2 and "either" in capsys.readouterr().err
+
+
+TAP, UDP = {"kind": "tap", "device": "sw0"}, {"kind": "udp", "local": "127.0.0.1:7000", "peer": "127.0.0.1:7001"}
+
+
+@pytest.mark.parametrize(
+    "one, other, message",
+    [
+        ({"addresses": [A, B]}, {}, f"{B} belongs to port 'a'; an address is of one port only"),
+        ({"addresses": ["10.0.0.1", "10.0.0.1"]}, {}, "twice"),
+        ({"addresses": ["fd00::1", "fd00:0::1"]}, {}, "twice"),
+        ({"addresses": ["02:00:00:00:00:0a"]}, {"addresses": ["02:00:00:00:00:0A"]}, "belongs to port 'a'"),
+        (TAP, TAP, "device sw0 belongs to port 'a'"),
+        ({**TAP, "netns": "x"}, {**TAP, "netns": "x"}, "device sw0 in namespace x belongs to port 'a'"),
+        (TAP, {"kind": "packet", "device": "sw0"}, "device sw0 belongs to port 'a'"),
+        ({"kind": "xdp", "device": "e"}, {"kind": "xdp", "device": "e", "queue": 0}, "device e queue 0 belongs to port 'a'"),
+        (UDP, UDP, "local \"127.0.0.1:7000\" belongs to port 'a'"),
+        ({"kind": "pcap", "write": "x.pcap"}, {"kind": "pcap", "write": "./x.pcap"}, "the file .* belongs to port 'a'"),
+        ({**TAP, "netns": "x"}, {**TAP, "netns": "y"}, None),
+        (TAP, {**TAP, "netns": "y"}, None),
+        ({"kind": "xdp", "device": "e"}, {"kind": "xdp", "device": "e", "queue": 1}, None),
+        ({"kind": "pcap", "read": "x.pcap"}, {"kind": "pcap", "read": "x.pcap"}, None),
+        (UDP, {**UDP, "local": "127.0.0.1:7002"}, None),
+    ],
+)
+def test_nothing_is_given_to_two_ports(one, other, message):
+    """Neither an address nor a device; otherwise the second would get nothing, or the switch would not start."""
+    content = {"port": [{"name": "a", "addresses": [A], **one}, {"name": "b", "addresses": [B], **other}]}
+    with pytest.raises(SpecError, match=message) if message else contextlib.nullcontext():
+        validate_spec(content)

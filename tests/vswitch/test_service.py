@@ -1,13 +1,16 @@
 """The switch as a service: its notifications to the manager, and its operation under the restrictions of the unit."""
 
 import configparser
+import contextlib
 import ctypes
+import logging
 import os
 import re
 import shutil
 import socket
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 import urllib.request
@@ -22,7 +25,7 @@ from waiting import until
 from penstock.errors import PenstockError
 from penstock.vswitch.client.capture import capture
 from penstock.vswitch.client.client import connect
-from penstock.vswitch.daemon import doctor, protocol, systemd
+from penstock.vswitch.daemon import doctor, log, places, protocol, systemd
 from penstock.vswitch.daemon.systemd import Pulse, notify
 
 A, B = "10.0.0.1", "10.0.0.2"
@@ -92,7 +95,7 @@ def test_systemd_understands_the_units(tmp_path):
     """Also with each of the drop-ins."""
     text = re.sub(r"^(Exec\w+=-?)penstock\b", rf"\1{sys.executable}", UNIT.read_text(), flags=re.M)
     (tmp_path / "penstock-vswitch@.service").write_text(text)
-    for extra in (None, "tap.conf", "packet.conf"):
+    for extra in (None, "tap.conf", "packet.conf", "namespaces.conf"):
         folder = tmp_path / "penstock-vswitch@x.service.d"
         shutil.rmtree(folder, ignore_errors=True)
         if extra:
@@ -211,7 +214,89 @@ def test_the_doctor_says_what_each_kind_of_port_needs(monkeypatch):
     without = [a._replace(permitted=a.name != "packet") for a in found]
     assert doctor.kinds(without)["packet"] == ["packet"] and doctor.kinds(without)["udp"] == []
     monkeypatch.setattr(doctor.resource, "getrlimit", lambda _: (256, 256))
+    monkeypatch.setattr(places, "ROOTS_FOLDER", Path("/nowhere/penstock"))
     monkeypatch.setenv("XDG_RUNTIME_DIR", "/nowhere")
     rows = {row["what"]: row for row in doctor.examine()}
     assert not rows["descriptors"]["ok"] and "ulimit -n 640" in rows["descriptors"]["detail"]
     assert not rows["socket"]["ok"] and "not permitted: " in rows["port shm"]["detail"] and "socket" in rows["port shm"]["detail"]
+
+
+def test_the_switch_runs_where_no_memory_becomes_executable():
+    """MemoryDenyWriteExecute= makes mprotect fail, with which polars looks at the processor: the switch does without it."""
+    code = (
+        "import ctypes, sys\n"
+        "refused = ctypes.CDLL(None).prctl(65, 1, 0, 0, 0)\n"  # PR_SET_MDWE, PR_MDWE_REFUSE_EXEC_GAIN; Linux 6.3
+        "from penstock.vswitch.daemon.server import Daemon\n"
+        "from penstock.vswitch.client import capture, client, plug\n"
+        f"Daemon({{'port': {PORTS!r}}}, sys.argv[1])\n"
+        "print([name for name in ('polars', 'networkx', 'pydantic') if name in sys.modules])\n"
+    )
+    with tempfile.TemporaryDirectory() as folder:
+        done = subprocess.run([sys.executable, "-c", code, f"{folder}/s"], capture_output=True, text=True, timeout=120)
+    assert done.stdout == "[]\n", done.stderr
+
+
+class Into(logging.Handler):
+    """Keeps the messages of the log, by level."""
+
+    def __init__(self, lines):
+        super().__init__()
+        self.lines = lines
+
+    def emit(self, record):
+        self.lines.append((record.levelname, record.getMessage()))
+
+
+def test_what_is_logged(tmp_path, monkeypatch):
+    """Who attaches, asks and changes; refusals of connections in one line, however many."""
+    path, lines = str(tmp_path / "s.sock"), []
+    handler, before = Into(lines), log.log.level
+    log.log.addHandler(handler)
+    log.log.setLevel("DEBUG")
+    try:
+        with running(path, {"port": PORTS}) as daemon:
+            with connect("a", path):
+                protocol.ask(path, {"set": {"burst": 7}})
+                with pytest.raises(PenstockError):
+                    protocol.ask(path, {"set": {"burst": 0}})
+            with contextlib.ExitStack() as stack:
+                for _ in range(60):
+                    stack.enter_context(socket.socket(socket.AF_UNIX)).connect(path)
+                until(lambda: daemon.refused)
+            until(lambda: not daemon.requesting and not daemon.attached)
+    finally:
+        log.log.removeHandler(handler)
+        log.log.setLevel(before)
+    me = f"process {os.getpid()} of user {os.getuid()}"
+    for level, text in (
+        ("INFO", f"port a: {me} has attached"),
+        ("INFO", f"{me} sets {{'burst': 7}}"),
+        ("INFO", f"{me}: refused: switch.burst = 0: must be between 1 and 1048576; nearest: 1"),
+        ("INFO", "port a: detached"),
+        ("INFO", "down"),
+    ):
+        assert (level, text) in lines, lines
+    refusals = [text for level, text in lines if level == "WARNING"]
+    assert len(refusals) == 1 and "connections refused, the last of user" in refusals[0]
+    assert any(level == "DEBUG" and "'set': {'burst': 7}" in text for level, text in lines)
+
+
+def test_where_the_log_goes(tmp_path, monkeypatch, capfd):
+    """A file, standard error, or the journal with priorities; quieter levels leave lines out."""
+    before = list(log.log.handlers), log.log.level, log.log.propagate
+    try:
+        log.start("warning", tmp_path / "log")
+        log.log.info("quiet")
+        log.log.warning("loud")
+        assert re.fullmatch(r"\d{4}-\d\d-\d\d [\d:,]+ WARNING loud\n", (tmp_path / "log").read_text())
+        found = os.fstat(2)
+        monkeypatch.setenv("JOURNAL_STREAM", f"{found.st_dev}:{found.st_ino}")
+        log.start("info")
+        log.log.info("two\nlines")
+        log.log.error("bad")
+        assert capfd.readouterr().err == "<6>two lines\n<3>bad\n"
+        with pytest.raises(PenstockError, match="--log"):
+            log.start("info", tmp_path / "none" / "log")
+    finally:
+        log.log.handlers[:], log.log.propagate = before[0], before[2]
+        log.log.setLevel(before[1])

@@ -13,16 +13,15 @@ import os
 import select
 import socket
 import struct
-import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from penstock import pcapng
-from penstock.errors import SpecError
-from penstock.vswitch.daemon import protocol
+import penstock.pcapng as pcapng
+from penstock.errors import PenstockError, SpecError
+from penstock.vswitch.daemon import places, protocol
 
 SHARED_BYTES = 4096  # before the ring: written, read and missed, 64 bytes apart
 PROTOCOLS = {6: "TCP", 17: "UDP"}
@@ -134,6 +133,40 @@ class Ring:
         self.map.close()
 
 
+class Output:
+    """A file, standard output (-) or nothing (None) that gets whole blocks only, also when the disk is full."""
+
+    def __init__(self, file: str | Path | None) -> None:
+        self.name, self.whole = file, 0  # bytes of whole blocks
+        try:
+            self.fd = os.dup(1) if str(file) == "-" else os.open(file or os.devnull, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
+        except OSError as error:
+            raise SpecError(f"-w {file}: cannot be written ({error.strerror})") from None
+
+    def __enter__(self) -> "Output":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        os.close(self.fd)
+
+    def write(self, blocks: bytes) -> None:
+        """Write blocks.  PenstockError: they do not fit; a file then ends with the last whole block."""
+        left = memoryview(blocks)
+        try:
+            while left:
+                left = left[os.write(self.fd, left) :]
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            if str(self.name) != "-":
+                at = len(blocks) - len(left)
+                fits = max((end for end in _ends(blocks) if end <= at), default=0)
+                with contextlib.suppress(OSError):  # a device or a pipe
+                    os.ftruncate(self.fd, self.whole + fits)
+            raise PenstockError(f"-w {self.name}: the rest cannot be written ({error.strerror})") from None
+        self.whole += len(blocks)
+
+
 def capture(
     ports: Sequence[str] = (),
     file: str | Path | None = None,
@@ -144,6 +177,7 @@ def capture(
     snap: int = 65536,
     memory: int = 1 << 24,
     path: str | None = None,
+    allow_uid: int | None = None,
     tell: Callable[[Seen], None] | None = None,
     over: threading.Event | None = None,
 ) -> dict[str, Any]:
@@ -153,15 +187,15 @@ def capture(
     snap    bytes kept of each frame; `memory`: bytes of the buffer shared with the switch
     tell    called with each frame
     Returns the ports, the number of frames, and of frames missed because this process was too slow.  SpecError: no switch
-    answers, it refuses, or the file cannot be written.
+    answers, it refuses, or the file cannot be made.  PenstockError: the disk is full; the file has the frames until then.
     """
-    path, over, seen = path or protocol.default_socket(), over or threading.Event(), 0
+    path, over, seen = path or places.default_socket(), over or threading.Event(), 0
     with contextlib.ExitStack() as stack:
-        out = _open(file, stack)
+        out = stack.enter_context(Output(file))
         connection = stack.enter_context(socket.socket(socket.AF_UNIX))
         connection.settimeout(15)
         wish = {"capture": list(ports), "drops": drops, "snap": snap, "memory": memory}
-        answer, fds = protocol.converse(connection, path, wish)
+        answer, fds = protocol.converse(connection, path, wish, allow_uid=allow_uid)
         ring = Ring(fds[0])
         stack.callback(ring.close)
         protocol.close(fds)
@@ -185,21 +219,8 @@ def capture(
                     protocol.receive(connection)
                 ending = True  # after what the worker has written until it stopped
             elif not data:
-                out.flush()
                 ending = bool(select.select([connection], [], [], WAIT)[0])
-        out.flush()
         return {"ports": answer["ports"], "frames": seen, "missed": ring.missed}
-
-
-def _open(file: str | Path | None, stack: contextlib.ExitStack) -> Any:
-    if file is None:
-        return stack.enter_context(open(os.devnull, "wb"))
-    if str(file) == "-":
-        return sys.stdout.buffer
-    try:
-        return stack.enter_context(open(file, "wb"))
-    except OSError as error:
-        raise SpecError(f"-w {file}: cannot be written ({error.strerror})") from None
 
 
 def _ends(data: bytes) -> list[int]:

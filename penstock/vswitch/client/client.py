@@ -16,25 +16,26 @@ import time
 from collections.abc import Sequence
 from typing import Any
 
-from penstock.vswitch.daemon import protocol
+from penstock.vswitch.daemon import places, protocol
 from penstock.vswitch.memory.region import Region
 
 AT_ONCE = 256  # frames per call in send_all: each call copies and checks its arguments
 
 
-def connect(name: str, path: str | None = None, **shape: int) -> "Port":
+def connect(name: str, path: str | None = None, *, allow_uid: int | None = None, **shape: int) -> "Port":
     """Attach to a port of a running switch.
 
-    path   of its socket; None: the default
-    shape  as of `Region.create`: rings, queues, bells, buffers, buffer_bytes
-    SpecError: no switch answers, or it refuses.
+    path       of its socket; None: the default
+    allow_uid  a user whose switch is trusted, beside root's and one's own
+    shape      as of `Region.create`: rings, queues, bells, buffers, buffer_bytes
+    SpecError: no switch answers, or it refuses, or another user listens there.
     """
-    path = path or protocol.default_socket()
+    path = path or places.default_socket()
     region = Region.create(**shape)
     connection = socket.socket(socket.AF_UNIX)
     connection.settimeout(15)
     try:
-        answer, fds = protocol.converse(connection, path, {"attach": name, "shape": region.shape}, (region.fd,))
+        answer, fds = protocol.converse(connection, path, {"attach": name, "shape": region.shape}, (region.fd,), allow_uid)
     except BaseException:
         connection.close()
         raise

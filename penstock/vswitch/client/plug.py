@@ -7,40 +7,51 @@ from typing import Any
 from penstock.vswitch.attach import devices
 from penstock.vswitch.attach.allowance import Allowance
 from penstock.vswitch.attach.open import open_port
-from penstock.vswitch.daemon import protocol
+from penstock.vswitch.daemon import places, protocol
 from penstock.vswitch.linux import netns
 
 
 class Plug:
     """`with Plug("a"): ...`: a TAP in this thread's namespace is port a of a running switch.
 
-    prefix: prefix length of its addresses, 0: none.  Unless `guard` is false, an Edge of this process prevents frame loss in the
-    kernel at the device: senders too fast for the switch block in their sockets, frames for full sockets stay in the switch.
+    prefix: prefix length of its addresses, 0: none; allow_uid: as of `connect`.  Unless `guard` is false, an Edge of this process
+    prevents frame loss in the kernel at the device: senders too fast for the switch block in their sockets, frames for full
+    sockets stay in the switch.
     """
 
     def __init__(
-        self, port: str, tap: str = "tap0", prefix: int = 24, path: str | None = None, headers: bool = True, guard: bool = True
+        self,
+        port: str,
+        tap: str = "tap0",
+        prefix: int = 24,
+        path: str | None = None,
+        headers: bool = True,
+        guard: bool = True,
+        allow_uid: int | None = None,
     ) -> None:
-        self.name, self.path = port, path or protocol.default_socket()
+        self.name, self.path, self.allow_uid = port, path or places.default_socket(), allow_uid
         self.device = devices.Device(open_port("tap", name=tap, headers=headers), netns.here())
         self.connection = socket.socket(socket.AF_UNIX)
         self.connection.settimeout(15)
         try:
             self.device.table = Allowance() if guard else None
             fds = (self.device.port.fd, self.device.table.fd) if self.device.table else (self.device.port.fd,)
-            answer, came = protocol.converse(self.connection, self.path, {"plug": port}, fds)
+            answer, came = protocol.converse(self.connection, self.path, {"plug": port}, fds, allow_uid)
             protocol.close(came)
             self.addresses: list[str] = answer["addresses"]
             devices.set_up(tap, self.addresses if prefix else [], prefix, answer["others"])
             self.device.count_losses()
             if guard:
-                self.device.guard(self._flows, protocol.ask(self.path, {"show": "settings"})["settings"])
+                self.device.guard(self._flows, self._show("settings"))
         except BaseException:
             self.close()
             raise
 
     def _flows(self) -> list[dict[str, Any]]:
-        return list(protocol.ask(self.path, {"show": "held", "port": self.name})["held"])
+        return list(self._show("held", port=self.name))
+
+    def _show(self, what: str, **options: Any) -> Any:
+        return protocol.ask(self.path, {"show": what, **options}, allow_uid=self.allow_uid)[what]
 
     @property
     def gone(self) -> bool:

@@ -14,7 +14,7 @@ from typing import Any
 
 from penstock.errors import SpecError
 from penstock.palette import BLUE, DASHES, GREEN, ORANGE, OTHERS, PAGE, PURPLE, RC, RED, SKY
-from penstock.vswitch.daemon import protocol
+from penstock.vswitch.daemon import places, protocol
 
 SHOWN = 8  # flows in a table or picture: those with the longest queues
 MOST = 64  # flows in a request
@@ -73,25 +73,29 @@ def name_of(row: dict[str, Any]) -> str:
     return f"{row['source']}:{row['source_port']} to {row['target']}:{row['target_port']}"
 
 
-def look(path: str, began: float) -> Sample:
+def look(path: str, began: float, allow_uid: int | None = None) -> Sample:
     """Take a sample of the switch."""
     at = time.monotonic() - began
-    ports = protocol.ask(path, {"show": "ports"})["ports"]
-    flows = protocol.ask(path, {"show": "flows", "most": MOST})["flows"]
+    ports = protocol.ask(path, {"show": "ports"}, allow_uid=allow_uid)["ports"]
+    flows = protocol.ask(path, {"show": "flows", "most": MOST}, allow_uid=allow_uid)["flows"]
     return Sample(at, {row["port"]: row for row in ports}, {name_of(row): row for row in flows})
 
 
 def watch(
-    path: str | None = None, interval: float = 1.0, seconds: float | None = None, tell: Callable[[History], None] | None = None
+    path: str | None = None,
+    interval: float = 1.0,
+    seconds: float | None = None,
+    tell: Callable[[History], None] | None = None,
+    allow_uid: int | None = None,
 ) -> History:
     """Sample a switch every `interval` s for `seconds`, until Ctrl-C or until it stops; `tell` is called after each sample."""
-    path, began = path or protocol.default_socket(), time.monotonic()
-    history = History([look(path, began)])
+    path, began = path or places.default_socket(), time.monotonic()
+    history = History([look(path, began, allow_uid)])
     try:
         while seconds is None or time.monotonic() - began < seconds:
             time.sleep(interval)
             try:
-                history.samples.append(look(path, began))
+                history.samples.append(look(path, began, allow_uid))
             except SpecError:
                 break  # it has gone down
             if tell:

@@ -1,7 +1,7 @@
 """Validation of a switch's SPEC.toml and of changes of a running switch: every value is checked before anything is opened.
 
-Tables: [switch] (settings of the data plane, and `socket`, `cpu` or `cpus`, `metrics`), [[port]], and for a switch that runs a
-scheme of the simulator [scheme] and [[link]]. A SpecError names the key, the rule and the remedy.
+Tables: [switch] (settings of the data plane, and `socket`, `group`, `cpu` or `cpus`, `metrics`), [[port]], and for a switch that
+runs a scheme of the simulator [scheme] and [[link]]. A SpecError names the key, the rule and the remedy.
 """
 
 import contextlib
@@ -11,18 +11,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from penstock.errors import SpecError, nearest
+from penstock.errors import SpecError, nearest, shown
 from penstock.inputs import boolean, known_keys, real, whole
 from penstock.units import parse_size
 from penstock.vswitch.attach.devices import keys_of, validate_device
 from penstock.vswitch.attach.open import open_port
-from penstock.vswitch.daemon.protocol import default_socket
 from penstock.vswitch.dataplane.switch import Switch
-from penstock.vswitch.schemes.switch import SchemeSwitch
 from penstock.vswitch.support.settings import DEFAULTS, WHILE_RUNNING, address_words, validate_settings
 
 TABLES = ("switch", "port", "scheme", "link")
-SWITCH_KEYS = ("socket", "cpu", "cpus", "metrics")  # of [switch], beside the settings of the data plane
+SWITCH_KEYS = ("socket", "group", "cpu", "cpus", "metrics")  # of [switch], beside the settings of the data plane
 PORT_KEYS = ("name", "addresses", "uid", "memory", "guarded", "kind")
 LINE_KEYS = ("rate", "delay", "node")  # of a [[port]] of a switch that runs a scheme
 CHANGEABLE_PORT_KEYS = ("addresses", "uid", "memory", "guarded")  # while the switch runs
@@ -40,7 +38,8 @@ class Config:
 
     settings: dict[str, Any]  # of the data plane, as given
     ports: dict[str, PortTable]  # by name
-    socket: str
+    socket: str | None  # path; None: the default
+    group: str | None  # whose members may look
     cpus: list[int]  # one for each worker; empty: the workers are not pinned
     metrics: str | None  # address:port of the metrics page
 
@@ -55,13 +54,22 @@ def validate_spec(content: Mapping[str, Any]) -> Config:
     if "scheme" not in settings:
         validate_settings(settings)
         _no_scheme_keys(content)
-    path = switch.get("socket", default_socket())
-    if not isinstance(path, str) or not 0 < len(path) <= LONGEST_PATH:
-        raise SpecError(f"must be a path of at most {LONGEST_PATH} characters", path="switch.socket", value=path)
+    path, group = switch.get("socket"), switch.get("group")
+    if "socket" in switch:
+        validate_socket(path, "switch.socket")
+    if "group" in switch and (not isinstance(group, str) or not group):
+        raise SpecError('must be the name of a group, such as "netops"', path="switch.group", value=group)
     cpus = _cpus(switch, settings.get("workers", 1))
     if "metrics" in switch:
         parse_address(switch["metrics"])
-    return Config(settings, _ports(content.get("port", [])), path, cpus, switch.get("metrics"))
+    return Config(settings, _ports(content.get("port", [])), path, group, cpus, switch.get("metrics"))
+
+
+def validate_socket(path: Any, where: str) -> str:
+    """The path of a unix socket."""
+    if not isinstance(path, str) or "\0" in path or not 0 < len(os.fsencode(path)) <= LONGEST_PATH:
+        raise SpecError(f"must be a path of at most {LONGEST_PATH} bytes", path=where, value=path)
+    return path
 
 
 def _no_scheme_keys(content: Mapping[str, Any]) -> None:
@@ -112,7 +120,42 @@ def _ports(tables: Any) -> dict[str, PortTable]:
         ports[port["name"]] = port
     if not ports:
         raise SpecError('no [[port]]: applications attach to ports, such as name = "a", addresses = ["10.0.0.1"]')
+    _each_once(ports)
     return ports
+
+
+def _each_once(ports: Mapping[str, PortTable]) -> None:
+    """SpecError: an address or a device is given to two ports, or an address twice to one."""
+    owners: dict[tuple[int, int], str] = {}
+    devices: dict[tuple[Any, ...], str] = {}
+    for name, port in ports.items():
+        where = f"port.{name}.addresses"
+        if len(set(map(address_words, port["addresses"]))) < len(port["addresses"]):
+            raise SpecError("one of them stands there twice", path=where, value=port["addresses"], remedy="leave one out")
+        for address in port["addresses"]:
+            if (owner := owners.setdefault(address_words(address), name)) != name:
+                remedy = "an address is of one port only; change both at once, or take another one"
+                raise SpecError(f"{address} belongs to port {owner!r}", path=where, remedy=remedy)
+        for what, key in _devices_of(port):
+            if (owner := devices.setdefault(key, name)) != name:
+                rule = f"{what} belongs to port {owner!r}"
+                raise SpecError(rule, path=f"port.{name}", remedy="take another one")
+
+
+def _devices_of(port: PortTable) -> list[tuple[str, tuple[Any, ...]]]:
+    """What a port has for itself, in words and as a key: an interface or a queue of it, a local address, a file."""
+    place = port.get("node"), port.get("netns")
+    inside = f" in namespace {port['netns']}" if "netns" in port else ""
+    found: list[tuple[str, tuple[Any, ...]]] = []
+    if "device" in port:
+        queue = port.get("queue", 0) if port["kind"] == "xdp" else None
+        of_queue = "" if queue is None else f" queue {queue}"
+        found.append((f"device {port['device']}{of_queue}{inside}", ("device", *place, port["device"], queue)))
+    if "local" in port:
+        found.append((f"local {shown(port['local'])}{inside}", ("local", *place, str(port["local"]))))
+    if "write" in port:
+        found.append((f"the file {shown(port['write'])}", ("write", port.get("node"), os.path.realpath(str(port["write"])))))
+    return found
 
 
 def validate_port(table: Mapping[str, Any], where: str) -> PortTable:
@@ -183,17 +226,7 @@ def validate_reload(
 def validate_ports(tables: Mapping[str, Mapping[str, Any]], before: Mapping[str, PortTable]) -> dict[str, PortTable]:
     """All ports of a running switch after a change: no address may occur twice, and the devices must be the same as before."""
     ports = {name: validate_port(table, f"port.{name}") for name, table in tables.items()}
-    owners: dict[tuple[int, int], str] = {}
-    for name, port in ports.items():
-        for address in port["addresses"]:
-            if (owner := owners.setdefault(address_words(address), name)) != name:
-                raise SpecError(
-                    f"{address} is port {owner!r}'s",
-                    path=f"port.{name}.addresses",
-                    remedy="change both at once, or take another one",
-                )
-        if len(set(map(address_words, port["addresses"]))) < len(port["addresses"]):
-            raise SpecError("one of them stands there twice", path=f"port.{name}.addresses", remedy="leave one out")
+    _each_once(ports)
     for name in ports.keys() | before.keys():
         if validate_device(before.get(name, {}), name) != validate_device(ports.get(name, {}), name):
             raise SpecError(
@@ -231,19 +264,26 @@ def validate_seconds(seconds: Any) -> float:
 
 
 def make_switch(content: Mapping[str, Any], config: Config) -> Any:
-    """A Switch with the modes of a worker, or a SchemeSwitch that runs a scheme of the simulator."""
+    """A Switch with the modes of a worker, or a SchemeSwitch that runs a scheme of the simulator, linked to other nodes."""
+    switch = build_switch(content, config)
+    if "scheme" in config.settings and switch.node >= 0:
+        _join_nodes(switch, config.ports, content.get("link", []))
+    return switch
+
+
+def build_switch(content: Mapping[str, Any], config: Config) -> Any:
+    """The same without links to other nodes: nothing of the machine is opened."""
     if "scheme" not in config.settings:
         return Switch(**config.settings)
+    from penstock.vswitch.schemes.switch import SchemeSwitch  # imports the simulator, which the switch itself does without
+
     places = [{key: port[key] for key in ("name", *LINE_KEYS) if key in port} for port in config.ports.values()]
     parameters, links = content.get("scheme", {}), content.get("link", [])
     if not isinstance(parameters, Mapping):
         raise SpecError("must be a table, [scheme], of its parameters", path="scheme")
     if not isinstance(links, list) or not all(isinstance(link, Mapping) for link in links):
         raise SpecError("must be tables, [[link]], such as between = [0, 1]", path="link")
-    switch = SchemeSwitch(places, links, parameters, **config.settings)
-    if switch.node >= 0:
-        _join_nodes(switch, config.ports, links)
-    return switch
+    return SchemeSwitch(places, links, parameters, **config.settings)
 
 
 def _join_nodes(switch: Any, ports: Mapping[str, PortTable], links: Any) -> None:
@@ -251,17 +291,25 @@ def _join_nodes(switch: Any, ports: Mapping[str, PortTable], links: Any) -> None
     for name, port in ports.items():
         if port.get("node", 0) != switch.node:
             switch.know(name, port["addresses"])
-    for i, link in enumerate(links):
-        if switch.node not in link["between"]:
-            continue
-        ends, here = link.get("ends"), link["between"].index(switch.node)
-        if not isinstance(ends, list) or len(ends) != 2 or not all(isinstance(end, str) for end in ends):
-            rule = 'must be the addresses of both nodes, such as ["10.0.0.1:4800", "10.0.0.2:4800"]'
-            remedy = f"[switch] node = {switch.node} runs one of them"
-            raise SpecError(rule, path=f"link {i + 1}.ends", value=ends, remedy=remedy)
-        trunk = open_port("udp", local=ends[here], peer=ends[1 - here], headers=False)
+    for i, link in links_of(switch, links):
+        trunk = open_trunk(switch, i, link)
         try:
-            switch.join(link["between"][1 - here], trunk)
+            switch.join(link["between"][1 - link["between"].index(switch.node)], trunk)
         except SpecError:
             trunk.close()
             raise
+
+
+def links_of(switch: Any, links: Any) -> list[tuple[int, Mapping[str, Any]]]:
+    """The links of a switch that is one of several nodes, with their numbers."""
+    return [(i, link) for i, link in enumerate(links) if switch.node in link["between"]]
+
+
+def open_trunk(switch: Any, i: int, link: Mapping[str, Any]) -> Any:
+    """The UDP port of a link to another node."""
+    ends, here = link.get("ends"), link["between"].index(switch.node)
+    if not isinstance(ends, list) or len(ends) != 2 or not all(isinstance(end, str) for end in ends):
+        rule = 'must be the addresses of both nodes, such as ["10.0.0.1:4800", "10.0.0.2:4800"]'
+        remedy = f"[switch] node = {switch.node} runs one of them"
+        raise SpecError(rule, path=f"link {i + 1}.ends", value=ends, remedy=remedy)
+    return open_port("udp", local=ends[here], peer=ends[1 - here], headers=False)

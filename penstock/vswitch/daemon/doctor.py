@@ -13,6 +13,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from penstock.errors import PenstockError
+from penstock.vswitch.daemon.places import default_socket, is_made
 
 DESCRIPTORS = 640
 # The abilities that each kind of port requires, without optional ones.
@@ -175,12 +176,20 @@ def _program(name: str, package: str) -> Callable[[], str]:
 
 
 def _socket() -> str:
-    from penstock.vswitch.daemon.protocol import default_socket
-
     path = default_socket()
-    if not os.access(os.path.dirname(path), os.W_OK | os.X_OK):
-        raise PenstockError(f"{path}: its folder cannot be written; choose another switch.socket, or set XDG_RUNTIME_DIR")
+    if problem := unwritable(path):
+        raise PenstockError(f"{path}: {problem}; choose another switch.socket, or set XDG_RUNTIME_DIR")
     return path
+
+
+def unwritable(path: str) -> str:
+    """Why this user cannot make a file of this path; "" if it can. A folder of the default socket is made when it is needed."""
+    folder = os.path.dirname(os.path.abspath(path))
+    if not os.path.isdir(folder) and is_made(path):
+        folder = os.path.dirname(folder)
+    if not os.path.isdir(folder):
+        return "its folder does not exist"
+    return "" if os.access(folder, os.W_OK | os.X_OK) else "its folder cannot be written"
 
 
 def _descriptors() -> str:
@@ -197,32 +206,39 @@ def _cores() -> str:
     return f"{count} cores"
 
 
+BASIC: dict[str, tuple[Callable[[], str | None], str]] = {  # without which the switch cannot run at all
+    "kernel": (_kernel, "short sleeps"),
+    "byte order": (_byte_order, "everything"),
+    "shared memory": (_shared_memory, "ports of native applications"),
+}
+MORE: dict[str, tuple[Callable[[], str | None], str]] = {
+    "socket": (_socket, "the switch's own socket"),
+    "descriptors": (_descriptors, "ports (5 for each) and connections"),
+    "pidfd": (_pidfd, "immediate detection of an application's end"),
+    "tap": (_tap, "ports of unmodified applications"),
+    "packet": (_packet, "ports on existing interfaces"),
+    "xdp": (_xdp, "ports on existing interfaces that bypass the kernel's stack"),
+    "namespaces": (_namespace, "the laboratory"),
+    "user namespaces": (_user_namespace, "the laboratory without root"),
+    "udp segments": (_udp_segments, "a fast overlay"),
+    "flow rates": (_flow_rates, "rates of single flows of unmodified applications (HTB, u32)"),
+    "udp sockets": (_udp_sockets, "slow unmodified receivers of UDP (udp_diag)"),
+    "real-time priority": (_realtime, "workers that are not preempted"),
+    "ip": (_program("ip", "iproute2"), "the laboratory, and TAPs of the switch"),
+    "cores": (_cores, "pinned workers"),
+    "quiet": (_load, "measurements"),
+}
+
+
+def ability(name: str) -> Ability:
+    """Try one ability."""
+    attempt, serves = {**BASIC, **MORE}[name]
+    return Ability(name, *_try(attempt), serves, name in BASIC)
+
+
 def doctor() -> list[Ability]:
     """Try all abilities; `permitted` of each is the result."""
-    basic: list[tuple[str, Callable[[], str | None], str]] = [
-        ("kernel", _kernel, "short sleeps"),
-        ("byte order", _byte_order, "everything"),
-        ("shared memory", _shared_memory, "ports of native applications"),
-    ]
-    checks: list[tuple[str, Callable[[], str | None], str]] = [
-        ("socket", _socket, "the switch's own socket"),
-        ("descriptors", _descriptors, "ports (5 for each) and connections"),
-        ("pidfd", _pidfd, "immediate detection of an application's end"),
-        ("tap", _tap, "ports of unmodified applications"),
-        ("packet", _packet, "ports on existing interfaces"),
-        ("xdp", _xdp, "ports on existing interfaces that bypass the kernel's stack"),
-        ("namespaces", _namespace, "the laboratory"),
-        ("user namespaces", _user_namespace, "the laboratory without root"),
-        ("udp segments", _udp_segments, "a fast overlay"),
-        ("flow rates", _flow_rates, "rates of single flows of unmodified applications (HTB, u32)"),
-        ("udp sockets", _udp_sockets, "slow unmodified receivers of UDP (udp_diag)"),
-        ("real-time priority", _realtime, "workers that are not preempted"),
-        ("ip", _program("ip", "iproute2"), "the laboratory"),
-        ("cores", _cores, "pinned workers"),
-        ("quiet", _load, "measurements"),
-    ]
-    needed = [Ability(name, *_try(attempt), serves, True) for name, attempt, serves in basic]
-    return needed + [Ability(name, *_try(attempt), serves) for name, attempt, serves in checks]
+    return [ability(name) for name in (*BASIC, *MORE)]
 
 
 def kinds(found: list[Ability]) -> dict[str, list[str]]:

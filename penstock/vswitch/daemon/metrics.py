@@ -1,17 +1,12 @@
-"""All metrics of a switch as OpenMetrics text, and the HTTP server for it.
+"""All metrics of a switch as OpenMetrics text.
 
 The text is generated here: the format is small, and a client library would store the values a second time. Cardinality is
 bounded: of flows, pauses and queues with drops the largest are listed, the others are summed.
 """
 
-import http.server
-import socket
-import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from penstock.errors import PenstockError, SpecError
-from penstock.vswitch.daemon.config import parse_address
 from penstock.vswitch.ports.base import COUNTERS as PORT_COUNTERS
 from penstock.vswitch.support.settings import REASON_NAMES, STATE_NAMES
 
@@ -234,59 +229,3 @@ def snapshot(switch: Any, most: int = MOST) -> dict[str, Any]:
         "captures": [each.row() for each in switch.captures],
         "totals": {port: dict(row) for port, row in switch.totals.items()},
     }
-
-
-class Server:
-    """Serves /metrics in its own thread, one request at a time.  SpecError: the address cannot be bound."""
-
-    def __init__(self, address: str, text: Callable[[], str]) -> None:
-        host, port = parse_address(address)
-
-        class Handler(http.server.BaseHTTPRequestHandler):
-            timeout = 2
-            server_version = "penstock"
-            sys_version = ""
-
-            def do_GET(self) -> None:
-                if self.path.split("?")[0] != "/metrics":
-                    self.send_error(404, "only /metrics is here")
-                    return
-                try:
-                    body = text().encode()
-                except (PenstockError, RuntimeError) as error:
-                    self.send_error(503, str(error))
-                    return
-                self.send_response(200)
-                self.send_header("Content-Type", CONTENT_TYPE)
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                if self.command == "GET":
-                    self.wfile.write(body)
-
-            do_HEAD = do_GET
-
-            def log_message(self, format: str, *values: Any) -> None:
-                pass
-
-        class Listener(http.server.HTTPServer):
-            address_family = socket.AF_INET6 if ":" in host else socket.AF_INET
-
-            def handle_error(self, request: Any, client_address: Any) -> None:
-                pass  # a client that closed the connection early
-
-        try:
-            self.listener = Listener((host, port), Handler)
-        except OSError as error:
-            raise SpecError(
-                f"cannot listen there ({error.strerror})", path="switch.metrics", value=address, remedy="choose another"
-            ) from None
-        self.port = self.listener.server_address[1]
-        self.thread = threading.Thread(target=self.listener.serve_forever, name="metrics", daemon=True)
-
-    def start(self) -> None:
-        self.thread.start()
-
-    def close(self) -> None:
-        self.listener.shutdown()
-        self.thread.join(5)
-        self.listener.server_close()

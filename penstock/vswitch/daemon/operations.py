@@ -1,9 +1,9 @@
-"""Operators' requests to a running switch: captures, changes, draining; and the report of frames that are left."""
+"""Operators' requests to a running switch: captures, changes, undoing them, draining; and the report of frames that are left."""
 
 import contextlib
 import socket
 import time
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from penstock.errors import SpecError
 from penstock.units import format_size
@@ -17,13 +17,43 @@ from penstock.vswitch.daemon.config import (
     validate_seconds,
 )
 from penstock.vswitch.dataplane.mirror import Capture
-from penstock.vswitch.support.settings import REASON_NAMES
+from penstock.vswitch.support.settings import REASON_NAMES, TIMES
 
 if TYPE_CHECKING:
     from penstock.vswitch.daemon.server import Daemon
 
 LEFT = ("port", "waiting_frames", "waiting_bytes", "waiting_by_queue", "not_taken_frames", "not_taken_bytes")
 MOST_NAMED = 6  # queues of a port in a line
+NOT_YOURS = "you are user {uid}: only the switch's own user may do that"
+
+
+class Peer(NamedTuple):
+    """Who is at the other end of a connection, and what the switch lets it do beside attaching."""
+
+    pid: int
+    uid: int
+    owns: bool  # the switch's own user, or root: everything
+    looks: bool  # a member of switch.group: `show`
+
+    def __str__(self) -> str:
+        return f"process {self.pid} of user {self.uid}"
+
+    def must_own(self) -> None:
+        """SpecError unless everything is permitted."""
+        if not self.owns:
+            raise SpecError(NOT_YOURS.format(uid=self.uid), remedy="others may attach")
+
+    def must_look(self) -> None:
+        """SpecError unless `show` is permitted."""
+        if not self.looks:
+            raise SpecError(NOT_YOURS.format(uid=self.uid), remedy="members of switch.group may show, others may attach")
+
+
+class Base(NamedTuple):
+    """Settings and ports as the file has them: when the switch was started, or reloaded for the last time."""
+
+    settings: dict[str, Any]
+    ports: dict[str, dict[str, Any]]
 
 
 def capture(daemon: "Daemon", connection: socket.socket, message: dict[str, Any]) -> None:
@@ -55,7 +85,32 @@ def change(daemon: "Daemon", changes: dict[str, Any]) -> dict[str, Any]:
 
 def reload(daemon: "Daemon", content: dict[str, Any]) -> dict[str, Any]:
     """Apply a changed specification: settings, and ports that are new, changed or gone; all of them or none."""
-    return _apply(daemon, *validate_reload(content, daemon.fixed, daemon.switch.settings, daemon.ports))
+    found = _apply(daemon, *validate_reload(content, daemon.fixed, daemon.switch.settings, daemon.ports))
+    daemon.base = Base(dict(found["settings"]), daemon.ports)
+    return found
+
+
+def undo(daemon: "Daemon") -> dict[str, Any]:
+    """Set everything to what the file says again; the answer lists what was changed back."""
+    undone = daemon.switch.call(lambda: changes(daemon))
+    settings = {row["key"]: row["file"] for row in undone if row["key"] in daemon.base.settings}
+    return {**_apply(daemon, _with_units(settings), daemon.base.ports), "undone": undone}
+
+
+def changes(daemon: "Daemon") -> list[dict[str, Any]]:
+    """What is not as in the file: settings, and keys of ports that can be set."""
+    settings, now = daemon.base.settings, daemon.switch.settings
+    rows = [{"key": key, "now": now[key], "file": settings[key]} for key in settings if now[key] != settings[key]]
+    for name, port in daemon.base.ports.items():
+        for key in CHANGEABLE_PORT_KEYS:
+            if daemon.ports[name][key] != port[key]:
+                rows.append({"key": f"port.{name}.{key}", "now": daemon.ports[name][key], "file": port[key]})
+    return rows
+
+
+def _with_units(settings: dict[str, Any]) -> dict[str, Any]:
+    """Settings of a running switch as they may be set: times, which it has in ns, with their unit."""
+    return {key: f"{value}ns" if key in TIMES else value for key, value in settings.items()}
 
 
 def _apply(daemon: "Daemon", settings: dict[str, Any], ports: dict[str, dict[str, Any]]) -> dict[str, Any]:
@@ -63,12 +118,13 @@ def _apply(daemon: "Daemon", settings: dict[str, Any], ports: dict[str, dict[str
         for name in list(daemon.attached):
             if name not in ports:
                 raise SpecError(f"port {name!r}: an application is attached", remedy="let it detach, or keep the port")
-        before = {name: daemon.ports[name] for name in list(daemon.attached) if name in daemon.ports}
-        daemon.switch.readdress(ports)
+        before = {key: daemon.switch.settings[key] for key in settings if key in daemon.switch.settings}
+        found: dict[str, Any] = daemon.switch.set(settings) if settings else daemon.switch.settings
         try:
-            found: dict[str, Any] = daemon.switch.set(settings) if settings else daemon.switch.settings
-        except SpecError:
-            daemon.switch.readdress(before)
+            daemon.switch.readdress(ports)  # leaves all ports as they were if it is refused
+        except BaseException:
+            if before:
+                daemon.switch.set(_with_units(before))
             raise
         daemon.ports = ports
         return found

@@ -1,29 +1,44 @@
-"""Messages between daemon and clients: a JSON object per line over a unix socket, with file descriptors as ancillary data."""
+"""Messages between daemon and clients: a JSON object per line over a unix socket, with file descriptors as ancillary data.
+
+A client sends nothing, above all no descriptor, before it knows who listens: root, its own user, or one that it was told to
+trust. The kernel names the listener (SO_PEERCRED), so that neither a path nor a permission has to be trusted for that.
+"""
 
 import array
 import contextlib
 import json
 import os
 import socket
+import struct
 import time
-from pathlib import Path
 from typing import Any
 
 from penstock.errors import SpecError
 
 LONGEST = 1 << 24
-
-
-def default_socket() -> str:
-    """The default path of a switch's socket: in the user's runtime folder."""
-    return str(Path(os.environ.get("XDG_RUNTIME_DIR") or "/tmp") / f"penstock-vswitch-{os.getuid()}.sock")
+TIMEOUT_S = 15.0
+SO_PEERGROUPS = 59
+MOST_GROUPS = 256  # of a peer that are looked at
+# What an answer has, by what was asked for; that to `show` has what was named.
+ANSWERS: dict[str, dict[str, type | tuple[type, ...]]] = {
+    "attach": {"attached": str, "doorbells": bool, "addresses": list},
+    "plug": {"plugged": str, "addresses": list, "others": list},
+    "capture": {"ports": list},
+    "set": {"settings": dict, "ports": dict},
+    "undo": {"settings": dict, "ports": dict, "undone": list},
+    "reload": {"settings": dict, "ports": dict},
+    "drain": {"drained": bool, "left": list},
+    "down": {"left": list},
+}
+DESCRIPTORS = {"attach": 2, "capture": 1}  # that come with an answer
 
 
 def send(connection: socket.socket, message: dict[str, Any], fds: tuple[int, ...] = ()) -> None:
     """Send one message, with file descriptors.  OSError: the connection is closed or timed out."""
     data = json.dumps(message).encode() + b"\n"
     sent = socket.send_fds(connection, [data], list(fds)) if fds else 0
-    connection.sendall(data[sent:])
+    if sent < len(data):
+        connection.sendall(data[sent:])
 
 
 def receive(
@@ -35,7 +50,7 @@ def receive(
     within   timeout for the whole message, s
     None: the peer closed the connection, the time is over, or the message is malformed or too large.
     """
-    data = b""
+    data = bytearray()
     fds: list[int] = []
     size = socket.CMSG_SPACE(most_fds * array.array("i").itemsize)
     end = None if within is None else time.monotonic() + within
@@ -69,41 +84,82 @@ def close(fds: list[int]) -> None:
         os.close(fd)
 
 
-def ask(path: str, message: dict[str, Any], timeout: float = 15.0) -> dict[str, Any]:
+def peer(connection: socket.socket) -> tuple[int, int, set[int]]:
+    """Process, user and groups of the peer, as they were when it connected or began to listen."""
+    pid, uid, gid = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+    groups = {gid}
+    with contextlib.suppress(OSError):  # in more groups than are looked at
+        data = connection.getsockopt(socket.SOL_SOCKET, SO_PEERGROUPS, 4 * MOST_GROUPS)
+        groups |= set(struct.unpack(f"{len(data) // 4}I", data))
+    return pid, uid, groups
+
+
+def ask(path: str, message: dict[str, Any], timeout: float = TIMEOUT_S, allow_uid: int | None = None) -> dict[str, Any]:
     """Send one request to a running switch; returns its answer.  SpecError: no switch answers, or it reports an error."""
     with socket.socket(socket.AF_UNIX) as connection:
         connection.settimeout(timeout)
-        answer, fds = converse(connection, path, message)
+        answer, fds = converse(connection, path, message, allow_uid=allow_uid)
         close(fds)
     return answer
 
 
 def converse(
-    connection: socket.socket, path: str, message: dict[str, Any], fds: tuple[int, ...] = ()
+    connection: socket.socket, path: str, message: dict[str, Any], fds: tuple[int, ...] = (), allow_uid: int | None = None
 ) -> tuple[dict[str, Any], list[int]]:
-    """Connect, send a message, and return the answer with its descriptors.  SpecError: there is none, or it is an error."""
-    end = time.monotonic() + (connection.gettimeout() or 0.0)
+    """Connect, send a message, and return the answer with its descriptors.
+
+    allow_uid   a user whose switch is trusted, beside root's and one's own
+    SpecError: nobody answers, a user that is not trusted listens, the answer is none of a switch, or is an error.
+    """
+    timeout = connection.gettimeout() or TIMEOUT_S
+    _connect(connection, path, time.monotonic() + timeout)
+    _verify_listener(connection, path, allow_uid)
+    end = time.monotonic() + timeout
+    with contextlib.suppress(OSError):  # the switch stops, or answers and hangs up, before it has read everything
+        send(connection, message, fds)
+    answer, came = receive(connection, within=timeout)
+    connection.settimeout(timeout)
+    if answer is None and time.monotonic() >= end:
+        raise SpecError(f"the switch has not answered for {timeout:g} s", remedy="is it stopped, or overloaded?", place=path)
+    if answer is None:
+        raise SpecError("the switch has hung up", remedy="is it going down?", place=path)
+    if "error" in answer:
+        close(came)
+        raise SpecError(str(answer["error"]))
+    if not _is_answer(answer, message, came):
+        close(came)
+        raise SpecError("what answers there is not a switch", remedy="or one of another version", place=path)
+    return answer, came
+
+
+def _connect(connection: socket.socket, path: str, end: float) -> None:
     try:
         while True:
             try:
                 connection.connect(path)
-                break
+                return
             except BlockingIOError:  # the backlog is full
                 if time.monotonic() > end:
                     raise
                 time.sleep(0.005)
     except OSError as error:
         raise SpecError(
-            f"no switch answers ({error.strerror})", remedy="start one: `penstock vswitch up SPEC.toml`", place=path
+            f"no switch answers ({error.strerror or error})", remedy="start one: `penstock vswitch up SPEC.toml`", place=path
         ) from None
-    answer: dict[str, Any] | None = None
-    came: list[int] = []
-    with contextlib.suppress(OSError):  # the switch stops between request and answer
-        send(connection, message, fds)
-        answer, came = receive(connection)
-    if answer is None:
-        raise SpecError("the switch has hung up", remedy="is it going down?", place=path)
-    if "error" in answer:
-        close(came)
-        raise SpecError(str(answer["error"]))
-    return answer, came
+
+
+def _verify_listener(connection: socket.socket, path: str, allow_uid: int | None) -> None:
+    """SpecError unless the listener is root, this process's user, or the user `allow_uid`."""
+    _, uid, _ = peer(connection)
+    if uid not in (0, os.geteuid(), allow_uid):
+        rule = f"user {uid} listens there, not root and not you: nothing was sent"
+        raise SpecError(rule, remedy=f"if that user runs the switch: --allow-uid {uid}", place=path)
+
+
+def _is_answer(answer: dict[str, Any], message: dict[str, Any], came: list[int]) -> bool:
+    """Whether an answer has what the request asked for."""
+    if "show" in message:
+        return isinstance(answer.get(message["show"]), (list, dict)) and not came
+    asked = next((key for key in ANSWERS if key in message), "")
+    fields = ANSWERS.get(asked, {})
+    return all(isinstance(answer.get(key), kind) for key, kind in fields.items()) and len(came) == DESCRIPTORS.get(asked, 0)

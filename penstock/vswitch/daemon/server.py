@@ -9,7 +9,7 @@ import functools
 import os
 import select
 import socket
-import struct
+import stat
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -18,8 +18,10 @@ from typing import Any
 
 from penstock.errors import PenstockError, SpecError, nearest
 from penstock.vswitch.attach import devices
-from penstock.vswitch.daemon import metrics, operations, protocol
-from penstock.vswitch.daemon.config import SWITCH_KEYS, make_switch, validate_spec
+from penstock.vswitch.daemon import metrics, operations, places, protocol
+from penstock.vswitch.daemon.config import SWITCH_KEYS, make_switch, validate_most, validate_socket, validate_spec
+from penstock.vswitch.daemon.log import log
+from penstock.vswitch.daemon.page_server import PageServer
 from penstock.vswitch.daemon.systemd import Pulse, notify
 from penstock.vswitch.dataplane.driver import attach_device
 from penstock.vswitch.memory.region import Region
@@ -32,6 +34,8 @@ OWN_REQUEST_BYTES = 1 << 16
 REQUEST_S = 5.0  # to receive a whole request, and to send an answer
 ATTACH_AFTER_S = 0.02  # between two attachments to a port, since each takes time of the worker
 ATTACH_AFTER_ERRORS_S = 1.0
+REFUSALS_LOGGED_S = 10.0  # between two lines about refused connections
+MOST_FLOWS_OF_OTHERS = 1000  # that `show` lists for a member of the group: collecting all takes time of the worker
 
 
 class Daemon:
@@ -41,9 +45,11 @@ class Daemon:
         config = validate_spec(content)
         self.ports, self.cpus = config.ports, config.cpus
         self.fixed = {key: content.get("switch", {}).get(key) for key in SWITCH_KEYS}  # cannot change while running
-        self.path = path or config.socket
+        self.path = validate_socket(path, "--socket") if path else config.socket or places.default_socket()
+        self.group = places.group_number(config.group) if config.group else None  # whose members may look
         self.switch = make_switch(content, config)
-        self.metrics = metrics.Server(config.metrics, self._metrics) if config.metrics else None
+        self.base = operations.Base(dict(self.switch.settings), self.ports)  # what the file says
+        self.metrics = PageServer(config.metrics, metrics.CONTENT_TYPE, self._metrics) if config.metrics else None
         self.over = threading.Event()  # set to stop the switch
         self.ended = threading.Event()  # set when the switch has stopped
         self.draining = False
@@ -52,6 +58,8 @@ class Daemon:
         self.attached: dict[str, socket.socket] = {}  # the connection of the application at each port
         self.plugged: dict[str, devices.Device] = {}
         self.requesting: collections.Counter[int] = collections.Counter()  # connections that have not attached, by user
+        self.refused = 0  # connections since the last line about them
+        self.refusals_after = 0.0  # time.monotonic() of the next
         self.attach_after: dict[str, float] = {}  # time.monotonic() from which a port may be attached to again
         self.detached_regions: list[Any] = []  # to be unmapped, which takes time, outside the worker's thread
         self.lock = threading.Lock()
@@ -60,21 +68,36 @@ class Daemon:
 
     def _bind(self) -> None:
         """Bind the socket to its path; the stale socket of a dead switch is replaced.  SpecError: it cannot be bound."""
+        remedy = "choose another switch.socket, or --socket"
+        places.make_folder(self.path)
         try:
             with socket.socket(socket.AF_UNIX) as probe:
                 probe.connect(self.path)
-            raise SpecError("a switch is listening there", remedy="take it down or choose another switch.socket", place=self.path)
-        except ConnectionRefusedError:
+            raise SpecError("a switch is listening there", remedy=f"take it down or {remedy}", place=self.path)
+        except ConnectionRefusedError:  # also of a file that is no socket
+            if not stat.S_ISSOCK(os.lstat(self.path).st_mode):
+                raise SpecError("there is a file that is not a socket", remedy=remedy, place=self.path) from None
             Path(self.path).unlink()
         except OSError:
             pass
         try:
             self.listener.bind(self.path)
+            found = os.lstat(self.path)
+            self.identity = found.st_dev, found.st_ino
+            if self.group is not None:
+                os.chown(self.path, -1, self.group)
+                os.chmod(self.path, stat.S_IMODE(found.st_mode) | stat.S_IRGRP | stat.S_IWGRP)
         except OSError as error:
-            raise SpecError(
-                f"cannot listen there ({error.strerror})", remedy="choose another switch.socket", place=self.path
-            ) from None
+            raise SpecError(f"cannot listen there ({error.strerror or error})", remedy=remedy, place=self.path) from None
         self.listener.listen(64)
+
+    def _unbind(self) -> None:
+        """Close the socket and remove its file, if it is still ours."""
+        self.listener.close()
+        with contextlib.suppress(OSError):
+            found = os.lstat(self.path)
+            if (found.st_dev, found.st_ino) == self.identity:
+                os.unlink(self.path)
 
     def serve(self, ready: Callable[[], None] = lambda: None) -> None:
         """Run until `down`, or until `over` is set; `ready` is called when everything is open."""
@@ -82,10 +105,15 @@ class Daemon:
         self.switch.start(self.cpus, self._hang_up)
         if self.metrics:
             self.metrics.start()
+            if not self.metrics.local:
+                log.warning(
+                    "metrics: %s can be read by every host that reaches it; it asks nobody who it is", self.metrics.address
+                )
         self.listener.settimeout(0.2)
         pulse = Pulse()
         self._notify_status("READY=1")
         ready()
+        log.info("serving at %s, mode %s, ports %s", self.path, self.switch.settings["mode"], ", ".join(self.ports))
         try:
             for name, device in opened.items():
                 if device.table:
@@ -102,8 +130,7 @@ class Daemon:
                 self._admit(connection)
         finally:
             notify("STOPPING=1")
-            self.listener.close()
-            Path(self.path).unlink(missing_ok=True)
+            self._unbind()
             if self.metrics:
                 self.metrics.close()
             names = list(self.attached)
@@ -111,6 +138,9 @@ class Daemon:
                 device.release()
             self.switch.stop()
             self.left = operations.last_rows(self.switch.detached, names)
+            for line in operations.lost(self.left):
+                log.warning("%s", line)
+            log.info("down")
             for each in list(self.attached.values()):
                 _shut(each)
             for device in opened.values():
@@ -145,25 +175,35 @@ class Daemon:
             self.switch.close()
             for device in opened.values():
                 device.close()
-            self.listener.close()
-            Path(self.path).unlink(missing_ok=True)
+            self._unbind()
+            if self.metrics:
+                self.metrics.close()
             raise
         return opened
 
     def _admit(self, connection: socket.socket) -> None:
         """Start a thread for a connection; close it if its user, or all users but the switch's own, have too many."""
-        pid, uid, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+        pid, uid, groups = protocol.peer(connection)
         with self.lock:
             others = sum(n for user, n in self.requesting.items() if not _is_owner(user))
             if self.requesting[uid] >= MOST_OF_A_USER or (others >= MOST_CONNECTIONS and not _is_owner(uid)):
                 connection.close()
+                self._note_refusal(uid)
                 return
             self.requesting[uid] += 1
+        who = operations.Peer(pid, uid, _is_owner(uid), _is_owner(uid) or self.group in groups)
         try:
-            threading.Thread(target=self._serve_connection, args=(connection, pid, uid), daemon=True).start()
+            threading.Thread(target=self._serve_connection, args=(connection, who), daemon=True).start()
         except RuntimeError:  # no more threads can be started
             connection.close()
             self._end_request(uid)
+
+    def _note_refusal(self, uid: int) -> None:
+        """Log refused connections, in one line per while: who holds many of them makes many."""
+        self.refused += 1
+        if time.monotonic() >= self.refusals_after:
+            log.warning("%d connections refused, the last of user %d, who has too many open", self.refused, uid)
+            self.refused, self.refusals_after = 0, time.monotonic() + REFUSALS_LOGGED_S
 
     def _end_request(self, uid: int) -> None:
         with self.lock:
@@ -175,40 +215,45 @@ class Daemon:
         """Close the connections of applications whose ports the worker has detached after protocol errors."""
         self.detached_regions += regions
         for name in names:
+            log.warning("port %s: its application is detached after protocol errors", name)
             self.attach_after[name] = time.monotonic() + ATTACH_AFTER_ERRORS_S
             if name in self.attached:
                 _shut(self.attached[name])
 
-    def _serve_connection(self, connection: socket.socket, pid: int, uid: int) -> None:
+    def _serve_connection(self, connection: socket.socket, who: operations.Peer) -> None:
         name = None
         try:
             while not self.over.is_set():
-                message, fds = protocol.receive(connection, OWN_REQUEST_BYTES if _is_owner(uid) else REQUEST_BYTES, 2, REQUEST_S)
+                message, fds = protocol.receive(connection, OWN_REQUEST_BYTES if who.owns else REQUEST_BYTES, 2, REQUEST_S)
                 if message is None:
                     return
                 connection.settimeout(REQUEST_S)
+                log.debug("%s: %.200s", who, message)
                 try:
                     if "attach" in message or "plug" in message:
                         admit = self._attach if "attach" in message else self._plug
-                        name = admit(connection, message, fds, uid)
+                        name = admit(connection, message, fds, who.uid)
+                        log.info("port %s: %s has attached", name, who)
                         self._notify_status()
                         break
                     if "capture" in message:
-                        self._permit(uid)
+                        who.must_own()
+                        log.info("%s captures %s", who, message["capture"] or "all ports")
                         operations.capture(self, connection, message)
                         return
-                    protocol.send(connection, self._answer(message, uid))
+                    protocol.send(connection, self._answer(message, who))
                 except PenstockError as error:
+                    log.info("%s: refused: %s", who, error)
                     protocol.send(connection, {"error": str(error)})
                 finally:
                     protocol.close(fds)
         except (OSError, RuntimeError):
             pass
         finally:
-            self._end_request(uid)
+            self._end_request(who.uid)
             try:
                 if name is not None:
-                    self._wait_for_end(connection, pid)
+                    self._wait_for_end(connection, who.pid)
             finally:
                 if name is not None:
                     self._detach(name)
@@ -245,7 +290,8 @@ class Daemon:
 
     def _plug(self, connection: socket.socket, message: dict[str, Any], fds: list[int], uid: int) -> str:
         """Attach a TAP that another process has created, in any namespace, and whose descriptor it sends."""
-        self._permit(uid)
+        if not _is_owner(uid):
+            raise SpecError(operations.NOT_YOURS.format(uid=uid))
         name, port = self._port_for(message["plug"], uid)
         if len(fds) not in (1, 2):
             raise SpecError("must come with the file descriptor of a TAP, and perhaps that of an allowance", path="plug")
@@ -329,46 +375,56 @@ class Daemon:
         if name in self.plugged:
             self.plugged.pop(name).close()
         self.attached.pop(name, None)
+        log.info("port %s: detached", name)
         self._notify_status()
 
     def _metrics(self) -> str:
         return metrics.page(self.switch.call(lambda: metrics.snapshot(self.switch)))
 
-    def _permit(self, uid: int) -> None:
-        if not _is_owner(uid):
-            raise SpecError(f"you are user {uid}: only the switch's own user may do that")
-
-    def _answer(self, message: dict[str, Any], uid: int) -> dict[str, Any]:
-        if not _is_owner(uid):
-            raise SpecError(f"you are user {uid}: only the switch's own user may do that", remedy="others may attach")
+    def _answer(self, message: dict[str, Any], who: operations.Peer) -> dict[str, Any]:
         if "show" in message:
-            what = message["show"]
-            shows: dict[str, Callable[[], Any]] = {
-                "ports": self.switch.ports,
-                "flows": lambda: operations.flows(self.switch, message.get("most")),
-                "held": lambda: self.switch.held_flows(message.get("port")),
-                "pauses": self.switch.pauses,
-                "counters": self.switch.counters,
-                "settings": lambda: self.switch.settings,
-                "detached": lambda: list(self.switch.detached),
-                "captures": lambda: [each.row() for each in self.switch.captures],
-            }
-            if not isinstance(what, str) or what not in shows:
-                raise SpecError(f"show {what!r}: unknown", remedy=nearest(str(what), shows))
-            found = self.switch.call(shows[what])
-            return found if what == "flows" else {what: found}
+            who.must_look()
+            return self._show(message, who)
+        who.must_own()
         if isinstance(message.get("set"), dict):
+            log.info("%s sets %s", who, message["set"])
             return operations.change(self, message["set"])
+        if message.get("undo"):
+            log.info("%s undoes what was set", who)
+            return operations.undo(self)
         if isinstance(message.get("reload"), dict):
+            log.info("%s reloads the specification", who)
             return operations.reload(self, message["reload"])
         if message.get("drain"):
+            log.info("%s drains the switch", who)
             return operations.drain(self, message.get("seconds", 10))
         if message.get("down"):
+            log.info("%s takes the switch down", who)
             self.down_threads.append(threading.current_thread())
             self.over.set()
             self.ended.wait(12)
             return {"down": True, "left": self.left}
-        raise SpecError("unknown request", remedy="known: attach, plug, show, set, reload, capture, drain, down")
+        raise SpecError("unknown request", remedy="known: attach, plug, show, set, undo, reload, capture, drain, down")
+
+    def _show(self, message: dict[str, Any], who: operations.Peer) -> dict[str, Any]:
+        what, most = message["show"], message.get("most")
+        if not who.owns:
+            most = MOST_FLOWS_OF_OTHERS if most is None else min(validate_most(most), MOST_FLOWS_OF_OTHERS)
+        shows: dict[str, Callable[[], Any]] = {
+            "ports": self.switch.ports,
+            "flows": lambda: operations.flows(self.switch, most),
+            "held": lambda: self.switch.held_flows(message.get("port")),
+            "pauses": self.switch.pauses,
+            "counters": self.switch.counters,
+            "settings": lambda: self.switch.settings,
+            "changes": lambda: operations.changes(self),
+            "detached": lambda: list(self.switch.detached),
+            "captures": lambda: [each.row() for each in self.switch.captures],
+        }
+        if not isinstance(what, str) or what not in shows:
+            raise SpecError(f"show {what!r}: unknown", remedy=nearest(str(what), shows))
+        found = self.switch.call(shows[what])
+        return found if what == "flows" else {what: found}
 
 
 def _is_owner(uid: int) -> bool:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from time import monotonic_ns, time_ns
 
-from penstock import pcapng
+import penstock.pcapng as pcapng
 from penstock.errors import SpecError
 from penstock.pcapng import ETHERNET
 

@@ -5,7 +5,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from penstock import pxd
+import penstock.pxd as pxd
 from penstock.errors import SpecError
 from penstock.inputs import boolean, known_keys, one_of, whole
 from penstock.units import parse_size, parse_time
@@ -32,6 +32,7 @@ DEFAULTS = {
     "spin": "20us",
     "idle": "100ms",
 }
+TIMES = ("spin", "idle")  # ns in a running switch
 WHILE_RUNNING = ("mode", "th_goal", "th_over", "th_net", "burst", "spin", "idle")
 MAC = re.compile(r"[0-9a-f]{2}(:[0-9a-f]{2}){5}", re.I)
 
@@ -48,7 +49,7 @@ def validate_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
             boolean(value, "switch.doorbells")
         elif key.startswith("th_"):
             value = parse_size(value, f"switch.{key}", positive=True)
-        elif key in ("spin", "idle"):
+        elif key in TIMES:
             value = parse_time(value, f"switch.{key}") // 1000
         else:
             value = whole(value, f"switch.{key}", 1, MOST_WORKERS if key == "workers" else 1 << 20)

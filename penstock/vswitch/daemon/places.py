@@ -1,0 +1,85 @@
+"""Where a switch's control socket is unless another path is given, and the numbers of users and groups.
+
+The default is in a folder in which only root and the user itself can make anything, so that nobody else can listen there:
+/run/penstock for root, $XDG_RUNTIME_DIR or /run/user/UID for others, and without either a private folder below /tmp.
+"""
+
+import grp
+import os
+import pwd
+import stat
+from pathlib import Path
+
+from penstock.errors import SpecError
+
+ROOTS_FOLDER = Path("/run/penstock")
+
+
+def runtime_folder() -> Path:
+    """The folder of the default socket, which need not exist."""
+    uid = os.geteuid()
+    if uid == 0:
+        return ROOTS_FOLDER
+    if given := os.environ.get("XDG_RUNTIME_DIR"):
+        return Path(given)
+    run = Path(f"/run/user/{uid}")
+    return run if os.path.isdir(run) else Path(f"/tmp/penstock-{uid}")
+
+
+def default_socket() -> str:
+    """The default path of a switch's socket.  SpecError: its folder is another user's, or others may write to it."""
+    folder = runtime_folder()
+    check_private(folder)
+    return str(folder / ("vswitch.sock" if folder == ROOTS_FOLDER else f"penstock-vswitch-{os.geteuid()}.sock"))
+
+
+def check_private(folder: Path) -> None:
+    """SpecError unless a folder, if it exists, belongs to this user and only this user may write to it."""
+    try:
+        found = folder.lstat() if folder.parent == Path("/tmp") else folder.stat()  # in /tmp anybody can make a link
+    except OSError:
+        return
+    remedy = "remove it, or give --socket" if folder.parent == Path("/tmp") else "give --socket, or set XDG_RUNTIME_DIR"
+    if not stat.S_ISDIR(found.st_mode):
+        raise SpecError("is not a folder", remedy=remedy, place=folder)
+    if found.st_uid != os.geteuid():
+        raise SpecError(f"belongs to user {found.st_uid}", remedy=remedy, place=folder)
+    if found.st_mode & 0o022:
+        raise SpecError("may be written by other users", remedy=remedy, place=folder)
+
+
+def is_made(path: str) -> bool:
+    """Whether a switch makes the folder of its socket, where it is missing: one of the default sockets'."""
+    folder = runtime_folder()
+    return Path(path).parent == folder and folder in (ROOTS_FOLDER, Path(f"/tmp/penstock-{os.geteuid()}"))
+
+
+def make_folder(path: str) -> None:
+    """Make the folder of the default socket, if `path` is that; only its user can write to it."""
+    if not is_made(path):
+        return
+    folder = runtime_folder()
+    try:
+        folder.mkdir(0o755 if folder == ROOTS_FOLDER else 0o700)
+        folder.chmod(0o755 if folder == ROOTS_FOLDER else 0o700)  # whatever the umask is
+    except FileExistsError:
+        pass
+    except OSError as error:
+        raise SpecError(f"cannot be made ({error.strerror})", remedy="give --socket", place=folder) from None
+    check_private(folder)
+
+
+def user_number(text: str, path: str = "--allow-uid") -> int:
+    """The number of a user given by name or number."""
+    try:
+        return int(text) if text.isdecimal() else pwd.getpwnam(text).pw_uid
+    except KeyError:
+        raise SpecError("there is no such user", path=path, value=text) from None
+
+
+def group_number(name: str, path: str = "switch.group") -> int:
+    """The number of a group given by name."""
+    try:
+        return grp.getgrnam(name).gr_gid
+    except KeyError:
+        raise SpecError("there is no such group", path=path, value=name, remedy=f"groupadd {name}") from None
