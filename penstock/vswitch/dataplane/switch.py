@@ -39,6 +39,7 @@ if not cython.compiled:
         clear_port,
         copy_addresses,
         delivered_by,
+        free_flows_of,
         free_port,
         has_drops,
         new_flows,
@@ -134,7 +135,7 @@ class Switch:
             for i in range(worker.port_count):
                 free_port(port_at(worker, i))
             free(worker.timers)
-            free(worker.flows)
+            free_flows_of(worker)
             free(worker.table)
             free(worker.free_flows)
             free(worker)
@@ -154,7 +155,7 @@ class Switch:
             worker.mode = MODES.index(s["mode"])
             worker.th_goal, worker.th_over, worker.th_net, worker.burst = s["th_goal"], s["th_over"], s["th_net"], s["burst"]
             worker.spin_ns, worker.idle_ns = s["spin"], s["idle"]
-            for i in range(worker.flow_room):
+            for i in range(worker.flow_top):
                 if flow_at(worker, i).used:  # the next frame sets them anew
                     flow_at(worker, i).goal, flow_at(worker, i).over, flow_at(worker, i).net = 0, worker.th_over, worker.th_net
 
@@ -210,6 +211,7 @@ class Switch:
             port.unrung = numbers(queues)
             port.unrung_queues = numbers(queues)
             port.free_queues = numbers(queues)
+            port.flow_of = numbers(queues)
             for i in range(queues):  # dealt out to the workers
                 if (queues - 1 - i) % self.count == k:
                     port.free_queues[port.free_count] = queues - 1 - i
@@ -352,7 +354,7 @@ class Switch:
     def forget_flows(self, k, number):
         """Remove the flows to a port, and let those from it age; the next port of that number has another serial."""
         worker = worker_at(self.worker, k)
-        for i in range(worker.flow_room):
+        for i in range(worker.flow_top):
             flow = flow_at(worker, i)
             if flow.used and flow.target == number:
                 remove_flow(worker, flow)
@@ -385,6 +387,7 @@ class Switch:
                 sent_bytes=port.sent_bytes,
                 pauses=port.pauses,
                 paused_ns=port.paused_ns,
+                shared_frames=port.shared,
                 bells_answered=port.bells_answered,
                 bells_rung=port.bells_rung,
                 nonsense=port.view.protocol_errors,
@@ -404,10 +407,11 @@ class Switch:
         """One dict per port."""
         return [self.port_row(i) for i in sorted(self.regions)]
 
-    def flow_row(self, k, number, behind):
+    def flow_row(self, k, number):
         flow = flow_at(worker_at(self.worker, k), number)
         words = flow.key.words
         ports = (words[4] >> 32).to_bytes(4, "little") if words[0] != (1 << 64) - 1 else bytes(4)
+        behind, over = self.drivers[flow.source].held_by(self, k, number) if flow.source in self.drivers else (0, 0)
         return {
             "source": address_text(words[0], words[1]),
             "source_port": int.from_bytes(ports[:2], "big"),
@@ -418,7 +422,8 @@ class Switch:
             "to": self.names[flow.target],
             "queue": flow.queue,
             "waiting_bytes": flow.sent - flow.consumed,
-            "behind_bytes": behind.get((words[0], words[1], words[2], words[3], words[4] & ~0xFFFF), 0),
+            "behind_bytes": behind,
+            "flow_over": over,
             "longest_bytes": flow.longest,
             "rate_bytes_per_s": round(flow.rate),
             "frames": flow.frames,
@@ -430,9 +435,8 @@ class Switch:
 
     def flows(self):
         """One dict per flow."""
-        behind = {number: driver.behind() for number, driver in self.drivers.items()}
         return [
-            self.flow_row(k, i, behind.get(flow_at(worker_at(self.worker, k), i).source, {}))
+            self.flow_row(k, i)
             for k in range(self.count)
             for i in range(worker_at(self.worker, k).flow_top)
             if flow_at(worker_at(self.worker, k), i).used
@@ -441,9 +445,8 @@ class Switch:
     def held_flows(self, name):
         """One dict per flow from a port that has ever been paused: fast, however many flows there are."""
         number = next((n for n, known in self.names.items() if known == name), -1)
-        behind = self.drivers[number].behind() if number in self.drivers else {}
         return [
-            self.flow_row(k, i, behind)
+            self.flow_row(k, i)
             for k in range(self.count)
             for i in range(worker_at(self.worker, k).flow_top)
             if flow_at(worker_at(self.worker, k), i).pauses
@@ -477,6 +480,7 @@ class Switch:
                 naps=worker.naps,
                 flows=worker.flow_count,
                 free_flows=worker.free_flow_count,
+                reclaimed_flows=worker.reclaimed,
             )
         return dict(sums)
 
@@ -501,9 +505,11 @@ class Switch:
     def longest_flows(self, most):
         """One dict per flow with the most bytes waiting, and one of the others: count, sums, the longest queue."""
         chosen, others = pick_longest(self.worker, most)
-        behind = {number: driver.behind() for number, driver in self.drivers.items()}
-        rows = [self.flow_row(k, i, behind.get(flow_at(worker_at(self.worker, k), i).source, {})) for _, k, i in chosen]
-        others["behind_bytes"] = sum(sum(each.values()) for each in behind.values()) - sum(row["behind_bytes"] for row in rows)
+        rows = [self.flow_row(k, i) for _, k, i in chosen]
+        behind = sum(sum(driver.behind().values()) for driver in self.drivers.values())
+        over = sum(driver.over for driver in self.drivers.values())
+        for key, total in (("behind_bytes", behind), ("flow_over", over)):
+            others[key] = max(0, total - sum(row[key] for row in rows))
         return rows, others
 
     def left_row(self, number):

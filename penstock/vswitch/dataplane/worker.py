@@ -340,6 +340,7 @@ def serve_queue(worker, port, level, budget, now):
             budget -= length_of(word) // QUANTUM
         txq.deficit -= length_of(word)
         txq.taken += length_of(word)
+        txq.served += 1
         store64(word_at(view.consumed[0], number), txq.taken)
         if txq.until > now:
             take_head(port, level)
