@@ -22,20 +22,7 @@ cdef inline int64_t* new_counters(int64_t n): return <int64_t*>calloc(n, 8)
 cdef inline void set_returned(SwitchPort* port, Driver* driver) noexcept:
     port.returned = driver.returned
     port.kept = driver.kept
-cdef inline void set_alarm(SwitchPort* port, Driver* driver, int alarm) noexcept:
-    driver.at = port
-    port.alarm = alarm + 1
-    port.armed = 1
-# `armed` is written before `missed` is read, and raise_alarm() does it the other way round: one of the two sees the other's.
-cdef inline void rearm_at(Driver* driver) noexcept:
-    if not driver.at:
-        return
-    store32(<uint32_t*>&driver.at.armed, 1)
-    full_fence()
-    if load32(<uint32_t*>&driver.at.missed):
-        store32(<uint32_t*>&driver.at.missed, 0)
-        store32(<uint32_t*>&driver.at.armed, 0)
-        wake_switch(driver.at.alarm - 1)
+cdef inline void set_at(Driver* driver, SwitchPort* port) noexcept: driver.at = port
 cdef inline int control_of(Switch switch, int64_t k): return switch.controls[k]
 cdef inline void add_driver(Worker* worker, int64_t number, Driver* driver) noexcept:
     worker.drivers[worker.driver_count] = driver
@@ -56,6 +43,5 @@ cdef class PortDriver:
     cdef readonly Region region
     cdef readonly PortHandle kernel
     cdef int home
-    cdef readonly int alarm     # an eventfd; -1: none
     cdef object table
     cdef public object edge     # the Edge of the device, if there is one

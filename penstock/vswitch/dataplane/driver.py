@@ -4,7 +4,6 @@ ingress.py moves frames from the device into the switch, egress.py from the swit
 address of an address of the switch are answered (neighbours.py); other broadcasts are counted and dropped.
 """
 
-import os
 import select
 
 import cython
@@ -21,30 +20,27 @@ if not cython.compiled:
         new_tx_flows,
         numbers_at,
         pointer_to,
-        rearm_at,
         remove_driver,
-        set_alarm,
+        set_at,
         set_returned,
         set_side,
         worker_of,
     )
-    from penstock.vswitch.dataplane.driver_state import driver_of, held_in, incoming_of, outgoing_of, own_key, side_of, tx_flow_at
+    from penstock.vswitch.dataplane.driver_state import driver_of, held_in, incoming_of, outgoing_of, tx_flow_at
     from penstock.vswitch.dataplane.egress import has_doorbell, poll_doorbells, put_out
-    from penstock.vswitch.dataplane.flowmap import copy_key, find_name, free_names, make_names
+    from penstock.vswitch.dataplane.flowmap import free_names, make_names
     from penstock.vswitch.dataplane.ingress import forget_idle_tx_flows, take_in
     from penstock.vswitch.dataplane.overlay import FIRST_LIMIT, overlay_turn, taken_from
     from penstock.vswitch.dataplane.state import (
-        FLOW_OVER,
         MOST_PORTS,
-        flow_at,
-        flow_key,
         free,
         new_txqs,
         numbers,
         port_at,
+        signed_of,
         txq_at,
     )
-    from penstock.vswitch.memory.layout import ENDLESS
+    from penstock.vswitch.memory.layout import ENDLESS, load64, word_at
 
 
 from penstock.errors import SpecError
@@ -110,7 +106,6 @@ class PortDriver:
         driver.kept = region.shape["buffers"] // 8
         make_names(incoming_of(driver), driver.queues)
         make_names(outgoing_of(driver), driver.queues)
-        self.alarm = -1 if window else os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
         driver.rewrites = mac is not None
         if isinstance(mac, bytes):
             driver.mac = int.from_bytes(mac, "little")
@@ -137,8 +132,6 @@ class PortDriver:
             free_names(outgoing_of(self.driver))
             free(self.driver.overlay)
             free(self.driver)
-            if self.alarm >= 0:
-                os.close(self.alarm)
 
     def install(self, switch, number):
         """Begin to drive port `number` of a switch, which has the other side of the region."""
@@ -158,7 +151,7 @@ class PortDriver:
             port_at(worker_of(switch, k), number).wakes = control_of(switch, self.home) + 1
             set_returned(port_at(worker_of(switch, k), number), driver)
         worker = worker_of(switch, self.home)
-        set_alarm(port_at(worker, number), driver, self.alarm)
+        set_at(driver, port_at(worker, number))
         if driver.kernel.header:  # a turn is worth a super-frame
             for i in range(driver.queues):
                 txq_at(port_at(worker, number), i).weight = 32
@@ -179,40 +172,18 @@ class PortDriver:
         self.driver.allowed = numbers_at(table.allowed.ctypes.data)
         self.driver.limited = 1
 
-    def rearm(self):
-        """Let the worker write `alarm` once more: an eventfd that tells when a flow from here is held back or holds much, or
-        when a frame goes to a UDP port whose allowance is not known.  What has happened since it was written last counts."""
-        rearm_at(self.driver)
-
     def behind(self):
         """Bytes that wait to get into the switch, by the words of a flow's key."""
         found = {}
         for i in range(self.driver.queue_top):
             tx_flow = tx_flow_at(self.driver, i)
             if tx_flow.used:
-                found[tuple([tx_flow.key.words[k] for k in range(5)])] = tx_flow.sent - txq_at(self.driver.at, i).taken
+                waiting = tx_flow.sent - signed_of(load64(word_at(self.driver.side.view.consumed[0], i)))
+                found[tuple([tx_flow.key.words[k] for k in range(5)])] = waiting
         return found
 
-    def held_by(self, switch, k, flow):
-        """Of flow number `flow` of a worker: bytes that wait to get into the switch, and frames dropped beyond its share."""
-        worker = worker_of(switch, k)
-        key = own_key(self.driver)
-        copy_key(key, flow_key(flow_at(worker, flow)))
-        key.words[4] &= ~0xFFFF
-        number = find_name(worker, incoming_of(self.driver), key)
-        if number < 0:
-            return 0, 0
-        tx_flow = tx_flow_at(self.driver, number)
-        return tx_flow.sent - txq_at(self.driver.at, number).taken, tx_flow.over
-
-    @property
-    def over(self):
-        """Frames dropped so far since their flows held their share."""
-        return self.driver.at.drops[FLOW_OVER] if self.driver.at else 0
-
     def held(self):
-        """What is taken of the port's resources, for tests: frames held by the flows from the device, of a queue at most, and
-        counted otherwise; transmit queues in use, and counted otherwise."""
+        """What is taken of the port's transmit buffers and queues: summed up by queue, and as the driver counts it."""
         driver = self.driver
         each = [held_in(tx_flow_at(driver, i), txq_at(driver.at, i)) for i in range(driver.queues)]
         used = [i for i in range(driver.queues) if tx_flow_at(driver, i).used]

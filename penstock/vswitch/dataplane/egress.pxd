@@ -23,5 +23,5 @@ cdef int64_t put_out(Worker* worker, Driver* driver, int64_t now) noexcept nogil
 cdef bint send_out(Worker* worker, Driver* driver, TxQueue* txq, int64_t number, uint64_t word, int64_t now) noexcept nogil
 cdef bint is_held_back(Worker* worker, Driver* driver, TxQueue* txq, int64_t number, int64_t length, int64_t now) noexcept nogil
 cdef bint gives_way(Worker* worker, Driver* driver, RxQueueState* rxq, int64_t now) noexcept nogil
-cdef bint fits(Worker* worker, Driver* driver, int64_t number, int64_t length) noexcept nogil
+cdef bint fits(Driver* driver, int64_t number, int64_t length) noexcept nogil
 cdef void count_out(Driver* driver, int64_t number, int64_t length) noexcept nogil

@@ -35,7 +35,6 @@ if not cython.compiled:
         IDLE,
         frames_to,
         port_at,
-        raise_alarm,
         short_at,
         signed_of,
         txq_at,
@@ -44,7 +43,6 @@ if not cython.compiled:
     from penstock.vswitch.dataplane.steps import next_word
     from penstock.vswitch.memory.layout import (
         CLOSED,
-        ENDLESS,
         buffer_of,
         bytes_at,
         length_of,
@@ -171,7 +169,7 @@ def count_out(driver, number, length):
 def is_held_back(worker, driver, txq, number, length, now):
     """Whether the first frame of a receive queue must wait, for a full socket or the end of the peer's pause; until when."""
     rxq = rxq_at(driver, number)
-    if driver.limited and rxq.named and not fits(worker, driver, number, length):
+    if driver.limited and rxq.named and not fits(driver, number, length):
         driver.full_sockets += 1
         txq.until = now + max(HELD_NS, 1000 * worker.timer_count)  # so attempts are bounded however many queues wait
         return True
@@ -196,8 +194,8 @@ def gives_way(worker, driver, rxq, now):
     return sent - signed_of(load64(returned_at(driver, driver.queues))) > driver.side.view.buffers - driver.kept // 2
 
 
-def fits(worker, driver, number, length):
-    """Whether a frame fits into the UDP socket that it is for, whose allowance is then charged; asks for one that is not known."""
+def fits(driver, number, length):
+    """Whether a frame fits into the UDP socket that it is for, whose allowance is then charged."""
     words = name_at(outgoing_of(driver), number).words
     if words[4] >> 16 & 0xFF != 17:
         return True
@@ -205,7 +203,5 @@ def fits(worker, driver, number, length):
     cost = 2 * length + 1024
     if spent_at(driver, port)[0] + cost > load_signed(allowed_at(driver, port)):
         return False
-    if load_signed(allowed_at(driver, port)) > ENDLESS:
-        raise_alarm(port_at(worker, driver.port))
     spent_at(driver, port)[0] += cost
     return True

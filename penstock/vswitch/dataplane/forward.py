@@ -17,7 +17,6 @@ if not cython.compiled:
         WAITS,
         no_flow,
         port_at,
-        raise_alarm,
         view_of,
     )
     from penstock.vswitch.dataplane.steps import ADMITTED, account, admit, classify, copy_frame, frame_in, give_back
@@ -53,7 +52,6 @@ def reject(worker, port, txq, word, reason, now):
         return drop(worker, port, txq, no_flow(), word, reason)
     if txq.taken < txq.evicted:
         return drop(worker, port, txq, no_flow(), word, EVICTED)
-    raise_alarm(port)
     txq.until = now + UNKNOWN_NS
     if worker.mode == PFC:
         port.paused_until = txq.until
@@ -96,7 +94,6 @@ def backpressure(worker, port, txq, flow, word, reason, now):
         if not txq.blocked:
             flow.pauses += 1
             port.pauses += 1
-            raise_alarm(port)
         txq.blocked = min(txq.blocked + 1, 10)
         txq.until = now + ns
     flow.paused_ns += ns

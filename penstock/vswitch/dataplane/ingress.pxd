@@ -3,7 +3,7 @@ from penstock.vswitch.memory.rings_inline cimport push, open_queue, close_queue,
 from penstock.vswitch.dataplane.buffers cimport return_buffers
 from penstock.vswitch.dataplane.neighbours cimport SOLICITATION_BYTES, answer_address_request, answer_solicitation, learn
 from penstock.vswitch.dataplane.parse cimport parse
-from penstock.vswitch.dataplane.flowtable cimport hash_of, owner_of
+from penstock.vswitch.dataplane.flowtable cimport find_flow, hash_of, owner_of
 from penstock.vswitch.dataplane.mirror cimport mirror_drop
 from penstock.vswitch.dataplane.receiver cimport FEW
 from penstock.vswitch.dataplane.schedule cimport activate
@@ -25,7 +25,7 @@ cdef void find_room(Worker* worker, Driver* driver, int64_t now) noexcept nogil
 cdef bint take_spare(Worker* worker, Driver* driver) noexcept nogil
 cdef bint stops_device(Worker* worker) noexcept nogil
 cdef void take_frame(Worker* worker, Driver* driver, char* frame, int64_t length, int64_t now) noexcept nogil
-cdef bint may_hold(Worker* worker, Driver* driver, SwitchPort* port, TxFlow* tx_flow, int64_t held) noexcept nogil
+cdef bint may_hold(Worker* worker, Driver* driver, int64_t held) noexcept nogil
 cdef void drop_over(Worker* worker, Driver* driver, SwitchPort* port, int64_t number, int64_t length) noexcept nogil
 cdef int64_t tx_flow_for(Worker* worker, Driver* driver, Key* key, int64_t now) noexcept nogil
 cdef void name_tx_flow(Worker* worker, Driver* driver, int64_t number, Key* key, int64_t now) noexcept nogil

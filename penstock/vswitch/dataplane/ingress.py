@@ -22,7 +22,7 @@ if not cython.compiled:
         tx_flow_at,
     )
     from penstock.vswitch.dataplane.flowmap import add_name, copy_key, find_name, remove_name
-    from penstock.vswitch.dataplane.flowtable import hash_of, owner_of
+    from penstock.vswitch.dataplane.flowtable import find_flow, hash_of, owner_of
     from penstock.vswitch.dataplane.ingress import (
         AGED_AT_ONCE,
         BYTES_AT_ONCE,
@@ -52,7 +52,6 @@ if not cython.compiled:
         byte_at,
         no_flow,
         port_at,
-        raise_alarm,
         short_at,
         signed_of,
         txq_at,
@@ -153,10 +152,7 @@ def take_frame(worker, driver, frame, length, now):
     if held == 0:
         tx_flow.moved_at = now
         tx_flow.seen = tx_flow.put
-        tx_flow.alarmed = 0
-    if not may_hold(worker, driver, port, tx_flow, held) or not put_in(
-        worker, driver, port, number, descriptor(driver.spare, length)
-    ):
+    if not may_hold(worker, driver, held) or not put_in(worker, driver, port, number, descriptor(driver.spare, length)):
         drop_over(worker, driver, port, number, length)
     elif driver.overlay and worker.mode == BACKDRAFT:
         send_pause(worker, driver, number, length, now)
@@ -165,27 +161,26 @@ def take_frame(worker, driver, frame, length, now):
 # ---- What a flow may hold ----
 
 
-def may_hold(worker, driver, port, tx_flow, held):
-    """Whether a flow that holds so many frames may hold one more; tells the edge when it is about to hold much."""
+def may_hold(worker, driver, held):
+    """Whether a flow that holds so many frames may hold one more."""
     if held < FEW or stops_device(worker):
         return driver.room > 0
-    most = driver.room - driver.kept
-    if not tx_flow.alarmed and 8 * held > most:
-        tx_flow.alarmed = 1
-        raise_alarm(port)
-    return held < most
+    return held < driver.room - driver.kept
 
 
 def drop_over(worker, driver, port, number, length):
     """Drop the frame in the spare buffer, since its flow holds its share; it counts as put in and dropped."""
     txq = txq_at(port, number)
+    key = own_key(driver)
+    key.words[4] |= port.serial
+    flow = find_flow(worker, key)
+    if flow:
+        flow.dropped += 1
     if worker.mirrors:
         mirror_drop(worker, port, txq, no_flow(), descriptor(driver.spare, length), FLOW_OVER)
-    tx_flow_at(driver, number).over += 1
     driver.put += 1
     port.drops[FLOW_OVER] += 1
     txq.drops[FLOW_OVER] += 1
-    raise_alarm(port)
 
 
 def longest_stuck(worker, driver, now):
@@ -254,8 +249,6 @@ def name_tx_flow(worker, driver, number, key, now):
     add_name(worker, incoming_of(driver), number, key)
     tx_flow.moved_at = now
     tx_flow.seen = txq_at(port_at(worker, driver.port), number).served
-    tx_flow.over = 0
-    tx_flow.alarmed = 0
     tx_flow.quiet_until = 0
     tx_flow.pause_sent_at = 0
     tx_flow.rate_sent = 0

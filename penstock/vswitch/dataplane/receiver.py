@@ -13,7 +13,6 @@ if not cython.compiled:
         flow_end,
         frames_to,
         port_at,
-        raise_alarm,
         sent_to,
         signed_of,
         unsigned_of,
@@ -67,8 +66,8 @@ def measure(worker, flow, view, now):
 def set_limits(worker, flow, view):
     """The thresholds of a flow in bytes: as configured, but no more than the receiver's free buffers hold.
 
-    So one flow may take half of the buffers, two stopped flows a third each, and some are always left for another.  Where a
-    driver counts the frames that it takes out, the count is exact.  Elsewhere a buffer counts as one frame of the recent mean size.
+    So one flow may take half of the buffers, two stopped flows a third each, and some are always left for another.  A driver
+    counts the frames that it takes out; elsewhere a buffer counts as one frame of the recent mean size.
     """
     to = port_at(worker, flow.target)
     if to.returned:
@@ -92,7 +91,7 @@ def set_limits(worker, flow, view):
 
 
 def room_at_driver(worker, to, flow, view):
-    """Bytes that a flow may have at a driven port: as many frames as there are free buffers, or a few; of the size that they have."""
+    """Bytes that a flow may have at a driven port: as many frames as there are free buffers, or a few, of its mean size."""
     sent = 0
     for i in range(worker.workers):
         sent += frames_to(worker.peers[i], to.number)
@@ -123,7 +122,6 @@ def pace(worker, txq, flow, length, now):
         flow.pauses += 1
         flow.paused_ns += ns
         port_at(worker, flow.source).pauses += 1
-        raise_alarm(port_at(worker, flow.source))
         txq.paced = 1
         txq.until = now + ns
         txq.next_at = txq.until

@@ -112,8 +112,6 @@ cdef struct SwitchPort:
     int32_t* flow_of        # by receive queue: its flow, plus one; 0: none
     int64_t* returned       # by receive queue, and of all: frames that a driver has taken out; NULL: an application does not say
     int64_t kept            # receive buffers that only flows which hold few may take
-    int32_t alarm           # an eventfd, plus one, to be told of flows that are held back; 0: none
-    int32_t armed, missed   # whether it may be told now; whether there was something to tell since
     int32_t taken[32]       # receive buffers taken in this turn and not used yet
     int32_t taken_count, refill
     int32_t emptied[32]     # transmit buffers to be given back
@@ -227,16 +225,6 @@ cdef inline void announce(SwitchPort* port, int64_t queue) noexcept nogil:
         port.unrung_count += 1
     port.unrung[queue] += 1 if port.unrung[queue] < MOST_UNRUNG else 0
 cdef inline int64_t whole(double x) noexcept nogil: return <int64_t>x
-# Tell the edge of a driven port that a flow is held back: at most once until it asks again.
-cdef inline void raise_alarm(SwitchPort* port) noexcept nogil:
-    if port.alarm == 0:
-        return
-    store32(<uint32_t*>&port.missed, 1)  # before `armed` is read, as rearm() writes that before it reads this
-    full_fence()
-    if load32(<uint32_t*>&port.armed):
-        store32(<uint32_t*>&port.armed, 0)
-        store32(<uint32_t*>&port.missed, 0)
-        wake_switch(port.alarm - 1)
 cdef inline uint64_t unsigned_of(int64_t number) noexcept nogil: return <uint64_t>number
 cdef inline int64_t signed_of(uint64_t word) noexcept nogil: return <int64_t>word
 cdef inline bint stopped(Worker* worker) noexcept nogil: return load32(<uint32_t*>&worker.wanted) != 0

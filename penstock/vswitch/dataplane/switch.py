@@ -407,11 +407,10 @@ class Switch:
         """One dict per port."""
         return [self.port_row(i) for i in sorted(self.regions)]
 
-    def flow_row(self, k, number):
+    def flow_row(self, k, number, behind):
         flow = flow_at(worker_at(self.worker, k), number)
         words = flow.key.words
         ports = (words[4] >> 32).to_bytes(4, "little") if words[0] != (1 << 64) - 1 else bytes(4)
-        behind, over = self.drivers[flow.source].held_by(self, k, number) if flow.source in self.drivers else (0, 0)
         return {
             "source": address_text(words[0], words[1]),
             "source_port": int.from_bytes(ports[:2], "big"),
@@ -422,8 +421,7 @@ class Switch:
             "to": self.names[flow.target],
             "queue": flow.queue,
             "waiting_bytes": flow.sent - flow.consumed,
-            "behind_bytes": behind,
-            "flow_over": over,
+            "behind_bytes": behind.get((words[0], words[1], words[2], words[3], words[4] & ~0xFFFF), 0),
             "longest_bytes": flow.longest,
             "rate_bytes_per_s": round(flow.rate),
             "frames": flow.frames,
@@ -435,8 +433,9 @@ class Switch:
 
     def flows(self):
         """One dict per flow."""
+        behind = {number: driver.behind() for number, driver in self.drivers.items()}
         return [
-            self.flow_row(k, i)
+            self.flow_row(k, i, behind.get(flow_at(worker_at(self.worker, k), i).source, {}))
             for k in range(self.count)
             for i in range(worker_at(self.worker, k).flow_top)
             if flow_at(worker_at(self.worker, k), i).used
@@ -445,8 +444,9 @@ class Switch:
     def held_flows(self, name):
         """One dict per flow from a port that has ever been paused: fast, however many flows there are."""
         number = next((n for n, known in self.names.items() if known == name), -1)
+        behind = self.drivers[number].behind() if number in self.drivers else {}
         return [
-            self.flow_row(k, i)
+            self.flow_row(k, i, behind)
             for k in range(self.count)
             for i in range(worker_at(self.worker, k).flow_top)
             if flow_at(worker_at(self.worker, k), i).pauses
@@ -505,11 +505,9 @@ class Switch:
     def longest_flows(self, most):
         """One dict per flow with the most bytes waiting, and one of the others: count, sums, the longest queue."""
         chosen, others = pick_longest(self.worker, most)
-        rows = [self.flow_row(k, i) for _, k, i in chosen]
-        behind = sum(sum(driver.behind().values()) for driver in self.drivers.values())
-        over = sum(driver.over for driver in self.drivers.values())
-        for key, total in (("behind_bytes", behind), ("flow_over", over)):
-            others[key] = max(0, total - sum(row[key] for row in rows))
+        behind = {number: driver.behind() for number, driver in self.drivers.items()}
+        rows = [self.flow_row(k, i, behind.get(flow_at(worker_at(self.worker, k), i).source, {})) for _, k, i in chosen]
+        others["behind_bytes"] = sum(sum(each.values()) for each in behind.values()) - sum(row["behind_bytes"] for row in rows)
         return rows, others
 
     def left_row(self, number):
