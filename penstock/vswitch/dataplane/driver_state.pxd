@@ -16,6 +16,7 @@ cdef struct TxFlow:         # a transmit queue that the driver fills, of one flo
     uint32_t put            # frames put in
     uint32_t seen           # frames that the switch had taken out when it was looked at last
     int64_t moved_at        # when it was seen to take some, or had none to take
+    int64_t shared_to       # of `sent`: a flow without a queue waits behind what was sent before
     int64_t quiet_until     # overlay: the end of the last pause that the peer was sent
     int64_t pause_sent_at
     double rate_sent        # the rate that the peer was sent, bytes per second; 0: none

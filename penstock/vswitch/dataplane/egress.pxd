@@ -1,6 +1,7 @@
 from penstock.vswitch.dataplane.driver_state cimport *
 from penstock.vswitch.memory.rings_inline cimport answer_bell, find_queue, give, give_ring, give_buffer, is_open, pop, slot_of
 from penstock.vswitch.dataplane.flowmap cimport add_name, find_name, name_at, remove_name
+from penstock.vswitch.dataplane.flowtable cimport may_open
 from penstock.vswitch.dataplane.ingress cimport FRAMES_AT_ONCE, NO_ROOM_NS
 from penstock.vswitch.dataplane.neighbours cimport mac_for
 from penstock.vswitch.dataplane.overlay cimport may_send, note_sent, LEASE_NS
@@ -23,5 +24,6 @@ cdef int64_t put_out(Worker* worker, Driver* driver, int64_t now) noexcept nogil
 cdef bint send_out(Worker* worker, Driver* driver, TxQueue* txq, int64_t number, uint64_t word, int64_t now) noexcept nogil
 cdef bint is_held_back(Worker* worker, Driver* driver, TxQueue* txq, int64_t number, int64_t length, int64_t now) noexcept nogil
 cdef bint gives_way(Worker* worker, Driver* driver, RxQueueState* rxq, int64_t now) noexcept nogil
+cdef bint is_crowded(Worker* worker, SwitchPort* port) noexcept nogil
 cdef bint fits(Driver* driver, int64_t number, int64_t length) noexcept nogil
 cdef void count_out(Driver* driver, int64_t number, int64_t length) noexcept nogil

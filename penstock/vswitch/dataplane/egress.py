@@ -24,6 +24,7 @@ if not cython.compiled:
     )
     from penstock.vswitch.dataplane.egress import HELD_NS, VISITS_AT_ONCE, load_signed, swapped
     from penstock.vswitch.dataplane.flowmap import add_name, find_name, name_at, remove_name
+    from penstock.vswitch.dataplane.flowtable import may_open
     from penstock.vswitch.dataplane.ingress import FRAMES_AT_ONCE, NO_ROOM_NS
     from penstock.vswitch.dataplane.neighbours import mac_for
     from penstock.vswitch.dataplane.overlay import LEASE_NS, may_send, note_sent
@@ -185,13 +186,20 @@ def gives_way(worker, driver, rxq, now):
         rxq.stuck_at = now
     if now - rxq.stuck_at <= worker.idle_ns:
         return False
-    port = port_at(worker, driver.port)
-    if port.free_count < driver.queues // (16 * worker.workers):
-        return True
     sent = 0
-    for i in range(worker.workers):
-        sent += frames_to(worker.peers[i], driver.port)
+    for k in range(worker.workers):
+        if is_crowded(worker.peers[k], port_at(worker.peers[k], driver.port)):
+            return True
+        sent += frames_to(worker.peers[k], driver.port)
     return sent - signed_of(load64(returned_at(driver, driver.queues))) > driver.side.view.buffers - driver.kept // 2
+
+
+def is_crowded(worker, port):
+    """Whether a sender has as many of a worker's queues to this port as it may: then its new flows share them."""
+    for i in range(worker.port_count):
+        if port.flows_from[i] and not may_open(worker, port_at(worker, i), port):
+            return True
+    return False
 
 
 def fits(driver, number, length):

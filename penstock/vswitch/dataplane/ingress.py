@@ -46,6 +46,7 @@ if not cython.compiled:
     from penstock.vswitch.dataplane.state import (
         BACKDRAFT,
         FLOW_OVER,
+        HEADER,
         IDLE,
         PAUSED,
         PFC,
@@ -56,7 +57,7 @@ if not cython.compiled:
         signed_of,
         txq_at,
     )
-    from penstock.vswitch.memory.layout import bytes_at, descriptor, ethernet, length_of, load64, word_at
+    from penstock.vswitch.memory.layout import bytes_at, descriptor, ethernet, length_of, load64, memcpy, word_at
     from penstock.vswitch.memory.rings import close_queue, is_drained, open_queue, push, take_buffer
     from penstock.vswitch.ports.base import port_receive
 
@@ -177,6 +178,7 @@ def drop_over(worker, driver, port, number, length):
     if flow:
         flow.dropped += 1
     if worker.mirrors:
+        memcpy(worker.header, bytes_at(port.view.buffer[0], driver.spare * port.view.buffer_bytes) + port.prefix, HEADER)
         mirror_drop(worker, port, txq, no_flow(), descriptor(driver.spare, length), FLOW_OVER)
     driver.put += 1
     port.drops[FLOW_OVER] += 1
@@ -204,9 +206,14 @@ def longest_stuck(worker, driver, now):
             found = driver.age_at
             since = tx_flow.moved_at
     if found >= 0:
-        txq_at(port, found).evicted = tx_flow_at(driver, found).sent
-        driver.evictions += 1
+        evict(driver, port, found, tx_flow_at(driver, found).sent)
     return found
+
+
+def evict(driver, port, number, sent):
+    """Have a transmit queue give up what it holds of the bytes sent so far, but for what there is room for when it is tried."""
+    txq_at(port, number).evicted = sent
+    driver.evictions += 1
 
 
 def note_progress(tx_flow, txq, now):
@@ -236,7 +243,9 @@ def tx_flow_for(worker, driver, key, now):
         number = reclaim_tx_flow(worker, driver, now)
         if number < 0:
             driver.shared_queues += 1
-            return hash_of(worker, key) % driver.queues
+            number = signed_of(hash_of(worker, key) % driver.queues)
+            tx_flow_at(driver, number).shared_to = tx_flow_at(driver, number).sent
+            return number
         remove_name(worker, incoming_of(driver), number)
     name_tx_flow(worker, driver, number, key, now)
     return number
@@ -247,6 +256,7 @@ def name_tx_flow(worker, driver, number, key, now):
     tx_flow = tx_flow_at(driver, number)
     copy_key(key_of_tx_flow(tx_flow), key)
     add_name(worker, incoming_of(driver), number, key)
+    tx_flow.shared_to = 0
     tx_flow.moved_at = now
     tx_flow.seen = txq_at(port_at(worker, driver.port), number).served
     tx_flow.quiet_until = 0
@@ -294,7 +304,7 @@ def wake_queue(worker, port, number):
 
 
 def forget_idle_tx_flows(worker, driver, now):
-    """Free the queues of idle flows, among the next AGED_AT_ONCE."""
+    """Free the queues of idle flows, among the next AGED_AT_ONCE; evict what is stuck in front of a flow that shares a queue."""
     view = own_view(driver)
     port = port_at(worker, driver.port)
     for _ in range(min(AGED_AT_ONCE, driver.queue_top)):
@@ -304,6 +314,8 @@ def forget_idle_tx_flows(worker, driver, now):
         if not tx_flow.used:
             continue
         note_progress(tx_flow, txq, now)
+        if txq.evicted < tx_flow.shared_to and now - tx_flow.moved_at > worker.idle_ns and not stops_device(worker):
+            evict(driver, port, driver.age_at, tx_flow.shared_to)
         if now - tx_flow.used_at < worker.idle_ns or held_in(tx_flow, txq):
             continue
         if tx_flow.open:
