@@ -291,7 +291,7 @@ class Accounting(RuleBasedStateMachine):
         rig = self.rig
         for port in range(7000, 7004):
             rig.open(1, port)
-        for _ in range(400):
+        for _ in range(150):
             rig.turn(10, 50_000)
             for i in range(4):
                 rig.read(i)
@@ -306,6 +306,6 @@ class Accounting(RuleBasedStateMachine):
 
 
 Accounting.TestCase.settings = settings(
-    max_examples=40, stateful_step_count=30, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=20, stateful_step_count=25, deadline=None, suppress_health_check=list(HealthCheck)
 )
 test_accounting = Accounting.TestCase
