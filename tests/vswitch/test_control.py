@@ -127,9 +127,9 @@ def test_a_flood_of_descriptors():
 def test_no_application_takes_the_queues_of_others():
     """Each port has its share of the flows; before, one application could ask for nearly all."""
     with running() as (_, path):
-        with pytest.raises(SpecError, match="21845 each"):
-            connect("c", path, queues=60000, buffers=64, buffer_bytes=64)
-        most = {"queues": 21845, "rings": 64, "buffers": 64, "buffer_bytes": 64}
+        with pytest.raises(SpecError, match="174762 each"):
+            connect("c", path, queues=200_000, buffers=64, buffer_bytes=64)
+        most = {"queues": 174_762, "rings": 64, "buffers": 64, "buffer_bytes": 64}
         with connect("c", path, **most), connect("b", path, **most):
             connect("a", path, **most).close()
 

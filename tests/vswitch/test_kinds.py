@@ -49,6 +49,7 @@ def test_an_unknown_kind_is_told_the_known_ones():
 def test_names_that_users_see_do_not_change():
     assert settings.MODES == ["lossy", "pfc", "dpfq", "backdraft"]
     reasons = ["full", "no_buffer", "no_queue", "no_route", "no_flow", "malformed", "spoofed", "too_long", "bad_descriptor"]
+    reasons += ["flow_over", "evicted"]
     assert reasons == settings.REASON_NAMES
     assert settings.STATE_NAMES == ["absent", "up", "nonsense"]
     assert settings.DROP_NAMES == ["buffer", "refused", "line", "line_down", "no_route"]

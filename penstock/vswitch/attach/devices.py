@@ -34,7 +34,8 @@ from penstock.vswitch.linux import netns
 from penstock.vswitch.linux.losses import device_losses
 from penstock.vswitch.ports.base import PortHandle
 
-SHAPE = {"rings": 4096, "queues": 1024, "bells": 8192, "buffers": 2048}
+QUEUES, MOST_QUEUES = 8192, 65536  # of a port, each way
+BUFFERS = 8192
 LONGEST = {True: 65600, False: 9216}  # bytes of a buffer, with and without super-frames
 QUEUE_FRAMES, SEGMENTS_BYTES = 10_000, 60_000  # what fits one UDP datagram with all headers
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
@@ -55,6 +56,7 @@ class Device:
     ) -> None:
         self.port, self.place, self.mac, self.window, self.secret = port, place, mac, window, secret
         self.epoch = time.time_ns()
+        self.queues = QUEUES
         self.table: Allowance | None = None
         self.edge: Edge | None = None
         self.driver: Any = None  # set when it is attached to a switch
@@ -62,7 +64,14 @@ class Device:
     @property
     def shape(self) -> dict[str, int]:
         """Of the region between it and the switch."""
-        return {**SHAPE, "buffer_bytes": LONGEST[self.port.headers]}
+        rings = 2 * self.queues + BUFFERS // 8  # one for each open queue, and what full ones need
+        return {
+            "rings": rings,
+            "queues": self.queues,
+            "bells": 8192,
+            "buffers": BUFFERS,
+            "buffer_bytes": LONGEST[self.port.headers],
+        }
 
     def guard(self, read_flows: Callable[[], Iterable[Mapping[str, Any]]], settings: Mapping[str, Any]) -> None:
         """Start an Edge, which keeps the kernel from losing frames at a TAP, in both directions, until `release`."""
@@ -109,7 +118,7 @@ class Device:
 def keys_of(kind: str) -> tuple[str, ...]:
     """The keys of a [[port]] that are particular to its kind."""
     found = port_kinds()
-    return tuple(found[kind].keys) if kind in found else ()
+    return (*found[kind].keys, "queues") if kind in found else ()
 
 
 def validate_device(table: Mapping[str, Any], where: str) -> dict[str, Any]:
@@ -120,7 +129,7 @@ def validate_device(table: Mapping[str, Any], where: str) -> dict[str, Any]:
     one_of(kind, f"{where}.kind", known)
     if kind == "shm":
         return {}
-    found = {key: table[key] for key in kinds[kind].keys if key in table}
+    found = {key: table[key] for key in keys_of(kind) if key in table}
     for key in ("device", "netns"):
         if key in found and (not isinstance(found[key], str) or not re.fullmatch(r"[^\s/]{1,64}", found[key])):
             raise SpecError("must be a name", path=f"{where}.{key}", value=found[key])
@@ -132,6 +141,8 @@ def validate_device(table: Mapping[str, Any], where: str) -> dict[str, Any]:
             boolean(found[key], f"{where}.{key}")
     if "prefix" in found:
         whole(found["prefix"], f"{where}.prefix", 0, 128)
+    if "queues" in found:
+        whole(found["queues"], f"{where}.queues", 8, MOST_QUEUES)
     parse_secret(found.get("secret", ""), where)
     return {"kind": kind, **found}
 
@@ -153,6 +164,7 @@ def open_device(table: Mapping[str, Any], addresses: list[str], others: Iterable
     options = dict(table)
     kind = options.pop("kind")
     secret = parse_secret(options.pop("secret", ""), where)
+    queues = options.pop("queues", QUEUES)
     prefix, guarded = options.pop("prefix", 24), options.pop("edge", True)
     place = netns.named(options.pop("netns")) if "netns" in options else None
     with contextlib.ExitStack() as on_failure:
@@ -162,6 +174,7 @@ def open_device(table: Mapping[str, Any], addresses: list[str], others: Iterable
             port = open_port(kind, **_port_options(kind, options))
         on_failure.callback(port.close)
         device = Device(port, place, secret=secret)
+        device.queues = queues
         if kind == "tap":
             with netns.inside(place):
                 set_up(port.name, addresses if prefix else [], prefix, others)

@@ -13,6 +13,10 @@ cdef struct TxFlow:         # a transmit queue that the driver fills, of one flo
     End end
     int32_t open, used
     int64_t sent, used_at
+    uint32_t put            # frames put in
+    uint32_t seen           # frames that the switch had taken out when it was looked at last
+    int64_t moved_at        # when it was seen to take some, or had none to take
+    int64_t shared_to       # of `sent`: a flow without a queue waits behind what was sent before
     int64_t quiet_until     # overlay: the end of the last pause that the peer was sent
     int64_t pause_sent_at
     double rate_sent        # the rate that the peer was sent, bytes per second; 0: none
@@ -21,6 +25,7 @@ cdef struct RxQueueState:   # a receive queue: its flow, and the rate and pause 
     int64_t at, next_at
     double rate             # bytes per second; 0: none
     int32_t named           # whether its flow is known by its key
+    int64_t stuck_at        # since when its first frame waits for a socket, or for the end of a peer's pause; 0: it does not
 
 cdef struct Learned:        # the Ethernet address that an address was last seen with
     uint64_t high, low, mac
@@ -44,19 +49,22 @@ cdef struct Overlay:        # two switches over UDP
 cdef struct Driver:
     SwitchPort side         # the application's side of the region: its txqs are the receive queues
     KernelPort* kernel
+    SwitchPort* at          # the switch's side of the region, at the worker that drives it; NULL: none
     Overlay* overlay        # NULL: none
     int32_t port            # of the switch
     int32_t spare           # a buffer to read into; -1: none
     int32_t free_count, age_at, queues
-    int32_t stalled_queue
+    int32_t queue_top       # of the transmit queues used so far, plus one
     int32_t bell_rings      # one of each worker
     int32_t bell_in[4]
     int32_t rewrites        # puts the device's Ethernet address, or a learned one, into what it sends
     int32_t learned_count
     int32_t limited         # whether an allowance limits what the sockets behind the device are sent
-    uint64_t stalled        # a frame for which there was no ring
     uint64_t mac            # of the device; 0: learned ones
-    int64_t read_at, try_at, next_due, age_next
+    int64_t read_at, try_at, next_due, age_next, press_next
+    int64_t room            # free transmit buffers, but for the spare one
+    int64_t kept            # of them, those that only flows which hold few may take
+    int64_t* returned       # by receive queue, and of all: frames taken out
     int64_t put             # frames that were put into transmit queues
     TxFlow* tx_flows
     RxQueueState* rxqs      # by receive queue
@@ -67,9 +75,13 @@ cdef struct Driver:
     int64_t* spent          # by UDP port: what the frames sent there have cost; and what they may
     int64_t* allowed
     int64_t answered, malformed, waits_for_buffer, shared_queues, refused, multicast, full_sockets
+    int64_t evictions       # transmit queues that had to give up what they held
+    int64_t evicted_out     # frames dropped at the device's side, after they had been delivered
     Key key
     char reply[128]
 
+cdef inline uint64_t* returned_at(Driver* driver, int64_t i) noexcept nogil: return <uint64_t*>&driver.returned[i]
+cdef inline int64_t held_in(TxFlow* tx_flow, TxQueue* txq) noexcept nogil: return <uint32_t>(tx_flow.put - txq.served)
 cdef inline TxFlow* tx_flow_at(Driver* driver, int64_t i) noexcept nogil: return &driver.tx_flows[i]
 cdef inline int64_t* spent_at(Driver* driver, int64_t port) noexcept nogil: return &driver.spent[port]
 cdef inline int64_t* allowed_at(Driver* driver, int64_t port) noexcept nogil: return &driver.allowed[port]

@@ -3,6 +3,7 @@
 import cython
 
 if not cython.compiled:
+    from penstock.vswitch.dataplane.flowtable import LOOKS, PROBES, RECENT_NS
     from penstock.vswitch.dataplane.state import (
         NO_FLOW,
         NO_QUEUE,
@@ -57,11 +58,11 @@ def new_flow(worker, port, key, now):
         return -1 - NO_ROUTE
     if port.guarded and owner_of(worker, key.words[0], key.words[1]) != port.number:
         return -1 - SPOOFED
+    to = port_at(worker, target)
+    if not may_open(worker, port, to) and not reclaim(worker, port, to, now):
+        return -1 - NO_QUEUE
     if worker.free_flow_count == 0:
         return -1 - NO_FLOW
-    to = port_at(worker, target)
-    if to.free_count <= to.flows_from[port.number]:  # no sender has more than half of the queues
-        return -1 - NO_QUEUE
     worker.free_flow_count -= 1
     number = worker.free_flows[worker.free_flow_count]
     flow = flow_at(worker, number)
@@ -75,12 +76,75 @@ def new_flow(worker, port, key, now):
     flow.sampled_at = now
     to.free_count -= 1
     flow.queue = to.free_queues[to.free_count]
+    to.flow_of[flow.queue] = number + 1
     to.flows += 1
     to.flows_from[port.number] += 1
     worker.flow_count += 1
     worker.flow_top = max(worker.flow_top, number + 1)
     link_flow(worker, flow)
+    join_ring(worker, to, flow)
     return number
+
+
+# ---- What a sender may take of a receiver's queues ----
+
+
+def may_open(worker, port, to):
+    """Whether a sender may open one more queue of a receiver: it has no more than are free, less one for each other port."""
+    others = min(worker.port_count - 2, to.view.queues // 8)
+    return to.free_count > to.flows_from[port.number] + (max(others, 0) if to.flows_from[port.number] else 0)
+
+
+def reclaim(worker, port, to, now):
+    """Remove a flow between two ports that is drained and was not used just now, among the next few; whether there was one."""
+    if worker.scheme:  # it may have packets of the flow
+        return False
+    for _ in range(LOOKS):
+        if to.hand[port.number] == 0:
+            return False
+        flow = flow_at(worker, to.hand[port.number] - 1)
+        to.hand[port.number] = flow.after
+        if now - flow.used_at > RECENT_NS and close_flow(worker, flow):
+            remove_flow(worker, flow)
+            worker.reclaimed += 1
+            return may_open(worker, port, to)
+    return False
+
+
+def host_of(worker, port, key):
+    """The flow whose receive queue a flow without one shares: of the same sender and receiver, chosen by its hash; or NULL."""
+    to = port_at(worker, owner_of(worker, key.words[2], key.words[3]))
+    if to.hand[port.number] == 0:
+        return no_flow()
+    at = hash_of(worker, key) % to.view.queues
+    for _ in range(PROBES):
+        number = to.flow_of[at] - 1
+        if number >= 0 and flow_at(worker, number).source == port.number:
+            return flow_at(worker, number)
+        at = at + 1 if at + 1 < to.view.queues else 0
+    return flow_at(worker, to.hand[port.number] - 1)
+
+
+def join_ring(worker, to, flow):
+    """Add a flow to the ring of those between the same two ports, as the last that reclaim() looks at."""
+    if to.hand[flow.source] == 0:
+        to.hand[flow.source] = flow.before = flow.after = flow.number + 1
+        return
+    first = flow_at(worker, to.hand[flow.source] - 1)
+    flow.after = first.number + 1
+    flow.before = first.before
+    flow_at(worker, first.before - 1).after = flow.number + 1
+    first.before = flow.number + 1
+
+
+def leave_ring(worker, to, flow):
+    if flow.after == flow.number + 1:
+        to.hand[flow.source] = 0
+        return
+    flow_at(worker, flow.before - 1).after = flow.after
+    flow_at(worker, flow.after - 1).before = flow.before
+    if to.hand[flow.source] == flow.number + 1:
+        to.hand[flow.source] = flow.after
 
 
 def link_flow(worker, flow):
@@ -126,6 +190,8 @@ def remove_flow(worker, flow):
     """Forget a flow, whose queue is closed or whose receiver is gone."""
     unlink_flow(worker, flow)
     to = port_at(worker, flow.target)
+    leave_ring(worker, to, flow)
+    to.flow_of[flow.queue] = 0
     to.free_queues[to.free_count] = flow.queue
     to.free_count += 1
     to.flows -= 1

@@ -1,7 +1,7 @@
 from penstock.vswitch.dataplane.state cimport *
 from penstock.vswitch.dataplane.mirror cimport mirror_drop, mirror_frame
 from penstock.vswitch.dataplane.buffers cimport AT_ONCE, return_buffers, take_buffers
-from penstock.vswitch.dataplane.flowtable cimport find_flow, new_flow
+from penstock.vswitch.dataplane.flowtable cimport find_flow, host_of, new_flow
 from penstock.vswitch.dataplane.parse cimport parse
 from penstock.vswitch.dataplane.receiver cimport SAMPLE_NS, UNKNOWN_NS, measure, open_flow, pace, pause_time
 from penstock.vswitch.dataplane.steps_inline cimport ADMITTED, account, admit, classify, copy_frame, copy_with_prefix, frame_in, give_back

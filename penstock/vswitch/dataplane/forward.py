@@ -9,6 +9,7 @@ if not cython.compiled:
         BAD_DESCRIPTOR,
         DELIVERED,
         DROPPED,
+        EVICTED,
         LOSSY,
         NO_QUEUE,
         PFC,
@@ -49,6 +50,8 @@ def reject(worker, port, txq, word, reason, now):
     """A frame without a flow is dropped; in a lossless mode it waits if its receiver has no queue for one more flow."""
     if reason != NO_QUEUE or worker.mode == LOSSY:
         return drop(worker, port, txq, no_flow(), word, reason)
+    if txq.taken < txq.evicted:
+        return drop(worker, port, txq, no_flow(), word, EVICTED)
     txq.until = now + UNKNOWN_NS
     if worker.mode == PFC:
         port.paused_until = txq.until
@@ -69,12 +72,16 @@ def drop(worker, port, txq, flow, word, reason):
 def backpressure(worker, port, txq, flow, word, reason, now):
     """A receiver has no room for a frame: drop it (lossy), pause its port (pfc), or pause its transmit queue.
 
-    Each attempt in vain doubles the pause, up to 1 ms.
+    Each attempt in vain doubles the pause, up to 1 ms; up to 1 us for each queue that is paused, if that is more: so attempts in
+    vain are bounded however many queues wait.
     """
     if worker.mode == LOSSY:
         flow.dropped += 1
         return drop(worker, port, txq, flow, word, reason)
-    ns = min(pause_time(worker, flow) << txq.blocked, 1000000)
+    if txq.taken < txq.evicted:
+        flow.dropped += 1
+        return drop(worker, port, txq, flow, word, EVICTED)
+    ns = min(pause_time(worker, flow) << txq.blocked, max(1000000, 1000 * worker.timer_count))
     if worker.mode == PFC:
         if port.waiting != flow.number + 1:
             flow.pauses += 1

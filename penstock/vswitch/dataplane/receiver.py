@@ -7,8 +7,17 @@ count changes only what it gets itself.
 import cython
 
 if not cython.compiled:
-    from penstock.vswitch.dataplane.receiver import LEAST_NS, MEMORY_NS, MOST_NS, SAMPLE_NS, STALE_NS, UNKNOWN_NS
-    from penstock.vswitch.dataplane.state import flow_end, port_at, sent_to, signed_of, unsigned_of, whole
+    from penstock.vswitch.dataplane.receiver import FEW, LEAST_NS, MEMORY_NS, MOST_NS, SAMPLE_NS, STALE_NS, UNKNOWN_NS
+    from penstock.vswitch.dataplane.state import (
+        counter_at,
+        flow_end,
+        frames_to,
+        port_at,
+        sent_to,
+        signed_of,
+        unsigned_of,
+        whole,
+    )
     from penstock.vswitch.memory.layout import load64, word_at
     from penstock.vswitch.memory.rings import open_queue
 
@@ -23,6 +32,8 @@ def open_flow(worker, flow, view):
     flow.sampled = 0
     set_limits(worker, flow, view)
     flow.base = load64(word_at(view.consumed[1], flow.queue))
+    if port_at(worker, flow.target).returned:
+        flow.returned = load64(counter_at(port_at(worker, flow.target).returned, flow.queue))
     return True
 
 
@@ -55,10 +66,15 @@ def measure(worker, flow, view, now):
 def set_limits(worker, flow, view):
     """The thresholds of a flow in bytes: as configured, but no more than the receiver's free buffers hold.
 
-    A buffer counts as one frame of the recent mean size.  So one flow may take half of the free buffers, two stopped flows a
-    third each, and some are always left for another.
+    So one flow may take half of the buffers, two stopped flows a third each, and some are always left for another.  A driver
+    counts the frames that it takes out; elsewhere a buffer counts as one frame of the recent mean size.
     """
     to = port_at(worker, flow.target)
+    if to.returned:
+        flow.net = max(1, min(worker.th_net, room_at_driver(worker, to, flow, view)))
+        flow.over = min(worker.th_over, flow.net // 2)
+        flow.goal = min(worker.th_goal, flow.over // 2)
+        return
     if to.sent_frames > to.mean_frames:
         mean = (to.sent_bytes - to.mean_bytes) // (to.sent_frames - to.mean_frames)
         to.mean = to.mean + (mean - to.mean) // 4 if to.mean_frames else mean
@@ -72,6 +88,17 @@ def set_limits(worker, flow, view):
     flow.net = max(1, min(worker.th_net, view.buffers * to.mean - max(stored, 0)))
     flow.over = min(worker.th_over, flow.net // 2)
     flow.goal = min(worker.th_goal, flow.over // 2)
+
+
+def room_at_driver(worker, to, flow, view):
+    """Bytes that a flow may have at a driven port: as many frames as there are free buffers, or a few, of its mean size."""
+    sent = 0
+    for i in range(worker.workers):
+        sent += frames_to(worker.peers[i], to.number)
+    free = view.buffers - to.kept - (sent - signed_of(load64(counter_at(to.returned, view.queues))))
+    held = flow.frames - (signed_of(load64(counter_at(to.returned, flow.queue))) - flow.returned)
+    mean = max(1, (flow.sent - flow.consumed) // held) if held > 0 else view.buffer_bytes
+    return max(free, FEW) * mean
 
 
 def pause_time(worker, flow):

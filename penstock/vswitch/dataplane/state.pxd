@@ -35,6 +35,8 @@ cdef enum:                  # why a frame is dropped
     SPOOFED
     TOO_LONG
     BAD_DESCRIPTOR
+    FLOW_OVER               # its flow holds its share of the port's buffers
+    EVICTED                 # its flow waits for longest, and others need what it holds
     REASONS
 
 cdef enum:                  # states of a transmit queue
@@ -67,7 +69,10 @@ cdef struct Flow:           # two cache lines that every frame needs, and one th
     double rate             # R_recv, bytes per second; 0: not known yet
     int64_t frames
     int64_t base            # the receiver's count when the queue was opened
-    int64_t sampled, dropped, pauses, paused_ns, spare[3]
+    int64_t sampled, dropped, pauses, paused_ns
+    int64_t returned        # frames that the receiver's driver had taken out of the queue when it was opened
+    int32_t before, after   # in the ring of the flows between the same two ports; numbers plus one
+    int64_t spare
 
 cdef struct TxQueue:        # a transmit queue of an application: one cache line that every frame needs, and another
     End end
@@ -78,10 +83,11 @@ cdef struct TxQueue:        # a transmit queue of an application: one cache line
     int16_t known, state, weight, priority
     int16_t blocked         # attempts in vain to deliver its first frame, at most 10
     int16_t paced
-    int32_t spare
+    uint32_t served         # frames taken out, delivered or dropped
     int64_t next_at
-    int32_t drops[9]        # by reason
-    int32_t more[5]
+    int64_t evicted         # of `taken`: frames before it are dropped rather than wait
+    int32_t drops[11]       # by reason
+    int32_t more
 
 cdef struct SwitchPort:
     View view
@@ -102,6 +108,10 @@ cdef struct SwitchPort:
     int32_t free_count
     int32_t flows
     int32_t flows_from[64]  # by port
+    int32_t hand[64]        # by port: one of these flows, plus one
+    int32_t* flow_of        # by receive queue: its flow, plus one; 0: none
+    int64_t* returned       # by receive queue, and of all: frames that a driver has taken out; NULL: an application does not say
+    int64_t kept            # receive buffers that only flows which hold few may take
     int32_t taken[32]       # receive buffers taken in this turn and not used yet
     int32_t taken_count, refill
     int32_t emptied[32]     # transmit buffers to be given back
@@ -113,7 +123,8 @@ cdef struct SwitchPort:
     int32_t* unrung_queues
     int32_t unrung_first, unrung_count
     int64_t received_frames, received_bytes, sent_frames, sent_bytes, pauses, paused_ns, bells_answered, bells_rung
-    int64_t drops[9]
+    int64_t shared          # frames that went into another flow's receive queue, as none was left
+    int64_t drops[11]
 
 cdef struct Address:
     uint64_t high, low
@@ -164,7 +175,7 @@ cdef struct Worker:
     int32_t reach           # transmit queues to prefetch: as many as the last turn served
     int32_t ahead[32]
     uint64_t bells[32]
-    int64_t next_age, naps, rounds, worked_rounds, frames
+    int64_t next_age, naps, rounds, worked_rounds, frames, reclaimed
     Mirror* mirrors
     char header[128]
     Key key
@@ -190,6 +201,7 @@ cdef inline Flow* flow_at(Worker* worker, int64_t i) noexcept nogil: return &wor
 cdef inline TxQueue* txq_at(SwitchPort* port, int64_t i) noexcept nogil: return &port.txqs[i]
 cdef inline Address* address_at(Worker* worker, int64_t i) noexcept nogil: return &worker.addresses[i]
 cdef inline Timer* timer_at(Worker* worker, int64_t i) noexcept nogil: return &worker.timers[i]
+cdef inline int64_t frames_to(Worker* worker, int64_t port) noexcept nogil: return <int64_t>load64(<uint64_t*>&worker.ports[port].sent_frames)
 cdef inline int64_t sent_to(Worker* worker, int64_t port) noexcept nogil: return <int64_t>load64(<uint64_t*>&worker.ports[port].sent_bytes)
 cdef inline View* view_of(SwitchPort* port) noexcept nogil: return &port.view
 cdef inline End* txq_end(TxQueue* txq) noexcept nogil: return &txq.end
@@ -203,6 +215,7 @@ cdef inline bint same_key(Key* a, Key* b) noexcept nogil:
     return (a.words[0] ^ b.words[0] | a.words[1] ^ b.words[1] | a.words[2] ^ b.words[2] | a.words[3] ^ b.words[3] | a.words[4] ^ b.words[4]) == 0
 cdef inline int64_t byte_at(char* p, int64_t i) noexcept nogil: return <int64_t>(<unsigned char>p[i])
 cdef inline int64_t short_at(char* p, int64_t i) noexcept nogil: return short_from(p + i)
+cdef inline uint64_t* counter_at(int64_t* counters, int64_t i) noexcept nogil: return <uint64_t*>&counters[i]
 # Note that a receive queue has one more word that no doorbell has announced.
 cdef inline void announce(SwitchPort* port, int64_t queue) noexcept nogil:
     cdef int64_t at

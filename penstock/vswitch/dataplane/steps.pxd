@@ -1,7 +1,7 @@
 from penstock.vswitch.dataplane.state cimport *
 from penstock.vswitch.memory.rings_inline cimport find_queue, give, give_ring, is_open, pop, push, slot_of, take, take_ring
 from penstock.vswitch.dataplane.buffers cimport AT_ONCE, return_buffers, take_buffers
-from penstock.vswitch.dataplane.flowtable cimport find_flow, new_flow
+from penstock.vswitch.dataplane.flowtable cimport find_flow, host_of, new_flow
 from penstock.vswitch.dataplane.mirror cimport mirror_frame
 from penstock.vswitch.dataplane.parse cimport parse
 from penstock.vswitch.dataplane.receiver cimport SAMPLE_NS, measure, open_flow, pace

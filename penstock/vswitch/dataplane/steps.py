@@ -7,7 +7,7 @@ import cython
 
 if not cython.compiled:
     from penstock.vswitch.dataplane.buffers import AT_ONCE, return_buffers, take_buffers
-    from penstock.vswitch.dataplane.flowtable import find_flow, new_flow
+    from penstock.vswitch.dataplane.flowtable import find_flow, host_of, new_flow
     from penstock.vswitch.dataplane.mirror import mirror_frame
     from penstock.vswitch.dataplane.parse import parse
     from penstock.vswitch.dataplane.receiver import SAMPLE_NS, measure, open_flow, pace
@@ -18,6 +18,8 @@ if not cython.compiled:
         HEADER,
         MALFORMED,
         NO_BUFFER,
+        NO_FLOW,
+        NO_QUEUE,
         TOO_LONG,
         announce,
         flow_at,
@@ -48,7 +50,7 @@ def next_word(view, txq, side, number):
 
 
 def classify(worker, port, txq, frame, word, now):
-    """Copy the header of a frame and find its flow, or begin one; NULL: it has none, for `worker.reason`."""
+    """Copy the header of a frame and find its flow, or begin one, or find one to share; NULL: none, for `worker.reason`."""
     view = view_of(port)
     buffer = buffer_of(word)
     length = length_of(word)
@@ -70,10 +72,15 @@ def classify(worker, port, txq, frame, word, now):
     if flow:
         return flow
     number = new_flow(worker, port, key, now)
-    if number < 0:
-        worker.reason = -1 - number
+    if number >= 0:
+        return flow_at(worker, number)
+    worker.reason = -1 - number
+    if worker.reason != NO_QUEUE and worker.reason != NO_FLOW:
         return no_flow()
-    return flow_at(worker, number)
+    flow = host_of(worker, port, key)
+    if flow:
+        port.shared += 1
+    return flow
 
 
 def last_flow(worker, txq, key):

@@ -35,13 +35,15 @@ cdef inline uint64_t raced_released(Worker* worker, int64_t frames, uint64_t sta
         start = cycles()
     return start
 cdef inline Worker* new_worker(): return <Worker*>lines(sizeof(Worker))
-cdef inline Flow* new_flows(int64_t n): return <Flow*>lines(n * sizeof(Flow))
+cdef inline Flow* new_flows(int64_t n): return <Flow*>untouched(n * sizeof(Flow))
+cdef inline void free_flows_of(Worker* worker): give_untouched(worker.flows, worker.flow_room * sizeof(Flow))
 cdef inline Timer* new_timers(int64_t n): return <Timer*>calloc(n, sizeof(Timer))
 cdef inline void set_view(SwitchPort* port, Region region): port.view = region.view
 cdef inline void clear_port(SwitchPort* port): memset(port, 0, sizeof(SwitchPort))
 cdef inline void free_port(SwitchPort* port):
     free(port.txqs)
     free(port.free_queues)
+    free(port.flow_of)
     free(port.unrung)
     free(port.unrung_queues)
 cdef inline Worker* worker_at(Worker* first, int64_t k): return first.peers[k]

@@ -39,6 +39,7 @@ if not cython.compiled:
         clear_port,
         copy_addresses,
         delivered_by,
+        free_flows_of,
         free_port,
         has_drops,
         new_flows,
@@ -134,7 +135,7 @@ class Switch:
             for i in range(worker.port_count):
                 free_port(port_at(worker, i))
             free(worker.timers)
-            free(worker.flows)
+            free_flows_of(worker)
             free(worker.table)
             free(worker.free_flows)
             free(worker)
@@ -154,7 +155,7 @@ class Switch:
             worker.mode = MODES.index(s["mode"])
             worker.th_goal, worker.th_over, worker.th_net, worker.burst = s["th_goal"], s["th_over"], s["th_net"], s["burst"]
             worker.spin_ns, worker.idle_ns = s["spin"], s["idle"]
-            for i in range(worker.flow_room):
+            for i in range(worker.flow_top):
                 if flow_at(worker, i).used:  # the next frame sets them anew
                     flow_at(worker, i).goal, flow_at(worker, i).over, flow_at(worker, i).net = 0, worker.th_over, worker.th_net
 
@@ -210,6 +211,7 @@ class Switch:
             port.unrung = numbers(queues)
             port.unrung_queues = numbers(queues)
             port.free_queues = numbers(queues)
+            port.flow_of = numbers(queues)
             for i in range(queues):  # dealt out to the workers
                 if (queues - 1 - i) % self.count == k:
                     port.free_queues[port.free_count] = queues - 1 - i
@@ -352,7 +354,7 @@ class Switch:
     def forget_flows(self, k, number):
         """Remove the flows to a port, and let those from it age; the next port of that number has another serial."""
         worker = worker_at(self.worker, k)
-        for i in range(worker.flow_room):
+        for i in range(worker.flow_top):
             flow = flow_at(worker, i)
             if flow.used and flow.target == number:
                 remove_flow(worker, flow)
@@ -385,6 +387,7 @@ class Switch:
                 sent_bytes=port.sent_bytes,
                 pauses=port.pauses,
                 paused_ns=port.paused_ns,
+                shared_frames=port.shared,
                 bells_answered=port.bells_answered,
                 bells_rung=port.bells_rung,
                 nonsense=port.view.protocol_errors,
@@ -477,6 +480,7 @@ class Switch:
                 naps=worker.naps,
                 flows=worker.flow_count,
                 free_flows=worker.free_flow_count,
+                reclaimed_flows=worker.reclaimed,
             )
         return dict(sums)
 

@@ -288,9 +288,11 @@ def scan(port):
 def serve(worker, port, now):
     """Deficit round robin over the active transmit queues of the first priority that has any, for about a burst of frames.
 
-    Returns what was used of the burst: a frame each, a look at each queue, and more for long frames of applications.
+    Returns what was used of the burst: a frame each, a look at each queue, and more for long frames of applications.  A driven
+    port has enough for what a driver takes in in a turn, each frame in a queue of its own, and for queues that are tried in vain.
     """
-    budget = worker.burst
+    burst = 3 * worker.burst if port.wakes else worker.burst
+    budget = burst
     visits = 0
     while budget > 0 and port.levels:
         level = 0
@@ -301,9 +303,9 @@ def serve(worker, port, now):
         visits += 1
         budget = serve_queue(worker, port, level, budget - 1, now)
         if port.paused_until > now:
-            return worker.burst - budget
+            return burst - budget
     worker.reach = min(visits + 2, 32)
-    return worker.burst - budget
+    return burst - budget
 
 
 def serve_queue(worker, port, level, budget, now):
@@ -340,6 +342,7 @@ def serve_queue(worker, port, level, budget, now):
             budget -= length_of(word) // QUANTUM
         txq.deficit -= length_of(word)
         txq.taken += length_of(word)
+        txq.served += 1
         store64(word_at(view.consumed[0], number), txq.taken)
         if txq.until > now:
             take_head(port, level)

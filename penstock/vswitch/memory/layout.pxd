@@ -11,6 +11,8 @@ cdef extern from "shared.h" nogil:
     void relax()
     void bring_line(void* p)
     void* lines(size_t bytes)
+    void* untouched(size_t bytes)
+    void give_untouched(void* p, size_t bytes)
     uint64_t cycles()
     int64_t now_ns()
     void sleep_on(int epoll, int64_t ns)

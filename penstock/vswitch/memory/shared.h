@@ -42,6 +42,22 @@ static inline void *lines(size_t bytes) {
   if (align == huge) madvise(p, bytes, MADV_HUGEPAGE);
   return memset(p, 0, bytes);
 }
+/* The same, of which the kernel provides only what is touched; to be given back by give_untouched(). */
+static inline void *untouched(size_t bytes) {
+  const size_t huge = (size_t)1 << 21;
+  size_t size = (bytes + huge - 1) / huge * huge;
+  char *base = (char *)mmap(NULL, size + huge, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (base == MAP_FAILED) return NULL;
+  size_t before = (huge - (uintptr_t)base % huge) % huge;
+  if (before) munmap(base, before);
+  if (huge - before) munmap(base + before + size, huge - before);
+  madvise(base + before, size, MADV_HUGEPAGE);
+  return base + before;
+}
+static inline void give_untouched(void *p, size_t bytes) {
+  const size_t huge = (size_t)1 << 21;
+  if (p) munmap(p, (bytes + huge - 1) / huge * huge);
+}
 static inline int64_t now_ns(void) {
   struct timespec t;
   clock_gettime(CLOCK_MONOTONIC, &t);

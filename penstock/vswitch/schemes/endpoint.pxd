@@ -23,6 +23,7 @@ cdef int64_t address(Emulation* emulation, SwitchPort* port, Packet* pkt, int64_
 cdef int64_t far_host(Emulation* emulation, Key* key) noexcept nogil
 cdef int64_t far_name(Emulation* emulation, Key* key) noexcept nogil
 cdef int64_t flow_number(Emulation* emulation, SwitchPort* port, Key* key) noexcept nogil
+cdef void count_taken(View* view, TxQueue* txq, int64_t number, int64_t length) noexcept nogil
 cdef void describe(Emulation* emulation, Endpoint* endpoint, TxQueue* txq, int64_t number, Packet* pkt, int64_t flow) noexcept nogil
 cdef Packet* next_packet(Emulation* emulation, Endpoint* endpoint, SwitchPort* port, Line* line) noexcept nogil
 cdef void transmit(Emulation* emulation, Endpoint* endpoint) noexcept nogil

@@ -206,9 +206,11 @@ def fetch(emulation, endpoint, port, number):
         if buffer < 0 or buffer >= view.buffers or length == 0 or length > view.buffer_bytes:
             view.protocol_errors += 1
             drop(emulation.worker, port, txq, no_flow(), word, BAD_DESCRIPTOR)
+            count_taken(view, txq, number, length)
             continue
         if length > emulation.longest:
             drop(emulation.worker, port, txq, no_flow(), word, TOO_LONG)
+            count_taken(view, txq, number, length)
             continue
         pkt = alloc_packet(emulation.engine)
         frame = bytes_of(emulation, pkt)
@@ -222,16 +224,23 @@ def fetch(emulation, endpoint, port, number):
         if fate < 0:
             free_packet(emulation.engine, pkt)
             drop(emulation.worker, port, txq, no_flow(), word, -1 - fate)
+            count_taken(view, txq, number, length)
             continue
         give_buffer(view, 0, buffer)
-        txq.taken += length
-        store64(word_at(view.consumed[0], number), txq.taken)
+        count_taken(view, txq, number, length)
         port.received_frames += 1
         port.received_bytes += length
         describe(emulation, endpoint, txq, number, pkt, fate)
         return pkt
     endpoint.retry = 1
     return NO_PACKET
+
+
+def count_taken(view, txq, number, length):
+    """Tell the application that a frame was taken out of a transmit queue, delivered or dropped."""
+    txq.taken += length
+    txq.served += 1
+    store64(word_at(view.consumed[0], number), txq.taken)
 
 
 def address(emulation, port, pkt, length):

@@ -28,7 +28,7 @@ DEFAULTS = {
     "th_over": "128KB",
     "th_net": "512KB",
     "burst": 32,
-    "flows": 65536,
+    "flows": 524288,
     "spin": "20us",
     "idle": "100ms",
 }

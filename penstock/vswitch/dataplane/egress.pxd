@@ -1,0 +1,29 @@
+from penstock.vswitch.dataplane.driver_state cimport *
+from penstock.vswitch.memory.rings_inline cimport answer_bell, find_queue, give, give_ring, give_buffer, is_open, pop, slot_of
+from penstock.vswitch.dataplane.flowmap cimport add_name, find_name, name_at, remove_name
+from penstock.vswitch.dataplane.flowtable cimport may_open
+from penstock.vswitch.dataplane.ingress cimport FRAMES_AT_ONCE, NO_ROOM_NS
+from penstock.vswitch.dataplane.neighbours cimport mac_for
+from penstock.vswitch.dataplane.overlay cimport may_send, note_sent, LEASE_NS
+from penstock.vswitch.dataplane.parse cimport parse
+from penstock.vswitch.dataplane.receiver cimport LEAST_NS, MOST_NS
+from penstock.vswitch.dataplane.schedule cimport activate, pause_txq, take_head
+from penstock.vswitch.dataplane.steps cimport next_word
+from penstock.vswitch.ports.base cimport port_flush, port_send
+
+cdef enum:
+    VISITS_AT_ONCE = 64     # receive queues looked at in a turn
+    HELD_NS = 200000        # a frame for a full socket is tried again after
+
+cdef inline int64_t load_signed(int64_t* p) noexcept nogil: return <int64_t>load64(<uint64_t*>p)
+cdef inline int64_t swapped(uint64_t port) noexcept nogil: return (port & 0xFF) << 8 | port >> 8
+
+cdef int64_t poll_doorbells(Driver* driver) noexcept nogil
+cdef int64_t has_doorbell(Worker* worker, void* own, int64_t now) noexcept nogil
+cdef int64_t put_out(Worker* worker, Driver* driver, int64_t now) noexcept nogil
+cdef bint send_out(Worker* worker, Driver* driver, TxQueue* txq, int64_t number, uint64_t word, int64_t now) noexcept nogil
+cdef bint is_held_back(Worker* worker, Driver* driver, TxQueue* txq, int64_t number, int64_t length, int64_t now) noexcept nogil
+cdef bint gives_way(Worker* worker, Driver* driver, RxQueueState* rxq, int64_t now) noexcept nogil
+cdef bint is_crowded(Worker* worker, SwitchPort* port) noexcept nogil
+cdef bint fits(Driver* driver, int64_t number, int64_t length) noexcept nogil
+cdef void count_out(Driver* driver, int64_t number, int64_t length) noexcept nogil

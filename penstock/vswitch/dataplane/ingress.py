@@ -1,0 +1,329 @@
+"""From a device into the switch: frames go into a transmit queue per flow, and no flow holds more than its share of the buffers.
+
+A flow may hold as many frames as there are free buffers, less those that are kept for flows that hold few; so one alone gets
+nearly half, and each of n a part in n + 1.  What comes beyond that is read from the device and dropped, and counted with the
+flow: a flow whose receiver has stopped never stops the device.  When few buffers or no queue are left, the queue that has been
+stuck for longest gives up what it holds.  In mode PFC, and with a scheme, the device is not read instead.
+"""
+
+import cython
+
+if not cython.compiled:
+    from penstock.vswitch.dataplane.buffers import return_buffers
+    from penstock.vswitch.dataplane.driver_state import (
+        OVERLAY_TYPE,
+        clear_tx_flow,
+        end_of_tx_flow,
+        held_in,
+        incoming_of,
+        key_of_tx_flow,
+        own_key,
+        own_view,
+        tx_flow_at,
+    )
+    from penstock.vswitch.dataplane.flowmap import add_name, copy_key, find_name, remove_name
+    from penstock.vswitch.dataplane.flowtable import find_flow, hash_of, owner_of
+    from penstock.vswitch.dataplane.ingress import (
+        AGED_AT_ONCE,
+        BYTES_AT_ONCE,
+        FRAMES_AT_ONCE,
+        NO_ROOM_NS,
+        PRESS_NS,
+        QUEUE_LOOKS,
+        UNREAD_NS,
+    )
+    from penstock.vswitch.dataplane.mirror import mirror_drop
+    from penstock.vswitch.dataplane.neighbours import (
+        SOLICITATION_BYTES,
+        answer_address_request,
+        answer_solicitation,
+        learn,
+    )
+    from penstock.vswitch.dataplane.overlay import note_received, receive_control, send_pause, taken_from
+    from penstock.vswitch.dataplane.parse import parse
+    from penstock.vswitch.dataplane.receiver import FEW
+    from penstock.vswitch.dataplane.schedule import activate
+    from penstock.vswitch.dataplane.state import (
+        BACKDRAFT,
+        FLOW_OVER,
+        HEADER,
+        IDLE,
+        PAUSED,
+        PFC,
+        byte_at,
+        no_flow,
+        port_at,
+        short_at,
+        signed_of,
+        txq_at,
+    )
+    from penstock.vswitch.memory.layout import bytes_at, descriptor, ethernet, length_of, load64, memcpy, word_at
+    from penstock.vswitch.memory.rings import close_queue, is_drained, open_queue, push, take_buffer
+    from penstock.vswitch.ports.base import port_receive
+
+
+def take_in(worker, driver, now):
+    """Read what has come to the device, at most FRAMES_AT_ONCE; how many frames."""
+    if now < driver.read_at:
+        return 0
+    view = own_view(driver)
+    find_room(worker, driver, now)
+    came = 0
+    for i in range(FRAMES_AT_ONCE):
+        if came > BYTES_AT_ONCE:
+            return i
+        if (driver.room <= 0 and stops_device(worker)) or not take_spare(worker, driver):
+            driver.waits_for_buffer += 1
+            driver.read_at = now + NO_ROOM_NS
+            driver.next_due = min(driver.next_due, driver.read_at)
+            return i
+        frame = bytes_at(view.buffer[0], driver.spare * view.buffer_bytes)
+        length = port_receive(driver.kernel, frame, view.buffer_bytes)
+        if length == 0:
+            if i == 0:
+                driver.read_at = now + UNREAD_NS
+                if driver.kernel.fd < 0:  # nothing will wake us
+                    driver.next_due = min(driver.next_due, now + NO_ROOM_NS)
+            return i
+        if length > 0:
+            came += length
+            take_frame(worker, driver, frame, length, now)
+    return FRAMES_AT_ONCE
+
+
+def find_room(worker, driver, now):
+    """Count the free buffers; when even few of those are left that are kept for small flows, evict the flow stuck for longest."""
+    port = port_at(worker, driver.port)
+    driver.room = own_view(driver).buffers - 1 - (driver.put - taken_from(port))
+    if driver.room < driver.kept // 2 and now >= driver.press_next:
+        driver.press_next = now + PRESS_NS
+        longest_stuck(worker, driver, now)
+
+
+def take_spare(worker, driver):
+    """Have a buffer to read into; False: there is none."""
+    if driver.spare < 0:
+        driver.spare = take_buffer(own_view(driver), 0)
+        if driver.spare < 0:
+            return_buffers(port_at(worker, driver.port))
+            driver.spare = take_buffer(own_view(driver), 0)
+    return driver.spare >= 0
+
+
+def stops_device(worker):
+    """Whether a port as a whole waits by design, so that frames wait in the kernel."""
+    if worker.scheme:
+        return True
+    return worker.mode == PFC
+
+
+def take_frame(worker, driver, frame, length, now):
+    """Classify the frame in the spare buffer and put it into the transmit queue of its flow, or handle it here."""
+    frame += driver.kernel.header
+    size = length - driver.kernel.header
+    key = own_key(driver)
+    if size < 14:
+        driver.malformed += 1
+        return
+    kind = short_at(frame, 12)
+    if driver.overlay:
+        if kind == OVERLAY_TYPE:
+            receive_control(worker, driver, frame, size, now)
+            return
+        note_received(driver, length)
+    elif kind == 0x0806:
+        answer_address_request(worker, driver, frame, size)
+        return
+    elif byte_at(frame, 0) & 1:
+        if kind == 0x86DD and size >= SOLICITATION_BYTES and byte_at(frame, 20) == 58 and byte_at(frame, 54) == 135:
+            answer_solicitation(worker, driver, frame, size)
+        else:
+            driver.multicast += 1
+        return
+    if not parse(frame, size, 0, key):
+        driver.malformed += 1
+        return
+    if driver.rewrites and driver.mac == 0 and owner_of(worker, key.words[0], key.words[1]) == driver.port:
+        learn(driver, key.words[0], key.words[1], ethernet(frame + 6))
+    number = tx_flow_for(worker, driver, key, now)
+    port = port_at(worker, driver.port)
+    tx_flow = tx_flow_at(driver, number)
+    tx_flow.used_at = now
+    held = held_in(tx_flow, txq_at(port, number))
+    if held == 0:
+        tx_flow.moved_at = now
+        tx_flow.seen = tx_flow.put
+    if not may_hold(worker, driver, held) or not put_in(worker, driver, port, number, descriptor(driver.spare, length)):
+        drop_over(worker, driver, port, number, length)
+    elif driver.overlay and worker.mode == BACKDRAFT:
+        send_pause(worker, driver, number, length, now)
+
+
+# ---- What a flow may hold ----
+
+
+def may_hold(worker, driver, held):
+    """Whether a flow that holds so many frames may hold one more."""
+    if held < FEW or stops_device(worker):
+        return driver.room > 0
+    return held < driver.room - driver.kept
+
+
+def drop_over(worker, driver, port, number, length):
+    """Drop the frame in the spare buffer, since its flow holds its share; it counts as put in and dropped."""
+    txq = txq_at(port, number)
+    key = own_key(driver)
+    key.words[4] |= port.serial
+    flow = find_flow(worker, key)
+    if flow:
+        flow.dropped += 1
+    if worker.mirrors:
+        memcpy(worker.header, bytes_at(port.view.buffer[0], driver.spare * port.view.buffer_bytes) + port.prefix, HEADER)
+        mirror_drop(worker, port, txq, no_flow(), descriptor(driver.spare, length), FLOW_OVER)
+    driver.put += 1
+    port.drops[FLOW_OVER] += 1
+    txq.drops[FLOW_OVER] += 1
+
+
+def longest_stuck(worker, driver, now):
+    """Of the next few transmit queues, the one that has moved no frame for longest, at least for `idle_ns`; -1: there is none.
+
+    What it holds is dropped when it is tried next, unless there is room for it then.
+    """
+    port = port_at(worker, driver.port)
+    found = -1
+    if stops_device(worker):
+        return -1
+    since = now - worker.idle_ns
+    for _ in range(QUEUE_LOOKS):
+        driver.age_at = driver.age_at + 1 if driver.age_at + 1 < driver.queue_top else 0
+        tx_flow = tx_flow_at(driver, driver.age_at)
+        txq = txq_at(port, driver.age_at)
+        if not tx_flow.used or held_in(tx_flow, txq) == 0:
+            continue
+        note_progress(tx_flow, txq, now)
+        if tx_flow.moved_at < since and txq.evicted < tx_flow.sent:
+            found = driver.age_at
+            since = tx_flow.moved_at
+    if found >= 0:
+        evict(driver, port, found, tx_flow_at(driver, found).sent)
+    return found
+
+
+def evict(driver, port, number, sent):
+    """Have a transmit queue give up what it holds of the bytes sent so far, but for what there is room for when it is tried."""
+    txq_at(port, number).evicted = sent
+    driver.evictions += 1
+
+
+def note_progress(tx_flow, txq, now):
+    if txq.served != tx_flow.seen:
+        tx_flow.seen = txq.served
+        tx_flow.moved_at = now
+
+
+# ---- Transmit queues ----
+
+
+def tx_flow_for(worker, driver, key, now):
+    """The transmit queue of a flow.  When none is free a new flow gets one that is empty, or stuck; or else shares one."""
+    number = find_name(worker, incoming_of(driver), key)
+    if number >= 0:
+        return number
+    if driver.free_count:
+        driver.free_count -= 1
+        number = driver.free_tx_flows[driver.free_count]
+        tx_flow = tx_flow_at(driver, number)
+        clear_tx_flow(tx_flow)
+        tx_flow.used = 1
+        tx_flow.sent = signed_of(load64(word_at(driver.side.view.consumed[0], number)))
+        tx_flow.put = txq_at(port_at(worker, driver.port), number).served
+        driver.queue_top = max(driver.queue_top, number + 1)
+    else:
+        number = reclaim_tx_flow(worker, driver, now)
+        if number < 0:
+            driver.shared_queues += 1
+            number = signed_of(hash_of(worker, key) % driver.queues)
+            tx_flow_at(driver, number).shared_to = tx_flow_at(driver, number).sent
+            return number
+        remove_name(worker, incoming_of(driver), number)
+    name_tx_flow(worker, driver, number, key, now)
+    return number
+
+
+def name_tx_flow(worker, driver, number, key, now):
+    """Give a transmit queue to a flow; its producer's end stays where it is."""
+    tx_flow = tx_flow_at(driver, number)
+    copy_key(key_of_tx_flow(tx_flow), key)
+    add_name(worker, incoming_of(driver), number, key)
+    tx_flow.shared_to = 0
+    tx_flow.moved_at = now
+    tx_flow.seen = txq_at(port_at(worker, driver.port), number).served
+    tx_flow.quiet_until = 0
+    tx_flow.pause_sent_at = 0
+    tx_flow.rate_sent = 0
+
+
+def reclaim_tx_flow(worker, driver, now):
+    """A transmit queue for a new flow while none is free: an empty one among the next few, else one that is stuck; or -1."""
+    port = port_at(worker, driver.port)
+    paced = -1
+    for i in range(QUEUE_LOOKS):
+        number = (driver.age_at + 1 + i) % driver.queues
+        if held_in(tx_flow_at(driver, number), txq_at(port, number)) == 0:
+            paced = number
+            if txq_at(port, number).state != PAUSED:
+                driver.age_at = number
+                return number
+    return paced if paced >= 0 else longest_stuck(worker, driver, now)
+
+
+def put_in(worker, driver, port, number, word):
+    """Append the frame in the spare buffer to a transmit queue; False: the region has no free ring."""
+    view = own_view(driver)
+    tx_flow = tx_flow_at(driver, number)
+    if not tx_flow.open:
+        if not open_queue(view, end_of_tx_flow(tx_flow), 0, number):
+            return False
+        tx_flow.open = 1
+    if not push(view, end_of_tx_flow(tx_flow), word):
+        return False
+    driver.spare = -1
+    driver.room -= 1
+    driver.put += 1
+    tx_flow.put += 1
+    tx_flow.sent += length_of(word)
+    wake_queue(worker, port, number)
+    return True
+
+
+def wake_queue(worker, port, number):
+    """Have the switch look at a transmit queue: both sides are this worker, so that no doorbell is needed."""
+    if txq_at(port, number).state == IDLE:
+        activate(port, number)
+
+
+def forget_idle_tx_flows(worker, driver, now):
+    """Free the queues of idle flows, among the next AGED_AT_ONCE; evict what is stuck in front of a flow that shares a queue."""
+    view = own_view(driver)
+    port = port_at(worker, driver.port)
+    for _ in range(min(AGED_AT_ONCE, driver.queue_top)):
+        driver.age_at = driver.age_at + 1 if driver.age_at + 1 < driver.queue_top else 0
+        tx_flow = tx_flow_at(driver, driver.age_at)
+        txq = txq_at(port, driver.age_at)
+        if not tx_flow.used:
+            continue
+        note_progress(tx_flow, txq, now)
+        if txq.evicted < tx_flow.shared_to and now - tx_flow.moved_at > worker.idle_ns and not stops_device(worker):
+            evict(driver, port, driver.age_at, tx_flow.shared_to)
+        if now - tx_flow.used_at < worker.idle_ns or held_in(tx_flow, txq):
+            continue
+        if tx_flow.open:
+            if not is_drained(view, end_of_tx_flow(tx_flow)) or not close_queue(view, end_of_tx_flow(tx_flow), 0, driver.age_at):
+                continue
+            wake_queue(worker, port, driver.age_at)
+        remove_name(worker, incoming_of(driver), driver.age_at)
+        tx_flow.used = 0
+        tx_flow.open = 0
+        driver.free_tx_flows[driver.free_count] = driver.age_at
+        driver.free_count += 1
