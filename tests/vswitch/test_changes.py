@@ -127,7 +127,7 @@ def test_who_loses_an_address_may_not_send_from_it():
 def test_addresses_that_cannot_be_change_nothing():
     switch, a, b, _ = switch_of(A, B, C)
     before = {row["port"]: row["addresses"] for row in switch.ports()}
-    for wrong, message in (([C], "has it"), (["x"], "IPv4"), ([f"10.1.{i // 250}.{i % 250}" for i in range(300)], "holds 256")):
+    for wrong, message in (([C], "has it"), (["x"], "IPv4"), ([f"10.1.{i // 250}.{i % 250}" for i in range(1100)], "holds 1024")):
         with pytest.raises(SpecError, match=message):
             switch.readdress({"b": {"addresses": wrong, "guarded": True}})
         assert {row["port"]: row["addresses"] for row in switch.ports()} == before

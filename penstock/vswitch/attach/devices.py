@@ -5,7 +5,7 @@ Each kind has its own keys (`KIND` in ports/):
     [[port]]
     name = "a"
     addresses = ["10.0.0.1"]
-    kind = "tap"                # of unmodified programs; device, netns
+    kind = "tap"                # of unmodified programs; device, netns, prefix, routes, mtu, persistent
     netns = "left"
 
     kind = "udp"                # to another switch; local, peer, secret
@@ -38,6 +38,9 @@ QUEUES, MOST_QUEUES = 8192, 65536  # of a port, each way
 BUFFERS = 8192
 LONGEST = {True: 65600, False: 9216}  # bytes of a buffer, with and without super-frames
 QUEUE_FRAMES, SEGMENTS_BYTES = 10_000, 60_000  # what fits one UDP datagram with all headers
+LINK_BYTES = {True: 10 + 14 + 4, False: 14 + 4}  # before the IP header: virtio_net_hdr, Ethernet, a VLAN tag
+LEAST_MTU, LEAST_MTU_IPV6, MOST_MTU = 68, 1280, 65_535 - 14  # of a TAP, as the kernel takes it
+MOST_PID = 1 << 22
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 GET_HARDWARE_ADDRESS, GET_TAP = 0x8927, 0x800454D2
 IFF_TAP, IFF_NO_PI, IFF_VNET_HDR = 0x0002, 0x1000, 0x4000
@@ -53,8 +56,10 @@ class Device:
         mac: bytes | str | None = None,
         window: int = 0,
         secret: bytes = b"",
+        broadcast: bool = False,
     ) -> None:
         self.port, self.place, self.mac, self.window, self.secret = port, place, mac, window, secret
+        self.broadcast = broadcast
         self.epoch = time.time_ns()
         self.queues = QUEUES
         self.table: Allowance | None = None
@@ -72,6 +77,13 @@ class Device:
             "buffers": BUFFERS,
             "buffer_bytes": LONGEST[self.port.headers],
         }
+
+    @property
+    def own_addresses(self) -> list[str]:
+        """Those of the interface itself, beside the ones of its port: where broadcasts pass, all Ethernet types do."""
+        if not self.broadcast or not isinstance(self.mac, bytes):
+            return []
+        return [self.mac.hex(":"), link_local(self.mac)]
 
     def guard(self, read_flows: Callable[[], Iterable[Mapping[str, Any]]], settings: Mapping[str, Any]) -> None:
         """Start an Edge, which keeps the kernel from losing frames at a TAP, in both directions, until `release`."""
@@ -130,21 +142,69 @@ def validate_device(table: Mapping[str, Any], where: str) -> dict[str, Any]:
     if kind == "shm":
         return {}
     found = {key: table[key] for key in keys_of(kind) if key in table}
-    for key in ("device", "netns"):
-        if key in found and (not isinstance(found[key], str) or not re.fullmatch(r"[^\s/]{1,64}", found[key])):
-            raise SpecError("must be a name", path=f"{where}.{key}", value=found[key])
+    if "device" in found and (not isinstance(found["device"], str) or not re.fullmatch(r"[^\s/]{1,64}", found["device"])):
+        raise SpecError("must be a name", path=f"{where}.device", value=found["device"])
+    if "netns" in found:
+        _check_netns(found["netns"], f"{where}.netns")
     for key in kinds[kind].needs:
         if key not in found:
             raise SpecError(f"is missing; a port of kind {kind} needs it", path=f"{where}.{key}")
-    for key in ("super_frames", "edge"):
+    for key in ("super_frames", "edge", "persistent", "broadcast"):
         if key in found:
             boolean(found[key], f"{where}.{key}")
     if "prefix" in found:
         whole(found["prefix"], f"{where}.prefix", 0, 128)
+    if "mtu" in found:
+        found["mtu"] = _check_mtu(found, table.get("addresses"), f"{where}.mtu")
+    if "routes" in found:
+        _check_routes(found["routes"], f"{where}.routes")
     if "queues" in found:
         whole(found["queues"], f"{where}.queues", 8, MOST_QUEUES)
     parse_secret(found.get("secret", ""), where)
     return {"kind": kind, **found}
+
+
+def _check_netns(value: Any, path: str) -> None:
+    if isinstance(value, int) and not isinstance(value, bool):
+        whole(value, path, 1, MOST_PID)
+    elif not isinstance(value, str) or not re.fullmatch(r"[^\s/]{1,64}|/\S{1,200}", value):
+        raise SpecError(
+            "must be a name, a path, or the number of a process",
+            path=path,
+            value=value,
+            remedy='such as "left", "/proc/123/ns/net" or 123',
+        )
+
+
+def _check_mtu(found: Mapping[str, Any], addresses: Any, path: str) -> int:
+    """The kernel takes the MTU, IPv6 works with it, and a frame of that length fits a buffer of the port."""
+    super_frames = found.get("super_frames", True)
+    least, most = LEAST_MTU, min(MOST_MTU, LONGEST[super_frames] - LINK_BYTES[super_frames])
+    if isinstance(addresses, list) and any(address.version == 6 for address in _ip_addresses(addresses)):
+        least = LEAST_MTU_IPV6
+    mtu = found["mtu"]
+    if isinstance(mtu, int) and not isinstance(mtu, bool) and LEAST_MTU <= mtu < least:
+        raise SpecError(f"IPv6 takes at least {least}", path=path, value=mtu, remedy="or leave its IPv6 addresses out")
+    if not super_frames and isinstance(mtu, int) and most < mtu <= MOST_MTU:
+        raise SpecError(
+            f"longer frames than its buffers of {LONGEST[False]} B hold",
+            path=path,
+            value=mtu,
+            remedy=f"at most {most}, or super_frames = true",
+        )
+    return whole(mtu, path, least, most)
+
+
+def _check_routes(routes: Any, path: str) -> None:
+    if not isinstance(routes, list):
+        raise SpecError("must be a list of prefixes", path=path, value=routes, remedy='such as ["10.1.0.0/16"]')
+    for route in routes:
+        try:
+            ipaddress.ip_network(route if isinstance(route, str) else "")
+        except ValueError:
+            raise SpecError(
+                "must be prefixes of IPv4 or IPv6", path=path, value=route, remedy='such as "10.1.0.0/16" or "0.0.0.0/0"'
+            ) from None
 
 
 def parse_secret(text: Any, where: str) -> bytes:
@@ -165,19 +225,20 @@ def open_device(table: Mapping[str, Any], addresses: list[str], others: Iterable
     kind = options.pop("kind")
     secret = parse_secret(options.pop("secret", ""), where)
     queues = options.pop("queues", QUEUES)
-    prefix, guarded = options.pop("prefix", 24), options.pop("edge", True)
-    place = netns.named(options.pop("netns")) if "netns" in options else None
+    prefix, guarded, broadcast = options.pop("prefix", 24), options.pop("edge", True), options.pop("broadcast", False)
+    mtu, routes = options.pop("mtu", 0), options.pop("routes", [])
+    place = netns.find(options.pop("netns")) if "netns" in options else None
     with contextlib.ExitStack() as on_failure:
         if place:
             on_failure.callback(place.close)
         with netns.inside(place):
             port = open_port(kind, **_port_options(kind, options))
         on_failure.callback(port.close)
-        device = Device(port, place, secret=secret)
+        device = Device(port, place, secret=secret, broadcast=broadcast)
         device.queues = queues
         if kind == "tap":
             with netns.inside(place):
-                set_up(port.name, addresses if prefix else [], prefix, others)
+                set_up(port.name, addresses if prefix else [], prefix, others, mtu=mtu, routes=routes, link_local=broadcast)
             device.mac = mac_of(port.fd)
             device.count_losses()
             device.table = Allowance() if guarded else None
@@ -201,19 +262,35 @@ def _port_options(kind: str, options: dict[str, Any]) -> dict[str, Any]:
     return options
 
 
-def set_up(name: str, addresses: list[str], prefix: int, others: Iterable[str] = ()) -> None:
-    """Put a TAP up with room in its queue, its addresses, and those of the other ports.
+def set_up(
+    name: str,
+    addresses: list[str],
+    prefix: int,
+    others: Iterable[str] = (),
+    *,
+    mtu: int = 0,
+    routes: Iterable[str] = (),
+    link_local: bool = False,
+) -> None:
+    """Put a TAP up with room in its queue, its addresses, those of the other ports, and routes through it.
 
     While an Ethernet address is asked for, the kernel keeps a few packets only; so programs that begin at full speed would
-    lose some.
+    lose some.  `link_local` gives it an address of its link made from its Ethernet address.  What a persistent TAP has beside
+    this stays; `mtu` 0: as it is.
     """
-    silent = [] if any(a.version == 6 for a in _ip_addresses(addresses)) else [f"link set {name} addrgenmode none"]
-    lines = [*silent, f"link set {name} txqueuelen {QUEUE_FRAMES} gso_max_size {SEGMENTS_BYTES} up"]
+    lines = []
+    if link_local:
+        lines.append(f"link set {name} addrgenmode eui64")
+    elif not any(a.version == 6 for a in _ip_addresses(addresses)):
+        lines.append(f"link set {name} addrgenmode none")
+    length = f" mtu {mtu}" if mtu else ""
+    lines.append(f"link set {name}{length} txqueuelen {QUEUE_FRAMES} gso_max_size {SEGMENTS_BYTES} up")
     for address in _ip_addresses(addresses):
         bits = f"{prefix}" if address.version == 4 else "64 nodad"
         lines.append(f"address replace {address}/{bits.split()[0]} dev {name} {' '.join(bits.split()[1:])}")
     if addresses:
         lines += [f"neighbour replace {a} dev {name} lladdr {mac_standing_for(a)} nud permanent" for a in _ip_addresses(others)]
+    lines += [f"route replace {route} dev {name}" for route in routes]
     netns.ip("-batch", "-", text="\n".join(lines))
 
 
@@ -229,6 +306,12 @@ def _ip_addresses(addresses: Iterable[str]) -> list[Address]:
 def mac_standing_for(address: Address) -> str:
     """The Ethernet address that driver.py gives out for an address of the switch."""
     return (b"\x02\0" + address.packed[-4:]).hex(":")
+
+
+def link_local(mac: bytes) -> str:
+    """The IPv6 address of its link that the kernel gives to an interface with this Ethernet address (EUI-64)."""
+    packed = b"\xfe\x80" + bytes(6) + bytes([mac[0] ^ 2]) + mac[1:3] + b"\xff\xfe" + mac[3:]
+    return str(ipaddress.IPv6Address(packed))
 
 
 def mac_of(fd: int) -> bytes:

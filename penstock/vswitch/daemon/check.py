@@ -101,7 +101,7 @@ def _of_device(name: str, port: PortTable, ports: Mapping[str, PortTable]) -> li
             others = [address for other, each in ports.items() if other != name for address in each["addresses"]]
             devices.open_device(table, port["addresses"], others, f"port {name!r}").close()
         elif kind in ("tap", "xdp"):
-            place = netns.named(port["netns"]) if "netns" in port else None
+            place = netns.find(port["netns"]) if "netns" in port else None
             with contextlib.ExitStack() as at_end:
                 if place:
                     at_end.callback(place.close)

@@ -126,7 +126,7 @@ def _ports(tables: Any) -> dict[str, PortTable]:
 
 def _each_once(ports: Mapping[str, PortTable]) -> None:
     """SpecError: an address or a device is given to two ports, or an address twice to one."""
-    owners: dict[tuple[int, int], str] = {}
+    owners: dict[tuple[int, int, int], str] = {}
     devices: dict[tuple[Any, ...], str] = {}
     for name, port in ports.items():
         where = f"port.{name}.addresses"

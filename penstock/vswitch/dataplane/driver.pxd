@@ -1,4 +1,6 @@
 from penstock.vswitch.dataplane.driver_state cimport *
+from penstock.vswitch.dataplane.broadcast cimport new_frame
+from penstock.vswitch.dataplane.cutting cimport new_cutting
 from penstock.vswitch.dataplane.egress cimport has_doorbell, poll_doorbells, put_out
 from penstock.vswitch.dataplane.ingress cimport forget_idle_tx_flows, take_in
 from penstock.vswitch.dataplane.flowmap cimport copy_key, find_name, free_names, make_names
@@ -44,4 +46,5 @@ cdef class PortDriver:
     cdef readonly PortHandle kernel
     cdef int home
     cdef object table
+    cdef readonly list own      # addresses of the device itself
     cdef public object edge     # the Edge of the device, if there is one

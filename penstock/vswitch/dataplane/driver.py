@@ -1,7 +1,7 @@
 """A port of the kernel as a port of the switch: the worker itself acts as the application on the other side of the region.
 
 ingress.py moves frames from the device into the switch, egress.py from the switch to the device.  Requests for the Ethernet
-address of an address of the switch are answered (neighbours.py); other broadcasts are counted and dropped.
+address of an address of the switch are answered (neighbours.py); other broadcasts pass where both ports take part (broadcast.py).
 """
 
 import select
@@ -9,6 +9,8 @@ import select
 import cython
 
 if not cython.compiled:
+    from penstock.vswitch.dataplane.broadcast import new_frame
+    from penstock.vswitch.dataplane.cutting import new_cutting
     from penstock.vswitch.dataplane.driver import (
         add_driver,
         control_of,
@@ -69,9 +71,13 @@ def attach_device(switch, name, device, addresses, guarded=True):
     """A device (penstock.vswitch.attach.devices) as a port of a switch; returns its number."""
     if device.port.headers and not switch.takes_headers:
         raise SpecError(f"port {name!r}: a switch that runs a scheme takes frames as on a wire", remedy="super_frames = false")
+    if device.broadcast and switch.count > 1:
+        raise SpecError(f"port {name!r}: broadcast = true takes a switch with one worker", remedy="switch.workers = 1")
     region = Region.create(**device.shape)
     driver = PortDriver(region, device.port, device.mac, device.window, device.secret, device.epoch)
-    number = switch.attach(name, Region.attach(region.fd, region.shape), addresses, guarded=guarded)
+    if device.broadcast:
+        driver.take_broadcasts(device.own_addresses)
+    number = switch.attach(name, Region.attach(region.fd, region.shape), [*addresses, *driver.own], guarded=guarded)
     driver.install(switch, number)
     device.driver = driver
     if device.table:
@@ -89,12 +95,14 @@ class PortDriver:
     def __init__(self, region, kernel, mac=None, window=0, secret=b"", epoch=0):
         self.region = region
         self.kernel = kernel
+        self.own = []
         self.driver = new_driver()
         driver = self.driver
         driver.queues = region.shape["queues"]
         set_side(driver, self.region)
         driver.kernel = pointer_to(self.kernel)
         driver.spare = -1
+        driver.cutting = new_cutting()
         driver.side.txqs = new_txqs(driver.queues)
         driver.tx_flows = new_tx_flows(driver.queues)
         driver.rxqs = new_rxqs(driver.queues)
@@ -130,6 +138,8 @@ class PortDriver:
             free(self.driver.returned)
             free_names(incoming_of(self.driver))
             free_names(outgoing_of(self.driver))
+            free(self.driver.flood_frame)
+            free(self.driver.cutting)
             free(self.driver.overlay)
             free(self.driver)
 
@@ -164,6 +174,12 @@ class PortDriver:
         remove_driver(worker_of(switch, self.home), self.driver.port)
         if self.kernel.fd >= 0:
             epoll_of(switch, self.home).unregister(self.kernel.fd)
+
+    def take_broadcasts(self, own):
+        """Let broadcasts and multicasts pass; `own` are the addresses of the device itself, beside those of its port."""
+        self.driver.flood_frame = new_frame()
+        self.driver.broadcasts = 1
+        self.own = own
 
     def limit(self, table):
         """Keep to what a table (penstock.vswitch.attach.allowance) allows for each UDP port."""
@@ -206,6 +222,12 @@ class PortDriver:
             "refused_out": driver.refused,
             "answered": driver.answered,
             "multicast": driver.multicast,
+            "cut_frames": driver.cut_frames,
+            "not_carried": driver.not_carried,
+            "flooded": driver.flooded,
+            "flood_limited": driver.flood_limited,
+            "flood_spoofed": driver.flood_spoofed,
+            "flood_lost": driver.flood_lost,
             "waits_for_buffer": driver.waits_for_buffer,
             "shared_queues": driver.shared_queues,
             "full_sockets": driver.full_sockets,

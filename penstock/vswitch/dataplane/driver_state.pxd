@@ -74,6 +74,13 @@ cdef struct Driver:
     Learned learned[256]    # of the addresses of the port
     int64_t* spent          # by UDP port: what the frames sent there have cost; and what they may
     int64_t* allowed
+    void* cutting           # a super-frame for a port that takes none, see cutting.py
+    int32_t cuts            # whether there is one
+    int64_t cut_frames
+    int32_t broadcasts      # whether broadcasts and multicasts pass, see broadcast.py
+    int64_t flood_at        # ns: when the next of them is due at the rate that is allowed
+    char* flood_frame       # one of them, as another port takes it
+    int64_t flooded, flood_limited, flood_lost, flood_spoofed, not_carried
     int64_t answered, malformed, waits_for_buffer, shared_queues, refused, multicast, full_sockets
     int64_t evictions       # transmit queues that had to give up what they held
     int64_t evicted_out     # frames dropped at the device's side, after they had been delivered

@@ -150,7 +150,7 @@ def send_out(worker, driver, txq, number, word, now):
         if driver.overlay:
             note_sent(driver.overlay, length, now)
             if rxq.rate >= 1:
-                rxq.next_at = max(rxq.next_at, now - LEAST_NS) + whole(1e9 * length / rxq.rate)
+                rxq.next_at = max(rxq.next_at, now - MOST_NS) + whole(1e9 * length / rxq.rate)
         rxq.stuck_at = 0
     txq.held = 0
     give_buffer(view, 1, buffer_of(word))

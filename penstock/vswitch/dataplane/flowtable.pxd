@@ -1,4 +1,5 @@
 from penstock.vswitch.dataplane.state cimport *
+from penstock.vswitch.dataplane.prefixes cimport port_of
 from penstock.vswitch.memory.rings_inline cimport close_queue, is_drained, is_open, push, slot_of, take, take_ring
 
 cdef enum:

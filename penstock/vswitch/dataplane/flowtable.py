@@ -4,12 +4,12 @@ import cython
 
 if not cython.compiled:
     from penstock.vswitch.dataplane.flowtable import LOOKS, PROBES, RECENT_NS
+    from penstock.vswitch.dataplane.prefixes import port_of
     from penstock.vswitch.dataplane.state import (
         NO_FLOW,
         NO_QUEUE,
         NO_ROUTE,
         SPOOFED,
-        address_at,
         announce,
         clear_flow,
         flow_at,
@@ -44,11 +44,7 @@ def find_flow(worker, key):
 
 def owner_of(worker, high, low_half):
     """The port of an address, or -1."""
-    for i in range(worker.address_count):
-        address = address_at(worker, i)
-        if address.low == low_half and address.high == high:
-            return address.port
-    return -1
+    return port_of(worker.prefixes, high, low_half)
 
 
 def new_flow(worker, port, key, now):

@@ -1,6 +1,8 @@
 from penstock.vswitch.dataplane.driver_state cimport *
 from penstock.vswitch.memory.rings_inline cimport push, open_queue, close_queue, is_drained, take_buffer, slot_of, take, take_ring
+from penstock.vswitch.dataplane.broadcast cimport flood, is_carried
 from penstock.vswitch.dataplane.buffers cimport return_buffers
+from penstock.vswitch.dataplane.cutting cimport cut_if_needed, next_cut
 from penstock.vswitch.dataplane.neighbours cimport SOLICITATION_BYTES, answer_address_request, answer_solicitation, learn
 from penstock.vswitch.dataplane.parse cimport parse
 from penstock.vswitch.dataplane.flowtable cimport find_flow, hash_of, owner_of

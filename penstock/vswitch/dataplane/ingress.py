@@ -9,7 +9,9 @@ stuck for longest gives up what it holds.  In mode PFC, and with a scheme, the d
 import cython
 
 if not cython.compiled:
+    from penstock.vswitch.dataplane.broadcast import flood, is_carried
     from penstock.vswitch.dataplane.buffers import return_buffers
+    from penstock.vswitch.dataplane.cutting import cut_if_needed, next_cut
     from penstock.vswitch.dataplane.driver_state import (
         OVERLAY_TYPE,
         clear_tx_flow,
@@ -78,7 +80,10 @@ def take_in(worker, driver, now):
             driver.next_due = min(driver.next_due, driver.read_at)
             return i
         frame = bytes_at(view.buffer[0], driver.spare * view.buffer_bytes)
-        length = port_receive(driver.kernel, frame, view.buffer_bytes)
+        length = next_cut(driver, frame)
+        if length == 0:
+            length = port_receive(driver.kernel, frame, view.buffer_bytes)
+            length = cut_if_needed(worker, driver, frame, length)
         if length == 0:
             if i == 0:
                 driver.read_at = now + UNREAD_NS
@@ -136,12 +141,14 @@ def take_frame(worker, driver, frame, length, now):
         return
     elif byte_at(frame, 0) & 1:
         if kind == 0x86DD and size >= SOLICITATION_BYTES and byte_at(frame, 20) == 58 and byte_at(frame, 54) == 135:
-            answer_solicitation(worker, driver, frame, size)
-        else:
-            driver.multicast += 1
+            if answer_solicitation(worker, driver, frame, size):
+                return
+        flood(worker, driver, frame, size, now)
         return
     if not parse(frame, size, 0, key):
         driver.malformed += 1
+        return
+    if not is_carried(worker, driver, key):
         return
     if driver.rewrites and driver.mac == 0 and owner_of(worker, key.words[0], key.words[1]) == driver.port:
         learn(driver, key.words[0], key.words[1], ethernet(frame + 6))

@@ -36,10 +36,10 @@ def answer_address_request(worker, driver, frame, size):
 
 
 def answer_solicitation(worker, driver, frame, size):
-    """The same of IPv6 (RFC 4861)."""
+    """The same of IPv6 (RFC 4861); False: it is not for an address of another port, or finds out whether one is in use."""
     owner = owner_of(worker, word_from(frame + 62), word_from(frame + 70))
     if owner < 0 or owner == driver.port or (word_from(frame + 22) == 0 and word_from(frame + 30) == 0):
-        return
+        return False
     if driver.rewrites and driver.mac == 0 and owner_of(worker, word_from(frame + 22), word_from(frame + 30)) == driver.port:
         learn(driver, word_from(frame + 22), word_from(frame + 30), ethernet(frame + 6))
     header = driver.kernel.header
@@ -62,6 +62,7 @@ def answer_solicitation(worker, driver, frame, size):
     total = (total & 0xFFFF) + (total >> 16)
     put_short(reply + 56, 0xFFFF - ((total & 0xFFFF) + (total >> 16)))
     send_reply(driver, header + ADVERTISEMENT_BYTES)
+    return True
 
 
 def send_reply(driver, length):

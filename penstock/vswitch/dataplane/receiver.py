@@ -114,7 +114,8 @@ def pace(worker, txq, flow, length, now):
 
     The pacing rate is twice the receiver's at an empty queue, so that a receiver that becomes faster is noticed, equal to it at
     th_goal, and half of it from one and a half times th_goal on.  The frame itself, which may be longer than th_goal, does not
-    count.
+    count.  A worker that comes late, up to MOST_NS, makes up for it; no frame delays the next by more than that, as the rate may
+    be known better by then.
     """
     queued = flow.sent - flow.consumed
     if queued > flow.over:
@@ -129,6 +130,6 @@ def pace(worker, txq, flow, length, now):
     if not txq.paced or flow.rate < 1.0:
         return
     rate = flow.rate * max(0.5, min(2.0, 2.0 - 1.0 * (queued - length) / max(flow.goal, 1)))
-    txq.next_at = max(txq.next_at, now) + whole(1e9 * length / rate)
+    txq.next_at = min(max(txq.next_at, now - MOST_NS) + whole(1e9 * length / rate), now + MOST_NS)
     if txq.next_at > now + LEAST_NS:
-        txq.until = min(txq.next_at, now + MOST_NS)
+        txq.until = txq.next_at

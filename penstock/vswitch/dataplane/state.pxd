@@ -1,5 +1,6 @@
 """The state of a worker: ports, their transmit queues, flows, timers.  All of it is private to the switch."""
 from libc.stdint cimport int16_t, int32_t, int64_t, uint32_t, uint64_t
+from penstock.vswitch.dataplane.prefixes cimport MOST_ADDRESSES, Prefixes
 from penstock.vswitch.memory.layout cimport *
 
 cdef extern from "stdlib.h":
@@ -14,7 +15,6 @@ cdef enum:
     LEVELS = 8              # of priority; 0 goes first
     QUANTUM = 2048          # bytes per turn and weight
     MOST_PORTS = 64
-    MOST_ADDRESSES = 256
     MOST_PROTOCOL_ERRORS = 100  # then the application is detached
     MOST_UNRUNG = 1 << 20   # frames that one doorbell announces; no receiver has more buffers
     MOST_RELEASED = 1024    # pauses that end in one turn
@@ -126,10 +126,6 @@ cdef struct SwitchPort:
     int64_t shared          # frames that went into another flow's receive queue, as none was left
     int64_t drops[11]
 
-cdef struct Address:
-    uint64_t high, low
-    int32_t port
-
 cdef struct Timer:
     int64_t at
     int32_t port, queue
@@ -158,9 +154,9 @@ cdef struct Worker:
     int32_t wanted          # Python wants the loop to return
     int32_t mode, doorbells, burst, epoll
     int64_t th_goal, th_over, th_net, spin_ns, idle_ns
-    int32_t port_count, address_count, timer_count, timer_room, broken_off
+    int32_t port_count, timer_count, timer_room, broken_off
     SwitchPort ports[64]
-    Address addresses[256]
+    Prefixes* prefixes      # of all ports; every worker has the same
     Timer* timers           # a heap
     Flow* flows
     int32_t* table          # open addressing: flow number plus one
@@ -199,7 +195,6 @@ cdef inline int64_t idle_time(Worker* worker, int64_t now) noexcept nogil: retur
 cdef inline bint is_pending(Worker* worker, int64_t now) noexcept nogil: return worker.has_pending(worker, now) != 0
 cdef inline Flow* flow_at(Worker* worker, int64_t i) noexcept nogil: return &worker.flows[i]
 cdef inline TxQueue* txq_at(SwitchPort* port, int64_t i) noexcept nogil: return &port.txqs[i]
-cdef inline Address* address_at(Worker* worker, int64_t i) noexcept nogil: return &worker.addresses[i]
 cdef inline Timer* timer_at(Worker* worker, int64_t i) noexcept nogil: return &worker.timers[i]
 cdef inline int64_t frames_to(Worker* worker, int64_t port) noexcept nogil: return <int64_t>load64(<uint64_t*>&worker.ports[port].sent_frames)
 cdef inline int64_t sent_to(Worker* worker, int64_t port) noexcept nogil: return <int64_t>load64(<uint64_t*>&worker.ports[port].sent_bytes)

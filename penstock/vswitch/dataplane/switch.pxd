@@ -5,6 +5,7 @@ from penstock.vswitch.dataplane.schedule cimport forget_timers
 from penstock.vswitch.dataplane.worker cimport loop, prepare_worker, turn
 from penstock.vswitch.dataplane.inspect cimport count_waiting, pick_longest, restart_misled_flows, share_captures
 from penstock.vswitch.dataplane.leftovers cimport Remains
+from penstock.vswitch.dataplane.prefixes cimport AddressTable
 
 cdef inline void run_released(Worker* worker, int64_t until):
     with nogil:
@@ -48,9 +49,7 @@ cdef inline void free_port(SwitchPort* port):
     free(port.unrung_queues)
 cdef inline Worker* worker_at(Worker* first, int64_t k): return first.peers[k]
 cdef inline void set_peer(Worker* worker, int64_t k, Worker* peer): worker.peers[k] = peer
-cdef inline void copy_addresses(Worker* to, Worker* source):
-    memcpy(to.addresses, source.addresses, sizeof(source.addresses))
-    to.address_count = source.address_count
+cdef inline void give_table(Worker* worker, AddressTable table): worker.prefixes = table.prefixes
 cdef inline bint has_drops(TxQueue* txq) noexcept nogil:
     cdef int i
     for i in range(REASONS):
@@ -69,5 +68,6 @@ cdef class Switch:
     cdef readonly list captures
     cdef list epolls, controls              # by worker: what it sleeps on, and an eventfd that wakes it
     cdef object crew
+    cdef AddressTable table                 # addresses of all ports
     cdef int serial
     cdef Remains remains

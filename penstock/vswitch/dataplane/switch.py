@@ -18,13 +18,12 @@ import cython
 if not cython.compiled:
     from penstock.vswitch.dataplane.flowtable import remove_flow
     from penstock.vswitch.dataplane.inspect import count_waiting, pick_longest, restart_misled_flows, share_captures
+    from penstock.vswitch.dataplane.prefixes import AddressTable
     from penstock.vswitch.dataplane.schedule import forget_timers
     from penstock.vswitch.dataplane.state import (
         BROKEN_OFF,
-        MOST_ADDRESSES,
         MOST_PORTS,
         UP,
-        address_at,
         copy_timers,
         flow_at,
         free,
@@ -37,10 +36,10 @@ if not cython.compiled:
     )
     from penstock.vswitch.dataplane.switch import (
         clear_port,
-        copy_addresses,
         delivered_by,
         free_flows_of,
         free_port,
+        give_table,
         has_drops,
         new_flows,
         new_timers,
@@ -64,7 +63,6 @@ from penstock.vswitch.support.settings import (
     STATE_NAMES,
     WHILE_RUNNING,
     address_text,
-    address_words,
     validate_settings,
 )
 from penstock.vswitch.support.threads import Crew
@@ -99,6 +97,7 @@ class Switch:
         self.count = self.settings["workers"]
         seed = int.from_bytes(os.urandom(8), "little")
         self.worker = new_worker()
+        self.table = AddressTable()
         for k in range(self.count):
             set_peer(self.worker, k, self.worker if k == 0 else new_worker())
         for k in range(self.count):
@@ -115,6 +114,7 @@ class Switch:
         worker.index, worker.workers = k, self.count
         for i in range(self.count):
             set_peer(worker, i, worker_at(self.worker, i))
+        give_table(worker, self.table)
         worker.doorbells = self.settings["doorbells"]
         worker.flow_room = self.settings["flows"]
         size = 1 << (2 * worker.flow_room - 1).bit_length()
@@ -242,44 +242,22 @@ class Switch:
             worker.timer_room = room
 
     def set_addresses(self, number, addresses):
-        worker = self.worker
-        found = [address_words(text) for text in addresses]
-        for (high, low_half), text in zip(found, addresses):
-            for i in range(worker.address_count):
-                if address_at(worker, i).high == high and address_at(worker, i).low == low_half:
-                    raise SpecError(
-                        f"address {text}: port {self.names[address_at(worker, i).port]!r} has it", remedy="take another one"
-                    )
-        if worker.address_count + len(found) > MOST_ADDRESSES:
-            raise SpecError(f"{len(found)} more addresses: the switch holds {MOST_ADDRESSES}", remedy="take fewer")
-        for high, low_half in found:
-            address = address_at(worker, worker.address_count)
-            address.high, address.low, address.port = high, low_half, number
-            worker.address_count += 1
-        self.share_addresses()
-
-    def share_addresses(self):
-        for k in range(1, self.count):
-            copy_addresses(worker_at(self.worker, k), self.worker)
+        """Add addresses and prefixes to those of a port."""
+        self.table.add(addresses, number, self.names)
 
     def readdress(self, ports):
         """Give ports, by name, other addresses (`addresses`) and say whether they may only send from them (`guarded`).
 
         Nothing is lost: a flow whose target has changed becomes a new flow; frames that it has delivered stay where they are.
         """
-        worker = self.worker
-        wanted = {
-            number: ports[name]["addresses"] if name in ports else self.addresses(number) for number, name in self.names.items()
-        }
-        if (count := sum(map(len, wanted.values()))) > MOST_ADDRESSES:
-            raise SpecError(f"{count} addresses: the switch holds {MOST_ADDRESSES}", remedy="take fewer")
-        before = {number: self.addresses(number) for number in wanted}
+        before = {number: self.addresses(number) for number in self.names}
         try:
-            worker.address_count = 0
-            for number, addresses in wanted.items():
-                self.set_addresses(number, addresses)
+            self.table.clear()
+            for number, name in self.names.items():
+                own = self.drivers[number].own if number in self.drivers else []
+                self.set_addresses(number, [*ports[name]["addresses"], *own] if name in ports else before[number])
         except SpecError:
-            worker.address_count = 0
+            self.table.clear()
             for number, addresses in before.items():
                 self.set_addresses(number, addresses)
             raise
@@ -300,14 +278,7 @@ class Switch:
         for k in range(self.count):
             self.forget_flows(k, number)
             forget_timers(worker_at(self.worker, k), number)
-        kept = 0
-        for i in range(worker.address_count):
-            if address_at(worker, i).port != number:
-                address, to = address_at(worker, i), address_at(worker, kept)
-                to.high, to.low, to.port = address.high, address.low, address.port
-                kept += 1
-        worker.address_count = kept
-        self.share_addresses()
+        self.table.remove(number)
         row = {**self.port_row(number, QUEUES_KEPT), **self.left_row(number)}
         row["state"] = "nonsense" if row["state"] == "nonsense" else "detached"
         self.detached.append(row)
@@ -396,12 +367,7 @@ class Switch:
         return {**row, **sums, "drops": drops, "drops_by_queue": queues, "device": device}
 
     def addresses(self, number):
-        worker = self.worker
-        return [
-            address_text(address_at(worker, i).high, address_at(worker, i).low)
-            for i in range(worker.address_count)
-            if address_at(worker, i).port == number
-        ]
+        return self.table.of(number)
 
     def ports(self):
         """One dict per port."""

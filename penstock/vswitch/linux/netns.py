@@ -2,6 +2,7 @@
 
 import contextlib
 import ctypes
+import fcntl
 import os
 import subprocess
 from collections.abc import Iterator
@@ -9,7 +10,7 @@ from pathlib import Path
 
 from penstock.errors import PenstockError, SpecError
 
-CLONE_NEWNET = 0x40000000
+CLONE_NEWNET, GET_NAMESPACE_TYPE = 0x40000000, 0xB703
 libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -62,6 +63,30 @@ def here() -> Place:
 def inside(place: Place | None) -> contextlib.AbstractContextManager[None]:
     """Enter a namespace, if one is given."""
     return place.inside() if place else contextlib.nullcontext()
+
+
+def find(which: str | int) -> Place:
+    """A namespace by its name (`ip netns add`), by a path such as /proc/123/ns/net, or by the number of a process in it."""
+    if isinstance(which, int):
+        return at_path(f"/proc/{which}/ns/net", which)
+    return at_path(which, which) if which.startswith("/") else named(which)
+
+
+def at_path(path: str, value: str | int) -> Place:
+    """A namespace by the path of its file; `value` is what the user gave."""
+    try:
+        place = Place(path, os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK))
+    except OSError as error:
+        if isinstance(value, int):
+            raise SpecError("there is no process of that number", path="netns", value=value) from None
+        raise SpecError(f"cannot be opened ({error.strerror})", path="netns", value=value) from None
+    try:
+        if fcntl.ioctl(place.fd, GET_NAMESPACE_TYPE) == CLONE_NEWNET:
+            return place
+    except OSError:
+        pass
+    place.close()
+    raise SpecError("is no network namespace", path="netns", value=value, remedy="such as /proc/PID/ns/net or /run/netns/NAME")
 
 
 def named(name: str) -> Place:

@@ -167,6 +167,6 @@ KIND = PortKind(
         RECEIVE_BUFFER,
     ],
     open_checked,
-    ["device", "netns", "super_frames"],
+    ["device", "netns", "super_frames", "broadcast"],
     ["device"],
 )

@@ -9,7 +9,7 @@ cdef extern from "net/if.h" nogil:
     enum: IFNAMSIZ
 cdef extern from "linux/if_tun.h" nogil:
     enum: IFF_TAP, IFF_NO_PI, IFF_VNET_HDR, IFF_MULTI_QUEUE, TUN_F_CSUM, TUN_F_TSO4, TUN_F_TSO6, TUN_F_TSO_ECN
-    const unsigned long TUNSETIFF, TUNSETOFFLOAD, TUNSETVNETHDRSZ
+    const unsigned long TUNSETIFF, TUNSETOFFLOAD, TUNSETVNETHDRSZ, TUNSETPERSIST
 
 cdef struct Spill:          # where the rest of a frame goes that is longer than the caller's room
     iovec vectors[2]
@@ -24,6 +24,7 @@ cdef inline int set_interface(int fd, bytes name, int flags):
     request.ifr_flags = <short>flags
     return ioctl(fd, TUNSETIFF, &request)
 cdef inline int set_header_bytes(int fd, int size): return ioctl(fd, TUNSETVNETHDRSZ, &size)
+cdef inline int set_persistent(int fd, unsigned long on): return ioctl(fd, TUNSETPERSIST, on)
 cdef inline int set_offloads(int fd, unsigned long flags): return ioctl(fd, TUNSETOFFLOAD, flags)
 
 cdef int64_t tap_receive(KernelPort* port, char* to, int64_t room) noexcept nogil

@@ -35,6 +35,7 @@ if not cython.compiled:
         set_header_bytes,
         set_interface,
         set_offloads,
+        set_persistent,
         spill_of,
     )
 
@@ -67,15 +68,21 @@ def tap_send(port, frame, length):
     return sent(port, length)
 
 
-def open_tap(name, headers, shared=False):
-    """Make or join a TAP of the current network namespace; OSError if the machine does not permit it."""
+def open_tap(name, headers, shared=False, persistent=False):
+    """Make or join a TAP of the current network namespace; OSError if the machine does not permit it.
+
+    A persistent TAP stays without carrier when it is closed; opened without `persistent` it is a usual one again.
+    """
     kind = IFF_TAP | IFF_NO_PI | (IFF_VNET_HDR if headers else 0) | (IFF_MULTI_QUEUE if shared else 0)
     fd = os.open("/dev/net/tun", os.O_RDWR | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         if set_interface(fd, name.encode(), kind) < 0:
             raise OSError(errno, os.strerror(errno))
-        if headers and (
-            set_header_bytes(fd, HEADER_BYTES) < 0 or set_offloads(fd, TUN_F_CSUM | TUN_F_TSO4 | TUN_F_TSO6 | TUN_F_TSO_ECN) < 0
+        offloads = TUN_F_CSUM | TUN_F_TSO4 | TUN_F_TSO6 | TUN_F_TSO_ECN if headers else 0
+        if (
+            (headers and set_header_bytes(fd, HEADER_BYTES) < 0)
+            or set_offloads(fd, offloads) < 0
+            or set_persistent(fd, persistent) < 0
         ):
             raise OSError(errno, os.strerror(errno))
     except BaseException:
@@ -98,9 +105,9 @@ def connect(handle):
     port.send = tap_send
 
 
-def open_checked(name, headers, shared):
+def open_checked(name, headers, shared, persistent):
     try:
-        port = open_tap(name, headers, shared)
+        port = open_tap(name, headers, shared, persistent)
     except OSError as e:
         if e.errno == EINVAL:
             raise SpecError(
@@ -119,8 +126,9 @@ KIND = PortKind(
         Option("name", device_name, "of the interface"),
         HEADERS,
         Option("shared", boolean, "it may be opened several times: each port is a queue of it", False),
+        Option("persistent", boolean, "it stays, without carrier, when it is closed", False),
     ],
     open_checked,
-    ["device", "netns", "prefix", "super_frames", "edge"],
+    ["device", "netns", "prefix", "routes", "mtu", "super_frames", "edge", "persistent", "broadcast"],
     ["device"],
 )

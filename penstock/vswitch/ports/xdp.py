@@ -244,6 +244,6 @@ KIND = PortKind(
         Option("memory", anything, "bytes shared with the kernel: a power of two", "16MiB"),
     ],
     open_checked,
-    ["device", "netns", "queue"],
+    ["device", "netns", "queue", "broadcast"],
     ["device"],
 )

@@ -4,6 +4,7 @@ from penstock.sim.core.build cimport Simulation
 from penstock.vswitch.schemes.endpoint cimport begin, retry_delivery, woken
 from penstock.vswitch.schemes.clock cimport is_empty, prepare_emulation, turn
 from penstock.vswitch.ports.base cimport PortHandle, pointer_to
+from penstock.vswitch.dataplane.prefixes cimport EXACT
 from penstock.vswitch.dataplane.schedule cimport activate
 from penstock.vswitch.dataplane.switch cimport Switch, run_released
 

@@ -17,8 +17,9 @@ if not cython.compiled:
     from penstock.fabric.queueing import free_packet
     from penstock.fabric.state import NO_PACKET, node_at, queue_at
     from penstock.fabric.state import port_at as line_at
+    from penstock.vswitch.dataplane.prefixes import EXACT, MOST_ADDRESSES
     from penstock.vswitch.dataplane.schedule import activate
-    from penstock.vswitch.dataplane.state import MOST_ADDRESSES, MOST_PORTS, PAUSED, UP, free, numbers, port_at, stopped, txq_at
+    from penstock.vswitch.dataplane.state import MOST_PORTS, PAUSED, UP, free, numbers, port_at, stopped, txq_at
     from penstock.vswitch.dataplane.switch import Switch, run_released
     from penstock.vswitch.memory.layout import now_ns
     from penstock.vswitch.schemes.clock import is_empty, prepare_emulation
@@ -239,7 +240,9 @@ class SchemeSwitch(Switch):
         emulation = self.emulation
         if name not in self.place or emulation.mine[self.place[name]]:
             raise SpecError(f"port {name!r}: it is not one at another node")
-        for high, low_half in [address_words(text) for text in addresses]:
+        for high, low_half, bits in [address_words(text) for text in addresses]:
+            if bits < EXACT:
+                raise SpecError("a prefix cannot be at another node", path=name, remedy="list its addresses")
             if emulation.far_count == MOST_ADDRESSES:
                 raise SpecError(f"a switch knows {MOST_ADDRESSES} addresses of others", path=name, remedy="take fewer")
             far = far_at(emulation, emulation.far_count)

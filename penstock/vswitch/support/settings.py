@@ -61,24 +61,36 @@ def validate_settings(settings: Mapping[str, Any]) -> dict[str, Any]:
     return out
 
 
-def address_words(text: Any) -> tuple[int, int]:
-    """An IPv4, IPv6 or Ethernet address as the two words of a flow's key."""
+def address_words(text: Any) -> tuple[int, int, int]:
+    """The two words of a flow's key for an address or a prefix such as "10.1.0.0/16", and how many of their bits count."""
     if isinstance(text, str) and MAC.fullmatch(text):
-        return (1 << 64) - 1, int.from_bytes(bytes.fromhex(text.replace(":", "")), "little")
+        return (1 << 64) - 1, int.from_bytes(bytes.fromhex(text.replace(":", "")), "little"), 128
     try:
-        address = ipaddress.ip_address(text)
+        if not isinstance(text, str) or "/" not in text:
+            return *_words(ipaddress.ip_address(text)), 128
+        found = ipaddress.ip_interface(text)
     except ValueError:
-        raise SpecError(
-            f"address {text!r}: must be an IPv4, IPv6 or Ethernet address, such as 10.0.0.1 or 02:00:00:00:00:01"
-        ) from None
+        kinds = "an IPv4, IPv6 or Ethernet address, such as 10.0.0.1 or 02:00:00:00:00:01, or a prefix, such as 10.1.0.0/16"
+        raise SpecError(f"address {text!r}: must be {kinds}") from None
+    left = found.max_prefixlen - found.network.prefixlen
+    if found.ip != found.network.network_address:
+        remedy = f"{found.network} is the prefix, {found.ip} the address"
+        raise SpecError(f"prefix {text}: its last {left} bits must be 0", remedy=remedy)
+    return *_words(found.ip), 128 - left
+
+
+def _words(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> tuple[int, int]:
     raw = (b"\0" * 10 + b"\xff\xff" if address.version == 4 else b"") + address.packed
     return int.from_bytes(raw[:8], "little"), int.from_bytes(raw[8:], "little")
 
 
-def address_text(high: int, low_half: int) -> str:
+def address_text(high: int, low_half: int, bits: int = 128) -> str:
     """The inverse of address_words."""
     raw = high.to_bytes(8, "little") + low_half.to_bytes(8, "little")
-    if high == (1 << 64) - 1:
+    if high == (1 << 64) - 1 and bits == 128:
         return ":".join(f"{b:02x}" for b in raw[8:14])
     address = ipaddress.IPv6Address(raw)
-    return str(address.ipv4_mapped or address)
+    plain = address.ipv4_mapped if bits >= 96 else None
+    if bits == 128:
+        return str(plain or address)
+    return f"{plain}/{bits - 96}" if plain else f"{address}/{bits}"

@@ -1,0 +1,137 @@
+"""Super-frames and ports that take none: they are cut where they come in."""
+
+import hashlib
+import ipaddress
+import socket
+import struct
+
+import pytest
+from test_lab import FORBIDDEN
+from test_tap_ports import B, pair, rows
+from waiting import until
+
+from penstock.vswitch.attach.devices import Device
+from penstock.vswitch.attach.open import open_link
+from penstock.vswitch.dataplane.driver import attach_device
+from penstock.vswitch.dataplane.switch import Switch
+from penstock.vswitch.memory.region import Region
+from penstock.vswitch.ports.base import Clock
+
+real = pytest.mark.skipif(bool(FORBIDDEN), reason="; ".join(FORBIDDEN))
+MAC = b"\x02\0\0\1\0\0"
+SINK = """
+import hashlib, socket
+s = socket.create_server(("0.0.0.0", 9001))
+print("ready", flush=True)
+c, _ = s.accept()
+digest, count = hashlib.sha256(), 0
+while data := c.recv(1 << 16):
+    digest.update(data); count += len(data)
+print(count, digest.hexdigest(), flush=True)
+"""
+
+
+def super_frame(source, target, payload, sequence=1000, mss=1448):
+    """A TCP frame as the kernel gives it to a TAP, with the sum of the pseudo header in its check sum field."""
+    a, b = ipaddress.ip_address(source), ipaddress.ip_address(target)
+    tcp = struct.pack("!HHIIBBHHH", 5000, 9001, sequence, 0, 5 << 4, 0x18, 1000, 0, 0)
+    size = len(tcp) + len(payload)
+    total = sum(struct.unpack(f"!{len(a.packed)}H", a.packed + b.packed)) + 6 + size
+    while total >> 16:
+        total = (total & 0xFFFF) + (total >> 16)
+    tcp = tcp[:16] + struct.pack("!H", total) + tcp[18:]
+    if a.version == 4:
+        head = struct.pack("!HBBHHHBBH", 0x0800, 0x45, 0, (20 + size) & 0xFFFF, 7, 0, 64, 6, 0) + a.packed + b.packed
+    else:
+        head = struct.pack("!HIHBB", 0x86DD, 6 << 28, size, 6, 64) + a.packed + b.packed
+    kind = 1 if a.version == 4 else 4
+    ip = 34 if a.version == 4 else 54
+    return struct.pack("=BBHHHH", 1, kind, ip + 20, mss, ip, 16) + MAC + MAC + head + tcp + payload
+
+
+def bytes_of(frame):
+    """Sequence number and payload of a TCP frame in wire format, whose check sums are right."""
+    ip = 14
+    version = frame[ip] >> 4
+    at = ip + (20 if version == 4 else 40)
+    addresses = frame[ip + 12 : at] if version == 4 else frame[ip + 8 : at]
+    if version == 4:
+        assert added(frame[ip:at]) == 0xFFFF and int.from_bytes(frame[ip + 2 : ip + 4], "big") == len(frame) - ip
+    assert added(addresses + struct.pack("!HH", 6, len(frame) - at) + frame[at:]) == 0xFFFF
+    return int.from_bytes(frame[at + 4 : at + 8], "big"), frame[at + 20 :]
+
+
+def added(data):
+    data += bytes(len(data) % 2)
+    total = sum(struct.unpack(f"!{len(data) // 2}H", data))
+    while total >> 16:
+        total = (total & 0xFFFF) + (total >> 16)
+    return total
+
+
+@pytest.mark.parametrize("mode", ["backdraft", "pfc", "dpfq"])
+@pytest.mark.parametrize("addresses", [("10.0.0.1", "10.0.0.2"), ("fd00::1", "fd00::2")])
+def test_a_native_application_with_short_buffers_gets_segments(mode, addresses):
+    """In order, complete, with check sums; while it does not read, the rest waits, and nothing is lost."""
+    clock, switch = Clock(ns=10**9), Switch(mode=mode)
+    end, port = open_link(rate="8Tbps", delay=0, clock=clock, memory="16MB")
+    attach_device(switch, "tap", Device(port, mac=MAC), [addresses[0]])
+    app = Region.create(buffers=256)
+    switch.attach("app", Region.attach(app.fd, app.shape), [addresses[1]])
+    content = hashlib.shake_128(b"cut").digest(40 * 60_001)
+    for i in range(40):
+        part = content[60_001 * i : 60_001 * (i + 1)]
+        assert end.send(super_frame(*addresses, part, 1000 + 60_001 * i))
+    found, got = bytearray(), 0
+    for turn in range(200_000):
+        clock.ns += 1000
+        switch.turn_at(clock.ns)
+        if turn > 2000:
+            for _, frame in app.receive(100):
+                sequence, payload = bytes_of(frame)
+                assert sequence == 1000 + len(found) and len(payload) <= 1448
+                found += payload
+                got += 1
+        if len(found) == len(content):
+            break
+    row = switch.ports()[0]
+    assert bytes(found) == content and not row["drops"] and row["device"]["cut_frames"] == 40 and got == 40 * 42
+    switch.close()
+    for each in (end, port):
+        each.close()
+
+
+def test_between_ports_that_take_them_they_stay_whole():
+    clock, switch = Clock(ns=10**9), Switch()
+    ends = [open_link(rate="8Tbps", delay=0, clock=clock, memory="16MB") for _ in range(2)]
+    for i, (_, port) in enumerate(ends):
+        attach_device(switch, "ab"[i], Device(port), [f"10.0.0.{i + 1}"])
+    frame = super_frame("10.0.0.1", "10.0.0.2", bytes(50_000))
+    assert ends[0][0].send(frame)
+    for _ in range(20):
+        clock.ns += 1000
+        switch.turn_at(clock.ns)
+    assert ends[1][0].receive() == frame and switch.ports()[0]["device"]["cut_frames"] == 0
+    switch.close()
+    for pair_of_ends in ends:
+        for each in pair_of_ends:
+            each.close()
+
+
+@real
+@pytest.mark.parametrize("super_frames", [(True, False), (False, True)])
+def test_tcp_between_a_tap_with_super_frames_and_one_without(tmp_path, super_frames):
+    """5 MB arrive whole, and no frame is dropped, where most used to be dropped as too long."""
+    content = hashlib.shake_128(b"tcp").digest(5_000_000)
+    keys = [{"super_frames": each} for each in super_frames]
+    with pair(tmp_path, *keys) as (left, right, daemon):
+        sink = right.start("python3", "-c", SINK)
+        assert sink.stdout.readline().strip() == "ready"
+        with left.socket(socket.AF_INET, socket.SOCK_STREAM) as s:
+            s.settimeout(100)
+            s.connect((B, 9001))
+            s.sendall(content)
+        count, digest = sink.stdout.readline().split()
+        assert int(count) == len(content) and digest == hashlib.sha256(content).hexdigest()
+        row = until(lambda: rows(daemon)["a"])
+        assert not row["drops"] and (row["device"]["cut_frames"] > 0) == super_frames[0]

@@ -1,0 +1,44 @@
+"""Flows that were paused once go on at the receiver's rate, however long the worker's turns are; in virtual time."""
+
+import pytest
+from frames import udp
+
+from penstock.vswitch.dataplane.switch import Switch
+from penstock.vswitch.memory.region import Region
+
+A, B = "10.0.0.1", "10.0.0.2"
+ALL = 10_000
+
+
+def taken(turn_ns, *phases):
+    """Frames that a receiver takes in each turn; a phase is how many turns, frames sent per turn, and how many it may take."""
+    switch, apps = Switch(idle="3600s"), []
+    for name, address in (("a", A), ("b", B)):
+        apps.append(Region.create())
+        switch.attach(name, Region.attach(apps[-1].fd, apps[-1].shape), [address])
+    a, b = apps
+    frame, now, due, got = udp(A, B, payload=bytes(958)), 10**9, 0.0, []
+    for turns, sent, takes in phases:
+        for _ in range(turns):
+            due = min(due + sent, 64)
+            due -= a.send(0, [frame] * int(due))
+            now += turn_ns
+            switch.turn_at(now)
+            got.append(len(b.receive(takes)) if takes else 0)
+    assert not any(row["drops"] for row in switch.ports()) and switch.flows()[0]["pauses"] > 0
+    return got
+
+
+@pytest.mark.parametrize("turn_ns, stopped", [(50_000, 700), (50_000, 10_000), (200_000, 150), (200_000, 2500)])
+def test_a_receiver_that_stopped_once_is_sent_as_much_as_before(turn_ns, stopped):
+    """With many ports a turn is longer than a frame's time at the receiver's rate: then a turn must be worth several frames."""
+    got = taken(turn_ns, (400, 64, ALL), (stopped, 64, 0), (2000, 64, ALL))
+    before, after = sum(got[100:400]) / 300, sum(got[-100:]) / 100
+    assert before > 10 and after > 0.9 * before, (before, after)
+
+
+def test_a_slow_flow_does_not_pay_for_a_receiver_that_stopped():
+    """While it stops, its rate seems to be next to nothing; a frame sent then is no reason to delay later ones for long."""
+    paced = ((200, 64, ALL), (700, 64, 0), (4000, 64, ALL), (4000, 1 / 40, ALL))
+    got = taken(50_000, *paced, (4000, 1 / 40, 0), (20_000, 1 / 10, ALL))
+    assert sum(got[-10_000:]) > 990, "one in ten turns"
