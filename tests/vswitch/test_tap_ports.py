@@ -179,7 +179,7 @@ def test_a_persistent_tap_waits_for_the_next_switch(tmp_path):
         keys = {"persistent": True}
         spec = {"port": [tap("a", A, left, **keys), tap("b", B, right, **keys)]}
         with running(tmp_path / "one.sock", spec) as daemon:
-            until(lambda: "LOWER_UP" in state(left) and rows(daemon))
+            until(lambda: rows(daemon) and "LOWER_UP" in state(left))
             left.run("ip", "link", "set", "sw0", "mtu", "1400")
             left.run("ip", "address", "add", "10.81.0.1/24", "dev", "sw0")
             left.run("ip", "route", "add", "10.82.0.0/16", "dev", "sw0")
@@ -204,7 +204,7 @@ def test_a_persistent_tap_waits_for_the_next_switch(tmp_path):
             until(lambda: "NO-CARRIER" in state(left))
         spec["port"][0].pop("persistent")
         with running(tmp_path / "three.sock", spec) as daemon:
-            until(lambda: "LOWER_UP" in state(left) and rows(daemon))
+            until(lambda: rows(daemon) and "LOWER_UP" in state(left))
             ask(left, B)
             for what in (number, " mtu 1400 ", "10.81.0.1/24", f"{A}/24"):
                 assert what in state(left)
