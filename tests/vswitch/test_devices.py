@@ -163,7 +163,11 @@ def test_what_is_no_tap_is_refused(tmp_path):
     with running(tmp_path / "switch.sock", {"port": [{"name": "a", "addresses": [HERE]}]}) as daemon:
         reader, writer = os.pipe()
         before = pipes()
-        for fds, match in (((reader,), "not a TAP"), ((), "the file descriptor of a TAP"), ((reader, writer), "not a TAP")):
+        for fds, match in (
+            ((reader,), "not a TAP"),
+            ((), "the file descriptor of a TAP"),
+            ((reader, writer, writer), "not a TAP"),
+        ):
             with socket.socket(socket.AF_UNIX) as connection, pytest.raises(SpecError, match=match):
                 protocol.converse(connection, daemon.path, {"plug": "a"}, fds)
         until(lambda: pipes() == before, "what was refused is not kept")  # the daemon closes it after its answer

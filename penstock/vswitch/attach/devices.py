@@ -92,7 +92,6 @@ class Device:
             self.place,
             read_flows,
             table=self.table,
-            fd=self.port.fd,
             goal=settings["th_goal"] // 2,
             over=settings["th_over"],
         )
@@ -328,10 +327,10 @@ def window_of(fd: int) -> int:
         sock.detach()
 
 
-def tap_device(fd: int, table: int | None = None) -> Device:
+def tap_device(fd: int, table: int | None = None, alarm: int | None = None) -> Device:
     """A TAP that another process has opened and set up, by its descriptor, which is duplicated.
 
-    `table` is the descriptor of an Allowance, which limits what the sockets behind the TAP are sent.
+    `table` and `alarm` are the descriptors of an Allowance, which limits what the sockets behind the TAP are sent.
     """
     from penstock.vswitch.ports.tap import tap_on
 
@@ -342,7 +341,7 @@ def tap_device(fd: int, table: int | None = None) -> Device:
     name, flags = answer[:16].rstrip(b"\0").decode("ascii", "replace"), struct.unpack_from("H", answer, 16)[0]
     if not flags & IFF_TAP or not flags & IFF_NO_PI:
         raise SpecError(f"{name} is no TAP without packet information", path="plug", remedy="open it with IFF_TAP | IFF_NO_PI")
-    allowance = None if table is None else Allowance(table)
+    allowance = None if table is None else Allowance(table, alarm)
     os.set_blocking(fd, False)
     mac = mac_of(fd)
     device = Device(tap_on(os.dup(fd), name, bool(flags & IFF_VNET_HDR)), mac=mac)

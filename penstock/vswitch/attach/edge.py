@@ -2,11 +2,16 @@
 
 An Edge keeps a TAP, and the UDP sockets behind it, from losing frames while the `with` lasts:
 
-    with Edge("tap0", namespace, read_flows=rows_of_this_port, wait=hold): ...
+    with Edge("tap0", namespace, read_flows=rows_of_this_port, table=allowance_that_the_worker_keeps_to): ...
+
+One thread serves the edges of a process.  It sleeps until a worker raises an alarm, or an edge has something to do at a time.
 """
 
+import contextlib
+import os
 import select
 import threading
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -18,15 +23,18 @@ from penstock.vswitch.attach.socket_watch import SocketProbe
 from penstock.vswitch.linux.htb import UNLIMITED
 from penstock.vswitch.linux.netns import Place
 
+LEAST_STEP_S = 0.002  # between two updates of rates
+SETTLING_S = 0.005  # after a flow got a class: its rate was known for a few frames only
+NICE = -10  # of the thread, where that is permitted: it works little, and what it is late for is lost or waits
+NEVER = float("inf")
+
 
 class Edge:
     """Keeps a TAP lossless while the `with` lasts: rates for flows that the switch holds back, and waits for full sockets.
 
-    `read_flows()` gives the rows of Switch.flows() of the flows that come in by this interface; None: nothing is held back there.
-    `fd` is the TAP: while its ring fills, because the switch itself reads too slowly, all senders wait a little.
-    `wait(port, on)` is told for which local UDP ports of `place` frames should wait in the switch; `takes(port, length)` may be
-    asked for every frame, and then none is lost, however fast they come; a `table` does the same for a worker.  Each has its own
-    thread; without `start`, call `step` and `look`.
+    `read_flows()` gives the rows of Switch.held_flows() of the flows that come in by this interface; None: nothing is held back.
+    The worker that drives the TAP keeps to the `table` and raises its alarm; another switch asks `takes(port, length)` before it
+    sends a frame, and calls `press()` when a flow begins to hold much.
     """
 
     def __init__(
@@ -35,84 +43,103 @@ class Edge:
         place: Place | None = None,
         read_flows: Callable[[], Rows] | None = None,
         *,
-        fd: int = -1,
-        wait: Callable[[int, bool], None] | None = None,
         table: Allowance | None = None,
         period: str | int = "20ms",
-        look_period: str | int = "1ms",
-        idle_period: str | int = "5ms",
-        high: float = 0.25,
-        low: float = 0.125,
         **limits: Any,
     ) -> None:
         self.read_flows = read_flows
-        self.period, self.look_period, self.idle_period = (
-            parse_time(value, name) / 1e12
-            for value, name in ((period, "period"), (look_period, "look_period"), (idle_period, "idle_period"))
-        )
-        if not 0 < self.look_period <= self.idle_period or self.period <= 0:
-            given = f"look_period = {look_period}, idle_period = {idle_period}, period = {period}"
-            raise SpecError(f"{given}: must be above 0, and the first at most the second")
+        self.period = parse_time(period, "period") / 1e12
+        if self.period <= 0:
+            raise SpecError(f"period = {period}: must be above 0")
         self.rates = FlowRates(device, place, **limits)
         try:
-            self.sockets = SocketProbe(place, wait, high=high, low=low, table=table)
+            self.sockets = SocketProbe(place, table)
         except BaseException:
             self.rates.htb.route.close()
             raise
-        self.takes = self.sockets.takes
-        self.ring = select.poll()
-        if fd >= 0:
-            self.ring.register(fd, select.POLLIN)
-        self.fd, self.standing, self.looks = fd, False, 0  # `standing` until a look finds nothing to read
+        self.table = self.sockets.table
+        self.takes, self.press = self.sockets.takes, self.sockets.rooms.press
+        self.look_at = self.step_at = self.stepped_at = NEVER  # time.monotonic(); the last: of the last step
+        self.pressed = self.busy_since = 0  # as last seen in the table
+        self.steps = self.wakes = 0
+        self.ended = False
         self.error: BaseException | None = None
-        self.over = threading.Event()
-        self.threads: list[threading.Thread] = []
+        self.lock = threading.Lock()  # held while the edge works
 
     def __enter__(self) -> "Edge":
         self.open()
         return self.start()
 
     def open(self) -> None:
-        """Without threads: for those who call `step` and `look` themselves."""
+        """Without the thread: for those who call `step` and `look` themselves."""
         self.rates.__enter__()
 
     def start(self) -> "Edge":
-        works = [(self.look, "sockets")] + ([(self.step, "rates")] if self.read_flows or self.fd >= 0 else [])
-        self.threads = [threading.Thread(target=self._repeat, args=(work,), name=name, daemon=True) for work, name in works]
-        for thread in self.threads:
-            thread.start()
+        """Let the thread of the edges serve this one."""
+        now = time.monotonic()
+        self.look_at, self.stepped_at = now, now - LEAST_STEP_S
+        THREAD.add(self)
         return self
 
     def __exit__(self, *error: object) -> None:
-        self.over.set()
-        for thread in self.threads:
-            thread.join()
+        THREAD.remove(self)
         self.sockets.close()
         self.rates.__exit__(*error)
 
-    def _repeat(self, work: Callable[[], float]) -> None:
-        """Repeat `work` until `__exit__`; an error, such as an interface that is gone, ends it and is kept in `error`."""
-        try:
-            while not self.over.wait(work()):
-                pass
-        except Exception as e:
-            self.error = e
+    # ---- In the thread ----
 
-    def step(self) -> float:
-        """Update the rates of flows; returns the seconds until the next step."""
-        standing, self.standing = self.standing and self.looks > 1, self.fd >= 0
-        self.looks = 0
+    def serve(self, alarmed: bool) -> float:
+        """Do what is due; `alarmed`: the alarm was raised.  The time of the next work."""
+        with self.lock:
+            if alarmed and not self.ended:
+                self.wake()
+            try:
+                now = time.monotonic()
+                if self.look_at <= now:
+                    self.look()
+                if self.step_at <= now:
+                    self.step()
+            except Exception as error:  # such as an interface that is gone
+                self.error = error
+                self.end()
+        return min(self.look_at, self.step_at)
+
+    def wake(self) -> None:
+        """Answer the alarm."""
+        self.wakes += 1
+        with contextlib.suppress(BlockingIOError):
+            os.eventfd_read(self.table.alarm)
+        now = time.monotonic()
+        if self.sockets.rooms.answer():
+            self.look_at = now
+        if self.pressed != self.table.pressed[0]:
+            self.step_at = min(self.step_at, max(now, self.stepped_at + LEAST_STEP_S))
+
+    def end(self) -> None:
+        """Nothing has limits any longer, and nothing is done."""
+        self.ended = True
+        self.table.free()
+        self.look_at = self.step_at = NEVER
+
+    def look(self) -> None:
+        """Look at the sockets."""
+        after = self.sockets.look()
+        self.look_at = NEVER if after is None else time.monotonic() + after
+
+    def step(self) -> None:
+        """Update the rates of flows."""
+        self.steps += 1
+        opened, busy_before = self.rates.opened, self.busy_since
+        self.pressed, self.busy_since = int(self.table.pressed[0]), int(self.table.busy_since[0])
+        standing = self.busy_since != 0 and self.busy_since == busy_before
         self.rates.step(self.read_flows() if self.read_flows else (), standing)
-        return self.period
-
-    def look(self) -> float:
-        """Poll the sockets; returns the seconds until the next poll, more while nothing waits in any."""
-        self.standing = self.standing and bool(self.ring.poll(0))
-        self.looks += 1
-        self.sockets.look()
-        if self.sockets.new:
-            return 0.0
-        return self.look_period if self.sockets.busy else self.idle_period
+        self.stepped_at = time.monotonic()
+        if self.rates.opened > opened:
+            self.step_at = self.stepped_at + min(SETTLING_S, self.period)
+        elif self.busy_since or not self.rates.content:
+            self.step_at = self.stepped_at + self.period
+        else:
+            self.step_at = NEVER
 
     def counters(self) -> dict[str, int]:
         """Counters of the edge, and what was lost in spite of it since it was opened."""
@@ -122,10 +149,68 @@ class Edge:
             "rate_changes": self.rates.changes,
             "crowded": self.rates.crowded,
             "rest_limited": int(self.rates.rest_rate < UNLIMITED),
-            "waiting_ports": len(self.sockets.waits),
+            "waiting_ports": self.sockets.rooms.full,
+            "wakes": self.wakes,
             "looks": self.sockets.looks,
-            "waits": self.sockets.changes,
-            "socket_lost": self.sockets.lost,
+            "steps": self.steps,
+            "waits": self.sockets.rooms.episodes,
+            "socket_lost": self.sockets.rooms.lost,
             "class_dropped": self.rates.dropped,
             "tx_dropped": self.rates.htb.outgoing().dropped,
         }
+
+
+class EdgeThread:
+    """The thread that serves all edges of this process; there is one while there is an edge."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.edges: dict[int, Edge] = {}  # by the descriptor of the alarm
+        self.epoll: select.epoll | None = None
+        self.changed = -1  # an eventfd
+
+    def add(self, edge: Edge) -> None:
+        with self.lock:
+            if self.epoll is None:
+                self.epoll, self.changed = select.epoll(), os.eventfd(0, os.EFD_CLOEXEC | os.EFD_NONBLOCK)
+                self.epoll.register(self.changed, select.EPOLLIN)
+                threading.Thread(target=self._serve, args=(self.epoll, self.changed), name="edge", daemon=True).start()
+            self.edges[edge.table.alarm] = edge
+            self.epoll.register(edge.table.alarm, select.EPOLLIN)
+            os.eventfd_write(self.changed, 1)
+
+    def remove(self, edge: Edge) -> None:
+        """It is not served any longer, and no work of it is going on."""
+        with self.lock:
+            if self.epoll is not None and edge.table.alarm in self.edges:
+                del self.edges[edge.table.alarm]
+                self.epoll.unregister(edge.table.alarm)
+                os.eventfd_write(self.changed, 1)
+                if not self.edges:
+                    self.epoll = None  # the thread closes it
+        with edge.lock:
+            edge.end()
+
+    def _serve(self, epoll: select.epoll, changed: int) -> None:
+        with contextlib.suppress(PermissionError):
+            os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), NICE)
+        timeout: float | None = None
+        while True:
+            ready = {fd for fd, _ in epoll.poll(timeout)}
+            with self.lock:
+                if self.epoll is not epoll:
+                    break
+                edges = list(self.edges.items())
+            if changed in ready:
+                os.eventfd_read(changed)
+            due = NEVER
+            for fd, edge in edges:
+                due = min(due, edge.serve(fd in ready))
+                if edge.error:
+                    self.remove(edge)
+            timeout = None if due == NEVER else max(0.0, due - time.monotonic())
+        epoll.close()
+        os.close(changed)
+
+
+THREAD = EdgeThread()

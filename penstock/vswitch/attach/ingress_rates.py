@@ -20,7 +20,10 @@ from penstock.vswitch.linux.netlink import Outgoing
 from penstock.vswitch.linux.netns import Place
 
 GROWTH = 1.25  # of a limit that is not needed any longer, per step
-LEAST_RATE = 64_000  # bytes per second, for a receiver that has stopped; a frame of 64 KB keeps its class busy for 1 s
+LEAST_RATE = 64_000  # bytes per second; a frame of 64 KB keeps its class busy for 1 s
+STOPPED_S = 0.1  # a receiver that has taken nothing for so long has stopped
+FRAME = 1500  # bytes, of one that passes to it in an eighth of the time since then
+STOPPED_RATE = FRAME // 60  # bytes per second, at last: HTB makes a class wait for at most a minute
 DRAIN_S = 1.1
 FIRST_RATE = 125_000  # while the switch does not know the receiver's
 Rows = Iterable[Mapping[str, Any]]
@@ -40,6 +43,8 @@ class Held:
 
     minor: int
     rate: int
+    taken: int = -1  # bytes that its receiver has taken, and when that last became more (s)
+    taken_at: float = 0.0
     quiet: int = 0  # steps in a row in which its sender did not want more than its rate
     leaving: bool = False  # no filter any longer
 
@@ -58,7 +63,7 @@ class FlowRates:
         *,
         goal: str | int = "16KB",
         over: str | int = "128KB",
-        classes: int = 64,
+        classes: int = 256,
         rest: int = 10,
         queue_frames: int = 100_000,
     ) -> None:
@@ -70,7 +75,7 @@ class FlowRates:
         self.held: dict[FiveTuple, Held] = {}
         self.pauses: dict[FiveTuple, int] = {}
         self.rest_rate = UNLIMITED
-        self.crowded = 0  # flows that should have a class, but there was none
+        self.crowded = 0  # flows that should have a class, but there was none: the switch's own bounds hold them
         self.changes = self.opened = 0
         self.dropped = self.dropped_before = 0  # by classes whose senders' sockets hold more than a class may
         self.behind = 0  # frames in the ring, about; the kernel does not say
@@ -95,13 +100,18 @@ class FlowRates:
         while any(size for size, _, _ in self.htb.waiting().values()) and time.monotonic() < end:
             time.sleep(0.001)
 
+    @property
+    def content(self) -> bool:
+        """Whether no flow has a limit."""
+        return not self.held and self.rest_rate == UNLIMITED
+
     def step(self, rows: Rows, standing: bool = False) -> None:
         """Update classes and rates from the rows of the switch.
 
         `standing`: the ring of the interface has not been seen empty since the last step.
         """
         found = {flow: row for row in rows if (flow := flow_of(row)) is not None}
-        pressed = {flow for flow, row in found.items() if row["pauses"] > self.pauses.get(flow, 0) or _waiting(row) > self.over}
+        pressed = pressed_flows(found, self.pauses, self.over)
         self.pauses = {flow: row["pauses"] for flow, row in found.items()}
         waiting = self.htb.waiting()
         self.dropped = self.dropped_before + sum(dropped for _, _, dropped in waiting.values())
@@ -121,20 +131,21 @@ class FlowRates:
                         self.htb.delete_filter(held.minor, flow)
                         held.leaving = True
                 else:
-                    self._set(held, self._rate(row))
+                    self._set(held, self._rate(row, held))
         without = sorted(pressed - self.held.keys(), key=lambda flow: -_waiting(found[flow]))
         free = self._free(len(without))
         for flow, minor in zip(without, free):
             self._hold(flow, minor, found[flow])
         self.crowded = max(0, len(without) - len(free))
-        self._limit_rest([row for flow, row in found.items() if flow not in self.held], standing)
+        self._limit_rest(standing)
 
     def _free(self, most: int) -> list[int]:
         used = {held.minor for held in self.held.values()}
         return [minor for minor in range(REST + 1, REST + 1 + self.most) if minor not in used][:most]
 
     def _hold(self, flow: FiveTuple, minor: int, row: Mapping[str, Any]) -> None:
-        held = Held(minor, self._rate(row))
+        held = Held(minor, UNLIMITED)
+        held.rate = self._rate(row, held)
         self.htb.set_class(minor, held.rate)
         self.held[flow] = held
         self.htb.add_filter(minor, flow)
@@ -146,21 +157,27 @@ class FlowRates:
             held.rate = rate
             self.changes += 1
 
-    def _rate(self, row: Mapping[str, Any]) -> int:
-        """R_recv at the goal, one and a half of it where nothing waits, half of it where twice the goal does."""
-        served = row["rate_bytes_per_s"] or FIRST_RATE
-        short = max(-1.0, min(1.0, (self.goal - _waiting(row)) / self.goal))
-        return max(LEAST_RATE, min(UNLIMITED, int(served * (1 + 0.5 * short))))
+    def _rate(self, row: Mapping[str, Any], held: Held) -> int:
+        """R_recv at the goal, one and a half of it where nothing waits, half of it where twice the goal does, and so on.
 
-    def _limit_rest(self, rows: list[Mapping[str, Any]], standing: bool) -> None:
-        """A rate for all flows without a class, while classes are lacking or the switch reads less than they send."""
-        read, before = self._look_at_ring(standing), float(self.rest_rate)
-        rate = min(before * GROWTH, UNLIMITED)
-        if self.crowded:  # a slow flow holds up the others
-            if self.rest_rate == UNLIMITED:
-                before = sum(row["rate_bytes_per_s"] or FIRST_RATE for row in rows)
-            worst = max(map(_waiting, rows))
-            rate = before * (1 + 0.3 * max(-1.0, min(1.0, (self.goal - worst) / self.goal)))
+        At least a sixteenth, so that a frame keeps its class busy for about as long as the receiver needs for the goal.
+        A receiver that has stopped gets a frame in an eighth of the time since then: the sum is small, however long that is, and
+        a class whose rate was raised again is free after that time.
+        """
+        now, taken = time.monotonic(), row["bytes"] - row["waiting_bytes"]
+        if taken != held.taken:
+            held.taken, held.taken_at = taken, now
+        served = row["rate_bytes_per_s"] or FIRST_RATE
+        goals = _waiting(row) / self.goal
+        rate = max(LEAST_RATE, min(UNLIMITED, int(served * (1.5 - 0.5 * goals if goals < 1 else max(1 / goals, 1 / 16)))))
+        stopped = now - held.taken_at
+        if goals > 1 and stopped > STOPPED_S:
+            rate = max(STOPPED_RATE, min(rate, int(8 * FRAME / stopped)))
+        return rate
+
+    def _limit_rest(self, standing: bool) -> None:
+        """A rate for all flows without a class, while the switch reads less than they send."""
+        read, rate = self._look_at_ring(standing), min(self.rest_rate * GROWTH, UNLIMITED)
         if self.behind > self.htb.queue_frames // 8:
             rate = min(rate, 0.9 * read)
         limit = max(LEAST_RATE, int(rate)) if rate < UNLIMITED / 10 else UNLIMITED
@@ -182,7 +199,7 @@ class FlowRates:
         size = now.read.size - self.empty.read.size
         mean = max(60, size // max(1, now.read.frames - self.empty.read.frames))
         self.behind = max(0, int(0.96 * (now.passed - self.empty.passed) - size) // mean)
-        return (now.read.size - before.read.size) / (now.at - before.at)
+        return (now.read.size - before.read.size) / max(now.at - before.at, 1e-6)
 
     def rows(self) -> list[dict[str, Any]]:
         """One dict per class: the flow, its rate, what waits."""
@@ -196,6 +213,14 @@ class FlowRates:
             }
             for flow, held in self.held.items()
         ]
+
+
+def pressed_flows(found: Mapping[FiveTuple, Mapping[str, Any]], pauses: Mapping[FiveTuple, int], over: int) -> set[FiveTuple]:
+    """The flows that were paused since the step that saw these `pauses`, or have more than `over` bytes in the switch.
+
+    A flow may have them without a pause: a transmit queue that was another flow's is paced from its first frame on.
+    """
+    return {flow for flow, row in found.items() if row["pauses"] > pauses.get(flow, 0) or _waiting(row) > over}
 
 
 def _waiting(row: Mapping[str, Any]) -> int:

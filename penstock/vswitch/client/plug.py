@@ -35,7 +35,8 @@ class Plug:
         self.connection.settimeout(15)
         try:
             self.device.table = Allowance() if guard else None
-            fds = (self.device.port.fd, self.device.table.fd) if self.device.table else (self.device.port.fd,)
+            table = self.device.table
+            fds = (self.device.port.fd, table.fd, table.alarm) if table else (self.device.port.fd,)
             answer, came = protocol.converse(self.connection, self.path, {"plug": port}, fds, allow_uid)
             protocol.close(came)
             self.addresses: list[str] = answer["addresses"]

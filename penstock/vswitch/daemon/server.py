@@ -158,7 +158,7 @@ class Daemon:
         return [address for other, port in self.ports.items() if other != name for address in port["addresses"]]
 
     def _flows_from(self, name: str) -> list[dict[str, Any]]:
-        return list(self.switch.call(lambda: self.switch.held_flows(name)))
+        return list(self.switch.held_flows(name))
 
     def _open_devices(self) -> dict[str, devices.Device]:
         """Open and attach the ports of the specification that are devices."""
@@ -224,7 +224,7 @@ class Daemon:
         name = None
         try:
             while not self.over.is_set():
-                message, fds = protocol.receive(connection, OWN_REQUEST_BYTES if who.owns else REQUEST_BYTES, 2, REQUEST_S)
+                message, fds = protocol.receive(connection, OWN_REQUEST_BYTES if who.owns else REQUEST_BYTES, 3, REQUEST_S)
                 if message is None:
                     return
                 connection.settimeout(REQUEST_S)
@@ -293,8 +293,8 @@ class Daemon:
         if not _is_owner(uid):
             raise SpecError(operations.NOT_YOURS.format(uid=uid))
         name, port = self._port_for(message["plug"], uid)
-        if len(fds) not in (1, 2):
-            raise SpecError("must come with the file descriptor of a TAP, and perhaps that of an allowance", path="plug")
+        if len(fds) not in (1, 3):
+            raise SpecError("must come with the file descriptor of a TAP, and perhaps those of an allowance", path="plug")
         device = devices.tap_device(*fds)
         try:
             self._claim(name, connection)

@@ -5,6 +5,7 @@ from penstock.vswitch.dataplane.egress cimport has_doorbell, poll_doorbells, put
 from penstock.vswitch.dataplane.ingress cimport forget_idle_tx_flows, take_in
 from penstock.vswitch.dataplane.flowmap cimport copy_key, find_name, free_names, make_names
 from penstock.vswitch.dataplane.overlay cimport FIRST_LIMIT, overlay_turn, taken_from
+from penstock.vswitch.dataplane.socket_room cimport table_at
 from penstock.vswitch.ports.base cimport PortHandle
 from penstock.vswitch.memory.region cimport Region
 from penstock.vswitch.dataplane.switch cimport Switch
@@ -19,7 +20,6 @@ cdef inline KernelPort* pointer_to(PortHandle port) noexcept: return &port.port
 cdef inline void set_side(Driver* driver, Region region) noexcept: driver.side.view = region.view
 cdef inline Worker* worker_of(Switch switch, int64_t k) noexcept: return switch.worker.peers[k]
 cdef inline object epoll_of(Switch switch, int64_t k): return switch.epolls[k]
-cdef inline int64_t* numbers_at(size_t address) noexcept: return <int64_t*>address
 cdef inline int64_t* new_counters(int64_t n): return <int64_t*>calloc(n, 8)
 cdef inline void set_returned(SwitchPort* port, Driver* driver) noexcept:
     port.returned = driver.returned

@@ -20,7 +20,6 @@ if not cython.compiled:
         new_overlay,
         new_rxqs,
         new_tx_flows,
-        numbers_at,
         pointer_to,
         remove_driver,
         set_at,
@@ -33,6 +32,7 @@ if not cython.compiled:
     from penstock.vswitch.dataplane.flowmap import free_names, make_names
     from penstock.vswitch.dataplane.ingress import forget_idle_tx_flows, take_in
     from penstock.vswitch.dataplane.overlay import FIRST_LIMIT, overlay_turn, taken_from
+    from penstock.vswitch.dataplane.socket_room import table_at
     from penstock.vswitch.dataplane.state import (
         MOST_PORTS,
         free,
@@ -182,20 +182,21 @@ class PortDriver:
         self.own = own
 
     def limit(self, table):
-        """Keep to what a table (penstock.vswitch.attach.allowance) allows for each UDP port."""
+        """Keep to what a table (penstock.vswitch.attach.allowance) allows for each UDP port, and raise its alarm."""
         self.table = table
-        self.driver.spent = numbers_at(table.spent.ctypes.data)
-        self.driver.allowed = numbers_at(table.allowed.ctypes.data)
+        self.driver.table = table_at(table.address)
+        self.driver.alarm = table.alarm
         self.driver.limited = 1
 
     def behind(self):
-        """Bytes that wait to get into the switch, by the words of a flow's key."""
+        """Bytes that wait to get into the switch, by the words of a flow's key, of flows that have some."""
         found = {}
         for i in range(self.driver.queue_top):
             tx_flow = tx_flow_at(self.driver, i)
             if tx_flow.used:
                 waiting = tx_flow.sent - signed_of(load64(word_at(self.driver.side.view.consumed[0], i)))
-                found[tuple([tx_flow.key.words[k] for k in range(5)])] = waiting
+                if waiting > 0:
+                    found[tuple([tx_flow.key.words[k] for k in range(5)])] = waiting
         return found
 
     def held(self):
@@ -211,6 +212,11 @@ class PortDriver:
             "queues_counted": driver.queues - driver.free_count,
             "by_queue": {i: each[i] for i in used},
         }
+
+    @property
+    def due(self):
+        """When the worker has something to do here at the latest, as of its last turn, in its ns; until then events wake it."""
+        return self.driver.next_due
 
     def row(self):
         """Counters of the device, the driver, and the overlay."""

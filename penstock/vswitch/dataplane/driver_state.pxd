@@ -12,6 +12,7 @@ cdef struct TxFlow:         # a transmit queue that the driver fills, of one flo
     Key key
     End end
     int32_t open, used
+    int32_t pressed         # whether it was reported to hold much
     int64_t sent, used_at
     uint32_t put            # frames put in
     uint32_t seen           # frames that the switch had taken out when it was looked at last
@@ -72,8 +73,6 @@ cdef struct Driver:
     Names incoming          # numbers of transmit queues, by flow
     Names outgoing          # numbers of receive queues, by flow
     Learned learned[256]    # of the addresses of the port
-    int64_t* spent          # by UDP port: what the frames sent there have cost; and what they may
-    int64_t* allowed
     void* cutting           # a super-frame for a port that takes none, see cutting.py
     int32_t cuts            # whether there is one
     int64_t cut_frames
@@ -81,6 +80,9 @@ cdef struct Driver:
     int64_t flood_at        # ns: when the next of them is due at the rate that is allowed
     char* flood_frame       # one of them, as another port takes it
     int64_t flooded, flood_limited, flood_lost, flood_spoofed, not_carried
+    int64_t* table          # of socket_room.pxd: what the frames to each UDP port have cost and may
+    int32_t alarm           # an eventfd that wakes the edge
+    int64_t busy_since      # since when the device was never seen empty; 0: the last read found it so
     int64_t answered, malformed, waits_for_buffer, shared_queues, refused, multicast, full_sockets
     int64_t evictions       # transmit queues that had to give up what they held
     int64_t evicted_out     # frames dropped at the device's side, after they had been delivered
@@ -90,8 +92,6 @@ cdef struct Driver:
 cdef inline uint64_t* returned_at(Driver* driver, int64_t i) noexcept nogil: return <uint64_t*>&driver.returned[i]
 cdef inline int64_t held_in(TxFlow* tx_flow, TxQueue* txq) noexcept nogil: return <uint32_t>(tx_flow.put - txq.served)
 cdef inline TxFlow* tx_flow_at(Driver* driver, int64_t i) noexcept nogil: return &driver.tx_flows[i]
-cdef inline int64_t* spent_at(Driver* driver, int64_t port) noexcept nogil: return &driver.spent[port]
-cdef inline int64_t* allowed_at(Driver* driver, int64_t port) noexcept nogil: return &driver.allowed[port]
 cdef inline RxQueueState* rxq_at(Driver* driver, int64_t i) noexcept nogil: return &driver.rxqs[i]
 cdef inline int32_t* ring_of(Driver* driver, int64_t i) noexcept nogil: return &driver.bell_in[i]
 cdef inline SwitchPort* side_of(Driver* driver) noexcept nogil: return &driver.side

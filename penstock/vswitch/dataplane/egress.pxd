@@ -8,6 +8,7 @@ from penstock.vswitch.dataplane.overlay cimport may_send, note_sent, LEASE_NS
 from penstock.vswitch.dataplane.parse cimport parse
 from penstock.vswitch.dataplane.receiver cimport LEAST_NS, MOST_NS
 from penstock.vswitch.dataplane.schedule cimport activate, pause_txq, take_head
+from penstock.vswitch.dataplane.socket_room cimport charge
 from penstock.vswitch.dataplane.steps cimport next_word
 from penstock.vswitch.ports.base cimport port_flush, port_send
 
@@ -15,7 +16,6 @@ cdef enum:
     VISITS_AT_ONCE = 64     # receive queues looked at in a turn
     HELD_NS = 200000        # a frame for a full socket is tried again after
 
-cdef inline int64_t load_signed(int64_t* p) noexcept nogil: return <int64_t>load64(<uint64_t*>p)
 cdef inline int64_t swapped(uint64_t port) noexcept nogil: return (port & 0xFF) << 8 | port >> 8
 
 cdef int64_t poll_doorbells(Driver* driver) noexcept nogil

@@ -9,7 +9,6 @@ import cython
 if not cython.compiled:
     from penstock.vswitch.dataplane.driver_state import (
         OVERLAY_TYPE,
-        allowed_at,
         clear_rxq,
         driver_of,
         outgoing_of,
@@ -20,9 +19,8 @@ if not cython.compiled:
         ring_of,
         rxq_at,
         side_of,
-        spent_at,
     )
-    from penstock.vswitch.dataplane.egress import HELD_NS, VISITS_AT_ONCE, load_signed, swapped
+    from penstock.vswitch.dataplane.egress import HELD_NS, VISITS_AT_ONCE, swapped
     from penstock.vswitch.dataplane.flowmap import add_name, find_name, name_at, remove_name
     from penstock.vswitch.dataplane.flowtable import may_open
     from penstock.vswitch.dataplane.ingress import FRAMES_AT_ONCE, NO_ROOM_NS
@@ -31,6 +29,7 @@ if not cython.compiled:
     from penstock.vswitch.dataplane.parse import parse
     from penstock.vswitch.dataplane.receiver import LEAST_NS, MOST_NS
     from penstock.vswitch.dataplane.schedule import activate, pause_txq, take_head
+    from penstock.vswitch.dataplane.socket_room import charge
     from penstock.vswitch.dataplane.state import (
         ACTIVE,
         IDLE,
@@ -207,9 +206,4 @@ def fits(driver, number, length):
     words = name_at(outgoing_of(driver), number).words
     if words[4] >> 16 & 0xFF != 17:
         return True
-    port = swapped(words[4] >> 48)
-    cost = 2 * length + 1024
-    if spent_at(driver, port)[0] + cost > load_signed(allowed_at(driver, port)):
-        return False
-    spent_at(driver, port)[0] += cost
-    return True
+    return charge(driver.table, driver.alarm, swapped(words[4] >> 48), 2 * length + 1024)

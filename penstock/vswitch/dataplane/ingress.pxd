@@ -11,6 +11,7 @@ from penstock.vswitch.dataplane.receiver cimport FEW
 from penstock.vswitch.dataplane.schedule cimport activate
 from penstock.vswitch.dataplane.flowmap cimport add_name, copy_key, find_name, remove_name
 from penstock.vswitch.dataplane.overlay cimport receive_control, note_received, send_pause, taken_from
+from penstock.vswitch.dataplane.socket_room cimport BUSY_SINCE, report_pressed, store_in
 from penstock.vswitch.ports.base cimport port_receive
 
 cdef enum:
@@ -21,6 +22,8 @@ cdef enum:
     AGED_AT_ONCE = 64       # transmit queues looked at every ms
     QUEUE_LOOKS = 16        # transmit queues looked at to find one for a new flow
     PRESS_NS = 50000        # between two evictions for want of buffers
+    PRESSED_BYTES = 65536   # of one flow that wait to get into the switch: the edge is told
+    BUSY_NS = 2000000       # the same of a device that was not seen empty for so long
 
 cdef int64_t take_in(Worker* worker, Driver* driver, int64_t now) noexcept nogil
 cdef void find_room(Worker* worker, Driver* driver, int64_t now) noexcept nogil
@@ -36,5 +39,7 @@ cdef void evict(Driver* driver, SwitchPort* port, int64_t number, int64_t sent) 
 cdef void note_progress(TxFlow* tx_flow, TxQueue* txq, int64_t now) noexcept nogil
 cdef int64_t longest_stuck(Worker* worker, Driver* driver, int64_t now) noexcept nogil
 cdef bint put_in(Worker* worker, Driver* driver, SwitchPort* port, int64_t number, uint64_t word) noexcept nogil
+cdef void note_held(Driver* driver, TxFlow* tx_flow, int64_t held) noexcept nogil
+cdef void note_busy(Driver* driver, int64_t now) noexcept nogil
 cdef void wake_queue(Worker* worker, SwitchPort* port, int64_t number) noexcept nogil
 cdef void forget_idle_tx_flows(Worker* worker, Driver* driver, int64_t now) noexcept nogil

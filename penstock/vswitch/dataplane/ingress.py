@@ -27,10 +27,12 @@ if not cython.compiled:
     from penstock.vswitch.dataplane.flowtable import find_flow, hash_of, owner_of
     from penstock.vswitch.dataplane.ingress import (
         AGED_AT_ONCE,
+        BUSY_NS,
         BYTES_AT_ONCE,
         FRAMES_AT_ONCE,
         NO_ROOM_NS,
         PRESS_NS,
+        PRESSED_BYTES,
         QUEUE_LOOKS,
         UNREAD_NS,
     )
@@ -45,6 +47,7 @@ if not cython.compiled:
     from penstock.vswitch.dataplane.parse import parse
     from penstock.vswitch.dataplane.receiver import FEW
     from penstock.vswitch.dataplane.schedule import activate
+    from penstock.vswitch.dataplane.socket_room import BUSY_SINCE, report_pressed, store_in
     from penstock.vswitch.dataplane.state import (
         BACKDRAFT,
         FLOW_OVER,
@@ -66,7 +69,10 @@ if not cython.compiled:
 
 def take_in(worker, driver, now):
     """Read what has come to the device, at most FRAMES_AT_ONCE; how many frames."""
+    if driver.limited:
+        note_busy(driver, now)
     if now < driver.read_at:
+        driver.next_due = min(driver.next_due, driver.read_at)  # what came since has woken us already, and does not again
         return 0
     view = own_view(driver)
     find_room(worker, driver, now)
@@ -85,11 +91,14 @@ def take_in(worker, driver, now):
             length = port_receive(driver.kernel, frame, view.buffer_bytes)
             length = cut_if_needed(worker, driver, frame, length)
         if length == 0:
+            driver.busy_since = 0
             if i == 0:
                 driver.read_at = now + UNREAD_NS
                 if driver.kernel.fd < 0:  # nothing will wake us
                     driver.next_due = min(driver.next_due, now + NO_ROOM_NS)
             return i
+        if driver.busy_since == 0:
+            driver.busy_since = now
         if length > 0:
             came += length
             take_frame(worker, driver, frame, length, now)
@@ -265,6 +274,7 @@ def name_tx_flow(worker, driver, number, key, now):
     add_name(worker, incoming_of(driver), number, key)
     tx_flow.shared_to = 0
     tx_flow.moved_at = now
+    tx_flow.pressed = 0
     tx_flow.seen = txq_at(port_at(worker, driver.port), number).served
     tx_flow.quiet_until = 0
     tx_flow.pause_sent_at = 0
@@ -300,8 +310,30 @@ def put_in(worker, driver, port, number, word):
     driver.put += 1
     tx_flow.put += 1
     tx_flow.sent += length_of(word)
+    if driver.limited:
+        note_held(driver, tx_flow, tx_flow.sent - txq_at(port, number).taken)
     wake_queue(worker, port, number)
     return True
+
+
+def note_held(driver, tx_flow, held):
+    """Tell the edge of a flow that begins to hold much of the region, in bytes; one of TCP waits by itself."""
+    if held > PRESSED_BYTES:
+        if not tx_flow.pressed and tx_flow.key.words[4] >> 16 & 0xFF != 6:
+            tx_flow.pressed = 1
+            report_pressed(driver.table, driver.alarm)
+    elif tx_flow.pressed and 4 * held < PRESSED_BYTES:
+        tx_flow.pressed = 0
+
+
+def note_busy(driver, now):
+    """Tell the edge since when the device was not seen empty, once that is long."""
+    if driver.busy_since and now - driver.busy_since > BUSY_NS:
+        if driver.table[BUSY_SINCE] != driver.busy_since:
+            store_in(driver.table, BUSY_SINCE, driver.busy_since)
+            report_pressed(driver.table, driver.alarm)
+    elif driver.table[BUSY_SINCE]:
+        store_in(driver.table, BUSY_SINCE, 0)
 
 
 def wake_queue(worker, port, number):

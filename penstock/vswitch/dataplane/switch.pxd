@@ -50,6 +50,8 @@ cdef inline void free_port(SwitchPort* port):
 cdef inline Worker* worker_at(Worker* first, int64_t k): return first.peers[k]
 cdef inline void set_peer(Worker* worker, int64_t k, Worker* peer): worker.peers[k] = peer
 cdef inline void give_table(Worker* worker, AddressTable table): worker.prefixes = table.prefixes
+# A flow as PortDriver.behind() names it: without the port that it came in by.
+cdef inline tuple key_words(uint64_t* words): return (words[0], words[1], words[2], words[3], words[4] & ~<uint64_t>0xFFFF)
 cdef inline bint has_drops(TxQueue* txq) noexcept nogil:
     cdef int i
     for i in range(REASONS):

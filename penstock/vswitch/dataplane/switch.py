@@ -41,6 +41,7 @@ if not cython.compiled:
         free_port,
         give_table,
         has_drops,
+        key_words,
         new_flows,
         new_timers,
         new_worker,
@@ -384,10 +385,10 @@ class Switch:
             "target_port": int.from_bytes(ports[2:], "big"),
             "protocol": words[4] >> 16 & 0xFF,
             "from": self.names.get(flow.source),
-            "to": self.names[flow.target],
+            "to": self.names.get(flow.target),
             "queue": flow.queue,
             "waiting_bytes": flow.sent - flow.consumed,
-            "behind_bytes": behind.get((words[0], words[1], words[2], words[3], words[4] & ~0xFFFF), 0),
+            "behind_bytes": behind.get(key_words(words), 0),
             "longest_bytes": flow.longest,
             "rate_bytes_per_s": round(flow.rate),
             "frames": flow.frames,
@@ -408,17 +409,21 @@ class Switch:
         ]
 
     def held_flows(self, name):
-        """One dict per flow from a port that has ever been paused: fast, however many flows there are."""
-        number = next((n for n, known in self.names.items() if known == name), -1)
-        behind = self.drivers[number].behind() if number in self.drivers else {}
-        return [
-            self.flow_row(k, i, behind)
-            for k in range(self.count)
-            for i in range(worker_at(self.worker, k).flow_top)
-            if flow_at(worker_at(self.worker, k), i).pauses
-            and flow_at(worker_at(self.worker, k), i).used
-            and flow_at(worker_at(self.worker, k), i).source == number
-        ]
+        """One dict per flow from a port that has ever been paused or waits in front of the switch, however many flows there are.
+
+        Any thread may call it while the workers run: it reads no memory that is freed before the switch is.
+        """
+        number = next((n for n, known in list(self.names.items()) if known == name), -1)
+        driver = self.drivers.get(number)
+        behind = driver.behind() if driver is not None else {}
+        found = []
+        for k in range(self.count):
+            worker = worker_at(self.worker, k)
+            for i in range(worker.flow_top):
+                flow = flow_at(worker, i)
+                if flow.used and flow.source == number and (flow.pauses or key_words(flow.key.words) in behind):
+                    found.append(self.flow_row(k, i, behind))
+        return found
 
     def pauses(self, now=None):
         """Pauses now, of ports, transmit queues and queues to a device, with the ns that are left. `now`: as of `turn_at`."""

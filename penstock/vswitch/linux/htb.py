@@ -3,6 +3,7 @@
 import contextlib
 import errno
 import ipaddress
+import os
 import socket
 import struct
 from typing import NamedTuple
@@ -32,6 +33,7 @@ BASIC_STATS, QUEUE_STATS = 1, 3
 IPV4, IPV6 = 0x0800, 0x86DD
 UNLIMITED = 12_500_000_000  # bytes per second: more than any interface takes
 REST = 1  # the class of all packets that no filter takes
+FRAME_MEMORY = 2304  # bytes that a frame of 1500 B takes in the kernel
 
 
 class FiveTuple(NamedTuple):
@@ -64,6 +66,12 @@ def _priority(minor: int, flow: FiveTuple) -> int:
     return minor if flow.source_port or flow.target_port else 0x4000 + minor
 
 
+def frames_of_many_sockets() -> int:
+    """Frames that the sockets of thousands of senders hold, in at most an eighth of the memory: each is charged to its socket."""
+    memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    return max(100_000, min(1_000_000, memory // 8 // FRAME_MEMORY))
+
+
 class Htb:
     """The classes of one interface, from `__enter__` to `__exit__`; class REST is always there, without a limit at first.
 
@@ -89,6 +97,7 @@ class Htb:
             start = attribute(INIT, struct.pack("=5I", 3, 10, REST, 0, 0))
             self._do(NEW_QDISC, HANDLE, ROOT, attribute(KIND, b"htb\0"), attribute(OPTIONS, start), flags=CREATE | EXCLUSIVE)
             self.set_class(REST, UNLIMITED)
+            self.set_room(REST, frames_of_many_sockets())
             self.lost_before = outgoing(self.route, self.index).dropped
         except OSError as e:
             self.route.close()
@@ -124,6 +133,11 @@ class Htb:
             attribute(OPTIONS, content, attribute(RATE64, exact), attribute(CEIL64, exact)),
             flags=CREATE | REPLACE,
         )
+
+    def set_room(self, minor: int, frames: int) -> None:
+        """How many frames may wait in a class: as many as in the interface, unless this was called."""
+        handle, options = (0x100 + minor) << 16, attribute(OPTIONS, struct.pack("=I", frames))
+        self._do(NEW_QDISC, handle, HANDLE + minor, attribute(KIND, b"pfifo\0"), options, flags=CREATE | REPLACE)
 
     def delete_class(self, minor: int) -> None:
         """What waits in it is lost: look at `waiting` first."""
