@@ -20,6 +20,8 @@ from penstock.vswitch.linux.netlink import Outgoing
 from penstock.vswitch.linux.netns import Place
 
 GROWTH = 1.25  # of a limit that is not needed any longer, per step
+HELD_BYTES = 32_768  # of a flow in front of the switch, half of what the worker raises its alarm for: it needs a class
+NEAR_BYTES = 16_384  # at which the worker will raise it again: until then the flow is looked at
 LEAST_RATE = 64_000  # bytes per second; a frame of 64 KB keeps its class busy for 1 s
 STOPPED_S = 0.1  # a receiver that has taken nothing for so long has stopped
 FRAME = 1500  # bytes, of one that passes to it in an eighth of the time since then
@@ -76,6 +78,7 @@ class FlowRates:
         self.pauses: dict[FiveTuple, int] = {}
         self.rest_rate = UNLIMITED
         self.crowded = 0  # flows that should have a class, but there was none: the switch's own bounds hold them
+        self.near = False  # whether a flow may need a class soon
         self.changes = self.opened = 0
         self.dropped = self.dropped_before = 0  # by classes whose senders' sockets hold more than a class may
         self.behind = 0  # frames in the ring, about; the kernel does not say
@@ -102,8 +105,8 @@ class FlowRates:
 
     @property
     def content(self) -> bool:
-        """Whether no flow has a limit."""
-        return not self.held and self.rest_rate == UNLIMITED
+        """Whether no flow has a limit, or may need one before the worker raises its alarm again."""
+        return not self.held and self.rest_rate == UNLIMITED and not self.near
 
     def step(self, rows: Rows, standing: bool = False) -> None:
         """Update classes and rates from the rows of the switch.
@@ -137,6 +140,7 @@ class FlowRates:
         for flow, minor in zip(without, free):
             self._hold(flow, minor, found[flow])
         self.crowded = max(0, len(without) - len(free))
+        self.near = any(row.get("behind_bytes", 0) >= NEAR_BYTES for flow, row in found.items() if flow not in self.held)
         self._limit_rest(standing)
 
     def _free(self, most: int) -> list[int]:
@@ -216,11 +220,15 @@ class FlowRates:
 
 
 def pressed_flows(found: Mapping[FiveTuple, Mapping[str, Any]], pauses: Mapping[FiveTuple, int], over: int) -> set[FiveTuple]:
-    """The flows that were paused since the step that saw these `pauses`, or have more than `over` bytes in the switch.
+    """The flows that were paused since the step that saw these `pauses`, or hold much, in the switch or in front of it.
 
-    A flow may have them without a pause: a transmit queue that was another flow's is paced from its first frame on.
+    A flow may do so without a pause: a transmit queue that was another flow's is paced from its first frame on.
     """
-    return {flow for flow, row in found.items() if row["pauses"] > pauses.get(flow, 0) or _waiting(row) > over}
+    return {
+        flow
+        for flow, row in found.items()
+        if row["pauses"] > pauses.get(flow, 0) or _waiting(row) > over or row.get("behind_bytes", 0) > HELD_BYTES
+    }
 
 
 def _waiting(row: Mapping[str, Any]) -> int:
