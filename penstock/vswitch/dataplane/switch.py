@@ -409,10 +409,7 @@ class Switch:
         ]
 
     def held_flows(self, name):
-        """One dict per flow from a port that has ever been paused or waits in front of the switch, however many flows there are.
-
-        Any thread may call it while the workers run: it reads no memory that is freed before the switch is.
-        """
+        """One dict per flow from a port that was ever paused or waits in front of the switch; any thread may call it."""
         number = next((n for n, known in list(self.names.items()) if known == name), -1)
         driver = self.drivers.get(number)
         behind = driver.behind() if driver is not None else {}
