@@ -20,7 +20,6 @@ import os
 import re
 import socket
 import struct
-import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -37,6 +36,7 @@ from penstock.vswitch.ports.base import PortHandle
 SHAPE = {"rings": 4096, "queues": 1024, "bells": 8192, "buffers": 2048}
 LONGEST = {True: 65600, False: 9216}  # bytes of a buffer, with and without super-frames
 QUEUE_FRAMES, SEGMENTS_BYTES = 10_000, 60_000  # what fits one UDP datagram with all headers
+MESSAGES_AT_ONCE = 64  # of an overlay: as many as the segments of a super-frame
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 GET_HARDWARE_ADDRESS, GET_TAP = 0x8927, 0x800454D2
 IFF_TAP, IFF_NO_PI, IFF_VNET_HDR = 0x0002, 0x1000, 0x4000
@@ -54,7 +54,7 @@ class Device:
         secret: bytes = b"",
     ) -> None:
         self.port, self.place, self.mac, self.window, self.secret = port, place, mac, window, secret
-        self.epoch = time.time_ns()
+        self.seed = os.urandom(16)  # of the ids of an overlay's sessions
         self.table: Allowance | None = None
         self.edge: Edge | None = None
         self.driver: Any = None  # set when it is attached to a switch
@@ -179,6 +179,9 @@ def open_device(table: Mapping[str, Any], addresses: list[str], others: Iterable
 def _port_options(kind: str, options: dict[str, Any]) -> dict[str, Any]:
     """The arguments of `open_port` for the keys of a [[port]]."""
     options = dict(options)
+    if kind == "udp":
+        options["fragments"] = False
+        options["batch"] = MESSAGES_AT_ONCE
     if kind in ("tap", "packet", "udp"):
         options["headers"] = options.pop("super_frames", True)
     elif kind == "pcap":

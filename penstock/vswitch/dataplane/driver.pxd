@@ -7,7 +7,8 @@ from penstock.vswitch.dataplane.flowtable cimport hash_of, owner_of
 from penstock.vswitch.dataplane.schedule cimport activate, take_head, pause_txq
 from penstock.vswitch.dataplane.steps cimport next_word
 from penstock.vswitch.dataplane.flowmap cimport Names, add_name, copy_key, find_name, free_names, make_names, name_at, remove_name
-from penstock.vswitch.dataplane.overlay cimport receive_control, may_send, note_received, note_sent, overlay_turn, taken_from, send_pause, FIRST_LIMIT, LEASE_NS
+from penstock.vswitch.dataplane.overlay cimport begin_session, free_overlay, new_overlay, overlay_may_send, overlay_receive, overlay_row, overlay_send, overlay_turn
+from penstock.vswitch.dataplane.overlay cimport LEASE_NS, send_pause, taken_from
 from penstock.vswitch.dataplane.receiver cimport LEAST_NS, MOST_NS
 from penstock.vswitch.ports.base cimport port_flush, port_receive, port_send
 from penstock.vswitch.ports.base cimport PortHandle
@@ -35,7 +36,6 @@ cdef bint fits(Driver* driver, int64_t number, int64_t length) noexcept nogil
 cdef bint send_out(Worker* worker, Driver* driver, TxQueue* txq, int64_t number, uint64_t word, int64_t now) noexcept nogil
 
 cdef inline Driver* new_driver(): return <Driver*>calloc(1, sizeof(Driver))
-cdef inline Overlay* new_overlay(): return <Overlay*>calloc(1, sizeof(Overlay))
 cdef inline TxFlow* new_tx_flows(int64_t n): return <TxFlow*>calloc(n, sizeof(TxFlow))
 cdef inline RxQueueState* new_rxqs(int64_t n): return <RxQueueState*>calloc(n, sizeof(RxQueueState))
 cdef inline KernelPort* pointer_to(PortHandle port) noexcept: return &port.port

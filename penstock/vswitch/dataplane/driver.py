@@ -22,7 +22,6 @@ if not cython.compiled:
         epoll_of,
         load_signed,
         new_driver,
-        new_overlay,
         new_rxqs,
         new_tx_flows,
         numbers_at,
@@ -33,7 +32,6 @@ if not cython.compiled:
         worker_of,
     )
     from penstock.vswitch.dataplane.driver_state import (
-        OVERLAY_TYPE,
         allowed_at,
         clear_rxq,
         clear_tx_flow,
@@ -61,13 +59,15 @@ if not cython.compiled:
         mac_for,
     )
     from penstock.vswitch.dataplane.overlay import (
-        FIRST_LIMIT,
         LEASE_NS,
-        may_send,
-        note_received,
-        note_sent,
+        begin_session,
+        free_overlay,
+        new_overlay,
+        overlay_may_send,
+        overlay_receive,
+        overlay_row,
+        overlay_send,
         overlay_turn,
-        receive_control,
         send_pause,
         taken_from,
     )
@@ -127,13 +127,12 @@ def drive(worker, own, now):
     """Move frames from the device to the switch and back; how many of both."""
     driver = driver_of(own)
     driver.next_due = ENDLESS
-    if driver.overlay:
-        overlay_turn(driver, now)
-        driver.next_due = driver.overlay.due
     done = poll_doorbells(driver)
     if driver.side.levels:
         done += put_out(worker, driver, now)
     done += take_in(worker, driver, now)
+    if driver.overlay:
+        overlay_turn(driver, now)
     worker.next_due = min(worker.next_due, driver.next_due)
     if now > driver.age_next:
         driver.age_next = now + 1000000
@@ -166,7 +165,10 @@ def take_in(worker, driver, now):
                 driver.next_due = min(driver.next_due, driver.read_at)
                 return i
         frame = bytes_at(view.buffer[0], driver.spare * view.buffer_bytes)
-        length = port_receive(driver.kernel, frame, view.buffer_bytes)
+        if driver.overlay:
+            length = overlay_receive(worker, driver, frame, view.buffer_bytes, now)
+        else:
+            length = port_receive(driver.kernel, frame, view.buffer_bytes)
         if length == 0:
             if i == 0:
                 driver.read_at = now + UNREAD_NS
@@ -190,15 +192,10 @@ def admit(worker, driver, frame, length, now):
         driver.malformed += 1
         return
     kind = short_at(frame, 12)
-    if driver.overlay:
-        if kind == OVERLAY_TYPE:
-            receive_control(worker, driver, frame, size, now)
-            return
-        note_received(driver, length)
-    elif kind == 0x0806:
+    if not driver.overlay and kind == 0x0806:
         answer_address_request(worker, driver, frame, size)
         return
-    elif byte_at(frame, 0) & 1:
+    if not driver.overlay and byte_at(frame, 0) & 1:
         if kind == 0x86DD and size >= SOLICITATION_BYTES and byte_at(frame, 20) == 58 and byte_at(frame, 54) == 135:
             answer_solicitation(worker, driver, frame, size)
         else:
@@ -321,7 +318,7 @@ def put_out(worker, driver, now):
     side = side_of(driver)
     done = 0
     while done < FRAMES_AT_ONCE and side.levels:
-        if driver.overlay and not may_send(driver.overlay):
+        if driver.overlay and not overlay_may_send(driver.overlay):
             break
         number = side.head[0]
         txq = txq_at(side, number)
@@ -373,19 +370,19 @@ def send_out(worker, driver, txq, number, word, now):
     if driver.overlay and rxq.next_at > now + LEAST_NS and now - rxq.at < LEASE_NS:
         txq.until = min(rxq.next_at, now + MOST_NS)  # then the pause is checked again
         return True
-    if driver.overlay and short_at(frame, 12) == OVERLAY_TYPE:  # control frames are sent by the switch only
-        driver.refused += 1
+    if driver.rewrites:
+        put_mac(frame, mac_for(driver, name_at(outgoing_of(driver), number)))
+    if driver.overlay:
+        taken = overlay_send(driver, whole_frame, length, now)
     else:
-        if driver.rewrites:
-            put_mac(frame, mac_for(driver, name_at(outgoing_of(driver), number)))
-        if not port_send(driver.kernel, whole_frame, length):
+        taken = 1 if port_send(driver.kernel, whole_frame, length) else 0
+    if taken <= 0:
+        if taken == 0:  # the device has no room; else the peer of an overlay does not permit more
             driver.try_at = now + NO_ROOM_NS
             driver.next_due = min(driver.next_due, driver.try_at)
-            return False
-        if driver.overlay:
-            note_sent(driver.overlay, length, now)
-            if rxq.rate >= 1:
-                rxq.next_at = max(rxq.next_at, now - LEAST_NS) + whole(1e9 * length / rxq.rate)
+        return False
+    if rxq.rate >= 1:
+        rxq.next_at = max(rxq.next_at, now - LEAST_NS) + whole(1e9 * length / rxq.rate)
     txq.held = 0
     give_buffer(view, 1, buffer_of(word))
     store64(word_at(view.consumed[1], number), load64(word_at(view.consumed[1], number)) + length)
@@ -414,7 +411,7 @@ def attach_device(switch, name, device, addresses, guarded=True):
     if device.port.headers and not switch.takes_headers:
         raise SpecError(f"port {name!r}: a switch that runs a scheme takes frames as on a wire", remedy="super_frames = false")
     region = Region.create(**device.shape)
-    driver = PortDriver(region, device.port, device.mac, device.window, device.secret, device.epoch)
+    driver = PortDriver(region, device.port, device.mac, device.window, device.secret, device.seed)
     number = switch.attach(name, Region.attach(region.fd, region.shape), addresses, guarded=guarded)
     driver.install(switch, number)
     device.driver = driver
@@ -427,10 +424,10 @@ class PortDriver:
     """A kernel's port and the application's side of the region that it fills and empties.
 
     `mac` is put into what goes to the device; "learn" puts there what the receiver's address was last seen with.  A port with
-    `window` leads to another switch, `secret` (16 bytes) authenticates control frames; `epoch` is larger than before a restart.
+    `window` leads to another switch, `secret` (16 bytes) authenticates datagrams, `seed` (16 bytes) is random.
     """
 
-    def __init__(self, region, kernel, mac=None, window=0, secret=b"", epoch=0):
+    def __init__(self, region, kernel, mac=None, window=0, secret=b"", seed=b""):
         self.region = region
         self.kernel = kernel
         self.driver = new_driver()
@@ -455,13 +452,7 @@ class PortDriver:
             if secret and len(secret) != 16:
                 raise SpecError(f"secret of {len(secret)} B: must be 16 B, that is 32 hexadecimal digits")
             driver.overlay = new_overlay()
-            driver.overlay.window = window
-            driver.overlay.epoch = epoch
-            driver.overlay.limit = FIRST_LIMIT
-            driver.overlay.authentic = len(secret) == 16
-            if secret:
-                for i in range(2):
-                    driver.overlay.secret[i] = int.from_bytes(secret[8 * i : 8 * i + 8], "little")
+            begin_session(driver, window, secret, seed)
 
     def __dealloc__(self):
         if self.driver:
@@ -471,7 +462,7 @@ class PortDriver:
             free(self.driver.free_tx_flows)
             free_names(incoming_of(self.driver))
             free_names(outgoing_of(self.driver))
-            free(self.driver.overlay)
+            free_overlay(self.driver.overlay)
             free(self.driver)
 
     def install(self, switch, number):
@@ -528,7 +519,6 @@ class PortDriver:
             "kind": self.kernel.kind,
             **self.kernel.counters,
             "malformed": driver.malformed,
-            "refused_out": driver.refused,
             "answered": driver.answered,
             "multicast": driver.multicast,
             "waits_for_buffer": driver.waits_for_buffer,
@@ -538,21 +528,5 @@ class PortDriver:
         if self.edge is not None:
             row["edge"] = {**self.edge.counters(), "failed": int(self.edge.error is not None)}
         if driver.overlay:
-            overlay = driver.overlay
-            row["overlay"] = {
-                "pauses_sent": overlay.pauses_out,
-                "pauses_received": overlay.pauses_in,
-                "unknown_flow": overlay.unknown,
-                "truncated": overlay.truncated,
-                "forged": overlay.forged,
-                "replayed": overlay.replayed,
-                "greeted": bool(overlay.greeted),
-                "grants_sent": overlay.grants_out,
-                "grants_received": overlay.grants_in,
-                "asked": overlay.asked,
-                "under_way": overlay.sent - overlay.granted,
-                "limit": overlay.limit,
-                "lost_on_the_way": overlay.lost,
-                "no_room": overlay.no_room,
-            }
+            row["overlay"] = overlay_row(driver)
         return row

@@ -500,6 +500,12 @@ class Endpoint:
     def due(self):
         return session_due(cython.address(self.session))
 
+    @property
+    def counts(self):
+        """(sessions begun, cost in flight, cost permitted, own numbers settled by the peer's, name of the session it hears)."""
+        s = cython.address(self.session)
+        return s.sessions, s.spent - s.freed, s.granted, s.settled, s.in_word
+
     def row(self, now):
         """Its state and counters."""
         return session_row(cython.address(self.session), now)
