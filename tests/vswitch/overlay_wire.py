@@ -225,5 +225,9 @@ class World:
         while self.now < until:
             self.step()
 
+    def agree(self):
+        """Whether something that each end has sent since the wire is good has arrived."""
+        return all(max((end.sent[content] for content in self.ends[1 - end.name].got), default=0) >= self.calm for end in self.ends)
+
     def rows(self):
         return [end.protocol.row(self.now) for end in self.ends]
