@@ -209,7 +209,7 @@ class World:
         return True
 
     def check(self, end, datagram):
-        """Count from outside what is on the wire or in the peer's socket, without what the peer has given up: it was permitted."""
+        """Count from outside what is on the wire or in the peer's socket, and not given up by the peer: it was permitted."""
         peer = self.ends[1 - end.name]
         _, _, _, settled, heard = peer.protocol.counts
         if struct.unpack_from("<Q", datagram, 8)[0] != heard:
@@ -227,7 +227,9 @@ class World:
 
     def agree(self):
         """Whether something that each end has sent since the wire is good has arrived."""
-        return all(max((end.sent[content] for content in self.ends[1 - end.name].got), default=0) >= self.calm for end in self.ends)
+        return all(
+            max((end.sent[content] for content in self.ends[1 - end.name].got), default=0) >= self.calm for end in self.ends
+        )
 
     def rows(self):
         return [end.protocol.row(self.now) for end in self.ends]

@@ -391,7 +391,7 @@ def checked(frame):
             total = (total & 0xFFFF) + (total >> 16)
         return total
 
-    flags, kind, head, size, start, offset = struct.unpack_from("<BBHHHH", frame)
+    flags, kind, head, _, start, offset = struct.unpack_from("<BBHHHH", frame)
     assert (flags, kind, offset) == (1, 0, 16)
     wire = frame[10:]
     at = 18 if wire[12:14] == b"\x81\0" else 14

@@ -250,7 +250,7 @@ def fetch(worker, driver, now):
 
 
 def take_part(driver, kind, datagram, size):
-    """A part of a frame, which is held when it is complete; parts of which one is missing or out of order are dropped, counted."""
+    """A part of a frame, which is held when it is complete; if one is missing or out of order the others are dropped, counted."""
     overlay = driver.overlay
     number = signed_from(datagram + 16)
     if kind == FIRST:

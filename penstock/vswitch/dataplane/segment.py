@@ -155,7 +155,7 @@ def begin_join(joint, frame, length):
 
 
 def joined(joint, to, length, frame, more, room):
-    """The length of the frame at `to` with the payload of another one, which follows, behind it; 0: they do not belong together."""
+    """The length of the frame at `to` with the payload of the next one appended; 0: they do not belong together."""
     shape = shape_of_joint(joint)
     header = header_of(frame)
     payload = more - VNET - shape.head

@@ -96,7 +96,7 @@ def mail_flush(port):
         if done < 0:
             if errno == EINTR:
                 continue
-            if mail.probe and (errno == EMSGSIZE or errno == EINVAL):
+            if mail.probe and errno in (EMSGSIZE, EINVAL):
                 learn_path(port, mail)
                 if mail.length[mail.first] > port.path:  # made before the path became narrower: lost
                     port.too_long += 1

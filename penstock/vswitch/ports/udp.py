@@ -1,7 +1,7 @@
 """The overlay between switches: a frame is a UDP datagram, and only the one configured peer is listened to.
 
-A frame longer than the path's MTU goes as fragments, or, without `fragments`, is lost, and `path` of the port says what fits.  Runs of shorter frames of equal length are one message each on both sides
-(UDP_SEGMENT, UDP_GRO).
+A frame longer than the path's MTU goes as fragments, or, without `fragments`, is lost, and `path` of the port says what fits.
+Runs of shorter frames of equal length are one message each on both sides (UDP_SEGMENT, UDP_GRO).
 """
 
 import socket
