@@ -67,6 +67,10 @@ def overlay_turn(driver, now):
     overlay.now = now
     if session.lost != overlay.lost_seen and now >= overlay.look_at:
         look_at_socket(driver, now)
+    due = session_due(session)
+    if now < due:  # most turns
+        driver.next_due = min(driver.next_due, due)
+        return
     sent = 0
     while sent < PIECES:
         length = session_message(session, overlay.outgoing, now)
