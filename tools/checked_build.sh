@@ -35,7 +35,7 @@ checked env CC="gcc -fno-wrapv -DPENSTOCK_CHECK $sanitize" "$python" tools/check
 export ASAN_OPTIONS=detect_leaks=0:handle_segv=0
 (cd tests/vswitch &&
     checked "$python" -m pytest -s -n0 -p no:cacheprovider \
-        test_region.py test_switch.py test_hostile.py test_safety.py test_parsers.py test_overlay.py test_devices.py \
+        test_region.py test_switch.py test_hostile.py test_safety.py test_parsers.py test_overlay.py test_overlay_protocol.py test_devices.py \
         test_schemes.py &&
     checked "$python" fuzz_region.py --seconds "${FUZZ_SECONDS:-16}" --turns 100000) >vswitch.log 2>&1 || status=1
 

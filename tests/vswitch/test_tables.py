@@ -26,6 +26,14 @@ def test_what_is_shown_of_a_busy_switch():
     assert lost[1].split()[:2] == ["a", "detached"] and str(switch.detached[0]["waiting_frames"]) in lost[1].split()
 
 
+def test_the_peer_of_an_overlay_is_shown_when_it_is_not_there():
+    switch, *_ = busy()
+    rows = switch.ports()[:3]
+    peers = ({"state": "up", "silent_ns": 5}, {"state": "connecting", "silent_ns": 0}, {"state": "dead", "silent_ns": 2 * 10**9})
+    lines = tables.shown("ports", [row | {"device": {"overlay": peer}} for row, peer in zip(rows, peers)])
+    assert [line.split()[1] for line in lines[1:4]] == ["up", "connecting", "dead"] and "dead for 2 s" in lines[3]
+
+
 @pytest.mark.parametrize("what", ["ports", "flows", "pauses", "detached"])
 def test_a_hundred_columns_are_enough(what):
     """With numbers of years and names of any length."""

@@ -20,7 +20,6 @@ import os
 import re
 import socket
 import struct
-import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -41,6 +40,7 @@ QUEUE_FRAMES, SEGMENTS_BYTES = 10_000, 60_000  # what fits one UDP datagram with
 LINK_BYTES = {True: 10 + 14 + 4, False: 14 + 4}  # before the IP header: virtio_net_hdr, Ethernet, a VLAN tag
 LEAST_MTU, LEAST_MTU_IPV6, MOST_MTU = 68, 1280, 65_535 - 14  # of a TAP, as the kernel takes it
 MOST_PID = 1 << 22
+MESSAGES_AT_ONCE = 64  # of an overlay: as many as the segments of a super-frame
 Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 GET_HARDWARE_ADDRESS, GET_TAP = 0x8927, 0x800454D2
 IFF_TAP, IFF_NO_PI, IFF_VNET_HDR = 0x0002, 0x1000, 0x4000
@@ -60,8 +60,8 @@ class Device:
     ) -> None:
         self.port, self.place, self.mac, self.window, self.secret = port, place, mac, window, secret
         self.broadcast = broadcast
-        self.epoch = time.time_ns()
         self.queues = QUEUES
+        self.seed = os.urandom(16)  # of the ids of an overlay's sessions
         self.table: Allowance | None = None
         self.edge: Edge | None = None
         self.driver: Any = None  # set when it is attached to a switch
@@ -252,6 +252,9 @@ def open_device(table: Mapping[str, Any], addresses: list[str], others: Iterable
 def _port_options(kind: str, options: dict[str, Any]) -> dict[str, Any]:
     """The arguments of `open_port` for the keys of a [[port]]."""
     options = dict(options)
+    if kind == "udp":
+        options["fragments"] = False
+        options["batch"] = MESSAGES_AT_ONCE
     if kind in ("tap", "packet", "udp"):
         options["headers"] = options.pop("super_frames", True)
     elif kind == "pcap":

@@ -6,7 +6,7 @@ in the physical switch, which either is lossless, so that its buffer fills up an
 Where hardware would send a PFC frame, the reader or writer tries again after 100 us: each PFC frame counted here pauses for
 that long.
 
-With `overlay` the two switches exchange grants and Overlay Pause Frames. Frames cost a switch the time given in `rig`;
+With `overlay` the two switches exchange credits and Overlay Pause Frames. Frames cost a switch the time given in `rig`;
 between a port's memory and the link they cost none. The clock of the network advances in steps of a microsecond.
 """
 

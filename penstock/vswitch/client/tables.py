@@ -59,10 +59,18 @@ def reasons(drops: dict[str, int]) -> str:
     return ", ".join(f"{reason} {number:,}" for reason, number in sorted(drops.items(), key=lambda item: (-item[1], item[0])))
 
 
+def port_state(row: dict[str, Any]) -> str:
+    """A port's state; of one that leads to another switch that switch's, and how long it has been silent if it is dead."""
+    peer = row.get("device", {}).get("overlay")
+    if not peer or row["state"] != "up" or peer["state"] == "up":
+        return str(row["state"])
+    return f"dead for {duration(peer['silent_ns'])}" if peer["state"] == "dead" else str(peer["state"])
+
+
 Column = tuple[str, Callable[[dict[str, Any]], str]]
 PORTS: list[Column] = [
     ("port", lambda r: short(r["port"])),
-    ("state", lambda r: r["state"]),
+    ("state", port_state),
     ("flows", lambda r: count(r["flows"])),
     ("frames in", lambda r: count(r["received_frames"])),
     ("in", lambda r: size(r["received_bytes"])),

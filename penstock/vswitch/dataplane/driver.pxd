@@ -4,7 +4,7 @@ from penstock.vswitch.dataplane.cutting cimport new_cutting
 from penstock.vswitch.dataplane.egress cimport has_doorbell, poll_doorbells, put_out
 from penstock.vswitch.dataplane.ingress cimport forget_idle_tx_flows, take_in
 from penstock.vswitch.dataplane.flowmap cimport copy_key, find_name, free_names, make_names
-from penstock.vswitch.dataplane.overlay cimport FIRST_LIMIT, overlay_turn, taken_from
+from penstock.vswitch.dataplane.overlay cimport begin_session, free_overlay, new_overlay, overlay_row, overlay_turn, taken_from
 from penstock.vswitch.dataplane.socket_room cimport table_at
 from penstock.vswitch.ports.base cimport PortHandle
 from penstock.vswitch.memory.region cimport Region
@@ -13,7 +13,6 @@ from penstock.vswitch.dataplane.switch cimport Switch
 cdef int64_t drive(Worker* worker, void* own, int64_t now) noexcept nogil
 
 cdef inline Driver* new_driver(): return <Driver*>calloc(1, sizeof(Driver))
-cdef inline Overlay* new_overlay(): return <Overlay*>calloc(1, sizeof(Overlay))
 cdef inline TxFlow* new_tx_flows(int64_t n): return <TxFlow*>calloc(n, sizeof(TxFlow))
 cdef inline RxQueueState* new_rxqs(int64_t n): return <RxQueueState*>calloc(n, sizeof(RxQueueState))
 cdef inline KernelPort* pointer_to(PortHandle port) noexcept: return &port.port

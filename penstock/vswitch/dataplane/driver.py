@@ -17,7 +17,6 @@ if not cython.compiled:
         epoll_of,
         new_counters,
         new_driver,
-        new_overlay,
         new_rxqs,
         new_tx_flows,
         pointer_to,
@@ -31,7 +30,14 @@ if not cython.compiled:
     from penstock.vswitch.dataplane.egress import has_doorbell, poll_doorbells, put_out
     from penstock.vswitch.dataplane.flowmap import free_names, make_names
     from penstock.vswitch.dataplane.ingress import forget_idle_tx_flows, take_in
-    from penstock.vswitch.dataplane.overlay import FIRST_LIMIT, overlay_turn, taken_from
+    from penstock.vswitch.dataplane.overlay import (
+        begin_session,
+        free_overlay,
+        new_overlay,
+        overlay_row,
+        overlay_turn,
+        taken_from,
+    )
     from penstock.vswitch.dataplane.socket_room import table_at
     from penstock.vswitch.dataplane.state import (
         MOST_PORTS,
@@ -53,13 +59,12 @@ def drive(worker, own, now):
     """Move frames from the device to the switch and back; how many of both."""
     driver = driver_of(own)
     driver.next_due = ENDLESS
-    if driver.overlay:
-        overlay_turn(driver, now)
-        driver.next_due = driver.overlay.due
     done = poll_doorbells(driver)
     if driver.side.levels:
         done += put_out(worker, driver, now)
     done += take_in(worker, driver, now)
+    if driver.overlay:
+        overlay_turn(driver, now)
     worker.next_due = min(worker.next_due, driver.next_due)
     if now > driver.age_next:
         driver.age_next = now + 1000000
@@ -74,7 +79,7 @@ def attach_device(switch, name, device, addresses, guarded=True):
     if device.broadcast and switch.count > 1:
         raise SpecError(f"port {name!r}: broadcast = true takes a switch with one worker", remedy="switch.workers = 1")
     region = Region.create(**device.shape)
-    driver = PortDriver(region, device.port, device.mac, device.window, device.secret, device.epoch)
+    driver = PortDriver(region, device.port, device.mac, device.window, device.secret, device.seed)
     if device.broadcast:
         driver.take_broadcasts(device.own_addresses)
     number = switch.attach(name, Region.attach(region.fd, region.shape), [*addresses, *driver.own], guarded=guarded)
@@ -89,10 +94,10 @@ class PortDriver:
     """A kernel's port and the application's side of the region that it fills and empties.
 
     `mac` is put into what goes to the device; "learn" puts there what the receiver's address was last seen with.  A port with
-    `window` leads to another switch, `secret` (16 bytes) authenticates control frames; `epoch` is larger than before a restart.
+    `window` leads to another switch, `secret` (16 bytes) authenticates datagrams, `seed` (16 bytes) is random.
     """
 
-    def __init__(self, region, kernel, mac=None, window=0, secret=b"", epoch=0):
+    def __init__(self, region, kernel, mac=None, window=0, secret=b"", seed=b""):
         self.region = region
         self.kernel = kernel
         self.own = []
@@ -121,13 +126,7 @@ class PortDriver:
             if secret and len(secret) != 16:
                 raise SpecError(f"secret of {len(secret)} B: must be 16 B, that is 32 hexadecimal digits")
             driver.overlay = new_overlay()
-            driver.overlay.window = window
-            driver.overlay.epoch = epoch
-            driver.overlay.limit = FIRST_LIMIT
-            driver.overlay.authentic = len(secret) == 16
-            if secret:
-                for i in range(2):
-                    driver.overlay.secret[i] = int.from_bytes(secret[8 * i : 8 * i + 8], "little")
+            begin_session(driver, window, secret, seed)
 
     def __dealloc__(self):
         if self.driver:
@@ -140,7 +139,7 @@ class PortDriver:
             free_names(outgoing_of(self.driver))
             free(self.driver.flood_frame)
             free(self.driver.cutting)
-            free(self.driver.overlay)
+            free_overlay(self.driver.overlay)
             free(self.driver)
 
     def install(self, switch, number):
@@ -225,7 +224,6 @@ class PortDriver:
             "kind": self.kernel.kind,
             **self.kernel.counters,
             "malformed": driver.malformed,
-            "refused_out": driver.refused,
             "answered": driver.answered,
             "multicast": driver.multicast,
             "cut_frames": driver.cut_frames,
@@ -247,21 +245,5 @@ class PortDriver:
         if self.edge is not None:
             row["edge"] = {**self.edge.counters(), "failed": int(self.edge.error is not None)}
         if driver.overlay:
-            overlay = driver.overlay
-            row["overlay"] = {
-                "pauses_sent": overlay.pauses_out,
-                "pauses_received": overlay.pauses_in,
-                "unknown_flow": overlay.unknown,
-                "truncated": overlay.truncated,
-                "forged": overlay.forged,
-                "replayed": overlay.replayed,
-                "greeted": bool(overlay.greeted),
-                "grants_sent": overlay.grants_out,
-                "grants_received": overlay.grants_in,
-                "asked": overlay.asked,
-                "under_way": overlay.sent - overlay.granted,
-                "limit": overlay.limit,
-                "lost_on_the_way": overlay.lost,
-                "no_room": overlay.no_room,
-            }
+            row["overlay"] = overlay_row(driver)
         return row

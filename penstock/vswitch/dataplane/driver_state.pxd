@@ -1,12 +1,12 @@
 """The state of a port of the kernel that a worker drives, and of the overlay to another switch."""
 from penstock.vswitch.dataplane.state cimport *
 from penstock.vswitch.dataplane.flowmap cimport Names
+from penstock.vswitch.dataplane.segment cimport Cut, Joint, internet_sum, put_short
+from penstock.vswitch.dataplane.session cimport Session
 from penstock.vswitch.ports.base cimport KernelPort
 
 cdef enum:
     LEARNED = 256
-    OVERLAY_TYPE = 0x88B5   # of an Ethernet frame between two switches
-    CONTROL_WORDS = 11
 
 cdef struct TxFlow:         # a transmit queue that the driver fills, of one flow while there are enough queues
     Key key
@@ -27,25 +27,27 @@ cdef struct RxQueueState:   # a receive queue: its flow, and the rate and pause 
     double rate             # bytes per second; 0: none
     int32_t named           # whether its flow is known by its key
     int64_t stuck_at        # since when its first frame waits for a socket, or for the end of a peer's pause; 0: it does not
+    int64_t pause_number, pause_session     # of the last pause frame
 
 cdef struct Learned:        # the Ethernet address that an address was last seen with
     uint64_t high, low, mac
 
-cdef struct Overlay:        # two switches over UDP
-    uint64_t epoch, sequence, peer_epoch, peer_sequence
-    uint64_t secret[2]
-    int32_t authentic       # whether there is a secret
-    int32_t greeted         # the peer has granted something
-    int32_t owes            # a grant
-    int64_t window          # what the peer may have in flight, in bytes of cost
-    int64_t peer_window, sent, granted      # what we may have in flight; bytes sent, and of these received by the peer
-    int64_t limit           # of our bytes in flight: less after losses
-    int64_t received, said  # bytes received, and the last count that the peer was sent
-    int64_t lost, peer_lost # bytes lost on the way to us, and on the way to the peer
-    int64_t due, moved_at
-    int64_t pauses_out, pauses_in, grants_out, grants_in, asked, unknown, truncated, forged, replayed, no_room
-    uint64_t words[11]      # of the control frame in work
-    char frame[128]
+cdef struct Overlay:        # two switches over UDP: the session, frames that are cut or joined, pauses
+    Session session
+    char* incoming          # a datagram that has come in
+    char* outgoing          # a datagram that is being made
+    char* parts             # a frame that comes in parts
+    char* held              # a frame in one of these that is still to be handed on
+    int64_t held_length     # of it; 0: there is none
+    int64_t parts_length, parts_next, parts_session
+    Cut cut
+    Joint joint
+    char* sending           # a frame of which only some datagrams have been sent
+    int64_t sending_length, sending_room, sending_session, sent_bytes
+    int32_t cutting         # into segments; or into parts
+    int64_t now             # the time of the last turn
+    int64_t look_at, lost_seen, drops_seen  # when the socket's losses are looked at, and what they were
+    int64_t pauses_out, pauses_in, unknown, old_pauses, no_room, frames_cut, segments_out, joined_in, frames_in_parts, parts_lost, unsendable
 
 cdef struct Driver:
     SwitchPort side         # the application's side of the region: its txqs are the receive queues
@@ -83,7 +85,7 @@ cdef struct Driver:
     int64_t* table          # of socket_room.pxd: what the frames to each UDP port have cost and may
     int32_t alarm           # an eventfd that wakes the edge
     int64_t busy_since      # since when the device was never seen empty; 0: the last read found it so
-    int64_t answered, malformed, waits_for_buffer, shared_queues, refused, multicast, full_sockets
+    int64_t answered, malformed, waits_for_buffer, shared_queues, multicast, full_sockets
     int64_t evictions       # transmit queues that had to give up what they held
     int64_t evicted_out     # frames dropped at the device's side, after they had been delivered
     Key key
@@ -106,12 +108,4 @@ cdef inline void clear_rxq(RxQueueState* rxq) noexcept nogil: memset(rxq, 0, siz
 cdef inline Learned* learned_at(Driver* driver, int64_t i) noexcept nogil: return &driver.learned[i]
 cdef inline Driver* driver_of(void* own) noexcept nogil: return <Driver*>own
 cdef inline void put_mac(char* to, uint64_t mac) noexcept nogil: memcpy(to, &mac, 6)
-cdef inline void put_short(char* to, int64_t value) noexcept nogil:
-    to[0] = <char>(value >> 8)
-    to[1] = <char>value
-cdef inline int64_t internet_sum(char* p, int64_t n) noexcept nogil:
-    cdef int64_t total = 0, i
-    for i in range(n // 2):
-        total += short_at(p, 2 * i)
-    return total
 cdef inline void clear_bytes(char* to, int64_t n) noexcept nogil: memset(to, 0, n)

@@ -4,7 +4,7 @@ from penstock.vswitch.dataplane.flowmap cimport add_name, find_name, name_at, re
 from penstock.vswitch.dataplane.flowtable cimport may_open
 from penstock.vswitch.dataplane.ingress cimport FRAMES_AT_ONCE, NO_ROOM_NS
 from penstock.vswitch.dataplane.neighbours cimport mac_for
-from penstock.vswitch.dataplane.overlay cimport may_send, note_sent, LEASE_NS
+from penstock.vswitch.dataplane.overlay cimport LEASE_NS, overlay_may_send, overlay_send
 from penstock.vswitch.dataplane.parse cimport parse
 from penstock.vswitch.dataplane.receiver cimport LEAST_NS, MOST_NS
 from penstock.vswitch.dataplane.schedule cimport activate, pause_txq, take_head

@@ -8,7 +8,6 @@ import cython
 
 if not cython.compiled:
     from penstock.vswitch.dataplane.driver_state import (
-        OVERLAY_TYPE,
         clear_rxq,
         driver_of,
         outgoing_of,
@@ -25,7 +24,7 @@ if not cython.compiled:
     from penstock.vswitch.dataplane.flowtable import may_open
     from penstock.vswitch.dataplane.ingress import FRAMES_AT_ONCE, NO_ROOM_NS
     from penstock.vswitch.dataplane.neighbours import mac_for
-    from penstock.vswitch.dataplane.overlay import LEASE_NS, may_send, note_sent
+    from penstock.vswitch.dataplane.overlay import LEASE_NS, overlay_may_send, overlay_send
     from penstock.vswitch.dataplane.parse import parse
     from penstock.vswitch.dataplane.receiver import LEAST_NS, MOST_NS
     from penstock.vswitch.dataplane.schedule import activate, pause_txq, take_head
@@ -35,7 +34,6 @@ if not cython.compiled:
         IDLE,
         frames_to,
         port_at,
-        short_at,
         signed_of,
         txq_at,
         whole,
@@ -87,7 +85,7 @@ def put_out(worker, driver, now):
     side = side_of(driver)
     done = 0
     for _ in range(VISITS_AT_ONCE):
-        if done == FRAMES_AT_ONCE or not side.levels or (driver.overlay and not may_send(driver.overlay)):
+        if done == FRAMES_AT_ONCE or not side.levels or (driver.overlay and not overlay_may_send(driver.overlay)):
             break
         number = side.head[0]
         txq = txq_at(side, number)
@@ -137,19 +135,20 @@ def send_out(worker, driver, txq, number, word, now):
             return True
         txq.until = 0
         driver.evicted_out += 1
-    elif driver.overlay and short_at(frame, 12) == OVERLAY_TYPE:  # control frames are sent by the switch only
-        driver.refused += 1
     else:
         if driver.rewrites:
             put_mac(frame, mac_for(driver, name_at(outgoing_of(driver), number)))
-        if not port_send(driver.kernel, whole_frame, length):
-            driver.try_at = now + NO_ROOM_NS
-            driver.next_due = min(driver.next_due, driver.try_at)
-            return False
         if driver.overlay:
-            note_sent(driver.overlay, length, now)
-            if rxq.rate >= 1:
-                rxq.next_at = max(rxq.next_at, now - MOST_NS) + whole(1e9 * length / rxq.rate)
+            taken = overlay_send(driver, whole_frame, length, now)
+        else:
+            taken = 1 if port_send(driver.kernel, whole_frame, length) else 0
+        if taken <= 0:
+            if taken == 0:  # the device has no room; else the peer of an overlay does not permit more
+                driver.try_at = now + NO_ROOM_NS
+                driver.next_due = min(driver.next_due, driver.try_at)
+            return False
+        if rxq.rate >= 1:
+            rxq.next_at = max(rxq.next_at, now - MOST_NS) + whole(1e9 * length / rxq.rate)
         rxq.stuck_at = 0
     txq.held = 0
     give_buffer(view, 1, buffer_of(word))

@@ -10,7 +10,7 @@ from penstock.vswitch.dataplane.mirror cimport mirror_drop
 from penstock.vswitch.dataplane.receiver cimport FEW
 from penstock.vswitch.dataplane.schedule cimport activate
 from penstock.vswitch.dataplane.flowmap cimport add_name, copy_key, find_name, remove_name
-from penstock.vswitch.dataplane.overlay cimport receive_control, note_received, send_pause, taken_from
+from penstock.vswitch.dataplane.overlay cimport overlay_receive, send_pause, taken_from
 from penstock.vswitch.dataplane.socket_room cimport BUSY_SINCE, report_pressed, store_in
 from penstock.vswitch.ports.base cimport port_receive
 

@@ -13,7 +13,6 @@ if not cython.compiled:
     from penstock.vswitch.dataplane.buffers import return_buffers
     from penstock.vswitch.dataplane.cutting import cut_if_needed, next_cut
     from penstock.vswitch.dataplane.driver_state import (
-        OVERLAY_TYPE,
         clear_tx_flow,
         end_of_tx_flow,
         held_in,
@@ -43,7 +42,7 @@ if not cython.compiled:
         answer_solicitation,
         learn,
     )
-    from penstock.vswitch.dataplane.overlay import note_received, receive_control, send_pause, taken_from
+    from penstock.vswitch.dataplane.overlay import overlay_receive, send_pause, taken_from
     from penstock.vswitch.dataplane.parse import parse
     from penstock.vswitch.dataplane.receiver import FEW
     from penstock.vswitch.dataplane.schedule import activate
@@ -88,7 +87,10 @@ def take_in(worker, driver, now):
         frame = bytes_at(view.buffer[0], driver.spare * view.buffer_bytes)
         length = next_cut(driver, frame)
         if length == 0:
-            length = port_receive(driver.kernel, frame, view.buffer_bytes)
+            if driver.overlay:
+                length = overlay_receive(worker, driver, frame, view.buffer_bytes, now)
+            else:
+                length = port_receive(driver.kernel, frame, view.buffer_bytes)
             length = cut_if_needed(worker, driver, frame, length)
         if length == 0:
             driver.busy_since = 0
@@ -140,15 +142,10 @@ def take_frame(worker, driver, frame, length, now):
         driver.malformed += 1
         return
     kind = short_at(frame, 12)
-    if driver.overlay:
-        if kind == OVERLAY_TYPE:
-            receive_control(worker, driver, frame, size, now)
-            return
-        note_received(driver, length)
-    elif kind == 0x0806:
+    if not driver.overlay and kind == 0x0806:
         answer_address_request(worker, driver, frame, size)
         return
-    elif byte_at(frame, 0) & 1:
+    if not driver.overlay and byte_at(frame, 0) & 1:
         if kind == 0x86DD and size >= SOLICITATION_BYTES and byte_at(frame, 20) == 58 and byte_at(frame, 54) == 135:
             if answer_solicitation(worker, driver, frame, size):
                 return

@@ -2,40 +2,73 @@ from penstock.vswitch.dataplane.driver_state cimport *
 from penstock.vswitch.dataplane.flowmap cimport copy_key, find_name
 from penstock.vswitch.dataplane.flowtable cimport find_flow
 from penstock.vswitch.dataplane.receiver cimport measure, LEAST_NS, MOST_NS, UNKNOWN_NS
-from penstock.vswitch.ports.base cimport port_flush, port_send
+from penstock.vswitch.dataplane.segment cimport Cut, Joint, begin_cut, begin_join, finish_join, joined, next_segment
+from penstock.vswitch.dataplane.session cimport CONTENT_AT, FIRST, FRAME, HELLO, LAST, MIDDLE, PAUSE, Session, put_word, word_of
+from penstock.vswitch.dataplane.session cimport session_cut, session_due, session_may_send, session_message, session_row
+from penstock.vswitch.dataplane.session cimport session_seal, session_take, session_unsend, signed_from, start_session
+from penstock.vswitch.ports.base cimport ETHERNET_BYTES, path_of, port_flush, port_receive, port_send, received_too_long
 
-cdef extern from "siphash.h" nogil:
-    uint64_t siphash(const uint64_t* key, const uint64_t* words, int count)
-    const uint64_t CONTROL_MAGIC
+cdef extern from *:
+    """
+    #include <sys/socket.h>
+    #ifndef SO_MEMINFO
+    #define SO_MEMINFO 55
+    #endif
+    /* Packets that a socket has dropped because its buffer was full; 0 of anything else. */
+    static int64_t socket_drops(int fd) {
+      uint32_t info[9] = {0};
+      socklen_t size = sizeof info;
+      return fd >= 0 && !getsockopt(fd, SOL_SOCKET, SO_MEMINFO, info, &size) && size == sizeof info ? info[8] : 0;
+    }
+    """
+    int64_t socket_drops(int fd) nogil
 
 cdef enum:
-    PAUSE = 1               # a flow: how long, and at what rate then
-    GRANT = 2               # bytes received, and bytes that may be in flight
-    SYNC = 3                # what has been sent: what has not arrived by now is lost
     LEASE_NS = 1000000000   # a rate expires after
     CORRECT_NS = 20000000   # between two rates; and while the receiver's queue is nearly empty
     STARVING_NS = 1000000
-    GRANT_EVERY = 131072    # bytes of cost
-    LEAST_LIMIT = 262144
-    FIRST_LIMIT = 4194304
-    ASK_NS = 2000000
-    GREET_NS = 100000000
+    LOOK_NS = 10000000      # between two looks at the socket's losses
+    RETRY_NS = 1000000      # after there was no room for a HELLO
+    PIECES = 64             # datagrams of a frame that are joined, messages of a turn
+    PAUSE_BYTES = 56        # of a pause frame: five words of a flow, ns, bytes per second
+    ROOM = 65560            # of a datagram
 
-cdef inline uint64_t* words_of(Overlay* overlay) noexcept nogil: return overlay.words
-cdef inline uint64_t* secret_of(Overlay* overlay) noexcept nogil: return overlay.secret
 cdef inline double rate_of(uint64_t word) noexcept nogil: return <double>word
-cdef inline char* frame_of(Overlay* overlay) noexcept nogil: return overlay.frame
-cdef inline uint64_t magic(int64_t kind) noexcept nogil: return CONTROL_MAGIC | <uint64_t>kind
+cdef inline Session* session_of(Overlay* overlay) noexcept nogil: return &overlay.session
+cdef inline Cut* cut_of(Overlay* overlay) noexcept nogil: return &overlay.cut
+cdef inline Joint* joint_of(Overlay* overlay) noexcept nogil: return &overlay.joint
+cdef inline Overlay* new_overlay() noexcept:
+    overlay = <Overlay*>calloc(1, sizeof(Overlay))
+    overlay.incoming = <char*>calloc(1, ROOM + 64)
+    overlay.outgoing = <char*>calloc(1, ROOM + 64)
+    overlay.parts = <char*>calloc(1, ROOM + 64)
+    return overlay
+cdef inline void free_overlay(Overlay* overlay) noexcept:
+    if overlay:
+        free(overlay.incoming)
+        free(overlay.outgoing)
+        free(overlay.parts)
+        free(overlay)
+cdef inline void begin_session(Driver* driver, int64_t window, bytes secret, bytes seed):
+    session = &driver.overlay.session
+    for i in range(2):
+        session.seed[i] = <uint64_t>int.from_bytes(seed[8 * i : 8 * i + 8], "little")
+        session.secret[i] = <uint64_t>int.from_bytes(secret[8 * i : 8 * i + 8], "little")
+    session.authentic = len(secret) == 16
+    session.headers = driver.kernel.header > 0
+    start_session(session, window)
 
-cdef int64_t cost_of(int64_t length) noexcept nogil
-cdef bint may_send(Overlay* overlay) noexcept nogil
-cdef void note_sent(Overlay* overlay, int64_t length, int64_t now) noexcept nogil
-cdef void note_received(Driver* driver, int64_t length) noexcept nogil
-cdef void grant(Driver* driver) noexcept nogil
 cdef void overlay_turn(Driver* driver, int64_t now) noexcept nogil
-cdef bint send_control(Driver* driver, int64_t kind, Key* key, int64_t a, int64_t b) noexcept nogil
-cdef void receive_control(Worker* worker, Driver* driver, char* frame, int64_t size, int64_t now) noexcept nogil
-cdef void take_pause(Worker* worker, Driver* driver, uint64_t* words, int64_t now) noexcept nogil
+cdef void look_at_socket(Driver* driver, int64_t now) noexcept nogil
+cdef bint overlay_may_send(Overlay* overlay) noexcept nogil
+cdef int64_t send_content(Driver* driver, int64_t kind, int64_t length, int64_t now) noexcept nogil
+cdef int64_t overlay_send(Driver* driver, char* frame, int64_t length, int64_t now) noexcept nogil
+cdef int64_t send_parts(Driver* driver, char* frame, int64_t length, int64_t room, int64_t now) noexcept nogil
+cdef int64_t overlay_receive(Worker* worker, Driver* driver, char* to, int64_t room, int64_t now) noexcept nogil
+cdef int64_t fetch(Worker* worker, Driver* driver, int64_t now) noexcept nogil
+cdef void take_part(Driver* driver, int64_t kind, char* datagram, int64_t size) noexcept nogil
+cdef bint write_pause(Driver* driver, Key* key, int64_t ns, int64_t rate, int64_t now) noexcept nogil
+cdef void take_pause(Worker* worker, Driver* driver, char* datagram, int64_t length, int64_t now) noexcept nogil
 cdef int64_t taken_from(SwitchPort* port) noexcept nogil
 cdef void send_pause(Worker* worker, Driver* driver, int64_t number, int64_t length, int64_t now) noexcept nogil
-cdef uint64_t tag_of(uint64_t* secret, uint64_t* words) noexcept nogil
+cdef dict overlay_row(Driver* driver)

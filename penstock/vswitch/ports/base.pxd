@@ -53,6 +53,7 @@ cdef struct KernelPort:
     int32_t header          # bytes of virtio_net_hdr before the Ethernet header of every frame: 0 or HEADER_BYTES
     int32_t last_error      # errno of the last error
     int32_t ended           # a recording has been replayed to its end
+    int64_t path            # the longest frame that the path takes in one piece; 0: any that the port takes
     int64_t frames_in, bytes_in, frames_out, bytes_out
     int64_t errors_in       # receptions that failed
     int64_t errors_out      # frames that the kernel refused for good: lost
@@ -79,6 +80,11 @@ cdef inline int64_t port_receive(KernelPort* port, char* to, int64_t room) noexc
 cdef inline bint port_send(KernelPort* port, char* frame, int64_t length) noexcept nogil: return port.send(port, frame, length)
 # Hand over what a batch still holds; whether all of it is gone.  port_receive does it too.
 cdef inline bint port_flush(KernelPort* port) noexcept nogil: return port.flush(port)
+# Of the port or of what it wraps.
+cdef inline int64_t path_of(KernelPort* port) noexcept nogil:
+    while port.inner:
+        port = port.inner
+    return port.path
 cdef inline int64_t time_of(KernelPort* port) noexcept nogil: return port.clock[0] if port.clock else now_ns()
 cdef inline virtio_net_hdr* header_of(char* frame) noexcept nogil: return <virtio_net_hdr*>frame
 cdef inline char* bytes_from(char* base, int64_t offset) noexcept nogil: return base + offset

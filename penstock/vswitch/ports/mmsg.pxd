@@ -30,7 +30,30 @@ cdef extern from "sys/socket.h" nogil:
 cdef extern from "netinet/udp.h" nogil:
     enum: SOL_UDP, UDP_SEGMENT, UDP_GRO
 
+cdef extern from *:
+    """
+    #include <errno.h>
+    #include <netinet/in.h>
+    #include <sys/socket.h>
+    #ifndef IP_MTU
+    #define IP_MTU 14
+    #endif
+    #ifndef IPV6_MTU
+    #define IPV6_MTU 24
+    #endif
+    /* The MTU of the path to a peer as the kernel knows it now, by a socket that is connected to it; 0: it does not say. */
+    static int64_t path_mtu_now(int fd, const struct sockaddr_storage *peer, socklen_t bytes) {
+      int mtu = 0, v4 = peer->ss_family == AF_INET;
+      socklen_t size = sizeof mtu;
+      if (fd < 0 || connect(fd, (const struct sockaddr *)peer, bytes)) return 0;
+      return getsockopt(fd, v4 ? IPPROTO_IP : IPPROTO_IPV6, v4 ? IP_MTU : IPV6_MTU, &mtu, &size) ? 0 : mtu;
+    }
+    """
+    int64_t path_mtu_now(int fd, sockaddr_storage* peer, socklen_t size) nogil
+    int EMSGSIZE, EINVAL
+
 cdef enum:
+    IP_UDP_BYTES = 28       # headers of IPv4 and UDP; IPv6 has 20 more
     MESSAGES = 32           # of one system call
     FRAMES = 64             # of a batch, at most; also the segments of one message, which the kernel limits
     ROOM = 65560            # of one message
@@ -50,6 +73,8 @@ cdef struct Mail:           # messages on their way through a socket
     int64_t start, end      # bytes of `waiting`
     int64_t segment_most    # the longest frame that may be sent as one segment of several; 0: none
     int64_t longest         # frame that may be sent at all
+    int32_t probe           # a socket that tells the MTU of the path; 0: none, and frames longer than it go as fragments
+    int64_t mtu_most        # of the path, as configured; 0: as the kernel says
     int64_t added           # bytes that the port puts before each frame
     int64_t length[FRAMES]
     int32_t frames_of[MESSAGES]
@@ -105,9 +130,12 @@ cdef inline int64_t segment_said(Mail* mail, int64_t i, int64_t length) noexcept
             return segment if 0 < segment < length else length
         said = CMSG_NXTHDR(header, said)
     return length
+cdef inline int64_t told_mtu(Mail* mail) noexcept nogil: return path_mtu_now(mail.probe, &mail.peer, mail.peer_bytes)
+cdef inline int64_t header_bytes(Mail* mail) noexcept nogil: return IP_UDP_BYTES if mail.peer.ss_family == AF_INET else IP_UDP_BYTES + 20
 cdef inline bint from_peer(Mail* mail, int64_t i) noexcept nogil:
     return mail.name_bytes == 0 or memcmp(&mail.sender[i], &mail.peer, mail.name_bytes) == 0
 
+cdef void learn_path(KernelPort* port, Mail* mail) noexcept nogil
 cdef int64_t mail_pack(Mail* mail) noexcept nogil
 cdef void mail_leave(KernelPort* port, Mail* mail, int64_t frames, bint taken) noexcept nogil
 cdef bint mail_flush(KernelPort* port) noexcept nogil

@@ -12,6 +12,8 @@ if not cython.compiled:
 
     from penstock.vswitch.ports.base import bytes_from, keep, pointer_to, receive_failed, send_failed, sent, sent_too_long
     from penstock.vswitch.ports.mmsg import (
+        EINVAL,
+        EMSGSIZE,
         FRAMES,
         MESSAGES,
         MOST_SEGMENTED,
@@ -21,6 +23,7 @@ if not cython.compiled:
         WAITING_BYTES,
         came_in,
         goes_out,
+        header_bytes,
         mail_of,
         new_mail,
         prepare_in,
@@ -28,7 +31,18 @@ if not cython.compiled:
         recvmmsg,
         say_segment,
         sendmmsg,
+        told_mtu,
     )
+
+
+def learn_path(port, mail):
+    """Ask the kernel for the MTU of the path: `path` of the port is the longest frame that goes in one piece."""
+    mtu = told_mtu(mail)
+    if mail.mtu_most and (mtu == 0 or mail.mtu_most < mtu):
+        mtu = mail.mtu_most
+    if mtu > header_bytes(mail):
+        port.path = mtu - header_bytes(mail)
+        mail.segment_most = min(mail.segment_most, port.path)
 
 
 def mail_pack(mail):
@@ -82,6 +96,12 @@ def mail_flush(port):
         if done < 0:
             if errno == EINTR:
                 continue
+            if mail.probe and errno in (EMSGSIZE, EINVAL):
+                learn_path(port, mail)
+                if mail.length[mail.first] > port.path:  # made before the path became narrower: lost
+                    port.too_long += 1
+                    mail_leave(port, mail, 1, False)
+                    continue
             if errno != EAGAIN and errno != ENOBUFS and mail.frames_of[0] > 1:
                 mail.segment_most = 0  # this path takes no segments
                 continue

@@ -1,6 +1,6 @@
 from penstock.vswitch.ports.base cimport *
 from penstock.vswitch.ports.mmsg cimport AF_INET, AF_INET6, MESSAGES, MSG_TRUNC, ROOM, SOL_UDP, UDP_GRO, Mail
-from penstock.vswitch.ports.mmsg cimport came_in, from_peer, mail_fetch, mail_of, open_mail, segment_said
+from penstock.vswitch.ports.mmsg cimport came_in, from_peer, learn_path, mail_fetch, mail_of, open_mail, segment_said
 
 cdef extern from "netinet/in.h" nogil:
     struct in_addr:
@@ -33,3 +33,4 @@ cdef inline void set_peer(Mail* mail, bytes address, int number) except *:
 
 cdef int64_t udp_receive(KernelPort* port, char* to, int64_t room) noexcept nogil
 cdef void connect(PortHandle handle, bytes address, int number, int64_t batch, int64_t longest, int64_t segment_most) except *
+cdef void follow(PortHandle handle, int probe, int64_t mtu) except *

@@ -1,7 +1,7 @@
 """The overlay between switches: a frame is a UDP datagram, and only the one configured peer is listened to.
 
-A frame longer than the path's MTU goes as fragments.  Runs of shorter frames of equal length are one message each on both sides
-(UDP_SEGMENT, UDP_GRO).
+A frame longer than the path's MTU goes as fragments, or, without `fragments`, is lost, and `path` of the port says what fits.
+Runs of shorter frames of equal length are one message each on both sides (UDP_SEGMENT, UDP_GRO).
 """
 
 import socket
@@ -21,6 +21,7 @@ if not cython.compiled:
         UDP_GRO,
         came_in,
         from_peer,
+        learn_path,
         mail_fetch,
         mail_of,
         open_mail,
@@ -34,10 +35,11 @@ from penstock.inputs import boolean
 from penstock.vswitch.linux.interfaces import address_and_port, path_mtu, refused, set_receive_buffer
 from penstock.vswitch.linux.losses import socket_losses
 from penstock.vswitch.ports.base import PortHandle
-from penstock.vswitch.ports.kind import BATCH, HEADERS, RECEIVE_BUFFER, Option, PortKind, anything
+from penstock.vswitch.ports.kind import BATCH, HEADERS, RECEIVE_BUFFER, Option, PortKind, anything, between
 
 DATAGRAM_BYTES = 65507
-IP_MTU_DISCOVER, IP_PMTUDISC_DONT = 10, 0
+MTU_LEAST = 576
+IP_MTU_DISCOVER, IP_PMTUDISC_DONT, IP_PMTUDISC_DO, IPV6_MTU_DISCOVER = 10, 0, 2, 23
 
 
 def udp_receive(port, to, room):
@@ -68,7 +70,7 @@ def udp_receive(port, to, room):
             return received_too_long(port)
         memcpy(to, bytes_from(mail.taken, start), size)
         return received(port, size)
-    return 0
+    return -1  # strangers' only so far
 
 
 def open_udp(sock, peer, headers, batch, segment_most):
@@ -89,7 +91,26 @@ def connect(handle, address, number, batch, longest, segment_most):
     port.receive = udp_receive
 
 
-def open_checked(local, peer, headers, batch, segments, receive_buffer):
+def mtu_or_none(value, what):
+    """An MTU of a path, or 0."""
+    return value if value == 0 and value is not False else between(MTU_LEAST, 65535)(value, what)
+
+
+def keep_to_path(handle, probe, mtu):
+    """Send no fragments; `probe` is a socket that is to tell the MTU of the path, and `mtu` bounds it, unless it is 0."""
+    handle.on_close(probe.close)
+    follow(handle, probe.fileno(), mtu)
+
+
+def follow(handle, probe, mtu):
+    port = pointer_to(handle)
+    mail = mail_of(port)
+    mail.probe = probe
+    mail.mtu_most = mtu
+    learn_path(port, mail)
+
+
+def open_checked(local, peer, headers, batch, segments, receive_buffer, fragments, mtu):
     here, here_port = address_and_port(local, "udp.local", any_port=True)
     there, there_port = address_and_port(peer, "udp.peer")
     if here.version != there.version:
@@ -105,10 +126,18 @@ def open_checked(local, peer, headers, batch, segments, receive_buffer):
     try:
         set_receive_buffer(sock, receive_buffer)
         if here.version == 4:
-            sock.setsockopt(socket.IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DONT)  # long frames go as fragments
+            sock.setsockopt(socket.IPPROTO_IP, IP_MTU_DISCOVER, IP_PMTUDISC_DONT if fragments else IP_PMTUDISC_DO)
+        elif not fragments:
+            sock.setsockopt(socket.IPPROTO_IPV6, IPV6_MTU_DISCOVER, IP_PMTUDISC_DO)
         sock.bind((str(here), here_port))
-        most = path_mtu(here, there, there_port) - (28 if here.version == 4 else 48) if segments else 0
+        most = (
+            (65535 if not fragments else path_mtu(here, there, there_port)) - (28 if here.version == 4 else 48) if segments else 0
+        )
         port = open_udp(sock, (there.packed, there_port), headers, batch, max(most, 0))
+        if not fragments:
+            probe = socket.socket(family, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
+            probe.bind((str(here), 0))
+            keep_to_path(port, probe, mtu)
     except OSError as e:
         sock.close()
         if e.errno in (EADDRNOTAVAIL, EADDRINUSE):
@@ -130,8 +159,10 @@ KIND = PortKind(
         BATCH,
         Option("segments", boolean, "runs of equal frames go as one message (UDP_SEGMENT)", True),
         RECEIVE_BUFFER,
+        Option("fragments", boolean, "frames longer than the path's MTU go as fragments of IP; else they are lost", True),
+        Option("mtu", mtu_or_none, "of the path, where it is less than the kernel knows; without fragments", 0),
     ],
     open_checked,
-    ["local", "peer", "secret", "netns", "super_frames"],
+    ["local", "peer", "secret", "netns", "super_frames", "mtu"],
     ["local", "peer"],
 )
