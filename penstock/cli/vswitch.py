@@ -117,7 +117,11 @@ def up(
 @app.command()
 def show(
     what: Annotated[
-        str, typer.Argument(metavar="ports|losses|flows|pauses|events|counters|settings|changes|detached|captures")
+        str,
+        typer.Argument(
+            metavar="WHAT",
+            help="ports, losses, flows, pauses, events, counters, settings, changes, detached or captures.",
+        ),
     ] = "ports",
     most: Annotated[int, typer.Option("--most", metavar="N", min=0, help="Flows in the table, longest queues first.")] = 40,
     wide: Annotated[bool, typer.Option("--wide", help="All columns, all flows, exact numbers.")] = False,
