@@ -22,12 +22,14 @@ from penstock.experiments import records
 from penstock.experiments.changes import changes
 from penstock.experiments.registry import EXPERIMENTS
 from penstock.vswitch.attach.open import kinds_table
+from penstock.vswitch.support.losses import reasons_table
 
 ROOT = Path(__file__).resolve().parents[1]
 RECORD = ROOT / "docs/reproductions.json"
 GENERATED = "<!-- everything below is written by tools/docs.py from the declarations of the schemes -->"
 FIGURES = "<!-- figures: written by tools/docs.py -->", "<!-- end of figures -->"
 PORTS = "<!-- kinds: written by tools/docs.py -->", "<!-- end of kinds -->"
+REASONS = "<!-- reasons: written by tools/docs.py -->", "<!-- end of reasons -->"
 CHANGES = "<!-- changes: written by tools/docs.py from penstock/experiments/changes.toml -->", "<!-- end of changes -->"
 PAPERS = "<!-- papers: written by tools/docs.py -->", "<!-- end of papers -->"
 # folder of penstock/experiments -> paper, schemes
@@ -192,6 +194,11 @@ def ports_page() -> str:
     return between(ROOT / "docs/vswitch-ports.md", PORTS, kinds_table())
 
 
+def operating_page() -> str:
+    """docs/vswitch-operating.md as it should be."""
+    return between(ROOT / "docs/vswitch-operating.md", REASONS, reasons_table())
+
+
 def readme() -> str:
     """README.md as it should be."""
     return between(ROOT / "README.md", PAPERS, papers())
@@ -238,6 +245,7 @@ def main(arguments: list[str]) -> int:
         "docs/figures.md": figures_page,
         "docs/differences.md": differences_page,
         "docs/vswitch-ports.md": ports_page,
+        "docs/vswitch-operating.md": operating_page,
         "README.md": readme,
     }
     for path, page in pages.items():

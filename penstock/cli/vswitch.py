@@ -12,7 +12,7 @@ import typer
 app = typer.Typer(
     no_args_is_help=True,
     context_settings={"help_option_names": ["-h", "--help"]},
-    help="The real switch: lossless, with a queue per flow, for applications on this machine.\n\n"
+    help="The real switch, with a queue per flow: senders to a slow receiver are paused. For applications on this machine.\n\n"
     "Example:\n\n    penstock vswitch up switch.toml",
 )
 Socket = Annotated[str | None, typer.Option("--socket", metavar="PATH", help="Control socket of the switch.", show_default=False)]
@@ -20,6 +20,7 @@ AllowUid = Annotated[
     str | None,
     typer.Option("--allow-uid", metavar="USER", help="Trust this user's switch, beside root's and your own.", show_default=False),
 ]
+LOST_STATUS = 3  # of `down`: frames were lost
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 
 
@@ -68,12 +69,12 @@ def up(
         bool, typer.Option("--check", help="Run nothing: say what this machine lacks; exit status 1 if it does.")
     ] = False,
     wait: Annotated[bool, typer.Option("--wait", help="Return when the switch serves; it goes on in the background.")] = False,
-    level: Annotated[str, typer.Option("--log-level", metavar="debug|info|warning|error", help="What is logged.")] = "warning",
+    level: Annotated[str, typer.Option("--log-level", metavar="debug|info|warning|error", help="What is logged.")] = "info",
     file: Annotated[
         Path | None, typer.Option("--log", metavar="FILE", help="Append the log to a file.", show_default="standard error")
     ] = None,
 ) -> None:
-    """Run a switch until `down` or Ctrl-C.
+    """Run a switch until `down` or Ctrl-C; events, such as an application that is attached, go to stderr, a line each.
 
     Example:
 
@@ -103,7 +104,7 @@ def up(
             signal.signal(number, lambda *_: daemon.over.set())
         mode, ports = daemon.switch.settings["mode"], ", ".join(daemon.ports)
         daemon.serve(lambda: ready(f"up: {daemon.path}, mode {mode}, ports {ports}"))
-        for line in operations.lost(daemon.left):
+        for line in [*operations.lost(daemon.left), *operations.in_all(daemon.losses)]:
             typer.echo(line)
         typer.echo("down")
 
@@ -115,14 +116,20 @@ def up(
 
 @app.command()
 def show(
-    what: Annotated[str, typer.Argument(metavar="ports|flows|pauses|counters|settings|changes|detached|captures")] = "ports",
+    what: Annotated[
+        str,
+        typer.Argument(
+            metavar="WHAT",
+            help="ports, losses, flows, pauses, events, counters, settings, changes, detached or captures.",
+        ),
+    ] = "ports",
     most: Annotated[int, typer.Option("--most", metavar="N", min=0, help="Flows in the table, longest queues first.")] = 40,
     wide: Annotated[bool, typer.Option("--wide", help="All columns, all flows, exact numbers.")] = False,
     socket: Socket = None,
     allow_uid: AllowUid = None,
     json: Json = False,
 ) -> None:
-    """Show a running switch: ports with drops by queue and reason, flows with their queues and rates, paused queues.
+    """Show a running switch: ports and what was lost at each, flows with their queues and rates, paused queues, the last events.
 
     Example:
 
@@ -142,6 +149,8 @@ def show(
     lines = tables.wide(found) if wide and found else tables.shown(what, found, get_terminal_size((100, 24)).columns)
     for line in lines:
         typer.echo(line)
+    if what == "ports":
+        typer.echo(tables.loss_line(answer["losses"]))
     if others := answer.get("others", {}).get("flows"):
         waiting = tables.size(answer["others"]["waiting_bytes"])
         typer.echo(f"and {others:,} more flows with {waiting} queued (--most, --wide)")
@@ -154,15 +163,18 @@ def top(
     plot: Annotated[
         Path | None, typer.Option("--plot", metavar="FILE.png", help="Plot the samples at the end.", show_default=False)
     ] = None,
+    json: Annotated[bool, typer.Option("--json", help="Print a JSON object per interval, each on a line.")] = False,
     socket: Socket = None,
     allow_uid: AllowUid = None,
 ) -> None:
-    """Watch a running switch: traffic of its ports, bytes queued for slow receivers, pauses and drops.
+    """Watch a running switch: traffic of its ports, what was lost and why, bytes queued for slow receivers, pauses.
 
     Example:
 
         penstock vswitch top --for 10 --interval 0.1 --plot switch.png
     """
+    from json import dumps
+
     from rich.console import Console
     from rich.live import Live
 
@@ -171,14 +183,22 @@ def top(
 
     if plot and plot.suffix not in (".png", ".pdf", ".svg"):
         raise SpecError(f"--plot {plot}: must end in .png, .pdf or .svg")
-    with Live(console=Console(), auto_refresh=False) as live:
-        history = top.watch(socket, interval, seconds, lambda h: live.update(top.table(h), refresh=True), _user(allow_uid))
+    most = None if plot else 2
+    if json:
+        history = top.watch(
+            socket, interval, seconds, lambda h: print(dumps(top.interval(h)), flush=True), _user(allow_uid), most
+        )
+    else:
+        with Live(console=Console(), auto_refresh=False) as live:
+            history = top.watch(
+                socket, interval, seconds, lambda h: live.update(top.table(h), refresh=True), _user(allow_uid), most
+            )
     if plot:
         try:
             top.draw(history).savefig(plot)
         except OSError as error:
             raise SpecError(f"--plot {plot}: cannot be written ({error.strerror})") from None
-        typer.echo(f"{plot} drawn from {len(history.samples)} samples")
+        typer.echo(f"{plot} drawn from {len(history.samples)} samples", err=json)
 
 
 @app.command()
@@ -324,7 +344,7 @@ def drain(
 
     answer = _ask(socket, allow_uid, {"drain": True, "seconds": seconds}, seconds + 15)
     still = operations.waiting(answer["left"])
-    for line in [*still, *operations.not_taken(answer["left"])]:
+    for line in [*still, *operations.not_taken(answer["left"]), *operations.in_all(answer["losses"])]:
         typer.echo(line)
     typer.echo("drained: the switch has taken all that was sent" if answer["drained"] else f"not drained in {seconds:g} s")
     if not answer["drained"]:
@@ -333,7 +353,7 @@ def drain(
 
 @app.command()
 def down(socket: Socket = None, allow_uid: AllowUid = None) -> None:
-    """Stop a running switch and report lost frames: those that applications sent and it had not taken (`drain` first).
+    """Stop a running switch (`drain` first) and report the frames that were lost in its life; exit status 3 if there are any.
 
     Example:
 
@@ -341,9 +361,13 @@ def down(socket: Socket = None, allow_uid: AllowUid = None) -> None:
     """
     from penstock.vswitch.daemon import operations
 
-    for line in operations.lost(_ask(socket, allow_uid, {"down": True})["left"]):
+    answer = _ask(socket, allow_uid, {"down": True})
+    lines = operations.in_all(answer["losses"])
+    for line in [*operations.lost(answer["left"]), *lines]:
         typer.echo(line)
     typer.echo("down")
+    if lines:
+        raise typer.Exit(LOST_STATUS)
 
 
 @app.command()

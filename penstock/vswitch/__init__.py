@@ -1,5 +1,5 @@
-"""The real switch: a userspace, shared-memory, lossless switch.  Its folders memory, ports, dataplane, schemes and loadgen are
-compiled and, unlike the simulator's core, do not run as plain Python."""
+"""The real switch: in userspace, over shared memory, with a queue per flow.  Its folders memory, ports, dataplane, schemes and
+loadgen are compiled and, unlike the simulator's core, do not run as plain Python."""
 
 from importlib.machinery import EXTENSION_SUFFIXES
 from importlib.util import find_spec

@@ -87,6 +87,7 @@ def test_generated_tables_are_up_to_date(generator):
     assert generator.figures_page() == (ROOT / "docs/figures.md").read_text(), "run: python tools/docs.py"
     assert generator.differences_page() == (ROOT / "docs/differences.md").read_text(), "run: python tools/docs.py"
     assert generator.ports_page() == (ROOT / "docs/vswitch-ports.md").read_text(), "run: python tools/docs.py"
+    assert generator.operating_page() == (ROOT / "docs/vswitch-operating.md").read_text(), "run: python tools/docs.py"
     assert generator.readme() == (ROOT / "README.md").read_text(), "run: python tools/docs.py"
 
 

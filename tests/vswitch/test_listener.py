@@ -279,7 +279,7 @@ def test_root_makes_its_folder(tmp_path, monkeypatch, capsys):
     thread.start()
     try:
         assert daemon.path == f"{tmp_path}/penstock/vswitch.sock" and (tmp_path / "penstock").stat().st_mode & 0o777 == 0o755
-        assert main(["vswitch", "show"]) == 0 and capsys.readouterr().out == "no ports\n"
+        assert main(["vswitch", "show"]) == 0 and capsys.readouterr().out.startswith("no ports\n")
     finally:
         daemon.over.set()
         thread.join(60)
@@ -306,7 +306,7 @@ def test_a_dead_switch_is_replaced_and_a_living_one_is_not(tmp_path):
     with running(path, PORTS):
         with pytest.raises(SpecError, match="a switch is listening there"):
             Daemon(PORTS, path)
-        assert protocol.ask(path, {"show": "ports"}) == {"ports": []}
+        assert protocol.ask(path, {"show": "ports"})["ports"] == []
     assert not Path(path).exists()
 
 
@@ -472,7 +472,11 @@ def test_wait_returns_when_the_switch_serves(tmp_path, capsys):
         assert main(["vswitch", "down", "--socket", path]) == 0
     until(lambda: (tmp_path / "log").read_text().endswith("down\n"))
     log = (tmp_path / "log").read_text()
-    for what in (f"INFO serving at {path}, mode backdraft, ports a", "port a: process ", "has attached", "port a: detached"):
+    for what in (
+        f"INFO serving at {path}, mode backdraft, ports a",
+        "attached: port a: application of process",
+        "detached: port a:",
+    ):
         assert what in log, log
     assert not Path(path).exists()
 

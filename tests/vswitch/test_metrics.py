@@ -1,8 +1,11 @@
 """The metrics page: an independent parser accepts it, and it has every number that `show` prints."""
 
 import http.client
+import json
+import re
 import socket
 import time
+from pathlib import Path
 
 import pytest
 from daemons import running
@@ -12,9 +15,12 @@ from test_switch import switch_of
 from waiting import Stopwatch
 
 from penstock.errors import SpecError
+from penstock.vswitch.attach.devices import Device
+from penstock.vswitch.attach.open import open_link
 from penstock.vswitch.client.client import connect
 from penstock.vswitch.daemon import config, metrics, protocol
 from penstock.vswitch.daemon.server import Daemon
+from penstock.vswitch.dataplane.driver import attach_device
 from penstock.vswitch.memory.region import Region
 
 A, B, C = "10.0.0.1", "10.0.0.2", "10.0.0.3"
@@ -81,6 +87,11 @@ def test_every_number_of_show_is_there():
                 assert samples[f"{P}port_state", label | {(f"{P}port_state", "nonsense")}] == 0
             elif key == "addresses":
                 assert samples[f"{P}port_info", label | {("addresses", ",".join(value))}] == 1
+            elif key == "waits":
+                name = f"{P}port_wait_seconds"
+                assert samples[f"{name}_count", label] == samples[f"{name}_bucket", label | {("le", "+Inf")}] == value["samples"]
+                assert samples[f"{name}_bucket", label | {("le", "0.000128")}] == sum(value["counts"][:8])
+                assert samples[f"{name}_sum", label] == pytest.approx(value["sum_ns"] / 1e9)
             elif key not in ("port", "device"):
                 check(samples, f"port_{key}", label, value)
     for row in flows:
@@ -137,7 +148,8 @@ def test_what_has_gone_is_not_forgotten():
     for times in (1, 2):
         switch.detach_name("a")
         samples = parsed(metrics.page(metrics.snapshot(switch)))
-        got = {name.removeprefix(P + "detached_"): v for (name, label), v in samples.items() if ("port", "a") in label}
+        start, of_a = P + "detached_", frozenset({"port": "a"}.items())
+        got = {name.removeprefix(start): v for (name, label), v in samples.items() if name.startswith(start) and label == of_a}
         assert got == {
             "applications_total": times,
             "received_frames_total": row["received_frames"],
@@ -224,3 +236,26 @@ def test_addresses(wrong):
 
 def test_nanoseconds_stay_whole():
     assert metrics.seconds(12_345_678_901_234_567_891) == "12345678901.234567891" and metrics.seconds(5) == "0.000000005"
+
+
+def test_the_dashboard_shows_metrics_that_exist():
+    """Every name and label in the Grafana file is on the page of a switch with applications and a device."""
+    switch, *_ = busy()
+    attach_device(switch, "wire", Device(open_link()[0]), ["10.0.0.77"])
+    samples = parsed(metrics.page(metrics.snapshot(switch) | {"pauses": switch.pauses()}))
+    names, labels = {name for name, _ in samples}, {key for _, label in samples for key, _ in label}
+    path = Path(__file__).resolve().parents[2] / "packaging" / "grafana-vswitch.json"
+    board = json.loads(path.read_text())
+    asked = [target["expr"] for panel in board["panels"] for target in panel["targets"]]
+    legends = [target["legendFormat"] for panel in board["panels"] for target in panel["targets"]]
+    asked += [each["query"]["query"] for each in board["templating"]["list"] if each["type"] == "query"]
+    for text in asked:
+        found = set(re.findall(rf"\b{P}\w+", text))
+        assert found and found <= names | labels, (text, found - names)
+    used = {label for text in asked for group in re.findall(r"by \(([^)]*)\)", text) for label in group.split(", ")}
+    used |= {label for text in legends for label in re.findall(r"\{\{(\w+)\}\}", text)}
+    assert used <= labels and {"port", "reason", "le"} <= used
+    assert f"{P}lost_total" in " ".join(asked) and len({panel["id"] for panel in board["panels"]}) == len(board["panels"])
+    places = [tuple(panel["gridPos"][key] for key in "xywh") for panel in board["panels"]]
+    cells = [(x + i, y + j) for x, y, w, h in places for i in range(w) for j in range(h)]
+    assert len(set(cells)) == len(cells) and max(x for x, _ in cells) < 24, "no panel covers another"

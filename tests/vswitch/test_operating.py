@@ -16,6 +16,7 @@ from test_switch import switch_of
 from penstock.cli import main
 from penstock.vswitch.client.client import connect
 from penstock.vswitch.daemon import operations, protocol
+from penstock.vswitch.support import losses
 
 A, B, C = "10.0.0.1", "10.0.0.2", "10.0.0.3"
 
@@ -90,13 +91,14 @@ def test_down_reports_what_is_lost(tmp_path, capsys, way):
         waits = "port a: 47 frames, 47 KB, not taken by the switch (queue 4: 47)\n"
         delivered = "port b: 3 frames, 3 KB, delivered and not yet taken by its application\n"
         assert said == waits + delivered + "not drained in 0.2 s\n"
+        in_all = f"lost in all: 47 frames\n  port a: 47 not_fetched: {losses.place_of('not_fetched').text}\n"
         if way == "down":
-            assert main(["vswitch", "down", "--socket", path]) == 0
-            assert capsys.readouterr().out == f"lost: {waits}{delivered}down\n"
+            assert main(["vswitch", "down", "--socket", path]) == 3
+            assert capsys.readouterr().out == f"lost: {waits}{delivered}{in_all}down\n"
         else:
             process.send_signal(signal.SIGTERM)
         assert process.wait(60) == 0
-        assert process.stdout.read() == f"lost: {waits}{delivered}down\n"
+        assert process.stdout.read() == f"lost: {waits}{delivered}{in_all}down\n"
 
 
 def test_drain_waits(tmp_path, capsys):

@@ -269,10 +269,10 @@ def test_what_is_logged(tmp_path, monkeypatch):
         log.log.setLevel(before)
     me = f"process {os.getpid()} of user {os.getuid()}"
     for level, text in (
-        ("INFO", f"port a: {me} has attached"),
+        ("INFO", f"attached: port a: application of {me}"),
         ("INFO", f"{me} sets {{'burst': 7}}"),
         ("INFO", f"{me}: refused: switch.burst = 0: must be between 1 and 1048576; nearest: 1"),
-        ("INFO", "port a: detached"),
+        ("INFO", "detached: port a: it has closed its connection"),
         ("INFO", "down"),
     ):
         assert (level, text) in lines, lines

@@ -11,7 +11,20 @@ from penstock.vswitch.client import tables
 def test_what_is_shown_of_a_busy_switch():
     switch, *_ = busy()
     lines = tables.shown("ports", switch.ports())
-    assert lines[0].split() == ["port", "state", "flows", "frames", "in", "in", "frames", "out", "out", "pauses", "dropped"]
+    assert lines[0].split() == [
+        "port",
+        "state",
+        "flows",
+        "frames",
+        "in",
+        "in",
+        "frames",
+        "out",
+        "out",
+        "pauses",
+        "refused",
+        "lost",
+    ]
     a = switch.ports()[0]
     assert lines[1].split()[:4] == ["a", "up", "0", str(a["received_frames"])]
     assert "dropped, port a: no_route 15, spoofed 3 (most: queue 15: 5, queue 14: 4, queue 13: 3)" in lines

@@ -1,14 +1,19 @@
 """A TAP created by this process and driven by an unprivileged switch, which receives its descriptor."""
 
+import contextlib
 import select
 import socket
+import threading
 from typing import Any
 
+from penstock.errors import PenstockError
 from penstock.vswitch.attach import devices
 from penstock.vswitch.attach.allowance import Allowance
 from penstock.vswitch.attach.open import open_port
 from penstock.vswitch.daemon import places, protocol
 from penstock.vswitch.linux import netns
+
+REPORT_S = 1.0  # between two reports of losses to the switch
 
 
 class Plug:
@@ -33,6 +38,8 @@ class Plug:
         self.device = devices.Device(open_port("tap", name=tap, headers=headers), netns.here())
         self.connection = socket.socket(socket.AF_UNIX)
         self.connection.settimeout(15)
+        self.over, self.reported = threading.Event(), {"device": 0}
+        self.reporting = threading.Thread(target=self._report_often, name="losses", daemon=True)
         try:
             self.device.table = Allowance() if guard else None
             table = self.device.table
@@ -44,9 +51,22 @@ class Plug:
             self.device.count_losses()
             if guard:
                 self.device.guard(self._flows, self._show("settings"))
+            self.reporting.start()
         except BaseException:
             self.close()
             raise
+
+    def _report_often(self) -> None:
+        while not self.over.wait(REPORT_S):
+            self._report()
+
+    def _report(self) -> None:
+        """Tell the switch what was lost here, if that has changed: it cannot see the kernel of this namespace."""
+        with contextlib.suppress(PenstockError, OSError):
+            lost = self.losses()
+            if lost != self.reported and any(lost.values()):
+                protocol.ask(self.path, {"report": self.name, "lost": lost}, allow_uid=self.allow_uid)
+                self.reported = lost
 
     def _flows(self) -> list[dict[str, Any]]:
         return list(self._show("held", port=self.name))
@@ -69,6 +89,10 @@ class Plug:
 
     def close(self) -> None:
         """Detach and remove the device."""
+        self.over.set()
+        if self.reporting.ident:
+            self.reporting.join()
+            self._report()
         self.device.release()
         self.connection.close()
         self.device.close()

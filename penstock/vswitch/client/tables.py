@@ -1,9 +1,11 @@
 """The tables of `show`, no wider than the terminal; `--wide` and `--json` have exact numbers in all columns."""
 
+import time
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from penstock.units import format_size
+from penstock.vswitch.support import losses
 
 NAME = 20  # characters of a port's name
 
@@ -67,6 +69,23 @@ def port_state(row: dict[str, Any]) -> str:
     return f"dead for {duration(peer['silent_ns'])}" if peer["state"] == "dead" else str(peer["state"])
 
 
+def _counted(row: dict[str, Any], kind: str) -> dict[str, int]:
+    return losses.of_kind(losses.counted(row), kind)
+
+
+def lost_text(counts: dict[str, int]) -> str:
+    """How many, and in brackets by reason: "4,810 (4,798 socket_lost, 12 full)"."""
+    named = ", ".join(f"{number:,} {reason}" for reason, number in counts.items())
+    return f"{sum(counts.values()):,} ({named})" if named else "0"
+
+
+def loss_line(rows: list[dict[str, Any]]) -> str:
+    """The line below the table of ports: what was lost since the switch was started, from rows of its ledger."""
+    others = [(kind, losses.total(rows, kind)) for kind in losses.KINDS[1:]]
+    more = "".join(f"; {kind.replace('_', ' ')} {lost_text(counts)}" for kind, counts in others if counts)
+    return f"lost since the switch was started, in all: {lost_text(losses.total(rows))}{more}"
+
+
 Column = tuple[str, Callable[[dict[str, Any]], str]]
 PORTS: list[Column] = [
     ("port", lambda r: short(r["port"])),
@@ -77,7 +96,8 @@ PORTS: list[Column] = [
     ("frames out", lambda r: count(r["sent_frames"])),
     ("out", lambda r: size(r["sent_bytes"])),
     ("pauses", lambda r: count(r["pauses"])),
-    ("dropped", lambda r: count(sum(r["drops"].values()))),
+    ("refused", lambda r: count(sum(_counted(r, losses.REFUSED).values()))),
+    ("lost", lambda r: lost_text(_counted(r, losses.LOST))),
 ]
 FLOWS: list[Column] = [
     ("to", lambda r: short(r["to"])),
@@ -95,12 +115,21 @@ PAUSES: list[Column] = [
     ("queue", lambda r: "all" if r["queue"] is None else str(r["queue"])),
     ("left", lambda r: "-" if r["left_ns"] is None else duration(r["left_ns"])),
 ]
-DETACHED: list[Column] = [
-    *PORTS[:2],
-    *PORTS[3:7],
-    ("lost", lambda r: count(r.get("waiting_frames", 0))),
-    ("not taken", lambda r: count(r.get("not_taken_frames", 0))),
-    PORTS[8],
+DETACHED: list[Column] = [*PORTS[:2], *PORTS[3:7], ("not taken", lambda r: count(r.get("not_taken_frames", 0))), *PORTS[8:]]
+LOSSES: list[Column] = [
+    ("port", lambda r: short(r["port"])),
+    ("kind", lambda r: r["kind"].replace("_", " ")),
+    ("frames", lambda r: f"{r['frames']:,}"),
+    ("reason", lambda r: r["reason"]),
+    ("way", lambda r: r["way"]),
+    ("by", lambda r: r["by"]),
+    ("what it means", lambda r: r["text"].replace("`", "")),
+]
+EVENTS: list[Column] = [
+    ("time", lambda r: time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(r["time"]))),
+    ("event", lambda r: r["event"]),
+    ("port", lambda r: short(r["port"])),
+    ("what", lambda r: r["text"]),
 ]
 CAPTURES: list[Column] = [
     ("frames", lambda r: count(r["frames"])),
@@ -109,8 +138,16 @@ CAPTURES: list[Column] = [
     ("what", lambda r: "drops" if r["only_drops"] else "all"),
     ("ports", lambda r: ", ".join(r["ports"])),
 ]
-COLUMNS = {"ports": PORTS, "flows": FLOWS, "pauses": PAUSES, "detached": DETACHED, "captures": CAPTURES}
-LEFT_ALIGNED = ("port", "state", "to", "flow", "what", "ports")
+COLUMNS = {
+    "ports": PORTS,
+    "losses": LOSSES,
+    "flows": FLOWS,
+    "pauses": PAUSES,
+    "events": EVENTS,
+    "detached": DETACHED,
+    "captures": CAPTURES,
+}
+LEFT_ALIGNED = ("port", "state", "to", "flow", "what", "ports", "lost", "kind", "reason", "way", "by", "what it means", "event")
 
 
 def table(heads: Sequence[str], rows: Iterable[Sequence[str]], width: int | None = None) -> list[str]:

@@ -14,7 +14,9 @@ from typing import Any
 
 from penstock.errors import SpecError
 from penstock.palette import BLUE, DASHES, GREEN, ORANGE, OTHERS, PAGE, PURPLE, RC, RED, SKY
+from penstock.vswitch.client.tables import flow_text, loss_line, lost_text
 from penstock.vswitch.daemon import places, protocol
+from penstock.vswitch.support import losses
 
 SHOWN = 8  # flows in a table or picture: those with the longest queues
 MOST = 64  # flows in a request
@@ -23,11 +25,12 @@ COLOURS = (BLUE, ORANGE, GREEN, RED, PURPLE, SKY, *OTHERS)
 
 @dataclass
 class Sample:
-    """Ports and flows at one moment, by name."""
+    """Ports and flows at one moment, by name, and what was lost in the life of the switch: rows of its ledger."""
 
     at: float
     ports: dict[str, dict[str, Any]]
     flows: dict[str, dict[str, Any]]
+    losses: list[dict[str, Any]] = field(default_factory=list)
 
 
 @dataclass
@@ -63,22 +66,26 @@ class History:
             rates.append(max(0.0, 8e-6 * (new - old) / (now - before)))  # its counters may have restarted
         return times, rates
 
-    def losses(self) -> tuple[int, int]:
-        """Frames dropped by the switch, and lost by the kernel at its devices, as of the last sample."""
-        rows = self.samples[-1].ports.values()
-        return sum(sum(row["drops"].values()) for row in rows), sum(row["device"].get("kernel_lost") or 0 for row in rows)
+    def lost_rate(self, port: str) -> float:
+        """Frames lost at a port per second, for whatever reason, between the last two samples."""
+        before, now = self.samples[-2:][0], self.samples[-1]
+        if port not in before.ports or port not in now.ports or now.at == before.at:
+            return 0.0
+        counts = [sum(lost_at(sample.ports[port]).values()) for sample in (before, now)]
+        return max(0.0, (counts[1] - counts[0]) / (now.at - before.at))
 
 
-def name_of(row: dict[str, Any]) -> str:
-    return f"{row['source']}:{row['source_port']} to {row['target']}:{row['target_port']}"
+def lost_at(row: dict[str, Any]) -> dict[str, int]:
+    """Frames lost at a port, by reason."""
+    return losses.of_kind(losses.counted(row), losses.LOST)
 
 
 def look(path: str, began: float, allow_uid: int | None = None) -> Sample:
     """Take a sample of the switch."""
     at = time.monotonic() - began
-    ports = protocol.ask(path, {"show": "ports"}, allow_uid=allow_uid)["ports"]
+    answer = protocol.ask(path, {"show": "ports"}, allow_uid=allow_uid)
     flows = protocol.ask(path, {"show": "flows", "most": MOST}, allow_uid=allow_uid)["flows"]
-    return Sample(at, {row["port"]: row for row in ports}, {name_of(row): row for row in flows})
+    return Sample(at, {row["port"]: row for row in answer["ports"]}, {flow_text(row): row for row in flows}, answer["losses"])
 
 
 def watch(
@@ -87,8 +94,12 @@ def watch(
     seconds: float | None = None,
     tell: Callable[[History], None] | None = None,
     allow_uid: int | None = None,
+    most: int | None = None,
 ) -> History:
-    """Sample a switch every `interval` s for `seconds`, until Ctrl-C or until it stops; `tell` is called after each sample."""
+    """Sample a switch every `interval` s for `seconds`, until Ctrl-C or until it stops; `tell` is called after each sample.
+
+    `most`: how many samples to keep, the last ones; None: all.
+    """
     path, began = path or places.default_socket(), time.monotonic()
     history = History([look(path, began, allow_uid)])
     try:
@@ -98,6 +109,8 @@ def watch(
                 history.samples.append(look(path, began, allow_uid))
             except SpecError:
                 break  # it has gone down
+            if most:
+                del history.samples[:-most]
             if tell:
                 tell(history)
     except KeyboardInterrupt:
@@ -110,16 +123,12 @@ def table(history: History) -> Any:
     from rich.console import Group
     from rich.table import Table
 
-    now = history.samples[-1]
+    history, now = History(history.samples[-2:]), history.samples[-1]
     of_ports = Table(box=None)
-    for head in ("port", "frames/s in", "Mbit/s in", "frames/s out", "Mbit/s out", "pauses/s", "drops", "flows"):
-        of_ports.add_column(head, justify="left" if head == "port" else "right")
+    for head in ("port", "frames/s in", "Mbit/s in", "frames/s out", "Mbit/s out", "pauses/s", "flows", "lost/s", "lost"):
+        of_ports.add_column(head, justify="left" if head in ("port", "lost") else "right")
     for name, row in sorted(now.ports.items()):
-        last = {
-            c: (history.rates(name, c)[1] or [0.0])[-1]
-            for c in ("received_frames", "received_bytes", "sent_frames", "sent_bytes", "pauses")
-        }
-        drops = ", ".join(f"{reason} {count:,}" for reason, count in row["drops"].items()) or "0"
+        last = port_rates(history, name)
         of_ports.add_row(
             name,
             f"{last['received_frames']:,.0f}",
@@ -127,23 +136,50 @@ def table(history: History) -> Any:
             f"{last['sent_frames']:,.0f}",
             f"{8e-6 * last['sent_bytes']:,.1f}",
             f"{last['pauses']:,.1f}",
-            drops,
             str(row["flows"]),
+            f"{last['lost']:,.1f}",
+            lost_text(lost_at(row)),
         )
     of_flows = Table(box=None)
     for head in ("flow", "waiting B", "longest B", "Mbit/s taken", "pauses", "dropped"):
         of_flows.add_column(head, justify="left" if head == "flow" else "right")
-    for name in sorted(now.flows, key=lambda n: (-now.flows[n]["waiting_bytes"], n))[:SHOWN]:
+    rates = {name: (history.taken(name)[1] or [0.0])[-1] for name in now.flows}
+    for name in sorted(now.flows, key=lambda n: (-now.flows[n]["waiting_bytes"], -rates[n], n))[:SHOWN]:
         row = now.flows[name]
         of_flows.add_row(
             name,
             f"{row['waiting_bytes']:,}",
             f"{row['longest_bytes']:,}",
-            f"{8e-6 * row['rate_bytes_per_s']:,.1f}",
+            f"{rates[name]:,.1f}",
             f"{row['pauses']:,}",
             f"{row['dropped']:,}",
         )
-    return Group(of_ports, "", of_flows)
+    return Group(of_ports, loss_line(now.losses), "", of_flows)
+
+
+def port_rates(history: History, name: str) -> dict[str, float]:
+    """The increase per second of a port's counters between the last two samples, and of its lost frames."""
+    columns = ("received_frames", "received_bytes", "sent_frames", "sent_bytes", "pauses")
+    return {c: (history.rates(name, c)[1] or [0.0])[-1] for c in columns} | {"lost": history.lost_rate(name)}
+
+
+def interval(history: History) -> dict[str, Any]:
+    """The last two samples as a dict for programs (`top --json`): rates per second, lost frames in all and by port, flows."""
+    history = History(history.samples[-2:])
+    before, now = history.samples[0], history.samples[-1]
+    ports = {
+        name: {
+            **{f"{key}_per_s": rate for key, rate in port_rates(history, name).items()},
+            **{kind: losses.of_kind(losses.counted(row), kind) for kind in losses.KINDS},
+            "flows": row["flows"],
+        }
+        for name, row in sorted(now.ports.items())
+    }
+    flows = [
+        {**row, "taken_bytes_per_s": 125_000 * (history.taken(name)[1] or [0.0])[-1]} for name, row in sorted(now.flows.items())
+    ]
+    lost = {kind: losses.total(now.losses, kind) for kind in losses.KINDS}
+    return {"time_s": now.at, "interval_s": now.at - before.at, **lost, "ports": ports, "flows": flows}
 
 
 def draw(history: History) -> Any:
@@ -160,11 +196,11 @@ def draw(history: History) -> Any:
             look = {"color": COLOURS[i % len(COLOURS)], "linestyle": DASHES[i // len(COLOURS) % len(DASHES)]}
             above.plot(*history.taken(name), label=name, **look)
             below.plot(*zip(*[(s.at, s.flows[name]["waiting_bytes"] / 1000) for s in history.samples if name in s.flows]), **look)
-        dropped, lost = history.losses()
+        lost = losses.total(history.samples[-1].losses)
         above.set(
             ylabel="Taken (Mbit/s)",
             ylim=(0, None),
-            title=f"{dropped:,} frames dropped by the switch, {lost:,} lost by the kernel at its devices",
+            title=f"Frames lost in the switch, at its devices and in sockets: {lost_text(lost)}",
         )
         below.set(ylabel="Waiting (KB)", xlabel="Time (s)", ylim=(0, None))
         if above.lines:

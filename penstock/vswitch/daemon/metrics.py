@@ -4,10 +4,12 @@ The text is generated here: the format is small, and a client library would stor
 bounded: of flows, pauses and queues with drops the largest are listed, the others are summed.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from penstock.vswitch.daemon.events import read
 from penstock.vswitch.ports.base import COUNTERS as PORT_COUNTERS
+from penstock.vswitch.support import losses
 from penstock.vswitch.support.settings import REASON_NAMES, STATE_NAMES
 
 MOST = 50  # flows, pauses, and queues per port that are shown one by one
@@ -107,6 +109,17 @@ class Page:
         number = seconds(value) if unit == "seconds" else str(int(value) if isinstance(value, bool) else value)
         lines.append(f"{PREFIX}{name}{suffix}{{{shown}}} {number}" if shown else f"{PREFIX}{name}{suffix} {number}")
 
+    def add_histogram(self, name: str, counts: Sequence[int], sum_ns: int, labels: Mapping[str, Any], help: str) -> None:
+        """Add a histogram of times; `counts`: how many were up to 1 us, 2 us, 4 us and so on, the last: longer ones."""
+        _, _, _, lines = self.families.setdefault(PREFIX + name, ("histogram", "seconds", help, []))
+        shown = "".join(f'{key}="{escaped(value)}",' for key, value in labels.items())
+        total = 0
+        for i, count in enumerate(counts):
+            total += count
+            edge = "+Inf" if i == len(counts) - 1 else f"{2**i / 1e6:.9g}"
+            lines.append(f'{PREFIX}{name}_bucket{{{shown}le="{edge}"}} {total}')
+        lines += [f"{PREFIX}{name}_count{{{shown[:-1]}}} {total}", f"{PREFIX}{name}_sum{{{shown[:-1]}}} {seconds(sum_ns)}"]
+
     def text(self) -> str:
         out = []
         for name, (kind, unit, help, lines) in self.families.items():
@@ -144,6 +157,7 @@ def page(found: Mapping[str, Any], most: int = MOST) -> str:
         _numbers(out, "", row, {"worker": i} if isinstance(counters, list) else {})
     for row in found["ports"]:
         _port(out, row, most)
+    _losses(out, found["losses"])
     for row in found["flows"]:
         _numbers(out, "flow_", row, {key: row[key] for key in LABELS})
     for key, value in found["other_flows"].items():
@@ -196,6 +210,13 @@ def _port(out: Page, row: Mapping[str, Any], most: int) -> None:
             "counter",
             "Frames that entered the switch at a port and were dropped.",
         )
+    out.add_histogram(
+        "port_wait_seconds",
+        row["waits"]["counts"],
+        row["waits"]["sum_ns"],
+        label,
+        "Time from when the switch saw a frame until it was delivered, of one frame in 64 doorbells.",
+    )
     queues = sorted(row["drops_by_queue"].items(), key=lambda item: (-sum(item[1].values()), item[0]))
     for queue, drops in queues[:most]:
         for reason, count in drops.items():
@@ -206,6 +227,22 @@ def _port(out: Page, row: Mapping[str, Any], most: int) -> None:
                 "counter",
                 "Frames of a transmit queue that were dropped, for the queues with the most drops.",
             )
+
+
+LOSS_HELP = {
+    losses.LOST: "Frames that were accepted and lost, since the switch was started, of all applications of a port.",
+    losses.REFUSED: "Frames that a rule forbids, since the switch was started.",
+    losses.NOT_CARRIED: "Frames that the switch does not forward, such as broadcasts, since it was started.",
+}
+
+
+def _losses(out: Page, counts: Mapping[str, Mapping[str, int]]) -> None:
+    """The families lost, refused and not_carried, by port and reason: zeros too, so that an alert sees the first one."""
+    for kind in losses.KINDS:
+        for port, of_port in counts.items():
+            for reason, number in of_port.items():
+                if losses.place_of(reason).kind == kind:
+                    out.add(kind, number, {"port": port, "reason": reason}, "counter", LOSS_HELP[kind])
 
 
 def _queue(row: Mapping[str, Any]) -> str:
@@ -235,10 +272,12 @@ def _pauses(out: Page, rows: list[dict[str, Any]], ports: list[str], most: int) 
 def snapshot(switch: Any, most: int = MOST) -> dict[str, Any]:
     """All values of the page at one instant; to be called by `Switch.call`."""
     flows, others = switch.longest_flows(most)
+    ports, _, counts = read(switch)
     return {
         "settings": switch.settings,
         "counters": switch.counters(),
-        "ports": switch.ports(),
+        "ports": ports,
+        "losses": counts,
         "flows": flows,
         "other_flows": others,
         "pauses": switch.pauses(),

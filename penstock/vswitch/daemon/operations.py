@@ -5,7 +5,8 @@ import socket
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from penstock.errors import SpecError
+from penstock.errors import SpecError, nearest
+from penstock.inputs import known_keys
 from penstock.units import format_size
 from penstock.vswitch.daemon import protocol
 from penstock.vswitch.daemon.config import (
@@ -17,11 +18,13 @@ from penstock.vswitch.daemon.config import (
     validate_seconds,
 )
 from penstock.vswitch.dataplane.mirror import Capture
+from penstock.vswitch.support import losses
 from penstock.vswitch.support.settings import REASON_NAMES, TIMES
 
 if TYPE_CHECKING:
     from penstock.vswitch.daemon.server import Daemon
 
+LOOKS = ("ports", "losses", "events")  # of `show`: what brings the ledger of lost frames up to date
 LEFT = ("port", "waiting_frames", "waiting_bytes", "waiting_by_queue", "not_taken_frames", "not_taken_bytes")
 MOST_NAMED = 6  # queues of a port in a line
 NOT_YOURS = "you are user {uid}: only the switch's own user may do that"
@@ -64,6 +67,7 @@ def capture(daemon: "Daemon", connection: socket.socket, message: dict[str, Any]
     mirror = Capture(names, REASON_NAMES, clock, bool(message.get("drops")), **settings)
     try:
         daemon.switch.call(lambda: daemon.switch.start_capture(mirror))
+        daemon.events.add("capture", None, f"begun, of {', '.join(names)}")
         try:
             protocol.send(connection, {"ports": names}, (mirror.fd,))
             while not daemon.over.is_set():
@@ -73,6 +77,7 @@ def capture(daemon: "Daemon", connection: socket.socket, message: dict[str, Any]
                     break
         finally:
             row = daemon.switch.call(lambda: daemon.switch.end_capture(mirror))
+            daemon.events.add("capture", None, f"ended: {row['frames']:,} frames, {row['missed']:,} missed")
         protocol.send(connection, row)
     finally:
         mirror.close()
@@ -129,8 +134,59 @@ def _apply(daemon: "Daemon", settings: dict[str, Any], ports: dict[str, dict[str
         daemon.ports = ports
         return found
 
+    before = dict(daemon.switch.settings)
+    ports_before = daemon.ports
     found = daemon.switch.call(act)
+    for key in settings:
+        if found[key] != before[key]:
+            daemon.events.add("set", None, f"{key} = {found[key]}, before {before[key]}")
+    for name in ports.keys() | ports_before.keys():
+        old, new = ports_before.get(name), ports.get(name)
+        if old and new:
+            said = ", ".join(f"{key} = {new[key]}, before {old[key]}" for key in CHANGEABLE_PORT_KEYS if new[key] != old[key])
+        else:
+            said = "a new port" if new else "removed"
+        if said:
+            daemon.events.add("set", name, said)
     return {"settings": found, "ports": {name: {key: ports[name][key] for key in CHANGEABLE_PORT_KEYS} for name in ports}}
+
+
+def look(daemon: "Daemon", what: str) -> dict[str, Any]:
+    """The answer to `show` ports, losses or events; that of ports also has the losses of the switch's whole life."""
+    rows, found = daemon.watcher.look()
+    if what == "events":
+        return {"events": daemon.events.rows()}
+    return {"losses": found} | ({"ports": [losses.with_sums(row) for row in rows]} if what == "ports" else {})
+
+
+class Reported:
+    """What the process at the other end of a plugged TAP says that the kernel has lost there; takes the place of its edge."""
+
+    error = None
+
+    def __init__(self, lost: dict[str, int]) -> None:
+        self.lost = lost
+
+    def counters(self) -> dict[str, int]:
+        return {"class_dropped": self.lost.get("classes", 0), "socket_lost": self.lost.get("sockets", 0)}
+
+
+def report(daemon: "Daemon", message: dict[str, Any]) -> dict[str, Any]:
+    """Take over the losses that `plug` has seen at its TAP; they only grow."""
+    name, lost = message["report"], message.get("lost")
+    known_keys(lost if isinstance(lost, dict) else {}, ("device", "classes", "sockets"), "lost")
+    if not isinstance(lost, dict) or not all(isinstance(number, int) and 0 <= number < 1 << 63 for number in lost.values()):
+        raise SpecError("must be numbers of frames", path="lost", value=lost)
+    device = daemon.plugged.get(name) if isinstance(name, str) else None
+    if device is None:
+        raise SpecError("no TAP is plugged in there", path="report", value=name, remedy=nearest(str(name), daemon.plugged))
+
+    def act() -> None:
+        device.port.losses = lambda: lost.get("device", 0)
+        device.driver.edge = Reported(lost)
+
+    daemon.switch.call(act)
+    return {"reported": name}
 
 
 def flows(switch: Any, most: Any = None) -> dict[str, Any]:
@@ -145,6 +201,7 @@ def drain(daemon: "Daemon", seconds: Any = 10) -> dict[str, Any]:
     """Admit no more applications and wait until the switch has taken all frames that were sent; the answer lists the rest."""
     end, wait = time.monotonic() + validate_seconds(seconds), 0.005
     daemon.draining = True
+    daemon.events.add("drain", None, "no more applications are admitted")
 
     def look() -> tuple[list[dict[str, Any]], bool]:
         rows = daemon.switch.left()
@@ -153,7 +210,11 @@ def drain(daemon: "Daemon", seconds: Any = 10) -> dict[str, Any]:
     while True:
         rows, drained = daemon.switch.call(look)
         if drained or time.monotonic() >= end:
-            return {"drained": drained, "left": rows, "pauses": daemon.switch.call(daemon.switch.pauses)[:20]}
+            daemon.events.add(
+                "drain", None, "all that was sent has been taken" if drained else "not all that was sent was taken in time"
+            )
+            pauses = daemon.switch.call(daemon.switch.pauses)[:20]
+            return {"drained": drained, "left": rows, "pauses": pauses, "losses": daemon.watcher.look()[1]}
         time.sleep(wait)
         wait = min(2 * wait, 0.1)
 
@@ -172,6 +233,18 @@ def _size(count: int) -> str:
 def lost(rows: list[dict[str, Any]]) -> list[str]:
     """Lines that report what was lost when a switch stopped."""
     return [f"lost: {line}" for line in waiting(rows)] + not_taken(rows)
+
+
+def in_all(rows: list[dict[str, Any]]) -> list[str]:
+    """Lines that report what was lost in the life of a switch, by port and reason, from rows of its ledger; none: nothing was."""
+    reasons = losses.total(rows)
+    if not reasons:
+        return []
+    frames = sum(reasons.values())
+    lines = [f"lost in all: {frames:,} {'frame' if frames == 1 else 'frames'}"]
+    return lines + [
+        f"  port {row['port']}: {row['frames']:,} {row['reason']}: {row['text']}" for row in rows if row["kind"] == losses.LOST
+    ]
 
 
 def waiting(rows: list[dict[str, Any]]) -> list[str]:

@@ -6,6 +6,7 @@ An application is attached until its connection is closed or its process ends; t
 import collections
 import contextlib
 import functools
+import logging
 import os
 import select
 import socket
@@ -20,6 +21,7 @@ from penstock.errors import PenstockError, SpecError, nearest
 from penstock.vswitch.attach import devices
 from penstock.vswitch.daemon import metrics, operations, places, protocol
 from penstock.vswitch.daemon.config import SWITCH_KEYS, make_switch, validate_most, validate_socket, validate_spec
+from penstock.vswitch.daemon.events import Events, Watcher
 from penstock.vswitch.daemon.log import log
 from penstock.vswitch.daemon.page_server import PageServer
 from penstock.vswitch.daemon.systemd import Pulse, notify
@@ -48,12 +50,16 @@ class Daemon:
         self.path = validate_socket(path, "--socket") if path else config.socket or places.default_socket()
         self.group = places.group_number(config.group) if config.group else None  # whose members may look
         self.switch = make_switch(content, config)
+        self.events = Events()
+        self.watcher = Watcher(self.switch, self.events)
         self.base = operations.Base(dict(self.switch.settings), self.ports)  # what the file says
         self.metrics = PageServer(config.metrics, metrics.CONTENT_TYPE, self._metrics) if config.metrics else None
         self.over = threading.Event()  # set to stop the switch
         self.ended = threading.Event()  # set when the switch has stopped
         self.draining = False
+        self.broken: set[str] = set()  # ports whose applications made too many protocol errors
         self.left: list[dict[str, Any]] = []  # frames left at each port when the switch stopped
+        self.losses: list[dict[str, Any]] = []  # in the switch's life, when it has stopped: rows of its ledger
         self.down_threads: list[threading.Thread] = []  # of connections that requested `down`
         self.attached: dict[str, socket.socket] = {}  # the connection of the application at each port
         self.plugged: dict[str, devices.Device] = {}
@@ -112,6 +118,9 @@ class Daemon:
         self.listener.settimeout(0.2)
         pulse = Pulse()
         self._notify_status("READY=1")
+        self.watcher.start()
+        for name in opened:
+            self.events.add("port up", name, f"device of kind {self.ports[name]['kind']}")
         ready()
         log.info("serving at %s, mode %s, ports %s", self.path, self.switch.settings["mode"], ", ".join(self.ports))
         try:
@@ -134,10 +143,12 @@ class Daemon:
             if self.metrics:
                 self.metrics.close()
             names = list(self.attached)
+            self.watcher.close()
             for device in opened.values():
                 device.release()
             self.switch.stop()
             self.left = operations.last_rows(self.switch.detached, names)
+            self.losses = self.switch.ledger.rows()
             for line in operations.lost(self.left):
                 log.warning("%s", line)
             log.info("down")
@@ -215,7 +226,7 @@ class Daemon:
         """Close the connections of applications whose ports the worker has detached after protocol errors."""
         self.detached_regions += regions
         for name in names:
-            log.warning("port %s: its application is detached after protocol errors", name)
+            self.broken.add(name)
             self.attach_after[name] = time.monotonic() + ATTACH_AFTER_ERRORS_S
             if name in self.attached:
                 _shut(self.attached[name])
@@ -233,7 +244,7 @@ class Daemon:
                     if "attach" in message or "plug" in message:
                         admit = self._attach if "attach" in message else self._plug
                         name = admit(connection, message, fds, who.uid)
-                        log.info("port %s: %s has attached", name, who)
+                        self.events.add("attached", name, f"{'TAP' if 'plug' in message else 'application'} of {who}")
                         self._notify_status()
                         break
                     if "capture" in message:
@@ -253,14 +264,21 @@ class Daemon:
             self._end_request(who.uid)
             try:
                 if name is not None:
-                    self._wait_for_end(connection, who.pid)
+                    self._report_end(name, self._wait_for_end(connection, who.pid))
             finally:
                 if name is not None:
                     self._detach(name)
                 connection.close()
 
-    def _wait_for_end(self, connection: socket.socket, pid: int) -> None:
-        """Wait until the application, which sends no more requests, closes its connection or dies."""
+    def _report_end(self, name: str, ended: bool) -> None:
+        if name in self.broken:
+            self.broken.discard(name)
+            self.events.add("detached", name, "too many protocol errors of the application", logging.WARNING)
+        elif not self.over.is_set():
+            self.events.add("detached", name, "its process has ended" if ended else "it has closed its connection")
+
+    def _wait_for_end(self, connection: socket.socket, pid: int) -> bool:
+        """Wait until the application, which sends no more requests, closes its connection or dies; whether it has died."""
         poll = select.poll()
         poll.register(connection, select.POLLIN)
         pidfd = -1
@@ -270,7 +288,7 @@ class Daemon:
         except OSError:  # in another PID namespace, or dead: its connection is closed when it ends
             pass
         try:
-            poll.poll()
+            return any(fd == pidfd for fd, _ in poll.poll())
         finally:
             if pidfd >= 0:
                 os.close(pidfd)
@@ -375,7 +393,6 @@ class Daemon:
         if name in self.plugged:
             self.plugged.pop(name).close()
         self.attached.pop(name, None)
-        log.info("port %s: detached", name)
         self._notify_status()
 
     def _metrics(self) -> str:
@@ -395,6 +412,8 @@ class Daemon:
         if isinstance(message.get("reload"), dict):
             log.info("%s reloads the specification", who)
             return operations.reload(self, message["reload"])
+        if "report" in message:
+            return operations.report(self, message)
         if message.get("drain"):
             log.info("%s drains the switch", who)
             return operations.drain(self, message.get("seconds", 10))
@@ -403,15 +422,16 @@ class Daemon:
             self.down_threads.append(threading.current_thread())
             self.over.set()
             self.ended.wait(12)
-            return {"down": True, "left": self.left}
-        raise SpecError("unknown request", remedy="known: attach, plug, show, set, undo, reload, capture, drain, down")
+            return {"down": True, "left": self.left, "losses": self.losses}
+        raise SpecError("unknown request", remedy="known: attach, plug, show, set, undo, reload, capture, report, drain, down")
 
     def _show(self, message: dict[str, Any], who: operations.Peer) -> dict[str, Any]:
         what, most = message["show"], message.get("most")
+        if what in operations.LOOKS:
+            return operations.look(self, what)
         if not who.owns:
             most = MOST_FLOWS_OF_OTHERS if most is None else min(validate_most(most), MOST_FLOWS_OF_OTHERS)
         shows: dict[str, Callable[[], Any]] = {
-            "ports": self.switch.ports,
             "flows": lambda: operations.flows(self.switch, most),
             "held": lambda: self.switch.held_flows(message.get("port")),
             "pauses": self.switch.pauses,
@@ -422,7 +442,7 @@ class Daemon:
             "captures": lambda: [each.row() for each in self.switch.captures],
         }
         if not isinstance(what, str) or what not in shows:
-            raise SpecError(f"show {what!r}: unknown", remedy=nearest(str(what), shows))
+            raise SpecError(f"show {what!r}: unknown", remedy=nearest(str(what), (*operations.LOOKS, *shows)))
         found = self.switch.call(shows[what])
         return found if what == "flows" else {what: found}
 

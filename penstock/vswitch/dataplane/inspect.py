@@ -1,16 +1,20 @@
 """Inspection of a switch between two turns of its workers: the longest flows, frames left at a port; captures, readdressing."""
 
+import contextlib
+
 import cython
 
 if not cython.compiled:
     from penstock.vswitch.dataplane.flowtable import is_misled, renew_flow
     from penstock.vswitch.dataplane.inspect import lengths_of, link_mirror, no_mirrors, set_mirrors, worker_of
     from penstock.vswitch.dataplane.leftovers import next_queue, not_taken
-    from penstock.vswitch.dataplane.state import flow_at, port_at, signed_of, view_of
+    from penstock.vswitch.dataplane.state import WAITS_KEPT, flow_at, port_at, signed_of, view_of, wait_count
     from penstock.vswitch.memory.layout import load64
 
 
 import numpy as np
+
+from penstock.errors import PenstockError
 
 SUMMED = ("flows", "waiting_bytes", "longest_bytes", "rate_bytes_per_s", "frames", "bytes", "dropped", "pauses", "paused_ns")
 MOST_QUEUES = 64  # of a port that are listed one by one
@@ -37,28 +41,34 @@ def restart_misled_flows(worker):
 
 
 def pick_longest(first, most):
-    """(waiting bytes, worker, number) of the flows with the most bytes waiting, longest first; and the sums over the others."""
+    """(waiting bytes, worker, number) of the flows with the most bytes waiting, longest first; and the sums over the others.
+
+    Of flows with equally many, those that have carried more come first.
+    """
     chosen, others = [], dict.fromkeys(SUMMED, 0)
     for k in range(first.workers):
         chosen += longest_of(worker_of(first, k), k, most, others)
     chosen.sort(reverse=True)
-    for _, k, i in chosen[most:]:
+    for _, _, k, i in chosen[most:]:
         flow = flow_at(worker_of(first, k), i)
         waiting = flow.sent - flow.consumed
         add(others, 1, waiting, flow.longest, flow.rate, flow.frames, flow.sent, flow.dropped, flow.pauses, flow.paused_ns)
     others["rate_bytes_per_s"] = round(others["rate_bytes_per_s"])
-    return chosen[:most], others
+    return [(waiting, k, i) for waiting, _, k, i in chosen[:most]], others
 
 
 def longest_of(worker, k, most, others):
-    """The same of one worker, in any order; its other flows are added to the sums."""
+    """(waiting bytes, bytes carried, worker, number) of one worker, in any order; its other flows are added to the sums."""
     lengths = np.full(worker.flow_top, -1, dtype=np.int64)
-    values = lengths_of(lengths.ctypes.data)
+    carried = np.zeros(worker.flow_top, dtype=np.int64)
+    values, bytes_carried = lengths_of(lengths.ctypes.data), lengths_of(carried.ctypes.data)
     for i in range(worker.flow_top):
         if flow_at(worker, i).used:
             values[i] = flow_at(worker, i).sent - flow_at(worker, i).consumed
-    chosen = [(int(lengths[i]), k, i) for i in np.argsort(-lengths, kind="stable")[:most].tolist() if lengths[i] >= 0]
-    for _, _, i in chosen:
+            bytes_carried[i] = flow_at(worker, i).sent
+    order = np.lexsort((-carried, -lengths))[:most].tolist()
+    chosen = [(int(lengths[i]), int(carried[i]), k, i) for i in order if lengths[i] >= 0]
+    for _, _, _, i in chosen:
         lengths[i] = -1
     count = waiting = longest = frames = total = dropped = pauses = paused = 0
     rate = 0.0
@@ -83,7 +93,25 @@ def add(others, *numbers):
         others[key] = max(others[key], number) if key == "longest_bytes" else others[key] + number
 
 
-# ---- What waits at a port ----
+# ---- A port ----
+
+
+def waits_row(port):
+    """How long frames waited in the switch, of those measured: how many, ns in all, percentiles, and how many up to 2^i us."""
+    counts = [wait_count(port, i) for i in range(WAITS_KEPT)]
+    row = {"samples": sum(counts), "sum_ns": port.waited_ns}
+    for percent in (50, 99):
+        below = [i for i in range(WAITS_KEPT) if 100 * sum(counts[: i + 1]) >= percent * row["samples"]]
+        row[f"p{percent}_us"] = 1 << below[0] if row["samples"] else 0
+    return {**row, "counts": counts}
+
+
+def details_of(port, driver):
+    """What else there is in the row of a port: waiting times, and the counters of its device, unless that has been deleted."""
+    row = {"waits": waits_row(port), "device": {}}
+    with contextlib.suppress(OSError, PenstockError):
+        row["device"] = driver.row() if driver else {}
+    return row
 
 
 def count_waiting(first, number, name, found):

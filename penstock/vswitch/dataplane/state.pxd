@@ -13,6 +13,8 @@ cdef extern from "string.h" nogil:
 cdef enum:
     HEADER = 128            # bytes of a frame that are copied before they are read
     LEVELS = 8              # of priority; 0 goes first
+    WAITS_KEPT = 20         # classes of waiting times: up to 1 us, 2 us, 4 us, ... 262 ms, and longer
+    WAITS_EVERY = 64        # doorbells, of which one is measured
     QUANTUM = 2048          # bytes per turn and weight
     MOST_PORTS = 64
     MOST_PROTOCOL_ERRORS = 100  # then the application is detached
@@ -119,6 +121,10 @@ cdef struct SwitchPort:
     int64_t mean            # bytes of a frame to it, and the counts when that was computed
     int64_t mean_frames, mean_bytes
     int64_t total_base      # the application's count of bytes taken when it was attached
+    int32_t waiter, fresh   # a transmit queue, plus one: the one whose first frame's wait is measured; the last activated one
+    int64_t waiter_since, waiter_taken, waiter_next     # since when, `taken` of the queue then; doorbells until the next is chosen
+    int64_t waited_ns       # frames measured, by waiting time, and the sum of these times
+    int64_t waits[20]
     int32_t* unrung         # by receive queue: frames that no doorbell has announced
     int32_t* unrung_queues
     int32_t unrung_first, unrung_count
@@ -194,6 +200,7 @@ cdef inline int64_t run_turn(Worker* worker, int64_t now) noexcept nogil: return
 cdef inline int64_t idle_time(Worker* worker, int64_t now) noexcept nogil: return worker.idle_time(worker, now)
 cdef inline bint is_pending(Worker* worker, int64_t now) noexcept nogil: return worker.has_pending(worker, now) != 0
 cdef inline Flow* flow_at(Worker* worker, int64_t i) noexcept nogil: return &worker.flows[i]
+cdef inline int64_t wait_count(SwitchPort* port, int64_t i) noexcept nogil: return port.waits[i]
 cdef inline TxQueue* txq_at(SwitchPort* port, int64_t i) noexcept nogil: return &port.txqs[i]
 cdef inline Timer* timer_at(Worker* worker, int64_t i) noexcept nogil: return &worker.timers[i]
 cdef inline int64_t frames_to(Worker* worker, int64_t port) noexcept nogil: return <int64_t>load64(<uint64_t*>&worker.ports[port].sent_frames)

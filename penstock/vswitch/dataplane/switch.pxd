@@ -3,7 +3,7 @@ from penstock.vswitch.memory.region cimport Region
 from penstock.vswitch.dataplane.flowtable cimport remove_flow
 from penstock.vswitch.dataplane.schedule cimport forget_timers
 from penstock.vswitch.dataplane.worker cimport loop, prepare_worker, turn
-from penstock.vswitch.dataplane.inspect cimport count_waiting, pick_longest, restart_misled_flows, share_captures
+from penstock.vswitch.dataplane.inspect cimport count_waiting, details_of, pick_longest, restart_misled_flows, share_captures
 from penstock.vswitch.dataplane.leftovers cimport Remains
 from penstock.vswitch.dataplane.prefixes cimport AddressTable
 
@@ -68,6 +68,7 @@ cdef class Switch:
     cdef readonly list detached             # rows of the last ports that have gone
     cdef readonly dict totals               # of applications that have gone, by name of the port
     cdef readonly list captures
+    cdef readonly object ledger             # of lost frames (support/losses.py)
     cdef list epolls, controls              # by worker: what it sleeps on, and an eventfd that wakes it
     cdef object crew
     cdef AddressTable table                 # addresses of all ports

@@ -17,7 +17,7 @@ import cython
 
 if not cython.compiled:
     from penstock.vswitch.dataplane.flowtable import remove_flow
-    from penstock.vswitch.dataplane.inspect import count_waiting, pick_longest, restart_misled_flows, share_captures
+    from penstock.vswitch.dataplane.inspect import count_waiting, details_of, pick_longest, restart_misled_flows, share_captures
     from penstock.vswitch.dataplane.prefixes import AddressTable
     from penstock.vswitch.dataplane.schedule import forget_timers
     from penstock.vswitch.dataplane.state import (
@@ -57,6 +57,7 @@ if not cython.compiled:
 
 
 from penstock.errors import SpecError, nearest
+from penstock.vswitch.support.losses import Ledger
 from penstock.vswitch.support.settings import (
     DEFAULTS,
     MODES,
@@ -94,6 +95,7 @@ class Switch:
         self.settings = validate_settings(settings)
         self.regions, self.names, self.detached, self.fds = {}, {}, [], {}
         self.captures, self.totals, self.drivers = [], {}, {}
+        self.ledger = Ledger()
         self.epolls, self.controls, self.crew = [], [], None
         self.count = self.settings["workers"]
         seed = int.from_bytes(os.urandom(8), "little")
@@ -275,15 +277,18 @@ class Switch:
         if number not in self.regions:
             return None
         if number in self.drivers:
-            self.drivers.pop(number).remove(self)
+            self.drivers[number].remove(self)
         for k in range(self.count):
             self.forget_flows(k, number)
             forget_timers(worker_at(self.worker, k), number)
         self.table.remove(number)
         row = {**self.port_row(number, QUEUES_KEPT), **self.left_row(number)}
         row["state"] = "nonsense" if row["state"] == "nonsense" else "detached"
+        if self.drivers.pop(number, None):  # nobody else takes what is in the region
+            row["not_delivered_frames"] = row["not_taken_frames"]
         self.detached.append(row)
         self.add_up(row)
+        self.ledger.close(row)
         if len(self.detached) > 100:
             self.detached.pop(0)
         home = port_at(worker, number).home
@@ -364,8 +369,7 @@ class Switch:
                 bells_rung=port.bells_rung,
                 nonsense=port.view.protocol_errors,
             )
-        device = self.drivers[number].row() if number in self.drivers else {}
-        return {**row, **sums, "drops": drops, "drops_by_queue": queues, "device": device}
+        return {**row, **sums, "drops": drops, "drops_by_queue": queues, **details_of(home, self.drivers.get(number))}
 
     def addresses(self, number):
         return self.table.of(number)

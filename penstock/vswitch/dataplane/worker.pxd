@@ -14,6 +14,8 @@ cdef void nap(Worker* worker, int64_t now) noexcept nogil
 cdef void set_sleeping(Worker* worker, uint64_t value) noexcept nogil
 cdef void prepare_worker(Worker* worker) noexcept nogil
 cdef int64_t turn(Worker* worker, int64_t now) noexcept nogil
+cdef void begin_wait(SwitchPort* port, int64_t now) noexcept nogil
+cdef void end_wait(SwitchPort* port, int64_t now) noexcept nogil
 cdef int64_t idle_time_of_ports(Worker* worker, int64_t now) noexcept nogil
 cdef int64_t has_pending(Worker* worker, int64_t now) noexcept nogil
 cdef int64_t begin_turn(Worker* worker, int64_t now) noexcept nogil

@@ -19,6 +19,8 @@ if not cython.compiled:
         QUANTUM,
         UP,
         WAITS,
+        WAITS_EVERY,
+        WAITS_KEPT,
         bell_in_of,
         bell_out_of,
         driven_side,
@@ -130,7 +132,12 @@ def turn(worker, now):
         port = port_at(worker, i)
         if port.state != UP or port.home != worker.index or port.paused_until > now:
             continue
+        if port.waiter:
+            end_wait(port, now)
+        port.fresh = 0
         done += read_doorbells(worker, port) if worker.doorbells else scan(port)
+        if port.fresh and port.waiter == 0 and port.bells_answered >= port.waiter_next:
+            begin_wait(port, now)
         if port.levels:
             done += serve(worker, port, now)
     for i in range(worker.port_count):
@@ -143,6 +150,32 @@ def turn(worker, now):
             check_protocol(worker, port)
     age_some(worker, now)
     return done
+
+
+def begin_wait(port, now):
+    """Measure how long the first frame of the queue that was activated last waits in the switch."""
+    port.waiter = port.fresh
+    port.waiter_since = now
+    port.waiter_taken = txq_at(port, port.waiter - 1).taken
+    port.waiter_next = port.bells_answered + WAITS_EVERY
+
+
+def end_wait(port, now):
+    """Count the measured frame if an earlier turn has delivered it; forget it if its queue turned out to be empty.
+
+    That turn has also rung the doorbell of the receiver, so its duration belongs to the time.
+    """
+    txq = txq_at(port, port.waiter - 1)
+    if txq.taken == port.waiter_taken and txq.state != IDLE:
+        return
+    if txq.taken != port.waiter_taken:
+        ns = now - port.waiter_since
+        port.waited_ns += ns
+        at = 0
+        while at < WAITS_KEPT - 1 and ns > 1000 << at:
+            at += 1
+        port.waits[at] += 1
+    port.waiter = 0
 
 
 def idle_time_of_ports(worker, now):
@@ -232,6 +265,7 @@ def read_doorbells(worker, port):
             txq.weight = weight_of(bell)
             txq.priority = priority_of(bell)  # from when it next becomes active
         if txq.state == IDLE:
+            port.fresh = number + 1
             activate(port, number)
             prefetch_queue(worker, view, txq)
     return count

@@ -314,9 +314,10 @@ class PortHandle:
         return out
 
     def kernel_lost(self):
-        """What the kernel lost for this port, until it was closed; None: there is no telling."""
+        """What the kernel lost for this port, until it was closed or its interface deleted; None: there is no telling."""
         if self.losses is not None and not self.closed:
-            self.lost_before = self.losses()
+            with contextlib.suppress(OSError, PenstockError):
+                self.lost_before = self.losses()
         return self.lost_before
 
     @property
@@ -328,8 +329,7 @@ class PortHandle:
         """Send what is still to be sent, as far as there is room, and give everything back."""
         if not self.closed:
             port_flush(pointer_to(self))
-            with contextlib.suppress(PenstockError):
-                self.kernel_lost()
+            self.kernel_lost()
             forget(pointer_to(self))
             self.closed = True
         while self.closing:
