@@ -9,6 +9,7 @@ table into a page of the documentation, `--plot FILE` draws it. They need root a
 """
 
 import argparse
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -65,8 +66,12 @@ def measured(measurement: Any, given: argparse.Namespace) -> None:
         measurement.run(record, given.runs, given.only or rows, say)
     finally:
         if record.rows:
-            print(measurement.table(record.rows))
-            if given.write:
-                write_between(given.write, given.command, measurement.table(record.rows))
+            text = measurement.table(record.rows)
+            print(text)
             if given.plot:
                 measurement.picture(record.rows, given.plot)
+            if given.write and given.plot:
+                at = os.path.relpath(given.plot, given.write.parent)
+                text += f"\n\n![{given.command}: every run]({at})"
+            if given.write:
+                write_between(given.write, given.command, text)
