@@ -14,6 +14,7 @@ import time
 from daemons import forked
 from frames import udp
 from fuzz_region import Hostile, frames_of
+from soak_wire import CLEAN
 
 from penstock.errors import PenstockError
 from penstock.vswitch.attach.lab import DutyCycle
@@ -194,6 +195,45 @@ def stops(soak, rng):
             yield
 
 
+def bad_network(soak, rng):
+    """The network between the two switches loses, doubles and reorders datagrams."""
+    try:
+        while True:
+            soak.harm(drop=rng.choice((0, 0.001, 0.01)), double=rng.choice((0, 0.01, 0.02)), swap=rng.choice((0, 0.01)))
+            for _ in range(rng.randrange(10, 40)):
+                yield
+    finally:
+        soak.harm(**CLEAN)
+
+
+def partition(soak, rng):
+    """Nothing passes between the two switches for a while."""
+    try:
+        while True:
+            soak.harm(drop=1)
+            for _ in range(rng.randrange(5, 30)):
+                yield
+            soak.harm(**CLEAN)
+            for _ in range(rng.randrange(10, 40)):
+                yield
+    finally:
+        soak.harm(**CLEAN)
+
+
+def restarted_peer(soak, rng):
+    """The other switch is ended, with what it holds, and started again."""
+    while True:
+        soak.far_switch.send_signal(rng.choice((signal.SIGKILL, signal.SIGTERM)))
+        soak.far_switch.wait()
+        try:
+            yield
+        finally:
+            soak.start_far_switch()
+        for _ in range(rng.randrange(20, 60)):
+            yield
+
+
+OF_TWO = {function.__name__: function for function in (bad_network, partition, restarted_peer)}
 FAULTS = {
     function.__name__: function
     for function in (

@@ -20,6 +20,8 @@ GIVEN_UP_S = 5.0  # a datagram that has not come within this time no longer hold
 class Frames:
     """A native application sends to another, which finds every frame, once and in order."""
 
+    steady = True  # it goes on whatever else happens
+
     def __init__(self, sender, receiver):
         self.sender, self.receiver = sender, receiver
         self.sent = self.received = self.foreign = 0
@@ -40,9 +42,14 @@ class Frames:
     def under_way(self):
         return self.sent - self.received
 
+    def progress(self):
+        return self.received
+
 
 class Datagrams:
     """Datagrams of many sizes between two sockets: which have not come, and how many came twice or changed."""
+
+    steady = True
 
     def __init__(self, left, right, address, seed, window=64):
         self.rng, self.window = random.Random(seed), window
@@ -79,6 +86,9 @@ class Datagrams:
         now = time.monotonic()
         return sum(now - at < GIVEN_UP_S for at in self.missing.values())
 
+    def progress(self):
+        return self.received
+
     def close(self):
         self.here.close(), self.there.close()
 
@@ -86,8 +96,8 @@ class Datagrams:
 class Streams:
     """TCP connections, one after the other, of few or many bytes: each arrives as it was sent."""
 
-    def __init__(self, left, right, address, seed):
-        self.left, self.rng = left, random.Random(seed)
+    def __init__(self, left, right, address, seed, steady=True):
+        self.left, self.rng, self.steady = left, random.Random(seed), steady
         self.server = right.socket(socket.AF_INET, socket.SOCK_STREAM)
         self.server.bind((address, 0))
         self.server.listen()
@@ -129,6 +139,10 @@ class Streams:
 
     def under_way(self):
         return int(self.here is not None)
+
+    def progress(self):
+        """It rises with what has been taken from us or has arrived."""
+        return self.complete + self.bytes + self.at
 
     def close(self):
         for sock in (self.here, self.there, self.server):
