@@ -9,7 +9,7 @@ user space (soak_wire.py) that harms datagrams, and the second switch is restart
 Checked: every frame between native applications arrives, once and in order; streams arrive as they were sent; a datagram that
 does not arrive was counted as lost by the switch, and without a fault that may lose datagrams (`MAY_LOSE`) all arrive. Honest
 traffic goes on at any time. In the end the switch has no flow and nothing queued, holds as many descriptors, threads and as much
-memory as before, and ends by itself; conftest.py sees that no process is left.
+memory as before, and ends by itself, and no process is left.
 """
 
 import argparse
@@ -27,6 +27,7 @@ from pathlib import Path
 
 import soak_faults
 import soak_wire
+from daemons import adopt_orphans, end_descendants
 from soak_traffic import A, B, Datagrams, Frames, Streams
 from waiting import LIMIT_S, until
 
@@ -284,7 +285,9 @@ def main():
     parser.add_argument("--only", action="append", choices=known, help="this fault; may be repeated")
     chosen = parser.parse_args()
     print("seed", chosen.seed, flush=True)
+    adopt_orphans()
     print(run(chosen.seed, 0, chosen.seconds, chosen.overlay, chosen.only)[1])
+    assert not (left := end_descendants()), f"processes are left: {left}"
 
 
 if __name__ == "__main__":
