@@ -283,6 +283,7 @@ def main():
     parser.add_argument("--only", action="append", choices=known, help="this fault; may be repeated")
     chosen = parser.parse_args()
     print("seed", chosen.seed, flush=True)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # like Ctrl-C: what was started is ended
     adopt_orphans()
     print(run(chosen.seed, 0, chosen.seconds, chosen.overlay, chosen.only)[1])
     assert not (left := end_descendants()), f"processes are left: {left}"

@@ -10,6 +10,7 @@ table into a page of the documentation, `--plot FILE` draws it. They need root a
 
 import argparse
 import os
+import signal
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -44,6 +45,7 @@ def main(words: Sequence[str] | None = None) -> None:
     if given.command in (None, "speed"):
         bench.main()
         return
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # like Ctrl-C: namespaces and programs are ended
     try:
         measured(MEASUREMENTS[given.command], given)
     except PenstockError as error:
