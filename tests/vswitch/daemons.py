@@ -1,10 +1,19 @@
-"""Switches for tests, in a thread or a process, and processes that use them; all are stopped with the test, even if it fails."""
+"""Switches for tests, in a thread or a process, and processes that use them; all are stopped with the test, even if it fails.
+
+What a program starts in the background belongs to the process of the tests once its parent has ended (`adopt_orphans`), so
+`conftest.py` finds and ends everything that a test has started, whatever became of the programs between.
+"""
 
 import contextlib
+import ctypes
 import multiprocessing
+import os
+import signal
 import subprocess
 import sys
 import threading
+import time
+from pathlib import Path
 
 from penstock.vswitch.daemon.server import Daemon
 
@@ -63,3 +72,53 @@ def forked(target, *arguments):
     finally:
         child.kill()
         child.join()
+
+
+# ---- What is left ----
+
+LASTING = ("multiprocessing.resource_tracker", "multiprocessing.forkserver")  # of Python itself, until the interpreter ends
+PR_SET_CHILD_SUBREAPER, GONE_S = 36, 30
+
+
+def adopt_orphans():
+    """Descendants whose parent ends become children of this process."""
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def descendants(pid=None):
+    """All processes that this one has started, or they have, with their command lines; not those that have ended."""
+    pid, found = pid or os.getpid(), {}
+    for task in Path(f"/proc/{pid}/task").glob("*"):
+        with contextlib.suppress(OSError):
+            for child in map(int, (task / "children").read_text().split()):
+                command = Path(f"/proc/{child}/cmdline").read_bytes().replace(b"\0", b" ").decode(errors="replace").strip()
+                if command and not any(name in command for name in LASTING):  # without one: it has ended, but not been waited for
+                    found[child] = command
+                found |= descendants(child)
+    return found
+
+
+def end_descendants(except_for=()):
+    """Kill them, parents first, until there are none but these; what was found, as texts."""
+    seen, end = {}, time.monotonic() + GONE_S
+    while left := {pid: text for pid, text in descendants().items() if pid not in except_for}:
+        assert time.monotonic() < end, f"cannot be ended: {left}"
+        seen |= left
+        for pid in left:
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(0.01)
+    for pid in seen:
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(pid, os.WNOHANG)
+    return [f"{text[:80]} ({pid})" for pid, text in seen.items()]
+
+
+def open_namespaces():
+    """Network namespaces that this process holds open: they live as long."""
+    found = []
+    for fd in Path("/proc/self/fd").iterdir():
+        with contextlib.suppress(OSError):
+            if (name := os.readlink(fd)).startswith("net:"):
+                found.append(f"{name} (descriptor {fd.name})")
+    return found

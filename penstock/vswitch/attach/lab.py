@@ -18,7 +18,9 @@ import socket
 import struct
 import subprocess
 import threading
+import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 from penstock.errors import PenstockError, SpecError
@@ -61,16 +63,28 @@ class Namespace(Place):
         self.close()
 
     def close(self) -> None:
-        """End its programs, with the processes that they have started, and let go of it."""
-        for program in self.programs:
-            if program.poll() is None:
+        """End every process inside of it, also those that its programs have left behind, and let go of it."""
+        while self.fd >= 0 and (members := self.members()):
+            for pid in members:
                 with contextlib.suppress(ProcessLookupError):
-                    os.killpg(program.pid, signal.SIGKILL)
+                    os.kill(pid, signal.SIGKILL)
+            time.sleep(0.001)
+        for program in self.programs:
             program.wait()
             if program.stdout:
                 program.stdout.close()
         self.programs.clear()
         super().close()
+
+    def members(self) -> list[int]:
+        """Processes inside of it, whoever started them; not this process, whose threads may be inside for a while."""
+        here, found = os.fstat(self.fd), []
+        for folder in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                space = os.stat(folder / "ns/net")
+                if (space.st_dev, space.st_ino) == (here.st_dev, here.st_ino) and int(folder.name) != os.getpid():
+                    found.append(int(folder.name))
+        return found
 
     def run(self, *command: str, timeout: float = 30) -> str:
         """The standard output of a program; PenstockError if it fails."""

@@ -1,5 +1,5 @@
 """python -m penstock.vswitch.bench"""
 
-from penstock.vswitch.bench.bench import main
+from penstock.vswitch.bench.command import main
 
 main()
