@@ -187,7 +187,7 @@ def test_the_number_of_queues_is_configured_and_checked():
     with contextlib.closing(left), contextlib.closing(right):
         device = Device(left)
         device.queues = 100
-        assert device.shape["queues"] == 100 and device.shape["rings"] >= 2 * 100 + BUFFERS // 63
+        assert device.shape["queues"] == 100 and device.shape["rings"] >= 2 * 100 + BUFFERS[False] // 63
 
 
 class Tiny(Small):

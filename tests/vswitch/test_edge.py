@@ -857,7 +857,7 @@ def slow_native_receiver(tmp_path, with_edge):
         until(lambda: take(64) or sender.poll() is not None)
         sent = int(sender.stdout.readline())
         if edge:
-            until(lambda: take(64) or len(got) >= sent)
+            until(lambda: take(64) or len(got) + lost() >= sent)
             assert edge.error is None
         (row,), back, unknown = held
         assert row["from"] == "a" and row["pauses"] and row["target_port"] == SLOW and back == unknown == []
@@ -869,8 +869,9 @@ def test_a_blaster_and_a_slow_application_of_the_switch(tmp_path, with_edge):
     sent, got, lost, counters, port = slow_native_receiver(tmp_path, with_edge)
     print(sent, len(got), lost, counters, port["drops"], port["pauses"])
     assert port["pauses"]
-    if with_edge:
-        assert not port["drops"] and got == list(range(sent)) and counters["classes_opened"] >= 1 and counters["tx_dropped"] == 0
+    if with_edge:  # what comes before a late edge has opened the class may be more than a flow may hold, and is counted
+        assert port["drops"].keys() <= {"flow_over"} and len(got) + lost == sent and got == sorted(set(got))
+        assert counters["classes_opened"] >= 1 and counters["tx_dropped"] == 0
     else:
         assert lost > 1000 and len(got) < sent
 

@@ -232,7 +232,7 @@ def test_what_the_kernel_loses_is_seen_by_an_operator(tmp_path, capsys):
             assert lost > 100
             assert main(["vswitch", "show", "--socket", path]) == 0
             shown = capsys.readouterr().out
-            assert f"{lost} ({lost} kernel_lost)" in shown.splitlines()[1]
+            assert f"  {lost} (" in shown.splitlines()[1]
             assert f"in all: {lost} ({lost} kernel_lost)" in shown.splitlines()[-1]
             assert main(["vswitch", "show", "losses", "--json", "--socket", path]) == 0
             rows = json.loads(capsys.readouterr().out)

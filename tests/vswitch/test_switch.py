@@ -438,3 +438,10 @@ def test_the_rate_of_a_receiver_that_works_in_bursts():
             seen.append(switch.flows()[0]["rate_bytes_per_s"] / (taken / (ms + 10 - ms % 10) * 1000))
     print(min(seen), max(seen))
     assert min(seen) > 0.5 and max(seen) < 2
+
+
+def test_the_queues_of_all_ports_must_be_fewer_than_the_flows():
+    switch = Switch(flows=100)
+    switch.attach("a", Region.attach((a := Region.create(queues=64)).fd, a.shape), [])
+    with pytest.raises(SpecError, match=r"64 queues are too many: switch\.flows = 100"):
+        switch.attach("b", Region.attach((b := Region.create(queues=64)).fd, b.shape), [])

@@ -10,10 +10,10 @@ import os
 
 import numpy as np
 
-from penstock import pxd
 from penstock.errors import SpecError
+from penstock.pxd import read as read_pxd
 
-LAYOUT = pxd.read("vswitch/dataplane/socket_room.pxd").constants
+LAYOUT = read_pxd("vswitch/dataplane/socket_room.pxd").constants
 PORTS, BYTES = LAYOUT["UDP_PORTS"], 8 * LAYOUT["TABLE_WORDS"]
 SEALS = fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW | fcntl.F_SEAL_SEAL
 UNLIMITED = 1 << 62

@@ -34,7 +34,7 @@ from penstock.vswitch.linux.losses import device_losses
 from penstock.vswitch.ports.base import PortHandle
 
 QUEUES, MOST_QUEUES = 8192, 65536  # of a port, each way
-BUFFERS = 8192
+BUFFERS = {False: 8192, True: 16384}  # of a port, each way; True: to another switch, which may send two windows before it pauses
 LONGEST = {True: 65600, False: 9216}  # bytes of a buffer, with and without super-frames
 QUEUE_FRAMES, SEGMENTS_BYTES = 10_000, 60_000  # what fits one UDP datagram with all headers
 LINK_BYTES = {True: 10 + 14 + 4, False: 14 + 4}  # before the IP header: virtio_net_hdr, Ethernet, a VLAN tag
@@ -69,12 +69,13 @@ class Device:
     @property
     def shape(self) -> dict[str, int]:
         """Of the region between it and the switch."""
-        rings = 2 * self.queues + BUFFERS // 8  # one for each open queue, and what full ones need
+        buffers = BUFFERS[self.window > 0]
+        rings = 2 * self.queues + buffers // 8  # one for each open queue, and what full ones need
         return {
             "rings": rings,
             "queues": self.queues,
             "bells": 8192,
-            "buffers": BUFFERS,
+            "buffers": buffers,
             "buffer_bytes": LONGEST[self.port.headers],
         }
 

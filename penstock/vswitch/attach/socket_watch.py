@@ -6,14 +6,14 @@ frames go out (their socket may get others from elsewhere) or wait for a full so
 
 import time
 
-from penstock import pxd
 from penstock.errors import PenstockError
+from penstock.pxd import read as read_pxd
 from penstock.vswitch.attach.allowance import Allowance
 from penstock.vswitch.dataplane.socket_room import SocketRooms
 from penstock.vswitch.linux.netlink import SOCK_DIAG, Netlink
 from penstock.vswitch.linux.netns import Place
 
-FOUND = pxd.read("vswitch/dataplane/socket_room.pxd").constants
+FOUND = read_pxd("vswitch/dataplane/socket_room.pxd").constants
 REFRESH_S = 0.05  # between looks while frames go out
 FULL_S = 0.001  # the same while frames wait for a full socket, at first
 MOST_FULL_S = 0.032  # at last: an eighth of the time since it was last read

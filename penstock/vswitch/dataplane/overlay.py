@@ -346,7 +346,7 @@ def taken_from(port):
 def send_pause(worker, driver, number, length, now):
     """After a frame of a flow has come in: send the peer a pause, or a new rate, if one is due.
 
-    A pause is due when more than th_over of the flow waits, or when it occupies more than half of the buffers that are free,
+    A pause is due when more than th_over of the flow waits, or when it occupies more than an eighth of the buffers that are free,
     counted in frames of this length.  It lasts until th_goal is left at the receiver, and no frame of the flow here.
     """
     tx_flow = tx_flow_at(driver, number)
@@ -369,7 +369,7 @@ def send_pause(worker, driver, number, length, now):
     if now - tx_flow.pause_sent_at > LEASE_NS:
         tx_flow.rate_sent = 0
     ns = 0
-    much = 1 if queued > over or behind > free * length // 2 else 0
+    much = 1 if queued > over or behind > free * length // 8 else 0
     if much and now < tx_flow.quiet_until:
         return
     if not much and (
