@@ -8,6 +8,7 @@ import json
 import random
 import signal
 import socket
+import subprocess
 import sys
 import time
 
@@ -147,8 +148,11 @@ def captures(soak, rng):
             for _ in range(rng.randrange(20, 60)):
                 yield
         finally:
-            capture.send_signal(rng.choice((signal.SIGINT, signal.SIGKILL)))
-            capture.wait()
+            how = rng.choice((signal.SIGTERM, signal.SIGKILL))  # SIGINT is ignored where the tests run in the background
+            while capture.poll() is None:
+                capture.send_signal(how)
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    capture.wait(1)
 
 
 def settings(soak, rng):
