@@ -29,12 +29,12 @@ ADDRESSES = [f"10.0.0.{i + 1}" for i in range(4)]
 class Small(Device):
     """A device with few buffers and queues."""
 
-    buffers, number = 256, 64
+    few, number = 256, 64
 
     @property
     def shape(self):
-        rings = 2 * self.number + self.buffers // 8
-        return {"rings": rings, "queues": self.number, "bells": 64, "buffers": self.buffers, "buffer_bytes": 2048}
+        rings = 2 * self.number + self.few // 8
+        return {"rings": rings, "queues": self.number, "bells": 64, "buffers": self.few, "buffer_bytes": 2048}
 
 
 class Rig:
@@ -137,7 +137,7 @@ def test_more_flows_at_a_time_than_queues_share_them():
 
 
 class Many(Small):
-    buffers, number = 256, 4096
+    few, number = 256, 4096
 
 
 def test_a_backlog_of_many_flows_is_read_no_faster_than_it_is_served():
@@ -191,7 +191,7 @@ def test_the_number_of_queues_is_configured_and_checked():
 
 
 class Tiny(Small):
-    buffers, number = 64, 16
+    few, number = 64, 16
 
 
 class Accounting(RuleBasedStateMachine):
@@ -270,7 +270,7 @@ class Accounting(RuleBasedStateMachine):
     def what_is_held_is_counted_and_bounded(self):
         if not hasattr(self, "rig"):
             return
-        buffers, kept = Tiny.buffers, Tiny.buffers // 8
+        buffers, kept = Tiny.few, Tiny.few // 8
         for i in range(3):
             held, row = self.rig.driver(i).held(), self.rig.row(i)
             assert held["frames"] == held["counted"] <= buffers - 1

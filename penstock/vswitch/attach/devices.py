@@ -57,10 +57,11 @@ class Device:
         window: int = 0,
         secret: bytes = b"",
         broadcast: bool = False,
+        lossless: bool = False,
     ) -> None:
         self.port, self.place, self.mac, self.window, self.secret = port, place, mac, window, secret
-        self.broadcast = broadcast
-        self.queues = QUEUES
+        self.broadcast, self.lossless = broadcast, lossless
+        self.queues, self.buffers = QUEUES, BUFFERS[window > 0]
         self.seed = os.urandom(16)  # of the ids of an overlay's sessions
         self.table: Allowance | None = None
         self.edge: Edge | None = None
@@ -69,13 +70,12 @@ class Device:
     @property
     def shape(self) -> dict[str, int]:
         """Of the region between it and the switch."""
-        buffers = BUFFERS[self.window > 0]
-        rings = 2 * self.queues + buffers // 8  # one for each open queue, and what full ones need
+        rings = 2 * self.queues + self.buffers // 8  # one for each open queue, and what full ones need
         return {
             "rings": rings,
             "queues": self.queues,
             "bells": 8192,
-            "buffers": buffers,
+            "buffers": self.buffers,
             "buffer_bytes": LONGEST[self.port.headers],
         }
 

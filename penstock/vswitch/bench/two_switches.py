@@ -1,10 +1,10 @@
 """Two servers, each with a switch and applications, and the network between them, under one virtual clock.
 
 Each server has a switch with applications, as in `rig`, and a port that leads over the network to the other server: two links
-and a physical switch between them. A server does not read its link while all its 2048 buffers are in use; frames then wait
-in the physical switch, which either is lossless, so that its buffer fills up and blocks the sending server, or drops frames.
-Where hardware would send a PFC frame, the reader or writer tries again after 100 us: each PFC frame counted here pauses for
-that long.
+and a physical switch between them. Without the overlay a server does not read its link while all its buffers are in use; frames
+then wait in the physical switch, which either is lossless, so that its buffer fills up and blocks the sending server, or drops
+frames. Where hardware would send a PFC frame, the reader or writer tries again after 100 us: each PFC frame counted here pauses
+for that long.
 
 With `overlay` the two switches exchange credits and Overlay Pause Frames. Frames cost a switch the time given in `rig`;
 between a port's memory and the link they cost none. The clock of the network advances in steps of a microsecond.
@@ -21,6 +21,7 @@ from penstock.vswitch.ports.base import Clock, PortHandle
 
 STEP_NS = 1000
 FIRST_FAR = 100  # number of the address of the far server's first application
+BUFFERS = 2048  # of the port, without the overlay
 WINDOW = 4 << 20  # bytes that may be in flight, as of a socket's memory
 Counts = dict[str, float]
 
@@ -72,7 +73,9 @@ class Servers:
         """Attach the network to both switches, with the addresses of the other's applications, after all have been added."""
         for bench, other, port in zip(self.benches, reversed(self.benches), self.network.servers):
             known = [other.address(number) for number in range(len(other.regions))]
-            attach_device(bench.switch, "network", Device(port, window=WINDOW if self.overlay else 0), known)
+            device = Device(port, window=WINDOW if self.overlay else 0, lossless=not self.overlay)
+            device.buffers = device.buffers if self.overlay else BUFFERS
+            attach_device(bench.switch, "network", device, known)
 
     def udp(self, source: int, target: int, port: int, length: int, **options: Any) -> None:
         """A stream from an application of the near server to one of the far server."""

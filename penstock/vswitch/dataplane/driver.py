@@ -80,6 +80,7 @@ def attach_device(switch, name, device, addresses, guarded=True):
         raise SpecError(f"port {name!r}: broadcast = true takes a switch with one worker", remedy="switch.workers = 1")
     region = Region.create(**device.shape)
     driver = PortDriver(region, device.port, device.mac, device.window, device.secret, device.seed)
+    driver.driver.lossless = device.lossless
     if device.broadcast:
         driver.take_broadcasts(device.own_addresses)
     number = switch.attach(name, Region.attach(region.fd, region.shape), [*addresses, *driver.own], guarded=guarded)

@@ -62,6 +62,7 @@ cdef struct Driver:
     int32_t bell_in[4]
     int32_t rewrites        # puts the device's Ethernet address, or a learned one, into what it sends
     int32_t learned_count
+    int32_t lossless        # whether the network at the device holds frames back while it is not read, as by PFC
     int32_t limited         # whether an allowance limits what the sockets behind the device are sent
     uint64_t mac            # of the device; 0: learned ones
     int64_t read_at, try_at, next_due, age_next, press_next

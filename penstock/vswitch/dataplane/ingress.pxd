@@ -28,7 +28,7 @@ cdef enum:
 cdef int64_t take_in(Worker* worker, Driver* driver, int64_t now) noexcept nogil
 cdef void find_room(Worker* worker, Driver* driver, int64_t now) noexcept nogil
 cdef bint take_spare(Worker* worker, Driver* driver) noexcept nogil
-cdef bint stops_device(Worker* worker) noexcept nogil
+cdef bint stops_device(Worker* worker, Driver* driver) noexcept nogil
 cdef void take_frame(Worker* worker, Driver* driver, char* frame, int64_t length, int64_t now) noexcept nogil
 cdef bint may_hold(Worker* worker, Driver* driver, int64_t held) noexcept nogil
 cdef void drop_over(Worker* worker, Driver* driver, SwitchPort* port, int64_t number, int64_t length) noexcept nogil

@@ -79,7 +79,7 @@ def take_in(worker, driver, now):
     for i in range(FRAMES_AT_ONCE):
         if came > BYTES_AT_ONCE:
             return i
-        if (driver.room <= 0 and stops_device(worker)) or not take_spare(worker, driver):
+        if (driver.room <= 0 and stops_device(worker, driver)) or not take_spare(worker, driver):
             driver.waits_for_buffer += 1
             driver.read_at = now + NO_ROOM_NS
             driver.next_due = min(driver.next_due, driver.read_at)
@@ -126,9 +126,9 @@ def take_spare(worker, driver):
     return driver.spare >= 0
 
 
-def stops_device(worker):
-    """Whether a port as a whole waits by design, so that frames wait in the kernel."""
-    if worker.scheme:
+def stops_device(worker, driver):
+    """Whether a port as a whole waits by design, so that frames wait in the kernel, or in a lossless network."""
+    if worker.scheme or driver.lossless:
         return True
     return worker.mode == PFC
 
@@ -177,7 +177,7 @@ def take_frame(worker, driver, frame, length, now):
 
 def may_hold(worker, driver, held):
     """Whether a flow that holds so many frames may hold one more."""
-    if held < FEW or stops_device(worker):
+    if held < FEW or stops_device(worker, driver):
         return driver.room > 0
     return held < driver.room - driver.kept
 
@@ -205,7 +205,7 @@ def longest_stuck(worker, driver, now):
     """
     port = port_at(worker, driver.port)
     found = -1
-    if stops_device(worker):
+    if stops_device(worker, driver):
         return -1
     since = now - worker.idle_ns
     for _ in range(QUEUE_LOOKS):
@@ -350,7 +350,7 @@ def forget_idle_tx_flows(worker, driver, now):
         if not tx_flow.used:
             continue
         note_progress(tx_flow, txq, now)
-        if txq.evicted < tx_flow.shared_to and now - tx_flow.moved_at > worker.idle_ns and not stops_device(worker):
+        if txq.evicted < tx_flow.shared_to and now - tx_flow.moved_at > worker.idle_ns and not stops_device(worker, driver):
             evict(driver, port, driver.age_at, tx_flow.shared_to)
         if now - tx_flow.used_at < worker.idle_ns or held_in(tx_flow, txq):
             continue
