@@ -62,15 +62,15 @@ def command(
     if list_:
         _list(experiments)
         return
+    chosen = inputs.seeds(seeds) if seeds else None
     if all_:
-        _all(figure, out or Path("reproductions"), scale, threads, record, inputs.seeds(seeds) if seeds else None)
+        _all(figure, out or Path("reproductions"), scale, threads, record, chosen)
         return
     if figure is None:
         raise SpecError("give a figure, such as bfc/fig09", remedy="penstock reproduce --list shows all")
     if figure not in experiments.EXPERIMENTS:
         raise SpecError(f'figure "{figure}": there is none of that name', remedy=nearest(figure, experiments.EXPERIMENTS))
     out = out or Path("reproductions") / figure
-    chosen = inputs.seeds(seeds) if seeds else None
     with _signals.as_ctrl_c(), locked(out):
         experiments.reproduce(figure, scale=scale, out=out, threads=threads, progress=_Lines(), record=record, seeds=chosen)
 

@@ -88,6 +88,16 @@ class Claim:
         return {column: getattr(self, column) for column in columns}
 
 
+SHOWN = ("claim", "paper", "ours", "band", "verdict")
+
+
+def shown(record: Mapping[str, Any]) -> list[str]:
+    """The cells of a claim's record in a table, by SHOWN."""
+    said = record["paper"] if record["kind"] == FROM_PAPER else "(ours)"
+    ours = f"{record['ours']:.4g}" if isinstance(record["ours"], float) else str(record["ours"])
+    return [record["claim"], said, ours, record["band"], record["verdict"]]
+
+
 def within(
     id: str,
     claim: str,

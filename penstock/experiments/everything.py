@@ -13,7 +13,7 @@ from typing import Any
 from penstock.errors import ClaimFailed, PenstockError, SpecError, nearest
 from penstock.experiments import records
 from penstock.experiments.cache import Progress
-from penstock.experiments.claims import FAIL
+from penstock.experiments.claims import FAIL, SHOWN, shown
 from penstock.experiments.framework import reproduce
 from penstock.experiments.registry import EXPERIMENTS, Experiment
 from penstock.report import elements
@@ -23,7 +23,6 @@ from penstock.results.rundir import write_file
 
 PAGE = "index.html"
 STYLE = "main img {max-width: 100%; max-height: 340px} td, th {white-space: normal}"
-CLAIMS = ("claim", "paper", "ours", "band", "verdict")
 
 
 def chosen(paper: str | None, experiments: Mapping[str, Experiment] = EXPERIMENTS) -> list[str]:
@@ -120,7 +119,7 @@ def _section(summary: Mapping[str, Any]) -> str:
         f"{summary['changes']} changes after results were seen",
         f"{summary['wall_s']:.0f} s",
     ]
-    rows = [[_shown(claim, column) for column in CLAIMS] for claim in summary["claims"]]
+    rows = [shown(claim) for claim in summary["claims"]]
     title = escape(summary["title"])
     return "\n".join(
         [
@@ -128,16 +127,10 @@ def _section(summary: Mapping[str, Any]) -> str:
             f'<h2 id="{anchor}-title">{escape(summary["id"])}: {title}</h2>',
             f'<p class="quiet">{escape("; ".join(facts))}</p>',
             f'<img src="{escape(summary["id"])}/figure.png" alt="{title}">',
-            elements.table(Table(list(CLAIMS), rows), "Claims", "text"),
+            elements.table(Table(list(SHOWN), rows), "Claims", "text"),
             "</section>",
         ]
     )
-
-
-def _shown(claim: Mapping[str, Any], column: str) -> str:
-    if column == "paper" and claim["kind"] != "paper":
-        return "(ours)"
-    return f"{claim[column]:.4g}" if isinstance(claim[column], float) else str(claim[column])
 
 
 def _anchor(summary: Mapping[str, Any]) -> str:

@@ -23,7 +23,7 @@ from penstock.experiments import bands, records
 from penstock.experiments import cache as store
 from penstock.experiments.cache import Entry, Progress, Runs, Spec
 from penstock.experiments.changes import changes_of
-from penstock.experiments.claims import DIFFERS, FAIL, FROM_PAPER, NOT_JUDGED, OPEN, OURS, Claim, judge, over_seeds
+from penstock.experiments.claims import DIFFERS, FAIL, FROM_PAPER, NOT_JUDGED, OPEN, OURS, SHOWN, Claim, judge, over_seeds, shown
 from penstock.experiments.registry import EXPERIMENTS, Experiment
 from penstock.experiments.style import save
 from penstock.results.run import version
@@ -186,19 +186,17 @@ def table(experiment: Experiment, claims: list[Claim]) -> Table:
     """claim | paper | ours | band | verdict."""
     seeds = max((claim.seeds for claim in claims), default=1)
     averaged = f"mean of {seeds} seeds with the 95 % interval; " if seeds > 1 else ""
-    shown = Table(
+    made = Table(
         title=f"{experiment.id}: {experiment.title}",
         caption=f"{experiment.paper}; {averaged}measurement window: {experiment.window}; {changed(experiment.id)}",
         title_justify="left",
     )
-    for name in ("claim", "paper", "ours", "band", "verdict"):
-        shown.add_column(name, overflow="fold")
+    for name in SHOWN:
+        made.add_column(name, overflow="fold")
     for claim in claims:
-        ours = f"{claim.ours:.4g}" if isinstance(claim.ours, float) else claim.ours
-        colour = COLOURS[claim.verdict]
-        said = claim.paper if claim.kind == FROM_PAPER else "(ours)"
-        shown.add_row(claim.claim, said, ours, claim.band, f"[{colour}]{claim.verdict}[/]")
-    return shown
+        *cells, verdict = shown(claim.record())
+        made.add_row(*cells, f"[{COLOURS[verdict]}]{verdict}[/]")
+    return made
 
 
 def changed(id: str) -> str:
