@@ -117,6 +117,8 @@ cdef uint64_t tag_of(Session* s, uint64_t* key, char* datagram, int64_t length) 
 cdef void start_session(Session* s, int64_t window) noexcept nogil
 cdef void new_offer(Session* s) noexcept nogil
 cdef void agree(Session* s, uint64_t peer, int64_t now) noexcept nogil
+cdef void begin_counts(Session* s) noexcept nogil
+cdef void answer(Session* s, uint64_t peer, uint64_t told, int64_t now) noexcept nogil
 cdef void leave_session(Session* s, int64_t now) noexcept nogil
 cdef bint is_live(Session* s, int64_t now) noexcept nogil
 cdef int64_t session_state(Session* s, int64_t now) noexcept nogil

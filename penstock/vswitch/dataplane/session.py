@@ -124,41 +124,39 @@ def agree(s, peer, now):
     for i in range(2):
         s.out_key[i] = derived(s, word_of(4 + i), s.own, s.peer)
         s.in_key[i] = derived(s, word_of(4 + i), s.peer, s.own)
-    s.heard = 0
+    begin_counts(s)
     s.dead = 0
     s.began_at = now
     s.number = 0
+    s.highest = 0
+    s.settled = 0
+    s.said = 0
+    s.fresh = 0
+    s.owes_at = now  # the first STATE says that we use the session
+    clear_all_seen(s)
+
+
+def begin_counts(s):
+    """Nothing was sent in this session, nothing heard, and nothing is due."""
+    s.heard = 0
     s.last_content = 0
     s.settled_out = 0
     s.spent = 0
     s.freed = 0
     s.granted = 0
-    s.ask_at = ENDLESS
-    s.highest = 0
-    s.settled = 0
-    s.said = 0
-    s.fresh = 0
     s.mark_at = ENDLESS
-    s.owes_at = now  # the first STATE says that we use the session
-    clear_all_seen(s)
+    s.owes_at = ENDLESS
+    s.ask_at = ENDLESS
 
 
 def leave_session(s, now):
     """There is no session: say HELLO."""
     s.own = 0
     s.peer = 0
-    s.heard = 0
-    s.last_content = 0
-    s.settled_out = 0
-    s.spent = 0
-    s.freed = 0
-    s.granted = 0
+    begin_counts(s)
     s.hello_at = now
     s.echo = 0
     s.told = 0
-    s.mark_at = ENDLESS
-    s.owes_at = ENDLESS
-    s.ask_at = ENDLESS
 
 
 def is_live(s, now):
@@ -172,6 +170,13 @@ def session_state(s, now):
     return DEAD if s.dead or now - s.heard_at >= DEAD_NS else CONNECTED
 
 
+def answer(s, peer, told, now):
+    """A HELLO to the peer is due, which tells the id of our session, or none (0)."""
+    s.hello_at = now
+    s.told = told
+    s.echo = peer
+
+
 def take_hello(s, peer, echo, wanted, now):
     """The peer offers an id.  It is believed if it knows the one that we offer, which is used once: so it is no replay."""
     s.hellos_in += 1
@@ -179,24 +184,17 @@ def take_hello(s, peer, echo, wanted, now):
         s.ignored += 1
     elif echo == s.offer:
         agree(s, peer, now)
+        s.hello_at = ENDLESS
         if wanted:
-            s.hello_at = now
-            s.told = s.own
-            s.echo = peer
-        else:
-            s.hello_at = ENDLESS
+            answer(s, peer, s.own, now)
     elif s.own and peer == s.peer and echo == s.own:  # it has not heard that we have agreed
         if wanted:
-            s.hello_at = now
-            s.told = s.own
-            s.echo = peer
+            answer(s, peer, s.own, now)
     elif not wanted or now - s.answered_at < ANSWER_NS or (echo and is_live(s, now)):
         s.ignored += 1  # an answer to somebody else, while we have a peer
     else:
         s.answered_at = now
-        s.hello_at = now
-        s.told = 0
-        s.echo = peer
+        answer(s, peer, 0, now)
 
 
 def write_hello(s, to, now):
