@@ -213,15 +213,6 @@ PLACES = (
         "`tcpdump` at the device shows it",
     ),
     _device(
-        "refused_out",
-        "refused_out",
-        REFUSED,
-        "out",
-        "switch",
-        "an application sent a control frame of the overlay, which only switches may",
-        "use another Ethernet type",
-    ),
-    _device(
         "lost_on_the_way",
         "overlay.lost_on_the_way",
         LOST,
@@ -232,15 +223,6 @@ PLACES = (
     ),
     _device(
         "forged", "overlay.forged", REFUSED, "in", "switch", "the tag does not fit the `secret`", "the same `secret` at both ends"
-    ),
-    _device(
-        "replayed",
-        "overlay.replayed",
-        REFUSED,
-        "in",
-        "switch",
-        "an old control frame came again",
-        "nothing, unless they are many",
     ),
     _device(
         "truncated",
