@@ -1,7 +1,7 @@
 """A cache of simulation runs by content: a further scheme, claim or figure costs only the runs that are not cached yet.
 
-The key is a hash of the spec, of the package version and of those sources and compiled modules of the package that can change a
-result, that is, all but experiments, reports and commands. The number of threads is not part of it.
+The key is a hash of the spec, of the package version and of those sources and compiled modules of the package that can change the
+result: not experiments, reports, commands, the real switch or schemes that do not run. The number of threads is not part of it.
 """
 
 import functools
@@ -27,7 +27,7 @@ Spec = dict[str, Any]
 
 PACKAGE = Path(__file__).resolve().parents[1]
 SOURCES = (".py", ".pxd", ".pyx", ".h", ".so", ".pyd", ".csv", ".toml")
-NO_RESULT_DEPENDS_ON = ("experiments", "report", "cli", "testing")
+NO_RESULT_DEPENDS_ON = ("experiments", "report", "cli", "testing", "vswitch")
 
 
 def home() -> Path:
@@ -36,13 +36,14 @@ def home() -> Path:
     return Path(base) / "penstock"
 
 
-@functools.lru_cache(maxsize=1)
-def source_hash() -> str:
-    """A hash of every file of the package that can change the result of a run."""
+@functools.lru_cache
+def source_hash(schemes: frozenset[str]) -> str:
+    """A hash of every file of the package that can change the result of a run of these schemes."""
     digest = hashlib.sha256()
     for path in sorted(PACKAGE.rglob("*")):
         parts = path.relative_to(PACKAGE).parts
-        if path.suffix in SOURCES and parts[0] not in NO_RESULT_DEPENDS_ON and path.is_file():
+        another = parts[0] == "schemes" and path.name.partition(".")[0] not in schemes
+        if path.suffix in SOURCES and parts[0] not in NO_RESULT_DEPENDS_ON and not another and path.is_file():
             digest.update("/".join(parts).encode() + b"\0")
             digest.update(hashlib.sha256(path.read_bytes()).digest())
     return digest.hexdigest()[:16]
@@ -50,7 +51,8 @@ def source_hash() -> str:
 
 def key(spec: CheckedSpec) -> str:
     """The cache key of the run of a spec with one scheme."""
-    return hashlib.sha256(f"{spec.key()} {source_hash()}".encode()).hexdigest()[:32]
+    parts = frozenset(part for table in spec.schemes for part in spec.build_scheme(table).parts)
+    return hashlib.sha256(f"{spec.key()} {source_hash(parts)}".encode()).hexdigest()[:32]
 
 
 @dataclass(frozen=True)

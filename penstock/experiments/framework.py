@@ -162,7 +162,6 @@ def summarise(experiment: Experiment, scale: str, claims: list[Claim], runs: Map
         "changes": len(changes_of(experiment.id)),
         "window": {"window": experiment.window, "reason": experiment.window_reason},
         "penstock": version(),
-        "source": store.source_hash(),
         "sources": records.sources(experiment.id),
         "wall_s": round(wall_s, 3),
         "verdicts": verdicts(claims, FROM_PAPER),
@@ -242,7 +241,7 @@ def state(id: str, results: str | Path | None = None) -> State | None:
         summary = json.loads((out / "summary.json").read_text())
         if summary["id"] != id:
             return None
-        current = summary["source"] == store.source_hash()
+        current = summary["sources"] == records.sources(id)
         return State(id, out, summary["scale"], summary["penstock"], current, summary["verdicts"])
     except (OSError, ValueError, KeyError):
         return None

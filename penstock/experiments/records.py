@@ -11,6 +11,8 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from penstock.composition import FOLDER as SCHEMES
+from penstock.composition import parse
 from penstock.errors import SpecError
 from penstock.experiments.claims import NOT_JUDGED, Claim
 from penstock.experiments.registry import EXPERIMENTS, FOLDER
@@ -18,19 +20,20 @@ from penstock.testing.bench import machine
 
 PACKAGE = FOLDER.parent
 TEXTS = (".py", ".pxd", ".h", ".csv", ".toml")
-SIMULATOR = ("composition", "fabric", "results", "schemes", "sim", "spec", "topology", "workload")
-REAL_SWITCH = ("fabric", "vswitch")
+SIMULATOR = ("composition", "fabric", "results", "sim", "spec", "topology", "workload")
+REAL_SWITCH = ("fabric", "schemes", "vswitch")
 SHARED = ("fluid", "frames", "headlines")
 
 
 def sources(id: str) -> str:
     """A hash of the sources that can change the numbers of a figure; unlike that of the cache, the same on every machine.
 
-    Its own file, those of its paper's and the shared ones that it imports, and the simulator's or the real switch's folders
-    if it uses them.
+    Its own file, those of its paper's and the shared ones that it imports, and, if it uses them, the simulator's folders with the
+    schemes that it runs, or those of the real switch.
     """
     own = _own(FOLDER / f"{id}.py", set())
     folders: tuple[str, ...] = SIMULATOR if EXPERIMENTS[id].specs else ()
+    own |= {SCHEMES / f"{name}.py" for name in schemes_of(id)}
     if any("penstock.vswitch" in path.read_text() for path in own):
         folders += REAL_SWITCH
     found = {path for folder in folders for path in (PACKAGE / folder).rglob("*") if path.suffix in TEXTS}
@@ -38,6 +41,16 @@ def sources(id: str) -> str:
     for path in sorted(found.union(own)):
         digest.update(path.relative_to(PACKAGE).as_posix().encode() + b"\0" + sha256(path.read_bytes()).digest())
     return digest.hexdigest()[:16]
+
+
+def schemes_of(id: str) -> set[str]:
+    """The schemes of the package that a figure's runs consist of, at any scale."""
+    experiment = EXPERIMENTS[id]
+    names: set[str] = set()
+    for spec in (spec for scale in experiment.scales if experiment.specs for spec in experiment.specs(scale).values()):
+        tables = spec["scheme"] if isinstance(spec["scheme"], list) else [spec["scheme"]]
+        names.update(table["name"] for table in tables)
+    return {part for name in names for part in parse(name).parts}
 
 
 def _own(file: Path, found: set[Path]) -> set[Path]:

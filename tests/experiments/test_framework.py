@@ -221,6 +221,11 @@ def test_the_sources_of_a_figure_are_its_own_and_the_simulator_s(monkeypatch):
     assert records.sources("bfc/fig09") != before[0] and records.sources("hpcc/fig05") == before[1]
 
 
+def test_the_schemes_of_a_figure_are_those_of_its_runs_and_what_they_include():
+    assert records.schemes_of("bfc/fig09") == {"bfc", "dqa", "dcqcn", "dctcp", "ecn", "hpcc", "ideal_fq", "pfc", "window_cap"}
+    assert records.schemes_of("hpcc/fig06") == {"hpcc", "pfc"}
+
+
 def test_every_spec_file_is_a_spec(tmp_path, simulated):
     specs = {"with incast": SPEC, "plain": {**SPEC, "scheme": {"name": "bfc"}}}
     run(with_runs(lambda scale: specs), tmp_path)
@@ -271,7 +276,7 @@ def test_another_value_or_other_code_is_another_run(tmp_path, simulated, monkeyp
     run(with_runs(), tmp_path)
     run(with_runs(lambda scale: {"base": {**SPEC, "run": {"duration": "2ms"}}}), tmp_path)
     assert simulated == ["bfc", "hpcc"] * 2
-    monkeypatch.setattr(store, "source_hash", lambda: "other")
+    monkeypatch.setattr(store, "source_hash", lambda schemes: "other")
     run(with_runs(), tmp_path)
     assert simulated == ["bfc", "hpcc"] * 3
 
@@ -329,20 +334,23 @@ def test_progress_names_the_run(tmp_path, simulated):
     assert heard == [("base/bfc", 0.5), ("base/hpcc", 0.5), ("fake/fig01", 1.0)]
 
 
-def test_experiments_and_reports_are_not_part_of_the_source_hash(tmp_path, monkeypatch):
+def test_what_no_result_depends_on_is_not_part_of_the_source_hash(tmp_path, monkeypatch):
     def hashed():
         store.source_hash.cache_clear()
-        return store.source_hash()
+        return store.source_hash(frozenset(["bfc"]))
 
-    for folder in ("sim", "experiments"):
-        (tmp_path / folder).mkdir()
-        (tmp_path / folder / "a.py").write_text("1")
+    for name in ("sim/a.py", "experiments/a.py", "vswitch/a.py", "schemes/bfc.py", "schemes/hpcc.py"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("1")
     monkeypatch.setattr(store, "PACKAGE", tmp_path)
     before = hashed()
-    (tmp_path / "experiments" / "a.py").write_text("2")
-    assert hashed() == before
-    (tmp_path / "sim" / "a.py").write_text("2")
-    assert hashed() != before
+    for name in ("experiments/a.py", "vswitch/a.py", "schemes/hpcc.py"):
+        (tmp_path / name).write_text("2")
+        assert hashed() == before
+    for name in ("sim/a.py", "schemes/bfc.py"):
+        (tmp_path / name).write_text("2")
+        assert hashed() != before, name
+        before = hashed()
     store.source_hash.cache_clear()
 
 
