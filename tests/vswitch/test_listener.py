@@ -310,6 +310,34 @@ def test_a_dead_switch_is_replaced_and_a_living_one_is_not(tmp_path):
     assert not Path(path).exists()
 
 
+def test_two_that_start_at_once_do_not_take_each_other_s_socket_away(tmp_path):
+    """One is held between seeing the dead switch's socket and listening; without the lock, both would end up there."""
+    path = str(tmp_path / "s")
+    with socket.socket(socket.AF_UNIX) as dead:
+        dead.bind(path)
+    with places.alone_in(tmp_path), pytest.raises(SpecError, match="another switch is just starting there"):
+        with places.alone_in(tmp_path, wait_s=0.05):
+            pass
+    made: list[Daemon | SpecError] = []
+
+    def make() -> None:
+        try:
+            made.append(Daemon(PORTS, path))
+        except SpecError as error:
+            made.append(error)
+
+    threads = [threading.Thread(target=make) for _ in range(4)]
+    with places.alone_in(tmp_path):
+        for thread in threads:
+            thread.start()
+    for thread in threads:
+        thread.join()
+    daemons = [each for each in made if isinstance(each, Daemon)]
+    assert len(daemons) == 1 and all("a switch is listening" in str(each) for each in made if each is not daemons[0])
+    with contextlib.closing(daemons[0].switch):
+        daemons[0]._unbind()
+
+
 def test_a_switch_removes_its_own_socket_only(tmp_path):
     """Not that of another, which has taken the path meanwhile."""
     path = tmp_path / "s"

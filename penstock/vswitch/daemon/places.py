@@ -4,10 +4,14 @@ The default is in a folder in which only root and the user itself can make anyth
 /run/penstock for root, $XDG_RUNTIME_DIR or /run/user/UID for others, and without either a private folder below /tmp.
 """
 
+import contextlib
+import fcntl
 import grp
 import os
 import pwd
 import stat
+import time
+from collections.abc import Iterator
 from pathlib import Path
 
 from penstock.errors import SpecError
@@ -67,6 +71,29 @@ def make_folder(path: str) -> None:
     except OSError as error:
         raise SpecError(f"cannot be made ({error.strerror})", remedy="give --socket", place=folder) from None
     check_private(folder)
+
+
+@contextlib.contextmanager
+def alone_in(folder: Path, wait_s: float = 2.0) -> Iterator[None]:
+    """Hold the lock of a folder, if it can be opened.  SpecError: another process holds it for longer than `wait_s`."""
+    with contextlib.ExitStack() as stack:
+        with contextlib.suppress(OSError):
+            opened = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            stack.callback(os.close, opened)
+            until = time.monotonic() + wait_s
+            while not _locked(opened):
+                if time.monotonic() > until:
+                    raise SpecError("another switch is just starting there", remedy="try again", place=folder)
+                time.sleep(0.01)
+        yield
+
+
+def _locked(opened: int) -> bool:
+    try:
+        fcntl.flock(opened, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def user_number(text: str, path: str = "--allow-uid") -> int:

@@ -74,8 +74,12 @@ class Daemon:
 
     def _bind(self) -> None:
         """Bind the socket to its path; the stale socket of a dead switch is replaced.  SpecError: it cannot be bound."""
-        remedy = "choose another switch.socket, or --socket"
         places.make_folder(self.path)
+        with places.alone_in(Path(self.path).parent):  # else two that start at once take the same stale socket away
+            self._bind_alone()
+
+    def _bind_alone(self) -> None:
+        remedy = "choose another switch.socket, or --socket"
         try:
             with socket.socket(socket.AF_UNIX) as probe:
                 probe.connect(self.path)
