@@ -16,7 +16,7 @@ parameters = {
     "nic_queues": ("int32 1..1024", 128, "NIC queues, given to flows as they start; NICs obey pauses (section 3.3.2)"),
     "refresh": ("time", "10us", "period of the pause bitmap; 0 = never send it"),
 }
-presets = {"paper": {"dqa.kept_queues": "alike"}}  # section 3.3.1 to the letter: empty is empty
+presets = {"paper": {"dqa.assignment": "unpaused"}}
 fabric = {"nic_queues": "nic_queues"}
 
 PERIODS = 64  # refreshes sent after the last queue of a port was resumed

@@ -1,8 +1,21 @@
 """Queue assignment of BFC (Goyal et al., NSDI 2022, section 3.3.1): a queue to each active flow, while there are some.
 
-`dynamic` assigns an empty queue to a flow without packets at this port, a random one if none is empty, and keeps the
-assignment for a sticky time after its last packet; `stochastic` hashes flows to queues (stochastic fair queueing); `single`
-uses one queue.  choose_queue and on_dequeue are the paper's On Enqueue and On Dequeue; flow_table is indexed by the flow's hash.
+A flow without packets at this port, whose sticky time since its last packet has passed, is assigned a queue; `assignment` says
+which one. The paper leaves open which of several empty queues it is, and whether a paused one counts. The readings:
+
+* `reserved`: the first empty, unpaused queue outside the sticky time of its last flow; else the first empty, unpaused one
+* `unpaused`: the first empty, unpaused queue
+* `literal`: the first empty queue, paused or not (section 3.3.1 to the letter)
+* `rotating`: the next empty queue, paused or not, from a point on that rotates, one per pipeline (section 4)
+* `rotating_unpaused`: the next empty, unpaused queue in that order
+
+and a random queue if there is none. Not from the paper:
+
+* `shortest`: as `reserved`, but if none is empty, the shortest queue, of unpaused ones if there are some
+* `two_choices`: the shorter one of two random queues
+* `stochastic` hashes flows to queues (stochastic fair queueing); `single` uses one queue (both in section 6.1)
+
+choose_queue and on_dequeue are the paper's On Enqueue and On Dequeue; flow_table is indexed by the flow's hash.
 """
 
 title = "DQA"
@@ -13,26 +26,33 @@ port_state = {
     "empty": "mask[16]",
     "flow_table": "entry[max(queues, edge_queues) * table]",
     "kept_until": "time[max(queues, edge_queues)]",
+    "start": "int16[4]",
 }
 parameters = {
     "queues": ("int32 1..1024", 32, "physical queues per port, beside the control queue (section 6.2.1: 32; Tofino2 400G: 128)"),
     "edge_queues": ("int32 0..1024", 0, "the same at virtual switches, which have more memory (Backdraft section 3); 0 = same"),
     "table": ("int32 1..10000", 100, "flow-table entries per queue (section 3.3.1)"),
     "sticky": ("float64", 2.0, "sticky threshold in one-hop round trips (section 3.3.2)"),
-    "kept_queues": (
-        "choice last alike",
-        "last",
-        "an empty queue that a flow sticks to is taken if there is no other, or like any other (open in 3.3.1)",
+    "assignment": (
+        "choice reserved unpaused literal rotating rotating_unpaused shortest two_choices stochastic single",
+        "reserved",
+        "which queue a flow gets (open in sections 3.3.1 and 4)",
     ),
-    "assignment": ("choice dynamic stochastic single", "dynamic", "how flows get their queues (sections 3.3.1, 6.1)"),
 }
 presets = {"stochastic": {"assignment": "stochastic"}, "single": {"assignment": "single"}}
 fabric = {"queues": "max(queues, edge_queues)"}
 
-DYNAMIC = 0
-STOCHASTIC = 1
-SINGLE = 2
-ALIKE = 1  # kept_queues
+RESERVED = 0
+UNPAUSED = 1
+LITERAL = 2
+ROTATING = 3
+ROTATING_UNPAUSED = 4
+SHORTEST = 5
+TWO_CHOICES = 6
+STOCHASTIC = 7
+SINGLE = 8
+PAUSED = 1000000000000000  # bytes, more than any queue holds
+PIPELINES = 4  # of a Tofino2; a quarter of the ports belongs to each
 
 
 def set_up_node(dqa, node):
@@ -50,9 +70,12 @@ def set_up_node(dqa, node):
 
 def set_up_port(dqa, node, port):
     mine = my_port(dqa, port)
+    queues = my_node(dqa, node).queues
     port.flows = 0
-    for q in range(my_node(dqa, node).queues):
+    for q in range(queues):
         set_bit(mine.empty, q)
+    for i in range(PIPELINES):
+        mine.start[i] = i * queues // PIPELINES
 
 
 def empty_queue(dqa, node, port):
@@ -64,12 +87,72 @@ def empty_queue(dqa, node, port):
         while candidates:
             q = (w << 6) + lowest_bit(candidates)
             if not queue_at(port, q).paused:
-                if node.now > mine.kept_until[q] or dqa.kept_queues == ALIKE:
+                if node.now > mine.kept_until[q] or dqa.assignment == UNPAUSED:
                     return q
                 if second < 0:
                     second = q
             candidates &= candidates - 1
     return second
+
+
+def next_empty_queue(dqa, node, port, start):
+    """The first empty queue from `start` on, around the end; -1 if none is. Paused ones count in `literal` and `rotating`."""
+    mine = my_port(dqa, port)
+    queues = my_node(dqa, node).queues
+    for i in range(queues):
+        q = (start + i) % queues
+        if has_bit(mine.empty, q):
+            if dqa.assignment != ROTATING_UNPAUSED or not queue_at(port, q).paused:
+                return q
+    return -1
+
+
+def shortest_queue(dqa, node, port):
+    """The queue with the fewest bytes, of the unpaused ones if there are some; the first of several."""
+    best, fewest = 0, NEVER
+    for q in range(my_node(dqa, node).queues):
+        queue = queue_at(port, q)
+        length = queue.bytes
+        if queue.paused:
+            length += PAUSED
+        if length < fewest:
+            best, fewest = q, length
+    return best
+
+
+def random_queue(dqa, node):
+    return draw(node, RANDOM_QUEUE) % my_node(dqa, node).queues
+
+
+def shorter_of_two(dqa, node, port):
+    """The shorter one of two random queues, the first if they are equal."""
+    a, b = random_queue(dqa, node), random_queue(dqa, node)
+    return b if queue_at(port, b).bytes < queue_at(port, a).bytes else a
+
+
+def rotating_queue(dqa, node, port, pkt):
+    """The next empty queue from the starting point of the packet's pipeline on, which moves behind it; else a random one."""
+    mine = my_port(dqa, port)
+    pipeline = pkt.in_port * PIPELINES // node.port_count
+    q = next_empty_queue(dqa, node, port, mine.start[pipeline])
+    if q < 0:
+        return random_queue(dqa, node)
+    mine.start[pipeline] = (q + 1) % my_node(dqa, node).queues
+    return q
+
+
+def assigned_queue(dqa, node, port, pkt):
+    """The queue of a flow without packets at this port and outside its sticky time."""
+    if dqa.assignment == SINGLE:
+        return 0
+    if dqa.assignment == TWO_CHOICES:
+        return shorter_of_two(dqa, node, port)
+    if dqa.assignment == ROTATING or dqa.assignment == ROTATING_UNPAUSED:
+        return rotating_queue(dqa, node, port, pkt)
+    q = next_empty_queue(dqa, node, port, 0) if dqa.assignment == LITERAL else empty_queue(dqa, node, port)
+    if q >= 0:
+        return q
+    return shortest_queue(dqa, node, port) if dqa.assignment == SHORTEST else random_queue(dqa, node)
 
 
 def choose_queue(dqa, node, port, pkt):
@@ -80,12 +163,10 @@ def choose_queue(dqa, node, port, pkt):
     entry = flow_table_at(mine, index)
     if entry.size == 0:
         port.flows += 1
-        if dqa.assignment == DYNAMIC:
-            if node.now > entry.expires:
-                q = empty_queue(dqa, node, port)
-                entry.q_assignment = q if q >= 0 else draw(node, RANDOM_QUEUE) % queues
-        elif dqa.assignment == STOCHASTIC:
+        if dqa.assignment == STOCHASTIC:
             entry.q_assignment = pick(pkt.hash, node.hash_seed + 2, queues)
+        elif node.now > entry.expires:
+            entry.q_assignment = assigned_queue(dqa, node, port, pkt)
     entry.size += 1
     clear_bit(mine.empty, entry.q_assignment)
     return entry.q_assignment

@@ -49,6 +49,7 @@ QUICK = {"decrease_interval": "10us", "increase_interval": "2us"}
 TIGHT = {"floodgate.m": 0.2, "floodgate.t": "1us", "floodgate.thre_credit": 0.3, "floodgate.syn_timeout": "50us"}
 LOSSY = "lossy"  # 0.5 % of all frames are lost, and 5 % of the control frames beside
 SERVERS = "servers"
+ASSIGNMENTS = "literal", "rotating", "rotating_unpaused", "shortest", "two_choices", "stochastic", "single"
 
 # Scheme, parameters that make it act on a small network, and where it runs.
 CASES: dict[str, tuple[str, dict, str]] = {
@@ -60,6 +61,7 @@ CASES: dict[str, tuple[str, dict, str]] = {
     "bfc 4 queues": ("bfc", {"queues": 4, "nic_queues": 2}, ""),
     "bfc lossy": ("bfc", {"queues": 4}, LOSSY),
     "bfc:paper": ("bfc:paper", {"queues": 6}, ""),
+    **{f"bfc {name}": ("bfc", {"queues": 4, "assignment": name}, "") for name in ASSIGNMENTS},
     "bfc+backdraft": ("bfc+backdraft", {"th_over": "10KB", "edge_th_bytes": "200KB"}, SERVERS),
     "dcqcn": ("dcqcn", MARKS, ""),
     "dcqcn window": ("dcqcn", {**MARKS, "window": True, "increase_interval": "5us", "fast_recovery": 2, "g": 0.1}, ""),
@@ -73,7 +75,7 @@ CASES: dict[str, tuple[str, dict, str]] = {
     "dctcp:ns3": ("dctcp:ns3", {**MARKS, "ecn.per": 0}, ""),
     "dctcp:slow_start": ("dctcp:slow_start", MARKS, ""),
     "dqa": ("dqa", {"queues": 4}, ""),
-    "dqa alike": ("dqa", {"queues": 6, "kept_queues": "alike", "sticky": 0.5}, ""),
+    "dqa unpaused": ("dqa", {"queues": 6, "assignment": "unpaused", "sticky": 0.5}, ""),
     "dqa:single": ("dqa:single", {}, ""),
     "dqa:stochastic": ("dqa:stochastic", {"queues": 4}, ""),
     "ecn": ("ecn", {"k_min": "10KB", "k_max": "40KB", "p_max": 0.3}, ""),
@@ -119,6 +121,13 @@ GOLDEN = {
     "bfc 4 queues": "8f6748a0a7bf23bb",
     "bfc lossy": "d312016595bdf526",
     "bfc:paper": "782e61bd7a919bdc",
+    "bfc literal": "34d823a5b44c5360",
+    "bfc rotating": "166f00da0e5eef5f",
+    "bfc rotating_unpaused": "25cfec8914a8b944",
+    "bfc shortest": "4947aee40e548491",
+    "bfc two_choices": "9267f19c9742a73e",
+    "bfc stochastic": "2a6490d5f95b5e4f",
+    "bfc single": "7d4f0dab9a58c184",
     "bfc+backdraft": "85692bef8a1800ca",
     "dcqcn": "27c0b95802b9ecec",
     "dcqcn window": "d609bc928e4815c7",
@@ -132,7 +141,7 @@ GOLDEN = {
     "dctcp:ns3": "661540a23ab696e0",
     "dctcp:slow_start": "bb14cf325bba42da",
     "dqa": "249687e2324112f9",
-    "dqa alike": "deafd1c56ec7cb60",
+    "dqa unpaused": "deafd1c56ec7cb60",
     "dqa:single": "63b1c068efd086ea",
     "dqa:stochastic": "ed318d89eba34514",
     "ecn": "52c667cfe098c75d",

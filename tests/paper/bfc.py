@@ -77,11 +77,14 @@ class Switch:
                 entry.q_assignment = 0
             elif self.assignment == "stochastic":
                 entry.q_assignment = packet.fid_hash % self.queues
-            elif any(self.empty[packet.egress_port]):
-                entry.q_assignment = self.empty[packet.egress_port].index(True)
             else:
-                entry.q_assignment = random_queue
+                entry.q_assignment = self.choose_queue(now_ps, packet, random_queue)
         packet.q_assignment = entry.q_assignment
+
+    def choose_queue(self, now_ps, packet, random_queue):
+        """The first empty queue, else the random one. paper/queue_assignment.py has other readings."""
+        empty = self.empty[packet.egress_port]
+        return empty.index(True) if any(empty) else random_queue
 
     def n_active(self, egress, arriving_q):
         return sum(q == arriving_q or (self.q_packets[egress][q] > 0 and not self.paused[egress][q]) for q in range(self.queues))

@@ -19,7 +19,7 @@ from helpers import (
     traced,
 )
 from paper import bfc
-from test_dqa import entry_of, model_of
+from test_dqa import ASSIGNMENTS, entry_of, model_of
 
 from penstock.composition import parse
 from penstock.sim.config import Measure
@@ -66,8 +66,8 @@ def crowd(topo):
 
 @pytest.mark.parametrize(
     "parameters",
-    [{}, {"queues": 4}, {"queues": 100, "nic_queues": 2}, {"assignment": "stochastic"}],
-    ids=["32", "4", "100", "stochastic"],
+    [{}, {"queues": 4}, {"queues": 100, "nic_queues": 2}, *({"queues": 8, "assignment": name} for name in ASSIGNMENTS)],
+    ids=["32", "4", "100", *ASSIGNMENTS],
 )
 def test_every_decision_is_the_paper_s(parameters):
     topo, parameters = network(), {**parameters, "refresh": 0}

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from dataclasses import replace
+from itertools import count
 
 import numpy as np
 import polars as pl
@@ -20,50 +21,42 @@ from helpers import (
     traced,
 )
 from paper import bfc, drr
+from paper.queue_assignment import READINGS, Literal
 
 from penstock.composition import parse
 from penstock.hashing import choice, flow_hash, node_seed
+from penstock.schemes.dqa import parameters as declared
 from penstock.sim.simulate import simulate
 from penstock.topology import star
 from penstock.workload import flow_list
 
+ASSIGNMENTS = declared["assignment"][0].split()[1:]
 
-class Switch(bfc.Switch):
-    """As the fabric chooses among empty queues: none that a pause holds, and rather one to which no flow sticks."""
 
-    def __post_init__(self):
-        super().__post_init__()
-        self.kept_until = [[-1] * self.queues for _ in self.empty]
+class Given(Literal):
+    """Stochastic and single assignment, which have a test of their own, test_stochastic_and_single: the queue that was taken."""
 
     def assign_queue(self, now_ps, packet, random_queue):
-        """`random_queue` is the one that was taken: right if there was no other choice."""
-        if self.assignment == "stochastic":  # by a hash function of its own: see test_stochastic_and_single
-            self.entry(packet).size += 1
-            self.entry(packet).q_assignment = packet.q_assignment = random_queue
-            return
-        at, empty = packet.egress_port, self.empty[packet.egress_port]
-        free = [e and not p for e, p in zip(empty, self.paused[at])]
-        unclaimed = [e and now_ps > until for e, until in zip(free, self.kept_until[at])]
-        self.empty[at] = unclaimed if any(unclaimed) else free
-        super().assign_queue(now_ps, packet, random_queue)
-        self.empty[at] = empty
+        self.entry(packet).size += 1
+        self.entry(packet).q_assignment = packet.q_assignment = random_queue
 
-    def on_dequeue(self, now_ps, packet):
-        frames = super().on_dequeue(now_ps, packet)
-        if self.empty[packet.egress_port][packet.q_assignment]:
-            self.kept_until[packet.egress_port][packet.q_assignment] = now_ps + self.sticky_hrtts * self.hrtt
-        return frames
+
+def drawn(node, queues, seed=1):
+    """The random queues of a switch, one after the other."""
+    stream = 4 * int(flow_hash(node + (1 << 41), seed))
+    return (int(flow_hash(k, stream)) % queues for k in count(1))
 
 
 def model_of(topo, node, values):
     ports = [peers_of(topo)[node, p] for p in range(int(topo.port_count[node]))]
-    return Switch(
+    draws = drawn(node, values["queues"])
+    return READINGS.get(ASSIGNMENTS[values["assignment"]], Given)(
         values["queues"],
         [2 * delay for _, _, delay, _ in ports],
         [rate for *_, rate in ports],
         table_size=values["queues"] * values["table"],
         sticky_hrtts=values["sticky"],
-        assignment=["dynamic", "stochastic", "single"][values["assignment"]],
+        draw=lambda: next(draws),
     )
 
 
@@ -99,9 +92,10 @@ def replay(topo, run, rows, scheme, parameters=None):
     return seen
 
 
+@pytest.mark.parametrize("assignment", READINGS)
 @pytest.mark.parametrize("queues", [4, 32, 100])
-def test_dynamic_assignment_and_round_robin(queues):
-    topo, parameters = network(), {"queues": queues}
+def test_dynamic_assignment_and_round_robin(queues, assignment):
+    topo, parameters = network(), {"queues": queues, "assignment": assignment}
     flows = incast(
         topo,
         range(3, 16),
@@ -188,5 +182,5 @@ def test_any_number_of_threads_gives_the_same_results():
 
 def test_bad_parameters_are_refused():
     check_bad("dqa", {"queues": 0}, "1..1024")
-    check_bad("dqa", {"assignment": "dynamical"}, "dynamic, stochastic, single")
+    check_bad("dqa", {"assignment": "dynamical"}, "reserved, unpaused, literal, .*, stochastic, single")
     check_bad("dqa:stochastik", None, "stochastic")

@@ -56,6 +56,8 @@ CASES = [
     ("fifo", {}, lambda d: d["drops"] > 0 and d["retransmissions"] > 0),
     ("bfc", {}, lambda d: d["pauses_sent"] > 0),
     ("bfc", {"queues": 4, "assignment": "stochastic"}, lambda d: d["pauses_sent"] > 0),
+    ("bfc", {"queues": 4, "assignment": "rotating_unpaused"}, lambda d: d["pauses_sent"] > 0),
+    ("bfc", {"queues": 4, "assignment": "shortest"}, lambda d: d["pauses_sent"] > 0),
     ("pfc", {}, lambda d: d["pauses_sent"] > 0),
     ("ideal_fq", {"queues": 32}, lambda d: not d["drops"]),
     ("hpcc", {}, lambda d: reacted(d)),

@@ -25,7 +25,7 @@ GROUP_1, GROUP_3 = 2, 8
 GROUP_2 = {"quick": (4, 10, 20), "paper": (4, 6, 8, 10, 12, 14, 16, 18, 20)}
 RUNS = 4
 SPREAD_PS = 1_000_000
-ASSIGNMENTS = ("single", "stochastic", "dynamic")
+ASSIGNMENTS = {"single": "single", "stochastic": "stochastic", "dynamic": "reserved"}
 LOOKS = dict(zip(ASSIGNMENTS, zip((RED, GREEN, BLUE), (DASHES[2], DASHES[1], DASHES[0]), MARKERS)))
 
 
@@ -52,7 +52,7 @@ def _spec(group_2: int, run: int) -> Spec:
     return {
         "run": {"duration": "10us", "seed": run},
         "topology": {"kind": "parking_lot", "hops": 2, "cross": pairs, "delay": "500ns"},
-        "scheme": [{"name": "bfc", "queues": QUEUES, "assignment": how, "label": how} for how in ASSIGNMENTS],
+        "scheme": [{"name": "bfc", "queues": QUEUES, "assignment": name, "label": how} for how, name in ASSIGNMENTS.items()],
         "workload": workload,
         "measure": {"sample": "10us"},
     }

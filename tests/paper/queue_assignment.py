@@ -1,0 +1,103 @@
+"""Readings of BFC's queue assignment (NSDI 2022, sections 3.3.1 and 4): which queue a new flow gets, and rules beyond the paper.
+
+Each is the transcription of bfc.py with another choose_queue. `draw()` returns a random queue, the next of the switch's stream.
+A queue is `kept` while a flow may still stick to it: for the sticky time after its last packet was scheduled.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from paper import bfc
+
+
+@dataclass
+class Literal(bfc.Switch):
+    """Section 3.3.1 to the letter: the first empty queue, paused or not, as in bfc.py."""
+
+    draw: Callable[[], int] | None = None
+
+    def __post_init__(self):
+        super().__post_init__()
+        self.kept_until = [[-1] * self.queues for _ in self.empty]
+
+    def choose_queue(self, now_ps, packet, random_queue):
+        found = self.candidates(now_ps, packet)
+        return found[0] if found else self.otherwise(packet.egress_port)
+
+    def candidates(self, now_ps, packet):
+        """Queues that the flow may get, best first."""
+        return [q for q in range(self.queues) if self.empty[packet.egress_port][q]]
+
+    def otherwise(self, egress):
+        """The queue if there is no candidate."""
+        return self.draw()
+
+    def on_dequeue(self, now_ps, packet):
+        frames = super().on_dequeue(now_ps, packet)
+        if self.empty[packet.egress_port][packet.q_assignment]:
+            self.kept_until[packet.egress_port][packet.q_assignment] = now_ps + self.sticky_hrtts * self.hrtt
+        return frames
+
+
+class Unpaused(Literal):
+    """The first empty queue that is not paused."""
+
+    def candidates(self, now_ps, packet):
+        return [q for q in super().candidates(now_ps, packet) if not self.paused[packet.egress_port][q]]
+
+
+class Reserved(Unpaused):
+    """Among empty, unpaused queues rather one that no flow may stick to."""
+
+    def candidates(self, now_ps, packet):
+        kept = self.kept_until[packet.egress_port]
+        return sorted(super().candidates(now_ps, packet), key=lambda q: now_ps <= kept[q])  # sorted() is stable
+
+
+class Shortest(Reserved):
+    """As Reserved; but if there is none, the shortest queue, an unpaused one if possible."""
+
+    def otherwise(self, egress):
+        return min(range(self.queues), key=lambda q: (self.paused[egress][q], self.q_length[egress][q]))
+
+
+class Rotating(Literal):
+    """Section 4: the next empty queue from a starting point on; each of four ingress pipelines has one, which moves behind it."""
+
+    def __post_init__(self):
+        super().__post_init__()
+        self.start = [[quarter * self.queues // 4 for quarter in range(4)] for _ in self.empty]
+
+    def choose_queue(self, now_ps, packet, random_queue):
+        start = self.start[packet.egress_port]
+        pipeline = 4 * packet.ingress_port // len(self.empty)
+        order = [*range(start[pipeline], self.queues), *range(start[pipeline])]
+        candidates = self.candidates(now_ps, packet)
+        for q in order:
+            if q in candidates:
+                start[pipeline] = (q + 1) % self.queues
+                return q
+        return self.draw()
+
+
+class RotatingUnpaused(Rotating, Unpaused):
+    """The same, without paused queues."""
+
+
+class TwoChoices(Literal):
+    """Power of two choices: the shorter one of two random queues, whatever is empty or paused."""
+
+    def choose_queue(self, now_ps, packet, random_queue):
+        first, second = self.draw(), self.draw()
+        return min(first, second, key=lambda q: self.q_length[packet.egress_port][q])
+
+
+READINGS = {
+    "reserved": Reserved,
+    "unpaused": Unpaused,
+    "literal": Literal,
+    "rotating": Rotating,
+    "rotating_unpaused": RotatingUnpaused,
+    "shortest": Shortest,
+    "two_choices": TwoChoices,
+}
