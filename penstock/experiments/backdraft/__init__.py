@@ -11,6 +11,7 @@ VARIANTS_REASON = "sections 3 and 4 as published"
 MISSING = {
     "fig02": "throughput of applications by their cores",
     "fig03": "throughput of applications over time",
+    "fig05c": "cost of PicNIC's out-of-order completion",
     "fig17": "DCTCP by its cores",
     "fig18": "tail of Homa under loss",
 }

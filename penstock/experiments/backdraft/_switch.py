@@ -7,7 +7,7 @@ import polars as pl
 
 from penstock.experiments import frames
 from penstock.vswitch.bench.noise import MachineBusy
-from penstock.vswitch.bench.rig import Row
+from penstock.vswitch.bench.rig import COSTS, Bench, Row
 
 TRIES = 8  # of a measurement in real time, since the machine may be busy at times
 
@@ -15,6 +15,13 @@ TRIES = 8  # of a measurement in real time, since the machine may be busy at tim
 def table(points: Sequence[Row]) -> pl.DataFrame:
     """The rows as data.parquet has them."""
     return pl.concat([frames.rows(panel, series, [x], [y]) for panel, series, x, y in points])
+
+
+def core_ns(bench: Bench) -> float:
+    """Time of the switch's core for each delivered frame: forwarding, dropping, doorbells and queue checks; not idle turns."""
+    found = bench.harness.counters()
+    spent = found["working_ns"] + found["wasted_ns"] + COSTS.bell * found["bells"] + COSTS.look * found["looks"]
+    return float(spent / found["frames"])
 
 
 def each(runs: Any, id: str, cases: Sequence[Any], work: Callable[..., list[Row]]) -> pl.DataFrame:

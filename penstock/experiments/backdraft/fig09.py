@@ -117,7 +117,7 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
                 "remains stable: 1",
                 tail[BACKDRAFT][1] / tail[BACKDRAFT][0],
                 0.5,
-                3,
+                2,
             ),
             within(
                 f"better-{name}",

@@ -6,10 +6,13 @@ Frames are of 64 B; the receiver takes 100 ns or 1 us for each, and is offered e
 random times. A pause of the switch's PFC lasts 10 to 50 us: longer than the fast receiver takes to empty the short queue,
 shorter than the slow one takes. Virtual time. Latency counts from the time at which a frame was meant to be sent: waiting in
 the sender is part of it.
+
+Scale "real" measures what the text adds to the figure: the processor's cycles for a frame that extends a queue by a ring.
 """
 
 from typing import Any
 
+import numpy as np
 import polars as pl
 
 from penstock.experiments.backdraft import _setup as setup
@@ -17,12 +20,14 @@ from penstock.experiments.backdraft._setup import value
 from penstock.experiments.backdraft._switch import each
 from penstock.experiments.cache import Runs
 from penstock.experiments.claims import MORE, Claim, Differs, ascending, holds, within
-from penstock.experiments.style import ORANGE, PAGE, RED, SKY, figure, legend_above, lettered, log_axis
-from penstock.vswitch.bench import rig
+from penstock.experiments.style import COLUMN, ORANGE, PAGE, RED, SKY, figure, legend_above, lettered, log_axis
+from penstock.vswitch.bench import noise, rig
 from penstock.vswitch.bench.rig import Bench, Row
+from penstock.vswitch.memory.region import Region
 
 TITLE = "Bursts against short, long and growing queues (real switch)"
 PAPER = "Backdraft, NSDI 2022, figure 12"
+SCALES = ("quick", "paper", "real")
 BURSTS = (64, 128, 256, 512, 1024)
 LOAD, BATCH = 0.8, 1024
 FAST, SLOW = "10 Mpps", "1 Mpps"
@@ -34,6 +39,8 @@ MODES: dict[str, dict[str, Any]] = {
     LONG: rig.bess("pfc", slots=1024),
     DPFQ: {"mode": "dpfq", "th_net": "2MB", "th_over": "1MB", "th_goal": "32KB"},
 }
+APPENDED, EXTENDED, APPENDS = "within a ring", "extends the queue", 20_000
+PERCENTILES = (1, 5, 10, 25, 50, 75, 90, 95, 99)
 LOOKS = dict(zip(MODES, ((RED, "s", 6.5), (ORANGE, "^", 5), (SKY, "o", 3))))  # they may coincide
 DIFFERS = {
     "goodput-slow": Differs(
@@ -50,7 +57,11 @@ DIFFERS = {
 
 
 def measure(runs: Runs, scale: str) -> pl.DataFrame:
-    """Panels "pauses, RECEIVER" (a ms), "goodput, ..." (Gbit/s) and "p99, ..." (us), over the size of a burst."""
+    """Panels "pauses, RECEIVER" (a ms), "goodput, ..." (Gbit/s) and "p99, ..." (us), over the size of a burst.
+
+    At scale real panel "cycles": x percentile, y cycles of an append."""
+    if scale == "real":
+        return each(runs, "backdraft/fig12", [()], extensions)
     cases = [(speed, mode, burst, scale) for speed in RECEIVERS for mode in MODES for burst in BURSTS]
     return each(runs, "backdraft/fig12", cases, work)
 
@@ -68,8 +79,26 @@ def work(speed: str, mode: str, burst: int, scale: str) -> list[Row]:
     return [(f"{panel}, {speed}", mode, burst, y) for panel, y in found.items()]
 
 
+def extensions() -> list[Row]:
+    """Percentiles of the cycles that a frame takes which is appended to a queue."""
+    noise.look_first("before the run")
+    with noise.Watch() as watch:
+        found = zip((APPENDED, EXTENDED), Region.create(rings=256).extension_cycles(APPENDS))
+    watch.seen.check("real time")
+    rows = [("cycles", series, p, float(np.percentile(cycles, p))) for series, cycles in found for p in PERCENTILES]
+    return [*rows, *(("machine", name, 0.0, y) for name, y in watch.seen.record().items())]
+
+
 def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
-    """Only growing queues need no pauses."""
+    """Only growing queues need no pauses; growing takes few cycles."""
+    if scale == "real":
+        why = "24 to 350 cycles, dependent on caching"
+        return [
+            within(
+                f"extension-p{p}", f"cycles to extend a queue, percentile {p}", why, value(data, "cycles", EXTENDED, p), 24, 350
+            )
+            for p in (10, 50, 90)
+        ]
 
     def at(panel: str, speed: str, mode: str, burst: int = BURSTS[-1]) -> float:
         return value(data, f"{panel}, {speed}", mode, burst)
@@ -133,7 +162,9 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
 
 
 def plot(data: pl.DataFrame) -> Any:
-    """Pauses, goodput and tail over the size of a burst, a row for each receiver."""
+    """Pauses, goodput and tail over the size of a burst, a row for each receiver; at scale real the cycles of an append."""
+    if data["panel"].is_in(["cycles"]).any():
+        return plot_cycles(data)
     made, grid = figure(2, 3, width=PAGE, height=4.2, sharex=True)
     texts = {"pauses": "pauses per ms", "goodput": "goodput (Gbit/s)", "p99": "p99 (us)"}
     for row, speed in zip(grid, RECEIVERS):
@@ -154,4 +185,19 @@ def plot(data: pl.DataFrame) -> Any:
     titles = [f"{what}, receiver {speed}" for speed in RECEIVERS for what in ("pauses", "goodput", "latency")]
     lettered([*grid[0], *grid[1]], titles)
     legend_above(made, grid[0][0], columns=3)
+    return made
+
+
+def plot_cycles(data: pl.DataFrame) -> Any:
+    """Distribution of the cycles of an append."""
+    made, axes = figure(width=COLUMN, height=2.4)
+    axes.axvspan(24, 350, color="0.9", zorder=0)
+    for name, colour in ((APPENDED, ORANGE), (EXTENDED, SKY)):
+        points = setup.line(data, "cycles", name)
+        axes.plot(points["y"], points["x"], label=name, color=colour, marker="o", markersize=3)
+    log_axis(axes.xaxis)
+    axes.set_xlabel("cycles of an append (grey: the paper's range)")
+    axes.set_ylabel("percentile")
+    axes.set_ylim(0, 100)
+    legend_above(made, axes, columns=2)
     return made

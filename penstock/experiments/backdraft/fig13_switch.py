@@ -42,8 +42,14 @@ SERVER, NETWORK = "frames of the server", "frames of the network"
 WHERE = ("drops at switches", "drops in the network")
 HELD = "a held port lets the fast flow have no more than the slow one, so that more is lost and its throughput falls further"
 DIFFERS = {
-    "lossless-drops": Differs(HELD, "backdraft-held-link", expected=(2.6, 3.9)),
-    "lossless-fast": Differs(HELD, "backdraft-held-link", expected=(0.09, 0.13)),
+    "lossless-drops": Differs(HELD, "backdraft-held-link", expected=(3.1, 3.4)),
+    "lossless-fast": Differs(HELD, "backdraft-held-link", expected=(0.10, 0.125)),
+    "lossless-pauses": Differs(
+        "each frame counted here pauses for 100 us, so a link that is held all the time counts 10; the paper's come at the "
+        "longest pause that a frame can ask for, 336 us",
+        "backdraft-pause-length",
+        expected=(9, 10.1),
+    ),
 }
 
 
@@ -220,7 +226,7 @@ def table_claims(data: pl.DataFrame) -> list[Claim]:
             at_switch[PFC] == 0,
             "0",
         ),
-        within("lossless-pauses", "table 3: PFC frames a millisecond with PFC", "2.8", pfc_frames[PFC], 0.1, quick=True),
+        within("lossless-pauses", "table 3: PFC frames a millisecond with PFC", "2.8", pfc_frames[PFC], 1.4, 5.6),
         within("lossless-fast", "table 3: fast flow, PFC / lossy", "19.29 / 21.85 = 0.88", fast[PFC] / fast[LOSSY], 0.75, 0.97),
         holds(
             "reduced",
