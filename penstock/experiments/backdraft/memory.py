@@ -51,7 +51,7 @@ def measure(runs: Runs, scale: str) -> pl.DataFrame:
     parts = []
     for rate, flows in lines(scale):
         for rtt in RTTS_US[scale]:
-            label = f"{rate}Gbps, {rtt} us, {flows}/{UNBOUNDED.legend}"
+            label = f"{rate}Gbps, {rtt} us, {flows}"
             port = runs.scan(label, "ports").filter(pl.col("peer") == 1).collect().row(0, named=True)
             found = {
                 "memory": port["max_queue_bytes"],
