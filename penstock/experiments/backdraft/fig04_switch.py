@@ -7,24 +7,35 @@ frames with either. (c) As in backdraft/fig05: eight clients send a request of 2
 next; a server like Memcached takes 5.35 us on one of eight cores. Frames are lost at random in both directions. Homa's receiver
 asks for what is missing after 2 us (RESEND_INTERVAL, section 6.1): here a request is sent again 2 us after its answer was due.
 Timeouts of 100 us and 4 ms beside it are ours. Virtual time.
+
+Scale "real", as root, is figure 5b: TCP of the kernel (iperf3, one connection, 1 s, median of five rounds) between two namespaces
+whose TAPs are joined by a bridge of this package, which loses frames of 1500 B at random in both directions.
 """
 
 import itertools
+import json
+import statistics
+from contextlib import ExitStack
 from typing import Any
 
 import polars as pl
 
+from penstock.experiments import frames
 from penstock.experiments.backdraft import _setup as setup
 from penstock.experiments.backdraft._setup import value
 from penstock.experiments.backdraft._switch import each
 from penstock.experiments.cache import Runs
 from penstock.experiments.claims import OURS, Claim, Differs, ascending, holds, within
-from penstock.experiments.style import GREEN, ORANGE, PAGE, PURPLE, RED, SKY, figure, lettered, log_axis
-from penstock.vswitch.bench import rig
+from penstock.experiments.style import COLUMN, GREEN, ORANGE, PAGE, PURPLE, RED, SKY, figure, lettered, log_axis
+from penstock.vswitch.attach.lab import Namespace
+from penstock.vswitch.attach.open import faults
+from penstock.vswitch.bench import networks, rig
 from penstock.vswitch.bench.rig import Bench, Row
+from penstock.vswitch.ports.base import Bridge
 
 TITLE = "Loss over the receiver's speed, and what loss costs (real switch)"
 PAPER = "Backdraft, NSDI 2022, figures 4 and 5"
+SCALES = ("quick", "paper", "real")
 CLIENTS, EACH, LENGTH, MESSAGE, EVERY_MS, SENDER_GBPS = 8, 4, 1500, 84, 3.2, 12.5
 OFFERED_GBPS = CLIENTS * EACH * MESSAGE * LENGTH * 8 / (EVERY_MS * 1e6)
 SPEEDS = {"quick": (12.5, 100.0), "paper": (12.5, 25.0, 50.0, 75.0, 100.0)}
@@ -36,6 +47,7 @@ SERVICE_NS, RESEND_NS, SWITCH_NS = 1e6 / 187, 2e3, 300.0  # SWITCH_NS: two passe
 TIMEOUTS = {"Homa's timeout": SERVICE_NS + SWITCH_NS + RESEND_NS, "timeout 100 us": 1e5, "timeout 4 ms": 4e6}
 HOMA, SHORT, LONG = TIMEOUTS
 REQUESTS_MS = {"quick": 50, "paper": 500}
+TCP, TCP_ROUNDS = "TCP of the kernel", 5
 TIMER = Differs(
     "two frames in a hundred requests are lost, and each costs 7.7 us beside a request's 5.7; what Homa costs a processor is "
     "not modelled",
@@ -51,7 +63,11 @@ DIFFERS = {
 
 
 def measure(runs: Runs, scale: str) -> pl.DataFrame:
-    """Panels "loss" (share) and "goodput" (Gbit/s) over the receiver's speed; "requests": rate relative to that without loss."""
+    """Panels "loss" (share) and "goodput" (Gbit/s) over the receiver's speed; "requests": rate relative to that without loss.
+
+    At scale real panel "tcp": throughput relative to that without loss, and "absolute", Gbit/s, over the probability of loss."""
+    if scale == "real":
+        return tcp(runs)
     cases: list[tuple[Any, ...]] = [(messages, mode, speed, scale) for mode in MODES for speed in SPEEDS[scale]]
     cases += [(requests, series, loss, scale) for series in TIMEOUTS for loss in LOSSES]
     data = each(runs, "backdraft/fig04_switch", cases, lambda work, *case: work(*case))
@@ -99,8 +115,37 @@ def requests(series: str, loss: float, scale: str) -> list[Row]:
     return [(panel, series, loss, y) for panel, y in found.items()]
 
 
+def tcp(runs: Runs) -> pl.DataFrame:
+    """Throughput of TCP at every probability of loss, in rounds, so that other load on the machine concerns all alike."""
+    networks.need_root()
+    rounds = []
+    for nth in range(TCP_ROUNDS):
+        runs.report("backdraft/fig04_switch", nth / TCP_ROUNDS)
+        rounds.append([stream_gbps(loss, seed=1 + nth) for loss in LOSSES])
+    gbps = [statistics.median(found) for found in zip(*rounds)]
+    relative = [y / gbps[0] for y in gbps]
+    return pl.concat([frames.rows("tcp", TCP, LOSSES, relative), frames.rows("absolute", TCP, LOSSES, gbps)])
+
+
+def stream_gbps(loss: float, seed: int) -> float:
+    """Gbit/s that a TCP connection delivers in a second."""
+    with ExitStack() as stack:
+        left, right = (stack.enter_context(Namespace(name)) for name in ("left", "right"))
+        near = stack.enter_context(left.tap("10.77.0.1/24", headers=False))
+        far = stack.enter_context(right.tap("10.77.0.2/24", headers=False))
+        stack.enter_context(Bridge(near, faults(far, drop=loss, seed=seed)))
+        server = right.start("iperf3", "-s", "-1", "--forceflush")
+        networks.wait_for(server, "listening")
+        report = json.loads(left.run("iperf3", "-c", "10.77.0.2", "-J", "-t", "1", timeout=120))
+        server.wait(30)
+    return float(report["end"]["sum_received"]["bits_per_second"]) / 1e9
+
+
 def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
     """A slow receiver loses a tenth of the frames, with Backdraft none; one per cent of loss halves the requests."""
+    if scale == "real":
+        at_1 = value(data, "tcp", TCP, 0.01)
+        return [within("tcp", "throughput of TCP at 1 % loss over that without", "halved: 0.5 (figure 5b)", at_1, 0.25, 0.75)]
     slowest, fastest = min(SPEEDS[scale]), max(SPEEDS[scale])
     lost = {mode: [value(data, "loss", mode, speed) for speed in SPEEDS[scale]] for mode in MODES}
     goodput = {mode: value(data, "goodput", mode, slowest) for mode in MODES}
@@ -157,7 +202,9 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
 
 
 def plot(data: pl.DataFrame) -> Any:
-    """Goodput and loss over the receiver's speed; rate of requests over loss."""
+    """Goodput and loss over the receiver's speed; rate of requests over loss. At scale real TCP's throughput over loss."""
+    if data["panel"].is_in(["tcp"]).any():
+        return plot_tcp(data)
     made, grid = figure(1, 3, width=PAGE, height=2.3)
     for mode, colour, marker in ((LOSSY, RED, "s"), (BACKDRAFT, SKY, "o")):
         for axes, panel, scale in ((grid[0], "goodput", 1), (grid[1], "loss", 100)):
@@ -176,4 +223,16 @@ def plot(data: pl.DataFrame) -> Any:
     grid[2].set_xlabel("probability of loss")
     log_axis(grid[2].xaxis)
     lettered(grid, ("throughput", "loss", "requests"))
+    return made
+
+
+def plot_tcp(data: pl.DataFrame) -> Any:
+    """Throughput of TCP, relative to that without loss."""
+    made, axes = figure(width=COLUMN, height=2.4)
+    points = setup.line(data, "tcp", TCP).filter(pl.col("x") > 0)
+    axes.plot(points["x"], points["y"], color=SKY, marker="o", clip_on=False)
+    axes.set_ylabel("throughput / throughput without loss")
+    axes.set_xlabel("probability of loss")
+    axes.set_ylim(0, 1.1)
+    log_axis(axes.xaxis)
     return made

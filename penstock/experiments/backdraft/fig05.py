@@ -36,8 +36,8 @@ STREAM = next(iter(STREAMS))
 REQUESTS = {"quick": 40, "paper": 400}
 LOOKS = dict(zip((*TIMEOUTS, *STREAMS), ((GREEN, "v"), (BLUE, "o"), (RED, "s"), (SKY, "^"), (ORANGE, "D"))))
 TIMER = Differs(
-    "two packets in a hundred requests are lost, and each costs 6.9 us beside a request's 4.2; what Homa costs a processor is not "
-    "modelled",
+    "two packets in a hundred requests are lost, and each costs 6.9 us beside a request's 4.2; what Homa costs a processor is "
+    "not modelled",
     "backdraft-homa-timer",
 )
 DIFFERS = {
