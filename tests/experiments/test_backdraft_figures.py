@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 
 import numpy as np
 import polars as pl
@@ -13,6 +14,7 @@ from penstock.experiments import EXPERIMENTS, framework
 from penstock.experiments.backdraft import _setup as setup
 from penstock.experiments.backdraft import (
     _switch,
+    abstract,
     bfc,
     fig04,
     fig04_switch,
@@ -28,13 +30,23 @@ from penstock.experiments.backdraft import (
     fig15_switch,
     fig16,
     fig19,
+    memory,
     table3,
 )
-from penstock.experiments.claims import SCALES, judge, stale_differences
+from penstock.experiments.claims import OURS, SCALES, judge, stale_differences
 from penstock.spec import parse_spec
 from penstock.vswitch.bench import noise, rig, two_switches
 
-FIGURES = {"bfc": bfc, "fig04": fig04, "fig05": fig05, "fig11": fig11, "fig13": fig13, "fig15": fig15, "table3": table3}
+FIGURES = {
+    "bfc": bfc,
+    "fig04": fig04,
+    "fig05": fig05,
+    "fig11": fig11,
+    "fig13": fig13,
+    "fig15": fig15,
+    "memory": memory,
+    "table3": table3,
+}
 SWITCH = {
     "fig04_switch": fig04_switch,
     "fig09": fig09,
@@ -116,7 +128,6 @@ SWAPPED = [
             "receiver-frames",
             "spreading",
             "tail",
-            "lossless-pauses",
             "reduced",
             "overlay-pauses",
             "overlay-drops",
@@ -127,7 +138,7 @@ SWAPPED = [
     ("fig13_switch", fig13_switch.LOSSY, fig13_switch.BACKDRAFT, {"no-drops", "lossy", "lossy-drops", "overlay-drops"}),
     ("fig15_switch", fig15_switch.PFC, fig15_switch.BACKDRAFT, {"no-frames"}),
     ("fig14", "lossy", "Backdraft", {"full", "no-loss", "victims"}),
-    ("fig16", fig16.DOORBELLS, fig16.POLLING, {"flat", "grows", "ratio"}),
+    ("fig16", fig16.DOORBELLS, fig16.POLLING, {"flat"}),
     ("fig19", "lossy", "Backdraft", {"twice", "no-loss", "loss", "full", "half", "wasted"}),
     ("bfc", "BFC", "BFC + Backdraft", {"spreads-same-server", "prevents-same-server", "queues", "unfinished"}),
 ]
@@ -195,6 +206,17 @@ def test_pfc_of_virtual_switches_alone():
     assert ports.filter(pl.col("node") == 6)["drops"].sum() > 0 == ports.filter(pl.col("node") < 6)["drops"].sum()
     run, ports = two_flows(ps.PFC())
     assert ports["drops"].sum() == 0 and {4, 6} <= set(run.pauses.filter(pl.col("queue") == -1)["node"].to_list())
+
+
+def test_memory_by_hand(measured):
+    """What arrives in a round trip, less what the receiver takes in that time, on top of the threshold."""
+    _, data = measured("memory")
+    rtt = memory.RTTS_US["quick"][-1]
+    arrives, taken, most = 100e9 / 8 * rtt / 1e6, 1e9 / 8 * rtt / 1e6, 64_000
+    assert setup.value(data, "bdp", "100 Gbit/s", rtt) == arrives
+    found = setup.value(data, "memory", "100 Gbit/s", rtt)
+    assert found == pytest.approx(arrives - taken + most, abs=30_000)
+    assert setup.value(data, "memory", "100 Gbit/s, 16 flows", rtt) > found, "every flow has a threshold"
 
 
 def test_busy_time_counts_overlaps_once():
@@ -278,6 +300,33 @@ def test_polling_and_doorbells_by_hand():
     assert polling > 256 / 64 and 0 < bells <= 2
 
 
+def test_time_of_the_core_by_hand(measured):
+    """A frame costs what the model says; the lossy switch pays for those it drops, too."""
+    _, data = measured("fig19")
+    forward = rig.COSTS.frame + 64 * rig.COSTS.byte
+    lost = setup.value(data, "lost", "lossy")
+    busy = {mode: setup.value(data, "busy", mode) for mode in fig19.MODES}
+    assert busy["Backdraft"] == pytest.approx(forward, abs=2 * rig.COSTS.bell)
+    assert busy["lossy"] == pytest.approx(forward + rig.COSTS.drop * lost / (1 - lost), rel=0.1)
+
+
+def test_throughput_over_queues_is_judged_in_real_time_only():
+    def rates(polling, many):
+        found = [("Mpps", fig16.DOORBELLS, count, many if count > 8 else 10.0) for count in fig16.COUNTS["real"]]
+        return _switch.table(found + [("Mpps", fig16.POLLING, count, polling if count > 8 else 10.0) for _, _, count, _ in found])
+
+    claims = {claim.id: claim.ok for claim in fig16.claims(rates(1.0, 9.0), "real")}
+    assert claims == {"ratio-real": True, "flat-real": True, "few-real": True}
+    assert [claim.ok for claim in fig16.claims(rates(3.0, 9.0), "real")] == [False, True, True]
+    assert [claim.ok for claim in fig16.claims(rates(0.3, 3.0), "real")] == [True, False, True]
+    assert {claim.kind for claim in fig16.claims(_switch.table(fig16.work(8, fig16.DOORBELLS)), "quick")} == {OURS}
+    found = abstract.claims(abstract.many_queues(rates(1.0, 9.0)), "real")
+    assert [(claim.id, claim.value, claim.ok) for claim in found] == [
+        ("queues-largest", 9.0, True),
+        ("slowdown-largest", 0.9, True),
+    ]
+
+
 def test_a_busy_machine_is_tried_again_and_then_refused(monkeypatch):
     calls = []
 
@@ -301,12 +350,40 @@ def test_scale_real_is_only_for_figures_that_have_it(tmp_path):
     assert "real" in EXPERIMENTS["backdraft/fig19"].scales
 
 
-@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two processors")
-def test_scale_real_runs(monkeypatch, tmp_path):
-    """However busy the machine: what cannot depend on that, nothing lost with Backdraft, is judged."""
+@pytest.fixture
+def however_busy(monkeypatch):
+    """Measurements in real time report whatever else the machine does."""
     for limit in ("STOLEN", "OTHERS", "TAKEN"):
         monkeypatch.setattr(noise, limit, 1e9)
     monkeypatch.setattr(noise, "BEFORE_S", 0.0)
+
+
+def test_cycles_of_an_extension_are_measured(monkeypatch, however_busy):
+    monkeypatch.setattr(fig12, "APPENDS", 500)
+    experiment = EXPERIMENTS["backdraft/fig12"]
+    data = framework.measured(experiment, framework.Runs({}), "real")
+    for series in (fig12.APPENDED, fig12.EXTENDED):
+        cycles = setup.line(data, "cycles", series)["y"].to_list()
+        assert cycles == sorted(cycles) and cycles[-1] > 0
+    assert [claim.id for claim in experiment.claims(data, "real")] == ["extension-p10", "extension-p50", "extension-p90"]
+    assert experiment.draw(data).axes
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("iperf3"), reason="needs root and iperf3")
+def test_tcp_of_the_kernel_meets_loss(monkeypatch, however_busy):
+    """The bridge loses what it is told to, and nobody else does: a third of the frames stop TCP almost."""
+    monkeypatch.setattr(fig04_switch, "LOSSES", (0.0, 0.01, 0.3))
+    monkeypatch.setattr(fig04_switch, "TCP_ROUNDS", 1)
+    experiment = EXPERIMENTS["backdraft/fig04_switch"]
+    data = framework.measured(experiment, framework.Runs({}), "real")
+    assert setup.value(data, "absolute", fig04_switch.TCP) > 0 and setup.value(data, "tcp", fig04_switch.TCP, 0.3) < 0.2
+    assert [claim.id for claim in experiment.claims(data, "real")] == ["tcp"]
+    assert experiment.draw(data).axes
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two processors")
+def test_scale_real_runs(monkeypatch, however_busy):
+    """However busy the machine: what cannot depend on that, nothing lost with Backdraft, is judged."""
     monkeypatch.setattr(rig, "REAL_S", 0.05)
     data = framework.measured(EXPERIMENTS["backdraft/fig19"], framework.Runs({}), "real")
     claims = {claim.id: claim for claim in EXPERIMENTS["backdraft/fig19"].claims(data, "real")}
