@@ -221,7 +221,7 @@ def plot(data: pl.DataFrame) -> Any:
         axes.set_xlabel("receiver's speed (Gbit/s)")
         axes.set_ylim(bottom=0)
     grid[0].legend(loc="lower left", frameon=False)
-    grid[2].set_ylim(0, 1.45)
+    grid[2].set_ylim(0, 1.7)
     grid[2].legend(loc="upper right", frameon=False)
     grid[2].set_xlabel("probability of loss")
     log_axis(grid[2].xaxis)

@@ -4,7 +4,8 @@ What arrives between the first overlay pause frame and its effect at the sender 
 network's bandwidth-delay product, 12.5 MB at 100 Gbit/s and 1 ms, for the whole switch and not for each flow. Here one server
 sends at the rate of its link to an application of another that takes 1 Gbit/s, as 1 or 16 flows. The memory of the receiving
 virtual switch is not bounded, and the most that it holds is measured. PFC is off; the round trip is that of the two
-links in either direction.
+links in either direction. Every flow may also hold its threshold of 64 KB, so that 16 flows need 3 times the memory of one at
+30 us, and 1.08 times at 1 ms.
 """
 
 from typing import Any
@@ -110,7 +111,7 @@ def plot(data: pl.DataFrame) -> Any:
         axes.plot(points["x"], points["y"] / 1e6, label=name, color=colour, marker=marker, linestyle=style)
     log_axis(axes.xaxis)
     log_axis(axes.yaxis)
-    axes.set_xlabel("round-trip time (us); dotted: bandwidth-delay product")
+    axes.set_xlabel("round-trip time (us); dotted: BDP")
     axes.set_ylabel("memory (MB)")
     legend_above(made, axes, columns=2)
     return made
