@@ -43,8 +43,8 @@ DIFFERS = {
     ),
     "loss": Differs("hosts send again from the lost packet on, at line rate", "backdraft-repetition", expected=(0.55, 0.85)),
     "slight": Differs(
-        "the queue of 1024 packets holds the 1 MB by which 4 MB that arrive at 100 Gbit/s exceed such a receiver: the tail is that "
-        "of the fastest one",
+        "the queue of 1024 packets holds the 1 MB by which 4 MB that arrive at 100 Gbit/s exceed such a receiver: the tail is "
+        "that of the fastest one",
         "backdraft-repetition",
         expected=(0.8, 0.9),
     ),
