@@ -43,6 +43,7 @@ class Rig:
     def __init__(self, device=Small, **given):
         self.clock, self.switch, self.now = Clock(), Switch(**given), 10**9
         self.device, self.wires, self.apps, self.tables = device, {}, {}, {}
+        self.looking, self.look_at = True, 0
 
     def link(self, i, sockets=False):
         """Port i is driven; with `sockets`, frames to UDP ports wait while `close` holds them."""
@@ -63,6 +64,12 @@ class Rig:
     def open(self, i, port):
         self.tables[i].allowed[port] = UNLIMITED
 
+    def look(self):
+        """As the edges do, every millisecond."""
+        self.look_at = self.now + 10**6
+        for table in self.tables.values():
+            table.looked[0] += 1
+
     def send(self, source, target, port, back=2000):
         assert self.wires[source].send(udp(ADDRESSES[source], ADDRESSES[target], port, back, BODY))
 
@@ -70,6 +77,8 @@ class Rig:
         for _ in range(count):
             self.now += ns
             self.clock.ns = self.now
+            if self.looking and self.now >= self.look_at:
+                self.look()
             self.switch.turn_at(self.now)
 
     def read(self, i):
@@ -175,6 +184,26 @@ def test_full_sockets_do_not_keep_others_from_a_port(flows):
     assert len(found[1]) == 40 if flows < 25 else len(found[1]) > 30
     device = rig.row(0)["device"]
     assert device["waits_for_buffer"] == 0 and rig.driver(0).held()["frames"] == device["buffers_used"] < 256
+
+
+def test_a_frame_gives_way_only_after_a_look_at_its_socket():
+    """The edge has no processor for longer than `idle`, all queues wait for it: its next look lets everything pass, none is lost."""
+    rig = Rig(idle="5ms")
+    rig.link(0)
+    rig.link(1, sockets=True)
+    rig.looking = False
+    rig.close(1, 7000)
+    for k in range(60):
+        rig.send(0, 1, 10_000 + k, 7000)
+    rig.turn(100, 1_000_000)
+    rig.open(1, 7000)
+    rig.look()
+    found = []
+    for _ in range(100):
+        rig.turn(10, 20_000)
+        found += rig.read(1)
+    assert sorted(found) == list(range(10_000, 10_060))
+    assert rig.row(1)["device"]["evicted_out"] == 0 and not rig.row(0)["drops"]
 
 
 def test_the_number_of_queues_is_configured_and_checked():

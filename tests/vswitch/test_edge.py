@@ -579,13 +579,18 @@ def test_nobody_wakes_up_while_nothing_leaves_the_switch():
 
 
 def test_a_flow_gets_its_class_in_the_first_step_after_the_alarm(left):
-    rows = [row(FAST), row(pauses=0, waiting=10_000, behind_bytes=200_000)]
-    with Edge("tap0", left, lambda: rows, goal="10KB", over="50KB") as edge:
+    rows, opened = [row(FAST), row(pauses=0, waiting=10_000, behind_bytes=200_000)], []
+
+    def read():
+        opened.append(edge.rates.opened)  # before a step
+        return rows
+
+    with Edge("tap0", left, read, goal="10KB", over="50KB") as edge:
         until(lambda: edge.look_at == NEVER)
         assert edge.steps == 0
         edge.press()
-        until(lambda: edge.rates.held)
-        assert edge.steps == 1 and [flow.target_port for flow in edge.rates.held] == [SLOW]
+        until(lambda: len(opened) > 1)
+        assert opened[:2] == [0, 1] and [flow.target_port for flow in edge.rates.held] == [SLOW]
         rows[1:] = [row(pauses=0, waiting=0, behind_bytes=20_000, source_port=8)]
         until(lambda: not edge.rates.held)
         steps = edge.steps

@@ -38,7 +38,9 @@ class Allowance:
         self.map = mmap.mmap(self.fd, BYTES)
         self.words = np.frombuffer(self.map, dtype=np.int64)
         self.spent, self.allowed, self.mark = self.words[: 3 * PORTS].reshape(3, PORTS)
-        self.pressed, self.busy_since = (self.words[LAYOUT[name] :][:1] for name in ("PRESSED", "BUSY_SINCE"))
+        self.pressed, self.busy_since, self.looked = (
+            self.words[LAYOUT[name] :][:1] for name in ("PRESSED", "BUSY_SINCE", "LOOKED")
+        )
         if fd is None:
             self.free()
 

@@ -85,6 +85,7 @@ cdef struct Driver:
     int64_t flooded, flood_limited, flood_lost, flood_spoofed, not_carried
     int64_t* table          # of socket_room.pxd: what the frames to each UDP port have cost and may
     int32_t alarm           # an eventfd that wakes the edge
+    int64_t looks, looked_at    # at the sockets, as the worker has seen: how many, and when the last
     int64_t busy_since      # since when the device was never seen empty; 0: the last read found it so
     int64_t answered, malformed, waits_for_buffer, shared_queues, multicast, full_sockets
     int64_t evictions       # transmit queues that had to give up what they held

@@ -8,7 +8,7 @@ from penstock.vswitch.dataplane.overlay cimport LEASE_NS, overlay_may_send, over
 from penstock.vswitch.dataplane.parse cimport parse
 from penstock.vswitch.dataplane.receiver cimport LEAST_NS, MOST_NS
 from penstock.vswitch.dataplane.schedule cimport activate, pause_txq, take_head
-from penstock.vswitch.dataplane.socket_room cimport charge
+from penstock.vswitch.dataplane.socket_room cimport LOOKED, charge, load_in
 from penstock.vswitch.dataplane.steps cimport next_word
 from penstock.vswitch.ports.base cimport port_flush, port_send
 

@@ -28,7 +28,7 @@ if not cython.compiled:
     from penstock.vswitch.dataplane.parse import parse
     from penstock.vswitch.dataplane.receiver import LEAST_NS, MOST_NS
     from penstock.vswitch.dataplane.schedule import activate, pause_txq, take_head
-    from penstock.vswitch.dataplane.socket_room import charge
+    from penstock.vswitch.dataplane.socket_room import LOOKED, charge, load_in
     from penstock.vswitch.dataplane.state import (
         ACTIVE,
         IDLE,
@@ -182,6 +182,13 @@ def gives_way(worker, driver, rxq, now):
     """Whether a frame that is held back is dropped: its queue has been stuck for `idle_ns`, and others need buffers or queues."""
     if rxq.stuck_at == 0:
         rxq.stuck_at = now
+    if driver.limited:  # what the last look has found counts: the edge may be late itself
+        looks = load_in(driver.table, LOOKED)
+        if looks != driver.looks:
+            driver.looks = looks
+            driver.looked_at = now
+            return False  # it may fit by now
+        now = driver.looked_at
     if now - rxq.stuck_at <= worker.idle_ns:
         return False
     sent = 0

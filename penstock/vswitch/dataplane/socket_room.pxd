@@ -26,6 +26,7 @@ cdef enum:                  # of the table: a column of 64-bit words by UDP port
     REFUSED                 # frames that had to wait for a full socket, and their repetitions
     PRESSED                 # flows that began to hold much of the region of the device
     BUSY_SINCE              # ns: since when the device was never seen empty; 0: the last read found it so
+    LOOKED                  # looks so far; written when what they allow is
     REPORTS = 196672        # the last ports reported
     TABLE_WORDS = 197120
 

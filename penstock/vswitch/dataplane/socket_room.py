@@ -21,6 +21,7 @@ if not cython.compiled:
         ENDLESS,
         EPROTO,
         FULL_SOCKETS,
+        LOOKED,
         MARK,
         MOST_COST,
         MOVED,
@@ -302,6 +303,7 @@ def grant(rooms):
                 found |= PROGRESS
             room.full = 1
         room.before = room.free
+    store_in(rooms.table, LOOKED, load_in(rooms.table, LOOKED) + 1)
     drops = rooms.drops[1]
     mask = rooms.drops_mask[1]
     rooms.drops[1], rooms.drops_mask[1], rooms.sockets[1] = rooms.drops[0], rooms.drops_mask[0], rooms.sockets[0]
