@@ -187,7 +187,7 @@ def test_full_sockets_do_not_keep_others_from_a_port(flows):
 
 
 def test_a_frame_gives_way_only_after_a_look_at_its_socket():
-    """The edge has no processor for longer than `idle`, all queues wait for it: its next look lets everything pass, none is lost."""
+    """The edge has no processor for longer than `idle`, and all queues wait for it: its next look lets everything pass."""
     rig = Rig(idle="5ms")
     rig.link(0)
     rig.link(1, sockets=True)

@@ -3,6 +3,7 @@
 import configparser
 import contextlib
 import ctypes
+import fcntl
 import logging
 import os
 import re
@@ -288,15 +289,56 @@ def test_where_the_log_goes(tmp_path, monkeypatch, capfd):
         log.start("warning", tmp_path / "log")
         log.log.info("quiet")
         log.log.warning("loud")
+        log.log.handlers[0].flush()
         assert re.fullmatch(r"\d{4}-\d\d-\d\d [\d:,]+ WARNING loud\n", (tmp_path / "log").read_text())
         found = os.fstat(2)
         monkeypatch.setenv("JOURNAL_STREAM", f"{found.st_dev}:{found.st_ino}")
         log.start("info")
         log.log.info("two\nlines")
         log.log.error("bad")
+        log.log.handlers[0].flush()
         assert capfd.readouterr().err == "<6>two lines\n<3>bad\n"
         with pytest.raises(PenstockError, match="--log"):
             log.start("info", tmp_path / "none" / "log")
     finally:
         log.log.handlers[:], log.log.propagate = before[0], before[2]
         log.log.setLevel(before[1])
+
+
+def test_a_log_that_nobody_reads_delays_nothing(tmp_path):
+    """Requests that are logged are answered while standard error is a full pipe, and the switch ends."""
+    (tmp_path / "s.toml").write_text("".join(f'[[port]]\nname = "{p["name"]}"\naddresses = {p["addresses"]}\n' for p in PORTS))
+    path = str(tmp_path / "s.sock")
+    up = [sys.executable, "-c", "import sys; from penstock.cli import main; sys.exit(main())", "vswitch", "up"]
+    reader, writer = os.pipe()
+    with os.fdopen(reader) as said:
+        fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, 4096)
+        with subprocess.Popen(
+            [*up, str(tmp_path / "s.toml"), "--socket", path], stderr=writer, stdout=subprocess.DEVNULL
+        ) as program:
+            os.close(writer)
+            try:
+                until(lambda: os.path.exists(path))
+                for number in range(200):
+                    protocol.ask(path, {"set": {"burst": 7 + number % 20}})
+                protocol.ask(path, {"down": True})
+                assert program.wait(60) == 0
+            finally:
+                program.kill()
+        assert sum("'burst'" in line for line in said) > 20
+
+
+def test_lines_beyond_a_thousand_are_dropped_and_counted():
+    reader, writer = os.pipe()
+    with os.fdopen(reader) as said:
+        fcntl.fcntl(writer, fcntl.F_SETPIPE_SZ, 4096)
+        handler = log.Writer(writer)
+        for number in range(3000):
+            handler.emit(logging.LogRecord("x", logging.INFO, "", 0, "line %d " + 40 * ".", (number,), None))
+        written = told = 0
+        while written + told < 3000:
+            line = said.readline()
+            written += line.startswith("line")
+            told += int(line[1:].split()[0]) if "dropped" in line else 0
+        assert written + told == 3000 and told > 1000
+        os.close(writer)

@@ -1,20 +1,26 @@
 """What a switch reports while it runs, as lines on standard error or in a file; none of it is needed to operate it.
 
+A thread writes the lines, so that a reader that has stopped (a terminal, a pipe, a full disk) delays nothing else.
+
 debug      every request
 info       who attaches, detaches, asks and changes what
 warning    what an operator should know: refused connections, protocol errors, frames lost, an open metrics page
 error      what ended the switch
 """
 
+import contextlib
 import logging
 import os
-import sys
+import queue
+import threading
 from pathlib import Path
 
 from penstock.errors import SpecError
 
 log = logging.getLogger("penstock.vswitch")
 LEVELS = ("debug", "info", "warning", "error")
+MOST_WAITING = 1000  # lines; more are dropped, and counted
+LAST_S = 1.0  # for the lines that wait when the process ends
 PRIORITY = {logging.DEBUG: 7, logging.INFO: 6, logging.WARNING: 4, logging.ERROR: 3}  # of syslog
 
 
@@ -26,12 +32,45 @@ class JournalFormatter(logging.Formatter):
         return f"<{PRIORITY.get(record.levelno, 6)}>{text}"
 
 
+class Writer(logging.Handler):
+    """Has a thread write lines to a descriptor: what is logged never waits for whoever reads it."""
+
+    def __init__(self, fd: int) -> None:
+        super().__init__()
+        self.fd, self.dropped = fd, 0
+        self.lines: queue.Queue[str] = queue.Queue(MOST_WAITING)
+        threading.Thread(target=self._write, name="log", daemon=True).start()
+
+    def emit(self, record: logging.LogRecord) -> None:
+        try:
+            self.lines.put_nowait(self.format(record))
+        except queue.Full:
+            self.dropped += 1
+
+    def _write(self) -> None:
+        while True:
+            text = self.lines.get() + "\n"
+            if self.dropped:
+                text, self.dropped = f"{text}({self.dropped} lines were dropped: nobody read them)\n", 0
+            data = text.encode(errors="replace")
+            with contextlib.suppress(OSError):  # the reader has gone, or the disk is full
+                while data:  # not by a file object, whose lock would keep the process from ending
+                    data = data[os.write(self.fd, data) :]
+            self.lines.task_done()
+
+    def flush(self) -> None:
+        """Wait for what is left, for a second at most; `logging` calls it when the process ends."""
+        with self.lines.all_tasks_done:
+            self.lines.all_tasks_done.wait_for(lambda: not self.lines.unfinished_tasks, LAST_S)
+
+
 def start(level: str, file: Path | None = None) -> None:
     """Send messages of at least `level` to standard error, or append them to a file.  SpecError: it cannot be written."""
     try:
-        handler = logging.FileHandler(file) if file else logging.StreamHandler(sys.stderr)
+        fd = os.open(file, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o644) if file else 2
     except OSError as error:
         raise SpecError(f"cannot be written ({error.strerror})", path="--log", value=str(file)) from None
+    handler = Writer(fd)
     plain = logging.Formatter("%(asctime)s %(levelname)s %(message)s")
     handler.setFormatter(JournalFormatter() if not file and _is_journal() else plain)
     for old in list(log.handlers):
