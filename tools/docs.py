@@ -109,9 +109,12 @@ def counts(verdicts: Mapping[str, int]) -> str:
     return ", ".join(f"{n} {verdict}" for verdict, n in sorted(verdicts.items(), key=lambda v: -v[1]))
 
 
-def state(id: str, entry: dict[str, Any] | None) -> str:
-    if not entry:
-        return "not yet judged"
+def state(id: str, found: Mapping[str, Any]) -> str:
+    """What was found at each scale."""
+    return "; ".join(state_at(id, entry) for entry in found.values()) or "not yet judged"
+
+
+def state_at(id: str, entry: Mapping[str, Any]) -> str:
     scale = "" if entry["scale"] == "paper" else f" ({entry['scale']} scale)"
     ours = f"; (ours): {counts(entry['ours'])}" if entry.get("ours") else ""
     old = f"; stale: {entry.get('date', 'before numbers were recorded')}" if records.stale(id, entry) else ""
@@ -141,9 +144,10 @@ def figures() -> str:
         for id in figures_of(paper):
             experiment = EXPERIMENTS[id]
             figure = re.sub(r"^\w+, \w+ \d{4},? ", "", experiment.paper)
-            seeds = str(record.get(id, {}).get("seeds", "")) if experiment.specs else ""
+            found = record.get(id, {})
+            seeds = str(max((entry.get("seeds", "") for entry in found.values()), default="")) if experiment.specs else ""
             window = experiment.window if experiment.specs else ""
-            cells = f"`{id}`", cell(figure), cell(experiment.title), seeds, window, state(id, record.get(id))
+            cells = f"`{id}`", cell(figure), cell(experiment.title), seeds, window, state(id, found)
             lines.append(f"| {' | '.join(cells)} |")
         lines.append("")
         if absent := missing(paper):
@@ -158,8 +162,8 @@ def papers() -> str:
     for paper, (title, schemes) in PAPER.items():
         ids, verdicts = figures_of(paper), Counter[str]()
         for id in ids:
-            verdicts.update(record.get(id, {}).get("verdicts", {}))
-        old = sum(id in record and records.stale(id, record[id]) for id in ids)
+            verdicts.update(records.verdicts(record.get(id, {})))
+        old = sum(any(records.stale(id, entry) for entry in record.get(id, {}).values()) for id in ids)
         lines.append(f"| {title} | {schemes} | {len(ids)}{missing_count(paper)} | {counts(verdicts)} | {old} |")
     return "\n".join(lines)
 

@@ -36,7 +36,10 @@ def command(
         typer.Option(metavar="FILE", help="Add the claims, numbers and sources to this file of records.", show_default=False),
     ] = None,
     all_: Annotated[
-        bool, typer.Option("--all", help="Every figure, or those of the paper that FIGURE names; finished ones are kept.")
+        bool,
+        typer.Option(
+            "--all", help="Every figure that has this scale, or those of the paper that FIGURE names; finished ones are kept."
+        ),
     ] = False,
     list_: Annotated[bool, typer.Option("--list", help="List all figures with their state.")] = False,
 ) -> None:
@@ -79,7 +82,7 @@ def _all(paper: str | None, out: Path, scale: str, threads: int, record: Path | 
     from penstock.experiments import everything
     from penstock.results.rundir import locked
 
-    ids = everything.chosen(paper)
+    ids = everything.chosen(paper, scale)
     with _signals.as_ctrl_c(), locked(out):
         wrong = everything.reproduce_all(ids, out, scale, threads, _Lines(), record, seeds)
     typer.echo(f"{len(ids) - len(wrong)} of {len(ids)} figures without a failed claim; written to {out / everything.PAGE}")

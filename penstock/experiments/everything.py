@@ -25,12 +25,12 @@ PAGE = "index.html"
 STYLE = "main img {max-width: 100%; max-height: 340px} td, th {white-space: normal}"
 
 
-def chosen(paper: str | None, experiments: Mapping[str, Experiment] = EXPERIMENTS) -> list[str]:
-    """The ids of a paper's figures, of all papers by default.  SpecError: there is no such paper."""
+def chosen(paper: str | None, scale: str, experiments: Mapping[str, Experiment] = EXPERIMENTS) -> list[str]:
+    """The ids of a paper's figures that have this scale, of all papers by default.  SpecError: there is no such paper."""
     papers = list(dict.fromkeys(id.split("/")[0] for id in experiments))
     if paper is not None and paper not in papers:
         raise SpecError("there is no paper of that name", path="paper", value=paper, remedy=nearest(paper, papers))
-    return [id for id in experiments if paper in (None, id.split("/")[0])]
+    return [id for id in experiments if paper in (None, id.split("/")[0]) and scale in experiments[id].scales]
 
 
 def reproduce_all(

@@ -1,11 +1,13 @@
 """Records of reproductions, such as docs/reproductions.json: every claim with its number, and what it was made with.
 
-A record is stale when the sources that its figure depends on have changed since, or when it does not say which they were.
+A file has one record for each figure and scale: `load(file)["bfc/fig09"]["paper"]`.  A record is stale when the sources that
+its figure depends on have changed since, or when it does not say which they were.
 """
 
 import ast
 import json
 import subprocess
+from collections import Counter
 from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
@@ -14,7 +16,7 @@ from typing import Any
 from penstock.composition import FOLDER as SCHEMES
 from penstock.composition import parse
 from penstock.errors import SpecError
-from penstock.experiments.claims import NOT_JUDGED, Claim
+from penstock.experiments.claims import FROM_PAPER, NOT_JUDGED, Claim
 from penstock.experiments.registry import EXPERIMENTS, FOLDER
 from penstock.testing.bench import machine
 
@@ -23,6 +25,7 @@ TEXTS = (".py", ".pxd", ".h", ".csv", ".toml")
 SIMULATOR = ("composition", "fabric", "results", "sim", "spec", "topology", "workload")
 REAL_SWITCH = ("fabric", "schemes", "vswitch")
 SHARED = ("fluid", "frames", "headlines")
+ORDER = ("quick", "paper", "real")  # of scales; `real` is a measurement on this machine
 
 
 def sources(id: str) -> str:
@@ -102,20 +105,39 @@ def commit() -> str:
     return head + "+" * bool(changed)
 
 
-def load(file: Path) -> dict[str, Any]:
-    """All records of a file by figure, none if there is no file.  SpecError: it is not one of records."""
+def load(file: Path) -> dict[str, dict[str, Any]]:
+    """All records of a file by figure and scale, none if there is no file.  SpecError: it is not one of records."""
     try:
         found = json.loads(file.read_text())
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as error:
         raise SpecError(f"cannot be read as records ({error})", place=file, remedy="give another file") from error
-    if not isinstance(found, dict):
+    if not isinstance(found, dict) or not all(isinstance(each, dict) and set(each) <= {*ORDER} for each in found.values()):
         raise SpecError("is not a file of records", place=file, remedy="give another file")
     return found
 
 
 def add(file: Path, id: str, record: dict[str, Any]) -> None:
-    """Put a figure's record into the file, in place of its last one."""
-    known = load(file) | {id: record}
+    """Put a figure's record into the file, in place of its last one at this scale."""
+    known = load(file)
+    found = known.get(id, {}) | {record["scale"]: record}
+    known[id] = {scale: found[scale] for scale in ORDER if scale in found}
     file.write_text(json.dumps({id: known[id] for id in sorted(known)}, indent=1) + "\n")
+
+
+def verdicts(records: dict[str, Any]) -> Counter[str]:
+    """The paper's claims of one figure by verdict; one that was judged at several scales counts at the last one of ORDER.
+
+    A measurement (`real`) overrules a count at the paper's scale, which overrules a small run.  Records from before there were
+    numbers have counts only.
+    """
+    claims: dict[str, str] = {}
+    counted: Counter[str] = Counter()
+    for scale in ORDER:
+        found = records.get(scale, {})
+        if "claims" in found:
+            claims |= {name: claim["verdict"] for name, claim in found["claims"].items() if claim["kind"] == FROM_PAPER}
+        else:
+            counted.update(found.get("verdicts", {}))
+    return counted + Counter(claims.values())

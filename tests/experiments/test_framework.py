@@ -190,21 +190,32 @@ def test_claims_of_our_own_are_counted_apart_and_shown_as_such(tmp_path):
 def test_a_record_keeps_every_claim_and_what_it_was_made_with(tmp_path, monkeypatch):
     monkeypatch.setattr(records, "sources", lambda id: "abc")
     file = tmp_path / "records.json"
-    file.write_text('{"z/fig01": {"scale": "paper"}}')
+    file.write_text('{"z/fig01": {"paper": {"scale": "paper", "verdicts": {"PASS": 3}}}}')
     claims = [within("a", "", "about 1", 1.02, 0.9, 1.1, quick=True), holds("b", "", "", "x", True, kind=OURS)]
     run(experiment(claims), tmp_path / "out", record=file)
     kept = records.load(file)
     assert list(kept) == ["fake/fig01", "z/fig01"]
-    found = kept["fake/fig01"]
+    found = kept["fake/fig01"]["quick"]
     assert found["claims"] == {
         "a": {"kind": "paper", "ours": 1.02, "band": "0.9 .. 1.1", "verdict": "PASS"},
         "b": {"kind": "ours", "ours": "x", "band": "holds", "verdict": "PASS"},
     }
     assert (found["verdicts"], found["ours"], found["seeds"], found["scale"]) == ({"PASS": 1}, {"PASS": 1}, 1, "quick")
     assert found["machine"] and found["date"]
-    assert not records.stale("fake/fig01", found) and records.stale("z/fig01", kept["z/fig01"])
+    assert not records.stale("fake/fig01", found) and records.stale("z/fig01", kept["z/fig01"]["paper"])
+    run(experiment(claims), tmp_path / "out", record=file, scale="paper")
+    assert list(records.load(file)["fake/fig01"]) == ["quick", "paper"]
     monkeypatch.setattr(records, "sources", lambda id: "other")
     assert records.stale("fake/fig01", found)
+
+
+def test_a_claim_counts_once_and_a_measurement_overrules_a_count():
+    def record(**verdicts):
+        return {"claims": {name: {"kind": "ours" if name == "o" else "paper", "verdict": v} for name, v in verdicts.items()}}
+
+    assert records.verdicts({"quick": record(a="FAIL"), "paper": record(a="PASS", b="PASS", o="PASS")}) == {"PASS": 2}
+    assert records.verdicts({"paper": record(a="PASS", b="PASS"), "real": record(b="DIFFERS")}) == {"PASS": 1, "DIFFERS": 1}
+    assert records.verdicts({"paper": {"verdicts": {"PASS": 4}}}) == {"PASS": 4} and not records.verdicts({})
 
 
 def test_a_file_that_holds_no_records_is_refused_before_the_work(tmp_path, simulated):

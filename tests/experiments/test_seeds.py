@@ -131,7 +131,7 @@ def test_all_figures_with_one_page_that_goes_on_where_it_was(tmp_path, simulated
     experiments = experiment([holds("a", "b", "c", "d", True)]) | {
         id: replace(*with_runs().values(), id=id, claims=judged) for id in ("fake/fig02", "fake/fig03")
     }
-    ids = everything.chosen("fake", experiments)
+    ids = everything.chosen("fake", "quick", experiments)
     options = {"experiments": experiments, "console": Console(quiet=True), "cache": tmp_path / "runs"}
     with pytest.raises(AssertionError):
         everything.reproduce_all(ids, tmp_path, **options)
@@ -151,7 +151,8 @@ def test_all_figures_with_one_page_that_goes_on_where_it_was(tmp_path, simulated
 
 
 def test_papers_by_name():
-    assert {id.split("/")[0] for id in everything.chosen("hpcc")} == {"hpcc"}
-    assert everything.chosen(None) == list(EXPERIMENTS)
+    assert {id.split("/")[0] for id in everything.chosen("hpcc", "paper")} == {"hpcc"}
+    assert everything.chosen(None, "paper") == list(EXPERIMENTS)
+    assert "backdraft/fig16" in everything.chosen(None, "real") and "bfc/fig09" not in everything.chosen(None, "real")
     with pytest.raises(SpecError, match='did you mean "hpcc"'):
-        everything.chosen("hpc")
+        everything.chosen("hpc", "paper")
