@@ -1,11 +1,10 @@
 """BFC: Backpressure Flow Control (Goyal et al., NSDI 2022), figure by figure."""
 
+from penstock.experiments.bfc._variants import VARIANTS as VARIANTS
+from penstock.experiments.bfc._variants import VARIANTS_REASON as VARIANTS_REASON
+
 WINDOW = "arrivals"
 WINDOW_REASON = "the paper names none; its authors' simulator stops when arrivals stop, without warm-up and without a drain"
-
-# the variant of a scheme that every figure of the paper shows; others only beside it
-VARIANTS = {"bfc": "bfc:paper", "hpcc": "hpcc:bfc", "dctcp": "dctcp:bfc", "dcqcn": "dcqcn"}
-VARIANTS_REASON = "section 3.3.1 read literally; rivals with the parameters of the authors' simulator"
 
 # figures, tables and other claims of the paper that have no experiment yet, with what they show
 MISSING = {

@@ -1,17 +1,20 @@
 """Common set-up of figures 9 to 12 of BFC (NSDI 2022): the fabric and traffic of section 6.2.1, the schemes, the statistics.
 
 Fabric: leaf-spine, 128 hosts, 8 ToR and 8 spine switches, 100 Gbit/s, 1 us, 12 MB per switch. Traffic: one lognormal
-arrival process with sigma 2, uniform pairs of hosts, load relative to the ToR uplinks; 5 % of it may be incast: 100
-flows to one host, 20 MB in all, every 500 us. 50 ms without a drain, as in the authors' simulator: flows that
-have not finished by then are in no statistic.
+arrival process with sigma 2, uniform pairs of hosts; 5 % of the load may be incast: 100 flows to one host, 20 MB in all,
+every 500 us. 50 ms without a drain, as in the authors' simulator: flows that have not finished by then are in no statistic.
 
-BFC takes any empty queue, as section 3.3.1 specifies (preset bfc:paper; docs/differences.md, bfc-fig09, shows the effect of the
-default, which avoids queues that a flow sticks to, on these figures).
+Load has two definitions. Claims of the paper are judged with CORE, that of section 6.2.1: "by X% load we mean X% load on the
+links in the core", those between ToR and spine switches, which 112 of 127 pairs of hosts use. UPLINKS, that of the authors'
+simulator, divides the load of all flows by the rate of the ToR uplinks, so that the core has 0.88 X %; its claims are (ours).
+An incast is the same in both: 20 MB every 500 us are 5 % of the uplinks' rate, 4.4 % of it in the core.
+
+BFC is the variant that `_variants` names for all figures of the paper.
 
 Baselines are those of the authors' simulator (presets hpcc:bfc and dctcp:bfc): HPCC with maxStage 0 instead of the 5
-of the text, W_AI of 50 Mbit/s, 42 B of INT; DCTCP marking between 100 and 400 KB, g 1/256, 500 Mbit/s per window. DCQCN
-has the parameters of its own paper and BFC's marking, since the BFC authors' are not public. HPCC-PFC and ExpressPass
-are not covered yet.
+of the text, W_AI of 50 Mbit/s, 42 B of INT, where section 6.3 has 80 B (figure 12 shows both); DCTCP marking between 100 and
+400 KB, g 1/256, 500 Mbit/s per window. DCQCN has the parameters of its own paper and BFC's marking, since the BFC authors' are
+not public; DCQCN+win, with a window of one bandwidth-delay product, is ours. HPCC-PFC and ExpressPass are not covered yet.
 
 The slowdown is by the sender's clock (`sender_slowdown` of flows.parquet), as in the authors' simulator, where a flow ends
 when its last ACK reaches the sender. (`slowdown` of flows.parquet ends when the last byte reaches the receiver, which makes
@@ -25,6 +28,7 @@ import numpy as np
 import polars as pl
 
 from penstock.experiments import frames
+from penstock.experiments.bfc._variants import VARIANTS
 from penstock.experiments.cache import Runs, Spec
 from penstock.experiments.claims import Claim, Differs, ascending, holds
 from penstock.experiments.frames import Scheme
@@ -38,35 +42,49 @@ PERCENTILES = (95, 99)
 MEDIUM = (200_000, 1_000_000)  # "medium flows (200-1000KB)", section 6.2.2
 POINTS = 400  # of a CDF
 LINKS = ("host to ToR", "ToR to spine", "spine to ToR")
+CORE, UPLINKS = "core", "uplinks"  # what a load of X % refers to
+WORDS = {CORE: "load of the core", UPLINKS: "load with flows in a rack"}
 
-
-BFC = Scheme("BFC", {"name": "bfc:paper"}, run="bfc")
+BFC = Scheme("BFC", {"name": VARIANTS["bfc"]}, run="bfc")
 IDEAL = Scheme("Ideal-FQ", {"name": "ideal_fq"}, run="ideal_fq")
-HPCC = Scheme("HPCC", {"name": "hpcc:bfc"}, run="hpcc")
-DCTCP = Scheme("DCTCP", {"name": "dctcp:bfc"}, run="dctcp")
-DCQCN = Scheme("DCQCN", {"name": "dcqcn"}, run="dcqcn")
-BFC_64 = Scheme("BFC, 64 queues", {"name": "bfc:paper", "queues": 64}, nth=1, run="bfc64")
-BFC_128 = Scheme("BFC, 128 queues", {"name": "bfc:paper", "queues": 128}, nth=2, run="bfc128")
+HPCC = Scheme("HPCC", {"name": VARIANTS["hpcc"]}, run="hpcc")
+DCTCP = Scheme("DCTCP", {"name": VARIANTS["dctcp"]}, run="dctcp")
+DCQCN = Scheme("DCQCN", {"name": VARIANTS["dcqcn"]}, run="dcqcn")
+BFC_64 = Scheme("BFC, 64 queues", {**BFC.table, "queues": 64}, nth=1, run="bfc64")
+BFC_128 = Scheme("BFC, 128 queues", {**BFC.table, "queues": 128}, nth=2, run="bfc128")
+HPCC_80 = Scheme("HPCC, 80 B of INT", {**HPCC.table, "int_bytes": 80}, nth=1, run="hpcc80")
+DCQCN_WIN = Scheme("DCQCN+win", {**DCQCN.table, "window": True}, nth=1, run="dcqcn_win")
 SCHEMES = (DCQCN, DCTCP, HPCC, BFC, IDEAL)
-KNOWN = {scheme.label: scheme for scheme in (*SCHEMES, BFC_64, BFC_128)}
+KNOWN = {scheme.label: scheme for scheme in (*SCHEMES, BFC_64, BFC_128, HPCC_80, DCQCN_WIN)}
 
 
 def spec(
-    schemes: Iterable[Scheme],
-    duration: str,
-    sizes: str = "google",
-    load: float = 0.6,
-    incast: float = 0.0,
-    fabric: dict[str, Any] | None = None,
+    schemes: Iterable[Scheme], duration: str, sizes: str = "google", load: float = 0.6, incast: float = 0.0, of: str = CORE
 ) -> Spec:
-    """The spec of one traffic and several schemes; `incast` is the part of the load that comes as incast: 0.05 or 0."""
-    poisson = {"kind": "poisson", "sizes": sizes, "load": round(load - incast, 4), "arrivals": "lognormal"}
+    """The spec of one traffic and several schemes.
+
+    `incast` is the part of the load that comes as incast: 0.05 or 0; `of`: what the load refers to.
+    """
+    share = round(load - incast, 4)
+    poisson = {"kind": "poisson", "sizes": sizes, **(core_load(share) if of == CORE else {"load": share})}
     return {
         "run": {"duration": duration, "seed": 1, "drain": False},
-        "topology": fabric or FABRIC,
+        "topology": FABRIC,
         "scheme": [{**scheme.table, "label": scheme.label} for scheme in schemes],
-        "workload": [{**poisson, "sigma": 2.0}, *([INCAST] if incast else [])],
+        "workload": [{**poisson, "arrivals": "lognormal", "sigma": 2.0}, *([INCAST] if incast else [])],
     }
+
+
+def core_load(share: float) -> dict[str, Any]:
+    """`load` and `load_on` of a workload with uniform pairs that loads the links between ToR and spine with this share."""
+    hosts, tors, spines = (int(FABRIC[name]) for name in ("hosts", "tors", "spines"))
+    between_racks = (hosts - hosts // tors) / (hosts - 1)
+    return {"load": round(share * tors * spines / hosts / between_racks, 6), "load_on": "host"}
+
+
+def named(traffic: str, of: str) -> str:
+    """The name of a traffic with this definition of load."""
+    return traffic if of == CORE else f"{traffic}-{of}"
 
 
 # -- statistics of a run

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from penstock.experiments.bfc._variants import VARIANTS
 from penstock.experiments.cache import Runs, Spec
 from penstock.experiments.claims import Claim, Differs, holds, within
 from penstock.experiments.style import BLACK, BLUE, DASHES, PAGE, RED, figure, lettered
@@ -47,7 +48,8 @@ def specs(scale: str) -> dict[str, Spec]:
 
 def _spec(offset_us: float, duration_us: float) -> Spec:
     schemes = [
-        {"name": "bfc", "queues": QUEUES, "th_bytes": round(th * BYTES_PER_US), "label": f"{th:g}us"} for th in THRESHOLDS_US
+        {"name": VARIANTS["bfc"], "queues": QUEUES, "th_bytes": round(th * BYTES_PER_US), "label": f"{th:g}us"}
+        for th in THRESHOLDS_US
     ]
     flows = [[SENDER_2, RECEIVER, "1GB", "0s"], [SENDER_3, RECEIVER, "1GB", f"{round(offset_us * 1e6)}ps"]]
     return {

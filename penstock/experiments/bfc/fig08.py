@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from penstock.experiments.bfc._variants import VARIANTS
 from penstock.experiments.cache import Runs, Spec
 from penstock.experiments.claims import Claim, ascending, holds
 from penstock.experiments.style import BLACK, BLUE, COLUMN, DASHES, GREEN, MARKERS, RED, figure, legend_above
@@ -25,7 +26,7 @@ GROUP_1, GROUP_3 = 2, 8
 GROUP_2 = {"quick": (4, 10, 20), "paper": (4, 6, 8, 10, 12, 14, 16, 18, 20)}
 RUNS = 4
 SPREAD_PS = 1_000_000
-ASSIGNMENTS = {"single": "single", "stochastic": "stochastic", "dynamic": "reserved"}
+ASSIGNMENTS = ("single", "stochastic", "dynamic")
 LOOKS = dict(zip(ASSIGNMENTS, zip((RED, GREEN, BLUE), (DASHES[2], DASHES[1], DASHES[0]), MARKERS)))
 
 
@@ -52,7 +53,7 @@ def _spec(group_2: int, run: int) -> Spec:
     return {
         "run": {"duration": "10us", "seed": run},
         "topology": {"kind": "parking_lot", "hops": 2, "cross": pairs, "delay": "500ns"},
-        "scheme": [{"name": "bfc", "queues": QUEUES, "assignment": name, "label": how} for how, name in ASSIGNMENTS.items()],
+        "scheme": [{"name": VARIANTS["bfc"], "queues": QUEUES, "assignment": how, "label": how} for how in ASSIGNMENTS],
         "workload": workload,
         "measure": {"sample": "10us"},
     }

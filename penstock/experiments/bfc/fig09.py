@@ -13,7 +13,21 @@ import polars as pl
 
 from penstock.experiments import frames
 from penstock.experiments.bfc import _fabric as fabric
-from penstock.experiments.bfc._fabric import BFC, BFC_64, BFC_128, DCQCN, DCTCP, HPCC, IDEAL, SCHEMES, value
+from penstock.experiments.bfc._fabric import (
+    BFC,
+    BFC_64,
+    BFC_128,
+    CORE,
+    DCQCN,
+    DCQCN_WIN,
+    DCTCP,
+    HPCC,
+    IDEAL,
+    SCHEMES,
+    UPLINKS,
+    named,
+    value,
+)
 from penstock.experiments.cache import Runs, Spec
 from penstock.experiments.claims import Claim, Differs, ascending, holds, within
 from penstock.experiments.style import PAGE, figure, legend_above, lettered
@@ -21,7 +35,7 @@ from penstock.experiments.style import PAGE, figure, legend_above, lettered
 TITLE = "FCT slowdown, buffer and PFC with incast, Google at 55 + 5 %"
 PAPER = "BFC, NSDI 2022, figure 9"
 DURATION = {"quick": "2ms", "paper": "50ms"}
-SHOWN = (*SCHEMES, BFC_64, BFC_128)
+SHOWN = {CORE: (*SCHEMES, DCQCN_WIN, BFC_64, BFC_128), UPLINKS: SCHEMES}
 ORDER = ("Ideal-FQ", "BFC", "HPCC", "DCTCP", "DCQCN")
 BUFFER_MB = 12
 DIFFERS = {
@@ -31,8 +45,8 @@ DIFFERS = {
 
 
 def specs(scale: str) -> dict[str, Spec]:
-    """One traffic pattern, all schemes."""
-    return {"incast": fabric.spec(SHOWN, DURATION[scale], incast=0.05)}
+    """One traffic pattern by both definitions of load."""
+    return {named("incast", of): fabric.spec(shown, DURATION[scale], incast=0.05, of=of) for of, shown in SHOWN.items()}
 
 
 def measure(runs: Runs, scale: str) -> pl.DataFrame:

@@ -10,7 +10,7 @@ from typing import Any
 import polars as pl
 
 from penstock.experiments.bfc import _fabric as fabric
-from penstock.experiments.bfc._fabric import BFC, IDEAL, SCHEMES, value
+from penstock.experiments.bfc._fabric import BFC, CORE, DCQCN_WIN, IDEAL, SCHEMES, UPLINKS, named, value
 from penstock.experiments.cache import Runs, Spec
 from penstock.experiments.claims import Claim, ascending, holds, within
 from penstock.experiments.style import DASHES, PAGE, figure, legend_above, lettered
@@ -19,13 +19,14 @@ TITLE = "FCT slowdown and buffer without incast, Google at 60 %"
 PAPER = "BFC, NSDI 2022, figure 10"
 DURATION = {"quick": "1ms", "paper": "50ms"}
 QUEUES = 32
+SHOWN = {CORE: (*SCHEMES, DCQCN_WIN), UPLINKS: SCHEMES}
 DIFFERS = {"long-dcqcn": fabric.DCQCN_DIFFERS, "pfc-dcqcn": fabric.DCQCN_DIFFERS}
 
 
 def specs(scale: str) -> dict[str, Spec]:
-    """All schemes without incast; BFC with it, for the active flows."""
+    """All schemes without incast, by both definitions of load; BFC with it, for the active flows."""
     return {
-        "plain": fabric.spec(SCHEMES, DURATION[scale]),
+        **{named("plain", of): fabric.spec(shown, DURATION[scale], of=of) for of, shown in SHOWN.items()},
         "incast": fabric.spec([BFC], DURATION[scale], incast=0.05),
     }
 

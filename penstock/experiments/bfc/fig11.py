@@ -11,7 +11,7 @@ import polars as pl
 
 from penstock.experiments import frames
 from penstock.experiments.bfc import _fabric as fabric
-from penstock.experiments.bfc._fabric import BFC, IDEAL, SCHEMES, value
+from penstock.experiments.bfc._fabric import BFC, CORE, DCQCN_WIN, IDEAL, SCHEMES, UPLINKS, named, value
 from penstock.experiments.cache import Runs, Spec
 from penstock.experiments.claims import Claim, Differs, ascending, holds, within
 from penstock.experiments.style import PAGE, figure, legend_above, lettered
@@ -21,6 +21,7 @@ PAPER = "BFC, NSDI 2022, figure 11"
 DURATION = {"quick": "2ms", "paper": "50ms"}
 SIZES = "facebook_hadoop"
 TRAFFIC = {"incast": 0.05, "plain": 0.0}
+SHOWN = {CORE: (*SCHEMES, DCQCN_WIN), UPLINKS: SCHEMES}
 DIFFERS = {
     "incast-hpcc": Differs("the ratio is 41 or 9.8, depending on the choice of an empty queue", "bfc-fig11", expected=(30, 60)),
     "incast-long-best": Differs("long flows that share a queue with incast flows wait for them", "bfc-fig11"),
@@ -32,8 +33,12 @@ NAMES = {"incast": "55 % + 5 % incast", "plain": "60 %"}
 
 
 def specs(scale: str) -> dict[str, Spec]:
-    """Two traffics, all schemes."""
-    return {name: fabric.spec(SCHEMES, DURATION[scale], SIZES, incast=incast) for name, incast in TRAFFIC.items()}
+    """Two traffics by both definitions of load."""
+    return {
+        named(name, of): fabric.spec(shown, DURATION[scale], SIZES, incast=incast, of=of)
+        for of, shown in SHOWN.items()
+        for name, incast in TRAFFIC.items()
+    }
 
 
 def measure(runs: Runs, scale: str) -> pl.DataFrame:

@@ -15,7 +15,20 @@ import polars as pl
 
 from penstock.experiments import frames
 from penstock.experiments.bfc import _fabric as fabric
-from penstock.experiments.bfc._fabric import BFC, BFC_128, DCQCN, DCTCP, HPCC, IDEAL, value
+from penstock.experiments.bfc._fabric import (
+    BFC,
+    BFC_128,
+    CORE,
+    DCQCN,
+    DCQCN_WIN,
+    DCTCP,
+    HPCC,
+    HPCC_80,
+    IDEAL,
+    UPLINKS,
+    named,
+    value,
+)
 from penstock.experiments.cache import Runs, Spec
 from penstock.experiments.claims import MORE, Claim, Differs, ascending, holds, within
 from penstock.experiments.style import PAGE, figure, legend_above, lettered
@@ -26,7 +39,8 @@ LOADS = {"quick": (0.6, 0.9), "paper": (0.5, 0.6, 0.7, 0.8, 0.9, 0.95)}
 DURATION = {"quick": "2ms", "paper": "50ms"}
 SIZES = "facebook_hadoop"
 BFC_32 = replace(BFC, legend="BFC, 32 queues")
-SHOWN = (DCQCN, DCTCP, HPCC, BFC_32, BFC_128, IDEAL)
+SCHEMES = (DCQCN, DCTCP, HPCC, BFC_32, BFC_128, IDEAL)
+SHOWN = {CORE: (*SCHEMES, DCQCN_WIN, HPCC_80), UPLINKS: SCHEMES}
 _FEW = Differs("few ports run out of 32 queues; how few depends on ECMP and the choice of empty queues", "bfc-fig12")
 DIFFERS = {
     "short-95": _FEW.expecting(1.2, 1.5),
@@ -36,14 +50,18 @@ DIFFERS = {
 INSTANTS = 200  # of the number of outstanding flows
 
 
-def name(load: float) -> str:
-    """The label of a load's runs."""
-    return f"load{100 * load:.0f}"
+def name(load: float, of: str = CORE) -> str:
+    """The label of the runs of a load by this definition."""
+    return named(f"load{100 * load:.0f}", of)
 
 
 def specs(scale: str) -> dict[str, Spec]:
-    """A traffic per load, all schemes."""
-    return {name(load): fabric.spec(SHOWN, DURATION[scale], SIZES, load) for load in LOADS[scale]}
+    """A traffic per load by both definitions of load."""
+    return {
+        name(load, of): fabric.spec(shown, DURATION[scale], SIZES, load, of=of)
+        for of, shown in SHOWN.items()
+        for load in LOADS[scale]
+    }
 
 
 def measure(runs: Runs, scale: str) -> pl.DataFrame:

@@ -20,6 +20,7 @@ import numpy as np
 import polars as pl
 
 from penstock.experiments import fluid, frames
+from penstock.experiments.bfc._variants import VARIANTS
 from penstock.experiments.cache import Runs, Spec
 from penstock.experiments.claims import Claim, Differs, ascending, within
 from penstock.experiments.style import BLACK, BLUE, GREEN, ORANGE, PAGE, PURPLE, RED, figure, legend_above, lettered
@@ -36,7 +37,7 @@ SEEDS = {"paper": 8}
 TRAFFIC = "cross"
 WARM_UP = 0.1
 SCHEMES = {
-    "BFC": {"name": "bfc"},
+    "BFC": {"name": VARIANTS["bfc"]},
     "HPCC": {"name": "hpcc:bfc"},
     "HPCC+SFQ": {"name": "hpcc:bfc+dqa:stochastic"},
     "DCQCN": {"name": "dcqcn"},
