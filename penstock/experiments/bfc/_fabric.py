@@ -30,12 +30,20 @@ import polars as pl
 from penstock.experiments import frames
 from penstock.experiments.bfc._variants import VARIANTS
 from penstock.experiments.cache import Runs, Spec
-from penstock.experiments.claims import Claim, Differs, ascending, holds
+from penstock.experiments.claims import FROM_PAPER, MORE, OURS, Claim, Differs, holds, within
 from penstock.experiments.frames import Scheme
 from penstock.experiments.style import log_axis, size_text
 from penstock.results.run import FACEBOOK_BINS, GOOGLE_BINS, LONG_BYTES, SHORT_BYTES
 
-FABRIC = {"kind": "leaf_spine", "hosts": 128, "tors": 8, "spines": 8, "rate": "100Gbps", "delay": "1us", "buffer": "12MB"}
+FABRIC: dict[str, Any] = {
+    "kind": "leaf_spine",
+    "hosts": 128,
+    "tors": 8,
+    "spines": 8,
+    "rate": "100Gbps",
+    "delay": "1us",
+    "buffer": "12MB",
+}
 INCAST = {"kind": "incast", "fan_in": 100, "total": "20MB", "every": "500us", "replace": True}
 SIZES = {"google": GOOGLE_BINS, "facebook_hadoop": FACEBOOK_BINS}
 PERCENTILES = (95, 99)
@@ -43,7 +51,7 @@ MEDIUM = (200_000, 1_000_000)  # "medium flows (200-1000KB)", section 6.2.2
 POINTS = 400  # of a CDF
 LINKS = ("host to ToR", "ToR to spine", "spine to ToR")
 CORE, UPLINKS = "core", "uplinks"  # what a load of X % refers to
-WORDS = {CORE: "load of the core", UPLINKS: "load with flows in a rack"}
+LESS = "0.88 of the load"  # what UPLINKS is, in titles
 
 BFC = Scheme("BFC", {"name": VARIANTS["bfc"]}, run="bfc")
 IDEAL = Scheme("Ideal-FQ", {"name": "ideal_fq"}, run="ideal_fq")
@@ -55,18 +63,19 @@ BFC_128 = Scheme("BFC, 128 queues", {**BFC.table, "queues": 128}, nth=2, run="bf
 HPCC_80 = Scheme("HPCC, 80 B of INT", {**HPCC.table, "int_bytes": 80}, nth=1, run="hpcc80")
 DCQCN_WIN = Scheme("DCQCN+win", {**DCQCN.table, "window": True}, nth=1, run="dcqcn_win")
 SCHEMES = (DCQCN, DCTCP, HPCC, BFC, IDEAL)
+EXISTING = (DCQCN, DCTCP, HPCC)
 KNOWN = {scheme.label: scheme for scheme in (*SCHEMES, BFC_64, BFC_128, HPCC_80, DCQCN_WIN)}
 
 
 def spec(
-    schemes: Iterable[Scheme], duration: str, sizes: str = "google", load: float = 0.6, incast: float = 0.0, of: str = CORE
+    schemes: Iterable[Scheme], duration: str, sizes: str = "google", load: float = 0.6, incast: float = 0.0, load_of: str = CORE
 ) -> Spec:
     """The spec of one traffic and several schemes.
 
-    `incast` is the part of the load that comes as incast: 0.05 or 0; `of`: what the load refers to.
+    `incast` is the part of the load that comes as incast: 0.05 or 0; `load_of`: what the load refers to.
     """
     share = round(load - incast, 4)
-    poisson = {"kind": "poisson", "sizes": sizes, **(core_load(share) if of == CORE else {"load": share})}
+    poisson = {"kind": "poisson", "sizes": sizes, **(core_load(share) if load_of == CORE else {"load": share})}
     return {
         "run": {"duration": duration, "seed": 1, "drain": False},
         "topology": FABRIC,
@@ -77,14 +86,24 @@ def spec(
 
 def core_load(share: float) -> dict[str, Any]:
     """`load` and `load_on` of a workload with uniform pairs that loads the links between ToR and spine with this share."""
-    hosts, tors, spines = (int(FABRIC[name]) for name in ("hosts", "tors", "spines"))
+    hosts, tors, spines = (FABRIC[name] for name in ("hosts", "tors", "spines"))
     between_racks = (hosts - hosts // tors) / (hosts - 1)
     return {"load": round(share * tors * spines / hosts / between_racks, 6), "load_on": "host"}
 
 
-def named(traffic: str, of: str) -> str:
+def named(traffic: str, load_of: str) -> str:
     """The name of a traffic with this definition of load."""
-    return traffic if of == CORE else f"{traffic}-{of}"
+    return traffic if load_of == CORE else f"{traffic}-{load_of}"
+
+
+def prefix_of(load_of: str) -> tuple[str, str]:
+    """What the ids and the texts of claims with this definition of load begin with."""
+    return ("", "") if load_of == CORE else (f"{load_of}-", "load of the authors' simulator: ")
+
+
+def kind_of(load_of: str) -> str:
+    """The kind of claims with this definition of load."""
+    return FROM_PAPER if load_of == CORE else OURS
 
 
 # -- statistics of a run
@@ -169,6 +188,12 @@ def active_flows(runs: Runs, traffic: str, scheme: Scheme) -> pl.DataFrame:
     return points(traffic, scheme, "active", table["active_flows"], table["samples"].cum_sum() / table["samples"].sum())
 
 
+def everything(runs: Runs, traffic: str, scheme: Scheme, sizes: str) -> pl.DataFrame:
+    """Slowdowns, buffers, pauses and totals of a run."""
+    rest = (part(runs, traffic, scheme) for part in (buffers, pauses, totals))
+    return pl.concat([statistics(runs, traffic, scheme, sizes), *rest])
+
+
 def totals(runs: Runs, traffic: str, scheme: Scheme) -> pl.DataFrame:
     """Panels drops, unfinished, wall and memory, which the figure does not show: one number each."""
     said = runs.summary(of(runs, traffic, scheme))
@@ -198,43 +223,73 @@ def labels(data: pl.DataFrame, traffic: str, panel: str) -> list[str]:
 
 def long_flows(data: pl.DataFrame, traffic: str, prefix: str = "", where: str = "") -> list[Claim]:
     """Section 6.2.2 on flows > 3 MB: BFC is best, and HPCC does worse than DCQCN and DCTCP."""
-    mean = {scheme.legend: value(data, traffic, scheme, "long avg") for scheme in (BFC, DCTCP, HPCC, DCQCN)}
+    mean = {scheme.legend: value(data, traffic, scheme, "long avg") for scheme in (BFC, DCTCP, HPCC, DCQCN, DCQCN_WIN)}
     which = f"{where}flows > 3 MB, average"
+
+    def ratio(id: str, what: str, paper: str, number: float, kind: str = FROM_PAPER) -> Claim:
+        return within(f"{prefix}{id}", f"{which}: {what}", paper, number, 1, why=MORE, kind=kind)
+
+    best, worst = min((each.legend for each in EXISTING), key=mean.__getitem__), max(("DCTCP", "DCQCN"), key=mean.__getitem__)
     return [
-        holds(
-            f"{prefix}long-best",
-            f"{which}: BFC below HPCC, DCTCP and DCQCN",
-            "BFC achieves the best FCTs",
-            frames.text(mean),
-            min(mean, key=mean.__getitem__) == BFC.legend,
-            "BFC smallest",
-            quick=False,
+        ratio("long-best", f"best existing scheme ({best}) / BFC", "BFC achieves the best FCTs", mean[best] / mean["BFC"]),
+        ratio(
+            "long-hpcc",
+            f"HPCC / worst of DCTCP and DCQCN ({worst})",
+            "long flows do worse with HPCC than DCQCN and DCTCP",
+            mean["HPCC"] / mean[worst],
         ),
-        ascending(
-            f"{prefix}long-dctcp",
-            f"{which}: HPCC worse than DCTCP",
-            "long flows do worse with HPCC",
-            {name: mean[name] for name in ("DCTCP", "HPCC")},
-            quick=False,
-        ),
-        ascending(
-            f"{prefix}long-dcqcn",
-            f"{which}: HPCC worse than DCQCN",
-            "long flows do worse with HPCC",
-            {name: mean[name] for name in ("DCQCN", "HPCC")},
-            quick=False,
-        ),
+        ratio("long-dctcp", "HPCC / DCTCP", "a part of the sentence", mean["HPCC"] / mean["DCTCP"], OURS),
+        ratio("long-dcqcn-win", "HPCC / DCQCN+win", "DCQCN with a window", mean["HPCC"] / mean["DCQCN+win"], OURS),
     ]
 
 
+def medium_flows(data: pl.DataFrame, traffic: str, prefix: str = "", where: str = "") -> list[Claim]:
+    """Section 6.2.2 on flows of 200 to 1000 KB: slightly better with every existing scheme than with BFC and Ideal-FQ."""
+    found = []
+    for base in (BFC, IDEAL):
+        mean = {scheme.legend: value(data, traffic, scheme, "medium avg") for scheme in (base, *EXISTING)}
+        worst = max((each.legend for each in EXISTING), key=mean.__getitem__)
+        found.append(
+            within(
+                f"{prefix}medium-{base.label}",
+                f"{where}flows of 200 to 1000 KB, average: {base.legend} / worst existing scheme ({worst})",
+                "slightly better with existing schemes",
+                mean[base.legend] / mean[worst],
+                1,
+                2,
+                why="better is 1 or more, slightly is not twice",
+            )
+        )
+        tail = {group: value(data, traffic, base, f"{group} p99") for group in ("medium", "long")}
+        found.append(
+            within(
+                f"{prefix}medium-tail-{base.label}",
+                f"{where}{base.legend}, p99: flows of 200 to 1000 KB / flows > 3 MB",
+                "tail slowdown is better for long flows than medium flows",
+                tail["medium"] / tail["long"],
+                1,
+                why=MORE,
+            )
+        )
+    return found
+
+
 def no_pfc(data: pl.DataFrame, traffic: str, prefix: str = "", where: str = "") -> list[Claim]:
-    """Figure 10: "For all the schemes, PFC was never triggered"."""
+    """Figure 10: "For all the schemes, PFC was never triggered"; ours: what holds with a window in DCQCN."""
     what = "time paused by PFC, worst kind of link (%)"
-    end_to_end = max(value(data, traffic, scheme, "pfc") for scheme in (HPCC, DCTCP))
-    dcqcn = value(data, traffic, DCQCN, "pfc")
+    every = max(value(data, traffic, scheme, "pfc") for scheme in (BFC, *EXISTING))
+    windowed = max(value(data, traffic, scheme, "pfc") for scheme in (BFC, HPCC, DCTCP, DCQCN_WIN))
     return [
-        holds(f"{prefix}pfc", f"{where}HPCC, DCTCP: {what}", "never triggered", end_to_end, end_to_end == 0, "0"),
-        holds(f"{prefix}pfc-dcqcn", f"{where}DCQCN: {what}", "never triggered", dcqcn, dcqcn == 0, "0", quick=False),
+        holds(f"{prefix}pfc", f"{where}all schemes: {what}", "never triggered", every, every == 0, "0", quick=False),
+        holds(
+            f"{prefix}pfc-window",
+            f"{where}BFC, HPCC, DCTCP, DCQCN+win: {what}",
+            "DCQCN with a window",
+            windowed,
+            windowed == 0,
+            "0",
+            kind=OURS,
+        ),
     ]
 
 
@@ -267,7 +322,7 @@ def draw_buffer(axes: Any, data: pl.DataFrame, traffic: str, limit: float | None
 
 def draw_pauses(axes: Any, data: pl.DataFrame, traffic: str) -> None:
     """Time paused by PFC per kind of link, a bar per scheme that has PFC."""
-    shown = [label for label in labels(data, traffic, "pfc") if KNOWN[label] in (DCQCN, DCTCP, HPCC, BFC)]
+    shown = [label for label in labels(data, traffic, "pfc") if KNOWN[label] in (BFC, *EXISTING)]
     width = 0.8 / max(1, len(shown))
     for i, label in enumerate(shown):
         bars = curve(data, traffic, label, "pfc")

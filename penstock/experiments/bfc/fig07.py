@@ -7,15 +7,17 @@ Th is fixed, in us of line rate (12.5 KB per us).
 Set-up: three switches in a row (kind parking_lot, whose middle switch is switch 2), a host per flow. The testbed's
 one-hop round trip is not published: it loops packets back on one switch, so there is no cable, and footnote 4 gives a
 switch 500 ns; hence 500 ns per link, 1 us for the round trip. The second flow starts 0 to 10 us after the first, spread
-evenly over the runs, because two flows can lock into step (docs/differences.md); shown is the mean over the runs.
+evenly over the runs, because two flows can lock into step (docs/differences.md); shown is the mean over the runs. (c) is
+ours: the same as (b) with the variant of BFC that is the default of penstock.
 """
 
+import itertools
 from typing import Any
 
 import numpy as np
 import polars as pl
 
-from penstock.experiments.bfc._variants import VARIANTS
+from penstock.experiments.bfc._variants import BESIDE, VARIANTS
 from penstock.experiments.cache import Runs, Spec
 from penstock.experiments.claims import Claim, Differs, holds, within
 from penstock.experiments.style import BLACK, BLUE, DASHES, PAGE, RED, figure, lettered
@@ -31,6 +33,7 @@ OFFSETS_US = {"quick": (2.5,), "paper": tuple(float(offset) for offset in np.lin
 DURATION_US = {"quick": 500, "paper": 1000}
 SETTLED_US = 100
 PANELS = ("mean", "peak", "empty", "idle", "queues")
+SHOWN = {"": VARIANTS["bfc"], "-beside": BESIDE}  # by what their runs' labels and their panels end with
 SENDER_2, SENDER_3, RECEIVER = 2, 5, 3  # hosts at switches 1, 3 and 2
 SWITCH_2 = 7
 WINDOW_US = (100, 160)  # what panel (a) shows
@@ -48,7 +51,8 @@ def specs(scale: str) -> dict[str, Spec]:
 
 def _spec(offset_us: float, duration_us: float) -> Spec:
     schemes = [
-        {"name": VARIANTS["bfc"], "queues": QUEUES, "th_bytes": round(th * BYTES_PER_US), "label": f"{th:g}us"}
+        {"name": variant, "queues": QUEUES, "th_bytes": round(th * BYTES_PER_US), "label": f"{th:g}us{suffix}"}
+        for suffix, variant in SHOWN.items()
         for th in THRESHOLDS_US
     ]
     flows = [[SENDER_2, RECEIVER, "1GB", "0s"], [SENDER_3, RECEIVER, "1GB", f"{round(offset_us * 1e6)}ps"]]
@@ -68,11 +72,12 @@ def measure(runs: Runs, scale: str) -> pl.DataFrame:
     anything to send on the link, in percent, and `queues` the number of queues in use.
     """
     frames = []
-    for th in THRESHOLDS_US:
-        found = [_one_run(runs[f"offset{offset:g}us/{th:g}us"]) for offset in OFFSETS_US[scale]]
+    for suffix, th in itertools.product(SHOWN, THRESHOLDS_US):
+        found = [_one_run(runs[f"offset{offset:g}us/{th:g}us{suffix}"]) for offset in OFFSETS_US[scale]]
         for panel in PANELS:
             values = [each[panel] for each in found]
-            frames.append(_points(panel, [th], [float(np.mean(values))], th, float(min(values)), float(max(values))))
+            mean, low, high = float(np.mean(values)), float(min(values)), float(max(values))
+            frames.append(_points(f"{panel}{suffix}", [th], [mean], th, low, high))
     shown = runs[f"offset{OFFSETS_US[scale][-1]:g}us/{SHOWN_US:g}us"]
     times, lengths = queue_of(shown)[0]
     kept = (times >= WINDOW_US[0]) & (times <= WINDOW_US[1])
@@ -185,22 +190,29 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
 
 
 def plot(data: pl.DataFrame) -> Any:
-    """(a) the queue of one flow over time, (b) its mean and the under-utilisation by threshold."""
-    made, (left, right) = figure(1, 2, width=PAGE, height=2.4)
+    """(a) the queue of one flow over time, (b) its mean and the under-utilisation by threshold, (c) with the other variant."""
+    made, (left, middle, right) = figure(1, 3, width=PAGE, height=2.5)
     line = data.filter(pl.col("panel") == "time")
     left.plot(line["x"] - WINDOW_US[0], line["y"], color=BLUE, lw=1.2)
     left.axhline(SHOWN_US * BYTES_PER_US / 1e3, color=BLACK, lw=1.2, ls=DASHES[1])
     left.text(0.8, SHOWN_US * BYTES_PER_US / 1e3 + 0.8, "$Th$")
     left.set(xlabel="Time (us)", ylabel="Queue of one flow (KB)", xlim=(0, WINDOW_US[1] - WINDOW_US[0]), ylim=(0, 42))
-    mean, idle = (data.filter(pl.col("panel") == panel).sort("x") for panel in ("mean", "idle"))
-    other = right.twinx()
-    (first,) = right.plot(mean["x"], mean["y"], color=BLUE, marker="o", label="mean queue of a flow")
+    for panel, suffix in zip((middle, right), SHOWN):
+        handles = _by_threshold(panel, data, suffix)
+    made.legend(handles=handles, loc="outside upper center", ncols=3, handlelength=2.6)
+    lettered((left, middle, right), (f"$Th$ = {SHOWN_US:g} us", f"by threshold, {VARIANTS['bfc']}", f"by threshold, {BESIDE}"))
+    return made
+
+
+def _by_threshold(panel: Any, data: pl.DataFrame, suffix: str) -> list[Any]:
+    """Mean queue, left, and under-utilisation, right; returns what the legend shows."""
+    mean, idle = (data.filter(pl.col("panel") == f"{name}{suffix}").sort("x") for name in ("mean", "idle"))
+    other = panel.twinx()
+    (first,) = panel.plot(mean["x"], mean["y"], color=BLUE, marker="o", label="mean queue of a flow")
     other.fill_between(idle["x"], idle["low"], idle["high"], color=RED, alpha=0.15, lw=0)
     (second,) = other.plot(idle["x"], idle["y"], color=RED, ls=DASHES[1], marker="s", label="under-utilisation")
-    (paper,) = right.plot([2.0], [15.0], "D", color="white", mec=BLACK, ms=5, label="paper: 15 KB")
-    right.set(xlabel="Pause threshold $Th$ (us)", ylabel="Mean queue (KB)", xlim=(0, 4.2), ylim=(0, 42))
+    (paper,) = panel.plot([2.0], [15.0], "D", color="white", mec=BLACK, ms=5, label="paper: 15 KB")
+    panel.set(xlabel="Pause threshold $Th$ (us)", ylabel="Mean queue (KB)", xlim=(0, 4.2), ylim=(0, 42))
     other.set(ylabel="Under-utilisation (%)", ylim=(0, 42))
     other.grid(visible=False)
-    right.legend(handles=[first, second, paper], loc="upper left", handlelength=2.6)
-    lettered((left, right), (f"$Th$ = {SHOWN_US:g} us", "by threshold"))
-    return made
+    return [first, second, paper]

@@ -6,7 +6,8 @@ receiver 2), 1.5 MB each. Groups 2 and 3 are bottlenecked by the link to receive
 to switch 2, where group 2 slows it down if they share a queue. BFC's backpressure with one queue, stochastic and
 dynamic assignment; four runs, which differ in the seed of every hash and in the starts.
 
-Set-up: as figure 7's; a host per flow. All flows start within 1 us of one another, at random.
+Set-up: as figure 7's; a host per flow. All flows start within 1 us of one another, at random. Ours is dynamic assignment in the
+variant of BFC that is the default of penstock.
 """
 
 from typing import Any
@@ -14,10 +15,10 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from penstock.experiments.bfc._variants import VARIANTS
+from penstock.experiments.bfc._variants import BESIDE, VARIANTS
 from penstock.experiments.cache import Runs, Spec
 from penstock.experiments.claims import Claim, ascending, holds
-from penstock.experiments.style import BLACK, BLUE, COLUMN, DASHES, GREEN, MARKERS, RED, figure, legend_above
+from penstock.experiments.style import BLACK, BLUE, COLUMN, DASHES, GREEN, MARKERS, RED, SKY, figure, legend_above
 
 TITLE = "Congestion spreading: completion time of group 1 by queue assignment"
 PAPER = "BFC, NSDI 2022, figure 8"
@@ -27,11 +28,12 @@ GROUP_2 = {"quick": (4, 10, 20), "paper": (4, 6, 8, 10, 12, 14, 16, 18, 20)}
 RUNS = 4
 SPREAD_PS = 1_000_000
 ASSIGNMENTS = ("single", "stochastic", "dynamic")
-LOOKS = dict(zip(ASSIGNMENTS, zip((RED, GREEN, BLUE), (DASHES[2], DASHES[1], DASHES[0]), MARKERS)))
+OTHER = f"dynamic ({BESIDE})"
+LOOKS = dict(zip((*ASSIGNMENTS, OTHER), zip((RED, GREEN, BLUE, SKY), (DASHES[2], DASHES[1], DASHES[0], DASHES[3]), MARKERS)))
 
 
 def specs(scale: str, seed: int = 1) -> dict[str, Spec]:
-    """One spec per number of group-2 flows and run, with the three assignments."""
+    """One spec per number of group-2 flows and run, with the three assignments, and the third one in the other variant."""
     return {f"{n}flows{run}": _spec(n, RUNS * (seed - 1) + run) for n in GROUP_2[scale] for run in range(1, RUNS + 1)}
 
 
@@ -53,7 +55,10 @@ def _spec(group_2: int, run: int) -> Spec:
     return {
         "run": {"duration": "10us", "seed": run},
         "topology": {"kind": "parking_lot", "hops": 2, "cross": pairs, "delay": "500ns"},
-        "scheme": [{"name": VARIANTS["bfc"], "queues": QUEUES, "assignment": how, "label": how} for how in ASSIGNMENTS],
+        "scheme": [
+            *({"name": VARIANTS["bfc"], "queues": QUEUES, "assignment": how, "label": how} for how in ASSIGNMENTS),
+            {"name": BESIDE, "queues": QUEUES, "label": "beside"},
+        ],
         "workload": workload,
         "measure": {"sample": "10us"},
     }
@@ -62,11 +67,11 @@ def _spec(group_2: int, run: int) -> Spec:
 def measure(runs: Runs, scale: str) -> pl.DataFrame:
     """x: number of group-2 flows, y: mean completion time of group 1 in us, `sd`: standard deviation over the runs."""
     rows = []
-    for how in ASSIGNMENTS:
+    for label, series in zip((*ASSIGNMENTS, "beside"), LOOKS):
         for n in GROUP_2[scale]:
-            taken = [runs[f"{n}flows{run}/{how}"].selected("group1")["fct_ns"] / 1e3 for run in range(1, RUNS + 1)]
-            times = np.concatenate([series.to_numpy() for series in taken])
-            rows.append((how, n, float(times.mean()), float(times.std())))
+            taken = [runs[f"{n}flows{run}/{label}"].selected("group1")["fct_ns"] / 1e3 for run in range(1, RUNS + 1)]
+            times = np.concatenate([each.to_numpy() for each in taken])
+            rows.append((series, n, float(times.mean()), float(times.std())))
     return pl.DataFrame(rows, schema=["series", "x", "y", "sd"], orient="row")
 
 
@@ -119,8 +124,7 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
 def plot(data: pl.DataFrame) -> Any:
     """Mean and standard deviation; right of the bar there are more flows than queues at switch 1."""
     made, panel = figure(width=COLUMN, height=2.6)
-    for shift, how in zip((-0.15, 0.15, 0), ASSIGNMENTS):
-        colour, dash, marker = LOOKS[how]
+    for shift, (how, (colour, dash, marker)) in zip((-0.15, 0.15, 0, 0.3), LOOKS.items()):
         curve = data.filter(pl.col("series") == how).sort("x")
         panel.errorbar(
             curve["x"] + shift,
@@ -137,5 +141,5 @@ def plot(data: pl.DataFrame) -> Any:
     panel.text(QUEUES - GROUP_1 + 0.3, 4.55, "16 flows at\nswitch 1", ha="right", va="top", fontsize=7.5)
     panel.set(xlabel="Group-2 flows", ylabel="FCT of group 1 (ms)", xlim=(3, 21), ylim=(0, 4.7))
     panel.set_xticks(range(4, 21, 4))
-    legend_above(made, panel, columns=3, title="BFC with queue assignment")
+    legend_above(made, panel, columns=2, title="BFC with queue assignment")
     return made
