@@ -1,6 +1,6 @@
-"""BFC (NSDI 2022), abstract: "BFC achieves near optimal throughput and tail latency behavior even under challenging conditions such
-as high network load and incast cross traffic. Compared to deployed end-to-end schemes, BFC achieves 2.3 - 60x lower tail latency
-for short flows and 1.6 - 5x better average completion time for long flows."
+"""BFC (NSDI 2022), abstract: "BFC achieves near optimal throughput and tail latency behavior even under challenging conditions
+such as high network load and incast cross traffic. Compared to deployed end-to-end schemes, BFC achieves 2.3 - 60x lower tail
+latency for short flows and 1.6 - 5x better average completion time for long flows."
 
 The runs of figures 9 to 11: Google and Facebook traffic at 60 %, with and without incast. The factor is the slowdown of HPCC,
 DCTCP or DCQCN over that of BFC: the 99th percentile of flows below 3 KB, the average of flows above 3 MB (section 6.2.2).

@@ -56,7 +56,8 @@ def _spec(group_2: int, run: int) -> Spec:
         "run": {"duration": "10us", "seed": run},
         "topology": {"kind": "parking_lot", "hops": 2, "cross": pairs, "delay": "500ns"},
         "scheme": [
-            *({"name": VARIANTS["bfc"], "queues": QUEUES, "assignment": how, "label": how} for how in ASSIGNMENTS),
+            *({"name": VARIANTS["bfc"], "queues": QUEUES, "assignment": how, "label": how} for how in ASSIGNMENTS[:2]),
+            {"name": VARIANTS["bfc"], "queues": QUEUES, "label": "dynamic"},
             {"name": BESIDE, "queues": QUEUES, "label": "beside"},
         ],
         "workload": workload,
