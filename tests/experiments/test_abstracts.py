@@ -42,7 +42,7 @@ def test_the_picture_has_every_factor():
 
 
 @pytest.mark.parametrize("scale", SCALES)
-@pytest.mark.parametrize(("paper", "figures"), [("bfc", ("fig09", "fig10", "fig11")), ("floodgate", ("fig08", "fig14"))])
+@pytest.mark.parametrize(("paper", "figures"), [("bfc", ("fig09", "fig10", "fig11", "fig12")), ("floodgate", ("fig08", "fig14"))])
 def test_the_runs_are_those_of_the_figures(paper, figures, scale):
     def keys(id):
         return {
@@ -57,7 +57,8 @@ def test_the_runs_are_those_of_the_figures(paper, figures, scale):
 
 def test_factors_of_bfc_by_hand(monkeypatch):
     def statistics(runs, traffic, scheme, sizes):
-        scale = {"google": 1, "facebook_hadoop": 2}[sizes] * {"bfc": 1, "hpcc": 3, "dctcp": 4, "dcqcn": 8}[scheme.label]
+        of_scheme = {"bfc": 1, "ideal_fq": 0.5 if "9" in traffic else 1, "hpcc": 3, "dctcp": 4, "dcqcn": 8}[scheme.label]
+        scale = {"google": 1, "facebook_hadoop": 2}[sizes] * of_scheme
         panels = {"short p99": 5.0 * scale, "long avg": 1.0 + scale}
         return pl.concat(frames.rows(p, scheme.legend, [0], [y], scheme=scheme.label, traffic=traffic) for p, y in panels.items())
 
@@ -66,9 +67,18 @@ def test_factors_of_bfc_by_hand(monkeypatch):
     short = dict(frames.chosen(data, panel="short").select("series", "y").iter_rows())
     assert len(short) == 12 and short["Google with incast, HPCC"] == 3 and short["Facebook, DCQCN"] == 8
     values = {claim.id: claim.value for claim in bfc.claims(data, "quick")}
-    assert values == pytest.approx({"short-smallest": 3, "short-largest": 8, "long-smallest": 2, "long-largest": 17 / 3})
+    ranges = {"short-smallest": 3, "short-largest": 8, "long-smallest": 2, "long-largest": 17 / 3}
+    assert values == pytest.approx(ranges | {"optimal-short-largest": 2, "optimal-long-largest": 1.5})
+    assert set(frames.chosen(data, panel="optimal-short")["series"]) == {
+        "Google with incast",
+        "Google",
+        "Facebook with incast",
+        "Facebook",
+        "Facebook at 90%",
+    }
 
 
 def test_an_abstract_is_stale_with_its_figures():
     names = {path.name for path in records._own(records.FOLDER / "bfc/abstract.py", set())}
-    assert names == {"abstract.py", "_fabric.py", "fig09.py", "fig10.py", "fig11.py", "frames.py", "headlines.py"}
+    figures = {f"fig{number:02}.py" for number in (9, 10, 11, 12)}
+    assert names == {"abstract.py", "_fabric.py", "_variants.py", "frames.py", "headlines.py"} | figures

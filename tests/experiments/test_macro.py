@@ -10,7 +10,7 @@ from penstock.experiments import EXPERIMENTS, Runs, framework
 from penstock.experiments import cache as store
 from penstock.experiments.bfc import _fabric as fabric
 from penstock.experiments.bfc import fig09, fig10, fig11, fig12
-from penstock.experiments.claims import SCALES, judge
+from penstock.experiments.claims import FROM_PAPER, OURS, SCALES, judge
 from penstock.results.run import Run
 from penstock.spec import parse_spec
 
@@ -53,8 +53,71 @@ def test_specs_are_the_paper_s_and_quick_is_shorter(id, scale):
         spec = parse_spec(table, name=label)
         assert spec.topology.model_dump() == {"file": None, **fabric.FABRIC}
         assert spec.duration_ps == 50_000_000_000 or (scale == "quick" and spec.duration_ps <= 4_000_000_000)
-        nominal = sum(source.extra.get("load", 0.05) for source in spec.workload)
-        assert nominal == pytest.approx(int(label.removeprefix("load")) / 100 if "load" in label else 0.6)
+        name, _, load_of = label.partition("-")
+        poisson = spec.workload[0].extra["load"]
+        if load_of != fabric.UPLINKS:  # of the hosts' 128 links, and 112 of 127 flows go to another rack, over 64 links
+            assert spec.workload[0].extra["load_on"] == "host"
+            poisson *= 128 / 64 * 112 / 127
+        nominal = poisson + 0.05 * (len(spec.workload) - 1)
+        assert nominal == pytest.approx(int(name.removeprefix("load")) / 100 if "load" in name else 0.6, rel=1e-4)
+
+
+def test_core_load_is_that_of_the_links_between_tor_and_spine():
+    """By the paths of the flows, not by the formula: 60 % of the links upwards, 53 % with the other definition."""
+    found = {}
+    for load_of in (fabric.CORE, fabric.UPLINKS):
+        spec = parse_spec(fabric.spec([fabric.BFC], "4ms", load=0.6, load_of=load_of))
+        topo = spec.build_topology()
+        flows = spec.build_flows(topo)
+        rack = topo.host_switches
+        crossing = flows.bytes[rack[flows.src] != rack[flows.dst]].sum() * 8
+        found[load_of] = crossing / (topo.capacity_bps("core") * 4e-3)
+        everything = flows.bytes.sum() * 8 / (topo.capacity_bps("core") * 4e-3)
+        assert crossing / flows.bytes.sum() / 8 == pytest.approx(112 / 127, abs=0.02)
+        assert everything == pytest.approx(0.6 * (127 / 112 if load_of == fabric.CORE else 1), rel=0.1)
+    assert found[fabric.CORE] == pytest.approx(0.6, rel=0.1)
+
+
+def test_a_definition_of_load_is_the_paper_s_or_ours():
+    for id, experiment in ((id, EXPERIMENTS[id]) for id in MACRO):
+        labels = experiment.specs("paper")
+        assert {label.endswith("-uplinks") for label in labels} == {True, False}, id
+    assert (fabric.kind_of(fabric.CORE), fabric.kind_of(fabric.UPLINKS)) == (FROM_PAPER, OURS)
+    assert fabric.prefix_of(fabric.CORE) == ("", "") and fabric.prefix_of(fabric.UPLINKS)[0] == "uplinks-"
+
+
+def numbers(**schemes):
+    """Rows of a traffic "t": average of medium and long flows, p99 of both, by scheme."""
+    panels = ("medium avg", "long avg", "medium p99", "long p99")
+    known = {each.label: each for each in fabric.KNOWN.values()}
+    return pl.concat(
+        fabric.points("t", known[label], panel, [0], [y]) for label, values in schemes.items() for panel, y in zip(panels, values)
+    )
+
+
+def test_claims_of_medium_and_long_flows_by_hand():
+    data = numbers(
+        bfc=(6, 4, 20, 10),
+        ideal_fq=(5, 3, 20, 25),
+        hpcc=(4, 8, 1, 1),
+        dctcp=(5, 5, 1, 1),
+        dcqcn=(3, 16, 1, 1),
+        dcqcn_win=(1, 10, 1, 1),
+    )
+    medium = {claim.id: (claim.value, claim.ok, claim.kind) for claim in fabric.medium_flows(data, "t")}
+    assert medium == {
+        "medium-bfc": (pytest.approx(1.2), True, FROM_PAPER),
+        "medium-tail-bfc": (pytest.approx(2.0), True, FROM_PAPER),
+        "medium-ideal_fq": (pytest.approx(1.0), True, FROM_PAPER),
+        "medium-tail-ideal_fq": (pytest.approx(0.8), False, FROM_PAPER),
+    }
+    long = {claim.id: (claim.value, claim.ok, claim.kind) for claim in fabric.long_flows(data, "t")}
+    assert long == {
+        "long-best": (pytest.approx(1.25), True, FROM_PAPER),
+        "long-hpcc": (pytest.approx(0.5), False, FROM_PAPER),
+        "long-dctcp": (pytest.approx(1.6), True, OURS),
+        "long-dcqcn-win": (pytest.approx(0.8), False, OURS),
+    }
 
 
 def test_the_figures_share_their_runs():

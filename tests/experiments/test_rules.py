@@ -19,10 +19,6 @@ UNPREDICTED = {
 }
 # Figures that show a scheme, but not in the variant of their paper.
 OTHER_VARIANT = {
-    "bfc/fig07 bfc",
-    "bfc/fig08 bfc",
-    "bfc/fig30 bfc",
-    "bfc/table1 bfc",
     "floodgate/fig16 floodgate",
 }
 # Orders and conditions of several numbers: they hold or do not, without a number that could be predicted.
