@@ -28,6 +28,7 @@ import numpy as np
 import polars as pl
 
 from penstock.experiments import frames
+from penstock.experiments.bfc._variants import BFC as BFC_TABLE
 from penstock.experiments.bfc._variants import VARIANTS
 from penstock.experiments.cache import Runs, Spec
 from penstock.experiments.claims import FROM_PAPER, MORE, OURS, Claim, Differs, holds, within
@@ -53,7 +54,7 @@ LINKS = ("host to ToR", "ToR to spine", "spine to ToR")
 CORE, UPLINKS = "core", "uplinks"  # what a load of X % refers to
 LESS = "0.88 of the load"  # what UPLINKS is, in titles
 
-BFC = Scheme("BFC", {"name": VARIANTS["bfc"]}, run="bfc")
+BFC = Scheme("BFC", BFC_TABLE, run="bfc")
 IDEAL = Scheme("Ideal-FQ", {"name": "ideal_fq"}, run="ideal_fq")
 HPCC = Scheme("HPCC", {"name": VARIANTS["hpcc"]}, run="hpcc")
 DCTCP = Scheme("DCTCP", {"name": VARIANTS["dctcp"]}, run="dctcp")

@@ -8,7 +8,7 @@ Set-up: three switches in a row (kind parking_lot, whose middle switch is switch
 one-hop round trip is not published: it loops packets back on one switch, so there is no cable, and footnote 4 gives a
 switch 500 ns; hence 500 ns per link, 1 us for the round trip. The second flow starts 0 to 10 us after the first, spread
 evenly over the runs, because two flows can lock into step (docs/differences.md); shown is the mean over the runs. (c) is
-ours: the same as (b) with the variant of BFC that is the default of penstock.
+ours: the same as (b) when a new flow takes the first empty queue.
 """
 
 import itertools
@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from penstock.experiments.bfc._variants import BESIDE, VARIANTS
+from penstock.experiments.bfc._variants import BESIDE, BFC
 from penstock.experiments.cache import Runs, Spec
 from penstock.experiments.claims import Claim, Differs, holds, within
 from penstock.experiments.style import BLACK, BLUE, DASHES, PAGE, RED, figure, lettered
@@ -33,7 +33,7 @@ OFFSETS_US = {"quick": (2.5,), "paper": tuple(float(offset) for offset in np.lin
 DURATION_US = {"quick": 500, "paper": 1000}
 SETTLED_US = 100
 PANELS = ("mean", "peak", "empty", "idle", "queues")
-SHOWN = {"": VARIANTS["bfc"], "-beside": BESIDE}  # by what their runs' labels and their panels end with
+SHOWN = {"": BFC, "-beside": BESIDE}  # by what their runs' labels and their panels end with
 SENDER_2, SENDER_3, RECEIVER = 2, 5, 3  # hosts at switches 1, 3 and 2
 SWITCH_2 = 7
 WINDOW_US = (100, 160)  # what panel (a) shows
@@ -51,7 +51,7 @@ def specs(scale: str) -> dict[str, Spec]:
 
 def _spec(offset_us: float, duration_us: float) -> Spec:
     schemes = [
-        {"name": variant, "queues": QUEUES, "th_bytes": round(th * BYTES_PER_US), "label": f"{th:g}us{suffix}"}
+        {**variant, "queues": QUEUES, "th_bytes": round(th * BYTES_PER_US), "label": f"{th:g}us{suffix}"}
         for suffix, variant in SHOWN.items()
         for th in THRESHOLDS_US
     ]
@@ -200,7 +200,7 @@ def plot(data: pl.DataFrame) -> Any:
     for panel, suffix in zip((middle, right), SHOWN):
         handles = _by_threshold(panel, data, suffix)
     made.legend(handles=handles, loc="outside upper center", ncols=3, handlelength=2.6)
-    lettered((left, middle, right), (f"$Th$ = {SHOWN_US:g} us", f"by threshold, {VARIANTS['bfc']}", f"by threshold, {BESIDE}"))
+    lettered((left, middle, right), (f"$Th$ = {SHOWN_US:g} us", "by threshold", f"the same, {BESIDE['assignment']}"))
     return made
 
 

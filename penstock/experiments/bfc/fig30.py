@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from penstock.experiments.bfc._variants import VARIANTS
+from penstock.experiments.bfc._variants import BFC
 from penstock.experiments.cache import Runs, Spec
 from penstock.experiments.claims import OURS, Claim, within
 from penstock.experiments.style import BLUE, DASHES, GREEN, PAGE, RED, figure, lettered
@@ -82,7 +82,7 @@ def specs(scale: str) -> dict[str, Spec]:
 
 def _spec(rates: tuple[int, int], thresholds: list[float], round_trips: int, flows: int = 1) -> Spec:
     fast, slow = rates
-    schemes = [{"name": VARIANTS["bfc"], "th": th, "refresh": "0us", "label": f"th{th:g}"} for th in thresholds]
+    schemes = [{**BFC, "th": th, "refresh": "0us", "label": f"th{th:g}"} for th in thresholds]
     return {
         "run": {"duration": f"{2 * DELAY_US * round_trips}us", "drain": False},
         "topology": {

@@ -13,7 +13,7 @@ Units: the ideal of 40 % is what 60 % leave, so both are shares of the link with
 (48 B per 1000 B); what only HPCC adds to a packet counts for neither. The delay is that of flows of one packet: their
 completion time less the one they would have alone.
 
-Ours are BFC in the variant that is the default of penstock, and DCQCN with a window of one bandwidth-delay product.
+Ours are BFC when a new flow takes the first empty queue, and DCQCN with a window of one bandwidth-delay product.
 """
 
 from typing import Any
@@ -22,7 +22,7 @@ import numpy as np
 import polars as pl
 
 from penstock.experiments import fluid, frames
-from penstock.experiments.bfc._variants import BESIDE, VARIANTS
+from penstock.experiments.bfc._variants import BESIDE, BFC, VARIANTS
 from penstock.experiments.cache import Runs, Spec
 from penstock.experiments.claims import FROM_PAPER, OURS, Claim, Differs, ascending, within
 from penstock.experiments.style import BLACK, BLUE, GREEN, ORANGE, PAGE, PURPLE, RED, SKY, YELLOW, figure, legend_above, lettered
@@ -39,8 +39,8 @@ SEEDS = {"paper": 8}
 TRAFFIC = "cross"
 WARM_UP = 0.1
 SCHEMES: dict[str, dict[str, Any]] = {
-    "BFC": {"name": VARIANTS["bfc"]},
-    f"BFC ({BESIDE})": {"name": BESIDE},
+    "BFC": BFC,
+    f"BFC, {BESIDE['assignment']}": BESIDE,
     "HPCC": {"name": VARIANTS["hpcc"]},
     "HPCC+SFQ": {"name": f"{VARIANTS['hpcc']}+dqa:stochastic"},
     "DCQCN": {"name": VARIANTS["dcqcn"]},
