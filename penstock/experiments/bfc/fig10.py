@@ -21,7 +21,7 @@ PAPER = "BFC, NSDI 2022, figure 10"
 DURATION = {"quick": "1ms", "paper": "50ms"}
 QUEUES = 32
 SHOWN = {CORE: (*SCHEMES, DCQCN_WIN), UPLINKS: SCHEMES}
-DIFFERS = {"long-dcqcn": fabric.DCQCN_DIFFERS, "pfc-dcqcn": fabric.DCQCN_DIFFERS}
+DIFFERS = {"long-hpcc": fabric.DCQCN_DIFFERS.expecting(0.3, 1), "pfc": fabric.DCQCN_DIFFERS.expecting(0, 0.5)}
 
 
 def specs(scale: str) -> dict[str, Spec]:
