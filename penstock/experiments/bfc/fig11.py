@@ -24,9 +24,7 @@ TRAFFIC = {"incast": 0.05, "plain": 0.0}
 SHOWN = {CORE: (*SCHEMES, DCQCN_WIN), UPLINKS: SCHEMES}
 DIFFERS = {
     "incast-long-hpcc": fabric.DCQCN_DIFFERS.expecting(0.6, 1),
-    "plain-hpcc": Differs(
-        "the range is that of Google's traffic, of which the text says similar", "bfc-fig11", expected=(1.9, 2.3)
-    ),
+    "plain-hpcc": Differs("the range is Google's; the text says that Facebook's is similar", "bfc-fig11", expected=(1.9, 2.3)),
     "plain-long-hpcc": fabric.DCQCN_DIFFERS.expecting(0.3, 1),
     "plain-pfc": fabric.DCQCN_DIFFERS.expecting(0, 0.5),
 }
