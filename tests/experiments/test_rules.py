@@ -19,7 +19,6 @@ OTHER_VARIANT = {
 }
 # Orders and conditions of several numbers: they hold or do not, without a number that could be predicted.
 CONDITIONS = {
-    "bfc/fig09 order-p99",
     "floodgate/fig06 0.8-better",
     "floodgate/fig06 0.8-better-p99",
     "floodgate/fig06 0.4-core-lower",

@@ -44,8 +44,6 @@ DIFFERS = {
     "hpcc-p99": _FULL.expecting(0.6, 3.5),
     "hpcc-p95": _FULL.expecting(1, 5),
     "existing-p99": _FULL.expecting(1.2, 5),
-    "best-p99": _FULL.expecting(0.6, 1),
-    "order-p99": _FULL,
 }
 
 
