@@ -52,7 +52,7 @@ MEDIUM = (200_000, 1_000_000)  # "medium flows (200-1000KB)", section 6.2.2
 POINTS = 400  # of a CDF
 LINKS = ("host to ToR", "ToR to spine", "spine to ToR")
 CORE, UPLINKS = "core", "uplinks"  # what a load of X % refers to
-LESS = "0.88 of the load"  # what UPLINKS is, in titles
+LESS = "0.88 load"  # what UPLINKS is, in titles
 
 BFC = Scheme("BFC", BFC_TABLE, run="bfc")
 IDEAL = Scheme("Ideal-FQ", {"name": "ideal_fq"}, run="ideal_fq")
