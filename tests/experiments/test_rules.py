@@ -32,6 +32,7 @@ CONDITIONS = {
     "bfc/fig11 incast-long-best",
     "bfc/fig11 incast-long-dcqcn",
     "bfc/fig11 plain-long-dcqcn",
+    "floodgate/fig15 floodgate-tor-up",
     "floodgate/fig15 320-floodgate-tor-up",
 }
 
