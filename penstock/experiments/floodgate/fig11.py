@@ -31,9 +31,6 @@ DIFFERS = {
     "hops-web_server": Differs(
         "what DCQCN starves leaves room at the last hops of other racks", "floodgate-room", expected=(0.75, 0.95)
     ),
-    "hops-hadoop": Differs(
-        "packets wait 0.2 us at ToR-Up either way; other seeds have less with Floodgate", "floodgate-room", expected=(0.85, 0.95)
-    ),
 }
 
 

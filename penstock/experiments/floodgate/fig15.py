@@ -76,7 +76,7 @@ def measure(runs: Runs, scale: str) -> pl.DataFrame:
         label = f"{times} x {fan_in}/{legend}"
         numbers = setup.hop_buffers(runs, label)
         cores = setup.switches(runs, label).filter(pl.col("tier") == 2)["max_buffer_bytes"]
-        numbers["switch Core"] = cores.max() / 1e6  # type: ignore[operator]
+        numbers["switch Core"] = float(cores.max()) / 1e6  # type: ignore[arg-type]
         numbers |= {f"pfc {tier}": held for tier, held in setup.pfc_us(runs, label).items()}
         frames += [setup.rows(panel, name, [times], [y], str(fan_in)) for panel, y in numbers.items()]
     return pl.concat(frames)

@@ -29,7 +29,7 @@ DIFFERS = {
     "voqs": Differs(
         "the last hops' queues pass any such threshold without an incast, since DCQCN marks from 400 KB on",
         "floodgate-fig24",
-        expected=(50, 110),
+        expected=(30, 110),
     ),
     "spread": Differs(
         "what is held back counts for ECN (section 8), and so the flows beside an incast are slowed down",

@@ -34,6 +34,7 @@ ARRIVALS: tuple[Packet, ...] = (("P6", "S2"), ("P7", "S1"), ("P8", "S2"), ("P9",
 PER_ACK, REFERENCE = "per-ACK", "reference window"
 REACTIONS = {PER_ACK: "per_ack", REFERENCE: "hpcc"}
 SENDERS, RECEIVER, MTU = 2, 2, 1000
+PACKET_NS = (MTU + 48 + 42) * 8 / 100  # with headers and INT, at 100 Gbit/s
 
 
 @dataclass(frozen=True)
@@ -86,14 +87,15 @@ def specs(scale: str) -> dict[str, Spec]:
 
 
 def measure(runs: Runs, scale: str) -> pl.DataFrame:
-    """Window of S1 relative to W(0). Panel "run": x ACKs received, up to one window of them; panel "by hand": x ACKs received."""
+    """Window of S1 relative to W(0) over x ACKs received. Panel "run": those of the packets in flight when the first one came."""
     acked = [gone for gone in departures() if gone.sender == "S1"]
     utilizations = [utilization(len(gone.left)) for gone in acked]
     parts = []
     for strategy in REACTIONS:
         series = runs.scan(f"2-to-1/{strategy}", "flow_series").filter(pl.col("flow_id") == 0).sort("time_ns").collect()
         first = series["window_bytes"][0]
-        after = series.group_by("acked_bytes", maintain_order=True).last().filter(pl.col("acked_bytes") <= first)
+        in_flight = int(series.filter(pl.col("acked_bytes") > 0)["time_ns"][0] / PACKET_NS) * MTU
+        after = series.group_by("acked_bytes", maintain_order=True).last().filter(pl.col("acked_bytes") <= in_flight)
         by_hand = windows(strategy, utilizations)
         for panel, x, y in (
             ("run", after["acked_bytes"] / MTU, after["window_bytes"] / first),
