@@ -126,17 +126,14 @@ def ascending(
     claim: str,
     paper: str,
     values: Mapping[str, Any],
-    slack: float = 0.0,
     quick: bool = True,
     kind: str = FROM_PAPER,
 ) -> Claim:
-    """Several numbers that must come in this order. Each may fall short of the one before by `slack` (0.05: 5 %)."""
+    """Several numbers that must come in this order."""
     names, numbers = list(values), [float(value) for value in values.values()]
-    pairs = list(itertools.pairwise(numbers))
-    ok = all(b > a if slack == 0 else b >= a * (1 - slack) for a, b in pairs)
+    ok = all(b > a for a, b in itertools.pairwise(numbers))
     ours = ", ".join(f"{name} {number:.4g}" for name, number in zip(names, numbers))
-    band = " < ".join(names) + (f" (within {slack:.0%})" if slack else "")
-    return Claim(id, claim, paper, ours, band, ok, quick, kind=kind)
+    return Claim(id, claim, paper, ours, " < ".join(names), ok, quick, kind=kind)
 
 
 def holds(

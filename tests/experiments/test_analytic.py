@@ -1,17 +1,18 @@
-"""The experiments that need no packet simulator: laws of their models, and their claims at scale quick."""
+"""The experiments that need no packet simulator, or one for a moment: laws of their models, claims at scale quick."""
 
 import math
 from fractions import Fraction
 
 import numpy as np
+import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
-from penstock.experiments import EXPERIMENTS, fluid, reproduce
+from penstock.experiments import EXPERIMENTS, fluid, frames, reproduce
 from penstock.experiments.bfc import fig02, fig03, fig30
-from penstock.experiments.claims import DIFFERS, NOT_JUDGED, PASS, stale_differences
+from penstock.experiments.claims import DIFFERS, FROM_PAPER, NOT_JUDGED, PASS, stale_differences
 from penstock.experiments.hpcc import a1, a2, fig05
 
 ANALYTIC = ("bfc/fig02", "bfc/fig03", "bfc/fig04", "bfc/fig30", "hpcc/fig05", "hpcc/a1", "hpcc/a2")
@@ -166,7 +167,23 @@ def test_inefficiency_is_the_third_phase_s_share(x, th):
 def test_overreaction_window_by_window():
     assert fig05.windows(fig05.PER_ACK, [2.0, 2.0, 2.0]) == [1, 0.5, 0.25, 0.125]
     assert fig05.windows(fig05.REFERENCE, [2.0, 2.0, 2.0]) == [1, 0.5, 0.5, 0.5]
-    assert fig05.windows(fig05.ALGORITHM, [2.0, 2.0, 2.0]) == [1, 0.5, 0.25, 0.25]
+
+
+def test_overreaction_is_judged_by_the_run():
+    def data(per_ack, reference):
+        ends = {fig05.PER_ACK: [1, per_ack], fig05.REFERENCE: [1, reference]}
+        run = [frames.rows("run", strategy, [0, 50], y) for strategy, y in ends.items()]
+        hand = [frames.rows("by hand", strategy, range(4), fig05.windows(strategy, [2.0] * 3)) for strategy in ends]
+        return pl.concat([*run, *hand])
+
+    def failed(data):
+        claims = fig05.claims(data, "paper")
+        assert {claim.id for claim in claims if claim.kind == FROM_PAPER} == {"order", "reference", "per-ack"}
+        return {claim.id for claim in claims if not claim.ok}
+
+    assert failed(data(0.02, 0.5)) == set()
+    assert failed(data(0.5, 0.5)) == {"order", "per-ack"}
+    assert failed(data(0.02, 1.0)) == {"reference"}
 
 
 def test_work_of_periodic_sources_by_hand():

@@ -46,6 +46,8 @@ DURATION = {
     "quick": {"memcached": "36us", "web_server": "500us", "hadoop": "1ms", "web_search": "3ms"},
     "paper": {"memcached": "36us", "web_server": "2ms", "hadoop": "4ms", "web_search": "80ms"},
 }
+SEEDS = {"paper": 5}  # where the paper averages: "we run experiments ten times" (section 6)
+LONG_SEEDS = {"paper": 3}  # the same with nine schemes, or a network of its own, for Web Search, whose runs take minutes
 SAMPLE = "10us"
 CONTROLS: dict[str, dict[str, Any]] = {
     "DCQCN": {"name": "dcqcn:config", "dcqcn": {"window": True}, "pfc": {"alpha": 2}},

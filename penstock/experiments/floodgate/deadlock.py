@@ -74,7 +74,6 @@ def measure(runs: Runs, scale: str) -> pl.DataFrame:
             setup.rows("unfinished", name, [0], [summary["flows_started"] - summary["flows_finished"]]),
             setup.rows("last", name, [0], [last]),
             setup.rows("voqs", name, [0], [setup.max_voqs(runs, label)]),
-            setup.rows("drops", name, [0], [summary["drops"]]),
         ]
     return pl.concat(frames)
 
@@ -119,7 +118,6 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
             "shared where there are too few",
             {name: value(data, "voqs", name) for name in (MIXED, MANY)},
         ),
-        within("drops", "packets dropped", "none", sum(value(data, "drops", name) for name in SCHEMES), 0, 0, quick=True),
     ]
 
 

@@ -4,7 +4,8 @@ Section 5.2: two servers at each of three ToRs, 10 Gbit/s, one core switch, 20 G
 base BDP is the paper's 45 KB. The four hosts of the other racks send 45 KB each to host 0 at once, again and again; Poisson
 flows go among all others. Open in the paper, and taken from its simulations: sizes (Web Server), load 0.8 of a host's link,
 incasts at load 0.5 of the receiver's (one in 288 us), 20 MB of buffer, thresholds in proportion to the rate, DCQCN with a
-window. At 0.8 the Poisson flows to one host are an incast of their own, so half of it is shown as well. Three seeds of 200 ms.
+window. At 0.8 the Poisson flows to one host are an incast of their own, so half of it is shown as well (ours). Ten
+seeds of 200 ms: section 6 ran everything ten times, and at 0.8 one seed decides.
 
 The prototype is software on servers, whose switches have queues and delays of their own; ours has none of that.
 """
@@ -13,9 +14,8 @@ from typing import Any
 
 import polars as pl
 
-from penstock.experiments import frames
 from penstock.experiments.cache import Runs, Spec
-from penstock.experiments.claims import Claim, Differs, holds, within
+from penstock.experiments.claims import FROM_PAPER, MORE, OURS, Claim, Differs, holds, within
 from penstock.experiments.floodgate import _setup as setup
 from penstock.experiments.floodgate._setup import DCQCN, FLOODGATE, HOPS, rows, value
 from penstock.experiments.style import DASHES, PAGE, figure, legend_above, lettered, log_axis
@@ -34,8 +34,8 @@ TESTBED = {
 }
 SHOWN = (DCQCN, FLOODGATE)
 DURATION = {"quick": "20ms", "paper": "200ms"}
-LOADS = (0.8, 0.4)
-SEEDS = {"paper": 3}
+LOADS = (0.8, 0.4)  # that of the simulations, and half of it (ours)
+SEEDS = {"paper": 10}
 STATISTICS = ("average", "99th percentile")
 SMALL = Differs(
     "the 180 KB of an incast hold another flow up for at most 36 us here, far less than 30 % of its time", "floodgate-fig06"
@@ -44,14 +44,12 @@ MARKS = Differs("what is held back counts for ECN (section 8), and so it slows d
 HELD = Differs("at half of the load what the last hop is spared, and little else, waits in the core", "floodgate-fig06")
 UP = Differs("the first hop holds two packets without Floodgate here, more in the prototype's software", "floodgate-fig06")
 DIFFERS = {
-    "0.8-better": MARKS,
-    "0.8-better-p99": MARKS,
+    "0.8-better": MARKS.expecting(-20, 0),
     "0.8-average": MARKS.expecting(-20, 0),
     "0.8-p99": MARKS.expecting(0.8, 1.0),
     "0.8-up": UP.expecting(75, 300),
     "0.4-average": SMALL.expecting(4, 15.3),
     "0.4-down": HELD.expecting(3, 8.6),
-    "0.4-core-lower": HELD,
     "0.4-core": HELD.expecting(0.75, 1.0),
     "0.4-up": UP.expecting(27, 110),
 }
@@ -89,7 +87,7 @@ def measure(runs: Runs, scale: str) -> pl.DataFrame:
 
 
 def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
-    """Directions first, then the factors within 2x."""
+    """The factors within 2x, but not below 1; and whether the average and the last hop's buffer are lower at all (ours)."""
     found = []
     for load in map(str, LOADS):
         average, tail = ({s.legend: value(data, name, s.legend, load) for s in SHOWN} for name in STATISTICS)
@@ -97,27 +95,16 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
         factor = tail[DCQCN.legend] / tail[FLOODGATE.legend]
         without, with_it = ([value(data, "buffer", s.legend, load, x) for x in range(len(HOPS))] for s in SHOWN)
         up, core, down = (a / b for a, b in zip(without, with_it))
-        what = f"load {load}, "
+        what, kind = f"load {load}, ", FROM_PAPER if load == str(LOADS[0]) else OURS
+        less = what + "average FCT: reduction, %"
         found += [
-            holds(
-                f"{load}-better",
-                what + "average FCT (us)",
-                "-30.6 %",
-                frames.text(average),
-                cut > 0,
-                "Floodgate lower",
-                quick=False,
-            ),
-            holds(
-                f"{load}-better-p99", what + "p99 FCT (us)", "1.6x", frames.text(tail), factor > 1, "Floodgate lower", quick=False
-            ),
-            within(f"{load}-average", what + "average FCT: reduction, %", "30.6", cut, 15.3, 61.2),
-            within(f"{load}-p99", what + "p99 FCT: DCQCN / Floodgate", "1.6", factor, 1, 3.2),
-            holds(f"{load}-down-lower", what + "ToR-Down buffer: DCQCN / Floodgate", "17.2", down, down > 1, "> 1"),
-            within(f"{load}-down", what + "ToR-Down buffer: DCQCN / Floodgate", "17.2", down, 8.6, 34.4),
-            holds(f"{load}-core-lower", what + "core buffer: DCQCN / Floodgate", "1.8", core, core > 1, "> 1", quick=False),
-            within(f"{load}-core", what + "core buffer: DCQCN / Floodgate", "1.8", core, 1, 3.6),
-            within(f"{load}-up", what + "ToR-Up buffer: Floodgate / DCQCN", "slightly larger", 1 / up, 1, 2),
+            within(f"{load}-better", less, "reduced", cut, 0, kind=OURS, why=MORE),
+            within(f"{load}-average", less, "30.6", cut, 15.3, 61.2, kind=kind),
+            within(f"{load}-p99", what + "p99 FCT: DCQCN / Floodgate", "1.6", factor, 1, 3.2, kind=kind),
+            holds(f"{load}-down-lower", what + "ToR-Down buffer: DCQCN / Floodgate", "17.2", down, down > 1, "> 1", kind=OURS),
+            within(f"{load}-down", what + "ToR-Down buffer: DCQCN / Floodgate", "17.2", down, 8.6, 34.4, kind=kind),
+            within(f"{load}-core", what + "core buffer: DCQCN / Floodgate", "1.8", core, 1, 3.6, kind=kind),
+            within(f"{load}-up", what + "ToR-Up buffer: Floodgate / DCQCN", "slightly larger", 1 / up, 1, 2, kind=kind),
         ]
     return found
 

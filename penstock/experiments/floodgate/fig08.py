@@ -1,8 +1,12 @@
 """Floodgate (CoNEXT 2021), figure 8: completion time of Poisson flows in the incast mix.
 
-Section 6.1: four workloads, with DCQCN, TIMELY and HPCC, each alone, with Floodgate, and with its ideal design; see `_setup`. The
-average and the 99th percentile, of HPCC the distribution. Of DCQCN also the victims of the incast, that is the flows to the rack
-of its receiver that start while it lasts. At scale quick Memcached and Web Server alone.
+Section 6.1: four workloads, with DCQCN, TIMELY and HPCC, each alone, with Floodgate, and with its ideal design; see `_setup`.
+The average and the 99th percentile, of HPCC the distribution. Of DCQCN also the victims of the incast, that is the flows to the
+rack of its receiver that start while it lasts. At scale quick Memcached and Web Server alone.
+
+The largest gains, those of Memcached, depend on how long its flows arrive: 6 us here, as the authors' 50000 flows do. The load
+of 0.8 overloads the hosts' links with headers and ACKs, so that queues grow under every scheme, and the gain at the 99th
+percentile is 34 if flows arrive for 100 us, 13 for 300 us.
 """
 
 from typing import Any
@@ -12,7 +16,7 @@ import polars as pl
 
 from penstock.experiments import frames
 from penstock.experiments.cache import Runs, Spec
-from penstock.experiments.claims import MORE, Claim, Differs, holds, within
+from penstock.experiments.claims import MORE, OURS, Claim, Differs, holds, within
 from penstock.experiments.floodgate import _mix as mix
 from penstock.experiments.floodgate import _setup as setup
 from penstock.experiments.floodgate._mix import STATISTICS, TRIO
@@ -25,6 +29,7 @@ SMALL, LARGE = ("memcached", "web_server"), ("hadoop", "web_search")
 VICTIMS = "victims of incast"
 AVERAGE, MEDIAN = f"average of {VICTIMS}", f"median of {VICTIMS}"
 LEGENDS = ("without", "with Floodgate", "with its ideal design")
+SEEDS = setup.LONG_SEEDS
 DIFFERS = {
     "victims-ave-web_search": Differs(
         "large flows dominate the average of victims, too; their median is much better", "floodgate-victims", expected=(1.1, 1.5)
@@ -98,6 +103,7 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
             frames.text(average),
             min(average.values()) >= 0.99,
             "all >= 0.99",
+            kind=OURS,
         ),
         holds(
             "never-worse-p99",
@@ -106,9 +112,12 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
             frames.text(tail),
             min(tail.values()) >= 0.99,
             "all >= 0.99",
+            kind=OURS,
         ),
-        within("best-avg", "largest gain in average FCT", "-98.1 %, a factor of 53", max(average.values()), 26, 106),
-        within("best-p99", "largest gain in p99 FCT", "207", max(tail.values()), 103, 414),
+        _least("least-avg", "average FCT", "-10.1 %, a factor of 1.11", average, 1 / 0.899, 1 / 0.019),
+        _least("least-p99", "p99 FCT", "1.1", tail, 1.1, 207),
+        within("best-avg", "largest gain in average FCT (Memcached: 6 us)", "-98.1 %: 53", max(average.values()), 26, 106),
+        within("best-p99", "largest gain in p99 FCT (Memcached: 6 us)", "207", max(tail.values()), 103, 414),
     ]
     late = {name: value(data, STATISTICS[1], name, "web_server") for name in ("TIMELY+ideal", "TIMELY+Floodgate")}
     found.append(
@@ -122,6 +131,12 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
         )
     )
     return found + (_large(data, average) if scale == "paper" else [])
+
+
+def _least(id: str, what: str, paper: str, gains: dict[str, float], low: float, high: float) -> Claim:
+    """The smallest gain must lie in the paper's range, too."""
+    name = min(gains, key=gains.__getitem__)
+    return within(id, f"smallest gain in {what} ({name})", paper, gains[name], low, high)
 
 
 def _large(data: pl.DataFrame, average: dict[str, float]) -> list[Claim]:

@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from penstock.experiments.cache import Runs, Spec
-from penstock.experiments.claims import Claim, Differs, holds, within
+from penstock.experiments.claims import MORE, Claim, Differs, within
 from penstock.experiments.floodgate import _mix as mix
 from penstock.experiments.floodgate import _setup as setup
 from penstock.experiments.floodgate._mix import STATISTICS, TRIO
@@ -21,8 +21,11 @@ TITLE = "Distribution of completion times, Web Server"
 PAPER = "Floodgate, CoNEXT 2021, figure 9"
 KINDS = ("victims of incast", "victims of PFC", "incast")
 DECILES = np.arange(0.1, 1, 0.1)
+SEEDS = setup.SEEDS
 DIFFERS = {
-    "victims-of-PFC-deciles": Differs("what DCQCN starves leaves room at the senders for other flows", "floodgate-room"),
+    "victims-of-PFC-deciles": Differs(
+        "what DCQCN starves leaves room at the senders for other flows", "floodgate-room", expected=(0.75, 0.98)
+    ),
 }
 
 
@@ -65,18 +68,19 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
                         "significantly improved",
                         ratio,
                         floor,
+                        why=MORE,
                     )
                 )
         gain = deciles(data, DCQCN.legend, kind) / deciles(data, FLOODGATE.legend, kind)
         found.append(
-            holds(
+            within(
                 f"{name}-deciles",
-                f"{kind}, every decile: DCQCN / Floodgate",
+                f"{kind}, worst decile: DCQCN / Floodgate",
                 "the distribution is improved",
-                " ".join(f"{ratio:.2f}" for ratio in gain),
-                gain.min() >= 0.98,
-                "all >= 0.98",
+                gain.min(),
+                0.98,
                 quick=kind == KINDS[0],
+                why=MORE,
             )
         )
     for panel in STATISTICS:
@@ -90,6 +94,7 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
                 None,
                 1.05,
                 quick=True,
+                why="what is faster is not compromised",
             )
         )
     return found

@@ -19,7 +19,14 @@ from penstock.experiments.style import COLUMN, figure, legend_above
 TITLE = "Maximum buffer occupancy in the incast mix"
 PAPER = "Floodgate, CoNEXT 2021, figure 10"
 PANEL = "buffer"
-DIFFERS: dict[str, Differs] = {}
+SEEDS = setup.SEEDS
+DIFFERS = {
+    "factor-memcached": Differs(
+        "DCQCN fills a ToR until PFC begins, at 17.3 MB with alpha = 2; with the authors' alpha = 1 it is 3.2",
+        "floodgate-alpha",
+        expected=(3.7, 4.1),
+    ),
+}
 
 
 def specs(scale: str) -> dict[str, Spec]:
@@ -37,7 +44,7 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
     found = []
     for workload, gain in zip(WORKLOADS, mix.ratios(data, PANEL, DCQCN, FLOODGATE).values()):
         name = WORKLOADS[workload]
-        found.append(within(f"factor-{workload}", f"{name}: DCQCN / Floodgate", "2.4 .. 3.7", gain, 1.2, 7.4))
+        found.append(within(f"factor-{workload}", f"{name}: DCQCN / Floodgate", "2.4 .. 3.7", gain, 2.4, 3.7))
         mb = {scheme.legend: value(data, PANEL, scheme.legend, workload) for scheme in reversed(TRIO)}
         found.append(ascending(f"order-{workload}", f"{name}: order of the schemes (MB)", "ideal still less", mb))
     with_it = {name: value(data, PANEL, FLOODGATE.legend, workload) for workload, name in WORKLOADS.items()}

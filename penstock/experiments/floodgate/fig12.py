@@ -8,7 +8,7 @@ acknowledgement, when the measurement has ended. Every link loses all kinds of p
 Incasts of `_setup` (720 flows) go to one host every 2 ms for 16 ms, half as much again as its link can carry and more than
 enough even for 10 % loss on each of the three links before the last (73 % arrive there). So that link is always busy unless
 windows are missing: of the 590 KB that each core may have under way to this host, 5 MB are lost in 16 ms at 10 %. What its ToR
-has stored hides short dips, so what comes from the cores is shown as well. (Were lost packets not made good by PSNs, 58 % of the
+has stored hides short dips, so what comes from the cores is judged as well. (Were lost packets not made good by PSNs, 58 % of the
 throughput would be left at 10 %, and none without switchSYN: docs/differences.md, floodgate-fig12.) Then the hosts repair
 their losses, and every flow must finish.
 """
@@ -35,7 +35,13 @@ BIN_US = 100
 START_MS = 0.35  # the first incast has arrived
 PANELS = {"last link": "to the receiver", "from cores": "from the cores to the receiver's ToR"}
 SCHEME = setup.Scheme("DCQCN+Floodgate", {**setup.FLOODGATE.table, "name": setup.FLOODGATE.table["name"] + "+spray"})
-DIFFERS: dict[str, Differs] = {}
+DIFFERS = {
+    "least-5-from-cores": Differs(
+        "a core whose window lacks what was lost sends less until a credit tells, every 10 us; the ToR's queue hides it",
+        "floodgate-fig12",
+        expected=(0.8, 0.9),
+    ),
+}
 
 
 def specs(scale: str) -> dict[str, Spec]:
@@ -105,17 +111,16 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
                     quick=True,
                 )
             )
-            if panel == "last link":
-                found.append(
-                    within(
-                        f"least-{loss}",
-                        f"the same, lowest {BIN_US} us / mean without loss",
-                        paper,
-                        rates.min() / usual,
-                        least,
-                        why="the link's rate is the other end",
-                    )
+            found.append(
+                within(
+                    f"least-{loss}-{panel.replace(' ', '-')}",
+                    f"the same, lowest {BIN_US} us / mean without loss",
+                    paper,
+                    rates.min() / usual,
+                    least,
+                    why="the link's rate is the other end",
                 )
+            )
     left = {name: value(data, "unfinished", name) for name in LOSSES}
     stuck = holds("stuck", "flows that never finish", "windows are recovered", frames.text(left), max(left.values()) == 0, "0")
     return [*found, stuck]

@@ -24,8 +24,11 @@ RECEIVERS = list(range(0, 128, 16))
 FAN_IN = 720 * 128 // 160
 SCHEMES = (DCQCN, FLOODGATE, IDEAL)
 SHOWN = ("memcached", "web_server")  # whose buffers are drawn, and which are run at scale quick
+SEEDS = setup.LONG_SEEDS
 DIFFERS: dict[str, Differs] = {
-    "tail": Differs("Hadoop's is that of DCQCN within what seeds differ, 0.98 to 1.04 of it", "floodgate-fig13"),
+    "tail": Differs(
+        "Hadoop's is that of DCQCN within what seeds differ, 0.98 to 1.04 of it", "floodgate-fig13", expected=(0.97, 1.0)
+    ),
 }
 
 
@@ -76,23 +79,16 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
     """Faster, Memcached most, by less than on the leaf-spine network; less buffer at the hop where the incast accumulates."""
     average, tail, two_tiers = (gains(data, panel) for panel in ("average", "99th percentile", "leaf-spine average"))
     found = [
-        holds(
-            "average",
-            "average FCT: without / with Floodgate",
-            "reduced significantly",
-            frames.text(average),
-            min(average.values()) >= 0.99,
-            "all >= 0.99",
-            quick=False,
-        ),
-        holds(
-            "tail",
-            "99th percentile: without / with Floodgate",
-            "reduced significantly",
-            frames.text(tail),
-            min(tail.values()) >= 0.99,
-            "all >= 0.99",
-            quick=False,
+        *(
+            within(
+                id,
+                f"{what}: without / with Floodgate, smallest ({min(gain, key=gain.__getitem__)})",
+                "reduced significantly",
+                min(gain.values()),
+                1,
+                why=MORE,
+            )
+            for id, what, gain in (("average", "average FCT", average), ("tail", "99th percentile", tail))
         ),
         within(
             "memcached-gain",

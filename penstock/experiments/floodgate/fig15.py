@@ -1,18 +1,21 @@
 """Floodgate (CoNEXT 2021), figure 15: buffers under 1 to 24 incasts in quick succession, each to another host.
 
-Section 6.3: "several successive incast traffic for different destination hosts, each time with hundreds of flows". Here an incast
-is 320 flows of 30 to 40 packets, two for every host there is, from the hosts of other racks; the next one comes 30 us later (the
-authors' INCAST_INTERVAL), to a host of the next rack. The paper gives neither number. An incast is 17 MB, the buffer of a ToR, so
-that more than ten are needed before the cores fill, too, as in the paper (12). docs/differences.md (floodgate-fig15) has others.
+Section 6.3: "each host transmits an incast flow to one destination host and then another", "each time with hundreds of flows".
+So an incast is 159 flows of 30 to 40 packets, one from every other host, as in figure 14. The paper does not give the interval:
+the next incast comes 30 us later (the authors' INCAST_INTERVAL), to a host of the next rack. Such an incast is 8.5 MB. The same
+with 320 flows, two for every host, from the hosts of other racks is (ours): 17 MB, nearly the buffer of a ToR.
+docs/differences.md (floodgate-fig15) has other numbers and intervals.
 """
 
+import itertools
 import math
+from dataclasses import replace
 from typing import Any
 
 import polars as pl
 
 from penstock.experiments.cache import Runs, Spec
-from penstock.experiments.claims import MORE, Claim, Differs, ascending, holds, within
+from penstock.experiments.claims import FROM_PAPER, MORE, OURS, SCALES, Claim, Differs, ascending, within
 from penstock.experiments.floodgate import _setup as setup
 from penstock.experiments.floodgate._setup import DCQCN, FLOODGATE, HOPS, scheme
 from penstock.experiments.style import PAGE, PURPLE, figure, legend_above, lettered
@@ -22,42 +25,60 @@ PAPER = "Floodgate, CoNEXT 2021, figure 15"
 PAUSE = scheme(variant="Floodgate", host_pause=True)
 LEGENDS = {DCQCN.legend: "DCQCN", FLOODGATE.legend: "Floodgate", "pause": "Floodgate (per-dst PAUSE)"}
 TIMES = {"quick": (1, 4, 12), "paper": (1, 2, 4, 8, 12, 16, 20, 24)}
-FAN_IN, GAP_US = 320, 30
+FAN_INS, GAP_US = (159, 320), 30
 TORS = 10
 BUFFER_MB = 20
+SMALL = Differs(
+    "an incast of one flow from every host is 8.5 MB, which neither fills a ToR of 20 MB nor lets PFC begin", "floodgate-fig15"
+)
+HELD = Differs("a ToR holds 0.26 MB of such an incast, for some 190 us or six intervals, so no more adds up", "floodgate-fig15")
+SENT = Differs("a host has sent its flow, which is less than a BDP, before a PAUSE can reach it", "floodgate-fig15")
+SHARED = Differs("up to three of the receivers are in one rack and share a core's port to it", "floodgate-fig15")
+SEEDS = setup.SEEDS
 DIFFERS: dict[str, Differs] = {
-    "floodgate-tor-up": Differs("from 20 incasts on, 17 MB each, the first ToRs are full", "floodgate-fig15"),
-    "floodgate-core": Differs(
-        "up to three of the receivers are in one rack and share a core's port to it", "floodgate-fig15", expected=(2, 3.5)
-    ),
+    "dcqcn-tor-down": replace(SMALL, scales=SCALES).expecting(6, 9),
+    "dcqcn-core": SMALL.expecting(2, 12),
+    "dcqcn-storm": SMALL.expecting(24, 24),
+    "dcqcn-tor-up": SMALL.expecting(0.9, 1.5),
+    "floodgate-tor-up": HELD,
+    "floodgate-proportional": HELD.expecting(1, 1.35),
+    "pause": replace(SENT, scales=SCALES).expecting(0.9, 1.5),
+    "pause-everywhere": SENT.expecting(0.95, 1.05),
+    "320-floodgate-tor-up": Differs("from 20 incasts on, 17 MB each, the first ToRs are full", "floodgate-fig15"),
+    "320-floodgate-core": SHARED.expecting(2, 3.5),
 }
 
 
-def traffic(times: int) -> list[dict[str, Any]]:
+def traffic(times: int, fan_in: int) -> list[dict[str, Any]]:
     """`times` incasts, to the first hosts of the racks, then to the second ones."""
     receivers = [i % TORS * setup.PER_RACK + i // TORS for i in range(times)]
-    one = {**setup.incast(receivers, FAN_IN), "every": f"{GAP_US}us"}
+    one = {**setup.incast(receivers, fan_in), "every": f"{GAP_US}us"}
+    if fan_in == FAN_INS[0]:
+        one |= {"pairs": "any", "replace": False}
     return [{key: value for key, value in one.items() if not key.startswith("load")}]
 
 
 def specs(scale: str) -> dict[str, Spec]:
-    """A traffic for each number of incasts."""
+    """A traffic for each number of incasts and of flows."""
     schemes = (DCQCN, FLOODGATE, setup.Scheme("pause", PAUSE.table))
-    return {str(times): setup.spec(schemes, traffic(times), f"{GAP_US * times}us") for times in TIMES[scale]}
+    return {
+        f"{times} x {fan_in}": setup.spec(schemes, traffic(times, fan_in), f"{GAP_US * times}us")
+        for fan_in in FAN_INS
+        for times in TIMES[scale]
+    }
 
 
 def measure(runs: Runs, scale: str) -> pl.DataFrame:
-    """Panels of the hops and "switch Core", its whole buffer: x incasts, y MB; "pfc Host", "pfc ToR" and "pfc Core": y us."""
+    """Panels of the hops and "switch Core", its whole buffer: x incasts, y MB; "pfc Host", "pfc ToR" and "pfc Core": y us;
+    traffic: the flows of an incast."""
     frames = []
-    for times in TIMES[scale]:
-        for legend, name in LEGENDS.items():
-            label = f"{times}/{legend}"
-            for hop, most in setup.hop_buffers(runs, label).items():
-                frames.append(setup.rows(hop, name, [times], [most]))
-            cores = setup.switches(runs, label).filter(pl.col("tier") == 2)["max_buffer_bytes"]
-            frames.append(setup.rows("switch Core", name, [times], [cores.max() / 1e6]))  # type: ignore[operator]
-            for tier, held in setup.pfc_us(runs, label).items():
-                frames.append(setup.rows(f"pfc {tier}", name, [times], [held]))
+    for fan_in, times, (legend, name) in itertools.product(FAN_INS, TIMES[scale], LEGENDS.items()):
+        label = f"{times} x {fan_in}/{legend}"
+        numbers = setup.hop_buffers(runs, label)
+        cores = setup.switches(runs, label).filter(pl.col("tier") == 2)["max_buffer_bytes"]
+        numbers["switch Core"] = float(cores.max()) / 1e6  # type: ignore[arg-type]
+        numbers |= {f"pfc {tier}": held for tier, held in setup.pfc_us(runs, label).items()}
+        frames += [setup.rows(panel, name, [times], [y], str(fan_in)) for panel, y in numbers.items()]
     return pl.concat(frames)
 
 
@@ -68,11 +89,17 @@ def curve(data: pl.DataFrame, panel: str, series: str) -> dict[int, float]:
 
 
 def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
+    """The paper's sentences for one flow from every host, and for two (ours)."""
+    found = _claims(data.filter(pl.col("traffic") == str(FAN_INS[0])), "", f"{FAN_INS[0]} flows, ", FROM_PAPER)
+    return found + _claims(data.filter(pl.col("traffic") == str(FAN_INS[1])), f"{FAN_INS[1]}-", f"{FAN_INS[1]} flows, ", OURS)
+
+
+def _claims(data: pl.DataFrame, prefix: str, of: str, kind: str) -> list[Claim]:
     """DCQCN fills one hop after the other; Floodgate keeps the incasts at the first hop, or with PAUSE at the hosts."""
     dcqcn, flood, pause = ({hop: curve(data, hop, series) for hop in HOPS} for series in LEGENDS.values())
     cores = curve(data, "switch Core", LEGENDS["DCQCN"])
     most = max(cores)
-    return [
+    made = [
         within(
             "dcqcn-tor-down",
             "DCQCN, ToR-Down, 4 incasts (MB of 20)",
@@ -92,20 +119,19 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
         ),
         within(
             "dcqcn-storm",
-            "DCQCN: incasts from which PFC holds ToR-Up",
-            "12 or more: a PFC storm, ToR-Up increases",
-            storm(data),
-            6,
-            24,
+            "DCQCN: most incasts, of those run, without PFC at the ToRs",
+            "a PFC storm from 12 on",
+            calm(data),
+            4,
+            20,
         ),
-        holds(
+        within(
             "dcqcn-tor-up",
-            f"DCQCN, ToR-Up (MB): {most} incasts against 4",
+            f"DCQCN, ToR-Up: {most} incasts / 4",
             "increases once there is a PFC storm",
-            f"{dcqcn['ToR-Up'][most]:.3g} against {dcqcn['ToR-Up'][4]:.3g}",
-            dcqcn["ToR-Up"][most] > 3 * dcqcn["ToR-Up"][4],
-            "more than three times",
-            quick=False,
+            dcqcn["ToR-Up"][most] / dcqcn["ToR-Up"][4],
+            3,
+            why=MORE,
         ),
         *(
             within(
@@ -141,32 +167,36 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
             quick=True,
             why=MORE,
         ),
-        ascending(
+        within(
             "pause-everywhere",
-            f"most stored at any hop (MB), {most} incasts",
+            f"most stored at any hop, {most} incasts: Floodgate with PAUSE / Floodgate",
             "extremely small with PAUSE",
-            {
-                name: max(hops[hop][most] for hop in HOPS)
-                for name, hops in zip(("PAUSE", "Floodgate", "DCQCN"), (pause, flood, dcqcn))
-            },
+            max(pause[hop][most] for hop in HOPS) / max(flood[hop][most] for hop in HOPS),
+            high=0.95,
+            why="what is smaller agrees with it",
         ),
     ]
+    return [replace(claim, id=prefix + claim.id, claim=of + claim.claim, kind=kind) for claim in made]
 
 
-def storm(data: pl.DataFrame) -> float:
-    """The smallest number of incasts at which cores pause ToRs."""
-    return min((times for times, us in curve(data, "pfc ToR", LEGENDS["DCQCN"]).items() if us > 0), default=math.nan)
+def calm(data: pl.DataFrame) -> float:
+    """The largest number of incasts at which no core pauses a ToR."""
+    return max((times for times, us in curve(data, "pfc ToR", LEGENDS["DCQCN"]).items() if us == 0), default=0)
 
 
 def plot(data: pl.DataFrame) -> Any:
-    """A panel per hop."""
-    made, panels = figure(1, 3, width=PAGE, height=2.4)
+    """A row per number of flows, a panel per hop."""
+    made, grid = figure(2, 3, width=PAGE, height=4.2, sharex=True)
     styles = (DCQCN.style, FLOODGATE.style, {**FLOODGATE.style, "color": PURPLE, "linestyle": "--"})
-    for axes, hop in zip(panels, ("ToR-Up", "Core", "ToR-Down")):
-        for name, style in zip(LEGENDS.values(), styles):
-            line = curve(data, hop, name)
-            axes.plot(list(line), list(line.values()), **style, label=name)
-        axes.set(xlabel="Incasts", ylabel="Port buffer (MB)", xlim=(0, None), ylim=(0, None))
-    lettered(panels, ("ToR-Up", "Core", "ToR-Down"))
-    legend_above(made, panels[0], columns=3)
+    for row, fan_in in zip(grid, FAN_INS):
+        part = data.filter(pl.col("traffic") == str(fan_in))
+        for axes, hop in zip(row, HOPS):
+            for name, style in zip(LEGENDS.values(), styles):
+                line = curve(part, hop, name)
+                axes.plot(list(line), list(line.values()), **style, label=name)
+            axes.set(ylabel="Port buffer (MB)", xlim=(0, None), ylim=(0, None))
+    for axes in grid[-1]:
+        axes.set(xlabel="Incasts")
+    lettered(grid.flat, [f"{hop}, {fan_in} flows" for fan_in in FAN_INS for hop in HOPS])
+    legend_above(made, grid[0, 0], columns=3)
     return made

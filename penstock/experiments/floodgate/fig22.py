@@ -19,9 +19,12 @@ from penstock.experiments.style import PAGE, figure, legend_above, lettered, log
 
 TITLE = "Completion time without incast"
 PAPER = "Floodgate, CoNEXT 2021, figure 22"
+SEEDS = setup.LONG_SEEDS
 DIFFERS = {
-    "voqs": Differs("bursts of more than a window for one host through one core, by chance", "floodgate-poisson"),
-    "ideal-99t": Differs("the ideal design keeps the last hop's queue below the marking threshold", "floodgate-poisson"),
+    "voqs": Differs("bursts of more than a window for one host through one core, by chance", "floodgate-poisson", (0.2, 2)),
+    "ideal-99t-min": Differs(
+        "the ideal design keeps the last hop's queue below the marking threshold", "floodgate-poisson", (0.9, 0.98)
+    ),
 }
 
 
@@ -59,14 +62,16 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
                 all(0.95 <= ratio <= 1.05 for ratio in ours.values()),
                 "all 0.95 .. 1.05",
             ),
-            holds(
-                f"ideal-{panel[:3]}",
-                f"{panel}: ideal / DCQCN",
-                "slightly worse",
-                frames.text(ideal),
-                all(0.98 <= ratio <= 1.2 for ratio in ideal.values()),
-                "all 0.98 .. 1.2",
-                quick=False,
+            *(
+                within(
+                    f"ideal-{panel[:3]}-{end.__name__}",
+                    f"{panel}, {end.__name__} of the workloads: ideal / DCQCN ({end(ideal, key=ideal.__getitem__)})",
+                    "slightly worse",
+                    end(ideal.values()),
+                    0.98,
+                    1.2,
+                )
+                for end in (min, max)
             ),
         ]
     ideal = mix.ratios(data, "average", IDEAL, DCQCN)
@@ -78,15 +83,17 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
             "slightly worse, credits' overhead",
             sum(ideal.values()) / len(ideal),
             1.0,
+            1.2,
             quick=True,
         ),
-        holds(
+        within(
             "voqs",
-            "Floodgate: most virtual output queues in use at a switch",
+            "Floodgate: most virtual output queues in use at a switch, any workload",
             "no flows are wrongly recognized as incast",
-            frames.text(voqs),
-            max(voqs.values()) == 0,
-            "0 in every workload",
+            max(voqs.values()),
+            0,
+            0,
+            quick=True,
         ),
     ]
     return found

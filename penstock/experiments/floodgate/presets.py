@@ -140,15 +140,6 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
             )
             for name, both in average.items()
         ),
-        holds(
-            "no-down",
-            "leaf-spine: no windows down changes nothing, there is no middle tier",
-            "-",
-            frames.text(of("average", (FLOODGATE, NO_DOWN))),
-            len({*of("average", (FLOODGATE, NO_DOWN)).values()}) == 1,
-            "equal",
-            kind=OURS,
-        ),
         ascending("credits", "credits (%)", "-", credits, kind=OURS),
         ascending(
             "pfc",

@@ -27,6 +27,7 @@ PRINTED = {
     "hadoop": (0, 0, 6508.6),
     "web_search": (0, 0, 37152.16),
 }
+SEEDS = setup.SEEDS
 DIFFERS = {
     "web_server-host": Differs(
         "PFC spreads further with the thresholds of the authors' simulator", "floodgate-alpha", expected=(0, 0)

@@ -10,7 +10,7 @@ there is. Beside the simulation stand
 * the Brownian bridge of heavy traffic, P(V > x) = exp(-2 x (x / N + 1 / rho - 1)), with mean (pi N / 8)^0.5 at rho = 1.
 
 V counts the packet in service as far as it is not sent yet. The packets that wait behind it are fewer: more than n wait
-if and only if V > n + 1. The appendix's numbers at 95 % (3 packets, 1e-9) are those of the packets that wait.
+if and only if V > n + 1. "Packets in the queue" are those that wait in every claim of the appendix; the work is (ours).
 """
 
 import functools
@@ -21,7 +21,8 @@ import numpy as np
 import polars as pl
 
 from penstock.experiments.cache import Runs
-from penstock.experiments.claims import Claim, holds, within
+from penstock.experiments.claims import FROM_PAPER, OURS, Claim, Differs, within
+from penstock.experiments.frames import text
 from penstock.experiments.style import BLACK, BLUE, DASHES, PAGE, RED, figure, lettered
 
 TITLE = "Queue of N paced flows, sum D_i/D/1"
@@ -30,7 +31,10 @@ SOURCES, LOAD = 50, 0.95
 COUNTS = (10, 20, 50, 100, 200, 500)
 DRAWS = {"quick": 4_000, "paper": 200_000}
 BATCH = 4_000
+VALUES = (("", "packets waiting", "waiting", FROM_PAPER), ("-work", "work in packets", "simulated", OURS))
 THRESHOLDS = np.arange(31.0)
+BRIDGE = Differs("(pi N / 8)^0.5 is the mean of the work; half a packet less waits", "hpcc-a1", scales=("quick", "paper"))
+DIFFERS = {"mean-100": BRIDGE.expecting(3.6, 4.0), "root-n": BRIDGE.expecting(0.6, 0.75)}
 
 
 def phases(rng: np.random.Generator, draws: int, n: int, load: float) -> np.ndarray:
@@ -125,29 +129,40 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
     """The three numbers of the appendix, the law behind them for other N, and the simulation against the exact tail."""
     mean = {(row["series"], row["load"], row["x"]): row["y"] for row in _panel(data, "mean").iter_rows(named=True)}
     tail = {(row["series"], row["x"]): row["y"] for row in _panel(data, "tail").iter_rows(named=True)}
-    ratios = [mean["simulated", 1.0, n] / math.sqrt(math.pi * n / 8) for n in COUNTS]
+    waiting, work = (
+        {n: mean[series, 1.0, n] / math.sqrt(math.pi * n / 8) for n in COUNTS} for series in ("waiting", "simulated")
+    )
     probable = [x for x in THRESHOLDS if tail["exact N*D/D/1", x] > 1e-3]
     gap = max(abs(tail["simulated", x] / tail["exact N*D/D/1", x] - 1) for x in probable)
     return [
         within(
             "mean-95", "50 sources at 95 %: mean packets waiting", "about 3", mean["waiting", LOAD, SOURCES], 2.5, 3.5, quick=True
         ),
-        within(
-            "mean-100",
-            "50 sources at 100 %: mean work in packets",
-            "about 4.43, less than 5",
-            mean["simulated", 1.0, SOURCES],
-            4.0,
-            5.0,
-            quick=True,
+        *(
+            within(
+                f"mean-100{suffix}",
+                f"50 sources at 100 %: mean {what}",
+                "about 4.43, less than 5",
+                mean[series, 1.0, SOURCES],
+                4.0,
+                5.0,
+                quick=True,
+                kind=kind,
+            )
+            for suffix, what, series, kind in VALUES
         ),
-        holds(
-            "root-n",
-            "100 %: mean work / (pi N / 8)^0.5, N = " + ", ".join(map(str, COUNTS)),
-            "about 1",
-            ", ".join(f"{ratio:.3f}" for ratio in ratios),
-            all(0.9 < ratio < 1.1 for ratio in ratios),
-            "0.9 .. 1.1",
+        *(
+            within(
+                f"root-n{suffix}",
+                f"100 %: mean {what} / (pi N / 8)^0.5, smallest of N = {text(ratios)}",
+                "about 1",
+                min(ratios.values()),
+                0.9,
+                1.1,
+                quick=True,
+                kind=kind,
+            )
+            for (suffix, what, _, kind), ratios in zip(VALUES, (waiting, work))
         ),
         within(
             "tail-20",

@@ -1,15 +1,17 @@
 """HPCC (SIGCOMM 2019), figure 5 and section 3.2: overreaction to sequential ACKs, and the reference window against it.
 
-Unit-sized packets in one egress buffer: P1, P2, P5 of sender S1 and P3, P4 of S2. One packet leaves per slot and S2
-sends one per slot, so each packet of S1 leaves 4 behind and its ACK says qLen = 4. The link moves one packet per slot
-(txRate = B) and holds B * T = 4 packets, so U = qLen / (B * T) + txRate / B = 2; with eta = 1 and W_AI = 0 every ACK
-asks for half the window.
+The scheme itself, in the simulator: two flows start at line rate to one host (a switch, 100 Gbit/s and 1 us per link, as in
+figure 6), with the reaction to every ACK (equation 3) and with the reference window (equation 4); eta = 1 and W_AI = 0, as in
+the figure. The queue grows until the first ACKs are back. The ACKs of the packets that a sender had in flight by then, one
+window of them, all tell of "almost the same set of packets and queues". Two flows are twice what the link takes, so one right
+reaction to all of them halves the window, as in the paper's figure. Algorithm 1 only records the first ACK, and averages U over
+a round trip; so the window falls in many small steps rather than in one, and two ACKs make no factor of 4: a window of ACKs
+does.
 
-* per-ACK (equations 2 and 3): W = W / (U / eta) on every ACK.
-* reference window (equation 4): W = W^c / (U / eta), with the same W^c for all ACKs of a round trip.
-
-The text's W(2) = W(1) = W^c / 2 supposes that P1 and P2 belong to the same round. Algorithm 1 assigns W^c = W on the
-ACK that starts a round (line 15); if that is P1's, the rest of the round halves once more, and only once; also drawn.
+Beside it, by hand (ours), the five unit-sized packets of the figure: P1, P2, P5 of sender S1 and P3, P4 of S2 in one egress
+buffer. One packet leaves per slot and S2 sends one per slot, so each packet of S1 leaves 4 behind and its ACK says qLen = 4.
+The link moves one packet per slot (txRate = B) and holds B * T = 4 packets, so U = qLen / (B * T) + txRate / B = 2: every ACK
+asks for half the window. The text's W(2) = W(1) = W^c / 2 supposes that P1 and P2 belong to the same round.
 """
 
 from dataclasses import dataclass
@@ -17,17 +19,22 @@ from typing import Any
 
 import polars as pl
 
-from penstock.experiments.cache import Runs
-from penstock.experiments.claims import Claim, within
-from penstock.experiments.style import BLUE, DASHES, ORANGE, PAGE, RED, SKY, figure, lettered
+from penstock.experiments import frames
+from penstock.experiments.cache import Runs, Spec
+from penstock.experiments.claims import OURS, Claim, ascending, within
+from penstock.experiments.style import BLUE, DASHES, PAGE, RED, SKY, figure, lettered
 
 TITLE = "Overreaction to two sequential ACKs"
 PAPER = "HPCC, SIGCOMM 2019, figure 5"
 Packet = tuple[str, str]
 BDP, ETA = 4.0, 1.0
+PANELS = ("run", "by hand")
 START: tuple[Packet, ...] = (("P1", "S1"), ("P2", "S1"), ("P3", "S2"), ("P4", "S2"), ("P5", "S1"))
 ARRIVALS: tuple[Packet, ...] = (("P6", "S2"), ("P7", "S1"), ("P8", "S2"), ("P9", "S2"), ("P10", "S2"))
-PER_ACK, REFERENCE, ALGORITHM = "per-ACK", "reference window", "reference window, round starts at P1"
+PER_ACK, REFERENCE = "per-ACK", "reference window"
+REACTIONS = {PER_ACK: "per_ack", REFERENCE: "hpcc"}
+SENDERS, RECEIVER, MTU = 2, 2, 1000
+PACKET_NS = (MTU + 48 + 42) * 8 / 100  # with headers and INT, at 100 Gbit/s
 
 
 @dataclass(frozen=True)
@@ -55,63 +62,101 @@ def utilization(qlen: int) -> float:
 
 
 def windows(strategy: str, utilizations: list[float]) -> list[float]:
-    """S1's window relative to W(0): first W(0), then after each ACK."""
+    """S1's window relative to W(0) by hand: first W(0), then after each ACK of one round."""
     found = [1.0]
-    reference = 1.0
-    for number, u in enumerate(utilizations):
-        basis = found[-1] if strategy == PER_ACK else reference
+    for u in utilizations:
+        basis = found[-1] if strategy == PER_ACK else found[0]
         found.append(basis / (u / ETA))
-        if strategy == ALGORITHM and number == 0:
-            reference = found[-1]
     return found
 
 
+def specs(scale: str) -> dict[str, Spec]:
+    """One run each, at both scales."""
+    flows = [[sender, RECEIVER, "1GB", "0s"] for sender in range(SENDERS)]
+    return {
+        "2-to-1": {
+            "run": {"duration": "30us", "drain": False},
+            "topology": {"kind": "star", "hosts": SENDERS + 1, "rate": "100Gbps", "delay": "1us"},
+            "scheme": [
+                {"name": "hpcc", "reaction": how, "eta": ETA, "w_ai": "0B", "label": name} for name, how in REACTIONS.items()
+            ],
+            "workload": [{"kind": "list", "flows": flows}],
+            "measure": {"sample": "20ns", "flow_series": True},
+        }
+    }
+
+
 def measure(runs: Runs, scale: str) -> pl.DataFrame:
-    """x: number of ACKs that S1 has received, y: its window relative to W(0)."""
+    """Window of S1 relative to W(0) over x ACKs received. Panel "run": those of the packets in flight when the first one came."""
     acked = [gone for gone in departures() if gone.sender == "S1"]
     utilizations = [utilization(len(gone.left)) for gone in acked]
-    labels = ["start", *(gone.packet for gone in acked)]
-    return pl.concat(
-        pl.DataFrame({"series": strategy, "x": range(len(labels)), "y": windows(strategy, utilizations), "ack": labels})
-        for strategy in (PER_ACK, REFERENCE, ALGORITHM)
-    )
+    parts = []
+    for strategy in REACTIONS:
+        series = runs.scan(f"2-to-1/{strategy}", "flow_series").filter(pl.col("flow_id") == 0).sort("time_ns").collect()
+        first = series["window_bytes"][0]
+        in_flight = int(series.filter(pl.col("acked_bytes") > 0)["time_ns"][0] / PACKET_NS) * MTU
+        after = series.group_by("acked_bytes", maintain_order=True).last().filter(pl.col("acked_bytes") <= in_flight)
+        by_hand = windows(strategy, utilizations)
+        for panel, x, y in (
+            ("run", after["acked_bytes"] / MTU, after["window_bytes"] / first),
+            ("by hand", range(len(by_hand)), by_hand),
+        ):
+            parts.append(frames.rows(panel, strategy, x, y))
+    return pl.concat(parts)
 
 
 def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
-    """The windows after the ACKs of P1 and P2, and a bound on the reference window wherever its round starts."""
-    at = {(row["series"], row["ack"]): row["y"] for row in data.iter_rows(named=True)}
-    exact: dict[str, Any] = {"quick": True}
+    """What the ACKs of one window do to it; and the figure's two ACKs by hand."""
+    run, by_hand = (
+        {s: frames.chosen(data, panel=panel, series=s).sort("x")["y"].to_list() for s in REACTIONS} for panel in PANELS
+    )
+    ends = {strategy: found[-1] for strategy, found in run.items()}
+    exact: dict[str, Any] = {"quick": True, "kind": OURS}
     return [
-        within("qlen", "packets that P1 and P2 leave behind", "4", len(departures()[1].left), 4, 4, **exact),
-        within("per-ack-1", "per-ACK: W(1) / W(0)", "1/2", at[PER_ACK, "P1"], 0.5, 0.5, **exact),
-        within("per-ack-2", "per-ACK: W(2) / W(0)", "1/4, an overreaction", at[PER_ACK, "P2"], 0.25, 0.25, **exact),
-        within("reference-1", "reference window: W(1) / W(0)", "1/2", at[REFERENCE, "P1"], 0.5, 0.5, **exact),
-        within("reference-2", "reference window: W(2) / W(0)", "1/2", at[REFERENCE, "P2"], 0.5, 0.5, **exact),
+        ascending("order", "window after the ACKs of one window, over W(0)", "per-ACK is an overreaction", ends),
         within(
-            "bounded",
-            "Algorithm 1, round starts at P1: W(3) / W(0)",
-            "does not go on falling",
-            at[ALGORITHM, "P5"],
+            "reference",
+            "reference window: W after the ACKs of one window, over W(0)",
+            "1/2, by however many ACKs",
+            ends[REFERENCE],
             0.25,
-            0.5,
-            **exact,
+            0.9,
+            quick=True,
+            why="half and double of 1/2, but a reaction at all",
         ),
+        within(
+            "per-ack",
+            "per-ACK: W after the ACKs of one window, over W(0)",
+            "1/4 after two ACKs",
+            ends[PER_ACK],
+            None,
+            0.25,
+            quick=True,
+            why="every further ACK of the window makes it smaller",
+        ),
+        within("qlen", "by hand: packets that P1 and P2 leave behind", "4", len(departures()[1].left), 4, 4, **exact),
+        within("per-ack-1", "by hand, per-ACK: W(1) / W(0)", "1/2", by_hand[PER_ACK][1], 0.5, 0.5, **exact),
+        within("per-ack-2", "by hand, per-ACK: W(2) / W(0)", "1/4", by_hand[PER_ACK][2], 0.25, 0.25, **exact),
+        within("reference-1", "by hand, reference window: W(1) / W(0)", "1/2", by_hand[REFERENCE][1], 0.5, 0.5, **exact),
+        within("reference-2", "by hand, reference window: W(2) / W(0)", "1/2", by_hand[REFERENCE][2], 0.5, 0.5, **exact),
     ]
 
 
 def plot(data: pl.DataFrame) -> Any:
-    """The buffer of the paper's figure, and the windows that the ACKs lead to."""
-    made, (left, right) = figure(1, 2, width=PAGE, height=2.5, gridspec_kw={"width_ratios": [1.15, 1]})
+    """The buffer of the paper's figure, the windows that its ACKs lead to, and those of the run."""
+    made, (left, middle, right) = figure(1, 3, width=PAGE, height=2.5, gridspec_kw={"width_ratios": [1.25, 0.8, 1]})
     _draw_buffers(left)
-    looks = {PER_ACK: (RED, DASHES[1], "s"), ALGORITHM: (ORANGE, DASHES[2], "D"), REFERENCE: (BLUE, DASHES[0], "o")}
-    for strategy, (colour, dash, marker) in looks.items():
-        curve = data.filter(pl.col("series") == strategy)
-        right.plot(curve["x"], curve["y"], color=colour, ls=dash, marker=marker, label=strategy)
-    acks = data.filter(pl.col("series") == PER_ACK)["ack"].to_list()
-    right.set_xticks(range(len(acks)), ["before", *(f"ACK of {name}" for name in acks[1:])])
-    right.set(ylabel="Window, $W / W(0)$", ylim=(0, 1.5), xlim=(-0.2, 3.2), yticks=[0, 0.25, 0.5, 0.75, 1])
-    right.legend(loc="upper right", handlelength=2.6)
-    lettered((left, right), ("egress buffer", "window of $S_1$"))
+    looks = {PER_ACK: (RED, DASHES[1], "s"), REFERENCE: (BLUE, DASHES[0], "o")}
+    for panel, name in ((middle, "by hand"), (right, "run")):
+        for strategy, (colour, dash, marker) in looks.items():
+            curve = frames.chosen(data, panel=name, series=strategy).sort("x")
+            panel.plot(curve["x"], curve["y"], color=colour, ls=dash, marker=marker if panel is middle else "", label=strategy)
+        panel.set(ylabel="Window, $W / W(0)$", ylim=(0, 1.5), yticks=[0, 0.25, 0.5, 0.75, 1])
+        panel.legend(loc="upper right", handlelength=2.6)
+    middle.set_xticks(range(4), ["before", "P1", "P2", "P5"])
+    middle.set(xlabel="after the ACK of", xlim=(-0.2, 3.2))
+    right.set(xlabel="ACKs received", xlim=(0, None))
+    lettered((left, middle, right), ("egress buffer", "by hand", "two flows, simulated"))
     return made
 
 
