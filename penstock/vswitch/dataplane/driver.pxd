@@ -10,7 +10,8 @@ from penstock.vswitch.ports.base cimport PortHandle
 from penstock.vswitch.memory.region cimport Region
 from penstock.vswitch.dataplane.switch cimport Switch
 
-cdef int64_t drive(Worker* worker, void* own, int64_t now) noexcept nogil
+cdef int64_t read_device(Worker* worker, void* own, int64_t now) noexcept nogil
+cdef int64_t write_device(Worker* worker, void* own, int64_t now) noexcept nogil
 
 cdef inline Driver* new_driver(): return <Driver*>calloc(1, sizeof(Driver))
 cdef inline TxFlow* new_tx_flows(int64_t n): return <TxFlow*>calloc(n, sizeof(TxFlow))

@@ -55,20 +55,28 @@ from penstock.errors import SpecError
 from penstock.vswitch.memory.region import Region
 
 
-def drive(worker, own, now):
-    """Move frames from the device to the switch and back; how many of both."""
+def read_device(worker, own, now):
+    """Move frames from the device to the switch; how many."""
     driver = driver_of(own)
     driver.next_due = ENDLESS
-    done = poll_doorbells(driver)
-    if driver.side.levels:
-        done += put_out(worker, driver, now)
-    done += take_in(worker, driver, now)
-    if driver.overlay:
-        overlay_turn(driver, now)
-    worker.next_due = min(worker.next_due, driver.next_due)
+    done = take_in(worker, driver, now)
+    if done:
+        worker.busy_drivers += 1
     if now > driver.age_next:
         driver.age_next = now + 1000000
         forget_idle_tx_flows(worker, driver, now)
+    return done
+
+
+def write_device(worker, own, now):
+    """Move frames from the switch to the device; how many, and how many doorbells there were."""
+    driver = driver_of(own)
+    done = poll_doorbells(driver)
+    if driver.side.levels:
+        done += put_out(worker, driver, now)
+    if driver.overlay:
+        overlay_turn(driver, now)
+    worker.next_due = min(worker.next_due, driver.next_due)
     return done
 
 
@@ -165,7 +173,8 @@ class PortDriver:
         if driver.kernel.header:  # a turn is worth a super-frame
             for i in range(driver.queues):
                 txq_at(port_at(worker, number), i).weight = 32
-        worker.drive = drive
+        worker.read_device = read_device
+        worker.write_device = write_device
         worker.has_doorbell = has_doorbell
         add_driver(worker, number, driver)
 

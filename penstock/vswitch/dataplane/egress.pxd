@@ -2,7 +2,7 @@ from penstock.vswitch.dataplane.driver_state cimport *
 from penstock.vswitch.memory.rings_inline cimport answer_bell, find_queue, give, give_ring, give_buffer, is_open, pop, slot_of
 from penstock.vswitch.dataplane.flowmap cimport add_name, find_name, name_at, remove_name
 from penstock.vswitch.dataplane.flowtable cimport may_open
-from penstock.vswitch.dataplane.ingress cimport FRAMES_AT_ONCE, NO_ROOM_NS
+from penstock.vswitch.dataplane.ingress cimport NO_ROOM_NS
 from penstock.vswitch.dataplane.neighbours cimport mac_for
 from penstock.vswitch.dataplane.overlay cimport LEASE_NS, overlay_may_send, overlay_send
 from penstock.vswitch.dataplane.parse cimport parse
@@ -14,6 +14,7 @@ from penstock.vswitch.ports.base cimport port_flush, port_send
 
 cdef enum:
     VISITS_AT_ONCE = 64     # receive queues looked at in a turn
+    BYTES_AT_ONCE = 524288  # written in a turn
     HELD_NS = 200000        # a frame for a full socket is tried again after
 
 cdef inline int64_t swapped(uint64_t port) noexcept nogil: return (port & 0xFF) << 8 | port >> 8

@@ -19,10 +19,10 @@ if not cython.compiled:
         rxq_at,
         side_of,
     )
-    from penstock.vswitch.dataplane.egress import HELD_NS, VISITS_AT_ONCE, swapped
+    from penstock.vswitch.dataplane.egress import BYTES_AT_ONCE, HELD_NS, VISITS_AT_ONCE, swapped
     from penstock.vswitch.dataplane.flowmap import add_name, find_name, name_at, remove_name
     from penstock.vswitch.dataplane.flowtable import may_open
-    from penstock.vswitch.dataplane.ingress import FRAMES_AT_ONCE, NO_ROOM_NS
+    from penstock.vswitch.dataplane.ingress import NO_ROOM_NS
     from penstock.vswitch.dataplane.neighbours import mac_for
     from penstock.vswitch.dataplane.overlay import LEASE_NS, overlay_may_send, overlay_send
     from penstock.vswitch.dataplane.parse import parse
@@ -58,7 +58,7 @@ def poll_doorbells(driver):
     side = side_of(driver)
     heard = 0
     for k in range(driver.bell_rings):
-        for _ in range(2 * FRAMES_AT_ONCE):
+        for _ in range(VISITS_AT_ONCE):
             bell = answer_bell(own_view(driver), ring_of(driver, k), 1)
             if bell == 0:
                 break
@@ -84,8 +84,9 @@ def put_out(worker, driver, now):
         return 0
     side = side_of(driver)
     done = 0
+    gone = 0
     for _ in range(VISITS_AT_ONCE):
-        if done == FRAMES_AT_ONCE or not side.levels or (driver.overlay and not overlay_may_send(driver.overlay)):
+        if gone > BYTES_AT_ONCE or not side.levels or (driver.overlay and not overlay_may_send(driver.overlay)):
             break
         number = side.head[0]
         txq = txq_at(side, number)
@@ -110,6 +111,7 @@ def put_out(worker, driver, now):
         if not send_out(worker, driver, txq, number, word, now):
             break
         done += 1
+        gone += length_of(word)
         if txq.state == ACTIVE and side.levels:
             take_head(side, 0)
             activate(side, number)

@@ -27,8 +27,7 @@ if not cython.compiled:
     from penstock.vswitch.dataplane.ingress import (
         AGED_AT_ONCE,
         BUSY_NS,
-        BYTES_AT_ONCE,
-        FRAMES_AT_ONCE,
+        LONG_FRAME,
         NO_ROOM_NS,
         PRESS_NS,
         PRESSED_BYTES,
@@ -67,7 +66,7 @@ if not cython.compiled:
 
 
 def take_in(worker, driver, now):
-    """Read what has come to the device, at most FRAMES_AT_ONCE; how many frames."""
+    """Read what has come to the device, at most `worker.frames_each`; how many frames."""
     if driver.limited:
         note_busy(driver, now)
     if now < driver.read_at:
@@ -76,8 +75,8 @@ def take_in(worker, driver, now):
     view = own_view(driver)
     find_room(worker, driver, now)
     came = 0
-    for i in range(FRAMES_AT_ONCE):
-        if came > BYTES_AT_ONCE:
+    for i in range(worker.frames_each):
+        if came > LONG_FRAME * worker.frames_each:
             return i
         if (driver.room <= 0 and stops_device(worker, driver)) or not take_spare(worker, driver):
             driver.waits_for_buffer += 1
@@ -104,7 +103,7 @@ def take_in(worker, driver, now):
         if length > 0:
             came += length
             take_frame(worker, driver, frame, length, now)
-    return FRAMES_AT_ONCE
+    return worker.frames_each
 
 
 def find_room(worker, driver, now):

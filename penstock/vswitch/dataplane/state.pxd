@@ -171,8 +171,10 @@ cdef struct Worker:
     uint64_t seed
     void* drivers[64]       # of the ports that the worker itself drives
     SwitchPort* sides[64]   # the application's side of their regions, by port
-    DriverFunction drive, has_doorbell
+    DriverFunction read_device, write_device, has_doorbell
     int32_t driver_count
+    int32_t busy_drivers    # whose devices had frames in this turn
+    int32_t frames_each     # that a driver may read in this turn
     int64_t next_due        # ns: when a driver has something to do
     int32_t reach           # transmit queues to prefetch: as many as the last turn served
     int32_t ahead[32]
@@ -195,7 +197,8 @@ cdef inline SwitchPort* waiting_at(Worker* worker, int64_t i) noexcept nogil: re
 cdef inline bint driver_has_doorbell(Worker* worker, int64_t i, int64_t now) noexcept nogil: return worker.has_doorbell(worker, worker.drivers[i], now) != 0
 cdef inline uint64_t* sleeps_of(SwitchPort* port) noexcept nogil: return port.view.sleeps[0]
 cdef inline SwitchPort* driven_side(Worker* worker, int64_t i) noexcept nogil: return worker.sides[i]
-cdef inline int64_t run_driver(Worker* worker, int64_t i, int64_t now) noexcept nogil: return worker.drive(worker, worker.drivers[i], now)
+cdef inline int64_t read_driver(Worker* worker, int64_t i, int64_t now) noexcept nogil: return worker.read_device(worker, worker.drivers[i], now)
+cdef inline int64_t write_driver(Worker* worker, int64_t i, int64_t now) noexcept nogil: return worker.write_device(worker, worker.drivers[i], now)
 cdef inline int64_t run_turn(Worker* worker, int64_t now) noexcept nogil: return worker.turn(worker, now)
 cdef inline int64_t idle_time(Worker* worker, int64_t now) noexcept nogil: return worker.idle_time(worker, now)
 cdef inline bint is_pending(Worker* worker, int64_t now) noexcept nogil: return worker.has_pending(worker, now) != 0

@@ -8,6 +8,8 @@ from penstock.vswitch.dataplane.schedule cimport activate, take_head, pause_txq,
 
 cdef enum:
     MOST_SLEEP_NS = 500000000
+    FRAMES_AT_ONCE = 32     # that are read from all devices in a turn, about
+    LEAST_AT_ONCE = 4       # of them from each
 
 cdef void loop(Worker* worker, int64_t until) noexcept nogil
 cdef void nap(Worker* worker, int64_t now) noexcept nogil
@@ -19,6 +21,7 @@ cdef void end_wait(SwitchPort* port, int64_t now) noexcept nogil
 cdef int64_t idle_time_of_ports(Worker* worker, int64_t now) noexcept nogil
 cdef int64_t has_pending(Worker* worker, int64_t now) noexcept nogil
 cdef int64_t begin_turn(Worker* worker, int64_t now) noexcept nogil
+cdef int64_t end_turn(Worker* worker, int64_t now) noexcept nogil
 cdef void check_protocol(Worker* worker, SwitchPort* port) noexcept nogil
 cdef void age_some(Worker* worker, int64_t now) noexcept nogil
 cdef int64_t read_doorbells(Worker* worker, SwitchPort* port) noexcept nogil

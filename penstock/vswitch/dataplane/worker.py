@@ -31,7 +31,7 @@ if not cython.compiled:
         idle_time,
         is_pending,
         port_at,
-        run_driver,
+        read_driver,
         run_turn,
         sleeps_of,
         stopped,
@@ -41,9 +41,10 @@ if not cython.compiled:
         unrung_at,
         view_of,
         wanted_of,
+        write_driver,
     )
     from penstock.vswitch.dataplane.steps import next_word
-    from penstock.vswitch.dataplane.worker import MOST_SLEEP_NS
+    from penstock.vswitch.dataplane.worker import FRAMES_AT_ONCE, LEAST_AT_ONCE, MOST_SLEEP_NS
     from penstock.vswitch.memory.layout import (
         CLOSED,
         bell_of,
@@ -148,6 +149,7 @@ def turn(worker, now):
             return_buffers(port)
         if port.state == UP:
             check_protocol(worker, port)
+    done += end_turn(worker, now)
     age_some(worker, now)
     return done
 
@@ -213,12 +215,25 @@ def has_pending(worker, now):
 
 
 def begin_turn(worker, now):
-    """End the pauses that are over and run the drivers; how many frames these have moved."""
+    """End the pauses that are over and read the devices; how many frames there were.
+
+    The devices that had frames in the last turn share FRAMES_AT_ONCE: the more of them, the shorter is the turn of each.
+    """
     release(worker, now)
     worker.next_due = now + MOST_SLEEP_NS
+    worker.frames_each = max(LEAST_AT_ONCE, FRAMES_AT_ONCE // max(1, worker.busy_drivers))
+    worker.busy_drivers = 0
     done = 0
     for i in range(worker.driver_count):
-        done += run_driver(worker, i, now)
+        done += read_driver(worker, i, now)
+    return done
+
+
+def end_turn(worker, now):
+    """Write to the devices what this turn has delivered; how many frames."""
+    done = 0
+    for i in range(worker.driver_count):
+        done += write_driver(worker, i, now)
     return done
 
 

@@ -4,7 +4,7 @@ from penstock.sim.core.engine cimport has_work, process
 from penstock.vswitch.schemes.endpoint cimport retry_delivery, run_host, start_line
 from penstock.vswitch.schemes.trunk cimport collect_out, pull_in, push_out
 from penstock.vswitch.dataplane.buffers cimport return_buffers
-from penstock.vswitch.dataplane.worker cimport MOST_SLEEP_NS, age_some, begin_turn, check_protocol, read_doorbells, ring_doorbells, scan
+from penstock.vswitch.dataplane.worker cimport MOST_SLEEP_NS, age_some, begin_turn, check_protocol, end_turn, read_doorbells, ring_doorbells, scan
 
 cdef void prepare_emulation(Emulation* emulation) noexcept nogil
 cdef int64_t real_time_turn(Worker* worker, int64_t now) noexcept nogil

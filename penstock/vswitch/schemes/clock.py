@@ -17,6 +17,7 @@ if not cython.compiled:
         age_some,
         begin_turn,
         check_protocol,
+        end_turn,
         read_doorbells,
         ring_doorbells,
         scan,
@@ -68,6 +69,7 @@ def turn(emulation, now, until):
             if port.unrung_count and port.state == UP:
                 ring_doorbells(port)
             return_buffers(port)
+    done += end_turn(worker, now)
     age_some(worker, now)
     return done
 
