@@ -33,10 +33,10 @@ def main(words: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m penstock.vswitch.bench")
     commands = parser.add_subparsers(dest="command")
     commands.add_parser("speed", help="throughput of the data plane")
-    for name, runs in (("isolation", 30), ("compare", 4)):
+    for name, runs, seconds in (("isolation", 30, 1.2), ("compare", 4, 3.0)):
         one = commands.add_parser(name, help=(MEASUREMENTS[name].__doc__ or "").splitlines()[0])
         one.add_argument("--runs", type=int, default=runs, help="of everything; %(default)s")
-        one.add_argument("--seconds", type=float, default=3, help="of a run's measurement; %(default)s")
+        one.add_argument("--seconds", type=float, default=seconds, help="of a run's measurement; %(default)s")
         one.add_argument("--out", type=Path, default=Path(f"{name}.json"), help="keeps what was measured; %(default)s")
         one.add_argument("--only", action="append", default=[], help="one of the rows; may be repeated")
         one.add_argument("--write", type=Path, metavar="PAGE", help="put the table into this page")

@@ -21,7 +21,7 @@ from penstock.vswitch.bench.networks import NETWORKS, TRAFFIC, Network, echo, ne
 from penstock.vswitch.bench.record import Record, about
 
 RATE = 2000  # requests a second
-WARM_S = 1.0  # of a disturbance, before the victim's requests count
+WARM_S = 0.7  # of a disturbance, before the victim's requests count
 STOP_S, AFTER_S = 2.0, 0.5  # the switch is stopped so long; requests count from so long after it
 TIMES = 3  # a run is good if its p99 is at most so many times the median of the p99s of the unloaded runs
 GOAL = 29, 30  # so many runs of so many
@@ -65,8 +65,10 @@ def unread_socket(network: Network) -> contextlib.AbstractContextManager[None]:
 def incast(network: Network) -> Iterator[None]:
     """Nine other namespaces send 100 Mbit/s each to the victim's server's."""
     network.traffic("right", "sink", 7000, "--ports", len(SENDERS))
-    for i, name in enumerate(SENDERS):
-        network.traffic(name, "flows", f"{network.address('right')}:{7000 + i}", "--rate", 12_500, "--size", 1000)
+    target = network.address("right")
+    words = "--rate", "12500", "--size", "1000"
+    for program in [network[name].start(*TRAFFIC, "flows", f"{target}:{7000 + i}", *words) for i, name in enumerate(SENDERS)]:
+        wait_for(program, "ready")
     yield
 
 
@@ -115,7 +117,7 @@ def measure(way: str, beside: str, seconds: float) -> Row:
 
 
 def stop_for(pid: int, start: float) -> None:
-    """Stop the switch from one second after the start on.  PenstockError: it was stopped for longer than it should be."""
+    """Stop the switch from WARM_S after the start on.  PenstockError: it was stopped for longer than it should be."""
     time.sleep(WARM_S)
     with stopped(pid):
         time.sleep(STOP_S)
