@@ -160,6 +160,40 @@ def test_a_backlog_of_many_flows_is_read_no_faster_than_it_is_served():
     assert sorted(rig.read(1)) == list(range(1000, 2500)) and not rig.row(0)["drops"]
 
 
+def test_a_frame_leaves_in_the_turn_in_which_it_was_read():
+    rig = Rig()
+    rig.link(0)
+    rig.link(1)
+    rig.send(0, 1, 1000)
+    rig.turn()
+    rig.clock.ns += 1000  # it is on the wire
+    assert rig.read(1) == [1000]
+
+
+def test_busy_devices_share_a_turn():
+    """One alone reads more at once; a turn does not get longer with the number of devices that have many frames."""
+    alone = Rig()
+    alone.link(0)
+    alone.app(1)
+    for _ in range(100):
+        alone.send(0, 1, 1000)
+    for _ in range(3):
+        alone.turn()
+        assert alone.read(1) == [1000] * 32
+    rig = Rig()
+    rig.app(3)
+    for i in range(3):
+        rig.link(i)
+        for _ in range(100):
+            rig.send(i, 3, 1000 + i)
+    rig.turn()  # from here on it is known how many are busy
+    rig.read(3)
+    for _ in range(5):
+        rig.turn()
+        came = rig.read(3)
+        assert [came.count(1000 + i) for i in range(3)] == [10, 10, 10]
+
+
 @pytest.mark.parametrize("flows", [1, 5, 25, 200])
 def test_full_sockets_do_not_keep_others_from_a_port(flows):
     """Flows to sockets that nobody reads, more than there are queues at last; others reach that port, and the one behind it."""

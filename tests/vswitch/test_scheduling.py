@@ -1,0 +1,77 @@
+"""How soon the switch's threads run once they have work."""
+
+import ctypes
+import os
+import platform
+import struct
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+
+from penstock.vswitch.dataplane.switch import Switch
+from penstock.vswitch.linux.netns import libc
+from penstock.vswitch.linux.scheduling import CALLS, SLICE_NS, hasten_thread
+from penstock.vswitch.support.threads import HASTE
+
+LINUX = tuple(int(part) for part in platform.release().split("-")[0].split(".")[:2])
+pytestmark = pytest.mark.skipif(
+    platform.machine() not in CALLS or LINUX < (6, 12), reason="takes Linux 6.12 on x86-64 or aarch64"
+)
+NUMBER = CALLS.get(platform.machine(), 0)
+AS_NOBODY = """
+import os
+from penstock.vswitch.linux.scheduling import hasten_thread
+os.setgid(65534)
+os.setuid(65534)
+before = os.getpriority(os.PRIO_PROCESS, 0)
+hasten_thread(5)
+assert os.getpriority(os.PRIO_PROCESS, 0) == before
+"""
+
+
+def scheduling():
+    """Policy, nice and time slice (ns) of this thread."""
+    found = ctypes.create_string_buffer(48)
+    assert libc.syscall(NUMBER + 1, 0, found, 48, 0) == 0
+    _, policy, _, nice, _, slice_ns, _, _ = struct.unpack("=IIQiIQQQ", found.raw)
+    return policy, nice, slice_ns
+
+
+def after(change):
+    """Scheduling of a thread of its own after a change."""
+    with ThreadPoolExecutor(1) as pool:
+        pool.submit(change).result()
+        return pool.submit(scheduling).result()
+
+
+def test_a_worker_has_a_short_slice_and_goes_before_usual_threads():
+    switch = Switch()
+    switch.start()
+    try:
+        policy, nice, slice_ns = switch.call(scheduling)
+    finally:
+        switch.stop()
+    here = os.getpriority(os.PRIO_PROCESS, 0)
+    assert policy == os.SCHED_OTHER and slice_ns == SLICE_NS
+    assert nice == max(-20, here - HASTE) if os.geteuid() == 0 else nice <= here
+    assert scheduling()[2] != SLICE_NS, "and no other thread has"
+
+
+def test_a_thread_of_another_class_stays_there():
+    policy, nice, slice_ns = after(lambda: (os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0)), hasten_thread(5)))
+    assert policy == os.SCHED_BATCH and nice == os.getpriority(os.PRIO_PROCESS, 0) and slice_ns != SLICE_NS
+
+
+def test_nice_stays_where_it_is_not_permitted_to_change():
+    if os.geteuid():
+        before = os.getpriority(os.PRIO_PROCESS, 0)
+        assert after(lambda: hasten_thread(5))[1:] == (before, SLICE_NS)
+    else:
+        subprocess.run([sys.executable, "-c", AS_NOBODY], check=True)
+
+
+def test_an_unknown_machine_changes_nothing(monkeypatch):
+    monkeypatch.setattr(platform, "machine", lambda: "unknown")
+    assert after(lambda: hasten_thread(5)) == scheduling()
