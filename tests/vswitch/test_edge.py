@@ -604,26 +604,6 @@ def test_a_flow_gets_its_class_in_the_first_step_after_the_alarm(left):
         assert edge.steps == steps + 1 and edge.wakes == 2, "there was nothing to do"
 
 
-def test_usual_steps_wait_while_the_thread_rests_and_a_new_flow_does_not(left):
-    """So the steps of many edges leave processors to others; without the thread, so that only this test asks."""
-    rows = [row(pauses=0, waiting=0, behind_bytes=20_000)]
-    edge = Edge("tap0", left, lambda: rows, goal="10KB", over="50KB")
-    edge.open()
-    try:
-        later, edge.stepped_at = time.monotonic() + 1000, 0.0
-        edge.press()
-        assert edge.serve(True, later) > later - 1 and edge.steps == 1, "an alarm is answered"
-        edge.step_at = edge.stepped_at
-        assert edge.serve(False, later) == later and edge.steps == 1, "the next step is a usual one"
-        assert edge.serve(False, edge.stepped_at) < later and edge.steps == 2
-        rows[:] = [row(pauses=0, waiting=10_000, behind_bytes=200_000)]
-        edge.press()
-        edge.stepped_at = edge.step_at = 0.0
-        assert edge.serve(True, later) < later and edge.rates.held and edge.urgent, "its rate is known for a few frames only"
-    finally:
-        edge.__exit__()
-
-
 # ---- Both, beside each other ----
 
 BLASTER = """

@@ -27,7 +27,6 @@ from penstock.vswitch.linux.scheduling import hasten_thread
 LEAST_STEP_S = 0.002  # between two updates of rates
 SETTLING_S = 0.005  # after a flow got a class: its rate was known for a few frames only
 HASTE = 10  # steps of nice by which the thread goes before others: it works little, and what it is late for is lost or waits
-RESTS = 15  # times as long as the usual steps of all edges took, the thread rests from them: they take a sixteenth of a processor
 NEVER = float("inf")
 
 
@@ -63,7 +62,6 @@ class Edge:
         self.takes, self.press = self.sockets.takes, self.sockets.rooms.press
         self.look_at = self.step_at = self.stepped_at = NEVER  # time.monotonic(); the last: of the last step
         self.pressed = self.busy_since = 0  # as last seen in the table
-        self.urgent = False  # the next step is for a flow that is new here
         self.steps = self.wakes = 0
         self.ended = False
         self.error: BaseException | None = None
@@ -91,11 +89,8 @@ class Edge:
 
     # ---- In the thread ----
 
-    def serve(self, alarmed: bool, resting: float = 0.0) -> float:
-        """Do what is due; `alarmed`: the alarm was raised.  The time of the next work.
-
-        No usual step is made before the time `resting`.
-        """
+    def serve(self, alarmed: bool) -> float:
+        """Do what is due; `alarmed`: the alarm was raised.  The time of the next work."""
         with self.lock:
             if alarmed and not self.ended:
                 self.wake()
@@ -103,12 +98,12 @@ class Edge:
                 now = time.monotonic()
                 if self.look_at <= now:
                     self.look()
-                if self.step_at <= now and (self.urgent or resting <= now):
+                if self.step_at <= now:
                     self.step()
             except Exception as error:  # such as an interface that is gone
                 self.error = error
                 self.end()
-        return min(self.look_at, self.step_at if self.urgent else max(self.step_at, resting))
+        return min(self.look_at, self.step_at)
 
     def wake(self) -> None:
         """Answer the alarm."""
@@ -120,7 +115,6 @@ class Edge:
             self.look_at = now
         if self.pressed != self.table.pressed[0]:
             self.step_at = min(self.step_at, max(now, self.stepped_at + LEAST_STEP_S))
-            self.urgent = True
 
     def end(self) -> None:
         """Nothing has limits any longer, and nothing is done."""
@@ -141,8 +135,7 @@ class Edge:
         standing = self.busy_since != 0 and self.busy_since == busy_before
         self.rates.step(self.read_flows() if self.read_flows else (), standing)
         self.stepped_at = time.monotonic()
-        self.urgent = self.rates.opened > opened
-        if self.urgent:
+        if self.rates.opened > opened:
             self.step_at = self.stepped_at + min(SETTLING_S, self.period)
         elif self.busy_since or not self.rates.content:
             self.step_at = self.stepped_at + self.period
@@ -202,7 +195,6 @@ class EdgeThread:
     def _serve(self, epoll: select.epoll, changed: int) -> None:
         hasten_thread(HASTE)
         timeout: float | None = None
-        resting = 0.0
         while True:
             ready = {fd for fd, _ in epoll.poll(timeout)}
             with self.lock:
@@ -211,16 +203,11 @@ class EdgeThread:
                 edges = list(self.edges.items())
             if changed in ready:
                 os.eventfd_read(changed)
-            due, stepping = NEVER, 0.0
+            due = NEVER
             for fd, edge in edges:
-                steps, start = edge.steps, time.thread_time()
-                due = min(due, edge.serve(fd in ready, resting))
-                if edge.steps > steps:
-                    stepping += time.thread_time() - start
+                due = min(due, edge.serve(fd in ready))
                 if edge.error:
                     self.remove(edge)
-            if stepping:
-                resting = time.monotonic() + RESTS * stepping
             timeout = None if due == NEVER else max(0.0, due - time.monotonic())
         epoll.close()
         os.close(changed)
