@@ -11,6 +11,7 @@ import cython
 if not cython.compiled:
     from penstock.vswitch.dataplane.broadcast import new_frame
     from penstock.vswitch.dataplane.cutting import new_cutting
+    from penstock.vswitch.dataplane.direct import DIRECT_AT_ONCE, send_direct
     from penstock.vswitch.dataplane.driver import (
         add_driver,
         control_of,
@@ -49,6 +50,7 @@ if not cython.compiled:
         txq_at,
     )
     from penstock.vswitch.memory.layout import ENDLESS, load64, word_at
+    from penstock.vswitch.ports.base import port_flush
 
 
 from penstock.errors import SpecError
@@ -71,6 +73,9 @@ def read_device(worker, own, now):
 def write_device(worker, own, now):
     """Move frames from the switch to the device; how many, and how many doorbells there were."""
     driver = driver_of(own)
+    if driver.direct < DIRECT_AT_ONCE:
+        port_flush(driver.kernel)
+        driver.direct = DIRECT_AT_ONCE
     done = poll_doorbells(driver)
     if driver.side.levels:
         done += put_out(worker, driver, now)
@@ -176,6 +181,7 @@ class PortDriver:
         worker.read_device = read_device
         worker.write_device = write_device
         worker.has_doorbell = has_doorbell
+        worker.send_direct = send_direct
         add_driver(worker, number, driver)
 
     def remove(self, switch):
@@ -249,6 +255,7 @@ class PortDriver:
             "queues_used": driver.queues - driver.free_count,
             "buffers": driver.side.view.buffers,
             "buffers_used": driver.put - taken_from(driver.at) if driver.at else 0,
+            "sent_direct": driver.sent_direct,
             "evictions": driver.evictions,
             "evicted_out": driver.evicted_out,
         }

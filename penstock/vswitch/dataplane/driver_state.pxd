@@ -69,6 +69,8 @@ cdef struct Driver:
     int64_t room            # free transmit buffers, but for the spare one
     int64_t kept            # of them, those that only flows which hold few may take
     int64_t* returned       # by receive queue, and of all: frames taken out
+    int64_t direct          # bytes that may still go straight to the device in this turn, see direct.py
+    int64_t sent_direct     # frames that did
     int64_t put             # frames that were put into transmit queues
     TxFlow* tx_flows
     RxQueueState* rxqs      # by receive queue
@@ -86,7 +88,7 @@ cdef struct Driver:
     int64_t* table          # of socket_room.pxd: what the frames to each UDP port have cost and may
     int32_t alarm           # an eventfd that wakes the edge
     int64_t looks, looked_at    # at the sockets, as the worker has seen: how many, and when the last
-    int64_t busy_since      # since when the device was never seen empty; 0: the last read found it so
+    int64_t busy_since      # since when there were frames, but for TCP's, and the device was never seen empty; 0: there were none
     int64_t answered, malformed, waits_for_buffer, shared_queues, multicast, full_sockets
     int64_t evictions       # transmit queues that had to give up what they held
     int64_t evicted_out     # frames dropped at the device's side, after they had been delivered

@@ -10,6 +10,7 @@ from penstock.vswitch.memory.rings_inline cimport push, slot_of, take, take_ring
 from penstock.vswitch.ports.base cimport complete_copy
 
 cdef int64_t deliver(Worker* worker, SwitchPort* port, TxQueue* txq, uint64_t word, int64_t now) noexcept nogil
+cdef bint sent_direct(Worker* worker, SwitchPort* port, SwitchPort* to, Flow* flow, char* frame, int64_t size, int64_t now) noexcept nogil
 cdef int64_t reject(Worker* worker, SwitchPort* port, TxQueue* txq, uint64_t word, int64_t reason, int64_t now) noexcept nogil
 cdef int64_t drop(Worker* worker, SwitchPort* port, TxQueue* txq, Flow* flow, uint64_t word, int64_t reason) noexcept nogil
 cdef int64_t backpressure(Worker* worker, SwitchPort* port, TxQueue* txq, Flow* flow, uint64_t word, int64_t reason, int64_t now) noexcept nogil

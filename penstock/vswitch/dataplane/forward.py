@@ -15,8 +15,11 @@ if not cython.compiled:
         PFC,
         TOO_LONG,
         WAITS,
+        announce,
+        driven_side,
         no_flow,
         port_at,
+        send_to_driver,
         view_of,
     )
     from penstock.vswitch.dataplane.steps import ADMITTED, account, admit, classify, copy_frame, frame_in, give_back
@@ -36,14 +39,28 @@ def deliver(worker, port, txq, word, now):
     to = port_at(worker, flow.target)
     size = length_of(word) - port.prefix + to.prefix
     reason = admit(worker, port, txq, to, flow, size, now)
+    if reason == ADMITTED and sent_direct(worker, port, to, flow, frame, size, now):
+        account(worker, port, txq, to, flow, frame, word, size, now)
+        return DELIVERED
     if reason == ADMITTED:
         reason = copy_frame(worker, port, to, flow, frame, word, size)
     if reason == TOO_LONG:
         return drop(worker, port, txq, flow, word, TOO_LONG)
     if reason != ADMITTED:
         return backpressure(worker, port, txq, flow, word, reason, now)
+    announce(to, flow.queue)
     account(worker, port, txq, to, flow, frame, word, size, now)
     return DELIVERED
+
+
+def sent_direct(worker, port, to, flow, frame, size, now):
+    """Whether a frame between two ports that this worker drives could go straight to the other device, and has.
+
+    Not so the frame of an application, which could change it meanwhile; nor one that a capture copies, with its addresses.
+    """
+    if not port.wakes or port.prefix != to.prefix or worker.mirrors or not driven_side(worker, to.number):
+        return False
+    return send_to_driver(worker, driven_side(worker, to.number), flow.queue, frame - port.prefix, size, now)
 
 
 def reject(worker, port, txq, word, reason, now):

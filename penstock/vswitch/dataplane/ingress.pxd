@@ -15,7 +15,7 @@ from penstock.vswitch.dataplane.socket_room cimport BUSY_SINCE, report_pressed, 
 from penstock.vswitch.ports.base cimport port_receive
 
 cdef enum:
-    LONG_FRAME = 8192       # bytes: a device's turn is worth so many for each frame
+    LONG_FRAME = 1024       # bytes: a device's turn is worth so many for each frame
     UNREAD_NS = 5000        # an empty device is not read again before
     NO_ROOM_NS = 100000     # the same without buffers, or for a device without room
     AGED_AT_ONCE = 64       # transmit queues looked at every ms

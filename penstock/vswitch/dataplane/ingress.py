@@ -98,8 +98,6 @@ def take_in(worker, driver, now):
                 if driver.kernel.fd < 0:  # nothing will wake us
                     driver.next_due = min(driver.next_due, now + NO_ROOM_NS)
             return i
-        if driver.busy_since == 0:
-            driver.busy_since = now
         if length > 0:
             came += length
             take_frame(worker, driver, frame, length, now)
@@ -157,6 +155,8 @@ def take_frame(worker, driver, frame, length, now):
         return
     if driver.rewrites and driver.mac == 0 and owner_of(worker, key.words[0], key.words[1]) == driver.port:
         learn(driver, key.words[0], key.words[1], ethernet(frame + 6))
+    if driver.busy_since == 0 and key.words[4] >> 16 & 0xFF != 6:  # TCP sends no more than its peer takes
+        driver.busy_since = now
     number = tx_flow_for(worker, driver, key, now)
     port = port_at(worker, driver.port)
     tx_flow = tx_flow_at(driver, number)

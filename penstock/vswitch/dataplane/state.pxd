@@ -57,7 +57,7 @@ cdef enum:                  # states of a port
 cdef struct Key:            # addresses (IPv4 as ::ffff:a.b.c.d), transport ports, protocol, and the switch's port it came in by
     uint64_t words[5]
 
-cdef struct Flow:           # two cache lines that every frame needs, and one that few do
+cdef struct Flow:           # two cache lines that every frame needs, and one that the first of a while does
     Key key
     End end
     int32_t number, queue
@@ -138,6 +138,7 @@ cdef struct Timer:
 
 cdef struct Worker
 ctypedef int64_t (*DriverFunction)(Worker* worker, void* own, int64_t now) noexcept nogil
+ctypedef bint (*DirectFunction)(Worker* worker, void* own, int64_t queue, char* frame, int64_t length, int64_t now) noexcept nogil
 ctypedef int64_t (*WorkerFunction)(Worker* worker, int64_t now) noexcept nogil
 
 cdef struct Mirror:         # a capture: blocks of a pcapng file in memory that another process reads
@@ -172,6 +173,7 @@ cdef struct Worker:
     void* drivers[64]       # of the ports that the worker itself drives
     SwitchPort* sides[64]   # the application's side of their regions, by port
     DriverFunction read_device, write_device, has_doorbell
+    DirectFunction send_direct      # to a driven port; a frame of a driven port
     int32_t driver_count
     int32_t busy_drivers    # whose devices had frames in this turn
     int32_t frames_each     # that a driver may read in this turn
@@ -199,6 +201,8 @@ cdef inline uint64_t* sleeps_of(SwitchPort* port) noexcept nogil: return port.vi
 cdef inline SwitchPort* driven_side(Worker* worker, int64_t i) noexcept nogil: return worker.sides[i]
 cdef inline int64_t read_driver(Worker* worker, int64_t i, int64_t now) noexcept nogil: return worker.read_device(worker, worker.drivers[i], now)
 cdef inline int64_t write_driver(Worker* worker, int64_t i, int64_t now) noexcept nogil: return worker.write_device(worker, worker.drivers[i], now)
+# A Driver begins with its side.
+cdef inline bint send_to_driver(Worker* worker, SwitchPort* side, int64_t queue, char* frame, int64_t length, int64_t now) noexcept nogil: return worker.send_direct(worker, side, queue, frame, length, now)
 cdef inline int64_t run_turn(Worker* worker, int64_t now) noexcept nogil: return worker.turn(worker, now)
 cdef inline int64_t idle_time(Worker* worker, int64_t now) noexcept nogil: return worker.idle_time(worker, now)
 cdef inline bint is_pending(Worker* worker, int64_t now) noexcept nogil: return worker.has_pending(worker, now) != 0
@@ -237,6 +241,7 @@ cdef inline uint32_t* wanted_of(Worker* worker) noexcept nogil: return <uint32_t
 cdef inline void fetch_flow(Flow* flow) noexcept nogil:
     bring_line(flow)
     bring_line(<char*>flow + 64)
+    bring_line(<char*>flow + 128)
 cdef inline void clear_flow(Flow* flow) noexcept nogil: memset(flow, 0, sizeof(Flow))
 cdef inline void set_key(Flow* flow, Key* key) noexcept nogil: memcpy(&flow.key, key, sizeof(Key))
 cdef inline void copy_timers(Timer* to, Timer* source, int64_t n) noexcept nogil: memcpy(to, source, n * sizeof(Timer))

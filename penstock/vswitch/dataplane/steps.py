@@ -21,7 +21,6 @@ if not cython.compiled:
         NO_FLOW,
         NO_QUEUE,
         TOO_LONG,
-        announce,
         flow_at,
         flow_end,
         flow_key,
@@ -177,7 +176,6 @@ def account(worker, port, txq, to, flow, frame, word, size, now):
     port.received_bytes += length
     to.sent_frames += 1
     to.sent_bytes += size
-    announce(to, flow.queue)
     txq.blocked = 0
     port.waiting = 0
     if worker.mode == BACKDRAFT:
