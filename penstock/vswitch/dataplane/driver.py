@@ -28,7 +28,7 @@ if not cython.compiled:
         worker_of,
     )
     from penstock.vswitch.dataplane.driver_state import driver_of, held_in, incoming_of, outgoing_of, tx_flow_at
-    from penstock.vswitch.dataplane.egress import has_doorbell, poll_doorbells, put_out
+    from penstock.vswitch.dataplane.egress import hand_over, has_doorbell, poll_doorbells, put_out
     from penstock.vswitch.dataplane.flowmap import free_names, make_names
     from penstock.vswitch.dataplane.ingress import forget_idle_tx_flows, take_in
     from penstock.vswitch.dataplane.overlay import (
@@ -50,7 +50,6 @@ if not cython.compiled:
         txq_at,
     )
     from penstock.vswitch.memory.layout import ENDLESS, load64, word_at
-    from penstock.vswitch.ports.base import port_flush
 
 
 from penstock.errors import SpecError
@@ -74,7 +73,7 @@ def write_device(worker, own, now):
     """Move frames from the switch to the device; how many, and how many doorbells there were."""
     driver = driver_of(own)
     if driver.direct < DIRECT_AT_ONCE:
-        port_flush(driver.kernel)
+        hand_over(driver)
         driver.direct = DIRECT_AT_ONCE
     done = poll_doorbells(driver)
     if driver.side.levels:

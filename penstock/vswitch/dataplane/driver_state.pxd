@@ -86,6 +86,7 @@ cdef struct Driver:
     char* flood_frame       # one of them, as another port takes it
     int64_t flooded, flood_limited, flood_lost, flood_spoofed, not_carried
     int64_t* table          # of socket_room.pxd: what the frames to each UDP port have cost and may
+    int64_t charged, charged_port       # socket memory that frames to a UDP port take, of which the table does not know yet
     int32_t alarm           # an eventfd that wakes the edge
     int64_t looks, looked_at    # at the sockets, as the worker has seen: how many, and when the last
     int64_t busy_since      # since when there were frames, but for TCP's, and the device was never seen empty; 0: there were none

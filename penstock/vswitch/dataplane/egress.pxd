@@ -8,7 +8,7 @@ from penstock.vswitch.dataplane.overlay cimport LEASE_NS, overlay_may_send, over
 from penstock.vswitch.dataplane.parse cimport parse
 from penstock.vswitch.dataplane.receiver cimport LEAST_NS, MOST_NS
 from penstock.vswitch.dataplane.schedule cimport activate, pause_txq, take_head
-from penstock.vswitch.dataplane.socket_room cimport LOOKED, charge, load_in
+from penstock.vswitch.dataplane.socket_room cimport LOOKED, add_cost, load_in, may_cost
 from penstock.vswitch.dataplane.steps cimport next_word
 from penstock.vswitch.ports.base cimport port_flush, port_send
 
@@ -26,5 +26,6 @@ cdef bint send_out(Worker* worker, Driver* driver, TxQueue* txq, int64_t number,
 cdef bint is_held_back(Worker* worker, Driver* driver, TxQueue* txq, int64_t number, int64_t length, int64_t now) noexcept nogil
 cdef bint gives_way(Worker* worker, Driver* driver, RxQueueState* rxq, int64_t now) noexcept nogil
 cdef bint is_crowded(Worker* worker, SwitchPort* port) noexcept nogil
+cdef bint hand_over(Driver* driver) noexcept nogil
 cdef bint fits(Driver* driver, int64_t number, int64_t length) noexcept nogil
 cdef void count_out(Driver* driver, int64_t number, int64_t length) noexcept nogil

@@ -28,7 +28,7 @@ if not cython.compiled:
     from penstock.vswitch.dataplane.parse import parse
     from penstock.vswitch.dataplane.receiver import LEAST_NS, MOST_NS
     from penstock.vswitch.dataplane.schedule import activate, pause_txq, take_head
-    from penstock.vswitch.dataplane.socket_room import LOOKED, charge, load_in
+    from penstock.vswitch.dataplane.socket_room import LOOKED, add_cost, load_in, may_cost
     from penstock.vswitch.dataplane.state import (
         ACTIVE,
         IDLE,
@@ -115,7 +115,7 @@ def put_out(worker, driver, now):
         if txq.state == ACTIVE and side.levels:
             take_head(side, 0)
             activate(side, number)
-    port_flush(driver.kernel)
+    hand_over(driver)
     return done
 
 
@@ -209,9 +209,28 @@ def is_crowded(worker, port):
     return False
 
 
+def hand_over(driver):
+    """Have the device take what it holds together, and then charge its socket for it; False: it has no room now."""
+    if not port_flush(driver.kernel):
+        return False
+    if driver.charged:
+        add_cost(driver.table, driver.charged_port, driver.charged)
+        driver.charged = 0
+    return True
+
+
 def fits(driver, number, length):
-    """Whether a frame fits into the UDP socket that it is for, whose allowance is then charged."""
+    """Whether a frame fits into the UDP socket that it is for, which is charged for it once it has it."""
     words = name_at(outgoing_of(driver), number).words
     if words[4] >> 16 & 0xFF != 17:
         return True
-    return charge(driver.table, driver.alarm, swapped(words[4] >> 48), 2 * length + 1024)
+    port = swapped(words[4] >> 48)
+    if port != driver.charged_port:
+        if not hand_over(driver):
+            return False
+        driver.charged_port = port
+    cost = 2 * length + 1024
+    if not may_cost(driver.table, driver.alarm, port, driver.charged, cost):
+        return False
+    driver.charged += cost
+    return True

@@ -109,7 +109,8 @@ cdef inline int64_t slot_of(uint64_t cookie, int64_t mask) noexcept nogil: retur
 cdef void raise_alarm(int64_t* table, int alarm) noexcept nogil
 cdef void report_port(int64_t* table, int alarm, int64_t port) noexcept nogil
 cdef void report_pressed(int64_t* table, int alarm) noexcept nogil
-cdef bint charge(int64_t* table, int alarm, int64_t port, int64_t cost) noexcept nogil
+cdef bint may_cost(int64_t* table, int alarm, int64_t port, int64_t held, int64_t cost) noexcept nogil
+cdef void add_cost(int64_t* table, int64_t port, int64_t cost) noexcept nogil
 cdef int64_t look_at_sockets(Rooms* rooms) noexcept nogil
 cdef void list_port(Rooms* rooms, int64_t port) noexcept nogil
 cdef void hear_reports(Rooms* rooms) noexcept nogil

@@ -96,17 +96,21 @@ def report_pressed(table, alarm):
     raise_alarm(table, alarm)
 
 
-def charge(table, alarm, port, cost):
-    """Whether a frame of this cost fits into the sockets of a UDP port, which is then charged."""
-    spent = word_in(table, SPENT + port)[0] + cost
+def may_cost(table, alarm, port, held, cost):
+    """Whether a frame of this cost fits into the sockets of a UDP port beside what was sent there, and `held`, which will be."""
+    spent = word_in(table, SPENT + port)[0] + held + cost
     if spent > load_in(table, MARK + port):
         report_port(table, alarm, port)
     allowed = load_in(table, ALLOWED + port)
     if spent > allowed and spent - cost != -1 - allowed:
         store_in(table, REFUSED, load_in(table, REFUSED) + 1)
         return False
-    store_in(table, SPENT + port, spent)
     return True
+
+
+def add_cost(table, port, cost):
+    """Charge a UDP port with frames that its sockets have: a look must not find less in them than was charged before."""
+    store_in(table, SPENT + port, word_in(table, SPENT + port)[0] + cost)
 
 
 # ---- The edge's side ----
@@ -374,7 +378,10 @@ class SocketRooms:
 
     def takes(self, port, length):
         """Whether a frame for this port fits, which then counts: for a switch that is no worker."""
-        return charge(self.rooms.table, self.table.alarm, port, 2 * length + 1024)
+        if not may_cost(self.rooms.table, self.table.alarm, port, 0, 2 * length + 1024):
+            return False
+        add_cost(self.rooms.table, port, 2 * length + 1024)
+        return True
 
     def press(self):
         """Raise the alarm, since a flow holds much: for a switch that is no worker."""
