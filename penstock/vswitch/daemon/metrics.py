@@ -41,6 +41,7 @@ COUNTERS = {
     "waits_for_buffer",
     "shared_queues",
     "full_sockets",
+    "sent_direct",
     "pauses_sent",
     "pauses_received",
     "unknown_flow",

@@ -312,7 +312,7 @@ NO_LOSS = frozenset(
         *("number", "flows", "received_frames", "received_bytes", "sent_frames", "sent_bytes", "pauses", "paused_ns"),
         *("bells_answered", "bells_rung", "nonsense", "waiting_bytes", "waiting_by_queue", "not_taken_frames", "not_taken_bytes"),
         *("frames_in", "bytes_in", "frames_out", "bytes_out", "errors_in", "no_room"),
-        *("answered", "waits_for_buffer", "shared_queues", "full_sockets"),
+        *("answered", "waits_for_buffer", "shared_queues", "full_sockets", "sent_direct"),
         *("classes", "classes_opened", "rate_changes", "crowded", "rest_limited", "waiting_ports", "looks", "waits", "failed"),
         *("tx_dropped", "pauses_sent", "pauses_received", "unknown_flow", "greeted", "grants_sent", "grants_received", "asked"),
         *("under_way", "limit"),
