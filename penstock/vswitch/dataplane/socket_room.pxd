@@ -20,7 +20,7 @@ cdef enum:                  # of the table: a column of 64-bit words by UDP port
     UDP_PORTS = 65536
     SPENT = 0               # socket memory that the frames sent there have cost so far; written by the worker
     ALLOWED = 65536         # what they may cost; less than zero: one frame, if they cost -1 minus this
-    MARK = 131072           # the worker reports a port whose costs exceed this, and sets it to ENDLESS
+    MARK = 131072           # the worker reports a port whose costs would exceed this, and sets it to ENDLESS
     RAISED = 196608         # whether the alarm has been raised and nobody has answered
     REPORTED                # ports reported so far
     REFUSED                 # frames that had to wait for a full socket, and their repetitions

@@ -299,7 +299,8 @@ def grant(rooms):
             store_in(rooms.table, MARK + port, room.base + left * 3 // 4)
             room.full = 0
         else:
-            store_in(rooms.table, MARK + port, ENDLESS)
+            # while it is read, a frame that finds no room is reported; else the clock has it looked at, see socket_watch.py
+            store_in(rooms.table, MARK + port, room.base + left if room.free + sent > room.before else ENDLESS)
             full += 1
             if not room.full:
                 rooms.episodes += 1

@@ -8,6 +8,7 @@ from penstock.vswitch.dataplane.schedule cimport activate, take_head, pause_txq,
 
 cdef enum:
     MOST_SLEEP_NS = 500000000
+    AGE_NS = 1000000        # between two looks for idle flows
     FRAMES_AT_ONCE = 32     # that are read from all devices in a turn, about
     LEAST_AT_ONCE = 4       # of them from each
 

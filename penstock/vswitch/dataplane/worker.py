@@ -44,7 +44,7 @@ if not cython.compiled:
         write_driver,
     )
     from penstock.vswitch.dataplane.steps import next_word
-    from penstock.vswitch.dataplane.worker import FRAMES_AT_ONCE, LEAST_AT_ONCE, MOST_SLEEP_NS
+    from penstock.vswitch.dataplane.worker import AGE_NS, FRAMES_AT_ONCE, LEAST_AT_ONCE, MOST_SLEEP_NS
     from penstock.vswitch.memory.layout import (
         CLOSED,
         bell_of,
@@ -246,11 +246,11 @@ def check_protocol(worker, port):
 
 
 def age_some(worker, now):
-    """Every ms, look for idle flows among the next 512."""
+    """Every ms, look for idle flows among the next few, so that all are looked at within `idle_ns`; at most 512."""
     if now > worker.next_age:
-        worker.next_age = now + 1000000
+        worker.next_age = now + AGE_NS
         if worker.flow_count:
-            age(worker, now, 512)
+            age(worker, now, min(512, 16 + AGE_NS * worker.flow_top // max(AGE_NS, worker.idle_ns)))
 
 
 # ---- Doorbells and transmit queues ----

@@ -126,7 +126,7 @@ def tap_flush(port):
 
 
 def is_datagram(frame, length):
-    """Whether a frame is a short UDP datagram from a socket, over IPv4, that need not be told from others by its IP identifier."""
+    """Whether a frame is a short UDP datagram from a socket, over IPv4, whose IP identifier has no meaning."""
     header = header_of(frame)
     if header.flags != VIRTIO_NET_HDR_F_NEEDS_CSUM or header.gso_type or length <= DATAGRAM_AT or length > DATAGRAM_MOST:
         return False
