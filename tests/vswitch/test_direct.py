@@ -148,7 +148,9 @@ def tap_with_sockets(count):
 def test_datagrams_of_a_flow_are_joined_and_arrive_as_they_were():
     with tap_with_sockets(2) as (port, mac, (one, two), received):
         before = received()
-        lengths = [(0, 100)] * 50 + [(0, 60)] + [(1, 300)] * 3 + [(0, 100), (0, 101), (0, 1400), (0, 1400), (1, 1)] + [(1, 18)] * 200
+        lengths = (
+            [(0, 100)] * 50 + [(0, 60)] + [(1, 300)] * 3 + [(0, 100), (0, 101), (0, 1400), (0, 1400), (1, 1)] + [(1, 18)] * 200
+        )
         sent = [(flow, bytes([i % 251]) * length) for i, (flow, length) in enumerate(lengths)]
         for i, (flow, payload) in enumerate(sent):
             assert port.send(as_sent_by_a_socket(mac, 5000 + flow, 9000 + flow, payload, identifier=i))

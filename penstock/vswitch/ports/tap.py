@@ -143,7 +143,9 @@ def follows(tap, frame, length):
         return False
     if tap.count == JOINED_MOST or tap.length + tap.payload > JOINED_BYTES:
         return False
-    return same_bytes(tap.joined, frame, 10, 16) and same_bytes(tap.joined, frame, 32, 2) and same_bytes(tap.joined, frame, 36, 12)
+    return (
+        same_bytes(tap.joined, frame, 10, 16) and same_bytes(tap.joined, frame, 32, 2) and same_bytes(tap.joined, frame, 36, 12)
+    )
 
 
 def folded(total):
