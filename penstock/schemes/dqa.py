@@ -13,6 +13,9 @@ and a random queue if there is none. Not from the paper:
 
 * `shortest`: as `reserved`, but if none is empty, the shortest queue, of unpaused ones if there are some
 * `two_choices`: the shorter one of two random queues
+* `joined`: as `reserved`, but while half of the queues or fewer are free, a flow that was here a moment ago joins the queue that
+  a flow to the same destination got last, if that is still busy or paused: an empty queue is left to new flows
+* `penstock`, our rule: `joined` and `shortest` (docs/queue-assignment.md)
 * `stochastic` hashes flows to queues (stochastic fair queueing); `single` uses one queue (both in section 6.1)
 
 choose_queue and on_dequeue are the paper's On Enqueue and On Dequeue; flow_table is indexed by the flow's hash.
@@ -27,6 +30,8 @@ port_state = {
     "flow_table": "entry[max(queues, edge_queues) * table]",
     "kept_until": "time[max(queues, edge_queues)]",
     "start": "int16[4]",
+    "queue_to": "int16[16 * max(queues, edge_queues)]",
+    "destination": "int16[max(queues, edge_queues)]",
 }
 parameters = {
     "queues": ("int32 1..1024", 32, "physical queues per port, beside the control queue (section 6.2.1: 32; Tofino2 400G: 128)"),
@@ -34,7 +39,7 @@ parameters = {
     "table": ("int32 1..10000", 100, "flow-table entries per queue (section 3.3.1)"),
     "sticky": ("float64", 2.0, "sticky threshold in one-hop round trips (section 3.3.2)"),
     "assignment": (
-        "choice reserved unpaused literal rotating rotating_unpaused shortest two_choices stochastic single",
+        "choice reserved unpaused literal rotating rotating_unpaused shortest joined penstock two_choices stochastic single",
         "reserved",
         "which queue a flow gets (open in sections 3.3.1 and 4)",
     ),
@@ -48,9 +53,12 @@ LITERAL = 2
 ROTATING = 3
 ROTATING_UNPAUSED = 4
 SHORTEST = 5
-TWO_CHOICES = 6
-STOCHASTIC = 7
-SINGLE = 8
+JOINED = 6
+PENSTOCK = 7
+TWO_CHOICES = 8
+STOCHASTIC = 9
+SINGLE = 10
+RECENT = 12  # sticky times: how long a flow is known after its last packet, of `joined`
 PAUSED = 1000000000000000  # bytes, more than any queue holds
 PIPELINES = 4  # of a Tofino2; a quarter of the ports belongs to each
 
@@ -109,14 +117,16 @@ def next_empty_queue(dqa, node, port, start):
 
 def shortest_queue(dqa, node, port):
     """The queue with the fewest bytes, of the unpaused ones if there are some; the first of several."""
-    best, fewest = 0, NEVER
+    best = 0
+    fewest = NEVER
     for q in range(my_node(dqa, node).queues):
         queue = queue_at(port, q)
         length = queue.bytes
         if queue.paused:
             length += PAUSED
         if length < fewest:
-            best, fewest = q, length
+            best = q
+            fewest = length
     return best
 
 
@@ -126,7 +136,8 @@ def random_queue(dqa, node):
 
 def shorter_of_two(dqa, node, port):
     """The shorter one of two random queues, the first if they are equal."""
-    a, b = random_queue(dqa, node), random_queue(dqa, node)
+    a = random_queue(dqa, node)
+    b = random_queue(dqa, node)
     return b if queue_at(port, b).bytes < queue_at(port, a).bytes else a
 
 
@@ -141,12 +152,62 @@ def rotating_queue(dqa, node, port, pkt):
     return q
 
 
-def assigned_queue(dqa, node, port, pkt):
+def few_are_free(dqa, node, port):
+    """Whether at most half of the queues are empty and not paused."""
+    mine = my_port(dqa, port)
+    free = 0
+    for w in range(my_node(dqa, node).words):
+        candidates = mine.empty[w]
+        while candidates:
+            if not queue_at(port, (w << 6) + lowest_bit(candidates)).paused:
+                free += 1
+            candidates &= candidates - 1
+    return 2 * free <= my_node(dqa, node).queues
+
+
+def place_of(dqa, node, pkt):
+    """Index of a packet's destination in queue_to."""
+    return pick(pkt.dst, node.hash_seed + 3, 16 * my_node(dqa, node).queues)
+
+
+def joined_queue(dqa, node, port, pkt):
+    """The queue that a flow to the same destination got last, if it still has packets or is paused; else -1."""
+    mine = my_port(dqa, port)
+    q = mine.queue_to[place_of(dqa, node, pkt)]
+    queue = queue_at(port, q)
+    if mine.destination[q] == pkt.dst + 1 and (queue.paused or queue.length > 0):
+        return q
+    return -1
+
+
+def is_known(dqa, node, entry):
+    """Whether the flow of an entry had packets here a moment ago."""
+    return entry.expires > 0 and node.now <= entry.expires + RECENT * my_node(dqa, node).sticky
+
+
+def with_joining(dqa, node, port, pkt, entry):
+    """`joined` and `penstock`; destination is stored plus one."""
+    mine = my_port(dqa, port)
+    if is_known(dqa, node, entry) and few_are_free(dqa, node, port):
+        q = joined_queue(dqa, node, port, pkt)
+        if q >= 0:
+            return q
+    q = empty_queue(dqa, node, port)
+    if q >= 0:
+        mine.queue_to[place_of(dqa, node, pkt)] = q
+        mine.destination[q] = pkt.dst + 1
+        return q
+    return shortest_queue(dqa, node, port) if dqa.assignment == PENSTOCK else random_queue(dqa, node)
+
+
+def assigned_queue(dqa, node, port, pkt, entry):
     """The queue of a flow without packets at this port and outside its sticky time."""
     if dqa.assignment == SINGLE:
         return 0
     if dqa.assignment == TWO_CHOICES:
         return shorter_of_two(dqa, node, port)
+    if dqa.assignment == JOINED or dqa.assignment == PENSTOCK:
+        return with_joining(dqa, node, port, pkt, entry)
     if dqa.assignment == ROTATING or dqa.assignment == ROTATING_UNPAUSED:
         return rotating_queue(dqa, node, port, pkt)
     q = next_empty_queue(dqa, node, port, 0) if dqa.assignment == LITERAL else empty_queue(dqa, node, port)
@@ -166,7 +227,7 @@ def choose_queue(dqa, node, port, pkt):
         if dqa.assignment == STOCHASTIC:
             entry.q_assignment = pick(pkt.hash, node.hash_seed + 2, queues)
         elif node.now > entry.expires:
-            entry.q_assignment = assigned_queue(dqa, node, port, pkt)
+            entry.q_assignment = assigned_queue(dqa, node, port, pkt, entry)
     entry.size += 1
     clear_bit(mine.empty, entry.q_assignment)
     return entry.q_assignment

@@ -49,7 +49,7 @@ QUICK = {"decrease_interval": "10us", "increase_interval": "2us"}
 TIGHT = {"floodgate.m": 0.2, "floodgate.t": "1us", "floodgate.thre_credit": 0.3, "floodgate.syn_timeout": "50us"}
 LOSSY = "lossy"  # 0.5 % of all frames are lost, and 5 % of the control frames beside
 SERVERS = "servers"
-ASSIGNMENTS = "literal", "rotating", "rotating_unpaused", "shortest", "two_choices", "stochastic", "single"
+ASSIGNMENTS = "literal", "rotating", "rotating_unpaused", "shortest", "joined", "penstock", "two_choices", "stochastic", "single"
 
 # Scheme, parameters that make it act on a small network, and where it runs.
 CASES: dict[str, tuple[str, dict, str]] = {

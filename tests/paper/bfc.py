@@ -28,6 +28,8 @@ class Packet:
     fid_hash: int  # hash(packet.FID)
     upstream_q: int
     size: int
+    destination: int = -1  # a host, for rules that look at it
+    destination_hash: int = -1
     q_assignment: int = -1  # packet.qAssignment: written by the switch
     counter_incr: bool = False  # packet.metadata.counterIncr: written by the switch
 
@@ -71,7 +73,6 @@ class Switch:
         old = entry.timestamp is None or now_ps - entry.timestamp > self.sticky_hrtts * self.hrtt
         reassign_queue = entry.size == 0 and old
         entry.size += 1
-        entry.timestamp = now_ps
         if reassign_queue:
             if self.assignment == "single":
                 entry.q_assignment = 0
@@ -79,6 +80,7 @@ class Switch:
                 entry.q_assignment = packet.fid_hash % self.queues
             else:
                 entry.q_assignment = self.choose_queue(now_ps, packet, random_queue)
+        entry.timestamp = now_ps
         packet.q_assignment = entry.q_assignment
 
     def choose_queue(self, now_ps, packet, random_queue):

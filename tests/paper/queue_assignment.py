@@ -61,6 +61,34 @@ class Shortest(Reserved):
         return min(range(self.queues), key=lambda q: (self.paused[egress][q], self.q_length[egress][q]))
 
 
+class Joined(Reserved):
+    """As Reserved; but while at most half of the queues are empty and unpaused, a flow whose sticky time passed less than 12 sticky
+    times ago joins the queue that was the last one given to its destination, if it still has packets or is paused.
+    """
+
+    def __post_init__(self):
+        super().__post_init__()
+        self.last = [{} for _ in self.empty]  # destination's hash -> queue
+        self.owner = [{} for _ in self.empty]  # queue -> destination
+
+    def choose_queue(self, now_ps, packet, random_queue):
+        egress, sticky, entry = packet.egress_port, self.sticky_hrtts * self.hrtt, self.entry(packet)
+        free = [q for q in range(self.queues) if self.empty[egress][q] and not self.paused[egress][q]]
+        if entry.timestamp is not None and now_ps - entry.timestamp <= 13 * sticky and len(free) <= self.queues / 2:
+            q = self.last[egress].get(packet.destination_hash, 0)
+            if self.owner[egress].get(q) == packet.destination and (self.paused[egress][q] or not self.empty[egress][q]):
+                return q
+        candidates = self.candidates(now_ps, packet)
+        if not candidates:
+            return self.otherwise(egress)
+        self.last[egress][packet.destination_hash], self.owner[egress][candidates[0]] = candidates[0], packet.destination
+        return candidates[0]
+
+
+class Penstock(Joined, Shortest):
+    """Joined, and the shortest queue if there is no other."""
+
+
 class Rotating(Literal):
     """Section 4: the next empty queue from a starting point on; each of four ingress pipelines has one, which moves behind it."""
 
@@ -99,5 +127,7 @@ READINGS = {
     "rotating": Rotating,
     "rotating_unpaused": RotatingUnpaused,
     "shortest": Shortest,
+    "joined": Joined,
+    "penstock": Penstock,
     "two_choices": TwoChoices,
 }

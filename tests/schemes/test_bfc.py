@@ -18,8 +18,7 @@ from helpers import (
     switch_rows,
     traced,
 )
-from paper import bfc
-from test_dqa import ASSIGNMENTS, entry_of, model_of
+from test_dqa import ASSIGNMENTS, model_of, packet_of
 
 from penstock.composition import parse
 from penstock.sim.config import Measure
@@ -42,7 +41,7 @@ def replay(topo, run, rows, scheme, parameters=None):
                 (links[row.port].pause if paused else links[row.port].resume)(queue)
                 continue
             if row.event == "enqueue":
-                p = packets[key] = bfc.Packet(row.in_port, row.port, entry_of(row, values), row.upstream_q, row.size)
+                p = packets[key] = packet_of(row, run.flows, values)
                 q, frames = model.on_enqueue(row.at, p, row.queue)
                 assert q == row.queue, row
                 links[row.port].enqueue(row.queue, row.size)

@@ -66,6 +66,13 @@ def entry_of(row, values, seed=1):
     return int(choice(~h if row.kind else h, node_seed(row.node, seed) + 1, values["queues"] * values["table"]))
 
 
+def packet_of(row, flows, values, seed=1):
+    """What the transcription reads of a packet."""
+    dst = flows["src" if row.kind else "dst"][row.flow]
+    place = int(choice(dst, node_seed(row.node, seed) + 3, 16 * values["queues"]))
+    return bfc.Packet(row.in_port, row.port, entry_of(row, values), row.upstream_q, row.size, dst, place)
+
+
 def replay(topo, run, rows, scheme, parameters=None):
     """Assert each choice of a queue and each choice of the next packet -> how often which thing happened."""
     values, seen = parse(scheme, parameters).values("dqa"), {"assigned": 0, "kept": 0, "none empty": 0, "served": 0}
@@ -75,7 +82,7 @@ def replay(topo, run, rows, scheme, parameters=None):
         for row in mine:
             key = row.flow, row.offset, row.kind
             if row.event == "enqueue":
-                p = packets[key] = bfc.Packet(row.in_port, row.port, entry_of(row, values), row.upstream_q, row.size)
+                p = packets[key] = packet_of(row, run.flows, values)
                 before = model.entry(p).q_assignment
                 none_empty = not any(model.empty[row.port])
                 q, _ = model.on_enqueue(row.at, p, row.queue)
