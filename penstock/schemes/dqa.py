@@ -13,8 +13,8 @@ and a random queue if there is none. Not from the paper:
 
 * `shortest`: as `reserved`, but if none is empty, the shortest queue, of unpaused ones if there are some
 * `two_choices`: the shorter one of two random queues
-* `joined`: as `reserved`, but while half of the queues or fewer are free, a flow that was here a moment ago joins the queue that
-  a flow to the same destination got last, if that is still busy or paused: an empty queue is left to new flows
+* `joined`: as `reserved`, but when at most one in eight queues is free, a flow joins the queue that a flow to the same
+  destination got last, if that is still busy or paused: the last queues are for destinations that have none
 * `penstock`, our rule: `joined` and `shortest` (docs/queue-assignment.md)
 * `stochastic` hashes flows to queues (stochastic fair queueing); `single` uses one queue (both in section 6.1)
 
@@ -58,7 +58,7 @@ PENSTOCK = 7
 TWO_CHOICES = 8
 STOCHASTIC = 9
 SINGLE = 10
-RECENT = 12  # sticky times: how long a flow is known after its last packet, of `joined`
+FEW = 8  # `joined`: few queues are free when at most one in eight is
 PAUSED = 1000000000000000  # bytes, more than any queue holds
 PIPELINES = 4  # of a Tofino2; a quarter of the ports belongs to each
 
@@ -153,7 +153,7 @@ def rotating_queue(dqa, node, port, pkt):
 
 
 def few_are_free(dqa, node, port):
-    """Whether at most half of the queues are empty and not paused."""
+    """Whether at most one in FEW queues is empty and not paused."""
     mine = my_port(dqa, port)
     free = 0
     for w in range(my_node(dqa, node).words):
@@ -162,7 +162,7 @@ def few_are_free(dqa, node, port):
             if not queue_at(port, (w << 6) + lowest_bit(candidates)).paused:
                 free += 1
             candidates &= candidates - 1
-    return 2 * free <= my_node(dqa, node).queues
+    return free * FEW <= my_node(dqa, node).queues
 
 
 def place_of(dqa, node, pkt):
@@ -180,15 +180,10 @@ def joined_queue(dqa, node, port, pkt):
     return -1
 
 
-def is_known(dqa, node, entry):
-    """Whether the flow of an entry had packets here a moment ago."""
-    return entry.expires > 0 and node.now <= entry.expires + RECENT * my_node(dqa, node).sticky
-
-
-def with_joining(dqa, node, port, pkt, entry):
-    """`joined` and `penstock`; destination is stored plus one."""
+def queue_by_destination(dqa, node, port, pkt):
+    """`joined` and `penstock`; destinations are stored plus one."""
     mine = my_port(dqa, port)
-    if is_known(dqa, node, entry) and few_are_free(dqa, node, port):
+    if few_are_free(dqa, node, port):
         q = joined_queue(dqa, node, port, pkt)
         if q >= 0:
             return q
@@ -200,14 +195,14 @@ def with_joining(dqa, node, port, pkt, entry):
     return shortest_queue(dqa, node, port) if dqa.assignment == PENSTOCK else random_queue(dqa, node)
 
 
-def assigned_queue(dqa, node, port, pkt, entry):
+def assigned_queue(dqa, node, port, pkt):
     """The queue of a flow without packets at this port and outside its sticky time."""
     if dqa.assignment == SINGLE:
         return 0
     if dqa.assignment == TWO_CHOICES:
         return shorter_of_two(dqa, node, port)
     if dqa.assignment == JOINED or dqa.assignment == PENSTOCK:
-        return with_joining(dqa, node, port, pkt, entry)
+        return queue_by_destination(dqa, node, port, pkt)
     if dqa.assignment == ROTATING or dqa.assignment == ROTATING_UNPAUSED:
         return rotating_queue(dqa, node, port, pkt)
     q = next_empty_queue(dqa, node, port, 0) if dqa.assignment == LITERAL else empty_queue(dqa, node, port)
@@ -227,7 +222,7 @@ def choose_queue(dqa, node, port, pkt):
         if dqa.assignment == STOCHASTIC:
             entry.q_assignment = pick(pkt.hash, node.hash_seed + 2, queues)
         elif node.now > entry.expires:
-            entry.q_assignment = assigned_queue(dqa, node, port, pkt, entry)
+            entry.q_assignment = assigned_queue(dqa, node, port, pkt)
     entry.size += 1
     clear_bit(mine.empty, entry.q_assignment)
     return entry.q_assignment

@@ -62,8 +62,8 @@ class Shortest(Reserved):
 
 
 class Joined(Reserved):
-    """As Reserved; but while at most half of the queues are empty and unpaused, a flow whose sticky time passed less than 12 sticky
-    times ago joins the queue that was the last one given to its destination, if it still has packets or is paused.
+    """As Reserved; but while at most an eighth of the queues are empty and unpaused, a flow joins the queue that was the last one
+    given to its destination, if it still has packets or is paused, and has been given to no other destination since.
     """
 
     def __post_init__(self):
@@ -72,10 +72,10 @@ class Joined(Reserved):
         self.owner = [{} for _ in self.empty]  # queue -> destination
 
     def choose_queue(self, now_ps, packet, random_queue):
-        egress, sticky, entry = packet.egress_port, self.sticky_hrtts * self.hrtt, self.entry(packet)
+        egress = packet.egress_port
         free = [q for q in range(self.queues) if self.empty[egress][q] and not self.paused[egress][q]]
-        if entry.timestamp is not None and now_ps - entry.timestamp <= 13 * sticky and len(free) <= self.queues / 2:
-            q = self.last[egress].get(packet.destination_hash, 0)
+        if len(free) <= self.queues / 8:
+            q = self.last[egress].get(packet.destination_hash)
             if self.owner[egress].get(q) == packet.destination and (self.paused[egress][q] or not self.empty[egress][q]):
                 return q
         candidates = self.candidates(now_ps, packet)

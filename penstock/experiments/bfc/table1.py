@@ -87,7 +87,7 @@ def measure(runs: Runs, scale: str) -> pl.DataFrame:
     """Panel "throughput": y in percent of the link; "delay", "median delay": y in us; "packets": how many; series: the scheme."""
     parts = []
     for label in SCHEMES:
-        throughput, delays = _one_run(runs[f"{TRAFFIC}/{label}"])
+        throughput, delays = one_run(runs[f"{TRAFFIC}/{label}"])
         numbers = {
             "throughput": throughput,
             "delay": np.percentile(delays, 99),
@@ -103,7 +103,7 @@ def by_scheme(data: pl.DataFrame, panel: str) -> dict[str, float]:
     return {label: frames.value(data, panel=panel, series=label) for label in SCHEMES}
 
 
-def _one_run(run: Any) -> tuple[float, np.ndarray]:
+def one_run(run: Any) -> tuple[float, np.ndarray]:
     """Throughput in percent, and the queueing delays in us of the flows of one packet."""
     flow = run.selected("long")["flow_id"][0]
     acked = run.frame("flow_series").filter(pl.col("flow_id") == flow).sort("time_ns")
