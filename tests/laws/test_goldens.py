@@ -125,6 +125,8 @@ GOLDEN = {
     "bfc rotating": "166f00da0e5eef5f",
     "bfc rotating_unpaused": "25cfec8914a8b944",
     "bfc shortest": "4947aee40e548491",
+    "bfc joined": "d906973fb2b46396",
+    "bfc penstock": "ccefcdf7f38b6b87",
     "bfc two_choices": "9267f19c9742a73e",
     "bfc stochastic": "2a6490d5f95b5e4f",
     "bfc single": "7d4f0dab9a58c184",

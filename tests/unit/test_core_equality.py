@@ -57,7 +57,7 @@ CASES = [
     ("bfc", {}, lambda d: d["pauses_sent"] > 0),
     ("bfc", {"queues": 4, "assignment": "stochastic"}, lambda d: d["pauses_sent"] > 0),
     ("bfc", {"queues": 4, "assignment": "rotating_unpaused"}, lambda d: d["pauses_sent"] > 0),
-    ("bfc", {"queues": 4, "assignment": "shortest"}, lambda d: d["pauses_sent"] > 0),
+    ("bfc", {"queues": 4, "assignment": "penstock"}, lambda d: d["pauses_sent"] > 0),
     ("pfc", {}, lambda d: d["pauses_sent"] > 0),
     ("ideal_fq", {"queues": 32}, lambda d: not d["drops"]),
     ("hpcc", {}, lambda d: reacted(d)),
