@@ -38,7 +38,10 @@ PAPER = {
     "floodgate": ("Floodgate: Taming Incast in Datacenter Networks, CoNEXT 2021", "`floodgate`, `pfc_tagged`"),
     "backdraft": ("Backdraft: a Lossless Virtual Switch, NSDI 2022", "`backdraft`, `penstock vswitch`"),
     "hpcc": ("HPCC: High Precision Congestion Control, SIGCOMM 2019", "`hpcc`, `dcqcn`, `dctcp`, `timely`"),
-    "beyond": ("Floodgate and BFC compared: in none of the papers", "`floodgate`, `bfc`, `hpcc`, `spray`"),
+    "beyond": (
+        "Floodgate and BFC compared, and BFC's queue assignments: in none of the papers",
+        "`floodgate`, `bfc`, `dqa`, `hpcc`, `spray`",
+    ),
 }
 
 

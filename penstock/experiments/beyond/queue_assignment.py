@@ -55,7 +55,13 @@ SLOWDOWNS = (SHORT, MEDIUM, LONG, INCAST)
 SMALL = "small"  # figures 7 and 8, table 1
 TH_US = 2.0  # of figure 7
 WINDOW, WINDOW_REASON = "arrivals", "that of the figures whose set-ups are used"
-DIFFERS: dict[str, Differs] = {}
+DIFFERS = {
+    "near-delay": Differs(
+        "the first empty queue lets flows share, so fewer queues take turns before a single packet",
+        "queue-assignment",
+        (1.1, 1.4),
+    )
+}
 
 
 def schemes(queues: int) -> list[Scheme]:
@@ -217,7 +223,7 @@ def plot(data: pl.DataFrame) -> Any:
     for row, (panel, text) in zip(grid, ((SHORT, "Slowdown of short flows, p99"), (LONG, "Slowdown of long flows, average"))):
         for axes, traffic in zip(row, TRAFFICS):
             part = frames.chosen(data, traffic=named(traffic, CORE), panel=panel)
-            at = {(rule, queues): y for rule, queues, y in part.select("series", "x", "y").iter_rows()}
+            at = {(rule, queues): y for rule, queues, y in part.select("series", "x", pl.col("y").fill_null(np.nan)).iter_rows()}
             axes.barh(places, [at[rule, 32] for rule in RULES], 0.7, color=colours)
             for queues, marker in ((64, "o"), (128, "D")):
                 if (RULES[0], queues) in at:
