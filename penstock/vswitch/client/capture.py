@@ -10,7 +10,6 @@ import contextlib
 import ipaddress
 import mmap
 import os
-import select
 import socket
 import struct
 import threading
@@ -219,7 +218,7 @@ def capture(
                     protocol.receive(connection)
                 ending = True  # after what the worker has written until it stopped
             elif not data:
-                ending = bool(select.select([connection], [], [], WAIT)[0])
+                ending = protocol.readable(connection, wait_s=WAIT)
         return {"ports": answer["ports"], "frames": seen, "missed": ring.missed}
 
 

@@ -10,7 +10,6 @@ A port belongs to one thread.  Frames are bytes, beginning with the Ethernet hea
 
 import asyncio
 import os
-import select
 import socket
 import time
 from collections.abc import Sequence
@@ -75,7 +74,7 @@ class Port:
     @property
     def gone(self) -> bool:
         """Whether the switch has closed the connection: it has stopped, or has detached this application."""
-        return bool(select.select([self.connection], [], [], 0)[0])
+        return protocol.readable(self.connection)
 
     def send(self, queue: int, frames: Sequence[bytes], weight: int = 0, priority: int = 0) -> int:
         """Send as many frames as there is room for; returns how many. A weight > 0 applies from now on, with its priority."""
@@ -115,9 +114,9 @@ class Port:
             if left <= 0:
                 break
             if self.sleep():
-                ready, _, _ = select.select([self.wakeups, self.connection], [], [], left)
+                protocol.readable(self.wakeups, self.connection, wait_s=left)
                 self.clear()
-                if self.connection in ready:
+                if self.gone:
                     return list(self.region.receive(most))
         return list(found)
 

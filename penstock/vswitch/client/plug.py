@@ -1,7 +1,6 @@
 """A TAP created by this process and driven by an unprivileged switch, which receives its descriptor."""
 
 import contextlib
-import select
 import socket
 import threading
 from typing import Any
@@ -77,7 +76,7 @@ class Plug:
     @property
     def gone(self) -> bool:
         """Whether the switch has closed the connection."""
-        return bool(select.select([self.connection], [], [], 0)[0])
+        return protocol.readable(self.connection)
 
     def losses(self) -> dict[str, int]:
         """Frames that the kernel has lost: at the device and its classes, and at sockets since the device was attached."""

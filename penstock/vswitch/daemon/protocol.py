@@ -8,6 +8,7 @@ import array
 import contextlib
 import json
 import os
+import select
 import socket
 import struct
 import time
@@ -39,6 +40,17 @@ def send(connection: socket.socket, message: dict[str, Any], fds: tuple[int, ...
     sent = socket.send_fds(connection, [data], list(fds)) if fds else 0
     if sent < len(data):
         connection.sendall(data[sent:])
+
+
+def readable(*sockets: socket.socket, wait_s: float = 0.0) -> bool:
+    """Whether something can be read from one of the sockets, or it was closed, now or within `wait_s` s.
+
+    Not by select(), which refuses the descriptors of a process that has more than 1024.
+    """
+    poll = select.poll()
+    for each in sockets:
+        poll.register(each, select.POLLIN)
+    return bool(poll.poll(1000 * wait_s))
 
 
 def receive(
