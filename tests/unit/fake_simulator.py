@@ -58,7 +58,9 @@ def parse(text: str, overrides: dict[str, Any] | None = None) -> Any:
         if name not in ("queues", "eta"):
             raise SpecError("unknown key", path=key, remedy=nearest(key, ["queues", "eta"]))
         values[name] = value
-    return SimpleNamespace(name=text, parameters=lambda: {f"{text}.{name}": value for name, value in values.items()})
+    return SimpleNamespace(
+        name=text, parts={text: dict(values)}, parameters=lambda: {f"{text}.{name}": value for name, value in values.items()}
+    )
 
 
 def simulate(

@@ -93,7 +93,11 @@ def specs(scale: str, seed: int = 1) -> dict[str, Spec]:
         made[f"table1 {label}"] = {**spec, "scheme": _tables(32)}
     th_bytes = round(TH_US * fig07.BYTES_PER_US)
     for label, spec in fig07.specs("quick").items():
-        made[f"fig07 {label}"] = {**spec, "scheme": [{**table, "th_bytes": th_bytes} for table in _tables(fig07.QUEUES)]}
+        made[f"fig07 {label}"] = {
+            **spec,
+            "run": {**spec["run"], "seed": seed},
+            "scheme": [{**table, "th_bytes": th_bytes} for table in _tables(fig07.QUEUES)],
+        }
     return made
 
 
