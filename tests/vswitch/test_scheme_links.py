@@ -173,7 +173,7 @@ def test_two_processes_over_udp(tmp_path):
     daemons, threads = [], []
     for node in range(2):
         switch = {"scheme": "bfc", "node": node, "secret": "s"}
-        # A flow keeps its queue for a second: longer than a frame is on its way, also between processes that wait for a processor.
+        # A flow keeps its queue for a second: longer than a frame is on its way, also between processes that wait for a core.
         # Else another flow gets a queue that is paused later, for frames of the first one that were under way.
         spec = {"switch": switch, "scheme": {"refresh": "1ms", "dqa.sticky": 10_000}, "port": ports, "link": [link]}
         daemons.append(Daemon(spec, str(tmp_path / f"{node}.sock")))
