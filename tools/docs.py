@@ -148,7 +148,7 @@ def figures() -> str:
             experiment = EXPERIMENTS[id]
             figure = re.sub(r"^\w+, \w+ \d{4},? ", "", experiment.paper)
             found = record.get(id, {})
-            seeds = str(max((entry.get("seeds", "") for entry in found.values()), default="")) if experiment.specs else ""
+            seeds = str(max((entry["seeds"] for entry in found.values() if "seeds" in entry), default="")) if experiment.specs else ""
             window = experiment.window if experiment.specs else ""
             cells = f"`{id}`", cell(figure), cell(experiment.title), seeds, window, state(id, found)
             lines.append(f"| {' | '.join(cells)} |")

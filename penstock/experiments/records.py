@@ -9,6 +9,7 @@ import json
 import subprocess
 from collections import Counter
 from datetime import UTC, datetime
+from functools import cache
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
@@ -42,8 +43,13 @@ def sources(id: str) -> str:
     found = {path for folder in folders for path in (PACKAGE / folder).rglob("*") if path.suffix in TEXTS}
     digest = sha256()
     for path in sorted(found.union(own)):
-        digest.update(path.relative_to(PACKAGE).as_posix().encode() + b"\0" + sha256(path.read_bytes()).digest())
+        digest.update(path.relative_to(PACKAGE).as_posix().encode() + b"\0" + _digest(path, path.stat().st_mtime_ns))
     return digest.hexdigest()[:16]
+
+
+@cache
+def _digest(path: Path, _changed_ns: int) -> bytes:
+    return sha256(path.read_bytes()).digest()
 
 
 def schemes_of(id: str) -> set[str]:

@@ -139,8 +139,7 @@ def small(runs: Runs, rule: str, scale: str) -> dict[str, tuple[int, float]]:
     means, spreads = [], []
     for flows in fig08.GROUP_2[scale]:
         if fig08.GROUP_1 + flows <= fig08.QUEUES:
-            labels = [f"fig08 {flows}flows{run}/{rule}" for run in range(1, fig08.RUNS + 1)]
-            times = np.concatenate([of_seed(runs, label) for label in labels])
+            times = fig08.times(runs, flows, rule, prefix="fig08 ")
             means.append(times.mean())
             spreads.append(times.std() / times.mean())
     throughput, delays = table1.one_run(runs[f"table1 {table1.TRAFFIC}/{rule}"])
@@ -152,11 +151,6 @@ def small(runs: Runs, rule: str, scale: str) -> dict[str, tuple[int, float]]:
         "delay": (32, float(np.percentile(delays, 99))),
         "queues": (fig07.QUEUES, float(min(len(fig07.queue_of(runs[label])) for label in pairs))),
     }
-
-
-def of_seed(runs: Runs, label: str) -> np.ndarray:
-    """Completion times of figure 8's group 1, us."""
-    return runs[label].selected("group1")["fct_ns"].to_numpy() / 1e3
 
 
 def distances(data: pl.DataFrame, panels: tuple[str, ...] = SLOWDOWNS) -> pl.DataFrame:

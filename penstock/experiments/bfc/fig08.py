@@ -70,10 +70,15 @@ def measure(runs: Runs, scale: str) -> pl.DataFrame:
     rows = []
     for label, series in zip((*ASSIGNMENTS, "beside"), LOOKS):
         for n in GROUP_2[scale]:
-            taken = [runs[f"{n}flows{run}/{label}"].selected("group1")["fct_ns"] / 1e3 for run in range(1, RUNS + 1)]
-            times = np.concatenate([each.to_numpy() for each in taken])
-            rows.append((series, n, float(times.mean()), float(times.std())))
+            taken = times(runs, n, label)
+            rows.append((series, n, float(taken.mean()), float(taken.std())))
     return pl.DataFrame(rows, schema=["series", "x", "y", "sd"], orient="row")
+
+
+def times(runs: Runs, flows: int, label: str, prefix: str = "") -> np.ndarray:
+    """Completion times of group 1, us, in all runs with a number of group-2 flows; `prefix`: before the names of the specs."""
+    labels = (f"{prefix}{flows}flows{run}/{label}" for run in range(1, RUNS + 1))
+    return np.concatenate([runs[each].selected("group1")["fct_ns"].to_numpy() / 1e3 for each in labels])
 
 
 def claims(data: pl.DataFrame, scale: str) -> list[Claim]:

@@ -13,10 +13,10 @@ import polars as pl
 
 from penstock.experiments import headlines
 from penstock.experiments.cache import Runs, Spec
-from penstock.experiments.claims import Claim, Differs
+from penstock.experiments.claims import Claim
 from penstock.experiments.floodgate import _mix as mix
 from penstock.experiments.floodgate import _setup as setup
-from penstock.experiments.floodgate import fig06, fig08, fig14
+from penstock.experiments.floodgate import fig06, fig08, fig10, fig14
 from penstock.experiments.floodgate._setup import DCQCN, FLOODGATE
 from penstock.experiments.headlines import Headline, factor
 
@@ -30,17 +30,9 @@ TAIL = Headline("tail", "p99 FCT: without / with Floodgate", "1.1x - 207x lower"
 AVERAGE_MOST = factor("average", AVERAGE.what, "up to 98.1 %", AVERAGE.high)
 TAIL_MOST = factor("tail", TAIL.what, "up to 207x", TAIL.high)
 SEEDS = setup.LONG_SEEDS
-DIFFERS: dict[str, Differs] = {
-    "testbed-largest": Differs(
-        "what is held back counts for ECN (section 8), and so it slows down the flows beside it",
-        "floodgate-fig06",
-        expected=(0.8, 1.0),
-    ),
-    "mix-largest": Differs(
-        "DCQCN fills a ToR until PFC begins, at 17.3 MB with alpha = 2; with the authors' alpha = 1 it is 3.2",
-        "floodgate-alpha",
-        expected=(3.7, 4.1),
-    ),
+DIFFERS = {
+    "testbed-largest": fig06.MARKS.expecting(0.8, 1.0),
+    "mix-largest": fig10.DIFFERS["factor-memcached"],
 }
 
 

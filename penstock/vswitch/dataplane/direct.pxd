@@ -7,7 +7,6 @@ from penstock.vswitch.memory.rings_inline cimport slot_of
 from penstock.vswitch.ports.base cimport port_send
 
 cdef enum:
-    DIRECT_AT_ONCE = 524288 # bytes to a device in a turn
-    LEAST_CHARGED = 8192    # of them, for a frame
+    LEAST_CHARGED = 8192    # of BYTES_AT_ONCE, for a frame
 
 cdef bint send_direct(Worker* worker, void* own, int64_t number, char* frame, int64_t length, int64_t now) noexcept nogil

@@ -1,8 +1,8 @@
 from penstock.vswitch.dataplane.driver_state cimport *
 from penstock.vswitch.dataplane.broadcast cimport new_frame
 from penstock.vswitch.dataplane.cutting cimport new_cutting
-from penstock.vswitch.dataplane.direct cimport DIRECT_AT_ONCE, send_direct
-from penstock.vswitch.dataplane.egress cimport hand_over, has_doorbell, poll_doorbells, put_out
+from penstock.vswitch.dataplane.direct cimport send_direct
+from penstock.vswitch.dataplane.egress cimport BYTES_AT_ONCE, hand_over, has_doorbell, poll_doorbells, put_out
 from penstock.vswitch.dataplane.ingress cimport forget_idle_tx_flows, take_in
 from penstock.vswitch.dataplane.flowmap cimport copy_key, find_name, free_names, make_names
 from penstock.vswitch.dataplane.overlay cimport begin_session, free_overlay, new_overlay, overlay_row, overlay_turn, taken_from

@@ -11,7 +11,7 @@ import cython
 if not cython.compiled:
     from penstock.vswitch.dataplane.broadcast import new_frame
     from penstock.vswitch.dataplane.cutting import new_cutting
-    from penstock.vswitch.dataplane.direct import DIRECT_AT_ONCE, send_direct
+    from penstock.vswitch.dataplane.direct import send_direct
     from penstock.vswitch.dataplane.driver import (
         add_driver,
         control_of,
@@ -28,7 +28,7 @@ if not cython.compiled:
         worker_of,
     )
     from penstock.vswitch.dataplane.driver_state import driver_of, held_in, incoming_of, outgoing_of, tx_flow_at
-    from penstock.vswitch.dataplane.egress import hand_over, has_doorbell, poll_doorbells, put_out
+    from penstock.vswitch.dataplane.egress import BYTES_AT_ONCE, hand_over, has_doorbell, poll_doorbells, put_out
     from penstock.vswitch.dataplane.flowmap import free_names, make_names
     from penstock.vswitch.dataplane.ingress import forget_idle_tx_flows, take_in
     from penstock.vswitch.dataplane.overlay import (
@@ -72,9 +72,9 @@ def read_device(worker, own, now):
 def write_device(worker, own, now):
     """Move frames from the switch to the device; how many, and how many doorbells there were."""
     driver = driver_of(own)
-    if driver.direct < DIRECT_AT_ONCE:
+    if driver.direct < BYTES_AT_ONCE:
         hand_over(driver)
-        driver.direct = DIRECT_AT_ONCE
+        driver.direct = BYTES_AT_ONCE
     done = poll_doorbells(driver)
     if driver.side.levels:
         done += put_out(worker, driver, now)
