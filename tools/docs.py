@@ -148,9 +148,9 @@ def figures() -> str:
             experiment = EXPERIMENTS[id]
             figure = re.sub(r"^\w+, \w+ \d{4},? ", "", experiment.paper)
             found = record.get(id, {})
-            seeds = str(max((entry["seeds"] for entry in found.values() if "seeds" in entry), default="")) if experiment.specs else ""
-            window = experiment.window if experiment.specs else ""
-            cells = f"`{id}`", cell(figure), cell(experiment.title), seeds, window, state(id, found)
+            seeds = max((entry["seeds"] for entry in found.values() if "seeds" in entry), default="")
+            how = (str(seeds), experiment.window) if experiment.specs else ("", "")
+            cells = f"`{id}`", cell(figure), cell(experiment.title), *how, state(id, found)
             lines.append(f"| {' | '.join(cells)} |")
         lines.append("")
         if absent := missing(paper):
