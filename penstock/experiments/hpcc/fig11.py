@@ -1,0 +1,194 @@
+"""HPCC (SIGCOMM 2019), figure 11: six schemes on the fat tree with FB_Hadoop: slowdown at the 95th percentile, PFC, latency.
+
+Section 5.3 on the network of section 5.1, see `_fabric`: (a, b) 30 % load and 60-to-1 incasts of 500 KB that add 2 %, (c, d)
+50 % load.  (a, c) show slowdowns by size, (b, d) the time paused by PFC and the 95th percentile of the latency.  The CDF of queue
+lengths is ours; the 50th and 99th percentiles of slowdowns are in data.parquet.  Flows arrive for 10 ms, some 100 000 at 30 %;
+the authors' example of their generator has 100 ms.
+
+Scale quick: a tree of 64 hosts for 1 ms, with one incast.
+"""
+
+from typing import Any
+
+import polars as pl
+
+from penstock.experiments import frames
+from penstock.experiments.cache import Runs, Spec
+from penstock.experiments.claims import MORE, Claim, Differs, ascending, holds, within
+from penstock.experiments.hpcc import _fabric as fabric
+from penstock.experiments.hpcc._fabric import curve, value
+from penstock.experiments.style import PAGE, figure, legend_above, lettered
+
+TITLE = "Slowdown, PFC and latency of six schemes, FB_Hadoop"
+PAPER = "HPCC, SIGCOMM 2019, figure 11"
+SCHEMES = fabric.schemes("100Gbps")
+OTHERS = [legend for legend in SCHEMES if legend != "HPCC"]
+NETWORK = {"quick": {**fabric.FAT_TREE, "pods": 2, "tors": 2, "aggs": 2, "cores": 4}, "paper": fabric.FAT_TREE}
+ONE_INCAST = {"kind": "incast", "fan_in": 60, "size": "500KB", "every": "1s"}
+INCAST = {"quick": ONE_INCAST, "paper": fabric.INCAST}
+DURATION = {"quick": "1ms", "paper": "10ms"}
+SAMPLE = {"quick": "20us", "paper": "50us"}
+TRAFFIC = {"incast": 0.3, "plain": 0.5}
+NAMES = {"incast": "30 % + incast", "plain": "50 %"}
+SIZES = "hpcc_fb_hadoop"
+SMALL = 120_000  # "flows shorter than 120KB", 90 % of them
+DIFFERS: dict[str, Differs] = {}
+
+
+def specs(scale: str) -> dict[str, Spec]:
+    """One for each traffic, all schemes over the same flows."""
+    return {
+        traffic: fabric.spec(
+            NETWORK[scale],
+            SCHEMES.values(),
+            [fabric.poisson(SIZES, load), *([INCAST[scale]] if traffic == "incast" else [])],
+            DURATION[scale],
+            sample=SAMPLE[scale],
+            port_series=True,
+        )
+        for traffic, load in TRAFFIC.items()
+    }
+
+
+def measure(runs: Runs, scale: str) -> pl.DataFrame:
+    """x: flow size or queue length; y: slowdown, CDF or a number, by traffic and panel."""
+    parts = (fabric.slowdowns, fabric.queues, fabric.totals)
+    return pl.concat(part(runs, traffic, scheme) for traffic in TRAFFIC for scheme in SCHEMES.values() for part in parts)
+
+
+def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
+    """Section 5.3's sentences on figure 11."""
+    return [claim for traffic in TRAFFIC for claim in (*_short(data, traffic), *_pfc(data, traffic))] + _long(data)
+
+
+def _short(data: pl.DataFrame, traffic: str) -> list[Claim]:
+    where = NAMES[traffic]
+    latency = {legend: value(data, traffic, legend, "latency p95") for legend in SCHEMES}
+    gains = {legend: _least_gain(data, traffic, legend) for legend in OTHERS}
+    worst = min(gains, key=gains.__getitem__)
+    found = [
+        within(
+            f"{traffic}-short",
+            f"{where}: slowdown p95 of flows up to 120 KB, other scheme / HPCC, least size and scheme ({worst})",
+            "for the flows shorter than 120KB, HPCC achieves much lower FCTs than all the other schemes",
+            gains[worst],
+            1,
+            why=MORE,
+        ),
+        within(
+            f"{traffic}-latency",
+            f"{where}: HPCC, latency p95, us",
+            "under 20us",
+            latency["HPCC"],
+            0,
+            20,
+        ),
+        holds(
+            f"{traffic}-order",
+            f"{where}: latency p95: DCTCP below DCQCN and TIMELY",
+            "DCTCP outperforms DCQCN and TIMELY",
+            frames.text(latency),
+            latency["DCTCP"] < min(latency["DCQCN"], latency["TIMELY"]),
+            "DCTCP < DCQCN, TIMELY",
+        ),
+        within(
+            f"{traffic}-dctcp",
+            f"{where}: latency p95: DCTCP / HPCC",
+            "HPCC reduces DCTCP's latency by more than 2 times",
+            latency["DCTCP"] / latency["HPCC"],
+            2,
+            why=MORE,
+        ),
+        holds(
+            f"{traffic}-best",
+            f"{where}: latency p95: HPCC has the lowest",
+            "all other schemes cannot keep the latency low",
+            frames.text(latency),
+            latency["HPCC"] < min(latency[legend] for legend in OTHERS),
+            "HPCC smallest",
+        ),
+    ]
+    if traffic == "plain":
+        found.append(within("plain-19.8", "50 %: HPCC, latency p95, us", "19.8us", latency["HPCC"], 9.9, 39.6))
+    return found
+
+
+def _least_gain(data: pl.DataFrame, traffic: str, legend: str) -> float:
+    """The smallest ratio to HPCC's slowdown over the sizes up to 120 KB."""
+    ours, other = (curve(data, traffic, name, "p95").filter(pl.col("x") <= SMALL) for name in ("HPCC", legend))
+    return float((other["y"] / ours["y"]).min())  # type: ignore[arg-type]
+
+
+def _pfc(data: pl.DataFrame, traffic: str) -> list[Claim]:
+    paused = {legend: value(data, traffic, legend, "pfc") for legend in SCHEMES}
+    if traffic == "plain":
+        return []
+    where, what = NAMES[traffic], "time paused by PFC (%)"
+    found = [
+        holds(
+            "pfc-hpcc",
+            f"{where}: HPCC: {what}",
+            "PFC pauses are not triggered with HPCC",
+            paused["HPCC"],
+            paused["HPCC"] == 0,
+            "0",
+        ),
+        holds(
+            "pfc-only",
+            f"{where}: {what}: DCQCN and TIMELY above all others",
+            "large scale PFC pauses only appear when using DCQCN and TIMELY",
+            frames.text(paused),
+            min(paused["DCQCN"], paused["TIMELY"]) > max(paused[name] for name in ("DCQCN+win", "TIMELY+win", "DCTCP", "HPCC")),
+            "DCQCN, TIMELY largest",
+        ),
+    ]
+    for legend in ("DCQCN", "TIMELY"):
+        found.append(
+            within(
+                f"pfc-win-{legend.lower()}",
+                f"{where}: {what}: {legend}+win / {legend}",
+                "adding a sending window reduces PFCs to almost zero",
+                paused[f"{legend}+win"] / paused[legend] if paused[legend] else float("nan"),
+                0,
+                0.1,
+                why="almost zero is at most a tenth",
+            )
+        )
+    return found
+
+
+def _long(data: pl.DataFrame) -> list[Claim]:
+    tail = {traffic: {legend: value(data, traffic, legend, "long p95") for legend in SCHEMES} for traffic in TRAFFIC}
+    plain = tail["plain"]
+    others = sorted(plain[legend] for legend in OTHERS)
+    return [
+        within(
+            "long",
+            "50 %: slowdown p95 of flows > 1 MB: HPCC / median of the other schemes",
+            "1.24 times slower with HPCC than with other schemes",
+            plain["HPCC"] / others[len(others) // 2],
+            1,
+            2.48,
+            why="slower is more than 1; twice the factor",
+        ),
+        ascending(
+            "long-load",
+            "HPCC, slowdown p95 of flows > 1 MB at 30 % and at 50 %",
+            "the slowdown increases with a higher load",
+            {"30 %": tail["incast"]["HPCC"], "50 %": plain["HPCC"]},
+            quick=False,
+        ),
+    ]
+
+
+def plot(data: pl.DataFrame) -> Any:
+    """A row for each traffic: slowdown, queue lengths, PFC, latency."""
+    made, grid = figure(2, 4, width=PAGE, height=4.4, gridspec_kw={"width_ratios": [2.2, 1.6, 0.9, 0.9]})
+    for row, traffic in zip(grid, TRAFFIC):
+        fabric.draw_slowdown(row[0], data, traffic, SCHEMES.values())
+        fabric.draw_queue(row[1], data, traffic, SCHEMES.values())
+        fabric.draw_bars(row[2], data, traffic, SCHEMES.values(), "pfc", "Time paused (%)")
+        fabric.draw_bars(row[3], data, traffic, SCHEMES.values(), "latency p95", "Latency p95 (us)")
+    lettered(grid[:, ::2].flat, [name for traffic in NAMES.values() for name in (f"{traffic}: FCT", f"{traffic}: PFC, latency")])
+    legend_above(made, grid[0, 0], columns=len(SCHEMES))
+    return made
