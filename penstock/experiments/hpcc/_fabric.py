@@ -20,10 +20,11 @@ Traffic.  Flows of a Poisson process between any two hosts.  A load of X % is X 
 the authors' generator.  An incast is 60 random hosts that send 500 KB each to a random one (section 5.3), in a Poisson process
 that adds 2 % of the hosts' capacity, as an author explains.  No flow is added after the duration; those that have started finish.
 
-Statistics.  A flow ends when its last ACK reaches the sender, as in the authors' simulator.  Slowdowns are shown for twenty groups of
-as many flows each by size, at the largest size of the group, as the authors' script does; incast flows are not among them.
-Latency is the time from the start of a flow of one packet to its ACK: one round trip.  Queue lengths are those of every egress
-port of the switches while flows arrive.  Time paused is that of all egress ports, hosts' included, relative to that time.
+Statistics.  A flow ends when its last ACK reaches the sender, as in the authors' simulator.  Slowdowns are shown for twenty
+groups of as many flows each by size, at the largest size of the group, as the authors' script does; flows of incasts are not
+among them.  Latency is the time from the start of a flow of one packet to its ACK: one round trip.  Queue lengths are those of
+every egress port of the switches while flows arrive.  Time paused is that of all egress ports, hosts' included, relative to the
+time for which flows arrive.
 """
 
 from collections.abc import Iterable, Sequence
@@ -206,10 +207,15 @@ def draw_slowdown(axes: Any, data: pl.DataFrame, traffic: str, shown: Iterable[S
     for scheme in shown:
         line = curve(data, traffic, scheme.legend, panel)
         axes.plot(line["x"], line["y"], label=scheme.legend, **{**scheme.style, "markersize": 2.5})
-    log_axis(axes.xaxis, size_text)
-    log_axis(axes.yaxis, None, (1, 2, 5) if axes.get_ylim()[1] < 100 else (1,))
-    axes.set_ylim(bottom=0.9)
-    axes.set(xlabel="Flow size", ylabel=f"FCT slowdown ({panel})")
+    slowdown_axes(axes, panel)
+
+
+def slowdown_axes(axes: Any, panel: str = "") -> None:
+    """Both logarithmic."""
+    log_axis(axes.xaxis, lambda size, _: size_text(size) if round(np.log10(size)) % 2 else "")
+    log_axis(axes.yaxis, None, (1, 2, 5) if axes.get_ylim()[1] < 50 else (1,))
+    axes.set_ylim(bottom=0.9, top=max(10, axes.get_ylim()[1]))
+    axes.set(xlabel="Flow size", ylabel=f"FCT slowdown ({panel})" if panel else "FCT slowdown")
 
 
 def draw_queue(axes: Any, data: pl.DataFrame, traffic: str, shown: Iterable[Scheme]) -> None:
@@ -218,7 +224,7 @@ def draw_queue(axes: Any, data: pl.DataFrame, traffic: str, shown: Iterable[Sche
         line = curve(data, traffic, scheme.legend, "queue")
         axes.plot(line["x"], line["y"], ds="steps-post", label=scheme.legend, **{**scheme.style, "marker": None})
     axes.set_xscale("symlog", linthresh=1)
-    axes.set_xticks([0, 1, 10, 100, 1000], ["0", "1", "10", "100", "1000"])
+    axes.set_xticks([0, 1, 10, 100, 1000], ["0", "1", "", "100", ""])
     axes.set(xlabel="Queue length (KB)", ylabel="CDF", ylim=(0, 1.02), xlim=(0, None))
 
 
@@ -229,4 +235,4 @@ def draw_bars(axes: Any, data: pl.DataFrame, traffic: str, shown: Iterable[Schem
         axes.bar([place], [value(data, traffic, scheme.legend, panel)], 0.85, lw=0, label=scheme.legend, **colour)
     axes.set_xticks([])
     axes.grid(visible=False, axis="x")
-    axes.set(ylabel=what, ylim=(0, None))
+    axes.set(ylabel=what, ylim=(0, None if axes.dataLim.y1 > 0 else 1))

@@ -1,0 +1,165 @@
+"""HPCC (SIGCOMM 2019), figure 10: HPCC and DCQCN on the testbed with WebSearch: slowdown by size, queue lengths.
+
+Section 5.2 on the testbed of section 5.1, see `_fabric`: (a, b) 30 % and (c, d) 50 % load.  The paper's numbers are of the
+hardware, and the length of its experiment is not published: flows arrive for 2 s, some 70 000 at 30 %, of which 3 000 are
+shorter than 3 KB, with each of three seeds.  Nor is it which queues the CDF counts, and when: here every egress port of the
+switches is sampled every 200 us; the same weighted by bytes sent, as a packet finds the queue, is (ours).
+
+Scale quick: 20 ms.
+"""
+
+import math
+from typing import Any
+
+import polars as pl
+
+from penstock.experiments import frames
+from penstock.experiments.cache import Runs, Spec
+from penstock.experiments.claims import OURS, Claim, Differs, ascending, holds, within
+from penstock.experiments.hpcc import _fabric as fabric
+from penstock.experiments.hpcc._fabric import curve, value
+from penstock.experiments.style import DASHES, PAGE, figure, legend_above, lettered
+
+TITLE = "Slowdown and queue length on the testbed, WebSearch"
+PAPER = "HPCC, SIGCOMM 2019, figure 10"
+ALL = fabric.schemes("25Gbps")
+SCHEMES = (ALL["DCQCN"], ALL["HPCC"])
+DURATION = {"quick": "20ms", "paper": "2s"}
+SAMPLE = {"quick": "50us", "paper": "200us"}
+LOADS = {"30 %": 0.3, "50 %": 0.5}
+SEEDS = {"paper": 3}
+# the 99th percentile of flows shorter than 3 KB: slowdown of both schemes, completion time of HPCC (us)
+SHORT = {"30 %": {"DCQCN": 11.2, "HPCC": 2.38, "fct": 16.9}, "50 %": {"DCQCN": 53.9, "HPCC": 2.70, "fct": 19.2}}
+QUEUES = {"HPCC": {"p95": 19.7, "p99": 22.9}, "DCQCN": {"p95": 1100.0, "p99": 2100.0}}  # KB at 50 %
+TWICE = "half and double of the paper's number"
+DIFFERS: dict[str, Differs] = {}
+
+
+def specs(scale: str) -> dict[str, Spec]:
+    """One for each load."""
+    return {
+        name: fabric.spec(
+            fabric.TESTBED,
+            SCHEMES,
+            [fabric.poisson("websearch", load)],
+            DURATION[scale],
+            sample=SAMPLE[scale],
+            port_series=True,
+        )
+        for name, load in LOADS.items()
+    }
+
+
+def measure(runs: Runs, scale: str) -> pl.DataFrame:
+    """x: flow size or queue length; y: slowdown, CDF or a number, by load and panel."""
+    parts = (fabric.slowdowns, fabric.queues, fabric.totals)
+    return pl.concat(part(runs, load, scheme) for load in LOADS for scheme in SCHEMES for part in parts)
+
+
+def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
+    """Section 5.2's sentences on figure 10."""
+    return [claim for load in LOADS for claim in (*_short(data, load), *_all(data, load))] + _queues(data)
+
+
+def _short(data: pl.DataFrame, load: str) -> list[Claim]:
+    said, tag = SHORT[load], load.removesuffix(" %")
+    tail = {scheme.legend: value(data, load, scheme.legend, "short p99") for scheme in SCHEMES}
+    what = f"{load}: flows < 3 KB, p99"
+    found = [
+        within(
+            f"{tag}-{name.lower()}",
+            f"{what}: slowdown of {name}",
+            f"{said[name]}",
+            tail[name],
+            said[name] / 2,
+            said[name] * 2,
+            why=TWICE,
+        )
+        for name in tail
+    ]
+    fct = value(data, load, "HPCC", "short fct p99")
+    found.append(
+        within(f"{tag}-fct", f"{what}: FCT of HPCC, us", f"{said['fct']}us", fct, said["fct"] / 2, said["fct"] * 2, why=TWICE)
+    )
+    found.append(
+        ascending(
+            f"{tag}-order",
+            f"{what}: slowdown",
+            "at 95th and 99th percentile, HPCC achieves a much better FCT slowdown",
+            {name: tail[name] for name in ("HPCC", "DCQCN")},
+        )
+    )
+    if load == "50 %":
+        ratio = tail["DCQCN"] / tail["HPCC"]
+        found.append(
+            within("50-reduction", f"{what}: slowdown, DCQCN / HPCC", "a 95% reduction", ratio, 10, 40, why="20; half and double")
+        )
+    return found
+
+
+def _all(data: pl.DataFrame, load: str) -> list[Claim]:
+    tag = load.removesuffix(" %")
+    medians = [curve(data, load, name, "p50")["y"] for name in ("DCQCN", "HPCC")]
+    ratio = math.exp(float((medians[0] / medians[1]).log().mean()))  # type: ignore[arg-type]
+    hpcc = {panel: value(data, load, "HPCC", panel) for panel in ("pfc", "drops")}
+    return [
+        within(
+            f"{tag}-median",
+            f"{load}: slowdown p50, DCQCN / HPCC, geometric mean over the sizes",
+            "similar FCT slowdowns in the median",
+            ratio,
+            0.5,
+            2,
+            why="similar is within a factor of two",
+        ),
+        holds(
+            f"{tag}-pfc",
+            f"{load}: HPCC: packets lost, time paused by PFC (%)",
+            "there is no packet loss and PFC is not necessary",
+            frames.text(hpcc),
+            all(number == 0 for number in hpcc.values()),
+            "0",
+        ),
+        *(
+            within(
+                f"{tag}-queue-median-{scheme.legend.lower()}",
+                f"{load}: {scheme.legend}: queue length p50, KB",
+                "in both cases, the median queue size is 0",
+                value(data, load, scheme.legend, "queue p50"),
+                0,
+                0,
+                quick=True,
+            )
+            for scheme in SCHEMES
+        ),
+    ]
+
+
+def _queues(data: pl.DataFrame) -> list[Claim]:
+    load = "50 %"
+    found = []
+    for name, numbers in QUEUES.items():
+        for p, kb in numbers.items():
+            ours, seen = (value(data, load, name, f"{kind}queue {p}") for kind in ("", "seen "))
+            id, what, paper = f"50-queue-{name.lower()}-{p}", f"{load}: {name}: queue length {p}, KB", f"{kb:g} KB"
+            found.append(within(id, what, paper, ours, kb / 2, kb * 2, why=TWICE))
+            found.append(within(f"seen-{id}", f"{what}, as a byte finds it", paper, seen, kb / 2, kb * 2, why=TWICE, kind=OURS))
+    tails = {name: value(data, load, name, "queue p99") for name in ("HPCC", "DCQCN")}
+    found.append(ascending("50-queue", f"{load}: queue length p99", "ultra-low queue size even at the very tail", tails))
+    return found
+
+
+def plot(data: pl.DataFrame) -> Any:
+    """A row for each load: slowdowns at three percentiles, queue lengths."""
+    made, grid = figure(2, 2, width=PAGE, height=4.6, gridspec_kw={"width_ratios": [1.5, 1]})
+    for (left, right), load in zip(grid, LOADS):
+        for name, dash in zip(("p50", "p95", "p99"), (DASHES[2], DASHES[1], DASHES[0])):
+            shown = [frames.Scheme(f"{scheme.legend}, {name}", scheme.table) for scheme in SCHEMES]
+            for scheme, base in zip(shown, SCHEMES):
+                line = curve(data, load, base.legend, name)
+                left.plot(line["x"], line["y"], label=scheme.legend, **{**base.style, "ls": dash, "markersize": 2.5})
+        fabric.slowdown_axes(left)
+        fabric.draw_queue(right, data, load, SCHEMES)
+    lettered(grid.flat, [f"{load}: {what}" for load in LOADS for what in ("FCT", "queues")])
+    legend_above(made, grid[0, 0], columns=3)
+    return made
