@@ -157,7 +157,7 @@ def plot(data: pl.DataFrame) -> Any:
             shown = [frames.Scheme(f"{scheme.legend}, {name}", scheme.table) for scheme in SCHEMES]
             for scheme, base in zip(shown, SCHEMES):
                 line = curve(data, load, base.legend, name)
-                left.plot(line["x"], line["y"], label=scheme.legend, **{**base.style, "ls": dash, "markersize": 2.5})
+                left.plot(line["x"], line["y"], label=scheme.legend, **{**base.style, "linestyle": dash, "markersize": 2.5})
         fabric.slowdown_axes(left)
         fabric.draw_queue(right, data, load, SCHEMES)
     lettered(grid.flat, [f"{load}: {what}" for load in LOADS for what in ("FCT", "queues")])

@@ -24,7 +24,7 @@ TITLE = "Slowdown, PFC and latency of six schemes, FB_Hadoop"
 PAPER = "HPCC, SIGCOMM 2019, figure 11"
 SCHEMES = fabric.schemes("100Gbps")
 # ports of 400 Gbit/s have alpha = 1/2 in the authors' simulator
-HALF = Scheme("HPCC, alpha = 1/2", {**SCHEMES["HPCC"].table, "pfc": {**fabric.PFC, "alpha": 0.5}}, nth=1)
+HALF = Scheme("HPCC, alpha = 1/2", {**SCHEMES["HPCC"].table, "pfc": {**fabric.PFC, "alpha": 0.5}}, nth=1, run="HPCC-half")
 OTHERS = [legend for legend in SCHEMES if legend != "HPCC"]
 NETWORK = {"quick": {**fabric.FAT_TREE, "pods": 2, "tors": 2, "aggs": 2, "cores": 4}, "paper": fabric.FAT_TREE}
 ONE_INCAST = {"kind": "incast", "fan_in": 24, "size": "500KB", "every": "1s"}
