@@ -219,13 +219,13 @@ def slowdown_axes(axes: Any, panel: str = "") -> None:
 
 
 def draw_queue(axes: Any, data: pl.DataFrame, traffic: str, shown: Iterable[Scheme]) -> None:
-    """The CDF of queue lengths at switches."""
+    """The upper half of the CDF of queue lengths at switches."""
     for scheme in shown:
         line = curve(data, traffic, scheme.legend, "queue")
         axes.plot(line["x"], line["y"], ds="steps-post", label=scheme.legend, **{**scheme.style, "marker": None})
     axes.set_xscale("symlog", linthresh=1)
     axes.set_xticks([0, 1, 10, 100, 1000], ["0", "1", "", "100", ""])
-    axes.set(xlabel="Queue length (KB)", ylabel="CDF", ylim=(0, 1.02), xlim=(0, None))
+    axes.set(xlabel="Queue length (KB)", ylabel="CDF", ylim=(0.5, 1.01), xlim=(0, None))
 
 
 def draw_bars(axes: Any, data: pl.DataFrame, traffic: str, shown: Iterable[Scheme], panel: str, what: str) -> None:

@@ -19,7 +19,7 @@ import numpy as np
 import polars as pl
 
 from penstock.experiments.cache import Runs, Spec
-from penstock.experiments.claims import MORE, Claim, Differs, ascending, within
+from penstock.experiments.claims import MORE, OURS, Claim, Differs, ascending, within
 from penstock.experiments.frames import Scheme
 from penstock.experiments.hpcc import _fabric as fabric
 from penstock.experiments.hpcc._fabric import curve, value
@@ -46,7 +46,14 @@ RECOVERED = 0.95  # of the rate before the short flow
 WINDOWS_US = 8 * T_US  # in which the link sends a window of each of eight flows
 EMPTY_KB = 10.0
 K_MIN_KB, K_MAX_KB = 100.0, 400.0  # ECN thresholds at 25 Gbit/s (section 5.1)
-DIFFERS: dict[str, Differs] = {}
+DIFFERS = {
+    "mice-dcqcn": Differs(
+        "a cut of a sixth empties the queue before the first increase, 300 us later",
+        "hpcc-fig09",
+        expected=(5.3, 15),
+        scales=("quick", "paper"),
+    ),
+}
 
 
 def specs(scale: str) -> dict[str, Spec]:
@@ -57,7 +64,7 @@ def specs(scale: str) -> dict[str, Spec]:
     share = LINE * 1e6 / 8 * step * GOODPUT  # bytes
     joining = [[1 + k, RECEIVER, f"{share * steps:.0f}B", f"{k * step:g}ms"] for k, steps in enumerate(STEPS)]
     return {
-        "long-short": _spec(3, [long, [2, RECEIVER, "1MB", start]], SHORT_END_MS, "10us"),
+        "long-short": _spec(3, [long, [2, RECEIVER, "1MB", start]], SHORT_END_MS, "20us"),
         "incast": _spec(9, [long, *([2 + k, RECEIVER, "1MB", start] for k in range(7))], INCAST_END_MS, "5us"),
         "mice": _spec(4, [long, [2, *long[1:]], *mice], MICE_END_MS, "5us", flow_series=False),
         "fairness": _spec(1 + SENDERS, joining, 2 * SENDERS * step, f"{step / 100:g}ms"),
@@ -113,13 +120,16 @@ def _rows(traffic: str, scheme: Scheme, panel: str, x: Any, y: Any, flow: int = 
 
 
 def _long_short(runs: Runs, scheme: Scheme) -> pl.DataFrame:
-    """The rates, and recovery: us from the end of the short flow until the long one is back, or until the run ends."""
+    """The rates, and recovery: us from the end of the short flow until the long one is back for good, or until the run ends.
+
+    (Just after that end what had been queued is acknowledged, at line rate whatever the sender's rate is.)
+    """
     times, rates = _rates(runs, "long-short", scheme)
     short = runs.scan(f"long-short/{scheme.label}", "flows").filter(pl.col("bytes") == SHORT_BYTES)
     end = short.select("acked_ns").collect().item() / 1e6
     before = rates[(times > START_MS / 2) & (times <= START_MS), 0].mean()
-    back = times[(times > end) & (rates[:, 0] >= RECOVERED * before)]
-    recovery = (back[0] if len(back) else times[-1]) - end
+    below = times[(times > end) & (rates[:, 0] < RECOVERED * before)]
+    recovery = below[-1] - end if len(below) else 0.0
     parts = [_rows("long-short", scheme, "rate", times, rates[:, flow], flow) for flow in range(2)]
     return pl.concat([*parts, _rows("long-short", scheme, "recovery", [0], [recovery * 1e3])])
 
@@ -236,6 +246,7 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
             quick=True,
             why=MORE,
         ),
+        within("mice-dcqcn-p50", "mice, DCQCN: latency p50, us", "35us", latency["DCQCN"], 17.5, 70, quick=True, kind=OURS),
         within(
             "mice-queue-hpcc",
             "mice, HPCC: queue length p50, KB",
@@ -279,7 +290,9 @@ def plot(data: pl.DataFrame) -> Any:
                 name = ("long flow", "short flow")[int(flow)] if traffic == "long-short" else f"flow {int(flow) + 1}"
                 axes.plot(line["x"], line["y"], color=COLOURS[int(flow)], ls=DASHES[int(flow)], lw=1.2, label=name)
             axes.set(xlabel="Time (ms)", ylabel="Throughput (Gbit/s)", ylim=(0, LINE * 1.04), xlim=(0, None))
-            axes.legend(loc="center right" if row == 0 else "upper center", fontsize=7, ncols=1 if row == 0 else 4)
+            axes.legend(loc="center right" if row == 0 else "upper center", fontsize=7, ncols=1 + row, columnspacing=1.0)
+            if row:
+                axes.set_ylim(top=LINE * 1.3)
     for scheme in SCHEMES:
         look = {**scheme.style, "marker": None, "lw": 1.2}
         for axes, panel in zip(grid[1], ("rate", "queue")):
