@@ -37,7 +37,7 @@ from penstock.experiments import frames
 from penstock.experiments.cache import Runs, Spec
 from penstock.experiments.frames import Scheme
 from penstock.experiments.hpcc import VARIANTS
-from penstock.experiments.style import log_axis, size_text
+from penstock.experiments.style import BLUE, GREEN, ORANGE, log_axis, size_text
 from penstock.units import parse_time
 
 FAT_TREE: dict[str, Any] = {
@@ -62,6 +62,7 @@ INCAST = {"kind": "incast", "fan_in": 60, "size": "500KB", "load": 0.02, "load_o
 
 PERCENTILES = (50, 95, 99)
 GROUPS = 20
+SHADES = (ORANGE, BLUE, GREEN)  # of settings of one scheme
 SHORT_BYTES, LONG_BYTES = 3_000, 1_000_000  # "flows shorter than 3KB" (section 5.2); "long" is ours
 PACKET_BYTES = 1_000
 POINTS = 400  # of a CDF
@@ -202,18 +203,21 @@ def milliseconds(text: str) -> float:
 # -- panels
 
 
-def draw_slowdown(axes: Any, data: pl.DataFrame, traffic: str, shown: Iterable[Scheme], panel: str = "p95") -> None:
-    """FCT slowdown by flow size, both axes logarithmic."""
-    for scheme in shown:
+def draw_slowdown(
+    axes: Any, data: pl.DataFrame, traffic: str, shown: Iterable[Scheme], colours: Sequence[str] = (), panel: str = "p95"
+) -> None:
+    """FCT slowdown by flow size, both axes logarithmic; `colours` of the lines instead of the schemes'."""
+    for nth, scheme in enumerate(shown):
         line = curve(data, traffic, scheme.legend, panel)
-        axes.plot(line["x"], line["y"], label=scheme.legend, **{**scheme.style, "markersize": 2.5})
+        colour = {"color": colours[nth]} if colours else {}
+        axes.plot(line["x"], line["y"], label=scheme.legend, **{**scheme.style, "markersize": 2.5, **colour})
     slowdown_axes(axes, panel)
 
 
 def slowdown_axes(axes: Any, panel: str = "") -> None:
     """Both logarithmic."""
     log_axis(axes.xaxis, lambda size, _: size_text(size) if round(np.log10(size)) % 2 else "")
-    log_axis(axes.yaxis, None, (1, 2, 5) if axes.get_ylim()[1] < 50 else (1,))
+    log_axis(axes.yaxis, None, (1, 2, 5) if axes.get_ylim()[1] < 200 else (1,))
     axes.set_ylim(bottom=0.9, top=max(10, axes.get_ylim()[1]))
     axes.set(xlabel="Flow size", ylabel=f"FCT slowdown ({panel})" if panel else "FCT slowdown")
 
@@ -228,10 +232,13 @@ def draw_queue(axes: Any, data: pl.DataFrame, traffic: str, shown: Iterable[Sche
     axes.set(xlabel="Queue length (KB)", ylabel="CDF", ylim=(0.5, 1.01), xlim=(0, None))
 
 
-def draw_bars(axes: Any, data: pl.DataFrame, traffic: str, shown: Iterable[Scheme], panel: str, what: str) -> None:
-    """One number of every scheme as a bar."""
+def draw_bars(
+    axes: Any, data: pl.DataFrame, traffic: str, shown: Iterable[Scheme], panel: str, what: str, colours: Sequence[str] = ()
+) -> None:
+    """One number of every scheme as a bar; `colours` instead of the schemes'."""
     for place, scheme in enumerate(shown):
-        colour = {"color": scheme.style["color"], "hatch": "////" if scheme.nth else "", "edgecolor": "white"}
+        hatch = "////" if scheme.nth and not colours else ""
+        colour = {"color": colours[place] if colours else scheme.style["color"], "hatch": hatch, "edgecolor": "white"}
         axes.bar([place], [value(data, traffic, scheme.legend, panel)], 0.85, lw=0, label=scheme.legend, **colour)
     axes.set_xticks([])
     axes.grid(visible=False, axis="x")

@@ -33,7 +33,7 @@ def _scheme(increase: int, decrease: int, nth: int) -> Scheme:
         "decrease_interval": f"{decrease}us",
         "alpha_interval": f"{TIMERS[increase, decrease]}us",
     }
-    return Scheme(f"Ti={increase}, Td={decrease}", {**DCQCN, **timers}, nth=nth, run=f"ti{increase}")
+    return Scheme(f"Ti = {increase} us, Td = {decrease} us", {**DCQCN, **timers}, nth=nth, run=f"ti{increase}")
 
 
 SCHEMES = [_scheme(increase, decrease, nth) for nth, (increase, decrease) in enumerate(TIMERS)]
@@ -103,9 +103,9 @@ def _mean(data: pl.DataFrame, legend: str) -> float:
 def plot(data: pl.DataFrame) -> Any:
     """Slowdowns by size; PFC and latency."""
     made, grid = figure(1, 3, width=PAGE, height=2.6, gridspec_kw={"width_ratios": [2.2, 1, 1]})
-    fabric.draw_slowdown(grid[0], data, "plain", SCHEMES)
-    fabric.draw_bars(grid[1], data, "incast", SCHEMES, "pfc", "Time paused (%)")
-    fabric.draw_bars(grid[2], data, "incast", SCHEMES, "short fct p95", "FCT p95, < 3 KB (us)")
+    fabric.draw_slowdown(grid[0], data, "plain", SCHEMES, fabric.SHADES)
+    fabric.draw_bars(grid[1], data, "incast", SCHEMES, "pfc", "Time paused (%)", fabric.SHADES)
+    fabric.draw_bars(grid[2], data, "incast", SCHEMES, "short fct p95", "FCT p95, < 3 KB (us)", fabric.SHADES)
     lettered(grid, ["30 %", "30 % + incast"])
     legend_above(made, grid[0], columns=3)
     return made

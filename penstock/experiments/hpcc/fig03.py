@@ -25,7 +25,7 @@ DCQCN = fabric.schemes("25Gbps")["DCQCN"].table
 THRESHOLDS = ((12, 50), (100, 400), (400, 1600))  # K_min, K_max, KB
 SCHEMES = [
     Scheme(
-        f"Kmin={low}KB, Kmax={high}KB",
+        f"Kmin = {low} KB, Kmax = {high} KB",
         {**DCQCN, "ecn": {"k_min": f"{low}KB", "k_max": f"{high}KB", "per": 0}},
         nth=nth,
         run=f"kmin{low}",
@@ -106,7 +106,7 @@ def plot(data: pl.DataFrame) -> Any:
     """Slowdowns by size at both loads."""
     made, grid = figure(1, 2, width=PAGE, height=2.7)
     for axes, load in zip(grid, LOADS):
-        fabric.draw_slowdown(axes, data, load, SCHEMES)
+        fabric.draw_slowdown(axes, data, load, SCHEMES, fabric.SHADES)
     lettered(grid, LOADS)
     legend_above(made, grid[0], columns=3)
     return made

@@ -89,12 +89,12 @@ def measure(runs: Runs, scale: str) -> pl.DataFrame:
     return pl.concat(part(runs, scheme) for scheme in SCHEMES for part in (_long_short, _incast, _mice, _fairness))
 
 
-def _rates(runs: Runs, traffic: str, scheme: Scheme) -> tuple[np.ndarray, np.ndarray]:
-    """Ends of the intervals between samples (ms), and the rate (Gbit/s) of every flow in each: what was acknowledged."""
+def _rates(runs: Runs, traffic: str, scheme: Scheme, every: int = 1) -> tuple[np.ndarray, np.ndarray]:
+    """Ends of the intervals of `every` samples (ms), and the rate (Gbit/s) of every flow in each: what was acknowledged."""
     label = f"{traffic}/{scheme.label}"
     sizes = runs.scan(label, "flows").select("flow_id", "bytes").sort("flow_id").collect()["bytes"].to_numpy()
     acked = runs.scan(label, "flow_series").select("time_ns", "flow_id", "acked_bytes").collect()
-    table = acked.pivot("flow_id", index="time_ns", values="acked_bytes").sort("time_ns")
+    table = acked.pivot("flow_id", index="time_ns", values="acked_bytes").sort("time_ns")[::every]
     columns = []
     for flow, size in enumerate(sizes):
         known = table[str(flow)].to_numpy().astype(float) if str(flow) in table.columns else np.full(len(table), np.nan)
@@ -140,7 +140,7 @@ def _incast(runs: Runs, scheme: Scheme) -> pl.DataFrame:
     top = int(np.argmax(queue))
     empty = times[top:][queue[top:] <= EMPTY_KB]
     drained = (empty[0] if len(empty) else times[-1]) - START_MS
-    rate_times, rates = _rates(runs, "incast", scheme)
+    rate_times, rates = _rates(runs, "incast", scheme, every=4)
     parts = [
         _rows("incast", scheme, "queue", times, queue),
         _rows("incast", scheme, "rate", rate_times, rates.sum(axis=1)),
