@@ -43,7 +43,12 @@ def test_the_picture_has_every_factor():
 
 @pytest.mark.parametrize("scale", SCALES)
 @pytest.mark.parametrize(
-    ("paper", "figures"), [("bfc", ("fig09", "fig10", "fig11", "fig12")), ("floodgate", ("fig06", "fig08", "fig14"))]
+    ("paper", "figures"),
+    [
+        ("bfc", ("fig09", "fig10", "fig11", "fig12")),
+        ("floodgate", ("fig06", "fig08", "fig14")),
+        ("hpcc", ("fig10", "fig11")),
+    ],
 )
 def test_the_runs_are_those_of_the_figures(paper, figures, scale):
     def keys(id):
