@@ -15,7 +15,7 @@ import polars as pl
 
 from penstock.experiments import frames, headlines
 from penstock.experiments.cache import Runs, Spec
-from penstock.experiments.claims import Claim, Differs, holds, within
+from penstock.experiments.claims import Claim, holds, within
 from penstock.experiments.headlines import factor
 from penstock.experiments.hpcc import _fabric as fabric
 from penstock.experiments.hpcc import fig10, fig11
@@ -29,7 +29,7 @@ OTHERS = ("DCQCN", "TIMELY")
 TREE = ("incast", "plain")
 LOAD = "50 %"
 SEEDS = {"paper": 3}
-DIFFERS: dict[str, Differs] = {}
+DIFFERS = {"pfc-hpcc": fig11.ALPHA}
 
 
 def specs(scale: str) -> dict[str, Spec]:
@@ -94,7 +94,7 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
             all(paused[legend] > 0 for legend in OTHERS),
             "> 0",
         ),
-        holds("pfc-hpcc", f"{what}: HPCC", "PFC pauses are not triggered with HPCC", paused["HPCC"], paused["HPCC"] == 0, "0"),
+        within("pfc-hpcc", f"{what}: HPCC", "PFC pauses are not triggered with HPCC", paused["HPCC"], 0, 0, quick=True),
     ]
 
 
