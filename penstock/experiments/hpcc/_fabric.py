@@ -38,7 +38,6 @@ from penstock.experiments.cache import Runs, Spec
 from penstock.experiments.frames import Scheme
 from penstock.experiments.hpcc import VARIANTS
 from penstock.experiments.style import BLUE, GREEN, ORANGE, log_axis, size_text
-from penstock.units import parse_time
 
 FAT_TREE: dict[str, Any] = {
     "kind": "clos",
@@ -193,11 +192,6 @@ def totals(runs: Runs, traffic: str, scheme: Scheme) -> pl.DataFrame:
         "unfinished": said["flows_started"] - said["flows_finished"],
     }
     return pl.concat([rows(traffic, scheme, panel, [0], [number]) for panel, number in numbers.items()])
-
-
-def milliseconds(text: str) -> float:
-    """ "10ms" as 10."""
-    return parse_time(text) / 1e9
 
 
 # -- panels
