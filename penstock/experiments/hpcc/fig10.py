@@ -5,8 +5,8 @@ hardware, and the length of its experiment is not published: flows arrive for 2 
 shorter than 3 KB, with each of three seeds.  Nor is it which queues the CDF counts, and when: here every egress port of the
 switches is sampled every 200 us; the same weighted by bytes sent, as a packet finds the queue, is (ours).
 
-DCQCN's tail and queues are longer in the paper than with section 5.1's thresholds for 25 Gbit/s, 100 KB and 400 KB.  DCQCN with
-those for 100 Gbit/s at every port, 400 KB and 1600 KB ("high K"; section 2.3 has them, too), is (ours).
+At 50 % DCQCN's tail and queues are longer in the paper than with section 5.1's thresholds for 25 Gbit/s, 100 KB and 400 KB.
+DCQCN with those for 100 Gbit/s at every port, 400 KB and 1600 KB ("high K"; section 2.3 has them, too), is (ours).
 
 Scale quick: 20 ms.
 """
