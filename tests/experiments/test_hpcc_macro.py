@@ -5,7 +5,7 @@ import polars as pl
 import pytest
 from rich.console import Console
 
-from penstock.experiments import EXPERIMENTS, reproduce
+from penstock.experiments import EXPERIMENTS, framework, reproduce
 from penstock.experiments.claims import DIFFERS, FROM_PAPER, NOT_JUDGED, OURS, PASS, SCALES, stale_differences
 from penstock.experiments.hpcc import _fabric as fabric
 from penstock.experiments.hpcc import abstract, fig02, fig03, fig09, fig10, fig11
@@ -216,9 +216,10 @@ def test_the_least_gain_is_over_sizes_and_schemes():
     assert fig11._least_gain(pl.concat(parts), "t", "DCTCP") == 1.5
 
 
-def test_what_is_ours_is_not_the_paper_s(cache, tmp_path):
-    outcome = reproduce("hpcc/fig10", out=tmp_path, cache=cache, console=Console(quiet=True))
-    kinds = {(claim.id.startswith("seen-") or "-high" in claim.id, claim.kind) for claim in outcome.claims}
+def test_what_is_ours_is_not_the_paper_s(cache):
+    runs = framework.run_all(EXPERIMENTS["hpcc/fig10"], "quick", 1, cache, 1, None)
+    claims = fig10.claims(fig10.measure(runs, "quick"), "quick")
+    kinds = {(claim.id.startswith("seen-") or "-high" in claim.id, claim.kind) for claim in claims}
     assert kinds == {(True, OURS), (False, FROM_PAPER)}
 
 

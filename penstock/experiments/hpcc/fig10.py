@@ -30,7 +30,7 @@ ALL = fabric.schemes("25Gbps")
 SCHEMES = (ALL["DCQCN"], ALL["HPCC"])
 # section 5.1's ECN thresholds of 100 Gbit/s at the ports of 25 Gbit/s, too
 HIGH_K = Scheme(
-    "DCQCN, high K", {**SCHEMES[0].table, "ecn": {"k_min": "400KB", "k_max": "1600KB", "per": 0}}, nth=1, run="high_k"
+    "DCQCN, high K (ours)", {**SCHEMES[0].table, "ecn": {"k_min": "400KB", "k_max": "1600KB", "per": 0}}, nth=1, run="high_k"
 )
 SHOWN = (*SCHEMES, HIGH_K)
 DURATION = {"quick": "20ms", "paper": "2s"}
