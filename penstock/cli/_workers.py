@@ -1,12 +1,7 @@
 """Where the runs of a sweep are simulated: in this process, in others, or by the workers of a Dask cluster."""
 
-import multiprocessing
-import os
-import signal
 import tempfile
-import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import Future, ProcessPoolExecutor, as_completed
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -83,38 +78,17 @@ def _here(jobs: list[Job], force: bool) -> Iterator[tuple[Job, Problem]]:
 
 
 def _processes(jobs: list[Job], force: bool, workers: int) -> Iterator[tuple[Job, Problem]]:
+    from penstock.processes import each
     from penstock.results.rundir import recover
 
-    context = multiprocessing.get_context("spawn")
-    pool = ProcessPoolExecutor(min(workers, len(jobs)) or 1, context, _begin_worker)
-    futures: dict[Future[Problem], Job] = {}
+    calls = [(job, (job.toml, job.key, force, str(job.folder))) for job in jobs]
     try:
-        for job in jobs:
-            futures[pool.submit(_compute_and_save, job.toml, job.key, force, str(job.folder))] = job
-        for future in as_completed(futures):
-            yield futures[future], _outcome(future)
+        for job, future in each(_compute_and_save, calls, workers):
+            yield job, _outcome(future)
     except BaseException:
-        for process in list((getattr(pool, "_processes", None) or {}).values()):
-            process.terminate()
-        pool.shutdown(cancel_futures=True)
         for job in jobs:
             recover(job.folder)
         raise
-    finally:
-        pool.shutdown(cancel_futures=True)
-
-
-def _begin_worker() -> None:
-    """Ctrl-C is for the parent to handle; when that ends, however it does, so does the worker."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-
-    def wait() -> None:
-        parent.join()
-        os._exit(1)
-
-    threading.Thread(target=wait, daemon=True).start()
 
 
 def _outcome(future: Any) -> Problem:

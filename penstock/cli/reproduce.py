@@ -31,6 +31,7 @@ def command(
         ),
     ] = None,
     threads: Annotated[int, typer.Option(min=1, help="Threads of the simulator.")] = 1,
+    workers: Annotated[int, typer.Option(min=1, help="Runs at the same time, in processes of their own.")] = 1,
     record: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="Add the claims, numbers and sources to this file of records.", show_default=False),
@@ -53,7 +54,7 @@ def command(
 
         penstock reproduce bfc/table1 --seeds 5
 
-        penstock reproduce --all --scale paper --record records.json
+        penstock reproduce --all --scale paper --workers 2 --record records.json
 
     Exit status 1 when a claim fails; the figure and claims.json are written all the same. --all writes index.html with every
     figure, too, and goes on from where it was interrupted.
@@ -67,7 +68,7 @@ def command(
         return
     chosen = inputs.seeds(seeds) if seeds else None
     if all_:
-        _all(figure, out or Path("reproductions"), scale, threads, record, chosen)
+        _all(figure, out or Path("reproductions"), scale, threads, workers, record, chosen)
         return
     if figure is None:
         raise SpecError("give a figure, such as bfc/fig09", remedy="penstock reproduce --list shows all")
@@ -75,16 +76,19 @@ def command(
         raise SpecError(f'figure "{figure}": there is none of that name', remedy=nearest(figure, experiments.EXPERIMENTS))
     out = out or Path("reproductions") / figure
     with _signals.as_ctrl_c(), locked(out):
-        experiments.reproduce(figure, scale=scale, out=out, threads=threads, progress=_Lines(), record=record, seeds=chosen)
+        settings: dict[str, Any] = {"threads": threads, "workers": workers, "record": record, "seeds": chosen}
+        experiments.reproduce(figure, scale=scale, out=out, progress=_Lines(), **settings)
 
 
-def _all(paper: str | None, out: Path, scale: str, threads: int, record: Path | None, seeds: list[int] | None) -> None:
+def _all(
+    paper: str | None, out: Path, scale: str, threads: int, workers: int, record: Path | None, seeds: list[int] | None
+) -> None:
     from penstock.experiments import everything
     from penstock.results.rundir import locked
 
     ids = everything.chosen(paper, scale)
     with _signals.as_ctrl_c(), locked(out):
-        wrong = everything.reproduce_all(ids, out, scale, threads, _Lines(), record, seeds)
+        wrong = everything.reproduce_all(ids, out, scale, threads, _Lines(), record, seeds, workers=workers)
     typer.echo(f"{len(ids) - len(wrong)} of {len(ids)} figures without a failed claim; written to {out / everything.PAGE}")
     for text in wrong.values():
         typer.echo(text, err=True)

@@ -17,6 +17,7 @@ from typing import Any
 import polars as pl
 
 from penstock.errors import SpecError, nearest
+from penstock.processes import each
 from penstock.results.run import Run
 from penstock.results.rundir import is_run
 from penstock.spec import Spec as CheckedSpec
@@ -72,9 +73,38 @@ def run_spec(spec: Spec, label: str, cache: Path, threads: int = 1, progress: Pr
     A spec with one scheme gives one entry, `label`; one with several `label/SCHEME` for each, over the same flows.
     """
     checked = parse_spec(spec, name=f"spec {label}")
-    labels = [label] if len(checked.schemes) == 1 else [f"{label}/{scheme}" for scheme in checked.labels()]
     network = functools.cache(lambda: _network(checked))
-    return [_one_run(checked, table, name, network, cache, threads, progress) for table, name in zip(checked.schemes, labels)]
+    names = _labels(label, checked)
+    return [_one_run(checked, table, name, network, cache, threads, progress) for table, name in zip(checked.schemes, names)]
+
+
+def fill(
+    specs: Mapping[str, Spec], cache: Path, threads: int = 1, workers: int = 1, progress: Progress | None = None
+) -> dict[str, Entry]:
+    """Simulate what the cache lacks of the specs' runs, several at once, in processes of their own; the new ones by label.
+
+    An error of a run is not raised here: whoever asks for that run meets it.
+    """
+    missing: dict[Path, tuple[str, Spec]] = {}
+    for label, spec in specs.items():
+        checked = parse_spec(spec, name=f"spec {label}")
+        tables = spec["scheme"] if isinstance(spec["scheme"], list) else [spec["scheme"]]
+        for table, scheme, name in zip(tables, checked.schemes, _labels(label, checked)):
+            path = cache / key(checked.only(scheme))
+            if not is_run(path):
+                missing[path] = name, {**spec, "scheme": table}
+    calls = [(label, (spec, label, cache, threads)) for label, spec in missing.values()]
+    made: dict[str, Entry] = {}
+    for number, (label, future) in enumerate(each(run_spec, calls, workers)):
+        if future.exception() is None:
+            made[label] = future.result()[0]
+        if progress:
+            progress(label, (number + 1) / len(calls))
+    return made
+
+
+def _labels(label: str, spec: CheckedSpec) -> list[str]:
+    return [label] if len(spec.schemes) == 1 else [f"{label}/{scheme}" for scheme in spec.labels()]
 
 
 def _network(spec: CheckedSpec) -> tuple[Any, Any]:

@@ -57,12 +57,14 @@ def reproduce(
     experiments: Mapping[str, Experiment] = EXPERIMENTS,
     record: Path | None = None,
     seeds: Sequence[int] | None = None,
+    workers: int = 1,
 ) -> Outcome:
     """Reproduce one figure and print its claims. Raises ClaimFailed, after everything has been written, when one fails.
 
     `out` is reproductions/ID by default; `progress(what, fraction)` is called during the runs; `cache`: its folder;
     `record`: a file to which the figure's record is added; `seeds`: of the traffic and the hashes, by default as many as the
-    figure asks for.  Every statistic is that of one run; shown and judged is its mean over the seeds with the 95 % interval.
+    figure asks for; `workers`: runs at the same time, in processes of their own, each with `threads`.  Every statistic is that
+    of one run; shown and judged is its mean over the seeds with the 95 % interval.
     """
     experiment = experiments[id]
     if scale not in experiment.scales:
@@ -76,7 +78,7 @@ def reproduce(
     if record:
         records.load(record)
     folder = Path(cache) if cache else store.home() / "runs"
-    runs = {seed: run_all(experiment, scale, seed, folder, threads, progress) for seed in seeds}
+    runs = {seed: run_all(experiment, scale, seed, folder, threads, progress, workers) for seed in seeds}
     found = {seed: measured(experiment, runs[seed], scale) for seed in seeds}
     runs[seeds[-1]].report(id, 1.0)
     claims = judge(over_seeds([experiment.claims(data, scale) for data in found.values()]), scale, experiment.differs)
@@ -103,14 +105,17 @@ def check_out(out: Path) -> None:
         raise SpecError(f"cannot be written ({reason(error)})", place=out, remedy="give another folder with --out") from error
 
 
-def run_all(experiment: Experiment, scale: str, seed: int, cache: Path, threads: int, progress: Progress | None) -> Runs:
-    """Every spec of the experiment with one seed, from the cache or simulated now, one after another."""
+def run_all(
+    experiment: Experiment, scale: str, seed: int, cache: Path, threads: int, progress: Progress | None, workers: int = 1
+) -> Runs:
+    """Every spec of the experiment with one seed, from the cache or simulated now, as many at once as there are workers."""
     specs = experiment.specs(scale, seed) if experiment.specs else {}
     entries: dict[str, Entry] = {}
     try:
+        made = store.fill(specs, cache, threads, workers, progress) if workers > 1 else {}
         for label, spec in specs.items():
             for entry in store.run_spec(spec, label, cache, threads, progress):
-                entries[entry.label] = entry
+                entries[entry.label] = made.get(entry.label, entry)
     except KeyboardInterrupt:
         print("\nthe runs that had ended are kept; the same command goes on from there", file=sys.stderr)
         raise

@@ -11,7 +11,7 @@ import pytest
 from fake import SPEC, draw, experiment, run, with_runs
 from rich.console import Console
 
-from penstock.errors import ClaimFailed, SpecError
+from penstock.errors import ClaimFailed, PenstockError, SpecError
 from penstock.experiments import EXPERIMENTS, Differs, ascending, holds, records, reproduce, state, within
 from penstock.experiments import cache as store
 from penstock.experiments.claims import (
@@ -272,6 +272,28 @@ def test_a_second_time_nothing_is_simulated(tmp_path, simulated):
     assert simulated == ["bfc", "hpcc"]
     assert again.data.equals(first.data)
     assert [entry["cached"] for entry in again.summary["runs"].values()] == [True, True]
+
+
+def test_workers_simulate_what_the_cache_lacks(tmp_path, simulated):
+    """In other processes, all of it at once; afterwards nothing is left to simulate here."""
+    flows = [[0, 1, 5000, "1us"]]
+    base = {**SPEC, "run": {"duration": "10us"}, "workload": [{"kind": "list", "flows": flows}]}
+    specs = {"base": base, "one": {**base, "scheme": {"name": "dctcp"}}}
+    first = run(with_runs(lambda scale: specs), tmp_path / "a", workers=2, cache=tmp_path / "cache")
+    assert [entry["cached"] for entry in first.summary["runs"].values()] == [False] * 3
+    again = run(with_runs(lambda scale: specs), tmp_path / "b", workers=2, cache=tmp_path / "cache")
+    assert simulated == [] and again.data.equals(first.data)
+    assert [entry["cached"] for entry in again.summary["runs"].values()] == [True] * 3
+
+
+def test_a_run_that_fails_in_a_worker_is_reported_as_without_workers(tmp_path):
+    broken = {**SPEC, "topology": {"kind": "star", "hosts": 2, "buffer": "1B"}}
+    texts = set()
+    for workers in (1, 2):
+        with pytest.raises(PenstockError) as error:
+            run(with_runs(lambda scale: {"base": SPEC, "bad": broken}), tmp_path / f"{workers}", workers=workers)
+        texts.add(str(error.value))
+    assert len(texts) == 1
 
 
 def test_a_further_scheme_costs_only_itself(tmp_path, simulated):
