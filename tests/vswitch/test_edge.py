@@ -60,6 +60,7 @@ def row(port=SLOW, source_port=7, pauses=0, waiting=0, rate=1_000_000, **others)
         "waiting_bytes": waiting,
         "rate_bytes_per_s": rate,
         "bytes": waiting,
+        "frames": 0,
         **others,
     }
 
@@ -205,6 +206,33 @@ def test_a_receiver_that_has_stopped_gets_less_the_longer_it_lasts(left, monkeyp
         assert passed < 1600 * 1500, "in a day: a frame a minute, and some 100 before"
         rates.step([{**stuck, "bytes": 300_000, "rate": 0}])
         assert held.rate == LEAST_RATE, "it has taken something"
+
+
+def test_an_edge_that_is_late_lets_no_more_pass_than_a_flow_may_hold(left, monkeypatch):
+    """The switch knows a receiver's rate from its bursts: 30 MB/s, of one that takes 7.5 on average.
+
+    A class had that rate while an edge was late by 0.12 s, and 3.4 MB came in; at another time more than a flow's share.
+    """
+    now, size, share = 1000.0, 1052, (8192 - 1024) // 2
+    monkeypatch.setattr(ingress_rates.time, "monotonic", lambda: now)
+
+    def run(rates, seconds, average):
+        """Steps with a receiver that takes all that comes, up to this on average (bytes per second)."""
+        nonlocal now, taken
+        for _ in range(round(seconds / 0.02)):
+            ((_, held),) = rates.held.items()
+            now += 0.02
+            taken += int(0.02 * min(average, held.rate))
+            rates.step([row(pauses=1, rate=30_000_000 if average < 30_000_000 else average, bytes=taken, frames=taken // size)])
+            yield held.rate
+
+    with FlowRates("tap0", left, rest=1000) as rates:
+        taken = 1000 * size
+        rates.step([row(pauses=1, rate=30_000_000, waiting=100_000, bytes=taken, frames=1000)])
+        slow = list(run(rates, 2, 7_500_000))
+        assert 0.2 * max(slow[5:]) < share * size and min(slow[5:]) > 1.2 * 7_500_000
+        fast = list(run(rates, 2, 200_000_000))
+        assert fast[-1] > 200_000_000, "a receiver that has become faster gets more"
 
 
 def test_a_flow_that_waits_in_front_of_the_switch_is_reported_though_it_was_never_paused():
@@ -651,12 +679,20 @@ class SmallSwitch:
     def flow(self, frame):
         key = struct.unpack_from("!HH", frame, 34)
         if key not in self.flows:
-            self.flows[key] = {"queue": deque(), "bytes": 0, "passed": 0, "at": time.monotonic(), "rate": 0, "pauses": 0}
+            self.flows[key] = {
+                "queue": deque(),
+                "bytes": 0,
+                "passed": 0,
+                "at": time.monotonic(),
+                "rate": 0,
+                "pauses": 0,
+                "taken": 0,
+            }
         return self.flows[key]
 
     def rows(self):
         return [
-            row(port, source_port, flow["pauses"], flow["bytes"], int(flow["rate"]))
+            row(port, source_port, flow["pauses"], flow["bytes"], int(flow["rate"])) | {"bytes": flow["bytes"] + flow["taken"]}
             for (source_port, port), flow in list(self.flows.items())
         ]
 
@@ -682,7 +718,8 @@ class SmallSwitch:
                     assert self.target.send(queue[0])
                     self.sent += 1
                     flow["bytes"] -= len(queue[0])
-                    flow["passed"] += len(queue.popleft())
+                    flow["passed"] += len(queue[0])
+                    flow["taken"] += len(queue.popleft())
                     moved += 1
                 if now - flow["at"] > 0.02:
                     rate = flow["passed"] / (now - flow["at"])

@@ -28,6 +28,8 @@ FRAME = 1500  # bytes, of one that passes to it in an eighth of the time since t
 STOPPED_RATE = FRAME // 60  # bytes per second, at last: HTB makes a class wait for at most a minute
 DRAIN_S = 1.1
 FIRST_RATE = 125_000  # while the switch does not know the receiver's
+MEAN_S = 0.1  # over so long, up to twice that, an edge measures what a receiver takes
+SPARE_FRAMES = 3000  # a second, that it may be sent beyond that
 Rows = Iterable[Mapping[str, Any]]
 
 
@@ -47,8 +49,18 @@ class Held:
     rate: int
     taken: int = -1  # bytes that its receiver has taken, and when that last became more (s)
     taken_at: float = 0.0
+    marks: tuple[tuple[float, int], ...] = ()  # (time, bytes taken), the older one first
     quiet: int = 0  # steps in a row in which its sender did not want more than its rate
     leaving: bool = False  # no filter any longer
+
+    def mean_rate(self, now: float, taken: int) -> float:
+        """Bytes per second that its receiver has taken on average, also of times when nothing waited; at first without end."""
+        if not self.marks or taken < self.marks[-1][1]:  # a flow that has begun anew
+            self.marks = ((now, taken),)
+        elif now - self.marks[-1][0] > MEAN_S:
+            self.marks = (self.marks[-1], (now, taken))
+        at, before = self.marks[0]
+        return (taken - before) / (now - at) if now > at else float("inf")
 
 
 class FlowRates:
@@ -164,6 +176,9 @@ class FlowRates:
     def _rate(self, row: Mapping[str, Any], held: Held) -> int:
         """R_recv at the goal, one and a half of it where nothing waits, half of it where twice the goal does, and so on.
 
+        R_recv counts for no more than what the receiver takes on average, and SPARE_FRAMES: the switch measures it while frames
+        wait, so of a receiver that works in bursts it is a burst's.  What passes at that rate while an edge is late, for want of
+        a processor or of the kernel's lock of interfaces, can be more than a flow may hold in the switch.
         At least a sixteenth, so that a frame keeps its class busy for about as long as the receiver needs for the goal.
         A receiver that has stopped gets a frame in an eighth of the time since then: the sum is small, however long that is, and
         a class whose rate was raised again is free after that time.
@@ -171,7 +186,8 @@ class FlowRates:
         now, taken = time.monotonic(), row["bytes"] - row["waiting_bytes"]
         if taken != held.taken:
             held.taken, held.taken_at = taken, now
-        served = row["rate_bytes_per_s"] or FIRST_RATE
+        spare = SPARE_FRAMES * (row["bytes"] / row["frames"] if row["frames"] else FRAME)
+        served = min(row["rate_bytes_per_s"] or FIRST_RATE, held.mean_rate(now, taken) + spare)
         goals = _waiting(row) / self.goal
         rate = max(LEAST_RATE, min(UNLIMITED, int(served * (1.5 - 0.5 * goals if goals < 1 else max(1 / goals, 1 / 16)))))
         stopped = now - held.taken_at
