@@ -106,6 +106,18 @@ def test_commands_refuse_another_users_switch(capsys):
 
 
 @as_root
+def test_a_switch_does_not_call_a_strangers_socket_a_switch(tmp_path, capsys):
+    """It says what the kernel knows: another user's process listens there."""
+    with squatter(NOBODY) as (path, _):
+        with pytest.raises(SpecError) as refused:
+            Daemon(PORTS, path)
+        said = str(refused.value)
+        assert f"of user {NOBODY} is listening there, not root and not you; " in said and "choose another switch.socket" in said
+        assert main(["vswitch", "up", "--check", spec_of(tmp_path), "--socket", path]) == 1
+        assert f"of user {NOBODY} is listening there, not root and not you\n" in capsys.readouterr().out
+
+
+@as_root
 def test_a_user_trusts_root_and_itself_only():
     """Root's switch is trusted by all; another user's is not."""
     code = (
@@ -304,7 +316,7 @@ def test_a_dead_switch_is_replaced_and_a_living_one_is_not(tmp_path):
     with socket.socket(socket.AF_UNIX) as dead:
         dead.bind(path)
     with running(path, PORTS):
-        with pytest.raises(SpecError, match="a switch is listening there"):
+        with pytest.raises(SpecError, match=f"process {os.getpid()} of user {os.getuid()} is listening there; take it down, if"):
             Daemon(PORTS, path)
         assert protocol.ask(path, {"show": "ports"})["ports"] == []
     assert not Path(path).exists()
@@ -333,7 +345,7 @@ def test_two_that_start_at_once_do_not_take_each_other_s_socket_away(tmp_path):
     for thread in threads:
         thread.join()
     daemons = [each for each in made if isinstance(each, Daemon)]
-    assert len(daemons) == 1 and all("a switch is listening" in str(each) for each in made if each is not daemons[0])
+    assert len(daemons) == 1 and all("is listening there" in str(each) for each in made if each is not daemons[0])
     with contextlib.closing(daemons[0].switch):
         daemons[0]._unbind()
 
@@ -454,7 +466,7 @@ def test_check_names_what_is_missing(tmp_path, capsys):
         assert main(["vswitch", "up", "--check", spec]) == 1
     said = capsys.readouterr().out
     for line in (
-        f"missing: socket {tmp_path}/living: a switch is listening there",
+        f"missing: socket {tmp_path}/living: process {os.getpid()} of user {os.getuid()} is listening there\n",
         "switch.group",
         f"missing: metrics {metrics}: cannot listen there",
         "missing: port t: ",
@@ -495,7 +507,8 @@ def test_wait_returns_when_the_switch_serves(tmp_path, capsys):
             assert os.getsid(pid) != os.getsid(0)
         again = command("--wait", spec)
         assert again.returncode == 2 and again.stdout == ""
-        assert again.stderr.startswith(f"error: {path}: a switch is listening there") and len(again.stderr.splitlines()) == 1
+        assert again.stderr.startswith(f"error: {path}: process {pid} of user {os.getuid()} is listening there; take it down")
+        assert len(again.stderr.splitlines()) == 1
     finally:
         assert main(["vswitch", "down", "--socket", path]) == 0
     until(lambda: (tmp_path / "log").read_text().endswith("down\n"))

@@ -14,7 +14,7 @@ from typing import Any
 
 from penstock.errors import PenstockError, SpecError
 from penstock.vswitch.attach import devices
-from penstock.vswitch.daemon import places
+from penstock.vswitch.daemon import places, protocol
 from penstock.vswitch.daemon.config import Config, PortTable, build_switch, links_of, open_trunk, parse_address, validate_spec
 from penstock.vswitch.daemon.doctor import BASIC, KINDS, ability, unwritable
 from penstock.vswitch.linux import netns
@@ -57,7 +57,7 @@ def _of_switch(config: Config, path: str | None) -> Iterator[str]:
         elif os.path.exists(where):
             with socket.socket(socket.AF_UNIX) as probe, contextlib.suppress(OSError):
                 probe.connect(where)
-                yield f"socket {where}: a switch is listening there"
+                yield f"socket {where}: {protocol.describe_listener(probe)}"
         if config.group:
             places.group_number(config.group)
     except PenstockError as error:

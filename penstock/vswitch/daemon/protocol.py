@@ -106,6 +106,17 @@ def peer(connection: socket.socket) -> tuple[int, int, set[int]]:
     return pid, uid, groups
 
 
+def describe_listener(connection: socket.socket) -> str:
+    """Who listens where this is connected to, as a message says it: whether it is a switch is not known before it is asked."""
+    pid, uid, _ = peer(connection)
+    who = f"process {pid} of user {uid}" if pid else f"a process of user {uid}, in another container,"
+    return f"{who} is listening there" + ("" if _is_trusted(uid) else ", not root and not you")
+
+
+def _is_trusted(uid: int, allow_uid: int | None = None) -> bool:
+    return uid in (0, os.geteuid(), allow_uid)
+
+
 def ask(path: str, message: dict[str, Any], timeout: float = TIMEOUT_S, allow_uid: int | None = None) -> dict[str, Any]:
     """Send one request to a running switch; returns its answer.  SpecError: no switch answers, or it reports an error."""
     with socket.socket(socket.AF_UNIX) as connection:
@@ -163,7 +174,7 @@ def _connect(connection: socket.socket, path: str, end: float) -> None:
 def _verify_listener(connection: socket.socket, path: str, allow_uid: int | None) -> None:
     """SpecError unless the listener is root, this process's user, or the user `allow_uid`."""
     _, uid, _ = peer(connection)
-    if uid not in (0, os.geteuid(), allow_uid):
+    if not _is_trusted(uid, allow_uid):
         rule = f"user {uid} listens there, not root and not you: nothing was sent"
         raise SpecError(rule, remedy=f"if that user runs the switch: --allow-uid {uid}", place=path)
 

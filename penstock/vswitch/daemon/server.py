@@ -83,7 +83,8 @@ class Daemon:
         try:
             with socket.socket(socket.AF_UNIX) as probe:
                 probe.connect(self.path)
-            raise SpecError("a switch is listening there", remedy=f"take it down or {remedy}", place=self.path)
+                found = protocol.describe_listener(probe)
+            raise SpecError(found, remedy=f"take it down, if it is your switch, or {remedy}", place=self.path)
         except ConnectionRefusedError:  # also of a file that is no socket
             if not stat.S_ISSOCK(os.lstat(self.path).st_mode):
                 raise SpecError("there is a file that is not a socket", remedy=remedy, place=self.path) from None
@@ -92,11 +93,11 @@ class Daemon:
             pass
         try:
             self.listener.bind(self.path)
-            found = os.lstat(self.path)
-            self.identity = found.st_dev, found.st_ino
+            file = os.lstat(self.path)
+            self.identity = file.st_dev, file.st_ino
             if self.group is not None:
                 os.chown(self.path, -1, self.group)
-                os.chmod(self.path, stat.S_IMODE(found.st_mode) | stat.S_IRGRP | stat.S_IWGRP)
+                os.chmod(self.path, stat.S_IMODE(file.st_mode) | stat.S_IRGRP | stat.S_IWGRP)
         except OSError as error:
             raise SpecError(f"cannot listen there ({error.strerror or error})", remedy=remedy, place=self.path) from None
         self.listener.listen(64)
