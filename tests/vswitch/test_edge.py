@@ -23,7 +23,7 @@ from penstock.vswitch.attach.allowance import LAYOUT, Allowance
 from penstock.vswitch.attach.allowance import UNLIMITED as NO_LIMIT
 from penstock.vswitch.attach.devices import Device
 from penstock.vswitch.attach.edge import NEVER, Edge
-from penstock.vswitch.attach.ingress_rates import FIRST_RATE, LEAST_RATE, FlowRates, flow_of, pressed_flows
+from penstock.vswitch.attach.ingress_rates import FIRST_RATE, LEAST_RATE, FlowRates, flow_of, not_read, pressed_flows
 from penstock.vswitch.attach.lab import Namespace
 from penstock.vswitch.attach.open import open_link
 from penstock.vswitch.attach.socket_watch import FULL_S, MOST_FULL_S, REFRESH_S, SocketProbe
@@ -233,6 +233,17 @@ def test_an_edge_that_is_late_lets_no_more_pass_than_a_flow_may_hold(left, monke
         assert 0.2 * max(slow[5:]) < share * size and min(slow[5:]) > 1.2 * 7_500_000
         fast = list(run(rates, 2, 200_000_000))
         assert fast[-1] > 200_000_000, "a receiver that has become faster gets more"
+
+
+@pytest.mark.parametrize(
+    "unread, length, before, segments",
+    [(3000, 60, 10**6, 1), (3000, 1042, 10**7, 1), (3000, 200, 10**6, 1), (500, 65_000, 10**6, 45), (0, 65_000, 10**6, 45)],
+)
+def test_what_stands_in_the_ring_is_known_however_much_was_read_before(unread, length, before, segments):
+    """Of datagrams 4 % of all that was read were taken for headers, and not seen to stand there: 4000 frames after a second."""
+    size = unread * length + (unread + before) * (segments - 1) * 66
+    found = not_read(size, unread + (unread + before) * (segments - 1), length)
+    assert found == unread if segments == 1 else found <= unread
 
 
 def test_a_flow_that_waits_in_front_of_the_switch_is_reported_though_it_was_never_paused():

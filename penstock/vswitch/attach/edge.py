@@ -25,7 +25,7 @@ from penstock.vswitch.linux.netns import Place
 from penstock.vswitch.linux.scheduling import hasten_thread
 
 LEAST_STEP_S = 0.002  # between two updates of rates
-SETTLING_S = 0.005  # after a flow got a class: its rate was known for a few frames only
+SETTLING_S = 0.005  # after a flow got a class, whose rate was known for a few frames only; or the device was first seen busy
 HASTE = 10  # steps of nice by which the thread goes before others: it works little, and what it is late for is lost or waits
 NEVER = float("inf")
 
@@ -135,7 +135,7 @@ class Edge:
         standing = self.busy_since != 0 and self.busy_since == busy_before
         self.rates.step(self.read_flows() if self.read_flows else (), standing)
         self.stepped_at = time.monotonic()
-        if self.rates.opened > opened:
+        if self.rates.opened > opened or (self.busy_since and not standing):
             self.step_at = self.stepped_at + min(SETTLING_S, self.period)
         elif self.busy_since or not self.rates.content:
             self.step_at = self.stepped_at + self.period

@@ -26,6 +26,8 @@ LEAST_RATE = 64_000  # bytes per second; a frame of 64 KB keeps its class busy f
 STOPPED_S = 0.1  # a receiver that has taken nothing for so long has stopped
 FRAME = 1500  # bytes, of one that passes to it in an eighth of the time since then
 STOPPED_RATE = FRAME // 60  # bytes per second, at last: HTB makes a class wait for at most a minute
+RING_FRAMES = 1000  # not read of the ring, at which all senders wait: it comes in, and a flow may hold some 3500 in the switch
+HEADERS = 90  # bytes of a TCP segment that are not its content, at most
 DRAIN_S = 1.1
 FIRST_RATE = 125_000  # while the switch does not know the receiver's
 MEAN_S = 0.1  # over so long, up to twice that, an edge measures what a receiver takes
@@ -34,10 +36,10 @@ Rows = Iterable[Mapping[str, Any]]
 
 
 class Seen(NamedTuple):
-    """Bytes that have gone into the ring, and what was read from it, at a time (s)."""
+    """Bytes and segments that have gone into the ring, and what was read from it, at a time (s)."""
 
     at: float
-    passed: int
+    passed: tuple[int, int]
     read: Outgoing
 
 
@@ -94,7 +96,7 @@ class FlowRates:
         self.changes = self.opened = 0
         self.dropped = self.dropped_before = 0  # by classes whose senders' sockets hold more than a class may
         self.behind = 0  # frames in the ring, about; the kernel does not say
-        self.last = self.empty = Seen(0.0, 0, Outgoing(0, 0, 0))
+        self.last = self.empty = Seen(0.0, (0, 0), Outgoing(0, 0, 0))
 
     def __enter__(self) -> "FlowRates":
         self.htb.__enter__()
@@ -198,7 +200,7 @@ class FlowRates:
     def _limit_rest(self, standing: bool) -> None:
         """A rate for all flows without a class, while the switch reads less than they send."""
         read, rate = self._look_at_ring(standing), min(self.rest_rate * GROWTH, UNLIMITED)
-        if self.behind > self.htb.queue_frames // 8:
+        if self.behind > min(RING_FRAMES, self.htb.queue_frames // 8):
             rate = min(rate, 0.9 * read)
         limit = max(LEAST_RATE, int(rate)) if rate < UNLIMITED / 10 else UNLIMITED
         if limit != self.rest_rate:
@@ -209,16 +211,16 @@ class FlowRates:
     def _look_at_ring(self, standing: bool) -> float:
         """Bytes per second that the switch has read since the last step.
 
-        `behind` is what has gone into the ring since it was last empty and was not read.  The kernel counts what goes in
-        with a header for each segment of a long TCP frame, which is up to 4 % more.
+        `behind` is what has gone into the ring since it was last empty and was not read.  A long TCP frame goes in as so many
+        segments, with a header each.
         """
         before, now = self.last, Seen(time.monotonic(), self.htb.passed(), self.htb.outgoing())
         self.last = now
         if not standing:
             self.empty = now
-        size = now.read.size - self.empty.read.size
-        mean = max(60, size // max(1, now.read.frames - self.empty.read.frames))
-        self.behind = max(0, int(0.96 * (now.passed - self.empty.passed) - size) // mean)
+        size, frames = now.read.size - self.empty.read.size, now.read.frames - self.empty.read.frames
+        passed, segments = (now.passed[i] - self.empty.passed[i] for i in range(2))
+        self.behind = not_read(passed - size, segments % 2**32 - frames, size // max(1, frames))  # the kernel counts in 32 bits
         return (now.read.size - before.read.size) / max(now.at - before.at, 1e-6)
 
     def rows(self) -> list[dict[str, Any]]:
@@ -233,6 +235,16 @@ class FlowRates:
             }
             for flow, held in self.held.items()
         ]
+
+
+def not_read(size: int, segments: int, mean: int) -> int:
+    """Frames of a `mean` length that were not read, of which the segments and bytes that went in beyond what was read are known.
+
+    Those segments are the frames, and the further segments of long ones that were read: those are headers only.
+    """
+    if mean < 2 * HEADERS:  # no long ones
+        return max(0, segments)
+    return max(0, min(segments, (size - HEADERS * segments) // (mean - HEADERS)))
 
 
 def pressed_flows(found: Mapping[FiveTuple, Mapping[str, Any]], pauses: Mapping[FiveTuple, int], over: int) -> set[FiveTuple]:

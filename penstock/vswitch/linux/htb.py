@@ -182,13 +182,13 @@ class Htb:
         found = outgoing(self.route, self.index)
         return found._replace(dropped=found.dropped - self.lost_before)
 
-    def passed(self) -> int:
-        """Bytes that the classes have handed to the interface."""
+    def passed(self) -> tuple[int, int]:
+        """Bytes and segments that the classes have handed to the interface."""
         ((_, content),) = self.route.ask(GET_QDISC, struct.pack("=BxxxiIII", 0, self.index, HANDLE, ROOT, 0), ECHO)
-        return sum(
-            int(struct.unpack_from("=Q", numbers)[0])
-            for kind, value in attributes(content, 20)
-            if kind == STATS
-            for inner, numbers in attributes(value, 0)
-            if inner == BASIC_STATS
-        )
+        for kind, value in attributes(content, 20):
+            if kind == STATS:
+                for inner, numbers in attributes(value, 0):
+                    if inner == BASIC_STATS:
+                        size, segments = struct.unpack_from("=QI", numbers)
+                        return size, segments
+        return 0, 0
