@@ -177,6 +177,20 @@ def test_what_waits_in_a_class_is_not_lost_when_the_edge_ends(left, slowest):
     assert left.port.counters["frames_in"] >= sent
 
 
+@pytest.mark.parametrize("drain_s", [ingress_rates.DRAIN_S, 0])
+def test_all_that_the_killed_sender_of_a_slow_flow_has_sent_comes_or_is_counted(left, slowest, monkeypatch, drain_s):
+    """What waits in a class stays there when its socket is closed; what an edge that ends leaves there is lost with the class."""
+    monkeypatch.setattr(ingress_rates, "DRAIN_S", drain_s)
+    with FlowRates("tap0", left, goal="10KB") as rates:
+        left.port.swallow(1000)
+        rates.step([row(pauses=1, waiting=20_000, rate=10)])
+        with blocking_sender(left, 7) as sock:
+            sent = blast(sock)
+    got = left.port.swallow(1000)
+    assert got + rates.left == sent > 10 and (rates.left > 0) == (drain_s == 0)
+    assert rates.dropped == rates.htb.lost_before == 0
+
+
 def test_when_classes_run_out_nobody_else_waits(left):
     """Those without a class are held by the bounds of the switch."""
     with FlowRates("tap0", left, classes=2, goal="10KB") as rates, blocking_sender(left, 99) as sock:

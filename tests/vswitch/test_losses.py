@@ -253,6 +253,24 @@ def test_what_the_kernel_loses_is_seen_by_an_operator(tmp_path, capsys):
 
 
 @pytest.mark.skipif(bool(FORBIDDEN), reason="; ".join(FORBIDDEN))
+def test_what_was_not_read_when_a_device_goes_is_lost(tmp_path):
+    """In the TAP's ring: the worker has no turn between the datagrams and the end of the port."""
+    with Namespace() as space, space.inside():
+        spec = [{"name": "a", "addresses": [A], "kind": "tap", "device": "sw0"}, {"name": "b", "addresses": [B]}]
+        with running(tmp_path / "s.sock", {"port": spec}) as daemon:
+
+            def send_and_remove():
+                with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+                    for _ in range(50):
+                        s.sendto(b"late", (B, 9))
+                daemon.switch.detach_name("a")
+
+            until(lambda: protocol.ask(daemon.path, {"show": "ports"})["ports"][0]["device"].get("edge"))
+            daemon.switch.call(send_and_remove)
+            assert losses.total(protocol.ask(daemon.path, {"show": "losses"})["losses"]) == {"not_read": 50}
+
+
+@pytest.mark.skipif(bool(FORBIDDEN), reason="; ".join(FORBIDDEN))
 def test_what_is_lost_at_a_plugged_tap_is_reported(tmp_path):
     """The switch cannot see the kernel of the namespace from which the TAP was plugged in."""
     path = str(tmp_path / "s.sock")

@@ -114,6 +114,8 @@ class Device:
             if self.driver:
                 self.driver.edge = None
             self.edge.__exit__()
+            if self.driver:
+                self.driver.not_read += self.edge.rates.left
             self.edge = None
 
     def close(self) -> None:

@@ -95,6 +95,7 @@ class FlowRates:
         self.near = False  # whether a flow may need a class soon
         self.changes = self.opened = 0
         self.dropped = self.dropped_before = 0  # by classes whose senders' sockets hold more than a class may
+        self.left = 0  # frames that waited in classes when it ended: lost
         self.behind = 0  # frames in the ring, about; the kernel does not say
         self.last = self.empty = Seen(0.0, (0, 0), Outgoing(0, 0, 0))
 
@@ -116,6 +117,7 @@ class FlowRates:
         end = time.monotonic() + DRAIN_S
         while any(size for size, _, _ in self.htb.waiting().values()) and time.monotonic() < end:
             time.sleep(0.001)
+        self.left = sum(frames for _, frames, _ in self.htb.waiting().values())
 
     @property
     def content(self) -> bool:

@@ -49,3 +49,4 @@ cdef class PortDriver:
     cdef object table
     cdef readonly list own      # addresses of the device itself
     cdef public object edge     # the Edge of the device, if there is one
+    cdef public int64_t not_read    # frames that the kernel still held for the port when it ended

@@ -55,6 +55,8 @@ if not cython.compiled:
 from penstock.errors import SpecError
 from penstock.vswitch.memory.region import Region
 
+MOST_NOT_READ = 100_000  # frames: as many as the ring of a TAP holds
+
 
 def read_device(worker, own, now):
     """Move frames from the device to the switch; how many."""
@@ -184,8 +186,10 @@ class PortDriver:
         add_driver(worker, number, driver)
 
     def remove(self, switch):
-        """Stop driving; frames that are in the region are lost with it."""
+        """Stop driving; frames that are in the region are lost with it, and those in the ring of a TAP, which are counted."""
         remove_driver(worker_of(switch, self.home), self.driver.port)
+        if self.kernel.kind == "tap" and not self.kernel.closed:
+            self.not_read += self.kernel.swallow(MOST_NOT_READ)
         if self.kernel.fd >= 0:
             epoll_of(switch, self.home).unregister(self.kernel.fd)
 
@@ -257,6 +261,7 @@ class PortDriver:
             "sent_direct": driver.sent_direct,
             "evictions": driver.evictions,
             "evicted_out": driver.evicted_out,
+            "not_read": self.not_read,
         }
         if self.edge is not None:
             row["edge"] = {**self.edge.counters(), "failed": int(self.edge.error is not None)}

@@ -131,6 +131,15 @@ PLACES = (
         "pin the worker to a core of its own; `receive_buffer`; `edge = true`",
     ),
     _device(
+        "not_read",
+        "not_read",
+        LOST,
+        "in",
+        "kernel",
+        "in the TAP's ring, or in the HTB class of a slow flow, when the port was removed or the switch stopped",
+        "`drain` before `down`, with the senders ended",
+    ),
+    _device(
         "class_dropped",
         "edge.class_dropped",
         LOST,
