@@ -252,7 +252,8 @@ class Soak:
             f"{self.steps} steps, longest {self.longest:.2f} s; faults: {faults}\n"
             f"frames {self.frames.received:,} of {self.frames.sent:,}, datagrams {self.datagrams.received:,} of "
             f"{self.datagrams.sent:,}, streams {self.streams.complete:,} with {self.streams.bytes / 1e6:,.0f} MB\n"
-            f"streams to the other switch: {sum(kind.complete for kind in self.far_streams):,}\n"
+            f"streams to the other switch: {sum(kind.complete for kind in self.far_streams):,}, begun anew "
+            f"{sum(kind.forgotten for kind in self.far_streams):,}\n"
             f"active: {', '.join(self.active) or 'none'}; private memory, MB: {[size >> 20 for size in self.memory[-20:]]}\n"
             f"lost by port and reason: {lost or 'nothing'}"
         )

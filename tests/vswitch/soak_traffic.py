@@ -13,6 +13,7 @@ import time
 from frames import payload_of, udp
 
 A, B = "10.79.0.11", "10.79.0.12"
+CLOSED = 7  # the state of a TCP socket in TCP_INFO: TCP_CLOSE of linux/tcp_states.h
 SHORTEST, LONGEST = 16, 1400  # bytes of a datagram
 GIVEN_UP_S = 5.0  # a datagram that has not come within this time no longer holds back others; it may still come
 
@@ -94,7 +95,11 @@ class Datagrams:
 
 
 class Streams:
-    """TCP connections, one after the other, of few or many bytes: each arrives as it was sent."""
+    """TCP connections, one after the other, of few or many bytes: each arrives as it was sent.
+
+    Not `steady`: the interface of the other end goes and comes. The kernel there forgets a handshake if it has no route when it
+    is to repeat its part, and resets the connection when the sender, for which it was complete, goes on: it is begun anew.
+    """
 
     def __init__(self, left, right, address, seed, steady=True):
         self.left, self.rng, self.steady = left, random.Random(seed), steady
@@ -102,7 +107,7 @@ class Streams:
         self.server.bind((address, 0))
         self.server.listen()
         self.server.setblocking(False)
-        self.complete = self.bytes = self.at = 0
+        self.complete = self.bytes = self.at = self.forgotten = 0
         self.here = self.there = None
         self.last = False  # begin no other connection
 
@@ -116,12 +121,23 @@ class Streams:
     def offer(self):
         if self.here is None and not self.last:
             self.begin()
-        if self.here is None or self.at == len(self.content):
+        if self.here is None:
             return
-        with contextlib.suppress(BlockingIOError, BrokenPipeError):  # the latter: it is not connected yet
+        if self.is_forgotten():
+            self.here.close()
+            self.here, self.at, self.forgotten = None, 0, self.forgotten + 1
+            return
+        if self.at == len(self.content):
+            return
+        try:
             self.at += self.here.send(self.content[self.at : self.at + 262_144])
             if self.at == len(self.content):
                 self.here.shutdown(socket.SHUT_WR)
+        except (BlockingIOError, BrokenPipeError):  # the latter: it is not connected yet
+            pass
+        except (ConnectionResetError, ConnectionRefusedError):
+            if not self.is_forgotten():
+                raise
 
     def take(self):
         with contextlib.suppress(BlockingIOError):
@@ -136,6 +152,12 @@ class Streams:
                 self.complete, self.bytes = self.complete + 1, self.bytes + len(self.content)
                 self.here.close(), self.there.close()
                 self.here, self.there, self.at = None, None, 0
+
+    def is_forgotten(self):
+        """Whether it was reset before the other end has accepted it."""
+        if self.steady or self.there is not None:
+            return False
+        return self.here.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 1)[0] == CLOSED
 
     def under_way(self):
         return int(self.here is not None)
