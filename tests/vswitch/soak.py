@@ -198,7 +198,8 @@ class Soak:
         found = Counter()
         for row in [*self.rows(), *protocol.ask(self.path, {"show": "detached"})["detached"]]:
             device = row.get("device") or {}
-            kernel = {key: device.get(key) or 0 for key in ("kernel_lost", "class_dropped", "socket_lost")}
+            device = {**device, **(device.get("edge") or {})}
+            kernel = {key: device.get(key) or 0 for key in ("kernel_lost", "not_read", "class_dropped", "socket_lost")}
             for reason, count in {**row.get("drops", {}), **kernel}.items():
                 found[f"{row['port']} {reason}"] += count
         return +found
