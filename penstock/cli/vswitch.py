@@ -104,9 +104,7 @@ def up(
             signal.signal(number, lambda *_: daemon.over.set())
         mode, ports = daemon.switch.settings["mode"], ", ".join(daemon.ports)
         daemon.serve(lambda: ready(f"up: {daemon.path}, mode {mode}, ports {ports}"))
-        for line in [*operations.lost(daemon.left), *operations.in_all(daemon.losses)]:
-            typer.echo(line)
-        typer.echo("down")
+        log.say([*operations.lost(daemon.left), *operations.in_all(daemon.losses), "down"])
 
     if wait:
         typer.echo(serve_in_background(serve))

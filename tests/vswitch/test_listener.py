@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 from daemons import UP, A, B, ended, running
 from frames import udp
-from waiting import until
+from waiting import LIMIT_S, until
 
 from penstock.cli import main
 from penstock.errors import SpecError
@@ -531,3 +531,16 @@ def test_wait_says_what_went_wrong(tmp_path):
     ):
         done = command("--wait", spec_of(tmp_path, text), *words)
         assert done.returncode == 2 and message in done.stderr and "Traceback" not in done.stderr and not done.stdout
+
+
+def test_a_switch_ends_though_nobody_reads_what_it_says(tmp_path):
+    """A soak of an hour ended with a switch that could not write "down" into a full pipe."""
+    with ended(subprocess.Popen([*UP, spec_of(tmp_path)], stdout=subprocess.PIPE, stderr=subprocess.STDOUT)) as process:
+        assert b"up: " in process.stdout.readline() + process.stdout.readline()
+        pipe = os.open(f"/proc/{process.pid}/fd/1", os.O_WRONLY | os.O_NONBLOCK)
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                os.write(pipe, b"x")
+        os.close(pipe)
+        process.terminate()
+        assert process.wait(LIMIT_S) == 0

@@ -52,16 +52,27 @@ class Writer(logging.Handler):
             text = self.lines.get() + "\n"
             if self.dropped:
                 text, self.dropped = f"{text}({self.dropped} lines were dropped: nobody read them)\n", 0
-            data = text.encode(errors="replace")
-            with contextlib.suppress(OSError):  # the reader has gone, or the disk is full
-                while data:  # not by a file object, whose lock would keep the process from ending
-                    data = data[os.write(self.fd, data) :]
+            _write_all(self.fd, text.encode(errors="replace"))
             self.lines.task_done()
 
     def flush(self) -> None:
         """Wait for what is left, for a second at most; `logging` calls it when the process ends."""
         with self.lines.all_tasks_done:
             self.lines.all_tasks_done.wait_for(lambda: not self.lines.unfinished_tasks, LAST_S)
+
+
+def _write_all(fd: int, data: bytes) -> None:
+    with contextlib.suppress(OSError):  # the reader has gone, or the disk is full
+        while data:  # not by a file object, whose lock would keep the process from ending
+            data = data[os.write(fd, data) :]
+
+
+def say(lines: list[str]) -> None:
+    """The last lines of the process to standard output; a reader that has stopped delays its end by LAST_S at most."""
+    data = "".join(f"{line}\n" for line in lines).encode(errors="replace")
+    writer = threading.Thread(target=_write_all, args=(1, data), daemon=True)
+    writer.start()
+    writer.join(LAST_S)
 
 
 def start(level: str, file: Path | None = None) -> None:
