@@ -17,7 +17,6 @@ from typing import Any
 import polars as pl
 
 from penstock.errors import SpecError, nearest
-from penstock.processes import each
 from penstock.results.run import Run
 from penstock.results.rundir import is_run
 from penstock.spec import Spec as CheckedSpec
@@ -28,7 +27,7 @@ Spec = dict[str, Any]
 
 PACKAGE = Path(__file__).resolve().parents[1]
 SOURCES = (".py", ".pxd", ".pyx", ".h", ".so", ".pyd", ".csv", ".toml")
-NO_RESULT_DEPENDS_ON = ("experiments", "report", "cli", "testing", "vswitch")
+NO_RESULT_DEPENDS_ON = ("experiments", "report", "cli", "testing", "vswitch", "processes.py")
 
 
 def home() -> Path:
@@ -85,6 +84,8 @@ def fill(
 
     An error of a run is not raised here: whoever asks for that run meets it.
     """
+    from penstock.processes import each
+
     missing: dict[Path, tuple[str, Spec]] = {}
     for label, spec in specs.items():
         checked = parse_spec(spec, name=f"spec {label}")
