@@ -76,8 +76,9 @@ def command(
         raise SpecError(f'figure "{figure}": there is none of that name', remedy=nearest(figure, experiments.EXPERIMENTS))
     out = out or Path("reproductions") / figure
     with _signals.as_ctrl_c(), locked(out):
-        settings: dict[str, Any] = {"threads": threads, "workers": workers, "record": record, "seeds": chosen}
-        experiments.reproduce(figure, scale=scale, out=out, progress=_Lines(), **settings)
+        experiments.reproduce(
+            figure, scale=scale, out=out, threads=threads, progress=_Lines(), record=record, seeds=chosen, workers=workers
+        )
 
 
 def _all(

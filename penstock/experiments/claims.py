@@ -1,8 +1,8 @@
 """Claims: the paper's value, the measured value, its acceptance band, and the verdict, which is always computed.
 
-An experiment makes its claims with three functions: `within` (a number in a band), `ascending` (an order of several)
-and `holds` (a condition). At `--scale quick` only ordering is judged: `ascending` and `holds`, and those `within` that
-say `quick=True` because they do not depend on the scale.
+An experiment makes its claims with four functions: `within` (a number in a band), `about` (one of half to twice the paper's),
+`ascending` (an order of several) and `holds` (a condition). At `--scale quick` only ordering is judged: `ascending` and `holds`,
+and those `within` that say `quick=True` because they do not depend on the scale.
 
 Verdicts: PASS, the claim holds; FAIL, it does not; DIFFERS, it does not, the reason is known, and our number is the
 predicted one; OPEN, the confidence interval over seeds lies on both sides of an end of the band; - (NOT_JUDGED).
@@ -119,6 +119,19 @@ def within(
     ok = _inside(ours, ours, low, high)
     band = _band(low, high)
     return Claim(id, claim, paper, _rounded(ours), band, ok, quick, why=why, kind=kind, value=ours, low=low, high=high)
+
+
+def about(
+    id: str,
+    claim: str,
+    paper: str,
+    ours: Any,
+    number: float,
+    why: str = "",
+    kind: str = FROM_PAPER,
+) -> Claim:
+    """A number that must lie between half and twice the paper's."""
+    return within(id, claim, paper, ours, number / 2, number * 2, why=why, kind=kind)
 
 
 def ascending(

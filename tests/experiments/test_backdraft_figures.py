@@ -1,6 +1,7 @@
 """Backdraft's figures at scale quick: what they claim holds, and fails when the schemes change places."""
 
 import json
+import math
 import os
 import shutil
 
@@ -35,6 +36,7 @@ from penstock.experiments.backdraft import (
 )
 from penstock.experiments.claims import OURS, SCALES, judge, stale_differences
 from penstock.spec import parse_spec
+from penstock.vswitch.attach import open as attach
 from penstock.vswitch.bench import noise, rig, two_switches
 
 FIGURES = {
@@ -371,11 +373,24 @@ def test_cycles_of_an_extension_are_measured(monkeypatch, however_busy):
 
 @pytest.mark.skipif(os.geteuid() != 0 or not shutil.which("iperf3"), reason="needs root and iperf3")
 def test_tcp_of_the_kernel_meets_loss(monkeypatch, however_busy):
-    """The bridge loses what it is told to: with a third of the frames TCP is slower, by how much depends on the machine."""
+    """The bridge loses the share that it is told to, and TCP is slower for it: by how much depends on the machine."""
+    wires = []
+
+    def faults(port, *, drop, seed):
+        wires.append((drop, attach.faults(port, drop=drop, seed=seed)))
+        return wires[-1][1]
+
+    monkeypatch.setattr(fig04_switch, "faults", faults)
     monkeypatch.setattr(fig04_switch, "LOSSES", (0.0, 0.01, 0.3))
     monkeypatch.setattr(fig04_switch, "TCP_ROUNDS", 1)
     experiment = EXPERIMENTS["backdraft/fig04_switch"]
     data = framework.measured(experiment, framework.Runs({}), "real")
+    assert [drop for drop, _ in wires] == [0.0, 0.01, 0.3]
+    for drop, wire in wires:
+        lost = {way: numbers["dropped"] for way, numbers in wire.report().items()}
+        frames = {"in": wire.counters["frames_in"] + lost["in"], "out": wire.counters["frames_out"]}
+        for way, number in frames.items():  # five standard deviations
+            assert abs(lost[way] - drop * number) <= 5 * math.sqrt(drop * (1 - drop) * number), (drop, way)
     assert setup.value(data, "absolute", fig04_switch.TCP) > 0 and setup.value(data, "tcp", fig04_switch.TCP, 0.3) < 1
     assert [claim.id for claim in experiment.claims(data, "real")] == ["tcp"]
     assert experiment.draw(data).axes

@@ -11,7 +11,7 @@ import polars as pl
 
 from penstock.experiments import frames
 from penstock.experiments.cache import Runs, Spec
-from penstock.experiments.claims import OURS, Claim, Differs, holds, within
+from penstock.experiments.claims import OURS, Claim, Differs, about, holds, within
 from penstock.experiments.floodgate import _mix as mix
 from penstock.experiments.floodgate import _setup as setup
 from penstock.experiments.floodgate._mix import ALPHA_1, TRIO
@@ -73,7 +73,7 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
             us = value(data, tier, DCQCN.legend, workload)
             id, what = f"{workload}-{tier.lower()}", f"DCQCN, {WORKLOADS[workload]}, {tier} (us)"
             if paper:
-                found.append(within(id, what, f"{paper:g}", us, paper / 2, paper * 2))
+                found.append(about(id, what, f"{paper:g}", us, paper))
             else:
                 found.append(within(id, what, "0", us, 0, 0))
     storm = {tier: value(data, tier, ALPHA_1.legend, "web_server") for tier in TIERS}

@@ -110,6 +110,16 @@ def rows(traffic: str, scheme: Scheme, panel: str, x: Any, y: Any) -> pl.DataFra
     return frames.rows(panel, scheme.legend, x, y, scheme=scheme.label, traffic=traffic)
 
 
+def with_thresholds(table: dict[str, Any], k_min: int, k_max: int) -> dict[str, Any]:
+    """The scheme with these ECN thresholds, KB, at every port, whatever its rate."""
+    return {**table, "ecn": {"k_min": f"{k_min}KB", "k_max": f"{k_max}KB", "per": 0}}
+
+
+def geometric_mean(numbers: pl.Series) -> float:
+    """Of positive numbers."""
+    return float(np.exp(numbers.log().to_numpy().mean()))
+
+
 def value(data: pl.DataFrame, traffic: str, legend: str, panel: str) -> float:
     """The one number of a panel."""
     return frames.value(data, traffic=traffic, series=legend, panel=panel)

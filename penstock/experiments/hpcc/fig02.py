@@ -9,7 +9,6 @@ for 100 ms, some 25 000, with each of three seeds.
 Scale quick: the testbed of 64 ports for 10 ms, with incasts of 24 hosts every 5 ms.
 """
 
-import math
 from typing import Any
 
 import polars as pl
@@ -61,7 +60,7 @@ def measure(runs: Runs, scale: str) -> pl.DataFrame:
 def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
     """Section 2.3: smaller T_i and larger T_d reduce the slowdown, and suffer from more pauses and larger tail latencies."""
     names = [scheme.legend for scheme in SCHEMES]
-    slowdown = {name: _mean(data, name) for name in names}
+    slowdown = {name: fabric.geometric_mean(curve(data, "plain", name, "p95")["y"]) for name in names}
     paused = {name: value(data, "incast", name, "pfc") for name in reversed(names)}
     latency = {name: value(data, "incast", name, "short fct p95") for name in reversed(names)}
     return [
@@ -94,10 +93,6 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
             kind=OURS,
         ),
     ]
-
-
-def _mean(data: pl.DataFrame, legend: str) -> float:
-    return math.exp(float(curve(data, "plain", legend, "p95")["y"].log().mean()))  # type: ignore[arg-type]
 
 
 def plot(data: pl.DataFrame) -> Any:

@@ -13,7 +13,7 @@ from typing import Any
 import polars as pl
 
 from penstock.experiments.cache import Runs, Spec
-from penstock.experiments.claims import MORE, Claim, Differs, ascending, within
+from penstock.experiments.claims import MORE, Claim, Differs, about, ascending, within
 from penstock.experiments.frames import Scheme
 from penstock.experiments.hpcc import _fabric as fabric
 from penstock.experiments.hpcc._fabric import value
@@ -26,7 +26,7 @@ THRESHOLDS = ((12, 50), (100, 400), (400, 1600))  # K_min, K_max, KB
 SCHEMES = [
     Scheme(
         f"Kmin = {low} KB, Kmax = {high} KB",
-        {**DCQCN, "ecn": {"k_min": f"{low}KB", "k_max": f"{high}KB", "per": 0}},
+        fabric.with_thresholds(DCQCN, low, high),
         nth=nth,
         run=f"kmin{low}",
     )
@@ -83,13 +83,12 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
             spread,
             quick=False,
         ),
-        within(
+        about(
             "50-slowdown",
             "50 %: slowdown p95 of small flows with K_min = 400 KB",
             "30 (slowdown) x 5us",
             small["50 %"][high],
-            SLOWDOWN / 2,
-            SLOWDOWN * 2,
+            SLOWDOWN,
         ),
         within(
             "50-rtt",

@@ -11,14 +11,13 @@ DCQCN with those for 100 Gbit/s at every port, 400 KB and 1600 KB ("high K"; sec
 Scale quick: 20 ms.
 """
 
-import math
 from typing import Any
 
 import polars as pl
 
 from penstock.experiments import frames
 from penstock.experiments.cache import Runs, Spec
-from penstock.experiments.claims import OURS, Claim, Differs, ascending, holds, within
+from penstock.experiments.claims import OURS, Claim, Differs, about, ascending, holds, within
 from penstock.experiments.frames import Scheme
 from penstock.experiments.hpcc import _fabric as fabric
 from penstock.experiments.hpcc._fabric import curve, value
@@ -29,9 +28,7 @@ PAPER = "HPCC, SIGCOMM 2019, figure 10"
 ALL = fabric.schemes("25Gbps")
 SCHEMES = (ALL["DCQCN"], ALL["HPCC"])
 # section 5.1's ECN thresholds of 100 Gbit/s at the ports of 25 Gbit/s, too
-HIGH_K = Scheme(
-    "DCQCN, high K (ours)", {**SCHEMES[0].table, "ecn": {"k_min": "400KB", "k_max": "1600KB", "per": 0}}, nth=1, run="high_k"
-)
+HIGH_K = Scheme("DCQCN, high K (ours)", fabric.with_thresholds(SCHEMES[0].table, 400, 1600), nth=1, run="high_k")
 SHOWN = (*SCHEMES, HIGH_K)
 DURATION = {"quick": "20ms", "paper": "2s"}
 SAMPLE = {"quick": "50us", "paper": "200us"}
@@ -75,34 +72,13 @@ def _short(data: pl.DataFrame, load: str) -> list[Claim]:
     tail = {scheme.legend: value(data, load, scheme.legend, "short p99") for scheme in SCHEMES}
     what = f"{load}: flows < 3 KB, p99"
     found = [
-        within(
-            f"{tag}-{name.lower()}",
-            f"{what}: slowdown of {name}",
-            f"{said[name]}",
-            tail[name],
-            said[name] / 2,
-            said[name] * 2,
-            why=TWICE,
-        )
+        about(f"{tag}-{name.lower()}", f"{what}: slowdown of {name}", f"{said[name]}", tail[name], said[name], TWICE)
         for name in tail
     ]
     high, dcqcn = value(data, load, HIGH_K.legend, "short p99"), said["DCQCN"]
-    found.append(
-        within(
-            f"{tag}-high",
-            f"{what}: slowdown of {HIGH_K.legend}",
-            f"{dcqcn}",
-            high,
-            dcqcn / 2,
-            dcqcn * 2,
-            why=TWICE,
-            kind=OURS,
-        )
-    )
+    found.append(about(f"{tag}-high", f"{what}: slowdown of {HIGH_K.legend}", f"{dcqcn}", high, dcqcn, TWICE, OURS))
     fct = value(data, load, "HPCC", "short fct p99")
-    found.append(
-        within(f"{tag}-fct", f"{what}: FCT of HPCC, us", f"{said['fct']}us", fct, said["fct"] / 2, said["fct"] * 2, why=TWICE)
-    )
+    found.append(about(f"{tag}-fct", f"{what}: FCT of HPCC, us", f"{said['fct']}us", fct, said["fct"], TWICE))
     found.append(
         ascending(
             f"{tag}-order",
@@ -122,7 +98,7 @@ def _short(data: pl.DataFrame, load: str) -> list[Claim]:
 def _all(data: pl.DataFrame, load: str) -> list[Claim]:
     tag = load.removesuffix(" %")
     medians = [curve(data, load, name, "p50")["y"] for name in ("DCQCN", "HPCC")]
-    ratio = math.exp(float((medians[0] / medians[1]).log().mean()))  # type: ignore[arg-type]
+    ratio = fabric.geometric_mean(medians[0] / medians[1])
     hpcc = {panel: value(data, load, "HPCC", panel) for panel in ("pfc", "drops")}
     return [
         within(
@@ -164,12 +140,12 @@ def _queues(data: pl.DataFrame) -> list[Claim]:
         for p, kb in numbers.items():
             ours, seen = (value(data, load, name, f"{kind}queue {p}") for kind in ("", "seen "))
             id, what, paper = f"50-queue-{name.lower()}-{p}", f"{load}: {name}: queue length {p}, KB", f"{kb:g} KB"
-            found.append(within(id, what, paper, ours, kb / 2, kb * 2, why=TWICE))
-            found.append(within(f"seen-{id}", f"{what}, as a byte finds it", paper, seen, kb / 2, kb * 2, why=TWICE, kind=OURS))
+            found.append(about(id, what, paper, ours, kb, TWICE))
+            found.append(about(f"seen-{id}", f"{what}, as a byte finds it", paper, seen, kb, TWICE, OURS))
     for p, kb in QUEUES["DCQCN"].items():
         ours = value(data, load, HIGH_K.legend, f"queue {p}")
         what, paper = f"{load}: {HIGH_K.legend}: queue length {p}, KB", f"{kb:g} KB"
-        found.append(within(f"50-queue-high-{p}", what, paper, ours, kb / 2, kb * 2, why=TWICE, kind=OURS))
+        found.append(about(f"50-queue-high-{p}", what, paper, ours, kb, TWICE, OURS))
     tails = {name: value(data, load, name, "queue p99") for name in ("HPCC", "DCQCN")}
     found.append(ascending("50-queue", f"{load}: queue length p99", "ultra-low queue size even at the very tail", tails))
     return found

@@ -66,6 +66,12 @@ def _priority(minor: int, flow: FiveTuple) -> int:
     return minor if flow.source_port or flow.target_port else 0x4000 + minor
 
 
+def _statistics(content: bytes, wanted: int) -> bytes | None:
+    """One of the statistics in the kernel's message about a class or qdisc."""
+    statistics = dict(attributes(content, 20)).get(STATS, b"")
+    return dict(attributes(statistics, 0)).get(wanted)
+
+
 def frames_of_many_sockets() -> int:
     """Frames that the sockets of thousands of senders hold, in at most an eighth of the memory: each is charged to its socket."""
     memory = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
@@ -148,12 +154,9 @@ class Htb:
         found = {}
         for _, content in self.route.ask(GET_CLASS, struct.pack("=BxxxiIII", 0, self.index, 0, 0, 0), DUMP):
             (handle,) = struct.unpack_from("=I", content, 8)
-            for kind, value in attributes(content, 20):
-                if kind == STATS:
-                    for inner, numbers in attributes(value, 0):
-                        if inner == QUEUE_STATS:
-                            frames, size, dropped = struct.unpack_from("=3I", numbers)
-                            found[handle & 0xFFFF] = (size, frames, dropped)
+            if numbers := _statistics(content, QUEUE_STATS):
+                frames, size, dropped = struct.unpack_from("=3I", numbers)
+                found[handle & 0xFFFF] = (size, frames, dropped)
         return found
 
     def add_filter(self, minor: int, flow: FiveTuple) -> None:
@@ -185,10 +188,6 @@ class Htb:
     def passed(self) -> tuple[int, int]:
         """Bytes and segments that the classes have handed to the interface."""
         ((_, content),) = self.route.ask(GET_QDISC, struct.pack("=BxxxiIII", 0, self.index, HANDLE, ROOT, 0), ECHO)
-        for kind, value in attributes(content, 20):
-            if kind == STATS:
-                for inner, numbers in attributes(value, 0):
-                    if inner == BASIC_STATS:
-                        size, segments = struct.unpack_from("=QI", numbers)
-                        return size, segments
-        return 0, 0
+        numbers = _statistics(content, BASIC_STATS)
+        size, segments = struct.unpack_from("=QI", numbers) if numbers else (0, 0)
+        return size, segments
