@@ -1,8 +1,9 @@
 """Claims: the paper's value, the measured value, its acceptance band, and the verdict, which is always computed.
 
-An experiment makes its claims with four functions: `within` (a number in a band), `about` (one of half to twice the paper's),
-`ascending` (an order of several) and `holds` (a condition). At `--scale quick` only ordering is judged: `ascending` and `holds`,
-and those `within` that say `quick=True` because they do not depend on the scale.
+An experiment makes its claims with five functions: `within` (a number in a band), `about` (half to twice the paper's number),
+`as_said` (a factor in the band of the paper's word), `ascending` (an order of several) and `holds` (a condition without a
+number). At `--scale quick` only ordering is judged: `ascending` and `holds`, and those bands that say `quick=True` because they
+do not depend on the scale.
 
 Verdicts: PASS, the claim holds; FAIL, it does not; DIFFERS, it does not, the reason is known, and our number is the
 predicted one; OPEN, the confidence interval over seeds lies on both sides of an end of the band; - (NOT_JUDGED).
@@ -20,6 +21,17 @@ PASS, FAIL, DIFFERS, OPEN, NOT_JUDGED = "PASS", "FAIL", "DIFFERS", "OPEN", "-"
 SCALES = ("quick", "paper")
 FROM_PAPER, OURS = "paper", "ours"
 MORE = "the paper gives no number: a larger effect agrees with it"  # why a band has no upper end
+TWICE = "half and double of the paper's number"
+WORDS = {  # of a paper without a number: the factors that they mean, in every figure
+    "slightly": (1.0, 1.2),
+    "similar": (0.8, 1.25),
+    "comparable": (0.8, 1.25),
+    "significantly": (1.5, None),
+    "substantially": (1.5, None),
+    "much": (1.5, None),
+    "greatly": (2.0, None),
+    "dramatically": (2.0, None),
+}
 
 
 @dataclass(frozen=True)
@@ -28,15 +40,17 @@ class Differs:
 
     reason    one sentence
     anchor    the heading in docs/differences.md that explains it
-    expected  lower and upper bound of our own number; a value outside of them is a FAIL. None: the claim is a condition
-              without a number
+    expected  lower and upper bound of our own number, outside of the claim's band; a value outside of them is a FAIL. None: the
+              claim is a condition without a number
     scales    the scales at which the claim does not hold; at others the entry says nothing
+    width     why the bounds are further apart than a factor of two, if they are
     """
 
     reason: str
     anchor: str
     expected: tuple[float, float] | None = None
     scales: tuple[str, ...] = ("paper",)
+    width: str = ""
 
     def record(self) -> dict[str, Any]:
         """Its entry in summary.json."""
@@ -50,7 +64,9 @@ class Differs:
         """Whether a claim that does not hold is the known difference."""
         if scale not in self.scales:
             return False
-        return self.expected is None or claim.value is None or self.expected[0] <= claim.value <= self.expected[1]
+        if self.expected is None or claim.value is None:
+            return self.expected is None and claim.value is None
+        return self.expected[0] <= claim.value <= self.expected[1]
 
 
 @dataclass(frozen=True)
@@ -84,7 +100,7 @@ class Claim:
 
     def record(self) -> dict[str, Any]:
         """The columns of claims.json."""
-        columns = ("id", "kind", "claim", "paper", "ours", "band", "why", "seeds", "verdict")
+        columns = ("id", "kind", "claim", "paper", "ours", "value", "band", "low", "high", "why", "seeds", "verdict")
         return {column: getattr(self, column) for column in columns}
 
 
@@ -105,16 +121,19 @@ def within(
     ours: Any,
     low: float | None = None,
     high: float | None = None,
+    *,
+    why: str,
     quick: bool = False,
-    why: str = "",
     kind: str = FROM_PAPER,
 ) -> Claim:
-    """A number that must lie in [low, high]. A number that is not finite never does.
+    """A number that must lie in [low, high], and the reason of that band.  A number that is not finite never does.
 
-    One end may be open, then `why` says so. ValueError: both ends are open, so that the claim could not fail.
+    One end may be open, then `why` says so.  ValueError: both ends are open, so that the claim could not fail, or no reason.
     """
     if low is None and high is None:
         raise ValueError(f"claim {id}: a band with two open ends cannot fail")
+    if not why:
+        raise ValueError(f"claim {id}: a band needs its reason")
     ours = float(ours)
     ok = _inside(ours, ours, low, high)
     band = _band(low, high)
@@ -127,11 +146,33 @@ def about(
     paper: str,
     ours: Any,
     number: float,
-    why: str = "",
+    *,
+    gain: bool = False,
+    quick: bool = False,
     kind: str = FROM_PAPER,
 ) -> Claim:
-    """A number that must lie between half and twice the paper's."""
-    return within(id, claim, paper, ours, number / 2, number * 2, why=why, kind=kind)
+    """A number that must lie between half and twice the paper's; `gain`: a factor that may not be below 1, a loss."""
+    low = max(1.0, number / 2) if gain else number / 2
+    why = TWICE + (", and no loss" if low > number / 2 else "")
+    return within(id, claim, paper, ours, low, number * 2, why=why, quick=quick, kind=kind)
+
+
+def as_said(
+    id: str,
+    claim: str,
+    paper: str,
+    ours: Any,
+    word: str,
+    *,
+    quick: bool = False,
+    kind: str = FROM_PAPER,
+) -> Claim:
+    """A factor in the band of a word of WORDS; above 1 is what the paper says.  ValueError: `paper` does not say that word."""
+    if word not in paper.lower():
+        raise ValueError(f'claim {id}: the paper\'s words "{paper}" have no "{word}"')
+    low, high = WORDS[word]
+    why = f'"{word}": ' + (f"a factor of {low:g} or more" if high is None else f"a factor from {low:g} to {high:g}")
+    return within(id, claim, paper, ours, low, high, why=why, quick=quick, kind=kind)
 
 
 def ascending(
@@ -169,7 +210,7 @@ def over_seeds(found: Sequence[Sequence[Claim]]) -> list[Claim]:
     """The claims of several runs that differ in their seeds, each judged once; those of the first run give their order.
 
     A number holds if the 95 % confidence interval of its mean lies in the band, and is undecided if the interval
-    straddles an end of it. An order or a condition must hold with every seed, and is undecided if it does with some.
+    straddles an end of it. An order or a condition must hold with every seed, and is undecided if it does with most.
     """
     by_id = [{claim.id: claim for claim in claims} for claims in found]
     return [_over_seeds([claims[first.id] for claims in by_id]) for first in found[0]]
@@ -179,20 +220,21 @@ def _over_seeds(claims: list[Claim]) -> Claim:
     first, seeds = claims[0], len(claims)
     if seeds == 1:
         return first
+    values = [claim.value for claim in claims if claim.value is not None]
     if first.low is None and first.high is None:
         held = sum(claim.ok for claim in claims)
         ours = f"{first.ours} (first seed); holds with {held} of {seeds} seeds"
-        return replace(first, ours=ours, value=None, ok=held == seeds, undecided=0 < held < seeds, seeds=seeds)
-    values = [claim.value for claim in claims if claim.value is not None]
+        mean = math.fsum(values) / seeds if len(values) == seeds else None
+        return replace(first, ours=ours, value=mean, ok=held == seeds, undecided=seeds < 2 * held < 2 * seeds, seeds=seeds)
     if not all(math.isfinite(value) for value in values):
         return replace(first, ours="not finite with every seed", value=math.nan, ok=False, seeds=seeds)
-    mean = interval(values)
+    found = interval(values)
     return replace(
         first,
-        ours=str(mean),
-        value=mean.mean,
-        ok=_inside(mean.low, mean.high, first.low, first.high),
-        undecided=_straddles(mean, first.low, first.high),
+        ours=str(found),
+        value=found.mean,
+        ok=_inside(found.low, found.high, first.low, first.high),
+        undecided=_straddles(found, first.low, first.high),
         seeds=seeds,
     )
 

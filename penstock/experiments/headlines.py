@@ -11,7 +11,7 @@ from typing import Any
 import polars as pl
 
 from penstock.experiments import frames
-from penstock.experiments.claims import Claim, within
+from penstock.experiments.claims import TWICE, Claim, within
 from penstock.experiments.style import BLACK, BLUE, PAGE, figure, log_axis
 
 
@@ -23,6 +23,7 @@ class Headline:
     what       the factor that is measured
     paper      the abstract's words
     low, high  the range that it names; of a single number the half and the double of it
+    why        the reason of these ends
     """
 
     id: str
@@ -30,11 +31,12 @@ class Headline:
     paper: str
     low: float
     high: float
+    why: str = "the range of the abstract"
 
 
 def factor(id: str, what: str, paper: str, number: float) -> Headline:
-    """A headline of one factor, which is met between half and twice its number."""
-    return Headline(id, what, paper, number / 2, 2 * number)
+    """A headline of one gain, which is met between half and twice its number, and not by a loss."""
+    return Headline(id, what, paper, max(1.0, number / 2), 2 * number, TWICE + (", and no loss" if number < 2 else ""))
 
 
 def rows(headline: Headline, factors: Mapping[str, float]) -> pl.DataFrame:
@@ -56,7 +58,7 @@ def _claim(headline: Headline, data: pl.DataFrame, end: str, descending: bool) -
     found = frames.chosen(data, panel=headline.id).sort("y", descending=descending, nulls_last=True)
     what = f"{headline.what}, {end} ({found['series'][0]})"
     ours = math.nan if found["y"][0] is None else found["y"][0]
-    return within(f"{headline.id}-{end}", what, headline.paper, ours, headline.low, headline.high)
+    return within(f"{headline.id}-{end}", what, headline.paper, ours, headline.low, headline.high, why=headline.why)
 
 
 def plot(data: pl.DataFrame, headlines: tuple[Headline, ...]) -> Any:

@@ -23,9 +23,9 @@ from penstock.testing.bench import machine
 
 PACKAGE = FOLDER.parent
 TEXTS = (".py", ".pxd", ".h", ".csv", ".toml")
-SIMULATOR = ("composition", "fabric", "results", "sim", "spec", "topology", "workload")
+SIMULATOR = ("composition", "fabric", "hashing.py", "results", "sim", "spec", "topology", "units.py", "workload")
 REAL_SWITCH = ("fabric", "schemes", "vswitch")
-SHARED = ("fluid", "frames", "headlines")
+SHARED = ("claims", "fluid", "frames", "headlines")
 ORDER = ("quick", "paper", "real")  # of scales; `real` is a measurement on this machine
 
 
@@ -40,7 +40,8 @@ def sources(id: str) -> str:
     own |= {SCHEMES / f"{name}.py" for name in schemes_of(id)}
     if any("penstock.vswitch" in path.read_text() for path in own):
         folders += REAL_SWITCH
-    found = {path for folder in folders for path in (PACKAGE / folder).rglob("*") if path.suffix in TEXTS}
+    roots = [PACKAGE / name for name in folders]
+    found = {path for root in roots for path in (root, *root.rglob("*")) if path.suffix in TEXTS}
     digest = sha256()
     for path in sorted(found.union(own)):
         digest.update(path.relative_to(PACKAGE).as_posix().encode() + b"\0" + _digest(path, path.stat().st_mtime_ns))
@@ -89,13 +90,14 @@ def record_of(summary: dict[str, Any], claims: list[Claim]) -> dict[str, Any]:
         "penstock": summary["penstock"],
         "commit": commit(),
         "sources": summary["sources"],
-        "seeds": max((claim.seeds for claim in judged), default=1),
+        "seeds": summary["seeds"],
         "machine": machine(),
         "date": datetime.now(UTC).date().isoformat(),
-        "wall_s": summary["wall_s"],
+        "run_s": summary["run_s"],
         "verdicts": summary["verdicts"],
         "ours": summary["ours"],
-        "claims": {claim.id: {key: getattr(claim, key) for key in ("kind", "ours", "band", "verdict")} for claim in judged},
+        "claims": {claim.id: {key: value for key, value in claim.record().items() if key != "id"} for claim in judged},
+        "differs": summary["differs"],
     }
 
 

@@ -37,7 +37,6 @@ SEEDS = {"paper": 3}
 # the 99th percentile of flows shorter than 3 KB: slowdown of both schemes, completion time of HPCC (us)
 SHORT = {"30 %": {"DCQCN": 11.2, "HPCC": 2.38, "fct": 16.9}, "50 %": {"DCQCN": 53.9, "HPCC": 2.70, "fct": 19.2}}
 QUEUES = {"HPCC": {"p95": 19.7, "p99": 22.9}, "DCQCN": {"p95": 1100.0, "p99": 2100.0}}  # KB at 50 %
-TWICE = "half and double of the paper's number"
 DIFFERS: dict[str, Differs] = {}
 
 
@@ -72,13 +71,12 @@ def _short(data: pl.DataFrame, load: str) -> list[Claim]:
     tail = {scheme.legend: value(data, load, scheme.legend, "short p99") for scheme in SCHEMES}
     what = f"{load}: flows < 3 KB, p99"
     found = [
-        about(f"{tag}-{name.lower()}", f"{what}: slowdown of {name}", f"{said[name]}", tail[name], said[name], TWICE)
-        for name in tail
+        about(f"{tag}-{name.lower()}", f"{what}: slowdown of {name}", f"{said[name]}", tail[name], said[name]) for name in tail
     ]
     high, dcqcn = value(data, load, HIGH_K.legend, "short p99"), said["DCQCN"]
-    found.append(about(f"{tag}-high", f"{what}: slowdown of {HIGH_K.legend}", f"{dcqcn}", high, dcqcn, TWICE, OURS))
+    found.append(about(f"{tag}-high", f"{what}: slowdown of {HIGH_K.legend}", f"{dcqcn}", high, dcqcn, kind=OURS))
     fct = value(data, load, "HPCC", "short fct p99")
-    found.append(about(f"{tag}-fct", f"{what}: FCT of HPCC, us", f"{said['fct']}us", fct, said["fct"], TWICE))
+    found.append(about(f"{tag}-fct", f"{what}: FCT of HPCC, us", f"{said['fct']}us", fct, said["fct"]))
     found.append(
         ascending(
             f"{tag}-order",
@@ -140,12 +138,12 @@ def _queues(data: pl.DataFrame) -> list[Claim]:
         for p, kb in numbers.items():
             ours, seen = (value(data, load, name, f"{kind}queue {p}") for kind in ("", "seen "))
             id, what, paper = f"50-queue-{name.lower()}-{p}", f"{load}: {name}: queue length {p}, KB", f"{kb:g} KB"
-            found.append(about(id, what, paper, ours, kb, TWICE))
-            found.append(about(f"seen-{id}", f"{what}, as a byte finds it", paper, seen, kb, TWICE, OURS))
+            found.append(about(id, what, paper, ours, kb))
+            found.append(about(f"seen-{id}", f"{what}, as a byte finds it", paper, seen, kb, kind=OURS))
     for p, kb in QUEUES["DCQCN"].items():
         ours = value(data, load, HIGH_K.legend, f"queue {p}")
         what, paper = f"{load}: {HIGH_K.legend}: queue length {p}, KB", f"{kb:g} KB"
-        found.append(about(f"50-queue-high-{p}", what, paper, ours, kb, TWICE, OURS))
+        found.append(about(f"50-queue-high-{p}", what, paper, ours, kb, kind=OURS))
     tails = {name: value(data, load, name, "queue p99") for name in ("HPCC", "DCQCN")}
     found.append(ascending("50-queue", f"{load}: queue length p99", "ultra-low queue size even at the very tail", tails))
     return found
