@@ -1,4 +1,4 @@
-"""Writes what the documentation takes from the code: docs/schemes.md, docs/figures.md, tables of papers, kinds of port, changes.
+"""Writes what the documentation takes from the code: schemes.md, figures.md, verdicts/*.md, tables of papers, ports, changes.
 
 python tools/docs.py                        # write all of them again
 python tools/docs.py quickstart runs/quickstart  # and take the picture and the table of README.md from that run
@@ -13,6 +13,8 @@ import sys
 import tempfile
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from functools import partial
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +22,7 @@ from penstock.composition import available, preset_values
 from penstock.composition.declare import OWNERS, Declarations
 from penstock.experiments import records
 from penstock.experiments.changes import changes
+from penstock.experiments.claims import FROM_PAPER
 from penstock.experiments.registry import EXPERIMENTS
 from penstock.vswitch.attach.open import kinds_table
 from penstock.vswitch.support.losses import reasons_table
@@ -32,6 +35,14 @@ PORTS = "<!-- kinds: written by tools/docs.py -->", "<!-- end of kinds -->"
 REASONS = "<!-- reasons: written by tools/docs.py -->", "<!-- end of reasons -->"
 CHANGES = "<!-- changes: written by tools/docs.py from penstock/experiments/changes.toml -->", "<!-- end of changes -->"
 PAPERS = "<!-- papers: written by tools/docs.py -->", "<!-- end of papers -->"
+VERDICTS = """# {title}: every verdict
+
+<!-- written by tools/docs.py from docs/reproductions.json -->
+
+The paper's sentence or number, ours, the band in which ours must lie with the reason of that band, and the verdict
+([what it means](../figures.md), [known differences](../differences.md), [changes after results](../differences.md#changes)).
+A claim of several runs is judged by the mean over the seeds with its 95 % interval. Minutes are those of all runs on one core.
+The same again: `penstock reproduce ID --scale paper` at that commit."""
 # folder of penstock/experiments -> paper, schemes
 PAPER = {
     "bfc": ("Backpressure Flow Control (BFC), NSDI 2022", "`bfc`, `dqa`, `ideal_fq`, `window_cap`"),
@@ -120,8 +131,13 @@ def state(id: str, found: Mapping[str, Any]) -> str:
 def state_at(id: str, entry: Mapping[str, Any]) -> str:
     scale = "" if entry["scale"] == "paper" else f" ({entry['scale']} scale)"
     ours = f"; (ours): {counts(entry['ours'])}" if entry.get("ours") else ""
-    old = f"; stale: {entry.get('date', 'before numbers were recorded')}" if records.stale(id, entry) else ""
+    old = f"; stale: {entry['date']}" if records.stale(id, entry) else ""
     return (counts(entry["verdicts"]) or "nothing judged") + scale + ours + old
+
+
+def current(id: str, record: Mapping[str, Any]) -> dict[str, Any]:
+    """The figure's records that are of the present sources."""
+    return {scale: entry for scale, entry in record.get(id, {}).items() if not records.stale(id, entry)}
 
 
 def figures_of(paper: str) -> list[str]:
@@ -131,11 +147,6 @@ def figures_of(paper: str) -> list[str]:
 def missing(paper: str) -> dict[str, str]:
     """Figures and tables of a paper that have no experiment yet, with what they show."""
     return getattr(importlib.import_module(f"penstock.experiments.{paper}"), "MISSING", {})
-
-
-def missing_count(paper: str) -> str:
-    absent = len(missing(paper))
-    return f", {absent} missing" if absent else ""
 
 
 def figures() -> str:
@@ -148,9 +159,9 @@ def figures() -> str:
             experiment = EXPERIMENTS[id]
             figure = re.sub(r"^\w+, \w+ \d{4},? ", "", experiment.paper)
             found = record.get(id, {})
-            seeds = max((entry["seeds"] for entry in found.values() if "seeds" in entry), default="")
+            seeds = max((len(entry["seeds"]) for entry in found.values()), default="")
             how = (str(seeds), experiment.window) if experiment.specs else ("", "")
-            cells = f"`{id}`", cell(figure), cell(experiment.title), *how, state(id, found)
+            cells = f"[`{id}`](verdicts/{paper}.md#{anchor(id)})", cell(figure), cell(experiment.title), *how, state(id, found)
             lines.append(f"| {' | '.join(cells)} |")
         lines.append("")
         if absent := missing(paper):
@@ -159,16 +170,76 @@ def figures() -> str:
 
 
 def papers() -> str:
-    """A row per paper, with its figures and claims counted."""
+    """A row per paper: its figures, and the claims of those that were judged with the present sources."""
     record = records.load(RECORD)
-    lines = ["| paper | schemes | figures and tables | claims | stale figures |", "|---|---|---|---|---|"]
+    lines = [
+        "| paper | schemes | figures that are experiments | of them judged | claims | missing |",
+        "|---|---|---|---|---|---|",
+    ]
     for paper, (title, schemes) in PAPER.items():
         ids, verdicts = figures_of(paper), Counter[str]()
-        for id in ids:
-            verdicts.update(records.verdicts(record.get(id, {})))
-        old = sum(any(records.stale(id, entry) for entry in record.get(id, {}).values()) for id in ids)
-        lines.append(f"| {title} | {schemes} | {len(ids)}{missing_count(paper)} | {counts(verdicts)} | {old} |")
+        known = {id: current(id, record) for id in ids}
+        for found in known.values():
+            verdicts.update(records.verdicts(found))
+        judged, absent = sum(bool(found) for found in known.values()), ranges(list(missing(paper)))
+        page = f"[{counts(verdicts) or 'none'}](docs/verdicts/{paper}.md)"
+        lines.append(f"| {title} | {schemes} | {len(ids)} | {judged} | {page} | {absent} |")
     return "\n".join(lines)
+
+
+def ranges(names: list[str]) -> str:
+    """`fig13 to fig29, table2` of names that have numbers."""
+    numbers = {int(name[3:]): name for name in names if re.fullmatch(r"fig\d+", name)}
+    runs = [[n for _, n in group] for _, group in groupby(enumerate(sorted(numbers)), key=lambda each: each[1] - each[0])]
+    found = [numbers[run[0]] + (f" to {numbers[run[-1]]}" if len(run) > 1 else "") for run in runs]
+    return ", ".join(found + [name for name in names if name not in numbers.values()])
+
+
+# ---- docs/verdicts/PAPER.md ----
+
+
+def anchor(id: str) -> str:
+    return id.replace("/", "-")
+
+
+def verdicts_page(paper: str) -> str:
+    """docs/verdicts/PAPER.md as it should be: claims with the paper's words, our number, its band and what it was made with."""
+    record = records.load(RECORD)
+    lines = [VERDICTS.format(title=PAPER[paper][0])]
+    for id in figures_of(paper):
+        experiment, found = EXPERIMENTS[id], record.get(id, {})
+        source = f"[{id}.py](../../penstock/experiments/{id}.py)"
+        lines += ["", f'<a id="{anchor(id)}"></a>', "", f"## {id}", "", f"{experiment.title}. {experiment.paper}; {source}.", ""]
+        lines += [line for entry in found.values() for line in of_scale(id, entry)] or ["Not judged yet."]
+    return "\n".join(lines) + "\n"
+
+
+def of_scale(id: str, entry: Mapping[str, Any]) -> Iterator[str]:
+    """A figure's record at one scale: what it was made with, and its claims."""
+    experiment = EXPERIMENTS[id]
+    seeds = ", ".join(map(str, entry["seeds"]))
+    made = [f"Scale {entry['scale']}", f"{entry['date']}", f"commit {entry['commit'][:12]}", f"sources {entry['sources']}"]
+    if experiment.specs:
+        made += [f"seeds {seeds}", f"window {experiment.window} ({experiment.window_reason})"]
+    made += [f"{entry['run_s'] / 60:.0f} min on {entry['machine']}"]
+    if records.stale(id, entry):
+        made.append("**stale: the sources have changed since**")
+    yield "; ".join(made) + "."
+    yield ""
+    if not entry["claims"]:
+        yield "Nothing is judged at this scale."
+        return
+    yield "| claim | the paper | ours | band | why this band | verdict |"
+    yield "|---|---|---|---|---|---|"
+    for name, claim in entry["claims"].items():
+        said, verdict = claim["paper"] if claim["kind"] == FROM_PAPER else f"(ours) {claim['paper']}", claim["verdict"]
+        if name in entry["differs"]:
+            known = entry["differs"][name]
+            bounds = " (expected: {:g} .. {:g})".format(*known["expected"]) if known["expected"] else ""
+            verdict = f"[{verdict}](../{known['see'].removeprefix('docs/')}){bounds}"
+        ours = f"{claim['ours']:.4g}" if isinstance(claim["ours"], float) else claim["ours"]
+        row = f"`{name}`: {claim['claim']}", said, ours, claim["band"], claim["why"], verdict
+        yield f"| {' | '.join(cell(str(each)) for each in row)} |"
 
 
 def between(path: Path, marks: tuple[str, str], text: str) -> str:
@@ -254,6 +325,7 @@ def main(arguments: list[str]) -> int:
         "docs/vswitch-ports.md": ports_page,
         "docs/vswitch-operating.md": operating_page,
         "README.md": readme,
+        **{f"docs/verdicts/{paper}.md": partial(verdicts_page, paper) for paper in PAPER},
     }
     for path, page in pages.items():
         (ROOT / path).write_text(page())

@@ -6,10 +6,10 @@
 A new figure is a new file in its paper's folder, for example bfc/fig09.py, with a docstring that gives the set-up and
 its sources, and these names:
 
-    TITLE = "FCT slowdown with incast"                 PAPER = "BFC, NSDI 2022, figure 9"
+    TITLE = "FCT slowdown with incast"                 PAPER = "BFC, NSDI 2022, section 6.2.2, figure 9"
     def specs(scale) -> dict[label, spec as a dict]    only if it simulates; several [[scheme]]s give runs label/SCHEME
     def measure(runs, scale) -> polars.DataFrame       series, x, y, and whatever claims and plot need
-    def claims(data, scale) -> list[Claim]             made with within(), ascending() and holds()
+    def claims(data, scale) -> list[Claim]             made with within(), about(), as_said(), ascending() and holds()
     def plot(data) -> matplotlib Figure                made with penstock.experiments.style
     SCALES = ("quick", "paper", "real")                only if it can run in real time as well, on a quiet machine
     DIFFERS = {"claim-id": Differs(reason, anchor, expected=(low, high))}
@@ -20,7 +20,7 @@ A change of bands, claims, set-up or variants after a result was seen is an entr
 """
 
 from penstock.experiments.cache import Runs
-from penstock.experiments.claims import Claim, Differs, ascending, holds, within
+from penstock.experiments.claims import Claim, Differs, about, as_said, ascending, holds, within
 from penstock.experiments.framework import Outcome, State, reproduce, state
 from penstock.experiments.registry import EXPERIMENTS, Experiment
 
@@ -32,6 +32,8 @@ __all__ = [
     "Outcome",
     "Runs",
     "State",
+    "about",
+    "as_said",
     "ascending",
     "holds",
     "reproduce",

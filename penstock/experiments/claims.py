@@ -101,7 +101,8 @@ class Claim:
     def record(self) -> dict[str, Any]:
         """The columns of claims.json."""
         columns = ("id", "kind", "claim", "paper", "ours", "value", "band", "low", "high", "why", "seeds", "verdict")
-        return {column: getattr(self, column) for column in columns}
+        value = self.value if self.value is not None and math.isfinite(self.value) else None
+        return {column: getattr(self, column) for column in columns} | {"value": value}
 
 
 SHOWN = ("claim", "paper", "ours", "band", "verdict")

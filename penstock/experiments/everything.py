@@ -92,8 +92,8 @@ def page(folders: Iterable[Path], scale: str) -> str:
     for summary in found:
         verdicts.update(summary["verdicts"])
     counts = ", ".join(f"{count} {verdict}" for verdict, count in verdicts.most_common())
-    seconds = sum(summary["wall_s"] for summary in found)
-    subtitle = f"scale {scale}; {len(found)} figures; {counts}; {seconds / 60:.0f} min; penstock {version()}"
+    seconds = sum(summary["run_s"] for summary in found)
+    subtitle = f"scale {scale}; {len(found)} figures; {counts}; {seconds / 60:.0f} min of one core; penstock {version()}"
     contents = [f'<a href="#{_anchor(each)}">{escape(each["id"])}</a>' for each in found]
     return "\n".join(
         [
@@ -117,7 +117,7 @@ def _section(summary: Mapping[str, Any]) -> str:
         f"{seeds} seed{'s' * (seeds > 1)}",
         f"measurement window: {window}",
         f"{summary['changes']} changes after results were seen",
-        f"{summary['wall_s']:.0f} s",
+        f"{summary['run_s']:.0f} s",
     ]
     rows = [shown(claim) for claim in summary["claims"]]
     title = escape(summary["title"])

@@ -1,7 +1,7 @@
 """Records of reproductions, such as docs/reproductions.json: every claim with its number, and what it was made with.
 
 A file has one record for each figure and scale: `load(file)["bfc/fig09"]["paper"]`.  A record is stale when the sources that
-its figure depends on have changed since, or when it does not say which they were.
+its figure depends on have changed since.
 """
 
 import ast
@@ -23,14 +23,22 @@ from penstock.testing.bench import machine
 
 PACKAGE = FOLDER.parent
 TEXTS = (".py", ".pxd", ".h", ".csv", ".toml")
-SIMULATOR = ("composition", "fabric", "hashing.py", "results", "sim", "spec", "topology", "units.py", "workload")
+SIMULATOR = ("composition", "fabric", "hashing.py", "inputs.py", "results", "sim", "spec", "topology", "units.py", "workload")
 REAL_SWITCH = ("fabric", "schemes", "vswitch")
 SHARED = ("claims", "fluid", "frames", "headlines")
 ORDER = ("quick", "paper", "real")  # of scales; `real` is a measurement on this machine
 
 
 def sources(id: str) -> str:
-    """A hash of the sources that can change the numbers of a figure; unlike that of the cache, the same on every machine.
+    """A hash of the sources that can change a figure's verdicts; unlike that of the cache, the same on every machine."""
+    digest = sha256()
+    for path in sorted(files(id)):
+        digest.update(path.relative_to(PACKAGE).as_posix().encode() + b"\0" + _digest(path, path.stat().st_mtime_ns))
+    return digest.hexdigest()[:16]
+
+
+def files(id: str) -> set[Path]:
+    """The sources that can change a figure's verdicts.
 
     Its own file, those of its paper's and the shared ones that it imports, and, if it uses them, the simulator's folders with the
     schemes that it runs, or those of the real switch.
@@ -41,11 +49,7 @@ def sources(id: str) -> str:
     if any("penstock.vswitch" in path.read_text() for path in own):
         folders += REAL_SWITCH
     roots = [PACKAGE / name for name in folders]
-    found = {path for root in roots for path in (root, *root.rglob("*")) if path.suffix in TEXTS}
-    digest = sha256()
-    for path in sorted(found.union(own)):
-        digest.update(path.relative_to(PACKAGE).as_posix().encode() + b"\0" + _digest(path, path.stat().st_mtime_ns))
-    return digest.hexdigest()[:16]
+    return own | {path for root in roots for path in (root, *root.rglob("*")) if path.suffix in TEXTS}
 
 
 @cache
@@ -78,8 +82,8 @@ def _own(file: Path, found: set[Path]) -> set[Path]:
 
 
 def stale(id: str, record: dict[str, Any]) -> bool:
-    """Whether a figure's record is of other sources than these, or does not say of which."""
-    return record.get("sources") != sources(id)
+    """Whether a figure's record is of other sources than these."""
+    return bool(record["sources"] != sources(id))
 
 
 def record_of(summary: dict[str, Any], claims: list[Claim]) -> dict[str, Any]:
@@ -137,15 +141,10 @@ def add(file: Path, id: str, record: dict[str, Any]) -> None:
 def verdicts(records: dict[str, Any]) -> Counter[str]:
     """The paper's claims of one figure by verdict; one that was judged at several scales counts at the last one of ORDER.
 
-    A measurement (`real`) overrules a count at the paper's scale, which overrules a small run.  Records from before there were
-    numbers have counts only.
+    A measurement (`real`) overrules a count at the paper's scale, which overrules a small run.
     """
     claims: dict[str, str] = {}
-    counted: Counter[str] = Counter()
     for scale in ORDER:
-        found = records.get(scale, {})
-        if "claims" in found:
-            claims |= {name: claim["verdict"] for name, claim in found["claims"].items() if claim["kind"] == FROM_PAPER}
-        else:
-            counted.update(found.get("verdicts", {}))
-    return counted + Counter(claims.values())
+        found = records.get(scale, {}).get("claims", {})
+        claims |= {name: claim["verdict"] for name, claim in found.items() if claim["kind"] == FROM_PAPER}
+    return Counter(claims.values())

@@ -10,7 +10,7 @@ import pytest
 from blocks import blocks, run_page
 
 ROOT = Path(__file__).resolve().parents[2]
-PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 NOTES = ("file", "skip", "quick", "status", "output", "errors")
 
 
@@ -88,6 +88,8 @@ def test_generated_tables_are_up_to_date(generator):
     assert generator.differences_page() == (ROOT / "docs/differences.md").read_text(), "run: python tools/docs.py"
     assert generator.ports_page() == (ROOT / "docs/vswitch-ports.md").read_text(), "run: python tools/docs.py"
     assert generator.operating_page() == (ROOT / "docs/vswitch-operating.md").read_text(), "run: python tools/docs.py"
+    for paper in generator.PAPER:
+        assert generator.verdicts_page(paper) == (ROOT / f"docs/verdicts/{paper}.md").read_text(), "run: python tools/docs.py"
     assert generator.readme() == (ROOT / "README.md").read_text(), "run: python tools/docs.py"
 
 

@@ -40,7 +40,7 @@ def simulated(monkeypatch):
             "classes": ["poisson"],
             "priority": zero,
         }
-        return Run.from_arrays(flows, summary={"spec": spec.only(table).to_toml()})
+        return Run.from_arrays(flows, summary={"spec": spec.only(table).to_toml(), "wall_s": 0.5})
 
     monkeypatch.setattr(Spec, "simulate", simulate)
     monkeypatch.setattr(Spec, "build_topology", lambda spec: None)

@@ -32,7 +32,7 @@ def by_seed(claims=lambda data: [], **kwargs):
 
 
 def test_every_seed_has_runs_of_its_own_and_the_mean_is_judged(tmp_path, simulated):
-    experiments = by_seed(lambda data: [within("a", "b", "c", data["y"][0], 0, 9, quick=True)])
+    experiments = by_seed(lambda data: [within("a", "b", "c", data["y"][0], 0, 9, quick=True, why="of a test")])
     outcome = run(experiments, tmp_path / "out", cache=tmp_path / "runs", seeds=[2, 3, 7])
     assert simulated == ["bfc", "hpcc"] * 3
     (claim,) = outcome.claims
@@ -125,7 +125,7 @@ def test_intervals_are_drawn(kind, count):
 def test_all_figures_with_one_page_that_goes_on_where_it_was(tmp_path, simulated, monkeypatch):
     def judged(data, scale):
         assert not interrupted
-        return [within("number", "a <claim>", "7", 9, 0, 1, quick=True)]
+        return [within("number", "a <claim>", "7", 9, 0, 1, quick=True, why="of a test")]
 
     interrupted = True
     experiments = experiment([holds("a", "b", "c", "d", True)]) | {
