@@ -55,13 +55,7 @@ SLOWDOWNS = (SHORT, MEDIUM, LONG, INCAST)
 SMALL = "small"  # figures 7 and 8, table 1
 TH_US = 2.0  # of figure 7
 WINDOW, WINDOW_REASON = "arrivals", "that of the figures whose set-ups are used"
-DIFFERS = {
-    "near-delay": Differs(
-        "the first empty queue lets flows share, so fewer queues take turns before a single packet",
-        "queue-assignment",
-        (1.1, 1.4),
-    )
-}
+DIFFERS: dict[str, Differs] = {}
 
 
 def schemes(queues: int) -> list[Scheme]:

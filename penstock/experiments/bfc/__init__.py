@@ -28,4 +28,6 @@ MISSING = {
     "fig29": "slowdown of incast flows",
     "deadlock": "appendix B",
     "loss": "lost pause and resume frames",
+    "hpcc-pfc": "HPCC without PFC and with ideal retransmission, a series of figures 9 to 11",
+    "expresspass": "ExpressPass, a series of figures 9 to 12",
 }

@@ -18,14 +18,18 @@ from penstock.experiments.bfc import fig09, fig10, fig11, fig12
 from penstock.experiments.bfc._fabric import BFC, EXISTING, IDEAL, value
 from penstock.experiments.cache import Runs, Spec
 from penstock.experiments.claims import Claim, Differs
-from penstock.experiments.headlines import Headline, factor
+from penstock.experiments.headlines import Headline
 
 TITLE = "The abstract: tail of short flows, average of long flows"
 PAPER = "BFC, NSDI 2022, abstract"
-SHORT = Headline("short", "short flows, p99: end-to-end scheme / BFC", "2.3 - 60x", 2.3, 60)
-LONG = Headline("long", "long flows, average: end-to-end scheme / BFC", "1.6 - 5x", 1.6, 5)
-TAIL = factor("optimal-short", "short flows, p99: BFC / Ideal-FQ", "near optimal tail latency", 1)
-THROUGHPUT = factor("optimal-long", "long flows, average: BFC / Ideal-FQ", "near optimal throughput", 1)
+SEEDS = fabric.SEEDS
+SHORT = Headline("short", "short flows, p99: end-to-end scheme / BFC", "2.3 - 60x lower tail latency for short flows", 2.3, 60)
+LONG = Headline(
+    "long", "long flows, average: end-to-end scheme / BFC", "1.6 - 5x better average completion time for long flows", 1.6, 5
+)
+SAID, NEAR = "near optimal throughput and tail latency behavior", "near is within a factor of two"
+TAIL = Headline("optimal-short", "short flows, p99: BFC / Ideal-FQ", SAID, 0.5, 2, NEAR)
+THROUGHPUT = Headline("optimal-long", "long flows, average: BFC / Ideal-FQ", SAID, 0.5, 2, NEAR)
 RANGES = {SHORT: "short p99", LONG: "long avg"}
 OPTIMAL = {TAIL: "short p99", THROUGHPUT: "long avg"}
 SIZES = {"google": "Google", "facebook_hadoop": "Facebook"}

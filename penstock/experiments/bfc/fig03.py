@@ -21,7 +21,7 @@ from penstock.experiments.claims import Claim, ascending
 from penstock.experiments.style import PAGE, figure, legend_above, lettered
 
 TITLE = "Mean change of a long flow's fair share over an interval"
-PAPER = "BFC, NSDI 2022, figure 3"
+PAPER = "BFC, NSDI 2022, section 2.1, figure 3"
 LOAD, SIGMA = 0.6, 2.0
 FLOWS = {"quick": 100_000, "paper": 4_000_000}
 INSTANTS = {"quick": 100_000, "paper": 1_000_000}
@@ -68,7 +68,7 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
         ascending(
             f"faster-{load.name}",
             f"{load.legend}: change (%) over {RTT_US} us grows with link speed",
-            "10G < 40G < 100G",
+            "As link speeds increase [...] the fair-share rate changes more rapidly",
             {f"{gbps}G": at[load.name, gbps] for gbps in GBPS},
         )
         for load in WORKLOADS
@@ -77,7 +77,7 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
         ascending(
             f"shorter-{gbps}g",
             f"{gbps}G: change (%) over {RTT_US} us grows as flows become shorter",
-            "WebSearch < Facebook < Google",
+            "As [...] flows become shorter, the fair-share rate changes more rapidly",
             {load.legend: at[load.name, gbps] for load in reversed(WORKLOADS)},
         )
         for gbps in GBPS

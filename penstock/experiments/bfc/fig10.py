@@ -13,15 +13,17 @@ import polars as pl
 from penstock.experiments.bfc import _fabric as fabric
 from penstock.experiments.bfc._fabric import BFC, CORE, DCQCN_WIN, HPCC, IDEAL, SCHEMES, UPLINKS, named, value
 from penstock.experiments.cache import Runs, Spec
-from penstock.experiments.claims import Claim, ascending, holds, within
+from penstock.experiments.claims import Claim, ascending, within
 from penstock.experiments.style import DASHES, PAGE, figure, legend_above, lettered
 
 TITLE = "FCT slowdown and buffer without incast, Google at 60 %"
-PAPER = "BFC, NSDI 2022, figure 10"
+PAPER = "BFC, NSDI 2022, section 6.2.2, figure 10"
 DURATION = {"quick": "1ms", "paper": "50ms"}
+SEEDS = fabric.SEEDS
 QUEUES = 32
 SHOWN = {CORE: (*SCHEMES, DCQCN_WIN), UPLINKS: SCHEMES}
-DIFFERS = {"long-hpcc": fabric.DCQCN_DIFFERS.expecting(0.3, 1), "pfc": fabric.DCQCN_DIFFERS.expecting(0, 0.5)}
+WORST_FIRST = "DCQCN is worst on latency for small flow sizes, both at the average and the tail"
+DIFFERS = {"long-hpcc": fabric.DCQCN_DIFFERS.expecting(0.33, 0.66)}  # 0.46 with the authors' load, flows > 1 MB
 
 
 def specs(scale: str) -> dict[str, Spec]:
@@ -44,51 +46,32 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
     """HPCC's tail against BFC's, BFC against Ideal-FQ, no PFC, enough queues."""
     short = {scheme.legend: value(data, "plain", scheme, "short p99") for scheme in SCHEMES}
     mean = {scheme.legend: value(data, "plain", scheme, "short avg") for scheme in SCHEMES}
-    over_all = {p: _mean_ratio(data, p) for p in ("avg", "p99")}
     return [
         _hpcc(data, CORE),
-        within(
-            "ideal-p99",
-            "short flows, p99: BFC / Ideal-FQ",
-            "closely tracks optimal",
-            short["BFC"] / short["Ideal-FQ"],
-            0.85,
-            1.15,
-            quick=True,
-        ),
-        within(
-            "ideal-avg",
-            "short flows, average: BFC / Ideal-FQ",
-            "closely tracks optimal",
-            mean["BFC"] / mean["Ideal-FQ"],
-            0.85,
-            1.15,
-            quick=True,
-        ),
-        within(
+        fabric.near_optimal("ideal-p99", "short flows, p99: BFC / Ideal-FQ", short["BFC"] / short["Ideal-FQ"]),
+        fabric.near_optimal("ideal-avg", "short flows, average: BFC / Ideal-FQ", mean["BFC"] / mean["Ideal-FQ"]),
+        fabric.near_optimal(
             "ideal-sizes",
             "average slowdown, mean over the size bins: BFC / Ideal-FQ",
-            "closely tracks optimal",
-            over_all["avg"],
-            None,
-            1.3,
+            _mean_ratio(data, "avg"),
+            quick=False,
         ),
         ascending(
             "order-p99",
             "short flows, p99: order of the schemes",
-            "DCQCN worst, then DCTCP, HPCC",
+            WORST_FIRST,
             {name: short[name] for name in ("BFC", "HPCC", "DCTCP", "DCQCN")},
         ),
         ascending(
             "order-avg",
             "short flows, average: order of the schemes",
-            "DCQCN worst, then DCTCP, HPCC",
+            WORST_FIRST,
             {name: mean[name] for name in ("BFC", "HPCC", "DCTCP", "DCQCN")},
         ),
         *fabric.long_flows(data, "plain"),
         *fabric.medium_flows(data, "plain"),
         *fabric.no_pfc(data, "plain"),
-        _drops(data),
+        fabric.no_drops(data, "plain", (BFC,)),
         *_active(data),
         _hpcc(data, UPLINKS),
     ]
@@ -99,17 +82,14 @@ def _hpcc(data: pl.DataFrame, load_of: str) -> Claim:
     prefix, where = fabric.prefix_of(load_of)
     tail = {scheme.label: value(data, named("plain", load_of), scheme, "short p99") for scheme in (HPCC, BFC)}
     what = f"{where}short flows (< 3 KB), p99: HPCC / BFC"
-    return within(f"{prefix}hpcc", what, "2.3 .. 3", tail["hpcc"] / tail["bfc"], 2.3, 3, kind=fabric.kind_of(load_of))
+    said = fabric.WORSE
+    ratio = tail["hpcc"] / tail["bfc"]
+    return within(f"{prefix}hpcc", what, said, ratio, 2.3, 3, why=fabric.RANGE, kind=fabric.kind_of(load_of))
 
 
 def _mean_ratio(data: pl.DataFrame, panel: str) -> float:
     ours, ideal = (fabric.curve(data, "plain", scheme.label, panel)["y"].to_numpy() for scheme in (BFC, IDEAL))
     return float((ours / ideal).mean())
-
-
-def _drops(data: pl.DataFrame) -> Claim:
-    drops = sum(value(data, "plain", scheme, "drops") for scheme in SCHEMES)
-    return holds("drops", "packets dropped under any scheme", "none", drops, drops == 0, "0")
 
 
 def _active(data: pl.DataFrame) -> list[Claim]:
@@ -121,16 +101,17 @@ def _active(data: pl.DataFrame) -> list[Claim]:
         within(
             "active",
             "no incast: share of time with fewer than 32 active flows at a port",
-            "99 %",
+            "the number of active flows is smaller than the total queues 99% of the time",
             below["plain"],
             0.99,
             1.0,
+            why="the share that the paper names, or more",
             quick=True,
         ),
         ascending(
             "active-incast",
             "share of time with fewer than 32 active flows",
-            "increases with incast",
+            "With incast, the number of active flows increases",
             {"with incast": below["incast"], "without": below["plain"]},
         ),
     ]

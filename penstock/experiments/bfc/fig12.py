@@ -3,8 +3,9 @@
 Section 6.3, "Load": Facebook distribution, lognormal arrivals, no incast, on the set-up of section 6.2.1, see
 `_fabric`; BFC with 32 and with 128 queues per port. (a) Average slowdown of flows > 3 MB, (b) 99th percentile of flows
 < 3 KB, and, ours, (c) stability: by how much the number of outstanding flows grows from the second quarter of the run
-to the last. A growth of more than 1.5 counts as unstable. Bursts alone move the number by up to a third, so ours, too, is the
-growth relative to Ideal-FQ's with the same flows. ExpressPass, which the paper shows as well, is not covered yet.
+to the last. A growth of at most 1.5 is stable. Bursts alone move the number, at 95 % beyond 1.5 with every scheme, so HPCC is
+unstable only if it grows 1.5 times as much as Ideal-FQ with the same flows; ours are relative claims with a band of 1.1.
+ExpressPass, which the paper shows as well, is not covered yet.
 
 HPCC has 42 B of INT in every packet, as in the authors' simulator and in HPCC's paper; the text of section 6.3 has 80 B, which
 is shown beside it. DCQCN with a window is ours, and so is the lower row, with the load of the authors' simulator.
@@ -16,7 +17,6 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from penstock.experiments import frames
 from penstock.experiments.bfc import _fabric as fabric
 from penstock.experiments.bfc._fabric import (
     BFC,
@@ -33,21 +33,25 @@ from penstock.experiments.bfc._fabric import (
     value,
 )
 from penstock.experiments.cache import Runs, Spec
-from penstock.experiments.claims import MORE, OURS, Claim, Differs, ascending, holds, within
+from penstock.experiments.claims import MORE, OURS, Claim, Differs, as_said, ascending, within
 from penstock.experiments.style import PAGE, figure, legend_above, lettered
 
 TITLE = "Slowdown of long and short flows by load, Facebook"
-PAPER = "BFC, NSDI 2022, figure 12"
+PAPER = "BFC, NSDI 2022, section 6.3, figure 12"
 LOADS = {"quick": (0.6, 0.9), "paper": (0.5, 0.6, 0.7, 0.8, 0.9, 0.95)}
 DURATION = {"quick": "2ms", "paper": "50ms"}
+SEEDS = fabric.SEEDS
 SIZES = "facebook_hadoop"
 BFC_32 = replace(BFC, legend="BFC, 32 queues")
 SCHEMES = (DCQCN, DCTCP, HPCC, BFC_32, BFC_128, IDEAL)
 SHOWN = {CORE: (*SCHEMES, DCQCN_WIN, HPCC_80), UPLINKS: SCHEMES}
 _ENOUGH = Differs("with the load of the authors' simulator ports do not run out of 32 queues, not even at 95 %", "bfc-fig12")
-DIFFERS = {"uplinks-short-95": _ENOUGH.expecting(1, 1.5), "uplinks-queues-95": _ENOUGH.expecting(0.9, 1.2)}
+# short-95: by as much as Ideal-FQ's tail, 1.25 times; queues-95: 1
+DIFFERS = {"uplinks-short-95": _ENOUGH.expecting(1, 1.45), "uplinks-queues-95": _ENOUGH.expecting(0.9, 1.2)}
+AT_MOST_80 = "At loads <= 80%, BFC 32 achieves both lower tail latency for short flows and higher throughput for long flows"
+DEGRADES = "At the very high load of 95%, the HoL blocking degrades tail latency substantially for BFC 32"
 INSTANTS = 200  # of the number of outstanding flows
-STABLE = 1.5  # a larger growth of their number counts as unstable
+STABLE = 1.5  # a larger growth of their number is not stable
 
 
 def name(load: float, load_of: str = CORE) -> str:
@@ -109,48 +113,54 @@ def growth(flows: np.ndarray) -> float:
 def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
     """The loads at which HPCC is unstable and BFC runs out of queues, and the effect of more queues."""
     if scale == "quick":
-        return _ordering(data)
-    return [*_ordering(data), *_stability(data), *_relative(data), *_tails(data), *_queues(data, CORE), *_queues(data, UPLINKS)]
+        return _best(data, LOADS[scale])
+    parts = (_stability(data), _relative(data), _tails(data), _queues(data, CORE), _queues(data, UPLINKS))
+    return [*_best(data, LOADS[scale]), *(claim for part in parts for claim in part)]
 
 
 def _at(data: pl.DataFrame, load: float, scheme: fabric.Scheme, panel: str, load_of: str = CORE) -> float:
     return value(data, name(load, load_of), scheme, panel)
 
 
-def _ordering(data: pl.DataFrame) -> list[Claim]:
-    """At 60 % everywhere; at 90 % BFC is still below the end-to-end schemes."""
-    found = []
-    for load in (0.6, 0.9):
-        tail = {scheme.legend: _at(data, load, scheme, "short") for scheme in (BFC_128, HPCC, DCTCP, DCQCN)}
-        found.append(
-            holds(
-                f"best-{100 * load:.0f}",
-                f"{load:.0%}: short flows, p99: BFC 128 below HPCC, DCTCP, DCQCN",
-                "lower tail latency",
-                frames.text(tail),
-                min(tail, key=tail.__getitem__) == BFC_128.legend,
-                "BFC smallest",
-            )
-        )
-    return found
+def _best(data: pl.DataFrame, loads: tuple[float, ...]) -> list[Claim]:
+    """The tail of short flows up to 80 %; ours: at 90 %."""
+
+    def ratio(load: float, ours: fabric.Scheme) -> float:
+        return min(_at(data, load, each, "short") for each in fabric.EXISTING) / _at(data, load, ours, "short")
+
+    low = min(ratio(load, BFC_32) for load in loads if load <= 0.8)
+    what, better = "short flows, p99: best of HPCC, DCTCP, DCQCN", f"lower is more than 1; {MORE}"
+    return [
+        within("best-80", f"up to 80 %: {what} / BFC 32, smallest", AT_MOST_80, low, 1, why=better, quick=True),
+        within("best-90", f"90 %: {what} / BFC 128", "", ratio(0.9, BFC_128), 1, why=better, quick=True, kind=OURS),
+    ]
 
 
 def _stability(data: pl.DataFrame) -> list[Claim]:
     """The growth of the number of outstanding flows."""
     what = "outstanding flows, last quarter over second quarter"
-    fewer, without = "fewer outstanding flows are stable, too", "the paper says without bound"
+    fewer = "half as many again are within what bursts do; fewer outstanding flows are stable, too"
+    without = "a growth beyond that of bursts, which Ideal-FQ has as well; the paper says without bound"
     loads = LOADS["paper"]
     low = max(_at(data, load, HPCC, "growth") for load in loads if load <= 0.7)
     others = {(s.legend, load): _at(data, load, s, "growth") for s in SCHEMES if s != HPCC for load in loads}
     worst, load = max(others, key=others.__getitem__)
     return [
-        within("hpcc-stable", f"HPCC, 50 to 70 %, largest: {what}", "supports loads up to 70 %", low, None, STABLE, why=fewer),
+        within(
+            "hpcc-stable",
+            f"HPCC, 50 to 70 %, largest: {what}",
+            "HPCC only supports loads up to 70%",
+            low,
+            None,
+            STABLE,
+            why=fewer,
+        ),
         *(
             within(
                 f"hpcc-unstable-{100 * high:.0f}",
-                f"HPCC at {high:.0%}: {what}",
-                "at higher loads grows without bound",
-                _at(data, high, HPCC, "growth"),
+                f"HPCC at {high:.0%}: growth of the outstanding flows over Ideal-FQ's",
+                "At higher loads, it becomes unstable (the number of outstanding flows grows without bound)",
+                relative(data, high, HPCC),
                 STABLE,
                 why=without,
             )
@@ -159,7 +169,7 @@ def _stability(data: pl.DataFrame) -> list[Claim]:
         within(
             "others-stable",
             f"DCTCP, DCQCN, BFC, Ideal-FQ, all loads, largest ({worst}, {load:.0%}): {what}",
-            "all other schemes were stable across all load values",
+            "All other schemes were stable across all load values",
             others[worst, load],
             None,
             STABLE,
@@ -180,7 +190,7 @@ def _relative(data: pl.DataFrame) -> list[Claim]:
     stable = max(relative(data, load, scheme) for load in loads for scheme in (DCTCP, BFC_32, BFC_128, DCQCN_WIN))
     low = max(relative(data, load, HPCC) for load in loads if load <= 0.7)
     high, high_80 = (min(relative(data, load, each) for load in loads if load >= 0.8) for each in (HPCC, HPCC_80))
-    fewer, without = "fewer outstanding flows are stable, too", "the paper says without bound"
+    fewer, without = "a tenth is noise; fewer outstanding flows are stable, too", "a tenth is noise; the paper says without bound"
     return [
         within("hpcc-relative-stable", f"HPCC, 50 to 70 %, largest: {what}", "", low, None, bound, why=fewer, kind=OURS),
         within("hpcc-relative", f"HPCC, 80 to 95 %, smallest: {what}", "", high, bound, why=without, kind=OURS),
@@ -209,7 +219,7 @@ def _tails(data: pl.DataFrame) -> list[Claim]:
         within(
             "long-80",
             "up to 80 %: flows > 3 MB, average: best of HPCC, DCTCP, DCQCN / BFC 32, smallest",
-            "higher throughput for long flows",
+            AT_MOST_80,
             min(others.values()),
             1,
             why=MORE,
@@ -218,7 +228,7 @@ def _tails(data: pl.DataFrame) -> list[Claim]:
             ascending(
                 f"order-{100 * load:.0f}",
                 f"{load:.0%}: short flows, p99: BFC by its queues",
-                "BFC 128 better at load >= 90 %",
+                "BFC 128 achieves better tail latency for short flows at load >= 90%",
                 {q.legend: _at(data, load, q, "short") for q in (BFC_128, BFC_32)},
                 quick=False,
             )
@@ -227,11 +237,11 @@ def _tails(data: pl.DataFrame) -> list[Claim]:
         within(
             "long-95",
             "95 %: flows > 3 MB, average: BFC 32 / BFC 128",
-            "impact of collisions limited for long flows",
+            "the impact of collisions is limited for long flows",
             long,
             None,
             1.5,
-            why="below 1 there is no impact",
+            why="limited is at most half as much again; below 1 there is no impact",
         ),
     ]
 
@@ -245,24 +255,29 @@ def _queues(data: pl.DataFrame, load_of: str) -> list[Claim]:
     text = f"{where}short flows, p99"
     return [
         within(
-            f"{prefix}short-80", f"{text}: BFC 32, up to 80 %, largest", "close to the perfect value of 1", low, 1, 1.5, kind=kind
-        ),
-        within(
-            f"{prefix}short-95",
-            f"{text}: BFC 32 at 95 % / at 80 %",
-            "degrades substantially at 95 %",
-            tail[0.95] / tail[0.8],
+            f"{prefix}short-80",
+            f"{text}: BFC 32, up to 80 %, largest",
+            "The tail latency for short flows is close to the perfect value of 1",
+            low,
+            1,
             1.5,
-            why=MORE,
+            why="close is at most half as much again",
             kind=kind,
         ),
-        within(
+        as_said(
+            f"{prefix}short-95",
+            f"{text}: BFC 32 at 95 % / at 80 %",
+            DEGRADES,
+            tail[0.95] / tail[0.8],
+            "substantially",
+            kind=kind,
+        ),
+        as_said(
             f"{prefix}queues-95",
             f"{text}: BFC 32 / BFC 128, 95 %",
-            "BFC 32 degrades substantially",
+            DEGRADES,
             tail[0.95] / more,
-            1.2,
-            why=MORE,
+            "substantially",
             kind=kind,
         ),
     ]

@@ -34,7 +34,7 @@ BATCH = 4_000
 VALUES = (("", "packets waiting", "waiting", FROM_PAPER), ("-work", "work in packets", "simulated", OURS))
 THRESHOLDS = np.arange(31.0)
 BRIDGE = Differs("(pi N / 8)^0.5 is the mean of the work; half a packet less waits", "hpcc-a1", scales=("quick", "paper"))
-DIFFERS = {"mean-100": BRIDGE.expecting(3.6, 4.0), "root-n": BRIDGE.expecting(0.6, 0.75)}
+DIFFERS = {"mean-100": BRIDGE.expecting(3.6, 3.95), "root-n": BRIDGE.expecting(0.6, 0.75)}
 
 
 def phases(rng: np.random.Generator, draws: int, n: int, load: float) -> np.ndarray:
@@ -136,16 +136,24 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
     gap = max(abs(tail["simulated", x] / tail["exact N*D/D/1", x] - 1) for x in probable)
     return [
         within(
-            "mean-95", "50 sources at 95 %: mean packets waiting", "about 3", mean["waiting", LOAD, SOURCES], 2.5, 3.5, quick=True
+            "mean-95",
+            "50 sources at 95 %: mean packets waiting",
+            "the mean number of packets in the queues is about 3",
+            mean["waiting", LOAD, SOURCES],
+            2.5,
+            3.5,
+            why="what rounds to 3",
+            quick=True,
         ),
         *(
             within(
                 f"mean-100{suffix}",
                 f"50 sources at 100 %: mean {what}",
-                "about 4.43, less than 5",
+                "only about (pi N / 8)^0.5 [...] (and thus less than 5 with 50 sources)",
                 mean[series, 1.0, SOURCES],
                 4.0,
                 5.0,
+                why="less than 5, and the formula's 4.43 to a tenth",
                 quick=True,
                 kind=kind,
             )
@@ -155,10 +163,11 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
             within(
                 f"root-n{suffix}",
                 f"100 %: mean {what} / (pi N / 8)^0.5, smallest of N = {text(ratios)}",
-                "about 1",
+                "only about (pi N / 8)^0.5 where N is the number of streams",
                 min(ratios.values()),
                 0.9,
                 1.1,
+                why="about is to a tenth, for every N",
                 quick=True,
                 kind=kind,
             )
@@ -171,7 +180,9 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
             tail["exact N*D/D/1", 21.0],
             0.5e-9,
             2e-9,
+            why="a formula, evaluated: half and double of the paper's number",
             quick=True,
+            kind=OURS,
         ),
         within(
             "exact",
@@ -180,7 +191,8 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
             gap,
             None,
             0.05,
-            why="a relative error is at least 0",
+            why="a relative error is at least 0; 5 % are the noise of so many draws",
+            kind=OURS,
         ),
     ]
 

@@ -15,7 +15,7 @@ import polars as pl
 
 from penstock.experiments import frames, headlines
 from penstock.experiments.cache import Runs, Spec
-from penstock.experiments.claims import Claim, holds, within
+from penstock.experiments.claims import Claim, Differs, about, within
 from penstock.experiments.headlines import factor
 from penstock.experiments.hpcc import _fabric as fabric
 from penstock.experiments.hpcc import fig10, fig11
@@ -29,7 +29,7 @@ OTHERS = ("DCQCN", "TIMELY")
 TREE = ("incast", "plain")
 LOAD = "50 %"
 SEEDS = {"paper": 3}
-DIFFERS = {"pfc-hpcc": fig11.ALPHA}
+DIFFERS: dict[str, Differs] = {}
 
 
 def specs(scale: str) -> dict[str, Spec]:
@@ -75,8 +75,17 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
     return [
         headlines.largest(SHORTER, data),
         headlines.largest(TESTBED, data),
-        within("queue-p50", "testbed, 50 %, HPCC: queue length p50, KB", "zero at the median", queue["p50"], 0, 0, quick=True),
-        within("queue-p99", "testbed, 50 %, HPCC: queue length p99, KB", "22.9KB", queue["p99"], 11.45, 45.8),
+        within(
+            "queue-p50",
+            "testbed, 50 %, HPCC: queue length p50, KB",
+            "zero at the median",
+            queue["p50"],
+            0,
+            0,
+            why="zero",
+            quick=True,
+        ),
+        about("queue-p99", "testbed, 50 %, HPCC: queue length p99, KB", "22.9KB at the 99th-percentile", queue["p99"], 22.9),
         within(
             "throughput",
             "testbed, 50 %, flows > 1 MB: slowdown p50, HPCC / DCQCN",
@@ -86,15 +95,18 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
             1.24,
             why="up to what section 5.3 expects of the headroom and the INT at 50 %",
         ),
-        holds(
+        within(
             "pfc-others",
-            f"{what}: DCQCN and TIMELY are paused",
+            f"{what}: DCQCN and TIMELY, the smaller",
             "PFC storms happen frequently with DCQCN and TIMELY",
-            frames.text({legend: paused[legend] for legend in OTHERS}),
-            all(paused[legend] > 0 for legend in OTHERS),
-            "> 0",
+            min(paused[legend] for legend in OTHERS),
+            1,
+            why="frequently is a hundredth of the time; the paper gives no number",
+            quick=True,
         ),
-        within("pfc-hpcc", f"{what}: HPCC", "PFC pauses are not triggered with HPCC", paused["HPCC"], 0, 0, quick=True),
+        within(
+            "pfc-hpcc", f"{what}: HPCC", "PFC pauses are not triggered with HPCC", paused["HPCC"], 0, 0, why="not", quick=True
+        ),
     ]
 
 

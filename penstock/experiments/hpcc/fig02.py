@@ -21,7 +21,7 @@ from penstock.experiments.hpcc._fabric import curve, value
 from penstock.experiments.style import PAGE, figure, legend_above, lettered
 
 TITLE = "Timers of DCQCN: slowdown and PFC, WebSearch"
-PAPER = "HPCC, SIGCOMM 2019, figure 2"
+PAPER = "HPCC, SIGCOMM 2019, section 2.3, figure 2"
 DCQCN = fabric.schemes("25Gbps")["DCQCN"].table
 TIMERS = {(55, 50): 50, (300, 4): 1, (900, 4): 1}  # (T_i, T_d): interval of alpha, us; the most aggressive first
 

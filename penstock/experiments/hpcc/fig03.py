@@ -20,7 +20,7 @@ from penstock.experiments.hpcc._fabric import value
 from penstock.experiments.style import PAGE, figure, legend_above, lettered
 
 TITLE = "ECN thresholds of DCQCN: slowdown, WebSearch"
-PAPER = "HPCC, SIGCOMM 2019, figure 3"
+PAPER = "HPCC, SIGCOMM 2019, section 2.3, figure 3"
 DCQCN = fabric.schemes("25Gbps")["DCQCN"].table
 THRESHOLDS = ((12, 50), (100, 400), (400, 1600))  # K_min, K_max, KB
 SCHEMES = [

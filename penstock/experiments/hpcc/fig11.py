@@ -14,14 +14,14 @@ import polars as pl
 
 from penstock.experiments import frames
 from penstock.experiments.cache import Runs, Spec
-from penstock.experiments.claims import MORE, OURS, Claim, Differs, ascending, holds, within
+from penstock.experiments.claims import MORE, OURS, Claim, Differs, about, as_said, ascending, holds, within
 from penstock.experiments.frames import Scheme
 from penstock.experiments.hpcc import _fabric as fabric
 from penstock.experiments.hpcc._fabric import curve, value
 from penstock.experiments.style import PAGE, figure, legend_above, lettered
 
 TITLE = "Slowdown, PFC and latency of six schemes, FB_Hadoop"
-PAPER = "HPCC, SIGCOMM 2019, figure 11"
+PAPER = "HPCC, SIGCOMM 2019, section 5.3, figure 11"
 SCHEMES = fabric.schemes("100Gbps")
 # ports of 400 Gbit/s have alpha = 1/2 in the authors' simulator
 HALF = Scheme("HPCC, alpha = 1/2", {**SCHEMES["HPCC"].table, "pfc": {**fabric.PFC, "alpha": 0.5}}, nth=1, run="HPCC-half")
@@ -36,12 +36,7 @@ NAMES = {"incast": "30 % + incast", "plain": "50 %"}
 SEEDS = {"paper": 3}
 SIZES = "hpcc_fb_hadoop"
 SMALL = 120_000  # "flows shorter than 120KB", 90 % of them
-ALPHA = Differs(
-    "with 11 % of the free buffer at ports of 400 Gbit/s the first windows of an incast come close to the threshold",
-    "hpcc-fig11",
-    expected=(0.02, 0.3),
-)
-DIFFERS = {"pfc-hpcc": ALPHA}
+DIFFERS: dict[str, Differs] = {}
 
 
 def specs(scale: str) -> dict[str, Spec]:
@@ -77,21 +72,21 @@ def _short(data: pl.DataFrame, traffic: str) -> list[Claim]:
     gains = {legend: _least_gain(data, traffic, legend) for legend in OTHERS}
     worst = min(gains, key=gains.__getitem__)
     found = [
-        within(
+        as_said(
             f"{traffic}-short",
             f"{where}: slowdown p95 of flows up to 120 KB, other scheme / HPCC, least size and scheme ({worst})",
             "for the flows shorter than 120KB, HPCC achieves much lower FCTs than all the other schemes",
             gains[worst],
-            1,
-            why=MORE,
+            "much",
         ),
         within(
             f"{traffic}-latency",
             f"{where}: HPCC, latency p95, us",
-            "under 20us",
+            "HPCC still achieves very low round trip latency, under 20us",
             latency["HPCC"],
             0,
             20,
+            why="the paper's bound",
         ),
         holds(
             f"{traffic}-order",
@@ -107,7 +102,7 @@ def _short(data: pl.DataFrame, traffic: str) -> list[Claim]:
             "HPCC reduces DCTCP's latency by more than 2 times",
             latency["DCTCP"] / latency["HPCC"],
             2,
-            why=MORE,
+            why=f"the paper's bound; {MORE}",
         ),
         holds(
             f"{traffic}-best",
@@ -119,7 +114,7 @@ def _short(data: pl.DataFrame, traffic: str) -> list[Claim]:
         ),
     ]
     if traffic == "plain":
-        found.append(within("plain-19.8", "50 %: HPCC, latency p95, us", "19.8us", latency["HPCC"], 9.9, 39.6))
+        found.append(about("plain-19.8", "50 %: HPCC, latency p95, us", "19.8us", latency["HPCC"], 19.8))
     return found
 
 
@@ -136,8 +131,17 @@ def _pfc(data: pl.DataFrame, traffic: str) -> list[Claim]:
     half = value(data, traffic, HALF.legend, "pfc")
     where, what = NAMES[traffic], "time paused by PFC (%)"
     found = [
-        within("pfc-hpcc", f"{where}: HPCC: {what}", "PFC pauses are not triggered with HPCC", paused["HPCC"], 0, 0, quick=True),
-        within("pfc-half", f"{where}: HPCC, alpha = 1/2: {what}", "the same", half, 0, 0, quick=True, kind=OURS),
+        within(
+            "pfc-hpcc",
+            f"{where}: HPCC: {what}",
+            "PFC pauses are not triggered with HPCC",
+            paused["HPCC"],
+            0,
+            0,
+            why="not",
+            quick=True,
+        ),
+        within("pfc-half", f"{where}: HPCC, alpha = 1/2: {what}", "the same", half, 0, 0, why="not", quick=True, kind=OURS),
         holds(
             "pfc-only",
             f"{where}: {what}: DCQCN and TIMELY above all others",
@@ -167,14 +171,13 @@ def _long(data: pl.DataFrame) -> list[Claim]:
     plain = tail["plain"]
     others = sorted(plain[legend] for legend in OTHERS)
     return [
-        within(
+        about(
             "long",
             "50 %: slowdown p95 of flows > 1 MB: HPCC / median of the other schemes",
-            "1.24 times slower with HPCC than with other schemes",
+            "at 50% load the long flows are 1.24 times slower with HPCC than with other schemes",
             plain["HPCC"] / others[len(others) // 2],
-            1,
-            2.48,
-            why="slower is more than 1; twice the factor",
+            1.24,
+            gain=True,
         ),
         ascending(
             "long-load",
