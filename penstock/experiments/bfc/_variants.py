@@ -10,5 +10,5 @@ from typing import Any
 
 BFC: dict[str, Any] = {"name": "bfc", "assignment": "rotating"}
 BESIDE: dict[str, Any] = {"name": "bfc", "assignment": "unpaused"}  # in the small set-ups: figures 7 and 8, table 1
-VARIANTS = {"bfc": BFC["name"], "hpcc": "hpcc:bfc", "dctcp": "dctcp:bfc", "dcqcn": "dcqcn"}
+VARIANTS: dict[str, Any] = {"bfc": BFC, "hpcc": "hpcc:bfc", "dctcp": "dctcp:bfc", "dcqcn": "dcqcn"}
 VARIANTS_REASON = "queues by the rotating start of section 4; rivals with the parameters of the authors' simulator"
