@@ -62,6 +62,17 @@ def test_the_runs_are_those_of_the_figures(paper, figures, scale):
     assert keys(f"{paper}/abstract") <= set().union(*(keys(f"{paper}/{figure}") for figure in figures))
 
 
+def test_the_abstract_of_bfc_has_the_seeds_of_its_figures():
+    """With a seed, too, its runs are theirs, in the cache."""
+    seeds = [EXPERIMENTS[f"bfc/{name}"].seeds for name in ("abstract", "fig09", "fig10", "fig11", "fig12")]
+    assert seeds == [{"paper": 3}] * 5
+    for seed in (1, 3):
+        found = [EXPERIMENTS[id].specs("paper", seed) for id in ("bfc/abstract", "bfc/fig09")]
+        ours, figure = (parse_spec(specs[label]) for specs, label in zip(found, ("google incast", "incast")))
+        in_figure = {store.key(figure.only(scheme)) for scheme in figure.schemes}
+        assert {store.key(ours.only(scheme)) for scheme in ours.schemes} < in_figure
+
+
 def test_factors_of_bfc_by_hand(monkeypatch):
     def statistics(runs, traffic, scheme, sizes):
         of_scheme = {"bfc": 1, "ideal_fq": 0.5 if "9" in traffic else 1, "hpcc": 3, "dctcp": 4, "dcqcn": 8}[scheme.label]
@@ -88,4 +99,4 @@ def test_factors_of_bfc_by_hand(monkeypatch):
 def test_an_abstract_is_stale_with_its_figures():
     names = {path.name for path in records._own(records.FOLDER / "bfc/abstract.py", set())}
     figures = {f"fig{number:02}.py" for number in (9, 10, 11, 12)}
-    assert names == {"abstract.py", "_fabric.py", "_variants.py", "frames.py", "headlines.py"} | figures
+    assert names == {"abstract.py", "_fabric.py", "_variants.py", "claims.py", "frames.py", "headlines.py"} | figures

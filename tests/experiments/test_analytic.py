@@ -170,9 +170,9 @@ def test_overreaction_window_by_window():
 
 
 def test_overreaction_is_judged_by_the_run():
-    def data(per_ack, reference):
-        ends = {fig05.PER_ACK: [1, per_ack], fig05.REFERENCE: [1, reference]}
-        run = [frames.rows("run", strategy, [0, 50], y) for strategy, y in ends.items()]
+    def data(per_ack, reference, two_acks=0.25):
+        ends = {fig05.PER_ACK: [1, two_acks, per_ack], fig05.REFERENCE: [1, 1, reference]}
+        run = [frames.rows("run", strategy, [0, 2, 50], y) for strategy, y in ends.items()]
         hand = [frames.rows("by hand", strategy, range(4), fig05.windows(strategy, [2.0] * 3)) for strategy in ends]
         return pl.concat([*run, *hand])
 
@@ -182,7 +182,8 @@ def test_overreaction_is_judged_by_the_run():
         return {claim.id for claim in claims if not claim.ok}
 
     assert failed(data(0.02, 0.5)) == set()
-    assert failed(data(0.5, 0.5)) == {"order", "per-ack"}
+    assert failed(data(0.5, 0.5)) == {"order", "per-ack-window"}
+    assert failed(data(0.02, 0.5, two_acks=0.97)) == {"per-ack"}
     assert failed(data(0.02, 1.0)) == {"reference"}
 
 

@@ -241,4 +241,4 @@ def test_the_abstract_s_factors_by_hand(monkeypatch):
     found = {claim.id: (claim.value, claim.ok) for claim in abstract.claims(data, "paper")}
     assert found["fct-largest"] == (30.0, True) and found["testbed-largest"] == (20.0, True)
     assert found["throughput"] == (1.0, True) and found["queue-p99"] == (20.0, True) and found["queue-p50"] == (20.0, False)
-    assert found["pfc-hpcc"] == (0.0, True) and found["pfc-others"] == (None, False)
+    assert found["pfc-hpcc"] == (0.0, True) and found["pfc-others"] == (0.0, False)

@@ -1,17 +1,23 @@
 """The micro-benchmarks of the BFC and HPCC papers: every claim at scale quick, and the measures they rest on."""
 
 import numpy as np
+import polars as pl
 import pytest
 from rich.console import Console
 
 from penstock.experiments import EXPERIMENTS, reproduce
 from penstock.experiments.bfc import fig08, fig30, table1
-from penstock.experiments.claims import DIFFERS, NOT_JUDGED, PASS, stale_differences
+from penstock.experiments.claims import DIFFERS, FROM_PAPER, NOT_JUDGED, PASS, stale_differences
 from penstock.experiments.hpcc import fig06, fig14
 from penstock.spec import parse_spec
 from penstock.units import ps_per_byte
 from penstock.workload.distributions import SizeDistribution
 
+BESIDE = {  # the points of a figure's other variants, which are (ours)
+    "bfc/fig07": pl.col("panel").str.ends_with("-beside"),
+    "bfc/fig08": pl.col("series") == fig08.OTHER,
+    "bfc/table1": pl.col("series").is_in(["BFC, unpaused", "DCQCN+win"]),
+}
 MICRO = ["bfc/table1", "bfc/fig07", "bfc/fig08", "bfc/fig30", "hpcc/fig06", "hpcc/fig13", "hpcc/fig14"]
 
 
@@ -30,6 +36,12 @@ def test_quick_claims_pass(id, tmp_path, cache, monkeypatch):
     assert {claim.verdict for claim in judged} <= {PASS, DIFFERS}
     assert stale_differences(outcome.claims, "quick", EXPERIMENTS[id].differs) == []
     assert (tmp_path / "figure.png").stat().st_size > 10_000
+    data = outcome.data.drop("seed")
+    changed = data.with_columns(y=pl.when(BESIDE.get(id, pl.lit(False))).then(3 * pl.col("y")).otherwise(pl.col("y")))
+    assert changed.equals(data) == (id not in BESIDE)
+    before, after = (EXPERIMENTS[id].claims(each, "quick") for each in (data, changed))
+    paper = [{claim.id: (claim.ours, claim.ok) for claim in claims if claim.kind == FROM_PAPER} for claims in (before, after)]
+    assert paper[0] == paper[1], "what is beside the paper's series must not change its claims"
 
 
 @pytest.mark.parametrize("id", MICRO)
