@@ -46,13 +46,13 @@ def reproduce_all(
     """Reproduce figures into OUT/ID and write OUT/index.html after each of them; what went wrong with a figure, by id.
 
     A figure that OUT has already, by the same sources, scale and seeds, is kept.  The arguments are those of `reproduce`;
-    `seeds` are left out for figures without runs of the simulator.
+    `seeds` are left out for figures that take none.
     """
     out = Path(out)
     experiments: Mapping[str, Experiment] = options.get("experiments", EXPERIMENTS)
     wrong: dict[str, str] = {}
     for number, id in enumerate(ids):
-        wanted = seeds if experiments[id].specs else None
+        wanted = seeds if experiments[id].takes_seeds else None
         if progress:
             progress(f"{number + 1} of {len(ids)}: {id}", 0.0)
         if not is_current(out / id, scale, wanted or range(1, 1 + experiments[id].seeds.get(scale, 1))):

@@ -69,8 +69,8 @@ def reproduce(
     experiment = experiments[id]
     if scale not in experiment.scales:
         raise SpecError(f"{id} has no such scale", path="scale", value=scale, remedy=nearest(scale, experiment.scales))
-    if seeds and not experiment.specs:
-        raise SpecError(f"{id} has no runs of the simulator", path="seeds", remedy="leave --seeds out")
+    if seeds and not experiment.takes_seeds:
+        raise SpecError(f"{id} takes no seeds", path="seeds", remedy="leave --seeds out")
     seeds = seeds or range(1, 1 + experiment.seeds.get(scale, 1))
     started = time.perf_counter()
     out = Path(out) if out else Path("reproductions") / id
@@ -79,7 +79,7 @@ def reproduce(
         records.load(record)
     folder = Path(cache) if cache else store.home() / "runs"
     runs = {seed: run_all(experiment, scale, seed, folder, threads, progress, workers) for seed in seeds}
-    found = {seed: measured(experiment, runs[seed], scale) for seed in seeds}
+    found = {seed: measured(experiment, runs[seed], scale, seed) for seed in seeds}
     runs[seeds[-1]].report(id, 1.0)
     claims = judge(over_seeds([experiment.claims(data, scale) for data in found.values()]), scale, experiment.differs)
     write(experiment, out, scale, found, claims)
@@ -122,9 +122,9 @@ def run_all(
     return Runs(entries, progress)
 
 
-def measured(experiment: Experiment, runs: Runs, scale: str) -> pl.DataFrame:
+def measured(experiment: Experiment, runs: Runs, scale: str, seed: int = 1) -> pl.DataFrame:
     """The plotted points.  SpecError: the plot cannot be redrawn from them."""
-    data = experiment.measure(runs, scale)
+    data = experiment.points(runs, scale, seed)
     missing = [name for name in COLUMNS if name not in data.columns]
     if missing or data.is_empty():
         what = f"lack the column {', '.join(missing)}" if missing else "are empty"

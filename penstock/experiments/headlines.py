@@ -11,7 +11,7 @@ from typing import Any
 import polars as pl
 
 from penstock.experiments import frames
-from penstock.experiments.claims import TWICE, Claim, within
+from penstock.experiments.claims import FROM_PAPER, TWICE, Claim, within
 from penstock.experiments.style import BLACK, BLUE, PAGE, figure, log_axis
 
 
@@ -24,6 +24,7 @@ class Headline:
     paper      the abstract's words
     low, high  the range that it names; of a single number the half and the double of it
     why        the reason of these ends
+    kind       of its claims
     """
 
     id: str
@@ -32,6 +33,7 @@ class Headline:
     low: float
     high: float
     why: str = "the range of the abstract"
+    kind: str = FROM_PAPER
 
 
 def factor(id: str, what: str, paper: str, number: float) -> Headline:
@@ -58,7 +60,8 @@ def _claim(headline: Headline, data: pl.DataFrame, end: str, descending: bool) -
     found = frames.chosen(data, panel=headline.id).sort("y", descending=descending, nulls_last=True)
     what = f"{headline.what}, {end} ({found['series'][0]})"
     ours = math.nan if found["y"][0] is None else found["y"][0]
-    return within(f"{headline.id}-{end}", what, headline.paper, ours, headline.low, headline.high, why=headline.why)
+    ends = headline.low, headline.high
+    return within(f"{headline.id}-{end}", what, headline.paper, ours, *ends, why=headline.why, kind=headline.kind)
 
 
 def plot(data: pl.DataFrame, headlines: tuple[Headline, ...]) -> Any:

@@ -27,16 +27,17 @@ REQUIRED = ("TITLE", "PAPER", "measure", "claims", "plot")
 class Experiment:
     """One figure of one paper: its runs, measurements, claims and plot.
 
-    specs   the specs of a scale, and of a seed (default: 1) that all their random numbers derive from
-    seeds   number of seeds by scale, where the paper averages over several runs: SEEDS of the figure's file; otherwise one
-    window  measurement window of its specs (Measure.window) unless one names its own, with the reason: WINDOW and
-            WINDOW_REASON of the figure's file or, without, of the paper's __init__.py
+    measure  the plotted points of the runs at a scale, and of a seed (default: 1) if it draws random numbers itself
+    specs    the specs of a scale, and of a seed (default: 1) that all their random numbers derive from
+    seeds    number of seeds by scale, where the paper averages over several runs: SEEDS of the figure's file; otherwise one
+    window   measurement window of its specs (Measure.window) unless one names its own, with the reason: WINDOW and
+             WINDOW_REASON of the figure's file or, without, of the paper's __init__.py
     """
 
     id: str
     title: str
     paper: str
-    measure: Callable[[Runs, str], pl.DataFrame]
+    measure: Callable[..., pl.DataFrame]
     claims: Callable[[pl.DataFrame, str], list[Claim]]
     plot: Callable[[pl.DataFrame], Any]
     specs: Callable[..., dict[str, Spec]] | None = None
@@ -46,6 +47,17 @@ class Experiment:
     seeds: Mapping[str, int] = field(default_factory=dict)
     window: str = "run"
     window_reason: str = ""
+
+    @property
+    def takes_seeds(self) -> bool:
+        """Whether another seed is another run: of the simulator, or of a `measure` that has one."""
+        return bool(self.specs) or "seed" in inspect.signature(self.measure).parameters
+
+    def points(self, runs: Runs, scale: str, seed: int) -> pl.DataFrame:
+        """What `measure` finds with this seed."""
+        if "seed" in inspect.signature(self.measure).parameters:
+            return self.measure(runs, scale, seed)
+        return self.measure(runs, scale)
 
     def draw(self, data: pl.DataFrame) -> Any:
         """The figure, in our style."""

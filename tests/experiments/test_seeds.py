@@ -51,9 +51,22 @@ def test_a_figure_says_how_many_seeds_it_needs(tmp_path, simulated):
     assert run(experiments, tmp_path / "b").summary["seeds"] == [1]
 
 
-def test_seeds_of_a_figure_without_runs_are_refused(tmp_path):
-    with pytest.raises(SpecError, match="no runs of the simulator"):
+def test_seeds_of_a_figure_without_random_numbers_are_refused(tmp_path):
+    with pytest.raises(SpecError, match="fake/fig01 takes no seeds"):
         run(experiment([]), tmp_path, seeds=[1, 2])
+
+
+def test_a_figure_without_runs_may_take_seeds(tmp_path):
+    def measure(runs, scale, seed=1):
+        return pl.DataFrame({"series": ["a"], "x": [1.0], "y": [float(seed)]})
+
+    experiments = experiment([], measure=measure)
+    outcome = run(experiments, tmp_path / "out", seeds=[2, 5])
+    assert outcome.data["y"].to_list() == [2.0, 5.0] and outcome.summary["seeds"] == [2, 5]
+    assert run(experiments, tmp_path / "one").data["y"].to_list() == [1.0]
+    options = {"experiments": experiments, "console": Console(quiet=True)}
+    assert everything.reproduce_all(list(experiments), tmp_path / "all", seeds=[3, 4], **options) == {}
+    assert everything.read(tmp_path / "all/fake/fig01")["seeds"] == [3, 4]
 
 
 def test_a_module_that_draws_random_numbers_gets_the_seed():

@@ -17,6 +17,7 @@ from penstock.experiments import frames
 from penstock.experiments.cache import Runs, Spec
 from penstock.experiments.frames import Scheme
 
+PREVENTS = "prevents packet loss"  # the paper of Backdraft, in sections 1, 3, 6.2 and in figure 19
 APPLICATION, VSWITCH, SWITCH = "application", "virtual switch", "switch"
 
 

@@ -6,7 +6,9 @@ gives every flow a transmit and a receive queue, and drops what does not fit, as
 doorbells; ON is Backdraft. "DPFQ, waiting" is a step that the paper does not have: mode `dpfq`, whose transmit queues wait
 instead of losing frames. UDP sends 64 B frames as fast as its queues take them (64 KB in the one queue, 4 KB in each of many).
 A request is of 64 B, its answer of 200 B; Memcached takes 5.35 us for it on one of four cores (section 2: 187 thousand a second
-and core). There is no TCP: a request that was lost is sent again after 1 ms. Virtual time; a cycle is 1 / 2.445 ns.
+and core). There is no TCP: a request that was lost is sent again after 1 ms. Virtual time; a cycle is 1 / 2.445 ns; no random
+numbers. Goodput and the core's time, which come from the cost model, are (ours) there. Scale "real" measures goodput; what
+concerns the receiver without extra cycles is not judged by it: one core that drives all applications cannot overload the switch.
 """
 
 from typing import Any
@@ -18,13 +20,13 @@ from penstock.experiments.backdraft import _setup as setup
 from penstock.experiments.backdraft._setup import value
 from penstock.experiments.backdraft._switch import core_ns, each
 from penstock.experiments.cache import Runs
-from penstock.experiments.claims import MORE, Claim, Differs, ascending, holds, within
+from penstock.experiments.claims import FROM_PAPER, MORE, OURS, Claim, Differs, about, ascending, holds, within
 from penstock.experiments.style import GREEN, ORANGE, PAGE, PURPLE, RED, SKY, YELLOW, figure, legend_above, lettered, log_axis
 from penstock.vswitch.bench import rig
 from penstock.vswitch.bench.rig import CYCLE_NS, Bench, Row
 
 TITLE = "What each component is worth with a slow receiver (real switch)"
-PAPER = "Backdraft, NSDI 2022, figure 10"
+PAPER = "Backdraft, NSDI 2022, section 6.2, figure 10"
 SCALES = ("quick", "paper", "real")
 UDP_FLOWS, REQUESTS, CORES, BASE_NS = 50, 10, 4, 20.0
 CYCLES = (0, 500, 5000)
@@ -40,14 +42,25 @@ MODES: dict[str, dict[str, Any]] = {
     ON: {**PER_FLOW, "mode": "backdraft"},
 }
 LOOKS = dict(zip(MODES, (RED, PURPLE, YELLOW, ORANGE, GREEN, SKY)))
+EXTRA = (
+    "for the 0, 500, and 5 K cycle receiver, Backdraft achieves 22%, 10%, and 200% and higher goodput than the lossy counterpart"
+)
+GAINS = {0: 1.22, 500: 1.1, 5000: 3.0}
+ALWAYS = "Backdraft always outperforms BESS, even when the latter is augmented with lossless capabilities using PFC"
+LESS_CPU = "higher throughput and lower CPU overheads than lossy switching"
+LESS = f"lower: by a twentieth or more; {MORE}"
+NOTHING_LOST = Differs(
+    "a receiver that spends no extra cycles is faster than the switch here, so nothing is lost that could be saved",
+    "backdraft-components",
+    expected=(0.98, 0.9999),
+)
 DIFFERS = {
-    "goodput-0": Differs(
-        "a receiver that spends no extra cycles is faster than the switch here, so nothing is lost that could be saved",
-        "backdraft-components",
-        expected=(0.98, 1.0),
-    ),
+    "goodput-0": NOTHING_LOST,
+    "always": NOTHING_LOST,
     "tail-bp": Differs(
-        "the tail is what 1024 slots last the slow receiver, 2.1 ms and more", "backdraft-components", expected=(160, 260)
+        "the tail is what 1024 slots last the slow receiver, 2.1 ms, and up to as long again in the sender; Backdraft's is 16 us",
+        "backdraft-components",
+        expected=(131, 262),
     ),
 }
 
@@ -104,13 +117,14 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
     def over_lossy(panel: str) -> dict[int, float]:
         return {cycles: value(data, panel, ON, cycles) / value(data, panel, LOSSY, cycles) for cycles in CYCLES}
 
-    gain = over_lossy("goodput")
+    gain, answers = over_lossy("goodput"), over_lossy("answers")
+    kind = FROM_PAPER if scale == "real" else OURS
     tail = {mode: {cycles: value(data, "p99", mode, cycles) for cycles in CYCLES} for mode in MODES}
     made = [
         holds(
             "no-loss",
             "frames lost with BP and with ON",
-            "0",
+            "BESS with PFC and Backdraft both report zero packet loss",
             frames.text({m: lost[m] for m in (BP, ON)}),
             lost[BP] == lost[ON] == 0,
             "0",
@@ -118,7 +132,7 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
         holds(
             "loss",
             "frames lost without (Mpps)",
-            "lost",
+            "Without PFC for BESS and without the overlay network for Backdraft, packets may be dropped",
             frames.text({m: lost[m] for m in (LOSSY, DPFQ, DQ)}),
             min(lost[LOSSY], lost[DPFQ], lost[DQ]) > 0,
             "> 0",
@@ -126,73 +140,101 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
         ascending(
             "dpfq",
             f"p99 of requests at {slowest} cycles (us)",
-            "in contrast to BP, DPFQ keeps it low",
+            "DPFQ, in contrast, keeps the overall latency low",
             {mode: tail[mode][slowest] for mode in (DPFQ, BP)},
         ),
+        *(
+            about(
+                f"goodput-{cycles}",
+                f"goodput of ON over lossy, {cycles} cycles",
+                EXTRA,
+                gain[cycles],
+                number,
+                gain=True,
+                kind=kind,
+            )
+            for cycles, number in GAINS.items()
+            if cycles or scale != "real"
+        ),
+        about(
+            "goodput-caption",
+            f"goodput of ON over lossy, {slowest} cycles",
+            "while achieving 1.9x higher goodput",
+            gain[slowest],
+            1.9,
+            gain=True,
+            kind=kind,
+        ),
+        about(
+            "memcached",
+            "goodput of Memcached, ON over lossy, largest of the cycles",
+            "improve its goodput by up to 2.71x when compared to BESS",
+            max(answers.values()),
+            2.71,
+            gain=True,
+            kind=kind,
+        ),
     ]
-    if scale == "real":  # one core drives all applications there and limits their load
+    if scale == "real":
         return made
-    answers, busy = over_lossy("answers"), over_lossy("busy")
+    busy = over_lossy("busy")
+    over_bp = [value(data, "goodput", ON, cycles) / value(data, "goodput", BP, cycles) for cycles in CYCLES]
     return [
         *made,
         within(
-            "memcached",
-            "goodput of Memcached, ON over lossy, largest of the cycles",
-            "up to 2.71 (section 1)",
-            max(answers.values()),
-            1.355,
-            5.42,
+            "always",
+            "goodput of ON over lossy and over BP, smallest of the cycles",
+            ALWAYS,
+            min(*gain.values(), *over_bp),
+            1.0,
+            why=MORE,
+            kind=OURS,
         ),
         *(
             within(
                 f"cpu-{cycles}",
                 f"the switch's core time for a delivered frame, ON over lossy, {cycles} cycles",
-                "lower CPU overheads than lossy switching (section 3)",
+                LESS_CPU,
                 busy[cycles],
                 None,
                 0.95,
-                why=MORE,
+                why=LESS,
+                kind=OURS,
             )
             for cycles in CYCLES[1:]
         ),
         ascending(
             "slower",
             "frames that the lossy switch loses (Mpps), over the cycles",
-            "the more, the slower the receiver",
+            "Slower receivers have more detrimental impact on the performance",
             {str(cycles): value(data, "lost", LOSSY, cycles) for cycles in CYCLES},
         ),
         ascending(
             "more",
             f"frames lost at {slowest} cycles (Mpps)",
-            "DQ forwards more, so it loses more",
+            "This results in even more packet loss at the receiver",
             {mode: value(data, "lost", mode, slowest) for mode in (DPFQ, DQ)},
-        ),
-        within("goodput-0", "goodput of ON over lossy, 0 cycles", "1.22", gain[0], 1.0, 1.6),
-        within("goodput-500", "goodput of ON over lossy, 500 cycles", "1.10", gain[500], 1.0, 1.5),
-        within(
-            "goodput-5000", "goodput of ON over lossy, 5000 cycles", "1.9 (abstract), 200 % more (text)", gain[5000], 1.5, 4.0
         ),
         ascending(
             "polling",
             "goodput at 0 cycles (Gbit/s)",
-            "polling costs goodput",
+            "combining DPFQ and doorbell queues (DPFQ+DQ) improves goodput",
             {mode: value(data, "goodput", mode, 0) for mode in (DPFQ, DQ)},
+            kind=OURS,
         ),
-        within(
+        about(
             "tail-lossy",
             "p99 of requests, lossy over ON, largest of the cycles",
-            "5.65",
+            "Backdraft improves tail latency up to 5.65x compared to BESS",
             max(tail[LOSSY][c] / tail[ON][c] for c in CYCLES),
-            2.825,
-            11.3,
+            5.65,
         ),
-        within(
+        about(
             "tail-bp",
             "p99 of requests, BP over ON, largest of the cycles",
-            "45.2",
+            "45.2x compared to BESS augmented with PFC at the 99th percentile",
             max(tail[BP][c] / tail[ON][c] for c in CYCLES),
-            22.6,
-            90.4,
+            45.2,
         ),
     ]
 

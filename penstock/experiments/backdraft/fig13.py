@@ -13,13 +13,13 @@ import polars as pl
 
 from penstock.experiments import frames
 from penstock.experiments.backdraft import _setup as setup
-from penstock.experiments.backdraft._setup import LOSSLESS, OVER_PFC, SWITCH, VSWITCH, Servers, value
+from penstock.experiments.backdraft._setup import LOSSLESS, OVER_PFC, PREVENTS, SWITCH, VSWITCH, Servers, value
 from penstock.experiments.cache import Runs, Spec
 from penstock.experiments.claims import MORE, Claim, Differs, holds, within
 from penstock.experiments.style import PAGE, figure, legend_above, lettered
 
 TITLE = "Overlay pauses and PFC frames in a lossless network with a slow receiver"
-PAPER = "Backdraft, NSDI 2022, figure 13"
+PAPER = "Backdraft, NSDI 2022, section 6.3, figure 13"
 NETWORK = Servers(4, apps=2, rate="10Gbps", app_rate="10Gbps")
 SLOW, FAST, ELSEWHERE = NETWORK.app(3), NETWORK.app(3, 1), NETWORK.app(2, 1)
 BACKGROUND = [(NETWORK.app(server), SLOW) for server in range(3)]
@@ -29,6 +29,12 @@ OFFERED, VICTIM_RATE = 6.0, 3.2
 SPEEDS = {"quick": (6.0, 2.0, 0.5), "paper": (6.0, 5.0, 4.0, 3.0, 2.0, 1.0, 0.5)}
 DURATION = {"quick": "5ms", "paper": "40ms"}
 SCHEMES = (LOSSLESS, OVER_PFC)
+HIGHER = "Backdraft achieves higher aggregate throughput than BESS"
+NO_SPREADING = "Backdraft prevents congestion spreading in the network core"
+NO_FRAMES = "However, this does not happen with Backdraft"
+SENT = "PFC PAUSE frames sent by the receiving server to the upstream PFC enabled switch as a receiver gets slower"
+SWITCH_TOO = "BESS causes the physical switch to also generate PAUSE frames"
+SOME = f"one in 10 ms or more; {MORE}"
 FRAMES = {VSWITCH: "frames of the server", SWITCH: "frames of the switch"}
 DIFFERS: dict[str, Differs] = {}
 
@@ -78,39 +84,41 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
         holds(
             "throughput",
             "total throughput, Backdraft over PFC, at every speed below the background's",
-            "higher",
+            HIGHER,
             frames.text(gain),
             min(ratio for x, ratio in zip(speeds, gain.values()) if x < OFFERED) > 1,
             "all > 1",
         ),
-        holds(
+        within(
             "victims",
             "smallest throughput of a victim with Backdraft over what it offers",
-            "no congestion spreading",
+            NO_SPREADING,
             min(victims.values()),
-            min(victims.values()) >= 0.98,
-            ">= 0.98",
+            0.98,
+            1.02,
+            why="2 % for the packets on the way when the run begins and ends",
+            quick=True,
         ),
-        holds("no-frames", "PFC frames with Backdraft, at any speed", "none", frames.text(sent), sum(sent.values()) == 0, "0"),
+        holds("no-frames", "PFC frames with Backdraft, at any speed", NO_FRAMES, frames.text(sent), sum(sent.values()) == 0, "0"),
         within(
             "receiver-frames",
             "PFC frames a millisecond of the virtual switches at the slowest",
-            "many",
+            SENT,
             value(data, FRAMES[VSWITCH], pfc, slowest),
             0.1,
             quick=True,
-            why=MORE,
+            why=SOME,
         ),
         within(
             "spreading",
             "PFC frames a millisecond of the physical switch at the slowest, without Backdraft",
-            "the physical switch generates PAUSE frames, too",
+            SWITCH_TOO,
             value(data, FRAMES[SWITCH], pfc, slowest),
             0.1,
             quick=True,
-            why=MORE,
+            why=SOME,
         ),
-        holds("no-drops", "packets dropped, of both", "0", drops, drops == 0, "0"),
+        holds("no-drops", "packets dropped, of both", PREVENTS, drops, drops == 0, "0"),
     ]
 
 

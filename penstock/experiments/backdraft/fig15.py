@@ -13,13 +13,13 @@ import polars as pl
 
 from penstock.experiments import frames
 from penstock.experiments.backdraft import _setup as setup
-from penstock.experiments.backdraft._setup import LOSSLESS, OVER_PFC, Scheme, Servers, value
+from penstock.experiments.backdraft._setup import LOSSLESS, OVER_PFC, PREVENTS, Scheme, Servers, value
 from penstock.experiments.cache import Runs, Spec
 from penstock.experiments.claims import MORE, Claim, Differs, holds, within
 from penstock.experiments.style import BLACK, COLUMN, figure, legend_above
 
 TITLE = "A receiver that doubles its speed"
-PAPER = "Backdraft, NSDI 2022, figure 15"
+PAPER = "Backdraft, NSDI 2022, section 6.3, figure 15"
 NETWORK = Servers(2)
 RECEIVER = NETWORK.app(1)
 BEFORE, AFTER = 25.152, 50.304
@@ -28,11 +28,18 @@ WITHOUT_RATE = Scheme("Backdraft without rates", WITHOUT, 1, like="backdraft")
 SCHEMES = (LOSSLESS, OVER_PFC, WITHOUT_RATE)
 DURATION_MS = {"quick": 6, "paper": 40}
 SETTLED = 0.95
+NO_STARVATION = "the overlay network in Backdraft does not suffer from starvation"
+DETECTS = "Backdraft detects a change in the receivers rate"
+STARVES = "BP (BESS with PFC) suffers from starvation"
+AVOIDS = "Avoids extra pause frame generation"
+ALL = "all of it: 5 % for a queue that runs empty at times; it can take no more"
+MOST = "a tenth less, for the time in which the rate is found; it can take no more"
+NOT_ALL = "starved: less than what counts as all of it; a larger effect agrees with the paper"
 DIFFERS = {
     "starves": Differs(
         "a virtual switch that sends PFC frames never runs empty here: it resumes its peer long before",
         "backdraft-starvation",
-        expected=(0.95, 1.01),
+        expected=(0.951, 1.01),
         scales=("quick", "paper"),
     ),
 }
@@ -87,48 +94,53 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
         within(
             "before",
             "share of its speed that the receiver uses before, Backdraft",
-            "all of it",
+            NO_STARVATION,
             value(data, "before", overlay),
             0.95,
             1.01,
+            why=ALL,
             quick=True,
         ),
         within(
             "adapts",
             "share of its new speed that the receiver uses in the end, Backdraft",
-            "it adapts: no starvation",
+            NO_STARVATION,
             value(data, "settled", overlay),
             0.95,
             1.01,
+            why=ALL,
             quick=True,
         ),
         within(
             "average",
             "share of its new speed that it uses in all of the second half, Backdraft",
-            "it adapts at T = 30",
+            DETECTS,
             value(data, "after", overlay),
             0.9,
             1.01,
+            why=MOST,
         ),
-        holds(
+        within(
             "starves",
             "share of its new speed that the receiver uses, PFC",
-            "suffers from starvation",
+            STARVES,
             value(data, "after", pfc),
-            value(data, "after", pfc) < 0.95,
-            "< 0.95",
+            None,
+            0.95,
+            why=NOT_ALL,
+            quick=True,
         ),
         within(
             "fewer",
             "overlay pauses without rates / with",
-            "a rate avoids on/off bursts (section 4.3)",
+            "sending a rate in an OPF is important to avoid persistent on/off congestion bursts",
             value(data, "pauses", blunt) / value(data, "pauses", overlay),
             2.0,
             quick=True,
-            why=MORE,
+            why=f"half as many or fewer; {MORE}",
         ),
-        holds("no-frames", "PFC frames with Backdraft, with rates and without", "none", pfc_frames, pfc_frames == 0, "0"),
-        holds("no-drops", "packets dropped, of all three", "0", drops, drops == 0, "0"),
+        holds("no-frames", "PFC frames with Backdraft, with rates and without", AVOIDS, pfc_frames, pfc_frames == 0, "0"),
+        holds("no-drops", "packets dropped, of all three", PREVENTS, drops, drops == 0, "0"),
     ]
 
 

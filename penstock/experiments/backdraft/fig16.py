@@ -3,7 +3,7 @@
 Section 6.5: an application sends in 8 to 16 K queues, chosen by Zipf's law, through a switch with one core. At scales quick and
 paper the work is counted: checks of transmit queues (the turns of the switch times its queues), and doorbells answered and rung,
 for each frame. That is the same on every machine, but it is not throughput: no claim of the paper is judged by it. Scale "real"
-measures throughput (`penstock.vswitch.bench.bench`), on a quiet machine only.
+measures throughput (`penstock.vswitch.bench.bench`), on a quiet machine only. The seed is that of the choice of queues.
 """
 
 from typing import Any
@@ -15,40 +15,44 @@ from penstock.experiments.backdraft import _setup as setup
 from penstock.experiments.backdraft._setup import value
 from penstock.experiments.backdraft._switch import each
 from penstock.experiments.cache import Runs
-from penstock.experiments.claims import OURS, Claim, Differs, holds, within
+from penstock.experiments.claims import OURS, Claim, Differs, about, as_said, within
 from penstock.experiments.style import COLUMN, RED, SKY, figure, legend_above, log_axis
 from penstock.vswitch.bench import noise
 from penstock.vswitch.bench.bench import frame, pair, queues
 from penstock.vswitch.bench.rig import Row
 
 TITLE = "Doorbells and polling over the number of queues (real switch)"
-PAPER = "Backdraft, NSDI 2022, figure 16"
+PAPER = "Backdraft, NSDI 2022, section 6.5, figure 16"
 SCALES = ("quick", "paper", "real")
 COUNTS = {"quick": (8, 1024, 2048), "paper": (8, 64, 256, 1024, 2048, 4096, 16384), "real": (8, 64, 256, 1024, 2048, 4096, 16384)}
 DOORBELLS, POLLING = "doorbells (Backdraft)", "polling"
 ROUNDS, OUTSTANDING = 20, 512
+NINE = "With 2K queues, throughput is 9x higher than BESS"
+NO_SLOW_DOWN = "Backdraft supports 16 K queues without any throughput slow down"
+FLAT = "without slow down: a fifth either way, for a measurement in real time"
 DIFFERS = {
     "flat-real": Differs(
-        "each queue brings its own cache misses: its rings, its flow and its buffers",
+        "each queue brings its own cache misses, of its ring, its flow and its buffer: three of 20 to 60 ns each beside the "
+        "61 ns that a frame takes",
         "backdraft-queues",
-        expected=(0.2, 0.5),
+        expected=(0.25, 0.5),
         scales=("real",),
     ),
 }
 
 
-def measure(runs: Runs, scale: str) -> pl.DataFrame:
+def measure(runs: Runs, scale: str, seed: int = 1) -> pl.DataFrame:
     """Panel "work": x queues, y queue checks and doorbells for each frame; "Mpps": y throughput, at scale real."""
     if scale == "real":
-        return each(runs, "backdraft/fig16", [(count,) for count in COUNTS[scale]], speed)
-    cases = [(count, series) for count in COUNTS[scale] for series in (DOORBELLS, POLLING)]
+        return each(runs, "backdraft/fig16", [(count, seed) for count in COUNTS[scale]], speed)
+    cases = [(count, series, seed) for count in COUNTS[scale] for series in (DOORBELLS, POLLING)]
     return each(runs, "backdraft/fig16", cases, work)
 
 
-def work(count: int, series: str) -> list[Row]:
+def work(count: int, series: str, seed: int = 1) -> list[Row]:
     """Queue checks and doorbells for each frame, while 512 frames are outstanding."""
     sender, receiver, switch = pair(count, doorbells=series == DOORBELLS)
-    rng = np.random.default_rng(1)
+    rng = np.random.default_rng(seed)
     weights = 1 / np.arange(1, count + 1)
     looked = frames = 0
     before = bells(switch)
@@ -73,11 +77,11 @@ def bells(switch: Any) -> int:
     return sum(row["bells_answered"] + row["bells_rung"] for row in switch.ports())
 
 
-def speed(count: int) -> list[Row]:
+def speed(count: int, seed: int) -> list[Row]:
     """Mpps of the switch's core alone: the best of alternating blocks."""
     noise.look_first("before the run")
     with noise.Watch() as watch:
-        found = queues(count)
+        found = queues(count, seed=seed)
     watch.seen.check("real time")
     both = [("Mpps", DOORBELLS, float(count), found["doorbell"]), ("Mpps", POLLING, float(count), found["poll"])]
     return [*both, *(("machine", name, 0.0, y) for name, y in watch.seen.record().items())]
@@ -91,9 +95,17 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
         flat = value(data, "Mpps", DOORBELLS, most) / value(data, "Mpps", DOORBELLS, 8)
         alike = value(data, "Mpps", DOORBELLS, 8) / value(data, "Mpps", POLLING, 8)
         return [
-            within("ratio-real", "throughput at 2 K queues, doorbells over polling", "9", ratio, 4.5, 18),
-            within("flat-real", "throughput with doorbells at 16 K queues over that at 8", "flat: 1", flat, 0.8, 1.2),
-            within("few-real", "throughput at 8 queues, doorbells over polling", "alike: 1", alike, 0.7, 1.3),
+            about("ratio-real", "throughput at 2 K queues, doorbells over polling", NINE, ratio, 9),
+            within(
+                "flat-real", "throughput with doorbells at 16 K queues over that at 8", NO_SLOW_DOWN, flat, 0.8, 1.2, why=FLAT
+            ),
+            as_said(
+                "few-real",
+                "throughput at 8 queues, doorbells over polling",
+                "With a small number of queues, both Backdraft and BESS perform similarly",
+                alike,
+                "similar",
+            ),
         ]
     grown = value(data, "work", DOORBELLS, most) / value(data, "work", DOORBELLS, 1024)
     few = value(data, "work", DOORBELLS, 8)
@@ -101,14 +113,25 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
         within(
             "flat",
             f"work for a frame with doorbells at {most} queues over that at 1 K",
-            "does not depend on them: 1",
+            "-",
             grown,
             0.5,
             2,
+            why="does not depend on them: half to double",
             quick=True,
             kind=OURS,
         ),
-        holds("few", "doorbells for each frame with 8 queues", "low overhead", few, few < 1, "< 1", kind=OURS),
+        within(
+            "few",
+            "doorbells for each frame with 8 queues",
+            "-",
+            few,
+            0,
+            1,
+            why="a doorbell serves several frames",
+            quick=True,
+            kind=OURS,
+        ),
     ]
 
 

@@ -14,9 +14,9 @@ import polars as pl
 
 from penstock.experiments import frames
 from penstock.experiments.backdraft import _setup as setup
-from penstock.experiments.backdraft._setup import Scheme, Servers, value
+from penstock.experiments.backdraft._setup import PREVENTS, Scheme, Servers, value
 from penstock.experiments.cache import Runs, Spec
-from penstock.experiments.claims import Claim, Differs, holds, within
+from penstock.experiments.claims import Claim, Differs, about, holds
 from penstock.experiments.style import BLACK, BLUE, COLUMN, ORANGE, SKY, figure, legend_above, log_axis
 
 TITLE = "Memory of a virtual switch over the round-trip time"
@@ -26,6 +26,7 @@ RATES = {"quick": (100,), "paper": (10, 40, 100)}  # Gbit/s
 FULL, FLOWS = 100, (1, 16)
 SPEED, TRIPS = "1Gbps", 4  # of the receiver; round trips that a run lasts
 UNBOUNDED = Scheme("Backdraft", {"name": "backdraft", "most": "1GB"}, like="backdraft")
+BDP = "can be estimated by bandwidth-delay product for different network line-rates"
 DIFFERS: dict[str, Differs] = {}
 
 
@@ -78,22 +79,22 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
     alone, many = (value(data, "memory", series(FULL, flows), longest) for flows in FLOWS)
     drops = float(data.filter(pl.col("panel") == "drops")["y"].sum())
     found = [
-        within(f"bdp-{rate}", f"memory over BDP, {rate} Gbit/s, {longest} us", "the BDP: 1", ratios[rate, 1], 0.5, 2, quick=True)
+        about(f"bdp-{rate}", f"memory over BDP, {rate} Gbit/s, {longest} us", BDP, ratios[rate, 1], 1, quick=True)
         for rate in RATES[scale]
     ]
     if longest == 1000:
-        found.append(within("memory", "memory at 100 Gbit/s and 1 ms, MB", "12.5", alone / 1e6, 6.25, 25))
+        said = "a 100 Gbps network with a 1ms RTT only requires 12.5 MB of buffering"
+        found.append(about("memory", "memory at 100 Gbit/s and 1 ms, MB", said, alone / 1e6, 12.5))
     return [
         *found,
-        within(
+        about(
             "flows",
             f"memory for {FLOWS[-1]} flows over that for one, {FULL} Gbit/s, {longest} us",
-            "for the entire switch and not per-flow: 1",
+            "this buffering requirement is for the entire switch and not per-flow",
             many / alone,
-            0.5,
-            2,
+            1,
         ),
-        holds("no-drops", "packets dropped, with any number of flows", "0", drops, drops == 0, "0"),
+        holds("no-drops", "packets dropped, with any number of flows", PREVENTS, drops, drops == 0, "0"),
     ]
 
 

@@ -70,10 +70,10 @@ def drained(count: int, rig: tuple[Region, Region, Switch], weights: Any, rng: n
     return total / took * hertz / 1e6
 
 
-def queues(count: int, blocks: int = 5, rounds: int = 16) -> dict[str, float]:
+def queues(count: int, blocks: int = 5, rounds: int = 16, seed: int = 1) -> dict[str, float]:
     """Mpps with `count` transmit queues open; doorbells and polling in alternating blocks, so that they do not share caches."""
     both = [pair(count, doorbells=doorbells) for doorbells in (True, False)]
-    rng, weights, hertz = np.random.default_rng(1), 1 / np.arange(1, count + 1), cycles_per_second()
+    rng, weights, hertz = np.random.default_rng(seed), 1 / np.arange(1, count + 1), cycles_per_second()
     for start in range(0, count, 512):  # use every queue, so that polling must check it
         for sender, receiver, switch in both:
             for q in range(start, min(count, start + 512)):

@@ -49,6 +49,7 @@ class Bench:
 
     settings: dict[str, Any]
     first: int = 0  # number that the address of the first application is made of
+    seed: int = 1  # of random arrivals and losses
     harness: Any = None
     switch: Any = None
     regions: list[Any] = field(default_factory=list)
@@ -62,7 +63,7 @@ class Bench:
     ) -> int:
         """Add an application and return its number; the first has the address 10.0.0.1, the next 10.0.0.2."""
         region = Region.create(queues=queues, buffers=buffers, rings=rings, buffer_bytes=buffer_bytes, bells=4096)
-        number = self.harness.app(name, region, **options)
+        number = self.harness.app(name, region, seed=self.seed, **options)
         self.switch.attach(name, Region.attach(region.fd, region.shape), [self.address(number)])
         self.regions.append(region)
         return int(number)
@@ -72,11 +73,19 @@ class Bench:
         number += self.first
         return f"10.0.{number // 200}.{number % 200 + 1}"
 
+    def _seed(self, port: int) -> int:
+        """The seed of a stream; the same port has another with another seed of the bench."""
+        return port + (self.seed - 1) * 65536
+
     def udp(self, source: int, target: int, port: int, length: int = 64, **options: Any) -> int:
         """Add a stream of frames of `length` bytes; options as of `Harness.stream`; returns its number."""
         return int(
             self.harness.stream(
-                source, head(self.address(source), self.address(target), port, length), length=length, seed=port, **options
+                source,
+                head(self.address(source), self.address(target), port, length),
+                length=length,
+                seed=self._seed(port),
+                **options,
             )
         )
 
@@ -85,7 +94,9 @@ class Bench:
         there = head(self.address(client), self.address(server), port, length)
         back = head(self.address(server), self.address(client), 2000, answer_length, port)
         return int(
-            self.harness.rpc(client, server, there, back, length=length, answer_length=answer_length, seed=port, **options)
+            self.harness.rpc(
+                client, server, there, back, length=length, answer_length=answer_length, seed=self._seed(port), **options
+            )
         )
 
     def run(self, warm_ms: float, ms: float) -> None:
