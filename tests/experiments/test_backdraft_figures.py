@@ -228,7 +228,16 @@ def test_busy_time_counts_overlaps_once():
 
 # ---- On the real switch ----
 
-THROUGHPUT = ("throughput", "goodput", "fast flow", "slow flow", "rate of requests", "the receiver uses", "A to B", "core time")
+THROUGHPUT = (
+    "throughput",
+    "goodput",
+    "fast flow, ",
+    "slow flow, ",
+    "rate of requests",
+    "the receiver uses",
+    "A to B",
+    "core time",
+)
 
 
 @pytest.mark.parametrize("id", SWITCH)
