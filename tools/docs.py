@@ -43,6 +43,8 @@ The paper's sentence or number, ours, the band in which ours must lie with the r
 ([what it means](../figures.md), [known differences](../differences.md), [changes after results](../differences.md#changes)).
 A claim of several runs is judged by the mean over the seeds with its 95 % interval. Minutes are those of all runs on one core.
 The same again: `penstock reproduce ID --scale paper` at that commit."""
+# measurement window -> what it counts
+WINDOWS = {"run": "the whole run", "arrivals": "while flows arrive"}
 # folder of penstock/experiments -> paper, schemes
 PAPER = {
     "bfc": ("Backpressure Flow Control (BFC), NSDI 2022", "`bfc`, `dqa`, `ideal_fq`, `window_cap`"),
@@ -149,6 +151,18 @@ def missing(paper: str) -> dict[str, str]:
     return getattr(importlib.import_module(f"penstock.experiments.{paper}"), "MISSING", {})
 
 
+def windows(paper: str) -> Iterator[str]:
+    """The measurement windows of a paper's figures with their reasons, one sentence each; of several the figures are named."""
+    found: dict[tuple[str, str], list[str]] = {}
+    for id in figures_of(paper):
+        experiment = EXPERIMENTS[id]
+        if experiment.specs:
+            found.setdefault((experiment.window, experiment.window_reason), []).append(f"`{id}`")
+    for (window, reason), ids in found.items():
+        of = f" of {', '.join(ids)}" if len(found) > 1 else ""
+        yield f"Measurement window{of}: `{window}`, {WINDOWS.get(window, 'from, to')} ({cell(reason)})."
+
+
 def figures() -> str:
     """A section per paper, a row per figure."""
     record = records.load(RECORD)
@@ -163,7 +177,7 @@ def figures() -> str:
             how = (str(seeds), experiment.window) if experiment.specs else ("", "")
             cells = f"[`{id}`](verdicts/{paper}.md#{anchor(id)})", cell(figure), cell(experiment.title), *how, state(id, found)
             lines.append(f"| {' | '.join(cells)} |")
-        lines.append("")
+        lines += ["", *windows(paper), ""]
         if absent := missing(paper):
             lines += ["Missing: " + "; ".join(f"`{paper}/{name}` ({text})" for name, text in absent.items()) + ".", ""]
     return "\n".join(lines).strip()

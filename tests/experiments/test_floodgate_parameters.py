@@ -150,7 +150,7 @@ def test_figure_24():
         return pl.concat(frames)
 
     assert all(judged(fig24, data(1.5, 10)).values())
-    bad = judged(fig24, data(0.9, 1))
+    bad = judged(fig24, data(0.9, 0.5))
     assert [id for id, ok in bad.items() if ok] == ["free-avg", "free-p99"]
     drawn(fig24, data(1.5, 10))
 

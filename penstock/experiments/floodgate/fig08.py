@@ -14,9 +14,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from penstock.experiments import frames
 from penstock.experiments.cache import Runs, Spec
-from penstock.experiments.claims import MORE, OURS, Claim, Differs, holds, within
+from penstock.experiments.claims import FROM_PAPER, OURS, Claim, Differs, about, as_said, holds, within
 from penstock.experiments.floodgate import _mix as mix
 from penstock.experiments.floodgate import _setup as setup
 from penstock.experiments.floodgate._mix import STATISTICS, TRIO
@@ -24,11 +23,18 @@ from penstock.experiments.floodgate._setup import CONTROLS, DCQCN, FLOODGATE, VA
 from penstock.experiments.style import PAGE, figure, legend_above, lettered, log_axis
 
 TITLE = "Completion time of Poisson flows in the incast mix"
-PAPER = "Floodgate, CoNEXT 2021, figure 8"
+PAPER = "Floodgate, CoNEXT 2021, section 6.1, figure 8"
 SMALL, LARGE = ("memcached", "web_server"), ("hadoop", "web_search")
 VICTIMS = "victims of incast"
 AVERAGE, MEDIAN = f"average of {VICTIMS}", f"median of {VICTIMS}"
 LEGENDS = ("without", "with Floodgate", "with its ideal design")
+AVERAGES, TAILS = "reduces the average FCTs by 10.1%-98.1%", "the 99th-tail latency is 1.1x - 207x lower"
+GREATLY = "the FCT of victim flows of incast are greatly reduced"
+LESS = {
+    "DCQCN": "For Hadoop and Web Search workloads, the improvement is less obvious",
+    "TIMELY": "Floodgate's improvement for TIMELY is similar to that for DCQCN",
+    "HPCC": "the improvement on Memcached and Web Server workloads is more significant",
+}
 SEEDS = setup.LONG_SEEDS
 DIFFERS = {
     "victims-ave-web_search": Differs(
@@ -96,38 +102,34 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
     """Average and tail are better everywhere, by factors within the paper's ranges; most where flows are small."""
     average, tail = (gains(data, panel, scale) for panel in STATISTICS)
     found = [
-        holds(
-            "never-worse-avg",
-            "average FCT: without / with Floodgate, every workload and control",
-            "1.11 .. 53 (-10.1 .. -98.1 %)",
-            frames.text(average),
-            min(average.values()) >= 0.99,
-            "all >= 0.99",
-            kind=OURS,
+        *(
+            within(
+                f"never-worse-{id}",
+                f"{what}: without / with Floodgate, smallest ({min(gain, key=gain.__getitem__)})",
+                paper,
+                min(gain.values()),
+                0.99,
+                quick=True,
+                kind=OURS,
+                why="where large flows dominate seeds differ by some per cent; a larger gain agrees",
+            )
+            for id, what, paper, gain in (("avg", "average FCT", AVERAGES, average), ("p99", "p99 FCT", TAILS, tail))
         ),
-        holds(
-            "never-worse-p99",
-            "p99 FCT: without / with Floodgate, every workload and control",
-            "1.1 .. 207",
-            frames.text(tail),
-            min(tail.values()) >= 0.99,
-            "all >= 0.99",
-            kind=OURS,
-        ),
-        _least("least-avg", "average FCT", "-10.1 %, a factor of 1.11", average, 1 / 0.899, 1 / 0.019),
-        _least("least-p99", "p99 FCT", "1.1", tail, 1.1, 207),
-        within("best-avg", "largest gain in average FCT (Memcached: 6 us)", "-98.1 %: 53", max(average.values()), 26, 106),
-        within("best-p99", "largest gain in p99 FCT (Memcached: 6 us)", "207", max(tail.values()), 103, 414),
+        _least("least-avg", "average FCT", AVERAGES, average, 1 / 0.899, 1 / 0.019),
+        _least("least-p99", "p99 FCT", TAILS, tail, 1.1, 207),
+        about("best-avg", "largest gain in average FCT (Memcached: 6 us)", AVERAGES, max(average.values()), 1 / 0.019),
+        about("best-p99", "largest gain in p99 FCT (Memcached: 6 us)", TAILS, max(tail.values()), 207),
     ]
     late = {name: value(data, STATISTICS[1], name, "web_server") for name in ("TIMELY+ideal", "TIMELY+Floodgate")}
     found.append(
         within(
             "timely-ideal",
             "TIMELY, Web Server, p99 FCT: ideal / Floodgate",
-            "a little larger",
+            "a little larger than TIMELY+Floodgate",
             late["TIMELY+ideal"] / late["TIMELY+Floodgate"],
             1.0,
             1.2,
+            why='"a little" as "slightly": a factor from 1 to 1.2',
         )
     )
     return found + (_large(data, average) if scale == "paper" else [])
@@ -136,7 +138,7 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
 def _least(id: str, what: str, paper: str, gains: dict[str, float], low: float, high: float) -> Claim:
     """The smallest gain must lie in the paper's range, too."""
     name = min(gains, key=gains.__getitem__)
-    return within(id, f"smallest gain in {what} ({name})", paper, gains[name], low, high)
+    return within(id, f"smallest gain in {what} ({name})", paper, gains[name], low, high, why="the range that the paper names")
 
 
 def _large(data: pl.DataFrame, average: dict[str, float]) -> list[Claim]:
@@ -149,22 +151,22 @@ def _large(data: pl.DataFrame, average: dict[str, float]) -> list[Claim]:
             holds(
                 f"small-{control.lower()}",
                 f"{control}: gain of Memcached and Web Server over that of Hadoop and Web Search",
-                "the improvement is less obvious for large flows",
+                LESS[control],
                 f"{small:.3g} against {large:.3g}",
                 small > large,
                 "larger",
             )
         )
-    for panel in (AVERAGE, MEDIAN):
+    for panel, kind in ((AVERAGE, FROM_PAPER), (MEDIAN, OURS)):
         for workload, gain in zip(LARGE, mix.ratios(data, panel, DCQCN, FLOODGATE, LARGE).values()):
             found.append(
-                within(
+                as_said(
                     f"victims-{panel[:3]}-{workload}",
                     f"{WORKLOADS[workload]}, {panel}: DCQCN / Floodgate",
-                    "greatly reduced",
+                    GREATLY,
                     gain,
-                    1.5,
-                    why=MORE,
+                    "greatly",
+                    kind=kind,
                 )
             )
     return found

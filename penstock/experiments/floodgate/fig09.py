@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from penstock.experiments.cache import Runs, Spec
-from penstock.experiments.claims import MORE, Claim, Differs, within
+from penstock.experiments.claims import Claim, Differs, as_said, within
 from penstock.experiments.floodgate import _mix as mix
 from penstock.experiments.floodgate import _setup as setup
 from penstock.experiments.floodgate._mix import STATISTICS, TRIO
@@ -18,13 +18,14 @@ from penstock.experiments.floodgate._setup import DCQCN, FLOODGATE, IDEAL
 from penstock.experiments.style import PAGE, figure, legend_above, lettered, log_axis
 
 TITLE = "Distribution of completion times, Web Server"
-PAPER = "Floodgate, CoNEXT 2021, figure 9"
+PAPER = "Floodgate, CoNEXT 2021, section 6.1, figure 9"
 KINDS = ("victims of incast", "victims of PFC", "incast")
+IMPROVED = "the performance of victim flows of incast/PFC is significantly improved"
 DECILES = np.arange(0.1, 1, 0.1)
 SEEDS = setup.SEEDS
 DIFFERS = {
     "victims-of-PFC-deciles": Differs(
-        "what DCQCN starves leaves room at the senders for other flows", "floodgate-room", expected=(0.75, 0.98)
+        "what DCQCN starves leaves room at the senders for other flows", "floodgate-room", expected=(0.67, 0.92)
     ),
 }
 
@@ -54,33 +55,31 @@ def deciles(data: pl.DataFrame, series: str, kind: str) -> np.ndarray:
 
 
 def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
-    """Victims are much better off, incast flows are not harmed."""
+    """Victims are significantly better off, in every part of the distribution; incast flows are not harmed."""
     found = []
-    for kind, floor in (("victims of incast", 2.0), ("victims of PFC", 1.1)):
+    for kind in KINDS[:2]:
         name = kind.replace(" ", "-")
         for panel in STATISTICS:
             for scheme in (FLOODGATE, IDEAL):
                 ratio = mix.ratios(data, panel, DCQCN, scheme, [kind])[kind]
                 found.append(
-                    within(
+                    as_said(
                         f"{name}-{panel[:3]}-{scheme.legend[6:]}",
                         f"{kind}, {panel}: DCQCN / {scheme.legend}",
-                        "significantly improved",
+                        IMPROVED,
                         ratio,
-                        floor,
-                        why=MORE,
+                        "significantly",
                     )
                 )
         gain = deciles(data, DCQCN.legend, kind) / deciles(data, FLOODGATE.legend, kind)
         found.append(
-            within(
+            as_said(
                 f"{name}-deciles",
                 f"{kind}, worst decile: DCQCN / Floodgate",
-                "the distribution is improved",
+                IMPROVED,
                 gain.min(),
-                0.98,
+                "significantly",
                 quick=kind == KINDS[0],
-                why=MORE,
             )
         )
     for panel in STATISTICS:
@@ -89,12 +88,12 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
             within(
                 f"incast-{panel[:3]}",
                 f"incast flows, {panel}: Floodgate / DCQCN",
-                "not compromised",
+                "without compromising the performance of incast flows",
                 ratio,
                 None,
                 1.05,
                 quick=True,
-                why="what is faster is not compromised",
+                why="within what seeds differ; what is faster is not compromised",
             )
         )
     return found

@@ -26,8 +26,9 @@ from penstock.experiments.floodgate._setup import value
 from penstock.experiments.style import DASHES, GREEN, ORANGE, PAGE, PURPLE, figure, legend_above, lettered
 
 TITLE = "Throughput when data and credits are lost"
-PAPER = "Floodgate, CoNEXT 2021, figure 12"
+PAPER = "Floodgate, CoNEXT 2021, section 6.2, figure 12"
 LOSSES = {"no loss": 0.0, "5 % loss": 0.05, "10 % loss": 0.1}
+RECOVERED = "the sending window of Floodgate's switch can be recovered quickly after packet loss happens"
 COLOURS = dict(zip(LOSSES, (GREEN, ORANGE, PURPLE)))
 LAST_MS = {"quick": 4, "paper": 16}
 EVERY_MS = 2
@@ -35,11 +36,22 @@ BIN_US = 100
 START_MS = 0.35  # the first incast has arrived
 PANELS = {"last link": "to the receiver", "from cores": "from the cores to the receiver's ToR"}
 SCHEME = setup.Scheme("DCQCN+Floodgate", {**setup.FLOODGATE.table, "name": setup.FLOODGATE.table["name"] + "+spray"})
+SEEDS = setup.SEEDS
+JUDGED = (  # loss, the paper's words, lowest mean and lowest 0.1 ms of the throughput over that without loss, why
+    (
+        "5",
+        "no obvious effect on throughput has been observed",
+        0.95,
+        0.9,
+        "a tenth for a moment and 5 % on average are not obvious",
+    ),
+    ("10", "throughput fluctuates within a small range", 0.85, 0.8, "a small range is a fifth, which a mean of 0.85 stays in"),
+)
 DIFFERS = {
     "least-5-from-cores": Differs(
         "a core whose window lacks what was lost sends less until a credit tells, every 10 us; the ToR's queue hides it",
         "floodgate-fig12",
-        expected=(0.8, 0.9),
+        expected=(0.8, 0.89),
     ),
 }
 
@@ -96,7 +108,7 @@ def settled(data: pl.DataFrame, name: str, panel: str = "last link") -> np.ndarr
 def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
     """No effect at 5 %, small dips at 10 %, and nothing is left behind."""
     found = []
-    for loss, paper, mean, least in (("5", "no obvious effect", 0.95, 0.9), ("10", "fluctuates within a small range", 0.85, 0.5)):
+    for loss, paper, mean, least, why in JUDGED:
         for panel, where in PANELS.items():
             usual = settled(data, "no loss", panel).mean()
             rates = settled(data, f"{loss} % loss", panel)
@@ -109,6 +121,7 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
                     mean,
                     1.05,
                     quick=True,
+                    why=why,
                 )
             )
             found.append(
@@ -118,11 +131,11 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
                     paper,
                     rates.min() / usual,
                     least,
-                    why="the link's rate is the other end",
+                    why=f"{why}; the link's rate is the other end",
                 )
             )
     left = {name: value(data, "unfinished", name) for name in LOSSES}
-    stuck = holds("stuck", "flows that never finish", "windows are recovered", frames.text(left), max(left.values()) == 0, "0")
+    stuck = holds("stuck", "flows that never finish", RECOVERED, frames.text(left), max(left.values()) == 0, "0")
     return [*found, stuck]
 
 

@@ -15,19 +15,26 @@ import numpy as np
 import polars as pl
 
 from penstock.experiments.cache import Runs, Spec
-from penstock.experiments.claims import OURS, Claim, Differs, ascending, within
+from penstock.experiments.claims import OURS, TWICE, Claim, Differs, ascending, within
 from penstock.experiments.floodgate import _setup as setup
 from penstock.experiments.floodgate._setup import DCQCN, IDEAL, PACKETS, Scheme, rows
 from penstock.experiments.style import PAGE, figure, legend_above, lettered
 
 TITLE = "Buffer of the last hop by marking thresholds as flows arrive"
-PAPER = "Floodgate, CoNEXT 2021, figure 16"
+PAPER = "Floodgate, CoNEXT 2021, section 6.4, figure 16"
 MARKING = {"40, 160 KB": 160, "40, 40 KB": 40}  # K_max
 SCHEMES = (DCQCN, IDEAL)
 LAST_HOP = 160  # the ToR of host 0
 SAMPLES = 20  # of an interval
 PACKET_KB = (PACKETS["mtu"] + PACKETS["header"]) / 1000  # type: ignore[operator]
 WINDOWS_KB = 4 * 1.5 * 60 + 4 * 3 * PACKET_KB + 4  # of the four cores, with their slack: what may be under way to the last hop
+SEEDS = setup.LONG_SEEDS
+LIKE_SIMILAR = 'the same, in the band of "similar"'
+INSENSITIVE = "the buffer occupancy of Floodgate (ideal) is insensitive to the ECN-marking threshold"
+CONVERGES = "the buffer occupancy of ToR-Down can converge to proportional to the initial sending window and topology scale"
+INFLECTION = "an inflection point, i.e., the y-axis is K_max, and the corresponding x-axis is max(BW_host/Rate_min, K_max/MTU)"
+GROWS = "there is at least one in-flight packet for a flow, the buffer continues increasing along with the number of flows"
+FAR = "the buffer occupancy of DCQCN can not converge when flows continue arriving"
 DIFFERS: dict[str, Differs] = {}
 
 
@@ -106,26 +113,26 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
     for name, case in CASES[scale].items():
         ideal = {text: float(curve(data, name, f"{IDEAL.legend}, {text}", "most").max()) for text in MARKING}
         among = ideal["40, 160 KB"] / ideal["40, 40 KB"]
-        numbers: list[tuple[str, str, str, float, float | None, float]] = [
-            ("bounded", "ideal: most buffer (KB), either threshold", "by the windows", max(ideal.values()), None, WINDOWS_KB),
-            ("insensitive", "ideal: most buffer, 40, 160 KB over 40, 40 KB", "insensitive", among, 0.8, 1.25),
+        most, bound = max(ideal.values()), "what the windows of the four cores let be under way; less agrees"
+        numbers: list[tuple[str, str, str, float, float | None, float, str]] = [
+            ("bounded", "ideal: most buffer (KB), either threshold", CONVERGES, most, None, WINDOWS_KB, bound),
+            ("insensitive", "ideal: most buffer, 40, 160 KB over 40, 40 KB", INSENSITIVE, among, 0.8, 1.25, LIKE_SIMILAR),
         ]
         for text, k_max in MARKING.items():
             settled, at = curve(data, name, f"{DCQCN.legend}, {text}"), case.inflection(k_max)
             slope = (np.mean(settled[-10:]) - np.mean(settled[-40:-30])) / 30 / PACKET_KB
             before = float(np.median(settled[: int(0.9 * at)])) / k_max
             last, what = knee(settled, k_max), f"DCQCN {text}"
+            below, beyond = "the buffer is K_max at the inflection, and less before", f"{what}: beyond K_max for good (flows)"
             numbers += [
-                (f"{k_max}-before", f"{what}: settled buffer before the inflection over K_max, median", "<= 1", before, None, 1),
-                (f"{k_max}-knee", f"{what}: beyond K_max for good from so many flows on", f"{at:.0f}", last, at / 2, 2 * at),
-                (f"{k_max}-slope", f"{what}: growth at the end, packets per flow", "1", slope, 0.5, 2),
+                (f"{k_max}-before", f"{what}: settled buffer before it over K_max, median", INFLECTION, before, None, 1, below),
+                (f"{k_max}-knee", beyond, INFLECTION, last, at / 2, 2 * at, f"{TWICE}, {at:.0f}"),
+                (f"{k_max}-slope", f"{what}: growth at the end, packets per flow", GROWS, slope, 0.5, 2, f"{TWICE}, 1"),
             ]
-        for id, text, paper, ours, low, high in numbers:
-            found.append(within(f"{name}-{id}", f"{name} flows, {text}", paper, ours, low, high, quick=True))
+        for id, text, paper, ours, low, high, why in numbers:
+            found.append(within(f"{name}-{id}", f"{name} flows, {text}", paper, ours, low, high, quick=True, why=why))
         ends = {one.legend: float(curve(data, name, f"{one.legend}, 40, 160 KB")[-1]) for one in reversed(SCHEMES)}
-        found.append(
-            ascending(f"{name}-far", f"{name} flows: settled buffer at the end (KB)", "DCQCN grows, ideal converges", ends)
-        )
+        found.append(ascending(f"{name}-far", f"{name} flows: settled buffer at the end (KB)", FAR, ends))
     return found + _interval(data) if scale == "paper" else found
 
 
@@ -134,7 +141,7 @@ def _interval(data: pl.DataFrame) -> list[Claim]:
     for text, k_max in MARKING.items():
         slow, soon = (curve(data, name, f"{DCQCN.legend}, {text}")[-1] for name in ("400", "400, soon"))
         what = f"400 flows, DCQCN {text}: settled buffer at the end, every 7.7 ms over every 0.77 ms"
-        found.append(within(f"interval-{k_max}", what, "-", slow / soon, 0.8, 1.25, kind=OURS))
+        found.append(within(f"interval-{k_max}", what, "-", slow / soon, 0.8, 1.25, kind=OURS, why=LIKE_SIMILAR))
     return found
 
 

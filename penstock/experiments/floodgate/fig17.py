@@ -21,10 +21,13 @@ from penstock.experiments.floodgate._setup import FLOODGATE, HOPS, rows, value
 from penstock.experiments.style import BLACK, DASHES, GREEN, MARKERS, PAGE, RED, figure, legend_above, lettered, log_axis
 
 TITLE = "Credit timer T and delayed credits"
-PAPER = "Floodgate, CoNEXT 2021, figure 17"
+PAPER = "Floodgate, CoNEXT 2021, section 6.5, figure 17"
 TIMERS = {"quick": (2, 10, 40), "paper": (1, 2, 5, 10, 20, 40, 100)}
 THRESHOLDS = {"quick": (1, 10, 38), "paper": (0.1, 0.3, 1, 3, 10, 20, 38, 100)}
 RANGE = (1, 38)
+LESS = "The maximum buffer occupancy of ToR-Up ports decreases when T increases"
+LARGER = "core and ToR-Down ports, absorb data at a higher rate when T increases, resulting in a larger buffer occupancy"
+LONGER = "a larger T prolongs the average FCT and tail latency"
 SEEDS = setup.SEEDS
 TRAFFIC = "Web Server"
 STATISTICS = ("average", "99th percentile")
@@ -78,34 +81,35 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
         ascending(
             "overhead",
             "credits (%), from the longest T to the shortest",
-            "the throughput used by credits decreases when T increases",
+            "the network throughput used by credit packets decreases when T increases",
             over("overhead", "credits", down=True),
         ),
-        *_grows("tor-up", "ToR-Up buffer", "decreases when T increases", over("buffer", "ToR-Up", down=True)),
-        *_grows("core", "core buffer", "larger when T increases", over("buffer", "Core")),
-        *_grows("tor-down", "ToR-Down buffer", "larger when T increases", over("buffer", "ToR-Down")),
+        *_grows("tor-up", "ToR-Up buffer", LESS, over("buffer", "ToR-Up", down=True)),
+        *_grows("core", "core buffer", LARGER, over("buffer", "Core")),
+        *_grows("tor-down", "ToR-Down buffer", LARGER, over("buffer", "ToR-Down")),
         *(
             claim
             for name in STATISTICS
-            for claim in _grows(f"fct-{name[:3]}", f"{name} of the FCT", "a larger T prolongs it", over("FCT", name), quick=False)
+            for claim in _grows(f"fct-{name[:3]}", f"{name} of the FCT", LONGER, over("FCT", name), quick=False)
         ),
         within(
             "thre-core",
             "core buffer: largest with thre_credit of 1 to 38, over the smallest outside of that",
-            "the lowest",
+            "When thre_credit ranges from 1 to 38, Floodgate achieves the lowest buffer occupancy on core switches",
             max(spans["Core"]) / min(outside, default=math.nan),
-            high=1.05,
-            why="what is lower is the lowest",
+            high=1,
+            why="the lowest is at most that outside of the range",
         ),
         *(
             within(
                 f"thre-{hop.lower()}",
                 f"{hop} buffer with thre_credit of 1 to 38: largest over smallest",
-                "almost unchanged",
+                "buffer occupancy on ToR-Up ports and ToR-Down ports remains almost unchanged",
                 change[hop],
-                high=1.2,
+                1,
+                1.2,
                 quick=True,
-                why="largest over smallest is at least 1",
+                why='"almost unchanged" as "slightly": a factor from 1 to 1.2',
             )
             for hop in ("ToR-Up", "ToR-Down")
         ),

@@ -8,9 +8,8 @@ from typing import Any
 
 import polars as pl
 
-from penstock.experiments import frames
 from penstock.experiments.cache import Runs, Spec
-from penstock.experiments.claims import Claim, Differs, holds, within
+from penstock.experiments.claims import Claim, Differs, as_said, within
 from penstock.experiments.floodgate import _mix as mix
 from penstock.experiments.floodgate import _setup as setup
 from penstock.experiments.floodgate._mix import STATISTICS, TRIO
@@ -18,10 +17,16 @@ from penstock.experiments.floodgate._setup import DCQCN, FLOODGATE, IDEAL, WORKL
 from penstock.experiments.style import PAGE, figure, legend_above, lettered, log_axis
 
 TITLE = "Completion time without incast"
-PAPER = "Floodgate, CoNEXT 2021, figure 22"
+PAPER = "Floodgate, CoNEXT 2021, appendix A.2, figure 22"
+WORSE = "The performance of DCQCN+ideal is slightly worse than DCQCN because of the overhead of credit"
 SEEDS = setup.LONG_SEEDS
 DIFFERS = {
-    "voqs": Differs("bursts of more than a window for one host through one core, by chance", "floodgate-poisson", (0.2, 2)),
+    "voqs": Differs(
+        "bursts of more than a window for one host through one core, by chance",
+        "floodgate-poisson",
+        expected=(0.3, 1.0),
+        width="one queue or none in a run: one, two or all of three seeds",
+    ),
     "ideal-99t-min": Differs(
         "the ideal design keeps the last hop's queue below the marking threshold", "floodgate-poisson", (0.9, 0.98)
     ),
@@ -54,22 +59,26 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
     for panel in STATISTICS:
         ours, ideal = (mix.ratios(data, panel, scheme, DCQCN) for scheme in (FLOODGATE, IDEAL))
         found += [
-            holds(
-                f"same-{panel[:3]}",
-                f"{panel}: Floodgate / DCQCN",
-                "almost the same",
-                frames.text(ours),
-                all(0.95 <= ratio <= 1.05 for ratio in ours.values()),
-                "all 0.95 .. 1.05",
-            ),
             *(
                 within(
+                    f"same-{panel[:3]}-{end.__name__}",
+                    f"{panel}, {end.__name__} of the workloads: Floodgate / DCQCN ({end(ours, key=ours.__getitem__)})",
+                    "the performance of DCQCN+Floodgate is almost the same as DCQCN",
+                    end(ours.values()),
+                    0.95,
+                    1.05,
+                    quick=True,
+                    why="5 % either way is almost the same",
+                )
+                for end in (min, max)
+            ),
+            *(
+                as_said(
                     f"ideal-{panel[:3]}-{end.__name__}",
                     f"{panel}, {end.__name__} of the workloads: ideal / DCQCN ({end(ideal, key=ideal.__getitem__)})",
-                    "slightly worse",
+                    WORSE,
                     end(ideal.values()),
-                    0.98,
-                    1.2,
+                    "slightly",
                 )
                 for end in (min, max)
             ),
@@ -77,23 +86,23 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
     ideal = mix.ratios(data, "average", IDEAL, DCQCN)
     voqs = {WORKLOADS[workload]: value(data, "VOQs", FLOODGATE.legend, workload) for workload in mix.known(data)}
     found += [
-        within(
+        as_said(
             "overhead",
             "average, mean of the workloads: ideal / DCQCN",
-            "slightly worse, credits' overhead",
+            WORSE,
             sum(ideal.values()) / len(ideal),
-            1.0,
-            1.2,
+            "slightly",
             quick=True,
         ),
         within(
             "voqs",
             "Floodgate: most virtual output queues in use at a switch, any workload",
-            "no flows are wrongly recognized as incast",
+            "no non-incast flows are wrongly recognized as incast",
             max(voqs.values()),
             0,
             0,
             quick=True,
+            why="a queue in use is a flow recognised as incast",
         ),
     ]
     return found

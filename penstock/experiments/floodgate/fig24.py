@@ -12,29 +12,32 @@ from typing import Any
 import polars as pl
 
 from penstock.experiments.cache import Runs, Spec
-from penstock.experiments.claims import MORE, OURS, Claim, Differs, holds, within
+from penstock.experiments.claims import MORE, OURS, Claim, Differs, about, as_said, within
 from penstock.experiments.floodgate import _setup as setup
 from penstock.experiments.floodgate._setup import CONTROLS, DCQCN, FLOODGATE, Scheme, rows, value
 from penstock.experiments.style import DASHES, GREEN, MARKERS, ORANGE, PAGE, PURPLE, figure, legend_above, lettered
 
 TITLE = "PFC with a destination tag, non-blocking and blocking"
-PAPER = "Floodgate, CoNEXT 2021, figure 24"
+PAPER = "Floodgate, CoNEXT 2021, appendix B, figure 24"
 BLOCKING = {**setup.FABRIC, "uplink_rate": "200Gbps"}
 CASES = {"non-blocking": (setup.FABRIC, 0.8), "blocking": (BLOCKING, 0.4)}
 XOFF_KB = (16, 32, 64, 128, 256)
 PANELS = ("average", "99th percentile", "VOQs", "buffer")
 LABELS = ("Average FCT (us)", "p99 FCT (us)", "Most VOQs in use", "Most buffer (MB)")
+COMPARABLE = "The performance of Floodgate is comparable with PFC w/ tag in non-blocking topology"
+VOQS = "the number of VOQs used by PFC w/ tag is larger than Floodgate by an order of magnitude"
+BETTER = "Under blocking topology, Floodgate achieves better performance than PFC w/ tag"
 SEEDS = setup.SEEDS
 DIFFERS = {
     "voqs": Differs(
-        "the last hops' queues pass any such threshold without an incast, since DCQCN marks from 400 KB on",
+        "the last hops' queues pass 64 KB without an incast, since DCQCN marks from 400 KB on: 69 queues, and one of Floodgate's",
         "floodgate-fig24",
-        expected=(30, 110),
+        expected=(50, 100),
     ),
     "spread": Differs(
         "what is held back counts for ECN (section 8), and so the flows beside an incast are slowed down",
         "floodgate-fig24",
-        (0.7, 1.0),
+        (0.7, 0.99),
     ),
 }
 
@@ -80,32 +83,25 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
     spread = {f"{kb} KB": ratio("99th percentile", "blocking", kb) for kb in XOFF_KB}
     what = "PFC w/ tag / Floodgate"
     return [
-        within("free-avg", f"non-blocking, average FCT: {what}", "comparable", ratio("average", "non-blocking"), 0.75, 1.33),
-        within("free-p99", f"non-blocking, p99 FCT: {what}", "comparable", ratio("99th percentile", "non-blocking"), 0.75, 1.33),
-        within("voqs", f"non-blocking, most VOQs in use: {what}", "an order of magnitude", ratio("VOQs", "non-blocking"), 5, 20),
-        holds(
+        as_said("free-avg", f"non-blocking, average FCT: {what}", COMPARABLE, ratio("average", "non-blocking"), "comparable"),
+        as_said("free-p99", f"non-blocking, p99 FCT: {what}", COMPARABLE, ratio("99th percentile", "non-blocking"), "comparable"),
+        about("voqs", f"non-blocking, most VOQs in use: {what}", VOQS, ratio("VOQs", "non-blocking"), 10),
+        within(
             "more-voqs",
             f"blocking, most VOQs in use: {what}",
-            "larger",
+            VOQS,
             ratio("VOQs", "blocking"),
-            ratio("VOQs", "blocking") > 1,
-            "> 1",
+            1,
+            quick=True,
+            kind=OURS,
+            why="the paper counts them without blocking; more agrees",
         ),
-        within(
-            "blocking-avg", f"blocking, average FCT: {what}", "Floodgate is better", ratio("average", "blocking"), 1.02, why=MORE
-        ),
-        within(
-            "blocking-p99",
-            f"blocking, p99 FCT: {what}",
-            "Floodgate is better",
-            ratio("99th percentile", "blocking"),
-            1.02,
-            why=MORE,
-        ),
+        within("blocking-avg", f"blocking, average FCT: {what}", BETTER, ratio("average", "blocking"), 1.02, why=MORE),
+        within("blocking-p99", f"blocking, p99 FCT: {what}", BETTER, ratio("99th percentile", "blocking"), 1.02, why=MORE),
         within(
             "spread",
             f"blocking, p99 FCT, smallest of all thresholds ({min(spread, key=spread.__getitem__)}): {what}",
-            "Floodgate is better",
+            BETTER,
             min(spread.values()),
             1,
             kind=OURS,

@@ -128,6 +128,7 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
             1,
             1.1,
             kind=OURS,
+            why="a difference that matters is one of more than a tenth",
         ),
         *(
             ascending(
