@@ -102,7 +102,6 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
             min(paused[legend] for legend in OTHERS),
             1,
             why="frequently is a hundredth of the time; the paper gives no number",
-            quick=True,
         ),
         within(
             "pfc-hpcc", f"{what}: HPCC", "PFC pauses are not triggered with HPCC", paused["HPCC"], 0, 0, why="not", quick=True
