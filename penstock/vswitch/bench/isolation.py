@@ -2,7 +2,10 @@
 
 The victim sends 2000 requests of 64 B a second by UDP from namespace `left` to `right`, and records the time until each answer.
 Beside it run the disturbances in `DISTURBANCES`, from and to the same two namespaces where possible, so that they share both
-ports with it. Every run makes its network anew; the two networks take turns. A request without an answer counts with its age.
+ports with it. Every run makes its network anew; the networks take turns. A request without an answer counts with its age.
+
+The programs that make the load run on the same processors as the switch. What that alone costs the victim shows when the same
+load passes a bridge of its own, between namespaces of its own, while the victim's requests pass the switch: "load elsewhere".
 """
 
 import contextlib
@@ -25,8 +28,9 @@ WARM_S = 0.7  # of a disturbance, before the victim's requests count
 STOP_S, AFTER_S = 2.0, 0.5  # the switch is stopped so long; requests count from so long after it
 TIMES = 3  # a run is good if its p99 is at most so many times the median of the p99s of the unloaded runs
 GOAL = 29, 30  # so many runs of so many
-WAYS = ("switch", "bridge")
-NAMES = {"switch": "penstock, TAPs", "bridge": "Linux bridge, veth pairs"}
+ELSEWHERE = "load elsewhere"
+WAYS = ("switch", ELSEWHERE, "bridge")
+NAMES = {"switch": "penstock, TAPs", ELSEWHERE: "penstock, and the load over a bridge", "bridge": "Linux bridge, veth pairs"}
 SENDERS = [f"sender{i}" for i in range(1, 10)]
 Row = dict[str, Any]
 
@@ -97,10 +101,14 @@ ROWS = tuple(DISTURBANCES)
 
 def measure(way: str, beside: str, seconds: float) -> Row:
     """One run: the victim's percentiles (us), and what happened meanwhile."""
-    others = SENDERS if beside == "an incast of 9" else []
-    with NETWORKS[way](["left", "right", *others]) as network:
+    names = ["left", "right", *(SENDERS if beside == "an incast of 9" else [])]
+    with contextlib.ExitStack() as stack:
+        if way == ELSEWHERE:
+            network, loaded = (stack.enter_context(NETWORKS[each](names)) for each in ("switch", "bridge"))
+        else:
+            network = loaded = stack.enter_context(NETWORKS[way](names))
         peer = echo(network)
-        with DISTURBANCES[beside](network):
+        with DISTURBANCES[beside](loaded):
             time.sleep(WARM_S)
             skip = WARM_S + STOP_S + AFTER_S if beside == STOP else 0.0
             start, before = time.monotonic(), network.received("right")
@@ -131,11 +139,16 @@ def run(record: Record, runs: int, beside: list[str], say: Callable[[str], None]
     if not shutil.which("iperf3"):
         raise PenstockError("iperf3 is not installed; the slow receiver is one")
     for number, what, way in itertools.product(range(runs), beside, WAYS):
-        if record.has(run=number, beside=what, way=way) or (what, way) == (STOP, "bridge"):
+        if record.has(run=number, beside=what, way=way) or way not in ways(what):
             continue
         found = measure(way, what, record.settings["seconds"])
         record.add({"run": number, "beside": what, "way": way, **found})
-        say(f"{number + 1:3} of {runs}  {way:6}  {what:20} median {found['p50']:8.1f} us  p99 {found['p99']:9.1f} us")
+        say(f"{number + 1:3} of {runs}  {way:14}  {what:20} median {found['p50']:8.1f} us  p99 {found['p99']:9.1f} us")
+
+
+def ways(beside: str) -> tuple[str, ...]:
+    """The networks of a row: a bridge cannot be stopped, and nothing is no load."""
+    return {STOP: ("switch",), "nothing": ("switch", "bridge")}.get(beside, WAYS)
 
 
 # ---- Results ----
@@ -146,15 +159,15 @@ def chosen(rows: list[Row], beside: str, way: str) -> list[Row]:
     return [row for row in rows if row["beside"] == beside and row["way"] == way]
 
 
-def unloaded(rows: list[Row], way: str) -> float:
-    """Median of the p99s of the runs with nothing beside the victim, us."""
-    alone = chosen(rows, "nothing", way)
-    return statistics.median(row["p99"] for row in alone) if alone else float("nan")
+def tail(rows: list[Row], beside: str, way: str) -> float:
+    """Median of the p99s of the runs of a row and column, us."""
+    found = chosen(rows, beside, way)
+    return statistics.median(row["p99"] for row in found) if found else float("nan")
 
 
-def good(rows: list[Row], beside: str, way: str) -> int:
-    """Number of runs whose p99 is at most TIMES the unloaded one."""
-    return sum(row["p99"] <= TIMES * unloaded(rows, way) for row in chosen(rows, beside, way))
+def good(rows: list[Row], beside: str, way: str, limit: float) -> int:
+    """Number of runs whose p99 is at most TIMES the limit."""
+    return sum(row["p99"] <= TIMES * limit for row in chosen(rows, beside, way))
 
 
 def microseconds(value: float) -> str:
@@ -172,57 +185,60 @@ def cells(rows: list[Row], beside: str, way: str) -> list[str]:
     return [
         *(f"{microseconds(middle)} ({microseconds(most)})" for middle, most in pairs),
         f"{lost:,} of {requests:,}" if lost else "0",
-        f"{good(rows, beside, way)} of {len(mine)}",
+        f"{good(rows, beside, way, tail(rows, 'nothing', 'switch' if way == ELSEWHERE else way))} of {len(mine)}",
     ]
 
 
 def table(rows: list[Row]) -> str:
-    """The results in Markdown."""
-    heads = [f"{way}: {text}" for way in WAYS for text in ("median, us", "p99, us", "lost", f"within {TIMES} times")]
-    lines = [f"| beside | {' | '.join(heads)} |", "|---" * (len(heads) + 1) + "|"]
-    for beside in ROWS:
-        if any(row["beside"] == beside for row in rows):
-            lines.append(f"| {beside} | {' | '.join(cell for way in WAYS for cell in cells(rows, beside, way))} |")
+    """The results in Markdown, a line for every disturbance and network."""
+    heads = ["beside", "over", "median, us", "p99, us", "lost", f"within {TIMES} times"]
+    lines = [f"| {' | '.join(heads)} |", "|---" * len(heads) + "|"]
+    for beside in (beside for beside in ROWS if any(row["beside"] == beside for row in rows)):
+        lines += [f"| {beside} | {way} | {' | '.join(cells(rows, beside, way))} |" for way in ways(beside)]
     networks = "; ".join(f"{way}: {NAMES[way]}" for way in WAYS)
     lines += ["", f"{networks}. Median of the runs, and the highest in brackets. {about(rows)}", "", *verdicts(rows)]
     return "\n".join(lines)
 
 
 def verdicts(rows: list[Row]) -> Iterator[str]:
-    """A line per disturbance: whether as many runs are good as should be."""
+    """A line per disturbance: whether as many runs are good as should be, and beside the same load elsewhere."""
     for beside in ROWS:
         count = len(chosen(rows, beside, "switch"))
         if beside != "nothing" and count:
-            fine = good(rows, beside, "switch")
+            fine = good(rows, beside, "switch", tail(rows, "nothing", "switch"))
             word = f"goal {GOAL[0]} of {GOAL[1]}: {'reached' if fine * GOAL[1] >= GOAL[0] * count else 'not reached'}"
-            yield f"* beside {beside}: p99 within {TIMES} times the unloaded one in {fine} of {count} runs ({word})"
+            line = f"* beside {beside}: p99 within {TIMES} times the unloaded one in {fine} of {count} runs ({word})"
+            if chosen(rows, beside, ELSEWHERE):
+                fine = good(rows, beside, "switch", tail(rows, beside, ELSEWHERE))
+                line += f"; within {TIMES} times that with the load elsewhere in {fine}"
+            yield line
 
 
 def picture(rows: list[Row], path: Path) -> None:
-    """Every run as a dot: median and p99 of the victim, over the switch and over the bridge."""
+    """Every run as a dot: median and p99 of the victim over every network."""
     import matplotlib
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
 
-    from penstock.palette import BLUE, ORANGE, PAGE, RC
+    from penstock.palette import BLUE, GREEN, ORANGE, PAGE, RC
 
     shown = [beside for beside in ROWS if any(row["beside"] == beside for row in rows)]
     with matplotlib.rc_context(RC):
-        made = Figure(figsize=(PAGE, 3.6), layout="constrained")
+        made = Figure(figsize=(PAGE, 4.2), layout="constrained")
         FigureCanvasAgg(made)
         axes = made.subplots(1, 2, sharey=True)
         for panel, (p, title) in zip(axes, (("p50", "Median"), ("p99", "99th percentile"))):
-            for side, (way, colour) in enumerate(zip(WAYS, (BLUE, ORANGE))):
+            for side, (way, colour) in enumerate(zip(WAYS, (BLUE, GREEN, ORANGE))):
                 for at, beside in enumerate(shown):
                     values = [row[p] / 1e3 for row in chosen(rows, beside, way)]
-                    spread = [len(shown) - at + 0.18 - 0.36 * side + 0.1 * ((i * 0.618) % 1 - 0.5) for i in range(len(values))]
-                    label = NAMES[way] if at == 0 else None
+                    spread = [len(shown) - at + 0.26 - 0.26 * side + 0.1 * ((i * 0.618) % 1 - 0.5) for i in range(len(values))]
+                    label = NAMES[way] if values and NAMES[way] not in panel.get_legend_handles_labels()[1] else None
                     panel.plot(values, spread, "o", color=colour, markersize=2.6, alpha=0.6, markeredgewidth=0, label=label)
                 if p == "p99" and chosen(rows, "nothing", way):
-                    panel.axvline(TIMES * unloaded(rows, way) / 1e3, color=colour, linewidth=0.8, linestyle=(0, (4, 2)))
+                    panel.axvline(TIMES * tail(rows, "nothing", way) / 1e3, color=colour, linewidth=0.8, linestyle=(0, (4, 2)))
             panel.set(xscale="log", xlabel="Round trip (ms)", title=title)
             panel.grid(axis="y", visible=False)
         axes[0].set_yticks(range(len(shown), 0, -1), shown)
-        made.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=2)
+        made.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
         path.parent.mkdir(parents=True, exist_ok=True)
         made.savefig(path, dpi=160)
