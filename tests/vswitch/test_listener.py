@@ -12,7 +12,7 @@ import threading
 from pathlib import Path
 
 import pytest
-from daemons import UP, A, B, ended, running
+from daemons import UP, A, B, descendants, ended, running
 from frames import udp
 from waiting import LIMIT_S, until
 
@@ -511,8 +511,9 @@ def test_wait_returns_when_the_switch_serves(tmp_path, capsys):
         assert len(again.stderr.splitlines()) == 1
     finally:
         assert main(["vswitch", "down", "--socket", path]) == 0
-    until(lambda: (tmp_path / "log").read_text().endswith("down\n"))
+    until(lambda: pid not in descendants())
     log = (tmp_path / "log").read_text()
+    assert log.endswith("down\n")
     for what in (
         f"INFO serving at {path}, mode backdraft, ports a",
         "attached: port a: application of process",
