@@ -22,7 +22,7 @@ from penstock.composition import available, preset_values
 from penstock.composition.declare import OWNERS, Declarations
 from penstock.experiments import records
 from penstock.experiments.changes import changes
-from penstock.experiments.claims import FROM_PAPER
+from penstock.experiments.claims import FROM_PAPER, shown
 from penstock.experiments.registry import EXPERIMENTS
 from penstock.vswitch.attach.open import kinds_table
 from penstock.vswitch.support.losses import reasons_table
@@ -246,14 +246,13 @@ def of_scale(id: str, entry: Mapping[str, Any]) -> Iterator[str]:
     yield "| claim | the paper | ours | band | why this band | verdict |"
     yield "|---|---|---|---|---|---|"
     for name, claim in entry["claims"].items():
-        said, verdict = claim["paper"] if claim["kind"] == FROM_PAPER else f"(ours) {claim['paper']}", claim["verdict"]
+        what, _, ours, band, verdict = shown(claim)
+        said = claim["paper"] if claim["kind"] == FROM_PAPER else f"(ours) {claim['paper']}"
         if name in entry["differs"]:
             known = entry["differs"][name]
             bounds = " (expected: {:g} .. {:g})".format(*known["expected"]) if known["expected"] else ""
             verdict = f"[{verdict}](../{known['see'].removeprefix('docs/')}){bounds}"
-        ours = f"{claim['ours']:.4g}" if isinstance(claim["ours"], float) else claim["ours"]
-        row = f"`{name}`: {claim['claim']}", said, ours, claim["band"], claim["why"], verdict
-        yield f"| {' | '.join(cell(str(each)) for each in row)} |"
+        yield f"| {' | '.join(map(cell, (f'`{name}`: {what}', said, ours, band, claim['why'], verdict)))} |"
 
 
 def between(path: Path, marks: tuple[str, str], text: str) -> str:

@@ -51,13 +51,11 @@ class Experiment:
     @property
     def takes_seeds(self) -> bool:
         """Whether another seed is another run: of the simulator, or of a `measure` that has one."""
-        return bool(self.specs) or "seed" in inspect.signature(self.measure).parameters
+        return bool(self.specs) or _has_seed(self.measure)
 
     def points(self, runs: Runs, scale: str, seed: int) -> pl.DataFrame:
         """What `measure` finds with this seed."""
-        if "seed" in inspect.signature(self.measure).parameters:
-            return self.measure(runs, scale, seed)
-        return self.measure(runs, scale)
+        return self.measure(runs, scale, seed) if _has_seed(self.measure) else self.measure(runs, scale)
 
     def draw(self, data: pl.DataFrame) -> Any:
         """The figure, in our style."""
@@ -89,6 +87,10 @@ class Experiment:
         )
 
 
+def _has_seed(function: Callable[..., Any]) -> bool:
+    return "seed" in inspect.signature(function).parameters
+
+
 def _window(module: ModuleType) -> tuple[str, str]:
     paper = sys.modules.get(module.__name__.rpartition(".")[0])
     place = module if hasattr(module, "WINDOW") else paper
@@ -100,7 +102,7 @@ def completed(specs: Callable[..., dict[str, Spec]], window: str, scale: str, se
 
     A module that draws random numbers of its own has `specs(scale, seed)`; of any other the seed is that of the spec.
     """
-    if "seed" in inspect.signature(specs).parameters:
+    if _has_seed(specs):
         found = specs(scale, seed)
     else:
         found = {label: {**spec, "run": {**spec.get("run", {}), "seed": seed}} for label, spec in specs(scale).items()}
