@@ -236,6 +236,9 @@ def of_scale(id: str, entry: Mapping[str, Any]) -> Iterator[str]:
     if experiment.specs:
         made += [f"seeds {seeds}", f"window {experiment.window} ({experiment.window_reason})"]
     made += [f"{entry['run_s'] / 60:.0f} min on {entry['machine']}"]
+    if known := entry.get("confirmed"):
+        runs = f"{len(known['runs'])} of {len(entry['runs'])} runs repeated, bit for bit the same"
+        made.append(f"confirmed {known['date']} by commit {known['commit'][:12]}, sources {known['sources']}: {runs}")
     if records.stale(id, entry):
         made.append("**stale: the sources have changed since**")
     yield "; ".join(made) + "."

@@ -42,6 +42,12 @@ def command(
             "--all", help="Every figure that has this scale, or those of the paper that FIGURE names; finished ones are kept."
         ),
     ] = False,
+    confirm: Annotated[
+        bool,
+        typer.Option(
+            "--confirm", help="Repeat one run of each scheme, and compare it bit by bit with the --record of the figure."
+        ),
+    ] = False,
     list_: Annotated[bool, typer.Option("--list", help="List all figures with their state.")] = False,
 ) -> None:
     """Reproduce a figure of a paper and judge its claims.
@@ -56,17 +62,25 @@ def command(
 
         penstock reproduce --all --scale paper --workers 2 --record records.json
 
+        penstock reproduce bfc/fig09 --scale paper --confirm --record records.json
+
     Exit status 1 when a claim fails; the figure and claims.json are written all the same. --all writes index.html with every
     figure, too, and goes on from where it was interrupted.
     """
     from penstock import experiments, inputs
     from penstock.errors import SpecError, nearest
+    from penstock.experiments import everything
     from penstock.results.rundir import locked
 
     if list_:
         _list(experiments)
         return
     chosen = inputs.seeds(seeds) if seeds else None
+    if confirm:
+        if record is None or chosen:
+            raise SpecError("--confirm repeats runs of a record", remedy="give --record FILE, and no --seeds")
+        _confirm([figure] if figure and not all_ else everything.unconfirmed(figure, scale, record), scale, record, threads)
+        return
     if all_:
         _all(figure, out or Path("reproductions"), scale, threads, workers, record, chosen)
         return
@@ -94,6 +108,24 @@ def _all(
     for text in wrong.values():
         typer.echo(text, err=True)
     if wrong:
+        raise typer.Exit(1)
+
+
+def _confirm(ids: list[str], scale: str, record: Path, threads: int) -> None:
+    from penstock.errors import PenstockError
+    from penstock.experiments.confirm import confirm
+
+    changed = 0
+    with _signals.as_ctrl_c():
+        for id in ids:
+            try:
+                found = confirm(id, record, scale, threads=threads, progress=_Lines())
+                typer.echo(f"{id}: as in the record: {'; '.join(found['runs'])}")
+            except PenstockError as error:
+                changed += 1
+                typer.echo(str(error), err=True)
+    typer.echo(f"{len(ids) - changed} of {len(ids)} records confirmed in {record}")
+    if changed:
         raise typer.Exit(1)
 
 

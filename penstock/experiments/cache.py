@@ -87,13 +87,10 @@ def fill(
     from penstock.processes import each
 
     missing: dict[Path, tuple[str, Spec]] = {}
-    for label, spec in specs.items():
-        checked = parse_spec(spec, name=f"spec {label}")
-        tables = spec["scheme"] if isinstance(spec["scheme"], list) else [spec["scheme"]]
-        for table, scheme, name in zip(tables, checked.schemes, _labels(label, checked)):
-            path = cache / key(checked.only(scheme))
-            if not is_run(path):
-                missing[path] = name, {**spec, "scheme": table}
+    for label, spec in single(specs).items():
+        path = cache / key(parse_spec(spec, name=f"spec {label}"))
+        if not is_run(path):
+            missing[path] = label, spec
     calls = [(label, (spec, label, cache, threads)) for label, spec in missing.values()]
     made: dict[str, Entry] = {}
     for number, (label, future) in enumerate(each(run_spec, calls, workers)):
@@ -102,6 +99,16 @@ def fill(
         if progress:
             progress(label, (number + 1) / len(calls))
     return made
+
+
+def single(specs: Mapping[str, Spec]) -> dict[str, Spec]:
+    """Specs of one scheme each, by the labels of `run_spec`."""
+    found: dict[str, Spec] = {}
+    for label, spec in specs.items():
+        tables = spec["scheme"] if isinstance(spec["scheme"], list) else [spec["scheme"]]
+        names = _labels(label, parse_spec(spec, name=f"spec {label}"))
+        found |= {name: {**spec, "scheme": table} for name, table in zip(names, tables)}
+    return found
 
 
 def _labels(label: str, spec: CheckedSpec) -> list[str]:

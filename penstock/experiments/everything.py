@@ -33,6 +33,13 @@ def chosen(paper: str | None, scale: str, experiments: Mapping[str, Experiment] 
     return [id for id in experiments if paper in (None, id.split("/")[0]) and scale in experiments[id].scales]
 
 
+def unconfirmed(paper: str | None, scale: str, record: Path) -> list[str]:
+    """The figures of which the file has a record at this scale that is stale."""
+    kept = records.load(record)
+    known = [id for id in chosen(paper, scale) if scale in kept.get(id, {})]
+    return [id for id in known if records.stale(id, kept[id][scale])]
+
+
 def reproduce_all(
     ids: Sequence[str],
     out: str | Path,

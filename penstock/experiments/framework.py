@@ -24,6 +24,7 @@ from penstock.experiments import cache as store
 from penstock.experiments.cache import Entry, Progress, Runs, Spec
 from penstock.experiments.changes import changes_of
 from penstock.experiments.claims import DIFFERS, FAIL, FROM_PAPER, NOT_JUDGED, OPEN, OURS, SHOWN, Claim, judge, over_seeds, shown
+from penstock.experiments.confirm import runs_of
 from penstock.experiments.registry import EXPERIMENTS, Experiment
 from penstock.experiments.style import save
 from penstock.results.run import version
@@ -87,7 +88,7 @@ def reproduce(
     (out / "summary.json").write_text(json.dumps(summary, indent=2) + "\n")
     remember(id, out)
     if record:
-        records.add(record, id, records.record_of(summary, claims))
+        records.add(record, id, records.record_of(summary, claims, runs_of(runs)))
     (console or Console()).print(table(experiment, claims))
     fail_if_any(id, claims, out)
     return Outcome(id, scale, out, claims, bands.joined(found), summary)

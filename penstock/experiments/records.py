@@ -1,7 +1,7 @@
 """Records of reproductions, such as docs/reproductions.json: every claim with its number, and what it was made with.
 
 A file has one record for each figure and scale: `load(file)["bfc/fig09"]["paper"]`.  A record is stale when the sources that
-its figure depends on have changed since.
+its figure depends on have changed since, and it was not confirmed by the new ones (confirm.py).
 """
 
 import ast
@@ -25,14 +25,24 @@ PACKAGE = FOLDER.parent
 TEXTS = (".py", ".pxd", ".h", ".csv", ".toml")
 SIMULATOR = ("composition", "fabric", "hashing.py", "inputs.py", "results", "sim", "spec", "topology", "units.py", "workload")
 REAL_SWITCH = ("fabric", "schemes", "vswitch")
+STATISTICS = ("intervals", "links", "pauses", "run")  # of results
 SHARED = ("claims", "fluid", "frames", "headlines")
 ORDER = ("quick", "paper", "real")  # of scales; `real` is a measurement on this machine
 
 
 def sources(id: str) -> str:
     """A hash of the sources that can change a figure's verdicts; unlike that of the cache, the same on every machine."""
+    return _hash(files(id))
+
+
+def judging(id: str) -> str:
+    """A hash of those that measure and judge its runs, but do not change them."""
+    return _hash(judges(id))
+
+
+def _hash(paths: set[Path]) -> str:
     digest = sha256()
-    for path in sorted(files(id)):
+    for path in sorted(paths):
         digest.update(path.relative_to(PACKAGE).as_posix().encode() + b"\0" + _digest(path, path.stat().st_mtime_ns))
     return digest.hexdigest()[:16]
 
@@ -40,16 +50,26 @@ def sources(id: str) -> str:
 def files(id: str) -> set[Path]:
     """The sources that can change a figure's verdicts.
 
-    Its own file, those of its paper's and the shared ones that it imports, and, if it uses them, the simulator's folders with the
-    schemes that it runs, or those of the real switch.
+    Those that judge it and, if it uses them, the simulator's folders with the schemes that it runs.
+    """
+    simulator = _texts(SIMULATOR) if EXPERIMENTS[id].specs else set()
+    return judges(id) | simulator | {SCHEMES / f"{name}.py" for name in schemes_of(id)}
+
+
+def judges(id: str) -> set[Path]:
+    """Those of them that measure and judge its runs, but do not change them.
+
+    Its own file, those of its paper and the shared ones that it imports, statistics of runs, the real switch, if it uses these.
     """
     own = _own(FOLDER / f"{id}.py", set())
-    folders: tuple[str, ...] = SIMULATOR if EXPERIMENTS[id].specs else ()
-    own |= {SCHEMES / f"{name}.py" for name in schemes_of(id)}
-    if any("penstock.vswitch" in path.read_text() for path in own):
-        folders += REAL_SWITCH
+    statistics = {PACKAGE / "results" / f"{name}.py" for name in STATISTICS if EXPERIMENTS[id].specs}
+    switch = any("penstock.vswitch" in path.read_text() for path in own)
+    return own | statistics | (_texts(REAL_SWITCH) if switch else set())
+
+
+def _texts(folders: tuple[str, ...]) -> set[Path]:
     roots = [PACKAGE / name for name in folders]
-    return own | {path for root in roots for path in (root, *root.rglob("*")) if path.suffix in TEXTS}
+    return {path for root in roots for path in (root, *root.rglob("*")) if path.suffix in TEXTS}
 
 
 @cache
@@ -82,18 +102,19 @@ def _own(file: Path, found: set[Path]) -> set[Path]:
 
 
 def stale(id: str, record: dict[str, Any]) -> bool:
-    """Whether a figure's record is of other sources than these."""
-    return bool(record["sources"] != sources(id))
+    """Whether a figure's record was neither made nor confirmed by these sources."""
+    return sources(id) not in (record["sources"], record.get("confirmed", {}).get("sources"))
 
 
-def record_of(summary: dict[str, Any], claims: list[Claim]) -> dict[str, Any]:
-    """The record of a reproduction that has just been made from these sources."""
+def record_of(summary: dict[str, Any], claims: list[Claim], runs: dict[str, Any]) -> dict[str, Any]:
+    """The record of a reproduction that has just been made from these sources; `runs`: of confirm.runs_of."""
     judged = [claim for claim in claims if claim.verdict != NOT_JUDGED]
     return {
         "scale": summary["scale"],
         "penstock": summary["penstock"],
         "commit": commit(),
         "sources": summary["sources"],
+        "judging": judging(summary["id"]),
         "seeds": summary["seeds"],
         "machine": machine(),
         "date": datetime.now(UTC).date().isoformat(),
@@ -102,6 +123,7 @@ def record_of(summary: dict[str, Any], claims: list[Claim]) -> dict[str, Any]:
         "ours": summary["ours"],
         "claims": {claim.id: {key: value for key, value in claim.record().items() if key != "id"} for claim in judged},
         "differs": summary["differs"],
+        **runs,
     }
 
 

@@ -9,14 +9,15 @@ from penstock.experiments import EXPERIMENTS, records
 from penstock.results.run import Run
 from penstock.spec import Spec
 
-sources = records.sources
+sources, judging = records.sources, records.judging
 
 
 @pytest.fixture
 def own_cache(tmp_path, monkeypatch):
     """A cache folder of the test's own; sources for made-up figures, which have no file."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    monkeypatch.setattr(records, "sources", lambda id: sources(id) if id in EXPERIMENTS else f"of {id}")
+    for name, real in (("sources", sources), ("judging", judging)):
+        monkeypatch.setattr(records, name, lambda id, real=real: real(id) if id in EXPERIMENTS else f"of {id}")
 
 
 @pytest.fixture
