@@ -42,6 +42,7 @@ OWNERS = {
     "flow": "Flow* flow",
     "node": "Node* node",
     "frame": "Packet* pkt",
+    "incoming": "Incoming* incoming",
 }
 HOOKS = {
     "choose_path": "node port pkt",
@@ -56,6 +57,13 @@ HOOKS = {
     "on_send": "node flow pkt",
     "on_ack": "node flow pkt",
     "on_finish": "node flow pkt",
+    "on_timeout": "node flow",
+    "on_return": "node flow pkt",
+    "choose_packet": "node flow",
+    "on_data": "node incoming pkt",
+    "on_flow_timer": "node incoming",
+    "on_drop": "node port pkt",
+    "next_queue": "node port",
     "set_up": "",
     "set_up_node": "node",
     "set_up_port": "node port",
@@ -68,28 +76,47 @@ COMPANIONS = {
     "set_timer": "on_timer",
     "wake_by": "on_timer",
     "release": "choose_voq",
+    "send_with_data": "on_control",
+    "set_flow_timer": "on_flow_timer",
+    "incoming_of": "on_data",
+    "wake_port": "next_queue",
 }
-RETURNS = {"choose_path": "int32_t", "choose_voq": "int32_t", "choose_queue": "int32_t", "admit": "int32_t"}
+RETURNS = {
+    **dict.fromkeys(("choose_path", "choose_voq", "choose_queue", "admit", "on_data", "next_queue"), "int32_t"),
+    "choose_packet": "int64_t",
+}
+ALONE = {  # hooks that one scheme of a composition may have -> what they decide
+    "choose_queue": "the queue",
+    "choose_voq": "what is held back",
+    "choose_path": "the path",
+    "next_queue": "which queue is served",
+    "on_data": "what receivers answer",
+    "choose_packet": "which packet is sent again",
+    "on_timeout": "what a timeout does",
+    "on_drop": "what becomes of a drop",
+}
 ANNOTATED = {"int": "int64_t", "float": "double"}
 INLINE_LIMIT = 256
 # C types that the generated .pxd needs, and the names that a scheme is given, by module of the fabric
-TYPES = ("int8_t", "int16_t", "int32_t", "int64_t", "uint64_t", "Flow", "Node", "Packet", "Places", "Port", "Queue", "at")
+TYPES = ("int8_t", "int16_t", "int32_t", "int64_t", "uint64_t", "Flow", "Incoming", "Node", "Packet", "Places", "Port", "Queue", "at")
 GIVEN = {
     "state": (
-        *("ACK", "DATA", "LAST", "NACK", "RETRANSMITTED", "PAUSE", "REFRESH", "RESUME", "CONTROL_SIZE", "NEVER"),
-        *("NO_FLOW", "NO_PACKET", "NO_PORT", "NO_QUEUE"),
+        *("ACK", "DATA", "LAST", "NACK", "RETRANSMITTED", "RETURNED", "TRIMMED", "PAUSE", "REFRESH", "RESUME", "CONTROL_SIZE", "NEVER"),
+        *("DROPPED", "ADMITTED", "TRIM", "RETURN"),
+        *("NO_FLOW", "NO_INCOMING", "NO_PACKET", "NO_PORT", "NO_QUEUE"),
         *("RANDOM_MARK", "RANDOM_PATH", "RANDOM_QUEUE", "RANDOM_USER"),
         *("command_of", "mask_of", "value_of", "line_rate", "path_at", "path_count", "port_at", "queue_at", "voq_at"),
         *("bit", "bits_set", "clear_bit", "has_bit", "lowest_bit", "set_bit", "hash31", "pick", "whole"),
     ),
     "arithmetic": ("ceil", "exp", "floor", "log", "power", "sqrt"),
     "queueing": ("draw",),
-    "pacing": ("about_flow", "flow_of", "hold_flow", "repace", "set_rate"),
+    "pacing": ("about_flow", "flow_of", "hold_flow", "repace", "send_from", "set_rank", "set_rate", "try_send"),
+    "incoming": ("about_incoming", "about_sent", "incoming_of", "set_flow_timer"),
     "line": (
-        *("new_frame", "send_control", "send_frame", "send_to_host", "set_timer", "wake_by"),
+        *("new_frame", "send_control", "send_frame", "send_to_host", "send_with_data", "set_timer", "wake_by", "wake_port"),
         *("pause_port", "pause_queue", "resume_port", "resume_queue"),
     ),
-    "switch": ("release",),
+    "switch": ("drop_queued", "exchange_with_tail", "release"),
 }
 DECLARED = {  # what a file may assign to, beside constants
     *("title", "includes", "presets", "fabric", "parameters", "structs", "scheme_state"),
@@ -315,7 +342,7 @@ class Declarations:
         for f in self.functions:
             if f.name in HOOKS and [a.arg for a in f.args.args] != [self.me, *HOOKS[f.name].split()]:
                 raise DeclarationError(f"{f.name} takes ({', '.join([self.me, *HOOKS[f.name].split()])})", f.lineno)
-            if f.name not in HOOKS and re.match(r"(on|set_up)_|(choose_queue|choose_voq|choose_path|admit)", f.name):
+            if f.name not in HOOKS and re.match(r"(on|set_up)_|(choose_queue|choose_voq|choose_path|choose_packet|next_queue|admit)", f.name):
                 near = difflib.get_close_matches(f.name, HOOKS, n=1)
                 raise DeclarationError(
                     f'no event calls "{f.name}"'

@@ -451,7 +451,7 @@ class Expressions:
         else:
             code = f"{name}({', '.join(codes)})"
         kind = kind.strip()
-        origins = {"new_frame": {"frame"}, "flow_of": {"null", "found"}}.get(name, set())
+        origins = {"new_frame": {"frame"}, "flow_of": {"null", "found"}, "incoming_of": {"null", "found"}}.get(name, set())
         return Value(code, kind, frozenset(origins), rough=kind == "float" and name != "line_rate")
 
     def argument(self, value: Value, kind: str, node: ast.AST) -> str:

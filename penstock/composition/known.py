@@ -10,20 +10,23 @@ from penstock import pxd
 
 NUMBERS = {"int8_t": "int", "int16_t": "int", "int32_t": "int", "int64_t": "int", "uint64_t": "mask", "double": "float"}
 C_KINDS = {"int": "int64_t", "mask": "uint64_t", "float": "double", "": "void"}
-THINGS = ("Node", "Port", "Queue", "Packet", "Flow", "World", "Worker", "Places")
-POINTERS = {("Queue", "head"), ("Packet", "next"), ("Node", "worker"), ("Worker", "world"), ("Places", "world")}
+THINGS = ("Node", "Port", "Queue", "Packet", "Flow", "Incoming", "World", "Worker", "Places")
+POINTERS = {("Queue", "head"), ("Queue", "tail"), ("Packet", "next"), ("Node", "worker"), ("Worker", "world"), ("Places", "world")}
 ARRAYS = {("Node", "deadlines")}
-MAY_BE_NULL = {"head", "next"}
+MAY_BE_NULL = {"head", "tail", "next"}
 # fields that a scheme may set -> function that checks the value, with the least one if it takes it
 WRITABLE = {
     ("Packet", "size"): "g_size",
     ("Packet", "ecn"): "g_fit8",
+    ("Packet", "priority"): "g_level",
+    ("Packet", "hash"): "g_word",
     ("Port", "flows"): "g_least 0",
     ("Port", "ecn_marks"): "g_least 0",
     ("Flow", "window"): "g_least 0",
     ("Flow", "fc_gap"): "g_gap",
+    ("Flow", "resend"): "g_count",
 }
-NULLS = {"NO_PACKET": "*Packet", "NO_FLOW": "*Flow", "NO_PORT": "*Port", "NO_QUEUE": "*Queue"}
+NULLS = {"NO_PACKET": "*Packet", "NO_FLOW": "*Flow", "NO_INCOMING": "*Incoming", "NO_PORT": "*Port", "NO_QUEUE": "*Queue"}
 
 # verb -> kinds of its arguments, -> kind of its result.  "bits" is an array of masks, "word" an integer or a mask.
 VERBS = {
@@ -37,7 +40,18 @@ VERBS = {
     "new_frame": "*Node int int -> *Packet",
     "send_frame": "*Node int *Packet ->",
     "send_to_host": "*Node int *Packet ->",
+    "send_with_data": "*Node int *Packet ->",
     "send_control": "*Node int int int int word ->",
+    "about_sent": "*Packet *Flow ->",
+    "about_incoming": "*Packet *Incoming ->",
+    "incoming_of": "*Node *Packet -> *Incoming",
+    "set_flow_timer": "*Node *Incoming int ->",
+    "try_send": "*Node *Flow ->",
+    "send_from": "*Node *Flow int ->",
+    "set_rank": "*Node *Flow int ->",
+    "wake_port": "*Node *Port int ->",
+    "exchange_with_tail": "*Node *Port *Queue *Packet ->",
+    "drop_queued": "*Node *Port *Queue *Packet ->",
     "about_flow": "*Packet *Packet ->",
     "flow_of": "*Node *Packet -> *Flow",
     "hold_flow": "*Node *Flow time ->",
@@ -71,7 +85,8 @@ VERBS = {
 }
 # those that need no check beyond that of their arguments; the others have a namesake with the prefix g_ in fabric/checked.pxd
 PLAIN = {
-    *("whole", "line_rate", "hold_flow", "repace", "set_rate", "command_of", "value_of", "mask_of", "bits_set"),
+    *("whole", "line_rate", "hold_flow", "repace", "set_rate", "set_rank", "try_send", "exchange_with_tail", "drop_queued"),
+    *("command_of", "value_of", "mask_of", "bits_set"),
     *("sqrt", "exp", "log", "power", "floor", "ceil"),
 }
 # kind of an argument -> function that checks it
@@ -101,6 +116,9 @@ MEANINGLESS: dict[str, dict[str, str]] = {
         **dict.fromkeys(("number", "slot", "seq"), "put what you send into frame_state"),
         "in_port": "the frame has not been sent yet",
     },
+    "on_data": {**AT_HOST, "queue": "the packet has arrived"},
+    "on_return": AT_HOST,
+    "on_drop": {"out_port": "the packet is lost", "held": "the packet is lost"},
     **dict.fromkeys(("choose_path", "admit", "choose_voq"), BEFORE_QUEUE),
     **dict.fromkeys(("choose_queue", "on_enqueue", "on_dequeue"), AT_SWITCH),
 }

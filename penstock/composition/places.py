@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any
 
-from penstock.composition.declare import C_TYPES, HOOKS, OWNERS, Declarations, c_type
+from penstock.composition.declare import ALONE, C_TYPES, HOOKS, OWNERS, Declarations, c_type
 from penstock.errors import SchemeError
 
 LINE = 64
@@ -80,6 +80,8 @@ class Composition:
     nic_queues: int
     nic_by_destination: bool
     reordering: bool
+    ranked: bool
+    symmetric: bool
     voqs: int
     unbounded: bool
     lossless: bool
@@ -98,7 +100,7 @@ def compose(parts: list[Part], core: dict[str, int], levels: int, nic_queues: in
             raise SchemeError(f"{part.name} was built without {', '.join(sorted(part.declared.hooks - built))}: build it again")
         for name in part.declared.hooks & set(getattr(part.module, "__pyx_capi__", ())):
             check_hook(part.name, name, repr(part.module.__pyx_capi__[name]))
-    for hook, what in (("choose_queue", "the queue"), ("choose_voq", "what is held back"), ("choose_path", "the path")):
+    for hook, what in ALONE.items():
         choosers = [p.name for p in parts if hook in p.declared.hooks]
         if len(choosers) > 1:
             raise SchemeError(f"{' and '.join(choosers)} both choose {what}", remedy="keep one of them")
@@ -130,5 +132,15 @@ def compose(parts: list[Part], core: dict[str, int], levels: int, nic_queues: in
     for part in parts:
         part.upstreams = -(-max(queues, nics) // 32) * 32
     return Composition(
-        tuple(parts), sizes, queues, nics, by_destination, bool(ask("reordering", 0)), ask("voqs", 0), unbounded, lossless
+        tuple(parts),
+        sizes,
+        queues,
+        nics,
+        by_destination,
+        bool(ask("reordering", 0)),
+        bool(ask("nic_order", 0)),
+        bool(ask("symmetric", 0)),
+        ask("voqs", 0),
+        unbounded,
+        lossless,
     )

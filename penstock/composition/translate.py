@@ -98,7 +98,7 @@ class Translation(Expressions):
         things = [OWNERS[{"pkt": "packet"}.get(a, a)] for a in HOOKS[name].split()]
         given = ["me", *(text.split()[-1].lstrip("*") for text in things)]
         kind = RETURNS.get(name, "void")
-        failed = {"void": "return"}.get(kind, "return -1" if name == "choose_voq" else "return 0")
+        failed = {"void": "return"}.get(kind, "return -1" if name in ("choose_voq", "choose_packet", "next_queue") else "return 0")
         if name == "set_up":
             worker, where, event, error = "me.at.world.workers", "-1, NULL", "0", "me.at.world.workers.error = SCHEME_FAULT"
         else:
@@ -250,6 +250,8 @@ class Translation(Expressions):
         elif name == "choose_path" and "pkt" in things:
             code = f"g_index(guard, {line}, {code}, g_path_count(guard, {line}, v_node, v_pkt))"
         elif name == "admit":
+            code = f"g_index(guard, {line}, {code}, 4)"
+        elif name == "on_data":
             code = f"({code} != 0)"
         self.emit(f"return {code}", node)
 

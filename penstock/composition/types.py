@@ -10,7 +10,8 @@ from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint64_t
 from penstock.fabric.arithmetic cimport ceil, exp, floor, log, power, sqrt
 from penstock.fabric.checked cimport *
 from penstock.fabric.line cimport fail
-from penstock.fabric.pacing cimport hold_flow, repace, set_rate
+from penstock.fabric.pacing cimport hold_flow, repace, set_rank, set_rate, try_send
+from penstock.fabric.switch cimport drop_queued, exchange_with_tail
 from penstock.fabric.state cimport SCHEME_FAULT, Guard, {", ".join((*TYPES, *GIVEN["state"]))}"""
 
 

@@ -1,10 +1,11 @@
 """What a user's scheme calls instead of the fabric's functions, with every argument checked; see faults.h."""
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint64_t
+from penstock.fabric.incoming cimport about_incoming, about_sent, incoming_of, set_flow_timer
 from penstock.fabric.line cimport new_frame, pause_port, pause_queue, resume_port, resume_queue
-from penstock.fabric.line cimport send_frame, send_to_host, set_timer, wake_by
-from penstock.fabric.pacing cimport about_flow, flow_of
+from penstock.fabric.line cimport send_frame, send_to_host, send_with_data, set_timer, wake_by, wake_port
+from penstock.fabric.pacing cimport about_flow, flow_of, send_from
 from penstock.fabric.queueing_inline cimport draw
-from penstock.fabric.state cimport ACK, CONTROL, CONTROL_SIZE, SCHEME_FAULT, Flow, Guard, Node, Packet, Port, Queue, Worker
+from penstock.fabric.state cimport ACK, CONTROL, CONTROL_SIZE, MOST_LEVELS, SCHEME_FAULT, Flow, Guard, Incoming, Node, Packet, Port, Queue, Worker
 from penstock.fabric.state cimport clear_bit, has_bit, hash31, path_at, path_count, pick, port_at, queue_at, set_bit, voq_at
 from penstock.fabric.switch cimport release
 
@@ -155,6 +156,26 @@ cdef inline void g_send_control(
 cdef inline void g_about_flow(Guard* guard, int line, Packet* frame, Packet* pkt) noexcept nogil:
     g_need(guard, line, frame.kind > ACK, FAULT_NOT_FRAME, 0, 0)
     about_flow(frame, g_data(guard, line, pkt))
+cdef inline void g_about_sent(Guard* guard, int line, Packet* frame, Flow* flow) noexcept nogil:
+    g_need(guard, line, frame.kind > ACK, FAULT_NOT_FRAME, 0, 0)
+    about_sent(frame, flow)
+cdef inline void g_about_incoming(Guard* guard, int line, Packet* frame, Incoming* incoming) noexcept nogil:
+    g_need(guard, line, frame.kind > ACK, FAULT_NOT_FRAME, 0, 0)
+    about_incoming(frame, incoming)
+cdef inline Incoming* g_incoming_of(Guard* guard, int line, Node* node, Packet* frame) noexcept nogil:
+    g_need(guard, line, frame.kind > ACK, FAULT_NOT_FRAME, 0, 0)
+    g_index(guard, line, frame.seq, node.worker.world.flow_count)
+    return incoming_of(node, frame)
+cdef inline void g_send_with_data(Guard* guard, int line, Node* node, int64_t host, Packet* frame) noexcept nogil:
+    send_with_data(node, g_index(guard, line, host, node.worker.world.host_count), g_unsent(guard, line, frame))
+cdef inline void g_send_from(Guard* guard, int line, Node* node, Flow* flow, int64_t offset) noexcept nogil:
+    send_from(node, flow, g_index(guard, line, offset, flow.sent + 1))
+cdef inline int8_t g_level(Guard* guard, int line, int64_t level) noexcept nogil:
+    return <int8_t>g_index(guard, line, level, MOST_LEVELS)
+cdef inline int32_t g_word(Guard* guard, int line, int64_t hash) noexcept nogil:
+    return <int32_t>g_fit32(guard, line, hash)
+cdef inline int16_t g_count(Guard* guard, int line, int64_t count) noexcept nogil:
+    return g_fit16(guard, line, g_least(guard, line, count, 0))
 cdef inline Flow* g_flow_of(Guard* guard, int line, Node* node, Packet* frame) noexcept nogil:
     g_need(guard, line, frame.kind > ACK, FAULT_NOT_FRAME, 0, 0)
     return flow_of(node, frame)
@@ -173,6 +194,12 @@ cdef inline void g_pause_port(Guard* guard, int line, Node* node, Port* port, in
     pause_port(node, port, g_pause_bit(guard, line, node, bit))
 cdef inline void g_resume_port(Guard* guard, int line, Node* node, Port* port, int64_t bit) noexcept nogil:
     resume_port(node, port, g_pause_bit(guard, line, node, bit))
+cdef inline void g_set_flow_timer(Guard* guard, int line, Node* node, Incoming* incoming, int64_t when) noexcept nogil:
+    g_timer(guard, line, node.now, when)
+    set_flow_timer(node, incoming, when)
+cdef inline void g_wake_port(Guard* guard, int line, Node* node, Port* port, int64_t when) noexcept nogil:
+    g_timer(guard, line, node.now, when)
+    wake_port(node, port, when)
 cdef inline void g_set_timer(Guard* guard, int line, Node* node, int64_t index, int64_t when) noexcept nogil:
     g_timer(guard, line, node.now, when)
     set_timer(node, g_index(guard, line, index, node.worker.world.scheme_count), when)

@@ -6,6 +6,8 @@ cdef void fail(Node* node, int error, int value) noexcept nogil
 cdef bint has_queue(Node* node, Port* port, int index) noexcept nogil
 cdef void arm(Node* node, Port* port) noexcept nogil
 cdef void disarm(Node* node, Port* port) noexcept nogil
+cdef void wake_port(Node* node, Port* port, int64_t when) noexcept nogil
+cdef void wait(Node* node, Port* port) noexcept nogil
 cdef void send(Node* node, Port* port, Packet* pkt) noexcept nogil
 cdef void kick(Node* node, Port* port) noexcept nogil
 cdef void drop(Node* node, Port* port, Packet* pkt, int reason) noexcept nogil
@@ -17,6 +19,8 @@ cdef Packet* new_frame(Node* node, int kind, int command) noexcept nogil
 cdef void push_frame(Port* port, Packet* pkt) noexcept nogil
 cdef void send_frame(Node* node, int slot, Packet* pkt) noexcept nogil
 cdef void send_control(Node* node, int slot, int kind, int command, int value, int64_t mask) noexcept nogil
+cdef int slot_towards(Node* node, int dst, Packet* pkt) noexcept nogil
+cdef void send_with_data(Node* node, int dst, Packet* pkt) noexcept nogil
 cdef void send_to_host(Node* node, int dst, Packet* pkt) noexcept nogil
 cdef void receive_control(Node* node, int slot, Packet* pkt) noexcept nogil
 cdef void set_timer(Node* node, int index, int64_t when) noexcept nogil

@@ -10,6 +10,7 @@ if not cython.compiled:
         ADDRESSED,
         CONTROL_LANE,
         CONTROL_SIZE,
+        DATA_LANE,
         EVENT_DROP,
         EVENT_RECEIVE,
         KEY_BITS,
@@ -57,9 +58,26 @@ def arm(node, port):
 
 def disarm(node, port):
     """Cancel the port's next transmission."""
-    if port.armed:
+    if port.armed or port.wake_at:
         port.armed = 0
+        port.wake_at = 0
         set_event(node, node.port_count + port.slot, NEVER)
+
+
+def wake_port(node, port, when):
+    """Ask next_queue again at `when`, though nothing arrives; for a scheme that holds back what is queued at a port."""
+    if not port.wake_at or when < port.wake_at:
+        port.wake_at = max(when, node.now + 1)
+
+
+def wait(node, port):
+    """The port's scheduler holds everything back: until wake_port's time, or until something arrives."""
+    when = port.wake_at
+    disarm(node, port)
+    if when > node.now:
+        leaf = node.port_count + port.slot
+        port.wake_at = when
+        set_event(node, leaf, when << KEY_BITS | leaf)
 
 
 def send(node, port, pkt):
@@ -98,6 +116,10 @@ def drop(node, port, pkt, reason):
     port.dropped_bytes += pkt.size
     if node.worker.world.trace:
         trace(node, port, NO_QUEUE, pkt, EVENT_DROP)
+    hook = node.ops.on_drop
+    while hook and pkt.kind <= ACK:
+        hook.call(hook.me, node, port, pkt)
+        hook = hook.next
     if pkt.kind > ACK:
         free_frame(node.worker, pkt)
     else:
@@ -166,6 +188,9 @@ def new_frame(node, kind, command):
     pkt.lane = CONTROL_LANE
     pkt.flags = 0
     pkt.ecn = 0
+    pkt.priority = 0
+    pkt.hash = 0
+    pkt.src = node.id
     pkt.queue = 0
     pkt.number = command
     pkt.slot = 0
@@ -215,16 +240,36 @@ def send_control(node, slot, kind, command, value, mask):
     send_frame(node, slot, pkt)
 
 
-def send_to_host(node, dst, pkt):
-    """Send a control frame to a host over any number of hops; the host's on_control receives it."""
+def slot_towards(node, dst, pkt):
+    """Address a frame to a host; returns the port of its first hop, by ECMP, -1 and frees it if there is none."""
     pkt.dst = dst
-    pkt.hash = hash31(dst, pkt.number)
+    if not node.worker.world.symmetric:
+        pkt.hash = hash31(dst, pkt.number)
     pkt.flags = ADDRESSED
     group = node.routes[dst]
     if group < 0:
         free_frame(node.worker, pkt)
+        return -1
+    return node.next_hops[group + 1 + pick(pkt.hash, node.hash_seed, node.next_hops[group])]
+
+
+def send_to_host(node, dst, pkt):
+    """Send a control frame to a host over any number of hops; the host's on_control receives it."""
+    slot = slot_towards(node, dst, pkt)
+    if slot >= 0:
+        send_frame(node, slot, pkt)
+
+
+def send_with_data(node, dst, pkt):
+    """The same, but the frame is stored, queued, paused and dropped like data: in the queues of pkt.priority."""
+    slot = slot_towards(node, dst, pkt)
+    if slot < 0:
         return
-    send_frame(node, node.next_hops[group + 1 + pick(pkt.hash, node.hash_seed, node.next_hops[group])], pkt)
+    pkt.lane = DATA_LANE
+    node.control_frames += 1
+    node.frame_bytes += pkt.size
+    port_at(node, slot).frame_bytes += pkt.size
+    node.ops.store.call(node, port_at(node, slot), pkt)
 
 
 def receive_control(node, slot, pkt):

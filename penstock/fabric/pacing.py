@@ -1,90 +1,59 @@
-"""Paced flows of a host: a binary heap by time of the next packet, then by flow number."""
+"""Paced flows of a host, by time of the next packet, and ready ones by rank."""
 
 import cython
 
 if not cython.compiled:
+    from penstock.fabric.heap import add, fix, remove
     from penstock.fabric.queueing import set_node_event
-    from penstock.fabric.state import IDLE, NEVER, NO_FLOW, PACE, PACED, READY, flow_at, mask_of, new_flow_refs, value_of, whole
-
-
-def sooner(a, b):
-    if a.next_send < b.next_send or (a.next_send == b.next_send and a.number < b.number):
-        return True
-    return False
-
-
-def put_flow(host, i, flow):
-    host.heap[i] = flow
-    flow.heap_at = i
-
-
-def sift_up(host, i):
-    flow = host.heap[i]
-    while i > 0 and sooner(flow, host.heap[(i - 1) >> 1]):
-        put_flow(host, i, host.heap[(i - 1) >> 1])
-        i = (i - 1) >> 1
-    put_flow(host, i, flow)
-
-
-def sift_down(host, i):
-    flow = host.heap[i]
-    child = 2 * i + 1
-    while child < host.heap_size:
-        if child + 1 < host.heap_size and sooner(host.heap[child + 1], host.heap[child]):
-            child += 1
-        if not sooner(host.heap[child], flow):
-            break
-        put_flow(host, i, host.heap[child])
-        i = child
-        child = 2 * i + 1
-    put_flow(host, i, flow)
-
-
-def grow_heap(node):
-    host = node.host
-    heap = new_flow_refs(node.worker.arena, 2 * host.heap_capacity)
-    for i in range(host.heap_size):
-        heap[i] = host.heap[i]
-    host.heap = heap
-    host.heap_capacity *= 2
+    from penstock.fabric.state import (
+        IDLE,
+        NEVER,
+        NO_FLOW,
+        PACE,
+        PACED,
+        READY,
+        first_flow,
+        flow_at,
+        keyed,
+        mask_of,
+        paced_of,
+        ranked_of,
+        value_of,
+        whole,
+    )
 
 
 def set_pace_timer(node):
-    host = node.host
-    set_node_event(node, PACE, host.heap[0].next_send if host.heap_size else NEVER)
+    heap = paced_of(node.host)
+    set_node_event(node, PACE, first_flow(heap).next_send if heap.size else NEVER)
 
 
 def add_paced(node, flow):
-    host = node.host
-    if host.heap_size == host.heap_capacity:
-        grow_heap(node)
     flow.state = PACED
-    host.heap_size += 1
-    put_flow(host, host.heap_size - 1, flow)
-    sift_up(host, host.heap_size - 1)
+    flow.key = flow.next_send
+    add(node.worker.arena, paced_of(node.host), keyed(flow))
     if flow.heap_at == 0:
         set_pace_timer(node)
 
 
 def remove_paced(node, flow):
-    host = node.host
-    i = flow.heap_at
-    host.heap_size -= 1
-    last = host.heap[host.heap_size]
-    flow.heap_at = -1
+    remove(paced_of(node.host), keyed(flow))
     flow.state = IDLE
-    if i < host.heap_size:
-        put_flow(host, i, last)
-        sift_down(host, i)
-        sift_up(host, last.heap_at)
 
 
 def fix_paced(node, flow):
     """Restore the heap after the time of a flow's next packet has changed."""
-    host = node.host
-    sift_down(host, flow.heap_at)
-    sift_up(host, flow.heap_at)
+    flow.key = flow.next_send
+    fix(paced_of(node.host), keyed(flow))
     set_pace_timer(node)
+
+
+def set_rank(node, flow, rank):
+    """Of the flows that may send, the one with the smallest rank does, if the scheme asks for nic_order = 1."""
+    flow.rank = rank
+    if flow.state == READY and node.worker.world.ranked:
+        flow.key = rank
+        fix(ranked_of(node.host), keyed(flow))
 
 
 def set_rate(flow, bits_per_second):
@@ -116,6 +85,17 @@ def about_flow(frame, pkt):
     """Note the flow of a packet in a control frame, so that flow_of() finds it at its sender."""
     frame.slot = pkt.slot
     frame.seq = pkt.number
+
+
+def try_send(node, flow):
+    """Let a flow send at once if it may: after its window was opened, or packets were to be sent again, outside on_ack."""
+    node.ops.reschedule.call(node, flow)
+
+
+def send_from(node, flow, offset):
+    """Go back: send again everything from this byte on."""
+    node.ops.go_back.call(node, flow, offset)
+    node.ops.reschedule.call(node, flow)
 
 
 def hold_flow(node, flow, until):

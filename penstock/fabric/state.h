@@ -103,6 +103,16 @@ static inline long at(long i, long n, const char *what) {
 #define step(table, index, size) ((void *)((char *)(table) + (int64_t)(index) * (size)))
 static inline void clear(void *p, long size) { memset(p, 0, (size_t)size); }
 
+/* Exchange what two packets hold, but not their places in lists: Packet.next is at SWAP_NEXT (see state.pxd). */
+#define SWAP_NEXT 16
+static inline void swap_bytes(char *a, char *b, size_t n) {
+  for (size_t i = 0; i < n; i++) { char c = a[i]; a[i] = b[i]; b[i] = c; }
+}
+static inline void swap_packets(void *a, void *b, long size) {
+  swap_bytes((char *)a, (char *)b, SWAP_NEXT);
+  swap_bytes((char *)a + SWAP_NEXT + sizeof(void *), (char *)b + SWAP_NEXT + sizeof(void *), (size_t)size - SWAP_NEXT - sizeof(void *));
+}
+
 /* Macros take the variable itself, so callers need no address-of. */
 #define load_relaxed(x) __atomic_load_n(&(x), __ATOMIC_RELAXED)
 #define load_acquire(x) __atomic_load_n(&(x), __ATOMIC_ACQUIRE)

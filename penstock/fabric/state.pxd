@@ -23,10 +23,18 @@ cdef enum:
     RETRANSMITTED = 2
     NACK = 4
     ADDRESSED = 8           # a control frame on its way to a host
+    COMPLETE = 16           # of an ACK: the flow has been received in full
+    TRIMMED = 32            # its payload was cut off by a switch
+    RETURNED = 64           # a switch has sent it back to its source
+    DROPPED = 0             # answers of admit
+    ADMITTED = 1
+    TRIM = 2
+    RETURN = 3
     RESUME = 0              # commands of control frames
     PAUSE = 1
     REFRESH = 2
-    LEVELS = 8              # strict priorities; 0 is the highest
+    LEVELS = 8              # strict priorities of flows; 0 is the highest
+    MOST_LEVELS = 32        # of packets, whose schemes may set others
     CONTROL_SIZE = 64
     KEY_BITS = 12           # an event key is time << KEY_BITS | leaf
     TIMER = 0               # leaves of the event tree, after those of the ports
@@ -36,6 +44,8 @@ cdef enum:
     START = 2
     PACE = 3
     TICK = 4
+    FLOW_TIMER = 5
+    LEAVES = 6
     DROP_BUFFER = 0         # reasons of drops
     DROP_ADMISSION = 1
     DROP_LOSS = 2
@@ -53,6 +63,8 @@ cdef enum:
     NO_SUCH_VOQ = 4
     NO_SUCH_PATH = 5
     SCHEME_FAULT = 6
+    NO_SUCH_PACKET = 7
+    NO_SUCH_BACKLOG = 8
     RANDOM_QUEUE = 0        # streams of random numbers of a node: choice of queues, ECN marks, losses on wires
     RANDOM_MARK = 1
     RANDOM_LOSS = 2
@@ -114,13 +126,26 @@ cdef struct Port:
     int64_t ack_bytes, frame_bytes          # ACKs and control frames, included in tx_bytes
     int64_t* queueing_delay # by class of flow: packets, ps between arrival and transmission; NULL: not counted
     int64_t* flow_samples   # histogram of the port's number of active flows; NULL: not counted
-    Ring rings[8]
+    int64_t wake_at         # its scheduler is called again then, though nothing arrives; 0: it is not
+    int64_t trimmed_bytes
+    int64_t trims, returns  # packets whose payload was cut off here, that were sent back from here
+    Ring rings[32]
 
 cdef struct Outbox:
     Packet* head
     Packet* tail
 
+cdef struct Keyed:          # how Flow and Incoming begin
+    int64_t key             # order in a heap
+    int32_t number, heap_at # of the flow; -1: in no heap
+
+cdef struct Heap:
+    Keyed** items
+    int32_t size, capacity
+
 cdef struct Flow:           # sending side
+    int64_t key             # next_send in the pacer, rank where ready flows are in the order of their rank
+    int32_t number, heap_at
     int64_t sent, acked, size
     int64_t window          # bytes that may be unacknowledged
     int64_t next_send       # pacing
@@ -128,10 +153,10 @@ cdef struct Flow:           # sending side
     double fc_gap           # the same, set by flow control; the larger gap applies
     int64_t held_until      # nothing is sent before then; set by flow control
     Flow* next              # round robin or parking list
-    int32_t number, slot
-    int32_t hash, heap_at
+    int32_t slot, hash
     int16_t src, dst, queue, state
-    int8_t priority, backoff, spare1, spare2
+    int8_t priority, backoff
+    int16_t resend          # packets that choose_packet is to be asked for
     int32_t last_size       # wire bytes of the last packet
     int64_t last_send
     int64_t high            # bytes ever sent once
@@ -139,15 +164,29 @@ cdef struct Flow:           # sending side
     int64_t retransmitted, paused_ps, paused_since
     Flow* previous_active
     Flow* next_active
+    int64_t rank            # with nic_order = 1: the ready flow with the smallest one sends first
 
 cdef struct FlowRing:
     Flow* head
     Flow* tail
 
+cdef struct Incoming:       # what schemes know of a flow at its receiver; their state follows
+    int64_t key             # time of its timer
+    int32_t number, heap_at
+    int64_t received        # bytes of payload, each counted once
+    int64_t expected        # all bytes before this one have arrived
+    int64_t size            # of the flow, once its last byte has arrived; else 0
+    Incoming* next          # free list
+    int32_t slot, hash      # slot: of the flow in its sender's table
+    int16_t src, dst
+    int8_t priority, complete
+    int16_t spare
+
 cdef struct Sink:           # receiving side; number is stored plus one
     int32_t number, ring    # ring: bitmap of packets received out of order, plus one; 0: none
     int64_t expected, nack_seq, nack_at
     int64_t end             # size of the flow, once its last byte has arrived
+    Incoming* incoming      # in compositions with on_data
 
 cdef struct Start:          # a flow to come
     int64_t time, size
@@ -156,9 +195,11 @@ cdef struct Start:          # a flow to come
     int8_t priority, spare1, spare2, spare3
 
 cdef struct Host:
-    FlowRing rings[8]
-    int32_t levels, heap_size, heap_capacity, nic_queues
-    Flow** heap             # by next_send
+    FlowRing rings[32]
+    int32_t levels, nic_queues
+    Heap paced              # flows by next_send
+    Heap ranked             # ready flows by rank, instead of the rings
+    Heap timers             # of incoming flows
     Flow* active            # all unfinished flows
     Sink* sinks             # open addressing by flow number
     int32_t sink_count, sink_bits
@@ -178,7 +219,7 @@ ctypedef struct Node
 ctypedef struct World
 
 cdef struct Places:         # offsets of a scheme's state, its index, its pause bit, its kind of control frame
-    int32_t packet, port, queue, flow, node, frame
+    int32_t packet, port, queue, flow, node, frame, incoming
     int32_t index, bit, kind
     World* world
 
@@ -196,6 +237,7 @@ ctypedef struct PacketHook:
 ctypedef struct FrameHook:
     void (*call)(void* me, Node* node, Port* port, Packet* pkt) noexcept nogil
     void* me
+    FrameHook* next
 
 ctypedef struct FlowHook:
     void (*call)(void* me, Node* node, Flow* flow, Packet* pkt) noexcept nogil
@@ -205,6 +247,43 @@ ctypedef struct FlowHook:
 ctypedef struct TimerHook:
     void (*call)(void* me, Node* node) noexcept nogil
     void* me
+
+ctypedef struct ServeHook:
+    int32_t (*call)(void* me, Node* node, Port* port) noexcept nogil
+    void* me
+    ServeHook* next
+
+ctypedef struct OffsetHook:
+    int64_t (*call)(void* me, Node* node, Flow* flow) noexcept nogil
+    void* me
+    OffsetHook* next
+
+ctypedef struct TimeoutHook:
+    void (*call)(void* me, Node* node, Flow* flow) noexcept nogil
+    void* me
+    TimeoutHook* next
+
+ctypedef struct DataHook:
+    int32_t (*call)(void* me, Node* node, Incoming* incoming, Packet* pkt) noexcept nogil
+    void* me
+    DataHook* next
+
+ctypedef struct IncomingHook:
+    void (*call)(void* me, Node* node, Incoming* incoming) noexcept nogil
+    void* me
+
+# What the fabric calls of the hosts.
+ctypedef struct RescheduleHook:
+    void (*call)(Node* node, Flow* flow) noexcept nogil
+
+ctypedef struct GoBackHook:
+    void (*call)(Node* node, Flow* flow, int64_t seq) noexcept nogil
+
+ctypedef struct StoreHook:
+    void (*call)(Node* node, Port* port, Packet* pkt) noexcept nogil
+
+ctypedef struct FindHook:
+    Incoming* (*call)(Node* node, Packet* frame) noexcept nogil
 
 ctypedef struct SendHook:
     void (*call)(Node* node, Port* port) noexcept nogil
@@ -225,6 +304,17 @@ ctypedef struct Ops:        # one for the hosts, one for the switches
     FlowHook* on_finish
     FrameHook* on_control[18]   # by kind of frame
     TimerHook* on_timer[16]     # by scheme
+    IncomingHook* on_flow_timer
+    ServeHook* next_queue
+    FrameHook* on_drop
+    DataHook* on_data
+    OffsetHook* choose_packet
+    TimeoutHook* on_timeout
+    FlowHook* on_return
+    RescheduleHook reschedule
+    GoBackHook go_back
+    FindHook find_incoming
+    StoreHook store             # a frame among the data
     SendHook transmit
     WakeHook wake               # called when a queue is resumed
 
@@ -271,6 +361,8 @@ ctypedef struct Worker:
     Arena* arena
     Outbox* outboxes[2]
     uint64_t* arrived_ports[2]  # by window parity: a bitmap of every node's ports to which this worker has sent in it
+    Incoming* free_incoming
+    int64_t incoming_size
     Flow* free_flow
     Flow* flows             # table of flow_limit flows, mapped on first use
     int64_t flows_used, flow_limit
@@ -319,7 +411,10 @@ ctypedef struct World:
     int64_t window          # the smallest link delay
     int64_t flow_count      # flows of the whole run
     int32_t mtu, header, ack_header, ack_min
-    int32_t ack_lane, log_pauses, nic_by_destination, class_count, reordering, spare
+    int32_t ack_lane, log_pauses, nic_by_destination, class_count, reordering
+    int32_t levels          # priorities that packets may have: no more than there are queues
+    int32_t ranked          # ready flows send in the order of their rank
+    int32_t symmetric       # the paths of a flow's packets and of what answers them are the same
     int64_t quantum, rto, base_rtt, bdp, nack_interval, line_ps_per_byte
     int8_t* classes         # of flows by number; NULL: not needed
     int64_t sample, seed
@@ -346,6 +441,7 @@ cdef extern from "state.h" nogil:
     Queue* NO_QUEUE "NULL"
     Flow* NO_FLOW "NULL"
     Sink* NO_SINK "NULL"
+    Incoming* NO_INCOMING "NULL"
     Port* NO_PORT "NULL"
     void* zeroed(Arena* arena, size_t count, size_t size)
     Arena* new_arena()
@@ -354,6 +450,7 @@ cdef extern from "state.h" nogil:
     void free_log(Log* log)
     void* step(void* table, long index, long size)
     void clear(void* p, long size)
+    void swap_packets(Packet* a, Packet* b, long size)
     long at(long index, long count, const char* what)
     int32_t load_relaxed(int32_t x)
     int32_t load_acquire(int32_t x)
@@ -377,15 +474,31 @@ cdef inline Queue* queue_at(Port* port, int index) noexcept nogil:
 cdef inline Queue* voq_at(Node* node, int index) noexcept nogil:
     return <Queue*>step(node.voqs, at(index, node.voq_count, b"voq"), node.voq_size)
 cdef inline Ring* ring_at(Port* port, int level) noexcept nogil:
-    return &port.rings[at(level, LEVELS, b"ring")]
+    return &port.rings[at(level, MOST_LEVELS, b"ring")]
 cdef inline FlowRing* flow_ring_at(Host* host, int level) noexcept nogil:
-    return &host.rings[at(level, LEVELS, b"ring")]
+    return &host.rings[at(level, MOST_LEVELS, b"ring")]
+cdef inline Heap* paced_of(Host* host) noexcept nogil:
+    return &host.paced
+cdef inline Heap* ranked_of(Host* host) noexcept nogil:
+    return &host.ranked
+cdef inline Heap* timers_of(Host* host) noexcept nogil:
+    return &host.timers
+cdef inline Keyed* keyed(Flow* flow) noexcept nogil:
+    return <Keyed*>flow
+cdef inline Keyed* keyed_incoming(Incoming* incoming) noexcept nogil:
+    return <Keyed*>incoming
+cdef inline Flow* first_flow(Heap* heap) noexcept nogil:
+    return <Flow*>heap.items[0]
+cdef inline Incoming* first_incoming(Heap* heap) noexcept nogil:
+    return <Incoming*>heap.items[0]
 cdef inline FlowRing* parked_at(Host* host, int queue) noexcept nogil:
     return &host.parked[at(queue, host.nic_queues, b"parked")]
 cdef inline Flow* flow_at(Worker* worker, long slot) noexcept nogil:
     return <Flow*>step(worker.flows, at(slot, worker.flow_limit, b"flow"), worker.flow_size)
 cdef inline Sink* sink_at(Host* host, long i) noexcept nogil:
     return &host.sinks[at(i, 1 << host.sink_bits, b"sink")]
+cdef inline Incoming* first_of_incoming(Incoming* table) noexcept nogil:
+    return <Incoming*>step(table, 0, 0)
 cdef inline Sink* sink_of(Sink* sinks, long i) noexcept nogil:
     return &sinks[i]
 cdef inline Start* start_at(World* world, long i) noexcept nogil:
@@ -449,7 +562,8 @@ cdef inline Queue* new_queues(Arena* arena, long n, long size) noexcept nogil: r
 cdef inline Port* new_ports(Arena* arena, long n, long size) noexcept nogil: return <Port*>zeroed(arena, n, size)
 cdef inline Outbox* new_outboxes(Arena* arena, long n) noexcept nogil: return <Outbox*>zeroed(arena, n, sizeof(Outbox))
 cdef inline Flow* new_flows(Arena* arena, long n, long size) noexcept nogil: return <Flow*>zeroed(arena, n, size)
-cdef inline Flow** new_flow_refs(Arena* arena, long n) noexcept nogil: return <Flow**>zeroed(arena, n, sizeof(Flow*))
+cdef inline Keyed** new_keyed_refs(Arena* arena, long n) noexcept nogil: return <Keyed**>zeroed(arena, n, sizeof(Keyed*))
+cdef inline Incoming* new_incoming(Arena* arena, long n, long size) noexcept nogil: return <Incoming*>zeroed(arena, n, size)
 cdef inline Sink* new_sinks(Arena* arena, long n) noexcept nogil: return <Sink*>zeroed(arena, n, sizeof(Sink))
 cdef inline Host* new_host(Arena* arena) noexcept nogil: return <Host*>zeroed(arena, 1, sizeof(Host))
 cdef inline FlowRing* new_flow_rings(Arena* arena, long n) noexcept nogil: return <FlowRing*>zeroed(arena, n, sizeof(FlowRing))
@@ -467,4 +581,5 @@ cdef inline long packet_bytes() noexcept: return sizeof(Packet)
 cdef inline long queue_bytes() noexcept: return sizeof(Queue)
 cdef inline long port_bytes() noexcept: return sizeof(Port)
 cdef inline long flow_bytes() noexcept: return sizeof(Flow)
+cdef inline long incoming_bytes() noexcept: return sizeof(Incoming)
 cdef inline long node_bytes() noexcept: return sizeof(Node)

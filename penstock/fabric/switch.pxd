@@ -1,4 +1,4 @@
-from penstock.fabric.line_inline cimport arm, disarm, drop, fail, has_queue, kick, send
+from penstock.fabric.line_inline cimport arm, disarm, drop, fail, has_queue, kick, send, wait
 from penstock.fabric.queueing_inline cimport call_packet_hooks, list_queue, next_queue, pop, push, push_control, unlist_first
 from penstock.fabric.sampling cimport trace
 from penstock.fabric.state cimport *
@@ -6,11 +6,15 @@ from penstock.fabric.state cimport *
 cdef void receive(Node* node, int slot, Packet* pkt) noexcept nogil
 cdef void enqueue(Node* node, Port* port, Packet* pkt) noexcept nogil
 cdef bint admitted(Node* node, Port* port, Packet* pkt) noexcept nogil
+cdef bint refused(Node* node, Port* port, Packet* pkt, int answer) noexcept nogil
+cdef void exchange_with_tail(Node* node, Port* port, Queue* queue, Packet* pkt) noexcept nogil
+cdef void drop_queued(Node* node, Port* port, Queue* queue, Packet* pkt) noexcept nogil
 cdef bint has_voq(Node* node, int index) noexcept nogil
 cdef void enqueue_voq(Node* node, Port* port, Packet* pkt, int index) noexcept nogil
 cdef void release(Node* node, int index) noexcept nogil
 cdef void enqueue_egress(Node* node, Port* port, Packet* pkt) noexcept nogil
 cdef Packet* dequeue(Node* node, Port* port) noexcept nogil
+cdef Queue* scheduled_queue(Node* node, Port* port) noexcept nogil
 cdef void count_queueing_delay(Node* node, Port* port, Packet* pkt) noexcept nogil
 cdef bint may_transmit(Port* port) noexcept nogil
 cdef void transmit(Node* node, Port* port) noexcept nogil

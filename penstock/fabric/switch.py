@@ -3,11 +3,14 @@
 import cython
 
 if not cython.compiled:
-    from penstock.fabric.line import arm, disarm, drop, fail, has_queue, kick, send
+    from penstock.fabric.line import arm, disarm, drop, fail, has_queue, kick, send, wait
     from penstock.fabric.queueing import call_packet_hooks, list_queue, next_queue, pop, push, push_control, unlist_first
     from penstock.fabric.sampling import trace
     from penstock.fabric.state import (
+        ACK,
+        ADMITTED,
         CONTROL_LANE,
+        CONTROL_SIZE,
         DATA,
         DROP_ADMISSION,
         DROP_BUFFER,
@@ -16,11 +19,19 @@ if not cython.compiled:
         EVENT_ENQUEUE,
         EVENT_HOLD,
         NO_PACKET,
+        NO_QUEUE,
+        NO_SUCH_BACKLOG,
+        NO_SUCH_PACKET,
         NO_SUCH_PATH,
         NO_SUCH_VOQ,
+        RETURN,
+        RETURNED,
+        TRIM,
+        TRIMMED,
         pick,
         port_at,
         queue_at,
+        swap_packets,
         voq_at,
     )
 
@@ -71,17 +82,74 @@ def enqueue(node, port, pkt):
 
 
 def admitted(node, port, pkt):
-    """Whether the shared buffer and every scheme accept the packet; if not, it has been dropped."""
+    """Whether the shared buffer and every scheme accept the packet, perhaps trimmed; if not, it was dropped or sent back."""
     if node.buffer_used + pkt.size > node.buffer_size:
         drop(node, port, pkt, DROP_BUFFER)
         return False
     hook = node.ops.admit
     while hook:
-        if not hook.call(hook.me, node, port, pkt):
-            drop(node, port, pkt, DROP_ADMISSION)
-            return False
+        answer = hook.call(hook.me, node, port, pkt)
+        if answer != ADMITTED:
+            return refused(node, port, pkt, answer)
         hook = hook.next
     return True
+
+
+def refused(node, port, pkt, answer):
+    """A scheme does not admit the packet as it is.  Returns whether it is stored after all, without its payload."""
+    if answer == TRIM and pkt.kind <= ACK:
+        port.trims += 1
+        port.trimmed_bytes += pkt.size - CONTROL_SIZE
+        pkt.size = CONTROL_SIZE
+        pkt.flags |= TRIMMED
+        return True
+    if answer == RETURN and pkt.kind == DATA and not pkt.flags & RETURNED:
+        port.returns += 1
+        source = pkt.src
+        pkt.src = pkt.dst
+        pkt.dst = source
+        pkt.flags |= RETURNED
+        receive(node, pkt.in_port, pkt)
+        return False
+    drop(node, port, pkt, DROP_ADMISSION)
+    return False
+
+
+def exchange_with_tail(node, port, queue, pkt):
+    """The arriving packet takes the place of the last one in a queue, which is admitted or not in its stead."""
+    tail = queue.tail
+    if queue.length == 0 or tail.kind > ACK:
+        return
+    change = pkt.size - tail.size
+    queue.bytes += change
+    port.bytes += change
+    node.buffer_used += change
+    swap_packets(tail, pkt, node.worker.packet_size)
+
+
+def drop_queued(node, port, queue, pkt):
+    """Drop a packet of this queue, wherever it is in it."""
+    before = NO_PACKET
+    current = queue.head
+    while current and current != pkt:
+        before = current
+        current = current.next
+    if not current:
+        fail(node, NO_SUCH_PACKET, pkt.number)
+        return
+    if before:
+        before.next = pkt.next
+    else:
+        queue.head = pkt.next
+    if queue.tail == pkt:
+        queue.tail = before
+    queue.length -= 1
+    queue.bytes -= pkt.size
+    port.bytes -= pkt.size
+    node.buffer_used -= pkt.size
+    if queue.length == 0 and not queue.paused:
+        port.active -= 1
+    drop(node, port, pkt, DROP_ADMISSION)
 
 
 def has_voq(node, index):
@@ -140,7 +208,7 @@ def enqueue_egress(node, port, pkt):
         if not queue.paused:
             port.active += 1
     push(queue, pkt)
-    if not queue.listed and not queue.paused:
+    if not queue.listed and not queue.paused and not ops.next_queue:
         list_queue(port, queue, node.worker.world.quantum)
     call_packet_hooks(ops.on_enqueue, node, port, queue, pkt)
     if node.worker.world.trace:
@@ -151,7 +219,11 @@ def enqueue_egress(node, port, pkt):
 
 def dequeue(node, port):
     """Take the next data packet from its queue, call its hooks and return it; NO_PACKET if no queue may send."""
-    queue = next_queue(port, node.worker.world.quantum)
+    serve = node.ops.next_queue
+    if serve:
+        queue = scheduled_queue(node, port)
+    else:
+        queue = next_queue(port, node.worker.world.quantum)
     if not queue:
         return NO_PACKET
     pkt = pop(queue)
@@ -159,13 +231,28 @@ def dequeue(node, port):
     node.buffer_used -= pkt.size
     if queue.length == 0:
         port.active -= 1
-        unlist_first(port, queue.level)
+        if not serve:
+            unlist_first(port, queue.level)
     call_packet_hooks(node.ops.on_dequeue, node, port, queue, pkt)
     if node.worker.world.trace:
         trace(node, port, queue, pkt, EVENT_DEQUEUE)
     if port.queueing_delay and pkt.kind == DATA:
         count_queueing_delay(node, port, pkt)
     return pkt
+
+
+def scheduled_queue(node, port):
+    """The queue that the scheme's scheduler serves; NO_QUEUE: it holds everything back."""
+    serve = node.ops.next_queue
+    port.wake_at = 0
+    index = serve.call(serve.me, node, port)
+    if index < 0 or not has_queue(node, port, index):
+        return NO_QUEUE
+    queue = queue_at(port, index)
+    if queue.length == 0 or queue.paused:
+        fail(node, NO_SUCH_BACKLOG, index)
+        return NO_QUEUE
+    return queue
 
 
 def count_queueing_delay(node, port, pkt):
@@ -199,6 +286,9 @@ def transmit(node, port):
         pkt = dequeue(node, port)
         if pkt:
             send(node, port, pkt)
+        elif node.ops.next_queue:
+            wait(node, port)
+            return
     if may_transmit(port):
         arm(node, port)
     else:
@@ -210,6 +300,6 @@ def wake(node, port, queue):
     """A queue was resumed: it joins the round robin if it is backlogged."""
     if queue.length > 0:
         port.active += 1
-        if not queue.listed:
+        if not queue.listed and not node.ops.next_queue:
             list_queue(port, queue, node.worker.world.quantum)
         kick(node, port)

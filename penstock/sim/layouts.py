@@ -10,7 +10,14 @@ STATE = pxd.read("fabric/state.pxd")
 LEVELS = STATE.constants["LEVELS"]
 TOO_MANY_FLOWS = STATE.constants["TOO_MANY_FLOWS"]
 
-_NO_SUCH = {"queue": "queue", "port": "port", "voq": "virtual output queue", "path": "path"}
+_NO_SUCH = {
+    "queue": "queue",
+    "port": "port",
+    "voq": "virtual output queue",
+    "path": "path",
+    "packet": "packet",
+    "backlog": "backlogged queue",
+}
 _DROPS = {
     "buffer": "buffer full",
     "admission": "refused by the scheme",

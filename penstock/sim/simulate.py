@@ -207,6 +207,8 @@ class Runner:
                 "port": "its own ports",
                 "virtual output queue": f"{self.composition.voqs} virtual output queues",
                 "path": "the paths of a route",
+                "packet": "the packets that a flow has sent, and those that a queue has",
+                "backlogged queue": "queues that are neither empty nor paused",
             }[what]
             where = self.settings.topo.names[state["error_node"]]
             raise InvariantError(

@@ -11,11 +11,13 @@ if not cython.compiled:
         DROP_REASONS,
         FLOW_BINS,
         KEY_BITS,
+        MOST_LEVELS,
         NEVER,
         NO_PACKET,
         SAMPLE,
         bit,
         flow_bytes,
+        incoming_bytes,
         new_arena,
         new_flows,
         new_int64,
@@ -42,6 +44,7 @@ if not cython.compiled:
         add_frame_hook,
         add_packet_hook,
         add_queue_hook,
+        add_single_hook,
         add_timer_hook,
         call_set_up,
         call_set_up_node,
@@ -129,6 +132,9 @@ class Simulation:
         world.ack_lane = settings["ack_lane"]
         world.nic_by_destination = composition.nic_by_destination
         world.reordering = composition.reordering
+        world.levels = min(composition.queues, MOST_LEVELS)
+        world.ranked = composition.ranked
+        world.symmetric = composition.symmetric
         world.rto = settings["rto"]
         world.nack_interval = settings["nack_interval"]
         world.seed = settings["seed"]
@@ -198,6 +204,7 @@ class Simulation:
             worker.packet_size = sizes["packet"]
             worker.flow_size = sizes["flow"]
             worker.frame_size = sizes["frame"]
+            worker.incoming_size = sizes["incoming"]
             worker.pool_size = max(16, 131072 // sizes["packet"])
             worker.pool_used = worker.pool_size
             worker.flow_limit = flow_limit
@@ -236,8 +243,10 @@ class Simulation:
                 add_frame_hook(world, hook_of(part.module, name), me, CONTROL + part.index)
             elif name == "on_timer":
                 add_timer_hook(world, hook_of(part.module, name), me, part.index)
-            elif name == "admit" or name.startswith("choose_"):
+            elif name in ("admit", "choose_path", "choose_voq", "choose_queue"):
                 add_queue_hook(world, name, hook_of(part.module, name), me)
+            elif name in ("next_queue", "on_drop", "on_data", "on_flow_timer", "choose_packet", "on_timeout"):
+                add_single_hook(world, name, hook_of(part.module, name), me)
             elif name == "on_enqueue" or name == "on_dequeue":
                 add_packet_hook(world, name == "on_enqueue", hook_of(part.module, name), me)
             elif not name.startswith("set_up"):
@@ -484,6 +493,9 @@ class Simulation:
                         "cut_bytes": port.cut_bytes,
                         "ecn_marks": port.ecn_marks,
                         "dropped_bytes": port.dropped_bytes,
+                        "trims": port.trims,
+                        "trimmed_bytes": port.trimmed_bytes,
+                        "returns": port.returns,
                         "ps_per_byte": port.ps_per_byte,
                         "held_bytes": port.held,
                         "ack_bytes": port.ack_bytes,
@@ -530,5 +542,6 @@ def struct_sizes():
         "port": port_bytes(),
         "queue": queue_bytes(),
         "flow": flow_bytes(),
+        "incoming": incoming_bytes(),
         "node": node_bytes(),
     }

@@ -3,8 +3,8 @@ from penstock.fabric.queueing_inline cimport draw, set_event
 from penstock.fabric.sampling cimport sample
 from penstock.fabric.state cimport *
 from penstock.fabric.switch cimport receive, transmit
-from penstock.sim.core.receiver cimport receive_data
-from penstock.sim.core.sender cimport receive_ack, run_pacer, run_starts, run_tick, transmit_host
+from penstock.sim.core.receiver cimport receive_data, run_flow_timers
+from penstock.sim.core.sender cimport receive_ack, receive_returned, run_pacer, run_starts, run_tick, transmit_host
 
 cdef void wait_for_all(World* world) noexcept nogil
 cdef uint64_t arrived_at(Worker* worker, int word) noexcept nogil

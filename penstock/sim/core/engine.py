@@ -17,11 +17,13 @@ if not cython.compiled:
         DATA,
         DROP_LOSS,
         FAILED,
+        FLOW_TIMER,
         KEY_BITS,
         NEVER,
         NO_PACKET,
         PACE,
         RANDOM_LOSS,
+        RETURNED,
         SAMPLE,
         START,
         TIMER,
@@ -38,8 +40,8 @@ if not cython.compiled:
         worker_at,
     )
     from penstock.fabric.switch import receive, transmit
-    from penstock.sim.core.receiver import receive_data
-    from penstock.sim.core.sender import receive_ack, run_pacer, run_starts, run_tick, transmit_host
+    from penstock.sim.core.receiver import receive_data, run_flow_timers
+    from penstock.sim.core.sender import receive_ack, receive_returned, run_pacer, run_starts, run_tick, transmit_host
 
 
 def wait_for_all(world):
@@ -135,7 +137,10 @@ def arrive(node, slot):
     if not node.is_host:
         receive(node, slot, pkt)
     elif pkt.kind == DATA:
-        receive_data(node, pkt)
+        if pkt.flags & RETURNED:
+            receive_returned(node, pkt)
+        else:
+            receive_data(node, pkt)
     else:
         receive_ack(node, pkt)
 
@@ -148,6 +153,8 @@ def run_leaf(node, which):
         run_starts(node)
     elif which == TIMER:
         run_timers(node)
+    elif which == FLOW_TIMER:
+        run_flow_timers(node)
     elif which == SAMPLE:
         sample(node)
     else:

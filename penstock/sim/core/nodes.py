@@ -4,9 +4,9 @@ import cython
 
 if not cython.compiled:
     from penstock.fabric.state import (
+        LEAVES,
         NEVER,
         host_ops,
-        new_flow_refs,
         new_flow_rings,
         new_host,
         new_int32,
@@ -30,7 +30,7 @@ def new_node(world, number, degree, node, port_size, queue_size, queue_count, vo
     node.is_host = 1 if number < world.host_count else 0
     node.ops = host_ops(world) if node.is_host else switch_ops(world)
     node.leaf_count = 2
-    while node.leaf_count < 2 * degree + 5:
+    while node.leaf_count < 2 * degree + LEAVES:
         node.leaf_count *= 2
     node.tree = new_int64(world.arena, 2 * node.leaf_count)
     for i in range(2 * node.leaf_count):
@@ -63,8 +63,6 @@ def new_nic(world, node, nic_queues):
     for i in range(nic_queues):
         host.free_queue[i] = i
     host.free_queues = nic_queues
-    host.heap_capacity = 16
-    host.heap = new_flow_refs(world.arena, 16)
     host.sink_bits = 4
     host.sinks = new_sinks(world.arena, 16)
     host.finished = new_int32(world.arena, 4096)

@@ -4,9 +4,10 @@
 """
 from penstock.fabric.state cimport *
 from penstock.fabric.flow_results cimport FlowResults
-from penstock.fabric.switch cimport transmit, wake
+from penstock.fabric.switch cimport enqueue, transmit, wake
 from penstock.sim.core.engine cimport run_windows
-from penstock.sim.core.sender cimport transmit_host, wake_flows
+from penstock.sim.core.receiver cimport find_incoming
+from penstock.sim.core.sender cimport go_back, reschedule, transmit_host, wake_flows
 
 cdef extern from "Python.h":
     void* PyCapsule_GetPointer(object capsule, const char* name) except NULL
@@ -25,7 +26,7 @@ cdef inline void* new_me(World* world, part) noexcept:
 cdef inline void set_places(World* world, void* me, dict places, int index, int kind) except *:
     at = <Places*>me
     at.packet, at.port, at.queue, at.flow, at.node = places["packet"], places["port"], places["queue"], places["flow"], places["node"]
-    at.frame = places["frame"]
+    at.frame, at.incoming = places["frame"], places["incoming"]
     at.index, at.bit, at.kind = index, 1 << index, kind
     at.world = world
 
@@ -89,13 +90,53 @@ cdef inline void add_flow_hook(World* world, str name, void* function, void* me)
         end = &world.host_ops.on_ack
     elif name == "on_finish":
         end = &world.host_ops.on_finish
+    elif name == "on_return":
+        end = &world.host_ops.on_return
     while end[0]:
         end = &end[0].next
     end[0] = <FlowHook*>zeroed(world.arena, 1, sizeof(FlowHook))
     end[0].call = <void (*)(void*, Node*, Flow*, Packet*) noexcept nogil>function
     end[0].me = me
 
+# Hooks of which a composition has at most one.
+cdef inline void add_single_hook(World* world, str name, void* function, void* me) noexcept:
+    if name == "next_queue":
+        serve = <ServeHook*>zeroed(world.arena, 1, sizeof(ServeHook))
+        serve.call = <int32_t (*)(void*, Node*, Port*) noexcept nogil>function
+        serve.me = me
+        world.host_ops.next_queue = world.switch_ops.next_queue = serve
+    elif name == "on_drop":
+        dropped = <FrameHook*>zeroed(world.arena, 1, sizeof(FrameHook))
+        dropped.call = <void (*)(void*, Node*, Port*, Packet*) noexcept nogil>function
+        dropped.me = me
+        world.host_ops.on_drop = world.switch_ops.on_drop = dropped
+    elif name == "on_data":
+        data = <DataHook*>zeroed(world.arena, 1, sizeof(DataHook))
+        data.call = <int32_t (*)(void*, Node*, Incoming*, Packet*) noexcept nogil>function
+        data.me = me
+        world.host_ops.on_data = data
+    elif name == "on_flow_timer":
+        timer = <IncomingHook*>zeroed(world.arena, 1, sizeof(IncomingHook))
+        timer.call = <void (*)(void*, Node*, Incoming*) noexcept nogil>function
+        timer.me = me
+        world.host_ops.on_flow_timer = timer
+    elif name == "choose_packet":
+        offset = <OffsetHook*>zeroed(world.arena, 1, sizeof(OffsetHook))
+        offset.call = <int64_t (*)(void*, Node*, Flow*) noexcept nogil>function
+        offset.me = me
+        world.host_ops.choose_packet = offset
+    else:
+        timeout = <TimeoutHook*>zeroed(world.arena, 1, sizeof(TimeoutHook))
+        timeout.call = <void (*)(void*, Node*, Flow*) noexcept nogil>function
+        timeout.me = me
+        world.host_ops.on_timeout = timeout
+
 cdef inline void set_fabric_hooks(World* world) noexcept:
+    world.host_ops.store.call = enqueue
+    world.switch_ops.store.call = enqueue
+    world.host_ops.reschedule.call = reschedule
+    world.host_ops.go_back.call = go_back
+    world.host_ops.find_incoming.call = find_incoming
     world.host_ops.transmit.call = transmit_host
     world.host_ops.wake.call = wake_flows
     world.switch_ops.transmit.call = transmit

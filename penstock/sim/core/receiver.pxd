@@ -1,3 +1,4 @@
+from penstock.fabric.incoming cimport set_flow_timer
 from penstock.fabric.line cimport drop, kick
 from penstock.fabric.queueing_inline cimport free_packet, push_control
 from penstock.fabric.state cimport *
@@ -13,6 +14,14 @@ cdef void remove_sink(Host* host, int64_t number) noexcept nogil
 cdef void record_arrival(Node* node, int64_t number) noexcept nogil
 cdef void receive_data(Node* node, Packet* pkt) noexcept nogil
 cdef void receive_in_any_order(Node* node, Sink* sink, Packet* pkt) noexcept nogil
+cdef Sink* open_incoming(Node* node, int64_t number, int slot, int src, int hash, int priority) noexcept nogil
+cdef void close_incoming(Node* node, Sink* sink) noexcept nogil
+cdef Incoming* find_incoming(Node* node, Packet* frame) noexcept nogil
+cdef void receive_for_scheme(Node* node, Packet* pkt) noexcept nogil
+cdef void close_if_done(Node* node, Incoming* incoming) noexcept nogil
+cdef int64_t take_in(Node* node, Sink* sink, Packet* pkt) noexcept nogil
+cdef bint already_ahead(Node* node, Sink* sink, Packet* pkt) noexcept nogil
+cdef void run_flow_timers(Node* node) noexcept nogil
 cdef bint note_ahead(Node* node, Sink* sink, Packet* pkt) noexcept nogil
 cdef void advance(Node* node, Sink* sink) noexcept nogil
 cdef int32_t alloc_ring(Node* node) noexcept nogil

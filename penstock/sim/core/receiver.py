@@ -3,18 +3,28 @@
 import cython
 
 if not cython.compiled:
+    from penstock.fabric.incoming import set_flow_timer
     from penstock.fabric.line import drop, kick
     from penstock.fabric.queueing import free_packet, push_control
     from penstock.fabric.state import (
         ACK,
+        COMPLETE,
         DROP_ADMISSION,
         LAST,
         NACK,
+        NEVER,
+        NO_INCOMING,
         NO_SINK,
         RETRANSMITTED,
         RING_WORDS,
+        TRIMMED,
+        clear,
         clear_bit,
+        first_incoming,
+        first_of_incoming,
         has_bit,
+        mask_of,
+        new_incoming,
         new_int32,
         new_masks,
         new_sinks,
@@ -22,6 +32,8 @@ if not cython.compiled:
         set_bit,
         sink_at,
         sink_of,
+        timers_of,
+        value_of,
     )
     from penstock.sim.core.sender import release_children
 
@@ -49,6 +61,7 @@ def copy_sink(to, sink):
     to.expected = sink.expected
     to.nack_seq = sink.nack_seq
     to.nack_at = sink.nack_at
+    to.incoming = sink.incoming
 
 
 def place_sink(host, number):
@@ -84,6 +97,7 @@ def add_sink(node, number):
     sink.expected = 0
     sink.nack_seq = -1
     sink.nack_at = 0
+    sink.incoming = NO_INCOMING
     return sink
 
 
@@ -116,6 +130,9 @@ def record_arrival(node, number):
 
 def receive_data(node, pkt):
     """In-order data advances; a gap is answered by a NACK, at most one per nack_interval; duplicates are acknowledged again."""
+    if node.ops.on_data:
+        receive_for_scheme(node, pkt)
+        return
     host = node.host
     number = pkt.number
     if pkt.seq == 0 and pkt.flags == LAST:
@@ -170,6 +187,122 @@ def receive_in_any_order(node, sink, pkt):
         record_arrival(node, number)
         remove_sink(node.host, number)
     acknowledge(node, pkt, seq, 0)
+
+
+# ---- Flows of which a scheme has state at the receiver ----
+
+
+def open_incoming(node, number, slot, src, hash, priority):
+    """The receiver's state of a flow of which nothing has arrived before."""
+    worker = node.worker
+    sink = add_sink(node, number)
+    incoming = worker.free_incoming
+    if incoming:
+        worker.free_incoming = incoming.next
+        clear(incoming, worker.incoming_size)
+    else:
+        incoming = first_of_incoming(new_incoming(worker.arena, 1, worker.incoming_size))
+    incoming.number = number
+    incoming.slot = slot
+    incoming.src = src
+    incoming.dst = node.id
+    incoming.hash = hash
+    incoming.priority = priority
+    incoming.heap_at = -1
+    sink.incoming = incoming
+    return sink
+
+
+def close_incoming(node, sink):
+    """Everything has arrived and no timer is set: forget the flow."""
+    incoming = sink.incoming
+    if sink.ring:
+        node.host.free_ring[node.host.free_rings] = sink.ring
+        node.host.free_rings += 1
+    remove_sink(node.host, incoming.number)
+    incoming.next = node.worker.free_incoming
+    node.worker.free_incoming = incoming
+
+
+def find_incoming(node, frame):
+    """The incoming flow that a frame is about, which is new if nothing of it has arrived; NO_INCOMING: it has ended."""
+    number = mask_of(frame)
+    sink = find_sink(node.host, number)
+    if sink:
+        return sink.incoming
+    if node.worker.world.results.finish[number] >= 0:
+        return NO_INCOMING
+    sink = open_incoming(node, number, value_of(frame), frame.src, frame.hash, frame.priority)
+    return sink.incoming
+
+
+def receive_for_scheme(node, pkt):
+    """Record what has arrived; the scheme's on_data says whether it is acknowledged."""
+    sink = find_sink(node.host, pkt.number)
+    if not sink:
+        if node.worker.world.results.finish[pkt.number] >= 0:
+            acknowledge(node, pkt, pkt.seq + pkt.payload, COMPLETE)
+            return
+        sink = open_incoming(node, pkt.number, pkt.slot, pkt.src, pkt.hash, pkt.priority)
+    incoming = sink.incoming
+    if not pkt.flags & TRIMMED:
+        incoming.received += take_in(node, sink, pkt)
+        incoming.expected = sink.expected
+        incoming.size = sink.end
+        if sink.end and sink.expected == sink.end and not incoming.complete:
+            incoming.complete = 1
+            record_arrival(node, pkt.number)
+    hook = node.ops.on_data
+    if hook.call(hook.me, node, incoming, pkt):
+        acknowledge(node, pkt, incoming.expected, COMPLETE if incoming.complete else 0)
+    else:
+        free_packet(node.worker, pkt)
+    close_if_done(node, incoming)
+
+
+def close_if_done(node, incoming):
+    if incoming.complete and incoming.heap_at < 0:
+        close_incoming(node, find_sink(node.host, incoming.number))
+
+
+def take_in(node, sink, pkt):
+    """Record a packet; returns its bytes of payload if they are new and can be recorded, else 0."""
+    if pkt.seq < sink.expected:
+        return 0
+    if pkt.seq == sink.expected:
+        sink.expected += pkt.payload
+        if pkt.flags & LAST:
+            sink.end = sink.expected
+        if sink.ring:
+            advance(node, sink)
+        return pkt.payload
+    if not node.worker.world.reordering or already_ahead(node, sink, pkt) or not note_ahead(node, sink, pkt):
+        return 0
+    if pkt.flags & LAST:
+        sink.end = pkt.seq + pkt.payload
+    return pkt.payload
+
+
+def already_ahead(node, sink, pkt):
+    """Whether an early packet has arrived before."""
+    if sink.ring == 0:
+        return False
+    i = pkt.seq // node.worker.world.mtu % (64 * RING_WORDS)
+    if has_bit(node.host.rings_of_bits, 64 * (sink.ring - 1) * RING_WORDS + i):
+        return True
+    return False
+
+
+def run_flow_timers(node):
+    """Call on_flow_timer of every incoming flow whose timer has expired."""
+    heap = timers_of(node.host)
+    hook = node.ops.on_flow_timer
+    while heap.size and first_incoming(heap).key <= node.now:
+        incoming = first_incoming(heap)
+        set_flow_timer(node, incoming, NEVER)
+        if hook:
+            hook.call(hook.me, node, incoming)
+        close_if_done(node, incoming)
 
 
 def note_ahead(node, sink, pkt):
@@ -230,7 +363,8 @@ def acknowledge(node, pkt, seq, flags):
     pkt.dst = source
     pkt.size = max(world.ack_min, world.ack_header + pkt.size - pkt.payload - world.header)
     pkt.seq = seq
-    pkt.hash = ~pkt.hash
+    if not world.symmetric:
+        pkt.hash = ~pkt.hash
     pkt.kind = ACK
     pkt.lane = world.ack_lane
     pkt.flags = flags

@@ -1,18 +1,22 @@
-from penstock.fabric.line cimport arm, disarm, kick, send
+from penstock.fabric.heap_inline cimport add, remove, sooner, put, sift_up, sift_down, grow
+from penstock.fabric.line cimport arm, disarm, fail, kick, send, wait
 from penstock.fabric.pacing cimport add_paced, remove_paced, set_pace_timer
 from penstock.fabric.queueing_inline cimport alloc_packet, call_flow_hooks, draw, free_packet, set_node_event
 from penstock.fabric.state cimport *
+from penstock.fabric.switch cimport dequeue
 
 cdef void append_flow(FlowRing* ring, Flow* flow) noexcept nogil
 cdef Flow* take_first(FlowRing* ring) noexcept nogil
 cdef void unlink_flow(FlowRing* ring, Flow* flow) noexcept nogil
-cdef void make_ready(Host* host, Flow* flow) noexcept nogil
+cdef void make_ready(Node* node, Flow* flow) noexcept nogil
+cdef Flow* take_ready(Node* node) noexcept nogil
 cdef bint may_send(Flow* flow) noexcept nogil
 cdef void reschedule_flow(Node* node, Flow* flow) noexcept nogil
 cdef void park(Node* node, Flow* flow) noexcept nogil
 cdef void wake_flows(Node* node, Port* port, Queue* queue) noexcept nogil
 cdef Flow* next_flow(Node* node, Port* port) noexcept nogil
-cdef Packet* make_packet(Node* node, Flow* flow) noexcept nogil
+cdef int64_t next_offset(Node* node, Flow* flow) noexcept nogil
+cdef Packet* make_packet(Node* node, Flow* flow, int64_t seq) noexcept nogil
 cdef bint may_acknowledge(Port* port) noexcept nogil
 cdef bint may_transmit_host(Node* node, Port* port) noexcept nogil
 cdef void serve(Node* node, Port* port, Flow* flow) noexcept nogil
@@ -30,6 +34,8 @@ cdef void run_delayed(Node* node) noexcept nogil
 cdef void delay_start(Host* host, int i, Start* start) noexcept nogil
 cdef void release_children(Node* node, int64_t number) noexcept nogil
 cdef void go_back(Node* node, Flow* flow, int64_t seq) noexcept nogil
+cdef void reschedule(Node* node, Flow* flow) noexcept nogil
+cdef void receive_returned(Node* node, Packet* pkt) noexcept nogil
 cdef void receive_ack(Node* node, Packet* pkt) noexcept nogil
 cdef void arm_tick(Node* node) noexcept nogil
 cdef void run_tick(Node* node) noexcept nogil

@@ -3,10 +3,12 @@
 import cython
 
 if not cython.compiled:
-    from penstock.fabric.line import arm, disarm, kick, send
+    from penstock.fabric.heap import add, remove
+    from penstock.fabric.line import arm, disarm, fail, kick, send, wait
     from penstock.fabric.pacing import add_paced, remove_paced, set_pace_timer
     from penstock.fabric.queueing import alloc_packet, call_flow_hooks, draw, free_packet, set_node_event
     from penstock.fabric.state import (
+        COMPLETE,
         DATA,
         DATA_LANE,
         IDLE,
@@ -15,6 +17,8 @@ if not cython.compiled:
         NEVER,
         NO_FLOW,
         NO_PACKET,
+        NO_SUCH_PACKET,
+        NO_SUCH_QUEUE,
         PACED,
         PARKED,
         RANDOM_QUEUE,
@@ -25,17 +29,22 @@ if not cython.compiled:
         TOO_MANY_FLOWS,
         bit,
         clear,
+        first_flow,
         flow_at,
         flow_ring_at,
         hash31,
+        keyed,
         lowest_bit,
+        paced_of,
         parked_at,
         port_at,
         queue_at,
+        ranked_of,
         start_at,
         waiting_at,
         whole,
     )
+    from penstock.fabric.switch import dequeue
 
 # ---- The NIC: ready flows in round robin, one ring per priority ----
 
@@ -70,16 +79,42 @@ def unlink_flow(ring, flow):
         ring.tail = before
 
 
-def make_ready(host, flow):
-    """Append a flow to the round robin of its priority."""
+def make_ready(node, flow):
+    """Append a flow to the round robin of its priority, or add it to the flows that send in the order of their rank."""
+    host = node.host
     flow.state = READY
+    if node.worker.world.ranked:
+        flow.key = flow.rank
+        add(node.worker.arena, ranked_of(host), keyed(flow))
+        host.levels = 1
+        return
     append_flow(flow_ring_at(host, flow.priority), flow)
     host.levels |= bit(flow.priority)
 
 
+def take_ready(node):
+    """Remove the next ready flow: the first of the highest priority, or the one with the smallest rank."""
+    host = node.host
+    if node.worker.world.ranked:
+        heap = ranked_of(host)
+        flow = first_flow(heap)
+        remove(heap, keyed(flow))
+        if heap.size == 0:
+            host.levels = 0
+        return flow
+    level = lowest_bit(host.levels)
+    ring = flow_ring_at(host, level)
+    flow = take_first(ring)
+    if not ring.head:
+        host.levels &= ~bit(level)
+    return flow
+
+
 def may_send(flow):
-    """Whether a flow has data left and its window is open."""
+    """Whether a flow has data left and its window is open, or packets to send again."""
     if flow.sent < flow.size and flow.sent - flow.acked < flow.window:
+        return True
+    if flow.resend:
         return True
     return False
 
@@ -91,7 +126,7 @@ def reschedule_flow(node, flow):
         return
     port = port_at(node, 0)
     if flow.next_send <= max(node.now, port.free_at):
-        make_ready(node.host, flow)
+        make_ready(node, flow)
     else:
         add_paced(node, flow)
 
@@ -104,7 +139,9 @@ def park(node, flow):
 
 
 def wake_flows(node, port, queue):
-    """A NIC queue was resumed: reschedule the flows parked there."""
+    """A NIC queue was resumed: reschedule the flows parked there, and the frames queued in it."""
+    if queue.length > 0:
+        port.active += 1
     ring = parked_at(node.host, queue.index)
     while ring.head:
         flow = take_first(ring)
@@ -117,11 +154,7 @@ def next_flow(node, port):
     """The next flow in strict priority and round robin; NO_FLOW if none may send."""
     host = node.host
     while host.levels:
-        level = lowest_bit(host.levels)
-        ring = flow_ring_at(host, level)
-        flow = take_first(ring)
-        if not ring.head:
-            host.levels &= ~bit(level)
+        flow = take_ready(node)
         if queue_at(port, flow.queue).paused:
             park(node, flow)
         elif not may_send(flow):
@@ -133,14 +166,31 @@ def next_flow(node, port):
     return NO_FLOW
 
 
-def make_packet(node, flow):
-    """The flow's next data packet, of up to one MTU of payload; counts retransmissions and calls on_send."""
+def next_offset(node, flow):
+    """Where the flow's next packet begins: after what was sent, unless a scheme sends a packet again; -1: there is none."""
+    if flow.resend:
+        flow.resend -= 1
+        hook = node.ops.choose_packet
+        seq = hook.call(hook.me, node, flow)
+        if seq >= flow.sent:
+            fail(node, NO_SUCH_PACKET, seq)
+        elif seq >= 0:
+            return seq
+        flow.resend = 0
+        if not may_send(flow):
+            return -1
+    return flow.sent
+
+
+def make_packet(node, flow, seq):
+    """The flow's packet from `seq` on, of up to one MTU of payload; counts retransmissions and calls on_send."""
     world = node.worker.world
     pkt = alloc_packet(node.worker)
-    payload = min(flow.size - flow.sent, world.mtu)
+    payload = min(flow.size - seq, world.mtu)
+    end = seq + payload
     pkt.payload = payload
     pkt.size = payload + world.header
-    pkt.seq = flow.sent
+    pkt.seq = seq
     pkt.number = flow.number
     pkt.slot = flow.slot
     pkt.hash = flow.hash
@@ -154,15 +204,18 @@ def make_packet(node, flow):
     pkt.flags = 0
     if flow.sent == flow.acked:
         flow.progress_at = node.now
-    flow.sent += payload
-    if flow.sent == flow.size:
+    flow.sent = max(flow.sent, end)
+    if end == flow.size:
         pkt.flags = LAST
-    if flow.sent > flow.high:
-        flow.high = flow.sent
+    if end > flow.high:
+        flow.high = end
     else:
         pkt.flags |= RETRANSMITTED
         flow.retransmitted += payload
     call_flow_hooks(node.ops.on_send, node, flow, pkt)
+    if pkt.priority < 0 or pkt.priority >= world.levels:
+        fail(node, NO_SUCH_QUEUE, pkt.priority)
+        pkt.priority = 0
     return pkt
 
 
@@ -194,18 +247,31 @@ def transmit_host(node, port):
         port.control_head = pkt.next
         send(node, port, pkt)
     elif not port.paused:
-        flow = next_flow(node, port)
-        if flow:
-            serve(node, port, flow)
+        pkt = NO_PACKET
+        if port.active:
+            pkt = dequeue(node, port)
+        if pkt:
+            send(node, port, pkt)
+        else:
+            flow = next_flow(node, port)
+            if flow:
+                serve(node, port, flow)
     if may_transmit_host(node, port):
         arm(node, port)
+    elif port.active and not port.paused and port.free_at > node.now:
+        arm(node, port)
     else:
-        disarm(node, port)
+        wait(node, port)
 
 
 def serve(node, port, flow):
     """Send one packet of a flow and schedule its next one by the larger of its two gaps."""
-    pkt = make_packet(node, flow)
+    seq = next_offset(node, flow)
+    if seq < 0:
+        flow.state = IDLE
+        port.free_at = max(port.free_at, node.now)
+        return
+    pkt = make_packet(node, flow, seq)
     flow.last_send = node.now
     flow.last_size = pkt.size
     flow.next_send = node.now
@@ -218,11 +284,11 @@ def serve(node, port, flow):
 
 def run_pacer(node):
     """Flows whose next packet is due join the round robin."""
-    host = node.host
-    while host.heap_size and host.heap[0].next_send <= node.now:
-        flow = host.heap[0]
+    heap = paced_of(node.host)
+    while heap.size and first_flow(heap).next_send <= node.now:
+        flow = first_flow(heap)
         remove_paced(node, flow)
-        make_ready(host, flow)
+        make_ready(node, flow)
     set_pace_timer(node)
     kick(node, port_at(node, 0))
 
@@ -335,6 +401,9 @@ def withdraw(node, flow):
     elif flow.state == PARKED:
         flow.paused_ps += node.now - flow.paused_since
         unlink_flow(parked_at(host, flow.queue), flow)
+    elif flow.state == READY and node.worker.world.ranked:
+        remove(ranked_of(host), keyed(flow))
+        host.levels = 1 if host.ranked.size else 0
     elif flow.state == READY:
         ring = flow_ring_at(host, flow.priority)
         unlink_flow(ring, flow)
@@ -419,6 +488,24 @@ def go_back(node, flow, seq):
             reschedule_flow(node, flow)
 
 
+def reschedule(node, flow):
+    """A scheme has opened the window of a flow, or asked for packets to be sent again, outside on_ack."""
+    if flow.state == IDLE:
+        reschedule_flow(node, flow)
+    if node.host.levels:
+        kick(node, port_at(node, 0))
+
+
+def receive_returned(node, pkt):
+    """A packet that a switch has sent back."""
+    worker = node.worker
+    flow = flow_at(worker, pkt.slot)
+    if flow.number == pkt.number:
+        call_flow_hooks(node.ops.on_return, node, flow, pkt)
+        reschedule(node, flow)
+    free_packet(worker, pkt)
+
+
 def receive_ack(node, pkt):
     """Process an ACK: advance or go back, call on_ack, finish or reschedule the flow."""
     worker = node.worker
@@ -426,6 +513,8 @@ def receive_ack(node, pkt):
     if flow.number != pkt.number:
         free_packet(worker, pkt)
         return
+    if pkt.flags & COMPLETE:
+        pkt.seq = flow.size
     if pkt.seq > flow.acked:
         flow.acked = pkt.seq
         flow.sent = max(flow.sent, flow.acked)
@@ -461,7 +550,11 @@ def run_tick(node):
         if flow.sent > flow.acked and node.now - flow.progress_at >= node.worker.world.rto << flow.backoff:
             flow.progress_at = node.now
             flow.backoff = min(flow.backoff + 1, 6)
-            go_back(node, flow, flow.acked)
+            hook = node.ops.on_timeout
+            if hook:
+                hook.call(hook.me, node, flow)
+            else:
+                go_back(node, flow, flow.acked)
         flow = following
     if node.host.active:
         arm_tick(node)

@@ -102,10 +102,31 @@ def add_flow_hook(world: Any, name: str, function: Any, me: Any) -> None:
     append_hook(world.host_ops, name, new_hook("FlowHook", function, me))
 
 
-def set_fabric_hooks(world: Any) -> None:
-    from penstock.fabric.switch import transmit, wake
-    from penstock.sim.core.sender import transmit_host, wake_flows
+SINGLE_HOOKS = {
+    "next_queue": "ServeHook",
+    "on_drop": "FrameHook",
+    "on_data": "DataHook",
+    "on_flow_timer": "IncomingHook",
+    "choose_packet": "OffsetHook",
+    "on_timeout": "TimeoutHook",
+}
 
+
+def add_single_hook(world: Any, name: str, function: Any, me: Any) -> None:
+    hook = new_hook(SINGLE_HOOKS[name], function, me)
+    setattr(world.host_ops, name, hook)
+    if name in ("next_queue", "on_drop"):
+        setattr(world.switch_ops, name, hook)
+
+
+def set_fabric_hooks(world: Any) -> None:
+    from penstock.fabric.switch import enqueue, transmit, wake
+    from penstock.sim.core.receiver import find_incoming
+    from penstock.sim.core.sender import go_back, reschedule, transmit_host, wake_flows
+
+    world.host_ops.store.call = world.switch_ops.store.call = enqueue
+    world.host_ops.reschedule.call, world.host_ops.go_back.call = reschedule, go_back
+    world.host_ops.find_incoming.call = find_incoming
     world.host_ops.transmit.call, world.host_ops.wake.call = transmit_host, wake_flows
     world.switch_ops.transmit.call, world.switch_ops.wake.call = transmit, wake
 

@@ -72,6 +72,14 @@ def zeroed(arena: Any, count: int | None, make: Zero) -> Any:
     return make() if count is None else [make() for _ in range(count)]
 
 
+def swap_packets(a: Any, b: Any) -> None:
+    """Exchange what two packets hold, but not their places in lists."""
+    for name in (name for name in (*a.__slots__, "areas") if name != "next"):
+        one, other = getattr(a, name), getattr(b, name)
+        object.__setattr__(a, name, other)
+        object.__setattr__(b, name, one)
+
+
 HEADER: dict[str, Any] = {
     "at": at,
     "zeroed": zeroed,
@@ -79,7 +87,7 @@ HEADER: dict[str, Any] = {
     "pick": lambda hash, seed, n: int(choice(hash, seed, n)),
     "NEVER": 2**63 - 1,
     "FAILED": -(2**63 - 1) // 128,
-    **dict.fromkeys(("NO_PACKET", "NO_QUEUE", "NO_FLOW", "NO_SINK", "NO_PORT")),
+    **dict.fromkeys(("NO_PACKET", "NO_QUEUE", "NO_FLOW", "NO_INCOMING", "NO_SINK", "NO_PORT")),
     "step": lambda table, index, size: table[index],
     "sizeof": lambda kind: 64,
     "whole": int,
@@ -87,6 +95,7 @@ HEADER: dict[str, Any] = {
     "lowest_bit": lambda x: (x & -x).bit_length() - 1,
     "bits_set": lambda x: bin(x).count("1"),
     "clear": lambda thing, size: thing.__init__(),
+    "swap_packets": lambda a, b, size: swap_packets(a, b),
     "new_arena": nothing,
     "prefetch": lambda pkt: None,
     "load_relaxed": lambda x: x,

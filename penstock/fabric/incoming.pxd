@@ -1,0 +1,8 @@
+from penstock.fabric.heap_inline cimport add, remove, sooner, put, sift_up, sift_down, grow
+from penstock.fabric.queueing_inline cimport set_node_event
+from penstock.fabric.state cimport *
+
+cdef void set_flow_timer(Node* node, Incoming* incoming, int64_t when) noexcept nogil
+cdef void about_incoming(Packet* frame, Incoming* incoming) noexcept nogil
+cdef void about_sent(Packet* frame, Flow* flow) noexcept nogil
+cdef Incoming* incoming_of(Node* node, Packet* frame) noexcept nogil
