@@ -21,7 +21,13 @@ from setuptools.command.build_ext import build_ext
 
 os.chdir(Path(__file__).parent)
 ROOT = Path("penstock")
-INLINE = [ROOT / "fabric/heap", ROOT / "fabric/queueing", ROOT / "fabric/line", ROOT / "vswitch/memory/rings", ROOT / "vswitch/dataplane/steps"]
+INLINE = [
+    ROOT / "fabric/heap",
+    ROOT / "fabric/queueing",
+    ROOT / "fabric/line",
+    ROOT / "vswitch/memory/rings",
+    ROOT / "vswitch/dataplane/steps",
+]
 HEADERS = sorted(ROOT.rglob("*.h"))
 INCLUDE = [ROOT / "fabric", ROOT / "vswitch/memory", ROOT / "vswitch/dataplane"]
 DIRECTIVES = {

@@ -98,10 +98,37 @@ ALONE = {  # hooks that one scheme of a composition may have -> what they decide
 ANNOTATED = {"int": "int64_t", "float": "double"}
 INLINE_LIMIT = 256
 # C types that the generated .pxd needs, and the names that a scheme is given, by module of the fabric
-TYPES = ("int8_t", "int16_t", "int32_t", "int64_t", "uint64_t", "Flow", "Incoming", "Node", "Packet", "Places", "Port", "Queue", "at")
+TYPES = (
+    "int8_t",
+    "int16_t",
+    "int32_t",
+    "int64_t",
+    "uint64_t",
+    "Flow",
+    "Incoming",
+    "Node",
+    "Packet",
+    "Places",
+    "Port",
+    "Queue",
+    "at",
+)
 GIVEN = {
     "state": (
-        *("ACK", "DATA", "LAST", "NACK", "RETRANSMITTED", "RETURNED", "TRIMMED", "PAUSE", "REFRESH", "RESUME", "CONTROL_SIZE", "NEVER"),
+        *(
+            "ACK",
+            "DATA",
+            "LAST",
+            "NACK",
+            "RETRANSMITTED",
+            "RETURNED",
+            "TRIMMED",
+            "PAUSE",
+            "REFRESH",
+            "RESUME",
+            "CONTROL_SIZE",
+            "NEVER",
+        ),
         *("DROPPED", "ADMITTED", "TRIM", "RETURN"),
         *("NO_FLOW", "NO_INCOMING", "NO_PACKET", "NO_PORT", "NO_QUEUE"),
         *("RANDOM_MARK", "RANDOM_PATH", "RANDOM_QUEUE", "RANDOM_USER"),
@@ -342,7 +369,9 @@ class Declarations:
         for f in self.functions:
             if f.name in HOOKS and [a.arg for a in f.args.args] != [self.me, *HOOKS[f.name].split()]:
                 raise DeclarationError(f"{f.name} takes ({', '.join([self.me, *HOOKS[f.name].split()])})", f.lineno)
-            if f.name not in HOOKS and re.match(r"(on|set_up)_|(choose_queue|choose_voq|choose_path|choose_packet|next_queue|admit)", f.name):
+            if f.name not in HOOKS and re.match(
+                r"(on|set_up)_|(choose_queue|choose_voq|choose_path|choose_packet|next_queue|admit)", f.name
+            ):
                 near = difflib.get_close_matches(f.name, HOOKS, n=1)
                 raise DeclarationError(
                     f'no event calls "{f.name}"'

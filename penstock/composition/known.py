@@ -11,7 +11,14 @@ from penstock import pxd
 NUMBERS = {"int8_t": "int", "int16_t": "int", "int32_t": "int", "int64_t": "int", "uint64_t": "mask", "double": "float"}
 C_KINDS = {"int": "int64_t", "mask": "uint64_t", "float": "double", "": "void"}
 THINGS = ("Node", "Port", "Queue", "Packet", "Flow", "Incoming", "World", "Worker", "Places")
-POINTERS = {("Queue", "head"), ("Queue", "tail"), ("Packet", "next"), ("Node", "worker"), ("Worker", "world"), ("Places", "world")}
+POINTERS = {
+    ("Queue", "head"),
+    ("Queue", "tail"),
+    ("Packet", "next"),
+    ("Node", "worker"),
+    ("Worker", "world"),
+    ("Places", "world"),
+}
 ARRAYS = {("Node", "deadlines")}
 MAY_BE_NULL = {"head", "tail", "next"}
 # fields that a scheme may set -> function that checks the value, with the least one if it takes it

@@ -98,7 +98,9 @@ class Translation(Expressions):
         things = [OWNERS[{"pkt": "packet"}.get(a, a)] for a in HOOKS[name].split()]
         given = ["me", *(text.split()[-1].lstrip("*") for text in things)]
         kind = RETURNS.get(name, "void")
-        failed = {"void": "return"}.get(kind, "return -1" if name in ("choose_voq", "choose_packet", "next_queue") else "return 0")
+        failed = {"void": "return"}.get(
+            kind, "return -1" if name in ("choose_voq", "choose_packet", "next_queue") else "return 0"
+        )
         if name == "set_up":
             worker, where, event, error = "me.at.world.workers", "-1, NULL", "0", "me.at.world.workers.error = SCHEME_FAULT"
         else:

@@ -101,6 +101,7 @@ def refused(node, port, pkt, answer):
         port.trims += 1
         port.trimmed_bytes += pkt.size - CONTROL_SIZE
         pkt.size = CONTROL_SIZE
+        pkt.priority = 0
         pkt.flags |= TRIMMED
         return True
     if answer == RETURN and pkt.kind == DATA and not pkt.flags & RETURNED:
@@ -108,6 +109,7 @@ def refused(node, port, pkt, answer):
         source = pkt.src
         pkt.src = pkt.dst
         pkt.dst = source
+        pkt.priority = 0
         pkt.flags |= RETURNED
         receive(node, pkt.in_port, pkt)
         return False
@@ -243,8 +245,10 @@ def dequeue(node, port):
 
 def scheduled_queue(node, port):
     """The queue that the scheme's scheduler serves; NO_QUEUE: it holds everything back."""
-    serve = node.ops.next_queue
     port.wake_at = 0
+    if not port.active:
+        return NO_QUEUE
+    serve = node.ops.next_queue
     index = serve.call(serve.me, node, port)
     if index < 0 or not has_queue(node, port, index):
         return NO_QUEUE

@@ -33,7 +33,7 @@ def compose(settings: Settings) -> Composition:
 
 def build(settings: Settings, composition: Composition) -> Simulation:
     """The core at time 0, without flows."""
-    return Simulation(network(settings), numbers(settings), composition)
+    return Simulation(network(settings, composition.symmetric), numbers(settings), composition)
 
 
 def check_buffers(settings: Settings, composition: Composition) -> None:
@@ -71,8 +71,8 @@ def _check_headroom(topo: Topology, values: dict[str, Any], frame: int) -> None:
             )
 
 
-def network(settings: Settings) -> dict[str, Any]:
-    """Nodes, links and routes, as `Simulation` takes them."""
+def network(settings: Settings, symmetric: bool) -> dict[str, Any]:
+    """Nodes, links and routes, as `Simulation` takes them; with symmetric paths all switches of a tier choose alike."""
     topo, host, seed = settings.topo, settings.host, settings.seed
     links, nodes = topo.links, np.arange(topo.nodes)
     chance = np.round(links["loss"] * 2**31).astype(np.int64)
@@ -90,7 +90,7 @@ def network(settings: Settings) -> dict[str, Any]:
         "base_rtt": base_rtt,
         "bdp": -(-base_rtt // line),
         "line_ps_per_byte": line,
-        "node_seeds": node_seed(nodes, seed).tolist(),
+        "node_seeds": node_seed(topo.tier if symmetric else nodes, seed).tolist(),
         "random_seeds": (flow_hash(nodes + (1 << 41), seed).astype(np.int64) * 4).tolist(),
         "buffers": topo.buffer_bytes.tolist(),
         "links": list(zip(*columns, chance.tolist(), control.tolist())),

@@ -330,7 +330,13 @@ def check_invariants(outcome: Outcome) -> None:
         keys = ("rx_bytes", "tx_bytes", "control_bytes", "dropped_bytes", "trimmed_bytes", "cut_bytes", "queued_bytes")
         total = {key: sum(p[key] for p in by_node[node["node"]]) for key in keys}
         came = total["rx_bytes"] + node["frame_bytes"]
-        left = total["tx_bytes"] + total["dropped_bytes"] + total["trimmed_bytes"] - total["cut_bytes"] + node["frame_bytes_received"]
+        left = (
+            total["tx_bytes"]
+            + total["dropped_bytes"]
+            + total["trimmed_bytes"]
+            - total["cut_bytes"]
+            + node["frame_bytes_received"]
+        )
         here = total["control_bytes"] + node["buffer_used"]
         require(
             came == left + here, node["node"], None, f"{came} B came in or were made here, {left + here} B left or are still here"

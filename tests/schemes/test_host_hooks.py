@@ -1,0 +1,174 @@
+"""What receivers, schedulers and switches that trim can do, each by a small scheme of hooks/ and a law that its runs obey."""
+
+import json
+import subprocess
+import sys
+from collections import defaultdict
+from itertools import pairwise
+from pathlib import Path
+
+import polars as pl
+import pytest
+from helpers import ACK, DATA, EVERYTHING, QUEUED_ACKS, US, network, rows_of, traced
+
+from penstock.composition import parse
+from penstock.sim.config import HostConfig
+from penstock.sim.simulate import simulate
+from penstock.testing.cases import digest, run_case
+from penstock.topology import leaf_spine, star
+from penstock.workload import flow_list
+
+HOOKS = Path(__file__).parent / "hooks"
+MTU, HEADER = 1000, 48
+
+
+def scheme(name):
+    return str(HOOKS / f"{name}.py")
+
+
+def run(name, topo, flows, parameters=None, **more):
+    return simulate(topo, flow_list(topo, flows), parse(scheme(name), parameters), measure=EVERYTHING, **more)
+
+
+# ---- receivers that grant ----
+
+
+@pytest.mark.parametrize("size", (1, 999, 9_999, 60_000, 1_000_500))
+def test_a_lone_flow_that_is_granted_in_time_is_ideal(size):
+    topo = star(hosts=4)
+    made = run("pull", topo, [[0, 1, size, "1us"]], {"blind": "100KB"})
+    assert made.flows["slowdown"].item() == pytest.approx(1.0, abs=1e-12)
+
+
+def test_one_grant_for_each_packet_but_the_last_and_one_answer_for_each_flow():
+    topo = network()
+    made = run("pull", topo, [[src, 0, 60_000, "1us"] for src in (5, 9, 13)], host=QUEUED_ACKS)
+    grants = made.ports.filter(pl.col("node") == 0)["control_bytes"].item() // 64
+    assert grants == 3 * 59
+    acks = {(row.flow, row.node) for row in rows_of(made) if row.kind == ACK and row.node == 0}
+    assert len(acks) <= 3  # on_data says when to acknowledge: when all has arrived
+
+
+def test_bytes_without_a_grant_are_bounded():
+    """Never more under way than the blind start and a packet."""
+    topo = leaf_spine(hosts=8, tors=2, spines=2)
+    flows = [[src, 0, 200_000, "1us"] for src in (1, 2, 4, 5, 6, 7)]
+    made = run("pull", topo, flows)
+    assert made.summary["flows_finished"] == 6
+    assert made.ports["max_queue_bytes"].max() <= 6 * (10_000 + MTU) / MTU * (MTU + HEADER)
+
+
+def test_the_flow_with_the_smallest_rank_sends_first():
+    """Of flows that start together at one host, each with a window that covers it, the shorter ones end first."""
+    topo = star(hosts=9)
+    flows = [[0, 1 + i, (8 - i) * 5_000, "1us"] for i in range(8)]
+    made = run("pull", topo, flows, {"blind": "100KB"})
+    assert made.flows.sort("bytes")["finish_ns"].is_sorted()
+
+
+# ---- paths ----
+
+
+def path_of(rows, flow, kind):
+    """The switches that the packets of a flow crossed, in the order of the first one's departures."""
+    seen = []
+    for row in sorted(row for row in rows if row.flow == flow and row.kind == kind and row.event == "dequeue"):
+        if row.node not in seen:
+            seen.append(row.node)
+    return seen
+
+
+def test_with_symmetric_paths_what_answers_meets_the_same_switches():
+    topo = network(hosts=16, tors=4, spines=4)
+    flows = [[src, (src + 5) % 16, 3_000, f"{src}us"] for src in range(16)]
+    rows = rows_of(run("pull", topo, flows, host=QUEUED_ACKS))
+    asymmetric = rows_of(simulate(topo, flow_list(topo, flows), parse("fifo"), measure=EVERYTHING, host=QUEUED_ACKS))
+
+    def same(traced_rows):
+        return [path_of(traced_rows, flow, ACK) == path_of(traced_rows, flow, DATA)[::-1] for flow in range(16)]
+
+    assert all(same(rows)) and not all(same(asymmetric))
+
+
+# ---- trimming, sending back, selective repeat ----
+
+
+@pytest.mark.parametrize("send_back", (False, True))
+def test_what_is_trimmed_or_sent_back_is_sent_again_once(send_back):
+    topo = leaf_spine(hosts=16, tors=4, spines=2)
+    flows = [[src, 0, 60_000, "1us"] for src in range(4, 16)]
+    made = run("trim", topo, flows, {"send_back": send_back})
+    trims, returns = (int(made.ports[name].sum()) for name in ("trims", "returns"))
+    assert (returns if send_back else trims) > 100 and (trims if send_back else returns) == 0
+    assert made.summary["drops"] == 0 and made.summary["flows_finished"] == 12
+    assert made.summary["retransmissions"] == trims + returns
+    assert made.flows["retransmitted_bytes"].sum() == MTU * (trims + returns)
+    assert int(made.ports["trimmed_bytes"].sum()) == trims * (MTU + HEADER - 64)
+
+
+def test_headers_overtake_the_data():
+    """A trimmed packet leaves a port before data that was queued there when it came."""
+    topo = leaf_spine(hosts=16, tors=4, spines=2)
+    made = run("trim", topo, [[src, 0, 60_000, "1us"] for src in range(4, 16)])
+    waited = defaultdict(list)
+    for row in rows_of(made):
+        if row.kind == DATA and row.node >= 16:
+            waited[row.node, row.port, row.flow, row.offset, row.size].append(row.at)
+    headers = [times[1] - times[0] for (*_, size), times in waited.items() if size == 64 and len(times) == 2]
+    data = [times[1] - times[0] for (*_, size), times in waited.items() if size > 64 and len(times) == 2]
+    assert headers and max(headers) < max(data) / 4
+
+
+# ---- schedulers ----
+
+
+def test_a_scheduler_holds_a_queue_back_and_is_called_again():
+    topo = star(hosts=3)
+    rows = rows_of(run("shape", topo, [[0, 1, 400, f"{1000 + 10 * i}ns"] for i in range(40)] + [[2, 1, 40_000, "1us"]]))
+    out = [row for row in rows if row.node == 3 and row.event == "dequeue" and row.kind == DATA and row.port == 1]
+    small = [row.at for row in out if row.size < 500]
+    assert len(small) == 40 and min(b - a for a, b in pairwise(small)) >= 2 * US
+    assert max(b - a for a, b in pairwise(small)) <= 2 * US + 1048 * 80  # at most a packet of the other queue in between
+    big = [row.at for row in out if row.size > 500]
+    assert len(big) == 40 and big[-1] < small[3]  # the others do not wait
+
+
+# ---- packets that give way ----
+
+
+@pytest.mark.parametrize("exchange", (True, False))
+def test_what_gives_way_is_counted_and_told(exchange):
+    topo = star(hosts=9)
+    flows = [[src, 8, 30_000, "1us"] for src in range(8)]
+    made = run("evict", topo, flows, {"exchange": exchange}, host=HostConfig(rto="100us"))
+    assert made.summary["flows_finished"] == 8 and made.summary["drops"] > 20
+    assert made.ports["max_queue_bytes"].max() <= 8 * (MTU + HEADER)
+    delivered = int(made.flows["bytes"].sum())
+    assert delivered == 240_000
+    first = made.flows["fct_ns"].arg_min()
+    assert first == 0 or not exchange
+
+
+# ---- both cores, any number of threads ----
+
+INTERPRETED = """
+import json, sys
+from penstock.sim.interpreted import install
+install()
+from penstock.testing.cases import digest, run_case
+print(json.dumps([digest(run_case(case)) for case in json.load(sys.stdin)]))
+"""
+SMALL = {"kind": "leaf_spine", "hosts": 8, "tors": 2, "spines": 2, "buffer": "500KB"}
+FLOWS = [[i, (i + 4) % 8, 40_000, f"{i}us"] for i in range(8)] + [[i, 5, 20_000, "3us"] for i in (0, 1, 2, 3)]
+
+
+@pytest.mark.parametrize("name", ("pull", "trim", "shape", "evict"))
+def test_interpreted_equals_compiled(name):
+    case = {"topology": SMALL, "flows": FLOWS, "scheme": scheme(name), "host": {"rto": "200us"}}
+    cases = [case, {**case, "topology": {**SMALL, "loss": 0.005}}] if name != "trim" else [case]
+    compiled = [digest(run_case(case)) for case in cases]
+    assert all(one["flows_finished"] == len(FLOWS) for one in compiled)
+    assert [digest(run_case(case, threads=2)) for case in cases] == compiled
+    done = subprocess.run([sys.executable, "-B", "-c", INTERPRETED], input=json.dumps(cases), capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert json.loads(done.stdout) == json.loads(json.dumps(compiled))
