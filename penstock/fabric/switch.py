@@ -222,10 +222,7 @@ def enqueue_egress(node, port, pkt):
 def dequeue(node, port):
     """Take the next data packet from its queue, call its hooks and return it; NO_PACKET if no queue may send."""
     serve = node.ops.next_queue
-    if serve:
-        queue = scheduled_queue(node, port)
-    else:
-        queue = next_queue(port, node.worker.world.quantum)
+    queue = scheduled_queue(node, port) if serve else next_queue(port, node.worker.world.quantum)
     if not queue:
         return NO_PACKET
     pkt = pop(queue)

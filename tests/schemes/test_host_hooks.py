@@ -9,7 +9,7 @@ from pathlib import Path
 
 import polars as pl
 import pytest
-from helpers import ACK, DATA, EVERYTHING, QUEUED_ACKS, US, network, rows_of, traced
+from helpers import ACK, DATA, EVERYTHING, QUEUED_ACKS, US, network, rows_of
 
 from penstock.composition import parse
 from penstock.sim.config import HostConfig

@@ -256,9 +256,7 @@ def transmit_host(node, port):
             flow = next_flow(node, port)
             if flow:
                 serve(node, port, flow)
-    if may_transmit_host(node, port):
-        arm(node, port)
-    elif port.active and not port.paused and port.free_at > node.now:
+    if may_transmit_host(node, port) or (port.active and not port.paused and port.free_at > node.now):
         arm(node, port)
     else:
         wait(node, port)
