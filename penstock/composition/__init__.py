@@ -67,9 +67,20 @@ def declared(name: str) -> Declarations:
     return available()[name]
 
 
-def convert(path: str, kind: str, value: Any) -> int | float:
+def convert_list(path: str, kind: str, value: Any, most: int) -> tuple[int | float, ...]:
+    """A list of values, or a text of them with commas in between, filled up with zeros to `most` numbers; or SpecError."""
+    values = [text for text in value.split(",") if text.strip()] if isinstance(value, str) else value
+    if not isinstance(values, list | tuple) or len(values) > most:
+        raise SpecError(f"must be a list of at most {most} values", path=path, value=value, remedy='such as ["2KB", "10KB"]')
+    numbers = tuple(convert(path, kind, one) for one in values)
+    return numbers + (0,) * (most - len(numbers))  # type: ignore[return-value]
+
+
+def convert(path: str, kind: str, value: Any) -> Any:
     """A parameter's value as a number in the compiled scheme's unit: ps, bytes, bit/s, index of a choice; or SpecError."""
     word, *rest = kind.split()
+    if listed := re.fullmatch(r"(\w+)\[(\d+)\]", word):
+        return convert_list(path, " ".join([listed[1], *rest]), value, int(listed[2]))
     if word == "choice":
         return rest.index(one_of(value, path, rest))
     if word == "bool":

@@ -79,6 +79,8 @@ COMPANIONS = {
     "send_with_data": "on_control",
     "set_flow_timer": "on_flow_timer",
     "incoming_of": "on_data",
+    "rank_incoming": "on_data",
+    "move_to_head": "next_queue",
     "wake_port": "next_queue",
 }
 RETURNS = {
@@ -138,12 +140,20 @@ GIVEN = {
     "arithmetic": ("ceil", "exp", "floor", "log", "power", "sqrt"),
     "queueing": ("draw",),
     "pacing": ("about_flow", "flow_of", "hold_flow", "repace", "send_from", "set_rank", "set_rate", "try_send"),
-    "incoming": ("about_incoming", "about_sent", "incoming_of", "set_flow_timer"),
+    "incoming": (
+        "about_incoming",
+        "about_sent",
+        "first_ranked",
+        "incoming_of",
+        "rank_incoming",
+        "set_flow_timer",
+        "unrank_incoming",
+    ),
     "line": (
         *("new_frame", "send_control", "send_frame", "send_to_host", "send_with_data", "set_timer", "wake_by", "wake_port"),
         *("pause_port", "pause_queue", "resume_port", "resume_queue"),
     ),
-    "switch": ("drop_queued", "exchange_with_tail", "release"),
+    "switch": ("drop_queued", "exchange_with_tail", "move_to_head", "release"),
 }
 DECLARED = {  # what a file may assign to, beside constants
     *("title", "includes", "presets", "fabric", "parameters", "structs", "scheme_state"),

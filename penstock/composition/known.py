@@ -15,12 +15,13 @@ POINTERS = {
     ("Queue", "head"),
     ("Queue", "tail"),
     ("Packet", "next"),
+    ("Incoming", "after"),
     ("Node", "worker"),
     ("Worker", "world"),
     ("Places", "world"),
 }
 ARRAYS = {("Node", "deadlines")}
-MAY_BE_NULL = {"head", "tail", "next"}
+MAY_BE_NULL = {"head", "tail", "next", "after"}
 # fields that a scheme may set -> function that checks the value, with the least one if it takes it
 WRITABLE = {
     ("Packet", "size"): "g_size",
@@ -32,6 +33,7 @@ WRITABLE = {
     ("Flow", "window"): "g_least 0",
     ("Flow", "fc_gap"): "g_gap",
     ("Flow", "resend"): "g_count",
+    ("Flow", "backoff"): "g_backoff",
 }
 NULLS = {"NO_PACKET": "*Packet", "NO_FLOW": "*Flow", "NO_INCOMING": "*Incoming", "NO_PORT": "*Port", "NO_QUEUE": "*Queue"}
 
@@ -53,12 +55,16 @@ VERBS = {
     "about_incoming": "*Packet *Incoming ->",
     "incoming_of": "*Node *Packet -> *Incoming",
     "set_flow_timer": "*Node *Incoming int ->",
+    "rank_incoming": "*Node *Incoming int ->",
+    "unrank_incoming": "*Node *Incoming ->",
+    "first_ranked": "*Node -> *Incoming",
     "try_send": "*Node *Flow ->",
     "send_from": "*Node *Flow int ->",
     "set_rank": "*Node *Flow int ->",
     "wake_port": "*Node *Port int ->",
     "exchange_with_tail": "*Node *Port *Queue *Packet ->",
     "drop_queued": "*Node *Port *Queue *Packet ->",
+    "move_to_head": "*Node *Port *Queue *Packet ->",
     "about_flow": "*Packet *Packet ->",
     "flow_of": "*Node *Packet -> *Flow",
     "hold_flow": "*Node *Flow time ->",
@@ -93,6 +99,7 @@ VERBS = {
 # those that need no check beyond that of their arguments; the others have a namesake with the prefix g_ in fabric/checked.pxd
 PLAIN = {
     *("whole", "line_rate", "hold_flow", "repace", "set_rate", "set_rank", "try_send", "exchange_with_tail", "drop_queued"),
+    *("move_to_head", "first_ranked", "rank_incoming", "unrank_incoming"),
     *("command_of", "value_of", "mask_of", "bits_set"),
     *("sqrt", "exp", "log", "power", "floor", "ceil"),
 }

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any
 
-from penstock.composition.declare import ALONE, C_TYPES, HOOKS, OWNERS, Declarations, c_type
+from penstock.composition.declare import ALONE, C_TYPES, HOOKS, OWNERS, Declarations
 from penstock.errors import SchemeError
 
 LINE = 64
@@ -66,8 +66,7 @@ class Part:
     def settings(self) -> list[tuple[int, str, str, Any]]:
         """(offset, name, C type, value) of the parameters, in the form in which the compiled scheme holds them."""
         fields = {f.name: f for f in self.declared.own.fields}
-        kinds = {name: c_type(kind) for name, (kind, _, _) in self.declared.parameters.items()}
-        return [(fields[n].at, n, C_TYPES[k][0], self.values[n]) for n, k in kinds.items()]
+        return [(fields[n].at, n, C_TYPES[fields[n].element][0], self.values[n]) for n in self.declared.parameters]
 
 
 @dataclass(frozen=True)

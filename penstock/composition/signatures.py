@@ -33,7 +33,10 @@ class Parameter:
     def __init__(self, name: str, kind: str, default: Any, meaning: str) -> None:
         word, *rest = kind.split()
         self.name, self.default = name, default
-        self.type = f"Literal[{', '.join(map(repr, rest))}]" if word == "choice" else TYPES.get(word, "int")
+        plain = word.partition("[")[0]
+        self.type = f"Literal[{', '.join(map(repr, rest))}]" if word == "choice" else TYPES.get(plain, "int")
+        if plain != word:
+            self.type = f"str | list[{self.type}]"
         shown = " or ".join(rest) if word == "choice" else " ".join([NAMES.get(word, word), *rest])
         self.text = f"{name} ({shown}, default {default!r}): {meaning}"
 

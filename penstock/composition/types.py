@@ -11,7 +11,8 @@ from penstock.fabric.arithmetic cimport ceil, exp, floor, log, power, sqrt
 from penstock.fabric.checked cimport *
 from penstock.fabric.line cimport fail
 from penstock.fabric.pacing cimport hold_flow, repace, set_rank, set_rate, try_send
-from penstock.fabric.switch cimport drop_queued, exchange_with_tail
+from penstock.fabric.incoming cimport first_ranked, rank_incoming, unrank_incoming
+from penstock.fabric.switch cimport drop_queued, exchange_with_tail, move_to_head
 from penstock.fabric.state cimport SCHEME_FAULT, Guard, {", ".join((*TYPES, *GIVEN["state"]))}"""
 
 

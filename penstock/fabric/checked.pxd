@@ -174,6 +174,8 @@ cdef inline int8_t g_level(Guard* guard, int line, int64_t level) noexcept nogil
     return <int8_t>g_index(guard, line, level, MOST_LEVELS)
 cdef inline int32_t g_word(Guard* guard, int line, int64_t hash) noexcept nogil:
     return <int32_t>g_fit32(guard, line, hash)
+cdef inline int8_t g_backoff(Guard* guard, int line, int64_t count) noexcept nogil:
+    return <int8_t>g_index(guard, line, count, 7)
 cdef inline int16_t g_count(Guard* guard, int line, int64_t count) noexcept nogil:
     return g_fit16(guard, line, g_least(guard, line, count, 0))
 cdef inline Flow* g_flow_of(Guard* guard, int line, Node* node, Packet* frame) noexcept nogil:

@@ -3,6 +3,10 @@ from penstock.fabric.queueing_inline cimport set_node_event
 from penstock.fabric.state cimport *
 
 cdef void set_flow_timer(Node* node, Incoming* incoming, int64_t when) noexcept nogil
+cdef bint precedes(Incoming* a, Incoming* b) noexcept nogil
+cdef void rank_incoming(Node* node, Incoming* incoming, int64_t rank) noexcept nogil
+cdef void unrank_incoming(Node* node, Incoming* incoming) noexcept nogil
+cdef Incoming* first_ranked(Node* node) noexcept nogil
 cdef void about_incoming(Packet* frame, Incoming* incoming) noexcept nogil
 cdef void about_sent(Packet* frame, Flow* flow) noexcept nogil
 cdef Incoming* incoming_of(Node* node, Packet* frame) noexcept nogil

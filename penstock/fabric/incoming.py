@@ -1,11 +1,11 @@
-"""What schemes do at a flow's receiver: a timer for each incoming flow, frames about it."""
+"""What schemes do at a flow's receiver: a timer for each incoming flow, an order of them, frames about it."""
 
 import cython
 
 if not cython.compiled:
     from penstock.fabric.heap import add, remove
     from penstock.fabric.queueing import set_node_event
-    from penstock.fabric.state import FLOW_TIMER, NEVER, first_incoming, keyed_incoming, timers_of
+    from penstock.fabric.state import FLOW_TIMER, NEVER, NO_INCOMING, first_incoming, keyed_incoming, timers_of
 
 
 def set_flow_timer(node, incoming, when):
@@ -17,6 +17,59 @@ def set_flow_timer(node, incoming, when):
         incoming.key = when
         add(node.worker.arena, heap, keyed_incoming(incoming))
     set_node_event(node, FLOW_TIMER, first_incoming(heap).key if heap.size else NEVER)
+
+
+def precedes(a, b):
+    """Whether an incoming flow comes before another in the order of ranks: by rank, then by number."""
+    if a.rank < b.rank or (a.rank == b.rank and a.number < b.number):
+        return True
+    return False
+
+
+def rank_incoming(node, incoming, rank):
+    """Place an incoming flow among those of this receiver that are ranked, or move it to where its new rank belongs."""
+    before = NO_INCOMING
+    after = node.host.ranking
+    if incoming.ranked:
+        before = incoming.before
+        after = incoming.after
+        unrank_incoming(node, incoming)
+    incoming.ranked = 1
+    incoming.rank = rank
+    while before and precedes(incoming, before):
+        after = before
+        before = before.before
+    while after and precedes(after, incoming):
+        before = after
+        after = after.after
+    incoming.before = before
+    incoming.after = after
+    if before:
+        before.after = incoming
+    else:
+        node.host.ranking = incoming
+    if after:
+        after.before = incoming
+
+
+def unrank_incoming(node, incoming):
+    """Remove an incoming flow from those that are ranked; nothing if it is not among them."""
+    if not incoming.ranked:
+        return
+    incoming.ranked = 0
+    if incoming.before:
+        incoming.before.after = incoming.after
+    else:
+        node.host.ranking = incoming.after
+    if incoming.after:
+        incoming.after.before = incoming.before
+
+
+def first_ranked(node):
+    """The incoming flow of the smallest rank; the others follow it by `after`.  NO_INCOMING if there is none."""
+    if not node.is_host:
+        return NO_INCOMING
+    return node.host.ranking
 
 
 def about_incoming(frame, incoming):

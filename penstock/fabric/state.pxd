@@ -180,7 +180,10 @@ cdef struct Incoming:       # what schemes know of a flow at its receiver; their
     int32_t slot, hash      # slot: of the flow in its sender's table
     int16_t src, dst
     int8_t priority, complete
-    int16_t spare
+    int16_t ranked          # it is among the receiver's flows that are ranked
+    int64_t rank
+    Incoming* before        # its neighbours among them
+    Incoming* after
 
 cdef struct Sink:           # receiving side; number is stored plus one
     int32_t number, ring    # ring: bitmap of packets received out of order, plus one; 0: none
@@ -214,6 +217,7 @@ cdef struct Host:
     int32_t* free_ring
     int32_t free_rings, ring_count
     int64_t delayed_until
+    Incoming* ranking       # incoming flows in the order of their ranks, where a scheme ranks them
 
 ctypedef struct Node
 ctypedef struct World

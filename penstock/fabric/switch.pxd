@@ -8,6 +8,7 @@ cdef void enqueue(Node* node, Port* port, Packet* pkt) noexcept nogil
 cdef bint admitted(Node* node, Port* port, Packet* pkt) noexcept nogil
 cdef bint refused(Node* node, Port* port, Packet* pkt, int answer) noexcept nogil
 cdef void exchange_with_tail(Node* node, Port* port, Queue* queue, Packet* pkt) noexcept nogil
+cdef void move_to_head(Node* node, Port* port, Queue* queue, Packet* pkt) noexcept nogil
 cdef void drop_queued(Node* node, Port* port, Queue* queue, Packet* pkt) noexcept nogil
 cdef bint has_voq(Node* node, int index) noexcept nogil
 cdef void enqueue_voq(Node* node, Port* port, Packet* pkt, int index) noexcept nogil

@@ -129,6 +129,23 @@ def exchange_with_tail(node, port, queue, pkt):
     swap_packets(tail, pkt, node.worker.packet_size)
 
 
+def move_to_head(node, port, queue, pkt):
+    """Make a packet of this queue its first one, which is sent next."""
+    before = NO_PACKET
+    current = queue.head
+    while current and current != pkt:
+        before = current
+        current = current.next
+    if not current:
+        fail(node, NO_SUCH_PACKET, pkt.number)
+    elif before:
+        before.next = pkt.next
+        if queue.tail == pkt:
+            queue.tail = before
+        pkt.next = queue.head
+        queue.head = pkt
+
+
 def drop_queued(node, port, queue, pkt):
     """Drop a packet of this queue, wherever it is in it."""
     before = NO_PACKET

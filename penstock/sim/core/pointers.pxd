@@ -31,6 +31,10 @@ cdef inline void set_places(World* world, void* me, dict places, int index, int 
     at.world = world
 
 cdef inline void set_parameter(void* me, long offset, str kind, value) except *:
+    if isinstance(value, tuple):  # a list of numbers of 64 bits
+        for i, number in enumerate(value):
+            set_parameter(me, offset + 8 * i, kind, number)
+        return
     field = <char*>me + sizeof(Places) + offset
     if kind == "double":
         (<double*>field)[0] = value

@@ -1,4 +1,4 @@
-from penstock.fabric.incoming cimport set_flow_timer
+from penstock.fabric.incoming cimport set_flow_timer, unrank_incoming
 from penstock.fabric.line cimport drop, kick
 from penstock.fabric.queueing_inline cimport free_packet, push_control
 from penstock.fabric.state cimport *

@@ -3,7 +3,7 @@
 import cython
 
 if not cython.compiled:
-    from penstock.fabric.incoming import set_flow_timer
+    from penstock.fabric.incoming import set_flow_timer, unrank_incoming
     from penstock.fabric.line import drop, kick
     from penstock.fabric.queueing import free_packet, push_control
     from penstock.fabric.state import (
@@ -220,6 +220,7 @@ def close_incoming(node, sink):
         node.host.free_ring[node.host.free_rings] = sink.ring
         node.host.free_rings += 1
     remove_sink(node.host, incoming.number)
+    unrank_incoming(node, incoming)
     incoming.next = node.worker.free_incoming
     node.worker.free_incoming = incoming
 

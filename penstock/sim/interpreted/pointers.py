@@ -33,7 +33,7 @@ def set_places(world: Any, me: Any, places: dict[str, int], index: int, kind: in
 
 
 def set_parameter(me: Any, offset: int, kind: str, value: Any) -> None:
-    setattr(me, me.fields[offset][0], value)
+    setattr(me, me.fields[offset][0], list(value) if isinstance(value, tuple) else value)
 
 
 def put_table(world: Any, owner: Any, offset: int, count: int, size: int) -> None:
