@@ -79,6 +79,10 @@ CASES = [
     ("fifo+window_cap", {"cap": "30KB"}, lambda d: d["flows_finished"] == 49),
     ("pfc_tagged", {"xoff": "20KB", "xon": "10KB", "host_pause": True}, lambda d: d["pauses_sent"] > 0),
     ("spray", {"policy": "shortest"}, lambda d: d["flows_finished"] == 49),
+    ("homa", {"rtt_bytes": "10KB", "cutoffs": "2KB, 9KB", "resend": "50us"}, lambda d: d["control_bytes"] > 1000),
+    ("homa+spray", {"rtt_bytes": "5KB", "k": 2, "resend": "50us"}, lambda d: d["control_bytes"] > 1000),
+    ("pfabric", {"capacity": "20KB"}, lambda d: d["drops"] > 0 and d["retransmissions"] > 0),
+    ("pias", {"thresholds": ["3KB", "20KB"], "k": "5KB"}, lambda d: d["ecn_marks"] > 0 and reacted(d)),
     ("backdraft", {"th_goal": "5KB", "th_over": "10KB", "recovery": "20us", **FEW}, lambda d: d["pauses_sent"] > 20),
     (
         "hpcc+backdraft",

@@ -1,0 +1,50 @@
+"""PIAS (Bai et al., NSDI 2015): strict priorities without knowledge of flow sizes, by the bytes that a flow has sent; over DCTCP.
+
+A flow begins at the highest of eight levels and is demoted by one at each of the `thresholds`, so that short flows end at high
+levels and long ones share the lowest, as in a multi-level feedback queue.  Within a flow no packet overtakes an earlier one.
+A flow that has timed out `timeouts` times in succession is at the highest level again, for it may have starved.
+
+A packet is marked when its port, not its queue, has more than `k` bytes.  `ecn`, which marks by queue, marks no others if its
+k_min is not smaller.  The best thresholds depend on workload and load; those here are of the authors' simulation
+(HKUST-SING/PIAS-NS2): web search, and data mining at a load of 0.8.
+"""
+
+title = "PIAS"
+includes = ["dctcp"]
+parameters = {
+    "thresholds": (
+        "bytes[7]",
+        [67160, 1582640, 2506820, 2836780, 2903940, 2918540, 2921460],
+        "bytes sent from which on a flow is at the second level, the third, ...",
+    ),
+    "k": ("bytes", "100KB", "a packet is marked at a port with more bytes; as k_min of ecn (paper: 65 packets at 10 Gbit/s)"),
+    "timeouts": ("int32 0..6", 3, "timeouts in succession that end the demotion of a flow; 0 = none do"),
+}
+presets = {"data_mining": {"thresholds": [1087700, 1581180, 2030860, 19985940, 21806560, 30877540, 39777700]}}
+flow_state = {"since": "int64"}
+
+LEVELS = 8
+
+
+def level_of(pias, sent):
+    """The level of a packet before which a flow has sent so many bytes."""
+    level = 0
+    while level < LEVELS - 1 and pias.thresholds[level] > 0 and sent >= pias.thresholds[level]:
+        level += 1
+    return level
+
+
+def on_send(pias, node, flow, pkt):
+    pkt.priority = level_of(pias, pkt.seq - my_flow(pias, flow).since)
+
+
+def on_dequeue(pias, node, port, queue, pkt):
+    if pkt.kind == DATA and port.bytes > pias.k and not pkt.ecn:
+        pkt.ecn = 1
+        port.ecn_marks += 1
+
+
+def on_timeout(pias, node, flow):
+    if flow.backoff == pias.timeouts:
+        my_flow(pias, flow).since = flow.acked
+    send_from(node, flow, flow.acked)

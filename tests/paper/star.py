@@ -1,0 +1,109 @@
+"""A star of hosts around one switch, event by event: what the transcriptions of host-based transports run on.
+
+Links are alike: `gap` ps per byte and `delay` ps.  Control packets overtake data at hosts and at the switch; nothing that is
+being sent is interrupted.  Events of one node at one instant: arrivals by port, then transmissions by port, then timers, then
+starts of flows by number.  A packet is stored and forwarded as a whole.
+"""
+
+import heapq
+from collections import deque
+from dataclasses import dataclass, field
+from itertools import count
+from typing import Any
+
+ARRIVAL, TRANSMISSION, TIMER, START = range(4)
+HEADER, CONTROL, ACK = 48, 64, 60
+
+
+@dataclass
+class Packet:
+    src: int
+    dst: int
+    flow: int
+    offset: int = 0
+    payload: int = 0
+    size: int = CONTROL
+    kind: str = "data"
+    info: Any = None  # what its transport writes into it
+
+
+@dataclass
+class Line:
+    """One end of a link: control packets first, then what `take` returns (None: nothing)."""
+
+    free_at: int = 0
+    armed: bool = False
+    control: deque = field(default_factory=deque)
+
+
+class Star:
+    """`hosts`: objects with take(), receive(packet); `ports`: of the switch, objects with store(packet), take().
+
+    `sent`: (time, port, flow, offset, size) of every data packet that the switch sends.
+    """
+
+    def __init__(self, gap=80, delay=1_000_000):
+        self.gap, self.delay = gap, delay
+        self.now = 0
+        self.order = count()
+        self.events = []
+        self.hosts, self.ports, self.up, self.down = [], [], [], []
+        self.sent = []
+
+    def add(self, host, port):
+        for kind, thing in ((self.hosts, host), (self.ports, port), (self.up, Line()), (self.down, Line())):
+            kind.append(thing)
+
+    def at(self, time, phase, place, what):
+        heapq.heappush(self.events, (time, phase, place, next(self.order), what))
+
+    def run(self):
+        while self.events:
+            self.now, *_, what = heapq.heappop(self.events)
+            what()
+
+    # ---- lines ----
+
+    def kick(self, lines, i):
+        """There is something to send: at once if the line is free."""
+        if not lines[i].armed:
+            if self.now >= lines[i].free_at:
+                self.transmit(lines, i)
+            else:
+                self.arm(lines, i)
+
+    def arm(self, lines, i):
+        lines[i].armed = True
+        self.at(max(lines[i].free_at, self.now), TRANSMISSION, i, lambda: self.transmit(lines, i))
+
+    def transmit(self, lines, i):
+        line, owner = lines[i], (self.hosts if lines is self.up else self.ports)[i]
+        line.armed = False
+        packet = line.control.popleft() if line.control else owner.take()
+        if packet is None:
+            return
+        line.free_at = self.now + packet.size * self.gap
+        arrives = line.free_at + self.delay
+        if lines is self.up:
+            self.at(arrives, ARRIVAL, i, lambda: self.forward(packet))
+        else:
+            if packet.kind == "data":
+                self.sent.append((self.now, i, packet.flow, packet.offset, packet.size))
+            self.at(arrives, ARRIVAL, 0, lambda: self.hosts[i].receive(packet))
+        if line.control or owner.backlog():
+            self.arm(lines, i)
+
+    def forward(self, packet):
+        if packet.kind == "data":
+            if not self.ports[packet.dst].store(packet):
+                return
+        else:
+            self.down[packet.dst].control.append(packet)
+        self.kick(self.down, packet.dst)
+
+    def control(self, packet):
+        """A host sends a control packet: after the events of this instant at its links."""
+        line = self.up[packet.src]
+        line.control.append(packet)
+        if not line.armed:
+            self.arm(self.up, packet.src)

@@ -1,0 +1,152 @@
+"""pFabric packet by packet against the transcription, drops and timeouts included; its laws."""
+
+import numpy as np
+import pytest
+from helpers import DATA, QUEUED_ACKS, check_alone, check_bad, check_threads, network, rows_of, traced
+from paper import pfabric
+
+from penstock.composition import FOLDER, parse
+from penstock.sim.config import HostConfig
+from penstock.sim.simulate import simulate
+from penstock.topology import leaf_spine, star
+from penstock.workload import flow_list
+
+WIRE, GAP = 1048, 80
+SETTINGS = {"capacity": "12KB", "window": "20KB"}
+RTO = 45_000_000  # ps, the preset
+
+
+def crowd(seed, hosts=7, count=25, largest=80_000):
+    """Flows of all sizes within 8 us to two receivers: (src, dst, bytes, start in ns)."""
+    r = np.random.default_rng(seed)
+    sizes = (np.exp(r.uniform(np.log(500), np.log(largest), count)).astype(int) + 1).tolist()
+    starts = np.sort(r.choice(8_000, count, replace=False)).tolist()
+    return [(int(r.integers(2, hosts)), int(r.integers(0, 2)), size, start) for size, start in zip(sizes, starts)]
+
+
+def differs(scheme, seed):
+    """Packets that the switch sends and drops until everything has arrived, when a run ends."""
+    topo, flows = star(hosts=7), crowd(seed)
+    listed = flow_list(topo, [(src, dst, size, f"{start}ns") for src, dst, size, start in flows])
+    run, rows = traced(topo, listed, scheme, {**SETTINGS, "host.rto": "45us"})
+    end = round(1000 * run.flows["finish_ns"].max())
+    data = [r for r in rows if r.kind == DATA and r.at < end]
+    sent = [(r.at, r.port, r.flow, r.offset, r.size) for r in data if r.event == "dequeue"]
+    dropped = [r.at for r in data if r.event == "drop"]
+    expected = pfabric.run(7, [(src, dst, size, 1000 * start) for src, dst, size, start in flows], 20_000, 12_000, RTO)
+    return len(dropped), (sorted(sent), sorted(dropped)) != tuple(map(sorted, expected))
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_every_packet_leaves_when_the_transcription_says(seed):
+    dropped, other = differs("pfabric", seed)
+    assert dropped > 20 and not other
+
+
+MISTAKES = {
+    "the first of the worst is dropped": (
+        "left(pfabric, other) >= left(pfabric, worst)",
+        "left(pfabric, other) > left(pfabric, worst)",
+    ),
+    "the arriving one stays": ("left(pfabric, worst) <= mine", "left(pfabric, worst) < mine"),
+    "the smallest packet, not its flow's earliest": ("while earliest.number != best.number:", "while earliest != best:"),
+    "bytes sent count as done": ("flow.size - my_flow(pfabric, flow).arrived\n", "flow.size - flow.acked\n"),
+    "the window after a timeout": ("w = pfabric.at.world.mtu", "w = 2 * pfabric.at.world.mtu"),
+    "the RTO backs off": ("    flow.backoff = 0\n", ""),
+    "no growth": ("mine.w + pfabric.at.world.mtu", "mine.w"),
+    "SACKed bytes are under way": ("max(mine.arrived - flow.acked, 0)", "0"),
+    "order at the sender": ("set_rank(node, flow, flow.size - mine.arrived)", "set_rank(node, flow, flow.size)"),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_planted_mistake_is_found(tmp_path, mistake):
+    text = (FOLDER / "pfabric.py").read_text()
+    right, wrong = MISTAKES[mistake]
+    assert right in text
+    file = tmp_path / "pfabric.py"
+    file.write_text(text.replace(right, wrong))
+    assert any(differs(str(file), seed)[1] for seed in range(6))
+
+
+# ---- laws ----
+
+
+def test_a_lone_flow_takes_the_ideal_time():
+    check_alone("pfabric")
+    check_alone("pfabric+spray")
+
+
+def test_the_shorter_of_two_flows_takes_its_ideal_time():
+    """Up to a packet of the other that is being sent."""
+    topo = star(hosts=3)
+    flows = flow_list(topo, [(1, 0, 400_000, "1us"), (2, 0, 100_000, "9us")])
+    run = simulate(topo, flows, parse("pfabric"))
+    fct, ideal = run.flows["fct_ns"][1], run.flows["ideal_fct_ns"][1]
+    assert ideal <= fct <= ideal + 2 * WIRE * GAP / 1000
+
+
+def test_a_link_is_as_good_as_srpt():
+    """FCTs of flows that start together, from hosts of their own: the sum of the shorter ones and itself, plus a packet each."""
+    topo = star(hosts=7)
+    sizes = [60_000, 10_000, 35_000, 22_000, 90_000, 5_000]
+    run = simulate(
+        topo, flow_list(topo, [(1 + i, 0, size, "1us") for i, size in enumerate(sizes)]), parse("pfabric", {"capacity": "1MB"})
+    )
+    ends = dict(zip(run.flows["bytes"].to_list(), run.flows["fct_ns"].to_list()))
+    path = 2 * 1000 + WIRE * GAP / 1000
+    total = 0
+    for i, size in enumerate(sorted(sizes)):
+        total += size // 1000 * WIRE * GAP / 1000
+        assert path + total - 1 <= ends[size] <= path + total + (i + 2) * WIRE * GAP / 1000
+
+
+def test_no_packet_overtakes_one_of_its_flow_on_its_path():
+    topo = network()
+    flows = flow_list(topo, [(i, (5 * i + 1) % 4, 60_000 + 999 * i, f"{100 * i}ns") for i in range(4, 16)])
+    _, rows = traced(topo, flows, "pfabric", {"capacity": "1MB"}, host=HostConfig(rto="1ms"))
+    out = {}
+    for r in rows:
+        if r.kind == DATA and r.event == "dequeue":
+            out.setdefault((r.node, r.flow), []).append(r.offset)
+    assert len(out) > 20 and all(offsets == sorted(offsets) for offsets in out.values())
+
+
+def test_a_port_stores_no_more_than_its_queue():
+    topo = leaf_spine(hosts=16, tors=4, spines=2)
+    flows = flow_list(topo, [(i, 0, 50_000, "1us") for i in range(4, 16)])
+    run, _ = traced(topo, flows, "pfabric", {"capacity": "36KB"})
+    assert run.ports["max_queue_bytes"].max() <= 36_000 and run.summary["drops"] > 50
+
+
+def test_acks_among_the_data_are_never_dropped_for_data():
+    topo = star(hosts=7)
+    run, rows = traced(
+        topo, flow_list(topo, [(i, (i + 1) % 7, 60_000, "1us") for i in range(7)]), "pfabric", SETTINGS, host=QUEUED_ACKS
+    )
+    assert run.summary["flows_finished"] == 7 and {r.kind for r in rows_of(run)} == {0, 1}
+    assert not [r for r in rows if r.event == "drop" and r.kind == 1]
+
+
+def test_losses_on_links_are_repaired():
+    topo = network().with_loss(0.02)
+    flows = flow_list(topo, [(i, (i + 5) % 16, 30_000 + 7 * i, f"{i}us") for i in range(16)])
+    run, _ = traced(topo, flows, "pfabric")
+    assert run.flows["retransmitted_bytes"].sum() > 0
+
+
+# ---- the rest ----
+
+
+def test_any_number_of_threads_gives_the_same_results():
+    check_threads("pfabric")
+    check_threads("pfabric+spray", {"capacity": "30KB"})
+
+
+def test_presets():
+    assert parse("pfabric").host == {"rto": "45us"}
+    assert parse("pfabric:simulator").values("pfabric") == {"capacity": 36_000, "window": 18_000}
+
+
+def test_bad_parameters_are_refused():
+    check_bad("pfabric", {"capacity": -1}, "zero or more")
