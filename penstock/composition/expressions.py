@@ -451,7 +451,8 @@ class Expressions:
         else:
             code = f"{name}({', '.join(codes)})"
         kind = kind.strip()
-        origins = {"new_frame": {"frame"}, "flow_of": {"null", "found"}, "incoming_of": {"null", "found"}}.get(name, set())
+        found = {key: {"null", "found"} for key in ("flow_of", "incoming_at", "incoming_of")}
+        origins = {"new_frame": {"frame"}, **found}.get(name, set())
         return Value(code, kind, frozenset(origins), rough=kind == "float" and name != "line_rate")
 
     def argument(self, value: Value, kind: str, node: ast.AST) -> str:

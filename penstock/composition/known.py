@@ -53,6 +53,7 @@ VERBS = {
     "send_control": "*Node int int int int word ->",
     "about_sent": "*Packet *Flow ->",
     "about_incoming": "*Packet *Incoming ->",
+    "incoming_at": "*Node int -> *Incoming",
     "incoming_of": "*Node *Packet -> *Incoming",
     "set_flow_timer": "*Node *Incoming int ->",
     "rank_incoming": "*Node *Incoming int ->",
@@ -111,14 +112,15 @@ AT_HOST = {
     "held": "the packet is at a host; a switch may store it in packet_state",
     "out_port": "the packet is at a host",
 }
-IN_FRAME = {
-    **dict.fromkeys(("payload", "hash", "ecn", "priority", "held", "out_port", "src", "dst"), "of a control frame it is not set"),
+OF_NO_FRAME = {
+    **dict.fromkeys(("payload", "hash", "ecn", "held", "out_port", "src", "dst"), "of a control frame it is not set"),
     "number": "write command_of(pkt)",
     "slot": "write value_of(pkt)",
     "seq": "write mask_of(pkt)",
     "flags": "of a control frame it is not set",
     "queue": "of a control frame it is not set; port.slot and value_of(pkt) may be what you want",
 }
+IN_FRAME = {**OF_NO_FRAME, "priority": "of a control frame it is not set"}
 AT_SWITCH = {"out_port": "the packet leaves by this port, port.slot"}
 BEFORE_QUEUE = {**AT_SWITCH, "held": "whether the packet is held is decided later"}
 MEANINGLESS: dict[str, dict[str, str]] = {
@@ -126,7 +128,7 @@ MEANINGLESS: dict[str, dict[str, str]] = {
     "on_ack": {**AT_HOST, "queue": "an ACK has no queue at a host"},
     "on_control": IN_FRAME,
     "frame": {
-        **IN_FRAME,
+        **OF_NO_FRAME,
         **dict.fromkeys(("number", "slot", "seq"), "put what you send into frame_state"),
         "in_port": "the frame has not been sent yet",
     },

@@ -1,6 +1,6 @@
 """What a user's scheme calls instead of the fabric's functions, with every argument checked; see faults.h."""
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint64_t
-from penstock.fabric.incoming cimport about_incoming, about_sent, incoming_of, set_flow_timer
+from penstock.fabric.incoming cimport about_incoming, about_sent, incoming_at, incoming_of, set_flow_timer
 from penstock.fabric.line cimport new_frame, pause_port, pause_queue, resume_port, resume_queue
 from penstock.fabric.line cimport send_frame, send_to_host, send_with_data, set_timer, wake_by, wake_port
 from penstock.fabric.pacing cimport about_flow, flow_of, send_from
@@ -166,6 +166,8 @@ cdef inline Incoming* g_incoming_of(Guard* guard, int line, Node* node, Packet* 
     g_need(guard, line, frame.kind > ACK, FAULT_NOT_FRAME, 0, 0)
     g_index(guard, line, frame.seq, node.worker.world.flow_count)
     return incoming_of(node, frame)
+cdef inline Incoming* g_incoming_at(Guard* guard, int line, Node* node, int64_t number) noexcept nogil:
+    return incoming_at(node, g_fit32(guard, line, number))
 cdef inline void g_send_with_data(Guard* guard, int line, Node* node, int64_t host, Packet* frame) noexcept nogil:
     send_with_data(node, g_index(guard, line, host, node.worker.world.host_count), g_unsent(guard, line, frame))
 cdef inline void g_send_from(Guard* guard, int line, Node* node, Flow* flow, int64_t offset) noexcept nogil:

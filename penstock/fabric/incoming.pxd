@@ -10,3 +10,4 @@ cdef Incoming* first_ranked(Node* node) noexcept nogil
 cdef void about_incoming(Packet* frame, Incoming* incoming) noexcept nogil
 cdef void about_sent(Packet* frame, Flow* flow) noexcept nogil
 cdef Incoming* incoming_of(Node* node, Packet* frame) noexcept nogil
+cdef Incoming* incoming_at(Node* node, int32_t number) noexcept nogil

@@ -89,3 +89,10 @@ def about_sent(frame, flow):
 def incoming_of(node, frame):
     """The incoming flow that about_sent() noted, which is new if nothing of it has arrived; NO_INCOMING if it has ended."""
     return node.ops.find_incoming.call(node, frame)
+
+
+def incoming_at(node, number):
+    """The incoming flow of this number; NO_INCOMING if nothing of it has arrived, or if it has ended."""
+    if not node.is_host:
+        return NO_INCOMING
+    return node.ops.look_up_incoming.call(node, number)

@@ -265,11 +265,18 @@ def send_with_data(node, dst, pkt):
     slot = slot_towards(node, dst, pkt)
     if slot < 0:
         return
+    port = port_at(node, slot)
     pkt.lane = DATA_LANE
+    pkt.in_port = slot
     node.control_frames += 1
     node.frame_bytes += pkt.size
-    port_at(node, slot).frame_bytes += pkt.size
-    node.ops.store.call(node, port_at(node, slot), pkt)
+    port.frame_bytes += pkt.size
+    armed = port.armed
+    port.armed = 1  # as with send_frame, a hook may have called this during a transmission
+    node.ops.store.call(node, port, pkt)
+    if not armed:
+        port.free_at = max(port.free_at, node.now)
+        arm(node, port)
 
 
 def receive_control(node, slot, pkt):

@@ -289,6 +289,9 @@ ctypedef struct StoreHook:
 ctypedef struct FindHook:
     Incoming* (*call)(Node* node, Packet* frame) noexcept nogil
 
+ctypedef struct LookUpHook:
+    Incoming* (*call)(Node* node, int32_t number) noexcept nogil
+
 ctypedef struct SendHook:
     void (*call)(Node* node, Port* port) noexcept nogil
 
@@ -318,6 +321,7 @@ ctypedef struct Ops:        # one for the hosts, one for the switches
     RescheduleHook reschedule
     GoBackHook go_back
     FindHook find_incoming
+    LookUpHook look_up_incoming
     StoreHook store             # a frame among the data
     SendHook transmit
     WakeHook wake               # called when a queue is resumed

@@ -4,7 +4,16 @@ import cython
 
 if not cython.compiled:
     from penstock.fabric.line import arm, disarm, drop, fail, has_queue, kick, send, wait
-    from penstock.fabric.queueing import call_packet_hooks, list_queue, next_queue, pop, push, push_control, unlist_first
+    from penstock.fabric.queueing import (
+        call_packet_hooks,
+        list_queue,
+        next_queue,
+        pop,
+        push,
+        push_control,
+        set_event,
+        unlist_first,
+    )
     from penstock.fabric.sampling import trace
     from penstock.fabric.state import (
         ACK,
@@ -18,6 +27,7 @@ if not cython.compiled:
         EVENT_DEQUEUE,
         EVENT_ENQUEUE,
         EVENT_HOLD,
+        NEVER,
         NO_PACKET,
         NO_QUEUE,
         NO_SUCH_BACKLOG,
@@ -106,6 +116,8 @@ def refused(node, port, pkt, answer):
         return True
     if answer == RETURN and pkt.kind == DATA and not pkt.flags & RETURNED:
         port.returns += 1
+        port.trimmed_bytes += pkt.size - CONTROL_SIZE
+        pkt.size = CONTROL_SIZE
         source = pkt.src
         pkt.src = pkt.dst
         pkt.dst = source
@@ -259,7 +271,9 @@ def dequeue(node, port):
 
 def scheduled_queue(node, port):
     """The queue that the scheme's scheduler serves; NO_QUEUE: it holds everything back."""
-    port.wake_at = 0
+    if port.wake_at:
+        port.wake_at = 0
+        set_event(node, node.port_count + port.slot, NEVER)
     if not port.active:
         return NO_QUEUE
     serve = node.ops.next_queue

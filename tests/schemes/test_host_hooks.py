@@ -103,7 +103,7 @@ def test_what_is_trimmed_or_sent_back_is_sent_again_once(send_back):
     assert made.summary["drops"] == 0 and made.summary["flows_finished"] == 12
     assert made.summary["retransmissions"] == trims + returns
     assert made.flows["retransmitted_bytes"].sum() == MTU * (trims + returns)
-    assert int(made.ports["trimmed_bytes"].sum()) == trims * (MTU + HEADER - 64)
+    assert int(made.ports["trimmed_bytes"].sum()) == (trims + returns) * (MTU + HEADER - 64)
 
 
 def test_headers_overtake_the_data():

@@ -6,7 +6,7 @@ from penstock.fabric.state cimport *
 from penstock.fabric.flow_results cimport FlowResults
 from penstock.fabric.switch cimport enqueue, transmit, wake
 from penstock.sim.core.engine cimport run_windows
-from penstock.sim.core.receiver cimport find_incoming
+from penstock.sim.core.receiver cimport find_incoming, look_up_incoming
 from penstock.sim.core.sender cimport go_back, reschedule, transmit_host, wake_flows
 
 cdef extern from "Python.h":
@@ -141,6 +141,7 @@ cdef inline void set_fabric_hooks(World* world) noexcept:
     world.host_ops.reschedule.call = reschedule
     world.host_ops.go_back.call = go_back
     world.host_ops.find_incoming.call = find_incoming
+    world.host_ops.look_up_incoming.call = look_up_incoming
     world.host_ops.transmit.call = transmit_host
     world.host_ops.wake.call = wake_flows
     world.switch_ops.transmit.call = transmit

@@ -17,6 +17,7 @@ cdef void receive_in_any_order(Node* node, Sink* sink, Packet* pkt) noexcept nog
 cdef Sink* open_incoming(Node* node, int64_t number, int slot, int src, int hash, int priority) noexcept nogil
 cdef void close_incoming(Node* node, Sink* sink) noexcept nogil
 cdef Incoming* find_incoming(Node* node, Packet* frame) noexcept nogil
+cdef Incoming* look_up_incoming(Node* node, int32_t number) noexcept nogil
 cdef void receive_for_scheme(Node* node, Packet* pkt) noexcept nogil
 cdef void close_if_done(Node* node, Incoming* incoming) noexcept nogil
 cdef int64_t take_in(Node* node, Sink* sink, Packet* pkt) noexcept nogil

@@ -237,6 +237,14 @@ def find_incoming(node, frame):
     return sink.incoming
 
 
+def look_up_incoming(node, number):
+    """The incoming flow of this number; NO_INCOMING: nothing of it has arrived, or it has ended."""
+    sink = find_sink(node.host, number)
+    if not sink:
+        return NO_INCOMING
+    return sink.incoming
+
+
 def receive_for_scheme(node, pkt):
     """Record what has arrived; the scheme's on_data says whether it is acknowledged."""
     sink = find_sink(node.host, pkt.number)

@@ -541,14 +541,18 @@ def arm_tick(node):
 
 
 def run_tick(node):
-    """Retransmission timeouts: a flow with unacknowledged data and no progress for one RTO goes back; the RTO backs off by 2."""
+    """Retransmission timeouts: a flow with unacknowledged data and no progress for one RTO goes back; the RTO backs off by 2.
+
+    A scheme with on_timeout is told of flows that wait for permission to send, too.
+    """
+    hook = node.ops.on_timeout
     flow = node.host.active
     while flow:
         following = flow.next_active
-        if flow.sent > flow.acked and node.now - flow.progress_at >= node.worker.world.rto << flow.backoff:
+        waits = node.worker.world.rto << flow.backoff
+        if (hook or flow.sent > flow.acked) and node.now - flow.progress_at >= waits:
             flow.progress_at = node.now
             flow.backoff = min(flow.backoff + 1, 6)
-            hook = node.ops.on_timeout
             if hook:
                 hook.call(hook.me, node, flow)
             else:
