@@ -1,0 +1,373 @@
+"""NDP (Handley et al., SIGCOMM 2017), section 3: switches trim instead of dropping, receivers pull, packets take all paths.
+
+A sender sends its first window, `iw` packets, blind.  A switch whose queue of data is full cuts the payload off the arriving
+packet or, with probability 1/2, off the last one in the queue (section 3.1); headers and what receivers send have a queue of
+their own, of which `weight` packets are sent for each data packet.  If that one is full, too, the header is sent back. The
+receiver answers every packet at once, a header by a NACK, and pulls one packet for each that came: a full one every T, the time
+of an MTU on its link, in turn for its flows (3.2).  Pull numbers are cumulative; ACK and NACK carry the pull if the pacer is
+idle.  A pull sends what was trimmed, the lowest sequence number first, then new packets; one with nothing to send is kept. A
+flow that has been received in full is pulled no further.  A header that came back is sent again at once if nothing else makes
+the receiver pull, or if more than a quarter of the last answers were ACKs; else a pull sends it (3.2.4 and authors' code).
+
+Each packet takes the next path of a random permutation of all, which sender and switches spell as one digit per tier; pulls
+take random ones.  The authors' penalty of paths that trim more than others is not modelled.  Beyond them: a timeout (of the
+hosts' RTO) sends the first packet that is not acknowledged, since links may lose packets.
+"""
+
+title = "NDP"
+packet_state = {"seq": "int64", "pull": "int64", "trimmed": "int8"}
+frame_state = {"pull": "int64"}
+flow_state = {
+    "missing": "mask[32]",  # packets to be sent again, by their number modulo RING; count: how many
+    "count": "int64",
+    "clear": "int64",  # bits of packets before this one are clear
+    "permitted": "int64",  # end of what may be sent, in bytes
+    "pulled": "int64",  # the highest pull number received
+    "spare": "int64",  # pulls that have not been used
+    "awaited": "int64",  # answers whose pull has not come
+    "first": "int64",  # packets of the first window less answers
+    "answers": "int64",  # the last HISTORY ones, 1: an ACK
+    "answered": "int64",
+    "left": "int32",  # paths left in this permutation
+    "path": "int32",
+    "step": "int32",
+}
+incoming_state = {"pulled": "int64", "owed": "int64", "before": "int64", "after": "int64"}
+node_state = {"first": "int64", "last": "int64", "next_pull": "time"}  # flows that are owed pulls: their numbers plus one
+port_state = {"headers": "int32", "size": "int32", "until": "time"}  # the data packet on the line
+parameters = {
+    "iw": (
+        "int32 0..2000",
+        0,
+        "packets in the first window (section 3.2: 23 of 9 KB, 30 of 1.5 KB); 0 = one bandwidth-delay product",
+    ),
+    "depth": (
+        "int32 1..100000",
+        8,
+        "packets in a queue of data, the one being sent included; headers have as many bytes (section 3.1)",
+    ),
+    "weight": ("int32 1..1000000", 10, "headers sent for each data packet (section 3.1)"),
+    "pull_gap": ("float64 0.1..10", 1.0, "time between two pulls in those of a full packet"),
+}
+presets = {"default": {"host.ack_priority": "data"}}
+scheme_state = {"window": "int64", "limit": "int64", "up": "int64[8]", "stride": "int64[8]", "paths": "int64"}
+fabric = {"queues": 2, "reordering": 1}
+
+PULL = 3  # command of frames
+HEADERS = 0  # queues
+PAYLOADS = 1
+RING = 2048
+HISTORY = 12
+MASK = 4095
+TIERS = 8
+POSITIVE = 2147483647
+
+
+def set_up(ndp):
+    ndp.window = ndp.iw if ndp.iw > 0 else packets_of(ndp.at.world.bdp, ndp.at.world.quantum) + 1
+    ndp.limit = ndp.depth * ndp.at.world.quantum
+    ndp.paths = 1
+
+
+def packets_of(size, mtu):
+    return (size + mtu - 1) // mtu
+
+
+# ---- Paths: one digit for each tier ----
+
+
+def set_up_node(ndp, node):
+    """All switches of a tier have as many paths up as the one with the most."""
+    up = 0
+    for slot in range(node.port_count):
+        if port_at(node, slot).up > 0:
+            up += 1
+    tier = min(node.tier, TIERS - 1)
+    ndp.up[tier] = max(ndp.up[tier], up)
+    ndp.paths = 1
+    for i in range(TIERS):
+        ndp.stride[i] = ndp.paths
+        ndp.paths *= max(ndp.up[i], 1)
+
+
+def choose_path(ndp, node, port, pkt):
+    count = path_count(node, pkt)
+    if pkt.kind > ACK:
+        return draw(node, RANDOM_PATH) % count
+    return (pkt.hash & POSITIVE) // ndp.stride[min(node.tier, TIERS - 1)] % count
+
+
+def divisor(a, b):
+    """Their greatest common one."""
+    while b:
+        rest = a % b
+        a = b
+        b = rest
+    return a
+
+
+def next_path(ndp, node, flow):
+    """The next one of the permutation (path + i step) modulo the number of paths; a new one at its end."""
+    mine = my_flow(ndp, flow)
+    if mine.left == 0:
+        mine.left = ndp.paths
+        mine.path = draw(node, RANDOM_PATH) % ndp.paths
+        mine.step = 1 + draw(node, RANDOM_PATH) % ndp.paths
+        while divisor(mine.step, ndp.paths) > 1:
+            mine.step = 1 + draw(node, RANDOM_PATH) % ndp.paths
+    mine.left -= 1
+    mine.path = (mine.path + mine.step) % ndp.paths
+    return mine.path
+
+
+# ---- Switches ----
+
+
+def choose_queue(ndp, node, port, pkt):
+    if pkt.kind == DATA and not pkt.flags & (TRIMMED | RETURNED):
+        return PAYLOADS
+    return HEADERS
+
+
+def admit(ndp, node, port, pkt):
+    headers = queue_at(port, HEADERS)
+    if pkt.kind == DATA and not pkt.flags & (TRIMMED | RETURNED):
+        data = queue_at(port, PAYLOADS)
+        mine = my_port(ndp, port)
+        stored = data.bytes + (mine.size if mine.until > node.now else 0)
+        if stored + pkt.size <= ndp.limit:
+            return ADMITTED
+        if data.length > 0 and draw(node, RANDOM_QUEUE) & 1:
+            exchange_with_tail(node, port, data, pkt)
+        return TRIM if headers.bytes + CONTROL_SIZE <= ndp.limit else RETURN
+    if headers.bytes + pkt.size <= ndp.limit:
+        return ADMITTED
+    if pkt.kind == DATA and not pkt.flags & RETURNED:
+        return RETURN
+    return DROPPED
+
+
+def next_queue(ndp, node, port):
+    if node.is_host or queue_at(port, PAYLOADS).length == 0:
+        return HEADERS
+    mine = my_port(ndp, port)
+    if queue_at(port, HEADERS).length > 0:
+        if mine.headers < ndp.weight:
+            mine.headers += 1
+            return HEADERS
+        mine.headers = 0
+    return PAYLOADS
+
+
+def on_dequeue(ndp, node, port, queue, pkt):
+    if queue.index == PAYLOADS:
+        mine = my_port(ndp, port)
+        mine.size = pkt.size
+        mine.until = node.now + pkt.size * port.ps_per_byte
+
+
+# ---- Receivers ----
+
+
+def gap_of(ndp, node):
+    """Time between two pulls."""
+    return whole(ndp.pull_gap * ndp.at.world.quantum * port_at(node, 0).ps_per_byte)
+
+
+def on_data(ndp, node, incoming, pkt):
+    """Answer the packet; pull one if the pacer is idle, else note that the flow is owed one more."""
+    here = my_node(ndp, node)
+    mine = my_incoming(ndp, incoming)
+    if pkt.flags & TRIMMED:
+        my_packet(ndp, pkt).trimmed = 1
+    if incoming.complete:
+        leave(ndp, node, incoming)
+    elif here.first == 0 and node.now >= here.next_pull:
+        mine.pulled += 1
+        my_packet(ndp, pkt).pull = mine.pulled
+        here.next_pull = node.now + gap_of(ndp, node)
+    else:
+        mine.owed += 1
+        if mine.owed == 1:
+            join(ndp, node, incoming)
+        wake_by(node, ndp.at.index, max(here.next_pull, node.now))
+    return True
+
+
+def join(ndp, node, incoming):
+    """Append a flow to those that are owed pulls."""
+    here = my_node(ndp, node)
+    mine = my_incoming(ndp, incoming)
+    mine.before = here.last
+    mine.after = 0
+    if here.last > 0:
+        my_incoming(ndp, incoming_at(node, here.last - 1)).after = incoming.number + 1
+    else:
+        here.first = incoming.number + 1
+    here.last = incoming.number + 1
+
+
+def leave(ndp, node, incoming):
+    """Remove a flow from those that are owed pulls; nothing if it is owed none."""
+    here = my_node(ndp, node)
+    mine = my_incoming(ndp, incoming)
+    if mine.owed == 0:
+        return
+    mine.owed = 0
+    if mine.before > 0:
+        my_incoming(ndp, incoming_at(node, mine.before - 1)).after = mine.after
+    else:
+        here.first = mine.after
+    if mine.after > 0:
+        my_incoming(ndp, incoming_at(node, mine.after - 1)).before = mine.before
+    else:
+        here.last = mine.before
+
+
+def on_timer(ndp, node):
+    """The pacer: pull a packet of the first flow, and move it behind the others if it is owed more."""
+    here = my_node(ndp, node)
+    if here.first == 0:
+        return
+    incoming = incoming_at(node, here.first - 1)
+    mine = my_incoming(ndp, incoming)
+    owed = mine.owed - 1
+    leave(ndp, node, incoming)
+    if owed > 0:
+        mine.owed = owed
+        join(ndp, node, incoming)
+    mine.pulled += 1
+    frame = new_frame(node, ndp.at.kind, PULL)
+    about_incoming(frame, incoming)
+    my_frame(ndp, frame).pull = mine.pulled
+    send_with_data(node, incoming.src, frame)
+    here.next_pull = node.now + gap_of(ndp, node)
+    if here.first > 0:
+        wake_by(node, ndp.at.index, here.next_pull)
+
+
+# ---- Senders ----
+
+
+def on_start(ndp, node, flow, pkt):
+    mine = my_flow(ndp, flow)
+    mtu = ndp.at.world.mtu
+    mine.permitted = ndp.window * mtu
+    mine.first = min(ndp.window, packets_of(flow.size, mtu))
+    use_pulls(ndp, flow)
+
+
+def on_send(ndp, node, flow, pkt):
+    carried = my_packet(ndp, pkt)
+    carried.seq = pkt.seq
+    carried.pull = 0
+    carried.trimmed = 0
+    pkt.hash = next_path(ndp, node, flow)
+
+
+def on_ack(ndp, node, flow, pkt):
+    mine = my_flow(ndp, flow)
+    carried = my_packet(ndp, pkt)
+    clear_acknowledged(ndp, flow)
+    note_answer(ndp, flow, 1 - carried.trimmed)
+    if carried.trimmed:
+        add_missing(ndp, flow, carried.seq)
+    mine.awaited += 1
+    take_pulls(ndp, flow, carried.pull)
+    use_pulls(ndp, flow)
+
+
+def on_control(ndp, node, port, pkt):
+    flow = flow_of(node, pkt)
+    if flow != NO_FLOW:
+        take_pulls(ndp, flow, my_frame(ndp, pkt).pull)
+        use_pulls(ndp, flow)
+        try_send(node, flow)
+
+
+def on_return(ndp, node, flow, pkt):
+    mine = my_flow(ndp, flow)
+    note_answer(ndp, flow, 0)
+    add_missing(ndp, flow, pkt.seq)
+    acks = bits_set(mine.answers)
+    if (mine.awaited == 0 and mine.first <= 1) or min(mine.answered, HISTORY) < 4 * acks:
+        mine.spare += 1
+    use_pulls(ndp, flow)
+
+
+def on_timeout(ndp, node, flow):
+    """A packet, or the pull that would have sent one, was lost."""
+    if flow.sent > flow.acked:
+        add_missing(ndp, flow, flow.acked)
+    my_flow(ndp, flow).spare += 1
+    use_pulls(ndp, flow)
+    try_send(node, flow)
+
+
+def note_answer(ndp, flow, acknowledged):
+    mine = my_flow(ndp, flow)
+    mine.answers = (mine.answers << 1 | acknowledged) & MASK
+    mine.answered += 1
+    mine.first -= 1
+
+
+def take_pulls(ndp, flow, number):
+    """A pull, or an answer that carries one: `number` in all; pulls before it may have been lost."""
+    mine = my_flow(ndp, flow)
+    if number > mine.pulled:
+        mine.spare += number - mine.pulled
+        mine.awaited -= number - mine.pulled
+        mine.pulled = number
+
+
+def use_pulls(ndp, flow):
+    """Each pull permits a packet: one that is missing, else a new one."""
+    mine = my_flow(ndp, flow)
+    mtu = ndp.at.world.mtu
+    again = min(mine.spare, mine.count - flow.resend)
+    flow.resend += again
+    mine.spare -= again
+    fresh = min(mine.spare, packets_of(max(flow.size - mine.permitted, 0), mtu))
+    mine.permitted += fresh * mtu
+    mine.spare -= fresh
+    flow.window = min(mine.permitted - flow.acked, (RING - 1) * mtu)
+
+
+def add_missing(ndp, flow, seq):
+    mine = my_flow(ndp, flow)
+    i = seq // ndp.at.world.mtu % RING
+    if seq >= flow.acked and not has_bit(mine.missing, i):
+        set_bit(mine.missing, i)
+        mine.count += 1
+
+
+def clear_acknowledged(ndp, flow):
+    """Packets that have arrived are not sent again: after a timeout there are two of one."""
+    mine = my_flow(ndp, flow)
+    acked = flow.acked // ndp.at.world.mtu
+    if mine.count > 0:
+        for i in range(mine.clear, acked):
+            if has_bit(mine.missing, i % RING):
+                clear_bit(mine.missing, i % RING)
+                mine.count -= 1
+    mine.clear = acked
+    if flow.resend > mine.count:
+        mine.spare += flow.resend - mine.count
+        flow.resend = mine.count
+
+
+def choose_packet(ndp, node, flow):
+    """The missing packet with the lowest sequence number: the ring is read once round, from the first one not acknowledged."""
+    mine = my_flow(ndp, flow)
+    first = flow.acked // ndp.at.world.mtu
+    for k in range(RING // 64 + 1):
+        word = (first >> 6) + k
+        bits = mine.missing[word % (RING // 64)]
+        if k == 0:
+            bits &= ~(bit(first & 63) - 1)
+        if bits:
+            i = (word << 6) + lowest_bit(bits)
+            clear_bit(mine.missing, i % RING)
+            mine.count -= 1
+            return i * ndp.at.world.mtu
+    return -1

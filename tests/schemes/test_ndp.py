@@ -1,0 +1,184 @@
+"""NDP against the transcription, packet by packet, and its laws."""
+
+from collections import defaultdict
+from itertools import pairwise
+
+import pytest
+from helpers import DATA, EVERYTHING, check_bad, check_threads, rows_of
+from paper import ndp
+
+from penstock.composition import parse
+from penstock.sim.config import HostConfig
+from penstock.sim.simulate import simulate
+from penstock.topology import fat_tree, leaf_spine, star
+from penstock.workload import flow_list
+
+MTU, WIRE, HEADER, ANSWER = 1000, 1048, 64, 60
+LINE = 80  # ps per byte
+DELAY = 1_000_000
+LATE = HostConfig(rto="50ms", ack_priority="data")  # a timeout would be a packet too many
+
+
+def run(topo, flows, parameters=None, **more):
+    return simulate(topo, flow_list(topo, flows), parse("ndp", parameters), measure=EVERYTHING, **{"host": LATE, **more})
+
+
+def departures(topo, made):
+    """What left the switch of a star: time, port, kind, flow, offset, size."""
+    out = []
+    for row in rows_of(made):
+        if row.event == "dequeue" and row.node == topo.hosts:
+            kind = {0: "data", 1: "answer"}.get(row.kind, "pull")
+            flow, offset = (row.offset, row.offset) if kind == "pull" else (row.flow, row.offset)
+            out.append((row.at, row.port, kind, flow, offset, row.size))
+    return sorted(out)
+
+
+INCASTS = {
+    "one packet": ([(src, 0, 1000, "1us") for src in range(1, 13)], {"iw": 1}),
+    "of short flows": ([(src, 0, 9_500, "1us") for src in range(1, 16)], {"iw": 10}),
+    "of long flows": ([(src, 0, 120_000 + 700 * src, f"{1000 + 37 * src}ns") for src in range(1, 9)], {"iw": 30}),
+    "sent back": ([(src, 0, 40_000, "1us") for src in range(1, 16)], {"iw": 40, "depth": 2, "weight": 2}),
+    "to two": ([(src, src % 2, 60_000, f"{1000 + 211 * src}ns") for src in range(2, 12)], {"iw": 20}),
+}
+
+
+@pytest.mark.parametrize("case", INCASTS)
+def test_every_packet_of_a_switch(case):
+    """Senders, receivers and queues of the transcription, which is told only how the coin fell."""
+    flows, parameters = INCASTS[case]
+    topo = star(hosts=16)
+    made = run(topo, flows, parameters)
+    cut = iter([r for r in rows_of(made) if r.event == "enqueue" and r.kind == DATA and r.size == HEADER])
+
+    def trims_arriving(now, arriving, tail):
+        row = next(cut)
+        assert (row.at, row.flow, row.offset) in [(now, p.flow, p.offset) for p in (arriving, tail)]
+        return (row.flow, row.offset) == (arriving.flow, arriving.offset)
+
+    table = [(src, dst, size, round(float(start[:-2]) * (1e6 if start[-2] == "u" else 1e3))) for src, dst, size, start in flows]
+    model, nodes = ndp.incast(
+        table, 16, parameters["iw"], parameters.get("depth", 8), trims_arriving, weight=parameters.get("weight", 10)
+    )
+    names = {"data": "data", "header": "data", "bounce": "data", "pull": "pull"}
+    expected = sorted((at, i, names.get(kind, "answer"), *rest) for at, i, kind, *rest in model.out)
+    found = departures(topo, made)
+    for mine, theirs in zip(found, expected):
+        assert mine == theirs
+    assert len(found) == len(expected)
+    assert made.ports["trims"].sum() == model.trims and made.ports["returns"].sum() == model.bounces
+    assert made.flows["retransmitted_bytes"].sum() == sum(n.resent for n in nodes if isinstance(n, ndp.Sender))
+    finished = {f: t for n in nodes if isinstance(n, ndp.Receiver) for f, t in n.finished.items()}
+    assert {f: round(t * 1000) for f, t in enumerate(made.flows["finish_ns"])} == finished
+    assert model.trims > 3 and (model.bounces > 10) == (case == "sent back")
+
+
+# ---- laws ----
+
+
+@pytest.mark.parametrize("size", (1, 1000, 15_000, 30_000, 300_500))
+def test_a_lone_flow_is_ideal_with_a_window_of_one_bdp(size):
+    topo = fat_tree(k=4)
+    made = run(topo, [[0, 15, size, "1us"]])
+    assert made.flows["slowdown"].item() == 1.0 and made.summary["retransmissions"] == 0
+
+
+@pytest.mark.parametrize("packets", (1, 2, 30))
+def test_a_lone_flow_with_a_window_of_one_packet(packets):
+    """Six links: n - 1 round trips of a packet and its answer, then one way."""
+    topo = fat_tree(k=4)
+    delay, line = int(topo.links["delay_ps"][0]), int(topo.links["ps_per_byte"][0])
+    made = run(topo, [[0, 15, packets * MTU, "1us"]], {"iw": 1})
+    one_way, back = (6 * (size * line + delay) for size in (WIRE, ANSWER))
+    assert round(made.flows["fct_ns"].item() * 1000) == (packets - 1) * (one_way + back) + one_way
+
+
+@pytest.mark.parametrize("senders, size", ((7, 60_000), (15, 60_000), (15, 9_000)))
+def test_the_last_flow_of_an_incast(senders, size):
+    """Not before all bytes can have come; the link is hardly ever idle, though most packets are trimmed at first."""
+    topo = star(hosts=16)
+    made = run(topo, [[src, 0, size, "1us"] for src in range(1, senders + 1)], {"iw": 20})
+    least = senders * size // MTU * WIRE * LINE
+    last = made.flows["fct_ns"].max() * 1000
+    assert least < last < 1.1 * least + 8 * DELAY
+    assert made.ports["trims"].sum() > 50 and made.summary["drops"] == 0 and made.summary["flows_finished"] == senders
+
+
+def test_every_packet_is_answered_once_and_no_queue_is_longer():
+    topo = star(hosts=16)
+    flows = [[src, 0, 60_000, "1us"] for src in range(1, 16)]
+    made = run(topo, flows, {"iw": 40, "depth": 3, "weight": 2})
+    rows = rows_of(made)
+    sent = made.summary["retransmissions"] + 15 * 60
+    answers = sum(r.kind == 1 and r.event == "enqueue" for r in rows)
+    returns = int(made.ports["returns"].sum())
+    assert sent == answers + returns and returns > 10 and made.summary["drops"] == 0
+    assert made.summary["retransmissions"] == made.ports["trims"].sum() + returns
+    queues = {0: 0, 1: 0}
+    for r in rows:
+        if r.node == 16 and r.port == 0 and r.event == "enqueue":
+            queues[r.queue] = max(queues[r.queue], r.queue_bytes)
+    assert queues[1] == 3 * WIRE and 3 * WIRE - HEADER < queues[0] <= 3 * WIRE
+
+
+def test_headers_and_data_alternate_by_weight():
+    topo = star(hosts=16)
+    made = run(topo, [[src, 0, 60_000, "1us"] for src in range(1, 16)], {"iw": 40, "weight": 3})
+    waiting, headers, seen = {0: 0, 1: 0}, 0, set()
+    for r in rows_of(made):
+        if r.node == 16 and r.port == 0 and r.event == "enqueue":
+            waiting[r.queue] += 1
+        elif r.node == 16 and r.port == 0 and r.event == "dequeue":
+            if waiting[0] and waiting[1]:
+                headers = headers + 1 if r.queue == 0 else 0
+                seen.add(headers)
+            waiting[r.queue] -= 1
+    assert seen == {0, 1, 2, 3}
+
+
+def test_pulls_are_a_packet_time_apart_and_in_turn():
+    topo = star(hosts=16)
+    made = run(topo, [[src, 0, 60_000, "1us"] for src in range(1, 9)], {"iw": 30})
+    pulls = [r for r in rows_of(made) if r.kind > 1 and r.node == 0 and r.event == "dequeue"]
+    assert len(pulls) > 200
+    assert all(b.at - a.at >= WIRE * LINE - ANSWER * LINE for a, b in pairwise(pulls))  # one may wait for an answer
+    for k in range(50, 150, 8):
+        assert len({r.offset for r in pulls[k : k + 8]}) == 8
+
+
+def test_each_round_takes_every_path_once():
+    topo = fat_tree(k=4)
+    made = run(topo, [[0, 15, 400_000, "1us"]])
+    paths = defaultdict(list)
+    for r in rows_of(made):
+        if r.kind == DATA and r.event == "dequeue" and r.node >= 16:
+            paths[r.offset].append(r.node)
+    taken = [tuple(paths[1000 * n]) for n in range(400)]
+    assert len(set(taken)) == 4
+    assert all(len(set(taken[n : n + 4])) == 4 for n in range(0, 400, 4))
+    assert len({tuple(taken[n : n + 4]) for n in range(0, 400, 4)}) > 3  # not always in the same order
+
+
+def test_crossing_traffic_is_hardly_trimmed_in_the_middle():
+    """Section 6: paths chosen by the sources keep the queues of the core short."""
+    topo = fat_tree(k=4)
+    made = run(topo, [[i, (i + 5) % 16, 500_000, f"{17 * i}ns"] for i in range(16)])
+    assert made.flows["slowdown"].max() < 1.25 and made.summary["drops"] == 0
+
+
+@pytest.mark.parametrize("loss", (0.002, 0.02))
+def test_what_links_lose_is_sent_again(loss):
+    topo = leaf_spine(hosts=16, tors=4, spines=2).with_loss(loss)
+    made = run(topo, [[src, 0, 60_000, "1us"] for src in range(4, 16)], host=HostConfig(rto="200us", ack_priority="data"))
+    assert made.summary["flows_finished"] == 12 and made.ports["trims"].sum() > 0
+
+
+def test_any_number_of_threads_gives_the_same_results():
+    made = check_threads("ndp", {"iw": 30})
+    assert made.ports["trims"].sum() > 100
+
+
+def test_bad_parameters_are_refused():
+    check_bad("ndp", {"iw": -1}, "0..2000")
+    check_bad("ndp", {"depth": 0}, "1..100000")
+    check_bad("ndp", {"weight": 0}, "1..1000000")
