@@ -7,7 +7,7 @@ is complete is not pulled; the queue of headers has as many bytes as the queue o
 
 from collections import OrderedDict, deque
 
-from .star import SEND, START, TIMER, Net, Packet
+from .one_switch import SEND, START, TIMER, Net, Packet
 
 HISTORY = 12
 

@@ -1,0 +1,179 @@
+"""ExpressPass against the transcription, packet by packet, and its laws."""
+
+from collections import defaultdict
+
+import pytest
+from helpers import ACK, DATA, EVERYTHING, US, check_bad, check_threads, rows_of
+from paper import expresspass
+
+from penstock.composition import parse
+from penstock.sim.config import HostConfig
+from penstock.sim.simulate import simulate
+from penstock.topology import fat_tree, leaf_spine, star
+from penstock.workload import flow_list
+
+MTU, WIRE, CREDIT = 1000, 1048, 64
+LINE = 80  # ps per byte
+SLOT = (WIRE + CREDIT) * LINE
+EVEN = {"jitter": 0.0, "spread": 0}  # gaps and sizes that do not vary
+KINDS = {DATA: "data", ACK: "ack"}
+
+
+def run(topo, flows, parameters=None, **more):
+    return simulate(topo, flow_list(topo, flows), parse("expresspass", parameters), measure=EVERYTHING, **more)
+
+
+def kind_of(row):
+    return KINDS.get(row.kind) or ("request", "credit", "stop", "nack")[row.flow - 3]
+
+
+def departures(made, node):
+    """What left a node's queues: time, port, kind, flow, offset, size.  ACKs have a lane of their own."""
+    out = []
+    for row in rows_of(made):
+        if row.event == "dequeue" and row.node == node and row.kind != ACK:
+            flow = row.flow if row.kind == DATA else row.offset
+            out.append((row.at, row.port, kind_of(row), flow, row.offset, row.size))
+    return sorted(out)
+
+
+TRANSFERS = {
+    "alone": ([(1, 0, 40_300, 1_000_000)], 1.0, 8),
+    "slow start": ([(1, 0, 90_000, 0)], 1 / 16, 8),
+    "two at one receiver": ([(1, 0, 200_000, 0), (2, 0, 200_000, 3_333_000)], 0.5, 8),
+    "many": ([(src, 0, 60_000 + 100 * src, 1_000_000 + 12_345 * src) for src in range(1, 12)], 0.25, 4),
+    "to two receivers": ([(src, src % 2, 80_000, 1_000_000 + 77_777 * src) for src in range(2, 12)], 0.5, 2),
+}
+
+
+@pytest.mark.parametrize("case", TRANSFERS)
+def test_every_packet_of_a_switch(case):
+    flows, alpha, queue = TRANSFERS[case]
+    topo = star(hosts=16)
+    made = run(
+        topo, [(src, dst, size, f"{start}ps") for src, dst, size, start in flows], {**EVEN, "alpha": alpha, "credits": queue}
+    )
+    model, nodes = expresspass.transfer(flows, 16, alpha, queue=queue)
+    found, expected = departures(made, 16), sorted(model.out)
+    for mine, theirs in zip(found, expected):
+        assert mine == theirs
+    assert len(found) == len(expected)
+    receivers = [n for n in nodes if isinstance(n, expresspass.Receiver)]
+    finished = {f: t for n in receivers for f, t in n.finished.items()}
+    assert {f: round(t * 1000) for f, t in enumerate(made.flows["finish_ns"])} == finished
+    updates = sum(len(n.updates) for n in receivers)
+    dropped = sum(n.bucket.dropped for n in receivers)
+    assert updates > 3 or case == "alone"
+    assert dropped > 10 or len(flows) < 3
+
+
+# ---- laws ----
+
+
+def test_the_dialogue_of_one_flow():
+    """10 Gbit/s, 1 us, one switch: a request, credits 889.6 ns apart, and the packets that they call."""
+    topo = star(hosts=2, rate="10Gbps", delay="1us")
+    made = run(topo, [[1, 0, 50_000, "0us"]], {**EVEN, "alpha": 1.0, "feedback": "code"})
+    small, large = (2 * (size * 800 + 1 * US) for size in (CREDIT, WIRE))
+    assert small == 2_102_400 and large == 3_676_800
+    came = [row.at for row in rows_of(made) if row.kind > 1 and row.event == "receive" and row.node == 1]
+    assert came[:3] == [2 * small, 2 * small + 889_600, 2 * small + 2 * 889_600]
+    assert round(made.flows["finish_ns"].item() * 1000) == 2 * small + large + 49 * 889_600
+
+
+@pytest.mark.parametrize("alpha, wasted", ((1.0, 46), (0.5, 23), (0.25, 11), (0.125, 5)))
+def test_credits_wasted_by_a_flow_of_one_packet(alpha, wasted):
+    """Those sent in the round trip of the first one: alpha RTT / gap."""
+    topo = star(hosts=2)
+    made = run(topo, [[1, 0, 1000, "0us"]], {**EVEN, "alpha": alpha})
+    credits = sum(row.kind > 1 and row.event == "dequeue" and row.node == 0 and kind_of(row) == "credit" for row in rows_of(made))
+    rtt = 2 * (CREDIT * LINE + US) + 2 * (WIRE * LINE + US)
+    assert credits - 1 == int(alpha * rtt / SLOT) == wasted
+
+
+@pytest.mark.parametrize("preset", ("", ":code", ":bfc"))
+def test_no_data_is_lost_and_credits_are_limited(preset):
+    """In an incast of 15 with two packets of buffer a port; credits in any time no more than two and their share of the link."""
+    topo = star(hosts=16, buffer="40KB")
+    flows = flow_list(topo, [[src, 0, 150_000, "1us"] for src in range(1, 16)])
+    made = simulate(topo, flows, parse("expresspass" + preset), measure=EVERYTHING)
+    assert made.summary["flows_finished"] == 15 and made.summary["retransmissions"] == 0
+    rows = rows_of(made)
+    assert not any(row.event == "drop" and row.kind == DATA for row in rows)
+    credits = defaultdict(list)
+    for row in rows:
+        if row.event == "dequeue" and row.kind > 1 and kind_of(row) == "credit":
+            credits[row.node, row.port].append((row.at, row.size))
+    for sent in credits.values():
+        bytes_sent = 0
+        begin = sent[0][0]
+        for at, size in sent:
+            bytes_sent += size
+            assert bytes_sent <= 2 * 68 + 72 + (at - begin) * 68 / (68 + WIRE) / LINE
+    queue = max(row.queue_bytes for row in rows if row.event == "enqueue" and row.queue == 0)
+    assert queue <= (16 if preset == ":bfc" else 8) * 72
+
+
+@pytest.mark.parametrize("feedback, longest", (("code", 1.1), ("paper", 1.35)))
+def test_flows_share_a_link(feedback, longest):
+    """Algorithm 1 as it is written cuts a rate twice for one excess, since losses are seen an RTT late."""
+    topo = star(hosts=5)
+    made = run(topo, [[src, 0, 2_000_000, "0us"] for src in range(1, 5)], {"feedback": feedback})
+    took = made.flows["fct_ns"]
+    ideal = 4 * 2_000 * (WIRE + 68) * LINE / 1000
+    assert took.max() < longest * ideal and took.min() > 0.75 * ideal
+    assert made.ports["max_queue_bytes"].max() < 4 * WIRE
+
+
+def test_convergence_takes_a_few_round_trips():
+    """A second flow has its share of a link after six of them (section 6.1)."""
+    topo = star(hosts=3, delay="5us")
+    made = run(topo, [[1, 0, 4_000_000, "0us"], [2, 0, 4_000_000, "150us"]], {"feedback": "code", "alpha": 0.5})
+    rtt = 2 * (CREDIT * LINE + 5 * US) + 2 * (WIRE * LINE + 5 * US)
+    came = [row.at for row in rows_of(made) if row.flow == 1 and row.kind == DATA and row.event == "dequeue" and row.node == 3]
+    share = [sum(150 * US + k * rtt <= at < 150 * US + (k + 1) * rtt for at in came) * SLOT / rtt for k in range(12)]
+    assert share[0] < 0.3
+    assert all(0.3 < s < 0.7 for s in share[6:]), share
+
+
+def test_the_additions_of_the_authors_code_save_credits():
+    """Flows of a few packets: fewer credits for each."""
+    topo = star(hosts=16)
+    flows = [[src, (src + 1) % 16, 3_000, f"{src}us"] for src in range(16)]
+
+    def credits(parameters):
+        made = run(topo, flows, {**EVEN, "alpha": 0.5, **parameters})
+        assert made.summary["flows_finished"] == 16
+        return sum(row.kind > 1 and row.event == "receive" and kind_of(row) == "credit" for row in rows_of(made))
+
+    plain, air, ecs, both = (credits(p) for p in ({}, {"air": True}, {"ecs": True}, {"air": True, "ecs": True}))
+    assert air < plain / 2 and ecs <= plain and both <= air
+
+
+def test_paths_are_symmetric():
+    topo = fat_tree(k=4)
+    made = run(topo, [[src, (src + 7) % 16, 30_000, f"{src}us"] for src in range(16)])
+    links = defaultdict(set)
+    for row in rows_of(made):
+        if row.node >= 16 and row.event == "dequeue" and (row.kind == DATA or kind_of(row) == "credit"):
+            flow = row.flow if row.kind == DATA else row.offset
+            links[flow, row.kind == DATA].add(row.node)
+    assert all(links[flow, True] == links[flow, False] for flow in range(16))
+
+
+@pytest.mark.parametrize("loss", (0.002, 0.02))
+def test_what_links_lose_is_sent_again(loss):
+    topo = leaf_spine(hosts=16, tors=4, spines=2).with_loss(loss)
+    made = run(topo, [[src, 0, 60_000, "1us"] for src in range(4, 16)], host=HostConfig(rto="200us"))
+    assert made.summary["flows_finished"] == 12 and made.summary["retransmissions"] > 0
+
+
+def test_any_number_of_threads_gives_the_same_results():
+    check_threads("expresspass")
+    check_threads("expresspass:code")
+
+
+def test_bad_parameters_are_refused():
+    check_bad("expresspass", {"alpha": 0}, "0.0001..1")
+    check_bad("expresspass", {"feedback": "other"}, "paper, code")
+    check_bad("expresspass", {"credits": 0}, "1..10000")
