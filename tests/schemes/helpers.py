@@ -188,7 +188,8 @@ def check_sending(sent, acks, windows, gap_of, moves=False, line=80):
     """A flow alone on its NIC: each packet leaves when line, window and pace allow, no sooner and no later.
 
     windows: at the start and after each ACK; gap_of(k, at): ps per byte of the pace after k ACKs, at a time.
-    A new pace holds from the next packet on, or `moves` one that waits too, unless it only waits for the line.
+    A new pace holds from the next packet on, or `moves` one that waits too, unless it only waits for the line; `moves` may say
+    so of the k-th ACK.
     """
     acked, k = 0, 0
     for last, packet in pairwise(sent):
@@ -205,7 +206,7 @@ def check_sending(sent, acks, windows, gap_of, moves=False, line=80):
                     break
             now, acked, k = acks[k].at, max(acked, acks[k].seq), k + 1
             ready = ready and now <= free  # when the line was free the window was shut
-            if moves and not ready:
+            if not ready and (moves(k) if callable(moves) else moves):
                 due = last.at + int(last.size * gap_of(k, now))
         assert abs(packet.at - expected) <= 1, f"packet at {packet.offset}: sent at {packet.at}, not at {expected}"
 
