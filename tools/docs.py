@@ -91,7 +91,10 @@ def facts_of(scheme: Declarations) -> Iterator[str]:
     if scheme.hooks:
         hooks = ", ".join(f"`{h}`" for h in sorted(scheme.hooks) if not h.startswith("set_up"))
         yield f"* Hooks: {hooks}."
-    state = ", ".join(f"{owner} {scheme.state[owner].size} B" for owner in OWNERS if scheme.state[owner].size)
+    if scheme.shared:
+        yield f"* Reads and writes the packet state of [`{scheme.shared.name}`](#{scheme.shared.name})."
+    own = [owner for owner in OWNERS if scheme.state[owner].size and not (owner == "packet" and scheme.shared)]
+    state = ", ".join(f"{owner} {scheme.state[owner].size} B" for owner in own)
     if state:
         yield f"* State, tables apart: {state}."
     if asks := ", ".join(f"`{key} = {value}`" for key, value in scheme.fabric.items()):

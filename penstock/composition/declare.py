@@ -7,6 +7,7 @@
     fabric       = {"queues": "queues", "buffer": "unbounded"}      requests to switches and hosts: numbers or expressions
     structs      = {"entry": {"expires": "time", "queue": "int32"}}                 record types
     port_state   = {"empty": "mask[16]", "flow_table": "entry[queues * table]"}   also packet_, queue_, flow_, node_, scheme_state
+    packet_state = "telemetry"                                      that of an included scheme, for this one, too
     frame_state  = {"dsts": "int16[32]"}                            fields of the scheme's control frames
     LIMIT = 3                                                       constants: upper case
 
@@ -100,6 +101,7 @@ ALONE = {  # hooks that one scheme of a composition may have -> what they decide
 }
 ANNOTATED = {"int": "int64_t", "float": "double"}
 INLINE_LIMIT = 256
+SCHEMES = Path(__file__).parents[1] / "schemes"
 # C types that the generated .pxd needs, and the names that a scheme is given, by module of the fabric
 TYPES = (
     "int8_t",
@@ -290,13 +292,19 @@ class Declarations:
         for name in values:
             if name.isupper():
                 self.constants[name] = "double" if isinstance(self.constant(name), float) else "int64_t"
-        self.records: dict[str, Record] = {}
         self._check_tables()
+        self.includes: list[str] = self._read("includes", [])
+        self.shared = self._shared()
+        self.records: dict[str, Record] = dict(self.shared.records) if self.shared else {}
+        taken = {*OWNERS, *self.records}
         for name, fields in self._read("structs", {}).items():
-            if not is_name(name) or class_of(name) in TYPES or class_of(name).startswith(("Me", "My", "Guard")) or name in OWNERS:
+            if not is_name(name) or class_of(name) in TYPES or class_of(name).startswith(("Me", "My", "Guard")) or name in taken:
                 raise DeclarationError(f'structs: "{name}" is taken or no name; choose another', self._values["structs"].lineno)
             self.records[name] = self._record("structs", fields, name)
-        self.state = {owner: self._record(owner + "_state", self._read(owner + "_state", {})) for owner in OWNERS}
+        own_state = {owner: {} if owner == "packet" and self.shared else self._read(owner + "_state", {}) for owner in OWNERS}
+        self.state = {owner: self._record(owner + "_state", fields) for owner, fields in own_state.items()}
+        if self.shared:
+            self.state["packet"] = self.shared.state["packet"]
         for owner, record in self.state.items():
             for f in record.fields:
                 if f.table and owner not in TABLES_OF:
@@ -316,7 +324,6 @@ class Declarations:
         own = {name: c_type(kind) for name, (kind, _, _) in self.parameters.items()}
         self.own = self._record("parameters", {**own, **self._read("scheme_state", {})})
         self.presets: dict[str, dict[str, Any]] = self._read("presets", {})
-        self.includes: list[str] = self._read("includes", [])
         self.title = str(self._read("title", "".join(part.capitalize() for part in self.name.split("_"))))
         self.fabric: dict[str, Any] = self._read("fabric", {})
         self.controls_congestion = any(_sets_rate(n) for f in self.functions for n in ast.walk(f))
@@ -368,13 +375,25 @@ class Declarations:
 
     def _check_tables(self) -> None:
         for name in [*(f"{o}_state" for o in OWNERS), "scheme_state", "structs", "parameters", "presets", "fabric"]:
-            if not isinstance(self._read(name, {}), dict):
+            value = self._read(name, {})
+            if not isinstance(value, dict) and not (name == "packet_state" and isinstance(value, str)):
                 raise DeclarationError(f'{name} must be a table {{"field": "type"}}', self._values[name].lineno)
         if not all(isinstance(preset, dict) for preset in self._read("presets", {}).values()):
             raise DeclarationError('a preset is a table {"parameter": value}', self._values["presets"].lineno)
         includes = self._read("includes", [])
         if not isinstance(includes, list) or not all(isinstance(name, str) for name in includes):
             raise DeclarationError('includes must be a list of names, such as ["pfc"]', self._values["includes"].lineno)
+
+    def _shared(self) -> "Declarations | None":
+        """The included scheme whose packet state this one reads and writes."""
+        name = self._read("packet_state", {})
+        if isinstance(name, dict):
+            return None
+        if name not in self.includes or not (SCHEMES / f"{name}.py").is_file():
+            raise DeclarationError(
+                f'packet_state: "{name}" is no scheme of the package that this one includes', self._values["packet_state"].lineno
+            )
+        return Declarations(SCHEMES / f"{name}.py")
 
     def _check_hooks(self, tree: ast.Module) -> None:
         """Refuse misspelt hooks, verbs whose hook is missing, and fields under their former names."""

@@ -105,7 +105,14 @@ def content_key(declared: Declarations, checked: bool = True) -> str:
     """Cache key of a user's compiled scheme: its source, the fabric's types and inlined functions, this package, the tools."""
     import Cython
 
-    parts = [declared.source, str(checked), Cython.__version__, sys.version, FLAGS]
+    parts = [
+        declared.source,
+        declared.shared.source if declared.shared else "",
+        str(checked),
+        Cython.__version__,
+        sys.version,
+        FLAGS,
+    ]
     sources = [
         *sorted((PACKAGE / "fabric").glob("*.h")),
         PACKAGE / "fabric/queueing.py",

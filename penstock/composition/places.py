@@ -86,6 +86,14 @@ class Composition:
     lossless: bool
 
 
+def place_of_packets(parts: list[Part], name: str, shared: str) -> int:
+    """Where the packet state of a part is that another one, `name`, reads and writes."""
+    for part in parts:
+        if part.name == shared:
+            return part.places["packet"]
+    raise SchemeError(f"{name} needs what {shared} writes into packets", remedy=f"do not leave out {shared}")
+
+
 def compose(parts: list[Part], core: dict[str, int], levels: int, nic_queues: int = 0) -> Composition:
     """Lay the areas of the parts behind the fabric's structs (`core`: their bytes); small areas share the first line.
 
@@ -107,7 +115,8 @@ def compose(parts: list[Part], core: dict[str, int], levels: int, nic_queues: in
     for owner in OWNERS:
         at = core[owner]
         end = at
-        for part in sorted(parts, key=lambda p: p.declared.state[owner].size):
+        owners = [p for p in parts if not (owner == "packet" and p.declared.shared)]
+        for part in sorted(owners, key=lambda p: p.declared.state[owner].size):
             record = part.declared.state[owner]
             part.places[owner] = at = -(-at // record.align) * record.align
             end = max(end, at + record.size)
@@ -115,6 +124,9 @@ def compose(parts: list[Part], core: dict[str, int], levels: int, nic_queues: in
                 at = end
         line = LINE if owner in ("packet", "port", "node") else 8
         sizes[owner] = -(-end // line) * line
+    for part in parts:
+        if part.declared.shared:
+            part.places["packet"] = place_of_packets(parts, part.name, part.declared.shared.name)
     requests = [(p, p.declared.fabric) for p in parts]
     ask = lambda key, default: max([default, *(p.evaluate(r[key]) for p, r in requests if key in r)])  # noqa: E731
     unbounded = any(r.get("buffer") == "unbounded" for _, r in requests)

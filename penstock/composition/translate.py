@@ -120,7 +120,7 @@ class Translation(Expressions):
         if counted:
             rounds = "ROUNDS_OF_SET_UP" if name.startswith("set_up") else "ROUNDS_PER_EVENT"
             lines.append(f"    guard_count(guard, &point, {event}, {rounds})")
-        if name == "on_send" and self.declared.state["packet"].fields:
+        if name == "on_send" and self.declared.state["packet"].fields and not self.declared.shared:
             lines.append("    g_forget(my_packet(me, pkt), sizeof(MyPacket))")
         lines.append(f"    {'' if kind == 'void' else 'result = '}own_{name}(guard, {', '.join(given)})")
         if self.checked or counted:

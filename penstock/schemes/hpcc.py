@@ -1,24 +1,20 @@
 """HPCC: High Precision Congestion Control (Li et al., SIGCOMM 2019), sections 3.2, 3.3, 4.1 and 5.4.
 
-Every switch adds telemetry of the egress link to every data packet: ts, txBytes, qLen and B.  The ACK returns it to the
-sender, where Algorithm 1 (on_ack and the functions it calls; the comments give its lines) computes a window W and a pacing
+Every switch adds telemetry of the egress link to every data packet: ts, txBytes, qLen and B (telemetry.py).  The ACK returns it
+to the sender, where Algorithm 1 (on_ack and the functions it calls; the comments give its lines) computes a window W and a pacing
 rate R = W / T.  W and W^c are payload bytes, times are picoseconds, B is 1 / ps_per_byte.
 
 What the paper leaves open: the first ACK, and the first one of another path, is only recorded; U starts at 1; W stays
-within R_min T and B_NIC T; txBytes and qLen do not include the packet that carries them.  The header has 42 bytes at any
-number of hops; the first five write into it.
+within R_min T and B_NIC T.
 
 multi_rate is a variant in the authors' simulator (MULTI_RATE), which the Floodgate authors ran: each hop has its own U, W^c
 and incStage, Algorithm 1 computes a window for each hop, and W is the smallest of them.
 """
 
 title = "HPCC"
-includes = ["pfc"]
-structs = {
-    "link": {"ts": "time", "tx_bytes": "int64", "qlen": "int32", "ps_per_byte": "int32"},
-    "reference": {"wc": "float64", "u": "float64", "inc_stage": "int32"},
-}
-packet_state = {"hops": "int32", "path": "int32", "ack_l": "link[5]"}
+includes = ["pfc", "telemetry"]
+structs = {"reference": {"wc": "float64", "u": "float64", "inc_stage": "int32"}}
+packet_state = "telemetry"
 flow_state = {
     "w": "float64",
     "w_init": "float64",
@@ -35,7 +31,6 @@ parameters = {
     "w_ai": ("bytes", "80B", "additive increase W_AI of the window (section 5.1)"),
     "r_ai": ("rate", 0, "the additive increase as a rate, W_AI = r_ai T, instead; 0 = as w_ai says"),
     "t": ("time", 0, "base RTT T that all flows share; 0 = the network's own, the largest of any pair"),
-    "int_bytes": ("bytes 0..1000", 42, "telemetry on every data packet and ACK (section 4.1: 5 hops of 8 B and 2 B)"),
     "min_rate": ("rate 1..1e15", "100Mbps", "minimum pacing rate"),
     "reaction": ("choice hpcc per_ack per_rtt", "hpcc", "the paper's, or one of the simple alternatives (section 5.4)"),
     "multi_rate": ("bool", False, "U, W^c and incStage of each hop instead of one of the flow (MULTI_RATE of the simulators)"),
@@ -81,35 +76,6 @@ def set_up(hpcc):
     hpcc.step = hpcc.r_ai * hpcc.base_rtt / 8e12 if hpcc.r_ai > 0 else hpcc.w_ai
 
 
-# ---- INT (section 4.1) ----
-
-
-def on_send(hpcc, node, flow, pkt):
-    mine = my_packet(hpcc, pkt)
-    mine.hops = 0
-    mine.path = 0
-    pkt.size += hpcc.int_bytes
-
-
-def on_dequeue(hpcc, node, port, queue, pkt):
-    """A packet has left its queue and is about to be sent."""
-    if pkt.kind != DATA:
-        return
-    mine = my_packet(hpcc, pkt)
-    mine.path ^= node.id
-    if mine.hops < MAX_HOP:
-        link = ack_l_at(mine, mine.hops)
-        mine.hops += 1
-        link.ts = node.now
-        link.tx_bytes = port.tx_bytes
-        link.qlen = port.bytes
-        if not pkt.held:  # Floodgate section 8: it does not see what is held back
-            link.qlen -= port.held
-        link.ps_per_byte = port.ps_per_byte
-        if hpcc.rate == RX:  # arrived = sent + stored
-            link.tx_bytes += pkt.size + port.bytes
-
-
 # ---- Algorithm 1 ----
 
 
@@ -141,7 +107,10 @@ def bound(hpcc, flow, w: float) -> float:
 def load_of(hpcc, flow, link, hop) -> float:
     """Lines 4 and 5: inflight bytes of a link relative to B T."""
     old = l_at(my_flow(hpcc, flow), hop)
-    tx_rate = float(link.tx_bytes - old.tx_bytes) / float(link.ts - old.ts)
+    count = link.tx_bytes - old.tx_bytes
+    if hpcc.rate == RX:  # arrived = sent + queued
+        count += link.qlen - old.qlen
+    tx_rate = float(count) / float(link.ts - old.ts)
     return (min(link.qlen, old.qlen) / hpcc.base_rtt + tx_rate) * link.ps_per_byte
 
 

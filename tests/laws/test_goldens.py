@@ -46,6 +46,7 @@ SERVER_NETWORK = {  # two applications in every server behind a virtual switch; 
 }
 MARKS = {"ecn.k_min": "5KB", "ecn.k_max": "60KB"}
 QUICK = {"decrease_interval": "10us", "increase_interval": "2us"}
+NEAR = {"base_target": "6us", "fs_range": "8us"}
 TIGHT = {"floodgate.m": 0.2, "floodgate.t": "1us", "floodgate.thre_credit": 0.3, "floodgate.syn_timeout": "50us"}
 LOSSY = "lossy"  # 0.5 % of all frames are lost, and 5 % of the control frames beside
 SERVERS = "servers"
@@ -120,8 +121,19 @@ CASES: dict[str, tuple[str, dict, str]] = {
     "pias:data_mining": ("pias:data_mining", {"k": "10KB"}, ""),
     "pfc_tagged": ("pfc_tagged", {"xoff": "20KB", "xon": "10KB"}, ""),
     "pfc_tagged lossy": ("pfc_tagged", {"xoff": "20KB", "xon": "10KB", "host_pause": True, "voqs": 2}, LOSSY),
+    "powertcp": ("powertcp", {}, ""),
+    "powertcp equation 7": ("powertcp", {"average": "cwnd"}, ""),
+    "powertcp lossy": ("powertcp", {"r_ai": "1Gbps"}, LOSSY),
+    "powertcp:ns3": ("powertcp:ns3", {}, ""),
     "spray": ("spray", {}, ""),
     "spray shortest": ("spray", {"policy": "shortest"}, ""),
+    "swift": ("swift", NEAR, ""),
+    "swift lossy": ("swift", {**NEAR, "fs_range": "2us"}, LOSSY),
+    "swift of slow receivers": ("swift", {**NEAR, "endpoint_target": "8us"}, SERVERS),
+    "swift:htsim": ("swift:htsim", {}, ""),
+    "telemetry": ("telemetry", {}, ""),
+    "theta_powertcp": ("theta_powertcp", {}, ""),
+    "theta_powertcp:ns3": ("theta_powertcp:ns3", {}, ""),
     "timely": ("timely", {"t_low": "6us", "min_rtt": "5us", "t_high": "60us"}, ""),
     "timely:floodgate": ("timely:floodgate", {"t_low": "6us", "min_rtt": "5us", "t_high": "60us"}, ""),
     "timely:ns3": ("timely:ns3", {"t_low": "8us", "min_rtt": "5us", "t_high": "60us"}, ""),
@@ -204,8 +216,19 @@ GOLDEN = {
     "pias:data_mining": "1ba3874097ad00de",
     "pfc_tagged": "ba1cc40c740417d2",
     "pfc_tagged lossy": "1999c4c8c3df8bd6",
+    "powertcp": "0c87f6fe13d0a30e",
+    "powertcp equation 7": "eb5b3a66da2ed4ef",
+    "powertcp lossy": "4edb0c12a8cb95d5",
+    "powertcp:ns3": "4bf27ce776186fcc",
     "spray": "6b330910c7d9b6e3",
     "spray shortest": "1ab668050b14d860",
+    "swift": "9e0b55a6514c50f7",
+    "swift lossy": "4f9bcc05a1544da8",
+    "swift of slow receivers": "4c4b6579d0fc2c28",
+    "swift:htsim": "1da414c27aead90b",
+    "telemetry": "fe54f48e0abd242c",
+    "theta_powertcp": "90b4196ce1a8466f",
+    "theta_powertcp:ns3": "577fb414ae6c68bd",
     "timely": "08110724054eb7ec",
     "timely:floodgate": "2e70e4c7516919c0",
     "timely:ns3": "11e26f24ec22a5ba",

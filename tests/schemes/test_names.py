@@ -154,6 +154,8 @@ FORMER = {
         "pfc.alpha": 0.25,
         **WITH_DATA,
     },
+    "powertcp:ns3": {"eta": 0.95, "least_current": 0.5, **PFC, **WITH_DATA},
+    "theta_powertcp:ns3": {"gamma": 0.7, "observe": True, "margin": 1.05, **PFC, **WITH_DATA},
     "hpcc:floodgate": {
         "max_stage": 5,
         "r_ai": "50Mbps",
