@@ -2,13 +2,14 @@
 
 F is the fraction of the ACKs of the last window of data that echoed a mark.  A window of data ends with the first ACK
 beyond what had been sent when the previous one ended.  W is cut at the first echo, at most once per window of data,
-and grows by one packet in each window without one.  As in the BFC paper (sections 6.2.1, A.6) flows start at line rate with
-a window of one bandwidth-delay product, which is also the maximum; packets are clocked by ACKs, not paced.  `slow_start`
-starts with a few packets instead and doubles until the first mark.
+and grows by one packet in each window without one.  As in the papers of HPCC (section 5.1) and BFC (sections 6.2.1, A.6) flows
+start at line rate with a window of one bandwidth-delay product, which is also the maximum; packets are clocked by ACKs, not
+paced.  With `slow_start` they start with a few packets instead, one more for every ACK until the first mark, which doubles the
+window in each RTT.
 
 form = "rate" is the HPCC paper's simulator: the same law controls a pacing rate, by r_ai instead of a packet, and the
 window follows it.  There F is estimated as echoes / (bytes in flight when the window began / MTU + 1), and the very first
-ACK is an increase too.
+ACK is an increase too.  Slow start raises the rate so that the window grows by a packet.
 """
 
 title = "DCTCP"
@@ -29,7 +30,7 @@ parameters = {
     "form": ("choice window rate", "window", "what the law moves: the paper's window, or the HPCC simulator's rate"),
     "g": ("float64 0..1", 0.0625, "weight of a window in alpha (DCTCP: 1/16)"),
     "alpha": ("float64 0..1", 1.0, "at the start"),
-    "slow_start": ("int32 0..100000", 0, "packets in the first window, to be doubled (BFC A.6: 10); 0 = line rate"),
+    "slow_start": ("int32 0..100000", 0, "packets in the first window, to be doubled (BFC A.6: 10); 0 = no slow start"),
     "w_max": ("bytes", 0, "largest window; 0 = one bandwidth-delay product"),
     "r_ai": ("rate", "615Mbps", "form rate: increase in each window (one packet per 13 us)"),
     "min_rate": ("rate 1..1e15", "100Mbps", "form rate: minimum pacing rate"),
@@ -47,6 +48,8 @@ presets = {
     },
     # the BFC paper's baseline
     "bfc": {"form": "rate", "g": 0.00390625, "r_ai": "500Mbps", "uses": ["pfc:ns3"]},
+    # the same in its figure 23
+    "bfc_slow_start": {"form": "rate", "g": 0.00390625, "r_ai": "500Mbps", "slow_start": 10, "uses": ["pfc:ns3"]},
     # the Floodgate authors' simulator: DCQCN's marking instead of a step
     "floodgate": {
         "uses": ["ecn:ns3", "pfc:ns3"],
@@ -77,9 +80,10 @@ def on_start(dctcp, node, flow, pkt):
     mine.line = line_rate(node)
     mine.rate = mine.line
     mine.w = dctcp.most
-    if dctcp.slow_start > 0 and dctcp.form == WINDOW:
+    if dctcp.slow_start > 0:
         mine.growing = 1
         mine.w = min(dctcp.slow_start * dctcp.at.world.mtu, dctcp.most)
+        mine.rate = mine.line * (mine.w / dctcp.most)
     set_window(dctcp, flow)
 
 
@@ -123,7 +127,8 @@ def cut(dctcp, flow):
 def grow(dctcp, flow):
     mine = my_flow(dctcp, flow)
     mine.w = min(mine.w + dctcp.at.world.mtu, dctcp.most)
-    mine.rate = min(mine.rate + dctcp.r_ai, mine.line)
+    step = mine.line * dctcp.at.world.mtu / dctcp.most if mine.growing else dctcp.r_ai
+    mine.rate = min(mine.rate + step, mine.line)
 
 
 def on_ack(dctcp, node, flow, pkt):

@@ -8,14 +8,17 @@ follows it, no slow start, an ACK per packet), and `Window`, the paper's (1): al
 * on an ACK, in this order: alpha, leaving CWR, the cut (with the new alpha), the additive increase;
 * `Rate` takes F = marked ACKs / (bytes outstanding when the window began / MTU + 1), at most 1, and the first ACK of
   the flow opens a window too (one increase); `Window` takes F = marked ACKs / ACKs;
-* alpha starts at 1; both reduce at once at the first marked ACK, at most once per window of data.
+* alpha starts at 1; both reduce at once at the first marked ACK, at most once per window of data;
+* `slow_start` (not in the papers of HPCC and BFC, but for BFC's figure 23): until the first mark every ACK is a packet more, for
+  `Rate` the part of the line that a packet is of W_max, and the increase of a window is no other one.
 """
 
 
 class Rate:
-    def __init__(self, line, R_AI, R_min, mtu=1000, g=1 / 16):
+    def __init__(self, line, R_AI, R_min, mtu=1000, g=1 / 16, W_max=None, slow_start=0):
         self.line, self.R_AI, self.R_min, self.mtu, self.g = line, R_AI, R_min, mtu, g
-        self.rate = line
+        self.slow_start, self.packet = slow_start > 0, line * mtu / W_max if W_max else 0
+        self.rate = min(line, slow_start * self.packet) if slow_start else line
         self.alpha = 1.0
         self.window_end = None  # lastUpdateSeq
         self.marked = 0
@@ -24,6 +27,7 @@ class Rate:
 
     def on_ack(self, now, seq, snd_nxt, ecn):
         self.marked += bool(ecn)
+        self.slow_start = self.slow_start and not ecn
         new_window = self.window_end is None or seq > self.window_end
         if self.window_end is None:
             self.packets = snd_nxt // self.mtu + 1
@@ -39,14 +43,16 @@ class Rate:
         if ecn and self.cwr_end is None:
             self.rate = max(self.R_min, self.rate * (1 - self.alpha / 2))
             self.cwr_end = snd_nxt
-        if new_window and self.cwr_end is None:
+        if self.slow_start:
+            self.rate = min(self.line, self.rate + self.packet)
+        elif new_window and self.cwr_end is None:
             self.rate = min(self.line, self.rate + self.R_AI)
         return self.rate
 
 
 class Window:
-    def __init__(self, W, mss=1000, g=1 / 16, alpha=1.0):
-        self.W, self.mss, self.g, self.alpha = W, mss, g, alpha
+    def __init__(self, W, mss=1000, g=1 / 16, alpha=1.0, slow_start=False):
+        self.W, self.mss, self.g, self.alpha, self.slow_start = W, mss, g, alpha, slow_start
         self.window_end = None
         self.acks = self.marked = 0
         self.cwr_end = None
@@ -54,6 +60,7 @@ class Window:
     def on_ack(self, now, seq, snd_nxt, ecn):
         self.acks += 1
         self.marked += bool(ecn)
+        self.slow_start = self.slow_start and not ecn
         new_window = False
         if self.window_end is None:
             self.window_end = snd_nxt
@@ -68,6 +75,6 @@ class Window:
         if ecn and self.cwr_end is None:
             self.W = max(self.mss, self.W * (1 - self.alpha / 2))
             self.cwr_end = snd_nxt
-        elif new_window and self.cwr_end is None:
+        elif self.slow_start or (new_window and self.cwr_end is None):
             self.W += self.mss
         return self.W

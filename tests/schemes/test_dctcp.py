@@ -1,10 +1,14 @@
 """DCTCP's windows and rates against the transcription, ACK by ACK."""
 
+from types import SimpleNamespace
+
 import pytest
 from helpers import QUEUED_ACKS, acted, check_alone, check_bad, check_sending, check_threads, check_windows, senders, traced
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from paper import dctcp
 
-from penstock.composition import parse
+from penstock.composition import FOLDER, parse
 from penstock.sim.config import Measure
 from penstock.sim.simulate import simulate
 from penstock.topology import star
@@ -14,22 +18,17 @@ MEASURE = Measure(sample="0.1us", packets=True, flow_series=True, flows=False)
 MARKS = {"k_min": "10KB", "k_max": "60KB", "per": 0}
 
 
-class SlowStart(dctcp.Window):
-    """Until the first mark every ACK is a packet more."""
-
-    growing = True
-
-    def on_ack(self, now, seq, snd_nxt, ecn):
-        self.growing = self.growing and not ecn
-        before = self.W
-        super().on_ack(now, seq, snd_nxt, ecn)
-        if self.growing:
-            self.W = before + self.mss
-        return self.W
-
-
 def crowd(topo):
     return flow_list(topo, [(i, 0, 150_000 + 40_000 * i, f"{3 * i}us") for i in range(1, 6)])
+
+
+def model_of(values, most):
+    if values["form"]:
+        model = dctcp.Rate(1e11, values["r_ai"], values["min_rate"], 1000, values["g"], most, values["slow_start"])
+        model.alpha = values["alpha"]
+        return model
+    first = min(1000 * values["slow_start"], most) if values["slow_start"] else most
+    return dctcp.Window(first, 1000, values["g"], values["alpha"], values["slow_start"] > 0)
 
 
 def trajectories(topo, flows, rows, values):
@@ -38,13 +37,7 @@ def trajectories(topo, flows, rows, values):
     most = values["w_max"] or -(-topo.base_rtt_ps() // 80)
     out, cuts = {}, 0
     for flow, got in acks.items():
-        if values["form"]:
-            model = dctcp.Rate(1e11, values["r_ai"], values["min_rate"], 1000, values["g"])
-            model.alpha = values["alpha"]
-        elif values["slow_start"]:
-            model = SlowStart(1000 * values["slow_start"], 1000, values["g"], values["alpha"])
-        else:
-            model = dctcp.Window(most, 1000, values["g"], values["alpha"])
+        model = model_of(values, most)
         state = (lambda m: (most * m.rate / 1e11, 8e12 / m.rate)) if values["form"] else (lambda m: (m.W, 0))
         out[flow] = [(0, *state(model))]
         for ack in got:
@@ -59,6 +52,7 @@ def trajectories(topo, flows, rows, values):
 CASES = {
     "paper": ("dctcp", MARKS),
     "slow start": ("dctcp:slow_start", MARKS),
+    "slow start of the rate": ("dctcp:bfc_slow_start", MARKS),
     "large": ("dctcp", {**MARKS, "w_max": "200KB", "g": 0.3, "alpha": 0.0}),
     "ns3": ("dctcp:ns3", MARKS),
     "bfc": ("dctcp:bfc", {**MARKS, "alpha": 0.5}),
@@ -88,6 +82,94 @@ def test_slow_start_doubles_until_the_first_mark():
     assert run.flows["slowdown"][0] > 1.05
 
 
+def test_the_window_doubles_in_each_round_trip():
+    """Two hosts, 52 packets in a round trip: 10, 20 and 40 packets, then the largest window; its packets are back to back."""
+    topo = star(hosts=2)
+    flows = flow_list(topo, [(1, 0, 300_000, "0us")])
+    run, _ = traced(topo, flows, "dctcp:slow_start", measure=MEASURE)
+    frame = run.extra["flow_series"]
+    rtt = topo.base_rtt_ps() / 1000
+    ends = [0, *(rtt * k + 10 * 2 ** (k - 1) * 84 for k in (1, 2, 3))]
+    windows = [frame.filter(frame["time_ns"] <= end)["window_bytes"][-1] for end in ends]
+    assert windows == [10_000, 20_000, 40_000, -(-topo.base_rtt_ps() // 80)]
+
+
+# ---- the file itself, fed with any marks ----
+
+
+class Alone(dict):
+    """The scheme's file as plain Python, with one flow on one line and nothing around it."""
+
+    def __init__(self, scheme, parameters, text=""):
+        super().__init__(min=min, max=max, float=float)
+        self.flow = SimpleNamespace(sent=0, window=0, pace=0.0)
+        fields = "w rate line alpha window_end cwr_end acks marked packets growing"
+        self.mine = SimpleNamespace(**dict.fromkeys(fields.split(), 0))
+        self.me = SimpleNamespace(**parse(scheme, parameters).values("dctcp"))
+        self.me.at = SimpleNamespace(world=SimpleNamespace(mtu=1000, bdp=60_000))
+        self.update(
+            my_flow=lambda *_: self.mine,
+            whole=int,
+            line_rate=lambda *_: 1e11,
+            set_rate=lambda flow, rate: setattr(flow, "pace", rate),
+        )
+        exec(text or (FOLDER / "dctcp.py").read_text(), self)
+        self["set_up"](self.me)
+        self["on_start"](self.me, None, self.flow, None)
+
+    def ack(self, seq, snd_nxt, ecn):
+        self.flow.sent = snd_nxt
+        self["on_ack"](self.me, None, self.flow, SimpleNamespace(seq=seq, ecn=ecn))
+
+
+def compare(walk, scheme, text=""):
+    """The file against the transcription; walk: (packets in flight, whether the ACK is marked)."""
+    alone, seq = Alone(scheme, {}, text), 0
+    values = parse(scheme).values("dctcp")
+    model = model_of(values, 60_000)
+    for in_flight, ecn in walk:
+        seq += 1000
+        alone.ack(seq, seq + 1000 * in_flight, ecn)
+        model.on_ack(0, seq, seq + 1000 * in_flight, ecn)
+        if values["form"]:
+            assert alone.flow.pace == pytest.approx(model.rate, rel=1e-9)
+        else:
+            model.W = min(model.W, 60_000)
+            assert alone.mine.w == pytest.approx(model.W, rel=1e-9)
+
+
+FORMS = ["dctcp", "dctcp:bfc", "dctcp:slow_start", "dctcp:bfc_slow_start"]
+
+
+@settings(max_examples=100, deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(0, 60), st.booleans()), min_size=5, max_size=150), st.sampled_from(FORMS), st.integers(0, 80)
+)
+def test_any_marks(walk, scheme, unmarked):
+    compare([(10, False)] * unmarked + walk, scheme)
+
+
+MISTAKES = {
+    "one packet per window": ("elif ended or mine.growing", "elif ended"),
+    "no end": ("        mine.growing = 0\n", ""),
+    "the first window": ("dctcp.slow_start * dctcp.at.world.mtu", "(dctcp.slow_start + 1) * dctcp.at.world.mtu"),
+    "the first rate": ("mine.line * (mine.w / dctcp.most)", "mine.line"),
+    "the step of the rate": ("if mine.growing else dctcp.r_ai", "if not mine.growing else dctcp.r_ai"),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_planted_mistake_is_found(mistake):
+    text = (FOLDER / "dctcp.py").read_text()
+    right, wrong = MISTAKES[mistake]
+    assert text.count(right) == 1
+    walk = [(12, False)] * 25 + [(12, k % 7 == 0) for k in range(300)]
+    compare(walk, "dctcp:slow_start"), compare(walk, "dctcp:bfc_slow_start")
+    with pytest.raises(AssertionError):
+        for scheme in ("dctcp:slow_start", "dctcp:bfc_slow_start"):
+            compare(walk, scheme, text.replace(right, wrong))
+
+
 def test_the_queue_settles_around_k():
     """Section 3.4 of DCTCP: two long flows keep the queue near K, not at the end of the buffer."""
     topo = star(hosts=3)
@@ -107,7 +189,7 @@ def test_a_lone_flow_finishes_in_the_ideal_time():
 
 
 def test_any_number_of_threads_gives_the_same_results():
-    for preset in ("", ":ns3", ":slow_start"):
+    for preset in ("", ":ns3", ":slow_start", ":bfc_slow_start"):
         run = check_threads("dctcp" + preset, MARKS)
         assert run.ports["ecn_marks"].sum() > 100 and acted(run)
 

@@ -123,6 +123,7 @@ FORMER = {
         **WITH_DATA,
     },
     "dctcp:bfc": {"form": "rate", "g": 0.00390625, "r_ai": "500Mbps", **PFC},
+    "dctcp:bfc_slow_start": {"form": "rate", "g": 0.00390625, "r_ai": "500Mbps", "slow_start": 10, **PFC},
     "dctcp:floodgate": {"form": "rate", "g": 0.00390625, "r_ai": "1Gbps", **ECN, **PFC, "pfc.alpha": 0.25, **WITH_DATA},
     "timely:ns3": {
         "delta": "100Mbps",

@@ -75,6 +75,8 @@ REFUSED = [
     ("port_state = {'x': 'int8'}\n\n\n" + QUEUE + "my_port(me, port).x = 300", 5, "8 bits"),
     ("port_state = {'x': 'int8[4]'}\n\n\n" + QUEUE + "x = my_port(me, port).x[0.5]", 5, "whole number"),
     ("packet_state = {'x': 'int8'}\n\n\ndef on_control(me, node, port, pkt):\n    my_packet(me, pkt).x = 1", 5, "frame_state"),
+    ("packet_state = 'telemetry'\n\n\n" + ACK + "pass", 1, "no scheme of the package that this one includes"),
+    ("includes = ['x']\npacket_state = 'x'\n\n\n" + ACK + "pass", 2, "no scheme of the package that this one includes"),
     (ACK + "x = " + "(" * 300 + "1" + ")" * 300, 2, "nested"),
     (ACK + "x = " + "-" * 5000 + "1", 0, "nested too deeply"),
     ("\0" + ACK + "pass", 0, "null"),
