@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 ACTIVE_AT_ONCE = 4_000_000  # flows that may be unfinished at the same time, per thread
 NACK_INTERVAL_PS = 500_000_000
-ACK_HEADER = 46  # an ACK is padded to HostConfig.ack; telemetry comes on top of this
+ACK_HEADER = 46  # an ACK is padded to HostConfig.ack; what a scheme adds comes on top of this
 UNBOUNDED = 2**63 - 1
 
 

@@ -8,7 +8,7 @@ from penstock.inputs import boolean, one_of, time_ps, whole
 
 ACK_PRIORITIES = ("control", "data")
 WINDOWS = ("arrivals", "run")
-MAX_FRAME = 32_000  # packet sizes are 16 bits, and a scheme may add telemetry
+MAX_FRAME = 32_000  # packet sizes are 16 bits, and a scheme may add bytes
 MAX_QUEUES = 2**15 - 1  # queue numbers are int16 in the core
 
 

@@ -89,7 +89,7 @@ def test_the_window_doubles_in_each_round_trip():
     run, _ = traced(topo, flows, "dctcp:slow_start", measure=MEASURE)
     frame = run.extra["flow_series"]
     rtt = topo.base_rtt_ps() / 1000
-    ends = [0, *(rtt * k + 10 * 2 ** (k - 1) * 84 for k in (1, 2, 3))]
+    ends = [rtt - 1, *(rtt * k + 10 * 2 ** (k - 1) * 84 for k in (1, 2, 3))]
     windows = [frame.filter(frame["time_ns"] <= end)["window_bytes"][-1] for end in ends]
     assert windows == [10_000, 20_000, 40_000, -(-topo.base_rtt_ps() // 80)]
 
