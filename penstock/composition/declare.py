@@ -362,9 +362,15 @@ class Declarations:
         if not isinstance(fields, dict):
             raise DeclarationError(f'{table}: {name} must be a table {{"field": "type"}}', where)
         try:
-            return Record(fields, self.records)
+            record = Record(fields, self.records)
         except DeclarationError as error:
             raise DeclarationError(str(error), error.line or where) from None
+        for f in record.fields:
+            if f.length and f.is_record and any(f.name + "_at" in names for names in GIVEN.values()):
+                raise DeclarationError(
+                    f'{table}: a record of "{f.name}" would be {f.name}_at(), which is a verb; rename it', where
+                )
+        return record
 
     def constant(self, name: str) -> int | float:
         """The value of a constant."""

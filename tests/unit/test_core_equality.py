@@ -100,6 +100,22 @@ CASES = [
 ]
 
 
+ONE_THREAD = """
+from penstock.sim.interpreted import install
+install()
+from penstock.testing.cases import run_case
+case = {"topology": {"kind": "star", "hosts": 2}, "flows": [[0, 1, 1000, "0us"]], "scheme": "fifo"}
+for threads in (1, 2):
+    print(run_case(case, threads).summary["flows_finished"])
+"""
+
+
+def test_the_interpreted_core_refuses_threads():
+    """It has no barrier."""
+    done = subprocess.run([sys.executable, "-B", "-c", ONE_THREAD], capture_output=True, text=True)
+    assert done.stdout == "1\n" and "the interpreted core runs on one thread" in done.stderr
+
+
 INTERPRETED = """
 import json, sys
 from penstock.sim.interpreted import install

@@ -35,10 +35,8 @@ def scheme_module(declared: Declarations, checked: bool = True) -> types.ModuleT
     for owner, record in declared.state.items():
         names["AREAS"][owner] = record_class("My" + class_of(owner), record, classes)
         names["my_" + owner] = lambda me, thing, owner=owner: area(thing, owner, getattr(me.at, owner))
-        for field in record.fields:
-            names[field.name + "_at"] = accessor(field.name)
-    for field in declared.own.fields:
-        names[field.name + "_at"] = accessor(field.name)
+    for record in (declared.own, *declared.state.values()):
+        names.update({f.name + "_at": accessor(f.name) for f in record.fields if f.length and f.is_record})
     flags = __future__.annotations.compiler_flag
     tree = Counted().visit(ast.parse(declared.source))
     rounds = Rounds()

@@ -2,7 +2,7 @@
 
 import re
 from collections.abc import Callable
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NoReturn
 
 from penstock import pxd
 from penstock.hashing import choice, flow_hash
@@ -72,6 +72,11 @@ def zeroed(arena: Any, count: int | None, make: Zero) -> Any:
     return make() if count is None else [make() for _ in range(count)]
 
 
+def one_thread(*_: Any) -> NoReturn:
+    """In place of what the barrier of threads uses."""
+    raise RuntimeError("the interpreted core runs on one thread")
+
+
 def swap_packets(a: Any, b: Any) -> None:
     """Exchange what two packets hold, but not their places in lists."""
     for name in (name for name in (*a.__slots__, "areas") if name != "next"):
@@ -99,8 +104,7 @@ HEADER: dict[str, Any] = {
     "new_arena": nothing,
     "prefetch": lambda pkt: None,
     "load_relaxed": lambda x: x,
-    # of the barrier, which a single thread does not use
-    **dict.fromkeys(("load_acquire", "fetch_add", "store_release", "cpu_pause", "sched_yield")),
+    **dict.fromkeys(("load_acquire", "fetch_add", "store_release", "cpu_pause", "sched_yield"), one_thread),
     "Log": list,
     "double": float,
     **dict.fromkeys(pxd.BITS, int),
