@@ -9,17 +9,17 @@ are wasted.
 Data carry the number and the sending time of their credit, so that the receiver knows the share of credits lost and the RTT.
 Once per RTT (feedback "paper", Algorithm 1): a loss up to `target` raises the rate, (1 - w) rate + w max (1 + target), and w by
 half the way to w_max if the time before did so, too; a higher one cuts it, rate (1 - loss) (1 + target), and halves w. Losses
-are seen an RTT late, so that one excess of several flows is cut twice, and their link is idle at times. feedback "code" is the
-authors' simulator: target (1 - rate / max), the cut is to the rate that came through, w rises by 0.05. Gaps between credits
-vary by `jitter`, sizes of credits by up to `spread` bytes, so that the drops are fair.
+are seen an RTT late: rate (1 - loss) is the rate at which credits came through, as in the authors' simulator, since the present
+rate may have been cut for the same losses before.  feedback "code" is that simulator: target (1 - rate / max), w rises by 0.05.
+Gaps between credits vary by `jitter`, sizes of credits by up to `spread` bytes, so that the drops are fair.
 
 `air` and `ecs` are two additions of that simulator: flows of less than 40 packets begin at a share of the rate, and a sender
 says STOP as soon as the credits of the last RTT would do for the rest.  Rates are shares of the maximum.
 
 The rest is our choice.  Frames are 64 B, not 84.  The receiver acknowledges once, when all has arrived, and sends no credits
 then. Data that is lost shows as a gap: NACK, and the sender goes back to it.  Two RTTs after a STOP that came too early, or
-after which something is missing, the receiver begins anew.  A sender that has had no use for a credit for an RTO repeats its
-REQUEST; if all was sent, also its last packet.
+after which something is missing, the receiver begins anew.  A sender that has had no use for a credit for an RTO, which does not
+back off, repeats its REQUEST; if all was sent, also its last packet.
 """
 
 title = "ExpressPass"
@@ -43,7 +43,7 @@ incoming_state = {
     "share": "float64",  # of the first rate, with air
     "updated": "time",
     "number": "int64",  # of the next credit
-    "last": "int64",  # of the last packet that came: the number of its credit
+    "last": "int64",  # of the last packet that came: the number of its credit plus one
     "total": "int64",
     "lost": "int64",
     "nack_at": "time",
@@ -187,38 +187,25 @@ def update_rate(expresspass, node, incoming):
     mine = my_incoming(expresspass, incoming)
     loss = float(mine.lost) / mine.total
     slot = slot_of(expresspass, port_at(node, 0))
+    target = expresspass.target
+    most = 1.0 + target
     if expresspass.feedback == CODE:
-        target = expresspass.target * (1.0 - mine.rate)
-        if loss > target:
-            came = float(mine.total - mine.lost) * slot / (node.now - mine.updated)
-            mine.rate = min(mine.rate, came * (1.0 + target))
-            cut_w(expresspass, incoming)
-        else:
-            if mine.raised:
-                mine.w = min(mine.w + 0.05, expresspass.w_max)
-            mine.raised = 1
-            mine.rate = mine.w + (1.0 - mine.w) * mine.rate
+        target *= 1.0 - mine.rate
         most = 1.0
+    if loss > target:
+        came = float(mine.total - mine.lost) * slot / (node.now - mine.updated)
+        mine.rate = min(mine.rate, came * (1.0 + target))
+        mine.w = max(mine.w / 2.0, expresspass.w_min)
+        mine.raised = 0
     else:
-        most = 1.0 + expresspass.target
-        if loss > expresspass.target:
-            mine.rate *= (1.0 - loss) * most
-            cut_w(expresspass, incoming)
-        else:
-            if mine.raised:
-                mine.w = (mine.w + expresspass.w_max) / 2.0
-            mine.raised = 1
-            mine.rate = (1.0 - mine.w) * mine.rate + mine.w * most
+        if mine.raised:
+            mine.w = min(mine.w + 0.05, expresspass.w_max) if expresspass.feedback == CODE else (mine.w + expresspass.w_max) / 2.0
+        mine.raised = 1
+        mine.rate = (1.0 - mine.w) * mine.rate + mine.w * most
     mine.rate = min(max(mine.rate, slot / mine.rtt), most)
     mine.total = 0
     mine.lost = 0
     mine.updated = node.now
-
-
-def cut_w(expresspass, incoming):
-    mine = my_incoming(expresspass, incoming)
-    mine.w = max(mine.w / 2.0, expresspass.w_min)
-    mine.raised = 0
 
 
 def on_data(expresspass, node, incoming, pkt):
@@ -228,7 +215,7 @@ def on_data(expresspass, node, incoming, pkt):
     if carried.credit >= 0:
         rtt = float(node.now - carried.sent_at)
         mine.rtt = 0.8 * mine.rtt + 0.2 * rtt if mine.rtt > 0.0 else rtt
-        if carried.credit > mine.last - 1:
+        if carried.credit >= mine.last:
             mine.total += carried.credit + 1 - mine.last
             mine.lost += carried.credit - mine.last
             mine.last = carried.credit + 1
@@ -319,6 +306,16 @@ def receive_credit(expresspass, node, flow, pkt):
     try_send(node, flow)
 
 
+def go_back(expresspass, node, flow, offset):
+    """Send everything from here on again, a packet for each credit; the last packet is part of it."""
+    my_flow(expresspass, flow).stopped = 0
+    flow.resend = 0
+    flow.window = 0
+    send_from(node, flow, offset)
+    permit(expresspass, flow)
+    try_send(node, flow)
+
+
 def on_send(expresspass, node, flow, pkt):
     """The packet uses the credit that came first; the last one is followed by a STOP."""
     mine = my_flow(expresspass, flow)
@@ -344,6 +341,7 @@ def on_ack(expresspass, node, flow, pkt):
 
 def on_timeout(expresspass, node, flow):
     mine = my_flow(expresspass, flow)
+    flow.backoff = 0
     if node.now - mine.heard < expresspass.at.world.rto:
         return
     mine.stopped = 0
@@ -370,7 +368,4 @@ def on_control(expresspass, node, port, pkt):
         if command_of(pkt) == CREDIT:
             receive_credit(expresspass, node, flow, pkt)
         elif my_frame(expresspass, pkt).number < flow.sent:
-            my_flow(expresspass, flow).stopped = 0
-            send_from(node, flow, my_frame(expresspass, pkt).number)
-            permit(expresspass, flow)
-            try_send(node, flow)
+            go_back(expresspass, node, flow, my_frame(expresspass, pkt).number)

@@ -1,8 +1,9 @@
 """ExpressPass (SIGCOMM 2017) around one switch: credits, their token buckets, and Algorithm 1 as the paper has it.
 
 Chosen here: gaps and sizes of credits do not vary; a credit is 64 B; the first RTT ends with the first packet; the smoothed RTT
-takes a fifth of each sample; the time since the last update counts from the first credit; a receiver stops when all has
-arrived. One flow per sender, no data lost.
+takes a fifth of each sample; the time since the last update counts from the first credit; rate (1 - loss) is the rate of the
+credits that came through, since the losses are an RTT old; a receiver stops when all has arrived. One flow per sender, no data
+lost.
 """
 
 from collections import deque
@@ -101,7 +102,8 @@ class Flow:
             self.rate = (1 - self.w) * self.rate + self.w * (1 + target)
             self.increased = True
         else:
-            self.rate = self.rate * (1 - credit_loss) * (1 + target)
+            came = (self.total - self.lost) * slot / (now - self.updated)
+            self.rate = min(self.rate, came * (1 + target))
             self.w = max(self.w / 2, w_min)
             self.increased = False
         self.rate = min(max(self.rate, slot / self.srtt), 1 + target)
