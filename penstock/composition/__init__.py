@@ -165,9 +165,11 @@ class Scheme:
         hosts: number of hosts of the network.
         """
         parts = []
-        for index, name in enumerate(self.parts):
+        for name in self.parts:
             found = declared(name)
-            parts.append(Part(load(found, not self.unchecked), found, self.values(name), index, hosts=hosts))
+            part = Part(load(found, not self.unchecked), found, self.values(name), len(parts), hosts=hosts)
+            if not part.evaluate(found.fabric.get("absent", 0)):
+                parts.append(part)
         return compose(parts, core, levels, nic_queues)
 
 

@@ -34,6 +34,7 @@ WRITABLE = {
     ("Flow", "fc_gap"): "g_gap",
     ("Flow", "resend"): "g_count",
     ("Flow", "backoff"): "g_backoff",
+    ("Flow", "rto"): "g_least 0",
 }
 NULLS = {"NO_PACKET": "*Packet", "NO_FLOW": "*Flow", "NO_INCOMING": "*Incoming", "NO_PORT": "*Port", "NO_QUEUE": "*Queue"}
 

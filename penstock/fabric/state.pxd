@@ -165,6 +165,7 @@ cdef struct Flow:           # sending side
     Flow* previous_active
     Flow* next_active
     int64_t rank            # with nic_order = 1: the ready flow with the smallest one sends first
+    int64_t rto             # its retransmission timeout, ps; 0: that of the hosts
 
 cdef struct FlowRing:
     Flow* head

@@ -141,7 +141,11 @@ def receive_data(node, pkt):
         return
     sink = find_sink(host, number)
     if not sink:
-        if pkt.flags & RETRANSMITTED and host.finished[number & 4095] == number + 1:
+        if pkt.flags & RETRANSMITTED and node.worker.world.reordering:
+            if node.worker.world.results.finish[number] >= 0:
+                acknowledge(node, pkt, pkt.seq + pkt.payload, COMPLETE)
+                return
+        elif pkt.flags & RETRANSMITTED and host.finished[number & 4095] == number + 1:
             acknowledge(node, pkt, pkt.seq + pkt.payload, 0)
             return
         sink = add_sink(node, number)
@@ -167,9 +171,6 @@ def receive_data(node, pkt):
 def receive_in_any_order(node, sink, pkt):
     """For receivers that tolerate reordering: an early packet is recorded in a bitmap; its ACK does not advance."""
     number = pkt.number
-    if pkt.flags & RETRANSMITTED and sink.expected == 0 and pkt.seq > 0:  # its flow may have ended long ago
-        acknowledge(node, pkt, 0, NACK)
-        return
     if pkt.flags & LAST:
         sink.end = pkt.seq + pkt.payload
     if pkt.seq == sink.expected:

@@ -549,7 +549,7 @@ def run_tick(node):
     flow = node.host.active
     while flow:
         following = flow.next_active
-        waits = node.worker.world.rto << flow.backoff
+        waits = (flow.rto if flow.rto else node.worker.world.rto) << flow.backoff
         if (hook or flow.sent > flow.acked) and node.now - flow.progress_at >= waits:
             flow.progress_at = node.now
             flow.backoff = min(flow.backoff + 1, 6)
