@@ -323,6 +323,12 @@ class Declarations:
                 raise DeclarationError(f"parameters: {name} has a meaning for every scheme", self._values["parameters"].lineno)
         own = {name: c_type(kind) for name, (kind, _, _) in self.parameters.items()}
         self.own = self._record("parameters", {**own, **self._read("scheme_state", {})})
+        for f in self.own.fields:
+            if f.table and f.name in own:
+                raise DeclarationError(
+                    f"parameters: {f.name} has {f.length} values; a list has at most {INLINE_LIMIT // f.size}",
+                    self._values["parameters"].lineno,
+                )
         self.presets: dict[str, dict[str, Any]] = self._read("presets", {})
         self.title = str(self._read("title", "".join(part.capitalize() for part in self.name.split("_"))))
         self.fabric: dict[str, Any] = self._read("fabric", {})

@@ -26,7 +26,9 @@ class Link:
 
     def dequeue(self):
         """-> (queue, packet)."""
-        queue = min((q for q, packets in self.queues.items() if packets and q not in self.paused), key=lambda q: self.queues[q][0])
+        queue = min(
+            (q for q, packets in self.queues.items() if packets and q not in self.paused), key=lambda q: self.queues[q][0]
+        )
         return queue, self.queues[queue].popleft()
 
 

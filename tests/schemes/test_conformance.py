@@ -6,7 +6,8 @@ from penstock.composition import FOLDER, available
 from penstock.errors import SchemeError
 from penstock.testing import check_scheme, conformance
 
-COMPOSITIONS = [*available(), "hpcc+dqa", "hpcc:ns3", "dcqcn:ns3+window_cap", "dctcp:ns3", "bfc+pfc"]
+COMPOSITIONS = [*available(), "hpcc+dqa", "hpcc:ns3", "dcqcn:ns3+window_cap", "dctcp:ns3", "bfc+pfc", "bfc+srf"]
+COMPOSITIONS += ["dcqcn+recovery:irn", "hpcc+recovery:perfect"]
 
 
 @pytest.mark.parametrize("name", COMPOSITIONS)

@@ -207,6 +207,7 @@ def test_what_a_preset_uses_is_a_list(tmp_path):
 @pytest.mark.parametrize(
     "source, line",
     [
+        ('parameters = {"sizes": ("bytes[33]", [], "too many")}\n\n\ndef on_send(me, node, flow, pkt):\n    pass\n', 1),
         ("def on_send(me, node, flow, pkt)\n    pass\n", 1),
         ("\n\ndef on_sent(me, node, flow, pkt):\n    pass\n", 3),
         ("def on_send(me, node, flow, pkt):\n    flow.window = banana\n", 2),

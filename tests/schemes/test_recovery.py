@@ -12,7 +12,7 @@ from penstock.composition import FOLDER, parse
 from penstock.sim.config import HostConfig, Measure
 from penstock.sim.simulate import simulate
 from penstock.testing.cases import digest, run_case
-from penstock.topology import star
+from penstock.topology import fat_tree, star
 from penstock.workload import flow_list
 
 LOSE = str(Path(__file__).parent / "hooks/lose.py")
@@ -39,9 +39,7 @@ def differs(scheme, kind, seed):
     data = [r for r in rows if r.kind == DATA and r.at < end]
     sent = [(r.at, r.port, r.flow, r.offset // 1000, r.size) for r in data if r.event == "dequeue"]
     dropped = [r.at for r in data if r.event == "drop"]
-    expected = recovery.run(
-        kind, 7, [(src, dst, size, 1000 * start) for src, dst, size, start in flows], BUFFER, cap, LOW, HIGH
-    )
+    expected = recovery.run(kind, 7, [(src, dst, size, 1000 * start) for src, dst, size, start in flows], BUFFER, cap, LOW, HIGH)
     return len(dropped), (sorted(sent), sorted(dropped)) != tuple(map(sorted, expected[:2])), expected[2]
 
 
@@ -55,7 +53,10 @@ def test_every_packet_leaves_when_the_transcription_says(kind, seed):
 MISTAKES = {
     "irn": {
         "as far as the highest one": ("max(mine.highest, index)", "max(mine.highest, index + 1)"),
-        "what arrived is sent again": ("        set_bit(mine.marks, index % SLOTS)\n        mine.highest", "        mine.highest"),
+        "what arrived is sent again": (
+            "        set_bit(mine.marks, index % SLOTS)\n        mine.highest",
+            "        mine.highest",
+        ),
         "twice": ("    mine.next = index + 1\n", "    mine.next = index\n"),
         "one timeout": ("flow.sent - flow.acked > FEW * recovery.at.world.mtu", "flow.sent > 0"),
         "the other timeout": ("flow.sent - flow.acked > FEW", "flow.sent - flow.acked < FEW"),
@@ -75,7 +76,9 @@ MISTAKES = {
 SLOW = {"marks stay"}  # needs more than 2048 packets
 
 
-@pytest.mark.parametrize("kind, mistake", [(kind, name) for kind, names in MISTAKES.items() for name in names if name not in SLOW])
+@pytest.mark.parametrize(
+    "kind, mistake", [(kind, name) for kind, names in MISTAKES.items() for name in names if name not in SLOW]
+)
 def test_a_planted_mistake_is_found(tmp_path, kind, mistake):
     text = (FOLDER / "recovery.py").read_text()
     right, wrong = MISTAKES[kind][mistake]
@@ -217,7 +220,12 @@ CASE += [[src, 19 - src, 200_000, "2us"] for src in range(4, 16)]
 def test_go_back_n_is_what_hosts_do_anyway(scheme):
     """With losses of all kinds."""
     topology = {"kind": "leaf_spine", "hosts": 16, "tors": 4, "spines": 2, "buffer": "300KB", "loss": 0.003}
-    case = {"topology": topology, "flows": CASE, "host": {"rto": "200us"}, "parameters": {"pfc": False} if scheme != "fifo" else {}}
+    case = {
+        "topology": topology,
+        "flows": CASE,
+        "host": {"rto": "200us"},
+        "parameters": {"pfc": False} if scheme != "fifo" else {},
+    }
     runs = [digest(run_case({**case, "scheme": name})) for name in (scheme, f"{scheme}+recovery")]
     assert runs[0] == runs[1] and runs[0]["retransmissions"] > 20
 
@@ -249,22 +257,20 @@ def test_packets_that_come_again_before_the_first_one_do_not_send_the_sender_bac
 
 
 def test_irn_without_pfc_beats_go_back_n_with_pfc():
-    """IRN's abstract says by 6 to 83 %, on average over its cases; here with a burst of flows of all sizes, without rate control."""
-    topo = network(buffer="400KB")
-    r = np.random.default_rng(1)
-    sizes = np.exp(r.uniform(np.log(1_000), np.log(400_000), 200)).astype(int).tolist()
-    flows = flow_list(
-        topo,
-        [
-            (int(src), int((src + step) % 16), size, f"{int(start)}ns")
-            for src, step, size, start in zip(r.integers(0, 16, 200), r.integers(1, 16, 200), sizes, np.sort(r.integers(0, 100_000, 200)))
-        ],
-    )
-    roce, irn, gbn = (
-        simulate(topo, flows, parse(name)).flows for name in ("pfc", "recovery:irn", "fifo")
-    )
-    mean = {name: found["slowdown"].mean() for name, found in (("roce", roce), ("irn", irn), ("gbn", gbn))}
-    assert mean["irn"] < mean["roce"] and mean["irn"] < mean["gbn"], mean
+    """IRN's abstract: by 6 to 83 %.  54 hosts at 40 Gbit/s, 2 us, load 0.7, some 240 KB per ingress, no rate control, as there; half
+    of the flows of a packet, 15 % of 200 KB to 3 MB.  In the 600 us that this takes, pauses cost more than the few losses."""
+    topo = fat_tree(k=6, rate="40Gbps", delay="2us", buffer="1.6MB")
+    r, n = np.random.default_rng(1), 675
+    kind, sizes = r.random(n), [np.exp(r.uniform(np.log(a), np.log(b), n)) for a, b in ((32, 1e3), (1e3, 2e5), (2e5, 3e6))]
+    sizes = np.where(kind < 0.5, sizes[0], np.where(kind < 0.85, sizes[1], sizes[2])).astype(int).tolist()
+    pairs = zip(r.integers(0, 54, n).tolist(), r.integers(1, 54, n).tolist(), sizes, np.sort(r.integers(0, 600_000, n)).tolist())
+    flows = flow_list(topo, [(src, (src + step) % 54, size, f"{start}ns") for src, step, size, start in pairs])
+    roce = simulate(topo, flows, parse("pfc", {"alpha": 0.0, "reserve": "220KB"}))
+    irn = simulate(topo, flows, parse("recovery:irn"))
+    assert roce.ports["pauses_sent"].sum() > 500
+    for column in ("fct_ns", "slowdown"):
+        ratio = irn.flows[column].mean() / roce.flows[column].mean()
+        assert 1 - 0.83 <= ratio <= 1 - 0.06, (column, ratio)
 
 
 def test_hpcc_without_pfc_of_the_bfc_paper():

@@ -141,7 +141,7 @@ def test_starvation_is_what_it_costs():
     """A long flow gets nothing while there are shorter ones."""
     topo = star(hosts=4)
     flows = flow_list(topo, [(1, 0, 1_000_000, "0us"), *((2 + i % 2, 0, 20_000, f"{1600 * i}ns") for i in range(40))])
-    run, rows = traced(topo, flows, "ideal_fq+srf")
+    _, rows = traced(topo, flows, "ideal_fq+srf")
     of_long = [row.at for row in rows if row.event == "dequeue" and row.flow == 0 and row.port == 0]
     in_the_way = sum(10_000_000 < at < 60_000_000 for at in of_long)
     assert in_the_way * WIRE * GAP < 0.1 * 50_000_000

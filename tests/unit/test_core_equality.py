@@ -90,6 +90,11 @@ CASES = [
     ("pfabric", {"capacity": "20KB"}, lambda d: d["drops"] > 0 and d["retransmissions"] > 0),
     ("phost", {"free": 10, "capacity": "20KB"}, lambda d: d["drops"] > 0 and d["control_bytes"] > 1000),
     ("pias", {"thresholds": ["3KB", "20KB"], "k": "5KB"}, lambda d: d["ecn_marks"] > 0 and reacted(d)),
+    ("sfq", {"queues": 4}, lambda d: d["flows_finished"] == 49),
+    ("bfc+srf", {"queues": 4}, lambda d: d["pauses_sent"] > 0),
+    ("ideal_fq+srf", {"queues": 32}, lambda d: not d["drops"]),
+    ("recovery:irn", {"cap": "40KB"}, lambda d: d["drops"] > 0 and d["retransmissions"] >= d["drops"]),
+    ("spray+recovery:perfect", {}, lambda d: d["drops"] > 0 and d["retransmissions"] == d["drops"]),
     ("backdraft", {"th_goal": "5KB", "th_over": "10KB", "recovery": "20us", **FEW}, lambda d: d["pauses_sent"] > 20),
     (
         "hpcc+backdraft",
