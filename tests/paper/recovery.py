@@ -1,4 +1,4 @@
-"""Recovery of lost packets on a star: IRN (Mittal et al., SIGCOMM 2018, section 3) and perfect retransmission (BFC, section 6.2.1).
+"""Recovery of lost packets on a star: IRN (Mittal et al., SIGCOMM 2018) and perfect retransmission (BFC, section 6.2.1).
 
     IRN, sender: new if next - cum < CAP; ACK(cum, seq), seq early: mark it; missing below a marked one: send again, once
          RTO with <= 3 in flight RTO_low, else RTO_high: the first missing one, and others by the rule above, once more

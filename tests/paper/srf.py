@@ -33,7 +33,7 @@ class Link:
 
 
 def srpt(flows, mtu, header):
-    """flows: (arrival, bytes) at a link that sends a byte in a unit of time -> when each has been sent, preempted after packets."""
+    """flows: (arrival, bytes) at a link of a byte in a unit of time -> when each has been sent, preempted after packets."""
     left, ends, now = {}, [0] * len(flows), 0
     while len(left) < len(flows) or any(left.values()):
         for i, (arrival, size) in enumerate(flows):

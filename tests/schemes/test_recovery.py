@@ -1,4 +1,4 @@
-"""Recovery of lost packets: IRN and perfect retransmission packet by packet against the transcription, dialogues by hand, laws."""
+"""Recovery of lost packets: IRN, perfect retransmission against the transcription, packet by packet; dialogues by hand; laws."""
 
 from pathlib import Path
 
@@ -250,15 +250,15 @@ def test_a_flow_that_has_ended_is_acknowledged_as_a_whole():
 
 def test_packets_that_come_again_before_the_first_one_do_not_send_the_sender_back():
     """Packets 0 and 4 are lost, 0 twice: 4 arrives again before anything before it has."""
-    came, run = dialogue([0, 4], times=1)
+    came, _ = dialogue([0, 4], times=1)
     assert [packet for _, packet in came[10:]] == [0, 4]
-    came, run = dialogue([0], times=2, size=4_000)
+    came, _ = dialogue([0], times=2, size=4_000)
     assert [packet for _, packet in came] == [0, 1, 2, 3, 0, 0]
 
 
 def test_irn_without_pfc_beats_go_back_n_with_pfc():
-    """IRN's abstract: by 6 to 83 %.  54 hosts at 40 Gbit/s, 2 us, load 0.7, some 240 KB per ingress, no rate control, as there; half
-    of the flows of a packet, 15 % of 200 KB to 3 MB.  In the 600 us that this takes, pauses cost more than the few losses."""
+    """Its abstract: by 6 to 83 %.  54 hosts at 40 Gbit/s, 2 us, load 0.7, some 240 KB per ingress, no rate control, as there;
+    half of the flows of a packet, 15 % of 200 KB to 3 MB.  In the 600 us that this takes, pauses cost more than the few losses."""
     topo = fat_tree(k=6, rate="40Gbps", delay="2us", buffer="1.6MB")
     r, n = np.random.default_rng(1), 675
     kind, sizes = r.random(n), [np.exp(r.uniform(np.log(a), np.log(b), n)) for a, b in ((32, 1e3), (1e3, 2e5), (2e5, 3e6))]

@@ -1,4 +1,4 @@
-"""Stochastic fair queueing: the queue of each packet, the round robin, its laws, and BFC's stochastic assignment without pauses."""
+"""Stochastic fair queueing: the queue of each packet, the round robin, its laws, BFC's stochastic assignment without pauses."""
 
 from collections import Counter
 
