@@ -258,7 +258,7 @@ def test_packets_that_come_again_before_the_first_one_do_not_send_the_sender_bac
 
 def test_irn_without_pfc_beats_go_back_n_with_pfc():
     """Its abstract: by 6 to 83 %.  54 hosts at 40 Gbit/s, 2 us, load 0.7, some 240 KB per ingress, no rate control, as there;
-    half of the flows of a packet, 15 % of 200 KB to 3 MB.  In the 600 us that this takes, pauses cost more than the few losses."""
+    half of the flows of a packet, 15 % of 200 KB to 3 MB.  In 600 us pauses cost more than the few losses."""
     topo = fat_tree(k=6, rate="40Gbps", delay="2us", buffer="1.6MB")
     r, n = np.random.default_rng(1), 675
     kind, sizes = r.random(n), [np.exp(r.uniform(np.log(a), np.log(b), n)) for a, b in ((32, 1e3), (1e3, 2e5), (2e5, 3e6))]
