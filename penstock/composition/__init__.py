@@ -164,7 +164,7 @@ class Scheme:
         core: bytes of each struct of the fabric.  levels: priorities.  nic_queues: 0 = as many as the parts ask for.
         hosts: number of hosts of the network.
         """
-        parts = []
+        parts: list[Part] = []
         for name in self.parts:
             found = declared(name)
             part = Part(load(found, not self.unchecked), found, self.values(name), len(parts), hosts=hosts)
