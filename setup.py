@@ -38,7 +38,10 @@ DIRECTIVES = {
     "initializedcheck": False,
     "annotation_typing": False,
 }
-FLAGS = os.environ.get("PENSTOCK_CFLAGS", "-O3 -ffp-contract=off -fno-math-errno -g0 -w").split()
+DEFAULT = "-O3 -ffp-contract=off -fno-math-errno -g0 -w"
+# GCC's limits stop it from inlining functions of the event loop into their only caller because that one has many rare branches.
+INLINING = "max-inline-insns-auto=80 inline-unit-growth=200 large-function-growth=500 large-unit-insns=50000"
+EVENT_LOOP = " ".join([DEFAULT, *(f"--param={limit}" for limit in INLINING.split())])
 
 
 def write_if_changed(path: Path, text: str) -> None:
@@ -98,6 +101,12 @@ def write_constructors() -> None:
     write_if_changed(ROOT / "composition/constructors.pyi", load(ROOT / "composition/signatures.py").stub(found))
 
 
+def flags_of(path: Path) -> list[str]:
+    """The compiler flags of a module."""
+    hot = path.parts[1:2] in (("fabric",), ("sim",))
+    return os.environ.get("PENSTOCK_CFLAGS", EVENT_LOOP if hot else DEFAULT).split()
+
+
 class ParallelBuild(build_ext):
     """Cython, then the C compiler, on all cores; -j says otherwise.  Only what has changed is done again."""
 
@@ -111,7 +120,7 @@ class ParallelBuild(build_ext):
             language_level=3,
             compiler_directives=DIRECTIVES,
             nthreads=int(self.parallel),
-            emit_linenums="-g" in FLAGS,
+            emit_linenums="-g" in flags_of(ROOT),
             force=bool(self.force),
             quiet=True,
         )
@@ -141,8 +150,8 @@ def main() -> None:
             ".".join(path.with_suffix("").parts),
             [str(path)],
             include_dirs=[str(folder) for folder in INCLUDE],
-            extra_compile_args=FLAGS,
-            extra_link_args=FLAGS,
+            extra_compile_args=flags_of(path),
+            extra_link_args=flags_of(path),
             depends=[str(header) for header in HEADERS],
         )
         for path in compiled_files()

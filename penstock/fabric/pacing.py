@@ -51,7 +51,7 @@ def fix_paced(node, flow):
 def set_rank(node, flow, rank):
     """Of the flows that may send, the one with the smallest rank does, if the scheme asks for nic_order = 1."""
     flow.rank = rank
-    if flow.state == READY and flow.heap_at >= 0 and node.worker.world.ranked:  # not while its packet is being made
+    if flow.state == READY and flow.heap_at >= 0 and node.host.by_rank:  # not while its packet is being made
         flow.key = rank
         fix(ranked_of(node.host), keyed(flow))
 

@@ -5,6 +5,7 @@ import cython
 if not cython.compiled:
     from penstock.fabric.state import (
         KEY_BITS,
+        LISTED,
         NEVER,
         NO_PACKET,
         NO_QUEUE,
@@ -100,7 +101,7 @@ def push_control(port, pkt):
 def list_queue(port, queue, quantum):
     """Append a queue to the round robin of its priority level, with a deficit of one quantum."""
     ring = ring_at(port, queue.level)
-    queue.listed = 1
+    queue.listed = LISTED
     queue.deficit = quantum
     queue.next = NO_QUEUE
     if ring.head:

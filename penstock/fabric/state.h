@@ -124,6 +124,7 @@ static inline void swap_packets(void *a, void *b, long size) {
 #define cpu_pause() ((void)0)
 #endif
 #define prefetch(p) __builtin_prefetch(p)
+#define rare(x) __builtin_expect(!!(x), 0) /* a condition that seldom holds: its branch is moved out of the way */
 #define lowest_bit(x) __builtin_ctzll(x)
 #define bits_set(x) __builtin_popcountll(x)
 #define whole(x) ((int64_t)(x))

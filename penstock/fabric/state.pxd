@@ -30,6 +30,8 @@ cdef enum:
     ADMITTED = 1
     TRIM = 2
     RETURN = 3
+    LISTED = 1              # a queue in the round robin
+    SCHEDULED = 2
     RESUME = 0              # commands of control frames
     PAUSE = 1
     REFRESH = 2
@@ -95,7 +97,9 @@ cdef struct Queue:
     int64_t bytes
     int32_t length, deficit
     int32_t paused          # one bit per scheme
-    int16_t index, level, listed, spare
+    int16_t index, level
+    int16_t listed          # LISTED: in a ring of its port; SCHEDULED: never, for a scheme says which queue is served
+    int16_t spare
 
 cdef struct Ring:
     Queue* head
@@ -201,6 +205,7 @@ cdef struct Start:          # a flow to come
 cdef struct Host:
     FlowRing rings[32]
     int32_t levels, nic_queues
+    int32_t by_rank         # ready flows send in the order of their rank
     Heap paced              # flows by next_send
     Heap ranked             # ready flows by rank, instead of the rings
     Heap timers             # of incoming flows
@@ -468,6 +473,7 @@ cdef extern from "state.h" nogil:
     void cpu_pause()
     int sched_yield()
     void prefetch(void* p)
+    bint rare(bint x)
     int lowest_bit(uint64_t x)
     int bits_set(uint64_t x)
     uint64_t bit(int i)

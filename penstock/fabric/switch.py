@@ -27,6 +27,7 @@ if not cython.compiled:
         EVENT_DEQUEUE,
         EVENT_ENQUEUE,
         EVENT_HOLD,
+        LISTED,
         NEVER,
         NO_PACKET,
         NO_QUEUE,
@@ -41,6 +42,7 @@ if not cython.compiled:
         pick,
         port_at,
         queue_at,
+        rare,
         swap_packets,
         voq_at,
     )
@@ -99,7 +101,7 @@ def admitted(node, port, pkt):
     hook = node.ops.admit
     while hook:
         answer = hook.call(hook.me, node, port, pkt)
-        if answer != ADMITTED:
+        if rare(answer != ADMITTED):
             return refused(node, port, pkt, answer)
         hook = hook.next
     return True
@@ -239,7 +241,7 @@ def enqueue_egress(node, port, pkt):
         if not queue.paused:
             port.active += 1
     push(queue, pkt)
-    if not queue.listed and not queue.paused and not ops.next_queue:
+    if not queue.listed and not queue.paused:
         list_queue(port, queue, node.worker.world.quantum)
     call_packet_hooks(ops.on_enqueue, node, port, queue, pkt)
     if node.worker.world.trace:
@@ -250,16 +252,17 @@ def enqueue_egress(node, port, pkt):
 
 def dequeue(node, port):
     """Take the next data packet from its queue, call its hooks and return it; NO_PACKET if no queue may send."""
-    serve = node.ops.next_queue
-    queue = scheduled_queue(node, port) if serve else next_queue(port, node.worker.world.quantum)
-    if not queue:
-        return NO_PACKET
+    queue = next_queue(port, node.worker.world.quantum)
+    if rare(not queue):
+        queue = scheduled_queue(node, port)
+        if not queue:
+            return NO_PACKET
     pkt = pop(queue)
     port.bytes -= pkt.size
     node.buffer_used -= pkt.size
     if queue.length == 0:
         port.active -= 1
-        if not serve:
+        if queue.listed == LISTED:
             unlist_first(port, queue.level)
     call_packet_hooks(node.ops.on_dequeue, node, port, queue, pkt)
     if node.worker.world.trace:
@@ -270,13 +273,15 @@ def dequeue(node, port):
 
 
 def scheduled_queue(node, port):
-    """The queue that the scheme's scheduler serves; NO_QUEUE: it holds everything back."""
+    """The queue that the scheme's scheduler serves; NO_QUEUE: there is none, or it holds everything back."""
+    serve = node.ops.next_queue
+    if not serve:
+        return NO_QUEUE
     if port.wake_at:
         port.wake_at = 0
         set_event(node, node.port_count + port.slot, NEVER)
     if not port.active:
         return NO_QUEUE
-    serve = node.ops.next_queue
     index = serve.call(serve.me, node, port)
     if index < 0 or not has_queue(node, port, index):
         return NO_QUEUE
@@ -332,6 +337,6 @@ def wake(node, port, queue):
     """A queue was resumed: it joins the round robin if it is backlogged."""
     if queue.length > 0:
         port.active += 1
-        if not queue.listed and not node.ops.next_queue:
+        if not queue.listed:
             list_queue(port, queue, node.worker.world.quantum)
         kick(node, port)

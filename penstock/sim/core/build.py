@@ -38,7 +38,7 @@ if not cython.compiled:
         worker_at,
     )
     from penstock.sim.core.flow_setter import set_flow_result
-    from penstock.sim.core.nodes import link, new_nic, new_node, set_loss
+    from penstock.sim.core.nodes import link, new_nic, new_node, own_scheduling, set_loss
     from penstock.sim.core.pointers import (
         add_flow_hook,
         add_frame_hook,
@@ -247,6 +247,8 @@ class Simulation:
                 add_queue_hook(world, name, hook_of(part.module, name), me)
             elif name in ("next_queue", "on_drop", "on_data", "on_flow_timer", "choose_packet", "on_timeout"):
                 add_single_hook(world, name, hook_of(part.module, name), me)
+                if name == "next_queue":
+                    own_scheduling(world)
             elif name == "on_enqueue" or name == "on_dequeue":
                 add_packet_hook(world, name == "on_enqueue", hook_of(part.module, name), me)
             elif not name.startswith("set_up"):

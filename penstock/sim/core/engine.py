@@ -35,6 +35,7 @@ if not cython.compiled:
         outbox_at,
         port_at,
         prefetch,
+        rare,
         sched_yield,
         store_release,
         worker_at,
@@ -137,7 +138,7 @@ def arrive(node, slot):
     if not node.is_host:
         receive(node, slot, pkt)
     elif pkt.kind == DATA:
-        if pkt.flags & RETURNED:
+        if rare(pkt.flags & RETURNED):
             receive_returned(node, pkt)
         else:
             receive_data(node, pkt)

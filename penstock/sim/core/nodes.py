@@ -6,6 +6,7 @@ if not cython.compiled:
     from penstock.fabric.state import (
         LEAVES,
         NEVER,
+        SCHEDULED,
         host_ops,
         new_flow_rings,
         new_host,
@@ -16,6 +17,7 @@ if not cython.compiled:
         new_sinks,
         node_at,
         port_at,
+        queue_at,
         switch_ops,
         worker_at,
     )
@@ -57,6 +59,7 @@ def new_nic(world, node, nic_queues):
     host = new_host(world.arena)
     node.host = host
     host.nic_queues = nic_queues
+    host.by_rank = world.ranked
     host.parked = new_flow_rings(world.arena, nic_queues)
     host.queue_flows = new_int32(world.arena, nic_queues)
     host.free_queue = new_int32(world.arena, nic_queues)
@@ -67,6 +70,16 @@ def new_nic(world, node, nic_queues):
     host.sinks = new_sinks(world.arena, 16)
     host.finished = new_int32(world.arena, 4096)
     host.delayed_until = NEVER
+
+
+def own_scheduling(world):
+    """A scheme says which queue is served: none joins the round robin."""
+    for number in range(world.node_count):
+        node = node_at(world, number)
+        for slot in range(node.port_count):
+            port = port_at(node, slot)
+            for index in range(port.queue_count):
+                queue_at(port, index).listed = SCHEDULED
 
 
 def link(world, a, slot_a, b, slot_b, ps_per_byte, delay):

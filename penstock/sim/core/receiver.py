@@ -29,6 +29,7 @@ if not cython.compiled:
         new_masks,
         new_sinks,
         port_at,
+        rare,
         set_bit,
         sink_at,
         sink_of,
@@ -141,7 +142,7 @@ def receive_data(node, pkt):
         return
     sink = find_sink(host, number)
     if not sink:
-        if pkt.flags & RETRANSMITTED and node.worker.world.reordering:
+        if rare(pkt.flags & RETRANSMITTED) and node.worker.world.reordering:
             if node.worker.world.results.finish[number] >= 0:
                 acknowledge(node, pkt, pkt.seq + pkt.payload, COMPLETE)
                 return

@@ -1,4 +1,4 @@
-from penstock.fabric.heap_inline cimport add, remove, sooner, put, sift_up, sift_down, grow
+from penstock.fabric.heap cimport add, remove
 from penstock.fabric.line cimport arm, disarm, fail, kick, send, wait
 from penstock.fabric.pacing cimport add_paced, remove_paced, set_pace_timer
 from penstock.fabric.queueing_inline cimport alloc_packet, call_flow_hooks, draw, free_packet, set_node_event
@@ -15,7 +15,7 @@ cdef void reschedule_flow(Node* node, Flow* flow) noexcept nogil
 cdef void park(Node* node, Flow* flow) noexcept nogil
 cdef void wake_flows(Node* node, Port* port, Queue* queue) noexcept nogil
 cdef Flow* next_flow(Node* node, Port* port) noexcept nogil
-cdef int64_t next_offset(Node* node, Flow* flow) noexcept nogil
+cdef int64_t resent_offset(Node* node, Flow* flow) noexcept nogil
 cdef Packet* make_packet(Node* node, Flow* flow, int64_t seq) noexcept nogil
 cdef bint may_acknowledge(Port* port) noexcept nogil
 cdef bint may_transmit_host(Node* node, Port* port) noexcept nogil

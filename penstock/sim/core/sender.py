@@ -40,6 +40,7 @@ if not cython.compiled:
         port_at,
         queue_at,
         ranked_of,
+        rare,
         start_at,
         waiting_at,
         whole,
@@ -83,7 +84,7 @@ def make_ready(node, flow):
     """Append a flow to the round robin of its priority, or add it to the flows that send in the order of their rank."""
     host = node.host
     flow.state = READY
-    if node.worker.world.ranked:
+    if rare(host.by_rank):
         flow.key = flow.rank
         add(node.worker.arena, ranked_of(host), keyed(flow))
         host.levels = 1
@@ -95,7 +96,7 @@ def make_ready(node, flow):
 def take_ready(node):
     """Remove the next ready flow: the first of the highest priority, or the one with the smallest rank."""
     host = node.host
-    if node.worker.world.ranked:
+    if rare(host.by_rank):
         heap = ranked_of(host)
         flow = first_flow(heap)
         remove(heap, keyed(flow))
@@ -166,20 +167,17 @@ def next_flow(node, port):
     return NO_FLOW
 
 
-def next_offset(node, flow):
-    """Where the flow's next packet begins: after what was sent, unless a scheme sends a packet again; -1: there is none."""
-    if flow.resend:
-        flow.resend -= 1
-        hook = node.ops.choose_packet
-        seq = hook.call(hook.me, node, flow)
-        if seq >= flow.sent:
-            fail(node, NO_SUCH_PACKET, seq)
-        elif seq >= 0:
-            return seq
-        flow.resend = 0
-        if not may_send(flow):
-            return -1
-    return flow.sent
+def resent_offset(node, flow):
+    """Where the packet begins that a scheme sends again, or, if it names none, the next one; -1: the flow may not send."""
+    flow.resend -= 1
+    hook = node.ops.choose_packet
+    seq = hook.call(hook.me, node, flow)
+    if seq >= flow.sent:
+        fail(node, NO_SUCH_PACKET, seq)
+    elif seq >= 0:
+        return seq
+    flow.resend = 0
+    return flow.sent if may_send(flow) else -1
 
 
 def make_packet(node, flow, seq):
@@ -248,7 +246,7 @@ def transmit_host(node, port):
         send(node, port, pkt)
     elif not port.paused:
         pkt = NO_PACKET
-        if port.active:
+        if rare(port.active):
             pkt = dequeue(node, port)
         if pkt:
             send(node, port, pkt)
@@ -258,17 +256,21 @@ def transmit_host(node, port):
                 serve(node, port, flow)
     if may_transmit_host(node, port) or (port.active and not port.paused and port.free_at > node.now):
         arm(node, port)
-    else:
+    elif node.ops.next_queue:
         wait(node, port)
+    else:
+        disarm(node, port)
 
 
 def serve(node, port, flow):
     """Send one packet of a flow and schedule its next one by the larger of its two gaps."""
-    seq = next_offset(node, flow)
-    if seq < 0:
-        flow.state = IDLE
-        port.free_at = max(port.free_at, node.now)
-        return
+    seq = flow.sent
+    if rare(flow.resend):
+        seq = resent_offset(node, flow)
+        if seq < 0:
+            flow.state = IDLE
+            port.free_at = max(port.free_at, node.now)
+            return
     pkt = make_packet(node, flow, seq)
     flow.last_send = node.now
     flow.last_size = pkt.size
@@ -399,7 +401,7 @@ def withdraw(node, flow):
     elif flow.state == PARKED:
         flow.paused_ps += node.now - flow.paused_since
         unlink_flow(parked_at(host, flow.queue), flow)
-    elif flow.state == READY and node.worker.world.ranked:
+    elif flow.state == READY and host.by_rank:
         remove(ranked_of(host), keyed(flow))
         host.levels = 1 if host.ranked.size else 0
     elif flow.state == READY:

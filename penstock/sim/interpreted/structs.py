@@ -97,6 +97,7 @@ HEADER: dict[str, Any] = {
     "sizeof": lambda kind: 64,
     "whole": int,
     "bit": lambda i: 1 << i,
+    "rare": bool,
     "lowest_bit": lambda x: (x & -x).bit_length() - 1,
     "bits_set": lambda x: bin(x).count("1"),
     "clear": lambda thing, size: thing.__init__(),
