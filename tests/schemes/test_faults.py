@@ -107,13 +107,71 @@ FAULTS = {
         ("again(me, node)", "SENT", ""),
     ],
 }
-RETURNS = {"choose_path": "0", "choose_voq": "-1", "choose_queue": "0", "admit": "1"}
+# The hooks that make a scheme a transport of its own, in another file; a switch drops its first packet and sends back its second
+TRANSPORT = {
+    "admit": [],
+    "on_ack": [],
+    "on_drop": [
+        ("me.out = queue_at(port, me.far).bytes", "INDEX", "queue"),
+        ("drop_queued(node, port, queue_at(port, port.queue_count + me.zero), pkt)", "INDEX", "queue"),
+    ],
+    "next_queue": [
+        ("return port.bytes // me.zero", "DIVISION", "zero"),
+        ("wake_port(node, port, node.now - 1)", "PAST", ""),
+    ],
+    "on_return": [
+        ("send_from(node, flow, flow.sent + 1 + me.zero)", "INDEX", ""),
+        ("flow.window = whole(me.huge)", "WHOLE", "fit"),
+    ],
+    "choose_packet": [
+        ("return flow.size // me.zero", "DIVISION", "zero"),
+        ("return node.now * me.big", "OVERFLOW", ""),
+    ],
+    "on_data": [
+        ("set_flow_timer(node, incoming, node.now - 1)", "PAST", ""),
+        ("me.out = incoming_at(node, 1 << 20).received", "NULL", "NoneType"),
+        ("send_with_data(node, me.far, new_frame(node, me.at.kind, 1))", "INDEX", ""),
+    ],
+    "on_control": [],
+    "on_flow_timer": [
+        ("my_node(me, node).table[me.far] = 1", "INDEX", "range"),
+        ("rank_incoming(node, incoming, node.now * me.big)", "OVERFLOW", "fit"),
+    ],
+    "on_timeout": [
+        ("flow.window = me.zero - 5", "LEAST", ""),
+        ("send_from(node, flow, -1 - me.zero)", "INDEX", ""),
+    ],
+}
+FILES = {"broken": FAULTS, "transport": TRANSPORT}
+RETURNS = {
+    **{"choose_path": "0", "choose_voq": "-1", "choose_queue": "0", "admit": "1", "on_data": "1", "choose_packet": "-1"},
+    "next_queue": "backlogged(me, port)",
+}
 HELPERS = """
+def backlogged(me, port):
+    i = 0
+    while i < port.queue_count:
+        if queue_at(port, i).length > 0 and not queue_at(port, i).paused:
+            return i
+        i += 1
+    return -1
+
+
 def again(me, node):
     frame = new_frame(node, me.at.kind, PAUSE)
     send_frame(node, 0, frame)
     send_frame(node, 0, frame)
 """
+ALWAYS_OF_TRANSPORT = {
+    "admit": [
+        "if me.fault > 0 and pkt.kind == DATA and my_node(me, node).table[0] < 2:",
+        "    my_node(me, node).table[0] += 1",
+        "    return DROPPED if my_node(me, node).table[0] == 1 else RETURN",
+    ],
+    "on_ack": ["if me.fault > 0 and pkt.seq < flow.size:", "    flow.resend = 1"],
+    "on_data": ["if incoming.heap_at < 0:", "    set_flow_timer(node, incoming, node.now + 1000)"],
+    "on_timeout": ["send_from(node, flow, flow.acked)"],
+}
 ALWAYS = {  # so that every hook is called
     "on_send": ["if me.fault == {any}:", "    my_packet(me, pkt).hops = 0"],
     "on_ack": ["if me.fault > 0:", "    wake_by(node, me.at.index, node.now + 1000)"],
@@ -124,17 +182,18 @@ ALWAYS = {  # so that every hook is called
 }
 
 
-def broken() -> tuple[str, dict[int, tuple[str, int, str, str | None]]]:
+def broken(name: str) -> tuple[str, dict[int, tuple[str, int, str, str | None]]]:
     """The file, and by number of the fault: hook, line, fault and what the interpreted core says."""
     from penstock.composition.declare import HOOKS
 
     lines = (DECLARATIONS + HELPERS).splitlines()
     faults: dict[int, tuple[str, int, str, str | None]] = {}
-    codes = [code for found in FAULTS.values() for code, _, _ in found]
+    codes = [code for found in FILES[name].values() for code, _, _ in found]
     stale = [i for i, code in enumerate(codes, 1) if "links_at" in code]
-    for hook, found in FAULTS.items():
+    always = ALWAYS if FILES[name] is FAULTS else ALWAYS_OF_TRANSPORT
+    for hook, found in FILES[name].items():
         lines += ["", "", f"def {hook}({', '.join(['me', *HOOKS[hook].split()])}):"]
-        lines += ["    " + line.format(any=stale[0]) for line in ALWAYS.get(hook, [])]
+        lines += ["    " + line.format(any=stale and stale[0]) for line in always.get(hook, [])] or ["    me.out = 0"]
         for code, fault, python in found:
             number = len(faults) + 1
             lines += [f"    if me.fault == {number}:", "        " + code.replace(": ", ":\n            ")]
@@ -177,10 +236,10 @@ def run_all(file: Path, how: str, numbers: list[int]) -> dict[int, str]:
     return said
 
 
-@pytest.fixture(scope="module")
-def scheme(tmp_path_factory):
-    file = tmp_path_factory.mktemp("faults") / "broken.py"
-    text, faults = broken()
+@pytest.fixture(scope="module", params=FILES)
+def scheme(tmp_path_factory, request):
+    file = tmp_path_factory.mktemp("faults") / f"{request.param}.py"
+    text, faults = broken(request.param)
     file.write_text(text)
     return file, faults
 
@@ -188,7 +247,7 @@ def scheme(tmp_path_factory):
 def test_every_kind_of_fault_and_of_hook_is_among_them():
     from penstock.composition.declare import HOOKS
 
-    assert set(FAULTS) == set(HOOKS) and sum(map(len, FAULTS.values())) >= 28
+    assert {*FAULTS, *TRANSPORT} == set(HOOKS) and sum(map(len, FAULTS.values())) >= 28
     assert names()[0] == "NONE" and set(names()[1:]) == set(TEXTS)
     elsewhere = {"NOT_PACKET", "NOT_FRAME", "ROUTE"}
     assert {fault for found in FAULTS.values() for _, fault, _ in found} == set(TEXTS) - elsewhere

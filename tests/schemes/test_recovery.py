@@ -308,7 +308,7 @@ def test_irn_without_pfc_beats_go_back_n_with_pfc():
 
 def test_hpcc_without_pfc_of_the_bfc_paper():
     scheme = parse("hpcc:bfc+recovery:perfect", {"pfc": False})
-    assert list(scheme.parts) == ["hpcc", "recovery"] and scheme.values("recovery")["kind"] == 2
+    assert list(scheme.parts) == ["telemetry", "hpcc", "recovery"] and scheme.values("recovery")["kind"] == 2
     topo = network(buffer="200KB")
     run, _ = traced(topo, burst(topo), "hpcc:bfc+recovery:perfect", {"pfc": False})
     assert run.summary["drops"] == run.summary["retransmissions"] > 0
