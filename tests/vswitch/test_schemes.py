@@ -373,8 +373,11 @@ def test_a_new_world_begins_without_a_loss():
 @pytest.mark.parametrize(
     "settings, says",
     [
-        ({"scheme": "hpcc"}, "needs its senders"),
-        ({"scheme": "backdraft"}, "needs its senders"),
+        ({"scheme": "hpcc"}, "needs its hosts"),
+        ({"scheme": "backdraft"}, "needs its hosts"),
+        ({"scheme": "homa"}, "needs its hosts"),
+        ({"scheme": "ndp"}, "only simulated switches do"),
+        ({"scheme": "srf"}, "next_queue, which only simulated switches do"),
         ({"scheme": "bcf"}, 'switch.scheme = "bcf": no scheme has this name; did you mean "bfc"?'),
         ({"scheme": "window_cap"}, "nothing of it runs at a switch"),
         ({"scheme": "bfc", "mode": "lossy"}, "give mode or scheme"),

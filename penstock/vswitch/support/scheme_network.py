@@ -21,15 +21,19 @@ HEADER = 48  # of the simulator's packets; only schemes that look at payloads ca
 PLACE_KEYS = ("name", "rate", "delay", "node")
 LINK_KEYS = ("between", "rate", "delay", "ends")
 MOST_NODES = 64
+REMEDY = "take one that acts between switches, such as bfc, dqa, pfc or floodgate"
 SWITCH_HOOKS = {"admit", "choose_path", "choose_queue", "choose_voq", "on_control", "on_dequeue", "on_enqueue", "on_timer"}
-SENDER_HOOKS = {"on_ack", "on_finish", "on_start"}
-SENDER_VERBS = re.compile(r"\b(flow_of|hold_flow|repace|set_rate)\(")
+HOST_HOOKS = {"choose_packet", "on_ack", "on_data", "on_finish", "on_flow_timer", "on_return", "on_start", "on_timeout"}
+HOST_VERBS = re.compile(r"\b(flow_of|hold_flow|incoming_of|repace|set_rank|set_rate)\(")
+NOT_HERE = {"next_queue", "on_drop"}
+TRIMS = re.compile(r"\breturn (TRIM|RETURN)\b")
 
 
 def usable(scheme: str | Scheme, parameters: Mapping[str, Any] | None = None) -> tuple[Scheme, list[str]]:
-    """What of a scheme runs at a switch, and the parts that are left out, since they run at senders only.
+    """What of a scheme runs at a switch, and the parts that are left out, since they run at hosts only.
 
-    A part whose switches and senders need each other cannot run: an application sends no acknowledgements.
+    A part whose switches and hosts need each other cannot run: an application sends no acknowledgements.  Nor can one that cuts
+    packets or owns the scheduler: real frames stay whole, and the switch has its own order of queues.
     """
     try:
         made = parse(scheme, parameters)
@@ -40,13 +44,18 @@ def usable(scheme: str | Scheme, parameters: Mapping[str, Any] | None = None) ->
     left_out = []
     for name in made.parts:
         found = declared(name)
-        at_switch, needs = found.hooks & SWITCH_HOOKS, sorted(found.hooks & SENDER_HOOKS)
-        needs += sorted(set(SENDER_VERBS.findall(found.source)))
+        if refused := sorted(found.hooks & NOT_HERE | set(TRIMS.findall(found.source))):
+            raise SpecError(
+                f'scheme "{made.name}": {name} has {", ".join(refused)}, which only simulated switches do', remedy=REMEDY
+            )
+        written = found.shared.hooks if found.shared else set()  # into the packets that its hosts read
+        at_switch, needs = (found.hooks | written) & SWITCH_HOOKS, sorted(found.hooks & HOST_HOOKS)
+        needs += sorted(set(HOST_VERBS.findall(found.source)))
         if at_switch and needs:
             asked = ", ".join(needs)
             raise SpecError(
-                f'scheme "{made.name}": {name} needs its senders ({asked}), and applications at a switch are none of its',
-                remedy="take one that acts between switches, such as bfc, dqa, pfc or floodgate",
+                f'scheme "{made.name}": {name} needs its hosts ({asked}), and applications at a switch are none of its',
+                remedy=REMEDY,
             )
         if needs:
             left_out.append(name)
