@@ -42,9 +42,10 @@ def listening(space, port, seconds=120):
         time.sleep(0.05)
 
 
-def nothing_lost(daemon):
+def nothing_lost(daemon, but=0):
+    """But so many frames, which are lost where the switch had no processor."""
     for row in rows(daemon).values():
-        assert not row["drops"] and row["nonsense"] == 0
+        assert sum(row["drops"].values()) <= but and row["nonsense"] == 0, row["drops"]
         device = row["device"]
         assert device["malformed"] == device["errors_out"] == device["too_long"] == device["lost"] == 0, device
 
@@ -196,7 +197,7 @@ def test_a_udp_receiver_that_is_stopped_again_and_again(tmp_path, guard):
     with plugged(tmp_path, guard=guard) as (left, right, daemon):
         (slow, slow_lost, slow_bound), (fast, fast_lost, fast_bound) = lost_by_a_stopped_udp_receiver(left, right, THERE, enough)
         print(f"slow {slow_lost} of {slow} lost, fast {fast_lost} of {fast}; bounds {slow_bound}, {fast_bound}")
-        nothing_lost(daemon)
+        nothing_lost(daemon, but=slow_lost + fast_lost if guard else 0)
         if guard:
             assert slow_lost <= min(slow_bound, slow // 50) and fast_lost <= min(fast_bound, fast // 50)
             assert rows(daemon)["b"]["device"]["full_sockets"] > 0
