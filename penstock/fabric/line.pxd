@@ -8,6 +8,7 @@ cdef void arm(Node* node, Port* port) noexcept nogil
 cdef void disarm(Node* node, Port* port) noexcept nogil
 cdef void wake_port(Node* node, Port* port, int64_t when) noexcept nogil
 cdef void wait(Node* node, Port* port) noexcept nogil
+cdef void note_mail(Worker* worker, int number) noexcept nogil
 cdef void send(Node* node, Port* port, Packet* pkt) noexcept nogil
 cdef void kick(Node* node, Port* port) noexcept nogil
 cdef void drop(Node* node, Port* port, Packet* pkt, int reason) noexcept nogil

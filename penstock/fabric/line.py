@@ -80,6 +80,14 @@ def wait(node, port):
         set_event(node, leaf, when << KEY_BITS | leaf)
 
 
+def note_mail(worker, number):
+    """A node will have packets of this worker in the next window."""
+    word = number >> 6
+    worker.mailed[worker.parity][word] |= bit(number & 63)
+    worker.mailed_words[worker.parity][word >> 6] |= bit(word & 63)
+    worker.sent = 1
+
+
 def send(node, port, pkt):
     """Transmit a packet: append it to the outbox that the peer reads in the next window."""
     worker = node.worker
@@ -95,9 +103,10 @@ def send(node, port, pkt):
         outbox.tail.next = pkt
     else:
         outbox.head = pkt
-        word = port.peer_node * worker.world.port_words + (port.peer_slot >> 6)
-        worker.arrived_ports[worker.parity][word] |= bit(port.peer_slot & 63)
-        worker.sent = 1
+        arrived = worker.arrived_ports[worker.parity]
+        if not arrived[port.peer_word]:
+            note_mail(worker, port.peer_node)
+        arrived[port.peer_word] |= bit(port.peer_slot & 63)
     outbox.tail = pkt
 
 

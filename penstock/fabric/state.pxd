@@ -117,11 +117,13 @@ cdef struct Port:
     Packet* in_head         # packets on the wire towards this port
     Packet* in_tail
     Queue* queues
-    int32_t queue_size, queue_count, peer_queues
+    int32_t queue_size, queue_count
+    int32_t peer_word       # of the peer's port in the bitmaps of arrived_ports
     int32_t up              # 1: the peer is in a higher tier, -1: in a lower one, 0: in the same
     int32_t peer_node, peer_port
     int16_t peer_slot, down
     int32_t flows           # distinct flows queued here, where a scheme or observer counts them; else -1
+    int32_t peer_queues, spare
     int64_t loss, control_loss  # loss probability of packets and of control frames on the wire to this port, scaled to 2^31
     int64_t tx_bytes, tx_packets, max_bytes
     int64_t pauses_sent, pauses_received, paused_since, paused_ps, ecn_marks
@@ -359,6 +361,10 @@ cdef struct TraceRow:
     int8_t kind, ecn, flags, spare
     int64_t queue_bytes, port_bytes
 
+cdef struct Agenda:         # see sim/core/agenda.py
+    int64_t* times[8]       # of the nodes' next events; of blocks of eight of these; ...
+    int32_t levels, spare
+
 ctypedef struct Worker:
     int64_t window_end, limit
     int64_t window_start, windows
@@ -375,6 +381,10 @@ ctypedef struct Worker:
     Arena* arena
     Outbox* outboxes[2]
     uint64_t* arrived_ports[2]  # by window parity: a bitmap of every node's ports to which this worker has sent in it
+    uint64_t* mailed[2]         # a bitmap of these nodes
+    uint64_t* mailed_words[2]   # a bitmap of the words of that one that are not 0
+    uint64_t* own               # a bitmap of this worker's nodes
+    Agenda agenda
     Incoming* free_incoming
     int64_t incoming_size
     Flow* free_flow
@@ -401,6 +411,7 @@ ctypedef struct Node:
     int32_t* routes         # by destination host: where its group of next hops begins; -1: none
     int16_t* next_hops      # count, port, port, ...
     int32_t port_count, leaf_count, is_host, id, first_port, hash_seed
+    int32_t place, spare    # among the nodes of its worker
     int64_t buffer_used, buffer_size
     int64_t port_size
     int64_t buffer_max
@@ -417,9 +428,9 @@ ctypedef struct Node:
 ctypedef struct World:
     Arena* arena
     int32_t host_count, node_count, port_count, worker_count, port_words, scheme_count
+    int32_t mail_words, spare
     Node* nodes
     Worker* workers
-    int64_t* next_times     # of the nodes
     int64_t node_size
     int64_t horizon         # no event at or after it is executed
     int64_t window          # the smallest link delay
@@ -492,6 +503,8 @@ cdef inline Ring* ring_at(Port* port, int level) noexcept nogil:
     return &port.rings[at(level, MOST_LEVELS, b"ring")]
 cdef inline FlowRing* flow_ring_at(Host* host, int level) noexcept nogil:
     return &host.rings[at(level, MOST_LEVELS, b"ring")]
+cdef inline Agenda* agenda_of(Worker* worker) noexcept nogil:
+    return &worker.agenda
 cdef inline Heap* paced_of(Host* host) noexcept nogil:
     return &host.paced
 cdef inline Heap* ranked_of(Host* host) noexcept nogil:

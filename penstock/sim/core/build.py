@@ -37,6 +37,7 @@ if not cython.compiled:
         queue_bytes,
         worker_at,
     )
+    from penstock.sim.core.agenda import new_agenda, next_time, set_time
     from penstock.sim.core.flow_setter import set_flow_result
     from penstock.sim.core.nodes import link, new_nic, new_node, own_scheduling, set_loss
     from penstock.sim.core.pointers import (
@@ -149,7 +150,6 @@ class Simulation:
         world.workers = new_workers(arena, world.worker_count)
         world.node_size = sizes["node"]
         world.nodes = new_nodes(arena, world.node_count, world.node_size)
-        world.next_times = new_int64(arena, world.node_count)
         set_fabric_hooks(world)
         for number in range(world.node_count):
             queues = composition.nic_queues if number < world.host_count else composition.queues
@@ -164,7 +164,6 @@ class Simulation:
                 new_nic(world, node, composition.nic_queues)
             elif not composition.unbounded and shape["buffers"][number - world.host_count]:
                 node.buffer_size = shape["buffers"][number - world.host_count]
-            world.next_times[number] = NEVER
         for a, slot_a, b, slot_b, ps_per_byte, delay, loss, control_loss in shape["links"]:
             link(world, a, slot_a, b, slot_b, ps_per_byte, delay)
             set_loss(port_at(node_at(world, a), slot_a), loss, control_loss)
@@ -190,10 +189,11 @@ class Simulation:
                 port_at(node, slot).flow_samples = new_int64(self.world.arena, FLOW_BINS)
         if not node.is_host or self.world.sample_ports or self.world.sample_flows:
             set_node_event(node, SAMPLE, 0)
-            self.world.next_times[number] = 0
+            set_time(node.worker, node.place, 0)
 
     def set_workers(self, worker_of, flow_limit, sizes):
         world = self.world
+        world.mail_words = (world.node_count >> 12) + 1
         even = new_outboxes(world.arena, world.port_count)
         odd = new_outboxes(world.arena, world.port_count)
         for i in range(world.worker_count):
@@ -211,15 +211,22 @@ class Simulation:
             worker.flows = new_flows(world.arena, flow_limit, sizes["flow"])
             worker.outboxes[0] = even
             worker.outboxes[1] = odd
-            worker.arrived_ports[0] = new_masks(world.arena, world.node_count * world.port_words)
-            worker.arrived_ports[1] = new_masks(world.arena, world.node_count * world.port_words)
+            for parity in range(2):
+                worker.arrived_ports[parity] = new_masks(world.arena, world.node_count * world.port_words)
+                worker.mailed[parity] = new_masks(world.arena, (world.node_count >> 6) + 1)
+                worker.mailed_words[parity] = new_masks(world.arena, world.mail_words)
+            worker.own = new_masks(world.arena, (world.node_count >> 6) + 1)
             worker.nodes = new_node_refs(world.arena, world.node_count)
         for number in range(world.node_count):
             worker = worker_at(world, worker_of[number])
             node = node_at(world, number)
             node.worker = worker
+            node.place = worker.node_count
             worker.nodes[worker.node_count] = node
             worker.node_count += 1
+            worker.own[number >> 6] |= bit(number & 63)
+        for i in range(world.worker_count):
+            new_agenda(worker_at(world, i))
 
     def set_routes(self, offsets, next_hops):
         """Routing tables: `offsets` int32[nodes, hosts], `next_hops` one int16 array per node."""
@@ -333,15 +340,15 @@ class Simulation:
     def refresh_start(self, number):
         node = node_at(self.world, number)
         set_start_timer(node)
-        self.world.next_times[number] = NEVER if node.tree[1] == NEVER else node.tree[1] >> KEY_BITS
+        set_time(node.worker, node.place, NEVER if node.tree[1] == NEVER else node.tree[1] >> KEY_BITS)
 
     def run_until(self, horizon):
         """Set the horizon, ps: events before it are executed, none at or after it."""
         world = self.world
         world.horizon = horizon
         soonest = worker_at(world, 0).window_start
-        for number in range(world.node_count):
-            soonest = min(soonest, world.next_times[number])
+        for i in range(world.worker_count):
+            soonest = min(soonest, next_time(worker_at(world, i)))
         for i in range(world.worker_count):
             worker_at(world, i).window_start = soonest
             worker_at(world, i).finished = 0
@@ -387,7 +394,7 @@ class Simulation:
 
     def refresh_time(self, number):
         node = node_at(self.world, number)
-        self.world.next_times[number] = NEVER if node.tree[1] == NEVER else node.tree[1] >> KEY_BITS
+        set_time(node.worker, node.place, NEVER if node.tree[1] == NEVER else node.tree[1] >> KEY_BITS)
         if node.worker.sent:
             for i in range(self.world.worker_count):
                 worker_at(self.world, i).window_start = min(worker_at(self.world, i).window_start, self.world.horizon)

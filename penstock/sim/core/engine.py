@@ -27,6 +27,7 @@ if not cython.compiled:
         SAMPLE,
         START,
         TIMER,
+        agenda_of,
         cpu_pause,
         fetch_add,
         load_acquire,
@@ -41,6 +42,7 @@ if not cython.compiled:
         worker_at,
     )
     from penstock.fabric.switch import receive, transmit
+    from penstock.sim.core.agenda import clear_mail, take_mail
     from penstock.sim.core.receiver import receive_data, run_flow_timers
     from penstock.sim.core.sender import receive_ack, receive_returned, run_pacer, run_starts, run_tick, transmit_host
 
@@ -163,7 +165,7 @@ def run_leaf(node, which):
 
 
 def process(node):
-    """Execute the events of one node up to the end of the window."""
+    """Execute the events of one node up to the end of the window; returns the time of its next one, in ps."""
     collect_arrivals(node)
     tree = node.tree
     limit = node.worker.limit
@@ -183,18 +185,21 @@ def process(node):
         else:
             run_leaf(node, leaf - 2 * ports)
         key = tree[1]
-    node.worker.world.next_times[node.id] = NEVER if key == NEVER else key >> KEY_BITS
+    return NEVER if key == NEVER else key >> KEY_BITS
 
 
-def has_work(worker, node):
-    """Whether a node has an event in this window or was sent packets in the last one."""
-    world = worker.world
-    if world.next_times[node.id] < worker.window_end:
-        return True
-    for word in range(world.port_words):
-        if arrived_at(worker, node.id * world.port_words + word):
-            return True
-    return False
+def visit(worker, level, block):
+    """Execute the events of this window of all nodes below a block; returns the time of the next one."""
+    times = agenda_of(worker).times[level]
+    soonest = NEVER
+    for i in range(8 * block, 8 * block + 8):
+        if times[i] < worker.window_end:
+            if level == 0:
+                times[i] = process(worker.nodes[i])
+            else:
+                times[i] = visit(worker, level - 1, i)
+        soonest = min(soonest, times[i])
+    return soonest
 
 
 def run_window(worker):
@@ -203,12 +208,8 @@ def run_window(worker):
     worker.window_end = min((worker.window_start // world.window + 1) * world.window, world.horizon)
     worker.limit = worker.window_end << KEY_BITS
     worker.windows += 1
-    soonest = NEVER
-    for i in range(worker.node_count):
-        node = worker.nodes[i]
-        if has_work(worker, node):
-            process(node)
-        soonest = min(soonest, world.next_times[node.id])
+    take_mail(worker)
+    soonest = visit(worker, worker.agenda.levels - 1, 0)
     if worker.sent:
         soonest = min(soonest, worker.window_end)
     worker.sent = 0
@@ -224,6 +225,7 @@ def run_windows(worker, count):
         worker.next_window[worker.parity] = run_window(worker)
         worker.done_by[worker.parity] = FAILED if worker.error else worker.done
         wait_for_all(world)
+        clear_mail(worker, worker.parity ^ 1)
         soonest = NEVER
         done = 0
         for i in range(world.worker_count):

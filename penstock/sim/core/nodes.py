@@ -89,10 +89,12 @@ def link(world, a, slot_a, b, slot_b, ps_per_byte, delay):
     port_a.peer_node = b
     port_a.peer_slot = slot_b
     port_a.peer_port = node_at(world, b).first_port + slot_b
+    port_a.peer_word = b * world.port_words + (slot_b >> 6)
     port_a.peer_queues = port_b.queue_count
     port_b.peer_node = a
     port_b.peer_slot = slot_a
     port_b.peer_port = node_at(world, a).first_port + slot_a
+    port_b.peer_word = a * world.port_words + (slot_a >> 6)
     port_b.peer_queues = port_a.queue_count
     port_a.ps_per_byte = ps_per_byte
     port_b.ps_per_byte = ps_per_byte

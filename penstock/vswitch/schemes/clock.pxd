@@ -1,6 +1,8 @@
 from penstock.vswitch.schemes.state cimport *
 from penstock.fabric.queueing_inline cimport set_event
-from penstock.sim.core.engine cimport has_work, process
+from penstock.fabric.state cimport agenda_of
+from penstock.sim.core.agenda cimport clear_mail, next_time, set_time, take_mail
+from penstock.sim.core.engine cimport process
 from penstock.vswitch.schemes.endpoint cimport retry_delivery, run_host, start_line
 from penstock.vswitch.schemes.trunk cimport collect_out, pull_in, push_out
 from penstock.vswitch.dataplane.buffers cimport return_buffers
@@ -11,7 +13,6 @@ cdef int64_t real_time_turn(Worker* worker, int64_t now) noexcept nogil
 cdef int64_t turn(Emulation* emulation, int64_t now, int64_t until) noexcept nogil
 cdef int64_t poll_doorbells(Emulation* emulation) noexcept nogil
 cdef void advance(Emulation* emulation, int64_t until) noexcept nogil
-cdef int64_t next_event_time(World* world) noexcept nogil
 cdef int64_t idle_time_of_emulation(Worker* worker, int64_t now) noexcept nogil
 cdef bint is_held(Endpoint* endpoint) noexcept nogil
 cdef bint has_unrung(Emulation* emulation, Endpoint* endpoint) noexcept nogil

@@ -7,9 +7,10 @@ node: the windows of sim/core/engine.py, cut off at the present.
 import cython
 
 if not cython.compiled:
-    from penstock.fabric.state import KEY_BITS, NEVER, NO_PACKET, node_at
+    from penstock.fabric.state import KEY_BITS, NEVER, NO_PACKET, agenda_of, node_at
     from penstock.fabric.state import port_at as line_at
-    from penstock.sim.core.engine import has_work, process
+    from penstock.sim.core.agenda import clear_mail, next_time, set_time, take_mail
+    from penstock.sim.core.engine import process
     from penstock.vswitch.dataplane.buffers import return_buffers
     from penstock.vswitch.dataplane.state import UP, port_at
     from penstock.vswitch.dataplane.worker import (
@@ -54,7 +55,7 @@ def turn(emulation, now, until):
     done += poll_doorbells(emulation)
     if emulation.trunk_count:
         done += pull_in(emulation)
-    if next_event_time(emulation.world) < until or emulation.engine.sent:
+    if next_time(emulation.engine) < until or emulation.engine.sent:
         done += 1
     advance(emulation, until)
     if emulation.trunk_count:
@@ -101,29 +102,25 @@ def advance(emulation, until):
         engine.window_start = emulation.time
         engine.window_end = end
         engine.limit = end << KEY_BITS
+        take_mail(engine)
         for i in range(world.node_count):
             node = node_at(world, i)
-            if emulation.mine[i] and has_work(engine, node):
-                if node.is_host:
+            if agenda_of(engine).times[0][node.place] < end:
+                if not emulation.mine[i]:  # collect_out takes what was sent to it
+                    set_time(engine, node.place, NEVER)
+                elif node.is_host:
                     run_host(emulation, endpoint_at(emulation, i))
                 else:
-                    process(node)
+                    set_time(engine, node.place, process(node))
         if emulation.trunk_count:
             collect_out(emulation)
+        clear_mail(engine, engine.parity ^ 1)
         engine.parity ^= 1
         emulation.time = end
         if engine.sent:
             engine.sent = 0
         else:
-            emulation.time = max(end, min(until, next_event_time(world)))
-
-
-def next_event_time(world):
-    """When the first node has an event (ps), while no packet is between nodes."""
-    when = NEVER
-    for i in range(world.node_count):
-        when = min(when, world.next_times[i])
-    return when
+            emulation.time = max(end, min(until, next_time(engine)))
 
 
 def idle_time_of_emulation(worker, now):
@@ -132,7 +129,7 @@ def idle_time_of_emulation(worker, now):
     if emulation.engine.sent:
         return 0
     ns = MOST_SLEEP_NS
-    when = next_event_time(emulation.world)
+    when = next_time(emulation.engine)
     if when != NEVER:
         ns = min(ns, emulation.origin + when // 1000 - now)
     for i in range(emulation.endpoint_count):

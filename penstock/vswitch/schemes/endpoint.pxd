@@ -1,6 +1,7 @@
 from penstock.vswitch.schemes.state cimport *
 from penstock.fabric.queueing_inline cimport free_packet, set_event, alloc_packet
 from penstock.fabric.line cimport arm, pause_port, pause_queue, receive_control, resume_port, resume_queue, run_timers, send
+from penstock.sim.core.agenda cimport set_time
 from penstock.sim.core.engine cimport collect_arrivals
 from penstock.vswitch.dataplane.forward cimport drop
 from penstock.vswitch.dataplane.receiver cimport SAMPLE_NS, measure, open_flow

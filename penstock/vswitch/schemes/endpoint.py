@@ -26,6 +26,7 @@ if not cython.compiled:
     from penstock.fabric.state import (
         port_at as line_at,
     )
+    from penstock.sim.core.agenda import set_time
     from penstock.sim.core.engine import collect_arrivals
     from penstock.vswitch.dataplane.flowtable import find_flow, new_flow, owner_of
     from penstock.vswitch.dataplane.forward import drop
@@ -518,4 +519,4 @@ def retry_delivery(emulation, endpoint):
 def note_next(emulation, node):
     """When a node has something to do next, after it was touched from outside."""
     key = node.tree[1]
-    emulation.world.next_times[node.id] = NEVER if key == NEVER else key >> KEY_BITS
+    set_time(emulation.engine, node.place, NEVER if key == NEVER else key >> KEY_BITS)
