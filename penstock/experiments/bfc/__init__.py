@@ -8,8 +8,6 @@ WINDOW_REASON = "the paper names none; its authors' simulator stops when arrival
 
 # figures, tables and other claims of the paper that have no experiment yet, with what they show
 MISSING = {
-    "fig13": "incast degree 10 to 2000",
-    "fig14": "HPCC-PFC with SFQ and with DQA",
     "fig15": "long-running flows and mice",
     "fig16": "BFC with Algorithm 1",
     "fig17": "Homa and BFC-SRF",
@@ -25,7 +23,6 @@ MISSING = {
     "fig26": "two data centres",
     "fig27": "stochastic and dynamic assignment",
     "fig28": "size of the flow table",
-    "fig29": "slowdown of incast flows",
     "deadlock": "appendix B",
     "loss": "lost pause and resume frames",
     "hpcc-pfc": "HPCC without PFC and with ideal retransmission, a series of figures 9 to 11",

@@ -1,0 +1,95 @@
+"""BFC (NSDI 2022), figure 29: the slowdown of the incast flows themselves.
+
+Appendix A.12 on the set-up of figure 9: Google distribution, 55 % load and 5 % 100-to-1 incast, see `_fabric`; the runs are those
+of figure 9, and HPCC-PFC, see `_rivals`. The slowdown is that of each flow, 200 KB, not of an incast as a whole: 100 flows to
+one host take 100 times as long as one alone if nothing is lost. ExpressPass, which figure 9 shows as well, is not covered yet.
+
+The text has no number; that HPCC's tail is twice BFC's is read from the figure.
+"""
+
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from penstock.experiments.bfc import _fabric as fabric
+from penstock.experiments.bfc import _rivals as rivals
+from penstock.experiments.bfc import fig09
+from penstock.experiments.bfc._fabric import BFC, EXISTING, HPCC, IDEAL, value
+from penstock.experiments.bfc._rivals import HPCC_PFC
+from penstock.experiments.cache import Runs, Spec
+from penstock.experiments.claims import MORE, Claim, Differs, about, within
+from penstock.experiments.style import COLUMN, figure, legend_above
+
+TITLE = "Slowdown of incast flows, Google at 55 + 5 %"
+PAPER = "BFC, NSDI 2022, appendix A.12, figure 29"
+SEEDS = fabric.SEEDS
+FEASIBLE = (*EXISTING, HPCC_PFC)
+SCHEMES = (*FEASIBLE, BFC, IDEAL)
+STATISTICS = {"avg": "average", "p50": "median", "p99": "p99"}
+REDUCES = "BFC reduces the FCT for incast flows compared to other feasible schemes"
+IMPROVES = "BFC improves the performance of incast flows relative to end-to-end congestion control"
+EXPENSE = "The benefits of BFC for non-incast traffic do not come at the expense of worse incast performance"
+DIFFERS: dict[str, Differs] = {}
+
+
+def specs(scale: str) -> dict[str, Spec]:
+    """The traffic of figure 9."""
+    return {"incast": fabric.spec(SCHEMES, fig09.DURATION[scale], incast=0.05)}
+
+
+def measure(runs: Runs, scale: str) -> pl.DataFrame:
+    """x: slowdown, y: CDF over the incast flows (panel cdf); or a statistic of them."""
+    return pl.concat(_one(runs, scheme) for scheme in SCHEMES)
+
+
+def _one(runs: Runs, scheme: fabric.Scheme) -> pl.DataFrame:
+    flows = fabric.finished(runs, fabric.of(runs, "incast", scheme), incast=True).collect()["slowdown"].to_numpy()
+    share = np.linspace(0, 1, fabric.POINTS)
+    found = {"avg": flows.mean(), "p50": np.quantile(flows, 0.5), "p99": np.quantile(flows, 0.99)}
+    return pl.concat(
+        [
+            fabric.points("incast", scheme, "cdf", np.quantile(flows, share), share),
+            *(fabric.points("incast", scheme, panel, [0], [number], [len(flows)]) for panel, number in found.items()),
+        ]
+    )
+
+
+def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
+    """BFC against each of the others, and against Ideal-FQ."""
+    found = []
+    for panel, what in STATISTICS.items():
+        of = {each.legend: value(data, "incast", each, panel) for each in SCHEMES}
+        nearest = min((each.legend for each in FEASIBLE), key=of.__getitem__)
+        found += [
+            within(
+                f"reduces-{panel}",
+                f"incast flows, {what}: best feasible scheme ({nearest}) / BFC",
+                REDUCES,
+                of[nearest] / of["BFC"],
+                1,
+                why=MORE,
+            ),
+            within(
+                f"ideal-{panel}",
+                f"incast flows, {what}: BFC / Ideal-FQ",
+                EXPENSE,
+                of["BFC"] / of["Ideal-FQ"],
+                0.5,
+                2,
+                why="not worse is near the optimum: within a factor of two",
+            ),
+        ]
+    tail = {each.label: value(data, "incast", each, "p99") for each in (HPCC, BFC)}
+    ratio = tail["hpcc"] / tail["bfc"]
+    return [*found, about("hpcc-p99", "incast flows, p99: HPCC / BFC", f"{IMPROVES}; the figure: 2x", ratio, 2, gain=True)]
+
+
+def plot(data: pl.DataFrame) -> Any:
+    """The distribution over the incast flows."""
+    made, axes = figure(width=COLUMN, height=2.6)
+    rivals.draw_cdf(axes, data, "incast", SCHEMES, "cdf", "FCT slowdown of incast flows")
+    axes.set_xlim(1, None)
+    fabric.log_axis(axes.xaxis, None, (1, 2, 5))
+    legend_above(made, axes, columns=3)
+    return made
