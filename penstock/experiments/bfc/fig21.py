@@ -1,0 +1,175 @@
+"""BFC (NSDI 2022), figure 21: how much the parameters of HPCC, DCTCP and ExpressPass matter.
+
+Appendix A.4 on the set-up of figure 11 (b): Facebook distribution, 60 % load, no incast, see `_fabric`. (a) HPCC's target
+utilisation from 90 to 98 %; (b) DCTCP's marking thresholds, of which the text has only those of section 6.2.1, 100 and 400 KB:
+here half, twice and four times of both; (c) ExpressPass's credit buffer and (d) its alpha, around the 16 credits and 0.5 of
+section 6.2.1, the text has no other values. ExpressPass has the same flows as the others, and buffers as in its simulator, see
+`_rivals`.
+
+The text is on the short flows and the long ones: as in section 6.3, the 99th percentile of flows < 3 KB and the average of flows
+> 3 MB. Credit waste is shown by the bytes of control frames, nearly all of them credits, for each byte of data that hosts send.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import polars as pl
+
+from penstock.experiments.bfc import _fabric as fabric
+from penstock.experiments.bfc import _rivals as rivals
+from penstock.experiments.bfc._fabric import DCTCP, HPCC, Scheme, value
+from penstock.experiments.bfc._rivals import EXPRESSPASS
+from penstock.experiments.cache import Runs, Spec
+from penstock.experiments.claims import MORE, Claim, Differs, ascending, within
+from penstock.experiments.style import PAGE, figure, lettered
+
+TITLE = "Sensitivity of HPCC, DCTCP and ExpressPass to their parameters, Facebook"
+PAPER = "BFC, NSDI 2022, appendix A.4, figure 21"
+DURATION = {"quick": "1ms", "paper": "50ms"}
+SEEDS = fabric.SEEDS
+SIZES = "facebook_hadoop"
+ETAS = (0.9, 0.92, 0.95, 0.98)
+MARKING_KB = (50, 100, 200, 400)  # K_min; K_max is four times as much
+CREDITS = (8, 16, 32)
+ALPHAS = (1 / 16, 1 / 8, 1 / 4, 1 / 2)
+ETA = (
+    "As expected, increasing eta worsens the FCT of short flows but improves the FCT for long flows (marginally for both)",
+    "marginally is slightly: a factor from 1 to 1.2",
+)
+MARKING = "Increasing the threshold increases the queuing at the switch, which increases FCT of short flows but improves link utilization"
+BUFFER = "Varying the credit buffer size has little impact on performance"
+WASTE = (
+    'Reducing alpha reduces "credit waste", improving the FCT of long flows. However, it also increases the FCT of short flows'
+)
+DIFFERS: dict[str, Differs] = {}
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """A panel of the figure: a scheme with several values of a parameter, the smallest one first."""
+
+    title: str
+    traffic: str
+    schemes: tuple[Scheme, ...]
+
+
+def _with(base: Scheme, nth: int, legend: str, **settings: Any) -> Scheme:
+    run = f"{base.label} {legend}".replace(" ", "_")
+    return Scheme(legend, {**base.table, **settings}, nth=nth, run=run)
+
+
+def _marking(k_min: int) -> dict[str, str]:
+    return {"k_min": f"{k_min}KB", "k_max": f"{4 * k_min}KB"}
+
+
+HPCCS = tuple(_with(HPCC, i, f"eta = {eta:g}", eta=eta) for i, eta in enumerate(ETAS))
+DCTCPS = tuple(_with(DCTCP, i, f"{k} and {4 * k} KB", ecn=_marking(k)) for i, k in enumerate(MARKING_KB))
+BUFFERS = tuple(_with(EXPRESSPASS, i, f"{credits} credits", credits=credits) for i, credits in enumerate(CREDITS))
+STARTS = tuple(_with(EXPRESSPASS, i, f"alpha = 1/{1 / alpha:g}", alpha=alpha) for i, alpha in enumerate(ALPHAS))
+SWEEPS = (
+    Sweep("HPCC, target utilisation", "plain", HPCCS),
+    Sweep("DCTCP, marking thresholds", "plain", DCTCPS),
+    Sweep("ExpressPass, credit buffer", "expresspass", BUFFERS),
+    Sweep("ExpressPass, alpha", "expresspass", STARTS),
+)
+
+
+def specs(scale: str) -> dict[str, Spec]:
+    """One traffic; ExpressPass has larger buffers."""
+    return {
+        "plain": fabric.spec((*HPCCS, *DCTCPS), DURATION[scale], SIZES),
+        "expresspass": rivals.with_large_buffers(fabric.spec((*BUFFERS, *STARTS), DURATION[scale], SIZES)),
+    }
+
+
+def measure(runs: Runs, scale: str) -> pl.DataFrame:
+    """x: flow size or buffer; y: slowdown, CDF or bytes of control frames for each byte of data, by panel."""
+    return pl.concat(
+        part
+        for sweep in SWEEPS
+        for scheme in sweep.schemes
+        for part in (fabric.everything(runs, sweep.traffic, scheme, SIZES), _control(runs, sweep.traffic, scheme))
+    )
+
+
+def _control(runs: Runs, traffic: str, scheme: Scheme) -> pl.DataFrame:
+    """Panel control: bytes of control frames that hosts send for each byte of data, headers included."""
+    label = fabric.of(runs, traffic, scheme)
+    hosts = runs.scan(label, "nodes").filter(pl.col("tier") == 0).select("node")
+    sums = runs.scan(label, "ports").join(hosts, on="node").select(pl.col("tx_bytes", "ack_bytes", "control_bytes").sum())
+    sent, acks, control = sums.collect().row(0)
+    return fabric.points(traffic, scheme, "control", [0], [control / max(1, sent - acks - control)])
+
+
+def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
+    """What each parameter does to short and to long flows."""
+    return [*_hpcc(data), *_dctcp(data), *_expresspass(data)]
+
+
+def _numbers(data: pl.DataFrame, traffic: str, schemes: tuple[Scheme, ...]) -> tuple[list[float], list[float]]:
+    """Short flows' tail and long flows' average for each value of a parameter."""
+    short, long = ([value(data, traffic, each, panel) for each in schemes] for panel in ("short p99", "long avg"))
+    return short, long
+
+
+def _hpcc(data: pl.DataFrame) -> list[Claim]:
+    short, long = _numbers(data, "plain", HPCCS)
+    said, why = ETA
+    return [
+        within("eta-short", "HPCC, flows < 3 KB, p99: eta 0.98 / 0.9", said, short[-1] / short[0], 1, 1.2, why=why),
+        within("eta-long", "HPCC, flows > 3 MB, average: eta 0.9 / 0.98", said, long[0] / long[-1], 1, 1.2, why=why),
+    ]
+
+
+def _dctcp(data: pl.DataFrame) -> list[Claim]:
+    short, long = _numbers(data, "plain", DCTCPS)
+    queued = {each.legend: rivals.buffer_at(data, "plain", each, 0.99) for each in DCTCPS}
+    ends = f"{DCTCPS[-1].legend} / {DCTCPS[0].legend}"
+    return [
+        ascending("marking-buffer", "DCTCP, buffer in use (MB), p99", MARKING, queued),
+        within("marking-short", f"DCTCP, flows < 3 KB, p99: {ends}", MARKING, short[-1] / short[0], 1, why=MORE),
+        within(
+            "marking-long",
+            f"DCTCP, flows > 3 MB, average: {DCTCPS[0].legend} / {DCTCPS[-1].legend}",
+            MARKING,
+            long[0] / long[-1],
+            1,
+            why=MORE,
+        ),
+    ]
+
+
+def _expresspass(data: pl.DataFrame) -> list[Claim]:
+    found = []
+    for id, what, numbers in zip(
+        ("short", "long"), ("flows < 3 KB, p99", "flows > 3 MB, average"), _numbers(data, "expresspass", BUFFERS)
+    ):
+        found.append(
+            within(
+                f"credits-{id}",
+                f"ExpressPass, {what}: 8 to 32 credits, largest / smallest",
+                BUFFER,
+                max(numbers) / min(numbers),
+                1,
+                1.2,
+                why="little is slightly: a factor up to 1.2",
+            )
+        )
+    short, long = _numbers(data, "expresspass", STARTS)
+    waste = {each.legend: value(data, "expresspass", each, "control") for each in STARTS}
+    return [
+        *found,
+        ascending("alpha-waste", "ExpressPass, control frames per data (bytes)", WASTE, waste),
+        within("alpha-long", "ExpressPass, flows > 3 MB, average: alpha 1/2 / 1/16", WASTE, long[-1] / long[0], 1, why=MORE),
+        within("alpha-short", "ExpressPass, flows < 3 KB, p99: alpha 1/16 / 1/2", WASTE, short[0] / short[-1], 1, why=MORE),
+    ]
+
+
+def plot(data: pl.DataFrame) -> Any:
+    """99th percentile of the slowdown by size, a panel per parameter."""
+    made, grid = figure(2, 2, width=PAGE, height=4.9)
+    for axes, sweep in zip(grid.flat, SWEEPS):
+        rivals.draw_sizes(axes, data, sweep.traffic, sweep.schemes, "p99")
+        axes.legend(fontsize=7)
+    lettered(grid.flat, [sweep.title for sweep in SWEEPS])
+    return made
