@@ -36,7 +36,7 @@ ETA = (
     "As expected, increasing eta worsens the FCT of short flows but improves the FCT for long flows (marginally for both)",
     "marginally is slightly: a factor from 1 to 1.2",
 )
-MARKING = "Increasing the threshold increases the queuing at the switch, which increases FCT of short flows but improves link utilization"
+MARKING = "increases the queuing at the switch, which increases FCT of short flows but improves link utilization"
 BUFFER = "Varying the credit buffer size has little impact on performance"
 WASTE = (
     'Reducing alpha reduces "credit waste", improving the FCT of long flows. However, it also increases the FCT of short flows'
@@ -53,19 +53,18 @@ class Sweep:
     schemes: tuple[Scheme, ...]
 
 
-def _with(base: Scheme, nth: int, legend: str, **settings: Any) -> Scheme:
-    run = f"{base.label} {legend}".replace(" ", "_")
-    return Scheme(legend, {**base.table, **settings}, nth=nth, run=run)
+def _sweep(base: Scheme, of: str, settings: dict[str, dict[str, Any]]) -> tuple[Scheme, ...]:
+    """The scheme with several settings, by their legends; `of` is what the names of the runs begin with."""
+    return tuple(
+        Scheme(legend, {**base.table, **setting}, nth=nth, run=f"{base.label}_{of}{nth}")
+        for nth, (legend, setting) in enumerate(settings.items())
+    )
 
 
-def _marking(k_min: int) -> dict[str, str]:
-    return {"k_min": f"{k_min}KB", "k_max": f"{4 * k_min}KB"}
-
-
-HPCCS = tuple(_with(HPCC, i, f"eta = {eta:g}", eta=eta) for i, eta in enumerate(ETAS))
-DCTCPS = tuple(_with(DCTCP, i, f"{k} and {4 * k} KB", ecn=_marking(k)) for i, k in enumerate(MARKING_KB))
-BUFFERS = tuple(_with(EXPRESSPASS, i, f"{credits} credits", credits=credits) for i, credits in enumerate(CREDITS))
-STARTS = tuple(_with(EXPRESSPASS, i, f"alpha = 1/{1 / alpha:g}", alpha=alpha) for i, alpha in enumerate(ALPHAS))
+HPCCS = _sweep(HPCC, "eta", {f"eta = {eta:g}": {"eta": eta} for eta in ETAS})
+DCTCPS = _sweep(DCTCP, "k", {f"{k} and {4 * k} KB": {"ecn": {"k_min": f"{k}KB", "k_max": f"{4 * k}KB"}} for k in MARKING_KB})
+BUFFERS = _sweep(EXPRESSPASS, "credits", {f"{credits} credits": {"credits": credits} for credits in CREDITS})
+STARTS = _sweep(EXPRESSPASS, "alpha", {f"alpha = 1/{1 / alpha:g}": {"alpha": alpha} for alpha in ALPHAS})
 SWEEPS = (
     Sweep("HPCC, target utilisation", "plain", HPCCS),
     Sweep("DCTCP, marking thresholds", "plain", DCTCPS),
