@@ -12,7 +12,7 @@ from typing import Any
 import polars as pl
 
 from penstock.experiments.bfc import _fabric as fabric
-from penstock.experiments.bfc._fabric import BFC_TABLE, FABRIC, VARIANTS, Scheme
+from penstock.experiments.bfc._fabric import BFC_TABLE, VARIANTS, Scheme
 from penstock.experiments.cache import Runs, Spec
 from penstock.experiments.style import log_axis, size_text
 
@@ -32,7 +32,7 @@ EXPRESSPASS_BUFFER = "1800MB"  # of a switch: 75 MB for each of 24 ports
 
 def with_large_buffers(spec: Spec) -> Spec:
     """The spec with the buffers of the simulator of ExpressPass."""
-    return {**spec, "topology": {**FABRIC, "buffer": EXPRESSPASS_BUFFER}}
+    return {**spec, "topology": {**fabric.FABRIC, "buffer": EXPRESSPASS_BUFFER}}
 
 
 def dropped(runs: Runs, traffic: str, scheme: Scheme) -> pl.DataFrame:

@@ -196,8 +196,8 @@ def plot(data: pl.DataFrame) -> Any:
     for axes, text in zip(grid, ("FCT slowdown, average", "FCT slowdown, p99", "Packets dropped (%)")):
         axes.set(ylabel=text, xlabel="Incast degree")
         fabric.log_axis(axes.xaxis)
-    for axes in grid[:2]:
-        fabric.log_axis(axes.yaxis, None, (1, 2, 5))
+    fabric.log_axis(grid[1].yaxis, None, (1, 2, 5))
+    grid[2].set_ylim(bottom=0)
     lettered(grid, ("flows > 3 MB", "flows < 3 KB", "drops"))
     legend_above(made, grid[0], columns=3)
     return made
