@@ -2,7 +2,8 @@
 
 Section 6.4 on the set-up of figure 11 (a): Facebook distribution, 55 % load and 5 % 100-to-1 incast, see `_fabric`. HPCC-PFC has
 no PFC and perfect retransmission; with stochastic fair queueing (+SFQ) or dynamic queue assignment (+DQA) it has 32 queues per
-port, as BFC, see `_rivals`. A switch drops a packet when its shared buffer is full: the paper names no other rule.
+port, as BFC, see `_rivals`. A switch drops a packet when its shared buffer is full, as in the authors' simulator. There a sender
+falls to its minimum rate at every drop; the paper does not say so, and here it does not.
 
 (a) 99th percentile of the slowdown by flow size, (b) the buffer in use at a switch, (c), ours, packets dropped.
 """
