@@ -23,6 +23,7 @@ def small(monkeypatch):
     monkeypatch.setattr(fabric, "INCAST", FEW)
     for module in FIGURES.values():
         monkeypatch.setattr(module, "DURATION", dict.fromkeys(SCALES, "200us"))
+    monkeypatch.setattr(fig13, "DEGREES", dict.fromkeys(SCALES, fig13.DEGREES["quick"]))
 
 
 @pytest.mark.parametrize("id", FIGURES)
