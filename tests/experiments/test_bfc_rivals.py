@@ -1,16 +1,14 @@
 """Figures 13, 14, 21 to 23 and 29 of BFC on a small fabric and for a moment: specs, statistics, claims and panels."""
 
-import json
-
 import polars as pl
 import pytest
-from test_macro import FEW, SMALL
+from test_macro import FEW, SMALL, every_step
 
-from penstock.experiments import EXPERIMENTS, framework
+from penstock.experiments import EXPERIMENTS
 from penstock.experiments.bfc import _fabric as fabric
 from penstock.experiments.bfc import _rivals as rivals
 from penstock.experiments.bfc import fig13, fig14, fig21, fig22, fig23, fig29
-from penstock.experiments.claims import SCALES, judge
+from penstock.experiments.claims import SCALES
 from penstock.spec import parse_spec
 
 FIGURES = {f"bfc/{module.__name__.rpartition('.')[2]}": module for module in (fig13, fig14, fig21, fig22, fig23, fig29)}
@@ -28,17 +26,7 @@ def small(monkeypatch):
 
 @pytest.mark.parametrize("id", FIGURES)
 def test_every_step_of_a_figure(id, small, tmp_path):
-    experiment = EXPERIMENTS[id]
-    runs = framework.run_all(experiment, "paper", 1, tmp_path / "runs", 1, None)
-    data = framework.measured(experiment, runs, "paper")
-    claims = judge(experiment.claims(data, "paper"), "paper", experiment.differs)
-    ids = [claim.id for claim in claims]
-    assert len(set(ids)) == len(ids) and set(experiment.differs) <= set(ids)
-    json.dumps([claim.record() for claim in claims], allow_nan=False)
-    assert data.filter(pl.col("panel").is_in(["avg", "p50", "p95", "p99"]))["y"].drop_nulls().min() > 0.999
-    framework.write(experiment, tmp_path / "out", "paper", {1: data}, claims)
-    for panel in experiment.draw(data).axes:
-        assert panel.get_ylabel() and (panel.get_lines() or panel.patches)
+    runs, _, _ = every_step(EXPERIMENTS[id], tmp_path)
     if id == "bfc/fig14":
         assert all(runs.summary(f"incast/{each.label}")["pfc_pause_fraction"] == 0 for each in fig14.HPCCS)
 
