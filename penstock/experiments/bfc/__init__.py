@@ -10,10 +10,6 @@ WINDOW_REASON = "the paper names none; its authors' simulator stops when arrival
 MISSING = {
     "fig15": "long-running flows and mice",
     "fig16": "BFC with Algorithm 1",
-    "fig17": "Homa and BFC-SRF",
-    "fig18": "Homa and BFC-SRF",
-    "fig19": "priority inversions",
-    "table2": "queueing delays of Homa",
     "fig20": "priority classes",
     "fig24": "incast label",
     "fig25": "BFC-NIC, recirculation sampling",
