@@ -25,9 +25,7 @@ from penstock.experiments.style import log_axis, size_text
 
 BDP = 104_000
 PRIORITIES = 32
-BFC_SRF = Scheme(
-    "BFC-SRF", {"name": "bfc+srf", "bfc": {key: value for key, value in BFC.table.items() if key != "name"}}, run="bfc-srf"
-)
+BFC_SRF = Scheme("BFC-SRF", {**BFC.table, "name": "bfc+srf"}, run="bfc-srf")
 IDEAL_SRF = Scheme("IdealSRF+ECMP", {"name": "ideal_fq+srf"}, run="ideal-srf")
 HOMA = Scheme("Homa", {"name": "homa+spray"}, run="homa")
 HOMA_ECMP = Scheme("Homa ECMP", {"name": "homa"}, nth=1, run="homa-ecmp")
