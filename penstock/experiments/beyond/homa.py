@@ -1,0 +1,185 @@
+"""Beyond the papers: Homa beside the data of its own paper (Montazeri et al., SIGCOMM 2018), W1, W3 and W5 at 80 % load.
+
+homa.csv has the published 99th percentiles of the slowdown by message size, of Homa and, from the same paper, of pFabric, pHost,
+PIAS and NDP. Claims: in each decile of messages, ordered by size, ours is within 25 % of Homa's published number, both the mean
+over the published bins of the decile that have 200 of our messages, weighted by the published shares. The other transports are
+shown, not judged: their authors' simulators, with which Homa's authors ran them, have other headers, timers and thresholds.
+
+Set-up of Homa's simulator (PlatformLab/HomaSimulation, homaTransportConfig.ini): 144 hosts, 9 ToR and 4 spine switches, 10 and 40
+Gbit/s, 250 ns per switch and 1.5 us in hosts, which are delays of our links; unlimited buffers, packets are sprayed. Of 8 levels
+7, 4 and 1 are for blind packets, 9328 B of a message; K is the rest. The load includes headers, 96 B of a blind packet; 0.657,
+0.887 and 0.898 of it are payload. A packet has 96 B here (W5: 78 B, as granted ones there, which most are). No message is acknowledged
+there: acknowledgements have 1 byte here. Sizes are those of the points of the distribution; only W1 has a continuous tail.
+
+Slowdown is by the simulator's definition (WorkloadSynthesizer): the time over that of a message without Homa's header and, within
+a rack, without the delay of the switch, which it leaves out.
+"""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from penstock.experiments import blind, frames
+from penstock.experiments.cache import Runs, Spec
+from penstock.experiments.claims import Claim, Differs, within
+from penstock.experiments.frames import Scheme
+from penstock.experiments.style import DASHES, PAGE, figure, legend_above, lettered
+
+TITLE = "Homa beside its published slowdowns"
+PAPER = "Beyond the papers: Homa, SIGCOMM 2018, slowdowns at 80 % load"
+HOSTS, RACK, GBPS = 144, 16, 10
+FABRIC: dict[str, Any] = {
+    "kind": "leaf_spine",
+    "hosts": HOSTS,
+    "tors": 9,
+    "spines": 4,
+    "rate": f"{GBPS}Gbps",
+    "uplink_rate": "40Gbps",
+    "delay": "875ns",  # the mean of both directions: 1 us from host to ToR, 750 ns back
+    "uplink_delay": "250ns",
+    "buffer": "0B",
+}
+BLIND, PRIORITIES, FRAME = 9328, 8, 1538
+LEVELS = {"homa_w1": 7, "homa_w3": 4, "homa_w5": 1}
+PAYLOAD = {"homa_w1": 0.657, "homa_w3": 0.887, "homa_w5": 0.898}  # of the load
+MTU = {"homa_w1": 1442, "homa_w3": 1442, "homa_w5": 1460}
+UNIT = {"homa_w5": 1460 / 1442}  # W5 is in packets: of 1442 B there
+NAMES = {"homa_w1": "W1", "homa_w3": "W3", "homa_w5": "W5"}
+DURATION = {
+    "quick": {"homa_w1": "400us", "homa_w3": "2ms", "homa_w5": "20ms"},
+    "paper": {"homa_w1": "4ms", "homa_w3": "60ms", "homa_w5": "400ms"},
+}
+SEEDS = {"paper": 3}
+FEWEST = {"quick": 20, "paper": 200}  # messages of a bin
+HOMA = Scheme("Homa", {"name": "homa+spray"})
+OTHERS = (
+    Scheme("pFabric", {"name": "pfabric:simulator+spray"}, like="dcqcn"),
+    Scheme("pHost", {"name": "phost:simulator+spray"}, like="bfc"),
+    Scheme("PIAS", {"name": "pias"}, like="dctcp"),
+    Scheme("NDP", {"name": "ndp"}),
+)
+PUBLISHED = ", published"
+DIFFERS: dict[str, Differs] = {}
+
+
+def specs(scale: str) -> dict[str, Spec]:
+    """A spec per workload for Homa, and one for the others, which acknowledge."""
+    made = {}
+    for sizes, mtu in MTU.items():
+        cutoffs = blind.cutoffs(sizes, LEVELS[sizes], BLIND, mtu, FRAME - mtu)
+        homa = {"rtt_bytes": BLIND, "priorities": PRIORITIES, "unscheduled": LEVELS[sizes], "cutoffs": cutoffs}
+        made[sizes] = _spec(scale, sizes, [{**HOMA.table, "homa": homa, "label": HOMA.label}], ack=1)
+        others = [scheme for scheme in OTHERS if len(published(scheme, sizes))]
+        made[f"{sizes}-others"] = _spec(scale, sizes, [{**scheme.table, "label": scheme.label} for scheme in others])
+    return made
+
+
+def _spec(scale: str, sizes: str, tables: list[dict[str, Any]], **host: int) -> Spec:
+    return {
+        "run": {"duration": DURATION[scale][sizes], "seed": 1},
+        "topology": FABRIC,
+        "scheme": tables,
+        "workload": [
+            {
+                "kind": "poisson",
+                "sizes": sizes,
+                "load": round(0.8 * PAYLOAD[sizes], 6),
+                "load_on": "host",
+                "interpolate": sizes == "homa_w1",
+            }
+        ],
+        "host": {"mtu": MTU[sizes], "header": FRAME - MTU[sizes], **host},
+        "measure": {"sample": "100us"},
+    }
+
+
+def published(scheme: Scheme, sizes: str) -> pl.DataFrame:
+    """bytes (the upper end of a bin), percent of all messages, and p99; decile: 1 to 10, by the middle of the bin."""
+    table = pl.read_csv(Path(__file__).with_name("homa.csv"))
+    bins = table.filter((pl.col("transport") == scheme.legend) & (pl.col("sizes") == sizes)).sort("bytes")
+    middle = (pl.col("percent").cum_sum() - pl.col("percent") / 2) / pl.col("percent").sum()
+    return bins.select("bytes", "percent", "p99", decile=(10 * middle).floor().cast(pl.Int64) + 1)
+
+
+def measure(runs: Runs, scale: str) -> pl.DataFrame:
+    """x: decile of the messages by size; y: p99 of the slowdown, of ours and published; panel: the workload."""
+    parts = []
+    for sizes in MTU:
+        for scheme in (HOMA, *OTHERS):
+            theirs = published(scheme, sizes)
+            if not len(theirs):
+                continue
+            label = sizes if scheme == HOMA else f"{sizes}-others/{scheme.label}"
+            both = deciles(theirs, slowdowns(runs, label, UNIT.get(sizes, 1.0)), FEWEST[scale])
+            parts.append(frames.rows(sizes, scheme.legend, both["decile"], both["ours"]))
+            parts.append(frames.rows(sizes, scheme.legend + PUBLISHED, both["decile"], both["theirs"]))
+    return pl.concat(parts)
+
+
+def slowdowns(runs: Runs, label: str, unit: float) -> pl.DataFrame:
+    """bytes, in the published unit, and slowdown of every message by the published definition."""
+    flows = runs.scan(label, "flows").filter(pl.col("fct_ns").is_not_null()).select("bytes", "src", "dst", "fct_ns")
+    bytes, same = (pl.col("bytes") / unit).round().cast(pl.Int64), pl.col("src") // RACK == pl.col("dst") // RACK
+    return flows.select(bytes, slowdown=pl.col("fct_ns") / least_ns(bytes, same)).collect()
+
+
+def least_ns(bytes: pl.Expr, same_rack: pl.Expr) -> pl.Expr:
+    """The time of a message in the empty network by the published definition: Ethernet, IP and UDP headers, 66 B a packet."""
+    full, rest = bytes // 1472, bytes % 1472
+    last = pl.when(rest == 0).then(0).when(rest < 18).then(84).otherwise(rest + 66)
+    first = pl.when(full > 0).then(FRAME).otherwise(last)
+    wire = full * FRAME + last + first  # and once more at the last hop
+    across = 750 + 2 * first * 8 / 40
+    return 1500 + wire * 8 / GBPS + pl.when(same_rack).then(0.0).otherwise(across)
+
+
+def deciles(theirs: pl.DataFrame, messages: pl.DataFrame, fewest: int) -> pl.DataFrame:
+    """decile, ours and theirs: means over the bins that have at least `fewest` of our messages, by the published shares."""
+    ends = theirs["bytes"].to_numpy()
+    places = np.minimum(np.searchsorted(ends, messages["bytes"].to_numpy()), len(ends) - 1)
+    binned = messages.with_columns(bytes=pl.Series(ends[places]))
+    found = binned.group_by("bytes").agg(pl.len().alias("messages"), ours=pl.col("slowdown").quantile(0.99, "linear"))
+    both = theirs.join(found.filter(pl.col("messages") >= fewest), on="bytes")
+    ours, published_p99 = ((pl.col(name) * pl.col("percent")).sum() / pl.col("percent").sum() for name in ("ours", "p99"))
+    return both.group_by("decile").agg(ours=ours, theirs=published_p99).sort("decile")
+
+
+def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
+    """Homa in each decile that has a bin."""
+    found = []
+    for sizes, name in NAMES.items():
+        for decile, ours in frames.chosen(data, panel=sizes, series=HOMA.legend).select("x", "y").iter_rows():
+            theirs = frames.value(data, panel=sizes, series=HOMA.legend + PUBLISHED, x=decile)
+            found.append(
+                within(
+                    f"{name.lower()}-{decile:.0f}",
+                    f"{name}: p99 slowdown, messages in decile {decile:.0f} by size",
+                    f"{theirs:.3g}",
+                    ours,
+                    0.75 * theirs,
+                    1.25 * theirs,
+                    why="25 % to either side of the published number",
+                )
+            )
+    return found
+
+
+def plot(data: pl.DataFrame) -> Any:
+    """Homa above, the others below; lines are ours, dashes are published."""
+    made, grid = figure(2, 3, width=PAGE, height=4.6, sharex=True)
+    for column, sizes in zip(grid.T, NAMES):
+        for axes, schemes in zip(column, ((HOMA,), OTHERS)):
+            for i, scheme in enumerate(schemes):
+                ours, theirs = (frames.chosen(data, panel=sizes, series=scheme.legend + which) for which in ("", PUBLISHED))
+                axes.plot(ours["x"], ours["y"], label=scheme.legend, **{**scheme.style, "linestyle": "-"})
+                colour = scheme.style["color"]
+                axes.plot(theirs["x"], theirs["y"], color=colour, linestyle=DASHES[2], label=None if i else "published")
+            axes.set_yscale("log")
+            axes.set(ylabel="p99 slowdown", xticks=range(1, 11))
+        column[1].set_xlabel("Messages by size (decile)")
+    names = list(NAMES.values())
+    lettered(grid.flat, [*(f"{name}, Homa" for name in names), *(f"{name}, others" for name in names)])
+    legend_above(made, grid[1, 2], columns=5)
+    return made
