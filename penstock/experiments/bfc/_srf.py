@@ -28,7 +28,7 @@ PRIORITIES = 32
 BFC_SRF = Scheme("BFC-SRF", {**BFC.table, "name": "bfc+srf"}, run="bfc-srf")
 IDEAL_SRF = Scheme("IdealSRF+ECMP", {"name": "ideal_fq+srf"}, run="ideal-srf")
 HOMA = Scheme("Homa", {"name": "homa+spray"}, run="homa")
-HOMA_ECMP = Scheme("Homa ECMP", {"name": "homa"}, nth=1, run="homa-ecmp")
+HOMA_ECMP = Scheme("Homa ECMP", {"name": "homa"}, nth=2, run="homa-ecmp")
 HOMAS = (HOMA, HOMA_ECMP)
 SCHEMES = (*HOMAS, BFC_SRF, IDEAL_SRF)
 WORKLOADS = {"google": "Google", "facebook_hadoop": "Facebook"}
@@ -57,7 +57,7 @@ def both(spec: Spec, name: str, sizes: str, homas: Iterable[Scheme] = HOMAS) -> 
 
 def of(traffic: str, scheme: Scheme) -> str:
     """The name of the spec that has a scheme."""
-    return traffic + UNBOUNDED if scheme in HOMAS else traffic
+    return traffic + UNBOUNDED if scheme.label in (HOMA.label, HOMA_ECMP.label) else traffic
 
 
 def statistics(runs: Runs, traffic: str, scheme: Scheme, sizes: str) -> pl.DataFrame:
@@ -114,5 +114,5 @@ def draw(axes: Any, data: pl.DataFrame, traffic: str, panel: str, schemes: Itera
         line = frames.chosen(data, traffic=traffic, scheme=scheme.label, panel=panel).drop_nulls("y")
         axes.plot(line["x"], line["y"], label=scheme.legend, **scheme.style)
     log_axis(axes.xaxis, size_text)
-    log_axis(axes.yaxis, None, (1, 2, 5))
+    log_axis(axes.yaxis, None, (1, 1.5, 2, 3, 5))
     axes.set(xlabel="Flow size", ylabel="FCT slowdown")
