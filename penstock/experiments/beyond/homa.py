@@ -9,7 +9,8 @@ Set-up of Homa's simulator (PlatformLab/HomaSimulation, homaTransportConfig.ini)
 Gbit/s, 250 ns per switch and 1.5 us in hosts, which are delays of our links; unlimited buffers, packets are sprayed. Of 8 levels
 7, 4 and 1 are for blind packets, 9328 B of a message; K is the rest. The load includes headers, 96 B of a blind packet; 0.657,
 0.887 and 0.898 of it are payload. A packet has 96 B here (W5: 78 B, as granted ones there, which most are). No message is
-acknowledged there: acknowledgements have 1 byte here. Sizes are those of the points of the distribution; only W1 has a continuous tail.
+acknowledged there: acknowledgements have 1 byte here. Sizes are those of the points of the distribution; only W1 has a
+continuous tail.
 
 Slowdown is by the simulator's definition (WorkloadSynthesizer): the time over that of a message without Homa's header and, within
 a rack, without the delay of the switch, which it leaves out.
