@@ -54,6 +54,7 @@ DURATION = {
 }
 SEEDS = {"paper": 3}
 FEWEST = {"quick": 20, "paper": 200}  # messages of a bin
+NEVER = "10s"  # Homa's timers: its simulator drops nothing and has none
 HOMA = Scheme("Homa", {"name": "homa+spray"})
 OTHERS = (
     Scheme("pFabric", {"name": "pfabric:simulator+spray"}, like="dcqcn"),
@@ -71,13 +72,15 @@ def specs(scale: str) -> dict[str, Spec]:
     for sizes, mtu in MTU.items():
         cutoffs = blind.cutoffs(sizes, LEVELS[sizes], BLIND, mtu, FRAME - mtu)
         homa = {"rtt_bytes": BLIND, "priorities": PRIORITIES, "unscheduled": LEVELS[sizes], "cutoffs": cutoffs}
-        made[sizes] = _spec(scale, sizes, [{**HOMA.table, "homa": homa, "label": HOMA.label}], ack=1)
+        made[sizes] = _spec(
+            scale, sizes, [{**HOMA.table, "homa": {**homa, "resend": NEVER}, "label": HOMA.label}], ack=1, rto=NEVER
+        )
         others = [scheme for scheme in OTHERS if len(published(scheme, sizes))]
         made[f"{sizes}-others"] = _spec(scale, sizes, [{**scheme.table, "label": scheme.label} for scheme in others])
     return made
 
 
-def _spec(scale: str, sizes: str, tables: list[dict[str, Any]], **host: int) -> Spec:
+def _spec(scale: str, sizes: str, tables: list[dict[str, Any]], **host: Any) -> Spec:
     return {
         "run": {"duration": DURATION[scale][sizes], "seed": 1},
         "topology": FABRIC,

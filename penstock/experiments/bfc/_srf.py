@@ -34,6 +34,7 @@ SCHEMES = (*HOMAS, BFC_SRF, IDEAL_SRF)
 WORKLOADS = {"google": "Google", "facebook_hadoop": "Facebook"}
 STATISTICS = {"avg": "average", "p99": "99th percentile"}
 CLOSE, CLOSE_IS = (1 / 1.5, 1.5), "close is at most half as much again, as in figure 12"
+NEVER = "10s"  # Homa's timers: its simulator drops nothing and has none
 UNBOUNDED = "-unbounded"  # of the specs whose switches have no limit of the buffer
 
 
@@ -45,6 +46,7 @@ def homa(scheme: Scheme, sizes: str) -> dict[str, Any]:
         "priorities": PRIORITIES,
         "unscheduled": unscheduled,
         "cutoffs": blind.cutoffs(sizes, unscheduled, BDP),
+        "resend": NEVER,
     }
     return {**scheme.table, "homa": settings, "label": scheme.label}
 
@@ -52,7 +54,8 @@ def homa(scheme: Scheme, sizes: str) -> dict[str, Any]:
 def both(spec: Spec, name: str, sizes: str, homas: Iterable[Scheme] = HOMAS) -> dict[str, Spec]:
     """A spec as it is, and one of the same traffic with Homa and buffers without a limit."""
     unbounded = {**spec["topology"], "buffer": "0B"}
-    return {name: spec, name + UNBOUNDED: {**spec, "topology": unbounded, "scheme": [homa(each, sizes) for each in homas]}}
+    tables = [homa(each, sizes) for each in homas]
+    return {name: spec, name + UNBOUNDED: {**spec, "topology": unbounded, "scheme": tables, "host": {"rto": NEVER}}}
 
 
 def of(traffic: str, scheme: Scheme) -> str:
