@@ -36,7 +36,7 @@ DIFFERS: dict[str, Differs] = {}
 
 def specs(scale: str, seed: int = 1) -> dict[str, Spec]:
     """Both workloads, with Homa in buffers without a limit."""
-    made = {}
+    made: dict[str, Spec] = {}
     for sizes in WORKLOADS:
         spec = {
             "run": {"duration": f"{MS[scale][sizes]}ms", "seed": seed, "drain": False},

@@ -29,7 +29,7 @@ DIFFERS: dict[str, Differs] = {}
 
 def specs(scale: str) -> dict[str, Spec]:
     """Both workloads, with Homa in buffers without a limit."""
-    made = {}
+    made: dict[str, Spec] = {}
     for sizes in WORKLOADS:
         spec = fabric.spec((BFC_SRF, IDEAL_SRF), DURATION[scale], sizes, incast=0.05)
         made |= srf.both(spec, sizes, sizes)
