@@ -1,16 +1,15 @@
 """Figures 9 to 12 of BFC on a small fabric and for a moment: specs, statistics, claims and panels, not the numbers."""
 
-import json
-
 import numpy as np
 import polars as pl
 import pytest
+from steps import every_step
 
-from penstock.experiments import EXPERIMENTS, Runs, framework
+from penstock.experiments import EXPERIMENTS, Runs
 from penstock.experiments import cache as store
 from penstock.experiments.bfc import _fabric as fabric
 from penstock.experiments.bfc import fig09, fig10, fig11, fig12
-from penstock.experiments.claims import FROM_PAPER, OURS, SCALES, judge
+from penstock.experiments.claims import FROM_PAPER, OURS, SCALES
 from penstock.results.run import Run
 from penstock.spec import parse_spec
 
@@ -28,27 +27,12 @@ def small(monkeypatch):
         monkeypatch.setattr(module, "DURATION", dict.fromkeys(SCALES, "100us"))
 
 
-def every_step(experiment, folder):
-    """The runs, points and claims of a figure with seed 1, after everything has been made that reproduce() makes of them."""
-    runs = framework.run_all(experiment, "paper", 1, folder / "runs", 1, None)
-    data = framework.measured(experiment, runs, "paper")
-    claims = judge(experiment.claims(data, "paper"), "paper", experiment.differs)
-    ids = [claim.id for claim in claims]
-    assert len(set(ids)) == len(ids) and set(experiment.differs) <= set(ids)
-    json.dumps([claim.record() for claim in claims], allow_nan=False)
-    slowdowns = data.filter(pl.col("panel").is_in(["avg", "p50", "p95", "p99"]))["y"].drop_nulls()
-    assert slowdowns.min() > 0.999
-    framework.write(experiment, folder / "out", "paper", {1: data}, claims)
-    assert {path.suffix for path in (folder / "out").iterdir()} == {".json", ".parquet", ".png", ".pdf", ".toml"}
-    for panel in experiment.draw(data).axes:
-        assert panel.get_ylabel() and (panel.get_lines() or panel.patches)
-    return runs, data, claims
-
-
 @pytest.mark.parametrize("id", MACRO)
 def test_every_step_of_a_figure(id, small, tmp_path):
     experiment = EXPERIMENTS[id]
-    _, data, claims = every_step(experiment, tmp_path)
+    _, data, claims = every_step(id, tmp_path)
+    slowdowns = data.filter(pl.col("panel").is_in(["avg", "p95", "p99"]))["y"].drop_nulls()
+    assert slowdowns.min() > 0.999
     assert set(data["scheme"]) <= set(fabric.KNOWN)
     beside = {"dcqcn_win", "hpcc80", *(("bfc64", "bfc128") if id == "bfc/fig09" else ())}
     of_others = pl.col("scheme").is_in(beside) | pl.col("traffic").str.ends_with("-uplinks")

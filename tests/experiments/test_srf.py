@@ -1,19 +1,18 @@
 """Figures 17 to 19 and table 2 of BFC, and Homa beside its published slowdowns: on small fabrics and by hand."""
 
-import json
-
 import numpy as np
 import polars as pl
 import pytest
+from steps import every_step
 
 import penstock as ps
-from penstock.experiments import EXPERIMENTS, Runs, blind, framework
+from penstock.experiments import EXPERIMENTS, Runs, blind
 from penstock.experiments import cache as store
 from penstock.experiments.beyond import homa
 from penstock.experiments.bfc import _fabric as fabric
 from penstock.experiments.bfc import _srf as srf
 from penstock.experiments.bfc import fig17, fig18, fig19, table2
-from penstock.experiments.claims import SCALES, judge
+from penstock.experiments.claims import SCALES
 from penstock.spec import parse_spec
 
 SMALL = {"kind": "leaf_spine", "hosts": 32, "tors": 4, "spines": 4, "rate": "100Gbps", "delay": "1us", "buffer": "6MB"}
@@ -32,25 +31,9 @@ def small(monkeypatch):
         monkeypatch.setattr(module, "DURATION", dict.fromkeys(SCALES, "100us"))
 
 
-def steps(id, tmp_path):
-    """Every step of a figure: its data and its claims, which are the same ones with every seed."""
-    experiment = EXPERIMENTS[id]
-    runs = framework.run_all(experiment, "paper", 1, tmp_path / "runs", 1, None)
-    data = framework.measured(experiment, runs, "paper")
-    claims = judge(experiment.claims(data, "paper"), "paper", experiment.differs)
-    ids = [claim.id for claim in claims]
-    assert len(set(ids)) == len(ids) and set(experiment.differs) <= set(ids)
-    json.dumps([claim.record() for claim in claims], allow_nan=False)
-    framework.write(experiment, tmp_path / "out", "paper", {1: data}, claims)
-    assert {path.suffix for path in (tmp_path / "out").iterdir()} == {".json", ".parquet", ".png", ".pdf", ".toml"}
-    for panel in experiment.draw(data).axes:
-        assert panel.get_ylabel() and (panel.get_lines() or panel.patches)
-    return runs, data, claims
-
-
 @pytest.mark.parametrize("id", FIGURES)
 def test_every_step_of_a_figure(id, small, tmp_path):
-    runs, data, _ = steps(id, tmp_path)
+    runs, data, _ = every_step(id, tmp_path)
     for label in runs:
         said = runs.summary(label)
         assert said["drops"] == 0 and ("homa" not in label or said["retransmissions"] == 0), label
@@ -134,7 +117,7 @@ def test_every_step_of_homa_beside_its_slowdowns(monkeypatch, tmp_path):
     monkeypatch.setattr(homa, "FABRIC", {**homa.FABRIC, "hosts": 36})
     monkeypatch.setattr(homa, "DURATION", {scale: dict(zip(homa.MTU, ("40us", "300us", "5ms"))) for scale in SCALES})
     monkeypatch.setattr(homa, "FEWEST", dict.fromkeys(SCALES, 5))
-    runs, _, claims = steps("beyond/homa", tmp_path)
+    runs, _, claims = every_step("beyond/homa", tmp_path)
     assert len(claims) == 9 + 10 + 10
     for sizes in homa.MTU:
         assert runs.summary(sizes)["retransmissions"] == runs.summary(sizes)["drops"] == 0

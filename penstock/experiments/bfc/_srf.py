@@ -10,7 +10,7 @@ scheduled priorities". Unscheduled is "first BDP of traffic": 104 KB, the window
 unscheduled level the same share of the bytes (Homa, section 3.4). Packets are ours, 1000 B and 48 B of headers, for all schemes.
 """
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import Any
 
 import polars as pl
@@ -21,7 +21,7 @@ from penstock.experiments.bfc._fabric import BFC
 from penstock.experiments.cache import Runs, Spec
 from penstock.experiments.claims import MORE, Claim, within
 from penstock.experiments.frames import Scheme
-from penstock.experiments.style import log_axis, size_text
+from penstock.experiments.style import PAGE, figure, legend_above, lettered, log_axis, size_text
 
 BDP = 104_000
 PRIORITIES = 32
@@ -111,7 +111,18 @@ def ratio(id: str, claim: str, said: str, number: float) -> Claim:
     return within(id, claim, said, number, 1, why=MORE)
 
 
-def draw(axes: Any, data: pl.DataFrame, traffic: str, panel: str, schemes: Iterable[Scheme] = SCHEMES) -> None:
+def panels(data: pl.DataFrame, schemes: Collection[Scheme] = SCHEMES) -> tuple[Any, Any]:
+    """The figure and its axes: average and tail by flow size, a row per workload."""
+    made, grid = figure(2, 2, width=PAGE, height=4.9)
+    for row, sizes in zip(grid, WORKLOADS):
+        for axes, panel in zip(row, STATISTICS):
+            draw(axes, data, sizes, panel, schemes)
+    lettered(grid.flat, [f"{where}, {text}" for where in WORKLOADS.values() for text in STATISTICS.values()])
+    legend_above(made, grid[0, 0], columns=len(schemes))
+    return made, grid
+
+
+def draw(axes: Any, data: pl.DataFrame, traffic: str, panel: str, schemes: Iterable[Scheme]) -> None:
     """FCT slowdown by flow size."""
     for scheme in schemes:
         line = frames.chosen(data, traffic=traffic, scheme=scheme.label, panel=panel).drop_nulls("y")

@@ -13,7 +13,6 @@ from penstock.experiments.bfc import _srf as srf
 from penstock.experiments.bfc._srf import BFC_SRF, HOMA, HOMA_ECMP, IDEAL_SRF, SCHEMES, STATISTICS, WORKLOADS, over_sizes, ratio
 from penstock.experiments.cache import Runs, Spec
 from penstock.experiments.claims import Claim, Differs, about, ascending
-from penstock.experiments.style import PAGE, figure, legend_above, lettered
 
 TITLE = "FCT slowdown of Homa and of BFC with shortest remaining flow first"
 PAPER = "BFC, NSDI 2022, appendix A.2, figure 17"
@@ -89,10 +88,4 @@ def _workload(data: pl.DataFrame, sizes: str) -> list[Claim]:
 
 def plot(data: pl.DataFrame) -> Any:
     """Average and tail by flow size, a row per workload."""
-    made, grid = figure(2, 2, width=PAGE, height=4.9)
-    for row, sizes in zip(grid, WORKLOADS):
-        for axes, panel in zip(row, STATISTICS):
-            srf.draw(axes, data, sizes, panel)
-    lettered(grid.flat, [f"{where}, {text}" for where in WORKLOADS.values() for text in STATISTICS.values()])
-    legend_above(made, grid[0, 0], columns=len(SCHEMES))
-    return made
+    return srf.panels(data)[0]

@@ -17,7 +17,6 @@ from penstock.experiments.bfc import _srf as srf
 from penstock.experiments.bfc._srf import BDP, BFC_SRF, HOMA_ECMP, IDEAL_SRF, STATISTICS, WORKLOADS, over_sizes, ratio
 from penstock.experiments.cache import Runs, Spec
 from penstock.experiments.claims import Claim, Differs
-from penstock.experiments.style import PAGE, figure, legend_above, lettered
 from penstock.workload.distributions import SizeDistribution
 
 TITLE = "FCT slowdown of Homa and of BFC-SRF within a rack"
@@ -96,10 +95,4 @@ def _workload(data: pl.DataFrame, sizes: str) -> list[Claim]:
 
 def plot(data: pl.DataFrame) -> Any:
     """Average and tail by flow size, a row per workload."""
-    made, grid = figure(2, 2, width=PAGE, height=4.9)
-    for row, sizes in zip(grid, WORKLOADS):
-        for axes, panel in zip(row, STATISTICS):
-            srf.draw(axes, data, sizes, panel, SHOWN)
-    lettered(grid.flat, [f"{where}, {text}" for where in WORKLOADS.values() for text in STATISTICS.values()])
-    legend_above(made, grid[0, 0], columns=len(SHOWN))
-    return made
+    return srf.panels(data, SHOWN)[0]

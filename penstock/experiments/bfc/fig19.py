@@ -11,10 +11,9 @@ import polars as pl
 
 from penstock.experiments.bfc import _fabric as fabric
 from penstock.experiments.bfc import _srf as srf
-from penstock.experiments.bfc._srf import BDP, BFC_SRF, HOMA, HOMA_ECMP, IDEAL_SRF, SCHEMES, STATISTICS, WORKLOADS, ratio
+from penstock.experiments.bfc._srf import BDP, BFC_SRF, HOMA, HOMA_ECMP, IDEAL_SRF, SCHEMES, WORKLOADS, ratio
 from penstock.experiments.cache import Runs, Spec
 from penstock.experiments.claims import Claim, Differs, ascending
-from penstock.experiments.style import PAGE, figure, legend_above, lettered
 
 TITLE = "FCT slowdown of Homa and of BFC-SRF with incast"
 PAPER = "BFC, NSDI 2022, appendix A.2, figure 19"
@@ -95,11 +94,7 @@ def _workload(data: pl.DataFrame, sizes: str) -> list[Claim]:
 
 def plot(data: pl.DataFrame) -> Any:
     """Average and tail by flow size, a row per workload."""
-    made, grid = figure(2, 2, width=PAGE, height=4.9)
-    for row, sizes in zip(grid, WORKLOADS):
-        for axes, panel in zip(row, STATISTICS):
-            srf.draw(axes, data, sizes, panel)
-            axes.axvspan(BDP, 2 * BDP, color="0.93", zorder=0)
-    lettered(grid.flat, [f"{where}, {text}" for where in WORKLOADS.values() for text in STATISTICS.values()])
-    legend_above(made, grid[0, 0], columns=len(SCHEMES))
+    made, grid = srf.panels(data)
+    for axes in grid.flat:
+        axes.axvspan(BDP, 2 * BDP, color="0.93", zorder=0)
     return made
