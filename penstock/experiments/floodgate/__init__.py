@@ -1,7 +1,4 @@
-"""Floodgate: Taming Incast in Datacenter Networks (Liu et al., CoNEXT 2021), figure by figure.
-
-Figure 23 is open: it compares with NDP, which is not here.
-"""
+"""Floodgate: Taming Incast in Datacenter Networks (Liu et al., CoNEXT 2021), figure by figure."""
 
 WINDOW = "run"
 WINDOW_REASON = "the paper names none, and its simulator logs buffers, pauses and flows from the first flow to the end of the run"
@@ -11,6 +8,4 @@ VARIANTS = {"floodgate": "floodgate", "dcqcn": "dcqcn:config", "timely": "timely
 VARIANTS_REASON = "section 4 as published; rivals with the parameters of the authors' simulator"
 
 # figures, tables and other claims of the paper that have no experiment yet, with what they show
-MISSING = {
-    "fig23": "NDP, which is not implemented",
-}
+MISSING: dict[str, str] = {}

@@ -1,0 +1,145 @@
+"""Floodgate (CoNEXT 2021), figure 23: NDP beside DCQCN and DCQCN+Floodgate in the incast mix, Memcached and Web Server.
+
+Appendix B; the runs of section 6.1, see `_setup`: "MTU is set to 1.5 KB", as there, 1460 B and 72 B of headers.  The paper says
+nothing else of NDP.  `ndp` has the parameters of its own paper: queues of eight packets, ten headers for a data packet, paths by
+permutation; the first window is one bandwidth-delay product, as NDP's authors choose it (30 packets of 1.5 KB there), here 43, so
+that all of an incast flow is sent blind.
+
+The share of the headers is that of the bytes which the last hop has sent to the receiver of the first incast.  It takes no part
+in the Poisson traffic; what is not a data packet of the incast is a header of one.  With ten headers of 64 B to one packet of
+1532 B it can be 29.5 %.
+"""
+
+from typing import Any
+
+import polars as pl
+
+from penstock.experiments.cache import Runs, Spec
+from penstock.experiments.claims import MORE, OURS, Claim, Differs, about, ascending, within
+from penstock.experiments.floodgate import _setup as setup
+from penstock.experiments.floodgate._mix import STATISTICS
+from penstock.experiments.floodgate._setup import DCQCN, FLOODGATE, PACKETS, RECEIVERS, WORKLOADS, Scheme, rows, value
+from penstock.experiments.style import PAGE, figure, legend_above, lettered, log_axis
+
+TITLE = "NDP in the incast mix"
+PAPER = "Floodgate, CoNEXT 2021, appendix B, figure 23"
+NDP = Scheme("NDP", {"name": "ndp"})
+SCHEMES = (DCQCN, FLOODGATE, NDP)
+TRAFFICS = {"memcached": 30.5, "web_server": 28.0}  # the paper's share of the headers, %
+KINDS = {"poisson": "non-incast flows", "incast": "incast flows"}
+BETTER = "For non-incast flows, benefiting from a relatively small buffer occupancy, NDP performs better than DCQCN"
+DOWNGRADE = "when compared with DCQCN + Floodgate, a significant FCT performance downgrade is observed"
+PROLONGS = "NDP prolongs the FCT performance of incast flows"
+HEADERS = "30.5% and 28% of bottleneck bandwidth is used under Memcached and WebServer workloads, respectively"
+MOST = 100 * 640 / (640 + 1532)
+SEEDS = setup.SEEDS
+DIFFERS: dict[str, Differs] = {}
+
+
+def specs(scale: str) -> dict[str, Spec]:
+    """The incast mix of two workloads."""
+    return {workload: setup.mix(SCHEMES, workload, scale) for workload in TRAFFICS}
+
+
+def measure(runs: Runs, scale: str) -> pl.DataFrame:
+    """x: 0, y: us, MB or %, by panel; and the CDFs of completion times (us), panels "poisson cdf" and "incast cdf"."""
+    parts = []
+    for workload in TRAFFICS:
+        for scheme in SCHEMES:
+            label = setup.of(runs, workload, scheme)
+            for kind in KINDS:
+                times = setup.fct(runs, label, kind)
+                parts += [rows(f"{kind} {name}", scheme.legend, [0], [y], workload) for name, y in zip(STATISTICS, times)]
+                parts.append(rows(f"{kind} cdf", scheme.legend, *setup.cdf(setup.flows(runs, label, kind)["fct"]), workload))
+            numbers = {"buffer": setup.max_buffer_mb(runs, label), "headers": header_share(runs, label)}
+            parts += [rows(panel, scheme.legend, [0], [y], workload) for panel, y in numbers.items()]
+    return pl.concat(parts)
+
+
+def header_share(runs: Runs, label: str) -> float:
+    """Of the bytes that the last hop of the first incast has sent to its receiver, %: what is not a full data packet."""
+    sent = runs.scan(label, "ports").filter(pl.col("peer") == RECEIVERS[0]).select("tx_bytes").collect().item()
+    flows = runs.scan(label, "flows").filter(pl.col("dst") == RECEIVERS[0]).select("bytes").collect()["bytes"]
+    packets = -(-flows // PACKETS["mtu"])
+    return float(100 * (1 - (flows.sum() + packets.sum() * PACKETS["header"]) / sent))
+
+
+def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
+    """Appendix B's sentences on figure 23."""
+    found = []
+    for workload, share in TRAFFICS.items():
+        where = WORKLOADS[workload]
+        of = {scheme.legend: {p: value(data, p, scheme.legend, workload) for p in _panels()} for scheme in SCHEMES}
+        dcqcn, floodgate, ndp = of.values()
+        for statistic in STATISTICS:
+            name, panel = f"{workload}-{statistic[:3]}", f"poisson {statistic}"
+            found += [
+                within(
+                    f"better-{name}",
+                    f"{where}, non-incast flows, {statistic}: DCQCN / NDP",
+                    BETTER,
+                    dcqcn[panel] / ndp[panel],
+                    1,
+                    quick=True,
+                    why=MORE,
+                ),
+                within(
+                    f"downgrade-{name}",
+                    f"{where}, non-incast flows, {statistic}: NDP / DCQCN+Floodgate",
+                    DOWNGRADE,
+                    ndp[panel] / floodgate[panel],
+                    1.5,
+                    why=f'"significant" as "significantly": a factor of 1.5 or more; {MORE}',
+                ),
+                within(
+                    f"prolongs-{name}",
+                    f"{where}, incast flows, {statistic}: NDP / the slower one of DCQCN and DCQCN+Floodgate",
+                    PROLONGS,
+                    ndp[f"incast {statistic}"] / max(dcqcn[f"incast {statistic}"], floodgate[f"incast {statistic}"]),
+                    1,
+                    quick=True,
+                    why=MORE,
+                ),
+            ]
+        found += [
+            about(f"headers-{workload}", f"{where}: headers at the bottleneck, %", HEADERS, ndp["headers"], share),
+            within(
+                f"bound-{workload}",
+                f"{where}: headers at the bottleneck, %",
+                "ten headers for a data packet",
+                ndp["headers"],
+                0,
+                MOST,
+                quick=True,
+                kind=OURS,
+                why="what the switch's weighted round robin permits while data wait",
+            ),
+            ascending(
+                f"buffer-{workload}",
+                f"{where}: largest buffer in use, MB",
+                BETTER,
+                {NDP.legend: ndp["buffer"], DCQCN.legend: dcqcn["buffer"]},
+            ),
+        ]
+    return found
+
+
+def _panels() -> list[str]:
+    return [f"{kind} {statistic}" for kind in KINDS for statistic in STATISTICS] + ["buffer", "headers"]
+
+
+def plot(data: pl.DataFrame) -> Any:
+    """CDFs of completion times: the non-incast flows of both workloads, then the incasts'."""
+    made, grid = figure(1, 4, width=PAGE, height=2.3)
+    places = [(kind, workload) for kind in KINDS for workload in TRAFFICS]
+    for axes, (kind, workload) in zip(grid, places):
+        for scheme in SCHEMES:
+            kept = (pl.col("panel") == f"{kind} cdf") & (pl.col("series") == scheme.legend) & (pl.col("traffic") == workload)
+            curve = data.filter(kept).sort("y", "x")
+            axes.plot(curve["x"], curve["y"], label=scheme.legend, **{**scheme.style, "marker": ""})
+        log_axis(axes.xaxis)
+        axes.set(xlabel="FCT (us)", ylim=(0, 1.01))
+    grid[0].set_ylabel("CDF")
+    lettered(grid, [f"{WORKLOADS[workload]}, {kind.replace('poisson', 'others')}" for kind, workload in places])
+    legend_above(made, grid[0], columns=3)
+    return made
