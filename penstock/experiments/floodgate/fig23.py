@@ -136,10 +136,14 @@ def plot(data: pl.DataFrame) -> Any:
         for scheme in SCHEMES:
             kept = (pl.col("panel") == f"{kind} cdf") & (pl.col("series") == scheme.legend) & (pl.col("traffic") == workload)
             curve = data.filter(kept).sort("y", "x")
-            axes.plot(curve["x"], curve["y"], label=scheme.legend, **{**scheme.style, "marker": ""})
-        log_axis(axes.xaxis)
-        axes.set(xlabel="FCT (us)", ylim=(0, 1.01))
+            unit = 1000 if kind == "incast" else 1
+            axes.plot(curve["x"] / unit, curve["y"], label=scheme.legend, **{**scheme.style, "marker": ""})
+        if kind == "poisson":
+            log_axis(axes.xaxis)
+            axes.set(xlabel="FCT, non-incast (us)", ylim=(0, 1.01))
+        else:
+            axes.set(xlabel="FCT, incast (ms)", xlim=(0, None), ylim=(0, 1.01))
     grid[0].set_ylabel("CDF")
-    lettered(grid, [f"{WORKLOADS[workload]}, {kind.replace('poisson', 'others')}" for kind, workload in places])
+    lettered(grid, [WORKLOADS[workload] for _, workload in places])
     legend_above(made, grid[0], columns=3)
     return made

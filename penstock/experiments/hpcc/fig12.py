@@ -159,9 +159,9 @@ def plot(data: pl.DataFrame) -> Any:
     for axes, panel, label in zip(grid[2:], ("drops", "pfc"), ("Packets dropped", "Time paused (%)")):
         for place, (scheme, colour) in enumerate(zip(ALL, (*fabric.SHADES, *fabric.SHADES))):
             axes.bar([place + (place > 2)], [value(data, TRAFFIC, scheme.legend, panel)], 0.85, lw=0, color=colour)
-        axes.set_xticks([1, 5], CONTROLS)
+        axes.set_xticks([1, 5], CONTROLS, size=7)
         axes.grid(visible=False, axis="x")
-        axes.set(ylabel=label)
+        axes.set(ylabel=label, ylim=(0, None if axes.dataLim.y1 > 0 else 1))
     lettered(grid[:2], CONTROLS)
     for line, kind in zip(grid[0].get_lines(), SCHEMES["DCQCN"]):
         line.set_label(kind)
