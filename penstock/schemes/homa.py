@@ -30,7 +30,7 @@ fabric = {"queues": "priorities", "reordering": 1, "nic_order": 1}
 packet_state = {"size": "int64"}
 flow_state = {"missing": "int64", "level": "int32", "heard": "int32"}
 frame_state = {"offset": "int64", "granted": "int64", "level": "int32"}
-incoming_state = {"size": "int64", "granted": "int64", "next_grant": "time", "heard_at": "time"}
+incoming_state = {"size": "int64", "granted": "int64", "next_grant": "time", "heard_at": "time", "arrived": "int64"}
 node_state = {"sources": "int16[32]"}
 scheme_state = {"ahead": "int64", "most": "int64", "last": "int64"}
 
@@ -111,7 +111,9 @@ def on_timeout(homa, node, flow):
 
 def on_data(homa, node, incoming, pkt):
     mine = my_incoming(homa, incoming)
-    mine.heard_at = node.now
+    if incoming.received > mine.arrived:  # what a sender repeats for lack of an answer is not news
+        mine.arrived = incoming.received
+        mine.heard_at = node.now
     if incoming.complete:
         set_flow_timer(node, incoming, NEVER)
     elif mine.size == 0:

@@ -15,7 +15,7 @@ from penstock.experiments.floodgate._mix import ALPHA_1, STATISTICS, TRIO
 from penstock.experiments.floodgate._setup import DCQCN, FLOODGATE, HOPS, WORKLOADS
 from penstock.spec import parse_spec
 
-MIX = ("fig02", "fig08", "fig09", "fig10", "table2", "fig11", "fig21", "fig22")
+MIX = ("fig02", "fig08", "fig09", "fig10", "table2", "fig11", "fig21", "fig22", "fig23")
 SMALL = {**setup.FABRIC, "hosts": 32, "tors": 2, "spines": 2}
 WITH = [scheme.legend for scheme in TRIO[1:]]
 

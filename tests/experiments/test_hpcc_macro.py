@@ -1,4 +1,4 @@
-"""Figures 2, 3, 9, 10 and 11 of HPCC and its abstract: networks, loads, statistics, and every claim at scale quick."""
+"""Figures 2, 3 and 9 to 12 of HPCC and its abstract: networks, loads, statistics, and every claim at scale quick."""
 
 import numpy as np
 import polars as pl
@@ -11,7 +11,7 @@ from penstock.experiments.hpcc import _fabric as fabric
 from penstock.experiments.hpcc import abstract, fig02, fig03, fig09, fig10, fig11
 from penstock.spec import parse_spec
 
-MACRO = ["hpcc/fig02", "hpcc/fig03", "hpcc/fig09", "hpcc/fig10", "hpcc/fig11", "hpcc/abstract"]
+MACRO = ["hpcc/fig02", "hpcc/fig03", "hpcc/fig09", "hpcc/fig10", "hpcc/fig11", "hpcc/fig12", "hpcc/abstract"]
 DCQCN, HPCC = fig10.SCHEMES
 
 

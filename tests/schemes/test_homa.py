@@ -219,6 +219,15 @@ def test_whatever_is_lost_is_sent_again(size):
     assert run.flows["retransmitted_bytes"].sum() > 0
 
 
+def test_a_sender_that_repeats_itself_does_not_keep_the_receiver_from_asking():
+    """Last packets are lost, and timeouts, of 4 ms, are shorter than the receiver's patience, of 5 ms."""
+    topo = star(hosts=16, buffer="20KB")
+    flows = flow_list(topo, [(src, 0, 3_000, "1us") for src in range(1, 16)])
+    run = simulate(topo, flows, parse("homa"), max_time_ps=10**11)
+    assert run.summary["drops"] > 10 and run.summary["flows_finished"] == len(flows)
+    assert run.flows["fct_ns"].max() < 50e6
+
+
 def test_a_gap_costs_its_packet_alone():
     """Of a long message only what was lost is sent again, and sometimes its first packet."""
     topo = star(hosts=2).with_loss(0.01)

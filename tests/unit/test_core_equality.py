@@ -90,6 +90,7 @@ CASES = [
     ("pfabric", {"capacity": "20KB"}, lambda d: d["drops"] > 0 and d["retransmissions"] > 0),
     ("phost", {"free": 10, "capacity": "20KB"}, lambda d: d["drops"] > 0 and d["control_bytes"] > 1000),
     ("pias", {"thresholds": ["3KB", "20KB"], "k": "5KB"}, lambda d: d["ecn_marks"] > 0 and reacted(d)),
+    ("dynamic_threshold", {"alpha": 0.1}, lambda d: d["drops"] > 0 and d["retransmissions"] > 0),
     ("sfq", {"queues": 4}, lambda d: d["flows_finished"] == 49),
     ("bfc+srf", {"queues": 4}, lambda d: d["pauses_sent"] > 0),
     ("ideal_fq+srf", {"queues": 32}, lambda d: not d["drops"]),
