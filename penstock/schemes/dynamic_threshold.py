@@ -4,7 +4,7 @@ A packet is dropped if its port would store more than `alpha` times the free par
 alpha / (1 + alpha) of the buffer, two of them 2 alpha / (1 + 2 alpha): the rest stays free for the others.
 """
 
-title = "Dynamic threshold"
+title = "DynamicThreshold"
 parameters = {
     "alpha": ("float64 0.001..1024", 1.0, "bytes of a port relative to the free buffer (HPCC section 5.3: 1 without PFC)")
 }
