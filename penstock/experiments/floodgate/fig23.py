@@ -60,8 +60,9 @@ def header_share(runs: Runs, label: str) -> float:
     """Of the bytes that the last hop of the first incast has sent to its receiver, %: what is not a full data packet."""
     sent = runs.scan(label, "ports").filter(pl.col("peer") == RECEIVERS[0]).select("tx_bytes").collect().item()
     flows = runs.scan(label, "flows").filter(pl.col("dst") == RECEIVERS[0]).select("bytes").collect()["bytes"]
-    packets = -(-flows // PACKETS["mtu"])
-    return float(100 * (1 - (flows.sum() + packets.sum() * PACKETS["header"]) / sent))
+    packet: dict[str, Any] = PACKETS
+    count = -(-flows.to_numpy() // packet["mtu"])
+    return float(100 * (1 - (flows.sum() + count.sum() * packet["header"]) / sent))
 
 
 def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
