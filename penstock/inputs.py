@@ -49,6 +49,14 @@ def positive(value: Any, path: str) -> float:
     return number
 
 
+def below_one(value: Any, path: str) -> float:
+    """`value` as a probability, at least 0 and less than 1."""
+    number = real(value, path)
+    if not 0 <= number < 1:
+        raise SpecError("must be a probability, at least 0 and less than 1", path=path, value=value)
+    return number
+
+
 def _finite(value: Any) -> bool:
     try:
         return math.isfinite(value)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from penstock.composition import Scheme
 from penstock.errors import SpecError
-from penstock.inputs import real, whole
+from penstock.inputs import below_one, whole
 from penstock.sim.config import MAX_FRAME, HostConfig, Measure
 from penstock.units import format_time
 
@@ -48,8 +48,7 @@ class Settings:
 
     def __post_init__(self) -> None:
         threads = whole(self.threads, "threads", 1)
-        if not 0 <= real(self.control_loss, "control_loss") < 1:
-            raise SpecError("must be at least 0 and below 1", path="control_loss", value=self.control_loss)
+        below_one(self.control_loss, "control_loss")
         self.flows.check(self.topo)
         object.__setattr__(self, "threads", min(threads, self.topo.nodes))
         object.__setattr__(self, "host", HostConfig(**{**vars(self.host), **self.scheme.host}))

@@ -31,7 +31,7 @@ from pydantic import (
 
 from penstock.composition import names_of
 from penstock.errors import SpecError, nearest, shown
-from penstock.inputs import as_table, boolean, known_keys, read_text, time_ps, unknown_key, whole
+from penstock.inputs import as_table, below_one, boolean, known_keys, read_text, time_ps, unknown_key, whole
 from penstock.results.rundir import INPUTS
 from penstock.sim.config import HostConfig, Measure
 from penstock.spec.files import Inputs, absolute, stem_of, without_none
@@ -100,7 +100,7 @@ class _Open(BaseModel):
 class RunTable(_Closed):
     """[run]: how long flows arrive, the seed of every random stream, and how many threads to use.
 
-    drain: go on after `duration` until every flow has finished, at most until `max_time` (simulated).
+    drain: go on after `duration` until every flow has finished, at most until `max_time` (simulated); control_loss: of Settings.
     """
 
     duration: Annotated[str | int | float, _time("run.duration")]
@@ -108,6 +108,7 @@ class RunTable(_Closed):
     drain: Annotated[bool, BeforeValidator(lambda value: boolean(value, "run.drain"))] = True
     max_time: Annotated[str | int | float | None, _time("run.max_time")] = None
     threads: Annotated[int, _whole("run.threads", 1, 1024)] = 1
+    control_loss: Annotated[float | None, BeforeValidator(lambda v: v if v is None else below_one(v, "run.control_loss"))] = None
 
 
 class TopologyTable(_Open):
@@ -253,6 +254,7 @@ class Spec(_Closed):
             "max_time_ps": self.max_time_ps,
             "seed": self.run.seed,
             "drain": self.run.drain,
+            **without_none({"control_loss": self.run.control_loss}),
         }
         content["measure"]["sample"] = self.measure.sample_ps
         content["host"]["rto"] = self.host.rto_ps
@@ -296,7 +298,6 @@ class Spec(_Closed):
             return schemes.parse(table.name, table.parameters)
 
     def _settings(self) -> dict[str, Any]:
-        bound = {} if self.max_time_ps is None else {"max_time_ps": self.max_time_ps}
         return {
             "seed": self.run.seed,
             "threads": self.run.threads,
@@ -304,7 +305,7 @@ class Spec(_Closed):
             "drain": self.run.drain,
             "measure": self.measure,
             "host": self.host,
-            **bound,
+            **without_none({"max_time_ps": self.max_time_ps, "control_loss": self.run.control_loss}),
         }
 
     def check(self, table: SchemeTable, topo: "Topology", flows: "Flows") -> None:

@@ -93,6 +93,7 @@ KEYS: dict[str, dict[str, Key]] = {
         "drain": Key("bool", "go on after `duration` until all flows have finished"),
         "max_time": Key("time", "simulated time at which draining gives up; without it one second after `duration`", "> 0"),
         "threads": Key("int", "threads of the simulator; results do not depend on it", "1..1024"),
+        "control_loss": Key("float", "probability that a link loses a control frame (a pause), beside `topology.loss`", "0..<1"),
     },
     "topology": {
         "kind": Key("text", "one of the kinds below; not needed with `file`"),

@@ -11,7 +11,7 @@ import numpy as np
 
 from penstock.errors import SpecError, nearest
 from penstock.hashing import flow_hash
-from penstock.inputs import boolean, inside, known_keys, one_of, real, time_ps, whole
+from penstock.inputs import below_one, boolean, inside, known_keys, one_of, time_ps, whole
 from penstock.topology.routes import Fabric, LoneFlows, Routes, Tracer, base_rtt_ps, expected_bytes, routes
 from penstock.units import PS_PER_S, format_rate, format_size, format_time, ps_per_byte
 
@@ -221,9 +221,7 @@ class Topology:
 
     def with_loss(self, loss: float) -> "Topology":
         """With this probability of losing a frame on each link and direction; those within a server lose none."""
-        loss = real(loss, "loss")
-        if not 0 <= loss < 1:
-            raise SpecError("must be a probability, at least 0 and less than 1", path="loss", value=loss)
+        loss = below_one(loss, "loss")
         links = self.links.copy()
         links["loss"] = np.where((self.tier[links["a"]] == 0) & (self.tier[links["b"]] == 0), 0.0, loss)
         return replace(self, links=links, params={**self.params, "loss": loss})

@@ -360,3 +360,19 @@ def test_two_equal_schemes_with_labels_of_their_own():
         load_spec("quickstart", schemes=["bfc=a/b"])
     with pytest.raises(SpecError, match="label"):
         load_spec("quickstart", schemes=["bfc="])
+
+
+def test_loss_of_control_frames_reaches_the_simulator_and_the_hash():
+    table = {
+        "run": {"duration": "10us", "control_loss": 0.5},
+        "topology": {"kind": "star", "hosts": 6},
+        "scheme": {"name": "bfc"},
+        "workload": {"kind": "list", "flows": [[i, 5, "100KB"] for i in range(5)]},
+    }
+    spec, without = parse_spec(table), parse_spec({**table, "run": {"duration": "10us"}})
+    assert spec.key() != without.key() and "control_loss" not in without.to_toml()
+    assert parse_spec(spec.to_toml()) == spec
+    topo = spec.build_topology()
+    drops = [each.simulate(each.schemes[0], topo, each.build_flows(topo)).summary["drops"] for each in (without, spec)]
+    assert drops[0] == 0 < drops[1]
+    assert "run.control_loss = 1: must be a probability" in refused(changed("seed = 1", "control_loss = 1"))
