@@ -17,7 +17,6 @@ MISSING = {
     "fig27": "stochastic and dynamic assignment",
     "fig28": "size of the flow table",
     "deadlock": "appendix B",
-    "loss": "lost pause and resume frames",
     "hpcc-pfc": "HPCC without PFC and with ideal retransmission, a series of figures 9 to 11",
     "expresspass": "ExpressPass, a series of figures 9 to 12",
 }
