@@ -14,8 +14,6 @@ MISSING = {
     "fig24": "incast label",
     "fig25": "BFC-NIC, recirculation sampling",
     "fig26": "two data centres",
-    "fig27": "stochastic and dynamic assignment",
-    "fig28": "size of the flow table",
     "deadlock": "appendix B",
     "hpcc-pfc": "HPCC without PFC and with ideal retransmission, a series of figures 9 to 11",
     "expresspass": "ExpressPass, a series of figures 9 to 12",
