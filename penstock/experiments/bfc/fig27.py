@@ -2,7 +2,7 @@
 
 Appendix A.10, on the traffic of figure 11a (see `_fabric`): Facebook at 55 % load and 5 % 100-to-1 incast, pause thresholds the
 same. (a) 99th percentile of the slowdown. (b) Collisions: how many other flows have packets in the queue in which the first
-packet of a flow that becomes active at a port is put, over all ports of switches; the text does not define them. For (b) the
+packet of a flow is put at a port, over all flows and ports of switches; the text does not define them. For (b) the
 first ms (quick: 0.3 ms) is run once more with every packet recorded. (c) is ours: the number of active flows at a port.
 """
 
@@ -61,7 +61,7 @@ def measure(runs: Runs, scale: str) -> pl.DataFrame:
 
 
 def collisions(runs: Runs, label: str) -> np.ndarray:
-    """Per flow that becomes active at a port of a switch, the number of other flows with packets in its queue."""
+    """Per flow and port of a switch, the number of other flows with packets in its queue when its first packet comes."""
     switches = runs.scan(label, "nodes").filter(pl.col("tier") > 0).select("node")
     packets = runs.scan(label, "packets").filter((pl.col("kind") == 0) & pl.col("event").is_in(["enqueue", "dequeue"]))
     step = pl.when(pl.col("event") == "enqueue").then(1).otherwise(-1)
@@ -70,7 +70,7 @@ def collisions(runs: Runs, label: str) -> np.ndarray:
     waiting = at_switches.with_columns(waiting=pl.col("step").cum_sum().over(flow, order_by="row"))
     comes, goes = (pl.col("step") == 1) & (pl.col("waiting") == 1), (pl.col("step") == -1) & (pl.col("waiting") == 0)
     changes = waiting.filter(comes | goes).with_columns(flows=pl.col("step").cum_sum().over(queue, order_by="row"))
-    return changes.filter(pl.col("step") == 1).select(pl.col("flows") - 1).collect()["flows"].to_numpy()
+    return changes.filter(pl.col("row") == pl.col("row").min().over(flow[:3])).select(pl.col("flows") - 1).collect()["flows"].to_numpy()
 
 
 def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
@@ -150,7 +150,7 @@ def plot(data: pl.DataFrame) -> Any:
     """Slowdown by flow size, collisions, active flows."""
     made, (left, middle, right) = figure(1, 3, width=PAGE, height=2.5)
     for scheme in SCHEMES:
-        looks = {"color": COLOURS[scheme.label], "ls": scheme.style["ls"], "label": scheme.legend}
+        looks = {"color": COLOURS[scheme.label], "ls": scheme.style["linestyle"], "label": scheme.legend}
         tail = fabric.curve(data, TRAFFIC, scheme.label, "p99").drop_nulls()
         active, others = fabric.curve(data, TRAFFIC, scheme.label, "active"), _collisions(data, scheme)
         left.plot(tail["x"], tail["y"], **looks)

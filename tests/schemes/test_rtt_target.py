@@ -1,0 +1,63 @@
+"""BFC's Algorithm 1 against the transcription, ACK by ACK; its bounds; what it leaves in the network."""
+
+import pytest
+from helpers import QUEUED_ACKS, check_alone, check_bad, check_threads, check_windows, network, senders, traced
+from paper.rtt_target import Sender
+
+from penstock.sim.config import Measure
+from penstock.sim.simulate import simulate
+from penstock.topology import star
+from penstock.workload import flow_list
+
+MEASURE = Measure(sample="0.2us", packets=True, flow_series=True, flows=False)
+
+
+def crowd(topo, size=400_000):
+    return flow_list(topo, [(i, 0, size + 30_000 * i, f"{4 * i}us") for i in range(1, min(topo.hosts, 14))])
+
+
+@pytest.mark.parametrize("scheme", ["rtt_target", "bfc+rtt_target"])
+@pytest.mark.parametrize("factor", [1.2, 2.5])
+@pytest.mark.parametrize("topo", [star(hosts=8), network()], ids=["star", "leaf_spine"])
+def test_every_window_is_the_paper_s(scheme, factor, topo):
+    flows = crowd(topo)
+    run, rows = traced(topo, flows, scheme, {"target": factor}, measure=MEASURE, host=QUEUED_ACKS)
+    sent, acks = senders(topo, flows, rows)
+    seen = set()
+    for flow, got in acks.items():
+        made = {packet.offset: packet.at for packet in sent[flow]}
+        model = Sender(topo.base_rtt_ps(), -(-topo.base_rtt_ps() // 80) / 1000, factor)
+        windows = [(0, model.w * 1000)]
+        for ack in got:
+            model.acknowledgement(ack.at - made[ack.offset])
+            windows.append((ack.at, model.w * 1000))
+        seen |= {round(model.w, 3)} | {w for _, w in windows}
+        assert check_windows(run, flow, [(at, int(w + 1e-6)) for at, w in windows]) > 30
+    assert len(seen) > 100, "windows that do not move prove nothing"
+
+
+def test_it_bounds_the_queue_of_many_long_flows():
+    """Twenty flows: each has a bandwidth-delay product in the network at first, and a share of 2.5 of them in the end."""
+    topo = star(hosts=21, buffer="0B")
+    flows = flow_list(topo, [(i, 0, 2_000_000) for i in range(1, 21)])
+    measure = Measure(sample="1us", port_series=True)
+    queued = {}
+    for name in ("fifo+window_cap", "rtt_target"):
+        series = simulate(topo, flows, name, measure=measure).extra["port_series"]
+        late = series.filter((series["node"] == 21) & (series["time_ns"] > 1.5e6) & (series["time_ns"] < 3e6))
+        queued[name] = late.group_by("time_ns").sum()["queue_bytes"].mean()
+    bdp = topo.base_rtt_ps() / 80
+    assert queued["fifo+window_cap"] > 15 * bdp
+    assert queued["rtt_target"] == pytest.approx(1.5 * bdp, rel=0.25), "the queue is what makes the RTT 2.5 times the base RTT"
+
+
+def test_a_lone_flow_finishes_in_the_ideal_time():
+    check_alone("rtt_target", {"stamp_bytes": 0})
+
+
+def test_any_number_of_threads_gives_the_same_results():
+    check_threads("bfc+rtt_target", {"target": 1.5})
+
+
+def test_bad_parameters_are_refused():
+    check_bad("rtt_target", {"target": 0.5}, "target = 0.5: must be between 1")
