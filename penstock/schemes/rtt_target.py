@@ -1,4 +1,4 @@
-"""Algorithm 1 of BFC (Goyal et al., NSDI 2022, appendix A.1), an end-to-end control that keeps the RTT at a target: `bfc+rtt_target`.
+"""Algorithm 1 of BFC (Goyal et al., NSDI 2022, appendix A.1): end-to-end control that aims at an RTT, as `bfc+rtt_target`.
 
 Each ACK changes the window w by (RTTTarget - RTT) / RTT packets, so that w becomes about w RTTTarget / RTT within an RTT. It need
 not react to bursts or be fair, which BFC's backpressure is; it bounds what a long flow has in the network: BFC 32 (CC) of figures
@@ -8,7 +8,7 @@ What the paper leaves open: the base RTT is the longest of the network; a packet
 the bandwidth-delay product of RTTTarget, beyond which it cannot be kept. The RTT includes the ACK's way back.
 """
 
-title = "RTT target"
+title = "RTTTarget"
 packet_state = {"stamp": "time"}
 flow_state = {"w": "float64"}
 scheme_state = {"rtt_target": "float64", "most": "float64"}

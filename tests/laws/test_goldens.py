@@ -136,6 +136,8 @@ CASES: dict[str, tuple[str, dict, str]] = {
     "recovery:perfect": ("hpcc+recovery:perfect", {"pfc": False}, "small buffers"),
     "recovery:perfect lossy": ("spray+recovery:perfect", {}, LOSSY),
     "sfq": ("sfq", {"queues": 5}, ""),
+    "rtt_target": ("rtt_target", {}, ""),
+    "bfc+rtt_target": ("bfc+rtt_target", {"target": 1.5}, ""),
     "srf": ("srf", {}, ""),
     "bfc+srf": ("bfc+srf", {"queues": 8}, ""),
     "ideal_fq+srf": ("ideal_fq+srf", {}, ""),

@@ -18,11 +18,11 @@ class Sender:
         self.RTTTarget = self.factor * self.base_rtt
         self.w = self.bdp
 
-    def acknowledgement(self, RTT):
-        if RTT > self.RTTTarget:
-            self.w = self.w - (RTT - self.RTTTarget) / RTT
+    def acknowledgement(self, rtt):
+        if rtt <= self.RTTTarget:
+            self.w = self.w + (self.RTTTarget - rtt) / rtt
         else:
-            self.w = self.w + (self.RTTTarget - RTT) / RTT
+            self.w = self.w - (rtt - self.RTTTarget) / rtt
         if self.w < 1:
             self.w = 1
         if self.w > self.factor * self.bdp:

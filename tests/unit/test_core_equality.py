@@ -92,6 +92,7 @@ CASES = [
     ("pias", {"thresholds": ["3KB", "20KB"], "k": "5KB"}, lambda d: d["ecn_marks"] > 0 and reacted(d)),
     ("dynamic_threshold", {"alpha": 0.1}, lambda d: d["drops"] > 0 and d["retransmissions"] > 0),
     ("sfq", {"queues": 4}, lambda d: d["flows_finished"] == 49),
+    ("bfc+rtt_target", {"target": 1.2, "queues": 4}, lambda d: d["pauses_sent"] > 0),
     ("bfc+srf", {"queues": 4}, lambda d: d["pauses_sent"] > 0),
     ("ideal_fq+srf", {"queues": 32}, lambda d: not d["drops"]),
     ("recovery:irn", {"cap": "40KB"}, lambda d: d["drops"] > 0 and d["retransmissions"] > 0),

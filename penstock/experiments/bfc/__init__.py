@@ -8,8 +8,6 @@ WINDOW_REASON = "the paper names none; its authors' simulator stops when arrival
 
 # figures, tables and other claims of the paper that have no experiment yet, with what they show
 MISSING = {
-    "fig15": "long-running flows and mice",
-    "fig16": "BFC with Algorithm 1",
     "fig20": "priority classes",
     "fig24": "incast label",
     "fig25": "BFC-NIC, recirculation sampling",

@@ -70,7 +70,12 @@ def collisions(runs: Runs, label: str) -> np.ndarray:
     waiting = at_switches.with_columns(waiting=pl.col("step").cum_sum().over(flow, order_by="row"))
     comes, goes = (pl.col("step") == 1) & (pl.col("waiting") == 1), (pl.col("step") == -1) & (pl.col("waiting") == 0)
     changes = waiting.filter(comes | goes).with_columns(flows=pl.col("step").cum_sum().over(queue, order_by="row"))
-    return changes.filter(pl.col("row") == pl.col("row").min().over(flow[:3])).select(pl.col("flows") - 1).collect()["flows"].to_numpy()
+    return (
+        changes.filter(pl.col("row") == pl.col("row").min().over(flow[:3]))
+        .select(pl.col("flows") - 1)
+        .collect()["flows"]
+        .to_numpy()
+    )
 
 
 def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
