@@ -247,6 +247,8 @@ GOLDEN = {
     "recovery:perfect": "bdd1c8ee6e1d95f2",
     "recovery:perfect lossy": "ddf244a6e690681c",
     "sfq": "6a75a19f46cf20a3",
+    "rtt_target": "f5be7645772811d8",
+    "bfc+rtt_target": "3b690e598bed10c1",
     "srf": "587dd748b66ab837",
     "bfc+srf": "5b3efb967b9892f4",
     "ideal_fq+srf": "2c80b376e1ce0c03",

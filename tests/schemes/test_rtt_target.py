@@ -60,4 +60,4 @@ def test_any_number_of_threads_gives_the_same_results():
 
 
 def test_bad_parameters_are_refused():
-    check_bad("rtt_target", {"target": 0.5}, "target = 0.5: must be between 1")
+    check_bad("rtt_target", {"target": 0.5}, "target = 0.5: must be 1")

@@ -164,7 +164,7 @@ def plot(data: pl.DataFrame) -> Any:
     log_axis(left.xaxis, size_text)
     log_axis(left.yaxis, None, (1, 2, 5))
     left.set(xlabel="Flow size", ylabel="FCT slowdown, p99")
-    middle.set(xlabel="Other flows in the queue", ylabel="CDF", ylim=(0, 1.02))
+    middle.set(xlabel="Other flows in the queue", ylabel="CDF")
     right.axvline(QUEUES, color="0.35", lw=1.2)
     right.set(xlabel="Active flows at a port", ylabel="CDF", xlim=(0, 4 * QUEUES), ylim=(0, 1.02))
     lettered((left, middle, right), ("99th percentile", "collisions", "active flows"))
