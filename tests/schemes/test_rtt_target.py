@@ -18,7 +18,7 @@ def crowd(topo, size=400_000):
 
 @pytest.mark.parametrize("scheme", ["rtt_target", "bfc+rtt_target"])
 @pytest.mark.parametrize("factor", [1.2, 2.5])
-@pytest.mark.parametrize("topo", [star(hosts=8), network()], ids=["star", "leaf_spine"])
+@pytest.mark.parametrize("topo", [star(hosts=14), network()], ids=["star", "leaf_spine"])
 def test_every_window_is_the_paper_s(scheme, factor, topo):
     flows = crowd(topo)
     run, rows = traced(topo, flows, scheme, {"target": factor}, measure=MEASURE, host=QUEUED_ACKS)
