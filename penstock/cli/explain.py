@@ -1,8 +1,12 @@
 """penstock explain"""
 
-from typing import Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+if TYPE_CHECKING:
+    from penstock.topology.backpressure import Backpressure
 
 
 def command(
@@ -10,19 +14,84 @@ def command(
         str | None, typer.Argument(metavar="RUN", help="A run directory. Default: every file and column.", show_default=False)
     ] = None,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print the page docs/outputs.md.")] = False,
+    backpressure: Annotated[
+        str | None,
+        typer.Option(
+            "--backpressure",
+            metavar="SPEC.toml|PRESET",
+            help="Print the cycles of a network's backpressure graph instead.",
+            show_default=False,
+        ),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", "-o", metavar="FILE", help="The picture of --backpressure. Default: backpressure.png.", show_default=False),
+    ] = None,
 ) -> None:
     """Describe every file and column of a run, and print its warnings.
 
-    Example:
+    Examples:
 
         penstock explain runs/quickstart/bfc
+
+        penstock explain --backpressure quickstart -o backpressure.pdf
+
+    The backpressure graph of a network says which egresses may pause which: one that packets leave by may pause those of the switches
+    before from which they come. A cycle is what a deadlock needs. Paths are all equal-cost shortest ones between any two hosts; after
+    each change of the links the graph is made anew. The picture shows the first graph that has a cycle, or else the first one.
     """
+    from penstock.errors import SpecError
     from penstock.report import dictionary
     from penstock.results.run import Run
     from penstock.results.rundir import all_runs
 
+    if backpressure is not None:
+        if run is not None or markdown:
+            raise SpecError("belongs to no run and no page", place="--backpressure", remedy="leave out RUN and --markdown")
+        _explain_backpressure(backpressure, out or Path("backpressure.png"))
+        return
+    if out is not None:
+        raise SpecError("is the picture of --backpressure", place="--out", value=out, remedy="give a spec with --backpressure")
     if run is None or markdown:
         typer.echo(dictionary.markdown(), nl=False)
         return
     for number, path in enumerate(all_runs([run])):
         typer.echo(("\n" if number else "") + dictionary.text(Run.load(path)))
+
+
+def _explain_backpressure(spec: str, out: Path) -> None:
+    """Print each graph of the spec's network, and draw one."""
+    from penstock.composition import declared
+    from penstock.report import plots
+    from penstock.report.plots.backpressure import backpressure
+    from penstock.spec import load_spec
+    from penstock.topology.backpressure import over_time
+
+    plots.check_format(out)
+    loaded = load_spec(spec)
+    schemes = [loaded.build_scheme(table) for table in loaded.schemes]
+    symmetric = all(any(declared(part).fabric.get("symmetric") for part in scheme.parts) for scheme in schemes)
+    graphs = over_time(loaded.build_topology(), symmetric=symmetric)
+    for graph in graphs:
+        typer.echo(_text(graph))
+    plots.save(backpressure(next((graph for graph in graphs if graph.cycles), graphs[0])), out)
+    typer.echo(f"written to {out}")
+
+
+def _text(graph: "Backpressure") -> str:
+    """When, which links are down, and the cycles."""
+    from penstock.units import format_time
+
+    names, links = graph.topo.names, graph.topo.links
+    down = ", ".join(f"{names[links['a'][i]]} - {names[links['b'][i]]}" for i in sorted(graph.down))
+    egresses, edges = len(graph.egresses), len(graph.edges)
+    lines = [
+        f"from {format_time(graph.time_ps)} on, {f'without {down}' if down else 'all links up'}: "
+        f"{egresses} egresses, {edges} edges, {'no cycle: nothing can deadlock' if not graph.cycles else 'cycles:'}"
+    ]
+    for cycle in graph.cycles:
+        lines.append("  " + ", ".join(graph.name(egress) for egress in cycle))
+        lines.append("  each may pause the next one, the last the first")
+    elided = edges - len(graph.without_elided().edges)
+    lines.append(f"  BFC with elide = true removes {elided} edges{', and with them every cycle' if graph.cycles else ''}")
+    return "\n".join(lines)

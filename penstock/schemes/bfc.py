@@ -3,6 +3,10 @@
 A packet that finds its queue longer than Th = HRTT * mu / N_active increments the pause counter of <ingress, upstreamQ>, and
 decrements it when it leaves.  0 -> 1 pauses that queue at the upstream switch or NIC, 1 -> 0 resumes it.  A bitmap of the paused
 queues is sent every `refresh`, which repairs lost pauses and resumes.
+
+With `elide` (appendix B) a switch never pauses for packets that come from above and leave upwards; what then has no room is dropped.
+Above is a higher tier or, within a tier, a higher number of the node. Without these edges no backpressure graph has a cycle,
+whatever fails, and in a Clos network whose links are up there are none to remove (topology/backpressure.py).
 """
 
 title = "BFC"
@@ -15,6 +19,7 @@ parameters = {
     "edge_th_bytes": ("bytes", 0, "the same from a virtual switch to its applications (Backdraft's Th_net); 0 = as elsewhere"),
     "nic_queues": ("int32 1..1024", 128, "NIC queues, given to flows as they start; NICs obey pauses (section 3.3.2)"),
     "refresh": ("time", "10us", "period of the pause bitmap; 0 = never send it"),
+    "elide": ("bool", False, "no backpressure for packets that turn upwards, so that nothing deadlocks (appendix B)"),
 }
 presets = {"paper": {"dqa.assignment": "unpaused"}}
 fabric = {"nic_queues": "nic_queues"}
@@ -44,10 +49,20 @@ def exceeds_threshold(bfc, node, port, queue):
     return queue.bytes * n_active > my_port(bfc, port).one_hop_bdp
 
 
+def is_above(node, port):
+    """Whether a port leads to a node above this one: in a higher tier or, within the tier, of a higher number."""
+    return port.up > 0 or (port.up == 0 and port.peer_node > node.id)
+
+
+def is_elided(bfc, node, port, pkt):
+    """Whether the edge of the backpressure graph from this egress to the one that the packet came from is removed."""
+    return bfc.elide and is_above(node, port_at(node, pkt.in_port)) and is_above(node, port)
+
+
 def on_enqueue(bfc, node, port, queue, pkt):
     mine = my_packet(bfc, pkt)
     mine.counter_incr = 0
-    if exceeds_threshold(bfc, node, port, queue):
+    if exceeds_threshold(bfc, node, port, queue) and not is_elided(bfc, node, port, pkt):
         mine.counter_incr = 1
         mine.upstream_q = pkt.queue
         ingress = my_port(bfc, port_at(node, pkt.in_port))

@@ -4,6 +4,9 @@ An ingress port may use `alpha` of the free shared buffer (HPCC section 5.1 and 
 the upstream port, and what still arrives is charged to its headroom; it resumes when its headroom is empty and its share is `xon`
 below the threshold.  A packet is dropped only when the headroom is full too.  A pause lasts until the resume; the state of a port
 is sent again every `refresh`, so that a lost frame does not stop a port for ever.
+
+The `watchdog` of a switch (the one of SONiC with action "forward"; off by default) looks at ports that have packets and were paused
+without a break for so long: such a port ignores pauses until none has come for `restoration`. Its neighbour drops what has no room.
 """
 
 title = "PFC"
@@ -14,6 +17,8 @@ port_state = {
     "line": "int64",
     "pausing": "int32",
     "quiet": "int32",
+    "obeyed_since": "time",
+    "ignored_until": "time",
 }
 node_state = {"shared_used": "int64", "shared_size": "int64"}
 parameters = {
@@ -23,9 +28,11 @@ parameters = {
     "reserve": ("bytes", 0, "buffer of each ingress that no other can use"),
     "refresh": ("time", "50us", "period in which the state of a port is sent again; 0 = never"),
     "senders": ("choice all edge", "all", "edge: only virtual switches pause, others drop what has no room (Backdraft table 3)"),
+    "watchdog": ("time", 0, "a switch's port with packets that is paused for so long ignores pauses (SONiC: 200 to 400 ms); 0 = never"),
+    "restoration": ("time", "400ms", "until no pause has come for so long (SONiC: 200 ms to 2 s)"),
 }
 presets = {"ns3": {"alpha": 0.125, "reserve": 4096}}
-fabric = {"lossless": "senders == 0"}
+fabric = {"lossless": "senders == 0 and watchdog == 0"}
 
 EDGE = 1  # senders
 PERIODS = 64  # refreshes that still go out after a resume
@@ -78,8 +85,8 @@ def pause(pfc, node, slot):
     ingress.pausing = 1
     ingress.quiet = PERIODS
     send_control(node, slot, pfc.at.kind, PAUSE, 0, 0)
-    if pfc.refresh and node.deadlines[pfc.at.index] == NEVER:
-        set_timer(node, pfc.at.index, (node.now // pfc.refresh + 1) * pfc.refresh)
+    if pfc.refresh:
+        wake_by(node, pfc.at.index, (node.now // pfc.refresh + 1) * pfc.refresh)
 
 
 def charge(pfc, node, port, size):
@@ -106,21 +113,60 @@ def on_dequeue(pfc, node, port, queue, pkt):
 
 
 def on_control(pfc, node, port, pkt):
-    if command_of(pkt) == PAUSE or (command_of(pkt) == REFRESH and value_of(pkt)):
-        pause_port(node, port, pfc.at.bit)
-    else:
+    if command_of(pkt) != PAUSE and (command_of(pkt) != REFRESH or not value_of(pkt)):
         resume_port(node, port, pfc.at.bit)
+    elif pfc.watchdog and not node.is_host:
+        obey(pfc, node, port)
+    else:
+        pause_port(node, port, pfc.at.bit)
+
+
+def obey(pfc, node, port):
+    """Pause a port that the watchdog looks at, unless it ignores pauses."""
+    egress = my_port(pfc, port)
+    if node.now < egress.ignored_until:
+        egress.ignored_until = node.now + pfc.restoration
+        return
+    if not port.paused & pfc.at.bit:
+        egress.obeyed_since = node.now
+    pause_port(node, port, pfc.at.bit)
+    wake_by(node, pfc.at.index, max(egress.obeyed_since + pfc.watchdog, node.now))
 
 
 def on_timer(pfc, node):
+    if pfc.watchdog:
+        look_at_paused(pfc, node)
+    if pfc.refresh:
+        send_states(pfc, node)
+
+
+def look_at_paused(pfc, node):
+    """Ports that have had packets, and been paused, for the detection time send again and ignore pauses."""
+    for slot in range(node.port_count):
+        port = port_at(node, slot)
+        egress = my_port(pfc, port)
+        if port.paused & pfc.at.bit:
+            if port.bytes == 0:
+                egress.obeyed_since = node.now
+            if node.now - egress.obeyed_since >= pfc.watchdog:
+                egress.ignored_until = node.now + pfc.restoration
+                resume_port(node, port, pfc.at.bit)
+            else:
+                wake_by(node, pfc.at.index, egress.obeyed_since + pfc.watchdog)
+
+
+def send_states(pfc, node):
+    """At multiples of the period: the state of each port that pauses its neighbour, or has done so recently."""
+    due = node.now // pfc.refresh * pfc.refresh
     again = 0
     for slot in range(node.port_count):
         ingress = my_port(pfc, port_at(node, slot))
         if ingress.pausing:
             ingress.quiet = PERIODS
         if ingress.quiet > 0:
-            ingress.quiet -= 1
-            send_control(node, slot, pfc.at.kind, REFRESH, ingress.pausing, 0)
             again = 1
+            if node.now == due:
+                ingress.quiet -= 1
+                send_control(node, slot, pfc.at.kind, REFRESH, ingress.pausing, 0)
     if again:
-        set_timer(node, pfc.at.index, node.now + pfc.refresh)
+        wake_by(node, pfc.at.index, (node.now // pfc.refresh + 1) * pfc.refresh)

@@ -15,6 +15,7 @@ from penstock.composition import Composition
 from penstock.errors import InvariantError
 from penstock.results.columns import COLUMNS, PER_FLOW
 from penstock.results.run import Run
+from penstock.sim.deadlock import Deadlock
 from penstock.sim.layouts import DROPS, EVENTS, log_type
 from penstock.sim.settings import Settings
 from penstock.sim.window import Counters, Phases, Reading, Window
@@ -41,6 +42,7 @@ class Outcome:
     per_flow         arrays by flow number, by the stems of columns.PER_FLOW
     log              reads a log by name, see `rows`
     sent_at_changes  (node, port) -> bytes sent at each change of its rate
+    deadlock         at the end of a run that has not finished
     began            time.perf_counter() when the run began
     """
 
@@ -55,6 +57,7 @@ class Outcome:
     queueing: list[tuple[int, ...]]
     log: Callable[[str], np.ndarray]
     sent_at_changes: dict[tuple[int, int], list[int]]
+    deadlock: Deadlock | None
     interrupted: bool
     began: float
 
@@ -67,6 +70,7 @@ class Outcome:
         per_flow: dict[str, np.ndarray],
         window: Window,
         sent_at_changes: dict[tuple[int, int], list[int]],
+        deadlock: Deadlock | None,
         interrupted: bool,
         began: float,
     ) -> Outcome:
@@ -89,6 +93,7 @@ class Outcome:
             sim.queueing() if settings.measure.queueing else [],
             lambda name: rows(sim, name),
             sent_at_changes,
+            deadlock,
             interrupted,
             began,
         )
@@ -261,6 +266,7 @@ def summary(outcome: Outcome) -> dict[str, Any]:
         "drain": drain(phases, topo.hosts),
         "nominal": settings.flows.nominal,
         "realised": settings.flows.realised(topo, settings.duration_ps),
+        "deadlock": outcome.deadlock and outcome.deadlock.record(topo),
         "interrupted": outcome.interrupted,
         "warnings": warnings(outcome),
     }
@@ -294,6 +300,8 @@ def warnings(outcome: Outcome) -> list[str]:
             f"the flows that start within {format_time(settings.duration_ps)} offer {load:.0%} of what the {links} links carry "
             f"in that time: queues grow, and statistics depend on run.duration"
         )
+    if outcome.deadlock:
+        out.append(outcome.deadlock.text(settings.topo))
     unfinished = int((outcome.per_flow["finish"] < 0).sum())
     if unfinished and settings.drain and not outcome.interrupted:
         out.append(f"{unfinished} flows had not finished at {format_time(settings.end_ps)}, where the drain is cut off")

@@ -18,7 +18,7 @@ from penstock.errors import InvariantError, SpecError
 from penstock.inputs import inside, time_ps
 from penstock.results.columns import PER_FLOW
 from penstock.results.run import Run
-from penstock.sim import results
+from penstock.sim import deadlock, results
 from penstock.sim.builder import ACTIVE_AT_ONCE, build, compose, route_tables
 from penstock.sim.config import HostConfig, Measure
 from penstock.sim.layouts import NO_SUCH, TOO_MANY_FLOWS
@@ -126,6 +126,8 @@ class Runner:
         self.changes = [c for c in topo.changes if c.time_ps < settings.end_ps]
         self.down: frozenset[int] = frozenset()
         self.sent_at_changes: dict[tuple[int, int], list[int]] = {}
+        self.look_ps = deadlock.first_look_ps(settings.end_ps)
+        self.stopped: deadlock.Stopped = []
 
     def run(self) -> Run:
         """Run to the end and collect the results."""
@@ -134,8 +136,9 @@ class Runner:
 
     def outcome(self) -> results.Outcome:
         """The present state of the core."""
+        found = deadlock.find(self.settings.topo, self.stopped, self.sim.stopped_queues()) if self.stopped else None
         return results.Outcome.of(
-            self.settings, self.composition, self.sim, self.per_flow, self.window, self.sent_at_changes, self.stop, self.began
+            self.settings, self.composition, self.sim, self.per_flow, self.window, self.sent_at_changes, found, self.stop, self.began
         )
 
     def loop(self) -> None:
@@ -154,12 +157,16 @@ class Runner:
         self.stop = True
 
     def advance_to_end(self, pool: ThreadPoolExecutor) -> None:
-        """From horizon to horizon: the next flows to load, link change or bound of the measurement window; the end."""
+        """From horizon to horizon: the next flows to load, link change or bound of the measurement window; the end.
+
+        A run that gets that far stops at `look_ps`, too, to see which queues are paused.
+        """
         next_start, now, end = 0, 0, self.settings.end_ps
         while not self.stop:
             if now >= next_start:
                 next_start = self.starts.load()
-            horizon = min(next_start, self.changes[0].time_ps if self.changes else NEVER, self.window.next_ps(NEVER), end)
+            change = self.changes[0].time_ps if self.changes else NEVER
+            horizon = min(next_start, change, self.window.next_ps(NEVER), self.look_ps if now < self.look_ps else end)
             self.sim.run_until(horizon)
             self.run_to_horizon(pool)
             state = self.sim.state()
@@ -167,6 +174,8 @@ class Runner:
                 return
             now = horizon
             self.window.read(self.sim, now)
+            if now == self.look_ps:
+                self.stopped = self.sim.stopped_queues()
             while self.changes and self.changes[0].time_ps <= now:
                 self.change_link(self.changes.pop(0))
 

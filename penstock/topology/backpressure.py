@@ -59,9 +59,13 @@ class Backpressure:
         left = frozenset(edge for edge in self.edges if not self._turns_upwards(edge))
         return replace(self, edges=left)
 
+    def peer(self, egress: Egress) -> int:
+        """The node at the other end of an egress's link."""
+        return self._far[egress][0]
+
     def name(self, egress: Egress) -> str:
         """ "tor2 -> spine0" """
-        return f"{self.topo.names[egress[0]]} -> {self.topo.names[self._far[egress][0]]}"
+        return f"{self.topo.names[egress[0]]} -> {self.topo.names[self.peer(egress)]}"
 
     @cached_property
     def _far(self) -> dict[Egress, Egress]:
@@ -74,7 +78,7 @@ class Backpressure:
         def above(node: int) -> bool:
             return bool((tier[node], node) > (tier[switch], switch))
 
-        return above(before) and above(self._far[switch, port][0])
+        return above(before) and above(self.peer((switch, port)))
 
 
 def over_time(topo: Topology, *, symmetric: bool = False) -> list[Backpressure]:

@@ -12,6 +12,7 @@ from penstock.sim.core.pointers cimport set_parameter, set_places, start_table
 from penstock.sim.core.sender cimport set_start_timer
 
 cdef int64_t chain_bytes(Packet* pkt) noexcept
+cdef set ingresses(Packet* pkt)
 cdef void cut(World* world, Node* node, int slot) noexcept
 
 cdef class Simulation:

@@ -106,6 +106,15 @@ def chain_bytes(pkt):
     return total
 
 
+def ingresses(pkt):
+    """By which ports the packets of a list came in."""
+    found = set()
+    while pkt:
+        found.add(pkt.in_port)
+        pkt = pkt.next
+    return found
+
+
 class Simulation:
     """One run.  `shape` and `settings` are dicts of integers (see sim/builder.py); `composition` comes from Scheme.compose."""
 
@@ -514,6 +523,22 @@ class Simulation:
                         "paused_queues": sum([1 for i in range(port.queue_count) if queue_at(port, i).paused]),
                     }
                 )
+        return out
+
+    def stopped_queues(self):
+        """(node, port, queue, first, last, ingresses) of every queue of a switch that is paused and has packets: flow, sequence
+        number and kind of its first packet, when its last one came (ps), and by which ports they came."""
+        world = self.world
+        out = []
+        for number in range(world.host_count, world.node_count):
+            node = node_at(world, number)
+            for slot in range(node.port_count):
+                port = port_at(node, slot)
+                for index in range(port.queue_count):
+                    queue = queue_at(port, index)
+                    if queue.length > 0 and (port.paused or queue.paused):
+                        first = (queue.head.number, queue.head.seq, queue.head.kind)
+                        out.append((number, slot, index, first, queue.tail.time, sorted(ingresses(queue.head))))
         return out
 
     def flow_samples(self):

@@ -1,0 +1,109 @@
+"""A picture of a backpressure graph's cycles: the switches and links of a network, and which egress may pause which."""
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from penstock.palette import BLACK, BLUE, GREEN, ORANGE, PAGE, PURPLE, RED, SKY
+from penstock.report.plots.canvas import GREY, active
+from penstock.topology import Topology
+from penstock.topology.backpressure import Backpressure
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+COLOURS = (RED, BLUE, GREEN, ORANGE, PURPLE, SKY)
+LABELLED = 40  # switches, of which more have no names
+SHOWN = 6  # cycles drawn
+LIGHT = "#cccccc"
+
+
+def backpressure(graph: Backpressure) -> "Figure":
+    """Switches, links (dotted: down), and the egresses of the shortest cycle of each group as arrows in the direction of data.
+
+    An arrow may be paused by the one in which it ends. Hosts are numbers at their switches.
+    """
+    from matplotlib.backends.backend_agg import FigureCanvasAgg
+    from matplotlib.figure import Figure
+
+    with active():
+        figure = Figure(figsize=(PAGE, 3.4), layout="constrained")
+        FigureCanvasAgg(figure)
+        axes = figure.subplots()
+        axes.axis("off")
+        at = places(graph.topo)
+        _draw_network(axes, graph, at)
+        for nth, cycle in enumerate(graph.cycles[:SHOWN]):
+            _draw_cycle(axes, graph, cycle, at, nth)
+        axes.margins(0.08, 0.14)
+        _legend(axes, graph)
+    return figure
+
+
+def places(topo: Topology) -> np.ndarray:
+    """x, y of every switch, float64[switches, 2]: tiers as rows; on a circle if there are links within a tier."""
+    tier = topo.tier[topo.hosts :].astype(int)
+    inner = topo.links[topo.core_links]
+    if (topo.tier[inner["a"]] == topo.tier[inner["b"]]).any():
+        angles = np.pi / 2 - 2 * np.pi * np.arange(topo.switches) / topo.switches
+        return np.column_stack([np.cos(angles), np.sin(angles)])
+    at = np.zeros((topo.switches, 2))
+    for row, level in enumerate(np.unique(tier)):
+        members = np.flatnonzero(tier == level)
+        at[members] = np.column_stack([(np.arange(len(members)) + 0.5) / len(members), np.full(len(members), row / 2)])
+    return at
+
+
+def _draw_network(axes: "Axes", graph: Backpressure, at: np.ndarray) -> None:
+    topo = graph.topo
+    for number in topo.core_links.tolist():
+        ends = at[[int(topo.links[end][number]) - topo.hosts for end in "ab"]]
+        dead = number in graph.down
+        axes.plot(*ends.T, color=GREY if dead else LIGHT, ls=":" if dead else "-", lw=1.2 if dead else 0.8, zorder=1)
+    few = topo.switches <= LABELLED
+    hosts = np.bincount(topo.host_switches - topo.hosts, minlength=topo.switches)
+    for switch, (x, y) in enumerate(at):
+        if not few:
+            axes.plot(x, y, "s", color=GREY, ms=3, zorder=3)
+            continue
+        text = topo.names[topo.hosts + switch] + (f"\n{hosts[switch]} hosts" if hosts[switch] else "")
+        box = {"boxstyle": "round,pad=0.35", "fc": "white", "ec": BLACK, "lw": 0.7}
+        axes.text(x, y, text, ha="center", va="center", fontsize=7, bbox=box, zorder=3)
+
+
+def _draw_cycle(axes: "Axes", graph: Backpressure, cycle: list[tuple[int, int]], at: np.ndarray, nth: int) -> None:
+    """An arrow for each egress, beside its link; those of other cycles lie further away from it."""
+    from matplotlib.patches import FancyArrowPatch
+
+    topo = graph.topo
+    size = np.ptp(at, axis=0).max() or 1.0
+    for egress in cycle:
+        start, end = at[egress[0] - topo.hosts], at[graph.peer(egress) - topo.hosts]
+        along = (end - start) / max(float(np.hypot(*(end - start))), 1e-9)
+        aside = np.array([along[1], -along[0]]) * size * 0.012 * (1 + nth // 2)
+        arrow = FancyArrowPatch(
+            start + aside,
+            end + aside,
+            arrowstyle="-|>",
+            mutation_scale=10,
+            color=COLOURS[nth],
+            lw=1.6,
+            shrinkA=16,
+            shrinkB=16,
+            zorder=2,
+        )
+        axes.add_patch(arrow)
+
+
+def _legend(axes: "Axes", graph: Backpressure) -> None:
+    from matplotlib.lines import Line2D
+
+    lines = [Line2D([], [], color=LIGHT, label="link")]
+    if graph.down:
+        lines.append(Line2D([], [], color=GREY, ls=":", label="link that is down"))
+    for cycle, colour in zip(graph.cycles[:SHOWN], COLOURS):
+        lines.append(Line2D([], [], color=colour, lw=1.6, label=f"egresses that may pause one another ({len(cycle)})"))
+    if not graph.cycles:
+        lines.append(Line2D([], [], ls="", label="no cycle"))
+    axes.figure.legend(handles=lines, loc="outside upper center", ncols=3, frameon=False)

@@ -1,0 +1,63 @@
+"""Whether a run has ended in a deadlock: egresses that pause one another in a circle, of which none has sent anything for long.
+
+A paused queue with packets waits for those queues of the next switch that hold packets of its link. If they are paused, too, and
+wait for the first one in the end, nothing of them will ever move. The runner looks at the paused queues twice, the second time at
+the end of a run that has not finished: queues that have the same first packet both times have not moved in between.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from penstock.topology import Topology
+from penstock.topology.backpressure import far_ends, shortest_cycles
+from penstock.units import format_time
+
+QUIET_PS = 10**9  # between the two looks; less in runs that are not twice as long
+Stopped = list[tuple[int, int, int, tuple[int, int, int], int, list[int]]]  # see Simulation.stopped_queues
+
+
+@dataclass(frozen=True)
+class Deadlock:
+    """Egresses (node, port), each of which is paused by the next one, the last by the first.
+
+    since_ps  when the last packet came to one of their queues
+    """
+
+    egresses: list[tuple[int, int]]
+    since_ps: int
+
+    def record(self, topo: Topology) -> dict[str, Any]:
+        """Its entry in summary.json."""
+        return {"since_ns": self.since_ps / 1000, "egresses": self.egresses, "names": self.names(topo)}
+
+    def names(self, topo: Topology) -> list[str]:
+        """ "tor2 -> spine0" of each egress."""
+        far = far_ends(topo)
+        return [f"{topo.names[node]} -> {topo.names[far[node, port][0]]}" for node, port in self.egresses]
+
+    def text(self, topo: Topology) -> str:
+        """A sentence for people."""
+        names = ", ".join(self.names(topo))
+        return f"deadlock since {format_time(self.since_ps)}: {names}; each is paused by the next one, the last by the first"
+
+
+def first_look_ps(end_ps: int) -> int:
+    """When to look first at a run that ends at `end_ps` at the latest."""
+    return end_ps - min(QUIET_PS, end_ps // 2)
+
+
+def find(topo: Topology, before: Stopped, now: Stopped) -> Deadlock | None:
+    """A shortest circle of queues that were stopped at both times."""
+    known = {row[:4] for row in before}
+    stopped = [row for row in now if row[:4] in known]
+    far, holders, last = far_ends(topo), {}, {}
+    for node, port, _, _, since, ingresses in stopped:
+        last[node, port] = max(since, last.get((node, port), 0))
+        for ingress in ingresses:
+            holders.setdefault((node, ingress), set()).add((node, port))
+    edges = {(egress, other) for egress in last for other in holders.get(far[egress], ())}
+    circles = shortest_cycles(edges)
+    if not circles:
+        return None
+    circle = min(circles, key=lambda found: (len(found), found))
+    return Deadlock(circle, max(last[egress] for egress in circle))
