@@ -25,7 +25,9 @@ def command(
     ] = None,
     out: Annotated[
         Path | None,
-        typer.Option("--out", "-o", metavar="FILE", help="The picture of --backpressure. Default: backpressure.png.", show_default=False),
+        typer.Option(
+            "--out", "-o", metavar="FILE", help="The picture of --backpressure. Default: backpressure.png.", show_default=False
+        ),
     ] = None,
 ) -> None:
     """Describe every file and column of a run, and print its warnings.
@@ -36,9 +38,10 @@ def command(
 
         penstock explain --backpressure quickstart -o backpressure.pdf
 
-    The backpressure graph of a network says which egresses may pause which: one that packets leave by may pause those of the switches
-    before from which they come. A cycle is what a deadlock needs. Paths are all equal-cost shortest ones between any two hosts; after
-    each change of the links the graph is made anew. The picture shows the first graph that has a cycle, or else the first one.
+    The backpressure graph of a network says which egresses may pause which: one by which packets leave may pause those of the
+    switches before, from which they come. A cycle is what a deadlock needs. Paths are all equal-cost shortest ones between any
+    two hosts; after each change of the links the graph is made anew. The picture shows the first graph with a cycle, or else
+    the first one.
     """
     from penstock.errors import SpecError
     from penstock.report import dictionary
@@ -84,11 +87,11 @@ def _text(graph: "Backpressure") -> str:
 
     names, links = graph.topo.names, graph.topo.links
     down = ", ".join(f"{names[links['a'][i]]} - {names[links['b'][i]]}" for i in sorted(graph.down))
-    egresses, edges = len(graph.egresses), len(graph.edges)
-    lines = [
-        f"from {format_time(graph.time_ps)} on, {f'without {down}' if down else 'all links up'}: "
-        f"{egresses} egresses, {edges} edges, {'no cycle: nothing can deadlock' if not graph.cycles else 'cycles:'}"
-    ]
+    edges = len(graph.edges)
+    when = f"from {format_time(graph.time_ps)} on" if graph.time_ps else "at first"
+    links_up = f"without {down}" if down else "all links up"
+    verdict = "cycles:" if graph.cycles else "no cycle: nothing can deadlock"
+    lines = [f"{when}, {links_up}: {len(graph.egresses)} egresses, {edges} edges, {verdict}"]
     for cycle in graph.cycles:
         lines.append("  " + ", ".join(graph.name(egress) for egress in cycle))
         lines.append("  each may pause the next one, the last the first")

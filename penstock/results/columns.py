@@ -286,8 +286,8 @@ SUMMARY: dict[str, tuple[str, str]] = {
     "realised": ("", "loads offered by the generated flows"),
     "deadlock": (
         "",
-        "egresses that pause one another in a circle at the end of an unfinished run, each paused by the next one: since_ns, when the "
-        "last packet came to one of their queues; egresses, [node, port] each; names; null: none was found",
+        "egresses that pause one another in a circle at the end of an unfinished run, each paused by the next one: since_ns, "
+        "when the last packet came to one of their queues; egresses, [node, port] each; names; null: none was found",
     ),
     "interrupted": ("", "true: stopped before its end; the results up to then are valid"),
     "warnings": ("", "conditions that limit what the results mean, such as: the congestion control never acted"),

@@ -4,9 +4,9 @@ A packet that finds its queue longer than Th = HRTT * mu / N_active increments t
 decrements it when it leaves.  0 -> 1 pauses that queue at the upstream switch or NIC, 1 -> 0 resumes it.  A bitmap of the paused
 queues is sent every `refresh`, which repairs lost pauses and resumes.
 
-With `elide` (appendix B) a switch never pauses for packets that come from above and leave upwards; what then has no room is dropped.
-Above is a higher tier or, within a tier, a higher number of the node. Without these edges no backpressure graph has a cycle,
-whatever fails, and in a Clos network whose links are up there are none to remove (topology/backpressure.py).
+With `elide` (appendix B) a switch never pauses for packets that come from above and leave upwards; what then has no room is
+dropped. Above is a higher tier or, within a tier, a higher number of the node. Without these edges no backpressure graph has a
+cycle, whatever fails, and in a Clos network whose links are up there are none to remove (topology/backpressure.py).
 """
 
 title = "BFC"

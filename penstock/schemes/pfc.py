@@ -5,8 +5,9 @@ the upstream port, and what still arrives is charged to its headroom; it resumes
 below the threshold.  A packet is dropped only when the headroom is full too.  A pause lasts until the resume; the state of a port
 is sent again every `refresh`, so that a lost frame does not stop a port for ever.
 
-The `watchdog` of a switch (the one of SONiC with action "forward"; off by default) looks at ports that have packets and were paused
-without a break for so long: such a port ignores pauses until none has come for `restoration`. Its neighbour drops what has no room.
+The `watchdog` of a switch (the one of SONiC with action "forward"; off by default) looks at ports that have packets and were
+paused without a break for so long: such a port ignores pauses until none has come for `restoration`. Its neighbour drops what has
+no room.
 """
 
 title = "PFC"
@@ -28,7 +29,11 @@ parameters = {
     "reserve": ("bytes", 0, "buffer of each ingress that no other can use"),
     "refresh": ("time", "50us", "period in which the state of a port is sent again; 0 = never"),
     "senders": ("choice all edge", "all", "edge: only virtual switches pause, others drop what has no room (Backdraft table 3)"),
-    "watchdog": ("time", 0, "a switch's port with packets that is paused for so long ignores pauses (SONiC: 200 to 400 ms); 0 = never"),
+    "watchdog": (
+        "time",
+        0,
+        "a switch's port with packets that is paused for so long ignores pauses (SONiC: 200 to 400 ms); 0 = never",
+    ),
     "restoration": ("time", "400ms", "until no pause has come for so long (SONiC: 200 ms to 2 s)"),
 }
 presets = {"ns3": {"alpha": 0.125, "reserve": 4096}}

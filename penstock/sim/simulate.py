@@ -138,7 +138,15 @@ class Runner:
         """The present state of the core."""
         found = deadlock.find(self.settings.topo, self.stopped, self.sim.stopped_queues()) if self.stopped else None
         return results.Outcome.of(
-            self.settings, self.composition, self.sim, self.per_flow, self.window, self.sent_at_changes, found, self.stop, self.began
+            self.settings,
+            self.composition,
+            self.sim,
+            self.per_flow,
+            self.window,
+            self.sent_at_changes,
+            found,
+            self.stop,
+            self.began,
         )
 
     def loop(self) -> None:

@@ -4,8 +4,8 @@ The nodes of the graph are the egresses of switches. An edge from B to A says th
 B, if it cannot send, may pause A. Packets go from any host to any other on every equal-cost shortest path. A cycle is what a
 deadlock needs (a cyclic buffer dependency); without one there is none, whatever the traffic.
 
-With symmetric paths all switches of a tier choose alike: a path that passes through a tier twice, as after failures, does not take
-every combination of next hops there. Packets that were on their way while routes changed are not considered.
+With symmetric paths all switches of a tier choose alike: a path that passes through a tier twice, as after failures, does not
+take every combination of next hops there. Packets that were on their way while routes changed are not considered.
 """
 
 from collections import deque

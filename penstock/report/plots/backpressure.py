@@ -12,6 +12,7 @@ from penstock.topology.backpressure import Backpressure
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.lines import Line2D
 
 COLOURS = (RED, BLUE, GREEN, ORANGE, PURPLE, SKY)
 LABELLED = 40  # switches, of which more have no names
@@ -20,9 +21,9 @@ LIGHT = "#cccccc"
 
 
 def backpressure(graph: Backpressure) -> "Figure":
-    """Switches, links (dotted: down), and the egresses of the shortest cycle of each group as arrows in the direction of data.
+    """Switches, links (dotted: down), and the egresses of each cycle as arrows in the direction of their data.
 
-    An arrow may be paused by the one in which it ends. Hosts are numbers at their switches.
+    An arrow may be paused by the one that follows it. Hosts are numbers at their switches.
     """
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
@@ -30,15 +31,19 @@ def backpressure(graph: Backpressure) -> "Figure":
     with active():
         figure = Figure(figsize=(PAGE, 3.4), layout="constrained")
         FigureCanvasAgg(figure)
-        axes = figure.subplots()
-        axes.axis("off")
-        at = places(graph.topo)
-        _draw_network(axes, graph, at)
-        for nth, cycle in enumerate(graph.cycles[:SHOWN]):
-            _draw_cycle(axes, graph, cycle, at, nth)
-        axes.margins(0.08, 0.14)
-        _legend(axes, graph)
+        figure.legend(handles=draw_graph(figure.subplots(), graph), loc="outside upper center", ncols=2, frameon=False)
     return figure
+
+
+def draw_graph(axes: "Axes", graph: Backpressure) -> "list[Line2D]":
+    """Draw the picture into axes, and return what its legend explains."""
+    axes.axis("off")
+    at = places(graph.topo)
+    _draw_network(axes, graph, at)
+    for nth, cycle in enumerate(graph.cycles[:SHOWN]):
+        _draw_cycle(axes, graph, cycle, at, nth)
+    axes.margins(0.1, 0.16)
+    return _explained(graph)
 
 
 def places(topo: Topology) -> np.ndarray:
@@ -96,14 +101,14 @@ def _draw_cycle(axes: "Axes", graph: Backpressure, cycle: list[tuple[int, int]],
         axes.add_patch(arrow)
 
 
-def _legend(axes: "Axes", graph: Backpressure) -> None:
+def _explained(graph: Backpressure) -> "list[Line2D]":
     from matplotlib.lines import Line2D
 
     lines = [Line2D([], [], color=LIGHT, label="link")]
     if graph.down:
         lines.append(Line2D([], [], color=GREY, ls=":", label="link that is down"))
     for cycle, colour in zip(graph.cycles[:SHOWN], COLOURS):
-        lines.append(Line2D([], [], color=colour, lw=1.6, label=f"egresses that may pause one another ({len(cycle)})"))
+        lines.append(Line2D([], [], color=colour, lw=1.6, label=f"cycle of {len(cycle)} egresses"))
     if not graph.cycles:
         lines.append(Line2D([], [], ls="", label="no cycle"))
-    axes.figure.legend(handles=lines, loc="outside upper center", ncols=3, frameon=False)
+    return lines
