@@ -51,12 +51,12 @@ def exceeds_threshold(bfc, node, port, queue):
 
 def is_above(node, port):
     """Whether a port leads to a node above this one: in a higher tier or, within the tier, of a higher number."""
-    return port.up > 0 or (port.up == 0 and port.peer_node > node.id)
+    return 1 if port.up > 0 or (port.up == 0 and port.peer_node > node.id) else 0
 
 
 def is_elided(bfc, node, port, pkt):
     """Whether the edge of the backpressure graph from this egress to the one that the packet came from is removed."""
-    return bfc.elide and is_above(node, port_at(node, pkt.in_port)) and is_above(node, port)
+    return 1 if bfc.elide and is_above(node, port_at(node, pkt.in_port)) and is_above(node, port) else 0
 
 
 def on_enqueue(bfc, node, port, queue, pkt):

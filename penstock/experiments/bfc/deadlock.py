@@ -7,9 +7,10 @@ each other, likewise those of ToRs 2 and 3, whose paths go up and down once. On 
 ToR 3 traffic that goes on meets traffic that leaves. After 1 ms the links are repaired; routes are shortest again at once.
 
 PFC is that of section 6.2.1, without congestion control. Its watchdog (ours) is that of SONiC, with times a thousandth of
-what is usual in practice: 200 us to detect, 400 us to restore, instead of 200 and 400 ms. BFC has 32 queues per port, far fewer
-than there are flows, so that flows of both kinds share queues. Elided edges are those of packets that come from above and leave
-upwards: "up-down paths but not temporary loops or detour routes" (section 3.3.4). Both scales are the same.
+what is usual in practice: 200 us to detect, 400 us to restore, instead of 200 and 400 ms. BFC has 32 queues per port; since a
+cycle of the graph does not deadlock unless queues are shared all along it, it is shown with one queue per port, too (ours).
+Elided edges are those of packets that come from above and leave upwards: "up-down paths but not temporary loops or detour
+routes" (section 3.3.4). Both scales are the same.
 """
 
 from typing import Any
@@ -21,7 +22,7 @@ from penstock.experiments.bfc._fabric import FABRIC
 from penstock.experiments.bfc._variants import BFC
 from penstock.experiments.cache import Runs, Spec
 from penstock.experiments.claims import OURS, Claim, within
-from penstock.experiments.style import BLACK, BLUE, DASHES, ORANGE, PAGE, RED, SKY, active, figure, lettered
+from penstock.experiments.style import BLACK, BLUE, DASHES, GREEN, ORANGE, PAGE, PURPLE, RED, SKY, active, figure, lettered
 from penstock.report.plots.backpressure import draw_graph
 from penstock.topology import Topology, build
 from penstock.topology.backpressure import Backpressure, over_time
@@ -47,8 +48,10 @@ SCHEMES: dict[str, tuple[dict[str, Any], str, Any]] = {
     "PFC, watchdog": ({"name": "pfc", "watchdog": "200us", "restoration": "400us"}, RED, DASHES[1]),
     "BFC, all edges": (BFC, SKY, DASHES[2]),
     "BFC, elided": ({**BFC, "elide": True}, BLUE, DASHES[0]),
+    "BFC, one queue, all edges": ({**BFC, "assignment": "single"}, PURPLE, DASHES[3]),
+    "BFC, one queue, elided": ({**BFC, "assignment": "single", "elide": True}, GREEN, DASHES[4]),
 }
-PFC, WATCHDOG, KEPT, ELIDED = SCHEMES
+PFC, WATCHDOG, KEPT, ELIDED, SINGLE, SINGLE_ELIDED = SCHEMES
 TRAFFIC = "detour"
 
 
@@ -179,7 +182,22 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
             **exactly,
         ),
         within(
-            "kept", "BFC, all edges: flows that have not finished", no_deadlock, value("unfinished", KEPT), 1, kind=OURS, **some
+            "single-elided",
+            "BFC with one queue per port, edges removed: flows that have not finished",
+            no_deadlock,
+            value("unfinished", SINGLE_ELIDED),
+            0,
+            0,
+            **exactly,
+        ),
+        within(
+            "kept",
+            "BFC with one queue per port, all edges: flows that have not finished",
+            "(ours)",
+            value("unfinished", SINGLE),
+            1,
+            kind=OURS,
+            **some,
         ),
         within(
             "watchdog",
@@ -206,6 +224,6 @@ def plot(data: pl.DataFrame) -> Any:
         right.plot(line["x"], line["y"], color=colour, linestyle=dash, label=name)
     right.axvline(REPAIRED_MS, color=BLACK, lw=0.8, ls=":")
     right.set(xlabel="Time (ms)", ylabel="Data to all hosts (Gbit/s)", xlim=(0, SHOWN_MS), ylim=(0, None))
-    right.legend(loc="upper right")
-    lettered((left, right), ("cycles of the graph after two failures", "links are repaired at the dotted line"))
+    right.legend(loc="upper right", fontsize=6.5)
+    lettered((left, right), ("cycles of the graph after two failures", "links repaired at the dotted line"))
     return made

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.lines import Line2D
 
-COLOURS = (RED, BLUE, GREEN, ORANGE, PURPLE, SKY)
+COLOURS = (GREEN, PURPLE, ORANGE, BLUE, RED, SKY)
 LABELLED = 40  # switches, of which more have no names
 SHOWN = 6  # cycles drawn
 LIGHT = "#cccccc"
