@@ -24,6 +24,9 @@ QUEUED_ACKS = HostConfig(ack_priority="data")  # so that the trace shows every p
 EVERYTHING = Measure(sample="0s", flows=False, packets=True, pauses=True)
 
 
+FAILED = ("tor0", "spine0"), ("tor1", "spine1")
+
+
 class Row(NamedTuple):
     at: int  # ps
     node: int
@@ -43,6 +46,14 @@ class Row(NamedTuple):
 
 def network(hosts=16, tors=4, spines=2, **more):
     return leaf_spine(hosts=hosts, tors=tors, spines=spines, **more)
+
+
+def bouncing(each=4, size="1MB"):
+    """A network whose ToRs 0 and 1 reach each other by way of others only, and flows there and back, and between ToRs 2 and 3."""
+    changes = [{"time": "1ps", "a": tor, "b": spine, "up": False} for tor, spine in FAILED]
+    topo = network(hosts=4 * each, buffer="1MB").with_changes(changes)
+    pairs = [(tor * each + i, to * each + i) for tor, to in ((0, 1), (1, 0), (2, 3), (3, 2)) for i in range(each)]
+    return topo, flow_list(topo, [(src, dst, size, "1us") for src, dst in pairs])
 
 
 def incast(topo, senders, dst=0, size=60_000, every_ns=0, more=()):

@@ -7,14 +7,18 @@ from helpers import (
     PAUSE,
     QUANTUM,
     QUEUED_ACKS,
+    US,
     LazyDRR,
+    bouncing,
     check_alone,
     check_bad,
     check_frames,
     check_threads,
     incast,
     network,
+    outcome,
     pauses_of,
+    peers_of,
     switch_rows,
     traced,
 )
@@ -30,6 +34,11 @@ def replay(topo, run, rows, scheme, parameters=None):
     values, obeyed, sent = parse(scheme, parameters).values("dqa"), pauses_of(run), defaultdict(list)
     for node, mine in switch_rows(topo, rows).items():
         model, packets, frames = model_of(topo, node, values), {}, []
+        if parse(scheme, parameters).values("bfc")["elide"]:
+            upwards = [
+                port for port in range(int(topo.port_count[node])) if topo.tier[peers_of(topo)[node, port][0]] > topo.tier[node]
+            ]
+            model.no_backpressure = {(a, b) for a in upwards for b in upwards}
         arriving = {key: iter(got) for key, got in obeyed.items()}
         links = [LazyDRR(values["queues"], QUANTUM) for _ in range(int(topo.port_count[node]))]
         for row in mine:
@@ -113,6 +122,35 @@ def test_the_threshold_is_a_parameter():
     thresholds = {"th": 4.0}, {}, {"th_bytes": "3KB"}
     pauses = [traced(topo, crowd(topo), "bfc", p)[0].ports["pauses_sent"].sum() for p in thresholds]
     assert pauses[0] < pauses[1] < pauses[2]
+
+
+# Elided edges (appendix B)
+
+
+def test_elided_edges_are_those_of_packets_that_turn_upwards():
+    """The transcription, told which pairs of ports have no backpressure, sends the same frames; some are missing."""
+    topo, flows = bouncing(size="200KB")
+    frames = []
+    for elide in (False, True):
+        given = {"refresh": 0, "elide": elide, "queues": 4}
+        run, rows = traced(topo, flows, "bfc", given)
+        frames.append(check_frames(run, topo, replay(topo, run, rows, "bfc", given)))
+    assert frames[0] != frames[1] > 100
+
+
+def test_without_a_turn_upwards_nothing_is_elided():
+    topo = network()
+    runs = [simulate(topo, crowd(topo), parse("bfc", {"elide": elide, "queues": 8})) for elide in (False, True)]
+    assert outcome(runs[0]) == outcome(runs[1]) and runs[0].ports["pauses_sent"].sum() > 100
+
+
+@pytest.mark.parametrize("elide", [False, True])
+def test_one_queue_deadlocks_unless_edges_are_elided(elide):
+    topo, flows = bouncing()
+    scheme = parse("bfc", {"assignment": "single", "elide": elide})
+    runs = [simulate(topo, flows, scheme, threads=n, max_time_ps=20_000 * US) for n in (1, 2)]
+    assert outcome(runs[0]) == outcome(runs[1])
+    assert (runs[0].summary["flows_finished"] == len(flows)) == elide == (runs[0].summary["deadlock"] is None)
 
 
 def test_a_lone_flow_finishes_in_the_ideal_time():

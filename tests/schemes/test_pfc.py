@@ -5,15 +5,21 @@ from itertools import pairwise
 
 import pytest
 from helpers import (
+    EVERYTHING,
+    PAUSE,
     QUEUED_ACKS,
+    US,
+    bouncing,
     check_alone,
     check_bad,
     check_frames,
     check_threads,
     incast,
     network,
+    outcome,
     pauses_of,
     peers_of,
+    rows_of,
     switch_rows,
     traced,
 )
@@ -164,3 +170,82 @@ def test_bad_parameters_are_refused():
     check_bad("pfc", {"xon": "3 parsecs"}, "unit")
     with pytest.raises(SpecError, match="headroom"):
         simulate(network(buffer="100KB"), crowd(network()), "pfc")
+
+
+# The watchdog
+
+DETECT, RESTORE = 100 * US, 300 * US
+WATCHDOG = {"watchdog": "100us", "restoration": "300us"}
+
+
+def test_the_watchdog_ends_a_deadlock():
+    """A port of a switch is paused for the detection time at most, and not again before the restoration time has passed."""
+    topo, flows = bouncing()
+    runs = [
+        simulate(topo, flows, parse("pfc", given), max_time_ps=20_000 * US, measure=Measure(pauses=True))
+        for given in ({}, WATCHDOG)
+    ]
+    assert [run.summary["flows_finished"] == len(flows) for run in runs] == [False, True]
+    assert runs[0].summary["deadlock"] and not runs[1].summary["deadlock"]
+    assert runs[0].summary["drops"] == 0 < runs[1].summary["drops"]
+    reasons = runs[1].ports.filter(runs[1].ports["drops"] > 0)["drop_reason"]
+    assert all(reason.startswith("refused by the scheme") for reason in reasons)
+    lasted, ended = [], 0
+    for (node, _), events in pauses_of(runs[1]).items():
+        for (since, _, paused), (until, _, _) in pairwise(events):
+            if paused and node >= topo.hosts:
+                lasted.append(until - since)
+                ended += lasted[-1] == DETECT
+                later = [at for at, _, again in events if again and at >= until]
+                assert lasted[-1] < DETECT or not later or later[0] - until > RESTORE
+    assert max(lasted) == DETECT and ended >= 2
+    nics = [b[0] - a[0] for key, e in pauses_of(runs[1]).items() if key[0] < topo.hosts for a, b in pairwise(e) if a[2]]
+    assert max(nics) > DETECT, "the watchdog is that of switches"
+
+
+def obeyed(rows, port):
+    """Pauses and resumes of a port as they take effect, by the frames that it hears: (time, whether paused)."""
+    found, paused, since, ignored_until, queued = [], False, 0, 0, 0
+    for row in (row for row in rows if row.port == port):
+        while paused and since + DETECT < row.at:
+            since += DETECT
+            if queued:
+                paused, ignored_until = False, since + RESTORE
+                found.append((since, False))
+        if row.event in ("enqueue", "dequeue"):
+            queued = row.port_bytes
+        elif row.event == "receive" and row.flow == PAUSE and row.at < ignored_until:
+            ignored_until = row.at + RESTORE
+        elif row.event == "receive" and (row.flow == PAUSE) != paused:
+            paused, since = not paused, row.at
+            found.append((row.at, paused))
+    return found
+
+
+def test_which_pauses_are_obeyed():
+    """All frames are heard once: a port that has ignored pauses obeys the first one a restoration time after the last one."""
+    topo, flows = bouncing()
+    run = simulate(topo, flows, parse("pfc", {**WATCHDOG, "refresh": 0}), max_time_ps=8_000 * US, measure=EVERYTHING)
+    told = pauses_of(run)
+    looked_at = 0
+    for node, mine in switch_rows(topo, rows_of(run)).items():
+        for port in range(int(topo.port_count[node])):
+            expected = obeyed(mine, port)
+            assert [(at, paused) for at, _, paused in told[node, port] if at < 7_800 * US] == [
+                event for event in expected if event[0] < 7_800 * US
+            ]
+            looked_at += len(expected)
+    assert looked_at > 50
+
+
+def test_a_watchdog_that_sees_only_short_pauses_changes_nothing():
+    topo = network(buffer="1MB")
+    runs = [simulate(topo, crowd(topo), parse("pfc", given)) for given in ({}, {"watchdog": "200ms"})]
+    assert outcome(runs[0]) == outcome(runs[1]) and runs[0].ports["pauses_sent"].sum() > 20
+
+
+def test_threads_with_a_watchdog():
+    topo, flows = bouncing()
+    scheme = parse("pfc", WATCHDOG)
+    runs = [simulate(topo, flows, scheme, threads=n, max_time_ps=20_000 * US) for n in (1, 2)]
+    assert outcome(runs[0]) == outcome(runs[1]) and runs[0].summary["drops"] > 0
