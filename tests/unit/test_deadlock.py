@@ -1,5 +1,8 @@
 """Deadlocks at the end of a run: what two looks at the stopped queues say, and what a run reports."""
 
+import subprocess
+import sys
+
 import pytest
 
 from penstock.composition import parse
@@ -10,6 +13,20 @@ from penstock.topology import leaf_spine
 from penstock.topology.backpressure import over_time
 from penstock.workload import flow_list
 
+INTERPRETED = """
+import sys
+if sys.argv[1:]:
+    from penstock.sim.interpreted import install
+    install()
+from penstock.sim.simulate import simulate
+from penstock.topology import leaf_spine
+from penstock.workload import flow_list
+topo = leaf_spine(hosts=8, tors=4, spines=2, buffer="300KB")
+failed = [{"time": "1ps", "a": tor, "b": spine, "up": False} for tor, spine in (("tor0", "spine0"), ("tor1", "spine1"))]
+pairs = [(2 * tor + i, 2 * to + i, "60KB", "1us") for tor, to in ((0, 1), (1, 0), (2, 3), (3, 2)) for i in (0, 1)]
+topo = topo.with_changes(failed)
+print(simulate(topo, flow_list(topo, pairs * 2), "pfc", max_time_ps=10**9).summary["deadlock"])
+"""
 US = 10**6
 ACK = 1
 
@@ -118,3 +135,10 @@ def test_a_run_that_is_cut_off_while_it_moves_has_none():
     flows = flow_list(topo, [(src, 0, "2MB", "0us") for src in range(1, 16)])
     run = simulate(topo, flows, parse("pfc"), duration="300us", drain=False)
     assert run.summary["pfc_pause_fraction"] > 0 and run.summary["deadlock"] is None
+
+
+def test_the_interpreted_core_finds_the_same():
+    runs = [
+        subprocess.run([sys.executable, "-B", "-c", INTERPRETED, *given], capture_output=True, text=True) for given in ([], ["x"])
+    ]
+    assert runs[0].stdout == runs[1].stdout and "tor2" in runs[0].stdout, runs[1].stderr[-2000:]

@@ -1,6 +1,7 @@
 """The backpressure graph against all shortest paths of networkx, its cycles, and the edges that BFC elides."""
 
 import itertools
+from pathlib import Path
 
 import networkx as nx
 import numpy as np
@@ -9,6 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_topology import SMALL, networks, ports_of
 
+from penstock.cli import main
+from penstock.report.plots.backpressure import places
 from penstock.topology import Topology, clos, fat_tree, leaf_spine, make_links
 from penstock.topology.backpressure import HASHES, Backpressure, over_time
 
@@ -93,16 +96,21 @@ def test_edges_are_those_of_all_shortest_paths(topo, numbers):
     assert Backpressure.of(topo, down).edges == edges_of(topo, all_paths(topo, down))
 
 
-@pytest.mark.parametrize("down", [[], BOUNCE])
-@pytest.mark.parametrize("shape", ["leaf_spine", "fat_tree"])
-def test_symmetric_paths(shape, down):
-    topo = {"leaf_spine": lambda: leaf_spine(hosts=4, tors=4, spines=2), "fat_tree": lambda: fat_tree(k=4)}[shape]()
-    if down and shape == "fat_tree":
-        down = [("tor0", "agg0"), ("tor1", "agg1"), ("agg0", "core0")]
+@pytest.mark.parametrize("failures", [0, 2, 4])
+def test_symmetric_paths(failures):
+    """Without the four links both choices of ToR 0 among two spines decide that of ToR 2 or 3, which the path passes, too."""
+    topo = leaf_spine(hosts=4, tors=4, spines=4)
+    down = [("tor0", "spine0"), ("tor1", "spine3"), ("tor0", "spine1"), ("tor1", "spine2")][:failures]
     links = frozenset(topo.link(a, b) for a, b in down)
-    graph = Backpressure.of(topo, links, symmetric=True)
+    graph, anything = Backpressure.of(topo, links, symmetric=True), Backpressure.of(topo, links)
     assert graph.edges == edges_of(topo, symmetric_paths(topo, links))
-    assert graph.edges <= Backpressure.of(topo, links).edges
+    assert graph.edges <= anything.edges and (graph.edges != anything.edges) == (failures == 4)
+
+
+def test_symmetric_paths_of_three_tiers():
+    topo = fat_tree(k=4)
+    links = frozenset(topo.link(a, b) for a, b in (("tor0", "agg0"), ("tor1", "agg1"), ("agg0", "core0")))
+    assert Backpressure.of(topo, links, symmetric=True).edges == edges_of(topo, symmetric_paths(topo, links))
 
 
 @settings(deadline=None, max_examples=60)
@@ -154,3 +162,52 @@ def test_graphs_follow_the_links():
     graphs = over_time(topo.with_changes([{"time": "15us", "a": "tor2", "b": "spine0", "rate": "10Gbps"}]))
     assert [graph.time_ps // 10**6 for graph in graphs] == [0, 10, 20]
     assert graphs[0].edges == graphs[2].edges != graphs[1].edges
+
+
+SPEC = """
+[run]
+duration = "10us"
+[topology]
+kind = "leaf_spine"
+hosts = 16
+tors = 4
+spines = 2
+changes = [{time = "1us", a = "tor0", b = "spine0", up = false}, {time = "1us", a = "tor1", b = "spine1", up = false}]
+[scheme]
+name = "pfc"
+[[workload]]
+kind = "list"
+flows = [[0, 4, "1KB", "0us"]]
+"""
+
+
+def test_the_command_prints_the_cycles_and_draws_them(capsys, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    Path("bounce.toml").write_text(SPEC)
+    assert main(["explain", "--backpressure", "bounce.toml", "-o", "cycles.svg"]) == 0
+    before, after = capsys.readouterr().out.split("from 1us on, without tor0 - spine0, tor1 - spine1: ")
+    assert before.startswith("at first, all links up: 32 egresses") and "no cycle: nothing can deadlock" in before
+    assert (
+        after.startswith("28 egresses, 40 edges, cycles:") and after.count("each may pause the next one, the last the first") == 2
+    )
+    assert "removes 4 edges, and with them every cycle" in after and after.endswith("written to cycles.svg\n")
+    assert "<svg" in Path("cycles.svg").read_text()
+    four = (
+        SPEC.replace("spines = 2", "spines = 4")
+        .replace('b = "spine1"', 'b = "spine3"')
+        .replace(
+            "}]", '}, {time = "1us", a = "tor0", b = "spine1", up = false}, {time = "1us", a = "tor1", b = "spine2", up = false}]'
+        )
+    )
+    counts = []
+    for scheme in ("pfc", "expresspass"):
+        Path("four.toml").write_text(four.replace("pfc", scheme))
+        assert main(["explain", "--backpressure", "four.toml"]) == 0
+        counts.append(int(capsys.readouterr().out.split(" edges, ")[1].split()[-1]))
+    assert counts[1] < counts[0] and Path("backpressure.png").stat().st_size > 20_000
+
+
+def test_places_in_the_picture():
+    tiers = places(fat_tree(k=4))
+    assert len(np.unique(tiers[:, 1])) == 3 and len(np.unique(tiers, axis=0)) == 20
+    assert np.allclose(np.hypot(*places(ring(5)).T), 1)
