@@ -22,7 +22,21 @@ from penstock.experiments.bfc._fabric import FABRIC
 from penstock.experiments.bfc._variants import BFC
 from penstock.experiments.cache import Runs, Spec
 from penstock.experiments.claims import OURS, Claim, within
-from penstock.experiments.style import BLACK, BLUE, DASHES, GREEN, ORANGE, PAGE, PURPLE, RED, SKY, active, figure, lettered
+from penstock.experiments.style import (
+    BLACK,
+    BLUE,
+    DASHES,
+    GREEN,
+    ORANGE,
+    PAGE,
+    PURPLE,
+    RED,
+    SKY,
+    active,
+    figure,
+    legend_above,
+    lettered,
+)
 from penstock.report.plots.backpressure import draw_graph
 from penstock.topology import Topology, build
 from penstock.topology.backpressure import Backpressure, over_time
@@ -224,6 +238,6 @@ def plot(data: pl.DataFrame) -> Any:
         right.plot(line["x"], line["y"], color=colour, linestyle=dash, label=name)
     right.axvline(REPAIRED_MS, color=BLACK, lw=0.8, ls=":")
     right.set(xlabel="Time (ms)", ylabel="Data to all hosts (Gbit/s)", xlim=(0, SHOWN_MS), ylim=(0, None))
-    right.legend(loc="upper right", fontsize=6.5)
-    lettered((left, right), ("cycles of the graph after two failures", "links repaired at the dotted line"))
+    legend_above(made, right, columns=3)
+    lettered((left, right), ("cycles after two failures", "links repaired at the dotted line"))
     return made

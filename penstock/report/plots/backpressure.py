@@ -67,12 +67,12 @@ def _draw_network(axes: "Axes", graph: Backpressure, at: np.ndarray) -> None:
         dead = number in graph.down
         axes.plot(*ends.T, color=GREY if dead else LIGHT, ls=":" if dead else "-", lw=1.2 if dead else 0.8, zorder=1)
     few = topo.switches <= LABELLED
-    hosts = np.bincount(topo.host_switches - topo.hosts, minlength=topo.switches)
+    hosts = np.bincount(topo.host_switches - topo.hosts, minlength=topo.switches).tolist()
     for switch, (x, y) in enumerate(at):
         if not few:
             axes.plot(x, y, "s", color=GREY, ms=3, zorder=3)
             continue
-        text = topo.names[topo.hosts + switch] + (f"\n{hosts[switch]} hosts" if hosts[switch] else "")
+        text = topo.names[topo.hosts + switch] + {0: "", 1: "\n1 host"}.get(hosts[switch], f"\n{hosts[switch]} hosts")
         box = {"boxstyle": "round,pad=0.35", "fc": "white", "ec": BLACK, "lw": 0.7}
         axes.text(x, y, text, ha="center", va="center", fontsize=7, bbox=box, zorder=3)
 
@@ -82,11 +82,11 @@ def _draw_cycle(axes: "Axes", graph: Backpressure, cycle: list[tuple[int, int]],
     from matplotlib.patches import FancyArrowPatch
 
     topo = graph.topo
-    size = np.ptp(at, axis=0).max() or 1.0
+    size, gap = np.ptp(at, axis=0).max() or 1.0, 16 if topo.switches <= LABELLED else 4  # points between an arrow and a switch
     for egress in cycle:
         start, end = at[egress[0] - topo.hosts], at[graph.peer(egress) - topo.hosts]
         along = (end - start) / max(float(np.hypot(*(end - start))), 1e-9)
-        aside = np.array([along[1], -along[0]]) * size * 0.012 * (1 + nth // 2)
+        aside = np.array([along[1], -along[0]]) * size * min(0.012, 0.25 / len(at)) * (1 + nth // 2)
         arrow = FancyArrowPatch(
             start + aside,
             end + aside,
@@ -94,11 +94,12 @@ def _draw_cycle(axes: "Axes", graph: Backpressure, cycle: list[tuple[int, int]],
             mutation_scale=10,
             color=COLOURS[nth],
             lw=1.6,
-            shrinkA=16,
-            shrinkB=16,
+            shrinkA=gap,
+            shrinkB=gap,
             zorder=2,
         )
-        axes.add_patch(arrow)
+        arrow.set_in_layout(False)
+        axes.add_artist(arrow)  # add_patch would extend the limits of the axes to where it begins
 
 
 def _explained(graph: Backpressure) -> "list[Line2D]":
