@@ -74,7 +74,7 @@ def _draw_network(axes: "Axes", graph: Backpressure, at: np.ndarray) -> None:
             continue
         text = topo.names[topo.hosts + switch] + {0: "", 1: "\n1 host"}.get(hosts[switch], f"\n{hosts[switch]} hosts")
         box = {"boxstyle": "round,pad=0.35", "fc": "white", "ec": BLACK, "lw": 0.7}
-        axes.text(x, y, text, ha="center", va="center", fontsize=7, bbox=box, zorder=3)
+        axes.text(x, y, text, ha="center", va="center", fontsize=7, bbox=box, zorder=3, in_layout=False)
 
 
 def _draw_cycle(axes: "Axes", graph: Backpressure, cycle: list[tuple[int, int]], at: np.ndarray, nth: int) -> None:
