@@ -4,6 +4,7 @@ import subprocess
 import sys
 
 import pytest
+from test_topology_backpressure import ring
 
 from penstock.composition import parse
 from penstock.sim import deadlock
@@ -121,6 +122,15 @@ def test_the_last_packet_came_when_the_pauses_say():
     rows = run.extra["packets"].filter(event="enqueue")
     latest = max(rows.filter(node=node, port=p)["time_ns"].max() for node, p in found["egresses"])
     assert found["since_ns"] == latest
+
+
+@pytest.mark.parametrize("elide", [False, True])
+def test_a_ring_with_one_queue_per_port(elide):
+    """Within a tier, above is a higher number."""
+    topo = ring(5)
+    flows = flow_list(topo, [(i, (i + far) % 5, "200KB", "1us") for i in range(5) for far in (1, 2, 2, 2)])
+    run = simulate(topo, flows, parse("bfc", {"assignment": "single", "elide": elide}), max_time_ps=40_000 * US)
+    assert (run.summary["deadlock"] is None) == elide == (run.summary["flows_finished"] == len(flows))
 
 
 @pytest.mark.parametrize("scheme", ["bfc", "ideal_fq"])

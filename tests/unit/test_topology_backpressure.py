@@ -13,7 +13,7 @@ from test_topology import SMALL, networks, ports_of
 from penstock.cli import main
 from penstock.report.plots.backpressure import places
 from penstock.topology import Topology, clos, fat_tree, leaf_spine, make_links
-from penstock.topology.backpressure import HASHES, Backpressure, over_time
+from penstock.topology.backpressure import HASHES, Backpressure, over_time, shortest_cycles
 
 BOUNCE = [("tor0", "spine0"), ("tor1", "spine1")]  # without these, ToRs 0 and 1 reach each other by way of other ToRs
 
@@ -140,10 +140,18 @@ def test_networks_with_paths_up_and_down_have_no_cycle_and_no_edge_to_elide(topo
     assert not graph.cycles and graph.without_elided().edges == graph.edges
 
 
+def test_the_shortest_cycle_of_each_part():
+    long = [((i, 0), ((i + 1) % 5, 0)) for i in range(5)]
+    apart = [((9, 0), (9, 1)), ((9, 1), (9, 0)), ((9, 1), (4, 0)), ((9, 0), (9, 2))]
+    assert shortest_cycles([*long, ((4, 0), (2, 0)), *apart]) == [[(2, 0), (3, 0), (4, 0)], [(9, 0), (9, 1)]]
+    assert shortest_cycles(apart[1:]) == []
+
+
 @pytest.mark.parametrize("switches", [3, 4, 5, 8])
 def test_a_ring_has_a_cycle_in_each_direction_unless_its_paths_are_too_short(switches):
     graph = Backpressure.of(ring(switches))
     assert [len(cycle) for cycle in graph.cycles] == ([switches] * 2 if switches > 3 else [])
+    assert not graph.without_elided().cycles
 
 
 def test_paths_that_bounce_close_a_cycle():
