@@ -14,11 +14,12 @@ from penstock.units import ps_per_byte
 from penstock.workload.distributions import SizeDistribution
 
 BESIDE = {  # the points of a figure's other variants, which are (ours)
+    "bfc/deadlock": pl.col("series").str.starts_with("BFC, one queue"),
     "bfc/fig07": pl.col("panel").str.ends_with("-beside"),
     "bfc/fig08": pl.col("series") == fig08.OTHER,
     "bfc/table1": pl.col("series").is_in(["BFC, unpaused", "DCQCN+win"]),
 }
-MICRO = ["bfc/table1", "bfc/fig07", "bfc/fig08", "bfc/fig30", "hpcc/fig06", "hpcc/fig13", "hpcc/fig14"]
+MICRO = ["bfc/table1", "bfc/deadlock", "bfc/fig07", "bfc/fig08", "bfc/fig30", "hpcc/fig06", "hpcc/fig13", "hpcc/fig14"]
 
 
 @pytest.fixture(scope="module")

@@ -67,6 +67,8 @@ SCHEMES: dict[str, tuple[dict[str, Any], str, Any]] = {
 }
 PFC, WATCHDOG, KEPT, ELIDED, SINGLE, SINGLE_ELIDED = SCHEMES
 TRAFFIC = "detour"
+COUNT = "a count: the sentence leaves no other"
+SOME = "one is enough; how many is a matter of the network"
 
 
 def specs(scale: str) -> dict[str, Spec]:
@@ -134,8 +136,6 @@ def throughput(runs: Runs, label: str) -> pl.DataFrame:
 def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
     """Cycles of the graphs; who deadlocks, and who does not."""
     value = lambda panel, series: frames.value(data, panel=panel, series=series)  # noqa: E731
-    exactly: dict[str, Any] = {"quick": True, "why": "a count: the sentence leaves no other"}
-    some: dict[str, Any] = {"quick": True, "why": "one is enough; how many is a matter of the network"}
     no_deadlock = "no deadlocks even under link failures or routing errors"
     return [
         within(
@@ -145,7 +145,8 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
             sum(value("cycles", n) for n in CLOS),
             0,
             0,
-            **exactly,
+            quick=True,
+            why=COUNT,
         ),
         within(
             "clos-elided",
@@ -154,10 +155,17 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
             sum(value("elided", n) for n in CLOS),
             0,
             0,
-            **exactly,
+            quick=True,
+            why=COUNT,
         ),
         within(
-            "failures", "two links failed: cycles", "temporary loops or detour routes", value("cycles", "failures"), 1, **some
+            "failures",
+            "two links failed: cycles",
+            "temporary loops or detour routes",
+            value("cycles", "failures"),
+            1,
+            quick=True,
+            why=SOME,
         ),
         within(
             "failures-elided",
@@ -166,7 +174,8 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
             value("cycles", "failures, elided"),
             0,
             0,
-            **exactly,
+            quick=True,
+            why=COUNT,
         ),
         within(
             "pfc",
@@ -174,7 +183,8 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
             "vulnerable to deadlocks in the presence of cyclic buffer dependencies",
             value("unfinished", PFC),
             1,
-            **some,
+            quick=True,
+            why=SOME,
         ),
         within(
             "pfc-cycle",
@@ -193,7 +203,8 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
             value("unfinished", ELIDED),
             0,
             0,
-            **exactly,
+            quick=True,
+            why=COUNT,
         ),
         within(
             "single-elided",
@@ -202,7 +213,9 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
             value("unfinished", SINGLE_ELIDED),
             0,
             0,
-            **exactly,
+            quick=True,
+            why=COUNT,
+            kind=OURS,
         ),
         within(
             "kept",
@@ -211,7 +224,8 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
             value("unfinished", SINGLE),
             1,
             kind=OURS,
-            **some,
+            quick=True,
+            why=SOME,
         ),
         within(
             "watchdog",
@@ -221,9 +235,10 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
             0,
             0,
             kind=OURS,
-            **exactly,
+            quick=True,
+            why=COUNT,
         ),
-        within("watchdog-drops", "PFC, watchdog: drops", "(ours)", value("drops", WATCHDOG), 1, kind=OURS, **some),
+        within("watchdog-drops", "PFC, watchdog: drops", "(ours)", value("drops", WATCHDOG), 1, kind=OURS, quick=True, why=SOME),
     ]
 
 
