@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.topology import Topology
-from penstock.topology.backpressure import far_ends, shortest_cycles
+from penstock.topology.backpressure import Egress, far_ends, shortest_cycles
 from penstock.units import format_time
 
 QUIET_PS = 10**9  # between the two looks; less in runs that are not twice as long
@@ -23,7 +23,7 @@ class Deadlock:
     since_ps  when the last packet came to one of their queues
     """
 
-    egresses: list[tuple[int, int]]
+    egresses: list[Egress]
     since_ps: int
 
     def record(self, topo: Topology) -> dict[str, Any]:
@@ -50,7 +50,9 @@ def find(topo: Topology, before: Stopped, now: Stopped) -> Deadlock | None:
     """A shortest circle of queues that were stopped at both times."""
     known = {row[:4] for row in before}
     stopped = [row for row in now if row[:4] in known]
-    far, holders, last = far_ends(topo), {}, {}
+    far = far_ends(topo)
+    last: dict[Egress, int] = {}  # when its last packet came
+    holders: dict[Egress, set[Egress]] = {}  # by ingress: the egresses at which packets from there wait
     for node, port, _, _, since, ingresses in stopped:
         last[node, port] = max(since, last.get((node, port), 0))
         for ingress in ingresses:

@@ -111,13 +111,15 @@ class _Walk:
         for root, hosts in self.hosts_of.items():
             local = [(root, port) for host in hosts for port in self.routes.ports(root, host)]
             seen: set[tuple[int, Choice, Egress | None]] = set()
-            waiting = deque((switch, (), None) for switch in self.hosts_of if switch != root)
+            waiting: deque[tuple[int, Choice, Egress | None]] = deque(
+                (switch, (), None) for switch in self.hosts_of if switch != root
+            )
             while waiting:
                 switch, choice, before = state = waiting.popleft()
                 if state in seen:
                     continue
                 seen.add(state)
-                if switch == root:
+                if switch == root and before is not None:
                     yield from ((egress, before) for egress in local)
                     continue
                 for port, chosen in self.hops(switch, hosts[0], choice):
@@ -166,7 +168,9 @@ def _shortest_cycle(part: Any, egresses: list[Egress]) -> list[Egress]:
     best: list[Egress] = []
     for start in egresses:
         there = networkx.single_source_shortest_path(part, start, cutoff=len(best) - 2 if best else None)
-        found = min((there[last] for last in sorted(part.predecessors(start)) if last in there), key=len, default=[])
+        found: list[Egress] = min(
+            (there[last] for last in sorted(part.predecessors(start)) if last in there), key=len, default=[]
+        )
         if found and (not best or len(found) < len(best)):
             best = found
     return best
