@@ -12,7 +12,7 @@ cycle, whatever fails, and in a Clos network whose links are up there are none t
 title = "BFC"
 includes = ["dqa"]
 packet_state = {"counter_incr": "int16", "upstream_q": "int16"}
-port_state = {"pause_counter": "int32[upstreams]", "one_hop_bdp": "int64", "quiet": "int32"}
+port_state = {"pause_counter": "int32[upstreams]", "one_hop_bdp": "int64", "quiet": "int32", "upwards": "int32"}
 parameters = {
     "th": ("float64", 1.0, "pause threshold in one-hop bandwidth-delay products per active queue (section 3.3.2)"),
     "th_bytes": ("bytes", 0, "a fixed pause threshold instead; 0 = none (figure 7)"),
@@ -35,6 +35,7 @@ def set_up_node(bfc, node):
     for slot in range(node.port_count):
         port = port_at(node, slot)
         my_port(bfc, port).one_hop_bdp = whole(bfc.th * hrtt / port.ps_per_byte)
+        my_port(bfc, port).upwards = 1 if bfc.elide and is_above(node, port) else 0
 
 
 def exceeds_threshold(bfc, node, port, queue):
@@ -50,13 +51,13 @@ def exceeds_threshold(bfc, node, port, queue):
 
 
 def is_above(node, port):
-    """Whether a port leads to a node above this one: in a higher tier or, within the tier, of a higher number."""
+    """Whether a port leads to a node above this one."""
     return 1 if port.up > 0 or (port.up == 0 and port.peer_node > node.id) else 0
 
 
 def is_elided(bfc, node, port, pkt):
     """Whether the edge of the backpressure graph from this egress to the one that the packet came from is removed."""
-    return 1 if bfc.elide and is_above(node, port_at(node, pkt.in_port)) and is_above(node, port) else 0
+    return my_port(bfc, port).upwards & my_port(bfc, port_at(node, pkt.in_port)).upwards
 
 
 def on_enqueue(bfc, node, port, queue, pkt):
