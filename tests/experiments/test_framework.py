@@ -447,7 +447,7 @@ def test_what_no_result_depends_on_is_not_part_of_the_source_hash(tmp_path, monk
 
 def test_unknown_names_are_refused_with_the_nearest(tmp_path):
     with pytest.raises(SpecError, match='did you mean "bfc/fig04"'):
-        EXPERIMENTS["bfc/fig4"]
+        EXPERIMENTS["bfc/figs04"]
     with pytest.raises(SpecError, match='did you mean "paper"'):
         run(experiment([]), tmp_path, scale="papers")
 

@@ -544,7 +544,7 @@ def test_names_and_links():
         (lambda: leaf_spine(uplink_delay="1e300s"), 'uplink_delay = "1e300s": must be at most 4611686s'),
         (lambda: leaf_spine(buffer=10**20), f"buffer = {10**20}: must be at most 1000000000GB"),
         (lambda: parking_lot(cross=-1), "cross = -1: must be between 0 and 1000000; nearest: 0"),
-        (lambda: star().with_loss(1), "loss = 1.0: must be a probability, at least 0 and less than 1"),
+        (lambda: star().with_loss(1), "loss = 1: must be a probability, at least 0 and less than 1"),
         (lambda: star().with_loss(-0.1), "loss = -0.1: must be a probability, at least 0 and less than 1"),
         (
             lambda: star().with_loss(float("nan")),
@@ -574,7 +574,7 @@ def test_builders_refuse(make, message):
         ({"kind": "star", "host": 3}, 'host: unknown key; did you mean "hosts"?'),
         ({"file": "x", "rates": 3}, 'rates: unknown key; did you mean "rate"?'),
         ({"kind": "file"}, "file: is missing"),
-        ({"kind": "star", "loss": 2}, "loss = 2.0: must be a probability, at least 0 and less than 1"),
+        ({"kind": "star", "loss": 2}, "loss = 2: must be a probability, at least 0 and less than 1"),
         (
             {"kind": "star", "changes": "never"},
             'changes = "never": must be a list of tables, such as [{time = "1ms", a = "tor0", b = "spine1", up = false}]',
