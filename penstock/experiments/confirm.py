@@ -7,7 +7,6 @@ the shortest; to judge it again takes all.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -19,7 +18,6 @@ from penstock.experiments import cache as store
 from penstock.experiments import records
 from penstock.experiments.cache import Progress, Runs, Spec
 from penstock.experiments.registry import EXPERIMENTS, Experiment
-from penstock.testing.bench import machine
 
 Columns = Mapping[str, Sequence[str]]
 
@@ -94,14 +92,7 @@ def confirm(
     if changed:
         many = f"{len(changed)} of {len(chosen)} runs that were repeated"
         raise ClaimFailed(f"{id}: {many} have changed since the record: {'; '.join(changed)}. Reproduce the figure again")
-    today = datetime.now(UTC).date().isoformat()
-    record["confirmed"] = {
-        "sources": records.sources(id),
-        "commit": records.commit(),
-        "date": today,
-        "machine": machine(),
-        "runs": list(chosen),
-    }
+    record["confirmed"] = {**records.made_with(records.sources(id)), "runs": list(chosen)}
     records.add(file, id, record)
     return dict(record["confirmed"])
 

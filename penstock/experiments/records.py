@@ -112,12 +112,9 @@ def record_of(summary: dict[str, Any], claims: list[Claim], runs: dict[str, Any]
     return {
         "scale": summary["scale"],
         "penstock": summary["penstock"],
-        "commit": commit(),
-        "sources": summary["sources"],
+        **made_with(summary["sources"]),
         "judging": judging(summary["id"]),
         "seeds": summary["seeds"],
-        "machine": machine(),
-        "date": datetime.now(UTC).date().isoformat(),
         "run_s": summary["run_s"],
         "verdicts": summary["verdicts"],
         "ours": summary["ours"],
@@ -125,6 +122,11 @@ def record_of(summary: dict[str, Any], claims: list[Claim], runs: dict[str, Any]
         "differs": summary["differs"],
         **runs,
     }
+
+
+def made_with(sources: str) -> dict[str, str]:
+    """What of a record says by what, where and when its runs were made; `sources`: their hash."""
+    return {"commit": commit(), "sources": sources, "machine": machine(), "date": datetime.now(UTC).date().isoformat()}
 
 
 def commit() -> str:

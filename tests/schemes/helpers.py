@@ -21,6 +21,7 @@ DATA, ACK, CONTROL = 0, 1, 2
 PAUSE = 1
 QUANTUM = 1048
 QUEUED_ACKS = HostConfig(ack_priority="data")  # so that the trace shows every packet but the control frames
+SAMPLES = Measure(sample="0.1us", packets=True, flow_series=True, flows=False)
 EVERYTHING = Measure(sample="0s", flows=False, packets=True, pauses=True)
 
 
@@ -223,6 +224,19 @@ def check_sending(sent, acks, windows, gap_of, moves=False, line=80):
 
 
 # ---- what every scheme must do ----
+
+
+def counters(rows):
+    """Of every departure: bytes that its port had sent before it, and bytes that had come for it."""
+    sent, came, out = {}, {}, {}
+    for row in rows:
+        key = row.node, row.port
+        if row.event == "enqueue":
+            came[key] = came.get(key, 0) + row.size
+        elif row.event == "dequeue":
+            out[*key, row.at] = sent.get(key, 0), came[key]
+            sent[key] = sent.get(key, 0) + row.size
+    return out
 
 
 def outcome(run):

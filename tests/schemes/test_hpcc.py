@@ -5,11 +5,13 @@ from itertools import pairwise
 import pytest
 from helpers import (
     QUEUED_ACKS,
+    SAMPLES,
     acted,
     check_bad,
     check_sending,
     check_threads,
     check_windows,
+    counters,
     incast,
     network,
     senders,
@@ -24,21 +26,7 @@ from penstock.topology import parking_lot, star
 from penstock.workload import flow_list
 
 LINE = 80
-SAMPLES = Measure(sample="0.1us", packets=True, flow_series=True, flows=False)
 REACTIONS = ["hpcc", "per-ack", "per-rtt"]
-
-
-def counters(rows):
-    """Of every departure: bytes that its port had sent before it, and bytes that had come for it."""
-    sent, came, out = {}, {}, {}
-    for row in rows:
-        key = row.node, row.port
-        if row.event == "enqueue":
-            came[key] = came.get(key, 0) + row.size
-        elif row.event == "dequeue":
-            out[*key, row.at] = sent.get(key, 0), came[key]
-            sent[key] = sent.get(key, 0) + row.size
-    return out
 
 
 def model_of(topo, values):

@@ -6,12 +6,14 @@ from types import SimpleNamespace
 import pytest
 from helpers import (
     QUEUED_ACKS,
+    SAMPLES,
     US,
     acted,
     check_bad,
     check_sending,
     check_threads,
     check_windows,
+    counters,
     incast,
     network,
     senders,
@@ -29,19 +31,7 @@ from penstock.topology import parking_lot, star
 from penstock.workload import flow_list
 
 LINE = 80
-SAMPLES = Measure(sample="0.1us", packets=True, flow_series=True, flows=False)
 OPEN = network(buffer="100MB")
-
-
-def sent_before(rows):
-    """Of every departure: bytes that its port had sent before it."""
-    sent, out = {}, {}
-    for row in rows:
-        if row.event == "dequeue":
-            key = row.node, row.port
-            out[*key, row.at] = sent.get(key, 0)
-            sent[key] = sent.get(key, 0) + row.size
-    return out
 
 
 def model_of(topo, values):
@@ -73,7 +63,7 @@ def trajectories(topo, flows, rows, values):
     """Flow -> (time, cwnd) after each ACK, by the transcription."""
     out = {}
     sent, acks = senders(topo, flows, rows)
-    before = sent_before(rows)
+    before = {departure: sent for departure, (sent, _) in counters(rows).items()}
     for flow, got in acks.items():
         model = model_of(topo, values)
         out[flow] = [(0, model.cwnd)]

@@ -7,6 +7,7 @@ import pytest
 from helpers import (
     DATA,
     QUEUED_ACKS,
+    SAMPLES,
     US,
     acted,
     check_bad,
@@ -29,7 +30,6 @@ from penstock.topology import star
 from penstock.workload import flow_list
 
 LINE = 80
-SAMPLES = Measure(sample="0.1us", packets=True, flow_series=True, flows=False)
 OPEN = network(buffer="100MB")
 
 
