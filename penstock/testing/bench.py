@@ -23,7 +23,7 @@ from penstock.errors import SpecError, nearest
 FLOW_BYTES = 1_000_000
 EVENT_LOOP = "--toggle-collect=*engine_run_windows*"  # callgrind counts in this function and in what it calls
 # flows of 1 MB, load of the core links (ls128) or of the host links (the others); fg160 is Floodgate's network and begins with
-# an incast of 720 flows; schemes in the order of the table
+# an incast of 720 flows
 SCENARIOS: dict[str, dict[str, Any]] = {
     "ls128": {
         "topology": {"kind": "leaf_spine", "hosts": 128, "tors": 8, "spines": 8},
@@ -49,8 +49,29 @@ SCENARIOS: dict[str, dict[str, Any]] = {
     },
 }
 GENERAL = ("fifo", "pfc", "bfc", "hpcc", "dcqcn", "dctcp", "ideal_fq")
+RIVALS = (
+    "dcqcn+floodgate",
+    "dcqcn+pfc_tagged",
+    "backdraft",
+    "timely",
+    "swift",
+    "powertcp",
+    "theta_powertcp",
+    "pias",
+    "pfabric",
+    "homa",
+    "ndp",
+    "phost",
+    "expresspass",
+    "hpcc+recovery",
+    "hpcc+sfq",
+    "bfc+srf",
+    "dctcp+dynamic_threshold",
+    "pfc+window_cap+spray",
+    "bfc+rtt_target",
+)
 SCHEMES = {
-    "ls128": GENERAL,
+    "ls128": (*GENERAL, *RIVALS),
     "ft1024": GENERAL,
     "fg160": ("dcqcn", "dcqcn+floodgate", "dcqcn+floodgate:ideal", "hpcc+floodgate", "dcqcn+pfc_tagged", "bfc"),
 }

@@ -4,6 +4,7 @@ import shutil
 
 import pytest
 
+from penstock.composition import available, parse
 from penstock.errors import SpecError
 from penstock.testing import bench
 
@@ -15,6 +16,11 @@ def test_the_scenario_of_floodgate_begins_with_an_incast():
     assert (flows.src != flows.dst).all()
     _, fewer = bench.flows_of("fg160", 20)
     assert len(fewer) == 20 and (fewer.bytes == bench.FLOW_BYTES).all()
+
+
+def test_every_scheme_of_the_package_is_measured_on_ls128():
+    parts = {part for scheme in bench.SCHEMES["ls128"] for part in parse(scheme).parts}
+    assert parts == set(available())
 
 
 def test_a_measurement_in_another_process():
