@@ -216,6 +216,7 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
             "NDP, section 6: packets over all paths, no collisions of ECMP",
         ),
         "search-hpcc": ("search", "tail", ("HPCC", "DCTCP"), "HPCC, section 5.3: all others maintain standing queues"),
+        "slow-backdraft": ("slow", "tail", ("BFC+Backdraft", "BFC"), "Backdraft, section 2.2: slow receivers spread congestion"),
     }
     found = [
         holds(
