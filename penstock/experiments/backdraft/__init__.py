@@ -13,5 +13,4 @@ MISSING = {
     "fig03": "throughput of applications over time",
     "fig05c": "cost of PicNIC's out-of-order completion",
     "fig17": "DCTCP by its cores",
-    "fig18": "tail of Homa under loss",
 }

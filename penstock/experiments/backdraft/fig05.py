@@ -1,12 +1,12 @@
 """Backdraft (NSDI 2022), figures 5 (a, b) and 18: what uniform packet loss costs.
 
 Section 2.1: a virtual switch drops packets at random; the highest rate of requests with Homa halves at a loss probability of 1
-%, and the throughput of TCP falls too. Instead of Homa the hosts here use go-back-N, after a NACK of the receiver or a timeout. A
-request is a packet of 200 B, whose loss only the timeout repairs, so the timeout decides. Homa's receiver asks for what is
-missing after 2 us (RESEND_INTERVAL, section 6.1): here a packet is repeated 2 us after the 4 us in which its ACK was due.
-Timeouts of 100 us and 4 ms beside it are ours. So is the stream in place of TCP: one of 25 MB without congestion control, which
-repeats a round trip for each loss, and waits for a timeout when a retransmission is lost. Two servers, 100 Gbit/s; half of the
-loss is on each of the two links of the path.
+%, and the throughput of TCP falls too. The hosts have Homa, or go-back-N after a NACK of the receiver or a timeout. A request
+is a packet of 200 B, whose loss only the timeout repairs, so the timeout decides. Homa's receiver asks for what is missing
+after 2 us (RESEND_INTERVAL, section 6.1), and a packet of which the receiver knows nothing is repeated 2 us after the 4 us in
+which its ACK was due, with either. Timeouts of 100 us and 4 ms beside it are ours. So is the stream in place of TCP: one of 25
+MB without congestion control, which repeats a round trip for each loss, and waits for a timeout when a retransmission is lost.
+Two servers, 100 Gbit/s; half of the loss is on each of the two links of the path.
 
 Requests are closed-loop: each of 8 clients sends the next when it has the answer, and the rate is the sum of the clients'
 rates.
@@ -23,7 +23,7 @@ from penstock.experiments.backdraft import _setup as setup
 from penstock.experiments.backdraft._setup import value
 from penstock.experiments.cache import Runs, Spec
 from penstock.experiments.claims import OURS, Claim, Differs, about, holds, within
-from penstock.experiments.style import BLUE, GREEN, ORANGE, PAGE, RED, SKY, figure, legend_above, lettered, log_axis
+from penstock.experiments.style import BLUE, GREEN, ORANGE, PAGE, PURPLE, RED, SKY, figure, legend_above, lettered, log_axis
 
 TITLE = "What packet loss costs requests and streams"
 PAPER = "Backdraft, NSDI 2022, sections 2.1 and A.1.2, figures 5 and 18"
@@ -31,13 +31,17 @@ LOSSES = (0.0, 1e-4, 1e-3, 1e-2, 1e-1)
 CLIENTS = 8
 TIMEOUTS = {"requests, Homa's timeout": "6us", "requests, timeout 100 us": "100us", "requests, timeout 4 ms": "4ms"}
 STREAMS = {"stream, timeout 100 us": "100us", "stream, timeout 4 ms": "4ms"}
-HOMA, SHORT, LONG = TIMEOUTS
+TIMER_ALONE, SHORT, LONG = TIMEOUTS
+HOMA = "requests, Homa"
+RPCS = (HOMA, *TIMEOUTS)
 STREAM = next(iter(STREAMS))
 REQUESTS = {"quick": 40, "paper": 400}
 RPCS_HALVED = "the maximum sustainable RPCs-per-second can be halved with a packet loss probability of just 10^-2"
 FIVEFOLD = "RPC completion time increase to 5x higher with mere packet loss probability of 10^-2"
 HALVED = "half of the paper's 0.5, and as far above it: 1 would be no effect"
-LOOKS = dict(zip((*TIMEOUTS, *STREAMS), ((GREEN, "v"), (BLUE, "o"), (RED, "s"), (SKY, "^"), (ORANGE, "D"))))
+LOOKS = dict(
+    zip((*RPCS, *STREAMS), ((PURPLE, "P"), (GREEN, "v"), (BLUE, "o"), (RED, "s"), (SKY, "^"), (ORANGE, "D")), strict=True)
+)
 TIMER = Differs(
     "two packets in a hundred requests are lost, and each costs 6.9 us beside a request's 4.2; what Homa costs a processor is "
     "not modelled",
@@ -54,6 +58,10 @@ def specs(scale: str) -> dict[str, Spec]:
     made = {}
     for loss in LOSSES:
         network = {"kind": "star", "hosts": 2, "rate": "100Gbps", "delay": "1us", "buffer": "12MB", "loss": 1 - (1 - loss) ** 0.5}
+        asked = {"name": "homa", "homa": {"resend": "2us"}}
+        made[f"{loss:g}, {HOMA}"] = spec(
+            network, {"kind": "list", "flows": rounds(REQUESTS[scale])}, TIMEOUTS[TIMER_ALONE], asked
+        )
         for name, timeout in TIMEOUTS.items():
             made[f"{loss:g}, {name}"] = spec(network, {"kind": "list", "flows": rounds(REQUESTS[scale])}, timeout)
         for name, timeout in STREAMS.items():
@@ -61,12 +69,12 @@ def specs(scale: str) -> dict[str, Spec]:
     return made
 
 
-def spec(network: dict[str, Any], traffic: dict[str, Any], timeout: str) -> Spec:
+def spec(network: dict[str, Any], traffic: dict[str, Any], timeout: str, scheme: dict[str, Any] | None = None) -> Spec:
     """The spec of one traffic pattern without flow control."""
     return {
         "run": {"duration": "1us", "seed": 1, "max_time": "20s"},
         "topology": network,
-        "scheme": {"name": "fifo"},
+        "scheme": scheme or {"name": "fifo"},
         "workload": [traffic],
         "measure": {"sample": "0us"},
         "host": {"rto": timeout},
@@ -86,11 +94,11 @@ def rounds(requests: int) -> list[dict[str, Any]]:
 def measure(runs: Runs, scale: str) -> pl.DataFrame:
     """Panel "rate": x loss, y rate relative to that without loss; "absolute": y thousand requests/s, or Gbit/s; "p99": y us."""
     parts = []
-    for series in (*TIMEOUTS, *STREAMS):
+    for series in (*RPCS, *STREAMS):
         labels = [f"{loss:g}, {series}" for loss in LOSSES]
         rate = np.array([rate_of(runs, label, series) for label in labels])
         parts += [frames.rows("rate", series, LOSSES, rate / rate[0]), frames.rows("absolute", series, LOSSES, rate)]
-        if series in TIMEOUTS:
+        if series in RPCS:
             parts.append(frames.rows("p99", series, LOSSES, [tail(runs, label) for label in labels]))
     return pl.concat(parts)
 
@@ -114,22 +122,9 @@ def tail(runs: Runs, label: str) -> float:
 
 def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
     """One per cent of loss halves the rates, and moves the tail to the timeout."""
-    relative = {series: value(data, "rate", series, 0.01) for series in (*TIMEOUTS, *STREAMS)}
-    tails = {series: value(data, "p99", series, 0.01) / value(data, "p99", series, 0.0) for series in TIMEOUTS}
+    relative = {series: value(data, "rate", series, 0.01) for series in (*RPCS, *STREAMS)}
     what = "rate of requests at 1 % loss over that without"
-    found = [
-        within("requests", what, RPCS_HALVED, relative[HOMA], 0.25, 0.75, why=HALVED),
-        about("tail", "99th percentile of a request at 1 % loss over that without", FIVEFOLD, tails[HOMA], 5),
-        within(
-            "milliseconds",
-            "99th percentile of a request at 1 % loss, us",
-            "Homa experiences millisecond scale tail latency with even 10^-2 drop probability",
-            value(data, "p99", HOMA, 0.01),
-            1000,
-            10_000,
-            why="milliseconds: one to ten",
-        ),
-    ]
+    found = [*of_homa(data, TIMER_ALONE, "", ""), *of_homa(data, HOMA, "homa-", "Homa: ")]
     for series in (SHORT, LONG, *STREAMS):
         rates = setup.line(data, "rate", series)["y"].to_list()
         falls = all(later <= 1.02 * rate for rate, later in itertools.pairwise(rates)) and rates[-1] < 0.5
@@ -153,11 +148,44 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
     ]
 
 
+def of_homa(data: pl.DataFrame, series: str, prefix: str, where: str) -> list[Claim]:
+    """What 1 % of loss does to Homa, of Homa or of its timer alone."""
+    rate = value(data, "rate", series, 0.01)
+    tail, without = (value(data, "p99", series, loss) for loss in (0.01, 0.0))
+    return [
+        within(
+            f"{prefix}requests",
+            f"{where}rate of requests at 1 % loss over that without",
+            RPCS_HALVED,
+            rate,
+            0.25,
+            0.75,
+            why=HALVED,
+        ),
+        about(
+            f"{prefix}tail",
+            f"{where}99th percentile of a request at 1 % loss over that without",
+            FIVEFOLD,
+            tail / without,
+            5,
+        ),
+        within(
+            f"{prefix}milliseconds",
+            f"{where}99th percentile of a request at 1 % loss, us",
+            "Homa experiences millisecond scale tail latency with even 10^-2 drop probability",
+            tail,
+            1000,
+            10_000,
+            why="milliseconds: one to ten",
+        ),
+    ]
+
+
 def plot(data: pl.DataFrame) -> Any:
     """Relative rate and tail over the loss probability."""
     made, (left, right) = figure(1, 2, width=PAGE, height=2.3)
     for panel, axes in (("rate", left), ("p99", right)):
-        for series in (*TIMEOUTS, *STREAMS):
+        for series in (*RPCS, *STREAMS):
             points = setup.line(data, panel, series).filter(pl.col("x") > 0)
             if len(points):
                 colour, marker = LOOKS[series]
@@ -170,5 +198,5 @@ def plot(data: pl.DataFrame) -> Any:
     right.set_ylabel("p99 of requests (us)")
     log_axis(right.yaxis)
     lettered((left, right), ("throughput", "completion time"))
-    legend_above(made, left, columns=2)
+    legend_above(made, left, columns=3)
     return made
