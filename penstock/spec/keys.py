@@ -131,6 +131,15 @@ KEYS: dict[str, dict[str, Key]] = {
         "hops": Key("int", "links of the chain of switches", ">= 1"),
         "cross": Key("int", "pairs of hosts whose traffic crosses each link", ">= 0"),
     },
+    "topology.sites": {
+        "sites": Key("int", "number of sites", ">= 1"),
+        "hosts_per_site": Key("int", "hosts of a site; a multiple of `tors`", ">= 1"),
+        "tors": Key("int", "ToR switches of a site", ">= 1"),
+        "spines": Key("int", "spine switches of a site", ">= 1"),
+        "long_rate": Key("rate", "rate of the links between gateways", "> 0"),
+        "long_delay": Key("time", "delay of the links between gateways", "> 0"),
+        "gateway_buffer": Key("size", "buffer of a gateway", ">= 0"),
+    },
     "topology.file": {
         "rate": Key("rate", "rate of links that give none", "> 0"),
         "delay": Key("time", "delay of links that give none", "> 0"),

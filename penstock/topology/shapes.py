@@ -8,6 +8,7 @@ unbounded.
 """
 
 from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from penstock.inputs import size_bytes, time_ps, whole
 from penstock.topology.graph import MAX_HOSTS, Topology, make_links
 from penstock.units import ps_per_byte
 
-__all__ = ["clos", "dumbbell", "fat_tree", "leaf_spine", "parking_lot", "star"]
+__all__ = ["clos", "dumbbell", "fat_tree", "leaf_spine", "parking_lot", "sites", "star"]
 
 MAX_COUNT = 10**6  # of anything that is counted but hosts: far above what fits on MAX_PORTS
 
@@ -172,6 +173,49 @@ def parking_lot(
     return _assemble("parking_lot", given, [("host", hosts, 0), ("switch", hops + 1, 1)], links)
 
 
+def sites(
+    *,
+    sites: int = 2,
+    hosts_per_site: int = 64,
+    tors: int = 4,
+    spines: int = 8,
+    rate: Rate = "100Gbps",
+    uplink_rate: Rate | None = None,
+    long_rate: Rate = "200Gbps",
+    delay: Time = "1us",
+    long_delay: Time = "200us",
+    buffer: Size = "12MB",
+    gateway_buffer: Size = "64MB",
+) -> Topology:
+    """Data centres far apart: leaf-spines, a gateway above the spines of each, a long link between any two gateways.
+
+    `tors` and `spines` are of a site; hosts 0 .. hosts_per_site-1 are in the first one. A gateway is linked to all spines of its
+    site, as ToRs are. The defaults are the BFC paper's network of two data centres (appendix A.9); a link of 200 us and 200
+    Gbit/s holds 5 MB, so that its ends need more buffer than others.
+    """
+    given = dict(locals())
+    shape = {"sites": sites, "hosts_per_site": hosts_per_site, "tors": tors, "spines": spines}
+    sites, hosts_per_site, tors, spines = (_count(name, value) for name, value in shape.items())
+    if hosts_per_site % tors:
+        rule, remedy = f"must be a multiple of tors = {tors}", f"choose {_multiple(hosts_per_site, tors)}"
+        raise SpecError(rule, path="hosts_per_site", value=hosts_per_site, remedy=remedy)
+    hosts = _hosts(sites * hosts_per_site)
+    tor = hosts + np.arange(sites * tors)
+    spine = hosts + len(tor) + np.arange(sites * spines)
+    gateway = hosts + len(tor) + len(spine) + np.arange(sites)
+    above_tor = np.repeat(spine.reshape(sites, spines), tors, axis=0).ravel()
+    one, other = np.triu_indices(sites, 1)
+    up = {"rate": _or(uplink_rate, rate), "delay": delay, "prefix": "uplink_"}
+    links = [
+        _links(np.arange(hosts), np.repeat(tor, hosts_per_site // tors), rate=rate, delay=delay),
+        _links(np.repeat(tor, spines), above_tor, **up),
+        _links(spine, np.repeat(gateway, spines), **up),
+        _links(gateway[one], gateway[other], rate=long_rate, delay=long_delay, prefix="long_"),
+    ]
+    nodes = [("host", hosts, 0), ("tor", len(tor), 1), ("spine", len(spine), 2), ("gateway", sites, 3)]
+    return _assemble("sites", given, nodes, links, {"gateway": "gateway_buffer"})
+
+
 # -- parts of a shape ------------------------------------------------------------------------------------------------
 
 
@@ -198,15 +242,23 @@ def _links(a: Any, b: Any, *, rate: Rate, delay: Time, prefix: str = "") -> np.n
     return make_links(a, b, ps_per_byte(rate, f"{prefix}rate"), time_ps(delay, f"{prefix}delay", positive=True))
 
 
-def _assemble(kind: str, given: Mapping[str, Any], nodes: list[tuple[str, int, int]], links: list[np.ndarray]) -> Topology:
-    """A topology of (name, how many, tier) nodes, hosts first."""
+def _assemble(
+    kind: str,
+    given: Mapping[str, Any],
+    nodes: list[tuple[str, int, int]],
+    links: list[np.ndarray],
+    buffers: Mapping[str, str] = MappingProxyType({}),
+) -> Topology:
+    """A topology of (name, how many, tier) nodes, hosts first; `buffers`: the keys of those that have a buffer of their own."""
     hosts, switches = nodes[0][1], sum(count for _, count, _ in nodes[1:])
+    keys = {name: buffers.get(name, "buffer") for name, _, _ in nodes[1:]}
+    sizes = [size_bytes(given[key], key) for key in keys.values()]
     return Topology(
         kind=kind,
         hosts=hosts,
         switches=switches,
         links=np.concatenate(links),
-        buffer_bytes=np.full(switches, size_bytes(given["buffer"], "buffer")),
+        buffer_bytes=np.repeat(sizes, [count for _, count, _ in nodes[1:]]),
         names=tuple(f"{name}{i}" for name, count, _ in nodes for i in range(count)),
         tier=np.repeat([tier for _, _, tier in nodes], [count for _, count, _ in nodes]),
         params={key: value for key, value in given.items() if value is not None},

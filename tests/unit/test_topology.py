@@ -27,6 +27,7 @@ from penstock.topology import (
     leaf_spine,
     make_links,
     parking_lot,
+    sites,
     star,
 )
 from penstock.topology.routes import expected_bytes
@@ -38,6 +39,7 @@ SMALL = {
     "dumbbell": lambda: dumbbell(left=3, right=2, bottleneck_rate="10Gbps"),
     "star": lambda: star(hosts=5),
     "parking_lot": lambda: parking_lot(hops=3, cross=2, bottleneck_rate="40Gbps"),
+    "sites": lambda: sites(sites=3, hosts_per_site=4, tors=2, spines=2),
 }
 
 
@@ -219,6 +221,28 @@ def test_parking_lot():
     assert len(topo.path_links(0, 0, 1, seed=1)) == 5
     assert all(len(topo.path_links(0, src, src + 1, seed=1)) == 3 for src in (2, 4, 6))
     assert topo.capacity_bps("core") == 300e9
+
+
+def test_sites():
+    topo = sites()
+    assert (topo.hosts, topo.switches, len(topo.links)) == (128, 2 * (4 + 8 + 1), 128 + 2 * (32 + 8) + 1)
+    assert Counter(topo.tier.tolist()) == {0: 128, 1: 8, 2: 16, 3: 2}
+    degrees = {tier: set(topo.port_count[topo.tier == tier]) for tier in (1, 2, 3)}
+    assert degrees == {1: {16 + 8}, 2: {4 + 1}, 3: {8 + 1}}
+    assert topo.core_capacity_bps == 64 * 100e9
+    assert topo.names[-2:] == ("gateway0", "gateway1") and topo.buffer_bytes.tolist() == [12_000_000] * 24 + [64_000_000] * 2
+    within, between = (
+        [topo.names[node].rstrip("0123456789") for node, _ in topo.path_links(0, 0, dst, seed=1)] for dst in (63, 64)
+    )
+    assert within == ["host", "tor", "spine", "tor"]
+    assert between == ["host", "tor", "spine", "gateway", "gateway", "spine", "tor"]
+    assert set(topo.links["delay_ps"][:-1]) == {10**6} and set(topo.links["ps_per_byte"][:-1]) == {80}
+    assert (topo.links["delay_ps"][-1], topo.links["ps_per_byte"][-1]) == (200 * 10**6, 40)
+
+
+def test_every_two_of_several_sites_are_linked():
+    topo = sites(sites=4, hosts_per_site=2, tors=1, spines=1, long_delay="1ms")
+    assert (topo.links["delay_ps"] == 10**9).sum() == 6 and len(topo.path_links(0, 0, 7, seed=1)) == 7
 
 
 def test_ports_are_numbered_in_the_order_of_the_links(small):
@@ -543,6 +567,8 @@ def test_names_and_links():
         (lambda: leaf_spine(spines=10**20), f"spines = {10**20}: must be between 1 and 1000000"),
         (lambda: leaf_spine(uplink_delay="1e300s"), 'uplink_delay = "1e300s": must be at most 4611686s'),
         (lambda: leaf_spine(buffer=10**20), f"buffer = {10**20}: must be at most 1000000000GB"),
+        (lambda: sites(hosts_per_site=10), "hosts_per_site = 10: must be a multiple of tors = 4; choose 8 or 12"),
+        (lambda: sites(gateway_buffer="64 cars"), "gateway_buffer"),
         (lambda: parking_lot(cross=-1), "cross = -1: must be between 0 and 1000000; nearest: 0"),
         (lambda: star().with_loss(1), "loss = 1: must be a probability, at least 0 and less than 1"),
         (lambda: star().with_loss(-0.1), "loss = -0.1: must be a probability, at least 0 and less than 1"),

@@ -11,7 +11,4 @@ MISSING = {
     "fig20": "priority classes",
     "fig24": "incast label",
     "fig25": "BFC-NIC, recirculation sampling",
-    "fig26": "two data centres",
-    "hpcc-pfc": "HPCC without PFC and with ideal retransmission, a series of figures 9 to 11",
-    "expresspass": "ExpressPass, a series of figures 9 to 12",
 }
