@@ -11,4 +11,6 @@ MISSING = {
     "fig20": "priority classes",
     "fig24": "incast label",
     "fig25": "BFC-NIC, recirculation sampling",
+    "hpcc-pfc": "HPCC without PFC and with ideal retransmission, a series of figures 9 to 11",
+    "expresspass": "ExpressPass, a series of figures 9 to 12",
 }
