@@ -22,7 +22,7 @@ from penstock.vswitch.attach import ingress_rates, socket_watch
 from penstock.vswitch.attach.allowance import LAYOUT, Allowance
 from penstock.vswitch.attach.allowance import UNLIMITED as NO_LIMIT
 from penstock.vswitch.attach.devices import Device
-from penstock.vswitch.attach.edge import NEVER, Edge
+from penstock.vswitch.attach.edge import NEVER, SHARE, Edge
 from penstock.vswitch.attach.ingress_rates import FIRST_RATE, LEAST_RATE, FlowRates, flow_of, not_read, pressed_flows
 from penstock.vswitch.attach.lab import Namespace
 from penstock.vswitch.attach.open import open_link
@@ -657,6 +657,45 @@ def test_a_flow_gets_its_class_in_the_first_step_after_the_alarm(left):
         until(lambda: edge.steps == steps + 1)
         until(lambda: edge.step_at == NEVER)
         assert edge.steps == steps + 1 and edge.wakes == 2, "there was nothing to do"
+
+
+def test_a_thread_that_rests_answers_flows_that_hold_much_and_nobody_else(left):
+    edge = Edge("tap0", left, lambda: [row(pauses=0, waiting=10_000, behind_bytes=200_000)], goal="10KB", over="50KB")
+    with contextlib.ExitStack() as stack:
+        stack.callback(edge.__exit__)
+        edge.open()
+        later = time.monotonic() + 1000
+        assert edge.due(later) == NEVER
+        edge.look_at = edge.step_at = 0.0
+        looks = edge.sockets.looks
+        edge.serve(alarmed=False, rested=False)
+        assert (edge.sockets.looks, edge.steps) == (looks, 0) and edge.due(later) == later
+        edge.press()
+        assert edge.due(later) == 0.0
+        edge.serve(alarmed=True, rested=False)
+        assert (edge.sockets.looks, edge.steps) == (looks, 1) and [flow.target_port for flow in edge.rates.held] == [SLOW]
+        assert edge.due(later) == later
+        edge.serve(alarmed=False, rested=True)
+        assert edge.sockets.looks == looks + 1
+
+
+def test_the_thread_of_the_edges_leaves_processors_to_others(left, monkeypatch):
+    """However much there is to do."""
+    work, ends = 0.003, []
+
+    def look():
+        end = time.thread_time() + work
+        while time.thread_time() < end:
+            pass
+        ends.append(time.monotonic())
+        edge.look_at = ends[-1]
+
+    with Edge("tap0", left, list) as edge:
+        until(lambda: edge.look_at == NEVER)
+        monkeypatch.setattr(edge, "look", look)
+        assert edge.takes(SLOW, 100)  # the first frame to a port asks for a look
+        until(lambda: len(ends) > 5)
+    assert ends[5] - ends[0] >= 5 * work / SHARE
 
 
 # ---- Both, beside each other ----

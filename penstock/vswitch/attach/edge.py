@@ -27,6 +27,7 @@ from penstock.vswitch.linux.scheduling import hasten_thread
 LEAST_STEP_S = 0.002  # between two updates of rates
 SETTLING_S = 0.005  # after a flow got a class, whose rate was known for a few frames only; or the device was first seen busy
 HASTE = 10  # steps of nice by which the thread goes before others: it works little, and what it is late for is lost or waits
+SHARE = 0.06  # of a processor, that the thread takes: when all are busy, those who read the sockets need the rest
 NEVER = float("inf")
 
 
@@ -89,21 +90,32 @@ class Edge:
 
     # ---- In the thread ----
 
-    def serve(self, alarmed: bool) -> float:
-        """Do what is due; `alarmed`: the alarm was raised.  The time of the next work."""
+    def serve(self, alarmed: bool, rested: bool) -> None:
+        """Do what is due; `alarmed`: the alarm was raised.
+
+        Until the thread has `rested` only a flow that holds much is answered: what comes in beyond its bound is lost.
+        """
         with self.lock:
             if alarmed and not self.ended:
                 self.wake()
             try:
                 now = time.monotonic()
-                if self.look_at <= now:
+                if self.look_at <= now and rested:
                     self.look()
-                if self.step_at <= now:
+                if self.step_at <= now and (rested or self.is_pressed):
                     self.step()
             except Exception as error:  # such as an interface that is gone
                 self.error = error
                 self.end()
-        return min(self.look_at, self.step_at)
+
+    def due(self, rest_until: float) -> float:
+        """When `serve` has something to do, if no alarm is raised and the thread rests until then."""
+        return min(max(self.look_at, rest_until), self.step_at if self.is_pressed else max(self.step_at, rest_until))
+
+    @property
+    def is_pressed(self) -> bool:
+        """Whether a flow has begun to hold much since the last step."""
+        return self.pressed != int(self.table.pressed[0])
 
     def wake(self) -> None:
         """Answer the alarm."""
@@ -113,7 +125,7 @@ class Edge:
         now = time.monotonic()
         if self.sockets.rooms.answer():
             self.look_at = now
-        if self.pressed != self.table.pressed[0]:
+        if self.is_pressed:
             self.step_at = min(self.step_at, max(now, self.stepped_at + LEAST_STEP_S))
 
     def end(self) -> None:
@@ -195,6 +207,7 @@ class EdgeThread:
     def _serve(self, epoll: select.epoll, changed: int) -> None:
         hasten_thread(HASTE)
         timeout: float | None = None
+        rest_until = 0.0
         while True:
             ready = {fd for fd, _ in epoll.poll(timeout)}
             with self.lock:
@@ -203,11 +216,16 @@ class EdgeThread:
                 edges = list(self.edges.items())
             if changed in ready:
                 os.eventfd_read(changed)
-            due = NEVER
+            began, now = time.thread_time(), time.monotonic()
+            rested = now >= rest_until
             for fd, edge in edges:
-                due = min(due, edge.serve(fd in ready))
+                if fd in ready or edge.due(rest_until) <= now:
+                    edge.serve(fd in ready, rested)
                 if edge.error:
                     self.remove(edge)
+            if rested:
+                rest_until = time.monotonic() + (time.thread_time() - began) / SHARE
+            due = min((edge.due(rest_until) for _, edge in edges), default=NEVER)
             timeout = None if due == NEVER else max(0.0, due - time.monotonic())
         epoll.close()
         os.close(changed)

@@ -15,6 +15,7 @@ from penstock.vswitch.ports.base cimport port_flush, port_send
 cdef enum:
     VISITS_AT_ONCE = 64     # receive queues looked at in a turn
     BYTES_AT_ONCE = 524288  # written to a device in a turn
+    TURN_BYTES = 16384      # of a receive queue before the next one has its turn
     HELD_NS = 200000        # a frame for a full socket is tried again after
 
 cdef inline int64_t swapped(uint64_t port) noexcept nogil: return (port & 0xFF) << 8 | port >> 8

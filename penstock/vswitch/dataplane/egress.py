@@ -19,7 +19,7 @@ if not cython.compiled:
         rxq_at,
         side_of,
     )
-    from penstock.vswitch.dataplane.egress import BYTES_AT_ONCE, HELD_NS, VISITS_AT_ONCE, swapped
+    from penstock.vswitch.dataplane.egress import BYTES_AT_ONCE, HELD_NS, TURN_BYTES, VISITS_AT_ONCE, swapped
     from penstock.vswitch.dataplane.flowmap import add_name, find_name, name_at, remove_name
     from penstock.vswitch.dataplane.flowtable import may_open
     from penstock.vswitch.dataplane.ingress import NO_ROOM_NS
@@ -78,7 +78,10 @@ def has_doorbell(worker, own, now):
 
 
 def put_out(worker, driver, now):
-    """Send one frame of each receive queue in turn while the device has room; how many."""
+    """Send a few frames of each receive queue in turn while the device has room; how many.
+
+    Not one by one: a TAP hands over datagrams of a flow together if they are sent one after another.
+    """
     if now < driver.try_at:
         driver.next_due = min(driver.next_due, driver.try_at)
         return 0
@@ -99,6 +102,7 @@ def put_out(worker, driver, now):
             word = next_word(own_view(driver), txq, 1, number)
         if word == 0 or word == CLOSED:
             take_head(side, 0)
+            txq.deficit = 0
             if word:
                 txq.known = 0
                 if rxq_at(driver, number).named:
@@ -112,7 +116,9 @@ def put_out(worker, driver, now):
             break
         done += 1
         gone += length_of(word)
-        if txq.state == ACTIVE and side.levels:
+        txq.deficit -= length_of(word)
+        if txq.deficit <= 0:
+            txq.deficit = TURN_BYTES
             take_head(side, 0)
             activate(side, number)
     hand_over(driver)
