@@ -100,7 +100,7 @@ def choose_packet(homa, node, flow):
 
 def on_timeout(homa, node, flow):
     flow.backoff = 0
-    if not my_flow(homa, flow).heard or flow.sent == flow.size:
+    if flow.sent > 0 and (not my_flow(homa, flow).heard or flow.sent == flow.size):
         my_flow(homa, flow).missing = 0
         flow.resend = 1
         try_send(node, flow)

@@ -228,6 +228,14 @@ def test_a_sender_that_repeats_itself_does_not_keep_the_receiver_from_asking():
     assert run.flows["fct_ns"].max() < 50e6
 
 
+def test_a_message_that_waits_for_its_sender_s_others_is_not_sent_again():
+    """The last of twenty messages begins after 140 us, seven timeouts."""
+    topo = star(hosts=2)
+    flows = flow_list(topo, [(1, 0, 90_000 + i, "1us") for i in range(20)])
+    run = simulate(topo, flows, parse("homa", {"rtt_bytes": "100KB"}), host=HostConfig(rto="20us"))
+    assert run.summary["flows_finished"] == 20 and run.flows["fct_ns"].max() > 140e3
+
+
 def test_a_gap_costs_its_packet_alone():
     """Of a long message only what was lost is sent again, and sometimes its first packet."""
     topo = star(hosts=2).with_loss(0.01)
