@@ -8,9 +8,6 @@ WINDOW_REASON = "the paper names none; its authors' simulator stops when arrival
 
 # figures, tables and other claims of the paper that have no experiment yet, with what they show
 MISSING = {
-    "fig20": "priority classes",
-    "fig24": "incast label",
-    "fig25": "BFC-NIC, recirculation sampling",
     "hpcc-pfc": "HPCC without PFC and with ideal retransmission, a series of figures 9 to 11",
     "expresspass": "ExpressPass, a series of figures 9 to 12",
 }

@@ -1,0 +1,40 @@
+"""BFC with the options of appendix A (NSDI 2022) on the set-up of `_fabric`, and what figures 20, 24 and 25 share.
+
+The options change the variant of BFC that `_variants` names for all figures of the paper.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+import polars as pl
+
+from penstock.experiments.bfc import _fabric as fabric
+from penstock.experiments.bfc._fabric import BFC_TABLE, Scheme
+from penstock.experiments.cache import Runs
+from penstock.experiments.style import log_axis
+
+_NIC = {**BFC_TABLE, "name": "bfc+window_cap", "nic_pauses": False}  # a window of one bandwidth-delay product
+BFC_NIC = Scheme("BFC - NIC", _NIC, nth=1, like="bfc", run="bfc_nic")
+BFC_SAMPLING = Scheme("BFC + sampling", {**BFC_TABLE, "recirculated": 0.5}, nth=2, run="bfc_sampling")
+BFC_LABEL = Scheme("BFC + IncastLabel", {**BFC_TABLE, "incast_label": True}, nth=1, run="bfc_label")
+
+
+def lines(axes: Any, data: pl.DataFrame, traffic: str, schemes: Iterable[Scheme], panel: str, **looks: Any) -> None:
+    """A line for each scheme of one panel of data.parquet; `looks` replace those of the scheme."""
+    for scheme in schemes:
+        line = fabric.curve(data, traffic, scheme.label, panel).drop_nulls()
+        axes.plot(line["x"], line["y"], label=scheme.legend, **{**scheme.style, **looks})
+
+
+def slowdown_axes(axes: Any, x_text: Any = None, ylabel: str = "FCT slowdown") -> None:
+    """Logarithmic axes for slowdowns, which begin at 1; `x_text` writes the sizes or degrees."""
+    log_axis(axes.xaxis, x_text)
+    log_axis(axes.yaxis, None, (1, 2, 5) if axes.get_ylim()[1] < 200 else (1,))
+    axes.set_ylim(bottom=0.9)
+    axes.set(ylabel=ylabel)
+
+
+def of_class(runs: Runs, label: str, name: str) -> pl.LazyFrame:
+    """Bytes, slowdown by the sender's clock and payload sent again, of the finished flows of one class."""
+    inside = pl.col("acked_ns").is_not_null() & (pl.col("class").cast(pl.String) == name)
+    return runs.scan(label, "flows").filter(inside).select("bytes", "retransmitted_bytes", slowdown=pl.col("sender_slowdown"))
