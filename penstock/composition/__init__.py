@@ -25,6 +25,7 @@ from penstock.units import parse_rate
 
 FOLDER = Path(__file__).parents[1] / "schemes"
 OPTIONS = ("unusual", "unchecked")  # of a Scheme, given like parameters
+PLAIN = "plain_switches"  # the same
 __all__ = ["Composition", "Scheme", "available", "compose", "parse", "scheme_type"]
 
 
@@ -107,6 +108,7 @@ class Scheme:
 
     parts: parameters that differ from the defaults, by scheme, in hook order.  host: settings of hosts, without "host.".
     unusual: the composition may be one that makes no sense.  unchecked: users' files are compiled without checks.
+    plain_switches: names of switches that have none of the parts, or patterns such as "spine*".
     """
 
     name: str
@@ -115,6 +117,7 @@ class Scheme:
     set_by_user: dict[str, Any] = field(default_factory=dict)
     unusual: bool = False
     unchecked: bool = False
+    plain_switches: tuple[str, ...] = ()
 
     def __add__(self, other: Scheme) -> Scheme:
         parts = {name: dict(values) for name, values in self.parts.items()}
@@ -128,6 +131,7 @@ class Scheme:
             {**self.set_by_user, **other.set_by_user},
             self.unusual or other.unusual,
             self.unchecked or other.unchecked,
+            self.plain_switches + other.plain_switches,
         )
 
     def __repr__(self) -> str:
@@ -156,7 +160,8 @@ class Scheme:
 
     def key(self) -> str:
         """Cache key: the names, parameters and sources of the parts, and the host settings."""
-        return repr((sorted(self.parts.items(), key=str), [declared(p).source for p in self.parts], sorted(self.host.items())))
+        sources = [declared(p).source for p in self.parts]
+        return repr((sorted(self.parts.items(), key=str), sources, sorted(self.host.items()), *self.plain_switches))
 
     def compose(self, core: dict[str, int], levels: int, nic_queues: int = 0, hosts: int = 1) -> Composition:
         """Load every part and lay out their state.
@@ -171,6 +176,14 @@ class Scheme:
             if not part.evaluate(found.fabric.get("absent", 0)):
                 parts.append(part)
         return compose(parts, core, levels, nic_queues)
+
+
+def _names(value: Any) -> tuple[str, ...]:
+    """Names of switches: a list of them, or a text with commas in between."""
+    names = value.split(",") if isinstance(value, str) else value
+    if not isinstance(names, list | tuple) or not all(isinstance(name, str) and name.strip() for name in names):
+        raise SpecError("must be names of switches", path=PLAIN, value=value, remedy='such as ["spine0", "tor*"]')
+    return tuple(name.strip() for name in names)
 
 
 def _add(parts: dict[str, dict[str, Any]], name: str, without: set[str]) -> None:
@@ -194,11 +207,19 @@ def _assign(where: str, parts: dict[str, dict[str, Any]], host: dict[str, Any], 
         part = stems.get(Path(candidate).stem)
         if part and name in declared(part).parameters:
             convert(key, declared(part).parameters[name][0], value)
-            parts[part][name] = value
+            for same in (part, *_sharing(part, name, parts)):
+                parts[same][name] = value
             return
     pairs = [(Path(p).stem, n) for p in parts for n in declared(p).parameters]
     known = [n for _, n in pairs] + [f"{p}.{n}" for p, n in pairs]
     raise SpecError(f"{where} has no such parameter", path=key, remedy=nearest(key, known))
+
+
+def _sharing(part: str, name: str, parts: Mapping[str, Any]) -> list[str]:
+    """The other parts that have this parameter, too: a scheme and those that it includes share what they declare alike."""
+    own = declared(part).parameters[name]
+    related = [p for p in parts if p in declared(part).includes or part in declared(p).includes]
+    return [p for p in related if declared(p).parameters.get(name) == own]
 
 
 def preset_values(name: str, preset: str) -> dict[str, Any]:
@@ -245,7 +266,9 @@ def parse(scheme: str | Scheme, parameters: Mapping[str, Any] | None = None) -> 
     are those of the Scheme.  Raises SpecError.
     """
     parameters = dict(parameters or {})
-    options = {name: boolean(parameters.pop(name), name) for name in OPTIONS if name in parameters}
+    options: dict[str, Any] = {name: boolean(parameters.pop(name), name) for name in OPTIONS if name in parameters}
+    if PLAIN in parameters:
+        options[PLAIN] = _names(parameters.pop(PLAIN))
     if isinstance(scheme, Scheme):
         made = scheme
     else:
@@ -261,9 +284,9 @@ def parse(scheme: str | Scheme, parameters: Mapping[str, Any] | None = None) -> 
     host = dict(made.host)
     for key, value in parameters.items():
         _assign(f'scheme "{made.name}"', parts, host, next(reversed(parts)) if len(names_of(made.name)) == 1 else "", key, value)
-    unusual, unchecked = (options.get(name, getattr(made, name)) for name in OPTIONS)
-    made = Scheme(made.name, parts, host, {**made.set_by_user, **parameters, **options}, unusual, unchecked)
-    if not unusual:
+    mine = [options.get(name, getattr(made, name)) for name in (*OPTIONS, PLAIN)]
+    made = Scheme(made.name, parts, host, {**made.set_by_user, **parameters, **options}, *mine)
+    if not made.unusual:
         _check_sense(made)
     return made
 

@@ -137,7 +137,18 @@ GIVEN = {
         *("DROPPED", "ADMITTED", "TRIM", "RETURN"),
         *("NO_FLOW", "NO_INCOMING", "NO_PACKET", "NO_PORT", "NO_QUEUE"),
         *("RANDOM_MARK", "RANDOM_PATH", "RANDOM_QUEUE", "RANDOM_USER"),
-        *("command_of", "mask_of", "value_of", "line_rate", "path_at", "path_count", "port_at", "queue_at", "voq_at"),
+        *(
+            "command_of",
+            "mask_of",
+            "value_of",
+            "from_incast",
+            "line_rate",
+            "path_at",
+            "path_count",
+            "port_at",
+            "queue_at",
+            "voq_at",
+        ),
         *("bit", "bits_set", "clear_bit", "has_bit", "lowest_bit", "set_bit", "hash31", "pick", "whole"),
     ),
     "arithmetic": ("ceil", "exp", "floor", "log", "power", "sqrt"),
@@ -163,7 +174,7 @@ DECLARED = {  # what a file may assign to, beside constants
     *("title", "includes", "presets", "fabric", "parameters", "structs", "scheme_state"),
     *(f"{owner}_state" for owner in OWNERS),
 }
-RESERVED = ("name", "label", "unusual", "unchecked", "host")  # of [scheme], so no names of parameters
+RESERVED = ("name", "label", "unusual", "unchecked", "plain_switches", "host")  # of [scheme], so no names of parameters
 TABLES_OF = ("node", "port")  # whose tables the fabric allocates; and the scheme's own
 NO_IMPORT = "a scheme imports nothing: runs are the same everywhere; sqrt, exp, log, power, min, max and abs are there without"
 TOP = {  # why other statements are not possible at the top of a file

@@ -46,6 +46,7 @@ VERBS = {
     "path_at": "*Node *Packet int -> *Port",
     "path_count": "*Node *Packet -> int",
     "line_rate": "*Node -> float",
+    "from_incast": "*Node *Packet -> bool",
     "draw": "*Node int -> int",
     "new_frame": "*Node int int -> *Packet",
     "send_frame": "*Node int *Packet ->",
@@ -100,7 +101,18 @@ VERBS = {
 }
 # those that need no check beyond that of their arguments; the others have a namesake with the prefix g_ in fabric/checked.pxd
 PLAIN = {
-    *("whole", "line_rate", "hold_flow", "repace", "set_rate", "set_rank", "try_send", "exchange_with_tail", "drop_queued"),
+    *(
+        "whole",
+        "from_incast",
+        "line_rate",
+        "hold_flow",
+        "repace",
+        "set_rate",
+        "set_rank",
+        "try_send",
+        "exchange_with_tail",
+        "drop_queued",
+    ),
     *("move_to_head", "first_ranked", "rank_incoming", "unrank_incoming"),
     *("command_of", "value_of", "mask_of", "bits_set"),
     *("sqrt", "exp", "log", "power", "floor", "ceil"),

@@ -84,6 +84,7 @@ class Composition:
     voqs: int
     unbounded: bool
     lossless: bool
+    incast: bool
 
 
 def place_of_packets(parts: list[Part], name: str, shared: str) -> int:
@@ -154,4 +155,5 @@ def compose(parts: list[Part], core: dict[str, int], levels: int, nic_queues: in
         ask("voqs", 0),
         unbounded,
         lossless,
+        bool(ask("incast", 0)),
     )

@@ -442,6 +442,7 @@ ctypedef struct World:
     int32_t symmetric       # the paths of a flow's packets and of what answers them are the same
     int64_t quantum, rto, base_rtt, bdp, nack_interval, line_ps_per_byte
     int8_t* classes         # of flows by number; NULL: not needed
+    int64_t label           # class of the flows that from_incast() is true of, plus one; 0: there is none
     int64_t sample, seed
     int32_t sample_ports, sample_queues, sample_flows, trace
     Start* starts           # of this chunk, by host and time
@@ -453,6 +454,7 @@ ctypedef struct World:
     FlowResults results     # by flow number; see results/columns.py
     Ops host_ops
     Ops switch_ops
+    Ops plain_ops           # of switches without schemes
     char padding1[64]
     int32_t arrived         # barrier of the workers: how many have arrived, and its generation
     char padding2[64]
@@ -545,6 +547,10 @@ cdef inline Port* path_at(Node* node, Packet* pkt, int i) noexcept nogil:
     return port_at(node, node.next_hops[node.routes[pkt.dst] + 1 + i])
 cdef inline double line_rate(Node* node) noexcept nogil:
     return 8e12 / port_at(node, 0).ps_per_byte
+cdef inline int64_t label_of(World* world, Packet* pkt) noexcept nogil:
+    return world.classes[at(pkt.number, world.flow_count, b"flow")] + 1
+cdef inline bint from_incast(Node* node, Packet* pkt) noexcept nogil:
+    return node.worker.world.label != 0 and pkt.kind <= ACK and label_of(node.worker.world, pkt) == node.worker.world.label
 cdef inline Worker* worker_at(World* world, int i) noexcept nogil:
     return &world.workers[at(i, world.worker_count, b"worker")]
 cdef inline Node* node_at(World* world, int i) noexcept nogil:
@@ -553,6 +559,8 @@ cdef inline Ops* host_ops(World* world) noexcept nogil:
     return &world.host_ops
 cdef inline Ops* switch_ops(World* world) noexcept nogil:
     return &world.switch_ops
+cdef inline Ops* plain_ops(World* world) noexcept nogil:
+    return &world.plain_ops
 
 # What a control frame says: its command, a number and a mask.
 cdef inline int32_t command_of(Packet* frame) noexcept nogil:

@@ -19,12 +19,20 @@ and a random queue if there is none. Not from the paper:
 * `stochastic` hashes flows to queues (stochastic fair queueing); `single` uses one queue (both in section 6.1)
 
 choose_queue and on_dequeue are the paper's On Enqueue and On Dequeue; flow_table is indexed by the flow's hash.
+
+Variants of the appendices, all of them without effect by default:
+
+* `classes` (A.3): queues and flow table are divided evenly among traffic classes of strict priority, which are the flows'
+  priorities (the last class has the lower ones, too); a flow gets queues of its class only
+* `incast_label` (A.7): the last queue of a class is for the flows of class "incast", which senders label, and for no others
+* `recirculated` (A.8): only the packets that are sampled for recirculation count in the flow table
 """
 
 title = "DQA"
 structs = {"entry": {"expires": "time", "size": "int32", "q_assignment": "int32"}}
 packet_state = {"entry": "int32"}
-node_state = {"sticky": "time", "queues": "int32", "words": "int32"}
+node_state = {"sticky": "time", "queues": "int32", "classes": "int16", "labelled": "int16", "first": "int16[9]"}
+scheme_state = {"limit": "int64"}
 port_state = {
     "empty": "mask[16]",
     "flow_table": "entry[max(queues, edge_queues) * table]",
@@ -43,9 +51,12 @@ parameters = {
         "reserved",
         "which queue a flow gets (open in sections 3.3.1 and 4)",
     ),
+    "classes": ("int32 1..8", 1, "traffic classes with queues of their own (appendix A.3); no more than queues"),
+    "incast_label": ("bool", False, "one queue per class is for the flows of class incast (appendix A.7), if it has two"),
+    "recirculated": ("float64 0..1", 1.0, "part of the packets that is recirculated, so that it counts (appendix A.8)"),
 }
 presets = {"stochastic": {"assignment": "stochastic"}, "single": {"assignment": "single"}}
-fabric = {"queues": "max(queues, edge_queues)"}
+fabric = {"queues": "max(queues, edge_queues)", "incast": "incast_label"}
 
 RESERVED = 0
 UNPAUSED = 1
@@ -61,15 +72,24 @@ SINGLE = 10
 FEW = 8  # `joined`: few queues are free when at most one in eight is
 PAUSED = 1000000000000000  # bytes, more than any queue holds
 PIPELINES = 4  # of a Tofino2; a quarter of the ports belongs to each
+MIX = 1000003  # a prime, for the sample
+ALL = 2147483648  # draws of the sample are below it
+
+
+def set_up(dqa):
+    dqa.limit = whole(dqa.recirculated * ALL)
 
 
 def set_up_node(dqa, node):
-    """Number of queues and sticky time; HRTT is the largest over the ports, as for the threshold of BFC."""
+    """Queues, those of each class, and sticky time; HRTT is the largest over the ports, as for the threshold of BFC."""
     mine = my_node(dqa, node)
     mine.queues = dqa.queues
     if node.tier == 0 and dqa.edge_queues > 0:
         mine.queues = dqa.edge_queues
-    mine.words = (mine.queues + 63) >> 6
+    mine.classes = min(dqa.classes, mine.queues)
+    for i in range(mine.classes + 1):
+        mine.first[i] = i * mine.queues // mine.classes
+    mine.labelled = 1 if dqa.incast_label and 2 * mine.classes <= mine.queues else 0
     hrtt = 0
     for slot in range(node.port_count):
         hrtt = max(hrtt, 2 * port_at(node, slot).delay)
@@ -86,15 +106,32 @@ def set_up_port(dqa, node, port):
         mine.start[i] = i * queues // PIPELINES
 
 
-def empty_queue(dqa, node, port):
+def sampled(dqa, node, pkt):
+    """Whether a packet is recirculated after it has left; the same in bfc.py."""
+    return hash31(pkt.number * MIX + pkt.seq + pkt.kind, node.hash_seed + 4) < dqa.limit
+
+
+def first_queue(dqa, node, pkt):
+    """The first queue of a packet's class."""
+    mine = my_node(dqa, node)
+    return mine.first[min(pkt.priority, mine.classes - 1)]
+
+
+def end_queue(dqa, node, pkt):
+    """The queue after the last one that unlabelled flows of a packet's class may get."""
+    mine = my_node(dqa, node)
+    return mine.first[min(pkt.priority, mine.classes - 1) + 1] - mine.labelled
+
+
+def empty_queue(dqa, node, port, first, end):
     """The first empty queue that is not paused and has no sticky flow; else the first one with a sticky flow; else -1."""
     mine = my_port(dqa, port)
     second = -1
-    for w in range(my_node(dqa, node).words):
+    for w in range(first >> 6, (end + 63) >> 6):
         candidates = mine.empty[w]
         while candidates:
             q = (w << 6) + lowest_bit(candidates)
-            if not queue_at(port, q).paused:
+            if first <= q < end and not queue_at(port, q).paused:
                 if node.now > mine.kept_until[q] or dqa.assignment == UNPAUSED:
                     return q
                 if second < 0:
@@ -103,23 +140,22 @@ def empty_queue(dqa, node, port):
     return second
 
 
-def next_empty_queue(dqa, node, port, start):
+def next_empty_queue(dqa, node, port, first, end, start):
     """The first empty queue from `start` on, around the end; -1 if none is. Paused ones count in `literal` and `rotating`."""
     mine = my_port(dqa, port)
-    queues = my_node(dqa, node).queues
-    for i in range(queues):
-        q = (start + i) % queues
+    for i in range(end - first):
+        q = first + (start + i) % (end - first)
         if has_bit(mine.empty, q):
             if dqa.assignment != ROTATING_UNPAUSED or not queue_at(port, q).paused:
                 return q
     return -1
 
 
-def shortest_queue(dqa, node, port):
+def shortest_queue(dqa, port, first, end):
     """The queue with the fewest bytes, of the unpaused ones if there are some; the first of several."""
-    best = 0
+    best = first
     fewest = NEVER
-    for q in range(my_node(dqa, node).queues):
+    for q in range(first, end):
         queue = queue_at(port, q)
         length = queue.bytes
         if queue.paused:
@@ -130,39 +166,43 @@ def shortest_queue(dqa, node, port):
     return best
 
 
-def random_queue(dqa, node):
-    return draw(node, RANDOM_QUEUE) % my_node(dqa, node).queues
+def random_queue(dqa, node, first, end):
+    return first + draw(node, RANDOM_QUEUE) % (end - first)
 
 
-def shorter_of_two(dqa, node, port):
+def shorter_of_two(dqa, node, port, first, end):
     """The shorter one of two random queues, the first if they are equal."""
-    a = random_queue(dqa, node)
-    b = random_queue(dqa, node)
+    a = random_queue(dqa, node, first, end)
+    b = random_queue(dqa, node, first, end)
     return b if queue_at(port, b).bytes < queue_at(port, a).bytes else a
 
 
-def rotating_queue(dqa, node, port, pkt):
-    """The next empty queue from the starting point of the packet's pipeline on, which moves behind it; else a random one."""
+def rotating_queue(dqa, node, port, pkt, first, end):
+    """The next empty queue from the starting point of the packet's pipeline on, which moves behind it; else a random one.
+
+    With several classes a starting point is that of all of them, counted from their first queues.
+    """
     mine = my_port(dqa, port)
     pipeline = pkt.in_port * PIPELINES // node.port_count
-    q = next_empty_queue(dqa, node, port, mine.start[pipeline])
+    q = next_empty_queue(dqa, node, port, first, end, mine.start[pipeline])
     if q < 0:
-        return random_queue(dqa, node)
-    mine.start[pipeline] = (q + 1) % my_node(dqa, node).queues
+        return random_queue(dqa, node, first, end)
+    mine.start[pipeline] = (q + 1 - first) % (end - first)
     return q
 
 
-def few_are_free(dqa, node, port):
+def few_are_free(dqa, port, first, end):
     """Whether at most one in FEW queues is empty and not paused."""
     mine = my_port(dqa, port)
     free = 0
-    for w in range(my_node(dqa, node).words):
+    for w in range(first >> 6, (end + 63) >> 6):
         candidates = mine.empty[w]
         while candidates:
-            if not queue_at(port, (w << 6) + lowest_bit(candidates)).paused:
+            q = (w << 6) + lowest_bit(candidates)
+            if first <= q < end and not queue_at(port, q).paused:
                 free += 1
             candidates &= candidates - 1
-    return free * FEW <= my_node(dqa, node).queues
+    return free * FEW <= end - first
 
 
 def place_of(dqa, node, pkt):
@@ -170,71 +210,97 @@ def place_of(dqa, node, pkt):
     return pick(pkt.dst, node.hash_seed + 3, 16 * my_node(dqa, node).queues)
 
 
-def joined_queue(dqa, node, port, pkt):
+def joined_queue(dqa, node, port, pkt, first, end):
     """The queue that a flow to the same destination got last, if it still has packets or is paused; else -1."""
     mine = my_port(dqa, port)
     q = mine.queue_to[place_of(dqa, node, pkt)]
     queue = queue_at(port, q)
-    if mine.destination[q] == pkt.dst + 1 and (queue.paused or queue.length > 0):
+    if first <= q < end and mine.destination[q] == pkt.dst + 1 and (queue.paused or queue.length > 0):
         return q
     return -1
 
 
-def queue_by_destination(dqa, node, port, pkt):
+def queue_by_destination(dqa, node, port, pkt, first, end):
     """`joined` and `penstock`; destinations are stored plus one."""
     mine = my_port(dqa, port)
-    if few_are_free(dqa, node, port):
-        q = joined_queue(dqa, node, port, pkt)
+    if few_are_free(dqa, port, first, end):
+        q = joined_queue(dqa, node, port, pkt, first, end)
         if q >= 0:
             return q
-    q = empty_queue(dqa, node, port)
+    q = empty_queue(dqa, node, port, first, end)
     if q >= 0:
         mine.queue_to[place_of(dqa, node, pkt)] = q
         mine.destination[q] = pkt.dst + 1
         return q
-    return shortest_queue(dqa, node, port) if dqa.assignment == PENSTOCK else random_queue(dqa, node)
+    if dqa.assignment == PENSTOCK:
+        return shortest_queue(dqa, port, first, end)
+    return random_queue(dqa, node, first, end)
 
 
 def assigned_queue(dqa, node, port, pkt):
     """The queue of a flow without packets at this port and outside its sticky time."""
+    first = first_queue(dqa, node, pkt)
+    end = end_queue(dqa, node, pkt)
     if dqa.assignment == SINGLE:
-        return 0
+        return first
+    if dqa.assignment == STOCHASTIC:
+        return first + pick(pkt.hash, node.hash_seed + 2, end - first)
     if dqa.assignment == TWO_CHOICES:
-        return shorter_of_two(dqa, node, port)
+        return shorter_of_two(dqa, node, port, first, end)
     if dqa.assignment == JOINED or dqa.assignment == PENSTOCK:
-        return queue_by_destination(dqa, node, port, pkt)
+        return queue_by_destination(dqa, node, port, pkt, first, end)
     if dqa.assignment == ROTATING or dqa.assignment == ROTATING_UNPAUSED:
-        return rotating_queue(dqa, node, port, pkt)
-    q = next_empty_queue(dqa, node, port, 0) if dqa.assignment == LITERAL else empty_queue(dqa, node, port)
+        return rotating_queue(dqa, node, port, pkt, first, end)
+    q = (
+        next_empty_queue(dqa, node, port, first, end, 0)
+        if dqa.assignment == LITERAL
+        else empty_queue(dqa, node, port, first, end)
+    )
     if q >= 0:
         return q
-    return shortest_queue(dqa, node, port) if dqa.assignment == SHORTEST else random_queue(dqa, node)
+    return shortest_queue(dqa, port, first, end) if dqa.assignment == SHORTEST else random_queue(dqa, node, first, end)
+
+
+def entry_index(dqa, node, pkt):
+    """Index of a packet's flow in the flow table, of which each class has a part."""
+    mine = my_node(dqa, node)
+    if mine.classes == 1:
+        return pick(pkt.hash, node.hash_seed + 1, mine.queues * dqa.table)
+    i = min(pkt.priority, mine.classes - 1)
+    entries = (mine.first[i + 1] - mine.first[i]) * dqa.table
+    return mine.first[i] * dqa.table + pick(pkt.hash, node.hash_seed + 1, entries)
 
 
 def choose_queue(dqa, node, port, pkt):
     mine = my_port(dqa, port)
-    queues = my_node(dqa, node).queues
-    index = pick(pkt.hash, node.hash_seed + 1, queues * dqa.table)
+    if my_node(dqa, node).labelled and from_incast(node, pkt):
+        my_packet(dqa, pkt).entry = -1
+        clear_bit(mine.empty, end_queue(dqa, node, pkt))
+        return end_queue(dqa, node, pkt)
+    index = entry_index(dqa, node, pkt)
     my_packet(dqa, pkt).entry = index
     entry = flow_table_at(mine, index)
-    if entry.size == 0:
-        port.flows += 1
-        if dqa.assignment == STOCHASTIC:
-            entry.q_assignment = pick(pkt.hash, node.hash_seed + 2, queues)
-        elif node.now > entry.expires:
-            entry.q_assignment = assigned_queue(dqa, node, port, pkt)
-    entry.size += 1
+    if entry.size == 0 and (node.now > entry.expires or dqa.assignment == STOCHASTIC):
+        entry.q_assignment = assigned_queue(dqa, node, port, pkt)
+    if dqa.limit < ALL and not sampled(dqa, node, pkt):
+        my_packet(dqa, pkt).entry = -1
+        entry.expires = node.now + my_node(dqa, node).sticky
+    else:
+        if entry.size == 0:
+            port.flows += 1
+        entry.size += 1
     clear_bit(mine.empty, entry.q_assignment)
     return entry.q_assignment
 
 
 def on_dequeue(dqa, node, port, queue, pkt):
     mine = my_port(dqa, port)
-    entry = flow_table_at(mine, my_packet(dqa, pkt).entry)
-    entry.size -= 1
-    if entry.size == 0:
-        port.flows -= 1
-        entry.expires = node.now + my_node(dqa, node).sticky
+    if my_packet(dqa, pkt).entry >= 0:
+        entry = flow_table_at(mine, my_packet(dqa, pkt).entry)
+        entry.size -= 1
+        if entry.size == 0:
+            port.flows -= 1
+            entry.expires = node.now + my_node(dqa, node).sticky
     if queue.length == 0:
         set_bit(mine.empty, queue.index)
         mine.kept_until[queue.index] = node.now + my_node(dqa, node).sticky

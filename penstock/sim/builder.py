@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from penstock.composition import Composition
-from penstock.errors import SpecError
+from penstock.errors import SpecError, nearest
 from penstock.hashing import flow_hash, node_seed
 from penstock.sim.core.build import Simulation, struct_sizes
 from penstock.sim.layouts import LEVELS
@@ -28,7 +30,20 @@ def compose(settings: Settings) -> Composition:
     """The parts of the scheme, each with its fields of the core's structs.  SpecError: a buffer is too small for them."""
     made = settings.scheme.compose(struct_sizes(), LEVELS, settings.host.nic_queues, settings.topo.hosts)
     check_buffers(settings, made)
-    return made
+    return replace(made, lossless=False) if plain_switches(settings).any() else made
+
+
+def plain_switches(settings: Settings) -> np.ndarray:
+    """Whether each node is a switch without schemes.  SpecError: a name is that of no switch."""
+    topo = settings.topo
+    found = np.zeros(topo.nodes, dtype=bool)
+    for pattern in settings.scheme.plain_switches:
+        named = [fnmatchcase(name, pattern) for name in topo.names[topo.hosts :]]
+        if not any(named):
+            remedy = f"nearest: {nearest(pattern, topo.names[topo.hosts :])}; a pattern such as spine* is possible"
+            raise SpecError("no switch has this name", path="scheme.plain_switches", value=pattern, remedy=remedy)
+        found[topo.hosts :] |= named
+    return found
 
 
 def build(settings: Settings, composition: Composition) -> Simulation:
@@ -95,6 +110,7 @@ def network(settings: Settings, symmetric: bool) -> dict[str, Any]:
         "buffers": topo.buffer_bytes.tolist(),
         "links": list(zip(*columns, chance.tolist(), control.tolist())),
         "tiers": topo.tier.tolist(),
+        "plain": plain_switches(settings).tolist(),
         "worker_of": partition(topo, settings.threads),
         "offsets": offsets,
         "next_hops": next_hops,

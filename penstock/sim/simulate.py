@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from penstock.topology import LinkChange, Topology
     from penstock.workload.flows import Flows
 
+INCAST = "incast"  # the class of flows that from_incast() is true of
 CHUNK_S = 0.08  # wall time between two checks of the clock, the progress bar and Ctrl-C
 
 
@@ -121,6 +122,8 @@ class Runner:
         self.sim.set_results(len(flows), self.per_flow)
         if settings.measure.queueing:
             self.sim.count_queueing(flows.class_id, len(flows.classes))
+        if self.composition.incast and INCAST in flows.classes:
+            self.sim.label_flows(flows.class_id, flows.classes.index(INCAST))
         self.starts = Starts(self.sim, flows, topo.hosts)
         self.window = Window(*settings.window_ps, int(flows.start_ps[0]) if len(flows) else 0)
         self.changes = [c for c in topo.changes if c.time_ps < settings.end_ps]

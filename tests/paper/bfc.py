@@ -30,6 +30,9 @@ class Packet:
     size: int
     destination: int = -1  # a host, for rules that look at it
     destination_hash: int = -1
+    priority: int = 0  # paper/bfc_variants.py: traffic class, whether the sender labelled it, whether it is recirculated
+    incast: bool = False
+    sampled: bool = True
     q_assignment: int = -1  # packet.qAssignment: written by the switch
     counter_incr: bool = False  # packet.metadata.counterIncr: written by the switch
 

@@ -29,7 +29,12 @@ from penstock.sim.config import Measure
 from penstock.sim.simulate import simulate
 
 
-def replay(topo, run, rows, scheme, parameters=None):
+def one_level(values):
+    """The scheduler of a port: all queues in one round."""
+    return LazyDRR(values["queues"], QUANTUM)
+
+
+def replay(topo, run, rows, scheme, parameters=None, model_of=model_of, packet_of=packet_of, link_of=one_level):
     """-> (switch, ingress) -> frames that the transcription sends: (time, upstream queue, whether a pause)."""
     values, obeyed, sent = parse(scheme, parameters).values("dqa"), pauses_of(run), defaultdict(list)
     for node, mine in switch_rows(topo, rows).items():
@@ -40,7 +45,7 @@ def replay(topo, run, rows, scheme, parameters=None):
             ]
             model.no_backpressure = {(a, b) for a in upwards for b in upwards}
         arriving = {key: iter(got) for key, got in obeyed.items()}
-        links = [LazyDRR(values["queues"], QUANTUM) for _ in range(int(topo.port_count[node]))]
+        links = [link_of(values) for _ in range(int(topo.port_count[node]))]
         for row in mine:
             key = row.flow, row.offset, row.kind
             if row.event == "receive":

@@ -41,22 +41,23 @@ class Given(Literal):
         self.entry(packet).q_assignment = packet.q_assignment = random_queue
 
 
-def drawn(node, queues, seed=1):
-    """The random queues of a switch, one after the other."""
+def drawn(node, seed=1):
+    """The random numbers of a switch, one after the other."""
     stream = 4 * int(flow_hash(node + (1 << 41), seed))
-    return (int(flow_hash(k, stream)) % queues for k in count(1))
+    return (int(flow_hash(k, stream)) for k in count(1))
 
 
-def model_of(topo, node, values):
+def model_of(topo, node, values, reading=None, draws=None):
+    """The transcription of a switch; `reading`: its class if not that of `assignment`, `draws`: if shared with others."""
     ports = [peers_of(topo)[node, p] for p in range(int(topo.port_count[node]))]
-    draws = drawn(node, values["queues"])
-    return READINGS.get(ASSIGNMENTS[values["assignment"]], Given)(
+    draws = draws or drawn(node)
+    return (reading or READINGS.get(ASSIGNMENTS[values["assignment"]], Given))(
         values["queues"],
         [2 * delay for _, _, delay, _ in ports],
         [rate for *_, rate in ports],
         table_size=values["queues"] * values["table"],
         sticky_hrtts=values["sticky"],
-        draw=lambda: next(draws),
+        draw=lambda: next(draws) % values["queues"],
     )
 
 

@@ -31,6 +31,7 @@ if not cython.compiled:
         node_bytes,
         outbox_at,
         packet_bytes,
+        plain_ops,
         port_at,
         port_bytes,
         queue_at,
@@ -168,6 +169,8 @@ class Simulation:
             node.hash_seed = shape["node_seeds"][number]
             node.random_seed = shape["random_seeds"][number]
             node.tier = shape["tiers"][number]
+            if shape["plain"][number]:
+                node.ops = plain_ops(world)
             node.buffer_size = NEVER
             if node.is_host:
                 new_nic(world, node, composition.nic_queues)
@@ -276,12 +279,12 @@ class Simulation:
             self.install_at(node_at(world, number).is_host, number, part, me_of(me))
 
     def install_at(self, is_host, number, part, me):
-        """A scheme's tables and set-up at one node; ports and set-up only at switches."""
+        """A scheme's tables and set-up at one node; ports and set-up only at switches that have schemes."""
         world = self.world
         node = node_at(world, number)
         for _, at, count, size in part.tables("node", ports=node.port_count, switch=1 - is_host):
             put_table(world, node_area(node, part.places["node"]), at, count, size)
-        if is_host:
+        if is_host or node.ops == plain_ops(world):
             return
         for slot in range(node.port_count):
             port = port_at(node, slot)
@@ -310,6 +313,12 @@ class Simulation:
             node = node_at(world, number)
             for slot in range(node.port_count):
                 port_at(node, slot).queueing_delay = new_int64(world.arena, 2 * class_count)
+
+    def label_flows(self, classes, label):
+        """Let from_incast() be true of the flows of one class: `classes` int8, by flow number."""
+        self.kept.append(classes)
+        self.world.classes = int8_table(classes)
+        self.world.label = label + 1
 
     def queueing(self):
         """(node, port, class, packets, queueing time in ps) of every port of a switch and class of flow that it has sent."""
@@ -392,7 +401,7 @@ class Simulation:
     def set_up_again(self, number):
         """Repeat the schemes' set-up of a switch, since rates that they derive values from have changed."""
         node = node_at(self.world, number)
-        if node.is_host:
+        if node.is_host or node.ops == plain_ops(self.world):
             return
         for part, me in self.installed:
             if "set_up_node" in part.declared.hooks:

@@ -16,6 +16,7 @@ if not cython.compiled:
         new_queues,
         new_sinks,
         node_at,
+        plain_ops,
         port_at,
         queue_at,
         switch_ops,
@@ -76,6 +77,8 @@ def own_scheduling(world):
     """A scheme says which queue is served: none joins the round robin."""
     for number in range(world.node_count):
         node = node_at(world, number)
+        if node.ops == plain_ops(world):
+            continue
         for slot in range(node.port_count):
             port = port_at(node, slot)
             for index in range(port.queue_count):

@@ -137,15 +137,15 @@ cdef inline void add_single_hook(World* world, str name, void* function, void* m
 
 cdef inline void set_fabric_hooks(World* world) noexcept:
     world.host_ops.store.call = enqueue
-    world.switch_ops.store.call = enqueue
+    world.switch_ops.store.call = world.plain_ops.store.call = enqueue
     world.host_ops.reschedule.call = reschedule
     world.host_ops.go_back.call = go_back
     world.host_ops.find_incoming.call = find_incoming
     world.host_ops.look_up_incoming.call = look_up_incoming
     world.host_ops.transmit.call = transmit_host
     world.host_ops.wake.call = wake_flows
-    world.switch_ops.transmit.call = transmit
-    world.switch_ops.wake.call = wake
+    world.switch_ops.transmit.call = world.plain_ops.transmit.call = transmit
+    world.switch_ops.wake.call = world.plain_ops.wake.call = wake
 
 cdef inline void call_set_up(void* function, void* me) noexcept:
     (<void (*)(void*) noexcept nogil>function)(me)
