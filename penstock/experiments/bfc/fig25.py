@@ -50,8 +50,8 @@ def measure(runs: Runs, scale: str) -> pl.DataFrame:
 
 def _more(runs: Runs, scheme: Scheme) -> list[pl.DataFrame]:
     label = fabric.of(runs, TRAFFIC, scheme)
-    tors = runs.scan(label, "nodes").filter(pl.col("tier") == 1).select("node")
-    samples = runs.scan(label, "switches").join(tors, on="node").select(pl.col("buffer_bytes") / 1e6).collect().to_series()
+    tors = runs.scan(label, "nodes").filter(pl.col("tier") == 1).select(switch="node")
+    samples = runs.scan(label, "switches").join(tors, on="switch").select(pl.col("buffer_bytes") / 1e6).collect().to_series()
     share = np.linspace(0, 1, fabric.POINTS)
     flows = runs.scan(label, "flows").select(pl.col("bytes", "retransmitted_bytes").sum()).collect().row(0)
     return [
