@@ -59,6 +59,8 @@ CASES = [
     ("bfc", {"queues": 4, "assignment": "rotating_unpaused"}, lambda d: d["pauses_sent"] > 0),
     ("bfc", {"queues": 4, "assignment": "penstock"}, lambda d: d["pauses_sent"] > 0),
     ("bfc", {"elide": True, "queues": 4}, lambda d: d["pauses_sent"] > 0),
+    ("bfc", {"queues": 6, "classes": 2, "recirculated": 0.5}, lambda d: d["pauses_sent"] > 0),
+    ("bfc+window_cap", {"nic_pauses": False, "plain_switches": "*0"}, lambda d: d["pauses_sent"] > 0),
     ("pfc", {}, lambda d: d["pauses_sent"] > 0),
     ("pfc", {"alpha": 0.02, "watchdog": "1us", "restoration": "3us"}, lambda d: d["drops"] > 0),
     ("ideal_fq", {"queues": 32}, lambda d: not d["drops"]),
