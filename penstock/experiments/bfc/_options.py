@@ -13,7 +13,11 @@ from penstock.experiments.bfc._fabric import BFC_TABLE, Scheme
 from penstock.experiments.cache import Runs
 from penstock.experiments.style import log_axis
 
-_NIC = {**BFC_TABLE, "name": "bfc+window_cap", "nic_pauses": False}  # a window of one bandwidth-delay product
+_NIC: dict[str, Any] = {  # with a window of one bandwidth-delay product
+    "name": "bfc+window_cap",
+    "bfc": {"nic_pauses": False},
+    "dqa": {"assignment": BFC_TABLE["assignment"]},
+}
 BFC_NIC = Scheme("BFC - NIC", _NIC, nth=1, like="bfc", run="bfc_nic")
 BFC_SAMPLING = Scheme("BFC + sampling", {**BFC_TABLE, "recirculated": 0.5}, nth=2, run="bfc_sampling")
 BFC_LABEL = Scheme("BFC + IncastLabel", {**BFC_TABLE, "incast_label": True}, nth=1, run="bfc_label")
