@@ -207,19 +207,11 @@ def _assign(where: str, parts: dict[str, dict[str, Any]], host: dict[str, Any], 
         part = stems.get(Path(candidate).stem)
         if part and name in declared(part).parameters:
             convert(key, declared(part).parameters[name][0], value)
-            for same in (part, *_sharing(part, name, parts)):
-                parts[same][name] = value
+            parts[part][name] = value
             return
     pairs = [(Path(p).stem, n) for p in parts for n in declared(p).parameters]
     known = [n for _, n in pairs] + [f"{p}.{n}" for p, n in pairs]
     raise SpecError(f"{where} has no such parameter", path=key, remedy=nearest(key, known))
-
-
-def _sharing(part: str, name: str, parts: Mapping[str, Any]) -> list[str]:
-    """The other parts that have this parameter, too: a scheme and those that it includes share what they declare alike."""
-    own = declared(part).parameters[name]
-    related = [p for p in parts if p in declared(part).includes or part in declared(p).includes]
-    return [p for p in related if declared(p).parameters.get(name) == own]
 
 
 def preset_values(name: str, preset: str) -> dict[str, Any]:

@@ -101,19 +101,8 @@ VERBS = {
 }
 # those that need no check beyond that of their arguments; the others have a namesake with the prefix g_ in fabric/checked.pxd
 PLAIN = {
-    *(
-        "whole",
-        "from_incast",
-        "line_rate",
-        "hold_flow",
-        "repace",
-        "set_rate",
-        "set_rank",
-        "try_send",
-        "exchange_with_tail",
-        "drop_queued",
-    ),
-    *("move_to_head", "first_ranked", "rank_incoming", "unrank_incoming"),
+    *("whole", "line_rate", "hold_flow", "repace", "set_rate", "set_rank", "try_send", "exchange_with_tail", "drop_queued"),
+    *("from_incast", "move_to_head", "first_ranked", "rank_incoming", "unrank_incoming"),
     *("command_of", "value_of", "mask_of", "bits_set"),
     *("sqrt", "exp", "log", "power", "floor", "ceil"),
 }

@@ -442,7 +442,6 @@ ctypedef struct World:
     int32_t symmetric       # the paths of a flow's packets and of what answers them are the same
     int64_t quantum, rto, base_rtt, bdp, nack_interval, line_ps_per_byte
     int8_t* classes         # of flows by number; NULL: not needed
-    int64_t label           # class of the flows that from_incast() is true of, plus one; 0: there is none
     int64_t sample, seed
     int32_t sample_ports, sample_queues, sample_flows, trace
     Start* starts           # of this chunk, by host and time
@@ -454,12 +453,13 @@ ctypedef struct World:
     FlowResults results     # by flow number; see results/columns.py
     Ops host_ops
     Ops switch_ops
-    Ops plain_ops           # of switches without schemes
     char padding1[64]
     int32_t arrived         # barrier of the workers: how many have arrived, and its generation
     char padding2[64]
     int32_t generation
     char padding3[64]
+    Ops plain_ops           # of switches without schemes
+    int64_t label           # class of the flows that from_incast() is true of, plus one; 0: there is none
 
 cdef extern from "state.h" nogil:
     const int64_t NEVER "INT64_MAX"

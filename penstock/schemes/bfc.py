@@ -8,9 +8,8 @@ With `elide` (appendix B) a switch never pauses for packets that come from above
 dropped. Above is a higher tier or, within a tier, a higher number of the node. Without these edges no backpressure graph has a
 cycle, whatever fails, and in a Clos network whose links are up there are none to remove (topology/backpressure.py).
 
-Variants of appendix A.8: NICs that ignore pauses (`nic_pauses`), for which the paper caps the window of each flow at one
-bandwidth-delay product (`bfc+window_cap`), and sampling (`recirculated`): packets that are not sampled increment no counter.
-Switches without BFC are named in `plain_switches`.
+NICs that ignore pauses (`nic_pauses`, appendix A.8) need a cap on their flows' windows, in the paper one bandwidth-delay product:
+`bfc+window_cap`. Switches without BFC are named in `plain_switches`. bfc_tofino2.py has the constraints of hardware.
 """
 
 title = "BFC"
@@ -25,19 +24,11 @@ parameters = {
     "refresh": ("time", "10us", "period of the pause bitmap; 0 = never send it"),
     "elide": ("bool", False, "no backpressure for packets that turn upwards, so that nothing deadlocks (appendix B)"),
     "nic_pauses": ("bool", True, "NICs obey pauses; if not, their flows need a window (section 5, appendix A.8)"),
-    "recirculated": ("float64 0..1", 1.0, "part of the packets that is recirculated, so that it counts (appendix A.8)"),
 }
-scheme_state = {"limit": "int64"}
 presets = {"paper": {"dqa.assignment": "unpaused"}}
 fabric = {"nic_queues": "nic_queues"}
 
 PERIODS = 64  # refreshes sent after the last queue of a port was resumed
-MIX = 1000003  # a prime, for the sample
-ALL = 2147483648  # draws of the sample are below it
-
-
-def set_up(bfc):
-    bfc.limit = whole(bfc.recirculated * ALL)
 
 
 def set_up_node(bfc, node):
@@ -73,15 +64,10 @@ def is_elided(bfc, node, port, pkt):
     return my_port(bfc, port).upwards & my_port(bfc, port_at(node, pkt.in_port)).upwards
 
 
-def sampled(bfc, node, pkt):
-    """Whether a packet is recirculated after it has left; the same in dqa.py."""
-    return hash31(pkt.number * MIX + pkt.seq + pkt.kind, node.hash_seed + 4) < bfc.limit
-
-
 def on_enqueue(bfc, node, port, queue, pkt):
     mine = my_packet(bfc, pkt)
     mine.counter_incr = 0
-    if exceeds_threshold(bfc, node, port, queue) and (bfc.limit >= ALL or sampled(bfc, node, pkt)) and not is_elided(bfc, node, port, pkt):
+    if exceeds_threshold(bfc, node, port, queue) and not is_elided(bfc, node, port, pkt):
         mine.counter_incr = 1
         mine.upstream_q = pkt.queue
         ingress = my_port(bfc, port_at(node, pkt.in_port))

@@ -24,18 +24,17 @@ Variants of the appendices, all of them without effect by default:
 
 * `classes` (A.3): queues and flow table are divided evenly among traffic classes of strict priority, which are the flows'
   priorities (the last class has the lower ones, too); a flow gets queues of its class only
-* `incast_label` (A.7): the last queue of a class is for the flows of class "incast", which senders label, and for no others
-* `recirculated` (A.8): only the packets that are sampled for recirculation count in the flow table
+* `incast_label` (A.7): the last queue of a class is for the flows of class "incast", which senders label, and for no others;
+  these share an entry of the flow table
 """
 
 title = "DQA"
 structs = {"entry": {"expires": "time", "size": "int32", "q_assignment": "int32"}}
 packet_state = {"entry": "int32"}
 node_state = {"sticky": "time", "queues": "int32", "classes": "int16", "labelled": "int16", "first": "int16[9]"}
-scheme_state = {"limit": "int64"}
 port_state = {
     "empty": "mask[16]",
-    "flow_table": "entry[max(queues, edge_queues) * table]",
+    "flow_table": "entry[max(queues, edge_queues) * table + classes]",
     "kept_until": "time[max(queues, edge_queues)]",
     "start": "int16[4]",
     "queue_to": "int16[16 * max(queues, edge_queues)]",
@@ -53,7 +52,6 @@ parameters = {
     ),
     "classes": ("int32 1..8", 1, "traffic classes with queues of their own (appendix A.3); no more than queues"),
     "incast_label": ("bool", False, "one queue per class is for the flows of class incast (appendix A.7), if it has two"),
-    "recirculated": ("float64 0..1", 1.0, "part of the packets that is recirculated, so that it counts (appendix A.8)"),
 }
 presets = {"stochastic": {"assignment": "stochastic"}, "single": {"assignment": "single"}}
 fabric = {"queues": "max(queues, edge_queues)", "incast": "incast_label"}
@@ -72,12 +70,6 @@ SINGLE = 10
 FEW = 8  # `joined`: few queues are free when at most one in eight is
 PAUSED = 1000000000000000  # bytes, more than any queue holds
 PIPELINES = 4  # of a Tofino2; a quarter of the ports belongs to each
-MIX = 1000003  # a prime, for the sample
-ALL = 2147483648  # draws of the sample are below it
-
-
-def set_up(dqa):
-    dqa.limit = whole(dqa.recirculated * ALL)
 
 
 def set_up_node(dqa, node):
@@ -106,21 +98,8 @@ def set_up_port(dqa, node, port):
         mine.start[i] = i * queues // PIPELINES
 
 
-def sampled(dqa, node, pkt):
-    """Whether a packet is recirculated after it has left; the same in bfc.py."""
-    return hash31(pkt.number * MIX + pkt.seq + pkt.kind, node.hash_seed + 4) < dqa.limit
-
-
-def first_queue(dqa, node, pkt):
-    """The first queue of a packet's class."""
-    mine = my_node(dqa, node)
-    return mine.first[min(pkt.priority, mine.classes - 1)]
-
-
-def end_queue(dqa, node, pkt):
-    """The queue after the last one that unlabelled flows of a packet's class may get."""
-    mine = my_node(dqa, node)
-    return mine.first[min(pkt.priority, mine.classes - 1) + 1] - mine.labelled
+def class_of(dqa, node, pkt):
+    return min(pkt.priority, my_node(dqa, node).classes - 1)
 
 
 def empty_queue(dqa, node, port, first, end):
@@ -237,10 +216,13 @@ def queue_by_destination(dqa, node, port, pkt, first, end):
     return random_queue(dqa, node, first, end)
 
 
-def assigned_queue(dqa, node, port, pkt):
-    """The queue of a flow without packets at this port and outside its sticky time."""
-    first = first_queue(dqa, node, pkt)
-    end = end_queue(dqa, node, pkt)
+def assigned_queue(dqa, node, port, pkt, index):
+    """The queue of a flow without packets at this port and outside its sticky time; `index`: of its entry in the flow table."""
+    here = my_node(dqa, node)
+    first = here.first[class_of(dqa, node, pkt)]
+    end = here.first[class_of(dqa, node, pkt) + 1] - here.labelled
+    if index >= here.queues * dqa.table:
+        return end
     if dqa.assignment == SINGLE:
         return first
     if dqa.assignment == STOCHASTIC:
@@ -251,56 +233,46 @@ def assigned_queue(dqa, node, port, pkt):
         return queue_by_destination(dqa, node, port, pkt, first, end)
     if dqa.assignment == ROTATING or dqa.assignment == ROTATING_UNPAUSED:
         return rotating_queue(dqa, node, port, pkt, first, end)
-    q = (
-        next_empty_queue(dqa, node, port, first, end, 0)
-        if dqa.assignment == LITERAL
-        else empty_queue(dqa, node, port, first, end)
-    )
+    if dqa.assignment == LITERAL:
+        q = next_empty_queue(dqa, node, port, first, end, 0)
+    else:
+        q = empty_queue(dqa, node, port, first, end)
     if q >= 0:
         return q
     return shortest_queue(dqa, port, first, end) if dqa.assignment == SHORTEST else random_queue(dqa, node, first, end)
 
 
 def entry_index(dqa, node, pkt):
-    """Index of a packet's flow in the flow table, of which each class has a part."""
-    mine = my_node(dqa, node)
-    if mine.classes == 1:
-        return pick(pkt.hash, node.hash_seed + 1, mine.queues * dqa.table)
-    i = min(pkt.priority, mine.classes - 1)
-    entries = (mine.first[i + 1] - mine.first[i]) * dqa.table
-    return mine.first[i] * dqa.table + pick(pkt.hash, node.hash_seed + 1, entries)
+    """Index of a packet's flow in the flow table, of which each class has a part; then come the entries of labelled flows."""
+    here = my_node(dqa, node)
+    i = class_of(dqa, node, pkt)
+    if here.labelled and from_incast(node, pkt):
+        return here.queues * dqa.table + i
+    first = here.first[i]
+    return first * dqa.table + pick(pkt.hash, node.hash_seed + 1, (here.first[i + 1] - first) * dqa.table)
 
 
 def choose_queue(dqa, node, port, pkt):
     mine = my_port(dqa, port)
-    if my_node(dqa, node).labelled and from_incast(node, pkt):
-        my_packet(dqa, pkt).entry = -1
-        clear_bit(mine.empty, end_queue(dqa, node, pkt))
-        return end_queue(dqa, node, pkt)
     index = entry_index(dqa, node, pkt)
     my_packet(dqa, pkt).entry = index
     entry = flow_table_at(mine, index)
-    if entry.size == 0 and (node.now > entry.expires or dqa.assignment == STOCHASTIC):
-        entry.q_assignment = assigned_queue(dqa, node, port, pkt)
-    if dqa.limit < ALL and not sampled(dqa, node, pkt):
-        my_packet(dqa, pkt).entry = -1
-        entry.expires = node.now + my_node(dqa, node).sticky
-    else:
-        if entry.size == 0:
-            port.flows += 1
-        entry.size += 1
+    if entry.size == 0:
+        port.flows += 1
+        if node.now > entry.expires or dqa.assignment == STOCHASTIC:
+            entry.q_assignment = assigned_queue(dqa, node, port, pkt, index)
+    entry.size += 1
     clear_bit(mine.empty, entry.q_assignment)
     return entry.q_assignment
 
 
 def on_dequeue(dqa, node, port, queue, pkt):
     mine = my_port(dqa, port)
-    if my_packet(dqa, pkt).entry >= 0:
-        entry = flow_table_at(mine, my_packet(dqa, pkt).entry)
-        entry.size -= 1
-        if entry.size == 0:
-            port.flows -= 1
-            entry.expires = node.now + my_node(dqa, node).sticky
+    entry = flow_table_at(mine, my_packet(dqa, pkt).entry)
+    entry.size -= 1
+    if entry.size == 0:
+        port.flows -= 1
+        entry.expires = node.now + my_node(dqa, node).sticky
     if queue.length == 0:
         set_bit(mine.empty, queue.index)
         mine.kept_until[queue.index] = node.now + my_node(dqa, node).sticky

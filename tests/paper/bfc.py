@@ -30,9 +30,10 @@ class Packet:
     size: int
     destination: int = -1  # a host, for rules that look at it
     destination_hash: int = -1
-    priority: int = 0  # paper/bfc_variants.py: traffic class, whether the sender labelled it, whether it is recirculated
+    priority: int = 0  # paper/bfc_variants.py: traffic class, whether the sender labelled it
     incast: bool = False
-    sampled: bool = True
+    sampled: bool = True  # paper/bfc_tofino2.py: whether it is to be recirculated, whether it counts
+    counts: bool = True
     q_assignment: int = -1  # packet.qAssignment: written by the switch
     counter_incr: bool = False  # packet.metadata.counterIncr: written by the switch
 

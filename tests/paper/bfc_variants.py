@@ -1,12 +1,10 @@
-"""Variants of BFC (NSDI 2022): traffic classes (appendix A.3), the incast label (A.7), sampling of recirculations (A.8).
+"""Variants of BFC (NSDI 2022): traffic classes (appendix A.3), the incast label (A.7).
 
 Each is the transcription of a switch as one class of queue_assignment.py has it (`reading`), with one of them changed.
 
 * A.3: "The switch performs dynamic queue assignment for each class independently": a switch of its own for every class, with its
   part of the queues. N_active and the pause counter are those of the port, since the paper says nothing else.
 * A.7: "assigns all the incast flows at an egress port to the same queue": the last one, which no other flow gets.
-* A.8: "Only increment the pause counter and size in the flow table for packets that should be recirculated"; the timestamp of an
-  entry is updated at every enqueue, and at the dequeue of those packets.
 """
 
 from paper import bfc
@@ -24,36 +22,7 @@ def labelled(reading):
         def candidates(self, now_ps, packet):
             return [q for q in super().candidates(now_ps, packet) if q != self.queues - 1]
 
-        def otherwise(self, egress):
-            raise AssertionError("give the others enough queues: this transcription has no random choice among them")
-
     return Labelled
-
-
-def sampling(reading):
-    """A.8: `packet.sampled` says whether a packet is recirculated."""
-
-    class Sampling(reading):
-        muted = False
-
-        def exceeds_th(self, egress, q):
-            return not self.muted and super().exceeds_th(egress, q)
-
-        def on_enqueue(self, now_ps, packet, random_queue=None):
-            self.muted = not packet.sampled
-            made = super().on_enqueue(now_ps, packet, random_queue)
-            self.entry(packet).size -= self.muted
-            return made
-
-        def on_dequeue(self, now_ps, packet):
-            entry = self.entry(packet)
-            before = entry.size, entry.timestamp
-            frames = super().on_dequeue(now_ps, packet)
-            if not packet.sampled:  # the headers of the others do not come back to the flow table
-                entry.size, entry.timestamp = before
-            return frames
-
-    return Sampling
 
 
 def one_class(reading):

@@ -1,4 +1,4 @@
-"""BFC's variants against their transcriptions: traffic classes, incast label, sampling; NICs and switches without BFC."""
+"""BFC's variants against their transcriptions: traffic classes, incast label; NICs and switches without BFC."""
 
 from dataclasses import replace
 
@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 import pytest
 from helpers import QUANTUM, LazyDRR, check_bad, check_frames, check_threads, incast, network, pauses_of, traced
-from paper.bfc_variants import Classes, labelled, one_class, sampling
+from paper.bfc_variants import Classes, labelled, one_class
 from paper.drr import Strict
 from paper.queue_assignment import READINGS
 from test_bfc import crowd, replay
@@ -14,7 +14,7 @@ from test_dqa import ASSIGNMENTS, drawn, model_of, packet_of
 
 from penstock.composition import parse
 from penstock.errors import SpecError
-from penstock.hashing import choice, flow_hash, node_seed
+from penstock.hashing import choice, node_seed
 from penstock.sim.config import Measure
 from penstock.sim.simulate import simulate
 from penstock.topology import star
@@ -120,22 +120,35 @@ def of_class(flows, incast):
     return replace(flows, class_id=incast.astype("int8"), classes=("other", "incast"))
 
 
-def test_labelled_flows_share_a_queue():
-    topo = network()
+@pytest.mark.parametrize("assignment", ["reserved", "rotating", "two_choices"])
+@pytest.mark.parametrize("queues", [4, 24])
+def test_labelled_flows_share_a_queue(queues, assignment):
+    """The last one; the others have the rest, of which a random one where none is empty."""
+    topo, last = network(), queues - 1
     flows = crowd(topo)
     flows = of_class(flows, flows.dst == 0)
+    random = []
 
     def model(topo, node, values):
-        return model_of(topo, node, values, labelled(READINGS["reserved"]))
+        draws = drawn(node)
+        made = model_of(topo, node, values, labelled(READINGS[assignment]))
+
+        def draw():
+            random.append(node)
+            return next(draws) % last
+
+        made.draw = draw
+        return made
 
     def packet(row, flows, values):
         return replace(packet_of(row, flows, values), incast=flows["class"][row.flow] == "incast" and row.kind == 0)
 
-    _, rows, frames = replay_variant(topo, flows, {"incast_label": True, "queues": 24}, model, packet)
-    assert frames > 100
+    given = {"incast_label": True, "queues": queues, "assignment": assignment}
+    _, rows, frames = replay_variant(topo, flows, given, model, packet)
+    assert frames > 100 and (len(random) > 5 or queues == 24)
     stored = [row for row in rows if row.event == "enqueue"]
-    assert {row.queue for row in stored if flows.class_id[row.flow]} == {23}
-    assert 23 not in {row.queue for row in stored if not flows.class_id[row.flow]}
+    assert {row.queue for row in stored if flows.class_id[row.flow]} == {last}
+    assert last not in {row.queue for row in stored if not flows.class_id[row.flow]}
 
 
 def test_a_label_without_the_option_is_none():
@@ -154,35 +167,6 @@ def test_the_label_isolates_other_flows():
     flows = of_class(flows, flows.src < 17)
     fct = [simulate(topo, flows, parse("bfc", {"queues": 4, "incast_label": on})).flows["slowdown"][16] for on in (False, True)]
     assert fct[1] < 2.6 and fct[0] > 4
-
-
-# ---- Recirculation
-
-
-def in_sample(node, flow, offset, kind, share):
-    return int(flow_hash(flow * 1_000_003 + offset + kind, int(node_seed(node, 1)) + 4)) < share * 2**31
-
-
-@pytest.mark.parametrize("share", [0.5, 0.05])
-def test_packets_that_are_not_recirculated_do_not_count(share):
-    topo = network()
-
-    def model(topo, node, values):
-        return model_of(topo, node, values, sampling(READINGS["reserved"]))
-
-    def packet(row, flows, values):
-        return replace(packet_of(row, flows, values), sampled=in_sample(row.node, row.flow, row.offset, row.kind, share))
-
-    _, rows, frames = replay_variant(topo, crowd(topo), {"recirculated": share, "queues": 12}, model, packet)
-    arrived = [in_sample(row.node, row.flow, row.offset, 0, share) for row in rows if row.event == "enqueue"]
-    assert abs(np.mean(arrived) - share) < 0.1 * share + 0.02
-    assert frames > 20
-
-
-def test_both_parts_have_the_same_sample():
-    """`recirculated` is a parameter of the backpressure and of the queue assignment, which is set once."""
-    values = parse("bfc", {"recirculated": 0.5})
-    assert values.values("dqa")["recirculated"] == values.values("bfc")["recirculated"] == 0.5
 
 
 # ---- NICs and switches without BFC
@@ -237,13 +221,12 @@ def test_bad_switches_are_refused():
     with pytest.raises(SpecError, match="no switch has this name"):
         simulate(topo, flow_list(topo, [(0, 1, 1000, "0us")]), parse("bfc", {"plain_switches": "host0"}))
     check_bad("bfc", {"classes": 9}, "1..8")
-    check_bad("bfc", {"recirculated": 1.5}, "0..1")
 
 
 @pytest.mark.parametrize(
     "parameters",
-    [{"classes": 3}, {"recirculated": 0.3}, {"nic_pauses": False}, {"plain_switches": "tor0"}],
-    ids=["classes", "sampling", "nics", "plain"],
+    [{"classes": 3}, {"nic_pauses": False}, {"plain_switches": "tor0"}],
+    ids=["classes", "nics", "plain"],
 )
 def test_any_number_of_threads_gives_the_same_results(parameters):
     run = check_threads("bfc", {"queues": 8, **parameters})

@@ -19,7 +19,7 @@ _NIC: dict[str, Any] = {  # with a window of one bandwidth-delay product
     "dqa": {"assignment": BFC_TABLE["assignment"]},
 }
 BFC_NIC = Scheme("BFC - NIC", _NIC, nth=1, like="bfc", run="bfc_nic")
-BFC_SAMPLING = Scheme("BFC + sampling", {**BFC_TABLE, "recirculated": 0.5}, nth=2, run="bfc_sampling")
+BFC_SAMPLING = Scheme("BFC + sampling", {"name": "bfc_tofino2:ideal", "recirculated": 0.5}, nth=2, like="bfc", run="bfc_sampling")
 BFC_LABEL = Scheme("BFC + IncastLabel", {**BFC_TABLE, "incast_label": True}, nth=1, run="bfc_label")
 
 
