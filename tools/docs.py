@@ -47,7 +47,7 @@ The same again: `penstock reproduce ID --scale paper` at that commit."""
 WINDOWS = {"run": "the whole run", "arrivals": "while flows arrive"}
 # folder of penstock/experiments -> paper, schemes
 PAPER = {
-    "bfc": ("Backpressure Flow Control (BFC), NSDI 2022", "`bfc`, `dqa`, `ideal_fq`, `window_cap`"),
+    "bfc": ("Backpressure Flow Control (BFC), NSDI 2022", "`bfc`, `bfc_tofino2`, `dqa`, `ideal_fq`, `window_cap`"),
     "floodgate": ("Floodgate: Taming Incast in Datacenter Networks, CoNEXT 2021", "`floodgate`, `pfc_tagged`"),
     "backdraft": ("Backdraft: a Lossless Virtual Switch, NSDI 2022", "`backdraft`, `penstock vswitch`"),
     "hpcc": ("HPCC: High Precision Congestion Control, SIGCOMM 2019", "`hpcc`, `dcqcn`, `dctcp`, `timely`"),

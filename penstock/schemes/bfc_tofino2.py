@@ -8,8 +8,8 @@
 * A packet's dequeue operations are executed when its header has been recirculated to the ingress pipeline that it came from,
   over a link of `bandwidth` relative to the pipeline's ports, with a `latency`, and then in a cycle of the pipeline in which no
   packet arrives. A pipeline has a cycle for every `cycle` bytes at the rates of its ports.
-* Packets that are not sampled (`recirculated`) count neither in the flow table nor for pauses. The same holds, not from the paper,
-  while `headers` packets of a pipeline wait for their dequeue operations, so that no header is lost.
+* Packets that are not sampled (`recirculated`) count neither in the flow table nor for pauses. Nor do, which is ours, those that
+  arrive while `headers` packets of their pipeline wait for their dequeue operations, so that no header is lost.
 
 The paper gives 12 % for the links, and that all headers can be recirculated if packets have more than 500 B on average: hence
 headers of 60 B and a cycle every 250 B, a packet and its header. It gives no period and no latency; ours are 1 us, and the 500 ns

@@ -31,7 +31,14 @@ Variants of the appendices, all of them without effect by default:
 title = "DQA"
 structs = {"entry": {"expires": "time", "size": "int32", "q_assignment": "int32"}}
 packet_state = {"entry": "int32"}
-node_state = {"sticky": "time", "queues": "int32", "classes": "int16", "labelled": "int16", "first": "int16[9]"}
+node_state = {
+    "sticky": "time",
+    "queues": "int32",
+    "entries": "int32",
+    "classes": "int16",
+    "labelled": "int16",
+    "first": "int16[9]",
+}
 port_state = {
     "empty": "mask[16]",
     "flow_table": "entry[max(queues, edge_queues) * table + classes]",
@@ -82,6 +89,7 @@ def set_up_node(dqa, node):
     for i in range(mine.classes + 1):
         mine.first[i] = i * mine.queues // mine.classes
     mine.labelled = 1 if dqa.incast_label and 2 * mine.classes <= mine.queues else 0
+    mine.entries = mine.queues * dqa.table if mine.classes == 1 and not mine.labelled else 0
     hrtt = 0
     for slot in range(node.port_count):
         hrtt = max(hrtt, 2 * port_at(node, slot).delay)
@@ -90,12 +98,12 @@ def set_up_node(dqa, node):
 
 def set_up_port(dqa, node, port):
     mine = my_port(dqa, port)
-    queues = my_node(dqa, node).queues
+    here = my_node(dqa, node)
     port.flows = 0
-    for q in range(queues):
+    for q in range(here.queues):
         set_bit(mine.empty, q)
     for i in range(PIPELINES):
-        mine.start[i] = i * queues // PIPELINES
+        mine.start[i] = i * (here.queues // here.classes) // PIPELINES
 
 
 def class_of(dqa, node, pkt):
@@ -159,7 +167,7 @@ def shorter_of_two(dqa, node, port, first, end):
 def rotating_queue(dqa, node, port, pkt, first, end):
     """The next empty queue from the starting point of the packet's pipeline on, which moves behind it; else a random one.
 
-    With several classes a starting point is that of all of them, counted from their first queues.
+    With several classes a pipeline has one starting point for all of them, counted from the first queue of each.
     """
     mine = my_port(dqa, port)
     pipeline = pkt.in_port * PIPELINES // node.port_count
@@ -245,6 +253,8 @@ def assigned_queue(dqa, node, port, pkt, index):
 def entry_index(dqa, node, pkt):
     """Index of a packet's flow in the flow table, of which each class has a part; then come the entries of labelled flows."""
     here = my_node(dqa, node)
+    if here.entries:  # one class, no label
+        return pick(pkt.hash, node.hash_seed + 1, here.entries)
     i = class_of(dqa, node, pkt)
     if here.labelled and from_incast(node, pkt):
         return here.queues * dqa.table + i

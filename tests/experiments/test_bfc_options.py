@@ -36,4 +36,8 @@ def test_specs_are_those_of_the_paper():
     assert {table["queues"] for table in shared["scheme"] if table["name"] == "bfc" and "queues" in table} == {128}
     assert [spec["workload"][1]["fan_in"] for spec in fig24.specs("paper").values()] == list(fig24.DEGREES["paper"])
     tables = {table["label"]: table for table in fig25.specs("paper")["incast"]["scheme"]}
-    assert tables["bfc_nic"]["name"] == "bfc+window_cap" and tables["bfc_sampling"] == {"name": "bfc_tofino2:ideal", "recirculated": 0.5, "label": "bfc_sampling"}
+    assert tables["bfc_nic"]["name"] == "bfc+window_cap" and tables["bfc_sampling"] == {
+        "name": "bfc_tofino2:ideal",
+        "recirculated": 0.5,
+        "label": "bfc_sampling",
+    }

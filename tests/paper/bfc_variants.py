@@ -45,6 +45,8 @@ class Classes:
         self.classes = classes
         for one in classes:
             one.siblings, one.pause_counter = classes, classes[0].pause_counter
+            if hasattr(one, "start"):  # section 4: a pipeline has one for all classes, counted from the first queue of each
+                one.start = classes[0].start
 
     def place(self, queue):
         """-> (class, queue among its own)."""

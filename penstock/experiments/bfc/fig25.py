@@ -2,8 +2,8 @@
 
 Appendix A.8 on the set-up of figure 11a, see `_fabric`: Facebook distribution, 55 % load and 5 % 100-to-1 incast. "BFC - NIC":
 NICs ignore pauses and cap the packets in flight of a flow at one bandwidth-delay product. "BFC + sampling": half of the packets
-are recirculated, the others count neither in the flow table nor for pauses; the hardware has no other limit. (a) 99th percentile of the slowdown, (b) CDF of the
-buffer in use at a switch; ours, (c): at ToR switches, of which the text speaks.
+are recirculated, the others count neither in the flow table nor for pauses; the hardware has no other limit. (a) 99th percentile
+of the slowdown, (b) CDF of the buffer in use at a switch; ours, (c): at ToR switches, of which the text speaks.
 """
 
 from typing import Any
