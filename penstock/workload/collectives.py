@@ -1,4 +1,15 @@
-"""Flows laid out by hand: lists, permutations, all-to-all, and collectives whose flows wait for one another."""
+"""Flows laid out by hand: lists, permutations, all-to-all, and collectives whose flows wait for one another.
+
+What a program that makes flows of a trace needs (stable):
+
+    algorithms.expand(collective, ranks, bytes, *, algorithm="", chunks=1, root=0) -> Messages
+        the messages of one collective among ranks 0 to n - 1, without hosts: src, dst, bytes, child, parent
+    taskgraph.TaskGraph(hosts, *, start_ps=0)
+        .begin(ranks), .compute(ranks, time_ps, after), .send(src, dst, size, after),
+        .collective(kind, groups, size, after, name, iteration, class_name, algorithm=, chunks=, root=), .flows(nominal)
+        tasks after tasks of the same rank, as flows; a computation is a flow of 0 bytes from a host to itself
+    placement.placed(topo, hosts, placement, seed, index) -> the host of each rank
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
@@ -8,15 +19,17 @@ import numpy as np
 from penstock.errors import SpecError
 from penstock.inputs import MAX_FLOW_BYTES, known_keys, time_ps, whole
 from penstock.units import parse_size
+from penstock.workload.algorithms import MAX_MESSAGES, Messages, default_algorithm, expand
 from penstock.workload.flows import PRIORITIES, After, Flows, class_name, csr, host_number, host_numbers
+from penstock.workload.placement import placed
 from penstock.workload.streams import stream
+from penstock.workload.taskgraph import TaskGraph
 
 if TYPE_CHECKING:
     from penstock.topology import Topology
 
-__all__ = ["all_to_all", "flow_list", "long_flows", "permutation", "ring_all_reduce", "tree_all_reduce"]
+__all__ = ["all_to_all", "collective", "flow_list", "long_flows", "permutation", "ring_all_reduce", "tree_all_reduce"]
 
-_MAX_FLOWS = 2**28
 LIST_KEYS = ("src", "dst", "bytes", "start", "class", "priority", "after", "gap")
 
 
@@ -128,7 +141,8 @@ def all_to_all(
     """Every host sends `bytes` to every other one, all at once: n (n - 1) flows, those from i to i + 1 first."""
     ranks = host_numbers(topo, hosts)
     n = len(ranks)
-    _limit(n * (n - 1))
+    if n * (n - 1) > MAX_MESSAGES:
+        raise SpecError(f"{n * (n - 1)} flows are more than {MAX_MESSAGES}", path="hosts", value=n, remedy="use fewer hosts")
     shift, src = (a.ravel() for a in np.mgrid[1:n, 0:n])
     nominal = {"kind": "all_to_all", "bytes": _size(bytes), "hosts": n}
     return _flows(ranks, src, (src + shift) % n, _size(bytes), start, class_name, priority, nominal)
@@ -152,20 +166,10 @@ def ring_all_reduce(
     Flows are numbered by step, rank, piece.
     """
     ranks = host_numbers(topo, hosts)
-    n, size, chunks = len(ranks), _size(bytes), whole(chunks, "chunks", 1)
-    if size < n * chunks:
-        raise SpecError(
-            "fewer than one per piece", path="bytes", value=size, remedy=f"{n} ranks of {chunks} chunks need {n * chunks}"
-        )
-    _limit(2 * (n - 1) * n * chunks)
-    step, rank, piece = (a.ravel() for a in np.mgrid[0 : 2 * (n - 1), 0:n, 0:chunks])
-    sizes = _cut(size, n * chunks)[(rank - step) % n * chunks + piece]
-    number = np.arange(len(step))
-    waits = step > 0
-    parent = ((step - 1) * n + (rank - 1) % n) * chunks + piece
-    after = csr(number[waits], parent[waits], len(step))
-    nominal = {"kind": "ring_all_reduce", "bytes": size, "hosts": n, "chunks": chunks}
-    return _flows(ranks, rank, (rank + 1) % n, sizes, start, class_name, priority, nominal, after)
+    size = _size(bytes)
+    messages = expand("all_reduce", len(ranks), size, algorithm="ring", chunks=chunks)
+    nominal = {"kind": "ring_all_reduce", "bytes": size, "hosts": len(ranks), "chunks": int(chunks)}
+    return _sent(ranks, messages, start, class_name, priority, nominal)
 
 
 def tree_all_reduce(
@@ -186,36 +190,52 @@ def tree_all_reduce(
     2 (n - 1) chunks flows; 2 (n - 1) bytes in total. Numbered: all going up, then all coming down, piece by piece.
     """
     ranks = host_numbers(topo, hosts)
-    n, size, chunks = len(ranks), _size(bytes), whole(chunks, "chunks", 1)
-    if size < chunks:
-        raise SpecError("fewer than one per piece", path="bytes", value=size, remedy=f"{chunks} chunks need {chunks}")
-    _limit(2 * (n - 1) * chunks)
-    piece, rank = (a.ravel() for a in np.mgrid[0:chunks, 1:n])
-    over = (rank - 1) // 2
-
-    def up(rank: np.ndarray | int, piece: np.ndarray) -> np.ndarray:
-        return piece * (n - 1) + (n - 1 - rank)
-
-    def down(rank: np.ndarray | int, piece: np.ndarray) -> np.ndarray:
-        return (chunks + piece) * (n - 1) + (rank - 1)
-
-    inner, each = over > 0, np.arange(chunks)
-    waits = [(up(over, piece)[inner], up(rank, piece)[inner]), (down(rank, piece)[inner], down(over, piece)[inner])]
-    below_root = range(1, min(n, 3))
-    waits += [(down(child, each), up(other, each)) for child in below_root for other in below_root]
-    total = 2 * (n - 1) * chunks
-    child, parent = (np.concatenate(ends) for ends in zip(*waits))
-    after = csr(child, parent, total)
-    src, dst, sizes = (np.empty(total, dtype=np.int64) for _ in range(3))
-    for number, sender, receiver in ((up(rank, piece), rank, over), (down(rank, piece), over, rank)):
-        src[number], dst[number], sizes[number] = sender, receiver, _cut(size, chunks)[piece]
-    nominal = {"kind": "tree_all_reduce", "bytes": size, "hosts": n, "chunks": chunks}
-    return _flows(ranks, src, dst, sizes, start, class_name, priority, nominal, after)
+    size = _size(bytes)
+    messages = expand("all_reduce", len(ranks), size, algorithm="tree", chunks=chunks)
+    nominal = {"kind": "tree_all_reduce", "bytes": size, "hosts": len(ranks), "chunks": int(chunks)}
+    return _sent(ranks, messages, start, class_name, priority, nominal)
 
 
-def _cut(size: int, pieces: int) -> np.ndarray:
-    """Sizes of so many pieces, the first ones a byte longer where it does not divide."""
-    return size // pieces + (np.arange(pieces) < size % pieces)
+def collective(
+    topo: "Topology",
+    *,
+    collective: str = "all_reduce",
+    algorithm: str | None = None,
+    bytes: str | int = "10MB",
+    hosts: Any = None,
+    placement: str = "packed",
+    chunks: int = 1,
+    root: int = 0,
+    start: str = "0s",
+    seed: int = 1,
+    index: int = 0,
+    class_name: str = "collective",
+    priority: int = 0,
+) -> Flows:
+    """One collective among ranks placed on hosts; the run reports its time and bus bandwidth.
+
+    collective   all_reduce, reduce_scatter, all_gather, all_to_all, broadcast or sendrecv
+    algorithm    one of `penstock.workload.algorithms.ALGORITHMS` for it; None: its first
+    bytes        as NCCL counts: the buffer of a rank, the whole one where ranks have parts
+    placement    how ranks are put on `hosts`: "packed", "strided" over the racks, "random" by `seed`
+    chunks       pieces of a part that travel as flows of their own
+    root         rank that a broadcast begins at
+
+    Beside its messages, the flows hold two computations of no time per rank: when it enters, and when it has everything.
+    """
+    ranks = placed(topo, hosts, placement, seed, index)
+    size = _size(bytes)
+    graph = TaskGraph(ranks, start_ps=time_ps(start, "start"), priority=_priority(priority), compute_class=class_name)
+    options = {"algorithm": algorithm or default_algorithm(collective), "chunks": chunks, "root": root}
+    group = np.arange(len(ranks))[None]
+    graph.collective(collective, group, size, [], collective, class_name=class_name, **options)
+    nominal = {"kind": "collective", "collective": collective, **options, "bytes": size, "hosts": len(ranks)}
+    return graph.flows({**nominal, "placement": placement, "class": class_name, "start_ps": graph.start_ps})
+
+
+def _sent(ranks: np.ndarray, messages: Messages, start: str, name: str, priority: int, nominal: dict[str, Any]) -> Flows:
+    after = csr(messages.child, messages.parent, len(messages))
+    return _flows(ranks, messages.src, messages.dst, messages.bytes, start, name, priority, nominal, after)
 
 
 def _flows(
@@ -244,11 +264,6 @@ def _flows(
         after,
         [nominal],
     )
-
-
-def _limit(flows: int) -> None:
-    if flows > _MAX_FLOWS:
-        raise SpecError(f"{flows} flows are more than {_MAX_FLOWS}", remedy="use fewer hosts or chunks")
 
 
 def _size(value: str | int, what: str = "bytes") -> int:

@@ -20,6 +20,7 @@ import polars as pl
 
 from penstock.errors import SpecError, nearest
 from penstock.inputs import MAX_FLOW_BYTES, MAX_TIME_PS, whole
+from penstock.workload.operations import Operations
 
 if TYPE_CHECKING:
     from penstock.topology import Topology
@@ -45,12 +46,14 @@ class Flows:
 
     start_ps   int64, picoseconds: when the flow is handed to the NIC        src, dst   int32, numbers of hosts
     bytes      int64, payload, >= 1                                          priority   int8, 0 is the highest of 8
+               A flow of 0 bytes from a host to itself is a computation: it sends nothing and is received when it starts
     class_id   int8, index into `classes`, such as ("poisson", "incast")
     after      None, or (offsets int64[n + 1], parents int32): flow i starts gap_ps[i] after all of
                parents[offsets[i]:offsets[i + 1]] have been received in full, not before start_ps[i]; a parent's dst
                must be the child's src
     gap_ps     int64, time from the arrival of the last parent to the start, such as that of a computation; default 0
     nominal    one dict per source: what was asked for (JSON types)
+    operations what the flows are part of (`penstock.workload.operations`); None: no operations
 
     SpecError on columns of unequal length or an unknown class; `check` tests everything else.
     """
@@ -65,6 +68,7 @@ class Flows:
     after: After | None = None
     nominal: list[dict[str, Any]] = field(default_factory=list)
     gap_ps: np.ndarray = field(default_factory=lambda: _NO_GAPS)
+    operations: Operations | None = None
 
     def __post_init__(self) -> None:
         if len(self.gap_ps) == 0:
@@ -80,6 +84,8 @@ class Flows:
         object.__setattr__(self, "classes", tuple(class_name(name) for name in self.classes))
         object.__setattr__(self, "nominal", list(self.nominal))
         self._check_classes()
+        if self.operations is not None and len(self.operations.number) != len(self):
+            raise SpecError(f"{len(self.operations.number)} numbers for {len(self)} flows", path="flows.operations")
         if self.after is not None:
             self._check_after(*self.after)
         alone = self.gap_ps != 0 if self.after is None else (self.gap_ps != 0) & (np.diff(self.after[0]) == 0)
@@ -113,11 +119,18 @@ class Flows:
         order = np.argsort(self.start_ps, kind="stable")
         for name in _COLUMNS:
             self._set(name, getattr(self, name)[order])
+        if self.operations is not None:
+            object.__setattr__(self, "operations", self.operations.chosen(order))
         if self.after is not None:
             number = np.empty(len(order), dtype=np.int64)
             number[order] = np.arange(len(order))
             child, parent = self.edges()
             object.__setattr__(self, "after", csr(number[child], number[parent], len(self)))
+
+    @property
+    def computes(self) -> np.ndarray:
+        """bool by flow: whether it is a computation, which sends nothing."""
+        return self.src == self.dst
 
     def edges(self) -> tuple[np.ndarray, np.ndarray]:
         """(child, parent) numbers of every dependency, int64, ordered by child."""
@@ -160,7 +173,12 @@ class Flows:
             mine = np.flatnonzero(is_mine)
             child, parent = (np.concatenate([mine[here], theirs[there]]) for here, there in zip(self.edges(), other.edges()))
             after = csr(child, parent, n)
-        return Flows(**columns, classes=classes, after=after, nominal=self.nominal + other.nominal)
+        operations = None
+        if self.operations is not None or other.operations is not None:
+            mine, others = (flows.operations or Operations.none(len(flows)) for flows in (self, other))
+            operations = mine.joined(others, is_mine)
+        nominal = self.nominal + other.nominal
+        return Flows(**columns, classes=classes, after=after, nominal=nominal, operations=operations)
 
     def __radd__(self, other: Any) -> "Flows":
         return self if other == 0 else NotImplemented  # so that sum([...]) works
@@ -176,14 +194,16 @@ class Flows:
         number, both = np.cumsum(keep) - 1, keep[child]
         after = csr(number[child[both]], number[parent[both]], int(keep.sum()))
         columns = {name: getattr(self, name)[keep] for name in _COLUMNS}
-        return Flows(**columns, classes=self.classes, after=after, nominal=self.nominal)
+        operations = None if self.operations is None else self.operations.chosen(keep)
+        return Flows(**columns, classes=self.classes, after=after, nominal=self.nominal, operations=operations)
 
     def check(self, topo: "Topology") -> "Flows":
         """Itself, if every flow can be sent on `topo`; otherwise a SpecError that names the first one that cannot."""
         self._refuse((self.src < 0) | (self.src >= topo.hosts), "src", f"hosts are 0 to {topo.hosts - 1}")
         self._refuse((self.dst < 0) | (self.dst >= topo.hosts), "dst", f"hosts are 0 to {topo.hosts - 1}")
-        self._refuse(self.src == self.dst, "dst", "must differ from src")
-        self._refuse((self.bytes < 1) | (self.bytes > MAX_FLOW_BYTES), "bytes", f"must be between 1 and {MAX_FLOW_BYTES}")
+        sends = ~self.computes
+        self._refuse(~sends & (self.bytes != 0), "dst", "must differ from src")
+        self._refuse(sends & ((self.bytes < 1) | (self.bytes > MAX_FLOW_BYTES)), "bytes", f"must be between 1 and {MAX_FLOW_BYTES}")
         self._refuse((self.start_ps < 0) | (self.start_ps > MAX_TIME_PS), "start_ps", "must not be negative")
         self._refuse((self.priority < 0) | (self.priority >= PRIORITIES), "priority", "must be 0 (highest) to 7")
         self._refuse((self.gap_ps < 0) | (self.gap_ps > MAX_TIME_PS), "gap_ps", "must not be negative")
@@ -262,10 +282,14 @@ class Flows:
         """A hash of the content, 32 hex digits, the same on every machine: for caches."""
         digest = hashlib.blake2b(digest_size=16)
         columns = [getattr(self, name) for name in _COLUMNS if name != "gap_ps" or self.gap_ps.any()] + list(self.after or ())
+        content: list[Any] = [self.classes, self.nominal]
+        if self.operations is not None:
+            columns.append(self.operations.number)
+            content += self.operations.content()
         for column in columns:
             digest.update(f"{column.dtype.str[1:]}{len(column)};".encode())
             digest.update(np.ascontiguousarray(column, dtype=column.dtype.newbyteorder("<")).data)
-        digest.update(json.dumps([self.classes, self.nominal], sort_keys=True, default=str).encode())
+        digest.update(json.dumps(content, sort_keys=True, default=str).encode())
         return digest.hexdigest()
 
     def realised(self, topo: "Topology", duration_ps: int) -> dict[str, Any]:
@@ -280,10 +304,11 @@ class Flows:
         n = int(np.searchsorted(self.start_ps, duration_ps))
         rack = topo.host_switches
         crosses = rack[self.src[:n]] != rack[self.dst[:n]]
+        sends = ~self.computes[:n]
         per_class = {
-            name: self._offered(topo, duration_ps, crosses, self.class_id[:n] == i) for i, name in enumerate(self.classes)
+            name: self._offered(topo, duration_ps, crosses, sends & (self.class_id[:n] == i)) for i, name in enumerate(self.classes)
         }
-        total = self._offered(topo, duration_ps, crosses, np.ones(n, dtype=bool))
+        total = self._offered(topo, duration_ps, crosses, sends)
         links = topo.offered_loads(self.src[:n], self.dst[:n], self.bytes[:n], duration_ps)
         return {
             "duration_ps": duration_ps,

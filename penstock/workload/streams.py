@@ -17,6 +17,7 @@ PURPOSES = (
     "incast src",
     "incast jitter",
     "incast sizes",
+    "placement",
 )
 
 

@@ -25,6 +25,7 @@ cdef void run_pacer(Node* node) noexcept nogil
 cdef void claim_queue(Node* node, Flow* flow) noexcept nogil
 cdef void release_queue(Host* host, Flow* flow) noexcept nogil
 cdef Flow* alloc_flow(Worker* worker) noexcept nogil
+cdef void finish_computation(Node* node, int64_t number) noexcept nogil
 cdef void admit_flow(Node* node, Start* start) noexcept nogil
 cdef void finish_flow(Node* node, Flow* flow) noexcept nogil
 cdef void withdraw(Node* node, Flow* flow) noexcept nogil

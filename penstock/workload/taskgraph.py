@@ -1,0 +1,166 @@
+"""Jobs as graphs of tasks: computations, messages and collectives of ranks, each after others, as flows.
+
+    graph = TaskGraph(hosts)                              # hosts[r] is the host of rank r
+    ready = graph.begin(ranks)                            # numbers of tasks, one per rank
+    ready = graph.compute(ranks, 10**6, [ready])          # 1 us on each rank
+    ready = graph.collective("all_reduce", groups, 10**6, [ready.reshape(groups.shape)])
+    flows = graph.flows()
+
+A computation is a flow from a host to itself: it starts its gap after the last of what it waits for, which may be messages from
+several hosts and computations of its own host, and is done at that moment. All numbers are those of the flows.
+"""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from penstock.errors import SpecError
+from penstock.inputs import MAX_TIME_PS
+from penstock.workload.algorithms import expand
+from penstock.workload.flows import Flows, csr
+from penstock.workload.operations import Operation, Operations
+
+MAX_TASKS = 2**27  # 14 GB of columns and dependencies
+
+
+class TaskGraph:
+    """Collects the tasks of one job. `after` is always a list of arrays of task numbers, each of the shape of the ranks.
+
+    A task can only wait for tasks that end on its own rank: computations there, messages to it, collectives it took part in.
+    """
+
+    def __init__(self, hosts: np.ndarray, *, start_ps: int = 0, priority: int = 0, compute_class: str = "compute") -> None:
+        self.hosts = np.asarray(hosts, dtype=np.int32)
+        self.start_ps, self.priority = start_ps, priority
+        self.classes = [compute_class]
+        self.listed: list[Operation] = []
+        self.tasks = 0
+        self._columns: dict[str, list[np.ndarray]] = {name: [] for name in ("src", "dst", "bytes", "gap", "class", "operation")}
+        self._edges: list[tuple[np.ndarray, np.ndarray]] = []
+
+    def begin(self, ranks: np.ndarray) -> np.ndarray:
+        """The first task of each rank, done at `start_ps`."""
+        return self._add(ranks, ranks, 0, 0, 0, -1, [])
+
+    def compute(
+        self, ranks: np.ndarray, time_ps: int | np.ndarray, after: Sequence[np.ndarray], name: str = "compute", iteration: int = 0
+    ) -> np.ndarray:
+        """A computation on each of the ranks: it takes time_ps from the end of the last task that it waits for."""
+        operation = self._operation("compute", name, "", np.size(ranks), 0, iteration)
+        return self._add(ranks, ranks, 0, time_ps, 0, operation, after)
+
+    def send(
+        self,
+        src: np.ndarray,
+        dst: np.ndarray,
+        size: int,
+        after: Sequence[np.ndarray],
+        name: str = "send",
+        iteration: int = 0,
+        class_name: str = "send",
+    ) -> np.ndarray:
+        """A message of so many bytes from each of the ranks `src` to another one; the task is done, at `dst`, when it is received."""
+        first = len(self.listed)
+        for _ in range(np.size(src)):
+            self._operation("send", name, "", 2, size, iteration)
+        return self._add(src, dst, size, 0, self._class(class_name), first + np.arange(np.size(src)), after)
+
+    def collective(
+        self,
+        kind: str,
+        groups: np.ndarray,
+        size: int,
+        after: Sequence[np.ndarray],
+        name: str = "",
+        iteration: int = 0,
+        class_name: str = "",
+        **options: Any,
+    ) -> np.ndarray:
+        """The same collective in several groups, ranks[group, place]; returns the numbers of the tasks that end it, alike.
+
+        kind, size, options  collective, bytes, and algorithm, chunks, root of `algorithms.expand`
+        A rank enters it when all its tasks in `after` are done, and leaves it when it has received all that is for it; what it
+        sends may be under way still. These two moments are tasks of their own: the flows of a group are begins, messages, ends.
+        """
+        count, n = groups.shape
+        messages = expand(kind, n, size, **options)
+        algorithm = str(options.get("algorithm", ""))
+        first = len(self.listed)
+        for _ in range(count):
+            self._operation(kind, name or kind, algorithm, n, size, iteration)
+        operation = np.repeat(np.arange(first, first + count), n)
+        begins = self._add(groups, groups, 0, 0, 0, operation, after).reshape(count, n)
+        total, label = len(messages), self._class(class_name or kind)
+        src, dst = groups[:, messages.src], groups[:, messages.dst]
+        operation = np.repeat(np.arange(first, first + count), total)
+        sizes = np.tile(messages.bytes, count)
+        numbers = self._add(src, dst, sizes, 0, label, operation, []).reshape(count, total)
+        waits = np.zeros(total, dtype=bool)
+        waits[messages.child] = True
+        at_once = np.flatnonzero(~waits)
+        self._depend(numbers[:, messages.child], numbers[:, messages.parent])
+        self._depend(numbers[:, at_once], begins[:, messages.src[at_once]])
+        ends = self._add(groups, groups, 0, 0, 0, np.repeat(np.arange(first, first + count), n), [begins]).reshape(count, n)
+        self._depend(ends[:, messages.dst], numbers)
+        return ends
+
+    def flows(self, nominal: dict[str, Any] | None = None) -> Flows:
+        """All tasks as flows, in the order in which they were added."""
+        columns = {name: np.concatenate(parts) if parts else np.empty(0) for name, parts in self._columns.items()}
+        after = None
+        if self._edges:
+            child, parent = (np.concatenate(ends) for ends in zip(*self._edges))
+            after = csr(child, parent, self.tasks)
+        return Flows(
+            np.full(self.tasks, self.start_ps),
+            columns["src"],
+            columns["dst"],
+            columns["bytes"],
+            columns["class"],
+            np.full(self.tasks, self.priority),
+            tuple(self.classes),
+            after,
+            [] if nominal is None else [nominal],
+            columns["gap"],
+            Operations(columns["operation"], tuple(self.listed), (self.hosts,)),
+        )
+
+    def _add(
+        self,
+        src: np.ndarray,
+        dst: np.ndarray,
+        size: int | np.ndarray,
+        gap_ps: int | np.ndarray,
+        label: int,
+        operation: int | np.ndarray,
+        after: Sequence[np.ndarray],
+    ) -> np.ndarray:
+        """Numbers of new tasks, of the shape of `src`."""
+        n = np.size(src)
+        if self.tasks + n > MAX_TASKS:
+            raise SpecError(f"more than {MAX_TASKS} tasks", remedy="use fewer ranks, iterations, microbatches or chunks")
+        if np.any(np.asarray(gap_ps) > MAX_TIME_PS):
+            raise SpecError(f"must be at most {MAX_TIME_PS} ps", path="time_ps", value=int(np.max(gap_ps)))
+        numbers = np.arange(self.tasks, self.tasks + n).reshape(np.shape(src))
+        self.tasks += n
+        values = {"src": self.hosts[src], "dst": self.hosts[dst], "bytes": size, "gap": gap_ps, "class": label, "operation": operation}
+        for name, value in values.items():
+            dtype = {"bytes": np.int64, "gap": np.int64, "class": np.int8}.get(name, np.int32)
+            flat = np.ravel(value).astype(dtype)
+            self._columns[name].append(np.broadcast_to(flat, n) if flat.size == 1 else flat)
+        for parents in after:
+            self._depend(numbers, parents)
+        return numbers
+
+    def _depend(self, child: np.ndarray, parent: np.ndarray) -> None:
+        self._edges.append((np.ravel(child).astype(np.int32), np.ravel(parent).astype(np.int32)))
+
+    def _operation(self, kind: str, name: str, algorithm: str, ranks: int, size: int, iteration: int) -> int:
+        self.listed.append(Operation(kind, name, algorithm, ranks, size, 0, iteration))
+        return len(self.listed) - 1
+
+    def _class(self, name: str) -> int:
+        if name not in self.classes:
+            self.classes.append(name)
+        return self.classes.index(name)
