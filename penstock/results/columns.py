@@ -191,6 +191,48 @@ _FRAMES: dict[str, list[Column]] = {
         Column("packets", "Int64", "packets", "data packets of the class sent by this port"),
         Column("queueing_ns", "Float64", "ns", "sum over these packets of the time from arrival to the start of transmission"),
     ],
+    "operations": [
+        Column("operation", "Int32", "", "number of the collective or message, in the order of the workload"),
+        Column("job", "Int32", "", "which [[workload]] with ranks it belongs to, from 0"),
+        Column("iteration", "Int32", "", "iteration of the job, from 0"),
+        Column("kind", "String", "", "all_reduce, all_gather, ..; send: a message from one rank to another"),
+        Column("name", "String", "", "what it is for, such as gradients 3"),
+        Column("algorithm", "String", "", "such as ring; empty: a single message"),
+        Column("ranks", "Int32", "", "how many take part"),
+        Column("bytes", "Int64", "B", "as NCCL counts: the buffer of a rank, the whole one where ranks have parts"),
+        Column("start_ns", "Float64", "ns", "when the first rank entered it"),
+        Column("ready_ns", "Float64", "ns", "when the last rank entered it; of a broadcast or message: when it began"),
+        Column("finish_ns", "Float64", "ns", "when the last rank had received all that was for it; null: unfinished"),
+        Column("time_ns", "Float64", "ns", "finish_ns - ready_ns"),
+        Column("bus_bandwidth_bps", "Float64", "bit/s", "NCCL's bus bandwidth: bytes / time, times 2 (n - 1) / n for an all-reduce of "
+            "n ranks, (n - 1) / n for reduce-scatter, all-gather and all-to-all, 1 for the rest"),
+        Column("slowest_rank", "Int32", "rank", "the rank that was done last; the lowest of several"),
+        Column("paused_ns", "Float64", "ns", "paused_ns of its flows, added up"),
+    ],
+    "timeline": [
+        Column("job", "Int32", "", "which [[workload]] with ranks, from 0"),
+        Column("rank", "Int32", "rank", "rank of the job"),
+        Column("host", "Int32", "node", "its host"),
+        Column("iteration", "Int32", "", "iteration of the job, from 0"),
+        Column("operation", "Int32", "", "the operation, as in operations.parquet, which has no computations"),
+        Column("kind", "String", "", "compute, send or a collective"),
+        Column("name", "String", "", "what it is for, such as forward 0"),
+        Column("start_ns", "Float64", "ns", "when the rank entered it; null: never"),
+        Column("finish_ns", "Float64", "ns", "when the rank had received all that was for it, or the computation was done; null: unfinished"),
+        Column("paused_ns", "Float64", "ns", "paused_ns of the flows that the rank sent for it, added up"),
+    ],
+    "ranks": [
+        Column("job", "Int32", "", "which [[workload]] with ranks, from 0"),
+        Column("iteration", "Int32", "", "iteration of the job, from 0"),
+        Column("rank", "Int32", "rank", "rank of the job"),
+        Column("host", "Int32", "node", "its host"),
+        Column("start_ns", "Float64", "ns", "when the rank began the iteration"),
+        Column("finish_ns", "Float64", "ns", "when it had ended it; null: unfinished"),
+        Column("step_ns", "Float64", "ns", "from the end of its iteration before, or from start_ns, to finish_ns"),
+        Column("compute_ns", "Float64", "ns", "time of its computations"),
+        Column("exposed_ns", "Float64", "ns", "step_ns - compute_ns: communication that no computation hides, and waiting"),
+        Column("paused_ns", "Float64", "ns", "paused_ns of the flows that it sent, added up"),
+    ],
     "nodes": [
         Column("node", "Int32", "node", "number of the host or switch"),
         Column("name", "String", "", "its name"),
@@ -252,6 +294,9 @@ FILES = {
     "port_series": "a row per sample and port; when [measure] port_series = true",
     "flow_series": "a row per sample and unfinished flow; when [measure] flow_series = true",
     "queueing": "queueing time by switch, port and class of flow; when [measure] queueing = true",
+    "operations": "a row per collective and message of ranks; when the workload has such",
+    "timeline": "a row per rank and operation or computation; when the workload has such",
+    "ranks": "a row per rank and iteration; when the workload has such",
     "nodes": "a row per node, in the order of their numbers",
 }
 
@@ -284,6 +329,11 @@ SUMMARY: dict[str, tuple[str, str]] = {
     "drain": ("", "from the end of the window to the end of the run: ns, pfc_pause_fraction, max_buffer_bytes"),
     "nominal": ("", "the sources of the workload, as specified"),
     "realised": ("", "loads offered by the generated flows"),
+    "training": (
+        "",
+        "of a workload with ranks: step_ns, mean over the iterations; iterations, each with step_ns, slowest_rank and the longest time "
+        "in pauses of a rank; operations, by kind and name, with their bus bandwidth",
+    ),
     "deadlock": (
         "",
         "egresses that pause one another in a circle at the end of an unfinished run, each paused by the next one: since_ns, "

@@ -15,6 +15,7 @@ from penstock.composition import Composition
 from penstock.errors import InvariantError
 from penstock.results.columns import COLUMNS, PER_FLOW
 from penstock.results.run import Run
+from penstock.results.steps import step_frames, step_summary
 from penstock.sim.deadlock import Deadlock
 from penstock.sim.layouts import DROPS, EVENTS, log_type
 from penstock.sim.settings import Settings
@@ -116,12 +117,15 @@ def collect(outcome: Outcome) -> Run:
     if samples := outcome.phases.flow_samples():
         columns = np.array(samples, dtype=np.int64).T
         frames["active_flows"] = dict(zip(("node", "port", "active_flows", "samples"), columns))
+    start, per_flow = flow_starts(outcome), outcome.per_flow
+    steps = step_frames(outcome.settings.flows, start, per_flow["finish"], per_flow["paused"])
     return Run.from_arrays(
-        flow_columns(outcome),
+        flow_columns(outcome, start),
         switches=log_frame("switches", outcome.log("switch")),
         ports=port_frame(outcome),
-        summary=summary(outcome),
+        summary=summary(outcome) | ({"training": step_summary(steps)} if steps else {}),
         **frames,
+        **{name: frame.to_dict() for name, frame in steps.items()},
     )
 
 
@@ -141,41 +145,38 @@ def log_frame(name: str, table: np.ndarray) -> dict[str, Any]:
     return {c.key: table[c.source or c.name] for c in COLUMNS[name].values() if c.name not in computed} | computed
 
 
-def flow_columns(outcome: Outcome) -> dict[str, Any]:
-    """The columns of flows.parquet as `flow_frame` takes them; a flow that did not start before the end has start_ps -1."""
-    settings, flows, start = outcome.settings, outcome.settings.flows, flow_starts(outcome)
-    late = (outcome.per_flow["finish"] < 0) & (start >= outcome.end_ps)
-    if late.any():
-        start = np.where(late, -1, start)
-    host, numbers = settings.host, np.arange(len(flows))
+def flow_columns(outcome: Outcome, start: np.ndarray) -> dict[str, Any]:
+    """The columns of flows.parquet as `flow_frame` takes them, without computations; start: by flow, ps, -1 means "never"."""
+    settings, flows = outcome.settings, outcome.settings.flows
+    host, numbers = settings.host, np.flatnonzero(~flows.computes)
+    sent = slice(None) if len(numbers) == len(flows) else numbers
     received, acked = settings.topo.ideal_times_ps(
-        numbers, flows.src, flows.dst, flows.bytes, settings.seed, host.mtu, host.header, host.ack
+        numbers, flows.src[sent], flows.dst[sent], flows.bytes[sent], settings.seed, host.mtu, host.header, host.ack
     )
     return {
-        "start_ps": start,
+        "flow_id": numbers,
+        "start_ps": start[sent],
         "ideal_ps": received,
         "ideal_acked_ps": acked,
-        "src": flows.src,
-        "dst": flows.dst,
-        "bytes": flows.bytes,
-        "class_id": flows.class_id,
+        **{name: getattr(flows, name)[sent] for name in ("src", "dst", "bytes", "class_id", "priority")},
         "classes": flows.classes,
-        "priority": flows.priority,
-        **{c.key: outcome.per_flow[c.stem] for c in PER_FLOW},
+        **{c.key: outcome.per_flow[c.stem][sent] for c in PER_FLOW},
     }
 
 
 def flow_starts(outcome: Outcome) -> np.ndarray:
-    """When each flow was handed to its NIC, ps: a dependent flow a gap after the last of its parents had arrived."""
-    flows = outcome.settings.flows
-    if flows.after is None:
-        return flows.start_ps
-    offsets, parents = flows.after
-    start = flows.start_ps.copy()
-    child = np.repeat(np.arange(len(flows)), np.diff(offsets))
-    arrived = outcome.per_flow["finish"][parents]
-    np.maximum.at(start, child, np.where(arrived < 0, np.iinfo(np.int64).max, arrived + flows.gap_ps[child]))
-    return start
+    """When each flow was handed to its NIC, ps: a dependent flow a gap after the last of its parents had arrived; -1: not before
+    the end."""
+    flows, finish = outcome.settings.flows, outcome.per_flow["finish"]
+    start = flows.start_ps
+    if flows.after is not None:
+        offsets, parents = flows.after
+        start = start.copy()
+        child = np.repeat(np.arange(len(flows)), np.diff(offsets))
+        arrived = finish[parents]
+        np.maximum.at(start, child, np.where(arrived < 0, np.iinfo(np.int64).max, arrived + flows.gap_ps[child]))
+    late = (finish < 0) & (start >= outcome.end_ps)
+    return np.where(late, -1, start) if late.any() else start
 
 
 def node_frame(outcome: Outcome) -> dict[str, Any]:
@@ -302,7 +303,7 @@ def warnings(outcome: Outcome) -> list[str]:
         )
     if outcome.deadlock:
         out.append(outcome.deadlock.text(settings.topo))
-    unfinished = int((outcome.per_flow["finish"] < 0).sum())
+    unfinished = int((outcome.per_flow["finish"][~settings.flows.computes] < 0).sum())
     if unfinished and settings.drain and not outcome.interrupted:
         out.append(f"{unfinished} flows had not finished at {format_time(settings.end_ps)}, where the drain is cut off")
     return out

@@ -11,6 +11,8 @@ import numpy as np
 from penstock.errors import SpecError
 
 NO_OPERATION = -1
+COMPUTE, SEND = "compute", "send"  # kinds of operations that are not collectives
+ROOTED = (SEND, "broadcast")  # those that can be done as soon as one rank has begun
 
 
 class Operation(NamedTuple):
