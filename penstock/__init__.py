@@ -45,7 +45,12 @@ _HOMES = {
     "penstock.workload": ("Flows", "SizeDistribution", "flows_from_csv"),
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
-_REGISTRIES = ("penstock.topology.shapes", "penstock.workload.generators", "penstock.workload.collectives")
+_REGISTRIES = (
+    "penstock.topology.shapes",
+    "penstock.workload.generators",
+    "penstock.workload.collectives",
+    "penstock.workload.training",
+)
 
 
 def _composition() -> Any:

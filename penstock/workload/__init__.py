@@ -2,7 +2,7 @@
 
     flows = poisson(topo, sizes="google", load=0.6, duration="5ms", seed=1) + incast(topo, fan_in=100, seed=2)
 
-The registry of generators are the lists `__all__` of generators and collectives: `import penstock` offers their names,
+The registry of generators are the lists `__all__` of generators, collectives and training: `import penstock` offers their names,
 `[[workload]] kind` accepts those that a table can describe, `penstock workloads` lists them with their defaults.
 """
 
@@ -16,12 +16,14 @@ from penstock.errors import SpecError
 from penstock.inputs import inside, known_keys, one_of, time_ps
 from penstock.units import format_time
 from penstock.workload import collectives, generators
+from penstock.workload import training as _training
 from penstock.workload.collectives import *  # noqa: F403
 from penstock.workload.collectives import flow_list
 from penstock.workload.distributions import SizeDistribution
 from penstock.workload.flowfile import flows_from_csv, flows_to_csv
 from penstock.workload.flows import Flows
 from penstock.workload.generators import *  # noqa: F403
+from penstock.workload.training import *  # noqa: F403
 
 if TYPE_CHECKING:
     from penstock.topology import Topology
@@ -29,6 +31,7 @@ if TYPE_CHECKING:
 __all__ = ["KINDS", "Flows", "SizeDistribution", "build", "flows_from_csv", "flows_to_csv"]
 __all__ += generators.__all__
 __all__ += collectives.__all__
+__all__ += _training.__all__
 
 
 def _from_file(topo: "Topology", *, file: str, class_name: str = "flows", priority: int = 0) -> Flows:
@@ -45,7 +48,7 @@ def _from_list(topo: "Topology", *, flows: Sequence[Any], class_name: str = "flo
 
 def _kinds() -> dict[str, Callable[..., Flows]]:
     """The generators that a table can describe: those whose arguments, but for the topology, are keywords."""
-    functions = [getattr(module, name) for module in (generators, collectives) for name in module.__all__]
+    functions = [getattr(module, name) for module in (generators, collectives, _training) for name in module.__all__]
     described = {f: list(inspect.signature(f).parameters.values())[1:] for f in functions}
     return {f.__name__: f for f, others in described.items() if all(p.kind is p.KEYWORD_ONLY for p in others)}
 
