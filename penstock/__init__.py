@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from penstock.workload import Flows, SizeDistribution, flows_from_csv
     from penstock.workload.collectives import *  # noqa: F403
     from penstock.workload.generators import *  # noqa: F403
+    from penstock.workload.training import *  # noqa: F403
 
     __version__: str
 

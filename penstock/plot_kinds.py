@@ -76,6 +76,11 @@ KINDS: dict[str, Kind] = {
         detail="Schemes with a queue per flow or a flow table count active flows; others are left out, and the caption says so. "
         "A dotted line marks the number of queues.",
     ),
+    "rank_timeline": Kind(
+        "what each rank of a job computes and communicates, over time",
+        detail="A row per rank: computations above, collectives and messages below, from when the rank enters until it has all "
+        "that is for it. The workload must have ranks, as those of [training.md](training.md) do.",
+    ),
     "against": Kind(
         "a statistic of a sweep against one of its parameters, with 95 % intervals over the seeds",
         example="--x load --y short_p99",

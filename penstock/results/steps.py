@@ -29,7 +29,7 @@ def step_frames(flows: Flows, start: np.ndarray, finish: np.ndarray, paused: np.
         return {}
     listed = _listed(flows.operations)
     timeline = _timeline(flows, listed, start, finish, paused)
-    frames = {"operations": _operations(listed, timeline), "timeline": timeline, "ranks": _ranks(timeline)}
+    frames = {"operations": _operations(listed, timeline), "timeline": timeline.drop("gives"), "ranks": _ranks(timeline)}
     return {name: _in_ns(frame) for name, frame in frames.items()}
 
 
@@ -46,7 +46,10 @@ def _listed(operations: Operations) -> pl.DataFrame:
 
 
 def _timeline(flows: Flows, listed: pl.DataFrame, start: np.ndarray, finish: np.ndarray, paused: np.ndarray) -> pl.DataFrame:
-    """A row per operation and rank: when the rank entered it, and when it had received all that was for it; ps."""
+    """A row per operation and rank: when the rank entered it, and when it had received all that was for it; ps.
+
+    gives: the rank sends a single message, which it does not wait for.
+    """
     operations = flows.operations
     assert operations is not None
     chosen = np.flatnonzero(operations.number >= 0)
@@ -58,10 +61,10 @@ def _timeline(flows: Flows, listed: pl.DataFrame, start: np.ndarray, finish: np.
     )
     alone = pl.Series(np.array(listed["kind"] == SEND)[number])  # both ends of a single message take part from begin to end
     at_src = events.select(
-        "operation", "begin", "paused", host="src", end=pl.when(alone).then("end"), open=pl.col("open") & alone
+        "operation", "begin", "paused", host="src", end=pl.when(alone).then("end"), open=pl.col("open") & alone, gives=alone
     )
     at_dst = events.select(
-        "operation", "end", "open", host="dst", begin=pl.when(alone).then("begin"), paused=pl.lit(0, pl.Int64)
+        "operation", "end", "open", host="dst", begin=pl.when(alone).then("begin"), paused=pl.lit(0, pl.Int64), gives=False
     )
     by_rank = (
         pl.concat([at_src, at_dst], how="diagonal")
@@ -70,6 +73,7 @@ def _timeline(flows: Flows, listed: pl.DataFrame, start: np.ndarray, finish: np.
             pl.col("begin").min().alias("start"),
             pl.when(~pl.col("open").any()).then(pl.col("end").max()).alias("finish"),
             pl.col("paused").sum(),
+            pl.col("gives").any(),
         )
     )
     places = [{"job": job, "host": host, "rank": rank} for job, hosts in enumerate(operations.jobs) for rank, host in enumerate(hosts.tolist())]
@@ -77,7 +81,7 @@ def _timeline(flows: Flows, listed: pl.DataFrame, start: np.ndarray, finish: np.
         by_rank.join(listed.select("operation", "kind", "name", "job", "iteration"), on="operation")
         .join(pl.DataFrame(places, schema={"job": pl.Int64, "host": pl.Int32, "rank": pl.Int32}), on=["job", "host"])
         .sort("job", "rank", "start", "operation", nulls_last=True)
-        .select("job", "rank", "host", "iteration", "operation", "kind", "name", "start", "finish", "paused")
+        .select("job", "rank", "host", "iteration", "operation", "kind", "name", "start", "finish", "paused", "gives")
     )
 
 
@@ -107,13 +111,13 @@ def _operations(listed: pl.DataFrame, timeline: pl.DataFrame) -> pl.DataFrame:
 def _ranks(timeline: pl.DataFrame) -> pl.DataFrame:
     """A row per iteration and rank."""
     compute = pl.col("kind") == COMPUTE
-    unfinished = pl.col("finish").is_null()
+    waited = pl.col("finish").filter(~pl.col("gives"))
     before = pl.col("finish").shift(1).over("job", "rank")
     return (
         timeline.group_by("job", "iteration", "rank", "host")
         .agg(
             pl.col("start").min(),
-            pl.when(~unfinished.any()).then(pl.col("finish").max()).alias("finish"),
+            pl.when(waited.null_count() == 0).then(waited.max()).alias("finish"),
             (pl.col("finish") - pl.col("start")).filter(compute).sum().alias("compute"),
             pl.col("paused").sum(),
         )

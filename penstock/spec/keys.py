@@ -27,7 +27,10 @@ from penstock.workload.collectives import LIST_KEYS
 from penstock.workload.distributions import COLUMNS as SIZE_COLUMNS
 from penstock.workload.flowfile import OPTIONAL, REQUIRED
 from penstock.workload.flows import PRIORITIES
+from penstock.workload.algorithms import ALGORITHMS
 from penstock.workload.generators import LOAD_ON, MAX_SIGMA, PAIRS
+from penstock.workload.placement import PLACEMENTS
+from penstock.workload.training import SCHEDULES
 
 REQUIRED_KEY = "required"
 KINDS = {
@@ -83,6 +86,7 @@ _RANKS = {
     "bytes": Key("size", "buffer of each rank", f"1..{MAX_FLOW_BYTES}"),
     "chunks": Key("int", "pieces of a segment that travel as flows of their own", ">= 1"),
 }
+_ALGORITHMS = "; ".join(f"{kind}: {', '.join(algorithms)}" for kind, algorithms in ALGORITHMS.items())
 _SEED = Key("int", "seed of this source; without it `run.seed`", ">= 0")
 _DURATION = Key("time", "flows arrive for so long from `start` on; without it until `run.duration`", "> 0")
 
@@ -214,6 +218,42 @@ KEYS: dict[str, dict[str, Key]] = {
     "workload.all_to_all": {"bytes": _BYTES, **_TOGETHER},
     "workload.ring_all_reduce": {**_RANKS, **_TOGETHER},
     "workload.tree_all_reduce": {**_RANKS, **_TOGETHER},
+    "workload.collective": {
+        "collective": Key(f"choice {' '.join(ALGORITHMS)}", "what it does, by NCCL's names"),
+        "algorithm": Key("text", "one of those of the collective; without it the first: " + _ALGORITHMS),
+        "bytes": Key("size", "as NCCL counts: buffer of each rank, the whole one where ranks have parts", f"1..{MAX_FLOW_BYTES}"),
+        "placement": Key(f"choice {' '.join(PLACEMENTS)}", "how ranks are put on hosts: in order, over the racks, at random"),
+        "chunks": Key("int", "pieces of a part that travel as flows of their own", ">= 1"),
+        "root": Key("int", "rank at which a broadcast begins", ">= 0"),
+        "seed": _SEED,
+        **_TOGETHER,
+    },
+    "workload.training": {
+        "tensor": Key("int", "ranks that share a layer", ">= 1"),
+        "pipeline": Key("int", "stages that share the layers", ">= 1"),
+        "data": Key("int", "replicas; without it as many as there are hosts for", ">= 1"),
+        "expert": Key("int", "replicas that share the experts of a layer; divides `data`", ">= 1"),
+        "layers": Key("int", "layers of the model, a multiple of `pipeline`", ">= 1"),
+        "parameters": Key("size", "gradients of a layer on one rank, which all replicas reduce", f"0..{MAX_FLOW_BYTES}"),
+        "expert_parameters": Key("size", "those of its experts, which replicas with the same experts reduce", f"0..{MAX_FLOW_BYTES}"),
+        "activations": Key("size", "of one microbatch between two layers, all tensor ranks together", f"0..{MAX_FLOW_BYTES}"),
+        "forward": Key("time", "of one layer for one microbatch on one rank", ">= 0"),
+        "backward": Key("time", "the same, backward", ">= 0"),
+        "optimizer": Key("time", "at the end of an iteration", ">= 0"),
+        "microbatches": Key("int", "per iteration and replica", ">= 1"),
+        "schedule": Key(f"choice {' '.join(SCHEDULES)}", "order of microbatches in a stage"),
+        "overlap": Key("bool", "reduce the gradients of a layer as soon as they are there; otherwise after the last backward"),
+        "iterations": Key("int", "how many", ">= 1"),
+        "all_reduce": Key(f"choice {' '.join(ALGORITHMS['all_reduce'])}", "algorithm of all-reduces"),
+        "all_to_all": Key(f"choice {' '.join(ALGORITHMS['all_to_all'])}", "algorithm of the experts' exchanges"),
+        "chunks": Key("int", "pieces of a segment of gradients that travel as flows of their own", ">= 1"),
+        "placement": Key(f"choice {' '.join(PLACEMENTS)}", "how ranks are put on hosts: in order, over the racks, at random"),
+        "hosts": Key("hosts", "hosts that take part; without it all"),
+        "start": _START,
+        "seed": _SEED,
+        "class": Key("text", "its classes are this name, followed by /data, /tensor, /pipeline or /expert"),
+        "priority": _PRIORITY,
+    },
     "workload.flows": {
         "file": Key("file", "a CSV file of flows; relative to the spec"),
         "class": Key("text", "class of rows that give none"),

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from penstock.inputs import one_of
+from penstock.inputs import one_of, whole
 from penstock.workload.flows import host_numbers
 from penstock.workload.streams import stream
 
@@ -24,6 +24,7 @@ def placed(topo: "Topology", hosts: Any, placement: str = "packed", seed: int = 
     SpecError: an unknown placement, no such host, fewer than two.
     """
     one_of(placement, "placement", PLACEMENTS)
+    whole(seed, "seed", 0, 2**64 - 1)
     chosen = host_numbers(topo, hosts)
     if placement == "packed":
         return chosen

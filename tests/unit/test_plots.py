@@ -41,7 +41,8 @@ def recorded() -> list[Run]:
     return [ps.simulate(topo, flows, scheme=name, duration="60us", measure=measure) for name in ("bfc", "hpcc", "ideal_fq")]
 
 
-OF_RUNS = [kind for kind in plots.KINDS if kind != "against"]  # of sweeps: test_sweeps.py
+# of sweeps: test_sweeps.py; of ranks: test_ranks_are_drawn
+OF_RUNS = [kind for kind in plots.KINDS if kind not in ("against", "rank_timeline")]
 
 
 @pytest.mark.parametrize("kind", OF_RUNS)
@@ -426,3 +427,22 @@ def test_by_the_sender_s_clock():
     table = tables.comparison([run], clock="sender")
     flows = run.selected("poisson").filter(pl.col("bytes") < 3000)
     assert table["short_p99"][0] == flows["sender_slowdown"].quantile(0.99, "linear") != tables.comparison([run])["short_p99"][0]
+
+
+def test_ranks_are_drawn():
+    topo = ps.leaf_spine(hosts=8, tors=2, spines=2)
+    flows = ps.training(topo, pipeline=2, layers=2, microbatches=2, forward="20us", backward="30us", parameters="200KB")
+    runs = [ps.simulate(topo, flows, scheme=name) for name in ("bfc", "pfc")]
+    figure = plots.draw("rank_timeline", *runs)
+    plots.render(figure, "png")
+    assert [panel.get_title(loc="left") for panel in figure.axes] == ["bfc", "pfc"]
+    names = [text.get_text() for legend in figure.legends for text in legend.get_texts()]
+    assert names == ["forward", "backward", "all-reduce", "message"]
+    assert [text.get_text() for text in figure.axes[0].get_yticklabels()] == [str(rank) for rank in range(8)]
+    part = plots.draw("rank_timeline", runs[0], time="0us..40us")
+    assert "all-reduce" not in [text.get_text() for legend in part.legends for text in legend.get_texts()]
+
+
+def test_a_run_without_ranks_is_refused(recorded: list[Run]):
+    with pytest.raises(SpecError, match="its workload has no ranks"):
+        plots.draw("rank_timeline", recorded[0])

@@ -12,6 +12,7 @@ over time are of the runs' measurement window, which a caption names; figures ov
     flows      slowdown, fct_cdf, throughput
     switches   buffer_cdf, timeseries, active_flows
     ports      link_rate, port, pause_map, pause_time
+    ranks      rank_timeline
     sweeps     slowdown and `against` of a sweep, with intervals over its seeds
 """
 
@@ -24,6 +25,7 @@ from penstock.errors import SpecError, nearest
 from penstock.report.plots.canvas import COLOURS, HEIGHT, POINTS, WIDTH, active, draw_bars, draw_lines, styles
 from penstock.report.plots.flows import fct_cdf, slowdown, throughput
 from penstock.report.plots.ports import link_rate, pause_map, pause_time, port
+from penstock.report.plots.ranks import rank_timeline
 from penstock.report.plots.sweeps import against, slowdown_of_sweep
 from penstock.report.plots.switches import active_flows, buffer_cdf, timeseries
 from penstock.results.run import Run
@@ -53,6 +55,7 @@ __all__ = [
     "pause_map",
     "pause_time",
     "port",
+    "rank_timeline",
     "render",
     "save",
     "slowdown",
@@ -74,6 +77,7 @@ KINDS: dict[str, Callable[..., "Figure"]] = {
         buffer_cdf,
         timeseries,
         active_flows,
+        rank_timeline,
         against,
     )
 }
