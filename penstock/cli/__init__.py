@@ -19,6 +19,7 @@ COMMANDS = (
     "schemes",
     "topologies",
     "workloads",
+    "convert",
     "bench",
     "check",
 )

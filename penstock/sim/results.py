@@ -165,15 +165,15 @@ def flow_columns(outcome: Outcome, start: np.ndarray) -> dict[str, Any]:
 
 
 def flow_starts(outcome: Outcome) -> np.ndarray:
-    """When each flow was handed to its NIC, ps: a dependent flow a gap after the last of its parents had arrived; -1: not before
-    the end."""
+    """When each flow was handed to its NIC, ps: a dependent flow a gap after the last of its parents had arrived at its host, or
+    had been acknowledged to it; -1: not before the end."""
     flows, finish = outcome.settings.flows, outcome.per_flow["finish"]
     start = flows.start_ps
     if flows.after is not None:
         offsets, parents = flows.after
         start = start.copy()
         child = np.repeat(np.arange(len(flows)), np.diff(offsets))
-        arrived = finish[parents]
+        arrived = np.where(flows.dst[parents] == flows.src[child], finish[parents], outcome.per_flow["acked"][parents])
         np.maximum.at(start, child, np.where(arrived < 0, np.iinfo(np.int64).max, arrived + flows.gap_ps[child]))
     late = (finish < 0) & (start >= outcome.end_ps)
     return np.where(late, -1, start) if late.any() else start

@@ -20,7 +20,7 @@ from penstock.workload import training as _training
 from penstock.workload.collectives import *  # noqa: F403
 from penstock.workload.collectives import flow_list
 from penstock.workload.distributions import SizeDistribution
-from penstock.workload.flowfile import flows_from_csv, flows_to_csv
+from penstock.workload.flowfile import flows_from_csv, flows_from_parquet, flows_to_csv, flows_to_parquet
 from penstock.workload.flows import Flows
 from penstock.workload.generators import *  # noqa: F403
 from penstock.workload.training import *  # noqa: F403
@@ -28,15 +28,17 @@ from penstock.workload.training import *  # noqa: F403
 if TYPE_CHECKING:
     from penstock.topology import Topology
 
-__all__ = ["KINDS", "Flows", "SizeDistribution", "build", "flows_from_csv", "flows_to_csv"]
+__all__ = ["KINDS", "Flows", "SizeDistribution", "build"]
+__all__ += ["flows_from_csv", "flows_from_parquet", "flows_to_csv", "flows_to_parquet"]
 __all__ += generators.__all__
 __all__ += collectives.__all__
 __all__ += _training.__all__
 
 
 def _from_file(topo: "Topology", *, file: str, class_name: str = "flows", priority: int = 0) -> Flows:
-    """The flows of a CSV file."""
-    return flows_from_csv(file, topo, class_name=class_name, priority=priority)
+    """The flows of a CSV or Parquet file."""
+    read = flows_from_parquet if str(file).endswith(".parquet") else flows_from_csv
+    return read(file, topo, class_name=class_name, priority=priority)
 
 
 def _from_list(topo: "Topology", *, flows: Sequence[Any], class_name: str = "flows", priority: int = 0) -> Flows:

@@ -1,11 +1,14 @@
 """Flows as CSV: `src,dst,bytes,start_ns[,class][,priority][,id][,after][,gap_ns]`, columns in any order; # begins a comment.
 
 Hosts by number or by name (a name goes before a number); times are exact to the picosecond ("0.25" is 250 ps).  A flow with
-`after` starts gap_ns after the last of the flows named there has arrived, not before start_ns.  They are named by their `id`,
-or without that column by the number of their row below the header, from 0; several are separated by spaces.
+`after` starts gap_ns after the last of the flows named there has arrived, or has been acknowledged to its own host, not before
+start_ns.  They are named by their `id`, or without that column by the number of their row below the header, from 0; several are
+separated by spaces.  A flow of 0 bytes from a host to itself is a computation.  The same columns as Parquet, without `id`.
 """
 
+import io
 import os
+from collections.abc import Callable
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +16,7 @@ import numpy as np
 import polars as pl
 
 from penstock.errors import SpecError, nearest
-from penstock.inputs import MAX_FLOW_BYTES, MAX_TIME_PS, Table, decimal, inside, unknown_key, whole, whole_cell
+from penstock.inputs import MAX_FLOW_BYTES, MAX_TIME_PS, Table, decimal, inside, read_bytes, unknown_key, whole, whole_cell
 from penstock.workload.flows import PRIORITIES, After, Flows, class_name, csr, host_number
 
 if TYPE_CHECKING:
@@ -40,6 +43,37 @@ def flows_from_csv(path: str | os.PathLike[str], topo: "Topology", *, class_name
     return reader.flows(table.path).check(topo)
 
 
+def flows_from_parquet(
+    path: str | os.PathLike[str], topo: "Topology", *, class_name: str = "flows", priority: int = 0
+) -> Flows:
+    """The flows of a file with the columns of `Flows.to_frame`; hosts by number, flows in `after` by row.
+
+    SpecError: it is not Parquet, a column that is missing or unknown, a flow that cannot be sent on `topo`.
+    """
+    place = os.fspath(path)
+    raw = read_bytes(place)
+    try:
+        frame = pl.read_parquet(io.BytesIO(raw))
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
+        first_line = str(error).split("\n", 1)[0][:120]
+        raise SpecError(f"is not Parquet: {first_line}", remedy="is the file truncated?", place=place) from None
+    known = ("flow_id", *REQUIRED, *(name for name in OPTIONAL if name != "id"))
+    with inside(place=place):
+        for name in frame.columns:
+            if name not in known:
+                raise unknown_key(name, known, what="column")
+        if not len(frame):
+            raise SpecError("there are no flows in it")
+        defaults = {"class": pl.lit(class_name), "priority": pl.lit(priority)}
+        frame = frame.with_columns(**{name: value for name, value in defaults.items() if name not in frame.columns})
+        return Flows.from_frame(frame, [{"kind": "flows", "file": place, "flows": len(frame)}]).check(topo)
+
+
+def flows_to_parquet(flows: Flows, path: str | os.PathLike[str]) -> None:
+    """Writes what `flows_from_parquet` reads.  SpecError: it cannot be written."""
+    _write(path, flows.to_frame().write_parquet)
+
+
 def flows_to_csv(flows: Flows, path: str | os.PathLike[str]) -> None:
     """Writes what `flows_from_csv` reads.  SpecError: it cannot be written."""
     frame = flows.to_frame().with_columns(start_ns=_exact_ns(flows.start_ps))
@@ -48,8 +82,12 @@ def flows_to_csv(flows: Flows, path: str | os.PathLike[str]) -> None:
         parents = pl.col("after").cast(pl.List(pl.String)).list.join(" ")
         frame = frame.with_columns(after=parents, gap_ns=_exact_ns(flows.gap_ps))
         columns += ["after", "gap_ns"]
+    _write(path, frame.select(columns).write_csv)
+
+
+def _write(path: str | os.PathLike[str], write: Callable[[str], None]) -> None:
     try:
-        frame.select(columns).write_csv(os.fspath(path))
+        write(os.fspath(path))
     except OSError as error:
         raise SpecError(f"cannot be written: {error.strerror or error}", remedy="check the path", place=os.fspath(path)) from None
 
@@ -110,11 +148,12 @@ class _Reader:
         elif gap_cell and gap_cell != "0":
             raise SpecError("is the time after the flows in the column after, which is empty", path="gap_ns", value=gap_cell)
         src, dst = self._host(src_cell, "src"), self._host(dst_cell, "dst")
-        if src == dst:
+        size = whole_cell(bytes_cell, "bytes", 0 if src == dst else 1, MAX_FLOW_BYTES)
+        if src == dst and size:
             raise SpecError("must differ from src, a flow needs two hosts", path="dst", value=dst_cell)
         self.src.append(src)
         self.dst.append(dst)
-        self.bytes.append(whole_cell(bytes_cell, "bytes", 1, MAX_FLOW_BYTES))
+        self.bytes.append(size)
         self.start.append(_exact_ps(start_cell, "start_ns"))
         self.gap.append(_exact_ps(gap_cell, "gap_ns") if gap_cell else 0)
         self.class_id.append(self._class(class_cell or self.default_class))

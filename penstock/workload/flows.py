@@ -49,8 +49,8 @@ class Flows:
                A flow of 0 bytes from a host to itself is a computation: it sends nothing and is received when it starts
     class_id   int8, index into `classes`, such as ("poisson", "incast")
     after      None, or (offsets int64[n + 1], parents int32): flow i starts gap_ps[i] after all of
-               parents[offsets[i]:offsets[i + 1]] have been received in full, not before start_ps[i]; a parent's dst
-               must be the child's src
+               parents[offsets[i]:offsets[i + 1]], not before start_ps[i]. A parent to the child's src counts when it has been
+               received in full, one from the child's src when it has been acknowledged in full
     gap_ps     int64, time from the arrival of the last parent to the start, such as that of a computation; default 0
     nominal    one dict per source: what was asked for (JSON types)
     operations what the flows are part of (`penstock.workload.operations`); None: no operations
@@ -218,16 +218,16 @@ class Flows:
 
     def _check_dependencies(self) -> None:
         child, parent = self.edges()
-        strange = self.dst[parent] != self.src[child]
+        strange = (self.dst[parent] != self.src[child]) & (self.src[parent] != self.src[child])
         if strange.any():
             i = int(np.argmax(strange))
             raise SpecError(
-                f"waits for flow {parent[i]}, which ends at host {self.dst[parent[i]]}",
+                f"waits for flow {parent[i]}, from host {self.src[parent[i]]} to host {self.dst[parent[i]]}",
                 path=f"flows.{child[i]}.src",
                 value=int(self.src[child[i]]),
-                remedy="a flow can only wait for flows that its own host receives",
+                remedy="a flow can only wait for flows that its own host receives or sends",
             )
-        stuck = _in_a_circle(child, parent, len(self))
+        stuck = in_a_circle(child, parent, len(self))
         if stuck is not None:
             raise SpecError("the flow waits for itself", path=f"flows.{stuck}.after", remedy="remove the circle")
 
@@ -363,7 +363,7 @@ def csr(child: np.ndarray, parent: np.ndarray, n: int) -> After:
     return offsets, parent[order].astype(np.int32)
 
 
-def _in_a_circle(child: np.ndarray, parent: np.ndarray, n: int) -> int | None:
+def in_a_circle(child: np.ndarray, parent: np.ndarray, n: int) -> int | None:
     """A flow that waits, through others, for itself; None if there is none."""
     if np.all(parent < child):
         return None

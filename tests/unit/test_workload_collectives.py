@@ -131,7 +131,7 @@ def test_lists_and_long_flows():
         (lambda: flow_list(TOPO, [{"src": 0, "dst": 1}]), "flows.0.bytes: is missing"),
         (lambda: flow_list(TOPO, [{"src": 0, "dst": 1, "bytes": 1, "strat": 0}]), 'did you mean "start"?'),
         (lambda: flow_list(TOPO, [{"src": 0, "dst": 1, "bytes": 1, "after": 4}]), "flows.0.after = 4: must be between 0 and 0"),
-        (lambda: flow_list(TOPO, [(0, 1, 1), {"src": 0, "dst": 2, "bytes": 1, "after": 0}]), "its own host receives"),
+        (lambda: flow_list(TOPO, [(0, 1, 1), {"src": 2, "dst": 0, "bytes": 1, "after": 0}]), "its own host receives"),
         (lambda: flow_list(TOPO, [(0, 1, "2TB")]), "split the flow"),
         (lambda: ring_all_reduce(TOPO, hosts=1), "hosts = 1: must be between 2 and 16"),
         (lambda: ring_all_reduce(TOPO, chunks=0), "chunks = 0"),

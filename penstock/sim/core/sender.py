@@ -399,10 +399,13 @@ def finish_flow(node, flow):
         host.active = flow.next_active
     if flow.next_active:
         flow.next_active.previous_active = flow.previous_active
+    number = flow.number
     flow.number = -1
     flow.next = worker.free_flow
     worker.free_flow = flow
     worker.done += 1
+    if worker.world.child_offsets:
+        release_children(node, number)
 
 
 def withdraw(node, flow):
@@ -473,10 +476,13 @@ def delay_start(host, i, start):
 
 
 def release_children(node, number):
-    """A flow was received in full: start the flows of this host whose last parent it was, each after its gap."""
+    """A flow was received in full by this host, or acknowledged in full to it: start the flows of this host whose last parent
+    it was, each after its gap."""
     world = node.worker.world
     for k in range(world.child_offsets[number], world.child_offsets[number + 1]):
         i = world.children[k]
+        if waiting_at(world, i).src != node.id:
+            continue
         world.pending[i] -= 1
         if world.pending[i] == 0:
             start = waiting_at(world, i)

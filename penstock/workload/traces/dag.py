@@ -1,0 +1,137 @@
+"""What every importer makes of its file: operations of ranks, and which of them wait for which.
+
+    trace = Trace("step.goal", ranks=2)
+    compute = trace.calc(0, 5_000_000, place=3)
+    sent = trace.send(0, 1, 8192, tag=0, place=4)
+    trace.wait(sent, compute)
+    trace.recv(1, 0, 8192, tag=0, place=9)
+
+Operations are numbered in the order in which they are added, which is also the order in which messages of one tag are matched and in which the
+collectives of a group are. An operation waits only for operations of its own rank. `lower.py` makes flows of a trace.
+"""
+
+from array import array
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from penstock.errors import SpecError
+from penstock.inputs import MAX_FLOW_BYTES, MAX_TIME_PS, within_range
+from penstock.topology.graph import MAX_HOSTS
+
+SEND, RECV, CALC, COLLECTIVE = range(4)
+COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "reduce", "gather", "scatter", "barrier")
+MAX_OPERATIONS = 2**24
+
+
+@dataclass(frozen=True)
+class Call:
+    """What one rank calls: a collective of COLLECTIVES among `group`, ranks in their order.
+
+    bytes  what NCCL's tests call the size: the buffer of a rank (all_reduce, broadcast, reduce), all that a rank has at the
+           end (all_gather, gather at its root) or at the beginning (reduce_scatter, all_to_all, scatter at its root)
+    root   a place in `group`, of those that have one
+    """
+
+    kind: str
+    group: tuple[int, ...]
+    bytes: int
+    root: int = 0
+
+
+class Trace:
+    """Operations of `ranks` ranks as columns, and pairs of them that wait for one another.
+
+    file     the path, for messages          unit   what a place in it is: "line" makes FILE:12, else "FILE: node 12"
+    notes    sentences on what the file says and flows cannot, each counted; the user is shown them
+    """
+
+    def __init__(self, file: str, ranks: int, unit: str = "line") -> None:
+        if not 1 <= ranks <= MAX_HOSTS:
+            raise SpecError(f"{ranks} ranks, but there may be 1 to {MAX_HOSTS}", place=file)
+        self.file, self.ranks, self.unit = file, ranks, unit
+        self.kind, self.rank, self.peer = array("b"), array("i"), array("i")
+        self.tag, self.amount, self.place = array("q"), array("q"), array("q")
+        self.child, self.parent, self.on_start = array("i"), array("i"), array("b")
+        self.calls: dict[int, Call] = {}
+        self.files: list[str] = []  # of each rank, if there is one per rank
+        self.notes: dict[str, int] = {}
+
+    def __len__(self) -> int:
+        return len(self.kind)
+
+    def where(self, op: int) -> str:
+        """Where an operation stands, to begin a message with."""
+        return self.at(self.place[op], self.rank[op])
+
+    def at(self, place: int, rank: int = 0) -> str:
+        """A place in the file, or in that of the rank."""
+        file = self.files[rank] if self.files else self.file
+        return f"{file}:{place}" if self.unit == "line" else f"{file}: {self.unit} {place}"
+
+    def note(self, sentence: str, count: int = 1) -> None:
+        """Count something that cannot be represented."""
+        self.notes[sentence] = self.notes.get(sentence, 0) + count
+
+    def send(self, rank: int, peer: int, size: int, tag: int = 0, place: int = 0) -> int:
+        """A message of `size` bytes to `peer`; it is complete when the peer has acknowledged all of it, or see `eager`."""
+        return self._add(SEND, rank, peer, size, tag, place)
+
+    def recv(self, rank: int, peer: int, size: int, tag: int = 0, place: int = 0) -> int:
+        """The receipt of the next message of this tag from `peer`."""
+        return self._add(RECV, rank, peer, size, tag, place)
+
+    def calc(self, rank: int, time_ps: int, place: int = 0) -> int:
+        """A computation of so long; one of 0 ps only joins what it waits for."""
+        return self._add(CALC, rank, rank, time_ps, 0, place)
+
+    def collective(self, rank: int, call: Call, place: int = 0) -> int:
+        """The call of a collective, which is the n-th of its group when the rank has called n - 1 of them."""
+        op = self._add(COLLECTIVE, rank, rank, call.bytes, 0, place)
+        self.calls[op] = call
+        return op
+
+    def wait(self, op: int, earlier: int, on_start: bool = False) -> None:
+        """`op` begins when `earlier`, of the same rank, is complete, or has begun."""
+        self.child.append(op)
+        self.parent.append(earlier)
+        self.on_start.append(on_start)
+
+    def wait_all(self, op: int, earlier: Iterable[int]) -> None:
+        """`op` begins when all of these are complete."""
+        for other in earlier:
+            self.wait(op, other)
+
+    def _add(self, kind: int, rank: int, peer: int, amount: int, tag: int, place: int) -> int:
+        where = self.at(place, rank)
+        if len(self) >= MAX_OPERATIONS:
+            raise SpecError(f"more than {MAX_OPERATIONS} operations", remedy="convert a part of the trace", place=where)
+        for name, number in (("rank", rank), ("peer", peer)):
+            if not 0 <= number < self.ranks:
+                raise SpecError(f"ranks are 0 to {self.ranks - 1}", path=name, value=number, place=where)
+        if kind == CALC:
+            self._within(amount, "time_ps", MAX_TIME_PS, where)
+        else:
+            self._within(amount, "bytes", MAX_FLOW_BYTES, where)
+        self._within(tag, "tag", 2**63 - 1, where)
+        self.kind.append(kind)
+        self.rank.append(rank)
+        self.peer.append(peer)
+        self.amount.append(amount)
+        self.tag.append(tag)
+        self.place.append(place)
+        return len(self) - 1
+
+    @staticmethod
+    def _within(number: int, name: str, high: int, where: str) -> None:
+        if not 0 <= number <= high:
+            try:
+                within_range(number, name, 0, high)
+            except SpecError as error:
+                raise error.within(place=where) from None
+
+
+def group_of(ranks: Sequence[int], where: str) -> tuple[int, ...]:
+    """The ranks of a group, as a tuple.  SpecError: a rank that occurs twice, or none at all."""
+    if not ranks or len(set(ranks)) < len(ranks):
+        raise SpecError("a group must be ranks, each once", path="group", value=list(ranks), place=where)
+    return tuple(ranks)

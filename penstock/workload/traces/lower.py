@@ -1,0 +1,318 @@
+"""A trace as flows that wait for one another, with exactly its times.
+
+Every message is a flow. What an operation waits for is kept in the max-plus form
+
+    time = max(at, arrival of c1 + gap1, arrival of c2 + gap2, ...)
+
+with the flows c of its own host. A computation adds its time to `at` and to all gaps, an operation with several parents takes
+the maximum of each: exact, whatever the order in which things happen. A flow can have this form if its gaps are all equal,
+since `gap_ps` counts from its last parent. Where they differ, the parents with a longer gap go through a computation (a flow
+of the host to itself, which takes no bandwidth) that takes the difference. So a chain of computations costs nothing, and two
+branches of different length that meet cost one flow.
+"""
+
+from collections import deque
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import numpy as np
+
+from penstock.errors import SpecError
+from penstock.inputs import MAX_TIME_PS
+from penstock.workload.flows import Flows, csr, in_a_circle
+from penstock.workload.traces.dag import CALC, COLLECTIVE, RECV, SEND, Call, Trace
+from penstock.workload.traces.expand import Schedule, at_most, expand
+
+MAX_FLOWS = 2**24
+_WIDEST = 8  # flows that a time may depend on; more go through one computation, or else chains of receipts grow with their square
+_CLASSES = ("message", "computation")
+
+
+class Time(NamedTuple):
+    """When something happens: not before `at`, ps, and gaps[f] after flow f has arrived."""
+
+    at: int
+    gaps: dict[int, int]
+
+    def later(self, by: int) -> "Time":
+        return Time(self.at + by, {flow: gap + by for flow, gap in self.gaps.items()}) if by else self
+
+
+_NOW = Time(0, {})
+
+
+def latest(times: list[Time]) -> Time:
+    """The maximum."""
+    if len(times) == 1:
+        return times[0]
+    gaps: dict[int, int] = {}
+    for time in times:
+        for flow, gap in time.gaps.items():
+            gaps[flow] = max(gap, gaps.get(flow, 0))
+    return Time(max((time.at for time in times), default=0), gaps)
+
+
+def lower(trace: Trace, hosts: np.ndarray, eager: int = 0) -> Flows:
+    """The flows of a trace whose rank r is on host hosts[r].
+
+    A send of at most `eager` bytes is complete when it is handed to the NIC, a longer one when it is acknowledged.
+    SpecError with the place in the file: a message without its other half, ranks that wait in a circle, too many flows.
+    """
+    return _Lowering(trace, hosts, eager).flows()
+
+
+class _Lowering:
+    def __init__(self, trace: Trace, hosts: np.ndarray, eager: int) -> None:
+        self.trace, self.hosts, self.eager = trace, hosts, eager
+        self.partner = match_messages(trace)
+        sends = [op for op, kind in enumerate(trace.kind) if kind == SEND and trace.peer[op] != trace.rank[op]]
+        self.flow_of = dict(zip(sends, range(len(sends))))
+        self.names = list(_CLASSES)
+        self.src, self.dst, self.bytes, self.start, self.gap, self.class_id, self.origin = ([] for _ in range(7))  # type: ignore[var-annotated]
+        self.child: list[int] = []
+        self.parent: list[int] = []
+        for op in sends:
+            size = trace.amount[op]
+            if not size:
+                trace.note("messages of 0 bytes, which are sent as 1 byte")
+            self._flow(trace.rank[op], trace.peer[op], size or 1, 0, op)
+        self.calls = self._expand_calls()
+        self.computations: dict[tuple[int, tuple[int, ...], int, int], int] = {}
+
+    def flows(self) -> Flows:
+        trace = self.trace
+        begin: list[Time] = [_NOW] * len(trace)
+        complete: list[Time] = [_NOW] * len(trace)
+        within = {op: sent for op, sent in self.partner.items() if trace.kind[op] == RECV and trace.peer[op] == trace.rank[op]}
+        for op, parents in in_order(trace, within):
+            times = []
+            for p, on_start in parents:
+                kept = begin if on_start else complete
+                kept[p] = self._narrow(kept[p], p)
+                times.append(kept[p])
+            begin[op] = self._narrow(latest(times), op) if times else _NOW
+            complete[op] = latest([begin[op], complete[within[op]]]) if op in within else self._run(op, begin[op])
+        return self._collect()
+
+    def _run(self, op: int, begin: Time) -> Time:
+        """When an operation that begins then is complete; gives its flows what they wait for."""
+        trace, kind = self.trace, self.trace.kind[op]
+        if kind == CALC:
+            return self._bounded(begin.later(trace.amount[op]), op)
+        if kind == COLLECTIVE:
+            return self._collective(op, begin)
+        if trace.peer[op] == trace.rank[op]:  # within the host, at once
+            return begin
+        flow = self.flow_of[op if kind == SEND else self.partner[op]]
+        if kind == RECV:
+            return latest([begin, Time(0, {flow: 0})])
+        self._hang(flow, begin, op)
+        return begin if trace.amount[op] <= self.eager else Time(begin.at, {flow: 0})
+
+    def _collective(self, op: int, begin: Time) -> Time:
+        first, schedule, member = self.calls[op]
+        out, inward = schedule.sent_by(member), schedule.received_by(member)
+        forwards = out[schedule.waits[out]]
+        if len(forwards):  # they wait for what they forward, and for this rank to have come here
+            begin = self._single(begin, op)
+            ready = list(begin.gaps)
+            for flow in (forwards + first).tolist():
+                self.start[flow] = begin.at
+                self._after(flow, ready)
+        for flow in (out[~schedule.waits[out]] + first).tolist():
+            self._hang(flow, begin, op)
+        ends = inward if len(inward) else out
+        return latest([begin, Time(0, dict.fromkeys((ends + first).tolist(), 0))])
+
+    def _expand_calls(self) -> dict[int, tuple[int, Schedule, int]]:
+        """For each operation that calls a collective: its first flow, the flows, and which member the rank is."""
+        found = {}
+        for call, ops in match_calls(self.trace):
+            where = self.trace.where(ops[0])
+            first, count = len(self.src), at_most(call.kind, len(call.group))
+            if first + count > MAX_FLOWS:
+                rule = f"more than {MAX_FLOWS} flows, {count} of them of an {call.kind} of {len(call.group)} ranks"
+                raise SpecError(rule, remedy="convert a part of the trace", place=where)
+            schedule = expand(call.kind, len(call.group), call.bytes, call.root)
+            if call.kind not in self.names:
+                self.names.append(call.kind)
+            group = np.array(call.group)
+            kind = self.names.index(call.kind)
+            self._extend(group[schedule.src], group[schedule.dst], schedule.bytes, kind, ops[0])
+            self.child += (schedule.child + first).tolist()
+            self.parent += (schedule.parent + first).tolist()
+            for member, op in enumerate(ops):
+                found[op] = first, schedule, member
+        return found
+
+    def _flow(self, rank: int, peer: int, size: int, kind: int, op: int) -> int:
+        if len(self.src) >= MAX_FLOWS:
+            raise SpecError(f"more than {MAX_FLOWS} flows", remedy="convert a part of the trace", place=self.trace.where(op))
+        self._extend([rank], [peer], [size], kind, op)
+        return len(self.src) - 1
+
+    def _extend(self, src, dst, size, kind: int, op: int) -> None:  # type: ignore[no-untyped-def]
+        count = len(src)
+        for column, values in ((self.src, src), (self.dst, dst), (self.bytes, size)):
+            column.extend(np.asarray(values).tolist())
+        self.start.extend([0] * count)
+        self.gap.extend([0] * count)
+        self.class_id.extend([kind] * count)
+        self.origin.extend([op] * count)
+
+    def _after(self, flow: int, parents: list[int]) -> None:
+        self.child.extend([flow] * len(parents))
+        self.parent.extend(parents)
+
+    def _hang(self, flow: int, time: Time, op: int) -> None:
+        """Let a flow start at this time."""
+        self.start[flow] = time.at
+        if not time.gaps:
+            return
+        least = min(time.gaps.values())
+        by_gap: dict[int, list[int]] = {}
+        for parent, gap in time.gaps.items():
+            by_gap.setdefault(gap - least, []).append(parent)
+        self.gap[flow] = least
+        for longer, parents in sorted(by_gap.items()):
+            self._after(flow, [self._computation(parents, longer, 0, op)] if longer else parents)
+
+    def _computation(self, parents: list[int], gap: int, at: int, op: int) -> int:
+        """A flow of the host to itself, which has arrived `gap` after the last of the parents."""
+        key = (self.trace.rank[op], tuple(sorted(parents)), gap, at)
+        if key not in self.computations:
+            rank = self.trace.rank[op]
+            flow = self._flow(rank, rank, 0, 1, op)
+            self.start[flow], self.gap[flow] = at, gap
+            self._after(flow, parents)
+            self.computations[key] = flow
+        return self.computations[key]
+
+    def _single(self, time: Time, op: int) -> Time:
+        """The same time as one flow's arrival, if it depends on any and is not that already."""
+        if not time.gaps or (len(time.gaps) == 1 and not any(time.gaps.values())):
+            return time
+        if len(set(time.gaps.values())) == 1:
+            return Time(time.at, {self._computation(list(time.gaps), next(iter(time.gaps.values())), 0, op): 0})
+        rank = self.trace.rank[op]
+        flow = self._flow(rank, rank, 0, 1, op)
+        self._hang(flow, time, op)
+        return Time(time.at, {flow: 0})
+
+    def _narrow(self, time: Time, op: int) -> Time:
+        return self._single(time, op) if len(time.gaps) > _WIDEST else time
+
+    def _bounded(self, time: Time, op: int) -> Time:
+        if max(time.at, max(time.gaps.values(), default=0)) > MAX_TIME_PS:
+            place = self.trace.where(op)
+            raise SpecError(f"computations of more than {MAX_TIME_PS // 10**12} s in a row", remedy="is the unit right?", place=place)
+        return time
+
+    def _collect(self) -> Flows:
+        child, parent = np.array(self.child, dtype=np.int64), np.array(self.parent, dtype=np.int64)
+        n = len(self.src)
+        stuck = in_a_circle(child, parent, n)
+        if stuck is not None:
+            place = self.trace.where(self.origin[stuck])
+            raise SpecError("waits for itself, by way of other ranks", remedy="the trace would never end", place=place)
+        if not n:
+            raise SpecError("nothing is sent", remedy="is it the right file?", place=self.trace.file)
+        used, class_id = np.unique(np.array(self.class_id), return_inverse=True)
+        src, dst = (self.hosts[np.array(column)] for column in (self.src, self.dst))
+        return Flows(
+            np.array(self.start),
+            src,
+            dst,
+            np.array(self.bytes),
+            class_id,
+            np.zeros(n, np.int8),
+            tuple(self.names[i] for i in used),
+            csr(child, parent, n),
+            [{"kind": "trace", "file": self.trace.file, "ranks": self.trace.ranks, "flows": n}],
+            np.array(self.gap),
+        )
+
+
+def in_order(trace: Trace, within: dict[int, int]) -> Iterator[tuple[int, list[tuple[int, bool]]]]:
+    """(operation, its (parent, on_start) pairs), parents first, and `within` a rank sends before receives of them.
+
+    SpecError: operations of a rank that wait in a circle.
+    """
+    parents: list[list[tuple[int, bool]]] = [[] for _ in range(len(trace))]
+    children: list[list[int]] = [[] for _ in range(len(trace))]
+    for op, other, on_start in zip(trace.child, trace.parent, trace.on_start):
+        parents[op].append((other, bool(on_start)))
+        children[other].append(op)
+    missing = [len(each) + (op in within) for op, each in enumerate(parents)]
+    for received, sent in within.items():
+        children[sent].append(received)
+    ready = deque(op for op, count in enumerate(missing) if not count)
+    done = 0
+    while ready:
+        op = ready.popleft()
+        yield op, parents[op]
+        done += 1
+        for later in children[op]:
+            missing[later] -= 1
+            if not missing[later]:
+                ready.append(later)
+    if done < len(trace):
+        stuck = next(op for op, count in enumerate(missing) if count)
+        raise SpecError("waits for itself", remedy="remove the circle", place=trace.where(stuck))
+
+
+def match_messages(trace: Trace) -> dict[int, int]:
+    """The send of each receive and the other way round: the n-th of a sender, a receiver and a tag belong together.
+
+    SpecError: one that has none, or a receive of fewer bytes than are sent.
+    """
+    lanes: dict[tuple[int, int, int], tuple[list[int], list[int]]] = {}
+    for op, kind in enumerate(trace.kind):
+        if kind in (SEND, RECV):
+            ends = (trace.rank[op], trace.peer[op]) if kind == SEND else (trace.peer[op], trace.rank[op])
+            lanes.setdefault((*ends, trace.tag[op]), ([], []))[kind].append(op)
+    partner = {}
+    for (src, dst, tag), (sends, recvs) in lanes.items():
+        if len(sends) != len(recvs):
+            left, what, verb = (sends, "send", "received") if len(sends) > len(recvs) else (recvs, "receive", "sent")
+            place = trace.where(left[min(len(sends), len(recvs))])
+            raise SpecError(f"the {what} of rank {src} to rank {dst}, tag {tag}, which is never {verb}", place=place)
+        for sent, received in zip(sends, recvs):
+            if trace.amount[received] < trace.amount[sent]:
+                rule = f"receives {trace.amount[received]} bytes of the {trace.amount[sent]} that {trace.where(sent)} sends"
+                raise SpecError(rule, place=trace.where(received))
+            if trace.amount[received] > trace.amount[sent]:
+                trace.note("receives of more bytes than are sent, which end with what is sent")
+            partner[sent], partner[received] = received, sent
+    return partner
+
+
+def match_calls(trace: Trace) -> list[tuple[Call, list[int]]]:
+    """Each collective with the operations that call it, in the order of its group.
+
+    SpecError: ranks of a group that call different ones, or not equally many.
+    """
+    order: dict[tuple[int, ...], dict[int, list[int]]] = {}
+    for op, call in trace.calls.items():
+        rank = trace.rank[op]
+        if rank not in call.group:
+            raise SpecError(f"rank {rank} is not in the group {list(call.group)[:16]}", place=trace.where(op))
+        order.setdefault(call.group, {}).setdefault(rank, []).append(op)
+    found = []
+    for group, by_rank in order.items():
+        longest = max(by_rank.values(), key=len)
+        for rank in group:
+            if len(by_rank.get(rank, [])) < len(longest):
+                n = len(by_rank.get(rank, []))
+                rule = f"rank {rank} does not call this {trace.calls[longest[n]].kind}, the {n + 1}. of its group"
+                raise SpecError(rule, place=trace.where(longest[n]))
+        for ops in zip(*(by_rank[rank] for rank in group)):
+            call = trace.calls[ops[0]]
+            for op in ops[1:]:
+                if trace.calls[op] != call:
+                    other = trace.calls[op]
+                    rule = f"rank {trace.rank[op]} calls {other.kind} of {other.bytes} B, where {trace.where(ops[0])} calls "
+                    raise SpecError(f"{rule}{call.kind} of {call.bytes} B", place=trace.where(op))
+            found.append((call, list(ops)))
+    found.sort(key=lambda each: each[1][0])
+    return found
