@@ -62,6 +62,8 @@ def flows_from_parquet(
         for name in frame.columns:
             if name not in known:
                 raise unknown_key(name, known, what="column")
+            if name != "after" and frame[name].null_count():
+                raise SpecError("a value is missing", path=name)
         if not len(frame):
             raise SpecError("there are no flows in it")
         defaults = {"class": pl.lit(class_name), "priority": pl.lit(priority)}

@@ -259,6 +259,9 @@ class Flows:
                 raise SpecError("the column is missing", path=f"flows.{name}", remedy=f"there are {', '.join(frame.columns)}")
         try:
             labels, classes = _labels(frame)
+            for name in {"start_ns", "gap_ns"}.intersection(frame.columns):
+                if not (frame[name].cast(pl.Float64).abs() <= MAX_TIME_PS / 1000).all():
+                    raise SpecError(f"must be a time of at most {MAX_TIME_PS // 10**12} s", path=f"flows.{name}")
             start, gap = (
                 np.rint(frame[name].cast(pl.Float64).to_numpy() * 1000).astype(np.int64) if name in frame.columns else _NO_GAPS
                 for name in ("start_ns", "gap_ns")

@@ -228,15 +228,15 @@ def chain(*, branches):
 
 def test_equal_branches_fold_into_the_gap():
     flows = chain(branches=(5, 5))
-    assert not flows.computes.any() and flows.gap_ps.tolist() == [0, 0, 5]
-    assert sorted(flows.edges()[1].tolist()) == [0, 1]
+    assert not flows.computes.any() and flows.gap_ps.tolist() == [0, 0, 5] and flows.start_ps.tolist() == [0, 0, 5]
+    assert [ends.tolist() for ends in flows.edges()] == [[2, 2], [0, 1]]
 
 
 def test_unequal_branches_take_one_computation():
     flows = chain(branches=(5, 9))
-    assert flows.computes.tolist() == [False, False, False, True]
-    assert flows.gap_ps.tolist() == [0, 0, 5, 4]
-    assert list(zip(*(ends.tolist() for ends in flows.edges()))) == [(2, 0), (2, 3), (3, 1)]
+    assert flows.computes.tolist() == [False, False, True, False]
+    assert flows.gap_ps.tolist() == [0, 0, 4, 5] and flows.start_ps.tolist() == [0, 0, 0, 9]
+    assert [ends.tolist() for ends in flows.edges()] == [[2, 3, 3], [1, 0, 2]]
 
 
 def test_a_long_chain_of_receipts_does_not_grow_with_its_square():

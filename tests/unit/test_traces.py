@@ -1,0 +1,436 @@
+"""Importers of traces: files written by hand from the description of each format, and the flows expected of them."""
+
+import json
+import struct
+
+import hypothesis.strategies as st
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given
+
+from penstock.cli import main
+from penstock.errors import SpecError
+from penstock.topology import star
+from penstock.workload import Flows, flows_from_csv, flows_from_parquet
+from penstock.workload.traces import FORMATS, convert, guess
+
+GOAL = """\
+num_ranks 3
+// what rank 0 computes is needed by rank 1
+rank 0 {
+l1: calc 5000
+l2: send 8192b to 1 tag 0
+l3: send 100000b to 2 tag 1 cpu 0 nic 0
+l4: send 7b to 2
+l2 requires l1
+l3 requires l2
+l4 requires l3
+}
+rank 1 { /* a comment
+over two lines */
+l1: recv 8192b from 0 tag 0
+l2: calc 1000
+l3: calc 9000
+l4: send 10b to 2 tag 0
+l2 requires l1
+l3 irequires l2
+l4 requires l3
+}
+rank 2 {
+recv 10b from 1 tag 0
+recv 100000b from 0 tag 1
+recv 7b from 0
+}
+"""
+HTSIM = """\
+Nodes 4
+Connections 4
+Triggers 2
+# a ring of two, and two in a row
+0->1 id 1 start 0 size 2000 send_done_trigger 1
+0->2 id 2 trigger 1 size 3000 recv_done_trigger 2
+2->3 id 3 trigger 2 size 4000
+3->0 start 1500 size 500
+trigger id 1 oneshot
+trigger id 2 barrier count 1
+"""
+SIMAI = """\
+HYBRID_TRANSFORMER_FWD_IN_BCKWD model_parallel_NPU_group: 2 ep: 1 pp: 1 vpp: 1 ga: 1 all_gpus: 4 checkpoints: 0 checkpoint_initiates: 0
+2
+first  -1 10 ALLREDUCE 400  20 NONE 0  30 ALLREDUCE 600  5
+second -1 40 NONE 0  50 ALLGATHER 200  60 NONE 0  7
+"""
+NCCL = """\
+a:7:7 [0] NCCL INFO comm 0xa0 rank 0 nranks 2 cudaDev 0 nvmlDev 0 busId 1000 commId 0x9 - Init COMPLETE
+b:8:8 [0] NCCL INFO comm 0xb0 rank 1 nranks 2 cudaDev 0 nvmlDev 0 busId 1000 commId 0x9 - Init COMPLETE
+a:7:9 [0] NCCL INFO Channel 00/02 :    0   1
+a:7:7 [0] NCCL INFO AllReduce: opCount 0 sendbuff 0x1 recvbuff 0x2 count 100 datatype 7 op 0 root 0 comm 0xa0 [nranks=2] stream 0x3
+b:8:8 [0] NCCL INFO AllReduce: opCount 0 sendbuff 0x1 recvbuff 0x2 count 100 datatype 7 op 0 root 0 comm 0xb0 [nranks=2] stream 0x3
+a:7:7 [0] NCCL INFO Send: opCount 1 sendbuff 0x1 recvbuff (nil) count 50 datatype 0 op 0 root 1 comm 0xa0 [nranks=2] stream 0x3
+b:8:8 [0] NCCL INFO Recv: opCount 1 sendbuff (nil) recvbuff 0x2 count 50 datatype 0 op 0 root 0 comm 0xb0 [nranks=2] stream 0x3
+"""
+
+
+def varint(value):
+    value %= 2**64
+    out = bytearray()
+    while value > 127:
+        out.append(value & 127 | 128)
+        value >>= 7
+    return bytes([*out, value])
+
+
+def number(field, value):
+    return varint(field << 3) + varint(value)
+
+
+def blob(field, content):
+    return varint(field << 3 | 2) + varint(len(content)) + content
+
+
+def node(id, type, *, after=(), us=0, packed=True, **attributes):
+    """A node as the schema has it: comm_* as int64, pg_name a string, is_cpu_op a bool."""
+    out = number(1, id) + blob(2, b"node") + number(3, type)
+    out += blob(5, b"".join(map(varint, after))) if packed and after else b"".join(number(5, parent) for parent in after)
+    out += number(7, us)
+    for name, value in attributes.items():
+        kind = number(27, value) if isinstance(value, bool) else blob(29, value.encode()) if isinstance(value, str) else number(9, value)
+        out += blob(10, blob(1, name.encode()) + kind)
+    return out
+
+
+def chakra_files(folder, *ranks, name="t"):
+    for rank, nodes in enumerate(ranks):
+        parts = [blob(1, b"0.0.4"), *nodes]
+        (folder / f"{name}.{rank}.et").write_bytes(b"".join(varint(len(part)) + part for part in parts))
+    return folder
+
+
+def chakra_trace(folder):
+    ranks = []
+    for rank in range(3):
+        nodes = [node(1, 4, us=2 + rank, is_cpu_op=False), node(2, 7, after=[1], comm_type=0, comm_size=300, is_cpu_op=False)]
+        ranks.append(nodes)
+    ranks[0].append(node(5, 5, after=[2], packed=False, comm_src=0, comm_dst=2, comm_size=40, comm_tag=9))
+    ranks[2].append(node(6, 6, after=[2], comm_src=0, comm_dst=2, comm_size=40, comm_tag=9))
+    ranks[2].append(node(7, 7, after=[6], comm_type=2, comm_size=10, pg_name="pair"))
+    ranks[1].append(node(7, 7, after=[2], comm_type=2, comm_size=10, pg_name="pair"))
+    return chakra_files(folder, *ranks)
+
+
+def goal_binary():
+    """The ranks 0 and 1 of: 0 computes 5 ns, then sends 8 B; 1 receives them, and starts to compute at once."""
+
+    def part(nodes, listed, roots):
+        out = struct.pack("<II", len(nodes), len(roots)) + b"".join(struct.pack("<I", root) for root in roots)
+        out += b"".join(struct.pack("<IBIQIBBIIII", *each) for each in nodes)
+        return out + b"".join(struct.pack("<I", op) for op in listed)
+
+    first = part([(0, 3, 0, 5, 0, 0, 0, 1, 0, 0, 1), (1, 1, 1, 8, 3, 0, 0, 0, 1, 0, 1)], [1], [0])
+    second = part([(0, 2, 0, 8, 3, 0, 0, 0, 0, 1, 0), (1, 3, 0, 6, 0, 1, 0, 0, 1, 0, 1)], [1], [0])
+    begin = 4 + 2 + 2 * 16
+    middle, end = begin + len(first), begin + len(first) + len(second)
+    return struct.pack("<QIBBQQQQ", 4223, 2, 1, 0, begin, middle, middle, end) + first + second
+
+
+def rows(flows):
+    """(src, dst, bytes, start, parents, gap) of each flow."""
+    offsets, parents = flows.after or (np.zeros(len(flows) + 1, int), np.empty(0, int))
+    columns = zip(*(getattr(flows, name).tolist() for name in ("src", "dst", "bytes", "start_ps", "gap_ps")))
+    return [
+        (src, dst, size, start, sorted(parents[offsets[i] : offsets[i + 1]].tolist()), gap)
+        for i, (src, dst, size, start, gap) in enumerate(columns)
+    ]
+
+
+def written(tmp_path, content, name="trace"):
+    path = tmp_path / name
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    return path
+
+
+def test_goal(tmp_path):
+    """Rank 0 sends 8192 B at 5 us, and 100 KB at the same time, since the first one is eager; 7 B when that is acknowledged.
+    Rank 1 computes 9 us from when it begins to compute 1 us, which is when the 8192 B have come."""
+    made = convert(written(tmp_path, GOAL))
+    assert (made.format, made.ranks, made.notes) == ("goal", 3, {})
+    us = 10**6
+    assert rows(made.flows) == [
+        (0, 1, 8192, 5 * us, [], 0),
+        (0, 2, 100_000, 5 * us, [], 0),
+        (0, 2, 7, 5 * us, [1], 0),
+        (1, 2, 10, 9 * us, [0], 9 * us),
+    ]
+    assert made.flows.classes == ("message",)
+    chained = rows(convert(tmp_path / "trace", eager=0).flows)
+    assert chained[1] == (0, 2, 100_000, 5 * us, [0], 0)
+
+
+def test_binary_goal(tmp_path):
+    made = convert(written(tmp_path, goal_binary()))
+    assert rows(made.flows) == [(0, 1, 8, 5000, [], 0)]
+    assert list(made.notes.values()) == [1] and "processor" in next(iter(made.notes))
+
+
+def test_goal_with_empty_messages_and_messages_to_itself(tmp_path):
+    text = "num_ranks 2\nrank 0 {\na: send 5b to 0\nb: recv 5b from 0\nc: send 0b to 1\nc requires b\n}\nrank 1 {\nrecv 9b from 0\n}\n"
+    made = convert(written(tmp_path, text))
+    assert rows(made.flows) == [(0, 1, 1, 0, [], 0)]
+    assert sorted(made.notes.values()) == [1, 1]
+
+
+def test_htsim(tmp_path):
+    made = convert(written(tmp_path, HTSIM))
+    assert (made.format, made.ranks, made.notes) == ("htsim", 4, {})
+    assert rows(made.flows) == [
+        (0, 1, 2000, 0, [], 0),
+        (0, 2, 3000, 0, [0], 0),
+        (2, 3, 4000, 0, [1], 0),
+        (3, 0, 500, 1500, [], 0),
+    ]
+
+
+def test_htsim_names_what_flows_do_not_have(tmp_path):
+    text = "Nodes 4\nConnections 2\nFailures 1\n0->1 id 1 msg 1 start 0 size 5 prio 3\n0->1 id 1 msg 2 start 0 size 5\n"
+    made = convert(written(tmp_path, text + "failure switch_type TOR switch_id 0 link_id 1\n"))
+    assert sorted(made.notes.values()) == [1, 1, 2]
+    assert all(word in " ".join(made.notes) for word in ("prio", "msg", "failures"))
+
+
+def test_simai(tmp_path):
+    """Two layers on 4 ranks, tensor parallel in pairs (0, 1) and (2, 3), data parallel (0, 2) and (1, 3). An all-reduce of a pair
+    is two messages of a half from each, the second after what comes from the other one."""
+    made = convert(written(tmp_path, SIMAI))
+    assert (made.format, made.ranks, made.notes) == ("simai", 4, {})
+    flows, ns = made.flows, 1000
+    sent = flows.bytes[~flows.computes]
+    assert sorted(sent.tolist()) == sorted([200] * 8 + [100] * 4 + [300] * 8)
+    by_size = {size: {(s, d) for s, d, b in zip(flows.src, flows.dst, flows.bytes) if b == size} for size in (100, 200, 300)}
+    pairs = {(0, 1), (1, 0), (2, 3), (3, 2)}
+    assert by_size == {200: pairs, 100: pairs, 300: {(0, 2), (2, 0), (1, 3), (3, 1)}}
+    first = [row for row in rows(flows) if row[2] == 200 and not row[4]]
+    assert [row[3] for row in first] == [10 * ns] * 4
+    gather = [row for row in rows(flows) if row[2] == 100]
+    assert [row[3] for row in gather] == [100 * ns] * 4 and all(row[5] == 90 * ns for row in gather)
+    # after it 60 + 7 of the second layer, 20 + 30 of the first; both waited for what comes last
+    last = [row for row in rows(flows) if row[2] == 300]
+    assert {row[3] for row in last} == {217 * ns}
+
+
+def test_simai_needs_the_number_of_ranks(tmp_path):
+    text = SIMAI.replace("all_gpus: 4 ", "")
+    with pytest.raises(SpecError, match="give --ranks N"):
+        convert(written(tmp_path, text))
+    assert convert(tmp_path / "trace", ranks=8).ranks == 8
+    with pytest.raises(SpecError, match="multiple"):
+        convert(tmp_path / "trace", ranks=7)
+
+
+def test_chakra(tmp_path):
+    """After 2, 3 and 4 us an all-reduce of 300 B in a ring; then 40 B from 0 to 2, and an all-gather of 10 B each of 1 and 2."""
+    made = convert(chakra_trace(tmp_path))
+    assert (made.format, made.ranks, made.notes) == ("chakra", 3, {})
+    flows = made.flows
+    counted = {name: int(np.count_nonzero(flows.class_id == i)) for i, name in enumerate(flows.classes)}
+    assert {name: counted[name] for name in counted if name != "computation"} == {"all_reduce": 12, "all_gather": 2, "message": 1}
+    assert int(flows.bytes.sum()) == 2 * 2 * 300 + 40 + 2 * 10
+    ring = [row for row in rows(flows) if row[2] == 100]
+    assert all(dst == (src + 1) % 3 for src, dst, *_ in ring)
+    assert {src: start for src, _, _, start, parents, _ in ring if not parents} == {0: 2 * 10**6, 1: 3 * 10**6, 2: 4 * 10**6}
+    assert convert(f"{tmp_path}/t").flows.key() != "" and guess(str(tmp_path / "t")) == "chakra"
+
+
+def test_chakra_with_groups_from_a_file(tmp_path):
+    chakra_trace(tmp_path)
+    groups = tmp_path / "groups.json"
+    groups.write_text(json.dumps({"pair": [2, 1]}))
+    assert len(convert(tmp_path, groups=str(groups)).flows)
+    for wrong, says in (('{"pair": [0, 1]}', "not in the group"), ('{"pear": [2, 1]}', "no such group"), ("[", "not JSON")):
+        groups.write_text(wrong)
+        with pytest.raises(SpecError, match=says):
+            convert(tmp_path, groups=str(groups))
+
+
+def test_nccl(tmp_path):
+    made = convert(written(tmp_path, NCCL))
+    assert (made.format, made.ranks, made.notes) == ("nccl", 2, {})
+    assert sorted(row[:3] for row in rows(made.flows)) == [(0, 1, 50), (0, 1, 200), (0, 1, 200), (1, 0, 200), (1, 0, 200)]
+    send = next(i for i, row in enumerate(rows(made.flows)) if row[2] == 50)
+    child, parent = made.flows.edges()
+    assert {rows(made.flows)[p][:2] for p in parent[child == send]} == {(1, 0)}
+
+
+BAD = [
+    ("goal", "rank 0 {\n}\n", ":1: num_ranks must come first"),
+    ("goal", "num_ranks 2\nrank 5 {\n}\n", ":2: rank = \"5\": must be between 0 and 1"),
+    ("goal", "num_ranks 2\nrank 0 {\nl1: jump 5\n}\n", ":3: \"l1: jump 5\": expected"),
+    ("goal", "num_ranks 2\nrank 0 {\nl1: calc 5\nl1: calc 5\n}\n", ":4: rank 0 has an operation l1 already"),
+    ("goal", "num_ranks 2\nrank 0 {\nl1: calc 5\nl1 requires l2\n}\n", ":4: rank 0 has no operation l2"),
+    ("goal", "num_ranks 2\nrank 0 {\nl1: recv 5b from -1\n}\n", ":3: a message from any rank"),
+    ("goal", "num_ranks 2\nrank 0 {\nl1: calc 5\n", "is not closed"),
+    ("goal", "num_ranks 2\nrank 0 {\nl1: send 5b to 1\n}\n", ":3: the send of rank 0 to rank 1, tag 0, which is never received"),
+    ("goal", "num_ranks 99999\n", "must be between 1 and 32767"),
+    ("goal", goal_binary()[:-4], "the part from"),
+    ("goal", goal_binary()[:20], "do not fit"),
+    ("htsim", HTSIM.replace("Connections 4", "Connections 5"), "Connections says 5, but there are 4"),
+    ("htsim", HTSIM.replace("2->3 id 3 trigger 2", "1->3 id 3 trigger 2"), ":7: trigger = 2: the connection of host 1 would start"),
+    ("htsim", HTSIM.replace("barrier count 1", "barrier count 2"), "acts after 2 of them"),
+    ("htsim", HTSIM.replace("trigger 2 size", "trigger 7 size"), "there is no such trigger"),
+    ("htsim", HTSIM.replace("size 2000", "sise 2000"), ':5: "sise": unknown word; did you mean "size"'),
+    ("htsim", HTSIM.replace("start 1500 ", ""), "either start or trigger"),
+    ("htsim", HTSIM.replace("start 1500", "start 1.5"), "whole number of ps"),
+    ("simai", SIMAI.replace("ALLREDUCE 600", "ALLREDUCE_X 600"), ":3: weight gradient = \"ALLREDUCE_X\""),
+    ("simai", SIMAI.replace("\n2\n", "\n3\n"), "3 layers are announced, 2 follow"),
+    ("simai", SIMAI.replace("checkpoints: 0", "checkpoints: 1"), "from a checkpoint is not supported"),
+    ("simai", SIMAI.replace("HYBRID_TRANSFORMER_FWD_IN_BCKWD", "DATA"), "only HYBRID"),
+    ("nccl", NCCL.replace("AllReduce", "AllToAllv"), "the call AllToAllv is not known"),
+    ("nccl", NCCL.replace("[nranks=2] stream 0x3\n", "\n"), "ends too early"),
+    ("nccl", "\n".join(NCCL.split("\n")[3:]), "no communicator has all 2 GPUs"),
+    ("nccl", NCCL.replace("count 50 datatype 0 op 0 root 0", "count 40 datatype 0 op 0 root 0"), "receives 40 bytes of the 50"),
+    ("nccl", "NCCL INFO\n", "no call is logged"),
+]
+
+
+@pytest.mark.parametrize("format, content, says", BAD)
+def test_what_is_wrong_is_named_with_its_line(tmp_path, format, content, says):
+    with pytest.raises(SpecError) as caught:
+        convert(written(tmp_path, content), format=format)
+    assert says in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "nodes, says",
+    [
+        ([node(1, 9)], "node 1: is of type 9"),
+        ([node(1, 4), node(1, 4)], "node 1: another node has this id"),
+        ([node(1, 4, after=[3])], "node 1: waits for node 3, which is not in the file"),
+        ([node(1, 7, comm_size=5)], "node 1: COMM_COLL without a number comm_type"),
+        ([node(1, 7, comm_type=44, comm_size=5)], "comm_type 44 is not known"),
+        ([node(1, 5, comm_src=3, comm_dst=0, comm_size=1)], "comm_src is 3 in the file of rank 0"),
+        ([node(1, 5, comm_dst=-1, comm_size=1)], "ranks are 0 to 0"),
+        ([b"\xff" * 12], "more than 10 bytes"),
+        ([b"\x0b"], "wire type 3"),
+        ([b"\x12\x7f"], "cut off"),
+    ],
+)
+def test_bad_nodes_are_named(tmp_path, nodes, says):
+    with pytest.raises(SpecError, match=says.replace("(", r"\(")):
+        convert(chakra_files(tmp_path, nodes))
+
+
+def test_folders_that_are_no_trace(tmp_path):
+    with pytest.raises(SpecError, match="cannot be read"):
+        convert(tmp_path)
+    chakra_files(tmp_path, [node(1, 4)], [node(1, 4)])
+    (tmp_path / "t.0.et").unlink()
+    with pytest.raises(SpecError, match="the file of rank 0 is missing"):
+        convert(tmp_path)
+    chakra_files(tmp_path, [node(1, 4)], name="u")
+    with pytest.raises(SpecError, match="several traces"):
+        convert(tmp_path)
+
+
+VALID = {"goal": [GOAL.encode(), goal_binary()], "htsim": [HTSIM.encode()], "simai": [SIMAI.encode()], "nccl": [NCCL.encode()]}
+
+
+@st.composite
+def mutated(draw, originals):
+    """A valid file with some bytes changed, cut out, doubled, or numbers replaced; or any bytes at all."""
+    raw = bytearray(draw(st.sampled_from([*originals, b""])))
+    for _ in range(draw(st.integers(1, 4))):
+        at = draw(st.integers(0, len(raw)))
+        much = draw(st.integers(0, 6))
+        raw[at : at + much] = draw(
+            st.one_of(st.binary(max_size=6), st.sampled_from([b"99999999999999999999", b"0", b"-1", b"\n", b"{", b"1e9", b"\xff\xff\xff\xff"]))
+        )
+    return bytes(raw)
+
+
+@pytest.mark.parametrize("format", sorted(VALID))
+@given(data=st.data())
+def test_any_file_gives_flows_or_a_spec_error(tmp_path_factory, format, data):
+    path = tmp_path_factory.mktemp("fuzz") / "f"
+    path.write_bytes(data.draw(mutated(VALID[format])))
+    check(lambda: convert(path, format=data.draw(st.sampled_from([format, None]))))
+
+
+@given(content=st.data())
+def test_any_chakra_files_give_flows_or_a_spec_error(tmp_path_factory, content):
+    folder = tmp_path_factory.mktemp("fuzz")
+    chakra_trace(folder)
+    for file in sorted(folder.iterdir()):
+        if content.draw(st.booleans()):
+            file.write_bytes(content.draw(mutated([file.read_bytes()])))
+    check(lambda: convert(folder))
+
+
+def check(attempt):
+    try:
+        made = attempt()
+    except SpecError as error:
+        assert len(str(error)) < 2000 and "\n" not in str(error)
+    else:
+        made.flows.check(star(hosts=max(made.ranks, 2)))
+
+
+@pytest.mark.parametrize("suffix, read", [("parquet", flows_from_parquet), ("csv", flows_from_csv)])
+def test_what_is_written_is_read_again(tmp_path, capsys, suffix, read):
+    source, out = written(tmp_path, SIMAI), tmp_path / f"out.{suffix}"
+    assert main(["convert", str(source), str(out), "--placement", "random", "--hosts", "16", "--seed", "4"]) == 0
+    assert "4 ranks (simai)" in capsys.readouterr().out
+    flows = read(out, star(hosts=16))
+    wanted = convert(source, placement="random", hosts=16, seed=4).flows
+    assert rows(flows) == rows(wanted) and flows.computes.any()
+    with pytest.raises(SpecError, match="hosts are 0 to"):
+        read(out, star(hosts=2))
+
+
+def test_the_command_says_what_is_not_in_the_flows_and_what_is_wrong(tmp_path, capsys):
+    source = written(tmp_path, goal_binary())
+    assert main(["convert", str(source), str(tmp_path / "out.parquet")]) == 0
+    assert "not in the flows: operations on another processor" in capsys.readouterr().err
+    for arguments, says in (
+        ([str(source), "out.txt"], "must end in .parquet or .csv"),
+        ([str(source), str(tmp_path / "no" / "out.csv")], "cannot be written"),
+        ([str(tmp_path / "missing"), "out.csv"], "cannot be read"),
+        ([str(source), "out.csv", "--format", "gaol"], 'did you mean "goal"'),
+        ([str(written(tmp_path, "hello", "x")), "out.csv"], "the format is not recognised"),
+    ):
+        assert main(["convert", *arguments]) == 2
+        assert says in capsys.readouterr().err
+
+
+@given(content=st.binary(max_size=300), cut=st.integers(0, 3000), place=st.integers(0, 3000))
+def test_any_parquet_gives_flows_or_a_spec_error(tmp_path_factory, content, cut, place):
+    path = tmp_path_factory.mktemp("fuzz") / "f.parquet"
+    Flows.from_frame(pl.DataFrame({"src": [0, 1], "dst": [1, 0], "bytes": [5, 6], "start_ns": [0, 1]})).to_frame().write_parquet(path)
+    raw = bytearray(path.read_bytes())
+    raw[place : place + len(content[:8])] = content[:8]
+    path.write_bytes(content if cut == 0 else bytes(raw[:-cut] if cut < 50 else raw))
+    try:
+        flows_from_parquet(path, star(hosts=2))
+    except SpecError as error:
+        assert "f.parquet" in str(error)
+
+
+@pytest.mark.parametrize(
+    "columns, says",
+    [
+        ({"src": [0], "dst": [1], "bytes": [5]}, "start_ns: the column is missing"),
+        ({"src": [0], "dst": [1], "bytes": [5], "start_ns": [0], "size": [3]}, "size: unknown column"),
+        ({"src": [0], "dst": [1], "bytes": [5], "start_ns": [None]}, "start_ns: a value is missing"),
+        ({"src": ["a"], "dst": [1], "bytes": [5], "start_ns": [0]}, "wrong kind"),
+        ({"src": [0], "dst": [1], "bytes": [5], "start_ns": [0], "after": [[7]]}, "is not one of the 1 flows"),
+        ({"src": [0], "dst": [1], "bytes": [5], "start_ns": [0], "after": [3]}, "wrong kind"),
+    ],
+)
+def test_bad_columns_are_named(tmp_path, columns, says):
+    path = tmp_path / "f.parquet"
+    pl.DataFrame(columns).write_parquet(path)
+    with pytest.raises(SpecError, match=says):
+        flows_from_parquet(path, star(hosts=4))
+
+
+def test_every_format_is_tested():
+    assert sorted(FORMATS) == sorted([*VALID, "chakra"])
