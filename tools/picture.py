@@ -25,10 +25,11 @@ LAYERS: list[tuple[str, list[Box]]] = [
     (
         "inputs and results",
         [
-            ("spec", "a run as TOML", 2),
+            ("spec", "TOML", 1),
             ("topology", "nodes, links, routes", 2),
             ("workload", "flows as columns", 2),
-            ("results", "frames, columns", 2),
+            ("workload/traces", "GOAL, Chakra, ...", 2),
+            ("results", "columns", 1),
             ("trace", "Perfetto, pcapng", 2),
             ("vswitch/daemon", "sockets, metrics", 2),
         ],

@@ -255,7 +255,7 @@ KEYS: dict[str, dict[str, Key]] = {
         "priority": _PRIORITY,
     },
     "workload.flows": {
-        "file": Key("file", "a CSV file of flows; relative to the spec"),
+        "file": Key("file", "a CSV or Parquet file of flows; relative to the spec"),
         "class": Key("text", "class of rows that give none"),
         "priority": Key("int", "priority of rows that give none", _PRIORITY.range),
     },
@@ -271,7 +271,7 @@ KEYS: dict[str, dict[str, Key]] = {
         "start": Key("time", "earliest start; default 0", ">= 0"),
         "class": _CLASS,
         "priority": _PRIORITY,
-        "after": Key("list", "positions in the list, from 0, of flows to wait for; each ends at this flow's `src`"),
+        "after": Key("list", "positions in the list, from 0, of flows to wait for; each ends or starts at this flow's `src`"),
         "gap": Key("time", "time from the arrival of the last of these to the start; default 0", ">= 0"),
     },
     "flows": {
@@ -282,7 +282,7 @@ KEYS: dict[str, dict[str, Key]] = {
         "class": _CLASS,
         "priority": _PRIORITY,
         "id": Key("text", "name of the flow, one word, for `after`; without the column its row, from 0"),
-        "after": Key("words", "flows to wait for, separated by spaces; each ends at this flow's `src`"),
+        "after": Key("words", "flows to wait for, separated by spaces; each ends or starts at this flow's `src`"),
         "gap_ns": Key("ns", "time from the arrival of the last of these to the start", ">= 0"),
     },
     "sizes": {

@@ -19,6 +19,7 @@ FOLDERS = [
     "composition",
     "topology",
     "workload",
+    "workload.traces",
     "results",
     "trace",
     "sim.core",
