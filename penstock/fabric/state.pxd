@@ -123,7 +123,8 @@ cdef struct Port:
     int32_t peer_node, peer_port
     int16_t peer_slot, down
     int32_t flows           # distinct flows queued here, where a scheme or observer counts them; else -1
-    int32_t peer_queues, spare
+    int32_t peer_queues
+    int32_t near            # the peer is in the same group of the agenda: it gets packets at once, not at the next window
     int64_t loss, control_loss  # loss probability of packets and of control frames on the wire to this port, scaled to 2^31
     int64_t tx_bytes, tx_packets, max_bytes
     int64_t pauses_sent, pauses_received, paused_since, paused_ps, ecn_marks
@@ -333,6 +334,7 @@ ctypedef struct Ops:        # one for the hosts, one for the switches
     StoreHook store             # a frame among the data
     SendHook transmit
     WakeHook wake               # called when a queue is resumed
+    StoreHook deliver           # a packet to a peer that is near
 
 cdef struct SwitchRow:
     int64_t time, buffer_bytes, max_queue_bytes
@@ -362,8 +364,14 @@ cdef struct TraceRow:
     int64_t queue_bytes, port_bytes
 
 cdef struct Agenda:         # see sim/core/agenda.py
-    int64_t* times[8]       # of the nodes' next events; of blocks of eight of these; ...
-    int32_t levels, spare
+    int64_t* times          # of the next events of nodes and of blocks below; a block is eight of them
+    int64_t* steps          # by block: how far its parts run at once, ps
+    int32_t* above          # by block: its place in the block above; -1: none
+    int32_t* below          # by place: the block there, where there is no node
+    int64_t busy_by[2]      # by window parity: before then some flow of this worker is not done; 0: not known
+    int64_t busy_until      # the latest of all workers'
+    int64_t look_at         # not computed again before then
+    int32_t root, blocks
 
 ctypedef struct Worker:
     int64_t window_end, limit
@@ -433,7 +441,7 @@ ctypedef struct World:
     Worker* workers
     int64_t node_size
     int64_t horizon         # no event at or after it is executed
-    int64_t window          # the smallest link delay
+    int64_t window          # the smallest delay of the links that are not near
     int64_t flow_count      # flows of the whole run
     int32_t mtu, header, ack_header, ack_min
     int32_t ack_lane, log_pauses, nic_by_destination, class_count, reordering
@@ -453,6 +461,7 @@ ctypedef struct World:
     FlowResults results     # by flow number; see results/columns.py
     Ops host_ops
     Ops switch_ops
+    int64_t grid            # the smallest link delay: a run ends at a multiple of it
     char padding1[64]
     int32_t arrived         # barrier of the workers: how many have arrived, and its generation
     char padding2[64]

@@ -13,6 +13,7 @@ from penstock.errors import SpecError, nearest
 from penstock.hashing import flow_hash, node_seed
 from penstock.sim.core.build import Simulation, struct_sizes
 from penstock.sim.layouts import LEVELS
+from penstock.sim.lookahead import Lookahead, lookahead
 from penstock.units import format_size
 
 if TYPE_CHECKING:
@@ -46,9 +47,10 @@ def plain_switches(settings: Settings) -> np.ndarray:
     return found
 
 
-def build(settings: Settings, composition: Composition) -> Simulation:
-    """The core at time 0, without flows."""
-    return Simulation(network(settings, composition.symmetric), numbers(settings), composition)
+def build(settings: Settings, composition: Composition, ahead: Lookahead | None = None) -> Simulation:
+    """The core at time 0, without flows; without a Lookahead its windows are as long as the shortest link delay."""
+    ahead = ahead or lookahead(settings.topo, settings.threads, apart=False)
+    return Simulation(network(settings, composition.symmetric, ahead), numbers(settings), composition)
 
 
 def check_buffers(settings: Settings, composition: Composition) -> None:
@@ -86,7 +88,7 @@ def _check_headroom(topo: Topology, values: dict[str, Any], frame: int) -> None:
             )
 
 
-def network(settings: Settings, symmetric: bool) -> dict[str, Any]:
+def network(settings: Settings, symmetric: bool, ahead: Lookahead) -> dict[str, Any]:
     """Nodes, links and routes, as `Simulation` takes them; with symmetric paths all switches of a tier choose alike."""
     topo, host, seed = settings.topo, settings.host, settings.seed
     links, nodes = topo.links, np.arange(topo.nodes)
@@ -96,22 +98,24 @@ def network(settings: Settings, symmetric: bool) -> dict[str, Any]:
     line = int(host_links["ps_per_byte"].min())
     base_rtt = topo.base_rtt_ps(host.mtu, host.header, host.ack)
     columns = [links[c].tolist() for c in ("a", "port_a", "b", "port_b", "ps_per_byte", "delay_ps")]
+    columns += [ahead.near.tolist(), chance.tolist(), control.tolist()]
     offsets, next_hops = route_tables(topo.routes())
     return {
         "hosts": topo.hosts,
         "nodes": topo.nodes,
         "degrees": topo.port_count.tolist(),
-        "window": int(links["delay_ps"].min()),
+        "window": ahead.window_ps,
+        "grid": int(links["delay_ps"].min()),
         "base_rtt": base_rtt,
         "bdp": -(-base_rtt // line),
         "line_ps_per_byte": line,
         "node_seeds": node_seed(topo.tier if symmetric else nodes, seed).tolist(),
         "random_seeds": (flow_hash(nodes + (1 << 41), seed).astype(np.int64) * 4).tolist(),
         "buffers": topo.buffer_bytes.tolist(),
-        "links": list(zip(*columns, chance.tolist(), control.tolist())),
+        "links": list(zip(*columns)),
         "tiers": topo.tier.tolist(),
         "plain": plain_switches(settings).tolist(),
-        "worker_of": partition(topo, settings.threads),
+        "workers": [(agenda.above, agenda.steps, agenda.numbers) for agenda in ahead.agendas],
         "offsets": offsets,
         "next_hops": next_hops,
     }
@@ -147,18 +151,3 @@ def route_tables(routes: Routes) -> tuple[np.ndarray, list[np.ndarray]]:
         np.ascontiguousarray(routes.offsets, dtype=np.int32),
         [np.ascontiguousarray(hops, dtype=np.int16) for hops in routes.next_hops],
     )
-
-
-def partition(topo: Topology, threads: int) -> list[int]:
-    """Worker of each node: the switches of a tier are split in order, balanced by ports; hosts go with their switch."""
-    weight = topo.port_count[topo.hosts :].astype(float)
-    worker = np.zeros(topo.nodes, dtype=int)
-    tiers = topo.tier[topo.hosts :]
-    for tier in np.unique(tiers):
-        members = np.flatnonzero(tiers == tier)
-        share = np.cumsum(weight[members]) - weight[members] / 2
-        worker[topo.hosts + members] = np.minimum(share / weight[members].sum() * threads, threads - 1).astype(int)
-    for end, other in (("a", "b"), ("b", "a")):
-        at_host = topo.links[end] < topo.hosts
-        worker[topo.links[end][at_host]] = worker[topo.links[other][at_host]]
-    return [int(w) for w in worker]

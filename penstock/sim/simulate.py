@@ -22,6 +22,7 @@ from penstock.sim import deadlock, results
 from penstock.sim.builder import ACTIVE_AT_ONCE, build, compose, route_tables
 from penstock.sim.config import HostConfig, Measure
 from penstock.sim.layouts import NO_SUCH, TOO_MANY_FLOWS
+from penstock.sim.lookahead import lookahead
 from penstock.sim.settings import Settings
 from penstock.sim.starts import NEVER, Starts
 from penstock.sim.window import Window
@@ -116,7 +117,7 @@ class Runner:
         flows, topo = settings.flows, settings.topo
         self.composition = compose(settings)
         self.began = time.perf_counter()  # a scheme of the user's has been compiled
-        self.sim = build(settings, self.composition)
+        self.sim = build(settings, self.composition, lookahead(topo, settings.threads))
         self.check_errors(self.sim.state())
         self.per_flow = {c.stem: np.full(len(flows), c.per_flow, dtype=np.int64) for c in PER_FLOW}
         self.sim.set_results(len(flows), self.per_flow)

@@ -1,6 +1,7 @@
 from penstock.fabric.state cimport *
 
-cdef void new_agenda(Worker* worker) noexcept
+cdef void new_agenda(Worker* worker, list above, list steps, list numbers) noexcept
+cdef void forget_end(Worker* worker) noexcept
 cdef int64_t least(int64_t* times, long block) noexcept nogil
 cdef void set_time(Worker* worker, long place, int64_t time) noexcept nogil
 cdef void bring_forward(Worker* worker, long place, int64_t time) noexcept nogil

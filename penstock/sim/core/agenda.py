@@ -1,24 +1,58 @@
-"""When each node of a worker has its next event: a tree of minima, eight to a block; a window visits only nodes that have one."""
+"""When each node of a worker has its next event: a tree of minima, eight to a block; a window visits only nodes that have one.
+
+The tree comes from sim/lookahead.py.  Nodes that short links join are the only ones below some block, their group: it runs to
+the end of a window in steps, each as long as the shortest link within.
+"""
 
 import cython
 
 if not cython.compiled:
-    from penstock.fabric.state import NEVER, agenda_of, lowest_bit, new_int64, node_at, worker_at
+    from penstock.fabric.state import (
+        NEVER,
+        agenda_of,
+        lowest_bit,
+        new_int32,
+        new_int64,
+        new_node_refs,
+        node_at,
+        worker_at,
+    )
 
 
-def new_agenda(worker):
-    """An agenda for the worker's nodes, without any event."""
+def new_agenda(worker, above, steps, numbers):
+    """The worker's agenda, without any event.  By block: its place in the block above (-1: none), and its steps, ps; by place:
+    the number of the node there, or -1.  A place is 8 * block + 0..7; the last block is the top."""
     agenda = agenda_of(worker)
-    count = worker.node_count
-    agenda.levels = 0
-    while agenda.levels == 0 or count > 1:
-        blocks = max(1, (count + 7) >> 3)
-        times = new_int64(worker.arena, 8 * blocks)
-        for i in range(8 * blocks):
-            times[i] = NEVER
-        agenda.times[agenda.levels] = times
-        agenda.levels += 1
-        count = blocks
+    arena = worker.arena
+    agenda.blocks = len(steps)
+    agenda.root = agenda.blocks - 1
+    agenda.times = new_int64(arena, 8 * agenda.blocks)
+    agenda.steps = new_int64(arena, agenda.blocks)
+    agenda.above = new_int32(arena, agenda.blocks)
+    agenda.below = new_int32(arena, 8 * agenda.blocks)
+    worker.nodes = new_node_refs(arena, 8 * agenda.blocks)
+    for place in range(8 * agenda.blocks):
+        agenda.times[place] = NEVER
+        if numbers[place] >= 0:
+            node = node_at(worker.world, numbers[place])
+            node.worker = worker
+            node.place = place
+            worker.nodes[place] = node
+            worker.node_count += 1
+    for block in range(agenda.blocks):
+        agenda.steps[block] = steps[block]
+        agenda.above[block] = above[block]
+        if above[block] >= 0:
+            agenda.below[above[block]] = block
+
+
+def forget_end(worker):
+    """It is not known any more how long the run lasts at least: there are other flows, or links have other rates."""
+    agenda = agenda_of(worker)
+    agenda.busy_by[0] = 0
+    agenda.busy_by[1] = 0
+    agenda.busy_until = 0
+    agenda.look_at = 0
 
 
 def least(times, block):
@@ -32,28 +66,23 @@ def least(times, block):
 def set_time(worker, place, time):
     """The time of a node's next event has changed."""
     agenda = agenda_of(worker)
-    for level in range(agenda.levels):
-        times = agenda.times[level]
-        times[place] = time
-        place >>= 3
-        time = least(times, place)
+    while place >= 0:
+        agenda.times[place] = time
+        time = least(agenda.times, place >> 3)
+        place = agenda.above[place >> 3]
 
 
 def bring_forward(worker, place, time):
     """A node has an event at `time`, if it had none before it."""
     agenda = agenda_of(worker)
-    for level in range(agenda.levels):
-        times = agenda.times[level]
-        if times[place] <= time:
-            return
-        times[place] = time
-        place >>= 3
+    while place >= 0 and agenda.times[place] > time:
+        agenda.times[place] = time
+        place = agenda.above[place >> 3]
 
 
 def next_time(worker):
     """The time of the worker's next event."""
-    agenda = agenda_of(worker)
-    return least(agenda.times[agenda.levels - 1], 0)
+    return least(agenda_of(worker).times, agenda_of(worker).root)
 
 
 def take_mail(worker):

@@ -2,7 +2,7 @@ from penstock.fabric.state cimport *
 from penstock.sim.core.flow_setter cimport set_flow_result
 from penstock.fabric.queueing_inline cimport set_event, set_node_event
 from penstock.fabric.line cimport drop, kick
-from penstock.sim.core.agenda cimport new_agenda, next_time, set_time
+from penstock.sim.core.agenda cimport forget_end, new_agenda, next_time, set_time
 from penstock.sim.core.nodes cimport link, new_nic, new_node, own_scheduling, set_loss
 from penstock.sim.core.pointers cimport add_flow_hook, add_frame_hook, add_packet_hook, add_queue_hook, add_single_hook, add_timer_hook
 from penstock.sim.core.pointers cimport call_set_up, call_set_up_node, call_set_up_port, fault_of, flow_results, free_world, hook_of

@@ -22,7 +22,6 @@ if not cython.compiled:
         new_flows,
         new_int64,
         new_masks,
-        new_node_refs,
         new_nodes,
         new_outboxes,
         new_workers,
@@ -38,7 +37,7 @@ if not cython.compiled:
         queue_bytes,
         worker_at,
     )
-    from penstock.sim.core.agenda import new_agenda, next_time, set_time
+    from penstock.sim.core.agenda import forget_end, new_agenda, next_time, set_time
     from penstock.sim.core.flow_setter import set_flow_result
     from penstock.sim.core.nodes import link, new_nic, new_node, own_scheduling, set_loss
     from penstock.sim.core.pointers import (
@@ -132,6 +131,7 @@ class Simulation:
         world.worker_count = settings["threads"]
         world.port_words = (int(max(shape["degrees"])) + 63) // 64
         world.window = shape["window"]
+        world.grid = shape["grid"]
         world.base_rtt = shape["base_rtt"]
         world.bdp = shape["bdp"]
         world.line_ps_per_byte = shape["line_ps_per_byte"]
@@ -176,14 +176,14 @@ class Simulation:
                 new_nic(world, node, composition.nic_queues)
             elif not composition.unbounded and shape["buffers"][number - world.host_count]:
                 node.buffer_size = shape["buffers"][number - world.host_count]
-        for a, slot_a, b, slot_b, ps_per_byte, delay, loss, control_loss in shape["links"]:
-            link(world, a, slot_a, b, slot_b, ps_per_byte, delay)
+        for a, slot_a, b, slot_b, ps_per_byte, delay, near, loss, control_loss in shape["links"]:
+            link(world, a, slot_a, b, slot_b, ps_per_byte, delay, near)
             set_loss(port_at(node_at(world, a), slot_a), loss, control_loss)
             set_loss(port_at(node_at(world, b), slot_b), loss, control_loss)
             up = (shape["tiers"][b] > shape["tiers"][a]) - (shape["tiers"][b] < shape["tiers"][a])
             port_at(node_at(world, a), slot_a).up = up
             port_at(node_at(world, b), slot_b).up = -up
-        self.set_workers(shape["worker_of"], settings["flow_limit"], sizes)
+        self.set_workers(shape["workers"], settings["flow_limit"], sizes)
         self.set_routes(shape["offsets"], shape["next_hops"])
         for part in composition.parts:
             self.install(part)
@@ -203,7 +203,7 @@ class Simulation:
             set_node_event(node, SAMPLE, 0)
             set_time(node.worker, node.place, 0)
 
-    def set_workers(self, worker_of, flow_limit, sizes):
+    def set_workers(self, agendas, flow_limit, sizes):
         world = self.world
         world.mail_words = (world.node_count >> 12) + 1
         even = new_outboxes(world.arena, world.port_count)
@@ -228,17 +228,10 @@ class Simulation:
                 worker.mailed[parity] = new_masks(world.arena, (world.node_count >> 6) + 1)
                 worker.mailed_words[parity] = new_masks(world.arena, world.mail_words)
             worker.own = new_masks(world.arena, (world.node_count >> 6) + 1)
-            worker.nodes = new_node_refs(world.arena, world.node_count)
+            above, steps, numbers = agendas[i]
+            new_agenda(worker, above, steps, numbers)
         for number in range(world.node_count):
-            worker = worker_at(world, worker_of[number])
-            node = node_at(world, number)
-            node.worker = worker
-            node.place = worker.node_count
-            worker.nodes[worker.node_count] = node
-            worker.node_count += 1
-            worker.own[number >> 6] |= bit(number & 63)
-        for i in range(world.worker_count):
-            new_agenda(worker_at(world, i))
+            node_at(world, number).worker.own[number >> 6] |= bit(number & 63)
 
     def set_routes(self, offsets, next_hops):
         """Routing tables: `offsets` int32[nodes, hosts], `next_hops` one int16 array per node."""
@@ -370,6 +363,7 @@ class Simulation:
         for i in range(world.worker_count):
             worker_at(world, i).window_start = soonest
             worker_at(world, i).finished = 0
+            forget_end(worker_at(world, i))
 
     def run(self, worker, windows):
         """Run this many windows of one worker, without the GIL; returns whether it has more to do before the horizon."""

@@ -1,8 +1,10 @@
-"""Conservative parallel simulation in windows of one link delay: every worker runs its nodes to the window's end, then a barrier.
+"""Conservative parallel simulation in windows: every worker runs its nodes to the window's end, then a barrier.
 
-Whatever arrives at a node within a window was sent in an earlier one, so within a window nodes are independent.  The events of a
-node run in the order (time, leaf): arrivals by port, transmissions by port, then scheme timers, samples, flow starts, pacing,
-timeouts.  That order does not depend on windows, chunks or threads, and so neither do the results.
+Whatever arrives at a node within a window was sent in an earlier one, so within a window nodes are independent.  A window is as
+long as the shortest link delay, except that of links within a group of nodes (see agenda): a group belongs to one worker, which
+runs it in steps of its own shortest delay.  The events of a node run in the order (time, leaf): arrivals by port, transmissions
+by port, then scheme timers, samples, flow starts, pacing, timeouts.  That order does not depend on windows, groups, chunks or
+threads, and so neither do the results.
 """
 
 import cython
@@ -33,16 +35,18 @@ if not cython.compiled:
         load_acquire,
         load_relaxed,
         lowest_bit,
+        node_at,
         outbox_at,
         port_at,
         prefetch,
         rare,
         sched_yield,
+        start_at,
         store_release,
         worker_at,
     )
     from penstock.fabric.switch import receive, transmit
-    from penstock.sim.core.agenda import clear_mail, take_mail
+    from penstock.sim.core.agenda import bring_forward, clear_mail, least, take_mail
     from penstock.sim.core.receiver import receive_data, run_flow_timers
     from penstock.sim.core.sender import receive_ack, receive_returned, run_pacer, run_starts, run_tick, transmit_host
 
@@ -85,6 +89,20 @@ def collect(node, slot, parity):
         set_event(node, slot, outbox.head.time << KEY_BITS | slot)
     port.in_tail = outbox.tail
     outbox.head = NO_PACKET
+
+
+def deliver(node, port, pkt):
+    """Append a packet to those on the wire towards a peer that is near."""
+    worker = node.worker
+    peer = node_at(worker.world, port.peer_node)
+    end = port_at(peer, port.peer_slot)
+    if end.in_head:
+        end.in_tail.next = pkt
+    else:
+        end.in_head = pkt
+        set_event(peer, port.peer_slot, pkt.time << KEY_BITS | port.peer_slot)
+        bring_forward(worker, peer.place, pkt.time)
+    end.in_tail = pkt
 
 
 def collect_arrivals(node):
@@ -164,11 +182,10 @@ def run_leaf(node, which):
         run_tick(node)
 
 
-def process(node):
-    """Execute the events of one node up to the end of the window; returns the time of its next one, in ps."""
+def process(node, limit):
+    """Execute the events of one node before `limit`, a key; returns the time of its next one, in ps."""
     collect_arrivals(node)
     tree = node.tree
-    limit = node.worker.limit
     ports = node.port_count
     key = tree[1]
     while key < limit:
@@ -188,31 +205,76 @@ def process(node):
     return NEVER if key == NEVER else key >> KEY_BITS
 
 
-def visit(worker, level, block):
-    """Execute the events of this window of all nodes below a block; returns the time of the next one."""
-    times = agenda_of(worker).times[level]
-    soonest = NEVER
-    for i in range(8 * block, 8 * block + 8):
-        if times[i] < worker.window_end:
-            if level == 0:
-                times[i] = process(worker.nodes[i])
+def visit(worker, block, end):
+    """Execute the events before `end` of what is below a block; returns the time of the next one."""
+    agenda = agenda_of(worker)
+    for place in range(8 * block, 8 * block + 8):
+        if agenda.times[place] < end:
+            if worker.nodes[place]:
+                agenda.times[place] = process(worker.nodes[place], end << KEY_BITS)
             else:
-                times[i] = visit(worker, level - 1, i)
-        soonest = min(soonest, times[i])
+                agenda.times[place] = advance(worker, agenda.below[place], end)
+    return least(agenda.times, block)
+
+
+def advance(worker, block, end):
+    """Run a block to `end`, step by step; returns the time of its next event."""
+    agenda = agenda_of(worker)
+    soonest = least(agenda.times, block)
+    while soonest < end:
+        soonest = visit(worker, block, min(end, soonest + agenda.steps[block]))
     return soonest
+
+
+def end_of_window(worker):
+    """A window is as long as the shortest link between groups, but a run ends at a multiple of the shortest delay of all."""
+    world = worker.world
+    end = worker.window_start + world.window
+    if end > worker.agenda.busy_until:
+        end = (worker.window_start // world.grid + 1) * world.grid
+    return min(end, world.horizon)
+
+
+def busy(worker):
+    """A time before which some flow of this worker's hosts is not done, since what it never sent takes its host that long."""
+    world = worker.world
+    latest = 0
+    for place in range(8 * worker.agenda.blocks):
+        node = worker.nodes[place]
+        if node and node.is_host:
+            host = node.host
+            ps_per_byte = port_at(node, 0).ps_per_byte
+            flow = host.active
+            while flow:
+                latest = max(latest, worker.window_end + (flow.size - flow.high) * ps_per_byte)
+                flow = flow.next_active
+            if host.next_start < host.last_start:
+                start = start_at(world, host.last_start - 1)
+                latest = max(latest, start.time + start.size * ps_per_byte)
+    return latest
+
+
+def look_ahead(worker):
+    """How long the run lasts at least: computed again if it matters in the next window, but not often where it is in vain."""
+    agenda = agenda_of(worker)
+    window = worker.world.window
+    if worker.window_start >= agenda.look_at and worker.window_end + window > agenda.busy_until:
+        agenda.look_at = worker.window_start + 4 * window
+        return busy(worker)
+    return agenda.busy_by[worker.parity ^ 1]
 
 
 def run_window(worker):
     """Run the worker's nodes that have events; returns the time of its next event, in ps."""
-    world = worker.world
-    worker.window_end = min((worker.window_start // world.window + 1) * world.window, world.horizon)
-    worker.limit = worker.window_end << KEY_BITS
+    worker.window_end = end_of_window(worker)
     worker.windows += 1
     take_mail(worker)
-    soonest = visit(worker, worker.agenda.levels - 1, 0)
+    soonest = advance(worker, worker.agenda.root, worker.window_end)
     if worker.sent:
         soonest = min(soonest, worker.window_end)
     worker.sent = 0
+    if worker.world.window > worker.world.grid:
+        worker.agenda.busy_by[worker.parity] = look_ahead(worker)
     return soonest
 
 
@@ -231,6 +293,7 @@ def run_windows(worker, count):
         for i in range(world.worker_count):
             other = worker_at(world, i)
             soonest = min(soonest, other.next_window[worker.parity])
+            worker.agenda.busy_until = max(worker.agenda.busy_until, other.agenda.busy_by[worker.parity])
             done += other.done_by[worker.parity]
         worker.window_start = soonest
         worker.parity ^= 1

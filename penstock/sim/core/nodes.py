@@ -85,8 +85,11 @@ def own_scheduling(world):
                 queue_at(port, index).listed = SCHEDULED
 
 
-def link(world, a, slot_a, b, slot_b, ps_per_byte, delay):
-    """Connect a port of node `a` to one of node `b`, with the same ps per byte and delay (ps) in both directions."""
+def link(world, a, slot_a, b, slot_b, ps_per_byte, delay, near):
+    """Connect a port of node `a` to one of node `b`, with the same ps per byte and delay (ps) in both directions.
+
+    near: both are in the same group of an agenda.
+    """
     port_a = port_at(node_at(world, a), slot_a)
     port_b = port_at(node_at(world, b), slot_b)
     port_a.peer_node = b
@@ -103,6 +106,8 @@ def link(world, a, slot_a, b, slot_b, ps_per_byte, delay):
     port_b.ps_per_byte = ps_per_byte
     port_a.delay = delay
     port_b.delay = delay
+    port_a.near = near
+    port_b.near = near
 
 
 def set_loss(port, loss, control_loss):

@@ -5,7 +5,7 @@
 from penstock.fabric.state cimport *
 from penstock.fabric.flow_results cimport FlowResults
 from penstock.fabric.switch cimport enqueue, transmit, wake
-from penstock.sim.core.engine cimport run_windows
+from penstock.sim.core.engine cimport deliver, run_windows
 from penstock.sim.core.receiver cimport find_incoming, look_up_incoming
 from penstock.sim.core.sender cimport go_back, reschedule, transmit_host, wake_flows
 
@@ -146,6 +146,7 @@ cdef inline void set_fabric_hooks(World* world) noexcept:
     world.host_ops.wake.call = wake_flows
     world.switch_ops.transmit.call = world.plain_ops.transmit.call = transmit
     world.switch_ops.wake.call = world.plain_ops.wake.call = wake
+    world.host_ops.deliver.call = world.switch_ops.deliver.call = world.plain_ops.deliver.call = deliver
 
 cdef inline void call_set_up(void* function, void* me) noexcept:
     (<void (*)(void*) noexcept nogil>function)(me)

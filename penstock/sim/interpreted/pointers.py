@@ -121,6 +121,7 @@ def add_single_hook(world: Any, name: str, function: Any, me: Any) -> None:
 
 def set_fabric_hooks(world: Any) -> None:
     from penstock.fabric.switch import enqueue, transmit, wake
+    from penstock.sim.core.engine import deliver
     from penstock.sim.core.receiver import find_incoming, look_up_incoming
     from penstock.sim.core.sender import go_back, reschedule, transmit_host, wake_flows
 
@@ -131,6 +132,7 @@ def set_fabric_hooks(world: Any) -> None:
     world.host_ops.transmit.call, world.host_ops.wake.call = transmit_host, wake_flows
     world.switch_ops.transmit.call, world.switch_ops.wake.call = transmit, wake
     world.plain_ops.transmit.call, world.plain_ops.wake.call = transmit, wake
+    world.host_ops.deliver.call = world.switch_ops.deliver.call = world.plain_ops.deliver.call = deliver
 
 
 def call_set_up(function: Any, me: Any) -> None:

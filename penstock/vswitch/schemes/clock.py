@@ -105,13 +105,13 @@ def advance(emulation, until):
         take_mail(engine)
         for i in range(world.node_count):
             node = node_at(world, i)
-            if agenda_of(engine).times[0][node.place] < end:
+            if agenda_of(engine).times[node.place] < end:
                 if not emulation.mine[i]:  # collect_out takes what was sent to it
                     set_time(engine, node.place, NEVER)
                 elif node.is_host:
                     run_host(emulation, endpoint_at(emulation, i))
                 else:
-                    set_time(engine, node.place, process(node))
+                    set_time(engine, node.place, process(node, engine.limit))
         if emulation.trunk_count:
             collect_out(emulation)
         clear_mail(engine, engine.parity ^ 1)
