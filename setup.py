@@ -24,6 +24,7 @@ ROOT = Path("penstock")
 INLINE = [
     ROOT / "fabric/heap",
     ROOT / "fabric/queueing",
+    ROOT / "fabric/routing",
     ROOT / "fabric/line",
     ROOT / "vswitch/memory/rings",
     ROOT / "vswitch/dataplane/steps",

@@ -13,8 +13,8 @@ from functools import cache
 from pathlib import Path
 
 PACKAGE = Path(__file__).parent
-BITS = {"int8_t": 7, "int16_t": 15, "int32_t": 31, "int64_t": 63, "uint64_t": 64}  # of the magnitude
-FORMATS = {"int8_t": "i1", "int16_t": "i2", "int32_t": "i4", "int64_t": "i8", "uint64_t": "u8"}  # numpy's
+BITS = {"int8_t": 7, "int16_t": 15, "int32_t": 31, "int64_t": 63, "uint16_t": 16, "uint64_t": 64}  # of the magnitude
+FORMATS = {"int8_t": "i1", "int16_t": "i2", "int32_t": "i4", "int64_t": "i8", "uint16_t": "u2", "uint64_t": "u8"}  # numpy's
 
 _BLOCK = r":[^\n]*\n((?:(?: {4}[^\n]*)?\n)+)"
 _ENUM = re.compile(r"^cdef enum" + _BLOCK, re.M)

@@ -108,6 +108,7 @@ TYPES = (
     "int16_t",
     "int32_t",
     "int64_t",
+    "uint16_t",
     "uint64_t",
     "Flow",
     "Incoming",
@@ -138,11 +139,12 @@ GIVEN = {
         *("NO_FLOW", "NO_INCOMING", "NO_PACKET", "NO_PORT", "NO_QUEUE"),
         *("RANDOM_MARK", "RANDOM_PATH", "RANDOM_QUEUE", "RANDOM_USER"),
         *("command_of", "mask_of", "value_of", "from_incast"),
-        *("line_rate", "path_at", "path_count", "port_at", "queue_at", "voq_at"),
+        *("line_rate", "port_at", "queue_at", "voq_at"),
         *("bit", "bits_set", "clear_bit", "has_bit", "lowest_bit", "set_bit", "hash31", "pick", "whole"),
     ),
     "arithmetic": ("ceil", "exp", "floor", "log", "power", "sqrt"),
     "queueing": ("draw",),
+    "routing": ("path_at", "path_count"),
     "pacing": ("about_flow", "flow_of", "hold_flow", "repace", "send_from", "set_rank", "set_rate", "try_send"),
     "incoming": (
         "about_incoming",
@@ -174,7 +176,7 @@ TOP = {  # why other statements are not possible at the top of a file
     ast.AsyncFunctionDef: "async is not possible",
     ast.Expr: "a scheme file has declarations and functions only; this has no effect",
 }
-INLINED = ("queueing",)  # modules whose bodies setup.py copies into NAME_inline.pxd
+INLINED = ("queueing", "routing")  # modules whose bodies setup.py copies into NAME_inline.pxd
 RENAMED = {"gap": "pacing_gap", "least_gap": "fc_gap"}  # fields of the fabric's structs that had other names
 
 

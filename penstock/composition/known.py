@@ -8,7 +8,15 @@ from functools import cache
 
 from penstock import pxd
 
-NUMBERS = {"int8_t": "int", "int16_t": "int", "int32_t": "int", "int64_t": "int", "uint64_t": "mask", "double": "float"}
+NUMBERS = {
+    "int8_t": "int",
+    "int16_t": "int",
+    "int32_t": "int",
+    "int64_t": "int",
+    "uint16_t": "int",
+    "uint64_t": "mask",
+    "double": "float",
+}
 C_KINDS = {"int": "int64_t", "mask": "uint64_t", "float": "double", "": "void"}
 THINGS = ("Node", "Port", "Queue", "Packet", "Flow", "Incoming", "World", "Worker", "Places")
 POINTERS = {

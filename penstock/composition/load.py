@@ -116,6 +116,7 @@ def content_key(declared: Declarations, checked: bool = True) -> str:
     sources = [
         *sorted((PACKAGE / "fabric").glob("*.h")),
         PACKAGE / "fabric/queueing.py",
+        PACKAGE / "fabric/routing.py",
         *sorted((PACKAGE / "fabric").glob("*.pxd")),
     ]
     for path in (*sources, *sorted((PACKAGE / "composition").glob("*.py"))):

@@ -6,7 +6,7 @@ from penstock.composition.declare import C_TYPES, GIVEN, OWNERS, TYPES, Declarat
 from penstock.composition.known import C_KINDS, NUMBERS
 
 IMPORTS = f"""\
-from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint64_t
+from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint16_t, uint64_t
 from penstock.fabric.arithmetic cimport ceil, exp, floor, log, power, sqrt
 from penstock.fabric.checked cimport *
 from penstock.fabric.line cimport fail

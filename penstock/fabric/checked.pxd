@@ -5,8 +5,9 @@ from penstock.fabric.line cimport new_frame, pause_port, pause_queue, resume_por
 from penstock.fabric.line cimport send_frame, send_to_host, send_with_data, set_timer, wake_by, wake_port
 from penstock.fabric.pacing cimport about_flow, flow_of, send_from
 from penstock.fabric.queueing_inline cimport draw
+from penstock.fabric.routing_inline cimport group_towards, path_at, path_count
 from penstock.fabric.state cimport ACK, CONTROL, CONTROL_SIZE, MOST_LEVELS, SCHEME_FAULT, Flow, Guard, Incoming, Node, Packet, Port, Queue, Worker
-from penstock.fabric.state cimport clear_bit, has_bit, hash31, path_at, path_count, pick, port_at, queue_at, set_bit, voq_at
+from penstock.fabric.state cimport clear_bit, has_bit, hash31, pick, port_at, queue_at, set_bit, voq_at
 from penstock.fabric.switch cimport release
 
 cdef extern from "faults.h" nogil:
@@ -112,7 +113,7 @@ cdef inline Queue* g_voq_at(Guard* guard, int line, Node* node, int64_t index) n
     return voq_at(node, g_index(guard, line, index, node.voq_count))
 cdef inline int64_t g_path_count(Guard* guard, int line, Node* node, Packet* pkt) noexcept nogil:
     g_index(guard, line, pkt.dst, node.worker.world.host_count)
-    g_need(guard, line, node.routes[pkt.dst] >= 0, FAULT_ROUTE, pkt.dst, 0)
+    g_need(guard, line, group_towards(node, pkt.dst) >= 0, FAULT_ROUTE, pkt.dst, 0)
     return path_count(node, pkt)
 cdef inline Port* g_path_at(Guard* guard, int line, Node* node, Packet* pkt, int64_t i) noexcept nogil:
     return path_at(node, pkt, g_index(guard, line, i, g_path_count(guard, line, node, pkt)))

@@ -1,4 +1,5 @@
 from penstock.fabric.queueing_inline cimport alloc_frame, free_frame, free_packet, set_event, set_node_event
+from penstock.fabric.routing_inline cimport group_towards
 from penstock.fabric.sampling cimport log_pause, trace
 from penstock.fabric.state cimport *
 

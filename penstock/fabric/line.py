@@ -4,6 +4,7 @@ import cython
 
 if not cython.compiled:
     from penstock.fabric.queueing import alloc_frame, free_frame, free_packet, set_event, set_node_event
+    from penstock.fabric.routing import group_towards
     from penstock.fabric.sampling import log_pause, trace
     from penstock.fabric.state import (
         ACK,
@@ -258,8 +259,8 @@ def slot_towards(node, dst, pkt):
     if not node.worker.world.symmetric:
         pkt.hash = hash31(dst, pkt.number)
     pkt.flags = ADDRESSED
-    group = node.routes[dst]
-    if group < 0:
+    group = group_towards(node, dst)
+    if group < 0 or dst == node.id:
         free_frame(node.worker, pkt)
         return -1
     return node.next_hops[group + 1 + pick(pkt.hash, node.hash_seed, node.next_hops[group])]

@@ -3,7 +3,12 @@ from penstock.fabric.state cimport *
 
 cdef void trace(Node* node, Port* port, Queue* queue, Packet* pkt, int event) noexcept nogil
 cdef void log_pause(Node* node, Port* port, int queue, int command) noexcept nogil
+cdef void start_sampling(Node* node) noexcept nogil
 cdef void sample(Node* node) noexcept nogil
-cdef void sample_port(Node* node, Port* port) noexcept nogil
-cdef void sample_queues(Node* node, Port* port) noexcept nogil
-cdef void sample_flows(Node* node) noexcept nogil
+cdef void catch_up(Node* node, int64_t until) noexcept nogil
+cdef void take_samples(Node* node, int64_t first, int64_t until) noexcept nogil
+cdef void count_flows(Node* node, Port* port, int64_t repeat) noexcept nogil
+cdef void grow_histogram(Node* node, Port* port, int i) noexcept nogil
+cdef void sample_port(Node* node, Port* port, int64_t first, int64_t repeat) noexcept nogil
+cdef void sample_queues(Node* node, Port* port, int64_t first, int64_t repeat) noexcept nogil
+cdef void sample_flows(Node* node, int64_t first, int64_t repeat) noexcept nogil

@@ -6,8 +6,11 @@ if not cython.compiled:
     from penstock.fabric.queueing import set_node_event
     from penstock.fabric.state import (
         FLOW_BINS,
+        KEY_BITS,
+        NEVER,
         SAMPLE,
         new_flow_row,
+        new_int64,
         new_pause_row,
         new_port_row,
         new_queue_row,
@@ -50,37 +53,98 @@ def log_pause(node, port, queue, command):
     row.command = command
 
 
+# Nothing of a node changes between its events, so samples before the next one are rows that stand for many.  The event of the
+# next sample stays in the tree of a node that has no other event, but its root says that there is none: nobody visits the node
+# until a packet arrives, which makes the root right again, or until catch_up().
+
+
+def start_sampling(node):
+    """Samples are due at multiples of the period, from time 0 on."""
+    root = node.tree[1]
+    set_node_event(node, SAMPLE, 0)
+    if root == NEVER:
+        node.tree[1] = NEVER
+
+
 def sample(node):
-    """One row of each time series that is wanted of this node; called at multiples of the sampling period."""
+    """Take the sample that is due, and those until the node's next event or the end of its window."""
+    set_node_event(node, SAMPLE, NEVER)
+    following = node.tree[1]
+    until = min(following, node.worker.limit) >> KEY_BITS
+    if following < node.worker.limit and following & ((1 << KEY_BITS) - 1) > 2 * node.port_count + SAMPLE:
+        until += 1
+    take_samples(node, node.now, until)
+    if following == NEVER:
+        node.tree[1] = NEVER
+
+
+def catch_up(node, until):
+    """Take the samples of an idle node that are due before `until`, ps."""
+    key = node.tree[node.leaf_count + 2 * node.port_count + SAMPLE]
+    if key != NEVER and key >> KEY_BITS < until:
+        root = node.tree[1]
+        take_samples(node, key >> KEY_BITS, until)
+        if root == NEVER:
+            node.tree[1] = NEVER
+
+
+def take_samples(node, first, until):
+    """A row of each time series that is wanted of this node for the samples from `first` on and before `until`, ps."""
     worker = node.worker
     world = worker.world
-    set_node_event(node, SAMPLE, node.now + world.sample)
+    repeat = (until - 1 - first) // world.sample + 1
+    set_node_event(node, SAMPLE, first + repeat * world.sample)
     largest = 0
     flows = -1
     for slot in range(node.port_count):
         port = port_at(node, slot)
         largest = max(largest, port.bytes)
         flows = max(flows, port.flows)
-        if port.flow_samples:
-            port.flow_samples[min(port.flows, FLOW_BINS - 1)] += 1
+        if world.count_flows and port.flows >= 0:
+            count_flows(node, port, repeat)
         if world.sample_ports:
-            sample_port(node, port)
+            sample_port(node, port, first, repeat)
         if world.sample_queues and not node.is_host:
-            sample_queues(node, port)
+            sample_queues(node, port, first, repeat)
     if not node.is_host:
         row = new_switch_row(worker)
-        row.time = node.now
+        row.time = first
+        row.repeat = repeat
         row.node = node.id
         row.buffer_bytes = node.buffer_used
         row.max_queue_bytes = largest
         row.flows = flows
     elif world.sample_flows:
-        sample_flows(node)
+        sample_flows(node, first, repeat)
 
 
-def sample_port(node, port):
+def count_flows(node, port, repeat):
+    """Add samples to the histogram of the port's active flows."""
+    i = min(port.flows, FLOW_BINS - 1)
+    if i == 0:
+        port.idle_samples += repeat
+        return
+    if i >= port.flow_bins:
+        grow_histogram(node, port, i)
+    port.flow_samples[i] += repeat
+
+
+def grow_histogram(node, port, i):
+    """Make room for bin i."""
+    bins = max(port.flow_bins, 16)
+    while bins <= i:
+        bins *= 4
+    table = new_int64(node.worker.arena, bins)
+    for k in range(port.flow_bins):
+        table[k] = port.flow_samples[k]
+    port.flow_samples = table
+    port.flow_bins = bins
+
+
+def sample_port(node, port, first, repeat):
     row = new_port_row(node.worker)
-    row.time = node.now
+    row.time = first
+    row.repeat = repeat
     row.node = node.id
     row.port = port.slot
     row.bytes = port.bytes
@@ -91,14 +155,15 @@ def sample_port(node, port):
     row.flows = port.flows
 
 
-def sample_queues(node, port):
+def sample_queues(node, port, first, repeat):
     if port.bytes == 0:
         return
     for i in range(port.queue_count):
         queue = queue_at(port, i)
         if queue.length > 0:
             row = new_queue_row(node.worker)
-            row.time = node.now
+            row.time = first
+            row.repeat = repeat
             row.node = node.id
             row.port = port.slot
             row.queue = i
@@ -106,11 +171,12 @@ def sample_queues(node, port):
             row.paused = queue.paused
 
 
-def sample_flows(node):
+def sample_flows(node, first, repeat):
     flow = node.host.active
     while flow:
         row = new_flow_row(node.worker)
-        row.time = node.now
+        row.time = first
+        row.repeat = repeat
         row.node = node.id
         row.number = flow.number
         row.acked = flow.acked

@@ -8,16 +8,18 @@
 #include <sched.h>
 #include <sys/mman.h>
 
-/* ---- Arena: zeroed, 64-byte aligned memory that lives as long as one simulation. ---- */
+/* ---- Arena: zeroed, 64-byte aligned memory that lives as long as one simulation. ----
+   `zeroed_later` is for what an idle node never touches: with `save_memory` it has small pages of its own, which are used only
+   once they are written; otherwise it is like `zeroed`. */
 typedef struct ArenaBlock { struct ArenaBlock *next; size_t bytes; } ArenaBlock;
-typedef struct Arena { char *next, *end; ArenaBlock *blocks; int64_t reserved; int32_t failed, busy; } Arena;
+typedef struct Arena { char *next, *end, *later, *later_end; ArenaBlock *blocks; int64_t reserved; int32_t busy, sparse; } Arena;
 
 static inline void *arena_map(Arena *arena, size_t bytes, int huge) {
   bytes = (bytes + 64 + 4095) & ~(size_t)4095;
   char *p = (char *)mmap(0, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  if (p == MAP_FAILED) { arena->failed = 1; return NULL; }
+  if (p == MAP_FAILED) return NULL;
 #ifdef MADV_HUGEPAGE
-  if (huge) madvise(p, bytes, MADV_HUGEPAGE);
+  madvise(p, bytes, huge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
 #else
   (void)huge;
 #endif
@@ -32,11 +34,25 @@ static inline void *arena_map(Arena *arena, size_t bytes, int huge) {
 #define ARENA_CHUNK ((size_t)16 << 20)
 #define ARENA_LAZY ((size_t)128 << 10)   /* larger tables: small pages of their own, touched on demand */
 
-static inline void *zeroed(Arena *arena, size_t count, size_t size) {
+#define ARENA_SMALL ((size_t)256)        /* smaller tables are with those that everything touches */
+
+static inline char *arena_take(Arena *arena, char **next, char **end, size_t bytes, int huge) {
+  if ((size_t)(*end - *next) < bytes) {
+    char *chunk = (char *)arena_map(arena, ARENA_CHUNK, huge);
+    if (!chunk) return NULL;
+    *next = chunk;
+    *end = chunk - 64 + ARENA_CHUNK;
+  }
+  char *p = *next;
+  *next += bytes;
+  return p;
+}
+
+static inline void *arena_zeroed(Arena *arena, size_t count, size_t size, int later) {
   size_t bytes = (count * size + 63) & ~(size_t)63;
   if (!bytes) bytes = 64;
 #ifdef PENSTOCK_CHECK                    /* separate blocks, so that AddressSanitizer sees their ends */
-  (void)arena;
+  (void)arena, (void)later;
   void *p = NULL;
   if (posix_memalign(&p, 64, bytes)) abort();
   return memset(p, 0, bytes);
@@ -44,19 +60,17 @@ static inline void *zeroed(Arena *arena, size_t count, size_t size) {
   while (__atomic_exchange_n(&arena->busy, 1, __ATOMIC_ACQUIRE)) sched_yield();
   char *p = NULL;
   if (bytes > ARENA_LAZY) p = (char *)arena_map(arena, bytes, 0);
-  else {
-    if ((size_t)(arena->end - arena->next) < bytes) {
-      char *chunk = (char *)arena_map(arena, ARENA_CHUNK, 1);
-      if (chunk) { arena->next = chunk; arena->end = chunk - 64 + ARENA_CHUNK; }
-    }
-    if ((size_t)(arena->end - arena->next) >= bytes) { p = arena->next; arena->next += bytes; }
-  }
+  else if (later && arena->sparse && bytes > ARENA_SMALL) p = arena_take(arena, &arena->later, &arena->later_end, bytes, 0);
+  else p = arena_take(arena, &arena->next, &arena->end, bytes, 1);
   __atomic_store_n(&arena->busy, 0, __ATOMIC_RELEASE);
   if (!p) { fprintf(stderr, "penstock: out of memory\n"); abort(); }
   return p;
 #endif
 }
 
+static inline void *zeroed(Arena *arena, size_t count, size_t size) { return arena_zeroed(arena, count, size, 0); }
+static inline void *zeroed_later(Arena *arena, size_t count, size_t size) { return arena_zeroed(arena, count, size, 1); }
+static inline void save_memory(Arena *arena) { arena->sparse = 1; }
 static inline Arena *new_arena(void) { return (Arena *)calloc(1, sizeof(Arena)); }
 static inline void free_arena(Arena *arena) {
   if (!arena) return;
@@ -125,6 +139,7 @@ static inline void swap_packets(void *a, void *b, long size) {
 #endif
 #define prefetch(p) __builtin_prefetch(p)
 #define rare(x) __builtin_expect(!!(x), 0) /* a condition that seldom holds: its branch is moved out of the way */
+#define within(i, n) ((uint32_t)(i) < (uint32_t)(n)) /* 0 <= i < n, for n >= 0 */
 #define lowest_bit(x) __builtin_ctzll(x)
 #define bits_set(x) __builtin_popcountll(x)
 #define whole(x) ((int64_t)(x))

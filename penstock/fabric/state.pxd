@@ -1,5 +1,5 @@
-"""Types of the fabric.  Every number is signed, except bit masks; every time is int64 picoseconds."""
-from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint64_t
+"""Types of the fabric.  Every number is signed, except bit masks and the hosts of packets; every time is int64 picoseconds."""
+from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint16_t, uint64_t
 from penstock.fabric.flow_results cimport FlowResults
 
 cdef extern from "state.h" nogil:
@@ -41,7 +41,7 @@ cdef enum:
     KEY_BITS = 12           # an event key is time << KEY_BITS | leaf
     TIMER = 0               # leaves of the event tree, after those of the ports
     SAMPLE = 1
-    FLOW_BINS = 1024
+    FLOW_BINS = 1024        # at most; of the histograms of active flows
     RING_WORDS = 64         # words of a reordering bitmap: a packet may be 64 times as many packets ahead
     START = 2
     PACE = 3
@@ -72,6 +72,7 @@ cdef enum:
     RANDOM_LOSS = 2
     RANDOM_USER = 3         # for users' schemes
     RANDOM_PATH = 4
+    ATTACHED = -2           # in a table of routes: the host is attached to this switch
     IDLE = 0                # state of a flow: no window or all sent; in the round robin; in the pacer; its NIC queue paused
     READY = 1
     PACED = 2
@@ -83,7 +84,7 @@ cdef struct Packet:         # 56 bytes: 8 are left for schemes in the first cach
     Packet* next
     int32_t number, slot    # of the flow; index in the sender's table
     int32_t hash
-    int16_t src, dst
+    uint16_t src, dst
     int16_t size, payload
     int16_t in_port, queue
     int8_t kind, ecn, lane, flags
@@ -117,14 +118,16 @@ cdef struct Port:
     Packet* in_head         # packets on the wire towards this port
     Packet* in_tail
     Queue* queues
+    Ring* rings             # by priority level
     int32_t queue_size, queue_count
     int32_t peer_word       # of the peer's port in the bitmaps of arrived_ports
-    int32_t up              # 1: the peer is in a higher tier, -1: in a lower one, 0: in the same
-    int32_t peer_node, peer_port
+    int32_t peer_port
     int16_t peer_slot, down
     int32_t flows           # distinct flows queued here, where a scheme or observer counts them; else -1
-    int32_t peer_queues
+    int32_t peer_node
+    int32_t up              # 1: the peer is in a higher tier, -1: in a lower one, 0: in the same
     int32_t near            # the peer is in the same group of the agenda: it gets packets at once, not at the next window
+    int32_t peer_queues, flow_bins
     int64_t loss, control_loss  # loss probability of packets and of control frames on the wire to this port, scaled to 2^31
     int64_t tx_bytes, tx_packets, max_bytes
     int64_t pauses_sent, pauses_received, paused_since, paused_ps, ecn_marks
@@ -132,11 +135,11 @@ cdef struct Port:
     int64_t dropped_bytes, rx_bytes, cut_bytes
     int64_t ack_bytes, frame_bytes          # ACKs and control frames, included in tx_bytes
     int64_t* queueing_delay # by class of flow: packets, ps between arrival and transmission; NULL: not counted
-    int64_t* flow_samples   # histogram of the port's number of active flows; NULL: not counted
+    int64_t* flow_samples   # histogram of the port's number of active flows in flow_bins bins; NULL: all in the first one
+    int64_t idle_samples    # those in its first bin
     int64_t wake_at         # its scheduler is called again then, though nothing arrives; 0: it is not
     int64_t trimmed_bytes
     int64_t trims, returns  # packets whose payload was cut off here, that were sent back from here
-    Ring rings[32]
 
 cdef struct Outbox:
     Packet* head
@@ -161,7 +164,8 @@ cdef struct Flow:           # sending side
     int64_t held_until      # nothing is sent before then; set by flow control
     Flow* next              # round robin or parking list
     int32_t slot, hash
-    int16_t src, dst, queue, state
+    uint16_t src, dst
+    int16_t queue, state
     int8_t priority, backoff
     int16_t resend          # packets that choose_packet is to be asked for
     int32_t last_size       # wire bytes of the last packet
@@ -186,7 +190,7 @@ cdef struct Incoming:       # what schemes know of a flow at its receiver; their
     int64_t size            # of the flow, once its last byte has arrived; else 0
     Incoming* next          # free list
     int32_t slot, hash      # slot: of the flow in its sender's table
-    int16_t src, dst
+    uint16_t src, dst
     int8_t priority, complete
     int16_t ranked          # it is among the receiver's flows that are ranked
     int64_t rank
@@ -202,7 +206,7 @@ cdef struct Sink:           # receiving side; number is stored plus one
 cdef struct Start:          # a flow to come
     int64_t time, size
     int32_t number, following
-    int16_t src, dst
+    uint16_t src, dst
     int8_t priority, spare1, spare2, spare3
 
 cdef struct Host:
@@ -336,20 +340,21 @@ ctypedef struct Ops:        # one for the hosts, one for the switches
     WakeHook wake               # called when a queue is resumed
     StoreHook deliver           # a packet to a peer that is near
 
+# A row of a series stands for `repeat` samples, of which it is the first.
 cdef struct SwitchRow:
-    int64_t time, buffer_bytes, max_queue_bytes
+    int64_t time, repeat, buffer_bytes, max_queue_bytes
     int32_t node, flows
 
 cdef struct PortRow:
-    int64_t time, bytes, tx_bytes, ack_bytes, frame_bytes
+    int64_t time, repeat, bytes, tx_bytes, ack_bytes, frame_bytes
     int32_t node, port, active, flows
 
 cdef struct QueueRow:
-    int64_t time, bytes
+    int64_t time, repeat, bytes
     int32_t node, port, queue, paused
 
 cdef struct FlowRow:
-    int64_t time, acked, window
+    int64_t time, repeat, acked, window
     int32_t number, node
 
 cdef struct PauseRow:
@@ -416,11 +421,14 @@ ctypedef struct Node:
     Port* ports
     Ops* ops
     Worker* worker
-    int32_t* routes         # by destination host: where its group of next hops begins; -1: none
-    int16_t* next_hops      # count, port, port, ...
+    int16_t* next_hops      # groups of them: count, port, port, ...
+    int32_t below, span     # hosts below .. below + span - 1 are behind the ports 0, 1, ..., equally many behind each
+    int64_t share           # 2^32 / hosts behind a port, rounded up
+    int32_t beyond          # where the group for all other hosts begins; -1: see routes
     int32_t port_count, leaf_count, is_host, id, first_port, hash_seed
-    int32_t place, spare    # among the nodes of its worker
+    int32_t place           # among the nodes of its worker
     int64_t buffer_used, buffer_size
+    int32_t* routes         # by class of the destination: where its group begins; -1: none; -2: the host is attached here
     int64_t port_size
     int64_t buffer_max
     Queue* voqs             # virtual output queues
@@ -436,7 +444,8 @@ ctypedef struct Node:
 ctypedef struct World:
     Arena* arena
     int32_t host_count, node_count, port_count, worker_count, port_words, scheme_count
-    int32_t mail_words, spare
+    int32_t mail_words
+    int32_t count_flows     # active flows are counted at each sample
     Node* nodes
     Worker* workers
     int64_t node_size
@@ -450,6 +459,8 @@ ctypedef struct World:
     int32_t symmetric       # the paths of a flow's packets and of what answers them are the same
     int64_t quantum, rto, base_rtt, bdp, nack_interval, line_ps_per_byte
     int8_t* classes         # of flows by number; NULL: not needed
+    int32_t* host_class     # where there are tables of routes: the class of each host as a destination
+    int32_t* host_group     # and where the group of its port begins at its switch
     int64_t sample, seed
     int32_t sample_ports, sample_queues, sample_flows, trace
     Start* starts           # of this chunk, by host and time
@@ -480,7 +491,9 @@ cdef extern from "state.h" nogil:
     Incoming* NO_INCOMING "NULL"
     Port* NO_PORT "NULL"
     void* zeroed(Arena* arena, size_t count, size_t size)
+    void* zeroed_later(Arena* arena, size_t count, size_t size)
     Arena* new_arena()
+    void save_memory(Arena* arena)
     void free_arena(Arena* arena)
     void* next_row(Log* log, size_t size)
     void free_log(Log* log)
@@ -496,6 +509,7 @@ cdef extern from "state.h" nogil:
     int sched_yield()
     void prefetch(void* p)
     bint rare(bint x)
+    bint within(int i, int n)
     int lowest_bit(uint64_t x)
     int bits_set(uint64_t x)
     uint64_t bit(int i)
@@ -550,10 +564,6 @@ cdef inline Packet* pool_at(Worker* worker, long i) noexcept nogil:
     return <Packet*>step(worker.pool, at(i, worker.pool_size, b"pool"), worker.packet_size)
 cdef inline Packet* first_of(Packet* packets) noexcept nogil:
     return <Packet*>step(packets, 0, 0)
-cdef inline int32_t path_count(Node* node, Packet* pkt) noexcept nogil:
-    return node.next_hops[node.routes[pkt.dst]]
-cdef inline Port* path_at(Node* node, Packet* pkt, int i) noexcept nogil:
-    return port_at(node, node.next_hops[node.routes[pkt.dst] + 1 + i])
 cdef inline double line_rate(Node* node) noexcept nogil:
     return 8e12 / port_at(node, 0).ps_per_byte
 cdef inline int64_t label_of(World* world, Packet* pkt) noexcept nogil:
@@ -603,21 +613,23 @@ cdef inline TraceRow* new_trace_row(Worker* worker) noexcept nogil:
 
 # Tables.
 cdef inline Packet* new_packets(Arena* arena, long n, long size) noexcept nogil: return <Packet*>zeroed(arena, n, size)
-cdef inline Queue* new_queues(Arena* arena, long n, long size) noexcept nogil: return <Queue*>zeroed(arena, n, size)
+cdef inline Queue* new_queues(Arena* arena, long n, long size) noexcept nogil: return <Queue*>zeroed_later(arena, n, size)
+cdef inline Ring* new_rings(Arena* arena, long n) noexcept nogil: return <Ring*>zeroed_later(arena, n, sizeof(Ring))
 cdef inline Port* new_ports(Arena* arena, long n, long size) noexcept nogil: return <Port*>zeroed(arena, n, size)
-cdef inline Outbox* new_outboxes(Arena* arena, long n) noexcept nogil: return <Outbox*>zeroed(arena, n, sizeof(Outbox))
+cdef inline Outbox* new_outboxes(Arena* arena, long n) noexcept nogil: return <Outbox*>zeroed_later(arena, n, sizeof(Outbox))
 cdef inline Flow* new_flows(Arena* arena, long n, long size) noexcept nogil: return <Flow*>zeroed(arena, n, size)
 cdef inline Keyed** new_keyed_refs(Arena* arena, long n) noexcept nogil: return <Keyed**>zeroed(arena, n, sizeof(Keyed*))
 cdef inline Incoming* new_incoming(Arena* arena, long n, long size) noexcept nogil: return <Incoming*>zeroed(arena, n, size)
-cdef inline Sink* new_sinks(Arena* arena, long n) noexcept nogil: return <Sink*>zeroed(arena, n, sizeof(Sink))
+cdef inline Sink* new_sinks(Arena* arena, long n) noexcept nogil: return <Sink*>zeroed_later(arena, n, sizeof(Sink))
 cdef inline Host* new_host(Arena* arena) noexcept nogil: return <Host*>zeroed(arena, 1, sizeof(Host))
-cdef inline FlowRing* new_flow_rings(Arena* arena, long n) noexcept nogil: return <FlowRing*>zeroed(arena, n, sizeof(FlowRing))
+cdef inline FlowRing* new_flow_rings(Arena* arena, long n) noexcept nogil: return <FlowRing*>zeroed_later(arena, n, sizeof(FlowRing))
 cdef inline Node* new_nodes(Arena* arena, long n, long size) noexcept nogil: return <Node*>zeroed(arena, n, size)
 cdef inline Node** new_node_refs(Arena* arena, long n) noexcept nogil: return <Node**>zeroed(arena, n, sizeof(Node*))
 cdef inline Worker* new_workers(Arena* arena, long n) noexcept nogil: return <Worker*>zeroed(arena, n, sizeof(Worker))
 cdef inline World* new_world(Arena* arena) noexcept nogil: return <World*>zeroed(arena, 1, sizeof(World))
 cdef inline int64_t* new_int64(Arena* arena, long n) noexcept nogil: return <int64_t*>zeroed(arena, n, sizeof(int64_t))
 cdef inline int32_t* new_int32(Arena* arena, long n) noexcept nogil: return <int32_t*>zeroed(arena, n, sizeof(int32_t))
+cdef inline int32_t* later_int32(Arena* arena, long n) noexcept nogil: return <int32_t*>zeroed_later(arena, n, sizeof(int32_t))
 cdef inline int16_t* new_int16(Arena* arena, long n) noexcept nogil: return <int16_t*>zeroed(arena, n, sizeof(int16_t))
 cdef inline uint64_t* new_masks(Arena* arena, long n) noexcept nogil: return <uint64_t*>zeroed(arena, n, sizeof(uint64_t))
 

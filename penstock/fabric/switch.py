@@ -14,6 +14,7 @@ if not cython.compiled:
         set_event,
         unlist_first,
     )
+    from penstock.fabric.routing import group_towards
     from penstock.fabric.sampling import trace
     from penstock.fabric.state import (
         ACK,
@@ -50,7 +51,7 @@ if not cython.compiled:
 
 def receive(node, slot, pkt):
     """Forward a packet that arrived on port `slot`, by ECMP on the flow's hash unless a scheme chooses the path."""
-    group = node.routes[pkt.dst]
+    group = group_towards(node, pkt.dst)
     if group < 0:
         drop(node, port_at(node, slot), pkt, DROP_NO_ROUTE)
         return

@@ -45,7 +45,7 @@ port_state = {
     "kept_until": "time[max(queues, edge_queues)]",
     "start": "int16[4]",
     "queue_to": "int16[16 * max(queues, edge_queues)]",
-    "destination": "int16[max(queues, edge_queues)]",
+    "destination": "int32[max(queues, edge_queues)]",
 }
 parameters = {
     "queues": ("int32 1..1024", 32, "physical queues per port, beside the control queue (section 6.2.1: 32; Tofino2 400G: 128)"),

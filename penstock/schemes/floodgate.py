@@ -27,7 +27,7 @@ structs = {
     "destination": {"inflight": "int64", "held": "int64", "voq": "int32", "pausing": "int32"},
 }
 packet_state = {"psn": "int64"}
-frame_state = {"psns": "int64[32]", "dsts": "int16[32]", "voqs": "int16[32]", "count": "int32"}
+frame_state = {"psns": "int64[32]", "dsts": "int32[32]", "voqs": "int16[32]", "count": "int32"}
 port_state = {
     "window": "int64",
     "hop_bdp": "int64",

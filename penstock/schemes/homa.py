@@ -31,7 +31,7 @@ packet_state = {"size": "int64"}
 flow_state = {"missing": "int64", "level": "int32", "heard": "int32"}
 frame_state = {"offset": "int64", "granted": "int64", "level": "int32"}
 incoming_state = {"size": "int64", "granted": "int64", "next_grant": "time", "heard_at": "time", "arrived": "int64"}
-node_state = {"sources": "int16[32]"}
+node_state = {"sources": "int32[32]"}
 scheme_state = {"ahead": "int64", "most": "int64", "last": "int64"}
 
 GRANT = 3  # commands of frames

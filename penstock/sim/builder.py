@@ -99,7 +99,6 @@ def network(settings: Settings, symmetric: bool, ahead: Lookahead) -> dict[str, 
     base_rtt = topo.base_rtt_ps(host.mtu, host.header, host.ack)
     columns = [links[c].tolist() for c in ("a", "port_a", "b", "port_b", "ps_per_byte", "delay_ps")]
     columns += [ahead.near.tolist(), chance.tolist(), control.tolist()]
-    offsets, next_hops = route_tables(topo.routes())
     return {
         "hosts": topo.hosts,
         "nodes": topo.nodes,
@@ -116,8 +115,7 @@ def network(settings: Settings, symmetric: bool, ahead: Lookahead) -> dict[str, 
         "tiers": topo.tier.tolist(),
         "plain": plain_switches(settings).tolist(),
         "workers": [(agenda.above, agenda.steps, agenda.numbers) for agenda in ahead.agendas],
-        "offsets": offsets,
-        "next_hops": next_hops,
+        "routes": route_tables(topo.routes()),
     }
 
 
@@ -145,9 +143,19 @@ def numbers(settings: Settings) -> dict[str, int]:
     }
 
 
-def route_tables(routes: Routes) -> tuple[np.ndarray, list[np.ndarray]]:
-    """Routes as contiguous arrays: offsets int32[nodes, hosts], next hops int16 per node."""
-    return (
-        np.ascontiguousarray(routes.offsets, dtype=np.int32),
-        [np.ascontiguousarray(hops, dtype=np.int16) for hops in routes.next_hops],
-    )
+def route_tables(routes: Routes) -> dict[str, Any]:
+    """Routes as `Simulation` takes them: lists by node, and tables as contiguous arrays.
+
+    share: 2^32 / unit, rounded up; place * share >> 32 is place // unit for all places below 2^16
+    """
+    return {
+        "below": routes.below.tolist(),
+        "span": routes.span.tolist(),
+        "share": (-(-(1 << 32) // routes.unit)).tolist(),
+        "beyond": routes.beyond.tolist(),
+        "next_hops": [np.ascontiguousarray(hops, dtype=np.int16) for hops in routes.next_hops],
+        "rows": list(np.ascontiguousarray(routes.rows, dtype=np.int32)),
+        "row_of": routes.row_of.tolist(),
+        "host_class": np.ascontiguousarray(routes.host_class, dtype=np.int32),
+        "host_group": np.ascontiguousarray(routes.host_group, dtype=np.int32),
+    }

@@ -38,7 +38,7 @@ class Outcome:
 
     state            progress and errors (Simulation.state)
     end_ps           simulated time at which the last flow was received, or at which the run stopped
-    nodes, ports     counters at the end, a dictionary each; their maxima are since the end of the window
+    nodes, ports     counters at the end, a row each; their maxima are since the end of the window
     phases           counters at the bounds of the measurement window
     per_flow         arrays by flow number, by the stems of columns.PER_FLOW
     log              reads a log by name, see `rows`
@@ -92,7 +92,7 @@ class Outcome:
             per_flow,
             Phases.of(window, final, interrupted),
             sim.queueing() if settings.measure.queueing else [],
-            lambda name: rows(sim, name),
+            lambda name: rows(sim, name, settings.measure.sample_ps),
             sent_at_changes,
             deadlock,
             interrupted,
@@ -100,9 +100,13 @@ class Outcome:
         )
 
 
-def rows(sim: Any, log: str) -> np.ndarray:
-    """One log of all workers, sorted by time, then node (within a node in the order of events)."""
+def rows(sim: Any, log: str, sample_ps: int = 0) -> np.ndarray:
+    """One log of all workers, sorted by time, then node (within a node in the order of events); of series, a row per sample."""
     table = np.concatenate([np.frombuffer(part, dtype=log_type(log)) for part in sim.rows(log)])
+    if "repeat" in (table.dtype.names or ()):
+        first = np.repeat(np.cumsum(table["repeat"]) - table["repeat"], table["repeat"])
+        table = np.repeat(table, table["repeat"])
+        table["time"] += sample_ps * (np.arange(len(table)) - first)
     return table[np.lexsort((table["node"], table["time"]))]
 
 
@@ -205,40 +209,42 @@ def queueing_frame(outcome: Outcome) -> dict[str, Any]:
 def port_frame(outcome: Outcome) -> dict[str, Any]:
     """The columns of ports.parquet: counters of the ports, and some computed columns."""
     ports, phases = outcome.ports, outcome.phases
-    links = outcome.settings.topo.links
-    delays = {(node, port): ps for end in "ab" for node, port, ps in links[[end, f"port_{end}", "delay_ps"]].tolist()}
-    before = [0] * len(ports) if phases.first is None else [busy_ps(outcome, p) for p in phases.first.ports]
-    busy = np.array([busy_ps(outcome, p) for p in phases.last.ports], dtype=float) - before
+    topo = outcome.settings.topo
+    delays = np.zeros(len(ports), dtype=np.int64)
+    for end in "ab":
+        delays[topo.first_port[topo.links[end]] + topo.links[f"port_{end}"]] = topo.links["delay_ps"]
+    before = 0 if phases.first is None else busy_ps(outcome, phases.first.ports)
+    reasons: list[str | None] = [None] * len(ports)
+    for i in np.flatnonzero(ports["drops"].any(axis=1)):
+        reasons[i] = ", ".join(f"{why}: {n}" for why, n in zip(DROPS, ports["drops"][i]) if n)
     computed = {
-        "drops": [sum(p["drops"]) for p in ports],
-        "drop_reason": [", ".join(f"{why}: {n}" for why, n in zip(DROPS, p["drops"]) if n) or None for p in ports],
-        "paused_ps": np.array([p["paused_ps"] for p in ports], dtype=np.int64),
+        "drops": ports["drops"].sum(axis=1),
+        "drop_reason": reasons,
+        "paused_ps": ports["paused_ps"],
         "max_queue_bytes": phases.port_maxima("max_queue_bytes"),
-        "utilization": busy / phases.window_ps,
+        "utilization": (busy_ps(outcome, phases.last.ports) - before) / phases.window_ps,
         "window_tx_bytes": phases.in_window("tx_bytes"),
         "window_paused_ps": phases.in_window("paused_ps"),
         "window_max_queue_bytes": phases.last.of_ports("max_queue_bytes"),
-        "rate_bps": [round(8e12 / p["ps_per_byte"]) for p in ports],
-        "delay_ps": np.array([delays[p["node"], p["port"]] for p in ports], dtype=np.int64),
+        "rate_bps": np.rint(8e12 / ports["ps_per_byte"]).astype(np.int64),
+        "delay_ps": delays,
     }
-    copied = [c for c in COLUMNS["ports"].values() if c.key not in computed]
-    return {c.key: [p[c.source or c.name] for p in ports] for c in copied} | computed
+    return {c.key: ports[c.source or c.name] for c in COLUMNS["ports"].values() if c.key not in computed} | computed
 
 
-def busy_ps(outcome: Outcome, port: dict[str, Any]) -> int:
-    """Time that a port spent sending, ps; each byte counts at the rate at which it was sent."""
-    marks = outcome.sent_at_changes.get((port["node"], port["port"]), [])
-    if not marks:
-        return int(port["tx_bytes"] * port["ps_per_byte"])
-    links = outcome.settings.topo.links
-    at = ((links["a"] == port["node"]) & (links["port_a"] == port["port"])) | (
-        (links["b"] == port["node"]) & (links["port_b"] == port["port"])
-    )
-    link = int(np.flatnonzero(at)[0])
-    changes = [c for c in outcome.settings.topo.changes if c.link == link and c.ps_per_byte and c.node in (None, port["node"])]
-    rates = [int(links["ps_per_byte"][link])] + [c.ps_per_byte for c in changes]
-    bounds = [0, *marks, port["tx_bytes"]]
-    return sum(rate * (high - low) for rate, low, high in zip(rates, bounds, bounds[1:]))
+def busy_ps(outcome: Outcome, ports: Counters) -> np.ndarray:
+    """Time that each port spent sending, ps, float64; each byte counts at the rate at which it was sent."""
+    busy = (ports["tx_bytes"] * ports["ps_per_byte"]).astype(float)
+    topo = outcome.settings.topo
+    for (node, port), marks in outcome.sent_at_changes.items():
+        links = topo.links
+        at = ((links["a"] == node) & (links["port_a"] == port)) | ((links["b"] == node) & (links["port_b"] == port))
+        link, place = int(np.flatnonzero(at)[0]), topo.first_port[node] + port
+        changes = [c for c in topo.changes if c.link == link and c.ps_per_byte and c.node in (None, node)]
+        rates = [int(links["ps_per_byte"][link])] + [c.ps_per_byte for c in changes]
+        bounds = [0, *marks, int(ports["tx_bytes"][place])]
+        busy[place] = sum(rate * (high - low) for rate, low, high in zip(rates, bounds, bounds[1:]))
+    return busy
 
 
 def summary(outcome: Outcome) -> dict[str, Any]:
@@ -260,7 +266,7 @@ def summary(outcome: Outcome) -> dict[str, Any]:
         "packet_hops": state["hops"],
         "packet_hops_per_s": state["hops"] / wall,
         "peak_memory_bytes": memory,
-        "drops": sum(sum(p["drops"]) for p in ports),
+        "drops": int(ports["drops"].sum()),
         "pfc_pause_fraction": int(phases.in_window("paused_ps").sum()) / (phases.window_ps * len(ports)),
         "retransmissions": -(-int(outcome.per_flow["retransmitted"].sum()) // settings.host.mtu),
         "max_buffer_bytes": int(phases.last.of_nodes("buffer_max")[topo.hosts :].max(initial=0)),
@@ -292,7 +298,7 @@ def warnings(outcome: Outcome) -> list[str]:
     hooks: set[str] = set().union(*(declared.hooks for declared in parts if declared.fabric.get("acts", 1)))
     if "on_ack" in hooks and not outcome.state["reactions"]:
         out.append("the congestion control never acted: no acknowledgement changed a window or a rate")
-    if "on_control" in hooks and "on_ack" not in hooks and not any(p["frame_bytes"] for p in outcome.ports):
+    if "on_control" in hooks and "on_ack" not in hooks and not outcome.ports["frame_bytes"].any():
         out.append("the flow control never acted: no control frame was sent")
     if outcome.phases.first is outcome.phases.final:
         out.append("the run ended before its measurement window began: there are no statistics over time")
@@ -312,47 +318,49 @@ def warnings(outcome: Outcome) -> list[str]:
 def check_invariants(outcome: Outcome) -> None:
     """InvariantError unless bytes are conserved on every link and in every switch, no queue is negative, and a lossless
     scheme has dropped nothing."""
-    topo, scheme = outcome.settings.topo, outcome.settings.scheme
-    by_node: dict[int, Counters] = {}
-    index = {(p["node"], p["port"]): p for p in outcome.ports}
+    topo, scheme, ports = outcome.settings.topo, outcome.settings.scheme, outcome.ports
 
-    def require(holds: bool, node: int, port: int | None, text: str) -> None:
-        if not holds:
-            where = topo.names[node] + ("" if port is None else f" port {port}")
-            at = format_time(int(outcome.state["time"]))
-            raise InvariantError(f"{where}, at {at}: {text} (scheme {scheme.name}, seed {outcome.settings.seed})")
+    def require(holds: np.ndarray, what: Counters, text: Callable[[Any], str]) -> None:
+        if holds.all():
+            return
+        first = what[int(np.argmin(holds))]
+        where = topo.names[first["node"]] + (f" port {first['port']}" if "port" in what.dtype.names else "")
+        at = format_time(int(outcome.state["time"]))
+        raise InvariantError(f"{where}, at {at}: {text(first)} (scheme {scheme.name}, seed {outcome.settings.seed})")
 
-    lossless = outcome.composition.lossless and not outcome.settings.pauses_may_be_lost
-    for p in outcome.ports:
-        by_node.setdefault(p["node"], []).append(p)
-        place = p["node"], p["port"]
-        sent = index[p["peer"], p["peer_port"]]["tx_bytes"]
-        require(
-            sent == p["rx_bytes"] + p["wire_bytes"] + p["cut_bytes"],
-            *place,
-            f"{sent} B were sent towards it, {p['rx_bytes']} B came in, {p['wire_bytes']} B are on the wire",
-        )
-        require(p["queued_bytes"] >= 0, *place, f"queue of {p['queued_bytes']} B")
-        refused = p["drops"][0] + p["drops"][1]
-        require(not (lossless and refused), *place, f"{refused} packets were dropped under a lossless scheme")
-    for node in outcome.nodes[topo.hosts :]:
-        keys = ("rx_bytes", "tx_bytes", "control_bytes", "dropped_bytes", "trimmed_bytes", "cut_bytes", "queued_bytes")
-        total = {key: sum(p[key] for p in by_node[node["node"]]) for key in keys}
-        came = total["rx_bytes"] + node["frame_bytes"]
-        left = (
-            total["tx_bytes"]
-            + total["dropped_bytes"]
-            + total["trimmed_bytes"]
-            - total["cut_bytes"]
-            + node["frame_bytes_received"]
-        )
-        here = total["control_bytes"] + node["buffer_used"]
-        require(
-            came == left + here, node["node"], None, f"{came} B came in or were made here, {left + here} B left or are still here"
-        )
-        require(
-            node["buffer_used"] == total["queued_bytes"] >= 0,
-            node["node"],
-            None,
-            f"buffer {node['buffer_used']} B, queues {total['queued_bytes']} B",
-        )
+    sent = ports["tx_bytes"][topo.first_port[ports["peer"]] + ports["peer_port"]]
+    require(
+        sent == ports["rx_bytes"] + ports["wire_bytes"] + ports["cut_bytes"],
+        ports,
+        lambda p: (
+            f"{sent[topo.first_port[p['node']] + p['port']]} B were sent towards it, {p['rx_bytes']} B came in, "
+            f"{p['wire_bytes']} B are on the wire"
+        ),
+    )
+    require(ports["queued_bytes"] >= 0, ports, lambda p: f"queue of {p['queued_bytes']} B")
+    refused = ports["drops"][:, 0] + ports["drops"][:, 1]
+    if outcome.composition.lossless and not outcome.settings.pauses_may_be_lost:
+        require(refused == 0, ports, lambda p: f"{p['drops'][0] + p['drops'][1]} packets were dropped under a lossless scheme")
+    nodes = outcome.nodes[topo.hosts :]
+
+    def total(key: str) -> np.ndarray:
+        return np.add.reduceat(ports[key], topo.first_port[topo.hosts :])
+
+    came = total("rx_bytes") + nodes["frame_bytes"]
+    left = (
+        total("tx_bytes") + total("dropped_bytes") + total("trimmed_bytes") - total("cut_bytes") + nodes["frame_bytes_received"]
+    )
+    here = left + total("control_bytes") + nodes["buffer_used"]
+    require(
+        came == here,
+        nodes,
+        lambda n: (
+            f"{came[n['node'] - topo.hosts]} B came in or were made here, {here[n['node'] - topo.hosts]} B left or are still here"
+        ),
+    )
+    queued = total("queued_bytes")
+    require(
+        (nodes["buffer_used"] == queued) & (queued >= 0),
+        nodes,
+        lambda n: f"buffer {n['buffer_used']} B, queues {queued[n['node'] - topo.hosts]} B",
+    )

@@ -256,7 +256,7 @@ class Runner:
         up = -1 if change.up is None else int(change.up)
         if change.up is not None:
             self.down = self.down - {change.link} if change.up else self.down | {change.link}
-            self.sim.set_routes(*route_tables(self.settings.topo.routes(self.down)))
+            self.sim.set_routes(route_tables(self.settings.topo.routes(self.down)))
         self.sim.change_link(
             change.time_ps,
             int(link["a"]),

@@ -11,14 +11,14 @@ from typing import Any
 
 import numpy as np
 
-Counters = list[dict[str, Any]]
+Counters = np.ndarray  # a row per port or node, fields by name
 
 
 @dataclass(frozen=True)
 class Reading:
     """The counters of the core at one time.
 
-    ports, nodes  a dictionary each; their maxima are since the reading before
+    ports, nodes  a row each; their maxima are since the reading before
     flow_samples  (node, port, active flows) -> samples
     """
 
@@ -37,11 +37,11 @@ class Reading:
 
     def of_ports(self, key: str) -> np.ndarray:
         """A counter of every port."""
-        return np.array([port[key] for port in self.ports], dtype=np.int64)
+        return np.asarray(self.ports[key])
 
     def of_nodes(self, key: str) -> np.ndarray:
         """A counter of every node."""
-        return np.array([node[key] for node in self.nodes], dtype=np.int64)
+        return np.asarray(self.nodes[key])
 
 
 class Window:

@@ -12,7 +12,17 @@ import numpy as np
 from penstock.errors import SpecError, nearest
 from penstock.hashing import flow_hash
 from penstock.inputs import below_one, boolean, inside, known_keys, one_of, time_ps, whole
-from penstock.topology.routes import Fabric, LoneFlows, Routes, Tracer, base_rtt_ps, expected_bytes, routes
+from penstock.topology.routes import (
+    Fabric,
+    LoneFlows,
+    Routes,
+    Tracer,
+    base_rtt_ps,
+    computed_routes,
+    expected_bytes,
+    tabulated_routes,
+)
+from penstock.topology.structure import Structure, structure_of
 from penstock.units import PS_PER_S, format_rate, format_size, format_time, ps_per_byte
 
 LINK = np.dtype(
@@ -26,7 +36,7 @@ LINK = np.dtype(
         ("loss", "f8"),
     ]
 )
-MAX_HOSTS = 32767
+MAX_HOSTS = 65536
 MAX_PORTS = 2000
 CHANGE_KEYS = ("time", "a", "b", "up", "rate", "of")
 CHANGE_EXAMPLE = '{time = "1ms", a = "tor0", b = "spine1", up = false}'
@@ -103,6 +113,11 @@ class Topology:
         return _ends(self.links, self.nodes).astype(np.int32)
 
     @cached_property
+    def first_port(self) -> np.ndarray:
+        """Number of the first port of each node, when all ports are counted by node and port."""
+        return np.cumsum(self.port_count, dtype=np.int64) - self.port_count
+
+    @cached_property
     def core_links(self) -> np.ndarray:
         """Indices of the switch-to-switch links."""
         return np.flatnonzero((self.links["a"] >= self.hosts) & (self.links["b"] >= self.hosts))
@@ -162,7 +177,11 @@ class Topology:
     def offered_loads(self, src: np.ndarray, dst: np.ndarray, sizes: np.ndarray, duration_ps: int) -> dict[str, float]:
         """Load that flows of so many bytes within `duration_ps` offer to the links of each entry of `tier_links`, without
         headers: the larger direction, divided equally over equal-cost paths.  Links within a tier: the most loaded one."""
-        offered = expected_bytes(self._fabric, len(self.links), src, dst, sizes) * 8 * PS_PER_S / duration_ps
+        if self._structure and self._structure.regular:
+            sent = self._structure.expected_bytes(self.links, src, dst, sizes)
+        else:
+            sent = expected_bytes(self._fabric, len(self.links), src, dst, sizes)
+        offered = sent * 8 * PS_PER_S / duration_ps
         loads = {}
         for name, chosen in self.tier_links.items():
             links = self.links[chosen]
@@ -255,11 +274,14 @@ class Topology:
 
     def routes(self, down: frozenset[int] = frozenset()) -> Routes:
         """Equal-cost shortest paths (in hops) that avoid the links in `down` and never pass through a host."""
-        return routes(Fabric(self.hosts, self.switches, self.links, frozenset(down))) if down else self._routes
+        if not down:
+            return self._routes
+        return tabulated_routes(Fabric(self.hosts, self.switches, self.links, frozenset(down)))
 
     def base_rtt_ps(self, mtu: int = 1000, header: int = 48, ack: int = 60) -> int:
         """Largest over host pairs: one full data frame there, one ACK back, store and forward."""
-        return base_rtt_ps(self._fabric, self.links, mtu + header, ack)
+        by_tier = self._structure.base_rtt_ps(mtu + header, ack) if self._structure else None
+        return by_tier or base_rtt_ps(self._fabric, self.links, mtu + header, ack)
 
     def ideal_fct_ps(
         self, numbers: Any, src: Any, dst: Any, bytes: Any, seed: int, mtu: int = 1000, header: int = 48
@@ -334,12 +356,16 @@ class Topology:
         return Fabric(self.hosts, self.switches, self.links)
 
     @cached_property
+    def _structure(self) -> Structure | None:
+        return structure_of(self.hosts, self.switches, self.links, self.tier)
+
+    @cached_property
     def _routes(self) -> Routes:
-        return routes(self._fabric)
+        return computed_routes(self.hosts, self._structure) if self._structure else tabulated_routes(self._fabric)
 
     @cached_property
     def _lone_flows(self) -> LoneFlows:
-        return LoneFlows(self._routes, self._fabric, self.links)
+        return LoneFlows(self._routes, self._fabric, self.links, self._structure)
 
     @cached_property
     def _numbers(self) -> dict[str, int]:
@@ -476,7 +502,9 @@ def _check_changes(topo: Topology) -> None:
 
 
 def _check_connected(topo: Topology) -> None:
-    distance = topo._fabric.distance[topo._fabric.root_of[0]]
+    if topo._structure:
+        return
+    distance = topo._fabric.distances(topo._fabric.host_switch[0])
     unreached = np.flatnonzero(distance < 0)
     if not len(unreached):
         return

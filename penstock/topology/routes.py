@@ -6,29 +6,56 @@ switches that have hosts) and shared by all hosts of a switch. `Topology` (graph
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 
 from penstock.errors import SpecError
 from penstock.hashing import choice, flow_hash, node_seed
+from penstock.topology.structure import Structure
 
 CHUNK = 1 << 20  # flows handled at once: bounds the memory of temporaries
+ATTACHED = -2  # in a table of routes: the host is attached to this switch
 
 
 @dataclass(frozen=True)
 class Routes:
-    """Next hops on equal-cost shortest paths.
+    """Next hops on equal-cost shortest paths: computed from a host's number in a network with a structure, else from tables.
 
-    offsets:   int32[nodes, hosts], of the group of next hops in `next_hops[node]`; -1: unreachable (or the host itself)
-    next_hops: one int16 array per node: [count, port, port, ..., count, port, ...], ports ascending
+    next_hops   one int16 array per node: groups of them, [count, port, port, ..., count, port, ...], ports ascending
+    below, span, unit  int64[nodes]: hosts below .. below + span - 1 are behind the ports 0, 1, ..., `unit` hosts behind each;
+                their groups are the first ones
+    beyond      int32[nodes]: where the group for all other hosts begins in next_hops; -1: the table says it
+    rows        int32[any, classes]: where the group for a class of hosts begins; -1: unreachable; ATTACHED: see host_group
+    row_of      int32[nodes]: the node's row
+    host_class  int32[hosts]
+    host_group  int32[hosts]: where the group for this host begins at its own switch
     """
 
-    offsets: np.ndarray
     next_hops: list[np.ndarray]
+    below: np.ndarray
+    span: np.ndarray
+    unit: np.ndarray
+    beyond: np.ndarray
+    rows: np.ndarray
+    row_of: np.ndarray
+    host_class: np.ndarray
+    host_group: np.ndarray
+
+    def groups(self, nodes: np.ndarray, hosts: np.ndarray) -> np.ndarray:
+        """Where the groups of next hops from nodes to hosts begin in `next_hops`; -1: unreachable (or the host itself)."""
+        nodes, hosts = np.broadcast_arrays(nodes, hosts)
+        place = hosts - self.below[nodes]
+        down = (place >= 0) & (place < self.span[nodes])
+        found = np.where(down, 2 * (place // self.unit[nodes]), self.beyond[nodes])
+        if self.rows.size:
+            row = self.rows[self.row_of[nodes], self.host_class[hosts]]
+            found = np.where(found < 0, np.where(row == ATTACHED, self.host_group[hosts], row), found)
+        return np.where(nodes == hosts, -1, found)
 
     def ports(self, node: int, host: int) -> list[int]:
         """The ports of `node` on shortest paths to `host`; empty: unreachable."""
-        at = int(self.offsets[node, host])
+        at = int(self.groups(np.array([node]), np.array([host]))[0])
         if at < 0:
             return []
         group = self.next_hops[node]
@@ -53,7 +80,11 @@ class Fabric:
         self.link = np.concatenate((between, between))[order]
         self.backward = np.repeat([0, 1], len(between))[order]  # from b to a
         self.first = np.searchsorted(self.tail, np.arange(switches + 1))  # edges of switch s: first[s] .. first[s+1]
-        self.distance = np.stack([self._distances(root) for root in self.roots])
+
+    @cached_property
+    def distance(self) -> np.ndarray:
+        """int32[roots, switches]: hops from every switch to each attachment switch, -1: unreachable."""
+        return np.stack([self.distances(root) for root in self.roots])
 
     def _attach(self, links: np.ndarray, alive: np.ndarray) -> None:
         """Where each host hangs: its link, its switch, the switch's port towards it."""
@@ -68,7 +99,7 @@ class Fabric:
         self.host_up = alive[self.host_link]
         self.roots, self.root_of = np.unique(self.host_switch, return_inverse=True)  # root_of[host] indexes roots
 
-    def _distances(self, root: int) -> np.ndarray:
+    def distances(self, root: int) -> np.ndarray:
         """Hops from every switch to `root`, -1: unreachable."""
         distance = np.full(self.switches, -1, dtype=np.int32)
         distance[root] = 0
@@ -92,27 +123,52 @@ class Fabric:
                 yield level, np.flatnonzero(np.diff(self.tail[level], prepend=-1))
 
 
-def routes(fabric: Fabric) -> Routes:
-    """The tables of every node, from the distances to the attachment switches."""
-    hosts, distance = fabric.hosts, fabric.distance
-    offsets = np.full((hosts + fabric.switches, hosts), -1, dtype=np.int32)
-    reachable = distance[:, fabric.host_switch] >= 0  # [root, source host]
-    for source in np.flatnonzero(fabric.host_up).tolist():
-        offsets[source] = np.where(reachable[fabric.root_of, source] & fabric.host_up, 0, -1)
-        offsets[source, source] = -1
+def computed_routes(hosts: int, structure: Structure) -> Routes:
+    """The routes of a network that has a structure: no tables."""
+    span, unit = structure.span.copy(), structure.unit
+    span[:hosts] = 0
+    down = span // unit
+    shapes, shape_of = np.unique(np.stack((down, structure.ports), axis=1), axis=0, return_inverse=True)
+    made = [
+        np.array([*np.stack((np.ones(low, int), np.arange(low)), axis=1).ravel(), most - low, *range(low, most)], dtype=np.int16)
+        for low, most in shapes.tolist()
+    ]
+    none = np.zeros((0, 0), dtype=np.int32), np.zeros(0, dtype=np.int32)
+    return Routes(
+        [made[i] for i in shape_of.ravel().tolist()],
+        structure.below,
+        span,
+        unit,
+        (2 * down).astype(np.int32),
+        *none,
+        none[1],
+        none[1],
+    )
+
+
+def tabulated_routes(fabric: Fabric) -> Routes:
+    """The tables of every node, from the distances to the attachment switches; hosts of a switch are a class."""
+    hosts, distance, roots = fabric.hosts, fabric.distance, len(fabric.roots)
+    nodes = hosts + fabric.switches
+    host_class = np.where(fabric.host_up, fabric.root_of, roots).astype(np.int32)  # the last class: hosts whose link is down
+    host_group = np.full(hosts, -1, dtype=np.int32)
+    rows = np.full((roots + 1 + fabric.switches, roots + 1), -1, dtype=np.int32)
+    rows[:roots, :roots] = np.where(distance[:, fabric.roots].T >= 0, 0, -1)  # of the hosts of each attachment switch
     next_hops = [np.array([1, 0], dtype=np.int16)] * hosts
     local: list[list[int]] = [[] for _ in range(fabric.switches)]
     for host in np.flatnonzero(fabric.host_up).tolist():
         local[fabric.host_switch[host]].append(host)
     for switch in range(fabric.switches):
         groups, of_root = _groups(fabric, switch)
-        row = np.where(fabric.host_up, of_root[fabric.root_of], -1)
+        rows[roots + 1 + switch, :roots] = of_root
         for host in local[switch]:
-            row[host] = len(groups)
+            host_group[host] = len(groups)
             groups += [1, int(fabric.host_port[host])]
-        offsets[hosts + switch] = row
         next_hops.append(np.array(groups, dtype=np.int16))
-    return Routes(offsets, next_hops)
+    rows[roots + 1 + fabric.roots, np.arange(roots)] = ATTACHED
+    row_of = np.concatenate((host_class, roots + 1 + np.arange(fabric.switches))).astype(np.int32)
+    zeros, ones = np.zeros(nodes, dtype=np.int64), np.ones(nodes, dtype=np.int64)
+    return Routes(next_hops, zeros, zeros, ones, np.full(nodes, -1, dtype=np.int32), rows, row_of, host_class, host_group)
 
 
 def _groups(fabric: Fabric, switch: int) -> tuple[list[int], np.ndarray]:
@@ -185,7 +241,10 @@ class Profiles:
     (ps per byte, link by link, then zeros) and the delay `delay[p]`.
     """
 
-    def __init__(self, fabric: Fabric, links: np.ndarray):
+    def __init__(self, fabric: Fabric, links: np.ndarray, structure: Structure | None):
+        if structure and structure.kinds:
+            self._by_tier(fabric, structure, structure.kinds)
+            return
         rate_delay = np.stack((links["ps_per_byte"], links["delay_ps"]), axis=1)
         kinds, kind_of = np.unique(rate_delay, axis=0, return_inverse=True)
         self._kinds = [(int(rate), int(delay)) for rate, delay in kinds]
@@ -200,6 +259,23 @@ class Profiles:
         for p, (rates, _) in enumerate(self._paths):
             self.rates[: len(rates), p] = rates
         self.delay = np.array([delay for _, delay in self._paths], dtype=np.int64)
+
+    def _by_tier(self, fabric: Fabric, structure: Structure, kinds: list[tuple[int, int]]) -> None:
+        """Paths that turn at the same tier are alike; profile 0: within a switch."""
+        paths = [kinds[1:tier] for tier in range(1, structure.farthest + 1)]  # their upper half
+        above = fabric.roots + fabric.hosts
+        self.of = np.full((len(above), len(above)), len(paths) - 1, dtype=np.int32)
+        towers = [above]
+        for _ in paths[2:]:
+            towers.append(structure.parent[towers[-1]])
+        for profile in range(len(towers) - 1, -1, -1):
+            first = structure.below[towers[profile]]
+            self.of[first[:, None] == first] = profile
+        self.rates = np.zeros((2 * len(paths) - 2, len(paths)), dtype=np.int64)
+        for p, path in enumerate(paths):
+            rates = [rate for rate, _ in path]
+            self.rates[: 2 * p, p] = rates + rates[::-1]
+        self.delay = np.array([2 * sum(delay for _, delay in path) for path in paths], dtype=np.int64)
 
     def _towards(self, fabric: Fabric, root: int, kind_of: np.ndarray) -> np.ndarray:
         profile = np.zeros(fabric.switches, dtype=np.int64)
@@ -233,7 +309,7 @@ class Tracer:
         nodes = fabric.hosts + fabric.switches
         sizes = [len(group) for group in table.next_hops]
         self.hosts = fabric.hosts
-        self.offsets, self.flat = table.offsets, np.concatenate(table.next_hops)
+        self.table, self.flat = table, np.concatenate(table.next_hops)
         self.start = np.concatenate(([0], np.cumsum(sizes)[:-1])).astype(np.int64)
         self.links, self.seed = links, seed
         self.seeds = node_seed(np.arange(nodes, dtype=np.int64), seed)
@@ -249,7 +325,7 @@ class Tracer:
         """(flows, node, port, link) of each hop, for the flows that are not there yet; the first hop leaves `src`."""
         flows, node = np.arange(len(src)), np.asarray(src, dtype=np.int64)
         while len(flows):
-            at = self.start[node] + self.offsets[node, dst[flows]]
+            at = self.start[node] + self.table.groups(node, dst[flows])
             count = self.flat[at].astype(np.int64)
             taken = np.where(count > 1, choice(hashes[flows], self.seeds[node], count), 0)
             port = self.flat[at + 1 + taken].astype(np.int64)
@@ -306,9 +382,10 @@ def lone_times_ps(
 class LoneFlows:
     """Exact completion times of flows alone in the empty network, each on the very path that it and its ACKs take."""
 
-    def __init__(self, table: Routes, fabric: Fabric, links: np.ndarray):
+    def __init__(self, table: Routes, fabric: Fabric, links: np.ndarray, structure: Structure | None):
         self.table, self.fabric, self.links = table, fabric, links
-        self.profiles = Profiles(fabric, links)
+        self.profiles = Profiles(fabric, links, structure)
+        self.hops = 2 * structure.farthest if structure else 2 + int(fabric.distance.max())  # at most
 
     def times_ps(
         self,
@@ -377,6 +454,5 @@ class LoneFlows:
         largest = int(sizes.max(initial=0))
         packets = largest // mtu + 1
         on_wire = max(largest + header * packets, ack * packets)
-        hops = 2 + int(self.fabric.distance.max())
-        if on_wire * hops * int(self.links["ps_per_byte"].max()) >= 1 << 62:
+        if on_wire * self.hops * int(self.links["ps_per_byte"].max()) >= 1 << 62:
             raise SpecError(f"a flow of {largest} bytes would take longer than the clock can count", remedy="split it up")

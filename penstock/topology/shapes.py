@@ -288,7 +288,7 @@ def _multiple(value: int, of: int) -> str:
 
 def _arity(hosts: int) -> int:
     """k of the fat tree with so many hosts."""
-    sizes = {k**3 // 4: k for k in range(2, 52, 2)}
+    sizes = {k**3 // 4: k for k in range(2, 66, 2)}
     if hosts not in sizes:
         near = sorted(sorted(sizes, key=lambda size: abs(size - hosts))[:2])
         remedy = " or ".join(f"{size} (k = {sizes[size]})" for size in near)

@@ -30,7 +30,7 @@ from penstock.topology import (
     sites,
     star,
 )
-from penstock.topology.routes import expected_bytes
+from penstock.topology.routes import expected_bytes, tabulated_routes
 
 SMALL = {
     "leaf_spine": lambda: leaf_spine(hosts=8, tors=4, spines=3, rate="40Gbps", uplink_rate="100Gbps"),
@@ -103,7 +103,7 @@ def check_routes(topo, down=frozenset()):
         assert found == sorted(found)
         assert {ports[node][port][0] for port in found} == expected
         assert all(ports[node][port][1] not in down for port in found)
-        assert (table.offsets[node, host] < 0) == (not expected)
+        assert (table.groups(node, host) < 0) == (not expected)
 
 
 def packet_by_packet(rates, delays, size, mtu, header):
@@ -270,18 +270,21 @@ def test_routes_of_any_network(topo, data):
 
 def test_routes_share_groups():
     topo = leaf_spine(hosts=64, tors=4, spines=4)
-    group = topo.routes().next_hops[64]
-    assert group.dtype == np.int16 and topo.routes().offsets.dtype == np.int32
-    assert group[:5].tolist() == [4, 16, 17, 18, 19] and len(group) == 5 + 2 * 16
+    computed, table = topo.routes(), tabulated_routes(topo._fabric)
+    assert computed.next_hops[64] is computed.next_hops[65] and not computed.rows.size
+    assert computed.next_hops[64][-5:].tolist() == [4, 16, 17, 18, 19] and len(computed.next_hops[64]) == 5 + 2 * 16
+    assert table.next_hops[64][:5].tolist() == [4, 16, 17, 18, 19] and len(table.next_hops[64]) == 5 + 2 * 16
+    assert table.rows.shape == (4 + 1 + 8, 4 + 1)  # of the hosts of each ToR, of those that are cut off, of the switches
 
 
 def test_a_link_down_cuts_off_what_is_behind_it():
     topo = dumbbell(left=2, right=2)
     table = topo.routes(frozenset([topo.link("switch0", "switch1")]))
-    assert (table.offsets[:2, 2:4] == -1).all() and (table.offsets[2:4, :2] == -1).all()
+    every, hosts = np.arange(topo.nodes)[:, None], np.arange(topo.hosts)
+    assert (table.groups(every[:2], hosts[2:]) == -1).all() and (table.groups(every[2:4], hosts[:2]) == -1).all()
     assert table.ports(0, 1) and table.ports(4, 1) and not table.ports(4, 2)
     table = topo.routes(frozenset([topo.link("host0", "switch0")]))
-    assert (table.offsets[:, 0] == -1).all() and (table.offsets[0] == -1).all() and table.ports(1, 2)
+    assert (table.groups(every, 0) == -1).all() and (table.groups(0, hosts) == -1).all() and table.ports(1, 2)
 
 
 # Times
@@ -532,8 +535,8 @@ def test_names_and_links():
             "hosts = 100: must be a multiple of tors = 8; choose 96 or 104",
         ),
         (lambda: leaf_spine(hosts=3), "hosts = 3: must be a multiple of tors = 8; choose 8"),
-        (lambda: leaf_spine(hosts=0), "hosts = 0: must be between 1 and 32767"),
-        (lambda: leaf_spine(hosts=40_000), "hosts = 40000: must be between 1 and 32767; nearest: 32767"),
+        (lambda: leaf_spine(hosts=0), "hosts = 0: must be between 1 and 65536"),
+        (lambda: leaf_spine(hosts=70_000), "hosts = 70000: must be between 1 and 65536; nearest: 65536"),
         (lambda: leaf_spine(hosts="128"), 'hosts = "128": must be a whole number'),
         (lambda: leaf_spine(spines=1.5), "spines = 1.5: must be a whole number"),
         (lambda: leaf_spine(tors=True), "tors = true: must be a whole number"),
@@ -552,7 +555,7 @@ def test_names_and_links():
             "hosts = 100: a fat tree of k-port switches has k^3/4 hosts; choose 54 (k = 6) or 128 (k = 8)",
         ),
         (lambda: fat_tree(k=4, hosts=128), "hosts = 128: k = 4 makes 16 hosts; give one of the two"),
-        (lambda: fat_tree(k=64), "makes 65536 hosts, at most 32767 are possible; choose a smaller network"),
+        (lambda: fat_tree(k=66), "makes 71874 hosts, at most 65536 are possible; choose a smaller network"),
         (
             lambda: clos(cores=10),
             "cores = 10: must be a multiple of aggs = 4; choose 8 or 12",
@@ -560,9 +563,9 @@ def test_names_and_links():
         (lambda: clos(pods=0), "pods = 0: must be between 1 and 1000000; nearest: 1"),
         (lambda: dumbbell(left=0), "left = 0: must be between 1 and 1000000; nearest: 1"),
         (lambda: dumbbell(bottleneck_rate="0bps"), 'bottleneck_rate = "0bps": must be greater than zero'),
-        (lambda: star(hosts=1), "hosts = 1: must be between 2 and 32767"),
+        (lambda: star(hosts=1), "hosts = 1: must be between 2 and 65536"),
         (lambda: parking_lot(hops=0), "hops = 0: must be between 1 and 1000000; nearest: 1"),
-        (lambda: parking_lot(hops=200_000), "makes 400002 hosts, at most 32767 are possible; choose a smaller network"),
+        (lambda: parking_lot(hops=200_000), "makes 400002 hosts, at most 65536 are possible; choose a smaller network"),
         (lambda: clos(aggs=5.0), "cores = 16: must be a multiple of aggs = 5; choose 15 or 20"),
         (lambda: leaf_spine(spines=10**20), f"spines = {10**20}: must be between 1 and 1000000"),
         (lambda: leaf_spine(uplink_delay="1e300s"), 'uplink_delay = "1e300s": must be at most 4611686s'),

@@ -1,6 +1,7 @@
 from penstock.fabric.state cimport *
 from penstock.sim.core.flow_setter cimport set_flow_result
-from penstock.fabric.queueing_inline cimport set_event, set_node_event
+from penstock.fabric.queueing_inline cimport set_event
+from penstock.fabric.sampling cimport catch_up, start_sampling
 from penstock.fabric.line cimport drop, kick
 from penstock.sim.core.agenda cimport forget_end, new_agenda, next_time, set_time
 from penstock.sim.core.nodes cimport link, new_nic, new_node, own_scheduling, set_loss
@@ -12,9 +13,10 @@ from penstock.sim.core.pointers cimport set_parameter, set_places, start_table
 from penstock.sim.core.sender cimport set_start_timer
 
 cdef int64_t chain_bytes(Packet* pkt) noexcept
+cdef int paused_queues(Port* port) noexcept
 cdef set ingresses(Packet* pkt)
 cdef void cut(World* world, Node* node, int slot) noexcept
 
 cdef class Simulation:
     cdef World* world
-    cdef object kept, kept_starts, installed
+    cdef object kept, kept_starts, kept_routes, installed

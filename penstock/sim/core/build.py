@@ -1,20 +1,20 @@
 """Builds the core's state of one run from plain arrays and runs it in chunks.  The only module of the core called by Python."""
 
 import cython
+import numpy as np
 
 if not cython.compiled:
     from penstock.fabric.line import drop, kick
-    from penstock.fabric.queueing import set_event, set_node_event
+    from penstock.fabric.queueing import set_event
+    from penstock.fabric.sampling import catch_up, start_sampling
     from penstock.fabric.state import (
         CONTROL,
         DROP_DOWN,
         DROP_REASONS,
-        FLOW_BINS,
         KEY_BITS,
         MOST_LEVELS,
         NEVER,
         NO_PACKET,
-        SAMPLE,
         bit,
         flow_bytes,
         incoming_bytes,
@@ -35,6 +35,7 @@ if not cython.compiled:
         port_bytes,
         queue_at,
         queue_bytes,
+        save_memory,
         worker_at,
     )
     from penstock.sim.core.agenda import forget_end, new_agenda, next_time, set_time
@@ -74,6 +75,20 @@ if not cython.compiled:
     )
     from penstock.sim.core.sender import set_start_timer
 
+NODE_COUNTERS = [
+    *(("node", "i8"), ("events", "i8"), ("hops", "i8"), ("control_frames", "i8"), ("frame_bytes", "i8")),
+    *(("frame_bytes_received", "i8"), ("voqs_max", "i8"), ("buffer_used", "i8"), ("buffer_max", "i8"), ("buffer_size", "i8")),
+]
+PORT_COUNTERS = [
+    *(("node", "i8"), ("port", "i8"), ("peer", "i8"), ("peer_port", "i8"), ("tx_bytes", "i8"), ("tx_packets", "i8")),
+    *(("rx_bytes", "i8"), ("max_queue_bytes", "i8"), ("queued_bytes", "i8"), ("control_bytes", "i8"), ("wire_bytes", "i8")),
+    *(("pauses_sent", "i8"), ("pauses_received", "i8"), ("paused_ps", "i8"), ("cut_bytes", "i8"), ("ecn_marks", "i8")),
+    *(("dropped_bytes", "i8"), ("trims", "i8"), ("trimmed_bytes", "i8"), ("returns", "i8"), ("ps_per_byte", "i8")),
+    *(("held_bytes", "i8"), ("ack_bytes", "i8"), ("frame_bytes", "i8"), ("paused", "i8"), ("paused_queues", "i8")),
+    ("drops", "i8", 5),
+]
+MANY_NODES = 4096  # a network with more of them has memory only for what is in use
+
 
 def cut(world, node, slot):
     """A link goes down: packets on the wire towards this port are lost."""
@@ -106,6 +121,16 @@ def chain_bytes(pkt):
     return total
 
 
+def paused_queues(port):
+    """How many queues of a port are paused."""
+    count = 0
+    if port.pauses_received:
+        for i in range(port.queue_count):
+            if queue_at(port, i).paused:
+                count += 1
+    return count
+
+
 def ingresses(pkt):
     """By which ports the packets of a list came in."""
     found = set()
@@ -124,10 +149,13 @@ class Simulation:
         self.world = world
         self.kept = []
         self.kept_starts = None
+        self.kept_routes = None
         self.installed = []
         world.arena = arena
         world.host_count = shape["hosts"]
         world.node_count = shape["nodes"]
+        if world.node_count > MANY_NODES:
+            save_memory(arena)
         world.worker_count = settings["threads"]
         world.port_words = (int(max(shape["degrees"])) + 63) // 64
         world.window = shape["window"]
@@ -150,6 +178,7 @@ class Simulation:
         world.nack_interval = settings["nack_interval"]
         world.seed = settings["seed"]
         world.sample = settings["sample"]
+        world.count_flows = settings["count_flows"]
         world.sample_ports = settings["sample_ports"]
         world.sample_queues = settings["sample_queues"]
         world.sample_flows = settings["sample_flows"]
@@ -184,24 +213,33 @@ class Simulation:
             port_at(node_at(world, a), slot_a).up = up
             port_at(node_at(world, b), slot_b).up = -up
         self.set_workers(shape["workers"], settings["flow_limit"], sizes)
-        self.set_routes(shape["offsets"], shape["next_hops"])
+        self.set_routes(shape["routes"])
         for part in composition.parts:
             self.install(part)
         if world.sample:
             for number in range(world.node_count):
-                self.start_sampling(number, settings["count_flows"])
+                self.begin_sampling(number)
 
     def __dealloc__(self):
         free_world(self.world)
 
-    def start_sampling(self, number, count_flows):
+    def begin_sampling(self, number):
         node = node_at(self.world, number)
-        for slot in range(node.port_count):
-            if count_flows and port_at(node, slot).flows >= 0:
-                port_at(node, slot).flow_samples = new_int64(self.world.arena, FLOW_BINS)
         if not node.is_host or self.world.sample_ports or self.world.sample_flows:
-            set_node_event(node, SAMPLE, 0)
-            set_time(node.worker, node.place, 0)
+            start_sampling(node)
+            self.refresh_time(number)
+
+    def complete_samples(self):
+        """Take the samples of idle nodes that are due by now."""
+        world = self.world
+        if not world.sample:
+            return
+        worker = worker_at(world, 0)
+        until = min(worker.window_start, world.horizon)
+        if sum([worker_at(world, i).done for i in range(world.worker_count)]) == world.flow_count:
+            until = worker.window_end
+        for number in range(world.node_count):
+            catch_up(node_at(world, number), until)
 
     def set_workers(self, agendas, flow_limit, sizes):
         world = self.world
@@ -233,13 +271,22 @@ class Simulation:
         for number in range(world.node_count):
             node_at(world, number).worker.own[number >> 6] |= bit(number & 63)
 
-    def set_routes(self, offsets, next_hops):
-        """Routing tables: `offsets` int32[nodes, hosts], `next_hops` one int16 array per node."""
-        self.kept.append((offsets, next_hops))
-        for number in range(self.world.node_count):
-            node = node_at(self.world, number)
-            node.routes = int32_table(offsets[number])
-            node.next_hops = int16_table(next_hops[number])
+    def set_routes(self, routes):
+        """Routes by name of their arrays, see sim/builder.py; those before are not needed any more."""
+        world = self.world
+        self.kept_routes = routes
+        world.host_class = int32_table(routes["host_class"])
+        world.host_group = int32_table(routes["host_group"])
+        columns = (routes["below"], routes["span"], routes["share"], routes["beyond"])
+        for number, (below, span, share, beyond) in enumerate(zip(*columns)):
+            node = node_at(world, number)
+            node.below = below
+            node.span = span
+            node.share = share
+            node.beyond = beyond
+            node.next_hops = int16_table(routes["next_hops"][number])
+            if beyond < 0:
+                node.routes = int32_table(routes["rows"][routes["row_of"][number]])
 
     def install(self, part):
         """Install a scheme: offsets of its fields, parameters, tables and hooks."""
@@ -268,20 +315,26 @@ class Simulation:
         if "set_up" in part.declared.hooks:
             call_set_up(hook_of(part.module, "set_up"), me)
         self.installed.append((part, me_of(me)))
+        tables = {"port": part.tables("port")}
         for number in range(world.node_count):
-            self.install_at(node_at(world, number).is_host, number, part, me_of(me))
+            self.install_at(node_at(world, number).is_host, number, part, me_of(me), tables)
 
-    def install_at(self, is_host, number, part, me):
-        """A scheme's tables and set-up at one node; ports and set-up only at switches that have schemes."""
+    def install_at(self, is_host, number, part, me, tables):
+        """A scheme's tables and set-up at one node; ports and set-up only at switches that have schemes.
+
+        `tables`: those known already.
+        """
         world = self.world
         node = node_at(world, number)
-        for _, at, count, size in part.tables("node", ports=node.port_count, switch=1 - is_host):
+        if (node.port_count, is_host) not in tables:
+            tables[node.port_count, is_host] = part.tables("node", ports=node.port_count, switch=1 - is_host)
+        for _, at, count, size in tables[node.port_count, is_host]:
             put_table(world, node_area(node, part.places["node"]), at, count, size)
         if is_host or node.ops == plain_ops(world):
             return
         for slot in range(node.port_count):
             port = port_at(node, slot)
-            for _, at, count, size in part.tables("port"):
+            for _, at, count, size in tables["port"]:
                 put_table(world, port_area(port, part.places["port"]), at, count, size)
         if "set_up_node" in part.declared.hooks:
             call_set_up_node(hook_of(part.module, "set_up_node"), me_at(me), node)
@@ -350,6 +403,7 @@ class Simulation:
 
     def refresh_start(self, number):
         node = node_at(self.world, number)
+        catch_up(node, self.world.horizon)
         set_start_timer(node)
         set_time(node.worker, node.place, NEVER if node.tree[1] == NEVER else node.tree[1] >> KEY_BITS)
 
@@ -379,6 +433,7 @@ class Simulation:
             node = node_at(world, number)
             port = port_at(node, slot)
             node.now = time
+            catch_up(node, time)
             if ps_per_byte and (only < 0 or only == number):
                 port.ps_per_byte = ps_per_byte
                 self.set_up_again(number)
@@ -446,28 +501,28 @@ class Simulation:
 
     def rows(self, name):
         """The rows of one log, worker by worker, as bytes."""
+        self.complete_samples()
         return [rows_of(worker_at(self.world, i), name) for i in range(self.world.worker_count)]
 
     def node_counters(self):
-        """One dict per node."""
+        """An array with a row per node, fields by name."""
         world = self.world
-        out = []
+        out = np.zeros(world.node_count, dtype=NODE_COUNTERS)
+        table = int64_table(out.view(np.int64))
+        at = 0
         for number in range(world.node_count):
             node = node_at(world, number)
-            out.append(
-                {
-                    "node": number,
-                    "events": node.events,
-                    "hops": node.hops,
-                    "control_frames": node.control_frames,
-                    "frame_bytes": node.frame_bytes,
-                    "frame_bytes_received": node.frame_bytes_received,
-                    "voqs_max": node.voqs_max,
-                    "buffer_used": node.buffer_used,
-                    "buffer_max": node.buffer_max,
-                    "buffer_size": node.buffer_size,
-                }
-            )
+            table[at] = number
+            table[at + 1] = node.events
+            table[at + 2] = node.hops
+            table[at + 3] = node.control_frames
+            table[at + 4] = node.frame_bytes
+            table[at + 5] = node.frame_bytes_received
+            table[at + 6] = node.voqs_max
+            table[at + 7] = node.buffer_used
+            table[at + 8] = node.buffer_max
+            table[at + 9] = node.buffer_size
+            at += 10
         return out
 
     def restart_maxima(self):
@@ -481,9 +536,11 @@ class Simulation:
                 port_at(node, slot).max_bytes = port_at(node, slot).bytes
 
     def port_counters(self, end):
-        """One dict per port; a pause in progress counts until `end`, ps."""
+        """An array with a row per port, by node and port, fields by name; a pause in progress counts until `end`, ps."""
         world = self.world
-        out = []
+        out = np.zeros(world.port_count, dtype=PORT_COUNTERS)
+        table = int64_table(out.view(np.int64))
+        at = 0
         for number in range(world.node_count):
             node = node_at(world, number)
             for slot in range(node.port_count):
@@ -491,41 +548,37 @@ class Simulation:
                 wire = chain_bytes(port.in_head)
                 for parity in range(2):
                     wire += chain_bytes(outbox_at(node.worker, parity, port.peer_port).head)
-                control = chain_bytes(port.control_head)
-                paused = port.paused_ps
+                table[at] = number
+                table[at + 1] = slot
+                table[at + 2] = port.peer_node
+                table[at + 3] = port.peer_slot
+                table[at + 4] = port.tx_bytes
+                table[at + 5] = port.tx_packets
+                table[at + 6] = port.rx_bytes
+                table[at + 7] = port.max_bytes
+                table[at + 8] = port.bytes
+                table[at + 9] = chain_bytes(port.control_head)
+                table[at + 10] = wire
+                table[at + 11] = port.pauses_sent
+                table[at + 12] = port.pauses_received
+                table[at + 13] = port.paused_ps
                 if port.paused:
-                    paused += end - port.paused_since
-                out.append(
-                    {
-                        "node": number,
-                        "port": slot,
-                        "peer": port.peer_node,
-                        "peer_port": port.peer_slot,
-                        "tx_bytes": port.tx_bytes,
-                        "tx_packets": port.tx_packets,
-                        "rx_bytes": port.rx_bytes,
-                        "max_queue_bytes": port.max_bytes,
-                        "queued_bytes": port.bytes,
-                        "control_bytes": control,
-                        "wire_bytes": wire,
-                        "pauses_sent": port.pauses_sent,
-                        "pauses_received": port.pauses_received,
-                        "paused_ps": paused,
-                        "cut_bytes": port.cut_bytes,
-                        "ecn_marks": port.ecn_marks,
-                        "dropped_bytes": port.dropped_bytes,
-                        "trims": port.trims,
-                        "trimmed_bytes": port.trimmed_bytes,
-                        "returns": port.returns,
-                        "ps_per_byte": port.ps_per_byte,
-                        "held_bytes": port.held,
-                        "ack_bytes": port.ack_bytes,
-                        "frame_bytes": port.frame_bytes,
-                        "drops": [port.drops[i] for i in range(DROP_REASONS)],
-                        "paused": port.paused,
-                        "paused_queues": sum([1 for i in range(port.queue_count) if queue_at(port, i).paused]),
-                    }
-                )
+                    table[at + 13] = port.paused_ps + end - port.paused_since
+                table[at + 14] = port.cut_bytes
+                table[at + 15] = port.ecn_marks
+                table[at + 16] = port.dropped_bytes
+                table[at + 17] = port.trims
+                table[at + 18] = port.trimmed_bytes
+                table[at + 19] = port.returns
+                table[at + 20] = port.ps_per_byte
+                table[at + 21] = port.held
+                table[at + 22] = port.ack_bytes
+                table[at + 23] = port.frame_bytes
+                table[at + 24] = port.paused
+                table[at + 25] = paused_queues(port)
+                for i in range(DROP_REASONS):
+                    table[at + 26 + i] = port.drops[i]
+                at += 26 + DROP_REASONS
         return out
 
     def stopped_queues(self):
@@ -547,16 +600,17 @@ class Simulation:
     def flow_samples(self):
         """(node, port, active flows, samples) of every port that counts its active flows."""
         world = self.world
+        self.complete_samples()
         out = []
         for number in range(world.host_count, world.node_count):
             node = node_at(world, number)
             for slot in range(node.port_count):
-                if port_at(node, slot).flow_samples:
-                    out += [
-                        (number, slot, i, port_at(node, slot).flow_samples[i])
-                        for i in range(FLOW_BINS)
-                        if port_at(node, slot).flow_samples[i]
-                    ]
+                port = port_at(node, slot)
+                if port.idle_samples:
+                    out.append((number, slot, 0, port.idle_samples))
+                for i in range(port.flow_bins):
+                    if port.flow_samples[i]:
+                        out.append((number, slot, i, port.flow_samples[i]))
         return out
 
     def active_flows(self):

@@ -5,15 +5,18 @@ import cython
 if not cython.compiled:
     from penstock.fabric.state import (
         LEAVES,
+        MOST_LEVELS,
         NEVER,
         SCHEDULED,
         host_ops,
+        later_int32,
         new_flow_rings,
         new_host,
         new_int32,
         new_int64,
         new_ports,
         new_queues,
+        new_rings,
         new_sinks,
         node_at,
         plain_ops,
@@ -52,6 +55,7 @@ def new_node(world, number, degree, node, port_size, queue_size, queue_count, vo
         port.queue_size = queue_size
         port.queue_count = queue_count
         port.queues = new_queues(world.arena, queue_count, queue_size)
+        port.rings = new_rings(world.arena, MOST_LEVELS)
     world.port_count += degree
 
 
@@ -62,14 +66,14 @@ def new_nic(world, node, nic_queues):
     host.nic_queues = nic_queues
     host.by_rank = world.ranked
     host.parked = new_flow_rings(world.arena, nic_queues)
-    host.queue_flows = new_int32(world.arena, nic_queues)
+    host.queue_flows = later_int32(world.arena, nic_queues)
     host.free_queue = new_int32(world.arena, nic_queues)
     for i in range(nic_queues):
         host.free_queue[i] = i
     host.free_queues = nic_queues
     host.sink_bits = 4
     host.sinks = new_sinks(world.arena, 16)
-    host.finished = new_int32(world.arena, 4096)
+    host.finished = later_int32(world.arena, 4096)
     host.delayed_until = NEVER
 
 

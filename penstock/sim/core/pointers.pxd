@@ -44,7 +44,7 @@ cdef inline void set_parameter(void* me, long offset, str kind, value) except *:
         (<int32_t*>field)[0] = value
 
 cdef inline void put_table(World* world, void* owner, long at, long count, long size) noexcept:
-    (<void**>(<char*>owner + at))[0] = zeroed(world.arena, count, size)
+    (<void**>(<char*>owner + at))[0] = zeroed_later(world.arena, count, size)
     (<int64_t*>(<char*>owner + at))[1] = count
 
 cdef inline void put_own_table(World* world, void* me, long at, long count, long size) noexcept:

@@ -19,7 +19,7 @@ class Struct:
 
     def __setattr__(self, name: str, value: Any) -> None:
         bits = self.bits.get(name)
-        if bits and not (0 if bits == 64 else -1 << bits) <= value < 1 << bits:
+        if bits and not (0 if bits in (16, 64) else -1 << bits) <= value < 1 << bits:
             raise OverflowError(f"{type(self).__name__}.{name} = {value} does not fit its C type")
         object.__setattr__(self, name, value)
 
@@ -98,6 +98,8 @@ HEADER: dict[str, Any] = {
     "whole": int,
     "bit": lambda i: 1 << i,
     "rare": bool,
+    "within": lambda i, n: 0 <= i < n,
+    "save_memory": lambda arena: None,
     "lowest_bit": lambda x: (x & -x).bit_length() - 1,
     "bits_set": lambda x: bin(x).count("1"),
     "clear": lambda thing, size: thing.__init__(),
@@ -121,12 +123,12 @@ def python_function(name: str, function: pxd.Inline) -> str:
     body = re.sub(r"&(?=\w)", "", function.body)  # address of
     if row := re.search(r"next_row\(worker\.(\w+), sizeof\((\w+)\)\)", body):
         return f"def {name}(worker): worker.{row[1]}.append({row[2]}()); return worker.{row[1]}[-1]\n"
-    body = re.sub(r"<(\w+)\*>zeroed\(arena, n, size\)", r"zeroed(arena, n, \1)", body)
+    body = re.sub(r"<(\w+)\*>zeroed(?:_later)?\(arena, n, size\)", r"zeroed(arena, n, \1)", body)
 
     def table(m: re.Match[str]) -> str:
         return f"zeroed(arena, {'None' if m[1] == '1' else m[1]}, {'type(None)' if m[3] else m[2]})"
 
-    body = re.sub(r"<.*?>zeroed\(arena, (\w+), sizeof\((\w+)(\*?)\)\)", table, body)
+    body = re.sub(r"<.*?>zeroed(?:_later)?\(arena, (\w+), sizeof\((\w+)(\*?)\)\)", table, body)
     body = re.sub(r"<\w+\*>", "", body).strip()
     return f"def {name}({plain}): {body}\n"
 
