@@ -379,7 +379,8 @@ cdef struct Agenda:         # see sim/core/agenda.py
     int32_t root, blocks
 
 ctypedef struct Worker:
-    int64_t window_end, limit
+    int64_t window_end
+    int64_t limit           # of the step in which a node is: a key
     int64_t window_start, windows
     int32_t parity, id, sent, finished, node_count, spare
     Packet* free

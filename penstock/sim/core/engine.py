@@ -185,6 +185,7 @@ def run_leaf(node, which):
 def process(node, limit):
     """Execute the events of one node before `limit`, a key; returns the time of its next one, in ps."""
     collect_arrivals(node)
+    node.worker.limit = limit
     tree = node.tree
     ports = node.port_count
     key = tree[1]
