@@ -63,7 +63,7 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
     of = {panel: dict(zip(part["x"], part["y"])) for (panel,), part in data.group_by("panel")}
     th_kb = SHOWN_US * BYTES_PER_US / 1e3
     late = (HRTT_US + DECLARED_US) * BYTES_PER_US / 2e3  # half the line rate more comes in than goes out
-    means = {f"{us:g} us": of["mean-update"][us] for us in (0.0, *UPDATES_US)}
+    means = {f"{us:g} us": of["mean-update"][us] for us in UPDATES_US}
     return [
         *(claim for claim in fig07.claims(data, scale) if claim.id != "peak"),
         within(
@@ -97,6 +97,7 @@ def plot(data: pl.DataFrame) -> Any:
     span = WINDOW_US[1] - WINDOW_US[0]
     left.plot(line["x"] - WINDOW_US[0], line["y"], color=BLUE, lw=1.2)
     left.axhline(SHOWN_US * BYTES_PER_US / 1e3, color=BLACK, lw=1.2, ls=DASHES[1])
+    left.text(0.8, SHOWN_US * BYTES_PER_US / 1e3 + 0.8, "$Th$")
     left.set(xlabel="Time (us)", ylabel="Queue of one flow (KB)", xlim=(0, span), ylim=(0, 42))
     handles = fig07._by_threshold(middle, data, "")
     mean, idle = (data.filter(pl.col("panel") == f"{name}-update").sort("x") for name in ("mean", "idle"))

@@ -102,6 +102,7 @@ def plot(data: pl.DataFrame) -> Any:
         looks = {"color": colour, "ls": dash, "marker": marker, "capsize": 2.5, "elinewidth": 0.9}
         panel.errorbar(curve["x"], curve["y"], curve["sd"], label=how, **looks)
     panel.axvline(QUEUES - GROUP_1 + 0.5, color=BLACK, lw=0.9, ls=":")
+    panel.text(QUEUES - GROUP_1 + 0.3, 4.55, "16 flows at\nswitch 1", ha="right", va="top", fontsize=7.5)
     panel.set(xlabel="Group-2 flows", ylabel="FCT of group 1 (ms)", xlim=(3, 21), ylim=(0, 4.7), xticks=range(4, 21, 4))
     legend_above(made, panel, columns=2, title="BFC on Tofino2 with queue assignment")
     return made
