@@ -43,9 +43,7 @@ def flows_from_csv(path: str | os.PathLike[str], topo: "Topology", *, class_name
     return reader.flows(table.path).check(topo)
 
 
-def flows_from_parquet(
-    path: str | os.PathLike[str], topo: "Topology", *, class_name: str = "flows", priority: int = 0
-) -> Flows:
+def flows_from_parquet(path: str | os.PathLike[str], topo: "Topology", *, class_name: str = "flows", priority: int = 0) -> Flows:
     """The flows of a file with the columns of `Flows.to_frame`; hosts by number, flows in `after` by row.
 
     SpecError: it is not Parquet, a column that is missing or unknown, a flow that cannot be sent on `topo`.

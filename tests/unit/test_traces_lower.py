@@ -158,7 +158,9 @@ def test_flows_start_exactly_when_the_trace_sends_whatever_the_network_does(trac
 
 @given(traces())
 def test_bytes_are_conserved(trace):
-    sent = sum(max(trace.amount[op], 1) for op, kind in enumerate(trace.kind) if kind == SEND and trace.rank[op] != trace.peer[op])
+    sent = sum(
+        max(trace.amount[op], 1) for op, kind in enumerate(trace.kind) if kind == SEND and trace.rank[op] != trace.peer[op]
+    )
     first = {op for op, call in trace.calls.items() if trace.rank[op] == call.group[0]}
     for op in first:
         call = trace.calls[op]

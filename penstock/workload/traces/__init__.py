@@ -65,7 +65,8 @@ def convert(
     """The flows of a trace.
 
     format     one of FORMATS; without it, it is recognised by the content
-    placement  rank r is host r ("packed"), in the next rack of so many hosts ("strided", needs `rack`), or any ("random", by `seed`)
+    placement  rank r is host r ("packed"), the next rank in the next rack ("strided"), or all are drawn ("random", by `seed`)
+    rack       hosts of a rack, for "strided"
     hosts      of the network, at least as many as ranks; default: as many
     ranks      of a SimAI workload that does not say             groups   JSON file of the process groups of a Chakra trace
     eager      a send of at most so many bytes is complete at once, others when they are acknowledged; default EAGER

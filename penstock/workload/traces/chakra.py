@@ -1,7 +1,7 @@
 """Execution traces of Chakra (ET): a file of protobuf messages per rank, NAME.0.et, NAME.1.et, ...
 
-The first message of a file is its metadata, each other one a node: id, name, type, the ids of the nodes that it waits for, duration
-in us, and attributes (`_node`). Times at which nodes began when they were recorded are not used. A collective is of the
+The first message of a file is its metadata, each other one a node: id, name, type, the ids of the nodes that it waits for, its
+duration in us, and attributes (`_node`). Times at which nodes began when they were recorded are not used. A collective is of the
 process group that it names, or of all ranks. `groups` are their ranks by name, as in ASTRA-sim's JSON file; without it the ranks
 of a group are those that use its name.
 """
@@ -9,7 +9,7 @@ of a group are those that use its name.
 import json
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from penstock.errors import SpecError
@@ -63,7 +63,9 @@ def files(path: str) -> list[str]:
             found.setdefault(match[1], {})[int(match[2])] = os.path.join(folder, entry)
     if len(found) > 1:
         names = ", ".join(sorted(found)[:5])
-        raise SpecError(f"there are several traces in it: {names}", place=path, remedy="give the folder and the name, such as DIR/NAME")
+        raise SpecError(
+            f"there are several traces in it: {names}", place=path, remedy="give the folder and the name, such as DIR/NAME"
+        )
     by_rank = next(iter(found.values()), {})
     for rank in range(len(by_rank)):
         if rank not in by_rank:
@@ -107,7 +109,7 @@ def _named(nodes: list[list[_Node]]) -> dict[str, tuple[int, ...]]:
     return {name: tuple(ranks) for name, ranks in members.items()}
 
 
-def _nodes(path: str):  # type: ignore[no-untyped-def]
+def _nodes(path: str) -> Iterator[_Node]:
     """The nodes of a file."""
     raw = read_bytes(path)
     with inside(place=path):

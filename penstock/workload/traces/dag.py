@@ -6,8 +6,8 @@
     trace.wait(sent, compute)
     trace.recv(1, 0, 8192, tag=0, place=9)
 
-Operations are numbered in the order in which they are added, which is also the order in which messages of one tag are matched and in which the
-collectives of a group are. An operation waits only for operations of its own rank. `lower.py` makes flows of a trace.
+Operations are numbered in the order in which they are added. In this order messages of one tag are matched, and the
+collectives of a group. An operation waits only for operations of its own rank. `lower.py` makes flows of a trace.
 """
 
 from array import array
@@ -20,7 +20,7 @@ from penstock.topology.graph import MAX_HOSTS
 
 SEND, RECV, CALC, COLLECTIVE = range(4)
 COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "reduce", "gather", "scatter", "barrier")
-MAX_OPERATIONS = 2**24
+MAX_OPERATIONS = 2**22
 
 
 @dataclass(frozen=True)

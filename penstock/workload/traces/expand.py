@@ -1,9 +1,9 @@
 """Collectives of traces as messages between the members of a group: `algorithms.expand`, and what it has not.
 
-    all_reduce, all_gather, reduce_scatter   ring; of fewer bytes than members: a tree, and direct messages
-    all_to_all, gather, scatter              direct messages, all at once
-    broadcast, reduce                        a binary tree from the root, and to it
-    barrier                                  a tree of 1 byte, up and down
+all_reduce, all_gather, reduce_scatter   ring; of fewer bytes than members: a tree, and direct messages
+all_to_all, gather, scatter              direct messages, all at once
+broadcast, reduce                        a binary tree from the root, and to it
+barrier                                  a tree of 1 byte, up and down
 """
 
 from dataclasses import dataclass

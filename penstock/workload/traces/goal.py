@@ -61,7 +61,8 @@ class _Text:
         self.rank = -1
         self.seen: set[int] = set()
         self.given: Trace | None = None
-        for self.line, line in _without_comments(text, path):
+        for number, line in _without_comments(text, path):
+            self.line = number
             self._statement(line)
         if self.given is None:
             raise self._error("there is no num_ranks", remedy="is the file truncated?")
@@ -100,7 +101,8 @@ class _Text:
         self.rank, self.labels, self.waits = rank, {}, []
 
     def _close(self) -> None:
-        for self.line, op, how, earlier in self.waits:
+        for number, op, how, earlier in self.waits:
+            self.line = number
             for label in (op, earlier):
                 if label not in self.labels:
                     raise self._error(f"rank {self.rank} has no operation {label}")
@@ -222,7 +224,7 @@ class _Binary:
         else:
             (self.trace.send if kind == SEND + 1 else self.trace.recv)(rank, peer, size, tag, i)
 
-    def _unpack(self, form: str, at: int):  # type: ignore[no-untyped-def]
+    def _unpack(self, form: str, at: int) -> tuple[int, ...]:
         if at + struct.calcsize(form) > len(self.raw):
             raise self._error("the file is truncated")
         return struct.unpack_from(form, self.raw, at)

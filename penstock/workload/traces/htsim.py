@@ -27,9 +27,10 @@ _MOST = 2**31
 
 
 class _Trigger(NamedTuple):
+    """Of kind `barrier` it acts after `many`, else after one."""
+
     kind: str
-    count: int
-    line: int
+    many: int
 
 
 class _Source(NamedTuple):
@@ -90,7 +91,7 @@ class _Matrix:
             self._connection(int(ends[1]), int(ends[2]), words[1:], line)
         elif words[0] == "trigger":
             self.found["Triggers"] += 1
-            self._trigger(words[1:], line)
+            self._trigger(words[1:])
         elif words[0] == "failure":
             self.found["Failures"] += 1
             self.trace.note("failures of the network; give them as [topology] changes")
@@ -128,7 +129,7 @@ class _Matrix:
             if key in number:
                 self.sources.setdefault(number[key], []).append(source)
 
-    def _trigger(self, words: list[str], line: int) -> None:
+    def _trigger(self, words: list[str]) -> None:
         kinds = [word for word in words if word in _KINDS]
         given = _pairs([word for word in words if word not in _KINDS], ("id", "count"))
         if "id" not in given or len(kinds) != 1:
@@ -136,19 +137,21 @@ class _Matrix:
         number = whole_cell(given["id"], "id", 1, _MOST)
         if number in self.triggers:
             raise SpecError("another trigger has this id", path="id", value=number)
-        self.triggers[number] = _Trigger(kinds[0], whole_cell(given.get("count", "0"), "count", 0, _MOST), line)
+        self.triggers[number] = _Trigger(kinds[0], whole_cell(given.get("count", "0"), "count", 0, _MOST))
 
     def _wait(self, trigger: int, op: int, rank: int) -> None:
         """Let the operation wait for all that activates its trigger."""
         if trigger not in self.triggers:
             raise SpecError("there is no such trigger", path="trigger", value=trigger)
-        kind, count, line = self.triggers[trigger]
+        kind, many = self.triggers[trigger]
         sources = self.sources.get(trigger, [])
         if not sources:
             raise SpecError("nothing activates this trigger", path="trigger", value=trigger)
-        needed = count if kind == "barrier" else 1
+        needed = many if kind == "barrier" else 1
         if len(sources) != needed:
-            rule = f"{len(sources)} connections activate this {kind}, which acts after {needed} of them; flows can only wait for all"
+            rule = (
+                f"{len(sources)} connections activate this {kind}, which acts after {needed} of them; flows can only wait for all"
+            )
             raise SpecError(rule, path="trigger", value=trigger)
         for source in sources:
             if source.rank != rank:

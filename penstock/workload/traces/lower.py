@@ -11,6 +11,7 @@ of the host to itself, which takes no bandwidth) that takes the difference. So a
 branches of different length that meet cost one flow.
 """
 
+from array import array
 from collections import deque
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -23,9 +24,10 @@ from penstock.workload.flows import Flows, csr, in_a_circle
 from penstock.workload.traces.dag import CALC, COLLECTIVE, RECV, SEND, Call, Trace
 from penstock.workload.traces.expand import Schedule, at_most, expand
 
-MAX_FLOWS = 2**24
+MAX_FLOWS = 2**23
 _WIDEST = 8  # flows that a time may depend on; more go through one computation, or else chains of receipts grow with their square
 _CLASSES = ("message", "computation")
+_BEGINS, _SENDS = 1, 2  # what an operation waits for, beside the end of another one: `in_order`
 
 
 class Time(NamedTuple):
@@ -68,9 +70,10 @@ class _Lowering:
         sends = [op for op, kind in enumerate(trace.kind) if kind == SEND and trace.peer[op] != trace.rank[op]]
         self.flow_of = dict(zip(sends, range(len(sends))))
         self.names = list(_CLASSES)
-        self.src, self.dst, self.bytes, self.start, self.gap, self.class_id, self.origin = ([] for _ in range(7))  # type: ignore[var-annotated]
-        self.child: list[int] = []
-        self.parent: list[int] = []
+        self.src, self.dst, self.bytes, self.class_id = array("i"), array("i"), array("q"), array("b")
+        self.start, self.gap = array("q"), array("q")
+        self.origin = array("i")  # the operation that a flow is of
+        self.child, self.parent = array("i"), array("i")
         for op in sends:
             size = trace.amount[op]
             if not size:
@@ -83,15 +86,17 @@ class _Lowering:
         trace = self.trace
         begin: list[Time] = [_NOW] * len(trace)
         complete: list[Time] = [_NOW] * len(trace)
-        within = {op: sent for op, sent in self.partner.items() if trace.kind[op] == RECV and trace.peer[op] == trace.rank[op]}
-        for op, parents in in_order(trace, within):
-            times = []
-            for p, on_start in parents:
-                kept = begin if on_start else complete
+        for op, parents in in_order(trace, self.partner):
+            times, sent = [], _NOW
+            for p, how in parents:
+                kept = begin if how == _BEGINS else complete
                 kept[p] = self._narrow(kept[p], p)
-                times.append(kept[p])
+                if how == _SENDS:
+                    sent = kept[p]
+                else:
+                    times.append(kept[p])
             begin[op] = self._narrow(latest(times), op) if times else _NOW
-            complete[op] = latest([begin[op], complete[within[op]]]) if op in within else self._run(op, begin[op])
+            complete[op] = latest([self._run(op, begin[op]), sent])
         return self._collect()
 
     def _run(self, op: int, begin: Time) -> Time:
@@ -137,10 +142,9 @@ class _Lowering:
             if call.kind not in self.names:
                 self.names.append(call.kind)
             group = np.array(call.group)
-            kind = self.names.index(call.kind)
-            self._extend(group[schedule.src], group[schedule.dst], schedule.bytes, kind, ops[0])
-            self.child += (schedule.child + first).tolist()
-            self.parent += (schedule.parent + first).tolist()
+            self._extend(group[schedule.src], group[schedule.dst], schedule.bytes, self.names.index(call.kind), ops[0])
+            self.child.extend((schedule.child + first).tolist())
+            self.parent.extend((schedule.parent + first).tolist())
             for member, op in enumerate(ops):
                 found[op] = first, schedule, member
         return found
@@ -148,17 +152,15 @@ class _Lowering:
     def _flow(self, rank: int, peer: int, size: int, kind: int, op: int) -> int:
         if len(self.src) >= MAX_FLOWS:
             raise SpecError(f"more than {MAX_FLOWS} flows", remedy="convert a part of the trace", place=self.trace.where(op))
-        self._extend([rank], [peer], [size], kind, op)
+        self._extend(np.array([rank]), np.array([peer]), np.array([size]), kind, op)
         return len(self.src) - 1
 
-    def _extend(self, src, dst, size, kind: int, op: int) -> None:  # type: ignore[no-untyped-def]
-        count = len(src)
-        for column, values in ((self.src, src), (self.dst, dst), (self.bytes, size)):
-            column.extend(np.asarray(values).tolist())
-        self.start.extend([0] * count)
-        self.gap.extend([0] * count)
-        self.class_id.extend([kind] * count)
-        self.origin.extend([op] * count)
+    def _extend(self, src: np.ndarray, dst: np.ndarray, size: np.ndarray, kind: int, op: int) -> None:
+        """More flows, which wait for nothing yet."""
+        zeros = np.zeros(len(src), dtype=np.int64)
+        columns = (self.src, src), (self.dst, dst), (self.bytes, size), (self.start, zeros), (self.gap, zeros)
+        for column, values in (*columns, (self.class_id, zeros + kind), (self.origin, zeros + op)):
+            column.frombytes(values.astype(column.typecode).tobytes())
 
     def _after(self, flow: int, parents: list[int]) -> None:
         self.child.extend([flow] * len(parents))
@@ -205,7 +207,9 @@ class _Lowering:
     def _bounded(self, time: Time, op: int) -> Time:
         if max(time.at, max(time.gaps.values(), default=0)) > MAX_TIME_PS:
             place = self.trace.where(op)
-            raise SpecError(f"computations of more than {MAX_TIME_PS // 10**12} s in a row", remedy="is the unit right?", place=place)
+            raise SpecError(
+                f"computations of more than {MAX_TIME_PS // 10**12} s in a row", remedy="is the unit right?", place=place
+            )
         return time
 
     def _collect(self) -> Flows:
@@ -233,29 +237,32 @@ class _Lowering:
         )
 
 
-def in_order(trace: Trace, within: dict[int, int]) -> Iterator[tuple[int, list[tuple[int, bool]]]]:
-    """(operation, its (parent, on_start) pairs), parents first, and `within` a rank sends before receives of them.
+def in_order(trace: Trace, partner: dict[int, int]) -> Iterator[tuple[int, list[tuple[int, int]]]]:
+    """(operation, its (parent, how) pairs), parents first: it waits for their end or _BEGINS, or receives what they sent, _SENDS,
+    within its rank.
 
     SpecError: operations of a rank that wait in a circle.
     """
-    parents: list[list[tuple[int, bool]]] = [[] for _ in range(len(trace))]
-    children: list[list[int]] = [[] for _ in range(len(trace))]
-    for op, other, on_start in zip(trace.child, trace.parent, trace.on_start):
-        parents[op].append((other, bool(on_start)))
-        children[other].append(op)
-    missing = [len(each) + (op in within) for op, each in enumerate(parents)]
-    for received, sent in within.items():
-        children[sent].append(received)
+    own = [(op, sent) for op, sent in partner.items() if trace.kind[op] == RECV and trace.peer[op] == trace.rank[op]]
+    received, sent = np.array(own, dtype=np.int64).reshape(-1, 2).T
+    child, parent = (
+        np.concatenate([np.array(a), b]).astype(np.int64) for a, b in ((trace.child, received), (trace.parent, sent))
+    )
+    how = np.concatenate([np.array(trace.on_start), np.full(len(own), _SENDS)]).astype(np.int64)
+    begins, edges = csr(child, np.arange(len(child)), len(trace))
+    later_begins, later = csr(parent, child, len(trace))
+    missing = np.diff(begins).tolist()
     ready = deque(op for op, count in enumerate(missing) if not count)
     done = 0
     while ready:
         op = ready.popleft()
-        yield op, parents[op]
+        edge = edges[begins[op] : begins[op + 1]]
+        yield op, list(zip(parent[edge].tolist(), how[edge].tolist()))
         done += 1
-        for later in children[op]:
-            missing[later] -= 1
-            if not missing[later]:
-                ready.append(later)
+        for other in later[later_begins[op] : later_begins[op + 1]].tolist():
+            missing[other] -= 1
+            if not missing[other]:
+                ready.append(other)
     if done < len(trace):
         stuck = next(op for op, count in enumerate(missing) if count)
         raise SpecError("waits for itself", remedy="remove the circle", place=trace.where(stuck))

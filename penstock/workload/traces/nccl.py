@@ -1,7 +1,8 @@
-"""Logs of NCCL and RCCL: the calls that NCCL_DEBUG=INFO and NCCL_DEBUG_SUBSYS=INIT,COLL write, a line per rank and call.
+r"""Logs of NCCL and RCCL: the calls that NCCL_DEBUG=INFO and NCCL_DEBUG_SUBSYS=INIT,COLL write, a line per rank and call.
 
     a:7:7 [0] NCCL INFO comm 0x5a rank 0 nranks 2 cudaDev 0 ... commId 0x9 - Init COMPLETE
-    a:7:7 [0] NCCL INFO AllReduce: opCount 0 sendbuff 0x1 recvbuff 0x2 count 1024 datatype 7 op 0 root 0 comm 0x5a [nranks=2] stream 0x3
+    a:7:7 [0] NCCL INFO AllReduce: opCount 0 sendbuff 0x1 recvbuff 0x2 count 1024 datatype 7 op 0 root 0 comm 0x5a [nranks=2] \
+        stream 0x3
 
 The lines of all ranks may be in one file, in any order but that of each rank. A rank is a GPU (host, process, device); its number
 is that in the communicator of all of them, or RCCL's globalrank. Calls of a stream run one after another, those of one opCount

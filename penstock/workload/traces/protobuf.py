@@ -27,7 +27,9 @@ def messages(raw: bytes) -> Iterator[tuple[int, int]]:
     while at < len(raw):
         size, at = varint(raw, at, len(raw))
         if size > len(raw) - at:
-            raise SpecError(f"a message of {size} bytes at byte {at}, but {len(raw) - at} are left", remedy="is the file truncated?")
+            raise SpecError(
+                f"a message of {size} bytes at byte {at}, but {len(raw) - at} are left", remedy="is the file truncated?"
+            )
         yield at, at + size
         at += size
 

@@ -12,6 +12,7 @@ last of them. Ranks are numbered by tensor, expert, data and pipeline parallelis
 """
 
 import re
+
 from penstock.errors import SpecError
 from penstock.inputs import MAX_FLOW_BYTES, MAX_TIME_PS, inside, read_text, whole_cell
 from penstock.topology.graph import MAX_HOSTS
@@ -172,4 +173,3 @@ def _phase(words: list[str], name: str, group: str) -> Phase:
 
 def _time(text: str, name: str) -> int:
     return 1000 * whole_cell(text, name, 0, MAX_TIME_PS // 1000)
-
