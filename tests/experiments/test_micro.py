@@ -6,7 +6,7 @@ import pytest
 from rich.console import Console
 
 from penstock.experiments import EXPERIMENTS, reproduce
-from penstock.experiments.bfc import fig08, fig30, table1
+from penstock.experiments.bfc import fig08, fig08_tofino2, fig30, table1
 from penstock.experiments.claims import DIFFERS, FROM_PAPER, NOT_JUDGED, PASS, stale_differences
 from penstock.experiments.hpcc import fig06, fig14
 from penstock.spec import parse_spec
@@ -16,10 +16,15 @@ from penstock.workload.distributions import SizeDistribution
 BESIDE = {  # the points of a figure's other variants, which are (ours)
     "bfc/deadlock": pl.col("series").str.starts_with("BFC, one queue"),
     "bfc/fig07": pl.col("panel").str.ends_with("-beside"),
+    "bfc/fig07_tofino2": pl.col("panel").str.ends_with("-update"),
     "bfc/fig08": pl.col("series") == fig08.OTHER,
+    "bfc/fig08_tofino2": pl.col("series") == fig08_tofino2.BESIDE,
     "bfc/table1": pl.col("series").is_in(["BFC, unpaused", "DCQCN+win"]),
 }
-MICRO = ["bfc/table1", "bfc/deadlock", "bfc/fig07", "bfc/fig08", "bfc/fig30", "hpcc/fig06", "hpcc/fig13", "hpcc/fig14"]
+MICRO = [
+    *("bfc/table1", "bfc/deadlock", "bfc/fig07", "bfc/fig07_tofino2", "bfc/fig08", "bfc/fig08_tofino2", "bfc/fig30"),
+    *("hpcc/fig06", "hpcc/fig13", "hpcc/fig14"),
+]
 
 
 @pytest.fixture(scope="module")
