@@ -247,6 +247,19 @@ def test_chakra(tmp_path):
     assert convert(f"{tmp_path}/t").flows.key() != "" and guess(str(tmp_path / "t")) == "chakra"
 
 
+def test_collectives_that_a_processor_launches_are_computations(tmp_path):
+    ranks = [
+        [node(1, 7, us=3, is_cpu_op=True), node(2, kind, after=[1], **ends)]
+        for kind, ends in (
+            (5, dict(comm_dst=1, comm_size=8)),
+            (6, dict(comm_src=0, comm_size=8)),
+        )
+    ]
+    made = convert(chakra_files(tmp_path, *ranks))
+    assert rows(made.flows) == [(0, 1, 8, 3 * 10**6, [], 0)]
+    assert list(made.notes.values()) == [2]
+
+
 def test_chakra_with_groups_from_a_file(tmp_path):
     chakra_trace(tmp_path)
     groups = tmp_path / "groups.json"

@@ -181,7 +181,10 @@ class _Rank:
         trace, place = self.trace, node.id % 2**63
         if not 0 <= node.type < len(TYPES):
             raise SpecError(f"is of type {node.type}; known are 0 to {len(TYPES) - 1}")
-        if node.type == _COLLECTIVE:
+        launched = node.attributes.get("is_cpu_op") is True and "comm_type" not in node.attributes
+        if node.type == _COLLECTIVE and launched:
+            trace.note("collectives that a processor launches (is_cpu_op, without comm_type), which take their duration")
+        elif node.type == _COLLECTIVE:
             return trace.collective(self.rank, self._call(node), place)
         if node.type in (_SEND, _RECV):
             mine, peer = ("comm_src", "comm_dst") if node.type == _SEND else ("comm_dst", "comm_src")
