@@ -24,7 +24,7 @@ from penstock.workload.flows import Flows, csr, in_a_circle
 from penstock.workload.traces.dag import CALC, COLLECTIVE, RECV, SEND, Call, Trace
 from penstock.workload.traces.expand import Schedule, at_most, expand
 
-MAX_FLOWS = 2**23
+MAX_FLOWS = 2**22
 _WIDEST = 8  # flows that a time may depend on; more go through one computation, or else chains of receipts grow with their square
 _CLASSES = ("message", "computation")
 _BEGINS, _SENDS = 1, 2  # what an operation waits for, beside the end of another one: `in_order`
