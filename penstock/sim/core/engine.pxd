@@ -3,7 +3,7 @@ from penstock.fabric.queueing_inline cimport draw, set_event
 from penstock.fabric.sampling cimport sample
 from penstock.fabric.state cimport *
 from penstock.fabric.switch cimport receive, transmit
-from penstock.sim.core.agenda cimport bring_forward, clear_mail, least, take_mail
+from penstock.sim.core.agenda cimport bring_forward, clear_mail, least, next_time, take_mail
 from penstock.sim.core.receiver cimport receive_data, run_flow_timers
 from penstock.sim.core.sender cimport receive_ack, receive_returned, run_pacer, run_starts, run_tick, transmit_host
 
@@ -17,7 +17,7 @@ cdef void arrive(Node* node, int slot) noexcept nogil
 cdef void run_leaf(Node* node, int which) noexcept nogil
 cdef int64_t process(Node* node, int64_t limit) noexcept nogil
 cdef int64_t visit(Worker* worker, long block, int64_t end) noexcept nogil
-cdef int64_t advance(Worker* worker, long block, int64_t end) noexcept nogil
+cdef int64_t advance(Worker* worker, long block, int64_t soonest, int64_t end) noexcept nogil
 cdef int64_t end_of_window(Worker* worker) noexcept nogil
 cdef int64_t busy(Worker* worker) noexcept nogil
 cdef int64_t look_ahead(Worker* worker) noexcept nogil

@@ -46,7 +46,7 @@ if not cython.compiled:
         worker_at,
     )
     from penstock.fabric.switch import receive, transmit
-    from penstock.sim.core.agenda import bring_forward, clear_mail, least, take_mail
+    from penstock.sim.core.agenda import bring_forward, clear_mail, least, next_time, take_mail
     from penstock.sim.core.receiver import receive_data, run_flow_timers
     from penstock.sim.core.sender import receive_ack, receive_returned, run_pacer, run_starts, run_tick, transmit_host
 
@@ -208,32 +208,28 @@ def process(node, limit):
 
 def visit(worker, block, end):
     """Execute the events before `end` of what is below a block; returns the time of the next one."""
-    agenda = agenda_of(worker)
+    times = agenda_of(worker).times
     for place in range(8 * block, 8 * block + 8):
-        if agenda.times[place] < end:
+        if times[place] < end:
             if worker.nodes[place]:
-                agenda.times[place] = process(worker.nodes[place], end << KEY_BITS)
+                times[place] = process(worker.nodes[place], end << KEY_BITS)
             else:
-                agenda.times[place] = advance(worker, agenda.below[place], end)
-    return least(agenda.times, block)
+                times[place] = advance(worker, agenda_of(worker).below[place], times[place], end)
+    return least(times, block)
 
 
-def advance(worker, block, end):
-    """Run a block to `end`, step by step; returns the time of its next event."""
-    agenda = agenda_of(worker)
-    soonest = least(agenda.times, block)
+def advance(worker, block, soonest, end):
+    """Run a block from its next event to `end`, step by step; returns the time of the one after that."""
     while soonest < end:
-        soonest = visit(worker, block, min(end, soonest + agenda.steps[block]))
+        soonest = visit(worker, block, min(end, soonest + agenda_of(worker).steps[block]))
     return soonest
 
 
 def end_of_window(worker):
     """A window is as long as the shortest link between groups, but a run ends at a multiple of the shortest delay of all."""
     world = worker.world
-    end = worker.window_start + world.window
-    if end > worker.agenda.busy_until:
-        end = (worker.window_start // world.grid + 1) * world.grid
-    return min(end, world.horizon)
+    end = min(worker.window_start + world.window, worker.agenda.busy_until)
+    return min(max(end, (worker.window_start // world.grid + 1) * world.grid), world.horizon)
 
 
 def busy(worker):
@@ -256,11 +252,11 @@ def busy(worker):
 
 
 def look_ahead(worker):
-    """How long the run lasts at least: computed again if it matters in the next window, but not often where it is in vain."""
+    """How long the run lasts at least, computed again if that bounds the next window, at most once in the length of a window."""
     agenda = agenda_of(worker)
     window = worker.world.window
     if worker.window_start >= agenda.look_at and worker.window_end + window > agenda.busy_until:
-        agenda.look_at = worker.window_start + 4 * window
+        agenda.look_at = worker.window_start + window
         return busy(worker)
     return agenda.busy_by[worker.parity ^ 1]
 
@@ -270,7 +266,7 @@ def run_window(worker):
     worker.window_end = end_of_window(worker)
     worker.windows += 1
     take_mail(worker)
-    soonest = advance(worker, worker.agenda.root, worker.window_end)
+    soonest = advance(worker, worker.agenda.root, next_time(worker), worker.window_end)
     if worker.sent:
         soonest = min(soonest, worker.window_end)
     worker.sent = 0
