@@ -204,8 +204,13 @@ _FRAMES: dict[str, list[Column]] = {
         Column("ready_ns", "Float64", "ns", "when the last rank entered it; of a broadcast or message: when it began"),
         Column("finish_ns", "Float64", "ns", "when the last rank had received all that was for it; null: unfinished"),
         Column("time_ns", "Float64", "ns", "finish_ns - ready_ns"),
-        Column("bus_bandwidth_bps", "Float64", "bit/s", "NCCL's bus bandwidth: bytes / time, times 2 (n - 1) / n for an all-reduce of "
-            "n ranks, (n - 1) / n for reduce-scatter, all-gather and all-to-all, 1 for the rest"),
+        Column(
+            "bus_bandwidth_bps",
+            "Float64",
+            "bit/s",
+            "NCCL's bus bandwidth: bytes / time, times 2 (n - 1) / n for an all-reduce of "
+            "n ranks, (n - 1) / n for reduce-scatter, all-gather and all-to-all, 1 for the rest",
+        ),
         Column("slowest_rank", "Int32", "rank", "the rank that was done last; the lowest of several"),
         Column("paused_ns", "Float64", "ns", "paused_ns of its flows, added up"),
     ],
@@ -218,7 +223,12 @@ _FRAMES: dict[str, list[Column]] = {
         Column("kind", "String", "", "compute, send or a collective"),
         Column("name", "String", "", "what it is for, such as forward 0"),
         Column("start_ns", "Float64", "ns", "when the rank entered it; null: never"),
-        Column("finish_ns", "Float64", "ns", "when the rank had received all that was for it, or the computation was done; null: unfinished"),
+        Column(
+            "finish_ns",
+            "Float64",
+            "ns",
+            "when the rank had received all that was for it, or the computation was done; null: unfinished",
+        ),
         Column("paused_ns", "Float64", "ns", "paused_ns of the flows that the rank sent for it, added up"),
     ],
     "ranks": [
@@ -331,8 +341,8 @@ SUMMARY: dict[str, tuple[str, str]] = {
     "realised": ("", "loads offered by the generated flows"),
     "training": (
         "",
-        "of a workload with ranks: step_ns, mean over the iterations; iterations, each with step_ns, slowest_rank and the longest time "
-        "in pauses of a rank; operations, by kind and name, with their bus bandwidth",
+        "of a workload with ranks: step_ns, mean over the iterations; iterations, each with step_ns, slowest_rank and the longest "
+        "time in pauses of a rank; operations, by kind and name, with their bus bandwidth",
     ),
     "deadlock": (
         "",

@@ -76,7 +76,11 @@ def _timeline(flows: Flows, listed: pl.DataFrame, start: np.ndarray, finish: np.
             pl.col("gives").any(),
         )
     )
-    places = [{"job": job, "host": host, "rank": rank} for job, hosts in enumerate(operations.jobs) for rank, host in enumerate(hosts.tolist())]
+    places = [
+        {"job": job, "host": host, "rank": rank}
+        for job, hosts in enumerate(operations.jobs)
+        for rank, host in enumerate(hosts.tolist())
+    ]
     return (
         by_rank.join(listed.select("operation", "kind", "name", "job", "iteration"), on="operation")
         .join(pl.DataFrame(places, schema={"job": pl.Int64, "host": pl.Int32, "rank": pl.Int32}), on=["job", "host"])
@@ -96,7 +100,9 @@ def _operations(listed: pl.DataFrame, timeline: pl.DataFrame) -> pl.DataFrame:
             pl.col("start").min(),
             pl.col("start").max().alias("ready"),
             pl.when(~unfinished.any()).then(pl.col("finish").max()).alias("finish"),
-            pl.when(~unfinished.any()).then(pl.col("rank").sort_by("finish", descending=True, maintain_order=True).first()).alias("slowest_rank"),
+            pl.when(~unfinished.any())
+            .then(pl.col("rank").sort_by("finish", descending=True, maintain_order=True).first())
+            .alias("slowest_rank"),
             pl.col("paused").sum(),
         )
     )
@@ -138,7 +144,9 @@ def step_summary(frames: dict[str, pl.DataFrame]) -> dict[str, Any]:
         .agg(
             pl.col("start_ns").min(),
             pl.when(last).then(pl.col("finish_ns").max()).alias("finish_ns"),
-            pl.when(last).then(pl.col("rank").sort_by("finish_ns", descending=True, maintain_order=True).first()).alias("slowest_rank"),
+            pl.when(last)
+            .then(pl.col("rank").sort_by("finish_ns", descending=True, maintain_order=True).first())
+            .alias("slowest_rank"),
             pl.col("paused_ns").max().alias("max_paused_ns"),
         )
         .sort("job", "iteration")
@@ -148,7 +156,12 @@ def step_summary(frames: dict[str, pl.DataFrame]) -> dict[str, Any]:
     busbw = (
         operations.drop_nulls("bus_bandwidth_bps")
         .group_by("job", "kind", "name", maintain_order=True)
-        .agg(pl.len().alias("count"), pl.col("time_ns").mean(), pl.col("bus_bandwidth_bps").median(), pl.col("bus_bandwidth_bps").min().alias("min_bus_bandwidth_bps"))
+        .agg(
+            pl.len().alias("count"),
+            pl.col("time_ns").mean(),
+            pl.col("bus_bandwidth_bps").median(),
+            pl.col("bus_bandwidth_bps").min().alias("min_bus_bandwidth_bps"),
+        )
     )
     done = iterations["step_ns"].drop_nulls()
     return {

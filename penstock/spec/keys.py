@@ -23,11 +23,11 @@ from penstock.topology.graph import CHANGE_KEYS, MAX_HOSTS
 from penstock.topology.servers import KEYS as RECEIVER_KEYS
 from penstock.topology.servers import TRACE_COLUMNS
 from penstock.workload import NOT_FROM_A_TABLE
+from penstock.workload.algorithms import ALGORITHMS
 from penstock.workload.collectives import LIST_KEYS
 from penstock.workload.distributions import COLUMNS as SIZE_COLUMNS
 from penstock.workload.flowfile import OPTIONAL, REQUIRED
 from penstock.workload.flows import PRIORITIES
-from penstock.workload.algorithms import ALGORITHMS
 from penstock.workload.generators import LOAD_ON, MAX_SIGMA, PAIRS
 from penstock.workload.placement import PLACEMENTS
 from penstock.workload.training import SCHEDULES
@@ -235,7 +235,7 @@ KEYS: dict[str, dict[str, Key]] = {
         "expert": Key("int", "replicas that share the experts of a layer; divides `data`", ">= 1"),
         "layers": Key("int", "layers of the model, a multiple of `pipeline`", ">= 1"),
         "parameters": Key("size", "gradients of a layer on one rank, which all replicas reduce", f"0..{MAX_FLOW_BYTES}"),
-        "expert_parameters": Key("size", "those of its experts, which replicas with the same experts reduce", f"0..{MAX_FLOW_BYTES}"),
+        "expert_parameters": Key("size", "those of its experts, which replicas that have them reduce", f"0..{MAX_FLOW_BYTES}"),
         "activations": Key("size", "of one microbatch between two layers, all tensor ranks together", f"0..{MAX_FLOW_BYTES}"),
         "forward": Key("time", "of one layer for one microbatch on one rank", ">= 0"),
         "backward": Key("time", "the same, backward", ">= 0"),

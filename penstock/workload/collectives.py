@@ -226,7 +226,7 @@ def collective(
     ranks = placed(topo, hosts, placement, seed, index)
     size = _size(bytes)
     graph = TaskGraph(ranks, start_ps=time_ps(start, "start"), priority=_priority(priority), compute_class=class_name)
-    options = {"algorithm": algorithm or default_algorithm(collective), "chunks": chunks, "root": root}
+    options: dict[str, Any] = {"algorithm": algorithm or default_algorithm(collective), "chunks": chunks, "root": root}
     group = np.arange(len(ranks))[None]
     graph.collective(collective, group, size, [], collective, class_name=class_name, **options)
     nominal = {"kind": "collective", "collective": collective, **options, "bytes": size, "hosts": len(ranks)}

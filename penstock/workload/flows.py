@@ -175,8 +175,8 @@ class Flows:
             after = csr(child, parent, n)
         operations = None
         if self.operations is not None or other.operations is not None:
-            mine, others = (flows.operations or Operations.none(len(flows)) for flows in (self, other))
-            operations = mine.joined(others, is_mine)
+            ours = [flows.operations or Operations.none(len(flows)) for flows in (self, other)]
+            operations = ours[0].joined(ours[1], is_mine)
         nominal = self.nominal + other.nominal
         return Flows(**columns, classes=classes, after=after, nominal=nominal, operations=operations)
 
@@ -203,7 +203,9 @@ class Flows:
         self._refuse((self.dst < 0) | (self.dst >= topo.hosts), "dst", f"hosts are 0 to {topo.hosts - 1}")
         sends = ~self.computes
         self._refuse(~sends & (self.bytes != 0), "dst", "must differ from src")
-        self._refuse(sends & ((self.bytes < 1) | (self.bytes > MAX_FLOW_BYTES)), "bytes", f"must be between 1 and {MAX_FLOW_BYTES}")
+        self._refuse(
+            sends & ((self.bytes < 1) | (self.bytes > MAX_FLOW_BYTES)), "bytes", f"must be between 1 and {MAX_FLOW_BYTES}"
+        )
         self._refuse((self.start_ps < 0) | (self.start_ps > MAX_TIME_PS), "start_ps", "must not be negative")
         self._refuse((self.priority < 0) | (self.priority >= PRIORITIES), "priority", "must be 0 (highest) to 7")
         self._refuse((self.gap_ps < 0) | (self.gap_ps > MAX_TIME_PS), "gap_ps", "must not be negative")
@@ -309,7 +311,8 @@ class Flows:
         crosses = rack[self.src[:n]] != rack[self.dst[:n]]
         sends = ~self.computes[:n]
         per_class = {
-            name: self._offered(topo, duration_ps, crosses, sends & (self.class_id[:n] == i)) for i, name in enumerate(self.classes)
+            name: self._offered(topo, duration_ps, crosses, sends & (self.class_id[:n] == i))
+            for i, name in enumerate(self.classes)
         }
         total = self._offered(topo, duration_ps, crosses, sends)
         links = topo.offered_loads(self.src[:n], self.dst[:n], self.bytes[:n], duration_ps)

@@ -60,7 +60,7 @@ class TaskGraph:
         iteration: int = 0,
         class_name: str = "send",
     ) -> np.ndarray:
-        """A message of so many bytes from each of the ranks `src` to another one; the task is done, at `dst`, when it is received."""
+        """A message of so many bytes from each of the ranks `src` to another one; the task is done, at `dst`, on receipt."""
         first = len(self.listed)
         for _ in range(np.size(src)):
             self._operation("send", name, "", 2, size, iteration)
@@ -144,7 +144,14 @@ class TaskGraph:
             raise SpecError(f"must be at most {MAX_TIME_PS} ps", path="time_ps", value=int(np.max(gap_ps)))
         numbers = np.arange(self.tasks, self.tasks + n).reshape(np.shape(src))
         self.tasks += n
-        values = {"src": self.hosts[src], "dst": self.hosts[dst], "bytes": size, "gap": gap_ps, "class": label, "operation": operation}
+        values = {
+            "src": self.hosts[src],
+            "dst": self.hosts[dst],
+            "bytes": size,
+            "gap": gap_ps,
+            "class": label,
+            "operation": operation,
+        }
         for name, value in values.items():
             dtype = {"bytes": np.int64, "gap": np.int64, "class": np.int8}.get(name, np.int32)
             flat = np.ravel(value).astype(dtype)

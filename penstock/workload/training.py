@@ -147,7 +147,9 @@ class _Plan:
         shape = f"tensor = {self.tensor} x pipeline = {self.pipeline}"
         if data is None:
             if there < each or there % each:
-                raise SpecError(f"{shape} does not divide {there} hosts", path="tensor", value=self.tensor, remedy="give data too")
+                raise SpecError(
+                    f"{shape} does not divide {there} hosts", path="tensor", value=self.tensor, remedy="give data too"
+                )
             data = there // each
         data = whole(data, "data", 1)
         if each * data > there:
@@ -210,7 +212,8 @@ class _Job:
         self.iteration = 0
 
     def run(self) -> None:
-        for self.iteration in range(self.plan.iterations):
+        for iteration in range(self.plan.iterations):
+            self.iteration = iteration
             self.iterate()
 
     def iterate(self) -> None:
@@ -240,8 +243,8 @@ class _Job:
     def _send(self, stage: int, to: int, after: np.ndarray, name: str) -> np.ndarray:
         """The activations, or their gradients, of a microbatch: every tensor rank sends its part to its counterpart."""
         size = self.plan.activations // self.plan.tensor
-        options = {"iteration": self.iteration, "class_name": f"{self.label}/pipeline"}
-        return self.graph.send(self.ranks[stage], self.ranks[to], size, [after], name, **options)
+        label = f"{self.label}/pipeline"
+        return self.graph.send(self.ranks[stage], self.ranks[to], size, [after], name, self.iteration, label)
 
     def _stage(
         self, stage: int, what: str, batch: int, arrived: np.ndarray | None, reduced: list[np.ndarray] | None
@@ -283,7 +286,9 @@ class _Job:
     def _tensor(self, stage: int, after: np.ndarray, name: str) -> np.ndarray:
         """All-reduce of the activations within every tensor group."""
         plan = self.plan
-        return self._collective("all_reduce", self.ranks[stage], plan.activations, after, f"tensor {name}", "tensor", plan.all_reduce)
+        return self._collective(
+            "all_reduce", self.ranks[stage], plan.activations, after, f"tensor {name}", "tensor", plan.all_reduce
+        )
 
     def _experts(self, stage: int, after: np.ndarray, name: str) -> np.ndarray:
         """All-to-all of the activations within every group of replicas that share experts."""
@@ -302,7 +307,14 @@ class _Job:
         if plan.data > 1 and plan.parameters:
             waits = [after.T, *(last.T for last in reduced[-1:])]
             ends = self._collective(
-                "all_reduce", self.ranks[stage].T, plan.parameters, waits, f"gradients {number}", "data", plan.all_reduce, **options
+                "all_reduce",
+                self.ranks[stage].T,
+                plan.parameters,
+                waits,
+                f"gradients {number}",
+                "data",
+                plan.all_reduce,
+                **options,
             )
             reduced.append(ends.T)
         same = plan.data // plan.expert
@@ -311,7 +323,14 @@ class _Job:
             groups = self.ranks[stage].reshape(shape).transpose(1, 2, 0).reshape(-1, same)
             waits = [a.reshape(shape).transpose(1, 2, 0).reshape(-1, same) for a in (after, *reduced[-1:])]
             ends = self._collective(
-                "all_reduce", groups, plan.expert_parameters, waits, f"expert gradients {number}", "data", plan.all_reduce, **options
+                "all_reduce",
+                groups,
+                plan.expert_parameters,
+                waits,
+                f"expert gradients {number}",
+                "data",
+                plan.all_reduce,
+                **options,
             )
             reduced.append(ends.reshape(plan.expert, plan.tensor, same).transpose(2, 0, 1).reshape(plan.data, plan.tensor))
 

@@ -5,6 +5,7 @@ link that it is stored and forwarded on takes its own beta. The times here are w
 from the package's expansion of them.
 """
 
+import itertools
 import math
 
 import numpy as np
@@ -105,14 +106,12 @@ def expected(topo, kind: str, algorithm: str, hosts, size: int) -> int:
     if algorithm == "ring" and kind == "all_gather":
         return around(topo, hosts, size, n - 1, lambda r, s: (r - s) % n)
     if algorithm == "ring" and kind == "broadcast":
-        return sum(alpha_beta(topo, a, b, size) for a, b in zip(hosts, hosts[1:]))
+        return sum(alpha_beta(topo, a, b, size) for a, b in itertools.pairwise(hosts))
     if algorithm == "pairwise":  # in step s rank i waits for i - s
         parts, begin = pieces(size, n), [0] * n
         for s in range(1, n):
             sent = begin
-            begin = [
-                max(sent[r], sent[(r - s) % n] + alpha_beta(topo, hosts[(r - s) % n], hosts[r], parts[r])) for r in range(n)
-            ]
+            begin = [max(sent[r], sent[(r - s) % n] + alpha_beta(topo, hosts[(r - s) % n], hosts[r], parts[r])) for r in range(n)]
         return max(begin)
     if kind == "sendrecv":
         return max(alpha_beta(topo, hosts[i], hosts[(i + 1) % n], size) for i in range(n))
@@ -144,9 +143,7 @@ def test_alpha_beta(kind, algorithm, network):
             continue  # ranks that are early send to one host at once
         if network == "racks of one":
             size -= size % n  # segments of unequal length drift until a packet meets an acknowledgement at the spine
-        flows = collective(
-            topo, collective=kind, algorithm=algorithm, bytes=size, hosts=n, placement=placement, seed=5
-        )
+        flows = collective(topo, collective=kind, algorithm=algorithm, bytes=size, hosts=n, placement=placement, seed=5)
         hosts = placed(topo, n, placement, seed=5).tolist()
         late = taken(topo, flows, scheme) - expected(topo, kind, algorithm, hosts, size)
         assert late == 0, (n, size, placement, scheme)
@@ -192,7 +189,7 @@ def test_a_chain_of_chunks_is_a_pipeline(n, chunks):
 
 @pytest.mark.parametrize("n, size", [(2, 20_000), (5, 100_000), (8, 8 * 11_000)])
 def test_a_ring_of_several_packets(n, size):
-    """Segments of whole packets of 1000 B, shorter than a round trip: from the second step on, one acknowledgement goes between."""
+    """Segments of whole packets of 1000 B, shorter than a round trip: from the second step on an acknowledgement goes between."""
     topo, wire, count = star(hosts=n), BETA * (1000 + HEADER), size // n // 1000
     step = (count + 1) * wire + 2_000_000
     steps = 2 * (n - 1)

@@ -200,7 +200,10 @@ def test_bad_collectives(arguments, says):
     "arguments, says",
     [
         ({"tensor": 3}, "workload.0.tensor = 3: tensor = 3 x pipeline = 1 does not divide 16 hosts; give data too"),
-        ({"tensor": 4, "data": 5}, "workload.0.data = 5: tensor = 4 x pipeline = 1 x data = 5 is 20 ranks, but there are 16 hosts"),
+        (
+            {"tensor": 4, "data": 5},
+            "workload.0.data = 5: tensor = 4 x pipeline = 1 x data = 5 is 20 ranks, but there are 16 hosts",
+        ),
         ({"expert": 3}, "workload.0.expert = 3: must divide data = 16"),
         ({"pipeline": 4, "layers": 6}, "workload.0.layers = 6: must be a multiple of pipeline = 4"),
         ({"iterations": 10**9}, "workload.0.iterations = 1000000000: layers x microbatches x iterations is"),

@@ -41,7 +41,8 @@ def rank_timeline(*runs: Run, time: str | None = None) -> "Figure":
     ends = max(float(run.summary.get("end_ns") or 0.0) for run in runs)
     start, end = (0.0, ends) if time is None else span_ns(time, runs)
     shown = [_rows(run) for run in runs]
-    each = min(2.4, max(0.8, 0.35 + 0.09 * max(table["place"].max() + 1 for table in shown)))  # type: ignore[operator]
+    most = max(table["place"].n_unique() for table in shown)
+    each = min(2.4, max(0.8, 0.35 + 0.09 * most))
     with active():
         figure, axes = canvas(len(runs), height=0.9 + (each + 0.25) * len(runs), caption=time_caption(runs, start, end))
         for panel, run, table in zip(axes, runs, shown):
@@ -61,8 +62,8 @@ def _rows(run: Run) -> pl.DataFrame:
     ranks = table.select("job", "rank").unique().sort("job", "rank")
     ranks = ranks.gather_every(max(1, -(-ranks.height // MANY))).with_row_index("place")
     name = pl.col("name")
-    computed = pl.when(name.str.starts_with("forward")).then(pl.lit("forward"))
-    computed = computed.when(name.str.starts_with("backward")).then(pl.lit("backward")).otherwise(pl.lit("other computation"))
+    forward = pl.when(name.str.starts_with("forward")).then(pl.lit("forward"))
+    computed = forward.when(name.str.starts_with("backward")).then(pl.lit("backward")).otherwise(pl.lit("other computation"))
     sent = pl.when(pl.col("kind") == SEND).then(pl.lit("message")).otherwise("kind")
     what = pl.when(pl.col("kind") == COMPUTE).then(computed).otherwise(sent)
     return table.join(ranks, on=["job", "rank"]).with_columns(what=what, computes=pl.col("kind") == COMPUTE)
