@@ -341,7 +341,7 @@ SUMMARY: dict[str, tuple[str, str]] = {
     "realised": ("", "loads offered by the generated flows"),
     "training": (
         "",
-        "of a workload with ranks: step_ns, mean over the iterations; iterations, each with step_ns, slowest_rank and the longest "
+        "of a workload with ranks: step_ns, mean over the iterations; iterations, each with step_ns, slowest_rank and longest "
         "time in pauses of a rank; operations, by kind and name, with their bus bandwidth",
     ),
     "deadlock": (
