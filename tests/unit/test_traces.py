@@ -186,6 +186,14 @@ def test_goal_with_empty_messages_and_messages_to_itself(tmp_path):
     assert sorted(made.notes.values()) == [1, 1]
 
 
+def test_comments_without_end_take_no_time_of_their_square(tmp_path):
+    line = "/* a */ " * 200_000
+    made = convert(
+        written(tmp_path, f"num_ranks 2\n{line}\nrank 0 {{ {line}\nsend 5b to 1 }}\nrank 1 {{\n/* */recv 5b from 0// }}\n}}\n")
+    )
+    assert rows(made.flows) == [(0, 1, 5, 0, [], 0)]
+
+
 def test_htsim(tmp_path):
     made = convert(written(tmp_path, HTSIM))
     assert (made.format, made.ranks, made.notes) == ("htsim", 4, {})

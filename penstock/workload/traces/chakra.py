@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from penstock.errors import SpecError
 from penstock.inputs import MAX_TIME_PS, inside, read_bytes, read_text
 from penstock.workload.traces import protobuf
-from penstock.workload.traces.dag import Call, Trace, group_of
+from penstock.workload.traces.dag import MAX_OPERATIONS, Call, Trace, group_of
 
 TYPES = ("INVALID", "METADATA", "MEM_LOAD", "MEM_STORE", "COMP", "COMM_SEND", "COMM_RECV", "COMM_COLL")
 _LOAD, _STORE, _COMPUTE, _SEND, _RECV, _COLLECTIVE = range(2, 8)
@@ -83,8 +83,9 @@ def read(path: str, groups_file: str | None = None) -> Trace:
     groups = None if groups_file is None else _groups(groups_file, trace)
     nodes = [list(_nodes(file)) for file in paths]
     named = _named(nodes) if groups is None else groups
+    everyone = tuple(range(trace.ranks))
     for rank, file in enumerate(paths):
-        _Rank(trace, rank, file, named).add(nodes[rank])
+        _Rank(trace, rank, file, named, everyone).add(nodes[rank])
     return trace
 
 
@@ -119,8 +120,14 @@ def _nodes(path: str) -> Iterator[_Node]:
             raise SpecError("the file is empty")
         for _ in protobuf.fields(raw, *first):  # the metadata
             pass
+        seen: set[int] = set()
         for begin, end in parts:
-            yield _node(raw, begin, end)
+            node = _node(raw, begin, end)
+            if node.id in seen or len(seen) >= MAX_OPERATIONS:
+                rule = "another node has this id" if node.id in seen else f"more than {MAX_OPERATIONS} nodes"
+                raise SpecError(rule, place=f"{path}: node {node.id}")
+            seen.add(node.id)
+            yield node
 
 
 def _node(raw: bytes, begin: int, end: int) -> _Node:
@@ -140,7 +147,8 @@ def _node(raw: bytes, begin: int, end: int) -> _Node:
 
 def _attribute(raw: bytes, begin: int, end: int) -> tuple[str, Any]:
     """The name and the value of an attribute; None: of a type that no attribute used here has."""
-    name, value = "", None
+    name = ""
+    value: Any = None
     for field in protobuf.fields(raw, begin, end):
         if field[0] == 1:
             name = protobuf.text(raw, field)
@@ -161,15 +169,15 @@ def _attribute(raw: bytes, begin: int, end: int) -> tuple[str, Any]:
 class _Rank:
     """Adds the nodes of one rank to a trace."""
 
-    def __init__(self, trace: Trace, rank: int, file: str, groups: Mapping[str, tuple[int, ...]]) -> None:
-        self.trace, self.rank, self.file, self.groups = trace, rank, file, groups
+    def __init__(
+        self, trace: Trace, rank: int, file: str, groups: Mapping[str, tuple[int, ...]], everyone: tuple[int, ...]
+    ) -> None:
+        self.trace, self.rank, self.file, self.groups, self.everyone = trace, rank, file, groups, everyone
 
     def add(self, nodes: list[_Node]) -> None:
         ops: dict[int, int] = {}
         for node in nodes:
             with inside(place=f"{self.file}: node {node.id}"):
-                if node.id in ops:
-                    raise SpecError("another node has this id")
                 ops[node.id] = self._operation(node)
         for node in nodes:
             for parent in node.parents:
@@ -210,12 +218,12 @@ class _Rank:
         name = node.attributes.get("pg_name")
         if name is not None and str(name) not in self.groups:
             raise SpecError("there is no such group", path="pg_name", value=str(name))
-        group = tuple(range(self.trace.ranks)) if name is None else self.groups[str(name)]
+        group = self.everyone if name is None else self.groups[str(name)]
         dims = node.attributes.get("involved_dim")
         if isinstance(dims, list) and not all(dims):
             raise SpecError("a collective along some dimensions of the network (involved_dim) is not supported")
         size = node.number("comm_size", 0 if kind == "barrier" else None)
         root = node.number("root", group[0])
-        if root not in group:
+        if root != group[0] and root not in group:
             raise SpecError(f"root {root} is not in the group")
         return Call(kind, group, size * len(group) if kind in _OF_ONE_RANK else size, group.index(root))

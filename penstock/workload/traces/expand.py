@@ -72,7 +72,8 @@ def expand(kind: str, members: int, size: int, root: int = 0) -> Schedule:
     pieces = algorithms.cut(size, n)
     if kind in ("gather", "scatter"):
         other, one = np.delete(np.arange(n), root), np.full(n - 1, root)
-        return _direct(n, *((other, one) if kind == "gather" else (one, other)), pieces[other])
+        src, dst = (other, one) if kind == "gather" else (one, other)
+        return _direct(n, src, dst, pieces[other])
     if size >= n:
         return _of(n, algorithms.expand(kind, n, size))
     shift, src = (axis.ravel() for axis in np.mgrid[1:n, 0:n])

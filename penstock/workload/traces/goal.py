@@ -37,6 +37,7 @@ _OPERATION = re.compile(
     re.ASCII,
 )
 _WAIT = re.compile(rf"({_LABEL})\s+(i?requires)\s+({_LABEL})", re.ASCII)
+_COMMENT = re.compile(r"//|/\*")
 _RANK = re.compile(rf"rank\s+({_NUMBER})\s*\{{", re.ASCII)
 _RANKS = re.compile(rf"num_ranks\s+({_NUMBER})", re.ASCII)
 _CPUS = "operations on another processor or NIC than 0, which run whenever what they wait for is done"
@@ -145,16 +146,15 @@ def _without_comments(text: str, path: str) -> Iterator[tuple[int, str]]:
     """(number, text) of the lines that are not empty, without comments; "}" is a line of its own."""
     inside = 0
     for number, line in enumerate(text.split("\n"), start=1):
-        left, kept = line, []
-        while left:
+        at, kept = 0, []
+        while at < len(line):
             if inside:
-                _, end, left = left.partition("*/")
-                inside = 0 if end else inside
-            else:
-                match = re.search(r"//|/\*", left)
-                kept.append(left[: match.start()] if match else left)
-                inside = number if match and match[0] == "/*" else 0
-                left = left[match.end() :] if inside and match else ""
+                end = line.find("*/", at)
+                inside, at = (inside, len(line)) if end < 0 else (0, end + 2)
+                continue
+            match = _COMMENT.search(line, at)
+            kept.append(line[at : match.start() if match else len(line)])
+            inside, at = (number, match.end()) if match and match[0] == "/*" else (0, len(line))
         for part in re.split(r"(\})", " ".join(kept)):
             if part.strip():
                 yield number, part.strip()

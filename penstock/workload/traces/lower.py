@@ -299,12 +299,16 @@ def match_calls(trace: Trace) -> list[tuple[Call, list[int]]]:
 
     SpecError: ranks of a group that call different ones, or not equally many.
     """
+    groups: dict[int, tuple[set[int], dict[int, list[int]]]] = {}  # by the identity of the tuple: many calls share a long one
     order: dict[tuple[int, ...], dict[int, list[int]]] = {}
     for op, call in trace.calls.items():
         rank = trace.rank[op]
-        if rank not in call.group:
-            raise SpecError(f"rank {rank} is not in the group {list(call.group)[:16]}", place=trace.where(op))
-        order.setdefault(call.group, {}).setdefault(rank, []).append(op)
+        if id(call.group) not in groups:
+            groups[id(call.group)] = set(call.group), order.setdefault(call.group, {})
+        members, by_rank = groups[id(call.group)]
+        if rank not in members:
+            raise SpecError(f"rank {rank} is not in the group {list(call.group[:16])}", place=trace.where(op))
+        by_rank.setdefault(rank, []).append(op)
     found = []
     for group, by_rank in order.items():
         longest = max(by_rank.values(), key=len)
@@ -316,8 +320,8 @@ def match_calls(trace: Trace) -> list[tuple[Call, list[int]]]:
         for ops in zip(*(by_rank[rank] for rank in group)):
             call = trace.calls[ops[0]]
             for op in ops[1:]:
-                if trace.calls[op] != call:
-                    other = trace.calls[op]
+                other = trace.calls[op]
+                if (other.kind, other.bytes, other.root) != (call.kind, call.bytes, call.root):
                     rule = f"rank {trace.rank[op]} calls {other.kind} of {other.bytes} B, where {trace.where(ops[0])} calls "
                     raise SpecError(f"{rule}{call.kind} of {call.bytes} B", place=trace.where(op))
             found.append((call, list(ops)))
