@@ -82,8 +82,8 @@ def table(rows: list[dict[str, Any]]) -> str:
     for row in rows:
         cost, idle = 1e9 * row["loop_s"] / row["packet_hops"], row["idle_bytes"] / row["hosts"] / 1000
         lines.append(
-            f"| {row['hosts']:,} | {row['scheme']} | {row['flows']:,} | {row['packet_hops']:,} | {cost:.0f} | {row['setup_s']:.2f} | "
-            f"{row['results_s']:.2f} | {idle:.1f} | {row['peak_bytes'] / 1e9:.2f} |".replace(",", " ")
+            f"| {row['hosts']:,} | {row['scheme']} | {row['flows']:,} | {row['packet_hops']:,} | {cost:.0f} | "
+            f"{row['setup_s']:.2f} | {row['results_s']:.2f} | {idle:.1f} | {row['peak_bytes'] / 1e9:.2f} |".replace(",", " ")
         )
     return "\n".join(lines)
 

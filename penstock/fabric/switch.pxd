@@ -1,6 +1,6 @@
 from penstock.fabric.line_inline cimport arm, disarm, drop, fail, has_queue, kick, note_mail, send, wait
 from penstock.fabric.queueing_inline cimport call_packet_hooks, list_queue, next_queue, pop, push, push_control, set_event, unlist_first
-from penstock.fabric.routing_inline cimport group_towards
+from penstock.fabric.routing_inline cimport tabulated_group
 from penstock.fabric.sampling cimport trace
 from penstock.fabric.state cimport *
 

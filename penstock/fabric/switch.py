@@ -14,7 +14,7 @@ if not cython.compiled:
         set_event,
         unlist_first,
     )
-    from penstock.fabric.routing import group_towards
+    from penstock.fabric.routing import tabulated_group
     from penstock.fabric.sampling import trace
     from penstock.fabric.state import (
         ACK,
@@ -46,15 +46,25 @@ if not cython.compiled:
         rare,
         swap_packets,
         voq_at,
+        within,
     )
 
 
 def receive(node, slot, pkt):
-    """Forward a packet that arrived on port `slot`, by ECMP on the flow's hash unless a scheme chooses the path."""
-    group = group_towards(node, pkt.dst)
-    if group < 0:
-        drop(node, port_at(node, slot), pkt, DROP_NO_ROUTE)
+    """Forward a packet that arrived on port `slot`, by ECMP on the flow's hash unless a scheme chooses the path.
+
+    The first lines are group_towards(); one port leads to what is below.
+    """
+    below = pkt.dst - node.below
+    if within(below, node.span):
+        enqueue(node, port_at(node, below * node.share >> 32), pkt)
         return
+    group = node.beyond
+    if rare(group < 0):
+        group = tabulated_group(node, pkt.dst)
+        if group < 0:
+            drop(node, port_at(node, slot), pkt, DROP_NO_ROUTE)
+            return
     hops = node.next_hops
     count = hops[group]
     if count > 1:

@@ -240,8 +240,8 @@ def busy_ps(outcome: Outcome, ports: Counters) -> np.ndarray:
         links = topo.links
         at = ((links["a"] == node) & (links["port_a"] == port)) | ((links["b"] == node) & (links["port_b"] == port))
         link, place = int(np.flatnonzero(at)[0]), topo.first_port[node] + port
-        changes = [c for c in topo.changes if c.link == link and c.ps_per_byte and c.node in (None, node)]
-        rates = [int(links["ps_per_byte"][link])] + [c.ps_per_byte for c in changes]
+        changed = [c.ps_per_byte for c in topo.changes if c.link == link and c.ps_per_byte and c.node in (None, node)]
+        rates = [int(links["ps_per_byte"][link]), *changed]
         bounds = [0, *marks, int(ports["tx_bytes"][place])]
         busy[place] = sum(rate * (high - low) for rate, low, high in zip(rates, bounds, bounds[1:]))
     return busy
@@ -324,7 +324,7 @@ def check_invariants(outcome: Outcome) -> None:
         if holds.all():
             return
         first = what[int(np.argmin(holds))]
-        where = topo.names[first["node"]] + (f" port {first['port']}" if "port" in what.dtype.names else "")
+        where = topo.names[first["node"]] + (f" port {first['port']}" if "port" in (what.dtype.names or ()) else "")
         at = format_time(int(outcome.state["time"]))
         raise InvariantError(f"{where}, at {at}: {text(first)} (scheme {scheme.name}, seed {outcome.settings.seed})")
 
