@@ -127,7 +127,8 @@ def main(sizes: Sequence[int]) -> None:
     rows = [in_process(scheme, k, flows) for k in sizes for scheme in SCHEMES for flows in (1, MANY)]
     text = PAGE.read_text()
     before, after = text.split(MARKS[0])[0], text.split(MARKS[1])[1]
-    PAGE.write_text(f"{before}{MARKS[0]}\n{about()}\n\n{table(rows)}\n{MARKS[1]}{after}")
+    picture = f"![processor time per packet-hop, set-up and memory by hosts](images/{PICTURE.name})"
+    PAGE.write_text(f"{before}{MARKS[0]}\n{picture}\n\n{about()}\n\n{table(rows)}\n{MARKS[1]}{after}")
     draw(rows)
 
 

@@ -75,18 +75,14 @@ if not cython.compiled:
     )
     from penstock.sim.core.sender import set_start_timer
 
-NODE_COUNTERS = [
-    *(("node", "i8"), ("events", "i8"), ("hops", "i8"), ("control_frames", "i8"), ("frame_bytes", "i8")),
-    *(("frame_bytes_received", "i8"), ("voqs_max", "i8"), ("buffer_used", "i8"), ("buffer_max", "i8"), ("buffer_size", "i8")),
-]
-PORT_COUNTERS = [
-    *(("node", "i8"), ("port", "i8"), ("peer", "i8"), ("peer_port", "i8"), ("tx_bytes", "i8"), ("tx_packets", "i8")),
-    *(("rx_bytes", "i8"), ("max_queue_bytes", "i8"), ("queued_bytes", "i8"), ("control_bytes", "i8"), ("wire_bytes", "i8")),
-    *(("pauses_sent", "i8"), ("pauses_received", "i8"), ("paused_ps", "i8"), ("cut_bytes", "i8"), ("ecn_marks", "i8")),
-    *(("dropped_bytes", "i8"), ("trims", "i8"), ("trimmed_bytes", "i8"), ("returns", "i8"), ("ps_per_byte", "i8")),
-    *(("held_bytes", "i8"), ("ack_bytes", "i8"), ("frame_bytes", "i8"), ("paused", "i8"), ("paused_queues", "i8")),
-    ("drops", "i8", 5),
-]
+OF_NODES = "node events hops control_frames frame_bytes frame_bytes_received voqs_max buffer_used buffer_max buffer_size"
+OF_PORTS = (
+    "node port peer peer_port tx_bytes tx_packets rx_bytes max_queue_bytes queued_bytes control_bytes wire_bytes pauses_sent "
+    "pauses_received paused_ps cut_bytes ecn_marks dropped_bytes trims trimmed_bytes returns ps_per_byte held_bytes ack_bytes "
+    "frame_bytes paused paused_queues"
+)
+NODE_COUNTERS = [(name, "i8") for name in OF_NODES.split()]
+PORT_COUNTERS = [*((name, "i8") for name in OF_PORTS.split()), ("drops", "i8", DROP_REASONS)]
 MANY_NODES = 4096  # a network with more of them has memory only for what is in use
 
 
@@ -512,16 +508,10 @@ class Simulation:
         at = 0
         for number in range(world.node_count):
             node = node_at(world, number)
-            table[at] = number
-            table[at + 1] = node.events
-            table[at + 2] = node.hops
-            table[at + 3] = node.control_frames
-            table[at + 4] = node.frame_bytes
-            table[at + 5] = node.frame_bytes_received
-            table[at + 6] = node.voqs_max
-            table[at + 7] = node.buffer_used
-            table[at + 8] = node.buffer_max
-            table[at + 9] = node.buffer_size
+            table[at], table[at + 1], table[at + 2] = number, node.events, node.hops
+            table[at + 3], table[at + 4], table[at + 5] = node.control_frames, node.frame_bytes, node.frame_bytes_received
+            table[at + 6], table[at + 7] = node.voqs_max, node.buffer_used
+            table[at + 8], table[at + 9] = node.buffer_max, node.buffer_size
             at += 10
         return out
 
@@ -548,34 +538,19 @@ class Simulation:
                 wire = chain_bytes(port.in_head)
                 for parity in range(2):
                     wire += chain_bytes(outbox_at(node.worker, parity, port.peer_port).head)
-                table[at] = number
-                table[at + 1] = slot
-                table[at + 2] = port.peer_node
-                table[at + 3] = port.peer_slot
-                table[at + 4] = port.tx_bytes
-                table[at + 5] = port.tx_packets
-                table[at + 6] = port.rx_bytes
-                table[at + 7] = port.max_bytes
-                table[at + 8] = port.bytes
-                table[at + 9] = chain_bytes(port.control_head)
-                table[at + 10] = wire
-                table[at + 11] = port.pauses_sent
-                table[at + 12] = port.pauses_received
-                table[at + 13] = port.paused_ps
+                paused = port.paused_ps
                 if port.paused:
-                    table[at + 13] = port.paused_ps + end - port.paused_since
-                table[at + 14] = port.cut_bytes
-                table[at + 15] = port.ecn_marks
-                table[at + 16] = port.dropped_bytes
-                table[at + 17] = port.trims
-                table[at + 18] = port.trimmed_bytes
-                table[at + 19] = port.returns
-                table[at + 20] = port.ps_per_byte
-                table[at + 21] = port.held
-                table[at + 22] = port.ack_bytes
-                table[at + 23] = port.frame_bytes
-                table[at + 24] = port.paused
-                table[at + 25] = paused_queues(port)
+                    paused += end - port.paused_since
+                table[at], table[at + 1], table[at + 2], table[at + 3] = number, slot, port.peer_node, port.peer_slot
+                table[at + 4], table[at + 5], table[at + 6] = port.tx_bytes, port.tx_packets, port.rx_bytes
+                table[at + 7], table[at + 8] = port.max_bytes, port.bytes
+                table[at + 9], table[at + 10] = chain_bytes(port.control_head), wire
+                table[at + 11], table[at + 12], table[at + 13] = port.pauses_sent, port.pauses_received, paused
+                table[at + 14], table[at + 15], table[at + 16] = port.cut_bytes, port.ecn_marks, port.dropped_bytes
+                table[at + 17], table[at + 18], table[at + 19] = port.trims, port.trimmed_bytes, port.returns
+                table[at + 20], table[at + 21] = port.ps_per_byte, port.held
+                table[at + 22], table[at + 23] = port.ack_bytes, port.frame_bytes
+                table[at + 24], table[at + 25] = port.paused, paused_queues(port)
                 for i in range(DROP_REASONS):
                     table[at + 26 + i] = port.drops[i]
                 at += 26 + DROP_REASONS
