@@ -66,6 +66,7 @@ RIVALS = (
     "hpcc+recovery",
     "hpcc+sfq",
     "bfc+srf",
+    "bfc_tofino2",
     "dctcp+dynamic_threshold",
     "pfc+window_cap+spray",
     "bfc+rtt_target",

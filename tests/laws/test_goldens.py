@@ -63,6 +63,7 @@ CASES: dict[str, tuple[str, dict, str]] = {
     "bfc lossy": ("bfc", {"queues": 4}, LOSSY),
     "bfc classes": ("bfc", {"queues": 6, "classes": 3}, ""),
     "bfc_tofino2": ("bfc_tofino2", {"queues": 4}, ""),
+    "bfc_tofino2:ideal": ("bfc_tofino2:ideal", {"queues": 4}, ""),
     "bfc_tofino2 sampled": ("bfc_tofino2:ideal", {"queues": 4, "recirculated": 0.5}, ""),
     "bfc nics": ("bfc+window_cap", {"nic_pauses": False}, ""),
     "bfc plain": ("bfc", {"plain_switches": "*0"}, ""),

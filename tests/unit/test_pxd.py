@@ -85,10 +85,10 @@ def test_layouts():
     assert layouts.TOO_MANY_FLOWS == 1 and layouts.LEVELS == 8
     assert layouts.row_type("Start").itemsize == 32
     assert {log: layouts.log_type(log).itemsize for log in ("switch", "port", "queue", "flow", "pause", "trace")} == {
-        "switch": 32,
-        "port": 56,
-        "queue": 32,
-        "flow": 32,
+        "switch": 40,
+        "port": 64,
+        "queue": 40,
+        "flow": 40,
         "pause": 24,
         "trace": 56,
     }

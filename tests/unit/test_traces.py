@@ -297,7 +297,7 @@ BAD = [
     ("goal", "num_ranks 2\nrank 0 {\nl1: recv 5b from -1\n}\n", ":3: a message from any rank"),
     ("goal", "num_ranks 2\nrank 0 {\nl1: calc 5\n", "is not closed"),
     ("goal", "num_ranks 2\nrank 0 {\nl1: send 5b to 1\n}\n", ":3: the send of rank 0 to rank 1, tag 0, which is never received"),
-    ("goal", "num_ranks 99999\n", "must be between 1 and 32767"),
+    ("goal", "num_ranks 99999\n", "must be between 1 and 65536"),
     ("goal", goal_binary()[:-4], "the part from"),
     ("goal", goal_binary()[:20], "do not fit"),
     ("htsim", HTSIM.replace("Connections 4", "Connections 5"), "Connections says 5, but there are 4"),

@@ -13,7 +13,7 @@ IDEAL: dict[str, Any] = {"name": "bfc_tofino2:ideal"}
 ENTRY_BYTES, COUNTER_BYTES = 5, 2
 
 
-def state(ports: int, queues: int, upstream_queues: int = 0) -> dict[str, int]:
+def state(ports: int, queues: int, upstream_queues: int = 0) -> dict[str, float]:
     """Entries and bytes of a switch's flow table and pause counters; `upstream_queues`: of each neighbour, 0: as many."""
     entries = ports * queues * parse("bfc_tofino2").values("bfc_tofino2")["table"]
     counters = ports * (upstream_queues or queues)

@@ -53,8 +53,8 @@ def _over(runs: Runs, scale: str, label: str, suffix: str, x: float, th: float) 
     """The panels of one scheme, over the offsets: mean, smallest and largest."""
     found = pl.DataFrame([fig07._one_run(runs[f"{name}/{label}"]) for name in fig07.specs(scale)])
     return pl.concat(
-        fig07._points(f"{panel}{suffix}", [x], [values.mean()], th, values.min(), values.max())
-        for panel, values in ((panel, found[panel].cast(pl.Float64)) for panel in PANELS)
+        fig07._points(f"{panel}{suffix}", [x], [values.mean()], th, float(values.min()), float(values.max()))
+        for panel, values in ((panel, found[panel].to_numpy()) for panel in PANELS)
     )
 
 

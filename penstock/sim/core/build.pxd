@@ -2,9 +2,9 @@ from penstock.fabric.state cimport *
 from penstock.sim.core.flow_setter cimport set_flow_result
 from penstock.fabric.queueing_inline cimport set_event
 from penstock.fabric.sampling cimport catch_up, start_sampling
-from penstock.fabric.line cimport drop, kick
+from penstock.fabric.line cimport kick
 from penstock.sim.core.agenda cimport forget_end, new_agenda, next_time, set_time
-from penstock.sim.core.nodes cimport link, new_nic, new_node, own_scheduling, set_loss
+from penstock.sim.core.nodes cimport cut, link, new_nic, new_node, own_scheduling, set_loss
 from penstock.sim.core.pointers cimport add_flow_hook, add_frame_hook, add_packet_hook, add_queue_hook, add_single_hook, add_timer_hook
 from penstock.sim.core.pointers cimport call_set_up, call_set_up_node, call_set_up_port, fault_of, flow_results, free_world, hook_of
 from penstock.sim.core.pointers cimport int8_table, int16_table, int32_table, int64_table, me_at, me_of, new_me, node_area
@@ -15,7 +15,6 @@ from penstock.sim.core.sender cimport set_start_timer
 cdef int64_t chain_bytes(Packet* pkt) noexcept
 cdef int paused_queues(Port* port) noexcept
 cdef set ingresses(Packet* pkt)
-cdef void cut(World* world, Node* node, int slot) noexcept
 
 cdef class Simulation:
     cdef World* world

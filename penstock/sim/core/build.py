@@ -4,12 +4,10 @@ import cython
 import numpy as np
 
 if not cython.compiled:
-    from penstock.fabric.line import drop, kick
-    from penstock.fabric.queueing import set_event
+    from penstock.fabric.line import kick
     from penstock.fabric.sampling import catch_up, start_sampling
     from penstock.fabric.state import (
         CONTROL,
-        DROP_DOWN,
         DROP_REASONS,
         KEY_BITS,
         MOST_LEVELS,
@@ -40,7 +38,7 @@ if not cython.compiled:
     )
     from penstock.sim.core.agenda import forget_end, new_agenda, next_time, set_time
     from penstock.sim.core.flow_setter import set_flow_result
-    from penstock.sim.core.nodes import link, new_nic, new_node, own_scheduling, set_loss
+    from penstock.sim.core.nodes import cut, link, new_nic, new_node, own_scheduling, set_loss
     from penstock.sim.core.pointers import (
         add_flow_hook,
         add_frame_hook,
@@ -84,28 +82,6 @@ OF_PORTS = (
 NODE_COUNTERS = [(name, "i8") for name in OF_NODES.split()]
 PORT_COUNTERS = [*((name, "i8") for name in OF_PORTS.split()), ("drops", "i8", DROP_REASONS)]
 MANY_NODES = 4096  # a network with more of them has memory only for what is in use
-
-
-def cut(world, node, slot):
-    """A link goes down: packets on the wire towards this port are lost."""
-    port = port_at(node, slot)
-    while port.in_head:
-        pkt = port.in_head
-        port.in_head = pkt.next
-        port.cut_bytes += pkt.size
-        drop(node, port, pkt, DROP_DOWN)
-    set_event(node, slot, NEVER)
-    for parity in range(2):
-        outbox = outbox_at(node.worker, parity, port.peer_port)
-        while outbox.head:
-            pkt = outbox.head
-            outbox.head = pkt.next
-            port.cut_bytes += pkt.size
-            drop(node, port, pkt, DROP_DOWN)
-    for i in range(world.worker_count):
-        for parity in range(2):
-            word = node.id * world.port_words + (slot >> 6)
-            worker_at(world, i).arrived_ports[parity][word] &= ~bit(slot & 63)
 
 
 def chain_bytes(pkt):

@@ -1,13 +1,17 @@
-"""Creates the nodes of a simulation and the links between them, empty and at time 0."""
+"""Creates the nodes of a simulation and the links between them, empty and at time 0; takes a link down."""
 
 import cython
 
 if not cython.compiled:
+    from penstock.fabric.line import drop
+    from penstock.fabric.queueing import set_event
     from penstock.fabric.state import (
+        DROP_DOWN,
         LEAVES,
         MOST_LEVELS,
         NEVER,
         SCHEDULED,
+        bit,
         host_ops,
         later_int32,
         new_flow_rings,
@@ -19,6 +23,7 @@ if not cython.compiled:
         new_rings,
         new_sinks,
         node_at,
+        outbox_at,
         plain_ops,
         port_at,
         queue_at,
@@ -118,3 +123,25 @@ def set_loss(port, loss, control_loss):
     """Set the loss probabilities, scaled to 2^31, of packets and of control frames on the wire towards a port."""
     port.loss = loss
     port.control_loss = control_loss
+
+
+def cut(world, node, slot):
+    """A link goes down: packets on the wire towards this port are lost."""
+    port = port_at(node, slot)
+    while port.in_head:
+        pkt = port.in_head
+        port.in_head = pkt.next
+        port.cut_bytes += pkt.size
+        drop(node, port, pkt, DROP_DOWN)
+    set_event(node, slot, NEVER)
+    for parity in range(2):
+        outbox = outbox_at(node.worker, parity, port.peer_port)
+        while outbox.head:
+            pkt = outbox.head
+            outbox.head = pkt.next
+            port.cut_bytes += pkt.size
+            drop(node, port, pkt, DROP_DOWN)
+    for i in range(world.worker_count):
+        for parity in range(2):
+            word = node.id * world.port_words + (slot >> 6)
+            worker_at(world, i).arrived_ports[parity][word] &= ~bit(slot & 63)

@@ -30,7 +30,6 @@ if not cython.compiled:
     from penstock.vswitch.dataplane.schedule import activate, pause_txq, take_head
     from penstock.vswitch.dataplane.socket_room import LOOKED, add_cost, load_in, may_cost
     from penstock.vswitch.dataplane.state import (
-        ACTIVE,
         IDLE,
         frames_to,
         port_at,
