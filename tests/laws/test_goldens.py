@@ -172,6 +172,7 @@ GOLDEN = {
     "bfc lossy": "d312016595bdf526",
     "bfc classes": "db99cac3c4ab01da",
     "bfc_tofino2": "d5cc6645776515c4",
+    "bfc_tofino2:ideal": "7b281789b578aca8",
     "bfc_tofino2 sampled": "8245aafac8318283",
     "bfc nics": "26a24149481c0fb6",
     "bfc plain": "d004d37880d21fd7",

@@ -190,7 +190,7 @@ def test_without_samples_nothing_is_paused():
 
 MISTAKES = {  # parameters, what is wrong
     "the present": ("as declared", "of_queue.depth = bytes", "of_queue.depth = queue.bytes"),
-    "N_active of the present": ("as declared", "of_port.active = active", "of_port.active = port.active"),
+    "N_active of the present": ("slow pipelines", "of_port.active = active", "of_port.active = port.active"),
     "links without limit": ("slow links", "max(pipe.link_free, node.now) + pipe.link_time", "node.now + pipe.link_time"),
     "cycles without limit": ("slow pipelines", "max(pipe.cycle_free, node.now) + pipe.cycle_time", "node.now"),
     "headers take no cycle": ("slow pipelines", "pipe.cycle_free = node.now + pipe.cycle_time", "pipe.cycle_free = node.now"),
