@@ -96,11 +96,8 @@ class TaskGraph:
         operation = np.repeat(np.arange(first, first + count), total)
         sizes = np.tile(messages.bytes, count)
         numbers = self._add(src, dst, sizes, 0, label, operation, []).reshape(count, total)
-        waits = np.zeros(total, dtype=bool)
-        waits[messages.child] = True
-        at_once = np.flatnonzero(~waits)
         self._depend(numbers[:, messages.child], numbers[:, messages.parent])
-        self._depend(numbers[:, at_once], begins[:, messages.src[at_once]])
+        self._depend(numbers, begins[:, messages.src])  # a rank that comes late does not pass on what has arrived before it
         ends = self._add(groups, groups, 0, 0, 0, np.repeat(np.arange(first, first + count), n), [begins]).reshape(count, n)
         self._depend(ends[:, messages.dst], numbers)
         return ends

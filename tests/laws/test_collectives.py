@@ -291,6 +291,21 @@ def test_computations_that_take_no_time_release_one_another():
     assert run.frame("timeline")["finish_ns"].max() * 1000 == alpha_beta(topo, 0, 1, 1000) + 7000
 
 
+@pytest.mark.parametrize(
+    "kind, algorithm", [("all_reduce", "ring"), ("all_reduce", "tree"), ("all_gather", "ring"), ("broadcast", "tree")]
+)
+def test_a_rank_that_comes_late_passes_nothing_on_before_it_comes(kind, algorithm):
+    topo, late, ranks = star(hosts=4), 1, np.arange(4)
+    graph = TaskGraph(ranks)
+    ready = graph.begin(ranks)
+    computed = graph.compute(ranks, np.where(ranks == late, 10**9, 0), [ready])
+    graph.collective(kind, ranks.reshape(1, -1), 40_000, [computed], algorithm=algorithm)
+    run = simulate(topo, graph.flows(), "fifo", host=HOST, measure=Measure(sample="0s"))
+    sent = run.flows.filter(run.flows["src"] == late)
+    assert sent.height and sent["start_ns"].min() >= 10**6
+    assert run.flows["finish_ns"].null_count() == 0
+
+
 def test_a_run_that_ends_early_says_what_is_unfinished():
     topo = star(hosts=4)
     run = simulate(topo, collective(topo, bytes="4MB"), "fifo", duration="50us", drain=False)
