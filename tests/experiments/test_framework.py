@@ -287,20 +287,7 @@ def test_what_can_change_a_run_or_its_judgement_makes_a_record_stale():
 
 
 def test_the_schemes_of_a_figure_are_those_of_its_runs_and_what_they_include():
-    macro = {
-        "bfc",
-        "dqa",
-        "dcqcn",
-        "dctcp",
-        "ecn",
-        "expresspass",
-        "hpcc",
-        "telemetry",
-        "ideal_fq",
-        "pfc",
-        "recovery",
-        "window_cap",
-    }
+    macro = {"bfc", "dqa", "dcqcn", "dctcp", "ecn", "hpcc", "telemetry", "ideal_fq", "pfc", "window_cap"}
     assert records.schemes_of("bfc/fig09") == macro
     assert records.schemes_of("hpcc/fig06") == {"hpcc", "telemetry", "pfc"}
 
