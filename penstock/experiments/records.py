@@ -23,6 +23,7 @@ from penstock.testing.bench import machine
 
 PACKAGE = FOLDER.parent
 TEXTS = (".py", ".pxd", ".h", ".csv", ".toml")
+GENERATED = b"# Generated"  # how the first line of a generated file begins
 SIMULATOR = ("composition", "fabric", "hashing.py", "inputs.py", "results", "sim", "spec", "topology", "units.py", "workload")
 REAL_SWITCH = ("fabric", "schemes", "vswitch")
 STATISTICS = ("intervals", "links", "pauses", "run")  # of results
@@ -68,8 +69,10 @@ def judges(id: str) -> set[Path]:
 
 
 def _texts(folders: tuple[str, ...]) -> set[Path]:
+    """Their sources; what a build generates from these is there or not."""
     roots = [PACKAGE / name for name in folders]
-    return {path for root in roots for path in (root, *root.rglob("*")) if path.suffix in TEXTS}
+    texts = (path for root in roots for path in (root, *root.rglob("*")) if path.suffix in TEXTS)
+    return {path for path in texts if not path.read_bytes().startswith(GENERATED)}
 
 
 @cache
