@@ -219,6 +219,7 @@ def picture(rows: list[Row], path: Path) -> None:
     import matplotlib
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
+    from matplotlib.ticker import LogLocator, NullFormatter
 
     from penstock.palette import BLUE, GREEN, ORANGE, PAGE, RC
 
@@ -237,6 +238,9 @@ def picture(rows: list[Row], path: Path) -> None:
                 if p == "p99" and chosen(rows, "nothing", way):
                     panel.axvline(TIMES * tail(rows, "nothing", way) / 1e3, color=colour, linewidth=0.8, linestyle=(0, (4, 2)))
             panel.set(xscale="log", xlabel="Round trip (ms)", title=title)
+            panel.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5) if p == "p50" else (1,)))
+            panel.xaxis.set_major_formatter("{x:g}")
+            panel.xaxis.set_minor_formatter(NullFormatter())
             panel.grid(axis="y", visible=False)
         axes[0].set_yticks(range(len(shown), 0, -1), shown)
         made.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=3)
