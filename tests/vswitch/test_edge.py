@@ -22,7 +22,7 @@ from penstock.vswitch.attach import ingress_rates, socket_watch
 from penstock.vswitch.attach.allowance import LAYOUT, Allowance
 from penstock.vswitch.attach.allowance import UNLIMITED as NO_LIMIT
 from penstock.vswitch.attach.devices import Device
-from penstock.vswitch.attach.edge import NEVER, SHARE, Edge
+from penstock.vswitch.attach.edge import NEVER, SHARE, Edge, Rest
 from penstock.vswitch.attach.ingress_rates import FIRST_RATE, LEAST_RATE, FlowRates, flow_of, not_read, pressed_flows
 from penstock.vswitch.attach.lab import Namespace
 from penstock.vswitch.attach.open import open_link
@@ -665,18 +665,26 @@ def test_a_thread_that_rests_answers_flows_that_hold_much_and_nobody_else(left):
         stack.callback(edge.__exit__)
         edge.open()
         later = time.monotonic() + 1000
-        assert edge.due(later) == NEVER
+        resting, rested = rest(later), rest(0.0)
+        assert edge.due(resting, resting) == NEVER
         edge.look_at = edge.step_at = 0.0
         looks = edge.sockets.looks
-        edge.serve(alarmed=False, rested=False)
-        assert (edge.sockets.looks, edge.steps) == (looks, 0) and edge.due(later) == later
+        edge.serve(False, resting, resting)
+        assert (edge.sockets.looks, edge.steps) == (looks, 0) and edge.due(resting, resting) == later
         edge.press()
-        assert edge.due(later) == 0.0
-        edge.serve(alarmed=True, rested=False)
+        assert edge.due(resting, resting) == 0.0
+        edge.serve(True, resting, resting)
         assert (edge.sockets.looks, edge.steps) == (looks, 1) and [flow.target_port for flow in edge.rates.held] == [SLOW]
-        assert edge.due(later) == later
-        edge.serve(alarmed=False, rested=True)
-        assert edge.sockets.looks == looks + 1
+        assert edge.due(resting, resting) == later
+        edge.serve(False, rested, resting)
+        assert edge.sockets.looks == looks + 1 and edge.steps == 1, "frames wait for looks, so these do not wait for steps"
+
+
+def rest(until_s):
+    made = Rest()
+    made.until = until_s
+    made.begin(time.monotonic())
+    return made
 
 
 def test_the_thread_of_the_edges_leaves_processors_to_others(left, monkeypatch):

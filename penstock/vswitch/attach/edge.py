@@ -12,7 +12,7 @@ import os
 import select
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from penstock.errors import SpecError
@@ -27,8 +27,30 @@ from penstock.vswitch.linux.scheduling import hasten_thread
 LEAST_STEP_S = 0.002  # between two updates of rates
 SETTLING_S = 0.005  # after a flow got a class, whose rate was known for a few frames only; or the device was first seen busy
 HASTE = 10  # steps of nice by which the thread goes before others: it works little, and what it is late for is lost or waits
-SHARE = 0.06  # of a processor, that the thread takes: when all are busy, those who read the sockets need the rest
+SHARE = 0.06  # of a processor, for looks and as much for steps: when all are busy, those who read the sockets need the rest
 NEVER = float("inf")
+
+
+class Rest:
+    """How long a kind of work waits so that it takes at most SHARE of a processor; of a thread."""
+
+    def __init__(self) -> None:
+        self.until = self.spent = 0.0  # time.monotonic(); s of processor time since the rest before
+
+    def begin(self, now: float) -> None:
+        """Of a round in which everything that is due is done: whether this kind may be."""
+        self.over, self.spent = now >= self.until, 0.0
+
+    @contextlib.contextmanager
+    def counted(self) -> Iterator[None]:
+        """Work of this kind."""
+        began = time.thread_time()
+        yield
+        self.spent += time.thread_time() - began
+
+    def end(self) -> None:
+        if self.over:
+            self.until = time.monotonic() + self.spent / SHARE
 
 
 class Edge:
@@ -90,27 +112,30 @@ class Edge:
 
     # ---- In the thread ----
 
-    def serve(self, alarmed: bool, rested: bool) -> None:
+    def serve(self, alarmed: bool, looks: Rest, steps: Rest) -> None:
         """Do what is due; `alarmed`: the alarm was raised.
 
-        Until the thread has `rested` only a flow that holds much is answered: what comes in beyond its bound is lost.
+        Looks do not wait for steps, which cost some twenty times as much: frames wait for them.  During the rest of steps only a
+        flow that holds much is answered: what comes in beyond its bound is lost.
         """
         with self.lock:
             if alarmed and not self.ended:
                 self.wake()
             try:
                 now = time.monotonic()
-                if self.look_at <= now and rested:
-                    self.look()
-                if self.step_at <= now and (rested or self.is_pressed):
-                    self.step()
+                if self.look_at <= now and looks.over:
+                    with looks.counted():
+                        self.look()
+                if self.step_at <= now and (steps.over or self.is_pressed):
+                    with steps.counted():
+                        self.step()
             except Exception as error:  # such as an interface that is gone
                 self.error = error
                 self.end()
 
-    def due(self, rest_until: float) -> float:
-        """When `serve` has something to do, if no alarm is raised and the thread rests until then."""
-        return min(max(self.look_at, rest_until), self.step_at if self.is_pressed else max(self.step_at, rest_until))
+    def due(self, looks: Rest, steps: Rest) -> float:
+        """When `serve` has something to do, if no alarm is raised."""
+        return min(max(self.look_at, looks.until), self.step_at if self.is_pressed else max(self.step_at, steps.until))
 
     @property
     def is_pressed(self) -> bool:
@@ -207,7 +232,7 @@ class EdgeThread:
     def _serve(self, epoll: select.epoll, changed: int) -> None:
         hasten_thread(HASTE)
         timeout: float | None = None
-        rest_until = 0.0
+        looks, steps = Rest(), Rest()
         while True:
             ready = {fd for fd, _ in epoll.poll(timeout)}
             with self.lock:
@@ -216,16 +241,17 @@ class EdgeThread:
                 edges = list(self.edges.items())
             if changed in ready:
                 os.eventfd_read(changed)
-            began, now = time.thread_time(), time.monotonic()
-            rested = now >= rest_until
+            now = time.monotonic()
+            looks.begin(now)
+            steps.begin(now)
             for fd, edge in edges:
-                if fd in ready or edge.due(rest_until) <= now:
-                    edge.serve(fd in ready, rested)
+                if fd in ready or edge.due(looks, steps) <= now:
+                    edge.serve(fd in ready, looks, steps)
                 if edge.error:
                     self.remove(edge)
-            if rested:
-                rest_until = time.monotonic() + (time.thread_time() - began) / SHARE
-            due = min((edge.due(rest_until) for _, edge in edges), default=NEVER)
+            looks.end()
+            steps.end()
+            due = min((edge.due(looks, steps) for _, edge in edges), default=NEVER)
             timeout = None if due == NEVER else max(0.0, due - time.monotonic())
         epoll.close()
         os.close(changed)
