@@ -5,8 +5,10 @@ its figure depends on have changed since, and it was not confirmed by the new on
 """
 
 import ast
+import io
 import json
 import subprocess
+import tokenize
 from collections import Counter
 from datetime import UTC, datetime
 from functools import cache
@@ -32,7 +34,10 @@ ORDER = ("quick", "paper", "real")  # of scales; `real` is a measurement on this
 
 
 def sources(id: str) -> str:
-    """A hash of the sources that can change a figure's verdicts; unlike that of the cache, the same on every machine."""
+    """A hash of the sources that can change a figure's verdicts; unlike that of the cache, the same on every machine.
+
+    Comments and docstrings do not count, but those of schemes, which are read with their declarations.
+    """
     return _hash(files(id))
 
 
@@ -77,7 +82,28 @@ def _texts(folders: tuple[str, ...]) -> set[Path]:
 
 @cache
 def _digest(path: Path, _changed_ns: int) -> bytes:
-    return sha256(path.read_bytes()).digest()
+    text = path.read_bytes()
+    counts = text if path.suffix != ".py" or path.parent == SCHEMES else code_of(text.decode()).encode()
+    return sha256(counts).digest()
+
+
+def code_of(source: str) -> str:
+    """A Python file without docstrings (but where there is nothing else), and comments, but directives of Cython."""
+    lines: list[bytes | None] = [line.encode() for line in source.split("\n")]  # None: nothing is left of it
+    spans = []
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.COMMENT and not token.string.startswith("# cython:"):
+            row, column = token.start
+            spans.append((row, len(token.line[:column].encode()), row, len(token.line.encode())))
+    documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, documented) and len(node.body) > 1 and ast.get_docstring(node, clean=False):
+            text = node.body[0]
+            spans.append((text.lineno, text.col_offset, int(text.end_lineno or 0), int(text.end_col_offset or 0)))
+    for row, column, last, end in sorted(spans, reverse=True):
+        left = ((lines[row - 1] or b"")[:column] + (lines[last - 1] or b"")[end:]).rstrip()
+        lines[row - 1 : last] = [left or None] + [None] * (last - row)
+    return "\n".join(line.decode() for line in lines if line is not None)
 
 
 def schemes_of(id: str) -> set[str]:

@@ -1,5 +1,6 @@
 """The reproduction framework with made-up experiments: verdicts, outputs, the cache, the registry."""
 
+import ast
 import io
 import json
 import re
@@ -294,6 +295,24 @@ def test_a_record_is_the_same_before_and_after_a_build():
     for id in ("bfc/fig09", "backdraft/fig09"):
         found = records.files(id) | records.judges(id)
         assert records.PACKAGE / "fabric/heap.pxd" in found and not found & set(built)
+
+
+def test_a_record_does_not_change_with_comments_and_docstrings():
+    text = '# cython: x\n"""Says\nwhat."""\nlimit = "é # no"  # é, B\nclass A:\n    """\n    é\n    """\n'
+    text += '    # why\n    b = """\n\n"""\n'
+    assert records.code_of(text) == '# cython: x\nlimit = "é # no"\nclass A:\n    b = """\n\n"""\n'
+    for path in (path for path in records.PACKAGE.rglob("*.py") if path.parent != records.SCHEMES):
+        source = path.read_text()
+        left, whole = (ast.dump(_without_docstrings(ast.parse(text))) for text in (records.code_of(source), source))
+        assert left == whole, path
+
+
+def _without_docstrings(tree):
+    documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
+    for node in ast.walk(tree):
+        if isinstance(node, documented) and ast.get_docstring(node, clean=False):
+            node.body = node.body[1:] or [ast.Pass()]
+    return tree
 
 
 def test_the_schemes_of_a_figure_are_those_of_its_runs_and_what_they_include():
