@@ -199,6 +199,7 @@ def picture(rows: list[Row], path: Path) -> None:
     import matplotlib
     from matplotlib.backends.backend_agg import FigureCanvasAgg
     from matplotlib.figure import Figure
+    from matplotlib.ticker import LogLocator, NullFormatter
 
     from penstock.palette import BLUE, GREEN, ORANGE, PAGE, RC
 
@@ -227,6 +228,9 @@ def picture(rows: list[Row], path: Path) -> None:
         axes.set(
             xscale="log", xlabel="the switch / the other; a bar is a goal", yticks=range(len(names), 0, -1), yticklabels=names
         )
+        axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axes.xaxis.set_major_formatter("{x:g}")
+        axes.xaxis.set_minor_formatter(NullFormatter())
         axes.grid(axis="y", visible=False)
         made.legend(*axes.get_legend_handles_labels(), loc="outside lower center", ncols=3)
         path.parent.mkdir(parents=True, exist_ok=True)
