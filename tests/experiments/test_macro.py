@@ -8,6 +8,8 @@ from steps import every_step
 from penstock.experiments import EXPERIMENTS, Runs
 from penstock.experiments import cache as store
 from penstock.experiments.bfc import _fabric as fabric
+from penstock.experiments.bfc import _rivals as rivals
+from penstock.experiments.bfc import _without_pfc as without_pfc
 from penstock.experiments.bfc import fig09, fig10, fig11, fig12
 from penstock.experiments.claims import FROM_PAPER, OURS, SCALES
 from penstock.results.run import Run
@@ -33,7 +35,10 @@ def test_every_step_of_a_figure(id, small, tmp_path):
     _, data, claims = every_step(id, tmp_path)
     slowdowns = data.filter(pl.col("panel").is_in(["avg", "p95", "p99"]))["y"].drop_nulls()
     assert slowdowns.min() > 0.999
-    assert set(data["scheme"]) <= set(fabric.KNOWN)
+    apart = {"expresspass"} if id == "bfc/fig12" else {"expresspass", "hpcc_pfc"}
+    assert apart <= set(data["scheme"]) <= apart | set(fabric.KNOWN)
+    drawn = {line.get_label() for panel in experiment.draw(data).axes for line in panel.get_lines()}
+    assert {scheme.legend for scheme in without_pfc.SERIES if scheme.label in apart} <= drawn
     beside = {"dcqcn_win", "hpcc80", *(("bfc64", "bfc128") if id == "bfc/fig09" else ())}
     of_others = pl.col("scheme").is_in(beside) | pl.col("traffic").str.ends_with("-uplinks")
     changed = data.with_columns(y=pl.when(of_others).then(3 * pl.col("y")).otherwise(pl.col("y")))
@@ -50,7 +55,10 @@ def judged_of_the_paper(claims):
 def test_specs_are_the_paper_s_and_quick_is_shorter(id, scale):
     for label, table in EXPERIMENTS[id].specs(scale).items():
         spec = parse_spec(table, name=label)
-        assert spec.topology.model_dump() == {"file": None, **fabric.FABRIC}
+        alone = label.endswith(without_pfc.APART)
+        buffer = rivals.EXPRESSPASS_BUFFER if alone else fabric.FABRIC["buffer"]
+        assert spec.topology.model_dump() == {"file": None, **fabric.FABRIC, "buffer": buffer}
+        assert alone == any(table["name"].startswith("expresspass") for table in spec.schemes)
         assert spec.duration_ps == 50_000_000_000 or (scale == "quick" and spec.duration_ps <= 4_000_000_000)
         name, _, load_of = label.partition("-")
         poisson = spec.workload[0].extra["load"]

@@ -1,10 +1,10 @@
 """BFC (NSDI 2022), figure 9: FCT slowdown, buffer and PFC pauses for Google at 55 % load with 5 % 100-to-1 incast.
 
 Section 6.2.2 on the set-up of section 6.2.1, see `_fabric`: average, 95th and 99th percentile of the slowdown of the
-flows that are not incast, the buffer in use at the switches, and the time that links were paused by PFC. HPCC-PFC and
-ExpressPass, which the paper shows as well, are not covered yet. BFC with 64 and 128 queues per port is ours: short
-flows' tail depends on the number of queues here (docs/differences.md, bfc-fig09). So are DCQCN with a window, and the
-lowest row, with the load of the authors' simulator.
+flows that are not incast, the buffer in use at the switches, and the time that links were paused by PFC; HPCC-PFC and
+ExpressPass: `_without_pfc`. BFC with 64 and 128 queues per port is ours: short flows' tail depends on the number of
+queues here (docs/differences.md, bfc-fig09). So are DCQCN with a window, and the lowest row, with the load of the authors'
+simulator.
 """
 
 import math
@@ -13,6 +13,8 @@ from typing import Any
 import polars as pl
 
 from penstock.experiments.bfc import _fabric as fabric
+from penstock.experiments.bfc import _rivals as rivals
+from penstock.experiments.bfc import _without_pfc as without_pfc
 from penstock.experiments.bfc._fabric import (
     BFC,
     BFC_64,
@@ -28,6 +30,7 @@ from penstock.experiments.bfc._fabric import (
     named,
     value,
 )
+from penstock.experiments.bfc._rivals import HPCC_PFC
 from penstock.experiments.cache import Runs, Spec
 from penstock.experiments.claims import FROM_PAPER, OURS, Claim, Differs, ascending, within
 from penstock.experiments.style import PAGE, figure, legend_above, lettered
@@ -44,20 +47,25 @@ DIFFERS: dict[str, Differs] = {}
 
 
 def specs(scale: str) -> dict[str, Spec]:
-    """One traffic pattern by both definitions of load."""
+    """One traffic pattern by both definitions of load; schemes without PFC by that of the paper."""
+    shown = {CORE: (*SHOWN[CORE], HPCC_PFC), UPLINKS: SHOWN[UPLINKS]}
     return {
-        named("incast", load_of): fabric.spec(shown, DURATION[scale], incast=0.05, load_of=load_of)
-        for load_of, shown in SHOWN.items()
+        **{
+            named("incast", load_of): fabric.spec(schemes, DURATION[scale], incast=0.05, load_of=load_of)
+            for load_of, schemes in shown.items()
+        },
+        **without_pfc.expresspass_spec("incast", DURATION[scale], incast=0.05),
     }
 
 
 def measure(runs: Runs, scale: str) -> pl.DataFrame:
     """x: flow size, buffer or kind of link; y: slowdown, CDF or per cent of time, by panel."""
-    return pl.concat(
+    parts = [
         fabric.everything(runs, named("incast", load_of), scheme, "google")
         for load_of, shown in SHOWN.items()
         for scheme in shown
-    )
+    ]
+    return pl.concat([*parts, without_pfc.measure(runs, "incast", "google")])
 
 
 def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
@@ -106,6 +114,10 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
         *fabric.long_flows(data, "incast"),
         *fabric.medium_flows(data, "incast"),
         *_switches(data),
+        *without_pfc.worst_latency(data, "incast"),
+        *without_pfc.recovery_with_incast(data, "incast"),
+        *without_pfc.least_throughput(data, "incast"),
+        *without_pfc.best(data, "incast", incast=True),
         *_hpcc(data, UPLINKS),
     ]
 
@@ -182,11 +194,12 @@ def plot(data: pl.DataFrame) -> Any:
     """Slowdowns above; buffer, its tail, and PFC pauses below; then slowdowns with the load of the authors' simulator."""
     made, grid = figure(3, 3, width=PAGE, height=6.8)
     for panel, statistic in zip(grid[0], ("avg", "p95", "p99")):
-        fabric.draw_slowdown(panel, data, "incast", statistic)
+        rivals.draw_sizes(panel, data, "incast", (*SHOWN[CORE], *without_pfc.SERIES), statistic)
     for panel, statistic in zip(grid[2], ("avg", "p95", "p99")):
         fabric.draw_slowdown(panel, data, named("incast", UPLINKS), statistic)
-    fabric.draw_buffer(grid[1, 0], data, "incast", BUFFER_MB)
-    fabric.draw_buffer(grid[1, 1], data, "incast")
+    for axes in grid[1, :2]:
+        rivals.draw_cdf(axes, data, "incast", (*SHOWN[CORE], HPCC_PFC), "buffer", "Buffer in use at a switch (MB)")
+    grid[1, 0].set_xlim(0, BUFFER_MB)
     grid[1, 1].set(ylim=(0.99, 1.0001))
     grid[1, 1].axvline(BUFFER_MB, color="0.35", lw=1.2)
     grid[1, 1].annotate(

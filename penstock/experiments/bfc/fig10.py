@@ -2,8 +2,8 @@
 
 Section 6.2.2 on the set-up of section 6.2.1, see `_fabric`: average, 95th and 99th percentile of the slowdown by flow
 size, the buffer in use at the switches, and how many flows are active at a port of BFC, with the traffic of figure 9
-(5 % incast) beside it. HPCC-PFC and ExpressPass, which the paper shows as well, are not covered yet. DCQCN with a window is
-ours, and so is the lowest row, with the load of the authors' simulator.
+(5 % incast) beside it; HPCC-PFC and ExpressPass: `_without_pfc`. DCQCN with a window is ours, and so is the lowest row, with the
+load of the authors' simulator.
 """
 
 from typing import Any
@@ -11,7 +11,10 @@ from typing import Any
 import polars as pl
 
 from penstock.experiments.bfc import _fabric as fabric
+from penstock.experiments.bfc import _rivals as rivals
+from penstock.experiments.bfc import _without_pfc as without_pfc
 from penstock.experiments.bfc._fabric import BFC, CORE, DCQCN_WIN, HPCC, IDEAL, SCHEMES, UPLINKS, named, value
+from penstock.experiments.bfc._rivals import HPCC_PFC
 from penstock.experiments.cache import Runs, Spec
 from penstock.experiments.claims import Claim, ascending, within
 from penstock.experiments.style import DASHES, PAGE, figure, legend_above, lettered
@@ -27,9 +30,11 @@ DIFFERS = {"long-hpcc": fabric.DCQCN_DIFFERS.expecting(0.33, 0.66)}  # 0.46 with
 
 
 def specs(scale: str) -> dict[str, Spec]:
-    """All schemes without incast, by both definitions of load; BFC with it, for the active flows."""
+    """All schemes without incast, most of them by both definitions of load; BFC with it, for the active flows."""
+    shown = {CORE: (*SHOWN[CORE], HPCC_PFC), UPLINKS: SHOWN[UPLINKS]}
     return {
-        **{named("plain", load_of): fabric.spec(shown, DURATION[scale], load_of=load_of) for load_of, shown in SHOWN.items()},
+        **{named("plain", load_of): fabric.spec(schemes, DURATION[scale], load_of=load_of) for load_of, schemes in shown.items()},
+        **without_pfc.expresspass_spec("plain", DURATION[scale]),
         "incast": fabric.spec([BFC], DURATION[scale], incast=0.05),
     }
 
@@ -39,7 +44,8 @@ def measure(runs: Runs, scale: str) -> pl.DataFrame:
     parts = [
         fabric.everything(runs, named("plain", load_of), scheme, "google") for load_of, shown in SHOWN.items() for scheme in shown
     ]
-    return pl.concat([*parts, *(fabric.active_flows(runs, traffic, BFC) for traffic in ("plain", "incast"))])
+    active = [fabric.active_flows(runs, traffic, BFC) for traffic in ("plain", "incast")]
+    return pl.concat([*parts, *active, without_pfc.measure(runs, "plain", "google")])
 
 
 def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
@@ -73,6 +79,10 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
         *fabric.no_pfc(data, "plain"),
         fabric.no_drops(data, "plain", (BFC,)),
         *_active(data),
+        *without_pfc.worst_latency(data, "plain"),
+        *without_pfc.recovery_without_incast(data, "plain"),
+        *without_pfc.least_throughput(data, "plain"),
+        *without_pfc.best(data, "plain"),
         _hpcc(data, UPLINKS),
     ]
 
@@ -121,16 +131,16 @@ def plot(data: pl.DataFrame) -> Any:
     """Slowdowns above; buffer and active flows below; then slowdowns with the load of the authors' simulator."""
     made, grid = figure(3, 3, width=PAGE, height=6.6)
     for panel, statistic in zip(grid[0], ("avg", "p95", "p99")):
-        fabric.draw_slowdown(panel, data, "plain", statistic)
+        rivals.draw_sizes(panel, data, "plain", (*SHOWN[CORE], *without_pfc.SERIES), statistic)
     for panel, statistic in zip(grid[2], ("avg", "p95", "p99")):
         fabric.draw_slowdown(panel, data, named("plain", UPLINKS), statistic)
-    fabric.draw_buffer(grid[1, 0], data, "plain")
-    fabric.draw_buffer(grid[1, 1], data, "plain")
+    for axes in grid[1, :2]:
+        rivals.draw_cdf(axes, data, "plain", (*SHOWN[CORE], HPCC_PFC), "buffer", "Buffer in use at a switch (MB)")
     grid[1, 1].set(ylim=(0.99, 1.0001), title="tail")
     fabric.draw_active(grid[1, 2], data, {"plain": ("no incast", DASHES[0]), "incast": ("5 % incast", DASHES[1])})
     grid[1, 2].legend(loc="lower right")
     lower = (f"average, {fabric.LESS}", f"95th percentile, {fabric.LESS}", f"99th percentile, {fabric.LESS}")
     titles = ("average", "95th percentile", "99th percentile", "buffer", "buffer, tail", "active flows, BFC", *lower)
     lettered(grid.flat, titles)
-    legend_above(made, grid[0, 0], columns=len(SHOWN[CORE]))
+    legend_above(made, grid[0, 0], columns=4)
     return made

@@ -1,8 +1,9 @@
 """BFC (NSDI 2022), figure 11: 99th percentile of the slowdown for the Facebook distribution, with and without incast.
 
 Section 6.2.2, "Another workload", on the set-up of section 6.2.1, see `_fabric`: (a) 55 % load and 5 % 100-to-1 incast,
-(b) 60 % load. Averages and 95th percentiles are in data.parquet. HPCC-PFC and ExpressPass, which the paper shows as
-well, are not covered yet. DCQCN with a window is ours, and so are (c) and (d), with the load of the authors' simulator.
+(b) 60 % load. Averages and 95th percentiles are in data.parquet. HPCC-PFC and ExpressPass: `_without_pfc`; ExpressPass and BFC
+ran with the Google distribution, too, as in figures 9 and 10, with which the text compares ExpressPass. DCQCN with a window is
+ours, and so are (c) and (d), with the load of the authors' simulator.
 """
 
 from typing import Any
@@ -10,7 +11,10 @@ from typing import Any
 import polars as pl
 
 from penstock.experiments.bfc import _fabric as fabric
+from penstock.experiments.bfc import _rivals as rivals
+from penstock.experiments.bfc import _without_pfc as without_pfc
 from penstock.experiments.bfc._fabric import BFC, CORE, DCQCN_WIN, HPCC, IDEAL, SCHEMES, UPLINKS, named, value
+from penstock.experiments.bfc._rivals import EXPRESSPASS, HPCC_PFC
 from penstock.experiments.cache import Runs, Spec
 from penstock.experiments.claims import Claim, Differs, ascending, within
 from penstock.experiments.style import PAGE, figure, legend_above, lettered
@@ -26,31 +30,55 @@ DIFFERS: dict[str, Differs] = {}
 NAMES = {"incast": "55 % + 5 % incast", "plain": "60 %"}
 GOOGLE = {"incast": (5, 30), "plain": (2.3, 3)}  # HPCC over BFC in figures 9 and 10
 SIMILAR = "The trends in the FCT slowdowns are similar to that of the Google distribution"
+FEWER = "ExpressPass performs better since it incurs fewer wasted credits (as a percentage) for the Facebook workload"
 
 
 def specs(scale: str) -> dict[str, Spec]:
-    """Two traffics by both definitions of load."""
-    return {
-        named(name, load_of): fabric.spec(shown, DURATION[scale], SIZES, incast=incast, load_of=load_of)
-        for load_of, shown in SHOWN.items()
-        for name, incast in TRAFFIC.items()
-    }
+    """Two traffics by both definitions of load; schemes without PFC by that of the paper, and ExpressPass with Google's sizes."""
+    found = {}
+    for name, incast in TRAFFIC.items():
+        for load_of, shown in {CORE: (*SHOWN[CORE], HPCC_PFC), UPLINKS: SHOWN[UPLINKS]}.items():
+            found[named(name, load_of)] = fabric.spec(shown, DURATION[scale], SIZES, incast=incast, load_of=load_of)
+        found |= without_pfc.expresspass_spec(name, DURATION[scale], SIZES, incast=incast)
+        found[_google(name)] = fabric.spec([BFC], DURATION[scale], "google", incast=incast)
+        found |= without_pfc.expresspass_spec(_google(name), DURATION[scale], "google", incast=incast)
+    return found
+
+
+def _google(traffic: str) -> str:
+    """The traffic with the sizes of figures 9 and 10."""
+    return f"google-{traffic}"
 
 
 def measure(runs: Runs, scale: str) -> pl.DataFrame:
     """x: flow size or buffer; y: slowdown or CDF, by traffic and panel."""
-    return pl.concat(
+    parts = [
         fabric.everything(runs, named(traffic, load_of), scheme, SIZES)
         for load_of, shown in SHOWN.items()
         for traffic in TRAFFIC
         for scheme in shown
-    )
+    ]
+    for traffic in TRAFFIC:
+        google = _google(traffic)
+        parts += [
+            without_pfc.measure(runs, traffic, SIZES),
+            fabric.statistics(runs, google, BFC, "google"),
+            without_pfc.expresspass(runs, google, "google"),
+        ]
+    return pl.concat(parts)
 
 
 def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
     """The trends of figures 9 and 10 with this distribution."""
     found = [claim for traffic in TRAFFIC for claim in (_hpcc(data, traffic, CORE), *_trends(data, traffic))]
-    return [*found, *_without_incast(data), *(_hpcc(data, traffic, UPLINKS) for traffic in TRAFFIC)]
+    found += [*_without_incast(data), *(_hpcc(data, traffic, UPLINKS) for traffic in TRAFFIC)]
+    incast, plain = (("incast", "incast-", f"{NAMES['incast']}: "), ("plain", "plain-", f"{NAMES['plain']}: "))
+    return [
+        *found,
+        *without_pfc.recovery_with_incast(data, *incast),
+        *without_pfc.recovery_without_incast(data, *plain),
+        *(claim for each in (incast, plain) for claim in (*without_pfc.best(data, *each), *_fewer(data, *each))),
+    ]
 
 
 def _hpcc(data: pl.DataFrame, traffic: str, load_of: str) -> Claim:
@@ -95,12 +123,29 @@ def _without_incast(data: pl.DataFrame) -> list[Claim]:
     ]
 
 
+def _fewer(data: pl.DataFrame, traffic: str, prefix: str, where: str) -> list[Claim]:
+    """ExpressPass with Facebook's sizes and with Google's."""
+    of = {"Facebook": traffic, "Google": _google(traffic)}
+    waste = {sizes: value(data, name, EXPRESSPASS, "wasted") for sizes, name in of.items()}
+    long = {s: value(data, name, EXPRESSPASS, "long avg") / value(data, name, BFC, "long avg") for s, name in of.items()}
+    return [
+        ascending(f"{prefix}expresspass-wasted", f"{where}ExpressPass: credits wasted (%)", FEWER, waste, quick=False),
+        ascending(
+            f"{prefix}expresspass-better",
+            f"{where}flows > 3 MB, average: ExpressPass / BFC",
+            FEWER,
+            long,
+            quick=False,
+        ),
+    ]
+
+
 def plot(data: pl.DataFrame) -> Any:
     """Slowdown by size, with incast and without, by both definitions of load."""
     made, grid = figure(2, 2, width=PAGE, height=4.9)
-    for row, load_of in zip(grid, SHOWN):
+    for row, load_of, more in zip(grid, SHOWN, (without_pfc.SERIES, ())):
         for panel, traffic in zip(row, TRAFFIC):
-            fabric.draw_slowdown(panel, data, named(traffic, load_of), "p99")
+            rivals.draw_sizes(panel, data, named(traffic, load_of), (*SHOWN[load_of], *more), "p99")
     lettered(grid.flat, [*NAMES.values(), *(f"{name}, {fabric.LESS}" for name in NAMES.values())])
-    legend_above(made, grid[0, 0], columns=len(SHOWN[CORE]))
+    legend_above(made, grid[0, 0], columns=4)
     return made

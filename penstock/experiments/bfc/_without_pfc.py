@@ -1,0 +1,217 @@
+"""The schemes of figures 9 to 12 of BFC (NSDI 2022) that have no PFC, HPCC-PFC and ExpressPass: set-up, statistics and claims.
+
+HPCC-PFC "replaces PFC with perfect retransmission" (section 6.2.1): `hpcc:bfc+recovery:perfect` without PFC. A switch drops a
+packet when its shared buffer is full, and tells the sender, which sends it again and does not slow down, see `_rivals`.
+
+ExpressPass has the parameters of section 6.2.1 (alpha 0.5, w_init 0.0625, 16 credits), the algorithm of its own paper, and
+neither of the two additions of its authors' simulator (`air`, short flows begin slowly; `ecs`, senders stop early):
+section 6.2.2 explains its results by credits that receivers generate "for an additional RTT before learning that a flow is
+finished", which these additions all but remove. Its switches have 75 MB for each port in specs of their own, "...-expresspass".
+Its flows are those of the others, with the lognormal arrivals of section 6.2.1; the scripts of its simulator have exponential
+ones. Its buffer is not shown, as in the paper. Both have the load in the core only, which the paper's claims are judged with.
+"""
+
+from typing import Any
+
+import polars as pl
+
+from penstock.experiments.bfc import _fabric as fabric
+from penstock.experiments.bfc import _rivals as rivals
+from penstock.experiments.bfc._fabric import BFC, DCQCN, DCTCP, HPCC, IDEAL, value
+from penstock.experiments.bfc._rivals import EXPRESSPASS, HPCC_PFC
+from penstock.experiments.cache import Runs, Spec
+from penstock.experiments.claims import MORE, OURS, Claim, within
+
+SERIES = (HPCC_PFC, EXPRESSPASS)
+APART = "-expresspass"  # of the specs with ExpressPass's buffers
+CREDIT, FRAME, ACK = 68, 64, 60  # bytes: a credit's mean size, a REQUEST or STOP, an ACK
+WORST = "Out of all the schemes, DCQCN is worst on latency for small flow sizes, both at the average and the tail"
+IMPROVES = "With ideal retransmission, HPCC performance improves, especially for short and medium flows"
+SUFFERS = "HPCC without PFC has higher tail buffer occupancy and suffers packet loss"
+STILL_WORSE = "Compared to BFC, overall performance is still worse for both long and short flows"
+IDENTICAL = "Without incast, the performance is identical to HPCC as PFC is never triggered in this scenario (arXiv 1909.09923)"
+LEAST = "Across all systems, ExpressPass achieves the worst throughput for long flows"
+EXISTING = "the tail latency for short flows with BFC is still 5-30x better than existing schemes"
+
+
+def expresspass_spec(traffic: str, *args: Any, **kwargs: Any) -> dict[str, Spec]:
+    """The spec of ExpressPass for a traffic; the arguments are those of `fabric.spec` without the schemes."""
+    return {traffic + APART: rivals.with_large_buffers(fabric.spec([EXPRESSPASS], *args, **kwargs))}
+
+
+# -- statistics
+
+
+def measure(runs: Runs, traffic: str, sizes: str) -> pl.DataFrame:
+    """Both schemes: slowdowns and totals, the buffer of HPCC-PFC, the credits that ExpressPass wastes."""
+    parts = [part(runs, traffic, HPCC_PFC) for part in (fabric.buffers, fabric.totals)]
+    return pl.concat([fabric.statistics(runs, traffic, HPCC_PFC, sizes), *parts, expresspass(runs, traffic, sizes)])
+
+
+def expresspass(runs: Runs, traffic: str, sizes: str) -> pl.DataFrame:
+    """Slowdowns, unfinished flows and wasted credits. Drops are left out: nearly all are credits, which it drops by design."""
+    spec = traffic + APART
+    unfinished = fabric.totals(runs, spec, EXPRESSPASS).filter(pl.col("panel") == "unfinished")
+    waste = fabric.points(spec, EXPRESSPASS, "wasted", [0], [wasted(runs, spec)])
+    found = pl.concat([fabric.statistics(runs, spec, EXPRESSPASS, sizes), unfinished, waste])
+    return found.with_columns(traffic=pl.lit(traffic))
+
+
+def wasted(runs: Runs, spec: str) -> float:
+    """Per cent of the credits that reach a sender and find nothing to send.
+
+    By what the links to hosts carry: control frames are credits, but for a REQUEST and a STOP of every flow; what is neither
+    a control frame nor an ACK is data.
+    """
+    hosts = runs.scan(spec, "nodes").filter(pl.col("tier") == 0).select(peer="node")
+    sums = runs.scan(spec, "ports").join(hosts, on="peer").select(pl.col("tx_packets", "ack_bytes", "control_bytes").sum())
+    packets, acks, control = sums.collect().row(0)
+    others = 2 * runs.summary(spec)["flows_started"]
+    credits = (control - FRAME * others) / CREDIT
+    data = packets - acks / ACK - others - credits
+    return float(100 * (1 - data / credits))
+
+
+# -- claims
+
+
+def worst_latency(data: pl.DataFrame, traffic: str) -> list[Claim]:
+    """DCQCN's short flows against those of both schemes."""
+    found = []
+    for panel, what in (("avg", "average"), ("p99", "p99")):
+        of = {each.legend: value(data, traffic, each, f"short {panel}") for each in (*SERIES, DCQCN)}
+        next_worst = max((each.legend for each in SERIES), key=of.__getitem__)
+        text = f"short flows, {what}: DCQCN / worse of HPCC-PFC and ExpressPass ({next_worst})"
+        found.append(within(f"dcqcn-worst-{panel}", text, WORST, of["DCQCN"] / of[next_worst], 1, why=MORE))
+    return found
+
+
+def recovery_with_incast(data: pl.DataFrame, traffic: str, prefix: str = "", where: str = "") -> list[Claim]:
+    """HPCC-PFC against HPCC and BFC when packets are dropped."""
+
+    def over(panel: str, one: fabric.Scheme, other: fabric.Scheme) -> float:
+        return value(data, traffic, one, panel) / value(data, traffic, other, panel)
+
+    gain = {group: over(f"{group} avg", HPCC, HPCC_PFC) for group in ("short", "medium", "long")}
+    least = min(("short", "medium"), key=gain.__getitem__)
+    deep = {each.legend: rivals.buffer_at(data, traffic, each, 0.99) for each in (HPCC_PFC, HPCC)}
+    return [
+        within(
+            f"{prefix}recovery-short",
+            f"{where}short flows, p99: HPCC / HPCC-PFC",
+            IMPROVES,
+            over("short p99", HPCC, HPCC_PFC),
+            1,
+            30,
+            why="improves is more than 1; HPCC's tail is at most 30 times BFC's, which is still better",
+        ),
+        within(
+            f"{prefix}recovery-medium",
+            f"{where}flows of 200 to 1000 KB, average: HPCC / HPCC-PFC",
+            IMPROVES,
+            gain["medium"],
+            1,
+            why=MORE,
+        ),
+        within(
+            f"{prefix}recovery-especially",
+            f"{where}HPCC / HPCC-PFC, average: smaller of short and medium flows ({least}) / long flows",
+            IMPROVES,
+            gain[least] / gain["long"],
+            1,
+            why=MORE,
+        ),
+        within(
+            f"{prefix}recovery-buffer",
+            f"{where}buffer in use, p99: HPCC-PFC / HPCC",
+            SUFFERS,
+            deep["HPCC-PFC"] / deep["HPCC"],
+            1,
+            why=MORE,
+        ),
+        within(
+            f"{prefix}recovery-loss",
+            f"{where}packets dropped under HPCC-PFC",
+            SUFFERS,
+            value(data, traffic, HPCC_PFC, "drops"),
+            1,
+            why=f"any; {MORE}",
+        ),
+        within(
+            f"{prefix}recovery-worse-short",
+            f"{where}short flows, p99: HPCC-PFC / BFC",
+            STILL_WORSE,
+            over("short p99", HPCC_PFC, BFC),
+            1,
+            30,
+            why="worse is more than 1; HPCC, on which it improves, has at most 30",
+        ),
+        within(
+            f"{prefix}recovery-worse-long",
+            f"{where}flows > 3 MB, average: HPCC-PFC / BFC",
+            STILL_WORSE,
+            over("long avg", HPCC_PFC, BFC),
+            1,
+            5,
+            why="worse is more than 1; the abstract has at most 5 for the schemes that are deployed",
+        ),
+    ]
+
+
+def recovery_without_incast(data: pl.DataFrame, traffic: str, prefix: str = "", where: str = "") -> list[Claim]:
+    """HPCC-PFC is HPCC where PFC would not pause; ours: nothing is dropped either."""
+    found = []
+    for panel, what in (("short p99", "short flows, p99"), ("long avg", "flows > 3 MB, average")):
+        ratio = value(data, traffic, HPCC_PFC, panel) / value(data, traffic, HPCC, panel)
+        id = f"{prefix}recovery-same-{panel.split()[0]}"
+        text, why = f"{where}{what}: HPCC-PFC / HPCC", "identical is within 1 %"
+        found.append(within(id, text, IDENTICAL, ratio, 0.99, 1.01, why=why))
+    lost, why = value(data, traffic, HPCC_PFC, "drops"), "no buffer is full if PFC would not pause"
+    return [
+        *found,
+        within(f"{prefix}recovery-loss", f"{where}packets dropped under HPCC-PFC", "", lost, 0, 0, why=why, kind=OURS),
+    ]
+
+
+def least_throughput(data: pl.DataFrame, traffic: str) -> list[Claim]:
+    """ExpressPass's long flows against those of every other scheme; ours: without DCQCN, of which long flows are slow here."""
+    others = (DCQCN, DCTCP, HPCC, HPCC_PFC, BFC, IDEAL)
+    mean = {each.legend: value(data, traffic, each, "long avg") for each in (*others, EXPRESSPASS)}
+    count = fabric.curve(data, traffic, EXPRESSPASS.label, "long avg")["flows"][0]
+    worst, but_dcqcn = (max((each.legend for each in kept), key=mean.__getitem__) for kept in (others, others[1:]))
+    what = f"flows > 3 MB, average: ExpressPass ({count} flows finished)"
+    return [
+        within(
+            "expresspass-worst",
+            f"{what} / worst other scheme ({worst})",
+            LEAST,
+            mean["ExpressPass"] / mean[worst],
+            1,
+            why=MORE,
+        ),
+        within(
+            "expresspass-worst-but-dcqcn",
+            f"{what} / worst other scheme but DCQCN ({but_dcqcn})",
+            "long flows of DCQCN depend on parameters that are not published",
+            mean["ExpressPass"] / mean[but_dcqcn],
+            1,
+            why=MORE,
+            kind=OURS,
+        ),
+    ]
+
+
+def best(data: pl.DataFrame, traffic: str, prefix: str = "", where: str = "", incast: bool = False) -> list[Claim]:
+    """BFC's FCTs are better than ExpressPass's: short flows and long ones; `incast`: the tail by the range of the paper."""
+
+    def ratio(id: str, what: str, panel: str, said: str, low: float, high: float | None, why: str) -> Claim:
+        number = value(data, traffic, EXPRESSPASS, panel) / value(data, traffic, BFC, panel)
+        return within(f"{prefix}expresspass-{id}", f"{where}{what}: ExpressPass / BFC", said, number, low, high, why=why)
+
+    short = "short flows (< 3 KB)"
+    tail = (EXISTING, 5, 30, fabric.RANGE) if incast else (fabric.BEST, 1, None, MORE)
+    return [
+        ratio("p99", f"{short}, p99", "short p99", *tail),
+        ratio("avg", f"{short}, average", "short avg", fabric.BEST, 1, None, MORE),
+        ratio("long", "flows > 3 MB, average", "long avg", fabric.BEST, 1, None, MORE),
+    ]
