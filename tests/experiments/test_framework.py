@@ -316,7 +316,20 @@ def _without_docstrings(tree):
 
 
 def test_the_schemes_of_a_figure_are_those_of_its_runs_and_what_they_include():
-    macro = {"bfc", "dqa", "dcqcn", "dctcp", "ecn", "hpcc", "telemetry", "ideal_fq", "pfc", "window_cap", "recovery", "expresspass"}
+    macro = {
+        "bfc",
+        "dqa",
+        "dcqcn",
+        "dctcp",
+        "ecn",
+        "hpcc",
+        "telemetry",
+        "ideal_fq",
+        "pfc",
+        "window_cap",
+        "recovery",
+        "expresspass",
+    }
     assert records.schemes_of("bfc/fig09") == macro
     assert records.schemes_of("hpcc/fig06") == {"hpcc", "telemetry", "pfc"}
 

@@ -58,7 +58,7 @@ def test_specs_are_the_paper_s_and_quick_is_shorter(id, scale):
         alone = label.endswith(without_pfc.APART)
         buffer = rivals.EXPRESSPASS_BUFFER if alone else fabric.FABRIC["buffer"]
         assert spec.topology.model_dump() == {"file": None, **fabric.FABRIC, "buffer": buffer}
-        assert alone == any(table["name"].startswith("expresspass") for table in spec.schemes)
+        assert alone == any(table.name.startswith("expresspass") for table in spec.schemes)
         assert spec.duration_ps == 50_000_000_000 or (scale == "quick" and spec.duration_ps <= 4_000_000_000)
         name, _, load_of = label.partition("-")
         poisson = spec.workload[0].extra["load"]

@@ -35,7 +35,7 @@ FEWER = "ExpressPass performs better since it incurs fewer wasted credits (as a 
 
 def specs(scale: str) -> dict[str, Spec]:
     """Two traffics by both definitions of load; schemes without PFC by that of the paper, and ExpressPass with Google's sizes."""
-    found = {}
+    found: dict[str, Spec] = {}
     for name, incast in TRAFFIC.items():
         for load_of, shown in {CORE: (*SHOWN[CORE], HPCC_PFC), UPLINKS: SHOWN[UPLINKS]}.items():
             found[named(name, load_of)] = fabric.spec(shown, DURATION[scale], SIZES, incast=incast, load_of=load_of)
