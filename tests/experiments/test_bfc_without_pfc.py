@@ -49,9 +49,13 @@ def runs(path):
 def test_wasted_credits_by_hand(tmp_path):
     """10 flows; 100 credits reach a sender, 75 packets of data a receiver: a quarter is wasted. Other links do not count."""
     pl.DataFrame({"node": [0, 1, 2, 3], "tier": [0, 0, 1, 2]}).write_parquet(tmp_path / "nodes.parquet")
-    to_host = {"tx_packets": 75 + 10 + 20 + 100, "ack_bytes": 10 * 60, "control_bytes": 20 * 64 + 100 * 68}
-    other = dict.fromkeys(to_host, 10**6)
-    rows = [{"node": 2, "peer": 0, **to_host}, {"node": 0, "peer": 2, **other}, {"node": 2, "peer": 3, **other}]
+    data, acks, others, credits = 75 * 1048 - 300, 10 * 60, 20 * 64, 100 * 68
+    columns = ("tx_packets", "tx_bytes", "ack_bytes", "control_bytes")
+    to_host = dict(zip(columns, (75 + 10 + 20 + 100, data + acks + others + credits, acks, 0)))
+    dropped = 40 * 68  # credits
+    of_host = dict(zip(columns, (245, data + acks + others + credits + dropped, acks, others + credits + dropped)))
+    other = dict.fromkeys(columns, 10**6)
+    rows = [{"node": 2, "peer": 0, **to_host}, {"node": 0, "peer": 2, **of_host}, {"node": 2, "peer": 3, **other}]
     pl.DataFrame(rows).write_parquet(tmp_path / "ports.parquet")
     (tmp_path / "summary.json").write_text(json.dumps({"flows_started": 10}))
     assert without_pfc.wasted(runs(tmp_path), "traffic") == pytest.approx(25)
@@ -61,14 +65,14 @@ def test_wasted_credits_by_hand(tmp_path):
 def test_wasted_credits_of_a_run(size, tmp_path):
     """What is not wasted is the packets of the flows; short flows waste more."""
     topo = ps.leaf_spine(hosts=8, tors=2, spines=2, rate="100Gbps", delay="1us", buffer="600MB")
-    flows = ps.flow_list(topo, [(i, (i + 3) % 8, size, i * 1e-5) for i in range(8)])
+    flows = ps.flow_list(topo, [(i, (i + 3) % 8, size, f"{10 * i}us") for i in range(8)])
     run = ps.simulate(topo, flows, scheme="expresspass:bfc")
     run.save(tmp_path / "run")
     share = without_pfc.wasted(runs(tmp_path / "run"), "traffic") / 100
-    control = run.ports.filter(pl.col("peer") < 8)["control_bytes"].sum()
-    credits = (control - 8 * 2 * 64) / 68
-    assert credits * (1 - share) == pytest.approx(8 * size / 1000, rel=0.02, abs=2)
-    assert 0.9 < share < 1 if size == 1000 else 0 < share < 0.5
+    data, to_hosts = 8 * size // 1000, run.ports.filter(pl.col("peer") < 8)["tx_packets"].sum()
+    credits = to_hosts - data - 8 * 3
+    assert share == pytest.approx(1 - data / credits, abs=0.01)
+    assert 0.9 < share < 1 if size == 1000 else 0 < share < 0.7
 
 
 def numbers(**panels):

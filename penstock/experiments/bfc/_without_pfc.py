@@ -60,14 +60,16 @@ def expresspass(runs: Runs, traffic: str, sizes: str) -> pl.DataFrame:
 def wasted(runs: Runs, spec: str) -> float:
     """Per cent of the credits that reach a sender and find nothing to send.
 
-    By what the links to hosts carry: control frames are credits, but for a REQUEST and a STOP of every flow; what is neither
-    a control frame nor an ACK is data.
+    By what the links to hosts carry: data, of which as many bytes as hosts send, ACKs, a REQUEST and a STOP of every flow, and
+    credits. (Control frames are counted where they are made.)
     """
-    hosts = runs.scan(spec, "nodes").filter(pl.col("tier") == 0).select(peer="node")
-    sums = runs.scan(spec, "ports").join(hosts, on="peer").select(pl.col("tx_packets", "ack_bytes", "control_bytes").sum())
-    packets, acks, control = sums.collect().row(0)
+    hosts = runs.scan(spec, "nodes").filter(pl.col("tier") == 0).select("node")
+    ports = runs.scan(spec, "ports").select("node", "peer", "tx_packets", "tx_bytes", "ack_bytes", "control_bytes")
+    made = ports.join(hosts, on="node").select(pl.col("tx_bytes") - pl.col("ack_bytes") - pl.col("control_bytes")).sum()
+    came = ports.join(hosts.rename({"node": "peer"}), on="peer").select(pl.col("tx_packets", "tx_bytes", "ack_bytes").sum())
+    packets, size, acks = came.collect().row(0)
     others = 2 * runs.summary(spec)["flows_started"]
-    credits = (control - FRAME * others) / CREDIT
+    credits = (size - made.collect().item() - acks - FRAME * others) / CREDIT
     data = packets - acks / ACK - others - credits
     return float(100 * (1 - data / credits))
 
