@@ -14,8 +14,7 @@ BFC is the variant that `_variants` names for all figures of the paper.
 Baselines are those of the authors' simulator (presets hpcc:bfc and dctcp:bfc): HPCC with maxStage 0 instead of the 5
 of the text, W_AI of 50 Mbit/s, 42 B of INT, where section 6.3 has 80 B (figure 12 shows both); DCTCP marking between 100 and
 400 KB, g 1/256, 500 Mbit/s per window. DCQCN has the parameters of its own paper and BFC's marking, since the BFC authors' are
-not public; DCQCN+win, with a window of one bandwidth-delay product, is ours. HPCC-PFC and ExpressPass are not covered yet
-(MISSING of the paper).
+not public; DCQCN+win, with a window of one bandwidth-delay product, is ours. HPCC-PFC and ExpressPass: `_without_pfc`.
 
 The slowdown is by the sender's clock (`sender_slowdown` of flows.parquet), as in the authors' simulator, where a flow ends
 when its last ACK reaches the sender. (`slowdown` of flows.parquet ends when the last byte reaches the receiver, which makes
