@@ -27,7 +27,7 @@ Spec = dict[str, Any]
 
 PACKAGE = Path(__file__).resolve().parents[1]
 SOURCES = (".py", ".pxd", ".pyx", ".h", ".so", ".pyd", ".csv", ".toml")
-NO_RESULT_DEPENDS_ON = ("experiments", "report", "cli", "testing", "vswitch", "processes.py")
+NO_RESULT_DEPENDS_ON = ("experiments", "report", "cli", "testing", "vswitch", "processes.py", "sources.py")
 
 
 def home() -> Path:

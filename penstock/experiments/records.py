@@ -5,14 +5,10 @@ its figure depends on have changed since, and it was not confirmed by the new on
 """
 
 import ast
-import io
 import json
 import subprocess
-import tokenize
 from collections import Counter
 from datetime import UTC, datetime
-from functools import cache
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -21,11 +17,9 @@ from penstock.composition import parse
 from penstock.errors import SpecError
 from penstock.experiments.claims import FROM_PAPER, NOT_JUDGED, Claim
 from penstock.experiments.registry import EXPERIMENTS, FOLDER
+from penstock.sources import PACKAGE, hash_of, texts
 from penstock.testing.bench import machine
 
-PACKAGE = FOLDER.parent
-TEXTS = (".py", ".pxd", ".h", ".csv", ".toml")
-GENERATED = b"# Generated"  # how the first line of a generated file begins
 SIMULATOR = ("composition", "fabric", "hashing.py", "inputs.py", "results", "sim", "spec", "topology", "units.py", "workload")
 REAL_SWITCH = ("fabric", "schemes", "vswitch")
 STATISTICS = ("intervals", "links", "pauses", "run")  # of results
@@ -34,23 +28,13 @@ ORDER = ("quick", "paper", "real")  # of scales; `real` is a measurement on this
 
 
 def sources(id: str) -> str:
-    """A hash of the sources that can change a figure's verdicts; unlike that of the cache, the same on every machine.
-
-    Comments and docstrings do not count, but those of schemes, which are read with their declarations.
-    """
-    return _hash(files(id))
+    """A hash of the sources that can change a figure's verdicts; unlike that of the cache, the same on every machine."""
+    return hash_of(files(id))
 
 
 def judging(id: str) -> str:
     """A hash of those that measure and judge its runs, but do not change them."""
-    return _hash(judges(id))
-
-
-def _hash(paths: set[Path]) -> str:
-    digest = sha256()
-    for path in sorted(paths):
-        digest.update(path.relative_to(PACKAGE).as_posix().encode() + b"\0" + _digest(path, path.stat().st_mtime_ns))
-    return digest.hexdigest()[:16]
+    return hash_of(judges(id))
 
 
 def files(id: str) -> set[Path]:
@@ -58,7 +42,7 @@ def files(id: str) -> set[Path]:
 
     Those that judge it and, if it uses them, the simulator's folders with the schemes that it runs.
     """
-    simulator = _texts(SIMULATOR) if EXPERIMENTS[id].specs else set()
+    simulator = texts(SIMULATOR) if EXPERIMENTS[id].specs else set()
     return judges(id) | simulator | {SCHEMES / f"{name}.py" for name in schemes_of(id)}
 
 
@@ -70,40 +54,7 @@ def judges(id: str) -> set[Path]:
     own = _own(FOLDER / f"{id}.py", set())
     statistics = {PACKAGE / "results" / f"{name}.py" for name in STATISTICS if EXPERIMENTS[id].specs}
     switch = any("penstock.vswitch" in path.read_text() for path in own)
-    return own | statistics | (_texts(REAL_SWITCH) if switch else set())
-
-
-def _texts(folders: tuple[str, ...]) -> set[Path]:
-    """Their sources; what a build generates from these is there or not."""
-    roots = [PACKAGE / name for name in folders]
-    texts = (path for root in roots for path in (root, *root.rglob("*")) if path.suffix in TEXTS)
-    return {path for path in texts if not path.read_bytes().startswith(GENERATED)}
-
-
-@cache
-def _digest(path: Path, _changed_ns: int) -> bytes:
-    text = path.read_bytes()
-    counts = text if path.suffix != ".py" or path.parent == SCHEMES else code_of(text.decode()).encode()
-    return sha256(counts).digest()
-
-
-def code_of(source: str) -> str:
-    """A Python file without docstrings (but where there is nothing else), and comments, but directives of Cython."""
-    lines: list[bytes | None] = [line.encode() for line in source.split("\n")]  # None: nothing is left of it
-    spans = []
-    for token in tokenize.generate_tokens(io.StringIO(source).readline):
-        if token.type == tokenize.COMMENT and not token.string.startswith("# cython:"):
-            row, column = token.start
-            spans.append((row, len(token.line[:column].encode()), row, len(token.line.encode())))
-    documented = ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef
-    for node in ast.walk(ast.parse(source)):
-        if isinstance(node, documented) and len(node.body) > 1 and ast.get_docstring(node, clean=False):
-            text = node.body[0]
-            spans.append((text.lineno, text.col_offset, int(text.end_lineno or 0), int(text.end_col_offset or 0)))
-    for row, column, last, end in sorted(spans, reverse=True):
-        left = ((lines[row - 1] or b"")[:column] + (lines[last - 1] or b"")[end:]).rstrip()
-        lines[row - 1 : last] = [left or None] + [None] * (last - row)
-    return "\n".join(line.decode() for line in lines if line is not None)
+    return own | statistics | (texts(REAL_SWITCH) if switch else set())
 
 
 def schemes_of(id: str) -> set[str]:

@@ -31,6 +31,7 @@ from penstock.experiments.claims import (
     stale_differences,
 )
 from penstock.experiments.registry import Experiments, _natural
+from penstock.sources import GENERATED, SCHEMES, code_of
 from penstock.spec import Spec, parse_spec
 
 DOCUMENTED = Path(__file__).parents[2] / "docs" / "differences.md"
@@ -284,14 +285,14 @@ def test_what_can_change_a_run_or_its_judgement_makes_a_record_stale():
     assert {Path("experiments/claims.py"), Path("experiments/bfc/_fabric.py"), Path("schemes/bfc.py")} <= known
     counted = {path.relative_to(records.PACKAGE) for path in records.PACKAGE.rglob("*.p*") if path.suffix in (".py", ".pxd")}
     counted = {path for path in counted if path.parts[0] not in (*store.NO_RESULT_DEPENDS_ON, "schemes")}
-    generated = {path for path in counted if (records.PACKAGE / path).read_bytes().startswith(records.GENERATED)}
+    generated = {path for path in counted if (records.PACKAGE / path).read_bytes().startswith(GENERATED)}
     assert {path.parts[0] for path in counted - known - generated} == no_number
 
 
 def test_a_record_is_the_same_before_and_after_a_build():
     """What setup.py generates from the sources is not a source."""
     built = records.PACKAGE / "fabric/flow_results.pxd", records.PACKAGE / "fabric/heap_inline.pxd"
-    assert all(path.read_bytes().startswith(records.GENERATED) for path in built)
+    assert all(path.read_bytes().startswith(GENERATED) for path in built)
     for id in ("bfc/fig09", "backdraft/fig09"):
         found = records.files(id) | records.judges(id)
         assert records.PACKAGE / "fabric/heap.pxd" in found and not found & set(built)
@@ -300,10 +301,10 @@ def test_a_record_is_the_same_before_and_after_a_build():
 def test_a_record_does_not_change_with_comments_and_docstrings():
     text = '# cython: x\n"""Says\nwhat."""\nlimit = "é # no"  # é, B\nclass A:\n    """\n    é\n    """\n'
     text += '    # why\n    b = """\n\n"""\n'
-    assert records.code_of(text) == '# cython: x\nlimit = "é # no"\nclass A:\n    b = """\n\n"""\n'
-    for path in (path for path in records.PACKAGE.rglob("*.py") if path.parent != records.SCHEMES):
+    assert code_of(text) == '# cython: x\nlimit = "é # no"\nclass A:\n    b = """\n\n"""\n'
+    for path in (path for path in records.PACKAGE.rglob("*.py") if path.parent != SCHEMES):
         source = path.read_text()
-        left, whole = (ast.dump(_without_docstrings(ast.parse(text))) for text in (records.code_of(source), source))
+        left, whole = (ast.dump(_without_docstrings(ast.parse(text))) for text in (code_of(source), source))
         assert left == whole, path
 
 
