@@ -4,6 +4,7 @@ A scheme file imports nothing: it is given the names in declare.GIVEN and access
 """
 
 import contextlib
+import fcntl
 import hashlib
 import importlib
 import importlib.util
@@ -144,13 +145,24 @@ def compile_scheme(declared: Declarations, checked: bool = True) -> ModuleType:
     """A user's scheme as a compiled module, with every operation checked or without checks."""
     folder = cache_folder() / "schemes" / content_key(declared, checked)
     library = folder / (MODULE + str(sysconfig.get_config_var("EXT_SUFFIX")))
-    if not library.exists():
-        to_library(write_c(declared, folder, checked), library, declared.path, checked)
-    spec = importlib.util.spec_from_file_location(MODULE, library)
-    assert spec is not None and spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    with _alone_in(folder):
+        if not library.exists():
+            to_library(write_c(declared, folder, checked), library, declared.path, checked)
+        spec = importlib.util.spec_from_file_location(MODULE, library)
+        assert spec is not None and spec.loader is not None
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
     return module
+
+
+@contextlib.contextmanager
+def _alone_in(folder: Path) -> Iterator[None]:
+    """Keep other processes from the folder: the runs of a sweep begin together."""
+    with contextlib.ExitStack() as held:
+        with contextlib.suppress(OSError):  # it cannot be written, or its file system has no locks
+            folder.mkdir(parents=True, exist_ok=True)
+            fcntl.flock(held.enter_context(open(folder / "lock", "w")), fcntl.LOCK_EX)
+        yield
 
 
 def load(declared: Declarations, checked: bool = True) -> ModuleType:
