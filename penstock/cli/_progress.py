@@ -1,4 +1,4 @@
-"""Progress of a simulation: a bar on a terminal, a plain line every 10 s elsewhere (both on stderr)."""
+"""Progress of a simulation, or of many: a bar on a terminal; elsewhere a plain line every 10 s, or for each (all on stderr)."""
 
 import sys
 import time
@@ -55,20 +55,13 @@ class Progress:
 
     def __enter__(self) -> "Progress":
         if sys.stderr.isatty():
-            from rich.console import Console
-            from rich.progress import BarColumn, TextColumn
-            from rich.progress import Progress as Bar
-
-            columns = TextColumn("{task.fields[label]}"), BarColumn(bar_width=20), TextColumn("{task.fields[text]}")
-            self.bar = Bar(*columns, console=Console(stderr=True), transient=True)
+            self.bar = _bar()
             self.task = self.bar.add_task("", total=1.0, label=self.label, text="starting")
             self.bar.start()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        if self.bar:
-            with suppress(OSError):  # the terminal was closed
-                self.bar.stop()
+        _stop(self.bar)
 
     def __call__(self, report: "Report") -> None:
         if self.bar:
@@ -76,3 +69,42 @@ class Progress:
         elif time.monotonic() - self.last >= PLAIN_EVERY_S:
             self.last = time.monotonic()
             say(f"{self.label}: {describe(report, self.duration_ps)}")
+
+
+class Count:
+    """`with Count(40, finished) as count: count.show(finished)`: a bar of the runs that are finished, on a terminal only."""
+
+    def __init__(self, total: int, finished: int) -> None:
+        self.total, self.finished = total, finished
+        self.bar: Any = None
+        self.task: Any = None
+
+    def __enter__(self) -> "Count":
+        if sys.stderr.isatty():
+            self.bar = _bar()
+            self.task = self.bar.add_task("", total=self.total, completed=self.finished, label="runs", text="")
+            self.show(self.finished)
+            self.bar.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        _stop(self.bar)
+
+    def show(self, finished: int) -> None:
+        """Tell how many are finished."""
+        if self.bar:
+            self.bar.update(self.task, completed=finished, text=f"{finished} of {self.total}")
+
+
+def _bar() -> Any:
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn
+
+    columns = TextColumn("{task.fields[label]}"), BarColumn(bar_width=20), TextColumn("{task.fields[text]}")
+    return Progress(*columns, console=Console(stderr=True), transient=True)
+
+
+def _stop(bar: Any) -> None:
+    if bar:
+        with suppress(OSError):  # the terminal was closed
+            bar.stop()

@@ -1,8 +1,8 @@
 """penstock sweep"""
 
 import itertools
-import os
 from collections.abc import Iterator
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
@@ -36,9 +36,14 @@ def command(
         str | None,
         typer.Option("--seeds", metavar="N|A..B|A,B", help="Every run with seeds 1 to N, or with these.", show_default=False),
     ] = None,
-    on: Annotated[str, typer.Option("--on", metavar="local|dask://HOST:PORT", help="Where to simulate.")] = "local",
+    on: Annotated[
+        str, typer.Option("--on", metavar="local|dask://HOST:PORT|slurm|kubernetes", help="Where to simulate.")
+    ] = "local",
     workers: Annotated[
-        int | None, typer.Option(min=1, help="local: processes. Default: one per core.", show_default=False)
+        int | None,
+        typer.Option(
+            min=1, help="local: processes, by default one per core. slurm, kubernetes: workers to start.", show_default=False
+        ),
     ] = None,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", metavar="DIR", help="Default: runs/NAME-sweep.", show_default=False)
@@ -60,10 +65,13 @@ def command(
 
         penstock plot against DIR --x workload.0.load --y short_p99 -o load.pdf
 
-    A Dask cluster gets the files that the spec names with each run; its workers need penstock. If all of them stay away for
-    a minute the command ends, status 1.
+    --on dask://HOST:PORT uses the workers of a Dask scheduler that runs; slurm and kubernetes start a Dask cluster as Dask's
+    configuration describes it. Workers need this penstock and get the files that the spec names. The runs of a worker that
+    ends go to others. If the scheduler or all workers stay away for a minute the command ends, status 1.
     """
-    from penstock.cli._workers import Job, backend
+    from penstock.cli._jobs import Job
+    from penstock.cli._progress import Count
+    from penstock.cli._workers import backend
     from penstock.report import sweeps
     from penstock.results.rundir import check_writable, is_run, locked, recover
     from penstock.results.sweep import FILE, Sweep
@@ -74,7 +82,7 @@ def command(
     axes = _axes(param, seeds)
     _check_sets(set_, axes)
     points = list(_points(spec, axes, set_))
-    run_all = backend(on, workers or os.cpu_count() or 1)
+    run_all = backend(on, workers)
     check_writable(out / "probe")
     failed: list[str] = []
     with _signals.as_ctrl_c(), locked(out):
@@ -83,13 +91,16 @@ def command(
         todo = {point.key: point for point in points if not is_run(out / point.key)}
         finished = len(points) - len(todo)
         say(f"{len(points)} runs, {finished} of them finished before")
+        jobs = [Job(point.toml, key, out / key) for key, point in todo.items()]
         try:
-            for job, problem in run_all([Job(point.toml, key, out / key) for key, point in todo.items()], force):
-                finished += not problem
-                state = f"failed: {problem}" if problem else "done"
-                say(f"{finished}/{len(points)}  {todo[job.key].label()}  {state}")
-                if problem:
-                    failed.append(problem)
+            with Count(len(points), finished) as count, closing(run_all(jobs, force)) as ended:
+                for job, problem in ended:
+                    finished += not problem
+                    state = f"failed: {problem}" if problem else "done"
+                    say(f"{finished}/{len(points)}  {todo[job.key].label()}  {state}")
+                    count.show(finished)
+                    if problem:
+                        failed.append(problem)
         except KeyboardInterrupt:
             say("interrupted; repeat the same command to resume")
             raise

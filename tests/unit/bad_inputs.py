@@ -367,7 +367,7 @@ COMMANDS = [
     ("sweep base.toml --seeds 1,1", "names a seed twice"),
     ("sweep base.toml --seeds 1e3", "is no seed"),
     ("sweep base.toml --seeds ''", "expected values"),
-    ("sweep base.toml --seeds 2 --on ftp://x", "must be local or dask"),
+    ("sweep base.toml --seeds 2 --on ftp://x", "must be local, dask://"),
     ("sweep base.toml --seeds 2 --out base.toml", "cannot be written"),
     ("sweep base.toml --seeds 2 --param run.seed=3", "are the same"),
     ("sweep base.toml --seeds 2 --set run.seed=3", "this key varies"),

@@ -174,7 +174,7 @@ def test_dry_run_prints_a_spec_that_loads(capsys):
         ("sweep quickstart --seeds 3 --param run.seed=1", "are the same"),
         ("sweep quickstart --param run.seed=1,1", "the same run"),
         ("sweep quickstart --param run.seed=1 --param run.seed=2", "given twice"),
-        ("sweep quickstart --param run.seed=1 --on moon", "must be local or dask://"),
+        ("sweep quickstart --param run.seed=1 --on moon", "must be local, dask://HOST:PORT, slurm or kubernetes"),
         ("sweep quickstart --param scheme=bfc,bfcc", 'did you mean "bfc"?'),
         ("sweep quickstart --param run.seed=1 --out file", "cannot be written"),
     ],
@@ -380,7 +380,7 @@ def test_a_sweep_in_processes(tmp_path: Path):
 
 def test_dask_that_is_not_installed(capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "distributed", None)
-    assert "pip install distributed" in fails(capsys, "sweep", "quickstart", "--param", "run.seed=1", "--on", "dask://a:1")
+    assert 'pip install "penstock[dask]"' in fails(capsys, "sweep", "quickstart", "--param", "run.seed=1", "--on", "dask://a:1")
 
 
 # -- commands that stand for others

@@ -11,13 +11,12 @@ import termios
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import ModuleType, SimpleNamespace
 
 import fake_simulator
 import polars as pl
 import pytest
 
-from penstock.cli import _signals, _workers, main
+from penstock.cli import _jobs, _signals, main
 from penstock.errors import SpecError
 from penstock.results import rundir
 from penstock.results.run import Run
@@ -341,7 +340,7 @@ def test_an_input_that_changes_during_a_sweep(capsys):
     key = text_key(text)
     Path("flows.csv").write_text("b")
     with pytest.raises(SpecError, match="was changed since the sweep began"):
-        _workers.compute(text, key, False)
+        _jobs.compute(text, key, False)
 
 
 def fake_sweep_spec() -> str:
@@ -355,67 +354,3 @@ def text_key(text: str) -> str:
     from penstock.spec import parse_spec
 
     return parse_spec(text).key()
-
-
-class Cluster:
-    """A client of `distributed`: `workers` says how many there are each time it is asked; runs end while there is one."""
-
-    def __init__(self, workers: list[int]) -> None:
-        self.workers, self.left, self.cancelled = iter(workers), True, 0
-
-    def module(self, monkeypatch) -> None:
-        made = ModuleType("distributed")
-        made.Client = lambda address, timeout: self  # type: ignore[attr-defined]
-        made.TimeoutError = TimeoutError  # type: ignore[attr-defined]
-        made.wait = self.wait  # type: ignore[attr-defined]
-        monkeypatch.setitem(sys.modules, "distributed", made)
-
-    def __enter__(self) -> "Cluster":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        pass
-
-    def nthreads(self) -> dict[str, int]:
-        self.now = next(self.workers)
-        return {str(i): 1 for i in range(self.now)}
-
-    def submit(self, function, *arguments: object, pure: bool) -> SimpleNamespace:
-        return Future(lambda: function(*arguments))
-
-    def wait(self, futures: list, timeout: float, return_when: str) -> SimpleNamespace:
-        if not self.now:
-            raise TimeoutError
-        self.now = 0
-        return SimpleNamespace(done={futures[0]})
-
-    def cancel(self, futures: list) -> None:
-        self.cancelled = len(futures)
-
-
-class Future:
-    def __init__(self, result) -> None:
-        self.result = result
-
-    def release(self) -> None:
-        pass
-
-
-SWEEP = ["sweep", "quickstart", "--param", "run.seed=1,2", "--param", "scheme=bfc", "--on", "dask://head:8786", "--out", "o"]
-
-
-def test_workers_of_a_cluster_that_are_lost_for_good(monkeypatch, capsys):
-    cluster = Cluster([1, *[0] * _workers.LOST_AFTER])
-    cluster.module(monkeypatch)
-    assert main(SWEEP) == 1
-    error = capsys.readouterr().err
-    assert "1/2  run.seed=1  bfc  done" in error and "no worker has been there for 60 s, 1 runs are not finished" in error
-    assert cluster.cancelled == 1 and len(pl.read_parquet("o/sweep.parquet")) == 1
-
-
-def test_workers_of_a_cluster_that_come_late_and_come_back(monkeypatch, capsys):
-    gone = [0] * (_workers.LOST_AFTER - 1)
-    Cluster([0, *gone, *gone, 1, *gone, 1]).module(monkeypatch)
-    assert main(SWEEP) == 0
-    assert "waiting for the first worker" in capsys.readouterr().err
-    assert len(pl.read_parquet("o/sweep.parquet")) == 2
