@@ -43,16 +43,20 @@ def command(
     """Convert a trace of another program to flows that wait for one another, for `kind = "flows"` of a [[workload]].
 
     Reads GOAL (text and binary), Chakra ET, workloads of SimAI and AICB, connection matrices of htsim, and logs of NCCL. What a
-    trace says that flows do not have is listed; what cannot be converted is an error with its place.
+    trace says that flows do not have is listed; what cannot be converted is an error with its place. A Parquet file has the
+    operations of the ranks, too: runs of it report collectives, steps and ranks.
 
     Example:
 
         penstock convert step.goal step.parquet --placement strided --hosts 64 --rack 16
     """
+    from collections import Counter
+
     from penstock.cli._output import say
     from penstock.errors import SpecError
     from penstock.units import format_size
     from penstock.workload.flowfile import flows_to_csv, flows_to_parquet
+    from penstock.workload.operations import COMPUTE, SEND
     from penstock.workload.traces import convert
 
     writers = {".parquet": flows_to_parquet, ".csv": flows_to_csv}
@@ -64,8 +68,11 @@ def command(
     writers[out.suffix](made.flows, out)
     for sentence, count in made.notes.items():
         say(f"not in the flows: {sentence} ({count})")
-    computations = int(made.flows.computes.sum())
+    assert made.flows.operations is not None
+    kinds = Counter(operation.kind for operation in made.flows.operations.listed)
+    collectives = kinds.total() - kinds[COMPUTE] - kinds[SEND]
+    messages = int((~made.flows.computes).sum())
     typer.echo(
-        f"written to {out}: {len(made.flows) - computations:,} messages of {format_size(int(made.flows.bytes.sum()))} in total "
-        f"and {computations:,} computations, from {made.ranks:,} ranks ({made.format})"
+        f"written to {out}: {messages:,} messages of {format_size(int(made.flows.bytes.sum()))} in total, "
+        f"{collectives:,} collectives and {kinds[COMPUTE]:,} computations, from {made.ranks:,} ranks ({made.format})"
     )

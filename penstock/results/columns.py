@@ -201,7 +201,7 @@ _FRAMES: dict[str, list[Column]] = {
         Column("ranks", "Int32", "", "how many take part"),
         Column("bytes", "Int64", "B", "as NCCL counts: the buffer of a rank, the whole one where ranks have parts"),
         Column("start_ns", "Float64", "ns", "when the first rank entered it"),
-        Column("ready_ns", "Float64", "ns", "when the last rank entered it; of a broadcast or message: when it began"),
+        Column("ready_ns", "Float64", "ns", "when the last rank entered it; of a broadcast, scatter or message: when it began"),
         Column("finish_ns", "Float64", "ns", "when the last rank had received all that was for it; null: unfinished"),
         Column("time_ns", "Float64", "ns", "finish_ns - ready_ns"),
         Column(
@@ -209,7 +209,7 @@ _FRAMES: dict[str, list[Column]] = {
             "Float64",
             "bit/s",
             "NCCL's bus bandwidth: bytes / time, times 2 (n - 1) / n for an all-reduce of "
-            "n ranks, (n - 1) / n for reduce-scatter, all-gather and all-to-all, 1 for the rest",
+            "n ranks, (n - 1) / n for reduce-scatter, all-gather, all-to-all, gather and scatter, 1 for the rest; barrier: null",
         ),
         Column("slowest_rank", "Int32", "rank", "the rank that was done last; the lowest of several"),
         Column("paused_ns", "Float64", "ns", "paused_ns of its flows, added up"),
@@ -239,7 +239,7 @@ _FRAMES: dict[str, list[Column]] = {
         Column("start_ns", "Float64", "ns", "when the rank began the iteration"),
         Column("finish_ns", "Float64", "ns", "when it had ended it; null: unfinished"),
         Column("step_ns", "Float64", "ns", "from the end of its iteration before, or from start_ns, to finish_ns"),
-        Column("compute_ns", "Float64", "ns", "time of its computations"),
+        Column("compute_ns", "Float64", "ns", "time during which it computes"),
         Column("exposed_ns", "Float64", "ns", "step_ns - compute_ns: communication that no computation hides, and waiting"),
         Column("paused_ns", "Float64", "ns", "paused_ns of the flows that it sent, added up"),
     ],

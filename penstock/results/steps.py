@@ -111,20 +111,22 @@ def _operations(listed: pl.DataFrame, timeline: pl.DataFrame) -> pl.DataFrame:
     ready = pl.when(pl.col("kind").is_in(ROOTED)).then("start").otherwise("ready")
     table = table.with_columns(ready=ready).with_columns(time=pl.col("finish") - pl.col("ready"))
     bandwidth = pl.Series(factor, dtype=pl.Float64) * pl.col("bytes") / pl.col("time")
-    return table.with_columns(bus_bandwidth_bps=pl.when(pl.col("time") > 0).then(bandwidth))
+    return table.with_columns(bus_bandwidth_bps=pl.when((pl.col("time") > 0) & (pl.col("bytes") > 0)).then(bandwidth))
 
 
 def _ranks(timeline: pl.DataFrame) -> pl.DataFrame:
     """A row per iteration and rank."""
     compute = pl.col("kind") == COMPUTE
-    waited = pl.col("finish").filter(~pl.col("gives"))
+    waited = pl.col("finish").filter(~pl.col("gives") | pl.col("gives").all())  # for what it sends only if it does nothing else
     before = pl.col("finish").shift(1).over("job", "rank")
+    begin, end = (pl.col(name).filter(compute) for name in ("start", "finish"))
+    alone = pl.max_horizontal(begin, end.cum_max().shift(1))  # those of a trace may overlap
     return (
-        timeline.group_by("job", "iteration", "rank", "host")
+        timeline.group_by("job", "iteration", "rank", "host", maintain_order=True)
         .agg(
             pl.col("start").min(),
             pl.when(waited.null_count() == 0).then(waited.max()).alias("finish"),
-            (pl.col("finish") - pl.col("start")).filter(compute).sum().alias("compute"),
+            (end - alone).clip(lower_bound=0).sum().alias("compute"),
             pl.col("paused").sum(),
         )
         .sort("job", "rank", "iteration")

@@ -15,6 +15,7 @@ from penstock.errors import SpecError
 from penstock.inputs import MAX_FLOW_BYTES, one_of, whole
 
 MAX_MESSAGES = 2**28
+_OF_THE_OTHERS = ("all_gather", "reduce_scatter", "all_to_all", "gather", "scatter")  # one part of the bytes stays where it is
 
 
 class Messages(NamedTuple):
@@ -71,7 +72,7 @@ def bus_factor(collective: str, ranks: int) -> float:
     """What bytes / time is multiplied by to give the bus bandwidth, by NCCL's definition (nccl-tests, PERFORMANCE.md)."""
     if collective == "all_reduce":
         return 2 * (ranks - 1) / ranks
-    return (ranks - 1) / ranks if collective in ("all_gather", "reduce_scatter", "all_to_all") else 1.0
+    return (ranks - 1) / ranks if collective in _OF_THE_OTHERS else 1.0
 
 
 def _ring(n: int, size: int, chunks: int, steps: int, reducing: int, shift: int = 0) -> Messages:

@@ -3,7 +3,8 @@
 Hosts by number or by name (a name goes before a number); times are exact to the picosecond ("0.25" is 250 ps).  A flow with
 `after` starts gap_ns after the last of the flows named there has arrived, or has been acknowledged to its own host, not before
 start_ns.  They are named by their `id`, or without that column by the number of their row below the header, from 0; several are
-separated by spaces.  A flow of 0 bytes from a host to itself is a computation.  The same columns as Parquet, without `id`.
+separated by spaces.  A flow of 0 bytes from a host to itself is a computation.  The same columns as Parquet, without `id`, and
+with the operations that flows are part of (`operationfile`).
 """
 
 import io
@@ -17,6 +18,7 @@ import polars as pl
 
 from penstock.errors import SpecError, nearest
 from penstock.inputs import MAX_FLOW_BYTES, MAX_TIME_PS, Table, decimal, inside, read_bytes, unknown_key, whole, whole_cell
+from penstock.workload import operationfile
 from penstock.workload.flows import PRIORITIES, After, Flows, class_name, csr, host_number
 
 if TYPE_CHECKING:
@@ -44,9 +46,10 @@ def flows_from_csv(path: str | os.PathLike[str], topo: "Topology", *, class_name
 
 
 def flows_from_parquet(path: str | os.PathLike[str], topo: "Topology", *, class_name: str = "flows", priority: int = 0) -> Flows:
-    """The flows of a file with the columns of `Flows.to_frame`; hosts by number, flows in `after` by row.
+    """The flows of a file with the columns of `Flows.to_frame`; hosts by number, flows in `after` by row. With the column
+    `operation` they are part of operations, which the run reports.
 
-    SpecError: it is not Parquet, a column that is missing or unknown, a flow that cannot be sent on `topo`.
+    SpecError: it is not Parquet, a column that is missing or unknown, a flow that cannot be sent on `topo`, malformed operations.
     """
     place = os.fspath(path)
     raw = read_bytes(place)
@@ -55,27 +58,35 @@ def flows_from_parquet(path: str | os.PathLike[str], topo: "Topology", *, class_
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
         first_line = str(error).split("\n", 1)[0][:120]
         raise SpecError(f"is not Parquet: {first_line}", remedy="is the file truncated?", place=place) from None
-    known = ("flow_id", *REQUIRED, *(name for name in OPTIONAL if name != "id"))
+    known = ("flow_id", *REQUIRED, *(name for name in OPTIONAL if name != "id"), operationfile.COLUMN)
     with inside(place=place):
         for name in frame.columns:
             if name not in known:
                 raise unknown_key(name, known, what="column")
-            if name != "after" and frame[name].null_count():
+            if name not in ("after", operationfile.COLUMN) and frame[name].null_count():
                 raise SpecError("a value is missing", path=name)
         if not len(frame):
             raise SpecError("there are no flows in it")
         defaults = {"class": pl.lit(class_name), "priority": pl.lit(priority)}
         frame = frame.with_columns(**{name: value for name, value in defaults.items() if name not in frame.columns})
-        return Flows.from_frame(frame, [{"kind": "flows", "file": place, "flows": len(frame)}]).check(topo)
+        operations = operationfile.from_file(raw, frame, topo)
+        flows = Flows.from_frame(frame, [{"kind": "flows", "file": place, "flows": len(frame)}], operations).check(topo)
+        operationfile.check_hosts(flows)
+        return flows
 
 
 def flows_to_parquet(flows: Flows, path: str | os.PathLike[str]) -> None:
-    """Writes what `flows_from_parquet` reads.  SpecError: it cannot be written."""
-    _write(path, flows.to_frame().write_parquet)
+    """Writes what `flows_from_parquet` reads, operations included.  SpecError: it cannot be written."""
+    frame = flows.to_frame()
+    if flows.operations is None:
+        _write(path, frame.write_parquet)
+        return
+    column, metadata = operationfile.to_column(flows.operations)
+    _write(path, lambda place: frame.with_columns(column).write_parquet(place, metadata=metadata))
 
 
 def flows_to_csv(flows: Flows, path: str | os.PathLike[str]) -> None:
-    """Writes what `flows_from_csv` reads.  SpecError: it cannot be written."""
+    """Writes what `flows_from_csv` reads, without operations.  SpecError: it cannot be written."""
     frame = flows.to_frame().with_columns(start_ns=_exact_ns(flows.start_ps))
     columns = ["src", "dst", "bytes", "start_ns", "class", "priority"]
     if flows.after is not None:

@@ -254,8 +254,13 @@ class Flows:
         return frame.with_columns(pl.Series("after", lists, dtype=pl.List(pl.Int32)), pl.Series("gap_ns", self.gap_ps / 1000))
 
     @classmethod
-    def from_frame(cls, frame: pl.DataFrame, nominal: Sequence[dict[str, Any]] = ()) -> "Flows":
-        """The flows of a frame with src, dst, bytes, start_ns and perhaps class, priority, after (row numbers), gap_ns."""
+    def from_frame(
+        cls, frame: pl.DataFrame, nominal: Sequence[dict[str, Any]] = (), operations: Operations | None = None
+    ) -> "Flows":
+        """The flows of a frame with src, dst, bytes, start_ns and perhaps class, priority, after (row numbers), gap_ns.
+
+        operations   their `number` by row
+        """
         for name in ("src", "dst", "bytes", "start_ns"):
             if name not in frame.columns:
                 raise SpecError("the column is missing", path=f"flows.{name}", remedy=f"there are {', '.join(frame.columns)}")
@@ -277,7 +282,17 @@ class Flows:
                 offsets = np.concatenate([[0], np.cumsum(counts)])
                 after = offsets, frame["after"].explode().drop_nulls().to_numpy()
             return cls(
-                start, columns["src"], columns["dst"], columns["bytes"], class_id, priority, classes, after, list(nominal), gap
+                start,
+                columns["src"],
+                columns["dst"],
+                columns["bytes"],
+                class_id,
+                priority,
+                classes,
+                after,
+                list(nominal),
+                gap,
+                operations,
             )
         except (pl.exceptions.PolarsError, TypeError, ValueError) as error:
             first_line = str(error).split("\n", 1)[0]

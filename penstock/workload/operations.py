@@ -9,20 +9,23 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from penstock.errors import SpecError
+from penstock.workload.algorithms import ALGORITHMS
 
 NO_OPERATION = -1
 COMPUTE, SEND = "compute", "send"  # kinds of operations that are not collectives
-ROOTED = (SEND, "broadcast")  # those that can be done as soon as one rank has begun
+KINDS = (COMPUTE, SEND, *ALGORITHMS, "reduce", "gather", "scatter", "barrier")
+ROOTED = (SEND, "broadcast", "scatter")  # those that can be done as soon as one rank has begun
+LONGEST_NAME = 100
 
 
 class Operation(NamedTuple):
     """One collective, message or computation.
 
-    kind        a collective of `algorithms.ALGORITHMS`, "send" (one message to another rank) or "compute"
+    kind        one of KINDS: a collective, "send" (one message to another rank) or "compute"
     name        what it is for, such as "gradients 3" or "forward 0"
     algorithm   of a collective
     ranks       how many take part
-    bytes       as NCCL counts, see `algorithms.expand`; 0: a computation
+    bytes       as NCCL counts, see `algorithms.expand`; 0: a computation or a barrier
     job         index into `Operations.jobs`
     iteration   of the job, from 0
     """

@@ -13,10 +13,12 @@ import pytest
 from networks import HostConfig, Measure, Topology, make_links, simulate
 
 from penstock.topology import leaf_spine, star
-from penstock.workload.algorithms import expand
+from penstock.workload.algorithms import default_algorithm, expand
 from penstock.workload.collectives import collective
 from penstock.workload.placement import placed
 from penstock.workload.taskgraph import TaskGraph
+from penstock.workload.traces.dag import Call, Trace
+from penstock.workload.traces.lower import lower
 from penstock.workload.training import training
 
 BETA, HEADER, ACK = 80, 48, 60  # 100 Gbit/s, ps per byte; bytes
@@ -304,6 +306,94 @@ def test_a_rank_that_comes_late_passes_nothing_on_before_it_comes(kind, algorith
     sent = run.flows.filter(run.flows["src"] == late)
     assert sent.height and sent["start_ns"].min() >= 10**6
     assert run.flows["finish_ns"].null_count() == 0
+
+
+@pytest.mark.parametrize("kind", ["all_reduce", "all_gather", "reduce_scatter", "all_to_all"])
+def test_a_trace_reports_what_the_same_job_of_tasks_reports(kind):
+    """Ranks compute, one of them longer, take part in a collective and compute again; then rank 0 sends to rank 3."""
+    topo, ranks, times, size = star(hosts=8), np.arange(4), np.array([9, 2, 30, 4]) * 10**6, 40_000
+    hosts, algorithm = np.array([6, 1, 3, 2]), default_algorithm(kind)
+    trace = Trace("trace", 4)
+    for rank in ranks.tolist():
+        first = trace.calc(rank, int(times[rank]), name="forward")
+        reduced = trace.collective(rank, Call(kind, (0, 1, 2, 3), size))
+        last = trace.calc(rank, 5 * 10**6, name="backward")
+        trace.wait(reduced, first)
+        trace.wait(last, reduced)
+        if rank == 0:
+            trace.wait(trace.send(0, 3, 3000), last)
+    trace.recv(3, 0, 3000)
+    graph = TaskGraph(hosts)
+    computed = graph.compute(ranks, times, [graph.begin(ranks)], "forward")
+    ends = graph.collective(kind, ranks[None], size, [computed[None]], algorithm=algorithm)
+    finished = graph.compute(ranks, 5 * 10**6, [ends[0]], "backward")
+    graph.send(np.array([0]), np.array([3]), 3000, [finished[:1]])
+    one, other = (
+        simulate(topo, flows, "fifo", host=HOST, measure=Measure(sample="0s")) for flows in (lower(trace, hosts), graph.flows())
+    )
+    assert one.frame("ranks").equals(other.frame("ranks")) and one.frame("ranks")["compute_ns"].sum() == 65_000
+    for frame in ("timeline", "operations"):
+        columns = [name for name in one.frame(frame).columns if name != "operation"]
+        assert one.frame(frame).select(columns).sort(columns).equals(other.frame(frame).select(columns).sort(columns))
+
+
+@pytest.mark.parametrize("kind, factor", [("broadcast", 1), ("reduce", 1), ("scatter", 1 / 2), ("gather", 1 / 2)])
+@pytest.mark.parametrize("came", [(10**7, 1), (1, 10**7)])
+def test_rooted_collectives_of_traces(kind, factor, came):
+    """Between rank 0, the root, and another: one sends when it comes, and the other one is done when it has come and has it."""
+    topo, size = star(hosts=2), 8000
+    sender, receiver = (0, 1) if kind in ("broadcast", "scatter") else (1, 0)
+    operation = two_ranks(topo, Call(kind, (0, 1), size), came)
+    end = max(came[sender] + alpha_beta(topo, 0, 1, size if factor == 1 else size // 2), came[receiver])
+    ready = min(came) if sender == 0 else max(came)
+    assert [round(operation[name] * 1000) for name in ("start_ns", "ready_ns", "finish_ns")] == [min(came), ready, end]
+    if end == ready:
+        assert operation["bus_bandwidth_bps"] is None
+    else:
+        assert operation["bus_bandwidth_bps"] == pytest.approx(factor * size * 8e12 / (end - ready))
+
+
+@pytest.mark.parametrize("came", [(10**7, 1), (1, 10**7)])
+def test_a_barrier_has_no_bandwidth(came):
+    topo = star(hosts=2)
+    operation = two_ranks(topo, Call("barrier", (0, 1), 0), came)
+    one = alpha_beta(topo, 0, 1, 1)
+    assert round(operation["finish_ns"] * 1000) == max(came[0], came[1] + one) + one
+    assert operation["bus_bandwidth_bps"] is None and operation["bytes"] == 0 and operation["algorithm"] == "tree"
+
+
+def two_ranks(topo, call, came) -> dict:
+    """The report of a collective that ranks 0 and 1 enter at these times, ps."""
+    trace = Trace("trace", 2)
+    for rank in (0, 1):
+        trace.wait(trace.collective(rank, call), trace.calc(rank, came[rank]))
+    run = simulate(topo, lower(trace, np.arange(2)), "fifo", host=HOST, measure=Measure(sample="0s"))
+    (operation,) = run.frame("operations").rows(named=True)
+    return operation
+
+
+def test_computations_that_overlap_count_once():
+    """A trace may compute at the same time what kind = "training" computes one after another."""
+    trace = Trace("trace", 2)
+    first = trace.calc(0, 10 * 10**6)
+    second = trace.calc(0, 25 * 10**6)
+    inner, later = trace.calc(0, 4 * 10**6), trace.calc(0, 2 * 10**6)
+    trace.wait(inner, first)
+    trace.wait_all(later, (inner, second))
+    trace.wait(trace.send(0, 1, 1000), later)
+    trace.recv(1, 0, 1000)
+    run = simulate(star(hosts=2), lower(trace, np.arange(2)), "fifo", host=HOST)
+    sender, receiver = run.frame("ranks").rows(named=True)
+    assert (sender["compute_ns"], sender["step_ns"], sender["exposed_ns"]) == (27_000, 27_000, 0)
+    assert receiver["compute_ns"] == 0
+
+
+def test_a_rank_that_only_sends_has_a_step():
+    trace = Trace("trace", 2)
+    trace.send(0, 1, 1000)
+    trace.recv(1, 0, 1000)
+    run = simulate(star(hosts=2), lower(trace, np.arange(2)), "fifo", host=HOST)
+    assert round(run.summary["training"]["step_ns"] * 1000) == alpha_beta(star(hosts=2), 0, 1, 1000)
 
 
 def test_a_run_that_ends_early_says_what_is_unfinished():

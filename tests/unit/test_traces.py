@@ -11,8 +11,9 @@ from hypothesis import given
 
 from penstock.cli import main
 from penstock.errors import SpecError
+from penstock.sim.simulate import simulate
 from penstock.topology import star
-from penstock.workload import Flows, flows_from_csv, flows_from_parquet
+from penstock.workload import Flows, flow_list, flows_from_csv, flows_from_parquet, flows_to_parquet, training
 from penstock.workload.traces import FORMATS, convert, guess
 
 GOAL = """\
@@ -141,13 +142,25 @@ def goal_binary():
 
 
 def rows(flows):
-    """(src, dst, bytes, start, parents, gap) of each flow."""
+    """(src, dst, bytes, start, parents, gap) of each message: the messages that it waits for, by their position here, directly or
+    through computations, and the longest time of these."""
     offsets, parents = flows.after or (np.zeros(len(flows) + 1, int), np.empty(0, int))
-    columns = zip(*(getattr(flows, name).tolist() for name in ("src", "dst", "bytes", "start_ps", "gap_ps")))
-    return [
-        (src, dst, size, start, sorted(parents[offsets[i] : offsets[i + 1]].tolist()), gap)
-        for i, (src, dst, size, start, gap) in enumerate(columns)
-    ]
+    computes, gap = flows.computes, flows.gap_ps
+
+    def waits(flow, after):
+        for parent in parents[offsets[flow] : offsets[flow + 1]].tolist():
+            if computes[parent]:
+                yield from waits(parent, after + int(gap[parent]))
+            else:
+                yield parent, after
+
+    sent = np.flatnonzero(~computes).tolist()
+    found = []
+    for i in sent:
+        times = dict(sorted(waits(i, int(gap[i])), key=lambda each: each[1]))
+        ends = (int(getattr(flows, name)[i]) for name in ("src", "dst", "bytes", "start_ps"))
+        found.append((*ends, sorted(sent.index(parent) for parent in times), max(times.values(), default=0)))
+    return found
 
 
 def written(tmp_path, content, name="trace"):
@@ -168,7 +181,11 @@ def test_goal(tmp_path):
         (0, 2, 7, 5 * us, [1], 0),
         (1, 2, 10, 9 * us, [0], 9 * us),
     ]
-    assert made.flows.classes == ("message",)
+    assert made.flows.classes == ("message", "computation")
+    listed = made.flows.operations.listed
+    assert [(o.kind, o.bytes) for o in listed] == [("send", size) for size in (8192, 100_000, 7, 10)] + [("compute", 0)] * 3
+    computed = made.flows.gap_ps[made.flows.computes].tolist()
+    assert sorted(computed) == [0, us, 5 * us, 9 * us]  # the first: the beginning of rank 0
     chained = rows(convert(tmp_path / "trace", eager=0).flows)
     assert chained[1] == (0, 2, 100_000, 5 * us, [0], 0)
 
@@ -230,6 +247,9 @@ def test_simai(tmp_path):
     # after it 60 + 7 of the second layer, 20 + 30 of the first; both waited for what comes last
     last = [row for row in rows(flows) if row[2] == 300]
     assert {row[3] for row in last} == {217 * ns}
+    names = {(o.kind, o.name) for o in flows.operations.listed}
+    assert {name for kind, name in names if kind == "all_reduce"} == {"forward first", "gradients first"}
+    assert ("all_gather", "backward second") in names and ("compute", "update second") in names
 
 
 def test_simai_needs_the_number_of_ranks(tmp_path):
@@ -252,6 +272,8 @@ def test_chakra(tmp_path):
     ring = [row for row in rows(flows) if row[2] == 100]
     assert all(dst == (src + 1) % 3 for src, dst, *_ in ring)
     assert {src: start for src, _, _, start, parents, _ in ring if not parents} == {0: 2 * 10**6, 1: 3 * 10**6, 2: 4 * 10**6}
+    collectives = [o for o in flows.operations.listed if o.kind not in ("send", "compute")]
+    assert collectives == [("all_reduce", "all_reduce", "ring", 3, 300, 0, 0), ("all_gather", "all_gather", "ring", 2, 20, 0, 0)]
     assert convert(f"{tmp_path}/t").flows.key() != "" and guess(str(tmp_path / "t")) == "chakra"
 
 
@@ -283,9 +305,8 @@ def test_nccl(tmp_path):
     made = convert(written(tmp_path, NCCL))
     assert (made.format, made.ranks, made.notes) == ("nccl", 2, {})
     assert sorted(row[:3] for row in rows(made.flows)) == [(0, 1, 50), (0, 1, 200), (0, 1, 200), (1, 0, 200), (1, 0, 200)]
-    send = next(i for i, row in enumerate(rows(made.flows)) if row[2] == 50)
-    child, parent = made.flows.edges()
-    assert {rows(made.flows)[p][:2] for p in parent[child == send]} == {(1, 0)}
+    (send,) = (row for row in rows(made.flows) if row[2] == 50)
+    assert {rows(made.flows)[p][:2] for p in send[4]} == {(1, 0)}
 
 
 BAD = [
@@ -408,6 +429,13 @@ def check(attempt):
         made.flows.check(star(hosts=max(made.ranks, 2)))
 
 
+def assert_same_operations(flows, wanted):
+    """Number for number, and host for host."""
+    ours, theirs = flows.operations, wanted.operations
+    assert ours.listed == theirs.listed and np.array_equal(ours.number, theirs.number)
+    assert [job.tolist() for job in ours.jobs] == [job.tolist() for job in theirs.jobs]
+
+
 @pytest.mark.parametrize("suffix, read", [("parquet", flows_from_parquet), ("csv", flows_from_csv)])
 def test_what_is_written_is_read_again(tmp_path, capsys, suffix, read):
     source, out = written(tmp_path, SIMAI), tmp_path / f"out.{suffix}"
@@ -415,7 +443,11 @@ def test_what_is_written_is_read_again(tmp_path, capsys, suffix, read):
     assert "4 ranks (simai)" in capsys.readouterr().out
     flows = read(out, star(hosts=16))
     wanted = convert(source, placement="random", hosts=16, seed=4).flows
-    assert rows(flows) == rows(wanted) and flows.computes.any()
+    assert flows.to_frame().equals(wanted.to_frame()) and flows.computes.any()
+    if suffix == "parquet":
+        assert_same_operations(flows, wanted)
+    else:
+        assert flows.operations is None
     with pytest.raises(SpecError, match="hosts are 0 to"):
         read(out, star(hosts=2))
 
@@ -466,6 +498,135 @@ def test_bad_columns_are_named(tmp_path, columns, says):
     pl.DataFrame(columns).write_parquet(path)
     with pytest.raises(SpecError, match=says):
         flows_from_parquet(path, star(hosts=4))
+
+
+def two_jobs():
+    """Two jobs of training beside flows of no job."""
+    topo = star(hosts=8)
+    plan = {"layers": 1, "parameters": "8KB", "forward": "3us", "backward": "4us", "iterations": 1}
+    jobs = [training(topo, hosts=hosts, start=start, **plan) for hosts, start in (([5, 2], "7us"), ([1, 0, 3], "0s"))]
+    return jobs[0] + flow_list(topo, [(6, 7, "1KB", "1us")]) + jobs[1]
+
+
+def test_operations_of_any_workload_are_written_and_read(tmp_path):
+    flows, file = two_jobs(), tmp_path / "f.parquet"
+    flows_to_parquet(flows, file)
+    again = flows_from_parquet(file, star(hosts=8))
+    assert again.to_frame().equals(flows.to_frame())
+    assert_same_operations(again, flows)
+    frame = pl.read_parquet(file).sort("start_ns", descending=True, maintain_order=True).drop("after", "gap_ns")
+    frame.write_parquet(file, metadata={"penstock": pl.read_parquet_metadata(file)["penstock"]})
+    turned = flows_from_parquet(file, star(hosts=8)).operations
+    by_end = {(o.name, o.job): o for o in flows.operations.listed}
+    assert sorted(turned.number.tolist()) == sorted(flows.operations.number.tolist())
+    assert set(turned.listed) == set(by_end.values())
+
+
+def test_a_run_of_a_file_reports_what_the_run_of_its_workload_reports(tmp_path):
+    flows, file, topo = two_jobs(), tmp_path / "f.parquet", star(hosts=8)
+    flows_to_parquet(flows, file)
+    one, other = (simulate(topo, each, "bfc") for each in (flows, flows_from_parquet(file, topo)))
+    assert one.summary["training"]["ranks"] == 5
+    for name in ("operations", "timeline", "ranks"):
+        assert one.frame(name).equals(other.frame(name))
+    assert one.summary["training"] == other.summary["training"]
+
+
+ABOUT = {"version": 1, "jobs": [[0, 1]]}
+ROW = {"number": 0, "kind": "send", "name": "send", "algorithm": "", "ranks": 2, "bytes": 5, "job": 0, "iteration": 0}
+
+
+def with_operations(path, about=ABOUT, fields=(ROW, ROW), src=(0, 0)):
+    columns = {"src": list(src), "dst": [1, 1], "bytes": [5, 5], "start_ns": [0.0, 1.0], "operation": list(fields)}
+    text = about if isinstance(about, str) else json.dumps(about)
+    pl.DataFrame(columns, strict=False).write_parquet(path, metadata={} if about is None else {"penstock": text})
+    return path
+
+
+@pytest.mark.parametrize(
+    "about, fields, says",
+    [
+        (None, (ROW, ROW), "metadata.penstock: is missing; convert the trace again, or leave out the column operation"),
+        ("[" * 10**5, (ROW, ROW), "metadata.penstock: is not JSON"),
+        ("9" * 5000, (ROW, ROW), "metadata.penstock: "),
+        ([], (ROW, ROW), "must be an object of a version and a list of jobs"),
+        ({"version": True, "jobs": []}, (ROW, ROW), "must be an object of a version"),
+        ({**ABOUT, "version": 2}, (ROW, ROW), "metadata.penstock.version = 2: this penstock reads version 1"),
+        ({**ABOUT, "jobs": [[0, "1"]]}, (ROW, ROW), "metadata.penstock.jobs.0"),
+        ({**ABOUT, "jobs": [[0, 9]]}, (ROW, ROW), "metadata.penstock.jobs.0 = 9: hosts are 0 to 3"),
+        ({**ABOUT, "jobs": [[0, 1, 1]]}, (ROW, ROW), "two ranks are on one host"),
+        ({**ABOUT, "jobs": [[0, 2]]}, (ROW, ROW), "flows.0.dst = 1: no rank of job 0 is on this host"),
+        ({**ABOUT, "jobs": []}, (ROW, ROW), "operation.job = 0: must be between 0 and -1"),
+        (ABOUT, (5, 6), "operation: must be a struct of number, kind"),
+        (ABOUT, ({**ROW, "size": 3}, None), "operation.size: unknown key"),
+        (ABOUT, ({k: v for k, v in ROW.items() if k != "job"}, None), "operation.job: is missing"),
+        (ABOUT, ({**ROW, "bytes": "5"}, None), 'operation.bytes = "String": must be of type Int64'),
+        (ABOUT, ({**ROW, "name": 5}, None), 'operation.name = "Int64": must be of type String'),
+        (ABOUT, ({**ROW, "iteration": None}, ROW), "operation.iteration: a value is missing"),
+        (ABOUT, ({**ROW, "kind": "all_reduced"}, ROW), 'operation.kind = "all_reduced": must be one of'),
+        (ABOUT, ({**ROW, "name": "a\nb"}, ROW), "operation.name"),
+        (ABOUT, ({**ROW, "algorithm": "x" * 101}, ROW), "must be at most 100 characters"),
+        (ABOUT, ({**ROW, "number": -1}, ROW), "operation.number = -1: must be between 0 and"),
+        (ABOUT, ({**ROW, "bytes": 2**60}, ROW), "operation.bytes = 1152921504606846976: must be between 0 and"),
+        (ABOUT, ({**ROW, "ranks": 3}, ROW), "operation.ranks = 3: more ranks than the job has"),
+        (ABOUT, ({**ROW, "ranks": 0}, ROW), "operation.ranks = 0: must be between 1"),
+        (ABOUT, ({**ROW, "job": 1}, ROW), "operation.job = 1: must be between 0 and 0"),
+        (ABOUT, ({**ROW, "bytes": 6}, ROW), "operation = 0: differs between the flows of this operation"),
+    ],
+)
+def test_malformed_operations_are_named(tmp_path, about, fields, says):
+    with pytest.raises(SpecError) as caught:
+        flows_from_parquet(with_operations(tmp_path / "f.parquet", about, fields), star(hosts=4))
+    assert says in str(caught.value) and "f.parquet" in str(caught.value) and len(str(caught.value)) < 2000
+
+
+def test_operations_need_not_be_numbered_without_gaps(tmp_path):
+    fields = ({**ROW, "number": 70}, {**ROW, "number": 7, "name": "first"})
+    flows = flows_from_parquet(with_operations(tmp_path / "f.parquet", fields=fields), star(hosts=4))
+    assert flows.operations.number.tolist() == [1, 0] and [o.name for o in flows.operations.listed] == ["first", "send"]
+
+
+scalars = st.one_of(st.none(), st.integers(-3, 3), st.integers(), st.text(max_size=3), st.booleans(), st.floats())
+anything = st.recursive(
+    scalars, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=7), inner, max_size=3)
+)
+
+
+@given(
+    about=st.one_of(
+        st.text(max_size=20),
+        st.fixed_dictionaries({"version": st.one_of(st.just(1), anything), "jobs": st.one_of(st.just([[0, 1]]), anything)}),
+    ),
+    changed=st.dictionaries(st.sampled_from([*ROW, "other"]), scalars, max_size=3),
+    second=st.booleans(),
+    src=st.integers(0, 3),
+)
+def test_any_operations_give_flows_or_a_spec_error(tmp_path_factory, about, changed, second, src):
+    path = tmp_path_factory.mktemp("fuzz") / "f.parquet"
+    row = {**ROW, **changed}
+    try:
+        with_operations(path, about, (row, row if second else None), src=(src, 0))
+    except (pl.exceptions.PolarsError, OverflowError, ValueError, UnicodeError):  # the file itself cannot be written
+        return
+    try:
+        flows = flows_from_parquet(path, star(hosts=4))
+    except SpecError as error:
+        assert "f.parquet" in str(error) and len(str(error)) < 3000
+    else:
+        run = simulate(star(hosts=4), flows, "fifo")
+        assert run.frame("operations").height == len(flows.operations.listed)
+
+
+@given(cut=st.integers(0, 2000), place=st.integers(0, 6000), content=st.binary(max_size=8))
+def test_any_parquet_with_operations_gives_flows_or_a_spec_error(tmp_path_factory, content, cut, place):
+    path = with_operations(tmp_path_factory.mktemp("fuzz") / "f.parquet")
+    raw = bytearray(path.read_bytes())
+    raw[place : place + len(content)] = content
+    path.write_bytes(bytes(raw[:-cut] if 0 < cut < 50 else raw))
+    try:
+        flows_from_parquet(path, star(hosts=4))
+    except SpecError as error:
+        assert "f.parquet" in str(error)
 
 
 def test_every_format_is_tested():

@@ -44,8 +44,9 @@ def traces(draw):
 
 
 def replay(trace, calls, partner, took, acknowledged, eager):
-    """When each message starts, by running the operations: took[m] and acknowledged[m] after its start it has arrived, and the
-    sender knows. Messages are ("op", send) and ("call", the operation of the first member, number)."""
+    """When each message starts, and each operation begins, by running the operations: took[m] after its start a message has
+    arrived, acknowledged[m] after it the sender knows. Messages are ("op", send) and ("call", first member, number).
+    """
     starts, begin, complete = {}, {}, {}
 
     def began(op):
@@ -97,7 +98,9 @@ def replay(trace, calls, partner, took, acknowledged, eager):
     for first, (_, schedule) in calls.items():
         for number in range(len(schedule.src)):
             started(("call", first, number))
-    return starts
+    for op in range(len(trace)):
+        began(op)
+    return starts, begin
 
 
 def evaluate(lowering, took, acknowledged):
@@ -124,18 +127,18 @@ def evaluate(lowering, took, acknowledged):
 def test_flows_start_exactly_when_the_trace_sends_whatever_the_network_does(trace, seed, eager):
     lowering = _Lowering(trace, np.arange(trace.ranks), eager)
     calls = {}
-    for op, (_, schedule, member) in sorted(lowering.calls.items()):
+    for op, (_, schedule, member, _) in sorted(lowering.calls.items()):
         key = lowering.calls[op][0], id(schedule)
         calls.setdefault(key, ([None] * schedule.members, schedule))[0][member] = op
     calls = {ops[0]: (ops, schedule) for ops, schedule in calls.values() if len(schedule.src)}
     messages = {("op", op): flow for op, flow in lowering.flow_of.items()}
     for first in calls:
-        base, schedule, _ = lowering.calls[first]
+        base, schedule, _, _ = lowering.calls[first]
         messages |= {("call", first, number): base + number for number in range(len(schedule.src))}
     try:
         lowering.flows()
     except SpecError as error:
-        assert "nothing is sent" in str(error) and not lowering.src
+        assert "nothing is sent" in str(error) and lowering.src == lowering.dst
         return
     rng = np.random.default_rng(seed)
     took = rng.integers(0, 100, len(lowering.src))
@@ -144,7 +147,7 @@ def test_flows_start_exactly_when_the_trace_sends_whatever_the_network_does(trac
     took[local] = acknowledged[local] = 0
     assert not np.array(lowering.bytes)[local].any() and np.array(lowering.bytes)[~local].all()
     every = [ops for ops in (calls[first][0] for first in calls)]
-    starts = replay(
+    starts, begun = replay(
         trace,
         {**calls, **{op: ([op], expand("barrier", 1, 0)) for op in trace.calls if not any(op in ops for ops in every)}},
         lowering.partner,
@@ -154,6 +157,10 @@ def test_flows_start_exactly_when_the_trace_sends_whatever_the_network_does(trac
     )
     begins = evaluate(lowering, took, acknowledged)
     assert {message: begins[flow] for message, flow in messages.items()} == starts
+    entered = [flow for flow in np.flatnonzero(local).tolist() if lowering.operation[flow] >= 0]
+    sending = {op for ops, _ in calls.values() for op in ops}
+    reported = {op for op, kind in enumerate(trace.kind) if op in sending or (kind == CALC and trace.amount[op])}
+    assert {lowering.origin[f]: begins[f] - lowering.gap[f] for f in entered} == {op: begun[op] for op in reported}
 
 
 @given(traces())
@@ -228,17 +235,21 @@ def chain(*, branches):
     return lower(trace, np.arange(3))
 
 
-def test_equal_branches_fold_into_the_gap():
-    flows = chain(branches=(5, 5))
-    assert not flows.computes.any() and flows.gap_ps.tolist() == [0, 0, 5] and flows.start_ps.tolist() == [0, 0, 5]
-    assert [ends.tolist() for ends in flows.edges()] == [[2, 2], [0, 1]]
-
-
-def test_unequal_branches_take_one_computation():
+def test_a_computation_is_a_flow_of_its_host_to_itself():
     flows = chain(branches=(5, 9))
-    assert flows.computes.tolist() == [False, False, True, False]
-    assert flows.gap_ps.tolist() == [0, 0, 4, 5] and flows.start_ps.tolist() == [0, 0, 0, 9]
-    assert [ends.tolist() for ends in flows.edges()] == [[2, 3, 3], [1, 0, 2]]
+    assert flows.computes.tolist() == [False, False, True, False, True] and flows.src[flows.computes].tolist() == [1, 1]
+    assert flows.gap_ps.tolist() == [0, 0, 5, 0, 9] and flows.start_ps.tolist() == [0, 0, 5, 9, 9]
+    assert [ends.tolist() for ends in flows.edges()] == [[2, 3, 3, 4], [0, 2, 4, 1]]
+    assert [flows.operations.listed[i].kind for i in flows.operations.number] == ["send", "send", "compute", "send", "compute"]
+
+
+def test_a_computation_that_waits_for_nothing_begins_with_the_trace():
+    trace = Trace("t", 2)
+    trace.wait(trace.send(0, 1, 100), trace.calc(0, 7))
+    trace.recv(1, 0, 100)
+    flows = lower(trace, np.array([4, 2]))
+    assert flows.start_ps.tolist() == [0, 7, 7] and flows.gap_ps.tolist() == [0, 0, 7]
+    assert flows.operations.number.tolist() == [-1, 0, 1] and flows.operations.jobs[0].tolist() == [4, 2]
 
 
 def test_a_long_chain_of_receipts_does_not_grow_with_its_square():
@@ -257,6 +268,13 @@ def test_a_long_chain_of_receipts_does_not_grow_with_its_square():
     trace.wait(end, last)
     flows = lower(trace, np.arange(2))
     assert len(flows) < 1200 and len(flows.after[1]) < 2500
+
+
+def test_names_are_short_and_can_be_printed():
+    trace = Trace("t", 1)
+    trace.calc(0, 1, name="a\nb")
+    trace.calc(0, 1, name="x" * 1000)
+    assert list(trace.names.values()) == ["a\\nb", "x" * 100]
 
 
 def refused(trace):

@@ -24,6 +24,10 @@ SENT = {
     "all_to_all": PURPLE,
     "broadcast": GREEN,
     "sendrecv": GREEN,
+    "scatter": GREEN,
+    "reduce": RED,
+    "gather": YELLOW,
+    "barrier": "#000000",
     "message": GREEN,
 }
 
@@ -36,7 +40,7 @@ def rank_timeline(*runs: Run, time: str | None = None) -> "Figure":
     at_least_one(runs)
     for run in runs:
         if "timeline" not in run.frames:
-            remedy = 'draw a run whose [[workload]] kind is "training" or "collective"'
+            remedy = 'draw a run whose [[workload]] kind is "training" or "collective", or a converted trace as Parquet'
             raise SpecError(f'run "{run.label}": its workload has no ranks', remedy=remedy)
     ends = max(float(run.summary.get("end_ns") or 0.0) for run in runs)
     start, end = (0.0, ends) if time is None else span_ns(time, runs)

@@ -209,7 +209,8 @@ class _Rank:
                 trace.note("accesses to memory without a duration, which take no time here")
         if node.type == 0:
             trace.note("nodes of type INVALID, which take no time here")
-        return trace.calc(self.rank, node.duration_us * _US if node.type >= _LOAD else 0, place)
+        name = "memory" if node.type in (_LOAD, _STORE) else ""
+        return trace.calc(self.rank, node.duration_us * _US if node.type >= _LOAD else 0, place, name)
 
     def _call(self, node: _Node) -> Call:
         kind = _KINDS.get(node.number("comm_type"))

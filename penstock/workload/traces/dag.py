@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from penstock.errors import SpecError
 from penstock.inputs import MAX_FLOW_BYTES, MAX_TIME_PS, within_range
 from penstock.topology.graph import MAX_HOSTS
+from penstock.workload.operations import LONGEST_NAME
 
 SEND, RECV, CALC, COLLECTIVE = range(4)
 COLLECTIVES = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "broadcast", "reduce", "gather", "scatter", "barrier")
@@ -43,6 +44,7 @@ class Trace:
 
     file     the path, for messages          unit   what a place in it is: "line" makes FILE:12, else "FILE: node 12"
     notes    sentences on what the file says and flows cannot, each counted; the user is shown them
+    names    what an operation is for, of those of which the file says it
     """
 
     def __init__(self, file: str, ranks: int, unit: str = "line") -> None:
@@ -53,6 +55,8 @@ class Trace:
         self.tag, self.amount, self.place = array("q"), array("q"), array("q")
         self.child, self.parent, self.on_start = array("i"), array("i"), array("b")
         self.calls: dict[int, Call] = {}
+        self.names: dict[int, str] = {}
+        self.earliest: dict[int, int] = {}
         self.files: list[str] = []  # of each rank, if there is one per rank
         self.notes: dict[str, int] = {}
 
@@ -80,15 +84,20 @@ class Trace:
         """The receipt of the next message of this tag from `peer`."""
         return self._add(RECV, rank, peer, size, tag, place)
 
-    def calc(self, rank: int, time_ps: int, place: int = 0) -> int:
+    def calc(self, rank: int, time_ps: int, place: int = 0, name: str = "") -> int:
         """A computation of so long; one of 0 ps only joins what it waits for."""
-        return self._add(CALC, rank, rank, time_ps, 0, place)
+        return self._named(self._add(CALC, rank, rank, time_ps, 0, place), name)
 
-    def collective(self, rank: int, call: Call, place: int = 0) -> int:
+    def collective(self, rank: int, call: Call, place: int = 0, name: str = "") -> int:
         """The call of a collective, which is the n-th of its group when the rank has called n - 1 of them."""
         op = self._add(COLLECTIVE, rank, rank, call.bytes, 0, place)
         self.calls[op] = call
-        return op
+        return self._named(op, name)
+
+    def not_before(self, op: int, time_ps: int) -> None:
+        """`op` begins at this time at the earliest."""
+        self._within(time_ps, "time_ps", MAX_TIME_PS, self.where(op))
+        self.earliest[op] = time_ps
 
     def wait(self, op: int, earlier: int, on_start: bool = False) -> None:
         """`op` begins when `earlier`, of the same rank, is complete, or has begun."""
@@ -120,6 +129,11 @@ class Trace:
         self.tag.append(tag)
         self.place.append(place)
         return len(self) - 1
+
+    def _named(self, op: int, name: str) -> int:
+        if name:
+            self.names[op] = (name if name.isprintable() else ascii(name)[1:-1])[:LONGEST_NAME]
+        return op
 
     @staticmethod
     def _within(number: int, name: str, high: int, where: str) -> None:

@@ -17,8 +17,12 @@ from penstock.workload.flows import csr
 
 @dataclass(frozen=True, eq=False)
 class Schedule:
-    """Messages: src, dst (places in the group) and bytes; message child[i] waits for parent[i], which its sender receives."""
+    """Messages: src, dst (places in the group) and bytes; message child[i] waits for parent[i], which its sender receives.
 
+    algorithm  ring, tree or direct, as in the head of this file
+    """
+
+    algorithm: str
     members: int
     src: np.ndarray
     dst: np.ndarray
@@ -65,27 +69,28 @@ def expand(kind: str, members: int, size: int, root: int = 0) -> Schedule:
     if n == 1 or (not size and kind != "barrier"):
         return _direct(n, *np.empty((3, 0), dtype=np.int64))
     if kind == "barrier" or (kind == "all_reduce" and size < n):
-        return _of(n, algorithms.expand("all_reduce", n, 1 if kind == "barrier" else size, algorithm="tree"))
+        return _of("tree", n, algorithms.expand("all_reduce", n, 1 if kind == "barrier" else size, algorithm="tree"))
     if kind in ("broadcast", "reduce"):
-        down = _of(n, algorithms.expand("broadcast", n, size, algorithm="tree", root=root))
-        return down if kind == "broadcast" else Schedule(n, down.dst, down.src, down.bytes, down.parent, down.child)
+        down = _of("tree", n, algorithms.expand("broadcast", n, size, algorithm="tree", root=root))
+        return down if kind == "broadcast" else Schedule("tree", n, down.dst, down.src, down.bytes, down.parent, down.child)
     pieces = algorithms.cut(size, n)
     if kind in ("gather", "scatter"):
         other, one = np.delete(np.arange(n), root), np.full(n - 1, root)
         src, dst = (other, one) if kind == "gather" else (one, other)
         return _direct(n, src, dst, pieces[other])
     if size >= n:
-        return _of(n, algorithms.expand(kind, n, size))
+        algorithm = algorithms.default_algorithm(kind)
+        return _of(algorithm, n, algorithms.expand(kind, n, size, algorithm=algorithm))
     shift, src = (axis.ravel() for axis in np.mgrid[1:n, 0:n])
     dst = (src + shift) % n
     return _direct(n, src, dst, pieces[src if kind == "all_gather" else dst])
 
 
-def _of(members: int, messages: algorithms.Messages) -> Schedule:
-    return Schedule(members, messages.src, messages.dst, messages.bytes, messages.child, messages.parent)
+def _of(algorithm: str, members: int, messages: algorithms.Messages) -> Schedule:
+    return Schedule(algorithm, members, messages.src, messages.dst, messages.bytes, messages.child, messages.parent)
 
 
 def _direct(n: int, src: np.ndarray, dst: np.ndarray, size: np.ndarray) -> Schedule:
     """Messages that wait for nothing; those of 0 bytes are not sent."""
     kept, none = size > 0, np.empty(0, dtype=np.int64)
-    return Schedule(n, src[kept], dst[kept], size[kept], none, none)
+    return Schedule("direct", n, src[kept], dst[kept], size[kept], none, none)

@@ -122,7 +122,7 @@ class _Matrix:
         sent = trace.send(src, dst, size, place=line)
         received = trace.recv(dst, src, size, place=line)
         if start:
-            trace.wait(sent, trace.calc(src, start, line))
+            trace.not_before(sent, start)
         if "trigger" in number:
             self.triggered.append((number["trigger"], sent, src, line))
         for key, source in (("send_done_trigger", _Source(sent, src, line)), ("recv_done_trigger", _Source(received, dst, line))):

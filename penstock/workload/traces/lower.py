@@ -1,14 +1,12 @@
-"""A trace as flows that wait for one another, with exactly its times.
+"""A trace as flows that wait for one another, with exactly its times, and the operations that they are part of.
 
-Every message is a flow. What an operation waits for is kept in the max-plus form
+Every message is a flow, and so is every computation: one of 0 bytes from the host to itself, which starts its time after the
+last of what it waits for and is done at that moment. When something happens is kept as
 
-    time = max(at, arrival of c1 + gap1, arrival of c2 + gap2, ...)
+    time = max(at, arrival of c1, arrival of c2, ...)
 
-with the flows c of its own host. A computation adds its time to `at` and to all gaps, an operation with several parents takes
-the maximum of each: exact, whatever the order in which things happen. A flow can have this form if its gaps are all equal,
-since `gap_ps` counts from its last parent. Where they differ, the parents with a longer gap go through a computation (a flow
-of the host to itself, which takes no bandwidth) that takes the difference. So a chain of computations costs nothing, and two
-branches of different length that meet cost one flow.
+with flows c of its own host; `at` is a bound that is known beforehand, so that flows are numbered in about the order of their
+starts. A rank enters a collective with a flow of 0 bytes, too, for which its messages wait.
 """
 
 from array import array
@@ -20,42 +18,38 @@ import numpy as np
 
 from penstock.errors import SpecError
 from penstock.inputs import MAX_TIME_PS
+from penstock.workload import operations
 from penstock.workload.flows import Flows, csr, in_a_circle
+from penstock.workload.operations import NO_OPERATION, Operation, Operations
 from penstock.workload.traces.dag import CALC, COLLECTIVE, RECV, SEND, Call, Trace
 from penstock.workload.traces.expand import Schedule, at_most, expand
 
-MAX_FLOWS = 2**22
-_WIDEST = 8  # flows that a time may depend on; more go through one computation, or else chains of receipts grow with their square
+MAX_FLOWS = 2**23
+_WIDEST = 8  # flows that a time may depend on; more go through one of 0 bytes, or else chains of receipts grow with their square
 _CLASSES = ("message", "computation")
+_MESSAGE, _COMPUTATION = range(2)
 _BEGINS, _SENDS = 1, 2  # what an operation waits for, beside the end of another one: `in_order`
 
 
 class Time(NamedTuple):
-    """When something happens: not before `at`, ps, and gaps[f] after flow f has arrived."""
+    """When something happens: not before `at`, ps, and when all of these flows have arrived."""
 
     at: int
-    gaps: dict[int, int]
-
-    def later(self, by: int) -> "Time":
-        return Time(self.at + by, {flow: gap + by for flow, gap in self.gaps.items()}) if by else self
+    after: frozenset[int] = frozenset()
 
 
-_NOW = Time(0, {})
+_NOW = Time(0)
 
 
 def latest(times: list[Time]) -> Time:
     """The maximum."""
     if len(times) == 1:
         return times[0]
-    gaps: dict[int, int] = {}
-    for time in times:
-        for flow, gap in time.gaps.items():
-            gaps[flow] = max(gap, gaps.get(flow, 0))
-    return Time(max((time.at for time in times), default=0), gaps)
+    return Time(max((time.at for time in times), default=0), _NOW.after.union(*(time.after for time in times)))
 
 
 def lower(trace: Trace, hosts: np.ndarray, eager: int = 0) -> Flows:
-    """The flows of a trace whose rank r is on host hosts[r].
+    """The flows of a trace whose rank r is on host hosts[r], with their operations.
 
     A send of at most `eager` bytes is complete when it is handed to the NIC, a longer one when it is acknowledged.
     SpecError with the place in the file: a message without its other half, ranks that wait in a circle, too many flows.
@@ -72,15 +66,21 @@ class _Lowering:
         self.names = list(_CLASSES)
         self.src, self.dst, self.bytes, self.class_id = array("i"), array("i"), array("q"), array("b")
         self.start, self.gap = array("q"), array("q")
-        self.origin = array("i")  # the operation that a flow is of
+        self.origin = array("i")  # the operation of the trace that a flow is of
+        self.operation = array("i")  # what reports call it: a place in `listed`
+        self.listed: list[Operation] = []
+        self.same: dict[Operation, Operation] = {}
         self.child, self.parent = array("i"), array("i")
         for op in sends:
             size = trace.amount[op]
             if not size:
                 trace.note("messages of 0 bytes, which are sent as 1 byte")
-            self._flow(trace.rank[op], trace.peer[op], size or 1, 0, op)
+            self._flow(
+                trace.rank[op], trace.peer[op], size or 1, _MESSAGE, op, self._listed(op, operations.SEND, "", 2, size or 1)
+            )
         self.calls = self._expand_calls()
-        self.computations: dict[tuple[int, tuple[int, ...], int, int], int] = {}
+        self.begins: dict[int, int] = {}  # by rank: a flow that is done at 0
+        self.joined: dict[tuple[int, Time], int] = {}
 
     def flows(self) -> Flows:
         trace = self.trace
@@ -95,6 +95,8 @@ class _Lowering:
                     sent = kept[p]
                 else:
                     times.append(kept[p])
+            if op in trace.earliest:
+                times.append(Time(trace.earliest[op]))
             begin[op] = self._narrow(latest(times), op) if times else _NOW
             complete[op] = latest([self._run(op, begin[op]), sent])
         return self._collect()
@@ -103,34 +105,52 @@ class _Lowering:
         """When an operation that begins then is complete; gives its flows what they wait for."""
         trace, kind = self.trace, self.trace.kind[op]
         if kind == CALC:
-            return self._bounded(begin.later(trace.amount[op]), op)
+            return self._compute(op, begin)
         if kind == COLLECTIVE:
             return self._collective(op, begin)
         if trace.peer[op] == trace.rank[op]:  # within the host, at once
             return begin
         flow = self.flow_of[op if kind == SEND else self.partner[op]]
         if kind == RECV:
-            return latest([begin, Time(0, {flow: 0})])
-        self._hang(flow, begin, op)
-        return begin if trace.amount[op] <= self.eager else Time(begin.at, {flow: 0})
+            return latest([begin, Time(0, frozenset([flow]))])
+        self._hang(flow, begin)
+        return begin if trace.amount[op] <= self.eager else Time(begin.at, frozenset([flow]))
+
+    def _compute(self, op: int, begin: Time) -> Time:
+        time = self.trace.amount[op]
+        if not time:
+            return begin
+        rank, end = self.trace.rank[op], begin.at + time
+        if end > MAX_TIME_PS:
+            rule = f"computations of more than {MAX_TIME_PS // 10**12} s in a row"
+            raise SpecError(rule, remedy="is the unit right?", place=self.trace.where(op))
+        after = begin.after or frozenset([self._begin(rank, op)])
+        flow = self._flow(rank, rank, 0, _COMPUTATION, op, self._listed(op, operations.COMPUTE, "", 1, 0))
+        self.gap[flow] = time
+        self._hang(flow, Time(end, after))
+        return Time(end, frozenset([flow]))
+
+    def _begin(self, rank: int, op: int) -> int:
+        """A flow that is done when the trace begins: a computation takes its time after another flow."""
+        if rank not in self.begins:
+            self.begins[rank] = self._flow(rank, rank, 0, _COMPUTATION, op)
+        return self.begins[rank]
 
     def _collective(self, op: int, begin: Time) -> Time:
-        first, schedule, member = self.calls[op]
-        out, inward = schedule.sent_by(member), schedule.received_by(member)
-        forwards = out[schedule.waits[out]]
-        if len(forwards):  # they wait for what they forward, and for this rank to have come here
-            begin = self._single(begin, op)
-            ready = list(begin.gaps)
-            for flow in (forwards + first).tolist():
-                self.start[flow] = begin.at
-                self._after(flow, ready)
-        for flow in (out[~schedule.waits[out]] + first).tolist():
-            self._hang(flow, begin, op)
+        first, schedule, member, number = self.calls[op]
+        if number == NO_OPERATION:
+            return begin
+        rank, out, inward = self.trace.rank[op], schedule.sent_by(member), schedule.received_by(member)
+        entered = self._flow(rank, rank, 0, _COMPUTATION, op, number)
+        self._hang(entered, begin)
+        for flow in (out + first).tolist():
+            self._hang(flow, Time(begin.at, frozenset([entered])))
         ends = inward if len(inward) else out
-        return latest([begin, Time(0, dict.fromkeys((ends + first).tolist(), 0))])
+        return Time(begin.at, frozenset([entered, *(ends + first).tolist()]))
 
-    def _expand_calls(self) -> dict[int, tuple[int, Schedule, int]]:
-        """For each operation that calls a collective: its first flow, the flows, and which member the rank is."""
+    def _expand_calls(self) -> dict[int, tuple[int, Schedule, int, int]]:
+        """For each operation that calls a collective: its first flow, the flows, which member the rank is, and its number in
+        `listed`; NO_OPERATION: nothing is sent."""
         found = {}
         for call, ops in match_calls(self.trace):
             where = self.trace.where(ops[0])
@@ -139,78 +159,64 @@ class _Lowering:
                 rule = f"more than {MAX_FLOWS} flows, {count} of them of an {call.kind} of {len(call.group)} ranks"
                 raise SpecError(rule, remedy="convert a part of the trace", place=where)
             schedule = expand(call.kind, len(call.group), call.bytes, call.root)
+            number = NO_OPERATION
+            if len(schedule.src):
+                size = 0 if call.kind == "barrier" else call.bytes
+                number = self._listed(ops[0], call.kind, schedule.algorithm, len(call.group), size)
             if call.kind not in self.names:
                 self.names.append(call.kind)
             group = np.array(call.group)
-            self._extend(group[schedule.src], group[schedule.dst], schedule.bytes, self.names.index(call.kind), ops[0])
+            label = self.names.index(call.kind)
+            self._extend(group[schedule.src], group[schedule.dst], schedule.bytes, label, ops[0], number)
             self.child.extend((schedule.child + first).tolist())
             self.parent.extend((schedule.parent + first).tolist())
             for member, op in enumerate(ops):
-                found[op] = first, schedule, member
+                found[op] = first, schedule, member, number
         return found
 
-    def _flow(self, rank: int, peer: int, size: int, kind: int, op: int) -> int:
+    def _listed(self, op: int, kind: str, algorithm: str, ranks: int, size: int) -> int:
+        """The number of a new operation of the reports."""
+        what = Operation(kind, self.trace.names.get(op, kind), algorithm, ranks, size, 0, 0)
+        self.listed.append(self.same.setdefault(what, what))
+        return len(self.listed) - 1
+
+    def _flow(self, rank: int, peer: int, size: int, kind: int, op: int, operation: int = NO_OPERATION) -> int:
         if len(self.src) >= MAX_FLOWS:
             raise SpecError(f"more than {MAX_FLOWS} flows", remedy="convert a part of the trace", place=self.trace.where(op))
-        self._extend(np.array([rank]), np.array([peer]), np.array([size]), kind, op)
+        self.src.append(rank)
+        self.dst.append(peer)
+        self.bytes.append(size)
+        self.start.append(0)
+        self.gap.append(0)
+        self.class_id.append(kind)
+        self.origin.append(op)
+        self.operation.append(operation)
         return len(self.src) - 1
 
-    def _extend(self, src: np.ndarray, dst: np.ndarray, size: np.ndarray, kind: int, op: int) -> None:
+    def _extend(self, src: np.ndarray, dst: np.ndarray, size: np.ndarray, kind: int, op: int, operation: int) -> None:
         """More flows, which wait for nothing yet."""
         zeros = np.zeros(len(src), dtype=np.int64)
         columns = (self.src, src), (self.dst, dst), (self.bytes, size), (self.start, zeros), (self.gap, zeros)
-        for column, values in (*columns, (self.class_id, zeros + kind), (self.origin, zeros + op)):
+        numbers = (self.class_id, zeros + kind), (self.origin, zeros + op), (self.operation, zeros + operation)
+        for column, values in (*columns, *numbers):
             column.frombytes(values.astype(column.typecode).tobytes())
 
-    def _after(self, flow: int, parents: list[int]) -> None:
-        self.child.extend([flow] * len(parents))
-        self.parent.extend(parents)
-
-    def _hang(self, flow: int, time: Time, op: int) -> None:
+    def _hang(self, flow: int, time: Time) -> None:
         """Let a flow start at this time."""
         self.start[flow] = time.at
-        if not time.gaps:
-            return
-        least = min(time.gaps.values())
-        by_gap: dict[int, list[int]] = {}
-        for parent, gap in time.gaps.items():
-            by_gap.setdefault(gap - least, []).append(parent)
-        self.gap[flow] = least
-        for longer, parents in sorted(by_gap.items()):
-            self._after(flow, [self._computation(parents, longer, 0, op)] if longer else parents)
-
-    def _computation(self, parents: list[int], gap: int, at: int, op: int) -> int:
-        """A flow of the host to itself, which has arrived `gap` after the last of the parents."""
-        key = (self.trace.rank[op], tuple(sorted(parents)), gap, at)
-        if key not in self.computations:
-            rank = self.trace.rank[op]
-            flow = self._flow(rank, rank, 0, 1, op)
-            self.start[flow], self.gap[flow] = at, gap
-            self._after(flow, parents)
-            self.computations[key] = flow
-        return self.computations[key]
-
-    def _single(self, time: Time, op: int) -> Time:
-        """The same time as one flow's arrival, if it depends on any and is not that already."""
-        if not time.gaps or (len(time.gaps) == 1 and not any(time.gaps.values())):
-            return time
-        if len(set(time.gaps.values())) == 1:
-            return Time(time.at, {self._computation(list(time.gaps), next(iter(time.gaps.values())), 0, op): 0})
-        rank = self.trace.rank[op]
-        flow = self._flow(rank, rank, 0, 1, op)
-        self._hang(flow, time, op)
-        return Time(time.at, {flow: 0})
+        self.child.extend([flow] * len(time.after))
+        self.parent.extend(sorted(time.after))
 
     def _narrow(self, time: Time, op: int) -> Time:
-        return self._single(time, op) if len(time.gaps) > _WIDEST else time
-
-    def _bounded(self, time: Time, op: int) -> Time:
-        if max(time.at, max(time.gaps.values(), default=0)) > MAX_TIME_PS:
-            place = self.trace.where(op)
-            raise SpecError(
-                f"computations of more than {MAX_TIME_PS // 10**12} s in a row", remedy="is the unit right?", place=place
-            )
-        return time
+        """The same time; if it depends on many flows, as the arrival of one that waits for them."""
+        if len(time.after) <= _WIDEST:
+            return time
+        rank = self.trace.rank[op]
+        if (rank, time) not in self.joined:
+            flow = self._flow(rank, rank, 0, _COMPUTATION, op)
+            self._hang(flow, time)
+            self.joined[rank, time] = flow
+        return Time(time.at, frozenset([self.joined[rank, time]]))
 
     def _collect(self) -> Flows:
         child, parent = np.array(self.child, dtype=np.int64), np.array(self.parent, dtype=np.int64)
@@ -219,14 +225,14 @@ class _Lowering:
         if stuck is not None:
             place = self.trace.where(self.origin[stuck])
             raise SpecError("waits for itself, by way of other ranks", remedy="the trace would never end", place=place)
-        if not n:
+        src, dst = np.array(self.src, dtype=np.int64), np.array(self.dst, dtype=np.int64)
+        if np.array_equal(src, dst):
             raise SpecError("nothing is sent", remedy="is it the right file?", place=self.trace.file)
         used, class_id = np.unique(np.array(self.class_id), return_inverse=True)
-        src, dst = (self.hosts[np.array(column)] for column in (self.src, self.dst))
         return Flows(
             np.array(self.start),
-            src,
-            dst,
+            self.hosts[src],
+            self.hosts[dst],
             np.array(self.bytes),
             class_id,
             np.zeros(n, np.int8),
@@ -234,6 +240,7 @@ class _Lowering:
             csr(child, parent, n),
             [{"kind": "trace", "file": self.trace.file, "ranks": self.trace.ranks, "flows": n}],
             np.array(self.gap),
+            Operations(np.array(self.operation), tuple(self.listed), (np.array(self.hosts, dtype=np.int32),)),
         )
 
 

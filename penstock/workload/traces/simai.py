@@ -66,43 +66,43 @@ class _Workload:
             count = whole_cell(lines[1][1][0], "layers", 0, MAX_OPERATIONS)
         if count != len(lines) - 2:
             raise SpecError(f"{count} layers are announced, {len(lines) - 2} follow", remedy="is the file truncated?", place=path)
-        layers = [(number, *_layer(words, f"{path}:{number}")) for number, words in lines[2:]]
+        layers = [(number, words[0], *_layer(words, f"{path}:{number}")) for number, words in lines[2:]]
         if 7 * count * self.trace.ranks > MAX_OPERATIONS:
             rule = f"{count} layers on {self.trace.ranks} ranks are more than {MAX_OPERATIONS} operations"
             raise SpecError(rule, remedy="convert a part of the file", place=path)
         for rank in range(self.trace.ranks):
             self._iteration(rank, layers)
 
-    def _iteration(self, rank: int, layers: list[tuple[int, list[Phase], int]]) -> None:
+    def _iteration(self, rank: int, layers: list[tuple[int, str, list[Phase], int]]) -> None:
         last: int | None = None
         beside: int | None = None  # the last collective of weights
-        for line, phases, _ in layers:
-            last = self._phase(rank, line, phases[0], [last])
-        for line, phases, update in reversed(layers):
-            last = self._phase(rank, line, phases[1], [last])
-            last = self._compute(rank, line, phases[2][0], [last])
+        for line, layer, phases, _ in layers:
+            last = self._phase(rank, line, phases[0], [last], f"forward {layer}")
+        for line, layer, phases, update in reversed(layers):
+            last = self._phase(rank, line, phases[1], [last], f"backward {layer}")
+            last = self._compute(rank, line, phases[2][0], [last], f"backward {layer}")
             if phases[2][1]:
-                beside = self._collective(rank, line, phases[2][1], [last, beside])
-                beside = self._compute(rank, line, update, [beside])
+                beside = self._collective(rank, line, phases[2][1], [last, beside], f"gradients {layer}")
+                beside = self._compute(rank, line, update, [beside], f"update {layer}")
             else:
-                last = self._compute(rank, line, update, [last])
+                last = self._compute(rank, line, update, [last], f"update {layer}")
 
-    def _phase(self, rank: int, line: int, phase: Phase, after: list[int | None]) -> int | None:
-        computed = self._compute(rank, line, phase[0], after)
-        return self._collective(rank, line, phase[1], [computed]) if phase[1] else computed
+    def _phase(self, rank: int, line: int, phase: Phase, after: list[int | None], name: str) -> int | None:
+        computed = self._compute(rank, line, phase[0], after, name)
+        return self._collective(rank, line, phase[1], [computed], name) if phase[1] else computed
 
-    def _compute(self, rank: int, line: int, time_ps: int, after: list[int | None]) -> int:
-        op = self.trace.calc(rank, time_ps, line)
+    def _compute(self, rank: int, line: int, time_ps: int, after: list[int | None], name: str) -> int:
+        op = self.trace.calc(rank, time_ps, line, name)
         self.trace.wait_all(op, (earlier for earlier in after if earlier is not None))
         return op
 
-    def _collective(self, rank: int, line: int, what: tuple[str, str, int], after: list[int | None]) -> int | None:
+    def _collective(self, rank: int, line: int, what: tuple[str, str, int], after: list[int | None], name: str) -> int | None:
         kind, group, size = what
         members = self.groups[group][rank]
         if len(members) == 1:
             self.trace.note(f"collectives of groups of one rank ({group})")
             return after[0]
-        op = self.trace.collective(rank, Call(kind, members, size), line)
+        op = self.trace.collective(rank, Call(kind, members, size), line, name)
         self.trace.wait_all(op, (earlier for earlier in after if earlier is not None))
         return op
 
