@@ -165,7 +165,7 @@ class Work:
                 slim.append(_slim(Run.load(folder)))
                 continue
             assert flows is not None
-            say(f"{label}: {len(flows):,} flows arrive in {self.spec.run.duration}")
+            say(f"{label}: {int((~flows.computes).sum()):,} flows arrive in {self.spec.run.duration}")
             run = simulate(self.spec, table, topo, flows)
             run.summary["key"] = self.keys[index]
             with _signals.only_noted():

@@ -38,7 +38,7 @@ CHUNK_S = 0.08  # wall time between two checks of the clock, the progress bar an
 
 @dataclass(frozen=True)
 class Progress:
-    """Progress of a run: simulated time and its latest end (ps), packet-hops, flows, wall time (s)."""
+    """Progress of a run: simulated time and its latest end (ps), packet-hops, flows without computations, wall time (s)."""
 
     time_ps: int
     end_ps: int
@@ -126,6 +126,7 @@ class Runner:
         if self.composition.incast and INCAST in flows.classes:
             self.sim.label_flows(flows.class_id, flows.classes.index(INCAST))
         self.starts = Starts(self.sim, flows, topo.hosts)
+        self.computations = np.flatnonzero(flows.computes)
         self.window = Window(*settings.window_ps, int(flows.start_ps[0]) if len(flows) else 0)
         self.changes = [c for c in topo.changes if c.time_ps < settings.end_ps]
         self.down: frozenset[int] = frozenset()
@@ -243,7 +244,9 @@ class Runner:
         now = min(state["time"], settings.end_ps)
         end = settings.duration_ps if now < settings.duration_ps else settings.end_ps
         wall = time.perf_counter() - self.began
-        progress(Progress(now, end, state["hops"], state["done"], len(settings.flows), wall))
+        computed = int(np.count_nonzero(self.per_flow["finish"][self.computations] >= 0))
+        total = len(settings.flows) - len(self.computations)
+        progress(Progress(now, end, state["hops"], state["done"] - computed, total, wall))
 
     def change_link(self, change: LinkChange) -> None:
         """Apply a change of a link: it goes down, comes up or changes its rate at the present simulated time."""

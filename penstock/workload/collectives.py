@@ -38,7 +38,7 @@ def flow_list(
 ) -> Flows:
     """Exactly these flows: (src, dst, "1MB") or (src, dst, "1MB", "10us"), or dicts of src, dst, bytes and perhaps
     start, class, priority, after (the positions in the list of the flows to wait for) and gap (the time from the arrival
-    of the last of these to the start). Hosts by number or by name.
+    of the last of these to the start). Hosts by number or by name. A flow of 0 bytes from a host to itself is a computation.
 
     SpecError names the position in the list and what is wrong there.
     """
@@ -77,13 +77,14 @@ def _item(topo: "Topology", given: Any, where: str, default_class: str, default_
         if key not in given:
             raise SpecError("is missing", path=f"{where}.{key}")
     src, dst = (host_number(topo, given[key], f"{where}.{key}") for key in ("src", "dst"))
-    if src == dst:
+    size = parse_size(given["bytes"], f"{where}.bytes") if src == dst else _size(given["bytes"], f"{where}.bytes")
+    if src == dst and size:
         raise SpecError("must differ from src, a flow needs two hosts", path=f"{where}.dst", value=given["dst"])
     after = given.get("after", ())
     return {
         "src": src,
         "dst": dst,
-        "bytes": _size(given["bytes"], f"{where}.bytes"),
+        "bytes": size,
         "start": time_ps(given.get("start", "0s"), f"{where}.start"),
         "class": class_name(given.get("class", default_class)),
         "priority": _priority(given.get("priority", default_priority), f"{where}.priority"),

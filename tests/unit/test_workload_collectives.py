@@ -117,6 +117,11 @@ def test_lists_and_long_flows():
     assert long.start_ps.tolist() == [10**6, 11 * 10**6]
 
 
+def test_a_list_may_have_computations():
+    flows = flow_list(TOPO, [(0, 1, 100), {"src": 1, "dst": 1, "bytes": 0, "after": 0, "gap": "3us"}, (2, 2, "0B")])
+    assert flows.computes.tolist() == [False, True, True] and flows.gap_ps.tolist() == [0, 3 * 10**6, 0]
+
+
 @pytest.mark.parametrize(
     ("make", "says"),
     [
