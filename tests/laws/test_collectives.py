@@ -396,6 +396,17 @@ def test_a_rank_that_only_sends_has_a_step():
     assert round(run.summary["training"]["step_ns"] * 1000) == alpha_beta(star(hosts=2), 0, 1, 1000)
 
 
+def test_progress_counts_messages_only():
+    topo, seen = star(hosts=4), []
+    simulate(
+        topo,
+        collective(topo, bytes=400_000),
+        "fifo",
+        progress=lambda report: seen.append((report.flows_done, report.flows_total)),
+    )
+    assert seen[-1] == (24, 24)
+
+
 def test_a_run_that_ends_early_says_what_is_unfinished():
     topo = star(hosts=4)
     run = simulate(topo, collective(topo, bytes="4MB"), "fifo", duration="50us", drain=False)

@@ -114,6 +114,13 @@ def test_without_out_no_run_is_ever_replaced():
     assert sorted(os.listdir("runs")) == ["quickstart", "quickstart-2", "quickstart-3"]
 
 
+def test_computations_are_not_counted_as_flows(capsys):
+    spec = '[run]\nduration = "1ms"\n[topology]\nkind = "star"\nhosts = 4\n[scheme]\nname = "bfc"\n'
+    Path("job.toml").write_text(spec + '[[workload]]\nkind = "collective"\nbytes = "4KB"\n')
+    assert main(["run", "job.toml"]) == 0
+    assert "bfc: 24 flows arrive in 1ms" in capsys.readouterr().err
+
+
 def test_force(capsys):
     assert main(["run", "quickstart", "--scheme", "bfc", "--out", "out"]) == 0
     assert "--force" in fails(capsys, "run", "quickstart", "--scheme", "bfc", "--seed", "2", "--out", "out")

@@ -252,6 +252,23 @@ def test_a_computation_that_waits_for_nothing_begins_with_the_trace():
     assert flows.operations.number.tolist() == [-1, 0, 1] and flows.operations.jobs[0].tolist() == [4, 2]
 
 
+def test_a_rank_that_comes_late_leaves_a_collective_when_it_comes():
+    """What rank 1 sends after a broadcast waits for what it did before, too: its part may have come long ago."""
+    trace = Trace("t", 3)
+    trace.send(2, 1, 5)
+    got = trace.recv(1, 2, 5)
+    called = [trace.collective(rank, Call("broadcast", (0, 1), 8)) for rank in (0, 1)]
+    trace.wait(called[1], got)
+    trace.wait(trace.send(1, 0, 7), called[1])
+    trace.recv(0, 1, 7)
+    flows = lower(trace, np.arange(3))
+    child, parent = flows.edges()
+    size = flows.bytes.tolist()
+    before = set(parent[child == size.index(7)].tolist())
+    (entered,) = before - {size.index(8)}
+    assert flows.computes[entered] and parent[child == entered].tolist() == [size.index(5)]
+
+
 def test_a_long_chain_of_receipts_does_not_grow_with_its_square():
     trace = Trace("t", 2)
     last = None
