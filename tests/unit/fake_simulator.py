@@ -38,7 +38,7 @@ def workload_build(params: Any, topo: Any, duration_ps: int, seed: int, force: b
 
 class Flows(SimpleNamespace):
     def __init__(self, count: int) -> None:
-        super().__init__(count=count, nominal=[])
+        super().__init__(count=count, nominal=[], computes=np.arange(count) == 0)
 
     def __len__(self) -> int:
         return self.count
