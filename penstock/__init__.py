@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from penstock.report import plots as plot
     from penstock.results.run import Run
     from penstock.results.sweep import Sweep
+    from penstock.sim.checkpoint import Checkpoint
     from penstock.sim.config import HostConfig, Measure
     from penstock.sim.simulate import simulate
     from penstock.spec import load_spec
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "penstock.errors": ("ClaimFailed", "InvariantError", "PenstockError", "SchemeError", "SpecError"),
+    "penstock.sim.checkpoint": ("Checkpoint",),
     "penstock.sim.config": ("HostConfig", "Measure"),
     "penstock.results.run": ("Run",),
     "penstock.results.sweep": ("Sweep",),

@@ -1,16 +1,18 @@
-"""The sources of the package: which files they are, and a hash of them that is the same on every machine."""
+"""The sources of the package: which files they are, and hashes of them, as they are written and as they are installed."""
 
 import ast
 import io
 import tokenize
 from collections.abc import Iterable
-from functools import cache
+from functools import cache, lru_cache
 from hashlib import sha256
 from pathlib import Path
 
 PACKAGE = Path(__file__).resolve().parent
 SCHEMES = PACKAGE / "schemes"
+SOURCES = (".py", ".pxd", ".pyx", ".h", ".so", ".pyd", ".csv", ".toml")
 TEXTS = (".py", ".pxd", ".h", ".csv", ".toml")
+NO_RESULT_DEPENDS_ON = ("experiments", "report", "cli", "testing", "vswitch", "processes.py", "sources.py")
 GENERATED = b"# Generated"  # how the first line of a generated file begins
 
 
@@ -22,7 +24,7 @@ def texts(names: Iterable[str]) -> set[Path]:
 
 
 def hash_of(paths: Iterable[Path]) -> str:
-    """16 hex digits of the names and contents of files of the package.
+    """16 hex digits of the names and contents of files of the package, the same on every machine.
 
     Comments and docstrings do not count, but those of schemes, which are read with their declarations.
     """
@@ -56,3 +58,16 @@ def code_of(source: str) -> str:
         left = ((lines[row - 1] or b"")[:column] + (lines[last - 1] or b"")[end:]).rstrip()
         lines[row - 1 : last] = [left or None] + [None] * (last - row)
     return "\n".join(line.decode() for line in lines if line is not None)
+
+
+@lru_cache
+def source_hash(schemes: frozenset[str]) -> str:
+    """A hash of every file of the package, as it is installed, that can change the result of a run of these schemes."""
+    digest = sha256()
+    for path in sorted(PACKAGE.rglob("*")):
+        parts = path.relative_to(PACKAGE).parts
+        another = parts[0] == "schemes" and path.name.partition(".")[0] not in schemes
+        if path.suffix in SOURCES and parts[0] not in NO_RESULT_DEPENDS_ON and not another and path.is_file():
+            digest.update("/".join(parts).encode() + b"\0")
+            digest.update(sha256(path.read_bytes()).digest())
+    return digest.hexdigest()[:16]

@@ -47,6 +47,15 @@ def command(
     force: Annotated[
         bool, typer.Option("--force", help="Replace earlier runs, finished ones too; allow a load above 1.")
     ] = False,
+    checkpoint: Annotated[
+        str | None,
+        typer.Option(
+            "--checkpoint",
+            metavar="TIME",
+            help='Keep the state of the simulation every so often, such as "600s", in DIR.checkpoint.',
+            show_default=False,
+        ),
+    ] = None,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Check everything and print the full spec only.")] = False,
 ) -> None:
     """Simulate an experiment, one run per scheme; runs that are finished are not repeated.
@@ -62,12 +71,15 @@ def command(
     With one scheme the results are written to DIR, with several to DIR/SCHEME, and a comparison to DIR. Ctrl-C, SIGTERM and
     SIGHUP keep the results so far; the same command then goes on with what is missing. `penstock explain DIR` describes the
     files. With --seeds the runs are those of `penstock sweep`, in its folder.
+
+    With --checkpoint the same command goes on where an interrupted one was, however that ended, to the same results as if it had
+    not been interrupted; --threads may be another number.
     """
     from penstock.results.rundir import locked
     from penstock.spec import load_spec
 
     if seeds is not None:
-        _all_seeds(spec, scheme, set_, threads, seed, seeds, out, force, dry_run)
+        _all_seeds(spec, scheme, set_, threads, seed, seeds, out, force, dry_run, checkpoint)
         return
     loaded = load_spec(spec, sets=set_, schemes=scheme, seed=seed, threads=threads)
     for table in loaded.schemes:
@@ -80,11 +92,11 @@ def command(
         typer.echo(loaded.complete().to_toml(), nl=False)
         return
     with _signals.as_ctrl_c():
-        work = Work(loaded, out or _default(loaded), force)
+        work = Work(loaded, out or _default(loaded), force, checkpoint)
         work.check(0)
         with locked(work.out):
             slim, interrupted = work.run(topo)
-            _print_results(loaded, slim, work.out, interrupted)
+            _print_results(loaded, slim, work, interrupted)
     if interrupted:
         raise typer.Exit(_signals.status())
 
@@ -99,12 +111,13 @@ def _all_seeds(
     out: Path | None,
     force: bool,
     dry_run: bool,
+    checkpoint: str | None,
 ) -> None:
     """The sweep over seeds that `penstock run --seeds` stands for."""
     from penstock.cli import sweep
     from penstock.errors import SpecError
 
-    for given, name in ((seed is not None, "--seed"), (dry_run, "--dry-run")):
+    for given, name in ((seed is not None, "--seed"), (dry_run, "--dry-run"), (checkpoint is not None, "--checkpoint")):
         if given:
             raise SpecError(f"cannot be given with --seeds {seeds}", remedy="leave one out", place=name)
     param = [f"scheme={','.join(schemes)}"] if schemes else []
@@ -114,12 +127,16 @@ def _all_seeds(
 class Work:
     """The runs of one command: a folder per scheme, and which of them are finished already."""
 
-    def __init__(self, spec: "Spec", out: Path, force: bool) -> None:
+    def __init__(self, spec: "Spec", out: Path, force: bool, checkpoint: str | None = None) -> None:
         from penstock.experiments.cache import key
+        from penstock.sim.checkpoint import Checkpoint
 
         self.spec, self.out, self.force = spec, out, force
         self.folders = _folders(spec, out)
         self.keys = [key(spec.only(table)) for table in spec.schemes]
+        self.checkpoints = [
+            checkpoint and Checkpoint(_checkpoint_of(folder), checkpoint, name) for folder, name in zip(self.folders, self.keys)
+        ]
 
     def finished(self) -> list[bool]:
         """By scheme: its folder holds this very run, complete."""
@@ -128,10 +145,14 @@ class Work:
         return [not self.force and key_of(folder) == key for folder, key in zip(self.folders, self.keys)]
 
     def begun(self) -> list[bool]:
-        """By scheme: its folder holds this very run, complete or interrupted."""
+        """By scheme: its folder holds this very run, complete or interrupted, or there is a checkpoint of it."""
         from penstock.results.rundir import key_of
+        from penstock.sim.checkpoint import note_of
 
-        return [key_of(folder, interrupted=True) == key for folder, key in zip(self.folders, self.keys)]
+        return [
+            key_of(folder, interrupted=True) == key or note_of(_checkpoint_of(folder)) == key
+            for folder, key in zip(self.folders, self.keys)
+        ]
 
     def check(self, flows: int) -> None:
         """SpecError: a folder holds something else, or cannot be written."""
@@ -165,23 +186,39 @@ class Work:
                 slim.append(_slim(Run.load(folder)))
                 continue
             assert flows is not None
+            if self.force:
+                self._forget_another(folder, self.keys[index])
             say(f"{label}: {int((~flows.computes).sum()):,} flows arrive in {self.spec.run.duration}")
-            run = simulate(self.spec, table, topo, flows)
+            run = simulate(self.spec, table, topo, flows, self.checkpoints[index])
             run.summary["key"] = self.keys[index]
             with _signals.only_noted():
                 run.save(folder, overwrite=replace[index])
+                if self.checkpoints[index] and not run.summary.get("interrupted"):
+                    _checkpoint_of(folder).unlink(missing_ok=True)
             slim.append(_slim(run))
             if run.summary.get("interrupted") or _signals.received:
                 return slim, True
         return slim, False
 
+    def _forget_another(self, folder: Path, key: str) -> None:
+        """Remove the checkpoint of a folder unless it is that of the run that will be written there."""
+        from penstock.sim.checkpoint import note_of
 
-def simulate(spec: "Spec", table: Any, topo: Any, flows: Any) -> "Run":
+        if any(self.checkpoints) and note_of(_checkpoint_of(folder)) != key:
+            _checkpoint_of(folder).unlink(missing_ok=True)
+
+
+def simulate(spec: "Spec", table: Any, topo: Any, flows: Any, checkpoint: Any = None) -> "Run":
     """Run one scheme, with a progress bar."""
     from penstock.cli._progress import Progress
 
     with Progress(spec.label(table), spec.duration_ps) as progress:
-        return spec.simulate(table, topo, flows, progress=progress)
+        return spec.simulate(table, topo, flows, progress=progress, checkpoint=checkpoint)
+
+
+def _checkpoint_of(folder: Path) -> Path:
+    """The checkpoint of a run that is written to this folder."""
+    return folder.with_name(folder.name + ".checkpoint")
 
 
 def _folders(spec: "Spec", out: Path) -> list[Path]:
@@ -200,7 +237,7 @@ def _default(spec: "Spec") -> Path:
     """An unused runs/NAME; the last one that was used, if it holds a part of the same runs only."""
     path = Path("runs") / spec.name
     number, free, last = 1, path, None
-    while free.exists():
+    while free.exists() or _checkpoint_of(free).exists():
         number += 1
         last, free = free, path.with_name(f"{path.name}-{number}")
     if last is not None:
@@ -218,9 +255,10 @@ def _slim(run: "Run") -> "Run":
     return Run(flows, empty_frame("switches"), empty_frame("ports"), summary=run.summary)
 
 
-def _print_results(spec: "Spec", runs: list["Run"], out: Path, interrupted: bool) -> None:
+def _print_results(spec: "Spec", runs: list["Run"], work: Work, interrupted: bool) -> None:
     from penstock.report import tables
 
+    out = work.out
     if len(spec.schemes) > 1:
         compare(runs, out, spec)
     typer.echo(tables.text(runs))
@@ -230,7 +268,10 @@ def _print_results(spec: "Spec", runs: list["Run"], out: Path, interrupted: bool
         for warning in run.summary.get("warnings") or []:
             typer.echo(f"warning: {run.label}: {warning}", err=True)
     what = "interrupted; partial results are in" if interrupted else "written to"
-    typer.echo(f"{what} {out}; next: penstock report {out} -o report.html", err=interrupted)
+    following = f"penstock report {out} -o report.html"
+    if interrupted and any(work.checkpoints):
+        following = "the same command goes on from the checkpoint"
+    typer.echo(f"{what} {out}; next: {following}", err=interrupted)
 
 
 def compare(runs: list["Run"], out: Path, spec: "Spec") -> None:

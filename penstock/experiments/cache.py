@@ -19,34 +19,18 @@ import polars as pl
 from penstock.errors import SpecError, nearest
 from penstock.results.run import Run
 from penstock.results.rundir import is_run
+from penstock.sources import source_hash
 from penstock.spec import Spec as CheckedSpec
 from penstock.spec import parse_spec
 
 Progress = Callable[[str, float], None]
 Spec = dict[str, Any]
 
-PACKAGE = Path(__file__).resolve().parents[1]
-SOURCES = (".py", ".pxd", ".pyx", ".h", ".so", ".pyd", ".csv", ".toml")
-NO_RESULT_DEPENDS_ON = ("experiments", "report", "cli", "testing", "vswitch", "processes.py", "sources.py")
-
 
 def home() -> Path:
     """`$XDG_CACHE_HOME/penstock`, or `~/.cache/penstock`."""
     base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(base) / "penstock"
-
-
-@functools.lru_cache
-def source_hash(schemes: frozenset[str]) -> str:
-    """A hash of every file of the package that can change the result of a run of these schemes."""
-    digest = hashlib.sha256()
-    for path in sorted(PACKAGE.rglob("*")):
-        parts = path.relative_to(PACKAGE).parts
-        another = parts[0] == "schemes" and path.name.partition(".")[0] not in schemes
-        if path.suffix in SOURCES and parts[0] not in NO_RESULT_DEPENDS_ON and not another and path.is_file():
-            digest.update("/".join(parts).encode() + b"\0")
-            digest.update(hashlib.sha256(path.read_bytes()).digest())
-    return digest.hexdigest()[:16]
 
 
 def key(spec: CheckedSpec) -> str:

@@ -402,8 +402,9 @@ ctypedef struct Worker:
     Incoming* free_incoming
     int64_t incoming_size
     Flow* free_flow
-    Flow* flows             # table of flow_limit flows, mapped on first use
-    int64_t flows_used, flow_limit
+    Flow* flows             # table of flow_limit flows, one for all workers, mapped on first use
+    int64_t flows_used      # new flows of this worker take its slots from here on
+    int64_t flows_end, flow_limit   # and before flows_end
     Node** nodes
     Log switch_rows
     Log port_rows

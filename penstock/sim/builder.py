@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from penstock.topology.routes import Routes
 
 ACTIVE_AT_ONCE = 4_000_000  # flows that may be unfinished at the same time, per thread
+SLOTS = 2**31 - 1  # numbers of these flows are int32 in the core
 NACK_INTERVAL_PS = 500_000_000
 ACK_HEADER = 46  # an ACK is padded to HostConfig.ack; what a scheme adds comes on top of this
 UNBOUNDED = 2**63 - 1
@@ -47,10 +48,16 @@ def plain_switches(settings: Settings) -> np.ndarray:
     return found
 
 
-def build(settings: Settings, composition: Composition, ahead: Lookahead | None = None) -> Simulation:
-    """The core at time 0, without flows; without a Lookahead its windows are as long as the shortest link delay."""
+def build(settings: Settings, composition: Composition, ahead: Lookahead | None = None, flow_parts: int = 0) -> Simulation:
+    """The core at time 0, without flows; without a Lookahead its windows are as long as the shortest link delay.
+
+    flow_parts: of the table of unfinished flows, at least one per thread.
+    """
     ahead = ahead or lookahead(settings.topo, settings.threads, apart=False)
-    return Simulation(network(settings, composition.symmetric, ahead), numbers(settings), composition)
+    given = numbers(settings)
+    given["flow_parts"] = max(flow_parts, settings.threads)
+    given["flow_limit"] = min(given["flow_limit"], SLOTS // given["flow_parts"])
+    return Simulation(network(settings, composition.symmetric, ahead), given, composition)
 
 
 def check_buffers(settings: Settings, composition: Composition) -> None:
@@ -140,6 +147,7 @@ def numbers(settings: Settings) -> dict[str, int]:
         "trace": int(measure.packets),
         "count_flows": int(measure.flows),
         "flow_limit": max(1, min(len(settings.flows), ACTIVE_AT_ONCE)),
+        "flow_parts": settings.threads,
     }
 
 

@@ -8,6 +8,7 @@ import time
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from penstock.results.columns import PER_FLOW
 from penstock.results.run import Run
 from penstock.sim import deadlock, results
 from penstock.sim.builder import ACTIVE_AT_ONCE, build, compose, route_tables
+from penstock.sim.checkpoint import Checkpoint, Keeper
 from penstock.sim.config import HostConfig, Measure
 from penstock.sim.layouts import NO_SUCH, TOO_MANY_FLOWS
 from penstock.sim.lookahead import lookahead
@@ -63,6 +65,7 @@ def simulate(
     host: HostConfig | None = None,
     control_loss: float = 0.0,
     progress: Callable[[Progress], None] | None = None,
+    checkpoint: Checkpoint | str | Path | None = None,
 ) -> Run:
     """Run `flows` over `topo` under `scheme`.
 
@@ -73,6 +76,9 @@ def simulate(
     drain         run on until every flow has finished, at most until max_time_ps (default: one second more)
     control_loss  probability that a control frame (a pause) is lost on a link, in addition to the link's own loss
     progress      called about ten times a second with a Progress
+    checkpoint    a file to which the state of the run is written at intervals, and when Ctrl-C ends it; with that file the same
+                  call goes on, to the same bits as if nothing had happened, also with other threads.  It stays when the run
+                  has ended: remove it once the results are saved
 
     Ctrl-C ends the run early: the Run then holds the results so far and summary["interrupted"] is True.
     Raises SpecError for bad input, SchemeError when a user's scheme failed, and InvariantError when an invariant of the simulator
@@ -99,7 +105,9 @@ def simulate(
         control_loss=control_loss,
         arrivals_ps=_end_of_arrivals(flows) if duration_ps is None else duration_ps,
     )
-    return Runner(settings, progress).run()
+    if isinstance(checkpoint, str | Path):
+        checkpoint = Checkpoint(checkpoint)
+    return Runner(settings, progress, checkpoint).run()
 
 
 def _end_of_arrivals(flows: Flows) -> int | None:
@@ -112,12 +120,16 @@ def _end_of_arrivals(flows: Flows) -> int | None:
 class Runner:
     """One run of the core: from horizon to horizon, in chunks of wall time."""
 
-    def __init__(self, settings: Settings, progress: Callable[[Progress], None] | None = None) -> None:
+    def __init__(
+        self, settings: Settings, progress: Callable[[Progress], None] | None = None, checkpoint: Checkpoint | None = None
+    ) -> None:
         self.settings, self.progress, self.stop = settings, progress, False
         flows, topo = settings.flows, settings.topo
+        self.keeper = Keeper(checkpoint, settings) if checkpoint else None
         self.composition = compose(settings)
         self.began = time.perf_counter()  # a scheme of the user's has been compiled
-        self.sim = build(settings, self.composition, lookahead(topo, settings.threads))
+        parts = self.keeper.flow_parts if self.keeper else 0
+        self.sim = build(settings, self.composition, lookahead(topo, settings.threads), parts)
         self.check_errors(self.sim.state())
         self.per_flow = {c.stem: np.full(len(flows), c.per_flow, dtype=np.int64) for c in PER_FLOW}
         self.sim.set_results(len(flows), self.per_flow)
@@ -133,6 +145,9 @@ class Runner:
         self.sent_at_changes: dict[tuple[int, int], list[int]] = {}
         self.look_ps = deadlock.first_look_ps(settings.end_ps)
         self.stopped: deadlock.Stopped = []
+        self.now = self.next_start = 0  # the last horizon, ps; the start of the first flow that is not loaded
+        if self.keeper:
+            self.keeper.restore(self)
 
     def run(self) -> Run:
         """Run to the end and collect the results."""
@@ -162,6 +177,8 @@ class Runner:
         try:
             with ThreadPoolExecutor(max(1, self.settings.threads - 1)) as pool:
                 self.advance_to_end(pool)
+            if self.keeper and self.stop and not self.sim.state()["finished"]:
+                self.keeper.write(self)
         finally:
             if previous is not None:
                 signal.signal(signal.SIGINT, previous)
@@ -174,22 +191,23 @@ class Runner:
 
         A run that gets that far stops at `look_ps`, too, to see which queues are paused.
         """
-        next_start, now, end = 0, 0, self.settings.end_ps
+        end = self.settings.end_ps
         while not self.stop:
-            if now >= next_start:
-                next_start = self.starts.load()
+            if self.now >= self.next_start:
+                self.next_start = self.starts.load()
             change = self.changes[0].time_ps if self.changes else NEVER
-            horizon = min(next_start, change, self.window.next_ps(NEVER), self.look_ps if now < self.look_ps else end)
+            look = self.look_ps if self.now < self.look_ps else end
+            horizon = min(self.next_start, change, self.window.next_ps(NEVER), look)
             self.sim.run_until(horizon)
             self.run_to_horizon(pool)
             state = self.sim.state()
             if self.stop or state["done"] == len(self.settings.flows) or horizon == end:
                 return
-            now = horizon
-            self.window.read(self.sim, now)
-            if now == self.look_ps:
+            self.now = horizon
+            self.window.read(self.sim, self.now)
+            if self.now == self.look_ps:
                 self.stopped = self.sim.stopped_queues()
-            while self.changes and self.changes[0].time_ps <= now:
+            while self.changes and self.changes[0].time_ps <= self.now:
                 self.change_link(self.changes.pop(0))
 
     def run_to_horizon(self, pool: ThreadPoolExecutor) -> None:
@@ -205,6 +223,8 @@ class Runner:
             windows = max(1, min(1 << 20, int(windows * min(4.0, CHUNK_S / max(took, 1e-6)))))
             if threads > 1:
                 self.sim.balance_packets()
+            if self.keeper and more and self.keeper.due():
+                self.keeper.write(self)
             if self.progress and time.perf_counter() - shown > 0.1:
                 shown = time.perf_counter()
                 self.report(self.progress)
@@ -258,8 +278,7 @@ class Runner:
                     self.sent_at_changes.setdefault(end, []).append(self.sim.tx_bytes(*end))
         up = -1 if change.up is None else int(change.up)
         if change.up is not None:
-            self.down = self.down - {change.link} if change.up else self.down | {change.link}
-            self.sim.set_routes(route_tables(self.settings.topo.routes(self.down)))
+            self.take_down(self.down - {change.link} if change.up else self.down | {change.link})
         self.sim.change_link(
             change.time_ps,
             int(link["a"]),
@@ -270,3 +289,9 @@ class Runner:
             int(change.ps_per_byte or 0),
             -1 if change.node is None else change.node,
         )
+
+    def take_down(self, links: frozenset[int]) -> None:
+        """Let routes avoid these links, and no others."""
+        if links != self.down:
+            self.down = links
+            self.sim.set_routes(route_tables(self.settings.topo.routes(links)))

@@ -16,16 +16,22 @@ NEVER = 2**63 - 1
 
 
 class Starts:
-    """The flows of a run that are not loaded yet.  Dependent flows, which wait for others, are loaded at the beginning."""
+    """The flows of a run that are not loaded yet.  Dependent flows, which wait for others, are loaded at the beginning.
+
+    batch             how many had been loaded before the last batch
+    waiting, pending  of dependent flows: Start rows, and how many parents are not done; the core writes to both.  None: none
+    """
 
     def __init__(self, sim: Any, flows: Flows, hosts: int) -> None:
-        self.sim, self.flows, self.hosts, self.loaded = sim, flows, hosts, 0
+        self.sim, self.flows, self.hosts, self.loaded, self.batch = sim, flows, hosts, 0, 0
+        self.waiting: np.ndarray | None = None
+        self.pending: np.ndarray | None = None
         self.order = self._arrange()
 
     def load(self) -> int:
         """Load the next batch into the core; returns the start of the first flow that is not loaded, ps (NEVER: none)."""
         start, order = self.flows.start_ps, self.order
-        low = self.loaded
+        self.batch = low = self.loaded
         high = min(low + FLOWS_AT_ONCE, len(order))
         if high < len(order):
             limit = start[order[high]]
@@ -38,6 +44,11 @@ class Starts:
         self.sim.load_starts(self._table(numbers), firsts.tolist())
         self.loaded = high
         return int(start[order[high]]) if high < len(order) else NEVER
+
+    def reload(self, batch: int) -> int:
+        """Load the batch before which this many were loaded, as `load` did."""
+        self.loaded = batch
+        return self.load()
 
     def _arrange(self) -> np.ndarray:
         """Load the dependent flows; returns the numbers of the others, by start time."""
@@ -53,10 +64,11 @@ class Starts:
         by_parent = np.argsort(parents, kind="stable")
         child_offsets = np.zeros(len(flows) + 1, dtype=np.int32)
         np.cumsum(np.bincount(parents, minlength=len(flows)), out=child_offsets[1:])
+        self.waiting, self.pending = self._table(numbers), waits[numbers].astype(np.int32)
         self.sim.set_dependencies(
-            self._table(numbers),
+            self.waiting,
             np.ascontiguousarray(flows.gap_ps[numbers]),
-            waits[numbers].astype(np.int32),
+            self.pending,
             child_offsets,
             place[child[by_parent]].astype(np.int32),
         )

@@ -324,11 +324,12 @@ class Spec(_Closed):
         *,
         threads: int | None = None,
         progress: Callable[[Any], None] | None = None,
+        checkpoint: Any = None,
     ) -> "Run":
         """One scheme on this experiment; the spec travels in the run."""
         from penstock.sim import simulate as engine
 
-        settings = {**self._settings(), "threads": threads or self.run.threads}
+        settings = {**self._settings(), "threads": threads or self.run.threads, **without_none({"checkpoint": checkpoint})}
         run = engine.simulate(topo, flows, scheme=self.build_scheme(table), progress=progress, **settings)
         single = self.only(table)
         run.summary["realised"] = flows.realised(topo, self.duration_ps)

@@ -13,6 +13,7 @@ import pytest
 from fake import SPEC, draw, experiment, run, with_runs
 from rich.console import Console
 
+from penstock import sources as package
 from penstock.errors import ClaimFailed, PenstockError, SpecError
 from penstock.experiments import EXPERIMENTS, Differs, ascending, holds, records, reproduce, state, within
 from penstock.experiments import cache as store
@@ -284,7 +285,7 @@ def test_what_can_change_a_run_or_its_judgement_makes_a_record_stale():
     known = {path.relative_to(records.PACKAGE) for path in records.files("bfc/fig09")}
     assert {Path("experiments/claims.py"), Path("experiments/bfc/_fabric.py"), Path("schemes/bfc.py")} <= known
     counted = {path.relative_to(records.PACKAGE) for path in records.PACKAGE.rglob("*.p*") if path.suffix in (".py", ".pxd")}
-    counted = {path for path in counted if path.parts[0] not in (*store.NO_RESULT_DEPENDS_ON, "schemes")}
+    counted = {path for path in counted if path.parts[0] not in (*package.NO_RESULT_DEPENDS_ON, "schemes")}
     generated = {path for path in counted if (records.PACKAGE / path).read_bytes().startswith(GENERATED)}
     assert {path.parts[0] for path in counted - known - generated} == no_number
 
@@ -467,13 +468,13 @@ def test_progress_names_the_run(tmp_path, simulated):
 
 def test_what_no_result_depends_on_is_not_part_of_the_source_hash(tmp_path, monkeypatch):
     def hashed():
-        store.source_hash.cache_clear()
-        return store.source_hash(frozenset(["bfc"]))
+        package.source_hash.cache_clear()
+        return package.source_hash(frozenset(["bfc"]))
 
     for name in ("sim/a.py", "experiments/a.py", "vswitch/a.py", "schemes/bfc.py", "schemes/hpcc.py"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text("1")
-    monkeypatch.setattr(store, "PACKAGE", tmp_path)
+    monkeypatch.setattr(package, "PACKAGE", tmp_path)
     before = hashed()
     for name in ("experiments/a.py", "vswitch/a.py", "schemes/hpcc.py"):
         (tmp_path / name).write_text("2")
@@ -482,7 +483,7 @@ def test_what_no_result_depends_on_is_not_part_of_the_source_hash(tmp_path, monk
         (tmp_path / name).write_text("2")
         assert hashed() != before, name
         before = hashed()
-    store.source_hash.cache_clear()
+    package.source_hash.cache_clear()
 
 
 # -- bad input

@@ -184,7 +184,7 @@ class Simulation:
             up = (shape["tiers"][b] > shape["tiers"][a]) - (shape["tiers"][b] < shape["tiers"][a])
             port_at(node_at(world, a), slot_a).up = up
             port_at(node_at(world, b), slot_b).up = -up
-        self.set_workers(shape["workers"], settings["flow_limit"], sizes)
+        self.set_workers(shape["workers"], settings["flow_limit"], settings["flow_parts"], sizes)
         self.set_routes(shape["routes"])
         for part in composition.parts:
             self.install(part)
@@ -213,8 +213,10 @@ class Simulation:
         for number in range(world.node_count):
             catch_up(node_at(world, number), until)
 
-    def set_workers(self, agendas, flow_limit, sizes):
+    def set_workers(self, agendas, flow_limit, parts, sizes):
+        """Each worker takes its flows from one of the `parts` of a table, of flow_limit flows each; all may refer to any."""
         world = self.world
+        flows = new_flows(world.arena, parts * flow_limit, sizes["flow"])
         world.mail_words = (world.node_count >> 12) + 1
         even = new_outboxes(world.arena, world.port_count)
         odd = new_outboxes(world.arena, world.port_count)
@@ -229,8 +231,10 @@ class Simulation:
             worker.incoming_size = sizes["incoming"]
             worker.pool_size = max(16, 131072 // sizes["packet"])
             worker.pool_used = worker.pool_size
-            worker.flow_limit = flow_limit
-            worker.flows = new_flows(world.arena, flow_limit, sizes["flow"])
+            worker.flows = flows
+            worker.flow_limit = parts * flow_limit
+            worker.flows_used = i * flow_limit
+            worker.flows_end = (i + 1) * flow_limit
             worker.outboxes[0] = even
             worker.outboxes[1] = odd
             for parity in range(2):

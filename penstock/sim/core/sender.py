@@ -317,7 +317,7 @@ def release_queue(host, flow):
 
 
 def alloc_flow(worker):
-    """A zeroed flow; NO_FLOW and an error if the table is full."""
+    """A zeroed flow; NO_FLOW and an error if the worker's part of the table is full."""
     flow = worker.free_flow
     if flow:
         worker.free_flow = flow.next
@@ -325,7 +325,7 @@ def alloc_flow(worker):
         clear(flow, worker.flow_size)
         flow.slot = slot
         return flow
-    if worker.flows_used == worker.flow_limit:
+    if worker.flows_used == worker.flows_end:
         worker.error = TOO_MANY_FLOWS
         return NO_FLOW
     flow = flow_at(worker, worker.flows_used)
