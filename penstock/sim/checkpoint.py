@@ -58,8 +58,26 @@ KEPT: dict[str, set[str]] = {
 REBUILT: dict[str, set[str]] = {
     "Heap": {"capacity"},
     "Incoming": {"next"},  # free ones
-    "Port": {"near"},  # by threads
-    "Node": {"ops", "worker", "next_hops", "routes", "place"},
+    "Flow": {"slot"},
+    "Port": {
+        *(
+            "near",
+            "slot",
+            "queue_size",
+            "queue_count",
+            "peer_node",
+            "peer_slot",
+            "peer_port",
+            "peer_word",
+            "peer_queues",
+            "delay",
+        ),
+    },
+    "Host": {"nic_queues", "by_rank"},
+    "Node": {
+        *("ops", "worker", "next_hops", "routes", "place", "port_count", "leaf_count", "is_host", "id", "first_port", "tier"),
+        *("hash_seed", "random_seed", "port_size", "voq_size", "voq_count", "buffer_size"),
+    },
     # What a worker has within a window only, what is free, and what the number of threads decides.
     "Worker": {
         *("window_end", "limit", "parity", "id", "sent", "finished", "node_count", "spare", "free", "pool", "free_frames"),

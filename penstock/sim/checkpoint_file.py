@@ -100,19 +100,18 @@ class Reader:
     def __init__(self, path: Path) -> None:
         self.path = path
         try:
-            self.file = open(path, "rb")
-            first = self.file.read(len(FIRST) + DIGITS + 1)
-            if first[: len(FIRST)] != FIRST:
-                raise SpecError("is not a checkpoint of this version of penstock", remedy=ANEW, place=path)
-            if _digest(self.file) + b"\n" != first[len(FIRST) :]:
-                raise SpecError("is damaged: its content does not have the checksum that it names", remedy=ANEW, place=path)
+            with open(path, "rb") as file:
+                first = file.read(len(FIRST) + DIGITS + 1)
+                if first[: len(FIRST)] != FIRST:
+                    raise SpecError("is not a checkpoint of this version of penstock", remedy=ANEW, place=path)
+                if _digest(file) + b"\n" != first[len(FIRST) :]:
+                    raise SpecError("is damaged: its content does not have the checksum that it names", remedy=ANEW, place=path)
+            self.archive = ZipFile(path)
         except OSError as error:
             raise SpecError(f"cannot be read ({reason(error)})", place=path) from error
-        self.archive = ZipFile(self.file)
 
     def close(self) -> None:
         self.archive.close()
-        self.file.close()
 
     def json(self, name: str) -> Any:
         return json.loads(self.archive.read(name))

@@ -84,7 +84,7 @@ def test_scenarios(run, name):
     topo, flows, scheme, settings = SCENARIOS[name]()
     settings = {**SETTINGS, **settings}
     whole = simulate(topo, flows, scheme, **settings)
-    for interruptions, threads in (([(5, 1)], 1), ([(12, 1), (9, 3), (14, 2)], 3), ([(33, 3)], 1)):
+    for interruptions, threads in (([(5, 1)], 1), ([(12, 1), (9, 3), (14, 2)], 3), ([(28, 3)], 1)):
         again, stopped = run(topo, flows, scheme, interruptions, threads=threads, **settings)
         assert stopped, "it was not interrupted"
         equal(whole, again, f"{name}, {interruptions}, then {threads} threads")

@@ -160,7 +160,10 @@ def refused(path, topo=TOPO, flows=FLOWS, scheme="bfc", **settings) -> str:
         ({"control_loss": 0.1}, "control_loss differs"),
         ({"duration": "1ms"}, "duration differs"),
         ({"topo": ps.leaf_spine(hosts=8, tors=2, spines=2, delay="2us")}, "topology differs"),
-        ({"flows": ps.poisson(TOPO, sizes="google", load=0.5, duration="100us", seed=2), "seed": 5}, "flows, seed differ"),
+        (
+            {"flows": ps.poisson(TOPO, sizes="google", load=0.5, duration="100us", seed=2), "seed": 5},
+            "flows, seed, duration differ",
+        ),
     ],
 )
 def test_another_run(path, other, what):

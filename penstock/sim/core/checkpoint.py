@@ -13,6 +13,7 @@ if not cython.compiled:
     from penstock.fabric.queueing import alloc_frame, alloc_packet, set_event
     from penstock.fabric.state import (
         ACK,
+        FLOW_BINS,
         KEY_BITS,
         MOST_LEVELS,
         NEVER,
@@ -149,6 +150,9 @@ def keep_port(stream, node, port):
     port.control_head = keep_packets(stream, worker, port.control_head)
     if stream.loading:
         port.control_tail = last_of(port.control_head)
+        if port.flow_bins < 0 or port.flow_bins > 4 * FLOW_BINS:
+            stream.damaged = 1
+            return
         if port.flow_bins:
             port.flow_samples = new_int64(worker.arena, port.flow_bins)
     keep_wire(stream, node, port)
@@ -276,7 +280,7 @@ def keep_incoming(stream, host, incoming):
 def keep_sinks(stream, worker, host):
     """What a receiver knows of the flows of which something is missing."""
     bits = keep_number(stream, host.sink_bits)
-    if bits < 4 or bits > 30:
+    if bits < 4 or bits > 30 or (stream.loading and 1 << bits > stream.size):
         stream.damaged = 1
         return
     if stream.loading and bits > host.sink_bits:
@@ -305,7 +309,7 @@ def keep_sinks(stream, worker, host):
 def keep_bitmaps(stream, worker, host):
     """The packets that have been received out of order."""
     count = keep_number(stream, host.ring_count)
-    if count < 0 or count > 1 << 24:
+    if count < 0 or (stream.loading and count > stream.size):
         stream.damaged = 1
         return
     if stream.loading and count:
