@@ -111,21 +111,21 @@ def test_every_scheme(run, scheme, parameters):
         equal(whole, again, f"{scheme}, {interruptions}")
 
 
-OWN = (
-    '''
+OWN = '''
 """Counts in all places that a scheme has: marks what a flow, a port, a node or a queue has seen too often."""
 
-parameters = {"most": ("int32", 3, "packets of a flow and a queue that are not marked")}
+parameters = {
+    "most": ("int32", 3, "packets of a flow and a queue that are not marked"),
+    "rows": ("int32", 8, "entries of a table"),
+}
 structs = {"pair": {"seen": "int64", "bytes": "bytes"}}
 packet_state = {"path": "int32"}
 queue_state = {"seen": "int32"}
 flow_state = {"acks": "int64"}
-port_state = {"few": "int32[4]", "by_queue": "pair[queues_of_port]", "many": "mask[100]"}
+port_state = {"few": "int32[4]", "by_queue": "pair[rows]", "many": "mask[100]"}
 node_state = {"by_host": "int64[hosts]", "seen": "int64"}
 scheme_state = {"weights": "int32[500]"}
 fabric = {"queues": 8}
-'''.replace("queues_of_port", "8")
-    + """
 
 def set_up(own):
     for i in range(500):
@@ -168,8 +168,7 @@ def on_ack(own, node, flow, pkt):
         flow.window = max(2000, 30000 - 100 * state.acks)
     else:
         flow.window = 60000
-"""
-)
+'''
 
 
 def test_a_scheme_of_ones_own(run, tmp_path):
