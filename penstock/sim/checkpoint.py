@@ -76,6 +76,7 @@ REBUILT: dict[str, set[str]] = {
     "Host": {"nic_queues", "by_rank"},
     "Node": {
         *("ops", "worker", "next_hops", "routes", "place", "port_count", "leaf_count", "is_host", "id", "first_port", "tier"),
+        *("below", "span", "share", "beyond"),
         *("hash_seed", "random_seed", "port_size", "voq_size", "voq_count", "buffer_size"),
     },
     # What a worker has within a window only, what is free, and what the number of threads decides.

@@ -206,6 +206,17 @@ def test_flows_that_are_loaded_in_batches(run, monkeypatch):
         equal(whole, run(topo, flows, "bfc", [(windows, 2)], **SETTINGS)[0], f"after {windows} windows")
 
 
+def test_a_flow_that_waits_for_two(run):
+    """One of them is done before the interruption, the other one after it."""
+    topo = leaf_spine(hosts=8, tors=2, spines=2)
+    items = [{"src": 0, "dst": 1, "bytes": 2000}, {"src": 2, "dst": 1, "bytes": 200_000}]
+    flows = flow_list(topo, [*items, {"src": 1, "dst": 3, "bytes": 9000, "after": [0, 1]}])
+    whole = simulate(topo, flows, "bfc", measure=EVERYTHING)
+    again, stopped = run(topo, flows, "bfc", [(15, 1)], measure=EVERYTHING)
+    assert stopped
+    equal(whole, again, "after 15 windows")
+
+
 def test_a_deadlock_is_found(run):
     """Also if the first look at the paused queues was before the interruption."""
     topo, flows = bouncing()
