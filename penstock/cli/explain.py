@@ -86,7 +86,9 @@ def _text(graph: "Backpressure") -> str:
     from penstock.units import format_time
 
     names, links = graph.topo.names, graph.topo.links
-    down = ", ".join(f"{names[links['a'][i]]} - {names[links['b'][i]]}" for i in sorted(graph.down))
+    single = [i for i in sorted(graph.down) if not {int(links["a"][i]), int(links["b"][i])} & graph.failed]
+    lost = [names[switch] for switch in sorted(graph.failed)]
+    down = ", ".join([*lost, *(f"{names[links['a'][i]]} - {names[links['b'][i]]}" for i in single)])
     edges = len(graph.edges)
     when = f"from {format_time(graph.time_ps)} on" if graph.time_ps else "at first"
     links_up = f"without {down}" if down else "all links up"

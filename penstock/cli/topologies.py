@@ -14,4 +14,4 @@ def command() -> None:
     from penstock.topology import KINDS
 
     typer.echo(builders(KINDS, renamed={"path": "file"}))
-    typer.echo("every kind: loss = 0.01, and changes: links that fail, come back or change their rate")
+    typer.echo("every kind: loss = 0.01, and changes: links and switches that fail or come back, links that change their rate")

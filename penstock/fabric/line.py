@@ -204,6 +204,7 @@ def new_frame(node, kind, command):
     pkt.priority = 0
     pkt.hash = 0
     pkt.src = node.id
+    pkt.in_port = 0
     pkt.queue = 0
     pkt.number = command
     pkt.slot = 0

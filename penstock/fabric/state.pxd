@@ -53,7 +53,8 @@ cdef enum:
     DROP_LOSS = 2
     DROP_DOWN = 3
     DROP_NO_ROUTE = 4
-    DROP_REASONS = 5
+    DROP_SWITCH = 5
+    DROP_REASONS = 6
     EVENT_ENQUEUE = 0       # of the packet trace
     EVENT_DEQUEUE = 1
     EVENT_DROP = 2
@@ -131,7 +132,7 @@ cdef struct Port:
     int64_t loss, control_loss  # loss probability of packets and of control frames on the wire to this port, scaled to 2^31
     int64_t tx_bytes, tx_packets, max_bytes
     int64_t pauses_sent, pauses_received, paused_since, paused_ps, ecn_marks
-    int64_t drops[5]
+    int64_t drops[6]
     int64_t dropped_bytes, rx_bytes, cut_bytes
     int64_t ack_bytes, frame_bytes          # ACKs and control frames, included in tx_bytes
     int64_t* queueing_delay # by class of flow: packets, ps between arrival and transmission; NULL: not counted

@@ -14,6 +14,7 @@ from penstock.hashing import flow_hash, node_seed
 from penstock.sim.core.build import Simulation, struct_sizes
 from penstock.sim.layouts import LEVELS
 from penstock.sim.lookahead import Lookahead, lookahead
+from penstock.topology.changes import LinkChange
 from penstock.units import format_size
 
 if TYPE_CHECKING:
@@ -77,7 +78,7 @@ def _check_headroom(topo: Topology, values: dict[str, Any], frame: int) -> None:
     links = topo.links
     fastest = links["ps_per_byte"].copy()
     for change in topo.changes:
-        if change.ps_per_byte:
+        if isinstance(change, LinkChange) and change.ps_per_byte:
             fastest[change.link] = min(fastest[change.link], change.ps_per_byte)
     bdp = links["delay_ps"] // fastest + 1
     room = np.maximum(values["headroom"] * bdp, 2 * bdp + 3 * (frame + 64)) + values.get("reserve", 0)

@@ -92,7 +92,7 @@ OWNERS = ("packet", "frame", "port", "queue", "flow", "node", "incoming")  # of 
 LOGS = ("switch", "port", "queue", "flow", "pause", "trace")
 
 # Attributes of the runner of simulate.py: those in a checkpoint, and those that are made anew.
-KEPT_OF_RUNNER = {"sim", "per_flow", "starts", "window", "changes", "down", "sent_at_changes", "stopped", "now", "began"}
+KEPT_OF_RUNNER = {"sim", "per_flow", "starts", "window", "changes", "links", "sent_at_changes", "stopped", "now", "began"}
 MADE_OF_RUNNER = {"settings", "progress", "stop", "composition", "look_ps", "next_start", "keeper"}
 KEPT_OF_STARTS = {"batch", "waiting", "pending"}
 MADE_OF_STARTS = {"sim", "flows", "hosts", "loaded", "order"}
@@ -320,7 +320,6 @@ class Keeper:
                 "now": runner.now,
                 "batch": runner.starts.batch,
                 "changes": len(runner.changes),
-                "down": sorted(int(link) for link in runner.down),
                 "sent_at_changes": [(*end, sent) for end, sent in runner.sent_at_changes.items()],
                 "stopped": runner.stopped,
                 "pending": window.pending,
@@ -355,9 +354,8 @@ class Keeper:
         runner.now, runner.stopped = run["now"], [_stopped(row) for row in run["stopped"]]
         runner.began = time.perf_counter() - run["wall_s"]
         runner.next_start = runner.starts.reload(run["batch"])
-        runner.changes = runner.changes[len(runner.changes) - run["changes"] :]
+        runner.pass_changes(len(runner.changes) - run["changes"])
         runner.sent_at_changes = {(node, port): sent for node, port, sent in run["sent_at_changes"]}
-        runner.take_down(frozenset(run["down"]))
         runner.window.pending = run["pending"]
         for name in ("first", "last"):
             setattr(runner.window, name, _reading(saved.arrays(name)))

@@ -10,6 +10,7 @@ STATE = pxd.read("fabric/state.pxd")
 LEVELS = STATE.constants["LEVELS"]
 TOO_MANY_FLOWS = STATE.constants["TOO_MANY_FLOWS"]
 
+SWITCH_DOWN = "switch down"
 _NO_SUCH = {
     "queue": "queue",
     "port": "port",
@@ -24,6 +25,7 @@ _DROPS = {
     "loss": "link loss",
     "down": "link down",
     "no_route": "no route",
+    "switch": SWITCH_DOWN,
 }
 
 

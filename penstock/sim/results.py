@@ -17,9 +17,10 @@ from penstock.results.columns import COLUMNS, PER_FLOW
 from penstock.results.run import Run
 from penstock.results.steps import step_frames, step_summary
 from penstock.sim.deadlock import Deadlock
-from penstock.sim.layouts import DROPS, EVENTS, log_type
+from penstock.sim.layouts import DROPS, EVENTS, SWITCH_DOWN, log_type
 from penstock.sim.settings import Settings
 from penstock.sim.window import Counters, Phases, Reading, Window
+from penstock.topology.changes import LinkChange, SwitchChange
 from penstock.units import format_time
 
 LOGS = {  # optional frame -> the core's log that it is made of; the name of a frame is that of its switch in Measure
@@ -240,7 +241,8 @@ def busy_ps(outcome: Outcome, ports: Counters) -> np.ndarray:
         links = topo.links
         at = ((links["a"] == node) & (links["port_a"] == port)) | ((links["b"] == node) & (links["port_b"] == port))
         link, place = int(np.flatnonzero(at)[0]), topo.first_port[node] + port
-        changed = [c.ps_per_byte for c in topo.changes if c.link == link and c.ps_per_byte and c.node in (None, node)]
+        of_link = [c for c in topo.changes if isinstance(c, LinkChange) and c.link == link]
+        changed = [c.ps_per_byte for c in of_link if c.ps_per_byte and c.node in (None, node)]
         rates = [int(links["ps_per_byte"][link]), *changed]
         bounds = [0, *marks, int(ports["tx_bytes"][place])]
         busy[place] = sum(rate * (high - low) for rate, low, high in zip(rates, bounds, bounds[1:]))
@@ -309,9 +311,20 @@ def warnings(outcome: Outcome) -> list[str]:
         )
     if outcome.deadlock:
         out.append(outcome.deadlock.text(settings.topo))
+    out += lost_in_switches(outcome)
     unfinished = int((outcome.per_flow["finish"][~settings.flows.computes] < 0).sum())
     if unfinished and settings.drain and not outcome.interrupted:
         out.append(f"{unfinished} flows had not finished at {format_time(settings.end_ps)}, where the drain is cut off")
+    return out
+
+
+def lost_in_switches(outcome: Outcome) -> list[str]:
+    """What was lost in switches that failed."""
+    topo, drops, out = outcome.settings.topo, outcome.ports["drops"][:, DROPS.index(SWITCH_DOWN)], []
+    for switch in np.unique(outcome.ports["node"][drops > 0]).tolist():
+        times = [c.time_ps for c in topo.changes if isinstance(c, SwitchChange) and c.switch == switch and not c.up]
+        lost = int(drops[outcome.ports["node"] == switch].sum())
+        out.append(f"{topo.names[switch]} failed at {', '.join(map(format_time, times))} and lost the {lost} packets in it")
     return out
 
 

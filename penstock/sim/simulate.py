@@ -28,10 +28,11 @@ from penstock.sim.lookahead import lookahead
 from penstock.sim.settings import Settings
 from penstock.sim.starts import NEVER, Starts
 from penstock.sim.window import Window
+from penstock.topology.changes import Change, LinkChange, LinkStates, SwitchChange
 from penstock.units import format_time
 
 if TYPE_CHECKING:
-    from penstock.topology import LinkChange, Topology
+    from penstock.topology import Topology
     from penstock.workload.flows import Flows
 
 INCAST = "incast"  # the class of flows that from_incast() is true of
@@ -141,7 +142,7 @@ class Runner:
         self.computations = np.flatnonzero(flows.computes)
         self.window = Window(*settings.window_ps, int(flows.start_ps[0]) if len(flows) else 0)
         self.changes = [c for c in topo.changes if c.time_ps < settings.end_ps]
-        self.down: frozenset[int] = frozenset()
+        self.links = LinkStates(topo.links)
         self.sent_at_changes: dict[tuple[int, int], list[int]] = {}
         self.look_ps = deadlock.first_look_ps(settings.end_ps)
         self.stopped: deadlock.Stopped = []
@@ -187,7 +188,7 @@ class Runner:
         self.stop = True
 
     def advance_to_end(self, pool: ThreadPoolExecutor) -> None:
-        """From horizon to horizon: the next flows to load, link change or bound of the measurement window; the end.
+        """From horizon to horizon: the next flows to load, change of the network or bound of the measurement window; the end.
 
         A run that gets that far stops at `look_ps`, too, to see which queues are paused.
         """
@@ -208,7 +209,7 @@ class Runner:
             if self.now == self.look_ps:
                 self.stopped = self.sim.stopped_queues()
             while self.changes and self.changes[0].time_ps <= self.now:
-                self.change_link(self.changes.pop(0))
+                self.change(self.changes.pop(0))
 
     def run_to_horizon(self, pool: ThreadPoolExecutor) -> None:
         """Run the core to its horizon, in calls that take about CHUNK_S each."""
@@ -268,30 +269,50 @@ class Runner:
         total = len(settings.flows) - len(self.computations)
         progress(Progress(now, end, state["hops"], state["done"] - computed, total, wall))
 
+    def change(self, change: Change) -> None:
+        """Apply a change of a link or a switch at the present simulated time."""
+        before = self.links.down
+        self.links.apply(change)
+        if self.links.down != before:
+            self.route()
+        if isinstance(change, LinkChange):
+            self.change_link(change)
+        else:
+            self.change_switch(change)
+
+    def pass_changes(self, number: int) -> None:
+        """The next changes were applied before a checkpoint, which has what they did to the core, but not routes."""
+        for change in self.changes[:number]:
+            self.links.apply(change)
+        self.changes = self.changes[number:]
+        if self.links.down:
+            self.route()
+
+    def route(self) -> None:
+        """Let routes avoid the links that are down."""
+        self.sim.set_routes(route_tables(self.settings.topo.routes(self.links.down)))
+
     def change_link(self, change: LinkChange) -> None:
-        """Apply a change of a link: it goes down, comes up or changes its rate at the present simulated time."""
+        """A link goes down, comes up, unless a switch at its end has failed, or changes its rate."""
         link = self.settings.topo.links[change.link]
         if change.ps_per_byte:
             for node, port in ((link["a"], link["port_a"]), (link["b"], link["port_b"])):
                 if change.node in (None, node):
                     end = int(node), int(port)
                     self.sent_at_changes.setdefault(end, []).append(self.sim.tx_bytes(*end))
-        up = -1 if change.up is None else int(change.up)
-        if change.up is not None:
-            self.take_down(self.down - {change.link} if change.up else self.down | {change.link})
-        self.sim.change_link(
-            change.time_ps,
-            int(link["a"]),
-            int(link["port_a"]),
-            int(link["b"]),
-            int(link["port_b"]),
-            up,
-            int(change.ps_per_byte or 0),
-            -1 if change.node is None else change.node,
-        )
+        stays_down = change.up and change.link in self.links.down
+        up = -1 if change.up is None or stays_down else int(change.up)
+        self.set_link(change.time_ps, change.link, up, change.ps_per_byte or 0, -1 if change.node is None else change.node)
 
-    def take_down(self, links: frozenset[int]) -> None:
-        """Let routes avoid these links, and no others."""
-        if links != self.down:
-            self.down = links
-            self.sim.set_routes(route_tables(self.settings.topo.routes(links)))
+    def change_switch(self, change: SwitchChange) -> None:
+        """A switch fails: its links go down, and it loses what it stores.  Or it is back, with all links that can be up."""
+        for link in self.links.of_switch(change.switch):
+            if not change.up or link not in self.links.down:
+                self.set_link(change.time_ps, link, int(change.up))
+        if not change.up:
+            self.sim.fail_switch(change.switch)
+
+    def set_link(self, time_ps: int, number: int, up: int, ps_per_byte: int = 0, only: int = -1) -> None:
+        """Set a link's state and rate in the core; see Simulation.change_link."""
+        a, b, port_a, port_b = (int(self.settings.topo.links[number][column]) for column in ("a", "b", "port_a", "port_b"))
+        self.sim.change_link(time_ps, a, port_a, b, port_b, up, int(ps_per_byte), only)

@@ -18,8 +18,9 @@ from penstock.inputs import MAX_FLOW_BYTES
 from penstock.sim.config import ACK_PRIORITIES, MAX_FRAME, MAX_QUEUES, HostConfig, Measure
 from penstock.spec import RunTable, SchemeTable
 from penstock.topology import COMMON, behind_vswitches
+from penstock.topology.changes import CHANGE_KEYS
 from penstock.topology.files import LINK_KEYS, NODE_KEYS, NODE_KINDS
-from penstock.topology.graph import CHANGE_KEYS, MAX_HOSTS
+from penstock.topology.graph import MAX_HOSTS
 from penstock.topology.servers import KEYS as RECEIVER_KEYS
 from penstock.topology.servers import TRACE_COLUMNS
 from penstock.workload import NOT_FROM_A_TABLE
@@ -103,7 +104,7 @@ KEYS: dict[str, dict[str, Key]] = {
         "kind": Key("text", "one of the kinds below; not needed with `file`"),
         "file": Key("file", "a graph: GraphML, an edge list or CSV; relative to the spec"),
         "loss": Key("float", "probability that a link loses a frame, each link and direction", "0..<1"),
-        "changes": Key("tables", "links that fail, come back, or change their rate"),
+        "changes": Key("tables", "links and switches that fail or come back, links that change their rate"),
         "vswitches": Key("table", "a virtual switch in every server, with applications behind it"),
         "receivers": Key("tables", "applications that take packets at their own speed"),
         "rate": Key("rate", "rate of the host links", "> 0"),
@@ -151,9 +152,10 @@ KEYS: dict[str, dict[str, Key]] = {
     },
     "changes": {
         "time": Key("time", "from when on", ">= 0"),
-        "a": Key("text", "one end of the link, by name"),
+        "a": Key("text", "one end of a link, by name"),
         "b": Key("text", "its other end"),
-        "up": Key("bool", "`false`: the link fails; `true`: it is back"),
+        "switch": Key("text", "a switch, instead of a link: all its links, and what it stores"),
+        "up": Key("bool", "`false`: the link or switch fails; `true`: it is back"),
         "rate": Key("rate", "its rate from then on", "> 0"),
         "of": Key("text", "the rate is only of what this end sends"),
     },
@@ -352,7 +354,7 @@ def _read() -> dict[str, tuple[dict[str, str], Mapping[str, str]]]:
     for kind, builder in topology.KINDS.items():
         keys = _arguments(builder)
         found[f"topology.{kind}"] = {k: v for k, v in keys.items() if k != "path"}, {}
-    found["changes"] = _columns(CHANGE_KEYS, ("time", "a", "b")), {}
+    found["changes"] = _columns(CHANGE_KEYS, ("time",)), {}
     found["vswitches"] = {k: v for k, v in _arguments(behind_vswitches).items() if k != "topo"}, {}
     found["receivers"] = _columns(RECEIVER_KEYS, ("host",)), {}
     found["trace"] = _columns(TRACE_COLUMNS, TRACE_COLUMNS), {}

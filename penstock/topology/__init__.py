@@ -13,8 +13,9 @@ from typing import Any
 from penstock.errors import SpecError
 from penstock.inputs import as_table, as_tables, known_keys, one_of
 from penstock.topology import shapes
+from penstock.topology.changes import CHANGE_EXAMPLE, LinkChange, SwitchChange
 from penstock.topology.files import from_file
-from penstock.topology.graph import CHANGE_EXAMPLE, LINK, LinkChange, Topology, make_links
+from penstock.topology.graph import LINK, Topology, make_links
 from penstock.topology.routes import Routes
 from penstock.topology.servers import EXAMPLE as RECEIVER_EXAMPLE
 from penstock.topology.servers import behind_vswitches, with_receivers
@@ -25,6 +26,7 @@ __all__ = [
     "LINK",
     "LinkChange",
     "Routes",
+    "SwitchChange",
     "Topology",
     "behind_vswitches",
     "build",

@@ -16,6 +16,7 @@ from typing import Any
 
 import numpy as np
 
+from penstock.topology.changes import LinkStates
 from penstock.topology.graph import Topology
 
 Egress = tuple[int, int]  # node, port
@@ -32,13 +33,20 @@ class Backpressure:
     edges: frozenset[Edge]
     time_ps: int = 0
     down: frozenset[int] = frozenset()
+    failed: frozenset[int] = frozenset()  # switches, whose links are in `down`
 
     @classmethod
     def of(
-        cls, topo: Topology, down: frozenset[int] = frozenset(), *, symmetric: bool = False, time_ps: int = 0
+        cls,
+        topo: Topology,
+        down: frozenset[int] = frozenset(),
+        *,
+        symmetric: bool = False,
+        time_ps: int = 0,
+        failed: frozenset[int] = frozenset(),
     ) -> "Backpressure":
         """The graph of a network without the links in `down`; `symmetric`: all switches of a tier choose alike."""
-        return cls(topo, frozenset(_Walk(topo, down, symmetric).edges()), time_ps, down)
+        return cls(topo, frozenset(_Walk(topo, down, symmetric).edges()), time_ps, down, failed)
 
     @cached_property
     def egresses(self) -> list[Egress]:
@@ -82,16 +90,17 @@ class Backpressure:
 
 
 def over_time(topo: Topology, *, symmetric: bool = False) -> list[Backpressure]:
-    """The graphs before the first link change of a network and after each one that takes links down or up."""
+    """The graphs before the first change of a network and after each one that takes links or switches down or up."""
     found = [Backpressure.of(topo, symmetric=symmetric)]
-    down: frozenset[int] = frozenset()
+    states = LinkStates(topo.links)
     times = sorted({change.time_ps for change in topo.changes if change.up is not None})
     for time in times:
         for change in topo.changes:
-            if change.time_ps == time and change.up is not None:
-                down = down - {change.link} if change.up else down | {change.link}
-        if down != found[-1].down:
-            found.append(Backpressure.of(topo, down, symmetric=symmetric, time_ps=time))
+            if change.time_ps == time:
+                states.apply(change)
+        if states.down != found[-1].down:
+            failed = frozenset(states.failed)
+            found.append(Backpressure.of(topo, states.down, symmetric=symmetric, time_ps=time, failed=failed))
     return found
 
 

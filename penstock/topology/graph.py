@@ -1,17 +1,28 @@
-"""The network as it is: hosts, switches, full-duplex links, and what happens to the links during a run."""
+"""The network as it is: hosts, switches, full-duplex links, and what happens to links and switches during a run."""
 
 import copy
 import hashlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
 from penstock.errors import SpecError, nearest
 from penstock.hashing import flow_hash
 from penstock.inputs import below_one, boolean, inside, known_keys, one_of, time_ps, whole
+from penstock.topology.changes import (
+    CHANGE_EXAMPLE,
+    CHANGE_KEYS,
+    SWITCH_EXAMPLE,
+    Change,
+    LinkChange,
+    SwitchChange,
+    check_change,
+    check_order,
+    check_switch,
+)
 from penstock.topology.routes import (
     Fabric,
     LoneFlows,
@@ -38,19 +49,7 @@ LINK = np.dtype(
 )
 MAX_HOSTS = 65536
 MAX_PORTS = 2000
-CHANGE_KEYS = ("time", "a", "b", "up", "rate", "of")
-CHANGE_EXAMPLE = '{time = "1ms", a = "tor0", b = "spine1", up = false}'
 TIERS = ("virtual", "ToR", "spine/aggregation", "core")  # of switches
-
-
-class LinkChange(NamedTuple):
-    """From `time_ps` on, `link` is up or down, or has another rate; None: as before. `node`: only what that end sends."""
-
-    time_ps: int
-    link: int
-    up: bool | None = None
-    ps_per_byte: int | None = None
-    node: int | None = None
 
 
 def make_links(a: Any, b: Any, ps_per_byte: Any, delay_ps: Any, loss: Any = 0.0) -> np.ndarray:
@@ -70,7 +69,7 @@ class Topology:
     names         one per node
     tier          int8 per node: 0 host, or virtual switch in a server, 1 ToR, 2 aggregation or spine, 3 core
     params        the keyword arguments that made it, so that a spec can be written back: build(topo.spec) == topo
-    changes       LinkChange, sorted by time
+    changes       LinkChange and SwitchChange, sorted by time
     """
 
     kind: str
@@ -81,7 +80,7 @@ class Topology:
     names: tuple[str, ...]
     tier: np.ndarray
     params: dict[str, Any]
-    changes: tuple[LinkChange, ...] = ()
+    changes: tuple[Change, ...] = ()
 
     def __post_init__(self) -> None:
         fix = object.__setattr__
@@ -226,14 +225,14 @@ class Topology:
 
     # Variations
 
-    def with_changes(self, changes: Iterable[LinkChange | Mapping[str, Any]]) -> "Topology":
-        """With these link changes in addition: LinkChange, or as in TOML
+    def with_changes(self, changes: Iterable[Change | Mapping[str, Any]]) -> "Topology":
+        """With these changes in addition: LinkChange and SwitchChange, or as in TOML
         `{time = "1ms", a = "tor0", b = "spine1", up = false}` and `{..., rate = "40Gbps"}`; with `of = "tor0"`
-        what that end alone sends."""
+        what that end alone sends; `{time = "1ms", switch = "spine1", up = false}`."""
         added = []
         for i, change in enumerate(changes):
             with inside(f"changes.{i}"):
-                added.append(change if isinstance(change, LinkChange) else self._change(change))
+                added.append(change if isinstance(change, (LinkChange, SwitchChange)) else self._change(change))
         everything = tuple(sorted((*self.changes, *added), key=lambda change: change.time_ps))
         written = [*self.params.get("changes", ()), *map(self._written, added)]
         return replace(self, changes=everything, params={**self.params, "changes": written} if written else self.params)
@@ -245,8 +244,10 @@ class Topology:
         links["loss"] = np.where((self.tier[links["a"]] == 0) & (self.tier[links["b"]] == 0), 0.0, loss)
         return replace(self, links=links, params={**self.params, "loss": loss})
 
-    def _change(self, table: Mapping[str, Any]) -> LinkChange:
+    def _change(self, table: Mapping[str, Any]) -> Change:
         known_keys(table, CHANGE_KEYS)
+        if "switch" in table:
+            return self._switch_change(table)
         for key in ("time", "a", "b"):
             if key not in table:
                 raise SpecError("is missing", path=key, remedy=f"write for example {CHANGE_EXAMPLE}")
@@ -256,8 +257,24 @@ class Topology:
         up = boolean(table["up"], "up") if table.get("up") is not None else None
         return LinkChange(time, self.link(table["a"], table["b"]), up, rate, node)
 
-    def _written(self, change: LinkChange) -> dict[str, Any]:
+    def _switch_change(self, table: Mapping[str, Any]) -> SwitchChange:
+        for key in ("time", "up"):
+            if key not in table:
+                raise SpecError("is missing", path=key, remedy=f"write for example {SWITCH_EXAMPLE}")
+        more = [key for key in table if key not in ("time", "switch", "up")]
+        if more:
+            raise SpecError("is of a link, and this is a switch", path=more[0], remedy="remove it, or switch")
+        with inside("switch"):
+            switch = self.node(table["switch"])
+        return SwitchChange(
+            time_ps(table["time"], "time"), check_switch(switch, self.hosts, self.names), boolean(table["up"], "up")
+        )
+
+    def _written(self, change: Change) -> dict[str, Any]:
         """A change as in TOML; times and rates exact."""
+        if isinstance(change, SwitchChange):
+            check_change(change, self.links, self.hosts, self.names)
+            return {"time": f"{change.time_ps}ps", "switch": self.names[change.switch], "up": change.up}
         if not 0 <= change.link < len(self.links):
             raise SpecError(f"link {change.link} does not exist", path="changes", remedy=f"links are 0 to {len(self.links) - 1}")
         a, b = (self.names[self.links[end][change.link]] for end in ("a", "b"))
@@ -349,6 +366,10 @@ class Topology:
             lines.append(f"loss          up to {self.links['loss'].max():g} per frame and link")
         if self.changes:
             lines.append(f"changes       {len(self.changes)}, the first at {format_time(self.changes[0].time_ps)}")
+            failing = sorted({change.switch for change in self.changes if isinstance(change, SwitchChange)})
+            if failing:
+                shown = [self.names[switch] for switch in failing[:8]]
+                lines.append(f"failing       {', '.join(shown)}" + (f" and {len(failing) - 8} more" if len(failing) > 8 else ""))
         return "\n".join(lines)
 
     @cached_property
@@ -485,20 +506,8 @@ def _check_degrees(topo: Topology) -> None:
 
 def _check_changes(topo: Topology) -> None:
     for change in topo.changes:
-        if not 0 <= change.link < len(topo.links):
-            raise SpecError(f"link {change.link} does not exist", path="changes", remedy=f"links are 0 to {len(topo.links) - 1}")
-        if change.time_ps < 0:
-            raise SpecError("must be zero or more", path="changes.time_ps", value=change.time_ps)
-        if change.up is None and change.ps_per_byte is None:
-            raise SpecError("nothing changes", path="changes", remedy="give up = true or false, or a rate")
-        if change.up is not None:
-            boolean(change.up, "changes.up")
-        if change.ps_per_byte is not None and change.ps_per_byte <= 0:
-            rule = "must be greater than zero"
-            raise SpecError(rule, path="changes.ps_per_byte", value=change.ps_per_byte, remedy="or give up = false")
-        link = topo.links[change.link]
-        if change.node is not None and (change.node not in (link["a"], link["b"]) or change.up is not None):
-            raise SpecError("must be one end of the link, and can have a rate of its own, not a state", path="changes.of")
+        check_change(change, topo.links, topo.hosts, topo.names)
+    check_order(topo.changes, topo.names)
 
 
 def _check_connected(topo: Topology) -> None:

@@ -15,7 +15,8 @@ import numpy as np
 
 from penstock.errors import SpecError
 from penstock.inputs import Table, inside, known_keys, size_bytes, time_ps, whole
-from penstock.topology.graph import LinkChange, Topology, make_links
+from penstock.topology.changes import LinkChange, SwitchChange
+from penstock.topology.graph import Topology, make_links
 from penstock.units import PS_PER_S, format_time, parse_rate, ps_per_byte
 
 MOST_CHANGES = 100_000
@@ -58,11 +59,18 @@ def behind_vswitches(
         time_ps(delay, "vswitches.delay", positive=True),
     )
     names = (*(f"host{i}" for i in range(hosts)), *(f"vswitch{i}" for i in range(topo.hosts)), *topo.names[topo.hosts :])
-    changes = tuple(c._replace(link=c.link + hosts, node=None if c.node is None else c.node + hosts) for c in topo.changes)
+    changes = tuple(
+        c._replace(switch=c.switch + hosts)
+        if isinstance(c, SwitchChange)
+        else c._replace(link=c.link + hosts, node=None if c.node is None else c.node + hosts)
+        for c in topo.changes
+    )
     params = {**topo.params, "vswitches": given}
     if "changes" in params:
         new = dict(zip(topo.names, names[hosts:]))
-        params["changes"] = [{k: new[v] if k in ("a", "b", "of") else v for k, v in c.items()} for c in params["changes"]]
+        params["changes"] = [
+            {k: new[v] if k in ("a", "b", "switch", "of") else v for k, v in c.items()} for c in params["changes"]
+        ]
     return Topology(
         kind=topo.kind,
         hosts=hosts,

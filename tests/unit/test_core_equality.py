@@ -90,6 +90,7 @@ CASES = [
     ("fifo+window_cap", {"cap": "30KB"}, lambda d: d["flows_finished"] == 49),
     ("pfc_tagged", {"xoff": "20KB", "xon": "10KB", "host_pause": True}, lambda d: d["pauses_sent"] > 0),
     ("spray", {"policy": "shortest"}, lambda d: d["flows_finished"] == 49),
+    ("flowlet", {"gap": "3us", "entries": 20}, lambda d: d["flows_finished"] == 49),
     ("homa", {"rtt_bytes": "10KB", "cutoffs": "2KB, 9KB", "resend": "50us"}, lambda d: d["control_bytes"] > 1000),
     ("homa+spray", {"rtt_bytes": "5KB", "k": 2, "resend": "50us"}, lambda d: d["control_bytes"] > 1000),
     ("pfabric", {"capacity": "20KB"}, lambda d: d["drops"] > 0 and d["retransmissions"] > 0),
@@ -153,3 +154,22 @@ def test_interpreted_equals_compiled_on_any_threads(scheme, parameters, acted):
     done = subprocess.run([sys.executable, "-B", "-c", INTERPRETED], input=json.dumps(cases), capture_output=True, text=True)
     assert done.returncode == 0, done.stderr[-2000:]
     assert json.loads(done.stdout) == json.loads(json.dumps(compiled))
+
+
+@pytest.mark.parametrize("scheme", ["fifo", "bfc", "pfc", "floodgate", "pfc_tagged", "ideal_fq+srf", "hpcc+recovery:perfect"])
+def test_with_switches_that_fail(scheme):
+    """While they store packets, of which some are held, and with pauses on their links."""
+    changes = [
+        {"time": "12us", "switch": "spine0", "up": False},
+        {"time": "20us", "switch": "tor0", "up": False},
+        {"time": "60us", "switch": "spine0", "up": True},
+        {"time": "90us", "switch": "tor0", "up": True},
+    ]
+    flows = WAITING + incast_flows() + LONG
+    case = {"flows": flows, "scheme": scheme, "topology": {**SMALL, "changes": changes}, "host": {"rto": "200us"}}
+    compiled = digest(run_case(case))
+    assert compiled["flows_finished"] == len(flows) and compiled["drops"] > 20
+    assert digest(run_case(case, threads=2)) == compiled == digest(run_case(case, threads=3))
+    done = subprocess.run([sys.executable, "-B", "-c", INTERPRETED], input=json.dumps([case]), capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert json.loads(done.stdout) == [json.loads(json.dumps(compiled))]

@@ -18,6 +18,7 @@ from penstock.hashing import choice, flow_hash, node_seed
 from penstock.topology import (
     KINDS,
     LinkChange,
+    SwitchChange,
     Topology,
     build,
     clos,
@@ -30,6 +31,7 @@ from penstock.topology import (
     sites,
     star,
 )
+from penstock.topology.changes import LinkStates
 from penstock.topology.routes import expected_bytes, tabulated_routes
 
 SMALL = {
@@ -640,6 +642,34 @@ ENDS = {"a": "host0", "b": "switch0"}
             'changes.0: "hots0" is not a node of topology "star"; did you mean "host0"?',
         ),
         (LinkChange(0, 99, True), "changes: link 99 does not exist; links are 0 to 7"),
+        ({"time": "1ms", "switch": "tor9", "up": False}, 'changes.0.switch: "tor9" is not a node of topology "star"'),
+        (
+            {"time": "1ms", "switch": "swich0", "up": False},
+            'changes.0.switch: "swich0" is not a node of topology "star"; did you',
+        ),
+        (
+            {"time": "1ms", "switch": "host3", "up": False},
+            "changes.0.switch: host3 is a host, and only switches fail; let its link fail: give a and b instead of switch",
+        ),
+        ({"time": "1ms", "switch": 99, "up": False}, 'changes.0.switch: node 99 is not in topology "star"; nodes are 0 to 8'),
+        (
+            {"time": "1ms", "switch": "switch0"},
+            'changes.0.up: is missing; write for example {time = "1ms", switch = "spine1", up',
+        ),
+        ({"switch": "switch0", "up": False}, "changes.0.time: is missing"),
+        ({"time": "1ms", "switch": "switch0", "up": 0}, "changes.0.up = 0: must be true or false"),
+        (
+            {"time": "1ms", "switch": "switch0", "up": False, "a": "host0"},
+            "changes.0.a: is of a link, and this is a switch; remove",
+        ),
+        ({"time": "1ms", "switch": "switch0", "rate": "1Gbps"}, "changes.0.up: is missing"),
+        (
+            {"time": "1ms", "switch": "switch0", "up": True},
+            "changes.time: switch0 is back at 1ms, but has not failed before; let it",
+        ),
+        (SwitchChange(0, 3, False), "changes.switch: host3 is a host, and only switches fail"),
+        (SwitchChange(0, 9, False), "changes.switch: node 9 does not exist; switches are 8 to 8"),
+        (SwitchChange(-1, 8, False), "changes.time_ps = -1: must be zero or more"),
         (LinkChange(-5, 0, True), "changes.time_ps = -5: must be zero or more"),
         (LinkChange(0, 0, None, -8), "changes.ps_per_byte = -8: must be greater than zero; or give up = false"),
     ],
@@ -648,6 +678,54 @@ def test_changes_refused(change, message):
     with pytest.raises(SpecError) as refused:
         star().with_changes([change])
     assert str(refused.value).startswith(message)
+
+
+@pytest.mark.parametrize(
+    ("times", "message"),
+    [
+        ([(1, False), (2, False)], "switch0 fails at 2us, and did so at 1us already; remove one of them, or give the time"),
+        ([(1, False), (3, True), (5, True)], "switch0 is back at 5us, and did so at 3us already; remove one of them"),
+        ([(4, False), (2, True)], "switch0 is back at 2us, but has not failed before; let it fail at an earlier time"),
+        ([(4, False), (4, True)], "switch0 fails and is back at the same time, 4us; give two times"),
+    ],
+)
+def test_times_of_a_switch_out_of_order(times, message):
+    with pytest.raises(SpecError) as refused:
+        star().with_changes([{"time": f"{time}us", "switch": "switch0", "up": up} for time, up in times])
+    assert str(refused.value).startswith(f"changes.time: {message}")
+
+
+def test_failing_switches_come_back_from_the_spec():
+    changes = [{"time": "2us", "switch": "spine1", "up": True}, {"time": "1us", "switch": "spine1", "up": False}]
+    topo = leaf_spine().with_changes(changes)
+    spine = topo.node("spine1")
+    assert topo.changes == (SwitchChange(10**6, spine, False), SwitchChange(2 * 10**6, spine, True))
+    assert build(topo.spec) == topo and build(topo.spec).spec == topo.spec and topo != leaf_spine()
+    assert leaf_spine().with_changes(topo.changes) == topo and pickle.loads(pickle.dumps(topo)) == topo
+    assert topo.describe().splitlines()[-2:] == ["changes       2, the first at 1us", "failing       spine1"]
+
+
+def test_which_links_are_down():
+    topo = leaf_spine(hosts=4, tors=2, spines=2)
+    states, link = LinkStates(topo.links), topo.link("tor0", "spine0")
+    spine, tor = topo.node("spine0"), topo.node("tor0")
+    seen = []
+    for change in (
+        SwitchChange(1, spine, False),
+        LinkChange(2, link, True),
+        SwitchChange(3, tor, False),
+        SwitchChange(4, spine, True),
+        LinkChange(5, link, False),
+        SwitchChange(6, tor, True),
+        LinkChange(7, link, None, 80),
+        LinkChange(8, link, True),
+    ):
+        states.apply(change)
+        seen.append(states.down)
+    of = {name: frozenset(states.of_switch(topo.node(name))) for name in ("spine0", "tor0")}
+    assert len(of["spine0"]) == 2 and len(of["tor0"]) == 4
+    one = frozenset([link])
+    assert seen == [of["spine0"]] * 2 + [of["spine0"] | of["tor0"]] + [of["tor0"]] * 2 + [one] * 2 + [frozenset()]
 
 
 def raw(links, hosts=2, switches=1, **kwargs):

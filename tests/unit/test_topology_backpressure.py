@@ -172,6 +172,13 @@ def test_graphs_follow_the_links():
     assert graphs[0].edges == graphs[2].edges != graphs[1].edges
 
 
+def test_graphs_follow_the_switches():
+    changes = [{"time": time, "switch": "spine1", "up": up} for time, up in (("5us", False), ("9us", True))]
+    before, without, after = over_time(leaf_spine(hosts=16, tors=4, spines=2).with_changes(changes))
+    assert len(without.down) == 4 and before.edges == after.edges > without.edges
+    assert without.failed == {without.topo.node("spine1")} and not after.failed
+
+
 SPEC = """
 [run]
 duration = "10us"
@@ -213,6 +220,13 @@ def test_the_command_prints_the_cycles_and_draws_them(capsys, monkeypatch, tmp_p
         assert main(["explain", "--backpressure", "four.toml"]) == 0
         counts.append(int(capsys.readouterr().out.split(" edges, ")[1].split()[-1]))
     assert counts[1] < counts[0] and Path("backpressure.png").stat().st_size > 20_000
+
+
+def test_the_command_names_the_switches_that_have_failed(capsys, monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    Path("failed.toml").write_text(SPEC.replace('a = "tor1", b = "spine1"', 'switch = "spine1"'))
+    assert main(["explain", "--backpressure", "failed.toml", "-o", "cycles.svg"]) == 0
+    assert "from 1us on, without spine1, tor0 - spine0: " in capsys.readouterr().out
 
 
 def test_places_in_the_picture():

@@ -11,7 +11,7 @@ from penstock.composition import parse
 from penstock.errors import SpecError
 from penstock.sim.simulate import simulate
 from penstock.spec.files import Inputs, absolute
-from penstock.topology import LinkChange, behind_vswitches, build, fat_tree, leaf_spine, star, with_receivers
+from penstock.topology import LinkChange, SwitchChange, behind_vswitches, build, fat_tree, leaf_spine, star, with_receivers
 from penstock.workload import flow_list
 
 US = 1_000_000
@@ -68,6 +68,14 @@ def test_the_network_may_have_changes_and_losses_of_its_own():
     assert build(topo.spec) == topo
     other = servers().with_loss(0.01)
     assert (other.links["loss"] == topo.links["loss"]).all() and build(other.spec) == other
+
+
+def test_a_switch_of_the_network_may_fail():
+    plain = star(hosts=2).with_changes([{"time": "1ms", "switch": "switch0", "up": False}])
+    topo = behind_vswitches(plain, apps=2)
+    assert topo.changes == (SwitchChange(1000 * US, topo.node("switch0"), False),) and build(topo.spec) == topo
+    server = topo.with_changes([{"time": "2ms", "switch": "vswitch1", "up": False}])
+    assert server.changes[1].switch == topo.node("vswitch1") and build(server.spec) == server
 
 
 def test_a_load_of_the_core_leaves_the_servers_out():

@@ -38,7 +38,19 @@ if not cython.compiled:
     )
     from penstock.sim.core.agenda import forget_end, new_agenda, next_time, set_time
     from penstock.sim.core.flow_setter import set_flow_result
-    from penstock.sim.core.nodes import cut, link, new_nic, new_node, own_scheduling, set_loss
+    from penstock.sim.core.nodes import (
+        chain_bytes,
+        clear_queues,
+        cut,
+        empty_switch,
+        ingresses,
+        link,
+        new_nic,
+        new_node,
+        own_scheduling,
+        paused_queues,
+        set_loss,
+    )
     from penstock.sim.core.pointers import (
         add_flow_hook,
         add_frame_hook,
@@ -49,6 +61,7 @@ if not cython.compiled:
         call_set_up,
         call_set_up_node,
         call_set_up_port,
+        clear_area,
         fault_of,
         flow_results,
         free_world,
@@ -82,34 +95,6 @@ OF_PORTS = (
 NODE_COUNTERS = [(name, "i8") for name in OF_NODES.split()]
 PORT_COUNTERS = [*((name, "i8") for name in OF_PORTS.split()), ("drops", "i8", DROP_REASONS)]
 MANY_NODES = 4096  # a network with more of them has memory only for what is in use
-
-
-def chain_bytes(pkt):
-    """Bytes of a list of packets."""
-    total = 0
-    while pkt:
-        total += pkt.size
-        pkt = pkt.next
-    return total
-
-
-def paused_queues(port):
-    """How many queues of a port are paused."""
-    count = 0
-    if port.pauses_received:
-        for i in range(port.queue_count):
-            if queue_at(port, i).paused:
-                count += 1
-    return count
-
-
-def ingresses(pkt):
-    """By which ports the packets of a list came in."""
-    found = set()
-    while pkt:
-        found.add(pkt.in_port)
-        pkt = pkt.next
-    return found
 
 
 class Simulation:
@@ -312,6 +297,11 @@ class Simulation:
             port = port_at(node, slot)
             for _, at, count, size in tables["port"]:
                 put_table(world, port_area(port, part.places["port"]), at, count, size)
+        self.set_up_at(number, part, me)
+
+    def set_up_at(self, number, part, me):
+        """A scheme's set-up of a switch and its ports."""
+        node = node_at(self.world, number)
         if "set_up_node" in part.declared.hooks:
             call_set_up_node(hook_of(part.module, "set_up_node"), me_at(me), node)
         if "set_up_port" in part.declared.hooks:
@@ -422,6 +412,26 @@ class Simulation:
                 port_at(node, slot).down = 0
                 kick(node, port_at(node, slot))
             self.refresh_time(number)
+
+    def fail_switch(self, number):
+        """A switch whose links have just gone down loses what it stores; schemes begin anew at it, with their state 0."""
+        node = node_at(self.world, number)
+        ports = 0 if node.ops == plain_ops(self.world) else node.port_count  # those that have state
+        empty_switch(self.world, node)
+        for part, me in self.installed:
+            places, state = part.places, part.declared.state
+            if state["node"].size:
+                tables = part.tables("node", ports=node.port_count, switch=1)
+                clear_area(node_area(node, places["node"]), state["node"].size, tables)
+            if state["queue"].size:
+                clear_queues(node, places["queue"], state["queue"].size)
+            for slot in range(ports if state["port"].size else 0):
+                clear_area(port_area(port_at(node, slot), places["port"]), state["port"].size, part.tables("port"))
+            if ports:
+                self.set_up_at(number, part, me)
+        for slot in range(node.port_count):
+            self.refresh_time(port_at(node, slot).peer_node)
+        self.refresh_time(number)
 
     def set_up_again(self, number):
         """Repeat the schemes' set-up of a switch, since rates that they derive values from have changed."""

@@ -1,6 +1,7 @@
 from penstock.fabric.state cimport *
-from penstock.fabric.line cimport drop
-from penstock.fabric.queueing_inline cimport set_event
+from penstock.fabric.line cimport disarm, drop, resume_port, resume_queue
+from penstock.fabric.queueing_inline cimport pop, set_event, set_node_event
+from penstock.sim.core.pointers cimport queue_area
 
 cdef void new_node(World* world, int number, int degree, Node* node, long port_size, long queue_size, int queue_count, int voq_count) noexcept
 cdef void new_nic(World* world, Node* node, int nic_queues) noexcept
@@ -8,3 +9,11 @@ cdef void own_scheduling(World* world) noexcept
 cdef void link(World* world, int a, int slot_a, int b, int slot_b, int64_t ps_per_byte, int64_t delay, int near) noexcept
 cdef void set_loss(Port* port, int64_t loss, int64_t control_loss) noexcept
 cdef void cut(World* world, Node* node, int slot) noexcept
+cdef void end_pauses(Node* node, Port* port) noexcept
+cdef void lose(Node* node, Port* port, Packet* pkt) noexcept
+cdef void empty_port(Node* node, Port* port) noexcept
+cdef void empty_switch(World* world, Node* node) noexcept
+cdef void clear_queues(Node* node, long at, long size) noexcept
+cdef int64_t chain_bytes(Packet* pkt) noexcept
+cdef int paused_queues(Port* port) noexcept
+cdef set ingresses(Packet* pkt)

@@ -1,17 +1,22 @@
-"""Creates the nodes of a simulation and the links between them, empty and at time 0; takes a link down."""
+"""Creates the nodes of a simulation and the links between them, empty and at time 0; takes links and switches down."""
 
 import cython
 
 if not cython.compiled:
-    from penstock.fabric.line import drop
-    from penstock.fabric.queueing import set_event
+    from penstock.fabric.line import disarm, drop, resume_port, resume_queue
+    from penstock.fabric.queueing import pop, set_event, set_node_event
     from penstock.fabric.state import (
         DROP_DOWN,
+        DROP_SWITCH,
         LEAVES,
+        LISTED,
         MOST_LEVELS,
         NEVER,
+        NO_QUEUE,
         SCHEDULED,
+        TIMER,
         bit,
+        clear,
         host_ops,
         later_int32,
         new_flow_rings,
@@ -27,9 +32,12 @@ if not cython.compiled:
         plain_ops,
         port_at,
         queue_at,
+        ring_at,
         switch_ops,
+        voq_at,
         worker_at,
     )
+    from penstock.sim.core.pointers import queue_area
 
 
 def new_node(world, number, degree, node, port_size, queue_size, queue_count, voq_count):
@@ -132,6 +140,7 @@ def cut(world, node, slot):
         pkt = port.in_head
         port.in_head = pkt.next
         port.cut_bytes += pkt.size
+        pkt.in_port = slot
         drop(node, port, pkt, DROP_DOWN)
     set_event(node, slot, NEVER)
     for parity in range(2):
@@ -140,8 +149,102 @@ def cut(world, node, slot):
             pkt = outbox.head
             outbox.head = pkt.next
             port.cut_bytes += pkt.size
+            pkt.in_port = slot
             drop(node, port, pkt, DROP_DOWN)
     for i in range(world.worker_count):
         for parity in range(2):
             word = node.id * world.port_words + (slot >> 6)
             worker_at(world, i).arrived_ports[parity][word] &= ~bit(slot & 63)
+
+
+def end_pauses(node, port):
+    """End every pause of a port and of its queues, whichever scheme it is of."""
+    resume_port(node, port, port.paused)
+    for index in range(port.queue_count):
+        resume_queue(node, port, index, queue_at(port, index).paused)
+
+
+def lose(node, port, pkt):
+    """Drop a packet that was stored for a port of a switch that has failed."""
+    port.bytes -= pkt.size
+    node.buffer_used -= pkt.size
+    drop(node, port, pkt, DROP_SWITCH)
+
+
+def empty_port(node, port):
+    """Lose what is queued at a port; what remains is as at the beginning."""
+    for index in range(port.queue_count):
+        queue = queue_at(port, index)
+        while queue.length:
+            lose(node, port, pop(queue))
+        queue.deficit = 0
+        if queue.listed == LISTED:
+            queue.listed = 0
+    for level in range(MOST_LEVELS):
+        ring_at(port, level).head = NO_QUEUE
+    port.levels = 0
+    port.active = 0
+    while port.control_head:
+        pkt = port.control_head
+        port.control_head = pkt.next
+        drop(node, port, pkt, DROP_SWITCH)
+    disarm(node, port)
+
+
+def empty_switch(world, node):
+    """A switch fails, its links are down already: what it stores is lost, as are its timers and all pauses on its links."""
+    for slot in range(node.port_count):
+        port = port_at(node, slot)
+        peer = node_at(world, port.peer_node)
+        end_pauses(peer, port_at(peer, port.peer_slot))
+        end_pauses(node, port)
+    for index in range(node.voq_count):
+        voq = voq_at(node, index)
+        while voq.length:
+            pkt = pop(voq)
+            port_at(node, pkt.out_port).held -= pkt.size
+            lose(node, port_at(node, pkt.out_port), pkt)
+    node.voqs_used = 0
+    for slot in range(node.port_count):
+        empty_port(node, port_at(node, slot))
+    for index in range(world.scheme_count):
+        node.deadlines[index] = NEVER
+    set_node_event(node, TIMER, NEVER)
+
+
+def clear_queues(node, at, size):
+    """Set a scheme's state of every queue of a switch, `size` bytes at `at`, to 0."""
+    for index in range(node.voq_count):
+        clear(queue_area(voq_at(node, index), at), size)
+    for slot in range(node.port_count):
+        port = port_at(node, slot)
+        for index in range(port.queue_count):
+            clear(queue_area(queue_at(port, index), at), size)
+
+
+def chain_bytes(pkt):
+    """Bytes of a list of packets."""
+    total = 0
+    while pkt:
+        total += pkt.size
+        pkt = pkt.next
+    return total
+
+
+def paused_queues(port):
+    """How many queues of a port are paused."""
+    count = 0
+    if port.pauses_received:
+        for i in range(port.queue_count):
+            if queue_at(port, i).paused:
+                count += 1
+    return count
+
+
+def ingresses(pkt):
+    """By which ports the packets of a list came in."""
+    found = set()
+    while pkt:
+        found.add(pkt.in_port)
+        pkt = pkt.next
+    return found

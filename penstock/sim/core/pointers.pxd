@@ -50,6 +50,15 @@ cdef inline void put_table(World* world, void* owner, long at, long count, long 
 cdef inline void put_own_table(World* world, void* me, long at, long count, long size) noexcept:
     put_table(world, <char*>me + sizeof(Places), at, count, size)
 
+# A scheme's fields of a struct become 0, and what is in their tables, but not where these are.
+cdef inline void clear_area(void* owner, long size, list tables) except *:
+    kept = [<size_t>(<void**>(<char*>owner + <long>at))[0] for _, at, _, _ in tables]
+    clear(owner, size)
+    for (_, at, count, element), table in zip(tables, kept):
+        clear(<void*><size_t>table, count * element)
+        (<void**>(<char*>owner + <long>at))[0] = <void*><size_t>table
+        (<int64_t*>(<char*>owner + <long>at))[1] = count
+
 cdef inline void add_frame_hook(World* world, void* function, void* me, int kind) noexcept:
     hook = <FrameHook*>zeroed(world.arena, 1, sizeof(FrameHook))
     hook.call = <void (*)(void*, Node*, Port*, Packet*) noexcept nogil>function
@@ -202,3 +211,4 @@ cdef inline size_t me_of(void* me) noexcept: return <size_t>me
 cdef inline void* me_at(object me): return <void*><size_t>me
 cdef inline void* node_area(Node* node, long at) noexcept: return <char*>node + at
 cdef inline void* port_area(Port* port, long at) noexcept: return <char*>port + at
+cdef inline void* queue_area(Queue* queue, long at) noexcept: return <char*>queue + at

@@ -45,12 +45,22 @@ def put_table(world: Any, owner: Any, offset: int, count: int, size: int) -> Non
 put_own_table = put_table
 
 
+def clear_area(owner: Any, size: int, tables: list[tuple[str, int, int, int]]) -> None:
+    owner.__init__()
+    for _, offset, count, element in tables:
+        put_table(None, owner, offset, count, element)
+
+
 def node_area(node: Any, offset: int) -> Any:
     return area(node, "node", offset)
 
 
 def port_area(port: Any, offset: int) -> Any:
     return area(port, "port", offset)
+
+
+def queue_area(queue: Any, offset: int) -> Any:
+    return area(queue, "queue", offset)
 
 
 def me_of(me: Any) -> Any:
