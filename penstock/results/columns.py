@@ -324,7 +324,10 @@ SUMMARY: dict[str, tuple[str, str]] = {
     "window": ("", "the measurement window as specified: arrivals, run, or its bounds"),
     "window_ns": ("ns", "start and end of the measurement window; a run without it was made before there was one"),
     "wall_s": ("s", "wall-clock time of the run"),
-    "packet_hops": ("packets", "packets handled, counted at each hop"),
+    "packet_hops": (
+        "packets",
+        "data packets, acknowledgements and control frames from host to host, such as credits, counted at each hop",
+    ),
     "packet_hops_per_s": ("1/s", "packet_hops / wall_s"),
     "peak_memory_bytes": ("B", "largest resident memory of the process"),
     "flows_started": ("flows", "handed to a NIC"),

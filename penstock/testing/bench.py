@@ -1,7 +1,9 @@
 """Packet-hops per second on fixed scenarios, as reported in docs/performance.md.
 
-A packet-hop is one data packet or ACK that crosses one link.  Every measurement runs in a process of its own, so that peak memory
-is that of one run; the time is that of the event loop, without building the network or collecting results.
+A packet-hop is one packet from host to host that crosses one link: data, ACK, or a control frame such as a credit, token, grant
+or pull, which transports that receivers drive have in place of ACKs.  Frames between neighbours, such as pauses, are not counted.
+Every measurement runs in a process of its own, so that peak memory is that of one run; the time is that of the event loop,
+without building the network or collecting results.
 """
 
 import json

@@ -149,10 +149,12 @@ def arrive(node, slot):
             drop(node, port, pkt, DROP_LOSS)
             return
     if pkt.kind > ACK:
-        if pkt.flags == ADDRESSED and not node.is_host:
-            receive(node, slot, pkt)
-        else:
-            receive_control(node, slot, pkt)
+        if pkt.flags == ADDRESSED:
+            node.hops += 1
+            if not node.is_host:
+                receive(node, slot, pkt)
+                return
+        receive_control(node, slot, pkt)
         return
     node.hops += 1
     if not node.is_host:
