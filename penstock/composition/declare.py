@@ -65,6 +65,7 @@ HOOKS = {
     "on_flow_timer": "node incoming",
     "on_drop": "node port pkt",
     "next_queue": "node port",
+    "rank_packet": "node port pkt",
     "set_up": "",
     "set_up_node": "node",
     "set_up_port": "node port",
@@ -83,17 +84,22 @@ COMPANIONS = {
     "incoming_of": "on_data",
     "rank_incoming": "on_data",
     "move_to_head": "next_queue",
+    "best_packet": "rank_packet",
+    "worst_packet": "rank_packet",
+    "earliest_packet": "rank_packet",
     "wake_port": "next_queue",
 }
 RETURNS = {
     **dict.fromkeys(("choose_path", "choose_voq", "choose_queue", "admit", "on_data", "next_queue"), "int32_t"),
     "choose_packet": "int64_t",
+    "rank_packet": "int64_t",
 }
 ALONE = {  # hooks that one scheme of a composition may have -> what they decide
     "choose_queue": "the queue",
     "choose_voq": "what is held back",
     "choose_path": "the path",
     "next_queue": "which queue is served",
+    "rank_packet": "the ranks of packets",
     "on_data": "what receivers answer",
     "choose_packet": "which packet is sent again",
     "on_timeout": "what a timeout does",
@@ -160,6 +166,7 @@ GIVEN = {
         *("new_frame", "send_control", "send_frame", "send_to_host", "send_with_data", "set_timer", "wake_by", "wake_port"),
         *("pause_port", "pause_queue", "resume_port", "resume_queue"),
     ),
+    "ranking": ("best_packet", "earliest_packet", "worst_packet"),
     "switch": ("drop_queued", "exchange_with_tail", "move_to_head", "release"),
 }
 DECLARED = {  # what a file may assign to, beside constants
@@ -416,7 +423,7 @@ class Declarations:
             if f.name in HOOKS and [a.arg for a in f.args.args] != [self.me, *HOOKS[f.name].split()]:
                 raise DeclarationError(f"{f.name} takes ({', '.join([self.me, *HOOKS[f.name].split()])})", f.lineno)
             if f.name not in HOOKS and re.match(
-                r"(on|set_up)_|(choose_queue|choose_voq|choose_path|choose_packet|next_queue|admit)", f.name
+                r"(on|set_up)_|(choose_queue|choose_voq|choose_path|choose_packet|next_queue|rank_packet|admit)", f.name
             ):
                 near = difflib.get_close_matches(f.name, HOOKS, n=1)
                 raise DeclarationError(

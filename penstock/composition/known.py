@@ -76,6 +76,9 @@ VERBS = {
     "exchange_with_tail": "*Node *Port *Queue *Packet ->",
     "drop_queued": "*Node *Port *Queue *Packet ->",
     "move_to_head": "*Node *Port *Queue *Packet ->",
+    "best_packet": "*Node *Port -> *Packet",
+    "worst_packet": "*Node *Port -> *Packet",
+    "earliest_packet": "*Node *Port *Packet -> *Packet",
     "about_flow": "*Packet *Packet ->",
     "flow_of": "*Node *Packet -> *Flow",
     "hold_flow": "*Node *Flow time ->",
@@ -110,6 +113,7 @@ VERBS = {
 # those that need no check beyond that of their arguments; the others have a namesake with the prefix g_ in fabric/checked.pxd
 PLAIN = {
     *("whole", "line_rate", "hold_flow", "repace", "set_rate", "set_rank", "try_send", "exchange_with_tail", "drop_queued"),
+    *("best_packet", "earliest_packet", "worst_packet"),
     *("from_incast", "move_to_head", "first_ranked", "rank_incoming", "unrank_incoming"),
     *("command_of", "value_of", "mask_of", "bits_set"),
     *("sqrt", "exp", "log", "power", "floor", "ceil"),
@@ -146,7 +150,7 @@ MEANINGLESS: dict[str, dict[str, str]] = {
     "on_return": AT_HOST,
     "on_drop": {"out_port": "the packet is lost", "held": "the packet is lost"},
     **dict.fromkeys(("choose_path", "admit", "choose_voq"), BEFORE_QUEUE),
-    **dict.fromkeys(("choose_queue", "on_enqueue", "on_dequeue"), AT_SWITCH),
+    **dict.fromkeys(("choose_queue", "on_enqueue", "on_dequeue", "rank_packet"), AT_SWITCH),
 }
 NO_PACKET_IN = ("on_start", "on_finish")
 GROWS = {"on_send", "frame"}  # packets whose size a scheme may set

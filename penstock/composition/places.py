@@ -85,6 +85,7 @@ class Composition:
     unbounded: bool
     lossless: bool
     incast: bool
+    rank_at: int  # where packets have what ranking needs; 0: none are ranked
 
 
 def place_of_packets(parts: list[Part], name: str, shared: str) -> int:
@@ -112,7 +113,7 @@ def compose(parts: list[Part], core: dict[str, int], levels: int, nic_queues: in
         choosers = [p.name for p in parts if hook in p.declared.hooks]
         if len(choosers) > 1:
             raise SchemeError(f"{' and '.join(choosers)} both choose {what}", remedy="keep one of them")
-    sizes = {}
+    sizes, ends = {}, {}
     for owner in OWNERS:
         at = core[owner]
         end = at
@@ -123,6 +124,12 @@ def compose(parts: list[Part], core: dict[str, int], levels: int, nic_queues: in
             end = max(end, at + record.size)
             if owner != "frame":  # a control frame belongs to one scheme
                 at = end
+        ends[owner] = end
+    rank_at = 0
+    if any("rank_packet" in part.declared.hooks for part in parts):
+        rank_at = -(-max(ends["packet"], ends["frame"]) // 8) * 8
+        ends["packet"] = ends["frame"] = rank_at + core["rank"]
+    for owner, end in ends.items():
         line = LINE if owner in ("packet", "port", "node") else 8
         sizes[owner] = -(-end // line) * line
     for part in parts:
@@ -156,4 +163,5 @@ def compose(parts: list[Part], core: dict[str, int], levels: int, nic_queues: in
         unbounded,
         lossless,
         bool(ask("incast", 0)),
+        rank_at,
     )

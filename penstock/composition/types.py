@@ -12,6 +12,7 @@ from penstock.fabric.checked cimport *
 from penstock.fabric.line cimport fail
 from penstock.fabric.pacing cimport hold_flow, repace, set_rank, set_rate, try_send
 from penstock.fabric.incoming cimport first_ranked, rank_incoming, unrank_incoming
+from penstock.fabric.ranking cimport best_packet, earliest_packet, worst_packet
 from penstock.fabric.switch cimport drop_queued, exchange_with_tail, move_to_head
 from penstock.fabric.state cimport SCHEME_FAULT, Guard, Worker, World, {", ".join((*TYPES, *GIVEN["state"]))}"""
 

@@ -1,8 +1,9 @@
-from penstock.fabric.heap_inline cimport add, remove, sooner, put, sift_up, sift_down, grow
+from penstock.fabric.heap_inline cimport add, fix, remove, sooner, put, sift_up, sift_down, grow
 from penstock.fabric.queueing_inline cimport set_node_event
 from penstock.fabric.state cimport *
 
 cdef void set_flow_timer(Node* node, Incoming* incoming, int64_t when) noexcept nogil
+cdef int64_t next_flow_timer(Heap* heap) noexcept nogil
 cdef bint precedes(Incoming* a, Incoming* b) noexcept nogil
 cdef void rank_incoming(Node* node, Incoming* incoming, int64_t rank) noexcept nogil
 cdef void unrank_incoming(Node* node, Incoming* incoming) noexcept nogil

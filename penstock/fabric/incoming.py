@@ -3,20 +3,33 @@
 import cython
 
 if not cython.compiled:
-    from penstock.fabric.heap import add, remove
+    from penstock.fabric.heap import add, fix, remove
     from penstock.fabric.queueing import set_node_event
     from penstock.fabric.state import FLOW_TIMER, NEVER, NO_INCOMING, first_incoming, keyed_incoming, timers_of
 
 
 def set_flow_timer(node, incoming, when):
     """Call on_flow_timer for this incoming flow at `when`; NEVER cancels it."""
-    heap = timers_of(node.host)
-    if incoming.heap_at >= 0:
-        remove(heap, keyed_incoming(incoming))
-    if when != NEVER:
+    host = node.host
+    heap = timers_of(host)
+    soonest = next_flow_timer(heap)
+    if incoming.heap_at < 0:
+        if when == NEVER:
+            return
         incoming.key = when
         add(node.worker.arena, heap, keyed_incoming(incoming))
-    set_node_event(node, FLOW_TIMER, first_incoming(heap).key if heap.size else NEVER)
+    elif when == NEVER:
+        remove(heap, keyed_incoming(incoming))
+    else:
+        incoming.key = when
+        fix(heap, keyed_incoming(incoming))
+    if next_flow_timer(heap) != soonest and not host.in_flow_timers:
+        set_node_event(node, FLOW_TIMER, next_flow_timer(heap))
+
+
+def next_flow_timer(heap):
+    """When the first timer expires; NEVER if none is set."""
+    return first_incoming(heap).key if heap.size else NEVER
 
 
 def precedes(a, b):

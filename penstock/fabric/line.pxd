@@ -26,5 +26,6 @@ cdef void send_with_data(Node* node, int dst, Packet* pkt) noexcept nogil
 cdef void send_to_host(Node* node, int dst, Packet* pkt) noexcept nogil
 cdef void receive_control(Node* node, int slot, Packet* pkt) noexcept nogil
 cdef void set_timer(Node* node, int index, int64_t when) noexcept nogil
+cdef void schedule_timers(Node* node) noexcept nogil
 cdef void wake_by(Node* node, int index, int64_t when) noexcept nogil
 cdef void run_timers(Node* node) noexcept nogil

@@ -73,12 +73,15 @@ def wake_port(node, port, when):
 
 def wait(node, port):
     """The port's scheduler holds everything back: until wake_port's time, or until something arrives."""
-    when = port.wake_at
-    disarm(node, port)
-    if when > node.now:
-        leaf = node.port_count + port.slot
-        port.wake_at = when
-        set_event(node, leaf, when << KEY_BITS | leaf)
+    leaf = node.port_count + port.slot
+    key = NEVER
+    port.armed = 0
+    if port.wake_at > node.now:
+        key = port.wake_at << KEY_BITS | leaf
+    else:
+        port.wake_at = 0
+    if node.tree[node.leaf_count + leaf] != key:
+        set_event(node, leaf, key)
 
 
 def note_mail(worker, number):
@@ -307,6 +310,11 @@ def receive_control(node, slot, pkt):
 def set_timer(node, index, when):
     """Set the one timer that a scheme (by its index) has at a node; NEVER cancels it."""
     node.deadlines[index] = when
+    schedule_timers(node)
+
+
+def schedule_timers(node):
+    """Set the event of the schemes' timers."""
     soonest = NEVER
     for i in range(node.worker.world.scheme_count):
         soonest = min(soonest, node.deadlines[i])
@@ -323,7 +331,8 @@ def run_timers(node):
     """Call on_timer of every scheme whose timer has expired, in the order in which they were named."""
     for i in range(node.worker.world.scheme_count):
         if node.deadlines[i] <= node.now:
-            set_timer(node, i, NEVER)
+            node.deadlines[i] = NEVER
             hook = node.ops.on_timer[i]
             if hook:
                 hook.call(hook.me, node)
+    schedule_timers(node)

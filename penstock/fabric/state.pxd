@@ -68,6 +68,7 @@ cdef enum:
     SCHEME_FAULT = 6
     NO_SUCH_PACKET = 7
     NO_SUCH_BACKLOG = 8
+    MOST_ARRIVALS = 0x7fffffff  # of ranked packets at a port, before they are counted from 0 again
     RANDOM_QUEUE = 0        # streams of random numbers of a node: choice of queues, ECN marks, losses on wires
     RANDOM_MARK = 1
     RANDOM_LOSS = 2
@@ -154,6 +155,38 @@ cdef struct Heap:
     Keyed** items
     int32_t size, capacity
 
+# Packets in the order of ranks, where a scheme gives them: see fabric/ranking.py.
+ctypedef struct Backlog
+ctypedef struct Ranking
+
+cdef struct Ranked:         # what a packet has of it, behind the state of schemes
+    int64_t rank
+    Packet* before          # in its queue
+    Packet* earlier         # of its flow
+    Packet* later
+    Backlog* backlog        # NULL: it is not queued
+    int32_t arrival, spare
+
+cdef struct Standing:       # where a flow stands among those of a port
+    int64_t key             # Keyed
+    int32_t number, heap_at
+    Packet* packet          # for which
+
+ctypedef struct Backlog:    # packets of a flow that are queued at a port
+    Standing best           # by its packet of the smallest rank, the earliest of these
+    Standing worst          # by its packet of the largest rank, the latest of these
+    Packet* head
+    Packet* tail
+    Ranking* ranking
+    Backlog* next           # in its bucket; free list
+    int32_t number, falling # falling: no rank is larger than that of the packet before
+
+ctypedef struct Ranking:    # of a port
+    Heap best, worst
+    Backlog** buckets       # by number of the flow
+    int32_t bits, backlogs, arrivals, spare
+    Packet* last            # in the queue
+
 cdef struct Flow:           # sending side
     int64_t key             # next_send in the pacer, rank where ready flows are in the order of their rank
     int32_t number, heap_at
@@ -232,6 +265,8 @@ cdef struct Host:
     int32_t free_rings, ring_count
     int64_t delayed_until
     Incoming* ranking       # incoming flows in the order of their ranks, where a scheme ranks them
+    int32_t in_flow_timers  # their event is set when all that have expired are handled
+    int32_t spare
 
 ctypedef struct Node
 ctypedef struct World
@@ -251,6 +286,10 @@ ctypedef struct PacketHook:
     void (*call)(void* me, Node* node, Port* port, Queue* queue, Packet* pkt) noexcept nogil
     void* me
     PacketHook* next
+
+ctypedef struct RankHook:
+    int64_t (*call)(void* me, Node* node, Port* port, Packet* pkt) noexcept nogil
+    void* me
 
 ctypedef struct FrameHook:
     void (*call)(void* me, Node* node, Port* port, Packet* pkt) noexcept nogil
@@ -340,6 +379,7 @@ ctypedef struct Ops:        # one for the hosts, one for the switches
     SendHook transmit
     WakeHook wake               # called when a queue is resumed
     StoreHook deliver           # a packet to a peer that is near
+    RankHook* rank_packet
 
 # A row of a series stands for `repeat` samples, of which it is the first.
 cdef struct SwitchRow:
@@ -403,6 +443,7 @@ ctypedef struct Worker:
     Incoming* free_incoming
     int64_t incoming_size
     Flow* free_flow
+    Backlog* free_backlog
     Flow* flows             # table of flow_limit flows, one for all workers, mapped on first use
     int64_t flows_used      # new flows of this worker take its slots from here on
     int64_t flows_end, flow_limit   # and before flows_end
@@ -483,6 +524,8 @@ ctypedef struct World:
     char padding3[64]
     Ops plain_ops           # of switches without schemes
     int64_t label           # class of the flows that from_incast() is true of, plus one; 0: there is none
+    int64_t rank_at         # where Ranked is in packets
+    Ranking* rankings       # by port; NULL: no scheme ranks packets
 
 cdef extern from "state.h" nogil:
     const int64_t NEVER "INT64_MAX"
@@ -492,6 +535,7 @@ cdef extern from "state.h" nogil:
     Flow* NO_FLOW "NULL"
     Sink* NO_SINK "NULL"
     Incoming* NO_INCOMING "NULL"
+    Backlog* NO_BACKLOG "NULL"
     Port* NO_PORT "NULL"
     void* zeroed(Arena* arena, size_t count, size_t size)
     void* zeroed_later(Arena* arena, size_t count, size_t size)
@@ -501,6 +545,7 @@ cdef extern from "state.h" nogil:
     void* next_row(Log* log, size_t size)
     void free_log(Log* log)
     void* step(void* table, long index, long size)
+    void* behind(void* p, long offset)
     void clear(void* p, long size)
     void swap_packets(Packet* a, Packet* b, long size)
     long at(long index, long count, const char* what)
@@ -543,6 +588,26 @@ cdef inline Keyed* keyed(Flow* flow) noexcept nogil:
     return <Keyed*>flow
 cdef inline Keyed* keyed_incoming(Incoming* incoming) noexcept nogil:
     return <Keyed*>incoming
+cdef inline Ranked* rank_of(Node* node, Packet* pkt) noexcept nogil:
+    return <Ranked*>behind(pkt, node.worker.world.rank_at)
+cdef inline Ranking* ranking_at(World* world, long port) noexcept nogil:
+    return &world.rankings[at(port, world.port_count, b"ranking")]
+cdef inline Heap* heap_of_best(Ranking* ranking) noexcept nogil:
+    return &ranking.best
+cdef inline Heap* heap_of_worst(Ranking* ranking) noexcept nogil:
+    return &ranking.worst
+cdef inline Standing* best_of(Backlog* backlog) noexcept nogil:
+    return &backlog.best
+cdef inline Standing* worst_of(Backlog* backlog) noexcept nogil:
+    return &backlog.worst
+cdef inline Keyed* keyed_standing(Standing* standing) noexcept nogil:
+    return <Keyed*>standing
+cdef inline Standing* standing_in(Heap* heap, long i) noexcept nogil:
+    return <Standing*>heap.items[at(i, heap.size, b"standing")]
+cdef inline Standing* first_standing(Heap* heap) noexcept nogil:
+    return <Standing*>heap.items[0]
+cdef inline Backlog* one_backlog(Backlog* table) noexcept nogil:
+    return <Backlog*>step(table, 0, 0)
 cdef inline Flow* first_flow(Heap* heap) noexcept nogil:
     return <Flow*>heap.items[0]
 cdef inline Incoming* first_incoming(Heap* heap) noexcept nogil:
@@ -622,6 +687,9 @@ cdef inline Port* new_ports(Arena* arena, long n, long size) noexcept nogil: ret
 cdef inline Outbox* new_outboxes(Arena* arena, long n) noexcept nogil: return <Outbox*>zeroed_later(arena, n, sizeof(Outbox))
 cdef inline Flow* new_flows(Arena* arena, long n, long size) noexcept nogil: return <Flow*>zeroed(arena, n, size)
 cdef inline Keyed** new_keyed_refs(Arena* arena, long n) noexcept nogil: return <Keyed**>zeroed(arena, n, sizeof(Keyed*))
+cdef inline Ranking* new_rankings(Arena* arena, long n) noexcept nogil: return <Ranking*>zeroed_later(arena, n, sizeof(Ranking))
+cdef inline Backlog* new_backlogs(Arena* arena, long n) noexcept nogil: return <Backlog*>zeroed(arena, n, sizeof(Backlog))
+cdef inline Backlog** new_backlog_refs(Arena* arena, long n) noexcept nogil: return <Backlog**>zeroed_later(arena, n, sizeof(Backlog*))
 cdef inline Incoming* new_incoming(Arena* arena, long n, long size) noexcept nogil: return <Incoming*>zeroed(arena, n, size)
 cdef inline Sink* new_sinks(Arena* arena, long n) noexcept nogil: return <Sink*>zeroed_later(arena, n, sizeof(Sink))
 cdef inline Host* new_host(Arena* arena) noexcept nogil: return <Host*>zeroed(arena, 1, sizeof(Host))
@@ -642,4 +710,5 @@ cdef inline long queue_bytes() noexcept: return sizeof(Queue)
 cdef inline long port_bytes() noexcept: return sizeof(Port)
 cdef inline long flow_bytes() noexcept: return sizeof(Flow)
 cdef inline long incoming_bytes() noexcept: return sizeof(Incoming)
+cdef inline long rank_bytes() noexcept: return sizeof(Ranked)
 cdef inline long node_bytes() noexcept: return sizeof(Node)

@@ -1,5 +1,6 @@
 from penstock.fabric.line_inline cimport arm, disarm, drop, fail, has_queue, kick, note_mail, send, wait
 from penstock.fabric.queueing_inline cimport call_packet_hooks, list_queue, next_queue, pop, push, push_control, set_event, unlist_first
+from penstock.fabric.ranking cimport is_ranked, lead, rank_tail, withdraw
 from penstock.fabric.routing_inline cimport tabulated_group
 from penstock.fabric.sampling cimport trace
 from penstock.fabric.state cimport *
@@ -9,6 +10,7 @@ cdef void enqueue(Node* node, Port* port, Packet* pkt) noexcept nogil
 cdef bint admitted(Node* node, Port* port, Packet* pkt) noexcept nogil
 cdef bint refused(Node* node, Port* port, Packet* pkt, int answer) noexcept nogil
 cdef void exchange_with_tail(Node* node, Port* port, Queue* queue, Packet* pkt) noexcept nogil
+cdef bint unlink(Node* node, Port* port, Queue* queue, Packet* pkt) noexcept nogil
 cdef void move_to_head(Node* node, Port* port, Queue* queue, Packet* pkt) noexcept nogil
 cdef void drop_queued(Node* node, Port* port, Queue* queue, Packet* pkt) noexcept nogil
 cdef bint has_voq(Node* node, int index) noexcept nogil

@@ -14,6 +14,7 @@ if not cython.compiled:
         set_event,
         unlist_first,
     )
+    from penstock.fabric.ranking import is_ranked, lead, rank_tail, withdraw
     from penstock.fabric.routing import tabulated_group
     from penstock.fabric.sampling import trace
     from penstock.fabric.state import (
@@ -43,6 +44,7 @@ if not cython.compiled:
         pick,
         port_at,
         queue_at,
+        rank_of,
         rare,
         swap_packets,
         voq_at,
@@ -151,42 +153,56 @@ def exchange_with_tail(node, port, queue, pkt):
     queue.bytes += change
     port.bytes += change
     node.buffer_used += change
+    ranked = is_ranked(node, port, queue, tail)
+    if ranked:
+        withdraw(node, tail)
     swap_packets(tail, pkt, node.worker.packet_size)
+    if ranked:
+        rank_tail(node, port, queue, tail)
 
 
-def move_to_head(node, port, queue, pkt):
-    """Make a packet of this queue its first one, which is sent next."""
+def unlink(node, port, queue, pkt):
+    """Take a packet out of the list of its queue, wherever it is in it; False, and the run fails, if it is not there."""
     before = NO_PACKET
-    current = queue.head
-    while current and current != pkt:
-        before = current
-        current = current.next
-    if not current:
-        fail(node, NO_SUCH_PACKET, pkt.number)
-    elif before:
-        before.next = pkt.next
-        if queue.tail == pkt:
-            queue.tail = before
-        pkt.next = queue.head
-        queue.head = pkt
-
-
-def drop_queued(node, port, queue, pkt):
-    """Drop a packet of this queue, wherever it is in it."""
-    before = NO_PACKET
-    current = queue.head
-    while current and current != pkt:
-        before = current
-        current = current.next
-    if not current:
-        fail(node, NO_SUCH_PACKET, pkt.number)
-        return
+    ranked = is_ranked(node, port, queue, pkt)
+    if ranked:
+        before = rank_of(node, pkt).before
+    if not before or before.next != pkt:
+        before = NO_PACKET
+        current = queue.head
+        while current and current != pkt:
+            before = current
+            current = current.next
+        if not current:
+            fail(node, NO_SUCH_PACKET, pkt.number)
+            return False
     if before:
         before.next = pkt.next
     else:
         queue.head = pkt.next
     if queue.tail == pkt:
         queue.tail = before
+    elif ranked:
+        rank_of(node, pkt.next).before = before
+    return True
+
+
+def move_to_head(node, port, queue, pkt):
+    """Make a packet of this queue its first one, which is sent next."""
+    if pkt == queue.head or not unlink(node, port, queue, pkt):
+        return
+    if is_ranked(node, port, queue, pkt):
+        lead(node, pkt, queue.head)
+    pkt.next = queue.head
+    queue.head = pkt
+
+
+def drop_queued(node, port, queue, pkt):
+    """Drop a packet of this queue, wherever it is in it."""
+    if not unlink(node, port, queue, pkt):
+        return
+    if is_ranked(node, port, queue, pkt):
+        withdraw(node, pkt)
     queue.length -= 1
     queue.bytes -= pkt.size
     port.bytes -= pkt.size

@@ -79,6 +79,7 @@ MISSING = 6
 CREDITS = 0  # queues
 OTHERS = 1
 MOST = 16
+LAST_HELD = 15  # mask of the ring
 IDLE = 0  # states of a receiver: not asked yet, sends credits, was told to stop
 ACTIVE = 1
 STOPPED = 2
@@ -290,7 +291,7 @@ def receive_credit(expresspass, node, flow, pkt):
         mine.since = node.now
     if flow.sent + mine.held * expresspass.at.world.mtu >= flow.size or mine.held == MOST:
         return
-    i = (mine.first + mine.held) % MOST
+    i = (mine.first + mine.held) & LAST_HELD
     mine.numbers[i] = my_frame(expresspass, pkt).number
     mine.times[i] = my_frame(expresspass, pkt).sent_at
     mine.heard = node.now
@@ -327,7 +328,7 @@ def on_send(expresspass, node, flow, pkt):
         return
     carried.credit = mine.numbers[mine.first]
     carried.sent_at = mine.times[mine.first]
-    mine.first = (mine.first + 1) % MOST
+    mine.first = (mine.first + 1) & LAST_HELD
     mine.held -= 1
     permit(expresspass, flow)
     if flow.sent == flow.size and not mine.stopped:

@@ -43,35 +43,25 @@ def left(pfabric, pkt):
     return 0
 
 
+def rank_packet(pfabric, node, port, pkt):
+    return left(pfabric, pkt)
+
+
 def admit(pfabric, node, port, pkt):
     """Make room by dropping what has more bytes left than the arriving packet."""
-    queue = queue_at(port, 0)
     mine = left(pfabric, pkt)
     while port.bytes + pkt.size > pfabric.most:
-        worst = queue.head
-        other = queue.head
-        while other != NO_PACKET:
-            if left(pfabric, other) >= left(pfabric, worst):
-                worst = other
-            other = other.next
+        worst = worst_packet(node, port)
         if worst == NO_PACKET or left(pfabric, worst) <= mine:
             return DROPPED
-        drop_queued(node, port, queue, worst)
+        drop_queued(node, port, queue_at(port, 0), worst)
     return ADMITTED
 
 
 def next_queue(pfabric, node, port):
-    queue = queue_at(port, 0)
-    best = queue.head
-    other = best.next
-    while other != NO_PACKET:
-        if left(pfabric, other) < left(pfabric, best):
-            best = other
-        other = other.next
-    earliest = queue.head
-    while earliest.number != best.number:
-        earliest = earliest.next
-    move_to_head(node, port, queue, earliest)
+    best = best_packet(node, port)
+    if best != NO_PACKET:
+        move_to_head(node, port, queue_at(port, 0), earliest_packet(node, port, best))
     return 0
 
 

@@ -47,6 +47,7 @@ incoming_state = {
     "arrived": "mask[32]",  # packets behind a missing one, by their number modulo RING
     "clear": "int64",  # bits of packets before this one are clear
     "size": "int64",
+    "packets": "int64",  # of the flow
     "tokens": "int64",  # sent
     "used": "int64",  # number of the newest one that was used, plus one
     "next": "int64",  # packet that has the next one, unless it has arrived
@@ -60,6 +61,8 @@ TOKEN = 4
 NONE = -1
 MOST = 8
 RING = 2048
+LAST_HELD = 7  # masks of the two rings
+LAST_BIT = 2047
 LONG = 1  # free_for; queues
 SHORT = 0
 
@@ -129,9 +132,9 @@ def hold(phost, flow, token, number, until):
     """Keep a token for packet `number`; the oldest one gives way, which has expired unless frames were delayed."""
     mine = my_flow(phost, flow)
     if mine.held == MOST:
-        mine.first = (mine.first + 1) % MOST
+        mine.first = (mine.first + 1) & LAST_HELD
         mine.held -= 1
-    i = (mine.first + mine.held) % MOST
+    i = (mine.first + mine.held) & LAST_HELD
     mine.tokens[i] = token
     mine.packets[i] = number
     mine.until[i] = until
@@ -144,7 +147,7 @@ def choose_packet(phost, node, flow):
     mine = my_flow(phost, flow)
     while mine.held > 0:
         i = mine.first
-        mine.first = (i + 1) % MOST
+        mine.first = (i + 1) & LAST_HELD
         mine.held -= 1
         if node.now <= mine.until[i]:
             mine.token = mine.tokens[i]
@@ -208,6 +211,7 @@ def begin(phost, node, incoming, size):
     mine = my_incoming(phost, incoming)
     if mine.size == 0:
         mine.size = size
+        mine.packets = packets_of(phost, size)
         mine.next = free_packets(phost, size)
         mine.last = node.now + mine.next * packet_time(phost, node)
 
@@ -220,13 +224,12 @@ def on_data(phost, node, incoming, pkt):
     carried = my_packet(phost, pkt)
     begin(phost, node, incoming, carried.size)
     mine = my_incoming(phost, incoming)
-    expected = incoming.expected // phost.at.world.mtu
-    for i in range(mine.clear, expected):
-        clear_bit(mine.arrived, i % RING)
-    mine.clear = expected
-    number = pkt.seq // phost.at.world.mtu
-    if number > expected:
-        set_bit(mine.arrived, number % RING)
+    mtu = phost.at.world.mtu
+    while (mine.clear + 1) * mtu <= incoming.expected:
+        clear_bit(mine.arrived, mine.clear & LAST_BIT)
+        mine.clear += 1
+    if pkt.seq > incoming.expected:
+        set_bit(mine.arrived, pkt.seq // mtu & LAST_BIT)
     mine.used = max(mine.used, carried.token + 1)
     schedule(phost, node, incoming)
     return False
@@ -236,7 +239,7 @@ def missing_from(phost, incoming, number):
     """The first packet from this one on that has not arrived; beyond the last one if there is none."""
     mine = my_incoming(phost, incoming)
     number = max(number, mine.clear)
-    while number < mine.clear + RING and has_bit(mine.arrived, number % RING):
+    while number < mine.clear + RING and has_bit(mine.arrived, number & LAST_BIT):
         number += 1
     return number
 
@@ -247,7 +250,7 @@ def schedule(phost, node, incoming):
     mine.next = missing_from(phost, incoming, mine.next)
     again = 0
     resume = 0
-    if mine.next >= min(packets_of(phost, mine.size), mine.clear + RING):
+    if mine.next >= min(mine.packets, mine.clear + RING):
         again = phost.again
     if mine.tokens - mine.used > phost.lead:
         resume = phost.resume

@@ -119,6 +119,10 @@ TRANSPORT = {
         ("return port.bytes // me.zero", "DIVISION", "zero"),
         ("wake_port(node, port, node.now - 1)", "PAST", ""),
     ],
+    "rank_packet": [
+        ("return port.bytes // me.zero", "DIVISION", "zero"),
+        ("me.out = earliest_packet(node, port_at(node, 1 - port.slot), pkt).size", "NULL", "NoneType"),
+    ],
     "on_return": [
         ("send_from(node, flow, flow.sent + 1 + me.zero)", "INDEX", ""),
         ("flow.window = whole(me.huge)", "WHOLE", "fit"),
@@ -146,6 +150,7 @@ FILES = {"broken": FAULTS, "transport": TRANSPORT}
 RETURNS = {
     **{"choose_path": "0", "choose_voq": "-1", "choose_queue": "0", "admit": "1", "on_data": "1", "choose_packet": "-1"},
     "next_queue": "backlogged(me, port)",
+    "rank_packet": "pkt.seq",
 }
 HELPERS = """
 def backlogged(me, port):

@@ -1,5 +1,9 @@
 """pFabric packet by packet against the transcription, drops and timeouts included; its laws."""
 
+import json
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from helpers import DATA, QUEUED_ACKS, check_alone, check_bad, check_threads, network, rows_of, traced
@@ -44,12 +48,9 @@ def test_every_packet_leaves_when_the_transcription_says(seed):
 
 
 MISTAKES = {
-    "the first of the worst is dropped": (
-        "left(pfabric, other) >= left(pfabric, worst)",
-        "left(pfabric, other) > left(pfabric, worst)",
-    ),
+    "the best is dropped": ("worst = worst_packet(", "worst = best_packet("),
     "the arriving one stays": ("left(pfabric, worst) <= mine", "left(pfabric, worst) < mine"),
-    "the smallest packet, not its flow's earliest": ("while earliest.number != best.number:", "while earliest != best:"),
+    "the smallest packet, not its flow's earliest": ("earliest_packet(node, port, best)", "best"),
     "bytes sent count as done": ("flow.size - my_flow(pfabric, flow).arrived\n", "flow.size - flow.acked\n"),
     "the window after a timeout": ("w = pfabric.at.world.mtu", "w = 2 * pfabric.at.world.mtu"),
     "the RTO backs off": ("    flow.backoff = 0\n", ""),
@@ -67,6 +68,95 @@ def test_a_planted_mistake_is_found(tmp_path, mistake):
     file = tmp_path / "pfabric.py"
     file.write_text(text.replace(right, wrong))
     assert any(differs(str(file), seed)[1] for seed in range(6))
+
+
+# ---- the order of packets at a port, against walks through its queue ----
+
+WALKS = """
+def admit(pfabric, node, port, pkt):
+    queue = queue_at(port, 0)
+    while port.bytes + pkt.size > pfabric.most:
+        worst = queue.head
+        other = queue.head
+        while other != NO_PACKET:
+            if left(pfabric, other) >= left(pfabric, worst):
+                worst = other
+            other = other.next
+        if worst == NO_PACKET or left(pfabric, worst) <= left(pfabric, pkt):
+            return DROPPED
+        drop_queued(node, port, queue, worst)
+    return ADMITTED
+
+
+def next_queue(pfabric, node, port):
+    queue = queue_at(port, 0)
+    best = queue.head
+    other = best.next
+    while other != NO_PACKET:
+        if left(pfabric, other) < left(pfabric, best):
+            best = other
+        other = other.next
+    earliest = queue.head
+    while earliest.number != best.number:
+        earliest = earliest.next
+    move_to_head(node, port, queue, earliest)
+    return 0
+"""
+ORDERS = {
+    "one path": ("", {"capacity": "30KB"}, {}),
+    "many packets": ("", {"capacity": "1MB", "window": "200KB"}, {}),
+    "packets overtake": ("+spray", {"capacity": "40KB", "window": "60KB"}, {}),
+    "ACKs among the data": ("+spray", {"capacity": "30KB"}, {"host": QUEUED_ACKS}),
+}
+
+
+@pytest.fixture(scope="module")
+def walking(tmp_path_factory):
+    """pFabric whose ports walk through their queues, as the paper describes it."""
+    text = (FOLDER / "pfabric.py").read_text()
+    start, end = text.index("def rank_packet"), text.index("# ---- Host ----")
+    file = tmp_path_factory.mktemp("walks") / "walking.py"
+    file.write_text(text[:start] + WALKS.lstrip() + "\n\n" + text[end:])
+    return file
+
+
+def crowded(seed):
+    """Flows of few different sizes, so that many have equally much left, to few receivers."""
+    r = np.random.default_rng(seed)
+    sizes = (4_000, 30_000, 30_000, 77_700, 120_000)
+    starts = np.sort(r.integers(0, 40_000, 120)).tolist()
+    pairs = [(int(r.integers(3, 16)), int(r.integers(0, 3)), start) for start in starts]
+    return [(src, dst, int(r.choice(sizes)), f"{start}ns") for src, dst, start in pairs]
+
+
+@pytest.mark.parametrize("order", ORDERS)
+def test_ports_serve_and_drop_what_walks_find(walking, order):
+    more, parameters, settings = ORDERS[order]
+    topo = network()
+    flows = flow_list(topo, crowded(len(order)))
+    (run, rows), (walked, other) = (traced(topo, flows, s + more, parameters, **settings) for s in ("pfabric", str(walking)))
+    assert rows == other and run.flows.equals(walked.flows) and run.ports.equals(walked.ports)
+    assert len({r.flow for r in rows}) == 120 and run.summary["drops"] > 100
+
+
+FEW_ARRIVALS = """
+import json, sys
+from penstock.sim.interpreted import install
+install()
+from penstock.fabric import ranking
+ranking.MOST_ARRIVALS = int(sys.argv[2])
+from penstock.testing.cases import digest, run_case
+print(digest(run_case(json.loads(sys.argv[1]))))
+"""
+
+
+def test_arrivals_may_be_counted_from_zero_again_at_any_time():
+    """After every 9 packets that a port ranks, with more than that queued; in the interpreted core."""
+    flows = [[1 + i % 5, 0, size, f"{i}us"] for i, size in enumerate((20_000, 30_000, 20_000, 12_345, 20_000, 9_000))]
+    case = {"topology": {"kind": "star", "hosts": 6}, "scheme": "pfabric", "parameters": {"capacity": "30KB"}, "flows": flows}
+    command = [sys.executable, "-c", FEW_ARRIVALS, json.dumps(case)]
+    few, many = (subprocess.run([*command, str(n)], capture_output=True, text=True, check=True).stdout for n in (9, 2**31 - 1))
+    assert few == many
 
 
 # ---- laws ----

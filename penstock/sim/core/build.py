@@ -22,6 +22,7 @@ if not cython.compiled:
         new_masks,
         new_nodes,
         new_outboxes,
+        new_rankings,
         new_workers,
         new_world,
         node_at,
@@ -33,6 +34,7 @@ if not cython.compiled:
         port_bytes,
         queue_at,
         queue_bytes,
+        rank_bytes,
         save_memory,
         worker_at,
     )
@@ -56,6 +58,7 @@ if not cython.compiled:
         add_frame_hook,
         add_packet_hook,
         add_queue_hook,
+        add_ranking,
         add_single_hook,
         add_timer_hook,
         call_set_up,
@@ -171,6 +174,10 @@ class Simulation:
             port_at(node_at(world, b), slot_b).up = -up
         self.set_workers(shape["workers"], settings["flow_limit"], settings["flow_parts"], sizes)
         self.set_routes(shape["routes"])
+        if composition.rank_at:
+            world.rank_at = composition.rank_at
+            world.rankings = new_rankings(arena, world.port_count)
+            add_ranking(world)
         for part in composition.parts:
             self.install(part)
         if world.sample:
@@ -265,7 +272,7 @@ class Simulation:
                 add_timer_hook(world, hook_of(part.module, name), me, part.index)
             elif name in ("admit", "choose_path", "choose_voq", "choose_queue"):
                 add_queue_hook(world, name, hook_of(part.module, name), me)
-            elif name in ("next_queue", "on_drop", "on_data", "on_flow_timer", "choose_packet", "on_timeout"):
+            elif name in ("next_queue", "rank_packet", "on_drop", "on_data", "on_flow_timer", "choose_packet", "on_timeout"):
                 add_single_hook(world, name, hook_of(part.module, name), me)
                 if name == "next_queue":
                     own_scheduling(world)
@@ -600,4 +607,5 @@ def struct_sizes():
         "flow": flow_bytes(),
         "incoming": incoming_bytes(),
         "node": node_bytes(),
+        "rank": rank_bytes(),
     }

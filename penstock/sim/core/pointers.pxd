@@ -4,6 +4,7 @@
 """
 from penstock.fabric.state cimport *
 from penstock.fabric.flow_results cimport FlowResults
+from penstock.fabric.ranking cimport rank_dequeued, rank_enqueued
 from penstock.fabric.switch cimport enqueue, transmit, wake
 from penstock.sim.core.engine cimport deliver, run_windows
 from penstock.sim.core.receiver cimport find_incoming, look_up_incoming
@@ -118,6 +119,11 @@ cdef inline void add_single_hook(World* world, str name, void* function, void* m
         serve.call = <int32_t (*)(void*, Node*, Port*) noexcept nogil>function
         serve.me = me
         world.host_ops.next_queue = world.switch_ops.next_queue = serve
+    elif name == "rank_packet":
+        rank = <RankHook*>zeroed(world.arena, 1, sizeof(RankHook))
+        rank.call = <int64_t (*)(void*, Node*, Port*, Packet*) noexcept nogil>function
+        rank.me = me
+        world.switch_ops.rank_packet = rank
     elif name == "on_drop":
         dropped = <FrameHook*>zeroed(world.arena, 1, sizeof(FrameHook))
         dropped.call = <void (*)(void*, Node*, Port*, Packet*) noexcept nogil>function
@@ -156,6 +162,11 @@ cdef inline void set_fabric_hooks(World* world) noexcept:
     world.switch_ops.transmit.call = world.plain_ops.transmit.call = transmit
     world.switch_ops.wake.call = world.plain_ops.wake.call = wake
     world.host_ops.deliver.call = world.switch_ops.deliver.call = world.plain_ops.deliver.call = deliver
+
+# The fabric's own part of the ranking of packets, before the hooks of schemes.
+cdef inline void add_ranking(World* world) noexcept:
+    add_packet_hook(world, True, <void*>rank_enqueued, NULL)
+    add_packet_hook(world, False, <void*>rank_dequeued, NULL)
 
 cdef inline void call_set_up(void* function, void* me) noexcept:
     (<void (*)(void*) noexcept nogil>function)(me)

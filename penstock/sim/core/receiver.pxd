@@ -1,6 +1,7 @@
-from penstock.fabric.incoming cimport set_flow_timer, unrank_incoming
+from penstock.fabric.heap_inline cimport add, grow, put, remove, sift_down, sift_up, sooner
+from penstock.fabric.incoming cimport next_flow_timer, unrank_incoming
 from penstock.fabric.line cimport drop, kick
-from penstock.fabric.queueing_inline cimport free_packet, push_control
+from penstock.fabric.queueing_inline cimport free_packet, push_control, set_node_event
 from penstock.fabric.state cimport *
 from penstock.sim.core.sender cimport release_children
 

@@ -3,16 +3,17 @@
 import cython
 
 if not cython.compiled:
-    from penstock.fabric.incoming import set_flow_timer, unrank_incoming
+    from penstock.fabric.heap import remove
+    from penstock.fabric.incoming import next_flow_timer, unrank_incoming
     from penstock.fabric.line import drop, kick
-    from penstock.fabric.queueing import free_packet, push_control
+    from penstock.fabric.queueing import free_packet, push_control, set_node_event
     from penstock.fabric.state import (
         ACK,
         COMPLETE,
         DROP_ADMISSION,
+        FLOW_TIMER,
         LAST,
         NACK,
-        NEVER,
         NO_INCOMING,
         NO_SINK,
         RETRANSMITTED,
@@ -23,6 +24,7 @@ if not cython.compiled:
         first_incoming,
         first_of_incoming,
         has_bit,
+        keyed_incoming,
         mask_of,
         new_incoming,
         new_int32,
@@ -306,14 +308,18 @@ def already_ahead(node, sink, pkt):
 
 def run_flow_timers(node):
     """Call on_flow_timer of every incoming flow whose timer has expired."""
-    heap = timers_of(node.host)
+    host = node.host
+    heap = timers_of(host)
     hook = node.ops.on_flow_timer
-    while heap.size and first_incoming(heap).key <= node.now:
+    host.in_flow_timers = 1
+    while next_flow_timer(heap) <= node.now:
         incoming = first_incoming(heap)
-        set_flow_timer(node, incoming, NEVER)
+        remove(heap, keyed_incoming(incoming))
         if hook:
             hook.call(hook.me, node, incoming)
         close_if_done(node, incoming)
+    host.in_flow_timers = 0
+    set_node_event(node, FLOW_TIMER, next_flow_timer(heap))
 
 
 def note_ahead(node, sink, pkt):

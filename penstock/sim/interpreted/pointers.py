@@ -114,6 +114,7 @@ def add_flow_hook(world: Any, name: str, function: Any, me: Any) -> None:
 
 SINGLE_HOOKS = {
     "next_queue": "ServeHook",
+    "rank_packet": "RankHook",
     "on_drop": "FrameHook",
     "on_data": "DataHook",
     "on_flow_timer": "IncomingHook",
@@ -124,8 +125,9 @@ SINGLE_HOOKS = {
 
 def add_single_hook(world: Any, name: str, function: Any, me: Any) -> None:
     hook = new_hook(SINGLE_HOOKS[name], function, me)
-    setattr(world.host_ops, name, hook)
-    if name in ("next_queue", "on_drop"):
+    if name != "rank_packet":
+        setattr(world.host_ops, name, hook)
+    if name in ("next_queue", "on_drop", "rank_packet"):
         setattr(world.switch_ops, name, hook)
 
 
@@ -143,6 +145,13 @@ def set_fabric_hooks(world: Any) -> None:
     world.switch_ops.transmit.call, world.switch_ops.wake.call = transmit, wake
     world.plain_ops.transmit.call, world.plain_ops.wake.call = transmit, wake
     world.host_ops.deliver.call = world.switch_ops.deliver.call = world.plain_ops.deliver.call = deliver
+
+
+def add_ranking(world: Any) -> None:
+    from penstock.fabric.ranking import rank_dequeued, rank_enqueued
+
+    add_packet_hook(world, True, rank_enqueued, None)
+    add_packet_hook(world, False, rank_dequeued, None)
 
 
 def call_set_up(function: Any, me: Any) -> None:

@@ -14,11 +14,11 @@ class Struct:
     """A C struct."""
 
     __slots__ = ("areas",)  # of schemes, by offset
-    bits: ClassVar[dict[str, int]] = {}
+    widths: ClassVar[dict[str, int]] = {}  # bits of the magnitude, of fields that are integers
     formats: ClassVar[dict[str, str]] = {}
 
     def __setattr__(self, name: str, value: Any) -> None:
-        bits = self.bits.get(name)
+        bits = self.widths.get(name)
         if bits and not (0 if bits in (16, 64) else -1 << bits) <= value < 1 << bits:
             raise OverflowError(f"{type(self).__name__}.{name} = {value} does not fit its C type")
         object.__setattr__(self, name, value)
@@ -32,7 +32,7 @@ def make_class(name: str, initial: dict[str, Zero], bits: dict[str, int], format
         for field, zero in initial.items():
             object.__setattr__(self, field, zero())
 
-    return type(name, (Struct,), {"__slots__": tuple(initial), "__init__": __init__, "bits": bits, "formats": formats or {}})
+    return type(name, (Struct,), {"__slots__": tuple(initial), "__init__": __init__, "widths": bits, "formats": formats or {}})
 
 
 def nothing() -> None:
@@ -77,6 +77,13 @@ def one_thread(*_: Any) -> NoReturn:
     raise RuntimeError("the interpreted core runs on one thread")
 
 
+def behind(pkt: Any, offset: int) -> Any:
+    """What a packet has where packets are ranked."""
+    from penstock.fabric.state import Ranked
+
+    return pkt.areas.setdefault("ranked", Ranked())
+
+
 def swap_packets(a: Any, b: Any) -> None:
     """Exchange what two packets hold, but not their places in lists."""
     for name in (name for name in (*a.__slots__, "areas") if name != "next"):
@@ -92,8 +99,9 @@ HEADER: dict[str, Any] = {
     "pick": lambda hash, seed, n: int(choice(hash, seed, n)),
     "NEVER": 2**63 - 1,
     "FAILED": -(2**63 - 1) // 128,
-    **dict.fromkeys(("NO_PACKET", "NO_QUEUE", "NO_FLOW", "NO_INCOMING", "NO_SINK", "NO_PORT")),
+    **dict.fromkeys(("NO_PACKET", "NO_QUEUE", "NO_FLOW", "NO_INCOMING", "NO_BACKLOG", "NO_SINK", "NO_PORT")),
     "step": lambda table, index, size: table[index],
+    "behind": behind,
     "sizeof": lambda kind: 64,
     "whole": int,
     "bit": lambda i: 1 << i,

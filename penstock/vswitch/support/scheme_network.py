@@ -25,7 +25,7 @@ REMEDY = "take one that acts between switches, such as bfc, dqa, pfc or floodgat
 SWITCH_HOOKS = {"admit", "choose_path", "choose_queue", "choose_voq", "on_control", "on_dequeue", "on_enqueue", "on_timer"}
 HOST_HOOKS = {"choose_packet", "on_ack", "on_data", "on_finish", "on_flow_timer", "on_return", "on_start", "on_timeout"}
 HOST_VERBS = re.compile(r"\b(flow_of|hold_flow|incoming_of|repace|set_rank|set_rate)\(")
-NOT_HERE = {"next_queue", "on_drop"}
+NOT_HERE = {"next_queue", "on_drop", "rank_packet"}
 TRIMS = re.compile(r"\breturn (TRIM|RETURN)\b")
 
 
