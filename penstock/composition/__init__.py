@@ -77,6 +77,14 @@ def convert_list(path: str, kind: str, value: Any, most: int) -> tuple[int | flo
     return numbers + (0,) * (most - len(numbers))  # type: ignore[return-value]
 
 
+def convert_set(path: str, bounds: str, value: Any) -> int:
+    """Whole numbers of a range, as a list, one number or a text with commas in between, as a mask with a bit for each."""
+    low, high = (int(x) for x in bounds.split(".."))
+    given: Any = value.split(",") if isinstance(value, str) else value if isinstance(value, list | tuple) else [value]
+    found = [int(one) if isinstance(one, str) and one.strip().isdecimal() else one for one in given if one != ""]
+    return sum({1 << whole(one, path, low, high) for one in found})
+
+
 def convert(path: str, kind: str, value: Any) -> Any:
     """A parameter's value as a number in the compiled scheme's unit: ps, bytes, bit/s, index of a choice; or SpecError."""
     word, *rest = kind.split()
@@ -84,6 +92,8 @@ def convert(path: str, kind: str, value: Any) -> Any:
         return convert_list(path, " ".join([listed[1], *rest]), value, int(listed[2]))
     if word == "choice":
         return rest.index(one_of(value, path, rest))
+    if word == "set":
+        return convert_set(path, rest[0], value)
     if word == "bool":
         return int(boolean(value, path))
     number: int | float

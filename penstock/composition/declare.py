@@ -213,9 +213,9 @@ def class_of(name: str) -> str:
 
 
 def c_type(kind: str) -> str:
-    """The declared type behind a parameter's: "int32 1..256" is an int32 with a range, "choice a b" an int32 as well."""
+    """The declared type behind a parameter's: "int32 1..256" is an int32 with a range, as are choices and sets."""
     word = kind.split()[0]
-    return "int32" if word == "choice" else word
+    return "int32" if word in ("choice", "set") else word
 
 
 class Field:
@@ -281,6 +281,12 @@ def _sets_rate(node: ast.AST) -> bool:
     )
 
 
+def _sets_priority(node: ast.AST) -> bool:
+    """Whether a statement sets the priority of a packet or frame."""
+    targets = node.targets if isinstance(node, ast.Assign) else [node.target] if isinstance(node, ast.AugAssign) else []
+    return any(isinstance(t, ast.Attribute) and t.attr == "priority" for t in targets)
+
+
 class Declarations:
     """What one scheme file declares."""
 
@@ -343,6 +349,7 @@ class Declarations:
         self.title = str(self._read("title", "".join(part.capitalize() for part in self.name.split("_"))))
         self.fabric: dict[str, Any] = self._read("fabric", {})
         self.controls_congestion = any(_sets_rate(n) for f in self.functions for n in ast.walk(f))
+        self.sets_priority = any(_sets_priority(n) for f in self.functions for n in ast.walk(f))
         self.me = next((f.args.args[0].arg for f in self.functions if f.name in HOOKS and f.args.args), "me")
         self.hooks = {f.name for f in self.functions if f.name in HOOKS}
         self._check_hooks(tree)

@@ -82,6 +82,7 @@ class Composition:
     ranked: bool
     symmetric: bool
     voqs: int
+    priorities: int  # that flows may have, each with a queue at every port and NIC; 0: any, and queues are as parts choose
     unbounded: bool
     lossless: bool
     incast: bool
@@ -94,6 +95,23 @@ def place_of_packets(parts: list[Part], name: str, shared: str) -> int:
         if part.name == shared:
             return part.places["packet"]
     raise SchemeError(f"{name} needs what {shared} writes into packets", remedy=f"do not leave out {shared}")
+
+
+def check_priorities(parts: list[Part], nic_queues: int) -> int:
+    """How many priorities have a queue each; SchemeError: a part queues packets otherwise, or sets their priorities."""
+    counts = {part.name: part.evaluate(part.declared.fabric.get("priorities", 0)) for part in parts}
+    asking = next((name for name, count in counts.items() if count), None)
+    if not asking:
+        return 0
+    wanted = f"{asking} needs a queue for each priority of flows at every port and NIC"
+    for part in parts:
+        asked = {key for key in ("nic_queues", "nic_by_destination") if part.evaluate(part.declared.fabric.get(key, 0))}
+        what = "chooses queues" if "choose_queue" in part.declared.hooks else "asks for other NIC queues" if asked else ""
+        if what or part.declared.sets_priority:
+            raise SchemeError(f"{wanted}; {part.name} {what or 'sets the priority of packets'}", remedy="leave one of them out")
+    if nic_queues:
+        raise SchemeError(wanted, path="host.nic_queues", value=nic_queues, remedy="leave it 0")
+    return min(count for count in counts.values() if count)
 
 
 def compose(parts: list[Part], core: dict[str, int], levels: int, nic_queues: int = 0) -> Composition:
@@ -147,7 +165,10 @@ def compose(parts: list[Part], core: dict[str, int], levels: int, nic_queues: in
     for key in ("queues", "nic_queues", "voqs"):
         if not 0 <= ask(key, 0) <= MOST_QUEUES:
             raise SchemeError(f"asks for {ask(key, 0)} {key}", remedy=f"at most {MOST_QUEUES} are possible")
+    priorities = check_priorities(parts, nic_queues)
     queues, nics = ask("queues", levels), parts[0].hosts if by_destination else nic_queues or ask("nic_queues", 1)
+    if priorities:
+        nics = levels
     for part in parts:
         part.upstreams = -(-max(queues, nics) // 32) * 32
     return Composition(
@@ -160,6 +181,7 @@ def compose(parts: list[Part], core: dict[str, int], levels: int, nic_queues: in
         bool(ask("nic_order", 0)),
         bool(ask("symmetric", 0)),
         ask("voqs", 0),
+        priorities,
         unbounded,
         lossless,
         bool(ask("incast", 0)),

@@ -35,7 +35,7 @@ class Parameter:
         self.name, self.default = name, default
         plain = word.partition("[")[0]
         self.type = f"Literal[{', '.join(map(repr, rest))}]" if word == "choice" else TYPES.get(plain, "int")
-        if plain != word:
+        if plain != word or word == "set":
             self.type = f"str | list[{self.type}]"
         shown = " or ".join(rest) if word == "choice" else " ".join([NAMES.get(word, word), *rest])
         self.text = f"{name} ({shown}, default {default!r}): {meaning}"

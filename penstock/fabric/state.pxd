@@ -490,6 +490,8 @@ ctypedef struct World:
     int32_t host_count, node_count, port_count, worker_count, port_words, scheme_count
     int32_t mail_words
     int32_t count_flows     # active flows are counted at each sample
+    int32_t nic_by_priority # a flow's NIC queue is that of its priority
+    int32_t acks_queued     # and its acknowledgements wait in that, too
     Node* nodes
     Worker* workers
     int64_t node_size

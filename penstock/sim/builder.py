@@ -12,9 +12,9 @@ from penstock.composition import Composition
 from penstock.errors import SpecError, nearest
 from penstock.hashing import flow_hash, node_seed
 from penstock.sim.core.build import Simulation, struct_sizes
+from penstock.sim.headroom import Headroom
 from penstock.sim.layouts import LEVELS
 from penstock.sim.lookahead import Lookahead, lookahead
-from penstock.topology.changes import LinkChange
 from penstock.units import format_size
 
 if TYPE_CHECKING:
@@ -33,6 +33,7 @@ def compose(settings: Settings) -> Composition:
     """The parts of the scheme, each with its fields of the core's structs.  SpecError: a buffer is too small for them."""
     made = settings.scheme.compose(struct_sizes(), LEVELS, settings.host.nic_queues, settings.topo.hosts)
     check_buffers(settings, made)
+    check_priorities(settings, made)
     return replace(made, lossless=False) if plain_switches(settings).any() else made
 
 
@@ -71,29 +72,29 @@ def check_buffers(settings: Settings, composition: Composition) -> None:
         )
     for part in composition.parts:
         if "headroom" in part.values and part.declared.fabric.get("lossless") and not composition.unbounded:
-            _check_headroom(settings.topo, part.values, frame)
+            _check_headroom(settings.topo, Headroom(settings.topo, part.values, frame))
 
 
-def _check_headroom(topo: Topology, values: dict[str, Any], frame: int) -> None:
-    links = topo.links
-    fastest = links["ps_per_byte"].copy()
-    for change in topo.changes:
-        if isinstance(change, LinkChange) and change.ps_per_byte:
-            fastest[change.link] = min(fastest[change.link], change.ps_per_byte)
-    bdp = links["delay_ps"] // fastest + 1
-    room = np.maximum(values["headroom"] * bdp, 2 * bdp + 3 * (frame + 64)) + values.get("reserve", 0)
-    need = np.zeros(topo.nodes)
-    np.add.at(need, links["a"], room)
-    np.add.at(need, links["b"], room)
+def _check_headroom(topo: Topology, headroom: Headroom) -> None:
     for i, size in enumerate(topo.buffer_bytes):
-        if size and need[topo.hosts + i] + frame > size:
-            name, least = topo.names[topo.hosts + i], need[topo.hosts + i] + frame
+        least = int(headroom.needs[topo.hosts + i]) + headroom.spare
+        if size and least > size:
             raise SpecError(
-                f"the lossless headroom of {name} alone takes {format_size(int(least))}",
+                f"the lossless headroom of {topo.names[topo.hosts + i]} alone takes {format_size(least)}",
                 path="topology.buffer",
                 value=format_size(int(size)),
                 remedy="give it more buffer, or less headroom",
             )
+
+
+def check_priorities(settings: Settings, composition: Composition) -> None:
+    """SpecError if a flow has a priority for which a scheme that pauses single priorities has no queue."""
+    count = composition.priorities
+    lowest = int(settings.flows.priority.max(initial=0))
+    if count and lowest >= count:
+        rule = f"the scheme has {count} priorities, so it must be below {count}"
+        remedy = "give the scheme more of them, or the flows a higher one"
+        raise SpecError(rule, path="workload.priority", value=lowest, remedy=remedy)
 
 
 def network(settings: Settings, symmetric: bool, ahead: Lookahead) -> dict[str, Any]:

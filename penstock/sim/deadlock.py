@@ -5,7 +5,7 @@ wait for the first one in the end, nothing of them will ever move. The runner lo
 the end of a run that has not finished: queues that have the same first packet both times have not moved in between.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from penstock.topology import Topology
@@ -21,14 +21,17 @@ class Deadlock:
     """Egresses (node, port), each of which is paused by the next one, the last by the first.
 
     since_ps  when the last packet came to one of their queues
+    priority  of the flows that are stuck, where priorities are paused apart
     """
 
     egresses: list[Egress]
     since_ps: int
+    priority: int | None = None
 
     def record(self, topo: Topology) -> dict[str, Any]:
         """Its entry in summary.json."""
-        return {"since_ns": self.since_ps / 1000, "egresses": self.egresses, "names": self.names(topo)}
+        record = {"since_ns": self.since_ps / 1000, "egresses": self.egresses, "names": self.names(topo)}
+        return record if self.priority is None else {**record, "priority": self.priority}
 
     def names(self, topo: Topology) -> list[str]:
         """ "tor2 -> spine0" of each egress."""
@@ -38,7 +41,10 @@ class Deadlock:
     def text(self, topo: Topology) -> str:
         """A sentence for people."""
         names = ", ".join(self.names(topo))
-        return f"deadlock since {format_time(self.since_ps)}: {names}; each is paused by the next one, the last by the first"
+        what = "" if self.priority is None else f" of priority {self.priority}"
+        return (
+            f"deadlock{what} since {format_time(self.since_ps)}: {names}; each is paused by the next one, the last by the first"
+        )
 
 
 def first_look_ps(end_ps: int) -> int:
@@ -46,8 +52,20 @@ def first_look_ps(end_ps: int) -> int:
     return end_ps - min(QUIET_PS, end_ps // 2)
 
 
-def find(topo: Topology, before: Stopped, now: Stopped) -> Deadlock | None:
-    """A shortest circle of queues that were stopped at both times."""
+def find(topo: Topology, before: Stopped, now: Stopped, by_priority: bool = False) -> Deadlock | None:
+    """A shortest circle of queues that were stopped at both times.
+
+    by_priority: queues are of priorities, of which one does not pause another; a circle is within one.
+    """
+    if not by_priority:
+        return _find(topo, before, now)
+    priorities = sorted({row[2] for row in now})
+    found = [(number, _find(topo, before, [row for row in now if row[2] == number])) for number in priorities]
+    circles = [replace(circle, priority=number) for number, circle in found if circle]
+    return min(circles, key=lambda circle: len(circle.egresses), default=None)
+
+
+def _find(topo: Topology, before: Stopped, now: Stopped) -> Deadlock | None:
     known = {row[:4] for row in before}
     stopped = [row for row in now if row[:4] in known]
     far = far_ends(topo)

@@ -157,7 +157,10 @@ class Runner:
 
     def outcome(self) -> results.Outcome:
         """The present state of the core."""
-        found = deadlock.find(self.settings.topo, self.stopped, self.sim.stopped_queues()) if self.stopped else None
+        found = None
+        if self.stopped:
+            by_priority = self.composition.priorities > 0
+            found = deadlock.find(self.settings.topo, self.stopped, self.sim.stopped_queues(), by_priority)
         return results.Outcome.of(
             self.settings,
             self.composition,

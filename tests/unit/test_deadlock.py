@@ -85,6 +85,19 @@ def test_a_circle_with_a_queue_that_moves_is_none(gone):
     assert deadlock.find(topo, before, moved) is None
 
 
+def test_a_circle_of_several_priorities_is_none():
+    """Where priorities are paused apart, the queues of a circle are of one priority."""
+    topo, _ = bouncing()
+    of = lambda egresses, queue: [(*row[:2], queue, *row[3:]) for row in rows_of(topo, *egresses)]  # noqa: E731
+    mixed = of(CIRCLE[:2], 1) + of(CIRCLE[2:], 2)
+    assert deadlock.find(topo, mixed, mixed, by_priority=True) is None
+    assert deadlock.find(topo, mixed, mixed).priority is None, "other schemes' queues pause one another"
+    whole = mixed + of(CIRCLE, 6)
+    found = deadlock.find(topo, whole, whole, by_priority=True)
+    assert found.priority == 6 and len(found.egresses) == 4
+    assert found.text(topo).startswith("deadlock of priority 6 since") and found.record(topo)["priority"] == 6
+
+
 def test_a_chain_is_no_circle():
     topo, _ = bouncing()
     chain = rows_of(topo, *CIRCLE[:3], ("spine1", "tor2", "tor0"))

@@ -385,6 +385,7 @@ def test_a_new_world_begins_without_a_loss():
         ({"scheme": "bfc", "packets": 0}, "must be between 1 and"),
         ({"scheme": "bfc", "frame": 40}, "must be more than"),
         ({"scheme": "pfc", "buffer": "10KB"}, "headroom"),
+        ({"scheme": "pfc", "buffer": "4MB", "parameters": {"priorities": 2}}, "frames at a switch have none"),
     ],
 )
 def test_what_cannot_be_is_refused(settings, says):

@@ -130,6 +130,8 @@ class Simulation:
         world.ack_header = settings["ack_header"]
         world.ack_lane = settings["ack_lane"]
         world.nic_by_destination = composition.nic_by_destination
+        world.nic_by_priority = composition.priorities > 0
+        world.acks_queued = settings["ack_lane"] if composition.priorities else 0
         world.reordering = composition.reordering
         world.levels = min(composition.queues, MOST_LEVELS)
         world.ranked = composition.ranked

@@ -1,7 +1,7 @@
 from penstock.fabric.heap cimport add, remove
 from penstock.fabric.line cimport arm, disarm, fail, kick, send, wait
 from penstock.fabric.pacing cimport add_paced, remove_paced, set_pace_timer
-from penstock.fabric.queueing_inline cimport alloc_packet, call_flow_hooks, draw, free_packet, set_node_event
+from penstock.fabric.queueing_inline cimport alloc_packet, call_flow_hooks, draw, free_packet, list_queue, set_node_event
 from penstock.fabric.state cimport *
 from penstock.fabric.switch cimport dequeue
 

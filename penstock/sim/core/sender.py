@@ -6,7 +6,7 @@ if not cython.compiled:
     from penstock.fabric.heap import add, remove
     from penstock.fabric.line import arm, disarm, fail, kick, send, wait
     from penstock.fabric.pacing import add_paced, remove_paced, set_pace_timer
-    from penstock.fabric.queueing import alloc_packet, call_flow_hooks, draw, free_packet, set_node_event
+    from penstock.fabric.queueing import alloc_packet, call_flow_hooks, draw, free_packet, list_queue, set_node_event
     from penstock.fabric.state import (
         COMPLETE,
         DATA,
@@ -143,6 +143,8 @@ def wake_flows(node, port, queue):
     """A NIC queue was resumed: reschedule the flows parked there, and the frames queued in it."""
     if queue.length > 0:
         port.active += 1
+        if not queue.listed:
+            list_queue(port, queue, node.worker.world.quantum)
     ring = parked_at(node.host, queue.index)
     while ring.head:
         flow = take_first(ring)
@@ -373,6 +375,8 @@ def admit_flow(node, start):
     host.active = flow
     if worker.world.nic_by_destination:
         flow.queue = flow.dst
+    elif worker.world.nic_by_priority:
+        flow.queue = flow.priority
     elif host.nic_queues > 1:
         claim_queue(node, flow)
     call_flow_hooks(node.ops.on_start, node, flow, NO_PACKET)
@@ -391,7 +395,7 @@ def finish_flow(node, flow):
     if flow.paused_ps:
         worker.world.results.paused[flow.number] = flow.paused_ps
     call_flow_hooks(node.ops.on_finish, node, flow, NO_PACKET)
-    if host.nic_queues > 1 and not worker.world.nic_by_destination:
+    if host.nic_queues > 1 and not worker.world.nic_by_destination and not worker.world.nic_by_priority:
         release_queue(host, flow)
     if flow.previous_active:
         flow.previous_active.next_active = flow.next_active

@@ -134,6 +134,9 @@ class Network:
         host = HostConfig(mtu=frame - HEADER, header=HEADER)
         settings = Settings(topo, flows, scheme, seed=seed, drain=False, measure=measure, host=host)
         self.composition = compose(settings)
+        if self.composition.priorities:
+            rule = f'scheme "{scheme.name}": pauses single priorities, and frames at a switch have none'
+            raise SpecError(rule, remedy="let it pause whole links")
         self.carried_at = self.composition.sizes["packet"]
         self.composition.sizes["packet"] += -(-(carried + frame) // 64) * 64
         self.sim = build(settings, self.composition)
