@@ -93,11 +93,17 @@ def networks(draw, hosts=(2, 8), switches=(1, 6), ps_per_byte=(1, 4000), delay_p
     )
 
 
-def headroom_buffer(topo: Topology, spare: int, host: HostConfig | None = None, headroom: float = 3.0) -> Topology:
-    """Buffers that hold PFC's headroom and `spare` bytes more: the least that is accepted when spare is 0."""
+def headroom_buffer(
+    topo: Topology, spare: int, host: HostConfig | None = None, headroom: float = 3.0, priorities: int = 1, lossless: int = 1
+) -> Topology:
+    """Buffers that hold PFC's headroom and `spare` bytes more: the least that is accepted when spare is 0.
+
+    lossless: how many of the priorities have headroom.
+    """
     frame = (host or HostConfig()).mtu + (host or HostConfig()).header
     bdp = topo.links["delay_ps"] // topo.links["ps_per_byte"] + 1
-    room = np.maximum(np.floor(headroom * bdp), 2 * bdp + 3 * (frame + 64)).astype(np.int64)
+    room = np.maximum(np.floor(headroom * bdp), 2 * bdp + 3 * (frame + 64) + 64 * (priorities - 1)).astype(np.int64) * lossless
+    spare += frame + 64 if priorities > 1 else 0
     need = np.zeros(topo.nodes, dtype=np.int64)
     np.add.at(need, topo.links["a"], room)
     np.add.at(need, topo.links["b"], room)

@@ -72,6 +72,75 @@ def test_random_traffic_in_all_directions(topo, data):
     check_lossless(topo, data.draw(incasts(topo, None, 40_000, (10, 40))), PFC(), finish=False, max_time_ps=10**10)
 
 
+def prioritised(data, topo, priorities, dst, flows=(2, 30), most_bytes=60_000):
+    """Random flows of all priorities within a short time, all to `dst` (None: to anywhere)."""
+    items = []
+    for _ in range(data.draw(st.integers(*flows))):
+        to = data.draw(st.integers(0, topo.hosts - 1)) if dst is None else dst
+        src = data.draw(st.integers(0, topo.hosts - 1).filter(lambda host, to=to: host != to))
+        size, start = data.draw(st.integers(1, most_bytes)), data.draw(st.integers(0, 5000))
+        items.append((src, to, size, f"{start}ns", data.draw(st.integers(0, priorities - 1))))
+    return classed(topo, items)
+
+
+def classed(topo, items):
+    """Flows (src, dst, bytes, start, priority)."""
+    return flow_list(topo, [dict(zip(("src", "dst", "bytes", "start", "priority"), item)) for item in items])
+
+
+def check_priorities(topo, flows, lossless, parameters, finish=True, **arguments):
+    """No packet of a lossless priority is lost, in the least buffer that is accepted; the others may lose some."""
+    run = simulate(topo, flows, PFC(**parameters), measure=QUIET, **arguments)
+    safe = run.flows.filter(run.flows["priority"].is_in(lossless))
+    assert safe["retransmitted_bytes"].sum() == 0, f"{parameters}: {reasons(run)} on {topo.links.tolist()}"
+    assert not finish or safe["finish_ns"].null_count() == 0, run.summary["warnings"]
+    return run
+
+
+@examples(150)
+@given(networks(), st.data())
+def test_single_priorities_on_random_networks(topo, data):
+    priorities = data.draw(st.integers(2, 8))
+    lossless = data.draw(st.sampled_from([list(range(priorities)), [priorities - 1], [0], list(range(0, priorities, 2))]))
+    host = HostConfig(
+        mtu=data.draw(st.sampled_from([1000, 200])), rto="1s", ack_priority=data.draw(st.sampled_from(["control", "data"]))
+    )
+    given_alpha = data.draw(st.sampled_from([0.0, 0.05, 0.11, 1.0, 8.0]))
+    parameters = {
+        "alpha": given_alpha,
+        "priority_alpha": data.draw(st.sampled_from([[], [0.5], [0, 0.02, 2]])),
+        "xon": data.draw(st.sampled_from([0, 3072])),
+        "headroom": data.draw(st.sampled_from([0.0, 3.0])),
+        "priorities": priorities,
+        "lossless": lossless,
+    }
+    spare = data.draw(st.integers(0, 100_000))
+    topo = headroom_buffer(topo, spare, host, parameters["headroom"], priorities, len(lossless))
+    flows = prioritised(data, topo, priorities, 0)
+    check_priorities(topo, flows, lossless, parameters, host=host, max_time_ps=100 * 10**12)
+
+
+@examples(60)
+@given(networks(ps_per_byte=(40, 400), delay_ps=(10_000, 3_000_000)), st.data())
+def test_single_priorities_in_all_directions(topo, data):
+    """Some may wait for ever in a circle; nothing lossless is dropped."""
+    priorities = data.draw(st.integers(2, 8))
+    lossless = sorted(data.draw(st.sets(st.integers(0, priorities - 1), min_size=1)))
+    topo = headroom_buffer(topo, data.draw(st.integers(0, 20_000)), None, 3.0, priorities, len(lossless))
+    flows = prioritised(data, topo, priorities, None, (10, 40), 40_000)
+    parameters = {"priorities": priorities, "lossless": lossless}
+    check_priorities(topo, flows, lossless, parameters, finish=False, max_time_ps=10**10)
+
+
+@pytest.mark.parametrize("delay", ["10ns", "1us", "100us"])
+@pytest.mark.parametrize("alpha", [0.0, 0.11, 16.0])
+def test_an_incast_of_eight_priorities_into_the_least_buffer(delay, alpha):
+    topo = headroom_buffer(star(hosts=17, delay=delay), 0, None, 3.0, 8, 8)
+    flows = classed(topo, [(host, 0, 60_000, "0s", priority) for host in range(1, 17) for priority in range(8)])
+    run = check_priorities(topo, flows, range(8), {"priorities": 8, "alpha": alpha})
+    assert run.summary["drops"] == 0 and run.ports["pauses_sent"].sum() > 0
+
+
 @pytest.mark.parametrize("alpha", [1, 2, 4, 16])
 def test_generous_thresholds(alpha):
     """alpha > 1 lets one ingress hold more than what is free: the headroom of the others must stay untouched."""

@@ -5,15 +5,54 @@ Buffer = reserve of every port + headroom of every port + shared. A packet goes 
 the shared buffer while the port stays within the threshold, then to its headroom; it is dropped when the headroom is
 full as well. free = shared buffer not in use by any port. A port is an ingress port, or a pair (port, priority).
 Resume: headroom empty and (shared use 0, or shared use + 3 KiB <= threshold), looked at when a packet of it leaves.
+
+Of IEEE 802.1Qbb, clause 36: a PFC frame has a priority_enable_vector and eight times, in quanta of 512 bits of the link; it sets
+the timer of each priority that it enables, 0 ends a pause. The eight timers run apart, and frames being sent are finished.
+A priority without PFC has no headroom and never pauses: what exceeds its share of the buffer is dropped.
 """
 
 from dataclasses import dataclass
 from typing import NamedTuple
 
+QUANTUM_BITS = 512
+LONGEST = 0xFFFF  # quanta
+
 
 class Frame(NamedTuple):
     kind: str  # "pause" | "resume"
     port: int
+
+
+class PfcFrame(NamedTuple):
+    priority_enable_vector: int  # bit n: time[n] is to be obeyed
+    time: tuple[int, ...]  # of eight priorities, quanta
+
+
+def pfc_frame(priority, pause):
+    """A frame about one priority."""
+    return PfcFrame(1 << priority, tuple(LONGEST if pause and n == priority else 0 for n in range(8)))
+
+
+def state_frame(paused):
+    """A frame about all priorities: those in `paused` are paused, the others are not."""
+    return PfcFrame(0xFF, tuple(LONGEST if n in paused else 0 for n in range(8)))
+
+
+class PausedPort:
+    """The end of a link that obeys PFC frames: until when each priority is paused, ps."""
+
+    def __init__(self, ps_per_byte):
+        self.quantum_ps = QUANTUM_BITS // 8 * ps_per_byte
+        self.until = [0] * 8
+
+    def receive(self, frame, now):
+        for n in range(8):
+            if frame.priority_enable_vector >> n & 1:
+                self.until[n] = now + frame.time[n] * self.quantum_ps
+
+    def may_start(self, priority, now):
+        """Whether a frame of this priority may be given to the MAC."""
+        return now >= self.until[priority]
 
 
 @dataclass
@@ -24,6 +63,17 @@ class Port:
     shared_bytes: int = 0
     headroom_bytes: int = 0
     paused: bool = False
+    lossless: bool = True
+    own_reserve: int | None = None  # instead of the switch's
+
+    def __post_init__(self):
+        if not self.lossless:
+            self.headroom = 0
+
+    @property
+    def static(self):
+        """Nothing of it is shared: the reserve is XOFF, and XON lies the resume offset below."""
+        return self.alpha[0] == 0
 
 
 def headroom(ps_per_byte, delay_ps):
@@ -50,9 +100,12 @@ class Switch:
         self.reserve = reserve
         self.pause_at_threshold = pause_at_threshold
         self.resume_offset = resume_offset
-        self.shared = buffer - sum(p.headroom for p in ports) - reserve * len(ports)
+        self.shared = buffer - sum(p.headroom + self.reserve_of(p) for p in ports)
         if self.shared <= 0:
             raise ValueError("headroom and reserve leave no shared buffer")
+
+    def reserve_of(self, port):
+        return self.reserve if port.own_reserve is None else port.own_reserve
 
     def threshold(self, port):
         free = max(0, self.shared - sum(p.shared_bytes for p in self.ports))
@@ -62,7 +115,7 @@ class Switch:
         """-> (where, frames sent); `where` is how the packet's bytes are spread: (reserve, shared, headroom), or None
         for a packet that is dropped."""
         port = self.ports[i]
-        to_reserve = min(size, self.reserve - port.reserve_bytes)
+        to_reserve = min(size, self.reserve_of(port) - port.reserve_bytes)
         to_shared = size - to_reserve
         over = to_shared > 0 and port.shared_bytes + to_shared > self.threshold(port)
         if over and port.headroom_bytes + size > port.headroom:
@@ -94,8 +147,12 @@ class Switch:
         return []
 
     def should_pause(self, port):
+        if not port.lossless:
+            return False
         if port.headroom_bytes > 0:
             return True
+        if port.static:
+            return port.reserve_bytes >= self.reserve_of(port)
         if self.pause_at_threshold:
             return port.shared_bytes >= self.threshold(port)
         return port.shared_bytes > self.threshold(port)
@@ -103,4 +160,6 @@ class Switch:
     def should_resume(self, port):
         if port.headroom_bytes > 0:
             return False
+        if port.static:
+            return port.reserve_bytes == 0 or port.reserve_bytes + self.resume_offset <= self.reserve_of(port)
         return port.shared_bytes == 0 or port.shared_bytes + self.resume_offset <= self.threshold(port)

@@ -64,6 +64,12 @@ def incast(topo, senders, dst=0, size=60_000, every_ns=0, more=()):
     return flow_list(topo, [*flows, *more])
 
 
+def classed(topo, items):
+    """Flows (src, dst, bytes, start, class, priority)."""
+    names = ("src", "dst", "bytes", "start", "class", "priority")
+    return flow_list(topo, [dict(zip(names, item)) for item in items])
+
+
 def traced(topo, flows, scheme, parameters=None, measure=EVERYTHING, **more):
     """A run under a scheme -> the run and its packets, in the order in which they happened at each node."""
     run = simulate(topo, flows, parse(scheme, parameters), measure=measure, **more)
@@ -104,7 +110,7 @@ def switch_rows(topo, rows):
     return out
 
 
-def check_frames(run, topo, sent):
+def check_frames(run, topo, sent, on_their_way=2):
     """`sent`: (switch, ingress port) -> (time, queue, whether a pause) of each frame decided on.  The neighbours obeyed
     exactly these, in this order, no sooner than the wire allows; the last ones may still have been on their way."""
     obeyed, peers, count = pauses_of(run), peers_of(topo), 0
@@ -113,7 +119,7 @@ def check_frames(run, topo, sent):
         node, port, delay, ps_per_byte = peers[key]
         got = obeyed[node, port]
         assert [f[1:] for f in got] == [f[1:] for f in frames[: len(got)]], f"what {node} obeyed on port {port}"
-        assert len(frames) - len(got) <= 2
+        assert len(frames) - len(got) <= on_their_way
         for (decided, _, _), (effective, _, _) in zip(frames, got):
             assert delay + 64 * ps_per_byte <= effective - decided <= delay + (64 + 2200) * ps_per_byte
         count += len(got)
