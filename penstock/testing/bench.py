@@ -67,6 +67,7 @@ RIVALS = (
     "expresspass",
     "hpcc+recovery",
     "hpcc+sfq",
+    "pfc+ets",
     "bfc+srf",
     "bfc_tofino2",
     "dctcp+dynamic_threshold",

@@ -14,6 +14,7 @@ After a change that is meant to change results, print the new checksums with
     python tests/laws/test_goldens.py
 """
 
+import dataclasses
 import hashlib
 import json
 import os
@@ -50,6 +51,7 @@ NEAR = {"base_target": "6us", "fs_range": "8us"}
 TIGHT = {"floodgate.m": 0.2, "floodgate.t": "1us", "floodgate.thre_credit": 0.3, "floodgate.syn_timeout": "50us"}
 LOSSY = "lossy"  # 0.5 % of all frames are lost, and 5 % of the control frames beside
 SERVERS = "servers"
+PRIORITIES = "priorities"  # flows have the priorities of the scheme in turn
 ASSIGNMENTS = "literal", "rotating", "rotating_unpaused", "shortest", "joined", "penstock", "two_choices", "stochastic", "single"
 
 # Scheme, parameters that make it act on a small network, and where it runs.
@@ -89,6 +91,7 @@ CASES: dict[str, tuple[str, dict, str]] = {
     "dynamic_threshold": ("dynamic_threshold", {"alpha": 0.5}, "small buffers"),
     "ecn": ("ecn", {"k_min": "10KB", "k_max": "40KB", "p_max": 0.3}, ""),
     "ecn:ns3": ("ecn:ns3", {"k_min": "20KB", "k_max": "80KB"}, ""),
+    "ets": ("pfc+ets", {"pfc.priorities": 4, "weights": [4, 2, 1], "pfc.lossless": [0, 1], "strict": [3]}, PRIORITIES),
     "expresspass": ("expresspass", {}, ""),
     "expresspass lossy": ("expresspass", {"alpha": 0.5}, LOSSY),
     "expresspass:bfc": ("expresspass:bfc", {}, ""),
@@ -123,6 +126,10 @@ CASES: dict[str, tuple[str, dict, str]] = {
     "pfc lossy": ("pfc", {"alpha": 0.05, "refresh": "5us"}, LOSSY),
     "pfc of the edge": ("pfc", {"senders": "edge"}, SERVERS),
     "pfc:ns3": ("pfc:ns3", {}, ""),
+    "pfc priorities": ("pfc", {"alpha": 0.05, "priorities": 3, "lossless": [0, 2]}, PRIORITIES),
+    "pfc priorities lossy": ("pfc", {"alpha": 0.05, "priorities": 2, "refresh": "5us"}, LOSSY + PRIORITIES),
+    "hpcc priorities": ("hpcc:ns3", {"priorities": 8, "lossless": [1, 7]}, PRIORITIES),
+    "dcqcn priorities": ("dcqcn", {**MARKS, "priorities": 2}, PRIORITIES),
     "pfabric": ("pfabric", {"capacity": "30KB"}, ""),
     "pfabric lossy": ("pfabric", {"window": "10KB"}, LOSSY),
     "pfabric:default": ("pfabric:default", {}, ""),
@@ -208,6 +215,7 @@ GOLDEN = {
     "dynamic_threshold": "018f9eb95d59e479",
     "ecn": "52c667cfe098c75d",
     "ecn:ns3": "3563093e2e184d43",
+    "ets": "c4718cee7053c2f0",
     "expresspass": "4d604c587a396915",
     "expresspass lossy": "16cb9fd77dc7bab6",
     "expresspass:bfc": "87016fe9b00a90d4",
@@ -242,6 +250,10 @@ GOLDEN = {
     "pfc lossy": "65b366eb57709ea5",
     "pfc of the edge": "2d25024fe3e75719",
     "pfc:ns3": "018eeb36ef8d3e3a",
+    "pfc priorities": "c0eebdb1c90ae8f4",
+    "pfc priorities lossy": "76580b874ad6e06c",
+    "hpcc priorities": "9d0fbd1e445229bf",
+    "dcqcn priorities": "88a4a0bae6c7f2cf",
     "pfabric": "9c4bd51646208246",
     "pfabric lossy": "03356b3f4df00f5b",
     "pfabric:default": "2c28aa173fec8c6a",
@@ -313,11 +325,19 @@ def crowd(topo):
     return flow_list(topo, flows)
 
 
+def prioritised(flows, count: int):
+    """The flows with priorities in turn."""
+    return dataclasses.replace(flows, priority=(np.arange(len(flows)) % count).astype(np.int8))
+
+
 def run_of(name: str):
     scheme, parameters, where = CASES[name]
     topo = network(where)
+    flows = crowd(topo)
+    if PRIORITIES in where:
+        flows = prioritised(flows, next(value for key, value in parameters.items() if key.endswith("priorities")))
     settings = {"host": HostConfig(rto="200us"), "max_time_ps": 2 * 10**10, "control_loss": 0.05 if LOSSY in where else 0.0}
-    return simulate(topo, crowd(topo), parse(scheme, parameters), seed=1, measure=EVERYTHING, **settings)
+    return simulate(topo, flows, parse(scheme, parameters), seed=1, measure=EVERYTHING, **settings)
 
 
 def traffic_checksum(name: str) -> str:

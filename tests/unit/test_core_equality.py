@@ -46,6 +46,14 @@ LONG = [[i, (i + 4) % 8, 150000, f"{i}us"] for i in range(4)] + [[4, 1, 100000, 
 FEW = {"dqa.edge_queues": 130, "dqa.table": 4}  # an entry is a Python object in the interpreted core
 
 
+def prioritised(flows, priorities):
+    """The flows with their priorities in turn."""
+    if priorities == 1:
+        return flows
+    named = [flow if isinstance(flow, dict) else dict(zip(("src", "dst", "bytes", "start"), flow)) for flow in flows]
+    return [{**flow, "priority": i % priorities} for i, flow in enumerate(named)]
+
+
 def reacted(digest) -> bool:
     """No warning that the congestion control or the flow control never acted."""
     return not any("never acted" in warning for warning in digest["warnings"])
@@ -64,6 +72,14 @@ CASES = [
     ("bfc+window_cap", {"nic_pauses": False, "plain_switches": "*0"}, lambda d: d["pauses_sent"] > 0),
     ("pfc", {}, lambda d: d["pauses_sent"] > 0),
     ("pfc", {"alpha": 0.02, "watchdog": "1us", "restoration": "3us"}, lambda d: d["drops"] > 0),
+    ("pfc", {"pfc.priorities": 3, "lossless": [0, 2], "alpha": 0.05}, lambda d: d["pauses_sent"] > 0 and d["drops"] > 0),
+    ("pfc", {"pfc.priorities": 2, "alpha": 0.02, "watchdog": "1us", "restoration": "3us"}, lambda d: d["drops"] > 0),
+    (
+        "pfc+ets",
+        {"pfc.priorities": 3, "pfc.alpha": 0.05, "pfc.lossless": [1], "weights": [3, 0.4], "strict": [2]},
+        lambda d: d["pauses_sent"] > 0,
+    ),
+    ("hpcc:ns3", {"pfc.priorities": 2, "pfc.alpha": 0.02, "headroom": 2.5}, lambda d: reacted(d) and d["pauses_sent"] > 0),
     ("ideal_fq", {"queues": 32}, lambda d: not d["drops"]),
     ("hpcc", {}, lambda d: reacted(d)),
     ("hpcc:ns3", {}, lambda d: reacted(d)),
@@ -143,7 +159,8 @@ print(json.dumps([digest(run_case(case)) for case in json.load(sys.stdin)]))
 def test_interpreted_equals_compiled_on_any_threads(scheme, parameters, acted):
     """With and without loss, one after the other in one interpreted process."""
     topology = SERVERS if "backdraft" in scheme or "senders" in parameters else SMALL
-    case = {"flows": WAITING + incast_flows() + LONG, "scheme": scheme, "parameters": parameters, "host": {"rto": "200us"}}
+    flows = prioritised(WAITING + incast_flows() + LONG, parameters.get("pfc.priorities", 1))
+    case = {"flows": flows, "scheme": scheme, "parameters": parameters, "host": {"rto": "200us"}}
     cases = [{**case, "topology": topology}, {**case, "topology": {**topology, "loss": 0.005}}]
     compiled = [digest(run_case(case)) for case in cases]
     assert acted(compiled[0]), f"the case does not exercise {scheme}: {compiled[0]}"
