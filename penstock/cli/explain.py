@@ -23,6 +23,15 @@ def command(
             show_default=False,
         ),
     ] = None,
+    headroom: Annotated[
+        str | None,
+        typer.Option(
+            "--headroom",
+            metavar="SPEC.toml|PRESET",
+            help="Print the headroom of its lossless schemes, by link and switch, instead.",
+            show_default=False,
+        ),
+    ] = None,
     out: Annotated[
         Path | None,
         typer.Option(
@@ -38,16 +47,26 @@ def command(
 
         penstock explain --backpressure quickstart -o backpressure.pdf
 
+        penstock explain --headroom quickstart
+
     The backpressure graph of a network says which egresses may pause which: one by which packets leave may pause those of the
     switches before, from which they come. A cycle is what a deadlock needs. Paths are all equal-cost shortest ones between any
     two hosts; after each change of the links the graph is made anew. The picture shows the first graph with a cycle, or else
     the first one.
+
+    The headroom of a lossless scheme is what an ingress keeps for packets that arrive after it has paused its neighbour: for each
+    priority that has pauses of its own. What a link needs for that is shown beside, and what it leaves of a switch's buffer.
     """
     from penstock.errors import SpecError
     from penstock.report import dictionary
     from penstock.results.run import Run
     from penstock.results.rundir import all_runs
 
+    if headroom is not None:
+        if run is not None or markdown or backpressure is not None or out is not None:
+            raise SpecError("stands alone", place="--headroom", remedy="leave out RUN and the other options")
+        _explain_headroom(headroom)
+        return
     if backpressure is not None:
         if run is not None or markdown:
             raise SpecError("belongs to no run and no page", place="--backpressure", remedy="leave out RUN and --markdown")
@@ -79,6 +98,18 @@ def _explain_backpressure(spec: str, out: Path) -> None:
         typer.echo(_text(graph))
     plots.save(backpressure(next((graph for graph in graphs if graph.cycles), graphs[0])), out)
     typer.echo(f"written to {out}")
+
+
+def _explain_headroom(spec: str) -> None:
+    """Print the headroom of each scheme of a spec."""
+    from penstock.report.headroom import lines
+    from penstock.spec import load_spec
+
+    loaded = load_spec(spec)
+    topo = loaded.build_topology()
+    for table in loaded.schemes:
+        for line in lines(topo, loaded.build_scheme(table), loaded.host):
+            typer.echo(line)
 
 
 def _text(graph: "Backpressure") -> str:

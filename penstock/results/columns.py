@@ -103,7 +103,7 @@ _FRAMES: dict[str, list[Column]] = {
         Column("ecn_marks", "Int64", "packets", "packets marked here"),
         Column("pauses_sent", "Int64", "frames", "pause frames sent out of this port, to pause the peer"),
         Column("pauses_received", "Int64", "frames", "pause frames received on this port, to pause this egress"),
-        Column("paused_ns", "Float64", "ns", "time during which the whole egress was paused (PFC)"),
+        Column("paused_ns", "Float64", "ns", "time during which the whole egress was paused (PFC), not single queues"),
         Column(
             "max_queue_bytes",
             "Int64",
@@ -132,7 +132,7 @@ _FRAMES: dict[str, list[Column]] = {
         Column("time_ns", "Float64", "ns", "when the pause or resume took effect", source="time"),
         Column("node", "Int32", "node", "node whose egress is paused"),
         Column("port", "Int32", "", "the egress port"),
-        Column("queue", "Int32", "", "the queue; -1: the whole port"),
+        Column("queue", "Int32", "", "the queue, which is the priority if these are paused apart; -1: the whole port"),
         Column("paused", "Boolean", "", "true: pause, false: resume"),
     ],
     "queues": [
@@ -350,7 +350,8 @@ SUMMARY: dict[str, tuple[str, str]] = {
     "deadlock": (
         "",
         "egresses that pause one another in a circle at the end of an unfinished run, each paused by the next one: since_ns, "
-        "when the last packet came to one of their queues; egresses, [node, port] each; names; null: none was found",
+        "when the last packet came to one of their queues; egresses, [node, port] each; names; priority, where priorities are "
+        "paused apart; null: none was found",
     ),
     "interrupted": ("", "true: stopped before its end; the results up to then are valid"),
     "warnings": ("", "conditions that limit what the results mean, such as: the congestion control never acted"),

@@ -412,6 +412,8 @@ COMMANDS = [
     ("explain --backpressure base.toml r", "leave out RUN and --markdown"),
     ("explain --backpressure base.toml -o a.txt", "a figure must end in"),
     ("explain r -o a.png", "give a spec with --backpressure"),
+    ("explain --headroom nope.toml", "nope.toml"),
+    ("explain --headroom base.toml r", "leave out RUN and the other options"),
     ("check LONG", "too long"),
     ("run LONG", "must be the path"),
     ("report nope", "no such folder"),
