@@ -122,11 +122,12 @@ def threshold(pfc, node, group):
 def admit(pfc, node, port, pkt):
     """Charge a packet to its ingress: its reserve and share of the buffer, or its headroom; pause beyond the threshold."""
     i = 0
+    group = first_at(my_port(pfc, port_at(node, pkt.in_port)), 0)
     if pfc.special:
         if pfc.senders == EDGE and node.tier > 0:
             return 1
         i = priority_of(pfc, pkt)
-    group = group_of(pfc, port_at(node, pkt.in_port), i)
+        group = group_of(pfc, port_at(node, pkt.in_port), i)
     if group.shared + pkt.size <= group.reserve + threshold(pfc, node, group) and group.headroom == 0:
         charge(pfc, node, group, pkt.size)
     elif group.headroom + pkt.size <= group.headroom_size:
@@ -160,11 +161,12 @@ def charge(pfc, node, group, size):
 def on_dequeue(pfc, node, port, queue, pkt):
     """A departing packet is credited to the headroom first."""
     i = 0
+    group = first_at(my_port(pfc, port_at(node, pkt.in_port)), 0)
     if pfc.special:
         if pfc.senders == EDGE and node.tier > 0:
             return
         i = priority_of(pfc, pkt)
-    group = group_of(pfc, port_at(node, pkt.in_port), i)
+        group = group_of(pfc, port_at(node, pkt.in_port), i)
     from_headroom = min(group.headroom, pkt.size)
     group.headroom -= from_headroom
     charge(pfc, node, group, from_headroom - pkt.size)
