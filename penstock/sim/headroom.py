@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from penstock.topology.changes import LinkChange
 from penstock.units import format_size
 
 if TYPE_CHECKING:
@@ -86,7 +87,7 @@ class Headroom:
         links = self.topo.links
         fastest = links["ps_per_byte"].copy()
         for change in self.topo.changes:
-            if change.ps_per_byte:
+            if isinstance(change, LinkChange) and change.ps_per_byte:
                 fastest[change.link] = min(fastest[change.link], change.ps_per_byte)
         bdp: np.ndarray = links["delay_ps"] // fastest + 1
         return bdp
