@@ -121,13 +121,11 @@ def threshold(pfc, node, group):
 
 def admit(pfc, node, port, pkt):
     """Charge a packet to its ingress: its reserve and share of the buffer, or its headroom; pause beyond the threshold."""
-    i = 0
     group = first_at(my_port(pfc, port_at(node, pkt.in_port)), 0)
     if pfc.special:
         if pfc.senders == EDGE and node.tier > 0:
             return 1
-        i = priority_of(pfc, pkt)
-        group = group_of(pfc, port_at(node, pkt.in_port), i)
+        group = group_of(pfc, port_at(node, pkt.in_port), priority_of(pfc, pkt))
     if group.shared + pkt.size <= group.reserve + threshold(pfc, node, group) and group.headroom == 0:
         charge(pfc, node, group, pkt.size)
     elif group.headroom + pkt.size <= group.headroom_size:
@@ -136,11 +134,14 @@ def admit(pfc, node, port, pkt):
         return 0
     if not group.pausing:
         if group.headroom > 0 or group.shared >= group.reserve + threshold(pfc, node, group):
-            pause(pfc, node, pkt.in_port, i)
+            pause(pfc, node, pkt)
     return 1
 
 
-def pause(pfc, node, slot, i):
+def pause(pfc, node, pkt):
+    """Pause the priority of a packet at the neighbour that sent it, if it is lossless."""
+    i = priority_of(pfc, pkt)
+    slot = pkt.in_port
     if not pfc.lossless & 1 << i:
         return
     group_of(pfc, port_at(node, slot), i).pausing = 1
@@ -160,20 +161,18 @@ def charge(pfc, node, group, size):
 
 def on_dequeue(pfc, node, port, queue, pkt):
     """A departing packet is credited to the headroom first."""
-    i = 0
     group = first_at(my_port(pfc, port_at(node, pkt.in_port)), 0)
     if pfc.special:
         if pfc.senders == EDGE and node.tier > 0:
             return
-        i = priority_of(pfc, pkt)
-        group = group_of(pfc, port_at(node, pkt.in_port), i)
+        group = group_of(pfc, port_at(node, pkt.in_port), priority_of(pfc, pkt))
     from_headroom = min(group.headroom, pkt.size)
     group.headroom -= from_headroom
     charge(pfc, node, group, from_headroom - pkt.size)
     if group.pausing and group.headroom == 0:
         if group.shared == 0 or group.shared + pfc.xon <= group.reserve + threshold(pfc, node, group):
             group.pausing = 0
-            send_control(node, pkt.in_port, pfc.at.kind, RESUME, 1 << i, 0)
+            send_control(node, pkt.in_port, pfc.at.kind, RESUME, 1 << priority_of(pfc, pkt), 0)
 
 
 def on_control(pfc, node, port, pkt):
