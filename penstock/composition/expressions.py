@@ -451,7 +451,7 @@ class Expressions:
         else:
             code = f"{name}({', '.join(codes)})"
         kind = kind.strip()
-        found = {key: {"null", "found"} for key in ("flow_of", "incoming_at", "incoming_of")}
+        found = {key: {"null", "found"} for key in ("flow_of", "incoming_at", "incoming_of", "first_ranked")}
         queued = {key: {"null", "queued"} for key in ("best_packet", "earliest_packet", "worst_packet")}
         origins = {"new_frame": {"frame"}, **found, **queued}.get(name, set())
         return Value(code, kind, frozenset(origins), rough=kind == "float" and name != "line_rate")

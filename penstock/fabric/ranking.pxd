@@ -18,6 +18,9 @@ cdef void insert(Node* node, Port* port, Queue* queue, Packet* pkt, int64_t rank
 cdef Packet* next_best(Node* node, Backlog* backlog, int64_t rank, Packet* later) noexcept nogil
 cdef Packet* next_worst(Node* node, Backlog* backlog, int64_t rank, Packet* earlier) noexcept nogil
 cdef void withdraw(Node* node, Packet* pkt) noexcept nogil
+cdef void withdraw_first(Node* node, Queue* queue, Packet* pkt) noexcept nogil
+cdef Packet* sort_arrivals(Node* node, Queue* queue) noexcept nogil
+cdef void restore(Node* node, Port* port, int32_t arrivals) noexcept nogil
 cdef void rank_enqueued(void* me, Node* node, Port* port, Queue* queue, Packet* pkt) noexcept nogil
 cdef void rank_dequeued(void* me, Node* node, Port* port, Queue* queue, Packet* pkt) noexcept nogil
 cdef bint is_ranked(Node* node, Port* port, Queue* queue, Packet* pkt) noexcept nogil

@@ -251,6 +251,56 @@ def withdraw(node, pkt):
         set_worst(node, ranking, backlog, next_worst(node, backlog, mine.rank, mine.earlier))
 
 
+def withdraw_first(node, queue, pkt):
+    """A ranked packet, the first one of its queue, has left it."""
+    if queue.length > 0:
+        rank_of(node, queue.head).before = NO_PACKET
+    withdraw(node, pkt)
+
+
+def sort_arrivals(node, queue):
+    """Chain the packets of a queue by `earlier` and `later` in the order of their arrivals; returns the last one."""
+    last = NO_PACKET
+    pkt = queue.head
+    while pkt:
+        following = NO_PACKET
+        previous = last
+        while previous and rank_of(node, previous).arrival > rank_of(node, pkt).arrival:
+            following = previous
+            previous = rank_of(node, previous).earlier
+        rank_of(node, pkt).earlier = previous
+        rank_of(node, pkt).later = following
+        if previous:
+            rank_of(node, previous).later = pkt
+        if following:
+            rank_of(node, following).earlier = pkt
+        else:
+            last = pkt
+        pkt = pkt.next
+    return last
+
+
+def restore(node, port, arrivals):
+    """Rank the packets of a port, of which only rank and arrival are set, as if each had just arrived; none is ranked yet."""
+    ranking = ranking_of(node, port)
+    queue = queue_at(port, 0)
+    pkt = sort_arrivals(node, queue)
+    while pkt and rank_of(node, pkt).earlier:
+        pkt = rank_of(node, pkt).earlier
+    while pkt:
+        following = rank_of(node, pkt).later
+        ranking.arrivals = rank_of(node, pkt).arrival
+        insert(node, port, queue, pkt, rank_of(node, pkt).rank)
+        pkt = following
+    ranking.arrivals = arrivals
+    ranking.last = NO_PACKET
+    pkt = queue.head
+    while pkt:
+        rank_of(node, pkt).before = ranking.last
+        ranking.last = pkt
+        pkt = pkt.next
+
+
 # ---- What the fabric calls: the first hooks of on_enqueue and on_dequeue ----
 
 
@@ -261,9 +311,7 @@ def rank_enqueued(me, node, port, queue, pkt):
 
 def rank_dequeued(me, node, port, queue, pkt):
     if queue.index == 0 and rank_of(node, pkt).backlog:
-        if queue.length > 0:
-            rank_of(node, queue.head).before = NO_PACKET
-        withdraw(node, pkt)
+        withdraw_first(node, queue, pkt)
 
 
 def is_ranked(node, port, queue, pkt):

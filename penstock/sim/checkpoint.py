@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 # Fields of structs that sim/core/checkpoint.py walks, and those that a build makes, by struct.
 KEPT: dict[str, set[str]] = {
     "Packet": {"next"},
+    "Ranking": {"arrivals"},
     "Queue": {"head", "tail", "next"},
     "Ring": {"head", "tail"},
     "Outbox": {"head", "tail"},
@@ -53,9 +54,12 @@ KEPT: dict[str, set[str]] = {
         *("window_start", "windows", "done", "reactions", "flows", "flows_used", "outboxes", "nodes"),
         *("switch_rows", "port_rows", "queue_rows", "flow_rows", "pause_rows", "trace_rows"),
     },
-    "World": {"nodes", "workers", "waiting", "pending", "results"},
+    "World": {"nodes", "workers", "waiting", "pending", "results", "rankings"},
 }
 REBUILT: dict[str, set[str]] = {
+    # Ranked packets are ranked again, by the rank and the arrival of each.
+    "Ranked": {"before", "earlier", "later", "backlog"},
+    "Ranking": {"best", "worst", "buckets", "bits", "backlogs", "last", "spare"},
     "Heap": {"capacity"},
     "Incoming": {"next"},  # free ones
     "Flow": {"slot"},
@@ -84,7 +88,7 @@ REBUILT: dict[str, set[str]] = {
         *("window_end", "limit", "parity", "id", "sent", "finished", "node_count", "spare", "free", "pool", "free_frames"),
         *("pool_used", "pool_size", "packet_size", "flow_size", "frame_size", "packets", "next_window", "done_by", "world"),
         *("arena", "arrived_ports", "mailed", "mailed_words", "own", "agenda", "free_incoming", "incoming_size", "free_flow"),
-        *("flows_end", "flow_limit", "error", "error_node", "error_value", "guard", "padding"),
+        *("free_backlog", "flows_end", "flow_limit", "error", "error_node", "error_value", "guard", "padding"),
     },
 }
 WALKED = ("Packet", "Packet", "Port", "Queue", "Flow", "Node", "Incoming", "Host", "Sink")  # as OF_PACKET ... in core/stream.pxd
@@ -200,7 +204,10 @@ def layouts(composition: Composition) -> list[tuple[np.ndarray, np.ndarray]]:
         spans, tables = copied(struct), []
         if number < len(OWNERS):
             owner = OWNERS[number]
-            spans = [*spans, (end, composition.sizes[owner] - end)]
+            ranked_at = composition.rank_at if struct == "Packet" else 0
+            spans = [*spans, (end, (ranked_at or composition.sizes[owner]) - end)]
+            if ranked_at:
+                spans += [(ranked_at + at, size) for at, size in copied("Ranked")]
             for part in composition.parts:
                 tables += [(part.places[owner] + field.at, field.size) for field in part.declared.tables(owner)]
         out.append(pairs(joined(spans), tables))

@@ -186,6 +186,50 @@ def test_a_scheme_of_ones_own(run, tmp_path):
         equal(whole, again, str(interruptions))
 
 
+RANKED = '''
+"""Ranks at random; packets become the first ones of their queues as they come, so that these are not in the order of arrival."""
+
+parameters = {"serve": ("int32 0..1", 0, "1: the earliest packet of the best one's flow is sent")}
+fabric = {"reordering": 1}
+
+
+def rank_packet(ranked, node, port, pkt):
+    return hash31(pkt.seq // 1000, pkt.number) % 5
+
+
+def on_enqueue(ranked, node, port, queue, pkt):
+    best = best_packet(node, port)
+    if best != NO_PACKET and hash31(pkt.seq, pkt.number) % 3 == 0:
+        move_to_head(node, port, queue, best)
+    worst = worst_packet(node, port)
+    if worst != NO_PACKET and worst != pkt and port.bytes > 40000:
+        drop_queued(node, port, queue, worst)
+
+
+def next_queue(ranked, node, port):
+    best = best_packet(node, port)
+    if best != NO_PACKET and ranked.serve:
+        move_to_head(node, port, queue_at(port, 0), earliest_packet(node, port, best))
+    return 0
+'''
+
+
+@pytest.mark.parametrize("serve", [0, 1])
+def test_ranked_packets_in_any_order(run, tmp_path, serve):
+    path = tmp_path / "ranked.py"
+    path.write_text(RANKED)
+    scheme = parse(str(path), {"serve": serve})
+    topo = build(SMALL)
+    flows = flow_list(topo, incast_flows() + LONG)
+    settings = {"host": HostConfig(rto="200us"), "measure": EVERYTHING}
+    whole = simulate(topo, flows, scheme, **settings)
+    assert whole.summary["drops"] > 20
+    for interruptions in ([(20, 1)], [(12, 3), (6, 2), (5, 1), (40, 2)]):
+        again, stopped = run(topo, flows, scheme, interruptions, threads=2, **settings)
+        assert stopped == len(interruptions)
+        equal(whole, again, str(interruptions))
+
+
 @pytest.mark.parametrize("measure", [{"window": "20us..50us"}, {"window": "run", "warmup": "25us"}, {}])
 def test_the_measurement_window(run, measure):
     topo = leaf_spine(hosts=16, tors=4, spines=2)

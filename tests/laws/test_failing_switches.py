@@ -15,7 +15,8 @@ from penstock.topology import fat_tree, leaf_spine
 
 QUICK = HostConfig(rto="100us")
 EVERYTHING = Measure(sample="1us", pauses=True, queues=True, packets=True)
-SCHEMES = ["fifo", "bfc", "pfc", "hpcc", "floodgate", "floodgate:ideal", "dqa:stochastic", "pfc_tagged", "bfc_tofino2", "ndp"]
+SCHEMES = ["fifo", "bfc", "pfc", "hpcc", "floodgate", "floodgate:ideal", "dqa:stochastic", "pfc_tagged", "bfc_tofino2"]
+SCHEMES += ["pfabric", "ndp"]
 LOST = DROPS.index(SWITCH_DOWN)
 
 

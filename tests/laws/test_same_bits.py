@@ -90,6 +90,14 @@ SCENARIOS = {
         "bfc+pfc",
         {"host": HostConfig(rto="100us")},
     ),
+    "ranked packets": lambda: (
+        t := leaf_spine(hosts=16, tors=4, spines=2).with_changes(
+            [{"time": "11us", "switch": "tor1", "up": False}, {"time": "31us", "switch": "tor1", "up": True}]
+        ),
+        mixture(t),
+        "pfabric",
+        {},
+    ),
     "ring": lambda: (t := star(hosts=6), ring_all_reduce(t, bytes="300KB", chunks=2) + one_dst(t, 20_000), "dqa", {}),
     "many ports": lambda: (t := star(hosts=150, delay="200ns", buffer="2MB"), one_dst(t, 20_000), DQA(queues=100), SOON),
     "few and apart": lambda: (

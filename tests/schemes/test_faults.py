@@ -134,6 +134,7 @@ TRANSPORT = {
     "on_data": [
         ("set_flow_timer(node, incoming, node.now - 1)", "PAST", ""),
         ("me.out = incoming_at(node, 1 << 20).received", "NULL", "NoneType"),
+        ("me.out = first_ranked(node).received", "NULL", "NoneType"),
         ("send_with_data(node, me.far, new_frame(node, me.at.kind, 1))", "INDEX", ""),
     ],
     "on_control": [],

@@ -67,6 +67,7 @@ def test_every_pointer_is_known(struct):
         "waiting",
         "pending",
         "results",
+        "rankings",
         "outboxes",
         "items",
         "rings",
@@ -133,6 +134,21 @@ def test_layouts_are_those_of_the_compiler():
         hand = [checkpoint.dtype_of(struct).fields[name][1] for name in KEPT.get(struct, set()) | REBUILT.get(struct, set())]
         for at in [*hand, *tables[:, 0].tolist()]:
             assert not any(low <= at < low + size for low, size in spans.tolist()), f"{struct} at {at}"
+
+
+def test_ranks_are_copied_and_their_pointers_are_not():
+    made = compose(Settings(TOPO, FLOWS, parse("pfabric")))
+    from penstock.sim.core.checkpoint import struct_bytes
+
+    rank = checkpoint.dtype_of("Ranked")
+    assert rank.itemsize == struct_bytes("Ranked")
+    for spans, _ in checkpoint.layouts(made)[:2]:
+        copied = [made.rank_at <= at < at + size <= made.rank_at + rank.itemsize for at, size in spans.tolist()]
+        assert copied
+        for name in rank.names:
+            at = made.rank_at + rank.fields[name][1]
+            inside = any(low <= at < low + size for low, size in spans.tolist())
+            assert inside == (name not in REBUILT["Ranked"]), name
 
 
 def test_spans():

@@ -173,7 +173,10 @@ def test_interpreted_equals_compiled_on_any_threads(scheme, parameters, acted):
     assert json.loads(done.stdout) == json.loads(json.dumps(compiled))
 
 
-@pytest.mark.parametrize("scheme", ["fifo", "bfc", "pfc", "floodgate", "pfc_tagged", "ideal_fq+srf", "hpcc+recovery:perfect"])
+FAILING = ["fifo", "bfc", "pfc", "floodgate", "pfc_tagged", "pfabric", "ideal_fq+srf", "hpcc+recovery:perfect"]
+
+
+@pytest.mark.parametrize("scheme", FAILING)
 def test_with_switches_that_fail(scheme):
     """While they store packets, of which some are held, and with pauses on their links."""
     changes = [

@@ -1,5 +1,6 @@
 from penstock.fabric.heap_inline cimport grow
 from penstock.fabric.queueing_inline cimport alloc_frame, alloc_packet, set_event
+from penstock.fabric.ranking cimport ranking_of, restore
 from penstock.fabric.state cimport *
 from penstock.sim.core.agenda cimport set_time
 from penstock.sim.core.receiver cimport find_sink

@@ -11,6 +11,7 @@ import cython
 if not cython.compiled:
     from penstock.fabric.heap import grow
     from penstock.fabric.queueing import alloc_frame, alloc_packet, set_event
+    from penstock.fabric.ranking import ranking_of, restore
     from penstock.fabric.state import (
         ACK,
         FLOW_BINS,
@@ -168,6 +169,10 @@ def keep_port(stream, node, port):
     if port.queueing_delay:
         keep(stream, port.queueing_delay, 16 * worker.world.class_count)
     keep(stream, port.flow_samples, 8 * port.flow_bins)
+    if node.ops.rank_packet:
+        arrivals = keep_number(stream, ranking_of(node, port).arrivals)
+        if stream.loading and not stream.damaged:
+            restore(node, port, arrivals)
     keep_tables(stream, OF_PORT, port)
 
 

@@ -1,6 +1,7 @@
 from penstock.fabric.state cimport *
 from penstock.fabric.line cimport disarm, drop, resume_port, resume_queue
 from penstock.fabric.queueing_inline cimport pop, set_event, set_node_event
+from penstock.fabric.ranking cimport is_ranked, withdraw_first
 from penstock.sim.core.pointers cimport queue_area
 
 cdef void new_node(World* world, int number, int degree, Node* node, long port_size, long queue_size, int queue_count, int voq_count) noexcept

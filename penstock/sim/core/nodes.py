@@ -5,6 +5,7 @@ import cython
 if not cython.compiled:
     from penstock.fabric.line import disarm, drop, resume_port, resume_queue
     from penstock.fabric.queueing import pop, set_event, set_node_event
+    from penstock.fabric.ranking import is_ranked, withdraw_first
     from penstock.fabric.state import (
         DROP_DOWN,
         DROP_SWITCH,
@@ -176,7 +177,10 @@ def empty_port(node, port):
     for index in range(port.queue_count):
         queue = queue_at(port, index)
         while queue.length:
-            lose(node, port, pop(queue))
+            pkt = pop(queue)
+            if is_ranked(node, port, queue, pkt):
+                withdraw_first(node, queue, pkt)
+            lose(node, port, pkt)
         queue.deficit = 0
         if queue.listed == LISTED:
             queue.listed = 0

@@ -137,6 +137,6 @@ cdef inline void put_rows(Worker* worker, str name, bytes rows, int64_t size) ex
 cdef inline int64_t sizes_of(str struct_name) except -1:
     sizes = {
         "Packet": sizeof(Packet), "Port": sizeof(Port), "Queue": sizeof(Queue), "Flow": sizeof(Flow), "Node": sizeof(Node),
-        "Incoming": sizeof(Incoming), "Host": sizeof(Host), "Sink": sizeof(Sink),
+        "Incoming": sizeof(Incoming), "Host": sizeof(Host), "Sink": sizeof(Sink), "Ranked": sizeof(Ranked),
     }
     return sizes[struct_name]
