@@ -39,6 +39,7 @@ _HOMES = {
     "penstock.errors": ("ClaimFailed", "InvariantError", "PenstockError", "SchemeError", "SpecError"),
     "penstock.sim.checkpoint": ("Checkpoint",),
     "penstock.sim.config": ("HostConfig", "Measure"),
+    "penstock.results.pause_times": ("pause_times",),
     "penstock.results.run": ("Run",),
     "penstock.results.sweep": ("Sweep",),
     "penstock.composition": ("Scheme",),

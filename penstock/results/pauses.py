@@ -7,17 +7,13 @@ leads from that link (`Links.following`), hold such packets: their pauses are th
 Times are ns. Intervals of time are float64[n, 2], starts and ends; those of a queue or port are sorted and do not touch.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Iterable, Iterator
-from typing import TYPE_CHECKING
 
 import numpy as np
 import polars as pl
 
-if TYPE_CHECKING:
-    from penstock.results.links import Links, Port
+from penstock.results.links import Links, Port
 
 QUEUE = ("node", "port", "queue")  # queue -1: the whole port
 Queue = tuple[int, int, int]
@@ -50,12 +46,6 @@ def by_queue(pauses: pl.DataFrame, end_ns: float) -> dict[Queue, np.ndarray]:
     keys, rows = lasted.select(QUEUE).to_numpy(), lasted.select("start_ns", "end_ns").to_numpy()
     first = np.flatnonzero((np.diff(keys, axis=0, prepend=-9) != 0).any(axis=1))
     return {tuple(keys[i].tolist()): found for i, found in zip(first, np.split(rows, first[1:]))}
-
-
-def totals(pauses: pl.DataFrame, end_ns: float) -> pl.DataFrame:
-    """node, port, queue, pauses (how many), paused_ns (for how long), of every queue and port that was paused."""
-    lasted = pauses.with_columns(paused_ns=pl.col("end_ns").fill_null(end_ns) - pl.col("start_ns"))
-    return lasted.group_by(QUEUE).agg(pauses=pl.len().cast(pl.Int64), paused_ns=pl.col("paused_ns").sum()).sort(QUEUE)
 
 
 def by_port(queues: dict[Queue, np.ndarray]) -> dict[Port, np.ndarray]:

@@ -22,7 +22,6 @@ from penstock.errors import SpecError, nearest
 from penstock.inputs import one_of, real
 from penstock.results import rundir
 from penstock.results.columns import COLUMNS, PER_FLOW, Column
-from penstock.results.pauses import intervals, totals
 from penstock.units import format_time
 
 CLOCKS = ("receiver", "sender")  # where the completion of a flow is measured
@@ -241,11 +240,6 @@ class Run:
         switch = {"active_flows": "flows"}.get(name, name)
         how = f"run again with [measure] {switch} = true" if name in COLUMNS else nearest(name, self.frames)
         raise SpecError(f'run "{self.label}": has no {name}', remedy=how)
-
-    def pause_times(self) -> pl.DataFrame:
-        """How often and for how long each egress was paused, whole (queue -1) or a queue of it, which is a priority where these
-        are paused apart: node, port, queue, pauses, paused_ns.  SpecError: the run did not record its pauses."""
-        return totals(intervals(self.frame("pauses")), float(self.summary["end_ns"]))
 
     # -- the measurement window
 

@@ -25,6 +25,7 @@ from helpers import (
 from paper import pfc
 from test_pfc import Switch
 
+from penstock import pause_times
 from penstock.composition import FOLDER, parse
 from penstock.errors import PenstockError, SchemeError, SpecError
 from penstock.sim.config import HostConfig, Measure
@@ -210,7 +211,7 @@ def test_an_incast_of_one_priority_does_not_stop_another():
         flows = classed(topo, [*flows, (4, 15, 100_000, "40us", "victim", priority)])
         run = simulate(topo, flows, parse("pfc", {"priorities": 2, "alpha": 0.05}), measure=Measure(pauses=True))
         took[priority] = run.flows.filter(run.flows["class"].cast(str) == "victim")["slowdown"].item()
-        times = run.pause_times()
+        times = pause_times(run)
         assert set(times["queue"]) == {1} and times["paused_ns"].sum() > 100_000 and times["pauses"].sum() > 10
     assert took[0] < 1.1 and took[1] > 5
 
@@ -225,10 +226,10 @@ def test_pause_times_add_up():
             expected[node, port, queue] += sum(until[0] - since[0] for since, until in pairwise(own) if since[2])
             if own and own[-1][2]:
                 expected[node, port, queue] += round(run.summary["end_ns"] * 1000) - own[-1][0]
-    found = {row[:3]: row[4] for row in run.pause_times().iter_rows()}
+    found = {row[:3]: row[4] for row in pause_times(run).iter_rows()}
     assert found == pytest.approx({key: ps / 1000 for key, ps in expected.items() if key in found})
     assert set(found) == {key for key, ps in expected.items() if ps} and len({queue for _, _, queue in found}) == 3
-    assert run.pause_times()["pauses"].sum() == run.ports["pauses_received"].sum()
+    assert pause_times(run)["pauses"].sum() == run.ports["pauses_received"].sum()
 
 
 # ---- Headroom ----
