@@ -80,7 +80,7 @@ def test_enums_by_prefix_and_by_first_name():
 
 
 def test_layouts():
-    assert layouts.DROPS == ("buffer full", "refused by the scheme", "link loss", "link down", "no route")
+    assert layouts.DROPS == ("buffer full", "refused by the scheme", "link loss", "link down", "no route", "switch down")
     assert layouts.NO_SUCH == {2: "queue", 3: "port", 4: "virtual output queue", 5: "path", 7: "packet", 8: "backlogged queue"}
     assert layouts.TOO_MANY_FLOWS == 1 and layouts.LEVELS == 8
     assert layouts.row_type("Start").itemsize == 32
