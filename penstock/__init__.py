@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from penstock.composition.constructors import *  # noqa: F403
     from penstock.errors import ClaimFailed, InvariantError, PenstockError, SchemeError, SpecError
     from penstock.report import plots as plot
+    from penstock.results.pause_times import pause_times
     from penstock.results.run import Run
     from penstock.results.sweep import Sweep
     from penstock.sim.checkpoint import Checkpoint

@@ -4,8 +4,8 @@ from penstock.fabric.queueing_inline cimport set_event
 from penstock.fabric.sampling cimport catch_up, start_sampling
 from penstock.fabric.line cimport kick
 from penstock.sim.core.agenda cimport forget_end, new_agenda, next_time, set_time
-from penstock.sim.core.nodes cimport chain_bytes, clear_queues, cut, empty_switch, ingresses, link, new_nic, new_node
-from penstock.sim.core.nodes cimport own_scheduling, paused_queues, set_loss
+from penstock.sim.core.nodes cimport active_flows_of, chain_bytes, clear_queues, cut, empty_switch, flow_samples_of, link, new_nic, new_node
+from penstock.sim.core.nodes cimport own_scheduling, paused_queues, set_loss, stopped_queues_of
 from penstock.sim.core.pointers cimport add_flow_hook, add_frame_hook, add_packet_hook, add_queue_hook, add_ranking, add_single_hook
 from penstock.sim.core.pointers cimport add_timer_hook
 from penstock.sim.core.pointers cimport call_set_up, call_set_up_node, call_set_up_port, clear_area, fault_of, flow_results, free_world, hook_of

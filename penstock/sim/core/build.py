@@ -32,7 +32,6 @@ if not cython.compiled:
         plain_ops,
         port_at,
         port_bytes,
-        queue_at,
         queue_bytes,
         rank_bytes,
         save_memory,
@@ -41,17 +40,19 @@ if not cython.compiled:
     from penstock.sim.core.agenda import forget_end, new_agenda, next_time, set_time
     from penstock.sim.core.flow_setter import set_flow_result
     from penstock.sim.core.nodes import (
+        active_flows_of,
         chain_bytes,
         clear_queues,
         cut,
         empty_switch,
-        ingresses,
+        flow_samples_of,
         link,
         new_nic,
         new_node,
         own_scheduling,
         paused_queues,
         set_loss,
+        stopped_queues_of,
     )
     from penstock.sim.core.pointers import (
         add_flow_hook,
@@ -558,44 +559,24 @@ class Simulation:
     def stopped_queues(self):
         """(node, port, queue, first, last, ingresses) of every queue of a switch that is paused and has packets: flow, sequence
         number and kind of its first packet, when its last one came (ps), and by which ports they came."""
-        world = self.world
         out = []
-        for number in range(world.host_count, world.node_count):
-            node = node_at(world, number)
-            for slot in range(node.port_count):
-                port = port_at(node, slot)
-                for index in range(port.queue_count):
-                    queue = queue_at(port, index)
-                    if queue.length > 0 and (port.paused or queue.paused):
-                        first = (queue.head.number, queue.head.seq, queue.head.kind)
-                        out.append((number, slot, index, first, queue.tail.time, sorted(ingresses(queue.head))))
+        for number in range(self.world.host_count, self.world.node_count):
+            out += stopped_queues_of(node_at(self.world, number))
         return out
 
     def flow_samples(self):
         """(node, port, active flows, samples) of every port that counts its active flows."""
-        world = self.world
         self.complete_samples()
         out = []
-        for number in range(world.host_count, world.node_count):
-            node = node_at(world, number)
-            for slot in range(node.port_count):
-                port = port_at(node, slot)
-                if port.idle_samples:
-                    out.append((number, slot, 0, port.idle_samples))
-                for i in range(port.flow_bins):
-                    if port.flow_samples[i]:
-                        out.append((number, slot, i, port.flow_samples[i]))
+        for number in range(self.world.host_count, self.world.node_count):
+            out += flow_samples_of(node_at(self.world, number))
         return out
 
     def active_flows(self):
         """(number, acknowledged bytes, size, retransmitted bytes, paused ps, window) of every unfinished flow."""
-        world = self.world
         out = []
-        for number in range(world.host_count):
-            flow = node_at(world, number).host.active
-            while flow:
-                out.append((flow.number, flow.acked, flow.size, flow.retransmitted, flow.paused_ps, flow.window))
-                flow = flow.next_active
+        for number in range(self.world.host_count):
+            out += active_flows_of(node_at(self.world, number))
         return out
 
 

@@ -18,3 +18,6 @@ cdef void clear_queues(Node* node, long at, long size) noexcept
 cdef int64_t chain_bytes(Packet* pkt) noexcept
 cdef int paused_queues(Port* port) noexcept
 cdef set ingresses(Packet* pkt)
+cdef list stopped_queues_of(Node* node)
+cdef list flow_samples_of(Node* node)
+cdef list active_flows_of(Node* node)

@@ -252,3 +252,42 @@ def ingresses(pkt):
         found.add(pkt.in_port)
         pkt = pkt.next
     return found
+
+
+# ---- What a node tells ----
+
+
+def stopped_queues_of(node):
+    """Rows of Simulation.stopped_queues."""
+    out = []
+    for slot in range(node.port_count):
+        port = port_at(node, slot)
+        for index in range(port.queue_count):
+            queue = queue_at(port, index)
+            if queue.length > 0 and (port.paused or queue.paused):
+                first = (queue.head.number, queue.head.seq, queue.head.kind)
+                out.append((node.id, slot, index, first, queue.tail.time, sorted(ingresses(queue.head))))
+    return out
+
+
+def flow_samples_of(node):
+    """Rows of Simulation.flow_samples."""
+    out = []
+    for slot in range(node.port_count):
+        port = port_at(node, slot)
+        if port.idle_samples:
+            out.append((node.id, slot, 0, port.idle_samples))
+        for i in range(port.flow_bins):
+            if port.flow_samples[i]:
+                out.append((node.id, slot, i, port.flow_samples[i]))
+    return out
+
+
+def active_flows_of(node):
+    """Rows of Simulation.active_flows."""
+    out = []
+    flow = node.host.active
+    while flow:
+        out.append((flow.number, flow.acked, flow.size, flow.retransmitted, flow.paused_ps, flow.window))
+        flow = flow.next_active
+    return out
