@@ -72,6 +72,7 @@ RIVALS = (
     "bfc_tofino2",
     "dctcp+dynamic_threshold",
     "pfc+window_cap+spray",
+    "hpcc+flowlet",
     "bfc+rtt_target",
 )
 SCHEMES = {
