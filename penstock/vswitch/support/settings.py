@@ -17,7 +17,7 @@ STATE_NAMES = [{"broken_off": "nonsense"}.get(name, name) for name in pxd.enum(S
 DROP_NAMES = [  # why a switch that runs a scheme drops a frame
     {"admission": "refused", "loss": "line", "down": "line_down"}.get(name, name)
     for name in pxd.enum("fabric/state.pxd", "DROP_")
-    if name != "reasons"
+    if name not in ("reasons", "switch")  # the latter: a simulated switch fails
 ]
 MOST_WORKERS = pxd.read("vswitch/memory/layout.pxd").constants["MOST_WORKERS"]
 DEFAULTS = {
