@@ -178,6 +178,17 @@ def test_another_user_with_many_slow_connections():
             assert "mode" in protocol.ask(path, {"show": "settings"})["settings"]
 
 
+def test_who_has_too_many_connections_is_told_so(monkeypatch):
+    """Also the switch's own user, whose `show` said that the switch was going down."""
+    monkeypatch.setattr(server, "REQUEST_S", 600.0)  # on a slow machine the first must not be closed before the last comes
+    with running() as (daemon, path), contextlib.ExitStack() as stack:
+        for _ in range(server.MOST_OF_A_USER):
+            stack.enter_context(socket.socket(socket.AF_UNIX)).connect(path)
+        until(lambda: daemon.requesting[os.getuid()] == server.MOST_OF_A_USER)
+        with pytest.raises(SpecError, match=f"user {os.getuid()} has {server.MOST_OF_A_USER} connections open"):
+            protocol.ask(path, {"show": "settings"})
+
+
 ASK = """
 import json, os, socket, sys
 os.setuid(int(sys.argv[2]))

@@ -202,11 +202,18 @@ class Daemon:
         pid, uid, groups = protocol.peer(connection)
         with self.lock:
             others = sum(n for user, n in self.requesting.items() if not _is_owner(user))
-            if self.requesting[uid] >= MOST_OF_A_USER or (others >= MOST_CONNECTIONS and not _is_owner(uid)):
-                connection.close()
-                self._note_refusal(uid)
-                return
-            self.requesting[uid] += 1
+            if self.requesting[uid] >= MOST_OF_A_USER:
+                refusal = f"user {uid} has {MOST_OF_A_USER} connections open, which is the most: close some"
+            elif others >= MOST_CONNECTIONS and not _is_owner(uid):
+                refusal = (
+                    f"users other than the switch's own have {MOST_CONNECTIONS} connections open, which is the most: try again"
+                )
+            else:
+                refusal = ""
+                self.requesting[uid] += 1
+        if refusal:
+            self._refuse(connection, uid, refusal)
+            return
         who = operations.Peer(pid, uid, _is_owner(uid), _is_owner(uid) or self.group in groups)
         try:
             threading.Thread(target=self._serve_connection, args=(connection, who), daemon=True).start()
@@ -214,8 +221,12 @@ class Daemon:
             connection.close()
             self._end_request(uid)
 
-    def _note_refusal(self, uid: int) -> None:
-        """Log refused connections, in one line per while: who holds many of them makes many."""
+    def _refuse(self, connection: socket.socket, uid: int, why: str) -> None:
+        """Say why and hang up, waiting for nothing; log it in one line per while: who holds many connections makes many."""
+        connection.setblocking(False)
+        with contextlib.suppress(OSError):
+            protocol.send(connection, {"error": why})
+        connection.close()
         self.refused += 1
         if time.monotonic() >= self.refusals_after:
             log.warning("%d connections refused, the last of user %d, who has too many open", self.refused, uid)
