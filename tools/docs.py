@@ -198,7 +198,7 @@ def papers() -> str:
         known = {id: current(id, record) for id in ids}
         for found in known.values():
             verdicts.update(records.verdicts(found))
-        judged, absent = sum(bool(found) for found in known.values()), ranges(list(missing(paper)))
+        judged, absent = sum(bool(records.verdicts(found)) for found in known.values()), ranges(list(missing(paper)))
         page = f"[{counts(verdicts) or 'none'}](docs/verdicts/{paper}.md)"
         lines.append(f"| {title} | {schemes} | {len(ids)} | {judged} | {page} | {absent} |")
     return "\n".join(lines)

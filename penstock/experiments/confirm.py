@@ -78,9 +78,10 @@ def confirm(
         raise SpecError(
             f"has no runs of {id} at this scale", path="scale", value=scale, place=file, remedy="reproduce the figure"
         )
-    if record["judging"] != records.judging(id):
+    asked = records.specs(id, scale, record["seeds"][0])
+    if record["judging"] != records.judging(id) or record.get("specs", asked) != asked:
         raise SpecError(
-            f"{id}: its claims or its measurements have changed since", place=file, remedy="reproduce the figure again"
+            f"{id}: its claims, its measurements or its specs have changed since", place=file, remedy="reproduce the figure again"
         )
     chosen = shortest(experiments[id], scale, record)
     folder = Path(cache) if cache else store.home() / "runs"

@@ -1,20 +1,25 @@
 """Records of reproductions, such as docs/reproductions.json: every claim with its number, and what it was made with.
 
 A file has one record for each figure and scale: `load(file)["bfc/fig09"]["paper"]`.  A record is stale when the sources that
-its figure depends on have changed since, and it was not confirmed by the new ones (confirm.py).
+its figure depends on have changed since, and it was not confirmed by the new ones (confirm.py), or when its specs are others now.
+A band that has moved since the last record is recorded with a new entry of changes.toml only.
 """
 
 import ast
+import functools
 import json
+import math
 import subprocess
 from collections import Counter
 from datetime import UTC, datetime
+from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from penstock.composition import FOLDER as SCHEMES
 from penstock.composition import parse
 from penstock.errors import SpecError
+from penstock.experiments.changes import changes_of
 from penstock.experiments.claims import FROM_PAPER, NOT_JUDGED, Claim
 from penstock.experiments.registry import EXPERIMENTS, FOLDER
 from penstock.sources import PACKAGE, hash_of, texts
@@ -35,6 +40,14 @@ def sources(id: str) -> str:
 def judging(id: str) -> str:
     """A hash of those that measure and judge its runs, but do not change them."""
     return hash_of(judges(id))
+
+
+@functools.cache
+def specs(id: str, scale: str, seed: int) -> str:
+    """A hash of a figure's specs; the window, levels and seeds that they have from elsewhere are in no hash of sources."""
+    experiment = EXPERIMENTS[id]
+    found = experiment.specs(scale, seed) if experiment.specs else {}
+    return sha256(json.dumps(found, sort_keys=True).encode()).hexdigest()[:16]
 
 
 def files(id: str) -> set[Path]:
@@ -82,8 +95,38 @@ def _own(file: Path, found: set[Path]) -> set[Path]:
 
 
 def stale(id: str, record: dict[str, Any]) -> bool:
-    """Whether a figure's record was neither made nor confirmed by these sources."""
-    return sources(id) not in (record["sources"], record.get("confirmed", {}).get("sources"))
+    """Whether a figure's record was neither made nor confirmed by these sources, or with other specs."""
+    if sources(id) not in (record["sources"], record.get("confirmed", {}).get("sources")):
+        return True
+    return "specs" in record and record["specs"] != specs(id, record["scale"], record["seeds"][0])
+
+
+def moved(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
+    """The ids of the claims of a record that another record has not, or has with another band or kind."""
+    found = after["claims"]
+    return [name for name, claim in before.get("claims", {}).items() if name not in found or not _same(claim, found[name])]
+
+
+def _same(one: dict[str, Any], other: dict[str, Any]) -> bool:
+    ends = [(one[end], other[end]) for end in ("low", "high")]
+    numbers = any(end is not None for pair in ends for end in pair)
+    near = all(a == b or (a is not None and b is not None and math.isclose(a, b)) for a, b in ends)
+    return one["kind"] == other["kind"] and (near if numbers else one["band"] == other["band"])
+
+
+def check_moved(file: Path, id: str, record: dict[str, Any]) -> None:
+    """SpecError: bands have moved since the file's record of the figure, without a new entry in the log of changes."""
+    last = load(file).get(id, {}).get(record["scale"], {})
+    if not (names := moved(last, record)):
+        return
+    logged = changes_of(id)  # a record without their number is older than that rule
+    new = len(logged) > last["changes"] if "changes" in last else any(each.date.isoformat() >= last["date"] for each in logged)
+    if not new:
+        raise SpecError(
+            f"{id}: claims that are gone since its last record, or have another band or kind: {', '.join(names)}",
+            place=file,
+            remedy="add an entry to penstock/experiments/changes.toml, and record again",
+        )
 
 
 def record_of(summary: dict[str, Any], claims: list[Claim], runs: dict[str, Any]) -> dict[str, Any]:
@@ -94,6 +137,8 @@ def record_of(summary: dict[str, Any], claims: list[Claim], runs: dict[str, Any]
         "penstock": summary["penstock"],
         **made_with(summary["sources"]),
         "judging": judging(summary["id"]),
+        "specs": specs(summary["id"], summary["scale"], summary["seeds"][0]),
+        "changes": summary["changes"],
         "seeds": summary["seeds"],
         "run_s": summary["run_s"],
         "verdicts": summary["verdicts"],
@@ -135,7 +180,8 @@ def load(file: Path) -> dict[str, dict[str, Any]]:
 
 
 def add(file: Path, id: str, record: dict[str, Any]) -> None:
-    """Put a figure's record into the file, in place of its last one at this scale."""
+    """Put a figure's record into the file, in place of its last one at this scale.  SpecError: see check_moved."""
+    check_moved(file, id, record)
     known = load(file)
     found = known.get(id, {}) | {record["scale"]: record}
     known[id] = {scale: found[scale] for scale in ORDER if scale in found}

@@ -9,15 +9,15 @@ from penstock.experiments import EXPERIMENTS, records
 from penstock.results.run import Run
 from penstock.spec import Spec
 
-sources, judging = records.sources, records.judging
+sources, judging, specs = records.sources, records.judging, records.specs
 
 
 @pytest.fixture
 def own_cache(tmp_path, monkeypatch):
     """A cache folder of the test's own; sources for made-up figures, which have no file."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    for name, real in (("sources", sources), ("judging", judging)):
-        monkeypatch.setattr(records, name, lambda id, real=real: real(id) if id in EXPERIMENTS else f"of {id}")
+    for name, real in (("sources", sources), ("judging", judging), ("specs", specs)):
+        monkeypatch.setattr(records, name, lambda id, *of, real=real: real(id, *of) if id in EXPERIMENTS else f"of {id}")
 
 
 @pytest.fixture

@@ -90,9 +90,10 @@ def test_a_run_that_has_changed_fails_and_leaves_the_record_stale(recorded, monk
     assert records.stale(ID, records.load(recorded[1])[ID]["quick"])
 
 
-def test_what_judges_must_be_the_same(recorded, simulated, monkeypatch):
-    monkeypatch.setattr(records, "judging", lambda id: "other claims")
-    with pytest.raises(SpecError, match="claims or its measurements have changed"):
+@pytest.mark.parametrize("what", ["judging", "specs"])
+def test_what_judges_and_the_specs_must_be_the_same(recorded, simulated, monkeypatch, what):
+    monkeypatch.setattr(records, what, lambda id, *of: "other")
+    with pytest.raises(SpecError, match="claims, its measurements or its specs have changed"):
         repeat(recorded)
     assert not simulated
 

@@ -2,11 +2,13 @@
 
 import ast
 import importlib
+import re
+from collections import Counter
 from pathlib import Path
 
 from penstock.experiments import EXPERIMENTS, records
 from penstock.experiments.changes import changes, changes_of
-from penstock.experiments.claims import PASS
+from penstock.experiments.claims import DIFFERS, OPEN, PASS
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "penstock/experiments"
@@ -50,6 +52,63 @@ def test_every_known_difference_predicts_our_number():
         assert set(entry.scales) <= set(EXPERIMENTS[name.split()[0]].scales), name
 
 
+def recorded():
+    """(figure, scale, record) of docs/reproductions.json."""
+    kept = records.load(ROOT / "docs/reproductions.json")
+    return [(id, scale, record) for id, found in kept.items() for scale, record in found.items()]
+
+
+def holds_at(claim, value):
+    """Whether a number lies in a recorded claim's band; None: the band is none of numbers."""
+    low, high = claim["low"], claim["high"]
+    return None if low is None is high else (low is None or value >= low) and (high is None or value <= high)
+
+
+def test_the_bounds_of_a_known_difference_are_narrow_and_clear_of_the_band():
+    for id, scale, record in recorded():
+        known = {name: entry for name, entry in EXPERIMENTS[id].differs.items() if scale in entry.scales}
+        if not records.stale(id, record):
+            assert set(known) <= set(record["claims"]), f"{id} {scale}: entries of claims that it has not"
+        for name in set(known) & set(record["claims"]):
+            claim, bounds = record["claims"][name], known[name].expected
+            least, most = bounds
+            assert known[name].width or 0 < least <= most <= 2 * least or least == most, f"{id} {name}: {bounds} need a width"
+            ends = [claim[end] for end in ("low", "high") if claim[end] is not None]
+            apart = not any(least <= end <= most for end in ends) and not holds_at(claim, least)
+            assert apart, f"{id} {name}: {bounds} reach the band {claim['band']}"
+
+
+def test_every_recorded_verdict_follows_from_its_number():
+    for id, scale, record in recorded():
+        for kind, counted in (("paper", record["verdicts"]), ("ours", record["ours"])):
+            assert Counter(claim["verdict"] for claim in record["claims"].values() if claim["kind"] == kind) == counted, id
+        for name, claim in record["claims"].items():
+            where, verdict, value = f"{id} {scale} {name}", claim["verdict"], claim["value"]
+            inside = None if value is None else holds_at(claim, value)
+            if inside is not None and verdict != OPEN:  # which the interval decides, not the mean
+                assert inside == (verdict == PASS), where
+            if verdict == DIFFERS:
+                least, most = record["differs"][name]["expected"]
+                assert least <= value <= most, where
+
+
+def test_a_record_has_the_seeds_of_its_figure_and_the_commit_of_its_sources():
+    for id, scale, record in recorded():
+        wanted = EXPERIMENTS[id].seeds.get(scale, 1)
+        assert record["seeds"] == list(range(1, 1 + wanted)), f"{id} {scale}: not chosen, and as many as the figure has"
+        for made in (record, record.get("confirmed", record)):
+            assert re.fullmatch("[0-9a-f]{40}", made["commit"]), f"{id} {scale}: sources that differ from their commit"
+
+
+def test_a_number_and_a_sentence_of_the_paper_have_one_band():
+    for id, scale, record in recorded():
+        bands = {}
+        for name, claim in record["claims"].items():
+            if claim["kind"] == "paper" and claim["value"] not in (None, 0, 1):
+                bands.setdefault((claim["paper"], claim["value"]), {})[claim["band"]] = name
+        assert not [found for found in bands.values() if len(found) > 1], f"{id} {scale}: the weaker one is (ours)"
+
+
 def test_the_log_of_changes_is_of_figures_that_exist_and_in_order():
     assert {id for change in changes() for id in change.figures} <= set(EXPERIMENTS)
     assert [change.date for change in changes()] == sorted(change.date for change in changes())
@@ -64,9 +123,7 @@ def test_what_is_missing_is_missing():
 
 
 def test_no_recorded_claim_passes_that_is_said_to_differ():
-    kept = records.load(ROOT / "docs/reproductions.json")
-    for id, scale in [(id, scale) for id, found in kept.items() for scale in found]:
-        record = kept[id][scale]
+    for id, scale, record in recorded():
         for claim, found in record.get("claims", {}).items():
             known = EXPERIMENTS[id].differs.get(claim)
             assert not known or scale not in known.scales or found["verdict"] != PASS, f"{id} {claim}"
