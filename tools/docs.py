@@ -20,7 +20,7 @@ from typing import Any
 
 from penstock.composition import available, preset_values
 from penstock.composition.declare import OWNERS, Declarations
-from penstock.experiments import records
+from penstock.experiments import points, records
 from penstock.experiments.changes import changes
 from penstock.experiments.claims import FROM_PAPER, shown
 from penstock.experiments.registry import EXPERIMENTS
@@ -242,6 +242,11 @@ def of_scale(id: str, entry: Mapping[str, Any]) -> Iterator[str]:
     if known := entry.get("confirmed"):
         runs = f"{len(known['runs'])} of {len(entry['runs'])} runs repeated, bit for bit the same"
         made.append(f"confirmed {known['date']} by commit {known['commit'][:12]}, sources {known['sources']}: {runs}")
+    if known := entry.get("judged"):
+        made.append(f"judged again {known['date']} by commit {known['commit'][:12]}")
+    if "points" in entry:
+        file = points.place(RECORD, id, entry["scale"])
+        made.append(f"[measured points](../{file.relative_to(RECORD.parent).as_posix()})")
     if records.stale(id, entry):
         made.append("**stale: the sources have changed since**")
     yield "; ".join(made) + "."

@@ -48,6 +48,10 @@ def command(
             "--confirm", help="Repeat one run of each scheme, and compare it bit by bit with the --record of the figure."
         ),
     ] = False,
+    judge_again: Annotated[
+        bool,
+        typer.Option("--judge-again", help="Judge the points that were kept with the --record by the present claims; no run."),
+    ] = False,
     list_: Annotated[bool, typer.Option("--list", help="List all figures with their state.")] = False,
 ) -> None:
     """Reproduce a figure of a paper and judge its claims.
@@ -63,6 +67,8 @@ def command(
         penstock reproduce --all --scale paper --workers 2 --record records.json
 
         penstock reproduce bfc/fig09 --scale paper --confirm --record records.json
+
+        penstock reproduce bfc/fig09 --scale paper --judge-again --record records.json
 
     Exit status 1 when a claim fails; the figure and claims.json are written all the same. --all writes index.html with every
     figure, too, and goes on from where it was interrupted.
@@ -80,6 +86,11 @@ def command(
         if record is None or chosen:
             raise SpecError("--confirm repeats runs of a record", remedy="give --record FILE, and no --seeds")
         _confirm([figure] if figure and not all_ else everything.unconfirmed(figure, scale, record), scale, record, threads)
+        return
+    if judge_again:
+        if record is None or chosen:
+            raise SpecError("--judge-again judges the points of a record", remedy="give --record FILE, and no --seeds")
+        _judge_again([figure] if figure and not all_ else everything.with_points(figure, scale, record), scale, record)
         return
     if all_:
         _all(figure, out or Path("reproductions"), scale, threads, workers, record, chosen)
@@ -126,6 +137,28 @@ def _confirm(ids: list[str], scale: str, record: Path, threads: int) -> None:
                 typer.echo(str(error), err=True)
     typer.echo(f"{len(ids) - changed} of {len(ids)} records confirmed in {record}")
     if changed:
+        raise typer.Exit(1)
+
+
+def _judge_again(ids: list[str], scale: str, record: Path) -> None:
+    from rich.console import Console
+
+    from penstock.errors import PenstockError
+    from penstock.experiments import EXPERIMENTS, framework, points
+    from penstock.experiments.claims import FAIL
+
+    wrong = 0
+    for id in ids:
+        try:
+            claims = points.judge_again(id, record, scale)
+        except PenstockError as error:
+            wrong += 1
+            typer.echo(str(error), err=True)
+            continue
+        Console().print(framework.table(EXPERIMENTS[id], claims))
+        wrong += any(claim.verdict == FAIL for claim in claims)
+    typer.echo(f"{len(ids) - wrong} of {len(ids)} figures judged without a failed claim")
+    if wrong:
         raise typer.Exit(1)
 
 

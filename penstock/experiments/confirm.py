@@ -17,6 +17,7 @@ from penstock.errors import ClaimFailed, SpecError
 from penstock.experiments import cache as store
 from penstock.experiments import records
 from penstock.experiments.cache import Progress, Runs, Spec
+from penstock.experiments.measuring import measuring
 from penstock.experiments.registry import EXPERIMENTS, Experiment
 
 Columns = Mapping[str, Sequence[str]]
@@ -46,13 +47,13 @@ def fingerprint(run: Path, columns: Columns) -> str:
         here = pl.read_parquet_schema(file) if file.exists() else {}
         for name in (name for name in names if name in here):
             digest.update(f"{frame}.{name}\0".encode())
-            for part in _bytes(pl.read_parquet(file, columns=[name])[name]):
+            for part in column_bytes(pl.read_parquet(file, columns=[name])[name]):
                 digest.update(part)
     return digest.hexdigest()
 
 
-def _bytes(values: pl.Series) -> Iterator[bytes]:
-    """The values and which of them are missing."""
+def column_bytes(values: pl.Series) -> Iterator[bytes]:
+    """The values of a column and which of them are missing, as what is hashed."""
     yield values.is_null().to_numpy().tobytes()
     if values.dtype.is_numeric():
         yield values.fill_null(0).to_numpy().tobytes()
@@ -78,8 +79,7 @@ def confirm(
         raise SpecError(
             f"has no runs of {id} at this scale", path="scale", value=scale, place=file, remedy="reproduce the figure"
         )
-    asked = records.specs(id, scale, record["seeds"][0])
-    if record["judging"] != records.judging(id) or record.get("specs", asked) != asked:
+    if not _measured_so(id, record) or not records.same_specs(id, record):
         raise SpecError(
             f"{id}: its claims, its measurements or its specs have changed since", place=file, remedy="reproduce the figure again"
         )
@@ -93,9 +93,17 @@ def confirm(
     if changed:
         many = f"{len(changed)} of {len(chosen)} runs that were repeated"
         raise ClaimFailed(f"{id}: {many} have changed since the record: {'; '.join(changed)}. Reproduce the figure again")
-    record["confirmed"] = {**records.made_with(records.sources(id)), "runs": list(chosen)}
+    made = records.made_with(records.sources(id))
+    record["confirmed"] = {**made, "simulator": records.simulator(id), "runs": list(chosen)}
     records.add(file, id, record)
     return dict(record["confirmed"])
+
+
+def _measured_so(id: str, record: Mapping[str, Any]) -> bool:
+    """Whether a record's runs are measured as they were; without kept points its claims must be the same, too."""
+    if "points" in record:
+        return bool(record["points"]["measuring"] == measuring(id))
+    return bool(record["judging"] == records.judging(id))
 
 
 def shortest(experiment: Experiment, scale: str, record: Mapping[str, Any]) -> dict[str, tuple[str, Spec]]:

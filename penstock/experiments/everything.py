@@ -40,6 +40,12 @@ def unconfirmed(paper: str | None, scale: str, record: Path) -> list[str]:
     return [id for id in known if records.stale(id, kept[id][scale])]
 
 
+def with_points(paper: str | None, scale: str, record: Path) -> list[str]:
+    """The figures of which the file has a record at this scale with its points."""
+    kept = records.load(record)
+    return [id for id in chosen(paper, scale) if "points" in kept.get(id, {}).get(scale, {})]
+
+
 def reproduce_all(
     ids: Sequence[str],
     out: str | Path,

@@ -8,7 +8,6 @@ writes claims.json, data.parquet, figure.png, figure.pdf, summary.json and the s
 import json
 import sys
 import time
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +18,7 @@ from rich.console import Console
 from rich.table import Table
 
 from penstock.errors import ClaimFailed, SpecError, nearest
-from penstock.experiments import bands, records
+from penstock.experiments import bands, points, records
 from penstock.experiments import cache as store
 from penstock.experiments.cache import Entry, Progress, Runs, Spec
 from penstock.experiments.changes import changes_of
@@ -63,9 +62,9 @@ def reproduce(
     """Reproduce one figure and print its claims. Raises ClaimFailed, after everything has been written, when one fails.
 
     `out` is reproductions/ID by default; `progress(what, fraction)` is called during the runs; `cache`: its folder;
-    `record`: a file to which the figure's record is added; `seeds`: of the traffic and the hashes, by default as many as the
-    figure asks for; `workers`: runs at the same time, in processes of their own, each with `threads`.  Every statistic is that
-    of one run; shown and judged is its mean over the seeds with the 95 % interval.
+    `record`: a file to which the figure's record is added, with its points beside it; `seeds`: of the traffic and the hashes, by
+    default as many as the figure asks for; `workers`: runs at the same time, in processes of their own, each with `threads`.
+    Every statistic is that of one run; shown and judged is its mean over the seeds with the 95 % interval.
     """
     experiment = experiments[id]
     if scale not in experiment.scales:
@@ -88,7 +87,8 @@ def reproduce(
     (out / "summary.json").write_text(json.dumps(summary, indent=2) + "\n")
     remember(id, out)
     if record:
-        records.add(record, id, records.record_of(summary, claims, runs_of(runs)))
+        records.add(record, id, records.record_of(summary, claims, runs_of(runs), points.described(id, found)))
+        points.write(record, id, scale, found)
     (console or Console()).print(table(experiment, claims))
     fail_if_any(id, claims, out)
     return Outcome(id, scale, out, claims, bands.joined(found), summary)
@@ -171,8 +171,8 @@ def summarise(experiment: Experiment, scale: str, claims: list[Claim], runs: Map
         "sources": records.sources(experiment.id),
         "wall_s": round(wall_s, 3),
         "run_s": round(sum(map(_simulated_s, runs.values())) or wall_s, 1),
-        "verdicts": verdicts(claims, FROM_PAPER),
-        "ours": verdicts(claims, OURS),
+        "verdicts": records.counted(claims, FROM_PAPER),
+        "ours": records.counted(claims, OURS),
         "not_judged": [claim.record() for claim in claims if claim.verdict == NOT_JUDGED],
         "differs": {claim.id: experiment.differs[claim.id].record() for claim in claims if claim.verdict == DIFFERS},
         "runs": {
@@ -186,11 +186,6 @@ def summarise(experiment: Experiment, scale: str, claims: list[Claim], runs: Map
 def _simulated_s(runs: Runs) -> float:
     """Seconds that the runs took when they were simulated."""
     return sum(float(runs.summary(label)["wall_s"]) for label in runs)
-
-
-def verdicts(claims: list[Claim], kind: str) -> dict[str, int]:
-    """How many of the claims of one kind have each verdict."""
-    return dict(Counter(claim.verdict for claim in claims if claim.kind == kind and claim.verdict != NOT_JUDGED))
 
 
 def table(experiment: Experiment, claims: list[Claim]) -> Table:

@@ -1,11 +1,11 @@
 """Records of reproductions, such as docs/reproductions.json: every claim with its number, and what it was made with.
 
 A file has one record for each figure and scale: `load(file)["bfc/fig09"]["paper"]`.  A record is stale when the sources that
-its figure depends on have changed since, and it was not confirmed by the new ones (confirm.py), or when its specs are others now.
-A band that has moved since the last record is recorded with a new entry of changes.toml only.
+its figure depends on have changed since, and it was not confirmed by the new ones (confirm.py) nor its points judged by them
+(points.py), or when its specs are others now.  A band that has moved since the last record is recorded with a new entry of
+changes.toml only.
 """
 
-import ast
 import functools
 import json
 import math
@@ -21,13 +21,12 @@ from penstock.composition import parse
 from penstock.errors import SpecError
 from penstock.experiments.changes import changes_of
 from penstock.experiments.claims import FROM_PAPER, NOT_JUDGED, Claim
+from penstock.experiments.measuring import imported, real_switch, statistics
 from penstock.experiments.registry import EXPERIMENTS, FOLDER
 from penstock.sources import PACKAGE, hash_of, texts
 from penstock.testing.bench import machine
 
 SIMULATOR = ("composition", "fabric", "hashing.py", "inputs.py", "results", "sim", "spec", "topology", "units.py", "workload")
-REAL_SWITCH = ("fabric", "schemes", "vswitch")
-STATISTICS = ("intervals", "links", "pauses", "run")  # of results
 SHARED = ("claims", "fluid", "frames", "headlines")
 ORDER = ("quick", "paper", "real")  # of scales; `real` is a measurement on this machine
 
@@ -64,10 +63,8 @@ def judges(id: str) -> set[Path]:
 
     Its own file, those of its paper and the shared ones that it imports, statistics of runs, the real switch, if it uses these.
     """
-    own = _own(FOLDER / f"{id}.py", set())
-    statistics = {PACKAGE / "results" / f"{name}.py" for name in STATISTICS if EXPERIMENTS[id].specs}
-    switch = any("penstock.vswitch" in path.read_text() for path in own)
-    return own | statistics | (texts(REAL_SWITCH) if switch else set())
+    file = FOLDER / f"{id}.py"
+    return imported(file, SHARED) | statistics(id) | real_switch(file)
 
 
 def schemes_of(id: str) -> set[str]:
@@ -80,25 +77,28 @@ def schemes_of(id: str) -> set[str]:
     return {part for name in names for part in parse(name).parts}
 
 
-def _own(file: Path, found: set[Path]) -> set[Path]:
-    """The file and what it imports from the papers' folders and from SHARED, added to `found`."""
-    found.add(file)
-    for node in ast.walk(ast.parse(file.read_text())):
-        if not isinstance(node, ast.ImportFrom) or not (node.module or "").startswith("penstock.experiments"):
-            continue
-        module = PACKAGE.parent.joinpath(*str(node.module).split("."))
-        for path in (module.with_suffix(".py"), *(module / f"{each.name}.py" for each in node.names)):
-            known = path.parent.parent == FOLDER or (path.parent == FOLDER and path.stem in SHARED)
-            if known and path not in found and path.exists():
-                _own(path, found)
-    return found
+def simulator(id: str) -> str:
+    """A hash of those that change its runs, and do not measure or judge them."""
+    return hash_of(files(id) - judges(id))
 
 
 def stale(id: str, record: dict[str, Any]) -> bool:
-    """Whether a figure's record was neither made nor confirmed by these sources, or with other specs."""
-    if sources(id) not in (record["sources"], record.get("confirmed", {}).get("sources")):
-        return True
-    return "specs" in record and record["specs"] != specs(id, record["scale"], record["seeds"][0])
+    """Whether a figure's record was neither made nor confirmed by these sources, or with other specs, or judged otherwise."""
+    if "points" not in record:
+        known = sources(id) in (record["sources"], record.get("confirmed", {}).get("sources"))
+    else:
+        known = simulated(id, record) and record["judging"] == judging(id)
+    return not known or not same_specs(id, record)
+
+
+def simulated(id: str, record: dict[str, Any]) -> bool:
+    """Whether the runs of a record with points were made, or are confirmed, by this simulator."""
+    return simulator(id) in (record["simulator"], record.get("confirmed", {}).get("simulator"))
+
+
+def same_specs(id: str, record: dict[str, Any]) -> bool:
+    """Whether a record's figure has the same specs now, as far as the record says which they were."""
+    return "specs" not in record or record["specs"] == specs(id, record["scale"], record["seeds"][0])
 
 
 def moved(before: dict[str, Any], after: dict[str, Any]) -> list[str]:
@@ -129,13 +129,19 @@ def check_moved(file: Path, id: str, record: dict[str, Any]) -> None:
         )
 
 
-def record_of(summary: dict[str, Any], claims: list[Claim], runs: dict[str, Any]) -> dict[str, Any]:
-    """The record of a reproduction that has just been made from these sources; `runs`: of confirm.runs_of."""
-    judged = [claim for claim in claims if claim.verdict != NOT_JUDGED]
+def record_of(
+    summary: dict[str, Any], claims: list[Claim], runs: dict[str, Any], points: dict[str, str] | None = None
+) -> dict[str, Any]:
+    """The record of a reproduction that has just been made from these sources.
+
+    runs    what confirm.runs_of says of its runs
+    points  what points.keep says of its points
+    """
     return {
         "scale": summary["scale"],
         "penstock": summary["penstock"],
         **made_with(summary["sources"]),
+        "simulator": simulator(summary["id"]),
         "judging": judging(summary["id"]),
         "specs": specs(summary["id"], summary["scale"], summary["seeds"][0]),
         "changes": summary["changes"],
@@ -143,15 +149,32 @@ def record_of(summary: dict[str, Any], claims: list[Claim], runs: dict[str, Any]
         "run_s": summary["run_s"],
         "verdicts": summary["verdicts"],
         "ours": summary["ours"],
-        "claims": {claim.id: {key: value for key, value in claim.record().items() if key != "id"} for claim in judged},
+        "claims": recorded(claims),
         "differs": summary["differs"],
+        **({"points": points} if points else {}),
         **runs,
     }
 
 
+def recorded(claims: list[Claim]) -> dict[str, Any]:
+    """Those of the claims that were judged, as they are in a record: by id."""
+    judged = [claim for claim in claims if claim.verdict != NOT_JUDGED]
+    return {claim.id: {key: value for key, value in claim.record().items() if key != "id"} for claim in judged}
+
+
+def counted(claims: list[Claim], kind: str) -> dict[str, int]:
+    """How many of the claims of one kind have each verdict."""
+    return dict(Counter(claim.verdict for claim in claims if claim.kind == kind and claim.verdict != NOT_JUDGED))
+
+
 def made_with(sources: str) -> dict[str, str]:
     """What of a record says by what, where and when its runs were made; `sources`: their hash."""
-    return {"commit": commit(), "sources": sources, "machine": machine(), "date": datetime.now(UTC).date().isoformat()}
+    return {"sources": sources, "machine": machine(), **when()}
+
+
+def when() -> dict[str, str]:
+    """The present commit and date."""
+    return {"commit": commit(), "date": datetime.now(UTC).date().isoformat()}
 
 
 def commit() -> str:

@@ -5,19 +5,22 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from penstock.experiments import EXPERIMENTS, records
+from penstock.experiments import EXPERIMENTS, confirm, measuring, points, records
 from penstock.results.run import Run
 from penstock.spec import Spec
 
-sources, judging, specs = records.sources, records.judging, records.specs
+HASHES = {name: getattr(records, name) for name in ("sources", "simulator", "judging", "specs")}
+MEASURING = measuring.measuring
 
 
 @pytest.fixture
 def own_cache(tmp_path, monkeypatch):
     """A cache folder of the test's own; sources for made-up figures, which have no file."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    for name, real in (("sources", sources), ("judging", judging), ("specs", specs)):
+    for name, real in HASHES.items():
         monkeypatch.setattr(records, name, lambda id, *of, real=real: real(id, *of) if id in EXPERIMENTS else f"of {id}")
+    for module in (points, confirm):
+        monkeypatch.setattr(module, "measuring", lambda id: MEASURING(id) if id in EXPERIMENTS else f"of {id}")
 
 
 @pytest.fixture

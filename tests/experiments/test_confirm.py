@@ -1,5 +1,6 @@
 """Confirming a record: which runs are repeated, what makes it fail, and that its numbers stay as they were."""
 
+import json
 from dataclasses import replace
 
 import polars as pl
@@ -52,7 +53,8 @@ def recorded(tmp_path, simulated, monkeypatch):
     monkeypatch.setattr(Spec, "simulate", simulate)
     experiments, file = with_runs(lambda scale: specs), tmp_path / "records.json"
     run(experiments, tmp_path / "out", record=file)
-    monkeypatch.setattr(records, "sources", lambda id: "new sources")
+    for name in ("sources", "simulator"):
+        monkeypatch.setattr(records, name, lambda id: "new sources")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "another cache"))
     simulated.clear()
     return experiments, file
@@ -73,6 +75,20 @@ def test_the_shortest_run_of_every_scheme_is_repeated_and_the_record_is_current_
     after = records.load(recorded[1])[ID]["quick"]
     assert not records.stale(ID, after) and after == before | {"confirmed": found}
     assert (found["sources"], after["sources"]) == ("new sources", before["sources"])
+    assert (found["simulator"], after["simulator"]) == ("new sources", before["simulator"])
+
+
+def test_a_record_without_points_is_confirmed_if_what_judges_is_the_same(recorded, monkeypatch):
+    records_file = recorded[1]
+    found = records.load(records_file)
+    del found[ID]["quick"]["points"]
+    records_file.write_text(json.dumps(found))
+    assert records.stale(ID, found[ID]["quick"])
+    with monkeypatch.context() as patch, pytest.raises(SpecError, match="claims, its measurements or its specs have changed"):
+        patch.setattr(records, "judging", lambda id: "other")
+        repeat(recorded)
+    repeat(recorded)
+    assert not records.stale(ID, records.load(records_file)[ID]["quick"])
 
 
 def test_a_run_that_has_changed_fails_and_leaves_the_record_stale(recorded, monkeypatch):
@@ -90,9 +106,9 @@ def test_a_run_that_has_changed_fails_and_leaves_the_record_stale(recorded, monk
     assert records.stale(ID, records.load(recorded[1])[ID]["quick"])
 
 
-@pytest.mark.parametrize("what", ["judging", "specs"])
-def test_what_judges_and_the_specs_must_be_the_same(recorded, simulated, monkeypatch, what):
-    monkeypatch.setattr(records, what, lambda id, *of: "other")
+@pytest.mark.parametrize("module, what", [(confirm, "measuring"), (records, "specs")])
+def test_what_measures_and_the_specs_must_be_the_same(recorded, simulated, monkeypatch, module, what):
+    monkeypatch.setattr(module, what, lambda id, *of: "other")
     with pytest.raises(SpecError, match="claims, its measurements or its specs have changed"):
         repeat(recorded)
     assert not simulated

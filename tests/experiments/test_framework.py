@@ -252,8 +252,10 @@ def test_a_record_keeps_every_claim_and_what_it_was_made_with(tmp_path, monkeypa
     assert not records.stale("fake/fig01", found) and records.stale("z/fig01", kept["z/fig01"]["paper"])
     run(experiment(claims), tmp_path / "out", record=file, scale="paper")
     assert list(records.load(file)["fake/fig01"]) == ["quick", "paper"]
-    monkeypatch.setattr(records, "sources", lambda id: "other")
-    assert records.stale("fake/fig01", found)
+    for what in ("simulator", "judging"):
+        with monkeypatch.context() as patch:
+            patch.setattr(records, what, lambda id: "other")
+            assert records.stale("fake/fig01", found)
 
 
 def test_a_claim_counts_once_and_a_measurement_overrules_a_count():
