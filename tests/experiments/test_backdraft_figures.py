@@ -21,6 +21,7 @@ from penstock.experiments.backdraft import (
     fig04_switch,
     fig05,
     fig09,
+    fig09_homa,
     fig10,
     fig11,
     fig12,
@@ -52,6 +53,7 @@ FIGURES = {
 SWITCH = {
     "fig04_switch": fig04_switch,
     "fig09": fig09,
+    "fig09_homa": fig09_homa,
     "fig10": fig10,
     "fig12": fig12,
     "fig13_switch": fig13_switch,
@@ -259,6 +261,7 @@ def test_goodput_is_the_paper_s_where_it_is_measured(measured):
 RANDOM = {
     "fig04_switch": lambda seed: fig04_switch.requests(fig04_switch.HOMA, 0.01, "quick", seed),
     "fig09": lambda seed: fig09.work("200 B", fig09.BACKDRAFT, 1.1, "quick", seed),
+    "fig09_homa": lambda seed: fig09_homa.work("200 B", fig09_homa.BACKDRAFT, 0.5, "quick", seed),
     "fig12": lambda seed: fig12.work(fig12.FAST, fig12.SHORT, 1024, "quick", seed),
     "fig14": lambda seed: fig14.work("Backdraft", 1.0, "quick", seed),
     "fig16": lambda seed: fig16.work(1024, fig16.DOORBELLS, seed),
