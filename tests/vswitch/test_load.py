@@ -210,7 +210,7 @@ def test_an_unknown_application_is_refused():
 def calling(loss_a=0.0, loss_b=0.0, ms=20, settings=None, **options):
     """RPCs of four frames, with losses at the client and at the server; `resend` is 2 us."""
     bench = Bench(settings or {"mode": "backdraft"})
-    a, b = bench.app("a", loss=loss_a), bench.app("b", loss=loss_b)
+    a, b = bench.app("a", loss=loss_a, buffer_bytes=128), bench.app("b", loss=loss_b, buffer_bytes=128)
     bench.calls(a, b, 5000, **{"frames": 4, "count": 16, "queues": 16, "gap": 10_000, "resend": 2000, **options})
     bench.run(0, ms)
     return bench, bench.harness.called(a)[0], bench.harness.called(b)[0]
@@ -249,6 +249,15 @@ def test_a_server_that_does_not_know_a_call_asks_for_all_of_it():
     assert client["finished"] + client["busy"] == pytest.approx(2000, abs=2) and client["repeated"] == pytest.approx(200, rel=0.3)
     assert server["asked"] == client["repeated"] <= client["asked"]
     assert bench.harness.quantile(0, 0.85) < 2000 < 6000 < bench.harness.quantile(0, 0.93)
+
+
+def test_frames_that_ask_are_shorter_than_those_of_the_request():
+    """With the length of the others in their headers the switch would drop them, and no call would be repaired."""
+    bench, client, server = calling(loss_b=0.1, length=128, answer_length=128)
+    found = bench.harness.counters()
+    assert bench.drops() == 0 and server["asked"] > 500
+    long = found["bytes"] - 64 * found["frames"]
+    assert long == pytest.approx(64 * (client["sent"] + server["sent"]), abs=64 * 16)
 
 
 def test_without_repetition_a_lost_call_never_ends():

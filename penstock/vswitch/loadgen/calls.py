@@ -14,7 +14,10 @@ if not cython.compiled:
         ASK,
         AT_ONCE,
         CALL,
+        ETHERNET,
         HEAD,
+        IP_LENGTH,
+        IPV4,
         NO_ROOM,
         REPLY,
         RESEND,
@@ -22,6 +25,7 @@ if not cython.compiled:
         SOURCE_PORT,
         STAMP,
         TARGET_PORT,
+        UDP_LENGTH,
         WHAT,
         WHOSE,
         app_bell_out,
@@ -117,6 +121,8 @@ def send_call_frame(app, calls, number, what, length, index, mask, began):
         return False
     frame = bytes_at(view.buffer[0], buffer * view.buffer_bytes)
     memcpy(frame, calls.head, HEAD)
+    put16(frame + IP_LENGTH, length - ETHERNET)
+    put16(frame + UDP_LENGTH, length - ETHERNET - IPV4)
     put16(frame + (SOURCE_PORT if calls.client else TARGET_PORT), calls.port + number % calls.queues)
     put64(frame + STAMP, whole(began))
     put32(frame + WHOSE, number)

@@ -12,15 +12,19 @@ cdef enum:
     BINS = 2560             # of a histogram: 64 for each power of two, in ns
     MOST_CALLS = 4          # Calls of an application
     AT_ONCE = 32            # frames that an application sends in a step
+    ETHERNET = 14           # bytes of headers
+    IPV4 = 20
     HEAD = 42               # Ethernet, IPv4, UDP
     STAMP = 42              # in a frame: when it was meant to be sent
     WHOSE = 50              # ... the stream of the receiving application that it belongs to
     WHAT = 54               # ... its kind, what it is, the receiver's core; of a call: its Calls there, its index, those missing
+    IP_LENGTH = 16          # ... of what follows Ethernet's header; in network order, as those below
+    UDP_LENGTH = 38
     SOURCE_PORT = 34        # ... UDP ports
     TARGET_PORT = 36
     MOST_FRAMES = 31        # of a call's request
     SMALLEST = 64           # bytes of a frame
-    NO_ROOM = -2               # no frame may be put into a queue, for it has all that may wait there
+    NO_ROOM = -2            # no frame may be put into a queue, for it has all that may wait there
 
 cdef enum:                  # what a frame is
     DATA = 1
