@@ -27,7 +27,7 @@ from penstock.experiments.backdraft._switch import each
 from penstock.experiments.backdraft.fig09 import BETTER, LOADS, MS, SIZES, STABLE, VICTIM_NS, VICTIMS
 from penstock.experiments.cache import Runs
 from penstock.experiments.claims import FROM_PAPER, OURS, Claim, about, holds, within
-from penstock.experiments.style import BLUE, GREEN, ORANGE, PAGE, RED, SKY, figure, legend_above, lettered, log_axis
+from penstock.experiments.style import BLUE, GREEN, ORANGE, PAGE, PURPLE, RED, SKY, figure, legend_above, lettered, log_axis
 from penstock.vswitch.bench import rig
 from penstock.vswitch.bench.rig import COSTS, Bench, Row
 
@@ -55,13 +55,15 @@ class Case:
 
 
 BESS, BACKDRAFT = "BESS (lossy)", "Backdraft"
-BESS_MS, BACKDRAFT_MS, FEW = "BESS (lossy), 2 ms", "Backdraft, 2 ms", "Backdraft, 16 queues"
+BESS_MS, BACKDRAFT_MS = "BESS (lossy), 2 ms", "Backdraft, 2 ms"
+FEW, FEW_MS = "Backdraft, 16 queues", "Backdraft, 16 queues, 2 ms"
 SERIES = {
     BESS: Case(1, 2e3, (RED, "s")),
     BACKDRAFT: Case(OPEN, 2e3, (BLUE, "o")),
     FEW: Case(16, 2e3, (GREEN, "^")),
     BESS_MS: Case(1, 2e6, (ORANGE, "D")),
     BACKDRAFT_MS: Case(OPEN, 2e6, (SKY, "v")),
+    FEW_MS: Case(16, 2e6, (PURPLE, "P")),
 }
 
 
@@ -124,7 +126,7 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
     found = []
     for size in SIZES:
         found += tails(data, scale, size, BESS, BACKDRAFT, "", FROM_PAPER)
-        lossless = (BACKDRAFT, BACKDRAFT_MS, FEW)
+        lossless = [series for series, case in SERIES.items() if not case.single]
         lost = max(value(data, f"lost, {size}", series, load) for series in lossless for load in LOADS[scale])
         high, name = LOADS[scale][-1], size.lower().replace(" ", "")
         frames = [value(data, f"frames, {size}", series, high) for series in (BESS, BACKDRAFT)]
