@@ -21,6 +21,7 @@ from penstock.experiments.backdraft import (
     fig04_switch,
     fig05,
     fig09,
+    fig09_homa,
     fig10,
     fig11,
     fig12,
@@ -52,6 +53,7 @@ FIGURES = {
 SWITCH = {
     "fig04_switch": fig04_switch,
     "fig09": fig09,
+    "fig09_homa": fig09_homa,
     "fig10": fig10,
     "fig12": fig12,
     "fig13_switch": fig13_switch,
@@ -116,6 +118,7 @@ SWAPPED = [
     ("fig15", "lossless (PFC)", "Backdraft", {"no-frames", "fewer"}),
     ("fig11", fig11.STATIC, fig11.DYNAMIC, {"dynamic", "memory"}),
     ("fig04_switch", "lossy", "Backdraft", {"speed", "no-loss", "goodput", "full"}),
+    ("fig09_homa", fig09_homa.BESS, fig09_homa.BACKDRAFT, {"no-loss-200b", "no-loss-5kb"}),
     ("fig10", fig10.BP, fig10.DQ, {"no-loss", "loss", "dpfq"}),
     ("fig10", fig10.ON, fig10.LOSSY, {"no-loss", "loss", "slower"}),
     ("fig12", fig12.SHORT, fig12.DPFQ, {"no-pause", "pauses", "growth", "goodput", "tail-short"}),
@@ -259,6 +262,7 @@ def test_goodput_is_the_paper_s_where_it_is_measured(measured):
 RANDOM = {
     "fig04_switch": lambda seed: fig04_switch.requests(fig04_switch.HOMA, 0.01, "quick", seed),
     "fig09": lambda seed: fig09.work("200 B", fig09.BACKDRAFT, 1.1, "quick", seed),
+    "fig09_homa": lambda seed: fig09_homa.work("200 B", fig09_homa.BACKDRAFT, 0.5, "quick", seed),
     "fig12": lambda seed: fig12.work(fig12.FAST, fig12.SHORT, 1024, "quick", seed),
     "fig14": lambda seed: fig14.work("Backdraft", 1.0, "quick", seed),
     "fig16": lambda seed: fig16.work(1024, fig16.DOORBELLS, seed),
@@ -292,6 +296,25 @@ def test_the_victim_of_fig09_waits_behind_the_others_in_one_queue(measured):
     for size in fig09.SIZES:
         tail = {series: [setup.value(data, f"p99, {size}", series, load) for load in (low, high)] for series in fig09.SERIES}
         assert tail[fig09.BESS][1] > 8 * tail[fig09.BACKDRAFT][1] and tail[fig09.BESS][1] > 10 * tail[fig09.BESS][0]
+
+
+def test_a_timer_shorter_than_the_queues_fills_them(measured):
+    """Overloaded, Homa's hosts send a multiple of the frames that are needed with 2 us, hardly more with 2 ms."""
+    _, data = measured("fig09_homa")
+    low, high = fig09_homa.LOADS["quick"]
+    for size, (_, frames) in fig09_homa.SIZES.items():
+        for series, case in fig09_homa.SERIES.items():
+            sent, answered = (
+                [setup.value(data, f"{panel}, {size}", series, load) for load in (low, high)] for panel in ("frames", "answered")
+            )
+            assert sent[0] == pytest.approx(frames + 1, rel=1e-3) and answered[0] == pytest.approx(1, abs=0.05)
+            if case.resend_ns < 1e4:
+                assert sent[1] > 2 * (frames + 1) and answered[1] < 0.5
+            else:
+                assert sent[1] < 1.2 * (frames + 1) and answered[1] > 0.75
+        tail = {series: setup.value(data, f"p99, {size}", series, high) for series in fig09_homa.SERIES}
+        assert tail[fig09_homa.FEW_MS] < tail[fig09_homa.FEW] < tail[fig09_homa.BACKDRAFT] / 10
+        assert tail[fig09_homa.FEW_MS] < tail[fig09_homa.BESS_MS] / 5 < tail[fig09_homa.BACKDRAFT_MS] / 5
 
 
 def test_requests_on_the_real_switch_pay_for_loss(measured):

@@ -204,6 +204,110 @@ def test_an_unknown_application_is_refused():
         Harness(Switch(), Costs()).received(0)
 
 
+# ---- RPCs that repeat what is lost ----
+
+
+def calling(loss_a=0.0, loss_b=0.0, ms=20, settings=None, **options):
+    """RPCs of four frames, with losses at the client and at the server; `resend` is 2 us."""
+    bench = Bench(settings or {"mode": "backdraft"})
+    a, b = bench.app("a", loss=loss_a, buffer_bytes=128), bench.app("b", loss=loss_b, buffer_bytes=128)
+    bench.calls(a, b, 5000, **{"frames": 4, "count": 16, "queues": 16, "gap": 10_000, "resend": 2000, **options})
+    bench.run(0, ms)
+    return bench, bench.harness.called(a)[0], bench.harness.called(b)[0]
+
+
+def test_without_loss_every_frame_of_a_call_is_sent_once():
+    bench, client, server = calling()
+    assert client["finished"] + client["busy"] == pytest.approx(2000, abs=1) and client["busy"] <= 1
+    assert client["sent"] == 4 * (client["finished"] + client["busy"]) and server["sent"] - client["finished"] in (0, 1)
+    assert client["repeated"] == client["asked"] == client["spilled"] == server["asked"] == 0
+    assert bench.harness.quantile(0, 1.0) < 2000
+
+
+def test_a_server_asks_for_the_missing_frames_alone():
+    """Of four frames one in ten is lost; asks are frames, too.  A call that has lost some ends 2 us later for each round."""
+    bench, client, server = calling(loss_b=0.1)
+    lost = bench.harness.counters()["lost"]
+    assert client["finished"] + client["busy"] == pytest.approx(2000, abs=2)
+    # what was sent again was lost before, or is of a call of which the server knows nothing
+    assert client["repeated"] == pytest.approx(lost, rel=0.05) and 600 < lost < 1000
+    assert 0.3 * 2000 < server["asked"] < 0.5 * 2000 and client["asked"] < 0.02 * 2000
+    assert bench.harness.quantile(0, 0.5) < 2000 < 2500 < bench.harness.quantile(0, 0.9) < 5000
+
+
+def test_a_client_asks_about_a_call_without_news_and_gets_its_answer_again():
+    bench, client, server = calling(loss_a=0.1)
+    assert client["finished"] + client["busy"] == pytest.approx(2000, abs=2) and client["repeated"] == server["asked"] == 0
+    assert server["sent"] - client["finished"] == pytest.approx(bench.harness.counters()["lost"], abs=1)
+    assert client["asked"] == pytest.approx(2000 * 0.1 / 0.9, rel=0.2)
+    assert bench.harness.quantile(0, 0.85) < 2000 < 6000 < bench.harness.quantile(0, 0.93) < 8000
+
+
+def test_a_server_that_does_not_know_a_call_asks_for_all_of_it():
+    """A request of one frame is lost as a whole: the client asks after 6 us, the server for the frame, the client sends it."""
+    bench, client, server = calling(loss_b=0.1, frames=1)
+    assert client["finished"] + client["busy"] == pytest.approx(2000, abs=2) and client["repeated"] == pytest.approx(200, rel=0.3)
+    assert server["asked"] == client["repeated"] <= client["asked"]
+    assert bench.harness.quantile(0, 0.85) < 2000 < 6000 < bench.harness.quantile(0, 0.93)
+
+
+def test_frames_that_ask_are_shorter_than_those_of_the_request():
+    """With the length of the others in their headers the switch would drop them, and no call would be repaired."""
+    bench, client, server = calling(loss_b=0.1, length=128, answer_length=128)
+    found = bench.harness.counters()
+    assert bench.drops() == 0 and server["asked"] > 500
+    long = found["bytes"] - 64 * found["frames"]
+    assert long == pytest.approx(64 * (client["sent"] + server["sent"]), abs=64 * 16)
+
+
+def test_without_repetition_a_lost_call_never_ends():
+    _, client, server = calling(loss_b=0.1, resend=0)
+    assert client["busy"] == 16 and client["asked"] == server["asked"] == 0
+
+
+def test_a_queue_without_room_lets_the_client_wait_or_loses_the_frame():
+    slow = {"mode": "lossy", "th_goal": "1KB", "th_over": "2KB", "th_net": "1MB"}
+    found = {}
+    for spills in (False, True):
+        bench, client, _ = calling(ms=5, settings=slow, gap=100, queues=1, count=100, most=2000, spills=spills)
+        found[spills] = client
+        assert bench.lost() == 0 and client["finished"] > 1000
+    assert found[False]["spilled"] == 0 < found[True]["spilled"]
+    assert found[False]["repeated"] < 0.1 * found[True]["repeated"]
+
+
+def test_calls_share_queues_in_turn_and_have_their_seeds():
+    bench, _, _ = calling(ms=1, queues=4, count=8, gap=100)
+    assert {flow["source_port"] for flow in bench.switch.flows()} == {2000, 5000, 5001, 5002, 5003}
+    times = []
+    for seed in (1, 1, 2):
+        bench = Bench({"mode": "backdraft"}, seed=seed)
+        bench.calls(bench.app("a"), bench.app("b"), 5000, count=8, gap=500, poisson=True)
+        bench.run(0, 2)
+        times.append((bench.harness.called(0)[0]["sent"], bench.harness.latencies(0)))
+        assert times[-1][0] == pytest.approx(4000, rel=0.1)
+    assert times[0] == times[1] != times[2]
+
+
+def test_calls_that_wait_count_as_they_stand():
+    bench = Bench({"mode": "backdraft"})
+    bench.calls(bench.app("a"), bench.app("b", service=[1e9]), 5000, count=4, gap=100_000)
+    bench.run(0, 10)
+    bench.harness.finish(0)
+    assert sum(count for _, count in bench.harness.latencies(0)) == pytest.approx(100, abs=1)
+    assert bench.harness.quantile(0, 1.0) == pytest.approx(10e6, rel=0.02)
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"count": 0}, {"gap": 0}, {"frames": 32}, {"queues": 5}, {"queue": 125}, {"resend": -1}, {"length": 65}]
+)
+def test_wrong_calls_are_refused(wrong):
+    bench, a, b = pair()
+    with pytest.raises(SpecError, match=r"must be|has queues"):
+        bench.calls(a, b, 1000, **{"count": 4, "gap": 100, "queues": 4, **wrong})
+    assert bench.harness.called(a) == bench.harness.called(b) == []
+
+
 # ---- A busy machine ----
 
 

@@ -12,5 +12,4 @@ MISSING = {
     "fig02": "throughput of applications by their cores",
     "fig03": "throughput of applications over time",
     "fig05c": "cost of PicNIC's out-of-order completion",
-    "fig17": "DCTCP by its cores",
 }

@@ -2,11 +2,12 @@
 
 Section 6.1: three clients on one machine; two send messages of fixed size to one server, the victim sends requests to another.
 BESS has one queue for each application, so all of them wait in one queue for the switch's core; in Backdraft every RPC has a
-queue. Homa is not implemented: messages of the competitors arrive by a Poisson process, of one frame of 200 B or four of 1280 B,
-in 2, 16 or 64 RPCs at a time, a number that the paper does not give; they are not answered. The victim has 16 streams of requests
-(64 B, answers of 200 B) with 200 us between them, and its latency counts from their arrival. Load is the share of the switch's
-core that the competitors' frames need by its cost model (`penstock.vswitch.bench.costs`), without doorbells. All are at one
-switch, clients at one port, as at a network card. Servers take 20 ns. Virtual time; the seed is that of the arrivals.
+queue. Without Homa (fig09_homa has it): messages of the competitors arrive by a Poisson process, of one frame of 200 B or four
+of 1280 B, in 2, 16 or 64 RPCs at a time, a number that the paper does not give; they are not answered. The victim has 16
+streams of requests (64 B, answers of 200 B) with 200 us between them, and its latency counts from their arrival. Load is the
+share of the switch's core that the competitors' frames need by its cost model (`penstock.vswitch.bench.costs`), without
+doorbells. All are at one switch, clients at one port, as at a network card. Servers take 20 ns. Virtual time; the seed is that
+of the arrivals.
 """
 
 from typing import Any

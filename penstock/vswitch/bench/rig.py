@@ -99,6 +99,24 @@ class Bench:
             )
         )
 
+    def calls(
+        self,
+        client: int,
+        server: int,
+        port: int,
+        length: int = 64,
+        answer_length: int = 64,
+        *,
+        count: int,
+        gap: float,
+        **options: Any,
+    ) -> int:
+        """Add RPCs that repeat what is lost; options as of `Harness.calls`; returns their number at the client."""
+        there = head(self.address(client), self.address(server), port, length)
+        back = head(self.address(server), self.address(client), 2000, answer_length, port)
+        options = {"count": count, "gap": gap, "length": length, "answer_length": answer_length, **options}
+        return int(self.harness.calls(client, server, there, back, seed=self._seed(port), **options))
+
     def run(self, warm_ms: float, ms: float) -> None:
         """Run in virtual time: a warm-up that does not count, then the measurement (both in ms)."""
         self.harness.run(1e6 * warm_ms)

@@ -8,11 +8,12 @@ including the time for which it waited in the application.  The Python interface
 import cython
 
 if not cython.compiled:
-    from penstock.vswitch.dataplane.state import byte_at, signed_of, whole
-    from penstock.vswitch.loadgen.apps import (
+    from penstock.vswitch.dataplane.state import byte_at, whole
+    from penstock.vswitch.loadgen.calls import handle_call, send_calls
+    from penstock.vswitch.loadgen.frames import (
         ANSWER,
         AT_ONCE,
-        BINS,
+        CALL,
         DATA,
         HEAD,
         KINDS,
@@ -23,18 +24,21 @@ if not cython.compiled:
         app_bell_in,
         app_bell_out,
         app_view,
+        begin_frame,
+        calls_at,
         core_at,
+        end_frame,
         get32,
         get64,
         inbox_at,
         inbox_end,
         log,
-        log2_of,
-        out_at,
+        note,
         put8,
         put32,
         put64,
         real,
+        shuffled,
         stream_at,
         uniform,
     )
@@ -44,7 +48,6 @@ if not cython.compiled:
         buffer_of,
         bytes_at,
         count_of,
-        descriptor,
         is_link,
         length_of,
         load64,
@@ -58,20 +61,10 @@ if not cython.compiled:
         answer_bell,
         find_queue,
         give_buffer,
-        open_queue,
         pop,
-        push,
         ring_bell,
         slot_of,
-        take_buffer,
     )
-
-
-def shuffled(r):
-    r ^= r << 13
-    r ^= r >> 7
-    r ^= r << 17
-    return r
 
 
 def interval(stream):
@@ -82,33 +75,13 @@ def interval(stream):
     return -log(uniform(stream.random)) * stream.gap
 
 
-def note(app, kind, ns):
-    """Add a latency (ns) to the histogram of a kind."""
-    v = whole(max(ns, 0.0))
-    e = log2_of(v | 1)
-    i = v
-    if e >= 6:
-        i = min((e - 5) * 64 + (v >> (e - 6) & 63), BINS - 1)
-    app.bins[kind * BINS + i] += 1
-
-
 # ---- Sending ----
 
 
 def send_one(app, stream, now):
     """Put one frame into its transmit queue; returns whether there was room."""
     view = app_view(app)
-    queue = stream.queue
-    if app.put[queue] + stream.length - signed_of(load64(word_at(view.consumed[0], queue))) > stream.most:
-        return False
-    if app.doorbells and load64(word_at(view.bell[0], app.bell_out)):
-        return False
-    end = out_at(app, queue)
-    if not app.opened[queue]:
-        if not open_queue(view, end, 0, queue):
-            return False
-        app.opened[queue] = 1
-    buffer = take_buffer(view, 0)
+    buffer = begin_frame(app, stream.queue, stream.length, stream.most)
     if buffer < 0:
         return False
     frame = bytes_at(view.buffer[0], buffer * view.buffer_bytes)
@@ -118,10 +91,8 @@ def send_one(app, stream, now):
     put8(frame + WHAT, stream.kind)
     put8(frame + WHAT + 1, stream.what)
     put8(frame + WHAT + 2, stream.core)
-    if not push(view, end, descriptor(buffer, stream.length)):
-        give_buffer(view, 0, buffer)
+    if not end_frame(app, stream.queue, buffer, stream.length):
         return False
-    app.put[queue] += stream.length
     stream.sent += 1
     stream.left -= 1
     return True
@@ -295,6 +266,9 @@ def handle(app, frame, length, done):
             app.bytes[kind] += length
             note(app, kind, done - real(get64(frame + STAMP)))
         return
+    if what >= CALL:
+        handle_call(app, what, frame, length, done)
+        return
     which = get32(frame + WHOSE)
     if which < 0 or which >= app.stream_count:
         return
@@ -340,4 +314,7 @@ def step(app, now):
         core = core_at(app, i)
         if core.head >= 0 and core.free_at <= now:
             serve(app, core, now, waited >> i & 1)
-    return send(app, now) if app.stream_count else 0
+    sent = send(app, now) if app.stream_count else 0
+    for i in range(app.calls_count):
+        sent += send_calls(app, calls_at(app, i), AT_ONCE, now)
+    return sent

@@ -1,6 +1,9 @@
 from penstock.vswitch.dataplane.state cimport *
-from penstock.vswitch.loadgen.apps cimport App, Core, Inbox, Stream
-from penstock.vswitch.loadgen.apps cimport ANSWER, BINS, DATA, HEAD, KINDS, MOST_CORES, REQUEST, bin_at, core_at, interval, note, real, step, stream_at
+from penstock.vswitch.loadgen.frames cimport App, Call, Calls, Core, Inbox, Stream
+from penstock.vswitch.loadgen.frames cimport ANSWER, BINS, DATA, HEAD, KINDS, MOST_CALLS, MOST_CORES, MOST_FRAMES, REQUEST, SMALLEST, SOURCE_PORT
+from penstock.vswitch.loadgen.frames cimport bin_at, call_at, calls_at, core_at, note, real, stream_at
+from penstock.vswitch.loadgen.apps cimport interval, step
+from penstock.vswitch.loadgen.calls cimport next_gap
 from penstock.vswitch.memory.region cimport Region
 from penstock.vswitch.dataplane.switch cimport Switch
 from penstock.vswitch.dataplane.worker cimport turn
@@ -22,6 +25,8 @@ cdef inline char* new_marks(int64_t n): return <char*>calloc(n, 1)
 cdef inline int64_t* new_totals(int64_t n): return <int64_t*>calloc(n, 8)
 cdef inline Inbox* new_inboxes(int64_t n): return <Inbox*>calloc(n, sizeof(Inbox))
 cdef inline Stream* new_streams(int64_t n): return <Stream*>calloc(n, sizeof(Stream))
+cdef inline Call* new_calls(int64_t n): return <Call*>calloc(n, sizeof(Call))
+cdef inline void set_calls_head(Calls* calls, bytes text): memcpy(calls.head, <const char*>text, HEAD)
 cdef inline void set_head(Stream* stream, bytes text): memcpy(stream.head, <const char*>text, HEAD)
 
 cdef void count_work(Worker* worker, Work* work) noexcept nogil

@@ -15,26 +15,33 @@ import cython
 if not cython.compiled:
     from penstock.vswitch.dataplane.state import REASONS, UP, free, memset, port_at, whole
     from penstock.vswitch.dataplane.worker import turn
-    from penstock.vswitch.loadgen.apps import (
+    from penstock.vswitch.loadgen.apps import interval, step
+    from penstock.vswitch.loadgen.calls import next_gap
+    from penstock.vswitch.loadgen.frames import (
         ANSWER,
         BINS,
         DATA,
         HEAD,
         KINDS,
+        MOST_CALLS,
         MOST_CORES,
+        MOST_FRAMES,
         REQUEST,
+        SMALLEST,
+        SOURCE_PORT,
         bin_at,
+        call_at,
+        calls_at,
         core_at,
-        interval,
         note,
         real,
-        step,
         stream_at,
     )
     from penstock.vswitch.loadgen.harness import (
         MOST_APPS,
         app_of,
         new_app,
+        new_calls,
         new_inboxes,
         new_marks,
         new_places,
@@ -42,6 +49,7 @@ if not cython.compiled:
         new_totals,
         real_released,
         set_app_view,
+        set_calls_head,
         set_head,
         virtual_released,
         worker_of,
@@ -92,6 +100,8 @@ class Harness:
             free(app.put)
             free(app.inboxes)
             free(app.streams)
+            for k in range(app.calls_count):
+                free(calls_at(app, k).all)
             free(app.bins)
             free(app)
 
@@ -144,16 +154,21 @@ class Harness:
 
     def room_for(self, number, queue, length):
         """Allocate a stream of an application and return its number.  SpecError: a value is out of range."""
-        region, streams = self.regions[number]
+        streams = self.regions[number][1]
         app = app_of(self, self.known(number))
         if app.stream_count == streams:
             raise SpecError(f"it has {streams} streams", path=self.names[number], remedy="add it with more")
-        if not 0 <= queue < region.shape["queues"]:
-            raise SpecError(f"queue {queue}: its region has queues 0 to {region.shape['queues'] - 1}", path=self.names[number])
-        if not 64 <= length <= region.shape["buffer_bytes"]:
-            raise SpecError(f"a frame of {length} B: must be 64 to {region.shape['buffer_bytes']} B", path=self.names[number])
+        self.check_frame(number, queue, length)
         app.stream_count += 1
         return app.stream_count - 1
+
+    def check_frame(self, number, queue, length):
+        """SpecError: a region has not this queue, or no room for frames of this length."""
+        shape = self.regions[number][0].shape
+        if not 0 <= queue < shape["queues"]:
+            raise SpecError(f"queue {queue}: its region has queues 0 to {shape['queues'] - 1}", path=self.names[number])
+        if not SMALLEST <= length <= shape["buffer_bytes"]:
+            raise SpecError(f"a frame of {length} B: must be {SMALLEST} to {shape['buffer_bytes']} B", path=self.names[number])
 
     def stream(
         self, number, head, queue=0, length=64, gap=0.0, poisson=False, burst=1, most=65536, kind=0, core=0, phase=0.0, seed=1
@@ -196,6 +211,98 @@ class Harness:
         one.what, one.answers, one.timeout, one.peer = REQUEST, answers, timeout, says
         other.what, other.peer, other.left = ANSWER, asks, 0
         return asks
+
+    def calls(
+        self,
+        client,
+        server,
+        head,
+        back,
+        *,
+        count,
+        gap,
+        queue=0,
+        answer_queue=0,
+        queues=1,
+        length=64,
+        frames=1,
+        answer_length=64,
+        poisson=False,
+        resend=0.0,
+        most=65536,
+        spills=False,
+        kind=0,
+        core=0,
+        seed=1,
+    ):
+        """Add RPCs, at most `count` at a time, of `frames` frames of `length` bytes and an answer of one frame, every `gap` ns.
+
+        head, back  the first 42 bytes of the frames of client and server
+        resend      ns after which the server asks for missing frames; the client asks after three times as long; 0: never
+        queues      of either side: call i has the (i mod `queues`)th, counted from `queue` or `answer_queue` on, and so with
+                    the client's UDP port, from that of `head` on
+        spills      a frame of the client is lost if its queue has `most` bytes, as at a network card; without, it waits
+        Other options as of `stream`.  A request that arrives while `count` are under way waits, and its latency counts from its
+        arrival.  Returns their number at the client.  SpecError: a value is out of range.
+        """
+        ends = ((client, head, queue, length), (server, back, answer_queue, answer_length))
+        numbers = [app_of(self, self.known(number)).calls_count for number, _, _, _ in ends]
+        for (number, text, first, size), which in zip(ends, numbers):
+            with inside(place=self.names[number]):
+                within_range(which + 1, "calls of an application", 1, MOST_CALLS)
+                within_range(count, "count", 1)
+                within_range(queues, "queues", 1, count)
+                within_range(gap, "gap", 1e-3)
+                within_range(frames, "frames", 1, MOST_FRAMES)
+                within_range(kind, "kind", 0, KINDS - 1)
+                within_range(core, "core", 0, MOST_CORES - 1)
+                within_range(resend, "resend", 0)
+                within_range(len(text), "bytes of a head", HEAD)
+            self.check_frame(number, first, size)
+            self.check_frame(number, first + queues - 1, size)
+        for i, (number, text, first, size) in enumerate(ends):
+            app = app_of(self, number)
+            calls = calls_at(app, numbers[i])
+            app.calls_count += 1
+            set_calls_head(calls, bytes(text))
+            calls.all = new_calls(count)
+            calls.client, calls.peer = i == 0, numbers[1 - i]
+            calls.count, calls.frames, calls.whole_mask = count, frames, (1 << frames) - 1
+            calls.queue, calls.queues, calls.length = first, queues, size
+            calls.port = int.from_bytes(bytes(head)[SOURCE_PORT : SOURCE_PORT + 2], "big")
+            calls.kind, calls.core, calls.spills, calls.most = kind, core if i == 0 else 0, i == 0 and spills, most
+            calls.first, calls.free, calls.resend = -1, -1, resend
+            for k in reversed(range(count)):
+                call_at(calls, k).after = calls.free
+                calls.free = k
+            calls.random = (0x9E3779B97F4A7C15 * (2 * seed + 1) + (number + 1) * 7919 + numbers[i] * 104729) & 0xFFFFFFFFFFFFFFFF
+            calls.gap, calls.poisson = gap, poisson
+            calls.due = self.now + next_gap(calls)
+        return numbers[0]
+
+    def called(self, number):
+        """One dict for each `calls` of an application, of its side.
+
+        sent      frames of requests, or answers; `repeated`: those of them that had been sent before
+        asked     frames that ask for missing ones, or about a call without news; `spilled`: of both, those lost for lack of room
+        finished  calls; `busy`: those that are not
+        """
+        app = app_of(self, self.known(number))
+        found = []
+        for k in range(app.calls_count):
+            calls = calls_at(app, k)
+            found.append(
+                {
+                    "kind": calls.kind,
+                    "sent": calls.sent,
+                    "repeated": calls.repeated,
+                    "asked": calls.asked,
+                    "spilled": calls.spilled,
+                    "finished": calls.finished,
+                    "busy": calls.busy,
+                }
+            )
+        return found
 
     def service(self, number, core, ns):
         """Change the ns that a core of an application takes for a frame, from now on."""
@@ -254,6 +361,8 @@ class Harness:
             app = self.apps[i]
             for k in range(app.stream_count):
                 stream_at(app, k).due += now - self.now
+            for k in range(app.calls_count):
+                calls_at(app, k).due += now - self.now
         self.now = now
 
     def drive(self, seconds):
@@ -285,6 +394,9 @@ class Harness:
             for k in range(app.stream_count):
                 stream = stream_at(app, k)
                 stream.sent = stream.finished = stream.repeated = 0
+            for k in range(app.calls_count):
+                calls = calls_at(app, k)
+                calls.sent = calls.repeated = calls.asked = calls.spilled = calls.finished = 0
         looks = self.work.looks
         count_work(self.worker, cython.address(self.at_start))
         self.at_start.looks = looks
@@ -304,6 +416,16 @@ class Harness:
             while stream.gap > 0 and stream.due < self.now:
                 note(app, stream.kind, self.now - stream.due)
                 stream.due += interval(stream)
+        for k in range(app.calls_count):
+            calls = calls_at(app, k)
+            if not calls.client or self.now < app.since:
+                continue
+            for i in range(calls.count):
+                if call_at(calls, i).open:
+                    note(app, calls.kind, self.now - call_at(calls, i).began)
+            while calls.due < self.now:
+                note(app, calls.kind, self.now - calls.due)
+                calls.due += next_gap(calls)
 
     def latencies(self, number, kind=0):
         """(ns, count) of every bin of the histogram that is not empty; ns is the middle of the bin."""
