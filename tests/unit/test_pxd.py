@@ -72,7 +72,7 @@ def test_every_pxd_of_the_package_can_be_read(path):
 
 
 def test_enums_by_prefix_and_by_first_name():
-    assert pxd.enum("fabric/state.pxd", "EVENT_") == {"enqueue": 0, "dequeue": 1, "drop": 2, "receive": 3, "hold": 4}
+    assert pxd.enum("fabric/constants.pxd", "EVENT_") == {"enqueue": 0, "dequeue": 1, "drop": 2, "receive": 3, "hold": 4}
     reasons = pxd.enum("vswitch/dataplane/state.pxd", first="FULL")
     assert list(reasons)[:2] == ["full", "no_buffer"] and reasons["reasons"] == len(reasons) - 1
     with pytest.raises(KeyError, match="no enum begins with NONE"):

@@ -1,4 +1,7 @@
 from penstock.fabric.state cimport *
+from penstock.fabric.tables cimport flow_bytes, incoming_bytes, new_flows, new_int64, new_masks, new_nodes, new_outboxes
+from penstock.fabric.tables cimport new_rankings, new_workers, new_world, node_bytes, packet_bytes, port_bytes, queue_bytes
+from penstock.fabric.tables cimport rank_bytes
 from penstock.sim.core.flow_setter cimport set_flow_result
 from penstock.fabric.queueing_inline cimport set_event
 from penstock.fabric.sampling cimport catch_up, start_sampling

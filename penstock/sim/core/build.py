@@ -14,9 +14,17 @@ if not cython.compiled:
         NEVER,
         NO_PACKET,
         bit,
+        new_arena,
+        node_at,
+        outbox_at,
+        plain_ops,
+        port_at,
+        save_memory,
+        worker_at,
+    )
+    from penstock.fabric.tables import (
         flow_bytes,
         incoming_bytes,
-        new_arena,
         new_flows,
         new_int64,
         new_masks,
@@ -25,17 +33,11 @@ if not cython.compiled:
         new_rankings,
         new_workers,
         new_world,
-        node_at,
         node_bytes,
-        outbox_at,
         packet_bytes,
-        plain_ops,
-        port_at,
         port_bytes,
         queue_bytes,
         rank_bytes,
-        save_memory,
-        worker_at,
     )
     from penstock.sim.core.agenda import forget_end, new_agenda, next_time, set_time
     from penstock.sim.core.flow_setter import set_flow_result

@@ -2,6 +2,7 @@ from penstock.fabric.heap_inline cimport grow
 from penstock.fabric.queueing_inline cimport alloc_frame, alloc_packet, set_event
 from penstock.fabric.ranking cimport ranking_of, restore
 from penstock.fabric.state cimport *
+from penstock.fabric.tables cimport new_incoming, new_int32, new_int64, new_masks, new_sinks
 from penstock.sim.core.agenda cimport set_time
 from penstock.sim.core.receiver cimport find_sink
 from penstock.sim.core.stream cimport OF_FLOW, OF_FRAME, OF_HOST, OF_INCOMING, OF_NODE, OF_PACKET, OF_PORT

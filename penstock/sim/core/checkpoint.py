@@ -28,11 +28,6 @@ if not cython.compiled:
         flow_ring_at,
         keyed,
         keyed_incoming,
-        new_incoming,
-        new_int32,
-        new_int64,
-        new_masks,
-        new_sinks,
         node_at,
         paced_of,
         parked_at,
@@ -45,6 +40,7 @@ if not cython.compiled:
         voq_at,
         worker_at,
     )
+    from penstock.fabric.tables import new_incoming, new_int32, new_int64, new_masks, new_sinks
     from penstock.sim.core.agenda import set_time
     from penstock.sim.core.checkpoint import stream_of
     from penstock.sim.core.pointers import rows_of

@@ -1,4 +1,6 @@
 from penstock.fabric.state cimport *
+from penstock.fabric.tables cimport later_int32, new_flow_rings, new_host, new_int32, new_int64, new_ports, new_queues, new_rings
+from penstock.fabric.tables cimport new_sinks
 from penstock.fabric.line cimport disarm, drop, resume_port, resume_queue
 from penstock.fabric.queueing_inline cimport pop, set_event, set_node_event
 from penstock.fabric.ranking cimport is_ranked, withdraw_first

@@ -19,15 +19,6 @@ if not cython.compiled:
         bit,
         clear,
         host_ops,
-        later_int32,
-        new_flow_rings,
-        new_host,
-        new_int32,
-        new_int64,
-        new_ports,
-        new_queues,
-        new_rings,
-        new_sinks,
         node_at,
         outbox_at,
         plain_ops,
@@ -37,6 +28,17 @@ if not cython.compiled:
         switch_ops,
         voq_at,
         worker_at,
+    )
+    from penstock.fabric.tables import (
+        later_int32,
+        new_flow_rings,
+        new_host,
+        new_int32,
+        new_int64,
+        new_ports,
+        new_queues,
+        new_rings,
+        new_sinks,
     )
     from penstock.sim.core.pointers import queue_area
 

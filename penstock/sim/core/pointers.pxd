@@ -5,6 +5,7 @@
 from penstock.fabric.state cimport *
 from penstock.fabric.flow_results cimport FlowResults
 from penstock.fabric.ranking cimport rank_dequeued, rank_enqueued
+from penstock.fabric.rows cimport FlowRow, PauseRow, PortRow, QueueRow, SwitchRow, TraceRow
 from penstock.fabric.switch cimport enqueue, transmit, wake
 from penstock.sim.core.engine cimport deliver, run_windows
 from penstock.sim.core.receiver cimport find_incoming, look_up_incoming
