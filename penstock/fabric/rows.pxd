@@ -1,4 +1,4 @@
-"""Rows of the core's logs."""
+"""Rows of the core's logs, and the counters of a node and a port."""
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t
 from penstock.fabric.state cimport Worker, next_row
 
@@ -30,7 +30,24 @@ cdef struct TraceRow:
     int8_t kind, ecn, flags, spare
     int64_t queue_bytes, port_bytes
 
-# A new one, all zero.
+cdef struct NodeCounters:
+    int64_t node, events, hops, control_frames, frame_bytes, frame_bytes_received
+    int64_t voqs_max, buffer_used, buffer_max, buffer_size
+
+cdef struct PortCounters:
+    int64_t node, port, peer, peer_port, tx_bytes, tx_packets, rx_bytes
+    int64_t max_queue_bytes, queued_bytes, held_bytes, control_bytes, wire_bytes
+    int64_t pauses_sent, pauses_received, paused_ps, paused, paused_queues
+    int64_t cut_bytes, ecn_marks, dropped_bytes, trims, trimmed_bytes, returns
+    int64_t ps_per_byte, ack_bytes, frame_bytes
+    int64_t drops[6]
+
+cdef inline NodeCounters* node_counters_at(NodeCounters* table, long i) noexcept nogil:
+    return &table[i]
+cdef inline PortCounters* port_counters_at(PortCounters* table, long i) noexcept nogil:
+    return &table[i]
+
+# A new row of a log, all zero.
 cdef inline SwitchRow* new_switch_row(Worker* worker) noexcept nogil:
     return <SwitchRow*>next_row(&worker.switch_rows, sizeof(SwitchRow))
 cdef inline PortRow* new_port_row(Worker* worker) noexcept nogil:
