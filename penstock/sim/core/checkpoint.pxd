@@ -13,6 +13,7 @@ from penstock.sim.core.pointers cimport rows_of
 
 cdef Packet* keep_packets(Stream* stream, Worker* worker, Packet* first) noexcept nogil
 cdef Packet* last_of(Packet* pkt) noexcept nogil
+cdef int64_t keep_reference(Stream* stream, int64_t number, int64_t count) noexcept nogil
 cdef void keep_queue(Stream* stream, Worker* worker, Queue* queue) noexcept nogil
 cdef Queue* keep_place(Stream* stream, Port* port, Queue* queue) noexcept nogil
 cdef void keep_port(Stream* stream, Node* node, Port* port) noexcept nogil
