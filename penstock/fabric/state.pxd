@@ -359,7 +359,7 @@ ctypedef struct Worker:
     Log flow_rows
     Log pause_rows
     Log trace_rows
-    int64_t error, error_node, error_value  # the first error
+    int64_t error, error_time, error_node, error_value  # the earliest error
     int64_t reactions       # number of ACKs that changed a window or a rate
     Guard guard
     char padding[64]

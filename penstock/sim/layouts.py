@@ -11,6 +11,7 @@ STATE = pxd.read("fabric/state.pxd")
 ROWS = pxd.read("fabric/rows.pxd")
 LEVELS = CONSTANTS["LEVELS"]
 TOO_MANY_FLOWS = CONSTANTS["TOO_MANY_FLOWS"]
+SCHEME_FAULT = CONSTANTS["SCHEME_FAULT"]
 
 SWITCH_DOWN = "switch down"
 _NO_SUCH = {

@@ -477,20 +477,20 @@ class Simulation:
                 other.free_frames = NO_PACKET
 
     def state(self):
-        """Progress: simulated time (ps), packet-hops, flows done, whether the run has finished, and an error, if any."""
+        """Progress: simulated time (ps), packet-hops, flows done, whether the run has finished, the earliest error, if any."""
         world = self.world
-        out = {"time": worker_at(world, 0).window_start, "hops": 0, "done": 0, "error": 0, "reactions": 0, "faults": []}
+        out = {"time": worker_at(world, 0).window_start, "hops": 0, "done": 0, "error": 0, "reactions": 0}
         out["finished"] = worker_at(world, 0).finished
         out["windows"] = worker_at(world, 0).windows
         for i in range(world.worker_count):
-            out["done"] += worker_at(world, i).done
-            out["reactions"] += worker_at(world, i).reactions
-            if worker_at(world, i).error:
-                out["error"] = worker_at(world, i).error
-                out["error_node"] = worker_at(world, i).error_node
-                out["error_value"] = worker_at(world, i).error_value
-            if fault_of(worker_at(world, i)):
-                out["faults"].append(fault_of(worker_at(world, i)))
+            worker = worker_at(world, i)
+            out["done"] += worker.done
+            out["reactions"] += worker.reactions
+            place = (worker.error_time, worker.error_node)
+            if worker.error and (not out["error"] or place < (out["error_time"], out["error_node"])):
+                out["error"], out["error_value"] = worker.error, worker.error_value
+                out["error_time"], out["error_node"] = place
+                out["fault"] = fault_of(worker)
         for number in range(world.node_count):
             out["hops"] += node_at(world, number).hops
         return out
