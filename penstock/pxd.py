@@ -60,9 +60,10 @@ class Header:
         """Every value of every enum."""
         return {name: value for values in self.enums for name, value in values.items()}
 
-    def dtype(self, struct: str) -> list[tuple[str, str]]:
+    def dtype(self, struct: str) -> list[tuple[str, str, tuple[int, ...]]]:
         """The numpy fields of a struct of integers, as numpy.dtype takes them.  KeyError: it has others, such as pointers."""
-        return [(f.name, FORMATS["" if f.pointer or f.length else f.type]) for f in self.structs[struct]]
+        fields = self.structs[struct]
+        return [(f.name, FORMATS["" if f.pointer else f.type], (f.length,) if f.length else ()) for f in fields]
 
 
 @cache

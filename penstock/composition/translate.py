@@ -102,7 +102,8 @@ class Translation(Expressions):
             kind, "return -1" if name in ("choose_voq", "choose_packet", "next_queue") else "return 0"
         )
         if name == "set_up":
-            worker, where, event, error = "me.at.world.workers", "-1, NULL", "0", "me.at.world.workers.error = SCHEME_FAULT"
+            worker, where, event = "me.at.world.workers", "-1, NULL", "0"
+            error = f"{worker}.error, {worker}.error_time, {worker}.error_node = SCHEME_FAULT, 0, -1"
         else:
             worker, where, event, error = "node.worker", "node.id, &node.now", "node.events", "fail(node, SCHEME_FAULT, 0)"
         counted = self.may_go_on(name)

@@ -9,7 +9,7 @@ IMPORTS = f"""\
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint16_t, uint64_t
 from penstock.fabric.arithmetic cimport ceil, exp, floor, log, power, sqrt
 from penstock.fabric.checked cimport *
-from penstock.fabric.line cimport fail
+from penstock.fabric.failure cimport fail
 from penstock.fabric.pacing cimport hold_flow, repace, set_rank, set_rate, try_send
 from penstock.fabric.incoming cimport first_ranked, rank_incoming, unrank_incoming
 from penstock.fabric.ranking cimport best_packet, earliest_packet, worst_packet

@@ -1,5 +1,7 @@
 /* Checks of users' schemes.  penstock/composition/translate.py puts a call of them into every operation that can fail; one that
    fails records where and why, and returns from the hook by longjmp.  The engine then stops at the end of its window.
+   Of several faults the earliest in simulated time is kept, at equal times that of the node of the lowest number, whichever is
+   executed first: until the window ends, hooks run that are earlier still, and no others.
    UNCHECKED leaves all but the bound on loops out. */
 #ifndef PENSTOCK_FAULTS_H
 #define PENSTOCK_FAULTS_H
@@ -26,9 +28,14 @@ typedef struct GuardPoint {          /* a hook that is running */
 
 #define guard_failed(point) setjmp((point)->buffer)
 
+/* Whether a hook is earlier than the fault that is recorded. */
+static __attribute__((cold, noinline)) int guard_earlier(const Guard *guard, int32_t node, const int64_t *now) {
+  int64_t time = now ? *now : 0;
+  return time < guard->time || (time == guard->time && node < guard->fault_node);
+}
 /* A hook begins; 0: another one has failed, and this one is not to run. */
 static inline int guard_enter(Guard *guard, GuardPoint *point, int32_t hook, int32_t scheme, int32_t node, const int64_t *now) {
-  if (__builtin_expect(guard->fault, 0)) return 0;
+  if (__builtin_expect(guard->fault, 0) && !guard_earlier(guard, node, now)) return 0;
   point->previous = (GuardPoint *)guard->point;
   point->now = now;
   point->node = node;
@@ -52,14 +59,16 @@ static inline void guard_leave(Guard *guard, GuardPoint *point) { guard->point =
 static __attribute__((cold, noinline, noreturn)) void guard_fault(Guard *guard, int32_t line, int32_t fault, int64_t value,
                                                                  int64_t limit) {
   GuardPoint *point = (GuardPoint *)guard->point;
-  guard->fault = fault;
-  guard->line = line;
-  guard->value = value;
-  guard->limit = limit;
-  guard->hook = point->hook;
-  guard->scheme = point->scheme;
-  guard->fault_node = point->node;
-  guard->time = point->now ? *point->now : 0;
+  if (!guard->fault || guard_earlier(guard, point->node, point->now)) {
+    guard->fault = fault;
+    guard->line = line;
+    guard->value = value;
+    guard->limit = limit;
+    guard->hook = point->hook;
+    guard->scheme = point->scheme;
+    guard->fault_node = point->node;
+    guard->time = point->now ? *point->now : 0;
+  }
   longjmp(point->buffer, 1);
 }
 

@@ -1,4 +1,5 @@
 from penstock.fabric.state cimport *
+from penstock.fabric.tables cimport new_keyed_refs
 
 cdef bint sooner(Keyed* a, Keyed* b) noexcept nogil
 cdef void put(Heap* heap, int i, Keyed* item) noexcept nogil

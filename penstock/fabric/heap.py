@@ -3,7 +3,7 @@
 import cython
 
 if not cython.compiled:
-    from penstock.fabric.state import new_keyed_refs
+    from penstock.fabric.tables import new_keyed_refs
 
 
 def sooner(a, b):

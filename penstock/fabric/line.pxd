@@ -1,9 +1,9 @@
+from penstock.fabric.failure cimport fail
 from penstock.fabric.queueing_inline cimport alloc_frame, free_frame, free_packet, set_event, set_node_event
 from penstock.fabric.routing_inline cimport group_towards
 from penstock.fabric.sampling cimport log_pause, trace
 from penstock.fabric.state cimport *
 
-cdef void fail(Node* node, int error, int value) noexcept nogil
 cdef bint has_queue(Node* node, Port* port, int index) noexcept nogil
 cdef void arm(Node* node, Port* port) noexcept nogil
 cdef void disarm(Node* node, Port* port) noexcept nogil

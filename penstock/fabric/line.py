@@ -3,6 +3,7 @@
 import cython
 
 if not cython.compiled:
+    from penstock.fabric.failure import fail
     from penstock.fabric.queueing import alloc_frame, free_frame, free_packet, set_event, set_node_event
     from penstock.fabric.routing import group_towards
     from penstock.fabric.sampling import log_pause, trace
@@ -31,15 +32,6 @@ if not cython.compiled:
         port_at,
         queue_at,
     )
-
-
-def fail(node, error, value):
-    """A scheme named a queue, port or path that does not exist: record the first such error; the run ends with this window."""
-    worker = node.worker
-    if not worker.error:
-        worker.error = error
-        worker.error_node = node.id
-        worker.error_value = value
 
 
 def has_queue(node, port, index):

@@ -1,4 +1,5 @@
 from penstock.fabric.state cimport *
+from penstock.fabric.tables cimport new_packets
 
 cdef void set_event(Node* node, int leaf, int64_t key) noexcept nogil
 cdef void set_node_event(Node* node, int which, int64_t time) noexcept nogil

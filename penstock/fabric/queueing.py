@@ -13,10 +13,10 @@ if not cython.compiled:
         first_of,
         hash31,
         lowest_bit,
-        new_packets,
         pool_at,
         ring_at,
     )
+    from penstock.fabric.tables import new_packets
 
 
 def set_event(node, leaf, key):

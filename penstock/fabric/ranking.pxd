@@ -1,5 +1,6 @@
 from penstock.fabric.heap_inline cimport add, remove, fix, sooner, put, sift_up, sift_down, grow
 from penstock.fabric.state cimport *
+from penstock.fabric.tables cimport new_backlog_refs, new_backlogs
 
 cdef Ranking* ranking_of(Node* node, Port* port) noexcept nogil
 cdef int64_t bucket_of(Ranking* ranking, int64_t number) noexcept nogil

@@ -19,8 +19,6 @@ if not cython.compiled:
         heap_of_best,
         heap_of_worst,
         keyed_standing,
-        new_backlog_refs,
-        new_backlogs,
         one_backlog,
         queue_at,
         rank_of,
@@ -28,6 +26,7 @@ if not cython.compiled:
         standing_in,
         worst_of,
     )
+    from penstock.fabric.tables import new_backlog_refs, new_backlogs
 
 
 def ranking_of(node, port):

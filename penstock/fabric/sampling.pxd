@@ -1,5 +1,7 @@
 from penstock.fabric.queueing_inline cimport set_node_event
+from penstock.fabric.rows cimport new_flow_row, new_pause_row, new_port_row, new_queue_row, new_switch_row, new_trace_row
 from penstock.fabric.state cimport *
+from penstock.fabric.tables cimport new_int64
 
 cdef void trace(Node* node, Port* port, Queue* queue, Packet* pkt, int event) noexcept nogil
 cdef void log_pause(Node* node, Port* port, int queue, int command) noexcept nogil

@@ -4,21 +4,9 @@ import cython
 
 if not cython.compiled:
     from penstock.fabric.queueing import set_node_event
-    from penstock.fabric.state import (
-        FLOW_BINS,
-        KEY_BITS,
-        NEVER,
-        SAMPLE,
-        new_flow_row,
-        new_int64,
-        new_pause_row,
-        new_port_row,
-        new_queue_row,
-        new_switch_row,
-        new_trace_row,
-        port_at,
-        queue_at,
-    )
+    from penstock.fabric.rows import new_flow_row, new_pause_row, new_port_row, new_queue_row, new_switch_row, new_trace_row
+    from penstock.fabric.state import FLOW_BINS, KEY_BITS, NEVER, SAMPLE, port_at, queue_at
+    from penstock.fabric.tables import new_int64
 
 
 def trace(node, port, queue, pkt, event):

@@ -90,7 +90,7 @@ static inline void *next_row(Log *log, size_t size) {
 }
 static inline void free_log(Log *log) { free(log->rows); log->rows = NULL; log->count = log->capacity = 0; }
 
-/* ---- Of a worker: the running hook of a user's scheme, and the first fault in one; see faults.h. ---- */
+/* ---- Of a worker: the running hook of a user's scheme, and the earliest fault in one; see faults.h. ---- */
 typedef struct Guard {
   void *point;                      /* GuardPoint of the innermost hook that is running */
   int64_t event, event_time;        /* number of the node's event, and its time */

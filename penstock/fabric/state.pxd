@@ -1,5 +1,6 @@
 """Types of the fabric.  Every number is signed, except bit masks and the hosts of packets; every time is int64 picoseconds."""
 from libc.stdint cimport int8_t, int16_t, int32_t, int64_t, uint16_t, uint64_t
+from penstock.fabric.constants cimport *
 from penstock.fabric.flow_results cimport FlowResults
 
 cdef extern from "state.h" nogil:
@@ -11,74 +12,6 @@ cdef extern from "state.h" nogil:
     ctypedef struct Guard:
         int64_t time, value, limit
         int32_t fault, line, hook, scheme, fault_node
-
-cdef enum:
-    DATA = 0                # kinds of packet
-    ACK = 1
-    CONTROL = 2             # and up: one kind of control frame per scheme
-    KINDS = 18
-    CONTROL_LANE = 0        # lanes: strict priority, not charged to the buffer; or queued with the data
-    DATA_LANE = 1
-    LAST = 1                # flags: carries the flow's last byte
-    RETRANSMITTED = 2
-    NACK = 4
-    ADDRESSED = 8           # a control frame on its way to a host
-    COMPLETE = 16           # of an ACK: the flow has been received in full
-    TRIMMED = 32            # its payload was cut off by a switch
-    RETURNED = 64           # a switch has sent it back to its source
-    DROPPED = 0             # answers of admit
-    ADMITTED = 1
-    TRIM = 2
-    RETURN = 3
-    LISTED = 1              # a queue in the round robin
-    SCHEDULED = 2
-    RESUME = 0              # commands of control frames
-    PAUSE = 1
-    REFRESH = 2
-    LEVELS = 8              # strict priorities of flows; 0 is the highest
-    MOST_LEVELS = 32        # of packets, whose schemes may set others
-    CONTROL_SIZE = 64
-    KEY_BITS = 12           # an event key is time << KEY_BITS | leaf
-    TIMER = 0               # leaves of the event tree, after those of the ports
-    SAMPLE = 1
-    FLOW_BINS = 1024        # at most; of the histograms of active flows
-    RING_WORDS = 64         # words of a reordering bitmap: a packet may be 64 times as many packets ahead
-    START = 2
-    PACE = 3
-    TICK = 4
-    FLOW_TIMER = 5
-    LEAVES = 6
-    DROP_BUFFER = 0         # reasons of drops
-    DROP_ADMISSION = 1
-    DROP_LOSS = 2
-    DROP_DOWN = 3
-    DROP_NO_ROUTE = 4
-    DROP_SWITCH = 5
-    DROP_REASONS = 6
-    EVENT_ENQUEUE = 0       # of the packet trace
-    EVENT_DEQUEUE = 1
-    EVENT_DROP = 2
-    EVENT_RECEIVE = 3
-    EVENT_HOLD = 4
-    TOO_MANY_FLOWS = 1      # errors
-    NO_SUCH_QUEUE = 2
-    NO_SUCH_PORT = 3
-    NO_SUCH_VOQ = 4
-    NO_SUCH_PATH = 5
-    SCHEME_FAULT = 6
-    NO_SUCH_PACKET = 7
-    NO_SUCH_BACKLOG = 8
-    MOST_ARRIVALS = 0x7fffffff  # of ranked packets at a port, before they are counted from 0 again
-    RANDOM_QUEUE = 0        # streams of random numbers of a node: choice of queues, ECN marks, losses on wires
-    RANDOM_MARK = 1
-    RANDOM_LOSS = 2
-    RANDOM_USER = 3         # for users' schemes
-    RANDOM_PATH = 4
-    ATTACHED = -2           # in a table of routes: the host is attached to this switch
-    IDLE = 0                # state of a flow: no window or all sent; in the round robin; in the pacer; its NIC queue paused
-    READY = 1
-    PACED = 2
-    PARKED = 3
 
 # The state of schemes follows each struct in memory; see Places.
 cdef struct Packet:         # 56 bytes: 8 are left for schemes in the first cache line
@@ -381,34 +314,6 @@ ctypedef struct Ops:        # one for the hosts, one for the switches
     StoreHook deliver           # a packet to a peer that is near
     RankHook* rank_packet
 
-# A row of a series stands for `repeat` samples, of which it is the first.
-cdef struct SwitchRow:
-    int64_t time, repeat, buffer_bytes, max_queue_bytes
-    int32_t node, flows
-
-cdef struct PortRow:
-    int64_t time, repeat, bytes, tx_bytes, ack_bytes, frame_bytes
-    int32_t node, port, active, flows
-
-cdef struct QueueRow:
-    int64_t time, repeat, bytes
-    int32_t node, port, queue, paused
-
-cdef struct FlowRow:
-    int64_t time, repeat, acked, window
-    int32_t number, node
-
-cdef struct PauseRow:
-    int64_t time
-    int32_t node, port, queue, command   # queue -1: the whole port
-
-cdef struct TraceRow:
-    int64_t time, seq
-    int32_t node, number
-    int16_t event, port, in_port, queue, upstream_q, size
-    int8_t kind, ecn, flags, spare
-    int64_t queue_bytes, port_bytes
-
 cdef struct Agenda:         # see sim/core/agenda.py
     int64_t* times          # of the next events of nodes and of blocks below; a block is eight of them
     int64_t* steps          # by block: how far its parts run at once, ps
@@ -454,7 +359,7 @@ ctypedef struct Worker:
     Log flow_rows
     Log pause_rows
     Log trace_rows
-    int64_t error, error_node, error_value  # the first error
+    int64_t error, error_time, error_node, error_value  # the earliest error
     int64_t reactions       # number of ACKs that changed a window or a rate
     Guard guard
     char padding[64]
@@ -666,51 +571,3 @@ cdef inline void set_bit(uint64_t* bitmap, int64_t i) noexcept nogil:
     bitmap[i >> 6] |= bit(i & 63)
 cdef inline void clear_bit(uint64_t* bitmap, int64_t i) noexcept nogil:
     bitmap[i >> 6] &= ~bit(i & 63)
-
-# Rows of logs.
-cdef inline SwitchRow* new_switch_row(Worker* worker) noexcept nogil:
-    return <SwitchRow*>next_row(&worker.switch_rows, sizeof(SwitchRow))
-cdef inline PortRow* new_port_row(Worker* worker) noexcept nogil:
-    return <PortRow*>next_row(&worker.port_rows, sizeof(PortRow))
-cdef inline QueueRow* new_queue_row(Worker* worker) noexcept nogil:
-    return <QueueRow*>next_row(&worker.queue_rows, sizeof(QueueRow))
-cdef inline FlowRow* new_flow_row(Worker* worker) noexcept nogil:
-    return <FlowRow*>next_row(&worker.flow_rows, sizeof(FlowRow))
-cdef inline PauseRow* new_pause_row(Worker* worker) noexcept nogil:
-    return <PauseRow*>next_row(&worker.pause_rows, sizeof(PauseRow))
-cdef inline TraceRow* new_trace_row(Worker* worker) noexcept nogil:
-    return <TraceRow*>next_row(&worker.trace_rows, sizeof(TraceRow))
-
-# Tables.
-cdef inline Packet* new_packets(Arena* arena, long n, long size) noexcept nogil: return <Packet*>zeroed(arena, n, size)
-cdef inline Queue* new_queues(Arena* arena, long n, long size) noexcept nogil: return <Queue*>zeroed_later(arena, n, size)
-cdef inline Ring* new_rings(Arena* arena, long n) noexcept nogil: return <Ring*>zeroed_later(arena, n, sizeof(Ring))
-cdef inline Port* new_ports(Arena* arena, long n, long size) noexcept nogil: return <Port*>zeroed(arena, n, size)
-cdef inline Outbox* new_outboxes(Arena* arena, long n) noexcept nogil: return <Outbox*>zeroed_later(arena, n, sizeof(Outbox))
-cdef inline Flow* new_flows(Arena* arena, long n, long size) noexcept nogil: return <Flow*>zeroed(arena, n, size)
-cdef inline Keyed** new_keyed_refs(Arena* arena, long n) noexcept nogil: return <Keyed**>zeroed(arena, n, sizeof(Keyed*))
-cdef inline Ranking* new_rankings(Arena* arena, long n) noexcept nogil: return <Ranking*>zeroed_later(arena, n, sizeof(Ranking))
-cdef inline Backlog* new_backlogs(Arena* arena, long n) noexcept nogil: return <Backlog*>zeroed(arena, n, sizeof(Backlog))
-cdef inline Backlog** new_backlog_refs(Arena* arena, long n) noexcept nogil: return <Backlog**>zeroed_later(arena, n, sizeof(Backlog*))
-cdef inline Incoming* new_incoming(Arena* arena, long n, long size) noexcept nogil: return <Incoming*>zeroed(arena, n, size)
-cdef inline Sink* new_sinks(Arena* arena, long n) noexcept nogil: return <Sink*>zeroed_later(arena, n, sizeof(Sink))
-cdef inline Host* new_host(Arena* arena) noexcept nogil: return <Host*>zeroed(arena, 1, sizeof(Host))
-cdef inline FlowRing* new_flow_rings(Arena* arena, long n) noexcept nogil: return <FlowRing*>zeroed_later(arena, n, sizeof(FlowRing))
-cdef inline Node* new_nodes(Arena* arena, long n, long size) noexcept nogil: return <Node*>zeroed(arena, n, size)
-cdef inline Node** new_node_refs(Arena* arena, long n) noexcept nogil: return <Node**>zeroed(arena, n, sizeof(Node*))
-cdef inline Worker* new_workers(Arena* arena, long n) noexcept nogil: return <Worker*>zeroed(arena, n, sizeof(Worker))
-cdef inline World* new_world(Arena* arena) noexcept nogil: return <World*>zeroed(arena, 1, sizeof(World))
-cdef inline int64_t* new_int64(Arena* arena, long n) noexcept nogil: return <int64_t*>zeroed(arena, n, sizeof(int64_t))
-cdef inline int32_t* new_int32(Arena* arena, long n) noexcept nogil: return <int32_t*>zeroed(arena, n, sizeof(int32_t))
-cdef inline int32_t* later_int32(Arena* arena, long n) noexcept nogil: return <int32_t*>zeroed_later(arena, n, sizeof(int32_t))
-cdef inline int16_t* new_int16(Arena* arena, long n) noexcept nogil: return <int16_t*>zeroed(arena, n, sizeof(int16_t))
-cdef inline uint64_t* new_masks(Arena* arena, long n) noexcept nogil: return <uint64_t*>zeroed(arena, n, sizeof(uint64_t))
-
-# Sizes of the structs without schemes' state.
-cdef inline long packet_bytes() noexcept: return sizeof(Packet)
-cdef inline long queue_bytes() noexcept: return sizeof(Queue)
-cdef inline long port_bytes() noexcept: return sizeof(Port)
-cdef inline long flow_bytes() noexcept: return sizeof(Flow)
-cdef inline long incoming_bytes() noexcept: return sizeof(Incoming)
-cdef inline long rank_bytes() noexcept: return sizeof(Ranked)
-cdef inline long node_bytes() noexcept: return sizeof(Node)

@@ -1,4 +1,5 @@
-from penstock.fabric.line_inline cimport arm, disarm, drop, fail, has_queue, kick, note_mail, send, wait
+from penstock.fabric.failure cimport fail
+from penstock.fabric.line_inline cimport arm, disarm, drop, has_queue, kick, note_mail, send, wait
 from penstock.fabric.queueing_inline cimport call_packet_hooks, list_queue, next_queue, pop, push, push_control, set_event, unlist_first
 from penstock.fabric.ranking cimport is_ranked, lead, rank_tail, withdraw
 from penstock.fabric.routing_inline cimport tabulated_group

@@ -3,7 +3,8 @@
 import cython
 
 if not cython.compiled:
-    from penstock.fabric.line import arm, disarm, drop, fail, has_queue, kick, send, wait
+    from penstock.fabric.failure import fail
+    from penstock.fabric.line import arm, disarm, drop, has_queue, kick, send, wait
     from penstock.fabric.queueing import (
         call_packet_hooks,
         list_queue,

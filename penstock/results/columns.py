@@ -2,7 +2,7 @@
 
 A new column of flows.parquet is a line here, with `per_flow`, and one where the core fills it,
 `world.results.NAME[flow.number] = ...`: the array, its C declaration (written by `setup.py`), the frame, `penstock explain` and
-docs/outputs.md follow.  A column of a log is a line here and a field of its row in fabric/state.pxd.
+docs/outputs.md follow.  A column of a log is a line here and a field of its row in fabric/rows.pxd.
 
 This module imports nothing of the package: `setup.py` reads it before anything is built.
 """

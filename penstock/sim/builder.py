@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from fnmatch import fnmatchcase
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from penstock.composition import Composition
-from penstock.errors import SpecError, nearest
+from penstock.errors import SpecError
 from penstock.hashing import flow_hash, node_seed
 from penstock.sim.core.build import Simulation, struct_sizes
 from penstock.sim.headroom import Headroom
@@ -34,20 +33,7 @@ def compose(settings: Settings) -> Composition:
     made = settings.scheme.compose(struct_sizes(), LEVELS, settings.host.nic_queues, settings.topo.hosts)
     check_buffers(settings, made)
     check_priorities(settings, made)
-    return replace(made, lossless=False) if plain_switches(settings).any() else made
-
-
-def plain_switches(settings: Settings) -> np.ndarray:
-    """Whether each node is a switch without schemes.  SpecError: a name is that of no switch."""
-    topo = settings.topo
-    found = np.zeros(topo.nodes, dtype=bool)
-    for pattern in settings.scheme.plain_switches:
-        named = [fnmatchcase(name, pattern) for name in topo.names[topo.hosts :]]
-        if not any(named):
-            remedy = f"nearest: {nearest(pattern, topo.names[topo.hosts :])}; a pattern such as spine* is possible"
-            raise SpecError("no switch has this name", path="scheme.plain_switches", value=pattern, remedy=remedy)
-        found[topo.hosts :] |= named
-    return found
+    return replace(made, lossless=False) if settings.plain_switches.any() else made
 
 
 def build(settings: Settings, composition: Composition, ahead: Lookahead | None = None, flow_parts: int = 0) -> Simulation:
@@ -122,7 +108,7 @@ def network(settings: Settings, symmetric: bool, ahead: Lookahead) -> dict[str, 
         "buffers": topo.buffer_bytes.tolist(),
         "links": list(zip(*columns)),
         "tiers": topo.tier.tolist(),
-        "plain": plain_switches(settings).tolist(),
+        "plain": settings.plain_switches.tolist(),
         "workers": [(agenda.above, agenda.steps, agenda.numbers) for agenda in ahead.agendas],
         "routes": route_tables(topo.routes()),
     }

@@ -1,4 +1,4 @@
-"""Layouts of the core's memory for Python, read from fabric/state.pxd: numpy types of rows, error and drop-reason numbers."""
+"""Layouts of the core's memory for Python, from the .pxd files of fabric: numpy types of rows; error and drop-reason numbers."""
 
 from functools import cache
 
@@ -6,9 +6,12 @@ import numpy as np
 
 from penstock import pxd
 
+CONSTANTS = pxd.read("fabric/constants.pxd").constants
 STATE = pxd.read("fabric/state.pxd")
-LEVELS = STATE.constants["LEVELS"]
-TOO_MANY_FLOWS = STATE.constants["TOO_MANY_FLOWS"]
+ROWS = pxd.read("fabric/rows.pxd")
+LEVELS = CONSTANTS["LEVELS"]
+TOO_MANY_FLOWS = CONSTANTS["TOO_MANY_FLOWS"]
+SCHEME_FAULT = CONSTANTS["SCHEME_FAULT"]
 
 SWITCH_DOWN = "switch down"
 _NO_SUCH = {
@@ -31,8 +34,8 @@ _DROPS = {
 
 @cache
 def row_type(struct: str) -> np.dtype:
-    """The numpy type of a struct of integers of fabric/state.pxd, such as "PortRow", as the C compiler lays it out."""
-    return np.dtype(STATE.dtype(struct), align=True)
+    """The numpy type of a struct of integers, such as "PortRow" or "Start", as the C compiler lays it out."""
+    return np.dtype((ROWS if struct in ROWS.structs else STATE).dtype(struct), align=True)
 
 
 def log_type(log: str) -> np.dtype:
@@ -42,7 +45,7 @@ def log_type(log: str) -> np.dtype:
 
 def _numbered(prefix: str) -> dict[str, int]:
     """The values of an enum by name, without the one that counts them."""
-    return {name: value for name, value in pxd.enum("fabric/state.pxd", prefix).items() if name != "reasons"}
+    return {name: value for name, value in pxd.enum("fabric/constants.pxd", prefix).items() if name != "reasons"}
 
 
 NO_SUCH = {number: _NO_SUCH[name] for name, number in _numbered("NO_SUCH_").items()}  # error -> kind of what is missing

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from fnmatch import fnmatchcase
+from functools import cached_property
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from penstock.composition import Scheme
-from penstock.errors import SpecError
+from penstock.errors import SpecError, nearest
 from penstock.inputs import below_one, whole
 from penstock.sim.config import MAX_FRAME, HostConfig, Measure
 from penstock.units import format_time
@@ -84,6 +88,19 @@ class Settings:
         """Whether links lose frames or fail, so that a lossless scheme may drop packets."""
         fails = any(change.up is not None for change in self.topo.changes)
         return bool(self.control_loss or fails or self.topo.links["loss"].any())
+
+    @cached_property
+    def plain_switches(self) -> np.ndarray:
+        """Whether each node is a switch without schemes.  SpecError: a name is that of no switch."""
+        topo = self.topo
+        found = np.zeros(topo.nodes, dtype=bool)
+        for pattern in self.scheme.plain_switches:
+            named = [fnmatchcase(name, pattern) for name in topo.names[topo.hosts :]]
+            if not any(named):
+                remedy = f"nearest: {nearest(pattern, topo.names[topo.hosts :])}; a pattern such as spine* is possible"
+                raise SpecError("no switch has this name", path="scheme.plain_switches", value=pattern, remedy=remedy)
+            found[topo.hosts :] |= named
+        return found
 
     def _check_numbers(self) -> None:
         """SpecError for values outside the ranges of the core's integers."""

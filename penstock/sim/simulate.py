@@ -23,7 +23,7 @@ from penstock.sim import deadlock, results
 from penstock.sim.builder import ACTIVE_AT_ONCE, build, compose, route_tables
 from penstock.sim.checkpoint import Checkpoint, Keeper
 from penstock.sim.config import HostConfig, Measure
-from penstock.sim.layouts import NO_SUCH, TOO_MANY_FLOWS
+from penstock.sim.layouts import NO_SUCH, SCHEME_FAULT, TOO_MANY_FLOWS
 from penstock.sim.lookahead import lookahead
 from penstock.sim.settings import Settings
 from penstock.sim.starts import NEVER, Starts
@@ -243,9 +243,8 @@ class Runner:
                 f"more than {ACTIVE_AT_ONCE} flows were unfinished at the same time; the network is overloaded: "
                 f"lower the load or the duration"
             )
-        if state["faults"]:
-            first = min((Fault(*found) for found in state["faults"]), key=lambda fault: (fault.time, fault.node))
-            raise error_of(first, self.composition, self.settings.topo.names)
+        if state["error"] == SCHEME_FAULT:
+            raise error_of(Fault(*state["fault"]), self.composition, self.settings.topo.names)
         if state["error"]:
             what = NO_SUCH[state["error"]]
             known = {
@@ -258,7 +257,7 @@ class Runner:
             }[what]
             where = self.settings.topo.names[state["error_node"]]
             raise InvariantError(
-                f"{where}, at {format_time(state['time'])}: the scheme {self.settings.scheme.name} "
+                f"{where}, at {format_time(state['error_time'])}: the scheme {self.settings.scheme.name} "
                 f"named {what} {state['error_value']}; a switch has {known}, counted from 0"
             )
 

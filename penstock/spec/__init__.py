@@ -14,28 +14,22 @@ import re
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import asdict, fields
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import (
-    AfterValidator,
-    BaseModel,
-    BeforeValidator,
-    ConfigDict,
-    Field,
-    InstanceOf,
-    PrivateAttr,
-    ValidationError,
-)
+from pydantic import BeforeValidator, Field, InstanceOf, PrivateAttr, ValidationError
 
 from penstock.composition import names_of
 from penstock.errors import SpecError, nearest, shown
-from penstock.inputs import as_table, below_one, boolean, known_keys, read_text, time_ps, unknown_key, whole
+from penstock.inputs import read_text, time_ps
 from penstock.results.rundir import INPUTS
 from penstock.sim.config import HostConfig, Measure
 from penstock.spec.files import Inputs, absolute, stem_of, without_none
-from penstock.spec.toml import line_of, syntax_error, write_toml
+from penstock.spec.overrides import choose, override
+from penstock.spec.source import Source, explained
+from penstock.spec.tables import Closed, RunTable, SchemeTable, TopologyTable, WorkloadTable, as_list, keys_of
+from penstock.spec.toml import syntax_error, write_toml
 
 if TYPE_CHECKING:
     from penstock.results.run import Run
@@ -44,109 +38,18 @@ if TYPE_CHECKING:
 
 PRESETS = Path(__file__).parent / "presets"
 _LONGEST_PATH = 4095  # of Linux
-SECTIONS = ("run", "topology", "scheme", "workload", "measure", "host")
 
 
-# -- the tables of the file -------------------------------------------------------------------------------------------
-
-
-def _time(path: str) -> BeforeValidator:
-    def check(value: Any) -> Any:
-        if value is not None:
-            time_ps(value, path, positive=True)
-        return value
-
-    return BeforeValidator(check)
-
-
-def _whole(path: str, low: int, high: int) -> BeforeValidator:
-    return BeforeValidator(lambda value: whole(value, path, low, high))
-
-
-def _table(path: str, kind: type) -> BeforeValidator:
-    def check(value: Any) -> Any:
-        if isinstance(value, kind):
-            return value
-        given = as_table(value, path, f"[{path}]")
-        known_keys(given, [field.name for field in fields(kind)], path)
-        return kind(**given)
-
-    return BeforeValidator(check)
-
-
-def _plain_name(value: str | None) -> str | None:
-    if value is not None and not (re.fullmatch(r"[^\W_][^/\\]{0,99}", value) and value.isprintable()):
-        raise ValueError("must be a plain name: a letter or digit first, no / in it, at most 100 characters")
-    return value
-
-
-def _as_list(value: Any) -> Any:
-    return [value] if isinstance(value, dict) else value
-
-
-class _Closed(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True)
-
-
-class _Open(BaseModel):
-    model_config = ConfigDict(extra="allow", strict=True)
-
-    @property
-    def extra(self) -> dict[str, Any]:
-        """The keys that are not penstock's own: they belong to the topology, workload or scheme."""
-        return dict(self.__pydantic_extra__ or {})
-
-
-class RunTable(_Closed):
-    """[run]: how long flows arrive, the seed of every random stream, and how many threads to use.
-
-    drain: go on after `duration` until every flow has finished, at most until `max_time` (simulated); control_loss: of Settings.
-    """
-
-    duration: Annotated[str | int | float, _time("run.duration")]
-    seed: Annotated[int, _whole("run.seed", 0, 2**63 - 1)] = 1
-    drain: Annotated[bool, BeforeValidator(lambda value: boolean(value, "run.drain"))] = True
-    max_time: Annotated[str | int | float | None, _time("run.max_time")] = None
-    threads: Annotated[int, _whole("run.threads", 1, 1024)] = 1
-    control_loss: Annotated[float | None, BeforeValidator(lambda v: v if v is None else below_one(v, "run.control_loss"))] = None
-
-
-class TopologyTable(_Open):
-    """[topology]: `kind` or `file`, and the keys of that kind."""
-
-    kind: str | None = None
-    file: str | None = None
-
-
-class SchemeTable(_Open):
-    """[scheme] or [[scheme]]: `name`, the scheme's parameters, and a `label` for its folder and legend."""
-
-    name: str
-    label: Annotated[str | None, AfterValidator(_plain_name)] = None
-
-    @property
-    def parameters(self) -> dict[str, Any]:
-        """What was set, "part.parameter" for a nested table; everything else keeps the scheme's default."""
-        nested = {f"{k}.{n}": v for k, table in self.extra.items() if isinstance(table, dict) for n, v in table.items()}
-        return {k: v for k, v in self.extra.items() if not isinstance(v, dict) or not v} | nested
-
-
-class WorkloadTable(_Open):
-    """[[workload]]: `kind` and the keys of that kind."""
-
-    kind: str
-
-
-class Spec(_Closed):
+class Spec(Closed):
     """A checked experiment. Make one with `load_spec` (a file or preset) or `parse_spec` (text or a dict)."""
 
     run: RunTable
     topology: TopologyTable
-    scheme: Annotated[list[SchemeTable], BeforeValidator(_as_list)] = Field(default_factory=list)
-    workload: Annotated[list[WorkloadTable], BeforeValidator(_as_list), Field(min_length=1)]
-    measure: Annotated[InstanceOf[Measure], _table("measure", Measure)] = Field(default_factory=Measure)
-    host: Annotated[InstanceOf[HostConfig], _table("host", HostConfig)] = Field(default_factory=HostConfig)
-    _where: "_Source" = PrivateAttr()
+    scheme: Annotated[list[SchemeTable], BeforeValidator(as_list)] = Field(default_factory=list)
+    workload: Annotated[list[WorkloadTable], BeforeValidator(as_list), Field(min_length=1)]
+    measure: Annotated[InstanceOf[Measure], keys_of("measure", Measure)] = Field(default_factory=Measure)
+    host: Annotated[InstanceOf[HostConfig], keys_of("host", HostConfig)] = Field(default_factory=HostConfig)
+    _where: Source = PrivateAttr()
     _inputs: Inputs | None = PrivateAttr(None)
 
     def __eq__(self, other: object) -> bool:
@@ -343,68 +246,6 @@ class Spec(_Closed):
         return run
 
 
-# -- where a value came from ------------------------------------------------------------------------------------------
-
-
-class _Source:
-    """The file's text and the options, to say where a bad value stands."""
-
-    def __init__(self, name: str, text: str = "", stem: str = "spec") -> None:
-        self.name, self.text, self.stem = name, text, stem
-        self.sets: dict[str, str] = {}
-
-    def of(self, path: str) -> str:
-        """ "file:line", "--set key=value" or "--seed 3" of a dotted path."""
-        for key, given in sorted(self.sets.items(), key=lambda item: -len(item[0])):
-            if path == key or path.startswith(key + "."):
-                return given
-        line = line_of(self.text, path.split("."))
-        return f"{self.name}:{line}" if line else self.name
-
-    def located(self, error: SpecError) -> SpecError:
-        """The error with the place of its key, unless it names a place itself."""
-        return error.within(place=self.of(error.path))
-
-    @contextmanager
-    def context(self, section: str = "") -> Iterator[None]:
-        """Puts the section ("topology", "scheme.0") and the place to a SpecError that comes from a builder."""
-        try:
-            yield
-        except SpecError as error:
-            self.located(error.within(section))
-            raise
-
-
-_EXAMPLES = {
-    "run": 'add [run] with duration = "5ms"',
-    "run.duration": 'for example duration = "5ms"',
-    "topology": 'add [topology] with kind = "star"',
-    "workload": 'add [[workload]] with kind = "poisson"',
-    "workload.kind": 'for example kind = "poisson"',
-    "scheme.name": 'for example name = "bfc"',
-}
-
-
-def _explained(error: Any, lists: Mapping[str, int]) -> SpecError:
-    """What pydantic found, as a SpecError with the dotted path."""
-    where, kind, value = list(error["loc"]), error["type"], error["input"]
-    if len(where) > 1 and where[0] in lists and isinstance(where[1], int) and lists[where[0]] == 1:
-        del where[1]
-    where = [str(part) for part in where if str(part) not in ("str", "int", "float")]
-    path = ".".join(where)
-    if kind == "extra_forbidden":
-        return unknown_key(where[-1], SECTIONS if len(where) == 1 else RunTable.model_fields, ".".join(where[:-1]))
-    if kind == "missing":
-        return SpecError("is missing", path=path, remedy=_EXAMPLES.get(path, ""))
-    rule = {
-        "string_type": "must be a text",
-        "model_type": f"must be a table, [{path}]",
-        "list_type": f"must be a table, [{path}] or [[{path}]]",
-        "too_short": "needs at least one table",
-    }.get(kind, error["msg"].removeprefix("Value error, "))
-    return SpecError(rule, path=path, value=value)
-
-
 # -- reading ----------------------------------------------------------------------------------------------------------
 
 
@@ -459,7 +300,7 @@ def parse_spec(
     options: Mapping[str, Any] | None = None,
 ) -> Spec:
     """The spec of TOML text or a dict; file names in it are relative to `base`."""
-    source = _Source(name, content if isinstance(content, str) else "", stem)
+    source = Source(name, content if isinstance(content, str) else "", stem)
     if isinstance(content, str):
         try:
             data = tomllib.loads(content)
@@ -474,9 +315,9 @@ def parse_spec(
         raise SpecError("tables nested too deep", place=name) from error
     schemes, sets = list(schemes), list(sets)
     if schemes:
-        _choose(data, schemes, source)
+        choose(data, schemes, source)
     for given in sets:
-        _override(data, given, source, bool(schemes))
+        override(data, given, source, bool(schemes))
     for key, value in (options or {}).items():
         if value is not None:
             section, field = key.split(".")
@@ -484,12 +325,12 @@ def parse_spec(
             if isinstance(data[section], dict):
                 data[section][field] = value
                 source.sets[key] = f"--{field} {value}"
-    lists = {key: len(_as_list(data[key])) for key in ("scheme", "workload") if isinstance(data.get(key), (dict, list))}
+    lists = {key: len(as_list(data[key])) for key in ("scheme", "workload") if isinstance(data.get(key), (dict, list))}
     try:
         spec = Spec.model_validate(data)
     except ValidationError as error:
         first = min(error.errors(), key=lambda e: e["type"] != "extra_forbidden")
-        raise source.located(_explained(first, lists)) from None
+        raise source.located(explained(first, lists)) from None
     except SpecError as error:
         source.located(error)
         raise
@@ -512,88 +353,3 @@ def _as_read(content: Any) -> dict[str, Any]:
         return dict(json.loads(json.dumps(content, default=str)))
     except (ValueError, TypeError, RecursionError) as error:  # a table within itself, keys that are no texts
         raise SpecError(f"is not a table of TOML ({error})", path="spec") from None
-
-
-def _choose(data: dict[str, Any], names: list[str], source: _Source) -> None:
-    listed = _as_list(data.get("scheme", []))
-    known = [table for table in listed if isinstance(table, dict)] if isinstance(listed, list) else []
-    here = Path.cwd()
-    data["scheme"] = []
-    for name in names:
-        plain, label = _labelled(name)
-        same = [table for table in known if plain in (table.get("label"), table.get("name"))]
-        chosen = same or [absolute({"name": plain}, here)]
-        data["scheme"] += chosen if label is None else [{**table, "label": label} for table in chosen]
-        if not same:
-            source.sets["scheme" if len(names) == 1 else f"scheme.{len(data['scheme']) - 1}"] = f"--scheme {name}"
-
-
-def _labelled(given: str) -> tuple[str, str | None]:
-    """(name, label) of NAME or NAME=LABEL; a file of that whole name has no label."""
-    name, sign, label = given.rpartition("=")
-    return (name, label) if sign and name and not Path(given).exists() else (given, None)
-
-
-def _override(data: dict[str, Any], given: str, source: _Source, chosen: bool) -> None:
-    key, equals, text = given.partition("=")
-    head, *rest = [part.strip() for part in key.split(".")]
-    if not equals or not all([head, *rest]):
-        raise SpecError("expected KEY=VALUE, such as run.duration=1ms or workload.0.load=0.7", place=f"--set {given}")
-    if head not in SECTIONS:
-        raise SpecError(f'unknown section "{head}"', remedy=nearest(head, SECTIONS), place=f"--set {given}")
-    if not rest:
-        raise SpecError("names a whole table", remedy=f"give one of its keys, such as {head}.KEY=VALUE", place=f"--set {given}")
-    path = [head]
-    if head in ("scheme", "workload"):
-        tables = data[head] = _as_list(data.get(head, []))
-        index, rest = _pick(tables, rest, head, given)
-        table = tables[index]
-        path.append(str(index))
-    else:
-        table = data.setdefault(head, {})
-    if chosen and head == "scheme" and rest == ["name"]:
-        raise SpecError("the scheme is also chosen with --scheme", remedy="give one of the two", place=f"--set {given}")
-    for part in rest[:-1]:
-        path.append(part)
-        table = table.setdefault(part, {}) if isinstance(table, dict) else None
-    if not isinstance(table, dict):
-        raise SpecError(f"{'.'.join(path)} is not a table", place=f"--set {given}")
-    table[rest[-1]] = absolute({rest[-1]: _value(text)}, Path.cwd())[rest[-1]]
-    source.sets[".".join([*path, rest[-1]])] = f"--set {given}"
-    if head in ("scheme", "workload") and len(data[head]) == 1:
-        source.sets[".".join([head, *path[2:], rest[-1]])] = f"--set {given}"
-
-
-def _value(text: str) -> Any:
-    """The TOML value of a text; what is not TOML is the text itself."""
-    try:
-        value = tomllib.loads(f"value = {text}")
-    except (ValueError, RecursionError):
-        return text
-    return value["value"] if len(value) == 1 and isinstance(value["value"], (str, int, float, list, dict)) else text
-
-
-def _pick(tables: Any, rest: list[str], head: str, given: str) -> tuple[int, list[str]]:
-    """Which of several tables a key means, by number or by name; with one table neither is needed."""
-    if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
-        raise SpecError(f"{head} must be a table, [{head}] or [[{head}]]", place=f"--set {given}")
-    if not tables:
-        raise SpecError(f"the spec has no [{head}] table to change", place=f"--set {given}")
-    names = [str(table.get("label") or table.get("name") or table.get("kind")) for table in tables]
-    first, more = rest[0], rest[1:]
-    if first.isdigit():
-        if int(first) >= len(tables):
-            raise SpecError(f"{head} has {len(tables)} tables, numbered from 0: {', '.join(names)}", place=f"--set {given}")
-        index, rest = int(first), more
-    elif more and names.count(first) == 1:
-        index, rest = names.index(first), more
-    elif len(tables) == 1:
-        index = 0
-    else:
-        rule = f"which of the {len(tables)} {head} tables? 0 is {names[0]}, {len(tables) - 1} is {names[-1]}"
-        raise SpecError(rule, remedy=f"write {head}.0.{first}", place=f"--set {given}")
-    if not rest:
-        raise SpecError(
-            "names a whole table", remedy=f"give one of its keys, such as {head}.{first}.KEY=VALUE", place=f"--set {given}"
-        )
-    return index, rest

@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 from penstock import topology, workload
 from penstock.inputs import MAX_FLOW_BYTES
 from penstock.sim.config import ACK_PRIORITIES, MAX_FRAME, MAX_QUEUES, HostConfig, Measure
-from penstock.spec import RunTable, SchemeTable
+from penstock.spec.tables import RunTable, SchemeTable
 from penstock.topology import COMMON, behind_vswitches
 from penstock.topology.changes import CHANGE_KEYS
 from penstock.topology.files import LINK_KEYS, NODE_KEYS, NODE_KINDS

@@ -416,6 +416,13 @@ def class_name(name: Any) -> str:
     return name
 
 
+def class_number(name: str, classes: list[str]) -> int:
+    """The number of a class of flows, which joins the others if it is new."""
+    if name not in classes:
+        classes.append(name)
+    return classes.index(name)
+
+
 def host_number(topo: "Topology", host: Any, what: str = "host") -> int:
     """The number of a host given by name or by number ("3" and 3 alike); a name goes before a number."""
     if isinstance(host, str):

@@ -26,14 +26,17 @@ def placed(topo: "Topology", hosts: Any, placement: str = "packed", seed: int = 
     one_of(placement, "placement", PLACEMENTS)
     whole(seed, "seed", 0, 2**64 - 1)
     chosen = host_numbers(topo, hosts)
-    if placement == "packed":
-        return chosen
-    number = len(chosen)
     pool = chosen if hasattr(hosts, "__len__") else np.arange(topo.hosts, dtype=np.int32)
+    return in_order(pool, topo.host_switches[pool], placement, seed, index)[: len(chosen)]
+
+
+def in_order(hosts: np.ndarray, racks: np.ndarray, placement: str, seed: int, index: int = 0) -> np.ndarray:
+    """Hosts in the order in which a placement gives them to ranks, see `placed`; `racks`: of each host."""
+    if placement == "packed":
+        return hosts
     if placement == "random":
-        return stream(seed, index, "placement").permutation(pool)[:number]
-    rack = topo.host_switches[pool]
-    by_rack = np.argsort(rack, kind="stable")
-    racks, size = np.unique(rack, return_counts=True)
-    place = np.arange(len(pool)) - np.repeat(np.cumsum(size) - size, size)  # within its rack
-    return pool[by_rack][np.lexsort((np.repeat(np.arange(len(racks)), size), place))][:number]
+        return stream(seed, index, "placement").permutation(hosts)
+    by_rack = np.argsort(racks, kind="stable")
+    numbers, size = np.unique(racks, return_counts=True)
+    place = np.arange(len(hosts)) - np.repeat(np.cumsum(size) - size, size)  # within its rack
+    return hosts[by_rack][np.lexsort((np.repeat(np.arange(len(numbers)), size), place))]

@@ -18,7 +18,7 @@ import numpy as np
 from penstock.errors import SpecError
 from penstock.inputs import MAX_TIME_PS
 from penstock.workload.algorithms import expand
-from penstock.workload.flows import Flows, csr
+from penstock.workload.flows import Flows, class_number, csr
 from penstock.workload.operations import Operation, Operations
 
 MAX_TASKS = 2**27  # 14 GB of columns and dependencies
@@ -64,7 +64,7 @@ class TaskGraph:
         first = len(self.listed)
         for _ in range(np.size(src)):
             self._operation("send", name, "", 2, size, iteration)
-        return self._add(src, dst, size, 0, self._class(class_name), first + np.arange(np.size(src)), after)
+        return self._add(src, dst, size, 0, class_number(class_name, self.classes), first + np.arange(np.size(src)), after)
 
     def collective(
         self,
@@ -91,7 +91,7 @@ class TaskGraph:
             self._operation(kind, name or kind, algorithm, n, size, iteration)
         operation = np.repeat(np.arange(first, first + count), n)
         begins = self._add(groups, groups, 0, 0, 0, operation, after).reshape(count, n)
-        total, label = len(messages), self._class(class_name or kind)
+        total, label = len(messages), class_number(class_name or kind, self.classes)
         src, dst = groups[:, messages.src], groups[:, messages.dst]
         operation = np.repeat(np.arange(first, first + count), total)
         sizes = np.tile(messages.bytes, count)
@@ -163,8 +163,3 @@ class TaskGraph:
     def _operation(self, kind: str, name: str, algorithm: str, ranks: int, size: int, iteration: int) -> int:
         self.listed.append(Operation(kind, name, algorithm, ranks, size, 0, iteration))
         return len(self.listed) - 1
-
-    def _class(self, name: str) -> int:
-        if name not in self.classes:
-            self.classes.append(name)
-        return self.classes.index(name)

@@ -215,6 +215,14 @@ def test_a_plain_switch_among_those_of_a_lossless_scheme_may_drop():
     assert run.summary["drops"] > 0 and run.summary["flows_finished"] == len(flows)
 
 
+def test_plain_switches_are_looked_for_once(monkeypatch):
+    compared = []
+    monkeypatch.setattr("penstock.sim.settings.fnmatchcase", lambda name, pattern: compared.append(name) or name == pattern)
+    topo = network()
+    simulate(topo, incast(topo, [4], size=1000), parse("bfc", {"plain_switches": "spine0"}))
+    assert compared == list(topo.names[topo.hosts :])
+
+
 def test_bad_switches_are_refused():
     topo = star(hosts=2)
     with pytest.raises(SpecError, match="plain_switches"):

@@ -330,3 +330,25 @@ def test_the_results_are_those_without_checks_and_of_the_package(tmp_path):
     file.write_text((Path(penstock.__file__).parent / "schemes/hpcc.py").read_text())
     found = [digest(run_case(incast_case(str(file), parameters=p))) for p in ({}, {"unchecked": True})]
     assert found[0] == found[1] == digest(run_case(incast_case("hpcc")))
+
+
+@pytest.mark.parametrize("unchecked", [False, True])
+@pytest.mark.parametrize("starts", [(3, 2, 1, 2), (4, 3, 2, 1), (3, 1, 2, 1), (2, 2, 2, 2)])
+def test_the_earliest_fault_is_reported_on_any_threads(tmp_path, starts, unchecked):
+    """Four ToRs fail in the same window; at equal times it is the one of the lowest number."""
+    from penstock.composition import parse
+    from penstock.errors import InvariantError, SchemeError
+    from penstock.sim.simulate import simulate
+    from penstock.topology import leaf_spine
+    from penstock.workload import flow_list
+
+    file = tmp_path / "mine.py"
+    file.write_text("def choose_queue(me, node, port, pkt):\n    return 70 + node.id\n")
+    topo = leaf_spine(hosts=8, tors=4, spines=2, delay="10us")
+    flows = flow_list(topo, [(2 * i, 2 * i + 1, 1000, f"{start}us") for i, start in enumerate(starts)])
+    said = set()
+    for threads in (1, 2, 3, 4):
+        with pytest.raises(InvariantError if unchecked else SchemeError) as error:
+            simulate(topo, flows, parse(str(file), {"unchecked": unchecked}), threads=threads)
+        said.add(str(error.value))
+    assert len(said) == 1 and f"tor{starts.index(min(starts))}, " in said.pop()

@@ -7,7 +7,8 @@ import pytest
 from penstock import topology, workload
 from penstock.errors import SpecError
 from penstock.sim.config import HostConfig, Measure
-from penstock.spec import SECTIONS, keys, parse_spec
+from penstock.spec import keys, parse_spec
+from penstock.spec.tables import SECTIONS
 from penstock.topology import star
 from penstock.workload import SizeDistribution, flows_from_csv
 

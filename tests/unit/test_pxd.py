@@ -1,5 +1,7 @@
 """The reader of .pxd files, and what is generated from them."""
 
+import re
+
 import numpy as np
 import pytest
 
@@ -72,7 +74,7 @@ def test_every_pxd_of_the_package_can_be_read(path):
 
 
 def test_enums_by_prefix_and_by_first_name():
-    assert pxd.enum("fabric/state.pxd", "EVENT_") == {"enqueue": 0, "dequeue": 1, "drop": 2, "receive": 3, "hold": 4}
+    assert pxd.enum("fabric/constants.pxd", "EVENT_") == {"enqueue": 0, "dequeue": 1, "drop": 2, "receive": 3, "hold": 4}
     reasons = pxd.enum("vswitch/dataplane/state.pxd", first="FULL")
     assert list(reasons)[:2] == ["full", "no_buffer"] and reasons["reasons"] == len(reasons) - 1
     with pytest.raises(KeyError, match="no enum begins with NONE"):
@@ -105,3 +107,11 @@ def test_the_core_s_arrays_are_those_of_the_columns():
     assert (pxd.PACKAGE / "fabric/flow_results.pxd").read_text() == flow_results_pxd(), "run: python setup.py build_ext --inplace"
     assert (pxd.PACKAGE / "sim/core/flow_setter.pxd").read_text() == flow_setter_pxd()
     assert [f.name for f in pxd.read("fabric/flow_results.pxd").structs["FlowResults"]] == [c.stem for c in PER_FLOW]
+
+
+@pytest.mark.parametrize("struct, function", [("NodeCounters", "count_node"), ("PortCounters", "count_port")])
+def test_every_counter_is_filled_by_its_name(struct, function):
+    text = (pxd.PACKAGE / "sim/core/nodes.py").read_text()
+    body = text[text.index(f"def {function}(") :].split("\ndef ")[0]
+    filled = re.findall(r"^    row\.(\w+) = |^        row\.(\w+)\[i\] = ", body, re.M)
+    assert sorted(map("".join, filled)) == sorted(f.name for f in pxd.read("fabric/rows.pxd").structs[struct])

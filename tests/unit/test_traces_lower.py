@@ -5,7 +5,9 @@ import numpy as np
 import pytest
 from hypothesis import given
 
+import penstock as ps
 from penstock.errors import SpecError
+from penstock.workload.placement import PLACEMENTS, placed
 from penstock.workload.traces import convert, place
 from penstock.workload.traces.dag import CALC, COLLECTIVE, COLLECTIVES, RECV, SEND, Call, Trace
 from penstock.workload.traces.expand import at_most, expand
@@ -343,6 +345,13 @@ def test_placements():
             place(4, **wrong)
     with pytest.raises(SpecError, match="did you mean"):
         place(4, "strided_")
+
+
+@pytest.mark.parametrize("placement", PLACEMENTS)
+def test_the_ranks_of_a_trace_are_placed_as_those_of_a_job(placement):
+    topo = ps.leaf_spine(hosts=24, tors=6)
+    rack = 4 if placement == "strided" else None
+    assert place(9, placement, 24, rack, seed=5).tolist() == placed(topo, 9, placement, seed=5).tolist()
 
 
 def test_options_of_other_formats_are_refused(tmp_path):

@@ -1,4 +1,5 @@
 from penstock.fabric.state cimport *
+from penstock.fabric.tables cimport new_int32, new_int64, new_node_refs
 
 cdef void new_agenda(Worker* worker, list above, list steps, list numbers) noexcept
 cdef void forget_end(Worker* worker) noexcept

@@ -7,16 +7,8 @@ the end of a window in steps, each as long as the shortest link within.
 import cython
 
 if not cython.compiled:
-    from penstock.fabric.state import (
-        NEVER,
-        agenda_of,
-        lowest_bit,
-        new_int32,
-        new_int64,
-        new_node_refs,
-        node_at,
-        worker_at,
-    )
+    from penstock.fabric.state import NEVER, agenda_of, lowest_bit, node_at, worker_at
+    from penstock.fabric.tables import new_int32, new_int64, new_node_refs
 
 
 def new_agenda(worker, above, steps, numbers):

@@ -3,20 +3,29 @@
 import cython
 import numpy as np
 
+from penstock import pxd
+
 if not cython.compiled:
     from penstock.fabric.line import kick
+    from penstock.fabric.rows import node_counters_at, port_counters_at
     from penstock.fabric.sampling import catch_up, start_sampling
     from penstock.fabric.state import (
         CONTROL,
-        DROP_REASONS,
         KEY_BITS,
         MOST_LEVELS,
         NEVER,
         NO_PACKET,
         bit,
+        new_arena,
+        node_at,
+        plain_ops,
+        port_at,
+        save_memory,
+        worker_at,
+    )
+    from penstock.fabric.tables import (
         flow_bytes,
         incoming_bytes,
-        new_arena,
         new_flows,
         new_int64,
         new_masks,
@@ -25,24 +34,19 @@ if not cython.compiled:
         new_rankings,
         new_workers,
         new_world,
-        node_at,
         node_bytes,
-        outbox_at,
         packet_bytes,
-        plain_ops,
-        port_at,
         port_bytes,
         queue_bytes,
         rank_bytes,
-        save_memory,
-        worker_at,
     )
     from penstock.sim.core.agenda import forget_end, new_agenda, next_time, set_time
     from penstock.sim.core.flow_setter import set_flow_result
     from penstock.sim.core.nodes import (
         active_flows_of,
-        chain_bytes,
         clear_queues,
+        count_node,
+        count_port,
         cut,
         empty_switch,
         flow_samples_of,
@@ -50,7 +54,6 @@ if not cython.compiled:
         new_nic,
         new_node,
         own_scheduling,
-        paused_queues,
         set_loss,
         stopped_queues_of,
     )
@@ -78,7 +81,9 @@ if not cython.compiled:
         me_of,
         new_me,
         node_area,
+        node_counter_table,
         port_area,
+        port_counter_table,
         put_own_table,
         put_table,
         rows_of,
@@ -90,14 +95,9 @@ if not cython.compiled:
     )
     from penstock.sim.core.sender import set_start_timer
 
-OF_NODES = "node events hops control_frames frame_bytes frame_bytes_received voqs_max buffer_used buffer_max buffer_size"
-OF_PORTS = (
-    "node port peer peer_port tx_bytes tx_packets rx_bytes max_queue_bytes queued_bytes control_bytes wire_bytes pauses_sent "
-    "pauses_received paused_ps cut_bytes ecn_marks dropped_bytes trims trimmed_bytes returns ps_per_byte held_bytes ack_bytes "
-    "frame_bytes paused paused_queues"
-)
-NODE_COUNTERS = [(name, "i8") for name in OF_NODES.split()]
-PORT_COUNTERS = [*((name, "i8") for name in OF_PORTS.split()), ("drops", "i8", DROP_REASONS)]
+ROWS = pxd.read("fabric/rows.pxd")
+NODE_COUNTERS = np.dtype(ROWS.dtype("NodeCounters"), align=True)
+PORT_COUNTERS = np.dtype(ROWS.dtype("PortCounters"), align=True)
 MANY_NODES = 4096  # a network with more of them has memory only for what is in use
 
 
@@ -477,20 +477,20 @@ class Simulation:
                 other.free_frames = NO_PACKET
 
     def state(self):
-        """Progress: simulated time (ps), packet-hops, flows done, whether the run has finished, and an error, if any."""
+        """Progress: simulated time (ps), packet-hops, flows done, whether the run has finished, the earliest error, if any."""
         world = self.world
-        out = {"time": worker_at(world, 0).window_start, "hops": 0, "done": 0, "error": 0, "reactions": 0, "faults": []}
+        out = {"time": worker_at(world, 0).window_start, "hops": 0, "done": 0, "error": 0, "reactions": 0}
         out["finished"] = worker_at(world, 0).finished
         out["windows"] = worker_at(world, 0).windows
         for i in range(world.worker_count):
-            out["done"] += worker_at(world, i).done
-            out["reactions"] += worker_at(world, i).reactions
-            if worker_at(world, i).error:
-                out["error"] = worker_at(world, i).error
-                out["error_node"] = worker_at(world, i).error_node
-                out["error_value"] = worker_at(world, i).error_value
-            if fault_of(worker_at(world, i)):
-                out["faults"].append(fault_of(worker_at(world, i)))
+            worker = worker_at(world, i)
+            out["done"] += worker.done
+            out["reactions"] += worker.reactions
+            place = (worker.error_time, worker.error_node)
+            if worker.error and (not out["error"] or place < (out["error_time"], out["error_node"])):
+                out["error"], out["error_value"] = worker.error, worker.error_value
+                out["error_time"], out["error_node"] = place
+                out["fault"] = fault_of(worker)
         for number in range(world.node_count):
             out["hops"] += node_at(world, number).hops
         return out
@@ -504,15 +504,9 @@ class Simulation:
         """An array with a row per node, fields by name."""
         world = self.world
         out = np.zeros(world.node_count, dtype=NODE_COUNTERS)
-        table = int64_table(out.view(np.int64))
-        at = 0
+        table = node_counter_table(out)
         for number in range(world.node_count):
-            node = node_at(world, number)
-            table[at], table[at + 1], table[at + 2] = number, node.events, node.hops
-            table[at + 3], table[at + 4], table[at + 5] = node.control_frames, node.frame_bytes, node.frame_bytes_received
-            table[at + 6], table[at + 7] = node.voqs_max, node.buffer_used
-            table[at + 8], table[at + 9] = node.buffer_max, node.buffer_size
-            at += 10
+            count_node(node_at(world, number), node_counters_at(table, number))
         return out
 
     def restart_maxima(self):
@@ -529,31 +523,11 @@ class Simulation:
         """An array with a row per port, by node and port, fields by name; a pause in progress counts until `end`, ps."""
         world = self.world
         out = np.zeros(world.port_count, dtype=PORT_COUNTERS)
-        table = int64_table(out.view(np.int64))
-        at = 0
+        table = port_counter_table(out)
         for number in range(world.node_count):
             node = node_at(world, number)
             for slot in range(node.port_count):
-                port = port_at(node, slot)
-                wire = chain_bytes(port.in_head)
-                for parity in range(2):
-                    wire += chain_bytes(outbox_at(node.worker, parity, port.peer_port).head)
-                paused = port.paused_ps
-                if port.paused:
-                    paused += end - port.paused_since
-                table[at], table[at + 1], table[at + 2], table[at + 3] = number, slot, port.peer_node, port.peer_slot
-                table[at + 4], table[at + 5], table[at + 6] = port.tx_bytes, port.tx_packets, port.rx_bytes
-                table[at + 7], table[at + 8] = port.max_bytes, port.bytes
-                table[at + 9], table[at + 10] = chain_bytes(port.control_head), wire
-                table[at + 11], table[at + 12], table[at + 13] = port.pauses_sent, port.pauses_received, paused
-                table[at + 14], table[at + 15], table[at + 16] = port.cut_bytes, port.ecn_marks, port.dropped_bytes
-                table[at + 17], table[at + 18], table[at + 19] = port.trims, port.trimmed_bytes, port.returns
-                table[at + 20], table[at + 21] = port.ps_per_byte, port.held
-                table[at + 22], table[at + 23] = port.ack_bytes, port.frame_bytes
-                table[at + 24], table[at + 25] = port.paused, paused_queues(port)
-                for i in range(DROP_REASONS):
-                    table[at + 26 + i] = port.drops[i]
-                at += 26 + DROP_REASONS
+                count_port(node, slot, end, port_counters_at(table, node.first_port + slot))
         return out
 
     def stopped_queues(self):

@@ -2,6 +2,7 @@ from penstock.fabric.heap_inline cimport grow
 from penstock.fabric.queueing_inline cimport alloc_frame, alloc_packet, set_event
 from penstock.fabric.ranking cimport ranking_of, restore
 from penstock.fabric.state cimport *
+from penstock.fabric.tables cimport new_incoming, new_int32, new_int64, new_masks, new_sinks
 from penstock.sim.core.agenda cimport set_time
 from penstock.sim.core.receiver cimport find_sink
 from penstock.sim.core.stream cimport OF_FLOW, OF_FRAME, OF_HOST, OF_INCOMING, OF_NODE, OF_PACKET, OF_PORT
@@ -12,6 +13,7 @@ from penstock.sim.core.pointers cimport rows_of
 
 cdef Packet* keep_packets(Stream* stream, Worker* worker, Packet* first) noexcept nogil
 cdef Packet* last_of(Packet* pkt) noexcept nogil
+cdef int64_t keep_reference(Stream* stream, int64_t number, int64_t count) noexcept nogil
 cdef void keep_queue(Stream* stream, Worker* worker, Queue* queue) noexcept nogil
 cdef Queue* keep_place(Stream* stream, Port* port, Queue* queue) noexcept nogil
 cdef void keep_port(Stream* stream, Node* node, Port* port) noexcept nogil

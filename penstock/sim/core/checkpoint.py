@@ -28,11 +28,6 @@ if not cython.compiled:
         flow_ring_at,
         keyed,
         keyed_incoming,
-        new_incoming,
-        new_int32,
-        new_int64,
-        new_masks,
-        new_sinks,
         node_at,
         paced_of,
         parked_at,
@@ -45,6 +40,7 @@ if not cython.compiled:
         voq_at,
         worker_at,
     )
+    from penstock.fabric.tables import new_incoming, new_int32, new_int64, new_masks, new_sinks
     from penstock.sim.core.agenda import set_time
     from penstock.sim.core.checkpoint import stream_of
     from penstock.sim.core.pointers import rows_of
@@ -121,6 +117,14 @@ def last_of(pkt):
     return pkt
 
 
+def keep_reference(stream, number, count):
+    """Which of `count` things is meant; -1: none."""
+    number = keep_number(stream, number + 1)
+    if number < 0 or number > count:
+        stream.damaged = 1
+    return -1 if stream.damaged else number - 1
+
+
 def keep_queue(stream, worker, queue):
     """A queue with its packets."""
     keep_fields(stream, OF_QUEUE, queue)
@@ -132,16 +136,9 @@ def keep_queue(stream, worker, queue):
 
 
 def keep_place(stream, port, queue):
-    """A reference to a queue of a port: its place plus one."""
-    place = 0
-    if queue:
-        place = place_of(port, queue) + 1
-    place = keep_number(stream, place)
-    if place < 0 or place > port.queue_count:
-        stream.damaged = 1
-    if stream.damaged or place == 0:
-        return NO_QUEUE
-    return queue_at(port, place - 1)
+    """A reference to a queue of a port, by its place."""
+    place = keep_reference(stream, place_of(port, queue) if queue else -1, port.queue_count)
+    return queue_at(port, place) if place >= 0 else NO_QUEUE
 
 
 def keep_port(stream, node, port):
@@ -199,16 +196,9 @@ def keep_wire(stream, node, port):
 
 
 def keep_flow(stream, worker, flow):
-    """A reference to a flow: its slot plus one."""
-    slot = 0
-    if flow:
-        slot = flow.slot + 1
-    slot = keep_number(stream, slot)
-    if slot < 0 or slot > worker.flow_limit:
-        stream.damaged = 1
-    if stream.damaged or slot == 0:
-        return NO_FLOW
-    return flow_at(worker, slot - 1)
+    """A reference to a flow, by its slot."""
+    slot = keep_reference(stream, flow.slot if flow else -1, worker.flow_limit)
+    return flow_at(worker, slot) if slot >= 0 else NO_FLOW
 
 
 def keep_flows(stream, worker, host):

@@ -1,7 +1,10 @@
 from penstock.fabric.state cimport *
+from penstock.fabric.tables cimport later_int32, new_flow_rings, new_host, new_int32, new_int64, new_ports, new_queues, new_rings
+from penstock.fabric.tables cimport new_sinks
 from penstock.fabric.line cimport disarm, drop, resume_port, resume_queue
 from penstock.fabric.queueing_inline cimport pop, set_event, set_node_event
 from penstock.fabric.ranking cimport is_ranked, withdraw_first
+from penstock.fabric.rows cimport NodeCounters, PortCounters
 from penstock.sim.core.pointers cimport queue_area
 
 cdef void new_node(World* world, int number, int degree, Node* node, long port_size, long queue_size, int queue_count, int voq_count) noexcept
@@ -18,6 +21,8 @@ cdef void clear_queues(Node* node, long at, long size) noexcept
 cdef int64_t chain_bytes(Packet* pkt) noexcept
 cdef int paused_queues(Port* port) noexcept
 cdef set ingresses(Packet* pkt)
+cdef void count_node(Node* node, NodeCounters* row) noexcept
+cdef void count_port(Node* node, int slot, int64_t end, PortCounters* row) noexcept
 cdef list stopped_queues_of(Node* node)
 cdef list flow_samples_of(Node* node)
 cdef list active_flows_of(Node* node)

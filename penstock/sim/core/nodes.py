@@ -8,6 +8,7 @@ if not cython.compiled:
     from penstock.fabric.ranking import is_ranked, withdraw_first
     from penstock.fabric.state import (
         DROP_DOWN,
+        DROP_REASONS,
         DROP_SWITCH,
         LEAVES,
         LISTED,
@@ -19,15 +20,6 @@ if not cython.compiled:
         bit,
         clear,
         host_ops,
-        later_int32,
-        new_flow_rings,
-        new_host,
-        new_int32,
-        new_int64,
-        new_ports,
-        new_queues,
-        new_rings,
-        new_sinks,
         node_at,
         outbox_at,
         plain_ops,
@@ -37,6 +29,17 @@ if not cython.compiled:
         switch_ops,
         voq_at,
         worker_at,
+    )
+    from penstock.fabric.tables import (
+        later_int32,
+        new_flow_rings,
+        new_host,
+        new_int32,
+        new_int64,
+        new_ports,
+        new_queues,
+        new_rings,
+        new_sinks,
     )
     from penstock.sim.core.pointers import queue_area
 
@@ -255,6 +258,57 @@ def ingresses(pkt):
 
 
 # ---- What a node tells ----
+
+
+def count_node(node, row):
+    """Fill the row of a node in Simulation.node_counters."""
+    row.node = node.id
+    row.events = node.events
+    row.hops = node.hops
+    row.control_frames = node.control_frames
+    row.frame_bytes = node.frame_bytes
+    row.frame_bytes_received = node.frame_bytes_received
+    row.voqs_max = node.voqs_max
+    row.buffer_used = node.buffer_used
+    row.buffer_max = node.buffer_max
+    row.buffer_size = node.buffer_size
+
+
+def count_port(node, slot, end, row):
+    """Fill the row of a port in Simulation.port_counters; a pause in progress counts until `end`, ps."""
+    port = port_at(node, slot)
+    row.node = node.id
+    row.port = slot
+    row.peer = port.peer_node
+    row.peer_port = port.peer_slot
+    row.tx_bytes = port.tx_bytes
+    row.tx_packets = port.tx_packets
+    row.rx_bytes = port.rx_bytes
+    row.max_queue_bytes = port.max_bytes
+    row.queued_bytes = port.bytes
+    row.held_bytes = port.held
+    row.control_bytes = chain_bytes(port.control_head)
+    row.wire_bytes = chain_bytes(port.in_head)
+    for parity in range(2):
+        row.wire_bytes += chain_bytes(outbox_at(node.worker, parity, port.peer_port).head)
+    row.pauses_sent = port.pauses_sent
+    row.pauses_received = port.pauses_received
+    row.paused_ps = port.paused_ps
+    if port.paused:
+        row.paused_ps += end - port.paused_since
+    row.paused = port.paused
+    row.paused_queues = paused_queues(port)
+    row.cut_bytes = port.cut_bytes
+    row.ecn_marks = port.ecn_marks
+    row.dropped_bytes = port.dropped_bytes
+    row.trims = port.trims
+    row.trimmed_bytes = port.trimmed_bytes
+    row.returns = port.returns
+    row.ps_per_byte = port.ps_per_byte
+    row.ack_bytes = port.ack_bytes
+    row.frame_bytes = port.frame_bytes
+    for i in range(DROP_REASONS):
+        row.drops[i] = port.drops[i]
 
 
 def stopped_queues_of(node):

@@ -5,6 +5,7 @@
 from penstock.fabric.state cimport *
 from penstock.fabric.flow_results cimport FlowResults
 from penstock.fabric.ranking cimport rank_dequeued, rank_enqueued
+from penstock.fabric.rows cimport FlowRow, NodeCounters, PauseRow, PortCounters, PortRow, QueueRow, SwitchRow, TraceRow
 from penstock.fabric.switch cimport enqueue, transmit, wake
 from penstock.sim.core.engine cimport deliver, run_windows
 from penstock.sim.core.receiver cimport find_incoming, look_up_incoming
@@ -182,6 +183,8 @@ cdef inline int8_t* int8_table(array): return <int8_t*><size_t>array.ctypes.data
 cdef inline int16_t* int16_table(array): return <int16_t*><size_t>array.ctypes.data
 cdef inline int32_t* int32_table(array): return <int32_t*><size_t>array.ctypes.data
 cdef inline int64_t* int64_table(array): return <int64_t*><size_t>array.ctypes.data
+cdef inline NodeCounters* node_counter_table(array): return <NodeCounters*><size_t>array.ctypes.data
+cdef inline PortCounters* port_counter_table(array): return <PortCounters*><size_t>array.ctypes.data
 cdef inline Start* start_table(array): return <Start*><size_t>array.ctypes.data
 cdef inline bytes log_bytes(Log* log, long size):
     return PyBytes_FromStringAndSize(log.rows, log.count * size)

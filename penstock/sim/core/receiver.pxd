@@ -3,6 +3,7 @@ from penstock.fabric.incoming cimport next_flow_timer, unrank_incoming
 from penstock.fabric.line cimport drop, kick
 from penstock.fabric.queueing_inline cimport free_packet, push_control, set_node_event
 from penstock.fabric.state cimport *
+from penstock.fabric.tables cimport new_incoming, new_int32, new_masks, new_sinks
 from penstock.sim.core.sender cimport release_children
 
 cdef int64_t sink_slot(Host* host, int64_t number) noexcept nogil

@@ -26,10 +26,6 @@ if not cython.compiled:
         has_bit,
         keyed_incoming,
         mask_of,
-        new_incoming,
-        new_int32,
-        new_masks,
-        new_sinks,
         port_at,
         rare,
         set_bit,
@@ -38,6 +34,7 @@ if not cython.compiled:
         timers_of,
         value_of,
     )
+    from penstock.fabric.tables import new_incoming, new_int32, new_masks, new_sinks
     from penstock.sim.core.sender import release_children
 
 

@@ -1,5 +1,6 @@
+from penstock.fabric.failure cimport fail
 from penstock.fabric.heap cimport add, remove
-from penstock.fabric.line cimport arm, disarm, fail, kick, send, wait
+from penstock.fabric.line cimport arm, disarm, kick, send, wait
 from penstock.fabric.pacing cimport add_paced, remove_paced, set_pace_timer
 from penstock.fabric.queueing_inline cimport alloc_packet, call_flow_hooks, draw, free_packet, list_queue, set_node_event
 from penstock.fabric.state cimport *
@@ -24,7 +25,7 @@ cdef void transmit_host(Node* node, Port* port) noexcept nogil
 cdef void run_pacer(Node* node) noexcept nogil
 cdef void claim_queue(Node* node, Flow* flow) noexcept nogil
 cdef void release_queue(Host* host, Flow* flow) noexcept nogil
-cdef Flow* alloc_flow(Worker* worker) noexcept nogil
+cdef Flow* alloc_flow(Node* node) noexcept nogil
 cdef void finish_computation(Node* node, int64_t number) noexcept nogil
 cdef void admit_flow(Node* node, Start* start) noexcept nogil
 cdef void finish_flow(Node* node, Flow* flow) noexcept nogil

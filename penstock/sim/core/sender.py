@@ -3,8 +3,9 @@
 import cython
 
 if not cython.compiled:
+    from penstock.fabric.failure import fail
     from penstock.fabric.heap import add, remove
-    from penstock.fabric.line import arm, disarm, fail, kick, send, wait
+    from penstock.fabric.line import arm, disarm, kick, send, wait
     from penstock.fabric.pacing import add_paced, remove_paced, set_pace_timer
     from penstock.fabric.queueing import alloc_packet, call_flow_hooks, draw, free_packet, list_queue, set_node_event
     from penstock.fabric.state import (
@@ -318,8 +319,9 @@ def release_queue(host, flow):
         host.free_queues += 1
 
 
-def alloc_flow(worker):
+def alloc_flow(node):
     """A zeroed flow; NO_FLOW and an error if the worker's part of the table is full."""
+    worker = node.worker
     flow = worker.free_flow
     if flow:
         worker.free_flow = flow.next
@@ -328,7 +330,7 @@ def alloc_flow(worker):
         flow.slot = slot
         return flow
     if worker.flows_used == worker.flows_end:
-        worker.error = TOO_MANY_FLOWS
+        fail(node, TOO_MANY_FLOWS, 0)
         return NO_FLOW
     flow = flow_at(worker, worker.flows_used)
     flow.slot = worker.flows_used
@@ -353,7 +355,7 @@ def admit_flow(node, start):
         return
     worker = node.worker
     host = node.host
-    flow = alloc_flow(worker)
+    flow = alloc_flow(node)
     if not flow:
         return
     flow.number = start.number

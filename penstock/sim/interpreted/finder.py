@@ -6,6 +6,7 @@ import importlib.util
 import sys
 import types
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from penstock import pxd
@@ -14,10 +15,10 @@ FOLDERS = ("fabric", "sim/core")
 CORE = {f"{folder.replace('/', '.')}.{p.stem}" for folder in FOLDERS for p in (pxd.PACKAGE / folder).glob("[!_]*.py")}
 
 
-def _state() -> dict[str, Any]:
-    from penstock.sim.interpreted.structs import state_names
+def _fabric(file: str) -> dict[str, Any]:
+    from penstock.sim.interpreted.structs import names_of
 
-    return state_names()
+    return names_of(file)
 
 
 def _pointers() -> dict[str, Any]:
@@ -27,7 +28,7 @@ def _pointers() -> dict[str, Any]:
 
 
 MADE: dict[str, Callable[[], dict[str, Any]]] = {  # modules that only a .pxd declares -> function that returns their names
-    "penstock.fabric.state": _state,
+    **{f"penstock.fabric.{file}": partial(_fabric, file) for file in ("state", "rows", "tables")},
     "penstock.sim.core.flow_setter": lambda: {"set_flow_result": setattr},
     "penstock.sim.core.pointers": _pointers,
 }

@@ -181,6 +181,14 @@ def int64_table(array: Any) -> Any:
     return array
 
 
+def node_counter_table(array: Any) -> Any:
+    """The array itself, the fields of its rows as attributes."""
+    return array.view(np.recarray)
+
+
+port_counter_table = node_counter_table
+
+
 def fault_of(worker: Any) -> None:
     """Nothing: a fault in an interpreted scheme is an exception."""
 

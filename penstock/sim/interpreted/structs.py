@@ -1,7 +1,8 @@
-"""C structs as Python classes: fixed, zeroed fields and range-checked integers; and the names of fabric/state.pxd."""
+"""C structs as Python classes: fixed, zeroed fields, range-checked integers; and the names that fabric's .pxd files declare."""
 
 import re
 from collections.abc import Callable
+from functools import cache
 from typing import Any, ClassVar, NoReturn
 
 from penstock import pxd
@@ -141,11 +142,20 @@ def python_function(name: str, function: pxd.Inline) -> str:
     return f"def {name}({plain}): {body}\n"
 
 
-def state_names() -> dict[str, Any]:
-    """Everything that fabric/state.pxd declares."""
+def names_of(file: str) -> dict[str, Any]:
+    """What a file of fabric/ declares: state, with the constants and what state.h defines; rows; or tables."""
+    headers = {name: pxd.read(f"fabric/{name}.pxd") for name in ("rows", "tables")}
+    apart = {name: {*header.structs, *header.inline} for name, header in headers.items()}
+    names = core_names()
+    return {name: names[name] for name in apart.get(file) or names.keys() - set.union(*apart.values())}
+
+
+@cache
+def core_names() -> dict[str, Any]:
+    """All of that in one namespace, that of the functions."""
     names = dict(HEADER)
-    for path in ("fabric/flow_results.pxd", "fabric/state.pxd"):
-        header = pxd.read(path)
+    for file in ("flow_results", "constants", "state", "rows", "tables"):
+        header = pxd.read(f"fabric/{file}.pxd")
         names |= header.constants
         for name, fields in header.structs.items():
             names[name] = struct_class(name, fields, names)

@@ -16,7 +16,7 @@ REASON_NAMES = [name for name in pxd.enum(STATE, first="FULL") if name != "reaso
 STATE_NAMES = [{"broken_off": "nonsense"}.get(name, name) for name in pxd.enum(STATE, first="ABSENT")]  # of a port
 DROP_NAMES = [  # why a switch that runs a scheme drops a frame
     {"admission": "refused", "loss": "line", "down": "line_down"}.get(name, name)
-    for name in pxd.enum("fabric/state.pxd", "DROP_")
+    for name in pxd.enum("fabric/constants.pxd", "DROP_")
     if name not in ("reasons", "switch")  # the latter: a simulated switch fails
 ]
 MOST_WORKERS = pxd.read("vswitch/memory/layout.pxd").constants["MOST_WORKERS"]

@@ -18,7 +18,7 @@ from penstock.errors import SpecError
 from penstock.inputs import one_of, read_bytes, whole
 from penstock.topology.graph import MAX_HOSTS
 from penstock.workload.flows import Flows
-from penstock.workload.streams import stream
+from penstock.workload.placement import PLACEMENTS, in_order
 from penstock.workload.traces import chakra, goal, htsim, nccl, simai
 from penstock.workload.traces.dag import Trace
 from penstock.workload.traces.lower import lower
@@ -30,7 +30,6 @@ FORMATS: dict[str, Callable[..., Trace]] = {
     "htsim": htsim.read,
     "nccl": nccl.read,
 }
-PLACEMENTS = ("packed", "strided", "random")
 EAGER = {"goal": 65535}  # bytes of the longest message whose send is complete at once: LogGOPSim's S; elsewhere none
 _HEAD = 1 << 20
 
@@ -106,10 +105,9 @@ def place(ranks: int, placement: str = "packed", hosts: int | None = None, rack:
     hosts = ranks if hosts is None else whole(hosts, "hosts", 1, MAX_HOSTS)
     if (rack is None) == (placement == "strided"):
         raise SpecError('is for placement = "strided", which needs it', path="rack", value="none" if rack is None else rack)
-    if placement == "packed":
-        return np.arange(ranks)
-    if rack is None:
-        return stream(whole(seed, "seed", 0, 2**63 - 1), 0, "placement").permutation(hosts)[:ranks]
-    if hosts % whole(rack, "rack", 1, hosts):
+    if placement == "random":
+        whole(seed, "seed", 0, 2**63 - 1)
+    if rack is not None and hosts % whole(rack, "rack", 1, hosts):
         raise SpecError(f"the {hosts} hosts are not whole racks of so many", path="rack", value=rack)
-    return np.arange(hosts).reshape(-1, rack).T.ravel()[:ranks]
+    numbers = np.arange(hosts)
+    return in_order(numbers, numbers // (rack or hosts), placement, seed)[:ranks]

@@ -19,7 +19,7 @@ import numpy as np
 from penstock.errors import SpecError
 from penstock.inputs import MAX_TIME_PS
 from penstock.workload import operations
-from penstock.workload.flows import Flows, csr, in_a_circle
+from penstock.workload.flows import Flows, class_number, csr, in_a_circle
 from penstock.workload.operations import NO_OPERATION, Operation, Operations
 from penstock.workload.traces.dag import CALC, COLLECTIVE, RECV, SEND, Call, Trace
 from penstock.workload.traces.expand import Schedule, at_most, expand
@@ -163,10 +163,8 @@ class _Lowering:
             if len(schedule.src):
                 size = 0 if call.kind == "barrier" else call.bytes
                 number = self._listed(ops[0], call.kind, schedule.algorithm, len(call.group), size)
-            if call.kind not in self.names:
-                self.names.append(call.kind)
             group = np.array(call.group)
-            label = self.names.index(call.kind)
+            label = class_number(call.kind, self.names)
             self._extend(group[schedule.src], group[schedule.dst], schedule.bytes, label, ops[0], number)
             self.child.extend((schedule.child + first).tolist())
             self.parent.extend((schedule.parent + first).tolist())
