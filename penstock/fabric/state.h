@@ -9,8 +9,8 @@
 #include <sys/mman.h>
 
 /* ---- Arena: zeroed, 64-byte aligned memory that lives as long as one simulation. ----
-   `zeroed_later` is for what an idle node never touches: with `save_memory` it has small pages of its own, which are used only
-   once they are written; otherwise it is like `zeroed`. */
+   `zeroed_later` is for what an idle node never touches: a table of some pages, or any with `save_memory`, has small pages, which
+   are used only once they are written; otherwise it is like `zeroed`. */
 typedef struct ArenaBlock { struct ArenaBlock *next; size_t bytes; } ArenaBlock;
 typedef struct Arena { char *next, *end, *later, *later_end; ArenaBlock *blocks; int64_t reserved; int32_t busy, sparse; } Arena;
 
@@ -33,7 +33,7 @@ static inline void *arena_map(Arena *arena, size_t bytes, int huge) {
 
 #define ARENA_CHUNK ((size_t)16 << 20)
 #define ARENA_LAZY ((size_t)128 << 10)   /* larger tables: small pages of their own, touched on demand */
-
+#define ARENA_PAGES ((size_t)8 << 10)    /* larger ones have small pages if an idle node never touches them */
 #define ARENA_SMALL ((size_t)256)        /* smaller tables are with those that everything touches */
 
 static inline char *arena_take(Arena *arena, char **next, char **end, size_t bytes, int huge) {
@@ -60,7 +60,7 @@ static inline void *arena_zeroed(Arena *arena, size_t count, size_t size, int la
   while (__atomic_exchange_n(&arena->busy, 1, __ATOMIC_ACQUIRE)) sched_yield();
   char *p = NULL;
   if (bytes > ARENA_LAZY) p = (char *)arena_map(arena, bytes, 0);
-  else if (later && arena->sparse && bytes > ARENA_SMALL) p = arena_take(arena, &arena->later, &arena->later_end, bytes, 0);
+  else if (later && bytes > (arena->sparse ? ARENA_SMALL : ARENA_PAGES)) p = arena_take(arena, &arena->later, &arena->later_end, bytes, 0);
   else p = arena_take(arena, &arena->next, &arena->end, bytes, 1);
   __atomic_store_n(&arena->busy, 0, __ATOMIC_RELEASE);
   if (!p) { fprintf(stderr, "penstock: out of memory\n"); abort(); }
@@ -138,7 +138,11 @@ static inline void swap_packets(void *a, void *b, long size) {
 #else
 #define cpu_pause() ((void)0)
 #endif
-#define prefetch(p) __builtin_prefetch(p)
+#if defined(__x86_64__)                  /* to be written: GCC has prefetchw only where flags allow it */
+#define prefetch(p) __asm__ volatile("prefetchw %0" : : "m"(*(const char *)(p)))
+#else
+#define prefetch(p) __builtin_prefetch(p, 1)
+#endif
 #define rare(x) __builtin_expect(!!(x), 0) /* a condition that seldom holds: its branch is moved out of the way */
 #define within(i, n) ((uint32_t)(i) < (uint32_t)(n)) /* 0 <= i < n, for n >= 0 */
 #define lowest_bit(x) __builtin_ctzll(x)
