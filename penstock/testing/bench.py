@@ -139,8 +139,8 @@ def measure(scenario: str, scheme: str, threads: int, count: int | None = None) 
 
     topo, flows = flows_of(scenario, count)
     end = int(flows.start_ps[-1]) + 1
-    given = {"measure": Measure(sample="0us"), "host": HostConfig(**SCENARIOS[scenario].get("host", {}))}
-    runner = Runner(Settings(topo, flows, parse(scheme), threads=threads, duration_ps=end, **given))
+    measured, host = Measure(sample="0us"), HostConfig(**SCENARIOS[scenario].get("host", {}))
+    runner = Runner(Settings(topo, flows, parse(scheme), threads=threads, duration_ps=end, measure=measured, host=host))
     began = time.perf_counter(), time.process_time()
     runner.loop()
     wall, cpu = time.perf_counter() - began[0], time.process_time() - began[1]

@@ -32,7 +32,7 @@ def test_scenarios_in_which_all_hosts_begin_at_once(scenario, flows):
 def test_packets_of_the_permutation_are_4_kb():
     _, flows = bench.flows_of("permutation8192", 8)
     row = bench.measure("permutation8192", "dctcp+spray", 1, 8)
-    assert row["packet_hops"] <= len(flows) * (bench.FLOW_BYTES // 4000) * 8  # four links at most, and as many for its acknowledgement
+    assert row["packet_hops"] <= len(flows) * (bench.FLOW_BYTES // 4000) * 8  # four links, and back
 
 
 def test_every_scheme_of_the_package_is_measured_on_ls128():
