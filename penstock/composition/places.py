@@ -148,7 +148,7 @@ def compose(parts: list[Part], core: dict[str, int], levels: int, nic_queues: in
         rank_at = -(-max(ends["packet"], ends["frame"]) // 8) * 8
         ends["packet"] = ends["frame"] = rank_at + core["rank"]
     for owner, end in ends.items():
-        line = LINE if owner in ("packet", "port", "node") else 8
+        line = LINE if owner in ("packet", "port", "node", "queue") else 8
         sizes[owner] = -(-end // line) * line
     for part in parts:
         if part.declared.shared:

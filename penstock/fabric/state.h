@@ -9,10 +9,10 @@
 #include <sys/mman.h>
 
 /* ---- Arena: zeroed, 64-byte aligned memory that lives as long as one simulation. ----
-   `zeroed_later` is for what an idle node never touches: with `save_memory` it has small pages of its own, which are used only
-   once they are written; otherwise it is like `zeroed`. */
+   `zeroed_later` is for what an idle node never touches: any table with `save_memory`, and one of some pages in a network that takes
+   much memory, has small pages, which are used only once they are written; otherwise it is like `zeroed`. */
 typedef struct ArenaBlock { struct ArenaBlock *next; size_t bytes; } ArenaBlock;
-typedef struct Arena { char *next, *end, *later, *later_end; ArenaBlock *blocks; int64_t reserved; int32_t busy, sparse; } Arena;
+typedef struct Arena { char *next, *end, *later, *later_end; ArenaBlock *blocks; int64_t reserved, huge; int32_t busy, sparse; } Arena;
 
 static inline void *arena_map(Arena *arena, size_t bytes, int huge) {
   bytes = (bytes + 64 + 4095) & ~(size_t)4095;
@@ -33,7 +33,8 @@ static inline void *arena_map(Arena *arena, size_t bytes, int huge) {
 
 #define ARENA_CHUNK ((size_t)16 << 20)
 #define ARENA_LAZY ((size_t)128 << 10)   /* larger tables: small pages of their own, touched on demand */
-
+#define ARENA_MUCH ((int64_t)64 << 20)   /* in huge pages: from then on, tables of more than ARENA_PAGES have small ones */
+#define ARENA_PAGES ((size_t)8 << 10)
 #define ARENA_SMALL ((size_t)256)        /* smaller tables are with those that everything touches */
 
 static inline char *arena_take(Arena *arena, char **next, char **end, size_t bytes, int huge) {
@@ -42,6 +43,7 @@ static inline char *arena_take(Arena *arena, char **next, char **end, size_t byt
     if (!chunk) return NULL;
     *next = chunk;
     *end = chunk - 64 + ARENA_CHUNK;
+    if (huge) arena->huge += (int64_t)ARENA_CHUNK;
   }
   char *p = *next;
   *next += bytes;
@@ -58,9 +60,10 @@ static inline void *arena_zeroed(Arena *arena, size_t count, size_t size, int la
   return memset(p, 0, bytes);
 #else
   while (__atomic_exchange_n(&arena->busy, 1, __ATOMIC_ACQUIRE)) sched_yield();
+  size_t limit = arena->sparse ? ARENA_SMALL : arena->huge > ARENA_MUCH ? ARENA_PAGES : ARENA_LAZY;
   char *p = NULL;
   if (bytes > ARENA_LAZY) p = (char *)arena_map(arena, bytes, 0);
-  else if (later && arena->sparse && bytes > ARENA_SMALL) p = arena_take(arena, &arena->later, &arena->later_end, bytes, 0);
+  else if (later && bytes > limit) p = arena_take(arena, &arena->later, &arena->later_end, bytes, 0);
   else p = arena_take(arena, &arena->next, &arena->end, bytes, 1);
   __atomic_store_n(&arena->busy, 0, __ATOMIC_RELEASE);
   if (!p) { fprintf(stderr, "penstock: out of memory\n"); abort(); }
@@ -138,7 +141,11 @@ static inline void swap_packets(void *a, void *b, long size) {
 #else
 #define cpu_pause() ((void)0)
 #endif
-#define prefetch(p) __builtin_prefetch(p)
+#if defined(__x86_64__)                  /* to be written: GCC has prefetchw only where flags allow it */
+#define prefetch(p) __asm__ volatile("prefetchw %0" : : "m"(*(const char *)(p)))
+#else
+#define prefetch(p) __builtin_prefetch(p, 1)
+#endif
 #define rare(x) __builtin_expect(!!(x), 0) /* a condition that seldom holds: its branch is moved out of the way */
 #define within(i, n) ((uint32_t)(i) < (uint32_t)(n)) /* 0 <= i < n, for n >= 0 */
 #define lowest_bit(x) __builtin_ctzll(x)

@@ -41,38 +41,42 @@ cdef struct Ring:
     Queue* head
     Queue* tail
 
-cdef struct Port:
+cdef struct Port:           # every packet needs the first three cache lines, few need the others
     int64_t free_at, delay, ps_per_byte
     Packet* control_head
     Packet* control_tail
     int64_t bytes           # stored for this port: queued on the data lane or held
-    int64_t held            # the part of it in virtual output queues
-    int32_t active, levels  # backlogged queues that are not paused; mask of the priority levels with queues in their round robin
-    int32_t paused          # data lane paused: one bit per scheme
-    int16_t armed, slot
-    Packet* in_head         # packets on the wire towards this port
-    Packet* in_tail
+    int64_t tx_bytes, max_bytes
     Queue* queues
     Ring* rings             # by priority level
     int32_t queue_size, queue_count
-    int32_t peer_word       # of the peer's port in the bitmaps of arrived_ports
+    int32_t active, levels  # backlogged queues that are not paused; mask of the priority levels with queues in their round robin
+    int32_t paused          # data lane paused: one bit per scheme
+    int16_t armed, slot
+    int64_t wake_at         # its scheduler is called again then, though nothing arrives; 0: it is not
+    int64_t* queueing_delay # by class of flow: packets, ps between arrival and transmission; NULL: not counted
+    int64_t tx_packets
+    Packet* in_head         # packets on the wire towards this port
+    Packet* in_tail
+    int64_t rx_bytes
+    int64_t control_loss    # loss probability of control frames on the wire to this port, scaled to 2^31
+    int64_t ack_bytes       # ACKs, included in tx_bytes
     int32_t peer_port
+    int32_t peer_word       # of the peer's port in the bitmaps of arrived_ports
+    int32_t peer_node
+    int32_t near            # the peer is in the same group of the agenda: it gets packets at once, not at the next window
     int16_t peer_slot, down
     int32_t flows           # distinct flows queued here, where a scheme or observer counts them; else -1
-    int32_t peer_node
+    int64_t held            # the part of `bytes` in virtual output queues
+    int64_t loss            # the same of packets
     int32_t up              # 1: the peer is in a higher tier, -1: in a lower one, 0: in the same
-    int32_t near            # the peer is in the same group of the agenda: it gets packets at once, not at the next window
     int32_t peer_queues, flow_bins
-    int64_t loss, control_loss  # loss probability of packets and of control frames on the wire to this port, scaled to 2^31
-    int64_t tx_bytes, tx_packets, max_bytes
     int64_t pauses_sent, pauses_received, paused_since, paused_ps, ecn_marks
     int64_t drops[6]
-    int64_t dropped_bytes, rx_bytes, cut_bytes
-    int64_t ack_bytes, frame_bytes          # ACKs and control frames, included in tx_bytes
-    int64_t* queueing_delay # by class of flow: packets, ps between arrival and transmission; NULL: not counted
+    int64_t dropped_bytes, cut_bytes
+    int64_t frame_bytes     # of control frames, included in tx_bytes
     int64_t* flow_samples   # histogram of the port's number of active flows in flow_bins bins; NULL: all in the first one
     int64_t idle_samples    # those in its first bin
-    int64_t wake_at         # its scheduler is called again then, though nothing arrives; 0: it is not
     int64_t trimmed_bytes
     int64_t trims, returns  # packets whose payload was cut off here, that were sent back from here
 
@@ -177,7 +181,6 @@ cdef struct Start:          # a flow to come
     int8_t priority, spare1, spare2, spare3
 
 cdef struct Host:
-    FlowRing rings[32]
     int32_t levels, nic_queues
     int32_t by_rank         # ready flows send in the order of their rank
     Heap paced              # flows by next_send
@@ -200,6 +203,7 @@ cdef struct Host:
     Incoming* ranking       # incoming flows in the order of their ranks, where a scheme ranks them
     int32_t in_flow_timers  # their event is set when all that have expired are handled
     int32_t spare
+    FlowRing rings[32]      # behind what every event needs
 
 ctypedef struct Node
 ctypedef struct World

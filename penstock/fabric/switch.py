@@ -44,6 +44,7 @@ if not cython.compiled:
         TRIMMED,
         pick,
         port_at,
+        prefetch,
         queue_at,
         rank_of,
         rare,
@@ -286,6 +287,7 @@ def dequeue(node, port):
         if not queue:
             return NO_PACKET
     pkt = pop(queue)
+    prefetch(queue.head)
     port.bytes -= pkt.size
     node.buffer_used -= pkt.size
     if queue.length == 0:

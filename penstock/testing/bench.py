@@ -24,8 +24,8 @@ from penstock.errors import SpecError, nearest
 
 FLOW_BYTES = 1_000_000
 EVENT_LOOP = "--toggle-collect=*engine_run_windows*"  # callgrind counts in this function and in what it calls
-# flows of 1 MB, load of the core links (ls128) or of the host links (the others); fg160 is Floodgate's network and begins with
-# an incast of 720 flows
+# flows of 1 MB, load of the core links (ls128) or of the host links (ft1024, fg160); fg160 is Floodgate's network and begins with
+# an incast of 720 flows. In the last two all hosts begin at once: "pattern" says what they send.
 SCENARIOS: dict[str, dict[str, Any]] = {
     "ls128": {
         "topology": {"kind": "leaf_spine", "hosts": 128, "tors": 8, "spines": 8},
@@ -49,6 +49,13 @@ SCENARIOS: dict[str, dict[str, Any]] = {
         "load": 0.8,
         "incast": 720,
     },
+    "permutation8192": {
+        "topology": {"kind": "leaf_spine", "hosts": 8192, "tors": 128, "spines": 64, "rate": "400Gbps", "buffer": "64MB"},
+        "pattern": "permutation",
+        "bytes": FLOW_BYTES,
+        "host": {"mtu": 4000},
+    },
+    "all_to_all1024": {"topology": {"kind": "fat_tree", "k": 16}, "pattern": "all_to_all", "bytes": 1000},
 }
 GENERAL = ("fifo", "pfc", "bfc", "hpcc", "dcqcn", "dctcp", "ideal_fq")
 RIVALS = (
@@ -79,17 +86,25 @@ SCHEMES = {
     "ls128": (*GENERAL, *RIVALS),
     "ft1024": GENERAL,
     "fg160": ("dcqcn", "dcqcn+floodgate", "dcqcn+floodgate:ideal", "hpcc+floodgate", "dcqcn+pfc_tagged", "bfc"),
+    "permutation8192": ("dctcp+spray",),
+    "all_to_all1024": ("fifo", "bfc", "hpcc"),
 }
 INCAST_BYTES = 51_100
 
 
 def flows_of(scenario: str, count: int | None = None) -> tuple[Any, Any]:
-    """The topology and the flows of a scenario: uniform pairs and start times; `count` flows instead of the scenario's."""
+    """The topology and the flows of a scenario: uniform pairs and start times; `count` flows instead of the scenario's.
+
+    Where there is a pattern: what all hosts send, or the first `count` of them.
+    """
+    from penstock import workload
     from penstock.topology import build
     from penstock.workload import Flows
 
     spec = SCENARIOS[scenario]
     topo = build(spec["topology"])
+    if "pattern" in spec:
+        return topo, getattr(workload, spec["pattern"])(topo, bytes=spec["bytes"], hosts=range(count or topo.hosts))
     n = count or spec["flows"]
     rng = np.random.default_rng(1)
     span = n * FLOW_BYTES * 80 / (spec["load"] * spec["load_of"])
@@ -114,16 +129,18 @@ def flows_of(scenario: str, count: int | None = None) -> tuple[Any, Any]:
 
 
 def measure(scenario: str, scheme: str, threads: int, count: int | None = None) -> dict[str, Any]:
-    """One run in this process: packet-hops, wall and CPU time (s), packet-hops/s, peak memory (MB), finished flows."""
+    """One run in this process: packet-hops, wall and CPU time of the event loop, CPU time of all of it (s), packet-hops/s,
+    peak memory (MB), finished flows."""
     from penstock.composition import parse
     from penstock.sim import results
-    from penstock.sim.config import Measure
+    from penstock.sim.config import HostConfig, Measure
     from penstock.sim.settings import Settings
     from penstock.sim.simulate import Runner
 
     topo, flows = flows_of(scenario, count)
     end = int(flows.start_ps[-1]) + 1
-    runner = Runner(Settings(topo, flows, parse(scheme), threads=threads, duration_ps=end, measure=Measure(sample="0us")))
+    measured, host = Measure(sample="0us"), HostConfig(**SCENARIOS[scenario].get("host", {}))
+    runner = Runner(Settings(topo, flows, parse(scheme), threads=threads, duration_ps=end, measure=measured, host=host))
     began = time.perf_counter(), time.process_time()
     runner.loop()
     wall, cpu = time.perf_counter() - began[0], time.process_time() - began[1]
@@ -136,6 +153,7 @@ def measure(scenario: str, scheme: str, threads: int, count: int | None = None) 
         "packet_hops": hops,
         "wall_s": wall,
         "cpu_s": cpu,
+        "process_cpu_s": time.process_time(),
         "packet_hops_per_s": hops / wall,
         "peak_memory_MB": summary["peak_memory_bytes"] / 1e6,
         "flows_finished": summary["flows_finished"],

@@ -18,6 +18,23 @@ def test_the_scenario_of_floodgate_begins_with_an_incast():
     assert len(fewer) == 20 and (fewer.bytes == bench.FLOW_BYTES).all()
 
 
+@pytest.mark.parametrize(("scenario", "flows"), [("permutation8192", 8), ("all_to_all1024", 8 * 7)])
+def test_scenarios_in_which_all_hosts_begin_at_once(scenario, flows):
+    topo, found = bench.flows_of(scenario, 8)
+    assert len(found) == flows == len({*zip(found.src, found.dst)})
+    assert (found.start_ps == 0).all() and (found.src != found.dst).all() and set(found.src) == set(found.dst) == set(range(8))
+    assert (found.bytes == bench.SCENARIOS[scenario]["bytes"]).all() and f"{topo.hosts}" in scenario
+    scheme = bench.SCHEMES[scenario][0]
+    row = bench.measure(scenario, scheme, 1, 8)
+    assert row["flows_finished"] == flows and row["process_cpu_s"] > row["cpu_s"]
+
+
+def test_packets_of_the_permutation_are_4_kb():
+    _, flows = bench.flows_of("permutation8192", 8)
+    row = bench.measure("permutation8192", "dctcp+spray", 1, 8)
+    assert row["packet_hops"] <= len(flows) * (bench.FLOW_BYTES // 4000) * 8  # four links, and back
+
+
 def test_every_scheme_of_the_package_is_measured_on_ls128():
     parts = {part for scheme in bench.SCHEMES["ls128"] for part in parse(scheme).parts}
     assert parts == set(available())
