@@ -130,10 +130,10 @@ def _one_run(
 
 
 def _telling(progress: Progress | None, label: str) -> Callable[[Any], None] | None:
-    """A progress callback for the simulator that reports its simulated time as (what, fraction)."""
+    """A progress callback for the simulator that reports the share of its work as (what, fraction)."""
     if progress is None:
         return None
-    return lambda report: progress(label, min(1.0, report.time_ps / max(1, report.end_ps)))
+    return lambda report: progress(label, report.share)
 
 
 class Runs(Mapping[str, Run]):

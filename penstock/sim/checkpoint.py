@@ -97,7 +97,7 @@ LOGS = ("switch", "port", "queue", "flow", "pause", "trace")
 
 # Attributes of the runner of simulate.py: those in a checkpoint, and those that are made anew.
 KEPT_OF_RUNNER = {"sim", "per_flow", "starts", "window", "changes", "links", "sent_at_changes", "stopped", "now", "began"}
-MADE_OF_RUNNER = {"settings", "progress", "stop", "composition", "computations", "look_ps", "next_start", "keeper"}
+MADE_OF_RUNNER = {"settings", "progress", "stop", "composition", "computations", "work", "look_ps", "next_start", "keeper"}
 KEPT_OF_STARTS = {"batch", "waiting", "pending"}
 MADE_OF_STARTS = {"sim", "flows", "hosts", "loaded", "order"}
 KEPT_OF_WINDOW = {"first", "last", "pending"}

@@ -28,6 +28,7 @@ from penstock.sim.lookahead import lookahead
 from penstock.sim.settings import Settings
 from penstock.sim.starts import NEVER, Starts
 from penstock.sim.window import Window
+from penstock.sim.work import Work
 from penstock.topology.changes import Change, LinkChange, LinkStates, SwitchChange
 from penstock.units import format_time
 
@@ -41,7 +42,11 @@ CHUNK_S = 0.08  # wall time between two checks of the clock, the progress bar an
 
 @dataclass(frozen=True)
 class Progress:
-    """Progress of a run: simulated time and its latest end (ps), packet-hops, flows without computations, wall time (s)."""
+    """Progress of a run: simulated time and its latest end (ps), packet-hops, flows without computations, wall time (s).
+
+    share   0 to 1, of the work until the flows' arrival ends: of the payload that flows send, see sim/work.py
+    wall_s  with that before a checkpoint that the run has gone on from
+    """
 
     time_ps: int
     end_ps: int
@@ -49,6 +54,7 @@ class Progress:
     flows_done: int
     flows_total: int
     wall_s: float
+    share: float
 
 
 def simulate(
@@ -140,6 +146,7 @@ class Runner:
             self.sim.label_flows(flows.class_id, flows.classes.index(INCAST))
         self.starts = Starts(self.sim, flows, topo.hosts)
         self.computations = np.flatnonzero(flows.computes)
+        self.work = Work(flows, settings.duration_ps, int(topo.links["ps_per_byte"].min())) if progress else None
         self.window = Window(*settings.window_ps, int(flows.start_ps[0]) if len(flows) else 0)
         self.changes = [c for c in topo.changes if c.time_ps < settings.end_ps]
         self.links = LinkStates(topo.links)
@@ -270,7 +277,8 @@ class Runner:
         wall = time.perf_counter() - self.began
         computed = int(np.count_nonzero(self.per_flow["finish"][self.computations] >= 0))
         total = len(settings.flows) - len(self.computations)
-        progress(Progress(now, end, state["hops"], state["done"] - computed, total, wall))
+        share = self.work.share(now) if self.work else 0.0
+        progress(Progress(now, end, state["hops"], state["done"] - computed, total, wall, share))
 
     def change(self, change: Change) -> None:
         """Apply a change of a link or a switch at the present simulated time."""
