@@ -126,6 +126,9 @@ class Reader:
         return {name.removeprefix(folder + "/"): self.array(name) for name in names}
 
     def chunks(self, name: str) -> Any:
+        """The bytes of an iterable; none if there is none of this name."""
+        if name not in self.archive.namelist():
+            return
         with self.archive.open(name) as file:
             while head := file.read(8):
                 yield file.read(int.from_bytes(head, "little"))

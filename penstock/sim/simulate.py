@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from penstock import scratch
 from penstock.composition import Scheme, parse
 from penstock.composition.faults import Fault, error_of
 from penstock.errors import InvariantError, SpecError
@@ -24,6 +25,7 @@ from penstock.sim.builder import ACTIVE_AT_ONCE, build, compose, route_tables
 from penstock.sim.checkpoint import Checkpoint, Keeper
 from penstock.sim.config import HostConfig, Measure
 from penstock.sim.layouts import NO_SUCH, TOO_MANY_FLOWS
+from penstock.sim.logs import Logs
 from penstock.sim.lookahead import lookahead
 from penstock.sim.settings import Settings
 from penstock.sim.starts import NEVER, Starts
@@ -138,12 +140,13 @@ class Runner:
         parts = self.keeper.flow_parts if self.keeper else 0
         self.sim = build(settings, self.composition, lookahead(topo, settings.threads), parts)
         self.check_errors(self.sim.state())
-        self.per_flow = {c.stem: np.full(len(flows), c.per_flow, dtype=np.int64) for c in PER_FLOW}
+        self.per_flow = {c.stem: scratch.filled(len(flows), c.per_flow or 0) for c in PER_FLOW}
         self.sim.set_results(len(flows), self.per_flow)
         if settings.measure.queueing:
             self.sim.count_queueing(flows.class_id, len(flows.classes))
         if self.composition.incast and INCAST in flows.classes:
             self.sim.label_flows(flows.class_id, flows.classes.index(INCAST))
+        self.logs = Logs(self.sim, settings.measure.sample_ps)
         self.starts = Starts(self.sim, flows, topo.hosts)
         self.computations = np.flatnonzero(flows.computes)
         self.work = Work(flows, settings.duration_ps, int(topo.links["ps_per_byte"].min())) if progress else None
@@ -173,6 +176,7 @@ class Runner:
             self.composition,
             self.sim,
             self.per_flow,
+            self.logs,
             self.window,
             self.sent_at_changes,
             found,
@@ -206,6 +210,7 @@ class Runner:
         while not self.stop:
             if self.now >= self.next_start:
                 self.next_start = self.starts.load()
+                scratch.release(*self.per_flow.values(), *self.settings.flows.columns)
             change = self.changes[0].time_ps if self.changes else NEVER
             look = self.look_ps if self.now < self.look_ps else end
             horizon = min(self.next_start, change, self.window.next_ps(NEVER), look)
@@ -234,6 +239,7 @@ class Runner:
             windows = max(1, min(1 << 20, int(windows * min(4.0, CHUNK_S / max(took, 1e-6)))))
             if threads > 1:
                 self.sim.balance_packets()
+            self.logs.relieve()
             if self.keeper and more and self.keeper.due():
                 self.keeper.write(self)
             if self.progress and time.perf_counter() - shown > 0.1:

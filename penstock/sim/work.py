@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from penstock import scratch
 
 if TYPE_CHECKING:
     from penstock.workload.flows import Flows
 
-CHUNK = 1 << 18  # flows at a time
 STEPS = 1000  # in time, linear in between
 
 
@@ -26,10 +26,11 @@ class Work:
         if flows.after is not None:
             return
         sent = np.zeros(STEPS + 1)
-        for low in range(0, len(flows), CHUNK):
-            part = slice(low, low + CHUNK)
+        for low in range(0, len(flows), scratch.CHUNK):
+            part = slice(low, low + scratch.CHUNK)
             start = flows.start_ps[part].astype(float)
             sent += self._since(start) - self._since(start + flows.bytes[part] * float(ps_per_byte))
+            scratch.release(*flows.columns)
         if sent[-1] > 0:
             self.shares = np.maximum.accumulate(sent / sent[-1])
 

@@ -20,6 +20,7 @@ import polars as pl
 
 from penstock.errors import SpecError, nearest
 from penstock.inputs import MAX_FLOW_BYTES, MAX_TIME_PS, whole
+from penstock.scratch import filled
 from penstock.workload.operations import Operations
 
 if TYPE_CHECKING:
@@ -128,6 +129,11 @@ class Flows:
             object.__setattr__(self, "after", csr(number[child], number[parent], len(self)))
 
     @property
+    def columns(self) -> list[np.ndarray]:
+        """The columns that every flow has a value in."""
+        return [getattr(self, name) for name in _COLUMNS]
+
+    @property
     def computes(self) -> np.ndarray:
         """bool by flow: whether it is a computation, which sends nothing."""
         return self.src == self.dst
@@ -163,7 +169,7 @@ class Flows:
         classes = self.classes + tuple(name for name in other.classes if name not in self.classes)
         columns = {}
         for name, dtype in _COLUMNS.items():
-            columns[name] = np.empty(n, dtype)
+            columns[name] = filled(n, 0, dtype)
             columns[name][is_mine] = getattr(self, name)
             columns[name][theirs] = getattr(other, name)
         lookup = np.array([classes.index(name) for name in other.classes], dtype=np.int8)
