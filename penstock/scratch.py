@@ -98,6 +98,14 @@ class Column:
             return np.frombuffer(mmap.mmap(file.fileno(), 0), dtype=self.dtype)
 
 
+def parts(*columns: np.ndarray) -> Iterator[slice]:
+    """Slices of columns of the same length, CHUNK rows at a time, at least one; the pages of those before leave the memory."""
+    count = len(columns[0])
+    for low in range(0, max(1, count), CHUNK):
+        yield slice(low, min(low + CHUNK, count))
+        release(*columns)
+
+
 def release(*arrays: np.ndarray) -> None:
     """Let the pages of those arrays that are on the disk leave the memory."""
     for array in arrays:

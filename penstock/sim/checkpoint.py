@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from penstock import scratch
 from penstock.errors import InvariantError, SpecError
 from penstock.inputs import time_ps
 from penstock.pxd import FORMATS, Field
@@ -336,6 +337,7 @@ class Keeper:
         )
         for name, values in _arrays(runner).items():
             out.array(f"run/{name}", values)
+            scratch.release(values)
         for name in ("first", "last"):
             if reading := getattr(window, name):
                 for part, values in _of_reading(reading).items():
@@ -371,7 +373,7 @@ class Keeper:
         for name in ("first", "last"):
             setattr(runner.window, name, _reading(saved.arrays(name)))
         for name, values in _arrays(runner).items():
-            values[...] = saved.array(f"run/{name}")
+            saved.array_into(f"run/{name}", values)
         for (i, pair), chunk in zip(enumerate(_own(runner.composition)), saved.chunks("schemes")):
             core.load_scheme(i, *pair, chunk)
         for number, chunk in enumerate(saved.chunks("nodes")):

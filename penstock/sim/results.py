@@ -184,10 +184,8 @@ def log_frame(name: str, table: np.ndarray) -> dict[str, Any]:
 
 
 def slices(flows: Flows, per_flow: dict[str, np.ndarray]) -> Iterator[slice]:
-    """All flows, a part at a time, at least one; of large columns on the disk only that part stays in memory."""
-    for low in range(0, max(1, len(flows)), scratch.CHUNK):
-        yield slice(low, min(low + scratch.CHUNK, len(flows)))
-        scratch.release(*flows.columns, *per_flow.values())
+    """All flows, a part at a time, see `scratch.parts`."""
+    return scratch.parts(*flows.columns, *per_flow.values())
 
 
 def flow_columns(outcome: Outcome, ready: np.ndarray, part: slice) -> dict[str, Any]:

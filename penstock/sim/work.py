@@ -26,11 +26,9 @@ class Work:
         if flows.after is not None:
             return
         sent = np.zeros(STEPS + 1)
-        for low in range(0, len(flows), scratch.CHUNK):
-            part = slice(low, low + scratch.CHUNK)
+        for part in scratch.parts(*flows.columns):
             start = flows.start_ps[part].astype(float)
             sent += self._since(start) - self._since(start + flows.bytes[part] * float(ps_per_byte))
-            scratch.release(*flows.columns)
         if sent[-1] > 0:
             self.shares = np.maximum.accumulate(sent / sent[-1])
 
