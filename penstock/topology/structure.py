@@ -71,11 +71,11 @@ class Structure:
         high = np.where(downwards, links["a"], links["b"]).astype(np.int64)
         up = self.ports - self.span // self.unit
         for ends, upwards in ((src, True), (dst, False)):  # what a switch gets from above came by all links from there alike
-            held = np.zeros(len(self.tier) * (self.tiers + 1))
+            sums = np.zeros(len(self.tier) * (self.tiers + 1))
             for part in parts(src, dst, sizes):
                 place = self.parent[ends[part]] * (self.tiers + 1) + self.meeting_tiers(src[part], dst[part])
-                held += np.bincount(place, weights=sizes[part], minlength=len(held))
-            held = held.reshape(len(self.tier), -1)
+                sums += np.bincount(place, weights=sizes[part], minlength=len(sums))
+            held = sums.reshape(len(self.tier), -1)
             for tier in range(1, self.tiers):
                 edges = np.flatnonzero(self.tier[low] == tier)
                 share = held[low[edges], tier + 1 :] / up[low[edges], None]
