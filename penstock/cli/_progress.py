@@ -2,6 +2,7 @@
 
 import sys
 import time
+from collections import deque
 from contextlib import suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
@@ -12,31 +13,58 @@ if TYPE_CHECKING:
 from penstock.cli._output import say
 
 PLAIN_EVERY_S = 10.0
+RECENT_S, RECENT = 60.0, 0.2  # what counts for the pace: so long, or that share of the time so far
+LEAST = 1e-5  # share of the work that an estimate is made from
 
 
-def describe(report: "Report", duration_ps: int = 0) -> str:
+class Pace:
+    """How fast a run has been of late: in the last minute, or fifth of the time since this process has begun with it.
+
+    What was before a checkpoint does not count: that may have been another machine, or another number of threads.
+    """
+
+    def __init__(self) -> None:
+        self.marks: deque[tuple[float, float, int]] = deque()  # wall time, share of the work and packet-hops
+
+    def add(self, report: "Report") -> None:
+        """The run is there now."""
+        marks, now = self.marks, report.wall_s
+        self.last = (now, report.share, report.packet_hops)
+        if not marks:
+            self.first = now
+        span = max(RECENT_S, RECENT * (now - self.first))
+        if not marks or now - marks[-1][0] >= span / 100:
+            marks.append(self.last)
+        while len(marks) > 1 and marks[1][0] <= now - span:
+            marks.popleft()
+
+    def hops_per_s(self) -> float:
+        """Packet-hops per second; 0: not known yet."""
+        (began, _, before), (now, _, hops) = self.marks[0], self.last
+        return (hops - before) / (now - began) if now > began else 0.0
+
+    def left_s(self) -> float | None:
+        """Wall time until all flows have started; None: not known yet."""
+        (began, before, _), (now, share, _) = self.marks[0], self.last
+        return (1 - share) * (now - began) / (share - before) if share - before > LEAST else None
+
+
+def describe(report: "Report", pace: Pace, duration_ps: int = 0) -> str:
     """Simulated time, speed, flows done, time left until the last flow has started."""
     from penstock.units import format_time
 
-    speed = report.packet_hops / report.wall_s if report.wall_s > 0 else 0.0
     end = duration_ps or report.end_ps
     parts = [
         f"{format_time(report.time_ps)} of {format_time(end)}",
-        f"{speed / 1e6:.3g} M hops/s",
+        f"{pace.hops_per_s() / 1e6:.3g} M hops/s",
         f"{report.flows_done:,}/{report.flows_total:,} flows",
     ]
-    done = fraction(report, duration_ps)
+    left = pace.left_s()
     if report.time_ps >= end:
         parts.append("draining")
-    elif done > 0.01:
-        parts.append(f"{_clock(report.wall_s * (1 - done) / done)} left")
+    elif left is not None:
+        parts.append(f"{_clock(left)} left")
     return "   ".join(parts)
-
-
-def fraction(report: "Report", duration_ps: int = 0) -> float:
-    """Share, 0 to 1, of the time during which flows start that has been simulated."""
-    end = duration_ps or report.end_ps
-    return min(1.0, report.time_ps / end) if end > 0 else 0.0
 
 
 def _clock(seconds: float) -> str:
@@ -51,6 +79,7 @@ class Progress:
         self.label, self.duration_ps = label, duration_ps
         self.bar: Any = None
         self.task: Any = None
+        self.pace = Pace()
         self.last = time.monotonic()
 
     def __enter__(self) -> "Progress":
@@ -64,11 +93,12 @@ class Progress:
         _stop(self.bar)
 
     def __call__(self, report: "Report") -> None:
+        self.pace.add(report)
         if self.bar:
-            self.bar.update(self.task, completed=fraction(report, self.duration_ps), text=describe(report, self.duration_ps))
+            self.bar.update(self.task, completed=report.share, text=describe(report, self.pace, self.duration_ps))
         elif time.monotonic() - self.last >= PLAIN_EVERY_S:
             self.last = time.monotonic()
-            say(f"{self.label}: {describe(report, self.duration_ps)}")
+            say(f"{self.label}: {describe(report, self.pace, self.duration_ps)}")
 
 
 class Count:

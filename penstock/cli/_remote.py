@@ -54,13 +54,15 @@ def _simulate(task: str, toml: str, inputs: Mapping[str, bytes], key: str, force
     """Simulate a spec in a folder with the files that it names; the content of the run directory.  `task`: Dask's key."""
     from penstock.cli._jobs import compute
     from penstock.results.rundir import write_inputs
+    from penstock.scratch import on_disk
     from penstock.spec import parse_spec
 
     with tempfile.TemporaryDirectory(prefix="penstock-") as folder:
         here = Path(folder)
         try:
             write_inputs(here, inputs)
-            compute(parse_spec(toml, base=here).to_toml(), key, force, _stop_if_unwanted(task)).save(here / "run")
+            with on_disk(here / "run"):
+                compute(parse_spec(toml, base=here).to_toml(), key, force, _stop_if_unwanted(task)).save(here / "run")
         except PenstockError as error:
             return "problem", str(error).splitlines()[0].replace(f"{here.resolve()}/", "").replace(f"{here}/", "")
         files = [path for path in (here / "run").rglob("*") if path.is_file()]

@@ -1,10 +1,12 @@
 """Where the runs of a sweep are simulated: in this process, in others, or by the workers of a Dask cluster."""
 
 import os
+from pathlib import Path
 from typing import Any
 
 from penstock.cli._jobs import Backend, Ended, Job, Problem, compute, problem_of
 from penstock.errors import PenstockError
+from penstock.scratch import on_disk
 
 
 def backend(on: str, workers: int | None) -> Backend:
@@ -21,7 +23,8 @@ def backend(on: str, workers: int | None) -> Backend:
 
 def _compute_and_save(toml: str, key: str, force: bool, folder: str) -> Problem:
     try:
-        compute(toml, key, force).save(folder)
+        with on_disk(Path(folder)):
+            compute(toml, key, force).save(folder)
     except PenstockError as error:
         return str(error).splitlines()[0]
     return None

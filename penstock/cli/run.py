@@ -76,6 +76,7 @@ def command(
     not been interrupted; --threads may be another number.
     """
     from penstock.results.rundir import locked
+    from penstock.scratch import on_disk
     from penstock.spec import load_spec
 
     if seeds is not None:
@@ -94,7 +95,7 @@ def command(
     with _signals.as_ctrl_c():
         work = Work(loaded, out or _default(loaded), force, checkpoint)
         work.check(0)
-        with locked(work.out):
+        with locked(work.out), on_disk(work.out):
             slim, interrupted = work.run(topo)
             _print_results(loaded, slim, work, interrupted)
     if interrupted:
@@ -166,7 +167,6 @@ class Work:
 
     def run(self, topo: Any) -> tuple[list["Run"], bool]:
         """Simulate what is missing; the runs without most of their data, and whether a signal has ended them early."""
-        from penstock.results.run import Run
         from penstock.results.rundir import recover
 
         for folder in self.folders:
@@ -183,7 +183,7 @@ class Work:
             label = self.spec.label(table)
             if finished[index]:
                 say(f"{label}: finished before; --force runs it again")
-                slim.append(_slim(Run.load(folder)))
+                slim.append(_slim(folder))
                 continue
             assert flows is not None
             if self.force:
@@ -195,7 +195,7 @@ class Work:
                 run.save(folder, overwrite=replace[index])
                 if self.checkpoints[index] and not run.summary.get("interrupted"):
                     _checkpoint_of(folder).unlink(missing_ok=True)
-            slim.append(_slim(run))
+            slim.append(_slim(folder))
             if run.summary.get("interrupted") or _signals.received:
                 return slim, True
         return slim, False
@@ -247,12 +247,17 @@ def _default(spec: "Spec") -> Path:
     return free
 
 
-def _slim(run: "Run") -> "Run":
-    """Only what the comparison needs, so that several large runs fit into memory."""
+def _slim(folder: Path) -> "Run":
+    """Only what the comparison needs of a run, so that several large ones fit into memory."""
+    import json
+
+    import polars as pl
+
     from penstock.results.run import Run, empty_frame
 
-    flows = run.flows.select("start_ns", "bytes", "class", "priority", "slowdown")
-    return Run(flows, empty_frame("switches"), empty_frame("ports"), summary=run.summary)
+    flows = pl.read_parquet(folder / "flows.parquet", columns=["start_ns", "bytes", "class", "priority", "slowdown"])
+    summary = json.loads((folder / "summary.json").read_text())
+    return Run(flows, empty_frame("switches"), empty_frame("ports"), summary=summary)
 
 
 def _print_results(spec: "Spec", runs: list["Run"], work: Work, interrupted: bool) -> None:

@@ -19,6 +19,7 @@ import polars as pl
 from penstock.errors import SpecError, nearest
 from penstock.results.run import Run
 from penstock.results.rundir import is_run
+from penstock.scratch import on_disk
 from penstock.sources import source_hash
 from penstock.spec import Spec as CheckedSpec
 from penstock.spec import parse_spec
@@ -118,22 +119,23 @@ def _one_run(
     if is_run(path):
         return Entry(label, name, path, True, 0.0)
     started = time.perf_counter()
-    run = spec.simulate(scheme, *network(), threads=threads, progress=_telling(progress, label))
-    if run.summary.get("interrupted"):  # a partial run is not a result: Ctrl-C ends the reproduction
-        raise KeyboardInterrupt
-    try:
-        run.save(path)
-    except SpecError:
-        if not is_run(path):  # if it is, another process was faster, and the two runs are the same
-            raise
+    with on_disk(path):
+        run = spec.simulate(scheme, *network(), threads=threads, progress=_telling(progress, label))
+        if run.summary.get("interrupted"):  # a partial run is not a result: Ctrl-C ends the reproduction
+            raise KeyboardInterrupt
+        try:
+            run.save(path)
+        except SpecError:
+            if not is_run(path):  # if it is, another process was faster, and the two runs are the same
+                raise
     return Entry(label, name, path, False, time.perf_counter() - started)
 
 
 def _telling(progress: Progress | None, label: str) -> Callable[[Any], None] | None:
-    """A progress callback for the simulator that reports its simulated time as (what, fraction)."""
+    """A progress callback for the simulator that reports the share of its work as (what, fraction)."""
     if progress is None:
         return None
-    return lambda report: progress(label, min(1.0, report.time_ps / max(1, report.end_ps)))
+    return lambda report: progress(label, report.share)
 
 
 class Runs(Mapping[str, Run]):

@@ -26,7 +26,19 @@ from penstock.experiments.registry import EXPERIMENTS, FOLDER
 from penstock.sources import PACKAGE, hash_of, texts
 from penstock.testing.bench import machine
 
-SIMULATOR = ("composition", "fabric", "hashing.py", "inputs.py", "results", "sim", "spec", "topology", "units.py", "workload")
+SIMULATOR = (
+    "composition",
+    "fabric",
+    "hashing.py",
+    "inputs.py",
+    "results",
+    "scratch.py",
+    "sim",
+    "spec",
+    "topology",
+    "units.py",
+    "workload",
+)
 SHARED = ("claims", "fluid", "frames", "headlines")
 ORDER = ("quick", "paper", "real")  # of scales; `real` is a measurement on this machine
 

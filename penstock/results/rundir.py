@@ -17,7 +17,7 @@ from typing import BinaryIO
 from penstock.errors import SpecError
 from penstock.units import format_size
 
-BYTES_PER_FLOW = 64  # of a run directory, roughly
+BYTES_PER_FLOW = 128  # of a run directory, and of what is kept beside it during a large run, roughly
 INPUTS = "inputs"  # folder with copies of the files that the spec names; section of spec.toml with their hashes
 OURS = (".parquet", ".json", ".toml", ".csv", ".html", ".png", ".pdf", ".svg")
 

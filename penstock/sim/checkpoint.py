@@ -19,11 +19,13 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from penstock import scratch
 from penstock.errors import InvariantError, SpecError
 from penstock.inputs import time_ps
 from penstock.pxd import FORMATS, Field
 from penstock.sim import checkpoint_file
 from penstock.sim.layouts import STATE, log_type
+from penstock.sim.logs import NAMES as LOGS
 from penstock.sim.window import Reading
 from penstock.sources import source_hash
 from penstock.units import PS_PER_S
@@ -93,11 +95,10 @@ REBUILT: dict[str, set[str]] = {
 }
 WALKED = ("Packet", "Packet", "Port", "Queue", "Flow", "Node", "Incoming", "Host", "Sink")  # as OF_PACKET ... in core/stream.pxd
 OWNERS = ("packet", "frame", "port", "queue", "flow", "node", "incoming")  # of the first of them, whose structs schemes extend
-LOGS = ("switch", "port", "queue", "flow", "pause", "trace")
 
 # Attributes of the runner of simulate.py: those in a checkpoint, and those that are made anew.
-KEPT_OF_RUNNER = {"sim", "per_flow", "starts", "window", "changes", "links", "sent_at_changes", "stopped", "now", "began"}
-MADE_OF_RUNNER = {"settings", "progress", "stop", "composition", "computations", "look_ps", "next_start", "keeper"}
+KEPT_OF_RUNNER = {"sim", "per_flow", "logs", "starts", "window", "changes", "links", "sent_at_changes", "stopped", "now", "began"}
+MADE_OF_RUNNER = {"settings", "progress", "stop", "composition", "computations", "work", "look_ps", "next_start", "keeper"}
 KEPT_OF_STARTS = {"batch", "waiting", "pending"}
 MADE_OF_STARTS = {"sim", "flows", "hosts", "loaded", "order"}
 KEPT_OF_WINDOW = {"first", "last", "pending"}
@@ -232,7 +233,8 @@ def digest(value: Any) -> str:
 
 def _feed(found: Any, value: Any) -> None:
     if isinstance(value, np.ndarray):
-        found.update(f"{value.dtype.str} {value.shape} ".encode() + value.tobytes())
+        found.update(f"{value.dtype.str} {value.shape} ".encode())
+        found.update(np.ascontiguousarray(value))
     elif dataclasses.is_dataclass(value):
         _feed(found, [(field.name, getattr(value, field.name)) for field in dataclasses.fields(value)])
     elif isinstance(value, dict):
@@ -335,6 +337,7 @@ class Keeper:
         )
         for name, values in _arrays(runner).items():
             out.array(f"run/{name}", values)
+            scratch.release(values)
         for name in ("first", "last"):
             if reading := getattr(window, name):
                 for part, values in _of_reading(reading).items():
@@ -342,6 +345,9 @@ class Keeper:
         out.chunks("schemes", (core.save_scheme(i, *pair) for i, pair in enumerate(_own(runner.composition))))
         out.chunks("nodes", (core.save_node(number) for number in range(topo.nodes)))
         out.chunks("rows", (core.save_rows(log) for log in LOGS))
+        for log in LOGS:
+            if runner.logs.parts[log]:
+                out.chunks(f"moved/{log}", (part.tobytes() for part in runner.logs.moved_parts(log)))
 
     def restore(self, runner: Any) -> None:
         """Bring a runner that has just been made to where the checkpoint was written; nothing if there is none."""
@@ -367,13 +373,15 @@ class Keeper:
         for name in ("first", "last"):
             setattr(runner.window, name, _reading(saved.arrays(name)))
         for name, values in _arrays(runner).items():
-            values[...] = saved.array(f"run/{name}")
+            saved.array_into(f"run/{name}", values)
         for (i, pair), chunk in zip(enumerate(_own(runner.composition)), saved.chunks("schemes")):
             core.load_scheme(i, *pair, chunk)
         for number, chunk in enumerate(saved.chunks("nodes")):
             core.load_node(number, chunk)
         for log, rows in zip(LOGS, saved.chunks("rows")):
             core.load_rows(log, rows, log_type(log).itemsize)
+            for part in saved.chunks(f"moved/{log}"):
+                runner.logs.add(log, np.frombuffer(part, dtype=log_type(log)))
         core.set_totals(run["totals"])
 
 

@@ -15,6 +15,7 @@ from zipfile import ZIP_DEFLATED, ZipFile
 
 import numpy as np
 
+from penstock import scratch
 from penstock.errors import SpecError
 
 FIRST = b"penstock checkpoint 1 "  # the number is that of the format
@@ -120,12 +121,26 @@ class Reader:
         with self.archive.open(name) as file:
             return np.asarray(np.lib.format.read_array(file, allow_pickle=False))
 
+    def array_into(self, name: str, values: np.ndarray) -> None:
+        """Fill an array with one of the same shape and type, a part at a time.  ValueError: it has another."""
+        with self.archive.open(name) as file:
+            np.lib.format.read_magic(file)
+            shape, _, dtype = np.lib.format.read_array_header_1_0(file)
+            if shape != values.shape or dtype != values.dtype:
+                raise ValueError(f"{name} has {shape} of {dtype}")
+            for part in scratch.parts(values):
+                rows = values[part]
+                rows[...] = np.frombuffer(file.read(rows.nbytes), dtype=dtype)
+
     def arrays(self, folder: str) -> dict[str, np.ndarray]:
         """All arrays whose names begin with "FOLDER/", by the rest of the name."""
         names = [name for name in self.archive.namelist() if name.startswith(folder + "/")]
         return {name.removeprefix(folder + "/"): self.array(name) for name in names}
 
     def chunks(self, name: str) -> Any:
+        """The bytes of an iterable; none if there is none of this name."""
+        if name not in self.archive.namelist():
+            return
         with self.archive.open(name) as file:
             while head := file.read(8):
                 yield file.read(int.from_bytes(head, "little"))

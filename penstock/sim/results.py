@@ -5,23 +5,30 @@ from __future__ import annotations
 import resource
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import polars as pl
 
+from penstock import scratch
 from penstock.composition import Composition
 from penstock.errors import InvariantError
 from penstock.results.columns import COLUMNS, PER_FLOW
-from penstock.results.run import Run
+from penstock.results.run import Run, flow_frame, make_frame, version
 from penstock.results.steps import step_frames, step_summary
+from penstock.results.streamed import Parts, StreamedRun
 from penstock.sim.deadlock import Deadlock
-from penstock.sim.layouts import DROPS, EVENTS, SWITCH_DOWN, log_type
+from penstock.sim.layouts import DROPS, EVENTS, SWITCH_DOWN
+from penstock.sim.logs import Logs
 from penstock.sim.settings import Settings
 from penstock.sim.window import Counters, Phases, Reading, Window
 from penstock.topology.changes import LinkChange, SwitchChange
 from penstock.units import format_time
+
+if TYPE_CHECKING:
+    from penstock.workload.flows import Flows
 
 LOGS = {  # optional frame -> the core's log that it is made of; the name of a frame is that of its switch in Measure
     "pauses": "pause",
@@ -42,7 +49,7 @@ class Outcome:
     nodes, ports     counters at the end, a row each; their maxima are since the end of the window
     phases           counters at the bounds of the measurement window
     per_flow         arrays by flow number, by the stems of columns.PER_FLOW
-    log              reads a log by name, see `rows`
+    logs             its logs, of which an interrupted run has a part
     sent_at_changes  (node, port) -> bytes sent at each change of its rate
     deadlock         at the end of a run that has not finished
     began            time.perf_counter() when the run began
@@ -57,7 +64,7 @@ class Outcome:
     per_flow: dict[str, np.ndarray]
     phases: Phases
     queueing: list[tuple[int, ...]]
-    log: Callable[[str], np.ndarray]
+    logs: Logs
     sent_at_changes: dict[tuple[int, int], list[int]]
     deadlock: Deadlock | None
     interrupted: bool
@@ -70,6 +77,7 @@ class Outcome:
         composition: Composition,
         sim: Any,
         per_flow: dict[str, np.ndarray],
+        logs: Logs,
         window: Window,
         sent_at_changes: dict[tuple[int, int], list[int]],
         deadlock: Deadlock | None,
@@ -79,7 +87,9 @@ class Outcome:
         """The outcome of a Simulation in its present state."""
         state = sim.state()
         over = state["done"] == len(settings.flows)
-        end = int(per_flow["finish"].max(initial=0)) if over else min(int(state["time"]), settings.end_ps)
+        end = min(int(state["time"]), settings.end_ps)
+        if over:
+            end = max(int(per_flow["finish"][part].max(initial=0)) for part in slices(settings.flows, per_flow))
         for number, _, _, retransmitted, paused, _ in sim.active_flows():
             per_flow["retransmitted"][number], per_flow["paused"][number] = retransmitted, paused
         final = Reading.of(sim, end)
@@ -93,7 +103,7 @@ class Outcome:
             per_flow,
             Phases.of(window, final, interrupted),
             sim.queueing() if settings.measure.queueing else [],
-            lambda name: rows(sim, name, settings.measure.sample_ps),
+            logs,
             sent_at_changes,
             deadlock,
             interrupted,
@@ -101,37 +111,60 @@ class Outcome:
         )
 
 
-def rows(sim: Any, log: str, sample_ps: int = 0) -> np.ndarray:
-    """One log of all workers, sorted by time, then node (within a node in the order of events); of series, a row per sample."""
-    table = np.concatenate([np.frombuffer(part, dtype=log_type(log)) for part in sim.rows(log)])
-    if "repeat" in (table.dtype.names or ()):
-        first = np.repeat(np.cumsum(table["repeat"]) - table["repeat"], table["repeat"])
-        table = np.repeat(table, table["repeat"])
-        table["time"] += sample_ps * (np.arange(len(table)) - first)
-    return table[np.lexsort((table["node"], table["time"]))]
-
-
 def collect(outcome: Outcome) -> Run:
     """The Run of a finished or interrupted simulation.  InvariantError: its counters contradict one another."""
     check_invariants(outcome)
-    measure = outcome.settings.measure
-    frames: dict[str, Any] = {"nodes": node_frame(outcome)}
-    frames |= {name: log_frame(name, outcome.log(log)) for name, log in LOGS.items() if getattr(measure, name)}
+    measure, flows = outcome.settings.measure, outcome.settings.flows
+    logs = {"switches": "switch"} | {name: log for name, log in LOGS.items() if getattr(measure, name)}
+    frames: dict[str, Any] = {"ports": port_frame(outcome), "nodes": node_frame(outcome)}
     if measure.queueing:
         frames["queueing"] = queueing_frame(outcome)
     if samples := outcome.phases.flow_samples():
         columns = np.array(samples, dtype=np.int64).T
         frames["active_flows"] = dict(zip(("node", "port", "active_flows", "samples"), columns))
-    start, per_flow = flow_starts(outcome), outcome.per_flow
-    steps = step_frames(outcome.settings.flows, start, per_flow["finish"], per_flow["paused"])
-    return Run.from_arrays(
-        flow_columns(outcome, start),
-        switches=log_frame("switches", outcome.log("switch")),
-        ports=port_frame(outcome),
-        summary=summary(outcome) | ({"training": step_summary(steps)} if steps else {}),
-        **frames,
-        **{name: frame.to_dict() for name, frame in steps.items()},
-    )
+    ready, per_flow = flow_starts(outcome), outcome.per_flow
+    steps: dict[str, pl.DataFrame] = {}
+    if flows.operations is not None:
+        steps = step_frames(flows, started(outcome, ready, slice(None)), per_flow["finish"], per_flow["paused"])
+    about = summary(outcome) | ({"training": step_summary(steps)} if steps else {})
+    frames |= {name: frame.to_dict() for name, frame in steps.items()}
+    if not scratch.in_use() or (len(flows) < scratch.LARGE and not outcome.logs.moved):
+        whole = {name: log_frame(name, np.concatenate(list(outcome.logs.tables(log)))) for name, log in logs.items()}
+        return Run.from_arrays(flow_columns(outcome, ready, slice(0, len(flows))), summary=about, **whole, **frames)
+    streams = {name: log_parts(outcome, name, log) for name, log in logs.items()}
+    made = {name: make_frame(name, columns) for name, columns in frames.items()}
+    return StreamedRun({"flows": flow_parts(outcome, ready), **streams}, made, about | counts(outcome, ready))
+
+
+def flow_parts(outcome: Outcome, ready: np.ndarray) -> Parts:
+    """The frame of the flows, a part at a time."""
+
+    def parts() -> Iterator[pl.DataFrame]:
+        for part in slices(outcome.settings.flows, outcome.per_flow):
+            yield flow_frame(**flow_columns(outcome, ready, part))
+
+    return parts
+
+
+def log_parts(outcome: Outcome, name: str, log: str) -> Parts:
+    """A frame that is a log of the core, a part at a time."""
+
+    def parts() -> Iterator[pl.DataFrame]:
+        for table in outcome.logs.tables(log):
+            for low in range(0, max(1, len(table)), scratch.CHUNK):
+                yield make_frame(name, log_frame(name, table[low : low + scratch.CHUNK]))
+
+    return parts
+
+
+def counts(outcome: Outcome, ready: np.ndarray) -> dict[str, Any]:
+    """What a Run adds to its summary from its frames."""
+    flows, start, finish = outcome.settings.flows, 0, 0
+    for part in slices(flows, outcome.per_flow):
+        sends = flows.src[part] != flows.dst[part]
+        start += int(np.count_nonzero(started(outcome, ready, part)[sends] >= 0))
+        finish += int(np.count_nonzero(outcome.per_flow["finish"][part][sends] >= 0))
+    return {"penstock": version(), "flows_started": start, "flows_finished": finish}
 
 
 def log_frame(name: str, table: np.ndarray) -> dict[str, Any]:
@@ -150,17 +183,25 @@ def log_frame(name: str, table: np.ndarray) -> dict[str, Any]:
     return {c.key: table[c.source or c.name] for c in COLUMNS[name].values() if c.name not in computed} | computed
 
 
-def flow_columns(outcome: Outcome, start: np.ndarray) -> dict[str, Any]:
-    """The columns of flows.parquet as `flow_frame` takes them, without computations; start: by flow, ps, -1 means "never"."""
+def slices(flows: Flows, per_flow: dict[str, np.ndarray]) -> Iterator[slice]:
+    """All flows, a part at a time, see `scratch.parts`."""
+    return scratch.parts(*flows.columns, *per_flow.values())
+
+
+def flow_columns(outcome: Outcome, ready: np.ndarray, part: slice) -> dict[str, Any]:
+    """The columns of flows.parquet as `flow_frame` takes them, of a part of the flows, without computations.
+
+    ready: see `flow_starts`
+    """
     settings, flows = outcome.settings, outcome.settings.flows
-    host, numbers = settings.host, np.flatnonzero(~flows.computes)
-    sent = slice(None) if len(numbers) == len(flows) else numbers
+    host, numbers = settings.host, part.start + np.flatnonzero(flows.src[part] != flows.dst[part])
+    sent = part if len(numbers) == part.stop - part.start else numbers
     received, acked = settings.topo.ideal_times_ps(
         numbers, flows.src[sent], flows.dst[sent], flows.bytes[sent], settings.seed, host.mtu, host.header, host.ack
     )
     return {
         "flow_id": numbers,
-        "start_ps": start[sent],
+        "start_ps": started(outcome, ready, sent),
         "ideal_ps": received,
         "ideal_acked_ps": acked,
         **{name: getattr(flows, name)[sent] for name in ("src", "dst", "bytes", "class_id", "priority")},
@@ -170,17 +211,23 @@ def flow_columns(outcome: Outcome, start: np.ndarray) -> dict[str, Any]:
 
 
 def flow_starts(outcome: Outcome) -> np.ndarray:
-    """When each flow was handed to its NIC, ps: a dependent flow a gap after the last of its parents had arrived at its host, or
-    had been acknowledged to it; -1: not before the end."""
+    """When each flow was to be handed to its NIC, ps: a dependent flow a gap after the last of its parents had arrived at its
+    host, or had been acknowledged to it."""
     flows, finish = outcome.settings.flows, outcome.per_flow["finish"]
-    start = flows.start_ps
-    if flows.after is not None:
-        offsets, parents = flows.after
-        start = start.copy()
-        child = np.repeat(np.arange(len(flows)), np.diff(offsets))
-        arrived = np.where(flows.dst[parents] == flows.src[child], finish[parents], outcome.per_flow["acked"][parents])
-        np.maximum.at(start, child, np.where(arrived < 0, np.iinfo(np.int64).max, arrived + flows.gap_ps[child]))
-    late = (finish < 0) & (start >= outcome.end_ps)
+    if flows.after is None:
+        return flows.start_ps
+    start = flows.start_ps.copy()
+    offsets, parents = flows.after
+    child = np.repeat(np.arange(len(flows)), np.diff(offsets))
+    arrived = np.where(flows.dst[parents] == flows.src[child], finish[parents], outcome.per_flow["acked"][parents])
+    np.maximum.at(start, child, np.where(arrived < 0, np.iinfo(np.int64).max, arrived + flows.gap_ps[child]))
+    return start
+
+
+def started(outcome: Outcome, ready: np.ndarray, chosen: slice | np.ndarray) -> np.ndarray:
+    """When some of the flows were handed to their NICs, ps; -1: not before the end."""
+    start = ready[chosen]
+    late = (outcome.per_flow["finish"][chosen] < 0) & (start >= outcome.end_ps)
     return np.where(late, -1, start) if late.any() else start
 
 
@@ -253,6 +300,7 @@ def summary(outcome: Outcome) -> dict[str, Any]:
     wall = time.perf_counter() - outcome.began
     settings, state, ports, end, phases = outcome.settings, outcome.state, outcome.ports, outcome.end_ps, outcome.phases
     scheme, topo = settings.scheme, settings.topo
+    retransmitted = sum(int(outcome.per_flow["retransmitted"][part].sum()) for part in slices(settings.flows, outcome.per_flow))
     memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
     return {
         "scheme": scheme.name,
@@ -270,7 +318,7 @@ def summary(outcome: Outcome) -> dict[str, Any]:
         "peak_memory_bytes": memory,
         "drops": int(ports["drops"].sum()),
         "pfc_pause_fraction": int(phases.in_window("paused_ps").sum()) / (phases.window_ps * len(ports)),
-        "retransmissions": -(-int(outcome.per_flow["retransmitted"].sum()) // settings.host.mtu),
+        "retransmissions": -(-retransmitted // settings.host.mtu),
         "max_buffer_bytes": int(phases.last.of_nodes("buffer_max")[topo.hosts :].max(initial=0)),
         "drain": drain(phases, topo.hosts),
         "nominal": settings.flows.nominal,
@@ -312,8 +360,12 @@ def warnings(outcome: Outcome) -> list[str]:
     if outcome.deadlock:
         out.append(outcome.deadlock.text(settings.topo))
     out += lost_in_switches(outcome)
-    unfinished = int((outcome.per_flow["finish"][~settings.flows.computes] < 0).sum())
-    if unfinished and settings.drain and not outcome.interrupted:
+    unfinished = 0
+    if settings.drain and not outcome.interrupted:
+        flows, finish = settings.flows, outcome.per_flow["finish"]
+        for part in slices(flows, outcome.per_flow):
+            unfinished += int(np.count_nonzero((finish[part] < 0) & (flows.src[part] != flows.dst[part])))
+    if unfinished:
         out.append(f"{unfinished} flows had not finished at {format_time(settings.end_ps)}, where the drain is cut off")
     return out
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from penstock import scratch
 from penstock.composition import Scheme, parse
 from penstock.composition.faults import Fault, error_of
 from penstock.errors import InvariantError, SpecError
@@ -24,10 +25,12 @@ from penstock.sim.builder import ACTIVE_AT_ONCE, build, compose, route_tables
 from penstock.sim.checkpoint import Checkpoint, Keeper
 from penstock.sim.config import HostConfig, Measure
 from penstock.sim.layouts import NO_SUCH, SCHEME_FAULT, TOO_MANY_FLOWS
+from penstock.sim.logs import Logs
 from penstock.sim.lookahead import lookahead
 from penstock.sim.settings import Settings
 from penstock.sim.starts import NEVER, Starts
 from penstock.sim.window import Window
+from penstock.sim.work import Work
 from penstock.topology.changes import Change, LinkChange, LinkStates, SwitchChange
 from penstock.units import format_time
 
@@ -41,7 +44,11 @@ CHUNK_S = 0.08  # wall time between two checks of the clock, the progress bar an
 
 @dataclass(frozen=True)
 class Progress:
-    """Progress of a run: simulated time and its latest end (ps), packet-hops, flows without computations, wall time (s)."""
+    """Progress of a run: simulated time and its latest end (ps), packet-hops, flows without computations, wall time (s).
+
+    share   0 to 1, of the work until the flows' arrival ends: of the payload that flows send, see sim/work.py
+    wall_s  with that before a checkpoint that the run has gone on from
+    """
 
     time_ps: int
     end_ps: int
@@ -49,6 +56,7 @@ class Progress:
     flows_done: int
     flows_total: int
     wall_s: float
+    share: float
 
 
 def simulate(
@@ -132,14 +140,16 @@ class Runner:
         parts = self.keeper.flow_parts if self.keeper else 0
         self.sim = build(settings, self.composition, lookahead(topo, settings.threads), parts)
         self.check_errors(self.sim.state())
-        self.per_flow = {c.stem: np.full(len(flows), c.per_flow, dtype=np.int64) for c in PER_FLOW}
+        self.per_flow = {c.stem: scratch.filled(len(flows), c.per_flow or 0) for c in PER_FLOW}
         self.sim.set_results(len(flows), self.per_flow)
         if settings.measure.queueing:
             self.sim.count_queueing(flows.class_id, len(flows.classes))
         if self.composition.incast and INCAST in flows.classes:
             self.sim.label_flows(flows.class_id, flows.classes.index(INCAST))
+        self.logs = Logs(self.sim, settings.measure.sample_ps)
         self.starts = Starts(self.sim, flows, topo.hosts)
         self.computations = np.flatnonzero(flows.computes)
+        self.work = Work(flows, settings.duration_ps, int(topo.links["ps_per_byte"].min())) if progress else None
         self.window = Window(*settings.window_ps, int(flows.start_ps[0]) if len(flows) else 0)
         self.changes = [c for c in topo.changes if c.time_ps < settings.end_ps]
         self.links = LinkStates(topo.links)
@@ -166,6 +176,7 @@ class Runner:
             self.composition,
             self.sim,
             self.per_flow,
+            self.logs,
             self.window,
             self.sent_at_changes,
             found,
@@ -199,6 +210,7 @@ class Runner:
         while not self.stop:
             if self.now >= self.next_start:
                 self.next_start = self.starts.load()
+                scratch.release(*self.per_flow.values(), *self.settings.flows.columns)
             change = self.changes[0].time_ps if self.changes else NEVER
             look = self.look_ps if self.now < self.look_ps else end
             horizon = min(self.next_start, change, self.window.next_ps(NEVER), look)
@@ -227,6 +239,7 @@ class Runner:
             windows = max(1, min(1 << 20, int(windows * min(4.0, CHUNK_S / max(took, 1e-6)))))
             if threads > 1:
                 self.sim.balance_packets()
+            self.logs.relieve()
             if self.keeper and more and self.keeper.due():
                 self.keeper.write(self)
             if self.progress and time.perf_counter() - shown > 0.1:
@@ -269,7 +282,8 @@ class Runner:
         wall = time.perf_counter() - self.began
         computed = int(np.count_nonzero(self.per_flow["finish"][self.computations] >= 0))
         total = len(settings.flows) - len(self.computations)
-        progress(Progress(now, end, state["hops"], state["done"] - computed, total, wall))
+        share = self.work.share(now) if self.work else 0.0
+        progress(Progress(now, end, state["hops"], state["done"] - computed, total, wall, share))
 
     def change(self, change: Change) -> None:
         """Apply a change of a link or a switch at the present simulated time."""

@@ -30,31 +30,35 @@ class Starts:
 
     def load(self) -> int:
         """Load the next batch into the core; returns the start of the first flow that is not loaded, ps (NEVER: none)."""
-        start, order = self.flows.start_ps, self.order
+        start, count = self.flows.start_ps, len(self.flows) if self.order is None else len(self.order)
         self.batch = low = self.loaded
-        high = min(low + FLOWS_AT_ONCE, len(order))
-        if high < len(order):
-            limit = start[order[high]]
-            high = int(np.searchsorted(start[order[low:high]], limit, side="left")) + low
+        high = min(low + FLOWS_AT_ONCE, count)
+        if high < count:
+            limit = start[self._numbers(high, high + 1)[0]]
+            high = int(np.searchsorted(start[self._numbers(low, high)], limit, side="left")) + low
             if high == low:
-                high = int(np.searchsorted(start[order], limit, side="right"))
-        numbers = order[low:high]
+                high = int(np.searchsorted(start[self._numbers(low, count)], limit, side="right")) + low
+        numbers = self._numbers(low, high)
         numbers = numbers[np.argsort(self.flows.src[numbers], kind="stable")]
         firsts = np.searchsorted(self.flows.src[numbers], np.arange(self.hosts + 1))
         self.sim.load_starts(self._table(numbers), firsts.tolist())
         self.loaded = high
-        return int(start[order[high]]) if high < len(order) else NEVER
+        return int(start[self._numbers(high, high + 1)[0]]) if high < count else NEVER
+
+    def _numbers(self, low: int, high: int) -> np.ndarray:
+        """Flows by their place in the order in which they are loaded."""
+        return np.arange(low, high) if self.order is None else self.order[low:high]
 
     def reload(self, batch: int) -> int:
         """Load the batch before which this many were loaded, as `load` did."""
         self.loaded = batch
         return self.load()
 
-    def _arrange(self) -> np.ndarray:
-        """Load the dependent flows; returns the numbers of the others, by start time."""
+    def _arrange(self) -> np.ndarray | None:
+        """Load the dependent flows; returns the numbers of the others, by start time.  None: no flow depends on another."""
         flows = self.flows
         if flows.after is None:
-            return np.arange(len(flows))
+            return None
         offsets, parents = flows.after
         waits = np.diff(offsets)
         numbers = np.flatnonzero(waits > 0)

@@ -12,6 +12,7 @@ import numpy as np
 
 from penstock.errors import SpecError
 from penstock.hashing import choice, flow_hash, node_seed
+from penstock.scratch import parts
 from penstock.topology.structure import Structure
 
 CHUNK = 1 << 20  # flows handled at once: bounds the memory of temporaries
@@ -217,8 +218,10 @@ def expected_bytes(fabric: Fabric, links: int, src: np.ndarray, dst: np.ndarray,
     hosts that are not connected count as far as there are links.
     """
     out = np.zeros((links, 2))
-    pair = fabric.root_of[dst].astype(np.int64) * fabric.switches + fabric.host_switch[src]
-    totals = np.bincount(pair, weights=sizes, minlength=len(fabric.roots) * fabric.switches)
+    totals = np.zeros(len(fabric.roots) * fabric.switches)
+    for part in parts(src, dst, sizes):
+        pair = fabric.root_of[dst[part]].astype(np.int64) * fabric.switches + fabric.host_switch[src[part]]
+        totals += np.bincount(pair, weights=sizes[part], minlength=len(totals))
     for root, held in enumerate(totals.reshape(-1, fabric.switches)):
         for edges, starts in reversed(list(fabric.levels(root)) if held.any() else []):
             ways = np.diff([*starts, len(edges)])

@@ -12,6 +12,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from penstock.scratch import parts
+
 
 @dataclass(frozen=True)
 class Structure:
@@ -63,14 +65,17 @@ class Structure:
 
     def expected_bytes(self, links: np.ndarray, src: np.ndarray, dst: np.ndarray, sizes: np.ndarray) -> np.ndarray:
         """float64[links, 2]: bytes that flows put on each link between switches, see routes.expected_bytes; if `regular`."""
-        out, turn = np.zeros((len(links), 2)), self.meeting_tiers(src, dst)
+        out = np.zeros((len(links), 2))
         downwards = self.tier[links["a"]] > self.tier[links["b"]]  # from a to b
         low = np.where(downwards, links["b"], links["a"]).astype(np.int64)
         high = np.where(downwards, links["a"], links["b"]).astype(np.int64)
         up = self.ports - self.span // self.unit
         for ends, upwards in ((src, True), (dst, False)):  # what a switch gets from above came by all links from there alike
-            place = self.parent[ends] * (self.tiers + 1) + turn
-            held = np.bincount(place, weights=sizes, minlength=len(self.tier) * (self.tiers + 1)).reshape(len(self.tier), -1)
+            sums = np.zeros(len(self.tier) * (self.tiers + 1))
+            for part in parts(src, dst, sizes):
+                place = self.parent[ends[part]] * (self.tiers + 1) + self.meeting_tiers(src[part], dst[part])
+                sums += np.bincount(place, weights=sizes[part], minlength=len(sums))
+            held = sums.reshape(len(self.tier), -1)
             for tier in range(1, self.tiers):
                 edges = np.flatnonzero(self.tier[low] == tier)
                 share = held[low[edges], tier + 1 :] / up[low[edges], None]

@@ -20,6 +20,7 @@ import polars as pl
 
 from penstock.errors import SpecError, nearest
 from penstock.inputs import MAX_FLOW_BYTES, MAX_TIME_PS, whole
+from penstock.scratch import filled, parts, release
 from penstock.workload.operations import Operations
 
 if TYPE_CHECKING:
@@ -92,6 +93,7 @@ class Flows:
         self._refuse(alone, "gap_ps", "is the time after the flows that it waits for, but it waits for none")
         if not np.all(self.start_ps[1:] >= self.start_ps[:-1]):
             self._sort()
+        release(*self.columns)
 
     def _set(self, name: str, column: np.ndarray) -> None:
         column = column.view()
@@ -126,6 +128,11 @@ class Flows:
             number[order] = np.arange(len(order))
             child, parent = self.edges()
             object.__setattr__(self, "after", csr(number[child], number[parent], len(self)))
+
+    @property
+    def columns(self) -> list[np.ndarray]:
+        """The columns that every flow has a value in."""
+        return [getattr(self, name) for name in _COLUMNS]
 
     @property
     def computes(self) -> np.ndarray:
@@ -163,9 +170,10 @@ class Flows:
         classes = self.classes + tuple(name for name in other.classes if name not in self.classes)
         columns = {}
         for name, dtype in _COLUMNS.items():
-            columns[name] = np.empty(n, dtype)
+            columns[name] = filled(n, 0, dtype)
             columns[name][is_mine] = getattr(self, name)
             columns[name][theirs] = getattr(other, name)
+            release(columns[name], getattr(self, name), getattr(other, name))
         lookup = np.array([classes.index(name) for name in other.classes], dtype=np.int8)
         columns["class_id"][theirs] = lookup[other.class_id]
         after = None
@@ -199,23 +207,27 @@ class Flows:
 
     def check(self, topo: "Topology") -> "Flows":
         """Itself, if every flow can be sent on `topo`; otherwise a SpecError that names the first one that cannot."""
-        self._refuse((self.src < 0) | (self.src >= topo.hosts), "src", f"hosts are 0 to {topo.hosts - 1}")
-        self._refuse((self.dst < 0) | (self.dst >= topo.hosts), "dst", f"hosts are 0 to {topo.hosts - 1}")
-        sends = ~self.computes
-        self._refuse(~sends & (self.bytes != 0), "dst", "must differ from src")
-        self._refuse(
-            sends & ((self.bytes < 1) | (self.bytes > MAX_FLOW_BYTES)), "bytes", f"must be between 1 and {MAX_FLOW_BYTES}"
-        )
-        self._refuse((self.start_ps < 0) | (self.start_ps > MAX_TIME_PS), "start_ps", "must not be negative")
-        self._refuse((self.priority < 0) | (self.priority >= PRIORITIES), "priority", "must be 0 (highest) to 7")
-        self._refuse((self.gap_ps < 0) | (self.gap_ps > MAX_TIME_PS), "gap_ps", "must not be negative")
+        for part in parts(*self.columns):
+            self._check_part(topo.hosts, part)
         if self.after is not None:
             self._check_dependencies()
         return self
 
-    def _refuse(self, bad: np.ndarray, column: str, rule: str) -> None:
+    def _check_part(self, hosts: int, part: slice) -> None:
+        start, src, dst, size, _, priority, gap = (column[part] for column in self.columns)
+        at = part.start
+        self._refuse((src < 0) | (src >= hosts), "src", f"hosts are 0 to {hosts - 1}", at)
+        self._refuse((dst < 0) | (dst >= hosts), "dst", f"hosts are 0 to {hosts - 1}", at)
+        sends = src != dst
+        self._refuse(~sends & (size != 0), "dst", "must differ from src", at)
+        self._refuse(sends & ((size < 1) | (size > MAX_FLOW_BYTES)), "bytes", f"must be between 1 and {MAX_FLOW_BYTES}", at)
+        self._refuse((start < 0) | (start > MAX_TIME_PS), "start_ps", "must not be negative", at)
+        self._refuse((priority < 0) | (priority >= PRIORITIES), "priority", "must be 0 (highest) to 7", at)
+        self._refuse((gap < 0) | (gap > MAX_TIME_PS), "gap_ps", "must not be negative", at)
+
+    def _refuse(self, bad: np.ndarray, column: str, rule: str, first: int = 0) -> None:
         if bad.any():
-            i = int(np.argmax(bad))
+            i = first + int(np.argmax(bad))
             raise SpecError(rule, path=f"flows.{i}.{column}", value=int(getattr(self, column)[i]))
 
     def _check_dependencies(self) -> None:
@@ -322,14 +334,9 @@ class Flows:
         """
         duration_ps = whole(duration_ps, "duration_ps", 1, MAX_TIME_PS)
         n = int(np.searchsorted(self.start_ps, duration_ps))
-        rack = topo.host_switches
-        crosses = rack[self.src[:n]] != rack[self.dst[:n]]
-        sends = ~self.computes[:n]
-        per_class = {
-            name: self._offered(topo, duration_ps, crosses, sends & (self.class_id[:n] == i))
-            for i, name in enumerate(self.classes)
-        }
-        total = self._offered(topo, duration_ps, crosses, sends)
+        found = self._counts(topo.host_switches, n)
+        per_class = {name: _offered(topo, duration_ps, *counts) for name, counts in zip(self.classes, found.tolist())}
+        total = _offered(topo, duration_ps, *found.sum(axis=0).tolist())
         links = topo.offered_loads(self.src[:n], self.dst[:n], self.bytes[:n], duration_ps)
         return {
             "duration_ps": duration_ps,
@@ -347,23 +354,34 @@ class Flows:
         loads = topo.offered_loads(self.src[:n], self.dst[:n], self.bytes[:n], duration_ps)
         return {name: load for name, load in loads.items() if load > 1}
 
-    def _offered(self, topo: "Topology", duration_ps: int, crosses: np.ndarray, chosen: np.ndarray) -> dict[str, Any]:
-        size = self.bytes[: len(chosen)]
-        total = int(np.sum(size, where=chosen))
-        crossing = int(np.sum(size, where=chosen & crosses))
-        seconds = duration_ps / 1e12
+    def _counts(self, rack: np.ndarray, n: int) -> np.ndarray:
+        """int64[classes, 3] of the first n flows: flows, their bytes, and those of them between racks; without computations."""
+        found = np.zeros((len(self.classes), 3), dtype=np.int64)
+        columns = [column[:n] for column in (self.src, self.dst, self.bytes, self.class_id)]
+        for part in parts(*columns):
+            src, dst, size, class_id = (column[part] for column in columns)
+            sends, crosses = src != dst, rack[src] != rack[dst]
+            for i, row in enumerate(found):
+                chosen = sends & (class_id == i)
+                row += np.count_nonzero(chosen), np.sum(size, where=chosen), np.sum(size, where=chosen & crosses)
+        return found
 
-        def load(of: int, capacity: float) -> float | None:
-            return 8 * of / seconds / capacity if capacity else None
 
-        core, host = topo.core_capacity_bps, topo.host_capacity_bps
-        return {
-            "flows": int(np.count_nonzero(chosen)),
-            "bytes": total,
-            "load_core": load(total, core),
-            "load_host": load(total, host),
-            "load_crossing": load(crossing, core),
-        }
+def _offered(topo: "Topology", duration_ps: int, flows: int, total: int, crossing: int) -> dict[str, Any]:
+    """The load of so many flows with so many bytes, of which some cross racks."""
+    seconds = duration_ps / 1e12
+
+    def load(of: int, capacity: float) -> float | None:
+        return 8 * of / seconds / capacity if capacity else None
+
+    core, host = topo.core_capacity_bps, topo.host_capacity_bps
+    return {
+        "flows": flows,
+        "bytes": total,
+        "load_core": load(total, core),
+        "load_host": load(total, host),
+        "load_crossing": load(crossing, core),
+    }
 
 
 def _exactly(values: Any, name: str, dtype: type) -> np.ndarray:

@@ -14,6 +14,7 @@ import numpy as np
 
 from penstock.errors import SpecError
 from penstock.inputs import MAX_FLOW_BYTES, MAX_TIME_PS, boolean, one_of, positive, real, time_ps, whole
+from penstock.scratch import Column, filled
 from penstock.units import PS_PER_S, format_time, parse_size
 from penstock.workload.distributions import SizeDistribution
 from penstock.workload.flows import PRIORITIES, Flows, class_name, host_numbers
@@ -84,13 +85,13 @@ def poisson(
     if exclude is not None:
         left_out[host_numbers(topo, exclude, "exclude", least=0)] = True
     rng = {purpose: stream(seed, index, purpose) for purpose in ("gaps", "sizes", "src", "dst")}
-    chunks: dict[str, list[np.ndarray]] = {"start": [], "src": [], "dst": [], "bytes": []}
+    columns = {"start": Column(np.int64), "src": Column(np.int32), "dst": Column(np.int32), "bytes": Column(np.int64)}
     for times in _arrivals(rng["gaps"], gap_ps, sigma, window[1]):
         src, dst = draw_pairs(rng["src"], rng["dst"], len(times))
         drawn = {"start": times + window[0], "src": src, "dst": dst, "bytes": dist.sample(rng["sizes"], len(times))}
         keep = slice(None) if exclude is None else ~(left_out[src] | left_out[dst])
         for key, column in drawn.items():
-            chunks[key].append(column[keep])
+            columns[key].append(column[keep])
     nominal = {
         "kind": "poisson",
         "class": class_name,
@@ -108,7 +109,7 @@ def poisson(
         "seed": seed,
         "index": index,
     }
-    start_ps, src, dst, size = (np.concatenate(chunks.pop(key)) for key in list(chunks))
+    start_ps, src, dst, size = (columns.pop(key).array() for key in list(columns))
     return _one_class(start_ps, src, dst, size, class_name, priority, nominal)
 
 
@@ -282,8 +283,8 @@ def _one_class(
     start_ps: np.ndarray, src: np.ndarray, dst: np.ndarray, size: np.ndarray, name: str, priority: int, nominal: dict[str, Any]
 ) -> Flows:
     priority = whole(priority, "priority", 0, PRIORITIES - 1)
-    class_id = np.zeros(len(src), dtype=np.int8)
-    return Flows(start_ps, src, dst, size, class_id, class_id + np.int8(priority), (class_name(name),), None, [nominal])
+    class_id, priorities = filled(len(src), 0, np.int8), filled(len(src), priority, np.int8)
+    return Flows(start_ps, src, dst, size, class_id, priorities, (class_name(name),), None, [nominal])
 
 
 class _EventSizes:

@@ -99,6 +99,7 @@ def simulate(
                         flows_done=i * len(flows) // 10,
                         flows_total=len(flows),
                         wall_s=i * 0.1,
+                        share=i / 10,
                     )
                 )
             if i == 5 and scheme.name in interrupt_at:

@@ -13,9 +13,9 @@ from penstock.sim.core.nodes cimport own_scheduling, set_loss, stopped_queues_of
 from penstock.sim.core.pointers cimport add_flow_hook, add_frame_hook, add_packet_hook, add_queue_hook, add_ranking, add_single_hook
 from penstock.sim.core.pointers cimport add_timer_hook
 from penstock.sim.core.pointers cimport call_set_up, call_set_up_node, call_set_up_port, clear_area, fault_of, flow_results, free_world, hook_of
-from penstock.sim.core.pointers cimport int8_table, int16_table, int32_table, int64_table, me_at, me_of, new_me, node_area, node_counter_table
-from penstock.sim.core.pointers cimport port_area, port_counter_table, put_own_table, put_table, rows_of, run_released, set_fabric_hooks
-from penstock.sim.core.pointers cimport set_parameter, set_places, start_table
+from penstock.sim.core.pointers cimport int8_table, int16_table, int32_table, int64_table, log_bytes, me_at, me_of, new_me, node_area
+from penstock.sim.core.pointers cimport node_counter_table, port_area, port_counter_table, put_own_table, put_table, rows_of
+from penstock.sim.core.pointers cimport run_released, set_fabric_hooks, set_parameter, set_places, start_table
 from penstock.sim.core.sender cimport set_start_timer
 
 cdef class Simulation:

@@ -77,6 +77,7 @@ if not cython.compiled:
         int16_table,
         int32_table,
         int64_table,
+        log_bytes,
         me_at,
         me_of,
         new_me,
@@ -477,11 +478,12 @@ class Simulation:
                 other.free_frames = NO_PACKET
 
     def state(self):
-        """Progress: simulated time (ps), packet-hops, flows done, whether the run has finished, the earliest error, if any."""
+        """Progress: simulated time (ps), packet-hops, flows done, bytes of logs, whether it has finished, the earliest error, if any."""
         world = self.world
         out = {"time": worker_at(world, 0).window_start, "hops": 0, "done": 0, "error": 0, "reactions": 0}
         out["finished"] = worker_at(world, 0).finished
         out["windows"] = worker_at(world, 0).windows
+        out["log_bytes"] = sum([log_bytes(worker_at(world, i)) for i in range(world.worker_count)])
         for i in range(world.worker_count):
             worker = worker_at(world, i)
             out["done"] += worker.done
@@ -495,10 +497,10 @@ class Simulation:
             out["hops"] += node_at(world, number).hops
         return out
 
-    def rows(self, name):
-        """The rows of one log, worker by worker, as bytes."""
+    def rows(self, name, forget=False):
+        """The rows of one log, worker by worker, as bytes; `forget`: they are not in the log any more."""
         self.complete_samples()
-        return [rows_of(worker_at(self.world, i), name) for i in range(self.world.worker_count)]
+        return [rows_of(worker_at(self.world, i), name, forget) for i in range(self.world.worker_count)]
 
     def node_counters(self):
         """An array with a row per node, fields by name."""

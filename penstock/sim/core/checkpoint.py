@@ -460,7 +460,7 @@ class Archive:
 
     def save_rows(self, name):
         """The rows of one log, as they are."""
-        return b"".join([rows_of(worker_at(self.world, i), name) for i in range(self.world.worker_count)])
+        return b"".join([rows_of(worker_at(self.world, i), name, False) for i in range(self.world.worker_count)])
 
     def load_rows(self, name, rows, size):
         """Let the first worker's log begin with these rows of `size` bytes."""

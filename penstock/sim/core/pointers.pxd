@@ -186,20 +186,34 @@ cdef inline int64_t* int64_table(array): return <int64_t*><size_t>array.ctypes.d
 cdef inline NodeCounters* node_counter_table(array): return <NodeCounters*><size_t>array.ctypes.data
 cdef inline PortCounters* port_counter_table(array): return <PortCounters*><size_t>array.ctypes.data
 cdef inline Start* start_table(array): return <Start*><size_t>array.ctypes.data
-cdef inline bytes log_bytes(Log* log, long size):
-    return PyBytes_FromStringAndSize(log.rows, log.count * size)
-cdef inline bytes rows_of(Worker* worker, str name):
+cdef inline Log* log_of(Worker* worker, str name) noexcept:
     if name == "switch":
-        return log_bytes(&worker.switch_rows, sizeof(SwitchRow))
+        return &worker.switch_rows
     if name == "port":
-        return log_bytes(&worker.port_rows, sizeof(PortRow))
+        return &worker.port_rows
     if name == "queue":
-        return log_bytes(&worker.queue_rows, sizeof(QueueRow))
+        return &worker.queue_rows
     if name == "flow":
-        return log_bytes(&worker.flow_rows, sizeof(FlowRow))
+        return &worker.flow_rows
     if name == "pause":
-        return log_bytes(&worker.pause_rows, sizeof(PauseRow))
-    return log_bytes(&worker.trace_rows, sizeof(TraceRow))
+        return &worker.pause_rows
+    return &worker.trace_rows
+cdef inline int64_t row_bytes(str name):
+    sizes = {
+        "switch": sizeof(SwitchRow), "port": sizeof(PortRow), "queue": sizeof(QueueRow), "flow": sizeof(FlowRow),
+        "pause": sizeof(PauseRow),
+    }
+    return sizes.get(name, sizeof(TraceRow))
+cdef inline bytes rows_of(Worker* worker, str name, bint forget):
+    log = log_of(worker, name)
+    rows = PyBytes_FromStringAndSize(log.rows, log.count * row_bytes(name))
+    if forget:
+        free_log(log)
+    return rows
+cdef inline int64_t log_bytes(Worker* worker) noexcept:
+    size = worker.switch_rows.count * <int64_t>sizeof(SwitchRow) + worker.port_rows.count * <int64_t>sizeof(PortRow)
+    size += worker.queue_rows.count * <int64_t>sizeof(QueueRow) + worker.flow_rows.count * <int64_t>sizeof(FlowRow)
+    return size + worker.pause_rows.count * <int64_t>sizeof(PauseRow) + worker.trace_rows.count * <int64_t>sizeof(TraceRow)
 cdef inline object fault_of(Worker* worker):
     g = worker.guard
     return (g.fault, g.line, g.value, g.limit, g.scheme, g.hook, g.fault_node, g.time) if g.fault else None

@@ -3,7 +3,7 @@ from libc.stdlib cimport free, realloc
 from libc.string cimport memcmp, memcpy
 from penstock.fabric.state cimport *
 from penstock.sim.core.build cimport Simulation
-from penstock.sim.core.pointers cimport int64_table, me_at, rows_of
+from penstock.sim.core.pointers cimport int64_table, log_of, me_at, rows_of
 
 cdef extern from "Python.h":
     object PyBytes_FromStringAndSize(const char* text, Py_ssize_t size)
@@ -115,18 +115,6 @@ cdef inline void set_layout(Stream* stream, int kind, fields, tables) except *:
 cdef inline void free_stream(Stream* stream) noexcept:
     free(stream.data)
 
-cdef inline Log* log_of(Worker* worker, str name):
-    if name == "switch":
-        return &worker.switch_rows
-    if name == "port":
-        return &worker.port_rows
-    if name == "queue":
-        return &worker.queue_rows
-    if name == "flow":
-        return &worker.flow_rows
-    if name == "pause":
-        return &worker.pause_rows
-    return &worker.trace_rows
 cdef inline void put_rows(Worker* worker, str name, bytes rows, int64_t size) except *:
     log = log_of(worker, name)
     log.rows = <char*>realloc(log.rows, max(1, len(rows)))

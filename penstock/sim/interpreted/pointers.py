@@ -209,7 +209,7 @@ def start_table(array: Any) -> list[Any]:
     return out
 
 
-def rows_of(worker: Any, name: str) -> bytes:
+def rows_of(worker: Any, name: str, forget: bool) -> bytes:
     log = getattr(worker, name + "_rows")
     if not log:
         return b""
@@ -217,7 +217,13 @@ def rows_of(worker: Any, name: str) -> bytes:
     table = np.zeros(len(log), dtype=np.dtype(list(formats.items()), align=True))
     for field in formats:
         table[field] = [getattr(row, field) for row in log]
+    if forget:
+        log.clear()
     return bytes(table.tobytes())
+
+
+def log_bytes(worker: Any) -> int:
+    return sum(len(rows_of(worker, name, False)) for name in ("switch", "port", "queue", "flow", "pause", "trace"))
 
 
 def run_released(worker: Any, count: int) -> None:
