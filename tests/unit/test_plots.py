@@ -407,6 +407,8 @@ def test_what_cannot_be_drawn():
     for call, rule in (
         (lambda: plots.draw("slowdwn", *RUNS), 'did you mean "slowdown"'),
         (lambda: plots.slowdown(), "at least one run"),
+        (lambda: plots.slowdown([]), "a list is no run; give runs one by one"),
+        (lambda: plots.port("runs/bfc", port="tor0:1"), "a str is no run; give runs one by one"),
         (lambda: plots.timeseries(RUNS[0], column="bytes"), "cannot be drawn"),
         (lambda: plots.check_format("a.doc"), "must end in .pdf"),
         (lambda: plots.check_format("a"), "must end in .pdf"),
