@@ -442,12 +442,15 @@ def test_reproduce(capsys, monkeypatch):
     module(
         monkeypatch,
         "experiments",
-        EXPERIMENTS={"bfc/fig09": experiment},
+        EXPERIMENTS={"bfc/fig09": experiment, "bfc/fig09_with_a_long_name": SimpleNamespace(title="T" * 90)},
         state=lambda id: None,
         reproduce=lambda id, **options: calls.append((id, options["scale"], options["out"])),
     )
     assert main(["reproduce", "--list"]) == 0
-    assert "not reproduced yet" in capsys.readouterr().out
+    first, second = capsys.readouterr().out.splitlines()
+    assert first.index("FCT slowdown") == second.index("TTT") and first.index("not reproduced yet") == second.index(
+        "not reproduced"
+    )
     assert main(["reproduce", "bfc/fig09", "--scale", "paper", "--out", "o"]) == 0
     assert calls == [("bfc/fig09", "paper", Path("o"))]
     assert 'did you mean "bfc/fig09"?' in fails(capsys, "reproduce", "bfc/fig9")
