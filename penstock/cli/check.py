@@ -26,6 +26,6 @@ def command(
         verdict = "ok    " if found.passed else "FAILED"
         typer.echo(f"{verdict} {found.name}" + (f": {found.message}" if found.message else ""))
         failed += not found.passed
-    typer.echo(f"{scheme}: {f'{failed} checks failed' if failed else 'all checks passed'}")
+    typer.echo(f"{scheme}: {f'{failed} failed' if failed else 'all checks passed'}")
     if failed:
         raise typer.Exit(1)

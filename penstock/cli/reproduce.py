@@ -163,9 +163,10 @@ def _judge_again(ids: list[str], scale: str, record: Path) -> None:
 
 
 def _list(experiments: Any) -> None:
-    for id, experiment in experiments.EXPERIMENTS.items():
-        state = experiments.state(id)
-        typer.echo(f"{id:<20} {experiment.title:<72} {state or 'not reproduced yet'}")
+    listed = experiments.EXPERIMENTS
+    ids, titles = max(map(len, listed)), max(len(experiment.title) for experiment in listed.values())
+    for id, experiment in listed.items():
+        typer.echo(f"{id:<{ids}}  {experiment.title:<{titles}}  {experiments.state(id) or 'not reproduced yet'}")
 
 
 class _Lines:

@@ -227,10 +227,21 @@ def _folders(spec: "Spec", out: Path) -> list[Path]:
 
     labels = spec.labels()
     if len(labels) == 1:
+        _check_replaceable(out, labels[0])
         return [out]
     if INPUTS in labels:
         raise SpecError("is the folder of copied files", value=INPUTS, path="scheme.label", remedy="give another label")
     return [out / label for label in labels]
+
+
+def _check_replaceable(out: Path, label: str) -> None:
+    """SpecError: the folder cannot be renamed or removed, as happens when a run takes its place."""
+    from penstock.errors import SpecError
+
+    what = "the current folder" if out.resolve() == Path.cwd() else "a mount point" if out.is_mount() else ""
+    if what:
+        remedy = f"give one in it, such as --out {out / label}"
+        raise SpecError(f"is {what}; the results of a run take the place of a folder", remedy=remedy, place=out)
 
 
 def _default(spec: "Spec") -> Path:

@@ -2,6 +2,7 @@
 
 import contextlib
 import signal
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -39,14 +40,14 @@ def _user(name: str | None) -> int | None:
 def _read(spec: Path) -> dict[str, Any]:
     import tomllib
 
-    from penstock.errors import SpecError
+    from penstock.inputs import read_text
+    from penstock.spec.toml import syntax_error
 
+    text = read_text(str(spec), "spec")
     try:
-        return tomllib.loads(spec.read_text())
-    except (OSError, UnicodeDecodeError) as error:
-        raise SpecError(f"cannot be read ({getattr(error, 'strerror', None) or 'no text'})", place=spec) from None
-    except tomllib.TOMLDecodeError as error:
-        raise SpecError(f"not TOML: {error}", place=spec) from None
+        return tomllib.loads(text)
+    except (ValueError, RecursionError) as error:  # besides syntax: numbers too long, tables too deep
+        raise syntax_error(str(spec), text, error) from None
 
 
 @contextlib.contextmanager
@@ -144,7 +145,8 @@ def show(
     if json:
         typer.echo(dumps(found, indent=2))
         return
-    lines = tables.wide(found) if wide and found else tables.shown(what, found, get_terminal_size((100, 24)).columns)
+    width = get_terminal_size((100, 24)).columns if sys.stdout.isatty() else None
+    lines = tables.wide(found) if wide and found else tables.shown(what, found, width)
     for line in lines:
         typer.echo(line)
     if what == "ports":

@@ -99,8 +99,9 @@ def flows_to_csv(flows: Flows, path: str | os.PathLike[str]) -> None:
 def _write(path: str | os.PathLike[str], write: Callable[[str], None]) -> None:
     try:
         write(os.fspath(path))
-    except OSError as error:
-        raise SpecError(f"cannot be written: {error.strerror or error}", remedy="check the path", place=os.fspath(path)) from None
+    except (OSError, pl.exceptions.PolarsError) as error:  # Parquet on a full disk is the latter
+        reason = getattr(error, "strerror", None) or str(error).split("\n", 1)[0]
+        raise SpecError(f"cannot be written: {reason}", remedy="check the path", place=os.fspath(path)) from None
 
 
 def _exact_ns(ps: np.ndarray) -> pl.Series:

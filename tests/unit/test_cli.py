@@ -119,6 +119,21 @@ def test_computations_are_not_counted_as_flows(capsys):
     assert "bfc: 1,999 flows arrive in " in capsys.readouterr().err  # 2,000, of which one is a computation
 
 
+@pytest.mark.parametrize("out", ["", ".", "{here}"])
+def test_the_current_folder_cannot_be_that_of_a_run(capsys, tmp_path: Path, out: str):
+    error = fails(capsys, "run", "quickstart", "--scheme", "bfc", "--out", out.format(here=tmp_path))
+    assert "is the current folder" in error and "such as --out" in error and os.listdir(".") == []
+    assert main(["run", "quickstart", "--out", out.format(here=tmp_path)]) == 0  # several schemes lie in folders of their own
+    assert Path("bfc", "summary.json").exists()
+
+
+def test_a_mount_point_cannot_be_the_folder_of_a_run(capsys, monkeypatch):
+    Path("volume").mkdir()
+    monkeypatch.setattr(Path, "is_mount", lambda path: path.name == "volume")
+    assert "volume: is a mount point" in fails(capsys, "run", "quickstart", "--scheme", "bfc", "--out", "volume")
+    assert main(["run", "quickstart", "--scheme", "bfc", "--out", "volume/bfc"]) == 0
+
+
 def test_force(capsys):
     assert main(["run", "quickstart", "--scheme", "bfc", "--out", "out"]) == 0
     assert "--force" in fails(capsys, "run", "quickstart", "--scheme", "bfc", "--seed", "2", "--out", "out")
@@ -427,12 +442,15 @@ def test_reproduce(capsys, monkeypatch):
     module(
         monkeypatch,
         "experiments",
-        EXPERIMENTS={"bfc/fig09": experiment},
+        EXPERIMENTS={"bfc/fig09": experiment, "bfc/fig09_with_a_long_name": SimpleNamespace(title="T" * 90)},
         state=lambda id: None,
         reproduce=lambda id, **options: calls.append((id, options["scale"], options["out"])),
     )
     assert main(["reproduce", "--list"]) == 0
-    assert "not reproduced yet" in capsys.readouterr().out
+    first, second = capsys.readouterr().out.splitlines()
+    assert first.index("FCT slowdown") == second.index("TTT") and first.index("not reproduced yet") == second.index(
+        "not reproduced"
+    )
     assert main(["reproduce", "bfc/fig09", "--scale", "paper", "--out", "o"]) == 0
     assert calls == [("bfc/fig09", "paper", Path("o"))]
     assert 'did you mean "bfc/fig09"?' in fails(capsys, "reproduce", "bfc/fig9")

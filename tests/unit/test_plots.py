@@ -183,6 +183,11 @@ def test_fct_cdf(recorded: list[Run]):
     line = plots.fct_cdf(run).axes[0].get_lines()[0]
     assert line.get_xdata().max() == done.max() / 1000 and line.get_ydata()[-1] == 1
     assert np.interp(done.median() / 1000, line.get_xdata(), line.get_ydata()) == pytest.approx(0.5, abs=0.03)
+    for most_us in (25, 65, 130, 1500):  # wherever the times lie, an axis with one number says nothing
+        times = pl.Series(np.geomspace(2.1, most_us, run.flows.height) * 1000)
+        axes = plots.fct_cdf(replace(run, flows=run.flows.with_columns(fct_ns=times))).axes[0]
+        low, high = axes.get_xlim()
+        assert sum(low <= tick <= high for tick in axes.get_xticks()) >= 2
     with pytest.raises(SpecError, match="none of these flows has finished"):
         plots.fct_cdf(replace(run, flows=run.flows.with_columns(fct_ns=pl.lit(None, dtype=pl.Float64))))
 
@@ -402,6 +407,8 @@ def test_what_cannot_be_drawn():
     for call, rule in (
         (lambda: plots.draw("slowdwn", *RUNS), 'did you mean "slowdown"'),
         (lambda: plots.slowdown(), "at least one run"),
+        (lambda: plots.slowdown([]), "a list is no run; give runs one by one"),
+        (lambda: plots.port("runs/bfc", port="tor0:1"), "a str is no run; give runs one by one"),
         (lambda: plots.timeseries(RUNS[0], column="bytes"), "cannot be drawn"),
         (lambda: plots.check_format("a.doc"), "must end in .pdf"),
         (lambda: plots.check_format("a"), "must end in .pdf"),

@@ -467,6 +467,15 @@ def test_the_command_says_what_is_not_in_the_flows_and_what_is_wrong(tmp_path, c
         assert says in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("suffix", ["parquet", "csv"])
+def test_a_full_disk(tmp_path, capsys, suffix):
+    out = tmp_path / f"out.{suffix}"
+    out.symlink_to("/dev/full")
+    assert main(["convert", str(written(tmp_path, SIMAI)), str(out)]) == 2
+    error = capsys.readouterr().err
+    assert f"{out}: cannot be written: " in error and "No space left on device" in error and "Traceback" not in error
+
+
 @given(content=st.binary(max_size=300), cut=st.integers(0, 3000), place=st.integers(0, 3000))
 def test_any_parquet_gives_flows_or_a_spec_error(tmp_path_factory, content, cut, place):
     path = tmp_path_factory.mktemp("fuzz") / "f.parquet"

@@ -457,6 +457,7 @@ def test_check_names_what_is_missing(tmp_path, capsys):
         metrics = f"127.0.0.1:{taken.getsockname()[1]}"
         more = (
             f'[[port]]\nname = "t"\naddresses = ["10.0.0.3"]\nkind = "tap"\ndevice = "sw0"\nnetns = "no-such-namespace"\n'
+            f'[[port]]\nname = "l"\naddresses = ["10.0.0.7"]\nkind = "tap"\ndevice = "a-name-of-16-char"\n'
             f'[[port]]\nname = "p"\naddresses = ["10.0.0.4"]\nkind = "packet"\ndevice = "nosuch0"\n'
             f'[[port]]\nname = "u"\naddresses = ["10.0.0.5"]\nkind = "udp"\nlocal = "192.0.2.1:7000"\npeer = "192.0.2.2:7000"\n'
             f'[[port]]\nname = "f"\naddresses = ["10.0.0.6"]\nkind = "pcap"\nread = "{tmp_path}/none.pcap"\n'
@@ -470,6 +471,7 @@ def test_check_names_what_is_missing(tmp_path, capsys):
         "switch.group",
         f"missing: metrics {metrics}: cannot listen there",
         "missing: port t: ",
+        'missing: port l: device = "a-name-of-16-char": must be 1 to 15 characters',
         "missing: port p: ",
         "missing: port u: ",
         f"missing: port f: read {tmp_path}/none.pcap: cannot be read",
@@ -532,6 +534,30 @@ def test_wait_says_what_went_wrong(tmp_path):
     ):
         done = command("--wait", spec_of(tmp_path, text), *words)
         assert done.returncode == 2 and message in done.stderr and "Traceback" not in done.stderr and not done.stdout
+
+
+@pytest.mark.parametrize(
+    "content, message",
+    [
+        (b'[[port]]\naddresses = ["10.0.0.1"]', "error: port 1.name: is missing"),
+        (b'[[port]]\nname = "a"', 'error: port 1.addresses: is missing; such as addresses = ["10.0.0.1"]'),
+        (b'[[port]]\nname = "a"\naddresses = ["10.0.0.999"]', "error: port 1.addresses: address '10.0.0.999': must be an IPv4"),
+        (b'[[port]]\nname = "a"\naddresses = ["10.0.0.1"]\nuid = -1', "error: port 1.uid = -1: must be the number of a user"),
+        (b"\xef\xbb\xbf[[prt]]", "error: prt: unknown key"),
+        (b"[[port]\n", "spec.toml:1:7: not valid TOML: "),
+        (b"a = " + b"[" * 100_000, "not valid TOML: "),
+        (b"a = \xff", "spec.toml:1: byte 0xff is not UTF-8 text"),
+    ],
+)
+def test_a_bad_specification_is_named_with_its_place(tmp_path, capsys, content: bytes, message: str):
+    (tmp_path / "spec.toml").write_bytes(content)
+    assert main(["vswitch", "up", "--check", str(tmp_path / "spec.toml")]) == 2
+    assert message in capsys.readouterr().err
+
+
+def test_a_specification_without_end_is_refused(capsys):
+    assert main(["vswitch", "up", "--check", "/dev/zero"]) == 2
+    assert "is not a regular file" in capsys.readouterr().err
 
 
 def test_a_switch_ends_though_nobody_reads_what_it_says(tmp_path):

@@ -1,10 +1,13 @@
 """Tables of `show`: as wide as a terminal, readable, and right."""
 
+import sys
+
 import pytest
 from frames import udp
 from test_metrics import busy
 from test_switch import switch_of
 
+from penstock.cli import main
 from penstock.vswitch.client import tables
 
 
@@ -75,6 +78,19 @@ def test_a_hundred_columns_are_enough(what):
     lines = tables.shown(what, rows, 100)
     assert len(lines) == 2 and all(len(line) <= 100 for line in lines), lines
     assert all("…" not in line for line in tables.shown(what, [r | {"port": "a", "to": "a"} for r in rows], 1000))
+
+
+def test_tables_are_cut_at_the_width_of_a_terminal_only(capsys, monkeypatch):
+    """Who writes `show` into a file or a pipe gets every word."""
+    row = {"port": "a", "kind": "lost", "frames": 1, "reason": "flow_over", "way": "in", "by": "switch", "text": "m" * 300}
+    monkeypatch.setattr("penstock.cli.vswitch._ask", lambda *_: {"losses": [row]})
+    assert main(["vswitch", "show", "losses"]) == 0
+    whole = capsys.readouterr().out
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "80")
+    assert main(["vswitch", "show", "losses"]) == 0
+    cut = capsys.readouterr().out
+    assert "m" * 300 in whole and "m" * 300 not in cut and max(map(len, cut.splitlines())) == 80
 
 
 def test_everything_is_in_the_wide_table():

@@ -206,6 +206,10 @@ def window_text(runs: Sequence[Run]) -> str:
 
 
 def at_least_one(runs: Sequence[Run]) -> None:
-    """SpecError unless there is a run to draw."""
+    """SpecError unless there is a run to draw, and nothing else."""
     if not runs:
         raise SpecError("nothing to plot: give at least one run")
+    for run in runs:
+        if not isinstance(run, Run):
+            what = f"a {type(run).__name__} is no run"
+            raise SpecError(f"nothing to plot: {what}", remedy="give runs one by one, slowdown(bfc, hpcc) or slowdown(*runs)")

@@ -99,7 +99,7 @@ def fct_cdf(*runs: Run, class_: Class = "background", priority: int | str | None
             x, y = cdf(times / 1000)
             draw_cdf(axes, x, y, look, nth, run.label)
         low, high = axes.get_xlim()
-        log_axis(axes.xaxis, _microseconds, (1,) if high / max(low, 1) > 30 else (1, 2, 5))
+        log_axis(axes.xaxis, _microseconds, (1,) if high / max(low, 1) > 100 else (1, 2, 5))
         axes.set(xlabel="Flow completion time")
         legend(figure, axes)
     return figure

@@ -163,8 +163,8 @@ def table(heads: Sequence[str], rows: Iterable[Sequence[str]], width: int | None
     return [short(line, width) for line in lines] if width else lines
 
 
-def shown(what: str, found: Any, width: int = 100) -> list[str]:
-    """The lines of the answer to `show what`: a table of rows, or names and values of a dict."""
+def shown(what: str, found: Any, width: int | None = None) -> list[str]:
+    """The lines of the answer to `show what`: a table of rows, cut at `width`, or names and values of a dict."""
     if isinstance(found, dict):
         keys = max(map(len, found))
         return [f"{key.ljust(keys)}  {value_text(key, value)}" for key, value in found.items()]

@@ -18,7 +18,7 @@ from penstock.vswitch.daemon import places, protocol
 from penstock.vswitch.daemon.config import Config, PortTable, build_switch, links_of, open_trunk, parse_address, validate_spec
 from penstock.vswitch.daemon.doctor import BASIC, KINDS, ability, unwritable
 from penstock.vswitch.linux import netns
-from penstock.vswitch.linux.interfaces import mtu_of
+from penstock.vswitch.linux.interfaces import device_name, mtu_of
 
 OWN_DESCRIPTORS, PORT_DESCRIPTORS = 32, 5
 
@@ -108,7 +108,7 @@ def _of_device(name: str, port: PortTable, ports: Mapping[str, PortTable]) -> li
                     at_end.enter_context(place.inside())
                 if kind == "xdp":
                     mtu_of(port["device"], "device")
-                elif _kind_of(port["device"]) not in (None, "tun"):
+                elif _kind_of(device_name(port["device"], "device")) not in (None, "tun"):
                     return [f"device {port['device']}: there is an interface of that name that is not a TAP"]
     except PenstockError as error:
         return [str(error)]

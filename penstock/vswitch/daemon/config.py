@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from penstock.errors import SpecError, nearest, shown
-from penstock.inputs import boolean, known_keys, real, whole
+from penstock.inputs import boolean, inside, known_keys, real, whole
 from penstock.units import parse_size
 from penstock.vswitch.attach.devices import keys_of, validate_device
 from penstock.vswitch.attach.open import open_port
@@ -163,13 +163,18 @@ def validate_port(table: Mapping[str, Any], where: str) -> PortTable:
     device = validate_device(table, where)
     known_keys(table, (*PORT_KEYS, *LINE_KEYS, *keys_of(device.get("kind", ""))), where)
     name, addresses, uid = table.get("name"), table.get("addresses"), table.get("uid")
+    if name is None:
+        raise SpecError("is missing", path=f"{where}.name", remedy='such as name = "a"')
     if not isinstance(name, str) or not name:
         raise SpecError('must be a name, such as "a"', path=f"{where}.name", value=name)
+    if addresses is None:
+        raise SpecError("is missing", path=f"{where}.addresses", remedy='such as addresses = ["10.0.0.1"]')
     if not isinstance(addresses, list) or not addresses or not all(isinstance(address, str) for address in addresses):
         raise SpecError('must be a list, such as ["10.0.0.1"]', path=f"{where}.addresses", value=addresses)
-    for address in addresses:
-        address_words(address)
-    if uid is not None and (isinstance(uid, bool) or not isinstance(uid, int)):
+    with inside(f"{where}.addresses"):
+        for address in addresses:
+            address_words(address)
+    if uid is not None and (isinstance(uid, bool) or not isinstance(uid, int) or uid < 0):
         raise SpecError(
             "must be the number of a user, or left out: any user that may open the socket", path=f"{where}.uid", value=uid
         )
