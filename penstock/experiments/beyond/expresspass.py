@@ -75,6 +75,7 @@ UNEVEN = Differs("a full queue drops more of a slow flow's credits than of a fas
 CHANCE = replace(UNEVEN, width="chance: single runs take from 2 RTTs to more than 60")
 FEW = Differs("five credits of a flow in an RTT: one lost is more than the target", "beyond-expresspass", expected=(92, 98))
 TWO = Differs("two packets; less than one of 1538 B is no count of them", "beyond-expresspass", expected=(2.68, 3.2))
+STOPS = Differs("how long senders wait before a STOP is not published; here not at all", "beyond-expresspass", expected=(1.5, 4))
 DIFFERS = {
     "f8a-1": UNEVEN.expecting(4, 8),
     **{f"f8a-1-{n}": CHANCE.expecting(15, 60) for n in (2, 4, 8, 16)},
@@ -88,6 +89,7 @@ DIFFERS = {
     "code-f16-1-16": UNEVEN.expecting(12, 24),
     **{f"{rule}used-least": replace(FEW, scales=("quick", "paper")) for rule in ("", "code-")},
     **{f"{rule}queue": TWO for rule in ("", "code-")},
+    **{f"{rule}waste-cache_follower-10-1-{n}": STOPS for rule in ("", "code-") for n in (2, 16)},
 }
 
 

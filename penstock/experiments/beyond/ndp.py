@@ -30,7 +30,7 @@ import polars as pl
 from penstock.experiments import frames
 from penstock.experiments.cache import Runs, Spec
 from penstock.experiments.claims import Claim, Differs, holds, within
-from penstock.experiments.style import BLACK, BLUE, DASHES, GREEN, ORANGE, PAGE, figure, legend_above, lettered, log_axis
+from penstock.experiments.style import BLACK, BLUE, DASHES, ORANGE, PAGE, figure, legend_above, lettered, log_axis
 
 TITLE = "NDP beside its published completion times, retransmissions and rates"
 PAPER = "Beyond the papers: NDP, SIGCOMM 2017, figures 14, 16, 20 and 21"
@@ -333,8 +333,8 @@ def _long_flows(data: pl.DataFrame) -> list[Claim]:
 def plot(data: pl.DataFrame) -> Any:
     """Figures 16, 20a, 20b above, the spread of figure 16, 14 and 21 below; lines are ours, dashes or rings are published."""
     made, grid = figure(2, 3, width=PAGE, height=4.4)
-    for panel, colour in (("last", BLUE), ("first", GREEN)):
-        _draw(grid[0, 0], data, panel, DEFAULT, colour, change=lambda _, y: y / 1e3)
+    for panel in ("first", "last"):
+        _draw(grid[0, 0], data, panel, DEFAULT, ORANGE, change=lambda _, y: y / 1e3)
     grid[0, 0].set(ylabel="First and last\ncompletion (ms)", xlabel="Senders of 450 KB")
     for window, colour in LOOKS.items():
         _draw(grid[0, 1], data, "large", window, colour, change=lambda x, y: overhead("large", x, y), label=f"window {window}")
@@ -342,13 +342,16 @@ def plot(data: pl.DataFrame) -> Any:
             if window > 1:
                 _draw(grid[0, 2], data, panel, window, colour, change=lambda x, y: y / (x * LARGE), marker=marker)
     grid[0, 1].set(ylabel="Above the optimum (%)", xlabel="Senders of 270 KB", ylim=(-0.5, 5))
-    grid[0, 2].set(ylabel="Sent again\n(per packet)", xlabel="Senders of 270 KB (▲ bounces, ■ NACKs)")
+    grid[0, 2].set(ylabel="Sent again\n(per packet)", xlabel="Senders of 270 KB")
+    for mark, what in (("s", "NACKs"), ("^", "bounces")):
+        grid[0, 2].plot([], [], mark, color="0.35", markersize=3, label=what)
+    grid[0, 2].legend(loc="upper left", handlelength=1, borderpad=0)
     for axes in grid[0, 1:]:
         log_axis(axes.xaxis)
     for series, dashes in ((OURS_HERE, "-"), (THEIRS, DASHES[2])):
         first, last = (frames.chosen(data, panel=panel, series=series)["y"].to_numpy() for panel in ("first", "last"))
         x = frames.chosen(data, panel="last", series=series)["x"]
-        grid[1, 0].plot(x, last / first, color=BLUE, linestyle=dashes)
+        grid[1, 0].plot(x, last / first, color=ORANGE, linestyle=dashes)
     grid[1, 0].set(ylabel="Slowest / fastest flow", xlabel="Senders of 450 KB", ylim=(1, None))
     _draw(grid[1, 1], data, "permutation", DEFAULT, ORANGE)
     grid[1, 1].set(ylabel="Payload rate (Gbit/s)", xlabel="Flows of the permutation (%)", ylim=(0, 10))
