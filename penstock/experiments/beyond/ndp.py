@@ -40,7 +40,7 @@ PATH_US = (HOPS - 1) * PACKET_US + HOPS * DELAY_US  # what an idle path adds to 
 NEVER = "10s"
 DEFAULT = 23  # packets of the first window
 SHORT, LARGE = 50, 30  # packets of the flows of figures 16 and 20
-ARITY = {"short": 12, "large": {"quick": 12, "paper": 32}, "permutation": {"quick": 8, "paper": 12}, "shares": 8}
+ARITY: dict[str, Any] = {"short": 12, "large": {"quick": 12, "paper": 32}, "permutation": {"quick": 8, "paper": 12}, "shares": 8}
 SENDERS = {"quick": (1, 11, 51), "paper": tuple(range(1, 432, 10))}
 MANY = {"quick": (1, 2, 4, 100), "paper": (1, 2, 4, 8, 20, 50, 100, 200, 500, 1000, 2000, 4000, 8000)}
 WINDOWS = (1, 10, 23)
@@ -106,13 +106,13 @@ def measure(runs: Runs, scale: str) -> pl.DataFrame:
     """Ours and published, by panel and window, at our x: those of `published`."""
     parts = []
     for n in SENDERS[scale]:
-        took = runs[f"short-{DEFAULT}-{n}"].flows["fct_ns"] / 1e3
+        took = runs[f"short-{DEFAULT}-{n}"].flows["fct_ns"].to_numpy() / 1e3
         parts += [_row("first", DEFAULT, n, took.min()), _row("last", DEFAULT, n, took.max())]
     for window in WINDOWS:
         for n in MANY[scale]:
             run = runs[f"large-{window}-{n}"]
             bounces = run.ports["returns"].sum()
-            parts.append(_row("large", window, n, run.flows["fct_ns"].max() / 1e3))
+            parts.append(_row("large", window, n, run.flows["fct_ns"].to_numpy().max() / 1e3))
             parts.append(_row("bounces", window, n, bounces))
             parts.append(_row("nacks", window, n, run.summary["retransmissions"] - bounces))
     rates = np.sort(_rates(runs, "permutation"))
