@@ -451,6 +451,7 @@ def plot(data: pl.DataFrame) -> Any:
     links.set(ylabel="Least used link (%)", xlabel="Links", ylim=(50, 102))
     rates.set(ylabel="Share of the second flow", xlabel="RTTs from its start", ylim=(0, 1))
     flows.set_xscale("log", base=4)
+    flows.set_xticks(FLOWS["paper"], [str(n) for n in FLOWS["paper"]])
     flows.set(ylabel="Data; dotted: fairness (%)", xlabel="Flows on the link", ylim=(70, 102))
     random.set(ylabel="Credits wasted (%)", ylim=(0, None))
     lettered(grid.flat, ("figure 8a; dotted: 16", "figure 8b", "figure 10", "figure 16", "figure 15", "figure 20"))
