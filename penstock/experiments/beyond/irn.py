@@ -26,7 +26,7 @@ import polars as pl
 from penstock.experiments import frames
 from penstock.experiments.cache import Runs, Spec
 from penstock.experiments.claims import MORE, OURS, Claim, Differs, holds, within
-from penstock.experiments.style import BLUE, ORANGE, PAGE, SKY, figure, legend_above, lettered, log_axis
+from penstock.experiments.style import BLUE, ORANGE, PAGE, SKY, figure, legend_above, lettered
 
 TITLE = "IRN beside RoCE, with and without PFC"
 PAPER = "Beyond the papers: IRN, SIGCOMM 2018, section 4"
@@ -197,8 +197,7 @@ def plot(data: pl.DataFrame) -> Any:
             part = frames.chosen(data, panel=metric, series=transport).sort("x")
             axes.bar(part["x"] + 0.25 * (place - 1), part["y"], 0.25, lw=0, color=colour, label=transport)
         axes.set_xticks(range(len(CONTROLS)), list(CONTROLS))
-        axes.set(ylabel=label[0].upper() + label[1:])
-        log_axis(axes.yaxis, None, (1, 2, 5))
+        axes.set(ylabel=label[0].upper() + label[1:], ylim=(0, None))
         axes.grid(visible=False, axis="x")
     lettered(grid, ["average slowdown", "average FCT", "99th percentile"])
     legend_above(made, grid[0], columns=3)
