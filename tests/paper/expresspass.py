@@ -196,3 +196,26 @@ def transfer(flows, hosts, alpha, w_init=1 / 16, queue=8, ps_per_byte=80, delay=
             node.begin()
     net.run()
     return switch, nodes
+
+
+def bounds(ps_per_byte, host_delay, uplink_delay, queue=8):
+    """Section 3.1, equation 1, in a leaf-spine: the largest data queue of each kind of port, bytes.
+
+    d_p: from a credit's arrival at port p to that of its data, [least, most]; its spread is what p may have to store. A credit
+    waits for those before it and for a packet on the line. A host's spread is two packets in a burst, and one on its line.
+    """
+    slot, packet = (CREDIT + MTU + HEADER) * ps_per_byte, (MTU + HEADER) * ps_per_byte
+    most_credit = queue * slot + packet
+
+    def port(*nexts):
+        """nexts: (t, least, most, data queued) of the next hops' ports -> least, most, spread."""
+        least = min(t + low for t, low, _, _ in nexts)
+        most = most_credit + max(t + high + stored for t, _, high, stored in nexts)
+        return least, most, most - least
+
+    to_host, to_switch = (slot + 2 * delay for delay in (host_delay, uplink_delay))  # credit there, data back
+    nic = to_host, 0, 3 * slot, 0
+    up = port(nic)
+    spine = port((to_switch, *up))
+    down = port(nic, (to_switch, *spine))
+    return {name: spread / ps_per_byte + MTU + HEADER for name, (_, _, spread) in (("up", up), ("spine", spine), ("down", down))}

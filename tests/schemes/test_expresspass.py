@@ -3,11 +3,13 @@
 from collections import defaultdict
 from itertools import pairwise
 
+import numpy as np
+import polars as pl
 import pytest
 from helpers import ACK, DATA, EVERYTHING, US, check_bad, check_threads, rows_of
 from paper import expresspass
 
-from penstock.composition import parse
+from penstock.composition import FOLDER, parse
 from penstock.sim.config import HostConfig
 from penstock.sim.simulate import simulate
 from penstock.topology import fat_tree, leaf_spine, star
@@ -178,6 +180,42 @@ def test_a_request_that_is_lost_is_repeated():
     heard = {row.offset for row in rows if row.event == "receive"}
     lost = {row.offset for row in rows if row.event == "drop"}
     assert made.summary["flows_finished"] == 20 and len(lost) > 5 and lost <= heard
+
+
+def longest(name="expresspass"):
+    """The longest data queue of each kind of port, bytes, of random flows and of a far sender that a near one relieves."""
+    topo = leaf_spine(hosts=12, tors=3, spines=2, uplink_delay="5us", buffer="0B")
+    r = np.random.default_rng(1)
+    flows = [(4, 0, 400_000, "0us"), (1, 0, 400_000, "30us")]  # 40 us of data: half of it is on its way when the near one begins
+    pairs = zip(r.integers(1, 12, 60).tolist(), r.integers(1, 11, 60).tolist(), r.integers(1, 90_000, 60).tolist())
+    flows += [(src, 1 + (src - 1 + step) % 11, size, f"{200 + 2 * k}us") for k, (src, step, size) in enumerate(pairs)]
+    flows += [(4 + k % 4, 8 + k % 4, 60_000, "500us") for k in range(8)]  # the link up from a rack
+    made = simulate(topo, flow_list(topo, flows), parse(name, {**EVEN, "alpha": 1.0}), measure=EVERYTHING)
+    found = defaultdict(int)
+    for row in made.ports.filter(pl.col("node") >= 12).iter_rows(named=True):
+        kind = "spine" if row["node"] >= 15 else "up" if row["peer"] >= 15 else "down"
+        found[kind] = max(found[kind], row["max_queue_bytes"])
+    return found, made
+
+
+def test_no_queue_is_longer_than_its_bound():
+    """Section 3.1: the spread of the delays from a credit to its data. Data from far away meet those of a near sender."""
+    bound = expresspass.bounds(LINE, US, 5 * US)
+    found, made = longest()
+    assert made.summary["flows_finished"] == len(made.flows)
+    assert all(found[kind] <= bound[kind] for kind in bound), (found, bound)
+    assert found["down"] > 0.25 * bound["down"]
+
+
+def test_without_limits_of_credits_a_queue_exceeds_its_bound(tmp_path):
+    file = tmp_path / "expresspass.py"
+    text = (FOLDER / "expresspass.py").read_text()
+    right, wrong = "        if mine.tokens >= cost:\n", "        if mine.tokens >= cost or not node.is_host:\n"
+    assert right in text
+    file.write_text(text.replace(right, wrong))
+    bound = expresspass.bounds(LINE, US, 5 * US)
+    found, _ = longest(str(file))
+    assert any(found[kind] > bound[kind] for kind in bound), (found, bound)
 
 
 def test_every_packet_answers_a_credit():

@@ -7,7 +7,7 @@ import pytest
 from helpers import DATA, EVERYTHING, check_bad, check_threads, rows_of
 from paper import ndp
 
-from penstock.composition import parse
+from penstock.composition import FOLDER, parse
 from penstock.sim.config import HostConfig
 from penstock.sim.simulate import simulate
 from penstock.topology import fat_tree, leaf_spine, star
@@ -91,6 +91,59 @@ def test_a_lone_flow_with_a_window_of_one_packet(packets):
     made = run(topo, [[0, 15, packets * MTU, "1us"]], {"iw": 1})
     one_way, back = (6 * (size * line + delay) for size in (WIRE, ANSWER))
     assert round(made.flows["fct_ns"].item() * 1000) == (packets - 1) * (one_way + back) + one_way
+
+
+PUBLISHED = {  # us, of the authors' simulator: senders, packets, window
+    (1, 50, 23): 404.816,
+    (1, 30, 23): 259.792,
+    (1, 30, 10): 259.792,
+    (1, 30, 1): 1668.125,
+    (2, 30, 1): 1675.376,
+    (4, 30, 1): 1689.878,
+    (5, 30, 1): 1697.130,
+}
+
+
+def jumbo(senders, packets, window, name="ndp"):
+    """When the last of some flows ends, us: at once to one host, over six links of 10 Gbit/s and 1 us, packets of 9000 + 64 B."""
+    topo = fat_tree(k=4, rate="10Gbps", delay="1us", buffer="0B")
+    flows = flow_list(topo, [(15 - k, 0, 9000 * packets, "0s") for k in range(senders)])
+    host = HostConfig(mtu=9000, header=64, ack=64, rto="10s")
+    took = simulate(topo, flows, parse(name, {"iw": window}), host=host).flows["fct_ns"]
+    return float("inf") if took.null_count() else took.max() / 1000
+
+
+@pytest.mark.parametrize("case", PUBLISHED)
+def test_what_has_no_random_part_is_as_published(case):
+    """To the nanosecond. n packets of a lone flow: (n + 5) packet times and six delays; window 1: n - 1 round trips and one way,
+    and a packet time more for each other sender, as long as they are not more than fit into a round trip."""
+    senders, packets, window = case
+    assert abs(jumbo(*case) - PUBLISHED[case]) < 0.001
+    packet, header, delays = 7.2512, 0.0512, 6.0
+    one_way, back = 6 * packet + delays, 6 * header + delays
+    law = (packets + 5) * packet + delays if window > 1 else (packets - 1) * (one_way + back) + one_way + (senders - 1) * packet
+    assert jumbo(*case) == pytest.approx(law, abs=1e-6)
+
+
+MISTAKES = {
+    "pulls come late": (
+        "here.next_pull = node.now + gap_of(ndp, node)\n    else",
+        "here.next_pull = node.now + 9 * gap_of(ndp, node)\n    else",
+    ),
+    "the window is one more": ("mine.permitted = ndp.window * mtu", "mine.permitted = (ndp.window + 1) * mtu"),
+    "an answer pulls nothing": ("        my_packet(ndp, pkt).pull = mine.pulled\n", "        mine.owed += 0\n"),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_in_pulls_is_found(tmp_path, mistake):
+    right, wrong = MISTAKES[mistake]
+    text = (FOLDER / "ndp.py").read_text()
+    assert right in text
+    file = tmp_path / "ndp.py"
+    file.write_text(text.replace(right, wrong))
+    cases = (4, 30, 1), (1, 30, 1)
+    assert any(not abs(jumbo(*case, name=str(file)) - PUBLISHED[case]) < 0.001 for case in cases)
 
 
 @pytest.mark.parametrize("senders, size", ((7, 60_000), (15, 60_000), (15, 9_000)))
