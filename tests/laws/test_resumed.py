@@ -311,7 +311,7 @@ PROGRAM = textwrap.dedent("""
     from penstock.workload import poisson
 
     topo = leaf_spine(hosts=32, tors=4, spines=4)
-    flows = poisson(topo, sizes="google", load=0.6, duration="1ms", seed=1)
+    flows = poisson(topo, sizes="google", load=0.6, duration="3ms", seed=1)
     core.CHUNK_S = 0.001
     path, scheme, threads = sys.argv[1:4]
     print("begun", flush=True)
@@ -337,14 +337,16 @@ def test_killed_at_any_time(tmp_path, scheme):
             assert child.stdout.readline() == "begun\n"
             try:
                 child.wait(timeout=seconds)
+                break  # a fast machine has ended it
             except subprocess.TimeoutExpired:
                 killed += 1
             child.kill()
-    with begin(1) as child:
-        assert child.wait(timeout=300) == 0
+    if not path.exists():
+        with begin(1) as child:
+            assert child.wait(timeout=300) == 0
     assert killed and (tmp_path / "run.checkpoint").exists()
     topo = leaf_spine(hosts=32, tors=4, spines=4)
-    flows = poisson(topo, sizes="google", load=0.6, duration="1ms", seed=1)
+    flows = poisson(topo, sizes="google", load=0.6, duration="3ms", seed=1)
     equal(
         simulate(topo, flows, scheme, measure=Measure(pauses=True)), penstock.Run.load(path), f"{scheme}, killed {killed} times"
     )

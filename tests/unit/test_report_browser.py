@@ -25,6 +25,7 @@ from penstock.results.run import Run
 from penstock.results.sweep import Sweep
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
+LIMIT_MS = 300_000  # of whatever the browser does, however busy the machine
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 Axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-playwright-python is not installed").Axe
 if CHROMIUM is None and __name__ != "__main__":
@@ -52,7 +53,7 @@ def runs() -> tuple[Run, ...]:
 @pytest.fixture(scope="module")
 def browser() -> Iterator:
     with playwright.sync_playwright() as started:
-        opened = started.chromium.launch(executable_path=CHROMIUM)
+        opened = started.chromium.launch(executable_path=CHROMIUM, timeout=LIMIT_MS)
         yield opened
         opened.close()
 
@@ -72,6 +73,7 @@ def page(browser, report) -> Iterator:
 class opened:
     def __init__(self, browser, url: str, width: int, **options) -> None:
         self.tab = browser.new_page(viewport={"width": width, "height": 900}, **options)
+        self.tab.set_default_timeout(LIMIT_MS)
         self.errors: list[str] = []
         self.tab.on("console", lambda message: self.errors.append(message.text))
         self.tab.on("pageerror", lambda error: self.errors.append(str(error)))
@@ -385,6 +387,6 @@ def test_pictures_are_as_stored(page):
 if __name__ == "__main__":
     PICTURES.mkdir(exist_ok=True, parents=True)
     address = html.write(runs(), Path(sys.argv[1])).as_uri()
-    with playwright.sync_playwright() as started, opened(started.chromium.launch(executable_path=CHROMIUM), address, 1400) as tab:
+    with playwright.sync_playwright() as started, opened(started.chromium.launch(executable_path=CHROMIUM, timeout=LIMIT_MS), address, 1400) as tab:
         for file, png in pictures(tab).items():
             (PICTURES / f"{file}.png").write_bytes(png)

@@ -118,9 +118,9 @@ class Run:
             while time.monotonic() < end_of_life or not self.foreign:
                 self.pump()
                 assert time.monotonic() < end, "the application that is to die sends nothing"
-        watch, end = Stopwatch(self.switch.pid), time.monotonic() + 120
         os.kill(child.pid, signal.SIGKILL)
         child.join(60)
+        watch, end = Stopwatch(self.switch.pid), time.monotonic() + 120
         while self.left():
             self.pump()
             assert time.monotonic() < end, "what was a dead application's has not come back"

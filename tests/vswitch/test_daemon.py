@@ -112,9 +112,9 @@ def test_an_application_killed_at_any_instant(switch):
                 while time.monotonic() < end or sent <= 10 * seed:
                     sent += a.send(0, [udp(A, B, payload=b"%d" % sent)])
                     found += [int(payload_of(f)) for _, f in b.receive(64) if f[26:30] == bytes([10, 0, 0, 1])]
-                watch = Stopwatch(process.pid)
                 os.kill(child.pid, signal.SIGKILL)
                 child.join(60)
+                watch = Stopwatch(process.pid)
                 gone(path, "c")
                 times.append(watch.elapsed())
         end = time.monotonic() + 120
