@@ -387,6 +387,9 @@ def test_pictures_are_as_stored(page):
 if __name__ == "__main__":
     PICTURES.mkdir(exist_ok=True, parents=True)
     address = html.write(runs(), Path(sys.argv[1])).as_uri()
-    with playwright.sync_playwright() as started, opened(started.chromium.launch(executable_path=CHROMIUM, timeout=LIMIT_MS), address, 1400) as tab:
+    with (
+        playwright.sync_playwright() as started,
+        opened(started.chromium.launch(executable_path=CHROMIUM, timeout=LIMIT_MS), address, 1400) as tab,
+    ):
         for file, png in pictures(tab).items():
             (PICTURES / f"{file}.png").write_bytes(png)
