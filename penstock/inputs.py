@@ -33,6 +33,12 @@ def whole(value: Any, path: str, low: int, high: int | None = None) -> int:
     return number
 
 
+def instance(value: Any, kind: type, path: str, remedy: str = "") -> None:
+    """SpecError unless `value` is a `kind`; the remedy says how to make one."""
+    if not isinstance(value, kind):
+        raise SpecError(f"must be of type {kind.__name__}", path=path, value=value, remedy=remedy)
+
+
 def real(value: Any, path: str, low: float | None = None, high: float | None = None) -> float:
     """`value` as a finite float in [low, high]; numpy's numbers are accepted, True and "3" are not."""
     if isinstance(value, (bool, np.bool_)) or not isinstance(value, (int, float, np.number)) or not _finite(value):

@@ -130,6 +130,8 @@ class Scheme:
     plain_switches: tuple[str, ...] = ()
 
     def __add__(self, other: Scheme) -> Scheme:
+        if not isinstance(other, Scheme):
+            return NotImplemented
         parts = {name: dict(values) for name, values in self.parts.items()}
         for name, values in other.parts.items():
             parts[name] = {**parts.get(name, {}), **values}

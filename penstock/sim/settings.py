@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from penstock.topology import Topology
     from penstock.workload.flows import Flows
 
+MAX_SEED = 2**63 - 1
 MAX_END_PS = 2 * 10**15  # an event's key holds 51 bits of time, 2251 s
 DRAIN_PS = 10**12
 MAX_SAMPLES = 2**25  # about a GB
@@ -52,6 +53,7 @@ class Settings:
 
     def __post_init__(self) -> None:
         threads = whole(self.threads, "threads", 1)
+        object.__setattr__(self, "seed", whole(self.seed, "seed", 0, MAX_SEED))
         below_one(self.control_loss, "control_loss")
         self.flows.check(self.topo)
         object.__setattr__(self, "threads", min(threads, self.topo.nodes))

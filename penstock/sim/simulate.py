@@ -9,7 +9,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -17,7 +17,7 @@ from penstock import scratch
 from penstock.composition import Scheme, parse
 from penstock.composition.faults import Fault, error_of
 from penstock.errors import InvariantError, SpecError
-from penstock.inputs import inside, time_ps
+from penstock.inputs import inside, instance, time_ps
 from penstock.results.columns import PER_FLOW
 from penstock.results.run import Run
 from penstock.sim import deadlock, results
@@ -31,12 +31,10 @@ from penstock.sim.settings import Settings
 from penstock.sim.starts import NEVER, Starts
 from penstock.sim.window import Window
 from penstock.sim.work import Work
+from penstock.topology import Topology
 from penstock.topology.changes import Change, LinkChange, LinkStates, SwitchChange
 from penstock.units import format_time
-
-if TYPE_CHECKING:
-    from penstock.topology import Topology
-    from penstock.workload.flows import Flows
+from penstock.workload.flows import Flows
 
 INCAST = "incast"  # the class of flows that from_incast() is true of
 CHUNK_S = 0.08  # wall time between two checks of the clock, the progress bar and Ctrl-C
@@ -97,6 +95,13 @@ def simulate(
         raise SpecError("must be a scheme or the name of one", path="scheme", value=scheme)
     with inside("scheme"):
         parsed = parse(scheme)
+    instance(topo, Topology, "topo", 'such as ps.star(hosts=16)')
+    instance(flows, Flows, "flows", 'such as ps.flow_list(topo, [(0, 1, "1MB", "0s")])')
+    if isinstance(checkpoint, str | Path):
+        checkpoint = Checkpoint(checkpoint)
+    for name, value, kind in (("measure", measure, Measure), ("host", host, HostConfig), ("checkpoint", checkpoint, Checkpoint)):
+        if value is not None:
+            instance(value, kind, name, f"such as ps.{kind.__name__}(...)")
     if duration is not None:
         duration_ps = time_ps(duration, "duration", positive=True)
     last_ps = int(flows.start_ps[-1]) + 1 if len(flows) else 1
@@ -114,8 +119,6 @@ def simulate(
         control_loss=control_loss,
         arrivals_ps=_end_of_arrivals(flows) if duration_ps is None else duration_ps,
     )
-    if isinstance(checkpoint, str | Path):
-        checkpoint = Checkpoint(checkpoint)
     return Runner(settings, progress, checkpoint).run()
 
 

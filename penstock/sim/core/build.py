@@ -478,7 +478,7 @@ class Simulation:
                 other.free_frames = NO_PACKET
 
     def state(self):
-        """Progress: time (ps), packet-hops, flows done, bytes of logs, whether the run has finished, the earliest error, if any."""
+        """Progress: time (ps), packet-hops, flows done, bytes of logs, whether the run has ended, the earliest error, if any."""
         world = self.world
         out = {"time": worker_at(world, 0).window_start, "hops": 0, "done": 0, "error": 0, "reactions": 0}
         out["finished"] = worker_at(world, 0).finished
