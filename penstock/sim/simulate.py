@@ -95,7 +95,7 @@ def simulate(
         raise SpecError("must be a scheme or the name of one", path="scheme", value=scheme)
     with inside("scheme"):
         parsed = parse(scheme)
-    instance(topo, Topology, "topo", 'such as ps.star(hosts=16)')
+    instance(topo, Topology, "topo", "such as ps.star(hosts=16)")
     instance(flows, Flows, "flows", 'such as ps.flow_list(topo, [(0, 1, "1MB", "0s")])')
     if isinstance(checkpoint, str | Path):
         checkpoint = Checkpoint(checkpoint)

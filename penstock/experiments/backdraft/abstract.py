@@ -33,6 +33,7 @@ QUEUES = factor("queues", "throughput with 2 K queues: Backdraft / polling", "9x
 SLOWDOWN = Headline("slowdown", "throughput with 16 K queues / with 8", SAID, 0.8, 1.2, fig16.FLAT)
 VIRTUAL, REAL = (TAIL, GOODPUT, MEMCACHED, LOSSY, PFC), (GOODPUT, MEMCACHED, QUEUES, SLOWDOWN)
 MODELLED = (GOODPUT, MEMCACHED)  # in virtual time
+SEEDS = {"paper": 3}
 DIFFERS = {
     "pfc-largest": fig10.DIFFERS["tail-bp"],
     "slowdown-largest": fig16.DIFFERS["flat-real"],

@@ -43,6 +43,7 @@ ZERO = "DPFQ avoids wasted memory and achieves a zero-collision rate thanks to i
 TENFOLD = "This is a 10x reduction in memory utilization"
 COUNTS = "a tenth either way: rings are counted, not measured"
 SET_UP = "the thousand, less a hundredth that has not arrived or shares an entry of the flow table"
+SEEDS = {"paper": 3}
 DIFFERS = {
     "dynamic": Differs(
         "flows whose hashes meet in one of the 102 400 entries are one flow to the scheme: 4.9 pairs of a thousand flows",

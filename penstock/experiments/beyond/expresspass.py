@@ -72,24 +72,11 @@ QUEUES = dict(zip(list(RANDOM)[:3], (30.76, 29.31, 20.75))) | {list(RANDOM)[6]: 
 LEAST_USED = {"feedback": {2: 98.0, 6: 97.8}, "naive": {2: 83.3, 6: 60.0}}  # percent
 ONE_LINK_KB, BOUND_KB = 1.34, 250 * FRAME / 1e3
 UNEVEN = Differs("a full queue drops more of a slow flow's credits than of a fast one's", "beyond-expresspass")
-CHANCE = replace(UNEVEN, width="chance: single runs take from 2 RTTs to more than 60")
-FEW = Differs("five credits of a flow in an RTT: one lost is more than the target", "beyond-expresspass", expected=(92, 98))
 TWO = Differs("two packets; less than one of 1538 B is no count of them", "beyond-expresspass", expected=(2.68, 3.2))
-STOPS = Differs("how long senders wait before a STOP is not published; here not at all", "beyond-expresspass", expected=(1.5, 4))
 DIFFERS = {
-    "f8a-1": UNEVEN.expecting(4, 8),
-    **{f"f8a-1-{n}": CHANCE.expecting(15, 60) for n in (2, 4, 8, 16)},
-    **{f"f16-1-{n}": CHANCE.expecting(15, 60) for n in (2, 16)},
     "links-naive-2": replace(UNEVEN, expected=(74, 78), scales=("quick", "paper")),
     "links-naive-6": UNEVEN.expecting(50, 55),
-    "code-f8a-1": UNEVEN.expecting(4, 8),
-    "code-f8a-1-2": UNEVEN.expecting(6, 12),
-    "code-f8a-1-4": UNEVEN.expecting(8, 16),
-    "code-f8a-1-8": UNEVEN.expecting(10, 20),
-    "code-f16-1-16": UNEVEN.expecting(12, 24),
-    **{f"{rule}used-least": replace(FEW, scales=("quick", "paper")) for rule in ("", "code-")},
     **{f"{rule}queue": TWO for rule in ("", "code-")},
-    **{f"{rule}waste-cache_follower-10-1-{n}": STOPS for rule in ("", "code-") for n in (2, 16)},
 }
 
 

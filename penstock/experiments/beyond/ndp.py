@@ -51,14 +51,7 @@ A, B, C, D, E, F = 0, 124, 125, 126, 127, 2
 FLOWS = {"A to B": (A, B), "A to C": (A, C), "A to D": (A, D), "A to E": (A, E), "F to E": (F, E)}
 LOOKS = dict(zip(WINDOWS, (BLUE, BLACK, ORANGE)))
 DIFFERS = {
-    "fair": Differs(
-        "of the five senders in the receiver's rack one meets the free place in the queue each time: all start at once",
-        "beyond-ndp",
-        expected=(1.3, 1.5),
-        width="bounds of what two seeds and other starts within 7 us gave",
-    ),
     "worst": Differs("4 senders; the published data have 3.1 % there", "beyond-ndp", expected=(2, 3.2)),
-    "share-a-e": Differs("four equal shares here; pulls there are 0.7 % too close", "beyond-ndp", expected=(1.03, 1.06)),
 }
 
 

@@ -8,6 +8,7 @@ pipeline, whose size is not published.
 The paper gives no period of updates; (c), ours, shows its effect at Th = 2 us, at 0 beside the same switch without limits.
 """
 
+from dataclasses import replace
 from typing import Any
 
 import polars as pl
@@ -59,13 +60,13 @@ def _over(runs: Runs, scale: str, label: str, suffix: str, x: float, th: float) 
 
 
 def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
-    """Those of bfc/fig07, but for the peak, to which the update adds; and what the update does."""
+    """Those of bfc/fig07, (ours) as BFC has one variant in all figures, but for the peak; and what the update does."""
     of = {panel: dict(zip(part["x"], part["y"])) for (panel,), part in data.group_by("panel")}
     th_kb = SHOWN_US * BYTES_PER_US / 1e3
     late = (HRTT_US + DECLARED_US) * BYTES_PER_US / 2e3  # half the line rate more comes in than goes out
     means = {f"{us:g} us": of["mean-update"][us] for us in UPDATES_US}
     return [
-        *(claim for claim in fig07.claims(data, scale) if claim.id != "peak"),
+        *(replace(claim, kind=OURS) for claim in fig07.claims(data, scale) if claim.id != "peak"),
         within(
             "peak",
             "Th = 2 us: longest queue, KB",
@@ -75,6 +76,7 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
             th_kb + late + 4 * FRAME / 1e3,
             why="Th, 25 KB, and the overshoot of an update and the HRTT that a pause takes, with four packets",
             quick=True,
+            kind=OURS,
         ),
         ascending("update", "Th = 2 us: mean queue of a flow by period of updates, KB", "no number", means, kind=OURS),
         within(

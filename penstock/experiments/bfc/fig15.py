@@ -17,7 +17,7 @@ from penstock.experiments.bfc import _fabric as fabric
 from penstock.experiments.bfc._cc import BFC_CC
 from penstock.experiments.bfc._fabric import BFC, BFC_128, IDEAL, Scheme, points, value
 from penstock.experiments.cache import Runs, Spec
-from penstock.experiments.claims import MORE, Claim, ascending, within
+from penstock.experiments.claims import MORE, OURS, Claim, ascending, within
 from penstock.experiments.style import BLACK, BLUE, GREEN, PAGE, SKY, figure, legend_above, lettered, log_axis
 
 TITLE = "Mice beside long-running flows to one receiver"
@@ -99,7 +99,7 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
 def _order(data: pl.DataFrame, group: str, elephants: int) -> Claim:
     """Congestion control helps these mice."""
     numbers = {scheme.legend: _at(data, group, scheme, elephants) for scheme in (BFC_CC, BFC_32)}
-    return ascending(f"{group}-order", f"{elephants} elephants: {group} mice, median", CLOSE, numbers)
+    return ascending(f"{group}-order", f"{elephants} elephants: {group} mice, median", CLOSE, numbers, kind=OURS)
 
 
 def _at(data: pl.DataFrame, group: str, scheme: Scheme, elephants: int) -> float:

@@ -12,7 +12,7 @@ from penstock.experiments.bfc import _fabric as fabric
 from penstock.experiments.bfc._cc import BFC_CC
 from penstock.experiments.bfc._fabric import BFC, value
 from penstock.experiments.cache import Runs, Spec
-from penstock.experiments.claims import Claim, about, ascending, within
+from penstock.experiments.claims import OURS, Claim, about, ascending, within
 from penstock.experiments.style import PAGE, figure, legend_above, lettered, log_axis, size_text
 
 TITLE = "BFC with end-to-end congestion control, Facebook"
@@ -58,7 +58,7 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
         gain = 1 - numbers[BFC_CC.legend] / numbers["BFC"]
         found += [
             about(id, f"with incast: {what}: less with {BFC_CC.legend}, share", BETTER, gain, 0.3),
-            ascending(f"{id}-order", f"with incast: {what}", BETTER, numbers, quick=id == "buffer"),
+            ascending(f"{id}-order", f"with incast: {what}", BETTER, numbers, quick=id == "buffer", kind=OURS),
         ]
     return [*found, fabric.no_drops(data, "incast", SCHEMES)]
 

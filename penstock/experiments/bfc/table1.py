@@ -49,8 +49,7 @@ SCHEMES: dict[str, dict[str, Any]] = {
 }
 THROUGHPUT = {"BFC": 37.3, "HPCC": 22.9, "HPCC+SFQ": 21.9, "DCQCN": 10.0, "Ideal-FQ": 40.0}
 DELAY_US = {"BFC": 1.2, "HPCC": 23.9, "HPCC+SFQ": 15.9, "DCQCN": 30.4}
-UNPUBLISHED = Differs("the parameters of the paper's DCQCN are not published; ours has no window", "bfc-table1")
-DIFFERS = {"throughput-dcqcn": UNPUBLISHED.expecting(2.2, 3.3), "delay-dcqcn": UNPUBLISHED.expecting(210, 330)}
+DIFFERS: dict[str, Differs] = {}
 COLOURS = dict(zip(SCHEMES, (BLUE, SKY, RED, PURPLE, ORANGE, YELLOW, GREEN)))
 
 
@@ -116,7 +115,7 @@ def one_run(run: Any) -> tuple[float, np.ndarray]:
 
 
 def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
-    """The table: two orders, BFC's absolute numbers, and bands of 30 % for the others; ours: DCQCN with a window in its bands."""
+    """BFC's absolute numbers, and bands of 30 % for the others; ours: two orders, and DCQCN with a window in its bands."""
     throughput, delay = by_scheme(data, "throughput"), by_scheme(data, "delay")
     others = {"HPCC": "HPCC", "HPCC+SFQ": "HPCC+SFQ", "DCQCN": "DCQCN", "DCQCN+win": "DCQCN"}
     bands = [
@@ -161,12 +160,14 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
             "throughput of the long flow, %",
             "10.0 < 22.9 < 37.3",
             {label: throughput[label] for label in ("DCQCN", "HPCC", "BFC")},
+            kind=OURS,
         ),
         ascending(
             "order-delay",
             "p99 queueing delay of single packets, us",
             "1.2 < 15.9 < 23.9 < 30.4",
             {label: delay[label] for label in ("BFC", "HPCC+SFQ", "HPCC", "DCQCN")},
+            kind=OURS,
         ),
         *bands,
     ]

@@ -99,7 +99,7 @@ def _workload(data: pl.DataFrame, sizes: str) -> list[Claim]:
         what = f"{where}: {link}, p99"
         more = wait["Homa ECMP"] / wait["Homa"]
         found.append(as_said(f"{sizes}-{link.lower()}", f"{what}: Homa ECMP / Homa", HIGHER, more, "significantly", kind=kind))
-        found.append(ascending(f"{sizes}-{link.lower()}-order", f"{what} (us)", HIGHER, wait, kind=kind))
+        found.append(ascending(f"{sizes}-{link.lower()}-order", f"{what} (us)", HIGHER, wait, kind=OURS))
     return found
 
 

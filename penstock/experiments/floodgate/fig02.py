@@ -101,6 +101,7 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
             "when victims of incast start to be received (ms): Floodgate before DCQCN",
             DELAY,
             starts,
+            kind=OURS,
         ),
         about("start", "DCQCN: when victims of incast start to be received (ms)", DELAY, starts[DCQCN.legend], 1.8),
         within(

@@ -31,11 +31,7 @@ LONGER = "a larger T prolongs the average FCT and tail latency"
 SEEDS = setup.SEEDS
 TRAFFIC = "Web Server"
 STATISTICS = ("average", "99th percentile")
-DIFFERS: dict[str, Differs] = {
-    "thre-core": Differs(
-        "the core's buffer grows with thre_credit throughout, so it is lower still below 1 BDP", "floodgate-fig17", (1.2, 1.8)
-    ),
-}
+DIFFERS: dict[str, Differs] = {}
 
 
 def by_timer(scale: str) -> dict[float, setup.Scheme]:

@@ -86,7 +86,7 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
         ),
         about("ideal", "credits of the ideal design, 66 B each, %", CREDITS, credits[IDEAL.legend], 3.0),
         about("ideal-58", "credits of the ideal design, 58 B each, %", CREDITS, credits[NS3_IDEAL.legend], 3.0, kind=OURS),
-        ascending("order", "credits (%)", CREDITS, {s.legend: credits[s.legend] for s in (FLOODGATE, IDEAL)}),
+        ascending("order", "credits (%)", CREDITS, {s.legend: credits[s.legend] for s in (FLOODGATE, IDEAL)}, kind=OURS),
         about("acks", "ACKs under Floodgate, %", ACKS, acks[FLOODGATE.legend], 4.5),
         within(
             "acks-ideal",
