@@ -65,6 +65,10 @@ class Logs:
             yield from self._series(part)
         yield from self._series(self._in_core(name))
 
+    def whole(self, name: str) -> np.ndarray:
+        """The whole log as one table."""
+        return np.concatenate(list(self.tables(name)))
+
     def _in_core(self, name: str, *, forget: bool = False) -> np.ndarray:
         parts = self.sim.rows(name, forget)
         return np.concatenate([np.frombuffer(part, dtype=log_type(name)) for part in parts])

@@ -54,7 +54,8 @@ def test_notes_and_links(page):
 def where_is() -> list[tuple[str, str]]:
     """(file, names) of the rows of docs/design.md's table."""
     table = (ROOT / "docs/design.md").read_text().split("## Where is ...")[1].split("\n## ")[0]
-    return re.findall(r"^\| [^|]+ \| `([^`]+)`:? ?(.*?) \|$", table, re.M)
+    cells = re.findall(r"^\| [^|]+ \| (.*?) \|$", table, re.M)
+    return [found for cell in cells for found in re.findall(r"`(\w+/[\w./]+)`:? ?((?:(?!`\w+/).)*)", cell)]
 
 
 @pytest.mark.parametrize("file, names", where_is(), ids=lambda text: text)

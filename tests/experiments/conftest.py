@@ -31,7 +31,7 @@ def simulated(monkeypatch):
     def simulate(spec, table, topo, flows, *, threads=None, progress=None):
         asked.append(table.name)
         if progress:
-            progress(SimpleNamespace(time_ps=5, end_ps=10))
+            progress(SimpleNamespace(share=0.5))
         zero = np.zeros(1, np.int64)
         flows = {
             "start_ps": zero,

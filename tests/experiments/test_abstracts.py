@@ -11,6 +11,7 @@ from penstock.experiments.bfc import _fabric as fabric
 from penstock.experiments.bfc import abstract as bfc
 from penstock.experiments.claims import SCALES
 from penstock.experiments.headlines import Headline, factor
+from penstock.experiments.measuring import imported
 from penstock.spec import parse_spec
 
 RANGE = Headline("tail", "p99", "2 - 10x", 2, 10)
@@ -97,7 +98,7 @@ def test_factors_of_bfc_by_hand(monkeypatch):
 
 
 def test_an_abstract_is_stale_with_its_figures():
-    names = {path.name for path in records._own(records.FOLDER / "bfc/abstract.py", set())}
+    names = {path.name for path in imported(records.FOLDER / "bfc/abstract.py", records.SHARED)}
     figures = {f"fig{number:02}.py" for number in (9, 10, 11, 12)}
     shared = {"_fabric.py", "_rivals.py", "_variants.py", "_without_pfc.py", "claims.py", "frames.py", "headlines.py"}
     assert names == {"abstract.py"} | shared | figures

@@ -13,7 +13,6 @@ from frames import payload_of, udp
 import penstock as ps
 from penstock.composition import parse
 from penstock.errors import SpecError
-from penstock.sim import results
 from penstock.sim.config import Measure
 from penstock.sim.settings import Settings
 from penstock.sim.simulate import Runner
@@ -52,7 +51,7 @@ def simulated(topo, flows, scheme):
     measure = Measure(packets=True, pauses=True, sample="0us", flows=False)
     runner = Runner(Settings(topo, flows, parse(scheme), duration_ps=int(flows.start_ps[-1]) + 1, measure=measure))
     runner.run()
-    return results.rows(runner.sim, "trace"), results.rows(runner.sim, "pause")
+    return runner.logs.whole("trace"), runner.logs.whole("pause")
 
 
 def frame_of(number, src, dst, size):

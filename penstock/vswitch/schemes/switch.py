@@ -47,8 +47,8 @@ if not cython.compiled:
 from penstock.errors import SpecError, nearest
 from penstock.inputs import known_keys
 from penstock.inputs import whole as whole_number
-from penstock.sim import results
 from penstock.sim.core.build import struct_sizes
+from penstock.sim.logs import Logs
 from penstock.units import parse_size
 from penstock.vswitch.support.scheme_network import Network, first_number, network, usable
 from penstock.vswitch.support.settings import DEFAULTS, DROP_NAMES, address_words
@@ -401,8 +401,8 @@ class SchemeSwitch(Switch):
         return False
 
     def log(self, name):
-        """With trace: the simulator's logs so far, "trace" of packets at every hop or "pause" (numpy, see sim/results.py)."""
-        return results.rows(self.sim, name)
+        """With trace: the simulator's logs so far, "trace" of packets at every hop or "pause" (numpy, see sim/logs.py)."""
+        return Logs(self.sim, 0).whole(name)
 
     # ---- Running ----
 
