@@ -49,6 +49,10 @@ OF_THE_MACHINE = ("wall_s", "packet_hops_per_s", "peak_memory_bytes")
 SWEEP = "import sys; from penstock.cli import _dask, main; _dask.AWAY_S = float(sys.argv.pop(1)); sys.exit(main())"
 
 
+def usual_interrupt() -> None:  # a shell's background job ignores Ctrl-C
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 class Cluster:
     """Processes of Dask, which end with the test, and the gates of dask_worker.py."""
 
@@ -123,8 +127,8 @@ class Cluster:
     def sweep(self, *arguments: str, away_s: float = PATIENCE_S) -> "subprocess.Popen[str]":
         """`penstock sweep` on this cluster, in the folder of its files."""
         given = ["sweep", "spec.toml", *arguments, "--on", f"dask://{self.address}", "--out", "out"]
-        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-        self.sweeps.append(self.start("-c", SWEEP, str(away_s), *given, cwd=self.here, **pipes))
+        options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "preexec_fn": usual_interrupt}
+        self.sweeps.append(self.start("-c", SWEEP, str(away_s), *given, cwd=self.here, **options))
         return self.sweeps[-1]
 
     def end(self, sweep: "subprocess.Popen[str]", status: int) -> str:
