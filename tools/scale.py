@@ -94,6 +94,7 @@ def draw(rows: list[dict[str, Any]]) -> None:
 
     matplotlib.use("Agg")
     import matplotlib.pyplot as plt
+    from matplotlib.ticker import LogLocator, NullFormatter
 
     panels = (
         ("processor time per packet-hop, ns", lambda row: 1e9 * row["loop_s"] / row["packet_hops"]),
@@ -109,6 +110,7 @@ def draw(rows: list[dict[str, Any]]) -> None:
                 name = f"{scheme}, {'one flow' if lone else f'up to {MANY:,} flows'.replace(',', ' ')}"
                 axis.plot([r["hosts"] for r in chosen], [value(r) for r in chosen], style, color=color, label=name, markersize=4)
         axis.set(xscale="log", yscale="log", xlabel="hosts", title=label)
+        axis.yaxis.set(major_locator=LogLocator(subs=(1, 2, 5)), major_formatter="{x:g}", minor_formatter=NullFormatter())
         axis.grid(True, which="major", alpha=0.3)
     axes[0].set_ylim(bottom=10)
     axes[0].legend(fontsize=8)
@@ -120,7 +122,7 @@ def about() -> str:
     from penstock.testing.bench import machine
 
     commit = subprocess.run(["git", "-C", ROOT, "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout.strip()
-    return f"Commit {commit}, {machine()}, with other work on it."
+    return f"Commit {commit}, {machine()}."
 
 
 def main(sizes: Sequence[int]) -> None:
