@@ -15,6 +15,7 @@ from typing import Any
 
 import polars as pl
 import pytest
+from usual_signals import usual_signals
 
 from penstock.cli import _clusters, _dask, _remote, main
 from penstock.cli._jobs import Job
@@ -47,10 +48,6 @@ load_on = "host"
 """
 OF_THE_MACHINE = ("wall_s", "packet_hops_per_s", "peak_memory_bytes")
 SWEEP = "import sys; from penstock.cli import _dask, main; _dask.AWAY_S = float(sys.argv.pop(1)); sys.exit(main())"
-
-
-def usual_interrupt() -> None:  # a shell's background job ignores Ctrl-C
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
 
 
 class Cluster:
@@ -127,7 +124,7 @@ class Cluster:
     def sweep(self, *arguments: str, away_s: float = PATIENCE_S) -> "subprocess.Popen[str]":
         """`penstock sweep` on this cluster, in the folder of its files."""
         given = ["sweep", "spec.toml", *arguments, "--on", f"dask://{self.address}", "--out", "out"]
-        options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "preexec_fn": usual_interrupt}
+        options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "preexec_fn": usual_signals}
         self.sweeps.append(self.start("-c", SWEEP, str(away_s), *given, cwd=self.here, **options))
         return self.sweeps[-1]
 

@@ -15,6 +15,7 @@ from pathlib import Path
 import fake_simulator
 import polars as pl
 import pytest
+from usual_signals import SIGNALS, usual_signals
 
 from penstock.cli import _jobs, _signals, main
 from penstock.errors import SpecError
@@ -22,7 +23,6 @@ from penstock.results import rundir
 from penstock.results.run import Run
 
 HERE = Path(__file__).parent
-SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
 @pytest.fixture(autouse=True)
@@ -34,10 +34,6 @@ def fake(monkeypatch, tmp_path: Path):
 @contextmanager
 def program(*arguments: str, slow: bool = True, **options: object) -> Iterator["subprocess.Popen[str]"]:
     """`penstock ARGUMENTS` over the fake simulator; what is left of it at the end is killed."""
-
-    def usual_signals() -> None:  # a shell's background job ignores Ctrl-C
-        for number in SIGNALS:
-            signal.signal(number, signal.SIG_DFL)
 
     command = [sys.executable, str(HERE / "fake_cli.py"), *arguments]
     environment = {**os.environ, **({"FAKE_SLOW": "1"} if slow else {})}

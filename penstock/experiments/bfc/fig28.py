@@ -60,6 +60,7 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
             "short flows, p99: the largest and the smallest table",
             DEGRADE,
             {TABLES[multiple].legend: short[multiple] for multiple in (LARGEST, SMALLEST)},
+            kind=OURS,
         ),
         ascending(
             "small-flows",
