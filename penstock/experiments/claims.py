@@ -22,6 +22,7 @@ SCALES = ("quick", "paper")
 FROM_PAPER, OURS = "paper", "ours"
 MORE = "the paper gives no number: a larger effect agrees with it"  # why a band has no upper end
 TWICE = "half and double of the paper's number"
+GAIN = "half and double of the paper's gain, by what it is above 1"
 WORDS = {  # of a paper without a number: the factors that they mean, in every figure
     "slightly": (1.0, 1.2),
     "similar": (0.8, 1.25),
@@ -152,10 +153,16 @@ def about(
     quick: bool = False,
     kind: str = FROM_PAPER,
 ) -> Claim:
-    """A number that must lie between half and twice the paper's; `gain`: a factor that may not be below 1, a loss."""
-    low = max(1.0, number / 2) if gain else number / 2
-    why = TWICE + (", and no loss" if low > number / 2 else "")
-    return within(id, claim, paper, ours, low, number * 2, why=why, quick=quick, kind=kind)
+    """A number that must lie between half and twice the paper's; `gain`: in the band of `gain_band`."""
+    low, high, why = gain_band(number) if gain else (number / 2, number * 2, TWICE)
+    return within(id, claim, paper, ours, low, high, why=why, quick=quick, kind=kind)
+
+
+def gain_band(number: float) -> tuple[float, float, str]:
+    """The band of a factor above 1, and its reason: half to twice it; below 2, of its gain, since a factor of 1 is none."""
+    if number < 2:
+        return (1 + number) / 2, 2 * number - 1, GAIN
+    return number / 2, number * 2, TWICE
 
 
 def as_said(
@@ -211,7 +218,8 @@ def over_seeds(found: Sequence[Sequence[Claim]]) -> list[Claim]:
     """The claims of several runs that differ in their seeds, each judged once; those of the first run give their order.
 
     A number holds if the 95 % confidence interval of its mean lies in the band, and is undecided if the interval
-    straddles an end of it. An order or a condition must hold with every seed, and is undecided if it does with most.
+    straddles an end of it; one that may have a single value must have it with every seed. An order or a condition must hold
+    with every seed, and is undecided if it does with most.
     """
     by_id = [{claim.id: claim for claim in claims} for claims in found]
     return [_over_seeds([claims[first.id] for claims in by_id]) for first in found[0]]
@@ -235,7 +243,7 @@ def _over_seeds(claims: list[Claim]) -> Claim:
         ours=str(found),
         value=found.mean,
         ok=_inside(found.low, found.high, first.low, first.high),
-        undecided=_straddles(found, first.low, first.high),
+        undecided=first.low != first.high and _straddles(found, first.low, first.high),
         seeds=seeds,
     )
 

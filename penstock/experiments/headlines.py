@@ -11,7 +11,7 @@ from typing import Any
 import polars as pl
 
 from penstock.experiments import frames
-from penstock.experiments.claims import FROM_PAPER, TWICE, Claim, within
+from penstock.experiments.claims import FROM_PAPER, Claim, gain_band, within
 from penstock.experiments.style import BLACK, BLUE, PAGE, figure, log_axis
 
 
@@ -37,8 +37,8 @@ class Headline:
 
 
 def factor(id: str, what: str, paper: str, number: float) -> Headline:
-    """A headline of one gain, which is met between half and twice its number, and not by a loss."""
-    return Headline(id, what, paper, max(1.0, number / 2), 2 * number, TWICE + (", and no loss" if number < 2 else ""))
+    """A headline of one gain."""
+    return Headline(id, what, paper, *gain_band(number))
 
 
 def rows(headline: Headline, factors: Mapping[str, float]) -> pl.DataFrame:

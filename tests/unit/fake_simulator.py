@@ -194,18 +194,19 @@ def install(monkeypatch: Any = None) -> None:
     """Replace the simulator, and forget earlier calls."""
     calls.clear()
     interrupt_at.clear()
-    for home, name, function in (
+    patches = (
         ("penstock.composition", "parse", parse),
         ("penstock.topology", "build", topology_build),
         ("penstock.workload", "build", workload_build),
         ("penstock.sim.simulate", "simulate", simulate),
         ("penstock.sim.settings", "Settings", lambda *_, **__: None),
-    ):
-        module = importlib.import_module(home)
+    )
+    homes = {home: importlib.import_module(home) for home in (*(home for home, _, _ in patches), "penstock.experiments.registry")}
+    for home, name, function in patches:  # after the imports, so that no module keeps a replacement as its own name
         if monkeypatch is None:
-            setattr(module, name, function)
+            setattr(homes[home], name, function)
         else:
-            monkeypatch.setattr(module, name, function)
+            monkeypatch.setattr(homes[home], name, function)
 
 
 def synthetic_sweep(folder: Path) -> Sweep:

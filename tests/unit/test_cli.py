@@ -442,6 +442,7 @@ def test_reproduce(capsys, monkeypatch):
     module(
         monkeypatch,
         "experiments",
+        everything=importlib.import_module("penstock.experiments.everything"),
         EXPERIMENTS={"bfc/fig09": experiment, "bfc/fig09_with_a_long_name": SimpleNamespace(title="T" * 90)},
         state=lambda id: None,
         reproduce=lambda id, **options: calls.append((id, options["scale"], options["out"])),

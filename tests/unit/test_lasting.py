@@ -34,7 +34,6 @@ def fake(monkeypatch, tmp_path: Path):
 @contextmanager
 def program(*arguments: str, slow: bool = True, **options: object) -> Iterator["subprocess.Popen[str]"]:
     """`penstock ARGUMENTS` over the fake simulator; what is left of it at the end is killed."""
-
     command = [sys.executable, str(HERE / "fake_cli.py"), *arguments]
     environment = {**os.environ, **({"FAKE_SLOW": "1"} if slow else {})}
     given = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "preexec_fn": usual_signals, **options}

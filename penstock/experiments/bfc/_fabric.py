@@ -31,7 +31,7 @@ from penstock.experiments import frames
 from penstock.experiments.bfc._variants import BFC as BFC_TABLE
 from penstock.experiments.bfc._variants import VARIANTS
 from penstock.experiments.cache import Runs, Spec
-from penstock.experiments.claims import FROM_PAPER, MORE, OURS, Claim, Differs, as_said, within
+from penstock.experiments.claims import FROM_PAPER, MORE, OURS, Claim, as_said, within
 from penstock.experiments.frames import Scheme
 from penstock.experiments.style import log_axis, size_text
 from penstock.results.run import FACEBOOK_BINS, GOOGLE_BINS, LONG_BYTES, SHORT_BYTES
@@ -318,9 +318,6 @@ def best(id: str, what: str, numbers: dict[str, float]) -> Claim:
     of = {scheme.legend: numbers[scheme.legend] for scheme in EXISTING}
     nearest = min(of, key=of.__getitem__)
     return within(id, f"{what}: best existing scheme ({nearest}) / BFC", BEST, of[nearest] / numbers["BFC"], 1, why=MORE)
-
-
-DCQCN_DIFFERS = Differs("the parameters of the BFC paper's DCQCN are not published, and long flows depend on them", "bfc-dcqcn")
 
 
 # -- panels

@@ -58,10 +58,7 @@ TAIL = Headline(
 AVERAGE_MOST = factor("average", AVERAGE.what, AVERAGE.paper, AVERAGE.high)
 TAIL_MOST = factor("tail", TAIL.what, TAIL.paper, TAIL.high)
 SEEDS = setup.LONG_SEEDS
-DIFFERS = {
-    "testbed-largest": fig06.MARKS.expecting(0.8, 1.0),
-    "mix-largest": fig10.DIFFERS["factor-memcached"],
-}
+DIFFERS = {"mix-largest": fig10.DIFFERS["factor-memcached"]}
 
 
 def specs(scale: str) -> dict[str, Spec]:

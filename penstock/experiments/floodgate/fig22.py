@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 
 from penstock.experiments.cache import Runs, Spec
-from penstock.experiments.claims import Claim, Differs, as_said, within
+from penstock.experiments.claims import OURS, Claim, Differs, as_said, within
 from penstock.experiments.floodgate import _mix as mix
 from penstock.experiments.floodgate import _setup as setup
 from penstock.experiments.floodgate._mix import STATISTICS, TRIO
@@ -93,6 +93,7 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
             sum(ideal.values()) / len(ideal),
             "slightly",
             quick=True,
+            kind=OURS,
         ),
         within(
             "voqs",

@@ -27,17 +27,13 @@ LABELS = ("Average FCT (us)", "p99 FCT (us)", "Most VOQs in use", "Most buffer (
 COMPARABLE = "The performance of Floodgate is comparable with PFC w/ tag in non-blocking topology"
 VOQS = "the number of VOQs used by PFC w/ tag is larger than Floodgate by an order of magnitude"
 BETTER = "Under blocking topology, Floodgate achieves better performance than PFC w/ tag"
+TIE = f"2 % would be no difference; {MORE}"
 SEEDS = setup.SEEDS
 DIFFERS = {
     "voqs": Differs(
         "the last hops' queues pass 64 KB without an incast, since DCQCN marks from 400 KB on: 69 queues, and one of Floodgate's",
         "floodgate-fig24",
         expected=(50, 100),
-    ),
-    "spread": Differs(
-        "what is held back counts for ECN (section 8), and so the flows beside an incast are slowed down",
-        "floodgate-fig24",
-        (0.7, 0.99),
     ),
 }
 
@@ -96,8 +92,8 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
             kind=OURS,
             why="the paper counts them without blocking; more agrees",
         ),
-        within("blocking-avg", f"blocking, average FCT: {what}", BETTER, ratio("average", "blocking"), 1.02, why=MORE),
-        within("blocking-p99", f"blocking, p99 FCT: {what}", BETTER, ratio("99th percentile", "blocking"), 1.02, why=MORE),
+        within("blocking-avg", f"blocking, average FCT: {what}", BETTER, ratio("average", "blocking"), 1.02, why=TIE),
+        within("blocking-p99", f"blocking, p99 FCT: {what}", BETTER, ratio("99th percentile", "blocking"), 1.02, why=TIE),
         within(
             "spread",
             f"blocking, p99 FCT, smallest of all thresholds ({min(spread, key=spread.__getitem__)}): {what}",

@@ -145,7 +145,9 @@ def _queues(data: pl.DataFrame) -> list[Claim]:
         what, paper = f"{load}: {HIGH_K.legend}: queue length {p}, KB", f"{kb:g} KB"
         found.append(about(f"50-queue-high-{p}", what, paper, ours, kb, kind=OURS))
     tails = {name: value(data, load, name, "queue p99") for name in ("HPCC", "DCQCN")}
-    found.append(ascending("50-queue", f"{load}: queue length p99", "ultra-low queue size even at the very tail", tails))
+    found.append(
+        ascending("50-queue", f"{load}: queue length p99", "ultra-low queue size even at the very tail", tails, kind=OURS)
+    )
     return found
 
 
