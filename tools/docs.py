@@ -24,6 +24,7 @@ from penstock.experiments import points, records
 from penstock.experiments.changes import changes
 from penstock.experiments.claims import FROM_PAPER, shown
 from penstock.experiments.registry import EXPERIMENTS
+from penstock.experiments.verdicts import counts, said
 from penstock.vswitch.attach.open import kinds_table
 from penstock.vswitch.support.losses import reasons_table
 
@@ -123,21 +124,9 @@ def schemes_page() -> str:
 # ---- docs/figures.md and README.md ----
 
 
-def counts(verdicts: Mapping[str, int]) -> str:
-    """`9 PASS, 1 DIFFERS`, the most frequent first."""
-    return ", ".join(f"{n} {verdict}" for verdict, n in sorted(verdicts.items(), key=lambda v: -v[1]))
-
-
 def state(id: str, found: Mapping[str, Any]) -> str:
     """What was found at each scale."""
-    return "; ".join(state_at(id, entry) for entry in found.values()) or "not yet judged"
-
-
-def state_at(id: str, entry: Mapping[str, Any]) -> str:
-    scale = "" if entry["scale"] == "paper" else f" ({entry['scale']} scale)"
-    ours = f"; (ours): {counts(entry['ours'])}" if entry.get("ours") else ""
-    old = f"; stale: {entry['date']}" if records.stale(id, entry) else ""
-    return (counts(entry["verdicts"]) or "nothing judged") + scale + ours + old
+    return "; ".join(said(id, entry) for entry in found.values()) or "not yet judged"
 
 
 def current(id: str, record: Mapping[str, Any]) -> dict[str, Any]:

@@ -52,7 +52,7 @@ def command(
         bool,
         typer.Option("--judge-again", help="Judge the points that were kept with the --record by the present claims; no run."),
     ] = False,
-    list_: Annotated[bool, typer.Option("--list", help="List all figures with their state.")] = False,
+    list_: Annotated[bool, typer.Option("--list", help="List all figures with their verdicts, recorded and here.")] = False,
 ) -> None:
     """Reproduce a figure of a paper and judge its claims.
 
@@ -163,10 +163,17 @@ def _judge_again(ids: list[str], scale: str, record: Path) -> None:
 
 
 def _list(experiments: Any) -> None:
-    listed = experiments.EXPERIMENTS
+    from penstock.experiments.verdicts import recorded
+
+    listed, project = experiments.EXPERIMENTS, recorded()
     ids, titles = max(map(len, listed)), max(len(experiment.title) for experiment in listed.values())
     for id, experiment in listed.items():
-        typer.echo(f"{id:<{ids}}  {experiment.title:<{titles}}  {experiments.state(id) or 'not reproduced yet'}")
+        typer.echo(f"{id:<{ids}}  {experiment.title:<{titles}}  {_state(experiments.state(id), project.get(id))}")
+
+
+def _state(here: Any, project: str | None) -> str:
+    said = [f"recorded: {project}"] * bool(project) + [f"here: {here}"] * bool(here)
+    return "; ".join(said) or "not reproduced yet"
 
 
 class _Lines:

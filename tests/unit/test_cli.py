@@ -3,6 +3,7 @@
 import importlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -442,16 +443,16 @@ def test_reproduce(capsys, monkeypatch):
     module(
         monkeypatch,
         "experiments",
-        everything=importlib.import_module("penstock.experiments.everything"),
+        **{name: importlib.import_module(f"penstock.experiments.{name}") for name in ("everything", "verdicts")},
         EXPERIMENTS={"bfc/fig09": experiment, "bfc/fig09_with_a_long_name": SimpleNamespace(title="T" * 90)},
-        state=lambda id: None,
+        state=lambda id: "1 PASS (quick)" if id == "bfc/fig09" else None,
         reproduce=lambda id, **options: calls.append((id, options["scale"], options["out"])),
     )
     assert main(["reproduce", "--list"]) == 0
     first, second = capsys.readouterr().out.splitlines()
-    assert first.index("FCT slowdown") == second.index("TTT") and first.index("not reproduced yet") == second.index(
-        "not reproduced"
-    )
+    where = first.index("FCT slowdown")
+    assert second.index("TTT") == where and second.endswith("  not reproduced yet")
+    assert re.search(r"  recorded: \d+ PASS, .*; here: 1 PASS \(quick\)$", first)
     assert main(["reproduce", "bfc/fig09", "--scale", "paper", "--out", "o"]) == 0
     assert calls == [("bfc/fig09", "paper", Path("o"))]
     assert 'did you mean "bfc/fig09"?' in fails(capsys, "reproduce", "bfc/fig9")
