@@ -77,13 +77,16 @@ SCHEMES = (
     Scheme("TIMELY", {"name": "timely"}),
     Scheme("DCTCP", {"name": "dctcp"}),
     Scheme("DCTCP, lossy", {"name": "dctcp+dynamic_threshold", **LOSSY}, 1),
+    Scheme("DCTCP, flowlets", {"name": "dctcp+flowlet"}, 2),
     Scheme("PIAS", {"name": "pias"}),
     Scheme("Swift", {"name": "swift"}),
     Scheme("HPCC", {"name": "hpcc"}),
     Scheme("HPCC, IRN", {"name": "hpcc+dynamic_threshold+recovery:irn", **LOSSY}, 1),
+    Scheme("HPCC, perfect retransmission", {"name": "hpcc+dynamic_threshold+recovery:perfect", **LOSSY}, 3),
     Scheme("PowerTCP", {"name": "powertcp"}),
     Scheme("theta-PowerTCP", {"name": "theta_powertcp"}),
     Scheme("HPCC+SFQ", {"name": "hpcc+sfq"}, 2),
+    Scheme("HPCC+DQA", {"name": "hpcc+dqa"}, 4),
     Scheme("ExpressPass", {"name": "expresspass"}),
     Scheme("Homa", {"name": "homa+spray"}),
     Scheme("pHost", {"name": "phost+spray"}),
@@ -91,7 +94,9 @@ SCHEMES = (
     Scheme("pFabric", {"name": "pfabric"}),
     Scheme("BFC", {"name": "bfc"}),
     Scheme("BFC+SRF", {"name": "bfc+srf"}, 1),
-    Scheme("HPCC+BFC", {"name": "hpcc+bfc"}, 2),
+    Scheme("BFC on Tofino2", {"name": "bfc_tofino2"}, 2),
+    Scheme("BFC+RTT target", {"name": "bfc+rtt_target"}, 3),
+    Scheme("HPCC+BFC", {"name": "hpcc+bfc"}, 4),
     Scheme("DCQCN+Floodgate", {"name": "dcqcn+floodgate"}),
     Scheme("HPCC+Floodgate", {"name": "hpcc+floodgate"}, 1),
     Scheme("DCQCN+PFC w tag", {"name": "dcqcn+pfc_tagged"}),
@@ -100,6 +105,10 @@ SCHEMES = (
     Scheme("Ideal-FQ", {"name": "ideal_fq"}),
     Scheme("Ideal-SRF", {"name": "ideal_fq+srf"}, 1),
 )
+ABSENT = {  # schemes of the package that are no entry of their own, nor a part of one, and why
+    "fifo": "it controls nothing",
+    "ets": "it shares a link between priorities, and all flows here have the same",
+}
 IDEALS = ("Ideal-FQ", "Ideal-SRF")  # a queue for every flow and no limit of the buffer: no switch has them
 MEASURES = {
     "tail": "short flows, p99 slowdown",

@@ -1,8 +1,8 @@
 """BFC (NSDI 2022), figure 29: the slowdown of the incast flows themselves.
 
 Appendix A.12 on the set-up of figure 9: Google distribution, 55 % load and 5 % 100-to-1 incast, see `_fabric`; the runs are those
-of figure 9, and HPCC-PFC, see `_rivals`. The slowdown is that of each flow, 200 KB, not of an incast as a whole: 100 flows to
-one host take 100 times as long as one alone if nothing is lost. ExpressPass, which figure 9 shows as well, is not covered yet.
+of figure 9, with HPCC-PFC and ExpressPass, see `_without_pfc`. The slowdown is that of each flow, 200 KB, not of an incast as a
+whole: 100 flows to one host take 100 times as long as one alone if nothing is lost.
 
 The text has no number; that HPCC's tail is twice BFC's is read from the figure.
 """
@@ -14,8 +14,9 @@ import polars as pl
 
 from penstock.experiments.bfc import _fabric as fabric
 from penstock.experiments.bfc import _rivals as rivals
+from penstock.experiments.bfc import _without_pfc as without_pfc
 from penstock.experiments.bfc._fabric import BFC, EXISTING, HPCC, IDEAL, value
-from penstock.experiments.bfc._rivals import HPCC_PFC
+from penstock.experiments.bfc._rivals import EXPRESSPASS, HPCC_PFC
 from penstock.experiments.cache import Runs, Spec
 from penstock.experiments.claims import MORE, Claim, Differs, about, within
 from penstock.experiments.style import COLUMN, figure, legend_above
@@ -24,7 +25,7 @@ TITLE = "Slowdown of incast flows, Google at 55 + 5 %"
 PAPER = "BFC, NSDI 2022, appendix A.12, figure 29"
 DURATION = {"quick": "4ms", "paper": "50ms"}  # an incast alone takes 1.6 ms
 SEEDS = fabric.SEEDS
-FEASIBLE = (*EXISTING, HPCC_PFC)
+FEASIBLE = (*EXISTING, HPCC_PFC, EXPRESSPASS)
 SCHEMES = (*FEASIBLE, BFC, IDEAL)
 STATISTICS = {"avg": "average", "p50": "median", "p99": "p99"}
 REDUCES = "BFC reduces the FCT for incast flows compared to other feasible schemes"
@@ -35,7 +36,11 @@ DIFFERS: dict[str, Differs] = {}
 
 def specs(scale: str) -> dict[str, Spec]:
     """The traffic of figure 9."""
-    return {"incast": fabric.spec(SCHEMES, DURATION[scale], incast=0.05)}
+    shared = [scheme for scheme in SCHEMES if scheme is not EXPRESSPASS]
+    return {
+        "incast": fabric.spec(shared, DURATION[scale], incast=0.05),
+        **without_pfc.expresspass_spec("incast", DURATION[scale], incast=0.05),
+    }
 
 
 def measure(runs: Runs, scale: str) -> pl.DataFrame:
@@ -44,13 +49,16 @@ def measure(runs: Runs, scale: str) -> pl.DataFrame:
 
 
 def _one(runs: Runs, scheme: fabric.Scheme) -> pl.DataFrame:
-    flows = fabric.finished(runs, fabric.of(runs, "incast", scheme), incast=True).collect()["slowdown"].to_numpy()
-    share = np.linspace(0, 1, fabric.POINTS)
+    traffic = "incast" + (without_pfc.APART if scheme is EXPRESSPASS else "")
+    flows = fabric.finished(runs, fabric.of(runs, traffic, scheme), incast=True).collect()["slowdown"].to_numpy()
+    none = len(flows) == 0  # in time
+    share = np.linspace(0, 1, 0 if none else fabric.POINTS)
+    flows = np.array([np.inf]) if none else flows
     found = {"avg": flows.mean(), "p50": np.quantile(flows, 0.5), "p99": np.quantile(flows, 0.99)}
     return pl.concat(
         [
             fabric.points("incast", scheme, "cdf", np.quantile(flows, share), share),
-            *(fabric.points("incast", scheme, panel, [0], [number], [len(flows)]) for panel, number in found.items()),
+            *(fabric.points("incast", scheme, panel, [0], [number], [0 if none else len(flows)]) for panel, number in found.items()),
         ]
     )
 
