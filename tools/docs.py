@@ -53,8 +53,8 @@ PAPER = {
     "backdraft": ("Backdraft: a Lossless Virtual Switch, NSDI 2022", "`backdraft`, `penstock vswitch`"),
     "hpcc": ("HPCC: High Precision Congestion Control, SIGCOMM 2019", "`hpcc`, `dcqcn`, `dctcp`, `timely`"),
     "beyond": (
-        "Floodgate and BFC compared, and BFC's queue assignments: in none of the papers",
-        "`floodgate`, `bfc`, `dqa`, `hpcc`, `spray`",
+        "Numbers of other papers (Homa, NDP, ExpressPass, IRN), and comparisons that are in no paper",
+        "`homa`, `ndp`, `expresspass`, `recovery`, and all others",
     ),
 }
 

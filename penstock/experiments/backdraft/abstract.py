@@ -2,10 +2,10 @@
 percentile"; Memcached's goodput "by up to 2.71x"; "1.9x higher goodput"; 16 K queues "without any throughput slow down", "with 2K
 queues, throughput is 9x higher".
 
-Figure 9 has the tail (BESS over Backdraft at the highest load), figure 10 the goodput (Backdraft over the lossy switch: of
-Memcached alone at any speed of the receiver, of both applications with the slowest) and the tail of requests beside it (5.65x of
-the lossy switch, 45.2x of the one with PFC), all on the real switch in virtual time, in which goodput is (ours). Scale "real" has
-figure 10's goodput and figure 16's throughput. The seed is that of figures 9 and 16.
+Figure 9 with Homa has the tail (BESS over Backdraft at the highest load), figure 10 the goodput (Backdraft over the lossy
+switch: of Memcached alone at any speed of the receiver, of both applications with the slowest) and the tail of requests beside
+it (5.65x of the lossy switch, 45.2x of the one with PFC), all on the real switch in virtual time, in which goodput is (ours).
+Scale "real" has figure 10's goodput and figure 16's throughput. The seed is that of figures 9 and 16.
 """
 
 from dataclasses import replace
@@ -14,7 +14,7 @@ from typing import Any
 import polars as pl
 
 from penstock.experiments import headlines
-from penstock.experiments.backdraft import fig09, fig10, fig16
+from penstock.experiments.backdraft import fig09_homa, fig10, fig16
 from penstock.experiments.backdraft._setup import value
 from penstock.experiments.cache import Runs
 from penstock.experiments.claims import FROM_PAPER, OURS, Claim
@@ -45,11 +45,10 @@ def measure(runs: Runs, scale: str, seed: int = 1) -> pl.DataFrame:
     if scale == "real":
         found = ratios(fig10.measure(runs, scale), (GOODPUT, MEMCACHED))
         return pl.concat([*(headlines.rows(*each) for each in found.items()), many_queues(fig16.measure(runs, scale, seed))])
-    victims, load = fig09.measure(runs, scale, seed), fig09.LOADS[scale][-1]
-    tails = {
-        size: value(victims, f"p99, {size}", fig09.BESS, load) / value(victims, f"p99, {size}", fig09.BACKDRAFT, load)
-        for size in fig09.SIZES
-    }
+    victims, load = fig09_homa.measure(runs, scale, seed), fig09_homa.LOADS[scale][-1]
+    ends = (fig09_homa.BESS, fig09_homa.BACKDRAFT)
+    tail = {size: [value(victims, f"p99, {size}", end, load) for end in ends] for size in fig09_homa.SIZES}
+    tails = {size: without / with_it for size, (without, with_it) in tail.items()}
     found = {TAIL: tails, **ratios(fig10.measure(runs, scale), (GOODPUT, MEMCACHED, LOSSY, PFC))}
     return pl.concat(headlines.rows(*each) for each in found.items())
 

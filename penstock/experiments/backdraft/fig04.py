@@ -27,7 +27,7 @@ from penstock.experiments import frames
 from penstock.experiments.backdraft import _setup as setup
 from penstock.experiments.backdraft._setup import BACKDRAFT, LOSSY, PREVENTS, SWITCH, VSWITCH, Scheme, Servers, value
 from penstock.experiments.cache import Runs, Spec
-from penstock.experiments.claims import MORE, OURS, Claim, Differs, about, ascending, holds, within
+from penstock.experiments.claims import FROM_PAPER, MORE, OURS, Claim, Differs, about, ascending, holds, within
 from penstock.experiments.style import PAGE, figure, legend_above, lettered, log_axis
 
 TITLE = "Loss and completion time over the speed of the receiver"
@@ -42,6 +42,9 @@ MARKED = Scheme("lossy, DCTCP", {**LOSSY.table, "name": "dctcp+backdraft", "pfc"
 SCHEMES = (LOSSY, MARKED, BACKDRAFT)
 HOMA = Scheme("lossy, Homa", {"name": "homa", "homa": {"resend": "2us"}})
 SHOWN = (*SCHEMES, HOMA)
+SLIGHT = (
+    "even a slight slow down of the receiver application can cause the 99.9th percentile latency to hit values higher than 1ms"
+)
 SLIGHTLY = 75.0  # Gbit/s, of a receiver that is slightly slower than what it is sent
 DIFFERS = {
     "loss-dctcp": Differs(
@@ -142,6 +145,7 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
             "packet loss can reach even 10%",
             value(data, "loss", lossy, slowest),
             0.1,
+            kind=OURS,
         ),
         holds(
             "loss-dctcp",
@@ -163,7 +167,15 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
             kind=OURS,
         ),
         holds("no-loss", "packets lost with Backdraft, at any speed", PREVENTS, everywhere, everywhere == 0, "0"),
-        holds("edge", "packets lost in the network, of all", "all packet loss occurs at the end-host", core, core == 0, "0"),
+        holds(
+            "edge",
+            "packets lost in the network, of all",
+            "all packet loss occurs at the end-host",
+            core,
+            core == 0,
+            "0",
+            kind=OURS,
+        ),
         within(
             "p99",
             "99th percentile at the slowest receiver: lossy / Backdraft",
@@ -180,8 +192,9 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
             "RPC completion time can increase by ~9.3x at 99th",
             value(data, "p99", lossy, slowest) / value(data, "p99", lossy, fastest),
             9.3,
+            kind=OURS,
         ),
-        *slight_claim(data, scale, lossy),
+        *slight_claim(data, scale, lossy, "slight", "lossy", OURS),
         *homa_claims(data, scale),
         ascending(
             "goodput",
@@ -204,7 +217,7 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
 
 
 def homa_claims(data: pl.DataFrame, scale: str) -> list[Claim]:
-    """The same sentences, of the transport that the paper has in figure 4."""
+    """The paper's sentences, of the transport that the paper has in figure 4."""
     homa, slowest, fastest = HOMA.legend, min(SPEEDS[scale]), max(SPEEDS[scale])
     core = float(data.filter((pl.col("panel") == "lost in the network") & (pl.col("series") == homa))["y"].sum())
     found = [
@@ -224,17 +237,16 @@ def homa_claims(data: pl.DataFrame, scale: str) -> list[Claim]:
             9.3,
         ),
     ]
-    return [*found, *slight_claim(data, scale, homa, "homa-slight", "Homa")]
+    return [*found, *slight_claim(data, scale, homa, "homa-slight", "Homa", FROM_PAPER)]
 
 
-def slight_claim(data: pl.DataFrame, scale: str, series: str, id: str = "slight", name: str = "lossy") -> list[Claim]:
+def slight_claim(data: pl.DataFrame, scale: str, series: str, id: str, name: str, kind: str) -> list[Claim]:
     """What a receiver does that is only slightly slower than the network; that speed is not among those of scale quick."""
     if SLIGHTLY not in SPEEDS[scale]:
         return []
     what = f"99.9th percentile at {SLIGHTLY:g} Gbit/s, of 100 that arrive, {name}, ms"
-    said = "the receiver application can cause the 99.9th percentile latency to hit values higher than 1ms"
     why = "the paper says higher than 1 ms and names no upper end"
-    return [within(id, what, said, value(data, "p999", series, SLIGHTLY), 1.0, why=why)]
+    return [within(id, what, SLIGHT, value(data, "p999", series, SLIGHTLY), 1.0, why=why, kind=kind)]
 
 
 def plot(data: pl.DataFrame) -> Any:

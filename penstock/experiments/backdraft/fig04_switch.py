@@ -190,6 +190,7 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
             FIVEFOLD,
             value(data, "p99", HOMA, 0.01) / value(data, "p99", HOMA),
             5,
+            kind=OURS,
         ),
         within("requests-short", f"{what}, timeout 100 us", "-", rate[SHORT][at], 0.25, 0.75, why=HALVED, kind=OURS),
         within("requests-slow", "the same, timeout 4 ms", "-", rate[LONG][at], 0.0, 0.5, why="halved or worse", kind=OURS),

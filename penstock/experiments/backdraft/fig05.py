@@ -22,7 +22,7 @@ from penstock.experiments import frames
 from penstock.experiments.backdraft import _setup as setup
 from penstock.experiments.backdraft._setup import value
 from penstock.experiments.cache import Runs, Spec
-from penstock.experiments.claims import OURS, Claim, Differs, about, holds, within
+from penstock.experiments.claims import FROM_PAPER, OURS, Claim, Differs, about, holds, within
 from penstock.experiments.style import BLUE, GREEN, ORANGE, PAGE, PURPLE, RED, SKY, figure, legend_above, lettered, log_axis
 
 TITLE = "What packet loss costs requests and streams"
@@ -124,7 +124,7 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
     """One per cent of loss halves the rates, and moves the tail to the timeout."""
     relative = {series: value(data, "rate", series, 0.01) for series in (*RPCS, *STREAMS)}
     what = "rate of requests at 1 % loss over that without"
-    found = [*of_homa(data, TIMER_ALONE, "", ""), *of_homa(data, HOMA, "homa-", "Homa: ")]
+    found = [*of_homa(data, TIMER_ALONE, "", "", OURS), *of_homa(data, HOMA, "homa-", "Homa: ", FROM_PAPER)]
     for series in (SHORT, LONG, *STREAMS):
         rates = setup.line(data, "rate", series)["y"].to_list()
         falls = all(later <= 1.02 * rate for rate, later in itertools.pairwise(rates)) and rates[-1] < 0.5
@@ -148,7 +148,7 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
     ]
 
 
-def of_homa(data: pl.DataFrame, series: str, prefix: str, where: str) -> list[Claim]:
+def of_homa(data: pl.DataFrame, series: str, prefix: str, where: str, kind: str) -> list[Claim]:
     """What 1 % of loss does to Homa, of Homa or of its timer alone."""
     rate = value(data, "rate", series, 0.01)
     tail, without = (value(data, "p99", series, loss) for loss in (0.01, 0.0))
@@ -161,6 +161,7 @@ def of_homa(data: pl.DataFrame, series: str, prefix: str, where: str) -> list[Cl
             0.25,
             0.75,
             why=HALVED,
+            kind=kind,
         ),
         about(
             f"{prefix}tail",
@@ -168,6 +169,7 @@ def of_homa(data: pl.DataFrame, series: str, prefix: str, where: str) -> list[Cl
             FIVEFOLD,
             tail / without,
             5,
+            kind=kind,
         ),
         within(
             f"{prefix}milliseconds",
@@ -177,6 +179,7 @@ def of_homa(data: pl.DataFrame, series: str, prefix: str, where: str) -> list[Cl
             1000,
             10_000,
             why="milliseconds: one to ten",
+            kind=kind,
         ),
     ]
 

@@ -2,12 +2,12 @@
 
 Section 6.1: three clients on one machine; two send messages of fixed size to one server, the victim sends requests to another.
 BESS has one queue for each application, so all of them wait in one queue for the switch's core; in Backdraft every RPC has a
-queue. Without Homa (fig09_homa has it): messages of the competitors arrive by a Poisson process, of one frame of 200 B or four
-of 1280 B, in 2, 16 or 64 RPCs at a time, a number that the paper does not give; they are not answered. The victim has 16
-streams of requests (64 B, answers of 200 B) with 200 us between them, and its latency counts from their arrival. Load is the
-share of the switch's core that the competitors' frames need by its cost model (`penstock.vswitch.bench.costs`), without
-doorbells. All are at one switch, clients at one port, as at a network card. Servers take 20 ns. Virtual time; the seed is that
-of the arrivals.
+queue. The clients are not Homa's, as in fig09_homa, so that all claims are (ours): messages of the competitors arrive by a
+Poisson process, of one frame of 200 B or four of 1280 B, in 2, 16 or 64 RPCs at a time, a number that the paper does not give;
+they are not answered. The victim has 16 streams of requests (64 B, answers of 200 B) with 200 us between them, and its latency
+counts from their arrival. Load is the share of the switch's core that the competitors' frames need by its cost model
+(`penstock.vswitch.bench.costs`), without doorbells. All are at one switch, clients at one port, as at a network card. Servers
+take 20 ns. Virtual time; the seed is that of the arrivals.
 """
 
 from typing import Any
@@ -18,7 +18,7 @@ from penstock.experiments.backdraft import _setup as setup
 from penstock.experiments.backdraft._setup import PREVENTS, value
 from penstock.experiments.backdraft._switch import each
 from penstock.experiments.cache import Runs
-from penstock.experiments.claims import Claim, Differs, about, holds, within
+from penstock.experiments.claims import OURS, Claim, Differs, about, holds, within
 from penstock.experiments.style import BLUE, GREEN, PAGE, RED, SKY, figure, legend_above, lettered, log_axis
 from penstock.vswitch.bench import rig
 from penstock.vswitch.bench.rig import COSTS, Bench, Row
@@ -111,6 +111,7 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
                 20,
                 None,
                 why="the paper says over 20 and names no upper end",
+                kind=OURS,
             ),
             within(
                 f"stable-{name}",
@@ -120,6 +121,7 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
                 0.5,
                 2,
                 why="stable: half to twice of what it was",
+                kind=OURS,
             ),
             about(
                 f"better-{name}",
@@ -127,8 +129,9 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
                 BETTER,
                 tail[BESS][1] / tail[BACKDRAFT][1],
                 20,
+                kind=OURS,
             ),
-            holds(f"no-loss-{name}", f"{size}: frames that Backdraft drops", PREVENTS, lost, lost == 0, "0"),
+            holds(f"no-loss-{name}", f"{size}: frames that Backdraft drops", PREVENTS, lost, lost == 0, "0", kind=OURS),
         ]
     return found
 

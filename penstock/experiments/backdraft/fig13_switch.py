@@ -228,6 +228,7 @@ def table_claims(data: pl.DataFrame) -> list[Claim]:
             1.8,
             why=DROPS,
             quick=True,
+            kind=OURS,
         ),
         within(
             "lossy-fast", "table 3: fast flow, lossy, Gbit/s", "21.85", fast[LOSSY], 21.4, 22.3, why="2 %", quick=True, kind=OURS
@@ -246,6 +247,7 @@ def table_claims(data: pl.DataFrame) -> list[Claim]:
             at_switch[PFC],
             at_switch[PFC] == 0,
             "0",
+            kind=OURS,
         ),
         about("lossless-pauses", "table 3: PFC frames a millisecond with PFC", "2.8 Kfps", pfc_frames[PFC], 2.8),
         within(

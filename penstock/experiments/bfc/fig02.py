@@ -14,7 +14,7 @@ import polars as pl
 
 from penstock.experiments.bfc._workloads import GBPS, WORKLOADS, bdp_bytes
 from penstock.experiments.cache import Runs
-from penstock.experiments.claims import Claim, ascending, within
+from penstock.experiments.claims import OURS, Claim, ascending, within
 from penstock.experiments.style import figure, legend_above
 
 TITLE = "Cumulative bytes contributed by flows of different sizes"
@@ -50,7 +50,7 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
         ascending(
             "shorter-at-100g",
             "share of bytes in flows that fit into the BDP at 100 Gbit/s (150 KB)",
-            "trend 2: most flows are short; the three lines of the figure",
+            "Most flows are short",
             {name: at_bdp[name] for name in _longest_first()},
         ),
         ascending(
@@ -58,6 +58,7 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
             "Google: share of bytes in flows that fit into the BDP grows with link speed",
             "As link speed increases, a growing fraction of traffic belongs to flows that complete quickly",
             {f"{gbps}G": share(data, bdp_bytes(gbps))["Google"] for gbps in GBPS},
+            kind=OURS,
         ),
     ]
 

@@ -94,6 +94,7 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
             WORST_FIRST,
             {name: tail[name] for name in ORDER},
             quick=False,
+            kind=OURS,
         ),
         ascending(
             "order-avg",
@@ -101,6 +102,7 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
             WORST_FIRST,
             {name: numbers["short avg"][name] for name in ORDER},
             quick=False,
+            kind=OURS,
         ),
         *_nearest_to_ideal(data),
         ascending(

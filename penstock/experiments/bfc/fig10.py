@@ -16,7 +16,7 @@ from penstock.experiments.bfc import _without_pfc as without_pfc
 from penstock.experiments.bfc._fabric import BFC, CORE, DCQCN_WIN, HPCC, IDEAL, SCHEMES, UPLINKS, named, value
 from penstock.experiments.bfc._rivals import HPCC_PFC
 from penstock.experiments.cache import Runs, Spec
-from penstock.experiments.claims import Claim, Differs, ascending, within
+from penstock.experiments.claims import OURS, Claim, Differs, ascending, within
 from penstock.experiments.style import DASHES, PAGE, figure, legend_above, lettered
 
 TITLE = "FCT slowdown and buffer without incast, Google at 60 %"
@@ -67,12 +67,14 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
             "short flows, p99: order of the schemes",
             WORST_FIRST,
             {name: short[name] for name in ("BFC", "HPCC", "DCTCP", "DCQCN")},
+            kind=OURS,
         ),
         ascending(
             "order-avg",
             "short flows, average: order of the schemes",
             WORST_FIRST,
             {name: mean[name] for name in ("BFC", "HPCC", "DCTCP", "DCQCN")},
+            kind=OURS,
         ),
         *fabric.long_flows(data, "plain"),
         *fabric.medium_flows(data, "plain"),

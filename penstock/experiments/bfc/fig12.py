@@ -35,7 +35,7 @@ from penstock.experiments.bfc._fabric import (
 )
 from penstock.experiments.bfc._rivals import EXPRESSPASS
 from penstock.experiments.cache import Runs, Spec
-from penstock.experiments.claims import MORE, OURS, Claim, Differs, as_said, ascending, within
+from penstock.experiments.claims import FROM_PAPER, MORE, OURS, Claim, Differs, as_said, ascending, within
 from penstock.experiments.style import PAGE, figure, legend_above, lettered
 
 TITLE = "Slowdown of long and short flows by load, Facebook"
@@ -241,6 +241,7 @@ def _tails(data: pl.DataFrame) -> list[Claim]:
                 "BFC 128 achieves better tail latency for short flows at load >= 90%",
                 {q.legend: _at(data, load, q, "short") for q in (BFC_128, BFC_32)},
                 quick=False,
+                kind=FROM_PAPER if load == 0.9 else OURS,
             )
             for load in (0.9, 0.95)
         ),
@@ -321,7 +322,7 @@ def _queues(data: pl.DataFrame, load_of: str) -> list[Claim]:
             DEGRADES,
             tail[0.95] / more,
             "substantially",
-            kind=kind,
+            kind=OURS,
         ),
     ]
 

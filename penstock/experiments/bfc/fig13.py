@@ -153,7 +153,7 @@ def _short(data: pl.DataFrame, degrees: tuple[int, ...]) -> list[Claim]:
         within(
             "becomes",
             f"{what}: HPCC / BFC 32, degree of {degrees[0]}",
-            f"{WORSE}: below that it is not",
+            WORSE,
             1 / over_hpcc(degrees[0], BFC_32),
             1,
             why=MORE,

@@ -12,7 +12,7 @@ from penstock.experiments.bfc import _fabric as fabric
 from penstock.experiments.bfc import _srf as srf
 from penstock.experiments.bfc._srf import BFC_SRF, HOMA, HOMA_ECMP, IDEAL_SRF, SCHEMES, STATISTICS, WORKLOADS, over_sizes, ratio
 from penstock.experiments.cache import Runs, Spec
-from penstock.experiments.claims import Claim, Differs, about, ascending
+from penstock.experiments.claims import OURS, Claim, Differs, about, ascending
 
 TITLE = "FCT slowdown of Homa and of BFC with shortest remaining flow first"
 PAPER = "BFC, NSDI 2022, appendix A.2, figure 17"
@@ -81,6 +81,7 @@ def _workload(data: pl.DataFrame, sizes: str) -> list[Claim]:
             f"{where}: slowdown over that of IdealSRF+ECMP, p99, mean over the size bins",
             "packet spraying essentially eliminates congestion on the core links",
             {scheme.legend: over_sizes(data, sizes, scheme, IDEAL_SRF, "p99") for scheme in (HOMA, HOMA_ECMP)},
+            kind=OURS,
         ),
         srf.drops(data, sizes),
     ]

@@ -7,7 +7,7 @@ section 6.2.1, the text has no other values. ExpressPass has the same flows as t
 `_rivals`.
 
 The text is on the short flows and the long ones: as in section 6.3, the 99th percentile of flows < 3 KB and the average of flows
-> 3 MB. Credit waste is shown by the bytes of control frames, nearly all of them credits, for each byte of data that hosts send.
+> 3 MB. Credits are wasted that reach a sender which has nothing to send, see `_without_pfc`.
 """
 
 from dataclasses import dataclass
@@ -17,6 +17,7 @@ import polars as pl
 
 from penstock.experiments.bfc import _fabric as fabric
 from penstock.experiments.bfc import _rivals as rivals
+from penstock.experiments.bfc import _without_pfc as without_pfc
 from penstock.experiments.bfc._fabric import DCTCP, HPCC, Scheme, value
 from penstock.experiments.bfc._rivals import EXPRESSPASS
 from penstock.experiments.cache import Runs, Spec
@@ -82,22 +83,12 @@ def specs(scale: str) -> dict[str, Spec]:
 
 
 def measure(runs: Runs, scale: str) -> pl.DataFrame:
-    """x: flow size or buffer; y: slowdown, CDF or bytes of control frames for each byte of data, by panel."""
-    return pl.concat(
-        part
-        for sweep in SWEEPS
-        for scheme in sweep.schemes
-        for part in (fabric.everything(runs, sweep.traffic, scheme, SIZES), _control(runs, sweep.traffic, scheme))
-    )
-
-
-def _control(runs: Runs, traffic: str, scheme: Scheme) -> pl.DataFrame:
-    """Panel control: bytes of control frames that hosts send for each byte of data, headers included."""
-    label = fabric.of(runs, traffic, scheme)
-    hosts = runs.scan(label, "nodes").filter(pl.col("tier") == 0).select("node")
-    sums = runs.scan(label, "ports").join(hosts, on="node").select(pl.col("tx_bytes", "ack_bytes", "control_bytes").sum())
-    sent, acks, control = sums.collect().row(0)
-    return fabric.points(traffic, scheme, "control", [0], [control / max(1, sent - acks - control)])
+    """x: flow size or buffer; y: slowdown, CDF or per cent of ExpressPass's credits that are wasted, by panel."""
+    parts = [fabric.everything(runs, sweep.traffic, scheme, SIZES) for sweep in SWEEPS for scheme in sweep.schemes]
+    for scheme in STARTS:
+        wasted = without_pfc.wasted(runs, fabric.of(runs, "expresspass", scheme))
+        parts.append(fabric.points("expresspass", scheme, "wasted", [0], [wasted]))
+    return pl.concat(parts)
 
 
 def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
@@ -155,10 +146,10 @@ def _expresspass(data: pl.DataFrame) -> list[Claim]:
             )
         )
     short, long = _numbers(data, "expresspass", STARTS)
-    waste = {each.legend: value(data, "expresspass", each, "control") for each in STARTS}
+    waste = {each.legend: value(data, "expresspass", each, "wasted") for each in STARTS}
     return [
         *found,
-        ascending("alpha-waste", "ExpressPass, control frames per data (bytes)", WASTE, waste),
+        ascending("alpha-waste", "ExpressPass, credits that find nothing to send (%)", WASTE, waste),
         within("alpha-long", "ExpressPass, flows > 3 MB, average: alpha 1/2 / 1/16", WASTE, long[-1] / long[0], 1, why=MORE),
         within("alpha-short", "ExpressPass, flows < 3 KB, p99: alpha 1/16 / 1/2", WASTE, short[0] / short[-1], 1, why=MORE),
     ]

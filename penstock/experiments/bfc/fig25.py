@@ -16,7 +16,7 @@ from penstock.experiments.bfc import _options as options
 from penstock.experiments.bfc._fabric import BFC, IDEAL, Scheme, value
 from penstock.experiments.bfc._options import BFC_NIC, BFC_SAMPLING
 from penstock.experiments.cache import Runs, Spec
-from penstock.experiments.claims import Claim, Differs, as_said, within
+from penstock.experiments.claims import OURS, Claim, Differs, as_said, within
 from penstock.experiments.style import PAGE, figure, legend_above, lettered, size_text
 
 TITLE = "NICs that ignore pauses, and sampled recirculation, Facebook with incast"
@@ -90,8 +90,9 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
             value(data, TRAFFIC, BFC_NIC, "peak"),
             0,
             SWITCH_MB,
-            why="the buffer size",
+            why="the buffer size, which no switch exceeds",
             quick=True,
+            kind=OURS,
         ),
         within(
             "nic-drops",

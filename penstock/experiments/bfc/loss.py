@@ -109,6 +109,7 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
                 0.8,
                 1.25,
                 why="resilient is within a factor of 1.25, as comparable is",
+                kind=OURS,
             ),
             within(
                 f"drops-{id}",

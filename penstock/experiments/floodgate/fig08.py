@@ -38,7 +38,9 @@ LESS = {
 SEEDS = setup.LONG_SEEDS
 DIFFERS = {
     "victims-ave-web_search": Differs(
-        "large flows dominate the average of victims, too; their median is much better", "floodgate-victims", expected=(1.1, 1.5)
+        "every victim waits for 620 us less, as the medians say, beside an average of 1546 us: a factor of 1.40",
+        "floodgate-victims",
+        expected=(1.3, 1.5),
     ),
 }
 

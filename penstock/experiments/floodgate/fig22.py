@@ -20,17 +20,7 @@ TITLE = "Completion time without incast"
 PAPER = "Floodgate, CoNEXT 2021, appendix A.2, figure 22"
 WORSE = "The performance of DCQCN+ideal is slightly worse than DCQCN because of the overhead of credit"
 SEEDS = setup.LONG_SEEDS
-DIFFERS = {
-    "voqs": Differs(
-        "bursts of more than a window for one host through one core, by chance",
-        "floodgate-poisson",
-        expected=(0.3, 1.0),
-        width="one queue or none in a run: one, two or all of three seeds",
-    ),
-    "ideal-99t-min": Differs(
-        "the ideal design keeps the last hop's queue below the marking threshold", "floodgate-poisson", (0.9, 0.98)
-    ),
-}
+DIFFERS: dict[str, Differs] = {}
 
 
 def specs(scale: str) -> dict[str, Spec]:

@@ -23,8 +23,15 @@ from penstock.experiments.hpcc._fabric import value
 
 TITLE = "The abstract: completion times, queues, PFC"
 PAPER = "HPCC, SIGCOMM 2019, abstract and section 1"
-SHORTER = factor("fct", "flows < 3 KB, tail: DCQCN or TIMELY / HPCC", "up to 95 % shorter", 20)
-TESTBED = factor("testbed", "testbed, 50 %, flows < 3 KB, p99: DCQCN / HPCC", "a 95 % reduction", 20)
+SHORTER = factor(
+    "fct",
+    "flows < 3 KB, tail: DCQCN or TIMELY / HPCC",
+    "compared to DCQCN and TIMELY, HPCC shortens flow completion times by up to 95%",
+    20,
+)
+TESTBED = factor(
+    "testbed", "testbed, 50 %, flows < 3 KB, p99: DCQCN / HPCC", "a 95% reduction on the 99th-percentile FCT slowdown", 20
+)
 OTHERS = ("DCQCN", "TIMELY")
 TREE = ("incast", "plain")
 LOAD = "50 %"

@@ -36,6 +36,8 @@ DURATION = {"quick": "10ms", "paper": "100ms"}
 SEEDS = {"paper": 3}
 NETWORK = {"quick": fabric.TESTBED, "paper": fabric.POD}
 LOADS = {"30 %": 0.3, "50 %": 0.5}
+SMALL = "small flows which are latency-sensitive have lower FCT"
+BIG = "big flows which are bandwidth-sensitive suffer from larger FCT"
 SLOWDOWN, RTT_US = 30, 50  # of small flows with the highest thresholds at 50 %; what the application of Case-2 needs
 DIFFERS: dict[str, Differs] = {}
 
@@ -63,11 +65,11 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
     for load in LOADS:
         tag = load.removesuffix(" %")
         found += [
-            ascending(f"{tag}-small", f"{load}: slowdown p95 of small flows", "small flows have lower FCT", small[load]),
+            ascending(f"{tag}-small", f"{load}: slowdown p95 of small flows", SMALL, small[load]),
             ascending(
                 f"{tag}-big",
                 f"{load}: slowdown p95 of big flows",
-                "while big flows suffer from larger FCT",
+                BIG,
                 dict(reversed(big[load].items())),
                 quick=False,
             ),

@@ -126,7 +126,7 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
         within(
             "reference",
             "reference window: W after the ACKs of one window, over W(0)",
-            "1/2, by however many ACKs",
+            "the sender can safely update its window size",
             ends[REFERENCE],
             0.25,
             0.9,

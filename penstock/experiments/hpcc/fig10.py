@@ -16,7 +16,7 @@ from typing import Any
 import polars as pl
 
 from penstock.experiments.cache import Runs, Spec
-from penstock.experiments.claims import OURS, Claim, Differs, about, as_said, ascending, within
+from penstock.experiments.claims import FROM_PAPER, OURS, Claim, Differs, about, as_said, ascending, within
 from penstock.experiments.frames import Scheme
 from penstock.experiments.hpcc import _fabric as fabric
 from penstock.experiments.hpcc._fabric import curve, value
@@ -84,6 +84,7 @@ def _short(data: pl.DataFrame, load: str) -> list[Claim]:
             tail["DCQCN"] / tail["HPCC"],
             "much",
             quick=True,
+            kind=OURS if load == "50 %" else FROM_PAPER,
         )
     )
     if load == "50 %":

@@ -107,7 +107,7 @@ def _short(data: pl.DataFrame, traffic: str) -> list[Claim]:
         holds(
             f"{traffic}-best",
             f"{where}: latency p95: HPCC has the lowest",
-            "all other schemes cannot keep the latency low",
+            "All other CC schemes maintain standing queues, so they cannot keep the latency low",
             frames.text(latency),
             latency["HPCC"] < min(latency[legend] for legend in OTHERS),
             "HPCC smallest",
@@ -156,7 +156,7 @@ def _pfc(data: pl.DataFrame, traffic: str) -> list[Claim]:
             within(
                 f"pfc-win-{legend.lower()}",
                 f"{where}: {what}: {legend}+win / {legend}",
-                "adding a sending window reduces PFCs to almost zero",
+                "just adding a sending window to DCQCN and TIMELY reduces PFCs to almost zero",
                 paused[f"{legend}+win"] / paused[legend] if paused[legend] else float("nan"),
                 0,
                 0.1,

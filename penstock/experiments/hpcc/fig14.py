@@ -96,7 +96,7 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
                 p95[step],
                 0,
                 4,
-                why="the paper's bound",
+                why="the paper's bound, in whole KB as its authors' monitor counts them: less than 5000 B",
                 quick=True,
             )
             for step in STEPS
