@@ -226,6 +226,7 @@ def of_scale(id: str, entry: Mapping[str, Any]) -> Iterator[str]:
     seeds = ", ".join(map(str, entry["seeds"]))
     made = [f"Scale {entry['scale']}", f"{entry['date']}", f"commit {entry['commit'][:12]}", f"sources {entry['sources']}"]
     if experiment.specs:
+        made += [f"smaller than the paper: {experiment.reduced}"] * bool(experiment.reduced)
         made += [f"seeds {seeds}", f"window {experiment.window} ({experiment.window_reason})"]
     made += [f"{entry['run_s'] / 60:.0f} min on {entry['machine']}"]
     if known := entry.get("confirmed"):

@@ -32,6 +32,7 @@ class Experiment:
     seeds    number of seeds by scale, where the paper averages over several runs: SEEDS of the figure's file; otherwise one
     window   measurement window of its specs (Measure.window) unless one names its own, with the reason: WINDOW and
              WINDOW_REASON of the figure's file or, without, of the paper's __init__.py
+    reduced  what is smaller at scale paper than in the paper, and why: REDUCED of the figure's file, if anything is
     """
 
     id: str
@@ -47,6 +48,7 @@ class Experiment:
     seeds: Mapping[str, int] = field(default_factory=dict)
     window: str = "run"
     window_reason: str = ""
+    reduced: str = ""
 
     @property
     def takes_seeds(self) -> bool:
@@ -84,6 +86,7 @@ class Experiment:
             seeds=getattr(module, "SEEDS", {}),
             window=window,
             window_reason=why,
+            reduced=getattr(module, "REDUCED", ""),
         )
 
 
