@@ -17,7 +17,8 @@ Set-up of sections 3 and 6 and of that simulator: packets of 1538 B with 1460 B 
 have 64 B, not 84 to 92 B: data may have 95.8 % of a link, not 94.8 %, and gaps are 1 % shorter.  Credit queues of 8, w_min 0.01,
 target 0.1; alpha and the first w are 1/16 unless said otherwise.  Random flows: 8 core, 16 aggregation and 32 ToR switches; the
 longest RTT is 52 us, on links of 4 us and with 1 us in each host there, of 4.333 us here; the load includes headers.  Web Server
-has the paper's 100 000 flows; the distributions are those of Homa's simulator (means 63 and 693 KB; 64 and 701 KB there).  Buffers have no limit here, so that the bound of 250 packets is a claim.
+has the paper's 100 000 flows; the distributions are those of Homa's simulator (means 63 and 693 KB; 64 and 701 KB there).
+Buffers have no limit here, so that the bound of 250 packets is a claim.
 
 Scale quick: no random flows; up to 16 flows and 2 links.
 """
