@@ -66,10 +66,11 @@ DCQCN = Scheme("DCQCN", {"name": VARIANTS["dcqcn"]}, run="dcqcn")
 BFC_64 = Scheme("BFC, 64 queues", {**BFC.table, "queues": 64}, nth=1, run="bfc64")
 BFC_128 = Scheme("BFC, 128 queues", {**BFC.table, "queues": 128}, nth=2, run="bfc128")
 HPCC_80 = Scheme("HPCC, 80 B of INT", {**HPCC.table, "int_bytes": 80}, nth=1, run="hpcc80")
+HPCC_5 = Scheme("HPCC, maxStage 5", {**HPCC.table, "max_stage": 5}, nth=2, run="hpcc_stage5")
 DCQCN_WIN = Scheme("DCQCN+win", {**DCQCN.table, "window": True}, nth=1, run="dcqcn_win")
 SCHEMES = (DCQCN, DCTCP, HPCC, BFC, IDEAL)
 EXISTING = (DCQCN, DCTCP, HPCC)
-KNOWN = {scheme.label: scheme for scheme in (*SCHEMES, BFC_64, BFC_128, HPCC_80, DCQCN_WIN)}
+KNOWN = {scheme.label: scheme for scheme in (*SCHEMES, BFC_64, BFC_128, HPCC_80, HPCC_5, DCQCN_WIN)}
 
 
 def spec(

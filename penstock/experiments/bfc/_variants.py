@@ -14,6 +14,4 @@ from typing import Any
 BFC: dict[str, Any] = {"name": "bfc", "assignment": "rotating"}
 BESIDE: dict[str, Any] = {"name": "bfc", "assignment": "unpaused"}  # in the small set-ups: figures 7 and 8, table 1
 VARIANTS: dict[str, Any] = {"bfc": BFC, "hpcc": "hpcc:bfc", "dctcp": "dctcp:bfc", "dcqcn": "dcqcn"}
-VARIANTS_REASON = (
-    "queues by the rotating start of section 4; rivals with the parameters of the authors' simulator"
-)
+VARIANTS_REASON = "queues by the rotating start of section 4; rivals with the parameters of the authors' simulator"
