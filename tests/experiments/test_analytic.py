@@ -13,9 +13,11 @@ from rich.console import Console
 from penstock.experiments import EXPERIMENTS, fluid, frames, reproduce
 from penstock.experiments.bfc import fig02, fig03, fig30
 from penstock.experiments.claims import DIFFERS, FROM_PAPER, NOT_JUDGED, PASS, stale_differences
+from penstock.experiments.floodgate import fig07
 from penstock.experiments.hpcc import a1, a2, fig05
+from penstock.workload.distributions import SizeDistribution
 
-ANALYTIC = ("bfc/fig02", "bfc/fig03", "bfc/fig04", "bfc/fig30", "hpcc/fig05", "hpcc/a1", "hpcc/a2")
+ANALYTIC = ("bfc/fig02", "bfc/fig03", "bfc/fig04", "bfc/fig30", "floodgate/fig07", "hpcc/fig05", "hpcc/a1", "hpcc/a2")
 FLOWS = st.lists(st.tuples(st.integers(0, 20), st.integers(1, 20)), min_size=1, max_size=25)
 
 
@@ -159,6 +161,23 @@ def test_inefficiency_is_the_third_phase_s_share(x, th):
     assert float(fig30.inefficiency(x, th)) == pytest.approx(phases[2] / sum(phases))
     assert float(fig30.inefficiency(x, th)) <= float(fig30.worst_case(th)) * (1 + 1e-9)
     assert float(fig30.inefficiency(fig30.worst_ratio(th), th)) == pytest.approx(float(fig30.worst_case(th)))
+
+
+# -- Floodgate
+
+
+def test_fewest_flows_with_half_of_the_bytes():
+    """By hand: half of 1, 1 and 2 bytes is one flow of three; with three of 4 bytes half are one and a half flows."""
+    assert fig07.fewest(SizeDistribution("two", [1, 2], [2 / 3, 1], interpolate=False)) == pytest.approx(1 / 3)
+    assert fig07.fewest(SizeDistribution("one", [4], [1])) == pytest.approx(0.5)
+    assert fig07.fewest(SizeDistribution("part", [1, 4], [0.5, 1], interpolate=False)) == pytest.approx(0.5 * 2.5 / 4)
+
+
+def test_exponential_sizes_have_half_of_their_bytes_in_the_share_of_figure_7():
+    share = np.linspace(0, 1, 100_001)
+    sizes = np.round(-1e6 * np.log1p(-share[:-1])).astype(int)
+    exponential = SizeDistribution("exponential", [*sizes, 20_000_000], share)
+    assert fig07.fewest(exponential) == pytest.approx(fig07.EXPONENTIAL, abs=5e-4)
 
 
 # -- HPCC

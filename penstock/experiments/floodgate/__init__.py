@@ -6,6 +6,3 @@ WINDOW_REASON = "the paper names none, and its simulator logs buffers, pauses an
 # the variant of a scheme that every figure of the paper shows; others only beside it
 VARIANTS = {"floodgate": "floodgate", "dcqcn": "dcqcn:config", "timely": "timely:floodgate", "hpcc": "hpcc:floodgate"}
 VARIANTS_REASON = "section 4 as published; rivals with the parameters of the authors' simulator"
-
-# figures, tables and other claims of the paper that have no experiment yet, with what they show
-MISSING = {"fig07": "distributions of flow sizes, which are inputs here"}
