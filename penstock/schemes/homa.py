@@ -9,7 +9,8 @@ the message with the fewest bytes unsent (3.2).  As in the authors' simulator, t
 is the best one, and a message is granted a packet in the time that the receiver's link takes for one.
 
 Nothing is acknowledged but the whole message.  A receiver that hears nothing for `resend`, of a message of which bytes are
-missing, asks for the first of them (3.7): one packet if later ones have arrived, else all.  A sender that has never been
+missing, asks for the first of them (3.7): one packet if later ones have arrived, else all.  It grants no more than the 4095
+packets from there on that a receiver here can note, so that silence follows a loss.  A sender that has never been
 granted anything, or has sent everything, sends the first packet again after each RTO until it is answered, because all
 that was blind may be lost, or the acknowledgement.  The networks of the paper spray packets (`homa+spray`) and drop none.
 """
@@ -36,6 +37,7 @@ scheme_state = {"ahead": "int64", "most": "int64", "last": "int64"}
 
 GRANT = 3  # commands of frames
 RESEND = 4
+NOTED = 4095  # packets from the first missing one on: a receiver has no place for others
 
 
 def set_up(homa):
@@ -168,13 +170,17 @@ def grant_one(homa, node, incoming, level):
         wake_by(node, homa.at.index, mine.next_grant)
         return
     payload = min(mine.size - mine.granted, homa.at.world.mtu)
+    if mine.granted + payload - incoming.expected > NOTED * homa.at.world.mtu:
+        return
     mine.granted += payload
     mine.next_grant = node.now + (payload + homa.at.world.header) * port_at(node, 0).ps_per_byte
     tell(homa, node, incoming, GRANT, mine.granted, level)
-    if mine.granted < mine.size:
-        rank_incoming(node, incoming, mine.size - mine.granted)
-    else:
+    if mine.granted == mine.size:
         unrank_incoming(node, incoming)
+        return
+    rank_incoming(node, incoming, mine.size - mine.granted)
+    if mine.granted - incoming.received < homa.ahead:
+        wake_by(node, homa.at.index, mine.next_grant)
 
 
 def tell(homa, node, incoming, command, granted, level):

@@ -117,6 +117,8 @@ class Host:
             payload = min(self.p["mtu"], m.to_grant())
             m.granted += payload
             m.next_grant = self.net.now + (payload + HEADER) * self.net.gap
+            if m.to_grant() and m.granted - m.received < self.p["rtt_bytes"]:
+                self.wake(m.next_grant)
             info = (m.granted, max(self.p["P"] - len(top) + r, self.p["U"]))
             self.net.control(Packet(self.number, m.src, m.number, size=CONTROL, kind="grant", info=info))
 

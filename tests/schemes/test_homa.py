@@ -11,7 +11,7 @@ from paper import homa
 from penstock.composition import FOLDER, available, parse
 from penstock.sim.config import HostConfig
 from penstock.sim.simulate import simulate
-from penstock.topology import star
+from penstock.topology import leaf_spine, star
 from penstock.workload import SizeDistribution, flow_list
 
 MTU, WIRE, GAP = 1000, 1048, 80
@@ -242,6 +242,17 @@ def test_a_gap_costs_its_packet_alone():
     run, _ = traced(topo, flow_list(topo, [(1, 0, 1_000_000, "1us")]), "homa", {"resend": "50us"}, host=HostConfig(rto="400us"))
     lost = run.summary["drops"]
     assert lost > 10 and run.flows["retransmitted_bytes"].sum() <= 1.5 * lost * MTU
+
+
+def test_no_more_is_granted_than_a_receiver_can_note():
+    """A switch takes a few packets of 8 MB with it: the receiver falls silent 4095 packets after the first, and asks for it."""
+    fails = [{"time": "50us", "switch": "spine0", "up": False}, {"time": "1ms", "switch": "spine0", "up": True}]
+    topo = leaf_spine(hosts=4, tors=2, spines=8, delay="1us").with_changes(fails)
+    flows = flow_list(topo, [(0, 2, 8_000_000, "1us")])
+    run, _ = traced(topo, flows, "homa+spray", {"resend": "500us"}, host=HostConfig(rto="500us"))
+    lost, ideal = run.summary["drops"], run.flows["ideal_fct_ns"][0]
+    assert 2 <= lost <= 20 and run.flows["retransmitted_bytes"].sum() <= (lost + 1) * MTU
+    assert run.flows["fct_ns"][0] < ideal + 500e3 + (lost + 1) * 20e3
 
 
 def test_nothing_is_sent_twice_without_losses():
