@@ -57,7 +57,7 @@ def specs(scale: str) -> dict[str, Spec]:
 
 
 def measure(runs: Runs, scale: str) -> pl.DataFrame:
-    """x: degree; y: slowdown (panels long, short) or per cent of packets (panel drops)."""
+    """x: degree; y: slowdown (panels long, short) or per cent of packets (panel lost)."""
     return pl.concat(_one(runs, degree, scheme) for degree in DEGREES[scale] for scheme in SCHEMES)
 
 
@@ -65,7 +65,7 @@ def _one(runs: Runs, degree: int, scheme: fabric.Scheme) -> pl.DataFrame:
     traffic = name(degree)
     numbers = fabric.statistics(runs, traffic, scheme, SIZES)
     lost = rivals.dropped(runs, traffic, scheme)
-    read = {"long": (numbers, "long avg"), "short": (numbers, "short p99"), "drops": (lost, "dropped")}
+    read = {"long": (numbers, "long avg"), "short": (numbers, "short p99"), "lost": (lost, "dropped")}
     shown = [
         fabric.points(traffic, scheme, panel, [degree], [value(data, traffic, scheme, of)]) for panel, (data, of) in read.items()
     ]
@@ -179,10 +179,10 @@ def _short(data: pl.DataFrame, degrees: tuple[int, ...]) -> list[Claim]:
 
 def _drops(data: pl.DataFrame, degrees: tuple[int, ...]) -> list[Claim]:
     what = "packets dropped under BFC (%)"
-    fewer = max(_at(data, degree, scheme, "drops") for degree in degrees if degree < 2000 for scheme, _ in QUEUES)
+    fewer = max(_at(data, degree, scheme, "lost") for degree in degrees if degree < 2000 for scheme, _ in QUEUES)
     return [
         within("drops-none", f"{what}, degrees up to 1000", NO_DROPS, fewer, 0, 0, why="never", quick=True),
-        about("drops-2000", f"{what}, degree of 2000, 32 queues", DROPS, _at(data, 2000, BFC_32, "drops"), 0.007),
+        about("drops-2000", f"{what}, degree of 2000, 32 queues", DROPS, _at(data, 2000, BFC_32, "lost"), 0.007),
     ]
 
 
@@ -191,7 +191,7 @@ def plot(data: pl.DataFrame) -> Any:
     made, grid = figure(1, 3, width=PAGE, height=2.6)
     degrees = [degree for degree in DEGREES["paper"] if name(degree) in set(data["traffic"])]
     for scheme in SCHEMES:
-        for axes, panel in zip(grid, ("long", "short", "drops")):
+        for axes, panel in zip(grid, ("long", "short", "lost")):
             axes.plot(degrees, [_at(data, degree, scheme, panel) for degree in degrees], label=scheme.legend, **scheme.style)
     for axes, text in zip(grid, ("FCT slowdown, average", "FCT slowdown, p99", "Packets dropped (%)")):
         axes.set(ylabel=text, xlabel="Incast degree")
