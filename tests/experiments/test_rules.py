@@ -6,7 +6,9 @@ import re
 from collections import Counter
 from pathlib import Path
 
+from penstock.composition import available, parse
 from penstock.experiments import EXPERIMENTS, records
+from penstock.experiments.beyond import which_scheme
 from penstock.experiments.changes import changes, changes_of
 from penstock.experiments.claims import DIFFERS, OPEN, PASS
 
@@ -195,3 +197,8 @@ def test_another_variant_in_a_table_is_seen():
     assert away == {"bfc assignment", "bfc queues", "bfc th_bytes"} and beside == {"bfc assignment"}
     assert compared("bfc/fig10", {"bfc": "bfc"}, common)[0] == {"bfc assignment"}
     assert compared("floodgate/fig20", {}, common)[0] == {"bfc name"}
+
+
+def test_the_map_has_every_scheme_or_says_why_not():
+    parts = {part for scheme in which_scheme.SCHEMES for part in parse(scheme.table["name"]).parts}
+    assert parts | set(which_scheme.ABSENT) == set(available()) and not parts & set(which_scheme.ABSENT)
