@@ -23,8 +23,8 @@ def test_the_page_has_every_example_and_every_picture():
     assert sorted(tool.pictures()) == sorted(path.stem for path in tool.PICTURES.iterdir()), REMEDY
 
 
-def test_the_guide_to_schemes_explains_the_same_scheme():
-    assert f"```python\n{(tool.EXAMPLES / 'delay.py').read_text()}```" in (ROOT / "docs/writing-schemes.md").read_text()
+def test_the_guide_to_transports_explains_the_same_scheme():
+    assert f"```python\n{(tool.EXAMPLES / 'delay.py').read_text()}```" in (ROOT / "docs/writing-transports.md").read_text()
 
 
 @pytest.mark.parametrize("name", tool.pictures())

@@ -3,7 +3,7 @@
 import json
 import subprocess
 import sys
-from collections import defaultdict
+from collections import Counter, defaultdict
 from itertools import pairwise
 from pathlib import Path
 
@@ -90,6 +90,18 @@ def test_with_symmetric_paths_what_answers_meets_the_same_switches():
     assert all(same(rows)) and not all(same(asymmetric))
 
 
+@pytest.mark.parametrize("symmetric", (False, True))
+def test_an_ack_has_the_hash_of_its_packet_inverted_unless_paths_are_symmetric(symmetric):
+    """The scheme ends the run if it has not; with symmetric paths each ACK also meets the switches of its packet."""
+    topo = network(hosts=8, tors=2, spines=4)
+    flows = [[src, (src + 4) % 8, 40_000, "1us"] for src in range(8)]
+    made = run("echo", topo, flows, {"symmetric": symmetric}, host=QUEUED_ACKS)
+    assert made.summary["flows_finished"] == 8
+    seen = Counter((row.kind, row.node) for row in rows_of(made) if row.event == "dequeue")
+    crossed = [(seen[DATA, spine], seen[ACK, spine]) for spine in range(10, 14)]
+    assert min(there for there, _ in crossed) > 0 and all(there == back for there, back in crossed) == symmetric
+
+
 # ---- trimming, sending back, selective repeat ----
 
 
@@ -162,7 +174,7 @@ SMALL = {"kind": "leaf_spine", "hosts": 8, "tors": 2, "spines": 2, "buffer": "50
 FLOWS = [[i, (i + 4) % 8, 40_000, f"{i}us"] for i in range(8)] + [[i, 5, 20_000, "3us"] for i in (0, 1, 2, 3)]
 
 
-@pytest.mark.parametrize("name", ("pull", "trim", "shape", "evict"))
+@pytest.mark.parametrize("name", ("pull", "trim", "shape", "evict", "echo"))
 def test_interpreted_equals_compiled(name):
     case = {"topology": SMALL, "flows": FLOWS, "scheme": scheme(name), "host": {"rto": "200us"}}
     cases = [case, {**case, "topology": {**SMALL, "loss": 0.005}}] if name != "trim" else [case]
