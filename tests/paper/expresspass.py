@@ -1,9 +1,14 @@
 """ExpressPass (SIGCOMM 2017) around one switch: credits, their token buckets, and Algorithm 1 as the paper has it.
 
-Chosen here: gaps and sizes of credits do not vary; a credit is 64 B; the first RTT ends with the first packet; the smoothed RTT
-takes a fifth of each sample; the time since the last update counts from the first credit; rate (1 - loss) is the rate of the
-credits that came through, since the losses are an RTT old; a receiver stops when all has arrived. One flow per sender, no data
-lost.
+Chosen here: a credit is 64 B and up to `spread` more; the first RTT ends with the first packet; the smoothed RTT takes a fifth of
+each sample; the time since the last update counts from the first credit; rate (1 - loss) is the rate of the credits that came
+through, since the losses are an RTT old; a receiver stops when all has arrived. One flow per sender, no data lost. How the dice
+fall is told, for each credit that is sent first that of its size, then that of the gap after it.
+
+Of the authors' simulator: `feedback` "code", its rule; `air`, a flow of less than 40 packets begins at their share of alpha;
+`ecs`, a sender looks once per RTT (from the request to the first credit) whether the credits of the last RTT would do for what
+is left, and says STOP then.  Chosen here: packets that wait for the line are left; the STOP goes before them and is the only
+one; two RTTs after a STOP that came too early the receiver begins anew.
 """
 
 from collections import deque
@@ -11,14 +16,24 @@ from collections import deque
 from .one_switch import FLOW_TIMER, SEND, START, Net, Packet
 
 CREDIT, MTU, HEADER = 64, 1000, 48
+AIR = 40  # packets
+
+PAPER = {"alpha": 1 / 16, "w_init": 1 / 16, "w_min": 0.01, "w_max": 0.5, "target": 0.1, "credits": 8, "feedback": "paper"}
+PAPER |= {"jitter": 0.1, "spread": 8, "air": False, "ecs": False}
+PRESETS = {
+    "": PAPER,
+    "code": {**PAPER, "alpha": 0.5, "target": 0.125, "feedback": "code", "air": True, "ecs": True},
+    "bfc": {**PAPER, "alpha": 0.5, "credits": 16},
+}
 
 
 class Bucket:
-    """Credits within C credit / (credit + data), at most two at once; kept in ps of line time."""
+    """Credits within C credit / (credit + data), at most two at once; kept in ps of line time, of credits of mean size."""
 
-    def __init__(self, net, queue):
+    def __init__(self, net, ps_per_byte, queue, spread):
         self.net, self.queue = net, queue
-        self.slot = (CREDIT + MTU + HEADER) * net.ps_per_byte
+        self.mean = CREDIT + spread // 2
+        self.slot = (self.mean + MTU + HEADER) * ps_per_byte
         self.credits, self.others = deque(), deque()
         self.level, self.at = 0, 0
         self.dropped = 0
@@ -36,65 +51,71 @@ class Bucket:
     def pick(self):
         now = self.net.now
         self.level, self.at = min(self.level + now - self.at, 2 * self.slot), now
-        if self.credits and self.level >= self.slot:
-            self.level -= self.slot
+        cost = self.credits[0].size * self.slot // self.mean if self.credits else None
+        if self.credits and self.level >= cost:
+            self.level -= cost
             return self.credits.popleft()
         if self.others:
             return self.others.popleft()
-        return now + self.slot - self.level if self.credits else None
+        return now + cost - self.level if self.credits else None
 
     def __bool__(self):
         return bool(self.credits or self.others)
 
 
 class Sender:
-    def __init__(self, net, flow, dst, size, start, queue):
-        self.net, self.flow, self.dst, self.size, self.start = net, flow, dst, size, start
-        self.packets, self.next = -(-size // MTU), 0
-        self.bucket, self.data, self.wasted = Bucket(net, queue), deque(), 0
+    def __init__(self, host, flow, dst, size, start, ecs):
+        self.host, self.flow, self.dst, self.size, self.start, self.ecs = host, flow, dst, size, start, ecs
+        self.packets, self.next, self.wasted = -(-size // MTU), 0, 0
+        self.rtt, self.since, self.used = None, None, 0
+        self.stopped, self.acknowledged = None, None  # packets left then; when
 
     def begin(self):
-        request = Packet("request", self.flow, self.flow, CREDIT, self.dst, {"src": self.number})
-        self.net.at(self.start, self, (START, 0), lambda: self.soon(request))
+        says = {"src": self.host.number, "packets": self.packets}
+        request = Packet("request", self.flow, self.flow, CREDIT, self.dst, says)
+        self.host.net.at(self.start, self.host, (START, 0), lambda: self.host.soon(request))
 
-    def soon(self, pkt):
-        self.bucket.put(pkt)
-        self.net.at(self.net.now, self, (SEND, 0), self.line.kick)
+    def left(self):
+        return self.packets - self.next + len(self.host.data)
 
-    def backlog(self, _):
-        return self.bucket or self.data
+    def stop(self):
+        self.stopped = self.left()
+        self.host.bucket.put(Packet("stop", self.flow, self.flow, CREDIT, self.dst))
 
-    def pick(self, _):
-        found = self.bucket.pick()
-        if isinstance(found, Packet) or not self.data:
-            return found
-        pkt = self.data.popleft()
-        if pkt.says["last"]:
-            self.bucket.put(Packet("stop", self.flow, self.flow, CREDIT, self.dst))
-        return pkt
+    def sent(self, pkt):
+        if pkt.says["last"] and self.stopped is None:
+            self.stop()
 
-    def arrive(self, pkt, _):
-        if pkt.kind != "credit":
-            return
+    def credit(self, pkt, now):
+        if self.rtt is None:
+            self.rtt, self.since = now - self.start, now
         if self.next == self.packets:
             self.wasted += 1
             return
         payload = min(self.size - self.next * MTU, MTU)
         says = {"credit": pkt.says["number"], "sent": pkt.says["sent"], "last": self.next == self.packets - 1}
-        self.data.append(Packet("data", self.flow, self.next * MTU, payload + HEADER, self.dst, says))
+        self.host.data.append(Packet("data", self.flow, self.next * MTU, payload + HEADER, self.dst, says))
         self.next += 1
-        self.line.kick()
+        self.used += 1
+        if self.ecs and now - self.since >= self.rtt:
+            if self.stopped is None and self.used >= self.left():
+                self.stop()
+            self.used, self.since = 0, now
 
 
 class Flow:
-    """What a receiver knows: Algorithm 1.  Rates are shares of the maximum."""
+    """What a receiver knows: Algorithm 1, and the rule of the authors' simulator.  Rates are shares of the maximum."""
 
-    def __init__(self, src, now, rate, w):
-        self.src, self.rate, self.w, self.updated = src, rate, w, now
-        self.number, self.next, self.total, self.lost = 0, 0, 0, 0
-        self.srtt, self.increased, self.active, self.bytes = None, False, True, 0
+    def __init__(self, src, alpha, w_init):
+        self.src, self.alpha, self.w_init = src, alpha, w_init
+        self.number, self.next, self.srtt, self.bytes, self.begun = 0, 0, None, 0, 0
 
-    def feedback(self, now, slot, target, w_min, w_max):
+    def begin(self, now):
+        self.rate, self.w, self.updated = self.alpha, self.w_init, now
+        self.total, self.lost, self.increased = 0, 0, False
+        self.begun += 1
+
+    def paper(self, now, slot, target, w_min, w_max):
         credit_loss = self.lost / self.total
         if credit_loss <= target:
             if self.increased:
@@ -109,58 +130,115 @@ class Flow:
         self.rate = min(max(self.rate, slot / self.srtt), 1 + target)
         self.updated, self.total, self.lost = now, 0, 0
 
+    def code(self, now, slot, scale, w_min, w_max):
+        """The target falls to nothing as the rate nears its maximum; w rises by steps."""
+        credit_loss = self.lost / self.total
+        target = scale * (1 - self.rate)
+        if credit_loss > target:
+            came = (self.total - self.lost) * slot / (now - self.updated)
+            self.rate = min(self.rate, came * (1 + target))
+            self.w = max(self.w / 2, w_min)
+            self.increased = False
+        else:
+            if self.increased:
+                self.w = min(self.w + 0.05, w_max)
+            self.increased = True
+            if self.rate < 1:
+                self.rate = self.w + (1 - self.w) * self.rate
+        self.rate = min(max(self.rate, slot / self.srtt), 1)
+        self.updated, self.total, self.lost = now, 0, 0
 
-class Receiver:
-    def __init__(self, net, queue, sizes, alpha, w_init, target=0.1, w_min=0.01, w_max=0.5):
-        self.net, self.sizes, self.alpha, self.w_init = net, sizes, alpha, w_init
-        self.bounds = target, w_min, w_max
-        self.bucket, self.answers, self.flows, self.finished = Bucket(net, queue), deque(), {}, {}
-        self.updates = []
+
+class Host:
+    """The flow that it sends, if any, those that it receives, and its NIC.
+
+    draws: 31-bit numbers; base_rtt: the least wait after a STOP is two of them.
+    """
+
+    def __init__(self, net, ps_per_byte, sizes, settings, draws, base_rtt):
+        self.net, self.sizes, self.settings, self.draws, self.base_rtt = net, sizes, settings, draws, base_rtt
+        self.bounds = settings["target"], settings["w_min"], settings["w_max"]
+        self.bucket = Bucket(net, ps_per_byte, settings["credits"], settings["spread"])
+        self.answers, self.data, self.sender = deque(), deque(), None
+        self.flows, self.timers, self.updates, self.finished = {}, {}, [], {}
 
     def backlog(self, _):
-        return self.answers or self.bucket
+        return self.answers or self.bucket or self.data
 
     def pick(self, _):
-        return self.answers.popleft() if self.answers else self.bucket.pick()
+        if self.answers:
+            return self.answers.popleft()
+        found = self.bucket.pick()
+        if isinstance(found, Packet) or not self.data:
+            return found
+        pkt = self.data.popleft()
+        self.sender.sent(pkt)
+        return pkt
+
+    def soon(self, pkt):
+        """What a timer sends."""
+        if self.bucket.put(pkt):
+            self.net.at(self.net.now, self, (SEND, 0), self.line.kick)
+            return True
+        return False
+
+    def set_timer(self, number, when, action):
+        """One for each flow, instead of the one before."""
+        self.timers[number] = when
+        self.net.at(when, self, (FLOW_TIMER, number), lambda: self.timers.get(number) == when and action(number))
+
+    def begin(self, number):
+        self.flows[number].begin(self.net.now)
+        self.send_credit(number)
 
     def send_credit(self, number):
-        flow = self.flows[number]
-        now = self.net.now
-        if not flow.active:
-            return
+        flow, now, settings = self.flows[number], self.net.now, self.settings
         if flow.total and now - flow.updated >= flow.srtt:
-            flow.feedback(now, self.bucket.slot, *self.bounds)
+            getattr(flow, settings["feedback"])(now, self.bucket.slot, *self.bounds)
             self.updates.append((now, number, flow.rate, flow.w))
-        says = {"number": flow.number, "sent": now}
-        if self.bucket.put(Packet("credit", number, number, CREDIT, flow.src, says)):
-            self.net.at(now, self, (SEND, 0), self.line.kick)
+        credit = Packet("credit", number, number, CREDIT, flow.src, {"number": flow.number, "sent": now})
+        if self.soon(credit) and settings["spread"]:
+            credit.size += next(self.draws) % (settings["spread"] + 1)
         flow.number += 1
-        self.net.at(now + max(int(self.bucket.slot / flow.rate), 1), self, (FLOW_TIMER, 0), lambda: self.send_credit(number))
+        gap = self.bucket.slot / flow.rate
+        if settings["jitter"]:
+            gap *= 1 + settings["jitter"] * (next(self.draws) / 2**30 - 1)
+        self.set_timer(number, now + max(int(gap), 1), self.send_credit)
 
     def arrive(self, pkt, _):
-        if pkt.kind == "request":
-            self.flows[pkt.flow] = Flow(pkt.says["src"], self.net.now, self.alpha, self.w_init)
-            self.send_credit(pkt.flow)
+        number, now = pkt.flow, self.net.now
+        if pkt.kind == "ack":
+            self.sender.acknowledged = now
+        elif pkt.kind == "credit":
+            self.sender.credit(pkt, now)
+            self.line.kick()
+        elif pkt.kind == "request":
+            share = min(pkt.says["packets"] / AIR, 1) if self.settings["air"] else 1
+            self.flows[number] = Flow(pkt.says["src"], self.settings["alpha"] * share, self.settings["w_init"])
+            self.begin(number)
+        elif pkt.kind == "stop" and number not in self.finished:
+            wait = max(int(2 * self.flows[number].srtt), 2 * self.base_rtt)
+            self.set_timer(number, now + wait, self.begin)
         elif pkt.kind == "data":
-            flow = self.flows[pkt.flow]
-            sample = self.net.now - pkt.says["sent"]
+            flow = self.flows[number]
+            sample = now - pkt.says["sent"]
             flow.srtt = sample if flow.srtt is None else 0.8 * flow.srtt + 0.2 * sample
             distance = pkt.says["credit"] - flow.next
             flow.total += distance + 1
             flow.lost += distance
             flow.next = pkt.says["credit"] + 1
             flow.bytes += pkt.size - HEADER
-            if flow.bytes == self.sizes[pkt.flow]:
-                flow.active = False
-                self.finished[pkt.flow] = self.net.now
-                self.answers.append(Packet("ack", pkt.flow, flow.bytes, 60, flow.src))
+            if flow.bytes == self.sizes[number]:
+                del self.timers[number]
+                self.finished[number] = now
+                self.answers.append(Packet("ack", number, flow.bytes, 60, flow.src))
                 self.line.kick()
 
 
 class Switch:
-    def __init__(self, net, ports, queue):
+    def __init__(self, net, ports, settings):
         self.net, self.lines, self.out = net, [], []
-        self.buckets = [Bucket(net, queue) for _ in range(ports)]
+        self.buckets = [Bucket(net, net.line_of(i), settings["credits"], settings["spread"]) for i in range(ports)]
         self.answers = [deque() for _ in range(ports)]
 
     def arrive(self, pkt, _):
@@ -182,18 +260,18 @@ class Switch:
         return found
 
 
-def transfer(flows, hosts, alpha, w_init=1 / 16, queue=8, ps_per_byte=80, delay=1_000_000):
-    """flows: (src, dst, bytes, start), one per sender -> the switch and the hosts."""
-    net = Net(ps_per_byte, delay)
+def transfer(flows, hosts, settings, draws=None, base_rtt=0, slower=None, ps_per_byte=80, delay=1_000_000):
+    """flows: (src, dst, bytes, start), one per sender; draws(host): its dice -> the switch and the hosts."""
+    net = Net(ps_per_byte, delay, slower)
     sizes = [size for _, _, size, _ in flows]
-    nodes = [Receiver(net, queue, sizes, alpha, w_init) for _ in range(hosts)]
+    nodes = [Host(net, net.line_of(i), sizes, settings, draws and draws(i), base_rtt) for i in range(hosts)]
     for flow, (src, dst, size, start) in enumerate(flows):
-        nodes[src] = Sender(net, flow, dst, size, start, queue)
-    switch = Switch(net, hosts, queue)
+        nodes[src].sender = Sender(nodes[src], flow, dst, size, start, settings["ecs"])
+    switch = Switch(net, hosts, settings)
     net.connect(switch, nodes)
     for node in nodes:
-        if isinstance(node, Sender):
-            node.begin()
+        if node.sender:
+            node.sender.begin()
     net.run()
     return switch, nodes
 

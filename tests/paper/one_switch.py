@@ -25,8 +25,9 @@ class Packet:
 class Line:
     """One direction of a link: asks `pick(slot)` for a packet when it is free and `backlog(slot)`; a number: ask again then."""
 
-    def __init__(self, net, owner, slot, peer, peer_slot):
+    def __init__(self, net, owner, slot, peer, peer_slot, ps_per_byte):
         self.net, self.owner, self.slot, self.peer, self.peer_slot = net, owner, slot, peer, peer_slot
+        self.ps_per_byte = ps_per_byte
         self.free_at = 0
         self.asked_at = None  # when it will ask
 
@@ -46,7 +47,7 @@ class Line:
         self.asked_at = None
         found = self.owner.pick(self.slot)
         if isinstance(found, Packet):
-            self.free_at = self.net.now + found.size * self.net.ps_per_byte
+            self.free_at = self.net.now + found.size * self.ps_per_byte
             slot = self.peer_slot
             self.net.at(self.free_at + self.net.delay, self.peer, (0, slot), lambda: self.peer.arrive(found, slot))
             if self.owner.backlog(self.slot):
@@ -56,18 +57,25 @@ class Line:
 
 
 class Net:
-    """The clock, and hosts 0, 1, ... at the ports 0, 1, ... of one switch, whose number is that of hosts."""
+    """The clock, and hosts 0, 1, ... at the ports 0, 1, ... of one switch, whose number is that of hosts.
 
-    def __init__(self, ps_per_byte, delay):
+    slower: host -> ps per byte of its link, if not as of the others.
+    """
+
+    def __init__(self, ps_per_byte, delay, slower=None):
         self.ps_per_byte, self.delay, self.now = ps_per_byte, delay, 0
+        self.slower = slower or {}
         self.events, self.ties = [], count()
 
     def connect(self, switch, hosts):
         switch.number = len(hosts)
         for i, host in enumerate(hosts):
             host.number = i
-            host.line = Line(self, host, 0, switch, i)
-            switch.lines.append(Line(self, switch, i, host, 0))
+            host.line = Line(self, host, 0, switch, i, self.line_of(i))
+            switch.lines.append(Line(self, switch, i, host, 0, self.line_of(i)))
+
+    def line_of(self, host):
+        return self.slower.get(host, self.ps_per_byte)
 
     def at(self, when, node, leaf, action):
         heapq.heappush(self.events, (when, node.number, leaf, next(self.ties), action))

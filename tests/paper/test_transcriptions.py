@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from . import backdraft, bfc, dcqcn, dctcp, drr, floodgate, gobackn, hpcc, ideal_fq, pfc, timely
+from . import backdraft, bfc, dcqcn, dctcp, drr, expresspass, floodgate, gobackn, hpcc, ideal_fq, pfc, timely
 
 US = 1_000_000
 
@@ -1222,3 +1222,34 @@ def test_backdraft_sender_waits_and_then_doubles_its_rate_in_every_recovery():
     assert sender.rate_at(Fraction(10_000)) == 1000
     sender.on_opf(500, 0, 50)
     assert sender.rate_at(Fraction(500)) == 50
+
+
+# ExpressPass ----------------------------------------------------------------------------------------------------------
+
+
+def fed(rule, *rounds, alpha=0.5, w=0.1):
+    """Rates and w after feedback: (time, credits, lost); a credit takes 100, the RTT is 1000."""
+    flow = expresspass.Flow(0, alpha, w)
+    flow.begin(0)
+    flow.srtt, out = 1000, []
+    for now, flow.total, flow.lost in rounds:
+        getattr(flow, rule)(now, 100, 0.125 if rule == "code" else 0.1, 0.01, 0.5)
+        out.append((pytest.approx(flow.rate), pytest.approx(flow.w)))
+    return out
+
+
+def test_expresspass_algorithm_1():
+    """A loss of a tenth raises the rate, and w from the second time on by half the way to 0.5."""
+    raised = [(0.9 * 0.5 + 0.1 * 1.1, 0.1), (0.7 * 0.56 + 0.3 * 1.1, 0.3)]
+    assert fed("paper", (1000, 20, 2), (2000, 20, 0), (4000, 10, 2)) == [*raised, (0.4 * 1.1, 0.15)]
+    raised = [(0.95 * 0.5 + 0.05 * 1.1, 0.05), (0.725 * 0.53 + 0.275 * 1.1, 0.275)]
+    assert fed("paper", (1000, 20, 3), (2000, 20, 2), (3000, 20, 2)) == [(0.5, 0.05), *raised]
+
+
+def test_expresspass_the_rule_of_the_authors_simulator():
+    """At half of the maximum a loss of 0.0625 is too much, at the maximum any."""
+    assert fed("code", (1000, 20, 1), (2000, 20, 0)) == [(0.55, 0.1), (0.15 + 0.85 * 0.55, 0.15)]
+    assert fed("code", (2000, 10, 1)) == [(0.45 * 1.0625, 0.05)]
+    assert fed("code", (1000, 20, 2)) == [(0.5, 0.05)]  # more came than the rate
+    assert fed("code", (1000, 100, 0), (2000, 100, 1), alpha=1, w=0.5) == [(1, 0.5), (1, 0.25)]
+    assert fed("code", (100_000, 2, 1), w=0.01) == [(0.1, 0.01)]  # a credit per RTT

@@ -1,6 +1,7 @@
 """ExpressPass against the transcription, packet by packet, and its laws."""
 
 from collections import defaultdict
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -8,6 +9,7 @@ import polars as pl
 import pytest
 from helpers import ACK, DATA, EVERYTHING, US, check_bad, check_threads, rows_of
 from paper import expresspass
+from test_dqa import drawn
 
 from penstock.composition import FOLDER, parse
 from penstock.sim.config import HostConfig
@@ -40,34 +42,134 @@ def departures(made, node):
     return sorted(out)
 
 
-TRANSFERS = {
-    "alone": ([(1, 0, 40_300, 1_000_000)], 1.0, 8),
-    "slow start": ([(1, 0, 90_000, 0)], 1 / 16, 8),
-    "two at one receiver": ([(1, 0, 200_000, 0), (2, 0, 200_000, 3_333_000)], 0.5, 8),
-    "many": ([(src, 0, 60_000 + 100 * src, 1_000_000 + 12_345 * src) for src in range(1, 12)], 0.25, 4),
-    "to two receivers": ([(src, src % 2, 80_000, 1_000_000 + 77_777 * src) for src in range(2, 12)], 0.5, 2),
+CODE = {**EVEN, "feedback": "code", "alpha": 0.5, "target": 0.125}
+
+
+def crowd(seed, count=14, largest=90_000):
+    """Flows of one packet to `largest` bytes, each from a host of its own, to two receivers within 40 us."""
+    r = np.random.default_rng(seed)
+    sizes = np.exp(r.uniform(np.log(900), np.log(largest), count)).astype(int).tolist()
+    starts = np.sort(r.integers(0, 40_000_000, count)).tolist()
+    return [(2 + i, i % 2, size, start) for i, (size, start) in enumerate(zip(sizes, starts))]
+
+
+TRANSFERS = {  # preset, flows, what is not as in the preset
+    "alone": ("", [(1, 0, 40_300, 1_000_000)], {**EVEN, "alpha": 1.0}),
+    "slow start": ("", [(1, 0, 90_000, 0)], {**EVEN, "alpha": 1 / 16}),
+    "two at one receiver": ("", [(1, 0, 200_000, 0), (2, 0, 200_000, 3_333_000)], {**EVEN, "alpha": 0.5}),
+    "many": (
+        "",
+        [(src, 0, 60_000 + 100 * src, 1_000_000 + 12_345 * src) for src in range(1, 12)],
+        {**EVEN, "alpha": 0.25, "credits": 4},
+    ),
+    "to two receivers": (
+        "",
+        [(src, src % 2, 80_000, 1_000_000 + 77_777 * src) for src in range(2, 12)],
+        {**EVEN, "alpha": 0.5, "credits": 2},
+    ),
+    "of any size": ("", crowd(1), {}),
+    "a wide spread": ("", crowd(4), {"jitter": 0.5, "spread": 41, "w_min": 0.05, "w_max": 0.3}),
+    "code, two": ("", [(1, 0, 300_000, 0), (2, 0, 300_000, 3_333_000)], CODE),
+    "code, many": ("", [(src, src % 2, 60_000 + 100 * src, 1_000_000 + 12_345 * src) for src in range(2, 14)], CODE),
+    "code, air": ("", crowd(4), {**CODE, "air": True, "w_max": 0.1}),
+    "code, ecs": ("", crowd(7), {**CODE, "ecs": True}),
+    "paper, both": ("", crowd(4), {**EVEN, "alpha": 0.5, "air": True, "ecs": True}),
+    "both ways": ("", [(src, (src + 1) % 5, 40_000 + 700 * src, 100_000 * src) for src in range(16)], {"alpha": 0.5}),
+    "slow senders": ("", [(src, src % 2, 60_000 + 700 * src, 100_000 * src) for src in range(2, 8)], {"alpha": 0.5}),
+    "preset code": ("code", crowd(15), {}),
+    "preset bfc": ("bfc", crowd(7), {}),
 }
+SLOWER = {3: 4 * LINE, 4: 3 * LINE, 7: 8 * LINE}  # ps per byte of hosts
+
+
+def with_lines(topo, lines):
+    """Other links for single hosts: ps per byte."""
+    links = topo.links.copy()
+    for host, line in lines.items():
+        links["ps_per_byte"][links["a"] == host] = line
+    return replace(topo, links=links)
+
+
+def compared(scheme, case):
+    """What left the switch and when flows ended: of a scheme, and of the transcription; the switch and hosts of the latter."""
+    preset, flows, changes = TRANSFERS[case]
+    slower = SLOWER if case == "slow senders" else {}
+    topo = with_lines(star(hosts=16), slower)
+    listed = flow_list(topo, [(src, dst, size, f"{start}ps") for src, dst, size, start in flows])
+    named = parse(f"{scheme}:{preset}" if preset else scheme, changes)
+    made = simulate(topo, listed, named, measure=EVERYTHING, max_time_ps=10**9)
+    settings = {**expresspass.PRESETS[preset], **changes}
+    model, nodes = expresspass.transfer(flows, 16, settings, drawn, topo.base_rtt_ps(), slower)
+    finished = {flow: at for host in nodes for flow, at in host.finished.items()}
+    ended = {flow: at and round(at * 1000) for flow, at in enumerate(made.flows["finish_ns"])}
+    end = max(host.sender.acknowledged for host in nodes if host.sender)  # credits that are left are of no use then
+    expected = sorted(row for row in model.out if row[0] <= end)
+    return (departures(made, 16), ended), (expected, finished), (model, nodes)
 
 
 @pytest.mark.parametrize("case", TRANSFERS)
 def test_every_packet_of_a_switch(case):
-    flows, alpha, queue = TRANSFERS[case]
-    topo = star(hosts=16)
-    made = run(
-        topo, [(src, dst, size, f"{start}ps") for src, dst, size, start in flows], {**EVEN, "alpha": alpha, "credits": queue}
-    )
-    model, nodes = expresspass.transfer(flows, 16, alpha, queue=queue)
-    found, expected = departures(made, 16), sorted(model.out)
+    """The transcription is told how the dice fall, and nothing else of the run."""
+    (found, ended), (expected, finished), (switch, nodes) = compared("expresspass", case)
     for mine, theirs in zip(found, expected):
         assert mine == theirs
-    assert len(found) == len(expected)
-    receivers = [n for n in nodes if isinstance(n, expresspass.Receiver)]
-    finished = {f: t for n in receivers for f, t in n.finished.items()}
-    assert {f: round(t * 1000) for f, t in enumerate(made.flows["finish_ns"])} == finished
-    updates = sum(len(n.updates) for n in receivers)
-    dropped = sum(n.bucket.dropped for n in receivers)
-    assert updates > 3 or case == "alone"
-    assert dropped > 10 or len(flows) < 3
+    assert len(found) == len(expected) and ended == finished
+    assert sum(len(host.updates) for host in nodes) > 3 or case == "alone"
+    assert sum(host.bucket.dropped for host in nodes) > 30 or len(ended) < 3
+    assert (sum(bucket.dropped for bucket in switch.buckets) > 30) == (case == "slow senders")
+    early = sum(host.sender.stopped > 0 for host in nodes if host.sender)
+    anew = sum(flow.begun > 1 for host in nodes for flow in host.flows.values())
+    assert (early > 3 and anew > 0) == (case in ("code, ecs", "paper, both", "preset code"))
+
+
+@pytest.mark.parametrize("preset", expresspass.PRESETS)
+def test_the_presets(preset):
+    values = dict(expresspass.PRESETS[preset])
+    values["feedback"] = ["paper", "code"].index(values["feedback"])
+    assert parse(f"expresspass:{preset}" if preset else "expresspass").values("expresspass") == values
+
+
+MISTAKES = {
+    "no target for losses": ("    if loss > target:\n", "    if loss > 0.0:\n"),
+    "the target does not fall": ("        target *= 1.0 - mine.rate\n", ""),
+    "the present rate is cut": (
+        "mine.rate = min(mine.rate, came * (1.0 + target))",
+        "mine.rate = mine.rate * (1.0 - loss) * (1.0 + target)",
+    ),
+    "w is not halved": ("mine.w = max(mine.w / 2.0, expresspass.w_min)", "mine.w = max(mine.w, expresspass.w_min)"),
+    "w rises at once": ("        if mine.raised:\n", "        if mine.w > 0.0:\n"),
+    "w of the other rule": ("if expresspass.feedback == CODE else (mine.w", "if expresspass.feedback != CODE else (mine.w"),
+    "rates beyond the maximum": ("        most = 1.0\n", ""),
+    "no least rate": ("min(max(mine.rate, slot / mine.rtt), most)", "min(mine.rate, most)"),
+    "feedback at every credit": ("node.now - mine.updated >= mine.rtt:", "node.now >= mine.updated:"),
+    "a place too many at ports": (".length >= expresspass.credits:", ".length > expresspass.credits:"),
+    "a place too many at NICs": (".length < expresspass.credits:", ".length <= expresspass.credits:"),
+    "a deeper bucket": ("2 * whole_slot", "3 * whole_slot"),
+    "hosts do not shape": ("if mine.tokens >= cost:", "if mine.tokens >= cost or node.is_host:"),
+    "the share of credits": ("+ expresspass.at.world.quantum)", ")"),
+    "the size does not count": ("credits.head.size * whole_slot // mean_credit(expresspass)", "whole_slot"),
+    "data first": (
+        "    if credits.length > 0:\n        cost",
+        "    if credits.length > 0 and queue_at(port, OTHERS).length == 0:\n        cost",
+    ),
+    "jitter to one side": ("/ 1073741824.0 - 1.0", "/ 2147483648.0"),
+    "sizes that do not vary": ("expresspass.spread > 0", "expresspass.spread < 0"),
+    "no STOP": ("    if flow.sent == flow.size and not mine.stopped:\n", "    if flow.sent > flow.size:\n"),
+    "a receiver goes on": ("    mine.state = STOPPED\n", "    if mine.state == ACTIVE:\n        return\n"),
+    "credits of all RTTs": ("        mine.used = 0\n", ""),
+    "air for longer flows": ("AIR_PACKETS = 40", "AIR_PACKETS = 50"),
+    "target of the preset": ('"target": 0.125', '"target": 0.1'),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_planted_mistake_is_found(tmp_path, mistake):
+    text = (FOLDER / "expresspass.py").read_text()
+    right, wrong = MISTAKES[mistake]
+    assert text.count(right) == 1
+    file = tmp_path / "expresspass.py"
+    file.write_text(text.replace(right, wrong))
+    assert any(found != expected for found, expected, _ in (compared(str(file), case) for case in reversed(TRANSFERS)))
 
 
 # ---- laws ----
