@@ -1,6 +1,8 @@
 """The experiments that need no packet simulator, or one for a moment: laws of their models, claims at scale quick."""
 
+import json
 import math
+from contextlib import nullcontext
 from fractions import Fraction
 
 import numpy as np
@@ -10,9 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from rich.console import Console
 
+from penstock.errors import ClaimFailed
 from penstock.experiments import EXPERIMENTS, fluid, frames, reproduce
 from penstock.experiments.bfc import fig02, fig03, fig30
-from penstock.experiments.claims import DIFFERS, FROM_PAPER, NOT_JUDGED, PASS, stale_differences
+from penstock.experiments.claims import DIFFERS, FAIL, FROM_PAPER, NOT_JUDGED, PASS
 from penstock.experiments.floodgate import fig07
 from penstock.experiments.hpcc import a1, a2, fig05
 from penstock.workload.distributions import SizeDistribution
@@ -21,14 +24,19 @@ ANALYTIC = ("bfc/fig02", "bfc/fig03", "bfc/fig04", "bfc/fig30", "floodgate/fig07
 FLOWS = st.lists(st.tuples(st.integers(0, 20), st.integers(1, 20)), min_size=1, max_size=25)
 
 
+FAIL_HERE = {"hpcc/a2": ["steps", "pareto"]}  # docs/differences.md says why
+
+
 @pytest.mark.parametrize("id", ANALYTIC)
 def test_quick_claims_pass(id, tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    outcome = reproduce(id, out=tmp_path, console=Console(quiet=True))
-    judged = [claim for claim in outcome.claims if claim.verdict != NOT_JUDGED]
-    assert judged
-    assert {claim.verdict for claim in judged} <= {PASS, DIFFERS}
-    assert stale_differences(outcome.claims, "quick", EXPERIMENTS[id].differs) == []
+    with pytest.raises(ClaimFailed) if id in FAIL_HERE else nullcontext():
+        reproduce(id, out=tmp_path, console=Console(quiet=True))
+    found = json.loads((tmp_path / "claims.json").read_text())
+    judged = {claim["id"]: claim["verdict"] for claim in found if claim["verdict"] != NOT_JUDGED}
+    assert judged and set(judged.values()) <= {PASS, DIFFERS, FAIL}
+    assert [name for name, verdict in judged.items() if verdict == FAIL] == FAIL_HERE.get(id, [])
+    assert not [name for name, known in EXPERIMENTS[id].differs.items() if judged.get(name) == PASS and "quick" in known.scales]
     assert (tmp_path / "figure.png").stat().st_size > 10_000
 
 
