@@ -5,7 +5,7 @@ import polars as pl
 import pytest
 from steps import every_step
 
-from penstock.experiments.beyond import faults
+from penstock.experiments.beyond import _faults as faults
 from penstock.experiments.claims import OURS, SCALES
 from penstock.experiments.frames import value
 from penstock.hashing import choice
