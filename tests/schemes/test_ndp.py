@@ -1,11 +1,13 @@
 """NDP against the transcription, packet by packet, and its laws."""
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from itertools import pairwise
 
+import polars as pl
 import pytest
 from helpers import DATA, EVERYTHING, check_bad, check_threads, rows_of
 from paper import ndp
+from test_dqa import drawn
 
 from penstock.composition import FOLDER, parse
 from penstock.sim.config import HostConfig
@@ -19,8 +21,8 @@ DELAY = 1_000_000
 LATE = HostConfig(rto="50ms", ack_priority="data")  # a timeout would be a packet too many
 
 
-def run(topo, flows, parameters=None, **more):
-    return simulate(topo, flow_list(topo, flows), parse("ndp", parameters), measure=EVERYTHING, **{"host": LATE, **more})
+def run(topo, flows, parameters=None, scheme="ndp", **more):
+    return simulate(topo, flow_list(topo, flows), parse(scheme, parameters), measure=EVERYTHING, **{"host": LATE, **more})
 
 
 def departures(topo, made):
@@ -40,37 +42,90 @@ INCASTS = {
     "of long flows": ([(src, 0, 120_000 + 700 * src, f"{1000 + 37 * src}ns") for src in range(1, 9)], {"iw": 30}),
     "sent back": ([(src, 0, 40_000, "1us") for src in range(1, 16)], {"iw": 40, "depth": 2, "weight": 2}),
     "to two": ([(src, src % 2, 60_000, f"{1000 + 211 * src}ns") for src in range(2, 12)], {"iw": 20}),
+    "sent back later": (  # than a dozen of answers
+        [(src, 0, 60_000, f"{1000 + 300 * src}ns") for src in range(1, 11)],
+        {"iw": 40, "depth": 3, "weight": 1},
+    ),
+    "sent back again": (  # when all other packets of a flow have been pulled
+        [(src, 0, 1000 + 1000 * (src % 3), "1us") for src in range(1, 4)] + [(src, 0, 20_000, "4100ns") for src in range(4, 16)],
+        {"iw": 40, "depth": 2, "weight": 1},
+    ),
 }
+
+
+def compared(scheme, case):
+    """What left the switch, its counts, bytes sent again and when flows ended: of a scheme, and of the transcription."""
+    flows, parameters = INCASTS[case]
+    topo = star(hosts=16)
+    made = run(topo, flows, parameters, scheme, max_time_ps=10**10)
+    coin = drawn(topo.hosts)
+    model, nodes = ndp.incast(
+        [(src, dst, size, round(float(start[:-2]) * (1e6 if start[-2] == "u" else 1e3))) for src, dst, size, start in flows],
+        topo.hosts,
+        parameters["iw"],
+        parameters.get("depth", 8),
+        lambda now, arriving, tail: arriving is tail or next(coin) % 2 == 0,
+        weight=parameters.get("weight", 10),
+    )
+    names = {"data": "data", "header": "data", "bounce": "data", "pull": "pull"}
+    expected = sorted((at, i, names.get(kind, "answer"), *rest) for at, i, kind, *rest in model.out)
+    resent = sum(n.resent for n in nodes if isinstance(n, ndp.Sender))
+    finished = {f: t for n in nodes if isinstance(n, ndp.Receiver) for f, t in n.finished.items()}
+    counts = made.ports["trims"].sum(), made.ports["returns"].sum(), made.flows["retransmitted_bytes"].sum()
+    ended = {f: t and round(t * 1000) for f, t in enumerate(made.flows["finish_ns"])}
+    return (departures(topo, made), counts, ended), (expected, (model.trims, model.bounces, resent), finished)
 
 
 @pytest.mark.parametrize("case", INCASTS)
 def test_every_packet_of_a_switch(case):
-    """Senders, receivers and queues of the transcription, which is told only how the coin fell."""
-    flows, parameters = INCASTS[case]
-    topo = star(hosts=16)
-    made = run(topo, flows, parameters)
-    cut = iter([r for r in rows_of(made) if r.event == "enqueue" and r.kind == DATA and r.size == HEADER])
-
-    def trims_arriving(now, arriving, tail):
-        row = next(cut)
-        assert (row.at, row.flow, row.offset) in [(now, p.flow, p.offset) for p in (arriving, tail)]
-        return (row.flow, row.offset) == (arriving.flow, arriving.offset)
-
-    table = [(src, dst, size, round(float(start[:-2]) * (1e6 if start[-2] == "u" else 1e3))) for src, dst, size, start in flows]
-    model, nodes = ndp.incast(
-        table, 16, parameters["iw"], parameters.get("depth", 8), trims_arriving, weight=parameters.get("weight", 10)
-    )
-    names = {"data": "data", "header": "data", "bounce": "data", "pull": "pull"}
-    expected = sorted((at, i, names.get(kind, "answer"), *rest) for at, i, kind, *rest in model.out)
-    found = departures(topo, made)
-    for mine, theirs in zip(found, expected):
+    """Senders, receivers and queues of the transcription, which is told only how the coin falls."""
+    found, expected = compared("ndp", case)
+    for mine, theirs in zip(found[0], expected[0]):
         assert mine == theirs
-    assert len(found) == len(expected)
-    assert made.ports["trims"].sum() == model.trims and made.ports["returns"].sum() == model.bounces
-    assert made.flows["retransmitted_bytes"].sum() == sum(n.resent for n in nodes if isinstance(n, ndp.Sender))
-    finished = {f: t for n in nodes if isinstance(n, ndp.Receiver) for f, t in n.finished.items()}
-    assert {f: round(t * 1000) for f, t in enumerate(made.flows["finish_ns"])} == finished
-    assert model.trims > 3 and (model.bounces > 10) == (case == "sent back")
+    assert found == expected
+    trims, returns, _ = expected[1]
+    assert trims > 3 and (returns > 10) == case.startswith("sent back")
+
+
+MISTAKES = {
+    "a packet less fits": ("if stored + pkt.size <= ndp.limit:", "if stored + pkt.size < ndp.limit:"),
+    "the packet on the line does not count": ("data.bytes + (mine.size if mine.until > node.now else 0)", "data.bytes"),
+    "always the arriving packet": ("data.length > 0 and draw", "data.length > 100000 and draw"),
+    "another coin": ("draw(node, RANDOM_QUEUE) & 1:", "draw(node, RANDOM_QUEUE) % 4 == 1:"),
+    "a header more": ("mine.headers < ndp.weight", "mine.headers <= ndp.weight"),
+    "a count of headers that goes on": ("        mine.headers = 0\n", ""),
+    "headers count without data": (
+        "length == 0:\n        return HEADERS\n",
+        "length == 0:\n        my_port(ndp, port).headers += 1\n        return HEADERS\n",
+    ),
+    "a longer queue of headers": ("if headers.bytes + CONTROL_SIZE <= ndp.limit", "if headers.bytes <= ndp.limit"),
+    "dropped instead of sent back": ("ndp.limit else RETURN", "ndp.limit else DROPPED"),
+    "sent again at once": ("if (mine.awaited == 0 and mine.first <= 1) or ", "if mine.awaited >= 0 or "),
+    "sent again when pulled": ("min(mine.answered, HISTORY) < 4 * acks:", "acks > HISTORY:"),
+    "all answers": ("MASK = 4095", "MASK = 16777215"),
+    "not the first window": ("mine.first <= 1)", "mine.first <= 1000)"),
+    "pulls are awaited for ever": ("        mine.awaited -= number - mine.pulled\n", ""),
+    "headers count as ACKs": ("note_answer(ndp, flow, 1 - carried.trimmed)", "note_answer(ndp, flow, 1)"),
+    "one flow at a time": (
+        "    leave(ndp, node, incoming)\n    if owed > 0:\n        mine.owed = owed\n        join(ndp, node, incoming)\n",
+        "    if owed > 0:\n        mine.owed = owed\n    else:\n        leave(ndp, node, incoming)\n",
+    ),
+}
+
+
+def planted(folder, right, wrong):
+    """The scheme with a mistake."""
+    text = (FOLDER / "ndp.py").read_text()
+    assert text.count(right) == 1
+    file = folder / "ndp.py"
+    file.write_text(text.replace(right, wrong))
+    return str(file)
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_planted_mistake_is_found(tmp_path, mistake):
+    file = planted(tmp_path, *MISTAKES[mistake])
+    assert any(found != expected for found, expected in (compared(file, case) for case in reversed(INCASTS)))
 
 
 # ---- laws ----
@@ -125,7 +180,7 @@ def test_what_has_no_random_part_is_as_published(case):
     assert jumbo(*case) == pytest.approx(law, abs=1e-6)
 
 
-MISTAKES = {
+IN_PULLS = {
     "pulls come late": (
         "here.next_pull = node.now + gap_of(ndp, node)\n    else",
         "here.next_pull = node.now + 9 * gap_of(ndp, node)\n    else",
@@ -135,15 +190,10 @@ MISTAKES = {
 }
 
 
-@pytest.mark.parametrize("mistake", MISTAKES)
+@pytest.mark.parametrize("mistake", IN_PULLS)
 def test_a_mistake_in_pulls_is_found(tmp_path, mistake):
-    right, wrong = MISTAKES[mistake]
-    text = (FOLDER / "ndp.py").read_text()
-    assert right in text
-    file = tmp_path / "ndp.py"
-    file.write_text(text.replace(right, wrong))
-    cases = (4, 30, 1), (1, 30, 1)
-    assert any(not abs(jumbo(*case, name=str(file)) - PUBLISHED[case]) < 0.001 for case in cases)
+    file, cases = planted(tmp_path, *IN_PULLS[mistake]), ((4, 30, 1), (1, 30, 1))
+    assert any(not abs(jumbo(*case, name=file) - PUBLISHED[case]) < 0.001 for case in cases)
 
 
 @pytest.mark.parametrize("senders, size", ((7, 60_000), (15, 60_000), (15, 9_000)))
@@ -174,6 +224,28 @@ def test_every_packet_is_answered_once_and_no_queue_is_longer():
     assert queues[1] == 3 * WIRE and 3 * WIRE - HEADER < queues[0] <= 3 * WIRE
 
 
+def from_racks(scheme):
+    """Racks of four hosts with one link up, which trims most packets; a spine where three such links meet."""
+    topo = leaf_spine(hosts=16, tors=4, spines=1)
+    made = run(topo, [[src, 0, 60_000, "1us"] for src in range(4, 16)], {"iw": 40, "depth": 3}, scheme, max_time_ps=10**10)
+    return topo, made
+
+
+def test_headers_that_come_trimmed_are_sent_back():
+    """The spine sends back more than it trims."""
+    topo, made = from_racks("ndp")
+    spine = made.ports.filter(pl.col("node") == topo.node("spine0"))
+    answers = sum(r.kind == 1 and r.event == "enqueue" and r.node == topo.node("tor0") for r in rows_of(made))
+    assert made.summary["retransmissions"] + 12 * 60 == answers + spine["returns"].sum()
+    assert spine["returns"].sum() > spine["trims"].sum() > 10
+    assert made.summary["drops"] == 0 and made.summary["flows_finished"] == 12
+
+
+def test_dropped_headers_that_came_trimmed_are_found(tmp_path):
+    back = "    if pkt.kind == DATA and not pkt.flags & RETURNED:\n        return RETURN\n"
+    assert from_racks(planted(tmp_path, back, ""))[1].summary["drops"] > 10
+
+
 def test_headers_and_data_alternate_by_weight():
     topo = star(hosts=16)
     made = run(topo, [[src, 0, 60_000, "1us"] for src in range(1, 16)], {"iw": 40, "weight": 3})
@@ -199,17 +271,48 @@ def test_pulls_are_a_packet_time_apart_and_in_turn():
         assert len({r.offset for r in pulls[k : k + 8]}) == 8
 
 
-def test_each_round_takes_every_path_once():
+def check_paths(scheme):
+    """Each round takes every path once, in an order of its own, not only shifted; any of them may be the first or the second."""
     topo = fat_tree(k=4)
-    made = run(topo, [[0, 15, 400_000, "1us"]])
+    made = run(topo, [[0, 15, 400_000, "1us"]], scheme=scheme)
     paths = defaultdict(list)
     for r in rows_of(made):
         if r.kind == DATA and r.event == "dequeue" and r.node >= 16:
             paths[r.offset].append(r.node)
     taken = [tuple(paths[1000 * n]) for n in range(400)]
+    rounds = [tuple(taken[n : n + 4]) for n in range(0, 400, 4)]
     assert len(set(taken)) == 4
-    assert all(len(set(taken[n : n + 4])) == 4 for n in range(0, 400, 4))
-    assert len({tuple(taken[n : n + 4]) for n in range(0, 400, 4)}) > 3  # not always in the same order
+    assert all(len(set(one)) == 4 for one in rounds)
+    assert len(set(rounds)) > 4
+    for i in (0, 1):
+        assert all(10 < count < 40 for count in Counter(one[i] for one in rounds).values())
+
+
+def test_each_round_takes_every_path_once():
+    check_paths("ndp")
+
+
+IN_PATHS = {
+    "any path": ("mine.path = (mine.path + mine.step) % ndp.paths", "mine.path = draw(node, RANDOM_PATH) % ndp.paths"),
+    "always the same order": ("    if mine.left == 0:\n", "    if mine.step == 0:\n"),
+    "steps that miss paths": ("while divisor(mine.step, ndp.paths) > 1:", "while divisor(mine.step, ndp.paths) > 1000:"),
+    "always forwards": (
+        "        mine.step = 1 + draw(node, RANDOM_PATH) % ndp.paths\n        while",
+        "        mine.step = 1\n        while",
+    ),
+    "the same one first": (
+        "mine.path = draw(node, RANDOM_PATH) % ndp.paths\n        mine.step",
+        "mine.path = 0\n        mine.step",
+    ),
+    "one digit for all tiers": ("(pkt.hash & POSITIVE) // ndp.stride[min(node.tier, TIERS - 1)]", "(pkt.hash & POSITIVE)"),
+    "a path for a flow": ("    pkt.hash = next_path(ndp, node, flow)\n", ""),
+}
+
+
+@pytest.mark.parametrize("mistake", IN_PATHS)
+def test_a_mistake_in_paths_is_found(tmp_path, mistake):
+    with pytest.raises(AssertionError):
+        check_paths(planted(tmp_path, *IN_PATHS[mistake]))
 
 
 def test_crossing_traffic_is_hardly_trimmed_in_the_middle():
