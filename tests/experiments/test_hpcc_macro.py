@@ -222,7 +222,8 @@ def test_the_least_gain_is_over_sizes_and_schemes():
 def test_what_is_ours_is_not_the_paper_s(cache):
     runs = framework.run_all(EXPERIMENTS["hpcc/fig10"], "quick", 1, cache, 1, None)
     claims = fig10.claims(fig10.measure(runs, "quick"), "quick")
-    kinds = {(claim.id.startswith("seen-") or "-high" in claim.id, claim.kind) for claim in claims}
+    weaker = ("50-order", "50-queue")  # than 50-reduction and the queues' lengths, which are judged beside them
+    kinds = {(claim.id.startswith("seen-") or "-high" in claim.id or claim.id in weaker, claim.kind) for claim in claims}
     assert kinds == {(True, OURS), (False, FROM_PAPER)}
 
 
