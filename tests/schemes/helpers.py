@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from paper import drr
 
-from penstock.composition import parse
+from penstock.composition import FOLDER, parse
 from penstock.errors import SpecError
 from penstock.sim.config import HostConfig, Measure
 from penstock.sim.simulate import simulate
@@ -265,6 +265,15 @@ def check_alone(scheme, parameters=None, sizes=(1, 1000, 5500, 2_000_000)):
     flows = flow_list(topo, [(i, 15 - i, size, f"{i * 500}us") for i, size in enumerate(sizes)])
     run = simulate(topo, flows, parse(scheme, parameters))
     assert run.flows["slowdown"].to_list() == [1.0] * len(sizes)
+
+
+def planted(folder, scheme, right, wrong, times=1):
+    """The name of a scheme like this one of the package, but with a mistake where `right` stands, so many times."""
+    text = (FOLDER / f"{scheme}.py").read_text()
+    assert text.count(right) == times
+    file = folder / f"{scheme}.py"
+    file.write_text(text.replace(right, wrong))
+    return str(file)
 
 
 def check_bad(scheme, parameters, message):

@@ -4,22 +4,12 @@ from collections import defaultdict, deque
 from fractions import Fraction
 
 import pytest
-from helpers import (
-    PAUSE,
-    check_bad,
-    check_frames,
-    check_threads,
-    network,
-    pauses_of,
-    peers_of,
-    switch_rows,
-    traced,
-)
+from helpers import PAUSE, check_bad, check_frames, check_threads, network, pauses_of, peers_of, planted, switch_rows, traced
 from paper import bfc, bfc_tofino2
 from test_bfc import crowd
 from test_dqa import drawn
 
-from penstock.composition import FOLDER, parse
+from penstock.composition import parse
 from penstock.hashing import choice, flow_hash, node_seed
 from penstock.sim.config import Measure
 from penstock.sim.simulate import simulate
@@ -215,13 +205,10 @@ MISTAKES = {  # parameters, what is wrong
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_a_planted_mistake_is_found(tmp_path, mistake):
     hardware, right, wrong = MISTAKES[mistake]
-    text = (FOLDER / f"{NAME}.py").read_text()
-    assert text.count(right) == 1
-    file = tmp_path / f"{NAME}.py"
-    file.write_text(text.replace(right, wrong))
+    file = planted(tmp_path, NAME, right, wrong)
     with pytest.raises(AssertionError):
         for traffic in (crowd, busy_nics):
-            check(traffic, HARDWARE[hardware], str(file))
+            check(traffic, HARDWARE[hardware], file)
 
 
 def test_bitmaps_repair_what_was_lost():

@@ -3,9 +3,8 @@
 from collections import Counter
 
 import pytest
-from helpers import QUEUED_ACKS, check_alone, check_bad, check_threads, incast, network, switch_rows, traced
+from helpers import QUEUED_ACKS, check_alone, check_bad, check_threads, incast, network, planted, switch_rows, traced
 
-from penstock.composition import FOLDER
 from penstock.sim.config import HostConfig
 from penstock.topology import star
 from penstock.workload import flow_list
@@ -50,12 +49,8 @@ MISTAKES = {
 
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_a_planted_mistake_is_found(tmp_path, mistake):
-    right, wrong = MISTAKES[mistake]
-    text = (FOLDER / "dynamic_threshold.py").read_text()
-    assert right in text
-    file = tmp_path / "dynamic_threshold.py"
-    file.write_text(text.replace(right, wrong))
-    assert differs(str(file), 0.5)
+    file = planted(tmp_path, "dynamic_threshold", *MISTAKES[mistake])
+    assert differs(file, 0.5)
 
 
 @pytest.mark.parametrize(("alpha", "receivers"), [(1, 1), (1, 2), (0.5, 1), (4, 2)])

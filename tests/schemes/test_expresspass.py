@@ -7,11 +7,11 @@ from itertools import pairwise
 import numpy as np
 import polars as pl
 import pytest
-from helpers import ACK, DATA, EVERYTHING, US, check_bad, check_threads, rows_of
+from helpers import ACK, DATA, EVERYTHING, US, check_bad, check_threads, planted, rows_of
 from paper import expresspass
 from test_dqa import drawn
 
-from penstock.composition import FOLDER, parse
+from penstock.composition import parse
 from penstock.sim.config import HostConfig
 from penstock.sim.simulate import simulate
 from penstock.topology import fat_tree, leaf_spine, star
@@ -164,12 +164,8 @@ MISTAKES = {
 
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_a_planted_mistake_is_found(tmp_path, mistake):
-    text = (FOLDER / "expresspass.py").read_text()
-    right, wrong = MISTAKES[mistake]
-    assert text.count(right) == 1
-    file = tmp_path / "expresspass.py"
-    file.write_text(text.replace(right, wrong))
-    assert any(found != expected for found, expected, _ in (compared(str(file), case) for case in reversed(TRANSFERS)))
+    file = planted(tmp_path, "expresspass", *MISTAKES[mistake])
+    assert any(found != expected for found, expected, _ in (compared(file, case) for case in reversed(TRANSFERS)))
 
 
 # ---- laws ----
@@ -310,13 +306,10 @@ def test_no_queue_is_longer_than_its_bound():
 
 
 def test_without_limits_of_credits_a_queue_exceeds_its_bound(tmp_path):
-    file = tmp_path / "expresspass.py"
-    text = (FOLDER / "expresspass.py").read_text()
     right, wrong = "        if mine.tokens >= cost:\n", "        if mine.tokens >= cost or not node.is_host:\n"
-    assert right in text
-    file.write_text(text.replace(right, wrong))
+    file = planted(tmp_path, "expresspass", right, wrong)
     bound = expresspass.bounds(LINE, US, 5 * US)
-    found, _ = longest(str(file))
+    found, _ = longest(file)
     assert any(found[kind] > bound[kind] for kind in bound), (found, bound)
 
 

@@ -5,10 +5,10 @@ from itertools import count
 
 import polars as pl
 import pytest
-from helpers import DATA, QUEUED_ACKS, check_alone, check_bad, check_threads, network, switch_rows, traced
+from helpers import DATA, QUEUED_ACKS, check_alone, check_bad, check_threads, network, planted, switch_rows, traced
 from paper import letflow
 
-from penstock.composition import FOLDER, parse
+from penstock.composition import parse
 from penstock.hashing import choice, flow_hash, node_seed
 from penstock.sim.config import Measure
 from penstock.sim.simulate import simulate
@@ -94,12 +94,8 @@ MISTAKES = {
 
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_a_planted_mistake_is_found(tmp_path, mistake):
-    right, wrong = MISTAKES[mistake]
-    text = (FOLDER / "flowlet.py").read_text()
-    assert right in text
-    file = tmp_path / "flowlet.py"
-    file.write_text(text.replace(right, wrong))
-    assert differs(str(file))
+    file = planted(tmp_path, "flowlet", *MISTAKES[mistake])
+    assert differs(file)
 
 
 def uneven(tmp_path, longer):

@@ -5,10 +5,10 @@ from collections import defaultdict
 import numpy as np
 import polars as pl
 import pytest
-from helpers import CONTROL, DATA, EVERYTHING, US, check_alone, check_bad, check_threads, network, rows_of, traced
+from helpers import CONTROL, DATA, EVERYTHING, US, check_alone, check_bad, check_threads, network, planted, rows_of, traced
 from paper import homa
 
-from penstock.composition import FOLDER, available, parse
+from penstock.composition import available, parse
 from penstock.sim.config import HostConfig
 from penstock.sim.simulate import simulate
 from penstock.topology import leaf_spine, star
@@ -82,12 +82,17 @@ MISTAKES = {
     "order of messages": (
         "rank_incoming(node, incoming, mine.size - mine.granted)",
         "rank_incoming(node, incoming, mine.granted)",
+        2,
     ),
     "a message in flight too many": ("incoming.received >= homa.ahead", "incoming.received > homa.ahead"),
     "level of the best": ("homa.priorities - m + rank", "homa.priorities - 1 - rank"),
     "one message of a sender": ("if sources[i] == src:", "if sources[i] == -1 - src:"),
     "no pace of grants": ("if node.now < mine.next_grant:", "if node.now < 0:"),
-    "no timer for grants": ("wake_by(node, homa.at.index, mine.next_grant)", "wake_by(node, homa.at.index, node.now + 1000000)"),
+    "no timer for grants": (
+        "wake_by(node, homa.at.index, mine.next_grant)",
+        "wake_by(node, homa.at.index, node.now + 1000000)",
+        2,
+    ),
     "the last bytes": ("left > homa.ahead or", "left > 0 or"),
     "class of a packet": ("if left <= homa.cutoffs[level]", "if left < homa.cutoffs[level]"),
     "order at the sender": ("set_rank(node, flow, flow.size - flow.sent)", "set_rank(node, flow, flow.sent)"),
@@ -97,12 +102,8 @@ MISTAKES = {
 
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_a_planted_mistake_is_found(tmp_path, mistake):
-    text = (FOLDER / "homa.py").read_text()
-    right, wrong = MISTAKES[mistake]
-    assert right in text
-    file = tmp_path / "homa.py"
-    file.write_text(text.replace(right, wrong))
-    assert any(differs(str(file), case)[2] for case in range(9))
+    file = planted(tmp_path, "homa", *MISTAKES[mistake])
+    assert any(differs(file, case)[2] for case in range(9))
 
 
 # ---- laws ----

@@ -5,11 +5,11 @@ from itertools import pairwise
 
 import polars as pl
 import pytest
-from helpers import DATA, EVERYTHING, check_bad, check_threads, rows_of
+from helpers import DATA, EVERYTHING, check_bad, check_threads, planted, rows_of
 from paper import ndp
 from test_dqa import drawn
 
-from penstock.composition import FOLDER, parse
+from penstock.composition import parse
 from penstock.sim.config import HostConfig
 from penstock.sim.simulate import simulate
 from penstock.topology import fat_tree, leaf_spine, star
@@ -113,18 +113,9 @@ MISTAKES = {
 }
 
 
-def planted(folder, right, wrong):
-    """The scheme with a mistake."""
-    text = (FOLDER / "ndp.py").read_text()
-    assert text.count(right) == 1
-    file = folder / "ndp.py"
-    file.write_text(text.replace(right, wrong))
-    return str(file)
-
-
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_a_planted_mistake_is_found(tmp_path, mistake):
-    file = planted(tmp_path, *MISTAKES[mistake])
+    file = planted(tmp_path, "ndp", *MISTAKES[mistake])
     assert any(found != expected for found, expected in (compared(file, case) for case in reversed(INCASTS)))
 
 
@@ -192,7 +183,7 @@ IN_PULLS = {
 
 @pytest.mark.parametrize("mistake", IN_PULLS)
 def test_a_mistake_in_pulls_is_found(tmp_path, mistake):
-    file, cases = planted(tmp_path, *IN_PULLS[mistake]), ((4, 30, 1), (1, 30, 1))
+    file, cases = planted(tmp_path, "ndp", *IN_PULLS[mistake]), ((4, 30, 1), (1, 30, 1))
     assert any(not abs(jumbo(*case, name=file) - PUBLISHED[case]) < 0.001 for case in cases)
 
 
@@ -243,7 +234,7 @@ def test_headers_that_come_trimmed_are_sent_back():
 
 def test_dropped_headers_that_came_trimmed_are_found(tmp_path):
     back = "    if pkt.kind == DATA and not pkt.flags & RETURNED:\n        return RETURN\n"
-    assert from_racks(planted(tmp_path, back, ""))[1].summary["drops"] > 10
+    assert from_racks(planted(tmp_path, "ndp", back, ""))[1].summary["drops"] > 10
 
 
 def test_headers_and_data_alternate_by_weight():
@@ -312,7 +303,7 @@ IN_PATHS = {
 @pytest.mark.parametrize("mistake", IN_PATHS)
 def test_a_mistake_in_paths_is_found(tmp_path, mistake):
     with pytest.raises(AssertionError):
-        check_paths(planted(tmp_path, *IN_PATHS[mistake]))
+        check_paths(planted(tmp_path, "ndp", *IN_PATHS[mistake]))
 
 
 def test_crossing_traffic_is_hardly_trimmed_in_the_middle():

@@ -6,7 +6,7 @@ import sys
 
 import numpy as np
 import pytest
-from helpers import DATA, QUEUED_ACKS, check_alone, check_bad, check_threads, network, rows_of, traced
+from helpers import DATA, QUEUED_ACKS, check_alone, check_bad, check_threads, network, planted, rows_of, traced
 from paper import pfabric
 
 from penstock.composition import FOLDER, parse
@@ -62,12 +62,8 @@ MISTAKES = {
 
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_a_planted_mistake_is_found(tmp_path, mistake):
-    text = (FOLDER / "pfabric.py").read_text()
-    right, wrong = MISTAKES[mistake]
-    assert right in text
-    file = tmp_path / "pfabric.py"
-    file.write_text(text.replace(right, wrong))
-    assert any(differs(str(file), seed)[1] for seed in range(6))
+    file = planted(tmp_path, "pfabric", *MISTAKES[mistake])
+    assert any(differs(file, seed)[1] for seed in range(6))
 
 
 # ---- the order of packets at a port, against walks through its queue ----

@@ -4,10 +4,10 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from helpers import CONTROL, DATA, EVERYTHING, US, check_bad, check_threads, network, rows_of, traced
+from helpers import CONTROL, DATA, EVERYTHING, US, check_bad, check_threads, network, planted, rows_of, traced
 from paper import phost
 
-from penstock.composition import FOLDER, parse
+from penstock.composition import parse
 from penstock.sim.config import HostConfig
 from penstock.sim.simulate import simulate
 from penstock.topology import star
@@ -98,12 +98,8 @@ MISTAKES = {
 
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_a_planted_mistake_is_found(tmp_path, mistake):
-    text = (FOLDER / "phost.py").read_text()
-    right, wrong = MISTAKES[mistake]
-    assert right in text
-    file = tmp_path / "phost.py"
-    file.write_text(text.replace(right, wrong))
-    assert any(got != expected for got, expected in (compared(str(file), case) for case in CASES))
+    file = planted(tmp_path, "phost", *MISTAKES[mistake])
+    assert any(got != expected for got, expected in (compared(file, case) for case in CASES))
 
 
 # ---- laws ----

@@ -3,10 +3,10 @@
 from collections import defaultdict
 
 import pytest
-from helpers import DATA, QUEUED_ACKS, check_alone, check_bad, check_threads, outcome, traced
+from helpers import DATA, QUEUED_ACKS, check_alone, check_bad, check_threads, outcome, planted, traced
 from paper import pias
 
-from penstock.composition import FOLDER, parse
+from penstock.composition import parse
 from penstock.sim.config import HostConfig, Measure
 from penstock.sim.simulate import simulate
 from penstock.topology import star
@@ -61,12 +61,8 @@ MISTAKES = {
 
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_a_planted_mistake_is_found(tmp_path, mistake):
-    text = (FOLDER / "pias.py").read_text()
-    right, wrong = MISTAKES[mistake]
-    assert right in text
-    file = tmp_path / "pias.py"
-    file.write_text(text.replace(right, wrong))
-    _, rows = run_crowd(str(file))
+    file = planted(tmp_path, "pias", *MISTAKES[mistake])
+    _, rows = run_crowd(file)
     with pytest.raises(AssertionError):
         check_against_the_transcription(rows)
 

@@ -5,10 +5,10 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pytest
-from helpers import DATA, US, check_alone, check_bad, check_threads, network, rows_of, traced
+from helpers import DATA, US, check_alone, check_bad, check_threads, network, planted, rows_of, traced
 from paper import recovery
 
-from penstock.composition import FOLDER, parse
+from penstock.composition import parse
 from penstock.errors import PenstockError
 from penstock.sim.config import HostConfig, Measure
 from penstock.sim.simulate import simulate
@@ -156,7 +156,7 @@ MISTAKES = {
     },
     "perfect": {
         "another packet": ("index = my_packet(recovery, pkt).index\n        send_to_host", "index = 0\n        send_to_host"),
-        "new packets first": ("    try_send(node, flow)\n", ""),
+        "new packets first": ("    try_send(node, flow)\n", "", 2),
         "only the last notice": ("mine.next = min(mine.next, index)", "mine.next = index"),
         "one at a time": ("    flow.resend = 1 if next_lost(recovery, flow) >= 0 else 0\n    return index", "    return index"),
     },
@@ -178,12 +178,7 @@ def found(scheme, kind):
 
 @pytest.mark.parametrize("kind, mistake", [(kind, name) for kind, names in MISTAKES.items() for name in names])
 def test_a_planted_mistake_is_found(tmp_path, kind, mistake):
-    text = (FOLDER / "recovery.py").read_text()
-    right, wrong = MISTAKES[kind][mistake]
-    assert right in text
-    file = tmp_path / "recovery.py"
-    file.write_text(text.replace(right, wrong))
-    assert found(str(file), kind)
+    assert found(planted(tmp_path, "recovery", *MISTAKES[kind][mistake]), kind)
 
 
 # ---- laws ----

@@ -4,9 +4,21 @@ from collections import Counter
 
 import numpy as np
 import pytest
-from helpers import QUANTUM, QUEUED_ACKS, LazyDRR, check_alone, check_bad, check_threads, incast, network, switch_rows, traced
+from helpers import (
+    QUANTUM,
+    QUEUED_ACKS,
+    LazyDRR,
+    check_alone,
+    check_bad,
+    check_threads,
+    incast,
+    network,
+    planted,
+    switch_rows,
+    traced,
+)
 
-from penstock.composition import FOLDER, parse
+from penstock.composition import parse
 from penstock.hashing import choice, flow_hash, node_seed
 from penstock.sim.config import HostConfig
 from penstock.sim.simulate import simulate
@@ -61,12 +73,8 @@ MISTAKES = {
 
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_a_planted_mistake_is_found(tmp_path, mistake):
-    right, wrong = MISTAKES[mistake]
-    text = (FOLDER / "sfq.py").read_text()
-    assert right in text
-    file = tmp_path / "sfq.py"
-    file.write_text(text.replace(right, wrong))
-    assert differs(str(file), 32)
+    file = planted(tmp_path, "sfq", *MISTAKES[mistake])
+    assert differs(file, 32)
 
 
 def test_the_same_as_bfc_s_stochastic_assignment():

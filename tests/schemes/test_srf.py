@@ -5,10 +5,22 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from helpers import PAUSE, QUEUED_ACKS, check_alone, check_bad, check_threads, incast, network, pauses_of, switch_rows, traced
+from helpers import (
+    PAUSE,
+    QUEUED_ACKS,
+    check_alone,
+    check_bad,
+    check_threads,
+    incast,
+    network,
+    pauses_of,
+    planted,
+    switch_rows,
+    traced,
+)
 from paper import srf
 
-from penstock.composition import FOLDER, parse
+from penstock.composition import parse
 from penstock.errors import PenstockError
 from penstock.sim.config import HostConfig
 from penstock.sim.simulate import simulate
@@ -86,11 +98,7 @@ MISTAKES = {
 
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_a_planted_mistake_is_found(tmp_path, mistake):
-    right, wrong = MISTAKES[mistake]
-    text = (FOLDER / "srf.py").read_text()
-    assert right in text
-    file = tmp_path / "srf.py"
-    file.write_text(text.replace(right, wrong))
+    file = planted(tmp_path, "srf", *MISTAKES[mistake])
     try:
         found = differs(f"bfc+{file}", {"refresh": 0})
     except (PenstockError, AssertionError):  # a queue that cannot be served, flows that do not end
