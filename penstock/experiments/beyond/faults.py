@@ -26,6 +26,7 @@ from typing import Any
 import polars as pl
 
 from penstock.experiments import frames
+from penstock.experiments.beyond import _faults
 from penstock.experiments.beyond._faults import (
     AFTER,
     BFC,
@@ -40,7 +41,6 @@ from penstock.experiments.beyond._faults import (
     IRN,
     LOAD,
     LOSSLESS,
-    MS,
     NDP,
     OUTAGE,
     PHASES,
@@ -215,7 +215,7 @@ def _tails(of: Any) -> list[Claim]:
 
 def _times(of: Any, scale: str) -> list[Claim]:
     """How long the fault is felt."""
-    failure, repair, _ = MS[scale]
+    failure, repair, _ = _faults.MS[scale]
     outage = 1000 * (repair - failure)
     found = []
     for scheme in SCHEMES:
