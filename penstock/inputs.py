@@ -18,6 +18,7 @@ from penstock.units import format_size, format_time, parse_size, parse_time
 
 MAX_FLOW_BYTES = 10**12  # so that the bytes of millions of flows still add up in int64
 MAX_TIME_PS = 2**62
+MAX_SEED = 2**63 - 1
 MAX_SIZE = 10**18
 
 # Bounded, so that no cell can make exact arithmetic slow.

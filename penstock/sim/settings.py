@@ -11,7 +11,7 @@ import numpy as np
 
 from penstock.composition import Scheme
 from penstock.errors import SpecError, nearest
-from penstock.inputs import below_one, whole
+from penstock.inputs import MAX_SEED, below_one, whole
 from penstock.sim.config import MAX_FRAME, HostConfig, Measure
 from penstock.units import format_time
 
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from penstock.topology import Topology
     from penstock.workload.flows import Flows
 
-MAX_SEED = 2**63 - 1
 MAX_END_PS = 2 * 10**15  # an event's key holds 51 bits of time, 2251 s
 DRAIN_PS = 10**12
 MAX_SAMPLES = 2**25  # about a GB

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple
 
 from penstock import topology, workload
-from penstock.inputs import MAX_FLOW_BYTES
+from penstock.inputs import MAX_FLOW_BYTES, MAX_SEED
 from penstock.sim.config import ACK_PRIORITIES, MAX_FRAME, MAX_QUEUES, HostConfig, Measure
 from penstock.spec.tables import RunTable, SchemeTable
 from penstock.topology import COMMON, behind_vswitches
@@ -94,7 +94,7 @@ _DURATION = Key("time", "flows arrive for so long from `start` on; without it un
 KEYS: dict[str, dict[str, Key]] = {
     "run": {
         "duration": Key("time", "flows of [[workload]] arrive for so long", "> 0"),
-        "seed": Key("int", "seed of every random stream", "0..9223372036854775807"),
+        "seed": Key("int", "seed of every random stream", f"0..{MAX_SEED}"),
         "drain": Key("bool", "go on after `duration` until all flows have finished"),
         "max_time": Key("time", "simulated time at which draining gives up; without it one second after `duration`", "> 0"),
         "threads": Key("int", "threads of the simulator; results do not depend on it", "1..1024"),

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict
 
-from penstock.inputs import as_table, below_one, boolean, known_keys, time_ps, whole
+from penstock.inputs import MAX_SEED, as_table, below_one, boolean, known_keys, time_ps, whole
 
 SECTIONS = ("run", "topology", "scheme", "workload", "measure", "host")
 
@@ -70,7 +70,7 @@ class RunTable(Closed):
     """
 
     duration: Annotated[str | int | float, _time("run.duration")]
-    seed: Annotated[int, _whole("run.seed", 0, 2**63 - 1)] = 1
+    seed: Annotated[int, _whole("run.seed", 0, MAX_SEED)] = 1
     drain: Annotated[bool, BeforeValidator(lambda value: boolean(value, "run.drain"))] = True
     max_time: Annotated[str | int | float | None, _time("run.max_time")] = None
     threads: Annotated[int, _whole("run.threads", 1, 1024)] = 1

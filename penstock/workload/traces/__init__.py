@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from penstock.errors import SpecError
-from penstock.inputs import one_of, read_bytes, whole
+from penstock.inputs import MAX_SEED, one_of, read_bytes, whole
 from penstock.topology.graph import MAX_HOSTS
 from penstock.workload.flows import Flows
 from penstock.workload.placement import PLACEMENTS, in_order
@@ -106,7 +106,7 @@ def place(ranks: int, placement: str = "packed", hosts: int | None = None, rack:
     if (rack is None) == (placement == "strided"):
         raise SpecError('is for placement = "strided", which needs it', path="rack", value="none" if rack is None else rack)
     if placement == "random":
-        whole(seed, "seed", 0, 2**63 - 1)
+        whole(seed, "seed", 0, MAX_SEED)
     if rack is not None and hosts % whole(rack, "rack", 1, hosts):
         raise SpecError(f"the {hosts} hosts are not whole racks of so many", path="rack", value=rack)
     numbers = np.arange(hosts)
