@@ -3,12 +3,14 @@
 import csv
 import io
 import math
+import operator
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from decimal import Decimal
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,9 +29,12 @@ _NUMBER = re.compile(r"[+-]?(?:\d{1,40}\.?\d{0,40}|\.\d{1,40})(?:[eE][+-]?\d{1,3
 
 def whole(value: Any, path: str, low: int, high: int | None = None) -> int:
     """`value` as an int in [low, high]; numpy's integers and 3.0 are accepted, 2.5, True and "3" are not."""
-    if isinstance(value, bool) or not (hasattr(value, "__index__") or (isinstance(value, float) and value.is_integer())):
-        raise SpecError("must be a whole number", path=path, value=value)
-    number = int(value)
+    try:
+        if isinstance(value, (bool, np.bool_)):
+            raise TypeError
+        number = int(value) if isinstance(value, float) and value.is_integer() else operator.index(value)
+    except TypeError:  # also of arrays, which have __index__
+        raise SpecError("must be a whole number", path=path, value=value) from None
     within_range(number, path, low, high, value)
     return number
 
@@ -38,6 +43,21 @@ def instance(value: Any, kind: type, path: str, remedy: str = "") -> None:
     """SpecError unless `value` is a `kind`; the remedy says how to make one."""
     if not isinstance(value, kind):
         raise SpecError(f"must be of type {kind.__name__}", path=path, value=value, remedy=remedy)
+
+
+def elements(values: Any, path: str, remedy: str) -> Iterator[Any]:
+    """An iterator over `values`, if they are a list or the like; the remedy shows one."""
+    try:
+        return iter(values)
+    except TypeError:
+        raise SpecError("must be a list", path=path, value=values, remedy=remedy) from None
+
+
+def as_path(value: Any, path: str, of: str) -> Path:
+    """`value` as a Path, if it is one or a text; `of` is what must be there: "a run directory"."""
+    if not isinstance(value, (str, os.PathLike)):
+        raise SpecError(f"must be the path of {of}", path=path, value=value)
+    return Path(value)
 
 
 def real(value: Any, path: str, low: float | None = None, high: float | None = None) -> float:
@@ -184,8 +204,7 @@ class Table:
     """
 
     def __init__(self, path: str | os.PathLike[str], example: str, key: str = "file") -> None:
-        if not isinstance(path, (str, os.PathLike)):
-            raise SpecError("must be the path of a CSV file", path=key, value=path)
+        as_path(path, key, "a CSV file")
         self.path = os.fspath(path)
         text = read_text(self.path, key)
         self.comments: list[str] = []

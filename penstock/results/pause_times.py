@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import polars as pl
 
+from penstock.inputs import instance
 from penstock.results.pauses import QUEUE, intervals
-
-if TYPE_CHECKING:
-    from penstock.results.run import Run
+from penstock.results.run import Run
 
 
 def pause_times(run: Run) -> pl.DataFrame:
@@ -18,6 +15,7 @@ def pause_times(run: Run) -> pl.DataFrame:
     A queue is a priority where these are paused apart.  Columns: node, port, queue, pauses, paused_ns (until the end of the run,
     if it was not resumed).  SpecError: the run did not record its pauses.
     """
+    instance(run, Run, "run", "such as ps.simulate(...)")
     times = pl.col("end_ns").fill_null(float(run.summary["end_ns"])) - pl.col("start_ns")
     lasted = intervals(run.frame("pauses")).with_columns(paused_ns=times)
     return lasted.group_by(QUEUE).agg(pauses=pl.len().cast(pl.Int64), paused_ns=pl.col("paused_ns").sum()).sort(QUEUE)

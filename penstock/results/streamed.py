@@ -10,6 +10,7 @@ from typing import Any
 import polars as pl
 from polars.io.plugins import register_io_source
 
+from penstock.inputs import as_path
 from penstock.results import rundir
 from penstock.results.columns import COLUMNS
 from penstock.results.run import Run, empty_frame, version
@@ -65,7 +66,7 @@ class StreamedRun(Run):
             for name, parts in self.streams.items():
                 write_frame(folder / f"{name}.parquet", name, parts())
 
-        return rundir.write_directory(Path(path), write, overwrite=overwrite)
+        return rundir.write_directory(as_path(path, "path", "a run directory"), write, overwrite=overwrite)
 
 
 def write_frame(file: Path, name: str, parts: Iterator[pl.DataFrame]) -> None:

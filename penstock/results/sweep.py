@@ -15,6 +15,7 @@ from typing import Any
 import polars as pl
 
 from penstock.errors import SpecError, nearest
+from penstock.inputs import as_path
 from penstock.results.intervals import interval
 from penstock.results.run import Run
 from penstock.results.rundir import is_run
@@ -45,7 +46,7 @@ class Sweep:
     @classmethod
     def load(cls, path: str | Path) -> "Sweep":
         """Read the sweep in a folder.  SpecError: there is none, it is damaged, or it has no run yet."""
-        folder = Path(path)
+        folder = as_path(path, "path", "the folder of a sweep")
         if not is_sweep(folder):
             raise SpecError(f"holds no {FILE}", remedy="give the --out folder of penstock sweep", place=folder)
         try:

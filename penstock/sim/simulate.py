@@ -33,6 +33,7 @@ from penstock.sim.window import Window
 from penstock.sim.work import Work
 from penstock.topology import Topology
 from penstock.topology.changes import Change, LinkChange, LinkStates, SwitchChange
+from penstock.topology.graph import check_topology
 from penstock.units import format_time
 from penstock.workload.flows import Flows
 
@@ -95,7 +96,7 @@ def simulate(
         raise SpecError("must be a scheme or the name of one", path="scheme", value=scheme)
     with inside("scheme"):
         parsed = parse(scheme)
-    instance(topo, Topology, "topo", "such as ps.star(hosts=16)")
+    check_topology(topo)
     instance(flows, Flows, "flows", 'such as ps.flow_list(topo, [(0, 1, "1MB", "0s")])')
     if isinstance(checkpoint, str | Path):
         checkpoint = Checkpoint(checkpoint)

@@ -11,7 +11,7 @@ import networkx as nx
 import numpy as np
 
 from penstock.errors import SpecError
-from penstock.inputs import inside, read_text, size_bytes, time_ps, unknown_key
+from penstock.inputs import as_path, inside, read_text, size_bytes, time_ps, unknown_key
 from penstock.topology.graph import Topology, make_links
 from penstock.units import ps_per_byte
 
@@ -49,9 +49,10 @@ def from_file(
     `rate`, `delay` and `buffer` are for links and switches that give none. A node is a host if its kind says so or,
     without a kind, if it has one link. Hosts and switches are numbered in natural order of their names (h2 before h10).
     """
+    file = as_path(path, "path", "a file with a graph")
     default = {"rate": rate, "delay": delay, "buffer": buffer}
     params = {"file": str(path), **{key: value for key, value in default.items() if value is not None}}
-    return _read(Path(path), params, rate=rate, delay=delay, buffer=buffer)
+    return _read(file, params, rate=rate, delay=delay, buffer=buffer)
 
 
 def _read(path: Path, params: dict[str, Any], *, rate: Any, delay: Any, buffer: Any) -> Topology:

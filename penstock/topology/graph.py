@@ -11,7 +11,7 @@ import numpy as np
 
 from penstock.errors import SpecError, nearest
 from penstock.hashing import flow_hash
-from penstock.inputs import below_one, boolean, inside, known_keys, one_of, time_ps, whole
+from penstock.inputs import below_one, boolean, inside, instance, known_keys, one_of, time_ps, whole
 from penstock.topology.changes import (
     CHANGE_EXAMPLE,
     CHANGE_KEYS,
@@ -398,6 +398,11 @@ class Topology:
         for array in (self.links, self.buffer_bytes, self.tier):
             digest.update(array.tobytes())
         return digest.hexdigest()
+
+
+def check_topology(topo: Any) -> None:
+    """SpecError unless `topo`, an argument of that name, is a Topology."""
+    instance(topo, Topology, "topo", "such as ps.star(hosts=16)")
 
 
 def _bits_per_second(links: np.ndarray) -> float:

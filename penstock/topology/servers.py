@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 
 from penstock.errors import SpecError
-from penstock.inputs import Table, inside, known_keys, size_bytes, time_ps, whole
+from penstock.inputs import Table, as_table, elements, inside, known_keys, size_bytes, time_ps, whole
 from penstock.topology.changes import LinkChange, SwitchChange
-from penstock.topology.graph import Topology, make_links
+from penstock.topology.graph import Topology, check_topology, make_links
 from penstock.units import PS_PER_S, format_time, parse_rate, ps_per_byte
 
 MOST_CHANGES = 100_000
@@ -39,6 +39,7 @@ def behind_vswitches(
     buffer        of each virtual switch; "0B" is unbounded
     """
     given = {"apps": apps, "rate": rate, "delay": delay, "buffer": buffer}
+    check_topology(topo)
     apps = whole(apps, "vswitches.apps", 1, 1000)
     if (topo.tier[topo.hosts :] == 0).any():
         raise SpecError("this network has virtual switches already", path="vswitches", remedy="give them once")
@@ -93,7 +94,9 @@ def with_receivers(topo: Topology, receivers: Iterable[Mapping[str, Any]]) -> To
 
     SpecError names what is wrong in which table.
     """
-    receivers = [dict(table) for table in receivers]
+    check_topology(topo)
+    tables = elements(receivers, "receivers", f"such as [{EXAMPLE}]")
+    receivers = [as_table(table, f"receivers.{i}", EXAMPLE) for i, table in enumerate(tables)]
     changes: list[LinkChange] = []
     for i, table in enumerate(receivers):
         with inside(f"receivers.{i}"):

@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from penstock.errors import SpecError
-from penstock.inputs import MAX_FLOW_BYTES, known_keys, time_ps, whole
+from penstock.inputs import MAX_FLOW_BYTES, elements, instance, known_keys, time_ps, whole
+from penstock.topology.graph import check_topology
 from penstock.units import parse_size
 from penstock.workload.algorithms import MAX_MESSAGES, Messages, default_algorithm, expand
 from penstock.workload.flows import PRIORITIES, After, Flows, class_name, csr, host_number, host_numbers
@@ -42,7 +43,9 @@ def flow_list(
 
     SpecError names the position in the list and what is wrong there.
     """
-    items = [_item(topo, given, f"flows.{i}", class_name, priority) for i, given in enumerate(flows)]
+    check_topology(topo)
+    listed = elements(flows, "flows", 'such as [(0, 1, "1MB", "0s")]')
+    items = [_item(topo, given, f"flows.{i}", class_name, priority) for i, given in enumerate(listed)]
     if not items:
         raise SpecError("the list is empty", path="flows", remedy="give at least one (src, dst, bytes, start)")
     classes = tuple(dict.fromkeys(item["class"] for item in items))
@@ -104,9 +107,19 @@ def long_flows(
     priority: int = 0,
 ) -> Flows:
     """One flow per (src, dst), the i-th starting at start + i * every: to watch flows share links, join and leave."""
+    check_topology(topo)
     start_ps, every_ps = time_ps(start, "start"), time_ps(every, "every")
-    items = [(src, dst, bytes, f"{start_ps + i * every_ps}ps") for i, (src, dst) in enumerate(pairs)]
+    listed = enumerate(elements(pairs, "pairs", "such as [(0, 1), (2, 1)]"))
+    items = [(*_pair(pair, f"pairs.{i}"), bytes, f"{start_ps + i * every_ps}ps") for i, pair in listed]
     return flow_list(topo, items, class_name=class_name, priority=priority)
+
+
+def _pair(given: Any, where: str) -> tuple[Any, Any]:
+    try:
+        src, dst = given
+    except (TypeError, ValueError):
+        raise SpecError("must be (src, dst), such as (0, 1)", path=where, value=given) from None
+    return src, dst
 
 
 def permutation(
@@ -224,6 +237,8 @@ def collective(
 
     Beside its messages, the flows hold two computations of no time per rank: when it enters, and when it has everything.
     """
+    if algorithm is not None:
+        instance(algorithm, str, "algorithm", f"such as {default_algorithm(collective)}")
     ranks = placed(topo, hosts, placement, seed, index)
     size = _size(bytes)
     graph = TaskGraph(ranks, start_ps=time_ps(start, "start"), priority=_priority(priority), compute_class=class_name)

@@ -17,7 +17,19 @@ import numpy as np
 import polars as pl
 
 from penstock.errors import SpecError, nearest
-from penstock.inputs import MAX_FLOW_BYTES, MAX_TIME_PS, Table, decimal, inside, read_bytes, unknown_key, whole, whole_cell
+from penstock.inputs import (
+    MAX_FLOW_BYTES,
+    MAX_TIME_PS,
+    Table,
+    as_path,
+    decimal,
+    inside,
+    read_bytes,
+    unknown_key,
+    whole,
+    whole_cell,
+)
+from penstock.topology.graph import check_topology
 from penstock.workload import operationfile
 from penstock.workload.flows import PRIORITIES, After, Flows, class_name, csr, host_number
 
@@ -34,6 +46,7 @@ def flows_from_csv(path: str | os.PathLike[str], topo: "Topology", *, class_name
 
     SpecError with file:line on anything that is wrong: columns, hosts, src = dst, sizes, starts, a truncated file.
     """
+    check_topology(topo)
     table = Table(path, EXAMPLE)
     _check_columns(table)
     reader = _Reader(topo, table.columns, class_name, priority)
@@ -51,7 +64,8 @@ def flows_from_parquet(path: str | os.PathLike[str], topo: "Topology", *, class_
 
     SpecError: it is not Parquet, a column that is missing or unknown, a flow that cannot be sent on `topo`, malformed operations.
     """
-    place = os.fspath(path)
+    check_topology(topo)
+    place = os.fspath(as_path(path, "file", "a Parquet file"))
     raw = read_bytes(place)
     try:
         frame = pl.read_parquet(io.BytesIO(raw))

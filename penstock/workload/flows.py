@@ -19,8 +19,9 @@ import numpy as np
 import polars as pl
 
 from penstock.errors import SpecError, nearest
-from penstock.inputs import MAX_FLOW_BYTES, MAX_TIME_PS, whole
+from penstock.inputs import MAX_FLOW_BYTES, MAX_TIME_PS, elements, whole
 from penstock.scratch import filled, parts, release
+from penstock.topology.graph import check_topology
 from penstock.workload.operations import Operations
 
 if TYPE_CHECKING:
@@ -207,6 +208,7 @@ class Flows:
 
     def check(self, topo: "Topology") -> "Flows":
         """Itself, if every flow can be sent on `topo`; otherwise a SpecError that names the first one that cannot."""
+        check_topology(topo)
         for part in parts(*self.columns):
             self._check_part(topo.hosts, part)
         if self.after is not None:
@@ -462,12 +464,14 @@ def _host_names(topo: "Topology") -> dict[str, int]:
 
 def host_numbers(topo: "Topology", hosts: Any, what: str = "hosts", least: int = 2) -> np.ndarray:
     """int32: None is all hosts, a number the first so many, a list those named in it; SpecError below `least`."""
+    check_topology(topo)
     if hosts is None or (not isinstance(hosts, (str, bytes)) and not hasattr(hosts, "__len__")):
         chosen = np.arange(topo.hosts if hosts is None else whole(hosts, what, least, topo.hosts), dtype=np.int32)
     elif isinstance(hosts, (str, bytes)):
         raise SpecError("must be a number of hosts or a list of hosts", path=what, value=hosts)
     else:
-        chosen = np.array([host_number(topo, host, f"{what}.{i}") for i, host in enumerate(hosts)], dtype=np.int32)
+        named = enumerate(elements(hosts, what, "such as [0, 1]"))
+        chosen = np.array([host_number(topo, host, f"{what}.{i}") for i, host in named], dtype=np.int32)
         values, counts = np.unique(chosen, return_counts=True)
         if np.any(counts > 1):
             raise SpecError(f"host {values[np.argmax(counts)]} occurs twice", path=what, remedy="name each host once")

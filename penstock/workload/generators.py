@@ -15,6 +15,7 @@ import numpy as np
 from penstock.errors import SpecError
 from penstock.inputs import MAX_FLOW_BYTES, MAX_TIME_PS, boolean, one_of, positive, real, time_ps, whole
 from penstock.scratch import Column, filled
+from penstock.topology.graph import check_topology
 from penstock.units import PS_PER_S, format_time, parse_size
 from penstock.workload.distributions import SizeDistribution
 from penstock.workload.flows import PRIORITIES, Flows, class_name, host_numbers
@@ -71,6 +72,7 @@ def poisson(
 
     SpecError names whatever is out of range.
     """
+    check_topology(topo)
     dist = SizeDistribution.load(sizes, interpolate=interpolate, round_up=round_up)
     window = _window(start, duration)
     capacity = topo.capacity_bps(one_of(load_on, "load_on", LOAD_ON))

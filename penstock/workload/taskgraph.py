@@ -18,7 +18,7 @@ import numpy as np
 from penstock.errors import SpecError
 from penstock.inputs import MAX_TIME_PS
 from penstock.workload.algorithms import expand
-from penstock.workload.flows import Flows, class_number, csr
+from penstock.workload.flows import Flows, class_name, class_number, csr
 from penstock.workload.operations import Operation, Operations
 
 MAX_TASKS = 2**27  # 14 GB of columns and dependencies
@@ -33,7 +33,7 @@ class TaskGraph:
     def __init__(self, hosts: np.ndarray, *, start_ps: int = 0, priority: int = 0, compute_class: str = "compute") -> None:
         self.hosts = np.asarray(hosts, dtype=np.int32)
         self.start_ps, self.priority = start_ps, priority
-        self.classes = [compute_class]
+        self.classes = [class_name(compute_class)]
         self.listed: list[Operation] = []
         self.tasks = 0
         self._columns: dict[str, list[np.ndarray]] = {name: [] for name in ("src", "dst", "bytes", "gap", "class", "operation")}

@@ -19,6 +19,7 @@ import penstock as ps
 from penstock.cli import main
 from penstock.errors import SpecError
 from penstock.spec import parse_spec  # noqa: F401 - for CALLS
+from penstock.workload import flows_from_parquet  # noqa: F401 - for CALLS
 
 BASE = {
     "run": {"duration": '"20us"', "seed": "1"},

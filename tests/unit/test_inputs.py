@@ -30,6 +30,8 @@ HELPERS = {
     "word": lambda value: inputs.one_of(value, "a.b", ["core", "host"]),
     "table": lambda value: inputs.as_table(value, "a.b"),
     "tables": lambda value: inputs.as_tables(value, "a.b"),
+    "list": lambda value: list(inputs.elements(value, "a.b", "such as [1]")),
+    "path": lambda value: inputs.as_path(value, "a.b", "a file"),
     "time": lambda value: inputs.time_ps(value, "a.b"),
     "size": lambda value: inputs.size_bytes(value, "a.b"),
     "rate": lambda value: parse_rate(value, "a.b"),

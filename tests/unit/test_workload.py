@@ -1,5 +1,6 @@
 """Random traffic: statistics of Poisson sources and incasts, loads, merging, random streams, [[workload]] tables."""
 
+import inspect
 import tracemalloc
 
 import numpy as np
@@ -7,7 +8,7 @@ import polars as pl
 import pytest
 from scipy import stats
 
-from penstock import topology
+from penstock import topology, workload
 from penstock.errors import SpecError
 from penstock.topology import leaf_spine, star
 from penstock.workload import KINDS, Flows, all_to_all, build, flow_list, incast, poisson
@@ -461,6 +462,17 @@ def test_every_kind_can_be_built(tmp_path):
 )
 def test_bad_tables(table, text):
     says(text, build, table, SMALL, MS, 1)
+
+
+GENERATORS = sorted({*KINDS, "flow_list", "long_flows"} - {"flows", "list"})
+
+
+@pytest.mark.parametrize("name", GENERATORS)
+@pytest.mark.parametrize("topo", [None, "leaf_spine", [SMALL]])
+def test_every_generator_says_that_it_needs_a_topology(name, topo):
+    make = getattr(workload, name)
+    others = [p for p in inspect.signature(make).parameters.values() if p.default is p.empty][1:]
+    says("must be of type Topology; such as ps.star(hosts=16)", make, topo, *([(0, 1, 10)] for _ in others))
 
 
 def test_the_second_table_is_named_as_such():
