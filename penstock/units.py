@@ -38,7 +38,8 @@ def _whole(value: str | int | float, exact: Fraction, path: str, unit: str, posi
     if exact < 0 or (positive and exact == 0):
         raise SpecError(f"must be {'greater than zero' if positive else 'zero or more'}", path=path, value=value)
     if exact.denominator != 1:
-        raise SpecError(f"is not a whole number of {unit}", path=path, value=value, remedy=f"nearest: {round(exact)} {unit}")
+        remedy = f"the smallest is 1 {unit}" if exact < 1 else f"nearest: {round(exact)} {unit}"
+        raise SpecError(f"is not a whole number of {unit}", path=path, value=value, remedy=remedy)
     return int(exact)
 
 

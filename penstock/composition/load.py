@@ -37,7 +37,7 @@ def cache_folder() -> Path:
 def declarations_of(path: Path) -> Declarations:
     """What a scheme file declares; every mistake in it is a SchemeError with file and line."""
     try:
-        source = path.read_text()
+        source = path.read_text(encoding="utf-8-sig")  # editors of Windows begin a text with a mark
     except (OSError, UnicodeDecodeError) as error:
         raise SchemeError(f"cannot be read as text: {error}", place=path) from None
     with refused(path):

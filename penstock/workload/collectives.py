@@ -21,7 +21,7 @@ from penstock.inputs import MAX_FLOW_BYTES, elements, instance, known_keys, time
 from penstock.topology.graph import check_topology
 from penstock.units import parse_size
 from penstock.workload.algorithms import MAX_MESSAGES, Messages, default_algorithm, expand
-from penstock.workload.flows import PRIORITIES, After, Flows, class_name, csr, host_number, host_numbers
+from penstock.workload.flows import PRIORITIES, After, Flows, class_name, csr, host_number, host_numbers, refuse_circle
 from penstock.workload.placement import placed
 from penstock.workload.streams import stream
 from penstock.workload.taskgraph import TaskGraph
@@ -53,6 +53,7 @@ def flow_list(
         (i, whole(parent, f"flows.{i}.after", 0, len(items) - 1)) for i, item in enumerate(items) for parent in item["after"]
     ]
     child, parent = np.array(edges, dtype=np.int64).reshape(-1, 2).T
+    refuse_circle(child, parent, len(items))
     after = csr(child, parent, len(items)) if edges else None
     column = {key: np.array([item[key] for item in items]) for key in ("start", "src", "dst", "bytes", "priority", "gap")}
     class_id = np.array([classes.index(item["class"]) for item in items])

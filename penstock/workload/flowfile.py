@@ -31,7 +31,7 @@ from penstock.inputs import (
 )
 from penstock.topology.graph import check_topology
 from penstock.workload import operationfile
-from penstock.workload.flows import PRIORITIES, After, Flows, class_name, csr, host_number
+from penstock.workload.flows import PRIORITIES, After, Flows, circle, class_name, csr, host_number, waits_for_itself
 
 if TYPE_CHECKING:
     from penstock.topology import Topology
@@ -202,13 +202,17 @@ class _Reader:
         return Flows(**arrays, classes=tuple(self.classes), after=self._after(), nominal=[nominal])
 
     def _after(self) -> After | None:
-        """Who waits for whom, once all rows are known.  SpecError: a flow that is not in the file."""
-        child, parent = [], []
-        for number, where, names in self.waits:
-            for name in names:
-                child.append(number)
-                parent.append(self._flow(name, where))
-        return csr(np.array(child), np.array(parent), len(self.start)) if child else None
+        """Who waits for whom, once all rows are known.  SpecError: a flow that is not in the file, or that waits for itself."""
+        if not self.waits:
+            return None
+        pairs = [(number, self._flow(name, where)) for number, where, names in self.waits for name in names]
+        child, parent = np.array(pairs).T
+        if found := circle(child, parent, len(self.start)):
+            place = {number: (where, names) for number, where, names in self.waits}
+            lines = [place[row][0].rpartition(":")[2] for row in found]
+            where, names = place[found[0]]
+            raise waits_for_itself(lines, "line", path="after", value=" ".join(names), place=where)
+        return csr(child, parent, len(self.start))
 
     def _flow(self, name: str, where: str) -> int:
         if "id" in self.position:

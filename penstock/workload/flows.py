@@ -243,9 +243,7 @@ class Flows:
                 value=int(self.src[child[i]]),
                 remedy="a flow can only wait for flows that its own host receives or sends",
             )
-        stuck = in_a_circle(child, parent, len(self))
-        if stuck is not None:
-            raise SpecError("the flow waits for itself", path=f"flows.{stuck}.after", remedy="remove the circle")
+        refuse_circle(child, parent, len(self))
 
     def to_frame(self) -> pl.DataFrame:
         """flow_id, src, dst, bytes, class, priority, start_ns (Float64, exact below 75 min); after and gap_ns if flows wait."""
@@ -404,10 +402,10 @@ def csr(child: np.ndarray, parent: np.ndarray, n: int) -> After:
     return offsets, parent[order].astype(np.int32)
 
 
-def in_a_circle(child: np.ndarray, parent: np.ndarray, n: int) -> int | None:
-    """A flow that waits, through others, for itself; None if there is none."""
+def circle(child: np.ndarray, parent: np.ndarray, n: int) -> list[int]:
+    """Flows of which each waits for the next one and the last for the first, the lowest number first; empty: there are none."""
     if np.all(parent < child):
-        return None
+        return []
     waits_for = np.bincount(child, minlength=n)
     offsets, children = csr(parent, child, n)
     free = list(np.flatnonzero(waits_for == 0))
@@ -417,8 +415,31 @@ def in_a_circle(child: np.ndarray, parent: np.ndarray, n: int) -> int | None:
             waits_for[i] -= 1
             if waits_for[i] == 0:
                 free.append(i)
-    stuck = np.flatnonzero(waits_for)
-    return int(stuck[0]) if len(stuck) else None
+    stuck = waits_for > 0  # each of these waits for another one of them
+    if not stuck.any():
+        return []
+    waits = stuck[parent]
+    awaited = dict(zip(child[waits].tolist(), parent[waits].tolist()))
+    flow, way = int(np.argmax(stuck)), dict[int, int]()
+    while flow not in way:
+        way[flow] = len(way)
+        flow = awaited[flow]
+    found = list(way)[way[flow] :]
+    first = found.index(min(found))
+    return found[first:] + found[:first]
+
+
+def waits_for_itself(found: Sequence[Any], what: str, **where: Any) -> SpecError:
+    """The error of a circle of flows, each named as a `what`: "flow", "line"; `where` as of SpecError."""
+    named = [*found[:6], "...", found[-1]] if len(found) > 8 else found
+    chain = " after ".join(str(name) for name in (*named, found[0]))
+    return SpecError(f"waits for itself: {what} {chain}", remedy="remove one of these dependencies", **where)
+
+
+def refuse_circle(child: np.ndarray, parent: np.ndarray, n: int) -> None:
+    """SpecError if one of n flows waits, perhaps through others, for itself."""
+    if found := circle(child, parent, n):
+        raise waits_for_itself(found, "flow", path=f"flows.{found[0]}.after")
 
 
 def _labels(frame: pl.DataFrame) -> tuple[pl.Series, tuple[str, ...]]:

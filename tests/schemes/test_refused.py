@@ -100,6 +100,13 @@ def translate(declared: Declarations) -> str:
         return Translation(declared).text
 
 
+def test_a_byte_order_mark_before_a_scheme_is_no_part_of_it(tmp_path):
+    file = tmp_path / "mine.py"
+    file.write_bytes(b"\xef\xbb\xbf" + ACK.encode() + b"pass\n")
+    assert "# line" in translate(declarations_of(file))
+    assert declarations_of(file).source == ACK + "pass\n"
+
+
 @pytest.mark.parametrize("name", available())
 def test_nothing_in_the_schemes_of_the_package_is_refused(name):
     assert f"# line {available()[name].functions[-1].body[-1].lineno}" in translate(available()[name]) if name != "fifo" else True

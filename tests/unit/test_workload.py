@@ -368,7 +368,7 @@ def test_check_names_the_flow():
     says("flows.0.start_ps = -1", columns(start_ps=[-1, 0]).check, SMALL)
     says("flows.1.priority = 9", columns(priority=[0, 9]).check, SMALL)
     says("waits for flow 1, from host", columns(after=([0, 1, 1], [1])).check, SMALL)
-    says("waits for itself", columns(dst=[1, 0], after=([0, 1, 2], [1, 0])).check, SMALL)
+    says("flows.0.after: waits for itself: flow 0 after 1 after 0", columns(dst=[1, 0], after=([0, 1, 2], [1, 0])).check, SMALL)
     says("priority = 300: does not fit into int8", columns, priority=np.array([0, 300]))
     says("bytes = 1.5: does not fit into int64", columns, bytes=[1, 1.5])
     says("src = nan", columns, src=[0, np.nan])

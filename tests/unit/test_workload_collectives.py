@@ -138,6 +138,10 @@ def test_a_list_may_have_computations():
         (lambda: flow_list(TOPO, [{"src": 0, "dst": 1, "bytes": 1, "after": 4}]), "flows.0.after = 4: must be between 0 and 0"),
         (lambda: flow_list(TOPO, [(0, 1, 1), {"src": 2, "dst": 0, "bytes": 1, "after": 0}]), "its own host receives"),
         (lambda: flow_list(TOPO, [(0, 1, "2TB")]), "split the flow"),
+        (
+            lambda: flow_list(TOPO, [{"src": 0, "dst": 1, "bytes": 1, "after": 1}, {"src": 1, "dst": 0, "bytes": 1, "after": 0}]),
+            "flows.0.after: waits for itself: flow 0 after 1 after 0; remove one of these dependencies",
+        ),
         (lambda: ring_all_reduce(TOPO, hosts=1), "hosts = 1: must be between 2 and 16"),
         (lambda: ring_all_reduce(TOPO, chunks=0), "chunks = 0"),
         (lambda: tree_all_reduce(TOPO, bytes=3, chunks=4), "bytes = 3"),

@@ -102,7 +102,22 @@ def test_flows_that_wait_for_others_by_row_and_by_id(tmp_path):
         ("after", "0,1,5,0,\n1,2,5,0,2\n", "f.csv:3: after"),
         ("after", "0,1,5,0,\n1,2,5,0,x\n", "is not a number"),
         ("after", "0,1,5,0,\n2,3,5,0,0\n", "can only wait for flows that its own host receives"),
-        ("after", "0,1,5,0,1\n1,0,5,0,0\n", "waits for itself"),
+        (
+            "after",
+            "0,1,5,0,1\n1,0,5,0,0\n",
+            'f.csv:2: after = "1": waits for itself: line 2 after 3 after 2; remove one of these',
+        ),
+        ("after", "0,1,5,9,\n# the second\n0,2,5,0,1\n", 'f.csv:4: after = "1": waits for itself: line 4 after 4; remove'),
+        (  # the last row waits for a circle and is in none; rows are not in the order of their starts
+            "after,id",
+            "0,1,5,9,c,a\n1,0,5,7,a,b\n0,1,5,5,d b,c\n1,0,5,0,,d\n1,0,5,0,c,e\n",
+            'f.csv:2: after = "c": waits for itself: line 2 after 4 after 3 after 2; remove one of these dependencies',
+        ),
+        (
+            "after",
+            "".join(f"{i % 2},{1 - i % 2},5,0,{(i + 1) % 12}\n" for i in range(12)),
+            "line 2 after 3 after 4 after 5 after 6 after 7 after ... after 13 after 2;",
+        ),
         ("gap_ns", "0,1,5,0,7\n", "column after, which is empty"),
         ("after,gap_ns", "0,1,5,0,,\n1,2,5,0,0,-3\n", "must not be negative"),
         ("after,id", "0,1,5,0,,a\n1,2,5,0,b,c\n", 'f.csv:3: after = "b": no flow has this id'),

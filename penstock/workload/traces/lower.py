@@ -19,7 +19,7 @@ import numpy as np
 from penstock.errors import SpecError
 from penstock.inputs import MAX_TIME_PS
 from penstock.workload import operations
-from penstock.workload.flows import Flows, class_number, csr, in_a_circle
+from penstock.workload.flows import Flows, circle, class_number, csr
 from penstock.workload.operations import NO_OPERATION, Operation, Operations
 from penstock.workload.traces.dag import CALC, COLLECTIVE, RECV, SEND, Call, Trace
 from penstock.workload.traces.expand import Schedule, at_most, expand
@@ -219,9 +219,8 @@ class _Lowering:
     def _collect(self) -> Flows:
         child, parent = np.array(self.child, dtype=np.int64), np.array(self.parent, dtype=np.int64)
         n = len(self.src)
-        stuck = in_a_circle(child, parent, n)
-        if stuck is not None:
-            place = self.trace.where(self.origin[stuck])
+        if found := circle(child, parent, n):
+            place = self.trace.where(self.origin[found[0]])
             raise SpecError("waits for itself, by way of other ranks", remedy="the trace would never end", place=place)
         src, dst = np.array(self.src, dtype=np.int64), np.array(self.dst, dtype=np.int64)
         if np.array_equal(src, dst):
