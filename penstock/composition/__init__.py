@@ -26,6 +26,7 @@ from penstock.units import parse_rate
 FOLDER = Path(__file__).parents[1] / "schemes"
 OPTIONS = ("unusual", "unchecked")  # of a Scheme, given like parameters
 PLAIN = "plain_switches"  # the same
+RENAMED_PRESETS = {"bfc:paper": "bfc:unpaused"}  # presets that had other names
 __all__ = ["Composition", "Scheme", "available", "compose", "parse", "scheme_type"]
 
 
@@ -231,10 +232,11 @@ def preset_values(name: str, preset: str) -> dict[str, Any]:
 
     `"uses": ["ecn:ns3", "pfc:ns3"]` takes over the presets of included parts; what the preset sets itself has precedence.
     """
-    presets = declared(name).presets
-    if preset and preset not in presets and preset != "paper":
-        rule, remedy = f'{name} has no preset "{preset}"', nearest(preset, {*presets, "paper"})
-        raise SpecError(rule, path="name", value=f"{name}:{preset}", remedy=remedy)
+    presets, text = declared(name).presets, f"{name}:{preset}"
+    known = [one for one in (*presets, "paper") if f"{name}:{one}" not in RENAMED_PRESETS]
+    if preset and preset not in known:
+        remedy = f"it is called {RENAMED_PRESETS[text]} now" if text in RENAMED_PRESETS else nearest(preset, known)
+        raise SpecError(f'{name} has no preset "{preset}"', path="name", value=text, remedy=remedy)
     own = dict(presets.get(preset or "default", {}))
     used: dict[str, Any] = {}
     uses = own.pop("uses", [])

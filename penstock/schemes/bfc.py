@@ -25,7 +25,7 @@ parameters = {
     "elide": ("bool", False, "no backpressure for packets that turn upwards, so that nothing deadlocks (appendix B)"),
     "nic_pauses": ("bool", True, "NICs obey pauses; if not, their flows need a window (section 5, appendix A.8)"),
 }
-presets = {"paper": {"dqa.assignment": "unpaused"}}
+presets = {"unpaused": {"dqa.assignment": "unpaused"}}
 fabric = {"nic_queues": "nic_queues"}
 
 PERIODS = 64  # refreshes sent after the last queue of a port was resumed

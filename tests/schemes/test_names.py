@@ -179,6 +179,23 @@ def test_a_preset_that_uses_others_sets_what_it_sets(preset):
     assert parse(preset).host == host
 
 
+def test_a_preset_that_does_not_exist_is_refused_with_those_that_do():
+    for text, remedy in {
+        "bfc:xyz": "known: unpaused",
+        "bfc:unpause": 'did you mean "unpaused"?',
+        "bfc:paper": "it is called bfc:unpaused now",
+        "pfc+bfc:paper": "it is called bfc:unpaused now",
+        "hpcc:xyz": "known: " + ", ".join(sorted({*available()["hpcc"].presets, "paper"})),
+        "fifo:xyz": "known: paper",
+    }.items():
+        with pytest.raises(SpecError) as caught:
+            parse(text)
+        last = text.rpartition("+")[2]
+        name, _, preset = last.partition(":")
+        assert str(caught.value) == f'name = "{last}": {name} has no preset "{preset}"; {remedy}'
+    assert parse("hpcc:paper").parts == parse("hpcc").parts
+
+
 def test_every_preset_that_uses_others_is_compared():
     using = {f"{name}:{p}" for name, scheme in available().items() for p, values in scheme.presets.items() if "uses" in values}
     assert using == set(FORMER)

@@ -122,7 +122,7 @@ def test_frames_that_the_other_end_cannot_have_sent():
         pair.clock.ns += 1000
         far.to(pair.clock.ns * 1000)
     assert numbers_of(pair.apps[2].receive(64)) == list(range(20))
-    for other in (Pair("bfc", secret="x"), Pair("bfc:paper"), Pair("dqa")):
+    for other in (Pair("bfc", secret="x"), Pair("bfc:unpaused"), Pair("dqa")):
         for frame in seen:
             assert other.ports[0].send(frame)
         other.run(50)

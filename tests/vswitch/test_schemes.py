@@ -117,7 +117,7 @@ def incast(topo, count, size):
     "scheme, buffer, pauses",
     [
         ("bfc", "12MB", True),
-        ("bfc:paper", "12MB", True),
+        ("bfc:unpaused", "12MB", True),
         ("dqa:stochastic+pfc", "300KB", True),
         ("pfc", "300KB", True),
         ("pfc:ns3", "400KB", True),

@@ -3,7 +3,7 @@
 Section 8, appendix B. The incast mix of Memcached and Web Server (`_setup`). The paper's BFC-ideal has a queue for each flow
 and no collisions; ours has 1024 queues, the most there are, at each port and NIC, takes one that a flow still sticks to only
 when there is no other, has 100 flow-table entries for each, and does not repeat the state of its queues. BFC-32Q and BFC-128Q
-are `bfc:paper`, empty is empty, as appendix B describes it ("non-incast flows could be pushed into it"). As in the authors'
+are `bfc:unpaused`, empty is empty, as appendix B describes it ("non-incast flows could be pushed into it"). As in the authors'
 simulator PFC is below all of them, and ACKs queue behind data. DCQCN+Floodgate is shown beside them.
 """
 
@@ -22,7 +22,7 @@ TITLE = "Against BFC under an incast mix"
 PAPER = "Floodgate, CoNEXT 2021, section 8 and appendix B, figure 20"
 FLOODGATE = scheme("HPCC", "Floodgate")
 PFC = {"pfc": {"alpha": 2}}
-BFC_32, BFC_128 = (Scheme(f"BFC-{n}Q", {"name": "bfc:paper+pfc", "dqa": {"queues": n}, **PFC}) for n in (32, 128))
+BFC_32, BFC_128 = (Scheme(f"BFC-{n}Q", {"name": "bfc:unpaused+pfc", "dqa": {"queues": n}, **PFC}) for n in (32, 128))
 BFC_IDEAL = Scheme("BFC-ideal", {"name": "bfc+pfc", "bfc": {"nic_queues": 1024, "refresh": 0}, "dqa": {"queues": 1024}, **PFC})
 DCQCN_TOO = scheme(variant="Floodgate")  # not in the paper's figure: what is due to HPCC
 SHOWN = (FLOODGATE, BFC_IDEAL, BFC_128, BFC_32, DCQCN_TOO)
