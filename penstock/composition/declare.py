@@ -287,6 +287,11 @@ def _sets_priority(node: ast.AST) -> bool:
     return any(isinstance(t, ast.Attribute) and t.attr == "priority" for t in targets)
 
 
+def _answers(function: ast.FunctionDef) -> set[str]:
+    """TRIM and RETURN, if a function has them: `admit`, or what it calls, may give these answers."""
+    return {n.id for n in ast.walk(function) if isinstance(n, ast.Name) and n.id in ("TRIM", "RETURN")}
+
+
 class Declarations:
     """What one scheme file declares."""
 
@@ -350,6 +355,7 @@ class Declarations:
         self.fabric: dict[str, Any] = self._read("fabric", {})
         self.controls_congestion = any(_sets_rate(n) for f in self.functions for n in ast.walk(f))
         self.sets_priority = any(_sets_priority(n) for f in self.functions for n in ast.walk(f))
+        self.answers = set().union(*(_answers(f) for f in self.functions)) - self.defined()
         self.me = next((f.args.args[0].arg for f in self.functions if f.name in HOOKS and f.args.args), "me")
         self.hooks = {f.name for f in self.functions if f.name in HOOKS}
         self._check_hooks(tree)

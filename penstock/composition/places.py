@@ -114,6 +114,16 @@ def check_priorities(parts: list[Part], nic_queues: int) -> int:
     return min(count for count in counts.values() if count)
 
 
+def check_trimming(parts: list[Part]) -> None:
+    """SchemeError: a part cuts packets, but receivers are not told apart what is whole."""
+    trimming = [part.name for part in parts if "TRIM" in part.declared.answers]
+    if trimming and not any("on_data" in part.declared.hooks for part in parts):
+        raise SchemeError(
+            f"{trimming[0]} may cut packets (TRIM), but no part has on_data: receivers would count a header as the whole packet",
+            remedy="define on_data, which sees the flag TRIMMED, and have the packet sent again",
+        )
+
+
 def compose(parts: list[Part], core: dict[str, int], levels: int, nic_queues: int = 0) -> Composition:
     """Lay the areas of the parts behind the fabric's structs (`core`: their bytes); small areas share the first line.
 
@@ -131,6 +141,7 @@ def compose(parts: list[Part], core: dict[str, int], levels: int, nic_queues: in
         choosers = [p.name for p in parts if hook in p.declared.hooks]
         if len(choosers) > 1:
             raise SchemeError(f"{' and '.join(choosers)} both choose {what}", remedy="keep one of them")
+    check_trimming(parts)
     sizes, ends = {}, {}
     for owner in OWNERS:
         at = core[owner]

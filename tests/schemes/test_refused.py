@@ -8,6 +8,7 @@ import pytest
 from penstock.composition import available, parse
 from penstock.composition.declare import Declarations
 from penstock.composition.load import declarations_of, refused
+from penstock.composition.places import Part, check_trimming, compose
 from penstock.composition.translate import Translation
 from penstock.errors import SchemeError, SpecError
 
@@ -149,13 +150,42 @@ def test_only_true_and_false_are_options():
         parse("bfc", {"unusual": "maybe"})
 
 
+ADMIT = "def admit(me, node, port, pkt):\n    "
+ON_DATA = "\n\n\ndef on_data(me, node, incoming, pkt):\n    return True\n"
+TRIMMING = {
+    "return": ADMIT + "return TRIM\n",
+    "expression": ADMIT + "return ADMITTED if port.bytes < 9000 else TRIM\n",
+    "variable": ADMIT + "answer = ADMITTED\n    if port.bytes > 9000:\n        answer = TRIM\n    return answer\n",
+    "function": ADMIT + "return judged(port)\n\n\ndef judged(port):\n    return TRIM\n",
+}
+
+
+@pytest.mark.parametrize("source", TRIMMING.values(), ids=TRIMMING)
+def test_a_composition_that_cuts_packets_has_on_data(tmp_path, source):
+    """Without it a header would count as the whole packet."""
+    (tmp_path / "mine.py").write_text(source)
+    (tmp_path / "ours.py").write_text(source + ON_DATA)
+    mine, ours = (Part(None, declarations_of(tmp_path / f"{n}.py"), {}, 0) for n in ("mine", "ours"))  # type: ignore[arg-type]
+    with pytest.raises(SchemeError) as caught:
+        compose([mine], {}, 1)
+    assert str(caught.value) == (
+        "mine may cut packets (TRIM), but no part has on_data: receivers would count a header as the whole packet; "
+        "define on_data, which sees the flag TRIMMED, and have the packet sent again"
+    )
+    check_trimming([ours])
+    check_trimming([mine, ours])
+
+
+def test_a_constant_of_that_name_cuts_nothing(tmp_path):
+    (tmp_path / "mine.py").write_text("TRIM = 1\n\n\n" + ADMIT + "return TRIM\n")
+    check_trimming([Part(None, declarations_of(tmp_path / "mine.py"), {}, 0)])  # type: ignore[arg-type]
+
+
 # ---- Tables ----
 
 
 @pytest.mark.parametrize("length", ["10 ** 12", "1 << 40", "-1", "hosts * 1000000000000", "().__class__", "9 // 0"])
 def test_the_length_of_a_table_is_bounded(tmp_path, length):
-    from penstock.composition.places import Part
-
     file = tmp_path / "mine.py"
     file.write_text(f'node_state = {{"x": "int64[{length}]"}}\n\n\n{ACK}pass\n')
     part = Part(None, declarations_of(file), {}, 0, hosts=4)  # type: ignore[arg-type]

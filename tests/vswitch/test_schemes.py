@@ -392,6 +392,14 @@ def test_what_cannot_be_is_refused(settings, says):
         switch_of(["10Gbps"] * 2, **settings)
 
 
+@pytest.mark.parametrize("answer", ["TRIM", "RETURN"])
+def test_a_scheme_that_may_cut_packets_is_refused(tmp_path, answer):
+    file = tmp_path / "mine.py"
+    file.write_text(f"def admit(me, node, port, pkt):\n    return ADMITTED if port.bytes < 9000 else {answer}\n")
+    with pytest.raises(SpecError, match=f"has {answer}, which only simulated switches do"):
+        switch_of(["10Gbps"] * 2, scheme=str(file))
+
+
 @pytest.fixture
 def daemon(tmp_path):
     """A switch process's insides, in a thread: two fast ports and a slow one, under BFC."""

@@ -26,7 +26,6 @@ SWITCH_HOOKS = {"admit", "choose_path", "choose_queue", "choose_voq", "on_contro
 HOST_HOOKS = {"choose_packet", "on_ack", "on_data", "on_finish", "on_flow_timer", "on_return", "on_start", "on_timeout"}
 HOST_VERBS = re.compile(r"\b(flow_of|hold_flow|incoming_of|repace|set_rank|set_rate)\(")
 NOT_HERE = {"next_queue", "on_drop", "rank_packet"}
-TRIMS = re.compile(r"\breturn (TRIM|RETURN)\b")
 
 
 def usable(scheme: str | Scheme, parameters: Mapping[str, Any] | None = None) -> tuple[Scheme, list[str]]:
@@ -44,7 +43,7 @@ def usable(scheme: str | Scheme, parameters: Mapping[str, Any] | None = None) ->
     left_out = []
     for name in made.parts:
         found = declared(name)
-        if refused := sorted(found.hooks & NOT_HERE | set(TRIMS.findall(found.source))):
+        if refused := sorted(found.hooks & NOT_HERE | found.answers):
             raise SpecError(
                 f'scheme "{made.name}": {name} has {", ".join(refused)}, which only simulated switches do', remedy=REMEDY
             )
