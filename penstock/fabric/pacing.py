@@ -82,9 +82,10 @@ def flow_of(node, pkt):
 
 
 def about_flow(frame, pkt):
-    """Note the flow of a packet in a control frame, so that flow_of() finds it at its sender."""
+    """Note the flow of a packet in a control frame, so that flow_of() finds it at its sender; its hash is for symmetric paths."""
     frame.slot = pkt.slot
     frame.seq = pkt.number
+    frame.hash = pkt.hash
 
 
 def try_send(node, flow):

@@ -15,7 +15,7 @@ from penstock.composition import parse
 from penstock.sim.config import HostConfig
 from penstock.sim.simulate import simulate
 from penstock.testing.cases import digest, run_case
-from penstock.topology import leaf_spine, star
+from penstock.topology import fat_tree, leaf_spine, star
 from penstock.workload import flow_list
 
 HOOKS = Path(__file__).parent / "hooks"
@@ -88,6 +88,23 @@ def test_with_symmetric_paths_what_answers_meets_the_same_switches():
         return [path_of(traced_rows, flow, ACK) == path_of(traced_rows, flow, DATA)[::-1] for flow in range(16)]
 
     assert all(same(rows)) and not all(same(asymmetric))
+
+
+def test_with_symmetric_paths_a_frame_from_a_switch_takes_the_path_of_the_acks():
+    """Frames of one switch about several flows of one source: of each flow they meet the switches that its ACKs meet."""
+    topo = fat_tree(k=4)
+    flows = [[0, 15, 5_000, f"{10 * i}us"] for i in range(12)] + [[src, 15 - src, 5_000, f"{10 * src}us"] for src in range(1, 8)]
+    crossed = {symmetric: defaultdict(set) for symmetric in (False, True)}
+    for symmetric, found in crossed.items():
+        made = run("notice", topo, flows, {"symmetric": symmetric}, host=QUEUED_ACKS)
+        assert made.summary["flows_finished"] == len(flows)
+        for row in rows_of(made):
+            if row.event == "dequeue" and row.node >= topo.hosts and row.kind != DATA:
+                found[row.flow if row.kind == ACK else row.offset, row.kind == ACK].add(row.node)
+    for symmetric, found in crossed.items():
+        assert len(found) == 2 * len(flows)
+        assert all(found[flow, True] == found[flow, False] for flow in range(len(flows))) == symmetric
+    assert len({tuple(sorted(crossed[True][flow, False])) for flow in range(12)}) > 2
 
 
 @pytest.mark.parametrize("symmetric", (False, True))
