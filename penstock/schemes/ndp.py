@@ -10,8 +10,9 @@ flow that has been received in full is pulled no further.  A header that came ba
 the receiver pull, or if more than a quarter of the last answers were ACKs; else a pull sends it (3.2.4 and authors' code).
 
 Each packet takes the next path of a random permutation of all, which sender and switches spell as one digit per tier; pulls
-take random ones.  The authors' penalty of paths that trim more than others is not modelled.  Beyond them: a timeout (of the
-hosts' RTO) sends the first packet that is not acknowledged, since links may lose packets.
+take random ones.  Where next hops are gone, those that are left take turns in what was theirs, so that their shares are equal.
+The authors' penalty of paths that trim more than others is not modelled.  Beyond them: a timeout (of the hosts' RTO) sends the
+first packet that is not acknowledged, since links may lose packets.
 """
 
 title = "NDP"
@@ -31,6 +32,7 @@ flow_state = {
     "left": "int32",  # paths left in this permutation
     "path": "int32",
     "step": "int32",
+    "base": "int32",  # a multiple of the number of paths, another one in each permutation
 }
 incoming_state = {"pulled": "int64", "owed": "int64", "before": "int64", "after": "int64"}
 node_state = {"first": "int64", "last": "int64", "next_pull": "time"}  # flows that are owed pulls: their numbers plus one
@@ -50,7 +52,7 @@ parameters = {
     "pull_gap": ("float64 0.1..10", 1.0, "time between two pulls in those of a full packet"),
 }
 presets = {"default": {"host.ack_priority": "data"}}
-scheme_state = {"window": "int64", "limit": "int64", "up": "int64[8]", "stride": "int64[8]", "paths": "int64"}
+scheme_state = {"window": "int64", "limit": "int64", "up": "int64[8]", "stride": "int64[8]", "paths": "int64", "ends": "int64"}
 fabric = {"queues": 2, "reordering": 1}
 
 PULL = 3  # command of frames
@@ -77,7 +79,7 @@ def packets_of(size, mtu):
 
 
 def set_up_node(ndp, node):
-    """All switches of a tier have as many paths up as the one with the most."""
+    """All switches of a tier have as many paths up as the one with the most; hashes are below a multiple of their number."""
     up = 0
     for slot in range(node.port_count):
         if port_at(node, slot).up > 0:
@@ -88,9 +90,11 @@ def set_up_node(ndp, node):
     for i in range(TIERS):
         ndp.stride[i] = ndp.paths
         ndp.paths *= max(ndp.up[i], 1)
+    ndp.ends = max(POSITIVE // ndp.paths, 1) * ndp.paths
 
 
 def choose_path(ndp, node, port, pkt):
+    """The digit of this tier; where there are fewer next hops than it counts, the bases give each of them its turn."""
     count = path_count(node, pkt)
     if pkt.kind > ACK:
         return draw(node, RANDOM_PATH) % count
@@ -107,7 +111,7 @@ def divisor(a, b):
 
 
 def next_path(ndp, node, flow):
-    """The next one of the permutation (path + i step) modulo the number of paths; a new one at its end."""
+    """The next one of the permutation (path + i step) modulo the number of paths; a new one at its end.  With the base added."""
     mine = my_flow(ndp, flow)
     if mine.left == 0:
         mine.left = ndp.paths
@@ -115,9 +119,10 @@ def next_path(ndp, node, flow):
         mine.step = 1 + draw(node, RANDOM_PATH) % ndp.paths
         while divisor(mine.step, ndp.paths) > 1:
             mine.step = 1 + draw(node, RANDOM_PATH) % ndp.paths
+        mine.base = (mine.base + ndp.paths) % ndp.ends
     mine.left -= 1
     mine.path = (mine.path + mine.step) % ndp.paths
-    return mine.path
+    return mine.base + mine.path
 
 
 # ---- Switches ----
@@ -254,6 +259,7 @@ def on_start(ndp, node, flow, pkt):
     mtu = ndp.at.world.mtu
     mine.permitted = ndp.window * mtu
     mine.first = min(ndp.window, packets_of(flow.size, mtu))
+    mine.base = (flow.hash * ndp.paths) % ndp.ends
     use_pulls(ndp, flow)
 
 

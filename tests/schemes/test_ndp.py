@@ -306,6 +306,30 @@ def test_a_mistake_in_paths_is_found(tmp_path, mistake):
         check_paths(planted(tmp_path, "ndp", *IN_PATHS[mistake]))
 
 
+def shares(topo, made):
+    """Bytes to each spine, relative to the average of those that got any."""
+    up = made.ports.filter((pl.col("node") == topo.hosts) & (pl.col("peer") >= topo.hosts) & (pl.col("tx_bytes") > 0))["tx_bytes"]
+    return (up / up.mean()).to_list()
+
+
+LONG = [(i, 4 + i, 300_000, f"{1000 + 25_000 * i}ns") for i in range(4)]
+SHORT = [(k % 4, 4 + k % 8, 1_000 + 1_000 * (k % 3), f"{1000 + 250 * k}ns") for k in range(2_000)]
+
+
+@pytest.mark.parametrize("flows", [LONG, SHORT], ids=["long", "short"])
+@pytest.mark.parametrize("spines", [4, 6])
+@pytest.mark.parametrize("gone", [0, 1, 2])
+@pytest.mark.parametrize("what", ["switch", "link"])
+def test_spines_that_are_left_have_equal_shares(flows, spines, gone, what):
+    """Also if only the link of one ToR is down: the other ToRs have all paths among themselves."""
+    topo = leaf_spine(hosts=12, tors=3, spines=spines)
+    ends = [{"switch": f"spine{i}"} if what == "switch" else {"a": "tor0", "b": f"spine{i}"} for i in range(gone)]
+    made = run(topo.with_changes([{"time": "1ns", **end, "up": False} for end in ends]), flows)
+    found = shares(topo, made)
+    assert made.summary["flows_finished"] == len(flows) and len(found) == spines - gone
+    assert max(abs(share - 1) for share in found) < 0.1, found
+
+
 def test_crossing_traffic_is_hardly_trimmed_in_the_middle():
     """Section 6: paths chosen by the sources keep the queues of the core short."""
     topo = fat_tree(k=4)
