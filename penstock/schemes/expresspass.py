@@ -58,6 +58,7 @@ parameters = {
     "w_max": ("float64 0.0001..1", 0.5, "largest w (section 6)"),
     "target": ("float64 0..1", 0.1, "loss of credits to aim at (section 6; authors' code: 0.125)"),
     "credits": ("int32 1..10000", 8, "credits kept at a port (section 3.1)"),
+    "drop": ("choice tail random", "tail", "credits that come to a full queue, or at random, the more the longer it is"),
     "feedback": ("choice paper code", "paper", "Algorithm 1, or that of the authors' simulator"),
     "jitter": ("float64 0..0.9", 0.1, "of the gaps between credits (authors' code)"),
     "spread": ("bytes", 8, "sizes of credits vary by up to this (section 3.1: 84 to 92 B)"),
@@ -84,6 +85,7 @@ IDLE = 0  # states of a receiver: not asked yet, sends credits, was told to stop
 ACTIVE = 1
 STOPPED = 2
 CODE = 1  # feedback
+RANDOM = 1  # drop
 AIR_PACKETS = 40
 
 
@@ -97,9 +99,12 @@ def choose_queue(expresspass, node, port, pkt):
 
 
 def admit(expresspass, node, port, pkt):
-    if pkt.kind == expresspass.at.kind and command_of(pkt) == CREDIT and queue_at(port, CREDITS).length >= expresspass.credits:
-        return DROPPED
-    return ADMITTED
+    if pkt.kind != expresspass.at.kind or command_of(pkt) != CREDIT:
+        return ADMITTED
+    length = queue_at(port, CREDITS).length
+    if expresspass.drop == RANDOM:
+        return DROPPED if draw(node, RANDOM_QUEUE) % expresspass.credits < length else ADMITTED
+    return DROPPED if length >= expresspass.credits else ADMITTED
 
 
 def next_queue(expresspass, node, port):

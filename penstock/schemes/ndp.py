@@ -30,9 +30,8 @@ flow_state = {
     "answers": "int64",  # the last HISTORY ones, 1: an ACK
     "answered": "int64",
     "left": "int32",  # paths left in this permutation
-    "path": "int32",
-    "step": "int32",
-    "base": "int32",  # a multiple of the number of paths, another one in each permutation
+    "order": "int8[256]",  # those that are left, less base and 128
+    "base": "int64",
 }
 incoming_state = {"pulled": "int64", "owed": "int64", "before": "int64", "after": "int64"}
 node_state = {"first": "int64", "last": "int64", "next_pull": "time"}  # flows that are owed pulls: their numbers plus one
@@ -63,6 +62,7 @@ HISTORY = 12
 MASK = 4095
 TIERS = 8
 POSITIVE = 2147483647
+PLACES = 256
 
 
 def set_up(ndp):
@@ -101,28 +101,19 @@ def choose_path(ndp, node, port, pkt):
     return (pkt.hash & POSITIVE) // ndp.stride[min(node.tier, TIERS - 1)] % count
 
 
-def divisor(a, b):
-    """Their greatest common one."""
-    while b:
-        rest = a % b
-        a = b
-        b = rest
-    return a
-
-
 def next_path(ndp, node, flow):
-    """The next one of the permutation (path + i step) modulo the number of paths; a new one at its end.  With the base added."""
+    """The next one of a random order of them; with more than PLACES of them, of as many neighbours, anywhere."""
     mine = my_flow(ndp, flow)
     if mine.left == 0:
-        mine.left = ndp.paths
-        mine.path = draw(node, RANDOM_PATH) % ndp.paths
-        mine.step = 1 + draw(node, RANDOM_PATH) % ndp.paths
-        while divisor(mine.step, ndp.paths) > 1:
-            mine.step = 1 + draw(node, RANDOM_PATH) % ndp.paths
-        mine.base = (mine.base + ndp.paths) % ndp.ends
+        mine.left = min(ndp.paths, PLACES)
+        for i in range(mine.left):
+            mine.order[i] = i - 128
+        mine.base = draw(node, RANDOM_PATH) % ndp.ends
+    chosen = draw(node, RANDOM_PATH) % mine.left
+    path = (mine.base + 128 + mine.order[chosen]) % ndp.ends
     mine.left -= 1
-    mine.path = (mine.path + mine.step) % ndp.paths
-    return mine.base + mine.path
+    mine.order[chosen] = mine.order[mine.left]
+    return path
 
 
 # ---- Switches ----

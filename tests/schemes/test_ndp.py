@@ -263,20 +263,20 @@ def test_pulls_are_a_packet_time_apart_and_in_turn():
 
 
 def check_paths(scheme):
-    """Each round takes every path once, in an order of its own, not only shifted; any of them may be the first or the second."""
+    """Section 3.1.1: the sender permutes the list of paths at random, so that each of the 24 orders of four occurs."""
     topo = fat_tree(k=4)
-    made = run(topo, [[0, 15, 400_000, "1us"]], scheme=scheme)
+    made = run(topo, [[0, 15, 1_200_000, "1us"]], scheme=scheme)
     paths = defaultdict(list)
     for r in rows_of(made):
         if r.kind == DATA and r.event == "dequeue" and r.node >= 16:
             paths[r.offset].append(r.node)
-    taken = [tuple(paths[1000 * n]) for n in range(400)]
-    rounds = [tuple(taken[n : n + 4]) for n in range(0, 400, 4)]
+    taken = [tuple(paths[1000 * n]) for n in range(1200)]
+    rounds = [tuple(taken[n : n + 4]) for n in range(0, 1200, 4)]
     assert len(set(taken)) == 4
     assert all(len(set(one)) == 4 for one in rounds)
-    assert len(set(rounds)) > 4
+    assert len(set(rounds)) == 24
     for i in (0, 1):
-        assert all(10 < count < 40 for count in Counter(one[i] for one in rounds).values())
+        assert all(45 < count < 110 for count in Counter(one[i] for one in rounds).values())
 
 
 def test_each_round_takes_every_path_once():
@@ -284,17 +284,9 @@ def test_each_round_takes_every_path_once():
 
 
 IN_PATHS = {
-    "any path": ("mine.path = (mine.path + mine.step) % ndp.paths", "mine.path = draw(node, RANDOM_PATH) % ndp.paths"),
-    "always the same order": ("    if mine.left == 0:\n", "    if mine.step == 0:\n"),
-    "steps that miss paths": ("while divisor(mine.step, ndp.paths) > 1:", "while divisor(mine.step, ndp.paths) > 1000:"),
-    "always forwards": (
-        "        mine.step = 1 + draw(node, RANDOM_PATH) % ndp.paths\n        while",
-        "        mine.step = 1\n        while",
-    ),
-    "the same one first": (
-        "mine.path = draw(node, RANDOM_PATH) % ndp.paths\n        mine.step",
-        "mine.path = 0\n        mine.step",
-    ),
+    "any path": ("    mine.order[chosen] = mine.order[mine.left]\n", ""),
+    "always the same order": ("chosen = draw(node, RANDOM_PATH) % mine.left", "chosen = mine.left - 1"),
+    "one path left out": ("mine.left = min(ndp.paths, PLACES)", "mine.left = min(ndp.paths, PLACES) - 1"),
     "one digit for all tiers": ("(pkt.hash & POSITIVE) // ndp.stride[min(node.tier, TIERS - 1)]", "(pkt.hash & POSITIVE)"),
     "a path for a flow": ("    pkt.hash = next_path(ndp, node, flow)\n", ""),
 }

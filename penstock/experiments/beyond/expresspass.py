@@ -11,7 +11,8 @@
   of the ToRs' uplinks: credits wasted, of those that senders received; longest queue of any port of a switch
 
 Judged is Algorithm 1, as the paper prints it.  Beside it, (ours), the rule of the authors' simulator (kaist-ina/ns2-xpass), where
-a flow aims at less loss the more of the link it has; docs/differences.md says what that changes.
+a flow aims at less loss the more of the link it has, and, but for random flows, Algorithm 1 with queues that lose credits at
+random, the more the longer they are ("uniform random dropping", section 3); docs/differences.md says what that changes.
 
 Set-up of sections 3 and 6 and of that simulator: packets of 1538 B with 1460 B of payload; credits of 64 to 72 B, since frames
 have 64 B, not 84 to 92 B: data may have 95.8 % of a link, not 94.8 %, and gaps are 1 % shorter.  Credit queues of 8, w_min 0.01,
@@ -33,7 +34,7 @@ from penstock.experiments import frames
 from penstock.experiments.cache import Runs, Spec
 from penstock.experiments.claims import OURS, Claim, Differs, about, ascending, within
 from penstock.experiments.hpcc.fig14 import jain
-from penstock.experiments.style import BLACK, BLUE, DASHES, ORANGE, PAGE, RED, figure, lettered, log_axis
+from penstock.experiments.style import BLACK, BLUE, DASHES, GREEN, ORANGE, PAGE, RED, figure, lettered, log_axis
 
 TITLE = "ExpressPass beside its published convergence, waste, utilisation and queues"
 PAPER = "Beyond the papers: ExpressPass, SIGCOMM 2017, figures 8, 10, 15, 16, 20 and table 3"
@@ -48,6 +49,7 @@ ALPHAS = {"1": 1.0, "1/2": 0.5, "1/4": 0.25, "1/8": 0.125, "1/16": 0.0625, "1/32
 REPEATS = {"quick": 2, "paper": 5}  # of figures 8a and 16
 JOINS_US, JOINED_RTTS, NEAR = 5000, 60, 0.25
 LINKS = {"quick": (1, 2), "paper": (1, 2, 3, 4, 5, 6)}
+NAIVES = ("naive", "naive-random")
 NAIVE = {"alpha": 1.0, "w_init": 0.0001, "w_min": 0.0001, "w_max": 0.0001, "target": 1.0}
 FLOWS = {"quick": (4, 16), "paper": (4, 16, 64, 256, 1024)}
 MS = {"quick": 10, "paper": 100}  # an interval of figure 15, after one that is left out
@@ -62,7 +64,9 @@ RANDOM = {
     ("cache_follower", 10, 0.6, "1/16"): 152,
     ("cache_follower", 10, 0.6, "1/2"): 152,
 }
-RULES = {"paper": "Algorithm 1", "code": "authors' rule"}
+RULES = {"paper": "Algorithm 1", "code": "authors' rule", "random": "Algorithm 1, credits lost at random"}
+ON_RANDOM = {"quick": (), "paper": ("paper", "code")}
+SET: dict[str, dict[str, Any]] = {"paper": {}, "code": {"feedback": "code"}, "random": {"drop": "random"}}
 NAMES = {"web_server": "Web Server", "cache_follower": "Cache Follower"}
 # published
 CONVERGENCE = dict(zip(ALPHAS, (2, 3, 4, 5, 6, 14)))
@@ -81,12 +85,12 @@ UNEVEN = Differs(
 TWO = Differs("two packets; less than one of 1538 B is no count of them", "beyond-expresspass", expected=(3.07, 3.08))
 DIFFERS = {
     "links-naive-2": UNEVEN,
-    **{f"{rule}queue": TWO for rule in ("", "code-")},
+    **{f"{rule}queue": TWO for rule in ("", "code-", "random-")},
 }
 
 
 def specs(scale: str, seed: int = 1) -> dict[str, Spec]:
-    """A spec for every run: RULE-f8-ALPHA-REPEAT, RULE-links-N, RULE-flows-N, RULE-random-..., one-ALPHA, naive-links-N."""
+    """A spec for every run: RULE-f8-ALPHA-REPEAT, RULE-links-N, RULE-flows-N, RULE-random-..., one-ALPHA, naive-links-N, naive-random-links-N."""
     made: dict[str, Spec] = {}
     for rule in RULES:
         for k in range(REPEATS[scale]):
@@ -95,13 +99,16 @@ def specs(scale: str, seed: int = 1) -> dict[str, Spec]:
             for name in FAST:
                 made[f"{rule}-f16-{tag(name)}-{k}"] = _joining(100, ALPHAS[name], rule, 100 * seed + k)
         for n in LINKS[scale]:
-            made[f"{rule}-links-{n}"] = _links(n, {"feedback": rule}, seed)
+            made[f"{rule}-links-{n}"] = _links(n, SET[rule], seed)
         for n in FLOWS[scale]:
             made[f"{rule}-flows-{n}"] = _one_link(n, MS[scale], rule, seed)
-        if scale == "paper":
+        if rule in ON_RANDOM[scale]:
             made |= {_label(rule, *key): _random(*key, ms, rule, seed) for key, ms in RANDOM.items()}
     made |= {f"one-{tag(name)}": _one_packet(alpha, seed) for name, alpha in ALPHAS.items()}
-    return made | {f"naive-links-{n}": _links(n, NAIVE, seed) for n in LINKS[scale]}
+    for n in LINKS[scale]:
+        made[f"naive-links-{n}"] = _links(n, NAIVE, seed)
+        made[f"naive-random-links-{n}"] = _links(n, {**NAIVE, **SET["random"]}, seed)
+    return made
 
 
 def tag(alpha: str) -> str:
@@ -128,7 +135,7 @@ def _joining(gbps: int, alpha: float, rule: str, seed: int) -> Spec:
     topology = {"kind": "dumbbell", "left": 2, "right": 2, "rate": f"{gbps}Gbps", "delay": ONE_WAY[gbps]}
     flows = [[0, 2, "10GB", "0s"], [1, 3, "10GB", f"{JOINS_US}us"]]
     end = JOINS_US + JOINED_RTTS * RTT_US
-    return _spec(topology, flows, end, f"{RTT_US}us", seed, alpha=alpha, w_init=0.5, feedback=rule)
+    return _spec(topology, flows, end, f"{RTT_US}us", seed, alpha=alpha, w_init=0.5, **SET[rule])
 
 
 def _one_packet(alpha: float, seed: int) -> Spec:
@@ -146,7 +153,7 @@ def _one_link(n: int, ms: int, rule: str, seed: int) -> Spec:
     topology = {"kind": "dumbbell", "left": n, "right": n, "rate": "10Gbps", "delay": ONE_WAY[10]}
     starts = np.random.default_rng(seed).uniform(0, 10_000, n)
     flows = [[k, n + k, "10GB", f"{start:.0f}us"] for k, start in enumerate(starts)]
-    return _spec(topology, flows, 2000 * ms + 1000, f"{ms}ms", seed, feedback=rule)
+    return _spec(topology, flows, 2000 * ms + 1000, f"{ms}ms", seed, **SET[rule])
 
 
 def _random(sizes: str, gbps: int, load: float, alpha: str, ms: float, rule: str, seed: int) -> Spec:
@@ -158,7 +165,7 @@ def _random(sizes: str, gbps: int, load: float, alpha: str, ms: float, rule: str
             **{"pods": 8, "tors": 4, "aggs": 2, "cores": 8, "hosts_per_tor": 6},
             **{"rate": f"{gbps}Gbps", "uplink_rate": f"{gbps}Gbps", "delay": "4333ns", "buffer": "0B"},
         },
-        "scheme": {"name": "expresspass", "spread": SPREAD, "feedback": rule, "alpha": ALPHAS[alpha], "w_init": ALPHAS[alpha]},
+        "scheme": {"name": "expresspass", "spread": SPREAD, "alpha": ALPHAS[alpha], "w_init": ALPHAS[alpha], **SET[rule]},
         "workload": [{"kind": "poisson", "sizes": sizes, "load": share, "load_on": "core"}],
         "host": HOST,
         "measure": {"sample": "0s"},
@@ -171,7 +178,8 @@ def measure(runs: Runs, scale: str) -> pl.DataFrame:
     for name, alpha in ALPHAS.items():
         parts.append(frames.rows("one", "one packet", [alpha], [_wasted_by_one(runs, name)], rule="paper"))
     for n in LINKS[scale]:
-        parts.append(frames.rows("links", "naive", [n], [min(_used(runs, f"naive-links-{n}", 10))], rule="naive"))
+        for rule in NAIVES:
+            parts.append(frames.rows("links", "naive", [n], [min(_used(runs, f"{rule}-links-{n}", 10))], rule=rule))
     return pl.concat(parts)
 
 
@@ -195,7 +203,7 @@ def _of_rule(runs: Runs, scale: str, rule: str) -> list[pl.DataFrame]:
         point("used", "flows", n, _used(runs, label, ms)[0])
         point("jain", "flows", n, jain(_sent(runs, label, ms, range(n, 2 * n))))
         point("queue", "flows", n, _longest_kb(runs, label))
-    for key in RANDOM if scale == "paper" else ():
+    for key in RANDOM if rule in ON_RANDOM[scale] else ():
         point("waste", named(key), key[2], wasted(runs, _label(rule, *key)))
         point("longest", named(key), key[2], _longest_kb(runs, _label(rule, *key)))
     return parts
@@ -275,12 +283,14 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
     for rule in RULES:
         part = frames.chosen(data, rule=rule)
         made = [*_convergence(part), *_used_links(part, scale, "feedback"), *_flows_claims(part)]
-        made += _random_claims(part) if scale == "paper" else []
-        if rule == "paper":
-            found += made
-        else:
-            found += [replace(claim, id=f"code-{claim.id}", claim=f"authors' rule: {claim.claim}", kind=OURS) for claim in made]
-    return [*found, *_one_packet_claims(data), *_used_links(frames.chosen(data, rule="naive"), scale, "naive")]
+        made += _random_claims(part) if rule in ON_RANDOM[scale] else []
+        found += made if rule == "paper" else [_of_ours(claim, rule, RULES[rule]) for claim in made]
+    naive, at_random = (_used_links(frames.chosen(data, rule=rule), scale, "naive") for rule in NAIVES)
+    return [*found, *_one_packet_claims(data), *naive, *(_of_ours(claim, "random", "credits lost at random") for claim in at_random)]
+
+
+def _of_ours(claim: Claim, prefix: str, how: str) -> Claim:
+    return replace(claim, id=f"{prefix}-{claim.id}", claim=f"{how}: {claim.claim}", kind=OURS)
 
 
 def _convergence(data: pl.DataFrame) -> list[Claim]:
@@ -406,15 +416,16 @@ def _random_claims(data: pl.DataFrame) -> list[Claim]:
 
 
 def plot(data: pl.DataFrame) -> Any:
-    """Algorithm 1 in blue, the authors' rule in orange; crosses are published."""
+    """Algorithm 1 in blue, with random losses in green, the authors' rule in orange; crosses are published."""
     made, grid = figure(2, 3, width=PAGE, height=4.4)
     (rtts, packet, links), (rates, flows, random) = grid
-    shades = dict(zip(RULES, (BLUE, ORANGE)))
+    shades = dict(zip(RULES, (BLUE, ORANGE, GREEN)))
     alphas = list(ALPHAS.values())
     packet.plot(alphas, frames.chosen(data, panel="one").sort("x", descending=True)["y"], "o-", ms=3, color=BLUE)
     packet.plot(alphas, list(WASTED.values()), "x", color=BLACK)
-    naive = frames.chosen(data, panel="links", rule="naive")
-    links.plot(naive["x"], 100 * naive["y"], "o-", ms=3, color=RED, label="naive")
+    for rule, dashes, label in zip(NAIVES, DASHES, ("naive", None)):
+        naive = frames.chosen(data, panel="links", rule=rule)
+        links.plot(naive["x"], 100 * naive["y"], "o", linestyle=dashes, ms=3, color=RED, label=label)
     for rule, colour in shades.items():
         part = frames.chosen(data, rule=rule)
         for panel, dashes in (("f8", "-"), ("f16", DASHES[2])):
@@ -429,7 +440,8 @@ def plot(data: pl.DataFrame) -> Any:
         for panel, dashes in (("used", "-"), ("jain", DASHES[2])):
             points = frames.chosen(part, panel=panel).sort("x")
             flows.plot(points["x"], 100 * points["y"], "o", linestyle=dashes, ms=3, color=colour)
-        _bars(random, part, colour, list(shades).index(rule))
+        if rule != "random":
+            _bars(random, part, colour, list(shades).index(rule))
     rtts.plot(alphas, list(CONVERGENCE.values()), "x", color=BLACK, label="published")
     for way, colour in (("feedback", BLACK), ("naive", RED)):
         links.plot(list(LEAST_USED[way]), list(LEAST_USED[way].values()), "x", color=colour)
@@ -446,7 +458,7 @@ def plot(data: pl.DataFrame) -> Any:
     flows.set_xticks(FLOWS["paper"], [str(n) for n in FLOWS["paper"]])
     flows.set(ylabel="Data; dotted: fairness (%)", xlabel="Flows on the link", ylim=(70, 102))
     random.set(ylabel="Credits wasted (%)", ylim=(0, None))
-    lettered(grid.flat, ("figure 8a; dotted: 16", "figure 8b", "figure 10", "figure 16", "figure 15", "figure 20"))
+    lettered(grid.flat, ("figure 8a; dotted: 16", "figure 8b", "figure 10; dotted: random", "figure 16", "figure 15", "figure 20"))
     handles = [*rtts.get_legend_handles_labels()[0], *links.get_legend_handles_labels()[0]]
     made.legend(handles=handles, loc="outside upper center", ncols=len(handles))
     return made
