@@ -22,6 +22,8 @@ SCALES = ("quick", "paper")
 FROM_PAPER, OURS = "paper", "ours"
 MORE = "the paper gives no number: a larger effect agrees with it"  # why a band has no upper end
 TWICE = "half and double of the paper's number"
+ORDER = "an order, of which the paper gives no amount"
+CONDITION = "a condition, met or not"
 GAIN = "half and double of the paper's gain, by what it is above 1"
 WORDS = {  # of a paper without a number: the factors that they mean, in every figure
     "slightly": (1.0, 1.2),
@@ -195,7 +197,7 @@ def ascending(
     names, numbers = list(values), [float(value) for value in values.values()]
     ok = all(b > a for a, b in itertools.pairwise(numbers))
     ours = ", ".join(f"{name} {number:.4g}" for name, number in zip(names, numbers))
-    return Claim(id, claim, paper, ours, " < ".join(names), ok, quick, kind=kind)
+    return Claim(id, claim, paper, ours, " < ".join(names), ok, quick, why=ORDER, kind=kind)
 
 
 def holds(
@@ -211,7 +213,7 @@ def holds(
     """A condition that the experiment has evaluated itself."""
     value = float(ours) if isinstance(ours, float) else None
     shown = str(ours) if value is None else _rounded(value)
-    return Claim(id, claim, paper, shown, band, bool(ok), quick, kind=kind, value=value)
+    return Claim(id, claim, paper, shown, band, bool(ok), quick, why=CONDITION, kind=kind, value=value)
 
 
 def over_seeds(found: Sequence[Sequence[Claim]]) -> list[Claim]:

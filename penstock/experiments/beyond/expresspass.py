@@ -90,7 +90,7 @@ DIFFERS = {
 
 
 def specs(scale: str, seed: int = 1) -> dict[str, Spec]:
-    """A spec for every run: RULE-f8-ALPHA-REPEAT, RULE-links-N, RULE-flows-N, RULE-random-..., one-ALPHA, naive-links-N, naive-random-links-N."""
+    """A spec for every run: RULE-f8-ALPHA-REPEAT, RULE-links-N, RULE-flows-N, RULE-random-..., one-ALPHA, naive or not."""
     made: dict[str, Spec] = {}
     for rule in RULES:
         for k in range(REPEATS[scale]):
@@ -286,7 +286,12 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
         made += _random_claims(part) if rule in ON_RANDOM[scale] else []
         found += made if rule == "paper" else [_of_ours(claim, rule, RULES[rule]) for claim in made]
     naive, at_random = (_used_links(frames.chosen(data, rule=rule), scale, "naive") for rule in NAIVES)
-    return [*found, *_one_packet_claims(data), *naive, *(_of_ours(claim, "random", "credits lost at random") for claim in at_random)]
+    return [
+        *found,
+        *_one_packet_claims(data),
+        *naive,
+        *(_of_ours(claim, "random", "credits lost at random") for claim in at_random),
+    ]
 
 
 def _of_ours(claim: Claim, prefix: str, how: str) -> Claim:
@@ -458,7 +463,9 @@ def plot(data: pl.DataFrame) -> Any:
     flows.set_xticks(FLOWS["paper"], [str(n) for n in FLOWS["paper"]])
     flows.set(ylabel="Data; dotted: fairness (%)", xlabel="Flows on the link", ylim=(70, 102))
     random.set(ylabel="Credits wasted (%)", ylim=(0, None))
-    lettered(grid.flat, ("figure 8a; dotted: 16", "figure 8b", "figure 10; dotted: random", "figure 16", "figure 15", "figure 20"))
+    lettered(
+        grid.flat, ("figure 8a; dotted: 16", "figure 8b", "figure 10; dotted: random", "figure 16", "figure 15", "figure 20")
+    )
     handles = [*rtts.get_legend_handles_labels()[0], *links.get_legend_handles_labels()[0]]
     made.legend(handles=handles, loc="outside upper center", ncols=len(handles))
     return made
