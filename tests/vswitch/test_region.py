@@ -50,6 +50,12 @@ def test_a_queue_grows_and_gives_its_rings_back():
     assert app.free_rings() == 31, "one ring is the queue's, all others are free again"
 
 
+def test_cycles_of_appends_are_no_negative_numbers_that_wrapped():
+    plain, extended = Region.create(rings=16).extension_cycles(1000)
+    assert len(extended) >= 1000 and len(plain) > 60 * len(extended)
+    assert min(*plain, *extended) >= 0 and max(*plain, *extended) < 1 << 62
+
+
 def test_room_ends_with_buffers_rings_and_doorbells():
     app, switch = pair(buffers=10)
     assert app.send(0, [b"x"] * 12) == 10 and app.send(0, [b"x"]) == 0

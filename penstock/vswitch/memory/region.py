@@ -334,11 +334,12 @@ class Region:
         return pop(view, end)
 
     def extension_cycles(self, repeats):
-        """Cycles of appends within a ring, and of appends that link a new one, in a region that nobody else has."""
+        """Cycles until appends within a ring, and appends that link a new one, are seen by others; nobody else has the region."""
         view = cython.address(self.view)
         plain, extended, clock = [], [], 1 << 30
         for _ in range(1000):
             start = cycles()
+            full_fence()
             clock = min(clock, cycles() - start)
         while len(extended) < repeats:
             end = end_at(self.out, 0)
@@ -349,7 +350,9 @@ class Region:
                 linked = view.linked
                 start = cycles()
                 push(view, end, descriptor(1, 1))
-                took = cycles() - start - clock
+                full_fence()
+                took = cycles() - start
+                took = took - clock if took > clock else 0
                 if view.linked > linked:
                     extended.append(took)
                 else:
