@@ -13,8 +13,9 @@ and a random queue if there is none. Not from the paper:
 
 * `shortest`: as `reserved`, but if none is empty, the shortest queue, of unpaused ones if there are some
 * `two_choices`: the shorter one of two random queues
-* `joined`: as `reserved`, but when at most one in eight queues is free, a flow joins the queue that a flow to the same
-  destination got last, if that is still busy or paused: the last queues are for destinations that have none
+* `joined`: as `reserved`, but when at most one in sixteen queues is free, a flow joins the queue that a flow to the same
+  destination got last, if that is still busy or paused: the last queues are for destinations that have none. Not at ports to
+  hosts, where all flows have one destination
 * `penstock`, our rule: `joined` and `shortest` (docs/queue-assignment.md)
 * `stochastic` hashes flows to queues (stochastic fair queueing); `single` uses one queue (both in section 6.1)
 
@@ -74,7 +75,7 @@ PENSTOCK = 7
 TWO_CHOICES = 8
 STOCHASTIC = 9
 SINGLE = 10
-FEW = 8  # `joined`: few queues are free when at most one in eight is
+FEW = 16  # `joined`: few queues are free when at most one in sixteen is
 PAUSED = 1000000000000000  # bytes, more than any queue holds
 PIPELINES = 4  # of a Tofino2; a quarter of the ports belongs to each
 
@@ -210,7 +211,7 @@ def joined_queue(dqa, node, port, pkt, first, end):
 def queue_by_destination(dqa, node, port, pkt, first, end):
     """`joined` and `penstock`; destinations are stored plus one."""
     mine = my_port(dqa, port)
-    if few_are_free(dqa, port, first, end):
+    if (node.tier != 1 or port.up >= 0) and few_are_free(dqa, port, first, end):
         q = joined_queue(dqa, node, port, pkt, first, end)
         if q >= 0:
             return q

@@ -15,6 +15,7 @@ class Literal(bfc.Switch):
     """Section 3.3.1 to the letter: the first empty queue, paused or not, as in bfc.py."""
 
     draw: Callable[[], int] | None = None
+    host_ports: frozenset[int] = frozenset()
 
     def __post_init__(self):
         super().__post_init__()
@@ -62,8 +63,9 @@ class Shortest(Reserved):
 
 
 class Joined(Reserved):
-    """As Reserved; but while at most an eighth of the queues are empty and unpaused, a flow joins the queue that was the last one
-    given to its destination, if it still has packets or is paused, and has been given to no other destination since.
+    """As Reserved; but while at most a sixteenth of the queues are empty and unpaused, a flow joins the queue that was the last one
+    given to its destination, if it still has packets or is paused, and has been given to no other destination since. Not at
+    ports to hosts.
     """
 
     def __post_init__(self):
@@ -74,7 +76,7 @@ class Joined(Reserved):
     def choose_queue(self, now_ps, packet, random_queue):
         egress = packet.egress_port
         free = [q for q in range(self.queues) if self.empty[egress][q] and not self.paused[egress][q]]
-        if len(free) <= self.queues / 8:
+        if egress not in self.host_ports and len(free) <= self.queues / 16:
             q = self.last[egress].get(packet.destination_hash)
             if self.owner[egress].get(q) == packet.destination and (self.paused[egress][q] or not self.empty[egress][q]):
                 return q

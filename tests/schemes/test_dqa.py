@@ -50,6 +50,7 @@ def drawn(node, seed=1):
 def model_of(topo, node, values, reading=None, draws=None):
     """The transcription of a switch; `reading`: its class if not that of `assignment`, `draws`: if shared with others."""
     ports = [peers_of(topo)[node, p] for p in range(int(topo.port_count[node]))]
+    hosts = frozenset(p for p, (peer, *_) in enumerate(ports) if peer < topo.hosts)
     draws = draws or drawn(node)
     return (reading or READINGS.get(ASSIGNMENTS[values["assignment"]], Given))(
         values["queues"],
@@ -58,6 +59,7 @@ def model_of(topo, node, values, reading=None, draws=None):
         table_size=values["queues"] * values["table"],
         sticky_hrtts=values["sticky"],
         draw=lambda: next(draws) % values["queues"],
+        host_ports=hosts,
     )
 
 
