@@ -63,9 +63,8 @@ class Shortest(Reserved):
 
 
 class Joined(Reserved):
-    """As Reserved; but while at most a sixteenth of the queues are empty and unpaused, a flow joins the queue that was the last one
-    given to its destination, if it still has packets or is paused, and has been given to no other destination since. Not at
-    ports to hosts.
+    """As Reserved; but while at most a sixteenth of the queues are empty and unpaused, a flow joins the queue that was given to
+    its destination last, if it still has packets or is paused, and has been given to no other since. Not at ports to hosts.
     """
 
     def __post_init__(self):
