@@ -362,7 +362,8 @@ def plot(data: pl.DataFrame) -> Any:
     grid[1, 0].set(ylabel="Slowest / fastest flow", xlabel="Senders of 450 KB", ylim=(1, None))
     _draw(grid[1, 1], data, "permutation", DEFAULT, ORANGE)
     _draw(grid[1, 1], data, "as they run", DEFAULT, BLUE)
-    grid[1, 1].set(ylabel="Payload rate (Gbit/s)", xlabel="Flows of the permutation (%)", ylim=(0, 10))
+    grid[1, 1].text(5, 8.1, "queues of 7,\npulls by payloads", color=BLUE, size=7)
+    grid[1, 1].set(ylabel="Payload rate (Gbit/s)", xlabel="Flows of the permutation (%)", ylim=(8, 10.05))
     for place, series in ((-0.2, OURS_HERE), (0.2, THEIRS)):
         shares = frames.chosen(data, panel="shares", series=series)
         looks = {"color": ORANGE} if series == OURS_HERE else {"color": "white", "edgecolor": ORANGE, "hatch": "////"}
