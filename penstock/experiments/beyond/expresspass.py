@@ -464,7 +464,7 @@ def plot(data: pl.DataFrame) -> Any:
     flows.set(ylabel="Data; dotted: fairness (%)", xlabel="Flows on the link", ylim=(70, 102))
     random.set(ylabel="Credits wasted (%)", ylim=(0, None))
     lettered(
-        grid.flat, ("figure 8a; dotted: 16", "figure 8b", "figure 10; dotted: random", "figure 16", "figure 15", "figure 20")
+        grid.flat, ("figure 8a; dotted: 16", "figure 8b", "figure 10; dashed: random", "figure 16", "figure 15", "figure 20")
     )
     handles = [*rtts.get_legend_handles_labels()[0], *links.get_legend_handles_labels()[0]]
     made.legend(handles=handles, loc="outside upper center", ncols=len(handles))
