@@ -19,7 +19,7 @@ import numpy as np
 import polars as pl
 
 from penstock.errors import SpecError, nearest
-from penstock.inputs import as_path, one_of, real
+from penstock.inputs import one_of, real
 from penstock.results import rundir
 from penstock.results.columns import COLUMNS, PER_FLOW, Column
 from penstock.units import format_time
@@ -410,7 +410,7 @@ class Run:
             rundir.write_inputs(folder, self.inputs)
             (folder / "summary.json").write_text(json.dumps(self.summary, indent=2, default=_plain) + "\n")
 
-        return rundir.write_directory(as_path(path, "path", "a run directory"), write, overwrite=overwrite)
+        return rundir.write_directory(Path(path), write, overwrite=overwrite)
 
     @classmethod
     def load(cls, path: str | Path) -> "Run":
@@ -418,7 +418,7 @@ class Run:
 
         SpecError: `path` is no run, or a file is damaged.
         """
-        folder = rundir.one_run(as_path(path, "path", "a run directory"))
+        folder = rundir.one_run(Path(path))
         frames: dict[str, Any] = {}
         here = folder / "summary.json"
         try:

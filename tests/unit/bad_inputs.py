@@ -495,8 +495,6 @@ CALLS = [
     ("ps.with_receivers(3, [])", "topo = 3: must be of type Topology"),
     ("ps.with_receivers(topo, 3)", "receivers = 3: must be a list"),
     ("ps.with_receivers(topo, [3])", "receivers.0 = 3: must be a table"),
-    ("ps.Run.load(3)", "path = 3: must be the path of a run directory"),
-    ("ps.Run.save(None, 3)", "path = 3: must be the path of a run directory"),
     ("ps.Sweep.load(None)", "path = None: must be the path of the folder of a sweep"),
     ("ps.pause_times('r')", 'run = "r": must be of type Run'),
 ]
