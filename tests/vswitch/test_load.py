@@ -1,6 +1,7 @@
 """The load generator, its two clocks, the price list, and the detector of a busy machine."""
 
 import os
+import threading
 import time
 
 import pytest
@@ -10,6 +11,7 @@ from penstock.vswitch.bench import noise
 from penstock.vswitch.bench.costs import Costs
 from penstock.vswitch.bench.rig import Bench, head
 from penstock.vswitch.dataplane.switch import Switch
+from penstock.vswitch.loadgen import cache_line
 from penstock.vswitch.loadgen.harness import Harness
 
 
@@ -330,6 +332,7 @@ def test_limits():
         (noise.Seen(0.02, 0, 0), "stolen"),
         (noise.Seen(0, 0.5, 0), "used by others"),
         (noise.Seen(0, 0, 500), "involuntary"),
+        (noise.Seen(0, 0, 0, 530), "a cache line takes 530 ns"),
     ):
         with pytest.raises(noise.MachineBusy, match=text):
             seen.check("x")
@@ -367,9 +370,36 @@ def test_real_time_delivers_too():
             break
     with pytest.raises(SpecError, match="real time cannot return to virtual time"):
         bench.harness.run(1)
-    assert frames > 0 and ns > 0 and bench.lost() == 0 and set(seen) == {"stolen", "others", "taken"}
+    assert frames > 0 and ns > 0 and bench.lost() == 0 and set(seen) == {"stolen", "others", "taken", "round_trip"}
 
 
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two processors")
+def test_a_cache_line_goes_to_the_other_processor_and_back():
+    allowed = os.sched_getaffinity(0)
+    assert 1 < noise.round_trip(*noise.two_processors()) < float("inf")
+    assert os.sched_getaffinity(0) == allowed
+    assert "answer" not in {thread.name for thread in threading.enumerate()}
+
+
+def test_nobody_answers(monkeypatch):
+    monkeypatch.setattr(cache_line, "PATIENCE_NS", 1_000_000)
+    line = cache_line.CacheLine()
+    assert line.ask(1) == float("inf")
+    line.answer()
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two processors")
+def test_processors_far_from_each_other_are_refused(monkeypatch):
+    bench, _, b = pair()
+    monkeypatch.setattr(noise.Watch, "look", lambda self: (time.monotonic(), 0.0, 0.0, 0.0, 0.0))
+    monkeypatch.setattr(noise, "BEFORE_S", 0.05)
+    monkeypatch.setattr(noise, "round_trip", lambda first, second: 530.0)
+    with pytest.raises(noise.MachineBusy, match=r"before the run: .*530 ns from one processor to the other"):
+        noise.drive(bench.switch, bench.harness, 0.05, 0.05)
+    assert bench.harness.received(b)[0] == 0
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two processors")
 def test_a_busy_machine_is_refused_before_anything_runs(monkeypatch):
     bench, _, b = pair()
     monkeypatch.setattr(noise, "processor_times", lambda text, cpus: (2 * time.monotonic(), 0.0))

@@ -1,5 +1,6 @@
 """Data of the figures on the real switch: rows of (panel, series, x, y), measured case by case."""
 
+import time
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -9,7 +10,8 @@ from penstock.experiments import frames
 from penstock.vswitch.bench.noise import MachineBusy
 from penstock.vswitch.bench.rig import COSTS, Bench, Row
 
-TRIES = 8  # of a measurement in real time, since the machine may be busy at times
+PATIENCE_S = 300.0  # until a measurement in real time succeeds, since the machine may be busy at times
+PAUSE_S = 1.0
 
 
 def table(points: Sequence[Row]) -> pl.DataFrame:
@@ -25,16 +27,17 @@ def core_ns(bench: Bench) -> float:
 
 
 def each(runs: Any, id: str, cases: Sequence[Any], work: Callable[..., list[Row]]) -> pl.DataFrame:
-    """The rows of every case, with progress; a measurement that was disturbed (MachineBusy) is tried up to TRIES times."""
+    """The rows of every case, with progress; a measurement that was disturbed (MachineBusy) is repeated for PATIENCE_S."""
     found: list[Row] = []
     for nth, case in enumerate(cases):
         runs.report(id, nth / len(cases))
-        for left in reversed(range(TRIES)):
+        began, made = time.monotonic(), None
+        while made is None:
             try:
                 made = work(*case)
-                break
             except MachineBusy:
-                if not left:
+                if time.monotonic() - began >= PATIENCE_S:
                     raise
+                time.sleep(PAUSE_S)
         found += [(panel, series, float(nth) if panel == "machine" else x, y) for panel, series, x, y in made]
     return table(found)

@@ -133,7 +133,7 @@ def tcp(runs: Runs, seed: int) -> pl.DataFrame:
 
 def tcp_round(seed: int) -> list[Row]:
     """Gbit/s at every probability of loss, on a machine that was quiet before.  MachineBusy: it was not."""
-    noise.look_first("before the run")
+    noise.look_first("before the run", noise.two_processors())
     return [("round", TCP, loss, stream_gbps(loss, seed)) for loss in LOSSES]
 
 

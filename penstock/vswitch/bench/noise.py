@@ -5,22 +5,29 @@
     watch.seen.check("switch")         # MachineBusy, or nothing
 
 It reads from /proc/stat, for the processors that this process may use, the time stolen by the hypervisor and the time that others
-used, and counts how often the kernel preempted one of this process's threads.
+used, and counts how often the kernel preempted one of this process's threads. With two processors it also measures how long a
+cache line takes from one to the other and back: a hypervisor may move a virtual processor to another socket at any time, which
+can slow down a switch and its applications fourfold.
 """
 
 import os
+import statistics
+import threading
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import Any
 
 from penstock.errors import PenstockError, SpecError
+from penstock.vswitch.loadgen.cache_line import CacheLine
 
 STOLEN = 0.01  # of a processor's time
 OTHERS = 0.05  # of a processor's time, all processors that this process may use together
 TAKEN = 100.0  # involuntary context switches of this process's threads a second
+ROUND_TRIP = 250.0  # ns: within a socket it is 80 to 250
+BATCHES, ROUNDS = 11, 1000  # of questions to the other processor; the median batch counts
 BEFORE_S = 0.3  # observed before anything is started
 
 
@@ -30,11 +37,15 @@ class MachineBusy(PenstockError):
 
 @dataclass(frozen=True)
 class Seen:
-    """Disturbances of a measurement: shares of a processor's time, and involuntary context switches a second."""
+    """Disturbances of a measurement: shares of a processor's time, and involuntary context switches a second.
+
+    round_trip: time in ns of a cache line between two processors, before or after; 0: the measurement used one processor.
+    """
 
     stolen: float
     others: float
     taken: float
+    round_trip: float = 0.0
 
     def record(self) -> dict[str, float]:
         """The values by name, for a table of results."""
@@ -48,6 +59,11 @@ class Seen:
                 found.append(f"{100 * value:.1f} % of a processor {name} (limit {100 * most:g} %)")
         if self.taken > TAKEN:
             found.append(f"{self.taken:.0f} involuntary context switches a second (limit {TAKEN:g})")
+        if self.round_trip > ROUND_TRIP:
+            found.append(
+                f"a cache line takes {self.round_trip:.0f} ns from one processor to the other and back (limit {ROUND_TRIP:g}), "
+                "as if they were in two sockets"
+            )
         return found
 
     def check(self, what: str) -> None:
@@ -104,31 +120,53 @@ class Watch:
         return time.monotonic(), busy, stolen, time.process_time(), float(involuntary())
 
 
-def look_first(what: str) -> None:
-    """Raise MachineBusy if the machine is busy before the measurement."""
+def two_processors() -> tuple[int, int]:
+    """The first two processors that this process may use.  SpecError: there is one only."""
+    known = sorted(os.sched_getaffinity(0))
+    if len(known) < 2:
+        raise SpecError(
+            "real time needs two processors, one for the switch and one for its applications", remedy="use scale paper"
+        )
+    return known[0], known[1]
+
+
+def round_trip(first: int, second: int) -> float:
+    """Time in ns in which a cache line goes from one processor to another and back."""
+    line, allowed = CacheLine(), os.sched_getaffinity(0)
+
+    def answer() -> None:
+        os.sched_setaffinity(0, {second})
+        line.answer()
+
+    thread = threading.Thread(target=answer, name="answer")
+    thread.start()
+    try:
+        os.sched_setaffinity(0, {first})
+        return statistics.median(line.ask(ROUNDS) for _ in range(BATCHES))
+    finally:
+        os.sched_setaffinity(0, allowed)
+        line.close()
+        thread.join()
+
+
+def look_first(what: str, cpus: Sequence[int] = ()) -> None:
+    """Raise MachineBusy if the machine is busy before the measurement, or the two processors `cpus` are far from each other."""
     with Watch() as watch:
         time.sleep(BEFORE_S)
-    watch.seen.check(what)
+    replace(watch.seen, round_trip=round_trip(*cpus) if cpus else 0.0).check(what)
 
 
-def drive(
-    switch: Any, harness: Any, warm_s: float, s: float, cpus: Sequence[int] | None = None, careful: bool = True
-) -> dict[str, float]:
+def drive(switch: Any, harness: Any, warm_s: float, s: float, careful: bool = True) -> dict[str, float]:
     """Run a switch and its applications in real time on a processor each; returns the disturbances (`Seen.record`).
 
     warm_s and s: duration of the warm-up and of the measurement.  The switch's thread has ended afterwards, so that its counters
     can be read.  MachineBusy: `careful`, and the machine is busy.  SpecError: fewer than two processors.
     """
+    first, second = two_processors()
     allowed = os.sched_getaffinity(0)
-    known = list(cpus or sorted(allowed))
-    if len(known) < 2:
-        raise SpecError(
-            "real time needs two processors, one for the switch and one for its applications", remedy="use scale paper"
-        )
-    first, second = known[:2]
     if careful:
-        look_first("before the run")
-    switch.start([] if first is None else [first])
+        look_first("before the run", (first, second))
+    switch.start([first])
     try:
         os.sched_setaffinity(0, {second})
         harness.drive(warm_s)
@@ -141,6 +179,7 @@ def drive(
     finally:
         os.sched_setaffinity(0, allowed)
         switch.halt()
+    seen = replace(watch.seen, round_trip=round_trip(first, second))
     if careful:
-        watch.seen.check("real time")
-    return watch.seen.record()
+        seen.check("real time")
+    return seen.record()
