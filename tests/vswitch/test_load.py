@@ -29,6 +29,20 @@ def test_constant_arrivals_are_delivered_at_their_rate():
     assert 0 < bench.p99(b) < 1
 
 
+def test_virtual_time_repeats_itself_where_flows_share_queues_by_their_hash():
+    def run(seed):
+        bench = Bench({"mode": "backdraft"}, seed=seed)
+        a, b = bench.app("a", queues=64), bench.app("b", queues=8, service=[200.0])
+        for i in range(64):
+            bench.udp(a, b, 1000 + i, queue=i, gap=1000.0 * (1 + i % 7), poisson=True)
+        bench.run(0.1, 1)
+        found = bench.p99(b), bench.pauses(), bench.harness.counters()
+        bench.close()
+        return found
+
+    assert run(1) == run(1) != run(2)
+
+
 def test_poisson_arrivals_have_their_mean_and_another_seed_other_times():
     counts = []
     for seed in (1, 2):

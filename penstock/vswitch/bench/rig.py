@@ -49,13 +49,13 @@ class Bench:
 
     settings: dict[str, Any]
     first: int = 0  # number that the address of the first application is made of
-    seed: int = 1  # of random arrivals and losses
+    seed: int = 1  # of random arrivals and losses, and of the flow table's hashes
     harness: Any = None
     switch: Any = None
     regions: list[Any] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.switch = Switch(**{"idle": "1s", "flows": 16384, "spin": "1s", **self.settings})
+        self.switch = Switch(**{"idle": "1s", "flows": 16384, "spin": "1s", **self.settings}, hash_seed=self.seed)
         self.harness = Harness(self.switch, COSTS)
 
     def app(

@@ -91,14 +91,15 @@ class Switch:
         """Whether frames may have a virtio_net_hdr, as super-frames do."""
         return True
 
-    def __init__(self, **settings):
+    def __init__(self, *, hash_seed=None, **settings):
+        """hash_seed: of the flow tables, for runs that repeat; None: a random one, so that nobody can choose flows that collide."""
         self.settings = validate_settings(settings)
         self.regions, self.names, self.detached, self.fds = {}, {}, [], {}
         self.captures, self.totals, self.drivers = [], {}, {}
         self.ledger = Ledger()
         self.epolls, self.controls, self.crew = [], [], None
         self.count = self.settings["workers"]
-        seed = int.from_bytes(os.urandom(8), "little")
+        seed = int.from_bytes(os.urandom(8), "little") if hash_seed is None else hash_seed
         self.worker = new_worker()
         self.table = AddressTable()
         for k in range(self.count):
