@@ -92,7 +92,7 @@ class Switch:
         return True
 
     def __init__(self, *, hash_seed=None, **settings):
-        """hash_seed: of the flow tables, for runs that repeat; None: a random one, so that nobody can choose flows that collide."""
+        """hash_seed: of the flow tables, for runs that repeat; None: a random one, so that nobody can make flows collide."""
         self.settings = validate_settings(settings)
         self.regions, self.names, self.detached, self.fds = {}, {}, [], {}
         self.captures, self.totals, self.drivers = [], {}, {}
