@@ -239,7 +239,8 @@ def _over_seeds(claims: list[Claim]) -> Claim:
         return replace(first, ours=ours, value=mean, ok=held == seeds, undecided=seeds < 2 * held < 2 * seeds, seeds=seeds)
     if not all(math.isfinite(value) for value in values):
         return replace(first, ours="not finite with every seed", value=math.nan, ok=False, seeds=seeds)
-    found = interval(values)
+    alike = min(values) == max(values)  # whose mean may be rounded
+    found = Interval(values[0], 0.0, seeds) if alike else interval(values)
     return replace(
         first,
         ours=str(found),
