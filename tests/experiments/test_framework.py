@@ -150,6 +150,7 @@ def test_a_claim_of_several_seeds_is_judged_by_its_interval():
     assert verdict(1.5, 1.5, float("nan")) == FAIL
     assert verdict(0, 0.1, 0, low=0, high=0) == FAIL  # never is never in any run
     assert verdict(0, 0, 0, low=0, high=0) == PASS
+    assert over(0.1, 0.1, 0.1)[0].ours == "0.1 ± 0"  # their mean, rounded, is another number
     claim = over(1.4, 1.5, 1.6)[0]
     assert (claim.ours, claim.value, claim.seeds) == ("1.5 ± 0.25", pytest.approx(1.5), 3)
     known = {"a": Differs("because", "here", expected=(0.1, 0.3))}
