@@ -43,7 +43,8 @@ VERDICTS = """# {title}: every verdict
 The paper's sentence or number, ours, the band in which ours must lie with the reason of that band, and the verdict
 ([what it means](../figures.md), [known differences](../differences.md), [changes after results](../differences.md#changes)).
 A claim of several runs is judged by the mean over the seeds with its 95 % interval. Minutes are those of all runs on one core.
-The same again: `penstock reproduce ID --scale paper` at that commit."""
+The same numbers again: `penstock reproduce ID --scale paper` at the first commit named; where another one judged again, its claims gave the
+verdicts: `penstock reproduce ID --scale paper --judge-again --record docs/reproductions.json` there."""
 # measurement window -> what it counts
 WINDOWS = {"run": "the whole run", "arrivals": "while flows arrive"}
 # folder of penstock/experiments -> paper, schemes
@@ -216,7 +217,8 @@ def verdicts_page(paper: str) -> str:
         experiment, found = EXPERIMENTS[id], record.get(id, {})
         source = f"[{id}.py](../../penstock/experiments/{id}.py)"
         lines += ["", f'<a id="{anchor(id)}"></a>', "", f"## {id}", "", f"{experiment.title}. {experiment.paper}; {source}.", ""]
-        lines += [line for entry in found.values() for line in of_scale(id, entry)] or ["Not judged yet."]
+        scales = ["\n".join(of_scale(id, entry)) for entry in found.values()] or ["Not judged yet."]
+        lines.append("\n\n".join(scales))
     return "\n".join(lines) + "\n"
 
 

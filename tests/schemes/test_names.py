@@ -186,7 +186,7 @@ def test_a_preset_that_does_not_exist_is_refused_with_those_that_do():
         "bfc:paper": "it is called bfc:unpaused now",
         "pfc+bfc:paper": "it is called bfc:unpaused now",
         "hpcc:xyz": "known: " + ", ".join(sorted({*available()["hpcc"].presets, "paper"})),
-        "fifo:xyz": "known: paper",
+        "fifo:xyz": "known: unpaused",
     }.items():
         with pytest.raises(SpecError) as caught:
             parse(text)

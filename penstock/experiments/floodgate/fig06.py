@@ -48,9 +48,7 @@ HELD = Differs(
     "at half of the load the last hop is spared half of an incast or all, 90 to 180 KB over 39, which waits in the core",
     "floodgate-fig06",
 )
-UP = Differs("the first hop holds two packets, 3 KB, without Floodgate here, and 370 to 560 KB with it", "floodgate-fig06")
 DIFFERS = {
-    "0.8-up": UP.expecting(120, 185),
     "0.4-average": SMALL.expecting(1.05, 1.11),
     "0.4-down": HELD.expecting(2.3, 4.6),
     "0.4-core": HELD.expecting(0.75, 0.99),

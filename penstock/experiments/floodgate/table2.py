@@ -29,9 +29,6 @@ PRINTED = {
 }
 SEEDS = setup.SEEDS
 DIFFERS = {
-    "web_server-host": Differs(
-        "PFC spreads further with the thresholds of the authors' simulator", "floodgate-alpha", expected=(0, 0)
-    ),
     "web_search-core": Differs(
         "14 incasts in our 80 ms, of 5.3 to 6.4 ms each; the paper's figure is that of six",
         "floodgate-alpha",
