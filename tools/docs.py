@@ -43,8 +43,8 @@ VERDICTS = """# {title}: every verdict
 The paper's sentence or number, ours, the band in which ours must lie with the reason of that band, and the verdict
 ([what it means](../figures.md), [known differences](../differences.md), [changes after results](../differences.md#changes)).
 A claim of several runs is judged by the mean over the seeds with its 95 % interval. Minutes are those of all runs on one core.
-The same numbers again: `penstock reproduce ID --scale paper` at the first commit named. Where another one judged again, its claims
-gave the verdicts: `penstock reproduce ID --scale paper --judge-again --record docs/reproductions.json` there."""
+The same numbers again: `penstock reproduce ID --scale paper` at the first commit named. Where another one judged again, its
+claims gave the verdicts: `penstock reproduce ID --scale paper --judge-again --record docs/reproductions.json` there."""
 # measurement window -> what it counts
 WINDOWS = {"run": "the whole run", "arrivals": "while flows arrive"}
 # folder of penstock/experiments -> paper, schemes

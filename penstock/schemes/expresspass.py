@@ -7,11 +7,12 @@ drops the others.  Packets and credits of a flow take the same path.  After its 
 are wasted.
 
 Data carry the number and the sending time of their credit, so that the receiver knows the share of credits lost and the RTT.
-Once per RTT (feedback "paper", Algorithm 1): a loss up to `target` raises the rate, (1 - w) rate + w max (1 + target), and w by
-half the way to w_max if the time before did so, too; a higher one cuts it, rate (1 - loss) (1 + target), and halves w. Losses
-are seen an RTT late: rate (1 - loss) is the rate at which credits came through, as in the authors' simulator, since the present
-rate may have been cut for the same losses before.  feedback "code" is that simulator: target (1 - rate / max), w rises by 0.05.
-Gaps between credits vary by `jitter`, sizes of credits by up to `spread` bytes, so that the drops are fair.
+Once per RTT (Algorithm 1): a loss up to `target` raises the rate, (1 - w) rate + w max (1 + target), and w by
+half the way to w_max if the time before did so, too; a higher one cuts it, rate (1 - loss) (1 + target), and halves w.  Losses
+are seen an RTT late, and feedback "printed" cuts a rate twice for them: a fifth of a link is unused, not the published 2 to 5 %.
+feedback "came", the default, cuts the rate at which credits came through, if that is less, as the authors' simulator does.
+feedback "code" is all of that simulator's rule: target (1 - rate / max), w rises by 0.05.  Gaps between
+credits vary by `jitter`, sizes of credits by up to `spread` bytes, so that the drops are fair.
 
 `air` and `ecs` are two additions of that simulator: flows of less than 40 packets begin at a share of the rate, and a sender
 says STOP as soon as the credits of the last RTT would do for the rest.  Rates are shares of the maximum.
@@ -59,7 +60,7 @@ parameters = {
     "target": ("float64 0..1", 0.1, "loss of credits to aim at (section 6; authors' code: 0.125)"),
     "credits": ("int32 1..10000", 8, "credits kept at a port (section 3.1)"),
     "drop": ("choice tail random", "tail", "credits that come to a full queue, or at random, the more the longer it is"),
-    "feedback": ("choice paper code", "paper", "Algorithm 1, or that of the authors' simulator"),
+    "feedback": ("choice came code printed", "came", "Algorithm 1 with the cut of the authors' code; its rule; Algorithm 1"),
     "jitter": ("float64 0..0.9", 0.1, "of the gaps between credits (authors' code)"),
     "spread": ("bytes", 8, "sizes of credits vary by up to this (section 3.1: 84 to 92 B)"),
     "air": ("bool", False, "short flows begin slowly (authors' code)"),
@@ -85,6 +86,7 @@ IDLE = 0  # states of a receiver: not asked yet, sends credits, was told to stop
 ACTIVE = 1
 STOPPED = 2
 CODE = 1  # feedback
+PRINTED = 2
 RANDOM = 1  # drop
 AIR_PACKETS = 40
 
@@ -199,8 +201,11 @@ def update_rate(expresspass, node, incoming):
         target *= 1.0 - mine.rate
         most = 1.0
     if loss > target:
-        came = float(mine.total - mine.lost) * slot / (node.now - mine.updated)
-        mine.rate = min(mine.rate, came * (1.0 + target))
+        if expresspass.feedback == PRINTED:
+            mine.rate = mine.rate * (1.0 - loss) * (1.0 + target)
+        else:
+            came = float(mine.total - mine.lost) * slot / (node.now - mine.updated)
+            mine.rate = min(mine.rate, came * (1.0 + target))
         mine.w = max(mine.w / 2.0, expresspass.w_min)
         mine.raised = 0
     else:

@@ -5,7 +5,8 @@ each sample; the time since the last update counts from the first credit; rate (
 through, since the losses are an RTT old; a receiver stops when all has arrived. One flow per sender, no data lost. How the dice
 fall is told, for each credit that is sent first that of its size, then that of the gap after it.
 
-Of the authors' simulator: `feedback` "code", its rule; `air`, a flow of less than 40 packets begins at their share of alpha;
+`feedback` "printed" is Algorithm 1; "came", that with the cut of the authors' simulator; "code", that simulator's rule. Also of
+that simulator: `air`, a flow of less than 40 packets begins at their share of alpha;
 `ecs`, a sender looks once per RTT (from the request to the first credit) whether the credits of the last RTT would do for what
 is left, and says STOP then.  Chosen here: packets that wait for the line are left; the STOP goes before them and is the only
 one; two RTTs after a STOP that came too early the receiver begins anew.
@@ -18,7 +19,7 @@ from .one_switch import FLOW_TIMER, SEND, START, Net, Packet
 CREDIT, MTU, HEADER = 64, 1000, 48
 AIR = 40  # packets
 
-PAPER = {"alpha": 1 / 16, "w_init": 1 / 16, "w_min": 0.01, "w_max": 0.5, "target": 0.1, "credits": 8, "feedback": "paper"}
+PAPER = {"alpha": 1 / 16, "w_init": 1 / 16, "w_min": 0.01, "w_max": 0.5, "target": 0.1, "credits": 8, "feedback": "came"}
 PAPER |= {"jitter": 0.1, "spread": 8, "air": False, "ecs": False}
 PRESETS = {
     "": PAPER,
@@ -115,7 +116,23 @@ class Flow:
         self.total, self.lost, self.increased = 0, 0, False
         self.begun += 1
 
-    def paper(self, now, slot, target, w_min, w_max):
+    def printed(self, now, slot, target, w_min, w_max):
+        """Algorithm 1."""
+        credit_loss = self.lost / self.total
+        if credit_loss <= target:
+            if self.increased:
+                self.w = (self.w + w_max) / 2
+            self.rate = (1 - self.w) * self.rate + self.w * (1 + target)
+            self.increased = True
+        else:
+            self.rate = self.rate * (1 - credit_loss) * (1 + target)
+            self.w = max(self.w / 2, w_min)
+            self.increased = False
+        self.rate = min(max(self.rate, slot / self.srtt), 1 + target)
+        self.updated, self.total, self.lost = now, 0, 0
+
+    def came(self, now, slot, target, w_min, w_max):
+        """The same with the cut of the authors' simulator."""
         credit_loss = self.lost / self.total
         if credit_loss <= target:
             if self.increased:

@@ -1241,9 +1241,18 @@ def fed(rule, *rounds, alpha=0.5, w=0.1):
 def test_expresspass_algorithm_1():
     """A loss of a tenth raises the rate, and w from the second time on by half the way to 0.5."""
     raised = [(0.9 * 0.5 + 0.1 * 1.1, 0.1), (0.7 * 0.56 + 0.3 * 1.1, 0.3)]
-    assert fed("paper", (1000, 20, 2), (2000, 20, 0), (4000, 10, 2)) == [*raised, (0.4 * 1.1, 0.15)]
+    assert fed("printed", (1000, 20, 2), (2000, 20, 0), (4000, 10, 2)) == [*raised, (0.722 * 0.8 * 1.1, 0.15)]
+    cut = 0.5 * 0.85 * 1.1
+    raised = [(0.95 * cut + 0.05 * 1.1, 0.05), (0.725 * (0.95 * cut + 0.055) + 0.275 * 1.1, 0.275)]
+    assert fed("printed", (1000, 20, 3), (2000, 20, 2), (3000, 20, 2)) == [(cut, 0.05), *raised]
+    assert fed("printed", (100_000, 2, 1), w=0.01) == [(0.5 * 0.5 * 1.1, 0.01)]
+
+
+def test_expresspass_algorithm_1_with_the_cut_of_the_simulator():
+    raised = [(0.9 * 0.5 + 0.1 * 1.1, 0.1), (0.7 * 0.56 + 0.3 * 1.1, 0.3)]
+    assert fed("came", (1000, 20, 2), (2000, 20, 0), (4000, 10, 2)) == [*raised, (0.4 * 1.1, 0.15)]
     raised = [(0.95 * 0.5 + 0.05 * 1.1, 0.05), (0.725 * 0.53 + 0.275 * 1.1, 0.275)]
-    assert fed("paper", (1000, 20, 3), (2000, 20, 2), (3000, 20, 2)) == [(0.5, 0.05), *raised]
+    assert fed("came", (1000, 20, 3), (2000, 20, 2), (3000, 20, 2)) == [(0.5, 0.05), *raised]  # more came than the rate
 
 
 def test_expresspass_the_rule_of_the_authors_simulator():

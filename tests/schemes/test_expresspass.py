@@ -69,6 +69,12 @@ TRANSFERS = {  # preset, flows, what is not as in the preset
     ),
     "of any size": ("", crowd(1), {}),
     "a wide spread": ("", crowd(4), {"jitter": 0.5, "spread": 41, "w_min": 0.05, "w_max": 0.3}),
+    "printed, many": (
+        "",
+        [(src, 0, 60_000 + 100 * src, 1_000_000 + 12_345 * src) for src in range(1, 12)],
+        {**EVEN, "alpha": 0.25, "credits": 4, "feedback": "printed"},
+    ),
+    "printed, of any size": ("", crowd(1), {"feedback": "printed"}),
     "code, two": ("", [(1, 0, 300_000, 0), (2, 0, 300_000, 3_333_000)], CODE),
     "code, many": ("", [(src, src % 2, 60_000 + 100 * src, 1_000_000 + 12_345 * src) for src in range(2, 14)], CODE),
     "code, air": ("", crowd(4), {**CODE, "air": True, "w_max": 0.1}),
@@ -125,17 +131,16 @@ def test_every_packet_of_a_switch(case):
 @pytest.mark.parametrize("preset", expresspass.PRESETS)
 def test_the_presets(preset):
     values = {"drop": 0, **expresspass.PRESETS[preset]}  # the transcription is given how the dice fall
-    values["feedback"] = ["paper", "code"].index(values["feedback"])
+    values["feedback"] = ["came", "code", "printed"].index(values["feedback"])
     assert parse(f"expresspass:{preset}" if preset else "expresspass").values("expresspass") == values
 
 
 MISTAKES = {
     "no target for losses": ("    if loss > target:\n", "    if loss > 0.0:\n"),
     "the target does not fall": ("        target *= 1.0 - mine.rate\n", ""),
-    "the present rate is cut": (
-        "mine.rate = min(mine.rate, came * (1.0 + target))",
-        "mine.rate = mine.rate * (1.0 - loss) * (1.0 + target)",
-    ),
+    "the other cut": ("expresspass.feedback == PRINTED:", "expresspass.feedback != PRINTED:"),
+    "cut below the target": ("mine.rate * (1.0 - loss) * (1.0 + target)", "mine.rate * (1.0 - loss)"),
+    "a cut that raises": ("mine.rate = min(mine.rate, came * (1.0 + target))", "mine.rate = came * (1.0 + target)"),
     "w is not halved": ("mine.w = max(mine.w / 2.0, expresspass.w_min)", "mine.w = max(mine.w, expresspass.w_min)"),
     "w rises at once": ("        if mine.raised:\n", "        if mine.w > 0.0:\n"),
     "w of the other rule": ("if expresspass.feedback == CODE else (mine.w", "if expresspass.feedback != CODE else (mine.w"),
@@ -215,7 +220,7 @@ def test_no_data_is_lost_and_credits_are_limited(preset):
     assert queue <= (16 if preset == ":bfc" else 8) * 72
 
 
-@pytest.mark.parametrize("feedback, longest", (("code", 1.1), ("paper", 1.1)))
+@pytest.mark.parametrize("feedback, longest", (("code", 1.1), ("came", 1.1), ("printed", 1.25)))
 def test_flows_share_a_link(feedback, longest):
     """A rate that is cut twice for one excess, since losses are seen an RTT late, leaves a fifth of the link unused."""
     topo = star(hosts=5)
@@ -333,5 +338,5 @@ def test_any_number_of_threads_gives_the_same_results():
 
 def test_bad_parameters_are_refused():
     check_bad("expresspass", {"alpha": 0}, "0.0001..1")
-    check_bad("expresspass", {"feedback": "other"}, "paper, code")
+    check_bad("expresspass", {"feedback": "other"}, "came, code, printed")
     check_bad("expresspass", {"credits": 0}, "1..10000")
