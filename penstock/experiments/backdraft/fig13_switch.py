@@ -268,6 +268,7 @@ def table_claims(data: pl.DataFrame) -> list[Claim]:
             pfc_frames[BACKDRAFT],
             pfc_frames[BACKDRAFT] == 0,
             "0",
+            kind=OURS,
         ),
         holds("overlay-drops", "table 3: frames lost with Backdraft, Mpps", NO_LOSS, lost, lost == 0, "0"),
         within(
