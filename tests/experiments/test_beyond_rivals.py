@@ -61,7 +61,7 @@ def test_every_step_of_expresspass(monkeypatch, tmp_path):
     assert all(runs.summary(label)["retransmissions"] == 0 for label in runs)
     assert {claim.verdict for claim in claims if claim.id.startswith("one-")} == {PASS}
     waste = data.filter(pl.col("panel") == "waste")["y"]
-    assert len(waste) == 16 and 0 < waste.min() < waste.max() < 100
+    assert len(waste) == 24 and 0 < waste.min() < waste.max() < 100
 
 
 def test_a_flow_has_converged_with_its_share_three_times_in_a_row(monkeypatch):
