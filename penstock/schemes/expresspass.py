@@ -7,12 +7,12 @@ drops the others.  Packets and credits of a flow take the same path.  After its 
 are wasted.
 
 Data carry the number and the sending time of their credit, so that the receiver knows the share of credits lost and the RTT.
-Once per RTT (Algorithm 1): a loss up to `target` raises the rate, (1 - w) rate + w max (1 + target), and w by half the way to
-w_max if the time before did so, too; a higher one cuts it, rate (1 - loss) (1 + target), and halves w. Losses are seen an RTT
-late, and feedback "printed" cuts a rate twice for them: up to a fifth of a link is unused, 2 to 5 % are published. feedback
-"came", the default, cuts the rate at which credits came through, if that is less, as the authors' simulator does. feedback
-"code" is all of that simulator's rule: target (1 - rate / max), w rises by 0.05. Gaps between credits vary by `jitter`, sizes
-of credits by up to `spread` bytes, so that the drops are fair.
+Once per RTT (Algorithm 1): a loss up to `target` raises the rate, (1 - w) rate + w max (1 + target), and w by
+half the way to w_max if the time before did so, too; a higher one cuts it, rate (1 - loss) (1 + target), and halves w.  Losses
+are seen an RTT late, and feedback "printed" cuts a rate twice for them: a fifth of a link is unused, not the published 2 to 5 %.
+feedback "came", the default, cuts the rate at which credits came through, if that is less, as the authors' simulator does.
+feedback "code" is all of that simulator's rule: target (1 - rate / max), w rises by 0.05.  Gaps between
+credits vary by `jitter`, sizes of credits by up to `spread` bytes, so that the drops are fair.
 
 `air` and `ecs` are two additions of that simulator: flows of less than 40 packets begin at a share of the rate, and a sender
 says STOP as soon as the credits of the last RTT would do for the rest.  Rates are shares of the maximum.
