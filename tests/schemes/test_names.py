@@ -186,7 +186,7 @@ def test_a_preset_that_does_not_exist_is_refused_with_those_that_do():
         "bfc:paper": "it is called bfc:unpaused now",
         "pfc+bfc:paper": "it is called bfc:unpaused now",
         "hpcc:xyz": "known: " + ", ".join(sorted({*available()["hpcc"].presets, "paper"})),
-        "fifo:xyz": "known: unpaused",
+        "fifo:xyz": "known: paper",
     }.items():
         with pytest.raises(SpecError) as caught:
             parse(text)
@@ -245,4 +245,4 @@ def test_an_error_in_a_scheme_file_has_its_place(source, line, tmp_path, monkeyp
 def test_an_unknown_preset_names_each_known_one_once():
     with pytest.raises(SpecError) as caught:
         parse("bfc:zz")
-    assert caught.value.remedy == "known: paper"
+    assert caught.value.remedy == "known: unpaused"
