@@ -167,7 +167,7 @@ def figures() -> str:
             figure = re.sub(r"^\w+, \w+ \d{4},? ", "", experiment.paper)
             found = record.get(id, {})
             seeds = max((len(entry["seeds"]) for entry in found.values()), default="")
-            how = (str(seeds), experiment.window) if experiment.specs else (str(seeds) if experiment.takes_seeds else "", "")
+            how = str(seeds) if experiment.takes_seeds else "", experiment.window if experiment.specs else ""
             cells = f"[`{id}`](verdicts/{paper}.md#{anchor(id)})", cell(figure), cell(experiment.title), *how, state(id, found)
             lines.append(f"| {' | '.join(cells)} |")
         lines += ["", *windows(paper), ""]
@@ -229,7 +229,7 @@ def of_scale(id: str, entry: Mapping[str, Any]) -> Iterator[str]:
     made = [f"Scale {entry['scale']}", f"{entry['date']}", f"commit {entry['commit'][:12]}", f"sources {entry['sources']}"]
     if experiment.specs:
         made += [f"smaller than the paper: {experiment.reduced}"] * bool(experiment.reduced)
-    if experiment.specs or experiment.takes_seeds:
+    if experiment.takes_seeds:
         made.append(f"seeds {seeds}")
     if experiment.specs:
         made.append(f"window {experiment.window} ({experiment.window_reason})")

@@ -1,15 +1,14 @@
 """ExpressPass (SIGCOMM 2017) around one switch: credits, their token buckets, and Algorithm 1 as the paper has it.
 
 Chosen here: a credit is 64 B and up to `spread` more; the first RTT ends with the first packet; the smoothed RTT takes a fifth of
-each sample; the time since the last update counts from the first credit; rate (1 - loss) is the rate of the credits that came
-through, since the losses are an RTT old; a receiver stops when all has arrived. One flow per sender, no data lost. How the dice
-fall is told, for each credit that is sent first that of its size, then that of the gap after it.
+each sample; the time since the last update counts from the first credit; a receiver stops when all has arrived. One flow per
+sender, no data lost. How the dice fall is told, for each credit that is sent first that of its size, then that of the gap after.
 
-`feedback` "printed" is Algorithm 1; "came", that with the cut of the authors' simulator; "code", that simulator's rule. Also of
-that simulator: `air`, a flow of less than 40 packets begins at their share of alpha;
-`ecs`, a sender looks once per RTT (from the request to the first credit) whether the credits of the last RTT would do for what
-is left, and says STOP then.  Chosen here: packets that wait for the line are left; the STOP goes before them and is the only
-one; two RTTs after a STOP that came too early the receiver begins anew.
+`feedback` "printed" is Algorithm 1; "came", the default, that with the cut of the authors' simulator, of the rate of the credits
+that came through, since the losses are an RTT old; "code", that simulator's rule. Also of that simulator: `air`, a flow of less
+than 40 packets begins at their share of alpha; `ecs`, a sender looks once per RTT (from the request to the first credit) whether
+the credits of the last RTT would do for what is left, and says STOP then.  Chosen here: packets that wait for the line are left;
+the STOP goes before them and is the only one; two RTTs after a STOP that came too early the receiver begins anew.
 """
 
 from collections import deque
@@ -117,22 +116,16 @@ class Flow:
         self.begun += 1
 
     def printed(self, now, slot, target, w_min, w_max):
-        """Algorithm 1."""
-        credit_loss = self.lost / self.total
-        if credit_loss <= target:
-            if self.increased:
-                self.w = (self.w + w_max) / 2
-            self.rate = (1 - self.w) * self.rate + self.w * (1 + target)
-            self.increased = True
-        else:
-            self.rate = self.rate * (1 - credit_loss) * (1 + target)
-            self.w = max(self.w / 2, w_min)
-            self.increased = False
-        self.rate = min(max(self.rate, slot / self.srtt), 1 + target)
-        self.updated, self.total, self.lost = now, 0, 0
+        cut = self.rate * (1 - self.lost / self.total) * (1 + target)
+        self.algorithm_1(now, slot, target, w_min, w_max, cut)
 
     def came(self, now, slot, target, w_min, w_max):
-        """The same with the cut of the authors' simulator."""
+        """The cut of the authors' simulator."""
+        came = (self.total - self.lost) * slot / (now - self.updated)
+        self.algorithm_1(now, slot, target, w_min, w_max, min(self.rate, came * (1 + target)))
+
+    def algorithm_1(self, now, slot, target, w_min, w_max, cut):
+        """`cut`: the rate if too many credits were lost."""
         credit_loss = self.lost / self.total
         if credit_loss <= target:
             if self.increased:
@@ -140,8 +133,7 @@ class Flow:
             self.rate = (1 - self.w) * self.rate + self.w * (1 + target)
             self.increased = True
         else:
-            came = (self.total - self.lost) * slot / (now - self.updated)
-            self.rate = min(self.rate, came * (1 + target))
+            self.rate = cut
             self.w = max(self.w / 2, w_min)
             self.increased = False
         self.rate = min(max(self.rate, slot / self.srtt), 1 + target)
