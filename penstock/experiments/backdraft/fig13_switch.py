@@ -17,7 +17,7 @@ from penstock.experiments import frames
 from penstock.experiments.backdraft import _setup as setup
 from penstock.experiments.backdraft._setup import PREVENTS, value
 from penstock.experiments.backdraft._switch import each
-from penstock.experiments.backdraft.fig13 import HIGHER, NO_FRAMES, NO_SPREADING, SENT, SOME, SWITCH_TOO
+from penstock.experiments.backdraft.fig13 import HIGHER, NO_FRAMES, NO_SPREADING, SENT, SWITCH_TOO, if_slow
 from penstock.experiments.backdraft.table3 import BESIDE, DROPS, EDGE_LOSS, FEWER, HIGH_LOSS, LOSS_OF_FAST, NO_LOSS, REDUCED, SAME
 from penstock.experiments.cache import Runs
 from penstock.experiments.claims import OURS, Claim, Differs, about, holds, within
@@ -43,6 +43,7 @@ TABLE_SPEED, TABLE_OFFERED = 2.36, 21.85
 WARM_MS, MS = {"quick": 5, "paper": 50}, {"quick": 10, "paper": 200}
 SERVER, NETWORK = "frames of the server", "frames of the network"
 WHERE = ("drops at switches", "drops in the network")
+ALONE = "it must send a pause frame to the upstream TOR switch"
 FEW = "a pause for a hundred frames or more, as Th_over is at least a batch of frames above Th_goal"
 HELD = "a held port lets the fast flow have no more than the slow one, so that more is lost and its throughput falls further"
 DIFFERS = {
@@ -121,7 +122,6 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
     gain = {f"{x:g} Gbit/s": value(data, "all", BACKDRAFT, x) / value(data, "all", PFC, x) for x in speeds}
     victims = {f"{x:g} Gbit/s": value(data, "victim", BACKDRAFT, x) / VICTIM for x in speeds}
     slow = {x: (value(data, "all", BACKDRAFT, x) - value(data, "victim", BACKDRAFT, x)) / min(x, offered) for x in speeds}
-    held = {mode: value(data, SERVER, mode, slowest) for mode in MODES}
     sent = sum(float(setup.line(data, panel, BACKDRAFT)["y"].sum()) for panel in (SERVER, NETWORK))
     drops = {mode: float(setup.line(data, "drops", mode)["y"].sum()) for mode in MODES}
     tails = [value(data, "p99", BACKDRAFT, x) for x in (slowest, max(speeds))]
@@ -159,33 +159,9 @@ def claims(data: pl.DataFrame, scale: str) -> list[Claim]:
             kind=OURS,
         ),
         holds("no-frames", "PFC frames with Backdraft, at any speed", NO_FRAMES, sent, sent == 0, "0"),
-        within(
-            "receiver-frames",
-            "PFC frames a millisecond of the receiving server at the slowest, PFC",
-            SENT,
-            held[PFC],
-            0.1,
-            quick=True,
-            why=SOME,
-        ),
-        within(
-            "spreading",
-            "PFC frames a millisecond of the network at the slowest, PFC",
-            SWITCH_TOO,
-            value(data, NETWORK, PFC, slowest),
-            0.1,
-            quick=True,
-            why=SOME,
-        ),
-        within(
-            "alone",
-            "PFC frames a millisecond of the receiving server at the slowest, DPFQ alone",
-            "it must send a pause frame to the upstream TOR switch",
-            held[DPFQ],
-            0.1,
-            quick=True,
-            why=SOME,
-        ),
+        if_slow("receiver-frames", f"PFC {SERVER}", SENT, data, SERVER, PFC, scale),
+        if_slow("spreading", f"PFC {NETWORK}", SWITCH_TOO, data, NETWORK, PFC, scale),
+        if_slow("alone", f"PFC {SERVER}", ALONE, data, SERVER, DPFQ, scale),
         holds(
             "no-drops",
             "frames dropped with Backdraft, PFC and DPFQ alone",

@@ -22,7 +22,7 @@ TITLE = "Stochastic and dynamic queue assignment, Facebook with incast"
 PAPER = "BFC, NSDI 2022, appendix A.10, figure 27"
 DURATION = {"quick": "1ms", "paper": "50ms"}
 TRACED = {"quick": "300us", "paper": "1ms"}
-SEEDS = fabric.SEEDS
+SEEDS = {"paper": 10}  # fewer left a claim undecided
 QUEUES = 32
 TRAFFIC, PACKETS = "incast", "packets"
 DYNAMIC = Scheme("BFC + Dynamic", BFC.table, run="dynamic")

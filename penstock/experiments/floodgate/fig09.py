@@ -22,7 +22,7 @@ PAPER = "Floodgate, CoNEXT 2021, section 6.1, figure 9"
 KINDS = ("victims of incast", "victims of PFC", "incast")
 IMPROVED = "the performance of victim flows of incast/PFC is significantly improved"
 DECILES = np.arange(0.1, 1, 0.1)
-SEEDS = setup.SEEDS
+SEEDS = {"paper": 10}  # "ten times" (section 6); five left a claim undecided
 DIFFERS = {
     "victims-of-PFC-deciles": Differs(
         "what DCQCN starves leaves room at the senders for other flows", "floodgate-room", expected=(0.67, 0.92)

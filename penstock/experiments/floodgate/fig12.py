@@ -36,7 +36,7 @@ BIN_US = 100
 START_MS = 0.35  # the first incast has arrived
 PANELS = {"last link": "to the receiver", "from cores": "from the cores to the receiver's ToR"}
 SCHEME = setup.Scheme("DCQCN+Floodgate", {**setup.FLOODGATE.table, "name": setup.FLOODGATE.table["name"] + "+spray"})
-SEEDS = setup.SEEDS
+SEEDS = {"paper": 10}  # "ten times" (section 6); five left a claim undecided
 JUDGED = (  # loss, the paper's words, lowest mean and lowest 0.1 ms of the throughput over that without loss, why
     (
         "5",
