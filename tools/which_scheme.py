@@ -9,9 +9,11 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
+import numpy as np
 import polars as pl
 
 from penstock.errors import ClaimFailed
+from penstock.experiments import bands, frames
 from penstock.experiments.beyond import which_scheme
 from penstock.experiments.beyond.which_scheme import IDEALS, MEASURES, TRAFFICS, of
 from penstock.experiments.framework import reproduce
@@ -51,17 +53,31 @@ def best(panel: str, numbers: dict[str, float]) -> set[str]:
 
 def numbers(folder: Path) -> str:
     """The generated part of the page."""
-    data = pl.read_parquet(folder / "data.parquet")
+    means = bands.means_of(pl.read_parquet(folder / "data.parquet"))
+    data = means.mean
     judged = json.loads((folder / "claims.json").read_text())
     about = (which_scheme.__doc__ or "").strip().split("\n\n")
     lines = [*"\n\n".join(about[1:5]).replace("docs/which-scheme.md", "This page").split("\n"), ""]
     lines += ["Dropped packets include credits, which ExpressPass drops by design.", ""]
     lines += ["In bold: within 10 % of the best scheme that can be built (Ideal-FQ and Ideal-SRF cannot).", ""]
+    lines += [spread(means), ""]
     for traffic, name in TRAFFICS.items():
         lines += [f"### {name}", "", *table(data, traffic), ""]
     lines += ["### What was checked", "", "| claim | ours | verdict |", "|---|---|---|"]
     lines += [f"| {claim['claim']} | {claim['ours']} | {claim['verdict']} |" for claim in judged]
     return "\n".join(lines)
+
+
+def spread(means: bands.Means) -> str:
+    """How wide the intervals of both slowdowns are, relative to them."""
+    parts = []
+    for panel in ("tail", "mean"):
+        both = (frames.chosen(each, panel=panel)["y"].to_numpy() for each in (means.mean, means.high))
+        half = [100 * (high / mean - 1) for mean, high in zip(*both) if mean == mean]
+        median, ninth = np.quantile(half, (0.5, 0.9))
+        what = MEASURES[panel].split(", ")[1]
+        parts.append(f"of the {what} {median:.2g} % in the median, more than {ninth:.2g} % in a tenth of the cases")
+    return f"Numbers are means of {which_scheme.SEEDS['quick']} seeds. Half of the 95 % interval is, {'; '.join(parts)}."
 
 
 def reproduced() -> Path:

@@ -36,6 +36,7 @@ from penstock.experiments.style import PAGE, figure
 
 TITLE = "Every scheme on six traffics"
 PAPER = "Beyond the papers: which scheme to use when"
+SEEDS = {"quick": 5, "paper": 3}
 SERVERS, RACKS = 32, 4
 NETWORK: dict[str, Any] = {"kind": "leaf_spine", "hosts": SERVERS, "tors": RACKS, "spines": 8, "delay": "1us", "buffer": "6MB"}
 SLOW = [0, 8, 16, 24]  # applications
