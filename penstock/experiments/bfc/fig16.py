@@ -18,7 +18,7 @@ from penstock.experiments.style import PAGE, figure, legend_above, lettered, log
 TITLE = "BFC with end-to-end congestion control, Facebook"
 PAPER = "BFC, NSDI 2022, appendix A.1, figure 16"
 DURATION = {"quick": "1ms", "paper": "50ms"}
-SEEDS = {"paper": 10}  # fewer left a claim undecided
+SEEDS = fabric.SEEDS
 SIZES = "facebook_hadoop"
 TRAFFIC = {"incast": 0.05, "plain": 0.0}
 NAMES = {"incast": "55 % + 5 % incast", "plain": "60 %"}

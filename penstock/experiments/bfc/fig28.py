@@ -18,7 +18,7 @@ from penstock.experiments.style import BLACK, BLUE, COLUMN, GREEN, ORANGE, PURPL
 TITLE = "FCT slowdown by the size of the flow table, Facebook with incast"
 PAPER = "BFC, NSDI 2022, appendix A.11, figure 28"
 DURATION = {"quick": "1ms", "paper": "50ms"}
-SEEDS = {"paper": 10}  # fewer left a claim undecided
+SEEDS = fabric.SEEDS
 USUAL = 100
 TABLES = {
     multiple: Scheme(f"{multiple}X", {**BFC.table, "table": multiple}, run=f"table{multiple}")
