@@ -1,8 +1,9 @@
 """TIMELY's rates against the transcription of Algorithm 1, completion event by completion event."""
 
-from types import SimpleNamespace
+import random
 
 import pytest
+from alone import Alone, check_mistake
 from helpers import (
     DATA,
     QUEUED_ACKS,
@@ -21,7 +22,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from paper import timely
 
-from penstock.composition import FOLDER, parse
+from penstock.composition import parse
 from penstock.sim.config import Measure
 from penstock.sim.simulate import simulate
 from penstock.topology import star
@@ -161,48 +162,88 @@ def test_a_lone_flow_pays_for_the_stamps_alone():
 # ---- the file itself, fed with any RTTs ----
 
 
-class Alone(dict):
-    """The scheme's file as plain Python, with one flow on one line and nothing around it."""
-
-    def __init__(self, scheme, parameters):
-        super().__init__(min=min, max=max, float=float)
-        self.flow = SimpleNamespace(sent=0, window=2**60, pace=0.0)
-        self.mine = SimpleNamespace(rate=0.0, line=0.0, rtt_diff=0.0, prev_rtt=0, last_update_seq=0, in_a_row=0)
-        self.me = SimpleNamespace(**parse(scheme, parameters).values("timely"))
-        self.node, self.stamped = SimpleNamespace(now=0), SimpleNamespace(stamp=0)
-        self.update(
-            my_flow=lambda *_: self.mine,
-            my_packet=lambda *_: self.stamped,
-            whole=int,
-            line_rate=lambda *_: 8e12 / 80,
-            set_rate=lambda flow, rate: setattr(flow, "pace", rate),
-        )
-        exec((FOLDER / "timely.py").read_text(), self)
-        self["set_up"](self.me)
-        self["on_start"](self.me, self.node, self.flow, None)
-
-    def ack(self, now, stamp, seq, snd_nxt):
-        self.node.now, self.stamped.stamp, self.flow.sent = now, stamp, snd_nxt
-        self["on_ack"](self.me, self.node, self.flow, SimpleNamespace(seq=seq))
-        return self.flow.pace
-
-
 walks = st.lists(st.integers(-40 * US, 40 * US), min_size=20, max_size=120)
+
+
+def compare(walk, scheme, start, text="", **more):
+    """The file against the transcription; walk: (change of the RTT in ps, packets beyond the ACK that have been sent)."""
+    parameters = {"window": False, "min_rate": "2Gbps", **more}
+    alone, values = Alone(scheme, parameters, text, bdp=60_000), parse(scheme, parameters).values("timely")
+    model = timely.Sender(model_of(values))
+    rtt, now, seq = start * US, 10_000 * US, 0
+    assert alone.flow.pace == model.law.rate
+    for step, ahead in walk:
+        rtt = min(max(rtt + step, 1 * US), 900 * US)
+        now, seq = now + rtt, seq + 1000
+        pkt = alone.send(now - rtt)
+        alone.ack(now, seq, seq + 1000 * ahead, pkt)
+        assert alone.flow.pace == model.on_ack(now, now - rtt, seq, seq + 1000 * ahead)
+        if values["window"]:
+            assert abs(alone.flow.window - timely.variable_window(60_000, alone.flow.pace, 1e11)) <= 1
+    return model.law.branches
 
 
 @settings(max_examples=150, deadline=None)
 @given(walks, st.sampled_from(["timely", "timely:ns3", "timely:floodgate"]), st.sampled_from([20, 60, 300, 600]), st.booleans())
 @example([0] * 10 + [-30 * US] * 6, "timely", 600, False)  # no gradient is not a negative one
 def test_any_rtts(walk, scheme, start, falling):
-    parameters = {"window": False, "min_rate": "2Gbps"}
-    scheme_, values = Alone(scheme, parameters), parse(scheme, parameters).values("timely")
-    model = timely.Sender(model_of(values))
-    rtt, now, seq = start * US, 10_000 * US, 0
-    for k, step in enumerate(walk):
-        rtt = min(max(rtt - abs(step) // 8 if falling and k % 9 else rtt + step, 1 * US), 900 * US)
-        now, seq = now + rtt, seq + 1000
-        snd_nxt = seq + 1000 * (k % 3)  # some ACKs are no completion events
-        assert scheme_.ack(now, now - rtt, seq, snd_nxt) == model.on_ack(now, now - rtt, seq, snd_nxt)
+    """Some ACKs are no completion events."""
+    steps = [-abs(step) // 8 if falling and k % 9 else step for k, step in enumerate(walk)]
+    compare([(step, k % 3) for k, step in enumerate(steps)], scheme, start)
+
+
+def long_walk(text=""):
+    """RTTs that rise, fall, and stay as they are, below T_low, between the two, and above T_high."""
+    r, walk = random.Random(5), [(0, 0)] * 8 + [(-500 * US, 0)] + [(10 * US, 0)] * 20
+    for k in range(1500):
+        way = [(-20, 20), (-6, 1), (0, 0), (-1, 6), (-60, 60)][k // 40 % 5]
+        walk.append((r.randint(*way) * US, r.randint(0, 2)))
+    for scheme, more in (("timely", {"n": 7.0}), ("timely:ns3", {}), ("timely:floodgate", {"window": True})):
+        seen = set()
+        for start in (10, 200, 800):
+            seen |= set(compare(walk, scheme, start, text, **more))
+        assert seen >= {"hai", "above", "gradient"}
+
+
+def test_a_long_walk():
+    long_walk()
+
+
+MISTAKES = {
+    "N": ("timely.n * timely.delta", "5.0 * timely.delta"),
+    "the rate of HAI": ("timely.r_hai if timely.r_hai > 0", "timely.r_hai if timely.r_hai < 0"),
+    "time of the stamp": ("my_packet(timely, pkt).stamp = node.now", "my_packet(timely, pkt).stamp = node.now + 1000"),
+    "at every ACK": ("    mine.last_update_seq = flow.sent\n", ""),
+    "an RTT later": ("mine.last_update_seq = flow.sent", "mine.last_update_seq = flow.sent + 1000"),
+    "an ACK too soon": ("if pkt.seq <= mine.last_update_seq", "if pkt.seq < mine.last_update_seq"),
+    "the first event counts": ("    if mine.prev_rtt > 0:\n", "    if mine.prev_rtt >= 0:\n"),
+    "the old RTT": ("    mine.prev_rtt = new_rtt\n", "    if mine.prev_rtt == 0:\n        mine.prev_rtt = new_rtt\n"),
+    "the first rate": ("    mine.rate = mine.line\n", "    mine.rate = timely.min_rate\n"),
+    "the least rate": ("max(mine.rate, timely.min_rate)", "max(mine.rate, 1.0)"),
+    "the line": ("min(max(mine.rate, timely.min_rate), mine.line)", "max(mine.rate, timely.min_rate)"),
+    "the window does not follow": ("timely.at.world.bdp * (mine.rate / mine.line)", "timely.at.world.bdp * 1.0"),
+    "no smoothing": ("(1 - timely.alpha) * mine.rtt_diff + timely.alpha * new_rtt_diff", "new_rtt_diff"),
+    "the weights": ("(1 - timely.alpha) * mine.rtt_diff + timely.alpha", "timely.alpha * mine.rtt_diff + (1 - timely.alpha)"),
+    "normalised by the RTT": ("mine.rtt_diff / timely.min_rtt", "mine.rtt_diff / new_rtt"),
+    "no gradient counts": ("1 if normalized_gradient < 0 else 0", "1 if normalized_gradient <= 0 else 0"),
+    "a positive gradient does not end HAI": ("mine.in_a_row + 1 if normalized_gradient < 0 else 0", "mine.in_a_row + 1"),
+    "HAI below T_low": ("increase(timely, flow, timely.hai == INCREASES)", "increase(timely, flow, 1)"),
+    "no HAI below T_low": ("increase(timely, flow, timely.hai == INCREASES)", "increase(timely, flow, 0)"),
+    "T_low": ("if new_rtt < timely.t_low", "if new_rtt < timely.min_rtt"),
+    "T_high": ("elif new_rtt > timely.t_high", "elif new_rtt > 2 * timely.t_high"),
+    "the cut above T_high": ("1 - float(timely.t_high) / new_rtt", "float(timely.t_high) / new_rtt"),
+    "a level RTT is cut": ("elif normalized_gradient <= 0:", "elif normalized_gradient < -0.001:"),
+    "no additive increase": ("        increase(timely, flow, 1)\n", "        mine.in_a_row += 0\n"),
+    "HAI one event late": ("mine.in_a_row >= timely.hai_from", "mine.in_a_row > timely.hai_from"),
+    "increases do not count": ("        mine.in_a_row += 1\n", "        mine.in_a_row += 0\n"),
+    "HAI survives a cut": ("        mine.in_a_row = 0\n", "        mine.in_a_row -= 0\n"),
+    "beta": ("1 - timely.beta * share", "1 - share"),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_planted_mistake_is_found(mistake):
+    check_mistake("timely", *MISTAKES[mistake], long_walk)
 
 
 @pytest.mark.parametrize("preset", ["", ":ns3", ":ns3_win", ":floodgate"])
