@@ -1,9 +1,11 @@
 """DCQCN's lazy clocks against real timers: the pace of every packet, the window at every sample."""
 
+import random
 from itertools import pairwise
 
 import pytest
-from helpers import QUEUED_ACKS, acted, check_alone, check_bad, check_sending, check_threads, check_windows, senders, traced
+from alone import Alone, check_mistake
+from helpers import QUEUED_ACKS, US, acted, check_alone, check_bad, check_sending, check_threads, check_windows, senders, traced
 from paper import dcqcn
 
 from penstock.composition import parse
@@ -117,6 +119,123 @@ def test_the_window_follows_the_rate():
         windows = [(at, dcqcn.variable_window(bdp, r, 1e11)) for at, r in sorted(got.items())]
         assert check_windows(run, flow, windows) > 100
         assert min(w for _, w in windows) < 0.6 * bdp
+
+
+# ---- the file itself, fed with any marks ----
+
+
+def compare(walk, scheme, text="", parameters=None):
+    """The file against timers that fire; walk: (ps since the last event, None: a packet leaves, or whether its ACK is marked)."""
+    alone, values = Alone(scheme, parameters, text, bdp=60_000), parse(scheme, parameters).values("dcqcn")
+    model, now = model_of(values, 0), 0
+    for later, ecn in walk:
+        now += later
+        if ecn is None:
+            alone.send(now)
+        else:
+            alone.ack(now, 0, ecn=ecn)
+            model.on_ack(now, ecn)
+        assert alone.flow.pace == pytest.approx(model.rate_at(now), rel=1e-9)
+        assert alone.mine.alpha == pytest.approx(0 if model.first_cnp else model.alpha, rel=1e-9)
+        if values["window"]:
+            assert abs(alone.flow.window - dcqcn.variable_window(60_000, model.rate, 1e11)) <= 1
+    return model
+
+
+def long_walk(text=""):
+    """Often and rarely marked, packets close together and far apart; after the last mark until the line is reached again.
+
+    Times are multiples of 500 ns, so that events and timers meet.
+    """
+    r, walk = random.Random(2), [(US, True)] + [(7 * US, False)] * 12
+    for k in range(1200):
+        spread, often = [(10, 0.5), (30, 0.1), (200, 0.3), (60, 0.02)][k // 100 % 4]
+        walk.append((r.randint(0, spread) * US // 2, r.choice([None, r.random() < often])))
+    walk += [(20 * US, None)] * 200
+    for scheme, more in (
+        ("dcqcn", {"r_ai": "300Mbps", "r_hai": "2Gbps", "fast_recovery": 2, "g": 0.1}),
+        ("dcqcn:ns3", {"increase_interval": "30us", "window": True}),
+        ("dcqcn:config", {"alpha_interval": "3us", "increase_interval": "10us", "min_rate": "1Gbps"}),
+        ("dcqcn", {"clamp_target": False, "alpha_interval": "10us", "increase_interval": "25us", "min_rate": "30Gbps"}),
+    ):
+        model = compare(walk, scheme, text, more)
+        assert model.rate > 0.9e11 and model.stage > values_of(scheme, more)["fast_recovery"]
+
+
+def values_of(scheme, parameters):
+    return parse(scheme, parameters).values("dcqcn")
+
+
+def test_a_long_walk():
+    long_walk()
+
+
+MISTAKES = {
+    "no mark, no notification": ("    if pkt.ecn:\n        mine.decrease", "    if 1:\n        mine.decrease"),
+    "marks alone count": ("catch_up(dcqcn, node, flow)\n    if pkt.ecn:", "if pkt.ecn:"),
+    "packets see no timers": ("flow, pkt):\n    catch_up(dcqcn, node, flow)", "flow, pkt):\n    pass"),
+    "the first mark and alpha": (
+        "        if mine.started:\n            mine.alpha_echo",
+        "        if 1:\n            mine.alpha_echo",
+    ),
+    "the first alpha": ("    mine.alpha = 1.0\n", "    mine.alpha = 0.5\n"),
+    "the clock of alpha": ("node.now + dcqcn.alpha_interval", "node.now + 2 * dcqcn.alpha_interval"),
+    "the clock of cuts": ("node.now + dcqcn.decrease_interval + PHASE", "node.now + 2 * dcqcn.decrease_interval + PHASE"),
+    "no phase": ("dcqcn.decrease_interval + PHASE", "dcqcn.decrease_interval"),
+    "no cut at once": ("    if dcqcn.cut_at_once:", "    if 0:"),
+    "always cut at once": ("    if dcqcn.cut_at_once:", "    if 1:"),
+    "the first cut": (
+        "        mine.rate = max(mine.rate * (1 - mine.alpha / 2), dcqcn.min_rate)\n        mine.d",
+        "        mine.d",
+    ),
+    "the first mark cuts twice": ("        mine.decrease_echo = 0\n        mine.increase_at", "        mine.increase_at"),
+    "no increase after the first cut": ("        mine.increase_at = node.now + dcqcn.increase_interval\n", ""),
+    "cuts without marks": ("        if mine.decrease_echo:\n", "        if 1:\n"),
+    "a cut at any time": ("    if mine.decrease_at <= node.now:\n", "    if 1:\n"),
+    "alpha is late at a cut": ("            update_alpha(dcqcn, flow, mine.decrease_at)\n", ""),
+    "increases are late at a cut": ("            increase(dcqcn, flow, mine.decrease_at)\n", ""),
+    "the clock of cuts is restarted": (
+        "mine.decrease_at += ((node.now - mine.decrease_at) // dcqcn.decrease_interval + 1) * dcqcn.decrease_interval",
+        "mine.decrease_at = node.now + dcqcn.decrease_interval",
+    ),
+    "alpha at cuts alone": ("    update_alpha(dcqcn, flow, node.now)\n", ""),
+    "increases at cuts alone": ("    increase(dcqcn, flow, node.now)\n", ""),
+    "a slot too late": ("    if mine.alpha_at > until:", "    if mine.alpha_at >= until:"),
+    "a slot too many": ("// dcqcn.alpha_interval + 1\n", "// dcqcn.alpha_interval + 2\n"),
+    "the decay": ("power(1 - dcqcn.g, slots - 1)", "power(1 - dcqcn.g, slots)"),
+    "no decay": ("    if slots > 1:\n", "    if slots > 2:\n"),
+    "the weight of a mark": ("        mine.alpha += dcqcn.g\n", "        mine.alpha += 2 * dcqcn.g\n"),
+    "a mark in all slots": ("        mine.alpha_echo = 0\n", ""),
+    "an increase too late": ("    while mine.increase_at <= until:", "    while mine.increase_at < until:"),
+    "one increase at a time": ("    while mine.increase_at <= until:", "    if mine.increase_at <= until:"),
+    "F": ("if mine.stage == dcqcn.fast_recovery:", "if mine.stage == dcqcn.fast_recovery + 1:"),
+    "hyper increase at once": ("elif mine.stage > dcqcn.fast_recovery:", "elif mine.stage > 0:"),
+    "additive for hyper": ("mine.target += dcqcn.r_hai", "mine.target += dcqcn.r_ai"),
+    "the line": ("mine.target = min(mine.target, mine.line)", "mine.target = mine.target"),
+    "half way": ("(mine.rate + mine.target) / 2", "(mine.rate + 3 * mine.target) / 4"),
+    "no stage": ("        mine.stage += 1\n", ""),
+    "a mark cuts twice": ("    mine.decrease_echo = 0\n    if mine.stage", "    if mine.stage"),
+    "the target at all cuts": ("    if mine.stage > 0 or dcqcn.clamp_target:", "    if 1:"),
+    "the target is not clamped": ("    if mine.stage > 0 or dcqcn.clamp_target:", "    if mine.stage > 0:"),
+    "the target after an increase": ("    if mine.stage > 0 or dcqcn.clamp_target:", "    if dcqcn.clamp_target:"),
+    "cut by alpha": (
+        "mine.rate * (1 - mine.alpha / 2), dcqcn.min_rate)\n    mine.stage",
+        "mine.rate * (1 - mine.alpha), dcqcn.min_rate)\n    mine.stage",
+    ),
+    "the least rate": ("mine.alpha / 2), dcqcn.min_rate)\n    mine.stage", "mine.alpha / 2), 1.0)\n    mine.stage"),
+    "the stage after a cut": ("    mine.stage = 0\n", ""),
+    "the clock of increases goes on": ("    mine.increase_at = mine.decrease_at + dcqcn.increase_interval\n", ""),
+    "increases since the packet": (
+        "mine.increase_at = mine.decrease_at + dcqcn.increase_interval",
+        "mine.increase_at = mine.decrease_at + dcqcn.decrease_interval + dcqcn.increase_interval",
+    ),
+    "the window does not follow": ("dcqcn.at.world.bdp * (mine.rate / mine.line)", "dcqcn.at.world.bdp * 1.0"),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_planted_mistake_is_found(mistake):
+    check_mistake("dcqcn", *MISTAKES[mistake], long_walk)
 
 
 def test_pauses_and_clocks():
