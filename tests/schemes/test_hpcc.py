@@ -1,11 +1,15 @@
 """HPCC's senders against Algorithm 1 as transcribed, with their inputs reconstructed from the packet trace."""
 
+import random
 from itertools import pairwise
+from types import SimpleNamespace
 
 import pytest
+from alone import Alone, check_mistake
 from helpers import (
     QUEUED_ACKS,
     SAMPLES,
+    US,
     acted,
     check_bad,
     check_sending,
@@ -115,6 +119,166 @@ def test_every_window_and_every_departure(case):
         check_sending(sent[flow], acks[flow], W, lambda k, _, W=W: T / W[k], moves=True)
         cut += min(W) < 0.6 * T / LINE
     assert compared > 300 and cut >= 3
+
+
+# ---- the file itself, fed with any telemetry ----
+
+BASE_RTT = 10 * US
+
+
+def compare(walk, scheme, parameters, text=""):
+    """The file against Algorithm 1; walk: (ps since the last ACK, (bytes sent, queue) of links, path, packets beyond the ACK)."""
+    parameters = {"min_rate": "20Gbps", "r_ai": "1Gbps", **parameters}
+    alone = Alone(scheme, parameters, text, base_rtt=BASE_RTT, bdp=BASE_RTT // LINE)
+    values = parse(scheme, parameters).values("hpcc")
+    model, T = model_of(SimpleNamespace(base_rtt_ps=lambda: BASE_RTT), values), values["t"] or BASE_RTT
+    sent, now, seq, windows = [0] * 5, 0, 0, []
+    for later, loads, path, ahead in walk:
+        now, seq, links = now + later, seq + 1000, []
+        for i, (count, queue) in enumerate(loads):
+            sent[i] += count
+            # the third link has a clock that stands still for a while
+            links.append(hpcc.Link(queue, sent[i], now - 100_000 * i if i < 2 else now // US * US, 1 / [80, 160, 40][i % 3]))
+        links = [hpcc.Link(k.qLen, k.txBytes, k.ts, k.B, k.txBytes + k.qLen) for k in links]
+        model.new_ack(hpcc.Ack(seq, seq + 1000 * ahead, tuple(links), (path, len(links))))
+        told = [SimpleNamespace(ts=k.ts, tx_bytes=k.txBytes, qlen=k.qLen, ps_per_byte=round(1 / k.B)) for k in links]
+        alone.ack(now, seq, seq + 1000 * ahead, hops=len(links), path=path, ack_l=told)
+        assert alone.mine.w == pytest.approx(model.W, rel=1e-9)
+        assert alone.flow.window == max(int(alone.mine.w), 1)
+        assert alone.flow.pace == pytest.approx(model.W * 8e12 / T)
+        windows.append(model.W)
+    assert (min(windows), max(windows)) == (model.W_min, model.W_max) and len(set(windows)) > 100
+
+
+ALONE = {
+    "paper": ("hpcc", {}),
+    "ns3": ("hpcc:ns3", {"eta": 0.8, "r_ai": 0, "w_ai": "300B"}),
+    "per ack": ("hpcc", {"reaction": "per_ack", "eta": 0.9}),
+    "per rtt": ("hpcc", {"reaction": "per_rtt", "max_stage": 3}),
+    "rx": ("hpcc", {"rate": "rx", "t": "13us", "max_stage": 2}),
+    "floodgate": ("hpcc:floodgate", {}),
+    "floodgate per ack": ("hpcc:floodgate", {"reaction": "per_ack"}),
+    "floodgate rx": ("hpcc:floodgate", {"rate": "rx", "max_stage": 1}),
+}
+
+
+def long_walk(*names, count=1500, seed=3):
+    """Two or three links, full, half full and nearly empty by turns; another path now and then."""
+    r, walk = random.Random(seed), []
+    for k in range(count):
+        later, busy = r.randint(80_000, 12 * US), [(0.4, 1.1), (0.9, 1), (0.1, 0.4), (0.02, 0.1)][k // 60 % 4]
+        loads = [(int(later / rate * r.uniform(*busy)), r.randint(0, most)) for rate, most in ((80, 60_000), (160, 9000))]
+        loads += [(int(later / 40 * r.uniform(0.1, 0.9)), r.randint(0, 20_000))] * (k // 350 % 2)
+        walk.append((later, loads, k // 97 % 2, r.randint(0, 9)))
+
+    def check(text=""):
+        for name in names:
+            compare(walk, *ALONE[name], text)
+
+    return check
+
+
+@pytest.mark.parametrize("name", ALONE)
+def test_any_telemetry(name):
+    long_walk(name)()
+
+
+SINGLE = ("paper", "ns3", "per ack", "per rtt", "rx")
+MULTI = ("floodgate", "floodgate per ack", "floodgate rx")
+MISTAKES = {
+    "T": (SINGLE, "hpcc.t if hpcc.t > 0", "hpcc.t if hpcc.t < 0"),
+    "the increase as a rate": (SINGLE, "hpcc.r_ai * hpcc.base_rtt / 8e12 if", "hpcc.r_ai * hpcc.base_rtt / 9e12 if"),
+    "the increase in bytes": (SINGLE, "if hpcc.r_ai > 0 else hpcc.w_ai", "if hpcc.r_ai > 0 else 80"),
+    "the first U": (SINGLE, "reference.u = 1.0", "reference.u = 0.0"),
+    "the first W^c": (SINGLE, "reference.wc = mine.w_init", "reference.wc = mine.w_init / 2"),
+    "the first ACK": (SINGLE, "    mine.hops = -1\n", "    mine.hops = 2\n"),
+    "the window in packets": (SINGLE, "whole(mine.w), 1)", "whole(mine.w) // 1000 * 1000, 1)"),
+    "the pace": (SINGLE, "mine.w * 8e12 / hpcc.base_rtt)", "mine.w_init * 8e12 / hpcc.base_rtt)"),
+    "the least window": (SINGLE, "max(w, hpcc.min_rate * hpcc.base_rtt / 8e12)", "max(w, 1.0)"),
+    "the largest window": (SINGLE, "8e12), my_flow(hpcc, flow).w_init)", "8e12), 1e12)"),
+    "bytes of the last hop": (SINGLE, "link.tx_bytes - old.tx_bytes", "link.tx_bytes - 0 * old.tx_bytes"),
+    "rx is tx": (SINGLE, "        count += link.qlen - old.qlen\n", "        count += 0\n"),
+    "tx is rx": (SINGLE, "    if hpcc.rate == RX:", "    if 1:"),
+    "the larger queue": (SINGLE, "min(link.qlen, old.qlen)", "max(link.qlen, old.qlen)"),
+    "the present queue": (SINGLE, "min(link.qlen, old.qlen)", "link.qlen"),
+    "no queue": (SINGLE, "min(link.qlen, old.qlen) / hpcc.base_rtt + tx_rate", "tx_rate"),
+    "the queue alone": (SINGLE, "min(link.qlen, old.qlen) / hpcc.base_rtt + tx_rate", "min(link.qlen, old.qlen) / hpcc.base_rtt"),
+    "one speed": (SINGLE, "+ tx_rate) * link.ps_per_byte", "+ tx_rate) * 80"),
+    "no average": (SINGLE, "(1 - weight) * reference.u + weight * u", "u"),
+    "the weights": (SINGLE, "(1 - weight) * reference.u + weight * u", "weight * reference.u + (1 - weight) * u"),
+    "a weight beyond 1": (SINGLE, "min(tau, hpcc.base_rtt) / hpcc.base_rtt", "tau / hpcc.base_rtt"),
+    "the least busy link": (SINGLE, "if u_link > u:", "if u_link < u or u == 0:"),
+    "the last link": (SINGLE, "if u_link > u:", "if 1:"),
+    "tau of the first link": (SINGLE, "tau = float(new.ts - old.ts)", "tau = tau or float(new.ts - old.ts)"),
+    "equation (3) from W^c": (
+        SINGLE,
+        "my_flow(hpcc, flow).w / (u / hpcc.eta) + hpcc.step",
+        "reference.wc / (u / hpcc.eta) + hpcc.step",
+    ),
+    "eta": (SINGLE, "reference.wc / (u / hpcc.eta) + hpcc.step", "reference.wc / u + hpcc.step"),
+    "no increase beside the step": (SINGLE, "reference.wc / (u / hpcc.eta) + hpcc.step", "reference.wc / (u / hpcc.eta)"),
+    "from W, not W^c": (SINGLE, "reference.wc / (u / hpcc.eta)", "my_flow(hpcc, flow).w / (u / hpcc.eta)"),
+    "U below eta": (SINGLE, "if u >= hpcc.eta or", "if u >= 1.0 or"),
+    "a stage more": (SINGLE, "reference.inc_stage >= hpcc.max_stage", "reference.inc_stage > hpcc.max_stage"),
+    "stages never end": (SINGLE, " or reference.inc_stage >= hpcc.max_stage", ""),
+    "stages do not begin again": (SINGLE, "            reference.inc_stage = 0\n", ""),
+    "W^c is not cut": (SINGLE, "reference.inc_stage = 0\n            reference.wc = w\n", "reference.inc_stage = 0\n"),
+    "W^c does not grow": (SINGLE, "reference.inc_stage += 1\n            reference.wc = w\n", "reference.inc_stage += 1\n"),
+    "stages of ACKs": (
+        SINGLE,
+        "        if update_wc:\n            reference.inc_stage += 1\n            reference.wc = w",
+        "        reference.inc_stage += 1\n        if update_wc:\n            reference.wc = w",
+    ),
+    "increases from W": (
+        SINGLE,
+        "bound(hpcc, flow, reference.wc + hpcc.step)",
+        "bound(hpcc, flow, my_flow(hpcc, flow).w + hpcc.step)",
+    ),
+    "another path, the same hops": (SINGLE, "ack.hops != mine.hops or ack.path != mine.path", "ack.hops != mine.hops"),
+    "the path is not noted": (SINGLE, "        mine.path = ack.path\n", ""),
+    "the first ACK's round": (SINGLE, "        mine.last_update_seq = flow.sent\n        remember", "        remember"),
+    "the first ACK is not noted": (SINGLE, "        remember(hpcc, flow, pkt)\n        return\n", "        return\n"),
+    "a round for each ACK": (SINGLE, "        mine.last_update_seq = flow.sent\n    elif", "    elif"),
+    "a round is a packet longer": (SINGLE, "pkt.seq > mine.last_update_seq", "pkt.seq - 1000 > mine.last_update_seq"),
+    "per RTT at every ACK": (SINGLE, "    elif hpcc.reaction == PER_RTT:\n        return\n", ""),
+    "per RTT, the last telemetry": (
+        SINGLE,
+        "    elif hpcc.reaction == PER_RTT:\n        return\n",
+        "    elif hpcc.reaction == PER_RTT:\n        remember(hpcc, flow, pkt)\n        return\n",
+    ),
+    "rounds at all ACKs": (SINGLE, "mine.w = new_wind(hpcc, flow, pkt, 0)", "mine.w = new_wind(hpcc, flow, pkt, 1)"),
+    "rounds at no ACK": (SINGLE, "mine.w = new_wind(hpcc, flow, pkt, 1)", "mine.w = new_wind(hpcc, flow, pkt, 0)"),
+    "L of the round": (
+        SINGLE,
+        "    set_window(hpcc, node, flow)\n    remember(hpcc, flow, pkt)",
+        "    set_window(hpcc, node, flow)",
+    ),
+    "the queue is not noted": (SINGLE, "        old.qlen = new.qlen\n", ""),
+    "one reference": (MULTI, "        reference = r_at(mine, i)\n        if", "        reference = r_at(mine, 0)\n        if"),
+    "not all references": (MULTI, "MAX_HOP if hpcc.multi_rate else 1", "2 if hpcc.multi_rate else 1"),
+    "the busiest link": (MULTI, "    if not hpcc.multi_rate:", "    if 1:"),
+    "the largest of the windows": (MULTI, "w = min(w, compute_wind", "w = max(w, compute_wind"),
+    "the last window": (
+        MULTI,
+        "w = min(w, compute_wind(hpcc, flow, reference, reference.u, update_wc))",
+        "w = compute_wind(hpcc, flow, reference, reference.u, update_wc)",
+    ),
+    "U of the first": (MULTI, "reference, reference.u, update_wc", "reference, r_at(mine, 0).u, update_wc"),
+    "at most the present window": (MULTI, "    w = mine.w_init\n", "    w = mine.w\n"),
+    "the clock of the first": (MULTI, "load_of(hpcc, flow, new, i), float(new.ts - old.ts)", "load_of(hpcc, flow, new, i), 1e6"),
+    "W^c at all ACKs": (MULTI, "reference.u, update_wc))", "reference.u, 1))"),
+    "a link that stands still has no window": (
+        MULTI,
+        "        w = min(w, compute_wind(hpcc, flow, reference, reference.u, update_wc))",
+        "            w = min(w, compute_wind(hpcc, flow, reference, reference.u, update_wc))",
+    ),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_planted_mistake_is_found(mistake):
+    names, right, wrong = MISTAKES[mistake]
+    check_mistake("hpcc", right, wrong, long_walk(*names))
 
 
 def test_several_bottlenecks():
