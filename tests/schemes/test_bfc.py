@@ -49,8 +49,8 @@ def replay(topo, run, rows, scheme, parameters=None, model_of=model_of, packet_o
         for row in mine:
             key = row.flow, row.offset, row.kind
             if row.event == "receive":
-                at, queue, paused = next(arriving[node, row.port])
-                assert (at, paused) == (row.at, row.flow == PAUSE)
+                at, queue, paused = next(arriving.get((node, row.port), iter(())), (None, 0, False))
+                assert (at, paused) == (row.at, row.flow == PAUSE), f"{row}: it had no effect"
                 (model.on_pause if paused else model.on_resume)(row.port, queue)
                 (links[row.port].pause if paused else links[row.port].resume)(queue)
                 continue

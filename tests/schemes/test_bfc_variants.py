@@ -5,7 +5,22 @@ from dataclasses import replace
 import numpy as np
 import polars as pl
 import pytest
-from helpers import QUANTUM, LazyDRR, check_bad, check_frames, check_threads, incast, network, pauses_of, traced
+from helpers import (
+    QUANTUM,
+    QUEUED_ACKS,
+    LazyDRR,
+    check_bad,
+    check_frames,
+    check_sending,
+    check_threads,
+    incast,
+    network,
+    pauses_of,
+    peers_of,
+    planted,
+    senders,
+    traced,
+)
 from paper.bfc_variants import Classes, labelled, one_class
 from paper.drr import Strict
 from paper.queue_assignment import READINGS
@@ -48,10 +63,13 @@ class Levels:
         level.resume(q)
 
 
-def replay_variant(topo, flows, parameters, model_of, packet_of, **more):
-    """Run BFC and compare every choice and every frame with the transcription -> the run, its rows, the number of frames."""
+def replay_variant(topo, flows, parameters, model_of, packet_of, dqa=None, **more):
+    """Run BFC and compare every choice and every frame with the transcription -> the run, its rows, the number of frames.
+
+    `dqa`: a file to be used instead of the package's.
+    """
     parameters = {**NO_BITMAP, **parameters}
-    run, rows = traced(topo, flows, "bfc", parameters)
+    run, rows = traced(topo, flows, f"bfc+{dqa}" if dqa else "bfc", {**parameters, "dqa": False} if dqa else parameters)
     sent = replay(topo, run, rows, "bfc", parameters, model_of, packet_of, **more)
     return run, rows, check_frames(run, topo, sent)
 
@@ -62,6 +80,10 @@ def replay_variant(topo, flows, parameters, model_of, packet_of, **more):
 # `literal` and `rotating` give new flows paused queues, whose place in the round is not the model's
 @pytest.mark.parametrize("assignment", [name for name in READINGS if name not in ("literal", "rotating")])
 def test_classes_have_queues_of_their_own(assignment):
+    check_classes(assignment)
+
+
+def check_classes(assignment, dqa=None):
     """Their parts of a flow table so small that flows share entries."""
     topo, queues = network(), {"queues": 12, "classes": 3, "assignment": assignment, "table": 4}
     flows = crowd(topo)
@@ -79,7 +101,7 @@ def test_classes_have_queues_of_their_own(assignment):
     def place(row, flows, values):
         return int(choice(flows["dst"][row.flow], node_seed(row.node, 1) + 3, 16 * values["queues"]))
 
-    _, rows, frames = replay_variant(topo, flows, queues, model, packet, link_of=lambda values: Levels(3, 4))
+    _, rows, frames = replay_variant(topo, flows, queues, model, packet, dqa, link_of=lambda values: Levels(3, 4))
     assert frames > 100
     used = {(row.queue // 4, int(flows.priority[row.flow])) for row in rows if row.event == "enqueue"}
     assert used == {(i, i) for i in range(3)}
@@ -124,6 +146,10 @@ def of_class(flows, incast):
 @pytest.mark.parametrize("assignment", ["reserved", "rotating", "two_choices"])
 @pytest.mark.parametrize("queues", [4, 24])
 def test_labelled_flows_share_a_queue(queues, assignment):
+    check_label(queues, assignment)
+
+
+def check_label(queues, assignment, dqa=None):
     """The last one; the others have the rest, of which a random one where none is empty."""
     topo, last = network(), queues - 1
     flows = crowd(topo)
@@ -145,7 +171,7 @@ def test_labelled_flows_share_a_queue(queues, assignment):
         return replace(packet_of(row, flows, values), incast=flows["class"][row.flow] == "incast" and row.kind == 0)
 
     given = {"incast_label": True, "queues": queues, "assignment": assignment}
-    _, rows, frames = replay_variant(topo, flows, given, model, packet)
+    _, rows, frames = replay_variant(topo, flows, given, model, packet, dqa)
     assert frames > 100 and (len(random) > 5 or queues == 24)
     stored = [row for row in rows if row.event == "enqueue"]
     assert {row.queue for row in stored if flows.class_id[row.flow]} == {last}
@@ -185,6 +211,43 @@ def test_nics_that_ignore_pauses():
     buffer = [run.summary["max_buffer_bytes"] for run in runs]
     assert buffer[0] < buffer[1] and buffer[2] < buffer[1]
     assert all(run.summary["flows_finished"] == len(run.flows) for run in runs)
+
+
+def check_nics(scheme="bfc"):
+    """A flow at each NIC: pauses hold the queues of switches alone; NICs send when line and window allow."""
+    topo, cap = network(), 30_000
+    flows = incast(topo, range(3, 16), size=150_000, every_ns=400)
+    given = {**NO_BITMAP, "nic_pauses": False, "queues": 4, "cap": cap}
+    run, rows = traced(topo, flows, f"{scheme}+window_cap", given, host=QUEUED_ACKS)
+    told = replay(topo, run, rows, "bfc", {**NO_BITMAP, "queues": 4})
+    peers = peers_of(topo)
+    to_switches = {key: frames for key, frames in told.items() if peers[key][0] >= topo.hosts}
+    assert check_frames(run, topo, to_switches) > 20
+    assert sum(len(frames) for key, frames in told.items() if key not in to_switches) > 20
+    sent, acks = senders(topo, flows, rows)
+    for flow, got in acks.items():
+        check_sending(sent[flow], got, [cap] * (len(got) + 1), lambda *_: 0)
+
+
+def test_nics_that_ignore_pauses_send_on():
+    check_nics()
+
+
+IN_NICS = {
+    "NICs are paused": ("if node.is_host and not bfc.nic_pauses:", "if 0:"),
+    "switches ignore pauses, too": ("if node.is_host and not bfc.nic_pauses:", "if not bfc.nic_pauses:"),
+    "NICs obey the first of them": (
+        "if node.is_host and not bfc.nic_pauses:",
+        "if node.is_host and not bfc.nic_pauses and value_of(pkt):",
+    ),
+}
+
+
+@pytest.mark.parametrize("mistake", IN_NICS)
+def test_a_mistake_about_nics_is_found(tmp_path, mistake):
+    file = planted(tmp_path, "bfc", *IN_NICS[mistake])
+    with pytest.raises(AssertionError):
+        check_nics(file)
 
 
 def test_plain_switches_have_no_scheme():
