@@ -18,6 +18,7 @@ from helpers import (
     network,
     pauses_of,
     peers_of,
+    planted,
     rows_of,
     traced,
 )
@@ -117,7 +118,8 @@ class Replay:
             if row.event == "dequeue":
                 self.leave(row, model, key)
             elif key in model.here:
-                assert row.event == "enqueue" and self.expected[row.node].popleft() == key, row
+                expected = self.expected[row.node]
+                assert row.event == "enqueue" and expected and expected.popleft() == key, row
                 dst = int(self.flows.dst[row.flow])
                 self.count["released"] += 1
                 left = self.count_held(model, dst, row.node)
@@ -235,6 +237,43 @@ def test_every_decision_is_the_paper_s(case):
     frames = sum(size for size in replay.sizes)  # the overhead that the ports report
     if "with" not in case and not replay.values["host_pause"]:
         assert run.ports["control_bytes"].sum() - frames in range(6 * 100)
+
+
+MISTAKES = {  # case, what is wrong
+    "a larger window": ("small windows", "to.inflight + pkt.size <= my_port", "to.inflight <= my_port"),
+    "credits of what is stored": (
+        "small windows",
+        "cell.credited = cell.received - cell.stored\n                    frame",
+        "cell.credited = cell.received\n                    frame",
+    ),
+    "delays": (
+        "delayed",
+        "floodgate.t == 0 or destinations_at(my_node(floodgate, node), dst).held <= my_node(floodgate, node).thre",
+        "1",
+    ),
+    "a packet of each VOQ": (
+        "small windows",
+        "    while again:\n        again = 0\n        for i",
+        "    if again:\n        again = 0\n        for i",
+    ),
+    "the groups of VOQs": ("groups", "first = half if port.up < 0 else 0", "first = 0"),
+    "the host is paused late": ("ideal", "floodgate.thre_off * mine.hop_bdp", "2 * floodgate.thre_off * mine.hop_bdp"),
+    "the host is resumed late": ("ideal", "to.held <= floodgate.thre_on * mine.hop_bdp", "to.held == 0"),
+    "windows down": ("ns3, three tiers", "floodgate.down or port.up >= 0 or not mine.middle", "1"),
+    "what an ingress owes": ("ns3", "mine.owed >= floodgate.credit_bytes", "mine.owed > 2 * floodgate.credit_bytes"),
+    "no credit at once": ("ideal", "    if floodgate.t == 0 or (floodgate.credit_bytes", "    if (floodgate.credit_bytes"),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_planted_mistake_is_found(tmp_path, mistake):
+    case, right, wrong = MISTAKES[mistake]
+    name, parameters, tiers = CASES[case]
+    file, topo = planted(tmp_path, "floodgate", right, wrong), NETWORKS[tiers]()
+    with pytest.raises(AssertionError):
+        run, rows = traced(topo, crowd(topo), file + name.removeprefix("floodgate"), parameters)
+        replay = Replay(topo, crowd(topo), rows, name, parameters)
+        check_frames(run, topo, replay.pauses)
 
 
 def test_what_is_under_way_never_exceeds_the_window():

@@ -11,6 +11,7 @@ from helpers import (
     check_threads,
     incast,
     network,
+    planted,
     switch_rows,
     traced,
 )
@@ -67,6 +68,20 @@ def test_a_queue_for_every_flow(queues, acks):
     most, shared = replay(topo, rows, queues)
     assert most >= 13 and (shared > 0) == (queues < 13)
     assert run.summary["drops"] == 0
+
+
+MISTAKES = {
+    "queues are shared too soon": ("if mine.unused < ideal_fq.queues:", "if mine.unused < 8:"),
+    "a queue is free before its last packet": ("    if queue.length == 0:\n", "    if queue.length == 1:\n"),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_planted_mistake_is_found(tmp_path, mistake):
+    topo, file = network(), planted(tmp_path, "ideal_fq", *MISTAKES[mistake])
+    _, rows = traced(topo, crowd(topo), file, {"queues": 64}, host=HostConfig(ack_priority="data"))
+    with pytest.raises(AssertionError):
+        replay(topo, rows, 64)
 
 
 def test_thousands_of_flows_at_one_port():
