@@ -1,17 +1,21 @@
 """Packet spraying: the choice of paths, and hosts that accept packets in any order."""
 
 from collections import Counter, defaultdict
+from itertools import count
 
 import pytest
-from helpers import DATA, QUEUED_ACKS, check_alone, check_bad, check_threads, network, rows_of, traced
+from helpers import DATA, QUEUED_ACKS, check_alone, check_bad, check_threads, network, planted, rows_of, traced
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from paper import spray
 
+from penstock.hashing import flow_hash
 from penstock.sim.config import HostConfig, Measure
 from penstock.sim.simulate import simulate
 from penstock.topology import leaf_spine
 from penstock.workload import flow_list
 
+STREAM = 4  # of a switch's random numbers: RANDOM_PATH
 CROSSING = [(i, (i + 4 * k) % 16, 200_000 + 7 * i, f"{i}us") for i in range(16) for k in (1, 2, 3)]
 
 
@@ -82,8 +86,8 @@ def test_random_uses_all_paths_alike():
     for ports in per_port.values():
         total = sum(ports.values())
         assert len(ports) == 4
-        for count in ports.values():
-            assert abs(count - total / 4) < 5 * (total * 3 / 16) ** 0.5
+        for taken in ports.values():
+            assert abs(taken - total / 4) < 5 * (total * 3 / 16) ** 0.5
 
 
 def test_shortest_is_never_far_from_the_best():
@@ -100,6 +104,51 @@ def test_shortest_is_never_far_from_the_best():
                 longest += before[r.port - 4] > min(before) and before[r.port - 4] == max(before)
             lengths[r.node][r.port] = r.port_bytes
     assert taken > 1000 and longest < 0.25 * taken, f"{longest} of {taken}"
+
+
+# ---- every choice, by the transcription ----
+
+
+def draws(node, seed=1):
+    """The switch's stream of numbers for paths."""
+    stream = (4 * int(flow_hash(node + (1 << 41), seed)) & 0xFFFFFFFF) + STREAM
+    return (int(flow_hash(k, stream)) for k in count(1))
+
+
+def check_choices(policy, d, scheme="spray"):
+    topo = network(spines=4, uplink_rate="25Gbps")
+    flows = flow_list(topo, CROSSING)
+    _, rows = traced(topo, flows, scheme, {"policy": policy, "d": d}, host=QUEUED_ACKS)
+    loads, models = defaultdict(lambda: [0] * 8), {}
+    for node in range(16, 20):
+        models[node] = spray.Switch(draws(node).__next__, d if policy == "shortest" else 0)
+    for row in rows:
+        if row.node in models and row.event in ("enqueue", "dequeue"):
+            if row.event == "enqueue" and row.port >= 4:
+                dst = int((flows.src if row.kind else flows.dst)[row.flow])
+                assert row.port == 4 + models[row.node].choose(dst, loads[row.node][4:]), row
+            loads[row.node][row.port] = row.port_bytes
+
+
+@pytest.mark.parametrize("policy, d", [("random", 2), ("shortest", 1), ("shortest", 2), ("shortest", 4)])
+def test_every_path_is_the_transcription_s(policy, d):
+    check_choices(policy, d)
+
+
+MISTAKES = {
+    "not all paths": ("chosen = draw(node, RANDOM_PATH) % count", "chosen = draw(node, RANDOM_PATH) % (count - 1)"),
+    "no memory": ("        best[pkt.dst] = chosen\n", ""),
+    "one memory for all": ("other = best[pkt.dst] % count", "other = best[0] % count"),
+    "the longest": ("bytes < path_at(node, pkt, chosen)", "bytes > path_at(node, pkt, chosen)"),
+    "a sample too few": ("for i in range(spray.d)", "for i in range(spray.d - 1)"),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_planted_mistake_is_found(tmp_path, mistake):
+    file = planted(tmp_path, "spray", *MISTAKES[mistake])
+    with pytest.raises(AssertionError):
+        check_choices("shortest", 2, file)
 
 
 def test_go_back_n_would_not_do():
