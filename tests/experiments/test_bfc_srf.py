@@ -99,10 +99,32 @@ def test_published_bins_have_their_deciles():
 
 def test_deciles_are_means_over_bins_with_messages_enough():
     theirs = pl.DataFrame({"bytes": [10, 20, 30], "percent": [1.0, 3.0, 96.0], "p99": [2.0, 6.0, 9.0], "decile": [1, 1, 2]})
-    messages = pl.DataFrame({"bytes": [5, 10, 11, 20, 30], "slowdown": [4.0, 4.0, 8.0, 8.0, 1.0]})
+    messages = pl.DataFrame({"bytes": [5, 10, 11, 20, 30], "slowdown": [4.0, 4.0, 8.0, 8.0, 1.0], "sample": 0})
     found = homa.deciles(theirs, messages, 2)
     assert found.select("ours", "theirs").rows()[0] == (7.0, 5.0)
     assert found["decile"].to_list() == [1, 2] and found["ours"].is_nan().to_list() == [False, True]
+
+
+def test_a_bin_s_percentile_is_the_mean_of_its_samples_by_messages():
+    """Receivers with three messages and one: the largest of each, three times and once."""
+    theirs = pl.DataFrame({"bytes": [10], "percent": [100.0], "p99": [2.0], "decile": [1]})
+    messages = pl.DataFrame({"bytes": 10, "slowdown": [1.0, 2.0, 3.0, 7.0], "sample": [0, 0, 0, 1]})
+    assert homa.deciles(theirs, messages, 4)["ours"].to_list() == [4.0]
+    assert homa.deciles(theirs, messages.with_columns(sample=0), 4)["ours"].to_list() == [7.0]
+
+
+def test_as_many_receivers_make_a_sample_as_have_the_messages_of_a_published_one():
+    assert [homa.samples_of("paper", sizes) for sizes in homa.MTU] == [1, 2, 144]
+    assert [homa.samples_of("quick", sizes) for sizes in homa.MTU] == [1, 1, 2]
+
+
+def test_the_published_percentiles_of_w5_are_those_of_samples():
+    """Between 30 and 77 KB 1.27 % of the messages have a bin, or 0.64 %, in no order: half the messages, a lower largest one."""
+    bins = homa.published(homa.HOMA, "homa_w5").filter(pl.col("bytes").is_between(29_000, 77_000))
+    few, many = (bins.filter(pl.col("percent").is_between(*ends)) for ends in ((0.5, 0.8), (1.2, 1.5)))
+    assert len(few) + len(many) == len(bins) == 22
+    assert few["p99"].mean() < 0.96 * many["p99"].mean()
+    assert few["bytes"].mean() > 0.9 * many["bytes"].mean()
 
 
 def test_the_least_time_is_that_of_homa_s_simulator():
