@@ -6,7 +6,8 @@ A flow that has timed out `timeouts` times in succession is at the highest level
 
 A packet is marked when its port, not its queue, has more than `k` bytes.  `ecn`, which marks by queue, marks no others if its
 k_min is not smaller.  The best thresholds depend on workload and load; those here are of the authors' simulation
-(HKUST-SING/PIAS-NS2): web search, and data mining at a load of 0.8.
+(HKUST-SING/PIAS-NS2): web search, and data mining at a load of 0.8.  There NICs, too, send by level (`nic = "levels"`): a
+short flow does not wait for a turn among the long ones of its host.
 """
 
 title = "PIAS"
@@ -18,12 +19,16 @@ parameters = {
         "bytes sent from which on a flow is at the second level, the third, ...",
     ),
     "k": ("bytes", "100KB", "a packet is marked at a port with more bytes; as k_min of ecn (paper: 65 packets at 10 Gbit/s)"),
+    "nic": ("choice turns levels", "turns", "whose packet a NIC sends: each flow in turn, or those of the highest level in turn"),
     "timeouts": ("int32 0..6", 3, "timeouts in succession that end the demotion of a flow; 0 = none do"),
 }
 presets = {"data_mining": {"thresholds": [1087700, 1581180, 2030860, 19985940, 21806560, 30877540, 39777700]}}
+fabric = {"nic_order": "nic"}
 flow_state = {"since": "int64"}
+node_state = {"turns": "int64"}
 
 LEVELS = 8
+A_LEVEL = 281474976710656  # more than there are turns
 
 
 def level_of(pias, sent):
@@ -34,8 +39,22 @@ def level_of(pias, sent):
     return level
 
 
+def take_turn(pias, node, flow):
+    """Wait at the NIC behind the other flows of the level of the next packet."""
+    turns = my_node(pias, node)
+    turns.turns += 1
+    set_rank(node, flow, level_of(pias, flow.sent - my_flow(pias, flow).since) * A_LEVEL + turns.turns)
+
+
+def on_start(pias, node, flow, pkt):
+    if pias.nic:
+        take_turn(pias, node, flow)
+
+
 def on_send(pias, node, flow, pkt):
     pkt.priority = level_of(pias, pkt.seq - my_flow(pias, flow).since)
+    if pias.nic:
+        take_turn(pias, node, flow)
 
 
 def on_dequeue(pias, node, port, queue, pkt):
@@ -48,3 +67,5 @@ def on_timeout(pias, node, flow):
     if flow.backoff == pias.timeouts:
         my_flow(pias, flow).since = flow.acked
     send_from(node, flow, flow.acked)
+    if pias.nic:
+        take_turn(pias, node, flow)

@@ -67,6 +67,50 @@ def test_a_planted_mistake_is_found(tmp_path, mistake):
         check_against_the_transcription(rows)
 
 
+def sent_by_one_host(scheme, nic):
+    """Flows of one host that begin one after the other, as (flow, offset) in the order of the wire; no window, no marks."""
+    topo = star(hosts=6)
+    sizes = [100_000, 30_000, 90_000, 3_000, 25_000]
+    flows = flow_list(topo, [(0, 1 + i, size, f"{500 * i}ns") for i, size in enumerate(sizes)])
+    settings = {**SETTINGS, "k": "1GB", "dctcp.w_max": "1MB", "nic": nic}
+    _, rows = traced(topo, flows, scheme, settings)
+    return sizes, [(r.at, r.flow, r.offset) for r in rows if r.event == "enqueue" and r.kind == DATA]
+
+
+def check_against_the_nic(scheme, nic):
+    """A packet is at the switch as long after the NIC chose it as the first one."""
+    sizes, rows = sent_by_one_host(scheme, nic)
+    assert sum(sizes) // 1000 == len(rows)
+    model, begun = pias.Nic(THRESHOLDS, 1000), 0
+    for at, flow, offset in rows:
+        while begun < len(sizes) and 500_000 * begun <= at - rows[0][0]:
+            model.wait(begun, sizes[begun], 0)
+            begun += 1
+        assert model.send() == (flow, offset)
+
+
+def test_a_nic_sends_by_level_and_in_turn():
+    check_against_the_nic("pias", "levels")
+
+
+NIC_MISTAKES = {
+    "no turns": ("    turns.turns += 1\n", "    turns.turns += 0\n"),
+    "no levels": ("my_flow(pias, flow).since) * A_LEVEL", "my_flow(pias, flow).since) * 0"),
+    "of the packet before": ("level_of(pias, flow.sent - my", "level_of(pias, max(flow.sent - 1000, 0) - my"),
+}
+
+
+@pytest.mark.parametrize("mistake", NIC_MISTAKES)
+def test_a_mistake_of_the_nic_is_found(tmp_path, mistake):
+    with pytest.raises(AssertionError):
+        check_against_the_nic(planted(tmp_path, "pias", *NIC_MISTAKES[mistake]), "levels")
+
+
+def test_by_default_a_nic_serves_flows_in_turn():
+    with pytest.raises(AssertionError):
+        check_against_the_nic("pias", "turns")
+
+
 def test_without_thresholds_it_is_dctcp():
     """Marks by port are those by queue then."""
     topo = star(hosts=9)

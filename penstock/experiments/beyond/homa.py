@@ -3,7 +3,8 @@
 homa.csv has the published 99th percentiles of the slowdown by message size, of Homa and, from the same paper, of pFabric, pHost,
 PIAS and NDP. Claims: in each decile of messages, ordered by size, ours is within 25 % of Homa's published number, both the mean
 over the published bins of the decile that have 200 of our messages, weighted by the published shares. The other transports are
-shown, not judged: their authors' simulators, with which Homa's authors ran them, have other headers, timers and thresholds.
+shown, not judged: their authors' simulators, with which Homa's authors ran them, have other headers and timers. PIAS has the
+thresholds, marks and windows of their runs (branch pias, pias*Params.py), and NICs that send by level, as ns-2's do.
 
 A published number of Homa's is the mean, by messages, of the 99th percentiles of the 144 receivers (digestModulesStats in its
 simulator's MetricsDashBoard.py), and ours is, too. A receiver of W5 has 4 to 11 messages of a bin in the published 1.9 s, so that
@@ -70,9 +71,15 @@ HOMA = Scheme("Homa", {"name": "homa+spray"})
 OTHERS = (
     Scheme("pFabric", {"name": "pfabric:simulator+spray"}, like="dcqcn"),
     Scheme("pHost", {"name": "phost:simulator+spray"}, like="bfc"),
-    Scheme("PIAS", {"name": "pias"}, like="dctcp"),
+    Scheme("PIAS", {"name": "pias", "k": "22500B", "nic": "levels"}, like="dctcp"),  # 15 packets of 1500 B
     Scheme("NDP", {"name": "ndp"}),
 )
+THRESHOLDS = {
+    "homa_w1": [183, 259, 287, 314, 332, 352, 367],
+    "homa_w3": [436, 554, 633, 720, 784, 865, 939],
+    "homa_w5": [1460 * packets for packets in (909, 1329, 1648, 1960, 2143, 2337, 2484)],
+}
+CWND = {"slow_start": 7, "w_max": "363540B"}  # PIAS: 7 to 249 packets
 PUBLISHED = ", published"
 DIFFERS: dict[str, Differs] = {}
 
@@ -84,9 +91,12 @@ def specs(scale: str) -> dict[str, Spec]:
         cutoffs = blind.cutoffs(sizes, LEVELS[sizes], BLIND, mtu, FRAME - mtu)
         homa = {"rtt_bytes": BLIND, "priorities": PRIORITIES, "unscheduled": LEVELS[sizes], "cutoffs": cutoffs, "resend": NEVER}
         made[sizes] = _spec(scale, sizes, sizes, [{**HOMA.table, "homa": homa, "label": HOMA.label}], rto=NEVER)
-        others = [scheme for scheme in OTHERS if len(published(scheme, sizes))]
+        others = [{**scheme.table, "label": scheme.label} for scheme in OTHERS if len(published(scheme, sizes))]
+        for table in others:
+            if table["name"] == "pias":
+                table.update(thresholds=THRESHOLDS[sizes], dctcp=CWND)
         label = f"{sizes}-others"
-        made[label] = _spec(scale, label, sizes, [{**scheme.table, "label": scheme.label} for scheme in others])
+        made[label] = _spec(scale, label, sizes, others)
     return made
 
 
