@@ -1,6 +1,7 @@
 """Packet spraying: the choice of paths, and hosts that accept packets in any order."""
 
 from collections import Counter, defaultdict
+from dataclasses import replace
 from itertools import count
 
 import pytest
@@ -171,3 +172,14 @@ def test_any_number_of_threads_gives_the_same_results():
 
 def test_bad_parameters_are_refused():
     check_bad("spray", {"d": 0}, "1..64")
+
+
+def test_a_packet_that_comes_after_its_flow_has_finished_is_none_of_a_new_flow():
+    """Of two paths one is slower than the timeout, so that copies over the other one complete the flow first."""
+    topo = leaf_spine(hosts=2, tors=2, spines=2)
+    links = topo.links.copy()
+    links["delay_ps"][links["b"] == 5] = 500_000_000  # of the second spine: 1 ms from host to host
+    flows = flow_list(replace(topo, links=links), [(0, 1, 5_000_000)])
+    run = simulate(replace(topo, links=links), flows, "spray", host=HostConfig(rto="200us"), max_time_ps=10**11)
+    assert run.flows["retransmitted_bytes"].item() > 0 and run.flows["finish_ns"].item() < 3e6
+    assert run.summary["drops"] == 0, "a late packet lies far ahead of the first one of a new flow"
