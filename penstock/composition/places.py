@@ -83,6 +83,7 @@ class Composition:
     symmetric: bool
     voqs: int
     priorities: int  # that flows may have, each with a queue at every port and NIC; 0: any, and queues are as parts choose
+    packets_differ: bool  # with priorities: packets of a flow may have several of them
     unbounded: bool
     lossless: bool
     incast: bool
@@ -97,8 +98,11 @@ def place_of_packets(parts: list[Part], name: str, shared: str) -> int:
     raise SchemeError(f"{name} needs what {shared} writes into packets", remedy=f"do not leave out {shared}")
 
 
-def check_priorities(parts: list[Part], nic_queues: int) -> int:
-    """How many priorities have a queue each; SchemeError: a part queues packets otherwise, or sets their priorities."""
+def check_priorities(parts: list[Part], levels: int, nic_queues: int) -> int:
+    """How many priorities have a queue each; SchemeError: a part queues packets otherwise, or may set priorities beyond them.
+
+    levels: priorities that packets may have if a part does not ask for `queues`.
+    """
     counts = {part.name: part.evaluate(part.declared.fabric.get("priorities", 0)) for part in parts}
     asking = next((name for name, count in counts.items() if count), None)
     if not asking:
@@ -107,11 +111,21 @@ def check_priorities(parts: list[Part], nic_queues: int) -> int:
     for part in parts:
         asked = {key for key in ("nic_queues", "nic_by_destination") if part.evaluate(part.declared.fabric.get(key, 0))}
         what = "chooses queues" if "choose_queue" in part.declared.hooks else "asks for other NIC queues" if asked else ""
-        if what or part.declared.sets_priority:
-            raise SchemeError(f"{wanted}; {part.name} {what or 'sets the priority of packets'}", remedy="leave one of them out")
+        if part.declared.sets_priority and part.declared.hooks & {"admit", "next_queue"}:
+            what = what or "sets the priority of packets and decides itself what a port stores or sends"
+        if what:
+            raise SchemeError(f"{wanted}; {part.name} {what}", remedy="leave one of them out")
     if nic_queues:
         raise SchemeError(wanted, path="host.nic_queues", value=nic_queues, remedy="leave it 0")
-    return min(count for count in counts.values() if count)
+    count = min(count for count in counts.values() if count)
+    for part in parts:
+        own = part.evaluate(part.declared.fabric.get("queues", levels))
+        if part.declared.sets_priority and own > count:
+            raise SchemeError(
+                f"{part.name} gives packets {own} priorities, {asking} has {count}",
+                remedy=f"give {asking} {own} of them" if own <= levels else f"give {part.name} at most {levels}",
+            )
+    return count
 
 
 def check_trimming(parts: list[Part]) -> None:
@@ -176,10 +190,11 @@ def compose(parts: list[Part], core: dict[str, int], levels: int, nic_queues: in
     for key in ("queues", "nic_queues", "voqs"):
         if not 0 <= ask(key, 0) <= MOST_QUEUES:
             raise SchemeError(f"asks for {ask(key, 0)} {key}", remedy=f"at most {MOST_QUEUES} are possible")
-    priorities = check_priorities(parts, nic_queues)
+    priorities = check_priorities(parts, levels, nic_queues)
     queues, nics = ask("queues", levels), parts[0].hosts if by_destination else nic_queues or ask("nic_queues", 1)
+    differ = bool(priorities) and any(part.declared.sets_priority for part in parts)
     if priorities:
-        nics = levels
+        nics = levels + differ  # where packets differ, flows have a queue that is never paused
     for part in parts:
         part.upstreams = -(-max(queues, nics) // 32) * 32
     return Composition(
@@ -193,6 +208,7 @@ def compose(parts: list[Part], core: dict[str, int], levels: int, nic_queues: in
         bool(ask("symmetric", 0)),
         ask("voqs", 0),
         priorities,
+        differ,
         unbounded,
         lossless,
         bool(ask("incast", 0)),

@@ -317,6 +317,7 @@ ctypedef struct Ops:        # one for the hosts, one for the switches
     WakeHook wake               # called when a queue is resumed
     StoreHook deliver           # a packet to a peer that is near
     RankHook* rank_packet
+    StoreHook keep              # a new packet of a host, if its priority is paused
 
 cdef struct Agenda:         # see sim/core/agenda.py
     int64_t* times          # of the next events of nodes and of blocks below; a block is eight of them
@@ -400,6 +401,7 @@ ctypedef struct World:
     int32_t mail_words
     int32_t count_flows     # active flows are counted at each sample
     int32_t nic_by_priority # a flow's NIC queue is that of its priority
+    int32_t packets_differ  # or of that of each of its packets, which on_send may set
     int32_t acks_queued     # and its acknowledgements wait in that, too
     Node* nodes
     Worker* workers

@@ -1,6 +1,9 @@
 """PFC with its headroom never drops; BFC drops only when the shared buffer is truly full."""
 
+from pathlib import Path
+
 import numpy as np
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -19,6 +22,7 @@ from networks import (
     simulate,
 )
 
+from penstock.composition import parse
 from penstock.errors import SpecError
 from penstock.topology import dumbbell, leaf_spine, star
 
@@ -130,6 +134,31 @@ def test_single_priorities_in_all_directions(topo, data):
     flows = prioritised(data, topo, priorities, None, (10, 40), 40_000)
     parameters = {"priorities": priorities, "lossless": lossless}
     check_priorities(topo, flows, lossless, parameters, finish=False, max_time_ps=10**10)
+
+
+SEVERAL = str(Path(__file__).parents[1] / "schemes/hooks/several.py")
+
+
+@examples(100)
+@given(networks(), st.data())
+def test_packets_of_several_priorities_on_random_networks(topo, data):
+    """Each packet has a priority of its own: those of lossless ones are never dropped, neither to one host nor to all."""
+    count = data.draw(st.integers(2, 8))
+    lossless = sorted(data.draw(st.sets(st.integers(0, count - 1), min_size=1)))
+    host = HostConfig(
+        mtu=data.draw(st.sampled_from([1000, 200])), rto="1s", ack_priority=data.draw(st.sampled_from(["control", "data"]))
+    )
+    given = {"alpha": data.draw(st.sampled_from([0.0, 0.11, 1.0, 8.0])), "headroom": data.draw(st.sampled_from([0.0, 3.0]))}
+    topo = headroom_buffer(topo, data.draw(st.integers(0, 100_000)), host, given["headroom"], count, len(lossless))
+    all_ways = data.draw(st.booleans())
+    flows = data.draw(incasts(topo, None if all_ways else 0))
+    scheme = parse(f"{SEVERAL}+pfc", {"several.count": count, "priorities": count, "lossless": lossless, **given})
+    measure, until = Measure(sample="0s", packets=True), 10**10 if all_ways or len(lossless) < count else 100 * 10**12
+    run = simulate(topo, flows, scheme, host=host, measure=measure, max_time_ps=until)
+    lost = run.extra["packets"].filter((pl.col("event") == "drop") & (pl.col("kind") == 0))
+    of = {(flow + offset // host.mtu) % count for flow, offset in lost.select("flow_id", "offset_bytes").iter_rows()}
+    assert not of & set(lossless), f"{given}: {reasons(run)} on {topo.links.tolist()}"
+    assert all_ways or len(lossless) < count or run.summary["flows_finished"] == len(flows), run.summary["warnings"]
 
 
 @pytest.mark.parametrize("delay", ["10ns", "1us", "100us"])

@@ -2,9 +2,11 @@
 
 from collections import defaultdict
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 from helpers import (
+    DATA,
     EVERYTHING,
     FAILED,
     QUEUED_ACKS,
@@ -62,7 +64,7 @@ def model_of(topo, node, values):
     return Switch(buffer, groups, 0, pause_at_threshold=True, resume_offset=values["xon"])
 
 
-def replay(topo, flows, rows, values):
+def replay(topo, rows, values, priority_of):
     """-> (switch, ingress) -> frames that the transcription sends, and the number of packets that it drops."""
     sent, drops, count = defaultdict(list), 0, values["priorities"]
     for node, mine in switch_rows(topo, rows).items():
@@ -70,7 +72,7 @@ def replay(topo, flows, rows, values):
         for row in mine:
             if row.event == "receive":
                 continue
-            priority = int(flows.priority[row.flow])
+            priority = priority_of(row)
             group, frames = row.in_port * count + priority, []
             if row.event == "dequeue":
                 assert row.queue == priority
@@ -116,7 +118,7 @@ def check_decisions(name, host, scheme="pfc"):
     values = parse("pfc", parameters).values("pfc")
     flows = crowd(topo, values["priorities"])
     run, rows = traced(topo, flows, scheme, parameters, host=host)
-    sent, drops = replay(topo, flows, rows, values)
+    sent, drops = replay(topo, rows, values, lambda row: int(flows.priority[row.flow]))
     assert check_frames(run, topo, sent, 2 * values["priorities"]) > 50
     assert (drops > 0) == ("lossless" in parameters) and drops == run.summary["drops"]
     pausing = {queue for frames in sent.values() for _, queue, _ in frames}
@@ -230,6 +232,99 @@ def test_pause_times_add_up():
     assert found == pytest.approx({key: ps / 1000 for key, ps in expected.items() if key in found})
     assert set(found) == {key for key, ps in expected.items() if ps} and len({queue for _, _, queue in found}) == 3
     assert pause_times(run)["pauses"].sum() == run.ports["pauses_received"].sum()
+
+
+# ---- Packets with priorities of their own ----
+
+SEVERAL = str(Path(__file__).parent / "hooks/several.py")
+OF_PACKETS = {"three": {"priorities": 3}, "eight": {"priorities": 8, "alpha": 0.25}, "mixed": MIXED}
+
+
+def of_packets(topo, parameters):
+    """A run in which packets of a flow have all priorities in turn -> run, rows, priority of a row."""
+    count = parameters["priorities"]
+    flows = flow_list(topo, [(1 + i % 15, 0, 90_000 + 1300 * i, f"{1000 + 100 * i}ns") for i in range(30)])
+    flows += flow_list(topo, [(i, 15 - i, 60_000, f"{3 * i}us") for i in range(8)])
+    given = {**{f"pfc.{name}": value for name, value in parameters.items()}, "pfc.refresh": 0, "several.count": count}
+    run, rows = traced(topo, flows, f"{SEVERAL}+pfc", given)
+    return run, rows, lambda row: (row.flow + row.offset // 1000) % count
+
+
+@pytest.mark.parametrize("name", OF_PACKETS)
+def test_each_packet_counts_for_its_own_priority(name):
+    """Pauses, resumes and drops are those of the transcription, by the priority that a packet has on arrival."""
+    parameters, topo = OF_PACKETS[name], network(buffer=CASES[name][1])
+    run, rows, priority_of = of_packets(topo, parameters)
+    values = parse("pfc", {**parameters, "refresh": 0}).values("pfc")
+    sent, drops = replay(topo, [row for row in rows if row.node >= topo.hosts], values, priority_of)
+    assert check_frames(run, topo, sent, 2 * values["priorities"]) > 50
+    assert (drops > 0) == ("lossless" in parameters) and drops == run.summary["drops"]
+    lossless = {n for n in range(values["priorities"]) if values["lossless"] >> n & 1}
+    assert {queue for frames in sent.values() for _, queue, _ in frames} == lossless
+    assert not any(priority_of(row) in lossless for row in rows if row.event == "drop")
+
+
+@pytest.mark.parametrize("name", OF_PACKETS)
+def test_a_nic_stops_the_packets_of_a_paused_priority_and_no_others(name):
+    """What a NIC sends is what pauses permit; it is idle only if they stop the next packet of every flow that it has."""
+    topo = network(buffer=CASES[name][1])
+    run, rows, priority_of = of_packets(topo, OF_PACKETS[name])
+    told, peers, kept, meanwhile, idle = pauses_of(run), peers_of(topo), 0, 0, 0
+    starts = [round(1000 * start) for start in run.flows.sort("flow_id")["start_ns"]]
+    for host in range(1, 8):  # they receive nothing, so that they send no acknowledgements
+        tor, port, delay, ps_per_byte = peers[host, 0]
+        came = [row for row in rows if (row.node, row.in_port, row.kind) == (tor, port, DATA)]
+        left = [row for row in came if row.event in ("enqueue", "drop")]
+        left = [(row.at - delay - row.size * ps_per_byte, row.at - delay, row) for row in left]
+        kept += sum(row.event == "enqueue" and row.kind == DATA for row in rows if row.node == host)
+        for i, (since, _, row) in enumerate(left):
+            paused, changing = paused_at(told[host, 0], since)
+            assert priority_of(row) not in paused - changing, f"host {host} sent {row}"
+            meanwhile += bool(paused)
+            free = left[i - 1][1] if i else since
+            if since > free and "lossless" not in OF_PACKETS[name]:
+                idle += 1
+                paused, changing = paused_at(told[host, 0], free)
+                following = {row.flow: row for *_, row in reversed(left[i:]) if starts[row.flow] <= free}
+                assert all(priority_of(row) in paused | changing for row in following.values()), f"host {host} idle at {free}"
+    assert kept > 20 and meanwhile > 50 and (idle > 10 or "lossless" in OF_PACKETS[name])
+
+
+def paused_at(events, at):
+    """The priorities that are paused at a time, and those of which that changes then."""
+    last = {queue: paused for t, queue, paused in events if t < at}
+    return {queue for queue, paused in last.items() if paused}, {queue for t, queue, _ in events if t == at}
+
+
+def test_a_paused_priority_stops_only_the_flows_that_are_at_it():
+    """A flow whose packets are of a paused priority waits; another one of its host, which has been demoted less, does not."""
+    topo = network(buffer="3MB")
+    given = {"pfc.priorities": 8, "pfc.alpha": 0.02, "pias.thresholds": ["20KB"]}
+    flows = [(i, 0, 300_000, "0us") for i in range(1, 16)]
+    flows = flow_list(topo, [*flows, *((4, 15, 15_000, f"{40 + 10 * i}us") for i in range(10))])
+    run = simulate(topo, flows, parse("pias", given), measure=Measure(pauses=True))
+    times = pause_times(run).filter(node=4)
+    assert set(times["queue"]) == {1} and times["paused_ns"].sum() > 50_000
+    short = run.flows.filter(run.flows["bytes"] == 15_000)
+    assert short["slowdown"].max() < 1.7 and run.summary["drops"] == 0
+
+
+@pytest.mark.parametrize("scheme", ["pias", "homa+pfc", "homa+spray+pfc", "pias+ets"])
+@pytest.mark.parametrize("host", [HostConfig(), QUEUED_ACKS], ids=["", "queued ACKs"])
+def test_transports_with_priorities_of_their_own(scheme, host):
+    topo = network(buffer="2.2MB")
+    flows = flow_list(topo, [(1 + i % 15, 0, 90_000 + 1300 * i, f"{1000 + 100 * i}ns") for i in range(30)])
+    levels = {"pias.thresholds": ["5KB", "20KB", "40KB"]} if "pias" in scheme else {"cutoffs": ["20KB", "60KB", "90KB"]}
+    given = {"pfc.priorities": 8, **levels}
+    runs = [
+        simulate(topo, flows, parse(scheme, given), threads=n, host=host, measure=Measure(sample="0s", pauses=True))
+        for n in (1, 2, 3)
+    ]
+    run = runs[0]
+    assert run.summary["flows_finished"] == len(flows) and run.summary["drops"] == 0 and acted(run)
+    assert len(set(pause_times(run)["queue"])) > 1 and run.ports["pauses_sent"].sum() > 20
+    assert all(other.flows.equals(run.flows) and other.ports.equals(run.ports) for other in runs[1:])
+    check_alone(scheme, given)
 
 
 # ---- Headroom ----
@@ -358,13 +453,25 @@ def test_a_lone_flow_finishes_in_the_ideal_time():
         ("bfc+pfc", "pfc needs a queue for each priority of flows.*; dqa chooses queues"),
         ("pfc+dqa", "dqa chooses queues"),
         ("ideal_fq+pfc", "ideal_fq chooses queues"),
-        ("pias+pfc", "pias sets the priority of packets"),
+        ("phost+pfc", "phost sets the priority of packets and decides itself what a port stores or sends"),
+        ("pfabric+pfc", "pfabric sets the priority of packets and decides itself"),
+        ("expresspass+pfc", "expresspass chooses queues"),
+        ("pias+pfc", "pias gives packets 8 priorities, pfc has 2; give pfc 8 of them"),
+        ("homa+pfc", "homa gives packets 8 priorities, pfc has 2; give pfc 8 of them"),
     ],
 )
 def test_parts_that_queue_otherwise_are_refused(scheme, message):
     topo = star(hosts=3)
     with pytest.raises(PenstockError, match=message):
         simulate(topo, flow_list(topo, [(0, 1, 1000)]), parse(scheme, {"pfc.priorities": 2}))
+
+
+def test_fewer_priorities_than_homa_has():
+    topo = star(hosts=3)
+    with pytest.raises(SchemeError, match="homa gives packets 16 priorities, pfc has 8; give homa at most 8"):
+        simulate(topo, flow_list(topo, [(0, 1, 1000)]), parse("homa+pfc", {"pfc.priorities": 8, "homa.priorities": 16}))
+    scheme = parse("homa+pfc", {"pfc.priorities": 4, "homa.priorities": 4, "unscheduled": 2})
+    simulate(topo, flow_list(topo, [(0, 1, 1000)]), scheme)
 
 
 def test_nic_queues_are_those_of_the_priorities():

@@ -75,6 +75,11 @@ CASES = [
     ("pfc", {"pfc.priorities": 3, "lossless": [0, 2], "alpha": 0.05}, lambda d: d["pauses_sent"] > 0 and d["drops"] > 0),
     ("pfc", {"pfc.priorities": 2, "alpha": 0.02, "watchdog": "1us", "restoration": "3us"}, lambda d: d["drops"] > 0),
     (
+        "pias",
+        {"thresholds": ["3KB", "20KB"], "pfc.priorities": 8, "lossless": [2], "alpha": 0.02},
+        lambda d: d["pauses_sent"] > 0,
+    ),
+    (
         "pfc+ets",
         {"pfc.priorities": 3, "pfc.alpha": 0.05, "pfc.lossless": [1], "weights": [3, 0.4], "strict": [2]},
         lambda d: d["pauses_sent"] > 0,

@@ -133,9 +133,10 @@ class Simulation:
         world.ack_lane = settings["ack_lane"]
         world.nic_by_destination = composition.nic_by_destination
         world.nic_by_priority = composition.priorities > 0
+        world.packets_differ = composition.packets_differ
         world.acks_queued = settings["ack_lane"] if composition.priorities else 0
         world.reordering = composition.reordering
-        world.levels = min(composition.queues, MOST_LEVELS)
+        world.levels = composition.priorities or min(composition.queues, MOST_LEVELS)
         world.ranked = composition.ranked
         world.symmetric = composition.symmetric
         world.rto = settings["rto"]

@@ -8,6 +8,7 @@ from penstock.fabric.ranking cimport rank_dequeued, rank_enqueued
 from penstock.fabric.rows cimport FlowRow, NodeCounters, PauseRow, PortCounters, PortRow, QueueRow, SwitchRow, TraceRow
 from penstock.fabric.switch cimport enqueue, transmit, wake
 from penstock.sim.core.engine cimport deliver, run_windows
+from penstock.sim.core.kept cimport keep_if_paused
 from penstock.sim.core.receiver cimport find_incoming, look_up_incoming
 from penstock.sim.core.sender cimport go_back, reschedule, transmit_host, wake_flows
 
@@ -159,6 +160,7 @@ cdef inline void set_fabric_hooks(World* world) noexcept:
     world.host_ops.find_incoming.call = find_incoming
     world.host_ops.look_up_incoming.call = look_up_incoming
     world.host_ops.transmit.call = transmit_host
+    world.host_ops.keep.call = keep_if_paused
     world.host_ops.wake.call = wake_flows
     world.switch_ops.transmit.call = world.plain_ops.transmit.call = transmit
     world.switch_ops.wake.call = world.plain_ops.wake.call = wake

@@ -150,6 +150,8 @@ def wake_flows(node, port, queue):
     while ring.head:
         flow = take_first(ring)
         flow.paused_ps += node.now - flow.paused_since
+        if node.worker.world.packets_differ:
+            flow.queue = node.host.nic_queues - 1
         reschedule_flow(node, flow)
     kick(node, port)
 
@@ -184,7 +186,7 @@ def resent_offset(node, flow):
 
 
 def make_packet(node, flow, seq):
-    """The flow's packet from `seq` on, of up to one MTU of payload; counts retransmissions and calls on_send."""
+    """The flow's packet from `seq` on, of up to one MTU; counts retransmissions, calls on_send, and keeps it if it is paused."""
     world = node.worker.world
     pkt = alloc_packet(node.worker)
     payload = min(flow.size - seq, world.mtu)
@@ -217,6 +219,8 @@ def make_packet(node, flow, seq):
     if pkt.priority < 0 or pkt.priority >= world.levels:
         fail(node, NO_SUCH_QUEUE, pkt.priority)
         pkt.priority = 0
+    if rare(world.packets_differ):
+        node.ops.keep.call(node, port_at(node, 0), pkt)
     return pkt
 
 
@@ -281,6 +285,8 @@ def serve(node, port, flow):
     gap = max(flow.pacing_gap, flow.fc_gap)
     if gap > port.ps_per_byte:
         flow.next_send = node.now + whole(pkt.size * gap)
+    if rare(flow.state == PARKED):
+        return
     send(node, port, pkt)
     reschedule_flow(node, flow)
 
@@ -378,7 +384,7 @@ def admit_flow(node, start):
     if worker.world.nic_by_destination:
         flow.queue = flow.dst
     elif worker.world.nic_by_priority:
-        flow.queue = flow.priority
+        flow.queue = host.nic_queues - 1 if worker.world.packets_differ else flow.priority
     elif host.nic_queues > 1:
         claim_queue(node, flow)
     call_flow_hooks(node.ops.on_start, node, flow, NO_PACKET)

@@ -134,12 +134,14 @@ def add_single_hook(world: Any, name: str, function: Any, me: Any) -> None:
 def set_fabric_hooks(world: Any) -> None:
     from penstock.fabric.switch import enqueue, transmit, wake
     from penstock.sim.core.engine import deliver
+    from penstock.sim.core.kept import keep_if_paused
     from penstock.sim.core.receiver import find_incoming, look_up_incoming
     from penstock.sim.core.sender import go_back, reschedule, transmit_host, wake_flows
 
     world.host_ops.store.call = world.switch_ops.store.call = world.plain_ops.store.call = enqueue
     world.host_ops.reschedule.call, world.host_ops.go_back.call = reschedule, go_back
     world.host_ops.find_incoming.call = find_incoming
+    world.host_ops.keep.call = keep_if_paused
     world.host_ops.look_up_incoming.call = look_up_incoming
     world.host_ops.transmit.call, world.host_ops.wake.call = transmit_host, wake_flows
     world.switch_ops.transmit.call, world.switch_ops.wake.call = transmit, wake
