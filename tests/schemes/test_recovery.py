@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 import pytest
 from helpers import DATA, US, check_alone, check_bad, check_threads, network, planted, rows_of, traced
-from paper import recovery
+from paper import gobackn, recovery
 
 from penstock.composition import parse
 from penstock.errors import PenstockError
@@ -244,9 +244,45 @@ CASE = [[src, 0, 60_000 + 999 * src, f"{1000 + 77 * src}ns"] for src in range(4,
 CASE += [[src, 19 - src, 200_000, "2us"] for src in range(4, 16)]
 
 
+def transcribed(size, lost, times, rto=100 * US):
+    """What a sender sends of a flow of full packets when these are dropped, by paper/gobackn.py: [(when, packet)]."""
+    sender, receiver = gobackn.Sender(size, rto=rto), gobackn.Receiver()
+    left, replies, sent, now, free = dict.fromkeys(lost, times), [], [], 0, 0
+    while not sender.finished():
+        timeout = -(-sender.rto_at // (rto // 4)) * (rto // 4) if sender.rto_at is not None else np.inf  # looked for at quarters
+        sends = max(free, now) if sender.may_send() else np.inf
+        now = min(sends, timeout, replies[0][0] if replies else np.inf)
+        if now == sends:
+            offset, payload = sender.send(now)
+            sent.append((now, offset // 1000))
+            free = now + SLOT
+            if left.get(offset // 1000, 0) > 0:
+                left[offset // 1000] -= 1
+            elif reply := receiver.on_packet(now + 2 * (US + SLOT), offset, payload):
+                replies.append((now + RTT, reply))
+        elif now == timeout:
+            sender.rto_at = now
+            sender.on_rto(now)
+        else:
+            sender.on_reply(*replies.pop(0))
+    return sent
+
+
+@pytest.mark.parametrize(
+    "lost, times", [([50], 1), ([3, 5], 1), ([0], 1), ([10, 150], 1), ([199], 1), ([10], 2), ([195, 199], 1)]
+)
+def test_go_back_n_sends_what_the_transcription_sends(lost, times):
+    """Every packet of a flow of 200, and when: after NACKs, timeouts, and while a second NACK is withheld."""
+    came, run = dialogue(lost, size=200_000, times=times, kind="go_back_n")
+    end = round(1000 * run.flows["finish_ns"][0])  # nothing that is sent later matters, or is traced
+    expected = transcribed(200_000, lost, times)
+    assert [row for row in expected if row[0] < end - RTT // 2] == [row for row in came if row[0] < end - RTT // 2]
+    assert len(came) > 200 and len(expected) - len(came) <= RTT // SLOT + 1
+
+
 @pytest.mark.parametrize("scheme", ("fifo", "dcqcn", "hpcc"))
-def test_go_back_n_is_what_hosts_do_anyway(scheme):
-    """With losses of all kinds."""
+def test_the_default_of_recovery_changes_nothing(scheme):
+    """With losses of all kinds: `go_back_n` leaves hosts as they are without this part."""
     topology = {"kind": "leaf_spine", "hosts": 16, "tors": 4, "spines": 2, "buffer": "300KB", "loss": 0.003}
     case = {
         "topology": topology,
