@@ -25,8 +25,9 @@ from helpers import (
 from test_dqa import ASSIGNMENTS, model_of, packet_of
 
 from penstock.composition import parse
-from penstock.sim.config import Measure
+from penstock.sim.config import HostConfig, Measure
 from penstock.sim.simulate import simulate
+from penstock.workload import flow_list
 
 
 def one_level(values):
@@ -175,3 +176,17 @@ def test_bad_parameters_are_refused():
     check_bad("bfc", {"nic_queues": 0}, "1..1024")
     check_bad("bfc", {"refresh": "10 parsecs"}, "unit")
     check_bad("bfc", {"tickle": 1}, "tickle: .* no such parameter")
+
+
+@pytest.mark.parametrize("scheme, parameters", [("bfc", {"queues": 4}), ("pfc", {"alpha": 0.02})])
+@pytest.mark.parametrize("down", range(8, 24, 2))
+def test_a_host_whose_uplink_fails_while_it_is_paused_sends_once_it_is_back(scheme, parameters, down):
+    """What ends the pause waits at the switch, or is sent again: also a resume that is lost on the wire, as at 20 us."""
+    changes = [{"time": f"{t}us", "a": "host4", "b": "tor1", "up": t > down} for t in (down, 300)]
+    topo = network(buffer="2MB").with_changes(changes)
+    flows = flow_list(topo, [*((i, 0, 300_000) for i in range(4, 16)), (4, 15, 300_000)])
+    measure, host = Measure(sample="0s", pauses=True), HostConfig(rto="200us")
+    run = simulate(topo, flows, parse(scheme, parameters), measure=measure, host=host, max_time_ps=10**11)
+    last = {queue: (at, paused) for at, node, _, queue, paused in run.pauses.iter_rows() if node == 4 and at < 300_000}
+    assert any(paused for _, paused in last.values())
+    assert run.summary["flows_finished"] == len(flows) and run.flows["fct_ns"].max() < 400_000
