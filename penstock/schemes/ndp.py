@@ -5,14 +5,21 @@ packet or, with probability 1/2, off the last one in the queue (section 3.1); he
 their own, of which `weight` packets are sent for each data packet.  If that one is full, too, the header is sent back. The
 receiver answers every packet at once, a header by a NACK, and pulls one packet for each that came: a full one every T, the time
 of an MTU on its link, in turn for its flows (3.2).  Pull numbers are cumulative; ACK and NACK carry the pull if the pacer is
-idle.  A pull sends what was trimmed, the lowest sequence number first, then new packets; one with nothing to send is kept. A
-flow that has been received in full is pulled no further.  A header that came back is sent again at once if nothing else makes
-the receiver pull, or if more than a quarter of the last answers were ACKs; else a pull sends it (3.2.4 and authors' code).
+idle.  A pull sends what was trimmed, in the order of the NACKs, then new packets; one with nothing to send is kept. A flow
+that has been received in full is pulled no further.  A header that came back goes before what was trimmed and is sent again at
+once if nothing else makes the receiver pull, or if more than a quarter of the last answers were ACKs; else a pull sends it
+(3.2.4 and authors' code).  Of more than 128 packets that wait to be sent again the rest go by sequence number.
 
 Each packet takes the next path of a random permutation of all, which sender and switches spell as one digit per tier; pulls
 take random ones.  Where next hops are gone, those that are left take turns in what was theirs, so that their shares are equal.
-The authors' penalty of paths that trim more than others is not modelled.  Beyond them: a timeout (of the hosts' RTO) sends the
-first packet that is not acknowledged, since links may lose packets.
+
+With `path_penalty` (3.2.3) a flow counts the ACKs and NACKs of each path, which it reads from the answer's hash, and leaves
+outliers out of the next permutations.  The paper has no numbers; outliers are those of the authors' code: more than 100 answers,
+a header that came back counting for three, and NACKs for more than 30 % of the ACKs and 1.25 times the mean of the paths.  With
+each such answer a path is left out of one permutation more before it is tried again, with each other one of one less; in the
+code none is tried again.  With more than 64 paths none is left out.  As in the code, losses (3.2.3) count for no path.
+
+Beyond the authors: a timeout (of the hosts' RTO) sends the first packet that is not acknowledged, since links may lose packets.
 """
 
 title = "NDP"
@@ -21,6 +28,9 @@ frame_state = {"pull": "int64"}
 flow_state = {
     "missing": "mask[32]",  # packets to be sent again, by their number modulo RING; count: how many
     "count": "int64",
+    "again": "int16[128]",  # the first of them, in the order in which they are sent: a ring
+    "head": "int64",
+    "queued": "int64",
     "clear": "int64",  # bits of packets before this one are clear
     "permitted": "int64",  # end of what may be sent, in bytes
     "pulled": "int64",  # the highest pull number received
@@ -32,6 +42,12 @@ flow_state = {
     "left": "int32",  # paths left in this permutation
     "order": "int8[256]",  # those that are left, less base and 128
     "base": "int64",
+    "acks": "int32[64]",  # by path, with `path_penalty`
+    "nacks": "int32[64]",
+    "all_acks": "int64",
+    "all_nacks": "int64",
+    "penalty": "int32[64]",  # permutations that a path is left out of before it is tried again
+    "idle": "int32[64]",  # permutations that it has been left out of
 }
 incoming_state = {"pulled": "int64", "owed": "int64", "before": "int64", "after": "int64"}
 node_state = {"first": "int64", "last": "int64", "next_pull": "time"}  # flows that are owed pulls: their numbers plus one
@@ -49,9 +65,18 @@ parameters = {
     ),
     "weight": ("int32 1..1000000", 10, "headers sent for each data packet (section 3.1)"),
     "pull_gap": ("float64 0.1..10", 1.0, "time between two pulls in those of a full packet"),
+    "path_penalty": ("bool", True, "leave out paths on which more is trimmed than on others (section 3.2.3)"),
 }
 presets = {"default": {"host.ack_priority": "data"}}
-scheme_state = {"window": "int64", "limit": "int64", "up": "int64[8]", "stride": "int64[8]", "paths": "int64", "ends": "int64"}
+scheme_state = {
+    "window": "int64",
+    "limit": "int64",
+    "up": "int64[8]",
+    "stride": "int64[8]",
+    "paths": "int64",
+    "ends": "int64",
+    "scored": "int8",
+}
 fabric = {"queues": 2, "reordering": 1}
 
 PULL = 3  # command of frames
@@ -63,6 +88,9 @@ MASK = 4095
 TIERS = 8
 POSITIVE = 2147483647
 PLACES = 256
+QUEUED = 128
+SCORED = 64
+ENOUGH = 100  # answers
 
 
 def set_up(ndp):
@@ -91,6 +119,7 @@ def set_up_node(ndp, node):
         ndp.stride[i] = ndp.paths
         ndp.paths *= max(ndp.up[i], 1)
     ndp.ends = max(POSITIVE // ndp.paths, 1) * ndp.paths
+    ndp.scored = 1 if ndp.path_penalty and 1 < ndp.paths <= SCORED else 0
 
 
 def choose_path(ndp, node, port, pkt):
@@ -105,15 +134,54 @@ def next_path(ndp, node, flow):
     """The next one of a random order of them; with more than PLACES of them, of as many neighbours, anywhere."""
     mine = my_flow(ndp, flow)
     if mine.left == 0:
-        mine.left = min(ndp.paths, PLACES)
-        for i in range(mine.left):
-            mine.order[i] = i - 128
         mine.base = draw(node, RANDOM_PATH) % ndp.ends
+        list_paths(ndp, flow, ndp.scored)
+        if mine.left == 0:
+            list_paths(ndp, flow, 0)
     chosen = draw(node, RANDOM_PATH) % mine.left
     path = (mine.base + 128 + mine.order[chosen]) % ndp.ends
     mine.left -= 1
     mine.order[chosen] = mine.order[mine.left]
     return path
+
+
+def list_paths(ndp, flow, scored):
+    """Those of the next permutation."""
+    mine = my_flow(ndp, flow)
+    for i in range(min(ndp.paths, PLACES)):
+        if not (scored and is_left_out(ndp, flow, (mine.base + i) % ndp.paths)):
+            mine.order[mine.left] = i - 128
+            mine.left += 1
+
+
+def is_left_out(ndp, flow, path):
+    mine = my_flow(ndp, flow)
+    if mine.idle[path] < mine.penalty[path]:
+        mine.idle[path] += 1
+        return True
+    mine.idle[path] = 0
+    return False
+
+
+def count_answer(ndp, flow, ends, acks, nacks):
+    """Of the path with this hash."""
+    mine = my_flow(ndp, flow)
+    path = (ends & POSITIVE) % ndp.paths
+    mine.acks[path] += acks
+    mine.nacks[path] += nacks
+    mine.all_acks += acks
+    mine.all_nacks += nacks
+    if is_outlier(ndp, flow, path):
+        mine.penalty[path] += 1
+    elif mine.penalty[path] > 0:
+        mine.penalty[path] -= 1
+
+
+def is_outlier(ndp, flow, path):
+    mine = my_flow(ndp, flow)
+    acks = mine.acks[path]
+    nacks = mine.nacks[path]
+    return acks + nacks > ENOUGH and 10 * nacks > 3 * acks and 4 * nacks * mine.all_acks > 5 * mine.all_nacks * acks
 
 
 # ---- Switches ----
@@ -267,8 +335,10 @@ def on_ack(ndp, node, flow, pkt):
     carried = my_packet(ndp, pkt)
     clear_acknowledged(ndp, flow)
     note_answer(ndp, flow, 1 - carried.trimmed)
+    if ndp.scored:
+        count_answer(ndp, flow, ~pkt.hash, 1 - carried.trimmed, carried.trimmed)
     if carried.trimmed:
-        add_missing(ndp, flow, carried.seq)
+        add_missing(ndp, flow, carried.seq, False)
     mine.awaited += 1
     take_pulls(ndp, flow, carried.pull)
     use_pulls(ndp, flow)
@@ -285,7 +355,9 @@ def on_control(ndp, node, port, pkt):
 def on_return(ndp, node, flow, pkt):
     mine = my_flow(ndp, flow)
     note_answer(ndp, flow, 0)
-    add_missing(ndp, flow, pkt.seq)
+    if ndp.scored:
+        count_answer(ndp, flow, pkt.hash, 0, 3)
+    add_missing(ndp, flow, pkt.seq, True)
     acks = bits_set(mine.answers)
     if (mine.awaited == 0 and mine.first <= 1) or min(mine.answered, HISTORY) < 4 * acks:
         mine.spare += 1
@@ -295,7 +367,7 @@ def on_return(ndp, node, flow, pkt):
 def on_timeout(ndp, node, flow):
     """A packet, or the pull that would have sent one, was lost."""
     if flow.sent > flow.acked:
-        add_missing(ndp, flow, flow.acked)
+        add_missing(ndp, flow, flow.acked, True)
     my_flow(ndp, flow).spare += 1
     use_pulls(ndp, flow)
     try_send(node, flow)
@@ -330,12 +402,17 @@ def use_pulls(ndp, flow):
     flow.window = min(mine.permitted - flow.acked, (RING - 1) * mtu)
 
 
-def add_missing(ndp, flow, seq):
+def add_missing(ndp, flow, seq, first):
+    """To be sent again before all others or behind them."""
     mine = my_flow(ndp, flow)
     i = seq // ndp.at.world.mtu % RING
     if seq >= flow.acked and not has_bit(mine.missing, i):
         set_bit(mine.missing, i)
         mine.count += 1
+        if mine.queued < QUEUED:
+            mine.head = (mine.head + QUEUED - first) % QUEUED
+            mine.again[mine.head if first else (mine.head + mine.queued) % QUEUED] = i
+            mine.queued += 1
 
 
 def clear_acknowledged(ndp, flow):
@@ -354,6 +431,27 @@ def clear_acknowledged(ndp, flow):
 
 
 def choose_packet(ndp, node, flow):
+    """The first one of the queue, but for those that have been acknowledged since, then those that did not fit into it."""
+    mine = my_flow(ndp, flow)
+    while mine.queued > 0:
+        i = mine.again[mine.head]
+        mine.head = (mine.head + 1) % QUEUED
+        mine.queued -= 1
+        if has_bit(mine.missing, i):
+            return taken(ndp, flow, i)
+    return lowest(ndp, flow)
+
+
+def taken(ndp, flow, i):
+    """The offset of a missing packet: the only one from the first one not acknowledged on with this number modulo RING."""
+    mine = my_flow(ndp, flow)
+    clear_bit(mine.missing, i)
+    mine.count -= 1
+    first = flow.acked // ndp.at.world.mtu
+    return (first + (i + RING - first % RING) % RING) * ndp.at.world.mtu
+
+
+def lowest(ndp, flow):
     """The missing packet with the lowest sequence number: the ring is read once round, from the first one not acknowledged."""
     mine = my_flow(ndp, flow)
     first = flow.acked // ndp.at.world.mtu
@@ -363,8 +461,5 @@ def choose_packet(ndp, node, flow):
         if k == 0:
             bits &= ~(bit(first & 63) - 1)
         if bits:
-            i = (word << 6) + lowest_bit(bits)
-            clear_bit(mine.missing, i % RING)
-            mine.count -= 1
-            return i * ndp.at.world.mtu
+            return taken(ndp, flow, ((word << 6) + lowest_bit(bits)) % RING)
     return -1

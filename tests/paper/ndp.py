@@ -1,11 +1,13 @@
 """NDP (SIGCOMM 2017), section 3, around one switch: sender, receiver and the switch's queues, in the words of the paper.
 
-Chosen here: a pull sends the missing packet with the lowest sequence number; a pull with nothing to send is kept; a flow that
+Chosen here: a pull with nothing to send is kept; a flow that
 is complete is not pulled; the queue of headers has as many bytes as the queue of data; the packet on the line counts.
-`trims_arriving(now, arriving, tail)` is the coin.  One flow per sender.
+`trims_arriving(now, arriving, tail)` is the coin.  One flow per sender.  `Scoreboard` is the path penalty of section 3.2.3.
 """
 
 from collections import OrderedDict, deque
+from fractions import Fraction
+from math import inf
 
 from .one_switch import SEND, START, TIMER, Net, Packet
 
@@ -19,7 +21,7 @@ class Sender:
         self.net, self.flow, self.dst, self.size, self.mtu, self.header = net, flow, dst, size, mtu, header
         self.start, self.packets = start, -(-size // mtu)
         self.next_new, self.may_send_new = 0, min(iw, self.packets)
-        self.rtx, self.may_retransmit = set(), 0
+        self.rtx, self.may_retransmit = deque(), 0
         self.last_pull = self.kept = self.awaiting_pulls = 0
         self.first_window = min(iw, self.packets)
         self.history = deque(maxlen=HISTORY)
@@ -34,9 +36,8 @@ class Sender:
     def pick(self, _):
         if self.may_retransmit:
             self.may_retransmit -= 1
-            n = min(self.rtx)
+            n = self.rtx.popleft()
             self.resent += min(self.size - n * self.mtu, self.mtu)
-            self.rtx.remove(n)
         elif self.next_new < self.may_send_new:
             n = self.next_new
             self.next_new += 1
@@ -68,7 +69,8 @@ class Sender:
             self.first_window -= 1
             self.history.append(pkt.kind)
             if pkt.kind != "ack":
-                self.rtx.add(pkt.says["seq"] // self.mtu)
+                put = self.rtx.append if pkt.kind == "nack" else self.rtx.appendleft
+                put(pkt.says["seq"] // self.mtu)
                 if self.kept:
                     self.kept -= 1
                     self.pulled()
@@ -80,6 +82,44 @@ class Sender:
                 self.awaiting_pulls += 1
                 self.pull(pkt.says["number"])
         self.line.kick()
+
+
+class Scoreboard:
+    """ACKs and NACKs of each path of a sender, and the paths that the next permutation is made of.
+
+    Outliers are those of the authors' code, but for paths with at most ten ACKs, which it never takes for one.  "Temporarily
+    removes" is read as: for one permutation more with each answer that finds the path an outlier, one less with each other.
+    """
+
+    def __init__(self, paths):
+        self.acks, self.nacks = dict.fromkeys(paths, 0), dict.fromkeys(paths, 0)
+        self.sentence, self.served = dict.fromkeys(paths, 0), dict.fromkeys(paths, 0)
+
+    def outlier(self, path):
+        acks, nacks = self.acks[path], self.nacks[path]
+        if acks + nacks <= 100 or sum(self.acks.values()) == 0:
+            return False
+        ratio = Fraction(nacks, acks) if acks else inf
+        mean = Fraction(sum(self.nacks.values()), sum(self.acks.values()))
+        return ratio > Fraction(3, 10) and ratio > Fraction(5, 4) * mean
+
+    def answer(self, path, kind):
+        if kind == "ack":
+            self.acks[path] += 1
+        else:
+            self.nacks[path] += {"nack": 1, "bounce": 3}[kind]
+        self.sentence[path] = self.sentence[path] + 1 if self.outlier(path) else max(self.sentence[path] - 1, 0)
+
+    def permutation(self):
+        """The set of its paths; all, should none be left."""
+        kept = set()
+        for path, sentence in self.sentence.items():
+            if self.served[path] < sentence:
+                self.served[path] += 1
+            else:
+                self.served[path] = 0
+                kept.add(path)
+        return kept or set(self.sentence)
 
 
 class Receiver:

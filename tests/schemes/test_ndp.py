@@ -1,11 +1,11 @@
 """NDP against the transcription, packet by packet, and its laws."""
 
-from collections import Counter, defaultdict
+from collections import Counter, defaultdict, deque
 from itertools import pairwise
 
 import polars as pl
 import pytest
-from helpers import DATA, EVERYTHING, check_bad, check_threads, planted, rows_of
+from helpers import ACK, DATA, EVERYTHING, check_bad, check_threads, planted, rows_of
 from paper import ndp
 from test_dqa import drawn
 
@@ -106,6 +106,9 @@ MISTAKES = {
     "not the first window": ("mine.first <= 1)", "mine.first <= 1000)"),
     "pulls are awaited for ever": ("        mine.awaited -= number - mine.pulled\n", ""),
     "headers count as ACKs": ("note_answer(ndp, flow, 1 - carried.trimmed)", "note_answer(ndp, flow, 1)"),
+    "the lowest sequence number first": ("    while mine.queued > 0:", "    while mine.queued > RING:"),
+    "the latest NACK first": ("carried.seq, False)", "carried.seq, True)"),
+    "what came back last": ("pkt.seq, True)", "pkt.seq, False)"),
     "one flow at a time": (
         "    leave(ndp, node, incoming)\n    if owed > 0:\n        mine.owed = owed\n        join(ndp, node, incoming)\n",
         "    if owed > 0:\n        mine.owed = owed\n    else:\n        leave(ndp, node, incoming)\n",
@@ -298,6 +301,99 @@ def test_a_mistake_in_paths_is_found(tmp_path, mistake):
         check_paths(planted(tmp_path, "ndp", *IN_PATHS[mistake]))
 
 
+# ---- the path penalty ----
+
+SLOW = {  # what spine 2 sends to tor 1, parameters, flows from tor 0, whose queues do not trim
+    "a fifth": ("20Gbps", {"iw": 40}, [(i, 4 + i, 1_500_000, "1us") for i in range(4)]),
+    "hardly too much": ("20Gbps", {"iw": 40, "depth": 4}, [(i, 4 + i, 1_500_000, "1us") for i in range(2)]),
+    "headers come back": ("500Mbps", {"iw": 200, "depth": 2}, [(0, 4, 2_000_000, "1us")]),
+    "all paths trim": ("25Gbps", {"iw": 150, "pull_gap": 0.5}, [(i, 4, 1_500_000, f"{1000 + 7 * i}ns") for i in range(2)]),
+}
+
+
+def slowed(case):
+    rate, parameters, flows = SLOW[case]
+    topo = leaf_spine(hosts=8, tors=2, spines=4)
+    return topo.with_changes([{"time": "1ns", "a": "tor1", "b": "spine2", "rate": rate, "of": "spine2"}]), flows, parameters
+
+
+def sets_of_paths(case, scheme="ndp", board=ndp.Scoreboard, **more):
+    """Flow -> for each permutation its set of paths, of a scheme; the transcription's; what happened: answers by kind."""
+    topo, flows, parameters = slowed(case)
+    made = run(topo, flows, {**parameters, **more}, scheme, max_time_ps=10**10)
+    events = []
+    arrived, answered, back = defaultdict(list), Counter(), defaultdict(deque)
+    for r in sorted(rows_of(made), key=lambda r: r.at):
+        there, host = r.node == topo.node("tor1"), r.port < 4
+        if there and host and r.kind == DATA and r.event == "dequeue":
+            arrived[r.flow].append((r.offset, "nack" if r.size == HEADER else "ack"))
+        elif there and r.kind == ACK and r.event == "enqueue":  # answers leave in the order of arrivals
+            back[r.flow, r.port].append(arrived[r.flow][answered[r.flow]])
+            answered[r.flow] += 1
+        elif r.node == topo.node("tor0") and r.kind == DATA and r.event == "enqueue" and r.in_port < 4:
+            events.append((r.at - WIRE * LINE - DELAY, 2, r.flow, r.offset, r.port))  # all are of this size
+        elif r.node == topo.node("tor0") and host and r.event == "dequeue":
+            if r.kind == DATA:
+                events.append((r.at + HEADER * LINE + DELAY, 0, r.flow, r.offset, "bounce"))
+            elif r.kind == ACK:
+                events.append((r.at + ANSWER * LINE + DELAY, 1, r.flow, *back[r.flow, r.in_port].popleft()))
+    found, expected, kinds = defaultdict(list), defaultdict(list), Counter()
+    boards, way = defaultdict(lambda: board(range(4, 8))), {}
+    for _, what, flow, offset, kind in sorted(events):
+        if what < 2:
+            boards[flow].answer(way.pop((flow, offset)), kind)
+            kinds[kind] += 1
+        elif (flow, offset) not in way:  # else its header, which is enqueued again
+            way[flow, offset] = kind
+            if not expected[flow] or len(found[flow][-1]) == len(expected[flow][-1]):
+                expected[flow].append(boards[flow].permutation())
+                found[flow].append([])
+            found[flow][-1].append(kind)
+    assert made.summary["flows_finished"] == len(flows)
+    of_both = [{flow: [sorted(one) for one in rounds[:-1]] for flow, rounds in sets.items()} for sets in (found, expected)]
+    return *of_both, kinds  # without the last one, which is not used up
+
+
+@pytest.mark.parametrize("case", SLOW)
+def test_the_paths_of_each_permutation(case):
+    """Those of the transcription, which is told in which order answers came and packets left."""
+    found, expected, kinds = sets_of_paths(case)
+    assert found == expected
+    slow = [6 in paths for each in found.values() for paths in each]
+    assert kinds["nack"] > 50 and (kinds["bounce"] > 10) == (case == "headers come back")
+    assert 0.05 < sum(slow) / len(slow) < 0.7  # left out, and tried again
+
+
+class NoPenalty(ndp.Scoreboard):
+    def outlier(self, path):
+        return False
+
+
+def test_without_the_penalty_every_permutation_has_all_paths():
+    found, _, _ = sets_of_paths("a fifth", board=NoPenalty, path_penalty=False)
+    assert len(found) == 4 and all(paths == [4, 5, 6, 7] for each in found.values() for paths in each)
+
+
+IN_PENALTIES = {
+    "an answer less is enough": ("> ENOUGH", ">= ENOUGH"),
+    "another ratio": ("10 * nacks > 3 * acks", "10 * nacks > 4 * acks"),
+    "as many as on the mean path": ("5 * mine.all_nacks", "4 * mine.all_nacks"),
+    "the mean of what was acknowledged": ("    mine.all_nacks += nacks\n", "    mine.all_nacks += acks\n"),
+    "headers that come back count once": ("pkt.hash, 0, 3)", "pkt.hash, 0, 1)"),
+    "the way of the answer": ("count_answer(ndp, flow, ~pkt.hash", "count_answer(ndp, flow, pkt.hash"),
+    "left out for ever": ("        mine.idle[path] += 1\n", ""),
+    "left out again at once": ("    mine.idle[path] = 0\n", ""),
+    "no pardon": ("        mine.penalty[path] -= 1\n", "        mine.penalty[path] -= 0\n"),
+    "the same penalty": ("        mine.penalty[path] += 1\n", "        mine.penalty[path] = 1\n"),
+}
+
+
+@pytest.mark.parametrize("mistake", IN_PENALTIES)
+def test_a_mistake_in_penalties_is_found(tmp_path, mistake):
+    file = planted(tmp_path, "ndp", *IN_PENALTIES[mistake])
+    assert any(found != expected for found, expected, _ in (sets_of_paths(case, file) for case in SLOW))
+
+
 def shares(topo, made):
     """Bytes to each spine, relative to the average of those that got any."""
     up = made.ports.filter((pl.col("node") == topo.hosts) & (pl.col("peer") >= topo.hosts) & (pl.col("tx_bytes") > 0))["tx_bytes"]
@@ -336,9 +432,26 @@ def test_what_links_lose_is_sent_again(loss):
     assert made.summary["flows_finished"] == 12 and made.ports["trims"].sum() > 0
 
 
+@pytest.mark.parametrize("loss", (0, 0.01))
+def test_more_packets_to_be_sent_again_than_their_queue_holds(loss):
+    """Up to 600 of a flow; each is sent again once for each time that it was trimmed or came back."""
+    topo = star(hosts=5).with_loss(loss)
+    host = HostConfig(rto="200us", ack_priority="data") if loss else LATE
+    made = run(topo, [[src, 0, 800_000, "1us"] for src in range(1, 5)], {"iw": 600, "depth": 2}, host=host)
+    assert made.summary["flows_finished"] == 4
+    if loss == 0:
+        assert made.summary["retransmissions"] == made.ports["trims"].sum() + made.ports["returns"].sum() > 1500
+
+
 def test_any_number_of_threads_gives_the_same_results():
     made = check_threads("ndp", {"iw": 30})
     assert made.ports["trims"].sum() > 100
+
+
+def test_penalties_on_any_number_of_threads():
+    topo, flows, parameters = slowed("headers come back")
+    one, two = (run(topo, flows, parameters, threads=n) for n in (1, 2))
+    assert rows_of(one) == rows_of(two) and one.flows.equals(two.flows)
 
 
 def test_bad_parameters_are_refused():
