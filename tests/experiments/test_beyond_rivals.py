@@ -22,12 +22,15 @@ def of_run(tmp_path, run, label="run"):
 
 def test_every_step_of_ndp(monkeypatch, tmp_path):
     monkeypatch.setattr(
-        ndp, "ARITY", {"short": 6, "large": dict.fromkeys(SCALES, 6), "permutation": dict.fromkeys(SCALES, 4), "shares": 8}
+        ndp,
+        "ARITY",
+        {"short": 6, "large": dict.fromkeys(SCALES, 6), "permutation": dict.fromkeys(SCALES, 4), "shares": 8, "failure": 4},
     )
     monkeypatch.setattr(ndp, "SENDERS", dict.fromkeys(SCALES, (1, 11, 51)))
     monkeypatch.setattr(ndp, "MANY", dict.fromkeys(SCALES, (1, 2, 4, 8, 53)))
     monkeypatch.setattr(ndp, "END_MS", 4)
     monkeypatch.setattr(ndp, "LAST_MS", 2)
+    monkeypatch.setattr(ndp, "FAILURE_MS", dict.fromkeys(SCALES, (2, 4)))
     runs, data, claims = every_step("beyond/ndp", tmp_path)
     assert all(runs.summary(label)["drops"] == 0 for label in runs)
     exact = [claim for claim in claims if claim.id.startswith("exact")]
@@ -41,6 +44,8 @@ def test_published_numbers_of_ndp():
     assert ndp.published("nacks", 23).filter(pl.col("x") == 4)["y"].item() == 80
     assert ndp.published("large", 1)["x"].to_list() == list(ndp.MANY["paper"])
     assert len(ndp.published("shares")) == len(ndp.FLOWS)
+    assert ndp.published("penalty")["y"].mean() == pytest.approx(9.64189, abs=1e-4)
+    assert ndp.published("no penalty")["y"].min() == 4.1386
 
 
 def test_the_optimum_is_a_saturated_link_after_an_idle_path():
