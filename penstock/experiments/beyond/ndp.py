@@ -431,7 +431,7 @@ def _slow_link(data: pl.DataFrame) -> list[Claim]:
 
 def plot(data: pl.DataFrame) -> Any:
     """Figures 16, 20a, 20b above, the spread of figure 16, 14, 21, 22 below; lines are ours, dashes or rings are published."""
-    made, grid = figure(2, 4, width=PAGE, height=4.4)
+    made, grid = figure(3, 3, width=PAGE, height=6.4)
     for panel in ("first", "last"):
         _draw(grid[0, 0], data, panel, DEFAULT, ORANGE, change=lambda _, y: y / 1e3)
     grid[0, 0].set(ylabel="First and last\ncompletion (ms)", xlabel="Senders of 450 KB")
@@ -463,16 +463,17 @@ def plot(data: pl.DataFrame) -> Any:
     grid[1, 2].set_xticks(range(len(FLOWS)), [name.replace(" to ", "→") for name in FLOWS])
     grid[1, 2].set(ylabel="Payload rate (Gbit/s)")
     for name, colour in (("penalty", ORANGE), ("no penalty", BLUE)):
-        _draw(grid[1, 3], data, name, DEFAULT, colour)
-    _draw(grid[1, 3], data, "no penalty, 15", FAILURES["no penalty, 15"][1], BLACK)
-    grid[1, 3].text(25, 4, "with,", color=ORANGE, size=7)
-    grid[1, 3].text(25, 3, "without path penalty,", color=BLUE, size=7)
-    grid[1, 3].text(25, 2, "window 15", color=BLACK, size=7)
-    grid[1, 3].set(ylabel="Payload rate (Gbit/s)", xlabel="Flows (%), a slow link", ylim=(0, 10.05))
-    grid[0, 3].remove()
+        _draw(grid[2, 0], data, name, DEFAULT, colour)
+    _draw(grid[2, 0], data, "no penalty, 15", FAILURES["no penalty, 15"][1], BLACK)
+    for y, text, colour in ((7, "with", ORANGE), (6, "without path penalty", BLUE), (5, "without, window 15", BLACK)):
+        grid[2, 0].text(20, y, text, color=colour, size=7)
+    grid[2, 0].set(ylabel="Payload rate (Gbit/s)", xlabel="Flows (%), a slow link", ylim=(0, 10.05))
+    for axes in grid[2, 1:]:
+        axes.remove()
     grid[0, 1].plot([], [], color="0.35", linestyle=DASHES[2], label=THEIRS)
-    panels = [axes for axes in grid.flat if axes is not grid[0, 3]]
-    lettered(panels, ["figure 16", "figure 20a", "figure 20b", "figure 16, fairness", "figure 14", "figure 21", "figure 22"])
+    lettered(
+        grid.flat[:7], ["figure 16", "figure 20a", "figure 20b", "figure 16, fairness", "figure 14", "figure 21", "figure 22"]
+    )
     legend_above(made, grid[0, 1], columns=4)
     return made
 
