@@ -129,13 +129,16 @@ def check_priorities(parts: list[Part], levels: int, nic_queues: int) -> int:
 
 
 def check_trimming(parts: list[Part]) -> None:
-    """SchemeError: a part cuts packets, but receivers are not told apart what is whole."""
+    """SchemeError: a part cuts packets, but receivers are not told apart what is whole, or another part lets nothing be lost."""
     trimming = [part.name for part in parts if "TRIM" in part.declared.answers]
     if trimming and not any("on_data" in part.declared.hooks for part in parts):
         raise SchemeError(
             f"{trimming[0]} may cut packets (TRIM), but no part has on_data: receivers would count a header as the whole packet",
             remedy="define on_data, which sees the flag TRIMMED, and have the packet sent again",
         )
+    keeping = [part.name for part in parts if part.evaluate(part.declared.fabric.get("lossless", 0))]
+    if trimming and keeping:
+        raise SchemeError(f"{trimming[0]} cuts packets (TRIM), while {keeping[0]} has them kept", remedy="leave one of them out")
 
 
 def compose(parts: list[Part], core: dict[str, int], levels: int, nic_queues: int = 0) -> Composition:

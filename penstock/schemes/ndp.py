@@ -318,7 +318,6 @@ def on_start(ndp, node, flow, pkt):
     mtu = ndp.at.world.mtu
     mine.permitted = ndp.window * mtu
     mine.first = min(ndp.window, packets_of(flow.size, mtu))
-    mine.base = (flow.hash * ndp.paths) % ndp.ends
     use_pulls(ndp, flow)
 
 

@@ -11,6 +11,9 @@ from penstock.composition.load import declarations_of, refused
 from penstock.composition.places import Part, check_trimming, compose
 from penstock.composition.translate import Translation
 from penstock.errors import SchemeError, SpecError
+from penstock.sim.simulate import simulate
+from penstock.topology import star
+from penstock.workload import flow_list
 
 WORDS = re.compile(r"cython|pyx|gil\b|C compiler|cdef|python object", re.I)
 ACK = "def on_ack(me, node, flow, pkt):\n    "
@@ -179,6 +182,12 @@ def test_a_composition_that_cuts_packets_has_on_data(tmp_path, source):
 def test_a_constant_of_that_name_cuts_nothing(tmp_path):
     (tmp_path / "mine.py").write_text("TRIM = 1\n\n\n" + ADMIT + "return TRIM\n")
     check_trimming([Part(None, declarations_of(tmp_path / "mine.py"), {}, 0)])  # type: ignore[arg-type]
+
+
+def test_a_lossless_part_is_not_beside_one_that_cuts():
+    topo = star(hosts=2)
+    with pytest.raises(SchemeError, match=r"ndp cuts packets \(TRIM\), while pfc has them kept; leave one of them out"):
+        simulate(topo, flow_list(topo, [(0, 1, 1000)]), "ndp+pfc")
 
 
 # ---- Tables ----
