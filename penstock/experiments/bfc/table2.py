@@ -20,7 +20,7 @@ from penstock.experiments.style import COLUMN, figure, legend_above
 TITLE = "Queueing delay of Homa's scheduled packets in the core"
 PAPER = "BFC, NSDI 2022, appendix A.2, table 2"
 DURATION = {"quick": "500us", "paper": "4ms"}
-SEEDS = {"paper": 10}  # fewer left a claim undecided
+SEEDS = fabric.SEEDS
 REDUCED = "4 ms of arrivals instead of the other figures' 50, as all packets at all hops are recorded"
 LINKS = {"Agg-ToR": (2, 1), "ToR-Agg": (1, 2)}  # tiers of the port and of its peer
 PERCENTILES = (95, 99)

@@ -28,7 +28,7 @@ COMPARABLE = "The performance of Floodgate is comparable with PFC w/ tag in non-
 VOQS = "the number of VOQs used by PFC w/ tag is larger than Floodgate by an order of magnitude"
 BETTER = "Under blocking topology, Floodgate achieves better performance than PFC w/ tag"
 TIE = f"2 % would be no difference; {MORE}"
-SEEDS = {"paper": 10}  # "ten times" (section 6); five left a claim undecided
+SEEDS = setup.SEEDS
 DIFFERS = {
     "voqs": Differs(
         "the last hops' queues pass 64 KB without an incast, since DCQCN marks from 400 KB on: 69 queues, and one of Floodgate's",
