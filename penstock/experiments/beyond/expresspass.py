@@ -39,7 +39,7 @@ from penstock.experiments.style import BLACK, BLUE, DASHES, GREEN, ORANGE, PAGE,
 
 TITLE = "ExpressPass beside its published convergence, waste, utilisation and queues"
 PAPER = "Beyond the papers: ExpressPass, SIGCOMM 2017, figures 8, 10, 15, 16, 20 and table 3"
-SEEDS = {"paper": 3}  # gaps and sizes of credits are random
+SEEDS = {"paper": 10}  # gaps and sizes of credits are random
 REDUCED = "Cache Follower 10 000 of 100 000 flows, which are as many bytes as Web Server's 100 000"
 PAYLOAD, FRAME, CREDIT, SPREAD = 1460, 1538, 68, 8
 LEFT = FRAME / (FRAME + CREDIT)  # of a link, for data
