@@ -3,7 +3,7 @@
 parameters = {"limit": ("bytes", "8KB", "of a queue of data"), "send_back": ("bool", False, "send packets back instead")}
 flow_state = {"missing": "mask[4]", "count": "int64"}
 frame_state = {"seq": "int64"}
-fabric = {"queues": 2, "reordering": 1, "lossless": 1}
+fabric = {"queues": 2, "reordering": 1}
 
 
 def admit(trim, node, port, pkt):
