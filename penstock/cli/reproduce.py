@@ -163,10 +163,9 @@ def _judge_again(ids: list[str], scale: str, record: Path) -> None:
 
 
 def _list(experiments: Any) -> None:
-    from penstock.experiments.verdicts import RECORDS, recorded
+    from penstock.experiments.verdicts import recorded
 
-    records = RECORDS if RECORDS.exists() else Path("docs/reproductions.json")  # an installed package, used in its repository
-    listed, project = experiments.EXPERIMENTS, recorded(records)
+    listed, project = experiments.EXPERIMENTS, recorded()
     ids, titles = max(map(len, listed)), max(len(experiment.title) for experiment in listed.values())
     for id, experiment in listed.items():
         typer.echo(f"{id:<{ids}}  {experiment.title:<{titles}}  {_state(experiments.state(id), project.get(id))}")

@@ -6,7 +6,7 @@ from typing import Any
 
 from penstock.experiments import records
 
-RECORDS = Path(__file__).parents[2] / "docs/reproductions.json"  # where the package is used from its repository
+RECORDS = Path("docs/reproductions.json")  # of the repository, in which the package lies or is used
 
 
 def counts(verdicts: Mapping[str, int]) -> str:
@@ -22,6 +22,11 @@ def said(id: str, record: Mapping[str, Any]) -> str:
     return (counts(record["verdicts"]) or "nothing judged") + scale + ours + old
 
 
-def recorded(file: Path = RECORDS) -> dict[str, str]:
-    """What the records of a file say of each figure, none if there is no file.  SpecError: it is not one of records."""
+def recorded(file: Path | None = None) -> dict[str, str]:
+    """What the records of a file, by default the project's, say of each figure, none if there is no file.
+
+    SpecError: it is not one of records.
+    """
+    beside = Path(__file__).parents[2] / RECORDS
+    file = file or (beside if beside.exists() else RECORDS)
     return {id: "; ".join(said(id, record) for record in found.values()) for id, found in records.load(file).items()}

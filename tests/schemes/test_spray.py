@@ -179,7 +179,8 @@ def test_a_packet_that_comes_after_its_flow_has_finished_is_none_of_a_new_flow()
     topo = leaf_spine(hosts=2, tors=2, spines=2)
     links = topo.links.copy()
     links["delay_ps"][links["b"] == 5] = 500_000_000  # of the second spine: 1 ms from host to host
-    flows = flow_list(replace(topo, links=links), [(0, 1, 5_000_000)])
-    run = simulate(replace(topo, links=links), flows, "spray", host=HostConfig(rto="200us"), max_time_ps=10**11)
+    topo = replace(topo, links=links)
+    flows = flow_list(topo, [(0, 1, 5_000_000)])
+    run = simulate(topo, flows, "spray", host=HostConfig(rto="200us"), max_time_ps=10**11)
     assert run.flows["retransmitted_bytes"].item() > 0 and run.flows["finish_ns"].item() < 3e6
     assert run.summary["drops"] == 0, "a late packet lies far ahead of the first one of a new flow"
