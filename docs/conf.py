@@ -63,6 +63,14 @@ def escaped(line: str) -> str:
     return "`".join(parts)
 
 
+def write_verdicts(app: Any) -> None:
+    """The pages of papers, from their records."""
+    from penstock_papers.pages import write
+
+    write(ROOT / "docs/verdicts")
+
+
 def setup(app: Any) -> None:
+    app.connect("builder-inited", write_verdicts)
     app.add_lexer("csv", CsvLexer)
     app.connect("autodoc-process-docstring", keep_listings)

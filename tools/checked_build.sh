@@ -5,17 +5,20 @@
 #
 #     tools/checked_build.sh [FOLDER]       PYTHON=... with penstock's dependencies and pytest; default: python3
 #
-# Needs gcc with libasan and libubsan. A second call with the same FOLDER rebuilds only what has changed.
+# Needs gcc with libasan and libubsan. C that Cython has written for the same sources is used again; a second call with the same
+# FOLDER rebuilds only what has changed. Lines in reports are those of the C, which has the Python above them.
 set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
 folder=${1:-${TMPDIR:-/tmp}/penstock-checked}
 python=${PYTHON:-python3}
 # -fno-wrapv: Python's own flags contain -fwrapv, which would hide signed overflow.
 sanitize="-fsanitize=address,undefined"
-flags="-O1 -g -w -fno-wrapv -ffp-contract=off -DPENSTOCK_CHECK $sanitize"
+flags="-O1 -g1 -w -fno-wrapv -ffp-contract=off -DPENSTOCK_CHECK $sanitize"
 
 mkdir -p "$folder"
-(cd "$root" && tar --exclude='*.so' --exclude='*.c' --exclude=__pycache__ -cf - penstock setup.py pyproject.toml README.md LICENSE tools tests) |
+# C and the record of what it was made from go together.
+if [ -e "$folder/build" ] || [ ! -e "$root/build/contents.json" ]; then translated="--exclude=*.c"; else translated=build/contents.json; fi
+(cd "$root" && tar --exclude='*.so' --exclude=__pycache__ -cf - "$translated" penstock_net penstock_papers setup.py pyproject.toml README.md MANIFEST.in LICENSE tools tests) |
     tar -xf - -C "$folder"
 cd "$folder"
 PENSTOCK_CFLAGS=$flags "$python" setup.py -q build_ext --inplace -j "$(nproc 2>/dev/null || echo 2)" >build.log 2>&1 ||

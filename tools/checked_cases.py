@@ -5,8 +5,11 @@ import sys
 import tempfile
 from pathlib import Path
 
-from penstock.composition import available
-from penstock.testing.cases import digest, run_case
+from penstock_net.composition import available
+from penstock_net.sim.simulate import simulate
+from penstock_net.testing.cases import digest, run_case
+from penstock_net.topology import build
+from penstock_net.workload import collective
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -20,7 +23,8 @@ def core_cases():
 
 
 def cases(users_scheme: Path):
-    """(what, case): every scheme, clean, with losses, and with acknowledgements behind the data; a user's file."""
+    """(what, case): every scheme, clean, with losses, and with acknowledgements behind the data; a user's file; switches that cut
+    through; a dragonfly and a torus, with virtual channels."""
     core = core_cases()
     chosen = [(scheme, parameters) for scheme, parameters, _ in core.CASES]
     named = {part.partition(":")[0] for scheme, _ in chosen for part in scheme.split("+")}
@@ -33,13 +37,33 @@ def cases(users_scheme: Path):
         yield name, case
         yield f"{name} losses", {**case, "topology": {**core.SMALL, "loss": 0.005}, "control_loss": 0.05}
         yield f"{name} queued acknowledgements", {**case, "host": {"ack_priority": "data"}}
+    for scheme in ("fifo", "bfc", "hpcc", "dcqcn+floodgate"):
+        topology = {**core.SMALL, "cut_through": ["spine*", "tor1"], "loss": 0.001}
+        yield (
+            f"{scheme} cut-through",
+            {"topology": topology, "flows": core.traffic(0.3), "scheme": scheme, "host": {"rto": "200us"}},
+        )
+    around = [[i, (i + 7) % 10, 30_000, 0] for i in range(10)]
+    for scheme, network in (
+        ("valiant:ugal+pfc", {"kind": "dragonfly", "p": 1, "a": 2, "h": 2, "groups": 5}),
+        ("dimension_order+pfc", {"kind": "torus", "dims": [4, 3]}),
+    ):
+        yield scheme, {"topology": network, "flows": around, "scheme": scheme, "parameters": {"pfc.priorities": 3}}
+
+
+def sums_differ(topology) -> bool:
+    """Whether an all-reduce in the switches ends differently on two threads, or not at all."""
+    topo = build(topology)
+    flows = collective(topo, collective="all_reduce", algorithm="in_network", bytes="300KB")
+    one, two = (simulate(topo, flows, "bfc", threads=threads) for threads in (1, 2))
+    return not one.flows.equals(two.flows) or one.summary["flows_finished"] != topo.hosts
 
 
 def main() -> int:
-    failed = 0
+    failed = int(sums_differ(core_cases().SMALL))
     with tempfile.TemporaryDirectory() as folder:
         users_scheme = Path(folder) / "my_pfc.py"
-        users_scheme.write_text((ROOT / "penstock/schemes/pfc.py").read_text())
+        users_scheme.write_text((ROOT / "penstock_net/schemes/pfc.py").read_text())
         for name, case in cases(users_scheme):
             print(f"case {name}", flush=True)
             one, two = digest(run_case(case)), digest(run_case(case, threads=2))

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import polars as pl
 
-from penstock.experiments.beyond import comparison
-from penstock.experiments.beyond.comparison import IDEALS, METRICS, SCHEMES, TRAFFICS
-from penstock.experiments.floodgate._setup import value
-from penstock.experiments.framework import reproduce
+from penstock_papers.beyond import comparison
+from penstock_papers.beyond.comparison import IDEALS, METRICS, SCHEMES, TRAFFICS
+from penstock_papers.floodgate._setup import value
+from penstock_papers.framework import reproduce
 
 ROOT = Path(__file__).resolve().parents[1]
 NEAR = 1.1  # times the best counts as equally good

@@ -1,10 +1,10 @@
-"""Writes the tables of keys in docs/formats.md, from the code and penstock/spec/keys.py: python tools/formats.py."""
+"""Writes the tables of keys in docs/formats.md, from the code and penstock_net/spec/keys.py: python tools/formats.py."""
 
 import re
 import sys
 from pathlib import Path
 
-from penstock.spec import keys
+from penstock_net.spec import keys
 
 PAGE = Path(__file__).resolve().parents[1] / "docs/formats.md"
 TABLE = re.compile(r"<!-- keys: (?P<name>[\w.]+) -->\n.*?<!-- end of keys -->", re.S)

@@ -12,8 +12,8 @@ from typing import Any
 
 from typer.main import get_command
 
-from penstock.cli import COMMANDS
-from penstock.cli._app import application
+from penstock_net.cli import COMMANDS
+from penstock_net.cli._app import application
 
 ROOT = Path(__file__).resolve().parents[1]
 FOLDER = ROOT / "man"
@@ -84,33 +84,55 @@ def page(name: str, command: Any, others: list[str], version: str) -> str:
     title = name.replace(" ", "-")
     described, example = paragraphs(command.help)
     params = [param for param in command.params if not getattr(param, "hidden", False) and param.name != "help"]
-    lines = ['.\\" Written by tools/man.py.', f'.TH "{escaped(title.upper())}" 1 "" "penstock {version}" "penstock"', ".nh"]
     first = prose(described[0]).split(". ")[0].rstrip(".")
-    lines += [".SH NAME", f"{escaped(title)} \\- {first}", ".SH SYNOPSIS", f"\\fB{escaped(name)}\\fR"]
-    lines += [signature(param)[0] for param in sorted(params, key=lambda p: p.param_type_name == "argument")]
-    lines += ["\\fICOMMAND\\fR ..."] if hasattr(command, "commands") else []
+    lines = ['.\\" Written by tools/man.py.', f'.TH "{escaped(title.upper())}" 1 "" "penstock {version}" "penstock"', ".nh"]
+    lines += [".SH NAME", f"{escaped(title)} \\- {first}"]
+    lines += [".SH SYNOPSIS", f"\\fB{escaped(name)}\\fR", *synopsis(command, params)]
     lines += [".SH DESCRIPTION", *(line for text in described for line in (prose(text), ".PP"))][:-1]
-    for head, kind in (("ARGUMENTS", "argument"), ("OPTIONS", "option")):
-        of_kind = [param for param in params if param.param_type_name == kind]
-        lines += [f".SH {head}"] if of_kind or kind == "option" else []
-        for param in of_kind:
-            lines += [".TP", signature(param)[1], prose(" ".join([param.help or "", default_of(param)])) or "\\&"]
-        if kind == "option":
-            lines += [".TP", "\\fB\\-h\\fR, \\fB\\-\\-help\\fR", "Print the help and exit."]
-    if hasattr(command, "commands"):
-        lines += [".SH COMMANDS"]
-        for each, sub in command.commands.items():
-            lines += [".TP", f"\\fB{escaped(f'{title}-{each}')}\\fR(1)", prose(paragraphs(sub.help)[0][0])]
+    lines += [*arguments(params), *options(params), *subcommands(title, command)]
     if example:
         lines += [".SH EXAMPLE", ".EX", *map(escaped, example), ".EE"]
-    lines += [".SH EXIT STATUS", *(line for key, text in STATUS.items() for line in (".TP", f"\\fB{key}\\fR", escaped(text)))]
+    lines += [".SH EXIT STATUS", *listed("B", STATUS)]
     if name.startswith("penstock vswitch"):
-        lines += [
-            ".SH FILES",
-            *(line for key, text in FILES.items() for line in (".TP", f"\\fI{escaped(key)}\\fR", escaped(text))),
-        ]
+        lines += [".SH FILES", *listed("I", FILES)]
     lines += [".SH SEE ALSO", ",\n".join(f"\\fB{escaped(other)}\\fR(1)" for other in others if other != title)]
     return "\n".join(lines) + "\n"
+
+
+def synopsis(command: Any, params: list[Any]) -> list[str]:
+    """Options, then arguments."""
+    shown = [signature(param)[0] for param in sorted(params, key=lambda p: p.param_type_name == "argument")]
+    return shown + ["\\fICOMMAND\\fR ..."] * hasattr(command, "commands")
+
+
+def arguments(params: list[Any]) -> list[str]:
+    described = _described(params, "argument")
+    return [".SH ARGUMENTS", *described] if described else []
+
+
+def options(params: list[Any]) -> list[str]:
+    return [".SH OPTIONS", *_described(params, "option"), ".TP", "\\fB\\-h\\fR, \\fB\\-\\-help\\fR", "Print the help and exit."]
+
+
+def _described(params: list[Any], kind: str) -> list[str]:
+    lines = []
+    for param in (param for param in params if param.param_type_name == kind):
+        lines += [".TP", signature(param)[1], prose(" ".join([param.help or "", default_of(param)])) or "\\&"]
+    return lines
+
+
+def subcommands(title: str, command: Any) -> list[str]:
+    if not hasattr(command, "commands"):
+        return []
+    lines = [".SH COMMANDS"]
+    for each, sub in command.commands.items():
+        lines += [".TP", f"\\fB{escaped(f'{title}-{each}')}\\fR(1)", prose(paragraphs(sub.help)[0][0])]
+    return lines
+
+
+def listed(font: str, texts: dict[str, str]) -> list[str]:
+    """A list of keys, in a font, and what they mean."""
+    return [line for key, text in texts.items() for line in (".TP", f"\\f{font}{escaped(key)}\\fR", escaped(text))]
 
 
 def walk(name: str, command: Any, parent: str = "") -> Iterator[tuple[str, Any, list[str]]]:
@@ -122,11 +144,54 @@ def walk(name: str, command: Any, parent: str = "") -> Iterator[tuple[str, Any, 
         yield from walk(f"{name} {each}", sub, title)
 
 
+def tables(markdown: str) -> list[dict[str, str]]:
+    """The tables of a page of docs/ with two columns, without what the cells link to."""
+    found: list[dict[str, str]] = []
+    rows = re.findall(r"^\|(.+?)\|(.*)\|$|^(?!\|)(.*)", re.sub(r"\[(\[*[^\[\]]+\]*)\]\([^()]*\)", r"\1", markdown), re.M)
+    inside = False
+    for key, text, other in rows:
+        if other or not key:
+            inside = False
+        elif not inside:
+            found.append({})
+            inside = True
+        elif set(key) != {"-"}:
+            found[-1][key.strip()] = text.strip()
+    return found
+
+
+def cni_page(version: str) -> str:
+    """The page of the network plugin, which has no options: from docs/vswitch-containers.md."""
+    keys, commands, codes, *_ = tables((ROOT / "docs/vswitch-containers.md").read_text())
+    does = "Network plugin of penstock for containers: adds a port to a running switch, and removes it"
+    lines = ['.\\" Written by tools/man.py.', f'.TH "PENSTOCK\\-CNI" 1 "" "penstock {version}" "penstock"', ".nh"]
+    lines += [".SH NAME", f"penstock\\-cni \\- {does}", ".SH SYNOPSIS", "\\fBpenstock\\-cni\\fR"]
+    lines += [".SH DESCRIPTION"]
+    lines += [
+        prose("A runtime of containers calls it, as `penstock` in its folder of plugins (`/opt/cni/bin`), with `CNI_COMMAND`")
+    ]
+    lines += [
+        prose(
+            "and the other variables of the CNI specification in the environment, and a configuration as JSON on standard input."
+        )
+    ]
+    for title, table in (("COMMANDS", commands), ("CONFIGURATION", keys), ("ERRORS", codes)):
+        lines += [f".SH {title}"]
+        lines += [line for key, text in table.items() for line in (".TP", prose(key), prose(text))]
+    lines += [".SH EXIT STATUS", *listed("B", {"0": "Done.", "1": "An error, as JSON on standard output."})]
+    lines += [
+        ".SH FILES",
+        *listed("I", {"SOCKET.ports/": "Ports that come back when the switch of that socket is started again."}),
+    ]
+    return "\n".join([*lines, ".SH SEE ALSO", "\\fBpenstock\\-vswitch\\fR(1)"]) + "\n"
+
+
 def pages() -> dict[str, str]:
     """File name -> text of all manual pages."""
     version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
     everything = walk("penstock", get_command(application(COMMANDS)))
-    return {f"{name.replace(' ', '-')}.1": page(name, command, others, version) for name, command, others in everything}
+    found = {f"{name.replace(' ', '-')}.1": page(name, command, others, version) for name, command, others in everything}
+    return {**found, "penstock-cni.1": cni_page(version)}
 
 
 def main() -> None:

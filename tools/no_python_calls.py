@@ -13,6 +13,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import NamedTuple
 
+from penstock_net.pxd import with_included
+
 ROOT = Path(__file__).resolve().parents[1]
 FUNCTION = re.compile(r"^static [^\n;{]*\b(__pyx_f_\w+)\([^\n;{]*\) \{\n(.*?)^\}", re.M | re.S)
 PYTHON = re.compile(r"\b(Py[A-Z]\w+|__Pyx_(?!RefNanny|ctuple)\w+)\b")
@@ -27,7 +29,7 @@ class Report(NamedTuple):
 
 
 def split_name(symbol: str) -> tuple[str, str]:
-    """("penstock.fabric.state", "port_at") of __pyx_f_8penstock_6fabric_5state_port_at."""
+    """("penstock_net.fabric.state", "port_at") of __pyx_f_12penstock_net_6fabric_5state_port_at."""
     rest, parts = symbol.removeprefix("__pyx_f_"), []
     while match := re.match(r"(\d+)", rest):
         start, length = match.end(), int(match[1])
@@ -52,11 +54,11 @@ def hot(symbol: str, c_file: Path, package: Path, cache: dict[Path, dict[str, bo
     module, name = split_name(symbol)
     pxd = find_pxd(module, c_file, package)
     if pxd not in cache:
-        cache[pxd] = declarations(pxd.read_text()) if pxd.exists() else {}
+        cache[pxd] = declarations(with_included(pxd)) if pxd.exists() else {}
     return cache[pxd].get(name, True)
 
 
-def check(c_files: Iterable[Path], package: Path = ROOT / "penstock") -> Report:
+def check(c_files: Iterable[Path], package: Path = ROOT / "penstock_net") -> Report:
     """Every hot function of the files."""
     cache: dict[Path, dict[str, bool]] = {}
     checked, found = 0, []
@@ -72,7 +74,7 @@ def check(c_files: Iterable[Path], package: Path = ROOT / "penstock") -> Report:
 
 
 def sources(arguments: list[str]) -> Iterator[Path]:
-    for argument in map(Path, arguments or [str(ROOT / "penstock")]):
+    for argument in map(Path, arguments or [str(ROOT / "penstock_net")]):
         yield from generated(argument) if argument.is_dir() else [argument]
 
 

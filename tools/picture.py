@@ -15,11 +15,11 @@ LAYERS: list[tuple[str, list[Box]]] = [
         "what users call",
         [
             ("cli", "a command per file", 2),
-            ("experiments", "figures and claims", 2),
             ("report", "tables, plots, pages", 2),
             ("testing", "conformance, bench", 2),
             ("vswitch/client", "capture, plug, top", 2),
             ("vswitch/bench", "speed of the switch", 2),
+            ("vswitch/cni", "ports of containers", 2),
         ],
     ),
     (
@@ -56,8 +56,9 @@ LAYERS: list[tuple[str, list[Box]]] = [
     (
         "leaves",
         [
-            ("schemes", "a file per scheme", 3),
-            ("fabric", "queues, switch, pacing", 3),
+            ("schemes", "a file per scheme", 2),
+            ("fabric", "queues, switch, pacing", 2),
+            ("advise", "vendors' headroom", 2),
             ("vswitch/ports", "TAP, AF_XDP, UDP, ...", 2),
             ("vswitch/memory", "shared rings", 2),
             ("vswitch/linux", "netlink, namespaces", 2),
@@ -69,7 +70,7 @@ WIDTH, LEFT, TOP, HEIGHT, GAP, ROW = 1000, 130, 16, 56, 8, 84
 
 def compiled(folder: str) -> bool:
     """Whether a folder of the package holds compiled modules."""
-    files = (ROOT / "penstock" / folder).glob("[!_]*.py")
+    files = (ROOT / "penstock_net" / folder).glob("[!_]*.py")
     return folder == "schemes" or any(f.with_suffix(".pxd").exists() for f in files)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from PIL import Image, PngImagePlugin
 
-from penstock.plot_kinds import KINDS, Kind
+from penstock_net.plot_kinds import KINDS, Kind
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE, PICTURES = ROOT / "docs/plots.md", ROOT / "docs/images/plots"

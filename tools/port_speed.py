@@ -15,9 +15,9 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
-from penstock.vswitch.attach.lab import Namespace, veth
-from penstock.vswitch.attach.open import open_link, open_port
-from penstock.vswitch.ports.base import Bridge, Clock, Port
+from penstock_net.vswitch.attach.lab import Namespace, veth
+from penstock_net.vswitch.attach.open import open_link, open_port
+from penstock_net.vswitch.ports.base import Bridge, Clock, Port
 
 ETHERTYPE = b"\x88\xb5"  # an experimental one: the kernel lets go of it at once
 SECONDS = 0.3
@@ -52,23 +52,23 @@ def pairs(kind: str, left: Namespace, right: Namespace) -> Iterator[tuple[Port, 
     with contextlib.ExitStack() as stack:
         if kind == "tap":
             tap = stack.enter_context(left.tap("10.77.0.1/24"))
-            with left.inside():
+            with left.enter():
                 packet = stack.enter_context(open_port("packet", device="tap0"))
             yield packet, tap, None
         elif kind in ("packet", "xdp"):
             stack.enter_context(veth(left, right))
             ends = []
             for side in (left, right):
-                with side.inside():
+                with side.enter():
                     ends.append(stack.enter_context(open_port(kind, device="veth0", batch=64)))
             yield ends[0], ends[1], None
         elif kind.startswith("udp"):
             many = {"segments": kind == "udp", "batch": 64}
             if kind == "udp veth":
                 stack.enter_context(veth(left, right, ("10.78.0.1/24", "10.78.0.2/24")))
-                with left.inside():
+                with left.enter():
                     a = open_port("udp", local="10.78.0.1:7000", peer="10.78.0.2:7000", batch=64)
-                with right.inside():
+                with right.enter():
                     b = open_port("udp", local="10.78.0.2:7000", peer="10.78.0.1:7000", batch=64)
             else:
                 a = open_port("udp", local="127.0.0.1:47101", peer="127.0.0.1:47102", **many)

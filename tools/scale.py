@@ -33,12 +33,12 @@ def resident() -> int:
 
 def measure(scheme: str, k: int, flows: int) -> dict[str, Any]:
     """One run in this process: processor time of its parts (s), memory (bytes), packet-hops."""
-    from penstock.composition import parse
-    from penstock.sim import results
-    from penstock.sim.settings import Settings
-    from penstock.sim.simulate import Runner
-    from penstock.topology import fat_tree
-    from penstock.workload import flow_list
+    from penstock_net.composition import parse
+    from penstock_net.sim import results
+    from penstock_net.sim.settings import Settings
+    from penstock_net.sim.simulate import Runner
+    from penstock_net.topology import fat_tree
+    from penstock_net.workload import flow_list
 
     before, began = resident(), time.process_time()
     topo = fat_tree(k=k)
@@ -119,7 +119,7 @@ def draw(rows: list[dict[str, Any]]) -> None:
 
 def about() -> str:
     """Machine and commit."""
-    from penstock.testing.bench import machine
+    from penstock_net.testing.bench import machine
 
     commit = subprocess.run(["git", "-C", ROOT, "rev-parse", "--short", "HEAD"], capture_output=True, text=True).stdout.strip()
     return f"Commit {commit}, {machine()}."

@@ -12,11 +12,11 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
-from penstock.errors import ClaimFailed
-from penstock.experiments import bands, frames
-from penstock.experiments.beyond import which_scheme
-from penstock.experiments.beyond.which_scheme import IDEALS, MEASURES, TRAFFICS, of
-from penstock.experiments.framework import reproduce
+from penstock_net.errors import ClaimFailed
+from penstock_papers import bands, frames
+from penstock_papers.beyond import which_scheme
+from penstock_papers.beyond.which_scheme import IDEALS, MEASURES, TRAFFICS, of
+from penstock_papers.framework import reproduce
 
 ROOT = Path(__file__).resolve().parents[1]
 PAGE = ROOT / "docs/which-scheme.md"

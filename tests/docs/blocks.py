@@ -87,7 +87,7 @@ def run_python(block: Block, names: dict[str, Any], where: str) -> str:
 
 def run_console(block: Block, where: str) -> tuple[str, str]:
     """What the commands of a block print, and what the last one writes to stderr; penstock's own only, others must be skipped."""
-    from penstock.cli import main
+    from penstock_net.cli import main
 
     out, errors = io.StringIO(), io.StringIO()
     joined = block.text.replace("\\\n", " ")

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from blocks import Block, blocks
 
-from penstock.composition.declare import HOOKS
-from penstock.composition.known import NULLS, VERBS
+from penstock_net.composition.hooks import HOOKS, VERBS
+from penstock_net.composition.known import NULLS
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 PAGES = ("writing-schemes.md", "writing-transports.md")

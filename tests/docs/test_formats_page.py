@@ -8,7 +8,7 @@ sys.path.insert(0, str(ROOT / "tools"))
 
 import formats as tool  # noqa: E402  (tools/formats.py)
 
-from penstock.spec import keys  # noqa: E402
+from penstock_net.spec import keys  # noqa: E402
 
 
 def test_the_page_is_up_to_date():

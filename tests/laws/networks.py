@@ -9,12 +9,12 @@ import polars as pl
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from penstock.composition import available, scheme_type
-from penstock.results.run import Run
-from penstock.sim.config import HostConfig, Measure
-from penstock.sim.simulate import simulate
-from penstock.topology import Topology, clos, dumbbell, fat_tree, leaf_spine, make_links, parking_lot, star
-from penstock.workload import Flows, flow_list
+from penstock_net.composition import available, scheme_type
+from penstock_net.results.run import Run
+from penstock_net.sim.config import HostConfig, Measure
+from penstock_net.sim.simulate import simulate
+from penstock_net.topology import Topology, clos, dumbbell, fat_tree, leaf_spine, make_links, parking_lot, rails, star
+from penstock_net.workload import Flows, flow_list
 
 __all__ = [
     "BFC",
@@ -27,7 +27,9 @@ __all__ = [
     "Run",
     "Topology",
     "available",
+    "cutting",
     "examples",
+    "fitting",
     "flow_list",
     "frames",
     "headroom_buffer",
@@ -53,6 +55,7 @@ SHAPES = {
     "dumbbell": lambda: dumbbell(left=3, right=3, bottleneck_rate="10Gbps"),
     "star": lambda: star(hosts=130, delay="50ns"),
     "parking_lot": lambda: parking_lot(hops=4, cross=2, bottleneck_rate="40Gbps"),
+    "rails": lambda: rails(servers=4, gpus=2, segment=2, spines=2, ports=2, uplink_rate="200Gbps"),
 }
 
 
@@ -67,18 +70,25 @@ def unbounded(topo: Topology) -> Topology:
 
 
 @st.composite
-def networks(draw, hosts=(2, 8), switches=(1, 6), ps_per_byte=(1, 4000), delay_ps=(10_000, 20_000_000), alike=False):
-    """A connected random graph of switches with hosts here and there; any whole ps per byte, any delay."""
+def networks(
+    draw, hosts=(2, 8), switches=(1, 6), ps_per_byte=(1, 4000), delay_ps=(10_000, 20_000_000), alike=False, whole=False, nics=3
+):
+    """A connected random graph of switches, some joined by links in parallel, with hosts here and there, of up to `nics` links
+    each; any delay and any ps per byte (`whole`: no fractions)."""
     host_count, switch_count = draw(st.integers(*hosts)), draw(st.integers(*switches))
-    pairs = {(draw(st.integers(0, new - 1)), new) for new in range(1, switch_count)}  # a tree, and some more links
-    if switch_count > 2:
+    pairs = [(draw(st.integers(0, new - 1)), new) for new in range(1, switch_count)]  # a tree, and some more links
+    if switch_count > 1:
         more = st.tuples(st.integers(0, switch_count - 1), st.integers(0, switch_count - 1))
-        pairs |= {(min(p), max(p)) for p in draw(st.lists(more, max_size=8)) if p[0] != p[1]}
-    at = [draw(st.integers(0, switch_count - 1)) for _ in range(host_count)]
-    ends = [(host, host_count + switch) for host, switch in enumerate(at)]
+        pairs += [(min(p), max(p)) for p in draw(st.lists(more, max_size=8)) if p[0] != p[1]]
+    several = nics > 1 and draw(st.booleans())  # half of the networks are of hosts with one link
+    homes = st.lists(st.integers(0, switch_count - 1), min_size=1, max_size=nics if several else 1)
+    ends = [(host, host_count + switch) for host in range(host_count) for switch in draw(homes)]
     ends += [(host_count + a, host_count + b) for a, b in sorted(pairs)]
     count = 1 if alike else len(ends)
-    rates = draw(st.lists(st.integers(*ps_per_byte), min_size=count, max_size=count))
+    rate = st.integers(*ps_per_byte)
+    if not whole:
+        rate |= st.integers(*(round(8e12 / end) for end in reversed(ps_per_byte))).map(lambda bps: 8e12 / bps)
+    rates = draw(st.lists(rate, min_size=count, max_size=count))
     delays = draw(st.lists(st.integers(*delay_ps), min_size=count, max_size=count))
     a, b = zip(*ends)
     return Topology(
@@ -91,6 +101,18 @@ def networks(draw, hosts=(2, 8), switches=(1, 6), ps_per_byte=(1, 4000), delay_p
         names=tuple([f"h{i}" for i in range(host_count)] + [f"s{i}" for i in range(switch_count)]),
         tier=np.repeat([0, 1], [host_count, switch_count]),
     )
+
+
+@st.composite
+def cutting(draw, topo: Topology):
+    """The same network; in half of the cases some of its switches cut through."""
+    some = draw(st.lists(st.sampled_from(topo.names[topo.hosts :]), max_size=topo.switches)) if draw(st.booleans()) else []
+    return topo.with_cut_through(some, draw(st.sampled_from([64, 1, 200, 2000])))
+
+
+def fitting(topo: Topology, names: list[str]) -> list[str]:
+    """The schemes that the hosts' links allow."""
+    return [name for name in names if not (len(topo.several) and available()[name].fabric.get("one_link"))]
 
 
 def headroom_buffer(

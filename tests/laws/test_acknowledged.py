@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from networks import Measure, flow_list, simulate
 
-from penstock.testing.cases import digest, run_case
-from penstock.topology import leaf_spine, star
-from penstock.workload.traces import convert
+from penstock_net.testing.cases import digest, run_case
+from penstock_net.topology import leaf_spine, star
+from penstock_net.workload.traces import convert
 
 RATE, DELAY, HEADER, ACK = 80, 1_000_000, 48, 60
 NS = 1000
@@ -106,9 +106,9 @@ l1: recv 200b from 1
 
 INTERPRETED = """
 import json, sys
-from penstock.sim.interpreted import install
+from penstock_net.sim.interpreted import install
 install()
-from penstock.testing.cases import digest, run_case
+from penstock_net.testing.cases import digest, run_case
 print(json.dumps([digest(run_case(case)) for case in json.load(sys.stdin)]))
 """
 

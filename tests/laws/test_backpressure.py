@@ -8,7 +8,7 @@ import pytest
 from networks import BFC, HostConfig, Measure, flow_list, make_links, one_dst, simulate, trace
 from paper.bfc import E_f, E_f_max
 
-from penstock.topology import Topology, leaf_spine, star
+from penstock_net.topology import Topology, leaf_spine, star
 
 
 @pytest.mark.parametrize("control_loss", [0.01, 0.1, 0.3])

@@ -12,14 +12,14 @@ import numpy as np
 import pytest
 from networks import HostConfig, Measure, Topology, make_links, simulate
 
-from penstock.topology import leaf_spine, star
-from penstock.workload.algorithms import default_algorithm, expand
-from penstock.workload.collectives import collective
-from penstock.workload.placement import placed
-from penstock.workload.taskgraph import TaskGraph
-from penstock.workload.traces.dag import Call, Trace
-from penstock.workload.traces.lower import lower
-from penstock.workload.training import training
+from penstock_net.topology import leaf_spine, star
+from penstock_net.workload.algorithms import default_algorithm, expand
+from penstock_net.workload.collectives import collective
+from penstock_net.workload.placement import placed
+from penstock_net.workload.taskgraph import TaskGraph
+from penstock_net.workload.traces.dag import Call, Trace
+from penstock_net.workload.traces.lower import lower
+from penstock_net.workload.training import training
 
 BETA, HEADER, ACK = 80, 48, 60  # 100 Gbit/s, ps per byte; bytes
 MTU = 31_000  # messages of one packet, unless a test says otherwise
@@ -386,6 +386,20 @@ def test_computations_that_overlap_count_once():
     sender, receiver = run.frame("ranks").rows(named=True)
     assert (sender["compute_ns"], sender["step_ns"], sender["exposed_ns"]) == (27_000, 27_000, 0)
     assert receiver["compute_ns"] == 0
+
+
+def test_a_computation_within_another_counts_once():
+    """20 us; within it 5 us; and from 5 us on 10 us more: 20 us, and with 30 us from 10 us on it would be 40."""
+    trace = Trace("trace", 2)
+    whole, first = trace.calc(0, 20 * 10**6), trace.calc(0, 5 * 10**6)
+    second, third = trace.calc(0, 10 * 10**6), trace.calc(0, 25 * 10**6)
+    trace.wait(second, first)
+    trace.wait(third, second)
+    trace.wait_all(trace.send(0, 1, 1000), (whole, third))
+    trace.recv(1, 0, 1000)
+    run = simulate(star(hosts=2), lower(trace, np.arange(2)), "fifo", host=HOST)
+    sender = run.frame("ranks").row(0, named=True)
+    assert (sender["compute_ns"], sender["step_ns"], sender["exposed_ns"]) == (40_000, 40_000, 0)
 
 
 def test_a_rank_that_only_sends_has_a_step():

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from networks import HostConfig, Measure, flow_list, simulate
 
-from penstock.errors import SpecError
-from penstock.sim import starts
-from penstock.topology import leaf_spine, star
-from penstock.workload.collectives import ring_all_reduce, tree_all_reduce
+from penstock_net.errors import SpecError
+from penstock_net.sim import starts
+from penstock_net.topology import leaf_spine, star
+from penstock_net.workload.collectives import ring_all_reduce, tree_all_reduce
 
 SCHEMES = ["fifo", "dqa", "pfc", "bfc"]
 RATE, DELAY, ACK = 80, 1_000_000, 60 * 80  # of a star, in ps per byte and ps

@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from networks import HostConfig, Measure, examples, flow_list, incasts, networks, reasons, simulate, trace
 
-from penstock.composition import parse
-from penstock.topology import clos, leaf_spine
+from penstock_net.composition import parse
+from penstock_net.topology import clos, leaf_spine
 
 QUIET = Measure(sample="0s", flows=False)
 
@@ -48,7 +48,7 @@ def test_every_flow_finishes_whatever_is_lost(shape, loss, data):
     assert set(reasons(run)) <= {"link loss"}
 
 
-@examples(40)
+@examples(25)
 @given(networks(ps_per_byte=(10, 400), delay_ps=(50_000, 3_000_000)), st.data())
 def test_random_networks_without_loss(topo, data):
     """A VOQ for each destination, or a graph without groups could lock up (section 4.2); any windows, any rates."""

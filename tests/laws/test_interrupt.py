@@ -9,17 +9,17 @@ from pathlib import Path
 
 import pytest
 
-import penstock
-from penstock.results.run import Run
+import penstock_net
+from penstock_net.results.run import Run
 
 # Eight flows of 1 TB keep the core busy for hours, so the run ends because of the signal or not at all.
 
 PROGRAM = textwrap.dedent("""
     import json, sys
-    from penstock.sim.config import Measure
-    from penstock.sim.simulate import simulate
-    from penstock.topology import leaf_spine
-    from penstock.workload import flow_list, poisson
+    from penstock_net.sim.config import Measure
+    from penstock_net.sim.simulate import simulate
+    from penstock_net.topology import leaf_spine
+    from penstock_net.workload import flow_list, poisson
 
     topo = leaf_spine(hosts=32, tors=4, spines=4)
     flows = poisson(topo, sizes="google", load=0.6, duration="1ms", seed=1)
@@ -37,7 +37,7 @@ PROGRAM = textwrap.dedent("""
 
 @pytest.mark.parametrize("threads", [1, 2])
 def test_ctrl_c(tmp_path, threads):
-    environment = {"PYTHONPATH": str(Path(penstock.__file__).parents[1]), "PATH": "/usr/bin:/bin"}
+    environment = {"PYTHONPATH": str(Path(penstock_net.__file__).parents[1]), "PATH": "/usr/bin:/bin"}
     command = [sys.executable, "-c", PROGRAM, str(tmp_path / "run"), str(threads)]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as child:
         try:

@@ -6,14 +6,14 @@ import polars as pl
 import pytest
 from networks import BFC, HostConfig, Measure, flow_list, simulate
 
-from penstock.composition import parse
-from penstock.errors import SpecError
-from penstock.sim.builder import compose, network
-from penstock.sim.builder import numbers as numbers_of
-from penstock.sim.core.build import Simulation
-from penstock.sim.lookahead import lookahead
-from penstock.sim.settings import Settings
-from penstock.topology import leaf_spine, star
+from penstock_net.composition import parse
+from penstock_net.errors import SpecError
+from penstock_net.sim.builder import compose, network
+from penstock_net.sim.builder import numbers as numbers_of
+from penstock_net.sim.core.build import Simulation
+from penstock_net.sim.lookahead import lookahead
+from penstock_net.sim.settings import Settings
+from penstock_net.topology import leaf_spine, star
 
 
 def one_flow(size="10KB", start="0s"):
@@ -83,7 +83,7 @@ def test_any_whole_number_of_threads():
 def test_a_core_that_could_not_be_built_is_freed():
     topo, flows = one_flow()
     settings = Settings(topo, flows, parse("fifo"))
-    shape, numbers = network(settings, False, lookahead(topo, 1)), numbers_of(settings)
+    shape, numbers = network(settings, compose(settings), lookahead(topo, 1)), numbers_of(settings)
     with pytest.raises(OverflowError):
         Simulation(shape, {**numbers, "rto": 2**70}, compose(settings))
 

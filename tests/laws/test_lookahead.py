@@ -1,6 +1,7 @@
 """Lookahead by neighbourhood: the same bits as with windows of the shortest delay of the network, in fewer windows."""
 
 import dataclasses
+import itertools
 import sys
 from pathlib import Path
 
@@ -10,21 +11,34 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 sys.path.insert(0, str(Path(__file__).parent))
-from networks import HostConfig, Measure, Topology, examples, flow_list, incasts, make_links, networks, same, simulate
+from networks import (
+    HostConfig,
+    Measure,
+    Topology,
+    cutting,
+    examples,
+    fitting,
+    flow_list,
+    incasts,
+    make_links,
+    networks,
+    same,
+    simulate,
+)
 
-from penstock.composition import parse
-from penstock.sim import simulate as core
-from penstock.sim.lookahead import Agenda, components, delays_apart, lookahead
-from penstock.sim.settings import Settings
-from penstock.topology import behind_vswitches, leaf_spine, star
+from penstock_net.composition import parse
+from penstock_net.sim import simulate as core
+from penstock_net.sim.lookahead import Agenda, components, delays_apart, lookahead, partition, work
+from penstock_net.sim.settings import Settings
+from penstock_net.topology import LinkChange, behind_vswitches, leaf_spine, star
 
 FAR = 200_000_000
 DELAYS = st.one_of(st.sampled_from([1000, 10_000, 1_000_000, FAR]), st.integers(1000, FAR))
 
 
-def everywhere(topo: Topology, threads: int):
+def everywhere(topo: Topology, threads: int, flows=None):
     """Windows of the shortest delay of the network."""
-    return lookahead(topo, threads, apart=False)
+    return lookahead(topo, threads, flows, apart=False)
 
 
 def with_delays(topo: Topology, delays: dict[int, int]) -> Topology:
@@ -68,21 +82,18 @@ def windows(monkeypatch, topo, flows, threads=1, ahead=lookahead):
     return runner.sim.state()["windows"]
 
 
-@examples(80)
+@examples(40)
 @given(networks(ps_per_byte=(10, 400)), st.data())
 def test_random_delays(topo, data):
     delays = data.draw(st.lists(DELAYS, min_size=len(topo.links), max_size=len(topo.links)))
     topo = with_delays(topo, dict(enumerate(delays))).with_loss(data.draw(st.sampled_from([0.0, 0.01])))
-    scheme = data.draw(st.sampled_from(["fifo", "bfc", "dqa", "hpcc", "homa"]))
+    scheme = data.draw(st.sampled_from(fitting(topo, ["fifo", "bfc", "dqa", "hpcc", "homa"])))
     small = scheme in ("fifo", "bfc", "dqa") and data.draw(st.booleans())  # the others need more
     topo = dataclasses.replace(topo, buffer_bytes=np.full(topo.switches, 20_000 if small else 0))
     if data.draw(st.booleans()):
-        link = topo.links[data.draw(st.integers(0, len(topo.links) - 1))]
-        ends = {"a": topo.names[link["a"]], "b": topo.names[link["b"]]}
-        down = data.draw(st.integers(0, 20_000))
-        topo = topo.with_changes(
-            [{"time": f"{down}ns", "up": False, **ends}, {"time": f"{down + 30_000}ns", "up": True, "rate": "10Gbps", **ends}]
-        )
+        link, down = data.draw(st.integers(0, len(topo.links) - 1)), data.draw(st.integers(0, 20_000)) * 1000
+        topo = topo.with_changes([LinkChange(down, link, False), LinkChange(down + 30_000_000, link, True, 800)])
+    topo = data.draw(cutting(topo))
     flows = data.draw(incasts(topo, None, 40_000))
     settings = {
         "host": HostConfig(rto="2ms"),
@@ -163,7 +174,13 @@ def test_one_delay_is_one_window():
     assert [len(agenda.steps) for agenda in ahead.agendas] == [3, 3]
 
 
-@examples(100)
+def test_only_delays_that_are_twice_as_long_make_a_level():
+    """10, 15, 20, 39, 40 and 100 ns: 20 is twice 10, 40 twice 20, 100 more than twice 40."""
+    topo = with_delays(star(hosts=6), dict(enumerate([10_000, 15_000, 20_000, 39_000, 40_000, 100_000])))
+    assert delays_apart(topo) == [10_000, 20_000, 40_000, 100_000]
+
+
+@examples(50)
 @given(networks(), st.integers(1, 3), st.data())
 def test_agendas(topo, threads, data):
     """Every node is in one place; nodes joined by a near link meet in a block whose steps are no longer than its delay."""
@@ -193,7 +210,7 @@ def blocks_above(agenda: Agenda, place: int) -> list[int]:
     return found
 
 
-@examples(50)
+@examples(25)
 @given(networks(), st.integers(0, FAR))
 def test_components(topo, bound):
     joined = topo.links["delay_ps"] < bound
@@ -205,3 +222,51 @@ def test_components(topo, bound):
             reached[link["a"]] |= both
             reached[link["b"]] |= both
     assert np.array_equal(group[:, None] == group[None, :], reached)
+
+
+# ---- Threads ----
+
+
+def balance(topo, flows, scheme, threads):
+    """What so many threads gain at best: all events over those of the busiest thread of each window."""
+    worker = np.zeros(topo.nodes, dtype=int)
+    for i, made in enumerate(lookahead(topo, threads, flows).agendas):
+        worker[[number for number in made.numbers if number >= 0]] = i
+    runner = core.Runner(Settings(topo, flows, parse(scheme), duration_ps=10**9, measure=Measure(sample="0us")))
+    runner.starts.load()
+    runner.sim.run_until(10**12)
+    busiest, before, more = 0.0, np.zeros(threads), True
+    while more:
+        more = runner.sim.run(0, 1)
+        done = np.bincount(worker, runner.sim.node_counters(0)["events"], threads)
+        busiest, before = busiest + (done - before).max(), done
+    assert runner.sim.state()["done"] == len(flows)
+    return before.sum() / busiest
+
+
+def test_threads_divide_what_the_flows_bring():
+    """A job on the first hosts keeps two threads busy, and sixteen divide eight ToRs, whose hosts may be elsewhere."""
+    topo = leaf_spine(hosts=128, tors=16, spines=8)
+    job = flow_list(topo, [(i, j, 20_000) for i in range(16) for j in range(16) if i != j])
+    assert balance(topo, job, "fifo", 2) > 1.8
+    order = np.random.default_rng(1).permutation(128).tolist()
+    wide = flow_list(topo, [(a, b, 200_000) for a, b in itertools.pairwise(order)])
+    topo = leaf_spine(hosts=128, tors=8, spines=8)
+    assert balance(topo, wide, "fifo", 16) > 9
+
+
+@examples(30)
+@given(networks(), st.integers(1, 5), st.data())
+def test_every_part_gets_its_share(topo, threads, data):
+    """No worker has more than its share and one node of each tier; ends of links are counted as what they carry."""
+    pairs = data.draw(
+        st.lists(st.tuples(st.integers(0, topo.hosts - 1), st.integers(0, topo.hosts - 1)), min_size=1, max_size=20)
+    )
+    flows = flow_list(topo, [(a, b, 1000 + 10 * i) for i, (a, b) in enumerate(pairs) if a != b] or [(0, 1, 1000)])
+    expected = work(topo, flows)
+    hosts = np.bincount(flows.src, flows.bytes, topo.hosts) + np.bincount(flows.dst, flows.bytes, topo.hosts)
+    assert np.allclose(expected[: topo.hosts], hosts)
+    worker = partition(topo, threads, expected)
+    assert worker.min() >= 0 and worker.max() < threads
+    heaviest = sum(expected[topo.tier == tier].max() for tier in set(topo.tier.tolist()))
+    assert np.bincount(worker, expected).max() <= expected.sum() / threads + heaviest + 1e-6

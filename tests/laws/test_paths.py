@@ -45,7 +45,7 @@ def test_every_shape(shape, seed):
     )
 
 
-@examples(60)
+@examples(30)
 @given(networks(switches=(2, 8), ps_per_byte=(10, 400)), st.data())
 def test_random_networks(topo, data):
     pairs = [(i, j, 100) for i in range(topo.hosts) for j in range(topo.hosts) if i != j]

@@ -20,8 +20,8 @@ from networks import (
     trace,
 )
 
-from penstock.errors import SpecError
-from penstock.topology import dumbbell, leaf_spine, star
+from penstock_net.errors import SpecError
+from penstock_net.topology import dumbbell, leaf_spine, star
 
 TRACE = Measure(sample="0s", packets=True)
 
@@ -33,7 +33,7 @@ def check_delivery(run, flows, topo) -> None:
         trace(run)
         .with_columns(
             at_last=pl.struct("node", "flow_id").map_elements(
-                lambda r: int(topo.host_switches[flows.dst[r["flow_id"]]]) == r["node"], return_dtype=pl.Boolean
+                lambda r: r["node"] in topo.peers(int(flows.dst[r["flow_id"]])), return_dtype=pl.Boolean
             )
         )
         .filter("at_last")
@@ -65,7 +65,16 @@ def test_retransmissions_are_counted_exactly():
         assert sent == row["bytes"] + row["retransmitted_bytes"]
 
 
-@examples(40)
+@pytest.mark.parametrize(("size", "packets"), [(1, 1), (1000, 1), (1001, 2)])
+def test_a_part_of_a_packet_that_is_sent_again_is_a_packet(size, packets):
+    """The link is cut while the only flow is on it, and back before its sender tries again."""
+    cut = [{"time": time, "a": "host1", "b": "switch0", "up": up} for time, up in (("500ns", False), ("10us", True))]
+    topo = star(hosts=2).with_changes(cut)
+    run = simulate(topo, flow_list(topo, [(0, 1, size)]), "fifo", host=HostConfig(rto="100us"))
+    assert run.flows["retransmitted_bytes"].to_list() == [size] and run.summary["retransmissions"] == packets
+
+
+@examples(25)
 @given(networks(ps_per_byte=(10, 400), delay_ps=(50_000, 3_000_000)), st.data())
 def test_random_networks_with_loss(topo, data):
     topo = topo.with_loss(data.draw(st.sampled_from([0.001, 0.02, 0.2])))

@@ -1,6 +1,7 @@
 """Samples of switches that are idle for most of a run: all of them are there, and say what the packets of the trace say."""
 
 import sys
+from collections import Counter
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 sys.path.insert(0, str(Path(__file__).parent))
 from networks import Measure, flow_list, simulate
 
-from penstock.topology import fat_tree, leaf_spine
+from penstock_net.topology import fat_tree, leaf_spine, star
 
 SERIES = Measure(sample="1us", packets=True, port_series=True, queues=True)
 PAUSED_BETWEEN = [(0, 15, 20_000, 0), (3, 12, 9_000, "300us"), (3, 13, 9_000, "301us"), (0, 1, 1000, "450us")]
@@ -57,3 +58,14 @@ def test_active_flows_are_counted_at_every_sample():
     counted = run.frame("active_flows").group_by("node", "port").agg(pl.col("samples").sum())
     assert len(counted) == 4 * 4 + 2 * 4 and (counted["samples"] == samples).all()
     assert run.frame("active_flows").filter(pl.col("active_flows") > 0)["samples"].sum() > 5
+
+
+def test_each_number_of_active_flows_has_a_bin():
+    """One flow more every 500 ns, faster than they end: the histogram of the only busy port has what the samples have."""
+    topo = star(hosts=101)
+    flows = flow_list(topo, [(i, 0, 20_000, f"{500 * i}ns") for i in range(1, 101)])
+    run = simulate(topo, flows, "bfc", measure=Measure(sample="200ns", window="run"))
+    busy = run.switches.filter(pl.col("active_flows") > 0)["active_flows"]
+    found = run.frame("active_flows").filter((pl.col("port") == 0) & (pl.col("node") == 101) & (pl.col("active_flows") > 0))
+    assert found["active_flows"].max() == busy.max() > 64
+    assert sorted(found.select("active_flows", "samples").rows()) == sorted(Counter(busy.to_list()).items())

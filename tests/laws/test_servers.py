@@ -6,12 +6,12 @@ from hypothesis import strategies as st
 from networks import SHAPES, Measure, examples, flow_list, frames, incasts, reasons, same, simulate, unbounded
 from test_lone_flow import SIZES, check_alone, in_turn, some_pairs
 
-from penstock.composition import parse
-from penstock.sim import results
-from penstock.sim.config import HostConfig
-from penstock.sim.settings import Settings
-from penstock.sim.simulate import Runner
-from penstock.topology import behind_vswitches, leaf_spine, star, with_receivers
+from penstock_net.composition import parse
+from penstock_net.sim import results
+from penstock_net.sim.config import HostConfig
+from penstock_net.sim.settings import Settings
+from penstock_net.sim.simulate import Runner
+from penstock_net.topology import behind_vswitches, leaf_spine, star, with_receivers
 
 QUIET = Measure(sample="0s", flows=False)
 EVERYTHING = Measure(sample="3us", pauses=True, queues=True, packets=True, port_series=True, flow_series=True)
@@ -55,7 +55,7 @@ SERVERS = behind_vswitches(leaf_spine(hosts=4, tors=2, spines=2, buffer="3MB"), 
 SCHEMES = ["backdraft", "bfc+backdraft", "hpcc+backdraft", "pfc+backdraft", "fifo", "bfc"]
 
 
-@examples(40)
+@examples(25)
 @given(receivers(SERVERS.hosts), st.sampled_from(SCHEMES), st.integers(5, 300), st.sampled_from([0.0, 0.02]), st.data())
 def test_bytes_are_conserved_at_any_time(tables, scheme, end_us, loss, data):
     """In the middle of a run, with frames on their way from switch to switch and rates that have just changed."""
@@ -99,7 +99,7 @@ def test_pfc_has_headroom_for_a_pause_that_waits_behind_a_slow_packet(course):
     assert not reasons(run) and run.ports["pauses_sent"].sum() > 10
 
 
-@examples(40)
+@examples(25)
 @given(receivers(SERVERS.hosts), st.integers(0, 7), st.data())
 def test_pfc_loses_nothing_to_receivers_that_vary(tables, dst, data):
     """Applications that take little may still send much: their pauses wait behind slow packets."""

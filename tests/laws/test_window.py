@@ -7,13 +7,14 @@ import pytest
 from networks import Measure, flow_list, leaf_spine, simulate
 from test_same_bits import checksum
 
-from penstock import load_spec
-from penstock.composition import parse
-from penstock.errors import SpecError
-from penstock.results.run import Run
-from penstock.sim.settings import Settings
-from penstock.sim.simulate import Runner
-from penstock.workload import poisson
+from penstock_net import load_spec
+from penstock_net.composition import parse
+from penstock_net.errors import SpecError
+from penstock_net.results.run import Run
+from penstock_net.sim.settings import Settings
+from penstock_net.sim.simulate import Runner
+from penstock_net.topology import star
+from penstock_net.workload import poisson
 
 ALL = {"pauses": True, "queues": True, "packets": True, "port_series": True, "flow_series": True}
 US = 1000.0  # ns
@@ -96,6 +97,18 @@ def test_bytes_and_maxima_of_ports_are_those_of_the_window(window):
         assert row["window_max_queue_bytes"] == max(queued, first)
         assert row["max_queue_bytes"] >= row["window_max_queue_bytes"]
     assert result.ports["max_queue_bytes"].max() > result.ports["window_max_queue_bytes"].min()
+
+
+def test_bytes_count_at_the_rate_at_which_they_were_sent():
+    """Two links that change their rates at different times, with a flow before, between and after: the time by hand."""
+    changes = [("host0", "100us", "50Gbps"), ("host1", "200us", "25Gbps"), ("host1", "400us", "40Gbps")]
+    topo = star(hosts=2).with_changes([{"time": t, "a": host, "b": "switch0", "rate": rate} for host, t, rate in changes])
+    flows = flow_list(topo, [(0, 1, 10_000, f"{time}us") for time in (10, 150, 250, 450)])
+    result = simulate(topo, flows, "fifo", measure=Measure(window="run"))
+    wire, total = 10_480 / 1000, result.summary["end_ns"]  # 10 packets, with their headers; ns
+    busy = {(row["node"], row["port"]): row["utilization"] * total / wire for row in result.ports.iter_rows(named=True)}
+    assert busy[0, 0] == pytest.approx(80 + 3 * 160)  # ps per byte of each flow
+    assert busy[2, 1] == pytest.approx(80 + 80 + 320 + 200)
 
 
 def test_buffers_and_active_flows_are_those_of_the_window():
@@ -181,6 +194,7 @@ def test_the_window_of_a_spec_is_in_the_run_and_old_runs_have_none(tmp_path):
     for key in ("window", "window_ns", "drain"):
         del summary[key]
     (folder / "summary.json").write_text(json.dumps(summary))
+    (folder / "SHA256SUMS").unlink()
     old = Run.load(folder)
     assert old.window is None and "older version" in old.window_text
     assert old.within(old.flows).height == old.flows.height

@@ -118,6 +118,38 @@ class Sender:
         return self.rate
 
 
+class Notified(Sender):
+    """The reaction point of DCQCN's section 3.1, told by CNPs: R_T = R_C, R_C = R_C (1 - alpha / 2), alpha = (1 - g) alpha + g,
+    and the timers of alpha and of the increases begin anew.  alpha is 1 before the first CNP.  No byte counter."""
+
+    def on_cnp(self, now):
+        self.advance(now)
+        if self.first_cnp:
+            self.first_cnp = False
+            self.alpha = 1.0
+        if self.stage > 0 or self.p.clamp_target_rate:
+            self.target = self.rate
+        self.rate = max(self.p.R_min, self.rate * (1 - self.alpha / 2))
+        self.alpha = (1 - self.p.g) * self.alpha + self.p.g
+        self.stage = 0
+        self.timers = {"alpha": now + self.p.alpha_interval, "increase": now + self.p.increase_interval}
+
+
+def notifications(marks, N, delay=0):
+    """When the notification point of section 3.1 sends CNPs of a flow whose marked packets arrive at `marks`: one for the first,
+    and one at the end of each window of N in which there was one; a packet at the end of a window belongs to the next one.
+    Each leaves `delay` later."""
+    out, marks = [], sorted(marks)
+    while marks:
+        begin = marks.pop(0)
+        out.append(begin + delay)
+        while any(begin <= t < begin + N for t in marks):
+            marks = [t for t in marks if t >= begin + N]
+            begin += N
+            out.append(begin + delay)
+    return out
+
+
 def mark_probability(qlen, k_min, k_max, p_max):
     """RED on the instantaneous queue, after the departing packet has been removed: 0 up to k_min, then linear to p_max
     at k_max, 1 above."""

@@ -2,7 +2,7 @@
 
     message(size): U = min(size, RTTbytes); send U blindly; priority of each packet = class of the *remaining* bytes
     GRANT(offset, len, prio): send that packet
-    NIC idle: grants first; else the message with the fewest bytes unsent that has a packet to send (tie: older)
+    NIC idle: grants first; else the message with the fewest bytes unsent that has a packet to send (tie: by turn)
 
     per message: to_grant = size - U; in_flight = blind and granted bytes that have not arrived
     rank: a sender's messages by to_grant, senders by their best message; only the top K senders get grants, one message each
@@ -11,13 +11,14 @@
     the last RTTbytes of a granted message use the unscheduled classes if better
 
 Choices: bytes are those of payload; a granted packet has the priority of the last grant that arrived; in_flight is compared
-before a grant, so that it stays below RTTbytes and a packet.
+before a grant, so that it stays below RTTbytes and a packet; of equals the one of the least turn goes first.
 """
 
 from bisect import bisect_left
 from functools import partial
 
 from paper.star import ACK, CONTROL, HEADER, START, TIMER, Packet, Star
+from paper.turns import turn
 
 
 class Port:
@@ -77,7 +78,7 @@ class Host:
         ready = [m for m in self.messages.values() if m.sent < m.granted]
         if not ready:
             return None
-        m = min(ready, key=lambda m: (m.size - m.sent, m.number))
+        m = min(ready, key=lambda m: (m.size - m.sent, turn(m.number, self.number, m.size - m.sent)))
         remaining = m.size - m.sent
         payload = min(self.p["mtu"], remaining)
         prio = self.unscheduled(remaining)
@@ -105,7 +106,8 @@ class Host:
 
     def send_grants(self):
         best = {}  # by sender
-        for m in sorted((m for m in self.inbound.values() if m.to_grant()), key=lambda m: (m.to_grant(), m.number)):
+        waiting = [m for m in self.inbound.values() if m.to_grant()]
+        for m in sorted(waiting, key=lambda m: (m.to_grant(), turn(m.number, self.number))):
             best.setdefault(m.src, m)
         top = list(best.values())[: self.p["K"]]
         for r, m in enumerate(top):

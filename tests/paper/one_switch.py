@@ -1,11 +1,14 @@
 """Hosts around one switch, store and forward, for transcriptions that are compared packet by packet.  All times in ps.
 
-At one instant a node first takes what arrives, by port, then sends, by port, then serves its timers, then starts flows.
+At one instant a node first takes what arrives, in the order of turns.py, then sends, by port, then serves its timers, then
+starts flows.
 """
 
 import heapq
 from dataclasses import dataclass, field
 from itertools import count
+
+from .turns import in_turn
 
 SEND, TIMER, START, FLOW_TIMER = 1, 2, 3, 4
 
@@ -82,5 +85,9 @@ class Net:
 
     def run(self):
         while self.events:
-            self.now, _, _, _, action = heapq.heappop(self.events)
-            action()
+            self.now, node, (phase, _), _, action = heapq.heappop(self.events)
+            together = [action]
+            while phase == 0 and self.events and self.events[0][:2] == (self.now, node) and self.events[0][2][0] == 0:
+                together.append(heapq.heappop(self.events)[-1])
+            for action in in_turn(together, self.now, node):
+                action()

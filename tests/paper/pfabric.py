@@ -13,6 +13,7 @@ younger flows first.
 from functools import partial
 
 from paper.star import ACK, HEADER, START, TIMER, Packet, Star
+from paper.turns import turn
 
 
 class Port:
@@ -81,7 +82,7 @@ class Host:
         ready = [f for f in self.flows.values() if self.may_send(f)]
         if not ready:
             return None
-        f = min(ready, key=lambda f: (f.size - f.arrived, f.number))
+        f = min(ready, key=lambda f: (f.size - f.arrived, turn(f.number, self.number, f.size - f.arrived)))
         payload = min(self.p["mtu"], f.size - f.next)
         packet = Packet(f.src, f.dst, f.number, f.next, payload, payload + HEADER, "data", f.size - f.arrived)
         if f.next == f.acked:

@@ -18,6 +18,7 @@ from dataclasses import dataclass, field
 from functools import partial
 
 from paper.star import ACK, CONTROL, HEADER, START, TIMER, Packet, Star
+from paper.turns import turn
 
 FLOW_TIMER = START + 1
 
@@ -105,7 +106,7 @@ class Host:
         ready = self.ready()
         if not ready:
             return None
-        f = min(ready, key=lambda f: (f.left, f.number))
+        f = min(ready, key=lambda f: (f.left, turn(f.number, self.number, f.left)))
         token, packet = None, f.sent
         if f.tokens:
             token, named, _ = f.tokens.pop(0)
@@ -194,7 +195,7 @@ class Host:
         self.wake_at = None
         if not self.turns:
             return
-        m = min(self.turns.values(), key=lambda m: (m.left(), m.number))
+        m = min(self.turns.values(), key=lambda m: (m.left(), turn(m.number, self.number)))
         info = m.tokens, m.next, m.left()
         self.net.control(Packet(self.number, m.src, m.number, size=CONTROL, kind="token", info=info))
         m.tokens, m.next, m.last = m.tokens + 1, m.next + 1, self.net.now

@@ -3,14 +3,14 @@
     each packet carries the bytes that its flow has left, its own and those behind it
     a port serves the queue whose head carries the fewest, of those that are not paused; so do NICs with their flows
 
-Choices: higher priorities first; of equals the older flow; ACKs carry 0.
+Choices: higher priorities first; of equals the one that the caller puts first; ACKs carry 0.
 """
 
 from collections import defaultdict, deque
 
 
 class Link:
-    """A port: queues of packets (priority, bytes left, flow, what identifies it)."""
+    """A port: queues of packets (priority, bytes left, turn among equals, what identifies it)."""
 
     def __init__(self):
         self.queues, self.paused = defaultdict(deque), set()

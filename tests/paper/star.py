@@ -1,8 +1,8 @@
 """A star of hosts around one switch, event by event: what the transcriptions of host-based transports run on.
 
 Links are alike: `gap` ps per byte and `delay` ps.  Control packets overtake data at hosts and at the switch; nothing that is
-being sent is interrupted.  Events of one node at one instant: arrivals by port, then transmissions by port, then timers, then
-starts of flows by number.  A packet is stored and forwarded as a whole.
+being sent is interrupted.  Events of one node at one instant: arrivals in the order of turns.py, then transmissions by port,
+then timers, then starts of flows by number.  A packet is stored and forwarded as a whole.
 """
 
 import heapq
@@ -10,6 +10,8 @@ from collections import deque
 from dataclasses import dataclass, field
 from itertools import count
 from typing import Any
+
+from paper.turns import in_turn
 
 ARRIVAL, TRANSMISSION, TIMER, START = range(4)
 HEADER, CONTROL, ACK = 48, 64, 60
@@ -49,6 +51,7 @@ class Star:
         self.events = []
         self.hosts, self.ports, self.up, self.down = [], [], [], []
         self.sent = []
+        self.arriving = {}  # at the switch: time -> [(port, packet)]
 
     def add(self, host, port):
         for kind, thing in ((self.hosts, host), (self.ports, port), (self.up, Line()), (self.down, Line())):
@@ -85,7 +88,9 @@ class Star:
         line.free_at = self.now + packet.size * self.gap
         arrives = line.free_at + self.delay
         if lines is self.up:
-            self.at(arrives, ARRIVAL, i, lambda: self.forward(packet))
+            if arrives not in self.arriving:
+                self.at(arrives, ARRIVAL, 0, self.forward)
+            self.arriving.setdefault(arrives, []).append((i, packet))
         else:
             if packet.kind == "data":
                 self.sent.append((self.now, i, packet.flow, packet.offset, packet.size))
@@ -93,13 +98,14 @@ class Star:
         if line.control or owner.backlog():
             self.arm(lines, i)
 
-    def forward(self, packet):
-        if packet.kind == "data":
-            if not self.ports[packet.dst].store(packet):
-                return
-        else:
-            self.down[packet.dst].control.append(packet)
-        self.kick(self.down, packet.dst)
+    def forward(self):
+        by_port = sorted(self.arriving.pop(self.now), key=lambda arrival: arrival[0])
+        for _, packet in in_turn(by_port, self.now, len(self.hosts)):
+            if packet.kind != "data":
+                self.down[packet.dst].control.append(packet)
+            elif not self.ports[packet.dst].store(packet):
+                continue
+            self.kick(self.down, packet.dst)
 
     def control(self, packet):
         """A host sends a control packet: after the events of this instant at its links."""

@@ -634,6 +634,28 @@ def test_dcqcn_the_increase_comes_before_a_cut_of_the_same_instant():
     assert s.timers["increase"] == cut + 600 * US
 
 
+def test_dcqcn_notifications():
+    """One for the first mark, one at the end of each window with a mark, then silence until the next mark."""
+    assert dcqcn.notifications([], 50) == []
+    assert dcqcn.notifications([7], 50) == [7]
+    assert dcqcn.notifications([7, 8, 56], 50, delay=3) == [10, 60]
+    assert dcqcn.notifications([7, 8, 57, 106], 50) == [7, 57, 107]
+    assert dcqcn.notifications([7, 200, 240, 255], 50) == [7, 200, 250, 300]
+
+
+def test_dcqcn_each_notification_cuts():
+    p = dcqcn.replace(dcqcn.paper(LINE), g=0.5, clamp_target_rate=True)
+    s = dcqcn.Notified(0, p)
+    s.on_cnp(10 * US)
+    assert (s.rate, s.target, s.alpha) == (LINE / 2, LINE, 1)
+    s.advance(60 * US)
+    assert s.alpha == 0.5
+    s.on_cnp(61 * US)
+    assert (s.rate, s.target, s.alpha) == (LINE / 2 * 0.75, LINE / 2, 0.75)
+    s.advance(116 * US)
+    assert s.rate == LINE / 2 * 0.875
+
+
 def test_dcqcn_min_rate_and_clamp():
     s = dcqcn.Sender(0, dcqcn.ns3(LINE))
     for k in range(100):

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from penstock.composition import FOLDER, parse
+from penstock_net.composition import FOLDER, parse
 
 LINE = 80  # ps per byte
 FLOATS = ("float64",)
@@ -44,7 +44,7 @@ class Alone(dict):
             my_packet=lambda _, pkt: pkt,
             whole=int,
             line_rate=lambda *_: 8e12 / LINE,
-            port_at=lambda *_: SimpleNamespace(ps_per_byte=LINE),
+            port_of=lambda *_: SimpleNamespace(ps_per_byte=LINE),
             set_rate=lambda flow, rate: setattr(flow, "pace", rate),
             repace=lambda *_: None,
         )

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 from paper import drr
 
-from penstock.composition import FOLDER, parse
-from penstock.errors import SpecError
-from penstock.sim.config import HostConfig, Measure
-from penstock.sim.simulate import simulate
-from penstock.topology import leaf_spine, star
-from penstock.workload import flow_list
+from penstock_net.composition import FOLDER, parse
+from penstock_net.errors import SpecError
+from penstock_net.sim.config import HostConfig, Measure
+from penstock_net.sim.simulate import simulate
+from penstock_net.topology import leaf_spine, star
+from penstock_net.workload import flow_list
 
 US = 1_000_000
 DATA, ACK, CONTROL = 0, 1, 2

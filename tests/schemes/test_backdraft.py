@@ -9,11 +9,11 @@ import pytest
 from helpers import EVERYTHING, acted, check_bad, incast, peers_of, traced
 from paper import backdraft
 
-from penstock.composition import parse
-from penstock.sim.config import HostConfig, Measure
-from penstock.sim.simulate import simulate
-from penstock.topology import behind_vswitches, leaf_spine, with_receivers
-from penstock.workload import flow_list
+from penstock_net.composition import parse
+from penstock_net.sim.config import HostConfig, Measure
+from penstock_net.sim.simulate import simulate
+from penstock_net.topology import behind_vswitches, leaf_spine, with_receivers
+from penstock_net.workload import flow_list
 
 QUIET = Measure(sample="0s", flows=False)
 PATIENT = HostConfig(rto="1s")  # nothing is sent twice unless it was dropped

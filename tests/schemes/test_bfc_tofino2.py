@@ -9,12 +9,12 @@ from paper import bfc, bfc_tofino2
 from test_bfc import crowd
 from test_dqa import drawn
 
-from penstock.composition import parse
-from penstock.hashing import choice, flow_hash, node_seed
-from penstock.sim.config import Measure
-from penstock.sim.simulate import simulate
-from penstock.topology import star
-from penstock.workload import flow_list
+from penstock_net.composition import parse
+from penstock_net.hashing import choice, flow_hash, node_seed
+from penstock_net.sim.config import Measure
+from penstock_net.sim.simulate import simulate
+from penstock_net.topology import star
+from penstock_net.workload import flow_list
 
 NAME = "bfc_tofino2"
 PIPELINES = 4
@@ -24,7 +24,7 @@ IDEAL = "bfc_tofino2:ideal"
 def busy_nics(topo):
     """So many flows per NIC that the packets of a flow are about as far apart as the sticky time, which some of them exceed."""
     return flow_list(
-        topo, [(src, (src + 1 + i) % 16, 6000 + 500 * i, f"{37 * i}ns") for src in range(0, 16, 2) for i in range(15)] * 3
+        topo, [(src, (src + 1 + i) % 16, 6000 + 500 * i, f"{37 * i}ns") for src in range(0, 16, 2) for i in range(13)] * 3
     )
 
 
@@ -33,7 +33,7 @@ def model_of(topo, node, values):
     draws = drawn(node)
     pipelines = []
     for i in range(PIPELINES):
-        rate = sum(Fraction(1, ps) for slot, (*_, ps) in enumerate(ports) if PIPELINES * slot // len(ports) == i) or 1
+        rate = sum(1 / Fraction(ps) for slot, (*_, ps) in enumerate(ports) if PIPELINES * slot // len(ports) == i) or 1
         header, cycle = (Fraction(values[name]) / rate for name in ("header_size", "cycle"))
         pipelines.append(bfc_tofino2.Pipeline(round(header / Fraction(str(values["bandwidth"]))), round(cycle)))
     return bfc_tofino2.Switch(

@@ -27,13 +27,13 @@ from paper.queue_assignment import READINGS
 from test_bfc import crowd, replay
 from test_dqa import ASSIGNMENTS, drawn, model_of, packet_of
 
-from penstock.composition import parse
-from penstock.errors import SpecError
-from penstock.hashing import choice, node_seed
-from penstock.sim.config import Measure
-from penstock.sim.simulate import simulate
-from penstock.topology import star
-from penstock.workload import flow_list
+from penstock_net.composition import parse
+from penstock_net.errors import SpecError
+from penstock_net.hashing import choice, node_seed
+from penstock_net.sim.config import Measure
+from penstock_net.sim.simulate import simulate
+from penstock_net.topology import star
+from penstock_net.workload import flow_list
 
 NO_BITMAP = {"refresh": 0}
 
@@ -280,7 +280,9 @@ def test_a_plain_switch_among_those_of_a_lossless_scheme_may_drop():
 
 def test_plain_switches_are_looked_for_once(monkeypatch):
     compared = []
-    monkeypatch.setattr("penstock.sim.settings.fnmatchcase", lambda name, pattern: compared.append(name) or name == pattern)
+    monkeypatch.setattr(
+        "penstock_net.topology.wiring.fnmatchcase", lambda name, pattern: compared.append(name) or name == pattern
+    )
     topo = network()
     simulate(topo, incast(topo, [4], size=1000), parse("bfc", {"plain_switches": "spine0"}))
     assert compared == list(topo.names[topo.hosts :])

@@ -2,12 +2,17 @@
 
 import pytest
 
-from penstock.composition import FOLDER, available
-from penstock.errors import SchemeError
-from penstock.testing import check_scheme, conformance
+from penstock_net.composition import FOLDER, available
+from penstock_net.errors import SchemeError
+from penstock_net.testing import check_scheme, conformance
 
 COMPOSITIONS = [*available(), "hpcc+dqa", "hpcc:ns3", "dcqcn:ns3+window_cap", "dctcp:ns3", "bfc+pfc", "bfc+srf"]
 COMPOSITIONS += ["dcqcn+recovery:irn", "hpcc+recovery:perfect"]
+
+
+@pytest.fixture(scope="module", autouse=True)
+def cheap_compilation():
+    """No: as users compile."""
 
 
 @pytest.mark.parametrize("name", COMPOSITIONS)

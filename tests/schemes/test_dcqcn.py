@@ -8,10 +8,10 @@ from alone import Alone, check_mistake
 from helpers import QUEUED_ACKS, US, acted, check_alone, check_bad, check_sending, check_threads, check_windows, senders, traced
 from paper import dcqcn
 
-from penstock.composition import parse
-from penstock.sim.config import Measure
-from penstock.topology import star
-from penstock.workload import flow_list
+from penstock_net.composition import parse
+from penstock_net.sim.config import Measure
+from penstock_net.topology import star
+from penstock_net.workload import flow_list
 
 MEASURE = Measure(sample="0.2us", packets=True, flow_series=True, flows=False)
 MARKS = {"k_min": "10KB", "k_max": "60KB", "per": 0}

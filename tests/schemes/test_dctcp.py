@@ -7,11 +7,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from paper import dctcp
 
-from penstock.composition import parse
-from penstock.sim.config import Measure
-from penstock.sim.simulate import simulate
-from penstock.topology import star
-from penstock.workload import flow_list
+from penstock_net.composition import parse
+from penstock_net.sim.config import Measure
+from penstock_net.sim.simulate import simulate
+from penstock_net.topology import star
+from penstock_net.workload import flow_list
 
 MEASURE = Measure(sample="0.1us", packets=True, flow_series=True, flows=False)
 MARKS = {"k_min": "10KB", "k_max": "60KB", "per": 0}

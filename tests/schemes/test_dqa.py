@@ -23,12 +23,12 @@ from helpers import (
 from paper import bfc, drr
 from paper.queue_assignment import READINGS, Literal
 
-from penstock.composition import parse
-from penstock.hashing import choice, flow_hash, node_seed
-from penstock.schemes.dqa import parameters as declared
-from penstock.sim.simulate import simulate
-from penstock.topology import star
-from penstock.workload import flow_list
+from penstock_net.composition import parse
+from penstock_net.hashing import choice, flow_hash, node_seed
+from penstock_net.schemes.dqa import parameters as declared
+from penstock_net.sim.simulate import simulate
+from penstock_net.topology import star
+from penstock_net.workload import flow_list
 
 ASSIGNMENTS = declared["assignment"][0].split()[1:]
 

@@ -10,9 +10,9 @@ from paper.queue_assignment import READINGS
 from test_bfc import crowd, replay
 from test_bfc_variants import check_classes, check_label
 
-from penstock.composition import FOLDER
-from penstock.hashing import choice, flow_hash, node_seed
-from penstock.workload import flow_list
+from penstock_net.composition import FOLDER
+from penstock_net.hashing import choice, flow_hash, node_seed
+from penstock_net.workload import flow_list
 
 SHEETS = [
     {

@@ -4,8 +4,8 @@ import pytest
 from helpers import DATA, QUEUED_ACKS, check_alone, check_bad, check_threads, incast, network, peers_of, traced
 from paper.dcqcn import mark_probability
 
-from penstock.composition import parse
-from penstock.hashing import flow_hash
+from penstock_net.composition import parse
+from penstock_net.hashing import flow_hash
 
 
 def crowd(topo):

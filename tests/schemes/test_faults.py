@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-import penstock
-from penstock.composition.faults import TEXTS, names
+import penstock_net
+from penstock_net.composition.faults import TEXTS, names
 
 DECLARATIONS = """
 parameters = {
@@ -24,7 +24,7 @@ parameters = {
 }
 scheme_state = {"out": "int64", "few": "int32[4]"}
 node_state = {"table": "int32[4]", "bitmap": "mask[2]", "wide": "int64[ports * 100]"}
-port_state = {"small": "int8", "records": "entry[3]"}
+port_state = {"small": "int8", "records": "entry[3]", "sent": "int64[hosts]", "others": "entry[hosts]"}
 structs = {"entry": {"x": "int64", "y": "float64"}}
 packet_state = {"hops": "int32", "links": "entry[5]"}
 frame_state = {"told": "int64"}
@@ -45,6 +45,10 @@ FAULTS = {
     "set_up_port": [
         ("my_port(me, port).small = 100 + me.far", "FIT", "fit"),
         ("records_at(my_port(me, port), 3 + me.zero).x = 1", "INDEX", "records"),
+    ],
+    "choose_port": [
+        ("return node.port_count + me.zero", "INDEX", None),
+        ("me.out = port_towards(node, pkt, -1 - me.zero).slot", "INDEX", ""),
     ],
     "choose_path": [
         ("return path_count(node, pkt)", "INDEX", None),
@@ -93,6 +97,8 @@ FAULTS = {
         ("my_flow(me, flow).w = sqrt(-1.0 - me.zero)", "ROOT", "math domain"),
         ("my_flow(me, flow).w = log(float(me.zero))", "LOG", ""),
         ("pkt.size = 10", "LEAST", ""),
+        ("my_port(me, port_of(flow)).sent[me.zero] = 1", "INDEX", "NoneType"),
+        ("others_at(my_port(me, port_of(flow)), me.zero).x = 1", "INDEX", "NoneType"),
     ],
     "on_ack": [
         ("while me.zero == 0: me.out = 1", "ENDLESS", "rounds"),
@@ -149,6 +155,7 @@ TRANSPORT = {
 }
 FILES = {"broken": FAULTS, "transport": TRANSPORT}
 RETURNS = {
+    "choose_port": "-1",
     **{"choose_path": "0", "choose_voq": "-1", "choose_queue": "0", "admit": "1", "on_data": "1", "choose_packet": "-1"},
     "next_queue": "backlogged(me, port)",
     "rank_packet": "pkt.seq",
@@ -190,7 +197,7 @@ ALWAYS = {  # so that every hook is called
 
 def broken(name: str) -> tuple[str, dict[int, tuple[str, int, str, str | None]]]:
     """The file, and by number of the fault: hook, line, fault and what the interpreted core says."""
-    from penstock.composition.declare import HOOKS
+    from penstock_net.composition.hooks import HOOKS
 
     lines = (DECLARATIONS + HELPERS).splitlines()
     faults: dict[int, tuple[str, int, str, str | None]] = {}
@@ -198,7 +205,7 @@ def broken(name: str) -> tuple[str, dict[int, tuple[str, int, str, str | None]]]
     stale = [i for i, code in enumerate(codes, 1) if "links_at" in code]
     always = ALWAYS if FILES[name] is FAULTS else ALWAYS_OF_TRANSPORT
     for hook, found in FILES[name].items():
-        lines += ["", "", f"def {hook}({', '.join(['me', *HOOKS[hook].split()])}):"]
+        lines += ["", "", f"def {hook}({', '.join(['me', *HOOKS[hook].arguments.split()])}):"]
         lines += ["    " + line.format(any=stale and stale[0]) for line in always.get(hook, [])] or ["    me.out = 0"]
         for code, fault, python in found:
             number = len(faults) + 1
@@ -216,10 +223,10 @@ def broken(name: str) -> tuple[str, dict[int, tuple[str, int, str, str | None]]]
 RUN = """
 import json, sys
 if sys.argv[2] == "interpreted":
-    from penstock.sim.interpreted import install
+    from penstock_net.sim.interpreted import install
     install()
-from penstock.errors import SchemeError
-from penstock.testing.cases import run_case
+from penstock_net.errors import SchemeError
+from penstock_net.testing.cases import run_case
 topology = {"kind": "leaf_spine", "hosts": 4, "tors": 2, "spines": 2}
 flows = [[0, 3, 3000, "0us"], [1, 3, 3000, "0us"], [2, 0, 3000, "1us"]]
 for fault in map(int, sys.argv[3:]):
@@ -251,7 +258,7 @@ def scheme(tmp_path_factory, request):
 
 
 def test_every_kind_of_fault_and_of_hook_is_among_them():
-    from penstock.composition.declare import HOOKS
+    from penstock_net.composition.hooks import HOOKS
 
     assert {*FAULTS, *TRANSPORT} == set(HOOKS) and sum(map(len, FAULTS.values())) >= 28
     assert names()[0] == "NONE" and set(names()[1:]) == set(TEXTS)
@@ -270,6 +277,31 @@ def test_every_fault_is_an_error_with_its_place(scheme):
         if not (said[number].startswith(f"{file}:{line}: ") and text in said[number] and f"(in {hook}{place}" in said[number]):
             wrong.append((hook, line, fault, said[number]))
     assert not wrong
+
+
+def test_a_table_of_a_port_at_a_host_says_that_it_is_empty(tmp_path):
+    (tmp_path / "mine.py").write_text(
+        'parameters = {"fault": ("int32", 0, "")}\nport_state = {"sent": "int64[hosts]"}\n'
+        "def on_send(me, node, flow, pkt):\n    my_port(me, port_of(flow)).sent[0] += 1\n"
+    )
+    said = run_all(tmp_path / "mine.py", "compiled", [0])[0]
+    assert "mine.py:4: index 0 of an empty table (those of ports are empty at hosts): " in said
+    assert "(in on_send at host0, " in said
+
+
+def test_a_port_that_is_none_is_an_error_without_checks_too(tmp_path):
+    """As in the package's own schemes."""
+    from penstock_net.composition import parse
+    from penstock_net.errors import InvariantError
+    from penstock_net.sim.simulate import simulate
+    from penstock_net.topology import leaf_spine
+    from penstock_net.workload import flow_list
+
+    file = tmp_path / "mine.py"
+    file.write_text("def choose_port(me, node, port, pkt):\n    return node.port_count\n")
+    topo = leaf_spine(hosts=4, tors=2, spines=2)
+    with pytest.raises(InvariantError, match=r"tor0, at .* named port 4; a switch has its own ports, counted from 0"):
+        simulate(topo, flow_list(topo, [(0, 3, 1000)]), parse(str(file), {"unchecked": True}))
 
 
 def test_the_interpreted_core_finds_them_too(scheme):
@@ -296,7 +328,7 @@ def on_ack(me, node, flow, pkt):
 @pytest.mark.parametrize("options", [["run", "quickstart", "--out", "x", "--set", "run.duration=50us", "--scheme"], ["check"]])
 def test_the_commands_end_with_the_place(tmp_path, options):
     (tmp_path / "mine.py").write_text(ENDLESS)
-    main = "import sys; from penstock.cli import main; sys.exit(main())"
+    main = "import sys; from penstock_net.cli import main; sys.exit(main())"
     command = [sys.executable, "-c", main, *options, "./mine.py"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True)
     assert done.returncode == (1 if options == ["check"] else 2), done.stderr
@@ -306,11 +338,11 @@ def test_the_commands_end_with_the_place(tmp_path, options):
 
 def test_a_loop_ends_without_checks_too(tmp_path):
     """So Ctrl-C is never ignored for long."""
-    from penstock.composition import parse
-    from penstock.errors import SchemeError
-    from penstock.sim.simulate import simulate
-    from penstock.topology import star
-    from penstock.workload import flow_list
+    from penstock_net.composition import parse
+    from penstock_net.errors import SchemeError
+    from penstock_net.sim.simulate import simulate
+    from penstock_net.topology import star
+    from penstock_net.workload import flow_list
 
     file = tmp_path / "mine.py"
     file.write_text(ENDLESS)
@@ -321,13 +353,13 @@ def test_a_loop_ends_without_checks_too(tmp_path):
 
 def test_the_results_are_those_without_checks_and_of_the_package(tmp_path):
     """Of a copy of a built-in scheme with state of every kind."""
-    from penstock.composition.load import FLAGS
-    from penstock.testing.cases import digest, run_case
-    from penstock.testing.conformance import incast_case
+    from penstock_net.composition.load import FLAGS
+    from penstock_net.testing.cases import digest, run_case
+    from penstock_net.testing.conformance import incast_case
 
     assert "-ffp-contract=off" in FLAGS
     file = tmp_path / "mine.py"
-    file.write_text((Path(penstock.__file__).parent / "schemes/hpcc.py").read_text())
+    file.write_text((Path(penstock_net.__file__).parent / "schemes/hpcc.py").read_text())
     found = [digest(run_case(incast_case(str(file), parameters=p))) for p in ({}, {"unchecked": True})]
     assert found[0] == found[1] == digest(run_case(incast_case("hpcc")))
 
@@ -336,11 +368,11 @@ def test_the_results_are_those_without_checks_and_of_the_package(tmp_path):
 @pytest.mark.parametrize("starts", [(3, 2, 1, 2), (4, 3, 2, 1), (3, 1, 2, 1), (2, 2, 2, 2)])
 def test_the_earliest_fault_is_reported_on_any_threads(tmp_path, starts, unchecked):
     """Four ToRs fail in the same window; at equal times it is the one of the lowest number."""
-    from penstock.composition import parse
-    from penstock.errors import InvariantError, SchemeError
-    from penstock.sim.simulate import simulate
-    from penstock.topology import leaf_spine
-    from penstock.workload import flow_list
+    from penstock_net.composition import parse
+    from penstock_net.errors import InvariantError, SchemeError
+    from penstock_net.sim.simulate import simulate
+    from penstock_net.topology import leaf_spine
+    from penstock_net.workload import flow_list
 
     file = tmp_path / "mine.py"
     file.write_text("def choose_queue(me, node, port, pkt):\n    return 70 + node.id\n")

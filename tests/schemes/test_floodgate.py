@@ -3,6 +3,7 @@
 import itertools
 from collections import defaultdict, deque
 from math import inf
+from statistics import median
 
 import polars as pl
 import pytest
@@ -24,12 +25,12 @@ from helpers import (
 )
 from paper import floodgate
 
-from penstock.composition import parse
-from penstock.hashing import flow_hash
-from penstock.sim.config import HostConfig, Measure
-from penstock.sim.simulate import simulate
-from penstock.topology import clos, leaf_spine
-from penstock.workload import flow_list
+from penstock_net.composition import parse
+from penstock_net.hashing import flow_hash
+from penstock_net.sim.config import HostConfig, Measure
+from penstock_net.sim.simulate import simulate
+from penstock_net.topology import clos, leaf_spine
+from penstock_net.workload import flow_list
 
 QUIET = Measure(sample="0s")
 QUANTUM = 1048
@@ -243,8 +244,8 @@ MISTAKES = {  # case, what is wrong
     "a larger window": ("small windows", "to.inflight + pkt.size <= my_port", "to.inflight <= my_port"),
     "credits of what is stored": (
         "small windows",
-        "cell.credited = cell.received - cell.stored\n                    frame",
-        "cell.credited = cell.received\n                    frame",
+        "cell.credited = cell.received - cell.stored\n                pkt",
+        "cell.credited = cell.received\n                pkt",
     ),
     "delays": (
         "delayed",
@@ -491,8 +492,12 @@ def test_throughput_with_lost_credits(scheme):
     """Figure 12: with 5 % of the frames lost no obvious effect, with 10 % little."""
     topo = network()
     flows = incast(topo, range(4, 16), size=400_000)
-    end = {p: simulate(topo, flows, scheme, measure=QUIET, control_loss=p).summary["end_ns"] for p in (0, 0.05, 0.1)}
-    assert end[0.05] < 1.03 * end[0] and end[0.1] < 1.06 * end[0]
+
+    def end(loss):  # in some seeds it waits for `syn_timeout`
+        runs = [simulate(topo, flows, scheme, measure=QUIET, control_loss=loss, seed=seed) for seed in range(1, 6)]
+        return median(run.summary["end_ns"] for run in runs)
+
+    assert end(0.05) < 1.03 * end(0) and end(0.1) < 1.06 * end(0)
 
 
 @pytest.mark.parametrize("loss", [0.05, 0.1])

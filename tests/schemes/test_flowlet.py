@@ -8,12 +8,12 @@ import pytest
 from helpers import DATA, QUEUED_ACKS, check_alone, check_bad, check_threads, network, planted, switch_rows, traced
 from paper import letflow
 
-from penstock.composition import parse
-from penstock.hashing import choice, flow_hash, node_seed
-from penstock.sim.config import Measure
-from penstock.sim.simulate import simulate
-from penstock.topology import build, leaf_spine
-from penstock.workload import flow_list
+from penstock_net.composition import parse
+from penstock_net.hashing import choice, flow_hash, node_seed
+from penstock_net.sim.config import Measure
+from penstock_net.sim.simulate import simulate
+from penstock_net.topology import build, leaf_spine
+from penstock_net.workload import flow_list
 
 US = 1_000_000
 RANDOM_PATH = 4

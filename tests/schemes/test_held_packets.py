@@ -6,12 +6,12 @@ import polars as pl
 import pytest
 from helpers import EVERYTHING, US, incast, network, rows_of, switch_rows, traced
 
-from penstock.composition import parse
-from penstock.errors import PenstockError, SchemeError
-from penstock.sim.config import HostConfig, Measure
-from penstock.sim.simulate import simulate
-from penstock.topology import star
-from penstock.workload import flow_list
+from penstock_net.composition import parse
+from penstock_net.errors import PenstockError, SchemeError
+from penstock_net.sim.config import HostConfig, Measure
+from penstock_net.sim.simulate import simulate
+from penstock_net.topology import star
+from penstock_net.workload import flow_list
 
 HOLD = '''
 """Every k-th packet waits in a virtual output queue by its ingress, until a timer lets go one of each."""
@@ -209,3 +209,45 @@ def test_a_path_is_chosen_and_one_that_is_not_there_is_refused(scheme):
     for which in (-1, 3):
         with pytest.raises(SchemeError, match=rf"index {which} is not in 0\.\.2.*in choose_path at tor"):
             simulate(topo, flows, parse(scheme(PATH), {"which": which}))
+
+
+LATE = """
+'''Paces every flow, and holds flow 0 for 100 us when its first packet is acknowledged, perhaps at a new rate.
+
+Perhaps a switch drops the only packet of a queue when another one comes, while it has paused the queue.'''
+parameters = {"rate": ("rate", "1Gbps", "of every flow"), "again": ("bool", False, "set the rate again"),
+              "gives": ("bool", False, "packets give way")}
+def on_start(me, node, flow, pkt):
+    set_rate(flow, me.rate)
+def on_ack(me, node, flow, pkt):
+    if flow.number == 0 and flow.acked == 1000:
+        hold_flow(node, flow, node.now + 100000000)
+        if me.again:
+            set_rate(flow, 2 * me.rate)
+            repace(node, flow)
+def admit(me, node, port, pkt):
+    queue = queue_at(port, 0)
+    if me.gives and pkt.kind == DATA and queue.length == 1:
+        pause_queue(node, port, 0, me.at.bit)
+        drop_queued(node, port, queue, queue.head)
+        resume_queue(node, port, 0, me.at.bit)
+    return ADMITTED
+"""
+
+
+@pytest.mark.parametrize("again", [False, True])
+def test_a_flow_that_is_paced_already_can_be_held(scheme, again):
+    """And the other flow of its host keeps its times. A packet takes 2 x (1 us + 83.84 ns), its ACK 2 x (1 us + 4.8 ns)."""
+    topo, made = star(hosts=3), parse(scheme(LATE), {"again": again})
+    run = simulate(topo, flow_list(topo, [(0, 1, 2000), (0, 2, 3000, "1us")]), made, measure=EVERYTHING)
+    packet, ack, gap = 2167.68, 2009.6, 1048 * 8  # ns; the gap between packets at 1 Gbit/s
+    assert run.flows["fct_ns"].to_list() == [pytest.approx(packet + ack + 100_000 + packet), pytest.approx(2 * gap + packet)]
+
+
+def test_what_comes_after_a_packet_was_dropped_from_a_paused_queue_is_sent(scheme):
+    """Three packets meet: the first is sent at once, the second dropped, and the third follows the first after 83.84 ns."""
+    topo, made = star(hosts=4), parse(scheme(LATE), {"rate": "100Gbps", "gives": True})
+    flows = flow_list(topo, [(i, 0, 1000) for i in (1, 2, 3)])
+    run = simulate(topo, flows, made, host=HostConfig(rto="100us"), max_time_ps=10**10)
+    first, third, again = sorted(run.flows["fct_ns"])
+    assert (first, third) == (pytest.approx(2167.68), pytest.approx(2251.52)) and again > 100_000

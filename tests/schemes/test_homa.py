@@ -7,12 +7,13 @@ import polars as pl
 import pytest
 from helpers import CONTROL, DATA, EVERYTHING, US, check_alone, check_bad, check_threads, network, planted, rows_of, traced
 from paper import homa
+from paper.turns import turn
 
-from penstock.composition import available, parse
-from penstock.sim.config import HostConfig
-from penstock.sim.simulate import simulate
-from penstock.topology import leaf_spine, star
-from penstock.workload import SizeDistribution, flow_list
+from penstock_net.composition import available, parse
+from penstock_net.sim.config import HostConfig
+from penstock_net.sim.simulate import simulate
+from penstock_net.topology import leaf_spine, star
+from penstock_net.workload import SizeDistribution, flow_list
 
 MTU, WIRE, GAP = 1000, 1048, 80
 SETTINGS = {"rtt_bytes": "10KB", "priorities": 8, "unscheduled": 4, "k": 3, "cutoffs": [1000, 8000, 20000]}
@@ -48,6 +49,14 @@ def modelled(flows, hosts=7, **changes):
 
 
 # ---- packet by packet ----
+
+
+def test_equal_messages_are_granted_one_after_the_other():
+    """The one that came first, then of those that have as much left the one whose turn is the least."""
+    flows = [(src, 0, 100_000, 0) for src in range(1, 6)]
+    run, *_ = sent_by_the_switch("homa", flows, {**SETTINGS, "k": 1})
+    first, *others = np.argsort(run.flows["finish_ns"]).tolist()
+    assert others == sorted(set(range(5)) - {first}, key=lambda flow: turn(flow, 0))
 
 
 def differs(scheme, case):
@@ -168,11 +177,11 @@ def test_the_dialogue_of_two_messages():
     """RTTbytes of 10 packets, two messages of 30, K = 2: blind at their class, A at level P - 2, B at P - 1, A overtakes B;
     the last 10 packets return to the classes of blind packets."""
     topo = star(hosts=3)
-    flows = flow_list(topo, [(1, 0, 30_000, "1us"), (2, 0, 30_000, "1us")])
+    flows = flow_list(topo, [(1, 0, 29_000, "1us"), (2, 0, 30_000, "1.001us")])
     settings = {"rtt_bytes": "10KB", "priorities": 8, "unscheduled": 2, "k": 2, "cutoffs": ["10KB"]}
     run, rows = traced(topo, flows, "homa", settings)
     levels = {flow: [r.queue for r in rows if r.event == "dequeue" and r.kind == DATA and r.flow == flow] for flow in (0, 1)}
-    assert levels[0] == [1] * 10 + [7] + [6] * 9 + [0] * 10  # B had not come when A's first packet was granted
+    assert levels[0] == [1] * 10 + [7] + [6] * 8 + [0] * 10  # B had not come when A's first packet was granted
     assert levels[1] == [1] * 10 + [7] * 10 + [0] * 10
     finish = run.flows["finish_ns"].to_list()
     assert finish[0] < finish[1] and max(finish) - 1000 < 60 * WIRE * GAP / 1000 + 2.2 * topo.base_rtt_ps() / 1000

@@ -11,12 +11,12 @@ import polars as pl
 import pytest
 from helpers import ACK, DATA, EVERYTHING, QUEUED_ACKS, US, network, rows_of
 
-from penstock.composition import parse
-from penstock.sim.config import HostConfig
-from penstock.sim.simulate import simulate
-from penstock.testing.cases import digest, run_case
-from penstock.topology import fat_tree, leaf_spine, star
-from penstock.workload import flow_list
+from penstock_net.composition import parse
+from penstock_net.sim.config import HostConfig
+from penstock_net.sim.simulate import simulate
+from penstock_net.testing.cases import digest, run_case
+from penstock_net.topology import fat_tree, leaf_spine, star
+from penstock_net.workload import flow_list
 
 HOOKS = Path(__file__).parent / "hooks"
 MTU, HEADER = 1000, 48
@@ -182,9 +182,9 @@ def test_what_gives_way_is_counted_and_told(exchange):
 
 INTERPRETED = """
 import json, sys
-from penstock.sim.interpreted import install
+from penstock_net.sim.interpreted import install
 install()
-from penstock.testing.cases import digest, run_case
+from penstock_net.testing.cases import digest, run_case
 print(json.dumps([digest(run_case(case)) for case in json.load(sys.stdin)]))
 """
 SMALL = {"kind": "leaf_spine", "hosts": 8, "tors": 2, "spines": 2, "buffer": "500KB"}

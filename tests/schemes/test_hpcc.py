@@ -23,18 +23,25 @@ from helpers import (
 )
 from paper import hpcc
 
-from penstock.composition import parse
-from penstock.sim.config import Measure
-from penstock.sim.simulate import simulate
-from penstock.topology import parking_lot, star
-from penstock.workload import flow_list
+from penstock_net.composition import parse
+from penstock_net.sim.config import Measure
+from penstock_net.sim.simulate import simulate
+from penstock_net.topology import parking_lot, star
+from penstock_net.workload import flow_list
 
 LINE = 80
 REACTIONS = ["hpcc", "per-ack", "per-rtt"]
 
 
-def model_of(topo, values):
-    T = values["t"] or topo.base_rtt_ps()
+def t_of(topo, values, flow, pair, seed=1):
+    """T of a flow: there in full packets, back as an ACK, hop by hop."""
+    if not values["own_t"]:
+        return values["t"] or topo.base_rtt_ps()
+    hops = [len(topo.path_links(flow, *pair, seed=seed, ack=ack)) for ack in (False, True)]
+    return sum(n * (1_000_000 + size * LINE) for n, size in zip(hops, (1048, 60)))
+
+
+def model_of(values, T):
     W_AI = values["r_ai"] * T / 8e12 if values["r_ai"] else values["w_ai"]
     return (hpcc.MultiRate if values["multi_rate"] else hpcc.Sender)(
         T,
@@ -49,13 +56,13 @@ def model_of(topo, values):
     )
 
 
-def crowd(topo):
+def crowd(topo, near=()):
     return incast(
         topo,
         range(4, 12),
         size=[150_000 + 9000 * i for i in range(8)],
         every_ns=1100,
-        more=[(12, 3, 200_000, "3us"), (13, 0, 2500, "9us"), (14, 0, 700, "9us"), (15, 2, 180_000, "2us")],
+        more=[(12, 3, 200_000, "3us"), (13, 0, 2500, "9us"), (14, 0, 700, "9us"), (15, 2, 180_000, "2us"), *near],
     )
 
 
@@ -65,7 +72,7 @@ def trajectories(topo, flows, rows, scheme, parameters=None):
     sent, acks = senders(topo, flows, rows)
     count = counters(rows)
     for flow, got in acks.items():
-        model = model_of(topo, values)
+        model = model_of(values, t_of(topo, values, flow, (int(flows.src[flow]), int(flows.dst[flow]))))
         out[flow] = [(0, model.W)]
         for ack in got:
             links = []
@@ -87,6 +94,7 @@ CASES = {
     "floodgate": ("hpcc:floodgate", {}),
     "floodgate per ack": ("hpcc:floodgate", {"reaction": "per_ack"}),
     "floodgate per rtt": ("hpcc:floodgate", {"reaction": "per_rtt", "rate": "rx"}),
+    "own T": ("hpcc:ns3", {"own_t": True, "t": "99us"}),
     "others": ("hpcc", {"eta": 0.8, "max_stage": 1, "w_ai": "500B", "t": "13us", "min_rate": "5Gbps", "int_bytes": 0}),
 }
 
@@ -107,18 +115,21 @@ def test_stages_begin_again_after_a_multiplicative_step():
 def test_every_window_and_every_departure(case):
     scheme, parameters = CASES[case]
     topo = network()
-    flows = crowd(topo)
+    near = [(1, 3, 150_000, "2us")]  # in one rack; the host does nothing else
+    flows = crowd(topo, near if case == "own T" else ())
     run, rows = traced(topo, flows, scheme, parameters, measure=SAMPLES, host=QUEUED_ACKS)
     assert run.ports["pauses_sent"].sum() == 0  # so that all that a port sent is in the trace
     sent, acks, windows = trajectories(topo, flows, rows, scheme, parameters)
-    T = parse(scheme, parameters).values("hpcc")["t"] or topo.base_rtt_ps()
+    values, round_trips = parse(scheme, parameters).values("hpcc"), set()
     compared, cut = 0, 0
     for flow in range(len(flows)):
+        T = t_of(topo, values, flow, (int(flows.src[flow]), int(flows.dst[flow])))
+        round_trips.add(T)
         compared += check_windows(run, flow, windows[flow])
         W = [w for _, w in windows[flow]]
-        check_sending(sent[flow], acks[flow], W, lambda k, _, W=W: T / W[k], moves=True)
+        check_sending(sent[flow], acks[flow], W, lambda k, _, W=W, T=T: T / W[k], moves=True)
         cut += min(W) < 0.6 * T / LINE
-    assert compared > 300 and cut >= 3
+    assert compared > 300 and cut >= 3 and len(round_trips) == 1 + values["own_t"]
 
 
 # ---- the file itself, fed with any telemetry ----
@@ -131,7 +142,8 @@ def compare(walk, scheme, parameters, text=""):
     parameters = {"min_rate": "20Gbps", "r_ai": "1Gbps", **parameters}
     alone = Alone(scheme, parameters, text, base_rtt=BASE_RTT, bdp=BASE_RTT // LINE)
     values = parse(scheme, parameters).values("hpcc")
-    model, T = model_of(SimpleNamespace(base_rtt_ps=lambda: BASE_RTT), values), values["t"] or BASE_RTT
+    T = values["t"] or BASE_RTT
+    model = model_of(values, T)
     sent, now, seq, windows = [0] * 5, 0, 0, []
     for later, loads, path, ahead in walk:
         now, seq, links = now + later, seq + 1000, []
@@ -187,36 +199,36 @@ SINGLE = ("paper", "ns3", "per ack", "per rtt", "rx")
 MULTI = ("floodgate", "floodgate per ack", "floodgate rx")
 MISTAKES = {
     "T": (SINGLE, "hpcc.t if hpcc.t > 0", "hpcc.t if hpcc.t < 0"),
-    "the increase as a rate": (SINGLE, "hpcc.r_ai * hpcc.base_rtt / 8e12 if", "hpcc.r_ai * hpcc.base_rtt / 9e12 if"),
+    "the increase as a rate": (SINGLE, "hpcc.r_ai * mine.base_rtt / 8e12 if", "hpcc.r_ai * mine.base_rtt / 9e12 if"),
     "the increase in bytes": (SINGLE, "if hpcc.r_ai > 0 else hpcc.w_ai", "if hpcc.r_ai > 0 else 80"),
     "the first U": (SINGLE, "reference.u = 1.0", "reference.u = 0.0"),
     "the first W^c": (SINGLE, "reference.wc = mine.w_init", "reference.wc = mine.w_init / 2"),
     "the first ACK": (SINGLE, "    mine.hops = -1\n", "    mine.hops = 2\n"),
     "the window in packets": (SINGLE, "whole(mine.w), 1)", "whole(mine.w) // 1000 * 1000, 1)"),
-    "the pace": (SINGLE, "mine.w * 8e12 / hpcc.base_rtt)", "mine.w_init * 8e12 / hpcc.base_rtt)"),
-    "the least window": (SINGLE, "max(w, hpcc.min_rate * hpcc.base_rtt / 8e12)", "max(w, 1.0)"),
-    "the largest window": (SINGLE, "8e12), my_flow(hpcc, flow).w_init)", "8e12), 1e12)"),
+    "the pace": (SINGLE, "mine.w * 8e12 / mine.base_rtt)", "mine.w_init * 8e12 / mine.base_rtt)"),
+    "the least window": (SINGLE, "max(w, hpcc.min_rate * mine.base_rtt / 8e12)", "max(w, 1.0)"),
+    "the largest window": (SINGLE, "8e12), mine.w_init)", "8e12), 1e12)"),
     "bytes of the last hop": (SINGLE, "link.tx_bytes - old.tx_bytes", "link.tx_bytes - 0 * old.tx_bytes"),
     "rx is tx": (SINGLE, "        count += link.qlen - old.qlen\n", "        count += 0\n"),
     "tx is rx": (SINGLE, "    if hpcc.rate == RX:", "    if 1:"),
     "the larger queue": (SINGLE, "min(link.qlen, old.qlen)", "max(link.qlen, old.qlen)"),
     "the present queue": (SINGLE, "min(link.qlen, old.qlen)", "link.qlen"),
-    "no queue": (SINGLE, "min(link.qlen, old.qlen) / hpcc.base_rtt + tx_rate", "tx_rate"),
-    "the queue alone": (SINGLE, "min(link.qlen, old.qlen) / hpcc.base_rtt + tx_rate", "min(link.qlen, old.qlen) / hpcc.base_rtt"),
+    "no queue": (SINGLE, "min(link.qlen, old.qlen) / mine.base_rtt + tx_rate", "tx_rate"),
+    "the queue alone": (SINGLE, "min(link.qlen, old.qlen) / mine.base_rtt + tx_rate", "min(link.qlen, old.qlen) / mine.base_rtt"),
     "one speed": (SINGLE, "+ tx_rate) * link.ps_per_byte", "+ tx_rate) * 80"),
     "no average": (SINGLE, "(1 - weight) * reference.u + weight * u", "u"),
     "the weights": (SINGLE, "(1 - weight) * reference.u + weight * u", "weight * reference.u + (1 - weight) * u"),
-    "a weight beyond 1": (SINGLE, "min(tau, hpcc.base_rtt) / hpcc.base_rtt", "tau / hpcc.base_rtt"),
+    "a weight beyond 1": (SINGLE, "min(tau, T) / T", "tau / T"),
     "the least busy link": (SINGLE, "if u_link > u:", "if u_link < u or u == 0:"),
     "the last link": (SINGLE, "if u_link > u:", "if 1:"),
     "tau of the first link": (SINGLE, "tau = float(new.ts - old.ts)", "tau = tau or float(new.ts - old.ts)"),
     "equation (3) from W^c": (
         SINGLE,
-        "my_flow(hpcc, flow).w / (u / hpcc.eta) + hpcc.step",
-        "reference.wc / (u / hpcc.eta) + hpcc.step",
+        "mine.w / (u / hpcc.eta) + mine.step",
+        "reference.wc / (u / hpcc.eta) + mine.step",
     ),
-    "eta": (SINGLE, "reference.wc / (u / hpcc.eta) + hpcc.step", "reference.wc / u + hpcc.step"),
-    "no increase beside the step": (SINGLE, "reference.wc / (u / hpcc.eta) + hpcc.step", "reference.wc / (u / hpcc.eta)"),
+    "eta": (SINGLE, "reference.wc / (u / hpcc.eta) + mine.step", "reference.wc / u + mine.step"),
+    "no increase beside the step": (SINGLE, "reference.wc / (u / hpcc.eta) + mine.step", "reference.wc / (u / hpcc.eta)"),
     "from W, not W^c": (SINGLE, "reference.wc / (u / hpcc.eta)", "my_flow(hpcc, flow).w / (u / hpcc.eta)"),
     "U below eta": (SINGLE, "if u >= hpcc.eta or", "if u >= 1.0 or"),
     "a stage more": (SINGLE, "reference.inc_stage >= hpcc.max_stage", "reference.inc_stage > hpcc.max_stage"),
@@ -231,8 +243,8 @@ MISTAKES = {
     ),
     "increases from W": (
         SINGLE,
-        "bound(hpcc, flow, reference.wc + hpcc.step)",
-        "bound(hpcc, flow, my_flow(hpcc, flow).w + hpcc.step)",
+        "bound(hpcc, flow, reference.wc + mine.step)",
+        "bound(hpcc, flow, my_flow(hpcc, flow).w + mine.step)",
     ),
     "another path, the same hops": (SINGLE, "ack.hops != mine.hops or ack.path != mine.path", "ack.hops != mine.hops"),
     "the path is not noted": (SINGLE, "        mine.path = ack.path\n", ""),

@@ -17,11 +17,11 @@ from helpers import (
 )
 from paper import ideal_fq
 
-from penstock.composition import FOLDER, parse
-from penstock.sim.config import HostConfig, Measure
-from penstock.sim.simulate import simulate
-from penstock.topology import star
-from penstock.workload import flow_list
+from penstock_net.composition import FOLDER, parse
+from penstock_net.sim.config import HostConfig, Measure
+from penstock_net.sim.simulate import simulate
+from penstock_net.topology import star
+from penstock_net.workload import flow_list
 
 
 def crowd(topo):

@@ -16,13 +16,13 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-import penstock
-from penstock.composition.declare import Declarations
-from penstock.composition.load import declarations_of, refused
-from penstock.composition.translate import Translation
-from penstock.errors import SchemeError
+import penstock_net
+from penstock_net.composition.declare import Declarations
+from penstock_net.composition.load import declarations_of, refused
+from penstock_net.composition.translate import Translation
+from penstock_net.errors import SchemeError
 
-FOLDER = Path(penstock.__file__).parent / "schemes"
+FOLDER = Path(penstock_net.__file__).parent / "schemes"
 SOURCES = {p.stem: p.read_text() for p in sorted(FOLDER.glob("[!_]*.py")) if p.stem != "fifo"}
 OTHERS = [
     *("0", "-1", "1", "7", "2.5", "1e300", "9223372036854775807", "99999999999999999999", '"x"', "None", "True"),
@@ -58,7 +58,7 @@ def translated(file: Path) -> str:
         return Translation(declared).text
 
 
-@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.sampled_from(sorted(SOURCES)), st.integers(0, 10**9), st.integers(1, 4))
 @example("hpcc", 1, 1)
 def test_a_mutated_file_is_refused_in_words_or_translated(tmp_path, name, seed, changes):
@@ -72,8 +72,8 @@ def test_a_mutated_file_is_refused_in_words_or_translated(tmp_path, name, seed, 
 
 RUN = """
 import json, sys
-from penstock.errors import PenstockError
-from penstock.testing.cases import run_case
+from penstock_net.errors import PenstockError
+from penstock_net.testing.cases import run_case
 case = {"topology": {"kind": "leaf_spine", "hosts": 8, "tors": 2, "spines": 2, "buffer": "2MB"}}
 case["flows"] = [[i, (3 * i + 5) % 8, 60000, "0us"] for i in range(8)] + [[i, 0, 40000, "1us"] for i in range(1, 8)]
 for file in sys.argv[1:]:

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-import penstock
-from penstock.composition import available, parse, preset_values
-from penstock.composition.declare import GIVEN, RENAMED, DeclarationError, Declarations
-from penstock.composition.load import declarations_of, load
-from penstock.errors import SchemeError, SpecError
+import penstock_net
+from penstock_net.composition import available, parse, preset_values
+from penstock_net.composition.declare import GIVEN, RENAMED, DeclarationError, Declarations
+from penstock_net.composition.load import declarations_of, load
+from penstock_net.errors import SchemeError, SpecError
 
-PACKAGE = Path(penstock.__file__).parent
+PACKAGE = Path(penstock_net.__file__).parent
 
 
 def declared(source: str) -> Declarations:
@@ -53,6 +53,38 @@ def test_every_renamed_field_is_refused_with_its_new_name(old, new):
     with pytest.raises(DeclarationError, match=f'"{old}" is now called "{new}"'):
         declared(f"def on_send(me, node, flow, pkt):\n    flow.{old} = 1.0\n")
     assert re.search(rf"\b{new}\b", (PACKAGE / "fabric/state.pxd").read_text())
+
+
+CONDITIONAL = """parameters = {"marks": ("int32", 0, "whether it marks")}
+when = {"on_dequeue": "marks"}
+
+
+def on_dequeue(me, node, port, queue, pkt):
+    mark(pkt)
+
+
+def on_enqueue(me, node, port, queue, pkt):
+    pass
+
+
+def mark(pkt):
+    pkt.priority = 1
+"""
+
+
+def test_a_hook_may_depend_on_a_parameter():
+    """What it does counts only with it."""
+    scheme = declared(CONDITIONAL)
+    assert scheme.hooks == scheme.hooks_with({"marks": 1}) == {"on_dequeue", "on_enqueue"}
+    assert scheme.hooks_with({"marks": 0}) == {"on_enqueue"}
+    assert scheme.sets_priority({"marks": 1}) and not scheme.sets_priority({"marks": 0})
+    for wrong in ('{"on_drop": "marks"}', '{"mark": "marks"}'):
+        with pytest.raises(DeclarationError, match="no hook of this scheme"):
+            declared(CONDITIONAL.replace('{"on_dequeue": "marks"}', wrong))
+    with pytest.raises(DeclarationError, match="'mark', which is no parameter"):
+        declared(CONDITIONAL.replace('"on_dequeue": "marks"', '"on_dequeue": "mark"'))
+    with pytest.raises(DeclarationError, match="must be a table"):
+        declared(CONDITIONAL.replace('{"on_dequeue": "marks"}', "3"))
 
 
 def test_a_field_of_its_own_may_have_an_old_name():
@@ -181,7 +213,7 @@ def test_a_preset_that_uses_others_sets_what_it_sets(preset):
 
 def test_a_preset_that_does_not_exist_is_refused_with_those_that_do():
     for text, remedy in {
-        "bfc:xyz": "known: unpaused",
+        "bfc:xyz": "known: early, penstock, pyrrha_ns3, pyrrha_ns3_kept, unpaused",
         "bfc:unpause": 'did you mean "unpaused"?',
         "bfc:paper": "it is called bfc:unpaused now",
         "pfc+bfc:paper": "it is called bfc:unpaused now",
@@ -245,4 +277,14 @@ def test_an_error_in_a_scheme_file_has_its_place(source, line, tmp_path, monkeyp
 def test_an_unknown_preset_names_each_known_one_once():
     with pytest.raises(SpecError) as caught:
         parse("bfc:zz")
-    assert caught.value.remedy == "known: unpaused"
+    assert caught.value.remedy == "known: early, penstock, pyrrha_ns3, pyrrha_ns3_kept, unpaused"
+
+
+def test_a_file_is_read_once_until_it_changes(tmp_path):
+    """A run asks for its declarations some twenty times."""
+    file = tmp_path / "mine.py"
+    file.write_text("def on_ack(me, node, flow, pkt):\n    pass\n")
+    first = declarations_of(file)
+    assert declarations_of(file) is first
+    file.write_text("def on_send(me, node, flow, pkt):\n    pass\n")
+    assert declarations_of(file).hooks == {"on_send"}

@@ -9,11 +9,11 @@ from helpers import ACK, DATA, EVERYTHING, check_bad, check_threads, planted, ro
 from paper import ndp
 from test_dqa import drawn
 
-from penstock.composition import parse
-from penstock.sim.config import HostConfig
-from penstock.sim.simulate import simulate
-from penstock.topology import fat_tree, leaf_spine, star
-from penstock.workload import flow_list
+from penstock_net.composition import parse
+from penstock_net.sim.config import HostConfig
+from penstock_net.sim.simulate import simulate
+from penstock_net.topology import fat_tree, leaf_spine, star
+from penstock_net.workload import flow_list
 
 MTU, WIRE, HEADER, ANSWER = 1000, 1048, 64, 60
 LINE = 80  # ps per byte

@@ -9,11 +9,11 @@ import pytest
 from helpers import DATA, QUEUED_ACKS, check_alone, check_bad, check_threads, network, planted, rows_of, traced
 from paper import pfabric
 
-from penstock.composition import FOLDER, parse
-from penstock.sim.config import HostConfig
-from penstock.sim.simulate import simulate
-from penstock.topology import leaf_spine, star
-from penstock.workload import flow_list
+from penstock_net.composition import FOLDER, parse
+from penstock_net.sim.config import HostConfig
+from penstock_net.sim.simulate import simulate
+from penstock_net.topology import leaf_spine, star
+from penstock_net.workload import flow_list
 
 WIRE, GAP = 1048, 80
 SETTINGS = {"capacity": "12KB", "window": "20KB"}
@@ -137,11 +137,11 @@ def test_ports_serve_and_drop_what_walks_find(walking, order):
 
 FEW_ARRIVALS = """
 import json, sys
-from penstock.sim.interpreted import install
+from penstock_net.sim.interpreted import install
 install()
-from penstock.fabric import ranking
+from penstock_net.fabric import ranking
 ranking.MOST_ARRIVALS = int(sys.argv[2])
-from penstock.testing.cases import digest, run_case
+from penstock_net.testing.cases import digest, run_case
 print(digest(run_case(json.loads(sys.argv[1]))))
 """
 

@@ -25,10 +25,12 @@ from helpers import (
 )
 from paper import pfc
 
-from penstock.composition import parse
-from penstock.errors import SpecError
-from penstock.sim.config import Measure
-from penstock.sim.simulate import simulate
+from penstock_net.composition import parse
+from penstock_net.errors import SpecError
+from penstock_net.sim.config import HostConfig, Measure
+from penstock_net.sim.simulate import simulate
+from penstock_net.topology import behind_vswitches, leaf_spine, with_receivers
+from penstock_net.workload import flow_list
 
 
 class Switch(pfc.Switch):
@@ -166,7 +168,7 @@ def test_any_number_of_threads_gives_the_same_results():
 
 
 def test_bad_parameters_are_refused():
-    check_bad("pfc", {"alpha": 17}, "0..16")
+    check_bad("pfc", {"alpha": 129}, "0..128")
     check_bad("pfc", {"xon": "3 parsecs"}, "unit")
     with pytest.raises(SpecError, match="headroom"):
         simulate(network(buffer="100KB"), crowd(network()), "pfc")
@@ -242,6 +244,24 @@ def test_a_watchdog_that_sees_only_short_pauses_changes_nothing():
     topo = network(buffer="1MB")
     runs = [simulate(topo, crowd(topo), parse("pfc", given)) for given in ({}, {"watchdog": "200ms"})]
     assert outcome(runs[0]) == outcome(runs[1]) and runs[0].ports["pauses_sent"].sum() > 20
+    assert runs[1].ports["storms"].sum() == 0 and not any("watchdog" in warning for warning in runs[1].summary["warnings"])
+
+
+@pytest.mark.parametrize("priorities", [1, 3])
+def test_a_watchdog_that_acts_is_told(priorities):
+    """A server stops taking packets for good, and another one for a while, after which pauses are obeyed again."""
+    topo = behind_vswitches(leaf_spine(hosts=4, tors=2, spines=1, buffer="2MB"), apps=1, buffer="1MB")
+    slow = [{"host": 3, "rate": "1Mbps"}, {"host": 2, "rate": "100Mbps", "on": "300us", "off": "9ms", "until": "1ms"}]
+    flows = flow_list(topo, [(0, 3, "2MB"), (1, 2, "2MB")])
+    scheme = parse("pfc", {"priorities": priorities, **WATCHDOG})
+    run = simulate(with_receivers(topo, slow), flows, scheme, host=HostConfig(rto="1s"), max_time_ps=3_000 * US)
+    stormy = run.ports.filter(run.ports["storms"] > 0).select("peer", "storms", "restored")
+    told = {peer: counts for peer, *counts in stormy.iter_rows()}
+    stuck, freed = (topo.names.index(f"vswitch{i}") for i in (3, 2))
+    assert told[stuck][0] == told[stuck][1] + 1 and told[freed] == [1, 1]
+    [text] = [warning for warning in run.summary["warnings"] if "vswitch3)" in warning]
+    lost = run.ports.filter(node=stuck)["drops"].sum()
+    assert text.startswith("the watchdog at tor1 port ") and text.endswith(f"; vswitch3 dropped {lost} packets") and lost > 100
 
 
 def test_threads_with_a_watchdog():

@@ -6,10 +6,10 @@ import polars as pl
 import pytest
 from helpers import DATA, QUEUED_ACKS, check_bad, check_threads, incast, network, traced
 
-from penstock.sim.config import HostConfig, Measure
-from penstock.sim.simulate import simulate
-from penstock.topology import leaf_spine
-from penstock.workload import flow_list
+from penstock_net.sim.config import HostConfig, Measure
+from penstock_net.sim.simulate import simulate
+from penstock_net.topology import behind_vswitches, leaf_spine, with_receivers
+from penstock_net.workload import flow_list
 
 VICTIM = [(4, 1, 100_000, "20us"), (8, 2, 100_000, "20us")]
 
@@ -75,7 +75,7 @@ def test_hosts_are_paused_for_that_destination_alone():
 @pytest.mark.parametrize("host_pause", [False, True])
 def test_a_lost_resume_does_not_block_for_ever(control_loss, host_pause):
     topo = leaf_spine(hosts=16, tors=4, spines=2, buffer="4MB")
-    from penstock.composition import parse
+    from penstock_net.composition import parse
 
     run = simulate(
         topo,
@@ -118,3 +118,25 @@ def test_any_number_of_threads_gives_the_same_results():
 
 def test_bad_parameters_are_refused():
     check_bad("pfc_tagged", {"voqs": 0}, "1..4096")
+
+
+# ---- Behind virtual switches ----
+
+
+def test_the_switch_before_a_virtual_switch_is_a_last_hop():
+    """PFC of a small virtual switch stops the way to its server before its own queue is long: the switch before it has to ask."""
+    topo = behind_vswitches(leaf_spine(hosts=8, tors=2, spines=1, buffer="4MB"), apps=1, buffer="400KB")
+    topo = with_receivers(topo, [{"host": 7, "rate": "1Gbps"}])
+    flows = flow_list(topo, [(0, 7, "2MB"), *((3, dst, "300KB", "400us") for dst in (4, 5, 6))])
+    for name, most in (("pfc", None), ("pfc_tagged", 4)):
+        others = simulate(topo, flows, name, host=HostConfig(rto="1s"), max_time_ps=2 * 10**9).flows["slowdown"][1:]
+        assert others.null_count() == (0 if most else 3) and (others.max() or 0) < (most or 1), name
+
+
+def test_every_destination_of_a_server_is_resumed():
+    """Two applications share the way from the last switch: when it is empty both may be sent to, whoever's packet left last."""
+    topo = behind_vswitches(leaf_spine(hosts=4, tors=2, spines=1), apps=2, buffer="300KB")
+    topo = with_receivers(topo, [{"host": 6, "rate": "2Gbps"}])
+    flows = flow_list(topo, [*((src, 6, "500KB") for src in range(4)), *((src, 7, "1MB") for src in range(4))])
+    run = simulate(topo, flows, "pfc_tagged", host=HostConfig(rto="1s"), max_time_ps=10**11)
+    assert run.summary["flows_finished"] == len(flows) and run.summary["drops"] == 0

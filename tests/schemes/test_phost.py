@@ -7,11 +7,11 @@ import pytest
 from helpers import CONTROL, DATA, EVERYTHING, US, check_bad, check_threads, network, planted, rows_of, traced
 from paper import phost
 
-from penstock.composition import parse
-from penstock.sim.config import HostConfig
-from penstock.sim.simulate import simulate
-from penstock.topology import star
-from penstock.workload import flow_list
+from penstock_net.composition import parse
+from penstock_net.sim.config import HostConfig
+from penstock_net.sim.simulate import simulate
+from penstock_net.topology import star
+from penstock_net.workload import flow_list
 
 MTU, WIRE, GAP = 1000, 1048, 80
 T = WIRE * GAP

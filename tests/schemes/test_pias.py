@@ -6,11 +6,11 @@ import pytest
 from helpers import DATA, QUEUED_ACKS, check_alone, check_bad, check_threads, outcome, planted, traced
 from paper import pias
 
-from penstock.composition import parse
-from penstock.sim.config import HostConfig, Measure
-from penstock.sim.simulate import simulate
-from penstock.topology import star
-from penstock.workload import flow_list
+from penstock_net.composition import parse
+from penstock_net.sim.config import HostConfig, Measure
+from penstock_net.sim.simulate import simulate
+from penstock_net.topology import star
+from penstock_net.workload import flow_list
 
 SETTINGS = {"thresholds": ["5KB", "20KB", "20500B", "80KB"], "k": "30KB", "ecn.k_min": "1GB", "ecn.k_max": "1GB"}
 THRESHOLDS = [5_000, 20_000, 20_500, 80_000]

@@ -23,12 +23,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from paper import powertcp
 
-from penstock.composition import FOLDER, parse
-from penstock.errors import SchemeError
-from penstock.sim.config import Measure
-from penstock.sim.simulate import simulate
-from penstock.topology import parking_lot, star
-from penstock.workload import flow_list
+from penstock_net.composition import FOLDER, parse
+from penstock_net.errors import SchemeError
+from penstock_net.sim.config import Measure
+from penstock_net.sim.simulate import simulate
+from penstock_net.topology import parking_lot, star
+from penstock_net.workload import flow_list
 
 LINE = 80
 OPEN = network(buffer="100MB")
@@ -132,7 +132,7 @@ class Alone(dict):
             ack_l_at=lambda ack, i: ack.ack_l[i],
             prev_int_at=lambda mine, i: mine.prev_int[i],
             whole=int,
-            port_at=lambda *_: SimpleNamespace(ps_per_byte=LINE),
+            port_of=lambda *_: SimpleNamespace(ps_per_byte=LINE),
             set_rate=lambda flow, rate: setattr(flow, "pace", rate),
             repace=lambda *_: None,
         )
@@ -233,11 +233,11 @@ def test_power_by_hand():
     assert model.smooth == pytest.approx((2.25 + 0.5 * 1.25) / 2)
 
 
-def bottleneck(parameters, count, since=200e3, until=500e3):
+def bottleneck(parameters, count, since=200e3, until=500e3, seed=1):
     """Long flows to one host -> mean queue, rate of the link in Gbit/s, FCTs."""
     topo = star(hosts=count + 1)
     flows = flow_list(topo, [(i, 0, 8_000_000 // count, "0us") for i in range(1, count + 1)])
-    run = simulate(topo, flows, parse("powertcp", parameters), measure=Measure(sample="1us", port_series=True))
+    run = simulate(topo, flows, parse("powertcp", parameters), measure=Measure(sample="1us", port_series=True), seed=seed)
     series = run.extra["port_series"]
     port = series.filter((series["node"] == topo.hosts) & (series["port"] == 0) & series["time_ns"].is_between(since, until))
     rate = 8 * (port["tx_bytes"][-1] - port["tx_bytes"][0]) / (port["time_ns"][-1] - port["time_ns"][0])
@@ -246,16 +246,17 @@ def bottleneck(parameters, count, since=200e3, until=500e3):
 
 @pytest.mark.parametrize("r_ai, count", [(3e9, 2), (1e9, 6)])
 def test_the_equilibrium(r_ai, count):
-    """Theorems 1 and 3: long flows keep a queue of the sum of their beta and share the link equally."""
+    """Theorems 1 and 3: long flows keep a queue of the sum of their beta, to a packet, and share the link equally."""
     queue, rate, fct = bottleneck({"r_ai": r_ai}, count)
     tau = star(hosts=count + 1).base_rtt_ps()
     expected, _ = powertcp.equilibrium(1 / LINE, tau, [r_ai * tau / 8e12] * count)
-    assert queue == pytest.approx(expected, rel=0.25) and rate > 99.5 and min(fct) > 0.93 * max(fct)
+    assert queue == pytest.approx(expected, abs=1048) and rate > 99.5 and min(fct) > 0.93 * max(fct)
 
 
 def test_averaged_with_the_present_window_the_windows_swing():
     """What the scheme's docstring says of equation 7."""
-    assert bottleneck({}, 4)[1] > 99 and bottleneck({"average": "cwnd"}, 4)[1] < 85
+    old, present = ([bottleneck({"average": of}, 4, seed=seed)[1] for seed in (1, 2, 5, 6)] for of in ("cwnd_old", "cwnd"))
+    assert min(old) > 99 and max(present) < 98 and min(present) < 80
 
 
 def test_a_free_link_is_filled_at_once():

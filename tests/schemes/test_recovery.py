@@ -8,13 +8,13 @@ import pytest
 from helpers import DATA, US, check_alone, check_bad, check_threads, network, planted, rows_of, traced
 from paper import gobackn, recovery
 
-from penstock.composition import parse
-from penstock.errors import PenstockError
-from penstock.sim.config import HostConfig, Measure
-from penstock.sim.simulate import simulate
-from penstock.testing.cases import digest, run_case
-from penstock.topology import fat_tree, star
-from penstock.workload import flow_list
+from penstock_net.composition import parse
+from penstock_net.errors import PenstockError
+from penstock_net.sim.config import HostConfig, Measure
+from penstock_net.sim.simulate import simulate
+from penstock_net.testing.cases import digest, run_case
+from penstock_net.topology import fat_tree, star
+from penstock_net.workload import flow_list
 
 LOSE = str(Path(__file__).parent / "hooks/lose.py")
 WIRE, GAP, ACK = 1048, 80, 60

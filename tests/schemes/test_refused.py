@@ -5,15 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from penstock.composition import available, parse
-from penstock.composition.declare import Declarations
-from penstock.composition.load import declarations_of, refused
-from penstock.composition.places import Part, check_trimming, compose
-from penstock.composition.translate import Translation
-from penstock.errors import SchemeError, SpecError
-from penstock.sim.simulate import simulate
-from penstock.topology import star
-from penstock.workload import flow_list
+from penstock_net.composition import available, parse
+from penstock_net.composition.declare import Declarations
+from penstock_net.composition.load import declarations_of, refused
+from penstock_net.composition.places import Part, check_trimming, compose
+from penstock_net.composition.translate import Translation
+from penstock_net.errors import SchemeError, SpecError
+from penstock_net.sim.simulate import simulate
+from penstock_net.topology import star
+from penstock_net.workload import flow_list
 
 WORDS = re.compile(r"cython|pyx|gil\b|C compiler|cdef|python object", re.I)
 ACK = "def on_ack(me, node, flow, pkt):\n    "
@@ -141,7 +141,7 @@ def test_a_composition_that_makes_sense(name):
 
 
 def test_two_values_of_schemes():
-    import penstock as ps
+    import penstock_net as ps
 
     with pytest.raises(SpecError, match="each set the rate"):
         parse(ps.HPCC() + ps.TIMELY())
@@ -206,7 +206,7 @@ def test_the_cached_module_of_a_file_has_no_name_of_its_own(tmp_path):
     """A file may be called what no module can be."""
     file: Path = tmp_path / "my scheme-2.py"
     file.write_text(ACK + "flow.window = 30000\n")
-    from penstock.testing.cases import run_case
+    from penstock_net.testing.cases import run_case
 
     flows = [[0, 1, 50000, "0us"]]
     run = run_case({"topology": {"kind": "star", "hosts": 2}, "flows": flows, "scheme": str(file)})

@@ -7,10 +7,10 @@ from alone import Alone, check_mistake
 from helpers import QUEUED_ACKS, US, check_alone, check_bad, check_threads, check_windows, network, senders, traced
 from paper.rtt_target import Sender
 
-from penstock.sim.config import Measure
-from penstock.sim.simulate import simulate
-from penstock.topology import star
-from penstock.workload import flow_list
+from penstock_net.sim.config import Measure
+from penstock_net.sim.simulate import simulate
+from penstock_net.topology import star
+from penstock_net.workload import flow_list
 
 MEASURE = Measure(sample="0.2us", packets=True, flow_series=True, flows=False)
 

@@ -18,12 +18,12 @@ from helpers import (
     traced,
 )
 
-from penstock.composition import parse
-from penstock.hashing import choice, flow_hash, node_seed
-from penstock.sim.config import HostConfig
-from penstock.sim.simulate import simulate
-from penstock.topology import star
-from penstock.workload import flow_list
+from penstock_net.composition import parse
+from penstock_net.hashing import choice, flow_hash, node_seed
+from penstock_net.sim.config import HostConfig
+from penstock_net.sim.simulate import simulate
+from penstock_net.topology import star
+from penstock_net.workload import flow_list
 
 WIRE = 1048
 

@@ -10,11 +10,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from paper import spray
 
-from penstock.hashing import flow_hash
-from penstock.sim.config import HostConfig, Measure
-from penstock.sim.simulate import simulate
-from penstock.topology import leaf_spine
-from penstock.workload import flow_list
+from penstock_net.hashing import flow_hash
+from penstock_net.sim.config import HostConfig, Measure
+from penstock_net.sim.simulate import simulate
+from penstock_net.topology import leaf_spine
+from penstock_net.workload import flow_list
 
 STREAM = 4  # of a switch's random numbers: RANDOM_PATH
 CROSSING = [(i, (i + 4 * k) % 16, 200_000 + 7 * i, f"{i}us") for i in range(16) for k in (1, 2, 3)]

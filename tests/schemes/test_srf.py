@@ -20,12 +20,13 @@ from helpers import (
 )
 from paper import srf
 
-from penstock.composition import parse
-from penstock.errors import PenstockError
-from penstock.sim.config import HostConfig
-from penstock.sim.simulate import simulate
-from penstock.topology import star
-from penstock.workload import flow_list
+from penstock_net.composition import parse
+from penstock_net.errors import PenstockError
+from penstock_net.hashing import flow_hash
+from penstock_net.sim.config import HostConfig
+from penstock_net.sim.simulate import simulate
+from penstock_net.topology import star
+from penstock_net.workload import flow_list
 
 WIRE, GAP = 1048, 80
 
@@ -41,9 +42,11 @@ def crowd(topo):
     return replace(flows, priority=(np.arange(len(flows)) % 7 == 3).astype("int8"))
 
 
-def packet_of(row, flows):
+def packet_of(node, row, flows):
+    """At a node; of equals the one whose hash of the node's seed is smaller."""
     left = 0 if row.kind else int(flows.bytes[row.flow]) - row.offset
-    return int(flows.priority[row.flow]), left, row.flow, row.offset, row.kind
+    turn = flow_hash(row.flow, 4 * int(flow_hash(node + (1 << 41), 1)))
+    return int(flows.priority[row.flow]), left, int(turn), row.flow, row.offset, row.kind
 
 
 def differs(scheme, parameters=None, host=QUEUED_ACKS):
@@ -61,10 +64,10 @@ def differs(scheme, parameters=None, host=QUEUED_ACKS):
                 assert paused == (row.flow == PAUSE)
                 (link.pause if paused else link.resume)(queue)
             elif row.event == "enqueue":
-                link.enqueue(row.queue, packet_of(row, flows))
+                link.enqueue(row.queue, packet_of(node, row, flows))
             elif row.event == "dequeue":
                 several = sum(bool(waiting) for waiting in link.queues.values()) > 1
-                if link.dequeue() != (row.queue, packet_of(row, flows)):
+                if link.dequeue() != (row.queue, packet_of(node, row, flows)):
                     return True
                 chosen += several
     assert chosen > 500
@@ -88,7 +91,7 @@ MISTAKES = {
     "bytes of the whole flow": ("left = flow.size - pkt.seq\n", "left = flow.size\n"),
     "bytes behind the packet": ("left = flow.size - pkt.seq\n", "left = flow.size - pkt.seq - pkt.payload\n"),
     "the longest first": ("return bytes < fewest", "return bytes > fewest"),
-    "equals by another order": ("return pkt.number < number", "return pkt.number > number"),
+    "equals by another order": ("node.random_seed) < hash31(", "node.random_seed) > hash31("),
     "priorities": ("return pkt.priority < level", "return pkt.priority > level"),
     "paused queues": ("if queue.length > 0 and not queue.paused:\n            pkt", "if queue.length > 0:\n            pkt"),
     "ACKs": ("    return 0\n\n\ndef precedes", "    return 1000000000\n\n\ndef precedes"),

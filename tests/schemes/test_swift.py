@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from paper import swift
 
-from penstock.composition import FOLDER, parse
-from penstock.sim.config import HostConfig, Measure
-from penstock.sim.simulate import simulate
-from penstock.topology import behind_vswitches, star, with_receivers
-from penstock.workload import flow_list
+from penstock_net.composition import FOLDER, parse
+from penstock_net.sim.config import HostConfig, Measure
+from penstock_net.sim.simulate import simulate
+from penstock_net.topology import behind_vswitches, star, with_receivers
+from penstock_net.workload import flow_list
 
 MEASURE = Measure(sample="0.2us", packets=True, flow_series=True, flows=False)
 FULL = 1056  # a data packet with its stamp
@@ -138,7 +138,7 @@ class Alone(dict):
             NEVER=2**63 - 1,
             NACK=4,
             DATA=0,
-            line_rate=lambda *_: 1e11,
+            port_of=lambda *_: SimpleNamespace(ps_per_byte=80),
             set_rate=lambda flow, rate: setattr(flow, "pace", rate),
             repace=lambda node, flow: setattr(flow, "repaced", flow.repaced + 1),
             send_from=lambda node, flow, offset: flow.back.append(offset),

@@ -2,11 +2,11 @@
 
 from helpers import DATA, QUEUED_ACKS, acted, senders, traced
 
-from penstock.composition import parse
-from penstock.sim.config import Measure
-from penstock.sim.simulate import simulate
-from penstock.topology import parking_lot, star
-from penstock.workload import flow_list
+from penstock_net.composition import parse
+from penstock_net.sim.config import Measure
+from penstock_net.sim.simulate import simulate
+from penstock_net.topology import parking_lot, star
+from penstock_net.workload import flow_list
 
 READER = """
 includes = ["telemetry"]

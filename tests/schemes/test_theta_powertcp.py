@@ -23,11 +23,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from paper import powertcp
 
-from penstock.composition import FOLDER, parse
-from penstock.sim.config import Measure
-from penstock.sim.simulate import simulate
-from penstock.topology import star
-from penstock.workload import flow_list
+from penstock_net.composition import FOLDER, parse
+from penstock_net.sim.config import Measure
+from penstock_net.sim.simulate import simulate
+from penstock_net.topology import star
+from penstock_net.workload import flow_list
 
 LINE = 80
 OPEN = network(buffer="100MB")
@@ -105,7 +105,7 @@ class Alone(dict):
             my_flow=lambda *_: self.mine,
             my_packet=lambda *_: self.stamped,
             whole=int,
-            port_at=lambda *_: SimpleNamespace(ps_per_byte=LINE),
+            port_of=lambda *_: SimpleNamespace(ps_per_byte=LINE),
             set_rate=lambda flow, rate: setattr(flow, "pace", rate),
             repace=lambda *_: None,
         )

@@ -22,11 +22,11 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from paper import timely
 
-from penstock.composition import parse
-from penstock.sim.config import Measure
-from penstock.sim.simulate import simulate
-from penstock.topology import star
-from penstock.workload import flow_list
+from penstock_net.composition import parse
+from penstock_net.sim.config import Measure
+from penstock_net.sim.simulate import simulate
+from penstock_net.topology import star
+from penstock_net.workload import flow_list
 
 MEASURE = Measure(sample="0.2us", packets=True, flow_series=True, flows=False)
 CLOSE = {"t_low": "12us", "t_high": "60us", "min_rtt": "8us"}  # thresholds that this network's RTTs, of 4 us and more, meet

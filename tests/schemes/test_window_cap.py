@@ -3,10 +3,10 @@
 import pytest
 from helpers import QUEUED_ACKS, check_alone, check_bad, check_sending, check_threads, senders, traced
 
-from penstock.composition import parse
-from penstock.sim.config import Measure
-from penstock.topology import star
-from penstock.workload import flow_list
+from penstock_net.composition import parse
+from penstock_net.sim.config import Measure
+from penstock_net.topology import star
+from penstock_net.workload import flow_list
 
 MEASURE = Measure(sample="0.5us", packets=True, flow_series=True, flows=False)
 

@@ -11,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from penstock.sim import simulate as engine
+from penstock_net.sim import simulate as engine
 
 GATES, HIDDEN = Path(os.environ["GATES"]), os.environ["HIDDEN"]
 

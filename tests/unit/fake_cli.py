@@ -16,17 +16,19 @@ fake_simulator.install()
 def slowly(topo: Any, flows: Any, *, scheme: Any, progress: Any = None, **rest: Any) -> Any:
     """The fake simulator, but it takes its time."""
     try:
-        print(f"simulating {os.getpid()}", flush=True)
-        time.sleep(300)  # the signal of the test comes first
+        sys.stdout.write(f"simulating {os.getpid()}\n")  # as one piece: two workers share the pipe
+        sys.stdout.flush()
+        for _ in range(6000):  # the signal of the test comes first; a long sleep does not end if another thread gets it
+            time.sleep(0.05)
     except KeyboardInterrupt:
         fake_simulator.interrupt_at.append(scheme.name)
     return fake_simulator.simulate(topo, flows, scheme=scheme, progress=lambda report: None, **rest)
 
 
 if "FAKE_SLOW" in os.environ:
-    sys.modules["penstock.sim.simulate"].simulate = slowly  # type: ignore[attr-defined]
+    sys.modules["penstock_net.sim.simulate"].simulate = slowly  # type: ignore[attr-defined]
 
 if __name__ == "__main__":
-    from penstock.cli import main
+    from penstock_net.cli import main
 
     sys.exit(main())

@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from penstock.errors import SpecError, nearest
-from penstock.results.run import Run
-from penstock.results.sweep import Sweep
+from penstock_net.composition import parse as real_parse
+from penstock_net.errors import SpecError, nearest
+from penstock_net.results.run import Run
+from penstock_net.results.sweep import Sweep
 
 SCHEMES = {"bfc": 1.2, "hpcc": 2.0, "dcqcn": 6.0, "ideal_fq": 1.0, "dctcp": 4.0, "floodgate": 1.5}
 HOSTS, SWITCHES = 16, 4
@@ -58,9 +59,11 @@ def parse(text: str, overrides: dict[str, Any] | None = None) -> Any:
         if name not in ("queues", "eta"):
             raise SpecError("unknown key", path=key, remedy=nearest(key, ["queues", "eta"]))
         values[name] = value
-    return SimpleNamespace(
-        name=text, parts={text: dict(values)}, parameters=lambda: {f"{text}.{name}": value for name, value in values.items()}
-    )
+    # a run's key names what a scheme includes, and worker processes are not faked
+    parts = {} if text.endswith(".py") else {part: {} for part in real_parse(text).parts}
+    parts[text] = dict(values)
+    shown = {f"{text}.{name}": value for name, value in values.items()}
+    return SimpleNamespace(name=text, parts=parts, host={}, set_by_user={}, parameters=lambda: shown)
 
 
 def simulate(
@@ -74,6 +77,7 @@ def simulate(
     drain: bool = True,
     measure: Any = None,
     host: Any = None,
+    in_network: Any = None,
     progress: Any = None,
 ) -> Run:
     calls.append(
@@ -195,13 +199,14 @@ def install(monkeypatch: Any = None) -> None:
     calls.clear()
     interrupt_at.clear()
     patches = (
-        ("penstock.composition", "parse", parse),
-        ("penstock.topology", "build", topology_build),
-        ("penstock.workload", "build", workload_build),
-        ("penstock.sim.simulate", "simulate", simulate),
-        ("penstock.sim.settings", "Settings", lambda *_, **__: None),
+        ("penstock_net.composition", "parse", parse),
+        ("penstock_net.topology", "build", topology_build),
+        ("penstock_net.topology.cautions", "cautions", lambda topo: []),
+        ("penstock_net.workload", "build", workload_build),
+        ("penstock_net.sim.simulate", "simulate", simulate),
+        ("penstock_net.sim.settings", "Settings", lambda *_, **__: None),
     )
-    homes = {home: importlib.import_module(home) for home in (*(home for home, _, _ in patches), "penstock.experiments.registry")}
+    homes = {home: importlib.import_module(home) for home in (*(home for home, _, _ in patches), "penstock_papers.registry")}
     for home, name, function in patches:  # after the imports, so that no module keeps a replacement as its own name
         if monkeypatch is None:
             setattr(homes[home], name, function)

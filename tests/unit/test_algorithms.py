@@ -5,16 +5,25 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.errors import SpecError
-from penstock.topology import leaf_spine, star
-from penstock.workload import build
-from penstock.workload.algorithms import ALGORITHMS, Messages, bus_factor, expand
-from penstock.workload.collectives import collective
-from penstock.workload.placement import placed
-from penstock.workload.training import training
+from penstock_net.errors import SpecError
+from penstock_net.topology import leaf_spine, star
+from penstock_net.topology.scale_up import Servers
+from penstock_net.workload import build
+from penstock_net.workload.algorithms import ALGORITHMS, IN_NETWORK, PXN, WITHIN_SERVERS, Messages, bus_factor, expand
+from penstock_net.workload.collectives import collective
+from penstock_net.workload.placement import placed
+from penstock_net.workload.training import training
 
 TOPO = leaf_spine(hosts=16, tors=4, spines=2)
-CASES = [(kind, name) for kind, algorithms in ALGORITHMS.items() for name in algorithms]
+
+
+def in_pairs(name: str, n: int) -> dict:
+    """What an algorithm needs beside: two ranks to a server, or one where the last one would be alone."""
+    return {"servers": Servers.even(n, 1 if n % 2 else 2)} if name in WITHIN_SERVERS else {}
+
+
+CASES = [(kind, name) for kind, algorithms in ALGORITHMS.items() for name in algorithms if name != IN_NETWORK]
+ALL_REDUCE = [name for kind, name in CASES if kind == "all_reduce"]
 POWERS_ONLY = {"halving", "doubling"}
 
 
@@ -60,14 +69,22 @@ def moved(messages: Messages, n: int, size: int, begin) -> list[np.ndarray]:
 SHAPES = st.tuples(st.integers(2, 12), st.integers(1, 3), st.integers(0, 40))
 
 
-@pytest.mark.parametrize("name", ALGORITHMS["all_reduce"])
+@pytest.mark.parametrize("name", ALL_REDUCE)
 @settings(max_examples=40, deadline=None)
 @given(shape=SHAPES)
 def test_all_reduce_gives_every_rank_every_sum(name, shape):
     n, chunks, more = shape
     size = n * chunks + more
-    held = moved(expand("all_reduce", n, size, algorithm=name, chunks=chunks), n, size, lambda rank, byte: 1 << rank)
+    messages = expand("all_reduce", n, size, algorithm=name, chunks=chunks, **in_pairs(name, n))
+    held = moved(messages, n, size, lambda rank, byte: 1 << rank)
     assert all(value == (1 << n) - 1 for rank in held for value in rank)
+
+
+def test_what_switches_reduce_is_sent_once_by_every_rank():
+    """Of which the messages say no more: the sums are those of switches, see tests/laws/test_in_network.py."""
+    messages = expand("all_reduce", 5, 7_001, algorithm=IN_NETWORK)
+    assert messages.bytes.tolist() == [7_001] * 5 and len(messages.child) == 0
+    assert sorted(messages.src) == sorted(messages.dst) == list(range(5)) and (messages.src != messages.dst).all()
 
 
 @pytest.mark.parametrize("name", ALGORITHMS["reduce_scatter"])
@@ -114,7 +131,7 @@ def test_broadcast_reaches_every_rank(name, shape, root):
     assert all(value == 1 for rank in held for value in rank)
 
 
-@pytest.mark.parametrize("name", ALGORITHMS["all_to_all"])
+@pytest.mark.parametrize("name", sorted({*ALGORITHMS["all_to_all"]} - {PXN}))  # whose own test is in tests/laws
 @settings(max_examples=40, deadline=None)
 @given(shape=SHAPES)
 def test_all_to_all_sends_every_block_once(name, shape):
@@ -150,14 +167,15 @@ def expected_bytes(kind: str, name: str, n: int, size: int) -> int:
 def test_bytes_by_formula(kind, name, n, chunks):
     n = ranks_for(name, n)
     size = 16 * 9 * 5 * 7 * 8 * 3 * chunks
-    messages = expand(kind, n, size, algorithm=name, chunks=chunks)
-    assert messages.bytes.sum() == expected_bytes(kind, name, n, size)
+    messages = expand(kind, n, size, algorithm=name, chunks=chunks, **in_pairs(name, n))
+    own = slice(None) if messages.relayed is None else ~messages.relayed
+    assert messages.bytes[own].sum() == expected_bytes(kind, name, n, size)
     assert np.array_equal(messages.src[messages.child], messages.dst[messages.parent])
-    assert messages.bytes.min() >= 1 and np.all(messages.offset + messages.bytes <= size)
+    assert messages.bytes.min() >= 1 and (name == PXN or np.all(messages.offset + messages.bytes <= size))
 
 
 def test_bus_factors_are_those_of_nccl():
-    assert bus_factor("all_reduce", 8) == 1.75
+    assert bus_factor("all_reduce", 8) == 1.75 and bus_factor("all_reduce", 2) == 1
     assert [bus_factor(kind, 4) for kind in ("all_gather", "reduce_scatter", "all_to_all")] == [0.75] * 3
     assert bus_factor("broadcast", 4) == bus_factor("sendrecv", 4) == bus_factor("send", 2) == 1
 

@@ -10,9 +10,9 @@ import pytest
 
 PROGRAM = """
 import json, sys
-from penstock.sim.interpreted import install
+from penstock_net.sim.interpreted import install
 install()
-from penstock.fabric import arithmetic
+from penstock_net.fabric import arithmetic
 def result(name, xs):
     return float.hex(float(getattr(arithmetic, name)(*map(float.fromhex, xs))))
 print(json.dumps([[result(name, xs) for xs in given] for name, given in json.load(sys.stdin)]))
@@ -69,7 +69,7 @@ def on_ack(me, node, flow, pkt):
 
 
 def test_the_compiled_core_has_the_same(tmp_path):
-    from penstock.testing.conformance import check_scheme
+    from penstock_net.testing.conformance import check_scheme
 
     file = tmp_path / "mine.py"
     file.write_text(SCHEME)

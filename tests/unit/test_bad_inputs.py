@@ -15,11 +15,11 @@ from bad_inputs import CALLS, COMMANDS, EDGES, FLOWS, SIZES, SPECS
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-import penstock as ps
-from penstock.cli import main
-from penstock.errors import SpecError
-from penstock.spec import parse_spec  # noqa: F401 - for CALLS
-from penstock.workload import flows_from_parquet  # noqa: F401 - for CALLS
+import penstock_net as ps
+from penstock_net.cli import main
+from penstock_net.errors import SpecError
+from penstock_net.spec import parse_spec  # noqa: F401 - for CALLS
+from penstock_net.workload import flows_from_parquet  # noqa: F401 - for CALLS
 
 BASE = {
     "run": {"duration": '"20us"', "seed": "1"},
@@ -40,7 +40,7 @@ def toml(changes: dict[str, str]) -> str:
     tables = {name: dict(table) for name, table in BASE.items()}
     for key, value in changes.items():
         section, _, name = key.partition(".")
-        tables[section][name] = value
+        tables.setdefault(section, {})[name] = value
     heads = {"workload": "[[workload]]"}
     return "".join(
         f"{heads.get(name, f'[{name}]')}\n" + "".join(f"{key} = {value}\n" for key, value in table.items())
@@ -72,6 +72,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, content in (("cut", "{"), ("list", "[]"), ("deep", "[" * 100_000), ("types", TYPES)):
         shutil.copytree(folder / "r", folder / name)
         (folder / name / "summary.json").write_text(content)
+        (folder / name / "SHA256SUMS").unlink()
     (folder / "nested.toml").write_text("x = " + "[" * 100_000)
     for suffix in ("toml", "py", "csv"):
         os.mkfifo(folder / f"fifo.{suffix}")
@@ -159,7 +160,7 @@ def test_files_without_end(file: str, text: Any, folder: Path):
     """In a process of its own: if they were read, it would wait for ever or fill the memory."""
     name = str(folder / file) if file == "fifo.csv" else file
     (folder / "endless.toml").write_text(text(name))
-    program = "import sys; from penstock.cli import main; sys.exit(main())"
+    program = "import sys; from penstock_net.cli import main; sys.exit(main())"
     command = [sys.executable, "-c", program, "run", "endless.toml", "--dry-run"]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300)
     assert done.returncode == 2 and "is not a regular file" in done.stderr

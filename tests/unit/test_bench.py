@@ -4,9 +4,9 @@ import shutil
 
 import pytest
 
-from penstock.composition import available, parse
-from penstock.errors import SpecError
-from penstock.testing import bench
+from penstock_net.composition import available, parse
+from penstock_net.errors import SpecError
+from penstock_net.testing import bench
 
 
 def test_the_scenario_of_floodgate_begins_with_an_incast():
@@ -49,7 +49,7 @@ def test_a_measurement_in_another_process():
 
 def test_a_measurement_that_fails_says_why():
     with pytest.raises(
-        SpecError, match=r"^the benchmark ls128 nosuch 1 failed: penstock.errors.SpecError: .*no scheme has this name"
+        SpecError, match=r"^the benchmark ls128 nosuch 1 failed: penstock_net.errors.SpecError: .*no scheme has this name"
     ):
         bench.in_process(("ls128", "nosuch", 1))
 

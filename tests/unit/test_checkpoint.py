@@ -1,6 +1,8 @@
 """Checkpoints: what they must know of, their file, and what they refuse."""
 
 import errno
+import hashlib
+import os
 import re
 import shutil
 import signal
@@ -9,16 +11,16 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import penstock as ps
-from penstock import pxd
-from penstock.cli import main
-from penstock.composition import parse
-from penstock.errors import InvariantError, SpecError
-from penstock.sim import checkpoint, checkpoint_file
-from penstock.sim import simulate as core
-from penstock.sim.builder import compose
-from penstock.sim.checkpoint import KEPT, REBUILT, Checkpoint, note_of
-from penstock.sim.settings import Settings
+import penstock_net as ps
+from penstock_net import pxd
+from penstock_net.cli import main
+from penstock_net.composition import parse
+from penstock_net.errors import InvariantError, SpecError
+from penstock_net.sim import checkpoint, checkpoint_file, checkpoint_key
+from penstock_net.sim import simulate as core
+from penstock_net.sim.builder import compose
+from penstock_net.sim.checkpoint import KEPT, REBUILT, Checkpoint, note_of
+from penstock_net.sim.settings import Settings
 
 TOPO = ps.leaf_spine(hosts=8, tors=2, spines=2)
 FLOWS = ps.poisson(TOPO, sizes="google", load=0.5, duration="100us", seed=1)
@@ -66,6 +68,10 @@ def test_every_pointer_is_known(struct):
     for name in KEPT[struct] - {
         "waiting",
         "pending",
+        "connections",
+        "messages",
+        "seats",
+        "parts",
         "results",
         "rankings",
         "outboxes",
@@ -138,7 +144,7 @@ def test_layouts_are_those_of_the_compiler():
 
 def test_ranks_are_copied_and_their_pointers_are_not():
     made = compose(Settings(TOPO, FLOWS, parse("pfabric")))
-    from penstock.sim.core.checkpoint import struct_bytes
+    from penstock_net.sim.core.checkpoint import struct_bytes
 
     rank = checkpoint.dtype_of("Ranked")
     assert rank.itemsize == struct_bytes("Ranked")
@@ -190,12 +196,14 @@ def test_another_run(path, other, what):
 
 
 def test_other_sources(path, monkeypatch):
-    monkeypatch.setattr(checkpoint, "source_hash", lambda schemes: "other")
-    assert "its sources have changed since; go on with that version, or remove it to begin anew" in refused(path)
+    ours = checkpoint.code(frozenset(["bfc", "dqa"]))
+    monkeypatch.setattr(checkpoint, "code", lambda schemes: ours | {"fabric": "other", "schemes/bfc.py": "other"})
+    said = "cannot go on: it was made by another version of the simulator: the code of fabric, schemes/bfc.py differs; go on with"
+    assert said in refused(path)
 
 
 def test_no_checkpoint(tmp_path):
-    for content in (b"", b"penstock", b"PK\3\4" * 100, b"penstock checkpoint 2 " + b"0" * 200):
+    for content in (b"", b"penstock", b"PK\3\4" * 100, b"penstock checkpoint 1 " + b"0" * 200):
         (tmp_path / "state").write_bytes(content)
         assert "is not a checkpoint of this version of penstock; remove it to begin anew" in refused(tmp_path / "state")
     assert "is not a file; give another name" in refused(tmp_path)
@@ -212,15 +220,39 @@ def test_damaged(path):
     for at in places:
         path.write_bytes(content[:at] + bytes([content[at] ^ int(draw.integers(1, 256))]) + content[at + 1 :])
         found = refused(path)
-        assert (
-            "is damaged: its content does not have the checksum that it names; remove it" in found
-            or "is not a checkpoint" in found
-        )
+        said = "is damaged: its content does not have the seal that it names; remove it", "is not a checkpoint", "another key"
+        assert any(text in found for text in said), found
     for size in draw.integers(0, len(content), 30).tolist():
         path.write_bytes(content[:size])
         assert "remove it to begin anew" in refused(path)
     path.write_bytes(content)
     assert not ps.simulate(TOPO, FLOWS, "bfc", checkpoint=path).summary["interrupted"]
+
+
+def test_only_what_was_sealed_with_the_key_of_this_user_is_loaded(path, tmp_path, monkeypatch):
+    """However right its checksum is: a crafted checkpoint would be memory that the process trusts."""
+    content = path.read_bytes()
+    archive = content[checkpoint_file.AT :]
+    path.write_bytes(b"penstock checkpoint 1 " + hashlib.sha256(archive).hexdigest().encode() + b"\n" + archive)
+    assert "is not a checkpoint of this version" in refused(path)
+    path.write_bytes(content)
+    monkeypatch.setenv("XDG_STATE_HOME", str(tmp_path / "another user's"))
+    found = refused(path)
+    assert "was sealed with another key than" in found and "set XDG_STATE_HOME to the folder that it was made with" in found
+    key = checkpoint_key.path()
+    assert key.stat().st_mode & 0o777 == 0o600 and os.listdir(key.parent) == ["checkpoint.key"]
+    with open(path, "wb+") as file:
+        file.write(b" " * checkpoint_file.AT + archive)
+        line = checkpoint_file._sealed(file, checkpoint_key.key())
+    path.write_bytes(line + archive)
+    assert not ps.simulate(TOPO, FLOWS, "bfc", checkpoint=path).summary["interrupted"]
+    key.chmod(0o640)
+    assert "other users can read the key of checkpoints; remove it" in refused(path)
+    key.chmod(0o600)
+    key.write_bytes(b"short")
+    assert "is not a key of checkpoints" in refused(path)
+    monkeypatch.setenv("XDG_STATE_HOME", str(path))
+    assert "cannot be read or written (Not a directory); set XDG_STATE_HOME" in refused(path)
 
 
 def test_a_node_of_another_shape_does_not_fit(path):
@@ -243,8 +275,8 @@ def test_a_full_disk_is_a_warning(path, monkeypatch):
     def full(*_):
         raise OSError(errno.ENOSPC, "No space left on device")
 
-    monkeypatch.setattr(checkpoint_file.os, "fsync", full)
-    with pytest.warns(RuntimeWarning, match=r"state: no checkpoint written \(No space left on device\)"):
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.warns(RuntimeWarning, match=r"state: no checkpoint: cannot be written \(No space left on device\)"):
         run = ps.simulate(TOPO, FLOWS, "bfc", checkpoint=Checkpoint(path, every="1ps"))
     assert not run.summary["interrupted"] and path.read_bytes() == before
     assert [p.name for p in path.parent.iterdir()] == ["state"]

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
@@ -13,8 +14,8 @@ import fake_simulator
 import polars as pl
 import pytest
 
-from penstock.cli import COMMANDS, main
-from penstock.results.run import Run
+from penstock_net.cli import COMMANDS, _app, main
+from penstock_net.results.run import Run
 
 HERE = Path(__file__).parent
 
@@ -47,7 +48,7 @@ def test_help_shows_examples_and_loads_nothing_heavy(capsys):
         text = capsys.readouterr().out
         assert "Example" in text and f"penstock {name}" in text
     loaded = subprocess.run(
-        [sys.executable, "-c", "import sys; from penstock.cli import main; main(['--help']); print(*sys.modules)"],
+        [sys.executable, "-c", "import sys; from penstock_net.cli import main; main(['--help']); print(*sys.modules)"],
         check=True,
         capture_output=True,
         text=True,
@@ -58,6 +59,30 @@ def test_help_shows_examples_and_loads_nothing_heavy(capsys):
 def test_version(capsys):
     assert main(["--version"]) == 0
     assert capsys.readouterr().out.startswith("penstock ")
+
+
+@pytest.fixture
+def broken(monkeypatch):
+    """An entry point of a package that is gone, beside a command that works."""
+    group = "penstock.commands"
+    entries = [metadata.EntryPoint("gone", "no_such_package:command", group), metadata.EntryPoint("ls", "os:getcwd", group)]
+    monkeypatch.setattr(_app, "others", lambda: entries)
+    _app.application.cache_clear()
+    yield
+    _app.application.cache_clear()
+
+
+def test_a_command_that_cannot_be_loaded_breaks_no_other(capsys, broken):
+    assert main(["--help"]) == 0
+    shown = capsys.readouterr()
+    assert "gone" not in shown.out and " ls " in shown.out and not shown.err
+    assert main(["ls"]) == 0 and main(["schemes"]) == 0
+    for arguments in ([], ["--help"], ["here", "--option", "2"]):
+        message = fails(capsys, "gone", *arguments, status=1)
+        assert message == (
+            "error: command \"gone\": cannot be loaded (ModuleNotFoundError: No module named 'no_such_package'); "
+            "install or remove the package no_such_package"
+        )
 
 
 def test_one_scheme_lies_in_the_folder_itself(capsys):
@@ -234,7 +259,7 @@ def test_interrupted_outside_the_simulator(monkeypatch, capsys):
     def stop(*_: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("penstock.topology.build", stop)
+    monkeypatch.setattr("penstock_net.topology.build", stop)
     assert main(["run", "quickstart"]) == 130
     assert capsys.readouterr().err == "error: interrupted\n"
 
@@ -400,7 +425,9 @@ def test_a_sweep_in_processes(tmp_path: Path):
 
 def test_dask_that_is_not_installed(capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "distributed", None)
-    assert 'pip install "penstock[dask]"' in fails(capsys, "sweep", "quickstart", "--param", "run.seed=1", "--on", "dask://a:1")
+    assert 'pip install "penstock-net[dask]"' in fails(
+        capsys, "sweep", "quickstart", "--param", "run.seed=1", "--on", "dask://a:1"
+    )
 
 
 # -- commands that stand for others
@@ -408,10 +435,10 @@ def test_dask_that_is_not_installed(capsys, monkeypatch):
 
 def module(monkeypatch, name: str, **names: object) -> None:
     """A module of the package with these names only."""
-    package, _, last = f"penstock.{name}".rpartition(".")
-    made = ModuleType(f"penstock.{name}")
+    package, _, last = f"penstock_net.{name}".rpartition(".")
+    made = ModuleType(f"penstock_net.{name}")
     made.__dict__.update(names)
-    monkeypatch.setitem(sys.modules, f"penstock.{name}", made)
+    monkeypatch.setitem(sys.modules, f"penstock_net.{name}", made)
     monkeypatch.setattr(importlib.import_module(package), last, made, raising=False)
 
 
@@ -436,28 +463,6 @@ def test_check(capsys, monkeypatch):
     assert main(["check", "mine.py"]) == 0
 
 
-def test_reproduce(capsys, monkeypatch):
-    calls = []
-    experiment = SimpleNamespace(title="FCT slowdown")
-    module(monkeypatch, "experiments.verdicts", recorded=lambda: {"bfc/fig09": "17 PASS, 2 FAIL"})
-    module(
-        monkeypatch,
-        "experiments",
-        everything=importlib.import_module("penstock.experiments.everything"),
-        EXPERIMENTS={"bfc/fig09": experiment, "bfc/fig09_with_a_long_name": SimpleNamespace(title="T" * 90)},
-        state=lambda id: "1 PASS (quick)" if id == "bfc/fig09" else None,
-        reproduce=lambda id, **options: calls.append((id, options["scale"], options["out"])),
-    )
-    assert main(["reproduce", "--list"]) == 0
-    first, second = capsys.readouterr().out.splitlines()
-    where = first.index("FCT slowdown")
-    assert second.index("TTT") == where and second.endswith("  not reproduced yet")
-    assert first.endswith("  recorded: 17 PASS, 2 FAIL; here: 1 PASS (quick)")
-    assert main(["reproduce", "bfc/fig09", "--scale", "paper", "--out", "o"]) == 0
-    assert calls == [("bfc/fig09", "paper", Path("o"))]
-    assert 'did you mean "bfc/fig09"?' in fails(capsys, "reproduce", "bfc/fig9")
-
-
 def test_lists(capsys, monkeypatch):
     scheme = SimpleNamespace(
         doc="Backpressure.\n\nLong.",
@@ -465,8 +470,8 @@ def test_lists(capsys, monkeypatch):
         presets={"ns3": {"queues": 8}},
         parameters={"queues": ("int32", 32, "physical queues")},
     )
-    monkeypatch.setattr("penstock.composition.available", lambda: {"bfc": scheme})
-    monkeypatch.setattr("penstock.composition.preset_values", lambda name, preset: scheme.presets[preset])
+    monkeypatch.setattr("penstock_net.composition.available", lambda: {"bfc": scheme})
+    monkeypatch.setattr("penstock_net.composition.preset_values", lambda name, preset: scheme.presets[preset])
     assert main(["schemes"]) == 0
     assert "bfc: Backpressure." in capsys.readouterr().out
     assert main(["schemes", "bfc"]) == 0
@@ -477,7 +482,7 @@ def test_lists(capsys, monkeypatch):
 
 
 def test_plain_progress_is_sparse(capsys):
-    from penstock.cli import _progress
+    from penstock_net.cli import _progress
 
     report = SimpleNamespace(time_ps=10**8, end_ps=10**12, packet_hops=0, flows_done=0, flows_total=20, wall_s=0.0, share=0.0)
     with _progress.Progress("bfc", 10**9) as progress:

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-import penstock as ps
-from penstock import composition
-from penstock.composition.signatures import included, stub
+import penstock_net as ps
+from penstock_net import composition
+from penstock_net.composition.signatures import included, stub
 
 STUB = Path(composition.__file__).with_name("constructors.pyi")
 

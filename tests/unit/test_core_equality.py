@@ -4,13 +4,14 @@ import json
 import random
 import subprocess
 import sys
+from subprocess import PIPE
 
 import pytest
 
-from penstock.testing.cases import digest, run_case
+from penstock_net.sim.interpreted.structs import make_class
+from penstock_net.testing.cases import digest, run_case
 
 SMALL = {"kind": "leaf_spine", "hosts": 8, "tors": 2, "spines": 2, "buffer": "500KB"}
-
 
 # The same with a virtual switch and a slow application, or one that comes and goes, in every server.
 SERVERS = {
@@ -46,6 +47,12 @@ LONG = [[i, (i + 4) % 8, 150000, f"{i}us"] for i in range(4)] + [[4, 1, 100000, 
 FEW = {"dqa.edge_queues": 130, "dqa.table": 4}  # an entry is a Python object in the interpreted core
 
 
+def traffic(share):
+    """A share of the flows and of their bytes."""
+    long = [[src, dst, int(share * size), start] for src, dst, size, start in LONG]
+    return WAITING + incast_flows(n=int(share * 40), largest=int(share * 50000)) + long
+
+
 def prioritised(flows, priorities):
     """The flows with their priorities in turn."""
     if priorities == 1:
@@ -71,6 +78,16 @@ CASES = [
     ("bfc_tofino2", {"queues": 6, "recirculated": 0.5, "headers": 64}, lambda d: d["pauses_sent"] > 0),
     ("bfc+window_cap", {"nic_pauses": False, "plain_switches": "*0"}, lambda d: d["pauses_sent"] > 0),
     ("pfc", {}, lambda d: d["pauses_sent"] > 0),
+    (
+        "pfc",
+        {"response": "2.14us", "cell": 254, "headroom_pool": "60KB", "priorities": 2, "rates": ["100Gbps"], "host_alpha": [0.2]},
+        lambda d: d["pauses_sent"] > 0 and d["drops"] > 0,
+    ),
+    (
+        "pfc",
+        {"storm_host": 0, "watchdog": "20us", "restoration": "30us", "action": "drop", "poll": "5us", "storm_until": "90us"},
+        lambda d: d["drops"] > 0,
+    ),
     ("pfc", {"alpha": 0.02, "watchdog": "1us", "restoration": "3us"}, lambda d: d["drops"] > 0),
     ("pfc", {"pfc.priorities": 3, "lossless": [0, 2], "alpha": 0.05}, lambda d: d["pauses_sent"] > 0 and d["drops"] > 0),
     ("pfc", {"pfc.priorities": 2, "alpha": 0.02, "watchdog": "1us", "restoration": "3us"}, lambda d: d["drops"] > 0),
@@ -91,6 +108,11 @@ CASES = [
     ("hpcc+dqa", {}, lambda d: reacted(d)),
     ("hpcc:floodgate", {}, lambda d: d["pauses_sent"] > 20),
     ("dcqcn", {"k_min": "5KB", "k_max": "20KB"}, lambda d: d["ecn_marks"] > 0 and reacted(d)),
+    (
+        "dcqcn:cnp",
+        {"k_min": "5KB", "k_max": "20KB", "cnp_interval": "9us", "cnp_delay": "4us"},
+        lambda d: d["control_bytes"] > 0 and reacted(d),
+    ),
     ("dcqcn:ns3", {"k_min": "5KB", "k_max": "20KB"}, lambda d: d["ecn_marks"] > 0),
     ("dctcp", {"k_min": "5KB", "k_max": "20KB"}, lambda d: d["ecn_marks"] > 0 and reacted(d)),
     ("powertcp", {}, lambda d: reacted(d)),
@@ -106,12 +128,12 @@ CASES = [
     ("floodgate:ideal", {"m": 0.3, "voqs": 1, "lease": "10us"}, lambda d: d["max_voqs"] == 1 and d["pauses_sent"] > 0),
     ("hpcc+floodgate", {"floodgate.m": 0.2, "floodgate.t": "1us"}, lambda d: d["max_voqs"] > 1 and reacted(d)),
     ("ndp", {"iw": 12, "depth": 4}, lambda d: d["retransmissions"] > 100),
-    ("expresspass", {"alpha": 0.5}, lambda d: d["flows_finished"] == 49),
-    ("expresspass:code", {"credits": 4}, lambda d: d["flows_finished"] == 49),
-    ("fifo+window_cap", {"cap": "30KB"}, lambda d: d["flows_finished"] == 49),
+    ("expresspass", {"alpha": 0.5}, lambda d: d["drops"] > 100),
+    ("expresspass:code", {"credits": 4}, lambda d: d["drops"] > 100),
+    ("fifo+window_cap", {"cap": "30KB"}, lambda d: not d["drops"]),
     ("pfc_tagged", {"xoff": "20KB", "xon": "10KB", "host_pause": True}, lambda d: d["pauses_sent"] > 0),
-    ("spray", {"policy": "shortest"}, lambda d: d["flows_finished"] == 49),
-    ("flowlet", {"gap": "3us", "entries": 20}, lambda d: d["flows_finished"] == 49),
+    ("spray", {"policy": "shortest"}, lambda d: not d["drops"]),
+    ("flowlet", {"gap": "3us", "entries": 20}, lambda d: not d["drops"]),
     ("homa", {"rtt_bytes": "10KB", "cutoffs": "2KB, 9KB", "resend": "50us"}, lambda d: d["control_bytes"] > 1000),
     ("homa+spray", {"rtt_bytes": "5KB", "k": 2, "resend": "50us"}, lambda d: d["control_bytes"] > 1000),
     ("pfabric", {"capacity": "20KB"}, lambda d: d["drops"] > 0 and d["retransmissions"] > 0),
@@ -136,9 +158,9 @@ CASES = [
 
 
 ONE_THREAD = """
-from penstock.sim.interpreted import install
+from penstock_net.sim.interpreted import install
 install()
-from penstock.testing.cases import run_case
+from penstock_net.testing.cases import run_case
 case = {"topology": {"kind": "star", "hosts": 2}, "flows": [[0, 1, 1000, "0us"]], "scheme": "fifo"}
 for threads in (1, 2):
     print(run_case(case, threads).summary["flows_finished"])
@@ -151,38 +173,71 @@ def test_the_interpreted_core_refuses_threads():
     assert done.stdout == "1\n" and "the interpreted core runs on one thread" in done.stderr
 
 
+@pytest.mark.parametrize("bits, low, high", ((7, -128, 127), (16, 0, 2**16 - 1), (63, -(2**63), 2**63 - 1), (64, 0, 2**64 - 1)))
+def test_stores_of_the_interpreted_core_are_checked(bits, low, high):
+    made = make_class("Mine", {"n": int, "x": float}, {"n": bits})()
+    made.n, made.x = low, 1e300
+    made.n = high
+    for value in (low - 1, high + 1):
+        with pytest.raises(OverflowError, match=rf"^Mine\.n = {value} does not fit its C type$"):
+            made.n = value
+    assert made.n == high
+
+
 INTERPRETED = """
-import json, sys
-from penstock.sim.interpreted import install
+import json, sys, traceback
+from penstock_net.sim.interpreted import install
 install()
-from penstock.testing.cases import digest, run_case
-print(json.dumps([digest(run_case(case)) for case in json.load(sys.stdin)]))
+from penstock_net.testing.cases import digest, run_case
+for line in sys.stdin:
+    try:
+        answer = [digest(run_case(case)) for case in json.loads(line)]
+    except Exception:
+        answer = traceback.format_exc()
+    print(json.dumps(answer), flush=True)
 """
 
 
+@pytest.fixture(scope="module")
+def interpreted():
+    """The digests of cases, of one interpreted process that imports everything once."""
+    with subprocess.Popen([sys.executable, "-B", "-c", INTERPRETED], stdin=PIPE, stdout=PIPE, text=True) as process:
+
+        def digests(cases):
+            process.stdin.write(json.dumps(cases) + "\n")
+            process.stdin.flush()
+            return json.loads(process.stdout.readline())
+
+        yield digests
+
+
 @pytest.mark.parametrize("scheme, parameters, acted", CASES, ids=[f"{c[0]}{len(c[1])}" for c in CASES])
-def test_interpreted_equals_compiled_on_any_threads(scheme, parameters, acted):
-    """With and without loss, one after the other in one interpreted process."""
+def test_interpreted_equals_compiled_on_any_threads(interpreted, scheme, parameters, acted):
+    """With and without loss."""
     topology = SERVERS if "backdraft" in scheme or "senders" in parameters else SMALL
-    flows = prioritised(WAITING + incast_flows() + LONG, parameters.get("pfc.priorities", 1))
-    case = {"flows": flows, "scheme": scheme, "parameters": parameters, "host": {"rto": "200us"}}
-    cases = [{**case, "topology": topology}, {**case, "topology": {**topology, "loss": 0.005}}]
-    compiled = [digest(run_case(case)) for case in cases]
-    assert acted(compiled[0]), f"the case does not exercise {scheme}: {compiled[0]}"
+    if scheme == "fifo":  # drops with little traffic
+        topology = {**SMALL, "buffer": "60KB"}
+    for share in (0.15, 0.3, 0.6, 1.0):  # plain Python is slow: no more traffic than the scheme needs
+        flows = prioritised(traffic(share), parameters.get("pfc.priorities", 1))
+        case = {"flows": flows, "scheme": scheme, "parameters": parameters, "host": {"rto": "200us"}}
+        cases = [{**case, "topology": topology}, {**case, "topology": {**topology, "loss": 0.005}}]
+        compiled = [digest(run_case(case)) for case in cases]
+        if acted(compiled[0]) and compiled[1]["drops"]:
+            break
+    else:
+        pytest.fail(f"the case does not exercise {scheme}: {compiled[0]}")
     for case, one in zip(cases, compiled):
         assert one["flows_finished"] == len(case["flows"])
         assert digest(run_case(case, threads=2)) == one
         assert digest(run_case(case, threads=3)) == one
-    done = subprocess.run([sys.executable, "-B", "-c", INTERPRETED], input=json.dumps(cases), capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr[-2000:]
-    assert json.loads(done.stdout) == json.loads(json.dumps(compiled))
+    assert interpreted(cases) == json.loads(json.dumps(compiled))
 
 
 FAILING = ["fifo", "bfc", "pfc", "floodgate", "pfc_tagged", "pfabric", "ideal_fq+srf", "hpcc+recovery:perfect"]
 
 
 @pytest.mark.parametrize("scheme", FAILING)
-def test_with_switches_that_fail(scheme):
+def test_with_switches_that_fail(interpreted, scheme):
     """While they store packets, of which some are held, and with pauses on their links."""
     changes = [
         {"time": "12us", "switch": "spine0", "up": False},
@@ -190,11 +245,58 @@ def test_with_switches_that_fail(scheme):
         {"time": "60us", "switch": "spine0", "up": True},
         {"time": "90us", "switch": "tor0", "up": True},
     ]
-    flows = WAITING + incast_flows() + LONG
+    flows = traffic(0.6)
     case = {"flows": flows, "scheme": scheme, "topology": {**SMALL, "changes": changes}, "host": {"rto": "200us"}}
     compiled = digest(run_case(case))
     assert compiled["flows_finished"] == len(flows) and compiled["drops"] > 20
     assert digest(run_case(case, threads=2)) == compiled == digest(run_case(case, threads=3))
-    done = subprocess.run([sys.executable, "-B", "-c", INTERPRETED], input=json.dumps([case]), capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr[-2000:]
-    assert json.loads(done.stdout) == [json.loads(json.dumps(compiled))]
+    assert interpreted([case]) == [json.loads(json.dumps(compiled))]
+
+
+@pytest.mark.parametrize("scheme", ["fifo", "bfc", "floodgate", "pfc_tagged", "hpcc", "pias", "backdraft"])
+def test_hosts_with_two_links(interpreted, scheme, tmp_path):
+    """Each on a ToR of its own; one goes down while its flows send, and comes back."""
+    ends = [(f"h{host}", f"tor{tor}") for host in range(8) for tor in (host // 4, 2 + host // 4)]
+    ends += [(f"tor{tor}", f"spine{spine}") for tor in range(4) for spine in range(2)]
+    file = tmp_path / "dual.csv"
+    file.write_text("a,b,rate,delay\n" + "".join(f"{a},{b},100Gbps,1us\n" for a, b in ends))
+    flaps = [{"time": f"{time}us", "a": "h0", "b": "tor0", "up": up} for time, up in ((9, False), (40, True))]
+    topology = {"kind": "file", "file": str(file), "buffer": "500KB", "changes": flaps}
+    case = {"flows": traffic(0.6), "scheme": scheme, "topology": topology, "host": {"rto": "200us"}}
+    compiled = digest(run_case(case))
+    assert compiled["flows_finished"] == len(case["flows"])
+    assert digest(run_case(case, threads=2)) == compiled == digest(run_case(case, threads=3))
+    assert interpreted([case]) == [json.loads(json.dumps(compiled))]
+
+
+@pytest.mark.parametrize("scheme", ["fifo", "bfc", "pfc", "hpcc"])
+def test_switches_that_cut_through(interpreted, scheme):
+    """Some store and forward; a link changes its rate with packets on it, and goes down."""
+    ends = {"a": "tor0", "b": "spine1"}
+    changes = [{"time": f"{3 + 5 * i}us", **ends, "rate": ("40Gbps", "100Gbps")[i % 2]} for i in range(10)]
+    changes += [{"time": f"{time}us", "a": "host4", "b": "tor1", "up": up} for time, up in ((9, False), (30, True))]
+    topology = {**SMALL, "cut_through": ["spine*", "tor1"], "cut_through_header": "90B", "loss": 0.001, "changes": changes}
+    case = {"flows": traffic(0.3), "scheme": scheme, "topology": topology, "host": {"rto": "200us"}}
+    compiled = digest(run_case(case))
+    assert digest(run_case(case, threads=2)) == compiled == digest(run_case(case, threads=3))
+    assert interpreted([case]) == [json.loads(json.dumps(compiled))]
+
+
+@pytest.mark.parametrize(
+    "scheme, priorities, network",
+    [
+        ("valiant:ugal+pfc", 3, {"kind": "dragonfly", "p": 1, "a": 2, "h": 2, "groups": 3}),
+        ("dimension_order+pfc", 2, {"kind": "torus", "dims": [4, 3]}),
+    ],
+)
+def test_networks_of_groups_and_rings(interpreted, scheme, priorities, network):
+    """With a link that goes down and comes back."""
+    hosts = 6 if network["kind"] == "dragonfly" else 12
+    flaps = [{"time": f"{time}us", "a": "switch0", "b": "switch1", "up": up} for time, up in ((9, False), (40, True))]
+    flows = [[i, (i + k) % hosts, 20000 + i, f"{k}us"] for i in range(hosts) for k in (1, 2, 5)]
+    case = {"scheme": scheme, "parameters": {"pfc.priorities": priorities}, "flows": flows, "host": {"rto": "200us"}}
+    case["topology"] = {**network, "buffer": "500KB", "delay": "100ns", "changes": flaps}
+    compiled = digest(run_case(case))
+    assert compiled["flows_finished"] == len(flows)
+    assert digest(run_case(case, threads=2)) == compiled == digest(run_case(case, threads=3))
+    assert interpreted([case]) == [json.loads(json.dumps(compiled))]

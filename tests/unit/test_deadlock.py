@@ -6,22 +6,22 @@ import sys
 import pytest
 from test_topology_backpressure import ring
 
-from penstock.composition import parse
-from penstock.sim import deadlock
-from penstock.sim.config import Measure
-from penstock.sim.simulate import simulate
-from penstock.topology import leaf_spine
-from penstock.topology.backpressure import over_time
-from penstock.workload import flow_list
+from penstock_net.composition import parse
+from penstock_net.sim import deadlock
+from penstock_net.sim.config import Measure
+from penstock_net.sim.simulate import simulate
+from penstock_net.topology import leaf_spine
+from penstock_net.topology.backpressure import over_time
+from penstock_net.workload import flow_list
 
 INTERPRETED = """
 import sys
 if sys.argv[1:]:
-    from penstock.sim.interpreted import install
+    from penstock_net.sim.interpreted import install
     install()
-from penstock.sim.simulate import simulate
-from penstock.topology import leaf_spine
-from penstock.workload import flow_list
+from penstock_net.sim.simulate import simulate
+from penstock_net.topology import leaf_spine
+from penstock_net.workload import flow_list
 topo = leaf_spine(hosts=8, tors=4, spines=2, buffer="300KB")
 failed = [{"time": "1ps", "a": tor, "b": spine, "up": False} for tor, spine in (("tor0", "spine0"), ("tor1", "spine1"))]
 pairs = [(2 * tor + i, 2 * to + i, "60KB", "1us") for tor, to in ((0, 1), (1, 0), (2, 3), (3, 2)) for i in (0, 1)]
@@ -73,6 +73,15 @@ def test_a_circle_of_queues_that_have_not_moved():
     start = names.index("tor2 -> spine0")
     turned = [*names[start:], *names[:start]]
     assert turned == ["tor2 -> spine0", "spine0 -> tor3", "tor3 -> spine1", "spine1 -> tor2"], "each waits for the next one"
+
+
+def test_a_deadlock_begins_with_the_last_packet_of_any_queue():
+    """Two queues of one port are in the circle: the later packet counts, whichever of them is listed first."""
+    topo, _ = bouncing()
+    node, egress, _, first, _, ingresses = rows_of(topo, CIRCLE[0])[0]
+    two = [(node, egress, queue, first, last, ingresses) for queue, last in ((0, 9), (1, 5))]
+    stopped = [*two, *rows_of(topo, *CIRCLE[1:])]
+    assert deadlock.find(topo, stopped, stopped).since_ps == deadlock.find(topo, stopped[::-1], stopped[::-1]).since_ps == 9
 
 
 @pytest.mark.parametrize("gone", range(4))

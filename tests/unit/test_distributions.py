@@ -6,8 +6,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from penstock.errors import SpecError
-from penstock.workload.distributions import SizeDistribution, catalogue, names
+from penstock_net.errors import SpecError
+from penstock_net.workload.distributions import SizeDistribution, catalogue, names
 
 # Means of the linear and of the step sampler and p50, p90, p99, computed apart from this code (trapezoids and sums).
 TABLE = {

@@ -12,7 +12,7 @@ tests/laws/test_paths.py compares the compiled core with these functions.
 import numpy as np
 import pytest
 
-from penstock.hashing import choice, flow_hash, mix64, node_seed
+from penstock_net.hashing import choice, flow_hash, mix64, node_seed
 
 GOLDEN = 0x9E3779B97F4A7C15
 OUTPUTS = {  # state -> the first outputs of splitmix64

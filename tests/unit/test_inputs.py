@@ -10,10 +10,10 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from penstock import inputs
-from penstock.errors import ABSENT, PenstockError, SchemeError, SpecError, nearest
-from penstock.spec import parse_spec
-from penstock.units import format_size, format_time, parse_rate, parse_time, ps_per_byte
+from penstock_net import inputs
+from penstock_net.errors import ABSENT, PenstockError, SchemeError, SpecError, nearest
+from penstock_net.spec import parse_spec
+from penstock_net.units import format_size, format_time, parse_rate, parse_time, ps_per_byte
 
 NUMBERS = st.integers() | st.integers(-(10**400), 10**400) | st.floats()
 TEXTS = st.text(max_size=20) | st.from_regex(r"[+-]?\d{1,5}(\.\d{1,5})?(e[+-]?\d{1,9})?\s?(us|MB|Gbps|B|s)?", fullmatch=True)

@@ -4,13 +4,13 @@ from collections.abc import Iterator
 
 import pytest
 
-from penstock import topology, workload
-from penstock.errors import SpecError
-from penstock.sim.config import HostConfig, Measure
-from penstock.spec import keys, parse_spec
-from penstock.spec.tables import SECTIONS
-from penstock.topology import star
-from penstock.workload import SizeDistribution, flows_from_csv
+from penstock_net import topology, workload
+from penstock_net.errors import SpecError
+from penstock_net.sim.config import HostConfig, InNetwork, Measure
+from penstock_net.spec import keys, parse_spec
+from penstock_net.spec.tables import SECTIONS
+from penstock_net.topology import star
+from penstock_net.workload import SizeDistribution, flows_from_csv
 
 UNITS = {"time": "us", "size": "B", "rate": "bps"}
 HALF = {"time": 0.5, "size": 1, "rate": 1, "ns": 0.5, "float": 0.5}
@@ -88,8 +88,8 @@ def use(table: str, key: str, value: object, folder) -> None:
         flows = [{"src": 1, "dst": 0, "bytes": 10}, {"src": 0, "dst": 1, "bytes": 10, "after": [0], key: value}]
         made = spec(workload={"kind": "list", "flows": flows})
         made.build_flows(made.build_topology())
-    elif table in ("measure", "host"):
-        {"measure": Measure, "host": HostConfig}[table](**{key: value})
+    elif table in ("measure", "host", "in_network"):
+        {"measure": Measure, "host": HostConfig, "in_network": InNetwork}[table](**{key: value})
     else:
         use_file(table, key, value, folder)
 
@@ -153,7 +153,7 @@ def test_every_section_of_a_spec_has_a_table():
 
 def test_a_key_without_documentation_is_an_error(monkeypatch):
     monkeypatch.setattr(keys, "OPTIONAL", ("class", "colour"))
-    with pytest.raises(ValueError, match="flows: colour not documented; priority, id, after, gap_ns unknown"):
+    with pytest.raises(ValueError, match="flows: colour not documented; priority, id, after, gap_ns, connection unknown"):
         keys.rows("flows")
 
 

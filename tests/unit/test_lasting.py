@@ -17,10 +17,10 @@ import polars as pl
 import pytest
 from usual_signals import SIGNALS, usual_signals
 
-from penstock.cli import _jobs, _signals, main
-from penstock.errors import SpecError
-from penstock.results import rundir
-from penstock.results.run import Run
+from penstock_net.cli import _jobs, _signals, main
+from penstock_net.errors import SpecError
+from penstock_net.results import rundir
+from penstock_net.results.run import Run
 
 HERE = Path(__file__).parent
 
@@ -133,7 +133,7 @@ def test_sigterm_while_ctrl_c_is_ignored():
 
 REAL = """
 import sys
-from penstock.cli import _progress, main
+from penstock_net.cli import _progress, main
 _progress.PLAIN_EVERY_S = 0.0
 sys.exit(main(sys.argv[1:]))
 """
@@ -171,7 +171,7 @@ class Finder:
 
 signal.signal(signal.SIGINT, signal.default_int_handler)
 sys.meta_path.insert(0, Finder())
-from penstock.cli import main
+from penstock_net.cli import main
 sys.exit(main(["schemes"]))
 """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
@@ -339,13 +339,13 @@ def test_an_input_that_changes_during_a_sweep(capsys):
 
 
 def fake_sweep_spec() -> str:
-    from penstock.spec import load_spec
+    from penstock_net.spec import load_spec
 
-    loaded = load_spec("quickstart", schemes=["bfc"], sets=["workload.0.file=flows.csv"])
+    loaded = load_spec("quickstart", schemes=["bfc"], sets=["workload.0.sizes=./flows.csv"])
     return loaded.to_toml()
 
 
 def text_key(text: str) -> str:
-    from penstock.spec import parse_spec
+    from penstock_net.spec import parse_spec
 
     return parse_spec(text).key()

@@ -9,15 +9,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import penstock as ps
-from penstock.errors import SpecError
-from penstock.report.network import network
-from penstock.report.pause_data import PauseView, table, views
-from penstock.report.pauses import Pauses, Tree
-from penstock.results.columns import COLUMNS
-from penstock.results.links import Links
-from penstock.results.pauses import by_port, by_queue, causes, common, intervals, length, union, within
-from penstock.results.run import Run
+import penstock_net as ps
+from penstock_net.errors import SpecError
+from penstock_net.report.network import network
+from penstock_net.report.pause_data import PauseView, table, views
+from penstock_net.report.pauses import Pauses, Tree
+from penstock_net.results.columns import COLUMNS
+from penstock_net.results.links import Links
+from penstock_net.results.pause_times import pause_times
+from penstock_net.results.pauses import by_port, by_queue, causes, common, intervals, length, union, within
+from penstock_net.results.run import Run
 
 SPANS = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 40)), max_size=8)
 
@@ -106,6 +107,14 @@ def test_intervals_by_hand():
     assert paused((5, -1, True), (5, -1, False)) == paused() == []
 
 
+def test_a_pause_that_does_not_end_lasts_until_the_run_does():
+    """Not until the arrivals do: the run goes on for 300 ns."""
+    run = run_of([(0, 1), (1, 2)], [(100, 1, 0, -1, True), (150, 1, 0, -1, False), (900, 1, 0, -1, True), (650, 0, 0, 2, True)])
+    run.summary |= {"duration_ns": 700.0, "end_ns": 1000.0}
+    found = pause_times(run).select("node", "port", "queue", "pauses", "paused_ns").rows()
+    assert found == [(0, 0, 2, 1, 350.0), (1, 0, -1, 2, 150.0)]
+
+
 def test_causes_by_hand():
     """host0 - tor2 - spine3 - tor4 - host1; spine3's port to tor4 is paused, then tor2's to spine3, then host0's to tor2."""
     run = run_of([(0, 2), (2, 3), (3, 4), (4, 1)], None, delay_ns=10.0)
@@ -153,8 +162,8 @@ def follows(ends: dict) -> set:
 
 def test_the_links_that_follow_each_other_are_those_of_the_shortest_paths():
     links = Links.of(WEB_PORTS)
-    assert {(a, b) for a, found in links.following.items() for b in found} == follows(links.far_end)
-    assert {(a, b) for b, found in links.preceding.items() for a in found} == follows(links.far_end)
+    assert {(a, b) for a in links.far_end for b in links.following(a)} == follows(links.far_end)
+    assert {(a, b) for b in links.far_end for a in links.preceding(b)} == follows(links.far_end)
 
 
 @given(st.lists(TOGGLES, max_size=80))
@@ -221,9 +230,9 @@ def test_a_cause_is_earlier_by_the_delay_of_the_link():
 
 def test_only_links_that_follow_on_a_path_are_causes():
     pauses = Pauses.of(run_of(LINKS, LOG, NAMES, TIERS))
-    assert pauses.links.following[S_B] == [(5, 0), (5, 1)]  # to b's hosts, not back up
-    assert pauses.links.following[H0] == [(4, 1), A_S] and pauses.links.following[A_S] == [S_B]
-    assert pauses.links.preceding[S_B] == [A_S] and pauses.links.following[4, 0] == []
+    assert pauses.links.following(S_B) == [(5, 0), (5, 1)]  # to b's hosts, not back up
+    assert pauses.links.following(H0) == [(4, 1), A_S] and pauses.links.following(A_S) == [S_B]
+    assert pauses.links.preceding(S_B) == [A_S] and pauses.links.following((4, 0)) == []
 
 
 def test_pauses_of_queues_count_for_their_port():
@@ -240,6 +249,13 @@ def test_pauses_of_queues_count_for_their_port():
     view = PauseView(run_of(LINKS, log, NAMES, TIERS))
     assert view.by_queue and view.queues[4] == 5  # by the highest number, 4
     assert view.paused[A_S] == pytest.approx((20 + 15) / 5)
+
+
+def test_a_whole_port_that_is_paused_counts_whole():
+    """Though another switch pauses single queues, of which four paused ones make a paused port."""
+    view = PauseView(run_of(LINKS, [(0, *A_S, 3, True), (40, *A_S, 3, False), (0, *S_B, -1, True), (80, *S_B, -1, False)]))
+    assert view.queues[A_S[0]] == view.queues[S_B[0]] == 4
+    assert (view.paused[A_S], view.paused[S_B]) == (10, 80)
 
 
 def test_pauses_that_are_close_are_joined_so_that_few_are_left():

@@ -14,17 +14,21 @@ from fake_simulator import synthetic
 from matplotlib.colors import to_rgb
 from PIL import Image
 
-import penstock as ps
-from penstock import palette
-from penstock.cli import main
-from penstock.cli._runs import load
-from penstock.errors import SpecError
-from penstock.plot_kinds import DEFAULTS, KINDS
-from penstock.report import plots, tables
-from penstock.report.plots import canvas, flows
-from penstock.report.plots.select import FlowFilter
-from penstock.results.run import Run
-from penstock.sim.config import Measure
+import penstock_net
+import penstock_net as ps
+import penstock_papers
+from penstock_net import palette
+from penstock_net.cli import main
+from penstock_net.cli._runs import load
+from penstock_net.errors import SpecError
+from penstock_net.plot_kinds import DEFAULTS, KINDS
+from penstock_net.report import plots, tables
+from penstock_net.report.plots import canvas, flows
+from penstock_net.report.plots.select import FlowFilter
+from penstock_net.results.distribution import Distribution
+from penstock_net.results.run import Run
+from penstock_net.sim.config import Measure
+from penstock_papers import style
 
 RUNS = [synthetic(name, 3000) for name in ("bfc", "hpcc", "dcqcn", "ideal_fq")]
 MS = 1e6  # ns
@@ -96,8 +100,51 @@ def test_formats_and_repeatable_bytes(tmp_path: Path, form: str, start: bytes):
     assert [p.name for p in tmp_path.iterdir()] == [path.name]
 
 
-def test_fonts_are_embedded_as_outlines_that_editors_can_read():
-    assert b"/Type3" not in plots.render(plots.slowdown(*RUNS), "pdf")
+@pytest.mark.parametrize("way", ["render", "savefig"])
+@pytest.mark.parametrize("form", ["pdf", "eps"])
+def test_fonts_are_embedded_as_truetype_in_every_way_of_saving(way: str, form: str):
+    figure = plots.slowdown(*RUNS)
+    if way == "render":
+        content = plots.render(figure, form)
+    else:
+        out = io.BytesIO()
+        figure.savefig(out, format=form)
+        content = out.getvalue()
+    truetype, type3 = {"pdf": (b"/FontFile2", b"/Type3"), "eps": (b"/FontType 42", b"/FontType 3")}[form]
+    assert truetype in content and type3 not in content
+
+
+@pytest.mark.parametrize("package", [penstock_net, penstock_papers])
+def test_every_figure_is_of_the_class_that_embeds_truetype(package: Any):
+    for path in Path(package.__file__).parent.rglob("*.py"):
+        text = path.read_text()
+        if "Figure(figsize" in text or "plt.subplots(" in text:
+            assert "from penstock_net.printing import Figure" in text, path
+
+
+def test_figures_of_papers_embed_truetype_too():
+    figure, axes = style.figure()
+    axes.set_title("a")
+    out = io.BytesIO()
+    figure.savefig(out, format="pdf")
+    assert b"/FontFile2" in out.getvalue() and b"/Type3" not in out.getvalue()
+
+
+@pytest.mark.parametrize("log_axis", [canvas.log_axis, style.log_axis])
+@pytest.mark.parametrize("low", [1.0, 1.3, 2.1, 6.3, 950.0])
+@pytest.mark.parametrize("ratio", [1.02, 1.1, 1.5, 2, 4, 9, 50, 1e4, 1e12])
+def test_a_log_axis_always_has_readable_labels(log_axis: Any, low: float, ratio: float):
+    figure, axes = style.figure()
+    axes.set_ylim(low, low * ratio)
+    log_axis(axes.yaxis, lambda value, _: f"{value:g}")
+    axes.set_ylim(low, low * ratio)
+    figure.draw_without_rendering()
+    labels = [
+        tick.label1.get_text()
+        for tick in axes.yaxis.get_major_ticks()
+        if low <= tick.get_loc() <= low * ratio and tick.label1.get_text()
+    ]
+    assert 1 < len(labels) == len(set(labels)) < 14
 
 
 def test_colours_belong_to_families_and_can_be_told_apart():
@@ -114,9 +161,9 @@ def test_colours_belong_to_families_and_can_be_told_apart():
 
 def test_curves_are_right():
     run = RUNS[1]
-    x, y = canvas.cdf(np.array([3, 1, 1, 2]))
+    x, y = canvas.cdf(Distribution.of(np.array([3, 1, 1, 2])))
     assert x.tolist() == [1, 1, 2, 3] and y.tolist() == [0, 0.5, 0.75, 1]
-    x, y = canvas.cdf(np.arange(10**6))
+    x, y = canvas.cdf(Distribution.of(np.arange(10**6)))
     assert len(x) <= plots.POINTS + 1 and x[-1] == 10**6 - 1 and y[-1] == 1
     line = plots.slowdown(run).axes[0].get_lines()[0]
     table = run.slowdown(99, class_=run.background())
@@ -341,8 +388,8 @@ def test_the_command(recorded: list[Run], tmp_path: Path, monkeypatch: pytest.Mo
     assert [run.label for run in load(["runs/a", "runs/b=2/hpcc"])] == ["bfc", "hpcc a", "hpcc b=2"]
     assert [run.label for run in load(["runs/a", "runs/b=2/hpcc=other"])] == ["bfc", "hpcc", "other"]
     assert "holds several runs, which cannot share a label; give one of them: bfc, hpcc" in fails("slowdown", "runs/a=x")
-    assert "the label of two runs" in fails("slowdown", "runs/a/bfc=x", "runs/a/hpcc=x")
-    assert "the label of two runs" in fails("slowdown", "runs/a/bfc=hpcc", "runs/a/hpcc")
+    assert "two runs have this label" in fails("slowdown", "runs/a/bfc=x", "runs/a/hpcc=x")
+    assert "two runs have this label" in fails("slowdown", "runs/a/bfc=hpcc", "runs/a/hpcc")
     assert "the label is empty" in fails("slowdown", "runs/a/bfc=")
     assert "no such folder" in fails("slowdown", "runs/nothing=x")
     assert "--size: belongs to penstock plot slowdown, fct_cdf, throughput; not to port" in fails(

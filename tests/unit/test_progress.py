@@ -5,12 +5,12 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from penstock.cli import _progress
-from penstock.sim.simulate import simulate
-from penstock.sim.work import Work
-from penstock.topology import star
-from penstock.workload import flow_list
-from penstock.workload.collectives import ring_all_reduce
+from penstock_net.cli import _progress
+from penstock_net.sim.simulate import simulate
+from penstock_net.sim.work import Work
+from penstock_net.topology import star
+from penstock_net.workload import flow_list
+from penstock_net.workload.collectives import ring_all_reduce
 
 
 def work_of(flows, end_ps, *times, ps_per_byte=80):

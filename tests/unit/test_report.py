@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 from fake_simulator import synthetic
 
-from penstock.errors import SpecError
-from penstock.report import elements, figures, html, plots, tables
-from penstock.report.differences import Difference, differences
-from penstock.results.run import Run
+from penstock_net.errors import SpecError
+from penstock_net.report import elements, figures, html, plots, tables
+from penstock_net.report.differences import Difference, differences
+from penstock_net.results.run import Run
 
 RUNS = [synthetic(name, 3000) for name in ("bfc", "hpcc", "dcqcn", "ideal_fq")]
 VOID = ("meta", "input", "br")
@@ -130,6 +130,15 @@ def test_by_the_sender_s_clock():
         html.page([RUNS[1]], clock="x")
 
 
+def test_short_is_below_3kb_and_long_above_3mb():
+    """A flow of exactly 3 KB or 3 MB is neither."""
+    sizes = [2_999, 3_000, 3_001, 2_999_999, 3_000_000, 3_000_001]
+    same = {"start_ps": [0] * 6, "src": [0] * 6, "dst": [1] * 6, "class_id": [0] * 6, "priority": [0] * 6, "ideal_ps": [100] * 6}
+    flows = {**same, "bytes": sizes, "finish_ps": [100, 200, 300, 400, 500, 600], "classes": ("poisson",)}
+    row = tables.row(Run.from_arrays(flows, summary={"scheme": "bfc"}))
+    assert [row[key] for key in ("short_p50", "short_p99", "long_p50", "long_p99")] == [1, 1, 6, 6]
+
+
 def test_a_run_without_samples_or_flows():
     run = Run(RUNS[0].flows, RUNS[0].switches.clear(), RUNS[0].ports, summary=RUNS[0].summary)
     assert "has no samples" in html.page([run])
@@ -167,3 +176,15 @@ def test_runs_without_a_spec_are_compared_by_what_they_simulated():
     assert differences([same, other]) == [Difference("flows", ["flows 1", "flows 2"])]
     other.flows, other.ports = same.flows, other.ports.head(3)
     assert differences([same, other]) == [Difference("network", ["network 1", "network 2"])]
+
+
+def test_networks_and_flows_are_numbered_in_the_order_in_which_they_differ():
+    """Two runs of the same flows, then another one: it has the second, not the third."""
+    (flows,) = differences([synthetic("bfc", number) for number in (100, 100, 50, 100)])
+    assert flows == Difference("flows", ["flows 1", "flows 1", "flows 2", "flows 1"])
+
+
+def test_cells_have_their_units():
+    """A drain is ns, a wall time s, a buffer bytes, a fraction a share."""
+    found = [tables.show(*cell) for cell in (("drain_ns", 1500.0), ("wall_s", 90.0), ("max_buffer_bytes", 12_345))]
+    assert found == ["1.5us", "90s", "12.3KB"] and tables.show("pfc_pause_fraction", 0.0123) == "1.2 %"

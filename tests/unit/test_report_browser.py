@@ -18,11 +18,11 @@ import pytest
 from fake_simulator import synthetic_sweep
 from matplotlib.image import imread
 
-import penstock as ps
-from penstock.report import html, sweep_page
-from penstock.report.pauses import Pauses, Tree
-from penstock.results.run import Run
-from penstock.results.sweep import Sweep
+import penstock_net as ps
+from penstock_net.report import html, sweep_page
+from penstock_net.report.pauses import Pauses, Tree
+from penstock_net.results.run import Run
+from penstock_net.results.sweep import Sweep
 
 CHROMIUM = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
 LIMIT_MS = 300_000  # of whatever the browser does, however busy the machine

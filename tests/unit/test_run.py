@@ -13,11 +13,11 @@ from fake_simulator import synthetic
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.errors import SpecError
-from penstock.report import dictionary
-from penstock.results import rundir
-from penstock.results.columns import COLUMNS, FILES, SUMMARY
-from penstock.results.run import FACEBOOK_BINS, GOOGLE_BINS, Run, empty_frame, flow_frame, make_frame
+from penstock_net.errors import SpecError
+from penstock_net.report import dictionary
+from penstock_net.results import rundir
+from penstock_net.results.columns import COLUMNS, FILES, SUMMARY
+from penstock_net.results.run import FACEBOOK_BINS, GOOGLE_BINS, Run, empty_frame, flow_frame, make_frame
 
 CONTRACT = {
     "flows": "flow_id, src, dst, bytes, class, priority, start_ns, finish_ns, fct_ns, ideal_fct_ns, slowdown, "
@@ -162,6 +162,12 @@ def test_bins():
     assert bounds == [1000, 3000, 10_000, 30_000, 100_000, 300_000]
 
 
+def test_the_size_of_a_bin_is_that_of_its_finished_flows():
+    sizes = {"bytes": [10, 20, 900], "finish_ps": [8_083_840, 9_000_000, -1], "start_ps": [0, 0, 0]}
+    (row,) = Run.from_arrays(flows(**sizes)).slowdown(bins=[1000]).rows(named=True)
+    assert (row["bytes"], row["flows"], row["unfinished"]) == (15, 2, 1)
+
+
 def test_selection_of_classes():
     run = Run.from_arrays(flows())
     assert run.background() == ["poisson"]
@@ -169,6 +175,12 @@ def test_selection_of_classes():
     assert run.selected(["poisson", "incast"]).height == 3 and run.selected().height == 3
     assert Run.from_arrays(flows(class_id=[0, 0, 0])).background() is None
     assert Run.from_arrays(flows(class_id=[1, 1, 1])).background() is None
+
+
+def test_a_class_that_is_asked_for_and_ruled_out_is_out():
+    run = Run.from_arrays(flows())
+    assert run.selected(["incast", "!incast"]).height == 0
+    assert run.selected(["poisson", "incast", "!incast"])["class"].unique().to_list() == ["poisson"]
 
 
 @pytest.mark.parametrize(
@@ -278,6 +290,19 @@ def test_too_little_space_is_told_before_the_work(tmp_path: Path):
     assert list(tmp_path.iterdir()) == []
 
 
+def test_space_is_asked_for_by_the_flow(tmp_path: Path, monkeypatch):
+    """A flow has a dozen columns of 8 bytes: a million of them take more than 64 MB, and not as much as 512 MB."""
+
+    def free(size: int) -> None:
+        monkeypatch.setattr(rundir.shutil, "disk_usage", lambda _: rundir.shutil._ntuple_diskusage(10**12, 0, size))
+
+    free(64 * 10**6)
+    with pytest.raises(SpecError, match=r"of 1,000,000 flows need about .*MB, 64MB are free"):
+        rundir.check_writable(tmp_path / "run", flows=10**6)
+    free(512 * 10**6)
+    rundir.check_writable(tmp_path / "run", flows=10**6)
+
+
 def test_damaged_and_missing_runs(tmp_path: Path):
     with pytest.raises(SpecError, match="no such folder"):
         Run.load(tmp_path / "none")
@@ -289,6 +314,10 @@ def test_damaged_and_missing_runs(tmp_path: Path):
         Run.load(tmp_path)
     assert [p.name for p in rundir.all_runs([tmp_path, tmp_path / "bfc"])] == ["bfc", "hpcc", "bfc"]
     (tmp_path / "bfc" / "flows.parquet").write_bytes(b"PAR1 nonsense")
+    with pytest.raises(SpecError, match=r"flows.parquet: is not what the run wrote: it was cut off, edited or damaged"):
+        Run.load(tmp_path / "bfc")
+    for name in ("bfc", "hpcc"):
+        (tmp_path / name / "SHA256SUMS").unlink()
     with pytest.raises(SpecError, match=r"flows.parquet: cannot be read"):
         Run.load(tmp_path / "bfc")
     (tmp_path / "hpcc" / "summary.json").write_text("{")
@@ -319,6 +348,7 @@ def test_columns_of_others_stay(tmp_path: Path):
     path = synthetic("bfc", 10).save(tmp_path / "run")
     changed = pl.read_parquet(path / "flows.parquet").drop("paused_ns").with_columns(mine=pl.lit(1))
     changed.write_parquet(path / "flows.parquet")
+    (path / "SHA256SUMS").unlink()
     flows = Run.load(path).flows
     assert flows.columns == [*COLUMNS["flows"], "mine"] and flows["paused_ns"].null_count() == 10
 
@@ -352,3 +382,13 @@ def test_every_column_is_explained():
     assert not set(run.summary) - set(SUMMARY)
     text = dictionary.text(run)
     assert "slowdown" in text and "flows.parquet   10 rows" in text
+
+
+def test_fingerprint_is_of_the_results(tmp_path):
+    run = Run.from_arrays(flows(), summary={"wall_s": 1.0})
+    again = Run.from_arrays(flows(), summary={"wall_s": 2.0})
+    loaded = Run.load(again.save(tmp_path / "r"))
+    assert run.fingerprint() == again.fingerprint() == loaded.fingerprint() and len(run.fingerprint()) == 32
+    others = [{"finish_ps": [8_083_840, -1, 26]}, {"finish_ps": [8_083_840, 0, 25]}, {"classes": ("poisson", "other")}]
+    others.append({"start_ps": [-1, 1001, 5]})
+    assert len({Run.from_arrays(flows(**other)).fingerprint() for other in ({}, *others)}) == len(others) + 1

@@ -7,13 +7,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-import penstock as ps
-from penstock.cli import main
-from penstock.composition import names_of
-from penstock.errors import SpecError
-from penstock.results import rundir
-from penstock.results.run import Run
-from penstock.spec import load_spec, parse_spec, presets
+import penstock_net as ps
+from penstock_net.cli import main
+from penstock_net.composition import names_of
+from penstock_net.errors import SpecError
+from penstock_net.files import write_file
+from penstock_net.results.run import Run
+from penstock_net.spec import load_spec, parse_spec, presets
 
 FLOWS = "src,dst,bytes,start_ns\n0,1,100000,0\n2,1,100000,10\n3,1,5000,20\n"
 SIZES = "bytes,cdf\n0,0\n1000,0.5\n10000,1\n"
@@ -82,11 +82,13 @@ def test_an_edited_input_is_noticed(experiment: Path, capsys):
         assert f"{flows.resolve()}: is not the file that this run was made with" in error
         assert "remove its line from [inputs] in out/spec.toml" in error
     assert main(["run", "out", "--set", f"workload.0.file={experiment / 'flows.csv'}", "--out", "other"]) == 0
+    flows.write_text(FLOWS)
     assert Run.load("other") == Run.load("out")
+    flows.write_text(FLOWS.replace("100000", "200000"))
     spec = Path("out/spec.toml")
     spec.write_text("\n".join(line for line in spec.read_text().splitlines() if not line.startswith('"inputs/flows.csv"')))
     assert main(["run", "out", "--out", "edited"]) == 0
-    assert Run.load("edited") != Run.load("out")
+    assert Run.load("edited") != Run.load("other")
     flows.unlink()
     assert main(["run", "out", "--out", "missing"]) == 2
     assert "cannot be read" in capsys.readouterr().err
@@ -98,21 +100,23 @@ def test_a_table_of_hashes_that_is_none():
 
 
 def test_files_of_the_same_name_and_a_file_named_twice(experiment: Path):
-    (experiment / "b").mkdir()
-    (experiment / "b/flows.csv").write_text(FLOWS.replace("5000", "7000"))
-    tables = [{"kind": "flows", "file": name} for name in ("flows.csv", "b/flows.csv", "./flows.csv")]
+    for folder, size in (("b", "7000"), ("c", "9000")):
+        (experiment / folder).mkdir()
+        (experiment / folder / "flows.csv").write_text(FLOWS.replace("5000", size))
+    tables = [{"kind": "flows", "file": name} for name in ("flows.csv", "b/flows.csv", "./flows.csv", "c/flows.csv")]
     spec = parse_spec({"run": {"duration": "1us"}, "topology": {"kind": "star"}, "workload": tables}, base=experiment)
     text, inputs = spec.portable()
     assert {name: content.decode() for name, content in inputs.items()} == {
         "inputs/flows.csv": FLOWS,
         "inputs/2/flows.csv": FLOWS.replace("5000", "7000"),
+        "inputs/3/flows.csv": FLOWS.replace("5000", "9000"),
     }
     for name, content in inputs.items():
         Path(name).parent.mkdir(parents=True, exist_ok=True)
         Path(name).write_bytes(content)
     again = parse_spec(text)
     assert again.key() == spec.key()
-    assert [Path(table.extra["file"]).parent.name for table in again.workload] == ["inputs", "2", "inputs"]
+    assert [Path(table.extra["file"]).parent.name for table in again.workload] == ["inputs", "2", "inputs", "3"]
 
 
 def test_a_run_keeps_what_it_began_with(experiment: Path):
@@ -177,7 +181,7 @@ def test_runs_compare_by_their_results():
 
 
 def test_the_wall_time_begins_after_compiling(monkeypatch):
-    from penstock.sim import simulate
+    from penstock_net.sim import simulate
 
     compose, ended = simulate.compose, []
 
@@ -296,8 +300,31 @@ def test_a_pipe_or_device_is_written_to_and_not_replaced(tmp_path):
     os.mkfifo(pipe)
     reader = os.open(pipe, os.O_RDWR)  # so that opening it for writing does not wait
     try:
-        assert rundir.write_file(pipe, b"figure") == pipe
+        assert write_file(pipe, b"figure") == pipe
         assert os.read(reader, 100) == b"figure"
     finally:
         os.close(reader)
     assert pipe.is_fifo() and [path.name for path in tmp_path.iterdir()] == ["pipe"]
+
+
+def test_the_peak_of_memory_is_that_of_the_whole_run(monkeypatch, tmp_path):
+    """It is read again when the frames are written; of a run that was read, or comes from another process, it stays as it was."""
+    topo = ps.star(hosts=4)
+    run = ps.simulate(topo, ps.flow_list(topo, [(0, 1, "1KB")]))
+    written = []
+
+    def peak():
+        written.extend(path.name for path in tmp_path.glob(".*/*.parquet"))
+        return 10**15
+
+    monkeypatch.setattr("penstock_net.results.run.peak_memory", peak)
+    assert 0 < run.summary["peak_memory_bytes"] < 10**15
+    run.save(tmp_path / "first")
+    assert set(written) == {f"{name}.parquet" for name in run.frames}
+    read = Run.load(tmp_path / "first")
+    assert read.summary["peak_memory_bytes"] == 10**15
+    monkeypatch.setattr("penstock_net.results.run.peak_memory", lambda: 1)
+    run.simulated += 1
+    for name, other in (("second", read), ("third", run)):
+        other.save(tmp_path / name)
+        assert Run.load(tmp_path / name).summary["peak_memory_bytes"] == 10**15

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.errors import SpecError
-from penstock.sim.config import HostConfig, Measure
-from penstock.spec import Spec, load_spec, parse_spec, presets
-from penstock.spec.toml import write_toml
+from penstock_net.errors import SpecError
+from penstock_net.sim.config import HostConfig, Measure
+from penstock_net.spec import Spec, load_spec, parse_spec, presets
+from penstock_net.spec.toml import write_toml
 
 TEXT = """
 [run]
@@ -35,6 +35,8 @@ sample = "2us"
 [host]
 rto = "4ms"
 """
+
+SCHEME = "def on_enqueue(me, node, port, queue, pkt):\n    pkt.ecn = 1\n"
 
 
 def changed(old: str, new: str) -> str:
@@ -145,19 +147,20 @@ def test_overrides():
             "workload.incast.every=1ms",
             "measure.queues=true",
             "scheme.bfc.sticky=2.5",
-            'topology.rates=["1Gbps", "2Gbps"]',
+            "workload.0.hosts=[0, 1]",
         ],
     )
     assert spec.duration_ps == 10**9
     assert spec.schemes[0].parameters == {"queues": 64, "sticky": 2.5}
-    assert spec.workload[0].extra == {"load": 0.7} and spec.workload[1].extra == {"every": "1ms"}
-    assert spec.topology.extra == {"hosts": 64, "rates": ["1Gbps", "2Gbps"]}
+    assert spec.workload[0].extra == {"load": 0.7, "hosts": [0, 1]} and spec.workload[1].extra == {"every": "1ms"}
+    assert spec.topology.extra == {"hosts": 64}
     assert spec.measure.queues is True
 
 
 def test_options_win_over_sets_and_sets_over_the_file():
     spec = parse_spec(TEXT, sets=["run.seed=2"], options={"run.seed": 3, "run.threads": None})
     assert spec.run.seed == 3 and spec.run.threads == 1
+    assert parse_spec(TEXT, sets=["run.seed=2"], options={"run.seed": 0}).run.seed == 0
 
 
 def test_chosen_schemes_keep_their_parameters():
@@ -191,9 +194,33 @@ def test_bad_overrides(given: str, rule: str):
     assert rule in message
 
 
+ONE = """
+[run]
+duration = "1ms"
+[topology]
+kind = "star"
+[scheme]
+name = "bfc"
+[workload]
+kind = "poisson"
+load = 0.4
+"""
+
+
+@pytest.mark.parametrize(("given", "head"), [("workload.1.load=0.5", "workload"), ("scheme.1.queues=3", "scheme")])
+def test_a_number_beyond_the_only_table_is_refused(given: str, head: str):
+    assert f"{head} has 1 tables, numbered from 0" in refused(ONE, sets=[given])
+    assert parse_spec(ONE, sets=[given.replace(".1.", ".0.")]).workload[0].kind == "poisson"
+
+
 def test_a_bad_option_is_named_as_such():
     assert refused(TEXT, options={"run.seed": -3}).startswith("--seed -3: run.seed = -3")
     assert "give one of the two" in refused(TEXT, schemes=["bfc"], sets=["scheme.name=hpcc"])
+
+
+def test_the_most_exact_option_is_named():
+    """--scheme says which scheme it is, --set the value that is wrong."""
+    assert refused(ONE, schemes=["hpcc"], sets=["scheme.eta=7"]).startswith("--set scheme.eta=7: scheme.eta = 7: must be")
 
 
 @pytest.mark.parametrize(
@@ -213,8 +240,8 @@ def test_a_bad_option_is_named_as_such():
 )
 def test_errors_of_the_builders_name_the_place(old: str, new: str, build: str, path: str, line: int):
     """The key is data, and the line of the file is found by it."""
-    spec = parse_spec(changed(old, new), name="my.toml")
     with pytest.raises(SpecError) as caught:
+        spec = parse_spec(changed(old, new), name="my.toml")
         if build == "scheme":
             for table in spec.schemes:
                 spec.build_scheme(table)
@@ -224,7 +251,7 @@ def test_errors_of_the_builders_name_the_place(old: str, new: str, build: str, p
     assert str(caught.value).startswith(f"my.toml:{line}: {path}")
 
 
-def test_labels_are_distinct_and_fit_for_folders():
+def test_labels_are_distinct_and_fit_for_folders(tmp_path: Path):
     twice = changed('name = "hpcc:ns3"', 'name = "bfc"\nqueues = 128')
     assert parse_spec(twice).labels() == ["bfc,queues=32", "bfc,queues=128"]
     assert "both called" in refused(changed('name = "hpcc:ns3"', 'name = "bfc"\nqueues = 32'))
@@ -232,14 +259,18 @@ def test_labels_are_distinct_and_fit_for_folders():
     assert "label" in refused(changed('name = "hpcc:ns3"', 'name = "hpcc"\nlabel = "a/b"'))
     for bad in ("..", ".", " "):
         assert "label" in refused(changed('name = "hpcc:ns3"', f'name = "hpcc"\nlabel = "{bad}"'))
-    assert parse_spec(changed('name = "hpcc:ns3"', 'name = "dcqcn+./a/my_scheme.py"')).labels()[1] == "dcqcn+my_scheme"
+    (tmp_path / "my_scheme.py").write_text(SCHEME)
+    assert parse_spec(changed('"hpcc:ns3"', '"dcqcn+./my_scheme.py"'), base=tmp_path).labels()[1] == "dcqcn+my_scheme"
 
 
 def test_file_names_become_absolute(tmp_path: Path):
     folder = tmp_path / "here"
     folder.mkdir()
+    (folder / "mine.py").write_text(SCHEME)
     path = folder / "my.toml"
-    path.write_text(changed('kind = "incast"', 'kind = "flows"\nfile = "flows.csv"').replace("hpcc:ns3", "./mine.py"))
+    path.write_text(
+        changed('kind = "incast"\nevery = "500us"', 'kind = "flows"\nfile = "flows.csv"').replace("hpcc:ns3", "./mine.py")
+    )
     spec = load_spec(path)
     assert spec.workload[1].extra["file"] == str(folder / "flows.csv")
     assert spec.schemes[1].name == str(folder / "mine.py")
@@ -247,7 +278,7 @@ def test_file_names_become_absolute(tmp_path: Path):
 
 
 def test_round_trip():
-    spec = parse_spec(TEXT, sets=['topology.odd key="a\\"b\\\\ü"'.replace("odd key", "odd_key"), "workload.0.list=[1, 2.5]"])
+    spec = parse_spec(TEXT, sets=['workload.0.class="a\\"b\\\\ü"', "workload.0.hosts=[1, 2.5]"])
     again = parse_spec(spec.to_toml())
     assert again == spec and again.to_toml() == spec.to_toml() and again.key() == spec.key()
     assert "None" not in spec.to_toml()
@@ -294,13 +325,15 @@ def test_the_key_follows_the_content(tmp_path: Path):
         parse_spec(TEXT, sets=["scheme.0.queues=33"]),
         parse_spec(TEXT, sets=["host.mtu=1500"]),
         parse_spec(TEXT, sets=["measure.pauses=true"]),
+        parse_spec(TEXT, sets=["run.drain=false"]),
+        parse_spec(TEXT, sets=["run.control_loss=0.01"]),
         spec.only(spec.scheme[0]),
     ]
     assert {s.key() for s in same} == {spec.key()}
     assert len({s.key() for s in [spec, *other]}) == len(other) + 1
     file = tmp_path / "flows.csv"
     file.write_text("a")
-    text = changed('kind = "incast"', f'kind = "flows"\nfile = "{file}"')
+    text = changed('kind = "incast"\nevery = "500us"', f'kind = "flows"\nfile = "{file}"')
     before = parse_spec(text).key()
     file.write_text("b")
     assert parse_spec(text).key() != before

@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from penstock.cli import main
-from penstock.errors import SpecError
-from penstock.inputs import seeds, values
-from penstock.report import sweep_page, sweeps
-from penstock.results.intervals import interval, t_quantile
-from penstock.results.sweep import Sweep
+from penstock_net.cli import main
+from penstock_net.errors import SpecError
+from penstock_net.inputs import seeds, values
+from penstock_net.report import sweep_page, sweeps
+from penstock_net.results.intervals import interval, t_quantile
+from penstock_net.results.sweep import Sweep
 
 
 @pytest.mark.parametrize(
@@ -154,6 +154,13 @@ def test_the_table_of_a_sweep(tmp_path):
     assert sweeps.NOTE in text
 
 
+def test_the_seeds_of_a_row_are_those_that_have_run(tmp_path):
+    """A statistic that one of them has not does not make it fewer."""
+    made = sweeps.table(sweep_of(tmp_path, ROWS))
+    place = made.heads.index("seeds")
+    assert [row[place] for row in made.rows] == ["3", "1", "2"]
+
+
 def test_sweeps_that_cannot_be_read(tmp_path):
     with pytest.raises(SpecError, match=r"holds no sweep\.parquet"):
         Sweep.load(tmp_path)
@@ -183,7 +190,7 @@ def test_slowdown_of_a_sweep_is_that_of_its_runs_averaged(swept):
 
 
 def test_figures_of_a_sweep(swept):
-    from penstock.report import plots
+    from penstock_net.report import plots
 
     figure = plots.draw_sweep("slowdown", swept)
     (axes,) = figure.axes
@@ -208,14 +215,14 @@ def test_figures_of_a_sweep(swept):
     ],
 )
 def test_figures_that_a_sweep_does_not_have(swept, kind, options, says):
-    from penstock.report import plots
+    from penstock_net.report import plots
 
     with pytest.raises(SpecError, match=says):
         plots.draw_sweep(kind, swept, **options)
 
 
 def test_a_run_is_no_sweep(swept):
-    from penstock.report import plots
+    from penstock_net.report import plots
 
     with pytest.raises(SpecError, match="penstock sweep"):
         plots.draw("against", next(iter(swept))[1])

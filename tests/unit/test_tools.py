@@ -19,7 +19,7 @@ def gate():
 
 
 def test_the_core_calls_no_python(gate):
-    files = gate.generated(ROOT / "penstock")
+    files = gate.generated(ROOT / "penstock_net")
     assert files, "no generated C: install with pip install -e . or run setup.py build_ext --inplace"
     report = gate.check(files)
     assert not report.found, "\n".join(report.found)
@@ -53,8 +53,8 @@ def test_a_forgotten_noexcept_is_found(gate, tmp_path, promise, hot, found):
 
 
 def test_names_are_taken_apart(gate):
-    assert gate.split_name("__pyx_f_8penstock_6fabric_5state_port_at") == ("penstock.fabric.state", "port_at")
-    assert gate.split_name("__pyx_f_8penstock_7schemes_4hpcc_on_ack") == ("penstock.schemes.hpcc", "on_ack")
+    assert gate.split_name("__pyx_f_12penstock_net_6fabric_5state_port_at") == ("penstock_net.fabric.state", "port_at")
+    assert gate.split_name("__pyx_f_12penstock_net_7schemes_4hpcc_on_ack") == ("penstock_net.schemes.hpcc", "on_ack")
 
 
 def test_nothing_to_check_is_a_failure(gate, tmp_path, capsys):

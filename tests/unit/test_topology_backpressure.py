@@ -10,12 +10,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from test_topology import SMALL, networks, ports_of
 
-from penstock.cli import main
-from penstock.report.plots.backpressure import places
-from penstock.topology import Topology, clos, fat_tree, leaf_spine, make_links
-from penstock.topology.backpressure import HASHES, Backpressure, over_time, shortest_cycles
+from penstock_net.cli import main
+from penstock_net.report.plots.backpressure import places
+from penstock_net.topology import Topology, clos, fat_tree, leaf_spine, make_links
+from penstock_net.topology.backpressure import HASHES, Backpressure, over_time, shortest_cycles
 
 BOUNCE = [("tor0", "spine0"), ("tor1", "spine1")]  # without these, ToRs 0 and 1 reach each other by way of other ToRs
+
+UP_AND_DOWN = [topo for topo in (make() for make in SMALL.values()) if not topo.label.any()]  # no dragonfly, no torus
 
 
 def bouncing(times=("10us",)):
@@ -40,13 +42,17 @@ def ring(switches):
     )
 
 
-def edges_of(topo, paths):
-    """Edges of the backpressure graph that these paths, lists of nodes, make."""
-    port = {(node, peer): p for node, ports in ports_of(topo).items() for p, (peer, _) in ports.items()}
+def edges_of(topo, paths, down):
+    """Edges of the backpressure graph that these paths, lists of nodes, make, over any of several links in parallel."""
+    ports = {}
+    for node, peers in ports_of(topo).items():
+        for port, (peer, link) in peers.items():
+            if link not in down:
+                ports.setdefault((node, peer), []).append((node, port))
     found = set()
     for path in paths:
         for a, b, c in zip(path[1:], path[2:], path[3:]):
-            found.add(((b, port[b, c]), (a, port[a, b])))
+            found.update(itertools.product(ports[b, c], ports[a, b]))
     return found
 
 
@@ -93,7 +99,7 @@ def down_links(topo, numbers):
 @given(networks(), st.lists(st.integers(0, 100), max_size=4))
 def test_edges_are_those_of_all_shortest_paths(topo, numbers):
     down = down_links(topo, numbers)
-    assert Backpressure.of(topo, down).edges == edges_of(topo, all_paths(topo, down))
+    assert Backpressure.of(topo, down).edges == edges_of(topo, all_paths(topo, down), down)
 
 
 @pytest.mark.parametrize("failures", [0, 2, 4])
@@ -103,14 +109,14 @@ def test_symmetric_paths(failures):
     down = [("tor0", "spine0"), ("tor1", "spine3"), ("tor0", "spine1"), ("tor1", "spine2")][:failures]
     links = frozenset(topo.link(a, b) for a, b in down)
     graph, anything = Backpressure.of(topo, links, symmetric=True), Backpressure.of(topo, links)
-    assert graph.edges == edges_of(topo, symmetric_paths(topo, links))
+    assert graph.edges == edges_of(topo, symmetric_paths(topo, links), links)
     assert graph.edges <= anything.edges and (graph.edges != anything.edges) == (failures == 4)
 
 
 def test_symmetric_paths_of_three_tiers():
     topo = fat_tree(k=4)
     links = frozenset(topo.link(a, b) for a, b in (("tor0", "agg0"), ("tor1", "agg1"), ("agg0", "core0")))
-    assert Backpressure.of(topo, links, symmetric=True).edges == edges_of(topo, symmetric_paths(topo, links))
+    assert Backpressure.of(topo, links, symmetric=True).edges == edges_of(topo, symmetric_paths(topo, links), links)
 
 
 @settings(deadline=None, max_examples=60)
@@ -134,7 +140,7 @@ def test_nothing_is_left_of_a_cycle_without_the_elided_edges(topo, numbers):
     assert nx.is_directed_acyclic_graph(nx.DiGraph(list(graph.edges)))
 
 
-@pytest.mark.parametrize("topo", [SMALL[name]() for name in SMALL] + [clos(), leaf_spine()], ids=lambda topo: topo.kind)
+@pytest.mark.parametrize("topo", [*UP_AND_DOWN, clos(), leaf_spine()], ids=lambda topo: topo.kind)
 def test_networks_with_paths_up_and_down_have_no_cycle_and_no_edge_to_elide(topo):
     graph = Backpressure.of(topo)
     assert not graph.cycles and graph.without_elided().edges == graph.edges
@@ -227,6 +233,27 @@ def test_the_command_names_the_switches_that_have_failed(capsys, monkeypatch, tm
     Path("failed.toml").write_text(SPEC.replace('a = "tor1", b = "spine1"', 'switch = "spine1"'))
     assert main(["explain", "--backpressure", "failed.toml", "-o", "cycles.svg"]) == 0
     assert "from 1us on, without spine1, tor0 - spine0: " in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("network", "scheme", "classes"),
+    [
+        ('kind = "torus"\ndims = [5]', "dimension_order+pfc", 2),
+        ('kind = "torus"\ndims = [3]', "dimension_order+pfc", 2),
+        ('kind = "dragonfly"\np = 1\na = 2\nh = 1', "valiant", 3),
+        ('kind = "torus"\ndims = [3]', "pfc", 0),
+    ],
+)
+def test_the_command_says_where_packets_go_other_ways(capsys, monkeypatch, tmp_path, network, scheme, classes):
+    """Classes exclude the cycles of a ring; other paths than the shortest may close a circle that the graph does not have."""
+    monkeypatch.chdir(tmp_path)
+    flows = '[[workload]]\nkind = "list"\nflows = [[0, 1, "1KB", "0us"]]\n'
+    Path("net.toml").write_text(f'[run]\nduration = "1ms"\n[topology]\n{network}\n[scheme]\nname = "{scheme}"\n{flows}')
+    assert main(["explain", "--backpressure", "net.toml"]) == 0
+    out = capsys.readouterr().out
+    chooses = f"{scheme.partition('+')[0]} chooses the ports and packets wait in {classes} classes: "
+    assert out.startswith(chooses if classes else "at first") and ("may have cycles that cannot arise" in out) == (classes > 0)
+    assert ("cycles:" in out) == ("5" in network or "dragonfly" in network) and ("nothing can deadlock" in out) == (not classes)
 
 
 def test_places_in_the_picture():

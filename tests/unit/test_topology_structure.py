@@ -5,8 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.topology import Topology, clos, dumbbell, fat_tree, leaf_spine, parking_lot, star
-from penstock.topology.routes import Fabric, LoneFlows, base_rtt_ps, computed_routes, expected_bytes, tabulated_routes
+from penstock_net.topology import Topology, clos, dumbbell, fat_tree, leaf_spine, parking_lot, star
+from penstock_net.topology.routes import Fabric, LoneFlows, base_rtt_ps, computed_routes, expected_bytes, tabulated_routes
 
 RATES = st.sampled_from(["10Gbps", "100Gbps", "400Gbps"])
 DELAYS = st.sampled_from(["10ns", "1us", "7us"])
@@ -92,7 +92,7 @@ def test_times_and_loads_are_those_of_a_search(topo, seed):
     src, dst, sizes = pairs_of(topo)
     fabric, numbers = topo._fabric, np.arange(len(src))
     assert topo.base_rtt_ps() == base_rtt_ps(fabric, topo.links, 1048, 60)
-    searched = LoneFlows(tabulated_routes(fabric), fabric, topo.links, None).times_ps(
+    searched = LoneFlows(tabulated_routes(fabric), fabric, topo.links, None, topo.headers).times_ps(
         numbers, src, dst, sizes, seed, 1000, 48, 60
     )
     for found, expected in zip(topo.ideal_times_ps(numbers, src, dst, sizes, seed), searched):

@@ -10,11 +10,11 @@ import polars as pl
 import pytest
 from trace_processor import MISSING, TraceProcessor
 
-import penstock as ps
-from penstock.cli import main
-from penstock.errors import SpecError
-from penstock.results.run import Run
-from penstock.trace import frames, write_trace
+import penstock_net as ps
+from penstock_net.cli import main
+from penstock_net.errors import SpecError
+from penstock_net.results.run import Run
+from penstock_net.trace import frames, write_trace
 
 needs_perfetto = pytest.mark.skipif(bool(MISSING), reason=f"{', '.join(MISSING)} not installed")
 needs_tshark = pytest.mark.skipif(not shutil.which("tshark"), reason="tshark not installed")
@@ -392,9 +392,9 @@ def test_what_was_not_recorded(tmp_path):
 
 
 def test_without_the_package(pfc, tmp_path, monkeypatch):
-    monkeypatch.delitem(sys.modules, "penstock.trace.perfetto", raising=False)
+    monkeypatch.delitem(sys.modules, "penstock_net.trace.perfetto", raising=False)
     monkeypatch.setitem(sys.modules, "perfetto.protos.perfetto.trace", None)
-    with pytest.raises(SpecError, match=r"needs the package perfetto; pip install 'penstock\[trace\]'"):
+    with pytest.raises(SpecError, match=r"needs the package perfetto; pip install 'penstock-net\[trace\]'"):
         write_trace(pfc, tmp_path / "x.pftrace")
 
 

@@ -9,12 +9,12 @@ import polars as pl
 import pytest
 from hypothesis import given
 
-from penstock.cli import main
-from penstock.errors import SpecError
-from penstock.sim.simulate import simulate
-from penstock.topology import star
-from penstock.workload import Flows, flow_list, flows_from_csv, flows_from_parquet, flows_to_parquet, training
-from penstock.workload.traces import FORMATS, convert, guess
+from penstock_net.cli import main
+from penstock_net.errors import SpecError
+from penstock_net.sim.simulate import simulate
+from penstock_net.topology import star
+from penstock_net.workload import Flows, flow_list, flows_from_csv, flows_from_parquet, flows_to_parquet, training
+from penstock_net.workload.traces import FORMATS, convert, guess
 
 GOAL = """\
 num_ranks 3
@@ -71,6 +71,43 @@ b:8:8 [0] NCCL INFO AllReduce: opCount 0 sendbuff 0x1 recvbuff 0x2 count 100 dat
 a:7:7 [0] NCCL INFO Send: opCount 1 sendbuff 0x1 recvbuff (nil) count 50 datatype 0 op 0 root 1 comm 0xa0 [nranks=2] stream 3
 b:8:8 [0] NCCL INFO Recv: opCount 1 sendbuff (nil) recvbuff 0x2 count 50 datatype 0 op 0 root 0 comm 0xb0 [nranks=2] stream 3
 """
+SPLIT = (
+    NCCL
+    + """\
+a:7:7 [0] NCCL INFO ncclCommSplit comm 0xa1 rank 1 nranks 2 busId 1000 parent 0xa0 splitCount 1 color 0 key 1 - Init COMPLETE
+b:8:8 [0] NCCL INFO ncclCommSplit comm 0xb1 rank 0 nranks 2 busId 1000 parent 0xb0 splitCount 1 color 0 key 0 - Init COMPLETE
+a:7:7 [0] NCCL INFO AlltoAll: opCount 0 sendbuff 0x1 recvbuff 0x2 count 10 datatype 7 op 0 root 0 comm 0xa1 [nranks=2] stream 3
+b:8:8 [0] NCCL INFO AlltoAll: opCount 0 sendbuff 0x1 recvbuff 0x2 count 10 datatype 7 op 0 root 0 comm 0xb1 [nranks=2] stream 3
+"""
+)
+AICB_HEADER = "comm_type,comm_group,comm_group_size,msg_size,stage,dst,src,additional,_elapsed_time,algbw,busbw,count\n"
+AICB = (
+    "[rank0 ~ rank3]\n"
+    + AICB_HEADER
+    + """\
+CommType.broadcast,CommGroup.tp_group,2,800,init,None,None,,None,None,None,1
+CommType.computation,None,None,"((1, 2), (2, 3))",forward.layer,None,None,,2.5,None,None,1
+CommType.all_reduce,CommGroup.tp_group,2,1000,forward.layer,None,None,,None,None,None,1
+CommType.all_gather,CommGroup.dp_group,2,600,step,None,None,,0.5,None,None,1
+CommType.barrier,CommGroup.all,4,0,step,None,None,,None,None,None,1
+CommType.epoch_end,None,None,0,,None,None,,None,None,None,1
+"""
+)
+AICB_STAGES = (
+    "[ pp_stage0: [rank0, rank1] ]\n"
+    + AICB_HEADER
+    + """\
+CommType.isend,CommGroup.pp_group,1,500,forward_step,None,None,send_next,None,None,None,1
+CommType.all_reduce,CommGroup.dp_group,2,64,step,None,None,,None,None,None,1
+[ pp_stage1: [rank2, rank3] ]
+"""
+    + AICB_HEADER
+    + """\
+CommType.irecv,CommGroup.pp_group,1,500,forward_step,None,None,recv_prev,None,None,None,1
+CommType.all_reduce,CommGroup.dp_group,2,64,step,None,None,,None,None,None,1
+CommType.all_reduce,CommGroup.embedding_group,2,64,step,None,None,,None,None,None,1
+"""
+)
 
 
 def varint(value):
@@ -301,6 +338,27 @@ def test_chakra_with_groups_from_a_file(tmp_path):
             convert(tmp_path, groups=str(groups))
 
 
+def test_an_option_that_the_trace_does_not_use_or_contradicts_is_refused(tmp_path):
+    simai, goal = written(tmp_path, SIMAI, "simai"), written(tmp_path, GOAL, "goal")
+    plain = chakra_files(tmp_path, [node(1, 5, comm_dst=1, comm_size=8)], [node(1, 6, comm_src=0, comm_size=8)])
+    groups = str(written(tmp_path, "{}", "groups.json"))
+    for path, options, says in (
+        (simai, {"ranks": 16}, "ranks = 16: the file says all_gpus: 4; leave it out"),
+        (simai, {"ranks": 7}, "ranks = 7: the file says all_gpus: 4"),
+        (simai, {"eager": 9}, f"eager = 9: is for sends, and {simai} has none"),
+        (goal, {"ranks": 4}, "ranks = 4: is for simai and aicb only"),
+        (goal, {"groups": groups}, "is for chakra only"),
+        (goal, {"seed": 1}, 'seed = 1: is for placement = "random" only'),
+        (goal, {"rack": 2}, 'rack = 2: is for placement = "strided"'),
+        (plain, {"groups": groups}, "is for traces whose nodes name their process group"),
+    ):
+        with pytest.raises(SpecError) as caught:
+            convert(path, **options)
+        assert says in str(caught.value)
+    assert convert(simai, ranks=4).ranks == 4
+    assert main(["convert", str(simai), str(tmp_path / "out.csv"), "--seed", "1"]) == 2
+
+
 def test_nccl(tmp_path):
     made = convert(written(tmp_path, NCCL))
     assert (made.format, made.ranks, made.notes) == ("nccl", 2, {})
@@ -383,7 +441,13 @@ def test_folders_that_are_no_trace(tmp_path):
         convert(tmp_path)
 
 
-VALID = {"goal": [GOAL.encode(), goal_binary()], "htsim": [HTSIM.encode()], "simai": [SIMAI.encode()], "nccl": [NCCL.encode()]}
+VALID = {
+    "goal": [GOAL.encode(), goal_binary()],
+    "htsim": [HTSIM.encode()],
+    "simai": [SIMAI.encode(), b"MICRO\n1\nx -1 1 NONE 0 1 NONE 0 1 ALLREDUCE 64 1\n"],
+    "aicb": [AICB.encode(), AICB_STAGES.encode()],
+    "nccl": [NCCL.encode(), SPLIT.encode()],
+}
 
 
 @st.composite
@@ -458,7 +522,7 @@ def test_the_command_says_what_is_not_in_the_flows_and_what_is_wrong(tmp_path, c
     assert "not in the flows: operations on another processor" in capsys.readouterr().err
     for arguments, says in (
         ([str(source), "out.txt"], "must end in .parquet or .csv"),
-        ([str(source), str(tmp_path / "no" / "out.csv")], "cannot be written"),
+        ([str(source), str(source / "out.csv")], "cannot be written (a file is in the place of its folder)"),
         ([str(tmp_path / "missing"), "out.csv"], "cannot be read"),
         ([str(source), "out.csv", "--format", "gaol"], 'did you mean "goal"'),
         ([str(written(tmp_path, "hello", "x")), "out.csv"], "the format is not recognised"),
@@ -473,7 +537,7 @@ def test_a_full_disk(tmp_path, capsys, suffix):
     out.symlink_to("/dev/full")
     assert main(["convert", str(written(tmp_path, SIMAI)), str(out)]) == 2
     error = capsys.readouterr().err
-    assert f"{out}: cannot be written: " in error and "No space left on device" in error and "Traceback" not in error
+    assert f"{out}: cannot be written (No space left on device)" in error and "Traceback" not in error
 
 
 @given(content=st.binary(max_size=300), cut=st.integers(0, 3000), place=st.integers(0, 3000))
@@ -497,9 +561,9 @@ def test_any_parquet_gives_flows_or_a_spec_error(tmp_path_factory, content, cut,
         ({"src": [0], "dst": [1], "bytes": [5]}, "start_ns: the column is missing"),
         ({"src": [0], "dst": [1], "bytes": [5], "start_ns": [0], "size": [3]}, "size: unknown column"),
         ({"src": [0], "dst": [1], "bytes": [5], "start_ns": [None]}, "start_ns: a value is missing"),
-        ({"src": ["a"], "dst": [1], "bytes": [5], "start_ns": [0]}, "wrong kind"),
+        ({"src": ["a"], "dst": [1], "bytes": [5], "start_ns": [0]}, "is of type"),
         ({"src": [0], "dst": [1], "bytes": [5], "start_ns": [0], "after": [[7]]}, "is not one of the 1 flows"),
-        ({"src": [0], "dst": [1], "bytes": [5], "start_ns": [0], "after": [3]}, "wrong kind"),
+        ({"src": [0], "dst": [1], "bytes": [5], "start_ns": [0], "after": [3]}, "is of type"),
     ],
 )
 def test_bad_columns_are_named(tmp_path, columns, says):

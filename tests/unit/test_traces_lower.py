@@ -5,13 +5,13 @@ import numpy as np
 import pytest
 from hypothesis import given
 
-import penstock as ps
-from penstock.errors import SpecError
-from penstock.workload.placement import PLACEMENTS, placed
-from penstock.workload.traces import convert, place
-from penstock.workload.traces.dag import CALC, COLLECTIVE, COLLECTIVES, RECV, SEND, Call, Trace
-from penstock.workload.traces.expand import at_most, expand
-from penstock.workload.traces.lower import _Lowering, lower
+import penstock_net as ps
+from penstock_net.errors import SpecError
+from penstock_net.workload.placement import PLACEMENTS, placed
+from penstock_net.workload.traces import convert, place
+from penstock_net.workload.traces.dag import CALC, COLLECTIVE, COLLECTIVES, RECV, SEND, Call, Trace
+from penstock_net.workload.traces.expand import at_most, expand
+from penstock_net.workload.traces.lower import _Lowering, lower
 
 
 @st.composite
@@ -351,7 +351,8 @@ def test_placements():
 def test_the_ranks_of_a_trace_are_placed_as_those_of_a_job(placement):
     topo = ps.leaf_spine(hosts=24, tors=6)
     rack = 4 if placement == "strided" else None
-    assert place(9, placement, 24, rack, seed=5).tolist() == placed(topo, 9, placement, seed=5).tolist()
+    seed = 5 if placement == "random" else None
+    assert place(9, placement, 24, rack, seed).tolist() == placed(topo, 9, placement, seed=5).tolist()
 
 
 def test_options_of_other_formats_are_refused(tmp_path):

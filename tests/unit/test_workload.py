@@ -8,11 +8,11 @@ import polars as pl
 import pytest
 from scipy import stats
 
-from penstock import topology, workload
-from penstock.errors import SpecError
-from penstock.topology import leaf_spine, star
-from penstock.workload import KINDS, Flows, all_to_all, build, flow_list, incast, poisson
-from penstock.workload.distributions import SizeDistribution
+from penstock_net import topology, workload
+from penstock_net.errors import SpecError
+from penstock_net.topology import leaf_spine, star
+from penstock_net.workload import KINDS, Flows, all_to_all, build, flow_list, incast, poisson
+from penstock_net.workload.distributions import SizeDistribution
 
 MS = 10**9
 TOPO = leaf_spine(hosts=128, tors=8, spines=8, rate="100Gbps", delay="1us", buffer="12MB")
@@ -282,6 +282,12 @@ def test_incast_shares_out_every_byte_and_may_jitter():
     assert 2 * MS <= flows.start_ps.min() <= flows.start_ps.max() <= 2 * MS + 10**5
 
 
+def test_jitter_takes_every_value_up_to_the_one_given():
+    flows = incast(SMALL, fan_in=3, total=10, every="1us", duration="100us", jitter="2ps")
+    late = flows.start_ps % 1_000_000
+    assert np.bincount(late).tolist() == [pytest.approx(100, abs=40)] * 3
+
+
 @pytest.mark.parametrize(
     ("options", "text"),
     [
@@ -398,7 +404,7 @@ def test_frames_there_and_back(google):
     assert back.key() == both.key()
     assert Flows.from_frame(pl.DataFrame({"src": [0], "dst": [1], "bytes": [5], "start_ns": [0.25]})).start_ps[0] == 250
     says("flows.dst: the column is missing", Flows.from_frame, frame.drop("dst"))
-    says("wrong kind", Flows.from_frame, frame.with_columns(start_ns=pl.lit("soon")))
+    says("is of type String", Flows.from_frame, frame.with_columns(start_ns=pl.lit("soon")))
 
 
 # -- [[workload]] tables ----------------------------------------------------------------------------------------------

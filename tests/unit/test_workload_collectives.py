@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from penstock.errors import SpecError
-from penstock.topology import leaf_spine
-from penstock.workload import all_to_all, flow_list, long_flows, permutation, ring_all_reduce, tree_all_reduce
+from penstock_net.errors import SpecError
+from penstock_net.topology import leaf_spine
+from penstock_net.workload import all_to_all, flow_list, long_flows, permutation, ring_all_reduce, tree_all_reduce
 
 TOPO = leaf_spine(hosts=16, tors=4, spines=2)
 

@@ -5,10 +5,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.errors import SpecError
-from penstock.topology import leaf_spine
-from penstock.workload import flow_list, flows_from_csv, flows_to_csv
-from penstock.workload.flows import Flows
+from penstock_net.errors import SpecError
+from penstock_net.topology import leaf_spine
+from penstock_net.workload import flow_list, flows_from_csv, flows_to_csv
+from penstock_net.workload.flows import Flows
 
 TOPO = leaf_spine(hosts=16, tors=4, spines=2)
 HEADER = "src,dst,bytes,start_ns\n"
@@ -132,8 +132,25 @@ def test_bad_dependencies_in_a_file(tmp_path, header, rows, says):
 
 
 def test_a_file_that_cannot_be_written(tmp_path):
-    with pytest.raises(SpecError, match="cannot be written"):
-        flows_to_csv(flow_list(TOPO, [(0, 1, 5)]), tmp_path / "no" / "f.csv")
+    (tmp_path / "file").write_text("")
+    with pytest.raises(SpecError, match=r"f\.csv: cannot be written \(a file is in the place of its folder\); check the path"):
+        flows_to_csv(flow_list(TOPO, [(0, 1, 5)]), tmp_path / "file" / "f.csv")
+
+
+def test_a_file_that_penstock_wrote_is_refused_when_it_was_cut(tmp_path):
+    """Wherever it was: the first line names the number of flows, and the last one has an end."""
+    flows_to_csv(flow_list(TOPO, [(0, 1, 5), (0, 2, 5000, "1ns"), (3, 1, 70, "20us")]), tmp_path / "f.csv")
+    whole = (tmp_path / "f.csv").read_bytes()
+    assert (
+        whole.startswith(b"# 3 flows, written by penstock\nsrc,dst,bytes,start_ns") and len(read(tmp_path, whole.decode())) == 3
+    )
+    for length in range(len(whole)):
+        with pytest.raises(SpecError):
+            read(tmp_path, whole[:length].decode())
+    with pytest.raises(SpecError, match="has 4 flows and not the 3 that its first line names; is the file truncated"):
+        read(tmp_path, whole.decode() + whole.decode().splitlines()[-1] + "\n")
+    assert len(read(tmp_path, whole.decode().replace("\n", "\r\n"))) == 3
+    assert len(read(tmp_path, whole.split(b"\n", 1)[1].decode()[:-1])) == 3  # a user's file need not have an end
 
 
 one_flow = st.tuples(

@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 from scipy import stats
 from test_workload import says
 
-from penstock.errors import SpecError
-from penstock.spec import load_spec
-from penstock.topology import fat_tree, from_file, leaf_spine, star
-from penstock.workload import build, incast, long_flows, poisson
+from penstock_net.errors import SpecError
+from penstock_net.spec import load_spec
+from penstock_net.topology import fat_tree, from_file, leaf_spine, star
+from penstock_net.workload import build, incast, long_flows, poisson
 
 MS = 10**9
 LEAF_SPINE = {

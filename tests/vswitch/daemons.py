@@ -15,10 +15,10 @@ import threading
 import time
 from pathlib import Path
 
-from penstock.vswitch.daemon.server import Daemon
+from penstock_net.vswitch.daemon.server import Daemon
 
 A, B, C = "10.0.0.1", "10.0.0.2", "10.0.0.3"
-UP = [sys.executable, "-c", "import sys; from penstock.cli import main; sys.exit(main())", "vswitch", "up"]
+UP = [sys.executable, "-c", "import sys; from penstock_net.cli import main; sys.exit(main())", "vswitch", "up"]
 FORK = multiprocessing.get_context("fork")
 
 

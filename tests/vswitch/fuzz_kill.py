@@ -19,8 +19,8 @@ from pathlib import Path
 from frames import payload_of, udp
 from waiting import Stopwatch
 
-from penstock.vswitch.client.client import connect
-from penstock.vswitch.daemon import protocol
+from penstock_net.vswitch.client.client import connect
+from penstock_net.vswitch.daemon import protocol
 
 A, B, C = "10.0.0.1", "10.0.0.2", "10.0.0.3"
 FORK = multiprocessing.get_context("fork")
@@ -72,7 +72,7 @@ class Run:
             f'[switch]\nsocket = "{self.path}"\nidle = "10ms"\n'
             + "".join(f'[[port]]\nname = "{n}"\naddresses = ["{a}"]\n' for n, a in (("a", A), ("b", B), ("c", C)))
         )
-        code = "import sys; from penstock.cli import main; sys.exit(main())"
+        code = "import sys; from penstock_net.cli import main; sys.exit(main())"
         command = [sys.executable, "-c", code, "vswitch", "up", str(spec)]
         self.switch = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
         assert self.switch.stdout.readline().startswith("up: ")

@@ -21,8 +21,8 @@ import time
 import numpy as np
 from frames import udp
 
-from penstock.vswitch.dataplane.switch import Switch
-from penstock.vswitch.memory.region import Region
+from penstock_net.vswitch.dataplane.switch import Switch
+from penstock_net.vswitch.memory.region import Region
 
 A, B, C = "10.0.0.1", "10.0.0.2", "10.0.0.3"
 SIX_B, SIX_C = "fd00::2", "fd00::3"
@@ -348,8 +348,9 @@ class Run:
         for queue in (0, 2):
             while not self.a.close(queue) and self.a.waiting(queue) and time.monotonic() < end:
                 self.switch.turns(20)
-        self.switch.turns(20)
-        self.a.receive(4096), self.b.receive(4096)
+        while (self.a.free_rings(), self.b.free_rings()) != self.free_rings and time.monotonic() < end:
+            self.switch.turns(20)
+            self.a.receive(4096), self.b.receive(4096)
         assert (self.a.free_rings(), self.b.free_rings()) == self.free_rings, (
             "rings are missing",
             self.a.free_rings(),

@@ -9,7 +9,7 @@ import random
 import struct
 from dataclasses import dataclass, field
 
-from penstock.vswitch.dataplane.session import Endpoint
+from penstock_net.vswitch.dataplane.session_view import Endpoint
 
 PAUSE, FRAME = 4, 5
 MS = 1_000_000
@@ -211,13 +211,12 @@ class World:
     def check(self, end, datagram):
         """Count from outside what is on the wire or in the peer's socket, and not given up by the peer: it was permitted."""
         peer = self.ends[1 - end.name]
-        _, _, _, settled, heard = peer.protocol.counts
-        if struct.unpack_from("<Q", datagram, 8)[0] != heard:
+        _, _, _, cum_ack, session = peer.protocol.counts
+        if struct.unpack_from("<Q", datagram, 8)[0] != session:
             return  # the peer has left this session
         there = [data for _, _, sender, data, original in self.wire if sender == end.name and original]
         there += [data for data, original in peer.socket if original]
-        session = datagram[8:16]
-        mine = [d for d in there if d[3] >= PAUSE and d[8:16] == session and struct.unpack_from("<Q", d, 16)[0] > settled]
+        mine = [d for d in there if d[3] >= PAUSE and d[8:16] == datagram[8:16] and struct.unpack_from("<Q", d, 16)[0] > cum_ack]
         assert sum(cost(len(d)) for d in mine) <= end.window
         self.checks += 1
 

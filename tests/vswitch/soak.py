@@ -17,6 +17,7 @@ import contextlib
 import json
 import os
 import random
+import resource
 import signal
 import socket
 import sys
@@ -31,17 +32,19 @@ from daemons import adopt_orphans, end_descendants
 from soak_traffic import A, B, Datagrams, Frames, Streams
 from waiting import LIMIT_S, until
 
-from penstock.vswitch.attach.lab import Namespace
-from penstock.vswitch.bench.networks import UP, wait_for
-from penstock.vswitch.client.client import connect
-from penstock.vswitch.daemon import protocol
+from penstock_net.vswitch.attach.lab import Namespace
+from penstock_net.vswitch.bench.networks import UP, wait_for
+from penstock_net.vswitch.client.client import connect
+from penstock_net.vswitch.daemon import protocol
 
-HERE, THERE, THIRD, FAR = "10.79.0.1", "10.79.0.2", "10.79.0.3", "10.79.0.4"
+HERE, THERE, THIRD, FAR, RENEWED = "10.79.0.1", "10.79.0.2", "10.79.0.3", "10.79.0.4", "10.79.0.5"
 ADDRESSES = {"a": A, "b": B, "c": soak_faults.C, "d": soak_faults.D, "p": THIRD}
 NATIVE = {"rings": 128, "queues": 64, "bells": 256, "buffers": 1024, "buffer_bytes": 2048}
 MOST_FAULTS = 3
 WARM_STEPS = 15  # of each fault, before memory is measured
-GROWTH = 16 << 20  # bytes of private memory: what the allocator keeps for threads that have ended
+GROWTH = 8 << 20  # bytes of mapped memory
+STACK, _ = resource.getrlimit(resource.RLIMIT_STACK)  # bytes of a thread's stack: threads are counted by themselves
+GIVES_BACK = ("env", "MALLOC_ARENA_MAX=1", "MALLOC_MMAP_THRESHOLD_=131072", "MALLOC_TRIM_THRESHOLD_=131072")  # what is freed
 REFUSED = ("no_route", "spoofed", "malformed")  # reasons: refused by rule, and none of the honest
 
 
@@ -57,10 +60,10 @@ addresses = {addresses}
 
 
 def spec(path, taps, natives):
-    """A switch's file: a TAP in each of these namespaces, and ports for applications."""
+    """A switch's file: a TAP in each of these namespaces, some of which have a name, and ports for applications."""
     lines = [f'[switch]\nsocket = "{path}"\n']
     for name, (space, address) in taps.items():
-        place = json.dumps(f"/proc/{os.getpid()}/fd/{space.fd}")
+        place = json.dumps(space if isinstance(space, str) else f"/proc/{os.getpid()}/fd/{space.fd}")
         lines.append(f'[[port]]\nname = "{name}"\nkind = "tap"\ndevice = "sw0"\nnetns = {place}\naddresses = ["{address}"]\n')
     lines += [f'[[port]]\nname = "{name}"\naddresses = ["{address}"]\n' for name, address in natives.items()]
     return "".join(lines)
@@ -75,14 +78,16 @@ class Soak:
         self.path, self.here, self.there = f"{folder}/s.sock", HERE, THERE
         spaces = [stack.enter_context(Namespace(name)) for name in ("left", "right", "third", "switch")]
         self.left, self.right, self.third, middle = spaces
-        text = spec(self.path, {"left": (self.left, HERE), "right": (self.right, THERE)}, ADDRESSES)
+        self.renewed, self.renewed_at = stack.enter_context(soak_faults.named(f"soak{os.getpid()}")), RENEWED
+        taps = {"left": (self.left, HERE), "right": (self.right, THERE), "renewed": (self.renewed, RENEWED)}
+        text = spec(self.path, taps, ADDRESSES)
         if overlay:
             self.far, self.folder, self.middle = stack.enter_context(Namespace("far")), folder, middle
             text += OVERLAY.format(name="far", local=soak_wire.NEAR[0], peer=soak_wire.NEAR[1], addresses=json.dumps([FAR]))
             wait_for(middle.start(sys.executable, soak_wire.__file__, str(seed)), "ready")
             self.start_far_switch()
         (Path(folder) / "s.toml").write_text(text)
-        self.switch = middle.start(*UP, f"{folder}/s.toml")
+        self.switch = middle.start(*GIVES_BACK, *UP, f"{folder}/s.toml")
         wait_for(self.switch, "up: ")
         a, b = (stack.enter_context(connect(name, self.path, **NATIVE)) for name in "ab")
         self.frames = Frames(a, b)
@@ -180,11 +185,15 @@ class Soak:
     # ---- Checks ----
 
     def held(self):
-        """What the switch's process holds: private memory in bytes, descriptors, threads, memory of applications."""
+        """What the switch's process holds: memory in bytes, descriptors, threads, memory of applications.
+
+        Memory is what is mapped, not what is resident: pages of the switch's tables become resident as they are first used."""
         proc = Path(f"/proc/{self.switch.pid}")
-        memory = next(line for line in (proc / "status").read_text().splitlines() if line.startswith("RssAnon:"))
+        maps = [line.split() for line in (proc / "maps").read_text().splitlines()]
+        private = [fields[0].split("-") for fields in maps if fields[1] == "rw-p" and fields[5:] in ([], ["[heap]"])]
+        sizes = [int(end, 16) - int(start, 16) for start, end in private]
         return {
-            "memory": 1024 * int(memory.split()[1]),
+            "memory": sum(size for size in sizes if size != STACK),
             "descriptors": len(list((proc / "fd").iterdir())),
             "threads": len(list((proc / "task").iterdir())),
             "regions": (proc / "maps").read_text().count("memfd:penstock"),
@@ -240,6 +249,8 @@ class Soak:
         counted = sum(count for reason, count in lost.items() if reason.split()[1] not in REFUSED)
         assert missing <= counted, f"{missing} honest datagrams are missing, and only {counted} frames counted as lost: {lost}"
         assert missing == 0, f"{missing} honest datagrams are lost: {lost}"
+        unaccounted = protocol.ask(self.path, {"show": "balance"})["balance"]["unaccounted"]
+        assert not unaccounted, f"frames have vanished, or come from nowhere: {unaccounted}"
         answer = protocol.ask(self.path, {"drain": True, "seconds": 30}, 60)
         assert answer["drained"], answer
         assert self.switch.poll() is None, "the switch has ended"
@@ -260,7 +271,7 @@ class Soak:
             f"{self.datagrams.sent:,}, streams {self.streams.complete:,} with {self.streams.bytes / 1e6:,.0f} MB\n"
             f"streams to the other switch: {sum(kind.complete for kind in self.far_streams):,}, begun anew "
             f"{sum(kind.forgotten for kind in self.far_streams):,}\n"
-            f"active: {', '.join(self.active) or 'none'}; private memory, MB: {[size >> 20 for size in self.memory[-20:]]}\n"
+            f"active: {', '.join(self.active) or 'none'}; mapped memory, MB: {[size >> 20 for size in self.memory[-20:]]}\n"
             f"lost by port and reason: {lost or 'nothing'}"
         )
 

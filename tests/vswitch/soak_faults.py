@@ -17,14 +17,14 @@ from frames import udp
 from fuzz_region import Hostile, frames_of
 from soak_wire import CLEAN
 
-from penstock.errors import PenstockError
-from penstock.vswitch.attach.lab import DutyCycle
-from penstock.vswitch.bench.networks import TRAFFIC, stopped, wait_for
-from penstock.vswitch.client.client import connect
-from penstock.vswitch.daemon import protocol
+from penstock_net.errors import PenstockError
+from penstock_net.vswitch.attach.lab import DutyCycle
+from penstock_net.vswitch.bench.networks import TRAFFIC, stopped, wait_for
+from penstock_net.vswitch.client.client import connect
+from penstock_net.vswitch.daemon import protocol
 
 C, D = "10.79.0.13", "10.79.0.14"
-COMMAND = [sys.executable, "-c", "import sys; from penstock.cli import main; sys.exit(main())", "vswitch"]
+COMMAND = [sys.executable, "-c", "import sys; from penstock_net.cli import main; sys.exit(main())", "vswitch"]
 SHAPE = {"buffers": 256, "queues": 16, "rings": 64, "bells": 64, "buffer_bytes": 2048}
 
 
@@ -190,6 +190,37 @@ def plugged(soak, rng):
             plug.wait()
 
 
+@contextlib.contextmanager
+def named(name):
+    """A namespace of this name, as `ip netns` makes it, which may be another one in the end."""
+    subprocess.run(("ip", "netns", "add", name), check=True)
+    try:
+        yield name
+    finally:
+        subprocess.run(("ip", "netns", "del", name), capture_output=True)
+
+
+def renewed_namespace(soak, rng):
+    """A container restarts: its namespace is deleted and made anew, while datagrams are sent there."""
+    with soak.left.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        sock.setblocking(False)
+
+        def steps(most):
+            for _ in range(rng.randrange(1, most)):
+                with contextlib.suppress(OSError):
+                    for _ in range(20):
+                        sock.sendto(bytes(200), (soak.renewed_at, 9))
+                yield
+
+        while True:
+            subprocess.run(("ip", "netns", "del", soak.renewed), check=True)
+            try:
+                yield from steps(10)
+            finally:
+                subprocess.run(("ip", "netns", "add", soak.renewed), check=True)
+            yield from steps(20)
+
+
 def stops(soak, rng):
     """The switch has no processor for a while."""
     while True:
@@ -251,6 +282,7 @@ FAULTS = {
         captures,
         settings,
         plugged,
+        renewed_namespace,
         stops,
     )
 }

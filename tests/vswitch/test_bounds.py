@@ -11,14 +11,14 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from penstock.errors import SpecError
-from penstock.vswitch.attach.allowance import UNLIMITED, Allowance
-from penstock.vswitch.attach.devices import BUFFERS, Device, validate_device
-from penstock.vswitch.attach.open import open_link
-from penstock.vswitch.dataplane.driver import attach_device
-from penstock.vswitch.dataplane.switch import Switch
-from penstock.vswitch.memory.region import Region
-from penstock.vswitch.ports.base import Clock
+from penstock_net.errors import SpecError
+from penstock_net.vswitch.attach.allowance import UNLIMITED, Allowance
+from penstock_net.vswitch.attach.devices import BUFFERS, Device, validate_device
+from penstock_net.vswitch.attach.open import open_link
+from penstock_net.vswitch.dataplane.driver import attach_device
+from penstock_net.vswitch.dataplane.switch import Switch
+from penstock_net.vswitch.memory.region import Region
+from penstock_net.vswitch.ports.base import Clock
 
 FEW = 8  # of receiver.pxd
 LENGTH = 100  # of a frame

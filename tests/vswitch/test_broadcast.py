@@ -11,12 +11,12 @@ from test_lab import FORBIDDEN
 from test_tap_ports import A, B, pair, rows
 from waiting import until
 
-from penstock.errors import SpecError
-from penstock.vswitch.attach.devices import Device, link_local
-from penstock.vswitch.attach.open import open_link
-from penstock.vswitch.dataplane.driver import attach_device
-from penstock.vswitch.dataplane.switch import Switch
-from penstock.vswitch.ports.base import Clock
+from penstock_net.errors import SpecError
+from penstock_net.vswitch.attach.devices import Device, link_local
+from penstock_net.vswitch.attach.open import open_link
+from penstock_net.vswitch.dataplane.driver import attach_device
+from penstock_net.vswitch.dataplane.switch import Switch
+from penstock_net.vswitch.ports.base import Clock
 
 real = pytest.mark.skipif(bool(FORBIDDEN), reason="; ".join(FORBIDDEN))
 ALL = b"\xff" * 6
@@ -214,7 +214,7 @@ def test_ipv6_on_the_link_and_a_multicast_between_namespaces(tmp_path):
         with right.socket(socket.AF_INET6, socket.SOCK_DGRAM) as s, left.socket(socket.AF_INET6, socket.SOCK_DGRAM) as t:
             for each in (s, t):
                 each.settimeout(60)
-            with right.inside():
+            with right.enter():
                 scope = socket.if_nametoindex("sw0")
                 s.bind(("::", 9002))
             t.sendto(b"on the link", (there, 9002, 0, 2))

@@ -13,15 +13,15 @@ from daemons import running
 from frames import payload_of, udp
 from waiting import until
 
-from penstock.cli import main
-from penstock.errors import PenstockError, SpecError
-from penstock.vswitch.client.capture import Output, Ring, beginning, capture, line, read_capture
-from penstock.vswitch.client.client import connect
-from penstock.vswitch.daemon import protocol
-from penstock.vswitch.dataplane.mirror import Capture
-from penstock.vswitch.dataplane.switch import REASON_NAMES, Switch
-from penstock.vswitch.memory.region import Region
-from penstock.vswitch.support import pcapfile
+from penstock_net.cli import main
+from penstock_net.errors import PenstockError, SpecError
+from penstock_net.vswitch.client.capture import Output, Ring, beginning, capture, line, read_capture
+from penstock_net.vswitch.client.client import connect
+from penstock_net.vswitch.daemon import protocol
+from penstock_net.vswitch.dataplane.mirror import Capture
+from penstock_net.vswitch.dataplane.switch import REASON_NAMES, Switch
+from penstock_net.vswitch.memory.region import Region
+from penstock_net.vswitch.support import pcapfile
 
 A, B, C = "10.0.0.1", "10.0.0.2", "10.0.0.3"
 NAMES = {"a": A, "b": B, "c": C}
@@ -275,7 +275,7 @@ def test_standard_output_is_not_cut(tmp_path):
     """It may be a file that had something before."""
     (tmp_path / "x").write_bytes(b"before")
     code = (
-        "import resource; from penstock.vswitch.client.capture import Output\n"
+        "import resource; from penstock_net.vswitch.client.capture import Output\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (10, 10))\n"
         "Output('-').write(bytes(100))"
     )

@@ -19,12 +19,12 @@ from daemons import UP, ended
 from frames import udp
 from waiting import Stopwatch, until
 
-from penstock.errors import SpecError
-from penstock.vswitch.client.client import connect
-from penstock.vswitch.daemon import protocol, server
-from penstock.vswitch.daemon.server import Daemon
-from penstock.vswitch.dataplane.switch import Switch
-from penstock.vswitch.memory.region import Region
+from penstock_net.errors import SpecError
+from penstock_net.vswitch.client.client import connect
+from penstock_net.vswitch.daemon import protocol, server
+from penstock_net.vswitch.daemon.server import Daemon
+from penstock_net.vswitch.dataplane.switch import Switch
+from penstock_net.vswitch.memory.region import Region
 
 A, B, C = "10.0.0.1", "10.0.0.2", "10.0.0.3"
 CONTENT = {"port": [{"name": n, "addresses": [a]} for n, a in (("a", A), ("b", B), ("c", C))]}
@@ -33,11 +33,11 @@ as_root = pytest.mark.skipif(os.getuid() != 0, reason="only root can become anot
 
 
 @contextlib.contextmanager
-def running():
+def running(**settings):
     folder = Path(tempfile.mkdtemp())
     folder.chmod(0o755)
     path = str(folder / "s.sock")
-    daemon = Daemon(CONTENT, path)
+    daemon = Daemon({**CONTENT, "switch": {**CONTENT.get("switch", {}), **settings}}, path)
     os.chmod(path, 0o777)
     thread = threading.Thread(target=daemon.serve)
     thread.start()
@@ -126,7 +126,7 @@ def test_a_flood_of_descriptors():
 
 def test_no_application_takes_the_queues_of_others():
     """Each port has its share of the flows; before, one application could ask for nearly all."""
-    with running() as (_, path):
+    with running(flows=524_288) as (_, path):
         with pytest.raises(SpecError, match="174762 each"):
             connect("c", path, queues=200_000, buffers=64, buffer_bytes=64)
         most = {"queues": 174_762, "rings": 64, "buffers": 64, "buffer_bytes": 64}
@@ -203,7 +203,7 @@ for request in ({"show": "flows"}, {"show": "ports"}, {"set": {"burst": 1}}, {"d
 
 ATTACH = """
 import os, sys
-from penstock.vswitch.client.client import connect
+from penstock_net.vswitch.client.client import connect
 os.setuid(int(sys.argv[2]))
 connect("a", sys.argv[1])
 print("in")

@@ -10,13 +10,13 @@ import threading
 import pytest
 from daemons import A, B, C, running
 from frames import udp
-from hypothesis import HealthCheck, Phase, given, settings
+from hypothesis import HealthCheck, Phase, example, given, settings
 from hypothesis import strategies as st
 from waiting import until
 
-from penstock.vswitch.client.client import connect
-from penstock.vswitch.daemon import protocol, server
-from penstock.vswitch.memory.region import Region
+from penstock_net.vswitch.client.client import connect
+from penstock_net.vswitch.daemon import protocol, server
+from penstock_net.vswitch.memory.region import Region
 
 PORTS = [{"name": name, "addresses": [address]} for name, address in (("a", A), ("b", B), ("c", C))]
 KEYS = [
@@ -173,6 +173,7 @@ def act(connection, action):
 
 
 @given(attack=ATTACKS)
+@example(attack=[(1, ("send", b'{"capture": []}\n', ["itself"])), (1, ("close",))])
 @settings(
     max_examples=100, deadline=None, suppress_health_check=list(HealthCheck), phases=[Phase.explicit, Phase.reuse, Phase.generate]
 )

@@ -10,12 +10,12 @@ from test_lab import FORBIDDEN
 from test_tap_ports import B, pair, rows
 from waiting import until
 
-from penstock.vswitch.attach.devices import Device
-from penstock.vswitch.attach.open import open_link
-from penstock.vswitch.dataplane.driver import attach_device
-from penstock.vswitch.dataplane.switch import Switch
-from penstock.vswitch.memory.region import Region
-from penstock.vswitch.ports.base import Clock
+from penstock_net.vswitch.attach.devices import Device
+from penstock_net.vswitch.attach.open import open_link
+from penstock_net.vswitch.dataplane.driver import attach_device
+from penstock_net.vswitch.dataplane.switch import Switch
+from penstock_net.vswitch.memory.region import Region
+from penstock_net.vswitch.ports.base import Clock
 
 real = pytest.mark.skipif(bool(FORBIDDEN), reason="; ".join(FORBIDDEN))
 MAC = b"\x02\0\0\1\0\0"

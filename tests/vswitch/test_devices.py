@@ -14,12 +14,12 @@ from frames import payload_of, udp
 from test_lab import FORBIDDEN, PONG
 from waiting import Stopwatch, until
 
-from penstock.errors import SpecError
-from penstock.vswitch.attach.lab import Namespace, veth
-from penstock.vswitch.client.client import connect
-from penstock.vswitch.client.plug import Plug
-from penstock.vswitch.daemon import protocol
-from penstock.vswitch.daemon.server import Daemon
+from penstock_net.errors import SpecError
+from penstock_net.vswitch.attach.lab import Namespace, veth
+from penstock_net.vswitch.client.client import connect
+from penstock_net.vswitch.client.plug import Plug
+from penstock_net.vswitch.daemon import protocol
+from penstock_net.vswitch.daemon.server import Daemon
 
 HERE, THERE, NATIVE = "10.77.0.1", "10.77.0.2", "10.77.0.3"
 SIX_HERE, SIX_THERE = "fd77::1", "fd77::2"
@@ -48,7 +48,7 @@ def plugged(tmp_path, headers=True, guard=True, **settings):
     with running(tmp_path / "switch.sock", {"switch": settings, "port": ports}) as daemon, contextlib.ExitStack() as stack:
         spaces = [stack.enter_context(Namespace(n)) for n in ("left", "right")]
         for name, space in zip("ab", spaces):
-            with space.inside():
+            with space.enter():
                 stack.enter_context(Plug(name, path=daemon.path, headers=headers, guard=guard))
         yield (*spaces, daemon)
 
@@ -141,8 +141,9 @@ def test_only_addresses_of_the_switch_are_answered_for(tmp_path):
 def test_a_killed_plug_and_one_after_it(tmp_path):
     with plugged(tmp_path) as (_, _, daemon):
         code = (
-            f"import time; from penstock.vswitch.attach.lab import Namespace; from penstock.vswitch.client.plug import Plug\n"
-            f"with Namespace() as n, n.inside(), Plug('c', path={daemon.path!r}): print('in', flush=True); time.sleep(60)"
+            "import time; from penstock_net.vswitch.attach.lab import Namespace\n"
+            "from penstock_net.vswitch.client.plug import Plug\n"
+            f"with Namespace() as n, n.enter(), Plug('c', path={daemon.path!r}): print('in', flush=True); time.sleep(60)"
         )
         for _ in range(3):
             with ended(subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)) as child:
@@ -173,14 +174,14 @@ def test_what_is_no_tap_is_refused(tmp_path):
         until(lambda: pipes() == before, "what was refused is not kept")  # the daemon closes it after its answer
         os.close(reader)
         os.close(writer)
-        with Namespace() as space, space.inside(), pytest.raises(SpecError, match="none of that name"):
+        with Namespace() as space, space.enter(), pytest.raises(SpecError, match="no such port"):
             Plug("x", path=daemon.path)
         assert rows(daemon) == {}
 
 
 def test_a_port_of_the_specification_is_a_device(tmp_path):
     """A TAP in this process's namespace of its own: where the tests run, nothing is left behind."""
-    with Namespace() as space, space.inside():
+    with Namespace() as space, space.enter():
         spec = [{"name": "a", "addresses": [HERE], "kind": "tap", "device": "sw0"}, {"name": "b", "addresses": [THERE]}]
         with running(tmp_path / "switch.sock", {"port": spec}) as daemon, connect("b", daemon.path) as b:
             with space.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
@@ -189,7 +190,7 @@ def test_a_port_of_the_specification_is_a_device(tmp_path):
                 assert payload_of(frame) == b"hello"
             edge = rows(daemon)["a"]["device"]["edge"]
             assert edge["looks"] > 0 == edge["failed"] == edge["socket_lost"]
-            with pytest.raises(SpecError, match="it is a device"):
+            with pytest.raises(SpecError, match="is a device"):
                 connect("a", daemon.path)
         for wrong in ({"device": "lo"}, {"netns": "none-such"}):
             with pytest.raises(SpecError):
@@ -198,7 +199,7 @@ def test_a_port_of_the_specification_is_a_device(tmp_path):
 
 
 def test_a_recording_is_replayed_through_the_switch(tmp_path):
-    from penstock.vswitch.attach.open import open_port
+    from penstock_net.vswitch.attach.open import open_port
 
     with open_port("pcap", write=tmp_path / "in.pcapng", headers=False) as out:
         for i in range(50):
@@ -209,7 +210,7 @@ def test_a_recording_is_replayed_through_the_switch(tmp_path):
     ]
     with running(tmp_path / "switch.sock", {"port": spec}) as daemon:
         until(lambda: rows(daemon)["b"]["device"]["frames_out"] >= 50)
-    from penstock.vswitch.support.pcapfile import read_frames
+    from penstock_net.vswitch.support.pcapfile import read_frames
 
     assert len(read_frames(tmp_path / "out.pcapng")) == 50
 
@@ -242,7 +243,7 @@ def test_an_interface_that_is_there(tmp_path, kind):
         if kind == "xdp":
             left.without_offloads("veth0")
         spec = [{"name": "a", "addresses": [HERE], "kind": kind, "device": "veth0"}, {"name": "b", "addresses": [THERE]}]
-        with right.inside(), running(tmp_path / "switch.sock", {"port": spec}) as daemon, connect("b", daemon.path) as b:
+        with right.enter(), running(tmp_path / "switch.sock", {"port": spec}) as daemon, connect("b", daemon.path) as b:
             with left.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
                 s.bind((HERE, 7000))
                 s.settimeout(60)

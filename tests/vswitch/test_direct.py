@@ -9,7 +9,7 @@ from frames import payload_of, udp
 from test_bounds import ADDRESSES, Rig
 from test_lab import FORBIDDEN
 
-from penstock.vswitch.attach.lab import Namespace
+from penstock_net.vswitch.attach.lab import Namespace
 
 real = pytest.mark.skipif(bool(FORBIDDEN), reason="; ".join(FORBIDDEN))
 PORT = 2000

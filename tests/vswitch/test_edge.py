@@ -14,27 +14,28 @@ from pathlib import Path
 import pytest
 from daemons import running
 from frames import udp
+from quiet import quiet
 from test_lab import FORBIDDEN, PERMITTED, mac
 from waiting import until
 
-from penstock.errors import PenstockError, SpecError
-from penstock.vswitch.attach import ingress_rates, socket_watch
-from penstock.vswitch.attach.allowance import LAYOUT, Allowance
-from penstock.vswitch.attach.allowance import UNLIMITED as NO_LIMIT
-from penstock.vswitch.attach.devices import Device
-from penstock.vswitch.attach.edge import NEVER, SHARE, Edge, Rest
-from penstock.vswitch.attach.ingress_rates import FIRST_RATE, LEAST_RATE, FlowRates, flow_of, not_read, pressed_flows
-from penstock.vswitch.attach.lab import Namespace
-from penstock.vswitch.attach.open import open_link
-from penstock.vswitch.attach.socket_watch import FULL_S, MOST_FULL_S, REFRESH_S, SocketProbe
-from penstock.vswitch.client.client import connect
-from penstock.vswitch.client.plug import Plug
-from penstock.vswitch.dataplane.driver import attach_device
-from penstock.vswitch.dataplane.switch import Switch
-from penstock.vswitch.linux.htb import REST, UNLIMITED, FiveTuple, Htb
-from penstock.vswitch.linux.losses import device_losses
-from penstock.vswitch.memory.region import Region
-from penstock.vswitch.ports.base import Clock
+from penstock_net.errors import PenstockError, SpecError
+from penstock_net.vswitch.attach import ingress_rates, socket_watch
+from penstock_net.vswitch.attach.allowance import LAYOUT, Allowance
+from penstock_net.vswitch.attach.allowance import UNLIMITED as NO_LIMIT
+from penstock_net.vswitch.attach.devices import Device
+from penstock_net.vswitch.attach.edge import LOOKS, NEVER, Edge, Rest
+from penstock_net.vswitch.attach.ingress_rates import FIRST_RATE, LEAST_RATE, FlowRates, flow_of, not_read, pressed_flows
+from penstock_net.vswitch.attach.lab import Namespace
+from penstock_net.vswitch.attach.open import open_link
+from penstock_net.vswitch.attach.socket_watch import FULL_S, MOST_FULL_S, REFRESH_S, SocketProbe
+from penstock_net.vswitch.client.client import connect
+from penstock_net.vswitch.client.plug import Plug
+from penstock_net.vswitch.dataplane.driver import attach_device
+from penstock_net.vswitch.dataplane.switch import Switch
+from penstock_net.vswitch.linux.htb import REST, UNLIMITED, FiveTuple, Htb
+from penstock_net.vswitch.linux.losses import dropped_at
+from penstock_net.vswitch.memory.region import Region
+from penstock_net.vswitch.ports.base import Clock
 
 FORBIDDEN = FORBIDDEN + [f"{n}: {PERMITTED[n].detail}" for n in ("flow rates", "udp sockets") if not PERMITTED[n].permitted]
 pytestmark = pytest.mark.skipif(bool(FORBIDDEN), reason="; ".join(FORBIDDEN))
@@ -133,26 +134,29 @@ def slowest(monkeypatch):
     return 4000
 
 
-def test_a_flow_gets_a_class_when_the_switch_pauses_it_and_loses_it_when_it_is_content(left, slowest):
+def test_a_flow_gets_a_class_when_the_switch_pauses_it_and_loses_it_when_it_is_content(left, slowest, monkeypatch):
     with FlowRates("tap0", left, rest=3, goal="10KB", over="50KB") as rates:
-        rates.step([row(), row(FAST)])
-        assert not rates.held, "nobody is held back yet"
-        rates.step([row(pauses=2, waiting=10_000), row(FAST)])
-        ((flow, held),) = rates.held.items()
-        assert flow.target_port == SLOW and held.rate == 1_000_000, "at the goal it is the receiver's rate"
-        rates.step([row(pauses=2, waiting=0)])
-        assert held.rate == 1_500_000
-        rates.step([row(pauses=2, waiting=20_000)])
-        assert held.rate == 500_000
-        rates.step([row(pauses=2, waiting=5_000, behind_bytes=5_000)])
-        assert held.rate == 1_000_000, "what waits elsewhere in the switch counts, too"
-        changes = rates.changes
-        rates.step([row(pauses=3, waiting=10_100)])
-        assert rates.changes == changes, "less than 2 % is no change"
-        rates.step([row(pauses=4, rate=0, waiting=10_000)])
-        assert held.rate == FIRST_RATE
-        rates.step([row(pauses=4, rate=10, waiting=10_000)])
-        assert held.rate == slowest
+        now = time.monotonic()
+        with monkeypatch.context() as stopped:  # its rates are of one moment, however long the steps take
+            stopped.setattr(ingress_rates.time, "monotonic", lambda: now)
+            rates.step([row(), row(FAST)])
+            assert not rates.held, "nobody is held back yet"
+            rates.step([row(pauses=2, waiting=10_000), row(FAST)])
+            ((flow, held),) = rates.held.items()
+            assert flow.target_port == SLOW and held.rate == 1_000_000, "at the goal it is the receiver's rate"
+            rates.step([row(pauses=2, waiting=0)])
+            assert held.rate == 1_500_000
+            rates.step([row(pauses=2, waiting=20_000)])
+            assert held.rate == 500_000
+            rates.step([row(pauses=2, waiting=5_000, behind_bytes=5_000)])
+            assert held.rate == 1_000_000, "what waits elsewhere in the switch counts, too"
+            changes = rates.changes
+            rates.step([row(pauses=3, waiting=10_100)])
+            assert rates.changes == changes, "less than 2 % is no change"
+            rates.step([row(pauses=4, rate=0, waiting=10_000)])
+            assert held.rate == FIRST_RATE
+            rates.step([row(pauses=4, rate=10, waiting=10_000)])
+            assert held.rate == slowest
         with blocking_sender(left, 7) as sock:
             blast(sock)
             for _ in range(6):
@@ -181,8 +185,7 @@ def test_what_waits_in_a_class_is_not_lost_when_the_edge_ends(left, slowest):
 def test_all_that_the_killed_sender_of_a_slow_flow_has_sent_comes_or_is_counted(left, slowest, monkeypatch, drain_s):
     """What waits in a class stays there when its socket is closed; what an edge that ends leaves there is lost with the class."""
     monkeypatch.setattr(ingress_rates, "DRAIN_S", drain_s)
-    quiet = "/proc/sys/net/ipv6/conf/tap0/disable_ipv6"  # the kernel sends frames of its own otherwise, at times of its own
-    left.run("sh", "-c", f"test ! -e {quiet} || echo 1 > {quiet}")
+    quiet(left, "tap0")
     with FlowRates("tap0", left, goal="10KB") as rates:
         left.port.swallow(1000)
         rates.step([row(pauses=1, waiting=20_000, rate=10)])
@@ -304,7 +307,7 @@ def test_a_flow_that_waits_in_front_of_the_switch_is_reported_though_it_was_neve
 
 
 def test_mistakes_are_named(left):
-    with pytest.raises(SpecError, match="there is none here"):
+    with pytest.raises(SpecError, match="does not exist in this namespace"):
         FlowRates("tap7", left)
     with pytest.raises(SpecError, match="less than over"):
         FlowRates("tap0", left, goal="1MB")
@@ -343,34 +346,36 @@ def probe(left):
     probe.close()
 
 
-def test_a_look_sees_the_room_of_the_fullest_socket_and_counts_what_was_lost(left):
+def test_a_look_sees_the_room_of_a_port_and_counts_what_was_lost(left):
+    left.run("ip", "address", "add", "10.77.0.3/24", "dev", "tap0")
     slow, other = (left.socket(socket.AF_INET, socket.SOCK_DGRAM) for _ in range(2))
     v6 = left.socket(socket.AF_INET6, socket.SOCK_DGRAM)
     with slow, other, v6, left.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender:
-        slow.bind(("127.0.0.1", SLOW))
+        slow.bind((HERE, SLOW))
         other.bind(("0.0.0.0", FAST))
-        v6.bind(("::1", FAST))
+        v6.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        v6.bind(("::", FAST))
         v6.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 5000)
         probe, table = SocketProbe(left), None
         rooms, table = probe.rooms, probe.table
         whole = slow.getsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF)
         assert rooms.room(SLOW) == whole and rooms.room(FAST) == 10_000 and rooms.room(9003) is None
         for sent in range(1, 30):
-            sender.sendto(bytes(1000), ("127.0.0.1", SLOW))
+            sender.sendto(bytes(1000), (HERE, SLOW))
             assert probe.look() is None, "these frames are no affair of the switch"
             assert whole - 4000 * sent < rooms.room(SLOW) <= whole - 1000 * sent
             assert table.allowed[SLOW] == rooms.room(SLOW) and rooms.lost == 0
         for _ in range(1000):
-            sender.sendto(bytes(1000), ("127.0.0.1", SLOW))
+            sender.sendto(bytes(1000), (HERE, SLOW))
         probe.look()
         assert rooms.full == rooms.episodes == 1 and rooms.lost == 1029 - empty(slow) > 0
         lost = rooms.lost
         probe.look()
         assert rooms.full == 0 and rooms.room(SLOW) == whole and rooms.lost == lost
         with left.socket(socket.AF_INET, socket.SOCK_DGRAM) as third:
-            third.bind(("127.0.0.2", SLOW))
+            third.bind(("10.77.0.3", SLOW))
             for _ in range(1000):
-                sender.sendto(bytes(1000), ("127.0.0.2", SLOW))
+                sender.sendto(bytes(1000), ("10.77.0.3", SLOW))
             probe.look()
             assert rooms.lost == lost + 1000 - empty(third) > lost
         slow.close()
@@ -378,7 +383,7 @@ def test_a_look_sees_the_room_of_the_fullest_socket_and_counts_what_was_lost(lef
         probe.look()
         assert rooms.room(SLOW) is None and rooms.lost == lost, "what was seen of sockets that are gone"
         probe.close()
-        assert set(table.allowed) == set(table.mark) == {NO_LIMIT}
+        assert set(table.allowed) == set(table.report_at) == {NO_LIMIT}
 
 
 def test_the_losses_of_many_sockets_that_come_and_go(left, probe):
@@ -444,11 +449,11 @@ def test_a_full_socket_is_looked_at_often_while_it_is_read_and_seldom_if_not(lef
         left.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock,
         left.socket(socket.AF_INET, socket.SOCK_DGRAM) as sender,
     ):
-        sock.bind(("127.0.0.1", SLOW))
+        sock.bind((HERE, SLOW))
 
         def fill():
             while probe.takes(SLOW, 1042):
-                sender.sendto(bytes(1000), ("127.0.0.1", SLOW))
+                sender.sendto(bytes(1000), (HERE, SLOW))
             probe.look()
             return probe.table.allowed[SLOW] - probe.table.spent[SLOW] < 3108
 
@@ -576,25 +581,7 @@ def test_a_kernel_without_udp_diag(left, monkeypatch):
         SocketProbe(left)
 
 
-def test_a_worker_does_not_sleep_before_it_has_read_what_has_woken_it(left):
-    """An empty device is not read again for 5 us; a frame that comes meanwhile wakes the worker once, and once only.
-
-    It slept on for up to 10 ms, in one of a hundred round trips.
-    """
-    switch, device = Switch(), Device(left.port)
-    attach_device(switch, "dev", device, [HERE])
-    now = 1_000_000
-    while switch.turn_at(now):
-        now += 100_000
-    assert device.driver.due > now + 10**9, "it found nothing to read"
-    switch.turn_at(now + 3000)
-    assert device.driver.due == now + 5000
-    switch.turn_at(now + 5000)
-    assert device.driver.due > now + 10**9
-    switch.close()
-
-
-# ---- The thread ----
+# ---- The threads ----
 
 
 def switches_of(name):
@@ -640,7 +627,11 @@ def test_a_flow_gets_its_class_in_the_first_step_after_the_alarm(left):
         opened.append(edge.rates.opened)  # before a step
         return rows
 
-    with Edge("tap0", left, read, goal="10KB", over="50KB") as edge:
+    with (
+        blocking_sender(left, 7),
+        blocking_sender(left, 8),
+        Edge("tap0", left, read, goal="10KB", over="50KB") as edge,
+    ):
         until(lambda: edge.look_at == NEVER)
         assert edge.steps == 0
         edge.press()
@@ -659,29 +650,76 @@ def test_a_flow_gets_its_class_in_the_first_step_after_the_alarm(left):
         assert edge.steps == steps + 1 and edge.wakes == 2, "there was nothing to do"
 
 
+def test_an_update_of_rates_asks_for_the_ring_only_while_that_is_not_empty(left, monkeypatch):
+    with FlowRates("tap0", left) as rates:
+        passed, asked = rates.htb.passed, []
+        monkeypatch.setattr(rates.htb, "passed", lambda: asked.append("passed") or passed())
+        rates.step([row(waiting=200_000)], busy=False)
+        assert not asked
+        rates.step([row(waiting=200_000)], busy=True)
+        assert asked
+        left.run("ip", "link", "delete", "tap0")
+        with pytest.raises(OSError):
+            rates.step([], busy=False)
+
+
 def test_a_thread_that_rests_answers_flows_that_hold_much_and_nobody_else(left):
     edge = Edge("tap0", left, lambda: [row(pauses=0, waiting=10_000, behind_bytes=200_000)], goal="10KB", over="50KB")
     with contextlib.ExitStack() as stack:
         stack.callback(edge.__exit__)
+        stack.enter_context(blocking_sender(left, 7))
         edge.open()
         later = time.monotonic() + 1000
         resting, rested = rest(later), rest(0.0)
-        assert edge.due(resting, resting) == NEVER
+        assert edge.look_due(resting) == edge.step_due(resting) == NEVER
         edge.look_at = edge.step_at = 0.0
         looks = edge.sockets.looks
-        edge.serve(False, resting, resting)
-        assert (edge.sockets.looks, edge.steps) == (looks, 0) and edge.due(resting, resting) == later
+        edge.serve_sockets(False, resting)
+        edge.serve_rates(resting)
+        assert (edge.sockets.looks, edge.steps) == (looks, 0) and edge.look_due(resting) == edge.step_due(resting) == later
         edge.press()
-        assert edge.due(resting, resting) == 0.0
-        edge.serve(True, resting, resting)
+        assert edge.step_due(resting) == 0.0
+        edge.serve_sockets(True, resting)
+        edge.serve_rates(resting)
         assert (edge.sockets.looks, edge.steps) == (looks, 1) and [flow.target_port for flow in edge.rates.held] == [SLOW]
-        assert edge.due(resting, resting) == later
-        edge.serve(False, rested, resting)
-        assert edge.sockets.looks == looks + 1 and edge.steps == 1, "frames wait for looks, so these do not wait for steps"
+        assert edge.step_due(resting) == later
+        edge.serve_sockets(False, rested)
+        assert edge.sockets.looks == looks + 1
+
+
+def test_the_threads_of_the_edges_have_no_more_weight_than_others(left):
+    """Linux schedules by session: a heavy thread takes the share of applications of its session on other processors."""
+    with Edge("tap0", left, list) as edge:
+        until(lambda: edge.look_at == NEVER)
+        tasks = [task for task in threading.enumerate() if task.name.startswith("edge")]
+        assert len(tasks) == 2
+        assert {os.getpriority(os.PRIO_PROCESS, task.native_id) for task in tasks} == {os.getpriority(os.PRIO_PROCESS, 0)}
+
+
+def test_looks_do_not_wait_for_updates_of_rates(left, monkeypatch):
+    """Which wait for the kernel's RTNL lock, for as long as another program holds it."""
+    stands, goes_on = threading.Event(), threading.Event()
+
+    def wait_for_the_lock(*_):
+        stands.set()
+        goes_on.wait()
+
+    with Edge("tap0", left, list) as edge:
+        monkeypatch.setattr(edge.rates, "step", wait_for_the_lock)
+        edge.press()
+        try:
+            until(stands.is_set)
+            for _ in range(3):
+                looks = edge.sockets.looks
+                until(lambda: edge.look_at == NEVER)
+                assert edge.takes(SLOW, 100)
+                until(lambda looks=looks: edge.sockets.looks > looks)
+        finally:
+            goes_on.set()
 
 
 def rest(until_s):
-    made = Rest()
+    made = Rest(LOOKS)
     made.until = until_s
     made.begin(time.monotonic())
     return made
@@ -703,7 +741,7 @@ def test_the_thread_of_the_edges_leaves_processors_to_others(left, monkeypatch):
         monkeypatch.setattr(edge, "look", look)
         assert edge.takes(SLOW, 100)  # the first frame to a port asks for a look
         until(lambda: len(ends) > 5)
-    assert ends[5] - ends[0] >= 5 * work / SHARE
+    assert ends[5] - ends[0] >= 5 * work / LOOKS
 
 
 # ---- Both, beside each other ----
@@ -817,7 +855,7 @@ class SmallSwitch:
 
 def datagrams(space):
     """UDP datagrams that have come into a namespace and were read, or dropped."""
-    with space.inside():
+    with space.enter():
         names, numbers = (x.split()[1:] for x in Path("/proc/thread-self/net/snmp").read_text().splitlines() if x[:4] == "Udp:")
     counts = dict(zip(names, map(int, numbers)))
     return counts["InDatagrams"] + counts["InErrors"] + counts["NoPorts"]
@@ -886,12 +924,12 @@ def test_an_unmodified_blaster_loses_nothing_and_slows_nobody():
 
 
 def test_a_switch_that_does_not_read_loses_what_its_ring_has_no_room_for(left):
-    before = device_losses("tap0", left)["tx_dropped"]
+    before = dropped_at("tap0", left)
     sender = left.start(sys.executable, "-c", BLASTER, str(SLOW), "0")
-    until(lambda: device_losses("tap0", left)["tx_dropped"] - before > 2000)
+    until(lambda: dropped_at("tap0", left) - before > 2000)
     sender.terminate()
     sent = int(sender.stdout.readline())
-    assert sent > device_losses("tap0", left)["tx_dropped"] - before - 1000
+    assert sent > dropped_at("tap0", left) - before - 1000
 
 
 def test_a_switch_that_reads_too_slowly_makes_all_senders_wait_and_lets_them_go_again(left):
@@ -944,10 +982,13 @@ def slow_native_receiver(tmp_path, with_edge):
     with (
         running(tmp_path / "switch.sock", spec) as daemon,
         Namespace("left") as left,
-        left.inside(),
+        left.enter(),
         Plug("a", path=daemon.path, guard=with_edge) as plug,
         connect("b", daemon.path) as b,
     ):
+        with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as first:  # what waits for an address goes beside what comes later
+            first.sendto(b"", (THERE, SLOW + 1))
+        until(lambda: any(frame[23] == 17 for _, frame in b.receive(64)), "the kernel has resolved its address")
         sender = left.start(sys.executable, "-c", BLASTER, str(SLOW), "0")
         got, held, edge = [], [[]], plug.device.edge
 

@@ -5,12 +5,12 @@ import struct
 
 from frames import udp
 
-from penstock.pxd import read as read_pxd
-from penstock.vswitch.attach.devices import Device
-from penstock.vswitch.attach.open import open_link
-from penstock.vswitch.dataplane.driver import attach_device
-from penstock.vswitch.dataplane.switch import Switch
-from penstock.vswitch.ports.base import Clock
+from penstock_net.pxd import read as read_pxd
+from penstock_net.vswitch.attach.devices import Device
+from penstock_net.vswitch.attach.open import open_link
+from penstock_net.vswitch.dataplane.driver import attach_device
+from penstock_net.vswitch.dataplane.switch import Switch
+from penstock_net.vswitch.ports.base import Clock
 
 TURN = read_pxd("vswitch/dataplane/egress.pxd").constants["TURN_BYTES"]
 SENDERS, FRAMES, SIZE = 3, 64, 1000
@@ -43,4 +43,27 @@ def test_flows_that_wait_together_have_turns_of_several_frames_and_the_same_shar
         assert max(shares) - min(shares) <= most
     switch.close()
     for each in itertools.chain(*left, (right, port)):
+        each.close()
+
+
+def test_a_flow_to_a_device_is_paused_at_a_third_of_what_it_may_have():
+    """Of 8192 buffers an eighth is kept for small flows. Half of what is free of 7168 is th_over: 2390 frames are more."""
+    clock = Clock(ns=10**9)
+    switch = Switch(mode="backdraft", th_goal="100MB", th_over="200MB", th_net="400MB")
+    left, port = open_link(rate="8Tbps", delay=0, headers=False, clock=clock, memory="64MB")
+    right, slow = open_link(rate="8kbps", delay=0, headers=False, clock=clock, memory="256KiB")
+    for name, side, address in (("left", port, "10.0.0.1"), ("right", slow, "10.0.1.1")):
+        attach_device(switch, name, Device(side), [address])
+    assert switch.regions[1].shape["buffers"] == 8192
+    for _ in range(6000):
+        assert left.send(udp("10.0.0.1", "10.0.1.1", payload=bytes(SIZE - 42)))
+    for _ in range(100):
+        clock.ns += 50_000
+        switch.turn_at(clock.ns)
+        if switch.flows() and switch.flows()[0]["pauses"]:
+            break
+    flow = switch.flows()[0]
+    assert (flow["pauses"], flow["longest_bytes"]) == (1, 2390 * SIZE)
+    switch.close()
+    for each in (left, port, right, slow):
         each.close()

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from frames import udp
 
-from penstock.vswitch.dataplane.switch import Switch
-from penstock.vswitch.memory.region import Region
+from penstock_net.vswitch.dataplane.switch import Switch
+from penstock_net.vswitch.memory.region import Region
 
 A, B, C = "10.0.0.1", "10.0.0.2", "10.0.0.3"
 SIDE_1 = 1

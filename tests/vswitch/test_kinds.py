@@ -9,20 +9,24 @@ from types import SimpleNamespace
 
 import pytest
 
-import penstock.vswitch
-from penstock.errors import SpecError
-from penstock.vswitch import ports
-from penstock.vswitch.attach import devices
-from penstock.vswitch.attach.open import kinds, kinds_table, open_port
-from penstock.vswitch.ports import base
-from penstock.vswitch.support import settings
+import penstock_net.vswitch
+from penstock_net.errors import SpecError
+from penstock_net.vswitch import ports
+from penstock_net.vswitch.attach import devices
+from penstock_net.vswitch.attach.open import kinds, kinds_table, open_port
+from penstock_net.vswitch.daemon import doctor
+from penstock_net.vswitch.ports import base
+from penstock_net.vswitch.support import settings
 
-PACKAGE = Path(penstock.vswitch.__file__).parent
+PACKAGE = Path(penstock_net.vswitch.__file__).parent
 EXAMPLE = """
-from penstock.vswitch.ports.kind import Option, PortKind, between
+from penstock_net.vswitch.support.port_kind import Option, PortKind, between
+
+def attempt(namespace):
+    raise OSError("no echo here")
 
 KIND = PortKind("echo", "gives back what it gets", [Option("depth", between(1, 9), "frames that it holds", 4)],
-                lambda depth: ("echo", depth), ["depth"])
+                lambda depth: ("echo", depth), ["depth"], serves="ports that answer", attempt=attempt)
 """
 
 
@@ -36,8 +40,11 @@ def test_a_kind_dropped_into_the_folder_is_found(tmp_path, monkeypatch):
             open_port("echo", depth=10)
         assert "| `echo` | `depth` | gives back what it gets |" in kinds_table()
         assert devices.validate_device({"kind": "echo", "depth": 3}, "port 1") == {"kind": "echo", "depth": 3}
+        echo = doctor.ability("echo")
+        assert (echo.permitted, echo.detail, echo.serves) == (False, "no echo here", "ports that answer")
+        assert doctor.kinds([echo])["echo"] == ["echo"]
     finally:
-        sys.modules.pop("penstock.vswitch.ports.echo", None)
+        sys.modules.pop("penstock_net.vswitch.ports.echo", None)
         vars(ports).pop("echo", None)
 
 
@@ -49,10 +56,10 @@ def test_an_unknown_kind_is_told_the_known_ones():
 def test_names_that_users_see_do_not_change():
     assert settings.MODES == ["lossy", "pfc", "dpfq", "backdraft"]
     reasons = ["full", "no_buffer", "no_queue", "no_route", "no_flow", "malformed", "spoofed", "too_long", "bad_descriptor"]
-    reasons += ["flow_over", "evicted"]
+    reasons += ["flow_over", "evicted", "not_paused"]
     assert reasons == settings.REASON_NAMES
     assert settings.STATE_NAMES == ["absent", "up", "nonsense"]
-    assert settings.DROP_NAMES == ["buffer", "refused", "line", "line_down", "no_route"]
+    assert settings.DROP_NAMES == ["buffer", "refused", "line", "line_down", "no_route", "headroom"]
     assert settings.MOST_WORKERS == 4
 
 
@@ -63,7 +70,7 @@ def test_counters_of_a_port_are_fields_of_its_struct():
 
 def test_without_compiled_modules_the_message_says_what_to_run(monkeypatch):
     monkeypatch.setattr(importlib.util, "find_spec", lambda name: SimpleNamespace(origin="rings.py"))
-    with pytest.raises(ImportError, match=r"setup\.py build_ext --inplace"):
-        importlib.reload(penstock.vswitch)
+    with pytest.raises(ImportError, match="not part of this installation: it is built on Linux"):
+        importlib.reload(penstock_net.vswitch)
     monkeypatch.undo()
-    importlib.reload(penstock.vswitch)
+    importlib.reload(penstock_net.vswitch)

@@ -10,7 +10,7 @@ import pytest
 from test_lab import FORBIDDEN
 from waiting import until
 
-from penstock.vswitch.attach.lab import Namespace
+from penstock_net.vswitch.attach.lab import Namespace
 
 HERE = Path(__file__).parent
 LEAVES = """

@@ -16,12 +16,12 @@ from daemons import UP, A, B, descendants, ended, running
 from frames import udp
 from waiting import LIMIT_S, until
 
-from penstock.cli import main
-from penstock.errors import SpecError
-from penstock.vswitch.client.capture import capture
-from penstock.vswitch.client.client import connect
-from penstock.vswitch.daemon import operations, places, protocol, server
-from penstock.vswitch.daemon.server import Daemon
+from penstock_net.cli import main
+from penstock_net.errors import SpecError
+from penstock_net.vswitch.client.capture import capture
+from penstock_net.vswitch.client.client import connect
+from penstock_net.vswitch.daemon import operations, places, protocol, server
+from penstock_net.vswitch.daemon.server import Daemon
 
 NOBODY = 65534
 PORTS = {"port": [{"name": "a", "addresses": [A]}, {"name": "b", "addresses": [B]}]}
@@ -121,7 +121,8 @@ def test_a_switch_does_not_call_a_strangers_socket_a_switch(tmp_path, capsys):
 def test_a_user_trusts_root_and_itself_only():
     """Root's switch is trusted by all; another user's is not."""
     code = (
-        "import os, sys; from penstock.vswitch.daemon import protocol; os.setgid(int(sys.argv[1])); os.setuid(int(sys.argv[1]))\n"
+        "import os, sys; from penstock_net.vswitch.daemon import protocol\n"
+        "os.setgid(int(sys.argv[1])); os.setuid(int(sys.argv[1]))\n"
         "try: protocol.ask(sys.argv[2], {'show': 'ports'})\n"
         "except Exception as error: print(type(error).__name__, error)"
     )
@@ -196,7 +197,7 @@ def test_an_answer_may_be_anything(tmp_path, capsys, words, number):
         words = [*words, str(spec)] if words == ["reload"] else words
         assert main(["vswitch", *words, "--socket", str(path)]) == 2
     said = capsys.readouterr().err
-    assert len(said.splitlines()) == 1 and ("not a switch" in said or "hung up" in said), said
+    assert len(said.splitlines()) == 1 and ("not a switch" in said or "closed the connection" in said), said
 
 
 def test_a_listener_that_says_nothing(tmp_path):
@@ -230,7 +231,7 @@ def test_a_listener_that_says_a_byte_at_a_time(tmp_path):
 # ---- The default socket ----
 
 PLACE = (
-    "import os, sys; from penstock.vswitch.daemon import places; os.setgid(int(sys.argv[1])); os.setuid(int(sys.argv[1]))\n"
+    "import os, sys; from penstock_net.vswitch.daemon import places; os.setgid(int(sys.argv[1])); os.setuid(int(sys.argv[1]))\n"
     "try: print(places.default_socket())\n"
     "except Exception as error: print(error)\n"
     "if len(sys.argv) > 2: places.make_folder(places.default_socket())"
@@ -306,7 +307,7 @@ def test_root_makes_its_folder(tmp_path, monkeypatch, capsys):
 def test_a_file_that_is_no_socket_stays(tmp_path):
     """Connecting to it is refused as to a dead switch's; it must not be removed for that."""
     (tmp_path / "notes").write_text("mine")
-    with pytest.raises(SpecError, match="a file that is not a socket"):
+    with pytest.raises(SpecError, match="a file exists there that is not a socket"):
         Daemon(PORTS, str(tmp_path / "notes"))
     assert (tmp_path / "notes").read_text() == "mine"
 
@@ -316,7 +317,7 @@ def test_a_dead_switch_is_replaced_and_a_living_one_is_not(tmp_path):
     with socket.socket(socket.AF_UNIX) as dead:
         dead.bind(path)
     with running(path, PORTS):
-        with pytest.raises(SpecError, match=f"process {os.getpid()} of user {os.getuid()} is listening there; take it down, if"):
+        with pytest.raises(SpecError, match=f"process {os.getpid()} of user {os.getuid()} is listening there; stop it if"):
             Daemon(PORTS, path)
         assert protocol.ask(path, {"show": "ports"})["ports"] == []
     assert not Path(path).exists()
@@ -327,7 +328,7 @@ def test_two_that_start_at_once_do_not_take_each_other_s_socket_away(tmp_path):
     path = str(tmp_path / "s")
     with socket.socket(socket.AF_UNIX) as dead:
         dead.bind(path)
-    taken = pytest.raises(SpecError, match="another switch is just starting there")
+    taken = pytest.raises(SpecError, match="another switch is starting there")
     with places.alone_in(tmp_path), taken, places.alone_in(tmp_path, wait_s=0.05):
         pass
     made: list[Daemon | SpecError] = []
@@ -353,11 +354,12 @@ def test_two_that_start_at_once_do_not_take_each_other_s_socket_away(tmp_path):
 def test_a_switch_removes_its_own_socket_only(tmp_path):
     """Not that of another, which has taken the path meanwhile."""
     path = tmp_path / "s"
-    with running(path, PORTS):
-        path.unlink()
-        with socket.socket(socket.AF_UNIX) as other:
-            other.bind(str(path))
-    assert path.is_socket()
+    with socket.socket(socket.AF_UNIX) as other:
+        other.bind(str(tmp_path / "other"))
+        other.listen()
+        with running(path, PORTS):
+            (tmp_path / "other").rename(path)
+        assert path.is_socket()
 
 
 @pytest.mark.parametrize("path", ["x" * 200, "a\0b"])
@@ -370,8 +372,8 @@ def test_a_path_that_cannot_be_one(path):
 
 LOOK = """
 import json, os, sys
-from penstock.errors import SpecError
-from penstock.vswitch.daemon import protocol
+from penstock_net.errors import SpecError
+from penstock_net.vswitch.daemon import protocol
 os.setgroups(json.loads(sys.argv[3]))
 os.setgid(int(sys.argv[2]))
 os.setuid(int(sys.argv[2]))
@@ -509,7 +511,7 @@ def test_wait_returns_when_the_switch_serves(tmp_path, capsys):
             assert os.getsid(pid) != os.getsid(0)
         again = command("--wait", spec)
         assert again.returncode == 2 and again.stdout == ""
-        assert again.stderr.startswith(f"error: {path}: process {pid} of user {os.getuid()} is listening there; take it down")
+        assert again.stderr.startswith(f"error: {path}: process {pid} of user {os.getuid()} is listening there; stop it")
         assert len(again.stderr.splitlines()) == 1
     finally:
         assert main(["vswitch", "down", "--socket", path]) == 0
@@ -542,9 +544,10 @@ def test_wait_says_what_went_wrong(tmp_path):
         (b'[[port]]\naddresses = ["10.0.0.1"]', "error: port 1.name: is missing"),
         (b'[[port]]\nname = "a"', 'error: port 1.addresses: is missing; such as addresses = ["10.0.0.1"]'),
         (b'[[port]]\nname = "a"\naddresses = ["10.0.0.999"]', "error: port 1.addresses: address '10.0.0.999': must be an IPv4"),
-        (b'[[port]]\nname = "a"\naddresses = ["10.0.0.1"]\nuid = -1', "error: port 1.uid = -1: must be the number of a user"),
+        (b'[[port]]\nname = "a"\naddresses = ["10.0.0.1"]\nuid = -1', "error: port 1.uid = -1: must be a user ID"),
         (b"\xef\xbb\xbf[[prt]]", "error: prt: unknown key"),
         (b"[[port]\n", "spec.toml:1:7: not valid TOML: "),
+        (b"hello\n", "spec.toml:1:6: not valid TOML: Expected '=' after a key in a key/value pair, in the line \"hello\"\n"),
         (b"a = " + b"[" * 100_000, "not valid TOML: "),
         (b"a = \xff", "spec.toml:1: byte 0xff is not UTF-8 text"),
     ],
@@ -553,6 +556,37 @@ def test_a_bad_specification_is_named_with_its_place(tmp_path, capsys, content: 
     (tmp_path / "spec.toml").write_bytes(content)
     assert main(["vswitch", "up", "--check", str(tmp_path / "spec.toml")]) == 2
     assert message in capsys.readouterr().err
+
+
+def test_a_limit_of_open_files_that_is_too_low_is_named_with_what_is_needed(tmp_path):
+    """A soft limit is raised by the switch itself."""
+    ports = "".join(f'[[port]]\nname = "p{i}"\naddresses = ["10.0.0.{i}"]\n' for i in range(2, 21))
+    spec = spec_of(tmp_path, ports)
+    with ended(subprocess.Popen(["prlimit", "--nofile=64:64", *UP, spec], stdout=-1, stderr=-1, text=True)) as process:
+        said = "".join(process.communicate(timeout=LIMIT_S))
+        assert process.returncode == 2 and "at most 64 files open, and 20 ports need 152; ulimit -n 152" in said
+    with ended(subprocess.Popen(["prlimit", "--nofile=64:1000", *UP, spec], stdout=-1, stderr=-1, text=True)) as process:
+        assert process.stdout.readline().startswith("up: ")
+        assert "Max open files            152 " in Path(f"/proc/{process.pid}/limits").read_text()
+        process.terminate()
+        assert process.wait(LIMIT_S) == 0
+
+
+def test_a_control_socket_that_was_removed_is_made_again(tmp_path):
+    path = tmp_path / "s.sock"
+    with running(path, {"port": [{"name": "a", "addresses": ["10.0.0.1"]}]}) as daemon:
+        until(path.exists)
+        path.unlink()
+        until(path.exists)
+        assert protocol.ask(str(path), {"show": "ports"})["ports"] == []
+        until(lambda: [each["text"] for each in daemon.events.rows()] == [f"{path} was removed, and was made again"])
+        path.unlink()
+        with running(path, {"port": [{"name": "b", "addresses": ["10.0.0.1"]}]}) as other:  # it was faster, or is refused
+            until(lambda: len(daemon.events.rows()) == 2)
+            assert "is listening there" in daemon.events.rows()[-1]["text"]
+            other.over.set()
+        until(lambda: path.exists() and len(daemon.events.rows()) == 3)
+    assert not path.exists()
 
 
 def test_a_specification_without_end_is_refused(capsys):

@@ -6,13 +6,13 @@ import time
 
 import pytest
 
-from penstock.errors import SpecError
-from penstock.vswitch.bench import noise
-from penstock.vswitch.bench.costs import Costs
-from penstock.vswitch.bench.rig import Bench, head
-from penstock.vswitch.dataplane.switch import Switch
-from penstock.vswitch.loadgen import cache_line
-from penstock.vswitch.loadgen.harness import Harness
+from penstock_net.errors import SpecError
+from penstock_net.vswitch.bench import noise
+from penstock_net.vswitch.bench.costs import Costs
+from penstock_net.vswitch.bench.rig import Bench, head
+from penstock_net.vswitch.dataplane.switch import Switch
+from penstock_net.vswitch.loadgen import cache_line
+from penstock_net.vswitch.loadgen.harness import Harness
 
 
 def pair(mode="backdraft", service=(0,), **settings):

@@ -15,21 +15,21 @@ from test_schemes import numbered
 from test_switch import switch_of
 from waiting import until
 
-from penstock.cli import main
-from penstock.errors import SpecError
-from penstock.vswitch.attach.devices import Device
-from penstock.vswitch.attach.lab import Namespace
-from penstock.vswitch.attach.open import open_link
-from penstock.vswitch.client import tables
-from penstock.vswitch.client.client import connect
-from penstock.vswitch.client.plug import Plug
-from penstock.vswitch.daemon import events, metrics, protocol
-from penstock.vswitch.dataplane.driver import attach_device
-from penstock.vswitch.dataplane.switch import Switch
-from penstock.vswitch.memory.region import Region
-from penstock.vswitch.support import losses
-from penstock.vswitch.support.losses import LOST, NOT_CARRIED, REFUSED, Ledger
-from penstock.vswitch.support.settings import DROP_NAMES, REASON_NAMES
+from penstock_net.cli import main
+from penstock_net.errors import SpecError
+from penstock_net.vswitch.attach.devices import Device
+from penstock_net.vswitch.attach.lab import Namespace
+from penstock_net.vswitch.attach.open import open_link
+from penstock_net.vswitch.client import tables
+from penstock_net.vswitch.client.client import connect
+from penstock_net.vswitch.client.plug import Plug
+from penstock_net.vswitch.daemon import events, metrics, protocol
+from penstock_net.vswitch.dataplane.driver import attach_device
+from penstock_net.vswitch.dataplane.switch import Switch
+from penstock_net.vswitch.memory.region import Region
+from penstock_net.vswitch.support import losses
+from penstock_net.vswitch.support.losses import LOST, NOT_CARRIED, REFUSED, Ledger
+from penstock_net.vswitch.support.settings import DROP_NAMES, REASON_NAMES
 
 
 def leaves(row, path=()):
@@ -71,7 +71,7 @@ def test_no_counter_is_forgotten():
 
 @pytest.mark.skipif(bool(FORBIDDEN), reason="; ".join(FORBIDDEN))
 def test_no_counter_of_a_tap_is_forgotten(tmp_path):
-    with Namespace() as space, space.inside():
+    with Namespace() as space, space.enter():
         spec = [{"name": "a", "addresses": [A], "kind": "tap", "device": "sw0"}, {"name": "b", "addresses": [B]}]
         with running(tmp_path / "s.sock", {"port": spec}) as daemon:
             rows = until(
@@ -118,12 +118,12 @@ def test_a_ledger_keeps_what_has_gone():
     ledger.look([row])
     ledger.look([row | {"device": {"kind": "tap", "kernel_lost": 317_626}}])  # its edge was closed
     assert ledger.counts()["a"]["socket_lost"] == 4798 and ledger.counts()["a"]["kernel_lost"] == 317_626
-    ledger.close(row | {"device": {}, "waiting_frames": 3})
+    ledger.close(row | {"device": {}, "not_fetched_frames": 3})
     assert ledger.counts()["a"]["kernel_lost"] == 317_626 and ledger.counts()["a"]["not_fetched"] == 3
     ledger.look([row | {"device": {}, "drops": {"full": 9}}])
     ledger.look([row | {"device": {}, "drops": {"full": 10}}])
     assert ledger.counts()["a"]["full"] == 10 and ledger.counts()["a"]["kernel_lost"] == 317_626
-    ledger.close(row | {"device": {}, "drops": {"full": 10}, "waiting_frames": 1})
+    ledger.close(row | {"device": {}, "drops": {"full": 10}, "not_fetched_frames": 1})
     assert ledger.counts()["a"]["full"] == 10 and ledger.counts()["a"]["not_fetched"] == 4
     assert losses.total(ledger.rows()) == Counter(
         kernel_lost=317_626, class_dropped=167_859, socket_lost=4798, full=10, not_fetched=4
@@ -209,7 +209,7 @@ def test_lost_total_never_falls():
 def test_what_the_kernel_loses_is_seen_by_an_operator(tmp_path, capsys):
     """A burst into a TAP whose ring is too short, while the switch does not read it."""
     path = str(tmp_path / "s.sock")
-    with Namespace() as space, space.inside():
+    with Namespace() as space, space.enter():
         port = {"name": "a", "addresses": [A], "kind": "tap", "device": "sw0", "edge": False}
         spec = {"switch": {"metrics": "127.0.0.1:0"}, "port": [port, {"name": "b", "addresses": [B]}]}
         with running(path, spec) as daemon, connect("b", path) as b:
@@ -255,7 +255,7 @@ def test_what_the_kernel_loses_is_seen_by_an_operator(tmp_path, capsys):
 @pytest.mark.skipif(bool(FORBIDDEN), reason="; ".join(FORBIDDEN))
 def test_what_was_not_read_when_a_device_goes_is_lost(tmp_path):
     """In the TAP's ring: the worker has no turn between the datagrams and the end of the port."""
-    with Namespace() as space, space.inside():
+    with Namespace() as space, space.enter():
         spec = [{"name": "a", "addresses": [A], "kind": "tap", "device": "sw0"}, {"name": "b", "addresses": [B]}]
         with running(tmp_path / "s.sock", {"port": spec}) as daemon:
 
@@ -266,6 +266,9 @@ def test_what_was_not_read_when_a_device_goes_is_lost(tmp_path):
                 daemon.switch.detach_name("a")
 
             until(lambda: protocol.ask(daemon.path, {"show": "ports"})["ports"][0]["device"].get("edge"))
+            with connect("b", daemon.path) as b, socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+                s.sendto(b"first", (B, 9))
+                assert b.receive(1, timeout=60), "the kernel has resolved its address"
             daemon.switch.call(send_and_remove)
             assert losses.total(protocol.ask(daemon.path, {"show": "losses"})["losses"]) == {"not_read": 50}
 
@@ -275,7 +278,10 @@ def test_what_is_lost_at_a_plugged_tap_is_reported(tmp_path):
     """The switch cannot see the kernel of the namespace from which the TAP was plugged in."""
     path = str(tmp_path / "s.sock")
     with running(path, {"port": [{"name": "a", "addresses": [A]}, {"name": "b", "addresses": [B]}]}) as daemon:
-        with Namespace() as space, space.inside(), Plug("a", path=path, guard=False) as plug:
+        with connect("b", path) as b, Namespace() as space, space.enter(), Plug("a", path=path, guard=False) as plug:
+            with space.socket(socket.AF_INET, socket.SOCK_DGRAM) as s:
+                s.sendto(b"first", (B, 9))
+                assert b.receive(1, timeout=60), "the kernel has resolved its address"
             space.run("ip", "link", "set", "tap0", "txqueuelen", "8")
 
             def burst():
@@ -344,8 +350,19 @@ def test_the_first_loss_of_each_kind_is_an_event():
     ]
 
 
+@pytest.mark.parametrize("counter", ["forged", "other_version", "other_super_frames"])
+def test_what_the_two_switches_do_not_agree_on_is_a_warning(caplog, counter):
+    caplog.set_level("INFO", "penstock_net.vswitch")
+    ledger = Ledger()
+    row = {"port": "wire", "drops": {"spoofed": 1}, "device": {"overlay": {counter: 7}}}
+    ledger.look([row])
+    events.Watch(events.Events()).look([row], ledger.counts())
+    levels = {record.getMessage().split(",")[0].split()[-1]: record.levelname for record in caplog.records}
+    assert levels == {counter: "WARNING", "spoofed": "INFO"}
+
+
 def test_what_the_daemon_does_is_in_the_log(tmp_path, caplog):
-    caplog.set_level("INFO", "penstock.vswitch")
+    caplog.set_level("INFO", "penstock_net.vswitch")
     path = str(tmp_path / "s.sock")
     with running(path, {"port": [{"name": "a", "addresses": [A]}, {"name": "b", "addresses": [B]}]}) as daemon:
         with connect("a", path):
@@ -355,7 +372,7 @@ def test_what_the_daemon_does_is_in_the_log(tmp_path, caplog):
     assert [(row["event"], row["port"]) for row in rows] == [("attached", "a"), ("set", None), ("set", "b"), ("detached", "a")]
     assert rows[1]["text"] == "th_over = 64000, before 128000" and "['10.0.0.9'], before ['10.0.0.2']" in rows[2]["text"]
     assert rows[3]["text"] == "it has closed its connection" and rows[0]["time"] <= rows[3]["time"]
-    logged = [record.getMessage() for record in caplog.records if record.name == "penstock.vswitch"]
+    logged = [record.getMessage() for record in caplog.records if record.name == "penstock_net.vswitch"]
     assert [line for line in logged if "detached" in line] == ["detached: port a: it has closed its connection"]
     assert all("\n" not in line for line in logged)
 

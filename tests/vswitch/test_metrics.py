@@ -14,14 +14,14 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 from test_switch import switch_of
 from waiting import Stopwatch
 
-from penstock.errors import SpecError
-from penstock.vswitch.attach.devices import Device
-from penstock.vswitch.attach.open import open_link
-from penstock.vswitch.client.client import connect
-from penstock.vswitch.daemon import config, metrics, protocol
-from penstock.vswitch.daemon.server import Daemon
-from penstock.vswitch.dataplane.driver import attach_device
-from penstock.vswitch.memory.region import Region
+from penstock_net.errors import SpecError
+from penstock_net.vswitch.attach.devices import Device
+from penstock_net.vswitch.attach.open import open_link
+from penstock_net.vswitch.client.client import connect
+from penstock_net.vswitch.daemon import config, metrics, protocol
+from penstock_net.vswitch.daemon.server import Daemon
+from penstock_net.vswitch.dataplane.driver import attach_device
+from penstock_net.vswitch.memory.region import Region
 
 A, B, C = "10.0.0.1", "10.0.0.2", "10.0.0.3"
 P = metrics.PREFIX
@@ -159,6 +159,7 @@ def test_what_has_gone_is_not_forgotten():
             "dropped_frames_total": 18,
             "lost_frames_total": left["waiting_frames"],
             "lost_bytes_total": left["waiting_bytes"],
+            "not_delivered_frames_total": 0,
         }
         switch.attach("a", Region.attach((again := Region.create()).fd, again.shape), [A])
     assert a.protocol_errors == 0

@@ -13,10 +13,10 @@ from daemons import up
 from frames import udp
 from test_switch import switch_of
 
-from penstock.cli import main
-from penstock.vswitch.client.client import connect
-from penstock.vswitch.daemon import operations, protocol
-from penstock.vswitch.support import losses
+from penstock_net.cli import main
+from penstock_net.vswitch.client.client import connect
+from penstock_net.vswitch.daemon import operations, protocol
+from penstock_net.vswitch.support import losses
 
 A, B, C = "10.0.0.1", "10.0.0.2", "10.0.0.3"
 

@@ -9,16 +9,16 @@ import pytest
 from frames import payload_of, udp
 from waiting import Stopwatch
 
-from penstock.errors import SpecError
-from penstock.vswitch.attach.devices import Device, validate_device
-from penstock.vswitch.attach.open import open_link
-from penstock.vswitch.bench.two_switches import Servers
-from penstock.vswitch.dataplane.driver import attach_device
-from penstock.vswitch.dataplane.segment import Cutter
-from penstock.vswitch.dataplane.session import Endpoint
-from penstock.vswitch.dataplane.switch import Switch
-from penstock.vswitch.memory.region import Region
-from penstock.vswitch.ports.base import Clock
+from penstock_net.errors import SpecError
+from penstock_net.vswitch.attach.devices import Device, validate_device
+from penstock_net.vswitch.attach.open import open_link
+from penstock_net.vswitch.bench.two_switches import Servers
+from penstock_net.vswitch.dataplane.driver import attach_device
+from penstock_net.vswitch.dataplane.session_view import Endpoint
+from penstock_net.vswitch.dataplane.switch import Switch
+from penstock_net.vswitch.memory.region import Region
+from penstock_net.vswitch.ports.base import Clock
+from penstock_net.vswitch.ports.segment import Cutter
 
 A, B, C = "10.0.0.1", "10.0.0.2", "10.0.0.3"
 SECRET = bytes(range(16))
@@ -117,12 +117,14 @@ def test_a_slow_receiver_far_away_pauses_its_flow_only():
 class Raw:
     """A switch at one end of a link under a virtual clock, and at the other end the protocol in our hands."""
 
-    def __init__(self, secret=b"", window=1 << 30, **settings):
+    def __init__(self, secret=b"", window=1 << 30, buffers=None, **settings):
         self.clock = Clock(1_000_000)
         left, self.wire = open_link(rate="10Gbps", delay="1ns", headers=False, clock=self.clock, memory="16MiB")
         self.switch, self.app = Switch(**settings), Region.create(buffers=4096)
         self.switch.attach("app", Region.attach(self.app.fd, self.app.shape), [A])
-        attach_device(self.switch, "wire", Device(left, window=1 << 20, secret=secret), [B])
+        device = Device(left, window=1 << 20, secret=secret)
+        device.buffers = buffers or device.buffers
+        attach_device(self.switch, "wire", device, [B])
         self.secret, self.window, self.pending, self.heard_of = secret, window, [], []
         self.restart()
 
@@ -438,6 +440,9 @@ def test_only_what_belongs_together_is_joined():
     a, b, c, d = cutter.segments(tcp(os.urandom(5000)), 1500)
     assert len(cutter.join([a, b, c, d])) == 1
     assert cutter.join([a, c, d]) == [a, *cutter.join([c, d])], "one is missing"
+    first, _ = cutter.segments(tcp(bytes(1000), 0x10, 6, 0), 10 + 86 + 600)  # headers: Ethernet, IPv6, TCP with its options
+    (long,), (short,) = (cutter.segments(tcp(bytes(size), 0x10, 6, 600), 1500) for size in (700, 500))
+    assert cutter.join([first, long]) == [first, long] and len(cutter.join([first, short])) == 1, "none is longer than the first"
     assert cutter.join([b, a]) == [b, a] and cutter.join([a, a]) == [a, a]
     for at in (10, 25, 32, 36, 44, 52, 57, 58, 69):  # addresses, TOS, TTL, ports, acknowledgement, flags, window, options
         other = bytearray(b)

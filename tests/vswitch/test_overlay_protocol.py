@@ -6,7 +6,9 @@ PENSTOCK_SEEDS=5000 runs that many seeds.
 import os
 
 import pytest
-from overlay_wire import CALM, MS, Faults, World
+from overlay_wire import CALM, MS, PAUSE, Faults, World
+
+from penstock_net.vswitch.dataplane.session_view import Endpoint
 
 SECRET = bytes(range(16))
 SEEDS = int(os.environ.get("PENSTOCK_SEEDS", "200"))
@@ -85,6 +87,25 @@ def test_duplicates_do_not_stop_it():
         assert len(end.sent) > 1000 and set(end.sent) == set(world.ends[1 - end.name].got)
 
 
+def test_what_was_given_up_and_comes_after_all_is_not_lost():
+    """Two of 400 datagrams do not come; 256 later ones give them up. One of them comes then, and once more."""
+    ends = [Endpoint(bytes([i]) * 16) for i in (1, 2)]
+    now = MS
+    for _ in range(20):
+        for end, other in (ends, ends[::-1]):
+            while message := end.message(now):
+                other.take(message, now)
+        now += MS
+    one, other = ends
+    sent = [one.send(PAUSE, b"%d" % i, now) for i in range(400)]
+    for i, datagram in enumerate(sent):
+        assert i in (10, 20) or other.take(datagram, now) == (PAUSE, b"%d" % i)
+    assert other.row(now)["lost_on_the_way"] == 2
+    assert other.take(sent[10], now) == (PAUSE, b"10") and other.take(sent[10], now) is None
+    row = other.row(now)
+    assert (row["lost_on_the_way"], row["late"], row["duplicates"]) == (1, 1, 1)
+
+
 def test_a_peer_that_was_killed_and_started_again_is_found_at_once():
     world = World(3, Faults(), traffic=0.9)
     world.run(300 * MS)
@@ -121,7 +142,7 @@ def test_only_a_full_socket_makes_the_window_smaller():
     world = World(5, Faults(loss=0.2))
     world.run(CALM)
     assert all(row["window_cuts"] == 0 and row["lost_on_the_way"] > 50 for row in world.rows())
-    world.ends[0].protocol.cut(world.now)
+    world.ends[0].protocol.halve_window(world.now)
     world.run(world.now + 300 * MS)
     small, whole = world.rows()
     assert small["window"] < whole["window"] and whole["granted"] == small["window"] // 64 * 64

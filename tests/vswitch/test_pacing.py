@@ -3,8 +3,8 @@
 import pytest
 from frames import udp
 
-from penstock.vswitch.dataplane.switch import Switch
-from penstock.vswitch.memory.region import Region
+from penstock_net.vswitch.dataplane.switch import Switch
+from penstock_net.vswitch.memory.region import Region
 
 A, B = "10.0.0.1", "10.0.0.2"
 ALL = 10_000

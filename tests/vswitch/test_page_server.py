@@ -12,9 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from waiting import until
 
-from penstock.errors import SpecError
-from penstock.vswitch.daemon import page_server
-from penstock.vswitch.daemon.page_server import PageServer
+from penstock_net.errors import SpecError
+from penstock_net.vswitch.daemon import page_server
+from penstock_net.vswitch.daemon.page_server import PageServer
 
 NEVER = 1e6  # s
 
@@ -154,7 +154,7 @@ def test_an_open_address_is_warned_of(tmp_path, address, local):
     lines = []
     handler = logging.Handler()
     handler.emit = lambda record: lines.append((record.levelname, record.getMessage()))
-    logger = logging.getLogger("penstock.vswitch")
+    logger = logging.getLogger("penstock_net.vswitch")
     logger.addHandler(handler)
     try:
         with running(tmp_path / "s", {"switch": {"metrics": address}, "port": [{"name": "a", "addresses": [A]}]}) as daemon:
@@ -162,4 +162,4 @@ def test_an_open_address_is_warned_of(tmp_path, address, local):
     finally:
         logger.removeHandler(handler)
     found = [text for level, text in lines if level == "WARNING"]
-    assert (found == []) if local else (len(found) == 1 and "can be read by every host" in found[0])
+    assert (found == []) if local else (len(found) == 1 and "every host that reaches" in found[0])

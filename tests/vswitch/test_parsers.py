@@ -15,13 +15,13 @@ from frames import udp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.errors import SpecError
-from penstock.vswitch.attach.open import open_port
-from penstock.vswitch.daemon import protocol
-from penstock.vswitch.daemon.config import validate_spec
-from penstock.vswitch.dataplane.switch import Switch
-from penstock.vswitch.memory.region import Region
-from penstock.vswitch.support.pcapfile import PCAP_BEGINNING, PCAPNG_BEGINNING, as_records, parse_frames
+from penstock_net.errors import SpecError
+from penstock_net.vswitch.attach.open import open_port
+from penstock_net.vswitch.daemon import protocol
+from penstock_net.vswitch.daemon.config import validate_spec
+from penstock_net.vswitch.dataplane.switch import Switch
+from penstock_net.vswitch.memory.region import Region
+from penstock_net.vswitch.support.pcapfile import PCAP_BEGINNING, PCAPNG_BEGINNING, as_records, parse_frames
 
 A, B = "10.0.0.1", "10.0.0.2"
 ANYTHING = [A, B, fuzz_region.C, fuzz_region.SIX_B, fuzz_region.SIX_C, "02:02:02:02:02:02", "04:04:04:04:04:04"]
@@ -138,7 +138,7 @@ def test_specs(switch, port):
 
 def test_spec_files(tmp_path):
     """A file that is no TOML is an error of one line."""
-    from penstock.cli import main
+    from penstock_net.cli import main
 
     rng, good = random.Random(3), f'[switch]\nsocket = "{tmp_path}/none/s"\n[[port]]\nname = "a"\naddresses = ["{A}"]\n'.encode()
     for i in range(60):

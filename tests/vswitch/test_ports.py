@@ -16,10 +16,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.errors import PenstockError, SpecError
-from penstock.vswitch.attach.open import capture, faults, open_link, open_port, trace
-from penstock.vswitch.ports.base import Bridge, Clock
-from penstock.vswitch.support import pcapfile
+from penstock_net.errors import PenstockError, SpecError
+from penstock_net.vswitch.attach.open import capture, faults, open_link, open_port, trace
+from penstock_net.vswitch.ports.base import Bridge, Clock
+from penstock_net.vswitch.support import pcapfile
 
 SIZES = [14, 15, 59, 60, 61, 128, 1000, 1513, 1514]
 

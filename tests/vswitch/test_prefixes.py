@@ -7,12 +7,12 @@ from frames import udp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from penstock.errors import SpecError
-from penstock.vswitch.daemon.config import validate_port
-from penstock.vswitch.dataplane.prefixes import AddressTable
-from penstock.vswitch.dataplane.switch import Switch
-from penstock.vswitch.memory.region import Region
-from penstock.vswitch.support.settings import address_text, address_words
+from penstock_net.errors import SpecError
+from penstock_net.vswitch.daemon.config import validate_port
+from penstock_net.vswitch.dataplane.prefixes import AddressTable
+from penstock_net.vswitch.dataplane.switch import Switch
+from penstock_net.vswitch.memory.region import Region
+from penstock_net.vswitch.support.settings import address_text, address_words
 
 A, B, C = "10.0.0.1", "10.0.0.2", "10.0.0.3"
 
@@ -79,12 +79,12 @@ def test_families_and_ethernet_addresses_do_not_mix():
     assert table.find("fe80::1") == 3
 
 
-def test_a_table_is_full_at_1024():
+def test_a_table_is_full_at_4096():
     table = AddressTable()
-    table.add([f"10.{i >> 8}.{i & 255}.0/24" for i in range(1024)], 5, {})
-    with pytest.raises(SpecError, match="holds 1024"):
+    table.add([f"10.{i >> 8}.{i & 255}.0/24" for i in range(4096)], 5, {})
+    with pytest.raises(SpecError, match="holds 4096"):
         table.add(["192.168.0.0/16"], 6, {})
-    assert len(table) == 1024 and table.find("10.3.255.17") == 5 and table.find("10.4.0.1") == -1
+    assert len(table) == 4096 and table.find("10.15.255.17") == 5 and table.find("10.16.0.1") == -1
     table.clear()
     assert len(table) == 0 and table.find("10.3.255.17") == -1
 

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from penstock.errors import SpecError
-from penstock.vswitch.memory.region import Region
+from penstock_net.errors import SpecError
+from penstock_net.vswitch.memory.region import Region
 
 FORK = multiprocessing.get_context("fork")
 SMALL = {"rings": 32, "queues": 4, "bells": 16, "buffers": 512, "buffer_bytes": 64}

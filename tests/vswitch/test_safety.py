@@ -9,13 +9,13 @@ import sys
 
 import pytest
 
-from penstock.errors import SpecError
-from penstock.vswitch.memory.region import Region
+from penstock_net.errors import SpecError
+from penstock_net.vswitch.memory.region import Region
 
 SMALL = {"rings": 32, "queues": 4, "bells": 16, "buffers": 512, "buffer_bytes": 64}
 READ = """
 import ctypes, sys
-from penstock.vswitch.memory.region import Region
+from penstock_net.vswitch.memory.region import Region
 app = Region.create(rings=32, queues=4, bells=16, buffers=512, buffer_bytes=64)
 region = app if sys.argv[1] == "application" else Region.attach(app.fd, app.shape)
 start, length = region.place

@@ -10,10 +10,10 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
-from penstock.vswitch.dataplane.switch import Switch
-from penstock.vswitch.linux.netns import libc
-from penstock.vswitch.linux.scheduling import CALLS, SLICE_NS, hasten_thread
-from penstock.vswitch.support.threads import HASTE
+from penstock_net.vswitch.dataplane.switch import Switch
+from penstock_net.vswitch.linux.netns import libc
+from penstock_net.vswitch.linux.scheduling import CALLS, SLICE_NS, hasten_thread
+from penstock_net.vswitch.support.threads import HASTE
 
 LINUX = tuple(int(part) for part in platform.release().split("-")[0].split(".")[:2])
 pytestmark = pytest.mark.skipif(
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.skipif(
 NUMBER = CALLS.get(platform.machine(), 0)
 AS_NOBODY = """
 import os
-from penstock.vswitch.linux.scheduling import hasten_thread
+from penstock_net.vswitch.linux.scheduling import hasten_thread
 os.setgid(65534)
 os.setuid(65534)
 before = os.getpriority(os.PRIO_PROCESS, 0)

@@ -9,14 +9,14 @@ import pytest
 from test_schemes import address, numbered, numbers_of
 from waiting import until
 
-from penstock.errors import SpecError
-from penstock.vswitch.attach.open import faults, open_link
-from penstock.vswitch.client.client import connect
-from penstock.vswitch.daemon import protocol
-from penstock.vswitch.daemon.server import Daemon
-from penstock.vswitch.memory.region import Region
-from penstock.vswitch.ports.base import Clock
-from penstock.vswitch.schemes.switch import SchemeSwitch
+from penstock_net.errors import SpecError
+from penstock_net.vswitch.attach.open import faults, open_link
+from penstock_net.vswitch.client.client import connect
+from penstock_net.vswitch.daemon import protocol
+from penstock_net.vswitch.daemon.server import Daemon
+from penstock_net.vswitch.memory.region import Region
+from penstock_net.vswitch.ports.base import Clock
+from penstock_net.vswitch.schemes.switch import SchemeSwitch
 
 PLACES = [{"name": f"p{i}", "rate": "10Gbps", "node": int(i >= 2)} for i in range(4)]
 LINKS = [{"between": [0, 1], "rate": "10Gbps", "delay": "2us"}]

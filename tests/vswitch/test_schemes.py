@@ -10,17 +10,17 @@ import pytest
 from daemons import running
 from frames import payload_of, udp
 
-import penstock as ps
-from penstock.composition import parse
-from penstock.errors import SpecError
-from penstock.sim.config import Measure
-from penstock.sim.settings import Settings
-from penstock.sim.simulate import Runner
-from penstock.vswitch.client.client import connect
-from penstock.vswitch.daemon import protocol
-from penstock.vswitch.daemon.server import Daemon
-from penstock.vswitch.memory.region import Region
-from penstock.vswitch.schemes.switch import SchemeSwitch
+import penstock_net as ps
+from penstock_net.composition import parse
+from penstock_net.errors import SpecError
+from penstock_net.sim.config import Measure
+from penstock_net.sim.settings import Settings
+from penstock_net.sim.simulate import Runner
+from penstock_net.vswitch.client.client import connect
+from penstock_net.vswitch.daemon import protocol
+from penstock_net.vswitch.daemon.server import Daemon
+from penstock_net.vswitch.memory.region import Region
+from penstock_net.vswitch.schemes.switch import SchemeSwitch
 
 FRAME = 1048
 COLUMNS = ["event", "port", "in_port", "queue", "upstream_q", "size", "queue_bytes", "port_bytes"]
@@ -443,9 +443,9 @@ def test_a_process_with_a_scheme(daemon):
     [
         (
             {"port": [{"name": "a", "addresses": ["10.0.0.1"], "rate": "1Gbps"}]},
-            "port.rate: it is for a switch that runs a scheme",
+            "port.rate: is only for a switch that runs a scheme",
         ),
-        ({"port": [{"name": "a", "addresses": ["10.0.0.1"]}], "link": []}, "link: it is for"),
+        ({"port": [{"name": "a", "addresses": ["10.0.0.1"]}], "link": []}, "link: is only for"),
         ({"port": [{"name": "a", "addresses": ["10.0.0.1"]}], "switch": {"scheme": "bfc"}, "link": 3}, "must be tables"),
         (
             {"port": [{"name": "a", "addresses": ["10.0.0.1"]}], "switch": {"scheme": "bfc"}, "scheme": {"queus": 3}},

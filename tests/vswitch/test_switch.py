@@ -9,10 +9,10 @@ import pytest
 from frames import payload_of, udp
 from waiting import until
 
-from penstock.errors import SpecError
-from penstock.vswitch.dataplane.switch import Switch
-from penstock.vswitch.memory.region import Region
-from penstock.vswitch.support.settings import DEFAULTS, address_text, address_words, validate_settings
+from penstock_net.errors import SpecError
+from penstock_net.vswitch.dataplane.switch import Switch
+from penstock_net.vswitch.memory.region import Region
+from penstock_net.vswitch.support.settings import DEFAULTS, address_text, address_words, validate_settings
 
 A, B, C = "10.0.0.1", "10.0.0.2", "10.0.0.3"
 LOSSLESS = ["pfc", "dpfq", "backdraft"]

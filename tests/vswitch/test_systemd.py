@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-import penstock
+import penstock_net
 
 ROOT = Path(__file__).parents[2]
 PROGRAMS = ("systemd-nspawn", "unshare", "ip", "setpriv")
@@ -23,7 +23,7 @@ export PYTHONPATH=/opt/code:/opt/site PYTHONDONTWRITEBYTECODE=1
 exec /opt/python/bin/python3 "$@"
 """
 PENSTOCK = """#!/bin/sh
-exec /in/python -c 'import sys; from penstock.cli import main; sys.exit(main())' "$@"
+exec /in/python -c 'import sys; from penstock_net.cli import main; sys.exit(main())' "$@"
 """
 TARGET = """[Unit]
 Requires=basic.target trial.service
@@ -94,6 +94,10 @@ penstock vswitch show --socket /run/penstock/lab/switch.sock --allow-uid penstoc
 sed -i '1i[switch]\\nth_goal = "16KB"' /etc/penstock/lab.toml
 systemctl reload penstock-vswitch@lab; echo "reloaded: $?"
 penstock vswitch show settings --socket /run/penstock/lab/switch.sock --allow-uid penstock | grep th_goal
+before=$(unit MainPID lab)
+penstock vswitch upgrade --socket /run/penstock/lab/switch.sock --allow-uid penstock; echo "upgraded: $?"
+again lab $before
+/in/python /in/talk.py; echo "restarts: $(unit NRestarts lab)"
 main=$(unit MainPID lab)
 grep -E '^(CapEff|CapBnd|Seccomp):' /proc/$main/status
 kill -KILL $main; again lab $main
@@ -121,7 +125,7 @@ def test_the_unit_runs_the_ten_minutes(tmp_path):
         (inside / name).write_text(text)
         (inside / name).chmod(0o755)
     binds = {
-        Path(penstock.__file__).parents[1]: "/opt/code",
+        Path(penstock_net.__file__).parents[1]: "/opt/code",
         sysconfig.get_path("purelib"): "/opt/site",
         sys.base_prefix: "/opt/python",
         inside: "/in",
@@ -154,6 +158,8 @@ def test_the_unit_runs_the_ten_minutes(tmp_path):
         "shown: 0",
         "reloaded: 0",
         "th_goal    16 KB",
+        "upgraded: 0",
+        "frames pass\nrestarts: 0",
         "CapEff:\t0000000000201000\nCapBnd:\t0000000000201000\nSeccomp:\t2",  # CAP_NET_ADMIN, CAP_SYS_ADMIN
         "stopped: 0 success",
         "plain started: 0\n1\n",
@@ -162,4 +168,4 @@ def test_the_unit_runs_the_ten_minutes(tmp_path):
         "wrong: failed 0",
     ):
         assert what in said, said
-    assert said.count("frames pass") == 2 and "Traceback" not in said and said.endswith("end\n"), said
+    assert said.count("frames pass") == 3 and "Traceback" not in said and said.endswith("end\n"), said

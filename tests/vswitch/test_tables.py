@@ -7,8 +7,8 @@ from frames import udp
 from test_metrics import busy
 from test_switch import switch_of
 
-from penstock.cli import main
-from penstock.vswitch.client import tables
+from penstock_net.cli import main
+from penstock_net.vswitch.client import tables
 
 
 def test_what_is_shown_of_a_busy_switch():
@@ -83,7 +83,7 @@ def test_a_hundred_columns_are_enough(what):
 def test_tables_are_cut_at_the_width_of_a_terminal_only(capsys, monkeypatch):
     """Who writes `show` into a file or a pipe gets every word."""
     row = {"port": "a", "kind": "lost", "frames": 1, "reason": "flow_over", "way": "in", "by": "switch", "text": "m" * 300}
-    monkeypatch.setattr("penstock.cli.vswitch._ask", lambda *_: {"losses": [row]})
+    monkeypatch.setattr("penstock_net.cli.vswitch._ask", lambda *_: {"losses": [row]})
     assert main(["vswitch", "show", "losses"]) == 0
     whole = capsys.readouterr().out
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)

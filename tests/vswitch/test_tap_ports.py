@@ -12,12 +12,12 @@ from daemons import UP, ended, running
 from test_lab import FORBIDDEN, PONG
 from waiting import until
 
-from penstock.errors import PenstockError, SpecError
-from penstock.vswitch.attach.devices import link_local, validate_device
-from penstock.vswitch.attach.lab import Namespace
-from penstock.vswitch.daemon import protocol
-from penstock.vswitch.daemon.server import Daemon
-from penstock.vswitch.linux import netns
+from penstock_net.errors import PenstockError, SpecError
+from penstock_net.vswitch.attach.devices import link_local, validate_device
+from penstock_net.vswitch.attach.lab import Namespace
+from penstock_net.vswitch.daemon import protocol
+from penstock_net.vswitch.daemon.server import Daemon
+from penstock_net.vswitch.linux import netns
 
 A, B = "10.78.0.1", "10.78.0.2"
 real = pytest.mark.skipif(bool(FORBIDDEN), reason="; ".join(FORBIDDEN))
@@ -72,16 +72,16 @@ TAP = {"name": "a", "addresses": [A], "kind": "tap", "device": "sw0"}
         ({"mtu": 65_522}, "65522"),
         ({"mtu": "big"}, "must be a whole number"),
         ({"mtu": True}, "must be a whole number"),
-        ({"mtu": 1279, "addresses": ["fd78::1"]}, "IPv6 takes at least 1280"),
+        ({"mtu": 1279, "addresses": ["fd78::1"]}, "IPv6 needs at least 1280"),
         ({"mtu": 9199, "super_frames": False}, "at most 9198, or super_frames = true"),
         ({"routes": "10.0.0.0/8"}, "must be a list"),
         ({"routes": ["10.0.0.1/8"]}, "must be prefixes"),
         ({"routes": [8]}, "must be prefixes"),
         ({"persistent": 1}, "persistent"),
         ({"broadcast": "yes"}, "broadcast"),
-        ({"netns": "a b"}, "a name, a path, or the number of a process"),
+        ({"netns": "a b"}, "a name, a path, or a process ID"),
         ({"netns": 0}, "netns"),
-        ({"netns": True}, "a name, a path, or the number of a process"),
+        ({"netns": True}, "a name, a path, or a process ID"),
     ],
 )
 def test_keys_that_are_refused(keys, says):
@@ -109,9 +109,9 @@ def test_a_namespace_by_path_and_by_process(tmp_path):
         sleeper = space.start("sleep", "1000")
         inode = os.stat(path_of(space)).st_ino
         for which in (path_of(space), sleeper.pid, f"/proc/{sleeper.pid}/ns/net"):
-            place = netns.find(which)
-            assert os.stat(f"/proc/self/fd/{place.fd}").st_ino == inode
-            place.close()
+            namespace = netns.open_netns(which)
+            assert os.stat(f"/proc/self/fd/{namespace.fd}").st_ino == inode
+            namespace.close()
     file = tmp_path / "file"
     file.write_text("")
     for which, says in (
@@ -120,11 +120,11 @@ def test_a_namespace_by_path_and_by_process(tmp_path):
         (str(tmp_path / "x"), "opened"),
     ):
         with pytest.raises(SpecError, match=says):
-            netns.find(which)
+            netns.open_netns(which)
     with pytest.raises(SpecError, match="no process of that number"):
-        netns.find(1 << 22)
+        netns.open_netns(1 << 22)
     with pytest.raises(SpecError, match="none of that name"):
-        netns.find("no-such-namespace")
+        netns.open_netns("no-such-namespace")
 
 
 # ---- MTU, routes ----

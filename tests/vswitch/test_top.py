@@ -12,11 +12,11 @@ from rich.console import Console
 from test_switch import switch_of
 from waiting import until
 
-from penstock.cli import main
-from penstock.vswitch.client import top
-from penstock.vswitch.client.client import connect
-from penstock.vswitch.client.top import History, Sample
-from penstock.vswitch.daemon import protocol
+from penstock_net.cli import main
+from penstock_net.vswitch.client import top
+from penstock_net.vswitch.client.client import connect
+from penstock_net.vswitch.client.top import History, Sample
+from penstock_net.vswitch.daemon import protocol
 
 
 def row(sent, waiting=0):

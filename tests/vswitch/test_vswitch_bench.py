@@ -9,9 +9,9 @@ import pytest
 from daemons import ended
 from test_lab import FORBIDDEN
 
-from penstock.errors import SpecError
-from penstock.vswitch.bench import command, compare, isolation, networks, traffic
-from penstock.vswitch.bench.record import Record, write_between
+from penstock_net.errors import SpecError
+from penstock_net.vswitch.bench import command, compare, isolation, networks, traffic
+from penstock_net.vswitch.bench.record import Record, write_between
 
 REAL = [*FORBIDDEN, *([] if shutil.which("iperf3") else ["iperf3 is not installed"])]
 real = pytest.mark.skipif(bool(REAL), reason="; ".join(REAL))

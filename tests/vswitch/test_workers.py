@@ -11,13 +11,13 @@ import pytest
 from daemons import forked
 from frames import payload_of, udp
 
-from penstock.errors import SpecError
-from penstock.vswitch.client.client import connect
-from penstock.vswitch.daemon.config import validate_spec
-from penstock.vswitch.daemon.server import Daemon
-from penstock.vswitch.dataplane.switch import Switch
-from penstock.vswitch.memory.region import Region
-from penstock.vswitch.support.settings import validate_settings
+from penstock_net.errors import SpecError
+from penstock_net.vswitch.client.client import connect
+from penstock_net.vswitch.daemon.config import validate_spec
+from penstock_net.vswitch.daemon.server import Daemon
+from penstock_net.vswitch.dataplane.switch import Switch
+from penstock_net.vswitch.memory.region import Region
+from penstock_net.vswitch.support.settings import validate_settings
 
 ADDRESSES = {"a": "10.0.0.1", "b": "10.0.0.2", "c": "10.0.0.3", "d": "10.0.0.4"}
 

@@ -4,14 +4,15 @@ import os
 import sys
 
 import pytest
+from quiet import quiet
 from test_lab import FORBIDDEN, PERMITTED, PONG, check_same, drain, ping
 from test_ports import SIZES, random_frames
 
-from penstock.errors import SpecError
-from penstock.vswitch.attach.lab import Namespace, veth
-from penstock.vswitch.attach.open import capture, open_port
-from penstock.vswitch.linux import xdp_setup as xdp
-from penstock.vswitch.ports.base import Bridge
+from penstock_net.errors import SpecError
+from penstock_net.vswitch.attach.lab import Namespace, veth
+from penstock_net.vswitch.attach.open import capture, open_port
+from penstock_net.vswitch.linux import xdp_setup as xdp
+from penstock_net.vswitch.ports.base import Bridge
 
 FORBIDDEN = FORBIDDEN + ([] if PERMITTED["xdp"].permitted else [f"xdp: {PERMITTED['xdp'].detail}"])
 pytestmark = pytest.mark.skipif(bool(FORBIDDEN), reason="; ".join(FORBIDDEN))
@@ -23,12 +24,12 @@ TROUBLE = ("errors_in", "errors_out", "too_long", "refused", "kernel_lost", "no_
 def two():
     with Namespace("left") as left, Namespace("right") as right, veth(left, right):
         for side in (left, right):
-            side.run("ip", "link", "set", "veth0", "addrgenmode", "none")
+            quiet(side, "veth0")
         yield left, right
 
 
 def open_in(namespace, kind="xdp", **options):
-    with namespace.inside():
+    with namespace.enter():
         return open_port(kind, device="veth0", **options)
 
 
@@ -131,7 +132,7 @@ def test_wrappers_and_frames_that_are_too_long(two, tmp_path):
 )
 def test_mistakes_are_named(two, options, says):
     two[0].run("ip", "link", "add", "veth8", "type", "veth", "peer", "name", "veth9")
-    with two[0].inside(), pytest.raises(SpecError) as e:
+    with two[0].enter(), pytest.raises(SpecError) as e:
         open_port("xdp", **options)
     assert says in str(e.value)
 

@@ -1,3 +1,0 @@
-from penstock.fabric.state cimport *
-
-cdef void fail(Node* node, int error, int value) noexcept nogil

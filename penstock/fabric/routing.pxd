@@ -1,6 +1,0 @@
-from penstock.fabric.state cimport *
-
-cdef int32_t group_towards(Node* node, int dst) noexcept nogil
-cdef int32_t tabulated_group(Node* node, int dst) noexcept nogil
-cdef int32_t path_count(Node* node, Packet* pkt) noexcept nogil
-cdef Port* path_at(Node* node, Packet* pkt, int i) noexcept nogil

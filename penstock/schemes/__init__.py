@@ -1,1 +1,0 @@
-"""One file per scheme; what they declare is read by penstock.composition."""

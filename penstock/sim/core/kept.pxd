@@ -1,4 +1,0 @@
-from penstock.fabric.state cimport *
-from penstock.sim.core.sender cimport park
-
-cdef void keep_if_paused(Node* node, Port* port, Packet* pkt) noexcept nogil

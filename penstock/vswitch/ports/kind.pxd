@@ -1,1 +1,0 @@
-"""What a kind of port declares of itself; Python only."""

@@ -1,0 +1,54 @@
+"""Messages on standard error, and outputs that nobody can write to: a full disk, a closed terminal, a closed pipe."""
+
+import io
+import os
+import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+
+def say(text: str) -> None:
+    """A line on standard error, if anybody still reads it."""
+    with suppress(OSError):
+        print(text, file=sys.stderr, flush=True)
+
+
+@contextmanager
+def warnings_as_lines() -> Iterator[None]:
+    """Warnings of Python as `warning: ...`, without their place in penstock's code."""
+    with warnings.catch_warnings():
+        warnings.showwarning = lambda message, *_: say(f"warning: {message}")
+        yield
+
+
+def open_all() -> None:
+    """Let the standard descriptors be open, or else the first files of a command would take their places; names are bytes.
+
+    What was closed, as in `penstock run ... >&-`, discards.
+    """
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)  # takes the lowest number, which is this one
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(number, "r" if name == "stdin" else "w", closefd=False))  # noqa: SIM115
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors="surrogateescape")
+
+
+def flush() -> None:
+    """Write out standard output; if that fails, discard it, or else the interpreter tries again at its end, and complains."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        with suppress(OSError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def fail(message: str, status: int) -> int:
+    """The last line of a command that failed; returns its exit status, which says so, too."""
+    flush()
+    say(f"error: {message}")
+    return status

@@ -1,0 +1,140 @@
+"""Progress of a simulation, or of many: a bar on a terminal; elsewhere a plain line every 10 s, or for each (all on stderr)."""
+
+import sys
+import time
+from collections import deque
+from contextlib import suppress
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from penstock_net.sim.simulate import Progress as Report
+
+from penstock_net.cli._output import say
+
+PLAIN_EVERY_S = 10.0
+RECENT_S, RECENT = 60.0, 0.2  # what counts for the pace: so long, or that share of the time so far
+LEAST = 1e-5  # share of the work that an estimate is made from
+
+
+class Pace:
+    """How fast a run has been of late: in the last minute, or fifth of the time since this process has begun with it.
+
+    What was before a checkpoint does not count: that may have been another machine, or another number of threads.
+    """
+
+    def __init__(self) -> None:
+        self.marks: deque[tuple[float, float, int]] = deque()  # wall time, share of the work and packet-hops
+
+    def add(self, report: "Report") -> None:
+        """The run is there now."""
+        marks, now = self.marks, report.wall_s
+        self.last = (now, report.share, report.packet_hops)
+        if not marks:
+            self.first = now
+        span = max(RECENT_S, RECENT * (now - self.first))
+        if not marks or now - marks[-1][0] >= span / 100:
+            marks.append(self.last)
+        while len(marks) > 1 and marks[1][0] <= now - span:
+            marks.popleft()
+
+    def hops_per_s(self) -> float:
+        """Packet-hops per second; 0: not known yet."""
+        (began, _, before), (now, _, hops) = self.marks[0], self.last
+        return (hops - before) / (now - began) if now > began else 0.0
+
+    def left_s(self) -> float | None:
+        """Wall time until all flows have started; None: not known yet."""
+        (began, before, _), (now, share, _) = self.marks[0], self.last
+        return (1 - share) * (now - began) / (share - before) if share - before > LEAST else None
+
+
+def describe(report: "Report", pace: Pace, duration_ps: int = 0) -> str:
+    """Simulated time, speed, flows done, time left until the last flow has started."""
+    from penstock_net.units import format_time
+
+    end = duration_ps or report.end_ps
+    parts = [
+        f"{format_time(report.time_ps)} of {format_time(end)}",
+        f"{pace.hops_per_s() / 1e6:.3g} M hops/s",
+        f"{report.flows_done:,}/{report.flows_total:,} flows",
+    ]
+    left = pace.left_s()
+    if report.time_ps >= end:
+        parts.append("draining")
+    elif left is not None:
+        parts.append(f"{_clock(left)} left")
+    return "   ".join(parts)
+
+
+def _clock(seconds: float) -> str:
+    minutes, rest = divmod(round(seconds), 60)
+    return f"{minutes // 60}:{minutes % 60:02}:{rest:02}" if minutes >= 60 else f"{minutes}:{rest:02}"
+
+
+class Progress:
+    """`with Progress("bfc") as progress: simulate(..., progress=progress)`"""
+
+    def __init__(self, label: str, duration_ps: int = 0) -> None:
+        self.label, self.duration_ps = label, duration_ps
+        self.bar: Any = None
+        self.task: Any = None
+        self.pace = Pace()
+        self.last = time.monotonic()
+
+    def __enter__(self) -> "Progress":
+        if sys.stderr.isatty():
+            self.bar = _bar()
+            self.task = self.bar.add_task("", total=1.0, label=self.label, text="starting")
+            self.bar.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        _stop(self.bar)
+
+    def __call__(self, report: "Report") -> None:
+        self.pace.add(report)
+        if self.bar:
+            self.bar.update(self.task, completed=report.share, text=describe(report, self.pace, self.duration_ps))
+        elif time.monotonic() - self.last >= PLAIN_EVERY_S:
+            self.last = time.monotonic()
+            say(f"{self.label}: {describe(report, self.pace, self.duration_ps)}")
+
+
+class Count:
+    """`with Count(40, finished) as count: count.show(finished)`: a bar of the runs that are finished, on a terminal only."""
+
+    def __init__(self, total: int, finished: int) -> None:
+        self.total, self.finished = total, finished
+        self.bar: Any = None
+        self.task: Any = None
+
+    def __enter__(self) -> "Count":
+        if sys.stderr.isatty():
+            self.bar = _bar()
+            self.task = self.bar.add_task("", total=self.total, completed=self.finished, label="runs", text="")
+            self.show(self.finished)
+            self.bar.start()
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        _stop(self.bar)
+
+    def show(self, finished: int) -> None:
+        """Tell how many are finished."""
+        if self.bar:
+            self.bar.update(self.task, completed=finished, text=f"{finished} of {self.total}")
+
+
+def _bar() -> Any:
+    from rich.console import Console
+    from rich.progress import BarColumn, Progress, TextColumn
+
+    columns = TextColumn("{task.fields[label]}"), BarColumn(bar_width=20), TextColumn("{task.fields[text]}")
+    return Progress(*columns, console=Console(stderr=True), transient=True)
+
+
+def _stop(bar: Any) -> None:
+    if bar:
+        with suppress(OSError):  # the terminal was closed
+            bar.stop()

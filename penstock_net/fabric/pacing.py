@@ -1,0 +1,107 @@
+"""Paced flows of a host, by time of the next packet, and ready ones by rank."""
+
+import cython
+
+if not cython.compiled:
+    from penstock_net.fabric.heap import add, fix, remove
+    from penstock_net.fabric.queueing import set_node_event
+    from penstock_net.fabric.state import (
+        IDLE,
+        NEVER,
+        NO_FLOW,
+        PACE,
+        PACED,
+        READY,
+        first_flow,
+        flow_at,
+        keyed,
+        mask_of,
+        paced_of,
+        ranked_of,
+        value_of,
+        whole,
+    )
+
+
+def set_pace_timer(node):
+    heap = paced_of(node.host)
+    set_node_event(node, PACE, first_flow(heap).next_send if heap.size else NEVER)
+
+
+def add_paced(node, flow):
+    flow.state = PACED
+    flow.key = flow.next_send
+    add(node.worker.arena, paced_of(node.host), keyed(flow))
+    if flow.heap_at == 0:
+        set_pace_timer(node)
+
+
+def remove_paced(node, flow):
+    remove(paced_of(node.host), keyed(flow))
+    flow.state = IDLE
+
+
+def fix_paced(node, flow):
+    """Restore the heap after the time of a flow's next packet has changed."""
+    flow.key = flow.next_send
+    fix(paced_of(node.host), keyed(flow))
+    set_pace_timer(node)
+
+
+def set_rank(node, flow, rank):
+    """Of the flows that may send, the one with the smallest rank does, if the scheme asks for nic_order = 1."""
+    flow.rank = rank
+    if flow.state == READY and flow.heap_at >= 0 and flow.nic.by_rank:  # not while its packet is being made
+        flow.key = rank
+        fix(ranked_of(flow.nic), keyed(flow))
+
+
+def set_rate(flow, bits_per_second):
+    """Pace a flow from its next packet on; one that is already scheduled keeps its time unless repace() follows."""
+    flow.pacing_gap = 8e12 / bits_per_second
+
+
+def repace(node, flow):
+    """Reschedule the next packet at the new rate, not before now; a flow in the round robin stays there."""
+    if flow.state == READY:
+        return
+    gap = max(flow.pacing_gap, flow.fc_gap)
+    flow.next_send = max(max(flow.last_send + whole(flow.last_size * gap), node.now), flow.held_until)
+    if flow.state == PACED:
+        fix_paced(node, flow)
+
+
+def flow_of(node, pkt):
+    """The flow of this host that about_flow() noted in a control frame; NO_FLOW if it has ended."""
+    if value_of(pkt) < 0 or value_of(pkt) >= node.worker.flow_limit:
+        return NO_FLOW
+    flow = flow_at(node.worker, value_of(pkt))
+    if flow.number == mask_of(pkt) and flow.src == node.id:
+        return flow
+    return NO_FLOW
+
+
+def about_flow(frame, pkt):
+    """Note the flow of a packet in a control frame, so that flow_of() finds it at its sender; its hash is for symmetric paths."""
+    frame.slot = pkt.slot
+    frame.seq = pkt.number
+    frame.hash = pkt.hash
+
+
+def try_send(node, flow):
+    """Let a flow send at once if it may: after its window was opened, or packets were to be sent again, outside on_ack."""
+    node.ops.reschedule.call(node, flow)
+
+
+def send_from(node, flow, offset):
+    """Go back: send again everything from this byte on."""
+    node.ops.go_back.call(node, flow, offset)
+    node.ops.reschedule.call(node, flow)
+
+
+def hold_flow(node, flow, until):
+    """Send no packet of a flow before `until`."""
+    flow.held_until = until
+    flow.next_send = max(flow.next_send, until)
+    if flow.state == PACED:
+        fix_paced(node, flow)

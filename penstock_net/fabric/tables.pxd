@@ -1,0 +1,36 @@
+"""Memory of the core: tables of structs, all zero, and the bytes of a struct."""
+from libc.stdint cimport int32_t, int64_t, uint64_t
+from penstock_net.fabric.state cimport Arena, Backlog, Flow, FlowRing, Host, Incoming, Keyed, Node, Outbox, Packet, Port, Queue, Ranked, Ranking, Ring, Sink, Worker, World, zeroed, zeroed_later
+
+cdef inline Packet* new_packets(Arena* arena, long n, long size) noexcept nogil: return <Packet*>zeroed(arena, n, size)
+cdef inline Packet** new_packet_refs(Arena* arena, long n) noexcept nogil: return <Packet**>zeroed(arena, n, sizeof(Packet*))
+cdef inline Queue* new_queues(Arena* arena, long n, long size) noexcept nogil: return <Queue*>zeroed_later(arena, n, size)
+cdef inline Ring* new_rings(Arena* arena, long n) noexcept nogil: return <Ring*>zeroed_later(arena, n, sizeof(Ring))
+cdef inline Port* new_ports(Arena* arena, long n, long size) noexcept nogil: return <Port*>zeroed(arena, n, size)
+cdef inline Outbox* new_outboxes(Arena* arena, long n) noexcept nogil: return <Outbox*>zeroed_later(arena, n, sizeof(Outbox))
+cdef inline Flow* new_flows(Arena* arena, long n, long size) noexcept nogil: return <Flow*>zeroed(arena, n, size)
+cdef inline Keyed** new_keyed_refs(Arena* arena, long n) noexcept nogil: return <Keyed**>zeroed(arena, n, sizeof(Keyed*))
+cdef inline Ranking* new_rankings(Arena* arena, long n) noexcept nogil: return <Ranking*>zeroed_later(arena, n, sizeof(Ranking))
+cdef inline Backlog* new_backlogs(Arena* arena, long n) noexcept nogil: return <Backlog*>zeroed(arena, n, sizeof(Backlog))
+cdef inline Backlog** new_backlog_refs(Arena* arena, long n) noexcept nogil: return <Backlog**>zeroed_later(arena, n, sizeof(Backlog*))
+cdef inline Incoming* new_incoming(Arena* arena, long n, long size) noexcept nogil: return <Incoming*>zeroed(arena, n, size)
+cdef inline Sink* new_sinks(Arena* arena, long n) noexcept nogil: return <Sink*>zeroed_later(arena, n, sizeof(Sink))
+cdef inline Host* new_host(Arena* arena) noexcept nogil: return <Host*>zeroed(arena, 1, sizeof(Host))
+cdef inline FlowRing* new_flow_rings(Arena* arena, long n) noexcept nogil: return <FlowRing*>zeroed_later(arena, n, sizeof(FlowRing))
+cdef inline Node* new_nodes(Arena* arena, long n, long size) noexcept nogil: return <Node*>zeroed(arena, n, size)
+cdef inline Node** new_node_refs(Arena* arena, long n) noexcept nogil: return <Node**>zeroed(arena, n, sizeof(Node*))
+cdef inline Worker* new_workers(Arena* arena, long n) noexcept nogil: return <Worker*>zeroed(arena, n, sizeof(Worker))
+cdef inline World* new_world(Arena* arena) noexcept nogil: return <World*>zeroed(arena, 1, sizeof(World))
+cdef inline int64_t* new_int64(Arena* arena, long n) noexcept nogil: return <int64_t*>zeroed(arena, n, sizeof(int64_t))
+cdef inline int32_t* new_int32(Arena* arena, long n) noexcept nogil: return <int32_t*>zeroed(arena, n, sizeof(int32_t))
+cdef inline int32_t* later_int32(Arena* arena, long n) noexcept nogil: return <int32_t*>zeroed_later(arena, n, sizeof(int32_t))
+cdef inline uint64_t* new_masks(Arena* arena, long n) noexcept nogil: return <uint64_t*>zeroed(arena, n, sizeof(uint64_t))
+
+# Sizes of the structs without schemes' state.
+cdef inline long packet_bytes() noexcept: return sizeof(Packet)
+cdef inline long queue_bytes() noexcept: return sizeof(Queue)
+cdef inline long port_bytes() noexcept: return sizeof(Port)
+cdef inline long flow_bytes() noexcept: return sizeof(Flow)
+cdef inline long incoming_bytes() noexcept: return sizeof(Incoming)
+cdef inline long rank_bytes() noexcept: return sizeof(Ranked)
+cdef inline long node_bytes() noexcept: return sizeof(Node)

@@ -1,0 +1,187 @@
+"""Whether two runs are the same: the key of a run, the cache folder, and which sources can change a result.
+
+Two runs are the same if nothing that decides their results differs: the spec with the files that it names (`Spec.key`), and the
+code that simulates (`code`).  Comments and docstrings are no code.  The number of threads, plots, reports, messages of commands,
+the real switch, and schemes that do not run decide nothing.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from penstock_net.errors import SpecError
+from penstock_net.files import of_user, write_file
+
+if TYPE_CHECKING:
+    from penstock_net.spec import Spec
+
+PACKAGE = Path(__file__).resolve().parent
+SCHEMES = PACKAGE / "schemes"
+SIMULATES = (  # everything that can change a result; of schemes those that run
+    "composition",
+    "fabric",
+    "formats.py",
+    "hashing.py",
+    "inputs.py",
+    "pxd.py",
+    "results",
+    "scratch.py",
+    "sim",
+    "spec",
+    "topology",
+    "units.py",
+    "workload",
+)
+SUFFIXES = (".py", ".pxd", ".h", ".csv")
+GENERATED = b"# Generated"  # how the first line of a generated file begins
+Code = dict[str, str]  # folder or file of SIMULATES, or schemes/NAME.py -> hash of its code
+
+
+def home() -> Path:
+    """`$XDG_CACHE_HOME/penstock`, or `~/.cache/penstock`: runs, compiled schemes."""
+    return of_user("XDG_CACHE_HOME", ".cache")
+
+
+def key(spec: "Spec") -> str:
+    """The key of the run of a spec with one scheme: 32 hex digits, the same for the same results."""
+    return _key(spec.key(), parts_of(spec))
+
+
+def stamp(spec: "Spec") -> dict[str, Any]:
+    """What a run's summary says of what makes it the run of this spec: `key`, `spec_key` and `code`."""
+    spec_key, parts = spec.key(), parts_of(spec)
+    return {"key": _key(spec_key, parts), "spec_key": spec_key, "code": code(parts)}
+
+
+def _key(spec_key: str, parts: frozenset[str]) -> str:
+    return sha256(f"{spec_key} {code_hash(parts)}".encode()).hexdigest()[:32]
+
+
+def parts_of(spec: "Spec") -> frozenset[str]:
+    """The schemes that the runs of a spec consist of."""
+    return frozenset(part for table in spec.schemes for part in spec.build_scheme(table).parts)
+
+
+@cache
+def code(schemes: frozenset[str]) -> Code:
+    """Hashes of the code that can change the result of a run of these schemes, the same on every machine."""
+    names = [*SIMULATES, *(f"schemes/{name}.py" for name in sorted(schemes))]  # a user's scheme is part of the spec
+    return {name: hash_below(name) for name in names if (PACKAGE / name).exists()}
+
+
+@cache
+def hash_below(name: str) -> str:
+    """`hash_of` of the sources of a folder or file; it is kept in the cache folder while the files are untouched."""
+    stats = [(str(path), path.stat()) for path in (*_found([name]), Path(__file__))]
+    untouched = sha256(repr([(path, stat.st_ino, stat.st_size, stat.st_ctime_ns) for path, stat in stats]).encode()).hexdigest()
+    with suppress(SpecError, OSError, ValueError):
+        before, found = _kept(name).read_text().split()
+        if before == untouched:
+            return found
+    found = hash_of(sources([name]))
+    with suppress(SpecError):  # a cache folder that is not there, or cannot be written, costs time only
+        write_file(_kept(name), f"{untouched} {found}".encode())
+    return found
+
+
+def _kept(name: str) -> Path:
+    return home() / "code" / sha256(str(PACKAGE / name).encode()).hexdigest()[:32]
+
+
+@cache
+def code_hash(schemes: frozenset[str]) -> str:
+    """`code` as 16 hex digits."""
+    return sha256(json.dumps(code(schemes), sort_keys=True).encode()).hexdigest()[:16]
+
+
+def difference(made: Mapping[str, Any], spec: "Spec") -> str:
+    """Why the run with this summary is not that of a spec; "" if it is."""
+    if made.get("key") == key(spec):
+        return ""
+    if "code" not in made or "spec_key" not in made:
+        return "it is of another experiment, or was made by another version of the simulator"
+    if made["spec_key"] != spec.key():
+        return "it is of another experiment"
+    return made_by_another(made["code"], code(parts_of(spec)))
+
+
+def made_by_another(theirs: Mapping[str, str], ours: Mapping[str, str]) -> str:
+    """What is said of a result that other code has made."""
+    names = ", ".join(sorted(name for name in {*theirs, *ours} if theirs.get(name) != ours.get(name)))
+    return f"it was made by another version of the simulator: the code of {names} differs"
+
+
+# -- the sources ---------------------------------------------------------------------------------------------------------
+
+
+def sources(names: Iterable[str]) -> list[Path]:
+    """The sources below these folders and files of the package, without what a build generates."""
+    return [path for path in _found(names) if not path.read_bytes().startswith(GENERATED)]
+
+
+def _found(names: Iterable[str]) -> list[Path]:
+    roots = [PACKAGE / name for name in names]
+    return sorted({path for root in roots for path in (root, *root.rglob("*")) if path.suffix in SUFFIXES})
+
+
+def hash_of(paths: Iterable[Path]) -> str:
+    """16 hex digits of the names and the code of files of the package."""
+    digest = sha256()
+    for path in sorted(paths):
+        code = code_of(path.read_text(), path.suffix)
+        digest.update(f"{path.relative_to(PACKAGE).as_posix()}\0{code}\0".encode())
+    return digest.hexdigest()[:16]
+
+
+@cache
+def code_of(source: str, suffix: str = ".py") -> str:
+    """A file without comments (but directives of Cython), blank lines, and docstrings: `""` where there is nothing else."""
+    if suffix not in _TOKENS:
+        return source
+    done, code, end = "", "", 0  # `code`: what follows the last string of several lines
+    for token in _TOKENS[suffix].finditer(source):
+        start, stop = token.span()
+        if token.lastgroup == "comment":
+            if not source.startswith("# cython:", start):
+                code, end = (code + source[end:start]).rstrip(" \t"), stop
+        elif suffix == ".py" and _is_alone(source, start, stop) and _begins(done, code + source[end:start]):
+            code, end = code + source[end:start] + ('""' if _is_last(source, start, stop) else ""), stop
+        elif source.find("\n", start, stop) >= 0:
+            done += _BLANK.sub("\n", code + source[end:start]) + token[0]
+            code, end = "", stop
+    return done + _BLANK.sub("\n", code + source[end:])
+
+
+def _is_alone(source: str, start: int, stop: int) -> bool:
+    """Whether a string is a statement."""
+    before = source[source.rfind("\n", 0, start) + 1 : start]
+    return (before == "r" or not before.rstrip("r").strip()) and bool(_END_OF_STATEMENT.match(source, stop))
+
+
+def _begins(done: str, code: str) -> bool:
+    """Whether what follows is the first statement of a file or a block."""
+    code = code.rstrip(" \t\nr")
+    return code.endswith(":") or not (done or _DIRECTIVES.sub("", code).strip())
+
+
+def _is_last(source: str, start: int, stop: int) -> bool:
+    """Whether nothing follows a string in its block."""
+    follows = _NEXT_LINE.match(source, stop)
+    return not follows or len(follows[1]) < start - source.rfind("\n", 0, start) - 1
+
+
+_LONG, _SHORT = r"{0}.*?(?<!\\)(?:\\\\)*{0}", r"{0}[^{0}\\\n]*(?:\\.[^{0}\\\n]*)*{0}"
+_STRINGS = [_LONG.format('"""'), _LONG.format("'''"), _SHORT.format('"'), _SHORT.format("'")]
+_TOKENS = {
+    **dict.fromkeys((".py", ".pxd"), re.compile("|".join([*_STRINGS, r"(?P<comment>#[^\n]*)"]), re.S)),
+    ".h": re.compile("|".join([*_STRINGS[2:], r"(?P<comment>//[^\n]*|/\*.*?\*/)"]), re.S),
+}
+_BLANK = re.compile(r"\n(?:[ \t]*\n)+")
+_DIRECTIVES = re.compile(r"# cython:[^\n]*")
+_END_OF_STATEMENT = re.compile(r"[ \t]*(?:#[^\n]*)?(?:\n(?!\s*[])},])|$)")
+_NEXT_LINE = re.compile(r"(?:[ \t]*(?:#[^\n]*)?\n)+([ \t]*)\S")

@@ -1,0 +1,86 @@
+"""The kinds of figures: what each shows, which recording it needs, an example. Imports nothing, so that `--help` is fast.
+
+`report.plots` has a function of the same name for each; `penstock plot --help` and docs/plots.md are made of this list.
+"""
+
+from typing import NamedTuple
+
+
+class Kind(NamedTuple):
+    """A kind of figure.
+
+    text      what it shows, in a few words
+    needs     the settings of [measure] that record it, as in a spec file; empty: every run has it
+    example   options of an example
+    detail    what a reader of docs/plots.md should know
+    """
+
+    text: str
+    needs: tuple[str, ...] = ()
+    example: str = ""
+    detail: str = ""
+
+
+SAMPLES, COUNTS = 'sample = "2us"', "flows = true"
+DEFAULTS = (SAMPLES, COUNTS)  # recorded unless a spec says otherwise
+
+KINDS: dict[str, Kind] = {
+    "slowdown": Kind(
+        "FCT slowdown by flow size",
+        example="--percentile 50",
+        detail="A point per size bin, at the median size of its flows. `--clock sender` measures until the last acknowledgement.",
+    ),
+    "fct_cdf": Kind("CDF of the flow completion time", example="--size ..10KB", detail="Finished flows only."),
+    "throughput": Kind(
+        "acknowledged payload per time: of all flows, by class or by flow",
+        (SAMPLES, "flow_series = true"),
+        "--by class",
+        "`--by run` is a curve per run; `--by class` and `--by flow` a panel per run. `--by flow` shows the six largest flows, "
+        "or those of `--flow 3,17`.",
+    ),
+    "link_rate": Kind(
+        "what a port sends, per time",
+        (SAMPLES, "port_series = true"),
+        "--port tor0:8",
+        "Bytes on the wire: headers, acknowledgements and control frames are included. The port as in `port`.",
+    ),
+    "port": Kind(
+        "queue of one port over time, shaded where it is paused",
+        (SAMPLES, "port_series = true", "pauses = true"),
+        "--port tor0:8",
+        "`--port NODE:PORT` names the node or gives its number; default: the switch port with the longest queue, of those that "
+        "were paused. `--queue 3` shows one queue, with its pauses and those of the port; it needs `queues = true`.",
+    ),
+    "pause_map": Kind(
+        "share of time that each link was paused, over time",
+        ("pauses = true",),
+        detail="A row per egress port that was ever paused, in the order of a path: from the hosts up to the core, and down "
+        "again. A port counts as paused while it, or at least one of its queues, is.",
+    ),
+    "pause_time": Kind("share of port time paused by PFC", detail="A bar per run."),
+    "buffer_cdf": Kind("CDF of the buffer in use at a switch", (SAMPLES,), detail="Over the samples of all switches."),
+    "timeseries": Kind(
+        "buffer, longest queue or active flows over time",
+        (SAMPLES,),
+        "--column max_queue_bytes --switch tor0",
+        "`--column buffer_bytes` (default), `max_queue_bytes` or `active_flows`: the largest of all switches, or that of "
+        "`--switch`, a name or number.",
+    ),
+    "active_flows": Kind(
+        "CDF of the number of active flows at a port",
+        (SAMPLES, COUNTS),
+        detail="Schemes with a queue per flow or a flow table count active flows; others are left out, and the caption says so. "
+        "A dotted line marks the number of queues.",
+    ),
+    "rank_timeline": Kind(
+        "what each rank of a job computes and communicates, over time",
+        detail="A row per rank: computations above, collectives and messages below, from when the rank enters until it has all "
+        "that is for it. The workload must have ranks, as those of [training.md](training.md) do.",
+    ),
+    "against": Kind(
+        "a statistic of a sweep against one of its parameters, with 95 % intervals over the seeds",
+        example="--x load --y short_p99",
+        detail="`--y` is a column of `sweep.parquet`. Of the other kinds, `slowdown` draws a sweep, too: a curve per scheme "
+        "and parameters, with a band.",
+    ),
+}

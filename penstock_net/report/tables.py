@@ -1,0 +1,112 @@
+"""The comparison of runs as a table: for the terminal, for CSV and for HTML."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import polars as pl
+
+from penstock_net.results.run import LONG_BYTES, SHORT_BYTES, Run
+from penstock_net.units import format_size, format_time
+
+HEADINGS = {
+    "scheme": "scheme",
+    "short_p50": "short p50",
+    "short_p99": "short p99",
+    "long_p50": "long p50",
+    "long_p99": "long p99",
+    "all_p99": "all p99",
+    "max_buffer_bytes": "max buffer",
+    "pfc_pause_fraction": "PFC paused",
+    "drain_ns": "drain",
+    "drops": "drops",
+    "flows": "flows",
+    "unfinished": "not done",
+    "packet_hops_per_s": "hops /s",
+    "wall_s": "wall",
+}
+NOTE = (
+    "slowdown = FCT / FCT alone in the empty network; "
+    f"short: below {format_size(SHORT_BYTES)}, "
+    f"long: above {format_size(LONG_BYTES)}, both without incast; all: every flow;\n"
+    "flows that started, buffers and pauses in the measurement window; drain: from its end to the end of the run"
+)
+SENDER_NOTE = NOTE.replace("; ", ", each until the last acknowledgement is at the sender; ", 1)
+
+
+def comparison(runs: Sequence[Run], clock: str = "receiver") -> pl.DataFrame:
+    """A row per run: slowdown of short and long flows (without incast), buffer (B), pauses, drops, hops/s, wall (s).
+
+    clock: of the slowdowns, as in Run.slowdown.
+    """
+    schema = {
+        key: pl.String
+        if key == "scheme"
+        else pl.Int64
+        if key in ("drops", "flows", "unfinished", "max_buffer_bytes")
+        else pl.Float64
+        for key in HEADINGS
+    }
+    return pl.DataFrame([row(run, clock) for run in runs], schema=schema)
+
+
+def row(run: Run, clock: str = "receiver") -> dict[str, Any]:
+    """The values of one run by the keys of HEADINGS; None: not available."""
+    flows = run.by_clock(run.selected(run.background()), clock)
+    everything = run.by_clock(run.selected(), clock)["slowdown"]
+    finished = everything.drop_nulls()
+    parts = {
+        "short": flows["slowdown"].filter(flows["bytes"] < SHORT_BYTES).drop_nulls(),
+        "long": flows["slowdown"].filter(flows["bytes"] > LONG_BYTES).drop_nulls(),
+    }
+    slowdowns = {f"{name}_p{p}": part.quantile(p / 100, "linear") for name, part in parts.items() for p in (50, 99)}
+    summary = run.summary
+    return {
+        "scheme": run.label,
+        **slowdowns,
+        "all_p99": finished.quantile(0.99, "linear"),
+        "max_buffer_bytes": summary.get("max_buffer_bytes"),
+        "pfc_pause_fraction": summary.get("pfc_pause_fraction"),
+        "drain_ns": summary.get("drain", {}).get("ns"),
+        "drops": summary.get("drops"),
+        "flows": len(finished),
+        "unfinished": len(everything) - len(finished),
+        "packet_hops_per_s": summary.get("packet_hops_per_s"),
+        "wall_s": summary.get("wall_s"),
+    }
+
+
+def window_note(runs: Sequence[Run]) -> str:
+    """The measurement window of the runs, in a line; windows that differ are listed by run."""
+    windows = dict.fromkeys(run.window_text for run in runs)
+    if len(windows) == 1:
+        return f"measurement window: {next(iter(windows))}"
+    return "measurement windows differ: " + "; ".join(f"{run.label}: {run.window_text}" for run in runs)
+
+
+def show(key: str, value: Any) -> str:
+    """A cell as text."""
+    if value is None:
+        return "-"
+    if key == "max_buffer_bytes":
+        return format_size(float(f"{value:.3g}"))
+    if key == "pfc_pause_fraction":
+        return "0" if value == 0 else f"{100 * value:.2g} %"
+    if key == "drain_ns":
+        return format_time(1000 * float(f"{value:.3g}")) if value else "0"
+    if key == "wall_s":
+        return format_time(round(value, 2) * 10**12) if value >= 1 else f"{value:.2g}s"
+    if key == "packet_hops_per_s":
+        return f"{value / 1e6:.3g} M"
+    if isinstance(value, float):
+        return f"{value:.2f}" if value < 100 else f"{value:.0f}"
+    return f"{value:,}" if isinstance(value, int) else str(value)
+
+
+def text(runs: Sequence[Run]) -> str:
+    """The table in plain text, aligned, two lines of headings."""
+    body = [[show(key, cells[key]) for key in HEADINGS] for cells in comparison(runs).iter_rows(named=True)]
+    heads = [heading.rpartition(" ")[::2] for heading in HEADINGS.values()]
+    rows = [[above for above, _ in heads], [below for _, below in heads], *body]
+    widths = [max(map(len, column)) for column in zip(*rows)]
+    lines = ([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])] for row in rows)
+    return "\n".join("  ".join(line).rstrip() for line in lines)

@@ -1,0 +1,536 @@
+"""The results of one simulation: frames, a summary, and the directory they are kept in.
+
+    run.flows                      polars DataFrame, a row per flow            run.summary["drops"]
+    run.slowdown(99)               99th percentile of the slowdown by flow size
+    run.save("runs/bfc"); Run.load("runs/bfc")
+
+`penstock_net.results.columns` describes every column.
+"""
+
+import json
+import os
+import resource
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from copy import copy
+from dataclasses import dataclass, field
+from fractions import Fraction
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import numpy as np
+import polars as pl
+
+from penstock_net.errors import SpecError, nearest
+from penstock_net.inputs import as_path, one_of, real
+from penstock_net.results import digests, rundir
+from penstock_net.results.columns import COLUMNS, PER_FLOW
+from penstock_net.results.reading import dtype, read
+from penstock_net.results.samples import KEY, Grid, Samples
+from penstock_net.units import format_time
+from penstock_net.version import version
+
+CLOCKS = ("receiver", "sender")  # where the completion of a flow is measured
+NEVER = ("start_ns", "finish_ns", "fct_ns", "acked_ns")  # a negative time in these means "never"
+MTU = 1000
+GOOGLE_BINS = tuple(MTU * n for n in (1, 2, 4, 8, 16, 64, 256, 1024))
+FACEBOOK_BINS = tuple(MTU * n for n in (3, 12, 48, 192, 768, 3072, 12288, 49152))
+SHORT_BYTES, LONG_BYTES = 3_000, 3_000_000  # the papers' "short" is below, "long" above
+
+
+def make_frame(name: str, data: Mapping[str, Any], *, null_below_zero: Sequence[str] = ()) -> pl.DataFrame:
+    """A frame with exactly the columns of COLUMNS[name]; a column x_ns may be given as x_ps (integers, ps).
+
+    null_below_zero: columns in which a negative time means "never".  ValueError: a column is unknown or missing.
+    """
+    spec, series = COLUMNS[name], []
+    unknown = [key for key in data if key not in spec and f"{key.removesuffix('_ps')}_ns" not in spec]
+    if unknown:
+        raise ValueError(f"{name}: no column {unknown[0]!r}")
+    for column in spec.values():
+        if column.key != column.name and column.key in data:
+            ps = np.asarray(data[column.key])
+            values = ps / 1000.0
+            if column.name in null_below_zero:
+                values[ps < 0] = np.nan
+            series.append(pl.Series(column.name, values, dtype=pl.Float64, nan_to_null=column.name in null_below_zero))
+        elif column.name in data:
+            given = data[column.name]
+            made = pl.Series(column.name, given if isinstance(given, (pl.Series, list)) else np.asarray(given))
+            series.append(made if column.dtype in ("Enum", str(made.dtype)) else made.cast(dtype(column)))
+        elif column.optional:
+            rows = len(series[0]) if series else 0
+            series.append(pl.Series(column.name, [None] * rows, dtype=dtype(column)))
+        else:
+            raise ValueError(f"{name}: the column {column.name!r} is missing")
+    return pl.DataFrame(series)
+
+
+def flow_frame(
+    *,
+    start_ps: Any,
+    finish_ps: Any,
+    ideal_ps: Any,
+    src: Any,
+    dst: Any,
+    bytes: Any,
+    class_id: Any,
+    classes: Sequence[str],
+    priority: Any,
+    ideal_acked_ps: Any = None,
+    flow_id: Any = None,
+    **per_flow: Any,
+) -> pl.DataFrame:
+    """The flows frame of numpy columns in ps and bytes; start_ps, finish_ps and acked_ps of -1 mean "never".
+
+    ideal_ps        completion time of each flow alone: until its last byte is at the receiver
+    ideal_acked_ps  until its last acknowledgement is at the sender; None: no sender_slowdown
+    per_flow        what the core counts by flow (columns.PER_FLOW), such as acked_ps; default: the initial value
+    Memory: about 110 bytes per flow, and temporarily 16 more.
+    """
+    start, finish, ideal = (np.asarray(a, dtype=np.int64) for a in (start_ps, finish_ps, ideal_ps))
+    count = len(start)
+    counted = {c.key: np.asarray(per_flow.pop(c.key, np.full(count, c.per_flow))) for c in PER_FLOW if c.name != "finish_ns"}
+    if per_flow:
+        raise ValueError(f"flows: no column {next(iter(per_flow))!r}")
+    fct = np.where(finish < 0, -1, finish - start)
+    acked = counted["acked_ps"]
+    alone = np.ones(count) if ideal_acked_ps is None else np.asarray(ideal_acked_ps)
+    acked_after = np.full(count, -1) if ideal_acked_ps is None else np.where(acked < 0, -1, acked - start)
+    names = pl.Series(list(classes), dtype=pl.Enum(list(classes)))
+    return make_frame(
+        "flows",
+        {
+            "flow_id": np.arange(count) if flow_id is None else flow_id,
+            "src": src,
+            "dst": dst,
+            "bytes": bytes,
+            "class": names[np.asarray(class_id).astype(np.uint32)],
+            "priority": priority,
+            "start_ps": start,
+            "finish_ps": finish,
+            "fct_ps": fct,
+            "ideal_fct_ps": ideal,
+            "slowdown": _ratio(fct, ideal),
+            "sender_slowdown": _ratio(acked_after, alone),
+            **counted,
+        },
+        null_below_zero=NEVER,
+    )
+
+
+def _ratio(time_ps: np.ndarray, ideal_ps: np.ndarray) -> pl.Series:
+    """time / ideal; null where the time is negative."""
+    out = time_ps / ideal_ps
+    out[time_ps < 0] = np.nan
+    return pl.Series(out, nan_to_null=True)
+
+
+def about_columns(name: str) -> dict[str, str]:
+    """What a Parquet file says of itself: units and meanings of its columns, and what wrote it."""
+    about = {c.name: {"unit": c.unit, "description": c.text} for c in COLUMNS.get(name, {}).values()}
+    return {"penstock": version(), "columns": json.dumps(about)}
+
+
+def about_samples(grid: Grid | None) -> dict[str, str]:
+    """What switches.parquet says of itself."""
+    return about_columns("switches") | ({KEY: grid.text()} if grid else {})
+
+
+def write_frames(folder: Path, frames: Mapping[str, pl.DataFrame]) -> None:
+    """Write a Parquet file for each frame."""
+    for name, frame in frames.items():
+        frame.write_parquet(folder / f"{name}.parquet", metadata=about_columns(name))
+
+
+def peak_memory() -> int:
+    """The largest resident memory of this process so far, bytes."""
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
+
+
+class Frames(Mapping[str, pl.DataFrame]):
+    """Frames by name; that of the switches is made when it is asked for."""
+
+    def __init__(self, frames: Mapping[str, pl.DataFrame | Samples]) -> None:
+        self._frames = frames
+
+    def __getitem__(self, name: str) -> pl.DataFrame:
+        found = self._frames[name]
+        return found.whole if isinstance(found, Samples) else found
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._frames
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._frames)
+
+    def __len__(self) -> int:
+        return len(self._frames)
+
+
+class _Switches:
+    """Run.switches: all rows of Run.samples."""
+
+    def __get__(self, run: "Run | None", owner: type) -> Any:
+        return self if run is None else run.samples.whole
+
+    def __set__(self, run: "Run", frame: pl.DataFrame) -> None:
+        run.samples = Samples(frame)
+
+
+@dataclass
+class Run:
+    """Frames, summary and spec of one simulation; `extra` holds the frames that not every run has.
+
+    switches   a row for every sample of every switch, made when it is first asked for
+    samples    the same, without rows for switches that were idle
+    inputs     the files that the spec names, by their name in the run directory: contents, or where they are
+    simulated  the number of the process that has simulated it; 0: it was read, or made by hand
+    `==` compares the results, that is, the frames; the summary holds wall times.
+    """
+
+    flows: pl.DataFrame
+    switches: pl.DataFrame
+    ports: pl.DataFrame
+    pauses: pl.DataFrame | None = None
+    queues: pl.DataFrame | None = None
+    extra: dict[str, pl.DataFrame] = field(default_factory=dict)
+    summary: dict[str, Any] = field(default_factory=dict)
+    inputs: Mapping[str, bytes | Path] = field(default_factory=dict)
+    simulated: int = field(default=0, repr=False)
+    samples: Samples = field(init=False, repr=False)
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Run):
+            return NotImplemented
+        return self.frames.keys() == other.frames.keys() and all(f.equals(other.frames[n]) for n, f in self.frames.items())
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def fingerprint(self) -> str:
+        """32 hex digits of the results: names, types and values of all frames; no times of the computer, paths or versions.
+
+        Equal for equal runs, in memory or saved: a test that pins it fails when any result changes.
+        """
+        return fingerprint(self.frames)
+
+    @classmethod
+    def from_arrays(
+        cls,
+        flows: Mapping[str, Any],
+        *,
+        switches: Mapping[str, Any] | None = None,
+        ports: Mapping[str, Any] | None = None,
+        summary: Mapping[str, Any] | None = None,
+        **optional: Mapping[str, Any],
+    ) -> "Run":
+        """A run from numpy columns: `flows` as `flow_frame` takes them, the others as `make_frame` does.
+
+        optional: frames by name (pauses, queues, active_flows, packets, nodes). Summary keys that follow from the frames
+        are filled in.
+        """
+
+        def frame(name: str, data: Mapping[str, Any] | None) -> pl.DataFrame:
+            return empty_frame(name) if data is None else make_frame(name, data)
+
+        frames = {name: frame(name, data) for name, data in optional.items() if data is not None}
+        run = cls(
+            flow_frame(**flows),
+            frame("switches", switches),
+            frame("ports", ports),
+            frames.pop("pauses", None),
+            frames.pop("queues", None),
+            frames,
+            dict(summary or {}),
+        )
+        run._complete()
+        return run
+
+    def _complete(self) -> None:
+        out = self.summary
+        out.setdefault("penstock", version())
+        out.setdefault("flows_started", self.flows.height - self.flows["start_ns"].null_count())
+        out.setdefault("flows_finished", self.flows.height - self.flows["finish_ns"].null_count())
+        out.setdefault("drops", int(self.ports["drops"].sum()))
+        if self.samples.height:
+            out.setdefault("max_buffer_bytes", int(self.samples.rows["buffer_bytes"].max() or 0))  # type: ignore[arg-type]
+        if out.get("wall_s") and "packet_hops" in out:
+            out.setdefault("packet_hops_per_s", out["packet_hops"] / out["wall_s"])
+        out.setdefault("warnings", [])
+
+    def changed(self, **parts: Any) -> Self:
+        """A copy with other attributes."""
+        other = copy(self)
+        for name, value in parts.items():
+            setattr(other, name, value)
+        return other
+
+    def __repr__(self) -> str:
+        return f"<Run {self.label}: {self.flows.height:,} flows, {self.summary.get('drops', 0):,} drops>"
+
+    @property
+    def label(self) -> str:
+        """Name in folders and legends."""
+        return str(self.summary.get("label") or self.summary.get("scheme") or "run")
+
+    @property
+    def scheme(self) -> str:
+        """Name of the scheme."""
+        return str(self.summary.get("scheme") or self.label)
+
+    @property
+    def frames(self) -> Mapping[str, pl.DataFrame]:
+        """All frames by name."""
+        named = {
+            "flows": self.flows,
+            "switches": self.samples,
+            "ports": self.ports,
+            "pauses": self.pauses,
+            "queues": self.queues,
+            **self.extra,
+        }
+        return Frames({name: frame for name, frame in named.items() if frame is not None})
+
+    def frame(self, name: str) -> pl.DataFrame:
+        """A frame by name.  SpecError: the run does not have it; the message names the setting that records it."""
+        if name in self.frames:
+            return self.frames[name]
+        switch = {"active_flows": "flows"}.get(name, name)
+        how = f"run again with [measure] {switch} = true" if name in COLUMNS else nearest(name, self.frames)
+        raise SpecError(f'run "{self.label}": has no {name}', remedy=how)
+
+    # -- the measurement window
+
+    @property
+    def window(self) -> tuple[float, float] | None:
+        """Start and end of the measurement window, ns; None: the run was saved by a version that had none."""
+        bounds = self.summary.get("window_ns")
+        return None if bounds is None else (float(bounds[0]), float(bounds[1]))
+
+    @property
+    def window_text(self) -> str:
+        """The window for captions: "arrivals, 0us to 10ms", "the whole run, ..."."""
+        if self.window is None:
+            return "none (the run was made by an older version: statistics are of the whole run)"
+        low, high = (format_time(Fraction(bound) * 1000) if bound else "0" for bound in self.window)
+        kind = {"arrivals": "arrivals, ", "run": "the whole run, "}.get(str(self.summary.get("window")), "")
+        return f"{kind}{low} to {high}"
+
+    def within(self, frame: str | pl.DataFrame) -> pl.DataFrame:
+        """The rows of a frame (or of a frame by name) whose `time_ns`, or `start_ns`, lies in the window.
+
+        Flows that never started are kept.  Without a window: all rows.  SpecError: the run does not have the frame.
+        For the samples of switches, `window_samples` is the same without a row for each idle switch.
+        """
+        rows = self.frame(frame) if isinstance(frame, str) else frame
+        if self.window is None:
+            return rows
+        time = rows["time_ns" if "time_ns" in rows.columns else "start_ns"]
+        low, high = self.window
+        before_end = time <= high if self.summary.get("window") == "run" else time < high
+        in_time = (time >= low) & before_end
+        return rows if in_time.all() else rows.filter(in_time | time.is_null())
+
+    @property
+    def window_samples(self) -> Samples:
+        """The samples of switches in the window.  Without a window: all."""
+        if self.window is None:
+            return self.samples
+        return self.samples.between(*self.window, with_last=self.summary.get("window") == "run")
+
+    # -- slowdown
+
+    def selected(self, class_: str | Sequence[str] | None = None) -> pl.DataFrame:
+        """The flows that started in the window, of some classes: "incast", ["a", "b"], or all but one: "!incast".
+
+        SpecError: no such class.
+        """
+        if class_ is None:
+            return self.within(self.flows)
+        wanted = [class_] if isinstance(class_, str) else list(class_)
+        known = self.flows["class"].unique().cast(pl.String).to_list()
+        if "!" in wanted:
+            raise SpecError("must name a class after the !", path="class", value="!", remedy=nearest("", known))
+        for name in wanted:
+            if name.removeprefix("!") not in known and not name.startswith("!"):
+                raise SpecError(f'run "{self.label}": no flows of class "{name}"', remedy=nearest(name, known))
+        keep = [name for name in wanted if not name.startswith("!")] or known
+        keep = [name for name in keep if f"!{name}" not in wanted]
+        return self.within(self.flows).filter(pl.col("class").cast(pl.String).is_in(keep))
+
+    def background(self) -> list[str] | None:
+        """The classes that are not incast, for `class_`; None if there is no incast or nothing else.
+
+        The papers show the slowdown of these flows and report that of the incast flows separately.
+        """
+        known = sorted(self.flows["class"].unique().cast(pl.String).to_list())
+        other = [name for name in known if not name.startswith("incast")]
+        return other if other and other != known else None
+
+    def slowdown(
+        self,
+        percentile: float | Sequence[float] = 99,
+        by: Literal["size", "class", "priority"] = "size",
+        bins: str | Sequence[int] | None = None,
+        class_: str | Sequence[str] | None = None,
+        statistic: Literal["percentile", "mean", "max"] = "percentile",
+        clock: Literal["receiver", "sender"] = "receiver",
+    ) -> pl.DataFrame:
+        """FCT slowdown of the finished flows that started in the window, a row per size bin (or class, priority) that has any.
+
+        percentile  0 to 100, linear interpolation; several give a column each (p50, p99) instead of `slowdown`
+        bins        upper bounds in bytes, "google" or "facebook" (the BFC paper's), "log" (1, 3, 10 KB..); None: the
+                    paper's for the paper's workloads, else "log"
+        class_      as in `selected`
+        clock       "receiver": a flow ends when its last byte has arrived; "sender": when its last acknowledgement has
+        Columns: above_bytes (exclusive), to_bytes (null: no bound), bytes (median size), flows, unfinished, slowdown.
+        """
+        one_of(by, "by", ("size", "class", "priority"))
+        values = self._statistics(percentile, statistic)
+        flows = self.by_clock(self.selected(class_), clock)
+        bounds = self._bounds(bins) if by == "size" else []
+        if by == "size":
+            index = np.searchsorted(np.asarray(bounds, dtype=np.int64), flows["bytes"].to_numpy(), side="left")
+            flows = flows.with_columns(pl.Series("bin", index.astype(np.int32)))
+        key = "bin" if by == "size" else by
+        done = pl.col("slowdown").is_not_null()
+        table = (
+            flows.group_by(key)
+            .agg(
+                pl.col("bytes").filter(done).median().alias("bytes"),
+                done.sum().cast(pl.Int64).alias("flows"),
+                (~done).sum().cast(pl.Int64).alias("unfinished"),
+                *values,
+            )
+            .sort(key)
+        )
+        if by == "size":
+            table = table.with_columns(
+                pl.col("bin").map_elements(lambda i: bounds[i - 1] if i else 0, return_dtype=pl.Int64).alias("above_bytes"),
+                pl.col("bin")
+                .map_elements(lambda i: bounds[i] if i < len(bounds) else None, return_dtype=pl.Int64, skip_nulls=False)
+                .alias("to_bytes"),
+            )
+            table = table.select("above_bytes", "to_bytes", pl.exclude("above_bytes", "to_bytes", "bin"))
+        return table
+
+    def by_clock(self, flows: pl.DataFrame, clock: str) -> pl.DataFrame:
+        """Flows of this run, with the slowdown that a clock measures ("receiver" or "sender") as `slowdown`."""
+        one_of(clock, "clock", CLOCKS)
+        if clock == "sender" and self.flows["acked_ns"].null_count() == self.flows.height > 0:
+            raise SpecError(
+                f'run "{self.label}": has no acked_ns, which clock = "sender" needs', remedy="run the simulation again"
+            )
+        return flows if clock == "receiver" else flows.with_columns(slowdown=pl.col("sender_slowdown"))
+
+    @staticmethod
+    def _statistics(percentile: float | Sequence[float], statistic: str) -> list[pl.Expr]:
+        value = pl.col("slowdown")
+        if one_of(statistic, "statistic", ("percentile", "mean", "max")) != "percentile":
+            return [value.mean() if statistic == "mean" else value.max()]
+        many = [percentile] if isinstance(percentile, (int, float)) else list(percentile)
+        for p in many:
+            if 0 < real(p, "percentile", 0, 100) < 1:
+                rule = "is a share, and percentiles are 0 to 100"
+                raise SpecError(rule, path="percentile", value=p, remedy=f"write {100 * p:g}")
+        if isinstance(percentile, (int, float)):
+            return [value.quantile(percentile / 100, "linear")]
+        return [value.quantile(p / 100, "linear").alias(f"p{p:g}") for p in many]
+
+    def _bounds(self, bins: str | Sequence[int] | None) -> list[int]:
+        named = {"google": GOOGLE_BINS, "facebook": FACEBOOK_BINS}
+        if bins is None:
+            bins = self._usual_bins()
+        if isinstance(bins, str):
+            if bins in named:
+                return list(named[bins])
+            if bins != "log":
+                raise SpecError("no such bins", path="bins", value=bins, remedy=nearest(bins, [*named, "log"]))
+            sizes = self.flows["bytes"]
+            low, high = (int(sizes.min()), int(sizes.max())) if len(sizes) else (1, 1)  # type: ignore[arg-type]
+            steps = [m * 10**e for e in range(13) for m in (1, 3)]
+            return [s for s in steps if s >= low and s < high] or [high]
+        bounds = [int(b) for b in bins]
+        if bounds != sorted(set(bounds)) or not bounds:
+            raise SpecError("must be increasing numbers of bytes", path="bins", value=bounds)
+        return bounds
+
+    def _usual_bins(self) -> str:
+        sizes = {str(source.get("sizes")) for source in self.summary.get("nominal") or [] if source.get("sizes")}
+        if len(sizes) == 1:
+            name = sizes.pop()
+            return "google" if name == "google" else "facebook" if name.startswith("facebook") else "log"
+        return "log"
+
+    # -- the directory
+
+    def save(self, path: str | Path, *, overwrite: bool = False) -> Path:
+        """Write the run directory atomically. SpecError: it exists already, or cannot be written.
+
+        overwrite: replace an earlier run there; files that penstock did not write are kept.
+        """
+
+        return rundir.write_directory(as_path(path, "path", "a run directory"), self._write, overwrite=overwrite)
+
+    def _write(self, folder: Path) -> None:
+        self._write_frames(folder)
+        if self.summary.get("spec"):
+            (folder / "spec.toml").write_text(str(self.summary["spec"]))
+        rundir.write_inputs(folder, self.inputs)
+        if self.simulated == os.getpid():
+            self.summary["peak_memory_bytes"] = peak_memory()
+        (folder / "summary.json").write_text(json.dumps(self.summary, indent=2, default=_plain) + "\n")
+        digests.write(folder)
+
+    def _write_frames(self, folder: Path) -> None:
+        frames = self.frames
+        write_frames(folder, {name: frames[name] for name in frames if name != "switches"})
+        self.samples.rows.write_parquet(folder / "switches.parquet", metadata=about_samples(self.samples.grid))
+
+    @classmethod
+    def load(cls, path: str | Path) -> "Run":
+        """Read a run that `save` wrote; columns that the version which wrote it did not have are null.
+
+        SpecError: `path` is no run, or a file is not what was written.
+        """
+        frames, samples, summary, inputs = read(rundir.one_run(Path(path)))
+        run = cls(
+            frames.pop("flows"),
+            samples.rows,
+            frames.pop("ports"),
+            frames.pop("pauses", None),
+            frames.pop("queues", None),
+            frames,
+            summary,
+            inputs,
+        )
+        return run.changed(samples=samples)
+
+
+Run.switches = _Switches()  # type: ignore[assignment]
+
+
+def fingerprint(frames: Mapping[str, pl.DataFrame]) -> str:
+    """32 hex digits of frames: names, types and values."""
+    digest = sha256()
+    for name, frame in sorted(frames.items()):
+        digest.update(f"{name} {frame.height}\n".encode())
+        for column in frame:
+            digest.update(f"{column.name} {column.dtype.base_type()}\n".encode())
+            digest.update(column.is_null().to_numpy().tobytes())
+            numbers = column.dtype.is_numeric()
+            values = column.fill_null(0).to_numpy().tobytes() if numbers else json.dumps(column.to_list()).encode()
+            digest.update(values)
+    return digest.hexdigest()[:32]
+
+
+def empty_frame(name: str) -> pl.DataFrame:
+    """A frame of COLUMNS[name] without rows."""
+    return pl.DataFrame(schema={c.name: pl.String if c.dtype == "Enum" else dtype(c) for c in COLUMNS[name].values()})
+
+
+def _plain(value: Any) -> Any:
+    if hasattr(value, "tolist"):
+        return value.tolist()
+    return list(value) if isinstance(value, (set, tuple, frozenset)) else str(value)

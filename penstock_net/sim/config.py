@@ -1,0 +1,143 @@
+"""What a run records and when (`Measure`), the parameters of hosts (`HostConfig`), and what switches reduce (`InNetwork`)."""
+
+from dataclasses import dataclass
+from typing import Literal
+
+from penstock_net.errors import SpecError, nearest
+from penstock_net.inputs import boolean, instance, one_of, real, time_ps, whole
+
+ACK_PRIORITIES = ("control", "data")
+WINDOWS = ("arrivals", "run")
+MAX_FRAME = 32_000  # packet sizes are 16 bits, and a scheme may add bytes
+MAX_QUEUES = 2**15 - 1  # queue numbers are int16 in the core
+MOST_PPM = 1000
+MOST_CHUNKS = 2**20
+
+
+@dataclass(frozen=True)
+class Measure:
+    """What a run records, and the measurement window of its statistics.  Logs that are off cost nothing.
+
+    window   "arrivals": from the first arrival of a flow to `duration`, the same for every scheme; the whole run if all
+             flows start at once, or if some wait for others.  "run": to the end of the run.  "1ms..3ms": from, to
+    warmup   the window "arrivals" or "run" does not begin before this time
+    sample   time between two samples of every switch (switches.parquet); "0us": no samples
+    flows    count active flows, in the samples and per port (active_flows.parquet)
+    ports    counters of every port (ports.parquet)
+    pauses   every pause and resume (pauses.parquet)
+    queues   every queue that is not empty, at each sample (queues.parquet: large)
+    packets  every packet at every hop (packets.parquet: very large)
+    port_series  queue and bytes sent of every port, at each sample (port_series.parquet: large)
+    queueing     queueing time of data at every port of a switch, by class of flow (queueing.parquet)
+    flow_series  bytes acknowledged and window of every unfinished flow, at each sample (flow_series.parquet: large)
+    """
+
+    sample: str | int | float = "2us"
+    flows: bool = True
+    ports: bool = True
+    pauses: bool = False
+    queues: bool = False
+    packets: bool = False
+    port_series: bool = False
+    flow_series: bool = False
+    queueing: bool = False
+    window: str = "arrivals"
+    warmup: str | int | float = "0us"
+
+    def __post_init__(self) -> None:
+        for name in ("sample", "warmup"):
+            time_ps(getattr(self, name), f"measure.{name}")
+        warmup_ps, bounds_ps = self.warmup_ps, self.bounds_ps
+        if warmup_ps and bounds_ps:
+            raise SpecError(
+                f"the window {self.window} has a start of its own",
+                path="measure.warmup",
+                value=self.warmup,
+                remedy='leave one out, or give window = "arrivals"',
+            )
+        for name in ("flows", "ports", "pauses", "queues", "packets", "port_series", "flow_series", "queueing"):
+            boolean(getattr(self, name), f"measure.{name}")
+
+    @property
+    def sample_ps(self) -> int:
+        """Picoseconds between two samples; 0: none are taken."""
+        return time_ps(self.sample, "measure.sample")
+
+    @property
+    def warmup_ps(self) -> int:
+        """Earliest start of the measurement window, ps, unless the window has explicit bounds."""
+        return time_ps(self.warmup, "measure.warmup")
+
+    @property
+    def bounds_ps(self) -> tuple[int, int] | None:
+        """Start and end of a window with explicit bounds, ps; None if it is one of WINDOWS."""
+        path, rule = "measure.window", f'must be {" or ".join(WINDOWS)}, or two times such as "1ms..3ms"'
+        if self.window in WINDOWS:
+            return None
+        low, _, high = self.window.partition("..") if isinstance(self.window, str) else ("", "", "")
+        if not low.strip() or not high.strip():
+            raise SpecError(rule, path=path, value=self.window, remedy=nearest(str(self.window), WINDOWS))
+        start, end = (time_ps(text.strip(), path) for text in (low, high))
+        if end <= start:
+            raise SpecError("must end after it begins", path=path, value=self.window)
+        return start, end
+
+
+@dataclass(frozen=True)
+class InNetwork:
+    """What switches do for collectives whose algorithm is "in_network".  SpecError: a value is out of range.
+
+    window  packets of a group that a host may be ahead of the sums that it has received; a switch has as many accumulators for a
+            group, each of mtu bytes
+    groups  how many groups a switch reduces at a time; others wait until one has ended, by their start and then as they are
+            listed. 0: any number, and groups do not ask before they begin
+    root    the root of each tree is a switch with such a name (a pattern such as "spine*" is possible), the one whose farthest
+            host is nearest; groups of other hosts take their turn of several that are as good
+    """
+
+    window: int = 64
+    groups: int = 0
+    root: str = "*"
+
+    def __post_init__(self) -> None:
+        for name, least in (("window", 1), ("groups", 0)):
+            object.__setattr__(self, name, whole(getattr(self, name), f"in_network.{name}", least, MOST_CHUNKS))
+        instance(self.root, str, "in_network.root", 'such as "spine*"')
+
+
+@dataclass(frozen=True)
+class HostConfig:
+    """The hosts: sizes in bytes, times with a unit.  SpecError: a value is out of range.
+
+    mtu           payload bytes of a full packet
+    header        bytes that every data packet carries on top of its payload; mtu + header is at most 32000
+    ack           bytes of an acknowledgement
+    rto           without progress for this long, a sender retransmits from the first unacknowledged byte on; at least 1ns
+    ack_priority  "control": acknowledgements use the strict-priority control queue; "data": they queue behind data
+    nic_queues    data queues of a NIC, which hop-by-hop pauses can pause one by one; 0: as many as the scheme asks for
+    clock_ppm     each host's clock, and with it its rate, is off by up to this many parts per million, drawn by the seed
+    """
+
+    mtu: int = 1000
+    header: int = 48
+    ack: int = 60
+    rto: str | int | float = "4ms"
+    ack_priority: Literal["control", "data"] = "control"
+    nic_queues: int = 0
+    clock_ppm: float = 0.0
+
+    def __post_init__(self) -> None:
+        for name, least, most in (("mtu", 1, None), ("header", 0, None), ("ack", 1, MAX_FRAME), ("nic_queues", 0, MAX_QUEUES)):
+            object.__setattr__(self, name, whole(getattr(self, name), f"host.{name}", least, most))
+        if time_ps(self.rto, "host.rto", positive=True) < 1000:
+            raise SpecError("must be 1ns or more", path="host.rto", value=self.rto)
+        if self.mtu + self.header > MAX_FRAME:
+            rule = f"mtu + header must be {MAX_FRAME} bytes or less"
+            raise SpecError(rule, path="host.mtu", value=self.mtu, remedy=f"header is {self.header}")
+        one_of(self.ack_priority, "host.ack_priority", ACK_PRIORITIES)
+        object.__setattr__(self, "clock_ppm", real(self.clock_ppm, "host.clock_ppm", 0, MOST_PPM))
+
+    @property
+    def rto_ps(self) -> int:
+        """Retransmission timeout, ps."""
+        return time_ps(self.rto, "host.rto", positive=True)

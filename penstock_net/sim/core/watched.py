@@ -1,0 +1,40 @@
+"""Packets that do not simply arrive: lost on the wire, or at a switch that cuts through."""
+
+import cython
+
+if not cython.compiled:
+    from penstock_net.fabric.line import drop
+    from penstock_net.fabric.queueing import draw
+    from penstock_net.fabric.state import ACK, DROP_LOSS, NOT_ROUTED, RANDOM_LOSS
+    from penstock_net.sim.core.cutthrough import complete_later, forward_header, is_forwarded, rest_of, store
+
+
+def lost(node, port, pkt):
+    """Draw whether a packet is lost on the wire."""
+    chance = port.loss
+    if pkt.kind > ACK:
+        chance = port.control_loss
+    if draw(node, RANDOM_LOSS) < chance:
+        return True
+    return False
+
+
+def stops(node, port, pkt):
+    """Whether nothing else is to be done about a packet that has arrived: it is lost, or a switch that cuts through has it."""
+    rest = rest_of(node, port, pkt)
+    if rest and not is_forwarded(pkt):
+        complete_later(node, port, pkt, rest, NOT_ROUTED)
+        return True
+    if port.complete:
+        port.complete -= 1
+        if pkt.out_port != NOT_ROUTED:
+            store(node, pkt)
+            return True
+    if port.control_loss and lost(node, port, pkt):
+        drop(node, port, pkt, DROP_LOSS)
+        return True
+    if rest:
+        node.hops += 1
+        forward_header(node, port, pkt, rest)
+        return True
+    return False

@@ -1,0 +1,130 @@
+"""A scheme file, built in or a user's, as a module of plain Python, and its fields of the fabric's structs."""
+
+import __future__
+
+import ast
+import importlib
+import traceback
+import types
+from typing import Any
+
+from penstock_net.composition.declare import C_TYPES, GIVEN, Declarations, class_of
+from penstock_net.errors import SchemeError
+from penstock_net.pxd import BITS
+from penstock_net.sim.interpreted.structs import at, make_class, nothing
+from penstock_net.units import format_time
+
+ROUNDS = 1_000_000  # of loops in one call of a hook, as in the compiled core
+
+AREAS: dict[tuple[str, int], type] = {}  # of the running composition: owner and offset -> class
+
+
+def scheme_module(declared: Declarations, checked: bool = True) -> types.ModuleType:
+    """The module of a scheme, with the names that it would cimport; always checked."""
+    module = types.ModuleType(declared.name)
+    names = vars(module)
+    for part, given in GIVEN.items():
+        fabric = importlib.import_module(f"penstock_net.fabric.{part}")
+        names.update({name: getattr(fabric, name) for name in given})
+    classes: dict[str, type] = {}
+    for name, record in declared.records.items():
+        classes[name] = record_class(class_of(name), record, classes)
+    me = record_class("Me", declared.own, classes)
+    names["Me"] = type("Me", (me,), {"__slots__": ("at",), "fields": me.fields})  # type: ignore[attr-defined]
+    names["AREAS"] = {}
+    for owner, record in declared.state.items():
+        names["AREAS"][owner] = record_class("My" + class_of(owner), record, classes)
+        names["my_" + owner] = lambda me, thing, owner=owner: area(thing, owner, getattr(me.at, owner))
+    for record in (declared.own, *declared.state.values()):
+        names.update({f.name + "_at": accessor(f.name) for f in record.fields if f.length and f.is_record})
+    flags = __future__.annotations.compiler_flag
+    tree = Counted().visit(ast.parse(declared.source))
+    rounds = Rounds()
+    names["count_round"] = rounds.count
+    exec(compile(ast.fix_missing_locations(tree), str(declared.path), "exec", flags), names)
+    for name in declared.hooks:
+        names[name] = watched(declared, name, names[name], rounds)
+    return module
+
+
+class Counted(ast.NodeTransformer):
+    """Counts the rounds of every loop."""
+
+    def visit_While(self, node: ast.While) -> ast.While:
+        self.generic_visit(node)
+        call = ast.Call(ast.Name("count_round", ast.Load()), [], [])
+        node.body.insert(0, ast.copy_location(ast.Expr(call), node))
+        return node
+
+    visit_For = visit_While  # type: ignore[assignment]
+
+
+class Rounds:
+    """Rounds of loops in one call of a hook."""
+
+    def __init__(self) -> None:
+        self.left = ROUNDS
+
+    def count(self) -> None:
+        """Count a round.  RuntimeError: there were too many."""
+        self.left -= 1
+        if self.left < 0:
+            raise RuntimeError(f"more than {ROUNDS:,} rounds of loops in one event; does this loop end?")
+
+
+def watched(declared: Declarations, name: str, hook: Any, rounds: Rounds) -> Any:
+    """A hook whose errors become a SchemeError with line, hook, node and time."""
+
+    def call(me: Any, *things: Any) -> Any:
+        rounds.left = ROUNDS
+        try:
+            return hook(me, *things)
+        except SchemeError:
+            raise
+        except Exception as error:
+            frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename == str(declared.path)]
+            line = frames[-1].lineno or 1 if frames else 1
+            source = declared.source.splitlines()[line - 1].strip()
+            where = f"{name} at node {things[0].id}, {format_time(things[0].now)}" if things else name
+            raise SchemeError(f"{error}: {source} (in {where})", place=f"{declared.path}:{line}") from error
+
+    return call
+
+
+def record_class(name: str, record: Any, classes: dict[str, type]) -> type:
+    """The class of a declare.Record; its `fields` are (name, class of an element) by offset."""
+    initial: dict[str, Any] = {}
+    bits, fields = {}, {}
+    for field in record.fields:
+        kind = C_TYPES[field.element][0] if field.element in C_TYPES else ""
+        element = classes.get(field.element) or (float if kind == "double" else int)
+        if field.table:
+            initial[field.name] = nothing
+            initial[field.name + "_count"] = int
+        elif field.length:
+            initial[field.name] = lambda z=element, n=int(field.length): [z() for _ in range(n)]
+        else:
+            initial[field.name] = element
+            if kind in BITS:
+                bits[field.name] = BITS[kind]
+        fields[field.at] = field.name, element
+    made = make_class(name, initial, bits)
+    made.fields = fields  # type: ignore[attr-defined]
+    return made
+
+
+def accessor(field: str) -> Any:
+    """NAME_at(owner, index) of a table."""
+
+    def element(owner: Any, index: int) -> Any:
+        table = getattr(owner, field)
+        return table[at(index, len(table), field.encode())]
+
+    return element
+
+
+def area(thing: Any, owner: str, offset: int) -> Any:
+    """A scheme's fields of a struct, created on first access."""
+    if offset not in thing.areas:
+        thing.areas[offset] = AREAS[owner, offset]()
+    return thing.areas[offset]

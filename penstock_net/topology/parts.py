@@ -1,0 +1,30 @@
+"""Nodes and links of a network as a file names them, before they are numbered and checked."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+LINK_KEYS = ("rate", "delay", "loss")
+NODE_KEYS = ("kind", "tier", "buffer", "cut_through")
+NODE_KINDS = ("host", "switch")
+
+
+@dataclass
+class Link:
+    """`given` has what the file says of LINK_KEYS; `where` is its file and line."""
+
+    where: str
+    a: str
+    b: str
+    given: dict[str, Any]
+
+
+@dataclass
+class Node:
+    """`given` has what the file says of NODE_KEYS."""
+
+    where: str
+    given: dict[str, Any] = field(default_factory=dict)
+    links: int = 0
+
+
+Parts = tuple[dict[str, Node], list[Link]]

@@ -1,0 +1,103 @@
+"""A TAP created by this process and driven by an unprivileged switch, which receives its descriptor."""
+
+import contextlib
+import socket
+import threading
+from typing import Any
+
+from penstock_net.errors import PenstockError
+from penstock_net.vswitch.attach import devices
+from penstock_net.vswitch.attach.allowance import Allowance
+from penstock_net.vswitch.attach.open import open_port
+from penstock_net.vswitch.daemon import places, protocol
+from penstock_net.vswitch.linux import netns
+
+REPORT_S = 1.0  # between two reports of losses to the switch
+
+
+class Plug:
+    """`with Plug("a"): ...`: a TAP in this thread's namespace becomes port a of a running switch.
+
+    prefix: prefix length of its addresses, 0: none; allow_uid: as of `connect`.  Unless `guard` is false, an Edge of this process
+    prevents frame loss in the kernel at the device: senders too fast for the switch block in their sockets, frames for full
+    sockets stay in the switch.
+    """
+
+    def __init__(
+        self,
+        port: str,
+        tap: str = "tap0",
+        prefix: int = 24,
+        path: str | None = None,
+        headers: bool = True,
+        guard: bool = True,
+        allow_uid: int | None = None,
+    ) -> None:
+        self.name, self.path, self.allow_uid = port, path or places.default_socket(), allow_uid
+        self.device = devices.Device(open_port("tap", name=tap, headers=headers), netns.current())
+        self.connection = socket.socket(socket.AF_UNIX)
+        self.connection.settimeout(15)
+        self.over, self.reported = threading.Event(), {"device": 0}
+        self.reporting = threading.Thread(target=self._report_often, name="losses", daemon=True)
+        try:
+            self.device.table = Allowance() if guard else None
+            table = self.device.table
+            fds = (self.device.port.fd, table.fd, table.alarm) if table else (self.device.port.fd,)
+            answer, came = protocol.converse(self.connection, self.path, {"plug": port}, fds, allow_uid)
+            protocol.close(came)
+            self.addresses: list[str] = answer["addresses"]
+            devices.set_up(tap, self.addresses if prefix else [], prefix)
+            self.device.count_losses()
+            if guard:
+                self.device.guard(self._flows, self._show("settings"))
+            self.reporting.start()
+        except BaseException:
+            self.close()
+            raise
+
+    def _report_often(self) -> None:
+        while not self.over.wait(REPORT_S):
+            self._report()
+
+    def _report(self) -> None:
+        """Report new losses to the switch, which cannot read the counters of this namespace."""
+        with contextlib.suppress(PenstockError, OSError):
+            lost = self.losses()
+            if lost != self.reported and any(lost.values()):
+                protocol.ask(self.path, {"report": self.name, "lost": lost}, allow_uid=self.allow_uid)
+                self.reported = lost
+
+    def _flows(self) -> list[dict[str, Any]]:
+        return list(self._show("held", port=self.name))
+
+    def _show(self, what: str, **options: Any) -> Any:
+        return protocol.ask(self.path, {"show": what, **options}, allow_uid=self.allow_uid)[what]
+
+    @property
+    def gone(self) -> bool:
+        """Whether the switch has closed the connection, or the TAP has been deleted."""
+        return protocol.readable(self.connection) or devices.place_of(self.device.port.fd, (0, 0)) is None
+
+    def losses(self) -> dict[str, int]:
+        """Frames lost in the kernel: at the device and its HTB classes, and at sockets since the device was attached."""
+        lost = {"device": self.device.port.kernel_lost() or 0}
+        if self.device.edge:
+            found = self.device.edge.losses()
+            lost |= {"classes": found["class_dropped"], "sockets": found["socket_lost"]}
+        return lost
+
+    def close(self) -> None:
+        """Detach and remove the device."""
+        self.over.set()
+        if self.reporting.ident:
+            self.reporting.join()
+            self._report()
+        self.device.release()
+        self.connection.close()
+        self.device.close()
+
+    def __enter__(self) -> "Plug":
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self.close()

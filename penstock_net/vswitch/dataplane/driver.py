@@ -1,0 +1,469 @@
+"""A kernel port as a port of the switch: the worker itself acts as the application on the other side of the region.
+
+ingress.py moves frames from the device into the switch, egress.py from the switch to the device.  neighbours.py answers ARP and
+neighbour discovery for addresses of the switch; broadcast.py forwards other broadcasts between ports with `broadcast`.
+"""
+
+import collections
+import contextlib
+
+import cython
+
+from penstock_net.errors import PenstockError, SpecError
+from penstock_net.vswitch.memory.region import Region
+from penstock_net.vswitch.ports.base import open_absent
+
+if not cython.compiled:
+    from penstock_net.vswitch.dataplane.broadcast import new_frame
+    from penstock_net.vswitch.dataplane.cutting import new_cutting
+    from penstock_net.vswitch.dataplane.direct import send_direct
+    from penstock_net.vswitch.dataplane.driver import (
+        add_driver,
+        control_of,
+        epoll_of,
+        new_counters,
+        new_driver,
+        new_rxqs,
+        new_tx_flows,
+        place_of,
+        pointer_to,
+        remove_driver,
+        set_at,
+        set_returned,
+        set_side,
+        sizes_of_structs,
+        watch_kernel,
+        worker_of,
+    )
+    from penstock_net.vswitch.dataplane.driver_state import (
+        driver_of,
+        held_in,
+        incoming_of,
+        key_of_tx_flow,
+        outgoing_of,
+        own_key,
+        returned_at,
+        rxq_at,
+        tx_flow_at,
+    )
+    from penstock_net.vswitch.dataplane.egress import BYTES_AT_ONCE, flush_device, has_doorbell, poll_doorbells, put_out
+    from penstock_net.vswitch.dataplane.flowmap import add_name, copy_key, free_names, make_names, name_at
+    from penstock_net.vswitch.dataplane.ingress import forget_idle_tx_flows, take_in
+    from penstock_net.vswitch.dataplane.overlay import (
+        begin_session,
+        free_overlay,
+        new_overlay,
+        overlay_row,
+        overlay_turn,
+        taken_from,
+    )
+    from penstock_net.vswitch.dataplane.socket_room import table_at
+    from penstock_net.vswitch.dataplane.state import (
+        MOST_PORTS,
+        frames_to,
+        free,
+        free_txqs,
+        new_txqs,
+        numbers,
+        port_at,
+        signed_of,
+        txq_at,
+    )
+    from penstock_net.vswitch.dataplane.vlan import carry, make_vlans
+    from penstock_net.vswitch.memory.layout import ENDLESS, load64, word_at
+
+MOST_NOT_READ = 100_000  # frames: as many as the ring of a TAP holds
+
+
+def sizes():
+    """Bytes of the structs that are handed over to another process, as the C compiler lays them out."""
+    return sizes_of_structs()
+
+
+def read_device(worker, own, now):
+    """Move frames from the device to the switch; returns their number."""
+    driver = driver_of(own)
+    driver.next_due = ENDLESS
+    done = take_in(worker, driver, now)
+    if done:
+        worker.busy_drivers += 1
+    if now > driver.age_next:
+        driver.age_next = now + 1000000
+        forget_idle_tx_flows(worker, driver, now)
+    return done
+
+
+def write_device(worker, own, now):
+    """Move frames from the switch to the device; returns the number of frames and doorbells."""
+    driver = driver_of(own)
+    if driver.direct < BYTES_AT_ONCE:
+        flush_device(driver)
+        driver.direct = BYTES_AT_ONCE
+    done = poll_doorbells(driver)
+    if driver.side.levels:
+        done += put_out(worker, driver, now)
+    if driver.overlay:
+        overlay_turn(driver, now)
+    worker.next_due = min(worker.next_due, driver.next_due)
+    return done
+
+
+def attach_device(switch, name, device, addresses, guarded=True):
+    """Attach a device (penstock_net.vswitch.attach.devices) as a port of a switch; returns the port's number."""
+    prepare_device(switch, name, device)
+    return install_device(switch, name, device, addresses, guarded)
+
+
+def prepare_device(switch, name, device, given=-1):
+    """Make what a device needs to become a port of a switch, which takes time, so not in the worker's thread.
+
+    given   the descriptor of the region that the device has had in another process; -1: it has none
+    """
+    if device.port.headers and not switch.takes_headers:
+        raise SpecError(f"port {name!r}: a switch that runs a scheme takes frames as on a wire", remedy="super_frames = false")
+    if device.broadcast and switch.count > 1:
+        raise SpecError(f"port {name!r}: broadcast = true takes a switch with one worker", remedy="switch.workers = 1")
+    region = Region.create(**device.shape) if given < 0 else Region.attach(given, device.shape, switch=False)
+    driver = PortDriver(region, device.port, device.mac, device.window, device.secret, device.seed)
+    driver.driver.lossless = device.lossless
+    if device.vlans and switch.count > 1:
+        raise SpecError(f"port {name!r}: a VLAN takes a switch with one worker", remedy="switch.workers = 1")
+    if device.vlans:
+        driver.set_vlans(device.vlans, device.untagged)
+    if device.broadcast:
+        driver.take_broadcasts(device.own_addresses)
+    driver.theirs = Region.attach(region.fd, region.shape)
+    device.driver = driver
+    if device.table:
+        driver.limit(device.table)
+
+
+def install_device(switch, name, device, addresses, guarded=True, number=-1):
+    """Attach a device that is prepared as a port of a switch; returns the port's number, the first free one if none is given."""
+    driver = device.driver
+    number = switch.attach(name, driver.theirs, [*addresses, *driver.own], guarded=guarded, number=number)
+    driver.theirs = None
+    driver.install(switch, number)
+    return number
+
+
+class PortDriver:
+    """A kernel port, and the application's side of the region between it and the switch.
+
+    `mac` is the destination address of frames to the device; "learn": the Ethernet address last seen with the receiver's
+    address.  A port with `window` leads to another switch; `secret` (16 bytes) authenticates datagrams, `seed` (16 bytes) is
+    random.
+    """
+
+    def __init__(self, region, kernel, mac=None, window=0, secret=b"", seed=b""):
+        self.region = region
+        self.kernel = kernel
+        self.own = []
+        self.state, self.why = "up", ""
+        self.absent, self.queued_now = open_absent(kernel.headers), -1
+        self.before, self.edge_seen, self.edge_before = collections.Counter(), {}, collections.Counter()
+        self.driver = new_driver()
+        driver = self.driver
+        driver.queues = region.shape["queues"]
+        set_side(driver, self.region)
+        driver.kernel = pointer_to(self.kernel)
+        driver.spare = -1
+        driver.cutting = new_cutting()
+        driver.side.txqs = new_txqs(driver.queues)
+        driver.tx_flows = new_tx_flows(driver.queues)
+        driver.rxqs = new_rxqs(driver.queues)
+        driver.free_tx_flows = numbers(driver.queues)
+        driver.free_count = driver.queues
+        for i in range(driver.queues):
+            driver.free_tx_flows[i] = driver.queues - 1 - i
+        driver.returned = new_counters(driver.queues + 1)
+        driver.kept = region.shape["buffers"] // 8
+        make_names(incoming_of(driver), driver.queues)
+        make_names(outgoing_of(driver), driver.queues)
+        driver.rewrites = mac is not None
+        self.set_mac(mac)
+        if window:
+            if secret and len(secret) != 16:
+                raise SpecError(f"secret of {len(secret)} B: must be 16 B, that is 32 hexadecimal digits")
+            driver.overlay = new_overlay()
+            driver.only_queued = 1
+            begin_session(driver, window, secret, seed)
+
+    def __dealloc__(self):
+        if self.driver:
+            free_txqs(self.driver.side.txqs, self.driver.queues)
+            free(self.driver.tx_flows)
+            free(self.driver.rxqs)
+            free(self.driver.free_tx_flows)
+            free(self.driver.returned)
+            free_names(incoming_of(self.driver))
+            free_names(outgoing_of(self.driver))
+            free(self.driver.flood_frame)
+            free(self.driver.cutting)
+            free(self.driver.vlans)
+            free_overlay(self.driver.overlay)
+            free(self.driver)
+
+    def install(self, switch, number):
+        """Start to drive port `number` of a switch, which has the other side of the region."""
+        driver = self.driver
+        self.home = port_at(worker_of(switch, 0), number).home
+        self.watch(switch)
+        switch.drivers[number] = self
+        driver.port = number
+        driver.side.number = MOST_PORTS + number
+        driver.put = taken_from(port_at(worker_of(switch, self.home), number))
+        driver.bell_rings = switch.count
+        for k in range(switch.count):
+            driver.bell_in[k] = k * driver.side.view.bells
+            port_at(worker_of(switch, k), number).prefix = driver.kernel.header
+            port_at(worker_of(switch, k), number).mean = 1500
+            port_at(worker_of(switch, k), number).wakes = control_of(switch, self.home) + 1
+            set_returned(port_at(worker_of(switch, k), number), driver)
+        worker = worker_of(switch, self.home)
+        set_at(driver, port_at(worker, number))
+        if driver.kernel.header:  # a turn is worth a super-frame
+            port_at(worker, number).weight = 32
+        worker.read_device = read_device
+        worker.write_device = write_device
+        worker.has_doorbell = has_doorbell
+        worker.send_direct = send_direct
+        add_driver(worker, number, driver)
+
+    def remove(self, switch):
+        """Stop driving the port. Frames in its region are lost, and frames in the ring of a TAP, which are counted."""
+        remove_driver(worker_of(switch, self.home), self.driver.port)
+        self.swallow()
+        if self.queued_now < 0:
+            self.unwatch(switch)
+
+    def watch(self, switch):
+        """Have frames from the device wake its worker."""
+        if self.kernel.fd >= 0:
+            watch_kernel(epoll_of(switch, self.home), pointer_to(self.kernel))
+
+    def unwatch(self, switch):
+        if self.kernel.fd >= 0:
+            epoll_of(switch, self.home).unregister(self.kernel.fd)
+
+    def swallow(self):
+        """Count the frames in the ring of a TAP, which nobody will read."""
+        if self.kernel.kind == "tap" and not self.kernel.closed:
+            count = self.kernel.swallow(MOST_NOT_READ)
+            self.not_read += count
+            self.swallowed += count
+
+    def set_mac(self, mac):
+        """The destination address of frames to the device, of 6 bytes."""
+        if isinstance(mac, bytes):
+            self.driver.mac = int.from_bytes(mac, "little")
+
+    # ---- Handing it over to another process ----
+
+    @property
+    def place(self):
+        """Address of its state, a Driver."""
+        return place_of(self.driver)
+
+    @property
+    def absent_place(self):
+        """Address of the counters of what was sent while the interface was away."""
+        return self.absent.place
+
+    def counted(self):
+        """What it has counted itself, for `set_counted`."""
+        edge_before = collections.Counter(self.edge_before)
+        if self.edge is not None and self.edge.error:
+            edge_before.update(self.edge.losses())
+        return {
+            "queued": self.queued,
+            "refused": self.refused,
+            "queued_now": self.queued_now,
+            "not_read": self.not_read,
+            "swallowed": self.swallowed,
+            "before": dict(self.before),
+            "edge_seen": self.edge_seen,
+            "edge_before": dict(edge_before),
+        }
+
+    def set_counted(self, found):
+        self.queued, self.refused, self.queued_now = found["queued"], found["refused"], found["queued_now"]
+        self.not_read, self.swallowed = found["not_read"], found["swallowed"]
+        self.before, self.edge_before = collections.Counter(found["before"]), collections.Counter(found["edge_before"])
+        self.edge_seen = found["edge_seen"]
+
+    def find_names(self, switch):
+        """Enter its flows into the maps of their queues, after its state was set."""
+        driver, worker = self.driver, worker_of(switch, self.home)
+        for i in range(driver.queues):
+            if i < driver.queue_top and tx_flow_at(driver, i).used:
+                add_name(worker, incoming_of(driver), i, key_of_tx_flow(tx_flow_at(driver, i)))
+            if rxq_at(driver, i).named:
+                copy_key(own_key(driver), name_at(outgoing_of(driver), i))
+                add_name(worker, outgoing_of(driver), i, own_key(driver))
+
+    # ---- An interface that goes, and one that comes ----
+
+    def suspend(self, switch):
+        """Read nothing from the device, and count what is sent to it instead of sending it, until `resume`."""
+        if self.queued_now >= 0:
+            return
+        driver = self.driver
+        flush_device(driver)
+        self.unwatch(switch)
+        sent = sum([frames_to(worker_of(switch, k), driver.port) for k in range(switch.count)])
+        self.queued_now = sent - signed_of(load64(returned_at(driver, driver.queues)))
+        driver.kernel = pointer_to(self.absent)
+        driver.read_at = ENDLESS
+        driver.busy_since = 0
+        driver.try_at = 0
+
+    def resume(self, switch, kernel, mac=None):
+        """Drive a device again, perhaps by another kernel port; addresses that were learned before are forgotten."""
+        if self.queued_now < 0:
+            return
+        driver = self.driver
+        self.queued, self.refused = self.while_away()
+        self.queued_now = -1
+        if kernel is not self.kernel:
+            self.before += collections.Counter(self.kernel.counters)
+            self.kernel = kernel
+        driver.learned_count = 0
+        self.set_mac(mac)
+        driver.kernel = pointer_to(self.kernel)
+        driver.read_at = 0
+        self.watch(switch)
+
+    @property
+    def is_away(self):
+        """Whether the interface is, from `suspend` to `resume`."""
+        return self.queued_now >= 0
+
+    def while_away(self):
+        """Frames lost with the device, as they were queued for it, and frames refused since it was away."""
+        lost = self.absent.counters["lost"] - self.queued - self.refused
+        queued = min(lost, max(0, self.queued_now))
+        return self.queued + queued, self.refused + lost - queued
+
+    def edge_row(self, edge):
+        """Counters of the edge; those that can be read, when its interface has gone."""
+        with contextlib.suppress(OSError, PenstockError):
+            self.edge_seen = edge.counters()
+        sums = {key: number + self.edge_before[key] for key, number in edge.losses().items()}
+        return {**self.edge_seen, **sums, "failed": int(edge.error is not None)}
+
+    def end_edge(self):
+        """Forget the edge, but for the losses that it has counted."""
+        edge, self.edge = self.edge, None
+        self.edge_before.update(edge.losses())
+
+    def take_broadcasts(self, own):
+        """Forward broadcasts and multicasts; `own` are the device's own addresses, in addition to those of its port."""
+        self.driver.flood_frame = new_frame()
+        self.driver.broadcasts = 1
+        self.own = own
+
+    def set_vlans(self, vlans, untagged):
+        """Carry these VLANs, of which one may be without tags outside (0: none)."""
+        make_vlans(self.driver)
+        for vlan in vlans:
+            carry(self.driver, vlan)
+        self.driver.untagged = untagged
+        self.driver.is_access = list(vlans) == [untagged]
+        self.driver.only_queued = 1
+
+    def limit(self, table):
+        """Respect the limit of each UDP port in a table (penstock_net.vswitch.attach.allowance), and raise its alarm."""
+        self.table = table
+        self.driver.table = table_at(table.address)
+        self.driver.alarm = table.alarm
+        self.driver.limited = 1
+
+    def behind(self):
+        """Backlog in front of the switch, in bytes by the words of a flow's key; flows without backlog are left out."""
+        found = {}
+        for i in range(self.driver.queue_top):
+            tx_flow = tx_flow_at(self.driver, i)
+            if tx_flow.used:
+                waiting = tx_flow.sent - signed_of(load64(word_at(self.driver.side.view.consumed[0], i)))
+                if waiting > 0:
+                    found[tuple([tx_flow.key.words[k] for k in range(5)])] = waiting
+        return found
+
+    def held(self):
+        """Transmit buffers and queues in use: summed up over the queues, and as the driver counts them."""
+        driver = self.driver
+        each = [held_in(tx_flow_at(driver, i), txq_at(driver.at, i)) for i in range(driver.queues)]
+        used = [i for i in range(driver.queues) if tx_flow_at(driver, i).used]
+        return {
+            "frames": sum(each),
+            "most": max(each),
+            "counted": driver.put - taken_from(driver.at),
+            "queues": len(used),
+            "queues_counted": driver.queues - driver.free_count,
+            "by_queue": {i: each[i] for i in used},
+        }
+
+    @property
+    def present_state(self):
+        """What is wrong with the device, which for a virtual machine may be that there is none, or "up"."""
+        if self.state == "up" and self.kernel.kind == "vhost-user" and not self.kernel.report()["rings_to_guest"]:
+            return "no guest"
+        return self.state
+
+    @property
+    def due(self):
+        """Latest time of the next work here, in ns of the worker's clock, as of its last turn; events may wake it earlier."""
+        return self.driver.next_due
+
+    def counters(self):
+        """Counters of the kernel port, with those of its predecessors."""
+        found = {key: value + self.before[key] for key, value in self.kernel.counters.items()}
+        return {**found, "frames_in": found["frames_in"] - self.swallowed}
+
+    def row(self):
+        """Counters of the device, the driver, and the overlay."""
+        driver = self.driver
+        queued, refused = self.while_away()
+        row = {
+            "kind": self.kernel.kind,
+            **self.counters(),
+            "why": self.why,
+            "taken_in": driver.put,
+            "taken_out": signed_of(load64(returned_at(driver, driver.queues))),
+            "of_the_link": driver.of_the_link,
+            "queued_when_gone": queued,
+            "device_gone": refused,
+            "malformed": driver.malformed,
+            "answered": driver.answered,
+            "multicast": driver.multicast,
+            "cut_frames": driver.cut_frames,
+            "not_carried": driver.not_carried,
+            "wrong_vlan": driver.wrong_vlan_in,
+            "wrong_vlan_out": driver.wrong_vlan_out,
+            "flooded": driver.flooded,
+            "flood_limited": driver.flood_limited,
+            "flood_spoofed": driver.flood_spoofed,
+            "flood_lost": driver.flood_lost,
+            "waits_for_buffer": driver.waits_for_buffer,
+            "shared_queues": driver.shared_queues,
+            "full_sockets": driver.full_sockets,
+            "queues": driver.queues,
+            "queues_used": driver.queues - driver.free_count,
+            "buffers": driver.side.view.buffers,
+            "buffers_used": driver.put - taken_from(driver.at) if driver.at else 0,
+            "sent_direct": driver.sent_direct,
+            "evictions": driver.evictions,
+            "evicted_out": driver.evicted_out,
+            "not_read": self.not_read,
+        }
+        if self.kernel.report is not None:
+            row["front_end"] = self.kernel.report()
+        if self.present_state == "no guest":
+            row["why"] = row["front_end"]["why"] or "its guest has no rings yet"
+        edge = self.edge  # which another thread may end
+        if edge is not None:
+            row["edge"] = self.edge_row(edge)
+        if driver.overlay:
+            row["overlay"] = overlay_row(driver)
+        return row

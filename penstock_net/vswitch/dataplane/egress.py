@@ -1,0 +1,227 @@
+"""From the switch to a device: frames in the receive queues go out, round robin, while the device and the sockets have room.
+
+A queue whose first frame waits for a full socket, or for the end of a peer's pause, is passed over.  Once it has been stuck for
+a while and the port runs out of queues or buffers, it gives up what it holds.
+"""
+
+import cython
+
+if not cython.compiled:
+    from penstock_net.vswitch.dataplane.driver_state import (
+        clear_rxq,
+        driver_of,
+        outgoing_of,
+        own_key,
+        own_view,
+        put_mac,
+        returned_at,
+        ring_of,
+        rxq_at,
+        side_of,
+    )
+    from penstock_net.vswitch.dataplane.egress import BYTES_AT_ONCE, HELD_NS, TURN_BYTES, VISITS_AT_ONCE
+    from penstock_net.vswitch.dataplane.flowmap import add_name, find_name, name_at, remove_name
+    from penstock_net.vswitch.dataplane.flowtable import may_open
+    from penstock_net.vswitch.dataplane.ingress import NO_ROOM_NS
+    from penstock_net.vswitch.dataplane.neighbours import mac_for
+    from penstock_net.vswitch.dataplane.overlay import LEASE_NS, overlay_may_send
+    from penstock_net.vswitch.dataplane.parse import parse
+    from penstock_net.vswitch.dataplane.receiver import LEAST_NS, MOST_NS
+    from penstock_net.vswitch.dataplane.schedule import activate, pause_txq, take_head
+    from penstock_net.vswitch.dataplane.socket_room import LOOKED, add_cost, load_in, may_cost, note_peer, swapped
+    from penstock_net.vswitch.dataplane.state import IDLE, frames_to, port_at, signed_of, txq_at, whole
+    from penstock_net.vswitch.dataplane.steps import next_word
+    from penstock_net.vswitch.dataplane.vlan import send_queued
+    from penstock_net.vswitch.memory.layout import CLOSED, buffer_of, bytes_at, length_of, load64, queue_of, store64, word_at
+    from penstock_net.vswitch.memory.rings import answer_bell, give_buffer, is_open
+    from penstock_net.vswitch.ports.base import port_flush, port_send
+
+
+def poll_doorbells(driver):
+    """Read the doorbells that the workers have rung; how many."""
+    side = side_of(driver)
+    count = 0
+    for k in range(driver.bell_rings):
+        for _ in range(VISITS_AT_ONCE):
+            bell = answer_bell(own_view(driver), ring_of(driver, k), 1)
+            if bell == 0:
+                break
+            count += 1
+            if txq_at(side, queue_of(bell)).state == IDLE:
+                activate(side, queue_of(bell))
+    return count
+
+
+def has_doorbell(worker, own, now):
+    """Whether a worker has rung since it could have seen that this one sleeps."""
+    driver = driver_of(own)
+    for k in range(driver.bell_rings):
+        if load64(word_at(driver.side.view.bell[1], driver.bell_in[k])):
+            return 1
+    return 0
+
+
+def put_out(worker, driver, now):
+    """Send a few frames of each receive queue in turn while the device has room; how many.
+
+    Not one by one: a TAP hands over datagrams of a flow together if they are sent one after another.
+    """
+    if now < driver.try_at:
+        driver.next_due = min(driver.next_due, driver.try_at)
+        return 0
+    side = side_of(driver)
+    done = 0
+    sent_bytes = 0
+    for _ in range(VISITS_AT_ONCE):
+        if sent_bytes > BYTES_AT_ONCE or not side.levels or (driver.overlay and not overlay_may_send(driver.overlay)):
+            break
+        number = side.head[0]
+        txq = txq_at(side, number)
+        if txq.until > now:
+            take_head(side, 0)
+            pause_txq(worker, side, number, txq.until)
+            continue
+        word = txq.held
+        if word == 0:
+            word = next_word(own_view(driver), txq, 1, number)
+        if word == 0 or word == CLOSED:
+            take_head(side, 0)
+            txq.deficit = 0
+            if word:
+                txq.known = 0
+                if rxq_at(driver, number).named:
+                    remove_name(worker, outgoing_of(driver), number)
+                clear_rxq(rxq_at(driver, number))
+                if is_open(own_view(driver), 1, number):
+                    activate(side, number)
+            continue
+        txq.held = word
+        if not send_out(worker, driver, txq, number, word, now):
+            break
+        done += 1
+        sent_bytes += length_of(word)
+        txq.deficit -= length_of(word)
+        if txq.deficit <= 0:
+            txq.deficit = TURN_BYTES
+            take_head(side, 0)
+            activate(side, number)
+    flush_device(driver)
+    return done
+
+
+def send_out(worker, driver, txq, number, word, now):
+    """A frame to the device; False: it, or the socket behind it, has no room now."""
+    view = own_view(driver)
+    header = driver.kernel.header
+    whole_frame = bytes_at(view.buffer[1], buffer_of(word) * view.buffer_bytes)
+    frame = whole_frame + header
+    length = length_of(word)
+    rxq = rxq_at(driver, number)
+    if not rxq.named:
+        key = own_key(driver)
+        if parse(frame, length - header, 0, key) and find_name(worker, outgoing_of(driver), key) < 0:
+            add_name(worker, outgoing_of(driver), number, key)
+            rxq.named = 1
+    if is_held_back(worker, driver, txq, number, length, now):
+        if not is_evicted(worker, driver, rxq, now):
+            return True
+        txq.until = 0
+        driver.evicted_out += 1
+    else:
+        if driver.rewrites:
+            put_mac(frame, mac_for(driver, name_at(outgoing_of(driver), number)))
+        if driver.only_queued:
+            taken = send_queued(driver, whole_frame, length, now)
+        else:
+            taken = 1 if port_send(driver.kernel, whole_frame, length) else 0
+        if taken <= 0:
+            if taken == 0:  # the device has no room; else the peer of an overlay does not permit more
+                driver.try_at = now + NO_ROOM_NS
+                driver.next_due = min(driver.next_due, driver.try_at)
+            return False
+        if rxq.rate >= 1:
+            rxq.next_at = max(rxq.next_at, now - MOST_NS) + whole(1e9 * length / rxq.rate)
+        rxq.stuck_at = 0
+    txq.held = 0
+    give_buffer(view, 1, buffer_of(word))
+    count_out(driver, number, length)
+    return True
+
+
+def count_out(driver, number, length):
+    """Tell the switch that a frame was taken out of a receive queue."""
+    view = own_view(driver)
+    store64(word_at(view.consumed[1], number), load64(word_at(view.consumed[1], number)) + length)
+    store64(view.total[1], load64(view.total[1]) + length)
+    store64(returned_at(driver, number), load64(returned_at(driver, number)) + 1)
+    store64(returned_at(driver, driver.queues), load64(returned_at(driver, driver.queues)) + 1)
+
+
+def is_held_back(worker, driver, txq, number, length, now):
+    """Whether the first frame of a receive queue must wait, for a full socket or the end of the peer's pause; until when."""
+    rxq = rxq_at(driver, number)
+    if driver.limited and rxq.named and not fits_socket(driver, number, length, now):
+        driver.full_sockets += 1
+        txq.until = now + max(HELD_NS, 1000 * worker.timer_count)  # so attempts are bounded however many queues wait
+        return True
+    if driver.overlay and rxq.next_at > now + LEAST_NS and now - rxq.at < LEASE_NS:
+        txq.until = min(rxq.next_at, now + MOST_NS)  # then the pause is checked again
+        return True
+    return False
+
+
+def is_evicted(worker, driver, rxq, now):
+    """Whether a frame that is held back is dropped: its queue has been stuck for `idle_ns`, and others need buffers or queues."""
+    if rxq.stuck_at == 0:
+        rxq.stuck_at = now
+    if driver.limited:  # what the last look has found counts: the edge may be late itself
+        looks = load_in(driver.table, LOOKED)
+        if looks != driver.looks:
+            driver.looks = looks
+            driver.looked_at = now
+            return False  # it may fit by now
+        now = driver.looked_at
+    if now - rxq.stuck_at <= worker.idle_ns:
+        return False
+    sent = 0
+    for k in range(worker.workers):
+        if is_crowded(worker.peers[k], port_at(worker.peers[k], driver.port)):
+            return True
+        sent += frames_to(worker.peers[k], driver.port)
+    return sent - signed_of(load64(returned_at(driver, driver.queues))) > driver.side.view.buffers - driver.kept // 2
+
+
+def is_crowded(worker, port):
+    """Whether a sender has as many of a worker's queues to this port as it may: then its new flows share them."""
+    for i in range(worker.port_count):
+        if port.flows_from[i] and not may_open(worker, port_at(worker, i), port):
+            return True
+    return False
+
+
+def flush_device(driver):
+    """Have the device take what it holds together, and then charge its socket for it; False: it has no room now."""
+    if not port_flush(driver.kernel):
+        return False
+    if driver.charged:
+        add_cost(driver.table, driver.charged_port, driver.charged)
+        driver.charged = 0
+    return True
+
+
+def fits_socket(driver, number, length, now):
+    """Whether a frame fits into the UDP socket that it is for, which is charged for it once it has it."""
+    words = name_at(outgoing_of(driver), number).words
+    if words[4] >> 16 & 0xFF != 17:
+        return True
+    port = swapped(words[4] >> 48)
+    note_peer(driver.table, port, words[0], words[1], words[4] >> 32 & 0xFFFF, now)
+    if port != driver.charged_port:
+        if not flush_device(driver):
+            return False
+        driver.charged_port = port
+    cost = 2 * length + 1024
+    if not may_cost(driver.table, driver.alarm, port, driver.charged, cost):
+        return False
+    driver.charged += cost
+    return True

@@ -1,0 +1,142 @@
+"""Netlink: requests to the kernel about its interfaces and sockets.
+
+A netlink socket belongs to the network namespace in which it was opened, whichever thread uses it later.
+"""
+
+import contextlib
+import errno
+import os
+import socket
+import struct
+import threading
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from penstock_net.errors import PenstockError
+from penstock_net.vswitch.linux.netns import NetNs, enter
+
+ROUTE, SOCK_DIAG = 0, 4
+REQUEST, ACKNOWLEDGE, ECHO, REPLACE, EXCLUSIVE, CREATE, DUMP = 1, 4, 8, 0x100, 0x200, 0x400, 0x300
+DONE, ERROR = 3, 2
+NEW_LINK, GET_LINK, SET_NEIGHBOUR_TABLE = 16, 18, 67
+SOL_NETLINK, GET_STRICT_CHECK = 270, 12
+NAME, QUEUE_LENGTH, STATS64 = 3, 13, 23  # attributes of an interface
+TABLE_NAME, PARAMETERS, OF_INTERFACE, UNRESOLVED_BYTES = 1, 6, 1, 16  # of a table of neighbours; of the parameters
+TABLES = (b"arp_cache\0", b"ndisc_cache\0")
+TX_PACKETS, TX_BYTES, TX_DROPPED = 1, 3, 7  # of struct rtnl_link_stats64
+
+
+class Netlink:
+    """One netlink socket, with a lock for use by several threads."""
+
+    def __init__(self, protocol: int = ROUTE, namespace: NetNs | None = None) -> None:
+        with enter(namespace):
+            self.socket = socket.socket(socket.AF_NETLINK, socket.SOCK_RAW | socket.SOCK_CLOEXEC, protocol)
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 18)
+        if protocol == ROUTE:  # so that a dump is of the interface that it asks for
+            self.socket.setsockopt(SOL_NETLINK, GET_STRICT_CHECK, 1)
+        self.socket.settimeout(5)
+        self.serial = 0
+        self.lock = threading.Lock()
+
+    def ask(self, kind: int, content: bytes, flags: int = 0) -> list[tuple[int, bytes]]:
+        """Send one message; returns (kind, content) of each answer."""
+        with self.lock:
+            self.serial += 1
+            self.socket.send(struct.pack("=IHHII", 16 + len(content), kind, REQUEST | flags, self.serial, 0) + content)
+            return list(self._answers(flags & DUMP == DUMP))
+
+    def _answers(self, many: bool) -> Iterator[tuple[int, bytes]]:
+        while True:
+            answer, at = self.socket.recv(1 << 17), 0
+            while at + 16 <= len(answer):
+                length, kind, _, serial, _ = struct.unpack_from("=IHHII", answer, at)
+                if length < 16:
+                    raise PenstockError("netlink: malformed answer of the kernel")
+                if serial == self.serial:  # else of a request that timed out
+                    if kind == ERROR:
+                        if code := -struct.unpack_from("=i", answer, at + 16)[0]:
+                            raise OSError(code, os.strerror(code))
+                        return
+                    if kind == DONE:
+                        return
+                    yield kind, answer[at + 16 : at + length]
+                    if not many:
+                        return
+                at += length + -length % 4
+
+    def do(self, kind: int, content: bytes, flags: int = 0) -> None:
+        """Send a request for a change; OSError if the kernel refuses it."""
+        self.ask(kind, content, flags | ACKNOWLEDGE)
+
+    def close(self) -> None:
+        self.socket.close()
+
+    def __enter__(self) -> "Netlink":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+
+def attributes(content: bytes, at: int) -> Iterator[tuple[int, bytes]]:
+    """(kind, value) of each attribute from there on."""
+    while at + 4 <= len(content):
+        length, kind = struct.unpack_from("=HH", content, at)
+        if length < 4:
+            return
+        yield kind & 0x3FFF, content[at + 4 : at + length]
+        at += length + -length % 4
+
+
+def attribute(kind: int, *values: bytes) -> bytes:
+    """One attribute; several values are nested attributes."""
+    value = b"".join(values)
+    return struct.pack("=HH", 4 + len(value), kind) + value + bytes(-len(value) % 4)
+
+
+def link(index: int, *attributes_: bytes) -> bytes:
+    return struct.pack("=BBHiII", 0, 0, 0, index, 0, 0) + b"".join(attributes_)
+
+
+def _of_link(route: Netlink, index: int, wanted: int) -> bytes:
+    for _, content in route.ask(GET_LINK, link(index)):
+        for kind, value in attributes(content, 16):
+            if kind == wanted:
+                return value
+    raise PenstockError(f"interface {index}: the kernel does not report attribute {wanted}")
+
+
+class Outgoing(NamedTuple):
+    """Packets that have left an interface (of a TAP: that were read), and packets dropped because its ring was full."""
+
+    frames: int
+    size: int
+    dropped: int
+
+
+def outgoing(route: Netlink, index: int) -> Outgoing:
+    numbers = struct.unpack_from("=8Q", _of_link(route, index, STATS64))
+    return Outgoing(numbers[TX_PACKETS], numbers[TX_BYTES], numbers[TX_DROPPED])
+
+
+def dropped_by(route: Netlink, device: str) -> int:
+    """Packets that an interface has dropped as its ring was full, by its name.  OSError: there is no such interface."""
+    for _, content in route.ask(GET_LINK, link(0, attribute(NAME, device.encode() + b"\0"))):
+        return int(struct.unpack_from("=8Q", dict(attributes(content, 16))[STATS64])[TX_DROPPED])
+    raise OSError(errno.ENODEV, os.strerror(errno.ENODEV))
+
+
+def keep_unresolved(route: Netlink, index: int, size: int) -> None:
+    """Have an interface keep so many bytes of packets to each neighbour that is being resolved."""
+    parameters = (struct.pack("=I", number) for number in (index, size))
+    values = [attribute(kind, value) for kind, value in zip((OF_INTERFACE, UNRESOLVED_BYTES), parameters)]
+    for table in TABLES:
+        with contextlib.suppress(FileNotFoundError):  # without IPv6
+            route.do(SET_NEIGHBOUR_TABLE, bytes(4) + attribute(TABLE_NAME, table) + attribute(PARAMETERS, *values))
+
+
+def lengthen_queue(route: Netlink, index: int, frames: int) -> None:
+    """Lengthen the transmit queue of an interface (of a TAP: its ring) to so many frames, if it is shorter."""
+    if struct.unpack("=I", _of_link(route, index, QUEUE_LENGTH))[0] < frames:
+        route.do(NEW_LINK, link(index, attribute(QUEUE_LENGTH, struct.pack("=I", frames))))

@@ -1,0 +1,60 @@
+"""A conservation law over a whole switch: the frames that went in are those that came out, that are parked, and that are lost.
+
+Every frame is counted where it passes; between two places that count, none may be missing.  To be called by `Switch.call`, when
+nothing moves: `unaccounted` is empty unless a frame has vanished, or has come from nowhere.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from penstock_net.vswitch.support import losses
+
+
+def balance(switch: Any) -> dict[str, Any]:
+    """Frames `in` and `out` of all ports, those `parked` in the switch, those lost and refused by reason, and `unaccounted`."""
+    ports = switch.ports()
+    switch.ledger.look(ports)
+    rows = [{**row, **left} for row, left in zip(ports, switch.left())]
+    sums = {kind: losses.total(switch.ledger.rows(), kind) for kind in losses.KINDS}
+    gone = switch.totals.values()
+    taken = sum(row["received_frames"] + sum(row["drops"].values()) + row["waiting_frames"] for row in rows)
+    return {
+        "in": taken + sum(row["received_frames"] + row["dropped_frames"] + row["lost_frames"] for row in gone),
+        "out": sum(row["sent_frames"] - row["not_taken_frames"] for row in rows)
+        + sum(row["sent_frames"] - row["not_delivered_frames"] for row in gone),
+        "parked": sum(row["waiting_frames"] + row["not_taken_frames"] for row in rows),
+        **sums,
+        "unaccounted": unaccounted(rows, gone),
+    }
+
+
+def unaccounted(rows: Sequence[Mapping[str, Any]], gone: Iterable[Mapping[str, int]] = ()) -> dict[str, int]:
+    """Frames missing by place, negative if there are too many.
+
+    `rows`: those of Switch.ports() with those of `left`; `gone`: the sums of applications that have detached.
+    """
+    found: Counter[str] = Counter()
+    copies = spare = 0
+    for row in (*rows, *gone):
+        found["between ports"] += row["received_frames"] - row["sent_frames"]
+    for row in rows:
+        device = row.get("device") or {}
+        if "taken_in" not in device or device["kind"] == "pcap":
+            continue
+        port = row["port"]
+        taken = row["received_frames"] + sum(row["drops"].values()) + row["waiting_frames"]
+        found[f"{port}: in the queues of its device"] += device["taken_in"] - taken
+        found[f"{port}: in its receive queues"] += row["sent_frames"] - device["taken_out"] - row["not_taken_frames"]
+        if "overlay" in device:  # its datagrams are no frames; `lost_on_the_way` says what a network has lost
+            continue
+        if not device["cut_frames"]:
+            here = device["malformed"] + device["of_the_link"] + device["not_carried"] + device["wrong_vlan"] + device["taken_in"]
+            found[f"{port}: as they came in"] += device["frames_in"] - here
+        gone = device["evicted_out"] + device["queued_when_gone"] + device["device_gone"] + device["wrong_vlan_out"]
+        copies += device["taken_out"] + device["answered"] + device["flooded"] - gone
+        copies -= device["frames_out"] + device["errors_out"]
+        spare += device["too_long"]  # of both ways
+    if not 0 <= copies <= spare:
+        found["as they went out"] = copies
+    return {place: count for place, count in found.items() if count}

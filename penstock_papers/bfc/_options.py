@@ -1,0 +1,44 @@
+"""BFC with the options of appendix A (NSDI 2022) on the set-up of `_fabric`, and what figures 20, 24 and 25 share.
+
+The options change the variant of BFC that `_variants` names for all figures of the paper.
+"""
+
+from collections.abc import Iterable
+from typing import Any
+
+import polars as pl
+
+from penstock_papers.bfc import _fabric as fabric
+from penstock_papers.bfc._fabric import BFC_TABLE, Scheme
+from penstock_papers.cache import Runs
+from penstock_papers.style import log_axis
+
+_NIC: dict[str, Any] = {  # with a window of one bandwidth-delay product
+    "name": "bfc+window_cap",
+    "bfc": {"nic_pauses": False},
+    "dqa": {"assignment": BFC_TABLE["assignment"]},
+}
+BFC_NIC = Scheme("BFC - NIC", _NIC, nth=1, like="bfc", run="bfc_nic")
+BFC_SAMPLING = Scheme("BFC + sampling", {"name": "bfc_tofino2:ideal", "recirculated": 0.5}, nth=2, like="bfc", run="bfc_sampling")
+BFC_LABEL = Scheme("BFC + IncastLabel", {**BFC_TABLE, "incast_label": True}, nth=1, run="bfc_label")
+
+
+def lines(axes: Any, data: pl.DataFrame, traffic: str, schemes: Iterable[Scheme], panel: str, **looks: Any) -> None:
+    """A line for each scheme of one panel of data.parquet; `looks` replace those of the scheme."""
+    for scheme in schemes:
+        line = fabric.curve(data, traffic, scheme.label, panel).drop_nulls()
+        axes.plot(line["x"], line["y"], label=scheme.legend, **{**scheme.style, **looks})
+
+
+def slowdown_axes(axes: Any, x_text: Any = None, ylabel: str = "FCT slowdown") -> None:
+    """Logarithmic axes for slowdowns, which begin at 1; `x_text` writes the sizes or degrees."""
+    log_axis(axes.xaxis, x_text)
+    log_axis(axes.yaxis, None, (1, 2, 5) if axes.get_ylim()[1] < 200 else (1,))
+    axes.set_ylim(bottom=0.9)
+    axes.set(ylabel=ylabel)
+
+
+def of_class(runs: Runs, label: str, name: str) -> pl.LazyFrame:
+    """Bytes, slowdown by the sender's clock and payload sent again, of the finished flows of one class."""
+    inside = pl.col("acked_ns").is_not_null() & (pl.col("class").cast(pl.String) == name)
+    return runs.scan(label, "flows").filter(inside).select("bytes", "retransmitted_bytes", slowdown=pl.col("sender_slowdown"))

@@ -1,0 +1,81 @@
+"""A flow with nothing in its way is never paused, whatever else its host sends: ACKs and frames that wait elsewhere."""
+
+from pathlib import Path
+
+import pytest
+from networks import HostConfig, Measure, flow_list, simulate
+from test_goldens import CASES, LOSSY, SERVERS
+
+from penstock_net.composition import parse
+from penstock_net.topology import star
+
+QUIET = Measure(sample="0s", flows=False)
+ACKS = ["control", "data"]
+
+
+IDLE = [(0, 1), (2, 0)]
+
+
+def crowd(pairs, first):
+    """Host 0 sends to host 1, and host 2 to host 0: idle paths. Host 0's ACKs go to host 2, the destination of an incast."""
+    topo = star(hosts=40, buffer="12MB")
+    flows = [*first, *((*pair, 1_000_000, "5us", "idle", 0) for pair in pairs)]
+    flows += [(i, 2, 100_000, "5us", "other", 1) for i in range(5, 35)]
+    return topo, flow_list(topo, [dict(zip(("src", "dst", "bytes", "start", "class", "priority"), flow)) for flow in flows])
+
+
+def idle(scheme, acks, pairs=IDLE, first=()):
+    """The flows on idle paths."""
+    topo, flows = crowd(pairs, first)
+    host = HostConfig(ack_priority=acks, rto="1s")
+    run = simulate(topo, flows, scheme, seed=3, measure=QUIET, host=host, max_time_ps=3 * 10**8)
+    return run.flows.filter(run.flows["class"].cast(str) == "idle")
+
+
+@pytest.mark.parametrize("acks", ACKS)
+@pytest.mark.parametrize("name", [name for name, (*_, where) in CASES.items() if LOSSY not in where and SERVERS not in where])
+def test_a_flow_on_an_idle_path_is_never_paused(name, acks):
+    """Of every scheme and preset; priorities are two, as those of others are rightly stopped for their ACKs."""
+    scheme, parameters, _ = CASES[name]
+    levels = {key: max(value, 2) for key, value in parameters.items() if key.endswith("priorities")}
+    if levels:
+        levels |= {key: [0, 1] for key in parameters if key.endswith("lossless")}
+    assert idle(parse(scheme, {**parameters, **levels}), acks)["paused_ns"].sum() == 0
+
+
+@pytest.mark.parametrize("queue_0_taken", [False, True])
+@pytest.mark.parametrize("acks", ACKS)
+@pytest.mark.parametrize("scheme", ["bfc", "bfc_tofino2", "bfc:unpaused", "dqa:stochastic+bfc"])
+def test_it_takes_the_time_of_a_lone_flow(scheme, acks, queue_0_taken):
+    flows = idle(parse(scheme), acks, first=[(0, 1, 1, "0s", "first", 0)] if queue_0_taken else [])
+    assert flows["slowdown"].max() < 1.07, "ACKs take their share of the link, and no more"
+
+
+NOTICE = Path(__file__).parents[1] / "schemes/hooks/notice.py"  # the last switch sends frames to the sender, like data
+ECHO = """
+'Receivers send a frame to the sender for each data packet, like data.'
+
+
+def on_data(echo, node, incoming, pkt):
+    frame = new_frame(node, echo.at.kind, 7)
+    about_incoming(frame, incoming)
+    send_with_data(node, incoming.src, frame)
+    return 1
+
+
+def on_control(echo, node, port, pkt):
+    flow = flow_of(node, pkt)
+    if flow:
+        flow.window = max(flow.window, 1)
+"""
+
+
+def test_frames_of_switches_that_go_with_the_data_pause_no_flow():
+    """Those to host 2 wait; its flow to host 0 does not."""
+    assert idle(parse(f"{NOTICE}+bfc"), "control", [(2, 0)])["paused_ns"][0] == 0
+
+
+def test_frames_of_hosts_that_go_with_the_data_pause_no_flow(tmp_path):
+    """Those from host 0 to host 2 wait; its flow to host 1 does not."""
+    (tmp_path / "echo.py").write_text(ECHO)
+    assert idle(parse(f"{tmp_path / 'echo.py'}+bfc"), "control")["paused_ns"][0] == 0

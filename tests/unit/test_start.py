@@ -1,0 +1,71 @@
+"""What a command loads before it does anything: packages that it does not need are not imported, whatever the machine's speed."""
+
+import subprocess
+import sys
+
+import pytest
+
+HEAVY = {"numpy", "polars", "pydantic", "rich", "markdown_it", "pygments", "networkx", "scipy", "matplotlib", "Cython"}
+SPEC = """
+[run]
+duration = "10us"
+
+[topology]
+kind = "star"
+hosts = 4
+
+[scheme]
+name = "bfc"
+
+[[workload]]
+kind = "list"
+flows = [[0, 1, "1KB"]]
+"""
+
+
+def loaded(*arguments, cwd=None):
+    """The modules that a command has loaded when it ends."""
+    code = f"import sys\nfrom penstock_net.cli import main\nmain({list(arguments)!r})\nprint('loaded', *sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=cwd)
+    return set(done.stdout.splitlines()[-1].split()[1:])
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("start")
+    (folder / "tiny.toml").write_text(SPEC)
+    return loaded("run", "tiny.toml", "--out", "run", cwd=folder)
+
+
+def test_the_version_needs_almost_nothing():
+    modules = loaded("--version")
+    assert not modules & (HEAVY | {"typer"}) and len(modules) < 200
+
+
+def test_the_help_needs_the_commands_only():
+    modules = loaded("--help")
+    assert not modules & HEAVY and len(modules) < 280
+    assert {"penstock_net.cli.run", "penstock_papers.command"} <= modules
+
+
+def test_a_run_loads_what_it_uses(run):
+    assert run & HEAVY == {"numpy", "polars", "pydantic"}
+    assert not {"numpy.random", "penstock_papers", "penstock_net.cli.sweep", "penstock_net.composition.translate"} & run
+    assert len({name for name in run if not name.startswith(("numpy", "polars", "pydantic"))}) < 400
+
+
+def test_a_run_reads_the_files_of_its_own_schemes(run):
+    assert {name for name in run if name.startswith("penstock_net.schemes.")} == {
+        "penstock_net.schemes.bfc",
+        "penstock_net.schemes.dqa",
+    }
+    code = "import penstock_net.spec as s, penstock_net.composition as c; c.parse('bfc'); print(c.built_in.cache_info().currsize)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "2\n"
+
+
+def test_a_module_is_no_public_name():
+    """`from penstock_net import hashing` asks the package for the name first, which must not load all topologies and schemes."""
+    code = "import sys; from penstock_net import hashing; print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert not {"penstock_net.topology", "penstock_net.composition"} & set(done.stdout.split())

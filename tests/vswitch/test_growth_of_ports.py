@@ -1,0 +1,97 @@
+"""What a port costs does not depend on how many there are: counted in requests to the kernel, its answers, and processes."""
+
+import contextlib
+import subprocess
+from collections import Counter
+
+import pytest
+from daemons import running
+from test_gone import FORBIDDEN, path_of, ready, tap
+from waiting import until
+
+from penstock_net.vswitch.attach.lab import Namespace
+from penstock_net.vswitch.daemon import events, protocol
+from penstock_net.vswitch.linux import netlink
+
+pytestmark = pytest.mark.skipif(bool(FORBIDDEN), reason="; ".join(FORBIDDEN))
+FEW, MANY = 3, 16
+NOISE = 12  # messages of a TAP that is set up come in one piece or in several, and its state is read after each
+
+
+@pytest.fixture
+def counted(monkeypatch):
+    """How often the kernel is asked, how many answers it gives, and how many programs are started, since it was cleared."""
+    found = Counter()
+    ask, run = netlink.Netlink.ask, subprocess.run
+
+    def asked(self, *arguments):
+        answers = ask(self, *arguments)
+        found["asked"] += 1
+        found["answers"] += len(answers)
+        return answers
+
+    def started(*arguments, **options):
+        found["started"] += 1
+        return run(*arguments, **options)
+
+    monkeypatch.setattr(netlink.Netlink, "ask", asked)
+    monkeypatch.setattr(subprocess, "run", started)
+    monkeypatch.setattr(events, "LOOK_S", 3600.0)
+    return found
+
+
+@contextlib.contextmanager
+def many(tmp_path, number):
+    """A switch with so many TAPs in one namespace, and the table of one more."""
+    with Namespace() as space:
+        tables = [tap(f"p{i}", f"10.76.1.{i + 1}", path_of(space), device=f"sw{i}") for i in range(number + 1)]
+        path = tmp_path / f"{number}.sock"
+        with running(path, {"port": tables[:-1]}) as daemon:
+            ready(daemon, number)
+            yield daemon, tables, space
+
+
+def quiet(daemon, counted):
+    """Wait until the switch has done what a change has brought about."""
+    seen = []
+
+    def rests():
+        seen.append((dict(counted), daemon.keeper.lock.locked(), any(each.again for each in daemon.keeper.kept)))
+        return len(seen) > 20 and all(each == seen[-1] for each in seen[-20:]) and not any(seen[-1][1:])
+
+    until(rests)
+
+
+def costs(daemon, tables, space, counted):
+    """The counts of each stage, the least of three."""
+    stages = {
+        "reload": lambda: protocol.ask(daemon.path, {"reload": {"port": tables[:-1]}}),
+        "show": lambda: protocol.ask(daemon.path, {"show": "ports"}),
+        "add": lambda: protocol.ask(daemon.path, {"port_add": tables[-1:]}),
+        "set": lambda: protocol.ask(daemon.path, {"set": {f"port.{tables[-1]['name']}.addresses": ["10.76.2.1"]}}),
+        "an event": lambda: space.run("ip", "link", "set", "sw0", "txqueuelen", str(100_001 + len(found["an event"]))),
+        "delete": lambda: protocol.ask(daemon.path, {"port_del": [tables[-1]["name"]]}),
+    }
+    found = {name: [] for name in stages}
+    for _ in range(3):
+        for name, stage in stages.items():
+            quiet(daemon, counted)
+            counted.clear()
+            stage()
+            quiet(daemon, counted)
+            found[name].append(counted.total())
+    return {name: min(each) for name, each in found.items()}
+
+
+def test_a_port_costs_the_same_beside_many_others(tmp_path, counted):
+    found = []
+    for number in (FEW, MANY):
+        counted.clear()
+        with many(tmp_path, number) as (daemon, tables, space):
+            quiet(daemon, counted)
+            found.append({"start": counted.total(), **costs(daemon, tables, space, counted)})
+    few, lot = found
+    for name in ("add", "set", "an event", "delete"):
+        assert lot[name] <= few[name] + NOISE, f"{name}: {few[name]} beside {FEW} ports, {lot[name]} beside {MANY}"
+    for name in ("start", "reload", "show"):
+        assert lot[name] <= 1.2 * few[name] * MANY / FEW + NOISE, f"{name}: {few[name]} of {FEW} ports, {lot[name]} of {MANY}"

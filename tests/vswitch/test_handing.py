@@ -1,0 +1,296 @@
+"""The state of a switch as arrays: another switch that is given it goes on as the first would have."""
+
+import json
+import os
+import socket
+
+import numpy as np
+import pytest
+from frames import payload_of, udp
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+from waiting import until
+
+from penstock_net.errors import PenstockError
+from penstock_net.vswitch.attach import devices, handing
+from penstock_net.vswitch.attach.devices import Device
+from penstock_net.vswitch.attach.open import open_link
+from penstock_net.vswitch.dataplane.driver import attach_device, install_device, prepare_device, sizes
+from penstock_net.vswitch.dataplane.switch import Switch
+from penstock_net.vswitch.memory.region import Region
+from penstock_net.vswitch.support import blocks, carried, layouts
+from penstock_net.vswitch.support.balance import balance
+
+A, B, C = "10.0.0.1", "10.0.0.2", "10.0.0.3"
+ADDRESSES = {"a": A, "b": B, "c": C}
+
+
+def packed(switch):
+    """The state of a switch as it is sent: text, and arrays."""
+    out = blocks.Blocks()
+    found = carried.pack(switch, out, sizes())
+    fd, directory = out.write()
+    text = json.loads(json.dumps({"found": found, "directory": directory}))
+    try:
+        return text["found"], blocks.read(fd, text["directory"])
+    finally:
+        os.close(fd)
+
+
+def handed_over(switch, devices=()):
+    """Another switch with the same regions and the same state; the first one must do nothing more."""
+    found, arrays = packed(switch)
+    new = Switch(**{**switch.settings, **{key: f"{switch.settings[key]}ns" for key in ("spin", "idle")}})
+    for number, region in sorted(switch.regions.items()):
+        name = switch.names[number]
+        if number in switch.drivers:
+            device = devices[name]
+            prepare_device(new, name, device, switch.drivers[number].region.fd)
+            install_device(new, name, device, [ADDRESSES[name]], number=number)
+        else:
+            new.attach(name, Region.attach(region.fd, region.shape), [ADDRESSES[name]], number=number)
+    carried.unpack(new, found, arrays, sizes())
+    return new
+
+
+def differences(one, other):
+    """The arrays of two states that are not the same."""
+    assert one.keys() == other.keys()
+    return [name for name in one if one[name].tobytes() != other[name].tobytes()]
+
+
+class Native:
+    """A switch and three applications."""
+
+    def __init__(self, **settings):
+        self.switch = Switch(**settings)
+        self.apps = {name: Region.create(queues=16, buffers=256) for name in ADDRESSES}
+        for name, app in self.apps.items():
+            self.switch.attach(name, Region.attach(app.fd, app.shape), [ADDRESSES[name]])
+        self.sent, self.seen = 0, {name: [] for name in self.apps}
+
+    def send(self, name, to, queue, count, port=2000):
+        made = []
+        for _ in range(count):
+            payload = self.sent.to_bytes(8, "big") + bytes(400)  # so that a few frames fill a queue
+            made.append(udp(ADDRESSES[name], ADDRESSES[to], 1000 + queue, port, payload))
+            self.sent += 1
+        taken = self.apps[name].send(queue, made)
+        self.sent -= count - taken
+        return taken
+
+    def rows(self):
+        """What it says of itself, as clients are told it."""
+        switch = self.switch
+        found = [switch.ports(), switch.flows(), balance(switch), switch.left(), switch.detached, switch.totals]
+        return json.loads(json.dumps(found))
+
+    def take(self, name, count):
+        self.seen[name] += [frame for _, frame in self.apps[name].receive(count)]
+
+
+STEP = st.one_of(
+    st.tuples(st.just("send"), st.sampled_from("abc"), st.sampled_from("abc"), st.integers(0, 3), st.integers(1, 60)),
+    st.tuples(st.just("take"), st.sampled_from("abc"), st.integers(1, 60)),
+    st.tuples(st.just("turn"), st.integers(1, 20)),
+    st.tuples(st.just("hand over")),
+    st.tuples(st.just("detach"), st.sampled_from("abc")),
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(steps=st.lists(STEP, max_size=40), mode=st.sampled_from(["backdraft", "dpfq", "pfc", "lossy"]))
+@example([("send", "a", "b", 0, 60), ("turn", 20), ("hand over",), ("take", "b", 30), ("turn", 20)], "dpfq")
+@example([("send", "a", "b", 0, 60), ("turn", 20), ("hand over",), ("take", "b", 30), ("turn", 20)], "pfc")
+def test_a_switch_that_is_handed_over_at_any_time_loses_nothing_and_keeps_the_order(steps, mode):
+    native = Native(mode=mode, th_goal="1KB", th_over="2KB", th_net="4KB", flows=4096)
+    for what, *how in [*steps, ("hand over",)]:
+        if what == "send":
+            name, to, queue, count = how
+            if name in native.switch.names.values():
+                native.send(name, to, queue, count)
+        elif what == "take":
+            native.take(*how)
+        elif what == "turn":
+            native.switch.turns(how[0])
+        elif what == "detach":
+            native.switch.detach_name(how[0])
+        else:
+            rows = native.rows()
+            before = packed(native.switch)
+            native.switch = handed_over(native.switch)
+            after = packed(native.switch)
+            assert not differences(before[1], after[1]) and before[0] == after[0]
+            assert rows == native.rows()
+    for _ in range(4000):
+        native.switch.turns(8)
+        for name in native.apps:
+            native.take(name, 1000)
+        left = native.switch.left()
+        if not native.switch.waiting() and not any(row["waiting_frames"] for row in left):
+            break
+    for name in native.apps:
+        native.take(name, 10_000)
+    found = balance(native.switch)
+    assert not found["unaccounted"] and not found["parked"]
+    if not native.switch.detached:
+        dropped = sum(sum(found[kind].values()) for kind in ("lost", "refused"))
+        assert sum(map(len, native.seen.values())) + dropped == native.sent
+    for frames in native.seen.values():
+        flows = {}
+        for frame in frames:
+            flows.setdefault(frame[26:38], []).append(payload_of(frame))
+        assert all(numbers == sorted(numbers) for numbers in flows.values())
+
+
+def test_two_workers():
+    native = Native(workers=2, th_goal="1KB", th_over="2KB", th_net="4KB", flows=4096)
+    sent = sum(native.send(name, to, queue, 5) for name in "abc" for to in "abc" for queue in range(8))
+    native.switch.turns(10)
+    native.switch = handed_over(native.switch)
+    for _ in range(2000):
+        native.switch.turns(2)
+        for name in native.apps:
+            native.take(name, 1000)
+    assert sum(map(len, native.seen.values())) == sent and not balance(native.switch)["unaccounted"]
+
+
+def wired(headers=False, **settings):
+    """A switch with an application, and a device whose other end is ours."""
+    ends = open_link(rate="10Gbps", delay="1us", headers=headers, memory="16MiB")
+    switch, app = Switch(**settings), Region.create(queues=64, buffers=1024)
+    switch.attach("a", Region.attach(app.fd, app.shape), [A])
+    device = Device(ends[0])
+    attach_device(switch, "b", device, [B])
+    return switch, app, device, ends[1]
+
+
+def test_frames_that_wait_at_a_device_both_ways():
+    switch, app, device, wire = wired(th_goal="1KB", th_over="2KB", th_net="4KB")
+    for i in range(200):
+        assert wire.send(udp(B, A, 1000 + i % 7, 2000, i.to_bytes(8, "big")))
+    assert app.send(0, [udp(A, B, 5, 6, i.to_bytes(8, "big")) for i in range(100)]) == 100
+    switch.turns(30)
+    before = packed(switch)
+    kept = device.driver  # whose memory the state is read from
+    new = handed_over(switch, {"b": device})
+    after = packed(new)
+    assert not differences(before[1], after[1]) and before[0] == after[0] and kept is not device.driver
+    for i in range(200, 300):  # of the same flows, behind those that wait
+        assert wire.send(udp(B, A, 1000 + i % 7, 2000, i.to_bytes(8, "big")))
+    came, went = [], []
+    for _ in range(20_000):
+        new.turns(4)
+        came += [int.from_bytes(payload_of(frame), "big") for _, frame in app.receive(100)]
+        while (frame := wire.receive()) is not None:
+            went.append(payload_of(frame)[:8])
+        if len(came) == 300 and len(went) == 100:
+            break
+    flows = [[number for number in came if number % 7 == k] for k in range(7)]
+    assert len(came) == 300 and flows == [list(range(k, 300, 7)) for k in range(7)], "each in order"
+    assert went == [i.to_bytes(8, "big") for i in range(100)]
+    assert not balance(new)["unaccounted"] and not balance(new)["lost"]
+
+
+def test_what_was_read_ahead_is_put_back_and_counts_once():
+    left, right = open_link(rate="10Gbps", delay="1us", headers=False, memory="16MiB")
+    frames = [udp(A, B, payload=bytes([i])) for i in range(3)]
+    left.put_back(frames)
+    assert left.counters["frames_in"] == 0
+    assert left.receive() == frames[0] and left.counters["frames_in"] == 1
+    assert left.take_out() == frames[1:] and left.counters["frames_in"] == 1
+    left.put_back(frames[1:])
+    assert [left.receive(), left.receive(), left.receive()] == [*frames[1:], None]
+    assert left.counters["frames_in"] == 3 and left.counters["bytes_in"] == sum(map(len, frames))
+    assert right.send(frames[0]) and right.flush()
+    for _ in range(10_000):
+        if (frame := left.receive()) is not None:
+            break
+    assert frame == frames[0]
+
+
+def handed_device(device, table):
+    """A device on the same descriptors, which goes on where the first one is; that one must do nothing more."""
+    fds = handing.Descriptors()
+    found, waits = json.loads(json.dumps([handing.give(device, fds), handing.stop(device)]))
+    assert waits["port"]["numbers"]["lengths"] == [], "the network has taken them"
+    stopped = {"port": {**found["port"], "back": waits["port"]["back"]}, "edge": None}  # as if it had not
+    new = handing.take(table, found, [os.dup(fd) for fd in fds.fds])
+    handing.resume(new, stopped)
+    return new
+
+
+def test_a_socket_with_frames_that_were_read_ahead_and_frames_that_wait():
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as other:
+        other.bind(("127.0.0.1", 0))
+        peer = f"127.0.0.1:{other.getsockname()[1]}"
+        table = devices.validate_device({"kind": "udp", "local": "127.0.0.1:0", "peer": peer, "super_frames": False}, "port")
+        switch, device = Switch(), devices.open_device(table, [B], [])
+        attach_device(switch, "b", device, [B])
+        port = device.port
+        for i in range(5):
+            other.sendto(bytes([i]) * 60, os_address(port.fd))
+        assert until(port.receive) == bytes([0]) * 60
+        assert all(port.send(bytes([i]) * 60) for i in range(5, 9)), "they wait, as the batch is not full"
+        new = handed_device(device, table).port
+        assert [new.receive() for _ in range(4)] == [bytes([i]) * 60 for i in range(1, 5)]
+        assert new.counters["frames_in"] == 4 and new.flush()
+        other.settimeout(60)
+        assert [other.recv(100) for _ in range(8)] == 2 * [bytes([i]) * 60 for i in range(5, 9)]
+        assert new.send(bytes(60)) and new.flush() and other.recv(100) == bytes(60)
+        new.close()
+        switch.close()
+        device.close()
+
+
+def os_address(fd):
+    with socket.socket(fileno=os.dup(fd)) as s:
+        return s.getsockname()
+
+
+# ---- Layouts ----
+
+
+def test_the_layouts_are_those_of_the_compiler():
+    layouts.check(sizes())
+    with pytest.raises(PenstockError, match="this build is broken"):
+        layouts.check({"Flow": 1})
+
+
+def test_every_field_is_carried_but_pointers_and_what_belongs_to_a_process():
+    declared, _ = layouts._declared()
+    for name in layouts.HANDED_OVER:
+        names = layouts.carried_type(name).names
+        for field in declared[name]:
+            carried_too = any(each == field.name or each.startswith(f"{field.name}.") for each in names)
+            if field.pointer or field.name in layouts.OWN.get(name, ()) or (name, field.name) == ("Worker", "ports"):
+                assert not carried_too
+            else:
+                assert carried_too or layouts._is_pointer(field) or only_pointers(field.type), (name, field.name)
+
+
+def only_pointers(name):
+    declared, _ = layouts._declared()
+    return all(layouts._is_pointer(field) for field in declared[name])
+
+
+def test_a_field_that_only_one_of_them_knows_stays_as_it_is():
+    new = np.zeros(3, [("a", "i4"), ("c", "i4")])
+    new["c"] = 7
+    layouts.set_fields(new, np.array([(1, 2)], [("a", "i4"), ("b", "i4")]), [1])
+    assert new.tolist() == [(0, 7), (1, 7), (0, 7)]
+
+
+def test_arrays_of_all_types_come_back():
+    out = blocks.Blocks()
+    arrays = {
+        "numbers": np.arange(5, dtype="i8"),
+        "none": np.zeros(0, "u1"),
+        "rows": np.array([(1, [2, 3], [(4, 5)])], [("a", "i2"), ("b", "i4", (2,)), ("c", [("d", "u8"), ("e", "f8")], (1,))]),
+    }
+    for name, array in arrays.items():
+        out.add(name, array)
+    fd, directory = out.write()
+    found = blocks.read(fd, json.loads(json.dumps(directory)))
+    os.close(fd)
+    assert all(found[name].dtype == array.dtype and found[name].tobytes() == array.tobytes() for name, array in arrays.items())
