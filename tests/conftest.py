@@ -1,5 +1,20 @@
-"""For all tests: how long an example of hypothesis takes is no reason to fail; without the real switch, none of its tests."""
+"""For all tests: which kind each is of, what is tried again, and what takes long.
 
+A *computed* test has its result from the code alone: laws, schemes, transcriptions, files. It is never tried again, since one
+that fails once is a defect. It may start no process or thread and open no socket, and its file reads no clock.
+
+A *real-time* test starts a process or a thread, opens a socket, a device or a namespace, waits for somebody else, reads a clock
+or /proc, or runs a foreign program. It has a generous end, runs after the computed ones (`./test`), and is tried up to three
+times. What passed only then is listed at the end. What a count has proven wrong (vswitch/proven.py) and a crash fail at once.
+
+Hypothesis: how long an example takes is no reason to fail; the same examples every time, others with PENSTOCK_EXAMPLES.
+"""
+
+import os
+import sys
+import types
+from collections.abc import Iterator
+from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -8,9 +23,182 @@ from hypothesis import HealthCheck, settings
 
 HERE = Path(__file__).parent
 
-SLOW = set((HERE / "slow.txt").read_text().split("\n"))  # written by tools/durations.py
-settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.register_profile(
+    "any machine",
+    deadline=None,
+    derandomize="PENSTOCK_EXAMPLES" not in os.environ,
+    print_blob=True,
+    suppress_health_check=[HealthCheck.too_slow, HealthCheck.data_too_large],
+)
 settings.load_profile("any machine")
+
+# ---- The two kinds ----
+
+# What a test of real time begins with, on the generous side: folders, files and tests.
+REAL_TIME = (
+    "packages/",
+    "vswitch/",
+    "docs/test_pages.py::test_every_block_runs",  # some start switches and programs
+    "docs/test_site.py",
+    "laws/test_goldens.py::test_the_core_has_no_arithmetic",
+    "laws/test_goldens.py::test_the_same_on_an_older_cpu",
+    "laws/test_growth.py::test_the_core_costs_in_proportion",
+    "laws/test_interrupt.py",
+    "laws/test_resumed.py::test_killed_at_any_time",
+    "papers/test_backdraft_figures.py::test_tcp_of_the_kernel_meets_loss",
+    "papers/test_command.py",
+    "papers/test_confirm.py",
+    "papers/test_records.py",
+    "schemes/test_conformance.py",  # `penstock check` ends a run that does not come to its end
+    "schemes/test_faults.py",
+    "schemes/test_mutations.py",
+    "unit/test_bad_inputs.py::test_files_without_end",
+    "unit/test_bench.py",
+    "unit/test_cli.py",
+    "unit/test_dask.py",
+    "unit/test_digests.py",
+    "unit/test_files.py",
+    "unit/test_identity.py",
+    "unit/test_lasting.py",
+    "unit/test_man.py",
+    "unit/test_release.py",
+    "unit/test_report_browser.py",
+    "unit/test_run_directory.py::test_the_wall_time_begins_after_compiling",
+    "unit/test_start.py",
+    "unit/test_style.py",
+    "unit/test_tampered.py",
+    "unit/test_trace.py",
+)
+# Programs that a computed test may start, since what they answer depends on their input alone.
+PROGRAMS = {
+    "gcc": "compiles a user's scheme",
+    "uname": "Python's platform asks it once",
+}
+# Computed tests that may start Python: the core as plain Python, or without some of its files, in an interpreter of its own.
+OWN_INTERPRETER = (
+    "laws/test_acknowledged.py::test_the_interpreted_core_agrees",
+    "laws/test_connections.py::test_the_interpreted_core_agrees",
+    "laws/test_in_network.py::test_the_interpreted_core_agrees",
+    "schemes/test_host_hooks.py::test_interpreted_equals_compiled",
+    "schemes/test_pfabric.py::test_arrivals_may_be_counted",
+    "unit/test_arithmetic.py",
+    "unit/test_core_equality.py",
+    "unit/test_deadlock.py::test_the_interpreted_core_finds_the_same",
+)
+TRANSLATOR = str(HERE / "schemes/conftest.py")  # forks: Cython can use what it has read only once
+TRIES, END_S = 3, 900
+STARTS = {
+    "subprocess.Popen",
+    "os.fork",
+    "os.forkpty",
+    "os.posix_spawn",
+    "os.system",
+    "_thread.start_new_thread",
+    "socket.__new__",
+}
+
+
+def place(item: pytest.Item) -> str:
+    """FILE::TEST, without parameters."""
+    return f"{item.path.relative_to(HERE).as_posix()}::{getattr(item, 'originalname', item.name)}"
+
+
+class NotComputed(BaseException):
+    """A test of the code alone has reached for the machine: it is one of real time, or wrong."""
+
+
+class Guard:
+    """While a computed test runs, what would make it one of real time fails."""
+
+    def __init__(self) -> None:
+        self.test, self.programs = "", set(PROGRAMS)
+        sys.addaudithook(self.heard)
+
+    @contextmanager
+    def watching(self, item: pytest.Item) -> Iterator[None]:
+        self.test = "" if item.get_closest_marker("real_time") else item.nodeid
+        self.programs = {*PROGRAMS, Path(sys.executable).name} if place(item).startswith(OWN_INTERPRETER) else set(PROGRAMS)
+        try:
+            yield
+        finally:
+            self.test = ""
+
+    def heard(self, event: str, arguments: tuple) -> None:
+        if event not in STARTS or not self.test:
+            return
+        if event == "subprocess.Popen" and Path(os.fsdecode(arguments[0])).name in self.programs:
+            return
+        if event == "os.fork" and sys._getframe(1).f_code.co_filename == TRANSLATOR:
+            return
+        raise NotComputed(f"{self.test}: {event}{arguments[:1]}: a test of real time? See tests/conftest.py")
+
+
+GUARD = Guard()
+
+
+def reads_a_clock(module: types.ModuleType) -> bool:
+    """Whether a test's file imports `time`, or a function of it."""
+    return any(getattr(value, "__module__", getattr(value, "__name__", "")) == "time" for value in vars(module).values())
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    with GUARD.watching(item):
+        return (yield)
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_configure(config: pytest.Config) -> None:
+    """A test in which the interpreter ends is not tried again."""
+    if hasattr(config, "failures_db"):  # of pytest-rerunfailures: how many more times that may happen
+        config.failures_db.set_test_reruns = lambda test, reruns: None
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    again = {report.nodeid for report in terminalreporter.stats.get("rerun", [])}
+    passed = {report.nodeid for report in terminalreporter.stats.get("passed", [])}
+    for test in sorted(again & passed):
+        terminalreporter.write_line(f"passed when tried again: {test}")
+
+
+# ---- What takes long ----
+
+SLOW = set((HERE / "slow.txt").read_text().splitlines())  # written by tools/durations.py
+
+
+def read_thorough() -> dict[str, set[str]]:
+    """thorough.txt: files, tests or cases, and the parameters of those that are kept in ./test."""
+    lines = (line.partition(" keep ") for line in (HERE / "thorough.txt").read_text().splitlines() if line and line[0] != "#")
+    return {what: set(kept.split(", ")) if kept else set() for what, _, kept in lines}
+
+
+THOROUGH = read_thorough()
+
+
+def is_thorough(item: pytest.Item) -> bool:
+    given = item.name.partition("[")[2]
+    file = place(item).partition("::")[0]
+    for what in (file, place(item), f"{file}::{item.name}"):
+        if what in THOROUGH:
+            return given.removesuffix("]") not in THOROUGH[what]
+    return False
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if place(item).startswith(REAL_TIME):
+            item.add_marker(pytest.mark.real_time)
+            item.add_marker(pytest.mark.timeout(END_S, func_only=True))  # of each try
+            item.add_marker(pytest.mark.flaky(reruns=TRIES - 1, reruns_delay=1, rerun_except="^Wrong: "))
+        elif reads_a_clock(item.module):
+            raise pytest.UsageError(f"{place(item)} is computed, and its file imports `time`: see tests/conftest.py")
+        if f"tests/{place(item)}" in SLOW:
+            item.add_marker(pytest.mark.slow)
+        if is_thorough(item):
+            item.add_marker(pytest.mark.thorough)
+
+
+# ---- What this installation has ----
 
 
 def has_switch() -> bool:
@@ -19,13 +207,6 @@ def has_switch() -> bool:
         return find_spec("penstock_net.vswitch.memory") is not None
     except ImportError:
         return False
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what takes long: `./test --fast` is without."""
-    for item in items:
-        if f"tests/{item.path.relative_to(HERE).as_posix()}::{getattr(item, 'originalname', item.name)}" in SLOW:
-            item.add_marker(pytest.mark.slow)
 
 
 def pytest_report_header() -> list[str]:

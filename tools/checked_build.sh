@@ -1,13 +1,17 @@
 #!/bin/sh
 # Builds the core with index checks, AddressSanitizer and UndefinedBehaviorSanitizer in a folder of its own and runs there the
 # small cases of every scheme, on one and two threads, the tests of the real switch's data plane, and for a while its fuzzer.
-# Any report of a sanitizer fails.
+# Any report of a sanitizer fails. --small: a few of those tests, and not the fuzzer.
 #
-#     tools/checked_build.sh [FOLDER]       PYTHON=... with penstock's dependencies and pytest; default: python3
+#     tools/checked_build.sh [--small] [FOLDER]       PYTHON=... with penstock's dependencies and pytest; default: python3
 #
 # Needs gcc with libasan and libubsan. C that Cython has written for the same sources is used again; a second call with the same
 # FOLDER rebuilds only what has changed. Lines in reports are those of the C, which has the Python above them.
 set -eu
+tests="test_region.py test_hostile.py test_safety.py test_parsers.py"
+more="test_switch.py test_overlay.py test_overlay_protocol.py test_devices.py test_schemes.py"
+fuzz=yes
+if [ "${1-}" = --small ]; then shift && more= && fuzz=no; fi
 root=$(cd "$(dirname "$0")/.." && pwd)
 folder=${1:-${TMPDIR:-/tmp}/penstock-checked}
 python=${PYTHON:-python3}
@@ -37,10 +41,8 @@ checked env CC="gcc -fno-wrapv -DPENSTOCK_CHECK $sanitize" "$python" tools/check
 # An access to a guard page has to end the process, as it does without the sanitizer.
 export ASAN_OPTIONS=detect_leaks=0:handle_segv=0
 (cd tests/vswitch &&
-    checked "$python" -m pytest -s -n0 -p no:cacheprovider \
-        test_region.py test_switch.py test_hostile.py test_safety.py test_parsers.py test_overlay.py test_overlay_protocol.py test_devices.py \
-        test_schemes.py &&
-    checked "$python" fuzz_region.py --seconds "${FUZZ_SECONDS:-16}" --turns 100000) >vswitch.log 2>&1 || status=1
+    checked "$python" -m pytest -s -n0 -p no:cacheprovider $tests $more &&
+    { [ $fuzz = no ] || checked "$python" fuzz_region.py --seconds "${FUZZ_SECONDS:-16}" --turns 100000; }) >vswitch.log 2>&1 || status=1
 
 grep -q -e 'runtime error:' -e 'ERROR: AddressSanitizer' -e 'penstock: index' checked.log vswitch.log && status=1
 grep -v '^case ' checked.log | head -100

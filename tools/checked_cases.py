@@ -29,13 +29,15 @@ def cases(users_scheme: Path):
     chosen = [(scheme, parameters) for scheme, parameters, _ in core.CASES]
     named = {part.partition(":")[0] for scheme, _ in chosen for part in scheme.split("+")}
     chosen += [(scheme, {}) for scheme in available() if scheme not in named]
-    chosen += [(f"{scheme}:{preset}", {}) for scheme, found in available().items() for preset in found.presets]
+    presets = {f"{scheme}:{preset}": table for scheme, found in available().items() for preset, table in found.presets.items()}
+    chosen += [(name, {}) for name in presets]
     chosen += [(str(users_scheme), {})]
     for scheme, parameters in chosen:
         case = {"topology": core.SMALL, "flows": core.incast_flows() + core.LONG, "scheme": scheme, "parameters": parameters}
         name = f"{scheme} {parameters or ''}"
         yield name, case
-        yield f"{name} losses", {**case, "topology": {**core.SMALL, "loss": 0.005}, "control_loss": 0.05}
+        repeats = presets.get(scheme, {}).get("refresh") != 0  # else the loss of one frame that ends a pause is for ever
+        yield f"{name} losses", {**case, "topology": {**core.SMALL, "loss": 0.005}, "control_loss": 0.05 if repeats else 0.0}
         yield f"{name} queued acknowledgements", {**case, "host": {"ack_priority": "data"}}
     for scheme in ("fifo", "bfc", "hpcc", "dcqcn+floodgate"):
         topology = {**core.SMALL, "cut_through": ["spine*", "tor1"], "loss": 0.001}

@@ -1,7 +1,7 @@
-"""Which tests take long, from the report of a run: pytest --junitxml=report.xml.
+"""Which tests take long, from the reports of a run: REPORTS=reports ./test
 
-    python tools/durations.py report.xml           # the 30 slowest files
-    python tools/durations.py report.xml --write   # and writes tests/slow.txt, which `./test --fast` leaves out
+    python tools/durations.py reports/*.xml           # the 30 slowest files
+    python tools/durations.py reports/*.xml --write   # and writes tests/slow.txt, which `./test --fast` leaves out
 
 A test is slow if all its cases together take more than half a second; on a busy machine everything takes longer.
 """
@@ -16,8 +16,9 @@ LIMIT_S = 0.5
 FAST = {"tests/laws/test_goldens.py"}  # whose answer is worth its time
 
 
-def main(report: Path, write: bool) -> None:
-    cases = [case for case in ElementTree.parse(report).iter("testcase") if str(case.get("file")).startswith("tests/")]
+def main(reports: list[str], write: bool) -> None:
+    found = [case for report in reports for case in ElementTree.parse(report).iter("testcase")]
+    cases = [case for case in found if str(case.get("file")).startswith("tests/")]
     files: Counter[str] = Counter()
     tests: Counter[str] = Counter()
     for case in cases:
@@ -33,4 +34,4 @@ def main(report: Path, write: bool) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), "--write" in sys.argv)
+    main([each for each in sys.argv[1:] if each != "--write"], "--write" in sys.argv)

@@ -94,8 +94,8 @@ def test_what_it_stores_is_lost_and_counted(scheme, name):
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
-@pytest.mark.parametrize("name", ["spine0", "tor0", "tor2"])
-@pytest.mark.parametrize("up", ["35us", "400us"])
+@pytest.mark.parametrize("name", ["spine0", "tor0", pytest.param("tor2", marks=pytest.mark.thorough)])
+@pytest.mark.parametrize("up", ["35us", pytest.param("400us", marks=pytest.mark.thorough)])
 def test_everybody_recovers(scheme, name, up):
     """It fails in the middle of an incast, with pauses on its links; all flows finish, on any number of threads."""
     topo = leaf_spine(hosts=12, tors=3, spines=2, uplink_rate="40Gbps", buffer="2MB")

@@ -90,12 +90,14 @@ def test_scenarios(run, name):
         equal(whole, again, f"{name}, {interruptions}, then {threads} threads")
 
 
-def test_saving_changes_nothing(run):
-    for name in ("bfc", "few and apart", "changes"):
-        topo, flows, scheme, settings = SCENARIOS[name]()
-        settings = {**SETTINGS, **settings}
-        whole = simulate(topo, flows, scheme, **settings)
-        equal(whole, run(topo, flows, scheme, [], every=1, threads=2, **settings)[0], f"{name}, saved after each window")
+@pytest.mark.parametrize(
+    "name", ["few and apart", *(pytest.param(name, marks=pytest.mark.thorough) for name in ("bfc", "changes"))]
+)
+def test_saving_changes_nothing(run, name):
+    topo, flows, scheme, settings = SCENARIOS[name]()
+    settings = {**SETTINGS, **settings}
+    whole = simulate(topo, flows, scheme, **settings)
+    equal(whole, run(topo, flows, scheme, [], every=1, threads=2, **settings)[0], f"{name}, saved after each window")
 
 
 @pytest.mark.parametrize("scheme, parameters", [c[:2] for c in CASES], ids=[f"{c[0]}{len(c[1])}" for c in CASES])

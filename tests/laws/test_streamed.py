@@ -26,9 +26,9 @@ SETTINGS = {"seed": 11, "measure": EVERYTHING}
 
 @pytest.fixture
 def small(monkeypatch):
-    """Whatever has more than a few rows is large; logs are moved after a few windows."""
-    monkeypatch.setattr(scratch, "LARGE", 50)
-    monkeypatch.setattr(scratch, "CHUNK", 97)
+    """What has some hundred rows is large; logs are moved after a few windows."""
+    monkeypatch.setattr(scratch, "LARGE", 500)
+    monkeypatch.setattr(scratch, "CHUNK", 397)
     monkeypatch.setattr(logs, "MOST_BYTES", 20_000)
     monkeypatch.setattr(starts, "FLOWS_AT_ONCE", 20)
     monkeypatch.setattr(core, "CHUNK_S", 1e-9)

@@ -17,6 +17,7 @@ import time
 from pathlib import Path
 
 from frames import payload_of, udp
+from proven import certain
 from waiting import Stopwatch
 
 from penstock_net.vswitch.client.client import connect
@@ -91,7 +92,8 @@ class Run:
     def take(self):
         for _, frame in self.b.receive(1000):
             if frame[29] == 1:
-                assert int(payload_of(frame)) == self.received, "a frame of the well-behaved pair is lost, doubled or overtaken"
+                expected = int(payload_of(frame)) == self.received
+                certain(expected, "a frame of the well-behaved pair is lost, doubled or overtaken")
                 self.received += 1
             else:
                 self.foreign += 1
@@ -134,7 +136,7 @@ class Run:
         rows = self.ports()
         assert rows["a"]["nonsense"] == rows["b"]["nonsense"] == 0 and "0" not in rows["a"]["drops_by_queue"], rows["a"]
         self.a.close(), self.b.close()
-        assert self.switch.poll() is None, "the switch has died"
+        certain(self.switch.poll() is None, "the switch has died")
         self.switch.send_signal(signal.SIGTERM)
         assert self.switch.wait(60) == 0
         self.folder.cleanup()

@@ -11,6 +11,7 @@ import struct
 import time
 
 from frames import payload_of, udp
+from proven import certain
 
 A, B = "10.79.0.11", "10.79.0.12"
 CLOSED = 7  # the state of a TCP socket in TCP_INFO: TCP_CLOSE of linux/tcp_states.h
@@ -37,7 +38,8 @@ class Frames:
             if frame[26:30] != socket.inet_aton(A):
                 self.foreign += 1
                 continue
-            assert int(payload_of(frame)) == self.received, "a frame between native applications is lost, doubled or overtaken"
+            expected = int(payload_of(frame)) == self.received
+            certain(expected, "a frame between native applications is lost, doubled or overtaken")
             self.received += 1
 
     def under_way(self):
@@ -78,8 +80,8 @@ class Datagrams:
             while True:
                 data = self.there.recv(2048)
                 number = struct.unpack_from("!Q", data)[0]
-                assert data == self.content(number), "a datagram has changed"
-                assert self.missing.pop(number, None) is not None, f"datagram {number} of {self.sent} has come twice"
+                certain(data == self.content(number), "a datagram has changed")
+                certain(self.missing.pop(number, None) is not None, f"datagram {number} of {self.sent} has come twice")
                 self.received += 1
 
     def under_way(self):
@@ -148,7 +150,7 @@ class Streams:
                 if data := self.there.recv(1 << 20):
                     self.digest.update(data)
                     continue
-                assert self.digest.digest() == hashlib.sha256(self.content).digest(), "a stream has changed"
+                certain(self.digest.digest() == hashlib.sha256(self.content).digest(), "a stream has changed")
                 self.complete, self.bytes = self.complete + 1, self.bytes + len(self.content)
                 self.here.close(), self.there.close()
                 self.here, self.there, self.at = None, None, 0

@@ -9,6 +9,7 @@ import pytest
 from frames import payload_of, udp
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from proven import accounted
 from waiting import until
 
 from penstock_net.errors import PenstockError
@@ -132,7 +133,8 @@ def test_a_switch_that_is_handed_over_at_any_time_loses_nothing_and_keeps_the_or
     for name in native.apps:
         native.take(name, 10_000)
     found = balance(native.switch)
-    assert not found["unaccounted"] and not found["parked"]
+    accounted(found)
+    assert not found["parked"]
     if not native.switch.detached:
         dropped = sum(sum(found[kind].values()) for kind in ("lost", "refused"))
         assert sum(map(len, native.seen.values())) + dropped == native.sent
@@ -152,7 +154,8 @@ def test_two_workers():
         native.switch.turns(2)
         for name in native.apps:
             native.take(name, 1000)
-    assert sum(map(len, native.seen.values())) == sent and not balance(native.switch)["unaccounted"]
+    assert sum(map(len, native.seen.values())) == sent
+    accounted(balance(native.switch))
 
 
 def wired(headers=False, **settings):
@@ -189,7 +192,8 @@ def test_frames_that_wait_at_a_device_both_ways():
     flows = [[number for number in came if number % 7 == k] for k in range(7)]
     assert len(came) == 300 and flows == [list(range(k, 300, 7)) for k in range(7)], "each in order"
     assert went == [i.to_bytes(8, "big") for i in range(100)]
-    assert not balance(new)["unaccounted"] and not balance(new)["lost"]
+    accounted(balance(new))
+    assert not balance(new)["lost"]
 
 
 def test_what_was_read_ahead_is_put_back_and_counts_once():

@@ -8,6 +8,7 @@ import pytest
 from frames import udp
 from hypothesis import given
 from hypothesis import strategies as st
+from proven import accounted
 from test_lab import FORBIDDEN
 from test_switch import switch_of
 
@@ -128,7 +129,7 @@ def test_every_frame_of_a_switch_is_accounted_for():
         switch.turns(rng.randrange(3))
         read += len(b.receive(rng.randrange(3)))
         found = balance(switch)
-        assert found["unaccounted"] == {}
+        accounted(found)
         assert found["in"] == sent and found["out"] == read
         missing = sum(found["lost"].values()) + sum(found["refused"].values())
         assert sent == read + found["parked"] + missing

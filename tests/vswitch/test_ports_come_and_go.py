@@ -9,6 +9,7 @@ import threading
 import pytest
 from daemons import running
 from frames import udp as frame
+from proven import accounted, certain
 from test_gone import FORBIDDEN, A, B, ip, passes, path_of, ready, send, state, tap, udp
 from waiting import until
 
@@ -50,7 +51,7 @@ def test_a_tap_comes_and_goes(tmp_path):
             assert set(ask(daemon, port_del=["b"])["removed"]) == {"b"}
             assert "sw0" not in space.run("ip", "link")
             assert [row["port"] for row in ask(daemon, show="ports")["ports"]] == ["a"]
-        assert not ask(daemon, show="balance")["balance"]["unaccounted"]
+        accounted(ask(daemon, show="balance")["balance"])
         assert ask(daemon, port_del=["b"], missing_ok=True)["removed"] == {}
         with pytest.raises(SpecError, match="no such port"):
             ask(daemon, port_del=["b"])
@@ -244,7 +245,8 @@ def test_what_waits_in_a_removed_port_is_lost_with_a_reason(tmp_path):
             until(lambda: ask(daemon, show="balance")["balance"]["parked"] > 10)
             lost = ask(daemon, port_del=["a", "b"])["removed"]
         found = ask(daemon, show="balance")["balance"]
-        assert not found["unaccounted"] and not found["parked"]
+        accounted(found)
+        assert not found["parked"]
         assert found["in"] == found["out"] + sum(found["lost"].get(reason, 0) for reason in INSIDE)
         assert sum(lost["a"]["lost"].values()) + sum(lost["b"]["lost"].values()) > 10
         assert set(lost["a"]["lost"]) <= {"not_forwarded", "not_read", "no_route"}
@@ -289,10 +291,11 @@ def test_frames_of_others_pass_in_order_meanwhile(tmp_path):
                 if ask_now.is_alive():
                     sent += x.send(0, [frame("10.0.0.1", "10.0.0.2", payload=b"%9d" % i) for i in range(sent, sent + 8)])
                 for _, each in y.receive(32, timeout=0 if ask_now.is_alive() else 60):
-                    assert int(each[-9:]) == got
+                    certain(int(each[-9:]) == got, f"{each[-9:]!r} and not {got}")
                     got += 1
             assert ask(daemon, port_del=["a"])["removed"] == {"a": {"lost": {}}}
-        assert got == sent > 0 and not ask(daemon, show="balance")["balance"]["unaccounted"]
+        assert got == sent > 0
+        accounted(ask(daemon, show="balance")["balance"])
 
 
 # ---- Many ----

@@ -7,6 +7,7 @@ import threading
 from pathlib import Path
 
 from daemons import descendants, end_descendants, ended
+from proven import accounted
 
 from penstock_net.vswitch.daemon import protocol
 from penstock_net.vswitch.daemon.upgrade import VARIABLE
@@ -50,7 +51,8 @@ class Upgradable:
     def balanced(self):
         """The conservation law; nothing lost, and the frames that came in and went out."""
         found = self.show("balance")
-        assert not found["unaccounted"] and not found["lost"], found
+        accounted(found)
+        assert not found["lost"], found
         return found["in"], found["out"], found["parked"]
 
     def settled(self):
