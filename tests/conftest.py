@@ -13,6 +13,7 @@ Hypothesis: how long an example takes is no reason to fail; the same examples ev
 import os
 import sys
 import types
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
@@ -166,25 +167,28 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 SLOW = set((HERE / "slow.txt").read_text().splitlines())  # written by tools/durations.py
 
 
-def read_thorough() -> dict[str, set[str]]:
-    """thorough.txt: files, tests or cases, and the parameters of those that are kept in ./test."""
+def read_thorough() -> dict[str, str]:
+    """thorough.txt: files, tests or cases, and which of them are kept in ./test."""
     lines = (line.partition(" keep ") for line in (HERE / "thorough.txt").read_text().splitlines() if line and line[0] != "#")
-    return {what: set(kept.split(", ")) if kept else set() for what, _, kept in lines}
+    return {what: kept for what, _, kept in lines}
 
 
 THOROUGH = read_thorough()
 
 
-def is_thorough(item: pytest.Item) -> bool:
-    given = item.name.partition("[")[2]
+def is_thorough(item: pytest.Item, number: int) -> bool:
+    """number: of this case among those of its test"""
+    given = item.name.partition("[")[2].removesuffix("]")
     file = place(item).partition("::")[0]
     for what in (file, place(item), f"{file}::{item.name}"):
         if what in THOROUGH:
-            return given.removesuffix("]") not in THOROUGH[what]
+            kept = THOROUGH[what]
+            return number % int(kept.split()[1]) != 0 if kept.startswith("every ") else given not in kept.split(", ")
     return False
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    cases = Counter[str]()
     for item in items:
         if place(item).startswith(REAL_TIME):
             item.add_marker(pytest.mark.real_time)
@@ -194,8 +198,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             raise pytest.UsageError(f"{place(item)} is computed, and its file imports `time`: see tests/conftest.py")
         if f"tests/{place(item)}" in SLOW:
             item.add_marker(pytest.mark.slow)
-        if is_thorough(item):
+        if is_thorough(item, cases[place(item)]):
             item.add_marker(pytest.mark.thorough)
+        cases[place(item)] += 1
 
 
 # ---- What this installation has ----

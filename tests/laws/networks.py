@@ -60,8 +60,8 @@ SHAPES = {
 
 
 def examples(count: int) -> settings:
-    """The number of examples, times PENSTOCK_EXAMPLES."""
-    return settings(max_examples=max(1, round(count * float(os.environ.get("PENSTOCK_EXAMPLES", "1")))))
+    """The number of examples, times PENSTOCK_EXAMPLES; half of them without."""
+    return settings(max_examples=max(1, round(count * float(os.environ.get("PENSTOCK_EXAMPLES", "0.5")))))
 
 
 def unbounded(topo: Topology) -> Topology:
