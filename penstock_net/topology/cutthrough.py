@@ -45,7 +45,7 @@ def described(found: np.ndarray, names: Sequence[str], tier: np.ndarray) -> str:
     cut = np.flatnonzero(found)
     if (found[tier > 0] > 0).all():
         return f"cut-through   all switches, after {found[cut[0]]} B of a packet"
-    shown = ", ".join(names[i] for i in cut[:8].tolist()) + (f" and {len(cut) - 8} more" if len(cut) > 8 else "")
+    shown = ", ".join(names[i] for i in map(int, cut[:8])) + (f" and {len(cut) - 8} more" if len(cut) > 8 else "")
     return f"cut-through   {shown}, after {found[cut[0]]} B of a packet; the others store and forward"
 
 

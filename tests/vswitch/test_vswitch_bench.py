@@ -2,6 +2,7 @@
 
 import json
 import shutil
+import signal
 import socket
 import subprocess
 
@@ -169,8 +170,10 @@ def test_a_round_over_a_bridge_and_a_table_of_what_was_measured(tmp_path, capsys
     assert "under 1: reached" in capsys.readouterr().out
 
 
-def test_errors_are_one_line(capsys, tmp_path):
+def test_errors_are_one_line_and_the_signal_is_what_it_was(capsys, tmp_path):
+    before = signal.signal(signal.SIGTERM, signal.SIG_IGN)
     for words in (["compare", "--only", "nothing"], ["isolation", "--runs", "0"]):
         with pytest.raises(SystemExit) as stop:
             command.main([*words, "--out", str(tmp_path / "x.json")])
         assert stop.value.code == 2 and capsys.readouterr().err.startswith("error: ")
+    assert signal.signal(signal.SIGTERM, before) == signal.SIG_IGN

@@ -45,7 +45,7 @@ def main(words: Sequence[str] | None = None) -> None:
     if given.command in (None, "speed"):
         bench.main()
         return
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # like Ctrl-C: namespaces and programs are ended
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)  # like Ctrl-C: namespaces and programs are ended
     try:
         measured(MEASUREMENTS[given.command], given)
     except PenstockError as error:
@@ -54,6 +54,8 @@ def main(words: Sequence[str] | None = None) -> None:
     except KeyboardInterrupt:
         say(f"stopped; what is complete is in {given.out}, the same command goes on")
         sys.exit(130)
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def measured(measurement: Any, given: argparse.Namespace) -> None:
