@@ -5,24 +5,28 @@ that fails once is a defect. It may start no process or thread and open no socke
 
 A *real-time* test starts a process or a thread, opens a socket, a device or a namespace, waits for somebody else, reads a clock
 or /proc, or runs a foreign program. It has a generous end, runs after the computed ones (`./test`), and is tried up to three
-times. What passed only then is listed at the end. What a count has proven wrong (vswitch/proven.py) and a crash fail at once.
+times, the last time by `./test` in a process of its own. What passed only then is listed at the end. What a count has proven
+wrong (vswitch/proven.py) and a crash fail at once.
 
 Hypothesis: how long an example takes is no reason to fail; the same examples every time, others with PENSTOCK_EXAMPLES.
 """
 
 import os
+import signal
 import sys
 import types
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib.util import find_spec
+from itertools import groupby
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
 HERE = Path(__file__).parent
+os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "1")  # as every command does
 
 settings.register_profile(
     "any machine",
@@ -87,7 +91,9 @@ OWN_INTERPRETER = (
     "unit/test_deadlock.py::test_the_interpreted_core_finds_the_same",
 )
 TRANSLATOR = str(HERE / "schemes/conftest.py")  # forks: Cython can use what it has read only once
-TRIES, END_S = 3, 900
+END_S = 900  # of each try
+PROVEN = ("Wrong: ", "LeftBehind: ")  # exceptions that are never tried again
+ONLY_REAL_TIME = 10  # exit status: what failed are tests of real time that may be tried again
 STARTS = {
     "subprocess.Popen",
     "os.fork",
@@ -142,6 +148,38 @@ def reads_a_clock(module: types.ModuleType) -> bool:
     return any(getattr(value, "__module__", getattr(value, "__name__", "")) == "time" for value in vars(module).values())
 
 
+class LeftBehind(Exception):
+    """A file of tests has left its process in another state than it found it: tests that come after it would be other tests."""
+
+
+def process_state() -> dict[str, object]:
+    """What all tests of a process share."""
+    environment = {f"environment: {name}": value for name, value in os.environ.items() if name != "PYTEST_CURRENT_TEST"}
+    handlers = {f"handler of {number.name}": signal.getsignal(number) for number in signal.Signals}
+    return {**environment, **handlers, "blocked signals": signal.pthread_sigmask(signal.SIG_BLOCK, ()), "folder": os.getcwd()}
+
+
+FOUND: dict[types.ModuleType, dict[str, object]] = {}
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    if item.module not in FOUND:
+        FOUND.clear()
+        FOUND[item.module] = process_state()
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
+    yield
+    if nextitem is None or nextitem.module is not item.module:
+        before, after = FOUND.pop(item.module, {}), process_state()
+        changed = [name for name in before | after if before.get(name) != after.get(name)]
+        if changed:
+            found = "; ".join(f"{name}: {before.get(name)!r} was {after.get(name)!r} afterwards" for name in changed)
+            raise LeftBehind(f"{item.path.name}: {found}")
+
+
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
     with GUARD.watching(item):
@@ -155,10 +193,26 @@ def pytest_configure(config: pytest.Config) -> None:
         config.failures_db.set_test_reruns = lambda test, reruns: None
 
 
+FAILED: list[bool] = []  # of each failure, whether it may be tried again
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    if report.failed:
+        crash = getattr(report.longrepr, "reprcrash", None)  # of an exception; none if the interpreter ended
+        kind = crash.message.partition(" ")[0].rpartition(".")[2] + " " if crash else PROVEN[0]
+        FAILED.append("real_time" in report.keywords and not kind.startswith(PROVEN))
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    failed = session.exitstatus == pytest.ExitCode.TESTS_FAILED and not hasattr(session.config, "workerinput")
+    if failed and FAILED and all(FAILED):
+        session.exitstatus = ONLY_REAL_TIME
+
+
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     again = {report.nodeid for report in terminalreporter.stats.get("rerun", [])}
-    passed = {report.nodeid for report in terminalreporter.stats.get("passed", [])}
-    for test in sorted(again & passed):
+    passed = {report.nodeid for report in terminalreporter.stats.get("passed", []) if report.when == "call"}
+    for test in sorted(passed if terminalreporter.config.getoption("lf") else again & passed):
         terminalreporter.write_line(f"passed when tried again: {test}")
 
 
@@ -187,13 +241,18 @@ def is_thorough(item: pytest.Item, number: int) -> bool:
     return False
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--reverse", action="store_true", help="the tests of each file in reverse order")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     cases = Counter[str]()
     for item in items:
         if place(item).startswith(REAL_TIME):
             item.add_marker(pytest.mark.real_time)
-            item.add_marker(pytest.mark.timeout(END_S, func_only=True))  # of each try
-            item.add_marker(pytest.mark.flaky(reruns=TRIES - 1, reruns_delay=1, rerun_except="^Wrong: "))
+            item.add_marker(pytest.mark.timeout(END_S, func_only=True))
+            if not config.getoption("lf"):
+                item.add_marker(pytest.mark.flaky(reruns=1, reruns_delay=1, rerun_except=[f"^{name}" for name in PROVEN]))
         elif reads_a_clock(item.module):
             raise pytest.UsageError(f"{place(item)} is computed, and its file imports `time`: see tests/conftest.py")
         if f"tests/{place(item)}" in SLOW:
@@ -201,6 +260,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if is_thorough(item, cases[place(item)]):
             item.add_marker(pytest.mark.thorough)
         cases[place(item)] += 1
+    if config.getoption("reverse"):
+        files = [list(tests) for _, tests in groupby(items, key=lambda item: item.path)]
+        items[:] = [item for tests in files for item in reversed(tests)]
 
 
 # ---- What this installation has ----

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Builds the core with index checks, AddressSanitizer and UndefinedBehaviorSanitizer in a folder of its own and runs there the
 # small cases of every scheme, on one and two threads, the tests of the real switch's data plane, and for a while its fuzzer.
-# Any report of a sanitizer fails. --small: a few of those tests, and not the fuzzer.
+# Any report of a sanitizer fails. --small: a few of those cases and tests, and not the fuzzer.
 #
 #     tools/checked_build.sh [--small] [FOLDER]       PYTHON=... with penstock's dependencies and pytest; default: python3
 #
@@ -10,8 +10,8 @@
 set -eu
 tests="test_region.py test_hostile.py test_safety.py test_parsers.py"
 more="test_switch.py test_overlay.py test_overlay_protocol.py test_devices.py test_schemes.py"
-fuzz=yes
-if [ "${1-}" = --small ]; then shift && more= && fuzz=no; fi
+fuzz=yes small=
+if [ "${1-}" = --small ]; then shift && more= && fuzz=no && small=--small; fi
 root=$(cd "$(dirname "$0")/.." && pwd)
 folder=${1:-${TMPDIR:-/tmp}/penstock-checked}
 python=${PYTHON:-python3}
@@ -36,7 +36,7 @@ checked() {
 
 # A user's scheme is compiled when it is loaded, by $CC.
 export ASAN_OPTIONS=detect_leaks=0:abort_on_error=0
-checked env CC="gcc -fno-wrapv -DPENSTOCK_CHECK $sanitize" "$python" tools/checked_cases.py >checked.log 2>&1 || status=1
+checked env CC="gcc -fno-wrapv -DPENSTOCK_CHECK $sanitize" "$python" tools/checked_cases.py $small >checked.log 2>&1 || status=1
 
 # An access to a guard page has to end the process, as it does without the sanitizer.
 export ASAN_OPTIONS=detect_leaks=0:handle_segv=0

@@ -6,6 +6,7 @@ import json
 import os
 import socket
 import threading
+from pathlib import Path
 
 import pytest
 from daemons import A, B, C, running
@@ -84,6 +85,15 @@ ACTIONS = st.one_of(
 ATTACKS = st.lists(st.tuples(st.integers(0, 7), ACTIONS), min_size=1, max_size=30)
 
 
+def watched_processes():
+    """The number of this process's descriptors by which a switch waits for the end of a process."""
+    found = 0
+    for file in Path("/proc/self/fd").iterdir():
+        with contextlib.suppress(OSError):
+            found += "pidfd" in os.readlink(file)
+    return found
+
+
 class Working:
     """A switch with two applications that exchange frames, and what must be as before after an attack."""
 
@@ -120,9 +130,9 @@ class Working:
 def working(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(server, "REQUEST_S", 0.1)
-        path = str(tmp_path_factory.mktemp("fuzz") / "s.sock")
+        path, before = str(tmp_path_factory.mktemp("fuzz") / "s.sock"), watched_processes()
         with running(path, {"port": PORTS}) as daemon, connect("a", path) as a, connect("b", path) as b:
-            protocol.ask(path, {"show": "ports"})
+            until(lambda: watched_processes() == before + 2)  # which the switch opens after it has answered
             found = Working(daemon, a, b, path)
             patch.setattr(threading, "excepthook", lambda problem: found.failed.append(problem))
             yield found

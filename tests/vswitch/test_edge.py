@@ -10,6 +10,7 @@ import threading
 import time
 from collections import deque
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from daemons import running
@@ -23,7 +24,7 @@ from penstock_net.vswitch.attach import ingress_rates, socket_watch
 from penstock_net.vswitch.attach.allowance import LAYOUT, Allowance
 from penstock_net.vswitch.attach.allowance import UNLIMITED as NO_LIMIT
 from penstock_net.vswitch.attach.devices import Device
-from penstock_net.vswitch.attach.edge import LOOKS, NEVER, Edge, Rest
+from penstock_net.vswitch.attach.edge import LOOKS, NEVER, Edge, EdgeThreads, Rest
 from penstock_net.vswitch.attach.ingress_rates import FIRST_RATE, LEAST_RATE, FlowRates, flow_of, not_read, pressed_flows
 from penstock_net.vswitch.attach.lab import Namespace
 from penstock_net.vswitch.attach.open import open_link
@@ -689,11 +690,46 @@ def test_a_thread_that_rests_answers_flows_that_hold_much_and_nobody_else(left):
 
 def test_the_threads_of_the_edges_have_no_more_weight_than_others(left):
     """Linux schedules by session: a heavy thread takes the share of applications of its session on other processors."""
+    before = threading.enumerate()
     with Edge("tap0", left, list) as edge:
         until(lambda: edge.look_at == NEVER)
-        tasks = [task for task in threading.enumerate() if task.name.startswith("edge")]
+        tasks = [task for task in threading.enumerate() if task.name.startswith("edge") and task not in before]
         assert len(tasks) == 2
         assert {os.getpriority(os.PRIO_PROCESS, task.native_id) for task in tasks} == {os.getpriority(os.PRIO_PROCESS, 0)}
+
+
+class Quiet:
+    """An edge that has nothing to do."""
+
+    is_pressed, error = False, None
+
+    def __init__(self):
+        self.table = SimpleNamespace(alarm=os.eventfd(0))
+
+    def look_due(self, _):
+        return NEVER
+
+    step_due = look_due
+
+
+def test_an_edge_that_goes_while_another_one_s_end_is_seen_to_ends_the_threads():
+    """The thread has asked which edges there are, and has not yet gone to sleep."""
+    first, second, before = Quiet(), Quiet(), set(threading.enumerate())
+
+    class Interrupted(EdgeThreads):
+        def _edges(self, epoll):
+            found = super()._edges(epoll)
+            if threading.current_thread().name == "edge" and found == [(second.table.alarm, second)]:
+                self.leave(second)
+            return found
+
+    threads = Interrupted()
+    threads.add(first)
+    threads.add(second)
+    threads.leave(first)
+    until(lambda: not any(thread.name.startswith("edge") for thread in set(threading.enumerate()) - before), "the threads end")
+    for edge in (first, second):
+        os.close(edge.table.alarm)
 
 
 def test_looks_do_not_wait_for_updates_of_rates(left, monkeypatch):

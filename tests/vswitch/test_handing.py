@@ -89,6 +89,11 @@ class Native:
     def take(self, name, count):
         self.seen[name] += [frame for _, frame in self.apps[name].receive(count)]
 
+    def turn_and_take(self, turns):
+        self.switch.turns(turns)
+        for name in self.apps:
+            self.take(name, 10_000)
+
 
 STEP = st.one_of(
     st.tuples(st.just("send"), st.sampled_from("abc"), st.sampled_from("abc"), st.integers(0, 3), st.integers(1, 60)),
@@ -123,15 +128,13 @@ def test_a_switch_that_is_handed_over_at_any_time_loses_nothing_and_keeps_the_or
             after = packed(native.switch)
             assert not differences(before[1], after[1]) and before[0] == after[0]
             assert rows == native.rows()
-    for _ in range(4000):
-        native.switch.turns(8)
-        for name in native.apps:
-            native.take(name, 1000)
-        left = native.switch.left()
-        if not native.switch.waiting() and not any(row["waiting_frames"] for row in left):
-            break
-    for name in native.apps:
-        native.take(name, 10_000)
+
+    def nothing_waits():
+        native.turn_and_take(8)
+        return not native.switch.waiting() and not any(row["waiting_frames"] for row in native.switch.left())
+
+    until(nothing_waits)
+    native.turn_and_take(0)
     found = balance(native.switch)
     accounted(found)
     assert not found["parked"]
@@ -150,10 +153,12 @@ def test_two_workers():
     sent = sum(native.send(name, to, queue, 5) for name in "abc" for to in "abc" for queue in range(8))
     native.switch.turns(10)
     native.switch = handed_over(native.switch)
-    for _ in range(2000):
-        native.switch.turns(2)
-        for name in native.apps:
-            native.take(name, 1000)
+
+    def all_seen():
+        native.turn_and_take(2)
+        return sum(map(len, native.seen.values())) >= sent
+
+    until(all_seen)
     assert sum(map(len, native.seen.values())) == sent
     accounted(balance(native.switch))
 
@@ -182,13 +187,15 @@ def test_frames_that_wait_at_a_device_both_ways():
     for i in range(200, 300):  # of the same flows, behind those that wait
         assert wire.send(udp(B, A, 1000 + i % 7, 2000, i.to_bytes(8, "big")))
     came, went = [], []
-    for _ in range(20_000):
+
+    def all_arrived():
         new.turns(4)
-        came += [int.from_bytes(payload_of(frame), "big") for _, frame in app.receive(100)]
+        came.extend(int.from_bytes(payload_of(frame), "big") for _, frame in app.receive(100))
         while (frame := wire.receive()) is not None:
             went.append(payload_of(frame)[:8])
-        if len(came) == 300 and len(went) == 100:
-            break
+        return len(came) >= 300 and len(went) >= 100
+
+    until(all_arrived)
     flows = [[number for number in came if number % 7 == k] for k in range(7)]
     assert len(came) == 300 and flows == [list(range(k, 300, 7)) for k in range(7)], "each in order"
     assert went == [i.to_bytes(8, "big") for i in range(100)]

@@ -320,7 +320,7 @@ def test_a_log_that_nobody_reads_delays_nothing(tmp_path):
         ) as program:
             os.close(writer)
             try:
-                until(lambda: os.path.exists(path))
+                until(lambda: answers(path))
                 for number in range(200):
                     protocol.ask(path, {"set": {"burst": 7 + number % 20}})
                 protocol.ask(path, {"down": True})

@@ -312,11 +312,11 @@ class EdgeThreads:
         looks = Rest(LOOKS)
         while True:
             ready = {fd for fd, _ in epoll.poll(timeout)}
+            if changed in ready:
+                os.eventfd_read(changed)  # before it is asked what has changed: what changes after that wakes this thread again
             edges = self._edges(epoll)
             if edges is None:
                 break
-            if changed in ready:
-                os.eventfd_read(changed)
             now = time.monotonic()
             looks.begin(now)
             for fd, edge in edges:
