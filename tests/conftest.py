@@ -212,7 +212,7 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
     again = {report.nodeid for report in terminalreporter.stats.get("rerun", [])}
     passed = {report.nodeid for report in terminalreporter.stats.get("passed", []) if report.when == "call"}
-    for test in sorted(passed if terminalreporter.config.getoption("lf") else again & passed):
+    for test in sorted(passed if terminalreporter.config.getoption("lf", False) else again & passed):
         terminalreporter.write_line(f"passed when tried again: {test}")
 
 
@@ -251,7 +251,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         if place(item).startswith(REAL_TIME):
             item.add_marker(pytest.mark.real_time)
             item.add_marker(pytest.mark.timeout(END_S, func_only=True))
-            if not config.getoption("lf"):
+            if not config.getoption("lf", False):
                 item.add_marker(pytest.mark.flaky(reruns=1, reruns_delay=1, rerun_except=[f"^{name}" for name in PROVEN]))
         elif reads_a_clock(item.module):
             raise pytest.UsageError(f"{place(item)} is computed, and its file imports `time`: see tests/conftest.py")
