@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from penstock_net.errors import SchemeError as SchemeError
     from penstock_net.errors import SpecError as SpecError
     from penstock_net.report import plots as _plots
+    from penstock_net.results.comparison import Comparison as Comparison
+    from penstock_net.results.comparison import compare as compare
     from penstock_net.results.pause_times import pause_times as pause_times
     from penstock_net.results.run import Run as Run
     from penstock_net.results.sweep import Sweep as Sweep
@@ -54,6 +56,7 @@ _HOMES = {
     "penstock_net.errors": ("ClaimFailed", "InvariantError", "PenstockError", "SchemeError", "SpecError"),
     "penstock_net.sim.checkpoint": ("Checkpoint",),
     "penstock_net.sim.config": ("HostConfig", "InNetwork", "Measure"),
+    "penstock_net.results.comparison": ("Comparison", "compare"),
     "penstock_net.results.pause_times": ("pause_times",),
     "penstock_net.results.run": ("Run",),
     "penstock_net.results.sweep": ("Sweep",),

@@ -15,6 +15,7 @@ COMMANDS = (
     "sweep",
     "plot",
     "report",
+    "compare",
     "trace",
     "explain",
     "schemes",

@@ -13,6 +13,7 @@ over time are of the runs' measurement window, which a caption names; figures ov
     switches   buffer_cdf, timeseries, active_flows
     ports      link_rate, port, pause_map, pause_time
     ranks      rank_timeline
+    agreement  of a run beside another simulator
     sweeps     slowdown and `against` of a sweep, with intervals over its seeds
 """
 
@@ -23,6 +24,7 @@ from typing import TYPE_CHECKING, Any
 
 from penstock_net.errors import SpecError, nearest
 from penstock_net.files import write_file
+from penstock_net.report.plots.agreement import agreement
 from penstock_net.report.plots.canvas import COLOURS, HEIGHT, POINTS, WIDTH, active, draw_bars, draw_lines, styles
 from penstock_net.report.plots.flows import fct_cdf, slowdown, throughput
 from penstock_net.report.plots.ports import link_rate, pause_map, pause_time, port
@@ -44,6 +46,7 @@ __all__ = [
     "WIDTH",
     "active_flows",
     "against",
+    "agreement",
     "buffer_cdf",
     "check_format",
     "check_kind",

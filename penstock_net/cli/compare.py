@@ -1,0 +1,72 @@
+"""penstock compare"""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+
+def command(
+    run: Annotated[Path, typer.Argument(metavar="RUN", help="A run directory.", show_default=False)],
+    reference: Annotated[
+        Path, typer.Argument(metavar="REFERENCE", help="Completion times of another simulator.", show_default=False)
+    ],
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", metavar="FILE", help="A figure of it (pdf, png, svg, eps).", show_default=False)
+    ] = None,
+    csv: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Both times of every flow, as CSV.", show_default=False)
+    ] = None,
+) -> None:
+    """Set the completion times of another simulator, for the same flows, beside those of a run.
+
+    REFERENCE is a CSV file with the header src,dst,bytes,start_us,fct_us (times in ns, us, ms or s, as the names say; hosts by
+    name or number), or fct.txt of the HPCC simulator and its forks.
+
+    Examples:
+
+        penstock compare runs/mine fct.csv
+
+        penstock compare runs/mine fct.txt -o agreement.pdf --csv flows.csv
+
+    The table has quantiles of the run divided by the other's, and the spread of the ratio flow by flow.
+    """
+    from penstock_net.cli._output import say
+    from penstock_net.files import write_file
+    from penstock_net.report import plots
+    from penstock_net.results.comparison import compare
+
+    if out is not None:
+        plots.check_format(out)
+    found = compare(run, reference)
+    typer.echo(text(found))
+    for line in found.warnings:
+        say(f"warning: {line}")
+    if out is not None:
+        plots.save(plots.agreement(found), out)
+        typer.echo(f"written to {out}")
+    if csv is not None:
+        write_file(csv, found.flows.write_csv().encode())
+        typer.echo(f"written to {csv}")
+
+
+def text(found: "Comparison") -> str:  # type: ignore[name-defined]  # noqa: F821
+    """The table, and the flows that differ most."""
+    table = found.table
+    names = [name for name in table.columns if name not in ("size", "flows")]
+    rows = [["size", "flows", *(name.replace("flow_", "flow ") for name in names)]]
+    for row in table.iter_rows(named=True):
+        rows.append([row["size"], f"{row['flows']}", *(f"{row[name]:.3f}" for name in names)])
+    widths = [max(map(len, column)) for column in zip(*rows)]
+    lines = [f"{found.run.label} / {found.reference}"]
+    for cells in rows:
+        lines.append(
+            "  ".join(
+                cell.ljust(width) if at == 0 else cell.rjust(width) for at, (cell, width) in enumerate(zip(cells, widths))
+            ).rstrip()
+        )
+    lines.append("the flows that differ most:")
+    for flow in found.worst(3).iter_rows(named=True):
+        times = f"{flow['fct_ns'] / 1000:.3f} us, {flow['reference_fct_ns'] / 1000:.3f} us there ({flow['ratio']:.3f})"
+        lines.append(f"  flow {flow['flow_id']}, {flow['src']} to {flow['dst']}, {flow['bytes']} B: {times}")
+    return "\n".join(lines)
