@@ -149,11 +149,10 @@ def _match(ours: pl.DataFrame, theirs: pl.DataFrame) -> pl.DataFrame:
         )
 
     pairs = numbered(ours, "start_ns").join(numbered(theirs, "reference_start_ns"), on=[*key, "nth"]).drop("nth")
-    shift = (
-        (pairs["reference_start_ns"] - pairs["start_ns"]).median()
-        if len(pairs)
-        else theirs["reference_start_ns"].min() - ours["start_ns"].min()
-    )  # type: ignore[operator]
+    if len(pairs):
+        shift = float(np.median((pairs["reference_start_ns"] - pairs["start_ns"]).to_numpy()))
+    else:
+        shift = float(theirs["reference_start_ns"].to_numpy().min() - ours["start_ns"].to_numpy().min())
     rest = ours.join(counts.join(equal, on=key, how="anti"), on=key, how="semi").sort("start_ns")
     others = theirs.join(equal, on=key, how="anti").with_columns(at=pl.col("reference_start_ns") - pl.lit(shift)).sort("at")
     near = rest.join_asof(

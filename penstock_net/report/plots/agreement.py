@@ -2,8 +2,6 @@
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
 from penstock_net.report.plots.canvas import GREY, active, canvas, draw_lines, legend, log_axis, series_looks
 from penstock_net.results.comparison import Comparison
 from penstock_net.results.distribution import Distribution
@@ -11,7 +9,7 @@ from penstock_net.results.distribution import Distribution
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-SHARES = np.concatenate([np.arange(1, 99), np.arange(99, 100, 0.1)])
+SHARES = [*range(1, 99), *(99 + tenth / 10 for tenth in range(10))]
 
 
 def agreement(found: Comparison) -> "Figure":
