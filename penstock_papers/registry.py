@@ -8,10 +8,11 @@ import inspect
 import pkgutil
 import re
 import sys
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from pathlib import Path
-from types import ModuleType
+from types import CodeType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 from penstock_net.errors import SpecError, nearest
@@ -128,6 +129,26 @@ def completed(specs: Callable[..., dict[str, Spec]], window: str, scale: str, se
     return {label: {**spec, "measure": {"window": window, **spec.get("measure", {})}} for label, spec in found.items()}
 
 
+class _FromSource(SourceFileLoader):
+    """Compiles a module each time it is loaded: Python knows by the second and the size whether bytecode is that of a file."""
+
+    def get_code(self, fullname: str) -> CodeType:
+        path = self.get_filename(fullname)
+        code: CodeType = self.source_to_code(self.get_data(path), path)
+        return code
+
+
+class _OwnFinder:
+    """Finds the modules of a user's folder of figures."""
+
+    @staticmethod
+    def find_spec(name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> ModuleSpec | None:
+        spec = PathFinder.find_spec(name, path, target) if name.startswith(f"{OWN}.") else None
+        if spec and isinstance(spec.loader, SourceFileLoader):
+            spec.loader = _FromSource(name, spec.loader.path)
+        return spec
+
+
 class Experiments(Mapping[str, Experiment]):
     """`bfc/fig09` -> Experiment. Every file of a paper's folder is one, unless its name starts with an underscore."""
 
@@ -143,6 +164,8 @@ class Experiments(Mapping[str, Experiment]):
             raise SpecError("has no figure", place=folder, remedy="a figure is FOLDER/PAPER/figNN.py, beside PAPER/__init__.py")
         for name in [name for name in sys.modules if name.startswith(f"{OWN}.")]:
             del sys.modules[name]  # of another folder
+        if _OwnFinder not in sys.meta_path:
+            sys.meta_path.insert(0, _OwnFinder)
         package = ModuleType(OWN)
         package.__path__ = [str(folder.resolve())]
         sys.modules[OWN] = package
