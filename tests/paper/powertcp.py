@@ -10,8 +10,11 @@ Times in any unit, b in bytes per that unit; names are the paper's. Where it lea
 * cwnd stays within cwnd_min and cwnd_max.
 
 What the authors' simulator does otherwise are options: `target` (the power is divided by it), `least` (of the current,
-relative to b), `average` (the old window instead of the present one), `observed` (tau is the smallest RTT seen), `margin`
-(tau is multiplied by it in the power).
+relative to b), `average` (the old window instead of the present one), `first` (the current at the first ACK, relative to b),
+`observed` (tau is the smallest RTT seen; rates stay when it falls), `margin` (tau is multiplied by it in the power).
+
+ThetaCode is UpdateRatePower of that simulator (ns3-datacenter, commit 6ddb4a4, rdma-hw.cc) in its mode for theta-PowerTCP,
+with its names and in its unit, rates; Theta is the paper's Algorithm 2.
 """
 
 from dataclasses import dataclass
@@ -39,6 +42,7 @@ class PowerTCP:
     target: float = 1
     least: float = 0
     average: str = "cwnd"
+    first: float = 0
 
     def __post_init__(self):
         self.old = self.cwnd
@@ -49,6 +53,9 @@ class PowerTCP:
     def NEWACK(self, H, seq, snd_nxt, pathID=0):
         if self.prevInt is not None and pathID == self.pathID:
             self.UPDATEWINDOW(self.NORMPOWER(H), self.old)
+        elif self.prevInt is None and self.first:
+            self.smooth = self.first * max(1 + port.qlen / (port.b * self.tau) for port in H)
+            self.UPDATEWINDOW(self.smooth, self.old)
         self.prevInt, self.pathID = H, pathID
         if seq > self.stored_at:  # UPDATEOLD
             self.old, self.stored_at = self.cwnd, snd_nxt
@@ -95,8 +102,11 @@ class Theta:
         self.lastUpdated = None
 
     def NEWACK(self, t_c, RTT, seq, snd_nxt):
-        if self.observed:
-            self.tau = min(self.tau, RTT)
+        if self.observed and self.tau > RTT:
+            self.cwnd, self.beta, self.cwnd_min, self.cwnd_max = (
+                x * RTT / self.tau for x in (self.cwnd, self.beta, self.cwnd_min, self.cwnd_max)
+            )
+            self.tau = RTT
         if self.prev is None:
             self.lastUpdated = snd_nxt
         else:
@@ -116,6 +126,53 @@ class Theta:
         dt = min(dt, self.tau)
         self.smooth = (self.smooth * (self.tau - dt) + norm * dt) / self.tau
         return self.smooth
+
+
+@dataclass
+class ThetaCode:
+    """Rates in bytes per unit of time; FAST_REACT is 1 and VAR_WIN is 1, as in config-burst.txt."""
+
+    baseRtt: float
+    max_rate: float
+    weight: float = 0.7
+    increase: float = 0
+    m_minRate: float = 0
+    least: float = 0.5
+    margin: float = 1.05
+
+    def __post_init__(self):
+        self.m_rate = self.curRate = self.max_rate
+        self.u = 1
+        self.prevRtt = self.prevCompletion = None
+        self.m_lastUpdateSeq = 0
+
+    @property
+    def tau(self):
+        return self.baseRtt
+
+    @property
+    def cwnd(self):
+        """GetWin."""
+        return self.m_rate * self.baseRtt
+
+    def NEWACK(self, now, rtt, ack_seq, snd_nxt):
+        """HandleAckHp."""
+        fast_react = ack_seq <= self.m_lastUpdateSeq
+        self.baseRtt = min(self.baseRtt, rtt)
+        if self.prevRtt is None:  # records of zero, long after the start of the simulation
+            A, dt = 1, self.baseRtt
+        else:
+            dt = now - self.prevCompletion
+            A = max((rtt - self.prevRtt) / dt + 1, self.least)
+        U = A * rtt / (self.margin * self.baseRtt)
+        dt = min(dt, self.baseRtt)
+        self.u = (self.u * (self.baseRtt - dt) + U * dt) / self.baseRtt
+        rate = self.weight * (self.curRate / self.u + self.increase) + (1 - self.weight) * self.curRate
+        self.m_rate = min(max(rate, self.m_minRate), self.max_rate)
+        self.prevRtt, self.prevCompletion = rtt, now
+        if not fast_react:
+            self.curRate, self.m_lastUpdateSeq = self.m_rate, max(snd_nxt, self.m_lastUpdateSeq)
+        return self.cwnd
 
 
 def equilibrium(b, tau, betas):

@@ -46,6 +46,7 @@ def model_of(topo, values):
         values["eta"],
         values["least_current"],
         ["cwnd", "cwnd_old"][values["average"]],
+        values["first"],
     )
 
 
@@ -93,7 +94,10 @@ CASES = {
     "default": ("powertcp", {}),
     "equation 7": ("powertcp", {"average": "cwnd"}),
     "ns3": ("powertcp:ns3", {}),
-    "others": ("powertcp", {"gamma": 0.5, "r_ai": "2Gbps", "t": "13us", "min_rate": "5Gbps", "int_bytes": 0, "eta": 0.9}),
+    "others": (
+        "powertcp",
+        {"gamma": 0.5, "r_ai": "2Gbps", "t": "13us", "min_rate": "5Gbps", "int_bytes": 0, "eta": 0.9, "first": 1},
+    ),
 }
 
 
@@ -141,9 +145,9 @@ class Alone(dict):
         self["on_start"](self.me, self.node, self.flow, None)
 
 
-def compare(walk, average="cwnd", text=""):
+def compare(walk, average="cwnd", text="", first=0):
     """The file against the transcription; walk: (time since the last ACK, (bytes sent, queue) of hops, path, in flight)."""
-    parameters = {"average": average, "min_rate": "2Gbps", "r_ai": "1Gbps", "gamma": 0.8}
+    parameters = {"average": average, "min_rate": "2Gbps", "r_ai": "1Gbps", "gamma": 0.8, "first": first}
     scheme, now, seq = Alone(parameters, text), 1000 * US, 0
     model = model_of(SimpleNamespace(base_rtt_ps=lambda: 10 * US), parse("powertcp", parameters).values("powertcp"))
     sent = [0] * 5
@@ -167,9 +171,9 @@ steps = st.tuples(st.integers(80_000, 30 * US), hops, st.integers(0, 1), st.inte
 
 
 @settings(max_examples=50, deadline=None)
-@given(st.lists(steps, min_size=10, max_size=40), st.sampled_from(["cwnd", "cwnd_old"]))
-def test_any_telemetry(walk, average):
-    compare(walk, average)
+@given(st.lists(steps, min_size=10, max_size=40), st.sampled_from(["cwnd", "cwnd_old"]), st.sampled_from([0, 0.5, 3]))
+def test_any_telemetry(walk, average, first):
+    compare(walk, average, first=first)
 
 
 def long_walk(seed=3, count=2000):
@@ -216,6 +220,15 @@ def test_a_planted_mistake_is_found(mistake):
 
 def test_a_long_walk():
     compare(long_walk())
+    compare(long_walk(), first=0.5)
+
+
+@pytest.mark.parametrize("right, wrong", [(" * voltage_of(powertcp, ack_l_at(ack, i))", ""), ("mine.hops < 0 and", "")])
+def test_a_mistake_at_the_first_ack_is_found(right, wrong):
+    text = (FOLDER / "powertcp.py").read_text()
+    assert text.count(right) == 1
+    with pytest.raises(AssertionError):
+        compare(long_walk(), text=text.replace(right, wrong), first=0.5)
 
 
 # ---- Laws ----
@@ -304,7 +317,7 @@ def test_any_number_of_threads_gives_the_same_results():
 def test_parts_and_presets():
     assert list(parse("powertcp").parts) == ["pfc", "telemetry", "powertcp"]
     values = parse("powertcp:ns3").values("powertcp")
-    assert values["eta"] == 0.95 and values["least_current"] == 0.5
+    assert values["eta"] == 0.95 and values["least_current"] == values["first"] == 0.5
 
 
 def test_bad_parameters_are_refused():

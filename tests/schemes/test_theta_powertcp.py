@@ -1,4 +1,4 @@
-"""theta-PowerTCP's windows and departures against Algorithm 2 as transcribed, ACK by ACK."""
+"""theta-PowerTCP's windows and departures against Algorithm 2 and the authors' code as transcribed, ACK by ACK."""
 
 import random
 from types import SimpleNamespace
@@ -35,6 +35,10 @@ OPEN = network(buffer="100MB")
 
 def model_of(base_rtt, values):
     tau = values["t"] or base_rtt
+    if values["reaction"]:
+        assert values["observe"] and values["first"]  # the code has no choice of them
+        rates = values["r_ai"] / 8e12, values["min_rate"] / 8e12
+        return powertcp.ThetaCode(tau, 1 / LINE, values["gamma"], *rates, values["least_current"], values["margin"])
     return powertcp.Theta(
         tau,
         tau / LINE,
@@ -57,24 +61,26 @@ def check(topo, flows, scheme, parameters=None):
     run, rows = traced(topo, flows, scheme, parameters, measure=SAMPLES, host=QUEUED_ACKS)
     assert run.ports["pauses_sent"].sum() == 0
     values = parse(scheme, parameters).values("theta_powertcp")
-    tau = values["t"] or topo.base_rtt_ps()
     sent, acks = senders(topo, flows, rows)
     compared = cut = 0
     for flow, got in acks.items():
         made = {s.offset: s.at for s in sent[flow]}
         model = model_of(topo.base_rtt_ps(), values)
-        windows = [(0, model.cwnd)]
-        windows += [(a.at, model.NEWACK(a.at, a.at - made[a.offset], a.seq, a.snd_nxt)) for a in got]
+        windows, gaps = [(0, model.cwnd)], [LINE]
+        for a in got:
+            windows.append((a.at, model.NEWACK(a.at, a.at - made[a.offset], a.seq, a.snd_nxt)))
+            gaps.append(model.tau / model.cwnd)
         compared += check_windows(run, flow, windows)
         cwnd = [w for _, w in windows]
-        check_sending(sent[flow], acks[flow], cwnd, lambda k, _, cwnd=cwnd: tau / cwnd[k], moves=True)
-        cut += min(cwnd) < 0.6 * tau / LINE
+        check_sending(sent[flow], acks[flow], cwnd, lambda k, _, gaps=gaps: gaps[k], moves=True)
+        cut += max(gaps) > LINE / 0.6
     return compared, cut
 
 
 CASES = {
     "paper": ("theta_powertcp", {}),
     "ns3": ("theta_powertcp:ns3", {}),
+    "least RTT": ("theta_powertcp", {"observe": True, "t": "30us", "margin": 1.05}),
     "others": (
         "theta_powertcp",
         {"gamma": 0.5, "r_ai": "2Gbps", "t": "13us", "min_rate": "5Gbps", "stamp_bytes": 0, "margin": 1.2},
@@ -97,7 +103,8 @@ class Alone(dict):
     def __init__(self, parameters, text=""):
         super().__init__(min=min, max=max, float=float)
         self.flow = SimpleNamespace(sent=0, window=0, pace=0.0)
-        self.mine = SimpleNamespace(cwnd=0.0, cwnd_most=0.0, smooth=0.0, tau=0, prev_rtt=0, prev_t_c=0, last_updated=0)
+        zero = dict.fromkeys(("cwnd", "cwnd_old", "cwnd_most", "smooth", "tau", "prev_rtt", "prev_t_c", "last_updated"), 0)
+        self.mine = SimpleNamespace(**zero)
         self.me = SimpleNamespace(**parse("theta_powertcp", parameters).values("theta_powertcp"))
         self.me.at = SimpleNamespace(world=SimpleNamespace(base_rtt=10 * US))
         self.node, self.stamped = SimpleNamespace(now=0), SimpleNamespace(stamp=0)
@@ -114,9 +121,13 @@ class Alone(dict):
         self["on_start"](self.me, self.node, self.flow, None)
 
 
-def compare(walk, observe, text=""):
+CODE = {"reaction": "per_ack", "observe": True, "first": True, "margin": 1.05, "gamma": 0.7}
+RULES = {"paper": {}, "least RTT": {"observe": True}, "code": CODE}
+
+
+def compare(walk, rules, text=""):
     """The file against the transcription; walk: (time since the last ACK, RTT, packets in flight)."""
-    parameters = {"observe": observe, "min_rate": "2Gbps", "r_ai": "1Gbps"}
+    parameters = {"min_rate": "2Gbps", "r_ai": "1Gbps", **RULES[rules]}
     scheme, now, seq = Alone(parameters, text), 1000 * US, 0
     model = model_of(10 * US, parse("theta_powertcp", parameters).values("theta_powertcp"))
     for later, rtt, in_flight in walk:
@@ -125,16 +136,16 @@ def compare(walk, observe, text=""):
         scheme["on_ack"](scheme.me, scheme.node, scheme.flow, SimpleNamespace(seq=seq))
         cwnd = model.NEWACK(now, rtt, seq, seq + 1000 * in_flight)
         assert scheme.mine.cwnd == pytest.approx(cwnd, rel=1e-9)
-        assert scheme.flow.window == int(scheme.mine.cwnd) and scheme.flow.pace == pytest.approx(cwnd * 8e12 / (10 * US))
+        assert scheme.flow.window == int(scheme.mine.cwnd) and scheme.flow.pace == pytest.approx(cwnd * 8e12 / model.tau)
 
 
 steps = st.tuples(st.integers(80_000, 30 * US), st.integers(6 * US, 90 * US), st.integers(0, 9))
 
 
 @settings(max_examples=150, deadline=None)
-@given(st.lists(steps, min_size=10, max_size=100), st.booleans())
-def test_any_rtts(walk, observe):
-    compare(walk, observe)
+@given(st.lists(steps, min_size=10, max_size=100), st.sampled_from(list(RULES)))
+def test_any_rtts(walk, rules):
+    compare(walk, rules)
 
 
 def long_walk(seed=5, count=2000):
@@ -147,32 +158,46 @@ def long_walk(seed=5, count=2000):
     return out
 
 
-def test_a_long_walk():
-    compare(long_walk(), False)
+@pytest.mark.parametrize("rules", RULES)
+def test_a_long_walk(rules):
+    compare(long_walk(), rules)
 
 
 MISTAKES = {
-    "no gradient": ("float(rtt - mine.prev_rtt) / dt + 1", "1.0"),
-    "no RTT": ("current * rtt / (theta.margin * mine.tau)", "current"),
-    "no smoothing": ("(1 - weight) * mine.smooth + weight * norm", "norm"),
-    "at every ACK": ("if pkt.seq > mine.last_updated", "if pkt.seq > 0"),
-    "the power at the updates alone": (
-        "        norm_power(theta, node, flow, rtt)\n        if pkt.seq > mine.last_updated:\n",
-        "        if pkt.seq > mine.last_updated:\n            norm_power(theta, node, flow, rtt)\n",
+    "no gradient": ("float(rtt - mine.prev_rtt) / dt + 1", "1.0", "paper"),
+    "no RTT": ("current * rtt / (theta.margin * mine.tau)", "current", "paper"),
+    "no smoothing": ("(1 - weight) * mine.smooth + weight * norm", "norm", "paper"),
+    "at every ACK": ("theta.reaction == PER_ACK or", "theta.reaction != PER_ACK or", "paper"),
+    "once per RTT": ("theta.reaction == PER_ACK or", "", "code"),
+    "the reference at every ACK": (
+        "pkt.seq > mine.last_updated:\n            mine.cwnd_old",
+        "True:\n            mine.cwnd_old",
+        "code",
     ),
-    "the weight": ("theta.gamma * (mine.cwnd", "0.85 * (mine.cwnd"),
-    "no increase": ("+ beta)", ")"),
-    "the least RTT": ("if theta.observe:", "if not theta.observe:"),
+    "the present window": ("theta.gamma * (mine.cwnd_old /", "theta.gamma * (mine.cwnd /", "code"),
+    "the power at the updates alone": (
+        "        norm_power(theta, node, flow, rtt)\n",
+        "        if pkt.seq > mine.last_updated:\n            norm_power(theta, node, flow, rtt)\n",
+        "paper",
+    ),
+    "the weight": ("theta.gamma * (mine.cwnd", "0.85 * (mine.cwnd", "paper"),
+    "no increase": ("+ beta)", ")", "paper"),
+    "the least RTT": ("if theta.observe and", "if not theta.observe and", "paper"),
+    "the window of the network's RTT": ("    mine.cwnd *= ratio\n", "", "least RTT"),
+    "the old window": ("    mine.cwnd_old *= ratio\n", "", "code"),
+    "the rate of the network's RTT": ("mine.cwnd * 8e12 / mine.tau", "mine.cwnd * 8e12 / theta.base_rtt", "least RTT"),
+    "the first ACK": ("mine.prev_t_c == 0 and not theta.first", "mine.prev_t_c == 0", "code"),
+    "the first gradient": ("        mine.smooth = rtt / (theta.margin * mine.tau)\n        return\n", "        pass\n", "code"),
 }
 
 
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_a_planted_mistake_is_found(mistake):
     text = (FOLDER / "theta_powertcp.py").read_text()
-    right, wrong = MISTAKES[mistake]
+    right, wrong, rules = MISTAKES[mistake]
     assert text.count(right) == 1
     with pytest.raises(AssertionError):
-        compare(long_walk(), False, text.replace(right, wrong))
+        compare(long_walk(), rules, text.replace(right, wrong))
 
 
 # ---- Laws ----
@@ -186,6 +211,17 @@ def test_power_by_hand():
     assert model.NEWACK(30, 15, 3, 3) == pytest.approx(100 / 2.25)
     assert model.NEWACK(35, 10, 3, 9) == pytest.approx(100 / 2.25)  # not yet a round trip later
     assert model.smooth == pytest.approx((2.25 + 0.5) / 2)  # the gradient is -1, of which -1/2 counts
+
+
+def test_the_first_ack_of_the_code_by_hand():
+    """tau 10 of the network, 8 seen: no congestion at the first ACK; twice that at the next one, of which half an RTT counts."""
+    model = powertcp.ThetaCode(10, 1, weight=1, margin=1)
+    assert model.NEWACK(100, 8, 1, 4) == 8 and model.tau == 8
+    assert model.NEWACK(104, 8, 2, 5) == 8
+    assert model.NEWACK(108, 12, 3, 6) == pytest.approx(8 / 2)  # gradient 1, RTT 1.5 tau: 3, and 1 for the other half
+    assert model.curRate == 1  # what every ACK starts from, until one of packet 5 comes
+    model.NEWACK(112, 12, 5, 9)
+    assert model.curRate == model.m_rate == pytest.approx(1 / 1.75)
 
 
 @pytest.mark.parametrize("r_ai, count", [("3Gbps", 2), ("1Gbps", 6)])
@@ -222,6 +258,7 @@ def test_parts_and_presets():
     assert list(parse("theta_powertcp").parts) == ["pfc", "theta_powertcp"]
     values = parse("theta_powertcp:ns3").values("theta_powertcp")
     assert values["gamma"] == 0.7 and values["margin"] == 1.05 and values["observe"]
+    assert values["reaction"] and values["first"] and values["stamp_bytes"] == 42
 
 
 def test_bad_parameters_are_refused():
