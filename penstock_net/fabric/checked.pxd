@@ -6,7 +6,7 @@ from penstock_net.fabric.line cimport send_frame, send_to_host, send_with_data, 
 from penstock_net.fabric.pacing cimport about_flow, flow_of, send_from
 from penstock_net.fabric.queueing_inline cimport draw
 from penstock_net.fabric.routing_inline cimport group_towards, path_at, path_count, port_towards
-from penstock_net.fabric.state cimport ACK, BY_DEFAULT, CONTROL, CONTROL_SIZE, MOST_LEVELS, SCHEME_FAULT, Flow, Guard, Incoming, Node, Packet, Port, Queue, Worker
+from penstock_net.fabric.state cimport ACK, BY_DEFAULT, CONTROL, MOST_LEVELS, SCHEME_FAULT, Flow, Guard, Incoming, Node, Packet, Port, Queue, Worker
 from penstock_net.fabric.state cimport clear_bit, group_of, has_bit, hash31, pick, port_at, queue_at, set_bit, voq_at
 from penstock_net.fabric.switch cimport release
 
@@ -136,7 +136,7 @@ cdef inline Packet* g_frame(Guard* guard, int line, Packet* pkt, int kind) noexc
     return pkt
 cdef inline int64_t g_size(Guard* guard, int line, Packet* pkt, int64_t size) noexcept nogil:
     """A new size of a packet, which can only grow."""
-    return g_fit16(guard, line, g_least(guard, line, size, CONTROL_SIZE if pkt.kind > ACK else pkt.size))
+    return g_fit16(guard, line, g_least(guard, line, size, pkt.size))
 cdef inline int g_kind(Guard* guard, int line, Node* node, int64_t kind) noexcept nogil:
     g_need(guard, line, CONTROL <= kind < CONTROL + node.worker.world.scheme_count, FAULT_KIND, kind, 0)
     return <int>kind

@@ -11,7 +11,6 @@ if not cython.compiled:
         ACK,
         ADDRESSED,
         CONTROL_LANE,
-        CONTROL_SIZE,
         DATA_LANE,
         EVENT_DROP,
         EVENT_RECEIVE,
@@ -196,9 +195,9 @@ def resume_port(node, port, bit):
 
 
 def new_frame(node, kind, command):
-    """A control frame with value and mask 0; the caller sets what its scheme declares, and pkt.size if it is above 64 B."""
+    """A control frame with value and mask 0; the caller sets what its scheme declares, and pkt.size if it is longer."""
     pkt = alloc_frame(node.worker)
-    pkt.size = CONTROL_SIZE
+    pkt.size = node.worker.world.control
     pkt.payload = 0
     pkt.kind = kind
     pkt.lane = CONTROL_LANE

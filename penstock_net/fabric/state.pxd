@@ -386,7 +386,7 @@ ctypedef struct World:
     int64_t horizon         # no event at or after it is executed
     int64_t window          # the smallest delay of the links that are not near
     int64_t flow_count      # flows of the whole run
-    int32_t mtu, header, ack_header, ack_min
+    int32_t mtu, header, ack_header, ack_min, control
     int32_t ack_lane, log_pauses, nic_by_destination, class_count, reordering
     int32_t levels          # priorities that packets may have: no more than there are queues
     int32_t ranked          # ready flows send in the order of their rank

@@ -17,10 +17,10 @@ credits vary by `jitter`, sizes of credits by up to `spread` bytes, so that the 
 `air` and `ecs` are two additions of that simulator: flows of less than 40 packets begin at a share of the rate, and a sender
 says STOP as soon as the credits of the last RTT would do for the rest.  Rates are shares of the maximum.
 
-The rest is our choice.  Frames are 64 B, not 84.  The receiver acknowledges once, when all has arrived, and sends no credits
-then. Data that is lost shows as a gap: NACK, and the sender goes back to it.  Two RTTs after a STOP that came too early, or
-after which something is missing, the receiver begins anew.  A sender that has had no use for a credit for an RTO, which does not
-back off, repeats its REQUEST; if all was sent, also its last packet.
+The rest is our choice.  Frames are 64 B (`host.control`), not 84.  The receiver acknowledges once, when all has arrived, and
+sends no credits then. Data that is lost shows as a gap: NACK, and the sender goes back to it.  Two RTTs after a STOP that came
+too early, or after which something is missing, the receiver begins anew.  A sender that has had no use for a credit for an RTO,
+which does not back off, repeats its REQUEST; if all was sent, also its last packet.
 """
 
 title = "ExpressPass"
@@ -131,7 +131,7 @@ def next_queue(expresspass, node, port):
 
 def mean_credit(expresspass):
     """Bytes."""
-    return CONTROL_SIZE + expresspass.spread // 2
+    return expresspass.at.world.control + expresspass.spread // 2
 
 
 def slot_of(expresspass, port):

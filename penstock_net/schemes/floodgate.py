@@ -344,7 +344,7 @@ def add_entry(floodgate, node, port, pkt, command, dst, psn) -> packet:
 
 def post(floodgate, node, port, pkt):
     if pkt:
-        pkt.size = max(HEADER + floodgate.entry * my_frame(floodgate, pkt).count, CONTROL_SIZE)
+        pkt.size = max(HEADER + floodgate.entry * my_frame(floodgate, pkt).count, floodgate.at.world.control)
         send_frame(node, port.slot, pkt)
 
 

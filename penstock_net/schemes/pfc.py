@@ -102,7 +102,6 @@ EDGE = 1  # senders
 DROP = 1  # action
 STORM = 10000000  # period of a storm's pauses, ps
 PERIODS = 64  # refreshes that still go out after a resume
-FRAME = 64  # bytes of a pause
 WAITING = 64  # commands of a priority that may wait
 RATES = 8
 
@@ -130,7 +129,7 @@ def set_up_node(pfc, node):
     if node.buffer_size == NEVER:
         mine.shared_size = bit(56)
     elif pfc.priorities > 1 or pfc.headroom_pool > 0:
-        most = node.worker.world.quantum + FRAME
+        most = node.worker.world.quantum + node.worker.world.control
         mine.shared_size -= stored(pfc, most)  # an alpha above 1 may take so much more than what is free
     for slot in range(node.port_count):
         port = port_at(node, slot)
@@ -199,7 +198,7 @@ def in_cells(pfc, size, full):
     if pfc.cell == 0:
         return size
     world = pfc.at.world
-    smallest = min(world.header + 1, FRAME)
+    smallest = min(world.header + 1, world.control)
     if world.ack_lane:
         smallest = min(smallest, world.ack_min)
     cells = (smallest + pfc.cell - 2) // pfc.cell
@@ -214,11 +213,12 @@ def headroom_of(pfc, node, port):
     go first; in cells, if these are counted.
     """
     ingress = my_port(pfc, port)
-    frame = (pfc.lossless_mtu if pfc.lossless_mtu > 0 else node.worker.world.quantum) + FRAME
+    pause = pfc.at.world.control
+    frame = (pfc.lossless_mtu if pfc.lossless_mtu > 0 else pfc.at.world.quantum) + pause
     bdp = whole(port.delay / port.peer_ps_per_byte) + 1
     answer = whole(pfc.response / port.peer_ps_per_byte) + 1 if pfc.response > 0 else 0
-    most = 2 * bdp + answer + 3 * frame + FRAME * (pfc.priorities - 1)
-    ingress.needed = max(in_cells(pfc, most, frame - FRAME), ingress.needed)
+    most = 2 * bdp + answer + 3 * frame + pause * (pfc.priorities - 1)
+    ingress.needed = max(in_cells(pfc, most, frame - pause), ingress.needed)
     if configured(pfc, node, port) > 0:
         return configured(pfc, node, port)
     return max(whole(pfc.headroom * bdp), ingress.needed)
@@ -229,8 +229,9 @@ def late_of(pfc, node, port):
 
     It is no headroom, which would take from what others may have: such an ingress pauses so much earlier, then uses what is free.
     """
-    frame = node.worker.world.quantum + FRAME
-    return in_cells(pfc, frame * max(whole(port.ps_per_byte / port.peer_ps_per_byte) - 1, 0), frame - FRAME)
+    quantum = pfc.at.world.quantum
+    frame = quantum + pfc.at.world.control
+    return in_cells(pfc, frame * max(whole(port.ps_per_byte / port.peer_ps_per_byte) - 1, 0), quantum)
 
 
 def threshold(pfc, node, group):

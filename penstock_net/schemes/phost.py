@@ -2,13 +2,22 @@
 
 A sender announces a flow (RTS) and sends its first `free` packets without tokens.  The receiver's tokens name the packets that
 have not arrived, in order; a sender uses the one for the flow with the fewest bytes left when its line is free, within `expiry`
-packet times.  If more than `ahead` tokens of a flow have been sent since the newest that was used, its sender is busy elsewhere:
-the flow pauses for `pause` packet times after the last one, and then has one token at a time until it is used.  Once all packets
-have had tokens, the missing ones have new ones, `reissue` packet times after the last.  One acknowledgement says that all has
-arrived.  Switches send control frames first, then flows of up to `threshold` bytes, then the others; a port keeps `capacity`
-bytes of data, and drops a packet of a longer flow for one of a short flow.  The paper's networks spray packets (`phost+spray`).
+packet times.  If `ahead` tokens of a flow have been sent since the newest that was used, its sender is busy elsewhere: the flow
+pauses for `pause` packet times after the last one, and then has one token at a time until it is used.  Once all packets have had
+tokens, the missing ones have new ones, `reissue` packet times after the last.  One acknowledgement says that all has arrived.
+Switches send control frames first, then flows of up to `threshold` bytes, then the others; a port keeps `capacity` bytes of data,
+and drops a packet of a longer flow for one of a short flow.  The paper's networks spray packets (`phost+spray`).
 
-The defaults are those of the paper and of its simulator in units of a bandwidth-delay product, which is 8 packets there.
+The defaults are those of the paper and of its simulator in units of a bandwidth-delay product, which is 8 packets there.  RTS
+and tokens have 40 B (section 3.1: `host.control`); acknowledgements, of `host.ack`, have as many there.
+
+The code has a rule that the paper does not mention (`hold`): a receiver that hears of a flow gives no tokens, to anybody, for as
+many packet times as the flow has free packets, which need its link; the last such flow counts.  Without it tokens go on for all
+of the link, and free packets come on top.  `simulator` is the code with short flows first at switches, as section 3.3 says;
+`script` is what the script behind the figures runs: it sets no threshold, and all data have one priority.
+
+When a pause ends is neither the paper's nor the code's rule.  Here data that use a newer token end it at once; in the paper it
+lasts three RTTs; the code looks at the flow again when the receiver next decides.
 
 The rest is our choice.  A token for a packet that is not the next new one, since others expired, sends the next new one.
 Free packets count as if they had tokens from the RTS on.  Any packet stands for an RTS that was lost.  A sender that has no
@@ -21,14 +30,18 @@ parameters = {
     "free_for": ("choice all short", "all", "which flows; short: those that need no tokens then (authors' simulator)"),
     "ahead": ("int32 0..2000", 0, "tokens of a flow since the newest that was used (authors' simulator: 8); 0 = as `free`"),
     "expiry": ("float64 0.1..1000", 1.5, "packet times in which a token must be used (authors' simulator)"),
+    "hold": ("bool", True, "no tokens for as many packet times as a new flow has free packets (authors' simulator)"),
     "pause": ("int32 0..100000", 0, "packet times without a token (authors' simulator: 25); 0 = three times `ahead`, and one"),
     "reissue": ("int32 0..100000", 0, "packet times until missing packets have new tokens (there: 9); 0 = `ahead`, and one"),
+    "levels": ("int32 1..2", 2, "priorities of data at switches; 1: short flows do not go first (authors' script)"),
     "threshold": ("bytes", 0, "flows up to this size go first at switches (section 3); 0 = the free packets"),
     "capacity": ("bytes", 0, "of a port (section 4: 36 KB); 0 = three bandwidth-delay products"),
 }
 presets = {
+    "default": {"host.control": 40},
     # 8 packets of 1500 B are a bandwidth-delay product there
-    "simulator": {"free": 8, "free_for": "short", "capacity": "36864B"},
+    "simulator": {"free": 8, "free_for": "short", "capacity": "36864B", "host.control": 40},
+    "script": {"free": 8, "free_for": "short", "capacity": "36864B", "levels": 1, "host.control": 40},
 }
 fabric = {"queues": 2, "reordering": 1, "nic_order": 1, "one_link": 1}
 packet_state = {"token": "int64", "size": "int64"}
@@ -76,6 +89,8 @@ def set_up(phost):
     phost.resume = phost.pause if phost.pause > 0 else 3 * phost.lead + 1
     phost.again = phost.reissue if phost.reissue > 0 else phost.lead + 1
     phost.limit = phost.threshold if phost.threshold > 0 else phost.blind * world.mtu
+    if phost.levels == 1:
+        phost.limit = 0
     phost.most = phost.capacity if phost.capacity > 0 else 3 * world.bdp
 
 
@@ -214,6 +229,17 @@ def begin(phost, node, incoming, size):
         mine.packets = packets_of(phost, size)
         mine.next = free_packets(phost, size)
         mine.last = node.now + mine.next * packet_time(phost, node)
+        if phost.hold:
+            hold_tokens(phost, node, mine.next)
+
+
+def hold_tokens(phost, node, count):
+    """Give no token at the next `count` turns, whatever an earlier flow has asked for."""
+    mine = my_node(phost, node)
+    time = packet_time(phost, node)
+    left = max(mine.next_token - node.now, 0)
+    mine.next_token = node.now + left % time + count * time
+    wake_by(node, phost.at.index, mine.next_token)
 
 
 def on_data(phost, node, incoming, pkt):
@@ -252,7 +278,7 @@ def schedule(phost, node, incoming):
     resume = 0
     if mine.next >= min(mine.packets, mine.clear + RING):
         again = phost.again
-    if mine.tokens - mine.used > phost.lead:
+    if mine.tokens - mine.used >= phost.lead:
         resume = phost.resume
     until = mine.last + max(again, resume) * packet_time(phost, node)
     if again + resume > 0 and node.now < until:
@@ -262,7 +288,7 @@ def schedule(phost, node, incoming):
     if again:
         mine.next = mine.clear
     if resume:
-        mine.used = mine.tokens - phost.lead
+        mine.used = mine.tokens - phost.lead + 1
     set_flow_timer(node, incoming, NEVER)
     rank_incoming(node, incoming, mine.size - incoming.received)
     wake_by(node, phost.at.index, max(my_node(phost, node).next_token, node.now))
@@ -276,6 +302,9 @@ def on_timer(phost, node):
     """A packet time has passed: a token for the flow with the fewest bytes left."""
     incoming = first_ranked(node)
     if incoming == NO_INCOMING:
+        return
+    if node.now < my_node(phost, node).next_token:
+        wake_by(node, phost.at.index, my_node(phost, node).next_token)
         return
     mine = my_incoming(phost, incoming)
     frame = new_frame(node, phost.at.kind, TOKEN)

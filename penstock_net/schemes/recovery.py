@@ -14,7 +14,7 @@ rates do not react to losses.  Without the paper's recovery sequence, which woul
 one recovery and are missing when it ends.  Not in the paper: an ACK that advances and answers a packet sent again after a
 timeout shows that all is lost that was sent before the timeout and has not arrived.
 
-perfect.  Notices are frames of 64 B among the control frames, which are not dropped.  If links lose them, or the last ACK of
+perfect.  Notices are among the control frames, which are not dropped.  If links lose them, or the last ACK of
 a flow, `host.rto` repairs it.  With both kinds a flow has at most 2048 packets in flight.
 """
 

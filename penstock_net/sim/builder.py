@@ -182,6 +182,7 @@ def numbers(settings: Settings) -> dict[str, int]:
         "mtu": host.mtu,
         "header": host.header,
         "ack": host.ack,
+        "control": host.control,
         "ack_header": min(ACK_HEADER, host.ack),
         "ack_lane": int(host.ack_priority == "data"),
         "rto": host.rto_ps,

@@ -112,6 +112,7 @@ class HostConfig:
     mtu           payload bytes of a full packet
     header        bytes that every data packet carries on top of its payload; mtu + header is at most 32000
     ack           bytes of an acknowledgement
+    control       bytes of the frames that schemes send: pauses, grants, tokens, pulls; some schemes make theirs longer
     rto           without progress for this long, a sender retransmits from the first unacknowledged byte on; at least 1ns
     ack_priority  "control": acknowledgements use the strict-priority control queue; "data": they queue behind data
     nic_queues    data queues of a NIC, which hop-by-hop pauses can pause one by one; 0: as many as the scheme asks for
@@ -121,13 +122,15 @@ class HostConfig:
     mtu: int = 1000
     header: int = 48
     ack: int = 60
+    control: int = 64
     rto: str | int | float = "4ms"
     ack_priority: Literal["control", "data"] = "control"
     nic_queues: int = 0
     clock_ppm: float = 0.0
 
     def __post_init__(self) -> None:
-        for name, least, most in (("mtu", 1, None), ("header", 0, None), ("ack", 1, MAX_FRAME), ("nic_queues", 0, MAX_QUEUES)):
+        sizes = (("mtu", 1, None), ("header", 0, None), ("ack", 1, MAX_FRAME), ("control", 1, MAX_FRAME))
+        for name, least, most in (*sizes, ("nic_queues", 0, MAX_QUEUES)):
             object.__setattr__(self, name, whole(getattr(self, name), f"host.{name}", least, most))
         if time_ps(self.rto, "host.rto", positive=True) < 1000:
             raise SpecError("must be 1ns or more", path="host.rto", value=self.rto)

@@ -384,6 +384,7 @@ KEYS: dict[str, dict[str, Key]] = {
         "mtu": Key("bytes", range=f"1..{MAX_FRAME}"),
         "header": Key("bytes", range=">= 0"),
         "ack": Key("bytes", range=f"1..{MAX_FRAME}"),
+        "control": Key("bytes", range=f"1..{MAX_FRAME}"),
         "rto": Key("time", range="> 0"),
         "ack_priority": Key(f"choice {' '.join(ACK_PRIORITIES)}"),
         "nic_queues": Key("int", range=f"0..{MAX_QUEUES}"),

@@ -4,10 +4,12 @@
     TOKEN: store, valid for `expiry` packet times; NIC idle: packet of the flow with the fewest bytes left that may send
     receiver, every packet time: of the flows that are not paused, the one with the fewest bytes left: TOKEN for its next
     missing packet
-    tokens sent - newest token used > `ahead`: pause until `pause` packet times after the last one, then relax: one more
+    a flow is heard of: `hold` (code): no tokens at the next turns, as many as it has free packets
+    tokens sent - newest token used = `ahead`: pause until `pause` packet times after the last one, then relax: one more
     all tokens sent, packets missing: `reissue` packet times after the last one, begin again with the first missing
     all received: one ACK, and one for each packet that comes again
-    switch: short flows before long ones; full: the newest packet of a long flow gives way to one of a short flow
+    switch: short flows before long ones, unless there is one level; full: the newest packet of a long flow gives way to a short
+    flow's
 
 Choices: a token for a packet that is not sent yet sends the next new one; it goes before the flow's free packets; these count as
 tokens sent every packet time from the RTS on, when all has to be sent again; `left` of a flow is what its last token says, or
@@ -17,7 +19,7 @@ what is not sent if it sends without one.  No losses on links; timeouts of sende
 from dataclasses import dataclass, field
 from functools import partial
 
-from paper.star import ACK, CONTROL, HEADER, START, TIMER, Packet, Star
+from paper.star import HEADER, START, TIMER, Packet, Star
 from paper.turns import turn
 
 FLOW_TIMER = START + 1
@@ -79,6 +81,7 @@ class Host:
         self.flows, self.coming, self.done = {}, {}, set()
         self.turns, self.timers = {}, {}
         self.next_token, self.wake_at = 0, None
+        self.hold = 0  # turns
 
     def packets(self, size):
         return -(-size // self.p["mtu"])
@@ -92,7 +95,7 @@ class Host:
     def start(self, flow):
         flow.free = self.free(flow.size)
         self.flows[flow.number] = flow
-        self.net.control(Packet(flow.src, flow.dst, flow.number, size=CONTROL, kind="rts", info=flow.size))
+        self.net.control(Packet(flow.src, flow.dst, flow.number, size=self.p["control"], kind="rts", info=flow.size))
 
     def ready(self):
         for f in self.flows.values():
@@ -116,7 +119,7 @@ class Host:
         payload = min(self.p["mtu"], f.size - offset)
         if token is None:
             f.left = f.size - offset - payload
-        info = {"long": f.size > self.p["threshold"], "size": f.size, "token": token}
+        info = {"long": self.p["levels"] == 1 or f.size > self.p["threshold"], "size": f.size, "token": token}
         return Packet(f.src, f.dst, f.number, offset, payload, payload + HEADER, "data", info)
 
     # receiver
@@ -141,6 +144,9 @@ class Host:
         if packet.flow not in self.coming:
             free = self.free(size)
             self.coming[packet.flow] = Receiving(packet.flow, packet.src, size, free, self.net.now + free * self.T)
+            if self.p["hold"]:
+                self.hold = free
+                self.wake(max(self.next_token, self.net.now))
         m = self.coming[packet.flow]
         if packet.kind == "data":
             m.got[packet.offset // self.p["mtu"]] = packet.payload
@@ -157,7 +163,7 @@ class Host:
         self.schedule(m)
 
     def acknowledge(self, packet):
-        self.net.control(Packet(self.number, packet.src, packet.flow, size=ACK, kind="ack"))
+        self.net.control(Packet(self.number, packet.src, packet.flow, size=self.p["ack"], kind="ack"))
 
     def schedule(self, m):
         while m.next in m.got:
@@ -165,7 +171,7 @@ class Host:
         waits = []
         if m.next >= self.packets(m.size):
             waits.append("reissue")
-        if m.tokens - m.used > self.p["ahead"]:
+        if m.tokens - m.used >= self.p["ahead"]:
             waits.append("pause")
         until = m.last + max((self.p[w] for w in waits), default=0) * self.T
         self.turns.pop(m.number, None)
@@ -177,7 +183,7 @@ class Host:
         if "reissue" in waits:
             m.next = min(set(range(self.packets(m.size))) - set(m.got))
         if "pause" in waits:
-            m.used = m.tokens - self.p["ahead"]
+            m.used = m.tokens - self.p["ahead"] + 1
         self.turns[m.number] = m
         self.wake(max(self.next_token, self.net.now))
 
@@ -193,11 +199,16 @@ class Host:
 
     def turn(self):
         self.wake_at = None
+        if self.hold:
+            self.hold -= 1
+            self.next_token = self.net.now + self.T
+            self.wake(self.next_token)
+            return
         if not self.turns:
             return
         m = min(self.turns.values(), key=lambda m: (m.left(), turn(m.number, self.number)))
         info = m.tokens, m.next, m.left()
-        self.net.control(Packet(self.number, m.src, m.number, size=CONTROL, kind="token", info=info))
+        self.net.control(Packet(self.number, m.src, m.number, size=self.p["control"], kind="token", info=info))
         m.tokens, m.next, m.last = m.tokens + 1, m.next + 1, self.net.now
         self.next_token = self.net.now + self.T
         self.schedule(m)

@@ -134,6 +134,7 @@ class Simulation:
         world.header = settings["header"]
         world.quantum = settings["mtu"] + settings["header"]
         world.ack_min = settings["ack"]
+        world.control = settings["control"]
         world.ack_header = settings["ack_header"]
         world.ack_lane = settings["ack_lane"]
         world.nic_by_destination = composition.nic_by_destination
