@@ -5,6 +5,9 @@
     switch, full: drop the packet with the most bytes left (tie: the latest)
     dequeue: find the fewest, send *that flow's earliest*
 
+The authors' simulator YAPS: the window starts at `window` and grows to `largest`; stamp "queue": a packet has the bytes left of
+the time when the window lets it into the NIC's queue, which sends the earliest packet of the flow that has the fewest.
+
 Choices: bytes are those of payload; ACKs carry the bytes that have arrived, the SACKed ones enlarge the window; a host sends
 packets of the flow with the fewest bytes left; timeouts are looked for at multiples of a quarter of the RTO,
 younger flows first.
@@ -42,6 +45,14 @@ class Flow:
     def __init__(self, number, src, dst, size, window):
         self.number, self.src, self.dst, self.size, self.window = number, src, dst, size, window
         self.next, self.acked, self.arrived, self.progress = 0, 0, 0, 0
+        self.admitted, self.queue = 0, []  # the NIC's: offset and bytes left of what waits
+
+    def left(self):
+        return self.size - self.arrived
+
+    def end(self):
+        """Packets that begin before it may be sent."""
+        return min(self.acked + self.window + max(self.arrived - self.acked, 0), self.size)
 
 
 class Host:
@@ -53,6 +64,7 @@ class Host:
     def start(self, flow):
         flow.progress = self.net.now
         self.flows[flow.number] = flow
+        self.let_in(flow)
         self.arm_tick()
         self.net.kick(self.net.up, self.number)
 
@@ -68,12 +80,24 @@ class Host:
             if f.next > f.acked and self.net.now - f.progress >= self.p["rto"]:
                 f.progress = self.net.now
                 f.window, f.next = self.p["mtu"], f.acked
+                f.admitted, f.queue = f.acked, []
+                self.let_in(f)
                 self.net.kick(self.net.up, self.number)
         if self.flows:
             self.arm_tick()
 
+    def let_in(self, f):
+        f.admitted = max(f.admitted, f.acked)
+        f.queue = [waiting for waiting in f.queue if waiting[0] >= f.acked]
+        while f.admitted < f.end():
+            f.queue.append((f.admitted, f.left()))
+            f.admitted += self.p["mtu"]
+
     def may_send(self, f):
-        return f.next < f.size and f.next - f.acked < f.window + max(f.arrived - f.acked, 0)
+        return bool(f.queue)
+
+    def rank(self, f):
+        return min(left for _, left in f.queue) if self.p["stamp"] == "queue" else f.left()
 
     def backlog(self):
         return any(self.may_send(f) for f in self.flows.values())
@@ -82,12 +106,14 @@ class Host:
         ready = [f for f in self.flows.values() if self.may_send(f)]
         if not ready:
             return None
-        f = min(ready, key=lambda f: (f.size - f.arrived, turn(f.number, self.number, f.size - f.arrived)))
-        payload = min(self.p["mtu"], f.size - f.next)
-        packet = Packet(f.src, f.dst, f.number, f.next, payload, payload + HEADER, "data", f.size - f.arrived)
+        f = min(ready, key=lambda f: (self.rank(f), turn(f.number, self.number, self.rank(f))))
+        offset, left = f.queue.pop(0)
+        payload = min(self.p["mtu"], f.size - offset)
+        left = left if self.p["stamp"] == "queue" else f.left()
+        packet = Packet(f.src, f.dst, f.number, offset, payload, payload + HEADER, "data", left)
         if f.next == f.acked:
             f.progress = self.net.now
-        f.next += payload
+        f.next = offset + payload
         return packet
 
     def receive(self, packet):
@@ -110,17 +136,18 @@ class Host:
         if acked > f.acked:
             f.acked, f.progress = acked, self.net.now
             f.next = max(f.next, acked)
-            f.window = min(f.window + self.p["mtu"], self.p["window"])
+            f.window = min(f.window + self.p["mtu"], self.p["largest"])
+        self.let_in(f)
         if f.acked == f.size:
             del self.flows[f.number]
         self.net.kick(self.net.up, self.number)
 
 
-def run(hosts, flows, window, queue, rto, mtu=1000, **links):
+def run(hosts, flows, window, queue, rto, mtu=1000, largest=None, stamp="send", **links):
     """flows: (src, dst, size, start in ps).  Returns the data packets that the switch sent until everything had arrived, and the
     times of its drops."""
     net = Star(**links)
-    p = {"window": window, "rto": rto, "mtu": mtu}
+    p = {"largest": largest or window, "stamp": stamp, "rto": rto, "mtu": mtu}
     for number in range(hosts):
         net.add(Host(net, number, p), Port(net, queue))
     for number, (src, dst, size, start) in enumerate(flows):

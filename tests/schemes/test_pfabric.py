@@ -28,16 +28,20 @@ def crowd(seed, hosts=7, count=25, largest=80_000):
     return [(int(r.integers(2, hosts)), int(r.integers(0, 2)), size, start) for size, start in zip(sizes, starts)]
 
 
-def differs(scheme, seed):
+RULES = {"paper": {}, "code": {"largest": 24_000, "stamp": "queue"}}
+
+
+def differs(scheme, seed, rules="paper", window=20_000):
     """Packets that the switch sends and drops until everything has arrived, when a run ends."""
     topo, flows = star(hosts=7), crowd(seed)
     listed = flow_list(topo, [(src, dst, size, f"{start}ns") for src, dst, size, start in flows])
-    run, rows = traced(topo, listed, scheme, {**SETTINGS, "host.rto": "45us"})
+    run, rows = traced(topo, listed, scheme, {**SETTINGS, "window": window, **RULES[rules], "host.rto": "45us"})
     end = round(1000 * run.flows["finish_ns"].max())
     data = [r for r in rows if r.kind == DATA and r.at < end]
     sent = [(r.at, r.port, r.flow, r.offset, r.size) for r in data if r.event == "dequeue"]
     dropped = [r.at for r in data if r.event == "drop"]
-    expected = pfabric.run(7, [(src, dst, size, 1000 * start) for src, dst, size, start in flows], 20_000, 12_000, RTO)
+    in_ps = [(src, dst, size, 1000 * start) for src, dst, size, start in flows]
+    expected = pfabric.run(7, in_ps, window, 12_000, RTO, **RULES[rules])
     return len(dropped), (sorted(sent), sorted(dropped)) != tuple(map(sorted, expected))
 
 
@@ -45,6 +49,12 @@ def differs(scheme, seed):
 def test_every_packet_leaves_when_the_transcription_says(seed):
     dropped, other = differs("pfabric", seed)
     assert dropped > 20 and not other
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_every_packet_leaves_as_with_the_codes_stamps_and_windows(seed):
+    dropped, other = differs("pfabric", seed, "code", 12_000)
+    assert dropped > 10 and not other
 
 
 MISTAKES = {
@@ -56,7 +66,17 @@ MISTAKES = {
     "the RTO backs off": ("    flow.backoff = 0\n", ""),
     "no growth": ("mine.w + pfabric.at.world.mtu", "mine.w"),
     "SACKed bytes are under way": ("max(mine.arrived - flow.acked, 0)", "0"),
-    "order at the sender": ("set_rank(node, flow, flow.size - mine.arrived)", "set_rank(node, flow, flow.size)"),
+    "order at the sender": ("set_rank(node, flow, rank)", "set_rank(node, flow, flow.size)"),
+}
+MISTAKES_OF_THE_CODE = {
+    "the oldest stamp for all": ("ends[mine.first] <= offset", "ends[mine.first] <= 0"),
+    "the newest stamp for all": (
+        "return mine.stamps[mine.first]\n",
+        "return mine.stamps[(mine.first + mine.count - 1) & LAST_WAITING]\n",
+    ),
+    "stamps of what was given up": ("    mine.count = 0\n", ""),
+    "no larger window": ("max(pfabric.w_first, pfabric.largest)", "pfabric.w_first"),
+    "the larger one at once": ("w = pfabric.w_first\n", "w = pfabric.w_max\n"),
 }
 
 
@@ -64,6 +84,12 @@ MISTAKES = {
 def test_a_planted_mistake_is_found(tmp_path, mistake):
     file = planted(tmp_path, "pfabric", *MISTAKES[mistake])
     assert any(differs(file, seed)[1] for seed in range(6))
+
+
+@pytest.mark.parametrize("mistake", MISTAKES_OF_THE_CODE)
+def test_a_mistake_in_the_codes_rules_is_found(tmp_path, mistake):
+    file = planted(tmp_path, "pfabric", *MISTAKES_OF_THE_CODE[mistake])
+    assert any(differs(file, seed, "code", 12_000)[1] for seed in range(6))
 
 
 # ---- the order of packets at a port, against walks through its queue ----
@@ -231,7 +257,8 @@ def test_any_number_of_threads_gives_the_same_results():
 
 def test_presets():
     assert parse("pfabric").host == {"rto": "45us"}
-    assert parse("pfabric:simulator").values("pfabric") == {"capacity": 36_000, "window": 18_000}
+    values = {"capacity": 36_864, "window": 12 * 1460, "largest": 15 * 1460, "stamp": 1}
+    assert parse("pfabric:simulator").values("pfabric") == values
 
 
 def test_bad_parameters_are_refused():
