@@ -149,11 +149,18 @@ class Scheme:
         parts = {name: dict(values) for name, values in self.parts.items()}
         for name, values in other.parts.items():
             parts[name] = {**parts.get(name, {}), **values}
-        name = f"{self.name}+{other.name}"
+        name, host = f"{self.name}+{other.name}", {**self.host, **other.host}
+        for key, value in self.set_by_user.items():  # what a user has set has precedence over the other's preset
+            theirs = other.set_by_user.get(key, value)
+            if "." in key and theirs != value:
+                rule = f"is set to {shown(value)} in {self.name}, and to {shown(theirs)} in {other.name}"
+                raise SpecError(rule, path=key, remedy="keep one of the two")
+            if "." in key:
+                _assign(name, parts, host, "", key, value)
         return Scheme(
             name,
             parts,
-            {**self.host, **other.host},
+            host,
             {**self.set_by_user, **other.set_by_user},
             self.unusual or other.unusual,
             self.unchecked or other.unchecked,

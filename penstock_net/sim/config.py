@@ -1,10 +1,11 @@
 """What a run records and when (`Measure`), the parameters of hosts (`HostConfig`), and what switches reduce (`InNetwork`)."""
 
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any, Literal
 
-from penstock_net.errors import SpecError, nearest
-from penstock_net.inputs import boolean, instance, one_of, real, time_ps, whole
+from penstock_net.errors import SpecError, nearest, shown
+from penstock_net.inputs import boolean, instance, known_keys, one_of, real, time_ps, whole
 
 ACK_PRIORITIES = ("control", "data")
 WINDOWS = ("arrivals", "run")
@@ -128,6 +129,12 @@ class HostConfig:
     nic_queues: int = 0
     clock_ppm: float = 0.0
 
+    def __new__(cls, *values: Any, **named: Any) -> "HostConfig":
+        made = super().__new__(cls)
+        names = [field.name for field in fields(cls)]
+        object.__setattr__(made, "_given", frozenset([*names[: len(values)], *named]))
+        return made
+
     def __post_init__(self) -> None:
         sizes = (("mtu", 1, None), ("header", 0, None), ("ack", 1, MAX_FRAME), ("control", 1, MAX_FRAME))
         for name, least, most in (*sizes, ("nic_queues", 0, MAX_QUEUES)):
@@ -139,6 +146,31 @@ class HostConfig:
             raise SpecError(rule, path="host.mtu", value=self.mtu, remedy=f"header is {self.header}")
         one_of(self.ack_priority, "host.ack_priority", ACK_PRIORITIES)
         object.__setattr__(self, "clock_ppm", real(self.clock_ppm, "host.clock_ppm", 0, MOST_PPM))
+
+    @property
+    def given(self) -> frozenset[str]:
+        """The keys that were written, even if their values are the defaults."""
+        found: frozenset[str] = vars(self)["_given"]
+        return found
+
+    def under(
+        self, scheme: str, sets: Mapping[str, Any], section: str = "", where: Callable[[str], str] | None = None
+    ) -> "HostConfig":
+        """These hosts under a scheme that sets some of their values, by key.  SpecError: hosts have no such key, or another value
+        of it was written.
+
+        section: the scheme's in a spec, "scheme.0"; where: the place of a path there, "my.toml:3"
+        """
+        known_keys(sets, [field.name for field in fields(self)], f"{section or 'scheme'}.host")
+        made = HostConfig(**{**asdict(self), **sets})
+        for key in sorted(self.given & sets.keys()):
+            ours, theirs = getattr(self, key), getattr(made, key)
+            if ours != theirs and (key != "rto" or self.rto_ps != made.rto_ps):
+                place = f" ({where(f'{section}.host.{key}')})" if where else ""
+                rule = f'the scheme "{scheme}"{place} sets it to {shown(theirs)}'
+                other = f"set {section}.host.{key}" if section else f'give the scheme the parameter "host.{key}"'
+                raise SpecError(rule, path=f"host.{key}", value=ours, remedy=f"leave it out, or {other}")
+        return made
 
     @property
     def rto_ps(self) -> int:

@@ -36,7 +36,7 @@ class Settings:
     duration_ps  how long flows arrive
     arrivals_ps  end of the arrivals for the measurement window; None: it is not known, and the window is the whole run
     drain        run on until every flow has finished, at most until max_time_ps (default: one second after duration_ps)
-    host         as given, with what the scheme sets of it
+    host         as given, with what the scheme sets of it; SpecError if both are written and differ
     control_loss probability that a control frame is lost on a link, in addition to the link's own loss
     in_network   of collectives that switches reduce
     """
@@ -61,7 +61,7 @@ class Settings:
         below_one(self.control_loss, "control_loss")
         self.flows.check(self.topo)
         object.__setattr__(self, "threads", min(threads, self.topo.nodes))
-        object.__setattr__(self, "host", HostConfig(**{**vars(self.host), **self.scheme.host}))
+        object.__setattr__(self, "host", self.host.under(self.scheme.name, self.scheme.host))
         self._check_numbers()
         _ = self.window_ps, self.reductions
 

@@ -22,7 +22,7 @@ from pydantic import BeforeValidator, Field, InstanceOf, PrivateAttr, Validation
 
 from penstock_net.composition import names_of
 from penstock_net.errors import SpecError, nearest, shown
-from penstock_net.inputs import as_table, known_keys, read_text, time_ps
+from penstock_net.inputs import read_text, time_ps
 from penstock_net.results.rundir import INPUTS
 from penstock_net.sim.config import HostConfig, InNetwork, Measure
 from penstock_net.spec.files import Inputs, absolute, stem_of, without_none
@@ -52,7 +52,6 @@ class Spec(Closed):
     host: Annotated[InstanceOf[HostConfig], keys_of("host", HostConfig)] = Field(default_factory=HostConfig)
     in_network: Annotated[InstanceOf[InNetwork], keys_of("in_network", InNetwork)] = Field(default_factory=InNetwork)
     _where: Source = PrivateAttr()
-    _host_keys: frozenset[str] = PrivateAttr(frozenset())  # of [host], as given
     _host_of: dict[int, dict[str, Any]] = PrivateAttr(default_factory=dict)  # what schemes set of the hosts, by id of their table
     _inputs: Inputs | None = PrivateAttr(None)
 
@@ -104,7 +103,7 @@ class Spec(Closed):
 
     def to_dict(self) -> dict[str, Any]:
         """Every key with its value, defaults filled in, None left out; of [host] without what only the schemes say."""
-        of_schemes = {key for table in self.scheme for key in self._host_of.get(id(table), ())} - self._host_keys
+        of_schemes = {key for table in self.scheme for key in self._host_of.get(id(table), ())} - self.host.given
         out: dict[str, Any] = {
             "run": self.run.model_dump(),
             "topology": self.topology.model_dump(),
@@ -138,7 +137,7 @@ class Spec(Closed):
         """This experiment with one scheme."""
         copy = self.model_copy(update={"scheme": [scheme]})
         copy._where = self._where
-        copy._host_keys, copy._host_of = self._host_keys, self._host_of
+        copy._host_of = self._host_of
         copy._inputs = Inputs(copy.to_dict(), self.inputs.content)
         return copy
 
@@ -221,19 +220,7 @@ class Spec(Closed):
         for each in self.scheme:
             self._host_of[id(each)] = self.build_scheme(each).host
             with self._where.context():
-                self._check_host(each)
-
-    def _check_host(self, table: SchemeTable) -> None:
-        """SpecError: the scheme sets what [host] sets otherwise, or what hosts do not have."""
-        section, of_scheme = self._section(table), self._host_of[id(table)]
-        known_keys(of_scheme, HostConfig.__dataclass_fields__, f"{section}.host")
-        theirs = HostConfig(**{**asdict(self.host), **of_scheme})
-        for key in self._host_keys & of_scheme.keys():
-            ours, other = getattr(self.host, key), getattr(theirs, key)
-            if ours != other and (key != "rto" or self.host.rto_ps != theirs.rto_ps):
-                rule = f'the scheme "{table.name}" ({self._where.of(f"{section}.host.{key}")}) sets it to {shown(other)}'
-                remedy = f"leave it out, or set {section}.host.{key}"
-                raise SpecError(rule, path=f"host.{key}", value=ours, remedy=remedy)
+                self.host.under(each.name, self._host_of[id(each)], self._section(each), self._where.of)
 
     def _settings(self) -> dict[str, Any]:
         return {
@@ -375,7 +362,6 @@ def parse_spec(
         source.located(error)
         raise
     spec._where = source
-    spec._host_keys = frozenset(as_table(data.get("host", {}), "host"))
     if not spec.topology.kind and not spec.topology.file:
         rule = 'needs a kind, such as kind = "leaf_spine", or a file = "x.graphml"'
         raise source.located(SpecError(rule, path="topology"))

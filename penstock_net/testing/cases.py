@@ -21,7 +21,10 @@ FRAMES = ("flows", "ports", "switches", "nodes", "pauses", "queues", "packets", 
 
 
 def run_case(case: dict[str, Any], threads: int = 1, progress: Callable[[Progress], None] | None = None) -> Run:
-    """Run {"topology": table, "flows": as flow_list takes them, "scheme": name, "parameters": {}, ...}, measuring all."""
+    """Run {"topology": table, "flows": as flow_list takes them, "scheme": name, "parameters": {}, ...}, measuring all.
+
+    What "host" says has precedence over the scheme's preset.
+    """
     from penstock_net.composition import parse
     from penstock_net.sim.config import HostConfig, Measure
     from penstock_net.sim.simulate import simulate
@@ -29,16 +32,17 @@ def run_case(case: dict[str, Any], threads: int = 1, progress: Callable[[Progres
     from penstock_net.workload import flow_list
 
     topo = build(case["topology"])
+    hosts = case.get("host", {})
     everything: Any = dict.fromkeys(("pauses", "queues", "packets", "port_series", "flow_series", "queueing"), True)
     return simulate(
         topo,
         flow_list(topo, case["flows"]),
-        parse(case["scheme"], case.get("parameters")),
+        parse(case["scheme"], {**{f"host.{key}": value for key, value in hosts.items()}, **case.get("parameters", {})}),
         seed=case.get("seed", 1),
         threads=threads,
         control_loss=case.get("control_loss", 0.0),
         measure=Measure(sample="5us", **everything),
-        host=HostConfig(**case.get("host", {})),
+        host=HostConfig(**hosts),
         progress=progress,
     )
 

@@ -9,7 +9,7 @@ import polars as pl
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from penstock_net.composition import available, scheme_type
+from penstock_net.composition import available, parse, scheme_type
 from penstock_net.results.run import Run
 from penstock_net.sim.config import HostConfig, Measure
 from penstock_net.sim.simulate import simulate
@@ -33,6 +33,7 @@ __all__ = [
     "flow_list",
     "frames",
     "headroom_buffer",
+    "hosts_under",
     "incasts",
     "make_links",
     "networks",
@@ -62,6 +63,11 @@ SHAPES = {
 def examples(count: int) -> settings:
     """The number of examples, times PENSTOCK_EXAMPLES; half of them without."""
     return settings(max_examples=max(1, round(count * float(os.environ.get("PENSTOCK_EXAMPLES", "0.5")))))
+
+
+def hosts_under(scheme, **values: str) -> HostConfig:
+    """Hosts with these values, but for those that the scheme's preset says otherwise."""
+    return HostConfig(**{key: value for key, value in values.items() if key not in parse(scheme).host})
 
 
 def unbounded(topo: Topology) -> Topology:

@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 sys.path.insert(0, str(Path(__file__).parent))
-from networks import HostConfig, Measure, examples, same, simulate
+from networks import Measure, examples, hosts_under, same, simulate
 
 from penstock_net.composition import parse
 from penstock_net.errors import SpecError
@@ -64,7 +64,7 @@ def last_of(run):
 def test_messages_back_to_back_are_one_flow(scheme):
     """To the picosecond, also where packets are lost and sent again; messages of whole packets, but for the last one."""
     sizes = [20_000, 64_000, 1_000, 37_123]
-    settings = {"host": HostConfig(rto="100us"), "seed": 3}
+    settings = {"host": hosts_under(scheme, rto="100us"), "seed": 3}
     drops = [network("60KB")] if scheme in DROP else []
     for topo in (network(), network(loss=0.01), *drops):
         cut = simulate(topo, messages(sizes), scheme, **settings)
@@ -166,14 +166,18 @@ def job(seed=1, count=60, hosts=8):
 
 
 SCHEMES = ["fifo", "bfc", "hpcc", "recovery:irn", "swift", "homa", "dcqcn"]
-JOB = {"host": HostConfig(rto="100us"), "seed": 5, "measure": Measure(sample="2us", flow_series=True, packets=True)}
+
+
+def of(scheme):
+    measure = Measure(sample="2us", flow_series=True, packets=True)
+    return {"host": hosts_under(scheme, rto="100us"), "seed": 5, "measure": measure}
 
 
 @pytest.mark.parametrize("scheme", SCHEMES)
 def test_all_arrive_in_order_and_once(scheme):
     """Every message ends, those of a connection in the order in which they were posted, and hosts get each byte once."""
     topo, flows = network(loss=0.02), job()
-    run = simulate(topo, flows, scheme, **JOB)
+    run = simulate(topo, flows, scheme, **of(scheme))
     rows = run.flows
     assert rows["finish_ns"].null_count() == rows["acked_ns"].null_count() == 0
     assert (rows["acked_ns"] >= rows["finish_ns"]).all() and (rows["slowdown"] >= 1).all()
@@ -188,13 +192,13 @@ def test_all_arrive_in_order_and_once(scheme):
 def test_same_bits(scheme, monkeypatch, tmp_path):
     """On any number of threads, in chunks, and from a checkpoint on."""
     topo, flows = network(loss=0.01), job(2)
-    whole = simulate(topo, flows, scheme, **JOB)
+    whole = simulate(topo, flows, scheme, **of(scheme))
     for threads in (2, 3):
-        same(whole, simulate(topo, flows, scheme, threads=threads, **JOB), f"{scheme}, {threads} threads")
+        same(whole, simulate(topo, flows, scheme, threads=threads, **of(scheme)), f"{scheme}, {threads} threads")
     with monkeypatch.context() as patch:
         patch.setattr(starts, "FLOWS_AT_ONCE", 7)
         patch.setattr(core, "CHUNK_S", 1e-9)
-        same(whole, simulate(topo, flows, scheme, **JOB), f"{scheme}, in chunks")
+        same(whole, simulate(topo, flows, scheme, **of(scheme)), f"{scheme}, in chunks")
 
     class Interrupted(core.Runner):
         def due(self):
@@ -209,9 +213,9 @@ def test_same_bits(scheme, monkeypatch, tmp_path):
     with monkeypatch.context() as patch:
         patch.setattr(core, "Runner", Interrupted)
         patch.setattr(core, "CHUNK_S", 1e-9)
-        part = simulate(topo, flows, scheme, checkpoint=tmp_path / "state", **JOB)
+        part = simulate(topo, flows, scheme, checkpoint=tmp_path / "state", **of(scheme))
     assert part.summary["interrupted"]
-    same(whole, simulate(topo, flows, scheme, threads=2, checkpoint=tmp_path / "state", **JOB), f"{scheme}, resumed")
+    same(whole, simulate(topo, flows, scheme, threads=2, checkpoint=tmp_path / "state", **of(scheme)), f"{scheme}, resumed")
 
 
 INTERPRETED = """

@@ -4,7 +4,7 @@ import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from networks import HostConfig, Measure, examples, flow_list, incasts, one_dst, reasons, same, simulate
+from networks import HostConfig, Measure, examples, flow_list, hosts_under, incasts, one_dst, reasons, same, simulate
 
 from penstock_net.composition import parse
 from penstock_net.sim import results
@@ -13,7 +13,11 @@ from penstock_net.sim.settings import Settings
 from penstock_net.sim.simulate import Runner
 from penstock_net.topology import fat_tree, leaf_spine
 
-QUICK = HostConfig(rto="100us")
+
+def quick(scheme):
+    return hosts_under(scheme, rto="100us")
+
+
 EVERYTHING = Measure(sample="1us", pauses=True, queues=True, packets=True)
 SCHEMES = ["fifo", "bfc", "pfc", "hpcc", "floodgate", "floodgate:ideal", "dqa:stochastic", "pfc_tagged", "bfc_tofino2"]
 SCHEMES += ["homa", "phost", "expresspass", "expresspass:code", "hpcc+recovery:irn", "pfabric", "ndp"]
@@ -38,7 +42,9 @@ def by_hand(topo, name, down, up):
 def outcome_at(topo, flows, scheme, end_ps, **settings):
     """The state of the core at a time."""
     quiet = Measure(sample="0s")
-    runner = Runner(Settings(topo, flows, parse(scheme), duration_ps=end_ps, drain=False, measure=quiet, host=QUICK, **settings))
+    runner = Runner(
+        Settings(topo, flows, parse(scheme), duration_ps=end_ps, drain=False, measure=quiet, host=quick(scheme), **settings)
+    )
     runner.loop()
     return runner.outcome()
 
@@ -53,7 +59,7 @@ def test_an_empty_switch_fails_as_its_links_do(scheme, name):
     runs = []
     for change in (failing, by_hand):
         net = change(topo, name, "50us", "140us")
-        runs.append(simulate(net, flow_list(net, flows), scheme, measure=EVERYTHING, host=QUICK, max_time_ps=10**11))
+        runs.append(simulate(net, flow_list(net, flows), scheme, measure=EVERYTHING, host=quick(scheme), max_time_ps=10**11))
         assert runs[-1].summary["flows_finished"] == len(flows)
     same(*runs, f"{name} and its links, {scheme}")
 
@@ -67,7 +73,7 @@ def test_what_is_on_the_wires_is_lost_as_when_links_fail(at_ns, name, length_ns)
     runs = []
     for change in (failing, by_hand):
         net = change(topo, name, f"{at_ns}ns", f"{at_ns + length_ns}ns")
-        runs.append(simulate(net, flow_list(net, flows), "fifo", measure=EVERYTHING, host=QUICK))
+        runs.append(simulate(net, flow_list(net, flows), "fifo", measure=EVERYTHING, host=quick("fifo")))
     if SWITCH_DOWN not in reasons(runs[0]):
         same(*runs, f"{name} at {at_ns} ns")
 
@@ -102,7 +108,8 @@ def test_everybody_recovers(scheme, name, up):
     net = failing(topo, name, "30us", up)
     flows = one_dst(net, 200_000) + flow_list(net, [(i, 11 - i, 100_000) for i in (4, 5, 10, 11)])
     runs = [
-        simulate(net, flows, scheme, threads=threads, host=QUICK, measure=EVERYTHING, max_time_ps=10**11) for threads in (1, 2, 3)
+        simulate(net, flows, scheme, threads=threads, host=quick(scheme), measure=EVERYTHING, max_time_ps=10**11)
+        for threads in (1, 2, 3)
     ]
     assert runs[0].summary["flows_finished"] == len(flows), runs[0].summary["warnings"]
     lost = reasons(runs[0])
@@ -120,7 +127,7 @@ def test_without_it_flows_take_the_other_spine(scheme):
     """It does not come back; what was queued for it at its neighbours waits for ever, what is sent again does not."""
     topo = failing(leaf_spine(hosts=8, tors=2, spines=2), "spine0", "10us")
     flows = flow_list(topo, [(i, (i + 4) % 8, 400_000) for i in range(8)])
-    run = simulate(topo, flows, scheme, host=QUICK, measure=Measure(sample="0s", packets=True), max_time_ps=10**11)
+    run = simulate(topo, flows, scheme, host=quick(scheme), measure=Measure(sample="0s", packets=True), max_time_ps=10**11)
     assert run.summary["flows_finished"] == 8, run.summary["warnings"]
     rows = run.frame("packets")
     assert not rows.filter((rows["node"] == topo.node("spine0")) & (rows["time_ns"] > 10_000)).height
@@ -129,7 +136,7 @@ def test_without_it_flows_take_the_other_spine(scheme):
 def test_hosts_of_a_switch_that_stays_away_are_cut_off():
     topo = failing(leaf_spine(hosts=8, tors=2, spines=2), "tor1", "10us")
     flows = flow_list(topo, [(0, 4, 400_000), (1, 2, 400_000)])
-    run = simulate(topo, flows, "fifo", host=QUICK, max_time_ps=10**10)
+    run = simulate(topo, flows, "fifo", host=quick("fifo"), max_time_ps=10**10)
     assert run.flows["finish_ns"].is_null().to_list() == [True, False]
     assert "no route" in reasons(run)
 
@@ -153,7 +160,7 @@ def test_switches_and_links_that_come_and_go_at_random(data):
     net = topo.with_changes(changes)
     flows = data.draw(incasts(net, None, 200_000, (5, 20)))
     scheme = data.draw(st.sampled_from(SCHEMES))
-    run = simulate(net, flows, scheme, host=QUICK, measure=Measure(sample="0s"), max_time_ps=10**12)
+    run = simulate(net, flows, scheme, host=quick(scheme), measure=Measure(sample="0s"), max_time_ps=10**12)
     assert run.summary["flows_finished"] == len(flows), run.summary["warnings"]
     refused = {"refused by the scheme"} if scheme in REFUSE else set()
     assert set(reasons(run)) <= {"link down", "no route", SWITCH_DOWN} | refused
@@ -177,9 +184,9 @@ def test_a_link_is_down_as_long_as_one_of_its_ends_is():
     ]
     net = topo.with_changes(changes)
     flows = flow_list(net, [(0, 2, 10_000, "5us")])
-    assert transmitted(simulate(net, flows, "fifo", host=QUICK, duration="90us", drain=False), topo, "spine0") == 0
-    assert transmitted(simulate(net, flows, "fifo", host=QUICK, duration="190us", drain=False), topo, "spine0") == 0
-    assert simulate(net, flows, "fifo", host=QUICK).summary["flows_finished"] == 1
+    assert transmitted(simulate(net, flows, "fifo", host=quick("fifo"), duration="90us", drain=False), topo, "spine0") == 0
+    assert transmitted(simulate(net, flows, "fifo", host=quick("fifo"), duration="190us", drain=False), topo, "spine0") == 0
+    assert simulate(net, flows, "fifo", host=quick("fifo")).summary["flows_finished"] == 1
 
 
 def test_a_link_of_its_own_stays_down_when_the_switch_is_back():
@@ -190,7 +197,7 @@ def test_a_link_of_its_own_stays_down_when_the_switch_is_back():
         {"time": "3us", "switch": "spine0", "up": True},
     ]
     net = topo.with_changes(changes)
-    run = simulate(net, flow_list(net, [(0, 2, 10_000, f"{5 + i}us") for i in range(20)]), "fifo", host=QUICK)
+    run = simulate(net, flow_list(net, [(0, 2, 10_000, f"{5 + i}us") for i in range(20)]), "fifo", host=quick("fifo"))
     assert run.summary["flows_finished"] == 20 and run.summary["drops"] == 0
     assert transmitted(run, topo, "tor0", "spine0") == 0 and transmitted(run, topo, "tor0", "spine1") >= 200
 
@@ -250,6 +257,8 @@ def test_a_core_of_three_tiers_loses_a_switch_of_each():
     for name, down, up in (("core0", "10us", "80us"), ("agg1", "20us", "90us"), ("tor2", "30us", "120us")):
         net = failing(net, name, down, up)
     flows = flow_list(net, [(i, (i + k) % 16, 150_000) for i in range(16) for k in (3, 5, 9)])
-    runs = [simulate(net, flows, "bfc+spray", threads=n, host=QUICK, measure=EVERYTHING, max_time_ps=10**11) for n in (1, 3)]
+    runs = [
+        simulate(net, flows, "bfc+spray", threads=n, host=quick("fifo"), measure=EVERYTHING, max_time_ps=10**11) for n in (1, 3)
+    ]
     assert runs[0].summary["flows_finished"] == 48
     same(*runs, "threads")

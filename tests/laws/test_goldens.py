@@ -25,7 +25,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from networks import HostConfig, available, flow_list, simulate
+from networks import available, flow_list, hosts_under, simulate
 from test_same_bits import EVERYTHING, checksum
 
 import penstock_net
@@ -367,7 +367,11 @@ def run_of(name: str):
     flows = crowd(topo)
     if PRIORITIES in where:
         flows = prioritised(flows, next(value for key, value in parameters.items() if key.endswith("priorities")))
-    settings = {"host": HostConfig(rto="200us"), "max_time_ps": 2 * 10**10, "control_loss": 0.05 if LOSSY in where else 0.0}
+    settings = {
+        "host": hosts_under(scheme, rto="200us"),
+        "max_time_ps": 2 * 10**10,
+        "control_loss": 0.05 if LOSSY in where else 0.0,
+    }
     return simulate(topo, flows, parse(scheme, parameters), seed=1, measure=EVERYTHING, **settings)
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 sys.path.insert(0, str(Path(__file__).parent))
 sys.path.insert(0, str(Path(__file__).parent.parent / "unit"))
-from networks import HostConfig, Measure, cutting, examples, fitting, flow_list, incasts, networks, same, simulate
+from networks import HostConfig, Measure, cutting, examples, fitting, flow_list, hosts_under, incasts, networks, same, simulate
 from test_core_equality import CASES, LONG, SERVERS, SMALL, WAITING, incast_flows
 from test_deadlock import bouncing
 from test_same_bits import SCENARIOS
@@ -105,7 +105,7 @@ def test_every_scheme(run, scheme, parameters):
     table = SERVERS if "backdraft" in scheme or "senders" in parameters else SMALL
     topo = build({**table, "loss": 0.005})
     flows = flow_list(topo, WAITING + incast_flows() + LONG)
-    settings = {"host": HostConfig(rto="200us"), "measure": EVERYTHING, "control_loss": 0.01}
+    settings = {"host": hosts_under(parse(scheme, parameters), rto="200us"), "measure": EVERYTHING, "control_loss": 0.01}
     whole = simulate(topo, flows, parse(scheme, parameters), **settings)
     for interruptions in ([(17, 2), (8, 1)], [(40, 1), (41, 3)]):
         again, stopped = run(topo, flows, parse(scheme, parameters), interruptions, threads=2, **settings)

@@ -2,13 +2,12 @@
 
 import numpy as np
 import pytest
-from networks import HostConfig, available, flow_list, simulate
+from networks import HostConfig, available, flow_list, hosts_under, simulate
 
 from penstock_net.topology import star
 
 HOSTS, SEEDS = 24, 24
 SPREAD = 1 / np.sqrt((HOSTS - 1) * SEEDS)  # standard error of the mean rank correlation of independent orders
-QUICK = HostConfig(rto="100us")
 SCHEMES = [*sorted(available()), "recovery:irn", "bfc+srf", "dcqcn+floodgate"]
 FEW = ["fifo", "recovery:irn", "dynamic_threshold", "ndp", "expresspass", "homa", "bfc+srf"]
 
@@ -27,7 +26,7 @@ def ranks(scheme: str, kind: str) -> np.ndarray:
     topo = star(hosts=HOSTS + 1, buffer="1.2MB")
     found = []
     for seed in range(SEEDS):
-        run = simulate(topo, traffic(kind, topo, seed), scheme, host=QUICK, seed=seed)
+        run = simulate(topo, traffic(kind, topo, seed), scheme, host=hosts_under(scheme, rto="100us"), seed=seed)
         peer = "dst" if kind == "fan-out" else "src"
         fct = run.flows.sort(peer)["fct_ns"].to_numpy()
         found.append(np.argsort(np.argsort(fct + np.random.default_rng(seed).uniform(0, 1e-3, HOSTS))))

@@ -10,7 +10,6 @@ from helpers import DATA, QUEUED_ACKS, check_alone, check_bad, check_threads, ne
 from paper import pfabric
 
 from penstock_net.composition import FOLDER, parse
-from penstock_net.sim.config import HostConfig
 from penstock_net.sim.simulate import simulate
 from penstock_net.topology import leaf_spine, star
 from penstock_net.workload import flow_list
@@ -216,7 +215,7 @@ def test_a_link_is_as_good_as_srpt():
 def test_no_packet_overtakes_one_of_its_flow_on_its_path():
     topo = network()
     flows = flow_list(topo, [(i, (5 * i + 1) % 4, 60_000 + 999 * i, f"{100 * i}ns") for i in range(4, 16)])
-    _, rows = traced(topo, flows, "pfabric", {"capacity": "1MB"}, host=HostConfig(rto="1ms"))
+    _, rows = traced(topo, flows, "pfabric", {"capacity": "1MB"})
     out = {}
     for r in rows:
         if r.kind == DATA and r.event == "dequeue":
