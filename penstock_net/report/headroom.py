@@ -6,10 +6,10 @@ import numpy as np
 
 from penstock_net.composition import declared
 from penstock_net.sim.builder import has_headroom
-from penstock_net.sim.headroom import Headroom, headroom
+from penstock_net.sim.headroom import Headroom, headroom, kinds
 from penstock_net.sim.settings import Settings
 from penstock_net.topology import Topology
-from penstock_net.units import bits_per_second, format_rate, format_size, format_time
+from penstock_net.units import format_size, format_time
 
 
 def lines(settings: Settings) -> Iterator[str]:
@@ -50,18 +50,10 @@ def _counted(found: Headroom) -> Iterator[str]:
 
 def _links(topo: Topology, found: Headroom) -> Iterator[str]:
     """A line for each kind of link: its rate and delay, what can arrive after a pause, and the headroom."""
-    end = np.where(found.given > 0, found.needed - found.given, np.iinfo(np.int64).min).argmax(axis=0)
-    needed, given = (column[end, np.arange(len(end))] for column in (found.needed, found.given))
-    links = topo.links[given > 0]
-    columns = [links["ps_per_byte"], links["delay_ps"], needed[given > 0], given[given > 0]]
-    kinds, count = np.unique(np.column_stack(columns), axis=0, return_counts=True)
-    for (ps_per_byte, *numbers), n in zip(kinds.tolist(), count):
-        rate, (delay_ps, most, size) = bits_per_second(ps_per_byte), map(int, numbers)
+    for links, most, size in kinds(topo, found):
         short = f": {format_size(most - size)} too little, packets may be lost" if size < most else ""
-        yield (
-            f"  {n} links of {format_rate(rate)}, {format_time(delay_ps)}: {format_size(most)} may arrive "
-            f"after a pause, headroom {format_size(size)} for each lossless priority{short}"
-        )
+        room = f"headroom {format_size(size)} for each lossless priority"
+        yield f"  {links}: {format_size(most)} may arrive after a pause, {room}{short}"
 
 
 def _late(topo: Topology, found: Headroom) -> Iterator[str]:

@@ -2,8 +2,8 @@
 
 An ingress port may use `alpha` of the free shared buffer (HPCC section 5.1 and BFC section 6.2.1: 11 %).  Beyond that it pauses
 the upstream port, and what still arrives is charged to its headroom; it resumes when its headroom is empty and its share is `xon`
-below the threshold.  A packet is dropped only when the headroom is full too.  A pause lasts until the resume; the state of a port
-is sent again every `refresh`, so that a lost frame does not stop a port for ever.
+below the threshold.  A packet is dropped only when the headroom is full too; it pauses as well, however small the headroom.  A
+pause lasts until the resume; the state of a port is sent again every `refresh`, so that a lost frame does not stop it for ever.
 
 With `priorities` above 1 each priority of flows has a queue at every egress and NIC, and at every ingress a priority group:
 its own share, reserve, headroom and pauses. Those that are not in `lossless` have no headroom and pause nobody: beyond their
@@ -50,6 +50,7 @@ node_state = {
     "shared_used": "int64",
     "shared_size": "int64",
     "pool_used": "int64",
+    "hungry": "int32",  # some ingress pauses that holds nothing
     "due": "time",  # of the first command that waits
     "told": "told[ports * priorities * (response > 0)]",
     "commands": "int64[ports * priorities * 64 * (response > 0)]",  # twice the time at which it takes effect, plus 1 for a pause
@@ -254,9 +255,11 @@ def admit(pfc, node, port, pkt):
         charge(pfc, node, group, size)
     elif group.headroom + size <= group.headroom_size:
         if not take(pfc, node, size):
+            spare(pfc, node, group, pkt)
             return NO_HEADROOM
         group.headroom += size
     elif not lend(pfc, node, group, size):
+        spare(pfc, node, group, pkt)
         return DROPPED
     if not group.pausing:
         if group.headroom > 0 or group.shared >= group.reserve + threshold(pfc, node, group):
@@ -299,6 +302,31 @@ def pause(pfc, node, pkt):
         wake_by(node, pfc.at.index, (node.now // pfc.refresh + 1) * pfc.refresh)
 
 
+def spare(pfc, node, group, pkt):
+    """A packet is dropped: pause before more are, unless nothing is stored that could leave and make room."""
+    mine = my_node(pfc, node)
+    if not group.pausing and mine.shared_used + mine.pool_used + group.shared > 0:
+        pause(pfc, node, pkt)
+        if group.shared + group.headroom == 0:
+            mine.hungry = 1
+
+
+def feed(pfc, node):
+    """Resume ingresses that hold nothing, once a full packet of theirs has room, or no more can be made."""
+    mine = my_node(pfc, node)
+    mine.hungry = 0
+    for slot in range(node.port_count):
+        for i in range(pfc.priorities):
+            group = group_of(pfc, port_at(node, slot), i)
+            if group.pausing and group.shared + group.headroom == 0:
+                room = group.reserve + threshold(pfc, node, group)
+                if stored(pfc, node.worker.world.quantum) <= room or mine.shared_used + mine.pool_used == 0:
+                    group.pausing = 0
+                    send_control(node, slot, pfc.at.kind, RESUME, 1 << i, 0)
+                else:
+                    mine.hungry = 1
+
+
 def charge(pfc, node, group, size):
     """Add to (or take from) what a priority group holds of its reserve and of the shared buffer."""
     mine = my_node(pfc, node)
@@ -336,6 +364,8 @@ def on_dequeue(pfc, node, port, queue, pkt):
         if group.shared == 0 or group.shared + pfc.xon <= group.reserve + threshold(pfc, node, group):
             group.pausing = 0
             send_control(node, pkt.in_port, pfc.at.kind, RESUME, 1 << priority_of(pfc, pkt), 0)
+    if my_node(pfc, node).hungry:
+        feed(pfc, node)
 
 
 def on_control(pfc, node, port, pkt):

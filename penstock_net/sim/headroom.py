@@ -7,10 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from penstock_net.sim.builder import at_all_rates, compose
+from penstock_net.sim.builder import at_all_rates, compose, has_headroom
+from penstock_net.units import bits_per_second, format_rate, format_size, format_time
 
 if TYPE_CHECKING:
+    from penstock_net.composition import Composition
+    from penstock_net.sim.core.build import Simulation
     from penstock_net.sim.settings import Settings
+    from penstock_net.topology import Topology
 
 
 @dataclass(frozen=True)
@@ -43,8 +47,12 @@ class Headroom:
 
 def headroom(settings: Settings, name: str) -> Headroom:
     """That of one part of the scheme.  SpecError: a buffer is too small for a packet."""
-    topo, composition = settings.topo, compose(settings)
-    sim = at_all_rates(settings, composition)
+    composition = compose(settings)
+    return headroom_in(at_all_rates(settings, composition), settings.topo, composition, name)
+
+
+def headroom_in(sim: Simulation, topo: Topology, composition: Composition, name: str) -> Headroom:
+    """That of one part of the scheme as a core has it, for the rates that its links have had."""
     values = next(part.values for part in composition.parts if part.name == name)
     lossless = [i for i in range(values.get("priorities", 1)) if values.get("lossless", 1) >> i & 1]
     needed, given, late = (np.zeros((2, len(topo.links)), dtype=np.int64) for _ in range(3))
@@ -77,3 +85,26 @@ def headroom(settings: Settings, name: str) -> Headroom:
         promised[topo.hosts :],
         {key: values[key] for key in ("response", "cell", "small_packets") if key in values},
     )
+
+
+def kinds(topo: Topology, found: Headroom) -> list[tuple[str, int, int]]:
+    """Each kind of link into a switch with headroom: "3 links of 100Gbps, 1us", the bytes that can arrive after a pause, and the
+    headroom; of a link with two such ends the one that lacks more."""
+    end = np.where(found.given > 0, found.needed - found.given, np.iinfo(np.int64).min).argmax(axis=0)
+    needed, given = (column[end, np.arange(len(end))] for column in (found.needed, found.given))
+    links = topo.links[given > 0]
+    columns = [links["ps_per_byte"], links["delay_ps"], needed[given > 0], given[given > 0]]
+    rows, count = np.unique(np.column_stack(columns), axis=0, return_counts=True)
+    names = [f"{n} links of {format_rate(bits_per_second(row[0]))}, {format_time(int(row[1]))}" for row, n in zip(rows, count)]
+    return [(name, int(row[2]), int(row[3])) for name, row in zip(names, rows.tolist())]
+
+
+def too_little(sim: Simulation, topo: Topology, composition: Composition) -> list[str]:
+    """A warning for each kind of link whose headroom, as configured, is less than what can arrive after a pause."""
+    out = []
+    for name in (part.name for part in composition.parts if has_headroom(part.declared)) if not composition.lossless else ():
+        for links, needed, given in kinds(topo, headroom_in(sim, topo, composition, name)):
+            if given < needed:
+                rule = f"{links}: headroom {format_size(given)}, {format_size(needed - given)} too little"
+                out.append(f"{name}: {rule}: packets may be lost after a pause (penstock explain --headroom)")
+    return out

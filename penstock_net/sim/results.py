@@ -22,6 +22,7 @@ from penstock_net.results.samples import Grid, Samples
 from penstock_net.results.steps import step_frames, step_summary
 from penstock_net.results.streamed import Parts, StreamedRun
 from penstock_net.sim.deadlock import Deadlock
+from penstock_net.sim.headroom import too_little
 from penstock_net.sim.layouts import DROPS, EVENTS, REFUSED, SWITCH_DOWN
 from penstock_net.sim.logs import Logs
 from penstock_net.sim.settings import Settings
@@ -59,6 +60,7 @@ class Outcome:
     deadlock         at the end of a run that has not finished
     began            time.perf_counter() when the run began
     reduced          what the summary says of what switches reduced
+    short            warnings of headroom that is less than what its links need
     """
 
     settings: Settings
@@ -76,6 +78,7 @@ class Outcome:
     interrupted: bool
     began: float
     reduced: dict[str, Any]
+    short: list[str]
 
     @classmethod
     def of(
@@ -116,6 +119,7 @@ class Outcome:
             interrupted,
             began,
             settings.reductions.record(sim) if settings.reductions else {},
+            too_little(sim, settings.topo, composition),
         )
 
     @cached_property
@@ -410,6 +414,7 @@ def warnings(outcome: Outcome) -> list[str]:
                 f"incast: fan_in = {source['fan_in']}, but some events have {source['senders']} possible senders: they are drawn "
                 f"with replacement, so some send several flows and some none; lower fan_in, or set replace = true"
             )
+    out += outcome.short
     if outcome.deadlock:
         out.append(outcome.deadlock.text(settings.topo))
     out += lost_in_switches(outcome)

@@ -3,7 +3,8 @@ when an ingress queue consumes more than 11 % of the free buffer"), and the acco
 
 Buffer = reserve of every port + headroom of every port + shared. A packet goes to its ingress port's reserve, then to
 the shared buffer while the port stays within the threshold, then to its headroom; it is dropped when the headroom is
-full as well. free = shared buffer not in use by any port. A port is an ingress port, or a pair (port, priority).
+full as well, and pauses then, too: what exceeds the threshold does. free = shared buffer not in use by any port. A port
+is an ingress port, or a pair (port, priority).
 Resume: headroom empty and (shared use 0, or shared use + 3 KiB <= threshold), looked at when a packet of it leaves.
 
 Of IEEE 802.1Qbb, clause 36: a PFC frame has a priority_enable_vector and eight times, in quanta of 512 bits of the link; it sets
@@ -95,6 +96,8 @@ def ns3(buffer, headrooms, rate_ratios=None):
 
 
 class Switch:
+    full = 1048  # bytes of a full packet
+
     def __init__(self, buffer, ports, reserve, pause_at_threshold, resume_offset=3072):
         self.ports = ports
         self.reserve = reserve
@@ -119,7 +122,7 @@ class Switch:
         to_shared = size - to_reserve
         over = to_shared > 0 and port.shared_bytes + to_shared > self.threshold(port)
         if over and port.headroom_bytes + size > port.headroom:
-            return None, []
+            return None, self.refuse(i)
         if over:
             port.headroom_bytes += size
             where = (0, 0, size)
@@ -141,10 +144,28 @@ class Switch:
         port.shared_bytes -= from_shared
         port.reserve_bytes -= size - from_headroom - from_shared
         assert port.reserve_bytes >= 0
-        if port.paused and self.should_resume(port):
-            port.paused = False
-            return [Frame("resume", i)]
-        return []
+        resumed = [i] if port.paused and self.should_resume(port) else []
+        resumed += [j for j, other in enumerate(self.ports) if j != i and other.paused and self.may_try(other)]
+        for j in resumed:
+            self.ports[j].paused = False
+        return [Frame("resume", j) for j in resumed]
+
+    def refuse(self, i):
+        """-> frames sent when a packet is dropped: a pause, however small the headroom is; none where nothing stored could leave
+        and make room for what is held back."""
+        port = self.ports[i]
+        if port.paused or not port.lossless or not (port.reserve_bytes or self.stored()):
+            return []
+        port.paused = True
+        return [Frame("pause", i)]
+
+    def may_try(self, port):
+        """An ingress that holds nothing sees no packet leave: it resumes when a full packet has room, or when all have left."""
+        room = self.reserve_of(port) + self.threshold(port)
+        return not (port.reserve_bytes or port.shared_bytes or port.headroom_bytes) and (room >= self.full or not self.stored())
+
+    def stored(self):
+        return sum(p.shared_bytes + p.headroom_bytes for p in self.ports)
 
     def should_pause(self, port):
         if not port.lossless:

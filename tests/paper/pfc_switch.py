@@ -51,6 +51,7 @@ class PooledSwitch(pfc.Switch):
     def __init__(self, buffer, ports, reserve, pool, cell, **more):
         super().__init__(buffer + sum(port.headroom for port in ports) - pool, ports, reserve, **more)
         self.pool, self.cell = pool, cell
+        self.full = occupied(pfc.Switch.full, cell)
 
     def on_enqueue(self, i, size):
         """-> (where, frames sent); where is None for a packet that is dropped, "pool" if only the pool was full."""
@@ -58,7 +59,7 @@ class PooledSwitch(pfc.Switch):
         used = sum(port.headroom_bytes for port in self.ports)
         port = self.ports[i]
         if port.headroom_bytes > 0:  # what follows goes there too, as long as something is there
-            where, frames = ((0, 0, size), []) if port.headroom_bytes + size <= port.headroom else (None, [])
+            where, frames = ((0, 0, size), []) if port.headroom_bytes + size <= port.headroom else (None, self.refuse(i))
             if where and used + size <= self.pool:
                 port.headroom_bytes += size
         else:
@@ -67,7 +68,7 @@ class PooledSwitch(pfc.Switch):
             if where and where[2] and used + where[2] > self.pool:
                 port.reserve_bytes, port.shared_bytes, port.headroom_bytes, port.paused = before
         if where and where[2] and used + where[2] > self.pool:
-            return "pool", []
+            return "pool", self.refuse(i)
         return where, frames
 
     def on_dequeue(self, i, size):

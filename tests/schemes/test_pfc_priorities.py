@@ -83,8 +83,8 @@ def replay(topo, rows, values, priority_of):
                 where, frames = model.on_enqueue(group, row.size)
                 assert (where is None) == (row.event == "drop"), f"{row}: the transcription has {where}"
                 drops += where is None
-            sent_by = [(row.at, frame.port % count, frame.kind == "pause") for frame in frames]
-            sent[node, row.in_port] += sent_by
+            for frame in frames:
+                sent[node, frame.port // count].append((row.at, frame.port % count, frame.kind == "pause"))
     return {key: frames for key, frames in sent.items() if frames}, drops
 
 

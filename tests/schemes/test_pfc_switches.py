@@ -208,7 +208,8 @@ def check_pool(name, scheme="pfc", host=None):
                 where, frames = model.on_enqueue(group, row.size)
                 assert (where in (None, "pool")) == (row.event == "drop"), f"{row}: the transcription has {where}"
                 full += where == "pool"
-            sent[node, row.in_port] += [(row.at, frame.port % 3, frame.kind == "pause") for frame in frames]
+            for frame in frames:
+                sent[node, frame.port // 3].append((row.at, frame.port % 3, frame.kind == "pause"))
     count = check_frames(run, topo, {key: frames for key, frames in sent.items() if frames}, 6)
     reasons = " ".join(reason or "" for reason in run.ports["drop_reason"])
     return count, full, reasons
