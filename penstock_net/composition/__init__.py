@@ -317,7 +317,7 @@ def preset_values(name: str, preset: str) -> dict[str, Any]:
     if preset and preset not in known:
         remedy = f"it is called {RENAMED_PRESETS[text]} now" if text in RENAMED_PRESETS else nearest(preset, known)
         raise SpecError(f'{name} has no preset "{preset}"', path="name", value=text, remedy=remedy)
-    own = dict(presets.get(preset or "default", {}))
+    own = dict(presets.get(preset if preset in presets else "default", {}))  # "paper", where there is none, is the default
     used: dict[str, Any] = {}
     uses = own.pop("uses", [])
     if not isinstance(uses, (list, tuple)):

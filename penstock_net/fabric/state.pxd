@@ -392,6 +392,7 @@ ctypedef struct World:
     int32_t ranked          # ready flows send in the order of their rank
     int32_t symmetric       # the paths of a flow's packets and of what answers them are the same
     int64_t quantum, rto, base_rtt, bdp, nack_interval
+    int64_t pacing_debt     # a paced packet that had to wait for the NIC counts as sent when it was due, at most so many bytes ago
     int8_t* classes         # of flows by number; NULL: not needed
     int32_t* host_class     # where there are tables of routes: the class of each host as a destination
     int32_t* host_group     # and where the group of its port begins at its switch

@@ -35,7 +35,7 @@ parameters = {
     "with_rate": ("bool", True, "frames carry the rate as well as the time"),
     "recovery": ("time 1000..1e15", "1ms", "time in which a sender doubles its rate without further frames (open)"),
 }
-presets = {"default": {"dqa.edge_queues": 1024}}
+presets = {"default": {"dqa.edge_queues": 1024, "host.pacing": "from start"}}
 
 
 def to_application(backdraft, node, port):

@@ -54,8 +54,9 @@ parameters = {
 when = {"on_data": "cnp_interval", "on_flow_timer": "cnp_interval", "on_control": "cnp_interval"}
 fabric = {"queues": "(cnp_interval > 0) * (cnp_priority + 1)", "by_message": 0}
 presets = {
+    "default": {"host.pacing": "from start"},
     # the paper's notification point
-    "cnp": {"cnp_interval": "50us"},
+    "cnp": {"cnp_interval": "50us", "host.pacing": "from start"},
     # the HPCC paper's simulator at 100 Gbit/s; with the DCQCN paper's intervals; its shipped configuration file
     "ns3": {
         "uses": ["ecn:ns3", "pfc:ns3"],
@@ -69,6 +70,7 @@ presets = {
         "clamp_target": False,
         "cut_at_once": False,
         "host.ack_priority": "data",
+        "host.pacing": "from start",
     },
     "ns3_paper": {
         "uses": ["ecn:ns3", "pfc:ns3"],
@@ -81,6 +83,7 @@ presets = {
         "min_rate": "1Gbps",
         "clamp_target": False,
         "host.ack_priority": "data",
+        "host.pacing": "from start",
     },
     "config": {
         "uses": ["ecn:ns3", "pfc:ns3"],
@@ -94,6 +97,7 @@ presets = {
         "clamp_target": False,
         "cut_at_once": False,
         "host.ack_priority": "data",
+        "host.pacing": "from start",
     },
 }
 

@@ -45,11 +45,19 @@ presets = {
         "ecn.k_max": "300KB",
         "ecn.per": "100Gbps",
         "host.ack_priority": "data",
+        "host.pacing": "from start",
     },
     # the BFC paper's baseline
-    "bfc": {"form": "rate", "g": 0.00390625, "r_ai": "500Mbps", "uses": ["pfc:ns3"]},
+    "bfc": {"form": "rate", "g": 0.00390625, "r_ai": "500Mbps", "uses": ["pfc:ns3"], "host.pacing": "from start"},
     # the same in its figure 23
-    "bfc_slow_start": {"form": "rate", "g": 0.00390625, "r_ai": "500Mbps", "slow_start": 10, "uses": ["pfc:ns3"]},
+    "bfc_slow_start": {
+        "form": "rate",
+        "g": 0.00390625,
+        "r_ai": "500Mbps",
+        "slow_start": 10,
+        "uses": ["pfc:ns3"],
+        "host.pacing": "from start",
+    },
     # the Floodgate authors' simulator: DCQCN's marking instead of a step
     "floodgate": {
         "uses": ["ecn:ns3", "pfc:ns3"],
@@ -58,6 +66,7 @@ presets = {
         "r_ai": "1Gbps",
         "pfc.alpha": 0.25,
         "host.ack_priority": "data",
+        "host.pacing": "from start",
     },
     "slow_start": {"slow_start": 10},
 }

@@ -40,6 +40,7 @@ parameters = {
 }
 fabric = {"round_trips": "own_t"}
 presets = {
+    "default": {"host.pacing": "from start"},
     # the authors' simulator: ACKs queue behind data; 50 Mbit/s is the paper's 80 bytes per 13 us
     "ns3": {
         "uses": ["pfc:ns3"],
@@ -47,6 +48,7 @@ presets = {
         "r_ai": "50Mbps",
         "min_rate": "1Gbps",
         "host.ack_priority": "data",
+        "host.pacing": "from start",
     },
     # the BFC paper's baseline
     "bfc": {
@@ -55,6 +57,7 @@ presets = {
         "r_ai": "50Mbps",
         "min_rate": "100Mbps",
         "host.ack_priority": "control",
+        "host.pacing": "from start",
     },
     # the Floodgate authors' simulator
     "floodgate": {
@@ -65,6 +68,7 @@ presets = {
         "multi_rate": True,
         "pfc.alpha": 0.25,
         "host.ack_priority": "data",
+        "host.pacing": "from start",
     },
 }
 

@@ -48,12 +48,14 @@ parameters = {
     "min_rate": ("rate 1..1e15", "100Mbps", "minimum pacing rate"),
 }
 presets = {
+    "default": {"host.pacing": "from start"},
     "ns3": {
         "uses": ["pfc:ns3"],
         "eta": 0.95,
         "least_current": 0.5,
         "first": 0.5,
         "host.ack_priority": "data",
+        "host.pacing": "from start",
     },
 }
 

@@ -48,6 +48,7 @@ parameters = {
     "stamp_bytes": ("bytes 0..1000", 8, "the time stamp on every data packet and ACK"),
 }
 presets = {
+    "default": {"host.pacing": "from start"},
     "ns3": {
         "uses": ["pfc:ns3"],
         "gamma": 0.7,
@@ -57,6 +58,7 @@ presets = {
         "margin": 1.05,
         "stamp_bytes": 42,
         "host.ack_priority": "data",
+        "host.pacing": "from start",
     },
 }
 

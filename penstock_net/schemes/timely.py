@@ -41,6 +41,7 @@ parameters = {
     "stamp_bytes": ("bytes 0..1000", 8, "the time stamp on every data packet and ACK"),
 }
 presets = {
+    "default": {"host.pacing": "from start"},
     # the HPCC paper's simulator at 100 Gbit/s, without and with a window; five increases, then HAI
     "ns3": {
         "uses": ["pfc:ns3"],
@@ -50,6 +51,7 @@ presets = {
         "hai_from": 6,
         "min_rate": "1Gbps",
         "host.ack_priority": "data",
+        "host.pacing": "from start",
     },
     "ns3_win": {
         "uses": ["pfc:ns3"],
@@ -60,6 +62,7 @@ presets = {
         "min_rate": "1Gbps",
         "window": True,
         "host.ack_priority": "data",
+        "host.pacing": "from start",
     },
     # the Floodgate authors' simulator
     "floodgate": {
@@ -72,6 +75,7 @@ presets = {
         "window": True,
         "pfc.alpha": 0.25,
         "host.ack_priority": "data",
+        "host.pacing": "from start",
     },
 }
 

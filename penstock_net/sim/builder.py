@@ -12,6 +12,7 @@ from penstock_net.composition import Composition
 from penstock_net.composition.declare import Declarations
 from penstock_net.errors import SpecError
 from penstock_net.hashing import flow_hash, node_seed
+from penstock_net.sim.config import FROM_DUE_TIME
 from penstock_net.sim.core.build import Simulation, struct_sizes
 from penstock_net.sim.layouts import LEVELS
 from penstock_net.sim.lookahead import Lookahead, lookahead
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 ACTIVE_AT_ONCE = 4_000_000  # flows that may be unfinished at the same time, per thread
 SLOTS = 2**31 - 1  # numbers of these flows are int32 in the core
 NACK_INTERVAL_PS = 500_000_000
+PACING_DEBT = 128  # full packets: as long as these take on the line, a paced packet may be late without moving those after it
 ACK_HEADER = 46  # an ACK is padded to HostConfig.ack; what a scheme adds comes on top of this
 UNBOUNDED = 2**63 - 1
 
@@ -186,6 +188,7 @@ def numbers(settings: Settings) -> dict[str, int]:
         "ack_header": min(ACK_HEADER, host.ack),
         "ack_lane": int(host.ack_priority == "data"),
         "rto": host.rto_ps,
+        "pacing_debt": PACING_DEBT * (host.mtu + host.header) if host.pacing == FROM_DUE_TIME else 0,
         "nack_interval": NACK_INTERVAL_PS,
         "sample": measure.sample_ps,
         "sample_ports": int(measure.port_series),

@@ -8,6 +8,8 @@ from penstock_net.errors import SpecError, nearest, shown
 from penstock_net.inputs import boolean, instance, known_keys, one_of, real, time_ps, whole
 
 ACK_PRIORITIES = ("control", "data")
+FROM_DUE_TIME = "from due time"
+PACINGS = ("from start", FROM_DUE_TIME)
 WINDOWS = ("arrivals", "run")
 MAX_FRAME = 32_000  # packet sizes are 16 bits, and a scheme may add bytes
 MAX_QUEUES = 2**15 - 1  # queue numbers are int16 in the core
@@ -117,6 +119,8 @@ class HostConfig:
     rto           without progress for this long, a sender retransmits from the first unacknowledged byte on; at least 1ns
     ack_priority  "control": acknowledgements use the strict-priority control queue; "data": they queue behind data
     nic_queues    data queues of a NIC, which hop-by-hop pauses can pause one by one; 0: as many as the scheme asks for
+    pacing        when the next packet of a paced flow is due: size / rate after this one was due ("from due time"), so that
+                  waiting for the NIC does not lower the rate, or after it was sent ("from start", as in ns-3)
     clock_ppm     each host's clock, and with it its rate, is off by up to this many parts per million, drawn by the seed
     """
 
@@ -127,6 +131,7 @@ class HostConfig:
     rto: str | int | float = "4ms"
     ack_priority: Literal["control", "data"] = "control"
     nic_queues: int = 0
+    pacing: Literal["from start", "from due time"] = "from due time"
     clock_ppm: float = 0.0
 
     def __new__(cls, *values: Any, **named: Any) -> "HostConfig":
@@ -145,6 +150,7 @@ class HostConfig:
             rule = f"mtu + header must be {MAX_FRAME} bytes or less"
             raise SpecError(rule, path="host.mtu", value=self.mtu, remedy=f"header is {self.header}")
         one_of(self.ack_priority, "host.ack_priority", ACK_PRIORITIES)
+        one_of(self.pacing, "host.pacing", PACINGS)
         object.__setattr__(self, "clock_ppm", real(self.clock_ppm, "host.clock_ppm", 0, MOST_PPM))
 
     @property

@@ -388,6 +388,7 @@ KEYS: dict[str, dict[str, Key]] = {
         "rto": Key("time", range="> 0"),
         "ack_priority": Key(f"choice {' '.join(ACK_PRIORITIES)}"),
         "nic_queues": Key("int", range=f"0..{MAX_QUEUES}"),
+        "pacing": Key("text"),
         "clock_ppm": Key("float", range=f"0..{MOST_PPM}"),
     },
     "in_network": {

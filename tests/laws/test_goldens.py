@@ -46,6 +46,7 @@ SERVER_NETWORK = {  # two applications in every server behind a virtual switch; 
     ],
 }
 MARKS = {"ecn.k_min": "5KB", "ecn.k_max": "60KB"}
+DUE = {"host.pacing": "from due time"}  # as NICs do; the presets of these schemes say otherwise
 QUICK = {"decrease_interval": "10us", "increase_interval": "2us"}
 NEAR = {"base_target": "6us", "fs_range": "8us"}
 TIGHT = {"floodgate.m": 0.2, "floodgate.t": "1us", "floodgate.thre_credit": 0.3, "floodgate.syn_timeout": "50us"}
@@ -79,6 +80,7 @@ CASES: dict[str, tuple[str, dict, str]] = {
     **{f"bfc {name}": ("bfc", {"queues": 4, "assignment": name}, "") for name in ASSIGNMENTS},
     "bfc+backdraft": ("bfc+backdraft", {"th_over": "10KB", "edge_th_bytes": "200KB"}, SERVERS),
     "dcqcn": ("dcqcn", MARKS, ""),
+    "dcqcn:default": ("dcqcn:default", {**MARKS, **DUE}, ""),
     "dcqcn window": ("dcqcn", {**MARKS, "window": True, "increase_interval": "5us", "fast_recovery": 2, "g": 0.1}, ""),
     "dcqcn hyper": ("dcqcn", {**MARKS, **QUICK, "fast_recovery": 1, "r_ai": "300Mbps", "r_hai": "2Gbps"}, ""),
     "dcqcn:cnp": ("dcqcn:cnp", {**MARKS, **QUICK, "cnp_interval": "3us", "cnp_delay": "1us"}, ""),
@@ -110,6 +112,7 @@ CASES: dict[str, tuple[str, dict, str]] = {
     "floodgate:ns3": ("floodgate:ns3", {"m": 0.2, "t": "1us"}, ""),
     "floodgate:ns3_ideal": ("floodgate:ns3_ideal", {"m": 0.2, "thre_off": 0.5, "thre_on": 0.3}, ""),
     "hpcc": ("hpcc", {}, ""),
+    "hpcc:default": ("hpcc:default", DUE, ""),
     "hpcc per ack": ("hpcc", {"reaction": "per_ack"}, ""),
     "hpcc per rtt": ("hpcc", {"reaction": "per_rtt"}, ""),
     "hpcc rx": ("hpcc", {"rate": "rx"}, ""),
@@ -156,6 +159,7 @@ CASES: dict[str, tuple[str, dict, str]] = {
     "pfc_tagged": ("pfc_tagged", {"xoff": "20KB", "xon": "10KB"}, ""),
     "pfc_tagged lossy": ("pfc_tagged", {"xoff": "20KB", "xon": "10KB", "host_pause": True, "voqs": 2}, LOSSY),
     "powertcp": ("powertcp", {}, ""),
+    "powertcp:default": ("powertcp:default", DUE, ""),
     "powertcp equation 7": ("powertcp", {"average": "cwnd"}, ""),
     "powertcp lossy": ("powertcp", {"r_ai": "1Gbps"}, LOSSY),
     "powertcp:ns3": ("powertcp:ns3", {}, ""),
@@ -179,8 +183,10 @@ CASES: dict[str, tuple[str, dict, str]] = {
     "telemetry": ("telemetry", {}, ""),
     "theta_powertcp": ("theta_powertcp", {}, ""),
     "theta_powertcp least RTT": ("theta_powertcp", {"observe": True}, ""),
+    "theta_powertcp:default": ("theta_powertcp:default", DUE, ""),
     "theta_powertcp:ns3": ("theta_powertcp:ns3", {}, ""),
     "timely": ("timely", {"t_low": "6us", "min_rtt": "5us", "t_high": "60us"}, ""),
+    "timely:default": ("timely:default", {"t_low": "6us", "min_rtt": "5us", "t_high": "60us", **DUE}, ""),
     "timely:floodgate": ("timely:floodgate", {"t_low": "6us", "min_rtt": "5us", "t_high": "60us"}, ""),
     "timely:ns3": ("timely:ns3", {"t_low": "8us", "min_rtt": "5us", "t_high": "60us"}, ""),
     "timely:ns3_win": ("timely:ns3_win", {"t_low": "8us", "min_rtt": "5us", "t_high": "60us"}, ""),
@@ -217,6 +223,7 @@ GOLDEN = {
     "bfc single": "a6024709d2953b07",
     "bfc+backdraft": "a92990ded90adb28",
     "dcqcn": "62ad698e3cf392f5",
+    "dcqcn:default": "bd1a2e01f6421313",
     "dcqcn window": "9514cfd07f8c1e2e",
     "dcqcn hyper": "d5f4bd5a79fedf4b",
     "dcqcn:cnp": "35c1576ec207c8bf",
@@ -248,6 +255,7 @@ GOLDEN = {
     "floodgate:ns3": "f79c382f6a379e66",
     "floodgate:ns3_ideal": "5410a0583ff00330",
     "hpcc": "07ac4e90d8cda45b",
+    "hpcc:default": "15241ea0725dd1f4",
     "hpcc per ack": "b2d42fbab7bfed78",
     "hpcc per rtt": "a57c8540361c2e00",
     "hpcc rx": "9105a974fcdf0c31",
@@ -294,6 +302,7 @@ GOLDEN = {
     "pfc_tagged": "e35c9ae961d96588",
     "pfc_tagged lossy": "d69d53a4a55593eb",
     "powertcp": "3ef914a49b49b654",
+    "powertcp:default": "96fd98ea658c4923",
     "powertcp equation 7": "8d7fa134c0002a26",
     "powertcp lossy": "68765e087898387d",
     "powertcp:ns3": "ffd58d72cf3fe3f3",
@@ -317,8 +326,10 @@ GOLDEN = {
     "telemetry": "9f16e98c26ff3593",
     "theta_powertcp": "f6228dd26807c568",
     "theta_powertcp least RTT": "444a5a89bd0563e0",
+    "theta_powertcp:default": "1e25b463d400d029",
     "theta_powertcp:ns3": "d5e5d016af366b60",
     "timely": "c9f9f2fbeee6ce44",
+    "timely:default": "9b3edca7384d4c3e",
     "timely:floodgate": "3b3db39ce8804558",
     "timely:ns3": "2c72e8c9264a2e16",
     "timely:ns3_win": "b7b75b63df2af946",

@@ -88,6 +88,7 @@ HOSTS = {
     "rto": ("4ms", "3ms"),
     "ack_priority": ("control", "data"),
     "nic_queues": (0, 9),
+    "pacing": ("from start", "from due time"),
     "clock_ppm": (0.0, 50.0),
 }
 NUMBERS = {"mtu": "mtu", "header": "header", "ack": "ack", "rto": "rto", "ack_priority": "ack_lane"}
@@ -101,6 +102,8 @@ def presets():
 def runs_with(settings, key, value):
     """Whether a run has this value of a key of its hosts."""
     alone = HostConfig(**{key: value})
+    if key == "pacing":
+        return (numbers(settings)["pacing_debt"] > 0) == (value == "from due time")
     if key in NUMBERS:
         wanted = {"rto": alone.rto_ps, "ack_priority": int(value == "data")}.get(key, value)
         return numbers(settings)[NUMBERS[key]] == wanted

@@ -147,6 +147,7 @@ class Simulation:
         world.ranked = composition.ranked
         world.symmetric = composition.symmetric
         world.rto = settings["rto"]
+        world.pacing_debt = settings["pacing_debt"]
         world.nack_interval = settings["nack_interval"]
         world.seed = settings["seed"]
         world.sample = settings["sample"]

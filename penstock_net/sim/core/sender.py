@@ -108,6 +108,8 @@ def reschedule_flow(node, flow):
     if not may_send(flow):
         flow.state = IDLE
         return
+    if flow.state != READY:
+        flow.next_send = max(flow.next_send, node.now)  # it is late by its window, or by a pause, and not by its NIC
     if flow.next_send <= max(node.now, port_of(flow).free_at):
         make_ready(node, flow)
     else:
@@ -264,12 +266,14 @@ def serve(node, port, flow):
             port.free_at = max(port.free_at, node.now)
             return
     pkt = make_packet(node, flow, seq)
+    due = flow.next_send
     flow.last_send = node.now
     flow.last_size = pkt.size
     flow.next_send = node.now
     gap = max(flow.pacing_gap, flow.fc_gap)
     if gap > port.ps_per_byte:
-        flow.next_send = node.now + whole(pkt.size * gap)
+        flow.last_send = max(due, node.now - whole(node.worker.world.pacing_debt * port.ps_per_byte))
+        flow.next_send = flow.last_send + whole(pkt.size * gap)
     if rare(flow.state == PARKED):
         return
     send(node, port, pkt)
