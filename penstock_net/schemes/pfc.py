@@ -15,16 +15,12 @@ so long: such a port ignores pauses until none has come for `restoration`. Its n
 With `poll` it looks only at multiples of this time, so that it acts up to so much later.
 
 `storm_host` is a server whose NIC is stuck: from `storm_start` to `storm_until` its switch hears pauses of `storm_priorities`
-every 10 us, then a resume.
-
-A port falls silent, or sends again, `response` after the frame has arrived.  Commands wait in order; of more than 64 for one
-priority those resumes are left out that a pause follows at once.
+every 10 us, then a resume.  A port falls silent, or sends again, `response` after the frame has arrived.  Commands wait in order;
+of more than 64 for one priority those resumes are left out that a pause follows at once.
 
 With `cell` a packet takes whole cells of the buffer: all shares and headrooms count them.  Headroom is then for packets of the
-smallest size, or, with `small_packets`, for this share of them among full ones.
-
-With `headroom_pool` the headrooms are limits, and all of a switch together hold no more than the pool, which alone is set aside.
-A packet that finds it full is dropped ("headroom pool full").
+smallest size, or, with `small_packets`, for this share of them among full ones.  With `headroom_pool` the headrooms are limits,
+and all of a switch together hold no more than the pool, which alone is set aside: "headroom pool full" is the reason of drops.
 
 `rates` names rates of neighbours; `rate_alpha` and `rate_headroom` are for each of them in turn, `host_alpha` and `host_headroom`
 the same for ports to servers.
@@ -50,7 +46,7 @@ node_state = {
     "shared_used": "int64",
     "shared_size": "int64",
     "pool_used": "int64",
-    "hungry": "int32",  # some ingress pauses that holds nothing
+    "hungry": "int32",  # an ingress may pause that holds nothing
     "due": "time",  # of the first command that waits
     "told": "told[ports * priorities * (response > 0)]",
     "commands": "int64[ports * priorities * 64 * (response > 0)]",  # twice the time at which it takes effect, plus 1 for a pause
@@ -109,6 +105,11 @@ RATES = 8
 
 def set_up(pfc):
     pfc.special = 1 if pfc.senders == EDGE or pfc.priorities > 1 or pfc.cell > 0 or pfc.action == DROP else 0
+    given = pfc.headroom_bytes + pfc.headroom_pool + pfc.lossless_mtu
+    for i in range(RATES):
+        given += pfc.rate_headroom[i] + pfc.host_headroom[i]
+    if given > 0:  # it may be less than a packet
+        pfc.special = 1
 
 
 def group_of(pfc, port, i) -> group:
@@ -307,20 +308,18 @@ def spare(pfc, node, group, pkt):
     mine = my_node(pfc, node)
     if not group.pausing and mine.shared_used + mine.pool_used + group.shared > 0:
         pause(pfc, node, pkt)
-        if group.shared + group.headroom == 0:
-            mine.hungry = 1
+        mine.hungry = 1
 
 
 def feed(pfc, node):
     """Resume ingresses that hold nothing, once a full packet of theirs has room, or no more can be made."""
     mine = my_node(pfc, node)
-    mine.hungry = 0
     for slot in range(node.port_count):
         for i in range(pfc.priorities):
             group = group_of(pfc, port_at(node, slot), i)
             if group.pausing and group.shared + group.headroom == 0:
-                room = group.reserve + threshold(pfc, node, group)
-                if stored(pfc, node.worker.world.quantum) <= room or mine.shared_used + mine.pool_used == 0:
+                full = stored(pfc, node.worker.world.quantum)
+                if full <= group.reserve + threshold(pfc, node, group) or mine.shared_used + mine.pool_used == 0:
                     group.pausing = 0
                     send_control(node, slot, pfc.at.kind, RESUME, 1 << i, 0)
                 else:
@@ -355,6 +354,11 @@ def on_dequeue(pfc, node, port, queue, pkt):
     if pfc.special:
         if pfc.senders == EDGE and node.tier > 0:
             return
+        if my_node(pfc, node).hungry:
+            my_node(pfc, node).hungry = 0
+            on_dequeue(pfc, node, port, queue, pkt)
+            feed(pfc, node)
+            return
         group = group_of(pfc, port_at(node, pkt.in_port), priority_of(pfc, pkt))
         size = stored(pfc, pkt.size)
     if group.headroom > 0:
@@ -364,8 +368,6 @@ def on_dequeue(pfc, node, port, queue, pkt):
         if group.shared == 0 or group.shared + pfc.xon <= group.reserve + threshold(pfc, node, group):
             group.pausing = 0
             send_control(node, pkt.in_port, pfc.at.kind, RESUME, 1 << priority_of(pfc, pkt), 0)
-    if my_node(pfc, node).hungry:
-        feed(pfc, node)
 
 
 def on_control(pfc, node, port, pkt):

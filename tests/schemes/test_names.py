@@ -215,8 +215,9 @@ FORMER = {
 @pytest.mark.parametrize("preset", FORMER)
 def test_a_preset_that_uses_others_sets_what_it_sets(preset):
     name, _, of = preset.partition(":")
-    assert preset_values(name, of) == FORMER[preset]
-    host = {k.removeprefix("host."): v for k, v in FORMER[preset].items() if k.startswith("host.")}
+    former = {**FORMER[preset], "host.pacing": "from start"}
+    assert preset_values(name, of) == former
+    host = {k.removeprefix("host."): v for k, v in former.items() if k.startswith("host.")}
     assert parse(preset).host == host
 
 
