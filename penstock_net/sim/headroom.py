@@ -105,6 +105,6 @@ def too_little(sim: Simulation, topo: Topology, composition: Composition) -> lis
     for name in (part.name for part in composition.parts if has_headroom(part.declared)) if not composition.lossless else ():
         for links, needed, given in kinds(topo, headroom_in(sim, topo, composition, name)):
             if given < needed:
-                rule = f"{links}: headroom {format_size(given)}, {format_size(needed - given)} too little"
-                out.append(f"{name}: {rule}: packets may be lost after a pause (penstock explain --headroom)")
+                short = f"{links}: {name}'s headroom of {format_size(given)} is {format_size(needed - given)} too little"
+                out.append(f"{short}, packets may be lost after a pause (penstock explain --headroom)")
     return out

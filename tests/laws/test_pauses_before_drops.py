@@ -116,5 +116,6 @@ def test_a_run_warns_of_too_little_headroom_as_explain_does(given, lacks):
     short = int((found.needed - found.given)[found.given > 0].max())
     assert (short > 0) == lacks == bool(told)
     if lacks:
-        assert told[0].startswith("pfc: 3 links of 100Gbps, 1us: headroom ") and f" {format_size(short)} too little" in told[0]
+        assert told[0].startswith("3 links of 100Gbps, 1us: pfc's headroom of ")
+        assert f" is {format_size(short)} too little" in told[0]
         assert run.ports["pauses_sent"].sum() > 10
