@@ -85,6 +85,7 @@ HOSTS = {
     "mtu": (1000, 700),
     "header": (48, 60),
     "ack": (60, 70),
+    "control": (64, 72),
     "rto": ("4ms", "3ms"),
     "ack_priority": ("control", "data"),
     "nic_queues": (0, 9),

@@ -272,7 +272,7 @@ def test_parts_and_presets():
     assert list(parse("dcqcn").parts) == ["ecn", "pfc", "dcqcn"]
     ns3 = parse("dcqcn:ns3")
     assert ns3.values("ecn")["k_max"] == 1_600_000 and ns3.values("pfc")["alpha"] == 0.125
-    assert ns3.host == {"ack_priority": "data"} and ns3.values("dcqcn")["alpha_interval"] == 1_000_000
+    assert ns3.host == {"ack_priority": "data", "pacing": "from start"} and ns3.values("dcqcn")["alpha_interval"] == 1_000_000
     assert parse("dcqcn").values("dcqcn")["decrease_interval"] == 50_000_000
 
 

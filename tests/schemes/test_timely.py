@@ -259,7 +259,7 @@ def test_any_number_of_threads(preset):
 def test_parts_and_presets():
     assert list(parse("timely").parts) == ["pfc", "timely"]
     ns3 = parse("timely:ns3")
-    assert ns3.host == {"ack_priority": "data"} and ns3.values("pfc")["alpha"] == 0.125
+    assert ns3.host == {"ack_priority": "data", "pacing": "from start"} and ns3.values("pfc")["alpha"] == 0.125
     assert ns3.values("timely")["min_rate"] == 1e9 and not ns3.values("timely")["window"]
     assert {**ns3.values("timely"), "window": 1} == parse("timely:ns3_win").values("timely")
     assert parse("timely:floodgate").values("timely")["delta"] == 5e7
