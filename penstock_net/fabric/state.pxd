@@ -390,6 +390,7 @@ ctypedef struct World:
     int32_t ack_lane, log_pauses, nic_by_destination, class_count, reordering
     int32_t levels          # priorities that packets may have: no more than there are queues
     int32_t ranked          # ready flows send in the order of their rank
+    int32_t in_turn         # packets of a flow take turns of the ports of their host
     int32_t symmetric       # the paths of a flow's packets and of what answers them are the same
     int64_t quantum, rto, base_rtt, bdp, nack_interval
     int8_t* classes         # of flows by number; NULL: not needed

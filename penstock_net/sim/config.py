@@ -7,6 +7,7 @@ from penstock_net.errors import SpecError, nearest
 from penstock_net.inputs import boolean, instance, one_of, real, time_ps, whole
 
 ACK_PRIORITIES = ("control", "data")
+PORTS = ("flow", "packet")
 WINDOWS = ("arrivals", "run")
 MAX_FRAME = 32_000  # packet sizes are 16 bits, and a scheme may add bytes
 MAX_QUEUES = 2**15 - 1  # queue numbers are int16 in the core
@@ -115,6 +116,7 @@ class HostConfig:
     rto           without progress for this long, a sender retransmits from the first unacknowledged byte on; at least 1ns
     ack_priority  "control": acknowledgements use the strict-priority control queue; "data": they queue behind data
     nic_queues    data queues of a NIC, which hop-by-hop pauses can pause one by one; 0: as many as the scheme asks for
+    ports         "flow": of several links a flow leaves by the one that its hash chooses; "packet": packets take turns of them
     clock_ppm     each host's clock, and with it its rate, is off by up to this many parts per million, drawn by the seed
     """
 
@@ -124,6 +126,7 @@ class HostConfig:
     rto: str | int | float = "4ms"
     ack_priority: Literal["control", "data"] = "control"
     nic_queues: int = 0
+    ports: Literal["flow", "packet"] = "flow"
     clock_ppm: float = 0.0
 
     def __post_init__(self) -> None:
@@ -135,6 +138,7 @@ class HostConfig:
             rule = f"mtu + header must be {MAX_FRAME} bytes or less"
             raise SpecError(rule, path="host.mtu", value=self.mtu, remedy=f"header is {self.header}")
         one_of(self.ack_priority, "host.ack_priority", ACK_PRIORITIES)
+        one_of(self.ports, "host.ports", PORTS)
         object.__setattr__(self, "clock_ppm", real(self.clock_ppm, "host.clock_ppm", 0, MOST_PPM))
 
     @property

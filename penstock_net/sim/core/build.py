@@ -145,6 +145,7 @@ class Simulation:
         world.levels = composition.priorities or min(composition.queues, MOST_LEVELS)
         world.ranked = composition.ranked
         world.symmetric = composition.symmetric
+        world.in_turn = settings["in_turn"]
         world.rto = settings["rto"]
         world.nack_interval = settings["nack_interval"]
         world.seed = settings["seed"]

@@ -5,7 +5,7 @@ import cython
 if not cython.compiled:
     from penstock_net.fabric.line import kick
     from penstock_net.fabric.routing import group_towards
-    from penstock_net.fabric.state import nic_at, pick, port_at
+    from penstock_net.fabric.state import nic_at, pick, port_at, queue_at
 
 
 def choose_nic(node, flow):
@@ -15,6 +15,24 @@ def choose_nic(node, flow):
     if group < 0:
         return flow.nic
     return nic_at(node, node.next_hops[group + 1 + pick(flow.hash, node.hash_seed, node.next_hops[group])])
+
+
+def next_nic(node, flow):
+    """The part of a host for the port by which the next packet of a flow is to leave, where its packets take turns: of those on a
+    shortest path the one after the last packet's, or the first after it that is not paused."""
+    group = group_towards(node, flow.dst)
+    if group < 0:
+        return flow.nic
+    count = node.next_hops[group]
+    last = 0
+    for i in range(count):
+        if node.next_hops[group + 1 + i] == flow.nic.port.slot:
+            last = i
+    for i in range(1, count + 1):
+        nic = nic_at(node, node.next_hops[group + 1 + (last + i) % count])
+        if not nic.port.paused and not queue_at(nic.port, flow.queue).paused:
+            return nic
+    return nic_at(node, node.next_hops[group + 1 + (last + 1) % count])
 
 
 def kick_others(node):
