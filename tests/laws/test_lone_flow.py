@@ -24,7 +24,7 @@ from networks import (
 from penstock_net.composition import parse
 from penstock_net.sim.builder import clocks
 from penstock_net.sim.settings import Settings
-from penstock_net.topology import leaf_spine
+from penstock_net.topology import leaf_spine, star
 from penstock_net.workload import Flows
 
 SCHEMES = [s for s in ("fifo", "dqa", "dqa:stochastic", "dqa:single", "pfc", "ideal_fq") if s.split(":")[0] in available()]
@@ -148,6 +148,20 @@ def test_rates_of_fractions_of_a_picosecond_a_byte(topo, data):
         late = round(1000 * row["fct_ns"]) - exact
         assert -0.001 < late <= len(path), f"{float(late)} ps after the exact time on {path}, {row['bytes']} B, {host}"
         assert row["slowdown"] >= 1.0
+
+
+@examples(60)
+@given(st.floats(6, 13), st.data())
+def test_any_rate(power, data):
+    """From 1 Mbit/s to 10 Tbit/s a row of packets takes its time within a millionth."""
+    rate = data.draw(st.sampled_from([round(10**power), round(10 ** round(power)) + data.draw(st.integers(0, 999))]))
+    topo = star(hosts=2, rate=rate)
+    size, host = min(20_000_000, rate // 16), HostConfig(mtu=31_000, rto="10s")
+    run = simulate(topo, flow_list(topo, [(0, 1, size)]), "fifo", host=host, measure=Measure(sample="0s"))
+    wire = size + host.header * -(-size // host.mtu)
+    last = min(size, host.mtu) + host.header
+    exact = Fraction(8 * 10**12, rate) * (wire + last) + 2 * 10**6
+    assert abs(round(run.flows["fct_ns"][0] * 1000) - exact) < exact / 10**6 and size > host.mtu
 
 
 def links_of(topo: Topology, flow: int, row, seed: int) -> list[int]:

@@ -320,7 +320,7 @@ class _Lowering:
         return np.isin(number, [i for i, operation in enumerate(self.listed) if operation.algorithm == IN_NETWORK])
 
     def _channels(self, alone: np.ndarray) -> np.ndarray:
-        """The channel of each flow: one for all that belongs to collectives, one for each tag of messages; not of those `alone`."""
+        """The channel of each flow: one for all of collectives, one for each tag of messages; none of those that are `alone`."""
         origin = np.array(self.origin, dtype=np.int64)
         tags = np.where(np.array(self.trace.kind)[origin] == SEND, np.array(self.trace.tag)[origin], -1)
         return np.where(alone, ALONE, np.unique(tags, return_inverse=True)[1])
