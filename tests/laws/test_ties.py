@@ -1,8 +1,14 @@
 """Packets that arrive in one picosecond take turns by the seed: hosts that are exchangeable are so in the results."""
 
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
+
+sys.path.insert(0, str(Path(__file__).parent.parent))
 from networks import HostConfig, Measure, available, flow_list, simulate
+from paper.turns import in_turn
 
 from penstock_net.topology import star
 
@@ -75,3 +81,28 @@ def test_every_order_is_drawn():
         run = simulate(topo, flow_list(topo, [(i, 3, 1000) for i in range(3)]), "fifo", seed=seed)
         orders.add(tuple(np.argsort(run.flows.sort("src")["fct_ns"].to_numpy())))
     assert len(orders) == 6
+
+
+MISTAKES = {
+    "by port": lambda hosts, time, node, seed: list(hosts),
+    "the same at all times": lambda hosts, time, node, seed: in_turn(hosts, 0, node, seed),
+    "the same for all seeds": lambda hosts, time, node, seed: in_turn(hosts, time, node, 1),
+    "the same at all nodes": lambda hosts, time, node, seed: in_turn(hosts, time, 0, seed),
+}
+
+
+def test_the_order_is_that_of_the_transcription_and_mistakes_are_seen():
+    """Packets of six hosts meet at a switch in one picosecond, ten times: they leave it as tests/paper/turns.py says."""
+    hosts, found, said = 6, [], {name: [] for name in ("", *MISTAKES)}
+    topo = star(hosts=hosts + 1)
+    for seed in (0, 1, 77):
+        starts = [13 * k for k in range(10)]  # us
+        flows = flow_list(topo, [(i, hosts, 1000, f"{start}us") for start in starts for i in range(hosts)])
+        rows = simulate(topo, flows, "fifo", seed=seed, measure=Measure(sample="0s")).flows.sort("finish_ns")
+        for at, start in enumerate(starts):
+            found.append(rows["src"][hosts * at : hosts * (at + 1)].to_list())
+            came = start * 10**6 + 1048 * 80 + 10**6
+            for name, order in {"": in_turn, **MISTAKES}.items():
+                said[name].append(list(order(range(hosts), came, topo.hosts, seed)))
+    assert found == said[""]
+    assert all(found != said[name] for name in MISTAKES)
