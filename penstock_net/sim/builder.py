@@ -141,7 +141,8 @@ def check_turns(settings: Settings, composition: Composition) -> None:
         return
     single = composition.nic_queues > 1 and not composition.nic_by_destination and not composition.priorities
     if not composition.reordering:
-        rule, remedy = "packets overtake one another, which receivers of the scheme do not tolerate", "add spray or recovery:irn"
+        rule = "packets overtake one another, which receivers of the scheme do not tolerate"
+        remedy = "add a scheme whose receivers do, see Packets that take turns in docs/modelling.md"
     elif single:
         rule, remedy = "the scheme pauses the NIC queue of a flow, which has one at each port", "use another scheme"
     else:

@@ -194,7 +194,7 @@ def test_hosts_with_one_link_are_as_before():
 @pytest.mark.parametrize(
     "scheme, says",
     [
-        ("fifo", 'host.ports = "packet": packets overtake one another, .*; add spray or recovery:irn'),
+        ("fifo", 'host.ports = "packet": packets overtake one another, .*; add a scheme whose receivers do'),
         ("hpcc", 'host.ports = "packet": packets overtake one another'),
         ("bfc+spray", 'host.ports = "packet": the scheme pauses the NIC queue of a flow, .*; use another scheme'),
     ],
