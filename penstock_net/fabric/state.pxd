@@ -405,6 +405,7 @@ ctypedef struct World:
     int32_t* child_offsets  # by flow number, into children; NULL: no flow depends on another
     int32_t* children
     int32_t* connection_of  # by flow number: its connection, plus one; NULL: no flow has one
+    int32_t* rails          # by flow number: which of the ports of its host is its own; -1: by its hash; NULL: all are so
     Connection* connections
     Message* messages       # NULL: messages of a connection share its path only
     int32_t* seat_of        # by flow number: its host's seat, plus one; NULL: switches reduce nothing

@@ -7,7 +7,7 @@ from penstock_net.errors import SpecError, nearest
 from penstock_net.inputs import boolean, instance, one_of, real, time_ps, whole
 
 ACK_PRIORITIES = ("control", "data")
-PORTS = ("flow", "packet")
+PORTS = ("flow", "packet", "rail")
 WINDOWS = ("arrivals", "run")
 MAX_FRAME = 32_000  # packet sizes are 16 bits, and a scheme may add bytes
 MAX_QUEUES = 2**15 - 1  # queue numbers are int16 in the core
@@ -116,7 +116,8 @@ class HostConfig:
     rto           without progress for this long, a sender retransmits from the first unacknowledged byte on; at least 1ns
     ack_priority  "control": acknowledgements use the strict-priority control queue; "data": they queue behind data
     nic_queues    data queues of a NIC, which hop-by-hop pauses can pause one by one; 0: as many as the scheme asks for
-    ports         "flow": of several links a flow leaves by the one that its hash chooses; "packet": packets take turns of them
+    ports         "flow": of several links a flow leaves by the one that its hash chooses; "packet": packets take turns of them;
+                  "rail": connection n of two hosts leaves by link n, counted in a circle, other flows by their hash
     clock_ppm     each host's clock, and with it its rate, is off by up to this many parts per million, drawn by the seed
     """
 
@@ -126,7 +127,7 @@ class HostConfig:
     rto: str | int | float = "4ms"
     ack_priority: Literal["control", "data"] = "control"
     nic_queues: int = 0
-    ports: Literal["flow", "packet"] = "flow"
+    ports: Literal["flow", "packet", "rail"] = "flow"
     clock_ppm: float = 0.0
 
     def __post_init__(self) -> None:

@@ -117,6 +117,11 @@ class Settings:
         """Whether packets of a flow take turns of the ports of its host."""
         return self.host.ports == "packet" and len(self.topo.several) > 0
 
+    @property
+    def by_rail(self) -> bool:
+        """Whether flows of connections leave by the ports of their numbers."""
+        return self.host.ports == "rail" and len(self.topo.several) > 0 and self.flows.connection is not None
+
     @cached_property
     def plain_switches(self) -> np.ndarray:
         """For each node, whether it is a switch without the scheme.  SpecError: there is no switch of such a name."""

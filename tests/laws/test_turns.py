@@ -212,5 +212,66 @@ def test_a_spec():
     text += '[[workload]]\nkind = "permutation"\nbytes = "100KB"\n'
     spec = parse_spec(text)
     assert spec.host.ports == "packet" and parse_spec(spec.to_toml()) == spec
-    with pytest.raises(SpecError, match=r'host\.ports = "rail": must be one of flow, packet'):
-        parse_spec(text.replace('"packet"', '"rail"'))
+    with pytest.raises(SpecError, match=r'host\.ports = "plane": must be one of flow, packet, rail'):
+        parse_spec(text.replace('"packet"', '"plane"'))
+
+
+# -- by rail: the connections of two hosts, as channels that are bound to NICs ------------------------------------------------
+
+RAIL = HostConfig(ports="rail", rto="1s")
+
+
+def messages(topo, connections, size=200_000):
+    """Two messages of each connection from host 0 to 1."""
+    return flow_list(topo, [{"src": 0, "dst": 1, "bytes": size, "connection": c} for c in connections for _ in range(2)])
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_a_connection_has_the_port_of_its_number(seed):
+    """So as many connections as ports are not in one another's way, whatever the seed; two of one port share it."""
+    topo = network(count=4)
+    run = simulate(topo, messages(topo, [0, 1, 2, 3]), "fifo", host=RAIL, seed=seed, measure=QUIET)
+    assert sent(run, 0).tolist() == [400 * (MTU + HEADER)] * 4
+    one = (400 + 1) * FRAME + 2 * DELAY
+    assert {round(ns * 1000) for ns in run.flows.sort("finish_ns")["finish_ns"][4:]} == {one}
+    run = simulate(topo, messages(topo, [1, 5]), "fifo", host=RAIL, seed=seed, measure=QUIET)
+    assert sent(run, 0).tolist() == [0, 800 * (MTU + HEADER), 0, 0]
+
+
+def test_channels_of_a_collective_use_all_ports_alike():
+    """Four pieces on four NICs: every port of every host carries as much; by hash none of the seeds gives that."""
+    topo, packets = network(count=4), {}
+    for ports in ("rail", "flow"):
+        for seed in range(4):
+            flows = collective(topo, bytes=4 * 4 * 16_000, chunks=4)
+            run = simulate(topo, flows, "fifo", host=HostConfig(ports=ports), seed=seed, measure=QUIET)
+            carried = run.ports.filter(pl.col("node") < 4)
+            packets[ports, seed] = (carried["tx_bytes"] - carried["ack_bytes"]).to_numpy()
+    assert all(np.ptp(packets["rail", seed]) == 0 < np.ptp(packets["flow", seed]) for seed in range(4))
+
+
+def test_a_connection_leaves_a_rail_that_is_dead():
+    topo = network(count=2).with_changes([{"time": "20us", "switch": "tor0", "up": False}])
+    run = simulate(topo, messages(topo, [0, 1], 1_000_000), "fifo", host=HostConfig(ports="rail", rto="50us"), measure=QUIET)
+    assert run.summary["flows_finished"] == 4 and sent(run, 0)[0] < 20_000_000 / PS + MTU + HEADER < sent(run, 0)[1]
+
+
+def test_flows_without_a_connection_are_as_by_flow():
+    topo = network()
+    mixed = [{"src": 0, "dst": 1, "bytes": 50_000, "start": f"{i}us", **({"connection": 2} if i % 2 else {})} for i in range(8)]
+    plain = [{key: value for key, value in item.items() if key != "connection"} for item in mixed]
+    by_rail, by_flow = HostConfig(ports="rail"), HostConfig()
+    runs = [simulate(topo, flow_list(topo, plain), "bfc", host=host) for host in (by_rail, by_flow)]
+    same(*runs, "no connections")
+    run = simulate(topo, flow_list(topo, mixed), "bfc", host=by_rail, measure=QUIET)
+    alone = simulate(topo, flow_list(topo, plain[::2]), "bfc", host=by_flow, measure=QUIET)
+    assert run.summary["flows_finished"] == 8 and sent(run, 0)[2] >= 4 * 50 * (MTU + HEADER)
+    assert sent(run, 0).sum() == 2 * sent(alone, 0).sum()
+
+
+@pytest.mark.parametrize("scheme", ["bfc", "hpcc", "pfc", "dcqcn"])
+def test_rails_on_any_threads(scheme):
+    topo = network(hosts=8, count=2, buffer="12MB")
+    flows = collective(topo, collective="all_to_all", bytes=8 * 9000, chunks=2)
+    runs = [simulate(topo, flows, scheme, host=RAIL, threads=threads, measure=QUIET) for threads in (1, 3)]
+    same(*runs, scheme)

@@ -375,6 +375,11 @@ class Simulation:
         if len(messages):
             world.messages = message_table(messages)
 
+    def set_rails(self, rails):
+        """The number of each flow's connection, by which it chooses a port of its host; -1: by its hash."""
+        self.kept.append(rails)
+        self.world.rails = int32_table(rails)
+
     def set_reductions(self, seat_of, seats, parts, chunks, groups_wait):
         """Trees of switches that reduce what flows carry: the seat of each flow plus one, rows of Seat, and their counters."""
         self.kept.append((seat_of, seats, parts))

@@ -9,11 +9,14 @@ if not cython.compiled:
 
 
 def choose_nic(node, flow):
-    """The part of a host for the port by which a flow is to leave: of those on a shortest path, by its hash.  The one that it
-    has if there is no path."""
+    """The part of a host for the port by which a flow is to leave: of those on a shortest path, by its hash or its rail.  The one
+    that it has if there is no path."""
     group = group_towards(node, flow.dst)
     if group < 0:
         return flow.nic
+    rails = node.worker.world.rails
+    if rails and rails[flow.number] >= 0:
+        return nic_at(node, node.next_hops[group + 1 + rails[flow.number] % node.next_hops[group]])
     return nic_at(node, node.next_hops[group + 1 + pick(flow.hash, node.hash_seed, node.next_hops[group])])
 
 
