@@ -390,6 +390,7 @@ ctypedef struct World:
     int32_t ack_lane, log_pauses, nic_by_destination, class_count, reordering
     int32_t levels          # priorities that packets may have: no more than there are queues
     int32_t ranked          # ready flows send in the order of their rank
+    int32_t in_turn         # packets of a flow take turns of the ports of their host
     int32_t symmetric       # the paths of a flow's packets and of what answers them are the same
     int64_t quantum, rto, base_rtt, bdp, nack_interval
     int64_t pacing_debt     # a paced packet that had to wait for the NIC counts as sent when it was due, at most so many bytes ago
@@ -405,6 +406,7 @@ ctypedef struct World:
     int32_t* child_offsets  # by flow number, into children; NULL: no flow depends on another
     int32_t* children
     int32_t* connection_of  # by flow number: its connection, plus one; NULL: no flow has one
+    int32_t* rails          # by flow number: which of the ports of its host is its own; -1: by its hash; NULL: all are so
     Connection* connections
     Message* messages       # NULL: messages of a connection share its path only
     int32_t* seat_of        # by flow number: its host's seat, plus one; NULL: switches reduce nothing

@@ -38,6 +38,7 @@ def compose(settings: Settings) -> Composition:
     check_buffers(settings, made)
     check_priorities(settings, made)
     check_links(settings, made)
+    check_turns(settings, made)
     return replace(made, lossless=False) if settings.plain_switches.any() else made
 
 
@@ -136,6 +137,21 @@ def check_links(settings: Settings, composition: Composition) -> None:
         )
 
 
+def check_turns(settings: Settings, composition: Composition) -> None:
+    """SpecError if packets take turns of the ports of their host, and the scheme needs them in order, or in one NIC queue."""
+    if not settings.in_turn:
+        return
+    single = composition.nic_queues > 1 and not composition.nic_by_destination and not composition.priorities
+    if not composition.reordering:
+        rule = "packets overtake one another, which receivers of the scheme do not tolerate"
+        remedy = "add a scheme whose receivers do, see Packets that take turns in docs/modelling.md"
+    elif single:
+        rule, remedy = "the scheme pauses the NIC queue of a flow, which has one at each port", "use another scheme"
+    else:
+        return
+    raise SpecError(rule, path="host.ports", value="packet", remedy=remedy)
+
+
 def network(settings: Settings, composition: Composition, ahead: Lookahead) -> dict[str, Any]:
     """Nodes, links and routes in the form that `Simulation` takes.  With symmetric paths, all switches of a tier hash alike."""
     topo, host, seed = settings.topo, settings.host, settings.seed
@@ -186,6 +202,7 @@ def numbers(settings: Settings) -> dict[str, int]:
         "ack": host.ack,
         "control": host.control,
         "ack_header": min(ACK_HEADER, host.ack),
+        "in_turn": int(settings.in_turn),
         "ack_lane": int(host.ack_priority == "data"),
         "rto": host.rto_ps,
         "pacing_debt": PACING_DEBT * (host.mtu + host.header) if host.pacing == FROM_DUE_TIME else 0,

@@ -10,6 +10,7 @@ from penstock_net.inputs import boolean, instance, known_keys, one_of, real, tim
 ACK_PRIORITIES = ("control", "data")
 FROM_DUE_TIME = "from due time"
 PACINGS = ("from start", FROM_DUE_TIME)
+PORTS = ("flow", "packet", "rail")
 WINDOWS = ("arrivals", "run")
 MAX_FRAME = 32_000  # packet sizes are 16 bits, and a scheme may add bytes
 MAX_QUEUES = 2**15 - 1  # queue numbers are int16 in the core
@@ -121,6 +122,8 @@ class HostConfig:
     nic_queues    data queues of a NIC, which hop-by-hop pauses can pause one by one; 0: as many as the scheme asks for
     pacing        when the next packet of a paced flow is due: size / rate after this one was due ("from due time"), so that
                   waiting for the NIC does not lower the rate, or after it was sent ("from start", as in ns-3)
+    ports         "flow": of several links a flow leaves by the one that its hash chooses; "packet": packets take turns of them;
+                  "rail": connection n of two hosts leaves by link n, counted in a circle, other flows by their hash
     clock_ppm     each host's clock, and with it its rate, is off by up to this many parts per million, drawn by the seed
     """
 
@@ -132,6 +135,7 @@ class HostConfig:
     ack_priority: Literal["control", "data"] = "control"
     nic_queues: int = 0
     pacing: Literal["from start", "from due time"] = "from due time"
+    ports: Literal["flow", "packet", "rail"] = "flow"
     clock_ppm: float = 0.0
 
     def __new__(cls, *values: Any, **named: Any) -> "HostConfig":
@@ -151,6 +155,7 @@ class HostConfig:
             raise SpecError(rule, path="host.mtu", value=self.mtu, remedy=f"header is {self.header}")
         one_of(self.ack_priority, "host.ack_priority", ACK_PRIORITIES)
         one_of(self.pacing, "host.pacing", PACINGS)
+        one_of(self.ports, "host.ports", PORTS)
         object.__setattr__(self, "clock_ppm", real(self.clock_ppm, "host.clock_ppm", 0, MOST_PPM))
 
     @property

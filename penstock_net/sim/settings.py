@@ -13,6 +13,7 @@ from penstock_net.errors import SpecError
 from penstock_net.inputs import MAX_SEED, below_one, whole
 from penstock_net.sim.config import MAX_FRAME, HostConfig, InNetwork, Measure
 from penstock_net.sim.reductions import Reductions, reductions
+from penstock_net.topology import turns
 from penstock_net.topology.wiring import switches_named
 from penstock_net.units import format_time
 
@@ -107,7 +108,19 @@ class Settings:
         """
         flows, host = self.flows, self.host
         ends = flows.src[sent], flows.dst[sent]
+        if self.in_turn:
+            sizes = turns.busiest(sizes, host.mtu, turns.ports(self.topo.routes(), *ends))
         return self.topo.ideal_times_ps(numbers, *ends, sizes, self.seed, host.mtu, host.header, host.ack)
+
+    @property
+    def in_turn(self) -> bool:
+        """Whether packets of a flow take turns of the ports of its host."""
+        return self.host.ports == "packet" and len(self.topo.several) > 0
+
+    @property
+    def by_rail(self) -> bool:
+        """Whether flows of connections leave by the ports of their numbers."""
+        return self.host.ports == "rail" and len(self.topo.several) > 0 and self.flows.connection is not None
 
     @cached_property
     def plain_switches(self) -> np.ndarray:

@@ -164,6 +164,8 @@ class Runner:
         self.logs = Logs(self.sim, settings.measure.sample_ps)
         self.starts = Starts(self.sim, flows, topo.hosts, settings.seed, self.composition.by_message)
         self.starts.reduce(settings.reductions, settings.in_network)
+        if settings.by_rail:
+            self.sim.set_rails(np.array(flows.connection, dtype=np.int32))
         if self.composition.round_trips:
             self.sim.set_round_trips(self.round_trips())
         self.computations = np.flatnonzero(flows.computes)

@@ -17,7 +17,17 @@ from typing import Any, NamedTuple
 
 from penstock_net import topology, workload
 from penstock_net.inputs import MAX_FLOW_BYTES, MAX_SEED, boolean, known_keys, one_of, real, size_bytes, time_ps, whole
-from penstock_net.sim.config import ACK_PRIORITIES, MAX_FRAME, MAX_QUEUES, MOST_CHUNKS, MOST_PPM, HostConfig, InNetwork, Measure
+from penstock_net.sim.config import (
+    ACK_PRIORITIES,
+    MAX_FRAME,
+    MAX_QUEUES,
+    MOST_CHUNKS,
+    MOST_PPM,
+    PORTS,
+    HostConfig,
+    InNetwork,
+    Measure,
+)
 from penstock_net.spec.tables import RunTable, SchemeTable
 from penstock_net.topology import COMMON, behind_vswitches
 from penstock_net.topology.changes import CHANGE_KEYS
@@ -389,6 +399,7 @@ KEYS: dict[str, dict[str, Key]] = {
         "ack_priority": Key(f"choice {' '.join(ACK_PRIORITIES)}"),
         "nic_queues": Key("int", range=f"0..{MAX_QUEUES}"),
         "pacing": Key("text"),
+        "ports": Key(f"choice {' '.join(PORTS)}"),
         "clock_ppm": Key("float", range=f"0..{MOST_PPM}"),
     },
     "in_network": {

@@ -165,6 +165,21 @@ def test_drops_are_counted_with_their_reason():
     assert reasons(run) == {"link loss": run.frame("packets").filter(pl.col("event") == "drop").height}
 
 
+def test_acknowledgements_are_lost_where_the_buffer_is_full_if_they_are_stored_as_data_is():
+    """In both directions of every link; those of the control queue are ahead of data and take none of it."""
+    topo, lost = star(hosts=9, buffer="100KB"), {}
+    flows = flow_list(topo, [(a, b, 200_000) for i in range(1, 9) for a, b in ((0, i), (i, 0))])
+    for lane in ("control", "data"):
+        host = HostConfig(ack_priority=lane, rto="200us")
+        run = simulate(topo, flows, "fifo", host=host, measure=Measure(sample="0s", packets=True))
+        events = run.frame("packets")
+        acks = events.filter(pl.col("kind") == 1)
+        lost[lane] = acks.filter(pl.col("event") == "drop").height
+        queued = acks.filter(pl.col("event") == "enqueue")["port_bytes"].max()
+        assert run.summary["flows_finished"] == len(flows) and ((queued or 0) > 10_000) == (lane == "data")
+    assert lost["data"] > 100 and lost["control"] == 0
+
+
 def test_the_check_runs_in_every_simulation(monkeypatch):
     topo = star(hosts=3)
     monkeypatch.setattr(results, "check_invariants", lambda *_: (_ for _ in ()).throw(InvariantError("seen")))

@@ -28,6 +28,8 @@ from penstock_net.topology.trees import Trees
 from penstock_net.workload import Flows
 from penstock_net.workload.collectives import collective
 from penstock_net.workload.taskgraph import TaskGraph
+from penstock_net.workload.traces import convert
+from penstock_net.workload.training import training
 
 MTU, HEADER, RATE, DELAY = 1000, 48, 80, 1_000_000
 C = MTU + HEADER
@@ -113,6 +115,36 @@ def test_a_server():
     assert least + traversal - mtu < time < least + traversal + 10
     ring = simulate(topo, collective(topo, bytes=size), "fifo", measure=QUIET, host=HostConfig(mtu=mtu, header=0))
     assert taken(ring) / time == pytest.approx(1.75, rel=0.01)
+
+
+def test_a_server_of_a_network_of_rails():
+    """NVLS: the tree of a server's GPUs is its NVSwitch, whatever else there is; SimAI's time to start within a server."""
+    topo, m = rails(servers=4, gpus=4, segment=2, spines=2, rate="100Gbps", scale_up_rate="4Tbps", scale_up_delay="25ns"), 50
+    for latency, start in ((None, 0), ("simple", 25_000_000)):
+        flows = collective(topo, algorithm="in_network", bytes=m * MTU, hosts=range(4, 8), latency=latency)
+        run = simulate(topo, flows, "fifo", measure=QUIET)
+        assert taken(run) == start + idle(1, m * MTU, rate=2, delay=25_000) and run.summary["in_network"]["depth"] == 1
+        ports = run.ports.filter(run.ports["tx_bytes"] > 0)
+        assert set(ports["node"]) == {4, 5, 6, 7, topo.node("nvswitch1")}
+
+
+def test_jobs_and_traces_reduce_in_their_servers(tmp_path):
+    """A tensor group's all-reduces in training, and a trace's: each takes what the law says, one after another."""
+    topo = rails(servers=2, gpus=4, spines=1, rate="100Gbps", scale_up_rate="4Tbps", scale_up_delay="25ns")
+    plan = {"tensor": 4, "layers": 1, "microbatches": 1, "parameters": 0, "activations": 20 * MTU, "iterations": 1}
+    flows = training(topo, **plan, forward="10us", backward="20us", all_reduce="in_network")
+    run = simulate(topo, flows, "fifo", measure=QUIET)
+    step = 30_000_000 + 4 * idle(1, 20 * MTU, rate=2, delay=25_000)
+    assert round(run.summary["training"]["step_ns"] * 1000) == step and run.summary["in_network"]["depth"] == 1
+    file = tmp_path / "layers.txt"
+    file.write_text(
+        "HYBRID_TRANSFORMER_FWD_IN_BCKWD model_parallel_NPU_group: 4 checkpoints: 0 checkpoint_initiates: 0\n1\n"
+        f"layer  -1  10000 ALLREDUCE {20 * MTU}  20000 ALLREDUCE {20 * MTU}  0 NONE 0  0\n"
+    )
+    made = convert(file, ranks=8, all_reduce="in_network")
+    run = simulate(topo, made.flows, "fifo", measure=QUIET)
+    reduced = run.frame("operations").filter(run.frame("operations")["algorithm"] == "in_network")
+    assert reduced.height == 4 and {round(ns * 1000) for ns in reduced["time_ns"]} == {idle(1, 20 * MTU, rate=2, delay=25_000)}
 
 
 def test_starting():

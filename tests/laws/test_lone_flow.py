@@ -24,7 +24,7 @@ from networks import (
 from penstock_net.composition import parse
 from penstock_net.sim.builder import clocks
 from penstock_net.sim.settings import Settings
-from penstock_net.topology import leaf_spine
+from penstock_net.topology import leaf_spine, star
 from penstock_net.workload import Flows
 
 SCHEMES = [s for s in ("fifo", "dqa", "dqa:stochastic", "dqa:single", "pfc", "ideal_fq") if s.split(":")[0] in available()]
@@ -150,20 +150,55 @@ def test_rates_of_fractions_of_a_picosecond_a_byte(topo, data):
         assert row["slowdown"] >= 1.0
 
 
+@examples(60)
+@given(st.floats(6, 13), st.data())
+def test_any_rate(power, data):
+    """From 1 Mbit/s to 10 Tbit/s a row of packets takes its time within a millionth."""
+    rate = data.draw(st.sampled_from([round(10**power), round(10 ** round(power)) + data.draw(st.integers(0, 999))]))
+    topo = star(hosts=2, rate=rate)
+    size, host = min(20_000_000, rate // 16), HostConfig(mtu=31_000, rto="10s")
+    run = simulate(topo, flow_list(topo, [(0, 1, size)]), "fifo", host=host, measure=Measure(sample="0s"))
+    wire = size + host.header * -(-size // host.mtu)
+    last = min(size, host.mtu) + host.header
+    exact = Fraction(8 * 10**12, rate) * (wire + last) + 2 * 10**6
+    assert abs(round(run.flows["fct_ns"][0] * 1000) - exact) < exact / 10**6 and size > host.mtu
+
+
 def links_of(topo: Topology, flow: int, row, seed: int) -> list[int]:
     at = {(link[node], link[port]): i for i, link in enumerate(topo.links) for node, port in (("a", "port_a"), ("b", "port_b"))}
     return [at[hop] for hop in topo.path_links(flow, row["src"], row["dst"], seed)]
 
 
-def alone(path, size: int, host: HostConfig) -> Fraction:
-    """When the last byte of a flow is received, ps, by exact rates: packet by packet, link by link."""
+def alone(path, size: int, host: HostConfig, rounded=lambda ps: ps, of_rate=Fraction) -> Fraction:
+    """When the last byte of a flow is received, ps, by exact rates: packet by packet, link by link.
+
+    What may be got wrong: how the time of each packet is `rounded`, and what is made `of_rate`.
+    """
     free, arrived = [Fraction(0)] * len(path), Fraction(0)
     for start in range(0, size, host.mtu):
         arrived = Fraction(0)
         for i, link in enumerate(path):
-            free[i] = max(free[i], arrived) + (min(host.mtu, size - start) + host.header) * Fraction(link["ps_per_byte"])
+            time = (min(host.mtu, size - start) + host.header) * of_rate(link["ps_per_byte"])
+            free[i] = max(free[i], arrived) + rounded(time)
             arrived = free[i] + int(link["delay_ps"])
     return arrived
+
+
+@pytest.mark.parametrize(
+    "mistake",
+    [{"rounded": math.ceil}, {"rounded": math.floor}, {"rounded": round}, {"of_rate": round}, {"of_rate": math.ceil}],
+    ids=["each packet up", "each packet down", "each packet to the nearest", "whole ps per byte", "whole ps per byte, up"],
+)
+def test_mistakes_about_fractions_are_seen(mistake):
+    """In a row of packets at a rate whose bytes take no whole picoseconds."""
+    host, seen = HostConfig(), False
+    for rate in ("7200Gbps", "56Gbps", "300Gbps", "10.3125Gbps"):
+        topo = star(hosts=2, rate=rate)
+        run = simulate(topo, flow_list(topo, [(0, 1, "1MB")]), "fifo", host=host, measure=Measure(sample="0s"))
+        found = round(1000 * run.flows["fct_ns"][0])
+        assert 0 <= found - alone(topo.links, 10**6, host) <= 2
+        seen |= not -0.001 < found - alone(topo.links, 10**6, host, **mistake) <= 2
+    assert seen
 
 
 @examples(30)
@@ -181,6 +216,25 @@ def test_a_host_sends_by_its_own_clock(topo, seed, ppm):
         assert round(row["ideal_fct_ns"] * 1000) == alone(path, row["bytes"], host)
         path[0]["ps_per_byte"] *= clock[row["src"]]
         assert -0.001 < round(1000 * row["fct_ns"]) - alone(path, row["bytes"], host) <= len(path)
+
+
+def test_mistakes_about_clocks_are_seen():
+    """The sender's clock counts, on its own link: not the receiver's, not at the switch, and a fast one takes less time."""
+    topo, host = star(hosts=2), HostConfig(clock_ppm=1000)
+    run = simulate(topo, flow_list(topo, [(0, 1, "1MB")]), "fifo", host=host, seed=3, measure=Measure(sample="0s"))
+    clock = clocks(Settings(topo, Flows.none(), parse("fifo"), host=host, seed=3))
+    found = round(1000 * run.flows["fct_ns"][0])
+
+    def said(first, second=1.0):
+        path = [link.copy() for link in topo.links]
+        for link, factor in zip(path, (first, second)):
+            link["ps_per_byte"] *= factor
+        return alone(path, 10**6, host)
+
+    assert clock[0] > 1 + 1e-5 and abs(clock[0] - clock[1]) > 1e-5
+    assert -0.001 < found - said(clock[0]) <= 2
+    for mistake in (said(clock[1]), said(clock[0], clock[1]), said(2 - clock[0]), said(1.0)):
+        assert abs(found - mistake) > 2
 
 
 def test_clocks_differ_by_host_and_seed():

@@ -45,6 +45,43 @@ def test_numbers_of_switches_and_cables():
     assert inventory(planes(hosts=64, planes=4, tors=4, spines=2, rate="100Gbps")) == expected
 
 
+@pytest.mark.parametrize(
+    "shape, switches, cables",
+    [
+        # Alibaba's HPN: 15 360 GPUs with two ports of 200 Gbit/s, on two leaves of 128 NICs; spines with a port for every leaf
+        (
+            {"ports": 2, "spines": 120},
+            "240 ToR of 248 ports, 120 spine/aggregation of 240 ports",
+            "30720 of hosts, 28800 between",
+        ),
+        # its dual plane: first ports and second ports never meet, and a spine has half of the leaves
+        (
+            {"planes": 2, "spines": 60},
+            "240 ToR of 188 ports, 120 spine/aggregation of 120 ports",
+            "30720 of hosts, 14400 between",
+        ),
+    ],
+    ids=["dual ToR", "dual plane"],
+)
+def test_the_published_sizes_of_hpn(shape, switches, cables):
+    topo = rails(servers=1920, gpus=8, segment=128, rate="200Gbps", uplink_rate="400Gbps", **shape)
+    found = inventory(topo)
+    assert topo.hosts == 15_360 and found[0].split(None, 1)[1] == switches and found[1].split(None, 1)[1].startswith(cables)
+    leaves = [{topo.names[peer] for peer in topo.peers(host)} for host in (0, 8, 127 * 8)]
+    assert leaves[0] == leaves[1] == leaves[2] and len(leaves[0]) == 2, "a rail of a segment has two leaves"
+
+
+def test_a_tor_that_fails_takes_half_of_a_gpu_s_ports():
+    """Dual ToR: all of its flows go on by the other leaf of the rail, within the segment and beyond it."""
+    topo = rails(servers=4, gpus=2, segment=2, ports=2, spines=2, rate="200Gbps")
+    gone = topo.with_changes([{"time": "0s", "switch": "tor0", "up": False}])
+    flows = flow_list(topo, [(0, to, 100_000, "1us") for to in (2, 4, 6, 5) for _ in range(8)])
+    for net, ports in ((topo, 2), (gone, 1)):
+        run = simulate(net, flows, FIFO(), measure=QUIET)
+        assert run.summary["flows_finished"] == len(flows) and run.summary["drops"] == 0
+        assert (run.ports.filter(pl.col("node") == 0)["tx_bytes"] > 0).sum() == ports
+
+
 def test_nvswitches_are_counted_apart():
     """They add links and switches within servers, and nothing to what servers send one another."""
     plain, topo = (rails(servers=4, gpus=4, segment=2, spines=2, scale_up_rate=rate) for rate in (None, "2880Gbps"))

@@ -90,6 +90,7 @@ HOSTS = {
     "ack_priority": ("control", "data"),
     "nic_queues": (0, 9),
     "pacing": ("from start", "from due time"),
+    "ports": ("flow", "rail"),
     "clock_ppm": (0.0, 50.0),
 }
 NUMBERS = {"mtu": "mtu", "header": "header", "ack": "ack", "rto": "rto", "ack_priority": "ack_lane"}

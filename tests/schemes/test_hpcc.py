@@ -368,7 +368,8 @@ def test_any_number_of_threads_gives_the_same_results():
 def test_parts_and_presets():
     assert list(parse("hpcc").parts) == ["pfc", "telemetry", "hpcc"]
     assert list(parse("hpcc", {"pfc": False}).parts) == ["telemetry", "hpcc"]
-    assert parse("hpcc:ns3").values("pfc")["reserve"] == 4096 and parse("hpcc:ns3").host == {"ack_priority": "data", "pacing": "from start"}
+    assert parse("hpcc:ns3").values("pfc")["reserve"] == 4096
+    assert parse("hpcc:ns3").host == {"ack_priority": "data", "pacing": "from start"}
     assert parse("hpcc:bfc").values("hpcc")["max_stage"] == 0 and parse("hpcc").values("hpcc")["max_stage"] == 5
     floodgate = parse("hpcc:floodgate")
     assert floodgate.values("hpcc")["multi_rate"] and not parse("hpcc").values("hpcc")["multi_rate"]

@@ -260,6 +260,7 @@ SPECS = [
     ({"host.ack_priority": "1"}, "must be one of control, data"),
     ({"host.ack_priority": '"DATA"'}, "must be one of control, data"),
     ({"host.ack_priority": "true"}, "must be one of control, data"),
+    ({"host.ports": '"plane"'}, "must be one of flow, packet, rail"),
 ]
 
 # Rows below the header src,dst,bytes,start_ns.

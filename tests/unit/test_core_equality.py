@@ -253,8 +253,16 @@ def test_with_switches_that_fail(interpreted, scheme):
     assert interpreted([case]) == [json.loads(json.dumps(compiled))]
 
 
-@pytest.mark.parametrize("scheme", ["fifo", "bfc", "floodgate", "pfc_tagged", "hpcc", "pias", "backdraft"])
-def test_hosts_with_two_links(interpreted, scheme, tmp_path):
+BY_FLOW = ["fifo", "bfc", "floodgate", "pfc_tagged", "hpcc", "pias", "backdraft"]
+BY_PACKET = ["spray+pfc", "recovery:irn", "swift+spray"]
+BY_RAIL = ["bfc", "hpcc"]
+
+
+@pytest.mark.parametrize(
+    "scheme, ports",
+    [(name, ports) for ports, names in (("flow", BY_FLOW), ("packet", BY_PACKET), ("rail", BY_RAIL)) for name in names],
+)
+def test_hosts_with_two_links(interpreted, scheme, ports, tmp_path):
     """Each on a ToR of its own; one goes down while its flows send, and comes back."""
     ends = [(f"h{host}", f"tor{tor}") for host in range(8) for tor in (host // 4, 2 + host // 4)]
     ends += [(f"tor{tor}", f"spine{spine}") for tor in range(4) for spine in range(2)]
@@ -262,7 +270,10 @@ def test_hosts_with_two_links(interpreted, scheme, tmp_path):
     file.write_text("a,b,rate,delay\n" + "".join(f"{a},{b},100Gbps,1us\n" for a, b in ends))
     flaps = [{"time": f"{time}us", "a": "h0", "b": "tor0", "up": up} for time, up in ((9, False), (40, True))]
     topology = {"kind": "file", "file": str(file), "buffer": "500KB", "changes": flaps}
-    case = {"flows": traffic(0.6), "scheme": scheme, "topology": topology, "host": {"rto": "200us"}}
+    flows = traffic(0.6)
+    if ports == "rail":
+        flows += [{"src": 0, "dst": 5, "bytes": 9000, "start": f"{i}us", "connection": i % 3} for i in range(12)]
+    case = {"flows": flows, "scheme": scheme, "topology": topology, "host": {"rto": "200us", "ports": ports}}
     compiled = digest(run_case(case))
     assert compiled["flows_finished"] == len(case["flows"])
     assert digest(run_case(case, threads=2)) == compiled == digest(run_case(case, threads=3))

@@ -146,6 +146,7 @@ class Simulation:
         world.levels = composition.priorities or min(composition.queues, MOST_LEVELS)
         world.ranked = composition.ranked
         world.symmetric = composition.symmetric
+        world.in_turn = settings["in_turn"]
         world.rto = settings["rto"]
         world.pacing_debt = settings["pacing_debt"]
         world.nack_interval = settings["nack_interval"]
@@ -375,6 +376,11 @@ class Simulation:
         world.connections = connection_table(connections)
         if len(messages):
             world.messages = message_table(messages)
+
+    def set_rails(self, rails):
+        """The number of each flow's connection, by which it chooses a port of its host; -1: by its hash."""
+        self.kept.append(rails)
+        self.world.rails = int32_table(rails)
 
     def set_reductions(self, seat_of, seats, parts, chunks, groups_wait):
         """Trees of switches that reduce what flows carry: the seat of each flow plus one, rows of Seat, and their counters."""

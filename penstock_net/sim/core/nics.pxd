@@ -3,4 +3,5 @@ from penstock_net.fabric.routing cimport group_towards
 from penstock_net.fabric.state cimport *
 
 cdef Host* choose_nic(Node* node, Flow* flow) noexcept nogil
+cdef Host* next_nic(Node* node, Flow* flow) noexcept nogil
 cdef void kick_others(Node* node) noexcept nogil

@@ -5,16 +5,37 @@ import cython
 if not cython.compiled:
     from penstock_net.fabric.line import kick
     from penstock_net.fabric.routing import group_towards
-    from penstock_net.fabric.state import nic_at, pick, port_at
+    from penstock_net.fabric.state import nic_at, pick, port_at, queue_at
 
 
 def choose_nic(node, flow):
-    """The part of a host for the port by which a flow is to leave: of those on a shortest path, by its hash.  The one that it
-    has if there is no path."""
+    """The part of a host for the port by which a flow is to leave: of those on a shortest path, by its hash or its rail.  The one
+    that it has if there is no path."""
     group = group_towards(node, flow.dst)
     if group < 0:
         return flow.nic
+    rails = node.worker.world.rails
+    if rails and rails[flow.number] >= 0:
+        return nic_at(node, node.next_hops[group + 1 + rails[flow.number] % node.next_hops[group]])
     return nic_at(node, node.next_hops[group + 1 + pick(flow.hash, node.hash_seed, node.next_hops[group])])
+
+
+def next_nic(node, flow):
+    """The part of a host for the port by which the next packet of a flow is to leave, where its packets take turns: of those on a
+    shortest path the one after the last packet's, or the first after it that is not paused."""
+    group = group_towards(node, flow.dst)
+    if group < 0:
+        return flow.nic
+    count = node.next_hops[group]
+    last = 0
+    for i in range(count):
+        if node.next_hops[group + 1 + i] == flow.nic.port.slot:
+            last = i
+    for i in range(1, count + 1):
+        nic = nic_at(node, node.next_hops[group + 1 + (last + i) % count])
+        if not nic.port.paused and not queue_at(nic.port, flow.queue).paused:
+            return nic
+    return nic_at(node, node.next_hops[group + 1 + (last + 1) % count])
 
 
 def kick_others(node):

@@ -8,7 +8,7 @@ from penstock_net.fabric.state cimport *
 from penstock_net.fabric.switch cimport dequeue
 from penstock_net.sim.core.connections cimport end_with_message, goes_on
 from penstock_net.sim.core.lifetimes cimport arm_tick, count_pause, finish_flow, finish_messages
-from penstock_net.sim.core.nics cimport kick_others
+from penstock_net.sim.core.nics cimport kick_others, next_nic
 
 cdef void append_flow(FlowRing* ring, Flow* flow) noexcept nogil
 cdef Flow* take_first(FlowRing* ring) noexcept nogil
@@ -25,6 +25,7 @@ cdef bint may_acknowledge(Port* port) noexcept nogil
 cdef bint may_transmit_host(Node* node, Port* port) noexcept nogil
 cdef void serve(Node* node, Port* port, Flow* flow) noexcept nogil
 cdef void transmit_host(Node* node, Port* port) noexcept nogil
+cdef void take_turn(Node* node, Flow* flow) noexcept nogil
 cdef void run_pacer(Node* node) noexcept nogil
 cdef void go_back(Node* node, Flow* flow, int64_t seq) noexcept nogil
 cdef void reschedule(Node* node, Flow* flow) noexcept nogil

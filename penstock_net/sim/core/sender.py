@@ -44,7 +44,7 @@ if not cython.compiled:
     from penstock_net.fabric.switch import dequeue
     from penstock_net.sim.core.connections import end_with_message, goes_on
     from penstock_net.sim.core.lifetimes import arm_tick, count_pause, finish_flow, finish_messages
-    from penstock_net.sim.core.nics import kick_others
+    from penstock_net.sim.core.nics import kick_others, next_nic
 
 # ---- The NIC: ready flows in round robin, one ring per priority ----
 
@@ -277,7 +277,19 @@ def serve(node, port, flow):
     if rare(flow.state == PARKED):
         return
     send(node, port, pkt)
+    if rare(node.worker.world.in_turn):
+        take_turn(node, flow)
+        return
     reschedule_flow(node, flow)
+
+
+def take_turn(node, flow):
+    """Let the next packet of a flow leave by the next port."""
+    if flow.connection >= 0:  # not what switches reduce: its tree begins at one port
+        flow.nic = next_nic(node, flow)
+    reschedule_flow(node, flow)
+    if flow.nic.levels:
+        kick(node, port_of(flow))
 
 
 def run_pacer(node):

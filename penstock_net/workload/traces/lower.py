@@ -21,7 +21,7 @@ from penstock_net.errors import SpecError
 from penstock_net.inputs import MAX_TIME_PS, inside
 from penstock_net.topology.scale_up import Servers
 from penstock_net.workload import operations
-from penstock_net.workload.algorithms import PXN, WITHIN_SERVERS, in_servers
+from penstock_net.workload.algorithms import IN_NETWORK, PXN, WITHIN_SERVERS, in_servers
 from penstock_net.workload.connections import ALONE, numbered
 from penstock_net.workload.flows import Flows, circle, class_number, csr
 from penstock_net.workload.latency import latency_of
@@ -301,7 +301,7 @@ class _Lowering:
             [{"kind": "trace", "file": self.trace.file, "ranks": self.trace.ranks, "flows": n}],
             np.array(self.gap) + np.where(waits, late, 0),
             Operations(np.array(self.operation), tuple(self.listed), (np.array(self.hosts, dtype=np.int32),)),
-            numbered(self.connections, self._channels(src == dst)),
+            numbered(self.connections, self._channels((src == dst) | self._in_switches())),
         )
 
     def _latencies(self, src: np.ndarray, dst: np.ndarray) -> np.ndarray:
@@ -314,11 +314,16 @@ class _Lowering:
             late[chosen] = self.latency.of(name, src[chosen], dst[chosen], self.servers)
         return late
 
-    def _channels(self, computes: np.ndarray) -> np.ndarray:
-        """The channel of each flow: one for all that belongs to collectives, one for each tag of messages."""
+    def _in_switches(self) -> np.ndarray:
+        """Which flows belong to collectives that switches reduce."""
+        number = np.array(self.operation, dtype=np.int64)
+        return np.isin(number, [i for i, operation in enumerate(self.listed) if operation.algorithm == IN_NETWORK])
+
+    def _channels(self, alone: np.ndarray) -> np.ndarray:
+        """The channel of each flow: one for all of collectives, one for each tag of messages; none of those that are `alone`."""
         origin = np.array(self.origin, dtype=np.int64)
         tags = np.where(np.array(self.trace.kind)[origin] == SEND, np.array(self.trace.tag)[origin], -1)
-        return np.where(computes, ALONE, np.unique(tags, return_inverse=True)[1])
+        return np.where(alone, ALONE, np.unique(tags, return_inverse=True)[1])
 
 
 def in_order(trace: Trace, partner: dict[int, int]) -> Iterator[tuple[int, list[tuple[int, int]]]]:
