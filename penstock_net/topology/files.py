@@ -11,7 +11,7 @@ import numpy as np
 
 from penstock_net import formats
 from penstock_net.errors import SpecError
-from penstock_net.inputs import as_path, boolean, inside, read_bytes, read_text, size_bytes, time_ps, unknown_key, whole
+from penstock_net.inputs import as_path, boolean, inside, natural, read_bytes, read_text, size_bytes, time_ps, unknown_key, whole
 from penstock_net.topology import simulators
 from penstock_net.topology.cutthrough import HEADER
 from penstock_net.topology.graph import MAX_HOSTS, Topology, make_links
@@ -72,8 +72,8 @@ def _read(
         _attach_hosts(nodes, links, hosts_per_switch)
     _count_links(nodes, links)
     _name_hosts(nodes, pattern, path)
-    hosts = [name for name in sorted(nodes, key=_natural) if _is_host(nodes[name])]
-    switches = [name for name in sorted(nodes, key=_natural) if not _is_host(nodes[name])]
+    hosts = [name for name in sorted(nodes, key=natural) if _is_host(nodes[name])]
+    switches = [name for name in sorted(nodes, key=natural) if not _is_host(nodes[name])]
     if len(hosts) < 2:
         raise _no_hosts(hosts, nodes, path)
     numbers = {name: number for number, name in enumerate(hosts + switches)}
@@ -94,10 +94,6 @@ def _read(
             params=params,
             headers=np.where(cut, parse_size(HEADER), 0),
         )
-
-
-def _natural(name: str) -> list[tuple[int, int, str]]:
-    return [(0, int(part), "") if part.isdecimal() else (1, 0, part) for part in re.split(r"(\d+)", name) if part]
 
 
 def _is_host(node: Node) -> bool:
