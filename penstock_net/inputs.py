@@ -279,7 +279,12 @@ def read_text(path: str, key: str = "file") -> str:
 
 def left_out(place: object, what: str) -> None:
     """Warns of something that a file has and that is not read."""
-    warnings.warn(f"{place}: not read: {what}", UserWarning, stacklevel=2)
+    remark(place, f"not read: {what}")
+
+
+def remark(place: object, what: str) -> None:
+    """Warns of what a file says, or does not say."""
+    warnings.warn(f"{place}: {what}", UserWarning, stacklevel=3)
 
 
 def natural(name: str) -> list[tuple[int, int, str]]:

@@ -23,7 +23,9 @@ _HEAD = re.compile(
 )
 _LABELS = re.compile(r"(?:\[[^\]]{0,80}\] ?)*")  # of NCCL itself: [0], [Rank 0]
 _LEFT_OUT_BY_RAY = re.compile(r"\[repeated \d+x across cluster\]")
-_CALL = re.compile(r"(\w{1,40}): opCount ")
+_BEGIN = r"(\w{1,40}): (?=opCount |[^:]{0,200}\bsendbuff \S+ recvbuff )"
+_CALL = re.compile(_BEGIN, re.ASCII)
+_LOGGED = re.compile(rf"{_MARK} (?:\[[^\]]{{0,80}}\] ?)*{_BEGIN}", re.ASCII)
 NEEDED = ("opCount", "count", "datatype", "root", "comm", "nranks", "stream")
 _KNOWN = {*NEEDED, "op", "sendbuff", "recvbuff", "task", "globalrank"}
 
@@ -91,7 +93,7 @@ def _parts(line: str) -> list[str]:
 def _line(text: str, number: int, path: str) -> Line | None:
     place = f"{path}:{number}"
     heads = list(_HEAD.finditer(text))
-    logged = len(re.findall(rf"{_MARK} (?:\[[^\]]{{0,80}}\] ?)*\w{{1,40}}: opCount ", text, re.ASCII))
+    logged = _LOGGED.search(text) is not None
     if logged and len(heads) > 1:
         rule = "two lines of the log have run into each other"
         raise SpecError(
