@@ -197,8 +197,17 @@ def whole_cell(cell: str, path: str, low: int, high: int) -> int:
     return int(exact)
 
 
+SEPARATORS = ",;|\t"
+
+
+def separator(header: str) -> str:
+    """What separates the columns that a line names."""
+    return next((char for char in SEPARATORS if char in header), ",")
+
+
 class Table:
-    """A CSV file with a header line; lines that begin with # are comments, kept apart.
+    """A CSV file with a header line; lines that begin with # are comments, kept apart. Columns are separated by commas, or by
+    what separates the header's, of SEPARATORS.
 
     `comments` are the texts after the #, as far as it has been read, `columns` the header's names, `rows()` the cells with their
     line numbers.
@@ -212,7 +221,9 @@ class Table:
         text = read_text(self.path, key)
         self.comments: list[str] = []
         self.ends_with_newline = text.endswith(("\n", "\r"))
-        self._reader = csv.reader(self._without_comments(text), strict=True, skipinitialspace=True)
+        self.separator = separator(next((line for line in text.splitlines() if line.strip() and not line.startswith("#")), ""))
+        lines = self._without_comments(text)
+        self._reader = csv.reader(lines, strict=True, skipinitialspace=True, delimiter=self.separator)
         first = next(self._cells(), None)
         if first is None:
             raise SpecError("the file is empty", remedy=f'it must begin with a header line such as "{example}"', place=self.path)

@@ -1,4 +1,4 @@
-"""Graphs from files: GraphML, edge lists, CSV, and topologies of other simulators. Errors name file and line."""
+"""Graphs from files: GraphML, GML, JSON, edge lists, CSV, and topologies of other simulators. Errors name file and line."""
 
 import csv
 import difflib
@@ -13,8 +13,20 @@ import numpy as np
 
 from penstock_net import formats
 from penstock_net.errors import SpecError
-from penstock_net.inputs import as_path, boolean, inside, natural, read_bytes, read_text, size_bytes, time_ps, unknown_key, whole
-from penstock_net.topology import graphml, simulators
+from penstock_net.inputs import (
+    as_path,
+    boolean,
+    inside,
+    natural,
+    read_bytes,
+    read_text,
+    separator,
+    size_bytes,
+    time_ps,
+    unknown_key,
+    whole,
+)
+from penstock_net.topology import graphml, graphs, simulators
 from penstock_net.topology.attributes import Unread, meaning
 from penstock_net.topology.cutthrough import HEADER
 from penstock_net.topology.graph import MAX_HOSTS, Topology, make_links
@@ -22,8 +34,10 @@ from penstock_net.topology.parts import LINK_KEYS, Link, Node, Parts
 from penstock_net.units import parse_size, ps_per_byte
 
 HOST_NAMES = ("gpu", "h", "host", "server")
-_READERS: dict[str, Callable[[str, str, Unread], Parts]] = {
+READERS: dict[str, Callable[[str, str, Unread], Parts]] = {
     "graphml": graphml.read,
+    "gml": graphs.read_gml,
+    "json_graph": graphs.read_json,
     "hpcc_topology": simulators.read_hpcc,
     "simai_topology": simulators.read_simai,
     "htsim_topology": simulators.read_htsim,
@@ -39,7 +53,8 @@ def from_file(
     hosts_per_switch: int | None = None,
     hosts: str | None = None,
 ) -> Topology:
-    """Any graph from a file: GraphML (.graphml, .xml), an edge list or CSV, or a topology of HPCC's simulator, SimAI or htsim.
+    """Any graph from a file: GraphML (.graphml, .xml), GML, JSON of networkx, an edge list or CSV, or a topology of HPCC's
+    simulator, SimAI or htsim.
 
     Edge list: `a b rate delay [loss]` per line, # comments. CSV: a header with a, b and any of rate, delay, loss.
     GraphML: edge attributes rate, delay, loss, or names that mean the same (`attributes.SYNONYMS`); node attributes kind ("host"
@@ -68,7 +83,7 @@ def _read(
     text = read_text(str(path))
     unread = Unread(path)
     xml = path.suffix.lower() in (".graphml", ".xml") or text.lstrip().startswith("<")
-    reader = _READERS["graphml"] if xml else _read_lines if found is None else _READERS[found.name]
+    reader = READERS["graphml"] if xml else _read_lines if found is None else READERS[found.name]
     nodes, links = reader(str(path), text, unread)
     unread.say({"rate": rate, "delay": delay})
     if not links:
@@ -273,11 +288,9 @@ def _rows(path: str, text: str, unread: Unread) -> Iterator[tuple[str, dict[str,
 
 def _separator(line: str) -> str | None:
     """What separates the columns of a header; None: it is none, but a link of an edge list."""
-    for separator in ",;|\t":
-        names = [meaning(cell, ("a", "b"))[0] for cell in _cells(line, separator)]
-        if separator in line and (separator == "," or ("a" in names and "b" in names)):
-            return separator
-    return None
+    given = separator(line)
+    names = [meaning(cell, ("a", "b"))[0] for cell in _cells(line, given)]
+    return given if given in line and (given == "," or ("a" in names and "b" in names)) else None
 
 
 def _cells(line: str, separator: str) -> list[str]:

@@ -10,6 +10,7 @@ import pytest
 from test_formats import FLOWS, HPCC, written
 from test_formats import HTSIM as HTSIM_TOPOLOGY
 from test_formats import SIMAI as SIMAI_TOPOLOGY
+from test_topology_files import GML, NODE_LINK
 from test_traces import AICB, AICB_STAGES, GOAL, HTSIM, NCCL, SIMAI, SPLIT, chakra_files, node
 
 import penstock_net as ps
@@ -36,6 +37,7 @@ GRAPHML = """\
 </graph>
 </graphml>
 """
+ASTRA = "DATA\n2\na -1 1 NONE 0 1 NONE 0 1 ALLREDUCE 64 1\nb -1 1 ALLREDUCE 8 1 NONE 0 1 ALLREDUCE 32 1\n"
 LINKS = "a,b,rate,delay,loss\nh0,s0,40Gbps,500ns,0\nh1,s1,40Gbps,500ns,0\ns0,s1,10Gbps,2us,0.01\n"
 ROWS = "src,dst,bytes,start_ns,class,priority,id,after,gap_ns\n0,1,500,0,x,1,a,,\n1,2,900,5,y,2,b,a,7\n"
 
@@ -44,9 +46,9 @@ def topology(path):
     return from_file(path, rate="100Gbps", delay="1us")
 
 
-def trace(path):
+def trace(path, **given):
     """All of a trace that is converted; its notes are lines that the user is shown."""
-    converted = convert(path)
+    converted = convert(path, **given)
     for sentence, count in converted.notes.items():
         warnings.warn(f"{sentence} ({count})", stacklevel=1)
     flows = converted.flows
@@ -71,6 +73,9 @@ NAMES = r"(?<![\w.-])[A-Za-z_][\w.]*(?![\w.-])"
 AICB_FIELDS = r"comm_\w+(?=,)|(?<=,)(?:msg_size|stage|dst|src|additional|_elapsed_time|algbw|busbw)(?=,)|count"
 CASES = {  # name of the file: its text, what reads it, and what its fields are
     "n.graphml": (GRAPHML, topology, r'(?<= )[\w.]+(?==")|(?<=</)\w+|(?<=<)\w+|(?<=attr\.name=")\w+|<data[^>]*>[^<]*</data>'),
+    "n.gml": (GML, topology, r"(?<=[\[ ])[a-z]+(?= [\"\d\[])"),
+    "n.json": (json.dumps(NODE_LINK, indent=1), topology, r'(?<=")\w+(?=":)|(?<=\n) +"(?:capacity|delay)": "\w+",?'),
+    "astra.txt": (ASTRA, lambda path: trace(path, ranks=4), r"DATA|NONE|ALLREDUCE"),
     "n.csv": (LINKS, topology, r"(?m)\A\w+|(?<=,)[a-z]+(?=,|$)"),
     "semicolons.csv": (LINKS.replace(",", ";").replace("a;b", "Source;Target"), topology, r"Source|Target|rate|delay|loss"),
     "links.txt": (LINKS.partition("\n")[2].replace(",", " "), topology, r"(?<= )\S+"),
@@ -78,6 +83,7 @@ CASES = {  # name of the file: its text, what reads it, and what its fields are
     "simai.txt": (SIMAI_TOPOLOGY, topology, r"(?<= )\S+"),
     "tree.topo": (HTSIM_TOPOLOGY, topology, r"(?m)^[A-Z]\w+"),
     "flows.csv": (ROWS, flows, r"(?m)\A\w+|(?<=,)[a-z_]{2,}(?=,|$)"),
+    "flows;.csv": (ROWS.replace(",", ";"), flows, r"(?m)\A\w+|(?<=;)[a-z_]{2,}(?=;|$)"),
     "hpcc_flows.txt": (FLOWS, flows, r"(?<= )\S+"),
     "sizes.csv": ("bytes,cdf\n100,0.5\n900,1\n", sizes, r"bytes|cdf"),
     "rates.csv": ("time,rate\n1us,3Gbps\n9us,7Gbps\n", receiver, r"time|rate"),
@@ -94,6 +100,7 @@ ABSENT = {  # fields that may be absent, which then means what the page says; no
     "links.txt": r"0(?:\.01)?$",
     "hpcc.txt": r"0(?:\.\d+)?$",
     "flows.csv": r"class|priority",
+    "flows;.csv": r"class|priority",
     "step.goal": r"l\d",
 }
 
@@ -251,3 +258,19 @@ def test_the_bandwidth_of_a_graph_is_what_runs(tmp_path):
     run = ps.simulate(topo, ps.flow_list(topo, [("gpu0", "gpu1", "10MB")]), "pfc")
     frame = 8 * 1048  # bits
     assert run.flows["fct_ns"][0] == pytest.approx(10_000 * frame / 10 + 2 * frame / 100 + 6000, abs=0.01)
+
+
+@pytest.mark.parametrize("separator", [",", ";", "|", "\t"])
+def test_separators_of_columns(tmp_path, separator):
+    def read(reader, text):
+        return reader(written(tmp_path, text.replace(",", separator), "x.csv"))
+
+    assert read(topology, LINKS.replace("a,b", "source,target")) == topology(written(tmp_path, LINKS, "n.csv"))
+    assert read(flows, "# with, commas\n" + ROWS) == flows(written(tmp_path, ROWS, "n.csv"))
+    assert read(sizes, "bytes,cdf\n100,0.5\n900,1\n")["points"] == 2
+    assert len(read(receiver, "time,rate\n1us,3Gbps\n9us,7Gbps\n")) == 2
+
+
+@pytest.mark.parametrize("text", ["src;dst;bytes;start_ns\n0;1;500;0,5\n", "src,dst;bytes,start_ns\n0,1,500,0\n"])
+def test_separators_that_do_not_fit_are_refused(tmp_path, text):
+    assert said(flows, written(tmp_path, text, "n.csv"))[0] is None
